@@ -1,0 +1,18 @@
+# The tool and the examples.
+file(GLOB app_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/apps/troupe/*.cpp)
+if(app_sources)
+  add_executable(troupe_tool ${app_sources})
+  set_target_properties(troupe_tool PROPERTIES OUTPUT_NAME troupe CXX_EXTENSIONS OFF)
+  target_link_libraries(troupe_tool PRIVATE Troupe::troupe CLI11::CLI11
+    nlohmann_json::nlohmann_json troupe_flags)
+  install(TARGETS troupe_tool RUNTIME DESTINATION bin)
+endif()
+
+if(PROJECT_IS_TOP_LEVEL)
+  file(GLOB examples CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/apps/examples/*.cpp)
+  foreach(example ${examples})
+    get_filename_component(name ${example} NAME_WE)
+    add_executable(example_${name} ${example})
+    target_link_libraries(example_${name} PRIVATE Troupe::troupe)
+  endforeach()
+endif()

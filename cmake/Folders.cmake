@@ -1,0 +1,50 @@
+# Includes read the same here and installed: "troupe/<folder>/<file>".
+set(troupe_include ${PROJECT_BINARY_DIR}/include)
+file(MAKE_DIRECTORY ${troupe_include})
+file(CREATE_LINK ${PROJECT_SOURCE_DIR} ${troupe_include}/troupe SYMBOLIC)
+
+# What every translation unit of ours is compiled with. Contraction is off
+# because the same sum must have the same bits at every optimisation level.
+add_library(troupe_flags INTERFACE)
+target_compile_options(troupe_flags INTERFACE -Wall -Wextra -Wpedantic -ffp-contract=off)
+
+# troupe_folder(<folder> [MAY_USE <folder or imported target>...]
+#                        [PRIVATE <imported target>...])
+#
+# One static library per top-level folder, made of every .cpp directly in it and
+# beneath it and installed with its headers: Troupe::<folder>. The MAY_USE lists
+# are the import DAG; an edge carries on to all that its end may use. An
+# #include across any other edge fails the test `imports.<folder>`. PRIVATE
+# libraries serve the folder's sources alone.
+function(troupe_folder folder)
+  cmake_parse_arguments(arg "" "" "MAY_USE;PRIVATE" ${ARGN})
+  set(reach ${arg_MAY_USE})
+  foreach(used ${arg_MAY_USE})
+    list(APPEND reach ${reach_of_${used}})
+  endforeach()
+  list(REMOVE_DUPLICATES reach)
+  set(reach_of_${folder} ${reach} PARENT_SCOPE)
+  list(TRANSFORM arg_MAY_USE PREPEND Troupe:: REGEX "^[a-z]+$" OUTPUT_VARIABLE libraries)
+
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/*.cpp)
+  list(FILTER sources EXCLUDE REGEX "/tensors/kernels/") # cmake/Kernels.cmake
+  add_library(troupe_${folder} STATIC ${sources})
+  add_library(Troupe::${folder} ALIAS troupe_${folder})
+  set_target_properties(troupe_${folder} PROPERTIES
+    EXPORT_NAME ${folder} CXX_EXTENSIONS OFF POSITION_INDEPENDENT_CODE ON)
+  target_compile_features(troupe_${folder} PUBLIC cxx_std_20)
+  target_include_directories(troupe_${folder} PUBLIC
+    $<BUILD_INTERFACE:${troupe_include}> $<INSTALL_INTERFACE:include>)
+  target_link_libraries(troupe_${folder} PUBLIC ${libraries}
+    PRIVATE ${arg_PRIVATE} $<BUILD_INTERFACE:troupe_flags>)
+
+  install(TARGETS troupe_${folder} EXPORT Troupe ARCHIVE DESTINATION lib)
+  install(DIRECTORY ${folder} DESTINATION include/troupe FILES_MATCHING PATTERN *.hpp)
+
+  if(PROJECT_IS_TOP_LEVEL)
+    add_test(NAME imports.${folder}
+             COMMAND ${CMAKE_COMMAND} -Dfolder=${folder} "-Dreach=${reach}"
+                     -P ${PROJECT_SOURCE_DIR}/tests/support/imports.cmake
+             WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+  endif()
+endfunction()

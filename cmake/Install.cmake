@@ -1,0 +1,10 @@
+# find_package(Troupe CONFIG), then target_link_libraries(app Troupe::troupe).
+include(CMakePackageConfigHelpers)
+set(package lib/cmake/Troupe)
+install(TARGETS troupe EXPORT Troupe)
+install(FILES ${PROJECT_SOURCE_DIR}/troupe.hpp DESTINATION include/troupe)
+install(EXPORT Troupe NAMESPACE Troupe:: FILE TroupeTargets.cmake DESTINATION ${package})
+write_basic_package_version_file(TroupeConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_SOURCE_DIR}/cmake/TroupeConfig.cmake
+              ${PROJECT_SOURCE_DIR}/cmake/FindCAF.cmake
+              ${PROJECT_BINARY_DIR}/TroupeConfigVersion.cmake DESTINATION ${package})

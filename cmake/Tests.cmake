@@ -1,0 +1,41 @@
+find_package(GTest REQUIRED)
+include(GoogleTest)
+
+# troupe_tests(<folder> [<library>...]): one program of all its *_test.cpp.
+# Sources are globbed, so that no test can be left out.
+function(troupe_tests folder)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/${folder}/*_test.cpp)
+  if(NOT sources)
+    return()
+  endif()
+  add_executable(${folder}_tests ${sources})
+  set_target_properties(${folder}_tests PROPERTIES CXX_EXTENSIONS OFF)
+  target_link_libraries(${folder}_tests PRIVATE ${ARGN} GTest::gtest_main troupe_flags)
+  gtest_discover_tests(${folder}_tests DISCOVERY_TIMEOUT 60
+    TEST_PREFIX ${folder}. PROPERTIES TIMEOUT 120 LABELS ${folder})
+endfunction()
+
+troupe_tests(tensors    Troupe::tensors)
+troupe_tests(strategies Troupe::strategies)
+troupe_tests(net        Troupe::net)
+troupe_tests(data       Troupe::data ZLIB::ZLIB)
+troupe_tests(models     Troupe::models nlohmann_json::nlohmann_json)
+troupe_tests(actors     Troupe::simulation)
+troupe_tests(training   Troupe::training nlohmann_json::nlohmann_json)
+troupe_tests(simulation Troupe::simulation)
+troupe_tests(apps       Troupe::troupe nlohmann_json::nlohmann_json)
+if(TARGET apps_tests)
+  target_compile_definitions(apps_tests PRIVATE
+    TROUPE_TOOL="$<TARGET_FILE:troupe_tool>")
+  add_dependencies(apps_tests troupe_tool)
+endif()
+
+add_test(NAME imports.catches
+         COMMAND ${CMAKE_COMMAND} -Droot=${PROJECT_SOURCE_DIR}
+                 -Dscratch=${PROJECT_BINARY_DIR}/imports_scratch
+                 -P ${PROJECT_SOURCE_DIR}/tests/support/imports_test.cmake)
+add_test(NAME install.consume
+         COMMAND ${CMAKE_COMMAND} -Dbuild=${PROJECT_BINARY_DIR} "-Dgenerator=${CMAKE_GENERATOR}"
+                 -Dcompiler=${CMAKE_CXX_COMPILER} "-Dflags=${CMAKE_CXX_FLAGS}"
+                 -P ${PROJECT_SOURCE_DIR}/tests/install/consume.cmake)
+set_tests_properties(install.consume PROPERTIES TIMEOUT 300)

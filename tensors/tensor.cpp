@@ -1,0 +1,140 @@
+#include "troupe/tensors/tensor.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+#include <stdexcept>
+
+namespace troupe {
+
+storage::storage(std::size_t bytes)
+  : block_{static_cast<header*>(memory::allocate(sizeof(header) + bytes))} {
+  new (block_) header{1, bytes};
+}
+
+storage::storage(const storage& other) noexcept : block_{other.block_} {
+  if (block_)
+    block_->owners.fetch_add(1, std::memory_order_relaxed);
+}
+
+storage::~storage() {
+  if (block_ && block_->owners.fetch_sub(1, std::memory_order_acq_rel) == 1)
+    memory::release(block_, sizeof(header) + block_->size);
+}
+
+std::byte* storage::bytes() const {
+  return block_ ? reinterpret_cast<std::byte*>(block_ + 1) : nullptr;
+}
+
+tensor::tensor(const shape& dims, dtype type)
+  : storage_{dims.elements() * size_of(type)}, spec_{dims, type} {}
+
+tensor tensor::zeros(const shape& dims, dtype type) {
+  tensor out{dims, type};
+  std::memset(out.raw(), 0, out.bytes());
+  return out;
+}
+
+tensor tensor::full(const shape& dims, double value, dtype type) {
+  tensor out{dims, type};
+  with_dtype(type, [&]<class T>(T) {
+    std::ranges::fill(out.mutable_data<T>(), static_cast<T>(value));
+  });
+  return out;
+}
+
+template <class T>
+tensor tensor::of(const shape& dims, std::span<const T> values) {
+  if (values.size() != dims.elements())
+    throw std::logic_error(std::to_string(values.size())
+                           + " values for a tensor of shape "
+                           + to_string(dims));
+  tensor out{dims, dtype_of<T>};
+  std::ranges::copy(values, out.mutable_data<T>().begin());
+  return out;
+}
+template tensor tensor::of(const shape&, std::span<const float>);
+template tensor tensor::of(const shape&, std::span<const double>);
+template tensor tensor::of(const shape&, std::span<const std::int32_t>);
+template tensor tensor::of(const shape&, std::span<const std::int64_t>);
+template tensor tensor::of(const shape&, std::span<const std::uint8_t>);
+template tensor tensor::of(const shape&, std::span<const bool>);
+
+tensor tensor::slice(std::int64_t begin, std::int64_t end) const {
+  if (dims().rank() == 0 || begin < 0 || begin > end || end > dims().front())
+    throw std::logic_error("rows [" + std::to_string(begin) + ", "
+                           + std::to_string(end) + ") of "
+                           + to_string(spec_));
+  auto out = *this;
+  const auto row = dims().front() ? bytes() / std::size_t(dims().front()) : 0;
+  out.spec_.dims = dims().with(0, end - begin);
+  out.offset_ += std::size_t(begin) * row;
+  out.trace_ = 0;
+  return out;
+}
+
+tensor tensor::reshaped(const shape& to) const {
+  if (to.elements() != size())
+    throw std::logic_error(to_string(spec_) + " cannot be seen as "
+                           + to_string(to));
+  auto out = *this;
+  out.spec_.dims = to;
+  out.trace_ = 0;
+  return out;
+}
+
+tensor tensor::range(std::size_t begin, std::size_t end) const {
+  return reshaped(shape{static_cast<std::int64_t>(size())})
+    .slice(std::int64_t(begin), std::int64_t(end));
+}
+
+tensor tensor::clone() const {
+  tensor out{spec_};
+  if (bytes() > 0)
+    std::memcpy(out.raw(), raw(), bytes());
+  return out;
+}
+
+void tensor::copy_from(const tensor& other) {
+  if (spec_ != other.spec_)
+    throw std::logic_error("copy of " + to_string(other.spec_) + " into "
+                           + to_string(spec_));
+  if (bytes() > 0)
+    std::memmove(raw(), other.raw(), bytes());
+}
+
+tensor tensor::as(dtype to) const {
+  if (to == type())
+    return *this;
+  tensor out{dims(), to};
+  with_dtype(type(), [&]<class From>(From) {
+    with_dtype(to, [&]<class To>(To) {
+      std::ranges::transform(data<From>(), out.mutable_data<To>().begin(),
+                             [](From x) { return static_cast<To>(x); });
+    });
+  });
+  return out;
+}
+
+void tensor::check(dtype wanted) const {
+  if (wanted != type() || !storage_)
+    throw std::logic_error(
+      (storage_ ? to_string(spec_) : std::string{"an empty tensor"})
+      + " read as " + std::string{to_string(wanted)});
+}
+
+void tensor::check_single() const {
+  if (size() != 1)
+    throw std::logic_error("the only element of " + to_string(spec_));
+}
+
+std::string to_string(const tensor_spec& x) {
+  return std::string{to_string(x.type)} + to_string(x.dims);
+}
+
+bool same_bits(const tensor& a, const tensor& b) {
+  return a.spec() == b.spec() && static_cast<bool>(a) == static_cast<bool>(b)
+         && (a.bytes() == 0 || std::memcmp(a.raw(), b.raw(), a.bytes()) == 0);
+}
+
+} // namespace troupe
