@@ -1,0 +1,128 @@
+#pragma once
+
+#include "troupe/actors/error_code.hpp"
+#include "troupe/tensors/tensor.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <vector>
+
+// What the code above the actors sees of a job's roles: no CAF here.
+
+namespace troupe {
+
+/// What a replica tells of one step; summed over replicas in tree order.
+struct step_report {
+  std::uint64_t examples = 0;
+  double loss_sum = 0; ///< Over examples, not a mean.
+  double correct = 0;  ///< Examples whose label was predicted.
+
+  auto fields() { return std::tie(examples, loss_sum, correct); }
+};
+
+/// One step as its replicas agreed on it.
+struct commit_record {
+  std::uint64_t step = 0;  ///< Global, from 0.
+  std::uint64_t epoch = 0; ///< Of the membership.
+  std::vector<std::uint32_t> contributors; ///< Replica ids, ascending.
+  step_report total;
+};
+
+/// A replica's side of one step: what a step function may ask of the others. It
+/// is used on the fiber that the step runs on; whatever waits parks the fiber
+/// and throws `superseded` if the step is abandoned meanwhile.
+class step_context {
+public:
+  virtual ~step_context() = default;
+
+  std::uint32_t replica = 0;  ///< Logical id, for life, in [0, replicas).
+  std::uint32_t replicas = 1; ///< Of the job, for life.
+  std::uint64_t step = 0;     ///< Global, from 0.
+  std::uint64_t epoch = 0;    ///< Of the membership.
+  step_report report;         ///< Filled in by the step function.
+
+  /// This replica's part of a bucket is complete: its sum may begin. Returns at
+  /// once. The part must not change until the step ends; it is never written.
+  /// @param bucket any number that the replicas agree on, once a step.
+  virtual void contribute(std::uint32_t bucket, const tensor& part) = 0;
+
+  /// Waits for the sum of a bucket that was contributed to: over all replicas,
+  /// in the order of the canonical tree, the same elements for all; read-only.
+  virtual tensor sum(std::uint32_t bucket) = 0;
+
+  /// Brings a part and waits for those of all, in order of replica id.
+  virtual tensors gather(std::uint32_t bucket, const tensor& part) = 0;
+
+  /// From here on the step is not undone: all sums are in, the update begins.
+  virtual void begin_update() = 0;
+};
+
+/// Thrown out of a wait when the step is abandoned, and again out of every later
+/// wait of that step. Not an error: let it pass.
+struct superseded {};
+
+/// One step of one replica. Shared by all replicas, called from their threads.
+/// An exception other than `superseded` ends the work with ec::invalid and the
+/// exception's text.
+using step_function = std::function<void(step_context&)>;
+
+struct work {
+  std::uint64_t first_step = 0;
+  std::uint64_t steps = 1;
+  step_function step;
+  /// Called for each committed step, in order, on the thread that called `run`.
+  std::function<void(const commit_record&)> on_commit;
+};
+
+/// The replicas of a job, ready to work.
+class crew {
+public:
+  virtual ~crew() = default;
+
+  virtual std::uint32_t replicas() const = 0;
+
+  /// How many steps each replica may be ahead of the last commit: an upper bound
+  /// of what `stop` lets run on.
+  static constexpr std::uint64_t lease = 4;
+
+  /// Runs the work to its end, or to where `stop` ended it.
+  /// @returns the first step that was not run; all before it are committed.
+  /// @errors throws `failure`: ec::stalled names actor, operation, step and who
+  ///         is missing; ec::peer_lost; ec::invalid with the text of what a step
+  ///         function threw. std::exceptions that a step function threw while
+  ///         it ran on the caller's own thread pass as they are.
+  virtual std::uint64_t run(const work& x) = 0;
+
+  /// Ends `run` after the steps that were granted already; from `on_commit` or
+  /// any other thread. Void when nothing runs.
+  virtual void stop() = 0;
+
+  /// Runs `fn` once for each replica id, outside any step, each on its replica's
+  /// thread and context, and waits: for setting up state that a thread owns.
+  virtual void for_each(const std::function<void(std::uint32_t)>& fn) = 0;
+};
+
+struct crew_options {
+  std::uint32_t replicas = 1;
+  int threads = 1; ///< Of each replica's ops.
+  /// Longest that one step, or one wait in it, may take.
+  std::chrono::milliseconds patience{60'000};
+  /// How long a replica polls for a peer before it parks; negative: 50 us, or
+  /// none at all when there are more replicas than cores.
+  std::chrono::microseconds polling{-1};
+  /// Whether sums are added on the replicas' own threads (the default where
+  /// replicas take all cores), or by reducer actors.
+  enum class reducers { automatic, hosted, own } reducing
+    = reducers::automatic;
+  std::uint64_t seed = 0; ///< Of random ops (context.hpp).
+};
+
+/// All replicas take turns on the caller's thread; no actor runs. With one
+/// replica a step costs a function call.
+std::unique_ptr<crew> make_inline_crew(const crew_options& options);
+
+} // namespace troupe
