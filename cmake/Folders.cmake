@@ -28,6 +28,10 @@ function(troupe_folder folder)
 
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/*.cpp)
   list(FILTER sources EXCLUDE REGEX "/tensors/kernels/") # cmake/Kernels.cmake
+  if(NOT sources) # headers only, so far
+    set(sources ${PROJECT_BINARY_DIR}/empty.cpp)
+    file(WRITE ${sources} "")
+  endif()
   add_library(troupe_${folder} STATIC ${sources})
   add_library(Troupe::${folder} ALIAS troupe_${folder})
   set_target_properties(troupe_${folder} PROPERTIES
