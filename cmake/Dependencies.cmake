@@ -1,6 +1,6 @@
 # Everything that comes from outside; Debian's packages are in packages.txt.
 find_package(CAF 0.17.6 EXACT REQUIRED)
-find_package(dnnl 2.6 CONFIG REQUIRED)
+find_package(dnnl 2.6 REQUIRED)
 find_package(Eigen3 3.4 REQUIRED NO_MODULE)
 find_package(Boost 1.81 REQUIRED COMPONENTS context)
 find_package(cereal CONFIG REQUIRED)

@@ -7,4 +7,5 @@ install(EXPORT Troupe NAMESPACE Troupe:: FILE TroupeTargets.cmake DESTINATION ${
 write_basic_package_version_file(TroupeConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_SOURCE_DIR}/cmake/TroupeConfig.cmake
               ${PROJECT_SOURCE_DIR}/cmake/FindCAF.cmake
+              ${PROJECT_SOURCE_DIR}/cmake/Finddnnl.cmake
               ${PROJECT_BINARY_DIR}/TroupeConfigVersion.cmake DESTINATION ${package})
