@@ -1,0 +1,317 @@
+#include "troupe/actors/crew.hpp"
+#include "troupe/actors/fiber.hpp"
+#include "troupe/tensors/context.hpp"
+
+#include <caf/actor_system.hpp>
+#include <caf/actor_system_config.hpp>
+#include <caf/event_based_actor.hpp>
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace troupe {
+namespace {
+
+enum class host { this_thread, detached_actor };
+
+/// Each claim about fibers holds on a plain thread and on an actor's own.
+class Fiber : public testing::TestWithParam<host> {
+protected:
+  void there(const std::function<void()>& fn) {
+    if (GetParam() == host::this_thread)
+      return fn();
+    caf::actor_system_config cfg;
+    caf::actor_system sys{cfg};
+    sys.spawn<caf::detached>([&fn](caf::event_based_actor*) { fn(); });
+    sys.await_all_actors_done();
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(
+  On, Fiber, testing::Values(host::this_thread, host::detached_actor),
+  [](const auto& info) {
+    return info.param == host::this_thread ? "this_thread" : "detached_actor";
+  });
+
+/// Waits while it handles an exception of its own, then throws it on.
+void wait_in_catch(const std::string& text) {
+  try {
+    throw std::runtime_error(text);
+  } catch (...) {
+    fiber::park();
+    throw;
+  }
+}
+
+std::string text_of(const std::exception_ptr& x) {
+  if (!x)
+    return "";
+  try {
+    std::rethrow_exception(x);
+  } catch (const std::exception& e) {
+    return e.what();
+  }
+}
+
+TEST_P(Fiber, TwoThatWaitInsideCatchRethrowEachItsOwn) {
+  there([] {
+    fiber a{[] { wait_in_catch("a"); }}, b{[] { wait_in_catch("b"); }};
+    a.resume();
+    b.resume();
+    EXPECT_EQ(std::current_exception(), nullptr);
+    a.resume();
+    b.resume();
+    EXPECT_EQ(text_of(a.error()), "a");
+    EXPECT_EQ(text_of(b.error()), "b");
+  });
+}
+
+TEST_P(Fiber, LeavesTheResumersExceptionAlone) {
+  there([] {
+    fiber a{[] { wait_in_catch("a"); }};
+    std::string caught;
+    try {
+      try {
+        throw std::runtime_error("mine");
+      } catch (...) {
+        a.resume();
+        throw;
+      }
+    } catch (const std::exception& e) {
+      caught = e.what();
+      a.resume();
+    }
+    EXPECT_EQ(caught, "mine");
+    EXPECT_EQ(text_of(a.error()), "a");
+  });
+}
+
+/// Counts its own end.
+struct counted {
+  int& ends;
+  ~counted() { ++ends; }
+};
+
+TEST_P(Fiber, AbortRunsDestructors) {
+  there([] {
+    int ends = 0;
+    bool went_on = false;
+    fiber a{[&] {
+      counted outer{ends};
+      std::vector<std::string> held(100, std::string(100, 'x'));
+      [&] {
+        counted inner{ends};
+        fiber::park();
+        went_on = true;
+      }();
+    }};
+    a.resume();
+    EXPECT_EQ(ends, 0);
+    a.abort();
+    EXPECT_TRUE(a.done());
+    EXPECT_EQ(ends, 2);
+    EXPECT_FALSE(went_on);
+    EXPECT_EQ(a.error(), nullptr); // superseded is no error
+  });
+}
+
+TEST_P(Fiber, AbortThatIsSwallowedIsThrownAgainByEachWait) {
+  there([] {
+    int swallowed = 0;
+    fiber a{[&] {
+      for (int i = 0; i < 3; ++i)
+        try {
+          fiber::park();
+        } catch (...) {
+          ++swallowed;
+        }
+      fiber::park();
+      ADD_FAILURE() << "a wait succeeded after the abort";
+    }};
+    a.resume();
+    a.abort();
+    EXPECT_TRUE(a.done());
+    EXPECT_EQ(swallowed, 3);
+  });
+}
+
+TEST_P(Fiber, AbortBeforeTheBeginningRunsNothing) {
+  there([] {
+    int ends = 0;
+    auto held = std::make_shared<counted>(ends);
+    fiber a{[held = std::move(held)] { ADD_FAILURE(); }};
+    a.abort();
+    EXPECT_TRUE(a.done());
+    EXPECT_EQ(ends, 1);
+  });
+}
+
+TEST_P(Fiber, EndsWhatIsParkedWhenItIsDestroyed) {
+  there([] {
+    int ends = 0;
+    {
+      fiber a{[&] {
+        counted held{ends};
+        fiber::park();
+      }};
+      a.resume();
+    }
+    EXPECT_EQ(ends, 1);
+  });
+}
+
+TEST_P(Fiber, KeepsWhatEscapes) {
+  there([] {
+    fiber a{[] { throw std::out_of_range("text"); }};
+    a.resume();
+    EXPECT_TRUE(a.done());
+    EXPECT_THROW(std::rethrow_exception(a.error()), std::out_of_range);
+    a.start([] {});
+    EXPECT_EQ(a.error(), nullptr);
+  });
+}
+
+TEST_P(Fiber, KeepsWhatEscapesFromAnAbort) {
+  there([] {
+    fiber a{[] {
+      try {
+        fiber::park();
+      } catch (const superseded&) {
+        throw std::runtime_error("instead");
+      }
+    }};
+    a.resume();
+    a.abort();
+    EXPECT_EQ(text_of(a.error()), "instead");
+  });
+}
+
+TEST_P(Fiber, RefusesWhatIsOutOfTurn) {
+  there([] {
+    fiber a;
+    EXPECT_TRUE(a.done());
+    EXPECT_THROW(a.resume(), std::logic_error); // has no work yet
+    a.start([&] {
+      EXPECT_THROW(a.resume(), std::logic_error);
+      EXPECT_THROW(a.abort(), std::logic_error);
+      EXPECT_THROW(a.start([] {}), std::logic_error);
+    });
+    EXPECT_THROW(a.start([] {}), std::logic_error);
+    a.resume();
+    EXPECT_THROW(a.resume(), std::logic_error); // has ended
+    EXPECT_THROW(fiber::park(), std::logic_error);
+    EXPECT_THROW(a.start({}), std::logic_error);
+  });
+}
+
+TEST_P(Fiber, Parks100000TimesInOneBody) {
+  there([] {
+    int parked = 0;
+    fiber a{[&] {
+      for (; parked < 100'000; ++parked)
+        fiber::park();
+    }};
+    int resumed = 0;
+    for (; !a.done(); ++resumed)
+      a.resume();
+    EXPECT_EQ(parked, 100'000);
+    EXPECT_EQ(resumed, 100'001);
+  });
+}
+
+TEST_P(Fiber, RunsEachBodyOnTheSameStack) {
+  there([] {
+    fiber a;
+    const volatile char* first = nullptr;
+    for (int i = 0; i < 1000; ++i) {
+      const volatile char* here = nullptr;
+      a.start([&] {
+        volatile char local = 0;
+        here = &local;
+        fiber::park();
+      });
+      a.resume();
+      if (i % 2)
+        a.resume();
+      else
+        a.abort();
+      if (i == 0)
+        first = here;
+      ASSERT_EQ(here, first) << "body " << i;
+    }
+  });
+}
+
+TEST_P(Fiber, CurrentContextFollowsTheCode) {
+  there([] {
+    auto& mine = current_context();
+    context of_b;
+    const auto visit = [](std::uint32_t id) {
+      current_context().replica = id;
+      fiber::park();
+      EXPECT_EQ(current_context().replica, id);
+      context inner;
+      inner.replica = 10 * id;
+      context_scope scope{inner};
+      fiber::park();
+      EXPECT_EQ(current_context().replica, 10 * id);
+    };
+    fiber a{[&] { visit(1); }}, b{[&] { visit(2); }, &of_b};
+    while (!a.done() || !b.done())
+      for (auto* it : {&a, &b})
+        if (!it->done()) {
+          it->resume();
+          EXPECT_EQ(&current_context(), &mine);
+        }
+    EXPECT_EQ(of_b.replica, 2u);
+    EXPECT_EQ(mine.replica, 0u);
+  });
+}
+
+TEST_P(Fiber, AFiberMayDriveAnother) {
+  there([] {
+    std::string order;
+    fiber outer{[&] {
+      fiber inner{[&] {
+        order += "b";
+        fiber::park();
+        order += "d";
+      }};
+      order += "a";
+      inner.resume();
+      order += "c";
+      fiber::park();
+      inner.resume();
+      order += "e";
+    }};
+    EXPECT_FALSE(fiber::inside());
+    outer.resume();
+    EXPECT_FALSE(fiber::inside());
+    outer.resume();
+    EXPECT_EQ(order, "abcde");
+  });
+}
+
+TEST(FiberOnThreads, GoesOnOnAnotherThreadWithItsExceptionAndContext) {
+  context in;
+  fiber a{[&] {
+            EXPECT_TRUE(fiber::inside());
+            try {
+              throw std::runtime_error("a");
+            } catch (...) {
+              fiber::park();
+              EXPECT_EQ(&current_context(), &in);
+              throw;
+            }
+          },
+          &in};
+  std::thread{[&] { a.resume(); }}.join();
+  std::thread{[&] { a.resume(); }}.join();
+  EXPECT_EQ(text_of(a.error()), "a");
+}
+
+} // namespace
+} // namespace troupe
