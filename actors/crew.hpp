@@ -26,8 +26,8 @@ struct step_report {
 
 /// One step as its replicas agreed on it.
 struct commit_record {
-  std::uint64_t step = 0;  ///< Global, from 0.
-  std::uint64_t epoch = 0; ///< Of the membership.
+  std::uint64_t step = 0;                  ///< Global, from 0.
+  std::uint64_t epoch = 0;                 ///< Of the membership.
   std::vector<std::uint32_t> contributors; ///< Replica ids, ascending.
   step_report total;
 };
@@ -61,8 +61,8 @@ public:
   virtual void begin_update() = 0;
 };
 
-/// Thrown out of a wait when the step is abandoned, and again out of every later
-/// wait of that step. Not an error: let it pass.
+/// Thrown out of a wait when the step is abandoned, and again out of every
+/// later wait of that step. Not an error: let it pass.
 struct superseded {};
 
 /// One step of one replica. Shared by all replicas, called from their threads.
@@ -85,24 +85,25 @@ public:
 
   virtual std::uint32_t replicas() const = 0;
 
-  /// How many steps each replica may be ahead of the last commit: an upper bound
-  /// of what `stop` lets run on.
+  /// How many steps each replica may be ahead of the last commit: an upper
+  /// bound of what `stop` lets run on.
   static constexpr std::uint64_t lease = 4;
 
   /// Runs the work to its end, or to where `stop` ended it.
   /// @returns the first step that was not run; all before it are committed.
   /// @errors throws `failure`: ec::stalled names actor, operation, step and who
-  ///         is missing; ec::peer_lost; ec::invalid with the text of what a step
-  ///         function threw. std::exceptions that a step function threw while
-  ///         it ran on the caller's own thread pass as they are.
+  ///         is missing; ec::peer_lost; ec::invalid with the text of what a
+  ///         step function threw. std::exceptions that a step function threw
+  ///         while it ran on the caller's own thread pass as they are.
   virtual std::uint64_t run(const work& x) = 0;
 
   /// Ends `run` after the steps that were granted already; from `on_commit` or
   /// any other thread. Void when nothing runs.
   virtual void stop() = 0;
 
-  /// Runs `fn` once for each replica id, outside any step, each on its replica's
-  /// thread and context, and waits: for setting up state that a thread owns.
+  /// Runs `fn` once for each replica id, outside any step, each on its
+  /// replica's thread and context, and waits: for setting up state that a
+  /// thread owns.
   virtual void for_each(const std::function<void(std::uint32_t)>& fn) = 0;
 };
 
@@ -116,8 +117,7 @@ struct crew_options {
   std::chrono::microseconds polling{-1};
   /// Whether sums are added on the replicas' own threads (the default where
   /// replicas take all cores), or by reducer actors.
-  enum class reducers { automatic, hosted, own } reducing
-    = reducers::automatic;
+  enum class reducers { automatic, hosted, own } reducing = reducers::automatic;
   std::uint64_t seed = 0; ///< Of random ops (context.hpp).
 };
 

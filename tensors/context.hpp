@@ -27,9 +27,10 @@ struct context {
   context& operator=(const context&) = delete;
 
   tape* recording = nullptr; ///< The innermost tape, if any.
-  std::uint32_t replica = 0; ///< Whose copy of a variable is read (local index).
+  std::uint32_t replica =
+    0; ///< Whose copy of a variable is read (local index).
   random_key random;
-  bool training = false;     ///< Whether dropout drops.
+  bool training = false; ///< Whether dropout drops.
   std::unique_ptr<kernel_cache> kernels;
 };
 
@@ -52,8 +53,8 @@ private:
   context* before_;
 };
 
-/// Sets how many threads the calling thread's ops use; a thread's setting is its
-/// own. @pre `count >= 1`.
+/// Sets how many threads the calling thread's ops use; a thread's setting is
+/// its own. @pre `count >= 1`.
 void use_threads(int count);
 
 } // namespace troupe

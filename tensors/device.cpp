@@ -23,8 +23,8 @@ device parse_device(std::string_view text) {
   device out;
   if (colon != std::string_view::npos) {
     const auto number = text.substr(colon + 1);
-    const auto [end, error] = std::from_chars(
-      number.data(), number.data() + number.size(), out.index);
+    const auto [end, error] =
+      std::from_chars(number.data(), number.data() + number.size(), out.index);
     if (error != std::errc{} || end != number.data() + number.size()
         || out.index > 65'535)
       return refuse("has no number; devices are named cpu:0, cpu:1, ...");

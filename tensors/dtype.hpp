@@ -24,8 +24,8 @@ constexpr std::size_t size_of(dtype x) {
 }
 
 constexpr std::string_view to_string(dtype x) {
-  constexpr std::string_view names[dtype_count]
-    = {"float32", "float64", "int32", "int64", "uint8", "bool"};
+  constexpr std::string_view names[dtype_count] = {
+    "float32", "float64", "int32", "int64", "uint8", "bool"};
   return names[static_cast<std::size_t>(x)];
 }
 

@@ -19,9 +19,9 @@ public:
   op_options() = default;
 
   template <class T>
-    requires(std::is_trivially_copyable_v<T> && sizeof(T) <= 64
-             && !std::same_as<T, op_options>)
-  op_options(const T& x) : tag_{&tag_of<T>} {
+  requires(std::is_trivially_copyable_v<T> && sizeof(T) <= 64
+           && !std::same_as<T, op_options>) op_options(const T& x)
+    : tag_{&tag_of<T>} {
     std::memcpy(bytes_.data(), &x, sizeof x);
   }
 
@@ -45,8 +45,8 @@ private:
 
 /// What a kernel works on. Forward reads `in` and fills `out` (and may put what
 /// backward needs into `saved`). Backward reads `in`, `out`, `saved` as far as
-/// the op keeps them, may overwrite `grad_out`, and fills each `grad_in[i]` that
-/// is there: nobody asked for one that is empty.
+/// the op keeps them, may overwrite `grad_out`, and fills each `grad_in[i]`
+/// that is there: nobody asked for one that is empty.
 struct op_call {
   op_options options;
   std::span<const tensor> in;
@@ -67,9 +67,10 @@ using op_kernel = void (*)(op_call&);
 struct op_case {
   std::array<shape, 4> in; ///< As many as the op has inputs.
   op_options options;
-  float low = -1, high = 1;  ///< Range of float inputs; integer inputs: [0, high).
-  double bound = 1e-5;       ///< Largest error of float32, relative to the
-                             ///< largest magnitude in the reference result.
+  float low = -1,
+        high = 1;      ///< Range of float inputs; integer inputs: [0, high).
+  double bound = 1e-5; ///< Largest error of float32, relative to the
+                       ///< largest magnitude in the reference result.
 };
 
 /// All the house knows of an op. One array lists the built-in ones
@@ -81,8 +82,7 @@ struct op {
   /// The result's shape and dtype; throws std::logic_error with the shapes if
   /// the inputs do not fit.
   tensor_spec (*infer)(std::span<const tensor_spec> in,
-                       const op_options& options)
-    = nullptr;
+                       const op_options& options) = nullptr;
 
   /// float32, per kind of device; null: not on this device.
   std::array<op_kernel, device_kinds> forward{};
@@ -106,7 +106,8 @@ struct op {
 };
 
 /// Runs an op and, when a tape records, writes it down.
-/// @errors throws std::logic_error: wrong number, shapes or dtypes of inputs, no
+/// @errors throws std::logic_error: wrong number, shapes or dtypes of inputs,
+/// no
 ///         kernel for the dtype.
 tensor apply(const op& what, std::span<const tensor> in,
              const op_options& options = {});

@@ -63,8 +63,7 @@ template tensor tensor::of(const shape&, std::span<const bool>);
 tensor tensor::slice(std::int64_t begin, std::int64_t end) const {
   if (dims().rank() == 0 || begin < 0 || begin > end || end > dims().front())
     throw std::logic_error("rows [" + std::to_string(begin) + ", "
-                           + std::to_string(end) + ") of "
-                           + to_string(spec_));
+                           + std::to_string(end) + ") of " + to_string(spec_));
   auto out = *this;
   const auto row = dims().front() ? bytes() / std::size_t(dims().front()) : 0;
   out.spec_.dims = dims().with(0, end - begin);
