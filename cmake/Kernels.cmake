@@ -4,9 +4,6 @@
 # These files include no Eigen: its inline functions would be compiled for one
 # level and linked into all.
 file(GLOB kernel_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tensors/kernels/*.cpp)
-if(NOT kernel_sources)
-  return()
-endif()
 
 function(troupe_kernel_level level)
   add_library(troupe_kernels_${level} OBJECT ${kernel_sources})

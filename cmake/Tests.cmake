@@ -30,6 +30,13 @@ if(TARGET apps_tests)
   add_dependencies(apps_tests troupe_tool)
 endif()
 
+# style.<what>: checks of the tracked files; 77 is their word for "skipped".
+foreach(what format size words)
+  add_test(NAME style.${what} COMMAND ${PROJECT_SOURCE_DIR}/tests/style/${what}.sh
+           WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+  set_tests_properties(style.${what} PROPERTIES SKIP_RETURN_CODE 77)
+endforeach()
+
 add_test(NAME imports.catches
          COMMAND ${CMAKE_COMMAND} -Droot=${PROJECT_SOURCE_DIR}
                  -Dscratch=${PROJECT_BINARY_DIR}/imports_scratch

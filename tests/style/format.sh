@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# Fails if clang-format would change any tracked C++ file, or those named.
+# Another major version formats differently, so it does not count as one.
+set -euo pipefail
+skipped=77
+version=14
+
+if ! command -v clang-format >/dev/null; then
+  echo "skipped: there is no clang-format (the package is in packages.txt)"
+  exit $skipped
+fi
+if ! clang-format --version | grep -q "version $version\."; then
+  echo "skipped: clang-format $version is wanted, this is $(clang-format --version)"
+  exit $skipped
+fi
+if [ $# -gt 0 ]; then
+  files=("$@")
+elif ! mapfile -t files < <(git ls-files '*.cpp' '*.hpp' '*.cu' '*.cuh') ||
+  [ ${#files[@]} -eq 0 ]; then
+  echo "skipped: git lists no files here"
+  exit $skipped
+fi
+if ! clang-format --dry-run --Werror "${files[@]}"; then
+  echo "To mend it: clang-format -i <file>..."
+  exit 1
+fi
+echo "${#files[@]} files are formatted"

@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# Fails on words that the house does without; each line says why.
+set -euo pipefail
+if ! git ls-files --error-unmatch CMakeLists.txt >/dev/null 2>&1; then
+  echo "skipped: git lists no files here"
+  exit 77
+fi
+
+status=0
+# never <what instead> <extended regex> <path>...
+never() {
+  local instead=$1 word=$2
+  shift 2
+  if git grep -n -I -E -e "$word" -- "$@" ':!tests/style'; then
+    echo "^ $instead"
+    status=1
+  fi
+}
+
+code=('*.cpp' '*.hpp' '*.cu' '*.cuh')
+never "every wait has a deadline" 'caf::infinite|[(,] *infinite *[,)]' "${code[@]}"
+never "send facts, or request().then() with a deadline" '\.await\(' "${code[@]}"
+never "include what is used" 'caf/all\.hpp|caf/test/' "${code[@]}"
+never "CAF's network layer is not used" 'caf/(io|openssl)/' "${code[@]}"
+never "wait for the thing itself, with a deadline" \
+  '\b(sleep_for|sleep_until|usleep|nanosleep|sleep) *\(' \
+  'tests/*.cpp' 'tests/*.hpp'
+never "sums must not depend on a thread count" '#pragma +omp' "${code[@]}"
+never "the same sum has the same bits everywhere" \
+  'ffast-math|fp-contract=(on|fast)|funsafe-math' "${code[@]}" '*.cmake' \
+  '*CMakeLists.txt' CMakePresets.json
+never "finish it or leave it out" '\b(TODO|FIXME|XXX|HACK)\b' .
+never "a test runs or skips with a reason" '\bDISABLED_' 'tests/*.cpp'
+exit $status
