@@ -1,0 +1,17 @@
+# shellcheck shell=bash
+# Sourced at the root: build <preset> [<target>...] configures and builds into
+# build/<preset>, and says little unless something fails.
+build() {
+  local preset=$1 log=build/$1/configure.log
+  shift
+  if command -v ccache >/dev/null; then
+    export CMAKE_CXX_COMPILER_LAUNCHER=${CMAKE_CXX_COMPILER_LAUNCHER-ccache}
+  fi
+  mkdir -p "build/$preset"
+  echo "Building into build/$preset ..."
+  if ! cmake --preset "$preset" >"$log" 2>&1; then
+    cat "$log" >&2
+    return 1
+  fi
+  cmake --build --preset "$preset" ${1:+--target "$@"}
+}
