@@ -64,7 +64,7 @@ cmake -S "$work/actor-framework-$version" -B "$work/build" -G Ninja \
   -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_INSTALL_PREFIX="$into" \
   -DCMAKE_CXX_FLAGS="${flags//$'\n'/}" -DCMAKE_CXX_COMPILER_LAUNCHER="$(command -v ccache || true)" \
   -DCAF_NO_IO=ON -DCAF_NO_OPENSSL=ON -DCAF_NO_PYTHON=ON -DCAF_NO_TOOLS=ON \
-  -DCAF_NO_EXAMPLES=ON -DCAF_NO_UNIT_TESTS=ON >"$work/cmake.log" 2>&1 ||
+  -DCAF_NO_EXAMPLES=ON -DCAF_NO_UNIT_TESTS=ON -DCAF_NO_OPENCL=ON >"$work/cmake.log" 2>&1 ||
   { cat "$work/cmake.log" >&2; exit 1; }
 ninja -C "$work/build" install >"$work/build.log" 2>&1 ||
   { tail -n 40 "$work/build.log" >&2; exit 1; }
