@@ -41,8 +41,14 @@ add_test(NAME imports.catches
          COMMAND ${CMAKE_COMMAND} -Droot=${PROJECT_SOURCE_DIR}
                  -Dscratch=${PROJECT_BINARY_DIR}/imports_scratch
                  -P ${PROJECT_SOURCE_DIR}/tests/support/imports_test.cmake)
-add_test(NAME install.consume
-         COMMAND ${CMAKE_COMMAND} -Dbuild=${PROJECT_BINARY_DIR} "-Dgenerator=${CMAKE_GENERATOR}"
-                 -Dcompiler=${CMAKE_CXX_COMPILER} "-Dflags=${CMAKE_CXX_FLAGS}"
-                 -P ${PROJECT_SOURCE_DIR}/tests/install/consume.cmake)
-set_tests_properties(install.consume PROPERTIES TIMEOUT 300)
+
+# install.<what>: the tree as a user has it, from a prefix and as a subdirectory.
+set(for_users -Droot=${PROJECT_SOURCE_DIR} -Dbuild=${PROJECT_BINARY_DIR}
+  "-Dgenerator=${CMAKE_GENERATOR}" -Dcompiler=${CMAKE_CXX_COMPILER}
+  "-Dflags=${CMAKE_CXX_FLAGS}" -Dinclude=${troupe_include})
+foreach(what consume embed shows_no_caf)
+  add_test(NAME install.${what}
+           COMMAND ${CMAKE_COMMAND} ${for_users}
+                   -P ${PROJECT_SOURCE_DIR}/tests/install/${what}.cmake)
+  set_tests_properties(install.${what} PROPERTIES TIMEOUT 300)
+endforeach()

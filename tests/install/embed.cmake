@@ -1,0 +1,21 @@
+cmake_minimum_required(VERSION 3.25)
+# Makes a project that has ${root} as a subdirectory, and builds and runs a
+# program there that needs tensors alone: nothing else of ours may be built.
+set(scratch ${build}/embed_scratch)
+file(REMOVE_RECURSE ${scratch})
+file(WRITE ${scratch}/CMakeLists.txt "
+cmake_minimum_required(VERSION 3.25)
+project(embedder LANGUAGES CXX)
+add_subdirectory(${root} troupe EXCLUDE_FROM_ALL)
+add_executable(app ${CMAKE_CURRENT_LIST_DIR}/main.cpp)
+target_link_libraries(app PRIVATE Troupe::tensors)
+")
+
+function(run)
+  execute_process(COMMAND ${ARGN} COMMAND_ECHO STDOUT COMMAND_ERROR_IS_FATAL ANY)
+endfunction()
+
+run(${CMAKE_COMMAND} -S ${scratch} -B ${scratch}/app -G "${generator}"
+    -DCMAKE_CXX_COMPILER=${compiler} "-DCMAKE_CXX_FLAGS=${flags}")
+run(${CMAKE_COMMAND} --build ${scratch}/app)
+run(${scratch}/app/app)
