@@ -1,0 +1,101 @@
+#include "troupe/tensors/kernels/math.hpp"
+
+namespace troupe::TROUPE_LEVEL {
+
+static void add(float* out, const float* a, const float* b, std::size_t n) {
+  in_vectors(n, [=](std::size_t i, auto k) {
+    store(out + i, load(a + i, k) + load(b + i, k), k);
+  });
+}
+
+static void add_into(float* sum, const float* x, std::size_t n) {
+  add(sum, sum, x, n);
+}
+
+static void scale(float* x, float factor, std::size_t n) {
+  in_vectors(n, [=](std::size_t i, auto k) {
+    store(x + i, load(x + i, k) * factor, k);
+  });
+}
+
+static void axpy(float* y, float factor, const float* x, std::size_t n) {
+  in_vectors(n, [=](std::size_t i, auto k) {
+    store(y + i, load(y + i, k) + factor * load(x + i, k), k);
+  });
+}
+
+static void bias_add(float* x, const float* bias, std::size_t m,
+                     std::size_t n) {
+  for (std::size_t row = 0; row < m; ++row)
+    add(x + row * n, x + row * n, bias, n);
+}
+
+static void bias_add_relu(float* x, const float* bias, std::size_t m,
+                          std::size_t n) {
+  for (std::size_t row = 0; row < m; ++row, x += n)
+    in_vectors(n, [=](std::size_t i, auto k) {
+      store(x + i, relu_of(load(x + i, k) + load(bias + i, k)), k);
+    });
+}
+
+static void relu(float* out, const float* x, std::size_t n) {
+  in_vectors(n, [=](std::size_t i, auto k) {
+    store(out + i, relu_of(load(x + i, k)), k);
+  });
+}
+
+static void relu_mask(float* g, const float* y, std::size_t n) {
+  in_vectors(n, [=](std::size_t i, auto k) {
+    store(g + i, load(y + i, k) > 0 ? load(g + i, k) : vec{}, k);
+  });
+}
+
+static void from_bytes(float* __restrict out, const std::uint8_t* __restrict in,
+                       float factor, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i)
+    out[i] = static_cast<float>(in[i]) * factor;
+}
+
+static void scale_rows(float* out, const float* x, const float* factors,
+                       std::size_t m, std::size_t n, bool accumulate) {
+  for (std::size_t row = 0; row < m; ++row, out += n, x += n) {
+    const float factor = factors[row];
+    if (accumulate)
+      in_vectors(n, [=](std::size_t i, auto k) {
+        store(out + i, load(out + i, k) + load(x + i, k) * factor, k);
+      });
+    else
+      in_vectors(n, [=](std::size_t i, auto k) {
+        store(out + i, load(x + i, k) * factor, k);
+      });
+  }
+}
+
+static bool any_nonfinite(const float* x, std::size_t n) {
+  constexpr std::size_t block = 1024; // how far behind the first one to look
+  for (std::size_t begin = 0; begin < n; begin += block) {
+    ints found{};
+    in_vectors(n - begin < block ? n - begin : block,
+               [&](std::size_t i, auto k) {
+                 const auto bits = (ints)load(x + begin + i, k);
+                 found |= (bits & 0x7F800000) == 0x7F800000;
+               });
+    for (std::size_t i = 0; i < width; ++i)
+      if (found[i])
+        return true;
+  }
+  return false;
+}
+
+static void exp(float* out, const float* x, std::size_t n) {
+  in_vectors(n, [=](std::size_t i, auto k) {
+    store(out + i, exp_of(load(x + i, k)), k);
+  });
+}
+
+extern const elementwise_kernels elementwise;
+const elementwise_kernels elementwise = {
+  add,  add_into,  scale,      axpy,       bias_add,      bias_add_relu,
+  relu, relu_mask, from_bytes, scale_rows, any_nonfinite, exp};
+
+} // namespace troupe::TROUPE_LEVEL

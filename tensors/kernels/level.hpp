@@ -1,0 +1,131 @@
+#pragma once
+
+// For tensors/kernels/*.cpp alone: vectors as wide as the level's registers.
+// Everything here has internal linkage, as a function that the linker may share
+// between levels would bring one level's instructions to all.
+
+#include "troupe/tensors/kernels.hpp"
+
+#ifdef __AVX2__
+#include <immintrin.h>
+#endif
+
+namespace troupe::TROUPE_LEVEL {
+
+#if defined(__AVX512F__)
+constexpr std::size_t width = 16;
+#elif defined(__AVX2__)
+constexpr std::size_t width = 8;
+#else
+constexpr std::size_t width = 4;
+#endif
+
+typedef float vec __attribute__((vector_size(width * 4)));
+typedef std::int32_t ints __attribute__((vector_size(width * 4)));
+typedef float loose_vec
+  __attribute__((vector_size(width * 4), aligned(4), may_alias));
+
+/// How many elements a load or a store moves: a whole vector, or the last few.
+struct whole {};
+struct part {
+  std::size_t n;
+};
+
+static inline vec load(const float* from, whole = {}) {
+  return *reinterpret_cast<const loose_vec*>(from);
+}
+
+static inline void store(float* to, vec x, whole = {}) {
+  *reinterpret_cast<loose_vec*>(to) = x;
+}
+
+#if defined(__AVX512F__)
+static inline __mmask16 mask_of(part k) {
+  return static_cast<__mmask16>((1u << k.n) - 1);
+}
+static inline vec load(const float* from, part k) {
+  return _mm512_maskz_loadu_ps(mask_of(k), from);
+}
+static inline void store(float* to, vec x, part k) {
+  _mm512_mask_storeu_ps(to, mask_of(k), x);
+}
+#elif defined(__AVX2__)
+static inline __m256i mask_of(part k) {
+  return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(k.n)),
+                            _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+static inline vec load(const float* from, part k) {
+  return _mm256_maskload_ps(from, mask_of(k));
+}
+static inline void store(float* to, vec x, part k) {
+  _mm256_maskstore_ps(to, mask_of(k), x);
+}
+#else
+static inline vec load(const float* from, part k) {
+  vec x{};
+  for (std::size_t i = 0; i < k.n; ++i)
+    x[i] = from[i];
+  return x;
+}
+static inline void store(float* to, vec x, part k) {
+  for (std::size_t i = 0; i < k.n; ++i)
+    to[i] = x[i];
+}
+#endif
+
+static inline vec all(float x) {
+  return x - vec{};
+}
+
+static inline vec relu_of(vec x) {
+  return x <= 0 ? vec{} : x; // keeps NaN
+}
+
+namespace {
+
+/// Calls `body(i, how_many)` for [0, n) in vectors.
+template <class F>
+inline void in_vectors(std::size_t n, F body) {
+  std::size_t i = 0;
+  for (; i + width <= n; i += width)
+    body(i, whole{});
+  if (i < n)
+    body(i, part{n - i});
+}
+
+/// 16 running sums, whatever the width.
+struct lanes {
+  static constexpr std::size_t count = 16;
+  vec of[count / width] = {};
+
+  /// Combines the lanes, always in the same order.
+  template <class F>
+  inline float fold(F two) const {
+    float x[count];
+    for (std::size_t i = 0; i < count / width; ++i)
+      store(x + i * width, of[i]);
+    for (std::size_t half = count / 2; half > 0; half /= 2)
+      for (std::size_t i = 0; i < half; ++i)
+        x[i] = two(x[i], x[i + half]);
+    return x[0];
+  }
+};
+
+/// Calls `body(lane, i, how_many)` for [0, n): element i goes to lane i % 16.
+template <class F>
+inline void in_lanes(std::size_t n, F body) {
+  constexpr auto vectors = lanes::count / width;
+  std::size_t i = 0;
+  for (; i + lanes::count <= n; i += lanes::count)
+    for (std::size_t v = 0; v < vectors; ++v)
+      body(v, i + v * width, whole{});
+  for (std::size_t v = 0; i < n; ++v, i += width)
+    if (i + width <= n)
+      body(v, i, whole{});
+    else
+      body(v, i, part{n - i});
+}
+
+} // namespace
+
+} // namespace troupe::TROUPE_LEVEL

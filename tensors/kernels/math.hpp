@@ -1,0 +1,53 @@
+#pragma once
+
+#include "troupe/tensors/kernels/level.hpp"
+
+namespace troupe::TROUPE_LEVEL {
+
+/// e^x within 1 ulp of the result, also where that is subnormal; NaN for NaN.
+/// e^x = 2^k e^r, k = round(x / ln 2): k ln 2 is taken off in two parts, of
+/// which the first is exact, and e^r on [-ln 2 / 2, ln 2 / 2] is a polynomial.
+/// @source Cody & Waite, Software Manual for the Elementary Functions, 1980;
+///         the coefficients are Cephes' (Moshier).
+static inline vec exp_of(vec x) {
+  x = x > 89.0f ? all(89.0f) : x;           // where e^x is infinite
+  x = x < -104.0f ? all(-104.0f) : x;       // where it is 0
+  constexpr float to_integer = 12582912.0f; // 1.5 * 2^23: the sum is rounded
+  const vec shifted = x * 1.44269504f + to_integer;
+  const vec k = shifted - to_integer;
+  const vec r = (x - k * 0.693359375f) - k * -2.12194440e-4f;
+  vec p = all(1.9875691500e-4f);
+  p = p * r + 1.3981999507e-3f;
+  p = p * r + 8.3334519073e-3f;
+  p = p * r + 4.1665795894e-2f;
+  p = p * r + 1.6666665459e-1f;
+  p = p * r + 5.0000001201e-1f;
+  const vec e = p * (r * r) + r + 1.0f;
+  // 2^k in two factors: k reaches from -150 to 128.
+  const ints whole_k = (ints)shifted - 0x4B400000;
+  const ints half = whole_k >> 1;
+  const vec first = (vec)((half + 127) << 23);
+  const vec second = (vec)((whole_k - half + 127) << 23);
+  return e * first * second;
+}
+
+/// ln x for positive finite x, good to a float's last bit; for each sum of
+/// exponentials there is one.
+static inline float log_of(float x) {
+  std::int64_t bits;
+  const double wide = x;
+  __builtin_memcpy(&bits, &wide, sizeof bits);
+  constexpr std::int64_t root_half = 0x3FE6A09E667F3BCD; // sqrt(1/2)
+  const auto exponent = (bits - root_half) >> 52;
+  bits -= exponent * (std::int64_t{1} << 52);
+  double m; // in [sqrt(1/2), sqrt(2))
+  __builtin_memcpy(&m, &bits, sizeof m);
+  const double s = (m - 1) / (m + 1), q = s * s;
+  double series = 1.0 / 13;
+  for (int odd = 11; odd >= 1; odd -= 2)
+    series = series * q + 1.0 / odd;
+  return static_cast<float>(
+    2 * s * series + static_cast<double>(exponent) * 0.6931471805599453);
+}
+
+} // namespace troupe::TROUPE_LEVEL

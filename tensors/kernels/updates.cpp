@@ -1,0 +1,60 @@
+#include "troupe/tensors/kernels/level.hpp"
+
+namespace troupe::TROUPE_LEVEL {
+
+static inline vec sqrt_of(vec x) {
+#if defined(__AVX512F__)
+  return _mm512_maskz_sqrt_ps(0xFFFF, x); // GCC 12 warns about the other one
+#elif defined(__AVX2__)
+  return _mm256_sqrt_ps(x);
+#else
+  for (std::size_t i = 0; i < width; ++i)
+    x[i] = __builtin_sqrtf(x[i]);
+  return x;
+#endif
+}
+
+static void sgd(float* x, const float* g, std::size_t n, float rate,
+                float scale) {
+  in_vectors(n, [=](std::size_t i, auto k) {
+    store(x + i, load(x + i, k) - rate * (load(g + i, k) * scale), k);
+  });
+}
+
+static void momentum(float* x, const float* g, float* v, std::size_t n,
+                     float rate, float momentum, float scale) {
+  in_vectors(n, [=](std::size_t i, auto k) {
+    const auto velocity = momentum * load(v + i, k) + load(g + i, k) * scale;
+    store(v + i, velocity, k);
+    store(x + i, load(x + i, k) - rate * velocity, k);
+  });
+}
+
+static void nesterov(float* x, const float* g, float* v, std::size_t n,
+                     float rate, float momentum, float scale) {
+  in_vectors(n, [=](std::size_t i, auto k) {
+    const auto slope = load(g + i, k) * scale;
+    const auto velocity = momentum * load(v + i, k) + slope;
+    store(v + i, velocity, k);
+    store(x + i, load(x + i, k) - rate * (slope + momentum * velocity), k);
+  });
+}
+
+static void adam(float* x, const float* g, float* m, float* v, std::size_t n,
+                 const adam_numbers& by, float scale) {
+  const auto c = by; // a copy that no store can change
+  in_vectors(n, [=](std::size_t i, auto k) {
+    const auto slope = load(g + i, k) * scale;
+    const auto mean = c.beta1 * load(m + i, k) + c.rest1 * slope;
+    const auto square = c.beta2 * load(v + i, k) + c.rest2 * (slope * slope);
+    store(m + i, mean, k);
+    store(v + i, square, k);
+    const auto step = c.rate * mean / (c.root * sqrt_of(square) + c.epsilon);
+    store(x + i, c.keep * load(x + i, k) - step, k);
+  });
+}
+
+extern const update_kernels updates;
+const update_kernels updates = {sgd, momentum, nesterov, adam};
+
+} // namespace troupe::TROUPE_LEVEL

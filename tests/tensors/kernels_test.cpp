@@ -1,0 +1,255 @@
+#include "troupe/tensors/kernels.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace {
+
+using troupe::kernel_table;
+
+constexpr std::size_t room = 40'000;
+constexpr float untouched = -77.25f;
+constexpr auto infinity = std::numeric_limits<float>::infinity();
+constexpr auto nan = std::numeric_limits<float>::quiet_NaN();
+
+/// Values as they occur: both signs, zeros, some large and small.
+std::vector<float> values(std::size_t n, unsigned seed) {
+  std::mt19937 rng{seed};
+  std::vector<float> out(n);
+  for (auto& x : out) {
+    x = (static_cast<float>(rng() % 20'001) - 10'000) / 3000;
+    if (rng() % 8 == 0)
+      x = 0;
+    if (rng() % 64 == 0)
+      x *= 1e20f;
+  }
+  return out;
+}
+
+/// What a kernel works on: four arrays that start at any place.
+struct bench {
+  std::array<std::vector<float>, 4> arrays;
+  std::vector<std::uint8_t> bytes = std::vector<std::uint8_t>(room, 9);
+  std::vector<std::int32_t> labels = std::vector<std::int32_t>(room);
+  double scalar = 0;
+  std::size_t offset = 0;
+
+  bench() {
+    for (std::size_t i = 0; i < arrays.size(); ++i)
+      arrays[i] = values(room, 7 + static_cast<unsigned>(i));
+    std::mt19937 rng{7};
+    for (std::size_t i = 0; i < room; ++i) {
+      labels[i] = static_cast<std::int32_t>(rng() % 1000);
+      bytes[i] = static_cast<std::uint8_t>(rng() % 256);
+    }
+  }
+
+  float* operator[](std::size_t i) {
+    return arrays[i].data() + offset * (i + 1);
+  }
+
+  bool same_bits(const bench& other) const {
+    for (std::size_t i = 0; i < arrays.size(); ++i)
+      if (std::memcmp(arrays[i].data(), other.arrays[i].data(), room * 4) != 0)
+        return false;
+    return std::bit_cast<std::int64_t>(scalar)
+             == std::bit_cast<std::int64_t>(other.scalar)
+           && bytes == other.bytes;
+  }
+};
+
+/// Runs `what` at every level on equal input and compares all memory.
+template <class F>
+void expect_same_bits(const char* name, std::size_t n, F what) {
+  static const bench input;
+  for (const std::size_t offset : {0, 1, 5}) {
+    auto first = input;
+    first.offset = offset;
+    what(troupe::kernel_levels().front(), first);
+    for (const auto& level : troupe::kernel_levels().subspan(1)) {
+      auto next = input;
+      next.offset = offset;
+      what(level, next);
+      EXPECT_TRUE(first.same_bits(next))
+        << name << " at " << level.level << ", size " << n << ", offset "
+        << offset;
+    }
+  }
+}
+
+const std::size_t sizes[] = {0,  1,  2,  3,  4,  5,   7,   8,   9,    15,  16,
+                             17, 31, 32, 33, 47, 100, 255, 257, 4095, 4097};
+
+TEST(Kernels, ElementwiseOnesGiveTheSameBitsAtEveryLevel) {
+  for (const auto n : sizes) {
+    expect_same_bits("add", n, [n](const kernel_table& k, bench& b) {
+      k.add(b[0], b[1], b[2], n);
+    });
+    expect_same_bits("add_into", n, [n](const kernel_table& k, bench& b) {
+      k.add_into(b[0], b[1], n);
+    });
+    expect_same_bits("scale", n, [n](const kernel_table& k, bench& b) {
+      k.scale(b[0], 0.3f, n);
+    });
+    expect_same_bits("axpy", n, [n](const kernel_table& k, bench& b) {
+      k.axpy(b[0], 0.7f, b[1], n);
+    });
+    expect_same_bits("relu", n, [n](const kernel_table& k, bench& b) {
+      k.relu(b[0], b[1], n);
+      k.relu_mask(b[2], b[0], n);
+    });
+    expect_same_bits("from_bytes", n, [n](const kernel_table& k, bench& b) {
+      k.from_bytes(b[0], b.bytes.data() + b.offset, 1.0f / 255, n);
+    });
+    expect_same_bits(
+      "exp", n, [n](const kernel_table& k, bench& b) { k.exp(b[0], b[1], n); });
+    expect_same_bits("nonfinite", n, [n](const kernel_table& k, bench& b) {
+      b.scalar = k.any_nonfinite(b[0], n);
+    });
+  }
+}
+
+TEST(Kernels, UpdatesGiveTheSameBitsAtEveryLevel) {
+  for (const auto n : sizes) {
+    expect_same_bits("sgd", n, [n](const kernel_table& k, bench& b) {
+      k.sgd(b[0], b[1], n, 0.1f, 0.3f);
+    });
+    expect_same_bits("momentum", n, [n](const kernel_table& k, bench& b) {
+      k.momentum(b[0], b[1], b[2], n, 0.1f, 0.9f, 0.3f);
+    });
+    expect_same_bits("nesterov", n, [n](const kernel_table& k, bench& b) {
+      k.nesterov(b[0], b[1], b[2], n, 0.1f, 0.9f, 0.3f);
+    });
+    expect_same_bits("adam", n, [n](const kernel_table& k, bench& b) {
+      k.relu(b[3], b[3], n); // a mean of squares
+      k.adam(b[0], b[1], b[2], b[3], n,
+             {0.01f, 0.9f, 0.1f, 0.999f, 0.001f, 1.7f, 1e-8f, 0.99f}, 0.3f);
+    });
+  }
+}
+
+TEST(Kernels, OnesOverRowsGiveTheSameBitsAtEveryLevel) {
+  for (const std::size_t m : {0, 1, 2, 3, 5, 31, 129})
+    for (const std::size_t n : {1, 2, 7, 10, 16, 17, 33, 64, 255, 257}) {
+      expect_same_bits("bias_add", n, [=](const kernel_table& k, bench& b) {
+        k.bias_add(b[0], b[1], m, n);
+        k.bias_add_relu(b[0], b[2], m, n);
+      });
+      expect_same_bits("scale_rows", n, [=](const kernel_table& k, bench& b) {
+        k.scale_rows(b[0], b[1], b[2], m, n, false);
+        k.scale_rows(b[0], b[3], b[2], m, n, true);
+      });
+      expect_same_bits("column_sums", n, [=](const kernel_table& k, bench& b) {
+        k.column_sums(b[0], m, n, b[1], false);
+        k.masked_column_sums(b[2], b[3], m, n, b[1], true);
+      });
+      expect_same_bits("softmax", n, [=](const kernel_table& k, bench& b) {
+        k.softmax(b[0], b[1], m, n);
+        for (auto& label : b.labels)
+          label %= static_cast<std::int32_t>(n);
+        b.scalar = static_cast<double>(
+          k.softmax_cross_entropy(b[1], b.labels.data(), m, n, b[2], b[3]));
+      });
+      expect_same_bits("sum", n, [=](const kernel_table& k, bench& b) {
+        b.scalar = k.sum(b[0], m * n) + k.sum_of_squares(b[1], m * n);
+      });
+    }
+}
+
+const troupe::pool_window windows[] = {
+  {2, 6, 8, 5, 3, 4, 2, 2, 2, 2},       // lenet's kind
+  {2, 7, 9, 33, 3, 4, 2, 2, 2, 2},      // a row and a column left over
+  {1, 7, 7, 3, 4, 4, 3, 3, 2, 2, 1, 1}, // padded, overlapping
+  {1, 5, 6, 16, 4, 5, 2, 2, 1, 1},      // overlapping
+  {1, 3, 3, 1, 3, 3, 2, 2, 1, 1},       // padded below and to the right only
+};
+
+TEST(Kernels, PoolingGivesTheSameBitsAtEveryLevel) {
+  for (const auto& at : windows)
+    expect_same_bits("pool", at.channels, [&](const kernel_table& k, bench& b) {
+      k.max_pool(at, b[0], b[1], b.bytes.data());
+      k.max_pool_backward(at, b[1], b.bytes.data(), b[2], false);
+      k.max_pool_backward(at, b[1], b.bytes.data(), b[3], true);
+    });
+}
+
+TEST(Kernels, WriteNothingBesideTheirOutput) {
+  for (const auto& k : troupe::kernel_levels())
+    for (const auto n : sizes) {
+      std::vector<float> out(n + 2, untouched);
+      const auto x = values(n, 3);
+      k.add(out.data() + 1, x.data(), x.data(), n);
+      k.exp(out.data() + 1, x.data(), n);
+      k.softmax(out.data() + 1, x.data(), 1, n);
+      k.column_sums(x.data(), 1, n, out.data() + 1, false);
+      EXPECT_EQ(out.front(), untouched) << k.level << ", size " << n;
+      EXPECT_EQ(out.back(), untouched) << k.level << ", size " << n;
+    }
+}
+
+TEST(Kernels, ElementwiseOnesComputeTheirDefinition) {
+  constexpr std::size_t n = 103;
+  const auto& k = troupe::kernels();
+  const auto a = values(n, 1), b = values(n, 2);
+  std::vector<float> out(n);
+  const auto expect = [&](auto definition) {
+    for (std::size_t i = 0; i < n; ++i)
+      EXPECT_EQ(out[i], definition(i)) << i;
+  };
+  k.add(out.data(), a.data(), b.data(), n);
+  expect([&](auto i) { return a[i] + b[i]; });
+  out = a;
+  k.add(out.data(), out.data(), b.data(), n);
+  expect([&](auto i) { return a[i] + b[i]; });
+  out = a;
+  k.axpy(out.data(), 3, b.data(), n);
+  expect([&](auto i) { return a[i] + 3 * b[i]; });
+  k.relu(out.data(), a.data(), n);
+  expect([&](auto i) { return a[i] > 0 ? a[i] : 0; });
+  out = a;
+  k.relu_mask(out.data(), b.data(), n);
+  expect([&](auto i) { return b[i] > 0 ? a[i] : 0; });
+  out = a;
+  k.bias_add_relu(out.data(), b.data(), 10, 10);
+  for (std::size_t i = 0; i < 100; ++i)
+    EXPECT_EQ(out[i], std::max(0.0f, a[i] + b[i % 10]));
+  out = a;
+  k.scale_rows(out.data(), a.data(), b.data(), 10, 10, true);
+  for (std::size_t i = 0; i < 100; ++i)
+    EXPECT_EQ(out[i], a[i] + a[i] * b[i / 10]);
+}
+
+TEST(Kernels, ReluKeepsNanAndGivesNoNegativeZero) {
+  const float x[] = {nan, -0.0f, -infinity, infinity};
+  float y[4];
+  troupe::kernels().relu(y, x, 4);
+  EXPECT_TRUE(std::isnan(y[0]));
+  EXPECT_FALSE(std::signbit(y[1]));
+  EXPECT_EQ(y[2], 0);
+  EXPECT_EQ(y[3], infinity);
+}
+
+TEST(Kernels, FindOneNonfiniteElementWhereverItIs) {
+  std::vector<float> x(2051, 1.0f);
+  for (const auto& k : troupe::kernel_levels()) {
+    EXPECT_FALSE(k.any_nonfinite(x.data(), x.size()));
+    for (const auto bad : {nan, -nan, infinity, -infinity})
+      for (const std::size_t i : {0, 1, 16, 1023, 1024, 2047, 2048, 2050}) {
+        x[i] = bad;
+        EXPECT_TRUE(k.any_nonfinite(x.data(), x.size())) << k.level << i;
+        EXPECT_FALSE(k.any_nonfinite(x.data(), i));
+        x[i] = std::numeric_limits<float>::max();
+      }
+  }
+}
+
+} // namespace

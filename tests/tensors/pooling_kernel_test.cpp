@@ -1,0 +1,93 @@
+#include "troupe/tensors/kernels.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <random>
+#include <vector>
+
+namespace {
+
+using troupe::pool_window;
+
+const pool_window windows[] = {
+  {2, 6, 8, 5, 3, 4, 2, 2, 2, 2},       // halving
+  {2, 7, 9, 33, 3, 4, 2, 2, 2, 2},      // a row and a column left over
+  {1, 7, 7, 3, 4, 4, 3, 3, 2, 2, 1, 1}, // padded, overlapping
+  {1, 5, 6, 16, 4, 5, 2, 2, 1, 1},      // overlapping
+  {1, 3, 3, 1, 3, 3, 2, 2, 1, 1},       // padded below and to the right only
+};
+
+struct pooled {
+  std::vector<float> x, out, grad_out, grad_x;
+  std::vector<std::uint8_t> places;
+
+  explicit pooled(const pool_window& at)
+    : x(at.count * at.height * at.width * at.channels),
+      out(at.count * at.out_height * at.out_width * at.channels),
+      grad_out(out.size()),
+      grad_x(x.size(), 100.0f),
+      places(out.size()) {
+    std::mt19937 rng{3};
+    for (auto& each : x)
+      each = static_cast<float>(rng() % 7) - 3; // with equals
+    for (auto& each : grad_out)
+      each = static_cast<float>(rng() % 100);
+  }
+};
+
+TEST(MaxPool, GivesTheLargestAndSendsItsGradientToTheFirstOfEquals) {
+  for (const auto& at : windows) {
+    pooled p{at};
+    const auto& k = troupe::kernels();
+    k.max_pool(at, p.x.data(), p.out.data(), p.places.data());
+    std::vector<float> grad(p.x.size(), 0.0f);
+    for (std::size_t o = 0; o < p.out.size(); ++o) {
+      const auto c = o % at.channels, j = o / at.channels % at.out_width,
+                 i = o / at.channels / at.out_width % at.out_height,
+                 image = o / at.channels / at.out_width / at.out_height;
+      std::size_t where = p.x.size();
+      for (std::size_t a = 0; a < at.window_height; ++a)
+        for (std::size_t b = 0; b < at.window_width; ++b) {
+          const auto row = i * at.stride_height + a - at.top;
+          const auto column = j * at.stride_width + b - at.left;
+          if (row >= at.height || column >= at.width)
+            continue; // padding; what would be negative is large
+          const auto here =
+            ((image * at.height + row) * at.width + column) * at.channels + c;
+          if (where == p.x.size() || p.x[here] > p.x[where])
+            where = here;
+        }
+      EXPECT_EQ(p.out[o], p.x[where]);
+      grad[where] += p.grad_out[o];
+    }
+    k.max_pool_backward(at, p.grad_out.data(), p.places.data(), p.grad_x.data(),
+                        false);
+    EXPECT_EQ(p.grad_x, grad);
+    k.max_pool_backward(at, p.grad_out.data(), p.places.data(), p.grad_x.data(),
+                        true);
+    for (auto& each : grad)
+      each *= 2;
+    EXPECT_EQ(p.grad_x, grad);
+  }
+}
+
+TEST(MaxPool, PassesNanOnFromAnyPlace) {
+  for (const auto& at : windows)
+    for (std::size_t i = 0; i < at.window_height * at.window_width; ++i) {
+      pooled p{at};
+      const auto row = i / at.window_width, column = i % at.window_width;
+      if (row < at.top || column < at.left)
+        continue;
+      p.x[((row - at.top) * at.width + column - at.left) * at.channels] =
+        std::numeric_limits<float>::quiet_NaN();
+      for (const auto& k : troupe::kernel_levels()) {
+        k.max_pool(at, p.x.data(), p.out.data(), p.places.data());
+        EXPECT_TRUE(std::isnan(p.out[0])) << k.level << ", place " << i;
+        EXPECT_EQ(p.places[0], i);
+      }
+    }
+}
+
+} // namespace
