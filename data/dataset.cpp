@@ -1,0 +1,152 @@
+#include "troupe/data/dataset.hpp"
+
+#include "troupe/data/read_ahead.hpp"
+#include "troupe/data/stage.hpp"
+
+#include <cmath>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace troupe::data {
+
+// -- dataset ------------------------------------------------------------------
+
+dataset::dataset(tensor inputs, tensor labels, std::int64_t classes)
+  : last_{
+    std::make_shared<rows>(std::move(inputs), std::move(labels), classes)} {}
+
+dataset::dataset(std::uint64_t size, std::int64_t classes,
+                 std::function<troupe::batch(std::uint64_t)> fn)
+  : last_{std::make_shared<made>(size, classes, std::move(fn))} {}
+
+dataset dataset::with(std::shared_ptr<const stage> last) const {
+  auto out = *this;
+  out.last_ = std::move(last);
+  return out;
+}
+
+dataset
+dataset::map(std::function<troupe::batch(const troupe::batch&)> fn) const {
+  return with(std::make_shared<mapped>(last_, std::move(fn)));
+}
+
+dataset dataset::shuffle(std::uint64_t block, std::uint64_t seed,
+                         bool each_pass) const {
+  return with(std::make_shared<shuffled>(last_, block, seed, each_pass));
+}
+
+dataset dataset::batch(std::uint64_t count, bool drop_remainder) const {
+  return with(std::make_shared<batched>(last_, count, drop_remainder));
+}
+
+dataset dataset::repeat(std::optional<std::uint64_t> times) const {
+  return with(std::make_shared<repeated>(last_, times));
+}
+
+dataset dataset::take(std::uint64_t count) const {
+  return with(std::make_shared<window>(last_, 0, count));
+}
+
+dataset dataset::skip(std::uint64_t count) const {
+  return with(std::make_shared<window>(last_, count, whole));
+}
+
+dataset dataset::prefetch(std::size_t count,
+                          std::chrono::milliseconds patience) const {
+  auto out = *this;
+  out.ahead_ = count;
+  out.patience_ = patience;
+  return out;
+}
+
+dataset::parts dataset::split(double fraction) const {
+  if (!(fraction > 0 && fraction < 1))
+    throw std::invalid_argument("split at " + std::to_string(fraction)
+                                + ": give a fraction between 0 and 1");
+  const auto n = size();
+  if (!n)
+    throw std::invalid_argument("split of an endless dataset: split before "
+                                "repeat");
+  if (last_->varies())
+    throw std::invalid_argument(
+      "split after a shuffle that differs in each pass mixes the parts: split "
+      "first, or shuffle with each_pass = false");
+  const auto first =
+    static_cast<std::uint64_t>(std::llround(fraction * double(*n)));
+  return {take(first), skip(first)};
+}
+
+std::optional<std::uint64_t> dataset::size() const {
+  return last_->size();
+}
+
+std::int64_t dataset::classes() const {
+  return last_->classes();
+}
+
+tensor_spec dataset::element() const {
+  if (size() == 0)
+    throw std::invalid_argument("an empty dataset has no first element");
+  return last_->read({}, {}).inputs.spec();
+}
+
+troupe::batch dataset::examples(std::uint64_t begin, std::uint64_t end) const {
+  if (begin >= end || end > size().value_or(whole))
+    throw std::invalid_argument("elements [" + std::to_string(begin) + ", "
+                                + std::to_string(end) + ") of a dataset of "
+                                + std::to_string(size().value_or(whole)));
+  std::vector<position> at(end - begin);
+  for (auto& x : at)
+    x.index = begin++;
+  return last_->stack(at, {});
+}
+
+cursor dataset::iterate(const position& from) const {
+  return {*this, from};
+}
+
+// -- cursor -------------------------------------------------------------------
+
+cursor::cursor(dataset over, const position& from) : over_{std::move(over)} {
+  restore(from);
+}
+
+cursor::cursor(cursor&&) noexcept = default;
+cursor& cursor::operator=(cursor&&) noexcept = default;
+cursor::~cursor() = default;
+
+std::optional<batch> cursor::next() {
+  const auto& last = over_.last_;
+  const auto end = last->size().value_or(whole);
+  if (at_.index >= end)
+    return std::nullopt;
+  std::optional<batch> out;
+  if (over_.ahead_ == 0) {
+    out = last->read(at_, {});
+  } else {
+    if (!ahead_)
+      ahead_ = std::make_unique<read_ahead>(last, at_, end, over_.ahead_);
+    try {
+      out = ahead_->next(over_.patience_);
+    } catch (...) {
+      if (ahead_->ended())
+        ahead_.reset();
+      throw;
+    }
+  }
+  ++at_.index;
+  return out;
+}
+
+void cursor::restore(const position& to) {
+  if (const auto n = over_.size(); n && to.index > *n)
+    throw std::invalid_argument(
+      "position " + std::to_string(to.index) + " of a dataset of "
+      + std::to_string(*n)
+      + " elements: it was saved from another dataset, or another batch size");
+  ahead_.reset();
+  at_ = to;
+}
+
+} // namespace troupe::data

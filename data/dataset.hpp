@@ -1,0 +1,192 @@
+#pragma once
+
+#include "troupe/tensors/tensor.hpp"
+
+#include <chrono>
+#include <compare>
+#include <cstdint>
+#include <functional>
+#include <iterator>
+#include <memory>
+#include <optional>
+
+namespace troupe {
+
+/// Inputs and the labels that belong to them: one example ([...] and a scalar),
+/// or n of them side by side ([n, ...] and [n] int32). Read only: the elements
+/// may be the dataset's own.
+struct batch {
+  tensor inputs;
+  tensor labels;
+};
+
+namespace data {
+
+class stage;
+class cursor;
+
+/// Where a cursor stands: the next element, and the pass over the data that it
+/// belongs to. Two numbers say it all, whatever the chain: element and pass
+/// determine what is read.
+struct position {
+  std::uint64_t pass = 0;
+  std::uint64_t index = 0;
+
+  friend auto operator<=>(const position&, const position&) = default;
+};
+
+/// For `shuffle`: as one block, however many elements there are.
+inline constexpr auto whole = ~std::uint64_t{0};
+
+/// A chain of steps that ends in elements: examples at first, batches after
+/// `batch`. A handle: copies are cheap, and a chain never changes; every method
+/// makes a longer one. Safe to read from several threads.
+///
+///   auto [train, test] = digits({.examples = 10'000, .seed = 1}).split(0.8);
+///   for (auto& x : train.shuffle().batch(64).prefetch(2).iterate())
+///     step(x.inputs, x.labels);
+class dataset {
+public:
+  /// @shape inputs [n, ...] of any dtype, labels [n] int32; shared, not copied.
+  /// @param classes labels lie in [0, classes); 0: the largest label + 1.
+  /// @errors throws std::invalid_argument if the two do not fit each other or a
+  ///         label is out of range.
+  dataset(tensor inputs, tensor labels, std::int64_t classes = 0);
+
+  /// `size` elements, the i-th of which is `fn(i)`: for data that is read or
+  /// made when it is needed. `fn` must return the same for the same i.
+  dataset(std::uint64_t size, std::int64_t classes,
+          std::function<troupe::batch(std::uint64_t)> fn);
+
+  /// `fn` of each element: of an example before `batch`, of a batch after it.
+  /// It is called each time an element is read, perhaps on another thread, and
+  /// must return the same for the same element.
+  dataset map(std::function<troupe::batch(const troupe::batch&)> fn) const;
+
+  /// In an order of its own in every pass, drawn from (seed, pass): as a whole,
+  /// or each `block` elements among themselves. With `each_pass` false, in one
+  /// order for good.
+  /// @cost 4 bytes an element for each of the last passes read; no element
+  /// moves.
+  dataset shuffle(std::uint64_t block = whole, std::uint64_t seed = 0,
+                  bool each_pass = true) const;
+
+  /// `count` elements at a time, side by side: [count, ...]. The last batch of
+  /// a pass holds what is left, unless `drop_remainder`.
+  /// @cost one copy of the elements, none where they lie side by side already.
+  dataset batch(std::uint64_t count, bool drop_remainder = false) const;
+
+  /// One pass after the other as one long pass; for ever without a number.
+  dataset repeat(std::optional<std::uint64_t> times = std::nullopt) const;
+
+  dataset take(std::uint64_t count) const; ///< The first `count`, or all.
+  dataset skip(std::uint64_t count) const; ///< All but the first `count`.
+
+  /// Cursors keep `count` elements of the finished chain ready, read by a
+  /// thread of their own; 0: none. Where in the chain this stands makes no
+  /// difference.
+  /// @param patience longest wait for an element before `next` throws.
+  dataset prefetch(std::size_t count,
+                   std::chrono::milliseconds patience = std::chrono::minutes{
+                     1}) const;
+
+  struct parts;
+  /// The first `fraction` of the elements (to the nearest), and the rest.
+  /// @errors throws std::invalid_argument unless 0 < fraction < 1, for an
+  ///         endless chain, and after a shuffle that differs from pass to pass:
+  ///         what is held back in one would be seen in the next.
+  parts split(double fraction) const;
+
+  /// Elements in a pass: examples or batches; none if there is no end.
+  std::optional<std::uint64_t> size() const;
+
+  /// Number of classes that labels are drawn from.
+  std::int64_t classes() const;
+
+  /// Shape and dtype of the first element's inputs. @cost reads that element.
+  /// @errors throws std::invalid_argument if there is no element.
+  tensor_spec element() const;
+
+  /// Elements [begin, end) of the first pass side by side. @cost as `batch`.
+  troupe::batch examples(std::uint64_t begin, std::uint64_t end) const;
+
+  /// @errors throws std::invalid_argument for a position beyond the end.
+  cursor iterate(const position& from = {}) const;
+
+private:
+  friend class cursor;
+
+  dataset with(std::shared_ptr<const stage> last) const;
+
+  std::shared_ptr<const stage> last_;
+  std::size_t ahead_ = 0;
+  std::chrono::milliseconds patience_{};
+};
+
+struct dataset::parts {
+  dataset train, test;
+};
+
+class read_ahead;
+
+/// Reads one pass of a dataset in order. For one thread at a time. Destroying
+/// it ends its reading thread after the call of `map`'s function that it is
+/// busy with, or, if that takes longer than 1 s, leaves it behind to end by
+/// itself.
+class cursor {
+public:
+  cursor(dataset over, const position& from);
+  cursor(cursor&&) noexcept;
+  cursor& operator=(cursor&&) noexcept;
+  ~cursor();
+
+  /// @returns none at the end of the pass.
+  /// @errors throws what reading the element threw, here also if another thread
+  ///         read it; the position stays, and the next call tries again. Throws
+  ///         std::runtime_error when patience ends.
+  std::optional<batch> next();
+
+  /// Where `next` reads next; what was read ahead does not count.
+  position save() const { return at_; }
+
+  /// Goes on from a saved position: the elements that follow are those that
+  /// would have followed there. @cost none, nothing is read again.
+  /// @errors throws std::invalid_argument for a position beyond the end.
+  void restore(const position& to);
+
+  class iterator;
+  iterator begin();
+  std::default_sentinel_t end() { return {}; }
+
+private:
+  dataset over_;
+  position at_;
+  std::unique_ptr<read_ahead> ahead_;
+};
+
+/// For a range-for over what is left of the pass.
+class cursor::iterator {
+public:
+  using value_type = batch;
+  using difference_type = std::ptrdiff_t;
+
+  explicit iterator(cursor& of) : of_{&of}, now_{of.next()} {}
+  const batch& operator*() const { return *now_; }
+  iterator& operator++() {
+    now_ = of_->next();
+    return *this;
+  }
+  void operator++(int) { ++*this; }
+  bool operator==(std::default_sentinel_t) const { return !now_; }
+
+private:
+  cursor* of_;
+  std::optional<batch> now_;
+};
+
+inline cursor::iterator cursor::begin() {
+  return iterator{*this};
+}
+
+} // namespace data
+} // namespace troupe

@@ -1,0 +1,263 @@
+#include "troupe/data/stage.hpp"
+
+#include "troupe/data/draws.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <numeric>
+#include <stdexcept>
+
+namespace troupe::data {
+
+namespace {
+
+/// A tensor for `count` elements of this spec side by side.
+tensor room_for(std::size_t count, const tensor_spec& one) {
+  std::array<std::int64_t, shape::max_rank + 1> extents;
+  extents[0] = std::int64_t(count);
+  std::ranges::copy(one.dims, extents.begin() + 1);
+  return tensor{shape{std::span{extents}.first(one.dims.rank() + 1)}, one.type};
+}
+
+void put(const tensor& one, std::size_t row, const tensor& first, tensor& to) {
+  if (one.spec() != first.spec())
+    throw std::invalid_argument(
+      "elements of " + to_string(first.spec()) + " and " + to_string(one.spec())
+      + " cannot stand side by side in a batch: make them the same in map");
+  if (one.bytes() > 0)
+    std::memcpy(to.raw() + row * one.bytes(), one.raw(), one.bytes());
+}
+
+/// These rows of `from` side by side.
+tensor gather(const tensor& from, std::span<const position> at) {
+  auto out = tensor{from.dims().with(0, std::int64_t(at.size())), from.type()};
+  const auto row = out.bytes() / at.size();
+  auto* to = out.raw();
+  for (std::size_t i = 0; i < at.size() && row > 0; ++i, to += row)
+    std::memcpy(to, from.raw() + at[i].index * row, row);
+  return out;
+}
+
+std::int64_t checked(std::int64_t classes, std::span<const std::int32_t> of) {
+  const auto largest = std::ranges::max(of);
+  if (const auto bad = std::ranges::find_if(
+        of, [&](auto x) { return x < 0 || (classes > 0 && x >= classes); });
+      bad != of.end())
+    throw std::invalid_argument(
+      "label " + std::to_string(*bad) + " of example "
+      + std::to_string(bad - of.begin()) + " is not in [0, "
+      + (classes > 0 ? std::to_string(classes) : std::string{"classes"})
+      + "): number the classes from 0 on");
+  return classes > 0 ? classes : std::int64_t{largest} + 1;
+}
+
+} // namespace
+
+batch stage::stack(std::span<const position> at,
+                   const std::stop_token& stop) const {
+  const auto first = read(at[0], stop);
+  auto out = batch{room_for(at.size(), first.inputs.spec()),
+                   room_for(at.size(), first.labels.spec())};
+  for (std::size_t i = 0; i < at.size(); ++i) {
+    if (stop.stop_requested())
+      throw abandoned{};
+    const auto one = i == 0 ? first : read(at[i], stop);
+    put(one.inputs, i, first.inputs, out.inputs);
+    put(one.labels, i, first.labels, out.labels);
+  }
+  return out;
+}
+
+// -- sources ------------------------------------------------------------------
+
+rows::rows(tensor inputs, tensor labels, std::int64_t classes)
+  : inputs_{std::move(inputs)}, labels_{std::move(labels)}, classes_{classes} {
+  const auto& x = inputs_.dims();
+  const auto& y = labels_.dims();
+  if (!inputs_ || x.rank() == 0 || y.rank() != 1 || x.front() != y.front()
+      || labels_.type() != dtype::int32)
+    throw std::invalid_argument(
+      "inputs " + to_string(inputs_.spec()) + " and labels "
+      + to_string(labels_.spec())
+      + " make no dataset: inputs are [n, ...] and labels int32[n]");
+  if (classes < 0)
+    throw std::invalid_argument(std::to_string(classes)
+                                + " classes: give their number, or 0 to take "
+                                  "it from the labels");
+  if (y.front() > 0)
+    classes_ = checked(classes, labels_.data<std::int32_t>());
+}
+
+std::optional<std::uint64_t> rows::size() const {
+  return std::uint64_t(inputs_.dims().front());
+}
+
+batch rows::read(const position& at, const std::stop_token&) const {
+  const auto i = std::int64_t(at.index);
+  const auto& x = inputs_.dims();
+  return {inputs_.slice(i, i + 1).reshaped(x.axes(1, x.rank())),
+          labels_.slice(i, i + 1).reshaped({})};
+}
+
+batch rows::stack(std::span<const position> at, const std::stop_token&) const {
+  const auto first = at[0].index;
+  for (std::size_t i = 0; i < at.size(); ++i)
+    if (at[i].index != first + i)
+      return {gather(inputs_, at), gather(labels_, at)};
+  const auto begin = std::int64_t(first), end = begin + std::int64_t(at.size());
+  return {inputs_.slice(begin, end), labels_.slice(begin, end)};
+}
+
+made::made(std::uint64_t size, std::int64_t classes,
+           std::function<batch(std::uint64_t)> fn)
+  : size_{size}, classes_{classes}, fn_{std::move(fn)} {
+  if (!fn_ || classes < 1)
+    throw std::invalid_argument("a dataset that a function makes needs the "
+                                "function and the number of its classes");
+}
+
+// -- links --------------------------------------------------------------------
+
+mapped::mapped(std::shared_ptr<const stage> on,
+               std::function<batch(const batch&)> fn)
+  : link{std::move(on)}, fn_{std::move(fn)} {
+  if (!fn_)
+    throw std::invalid_argument("map needs a function");
+}
+
+batched::batched(std::shared_ptr<const stage> on, std::uint64_t count,
+                 bool drop)
+  : link{std::move(on)}, count_{count}, drop_{drop} {
+  constexpr auto most = std::uint64_t{1} << 32;
+  if (count == 0 || count > most)
+    throw std::invalid_argument("batches of " + std::to_string(count)
+                                + " elements: give a number from 1 to 2^32");
+}
+
+std::optional<std::uint64_t> batched::size() const {
+  const auto below = on().size();
+  if (!below)
+    return below;
+  return *below / count_ + (!drop_ && *below % count_ != 0);
+}
+
+batch batched::read(const position& at, const std::stop_token& stop) const {
+  const auto first = at.index * count_;
+  const auto below = on().size();
+  const auto count = below ? std::min(count_, *below - first) : count_;
+  std::vector<position> from(count);
+  for (std::uint64_t i = 0; i < count; ++i)
+    from[i] = {at.pass, first + i};
+  return on().stack(from, stop);
+}
+
+batch moved::read(const position& at, const std::stop_token& stop) const {
+  auto from = at;
+  trace({&from, 1});
+  return on().read(from, stop);
+}
+
+batch moved::stack(std::span<const position> at,
+                   const std::stop_token& stop) const {
+  std::vector<position> from(at.begin(), at.end());
+  trace(from);
+  return on().stack(from, stop);
+}
+
+window::window(std::shared_ptr<const stage> on, std::uint64_t first,
+               std::uint64_t count)
+  : moved{std::move(on)}, first_{first}, count_{count} {}
+
+std::optional<std::uint64_t> window::size() const {
+  const auto below = on().size();
+  if (!below)
+    return count_ == whole ? below : count_;
+  return std::min(count_, *below - std::min(*below, first_));
+}
+
+void window::trace(std::span<position> at) const {
+  for (auto& x : at)
+    x.index += first_;
+}
+
+repeated::repeated(std::shared_ptr<const stage> on,
+                   std::optional<std::uint64_t> times)
+  : moved{std::move(on)}, times_{times} {}
+
+std::optional<std::uint64_t> repeated::size() const {
+  const auto below = on().size();
+  if (below == 0 || times_ == 0)
+    return 0;
+  if (!below || !times_ || *times_ > whole / *below)
+    return std::nullopt;
+  return *times_ * *below;
+}
+
+void repeated::trace(std::span<position> at) const {
+  const auto below = on().size();
+  if (!below)
+    return; // a pass without end is never repeated
+  // A pass without end here: room for 2^32 of those below before the next.
+  const auto times = size() ? *times_ : std::uint64_t{1} << 32;
+  for (auto& x : at)
+    x = {x.pass * times + x.index / *below, x.index % *below};
+}
+
+// -- shuffled -----------------------------------------------------------------
+
+shuffled::shuffled(std::shared_ptr<const stage> on, std::uint64_t block,
+                   std::uint64_t seed, bool each_pass)
+  : moved{std::move(on)}, block_{block}, seed_{seed}, each_pass_{each_pass} {
+  constexpr auto most = std::uint64_t{1} << 31;
+  const auto end = size();
+  if (block == 0 || std::min(block, end.value_or(whole)) > most)
+    throw std::invalid_argument(
+      block == 0
+        ? "shuffle by blocks of 0 elements: give 1 or more, or none to "
+          "shuffle all"
+      : end
+        ? "shuffle of " + std::to_string(*end)
+            + " elements at once: give blocks of at most 2^31"
+        : "shuffle of an endless dataset as a whole: shuffle before repeat, "
+          "or give a block size");
+}
+
+void shuffled::trace(std::span<position> at) const {
+  std::shared_ptr<const order> now;
+  std::uint64_t pass = 0, block = 0;
+  for (auto& x : at) {
+    const auto wanted = x.index / block_;
+    if (!now || x.pass != pass || wanted != block) {
+      pass = x.pass;
+      block = wanted;
+      now = order_of(each_pass_ ? pass : 0, block);
+    }
+    x.index = block * block_ + (*now)[x.index - block * block_];
+  }
+}
+
+std::shared_ptr<const shuffled::order>
+shuffled::order_of(std::uint64_t pass, std::uint64_t block) const {
+  constexpr std::size_t kept = 4; // a few cursors, each near a pass's end
+  const std::lock_guard hold{lock_};
+  const auto known = std::ranges::find_if(
+    drawn_, [&](const drawn& x) { return x.pass == pass && x.block == block; });
+  if (known != drawn_.end()) {
+    drawn_.splice(drawn_.begin(), drawn_, known);
+    return known->is;
+  }
+  const auto count = std::min(block_, size().value_or(whole) - block * block_);
+  order is(count);
+  std::iota(is.begin(), is.end(), 0u);
+  draws random{seed_, pass, static_cast<std::uint32_t>(block)};
+  for (auto left = static_cast<std::uint32_t>(count); left > 1; --left)
+    std::swap(is[left - 1], is[random.below(left)]);
+  drawn_.push_front(
+    {pass, block, std::make_shared<const order>(std::move(is))});
+  if (drawn_.size() > kept)
+    drawn_.pop_back();
+  return drawn_.front().is;
+}
+
+} // namespace troupe::data

@@ -1,0 +1,72 @@
+#pragma once
+
+#include "troupe/data/dataset.hpp"
+
+#include <vector>
+
+namespace troupe::data::testing {
+
+/// Example i holds the inputs [i, -i] and the label i % 3.
+inline dataset counted(std::int64_t n) {
+  tensor inputs{{n, 2}};
+  tensor labels{{n}, dtype::int32};
+  for (std::int64_t i = 0; i < n; ++i) {
+    inputs.mutable_data<float>()[std::size_t(2 * i)] = float(i);
+    inputs.mutable_data<float>()[std::size_t(2 * i) + 1] = -float(i);
+    labels.mutable_data<std::int32_t>()[std::size_t(i)] = int(i % 3);
+  }
+  return {inputs, labels, 3};
+}
+
+/// Which examples of `counted` these are; -1 stands for one whose parts do not
+/// belong together.
+inline std::vector<int> names(const batch& x) {
+  std::vector<int> out;
+  const auto in = x.inputs.data<float>();
+  const auto labels = x.labels.data<std::int32_t>();
+  for (std::size_t i = 0; i < labels.size(); ++i) {
+    const auto name = int(in[2 * i]);
+    const bool whole = in[2 * i + 1] == -in[2 * i] && labels[i] == name % 3;
+    out.push_back(whole ? name : -1);
+  }
+  return out;
+}
+
+using lists = std::vector<std::vector<int>>;
+
+/// The names in each element that is left, of at most `limit`.
+inline lists rest(cursor& x, std::size_t limit = 10'000) {
+  lists out;
+  while (out.size() < limit) {
+    const auto next = x.next();
+    if (!next)
+      break;
+    out.push_back(names(*next));
+  }
+  return out;
+}
+
+inline lists all(const dataset& x, std::uint64_t pass = 0) {
+  auto each = x.iterate({pass, 0});
+  return rest(each);
+}
+
+inline std::vector<int> flat(const lists& x) {
+  std::vector<int> out;
+  for (const auto& each : x)
+    out.insert(out.end(), each.begin(), each.end());
+  return out;
+}
+
+/// The sentence of what `fn` throws; empty if nothing.
+template <class F>
+std::string complaint(F&& fn) {
+  try {
+    fn();
+  } catch (const std::exception& x) {
+    return x.what();
+  }
+  return {};
+}
+
+} // namespace troupe::data::testing

@@ -1,0 +1,244 @@
+#include "troupe/tests/data/counted.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+#include <set>
+#include <stdexcept>
+
+namespace troupe::data {
+namespace {
+
+using namespace testing;
+
+std::vector<int> sorted(std::vector<int> x) {
+  std::ranges::sort(x);
+  return x;
+}
+
+std::vector<int> first(int n) {
+  std::vector<int> out(static_cast<std::size_t>(n));
+  std::iota(out.begin(), out.end(), 0);
+  return out;
+}
+
+TEST(Dataset, GivesItsExamplesInOrder) {
+  const auto x = counted(3);
+  EXPECT_EQ(all(x), (lists{{0}, {1}, {2}}));
+  EXPECT_EQ(x.size(), 3u);
+  EXPECT_EQ(x.classes(), 3);
+  EXPECT_EQ(x.element(), (tensor_spec{{2}, dtype::float32}));
+}
+
+TEST(Dataset, KeepsTheLastShortBatchUnlessTold) {
+  const auto x = counted(5).batch(2);
+  EXPECT_EQ(all(x), (lists{{0, 1}, {2, 3}, {4}}));
+  EXPECT_EQ(x.size(), 3u);
+  EXPECT_EQ(x.element(), (tensor_spec{{2, 2}, dtype::float32}));
+  const auto dropped = counted(5).batch(2, true);
+  EXPECT_EQ(all(dropped), (lists{{0, 1}, {2, 3}}));
+  EXPECT_EQ(dropped.size(), 2u);
+  EXPECT_EQ(all(counted(4).batch(2)), all(counted(4).batch(2, true)));
+}
+
+TEST(Dataset, BatchesOfBatchesStandSideBySide) {
+  const auto x = counted(4).batch(2).batch(2);
+  EXPECT_EQ(x.element(), (tensor_spec{{2, 2, 2}, dtype::float32}));
+  EXPECT_EQ(all(x), (lists{{0, 1, 2, 3}}));
+  EXPECT_THROW(all(counted(3).batch(2).batch(2)), std::invalid_argument);
+}
+
+TEST(Dataset, CopiesNothingWhereExamplesLieSideBySide) {
+  const auto inputs = tensor::zeros({4, 2});
+  const auto labels = tensor::zeros({4}, dtype::int32);
+  auto each = dataset{inputs, labels}.batch(2).iterate();
+  for (const auto& x : each)
+    EXPECT_TRUE(x.inputs.shares_storage_with(inputs));
+  auto mixed = dataset{inputs, labels}.shuffle(whole, 3).batch(4).iterate();
+  EXPECT_FALSE(mixed.next()->inputs.shares_storage_with(inputs));
+}
+
+TEST(Dataset, MapsExamplesBeforeBatchAndBatchesAfter) {
+  std::vector<std::size_t> ranks;
+  const auto plus_three = [&](const batch& x) {
+    ranks.push_back(x.inputs.dims().rank());
+    auto out = batch{x.inputs.clone(), x.labels};
+    for (std::size_t i = 0; i < out.inputs.size(); ++i)
+      out.inputs.mutable_data<float>()[i] += i % 2 ? -3 : 3;
+    return out;
+  };
+  const lists wanted{{3, 4}, {5}};
+  EXPECT_EQ(all(counted(3).map(plus_three).batch(2)), wanted);
+  EXPECT_EQ(ranks, (std::vector<std::size_t>{1, 1, 1}));
+  ranks.clear();
+  EXPECT_EQ(all(counted(3).batch(2).map(plus_three)), wanted);
+  EXPECT_EQ(ranks, (std::vector<std::size_t>{2, 2}));
+}
+
+TEST(Dataset, RefusesToBatchWhatMapMadeUnequal) {
+  const auto x = counted(3).map([](const batch& x) {
+    const auto n = 1 + std::int64_t(x.inputs.data<float>()[0]) / 2;
+    return batch{tensor::zeros({n}), x.labels};
+  });
+  EXPECT_EQ(complaint([&] { all(x.batch(3)); }),
+            "elements of float32[1] and float32[2] cannot stand side by side "
+            "in a batch: make them the same in map");
+}
+
+TEST(Dataset, TakesAndSkipsExamplesOrBatches) {
+  EXPECT_EQ(all(counted(5).take(2)), (lists{{0}, {1}}));
+  EXPECT_EQ(all(counted(5).skip(3)), (lists{{3}, {4}}));
+  EXPECT_EQ(all(counted(5).skip(1).take(3).skip(1)), (lists{{2}, {3}}));
+  EXPECT_EQ(all(counted(5).batch(2).skip(1)), (lists{{2, 3}, {4}}));
+  EXPECT_EQ(counted(5).take(9).size(), 5u);
+  EXPECT_EQ(counted(5).skip(9).size(), 0u);
+  EXPECT_EQ(all(counted(5).skip(9)), lists{});
+  EXPECT_EQ(counted(5).skip(2).take(whole).size(), 3u);
+}
+
+TEST(Dataset, RepeatsBeforeBatchAcrossTheSeam) {
+  EXPECT_EQ(all(counted(3).repeat(2).batch(2)),
+            (lists{{0, 1}, {2, 0}, {1, 2}}));
+  EXPECT_EQ(all(counted(3).batch(2).repeat(2)),
+            (lists{{0, 1}, {2}, {0, 1}, {2}}));
+  EXPECT_EQ(counted(3).repeat(0).size(), 0u);
+  EXPECT_EQ(counted(0).repeat().size(), 0u);
+}
+
+TEST(Dataset, RepeatsForEverWithoutANumber) {
+  const auto x = counted(3).repeat();
+  EXPECT_EQ(x.size(), std::nullopt);
+  auto each = x.iterate({0, 3'000'000'001});
+  EXPECT_EQ(rest(each, 3), (lists{{1}, {2}, {0}}));
+  EXPECT_EQ(all(x.take(4)), (lists{{0}, {1}, {2}, {0}}));
+  EXPECT_EQ(x.batch(2, true).size(), std::nullopt);
+}
+
+TEST(Dataset, ShufflesIntoEveryOrderEquallyOften) {
+  std::map<std::vector<int>, int> seen;
+  const auto x = counted(4).shuffle(whole, 1);
+  for (std::uint64_t pass = 0; pass < 24'000; ++pass)
+    ++seen[flat(all(x, pass))];
+  ASSERT_EQ(seen.size(), 24u); // 4!
+  double chi_squared = 0;      // 23 degrees of freedom
+  for (const auto& [order, count] : seen)
+    chi_squared += (count - 1000.0) * (count - 1000.0) / 1000.0;
+  EXPECT_LT(chi_squared, 49.7); // passed by 1 seed in 1,000
+}
+
+TEST(Dataset, ShuffleLosesNothingAndDiffersByPassAndSeed) {
+  std::set<std::vector<int>> orders;
+  for (std::uint64_t seed = 0; seed < 4; ++seed)
+    for (std::uint64_t pass = 0; pass < 4; ++pass) {
+      const auto order = flat(all(counted(100).shuffle(whole, seed), pass));
+      EXPECT_EQ(sorted(order), first(100)) << "seed " << seed;
+      orders.insert(order);
+    }
+  EXPECT_EQ(orders.size(), 16u);
+}
+
+TEST(Dataset, ShuffleOfOneOrderForGoodKeepsIt) {
+  const auto x = counted(100).shuffle(whole, 7, false);
+  EXPECT_EQ(all(x, 0), all(x, 5));
+  EXPECT_NE(all(x), all(counted(100)));
+}
+
+TEST(Dataset, ShufflesBlocksAmongThemselves) {
+  const auto order = flat(all(counted(10).shuffle(4, 1)));
+  for (int begin = 0; begin < 10; begin += 4)
+    for (int i = begin; i < std::min(begin + 4, 10); ++i)
+      EXPECT_EQ(order[std::size_t(i)] / 4, begin / 4);
+  EXPECT_EQ(sorted(order), first(10));
+  EXPECT_NE(order, first(10));
+  EXPECT_EQ(flat(all(counted(10).shuffle(1, 1))), first(10));
+  EXPECT_EQ(counted(10).repeat().shuffle(4, 1).size(), std::nullopt);
+}
+
+TEST(Dataset, RepeatAfterShuffleDrawsEachPassAnew) {
+  const auto x = counted(50).shuffle(whole, 2);
+  const auto twice = flat(all(x.repeat(2), 3));
+  const auto half = twice.begin() + 50;
+  EXPECT_EQ(std::vector(twice.begin(), half), flat(all(x, 6)));
+  EXPECT_EQ(std::vector(half, twice.end()), flat(all(x, 7)));
+}
+
+TEST(Dataset, SplitsWithoutLosingOrRepeating) {
+  auto [train, test] = counted(10).split(0.8);
+  EXPECT_EQ(flat(all(train)), first(8));
+  EXPECT_EQ(all(test), (lists{{8}, {9}}));
+  EXPECT_EQ(counted(100).split(0.29).train.size(), 29u);
+  auto mixed = counted(10).shuffle(whole, 1, false).split(0.5);
+  auto both = flat(all(mixed.train, 1));
+  std::ranges::copy(flat(all(mixed.test, 2)), std::back_inserter(both));
+  EXPECT_EQ(sorted(both), first(10));
+}
+
+TEST(Dataset, RefusesASplitThatWouldLeak) {
+  EXPECT_EQ(complaint([] { counted(10).shuffle().split(0.5); }),
+            "split after a shuffle that differs in each pass mixes the parts: "
+            "split first, or shuffle with each_pass = false");
+  EXPECT_THROW(counted(10).repeat().split(0.5), std::invalid_argument);
+  for (const double x : {0.0, 1.0, -1.0, double(NAN)})
+    EXPECT_THROW(counted(10).split(x), std::invalid_argument);
+}
+
+TEST(Dataset, GivesExamplesByRange) {
+  EXPECT_EQ(names(counted(9).examples(2, 5)), (std::vector{2, 3, 4}));
+  EXPECT_THROW(counted(9).examples(2, 10), std::invalid_argument);
+  EXPECT_THROW(counted(9).examples(2, 2), std::invalid_argument);
+}
+
+TEST(Dataset, ReadsWhatAFunctionMakes) {
+  const dataset x{5, 3, [](std::uint64_t i) {
+                    const auto n = float(i);
+                    return batch{tensor::of<float>({2}, {n, -n}),
+                                 tensor::full({}, double(i % 3), dtype::int32)};
+                  }};
+  EXPECT_EQ(all(x.batch(2)), all(counted(5).batch(2)));
+  EXPECT_EQ(sorted(flat(all(x.shuffle()))), first(5));
+}
+
+TEST(Dataset, KeepsOtherTypesAsTheyAre) {
+  const auto pixels = tensor::of<std::uint8_t>({3, 1}, {7, 255, 0});
+  const auto labels = tensor::of<std::int32_t>({3}, {0, 4, 1});
+  const dataset x{pixels, labels};
+  EXPECT_EQ(x.classes(), 5);
+  const auto one = x.shuffle().batch(3).iterate().next();
+  EXPECT_EQ(one->inputs.type(), dtype::uint8);
+}
+
+TEST(Dataset, RefusesTensorsThatDoNotFit) {
+  const auto x = tensor::zeros({3, 2});
+  const auto y = tensor::zeros({3}, dtype::int32);
+  EXPECT_EQ(complaint([&] { dataset(x, y.slice(0, 2)); }),
+            "inputs float32[3, 2] and labels int32[2] make no dataset: inputs "
+            "are [n, ...] and labels int32[n]");
+  EXPECT_THROW(dataset(x, tensor::zeros({3})), std::invalid_argument);
+  EXPECT_THROW(dataset(tensor{}, y), std::invalid_argument);
+  const auto bad = tensor::of<std::int32_t>({3}, {0, 3, 1});
+  EXPECT_EQ(complaint([&] { dataset(x, bad, 3); }),
+            "label 3 of example 1 is not in [0, 3): number the classes from 0 "
+            "on");
+  EXPECT_THROW(dataset(x, tensor::full({3}, -1, dtype::int32)),
+               std::invalid_argument);
+  EXPECT_THROW(dataset(x, y, -1), std::invalid_argument);
+}
+
+TEST(Dataset, RefusesSettingsThatCannotBe) {
+  EXPECT_THROW(counted(3).batch(0), std::invalid_argument);
+  EXPECT_THROW(counted(3).shuffle(0), std::invalid_argument);
+  EXPECT_THROW(counted(3).repeat().shuffle(), std::invalid_argument);
+  EXPECT_THROW(counted(3).map(nullptr), std::invalid_argument);
+  EXPECT_THROW(counted(0).element(), std::invalid_argument);
+}
+
+TEST(Dataset, AnEmptyOneEndsAtOnce) {
+  EXPECT_EQ(all(counted(0).shuffle().batch(3).prefetch(2)), lists{});
+  EXPECT_EQ(counted(0).batch(3).size(), 0u);
+}
+
+} // namespace
+} // namespace troupe::data

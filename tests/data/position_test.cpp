@@ -1,0 +1,124 @@
+#include "troupe/tests/data/counted.hpp"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <string>
+
+namespace troupe::data {
+namespace {
+
+using namespace testing;
+
+struct chain {
+  dataset is;
+  std::string said;
+};
+
+/// Any chain of up to six links that still ends.
+chain random_chain(std::mt19937_64& rng) {
+  const auto n = std::int64_t(rng() % 20);
+  chain x{counted(n), "counted(" + std::to_string(n) + ")"};
+  bool mixed = false; // batches of batches need equal sizes
+  for (auto links = rng() % 7; links > 0; --links) {
+    const auto k = 1 + rng() % 7;
+    const auto said = std::to_string(k) + ")";
+    switch (rng() % 8) {
+      case 0:
+        x = {x.is.take(k + 5), x.said + ".take(5+" + said};
+        break;
+      case 1:
+        x = {x.is.skip(k), x.said + ".skip(" + said};
+        break;
+      case 2:
+        x = {x.is.repeat(k), x.said + ".repeat(" + said};
+        break;
+      case 3:
+        x = {x.is.shuffle(k, k), x.said + ".shuffle(" + said};
+        break;
+      case 4:
+        x = {x.is.shuffle(whole, k), x.said + ".shuffle(whole, " + said};
+        break;
+      case 5:
+        x = {x.is.prefetch(k), x.said + ".prefetch(" + said};
+        break;
+      case 6:
+        x = {x.is.repeat().shuffle(k).take(30),
+             x.said + ".repeat().take(30).shuffle(" + said};
+        break;
+      default:
+        if (!std::exchange(mixed, true))
+          x = {x.is.batch(k), x.said + ".batch(" + said};
+    }
+  }
+  x.is = x.is.take(100);
+  return x;
+}
+
+// An index that counts what was read ahead, a shuffle that goes on from its
+// last order, a repeat that forgets its pass: each fails here.
+TEST(Position, ContinuesAnyChainWhereItWasCut) {
+  std::size_t cuts = 0;
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    std::mt19937_64 rng{seed};
+    const auto x = random_chain(rng);
+    const auto pass = rng() % 3;
+    SCOPED_TRACE("seed " + std::to_string(seed) + ": " + x.said);
+    const auto undisturbed = all(x.is, pass);
+    ASSERT_EQ(undisturbed.size(), x.is.size());
+
+    auto cut = x.is.iterate({pass, 0});
+    auto elsewhere = x.is.iterate({pass + 1, 0});
+    for (std::size_t i = 0; i <= undisturbed.size(); i += 1 + rng() % 5) {
+      while (cut.save().index < i)
+        cut.next();
+      const lists wanted(undisturbed.begin() + std::ptrdiff_t(i),
+                         undisturbed.end());
+      auto fresh = x.is.iterate(cut.save());
+      ASSERT_EQ(rest(fresh), wanted) << "cut at " << i;
+      elsewhere.next();
+      elsewhere.restore(cut.save());
+      ASSERT_EQ(rest(elsewhere), wanted) << "cut at " << i;
+      ++cuts;
+    }
+  }
+  EXPECT_GT(cuts, 1000u);
+}
+
+TEST(Position, CountsWhatWasHandedOut) {
+  auto x = counted(10).batch(3).prefetch(4).iterate({2, 0});
+  EXPECT_EQ(x.save(), (position{2, 0}));
+  x.next();
+  EXPECT_EQ(x.save(), (position{2, 1}));
+  while (x.next())
+    continue;
+  EXPECT_EQ(x.save(), (position{2, 4}));
+  EXPECT_EQ(x.next(), std::nullopt);
+}
+
+TEST(Position, RestoringReadsNothingAgain) {
+  std::size_t read = 0;
+  const auto x = counted(1000).map([&](const batch& x) {
+    ++read;
+    return x;
+  });
+  auto each = x.shuffle(whole, 1).batch(10).iterate();
+  each.restore({4, 99});
+  EXPECT_EQ(read, 0u);
+  EXPECT_TRUE(each.next());
+  EXPECT_EQ(read, 10u);
+}
+
+TEST(Position, RefusesOneFromAnotherDataset) {
+  auto x = counted(10).batch(3).iterate();
+  EXPECT_NO_THROW(x.restore({0, 4}));
+  EXPECT_EQ(complaint([&] {
+              x.restore({0, 5});
+            }),
+            "position 5 of a dataset of 4 elements: it was saved from another "
+            "dataset, or another batch size");
+  EXPECT_EQ(x.save(), (position{0, 4}));
+}
+
+} // namespace
+} // namespace troupe::data

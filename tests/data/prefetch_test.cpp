@@ -1,0 +1,142 @@
+#include "troupe/data/stage.hpp"
+#include "troupe/tests/data/counted.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <future>
+#include <stdexcept>
+#include <thread>
+
+namespace troupe::data {
+namespace {
+
+using namespace testing;
+using namespace std::chrono_literals;
+
+TEST(Prefetch, ChangesNoElement) {
+  for (const std::size_t count : {1u, 2u, 100u}) {
+    const auto x = counted(20).shuffle(whole, 1).batch(3);
+    EXPECT_EQ(all(x.prefetch(count)), all(x));
+  }
+}
+
+TEST(Prefetch, ReadsOnAThreadOfItsOwn) {
+  std::thread::id reader;
+  const auto x = counted(1).map([&](const batch& x) {
+    reader = std::this_thread::get_id();
+    return x;
+  });
+  x.iterate().next();
+  EXPECT_EQ(reader, std::this_thread::get_id());
+  x.prefetch(1).iterate().next();
+  EXPECT_NE(reader, std::this_thread::get_id());
+}
+
+TEST(Prefetch, IsAheadByWhatWasAskedForAndNoMore) {
+  std::atomic<int> read = 0;
+  std::promise<void> third;
+  const auto x = counted(10).map([&](const batch& x) {
+    if (++read == 3)
+      third.set_value();
+    return x;
+  });
+  {
+    auto each = x.prefetch(2).iterate();
+    each.next();
+    third.get_future().wait_for(10s); // one handed out, two ready
+  }
+  EXPECT_EQ(read, 3);
+}
+
+TEST(Prefetch, HandsAnErrorOverAfterWhatCameBeforeIt) {
+  std::atomic<bool> broken = true;
+  auto each = counted(5)
+                .map([&](const batch& x) {
+                  if (broken && names(x)[0] == 2)
+                    throw std::runtime_error("example 2 is unreadable");
+                  return x;
+                })
+                .prefetch(4)
+                .iterate();
+  EXPECT_EQ(rest(each, 2), (lists{{0}, {1}}));
+  for (int again = 0; again < 2; ++again)
+    EXPECT_EQ(complaint([&] { each.next(); }), "example 2 is unreadable");
+  EXPECT_EQ(each.save(), (position{0, 2}));
+  broken = false;
+  EXPECT_EQ(rest(each), (lists{{2}, {3}, {4}}));
+}
+
+TEST(Prefetch, WaitsOnAfterPatienceEnded) {
+  std::promise<void> go_on;
+  auto each = counted(2)
+                .map([wait = go_on.get_future().share()](const batch& x) {
+                  wait.wait_for(60s);
+                  return x;
+                })
+                .prefetch(1, 1ms)
+                .iterate();
+  EXPECT_EQ(complaint([&] { each.next(); }),
+            "no element was ready within 1 ms: a map function hangs, or "
+            "prefetch needs more patience");
+  EXPECT_EQ(each.save(), (position{0, 0}));
+  go_on.set_value();
+  lists got;
+  while (got.size() < 2)
+    try {
+      got.push_back(names(*each.next()));
+    } catch (const std::runtime_error&) {
+    }
+  EXPECT_EQ(got, (lists{{0}, {1}}));
+}
+
+TEST(Prefetch, CanBeDroppedAtAnyTime) {
+  const auto endless = counted(7).repeat().shuffle(5).batch(2).prefetch(3);
+  for (std::size_t read = 0; read < 200; ++read) {
+    auto each = endless.iterate();
+    EXPECT_EQ(rest(each, read % 9).size(), read % 9);
+    if (read % 2)
+      each.restore({1, read});
+    each.next();
+  }
+}
+
+TEST(Prefetch, LeavesBehindWhatHangsWhenDropped) {
+  struct gate {
+    std::promise<void> begun, go_on;
+    std::shared_future<void> wait = go_on.get_future().share();
+    std::atomic<int> read = 0;
+  };
+  const auto at = std::make_shared<gate>();
+  const auto x = counted(100).map([at](const batch& x) {
+    if (++at->read == 1)
+      at->begun.set_value();
+    at->wait.wait_for(60s);
+    return x;
+  });
+  {
+    auto each = x.batch(100).prefetch(2, 1ms).iterate();
+    EXPECT_THROW(each.next(), std::runtime_error);
+    at->begun.get_future().wait_for(60s);
+  } // returns, though the function does not
+  EXPECT_EQ(at->read, 1);
+  at->go_on.set_value();
+}
+
+TEST(Prefetch, AStopEndsABatchBetweenTwoExamples) {
+  std::stop_source stop;
+  int read = 0;
+  const auto rows = std::make_shared<data::rows>(
+    tensor::zeros({100, 1}), tensor::zeros({100}, dtype::int32), 0);
+  const auto each = std::make_shared<mapped>(rows, [&](const batch& x) {
+    if (++read == 3)
+      stop.request_stop();
+    return x;
+  });
+  const batched all{each, 100, false};
+  EXPECT_THROW(all.read({}, stop.get_token()), abandoned);
+  EXPECT_EQ(read, 3);
+}
+
+} // namespace
+} // namespace troupe::data
