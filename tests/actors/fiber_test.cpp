@@ -225,12 +225,11 @@ TEST_P(Fiber, Parks100000TimesInOneBody) {
 TEST_P(Fiber, RunsEachBodyOnTheSameStack) {
   there([] {
     fiber a;
-    const volatile char* first = nullptr;
+    const void* first = nullptr;
     for (int i = 0; i < 1000; ++i) {
-      const volatile char* here = nullptr;
+      const void* here = nullptr;
       a.start([&] {
-        volatile char local = 0;
-        here = &local;
+        here = __builtin_frame_address(0);
         fiber::park();
       });
       a.resume();
