@@ -1,0 +1,103 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <random>
+#include <vector>
+
+// Which faults a simulated job meets: described once, drawn anew for each seed.
+
+namespace troupe::simulation {
+
+/// A logical replica, for a fault to name.
+struct replica {
+  std::uint32_t id = 0;
+};
+
+struct at_step {
+  std::uint64_t step = 0; ///< Global, from 0.
+};
+
+/// What may go wrong. Chances are of each message on its own:
+///
+///   faults{}.kill(replica{2}, at_step{17}).drop(replica{0}, 0.01).delay(0.1)
+class faults {
+public:
+  using duration = std::chrono::nanoseconds;
+
+  /// Ends the replica's actor once, a few messages after it entered the step.
+  faults& kill(replica who, at_step when);
+
+  /// Loses messages, of all or to and from one replica.
+  faults& drop(double chance);
+  faults& drop(replica who, double chance);
+
+  /// Delivers messages twice.
+  faults& duplicate(double chance);
+  faults& duplicate(replica who, double chance);
+
+  /// Holds messages back for up to `longest`; those behind it pass by.
+  faults& delay(double chance,
+                duration longest = std::chrono::milliseconds{100});
+  faults& delay(replica who, double chance,
+                duration longest = std::chrono::milliseconds{100});
+
+  struct killing {
+    std::uint32_t who;
+    std::uint64_t step;
+  };
+  enum class kind { drop, duplicate, delay };
+  struct chance {
+    kind what;
+    std::optional<std::uint32_t> who; ///< None: all.
+    double of;                        ///< In [0, 1].
+    duration longest;
+  };
+  const std::vector<killing>& kills() const { return kills_; }
+  const std::vector<chance>& chances() const { return chances_; }
+
+private:
+  faults& add(const chance& x);
+
+  std::vector<killing> kills_;
+  std::vector<chance> chances_;
+};
+
+/// The faults that one seed draws, and how many came to pass: a test that meant
+/// to see a fault asserts that it did.
+class fault_dice {
+public:
+  /// What happens to one message.
+  struct fate {
+    bool dropped = false;
+    bool twice = false;
+    faults::duration delay{0}; ///< Of the first copy.
+  };
+  struct counts {
+    std::size_t kills = 0, drops = 0, duplicates = 0, delays = 0;
+    counts& operator+=(const counts& x);
+  };
+
+  fault_dice(faults plan, std::uint64_t seed);
+
+  /// @param from, to the replicas between which it goes, if they are any.
+  fate of_message(std::optional<std::uint32_t> from,
+                  std::optional<std::uint32_t> to);
+
+  /// Whether a replica that enters a step is to be killed in it: after how many
+  /// more messages. Says so once for each `kill`.
+  std::optional<std::size_t> kills(std::uint32_t who, std::uint64_t step);
+
+  counts fired;
+
+private:
+  bool happens(double chance);
+
+  faults plan_;
+  std::vector<bool> killed_; ///< By index of the plan's kills.
+  std::mt19937_64 rng_;
+};
+
+} // namespace troupe::simulation
