@@ -1,6 +1,7 @@
 #pragma once
 
 #include "troupe/actors/error_code.hpp"
+#include "troupe/strategies/report.hpp"
 #include "troupe/tensors/tensor.hpp"
 
 #include <chrono>
@@ -8,29 +9,10 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <tuple>
-#include <vector>
 
 // What the code above the actors sees of a job's roles: no CAF here.
 
 namespace troupe {
-
-/// What a replica tells of one step; summed over replicas in tree order.
-struct step_report {
-  std::uint64_t examples = 0;
-  double loss_sum = 0; ///< Over examples, not a mean.
-  double correct = 0;  ///< Examples whose label was predicted.
-
-  auto fields() { return std::tie(examples, loss_sum, correct); }
-};
-
-/// One step as its replicas agreed on it.
-struct commit_record {
-  std::uint64_t step = 0;                  ///< Global, from 0.
-  std::uint64_t epoch = 0;                 ///< Of the membership.
-  std::vector<std::uint32_t> contributors; ///< Replica ids, ascending.
-  step_report total;
-};
 
 /// A replica's side of one step: what a step function may ask of the others. It
 /// is used on the fiber that the step runs on; whatever waits parks the fiber
