@@ -60,7 +60,7 @@ public:
   std::uint32_t copies() const;
   std::uint32_t replicas() const;
 
-  std::size_t size() const; ///< Elements of a flat buffer, gaps included.
+  std::size_t size() const;  ///< Elements of a flat buffer, gaps included.
   std::size_t count() const; ///< Elements of all parameters, gaps excluded.
 
   tensor values(std::uint32_t copy = 0) const;       ///< [size] float32
@@ -68,9 +68,6 @@ public:
 
   /// Where parameter `index` starts in a flat buffer, in elements.
   std::size_t offset(std::size_t index) const;
-
-  /// Tells caches of derived data (reordered weights) that values changed.
-  void touch();
 
 private:
   std::shared_ptr<detail::parameter_block> block_;

@@ -1,0 +1,18 @@
+#pragma once
+
+#include "troupe/tensors/onednn.hpp"
+
+#include <memory>
+
+namespace troupe {
+
+/// What oneDNN prepared for the shapes that a context has seen.
+struct kernel_cache {
+  kernel_cache();
+  ~kernel_cache();
+
+  struct prepared;
+  std::unique_ptr<prepared> it;
+};
+
+} // namespace troupe

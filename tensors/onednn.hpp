@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+// The only door to oneDNN's own interface, which its versions change. Shapes
+// are prepared once per context and kept; a call that ran before prepares
+// nothing. Not for users.
+
+namespace troupe::onednn {
+
+/// c = a b [+ bias], then relu if asked; or c += a b.
+struct product {
+  std::int64_t m = 0, n = 0, k = 0; ///< a is [m, k], b [k, n], c [m, n].
+  bool a_transposed = false;        ///< a is stored as [k, m].
+  bool b_transposed = false;        ///< b is stored as [n, k].
+  bool bias = false;                ///< [n]
+  bool relu = false;
+  bool add = false; ///< Adds to c; then neither bias nor relu.
+
+  bool operator==(const product&) const = default;
+};
+void run(const product& what, const float* a, const float* b, const float* bias,
+         float* c);
+
+/// Images [n, h, w, ci], weights [kh, kw, ci, co], result [n, oh, ow, co].
+struct convolution {
+  std::int64_t n = 0, h = 0, w = 0, ci = 0, co = 0, kh = 0, kw = 0, oh = 0,
+               ow = 0;
+  std::int64_t stride_h = 1, stride_w = 1;
+  std::int64_t top = 0, bottom = 0, left = 0, right = 0; ///< Padding.
+  bool relu = false;                                     ///< Forward only.
+
+  bool operator==(const convolution&) const = default;
+};
+void forward(const convolution& what, const float* x, const float* weights,
+             const float* bias, float* y);
+void backward_data(const convolution& what, const float* gy,
+                   const float* weights, float* gx);
+/// Writes gw and gb.
+void backward_weights(const convolution& what, const float* x, const float* gy,
+                      float* gw, float* gb);
+
+void set_threads(int count);
+
+} // namespace troupe::onednn

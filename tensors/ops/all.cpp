@@ -1,0 +1,34 @@
+#include "troupe/tensors/ops/all.hpp"
+
+#include "troupe/tensors/ops/binary.hpp"
+#include "troupe/tensors/ops/conv2d.hpp"
+#include "troupe/tensors/ops/dense.hpp"
+#include "troupe/tensors/ops/max_pool2d.hpp"
+#include "troupe/tensors/ops/reduce.hpp"
+#include "troupe/tensors/ops/reshape.hpp"
+#include "troupe/tensors/ops/softmax_cross_entropy.hpp"
+#include "troupe/tensors/ops/unary.hpp"
+
+namespace troupe::ops {
+
+namespace {
+
+constexpr std::array list{
+  &add,        &subtract,
+  &multiply,   &divide, //
+  &relu,       &sigmoid,
+  &tanh,       &exp, //
+  &log,        &sqrt,
+  &square,     &negate, //
+  &reduce_sum, &reduce_mean,
+  &reshape, //
+  &matmul,     &dense,
+  &conv2d,     &max_pool2d, //
+  &softmax,    &softmax_cross_entropy,
+};
+
+} // namespace
+
+const std::span<const op* const> all{list};
+
+} // namespace troupe::ops

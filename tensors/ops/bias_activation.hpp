@@ -1,0 +1,29 @@
+#pragma once
+
+#include "troupe/tensors/kernels.hpp"
+#include "troupe/tensors/op.hpp"
+#include "troupe/tensors/ops/activation.hpp"
+
+namespace troupe::ops {
+
+/// The first part of the backward pass of a fused op whose input 2 is a bias
+/// over the last axis: takes the gradient back through the activation, in
+/// `grad_out`, and leaves its column sums in the bias's gradient.
+inline void mask_and_sum_columns(op_call& c, activation f) {
+  auto* g = c.grad_out.mutable_data<float>().data();
+  const auto* y = c.out ? c.out.data<float>().data() : nullptr;
+  const auto columns = std::size_t(c.grad_out.dims().back());
+  const auto rows = columns ? c.grad_out.size() / columns : 0;
+  const auto& k = kernels();
+  if (c.wants(2)) {
+    auto* sums = c.grad_in[2].mutable_data<float>().data();
+    if (f == activation::relu)
+      k.masked_column_sums(g, y, rows, columns, sums, c.adds(2));
+    else
+      k.column_sums(g, rows, columns, sums, c.adds(2));
+  } else if (f == activation::relu) {
+    k.relu_mask(g, y, rows * columns);
+  }
+}
+
+} // namespace troupe::ops

@@ -1,0 +1,41 @@
+#pragma once
+
+#include "troupe/tensors/op.hpp"
+
+namespace troupe {
+
+// Elementwise on two tensors of one dtype, float32 or float64, with NumPy's
+// broadcasting; the gradient of what was stretched is summed, in row order.
+// @errors throws std::logic_error with both shapes.
+
+tensor add(const tensor& a, const tensor& b);
+tensor subtract(const tensor& a, const tensor& b);
+tensor multiply(const tensor& a, const tensor& b);
+tensor divide(const tensor& a, const tensor& b);
+
+inline tensor operator+(const tensor& a, const tensor& b) {
+  return add(a, b);
+}
+inline tensor operator-(const tensor& a, const tensor& b) {
+  return subtract(a, b);
+}
+inline tensor operator*(const tensor& a, const tensor& b) {
+  return multiply(a, b);
+}
+inline tensor operator/(const tensor& a, const tensor& b) {
+  return divide(a, b);
+}
+
+/// With a scalar of the tensor's dtype.
+tensor operator*(const tensor& a, double b);
+tensor operator/(const tensor& a, double b);
+tensor operator+(const tensor& a, double b);
+tensor operator-(const tensor& a, double b);
+
+namespace ops {
+
+extern const op add, subtract, multiply, divide;
+
+} // namespace ops
+
+} // namespace troupe

@@ -1,0 +1,23 @@
+#pragma once
+
+#include "troupe/tensors/tensor.hpp"
+
+#include <span>
+#include <stdexcept>
+#include <string>
+
+namespace troupe::ops {
+
+/// Throws std::logic_error with what was expected and all inputs' specs unless
+/// `good`.
+inline void require(bool good, const char* expected,
+                    std::span<const tensor_spec> in) {
+  if (good)
+    return;
+  std::string text = std::string{"expected "} + expected + "; got";
+  for (const auto& x : in)
+    text += ' ' + to_string(x);
+  throw std::logic_error(text);
+}
+
+} // namespace troupe::ops

@@ -1,0 +1,195 @@
+#include "troupe/tensors/ops/conv2d.hpp"
+
+#include "troupe/tensors/kernels.hpp"
+#include "troupe/tensors/onednn.hpp"
+#include "troupe/tensors/ops/check.hpp"
+
+#include <algorithm>
+
+namespace troupe {
+
+namespace {
+
+onednn::convolution geometry(std::span<const shape* const> dims,
+                             const conv2d_options& o) {
+  const auto &x = *dims[0], &w = *dims[1];
+  const auto rows = ops::place_window(x[1], w[0], o.stride_h, o.pad);
+  const auto columns = ops::place_window(x[2], w[1], o.stride_w, o.pad);
+  return {.n = x[0],
+          .h = x[1],
+          .w = x[2],
+          .ci = x[3],
+          .co = w[3],
+          .kh = w[0],
+          .kw = w[1],
+          .oh = rows.out,
+          .ow = columns.out,
+          .stride_h = o.stride_h,
+          .stride_w = o.stride_w,
+          .top = rows.before,
+          .bottom = rows.after,
+          .left = columns.before,
+          .right = columns.after,
+          .relu = o.f == activation::relu};
+}
+
+onednn::convolution geometry(const op_call& c) {
+  return geometry(std::array{&c.in[0].dims(), &c.in[1].dims()},
+                  c.options.as<conv2d_options>());
+}
+
+tensor_spec infer(std::span<const tensor_spec> in, const op_options& options) {
+  const auto o = options.as<conv2d_options>();
+  const auto &x = in[0].dims, &w = in[1].dims, &b = in[2].dims;
+  ops::require(x.rank() == 4 && w.rank() == 4 && b.rank() == 1 && x[3] == w[2]
+                 && w[3] == b[0] && x[1] > 0 && x[2] > 0 && w[0] > 0 && w[1] > 0
+                 && o.stride_h > 0 && o.stride_w > 0,
+               "conv2d x [n, h, w, ci], w [kh, kw, ci, co], b [co], strides "
+               "of 1 or more",
+               in);
+  const auto g = geometry(std::array{&x, &w}, o);
+  ops::require(g.oh > 0 && g.ow > 0, "a window no larger than the image", in);
+  return {{g.n, g.oh, g.ow, g.co}, in[0].type};
+}
+
+void forward(op_call& c) {
+  onednn::forward(geometry(c), c.in[0].data<float>().data(),
+                  c.in[1].data<float>().data(), c.in[2].data<float>().data(),
+                  c.out.mutable_data<float>().data());
+}
+
+/// Where a kernel that only writes puts a gradient that must be added.
+struct destination {
+  destination(op_call& c, std::size_t i)
+    : final{c.grad_in[i]}, written{c.adds(i) ? tensor{final.spec()} : final} {}
+
+  float* data() { return written.mutable_data<float>().data(); }
+  void settle() {
+    if (!written.shares_storage_with(final))
+      kernels().add_into(final.mutable_data<float>().data(),
+                         written.data<float>().data(), final.size());
+  }
+
+  tensor final, written;
+};
+
+void backward(op_call& c) {
+  auto g = geometry(c);
+  auto* gy = c.grad_out.mutable_data<float>().data();
+  if (g.relu)
+    kernels().relu_mask(gy, c.out.data<float>().data(), c.out.size());
+  if (c.wants(1) || c.wants(2)) {
+    if (!c.wants(1))
+      c.grad_in[1] = tensor{c.in[1].spec()}, c.accumulate &= ~2u;
+    if (!c.wants(2))
+      c.grad_in[2] = tensor{c.in[2].spec()}, c.accumulate &= ~4u;
+    destination gw{c, 1}, gb{c, 2};
+    onednn::backward_weights(g, c.in[0].data<float>().data(), gy, gw.data(),
+                             gb.data());
+    gw.settle();
+    gb.settle();
+  }
+  if (c.wants(0)) {
+    destination gx{c, 0};
+    onednn::backward_data(g, gy, c.in[1].data<float>().data(), gx.data());
+    gx.settle();
+  }
+}
+
+/// Calls `fn(place in x, place in w, place in y)` for every scalar product.
+template <class F>
+void each_product(const onednn::convolution& g, F fn) {
+  std::size_t y = 0;
+  for (std::int64_t n = 0; n < g.n; ++n)
+    for (std::int64_t i = 0; i < g.oh; ++i)
+      for (std::int64_t j = 0; j < g.ow; ++j)
+        for (std::int64_t co = 0; co < g.co; ++co, ++y)
+          for (std::int64_t k = 0; k < g.kh * g.kw * g.ci; ++k) {
+            const auto ci = k % g.ci, v = k / g.ci % g.kw, u = k / g.ci / g.kw;
+            const auto r = i * g.stride_h - g.top + u,
+                       s = j * g.stride_w - g.left + v;
+            if (r >= 0 && r < g.h && s >= 0 && s < g.w)
+              fn(std::size_t(((n * g.h + r) * g.w + s) * g.ci + ci),
+                 std::size_t(k * g.co + co), y);
+          }
+}
+
+void reference_forward(op_call& c) {
+  const auto g = geometry(c);
+  const auto x = c.in[0].data<double>(), w = c.in[1].data<double>(),
+             b = c.in[2].data<double>();
+  auto y = c.out.mutable_data<double>();
+  for (std::size_t i = 0; i < y.size(); ++i)
+    y[i] = b[i % b.size()];
+  each_product(g, [&](auto i, auto k, auto at) { y[at] += x[i] * w[k]; });
+  if (g.relu)
+    for (auto& v : y)
+      v = v > 0 ? v : 0;
+}
+
+void reference_backward(op_call& c) {
+  const auto g = geometry(c);
+  const auto x = c.in[0].data<double>(), w = c.in[1].data<double>(),
+             y = c.out.data<double>();
+  auto gy = c.grad_out.mutable_data<double>();
+  if (g.relu)
+    for (std::size_t i = 0; i < gy.size(); ++i)
+      gy[i] = y[i] > 0 ? gy[i] : 0;
+  for (std::size_t i = 0; i < 3; ++i) {
+    if (!c.wants(i))
+      continue;
+    auto to = c.grad_in[i].mutable_data<double>();
+    if (!c.adds(i))
+      std::ranges::fill(to, 0);
+    if (i == 2)
+      for (std::size_t at = 0; at < gy.size(); ++at)
+        to[at % to.size()] += gy[at];
+    else
+      each_product(g, [&](auto at, auto k, auto out) {
+        to[i == 0 ? at : k] += gy[out] * (i == 0 ? w[k] : x[at]);
+      });
+  }
+}
+
+constexpr auto relu = activation::relu;
+constexpr auto none = activation::none;
+
+const std::array cases{
+  op_case{{{{1, 1, 1, 1}, {1, 1, 1, 1}, {1}}}, conv2d_options{}},
+  op_case{{{{2, 5, 7, 3}, {3, 3, 3, 4}, {4}}}, conv2d_options{}},
+  op_case{{{{2, 5, 7, 3}, {3, 3, 3, 4}, {4}}},
+          conv2d_options{1, 1, padding::same, relu}},
+  op_case{{{{1, 9, 8, 2}, {5, 4, 2, 3}, {3}}},
+          conv2d_options{2, 3, padding::same, relu}},
+  op_case{{{{3, 9, 8, 2}, {2, 3, 2, 17}, {17}}},
+          conv2d_options{2, 1, padding::valid, none}},
+  op_case{{{{2, 14, 14, 1}, {5, 5, 1, 32}, {32}}},
+          conv2d_options{1, 1, padding::same, relu}},
+  op_case{{{{2, 7, 7, 32}, {5, 5, 32, 16}, {16}}},
+          conv2d_options{1, 1, padding::same, relu},
+          -1,
+          1,
+          3e-5},
+};
+
+} // namespace
+
+const op ops::conv2d{
+  .name = "conv2d",
+  .arity = 3,
+  .infer = infer,
+  .forward = {forward},
+  .backward = {backward},
+  .reference_forward = reference_forward,
+  .reference_backward = reference_backward,
+  .keeps_output = true,
+  .cases = cases,
+  .formula = "f(x * w + b)",
+};
+
+tensor conv2d(const tensor& x, const tensor& w, const tensor& b,
+              const conv2d_options& options) {
+  return apply(ops::conv2d, {x, w, b}, options);
+}
+
+} // namespace troupe

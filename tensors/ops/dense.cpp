@@ -1,0 +1,260 @@
+#include "troupe/tensors/ops/dense.hpp"
+
+#include "troupe/tensors/onednn.hpp"
+#include "troupe/tensors/ops/bias_activation.hpp"
+#include "troupe/tensors/ops/check.hpp"
+
+#include <algorithm>
+
+namespace troupe {
+
+namespace {
+
+// -- dense --------------------------------------------------------------------
+
+tensor_spec infer_dense(std::span<const tensor_spec> in, const op_options&) {
+  const auto &x = in[0].dims, &w = in[1].dims, &b = in[2].dims;
+  ops::require(x.rank() == 2 && w.rank() == 2 && b.rank() == 1 && x[1] == w[0]
+                 && w[1] == b[0],
+               "dense x [n, in], w [in, out], b [out]", in);
+  return {{x[0], w[1]}, in[0].type};
+}
+
+void dense_forward(op_call& c) {
+  const auto &x = c.in[0], &w = c.in[1];
+  onednn::run({.m = x.dims()[0],
+               .n = w.dims()[1],
+               .k = w.dims()[0],
+               .bias = true,
+               .relu = c.options.as<activation>() == activation::relu},
+              x.data<float>().data(), w.data<float>().data(),
+              c.in[2].data<float>().data(), c.out.mutable_data<float>().data());
+}
+
+void dense_backward(op_call& c) {
+  const auto &x = c.in[0], &w = c.in[1];
+  const auto n = x.dims()[0], in = w.dims()[0], out = w.dims()[1];
+  auto* g = c.grad_out.mutable_data<float>().data();
+  ops::mask_and_sum_columns(c, c.options.as<activation>());
+  if (c.wants(1))
+    onednn::run(
+      {.m = in, .n = out, .k = n, .a_transposed = true, .add = c.adds(1)},
+      x.data<float>().data(), g, nullptr,
+      c.grad_in[1].mutable_data<float>().data());
+  if (c.wants(0))
+    onednn::run(
+      {.m = n, .n = in, .k = out, .b_transposed = true, .add = c.adds(0)}, g,
+      w.data<float>().data(), nullptr,
+      c.grad_in[0].mutable_data<float>().data());
+}
+
+void dense_reference_forward(op_call& c) {
+  const auto x = c.in[0].data<double>(), w = c.in[1].data<double>(),
+             b = c.in[2].data<double>();
+  auto y = c.out.mutable_data<double>();
+  const auto in = std::size_t(c.in[1].dims()[0]), out = b.size();
+  const bool relu = c.options.as<activation>() == activation::relu;
+  for (std::size_t at = 0; at < y.size(); ++at) {
+    const auto i = at / out, j = at % out;
+    double sum = b[j];
+    for (std::size_t k = 0; k < in; ++k)
+      sum += x[i * in + k] * w[k * out + j];
+    y[at] = relu && !(sum > 0) ? 0 : sum;
+  }
+}
+
+void dense_reference_backward(op_call& c) {
+  const auto x = c.in[0].data<double>(), w = c.in[1].data<double>();
+  const auto y = c.out.data<double>(), gy = c.grad_out.data<double>();
+  const auto in = std::size_t(c.in[1].dims()[0]),
+             out = std::size_t(c.in[1].dims()[1]);
+  const bool relu = c.options.as<activation>() == activation::relu;
+  for (std::size_t i = 0; i < c.grad_in.size(); ++i)
+    if (c.wants(i) && !c.adds(i))
+      std::ranges::fill(c.grad_in[i].mutable_data<double>(), 0);
+  const auto into = [&](std::size_t i) {
+    return c.wants(i) ? c.grad_in[i].mutable_data<double>().data() : nullptr;
+  };
+  auto *gx = into(0), *gw = into(1), *gb = into(2);
+  for (std::size_t at = 0; at < gy.size(); ++at) {
+    const auto i = at / out, j = at % out;
+    const double g = relu && !(y[at] > 0) ? 0 : gy[at];
+    if (gb)
+      gb[j] += g;
+    for (std::size_t k = 0; k < in; ++k) {
+      if (gx)
+        gx[i * in + k] += g * w[k * out + j];
+      if (gw)
+        gw[k * out + j] += g * x[i * in + k];
+    }
+  }
+}
+
+const std::array dense_cases{
+  op_case{{{{1, 1}, {1, 1}, {1}}}, activation::none},
+  op_case{{{{3, 5}, {5, 7}, {7}}}, activation::none},
+  op_case{{{{3, 5}, {5, 7}, {7}}}, activation::relu},
+  op_case{{{{1, 33}, {33, 17}, {17}}}, activation::relu},
+  op_case{{{{0, 4}, {4, 3}, {3}}}, activation::relu},
+  op_case{{{{67, 129}, {129, 10}, {10}}}, activation::none},
+  op_case{{{{65, 31}, {31, 127}, {127}}}, activation::relu},
+  op_case{{{{2, 784}, {784, 512}, {512}}}, activation::relu, -1, 1, 3e-5},
+};
+
+// -- matmul -------------------------------------------------------------------
+
+struct matmul_options {
+  bool a = false, b = false; ///< Transposed.
+};
+
+onednn::product product_of(const op_call& c) {
+  const auto [ta, tb] = c.options.as<matmul_options>();
+  const auto &a = c.in[0].dims(), &b = c.in[1].dims();
+  return {.m = a[ta ? 1 : 0],
+          .n = b[tb ? 0 : 1],
+          .k = a[ta ? 0 : 1],
+          .a_transposed = ta,
+          .b_transposed = tb};
+}
+
+tensor_spec infer_matmul(std::span<const tensor_spec> in,
+                         const op_options& options) {
+  const auto [ta, tb] = options.as<matmul_options>();
+  const auto &a = in[0].dims, &b = in[1].dims;
+  ops::require(a.rank() == 2 && b.rank() == 2 && a[ta ? 0 : 1] == b[tb ? 1 : 0],
+               "matmul [m, k] and [k, n]", in);
+  return {{a[ta ? 1 : 0], b[tb ? 0 : 1]}, in[0].type};
+}
+
+void matmul_forward(op_call& c) {
+  onednn::run(product_of(c), c.in[0].data<float>().data(),
+              c.in[1].data<float>().data(), nullptr,
+              c.out.mutable_data<float>().data());
+}
+
+// With A = op(a), B = op(b), C = A B: gA = gC B^T, gB = A^T gC; where the
+// stored matrix is the transpose, so is its gradient.
+void matmul_backward(op_call& c) {
+  const auto p = product_of(c);
+  const auto* a = c.in[0].data<float>().data();
+  const auto* b = c.in[1].data<float>().data();
+  const auto* g = c.grad_out.data<float>().data();
+  if (c.wants(0)) {
+    auto* ga = c.grad_in[0].mutable_data<float>().data();
+    if (p.a_transposed)
+      onednn::run({.m = p.k,
+                   .n = p.m,
+                   .k = p.n,
+                   .a_transposed = p.b_transposed,
+                   .b_transposed = true,
+                   .add = c.adds(0)},
+                  b, g, nullptr, ga);
+    else
+      onednn::run({.m = p.m,
+                   .n = p.k,
+                   .k = p.n,
+                   .b_transposed = !p.b_transposed,
+                   .add = c.adds(0)},
+                  g, b, nullptr, ga);
+  }
+  if (c.wants(1)) {
+    auto* gb = c.grad_in[1].mutable_data<float>().data();
+    if (p.b_transposed)
+      onednn::run({.m = p.n,
+                   .n = p.k,
+                   .k = p.m,
+                   .a_transposed = true,
+                   .b_transposed = p.a_transposed,
+                   .add = c.adds(1)},
+                  g, a, nullptr, gb);
+    else
+      onednn::run({.m = p.k,
+                   .n = p.n,
+                   .k = p.m,
+                   .a_transposed = !p.a_transposed,
+                   .add = c.adds(1)},
+                  a, g, nullptr, gb);
+  }
+}
+
+/// Calls `fn(place in a, place in b, place in c)` for every scalar product.
+template <class F>
+void each_product(const onednn::product& p, F fn) {
+  for (std::int64_t i = 0; i < p.m; ++i)
+    for (std::int64_t j = 0; j < p.n; ++j)
+      for (std::int64_t l = 0; l < p.k; ++l)
+        fn(std::size_t(p.a_transposed ? l * p.m + i : i * p.k + l),
+           std::size_t(p.b_transposed ? j * p.k + l : l * p.n + j),
+           std::size_t(i * p.n + j));
+}
+
+void matmul_reference_forward(op_call& c) {
+  const auto a = c.in[0].data<double>(), b = c.in[1].data<double>();
+  auto y = c.out.mutable_data<double>();
+  std::ranges::fill(y, 0);
+  each_product(product_of(c),
+               [&](auto i, auto j, auto at) { y[at] += a[i] * b[j]; });
+}
+
+void matmul_reference_backward(op_call& c) {
+  const auto a = c.in[0].data<double>(), b = c.in[1].data<double>();
+  const auto g = c.grad_out.data<double>();
+  for (std::size_t side = 0; side < 2; ++side) {
+    if (!c.wants(side))
+      continue;
+    auto to = c.grad_in[side].mutable_data<double>();
+    if (!c.adds(side))
+      std::ranges::fill(to, 0);
+    each_product(product_of(c), [&](auto i, auto j, auto at) {
+      to[side == 0 ? i : j] += g[at] * (side == 0 ? b[j] : a[i]);
+    });
+  }
+}
+
+const std::array matmul_cases{
+  op_case{{{{1, 1}, {1, 1}}}, matmul_options{}},
+  op_case{{{{3, 7}, {7, 5}}}, matmul_options{}},
+  op_case{{{{7, 3}, {7, 5}}}, matmul_options{true, false}},
+  op_case{{{{3, 7}, {5, 7}}}, matmul_options{false, true}},
+  op_case{{{{7, 3}, {5, 7}}}, matmul_options{true, true}},
+  op_case{{{{33, 65}, {65, 17}}}, matmul_options{}},
+  op_case{{{{65, 33}, {17, 65}}}, matmul_options{true, true}},
+};
+
+} // namespace
+
+const op ops::dense{
+  .name = "dense",
+  .arity = 3,
+  .infer = infer_dense,
+  .forward = {dense_forward},
+  .backward = {dense_backward},
+  .reference_forward = dense_reference_forward,
+  .reference_backward = dense_reference_backward,
+  .keeps_output = true, // for the mask of relu
+  .cases = dense_cases,
+  .formula = "f(x w + b)",
+};
+
+const op ops::matmul{
+  .name = "matmul",
+  .arity = 2,
+  .infer = infer_matmul,
+  .forward = {matmul_forward},
+  .backward = {matmul_backward},
+  .reference_forward = matmul_reference_forward,
+  .reference_backward = matmul_reference_backward,
+  .cases = matmul_cases,
+  .formula = "a b",
+};
+
+tensor dense(const tensor& x, const tensor& w, const tensor& b, activation f) {
+  return apply(ops::dense, {x, w, b}, f);
+}
+
+tensor matmul(const tensor& a, const tensor& b, bool transpose_a,
+              bool transpose_b) {
+  return apply(ops::matmul, {a, b}, matmul_options{transpose_a, transpose_b});
+}
+
+} // namespace troupe

@@ -1,0 +1,133 @@
+#include "troupe/tensors/ops/max_pool2d.hpp"
+
+#include "troupe/tensors/kernels.hpp"
+#include "troupe/tensors/ops/check.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace troupe {
+
+namespace {
+
+pool_window geometry(const shape& x, const pool_options& o) {
+  const auto rows = ops::place_window(x[1], o.window_h, o.stride_h, o.pad);
+  const auto columns = ops::place_window(x[2], o.window_w, o.stride_w, o.pad);
+  const auto size = [](std::int64_t v) { return std::size_t(v); };
+  return {.count = size(x[0]),
+          .height = size(x[1]),
+          .width = size(x[2]),
+          .channels = size(x[3]),
+          .out_height = size(rows.out),
+          .out_width = size(columns.out),
+          .window_height = size(o.window_h),
+          .window_width = size(o.window_w),
+          .stride_height = size(o.stride_h),
+          .stride_width = size(o.stride_w),
+          .top = size(rows.before),
+          .left = size(columns.before)};
+}
+
+pool_window geometry(const op_call& c) {
+  return geometry(c.in[0].dims(), c.options.as<pool_options>());
+}
+
+tensor_spec infer(std::span<const tensor_spec> in, const op_options& options) {
+  const auto o = options.as<pool_options>();
+  const auto& x = in[0].dims;
+  ops::require(x.rank() == 4 && x[1] > 0 && x[2] > 0 && o.window_h > 0
+                 && o.window_w > 0 && o.window_h * o.window_w <= 256
+                 && o.stride_h > 0 && o.stride_w > 0,
+               "max_pool2d x [n, h, w, c], a window of 1 to 256 places, "
+               "strides of 1 or more",
+               in);
+  const auto rows = ops::place_window(x[1], o.window_h, o.stride_h, o.pad);
+  const auto columns = ops::place_window(x[2], o.window_w, o.stride_w, o.pad);
+  ops::require(rows.out > 0 && columns.out > 0,
+               "a window no larger than the image", in);
+  return {{x[0], rows.out, columns.out, x[3]}, in[0].type};
+}
+
+void forward(op_call& c) {
+  c.saved = tensor{c.out.dims(), dtype::uint8};
+  kernels().max_pool(geometry(c), c.in[0].data<float>().data(),
+                     c.out.mutable_data<float>().data(),
+                     c.saved.mutable_data<std::uint8_t>().data());
+}
+
+void backward(op_call& c) {
+  if (c.wants(0))
+    kernels().max_pool_backward(geometry(c), c.grad_out.data<float>().data(),
+                                c.saved.data<std::uint8_t>().data(),
+                                c.grad_in[0].mutable_data<float>().data(),
+                                c.adds(0));
+}
+
+/// Where the largest value of the window of output `y` is in x.
+std::size_t largest(const pool_window& g, std::span<const double> x,
+                    std::size_t y) {
+  const auto c = y % g.channels, j = y / g.channels % g.out_width,
+             i = y / g.channels / g.out_width % g.out_height,
+             n = y / g.channels / g.out_width / g.out_height;
+  std::size_t best = x.size();
+  for (std::size_t u = 0; u < g.window_height; ++u)
+    for (std::size_t v = 0; v < g.window_width; ++v) {
+      const auto r = i * g.stride_height + u - g.top,
+                 s = j * g.stride_width + v - g.left;
+      if (r >= g.height || s >= g.width) // also those before the image
+        continue;
+      const auto at = ((n * g.height + r) * g.width + s) * g.channels + c;
+      if (best == x.size() || x[at] > x[best]
+          || (std::isnan(x[at]) && !std::isnan(x[best])))
+        best = at;
+    }
+  return best;
+}
+
+void reference_forward(op_call& c) {
+  const auto g = geometry(c);
+  const auto x = c.in[0].data<double>();
+  auto y = c.out.mutable_data<double>();
+  for (std::size_t at = 0; at < y.size(); ++at)
+    y[at] = x[largest(g, x, at)];
+}
+
+void reference_backward(op_call& c) {
+  const auto g = geometry(c);
+  const auto x = c.in[0].data<double>(), gy = c.grad_out.data<double>();
+  auto gx = c.grad_in[0].mutable_data<double>();
+  if (!c.adds(0))
+    std::ranges::fill(gx, 0);
+  for (std::size_t at = 0; at < gy.size(); ++at)
+    gx[largest(g, x, at)] += gy[at];
+}
+
+const std::array cases{
+  op_case{{{{1, 2, 2, 1}}}, pool_options{}},
+  op_case{{{{3, 5, 7, 3}}}, pool_options{}},
+  op_case{{{{2, 6, 8, 17}}}, pool_options{}},
+  op_case{{{{2, 28, 28, 32}}}, pool_options{}},
+  op_case{{{{2, 9, 7, 5}}}, pool_options{3, 2, 2, 1, padding::same}},
+  op_case{{{{1, 5, 5, 4}}}, pool_options{3, 3, 1, 1, padding::same}},
+  op_case{{{{0, 4, 4, 2}}}, pool_options{}},
+};
+
+} // namespace
+
+const op ops::max_pool2d{
+  .name = "max_pool2d",
+  .arity = 1,
+  .infer = infer,
+  .forward = {forward},
+  .backward = {backward},
+  .reference_forward = reference_forward,
+  .reference_backward = reference_backward,
+  .cases = cases,
+  .formula = "max over each window",
+};
+
+tensor max_pool2d(const tensor& x, const pool_options& options) {
+  return apply(ops::max_pool2d, {x}, options);
+}
+
+} // namespace troupe

@@ -1,0 +1,27 @@
+#pragma once
+
+#include "troupe/tensors/op.hpp"
+#include "troupe/tensors/ops/conv2d.hpp"
+
+namespace troupe {
+
+struct pool_options {
+  std::int32_t window_h = 2, window_w = 2; ///< >= 1, at most 256 places.
+  std::int32_t stride_h = 2, stride_w = 2; ///< >= 1
+  padding pad = padding::valid;            ///< Padding never is the largest.
+};
+
+/// The largest value of each window; of equals the first, row by row, and the
+/// gradient goes to that one.
+/// @shape x  [n, h, w, c]
+/// @returns [n, oh, ow, c]
+/// @errors throws std::logic_error with the shape.
+tensor max_pool2d(const tensor& x, const pool_options& options = {});
+
+namespace ops {
+
+extern const op max_pool2d;
+
+} // namespace ops
+
+} // namespace troupe

@@ -1,0 +1,192 @@
+#include "troupe/tensors/ops/unary.hpp"
+
+#include <cmath>
+
+namespace troupe {
+
+namespace {
+
+// Value and derivative side by side; `y` is f(x). Everything else is made from
+// these: adding one is a struct here, a line below and one in ops/all.cpp.
+
+struct relu_scalar {
+  template <class T>
+  static T f(T x) {
+    return x > 0 || x != x ? x : T{0};
+  }
+  template <class T>
+  static T df(T x, T) {
+    return x > 0 ? T{1} : T{0};
+  }
+};
+
+struct sigmoid_scalar {
+  template <class T>
+  static T f(T x) {
+    return 1 / (1 + std::exp(-x));
+  }
+  template <class T>
+  static T df(T, T y) {
+    return y * (1 - y);
+  }
+};
+
+struct tanh_scalar {
+  template <class T>
+  static T f(T x) {
+    return std::tanh(x);
+  }
+  template <class T>
+  static T df(T, T y) {
+    return 1 - y * y;
+  }
+};
+
+struct exp_scalar {
+  template <class T>
+  static T f(T x) {
+    return std::exp(x);
+  }
+  template <class T>
+  static T df(T, T y) {
+    return y;
+  }
+};
+
+struct log_scalar {
+  template <class T>
+  static T f(T x) {
+    return std::log(x);
+  }
+  template <class T>
+  static T df(T x, T) {
+    return 1 / x;
+  }
+};
+
+struct sqrt_scalar {
+  template <class T>
+  static T f(T x) {
+    return std::sqrt(x);
+  }
+  template <class T>
+  static T df(T, T y) {
+    return T{0.5} / y;
+  }
+};
+
+struct square_scalar {
+  template <class T>
+  static T f(T x) {
+    return x * x;
+  }
+  template <class T>
+  static T df(T x, T) {
+    return 2 * x;
+  }
+};
+
+struct negate_scalar {
+  template <class T>
+  static T f(T x) {
+    return -x;
+  }
+  template <class T>
+  static T df(T, T) {
+    return -1;
+  }
+};
+
+tensor_spec same_spec(std::span<const tensor_spec> in, const op_options&) {
+  return in[0];
+}
+
+template <class Op, class T>
+void forward(op_call& c) {
+  const auto x = c.in[0].data<T>();
+  auto y = c.out.mutable_data<T>();
+  for (std::size_t i = 0; i < x.size(); ++i)
+    y[i] = Op::f(x[i]);
+}
+
+template <class Op, class T>
+void backward(op_call& c) {
+  if (!c.wants(0))
+    return;
+  const auto x = c.in[0].data<T>(), y = c.out.data<T>(),
+             gy = c.grad_out.data<T>();
+  auto gx = c.grad_in[0].template mutable_data<T>();
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const T g = Op::df(x[i], y[i]) * gy[i];
+    gx[i] = c.adds(0) ? gx[i] + g : g;
+  }
+}
+
+const std::array cases{
+  op_case{{{{}}}, {}, -3, 3},          op_case{{{{1}}}, {}, -3, 3},
+  op_case{{{{7, 5}}}, {}, -3, 3},      op_case{{{{0, 5}}}, {}, -3, 3},
+  op_case{{{{3, 17, 11}}}, {}, -3, 3},
+};
+
+const std::array positive_cases{
+  op_case{{{{1}}}, {}, 0.1f, 3},
+  op_case{{{{7, 5}}}, {}, 0.1f, 3},
+  op_case{{{{3, 17, 11}}}, {}, 0.1f, 30},
+};
+
+constexpr std::array at_zero{0.0f};
+
+template <class Op>
+op unary(std::string_view name, std::string_view formula,
+         std::span<const op_case> tried = cases,
+         std::span<const float> kinks = {}) {
+  return {.name = name,
+          .arity = 1,
+          .infer = same_spec,
+          .forward = {forward<Op, float>},
+          .backward = {backward<Op, float>},
+          .reference_forward = forward<Op, double>,
+          .reference_backward = backward<Op, double>,
+          .keeps_output = true,
+          .cases = tried,
+          .kinks = kinks,
+          .formula = formula};
+}
+
+} // namespace
+
+const op ops::relu = unary<relu_scalar>("relu", "max(x, 0)", cases, at_zero);
+const op ops::sigmoid = unary<sigmoid_scalar>("sigmoid", "1 / (1 + exp(-x))");
+const op ops::tanh = unary<tanh_scalar>("tanh", "tanh(x)");
+const op ops::exp = unary<exp_scalar>("exp", "exp(x)");
+const op ops::log = unary<log_scalar>("log", "log(x)", positive_cases);
+const op ops::sqrt = unary<sqrt_scalar>("sqrt", "sqrt(x)", positive_cases);
+const op ops::square = unary<square_scalar>("square", "x^2");
+const op ops::negate = unary<negate_scalar>("negate", "-x");
+
+tensor relu(const tensor& x) {
+  return apply(ops::relu, {x});
+}
+tensor sigmoid(const tensor& x) {
+  return apply(ops::sigmoid, {x});
+}
+tensor tanh(const tensor& x) {
+  return apply(ops::tanh, {x});
+}
+tensor exp(const tensor& x) {
+  return apply(ops::exp, {x});
+}
+tensor log(const tensor& x) {
+  return apply(ops::log, {x});
+}
+tensor sqrt(const tensor& x) {
+  return apply(ops::sqrt, {x});
+}
+tensor square(const tensor& x) {
+  return apply(ops::square, {x});
+}
+tensor negate(const tensor& x) {
+  return apply(ops::negate, {x});
+}
+
+} // namespace troupe

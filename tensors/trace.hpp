@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+
+// How a tensor's trace number says what it is: a variable (top bit, then its
+// id) or a value of a tape (the tape's serial number, then index + 1).
+
+namespace troupe::trace {
+
+inline constexpr std::uint64_t variable_bit = std::uint64_t{1} << 63;
+
+constexpr std::uint64_t of_variable(std::uint32_t id) {
+  return variable_bit | id;
+}
+
+constexpr std::uint64_t of_value(std::uint32_t serial, std::uint32_t index) {
+  return std::uint64_t{serial} << 32 | (index + 1);
+}
+
+constexpr bool is_variable(std::uint64_t x) {
+  return (x & variable_bit) != 0;
+}
+
+constexpr bool is_value_of(std::uint64_t x, std::uint32_t serial) {
+  return !is_variable(x) && x >> 32 == serial;
+}
+
+constexpr std::uint32_t low(std::uint64_t x) {
+  return static_cast<std::uint32_t>(x);
+}
+
+} // namespace troupe::trace

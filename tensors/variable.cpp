@@ -1,0 +1,130 @@
+#include "troupe/tensors/variable.hpp"
+
+#include "troupe/tensors/context.hpp"
+#include "troupe/tensors/trace.hpp"
+
+#include <atomic>
+#include <stdexcept>
+
+namespace troupe {
+
+namespace detail {
+
+struct parameter_block {
+  std::vector<parameter_spec> specs;
+  std::vector<std::size_t> offsets; ///< One more than there are parameters.
+  std::vector<tensor> flat_values, flat_gradients;
+  /// Views of the flat buffers: [copy][parameter].
+  std::vector<std::vector<tensor>> values, gradients;
+  std::uint32_t first_id = 0;
+};
+
+} // namespace detail
+
+namespace {
+
+constexpr std::size_t granule = memory::alignment / sizeof(float);
+
+std::atomic<std::uint32_t> next_id{1};
+
+const tensor& copy_of(const std::vector<std::vector<tensor>>& copies,
+                      std::size_t index) {
+  const std::size_t replica =
+    copies.size() == 1 ? 0 : current_context().replica;
+  if (replica >= copies.size())
+    throw std::logic_error("replica " + std::to_string(replica)
+                           + " reads a variable that has "
+                           + std::to_string(copies.size())
+                           + " copies; was it made in this strategy's scope?");
+  return copies[replica][index];
+}
+
+} // namespace
+
+variable::variable(std::shared_ptr<detail::parameter_block> block,
+                   std::size_t index)
+  : block_{std::move(block)}, index_{index} {}
+
+const std::string& variable::name() const {
+  return block_->specs[index_].name;
+}
+
+const shape& variable::dims() const {
+  return block_->specs[index_].dims;
+}
+
+tensor variable::value() const {
+  return copy_of(block_->values, index_).traced(trace::of_variable(id()));
+}
+
+tensor variable::gradient() const {
+  return copy_of(block_->gradients, index_);
+}
+
+std::uint32_t variable::id() const {
+  return block_->first_id + static_cast<std::uint32_t>(index_);
+}
+
+parameters::parameters(std::vector<parameter_spec> specs, std::uint32_t copies,
+                       std::uint32_t replicas)
+  : block_{std::make_shared<detail::parameter_block>()} {
+  if (copies == 0 || replicas == 0)
+    throw std::logic_error("parameters without a copy or a replica");
+  block_->specs = std::move(specs);
+  block_->first_id =
+    next_id.fetch_add(static_cast<std::uint32_t>(block_->specs.size()));
+  block_->offsets.push_back(0);
+  for (const auto& spec : block_->specs)
+    block_->offsets.push_back(block_->offsets.back()
+                              + (spec.dims.elements() + granule - 1) / granule
+                                  * granule);
+  const auto make = [&](std::uint32_t count, auto& flat, auto& views) {
+    for (std::uint32_t c = 0; c < count; ++c) {
+      flat.push_back(tensor::zeros(shape{static_cast<std::int64_t>(size())}));
+      auto& row = views.emplace_back();
+      for (std::size_t i = 0; i < block_->specs.size(); ++i) {
+        const auto& dims = block_->specs[i].dims;
+        row.push_back(flat.back()
+                        .range(offset(i), offset(i) + dims.elements())
+                        .reshaped(dims));
+      }
+    }
+  };
+  make(copies, block_->flat_values, block_->values);
+  make(replicas, block_->flat_gradients, block_->gradients);
+  for (std::size_t i = 0; i < block_->specs.size(); ++i)
+    variables_.emplace_back(block_, i);
+}
+
+std::uint32_t parameters::copies() const {
+  return block_ ? static_cast<std::uint32_t>(block_->values.size()) : 0;
+}
+
+std::uint32_t parameters::replicas() const {
+  return block_ ? static_cast<std::uint32_t>(block_->gradients.size()) : 0;
+}
+
+std::size_t parameters::size() const {
+  return block_ ? block_->offsets.back() : 0;
+}
+
+std::size_t parameters::count() const {
+  std::size_t total = 0;
+  for (const auto& x : variables_)
+    total += x.dims().elements();
+  return total;
+}
+
+tensor parameters::values(std::uint32_t copy) const {
+  return block_->flat_values.at(copy);
+}
+
+tensor parameters::gradients(std::uint32_t replica) const {
+  return block_->flat_gradients.at(replica);
+}
+
+std::size_t parameters::offset(std::size_t index) const {
+  return block_->offsets.at(index);
+}
+
+} // namespace troupe

@@ -1,0 +1,128 @@
+#pragma once
+
+#include "troupe/tensors/op.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace troupe {
+
+/// One op on one of its cases: the grid that all op tests run over.
+struct tried_op {
+  const op* what = nullptr;
+  std::size_t which = 0;
+
+  const op_case& on() const { return what->cases[which]; }
+  std::uint32_t seed() const {
+    return 1'000 + static_cast<std::uint32_t>(which);
+  }
+};
+
+inline std::vector<tried_op> op_grid() {
+  std::vector<tried_op> out;
+  for (const auto* x : all_ops())
+    for (std::size_t i = 0; i < x->cases.size(); ++i)
+      out.push_back({x, i});
+  return out;
+}
+
+inline std::string name_of(const testing::TestParamInfo<tried_op>& x) {
+  return std::string{x.param.what->name} + "_" + std::to_string(x.param.which);
+}
+
+inline void PrintTo(const tried_op& x, std::ostream* out) {
+  *out << x.what->name << " on";
+  for (std::size_t i = 0; i < x.what->arity; ++i)
+    *out << ' ' << to_string(x.on().in[i]);
+  *out << ", seed " << x.seed();
+}
+
+/// A number in [0, 1) of 24 bits, the same with every standard library.
+inline float unit(std::mt19937& rng) {
+  return static_cast<float>(rng() >> 8) * 0x1p-24f;
+}
+
+/// Inputs for a case: values that float32 holds, away from the op's kinks.
+inline std::vector<tensor> draw(const tried_op& x, dtype type) {
+  std::mt19937 rng{x.seed()};
+  std::vector<tensor> out;
+  const auto& c = x.on();
+  for (std::size_t i = 0; i < x.what->arity; ++i) {
+    if (x.what->integers >> i & 1) {
+      tensor t{c.in[i], dtype::int32};
+      for (auto& v : t.mutable_data<std::int32_t>())
+        v = static_cast<std::int32_t>(rng() % unsigned(c.high));
+      out.push_back(t);
+      continue;
+    }
+    tensor t{c.in[i], dtype::float32};
+    for (auto& v : t.mutable_data<float>()) {
+      const auto near_kink = [&] {
+        for (const float kink : x.what->kinks)
+          if (std::abs(v - kink) < 1e-3f)
+            return true;
+        return false;
+      };
+      do
+        v = c.low + unit(rng) * (c.high - c.low);
+      while (near_kink());
+    }
+    out.push_back(t.as(type));
+  }
+  return out;
+}
+
+inline tensor draw_like(const tensor_spec& spec, std::uint32_t seed) {
+  std::mt19937 rng{seed};
+  tensor t{spec.dims, dtype::float32};
+  for (auto& v : t.mutable_data<float>())
+    v = 2 * unit(rng) - 1;
+  return t.as(spec.type);
+}
+
+/// One direct run of an op's kernels, without a tape.
+struct run_of_op {
+  run_of_op(const tried_op& x, std::vector<tensor> inputs)
+    : in{std::move(inputs)}, wide{false} {
+    std::vector<tensor_spec> specs;
+    for (std::size_t i = 0; i < in.size(); ++i) {
+      specs.push_back(in[i].spec());
+      wide |= in[i].type() == dtype::float64;
+    }
+    what = x.what;
+    call.options = x.on().options;
+    call.in = in;
+    call.out = what->passes_through
+                 ? in[0].reshaped(what->infer(specs, call.options).dims)
+                 : tensor{what->infer(specs, call.options)};
+    if (!what->passes_through)
+      (wide ? what->reference_forward : what->forward[0])(call);
+  }
+
+  /// Gradients for the given one, of the inputs in `wanted`; `start` is what
+  /// they are added to, if anything.
+  std::vector<tensor> backward(const tensor& grad_out, unsigned wanted = ~0u,
+                               bool add = false) {
+    std::vector<tensor> grads(in.size());
+    for (std::size_t i = 0; i < in.size(); ++i)
+      if ((wanted >> i & 1) && !(what->integers >> i & 1))
+        grads[i] = tensor::full(in[i].dims(), add ? 1 : NAN, in[i].type());
+    auto c = call;
+    c.grad_out = grad_out.clone();
+    c.grad_in = grads;
+    c.accumulate = add ? ~0u : 0;
+    (wide ? what->reference_backward : what->backward[0])(c);
+    return grads;
+  }
+
+  const op* what;
+  std::vector<tensor> in;
+  bool wide;
+  op_call call;
+};
+
+} // namespace troupe

@@ -1,0 +1,179 @@
+#include "troupe/tensors/context.hpp"
+#include "troupe/tensors/ops/binary.hpp"
+#include "troupe/tensors/ops/dense.hpp"
+#include "troupe/tensors/ops/reduce.hpp"
+#include "troupe/tensors/ops/reshape.hpp"
+#include "troupe/tensors/ops/softmax_cross_entropy.hpp"
+#include "troupe/tensors/ops/unary.hpp"
+#include "troupe/tensors/tape.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace troupe {
+namespace {
+
+/// One parameter `w` [2] = {3, 5} and another `unused` [1].
+parameters two_parameters() {
+  parameters p{{{"w", {2}}, {"unused", {1}}}};
+  p.values().mutable_data<float>()[0] = 3;
+  p.values().mutable_data<float>()[1] = 5;
+  return p;
+}
+
+TEST(Tape, DifferentiatesASumOfProducts) {
+  tape t;
+  const auto a = t.watch(tensor::of<double>({2}, {2, 3}));
+  const auto b = t.watch(tensor::of<double>({2}, {5, 7}));
+  const auto y = reduce_sum(a * b + a);
+  const auto g = t.gradient(y, std::array{a, b});
+  EXPECT_EQ(g[0].data<double>()[0], 6);
+  EXPECT_EQ(g[0].data<double>()[1], 8);
+  EXPECT_EQ(g[1].data<double>()[0], 2);
+  EXPECT_EQ(g[1].data<double>()[1], 3);
+}
+
+TEST(Tape, AddsTheGradientsOfAValueThatIsUsedTwiceInOneOp) {
+  tape t;
+  const auto x = t.watch(tensor::of<double>({3}, {1, 2, 3}));
+  const auto g = t.gradient(x * x, std::array{x});
+  EXPECT_EQ(g[0].data<double>()[2], 6);
+}
+
+TEST(Tape, LeavesAVariablesGradientInItsFlatBuffer) {
+  auto p = two_parameters();
+  p.gradients().mutable_data<float>()[0] = 99; // overwritten, not added to
+  tape t;
+  const auto w = p.variables()[0].value();
+  const auto g = t.gradient(w * w, p.variables());
+  EXPECT_EQ(p.gradients().data<float>()[0], 6);
+  EXPECT_EQ(p.gradients().data<float>()[1], 10);
+  EXPECT_TRUE(g[0].shares_storage_with(p.gradients()));
+}
+
+TEST(Tape, GivesZeroForWhatTheLossDoesNotDependOn) {
+  auto p = two_parameters();
+  p.gradients().mutable_data<float>()[p.offset(1)] = 99;
+  tape t;
+  const auto g = t.gradient(p.variables()[0].value() * 1.0, p.variables());
+  EXPECT_EQ(g[1].item<float>(), 0);
+}
+
+TEST(Tape, GivesZeroForAVariableReadByAnOpThatLeadsNowhere) {
+  auto p = two_parameters();
+  tape t;
+  const auto dead_end = p.variables()[1].value() * 2.0;
+  const auto g = t.gradient(p.variables()[0].value() * 1.0, p.variables());
+  EXPECT_EQ(g[1].item<float>(), 0);
+}
+
+TEST(Tape, SaysOnceThatEachGradientIsCompleteAndTheLastLayerFirst) {
+  parameters p{
+    {{"a", {4, 3}}, {"a/bias", {3}}, {"b", {3, 2}}, {"b/bias", {2}}}};
+  const auto& v = p.variables();
+  tape t;
+  const auto x = tensor::full({5, 4}, 1);
+  const auto h = dense(x, v[0].value(), v[1].value(), activation::relu);
+  const auto y = dense(h, v[2].value(), v[3].value());
+  std::vector<std::size_t> order;
+  t.gradient(y, v, [&](std::size_t i) { order.push_back(i); });
+  ASSERT_EQ(order.size(), 4u);
+  EXPECT_LT(std::ranges::find(order, 2), std::ranges::find(order, 0));
+  EXPECT_LT(std::ranges::find(order, 3), std::ranges::find(order, 1));
+}
+
+TEST(Tape, SaysThatAGradientIsCompleteOnlyAfterItsLastUse) {
+  auto p = two_parameters();
+  tape t;
+  const auto w = p.variables()[0].value();
+  const auto y = exp(w * 0.0) + w * 2.0; // two ways, one through an older op
+  float at_hook = 0;
+  t.gradient(y, std::span{p.variables()}.first(1),
+             [&](std::size_t) { at_hook = p.gradients().data<float>()[0]; });
+  EXPECT_EQ(at_hook, 2);
+}
+
+TEST(Tape, PassesAGradientThroughReshapeWithoutACopy) {
+  tape t;
+  const auto x = t.watch(tensor::of<double>({2, 3}, {1, 2, 3, 4, 5, 6}));
+  const auto y = reshape(x, shape{6});
+  EXPECT_TRUE(y.shares_storage_with(x));
+  const auto g = t.gradient(y * y, std::array{x});
+  EXPECT_EQ(g[0].dims(), (shape{2, 3}));
+  EXPECT_EQ(g[0].data<double>()[5], 12);
+}
+
+TEST(Tape, FreesIntermediateValuesAsBackwardPassesThem) {
+  auto p = two_parameters();
+  tape t;
+  constexpr std::size_t layers = 8, large = 1 << 18; // 1 MiB each
+  const auto before = memory::used().live;
+  tensor h = p.variables()[0].value() + tensor::zeros({large / 2, 2});
+  for (std::size_t i = 1; i < layers; ++i)
+    h = exp(h * 0.0);
+  const auto recorded = memory::used().live - before;
+  std::size_t at_end = 0;
+  h = reduce_sum(h);
+  t.gradient(h, std::span{p.variables()}.first(1),
+             [&](std::size_t) { at_end = memory::used().live - before; });
+  EXPECT_GT(recorded, layers * large * sizeof(float));
+  EXPECT_LT(at_end, 4 * large * sizeof(float));
+}
+
+TEST(Tape, RecordsForTheInnermostAndRefusesASecondRequest) {
+  tape outer;
+  const auto x = outer.watch(tensor::of<double>({1}, {3}));
+  {
+    tape inner;
+    const auto z = inner.watch(tensor::of<double>({1}, {4}));
+    EXPECT_EQ(inner.gradient(z * z, std::array{z})[0].item<double>(), 8);
+    EXPECT_THROW(inner.gradient(z, std::array{z}), std::logic_error);
+  }
+  EXPECT_EQ(outer.gradient(x * x, std::array{x})[0].item<double>(), 6);
+}
+
+TEST(Tape, RefusesALossThatItDidNotRecord) {
+  tape t;
+  const auto x = t.watch(tensor::of<double>({1}, {3}));
+  EXPECT_THROW(t.gradient(tensor::of<double>({1}, {3}), std::array{x}),
+               std::logic_error);
+}
+
+TEST(Tape, FollowsTheContextNotTheThread) {
+  context one, two;
+  auto* before = exchange_context(&one);
+  {
+    tape a;
+    const auto x = a.watch(tensor::of<double>({1}, {3}));
+    exchange_context(&two);
+    {
+      tape b;
+      const auto z = b.watch(tensor::of<double>({1}, {5}));
+      exchange_context(&one);
+      const auto y = x * x; // for a, though b is younger
+      exchange_context(&two);
+      EXPECT_EQ(b.gradient(z * z, std::array{z})[0].item<double>(), 10);
+      exchange_context(&one);
+      EXPECT_EQ(a.gradient(y, std::array{x})[0].item<double>(), 6);
+      exchange_context(&two);
+    }
+    exchange_context(&one);
+  }
+  exchange_context(before);
+}
+
+TEST(Tape, ReadsTheCopyOfTheRunningReplica) {
+  parameters p{{{"w", {1}}}, 2, 2};
+  p.values(1).mutable_data<float>()[0] = 7;
+  context second;
+  second.replica = 1;
+  const context_scope in{second};
+  EXPECT_EQ(p.variables()[0].value().item<float>(), 7);
+  second.replica = 2;
+  EXPECT_THROW(p.variables()[0].value(), std::logic_error);
+}
+
+} // namespace
+} // namespace troupe
