@@ -1,12 +1,16 @@
 #include "troupe/actors/crew.hpp"
 #include "troupe/actors/fiber.hpp"
 #include "troupe/tensors/context.hpp"
+#include "troupe/tensors/ops/binary.hpp"
+#include "troupe/tensors/ops/reduce.hpp"
+#include "troupe/tensors/tape.hpp"
 
 #include <caf/actor_system.hpp>
 #include <caf/actor_system_config.hpp>
 #include <caf/event_based_actor.hpp>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -267,6 +271,34 @@ TEST_P(Fiber, CurrentContextFollowsTheCode) {
         }
     EXPECT_EQ(of_b.replica, 2u);
     EXPECT_EQ(mine.replica, 0u);
+  });
+}
+
+TEST_P(Fiber, ATapeOnEachRecordsOnlyItsOwn) {
+  there([] {
+    // d/dx of x^3 + x, one op between two waits
+    const auto differentiate = [](double at, double& found) {
+      tape t;
+      const auto x = t.watch(tensor::of<double>({1}, {at}));
+      auto y = x * x;
+      fiber::park();
+      y = y * x;
+      fiber::park();
+      y = y + x;
+      fiber::park();
+      found = t.gradient(y, std::array{x})[0].item<double>();
+    };
+    double of_a = 0, of_b = 0;
+    fiber a{[&] { differentiate(2, of_a); }},
+      b{[&] { differentiate(3, of_b); }};
+    for (int i = 0; i < 4; ++i) {
+      a.resume();
+      EXPECT_EQ(current_context().recording, nullptr);
+      b.resume();
+      EXPECT_EQ(current_context().recording, nullptr);
+    }
+    EXPECT_EQ(of_a, 13);
+    EXPECT_EQ(of_b, 28);
   });
 }
 
