@@ -3,6 +3,7 @@
 #include "troupe/tensors/ops/binary.hpp"
 #include "troupe/tensors/ops/conv2d.hpp"
 #include "troupe/tensors/ops/dense.hpp"
+#include "troupe/tensors/ops/dropout.hpp"
 #include "troupe/tensors/ops/max_pool2d.hpp"
 #include "troupe/tensors/ops/reduce.hpp"
 #include "troupe/tensors/ops/reshape.hpp"
@@ -14,17 +15,17 @@ namespace troupe::ops {
 namespace {
 
 constexpr std::array list{
-  &add,        &subtract,
-  &multiply,   &divide, //
-  &relu,       &sigmoid,
-  &tanh,       &exp, //
-  &log,        &sqrt,
-  &square,     &negate, //
+  &add,        &subtract,    &multiply,
+  &divide, //
+  &relu,       &sigmoid,     &tanh,
+  &exp, //
+  &log,        &sqrt,        &square,
+  &negate, //
   &reduce_sum, &reduce_mean,
   &reshape, //
-  &matmul,     &dense,
-  &conv2d,     &max_pool2d, //
-  &softmax,    &softmax_cross_entropy,
+  &matmul,     &dense,       &conv2d,
+  &max_pool2d, //
+  &dropout,    &softmax,     &softmax_cross_entropy,
 };
 
 } // namespace

@@ -1,0 +1,76 @@
+#include "troupe/tensors/ops/dropout.hpp"
+
+#include "troupe/tensors/context.hpp"
+#include "troupe/tensors/random.hpp"
+
+namespace troupe {
+
+namespace {
+
+struct dropped {
+  float rate = 0;
+  random_key key;
+};
+
+tensor_spec same_spec(std::span<const tensor_spec> in, const op_options&) {
+  return in[0];
+}
+
+template <class T>
+void forward(op_call& c) {
+  const auto [rate, key] = c.options.as<dropped>();
+  c.saved = tensor{c.out.dims()};
+  auto mask = c.saved.mutable_data<float>();
+  fill_bernoulli(mask, 1.0 - double(rate), 1 / (1 - rate), key);
+  const auto x = c.in[0].data<T>();
+  auto y = c.out.mutable_data<T>();
+  for (std::size_t i = 0; i < y.size(); ++i)
+    y[i] = x[i] * mask[i];
+}
+
+template <class T>
+void backward(op_call& c) {
+  if (!c.wants(0))
+    return;
+  const auto mask = c.saved.data<float>();
+  const auto gy = c.grad_out.data<T>();
+  auto gx = c.grad_in[0].template mutable_data<T>();
+  for (std::size_t i = 0; i < gx.size(); ++i) {
+    const T g = gy[i] * mask[i];
+    gx[i] = c.adds(0) ? gx[i] + g : g;
+  }
+}
+
+const std::array cases{
+  op_case{{{{1}}}, dropped{0.5f, {1, 2, 3, 4}}},
+  op_case{{{{7, 5}}}, dropped{0.25f, {1, 2, 3, 5}}},
+  op_case{{{{3, 17, 11}}}, dropped{0.9f, {1, 2, 3, 6}}},
+};
+
+} // namespace
+
+const op ops::dropout{
+  .name = "dropout",
+  .arity = 1,
+  .infer = same_spec,
+  .forward = {forward<float>},
+  .backward = {backward<float>},
+  .reference_forward = forward<double>,
+  .reference_backward = backward<double>,
+  .keeps_inputs = false,
+  .cases = cases,
+  .formula = "x * mask / (1 - rate)",
+};
+
+tensor dropout(const tensor& x, float rate) {
+  if (!(rate >= 0 && rate < 1))
+    throw std::logic_error("dropout with a rate of " + std::to_string(rate));
+  auto& here = current_context();
+  if (!here.training || rate == 0)
+    return x;
+  const auto key = here.random;
+  ++here.random.op;
+  return apply(ops::dropout, {x}, dropped{rate, key});
+}
+
+} // namespace troupe

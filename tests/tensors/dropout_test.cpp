@@ -1,0 +1,47 @@
+#include "troupe/tensors/context.hpp"
+#include "troupe/tensors/ops/dropout.hpp"
+
+#include <gtest/gtest.h>
+
+namespace troupe {
+namespace {
+
+TEST(Dropout, DropsTheSameWhenAStepIsRedoneAndOtherwiseInTheNext) {
+  context here;
+  const context_scope in{here};
+  const auto x = tensor::full({1000}, 1);
+  EXPECT_TRUE(same_bits(dropout(x, 0.5f), x)); // not training
+  here.training = true;
+  const auto draw = [&](std::uint64_t step, std::uint32_t replica) {
+    here.random = {7, replica, step, 0};
+    const auto first = dropout(x, 0.5f), second = dropout(x, 0.5f);
+    EXPECT_FALSE(same_bits(first, second)); // two ops of one step
+    return first;
+  };
+  EXPECT_TRUE(same_bits(draw(3, 1), draw(3, 1)));
+  EXPECT_FALSE(same_bits(draw(3, 1), draw(4, 1)));
+  EXPECT_FALSE(same_bits(draw(3, 1), draw(3, 2)));
+}
+
+TEST(Dropout, KeepsTheMeanAndTheShareThatItIsTold) {
+  context here;
+  const context_scope in{here};
+  here.training = true;
+  here.random.seed = 11;
+  const auto y = dropout(tensor::full({100'000}, 1), 0.25f);
+  double sum = 0, zeros = 0;
+  for (const float v : y.data<float>()) {
+    sum += v;
+    zeros += v == 0;
+  }
+  EXPECT_NEAR(zeros / 1e5, 0.25, 0.006); // 4 standard deviations
+  EXPECT_NEAR(sum / 1e5, 1.0, 0.008);
+}
+
+TEST(Dropout, RefusesARateThatLeavesNothing) {
+  EXPECT_THROW(dropout(tensor::full({1}, 1), 1.0f), std::logic_error);
+  EXPECT_THROW(dropout(tensor::full({1}, 1), -0.1f), std::logic_error);
+}
+
+} // namespace
+} // namespace troupe
