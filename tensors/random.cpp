@@ -1,6 +1,7 @@
 #include "troupe/tensors/random.hpp"
 
-#include <bit>
+#include "troupe/tensors/detail/exact_math.hpp"
+
 #include <cmath>
 #include <cstddef>
 #include <numeric>
@@ -34,20 +35,6 @@ void each_word(const random_stream& from, std::uint64_t first, std::size_t n,
   }
   for (; i < n; ++i)
     put(i, from.at(first + i));
-}
-
-/// ln x for positive normal x, within a few units of the last place.
-double log_of(double x) {
-  const auto bits = std::bit_cast<std::int64_t>(x);
-  constexpr std::int64_t root_half = 0x3FE6A09E667F3BCD; // sqrt(1/2)
-  const auto exponent = (bits - root_half) >> 52;
-  const auto m // in [sqrt(1/2), sqrt(2))
-    = std::bit_cast<double>(bits - exponent * (std::int64_t{1} << 52));
-  const double s = (m - 1) / (m + 1), q = s * s;
-  double series = 1.0 / 23; // atanh(s) / s
-  for (int odd = 21; odd >= 1; odd -= 2)
-    series = series * q + 1.0 / odd;
-  return 2 * s * series + static_cast<double>(exponent) * 0.6931471805599453;
 }
 
 /// c[0] + c[1] x + ... + c[7] x^7
@@ -158,7 +145,7 @@ float normal_of(std::uint32_t word) {
     return static_cast<float>(q * polynomial(middle_over, r)
                               / polynomial(middle_under, r));
   }
-  const auto r = std::sqrt(-log_of(q < 0 ? p : 1 - p)) - 1.6;
+  const auto r = std::sqrt(-detail::log(q < 0 ? p : 1 - p)) - 1.6;
   const auto z = polynomial(tail_over, r) / polynomial(tail_under, r);
   return static_cast<float>(q < 0 ? -z : z);
 }

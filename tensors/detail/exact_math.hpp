@@ -1,0 +1,50 @@
+#pragma once
+
+#include <bit>
+#include <cstdint>
+
+// Functions that have the same bits with every C library, as long as nothing is
+// contracted to fused operations.
+
+namespace troupe::detail {
+
+/// x^n by squaring.
+inline double power(double x, std::uint64_t n) {
+  double out = 1;
+  for (; n > 0; n >>= 1, x *= x)
+    if (n & 1)
+      out *= x;
+  return out;
+}
+
+/// ln x for positive normal x, within a few units of the last place: with s =
+/// (m - 1) / (m + 1), ln m = 2 atanh s.
+inline double log(double x) {
+  const auto bits = std::bit_cast<std::int64_t>(x);
+  constexpr std::int64_t root_half = 0x3FE6A09E667F3BCD; // sqrt(1/2)
+  const auto exponent = (bits - root_half) >> 52;
+  const auto m // in [sqrt(1/2), sqrt(2))
+    = std::bit_cast<double>(bits - exponent * (std::int64_t{1} << 52));
+  const double s = (m - 1) / (m + 1), q = s * s;
+  double series = 1.0 / 23;
+  for (int odd = 21; odd >= 1; odd -= 2)
+    series = series * q + 1.0 / odd;
+  return 2 * s * series + static_cast<double>(exponent) * 0.6931471805599453;
+}
+
+/// cos(pi x) for x in [0, 1], by the series about the nearest of 0, 1/2 and 1.
+inline double cos_pi(double x) {
+  if (x > 0.5)
+    return -cos_pi(1 - x);
+  constexpr double pi = 3.141592653589793;
+  const bool is_sine = x > 0.25;
+  const auto y = is_sine ? pi * (0.5 - x) : pi * x; // at most pi / 4
+  double term = is_sine ? y : 1, sum = term;
+  for (int n = is_sine ? 2 : 1; n < 20; n += 2) {
+    term *= -y * y / (n * (n + 1));
+    sum += term;
+  }
+  return sum;
+}
+
+} // namespace troupe::detail

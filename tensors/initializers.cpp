@@ -1,0 +1,133 @@
+#include "troupe/tensors/initializers.hpp"
+
+#include "troupe/tensors/random.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+
+namespace troupe {
+
+namespace {
+
+enum class draw { constant, uniform, normal };
+
+/// What a name means. The numbers are the value, the ends, or mean and
+/// deviation; where they follow from the fans, `spread` gives the upper end or
+/// the deviation.
+struct entry {
+  const char* name;
+  draw from;
+  const char* first = nullptr;
+  float first_default = 0;
+  const char* second = nullptr;
+  float second_default = 0;
+  double (*spread)(const fans&) = nullptr;
+};
+
+const entry entries[] = {
+  {"zeros", draw::constant},
+  {"ones", draw::constant, nullptr, 1},
+  {"constant", draw::constant, "value"},
+  {"uniform", draw::uniform, "low", -0.05f, "high", 0.05f},
+  {"normal", draw::normal, "mean", 0, "deviation", 0.05f},
+  {.name = "glorot_uniform",
+   .from = draw::uniform,
+   .spread = [](const fans& f) { return std::sqrt(6 / (f.in + f.out)); }},
+  {.name = "glorot_normal",
+   .from = draw::normal,
+   .spread = [](const fans& f) { return std::sqrt(2 / (f.in + f.out)); }},
+  {.name = "he_uniform",
+   .from = draw::uniform,
+   .spread = [](const fans& f) { return std::sqrt(6 / f.in); }},
+  {.name = "he_normal",
+   .from = draw::normal,
+   .spread = [](const fans& f) { return std::sqrt(2 / f.in); }},
+};
+
+} // namespace
+
+fans fans_of(const shape& dims) {
+  if (dims.rank() == 0)
+    return {};
+  const auto out = static_cast<double>(dims.back());
+  if (dims.rank() == 1)
+    return {out, out};
+  double window = 1;
+  for (std::size_t axis = 0; axis + 2 < dims.rank(); ++axis)
+    window *= static_cast<double>(dims[axis]);
+  return {window * static_cast<double>(dims[dims.rank() - 2]), window * out};
+}
+
+initializer::initializer(std::string_view name,
+                         std::span<const named_number> numbers)
+  : name_{name} {
+  const auto& names = initializer_names();
+  const auto at = std::ranges::find(names, name);
+  if (at == names.end())
+    throw std::invalid_argument("the initializer '" + name_
+                                + "' is unknown; there are "
+                                + detail::joined(names));
+  kind_ = static_cast<std::size_t>(at - names.begin());
+  const auto& is = entries[kind_];
+  first_ = is.first_default;
+  second_ = is.second_default;
+  detail::number_reader read{name, numbers};
+  if (is.first)
+    read(is.first, first_);
+  if (is.second)
+    read(is.second, second_);
+  read.finish();
+  if (is.second && is.from == draw::uniform)
+    detail::require(first_ < second_, name, "high", detail::as_written(second_),
+                    "it must be above low");
+  if (is.second && is.from == draw::normal)
+    detail::require(second_ >= 0, name, "deviation",
+                    detail::as_written(second_), "it must not be negative");
+}
+
+named_numbers initializer::numbers() const {
+  named_numbers out;
+  const detail::number_writer write{&out};
+  if (entries[kind_].first)
+    write(entries[kind_].first, first_);
+  if (entries[kind_].second)
+    write(entries[kind_].second, second_);
+  return out;
+}
+
+void initializer::fill(std::span<float> out, const shape& dims,
+                       const random_key& key) const {
+  if (out.size() != dims.elements())
+    throw std::logic_error(std::to_string(out.size())
+                           + " elements for a parameter of shape "
+                           + to_string(dims));
+  const auto& is = entries[kind_];
+  auto first = first_, second = second_;
+  if (is.spread && !out.empty()) {
+    second = static_cast<float>(is.spread(fans_of(dims)));
+    first = is.from == draw::uniform ? -second : 0;
+  }
+  if (is.from == draw::constant)
+    std::ranges::fill(out, first);
+  else if (is.from == draw::uniform)
+    fill_uniform(out, first, second, key);
+  else
+    fill_normal(out, first, second, key);
+}
+
+const std::vector<std::string>& initializer_names() {
+  static const auto names = [] {
+    std::vector<std::string> out;
+    for (const auto& each : entries)
+      out.emplace_back(each.name);
+    return out;
+  }();
+  return names;
+}
+
+random_key initial_key(std::uint64_t seed, std::uint32_t index) {
+  return {.seed = seed, .op = draws_initial + index};
+}
+
+} // namespace troupe
