@@ -1,0 +1,176 @@
+#include "troupe/tensors/update_rules.hpp"
+
+#include "troupe/tensors/detail/exact_math.hpp"
+#include "troupe/tensors/kernels.hpp"
+
+#include <cmath>
+#include <stdexcept>
+
+namespace troupe {
+
+namespace {
+
+template <class F>
+void list(sgd& x, F& visit) {
+  visit("learning_rate", x.learning_rate);
+  visit("momentum", x.momentum);
+  visit("nesterov", x.nesterov);
+}
+
+template <class F>
+void list(adam& x, F& visit) {
+  visit("learning_rate", x.learning_rate);
+  visit("beta1", x.beta1);
+  visit("beta2", x.beta2);
+  visit("epsilon", x.epsilon);
+}
+
+template <class F>
+void list(adamw& x, F& visit) {
+  visit("learning_rate", x.learning_rate);
+  visit("beta1", x.beta1);
+  visit("beta2", x.beta2);
+  visit("epsilon", x.epsilon);
+  visit("weight_decay", x.weight_decay);
+}
+
+update_rule::any by_name(std::string_view name) {
+  if (name == "sgd")
+    return sgd{};
+  if (name == "adam")
+    return adam{};
+  if (name == "adamw")
+    return adamw{};
+  throw std::invalid_argument("the optimizer '" + std::string{name}
+                              + "' is unknown; there are "
+                              + detail::joined(update_rule_names()));
+}
+
+/// Checks one number after the other.
+struct checker {
+  std::string_view owner;
+
+  void at_least_0(const char* name, float x) const {
+    say(std::isfinite(x) && x >= 0, name, x, "it must be at least 0");
+  }
+  void above_0(const char* name, float x) const {
+    say(std::isfinite(x) && x > 0, name, x, "it must be above 0");
+  }
+  void below_1(const char* name, float x) const {
+    say(x >= 0 && x < 1, name, x, "it must be at least 0 and below 1");
+  }
+  void say(bool holds, const char* name, float x, const char* rule) const {
+    detail::require(holds, owner, name, detail::as_written(x), rule);
+  }
+
+  void operator()(const sgd& x) const {
+    at_least_0("learning_rate", x.learning_rate);
+    below_1("momentum", x.momentum);
+    say(!x.nesterov || x.momentum > 0, "momentum", x.momentum,
+        "it must be above 0 with nesterov");
+  }
+  void operator()(const adam& x) const {
+    at_least_0("learning_rate", x.learning_rate);
+    below_1("beta1", x.beta1);
+    below_1("beta2", x.beta2);
+    above_0("epsilon", x.epsilon);
+  }
+  void operator()(const adamw& x) const {
+    (*this)(adam{x.learning_rate, x.beta1, x.beta2, x.epsilon});
+    at_least_0("weight_decay", x.weight_decay);
+  }
+};
+
+adam_numbers numbers_at(const adam& x, std::uint64_t step, double rate,
+                        double decay) {
+  const double beta1 = x.beta1, beta2 = x.beta2;
+  return {.rate = static_cast<float>(rate / (1 - detail::power(beta1, step))),
+          .beta1 = x.beta1,
+          .rest1 = static_cast<float>(1 - beta1),
+          .beta2 = x.beta2,
+          .rest2 = static_cast<float>(1 - beta2),
+          .root =
+            static_cast<float>(1 / std::sqrt(1 - detail::power(beta2, step))),
+          .epsilon = x.epsilon,
+          .keep = static_cast<float>(1 - rate * decay)};
+}
+
+} // namespace
+
+update_rule::update_rule(std::string_view name,
+                         std::span<const named_number> numbers)
+  : rule_{by_name(name)} {
+  detail::number_reader read{name, numbers};
+  std::visit([&](auto& rule) { list(rule, read); }, rule_);
+  read.finish();
+  check();
+}
+
+std::string_view update_rule::name() const {
+  return update_rule_names()[rule_.index()];
+}
+
+named_numbers update_rule::numbers() const {
+  named_numbers out;
+  detail::number_writer write{&out};
+  std::visit([&](auto rule) { list(rule, write); }, rule_);
+  return out;
+}
+
+float update_rule::learning_rate() const {
+  return std::visit([](const auto& rule) { return rule.learning_rate; }, rule_);
+}
+
+std::size_t update_rule::slots() const {
+  if (const auto* rule = std::get_if<sgd>(&rule_))
+    return rule->momentum > 0 ? 1 : 0;
+  return 2;
+}
+
+void update_rule::check() const {
+  std::visit(checker{name()}, rule_);
+}
+
+void update_rule::apply(std::span<float> values,
+                        std::span<const float> gradient,
+                        std::span<const std::span<float>> slots,
+                        std::uint64_t step, float learning_rate,
+                        float scale) const {
+  const auto n = values.size();
+  bool fits = gradient.size() == n && slots.size() == this->slots() && step > 0;
+  for (const auto& slot : slots)
+    fits = fits && slot.size() == n;
+  if (!fits)
+    throw std::logic_error(
+      std::string{name()} + ", step " + std::to_string(step) + ": "
+      + std::to_string(n) + " values, a gradient of "
+      + std::to_string(gradient.size()) + " and " + std::to_string(slots.size())
+      + " slots, the first of "
+      + std::to_string(slots.empty() ? 0 : slots[0].size()));
+  auto* x = values.data();
+  const auto* g = gradient.data();
+  const auto& run = kernels();
+  if (const auto* rule = std::get_if<sgd>(&rule_)) {
+    if (rule->momentum == 0)
+      run.sgd(x, g, n, learning_rate, scale);
+    else
+      (rule->nesterov ? run.nesterov : run.momentum)(
+        x, g, slots[0].data(), n, learning_rate, rule->momentum, scale);
+    return;
+  }
+  const auto* plain = std::get_if<adam>(&rule_);
+  const auto* decaying = std::get_if<adamw>(&rule_);
+  const auto at = plain
+                    ? numbers_at(*plain, step, learning_rate, 0)
+                    : numbers_at({decaying->learning_rate, decaying->beta1,
+                                  decaying->beta2, decaying->epsilon},
+                                 step, learning_rate, decaying->weight_decay);
+  run.adam(x, g, slots[0].data(), slots[1].data(), n, at, scale);
+}
+
+const std::vector<std::string>& update_rule_names() {
+  static const std::vector<std::string> names{"sgd", "adam", "adamw"};
+  return names;
+}
+
+} // namespace troupe

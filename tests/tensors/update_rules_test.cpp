@@ -1,0 +1,260 @@
+#include "troupe/tensors/update_rules.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace {
+
+using troupe::adam;
+using troupe::adamw;
+using troupe::named_numbers;
+using troupe::sgd;
+using troupe::update_rule;
+
+/// A parameter with what its rule keeps.
+struct trained {
+  update_rule rule;
+  std::vector<float> x;
+  std::vector<std::vector<float>> slots;
+  std::uint64_t step = 0;
+
+  trained(const update_rule& rule, std::vector<float> x)
+    : rule{rule},
+      x{std::move(x)},
+      slots(rule.slots(), std::vector<float>(this->x.size())) {}
+
+  void apply(const std::vector<float>& g, float scale = 1) {
+    ++step;
+    apply_part(g, 0, x.size(), scale);
+  }
+
+  void apply_part(const std::vector<float>& g, std::size_t begin,
+                  std::size_t end, float scale = 1) {
+    std::vector<std::span<float>> parts;
+    for (auto& slot : slots)
+      parts.push_back(std::span{slot}.subspan(begin, end - begin));
+    rule.apply(std::span{x}.subspan(begin, end - begin),
+               std::span{g}.subspan(begin, end - begin), parts, step,
+               rule.learning_rate(), scale);
+  }
+};
+
+std::vector<float> noise(std::size_t n, unsigned seed) {
+  std::mt19937 rng{seed};
+  std::vector<float> out(n);
+  for (auto& x : out)
+    x = static_cast<float>(rng() % 2001) / 1000 - 1;
+  return out;
+}
+
+const update_rule rules[] = {
+  sgd{.learning_rate = 0.1f},
+  sgd{.learning_rate = 0.1f, .momentum = 0.9f},
+  sgd{.learning_rate = 0.1f, .momentum = 0.9f, .nesterov = true},
+  adam{},
+  adam{.learning_rate = 0.1f, .beta1 = 0, .beta2 = 0.5f, .epsilon = 1},
+  adamw{.learning_rate = 0.05f, .weight_decay = 0.1f},
+};
+
+/// The definitions, in float64, of one parameter; `s` are its slots.
+void reference(const update_rule& rule, double& x, double g, double* s, int t) {
+  double rate = 0, momentum = 0, beta1 = 0, beta2 = 0, epsilon = 0, decay = 0;
+  bool nesterov = false;
+  for (const auto& [name, value] : rule.numbers()) {
+    rate = name == "learning_rate" ? value : rate;
+    momentum = name == "momentum" ? value : momentum;
+    nesterov = name == "nesterov" ? value == 1 : nesterov;
+    beta1 = name == "beta1" ? value : beta1;
+    beta2 = name == "beta2" ? value : beta2;
+    epsilon = name == "epsilon" ? value : epsilon;
+    decay = name == "weight_decay" ? value : decay;
+  }
+  if (rule.name() == "sgd") {
+    s[0] = momentum * s[0] + g;
+    x -= rate * (nesterov ? g + momentum * s[0] : s[0]);
+    return;
+  }
+  x *= 1 - rate * decay;
+  s[0] = beta1 * s[0] + (1 - beta1) * g;
+  s[1] = beta2 * s[1] + (1 - beta2) * g * g;
+  const auto mean = s[0] / (1 - std::pow(beta1, t));
+  const auto square = s[1] / (1 - std::pow(beta2, t));
+  x -= rate * mean / (std::sqrt(square) + epsilon);
+}
+
+TEST(UpdateRules, FollowTheirFloat64DefinitionForTwentySteps) {
+  constexpr std::size_t n = 37;
+  for (const auto& rule : rules) {
+    trained it{rule, noise(n, 1)};
+    std::vector<double> x(it.x.begin(), it.x.end()), s(2 * n);
+    for (int t = 1; t <= 20; ++t) {
+      const auto g = noise(n, 100 + static_cast<unsigned>(t));
+      it.apply(g);
+      for (std::size_t i = 0; i < n; ++i)
+        reference(rule, x[i], static_cast<double>(g[i]), &s[2 * i], t);
+    }
+    for (std::size_t i = 0; i < n; ++i)
+      EXPECT_NEAR(it.x[i], x[i], 4e-6) << rule.name() << ' ' << i;
+  }
+}
+
+TEST(UpdateRules, GiveTheValuesOfTheirFormulasInClosedForm) {
+  trained plain{sgd{.learning_rate = 0.5f}, {1}};
+  plain.apply({2});
+  EXPECT_EQ(plain.x[0], 0); // 1 - 0.5 * 2
+
+  trained heavy{sgd{.learning_rate = 0.5f, .momentum = 0.5f}, {0}};
+  heavy.apply({1}); // v = 1
+  EXPECT_EQ(heavy.x[0], -0.5f);
+  heavy.apply({1}); // v = 1.5
+  EXPECT_EQ(heavy.x[0], -1.25f);
+
+  trained ahead{sgd{.learning_rate = 0.5f, .momentum = 0.5f, .nesterov = true},
+                {0}};
+  ahead.apply({1}); // v = 1, 1 + 0.5 * 1
+  EXPECT_EQ(ahead.x[0], -0.75f);
+  ahead.apply({1}); // v = 1.5, 1 + 0.5 * 1.5
+  EXPECT_EQ(ahead.x[0], -1.625f);
+
+  // A constant gradient moves Adam by learning_rate * g / (|g| + epsilon) in
+  // every step: the corrections cancel.
+  trained steady{adam{.learning_rate = 0.25f, .epsilon = 1}, {0, 0}};
+  for (int t = 1; t <= 5; ++t) {
+    steady.apply({3, -1});
+    EXPECT_NEAR(steady.x[0], -0.25 * 0.75 * t, 1e-6 * t);
+    EXPECT_NEAR(steady.x[1], 0.25 * 0.5 * t, 1e-6 * t);
+  }
+
+  trained decays{adamw{.learning_rate = 0.5f, .weight_decay = 0.5f}, {1, -8}};
+  decays.apply({0, 0});
+  EXPECT_EQ(decays.x, (std::vector<float>{0.75f, -6}));
+}
+
+TEST(UpdateRules, GiveAPartTheBitsItHasInTheWhole) {
+  constexpr std::size_t n = 101;
+  for (const auto& rule : rules) {
+    trained whole{rule, noise(n, 2)}, parts{rule, noise(n, 2)};
+    for (unsigned t = 1; t <= 3; ++t) {
+      const auto g = noise(n, t);
+      whole.apply(g, 0.3f);
+      ++parts.step;
+      for (std::size_t begin = 0, end; begin < n; begin = end) {
+        end = std::min<std::size_t>(n, begin + 1 + 7 * t);
+        parts.apply_part(g, begin, end, 0.3f);
+      }
+    }
+    EXPECT_EQ(whole.x, parts.x) << rule.name();
+    EXPECT_EQ(whole.slots, parts.slots) << rule.name();
+  }
+}
+
+TEST(UpdateRules, ScaleTheGradientAsIfItHadBeenScaledBefore) {
+  for (const auto& rule : rules) {
+    trained scaled{rule, noise(9, 3)}, before{rule, noise(9, 3)};
+    auto g = noise(9, 4);
+    scaled.apply(g, 1.0f / 64);
+    for (auto& each : g)
+      each *= 1.0f / 64;
+    before.apply(g);
+    EXPECT_EQ(scaled.x, before.x) << rule.name();
+  }
+}
+
+TEST(UpdateRules, LeaveAZeroGapZero) {
+  for (const auto& rule : rules) {
+    trained it{rule, {0, -0.0f}};
+    for (int t = 0; t < 3; ++t)
+      it.apply({0, 0});
+    EXPECT_EQ(it.x, (std::vector<float>{0, 0})) << rule.name();
+  }
+}
+
+TEST(UpdateRules, AdamWWithoutDecayIsAdamToTheBit) {
+  trained a{adam{}, noise(20, 5)}, b{adamw{.weight_decay = 0}, noise(20, 5)};
+  for (unsigned t = 0; t < 5; ++t) {
+    a.apply(noise(20, t));
+    b.apply(noise(20, t));
+  }
+  EXPECT_EQ(a.x, b.x);
+}
+
+TEST(UpdateRules, StillStepAfterAMillionSteps) {
+  trained it{adam{.learning_rate = 0.5f}, {0}};
+  it.step = 1'000'000;
+  it.apply({1}); // slots were 0: m = 0.1, v = 0.001, no correction left
+  EXPECT_NEAR(it.x[0], -0.5 * 0.1 / std::sqrt(0.001), 1e-5);
+}
+
+TEST(UpdateRules, AreWhatTheirNameAndNumbersSay) {
+  for (const auto& rule : rules) {
+    const update_rule again{rule.name(), rule.numbers()};
+    EXPECT_EQ(again.numbers(), rule.numbers());
+    EXPECT_EQ(again.slots(), rule.slots());
+  }
+  const named_numbers expected{{"learning_rate", 0.001},
+                               {"beta1", 0.9},
+                               {"beta2", 0.999},
+                               {"epsilon", 1e-8}};
+  EXPECT_EQ(update_rule{"adam"}.numbers(), expected);
+}
+
+TEST(UpdateRules, KeepASlotOnlyWhereThereIsMomentum) {
+  EXPECT_EQ(update_rule{sgd{}}.slots(), 0u);
+  EXPECT_EQ(update_rule{sgd{.momentum = 0.5f}}.slots(), 1u);
+  EXPECT_EQ(update_rule{adam{}}.slots(), 2u);
+}
+
+TEST(UpdateRules, SayInOneSentenceWhatIsWrong) {
+  const auto refusal = [](const std::function<update_rule()>& make) {
+    try {
+      make();
+    } catch (const std::invalid_argument& error) {
+      return std::string{error.what()};
+    }
+    return std::string{"no error"};
+  };
+  EXPECT_EQ(refusal([] { return update_rule{"adagrad"}; }),
+            "the optimizer 'adagrad' is unknown; there are sgd, adam, adamw");
+  EXPECT_EQ(refusal([] {
+              const named_numbers numbers{{"momentum", 0.9}};
+              return update_rule{"adam", numbers};
+            }),
+            "adam has no 'momentum'; it has learning_rate, beta1, beta2, "
+            "epsilon");
+  EXPECT_EQ(refusal([] { return update_rule{adam{.beta1 = 1}}; }),
+            "adam: beta1 is 1; it must be at least 0 and below 1");
+  EXPECT_EQ(refusal([] { return update_rule{sgd{.learning_rate = -0.1f}}; }),
+            "sgd: learning_rate is -0.1; it must be at least 0");
+  EXPECT_EQ(refusal([] { return update_rule{sgd{.nesterov = true}}; }),
+            "sgd: momentum is 0; it must be above 0 with nesterov");
+  EXPECT_EQ(refusal([] { return update_rule{adamw{.epsilon = 0}}; }),
+            "adamw: epsilon is 0; it must be above 0");
+  EXPECT_EQ(refusal([] {
+              const named_numbers numbers{{"nesterov", 2}};
+              return update_rule{"sgd", numbers};
+            }),
+            "sgd: nesterov is 2; it must be true or false");
+}
+
+TEST(UpdateRules, RefuseRangesThatDoNotFit) {
+  std::vector<float> x(3), short_one(2), m(3), v(3);
+  const update_rule rule{adam{}};
+  const std::span<float> slots[] = {m, v}, bad_slots[] = {m, short_one};
+  const auto apply = [&](std::span<const float> g,
+                         std::span<const std::span<float>> s, int step) {
+    rule.apply(x, g, s, static_cast<std::uint64_t>(step), 0.1f);
+  };
+  EXPECT_NO_THROW(apply(x, slots, 1));
+  EXPECT_THROW(apply(short_one, slots, 1), std::logic_error);
+  EXPECT_THROW(apply(x, bad_slots, 1), std::logic_error);
+  EXPECT_THROW(apply(x, {slots, 1}, 1), std::logic_error);
+  EXPECT_THROW(apply(x, slots, 0), std::logic_error);
+}
+
+} // namespace
