@@ -16,6 +16,16 @@ dataset::dataset(tensor inputs, tensor labels, std::int64_t classes)
   : last_{
     std::make_shared<rows>(std::move(inputs), std::move(labels), classes)} {}
 
+dataset dataset::of_pixels(tensor x, tensor labels, std::int64_t classes) {
+  if (x.type() != dtype::uint8)
+    throw std::invalid_argument("pixels of " + to_string(x.spec())
+                                + ": give them as uint8 [n, ...]");
+  dataset out;
+  out.last_ =
+    std::make_shared<pixels>(std::move(x), std::move(labels), classes);
+  return out;
+}
+
 dataset::dataset(std::uint64_t size, std::int64_t classes,
                  std::function<troupe::batch(std::uint64_t)> fn)
   : last_{std::make_shared<made>(size, classes, std::move(fn))} {}

@@ -1,11 +1,10 @@
 #include "troupe/data/stage.hpp"
 
-#include "troupe/data/draws.hpp"
+#include "troupe/tensors/random.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <numeric>
 #include <stdexcept>
 
 namespace troupe::data {
@@ -36,6 +35,25 @@ tensor gather(const tensor& from, std::span<const position> at) {
   auto* to = out.raw();
   for (std::size_t i = 0; i < at.size() && row > 0; ++i, to += row)
     std::memcpy(to, from.raw() + at[i].index * row, row);
+  return out;
+}
+
+/// The same, each byte divided by 255.
+tensor gather_unit(const tensor& from, std::span<const position> at) {
+  static const auto unit = [] {
+    std::array<float, 256> out;
+    for (std::size_t i = 0; i < out.size(); ++i)
+      out[i] = float(i) / 255;
+    return out;
+  }();
+  tensor out{from.dims().with(0, std::int64_t(at.size()))};
+  const auto row = out.size() / at.size();
+  const auto bytes = from.data<std::uint8_t>();
+  auto to = out.mutable_data<float>().begin();
+  for (const auto& x : at)
+    to = std::ranges::transform(bytes.subspan(x.index * row, row), to,
+                                [&](std::uint8_t x) { return unit[x]; })
+           .out;
   return out;
 }
 
@@ -107,6 +125,18 @@ batch rows::stack(std::span<const position> at, const std::stop_token&) const {
       return {gather(inputs_, at), gather(labels_, at)};
   const auto begin = std::int64_t(first), end = begin + std::int64_t(at.size());
   return {inputs_.slice(begin, end), labels_.slice(begin, end)};
+}
+
+batch pixels::read(const position& at, const std::stop_token&) const {
+  const auto one = gather_unit(inputs(), {&at, 1});
+  const auto i = std::int64_t(at.index);
+  return {one.reshaped(one.dims().axes(1, one.dims().rank())),
+          labels().slice(i, i + 1).reshaped({})};
+}
+
+batch pixels::stack(std::span<const position> at,
+                    const std::stop_token&) const {
+  return {gather_unit(inputs(), at), gather(labels(), at)};
 }
 
 made::made(std::uint64_t size, std::int64_t classes,
@@ -248,11 +278,10 @@ shuffled::order_of(std::uint64_t pass, std::uint64_t block) const {
     return known->is;
   }
   const auto count = std::min(block_, size().value_or(whole) - block * block_);
-  order is(count);
-  std::iota(is.begin(), is.end(), 0u);
-  draws random{seed_, pass, static_cast<std::uint32_t>(block)};
-  for (auto left = static_cast<std::uint32_t>(count); left > 1; --left)
-    std::swap(is[left - 1], is[random.below(left)]);
+  auto is = permutation(count, {.seed = seed_,
+                                .replica = static_cast<std::uint32_t>(block),
+                                .step = pass,
+                                .op = draws_order});
   drawn_.push_front(
     {pass, block, std::make_shared<const order>(std::move(is))});
   if (drawn_.size() > kept)

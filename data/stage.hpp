@@ -51,9 +51,22 @@ public:
   batch stack(std::span<const position> at,
               const std::stop_token&) const override;
 
+protected:
+  const tensor& inputs() const { return inputs_; }
+  const tensor& labels() const { return labels_; }
+
 private:
   tensor inputs_, labels_;
   std::int64_t classes_;
+};
+
+/// Rows of bytes, read as float32 in [0, 1].
+class pixels : public rows {
+public:
+  using rows::rows;
+  batch read(const position& at, const std::stop_token&) const override;
+  batch stack(std::span<const position> at,
+              const std::stop_token&) const override;
 };
 
 /// What a function makes of an index.

@@ -1,0 +1,162 @@
+#include "troupe/data/digits.hpp"
+
+#include "troupe/data/glyphs.hpp"
+#include "troupe/tensors/random.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <span>
+#include <stdexcept>
+#include <string>
+
+// Additions, multiplications, divisions and square roots only: these are exact
+// to the last bit by IEEE 754, so an image is the same on every machine.
+
+namespace troupe::data {
+
+namespace {
+
+constexpr int side = 28;
+using image = std::array<float, side * side>;
+
+/// Roughly normal with standard deviation 1: a sum of four bytes.
+float bell(random_stream& random) {
+  const auto bits = random.next();
+  const auto sum =
+    (bits & 255) + (bits >> 8 & 255) + (bits >> 16 & 255) + (bits >> 24);
+  return (float(sum) - 510.0f) / 147.80f;
+}
+
+/// How one digit is written: from a glyph's own units to pixels.
+class hand {
+public:
+  explicit hand(random_stream& random)
+    : scale_x_{20 * random.uniform(.68f, 1.12f)},
+      scale_y_{20 * random.uniform(.72f, 1.08f)},
+      shear_{random.uniform(-.32f, .32f)},
+      bend_x_{random.uniform(-.28f, .28f)},
+      bend_y_{random.uniform(-.28f, .28f)} {
+    const auto half = random.uniform(-.13f, .13f); // tan of half the angle
+    cos_ = (1 - half * half) / (1 + half * half);
+    sin_ = 2 * half / (1 + half * half);
+    centre_ = {side / 2.f - .5f + random.uniform(-3, 3),
+               side / 2.f - .5f + random.uniform(-3, 3)};
+  }
+
+  point operator()(point p) const {
+    const auto x = p.x + bend_x_ * (p.y * p.y - .12f) - shear_ * p.y;
+    const auto y = p.y + bend_y_ * (p.x * p.x - .04f);
+    return {centre_.x + scale_x_ * (cos_ * x - sin_ * y),
+            centre_.y + scale_y_ * (sin_ * x + cos_ * y)};
+  }
+
+private:
+  float scale_x_, scale_y_, shear_, bend_x_, bend_y_;
+  float cos_, sin_;
+  point centre_;
+};
+
+/// Inks all within `radius` of the line from `a` to `b`; edges are half a pixel
+/// wide on either side.
+void draw(point a, point b, float radius, image& on) {
+  const auto reach = radius + .5f;
+  const auto first = [&](float x, float y) {
+    return std::clamp(int(std::min(x, y) - reach + 1), 0, side);
+  };
+  const auto last = [&](float x, float y) {
+    return std::clamp(int(std::max(x, y) + reach + 1), 0, side);
+  };
+  const auto dx = b.x - a.x, dy = b.y - a.y;
+  const auto squared = std::max(dx * dx + dy * dy, 1e-6f);
+  for (int row = first(a.y, b.y); row < last(a.y, b.y); ++row)
+    for (int column = first(a.x, b.x); column < last(a.x, b.x); ++column) {
+      const auto x = float(column) - a.x, y = float(row) - a.y;
+      const auto along = std::clamp((x * dx + y * dy) / squared, 0.f, 1.f);
+      const auto off_x = x - along * dx, off_y = y - along * dy;
+      const auto ink =
+        std::min(reach - std::sqrt(off_x * off_x + off_y * off_y), 1.f);
+      auto& to = on[std::size_t(row * side + column)];
+      to = std::max(to, ink);
+    }
+}
+
+/// A smooth curve through the points. @source Catmull & Rom, 1974.
+void draw_smooth(std::span<const point> through, float radius, image& on) {
+  constexpr int pieces = 5;
+  const auto n = through.size();
+  for (std::size_t i = 0; i + 1 < n; ++i) {
+    const auto p = through[i > 0 ? i - 1 : 0], q = through[i],
+               r = through[i + 1], s = through[std::min(i + 2, n - 1)];
+    const auto at = [](float a, float b, float c, float d, float t) {
+      return b
+             + t / 2
+                 * (c - a
+                    + t
+                        * (2 * a - 5 * b + 4 * c - d
+                           + t * (3 * (b - c) + d - a)));
+    };
+    auto before = q;
+    for (int k = 1; k <= pieces; ++k) {
+      const auto t = float(k) / pieces;
+      const point now{at(p.x, q.x, r.x, s.x, t), at(p.y, q.y, r.y, s.y, t)};
+      draw(before, now, radius, on);
+      before = now;
+    }
+  }
+}
+
+void draw_stroke(const stroke& drawn, const hand& by, float radius,
+                 random_stream& random, image& on) {
+  constexpr float tremor = .033f;
+  std::vector<point> piece;
+  for (std::size_t i = 0; i < drawn.size(); ++i) {
+    if (i > 0 && drawn[i] == drawn[i - 1]) { // a corner
+      draw_smooth(piece, radius, on);
+      piece = {piece.back()};
+      continue;
+    }
+    const auto x = drawn[i].x + tremor * bell(random);
+    const auto y = drawn[i].y + tremor * bell(random);
+    piece.push_back(by({x, y}));
+  }
+  draw_smooth(piece, radius, on);
+}
+
+void draw_digit(int digit, random_stream& random, std::span<std::uint8_t> to) {
+  const auto& ways = glyphs(digit);
+  const auto& way = ways[random.below(std::uint32_t(ways.size()))];
+  const hand by{random};
+  const auto radius = random.uniform(.7f, 1.9f);
+  const auto ink = random.uniform(.7f, 1.f);
+  const auto noise = random.uniform(0.f, .12f);
+  image on{};
+  for (const auto& each : way)
+    draw_stroke(each, by, radius, random, on);
+  for (std::size_t i = 0; i < on.size(); ++i) {
+    const auto x = std::clamp(ink * on[i] + noise * bell(random), 0.f, 1.f);
+    to[i] = static_cast<std::uint8_t>(255 * x + .5f);
+  }
+}
+
+} // namespace
+
+dataset digits(const digits_options& options) {
+  const auto n = options.examples;
+  if (n == 0 || n > 1u << 24)
+    throw std::invalid_argument(std::to_string(n)
+                                + " drawn digits: give a number from 1 to "
+                                  "16777216");
+  tensor images{{std::int64_t(n), side, side, 1}, dtype::uint8};
+  tensor labels{{std::int64_t(n)}, dtype::int32};
+  const auto pixels = images.mutable_data<std::uint8_t>();
+  for (std::uint64_t i = 0; i < n; ++i) {
+    random_stream random{{.seed = options.seed, .step = i, .op = draws_data}};
+    const auto digit = int(random.below(10));
+    labels.mutable_data<std::int32_t>()[i] = digit;
+    draw_digit(digit, random, pixels.subspan(i * side * side, side * side));
+  }
+  return dataset::of_pixels(images, labels, 10);
+}
+
+} // namespace troupe::data
