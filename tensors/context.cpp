@@ -1,7 +1,7 @@
 #include "troupe/tensors/context.hpp"
 
-#include "troupe/tensors/kernel_cache.hpp"
-#include "troupe/tensors/onednn.hpp"
+#include "troupe/tensors/onednn/kernel_cache.hpp"
+#include "troupe/tensors/onednn/onednn.hpp"
 
 namespace troupe {
 

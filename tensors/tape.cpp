@@ -1,6 +1,7 @@
 #include "troupe/tensors/tape.hpp"
 
 #include "troupe/tensors/context.hpp"
+#include "troupe/tensors/leaf_table.hpp"
 #include "troupe/tensors/ops/add_in_place.hpp"
 #include "troupe/tensors/trace.hpp"
 
@@ -50,26 +51,7 @@ struct tape::impl {
   bool spent = false;
   pooled<node> nodes;
   pooled<value> values;
-  /// Open addressing: variable id -> value index + 1; 0 is free.
-  pooled<std::array<std::uint32_t, 2>> leaves;
-  std::size_t leaf_count = 0;
-
-  std::array<std::uint32_t, 2>* find_leaf(std::uint32_t id) {
-    if (leaves.empty())
-      return nullptr;
-    auto at = std::size_t{id} * 0x9E37'79B1u & (leaves.size() - 1);
-    while (leaves[at][1] != 0 && leaves[at][0] != id)
-      at = (at + 1) & (leaves.size() - 1);
-    return &leaves[at];
-  }
-
-  void grow_leaves() {
-    auto old = std::exchange(leaves, {});
-    leaves.resize(std::max<std::size_t>(64, old.size() * 2));
-    for (const auto& x : old)
-      if (x[1] != 0)
-        *find_leaf(x[0]) = x;
-  }
+  leaf_table leaves;
 
   std::int32_t add(value x) {
     values.push_back(std::move(x));
@@ -77,18 +59,14 @@ struct tape::impl {
   }
 
   std::int32_t leaf_of(const tensor& x) {
-    const auto id = trace::low(x.trace());
-    if (2 * (leaf_count + 1) > leaves.size())
-      grow_leaves();
-    auto& slot = *find_leaf(id);
-    if (slot[1] == 0) {
+    auto& place = leaves[trace::low(x.trace())];
+    if (place == leaf_table::absent) {
       value leaf;
       leaf.spec = x.spec();
       leaf.leaf = true;
-      slot = {id, static_cast<std::uint32_t>(add(std::move(leaf)) + 1)};
-      ++leaf_count;
+      place = static_cast<std::uint32_t>(add(std::move(leaf)));
     }
-    return static_cast<std::int32_t>(slot[1]) - 1;
+    return static_cast<std::int32_t>(place);
   }
 
   /// Index of the value behind a tensor, or `constant`.
@@ -272,12 +250,12 @@ tensors tape::gradient(const tensor& loss, std::span<const variable> variables,
   pooled<std::int32_t> unused;
   for (std::size_t i = 0; i < variables.size(); ++i) {
     out.push_back(variables[i].gradient());
-    auto* slot = impl_->find_leaf(variables[i].id());
-    if (!slot || (*slot)[1] == 0) {
+    const auto place = impl_->leaves.find(variables[i].id());
+    if (place == leaf_table::absent) {
       unused.push_back(std::int32_t(i));
       continue;
     }
-    auto& leaf = impl_->values[(*slot)[1] - 1];
+    auto& leaf = impl_->values[place];
     leaf.home = out.back();
     leaf.asked = std::int32_t(i);
     leaf.needed = true;

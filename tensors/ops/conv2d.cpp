@@ -1,7 +1,7 @@
 #include "troupe/tensors/ops/conv2d.hpp"
 
 #include "troupe/tensors/kernels.hpp"
-#include "troupe/tensors/onednn.hpp"
+#include "troupe/tensors/onednn/onednn.hpp"
 #include "troupe/tensors/ops/check.hpp"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 #include "troupe/tensors/ops/dense.hpp"
 
-#include "troupe/tensors/onednn.hpp"
+#include "troupe/tensors/onednn/onednn.hpp"
 #include "troupe/tensors/ops/bias_activation.hpp"
 #include "troupe/tensors/ops/check.hpp"
 

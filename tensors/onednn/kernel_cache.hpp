@@ -1,6 +1,6 @@
 #pragma once
 
-#include "troupe/tensors/onednn.hpp"
+#include "troupe/tensors/onednn/onednn.hpp"
 
 #include <memory>
 

@@ -1,0 +1,148 @@
+#include "troupe/tensors/onednn/prepared.hpp"
+
+#include <algorithm>
+
+namespace troupe::onednn {
+
+namespace {
+
+/// How oneDNN sees a convolution of ours: sizes as [n, c, h, w] whatever the
+/// layout is, weights in whatever layout it likes best.
+struct described {
+  explicit described(const convolution& c)
+    : x{{c.n, c.ci, c.h, c.w}, f32, tag::nhwc},
+      y{{c.n, c.co, c.oh, c.ow}, f32, tag::nhwc},
+      own{{c.co, c.ci, c.kh, c.kw}, f32, tag::any},
+      flat{{c.co, c.ci, c.kh, c.kw}, f32, tag::hwio},
+      bias{{c.co}, f32, tag::a},
+      strides{c.stride_h, c.stride_w},
+      before{c.top, c.left},
+      after{c.bottom, c.right} {}
+
+  dnnl::convolution_forward::primitive_desc forward(bool relu) const {
+    auto attributes = our_attributes();
+    if (relu) {
+      dnnl::post_ops last;
+      last.append_eltwise(1.0f, dnnl::algorithm::eltwise_relu, 0, 0);
+      attributes.set_post_ops(last);
+    }
+    return {{dnnl::prop_kind::forward_training,
+             dnnl::algorithm::convolution_direct, x, own, bias, y, strides,
+             before, after},
+            attributes,
+            cpu_engine()};
+  }
+
+  layout x, y, own, flat, bias;
+  dnnl::memory::dims strides, before, after;
+};
+
+runnable prepare_reorder(const layout& from, const layout& to) {
+  const dnnl::reorder::primitive_desc made{cpu_engine(), from, cpu_engine(), to,
+                                           our_attributes()};
+  runnable out{dnnl::reorder{made}, made.scratchpad_desc()};
+  return out.bind(DNNL_ARG_FROM, from).bind(DNNL_ARG_TO, to);
+}
+
+/// @param own the layout that the primitive chose for its weights.
+prepared_convolution with_reorders(runnable main, const described& d,
+                                   const layout& own) {
+  return {std::move(main), prepare_reorder(d.flat, own),
+          prepare_reorder(own, d.flat), own.get_size() / sizeof(float)};
+}
+
+prepared_convolution prepare_forward(const convolution& c) {
+  const described d{c};
+  const auto made = d.forward(c.relu);
+  runnable main{dnnl::convolution_forward{made}, made.scratchpad_desc()};
+  main.bind(DNNL_ARG_SRC, d.x)
+    .bind(DNNL_ARG_WEIGHTS, made.weights_desc())
+    .bind(DNNL_ARG_BIAS, d.bias)
+    .bind(DNNL_ARG_DST, d.y);
+  return with_reorders(std::move(main), d, made.weights_desc());
+}
+
+prepared_convolution prepare_backward_data(const convolution& c) {
+  const described d{c};
+  const dnnl::convolution_backward_data::primitive_desc made{
+    {dnnl::algorithm::convolution_direct, d.x, d.own, d.y, d.strides, d.before,
+     d.after},
+    our_attributes(),
+    cpu_engine(),
+    d.forward(false)};
+  runnable main{dnnl::convolution_backward_data{made}, made.scratchpad_desc()};
+  main.bind(DNNL_ARG_DIFF_DST, d.y)
+    .bind(DNNL_ARG_WEIGHTS, made.weights_desc())
+    .bind(DNNL_ARG_DIFF_SRC, d.x);
+  return with_reorders(std::move(main), d, made.weights_desc());
+}
+
+prepared_convolution prepare_backward_weights(const convolution& c) {
+  const described d{c};
+  const dnnl::convolution_backward_weights::primitive_desc made{
+    {dnnl::algorithm::convolution_direct, d.x, d.own, d.bias, d.y, d.strides,
+     d.before, d.after},
+    our_attributes(),
+    cpu_engine(),
+    d.forward(false)};
+  runnable main{dnnl::convolution_backward_weights{made},
+                made.scratchpad_desc()};
+  main.bind(DNNL_ARG_SRC, d.x)
+    .bind(DNNL_ARG_DIFF_DST, d.y)
+    .bind(DNNL_ARG_DIFF_WEIGHTS, made.diff_weights_desc())
+    .bind(DNNL_ARG_DIFF_BIAS, d.bias);
+  return with_reorders(std::move(main), d, made.diff_weights_desc());
+}
+
+template <class F>
+prepared_convolution& find(kernel_cache::prepared::convolutions& among,
+                           const convolution& c, F prepare) {
+  auto at = among.find(c);
+  if (at == among.end())
+    at = among.emplace(c, prepare(c)).first;
+  return at->second;
+}
+
+float* own_weights(kernel_cache::prepared& all, const prepared_convolution& p) {
+  return all.room(all.own_weights, p.own_floats);
+}
+
+} // namespace
+
+void forward(const convolution& c, const float* x, const float* weights,
+             const float* bias, float* y) {
+  if (c.n == 0 || c.co == 0)
+    return;
+  auto& all = cache();
+  auto& p = find(all.forward, c, prepare_forward);
+  const auto* own = own_weights(all, p);
+  all.run(p.to_own, {weights, own});
+  all.run(p.main, {x, own, bias, y});
+}
+
+void backward_data(const convolution& c, const float* gy, const float* weights,
+                   float* gx) {
+  if (c.n == 0 || c.ci == 0)
+    return;
+  auto& all = cache();
+  auto& p = find(all.backward_data, c, prepare_backward_data);
+  const auto* own = own_weights(all, p);
+  all.run(p.to_own, {weights, own});
+  all.run(p.main, {gy, own, gx});
+}
+
+void backward_weights(const convolution& c, const float* x, const float* gy,
+                      float* gw, float* gb) {
+  if (c.n == 0 || c.ci == 0 || c.co == 0) {
+    std::fill_n(gw, c.kh * c.kw * c.ci * c.co, 0.0f);
+    std::fill_n(gb, c.co, 0.0f);
+    return;
+  }
+  auto& all = cache();
+  auto& p = find(all.backward_weights, c, prepare_backward_weights);
+  const auto* own = own_weights(all, p);
+  all.run(p.main, {x, gy, own, gb});
+  all.run(p.from_own, {own, gw});
+}
+
+} // namespace troupe::onednn

@@ -1,0 +1,39 @@
+#include "troupe/tensors/onednn/prepared.hpp"
+
+#include "troupe/tensors/context.hpp"
+#include "troupe/tensors/onednn/onednn.hpp"
+
+#include <omp.h>
+
+namespace troupe {
+
+kernel_cache::kernel_cache() : it{std::make_unique<prepared>()} {}
+kernel_cache::~kernel_cache() = default;
+
+namespace onednn {
+
+dnnl::engine& cpu_engine() {
+  static dnnl::engine it{dnnl::engine::kind::cpu, 0};
+  return it;
+}
+
+dnnl::primitive_attr our_attributes() {
+  dnnl::primitive_attr out;
+  out.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  return out;
+}
+
+kernel_cache::prepared& cache() {
+  auto& here = current_context();
+  if (!here.kernels)
+    here.kernels = std::make_unique<kernel_cache>();
+  return *here.kernels->it;
+}
+
+void set_threads(int count) {
+  omp_set_num_threads(count);
+}
+
+} // namespace onednn
+
+} // namespace troupe

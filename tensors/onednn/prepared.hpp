@@ -1,0 +1,128 @@
+#pragma once
+
+#include "troupe/tensors/onednn/kernel_cache.hpp"
+#include "troupe/tensors/tensor.hpp"
+
+#include <array>
+#include <cstddef>
+#include <initializer_list>
+#include <oneapi/dnnl/dnnl.hpp>
+#include <unordered_map>
+
+// Between this folder's sources: what they keep of oneDNN's objects.
+
+namespace troupe {
+
+namespace onednn {
+
+using layout = dnnl::memory::desc;
+using tag = dnnl::memory::format_tag;
+inline constexpr auto f32 = dnnl::memory::data_type::f32;
+
+dnnl::engine& cpu_engine();
+
+/// FNV-1a over a key's numbers.
+template <class T>
+struct hash_of {
+  std::size_t operator()(const T& x) const {
+    std::size_t h = 14695981039346656037u;
+    const auto add = [&](auto... vs) {
+      ((h = (h ^ std::size_t(vs)) * 1099511628211u), ...);
+    };
+    if constexpr (requires { x.a_transposed; })
+      add(x.m, x.n, x.k, x.a_transposed, x.b_transposed, x.bias, x.relu, x.add);
+    else
+      add(x.n, x.h, x.w, x.ci, x.co, x.kh, x.kw, x.oh, x.ow, x.stride_h,
+          x.stride_w, x.top, x.left, x.relu);
+    return h;
+  }
+};
+
+/// A primitive with the memories that it is run on; their handles are set for
+/// each run, so a run prepares nothing.
+class runnable {
+public:
+  runnable() = default;
+  runnable(dnnl::primitive what, const layout& scratch)
+    : what_{std::move(what)}, scratch_bytes_{scratch.get_size()} {
+    bind(DNNL_ARG_SCRATCHPAD, scratch);
+  }
+
+  runnable& bind(int argument, const layout& as) {
+    memories_[count_] = dnnl::memory{as, cpu_engine(), nullptr};
+    arguments_[count_] = {argument, memories_[count_].get()};
+    ++count_;
+    return *this;
+  }
+
+  /// Handles in the order of `bind`; the scratch pad is the caller's.
+  void run(const dnnl::stream& on, void* scratch,
+           std::initializer_list<const float*> handles) {
+    set(0, scratch);
+    int i = 0;
+    for (const auto* handle : handles)
+      set(++i, const_cast<float*>(handle));
+    const auto status =
+      dnnl_primitive_execute(what_.get(), on.get(), count_, arguments_.data());
+    dnnl::error::wrap_c_api(status, "oneDNN could not run a primitive");
+  }
+
+  std::size_t scratch_bytes() const { return scratch_bytes_; }
+
+private:
+  void set(int i, void* handle) {
+    dnnl_memory_set_data_handle(memories_[std::size_t(i)].get(), handle);
+  }
+
+  dnnl::primitive what_;
+  std::size_t scratch_bytes_ = 0;
+  int count_ = 0;
+  std::array<dnnl::memory, 6> memories_;
+  std::array<dnnl_exec_arg_t, 6> arguments_{};
+};
+
+/// Scratch memory is the caller's, so that a run allocates none.
+dnnl::primitive_attr our_attributes();
+
+/// A convolution with the reorders between the flat weights and its own.
+struct prepared_convolution {
+  runnable main, to_own, from_own;
+  std::size_t own_floats = 0;
+};
+
+} // namespace onednn
+
+struct kernel_cache::prepared {
+  dnnl::stream stream{onednn::cpu_engine()};
+  tensor scratch, own_weights;
+  std::unordered_map<onednn::product, onednn::runnable,
+                     onednn::hash_of<onednn::product>>
+    products;
+  using convolutions =
+    std::unordered_map<onednn::convolution, onednn::prepared_convolution,
+                       onednn::hash_of<onednn::convolution>>;
+  convolutions forward, backward_data, backward_weights;
+
+  void* scratch_of(const onednn::runnable& x) {
+    return room(scratch, x.scratch_bytes() / sizeof(float) + 16);
+  }
+
+  static float* room(tensor& in, std::size_t floats) {
+    if (!in || in.size() < floats)
+      in = tensor{shape{std::int64_t(floats)}};
+    return in.mutable_data<float>().data();
+  }
+
+  void run(onednn::runnable& x, std::initializer_list<const float*> handles) {
+    x.run(stream, scratch_of(x), handles);
+  }
+};
+
+namespace onednn {
+
+/// What the running code's context has prepared.
+kernel_cache::prepared& cache();
+
+} // namespace onednn
+
+} // namespace troupe

@@ -1,0 +1,70 @@
+#include "troupe/tensors/kernels.hpp"
+#include "troupe/tensors/onednn/prepared.hpp"
+
+#include <algorithm>
+
+namespace troupe::onednn {
+
+namespace {
+
+runnable prepare(const product& p) {
+  const layout a{{p.m, p.k}, f32, p.a_transposed ? tag::ba : tag::ab};
+  const layout b{{p.k, p.n}, f32, p.b_transposed ? tag::ba : tag::ab};
+  const layout c{{p.m, p.n}, f32, tag::ab};
+  const layout bias{{1, p.n}, f32, tag::ab};
+  auto attributes = our_attributes();
+  dnnl::post_ops after;
+  if (p.add)
+    after.append_sum(1.0f);
+  if (p.relu)
+    after.append_eltwise(1.0f, dnnl::algorithm::eltwise_relu, 0, 0);
+  attributes.set_post_ops(after);
+  const auto description =
+    p.bias ? dnnl::matmul::desc{a, b, bias, c} : dnnl::matmul::desc{a, b, c};
+  const dnnl::matmul::primitive_desc made{description, attributes,
+                                          cpu_engine()};
+  runnable out{dnnl::matmul{made}, made.scratchpad_desc()};
+  out.bind(DNNL_ARG_SRC, a).bind(DNNL_ARG_WEIGHTS, b).bind(DNNL_ARG_DST, c);
+  return p.bias ? out.bind(DNNL_ARG_BIAS, bias) : out;
+}
+
+/// For one row oneDNN's matrix-vector product, which copies no operand.
+void run_row(const product& p, const float* a, const float* b,
+             const float* bias, float* c) {
+  dnnl_sgemm('N', p.b_transposed ? 'T' : 'N', 1, p.n, p.k, 1, a, p.k, b,
+             p.b_transposed ? p.k : p.n, p.add ? 1 : 0, c, p.n);
+  if (p.bias)
+    (p.relu ? kernels().bias_add_relu : kernels().bias_add)(c, bias, 1,
+                                                            std::size_t(p.n));
+}
+
+/// Of no products: zeros, with bias and activation.
+void run_empty(const product& p, const float* bias, float* c) {
+  if (!p.add)
+    std::fill_n(c, p.m * p.n, 0.0f);
+  if (p.bias)
+    (p.relu ? kernels().bias_add_relu
+            : kernels().bias_add)(c, bias, std::size_t(p.m), std::size_t(p.n));
+}
+
+} // namespace
+
+void run(const product& p, const float* a, const float* b, const float* bias,
+         float* c) {
+  if (p.m == 0 || p.n == 0)
+    return;
+  if (p.k == 0)
+    return run_empty(p, bias, c);
+  if (p.m == 1 && !p.a_transposed && (p.bias || !p.relu))
+    return run_row(p, a, b, bias, c);
+  auto& all = cache();
+  auto at = all.products.find(p);
+  if (at == all.products.end())
+    at = all.products.emplace(p, prepare(p)).first;
+  if (p.bias)
+    all.run(at->second, {a, b, c, bias});
+  else
+    all.run(at->second, {a, b, c});
+}
+
+} // namespace troupe::onednn
