@@ -10,6 +10,8 @@ function(troupe_tests folder)
   endif()
   add_executable(${folder}_tests ${sources})
   set_target_properties(${folder}_tests PROPERTIES CXX_EXTENSIONS OFF)
+  target_compile_definitions(${folder}_tests PRIVATE
+    TROUPE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
   target_link_libraries(${folder}_tests PRIVATE ${ARGN} GTest::gtest_main troupe_flags)
   gtest_discover_tests(${folder}_tests DISCOVERY_TIMEOUT 60
     TEST_PREFIX ${folder}. PROPERTIES TIMEOUT 120 LABELS ${folder})

@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <fstream>
 #include <sstream>
 
@@ -22,9 +21,7 @@ std::string table() {
 }
 
 TEST(OpsDoc, ShowsTheListThatDispatchReads) {
-  const auto root =
-    std::filesystem::path{__FILE__}.parent_path().parent_path().parent_path();
-  std::ifstream file{root / "docs/ops.md"};
+  std::ifstream file{TROUPE_SOURCE_DIR "/docs/ops.md"};
   std::ostringstream text;
   text << file.rdbuf();
   EXPECT_NE(text.str().find(table()), std::string::npos)
