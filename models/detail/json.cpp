@@ -1,0 +1,110 @@
+#include "troupe/models/detail/json.hpp"
+
+#include "troupe/models/detail/names.hpp"
+
+#include <algorithm>
+#include <set>
+#include <stdexcept>
+
+namespace troupe::models::detail {
+
+namespace {
+
+/// "line 3, column 7" of the byte at `offset`.
+std::string place_of(std::string_view text, std::size_t offset) {
+  const auto before = text.substr(0, std::min(offset, text.size()));
+  const auto line = 1 + std::ranges::count(before, '\n');
+  const auto start = before.rfind('\n') + 1; // npos + 1 is 0
+  return "line " + std::to_string(line) + ", column "
+         + std::to_string(before.size() - start + 1);
+}
+
+std::string inline_text(const json& x) {
+  std::string text;
+  if (x.is_object()) {
+    for (const auto& [key, value] : x.items())
+      text += (text.empty() ? "" : ", ") + json(key).dump() + ": "
+              + inline_text(value);
+    return "{" + text + "}";
+  }
+  if (!x.is_array())
+    return x.dump();
+  for (const auto& value : x)
+    text += (text.empty() ? "" : ", ") + inline_text(value);
+  return "[" + text + "]";
+}
+
+bool holds_objects(const json& x) {
+  return std::ranges::any_of(x, [](const json& value) {
+    return value.is_object() || (value.is_array() && holds_objects(value));
+  });
+}
+
+std::string lines(const json& x, const std::string& indent) {
+  if (!x.is_structured() || !holds_objects(x))
+    return inline_text(x);
+  std::string text;
+  for (const auto& [key, value] : x.items())
+    text += (text.empty() ? "" : ",") + ("\n" + indent) + "  "
+            + (x.is_object() ? json(key).dump() + ": " : "")
+            + lines(value, indent + "  ");
+  return (x.is_object() ? "{" : "[") + text + "\n" + indent
+         + (x.is_object() ? "}" : "]");
+}
+
+} // namespace
+
+json parse_json(std::string_view text, std::string_view where) {
+  const auto fail = [&](const std::string& why) {
+    throw std::invalid_argument(std::string{where} + ": " + why);
+  };
+  if (text.size() > largest_text)
+    fail("more than " + std::to_string(largest_text)
+         + " bytes; a model's description is shorter");
+  std::vector<std::set<std::string>> keys;
+  const auto check = [&](int depth, json::parse_event_t event, json& value) {
+    if (depth > deepest_brackets)
+      fail("brackets in more than " + std::to_string(deepest_brackets)
+           + " others; nest layers less deeply");
+    if (event == json::parse_event_t::object_start)
+      keys.emplace_back();
+    if (event == json::parse_event_t::object_end)
+      keys.pop_back();
+    if (event == json::parse_event_t::key) {
+      const auto& key = value.get_ref<const std::string&>();
+      if (!keys.back().insert(key).second)
+        fail("the key " + in_quotes(key) + " stands twice in one object; "
+             + "remove one");
+    }
+    return true;
+  };
+  try {
+    return json::parse(text, check);
+  } catch (const json::parse_error& e) {
+    fail(place_of(text, e.byte > 0 ? e.byte - 1 : 0)
+         + ": this is not JSON; mend it there or just before");
+  } catch (const json::exception&) { // a number beyond double
+    fail("a number is too large; it must be below 1e308");
+  }
+  return {};
+}
+
+std::string pretty(const json& x) {
+  return lines(x, "") + "\n";
+}
+
+std::string shown(const json& x) {
+  if (x.is_string())
+    return in_quotes(x.get_ref<const std::string&>());
+  if (x.is_object())
+    return "an object";
+  if (x.is_array() && x.size() > 8)
+    return "a list of " + std::to_string(x.size());
+  if (x.is_array() && std::ranges::any_of(x, [](const json& value) {
+        return !value.is_number();
+      }))
+    return x.empty() ? "[]" : "a list of other things than numbers";
+  return inline_text(x);
+}
+
+} // namespace troupe::models::detail

@@ -1,0 +1,19 @@
+#pragma once
+
+#include "troupe/models/description.hpp"
+#include "troupe/models/layer.hpp"
+
+#include <string_view>
+
+namespace troupe::models::detail {
+
+/// The layers of a model in their places, with all shapes and parameters known.
+struct plan {
+  /// @errors throws std::invalid_argument if they do not fit together.
+  plan(const model_description& from, std::string_view where);
+
+  layer_node root;
+  declarations declared;
+};
+
+} // namespace troupe::models::detail

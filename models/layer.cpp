@@ -1,0 +1,96 @@
+#include "troupe/models/layer.hpp"
+
+#include "troupe/models/detail/names.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace troupe::models {
+
+namespace {
+
+/// The product, or -1 where it exceeds `limit`.
+template <class Extents>
+std::int64_t product_within(const Extents& extents, std::int64_t limit) {
+  std::int64_t product = 1;
+  for (const auto extent : extents)
+    if (extent < 1 || __builtin_mul_overflow(product, extent, &product)
+        || product > limit)
+      return -1;
+  return product;
+}
+
+std::string text_of(std::initializer_list<std::int64_t> extents) {
+  std::string text;
+  for (const auto extent : extents)
+    text += (text.empty() ? "[" : ", ") + std::to_string(extent);
+  return text + "]";
+}
+
+} // namespace
+
+void layer::list(settings&) {}
+
+builder::builder(std::string_view where, declarations& declared,
+                 layer_node& node)
+  : where_{where}, declared_{&declared}, node_{&node} {}
+
+void builder::parameter(std::string_view name,
+                        std::initializer_list<std::int64_t> extents,
+                        const initializer& initial) {
+  const auto elements =
+    extents.size() > shape::max_rank
+      ? -1
+      : product_within(extents, largest_model - declared_->elements);
+  if (elements < 0)
+    refuse("cannot have the parameter " + std::string{name} + " of shape "
+           + text_of(extents) + ": a model has at most "
+           + std::to_string(largest_model)
+           + " parameters; make its layers smaller");
+  node_->parameters.push_back(declared_->specs.size());
+  declared_->specs.push_back(
+    {node_->name + "/" + std::string{name}, shape{extents}});
+  declared_->initializers.push_back(initial);
+  declared_->elements += elements;
+}
+
+shape builder::add(const layer_ptr& what, const shape& input) {
+  if (!what)
+    throw std::logic_error("a layer of " + node_->path + " is null");
+  auto& node = node_->children.emplace_back();
+  node.what = what;
+  node.path = (node_->path.empty() ? "" : node_->path + ".") + "layers["
+              + std::to_string(node_->children.size() - 1) + "]";
+  node.input = input;
+  builder inner{where_, *declared_, node};
+  const auto name = name_of(*what);
+  node.name = node_->name + (node_->name.empty() ? "" : "/") + name;
+  for (const auto& other : node_->children)
+    if (&other != &node && other.name == node.name)
+      inner.refuse("has the name of " + other.path + ", "
+                   + detail::in_quotes(name) + "; give one of them another");
+  node.output = what->build(input, inner);
+  if (node.output.rank() >= shape::max_rank
+      || product_within(node.output, largest_example) < 0)
+    inner.refuse("would give " + to_string(node.output)
+                 + " for one example, but at most "
+                 + std::to_string(largest_example)
+                 + " elements are possible; make it smaller");
+  return node.output;
+}
+
+/// The one given, or the type with the number of such layers so far.
+std::string builder::name_of(const layer& what) const {
+  if (!what.name.empty())
+    return what.name;
+  const auto same = std::ranges::count_if(
+    node_->children, [&](auto& x) { return x.what->type() == what.type(); });
+  return std::string{what.type()} + "_" + std::to_string(same);
+}
+
+void builder::refuse(const std::string& why) const {
+  throw std::invalid_argument(where_ + ": " + node_->path + " ("
+                              + std::string{node_->what->type()} + ") " + why);
+}
+
+} // namespace troupe::models

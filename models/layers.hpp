@@ -1,0 +1,21 @@
+#pragma once
+
+// The layers that come with Troupe.
+
+#include "troupe/models/layers/conv2d.hpp"
+#include "troupe/models/layers/dense.hpp"
+#include "troupe/models/layers/dropout.hpp"
+#include "troupe/models/layers/flatten.hpp"
+#include "troupe/models/layers/max_pool2d.hpp"
+#include "troupe/models/layers/relu.hpp"
+#include "troupe/models/layers/sequential.hpp"
+
+namespace troupe::models {
+
+/// The layers in a row: `stack(flatten{}, dense{10})`.
+template <std::derived_from<layer>... Layers>
+layer_list stack(Layers... layers) {
+  return {std::make_shared<Layers>(std::move(layers))...};
+}
+
+} // namespace troupe::models

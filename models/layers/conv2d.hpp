@@ -1,0 +1,36 @@
+#pragma once
+
+#include "troupe/models/layer.hpp"
+#include "troupe/tensors/ops/conv2d.hpp"
+
+namespace troupe::models {
+
+/// Slides a window over an image: y = f(x * kernel + bias).
+/// @shape input  [height, width, channels]
+/// @shape kernel [window height, window width, channels, filters]
+/// @shape bias   [filters]
+/// @returns [height / stride, width / stride, filters], rounded up, with
+///          padding `same`; only where the whole window fits with `valid`.
+class conv2d : public layer {
+public:
+  conv2d() = default;
+  conv2d(std::int64_t filters, std::int64_t window,
+         troupe::padding pad = troupe::padding::valid,
+         troupe::activation f = troupe::activation::none)
+    : filters{filters}, kernel{window, window}, padding{pad}, activation{f} {}
+
+  std::string_view type() const override { return "conv2d"; }
+  void list(settings& s) override;
+  shape build(const shape& input, builder& b) const override;
+  tensor forward(const tensor& x, const place& own) const override;
+
+  std::int64_t filters = 0;
+  std::array<std::int64_t, 2> kernel{}; ///< Height and width of the window.
+  std::array<std::int64_t, 2> stride{1, 1};
+  troupe::padding padding = troupe::padding::valid;
+  troupe::activation activation = troupe::activation::none;
+  initializer kernel_initializer{"glorot_uniform"};
+  initializer bias_initializer{"zeros"};
+};
+
+} // namespace troupe::models

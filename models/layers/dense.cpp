@@ -1,0 +1,28 @@
+#include "troupe/models/layers/dense.hpp"
+
+#include "troupe/models/layers/options.hpp"
+#include "troupe/tensors/ops/dense.hpp"
+
+namespace troupe::models {
+
+void dense::list(settings& s) {
+  s.integer("units", units, {.required = true});
+  s.choice("activation", activation, activation_names);
+  s.initial("kernel_initializer", kernel_initializer);
+  s.initial("bias_initializer", bias_initializer);
+}
+
+shape dense::build(const shape& input, builder& b) const {
+  if (input.rank() != 1)
+    b.refuse("takes examples of one axis, and " + to_string(input)
+             + " arrives; put a \"flatten\" before it");
+  b.parameter("kernel", {input[0], units}, kernel_initializer);
+  b.parameter("bias", {units}, bias_initializer);
+  return {units};
+}
+
+tensor dense::forward(const tensor& x, const place& own) const {
+  return troupe::dense(x, own[0], own[1], activation);
+}
+
+} // namespace troupe::models

@@ -1,0 +1,31 @@
+#pragma once
+
+#include "troupe/models/layer.hpp"
+#include "troupe/tensors/ops/activation.hpp"
+
+namespace troupe::models {
+
+/// y = f(x kernel + bias).
+/// @shape input  [in]
+/// @shape kernel [in, units]
+/// @shape bias   [units]
+/// @returns [units]
+class dense : public layer {
+public:
+  dense() = default;
+  explicit dense(std::int64_t units,
+                 troupe::activation f = troupe::activation::none)
+    : units{units}, activation{f} {}
+
+  std::string_view type() const override { return "dense"; }
+  void list(settings& s) override;
+  shape build(const shape& input, builder& b) const override;
+  tensor forward(const tensor& x, const place& own) const override;
+
+  std::int64_t units = 0;
+  troupe::activation activation = troupe::activation::none;
+  initializer kernel_initializer{"glorot_uniform"};
+  initializer bias_initializer{"zeros"};
+};
+
+} // namespace troupe::models

@@ -1,0 +1,22 @@
+#include "troupe/models/layers/dropout.hpp"
+
+#include "troupe/tensors/ops/dropout.hpp"
+
+#include <algorithm>
+
+namespace troupe::models {
+
+void dropout::list(settings& s) {
+  s.real("rate", rate, {.required = true, .low = 0, .below = 1});
+}
+
+shape dropout::build(const shape& input, builder&) const {
+  return input;
+}
+
+tensor dropout::forward(const tensor& x, const place&) const {
+  // A rate just below 1 must not be rounded to 1.
+  return troupe::dropout(x, std::min(static_cast<float>(rate), 0x1.fffffep-1f));
+}
+
+} // namespace troupe::models

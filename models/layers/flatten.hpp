@@ -1,0 +1,16 @@
+#pragma once
+
+#include "troupe/models/layer.hpp"
+
+namespace troupe::models {
+
+/// Puts the elements of an example in a row.
+/// @returns [elements of the input]
+class flatten : public layer {
+public:
+  std::string_view type() const override { return "flatten"; }
+  shape build(const shape& input, builder& b) const override;
+  tensor forward(const tensor& x, const place& own) const override;
+};
+
+} // namespace troupe::models

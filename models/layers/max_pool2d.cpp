@@ -1,0 +1,48 @@
+#include "troupe/models/layers/max_pool2d.hpp"
+
+#include "troupe/models/layers/options.hpp"
+#include "troupe/models/layers/window.hpp"
+
+namespace troupe::models {
+
+namespace {
+
+using extents = std::array<std::int64_t, 2>;
+
+/// The op keeps the place of the largest in one byte.
+constexpr std::int64_t largest_window = 256;
+
+extents stride_of(const max_pool2d& x) {
+  return x.stride == extents{} ? x.window : x.stride;
+}
+
+} // namespace
+
+void max_pool2d::list(settings& s) {
+  s.pair("window", window);
+  stride = stride_of(*this);
+  s.pair("stride", stride);
+  s.choice("padding", padding, padding_names);
+}
+
+shape max_pool2d::build(const shape& input, builder& b) const {
+  if (window[0] * window[1] > largest_window)
+    b.refuse("has a window of " + to_string(shape{window[0], window[1]})
+             + ", but at most " + std::to_string(largest_window)
+             + " places are possible; make it smaller");
+  const auto [height, width] =
+    slide(input, window, stride_of(*this), padding, b);
+  return {height, width, input[2]};
+}
+
+tensor max_pool2d::forward(const tensor& x, const place&) const {
+  const auto steps = stride_of(*this);
+  return troupe::max_pool2d(x,
+                            {.window_h = static_cast<std::int32_t>(window[0]),
+                             .window_w = static_cast<std::int32_t>(window[1]),
+                             .stride_h = static_cast<std::int32_t>(steps[0]),
+                             .stride_w = static_cast<std::int32_t>(steps[1]),
+                             .pad = padding});
+}
+
+} // namespace troupe::models

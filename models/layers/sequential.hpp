@@ -1,0 +1,21 @@
+#pragma once
+
+#include "troupe/models/layer.hpp"
+
+namespace troupe::models {
+
+/// Layers in a row, each fed with what the one before gave.
+class sequential : public layer {
+public:
+  sequential() = default;
+  explicit sequential(layer_list layers) : layers{std::move(layers)} {}
+
+  std::string_view type() const override { return "sequential"; }
+  void list(settings& s) override;
+  shape build(const shape& input, builder& b) const override;
+  tensor forward(const tensor& x, const place& own) const override;
+
+  layer_list layers;
+};
+
+} // namespace troupe::models

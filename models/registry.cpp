@@ -1,0 +1,72 @@
+#include "troupe/models/detail/names.hpp"
+#include "troupe/models/layers.hpp"
+
+#include <map>
+#include <mutex>
+#include <stdexcept>
+
+namespace troupe::models {
+
+namespace {
+
+template <class Layer>
+layer_ptr make() {
+  return std::make_shared<Layer>();
+}
+
+/// The layers of layers.hpp.
+constexpr layer_factory built_in[] = {
+  make<conv2d>, make<dense>,      make<dropout>,   make<flatten>,
+  make<relu>,   make<max_pool2d>, make<sequential>};
+
+struct registry {
+  std::mutex mutex;
+  std::map<std::string, layer_factory, std::less<>> makers;
+
+  registry() {
+    for (const auto maker : built_in)
+      makers.emplace(maker()->type(), maker);
+  }
+};
+
+registry& known() {
+  static registry the_one;
+  return the_one;
+}
+
+} // namespace
+
+void register_layer(layer_factory maker) {
+  const std::string type{maker()->type()};
+  if (!detail::is_name(type))
+    throw std::logic_error("a layer cannot be called " + detail::in_quotes(type)
+                           + ": a name is " + std::string{detail::name_rule});
+  auto& all = known();
+  std::lock_guard guard{all.mutex};
+  const auto [at, added] = all.makers.emplace(type, maker);
+  if (!added)
+    throw std::logic_error("there is a layer called " + detail::in_quotes(type)
+                           + " already; name yours otherwise");
+}
+
+layer_ptr make_layer(std::string_view type) {
+  auto& all = known();
+  layer_factory maker = nullptr;
+  {
+    std::lock_guard guard{all.mutex};
+    if (const auto at = all.makers.find(type); at != all.makers.end())
+      maker = at->second;
+  }
+  return maker ? maker() : nullptr;
+}
+
+std::vector<std::string> layer_types() {
+  auto& all = known();
+  std::lock_guard guard{all.mutex};
+  std::vector<std::string> types;
+  for (const auto& [type, maker] : all.makers)
+    types.push_back(type);
+  return types;
+}
+
+} // namespace troupe::models

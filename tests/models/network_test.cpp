@@ -1,0 +1,212 @@
+#include "troupe/models/layers.hpp"
+#include "troupe/models/network.hpp"
+#include "troupe/models/ready.hpp"
+#include "troupe/tensors/context.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+#include <string>
+
+namespace troupe::models {
+namespace {
+
+void put(const variable& to, std::initializer_list<float> values) {
+  to.value().copy_from(tensor::of(to.dims(), values));
+}
+
+/// A tensor of small integers that repeat with a period of 7.
+tensor small_integers(const shape& dims) {
+  tensor out{dims};
+  auto values = out.mutable_data<float>();
+  for (std::size_t i = 0; i < values.size(); ++i)
+    values[i] = static_cast<float>(i * 5 % 7) - 3;
+  return out;
+}
+
+struct built {
+  explicit built(const model_description& from, std::uint64_t seed = 1)
+    : net{from}, own{net.parameters()} {
+    net.initialize(own, seed);
+  }
+
+  tensor operator()(const tensor& x) const {
+    return net.forward(x, own.variables());
+  }
+
+  network net;
+  parameters own;
+};
+
+std::string error_of(const auto& call) {
+  try {
+    call();
+  } catch (const std::invalid_argument& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+TEST(Network, HasAsManyParametersAsTheArithmeticSays) {
+  EXPECT_EQ(parameters{network{mlp()}.parameters()}.count(),
+            784u * 512 + 512 + 512 * 512 + 512 + 512 * 10 + 10);
+  EXPECT_EQ(parameters{network{mlp()}.parameters()}.count(), 669'706u);
+  EXPECT_EQ(parameters{network{lenet()}.parameters()}.count(), 3'274'634u);
+}
+
+TEST(Network, NamesItsParametersByLayer) {
+  dense named{2};
+  named.name = "head";
+  const network net{
+    {"m",
+     {4, 4, 1},
+     stack(conv2d{2, 3}, sequential{stack(conv2d{3, 1}, relu{}, conv2d{1, 1})},
+           flatten{}, dense{5}, named, dense{1})}};
+  std::string names;
+  for (const auto& spec : net.parameters())
+    names += spec.name + to_string(spec.dims) + " ";
+  EXPECT_EQ(names, "conv2d_1/kernel[3, 3, 1, 2] conv2d_1/bias[2] "
+                   "sequential_1/conv2d_1/kernel[1, 1, 2, 3] "
+                   "sequential_1/conv2d_1/bias[3] "
+                   "sequential_1/conv2d_2/kernel[1, 1, 3, 1] "
+                   "sequential_1/conv2d_2/bias[1] "
+                   "dense_1/kernel[4, 5] dense_1/bias[5] head/kernel[5, 2] "
+                   "head/bias[2] dense_3/kernel[2, 1] dense_3/bias[1] ");
+}
+
+TEST(Network, OfDenseLayersComputesWhatIsWorkedByHand) {
+  const built x{{"m", {2}, stack(dense{2, activation::relu}, dense{1})}};
+  const auto& own = x.own.variables();
+  put(own[0], {1, -2, 3, 4}); // [[1, -2], [3, 4]]
+  put(own[1], {-5, 0.5f});
+  put(own[2], {2, 3});
+  put(own[3], {-1});
+  // [1, 2] gives relu [2, 6.5], [3, 0] relu [-2, -5.5]
+  EXPECT_TRUE(same_bits(x(tensor::of<float>({2, 2}, {1, 2, 3, 0})),
+                        tensor::of<float>({2, 1}, {22.5f, -1})));
+}
+
+TEST(Network, OfConvolutionAndPoolingComputesWhatIsWorkedByHand) {
+  const built x{
+    {"m",
+     {2, 2, 1},
+     stack(conv2d{1, 2, padding::same}, relu{}, max_pool2d{2}, flatten{})}};
+  const auto& own = x.own.variables();
+  put(own[0], {1, 10, 100, 1000});
+  put(own[1], {-2000});
+  // The odd row and column of zeros are below and to the right.
+  // [[1, 2], [3, 4]] gives [[4321, 402], [43, 4]] - 2000
+  EXPECT_TRUE(same_bits(x(tensor::of<float>({1, 2, 2, 1}, {1, 2, 3, 4})),
+                        tensor::of<float>({1, 1}, {2321})));
+}
+
+TEST(Network, GivesAnExampleTheSameInAnyBatch) {
+  const built x{{"m",
+                 {9, 7, 2},
+                 stack(conv2d{4, 3, padding::same, activation::relu},
+                       max_pool2d{2}, flatten{}, dense{5})}};
+  const auto images = small_integers({6, 9, 7, 2});
+  const auto all = x(images);
+  ASSERT_EQ(all.dims(), (shape{6, 5}));
+  for (std::int64_t i = 0; i < 6; ++i) {
+    const auto one = x(images.slice(i, i + 1));
+    ASSERT_EQ(one.dims(), (shape{1, 5}));
+    for (std::size_t j = 0; j < 5; ++j)
+      EXPECT_NEAR(one.data<float>()[j],
+                  all.data<float>()[static_cast<std::size_t>(i) * 5 + j], 1e-4);
+  }
+}
+
+TEST(Network, TakesAnEmptyBatch) {
+  EXPECT_EQ(built{lenet()}(tensor{{0, 28, 28, 1}}).dims(), (shape{0, 10}));
+  EXPECT_EQ(built{mlp()}(tensor{{0, 28, 28, 1}}).dims(), (shape{0, 10}));
+}
+
+TEST(Network, PromisesTheShapesThatItsLayersGive) {
+  for (const auto pad : {padding::valid, padding::same})
+    for (std::int64_t height = 5; height < 8; ++height)
+      for (std::int64_t window = 1; window <= 4; ++window)
+        for (std::int64_t stride = 1; stride <= 3; ++stride) {
+          conv2d slide{3, window, pad};
+          slide.kernel[1] = 1 + window / 2;
+          slide.stride = {stride, 4 - stride};
+          max_pool2d pool;
+          pool.window = {window, 2};
+          pool.stride = {4 - stride, stride};
+          pool.padding = pad;
+          for (const auto& layers : {stack(slide), stack(pool)}) {
+            const built x{{"m", {height, 6, 2}, layers}};
+            const auto out = x(small_integers({2, height, 6, 2}));
+            EXPECT_EQ(out.dims().axes(1, 4), x.net.output());
+          }
+        }
+}
+
+TEST(Network, DropsInTrainingOnly) {
+  const built x{{"m", {1000}, stack(dropout{0.5})}};
+  const auto ones = tensor::full({1, 1000}, 1);
+  EXPECT_TRUE(same_bits(x(ones), ones));
+  context in_training;
+  in_training.training = true;
+  const context_scope scope{in_training};
+  const auto out = x(ones);
+  const auto dropped = std::ranges::count(out.data<float>(), 0.0f);
+  EXPECT_GT(dropped, 400);
+  EXPECT_LT(dropped, 600);
+  EXPECT_EQ(std::ranges::count(out.data<float>(), 2.0f), 1000 - dropped);
+}
+
+TEST(Network, StartsFromItsSeedAloneAndAlikeInAllCopies) {
+  const network net{lenet()};
+  parameters one{net.parameters(), 2, 2}, same{net.parameters()},
+    other{net.parameters()};
+  net.initialize(one, 7);
+  net.initialize(same, 7);
+  net.initialize(other, 8);
+  EXPECT_TRUE(same_bits(one.values(0), same.values()));
+  EXPECT_TRUE(same_bits(one.values(1), same.values()));
+  EXPECT_FALSE(same_bits(one.values(0), other.values()));
+}
+
+TEST(Network, StartsWithGlorotKernelsAndZeroBiasesUnlessToldOtherwise) {
+  dense constant{3};
+  constant.kernel_initializer = initializer{"zeros"};
+  const built x{{"m", {50}, stack(dense{30}, constant)}, 3};
+  const auto& own = x.own.variables();
+  const auto limit = std::sqrt(6.0f / 80);
+  const auto kernel = own[0].value();
+  const auto [low, high] = std::ranges::minmax(kernel.data<float>());
+  EXPECT_GE(low, -limit);
+  EXPECT_LT(low, -0.98f * limit);
+  EXPECT_LE(high, limit);
+  EXPECT_GT(high, 0.98f * limit);
+  EXPECT_TRUE(same_bits(own[1].value(), tensor::zeros({30})));
+  EXPECT_TRUE(same_bits(own[2].value(), tensor::zeros({30, 3})));
+}
+
+TEST(Network, RefusesInputOfAnotherShapeOrDtypeNamingBoth) {
+  const built x{mlp()};
+  EXPECT_EQ(error_of([&] {
+              x(tensor::zeros({5, 784}));
+            }),
+            "the model \"mlp\" takes examples of shape [28, 28, 1], but these "
+            "are [784]; give other data or a model with this input");
+  EXPECT_EQ(error_of([&] {
+              x(tensor::zeros({28, 28, 1}));
+            }),
+            "the model \"mlp\" takes examples of shape [28, 28, 1], but these "
+            "are [28, 1]; give other data or a model with this input");
+  EXPECT_EQ(error_of([&] {
+              x(tensor::zeros({5, 28, 28, 1}, dtype::uint8));
+            }),
+            "the model \"mlp\" computes in float32, but these examples are "
+            "uint8[5, 28, 28, 1]; convert them");
+  EXPECT_THROW(x(tensor::zeros({})), std::invalid_argument);
+  EXPECT_THROW(x.net.forward(tensor::zeros({5, 28, 28, 1}), {}),
+               std::logic_error);
+}
+
+} // namespace
+} // namespace troupe::models
