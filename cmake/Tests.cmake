@@ -10,8 +10,6 @@ function(troupe_tests folder)
   endif()
   add_executable(${folder}_tests ${sources})
   set_target_properties(${folder}_tests PROPERTIES CXX_EXTENSIONS OFF)
-  target_compile_definitions(${folder}_tests PRIVATE
-    TROUPE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
   target_link_libraries(${folder}_tests PRIVATE ${ARGN} GTest::gtest_main troupe_flags)
   gtest_discover_tests(${folder}_tests DISCOVERY_TIMEOUT 60
     TEST_PREFIX ${folder}. PROPERTIES TIMEOUT 120 LABELS ${folder})
@@ -22,6 +20,9 @@ troupe_tests(strategies Troupe::strategies)
 troupe_tests(net        Troupe::net)
 troupe_tests(data       Troupe::data ZLIB::ZLIB)
 troupe_tests(models     Troupe::models nlohmann_json::nlohmann_json)
+if(TARGET models_tests)
+  target_compile_definitions(models_tests PRIVATE TROUPE_ROOT="${PROJECT_SOURCE_DIR}")
+endif()
 troupe_tests(actors     Troupe::simulation)
 troupe_tests(training   Troupe::training nlohmann_json::nlohmann_json)
 troupe_tests(simulation Troupe::simulation)
@@ -33,7 +34,7 @@ if(TARGET apps_tests)
 endif()
 
 # style.<what>: checks of the tracked files; 77 is their word for "skipped".
-foreach(what format size words)
+foreach(what format size words snippets)
   add_test(NAME style.${what} COMMAND ${PROJECT_SOURCE_DIR}/tests/style/${what}.sh
            WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
   set_tests_properties(style.${what} PROPERTIES SKIP_RETURN_CODE 77)
