@@ -27,7 +27,8 @@ function(troupe_folder folder)
   list(TRANSFORM arg_MAY_USE PREPEND Troupe:: REGEX "^[a-z]+$" OUTPUT_VARIABLE libraries)
 
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/*.cpp)
-  list(FILTER sources EXCLUDE REGEX "/tensors/kernels/") # cmake/Kernels.cmake
+  # cmake/Kernels.cmake, cmake/Allocator.cmake
+  list(FILTER sources EXCLUDE REGEX "/tensors/(kernels|allocator)/")
   if(NOT sources) # headers only, so far
     set(sources ${PROJECT_BINARY_DIR}/empty.cpp)
     file(WRITE ${sources} "")

@@ -15,6 +15,14 @@ function(troupe_tests folder)
     TEST_PREFIX ${folder}. PROPERTIES TIMEOUT 120 LABELS ${folder})
 endfunction()
 
+# With an operator new and a malloc of its own, which the sanitizers have too.
+if(NOT CMAKE_CXX_FLAGS MATCHES "-fsanitize")
+  add_library(troupe_malloc_counter OBJECT
+    ${PROJECT_SOURCE_DIR}/tests/support/malloc_counter.cpp)
+  target_compile_features(troupe_malloc_counter PUBLIC cxx_std_20)
+  target_include_directories(troupe_malloc_counter PUBLIC ${troupe_include})
+  troupe_tests(allocation Troupe::training Troupe::step_allocator troupe_malloc_counter)
+endif()
 troupe_tests(tensors    Troupe::tensors)
 troupe_tests(strategies Troupe::strategies)
 troupe_tests(net        Troupe::net)

@@ -1,0 +1,12 @@
+# A global operator new for programs whose steps shall call no malloc
+# (tensors/allocator/step_allocator.cpp): target_link_libraries(app
+# Troupe::step_allocator). Of objects, as a linker may leave an archive's member
+# out that replaces what another library has.
+add_library(troupe_step_allocator OBJECT
+  ${PROJECT_SOURCE_DIR}/tensors/allocator/step_allocator.cpp)
+add_library(Troupe::step_allocator ALIAS troupe_step_allocator)
+set_target_properties(troupe_step_allocator PROPERTIES
+  EXPORT_NAME step_allocator CXX_EXTENSIONS OFF POSITION_INDEPENDENT_CODE ON)
+target_compile_features(troupe_step_allocator PUBLIC cxx_std_20)
+target_link_libraries(troupe_step_allocator PRIVATE $<BUILD_INTERFACE:troupe_flags>)
+install(TARGETS troupe_step_allocator EXPORT Troupe OBJECTS DESTINATION lib)

@@ -1,0 +1,322 @@
+// Replaces the global operator new and delete in a program that links
+// Troupe::step_allocator. Requests of up to 1 KiB are served from lists that
+// each thread keeps for itself, so that a training step that ran before calls
+// no malloc and takes no lock, although oneDNN builds a hash table in every
+// execution of a primitive. Larger ones go to malloc.
+//
+// The small blocks lie in one reserved range of addresses, cut into chunks of
+// one size each; so delete knows them, whichever thread calls it. A thread
+// keeps a bounded number of free blocks of each size; what exceeds it, and all
+// it has when it ends, goes to a list that all threads share. Memory of small
+// blocks is reused, never given back to the system.
+//
+// The sanitizers bring operators of their own; with them this file is empty.
+
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)        \
+  || __has_feature(memory_sanitizer)
+#define TROUPE_SANITIZED
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define TROUPE_SANITIZED
+#endif
+
+#ifndef TROUPE_SANITIZED
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <new>
+#include <pthread.h>
+#include <sched.h>
+#include <sys/mman.h>
+
+namespace {
+
+constexpr std::size_t granule = 16; // what operator new aligns to
+constexpr std::size_t largest = 1024;
+constexpr std::size_t classes = largest / granule;
+constexpr std::size_t chunk_size = 64 << 10;
+constexpr std::size_t chunk_count = 64 << 10; // 4 GiB
+static_assert(__STDCPP_DEFAULT_NEW_ALIGNMENT__ <= granule);
+
+struct block {
+  block* next;
+};
+
+constexpr std::size_t class_of(std::size_t size) {
+  return size == 0 ? 0 : (size - 1) / granule;
+}
+
+constexpr std::size_t size_of(std::size_t index) {
+  return (index + 1) * granule;
+}
+
+/// How many free blocks move between a thread and the shared list at once.
+constexpr std::uint32_t batch_of(std::size_t index) {
+  return index < 8 ? 64 : index < 32 ? 32 : 16;
+}
+
+// -- the range ----------------------------------------------------------------
+
+std::atomic<char*> range{nullptr};
+std::atomic<std::size_t> range_size{0}; // set after `range`, at first use
+std::atomic<std::size_t> chunks_used{0};
+std::uint8_t class_of_chunk[chunk_count];
+
+/// Takes the next chunk for a class.
+/// @returns null if the range is used up or the system has no memory.
+char* new_chunk(std::size_t index) {
+  const auto i = chunks_used.fetch_add(1, std::memory_order_relaxed);
+  if ((i + 1) * chunk_size > range_size.load(std::memory_order_relaxed)) {
+    chunks_used.fetch_sub(1, std::memory_order_relaxed);
+    return nullptr;
+  }
+  auto* at = range.load(std::memory_order_relaxed) + i * chunk_size;
+  if (mprotect(at, chunk_size, PROT_READ | PROT_WRITE) != 0)
+    return nullptr; // that chunk is lost: the system is out of memory anyway
+  class_of_chunk[i] = static_cast<std::uint8_t>(index);
+  return at;
+}
+
+// -- what all threads share ---------------------------------------------------
+
+class shared_list {
+public:
+  void lock() {
+    while (locked_.exchange(true, std::memory_order_acquire))
+      sched_yield();
+  }
+  void unlock() { locked_.store(false, std::memory_order_release); }
+
+  /// @returns a list of 1 to `wanted` blocks, their number in `got`; null if
+  ///          there is no memory.
+  block* take(std::size_t index, std::uint32_t wanted, std::uint32_t& got) {
+    lock();
+    block* list = nullptr;
+    for (got = 0; got < wanted; ++got) {
+      auto* one = free_ ? free_ : carve(index);
+      if (!one)
+        break;
+      if (one == free_)
+        free_ = one->next;
+      one->next = list;
+      list = one;
+    }
+    unlock();
+    return list;
+  }
+
+  void put(block* first, block* last) {
+    lock();
+    last->next = free_;
+    free_ = first;
+    unlock();
+  }
+
+private:
+  block* carve(std::size_t index) {
+    const auto size = size_of(index);
+    if (static_cast<std::size_t>(end_ - at_) < size) {
+      at_ = new_chunk(index);
+      end_ = at_ ? at_ + chunk_size : nullptr;
+      if (!at_)
+        return nullptr;
+    }
+    auto* one = reinterpret_cast<block*>(at_);
+    at_ += size;
+    return one;
+  }
+
+  std::atomic<bool> locked_{false};
+  block* free_ = nullptr;
+  char* at_ = nullptr; ///< The part of a chunk that nobody had yet.
+  char* end_ = nullptr;
+};
+
+constinit shared_list shared[classes];
+
+void lock_all() {
+  for (auto& list : shared)
+    list.lock();
+}
+
+void unlock_all() {
+  for (auto& list : shared)
+    list.unlock();
+}
+
+/// Reserves the range, without memory behind it. A fork keeps the lists whole.
+void reserve() {
+  static std::atomic<bool> begun{false};
+  if (begun.exchange(true))
+    return; // whoever comes between uses malloc
+  for (auto size = chunk_count * chunk_size; size >= chunk_size; size /= 4) {
+    void* at = mmap(nullptr, size, PROT_NONE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (at == MAP_FAILED)
+      continue;
+    pthread_atfork(lock_all, unlock_all, unlock_all);
+    range.store(static_cast<char*>(at), std::memory_order_relaxed);
+    range_size.store(size, std::memory_order_release);
+    return;
+  }
+}
+
+// -- what a thread has --------------------------------------------------------
+
+/// Needs no construction. `room` is 0 before the first slow call and after the
+/// thread's end: then every block goes to the shared list.
+struct thread_lists {
+  block* free[classes];
+  std::uint32_t count[classes];
+  std::uint32_t room;
+};
+
+constinit thread_local thread_lists mine{};
+
+struct last_will {
+  ~last_will() {
+    mine.room = 0;
+    for (std::size_t i = 0; i < classes; ++i) {
+      auto* first = mine.free[i];
+      if (!first)
+        continue;
+      auto* last = first;
+      while (last->next)
+        last = last->next;
+      shared[i].put(first, last);
+      mine.free[i] = nullptr;
+      mine.count[i] = 0;
+    }
+  }
+  bool made = true;
+};
+
+enum class life : std::uint8_t { fresh, running };
+constinit thread_local life stage = life::fresh;
+
+/// Gives the thread its lists, once: not again while it ends.
+void begin_thread() {
+  if (stage != life::fresh)
+    return;
+  stage = life::running;
+  static thread_local last_will will;
+  mine.room = will.made ? 1 : 0;
+}
+
+void* from_malloc(std::size_t size, std::size_t alignment) {
+  for (;;) {
+    void* at = nullptr;
+    if (alignment <= granule)
+      at = std::malloc(size > 0 ? size : 1);
+    else if (posix_memalign(&at, alignment, size > 0 ? size : 1) != 0)
+      at = nullptr;
+    if (at)
+      return at;
+    const auto handler = std::get_new_handler();
+    if (!handler)
+      throw std::bad_alloc{};
+    handler();
+  }
+}
+
+[[gnu::noinline]] void* refill(std::size_t index) {
+  if (range_size.load(std::memory_order_acquire) == 0) {
+    reserve();
+    if (range_size.load(std::memory_order_acquire) == 0)
+      return from_malloc(size_of(index), granule);
+  }
+  begin_thread();
+  std::uint32_t got = 0;
+  auto* list = shared[index].take(index, mine.room ? batch_of(index) : 1, got);
+  if (!list)
+    return from_malloc(size_of(index), granule);
+  mine.free[index] = list->next;
+  mine.count[index] = got - 1;
+  return list;
+}
+
+/// Makes room by passing half of a thread's blocks on.
+[[gnu::noinline]] void give_away(block* one, std::size_t index) {
+  begin_thread();
+  if (!mine.room) {
+    shared[index].put(one, one);
+    return;
+  }
+  one->next = mine.free[index];
+  mine.free[index] = one;
+  if (++mine.count[index] <= 2 * batch_of(index))
+    return;
+  auto* last = one;
+  for (std::uint32_t i = 1; i < batch_of(index); ++i)
+    last = last->next;
+  mine.free[index] = last->next;
+  mine.count[index] -= batch_of(index);
+  shared[index].put(one, last);
+}
+
+inline void* take(std::size_t size) {
+  if (size > largest)
+    return from_malloc(size, granule);
+  const auto index = class_of(size);
+  auto* one = mine.free[index];
+  if (!one)
+    return refill(index);
+  mine.free[index] = one->next;
+  --mine.count[index];
+  return one;
+}
+
+inline void put(void* at) noexcept {
+  const auto size = range_size.load(std::memory_order_acquire);
+  const auto offset =
+    reinterpret_cast<std::uintptr_t>(at)
+    - reinterpret_cast<std::uintptr_t>(range.load(std::memory_order_relaxed));
+  if (offset >= size) {
+    std::free(at);
+    return;
+  }
+  const std::size_t index = class_of_chunk[offset / chunk_size];
+  auto* one = static_cast<block*>(at);
+  if (mine.room == 0 || mine.count[index] >= 2 * batch_of(index)) {
+    give_away(one, index);
+    return;
+  }
+  one->next = mine.free[index];
+  mine.free[index] = one;
+  ++mine.count[index];
+}
+
+} // namespace
+
+// The other forms of the standard library call these.
+
+void* operator new(std::size_t size) {
+  return take(size);
+}
+
+void* operator new(std::size_t size, std::align_val_t alignment) {
+  const auto wanted = static_cast<std::size_t>(alignment);
+  return wanted <= granule ? take(size) : from_malloc(size, wanted);
+}
+
+void operator delete(void* at) noexcept {
+  put(at);
+}
+
+void operator delete(void* at, std::size_t) noexcept {
+  put(at);
+}
+
+void operator delete(void* at, std::align_val_t) noexcept {
+  put(at);
+}
+
+void operator delete(void* at, std::size_t, std::align_val_t) noexcept {
+  put(at);
+}
+
+#endif

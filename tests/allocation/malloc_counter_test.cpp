@@ -1,0 +1,55 @@
+#include "troupe/tests/support/malloc_counter.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <thread>
+#include <vector>
+
+namespace {
+
+using troupe::testing::malloc_counter;
+
+/// What the compiler may not leave out.
+void* volatile seen;
+
+TEST(MallocCounter, CountsAVectorThatGrows) {
+  std::vector<int> x;
+  const malloc_counter counter;
+  for (int i = 0; i < 1024; ++i) // 1024 ints: twice beyond 1 KiB, at 2 and 4
+    x.push_back(i);
+  EXPECT_EQ(counter.calls(), 2u);
+  EXPECT_EQ(counter.bytes(), 2048u + 4096u);
+}
+
+TEST(MallocCounter, CountsEveryWayToAsk) {
+  const malloc_counter counter;
+  seen = std::malloc(10);
+  seen = std::realloc(seen, 20);
+  std::free(seen);
+  seen = std::calloc(3, 4);
+  std::free(seen);
+  seen = std::aligned_alloc(64, 128);
+  std::free(seen);
+  void* at = nullptr;
+  ASSERT_EQ(posix_memalign(&at, 64, 100), 0);
+  std::free(at);
+  EXPECT_EQ(counter.calls(), 5u);
+  EXPECT_EQ(counter.bytes(), 10u + 20 + 12 + 128 + 100);
+}
+
+TEST(MallocCounter, CountsOnlyItsOwnThread) {
+  std::uint64_t other = 0;
+  std::thread thread{[&] {
+    const malloc_counter counter;
+    seen = std::malloc(1);
+    std::free(seen);
+    other = counter.calls();
+  }};
+  const malloc_counter counter;
+  thread.join();
+  EXPECT_EQ(counter.calls(), 0u);
+  EXPECT_EQ(other, 1u);
+}
+
+} // namespace

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <cstdint>
+
+namespace troupe::testing {
+
+/// Counts what the calling thread asks of malloc, calloc, realloc and their
+/// aligned relatives while it lives. Counters nest. A program that links
+/// troupe_malloc_counter has these functions replaced (glibc only).
+class malloc_counter {
+public:
+  malloc_counter();
+  malloc_counter(const malloc_counter&) = delete;
+  malloc_counter& operator=(const malloc_counter&) = delete;
+
+  std::uint64_t calls() const;
+  std::uint64_t bytes() const;
+
+private:
+  std::uint64_t calls_before_, bytes_before_;
+};
+
+} // namespace troupe::testing
