@@ -9,7 +9,7 @@
 namespace {
 
 TEST(ModelsPage, ShowsADescriptionThatIsRead) {
-  std::ifstream in{TROUPE_ROOT "/docs/models.md"};
+  std::ifstream in{TROUPE_SOURCE_DIR "/docs/models.md"};
   const std::string page{std::istreambuf_iterator<char>{in}, {}};
   const auto at = page.find("```json\n");
   ASSERT_NE(at, std::string::npos);

@@ -1,0 +1,33 @@
+#include "troupe/tensors/ops/all.hpp"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <sstream>
+
+namespace troupe {
+namespace {
+
+/// The table that docs/ops.md shows.
+std::string table() {
+  std::ostringstream out;
+  out << "| op | inputs | what it computes | differentiable | cases tried |\n"
+         "|---|---|---|---|---|\n";
+  for (const auto* x : ops::all)
+    out << "| `" << x->name << "` | " << x->arity << " | " << x->formula
+        << " | " << (x->passes_through || x->reference_backward ? "yes" : "no")
+        << " | " << x->cases.size() << " |\n";
+  return out.str();
+}
+
+TEST(OpsDoc, ShowsTheListThatDispatchReads) {
+  std::ifstream file{TROUPE_SOURCE_DIR "/docs/ops.md"};
+  std::ostringstream text;
+  text << file.rdbuf();
+  EXPECT_NE(text.str().find(table()), std::string::npos)
+    << "docs/ops.md should hold:\n"
+    << table();
+}
+
+} // namespace
+} // namespace troupe
