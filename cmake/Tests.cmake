@@ -13,7 +13,7 @@ function(troupe_tests folder)
   target_compile_definitions(${folder}_tests PRIVATE
     TROUPE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
   target_link_libraries(${folder}_tests PRIVATE ${ARGN} GTest::gtest_main troupe_flags)
-  gtest_discover_tests(${folder}_tests DISCOVERY_TIMEOUT 60
+  gtest_discover_tests(${folder}_tests DISCOVERY_TIMEOUT 60 NO_PRETTY_VALUES
     TEST_PREFIX ${folder}. PROPERTIES TIMEOUT 120 LABELS ${folder})
 endfunction()
 
