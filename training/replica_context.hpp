@@ -1,0 +1,48 @@
+#pragma once
+
+#include "troupe/training/reduce_op.hpp"
+
+#include <cstdint>
+
+namespace troupe {
+
+/// A replica's view of the step that it runs: who it is, and what it may ask of
+/// the others. All replicas must make the same calls in the same order; one
+/// that does not is named when the others' patience ends.
+class replica_context {
+public:
+  virtual ~replica_context() = default;
+
+  std::uint32_t replica_id() const { return id_; }
+  std::uint32_t num_replicas_in_sync() const { return replicas_; }
+
+  /// The elementwise sum or mean over all replicas, the same bits for all. The
+  /// mean divides by the number of replicas.
+  /// @shape x  the same on all replicas; float32, float64, int32 or int64.
+  /// @errors throws std::logic_error while a tape follows `x`: no gradient
+  ///         passes an all-reduce.
+  /// @cost float32 is summed as it comes; other dtypes are gathered first.
+  tensor all_reduce(reduce_op op, const tensor& x);
+
+  /// One sum per tensor; all of them travel before the first is waited for.
+  tensors all_reduce(reduce_op op, const tensors& xs);
+
+  /// What all replicas bring, one after the other along an axis, in order of
+  /// replica id. @shape x  rank >= 1; extents may differ along `axis`.
+  tensor all_gather(const tensor& x, int axis = 0);
+
+protected:
+  replica_context(std::uint32_t id, std::uint32_t replicas)
+    : id_{id}, replicas_{replicas} {}
+
+private:
+  /// Begins to sum; `finish_sum` of the same number waits.
+  virtual void start_sum(std::uint32_t number, const tensor& x) = 0;
+  virtual tensor finish_sum(std::uint32_t number) = 0;
+  virtual tensors gather(std::uint32_t number, const tensor& x) = 0;
+
+  std::uint32_t id_, replicas_;
+  std::uint32_t next_ = 0; ///< Numbers the exchanges of this step.
+};
+
+} // namespace troupe
