@@ -1,0 +1,175 @@
+#pragma once
+
+#include "troupe/data/dataset.hpp"
+#include "troupe/tensors/device.hpp"
+#include "troupe/training/per_replica.hpp"
+#include "troupe/training/replica_context.hpp"
+
+#include <concepts>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace troupe {
+
+class crew;
+class distributed_dataset;
+class strategy_scope;
+struct strategy_state;
+
+/// Where a program's computation runs and how its replicas stay in step. A
+/// handle: copies mean the same strategy. Made by `default_strategy`,
+/// `one_device_strategy`, `mirrored_strategy` (local_strategies.hpp).
+///
+/// Code is in one of two places: in *replica context*, within a function that
+/// `run` calls once for each replica (and where no strategy is in scope), or in
+/// *cross-replica context*, within `scope` and around `run`.
+class strategy {
+public:
+  /// "mirrored", as the tool's option names it.
+  const std::string& name() const;
+  std::uint32_t num_replicas_in_sync() const;
+  const std::vector<device>& devices() const;
+  int threads() const; ///< Of each replica's ops.
+
+  /// Makes this the current strategy until the result goes: a model made
+  /// meanwhile has a copy of its parameters on every device.
+  /// @errors throws std::logic_error while another strategy is in scope, for
+  ///         the default strategy while any is, and in a replica context.
+  [[nodiscard]] strategy_scope scope() const;
+
+  /// Calls `fn(replica_context&, args...)`, or `fn(args...)`, once for each
+  /// replica, each on its replica's thread; a `per_replica` argument is handed
+  /// over as the replica's own part.
+  /// @returns what the replicas returned, as `per_replica`; void for void.
+  /// @errors what `fn` throws ends the step on all replicas and passes on, from
+  ///         the lowest replica that threw; throws `failure` if one waits
+  ///         longer for another than the strategy's patience, std::logic_error
+  ///         in a replica context.
+  template <class F, class... Args>
+  auto run(F&& fn, const Args&... args) const;
+
+  /// One value from one per replica: elementwise, or along axes too
+  /// (reduce_op.hpp). For reports; replicas use `all_reduce`.
+  /// @errors throws std::logic_error in a replica context.
+  tensor reduce(reduce_op op, const per_replica<tensor>& x) const;
+  tensor reduce(reduce_op op, const per_replica<tensor>& x, axes over) const;
+
+  /// Numbers: the sum in tree order, or that divided by the number of replicas.
+  template <std::floating_point T>
+  T reduce(reduce_op op, const per_replica<T>& x) const;
+
+  /// A value that no replica has a part in: its mean is itself; a sum over more
+  /// than one replica is an error (std::logic_error).
+  tensor reduce(reduce_op op, const tensor& x) const;
+
+  /// What the replicas hold, one after the other along an axis.
+  tensor gather(const per_replica<tensor>& x, int axis) const;
+
+  /// The values of the replicas of this process: here, all of them.
+  template <class T>
+  const std::vector<T>& local_results(const per_replica<T>& x) const {
+    return x.values();
+  }
+  template <class T>
+  std::vector<T> local_results(const T& x) const {
+    return {x};
+  }
+
+  /// `fn(id)` for each replica.
+  template <class F>
+  auto values_from(F&& fn) const;
+
+  /// Cuts each batch of a batched dataset, the global batch, over the replicas.
+  distributed_dataset distribute(data::dataset batches) const;
+
+  friend bool operator==(const strategy&, const strategy&) = default;
+
+  /// For the library's own use.
+  explicit strategy(std::shared_ptr<strategy_state> state)
+    : state_{std::move(state)} {}
+  const std::shared_ptr<strategy_state>& state() const { return state_; }
+
+private:
+  void run_step(const std::function<void(replica_context&)>& fn) const;
+  void check_cross_replica(const char* what) const;
+
+  std::shared_ptr<strategy_state> state_;
+};
+
+/// Ends a scope when it goes; scopes end in reverse order.
+class strategy_scope {
+public:
+  explicit strategy_scope(std::shared_ptr<strategy_state> of);
+  ~strategy_scope();
+  strategy_scope(strategy_scope&&) noexcept;
+  strategy_scope& operator=(strategy_scope&&) = delete;
+
+private:
+  struct impl;
+  std::unique_ptr<impl> impl_;
+};
+
+/// The strategy in scope, also within a replica's function; the default one if
+/// there is none.
+strategy get_strategy();
+
+/// Whether a strategy other than the default one is in scope.
+bool has_strategy();
+
+/// The replica that this code runs as: where no strategy is in scope, the only
+/// one. Null in cross-replica context.
+replica_context* get_replica_context();
+
+inline bool in_cross_replica_context() {
+  return get_replica_context() == nullptr;
+}
+
+// -- implementation of templates ----------------------------------------------
+
+template <class F, class... Args>
+auto strategy::run(F&& fn, const Args&... args) const {
+  const auto call = [&](replica_context& self) -> decltype(auto) {
+    const auto id = self.replica_id();
+    if constexpr (std::invocable<F&, replica_context&,
+                                 decltype(local(args, id))...>)
+      return fn(self, local(args, id)...);
+    else
+      return fn(local(args, id)...);
+  };
+  using result = std::decay_t<decltype(call(std::declval<replica_context&>()))>;
+  if constexpr (std::is_void_v<result>) {
+    run_step([&](replica_context& self) { call(self); });
+  } else {
+    std::vector<std::optional<result>> slots(num_replicas_in_sync());
+    run_step([&](replica_context& self) {
+      auto value = call(self);
+      slots[self.replica_id()] = std::move(value);
+    });
+    std::vector<result> values;
+    for (auto& slot : slots)
+      values.push_back(std::move(*slot));
+    return per_replica<result>{std::move(values)};
+  }
+}
+
+template <std::floating_point T>
+T strategy::reduce(reduce_op op, const per_replica<T>& x) const {
+  std::vector<tensor> parts;
+  for (const auto value : x)
+    parts.push_back(tensor::full({}, value, dtype::float64));
+  check_cross_replica("reduce");
+  return static_cast<T>(troupe::reduce(op, parts).item<double>());
+}
+
+template <class F>
+auto strategy::values_from(F&& fn) const {
+  std::vector<std::decay_t<decltype(fn(std::uint32_t{}))>> values;
+  for (std::uint32_t id = 0; id < num_replicas_in_sync(); ++id)
+    values.push_back(fn(id));
+  return per_replica{std::move(values)};
+}
+
+} // namespace troupe
