@@ -1,0 +1,237 @@
+#include "troupe/training/fit.hpp"
+
+#include "troupe/training/fit_loop.hpp"
+#include "troupe/training/log.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+
+namespace troupe {
+
+history fit(model_state& it, const data::dataset& batches,
+            const fit_options& options) {
+  return fit_loop{it, batches, options}.run();
+}
+
+namespace {
+
+double value_of(measure what, const epoch_record& x) {
+  switch (what) {
+    case measure::validation_loss:
+      return x.validation_loss;
+    case measure::validation_accuracy:
+      return -x.validation_accuracy;
+    case measure::loss:
+      return x.loss;
+    case measure::accuracy:
+      break;
+  }
+  return -x.accuracy;
+}
+
+bool needs_validation(measure what) {
+  return what == measure::validation_loss
+         || what == measure::validation_accuracy;
+}
+
+void check(const model_state& it, const data::dataset& batches,
+           const fit_options& options) {
+  check_data(it, batches, "the training data");
+  if (options.validation)
+    check_data(it, *options.validation, "the validation data");
+  if (options.epochs == 0)
+    throw std::invalid_argument("epochs: 0 trains nothing; give 1 or more");
+  const auto& early = options.early_stopping;
+  if (early && needs_validation(early->monitor) && !options.validation)
+    throw std::invalid_argument("early stopping looks at validation data, but "
+                                "there is none; give some or monitor the loss");
+  const auto rows = batches.element().dims.front();
+  if (rows < std::int64_t{it.strategy->replicas})
+    throw std::invalid_argument(
+      "a batch of " + std::to_string(rows) + " leaves some of "
+      + std::to_string(it.strategy->replicas)
+      + " replicas without an example; give a batch of at least "
+      + std::to_string(it.strategy->replicas));
+}
+
+} // namespace
+
+fit_loop::fit_loop(model_state& it, const data::dataset& batches,
+                   const fit_options& options)
+  : it_{it},
+    batches_{batches.prefetch(options.prefetch)},
+    options_{options},
+    step_{it, options},
+    shown_{options.progress} {
+  check(it, batches, options);
+  at_.batches = *batches.size();
+  at_.replicas = it.strategy->replicas;
+  if (options.resume)
+    take_up();
+  it.interrupted.reset();
+}
+
+void fit_loop::take_up() {
+  if (!it_.interrupted)
+    throw std::invalid_argument("there is no interrupted fit to resume; fit "
+                                "without resume");
+  auto& old = *it_.interrupted;
+  if (old.batches != at_.batches)
+    throw std::invalid_argument(
+      "the interrupted fit had " + std::to_string(old.batches)
+      + " batches in a pass, but this dataset has "
+      + std::to_string(at_.batches) + "; resume with the same data and batch");
+  if (old.replicas != at_.replicas)
+    throw std::invalid_argument(
+      "the interrupted fit had " + std::to_string(old.replicas)
+      + " replicas, but this strategy has " + std::to_string(at_.replicas)
+      + "; resume with as many");
+  at_ = std::move(old);
+}
+
+history fit_loop::run() {
+  auto end = fit_end::done;
+  while (end == fit_end::done && at_.at.pass < options_.epochs) {
+    end = run_pass();
+    if (at_.at.index == at_.batches)
+      if (!end_pass() && end == fit_end::done)
+        end = fit_end::stopped_early;
+  }
+  if (end == fit_end::interrupted || end == fit_end::max_steps)
+    it_.interrupted = at_;
+  else
+    restore_best();
+  return {at_.epochs, end, at_.best_epoch};
+}
+
+fit_end fit_loop::run_pass() {
+  shown_.begin(shown());
+  batch_feed feed{batches_, at_.at, it_.steps, it_.strategy->replicas};
+  step_.feed_from(feed);
+  end_ = fit_end::done;
+  bad_step_.reset();
+  last_ = clock::now();
+  work all;
+  all.first_step = it_.steps;
+  all.steps = at_.batches - at_.at.index;
+  if (options_.max_steps > 0)
+    all.steps = std::min(all.steps, options_.max_steps - done_);
+  all.step = [this](step_context& at) { step_(at); };
+  all.on_commit = [this](const commit_record& x) { on_commit(x); };
+  if (all.steps > 0)
+    run_work(it_.strategy, all);
+  if (bad_step_ && options_.on_nan == on_nan::stop)
+    throw std::runtime_error(
+      "the loss was not a finite number at step " + std::to_string(*bad_step_)
+      + "; the weights are those before it (a smaller learning rate may help, "
+        "or tell fit to skip such steps)");
+  if (end_ == fit_end::done && options_.max_steps > 0
+      && done_ == options_.max_steps)
+    end_ = fit_end::max_steps;
+  return end_;
+}
+
+void fit_loop::on_commit(const commit_record& x) {
+  if (bad_step_ && options_.on_nan == on_nan::stop)
+    return; // what was granted already did nothing
+  const auto now = clock::now();
+  at_.totals.seconds +=
+    std::chrono::duration<double>(now - std::exchange(last_, now)).count();
+  if (!std::isfinite(x.total.loss_sum)) {
+    bad_step_ = x.step;
+    if (options_.on_nan == on_nan::stop)
+      return it_.strategy->members->stop();
+    log(log_level::warning, "the loss was not a finite number at step "
+                              + std::to_string(x.step)
+                              + "; its update was left out");
+  } else {
+    at_.totals.add(x.total);
+    shown_.step(x.total.examples, x.total.loss_sum, x.total.correct);
+  }
+  ++it_.steps;
+  ++at_.at.index;
+  ++done_;
+  tell_step(x);
+  if (options_.stop && options_.stop->load(std::memory_order_relaxed)
+      && end_ == fit_end::done) {
+    end_ = fit_end::interrupted;
+    it_.strategy->members->stop();
+  }
+}
+
+void fit_loop::tell_step(const commit_record& x) {
+  if (options_.callbacks.empty())
+    return;
+  const auto n =
+    static_cast<double>(std::max<std::uint64_t>(x.total.examples, 1));
+  const step_record told{x.step, x.total.examples, x.total.loss_sum / n,
+                         x.total.correct / n};
+  for (const auto& one : options_.callbacks)
+    if (one.on_step)
+      one.on_step(told);
+}
+
+bool fit_loop::end_pass() {
+  epoch_record x;
+  x.epoch = at_.at.pass + 1;
+  x.steps = it_.steps;
+  x.examples = at_.totals.examples;
+  const auto n = static_cast<double>(std::max<std::uint64_t>(x.examples, 1));
+  x.loss = at_.totals.loss_sum / n;
+  x.accuracy = at_.totals.correct / n;
+  x.seconds = at_.totals.seconds;
+  x.learning_rate = step_.learning_rate(it_.steps - 1);
+  if (options_.validation) {
+    const auto found = evaluate(it_, *options_.validation);
+    x.validation_loss = found.loss;
+    x.validation_accuracy = found.accuracy;
+  }
+  at_.epochs.push_back(x);
+  at_.at = {at_.at.pass + 1, 0};
+  at_.totals = {};
+  shown_.end(x);
+  for (const auto& one : options_.callbacks)
+    if (one.on_epoch_end)
+      one.on_epoch_end(x);
+  return improves(x);
+}
+
+bool fit_loop::improves(const epoch_record& x) {
+  const auto& early = options_.early_stopping;
+  if (!early)
+    return true;
+  const auto now = value_of(early->monitor, x);
+  if (std::isnan(at_.best) || now < at_.best - early->min_delta) {
+    at_.best = now;
+    at_.best_epoch = x.epoch;
+    at_.waited = 0;
+    if (early->restore_best)
+      at_.best_weights = it_.own.values(0).clone();
+    return true;
+  }
+  return ++at_.waited < early->patience;
+}
+
+void fit_loop::restore_best() {
+  if (!at_.best_weights || at_.best_epoch == at_.epochs.size())
+    return;
+  it_.own.values(0).copy_from(at_.best_weights);
+  it_.share_first_copy();
+}
+
+progress_state fit_loop::shown() const {
+  progress_state x;
+  x.epoch = at_.at.pass + 1;
+  x.epochs = options_.epochs;
+  x.step = at_.at.index;
+  x.steps = at_.batches;
+  x.examples = at_.totals.examples;
+  if (x.examples > 0) {
+    x.loss = at_.totals.loss_sum / static_cast<double>(x.examples);
+    x.accuracy = at_.totals.correct / static_cast<double>(x.examples);
+  }
+  return x;
+}
+
+} // namespace troupe

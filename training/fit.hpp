@@ -1,0 +1,73 @@
+#pragma once
+
+#include "troupe/data/dataset.hpp"
+#include "troupe/tensors/schedules.hpp"
+#include "troupe/training/history.hpp"
+#include "troupe/training/progress.hpp"
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <vector>
+
+namespace troupe {
+
+/// What early stopping looks at, at the end of each epoch.
+enum class measure : std::uint8_t {
+  validation_loss,
+  validation_accuracy,
+  loss,
+  accuracy,
+};
+
+/// Ends a fit when the measure has not improved for a while.
+struct early_stopping {
+  measure monitor = measure::validation_loss;
+  std::uint64_t patience = 3; ///< Epochs without improvement.
+  double min_delta = 0;       ///< Less than this is no improvement.
+  bool restore_best = true;   ///< End with the weights of the best epoch.
+};
+
+/// One committed step.
+struct step_record {
+  std::uint64_t step = 0; ///< Global, from 0.
+  std::uint64_t examples = 0;
+  double loss = 0;     ///< Mean over the step's examples.
+  double accuracy = 0; ///< In [0, 1].
+};
+
+/// Called on the thread that called `fit`. What one throws ends the fit.
+struct callback {
+  std::function<void(const epoch_record&)> on_epoch_end{};
+  std::function<void(const step_record&)> on_step{};
+};
+
+/// What `fit` does when a step's loss is not a number, or infinite. Its update
+/// is left out either way, so the weights stay those of the last good step.
+enum class on_nan : std::uint8_t {
+  stop, ///< Throw, with the step.
+  skip, ///< Warn, and go on with the next batch.
+};
+
+struct fit_options {
+  std::uint64_t epochs = 1; ///< In all, those before a resumption included.
+  std::optional<data::dataset> validation{}; ///< Batched.
+  std::vector<callback> callbacks{};
+  std::optional<troupe::early_stopping> early_stopping{};
+  /// In place of the optimizer's own learning rate.
+  std::optional<troupe::schedule> schedule{};
+  progress_style progress = progress_style::none;
+  troupe::on_nan on_nan = troupe::on_nan::stop;
+  std::uint64_t max_steps = 0; ///< Of this call; 0: no limit.
+  /// Batches that a thread reads ahead; 0: none is read ahead.
+  std::size_t prefetch = 2;
+  /// Set by anyone, a signal handler too: ends the fit at a step's boundary,
+  /// with `fit_end::interrupted`.
+  const std::atomic<bool>* stop = nullptr;
+  /// Go on where the fit that the model was saved in was interrupted: the
+  /// dataset and the options must be the same. Else the first pass begins.
+  bool resume = false;
+};
+
+} // namespace troupe

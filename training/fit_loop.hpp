@@ -1,0 +1,45 @@
+#pragma once
+
+#include "troupe/training/train_step.hpp"
+
+#include <chrono>
+
+namespace troupe {
+
+/// One call of `fit`: passes over the data, each of them one piece of work for
+/// the strategy's replicas, and what happens between them.
+class fit_loop {
+public:
+  fit_loop(model_state& it, const data::dataset& batches,
+           const fit_options& options);
+
+  history run();
+
+private:
+  using clock = std::chrono::steady_clock;
+
+  void take_up();
+  fit_end run_pass();
+  void on_commit(const commit_record& x);
+  void tell_step(const commit_record& x);
+  /// @returns whether another pass is worth it.
+  bool end_pass();
+  bool improves(const epoch_record& x);
+  void restore_best();
+  progress_state shown() const;
+
+  model_state& it_;
+  data::dataset batches_;
+  const fit_options& options_;
+  train_step step_;
+  progress shown_;
+  fit_position at_;
+  std::uint64_t done_ = 0; ///< Steps of this call.
+
+  // Of the pass that runs.
+  fit_end end_ = fit_end::done;
+  std::optional<std::uint64_t> bad_step_;
+  clock::time_point last_;
+};
+
+} // namespace troupe

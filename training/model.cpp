@@ -1,0 +1,124 @@
+#include "troupe/training/model.hpp"
+
+#include "troupe/training/model_state.hpp"
+#include "troupe/training/saved_model.hpp"
+#include "troupe/training/sha256.hpp"
+
+#include <bit>
+#include <stdexcept>
+
+namespace troupe {
+
+// Elements are hashed and written as they lie in memory.
+static_assert(std::endian::native == std::endian::little);
+
+namespace {
+
+std::shared_ptr<strategy_state> strategy_for_a_model() {
+  const auto* place = current_place();
+  if (place && place->replica)
+    throw std::logic_error("a model was made in a replica's function; make it "
+                           "in the strategy's scope, around run()");
+  return get_strategy().state();
+}
+
+} // namespace
+
+model::model(const models::model_description& what, const update_rule& by,
+             const model_options& options)
+  : state_{
+    std::make_unique<model_state>(what, by, models::find_loss(options.loss),
+                                  options.seed, strategy_for_a_model())} {
+  state_->net.initialize(state_->own, options.seed);
+}
+
+model::model(std::unique_ptr<model_state> state) : state_{std::move(state)} {}
+model::~model() = default;
+model::model(model&&) noexcept = default;
+model& model::operator=(model&&) noexcept = default;
+
+history model::fit(const data::dataset& batches, const fit_options& options) {
+  return troupe::fit(*state_, batches, options);
+}
+
+history model::fit(const distributed_dataset& batches,
+                   const fit_options& options) {
+  if (batches.over().state() != state_->strategy)
+    throw std::logic_error(
+      "the dataset was distributed over the " + batches.over().name()
+      + " strategy, but the model was made in the scope of "
+        "another, the "
+      + state_->strategy->name + " strategy");
+  return fit(batches.batches(), options);
+}
+
+evaluation model::evaluate(const data::dataset& batches) {
+  return troupe::evaluate(*state_, batches);
+}
+
+tensor model::predict(const tensor& inputs) const {
+  return troupe::predict(*state_, inputs);
+}
+
+tensor model::predict(const data::dataset& batches) const {
+  return troupe::predict(*state_, batches);
+}
+
+tensor model::operator()(const tensor& inputs) const {
+  return state_->net.forward(inputs, state_->variables());
+}
+
+const std::vector<variable>& model::variables() const {
+  return state_->own.variables();
+}
+
+const models::model_description& model::description() const {
+  return state_->net.description();
+}
+
+strategy model::made_in() const {
+  return strategy{state_->strategy};
+}
+
+std::uint64_t model::seed() const {
+  return state_->seed;
+}
+
+std::uint64_t model::steps() const {
+  return state_->steps;
+}
+
+std::string model::summary() const {
+  return models::summary(state_->net);
+}
+
+std::string model::weights_sha256() const {
+  sha256 hash;
+  const auto flat = state_->own.values(0);
+  for (std::size_t i = 0; i < variables().size(); ++i) {
+    const auto begin = state_->own.offset(i);
+    const auto one =
+      flat.range(begin, begin + variables()[i].dims().elements());
+    hash.add(std::as_bytes(one.data<float>()));
+  }
+  return to_hex(hash.finish());
+}
+
+void model::save(const std::filesystem::path& file,
+                 const std::string& note) const {
+  save_model(*state_, file, note);
+}
+
+model model::load(const std::filesystem::path& file) {
+  return model{load_model(file, strategy_for_a_model())};
+}
+
+const std::string& model::note() const {
+  return state_->note;
+}
+
+bool model::interrupted() const {
+  return state_->interrupted.has_value();
+}
+
+} // namespace troupe

@@ -1,0 +1,99 @@
+#pragma once
+
+#include "troupe/models/description.hpp"
+#include "troupe/tensors/update_rules.hpp"
+#include "troupe/tensors/variable.hpp"
+#include "troupe/training/distributed_dataset.hpp"
+#include "troupe/training/fit.hpp"
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace troupe {
+
+struct model_state;
+
+struct model_options {
+  std::uint64_t seed = 1; ///< Of the first weights, and of dropout.
+  /// models/losses.hpp lists them.
+  std::string loss = "softmax_cross_entropy";
+};
+
+/// A network with its parameters, its optimizer and its loss, in the strategy
+/// in whose scope it was made: each of that strategy's devices has a copy of
+/// the parameters.
+class model {
+public:
+  /// @errors throws std::invalid_argument for a description that no network can
+  ///         be built from, and for an unknown loss; std::logic_error in a
+  ///         replica's function.
+  model(const models::model_description& what, const update_rule& by,
+        const model_options& options = {});
+  ~model();
+  model(model&&) noexcept;
+  model& operator=(model&&) noexcept;
+
+  /// Trains on a batched dataset; each batch is the global one, cut over the
+  /// replicas. The gradient is the sum over the examples of all replicas
+  /// divided by their number, so a short last batch weighs what it should.
+  /// @returns an entry for each complete epoch.
+  /// @errors throws std::invalid_argument for data that does not fit the model
+  ///         and for options that cannot be; std::runtime_error with the step
+  ///         for a loss that is not a number (fit.hpp), and for data that
+  ///         cannot be read; `failure` if a replica waits too long for another.
+  history fit(const data::dataset& batches, const fit_options& options = {});
+  history fit(const distributed_dataset& batches,
+              const fit_options& options = {});
+
+  /// Loss and accuracy over a batched dataset, on all replicas.
+  evaluation evaluate(const data::dataset& batches);
+
+  /// What the network gives: for classifiers scores, not yet through a softmax.
+  /// @shape inputs  [n, input...] float32
+  /// @returns [n, output...] float32
+  tensor predict(const tensor& inputs) const;
+  tensor predict(const data::dataset& batches) const;
+
+  /// The network on this replica's copy of the parameters; a tape records it.
+  tensor operator()(const tensor& inputs) const;
+
+  const std::vector<variable>& variables() const;
+  const models::model_description& description() const;
+  strategy made_in() const;
+  std::uint64_t seed() const;
+  std::uint64_t steps() const; ///< Updates so far.
+
+  /// The familiar table of layers, output shapes and parameters.
+  std::string summary() const;
+
+  /// SHA-256 over all parameters in order, as little-endian float32.
+  std::string weights_sha256() const;
+
+  /// Writes all of it to a file, and where a fit stands that was interrupted
+  /// (docs/formats.md). The file appears complete or not at all.
+  /// @param note any text that `note` gives back when it was loaded.
+  void save(const std::filesystem::path& file,
+            const std::string& note = {}) const;
+
+  /// Reads what `save` wrote, into the current strategy; another one than it
+  /// was saved in is fine.
+  /// @errors throws std::runtime_error with a sentence that names the file;
+  /// what
+  ///         it claims is checked before anything is allocated for it.
+  static model load(const std::filesystem::path& file);
+
+  const std::string& note() const;
+
+  /// Whether `fit` can go on with `resume`.
+  bool interrupted() const;
+
+  /// For the library's own use.
+  explicit model(std::unique_ptr<model_state> state);
+
+private:
+  std::unique_ptr<model_state> state_;
+};
+
+} // namespace troupe

@@ -1,0 +1,154 @@
+#include "troupe/training/train_step.hpp"
+
+#include "troupe/models/metrics.hpp"
+#include "troupe/tensors/context.hpp"
+#include "troupe/tensors/tape.hpp"
+#include "troupe/training/distributed_dataset.hpp"
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+namespace troupe {
+
+namespace {
+
+std::vector<bucket> buckets_of(const parameters& own) {
+  std::vector<std::size_t> offsets;
+  for (std::size_t i = 0; i < own.variables().size(); ++i)
+    offsets.push_back(own.offset(i));
+  return cut_into_buckets(offsets, own.size(),
+                          train_step::bucket_bytes / sizeof(float));
+}
+
+/// Layers that differ in training do so while this lives.
+struct training_mode {
+  training_mode() { current_context().training = true; }
+  ~training_mode() { current_context().training = false; }
+};
+
+} // namespace
+
+train_step::train_step(model_state& it, const fit_options& options)
+  : it_{it},
+    options_{options},
+    shared_{it.strategy->replicas > 1 && it.own.copies() == 1} {
+  const auto replicas = it.strategy->replicas;
+  const auto cut = replicas > 1 ? buckets_of(it.own) : std::vector<bucket>{};
+  for (std::uint32_t id = 0; id < replicas; ++id) {
+    auto& mine = replicas_.emplace_back();
+    const auto copy = shared_ ? 0 : id;
+    mine.values = it.own.values(copy);
+    mine.gradient = it.own.gradients(id);
+    for (std::size_t s = 0; s < it.rule.slots(); ++s)
+      mine.slots[s] = it.slots[copy][s].mutable_data<float>();
+    for (const auto& b : cut)
+      mine.parts.push_back(mine.gradient.range(b.begin, b.end));
+    mine.sums.resize(cut.size());
+    mine.progress = {cut, it.own.variables().size()};
+    mine.updates = it.steps;
+    if (replicas > 1)
+      mine.completed = [this, &mine](std::size_t parameter) {
+        mine.progress.complete(
+          parameter, [&](std::uint32_t bucket) { contribute(mine, bucket); });
+      };
+  }
+  next_shared_ = it.steps;
+}
+
+float train_step::learning_rate(std::uint64_t step) const {
+  return options_.schedule ? options_.schedule->at(step)
+                           : it_.rule.learning_rate();
+}
+
+void train_step::operator()(step_context& at) {
+  auto& mine = replicas_[at.replica];
+  at.report = {};
+  if (mine.halted)
+    return; // as all replicas are, since the same step
+  mine.at = &at;
+  mine.finite = true;
+  const auto global = feed_->of(at.step);
+  const auto rows = global.labels.dims().front();
+  const auto part = share_of(rows, at.replica, at.replicas);
+  current_context().random = {it_.seed, at.replica, at.step, 0};
+  mine.progress.restart();
+  forward_and_backward(mine, cut(global, part));
+  at.report.examples = static_cast<std::uint64_t>(part.size());
+  const bool good = at.replicas > 1 ? sum(mine) : mine.finite;
+  if (good) {
+    update(mine, rows);
+  } else {
+    at.report.loss_sum = std::numeric_limits<double>::quiet_NaN();
+    mine.halted = options_.on_nan == on_nan::stop;
+  }
+  for (auto& one : mine.sums)
+    one = {};
+}
+
+void train_step::forward_and_backward(replica& mine, const batch& part) {
+  const auto variables = it_.variables();
+  if (part.labels.size() == 0) {
+    std::memset(mine.gradient.raw(), 0, mine.gradient.bytes());
+    for (std::size_t i = 0; mine.completed && i < variables.size(); ++i)
+      mine.completed(i);
+    return;
+  }
+  const training_mode on;
+  tape t;
+  const auto outputs = it_.net.forward(part.inputs, variables);
+  const auto losses = it_.loss->of(outputs, part.labels);
+  auto& report = mine.at->report;
+  report.loss_sum = models::total(losses);
+  if (it_.loss->classifies)
+    report.correct = static_cast<double>(models::correct(outputs, part.labels));
+  mine.finite = std::isfinite(report.loss_sum);
+  t.gradient(losses, variables, mine.completed);
+}
+
+void train_step::contribute(replica& mine, std::uint32_t bucket) {
+  // A loss that is not finite reaches all replicas with the sums: as a NaN in
+  // the first element of the buffer, which the last bucket holds.
+  if (!mine.finite && bucket + 1 == mine.parts.size())
+    mine.gradient.mutable_data<float>()[0] =
+      std::numeric_limits<float>::quiet_NaN();
+  mine.at->contribute(bucket, mine.parts[bucket]);
+}
+
+bool train_step::sum(replica& mine) {
+  for (std::uint32_t b = 0; b < mine.sums.size(); ++b)
+    mine.sums[b] = mine.at->sum(b);
+  mine.at->begin_update();
+  return mine.sums.empty() || !std::isnan(mine.sums.back().data<float>()[0]);
+}
+
+void train_step::update(replica& mine, std::int64_t examples) {
+  const auto step = mine.at->step;
+  ++mine.updates;
+  // Where replicas take turns on one copy, the first that has all sums updates
+  // it; by then all have read it.
+  const bool due = !shared_ || next_shared_ <= step;
+  if (due && shared_)
+    next_shared_ = step + 1;
+  if (due && examples > 0) {
+    const auto rate = learning_rate(step);
+    const auto scale = 1 / static_cast<float>(examples);
+    const auto range = [&](std::size_t begin, std::size_t end,
+                           std::span<const float> gradient) {
+      std::array<std::span<float>, 2> slots;
+      for (std::size_t s = 0; s < it_.rule.slots(); ++s)
+        slots[s] = mine.slots[s].subspan(begin, end - begin);
+      it_.rule.apply(
+        mine.values.mutable_data<float>().subspan(begin, end - begin), gradient,
+        std::span{slots}.first(it_.rule.slots()), mine.updates, rate, scale);
+    };
+    if (mine.parts.empty())
+      range(0, mine.values.size(), mine.gradient.data<float>());
+    for (std::size_t b = 0; b < mine.parts.size(); ++b) {
+      const auto& at = mine.progress.buckets()[b];
+      range(at.begin, at.end, mine.sums[b].data<float>());
+    }
+  }
+}
+
+} // namespace troupe

@@ -1,0 +1,62 @@
+#pragma once
+
+#include "troupe/tensors/tape.hpp"
+#include "troupe/training/batch_feed.hpp"
+#include "troupe/training/buckets.hpp"
+#include "troupe/training/model_state.hpp"
+
+#include <array>
+#include <deque>
+#include <functional>
+
+namespace troupe {
+
+/// One step of `fit` for one replica: forward, backward, the sums of its
+/// gradients as they complete, and the update. Made once for a fit; all it
+/// needs is set aside then, so that a step asks the system for nothing.
+class train_step {
+public:
+  /// Bytes of gradient that are summed as one.
+  static constexpr std::size_t bucket_bytes = std::size_t{1} << 20;
+
+  train_step(model_state& it, const fit_options& options);
+
+  /// From here on batches come from this feed, which outlives the steps.
+  void feed_from(batch_feed& feed) { feed_ = &feed; }
+
+  /// Fills in the step's report; a loss that is not finite is told there, and
+  /// then no replica updates its parameters in that step, nor, if told to stop,
+  /// in any later one.
+  void operator()(step_context& at);
+
+  float learning_rate(std::uint64_t step) const;
+
+private:
+  /// What one replica has for itself.
+  struct replica {
+    tensor values, gradient;               ///< [size]
+    std::array<std::span<float>, 2> slots; ///< Of its copy of the values.
+    std::vector<tensor> parts;             ///< Of the gradient, by bucket.
+    pooled<tensor> sums;
+    bucket_progress progress;
+    tape::completed completed; ///< Contributes what has become ready.
+    step_context* at = nullptr;
+    bool finite = true;
+    bool halted = false;
+    std::uint64_t updates = 0;
+  };
+
+  void forward_and_backward(replica& mine, const batch& part);
+  void contribute(replica& mine, std::uint32_t bucket);
+  bool sum(replica& mine);
+  void update(replica& mine, std::int64_t examples);
+
+  model_state& it_;
+  const fit_options& options_;
+  batch_feed* feed_ = nullptr;
+  bool shared_; ///< One copy of the values for several replicas.
+  std::uint64_t next_shared_ = 0; ///< First step that did not update it.
+  std::deque<replica> replicas_;
+};
+
+} // namespace troupe
