@@ -1,0 +1,145 @@
+#pragma once
+
+// For step_allocator.cpp alone: what all threads share. It calls no new.
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <new>
+#include <pthread.h>
+#include <sched.h>
+#include <sys/mman.h>
+
+namespace {
+
+constexpr std::size_t granule = 16; // what operator new aligns to
+constexpr std::size_t largest = 1024;
+constexpr std::size_t classes = largest / granule;
+constexpr std::size_t chunk_size = 64 << 10;
+constexpr std::size_t chunk_count = 64 << 10; // 4 GiB
+static_assert(__STDCPP_DEFAULT_NEW_ALIGNMENT__ <= granule);
+
+struct block {
+  block* next;
+};
+
+constexpr std::size_t class_of(std::size_t size) {
+  return size == 0 ? 0 : (size - 1) / granule;
+}
+
+constexpr std::size_t size_of(std::size_t index) {
+  return (index + 1) * granule;
+}
+
+/// How many free blocks move between a thread and the shared list at once.
+constexpr std::uint32_t batch_of(std::size_t index) {
+  return index < 8 ? 64 : index < 32 ? 32 : 16;
+}
+
+// -- the range ----------------------------------------------------------------
+
+std::atomic<char*> range{nullptr};
+std::atomic<std::size_t> range_size{0}; // set after `range`, at first use
+std::atomic<std::size_t> chunks_used{0};
+std::uint8_t class_of_chunk[chunk_count];
+
+/// Takes the next chunk for a class.
+/// @returns null if the range is used up or the system has no memory.
+char* new_chunk(std::size_t index) {
+  const auto i = chunks_used.fetch_add(1, std::memory_order_relaxed);
+  if ((i + 1) * chunk_size > range_size.load(std::memory_order_relaxed)) {
+    chunks_used.fetch_sub(1, std::memory_order_relaxed);
+    return nullptr;
+  }
+  auto* at = range.load(std::memory_order_relaxed) + i * chunk_size;
+  if (mprotect(at, chunk_size, PROT_READ | PROT_WRITE) != 0)
+    return nullptr; // that chunk is lost: the system is out of memory anyway
+  class_of_chunk[i] = static_cast<std::uint8_t>(index);
+  return at;
+}
+
+// -- what all threads share ---------------------------------------------------
+
+class shared_list {
+public:
+  void lock() {
+    while (locked_.exchange(true, std::memory_order_acquire))
+      sched_yield();
+  }
+  void unlock() { locked_.store(false, std::memory_order_release); }
+
+  /// @returns a list of 1 to `wanted` blocks, their number in `got`; null if
+  ///          there is no memory.
+  block* take(std::size_t index, std::uint32_t wanted, std::uint32_t& got) {
+    lock();
+    block* list = nullptr;
+    for (got = 0; got < wanted; ++got) {
+      auto* one = free_ ? free_ : carve(index);
+      if (!one)
+        break;
+      if (one == free_)
+        free_ = one->next;
+      one->next = list;
+      list = one;
+    }
+    unlock();
+    return list;
+  }
+
+  void put(block* first, block* last) {
+    lock();
+    last->next = free_;
+    free_ = first;
+    unlock();
+  }
+
+private:
+  block* carve(std::size_t index) {
+    const auto size = size_of(index);
+    if (static_cast<std::size_t>(end_ - at_) < size) {
+      at_ = new_chunk(index);
+      end_ = at_ ? at_ + chunk_size : nullptr;
+      if (!at_)
+        return nullptr;
+    }
+    auto* one = reinterpret_cast<block*>(at_);
+    at_ += size;
+    return one;
+  }
+
+  std::atomic<bool> locked_{false};
+  block* free_ = nullptr;
+  char* at_ = nullptr; ///< The part of a chunk that nobody had yet.
+  char* end_ = nullptr;
+};
+
+constinit shared_list shared[classes];
+
+void lock_all() {
+  for (auto& list : shared)
+    list.lock();
+}
+
+void unlock_all() {
+  for (auto& list : shared)
+    list.unlock();
+}
+
+/// Reserves the range, without memory behind it. A fork keeps the lists whole.
+void reserve() {
+  static std::atomic<bool> begun{false};
+  if (begun.exchange(true))
+    return; // whoever comes between uses malloc
+  for (auto size = chunk_count * chunk_size; size >= chunk_size; size /= 4) {
+    void* at = mmap(nullptr, size, PROT_NONE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (at == MAP_FAILED)
+      continue;
+    pthread_atfork(lock_all, unlock_all, unlock_all);
+    range.store(static_cast<char*>(at), std::memory_order_relaxed);
+    range_size.store(size, std::memory_order_release);
+    return;
+  }
+}
+
+} // namespace
