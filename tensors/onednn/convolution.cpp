@@ -80,8 +80,8 @@ prepared_convolution prepare_backward_data(const convolution& c) {
 prepared_convolution prepare_backward_weights(const convolution& c) {
   const described d{c};
   const dnnl::convolution_backward_weights::primitive_desc made{
-    {dnnl::algorithm::convolution_direct, d.x, d.own, d.bias, d.y, d.strides,
-     d.before, d.after},
+    {dnnl::algorithm::convolution_direct, d.x, d.own, d.y, d.strides, d.before,
+     d.after},
     our_attributes(),
     cpu_engine(),
     d.forward(false)};
@@ -89,8 +89,7 @@ prepared_convolution prepare_backward_weights(const convolution& c) {
                 made.scratchpad_desc()};
   main.bind(DNNL_ARG_SRC, d.x)
     .bind(DNNL_ARG_DIFF_DST, d.y)
-    .bind(DNNL_ARG_DIFF_WEIGHTS, made.diff_weights_desc())
-    .bind(DNNL_ARG_DIFF_BIAS, d.bias);
+    .bind(DNNL_ARG_DIFF_WEIGHTS, made.diff_weights_desc());
   return with_reorders(std::move(main), d, made.diff_weights_desc());
 }
 
@@ -132,16 +131,15 @@ void backward_data(const convolution& c, const float* gy, const float* weights,
 }
 
 void backward_weights(const convolution& c, const float* x, const float* gy,
-                      float* gw, float* gb) {
+                      float* gw) {
   if (c.n == 0 || c.ci == 0 || c.co == 0) {
     std::fill_n(gw, c.kh * c.kw * c.ci * c.co, 0.0f);
-    std::fill_n(gb, c.co, 0.0f);
     return;
   }
   auto& all = cache();
   auto& p = find(all.backward_weights, c, prepare_backward_weights);
   const auto* own = own_weights(all, p);
-  all.run(p.main, {x, gy, own, gb});
+  all.run(p.main, {x, gy, own});
   all.run(p.from_own, {own, gw});
 }
 

@@ -2,6 +2,7 @@
 
 #include "troupe/tensors/kernels.hpp"
 #include "troupe/tensors/onednn/onednn.hpp"
+#include "troupe/tensors/ops/bias_activation.hpp"
 #include "troupe/tensors/ops/check.hpp"
 
 #include <algorithm>
@@ -74,20 +75,13 @@ struct destination {
 };
 
 void backward(op_call& c) {
-  auto g = geometry(c);
-  auto* gy = c.grad_out.mutable_data<float>().data();
-  if (g.relu)
-    kernels().relu_mask(gy, c.out.data<float>().data(), c.out.size());
-  if (c.wants(1) || c.wants(2)) {
-    if (!c.wants(1))
-      c.grad_in[1] = tensor{c.in[1].spec()}, c.accumulate &= ~2u;
-    if (!c.wants(2))
-      c.grad_in[2] = tensor{c.in[2].spec()}, c.accumulate &= ~4u;
-    destination gw{c, 1}, gb{c, 2};
-    onednn::backward_weights(g, c.in[0].data<float>().data(), gy, gw.data(),
-                             gb.data());
+  const auto g = geometry(c);
+  ops::mask_and_sum_columns(c, c.options.as<conv2d_options>().f);
+  const auto* gy = c.grad_out.data<float>().data();
+  if (c.wants(1)) {
+    destination gw{c, 1};
+    onednn::backward_weights(g, c.in[0].data<float>().data(), gy, gw.data());
     gw.settle();
-    gb.settle();
   }
   if (c.wants(0)) {
     destination gx{c, 0};
