@@ -55,7 +55,8 @@ add_test(NAME imports.catches
 # install.<what>: the tree as a user has it, from a prefix and as a subdirectory.
 set(for_users -Droot=${PROJECT_SOURCE_DIR} -Dbuild=${PROJECT_BINARY_DIR}
   "-Dgenerator=${CMAKE_GENERATOR}" -Dcompiler=${CMAKE_CXX_COMPILER}
-  "-Dflags=${CMAKE_CXX_FLAGS}" -Dinclude=${troupe_include})
+  "-Dflags=${CMAKE_CXX_FLAGS}" "-Dlauncher=${CMAKE_CXX_COMPILER_LAUNCHER}"
+  -Dinclude=${troupe_include})
 foreach(what consume embed shows_no_caf)
   add_test(NAME install.${what}
            COMMAND ${CMAKE_COMMAND} ${for_users}

@@ -16,6 +16,6 @@ function(run)
 endfunction()
 
 run(${CMAKE_COMMAND} -S ${scratch} -B ${scratch}/app -G "${generator}"
-    -DCMAKE_CXX_COMPILER=${compiler})
+    -DCMAKE_CXX_COMPILER=${compiler} -DCMAKE_CXX_COMPILER_LAUNCHER=${launcher})
 run(${CMAKE_COMMAND} --build ${scratch}/app)
 run(${scratch}/app/app)
