@@ -162,6 +162,35 @@ TEST(DescriptionErrors, NamePairsAndNumbersOutOfRange) {
         + "; it must be a number, at least 0 and less than 1");
 }
 
+TEST(DescriptionErrors, NameTheInitializerThatCannotBe) {
+  const auto initial = [](const std::string& value) {
+    return with_layers(R"({"type": "conv2d", "filters": 1, "kernel": 1,
+                           "bias_initializer": )"
+                       + value + "}");
+  };
+  const std::string at = "m.json: layers[0].bias_initializer ";
+  const auto names = detail::joined(initializer_names());
+  EXPECT_EQ(initial("\"zeroes\""), at
+                                     + "is \"zeroes\"; did you mean "
+                                       "\"zeros\"? it must be one of "
+                                     + names);
+  EXPECT_EQ(initial("0"), at
+                            + "is 0; it must be the name of an initializer or "
+                              "an object that has a name and numbers");
+  EXPECT_EQ(initial(R"({"value": 1})"),
+            at + "has no name; it must be one of " + names);
+  EXPECT_EQ(initial(R"({"name": "constant", "value": "one"})"),
+            at
+              + "has \"value\": \"one\"; besides its name an initializer has "
+                "numbers");
+  EXPECT_EQ(initial(R"({"name": "normal", "deviation": -1})"),
+            at
+              + "cannot be: normal: deviation is -1; it must not be "
+                "negative");
+  EXPECT_EQ(initial(R"({"name": "zeros", "value": 1})"),
+            at + "cannot be: zeros has no 'value'; it has no numbers");
+}
+
 TEST(DescriptionErrors, GiveThePathIntoNestedLayers) {
   EXPECT_EQ(with_layers(R"({"type": "sequential", "layers": [
               {"type": "relu"}, {"type": "dropout", "rate": 2}]})"),

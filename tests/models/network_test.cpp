@@ -1,7 +1,11 @@
 #include "troupe/models/layers.hpp"
+#include "troupe/models/losses.hpp"
+#include "troupe/models/metrics.hpp"
 #include "troupe/models/network.hpp"
 #include "troupe/models/ready.hpp"
 #include "troupe/tensors/context.hpp"
+#include "troupe/tensors/ops/binary.hpp"
+#include "troupe/tensors/tape.hpp"
 
 #include <gtest/gtest.h>
 
@@ -184,6 +188,35 @@ TEST(Network, StartsWithGlorotKernelsAndZeroBiasesUnlessToldOtherwise) {
   EXPECT_GT(high, 0.98f * limit);
   EXPECT_TRUE(same_bits(own[1].value(), tensor::zeros({30})));
   EXPECT_TRUE(same_bits(own[2].value(), tensor::zeros({30, 3})));
+}
+
+TEST(Network, StartsLayersOfOneShapeDifferently) {
+  const built x{{"m", {8}, stack(dense{8}, dense{8})}};
+  EXPECT_FALSE(
+    same_bits(x.own.variables()[0].value(), x.own.variables()[2].value()));
+}
+
+TEST(Network, LearnsByItsGradient) {
+  const built x{{"m",
+                 {4, 4, 1},
+                 stack(conv2d{3, 3, padding::same, activation::relu},
+                       max_pool2d{2}, flatten{}, dense{4})}};
+  const auto images = small_integers({8, 4, 4, 1});
+  const auto labels = tensor::of<std::int32_t>({8}, {0, 1, 2, 3, 3, 2, 1, 0});
+  double first = 0, last = 0;
+  for (int step = 0; step < 60; ++step) {
+    tape t;
+    const auto losses = cross_entropy(x(images), labels);
+    const auto gradients = t.gradient(losses, x.own.variables());
+    last = total(losses);
+    first = step == 0 ? last : first;
+    for (std::size_t i = 0; i < gradients.size(); ++i) {
+      auto value = x.own.variables()[i].value();
+      value.copy_from(value - gradients[i] * 0.01);
+    }
+  }
+  EXPECT_LT(last, first / 10);
+  EXPECT_EQ(correct(x(images), labels), 8u);
 }
 
 TEST(Network, RefusesInputOfAnotherShapeOrDtypeNamingBoth) {

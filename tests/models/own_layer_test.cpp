@@ -75,6 +75,70 @@ TEST(OwnLayer, IsDescribedBuiltAndRunLikeTheHousesOwn) {
 )");
 }
 
+/// x + what the layers in it make of x.
+class residual : public models::layer {
+public:
+  std::string_view type() const override { return "residual"; }
+  void list(models::settings& s) override { s.layers("layers", layers); }
+
+  shape build(const shape& input, models::builder& b) const override {
+    auto at = input;
+    for (const auto& one : layers)
+      at = b.add(one, at);
+    if (at != input)
+      b.refuse("must give the shape that it takes");
+    b.parameter("shift", {1}, initializer{"ones"});
+    return input;
+  }
+
+  tensor forward(const tensor& x, const models::place& own) const override {
+    auto y = x;
+    for (std::size_t i = 0; i < own.children(); ++i)
+      y = own.forward(i, y);
+    return x + y + own[0];
+  }
+
+  models::layer_list layers;
+};
+
+const bool residual_registered = [] {
+  models::register_layer<residual>();
+  return true;
+}();
+
+TEST(OwnLayer, MayBeMadeOfOthers) {
+  ASSERT_TRUE(residual_registered);
+  const models::network net{models::parse(R"({
+    "version": 1, "name": "mine", "input": [2],
+    "layers": [{"type": "residual", "layers": [
+                 {"type": "scale", "gain": 2}, {"type": "scale", "gain": 5}]},
+               {"type": "scale"}]})",
+                                          "mine")};
+  std::string names;
+  for (const auto& spec : net.parameters())
+    names += spec.name + " ";
+  EXPECT_EQ(names, "residual_1/scale_1/factor residual_1/scale_2/factor "
+                   "residual_1/shift scale_1/factor ");
+  parameters own{net.parameters()};
+  net.initialize(own, 1);
+  EXPECT_TRUE(
+    same_bits(net.forward(tensor::of<float>({1, 2}, {3, 4}), own.variables()),
+              tensor::of<float>({1, 2}, {34, 45})));
+}
+
+TEST(OwnLayer, RefusesInASentenceThatSaysWhereItStands) {
+  try {
+    models::parse(R"({"version": 1, "name": "mine", "input": [2],
+      "layers": [{"type": "residual",
+                  "layers": [{"type": "dense", "units": 3}]}]})",
+                  "mine");
+    FAIL();
+  } catch (const std::invalid_argument& e) {
+    EXPECT_EQ(std::string{e.what()}, "mine: layers[0] (residual) must give the "
+                                     "shape that it takes");
+  }
+}
+
 TEST(OwnLayer, CannotTakeANameThatIsTaken) {
   EXPECT_THROW(models::register_layer<scale>(), std::logic_error);
 }
