@@ -1,5 +1,7 @@
 #include "troupe/data/read_ahead.hpp"
 
+#include "troupe/tensors/context.hpp"
+
 #include <stdexcept>
 #include <utility>
 
@@ -28,6 +30,7 @@ read_ahead::~read_ahead() {
 
 void read_ahead::read(const std::stop_token& stop, desk& on, const stage& of,
                       position at, std::uint64_t end, std::size_t count) {
+  use_threads(1); // those of a map's ops; the others have work
   std::exception_ptr failed;
   try {
     for (; at.index < end; ++at.index) {

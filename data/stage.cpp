@@ -40,20 +40,13 @@ tensor gather(const tensor& from, std::span<const position> at) {
 
 /// The same, each byte divided by 255.
 tensor gather_unit(const tensor& from, std::span<const position> at) {
-  static const auto unit = [] {
-    std::array<float, 256> out;
-    for (std::size_t i = 0; i < out.size(); ++i)
-      out[i] = float(i) / 255;
-    return out;
-  }();
   tensor out{from.dims().with(0, std::int64_t(at.size()))};
   const auto row = out.size() / at.size();
   const auto bytes = from.data<std::uint8_t>();
-  auto to = out.mutable_data<float>().begin();
+  auto* to = out.mutable_data<float>().data();
   for (const auto& x : at)
-    to = std::ranges::transform(bytes.subspan(x.index * row, row), to,
-                                [&](std::uint8_t x) { return unit[x]; })
-           .out;
+    for (const auto byte : bytes.subspan(x.index * row, row))
+      *to++ = float(byte) / 255;
   return out;
 }
 

@@ -2,6 +2,8 @@
 
 #include "troupe/data/dataset.hpp"
 
+#include <exception>
+#include <string>
 #include <vector>
 
 namespace troupe::data::testing {

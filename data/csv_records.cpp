@@ -1,0 +1,84 @@
+#include "troupe/data/csv_records.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace troupe::data {
+
+csv_records::csv_records(std::string_view name, std::string_view text)
+  : name_{name}, text_{text} {
+  if (text_.starts_with("\xEF\xBB\xBF"))
+    at_ = 3;
+}
+
+bool csv_records::next() {
+  const auto blank_from = line_;
+  while (end_line())
+    continue;
+  if (at_end())
+    return false;
+  first_line_ = blank_from;
+  if (line_ != blank_from)
+    fail("blank: leave it out");
+  std::size_t count = 0;
+  do {
+    if (fields_.size() == count)
+      fields_.emplace_back();
+    read_field(fields_[count++]);
+  } while (!at_end() && text_[at_] == ',' && ++at_);
+  fields_.resize(count);
+  if (!at_end() && !end_line())
+    fail("a quoted field is followed by something other than a comma: write a "
+         "quote within quotes twice");
+  return true;
+}
+
+void csv_records::read_field(std::string& to) {
+  to.clear();
+  if (at_end() || text_[at_] != '"') {
+    const auto end = std::min(text_.find_first_of(",\n", at_), text_.size());
+    to = text_.substr(at_, end - at_);
+    at_ = end;
+    if (to.ends_with('\r') && (at_end() || text_[at_] == '\n'))
+      to.pop_back();
+    return;
+  }
+  for (++at_;; ++at_) {
+    const auto end = text_.find('"', at_);
+    if (end == text_.npos)
+      fail("a quote is never closed");
+    const auto part = text_.substr(at_, end - at_);
+    line_ += static_cast<std::size_t>(std::ranges::count(part, '\n'));
+    to += part;
+    at_ = end + 1;
+    if (at_end() || text_[at_] != '"')
+      return;
+    to += '"';
+  }
+}
+
+bool csv_records::end_line() {
+  const auto left = text_.substr(at_);
+  const std::size_t size = left.starts_with("\r\n") ? 2
+                           : left.starts_with('\n') ? 1
+                           : left == "\r"           ? 1
+                                                    : 0;
+  at_ += size;
+  line_ += size > 0;
+  return size > 0;
+}
+
+void csv_records::fail(const std::string& how) const {
+  throw std::runtime_error(name_ + ", line " + std::to_string(first_line_)
+                           + ": " + how);
+}
+
+std::string in_quotes(std::string_view text) {
+  constexpr std::size_t most = 40;
+  std::string out{"\""};
+  for (const auto c : text.substr(0, most))
+    out += c < ' ' || c == 127 ? '?' : c;
+  return out + (text.size() > most ? "...\"" : "\"");
+}
+
+} // namespace troupe::data

@@ -1,0 +1,142 @@
+#include "troupe/data/idx.hpp"
+
+#include "troupe/data/byte_file.hpp"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <stdexcept>
+#include <string>
+
+namespace troupe::data {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The numbers that an IDX file opens with, checked against the file.
+shape read_header(byte_file& from, std::uint64_t most) {
+  std::array<std::byte, 4> magic;
+  from.read(magic, "header");
+  const auto type = std::to_integer<unsigned>(magic[2]);
+  const auto rank = std::to_integer<unsigned>(magic[3]);
+  if (magic[0] != std::byte{0} || magic[1] != std::byte{0} || type < 0x08
+      || type > 0x0E || rank == 0 || rank > shape::max_rank)
+    throw std::runtime_error(from.name()
+                             + " is no IDX file: its first four bytes are not "
+                               "0, 0, a type and a number of axes");
+  if (type != 0x08)
+    throw std::runtime_error(from.name() + " holds IDX type "
+                             + std::to_string(type)
+                             + ": convert it to type 8 (bytes)");
+  std::array<std::int64_t, shape::max_rank> extents{};
+  std::uint64_t product = 1;
+  bool empty = false;
+  std::string said;
+  for (unsigned axis = 0; axis < rank; ++axis) {
+    std::array<std::byte, 4> big_endian;
+    from.read(big_endian, "header");
+    std::uint64_t extent = 0;
+    for (const auto each : big_endian)
+      extent = extent << 8 | std::to_integer<std::uint64_t>(each);
+    extents[axis] = static_cast<std::int64_t>(extent);
+    said += (axis > 0 ? " x " : "") + std::to_string(extent);
+    // Below the limit a product is far from overflow: an extent has 32 bits.
+    if (product <= most)
+      product *= std::max(extent, std::uint64_t{1});
+    empty |= extent == 0;
+  }
+  if (product > most)
+    throw std::runtime_error(from.name() + " announces " + said
+                             + " bytes: at most " + std::to_string(most)
+                             + " are read");
+  product *= !empty;
+  const auto header = 4 + 4 * std::uint64_t{rank};
+  if (from.packed() ? product + header > from.most()
+                    : product + header != from.most())
+    throw std::runtime_error(
+      from.name() + " announces " + said + " bytes after a header of "
+      + std::to_string(header) + " and "
+      + (from.packed() ? "cannot hold more than " : "has ")
+      + std::to_string(from.most()) + " in all: take another copy");
+  return shape{std::span{extents}.first(rank)};
+}
+
+/// The file of this name in a folder, plain or packed.
+std::optional<fs::path> find(const fs::path& folder, const std::string& name) {
+  for (const auto* ending : {"", ".gz"}) {
+    std::error_code none;
+    if (auto file = folder / (name + ending); fs::exists(file, none))
+      return file;
+  }
+  return std::nullopt;
+}
+
+fs::path need(const fs::path& folder, const std::string& name) {
+  if (auto file = find(folder, name))
+    return *file;
+  throw std::runtime_error(folder.string() + " holds neither " + name + " nor "
+                           + name + ".gz: put MNIST's files there");
+}
+
+/// Images and labels, checked against each other.
+dataset read_part(const fs::path& folder, const std::string& part) {
+  const auto images_file = need(folder, part + "-images-idx3-ubyte");
+  const auto labels_file = need(folder, part + "-labels-idx1-ubyte");
+  const auto images = read_idx(images_file);
+  const auto labels = read_idx(labels_file);
+  const auto& x = images.dims();
+  if (x.rank() != 3 || x.elements() == 0)
+    throw std::runtime_error(images_file.string() + " holds an array "
+                             + to_string(x)
+                             + ": images are [n, height, width]");
+  if (labels.dims() != shape{x.front()})
+    throw std::runtime_error(
+      images_file.string() + " holds " + std::to_string(x.front())
+      + " images and " + labels_file.string() + " an array "
+      + to_string(labels.dims()) + " of labels: take both of one set");
+  try {
+    return dataset::of_pixels(images.reshaped({x[0], x[1], x[2], 1}),
+                              labels.as(dtype::int32), 10);
+  } catch (const std::invalid_argument& why) {
+    throw std::runtime_error(labels_file.string() + ": " + why.what());
+  }
+}
+
+} // namespace
+
+tensor read_idx(const fs::path& name, std::uint64_t most) {
+  byte_file from{name};
+  tensor out{read_header(from, most), dtype::uint8};
+  from.read({out.raw(), out.bytes()}, "data");
+  from.finish();
+  return out;
+}
+
+dataset::parts mnist(const fs::path& folder) {
+  std::error_code none;
+  if (!fs::is_directory(folder, none))
+    throw std::runtime_error(folder.string()
+                             + " is no folder: name the one that holds MNIST's "
+                               "files");
+  const auto test = read_part(folder, "t10k");
+  if (find(folder, "train-images-idx3-ubyte")
+      || find(folder, "train-labels-idx1-ubyte")) {
+    const auto train = read_part(folder, "train");
+    if (train.element() != test.element())
+      throw std::runtime_error(
+        folder.string() + " holds images " + to_string(train.element().dims)
+        + " for training and " + to_string(test.element().dims)
+        + " for testing: take both of one set");
+    return {train, test};
+  }
+  constexpr std::uint64_t for_training = 8'000;
+  if (*test.size() <= for_training)
+    throw std::runtime_error(folder.string() + " holds only "
+                             + std::to_string(*test.size())
+                             + " examples (t10k), and no train: more than 8000 "
+                               "are needed to train and to test");
+  return {test.take(for_training), test.skip(for_training)};
+}
+
+} // namespace troupe::data

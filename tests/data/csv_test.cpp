@@ -1,0 +1,176 @@
+#include "troupe/data/csv.hpp"
+#include "troupe/tests/data/counted.hpp"
+#include "troupe/tests/support/scratch.hpp"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <stdexcept>
+#include <string>
+
+namespace troupe::data {
+namespace {
+
+using testing::complaint;
+
+class Csv : public scratch_test {
+protected:
+  batch read(std::string_view text, const csv_options& options = {}) {
+    put("t.csv", text);
+    const auto x = csv(folder / "t.csv", options);
+    classes = x.classes();
+    return x.examples(0, *x.size());
+  }
+
+  /// The complaint about a file t.csv, without its folder.
+  std::string says(std::string_view text, const csv_options& options = {}) {
+    auto out = complaint([&] { read(text, options); });
+    if (const auto at = out.find(folder.string()); at != out.npos)
+      out.replace(at, folder.string().size() + 1, "");
+    return out;
+  }
+
+  std::int64_t classes = 0;
+};
+
+const auto two_inputs = tensor::of<float>({2, 2}, {1.5f, -2, 3e2f, .25f});
+const auto two_labels = tensor::of<std::int32_t>({2}, {0, 2});
+
+void expect_two(const batch& x) {
+  EXPECT_TRUE(same_bits(x.inputs, two_inputs));
+  EXPECT_TRUE(same_bits(x.labels, two_labels));
+}
+
+TEST_F(Csv, TakesTheLastColumnAsLabelUnlessNamed) {
+  expect_two(read("a,b,c\n1.5,-2,0\n3e2,.25,2\n"));
+  EXPECT_EQ(classes, 3);
+  expect_two(read("a,kind,b\n1.5,0,-2\n3e2,2,.25\n", {.label = "kind"}));
+  read("a,c\n1,0\n", {.classes = 7});
+  EXPECT_EQ(classes, 7);
+}
+
+TEST_F(Csv, ReadsTheSameHoweverItIsWritten) {
+  expect_two(read("a,b,c\r\n1.5,-2,0\r\n3e2,.25,2\r\n"));
+  expect_two(read("a,b,c\n1.5,-2,0\n3e2,.25,2"));
+  expect_two(read("a,b,c\r\n1.5,-2,0\r\n3e2,.25,2\r"));
+  expect_two(read("a,b,c\n1.5,-2,0\n3e2,.25,2\n\n\r\n\n"));
+  expect_two(read("\xEF\xBB\xBF"
+                  "a,b,c\n1.5,-2,0\n3e2,.25,2\n"));
+  expect_two(read("a , b,\tc\n 1.5,-2 ,0\n3e2, .25 ,2\n"));
+  expect_two(read("\"a\",\"b\",\"c\"\n\"1.5\",-2,\"0\"\n3e2,\".25\",2\n"));
+}
+
+TEST_F(Csv, QuotedNamesHoldCommasQuotesAndLineEnds) {
+  expect_two(read("a,\"the \"\"kind\"\",\nsay\",b\n1.5,0,-2\n3e2,2,.25\n",
+                  {.label = "the \"kind\",\nsay"}));
+  EXPECT_EQ(says("\"a\n\n\",b\n1,x\n"),
+            "t.csv, line 4, column \"b\": \"x\" is no class number: labels are "
+            "0, 1, 2, ... (no regression)");
+}
+
+TEST_F(Csv, NamesLineColumnAndValueOfWhatWillNotDo) {
+  EXPECT_EQ(says("a,b,c\n1,2,0\n1,x y,0\n"),
+            "t.csv, line 3, column \"b\": \"x y\" is no number: write it with "
+            "digits and a decimal point");
+  EXPECT_EQ(says("a,b\n1e99,0\n"), "t.csv, line 2, column \"a\": \"1e99\" does "
+                                   "not fit a float32: scale the column");
+  EXPECT_EQ(says("a,b\nnan,0\n"), "t.csv, line 2, column \"a\": \"nan\" is not "
+                                  "finite: leave the line out");
+  EXPECT_EQ(says("a,b\n,0\n"), "t.csv, line 2, column \"a\": the field is "
+                               "empty: fill it in, or leave the line out");
+  EXPECT_EQ(says("a,b\n1,0\n1,0,2\n"), "t.csv, line 3: 3 fields, where the "
+                                       "header names 2 columns");
+  EXPECT_EQ(says("a,b\n1,0\n\n1,0\n"), "t.csv, line 3: blank: leave it out");
+}
+
+TEST_F(Csv, RefusesWhatIsNoClass) {
+  EXPECT_EQ(says("a,b\n1,1.5\n"), "t.csv, line 2, column \"b\": \"1.5\" is no "
+                                  "class number: labels are 0, 1, 2, ... (no "
+                                  "regression)");
+  EXPECT_EQ(says("a,b\n1,-1\n"), "t.csv, line 2, column \"b\": label \"-1\" is "
+                                 "not in [0, 65536): number the classes from 0 "
+                                 "on");
+  EXPECT_EQ(says("a,b\n1,3\n", {.classes = 3}),
+            "t.csv, line 2, column \"b\": label \"3\" is not in [0, 3): number "
+            "the classes from 0 on");
+  EXPECT_NE(says("a,b\n1,65536\n"), "");
+  EXPECT_NE(says("a,b\n1,99999999999999999999\n"), "");
+}
+
+TEST_F(Csv, NamesTheColumnsThereAreForAnUnknownOne) {
+  EXPECT_EQ(says("a,b,c\n1,2,0\n", {.label = "d"}),
+            "t.csv has no column \"d\" for the labels: there are \"a\", \"b\", "
+            "\"c\"");
+  std::string many = "x0";
+  for (int i = 1; i < 30; ++i)
+    many += ",x" + std::to_string(i);
+  EXPECT_TRUE(says(many, {.label = "y"}).ends_with("\"x19\" and 10 more"));
+  EXPECT_EQ(says("a,b,a\n1,2,0\n", {.label = "a"}),
+            "t.csv has 2 columns \"a\": give the label's a name of its own");
+  EXPECT_EQ(says("a;b\n1;0\n"), "t.csv has one column, \"a;b\": an example "
+                                "needs a label and at least one number, "
+                                "separated by commas");
+}
+
+TEST_F(Csv, RefusesFilesWithoutExamples) {
+  EXPECT_EQ(says(""),
+            "t.csv is empty: a line with the columns' names and lines "
+            "with examples are needed");
+  EXPECT_EQ(says("\n\n"), says(""));
+  EXPECT_EQ(says("a,b\n"), "t.csv holds no example: lines must follow the one "
+                           "with the columns' names");
+  EXPECT_EQ(says("\x1f\x8b\b"), "t.csv is packed: unpack it (gunzip)");
+  EXPECT_EQ(complaint([&] { csv(folder); }),
+            folder.string() + " is a folder: name a file in it");
+}
+
+TEST_F(Csv, RefusesQuotesThatDoNotFit) {
+  EXPECT_EQ(says("a,b\n1,0\n\"2,0\n"),
+            "t.csv, line 3: a quote is never closed");
+  EXPECT_EQ(says("a,b\n\"1\"2,0\n"),
+            "t.csv, line 2: a quoted field is followed by something other than "
+            "a comma: write a quote within quotes twice");
+}
+
+TEST_F(Csv, ShowsNoControlCharactersAndNoLongValues) {
+  EXPECT_EQ(
+    says(std::string("a,b\n\0\x1b[2J,0\n", 12)),
+    "t.csv, line 2, column \"a\": \"??[2J\" is no number: write it with "
+    "digits and a decimal point");
+  EXPECT_LT(says("a,b\n" + std::string(100'000, 'x') + ",0\n").size(), 200u);
+}
+
+TEST_F(Csv, EndsInASentenceWhateverTheBytes) {
+  const std::string valid = "a,\"b\"\"c\",d\r\n1.5,\"-2\",0\r\n3e2,.25,2\r\n";
+  const std::string_view likely = "\",\r\n0.e-\xEF\0x";
+  for (std::size_t size = 0; size < valid.size(); ++size)
+    says(valid.substr(0, size));
+  std::size_t refused = 0;
+  for (std::uint64_t seed = 0; seed < 400; ++seed) {
+    std::mt19937_64 rng{seed};
+    auto text = valid;
+    for (auto changes = 1 + rng() % 4; changes > 0; --changes)
+      switch (const auto at = rng() % text.size(); rng() % 3) {
+        case 0:
+          text[at] = likely[rng() % likely.size()];
+          break;
+        case 1:
+          text.insert(at, 1, likely[rng() % likely.size()]);
+          break;
+        default:
+          text.erase(at, 1);
+      }
+    try {
+      const auto x = read(text);
+      EXPECT_EQ(x.inputs.dims().front(), x.labels.dims().front());
+    } catch (const std::runtime_error& x) {
+      EXPECT_EQ(std::string{x.what()}.find('\n'), std::string::npos)
+        << "seed " << seed << ": " << x.what();
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, 200u);
+}
+
+} // namespace
+} // namespace troupe::data
