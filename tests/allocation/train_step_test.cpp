@@ -1,0 +1,63 @@
+#include "troupe/actors/crew.hpp"
+#include "troupe/data/synthetic.hpp"
+#include "troupe/models/ready.hpp"
+#include "troupe/tests/support/malloc_counter.hpp"
+#include "troupe/training/train_step.hpp"
+
+#include <gtest/gtest.h>
+
+namespace troupe {
+namespace {
+
+/// Calls of malloc by the replicas' threads in each step of the training of
+/// `what`, from the hand-over of the batch to the end of the update.
+std::vector<std::uint64_t> calls_by_step(const models::model_description& what,
+                                         const update_rule& rule,
+                                         std::uint32_t replicas) {
+  auto place = std::make_shared<strategy_state>();
+  place->replicas = replicas;
+  place->members = make_inline_crew({.replicas = replicas});
+  model_state model{what, rule, models::find_loss("softmax_cross_entropy"), 1,
+                    place};
+  const auto batches =
+    data::synthetic({.example = what.input, .examples = 24}).batch(4);
+  const fit_options options;
+  batch_feed feed{batches, {}, 0, replicas};
+  train_step step{model, options};
+  step.feed_from(feed);
+  std::vector<std::uint64_t> calls(6);
+  work x;
+  x.steps = calls.size();
+  x.step = [&](step_context& at) {
+    const testing::malloc_counter counter;
+    step(at);
+    calls[at.step] += counter.calls();
+  };
+  place->members->run(x);
+  return calls;
+}
+
+class TrainStep
+  : public ::testing::TestWithParam<std::tuple<std::string, std::uint32_t>> {};
+
+TEST_P(TrainStep, CallsNoMallocAfterTheThird) {
+  const auto& [name, replicas] = GetParam();
+  for (const update_rule& rule :
+       {update_rule{sgd{.momentum = 0.9f}}, update_rule{adam{}}}) {
+    const auto calls = calls_by_step(models::find(name), rule, replicas);
+    EXPECT_GT(calls[0], 0u) << "the counter counts";
+    for (std::size_t s = 3; s < calls.size(); ++s)
+      EXPECT_EQ(calls[s], 0u) << rule.name() << ", step " << s;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(ModelsAndReplicas, TrainStep,
+                         ::testing::Combine(::testing::Values("mlp", "lenet"),
+                                            ::testing::Values(1u, 2u)),
+                         [](const auto& x) {
+                           return std::get<0>(x.param)
+                                  + std::to_string(std::get<1>(x.param));
+                         });
+
+} // namespace
+} // namespace troupe
