@@ -47,6 +47,16 @@ foreach(what format size words snippets)
   set_tests_properties(style.${what} PROPERTIES SKIP_RETURN_CODE 77)
 endforeach()
 
+# The sanitizers define weak symbols everywhere.
+foreach(level baseline v3 v4)
+  if(TARGET troupe_kernels_${level} AND NOT CMAKE_CXX_FLAGS MATCHES "-fsanitize")
+    add_test(NAME kernels.symbols.${level}
+             COMMAND ${CMAKE_COMMAND} -Dnm=${CMAKE_NM} -Dlevel=${level}
+                     "-Dobjects=$<TARGET_OBJECTS:troupe_kernels_${level}>"
+                     -P ${PROJECT_SOURCE_DIR}/tests/support/kernel_symbols.cmake)
+  endif()
+endforeach()
+
 add_test(NAME imports.catches
          COMMAND ${CMAKE_COMMAND} -Droot=${PROJECT_SOURCE_DIR}
                  -Dscratch=${PROJECT_BINARY_DIR}/imports_scratch

@@ -6,6 +6,8 @@
 
 #include "troupe/tensors/kernels.hpp"
 
+#include <utility>
+
 #ifdef __AVX2__
 #include <immintrin.h>
 #endif
@@ -14,14 +16,21 @@ namespace troupe::TROUPE_LEVEL {
 
 #if defined(__AVX512F__)
 constexpr std::size_t width = 16;
+#define TROUPE_LANE_NUMBERS                                                    \
+  { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15 }
 #elif defined(__AVX2__)
 constexpr std::size_t width = 8;
+#define TROUPE_LANE_NUMBERS                                                    \
+  { 0, 1, 2, 3, 4, 5, 6, 7 }
 #else
 constexpr std::size_t width = 4;
+#define TROUPE_LANE_NUMBERS                                                    \
+  { 0, 1, 2, 3 }
 #endif
 
 typedef float vec __attribute__((vector_size(width * 4)));
 typedef std::int32_t ints __attribute__((vector_size(width * 4)));
+typedef std::int32_t loose_int __attribute__((may_alias));
 typedef float loose_vec
   __attribute__((vector_size(width * 4), aligned(4), may_alias));
 
@@ -77,6 +86,15 @@ static inline vec all(float x) {
   return x - vec{};
 }
 
+/// The vector with another value in the lanes that a load left out.
+static inline vec padded(vec x, float, whole) {
+  return x;
+}
+static inline vec padded(vec x, float with, part k) {
+  constexpr ints numbers = TROUPE_LANE_NUMBERS;
+  return numbers < static_cast<std::int32_t>(k.n) ? x : all(with);
+}
+
 static inline vec relu_of(vec x) {
   return x <= 0 ? vec{} : x; // keeps NaN
 }
@@ -93,21 +111,38 @@ inline void in_vectors(std::size_t n, F body) {
     body(i, part{n - i});
 }
 
+/// Lane i is lane i + `by`, and what is beyond the end comes round.
+template <std::size_t by, std::size_t... i>
+inline vec rotated(vec x, std::index_sequence<i...>) {
+  return __builtin_shufflevector(x, x, ((i + by) % width)...);
+}
+
+/// Combines lane i with i + half, that with i + half / 2, and so on.
+template <std::size_t half, class F>
+inline float folded(vec x, F two) {
+  x = two(x, rotated<half>(x, std::make_index_sequence<width>{}));
+  if constexpr (half > 1)
+    return folded<half / 2>(x, two);
+  else
+    return x[0];
+}
+
 /// 16 running sums, whatever the width.
 struct lanes {
   static constexpr std::size_t count = 16;
   vec of[count / width] = {};
 
-  /// Combines the lanes, always in the same order.
+  /// Combines lane i with i + 8, that with i + 4, and so on: `two` takes and
+  /// gives vectors.
   template <class F>
   inline float fold(F two) const {
-    float x[count];
+    vec x[count / width];
     for (std::size_t i = 0; i < count / width; ++i)
-      store(x + i * width, of[i]);
-    for (std::size_t half = count / 2; half > 0; half /= 2)
-      for (std::size_t i = 0; i < half; ++i)
-        x[i] = two(x[i], x[i + half]);
-    return x[0];
+      x[i] = of[i];
+    for (auto n = count / width / 2; n > 0; n /= 2)
+      for (std::size_t i = 0; i < n; ++i)
+        x[i] = two(x[i], x[i + n]);
+    return folded<width / 2>(x[0], two);
   }
 };
 

@@ -79,19 +79,27 @@ static void max_pool(const pool_window& at, const float* x, float* out,
   }
 }
 
+/// In blocks, with the places as wide as the numbers: so it needs no more than
+/// the oldest instructions.
 static void spread_to_4(const float* __restrict g,
                         const std::uint8_t* __restrict places,
                         std::size_t right, std::size_t below,
                         std::size_t channels, float* __restrict to,
                         bool accumulate) {
-  for (std::int32_t p = 0; p < 4; ++p) {
-    auto* __restrict d = to + (p & 1) * right + (p >> 1) * below;
-    if (accumulate)
-      for (std::size_t c = 0; c < channels; ++c)
-        d[c] += places[c] == p ? g[c] : 0;
-    else
-      for (std::size_t c = 0; c < channels; ++c)
-        d[c] = places[c] == p ? g[c] : 0;
+  constexpr std::size_t block = 64;
+  for (std::size_t c0 = 0; c0 < channels; c0 += block) {
+    const auto n = channels - c0 < block ? channels - c0 : block;
+    float wide[block]; // integers, moved as numbers
+    for (std::size_t c = 0; c < n; ++c)
+      reinterpret_cast<loose_int*>(wide)[c] = places[c0 + c];
+    for (std::int32_t p = 0; p < 4; ++p) {
+      auto* d = to + c0 + (p & 1) * right + (p >> 1) * below;
+      in_vectors(n, [=, &wide](std::size_t c, auto k) {
+        const auto at = (ints)load(wide + c, k);
+        const auto part_of_g = at == p ? load(g + c0 + c, k) : vec{};
+        store(d + c, accumulate ? load(d + c, k) + part_of_g : part_of_g, k);
+      });
+    }
   }
 }
 

@@ -4,10 +4,6 @@ namespace troupe::TROUPE_LEVEL {
 
 namespace {
 
-float plus(float a, float b) {
-  return a + b;
-}
-
 /// Adds up `of(x)` for vectors x.
 template <class F>
 inline double total(const float* x, std::size_t n, F of) {
@@ -19,7 +15,7 @@ inline double total(const float* x, std::size_t n, F of) {
              [&](std::size_t lane, std::size_t i, auto k) {
                sums.of[lane] += of(load(x + begin + i, k));
              });
-    out += static_cast<double>(sums.fold(plus));
+    out += static_cast<double>(sums.fold([](vec a, vec b) { return a + b; }));
   }
   return out;
 }

@@ -4,27 +4,16 @@ namespace troupe::TROUPE_LEVEL {
 
 namespace {
 
-float larger(float a, float b) {
-  return b > a ? b : a;
-}
-
-float plus(float a, float b) {
-  return a + b;
-}
-
 /// The largest of the row, NaN left out.
 float largest(const float* x, std::size_t n) {
   lanes most;
   for (auto& lane : most.of)
     lane = all(x[0]);
   in_lanes(n, [&](std::size_t lane, std::size_t i, auto k) {
-    auto v = load(x + i, k);
-    if constexpr (sizeof k != sizeof(whole))
-      for (std::size_t j = k.n; j < width; ++j)
-        v[j] = x[0];
+    const auto v = padded(load(x + i, k), x[0], k);
     most.of[lane] = v > most.of[lane] ? v : most.of[lane];
   });
-  return most.fold(larger);
+  return most.fold([](vec a, vec b) { return b > a ? b : a; });
 }
 
 float sum_of(const float* x, std::size_t n) {
@@ -32,7 +21,7 @@ float sum_of(const float* x, std::size_t n) {
   in_lanes(n, [&](std::size_t lane, std::size_t i, auto k) {
     sums.of[lane] += load(x + i, k);
   });
-  return sums.fold(plus);
+  return sums.fold([](vec a, vec b) { return a + b; });
 }
 
 } // namespace
@@ -50,28 +39,44 @@ void softmax(float* out, const float* x, std::size_t m, std::size_t n) {
   }
 }
 
+/// One row: its sum of exponentials, and the label's logit below the largest.
+static void entropy_row(const float* logits, std::size_t label, std::size_t n,
+                        float* gradient, float& sum, float& right) {
+  const auto most = largest(logits, n);
+  right = logits[label] - most;
+  in_vectors(n, [=](std::size_t i, auto k) {
+    store(gradient + i, exp_of(load(logits + i, k) - most), k);
+  });
+  sum = sum_of(gradient, n);
+  const auto divisor = sum;
+  in_vectors(n, [=](std::size_t i, auto k) {
+    store(gradient + i, load(gradient + i, k) / divisor, k);
+  });
+  gradient[label] -= 1;
+}
+
 std::size_t softmax_cross_entropy(const float* logits,
                                   const std::int32_t* labels, std::size_t m,
                                   std::size_t n, float* losses,
                                   float* gradient) {
-  for (std::size_t row = 0; row < m; ++row, logits += n, gradient += n) {
-    if (labels[row] < 0 || static_cast<std::size_t>(labels[row]) >= n)
-      return row;
-    const auto label = static_cast<std::size_t>(labels[row]);
-    const auto most = largest(logits, n);
-    const auto right = logits[label] - most;
-    in_vectors(n, [=](std::size_t i, auto k) {
-      store(gradient + i, exp_of(load(logits + i, k) - most), k);
-    });
-    const auto sum = sum_of(gradient, n);
-    in_vectors(n, [=](std::size_t i, auto k) {
-      store(gradient + i, load(gradient + i, k) / sum, k);
-    });
-    gradient[label] -= 1;
-    // A sum is finite unless it is NaN; it is at least 1 then.
-    losses[row] = sum == sum ? log_of(sum) - right : sum;
+  constexpr std::size_t block = 64; // rows whose logarithms are taken together
+  std::size_t good = 0;
+  while (good < m && labels[good] >= 0
+         && static_cast<std::size_t>(labels[good]) < n)
+    ++good;
+  for (std::size_t top = 0; top < good; top += block) {
+    const auto rows = good - top < block ? good - top : block;
+    float sums[block], rights[block];
+    for (std::size_t i = 0; i < rows; ++i)
+      entropy_row(logits + (top + i) * n,
+                  static_cast<std::size_t>(labels[top + i]), n,
+                  gradient + (top + i) * n, sums[i], rights[i]);
+    // A sum is at least 1, unless it is NaN.
+    for (std::size_t i = 0; i < rows; ++i)
+      losses[top + i] =
+        sums[i] == sums[i] ? log_of(sums[i]) - rights[i] : sums[i];
   }
-  return m;
+  return good;
 }
 
 } // namespace troupe::TROUPE_LEVEL
