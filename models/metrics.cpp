@@ -19,7 +19,7 @@ std::uint64_t correct(const tensor& scores, const tensor& labels) {
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     const auto row = values.subspan(i * classes, classes);
     const auto label = static_cast<std::size_t>(wanted[i]);
-    if (wanted[i] < 0 || label >= classes)
+    if (label >= classes)
       throw std::logic_error("label " + std::to_string(wanted[i]) + " in row "
                              + std::to_string(i) + " of "
                              + std::to_string(classes) + " classes");

@@ -227,6 +227,12 @@ TEST(DescriptionErrors, TellAModelTooLargeBeforeAnythingIsAllocated) {
             "m.json: layers[2] (dense) cannot have the parameter kernel of "
             "shape [16777216, 16777216]: a model has at most 2147483648 "
             "parameters; make its layers smaller");
+  EXPECT_EQ(with_layers(R"({"type": "flatten"},
+                           {"type": "dense", "units": 16777216},
+                           {"type": "dense", "units": 64})"),
+            "m.json: layers[2] (dense) cannot have the parameter kernel of "
+            "shape [16777216, 64]: a model has at most 2147483648 parameters; "
+            "make its layers smaller");
   EXPECT_EQ(with_layers(R"({"type": "conv2d", "filters": 16777216,
                             "kernel": 1})"),
             "m.json: layers[0] (conv2d) would give [8, 8, 16777216] for one "

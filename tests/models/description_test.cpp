@@ -151,6 +151,18 @@ TEST_F(Description, OfAFewWordsTakesKerasDefaults) {
 )");
 }
 
+TEST_F(Description, KeepsTheNumbersOfAnInitializer) {
+  const auto read = parse(R"({"version": 1, "name": "m", "input": [3],
+    "layers": [{"type": "dense", "units": 2, "kernel_initializer":
+      {"name": "uniform", "low": -0.1}, "bias_initializer": "constant"}]})",
+                          "m");
+  EXPECT_NE(to_json_text(read).find(
+              R"("kernel_initializer": {"name": "uniform", "low": -0.1, )"
+              R"("high": 0.05},)"),
+            std::string::npos)
+    << to_json_text(read);
+}
+
 TEST_F(Description, IsFoundByNameOrFile) {
   EXPECT_EQ(find("lenet").name, "lenet");
   EXPECT_EQ(find("mlp").name, "mlp");

@@ -48,7 +48,7 @@ TEST(Metrics, CountTheFirstOfEqualScoresAndNoRowWithNaN) {
                                                  0, 0, 0,   //
                                                  nan, 1, 0, //
                                                  -3, -2, -1});
-  const auto labels = tensor::of<std::int32_t>({5}, {1, 2, 0, 1, 2});
+  const auto labels = tensor::of<std::int32_t>({5}, {1, 2, 0, 0, 2});
   EXPECT_EQ(correct(scores, labels), 3u);
   EXPECT_EQ(correct(tensor{{0, 3}}, tensor{{0}, dtype::int32}), 0u);
 }

@@ -160,6 +160,8 @@ TEST(Network, DropsInTrainingOnly) {
   EXPECT_GT(dropped, 400);
   EXPECT_LT(dropped, 600);
   EXPECT_EQ(std::ranges::count(out.data<float>(), 2.0f), 1000 - dropped);
+  const built almost_all{{"m", {1000}, stack(dropout{1 - 1e-12})}};
+  EXPECT_TRUE(same_bits(almost_all(ones), tensor::zeros({1, 1000})));
 }
 
 TEST(Network, StartsFromItsSeedAloneAndAlikeInAllCopies) {
