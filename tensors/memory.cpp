@@ -36,6 +36,8 @@ size_class class_of(std::size_t bytes) {
 class pool {
 public:
   void* take(std::size_t wanted) {
+    if (wanted > largest)
+      throw std::bad_alloc{};
     const auto [index, bytes] = class_of(wanted);
     {
       const std::lock_guard hold{lock_};
@@ -80,6 +82,7 @@ public:
 
 private:
   static constexpr std::size_t keep_on_miss = 16u << 20;
+  static constexpr std::size_t largest = std::size_t{1} << 46; // 64 TiB
 
   void release_some(std::size_t goal) {
     for (std::size_t i = classes; i-- > 0 && goal > 0;) {

@@ -30,9 +30,12 @@ std::size_t shape::elements() const {
 }
 
 shape shape::with(std::size_t axis, std::int64_t extent) const {
-  auto other = *this;
-  other.extents_.at(axis) = extent;
-  return other;
+  if (axis >= rank_)
+    throw std::logic_error("axis " + std::to_string(axis) + " of "
+                           + to_string(*this));
+  auto extents = extents_;
+  extents[axis] = extent;
+  return shape{std::span{extents.data(), rank_}};
 }
 
 shape shape::axes(std::size_t first, std::size_t last) const {

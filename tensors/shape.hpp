@@ -32,6 +32,7 @@ public:
   std::size_t elements() const;
 
   /// This shape with the extent of `axis` replaced.
+  /// @errors throws std::logic_error if there is no such axis or shape.
   shape with(std::size_t axis, std::int64_t extent) const;
 
   /// The axes in [first, last).

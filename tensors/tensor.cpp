@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <new>
 #include <stdexcept>
 
@@ -26,8 +27,17 @@ std::byte* storage::bytes() const {
   return block_ ? reinterpret_cast<std::byte*>(block_ + 1) : nullptr;
 }
 
+/// Elements fit 62 bits, their bytes perhaps not.
+static std::size_t bytes_of(const shape& dims, dtype type) {
+  std::size_t bytes = 0;
+  if (__builtin_mul_overflow(dims.elements(), size_of(type), &bytes)
+      || bytes > std::numeric_limits<std::size_t>::max() / 2)
+    throw std::bad_alloc{};
+  return bytes;
+}
+
 tensor::tensor(const shape& dims, dtype type)
-  : storage_{dims.elements() * size_of(type)}, spec_{dims, type} {}
+  : storage_{bytes_of(dims, type)}, spec_{dims, type} {}
 
 tensor tensor::zeros(const shape& dims, dtype type) {
   tensor out{dims, type};
@@ -88,6 +98,8 @@ tensor tensor::range(std::size_t begin, std::size_t end) const {
 }
 
 tensor tensor::clone() const {
+  if (!storage_)
+    return {};
   tensor out{spec_};
   if (bytes() > 0)
     std::memcpy(out.raw(), raw(), bytes());
@@ -95,7 +107,7 @@ tensor tensor::clone() const {
 }
 
 void tensor::copy_from(const tensor& other) {
-  if (spec_ != other.spec_)
+  if (spec_ != other.spec_ || !storage_ || !other.storage_)
     throw std::logic_error("copy of " + to_string(other.spec_) + " into "
                            + to_string(spec_));
   if (bytes() > 0)
@@ -132,7 +144,9 @@ std::string to_string(const tensor_spec& x) {
 }
 
 bool same_bits(const tensor& a, const tensor& b) {
-  return a.spec() == b.spec() && static_cast<bool>(a) == static_cast<bool>(b)
+  if (!a || !b)
+    return !a && !b;
+  return a.spec() == b.spec()
          && (a.bytes() == 0 || std::memcmp(a.raw(), b.raw(), a.bytes()) == 0);
 }
 

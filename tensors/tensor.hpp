@@ -59,6 +59,7 @@ public:
   tensor() = default; ///< No tensor at all; `!x`.
 
   /// Not initialised.
+  /// @errors throws std::bad_alloc.
   explicit tensor(const shape& dims, dtype type = dtype::float32);
   explicit tensor(const tensor_spec& spec) : tensor{spec.dims, spec.type} {}
 
@@ -156,7 +157,7 @@ using tensors = pooled<tensor>;
 /// "float32[64, 10]"
 std::string to_string(const tensor_spec& x);
 
-/// Whether shape, dtype and every byte agree.
+/// Whether shape, dtype and every byte agree, or neither is a tensor.
 bool same_bits(const tensor& a, const tensor& b);
 
 /// Calls `fn(T{})` with a value of the element type of `type`.
