@@ -1,0 +1,54 @@
+#include "troupe/tensors/device.hpp"
+
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+#include <string>
+
+namespace {
+
+using troupe::device;
+using troupe::device_kind;
+using troupe::parse_device;
+
+std::string refusal_of(const std::string& text) {
+  try {
+    parse_device(text);
+  } catch (const std::invalid_argument& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(Device, IsReadAndWrittenByTheSameName) {
+  for (const auto* name : {"cpu:0", "cpu:1", "cpu:17", "cpu:65535"})
+    EXPECT_EQ(to_string(parse_device(name)), name);
+  EXPECT_EQ(parse_device("cpu"), (device{device_kind::cpu, 0}));
+  EXPECT_EQ(to_string(device{device_kind::cuda, 3}), "cuda:3");
+}
+
+TEST(Device, IsOrderedByKindAndThenByIndex) {
+  EXPECT_LT((device{device_kind::cpu, 9}), (device{device_kind::cuda, 0}));
+  EXPECT_LT((device{device_kind::cpu, 0}), (device{device_kind::cpu, 1}));
+}
+
+TEST(Device, RefusesATextThatIsNoNameAndSaysWhatIs) {
+  for (const auto* text :
+       {"", "gpx:0", "CPU:0", " cpu:0", "cpu:", "cpu:x", "cpu:1x", "cpu: 1",
+        "cpu:-1", "cpu:+1", "cpu:0x1", "cpu:1:2", "cpu:65536",
+        "cpu:99999999999999999999", ":0", "cpu:1 "}) {
+    const auto why = refusal_of(text);
+    EXPECT_NE(why.find("'" + std::string{text} + "'"), why.npos) << why;
+    EXPECT_NE(why.find("cpu:0"), why.npos) << why;
+  }
+}
+
+TEST(Device, SaysThatAKindNeedsAnotherBuild) {
+  for (const auto* text : {"cuda:0", "gpu:0", "cuda"}) {
+    const auto why = refusal_of(text);
+    EXPECT_NE(why.find("CUDA"), why.npos) << why;
+    EXPECT_NE(why.find(text), why.npos) << why;
+  }
+}
+
+} // namespace

@@ -1,0 +1,150 @@
+#include "troupe/tensors/memory.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <new>
+#include <random>
+#include <thread>
+#include <vector>
+
+namespace {
+
+namespace memory = troupe::memory;
+
+TEST(Memory, IsAlignedAndAsLargeAsAskedForAtAnySize) {
+  std::vector<std::pair<unsigned char*, std::size_t>> blocks;
+  std::mt19937 rng{1};
+  for (std::size_t i = 0; i < 600; ++i) {
+    const auto size = i < 300 ? i : rng() % 300'000;
+    auto* at = static_cast<unsigned char*>(memory::allocate(size));
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(at) % memory::alignment, 0u);
+    std::memset(at, static_cast<int>(i % 251), size);
+    blocks.emplace_back(at, size);
+  }
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    const auto [at, size] = blocks[i];
+    EXPECT_TRUE(
+      std::all_of(at, at + size, [&](auto x) { return x == i % 251; }));
+    memory::release(at, size);
+  }
+}
+
+TEST(Memory, GivesABlockAgainThatWasGivenBack) {
+  for (const std::size_t size : {1, 64, 1000, 4096, 100'000, 5'000'000}) {
+    auto* first = memory::allocate(size);
+    memory::release(first, size);
+    auto* second = memory::allocate(size);
+    EXPECT_EQ(first, second) << size;
+    memory::release(second, size);
+  }
+}
+
+TEST(Memory, CountsWhatIsInUseAndWhatIsKept) {
+  memory::trim();
+  const auto before = memory::used();
+  EXPECT_EQ(before.cached, 0u);
+  auto* block = memory::allocate(100'000);
+  const auto during = memory::used();
+  EXPECT_GE(during.live, before.live + 100'000);
+  EXPECT_LE(during.live, before.live + 112'500 + 64); // 1/8 lost at most
+  EXPECT_GE(during.peak, during.live);
+  memory::release(block, 100'000);
+  const auto after = memory::used();
+  EXPECT_EQ(after.live, before.live);
+  EXPECT_EQ(after.cached, during.live - before.live);
+  memory::trim();
+  EXPECT_EQ(memory::used().cached, 0u);
+  EXPECT_EQ(memory::used().peak, after.peak);
+}
+
+TEST(Memory, LosesAtMostAnEighthOfABlock) {
+  for (std::size_t size = 1024; size < 70'000'000; size += size / 13) {
+    const auto before = memory::used().live;
+    auto* block = memory::allocate(size);
+    EXPECT_LE(memory::used().live - before, size + size / 8 + 64) << size;
+    memory::release(block, size);
+    memory::trim();
+  }
+}
+
+// Shapes that change in every step must not pile up blocks of old sizes.
+TEST(Memory, KeepsABoundedCacheThoughEverySizeIsNew) {
+  memory::trim();
+  const auto before = memory::used();
+  for (std::size_t i = 0; i < 200; ++i) {
+    const auto size = (1u << 20) + i * 150'000;
+    memory::release(memory::allocate(size), size);
+    // 16 MiB kept on a miss, and the block just given back.
+    EXPECT_LE(memory::used().cached, (16u << 20) + size + size / 8 + 64);
+  }
+  EXPECT_EQ(memory::used().live, before.live);
+  memory::trim();
+}
+
+TEST(Memory, RefusesWhatCannotBeAndCountsItNot) {
+  const auto before = memory::used().live;
+  // Volatile: a compiler may not know the size beforehand.
+  volatile auto too_much = std::size_t{1} << 62;
+  EXPECT_THROW(memory::allocate(too_much), std::bad_alloc);
+  too_much = std::numeric_limits<std::size_t>::max();
+  EXPECT_THROW(memory::allocate(too_much), std::bad_alloc);
+  too_much = std::numeric_limits<std::size_t>::max() - 63;
+  EXPECT_THROW(memory::allocate(too_much), std::bad_alloc);
+  EXPECT_EQ(memory::used().live, before);
+}
+
+TEST(Memory, ReleasesNothingForNull) {
+  const auto before = memory::used();
+  memory::release(nullptr, 1000);
+  EXPECT_EQ(memory::used().live, before.live);
+}
+
+TEST(Memory, BelongsToOneThreadAtATime) {
+  const auto before = memory::used().live;
+  const auto work = [](unsigned char mark) {
+    std::mt19937 rng{mark};
+    std::vector<std::pair<unsigned char*, std::size_t>> mine;
+    for (int i = 0; i < 3000; ++i) {
+      const auto size = std::size_t{64} << rng() % 8;
+      auto* at = static_cast<unsigned char*>(memory::allocate(size));
+      std::memset(at, mark, size);
+      mine.emplace_back(at, size);
+      if (mine.size() > 8) {
+        const auto which = rng() % mine.size();
+        const auto [old, bytes] = mine[which];
+        ASSERT_TRUE(
+          std::all_of(old, old + bytes, [&](auto x) { return x == mark; }));
+        memory::release(old, bytes);
+        mine.erase(mine.begin() + static_cast<std::ptrdiff_t>(which));
+      }
+      if (i % 1000 == 0)
+        memory::trim();
+    }
+    for (const auto& [at, size] : mine)
+      memory::release(at, size);
+  };
+  {
+    std::vector<std::jthread> threads;
+    for (unsigned char mark = 1; mark <= 4; ++mark)
+      threads.emplace_back(work, mark);
+  }
+  EXPECT_EQ(memory::used().live, before);
+}
+
+TEST(Pooled, GivesItsMemoryBackToThePool) {
+  memory::trim();
+  const auto before = memory::used();
+  {
+    troupe::pooled<int> x(1000, 5);
+    EXPECT_GE(memory::used().live, before.live + 4000);
+    EXPECT_EQ(std::count(x.begin(), x.end(), 5), 1000);
+  }
+  EXPECT_EQ(memory::used().live, before.live);
+  EXPECT_GE(memory::used().cached, 4000u);
+}
+
+} // namespace
