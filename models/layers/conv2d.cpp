@@ -9,8 +9,8 @@ void conv2d::list(settings& s) {
   s.integer("filters", filters, {.required = true});
   s.pair("kernel", kernel, {.required = true});
   s.pair("stride", stride);
-  s.choice("padding", padding, padding_names);
-  s.choice("activation", activation, activation_names);
+  s.choice("padding", padding, padding_names());
+  s.choice("activation", activation, activation_names());
   s.initial("kernel_initializer", kernel_initializer);
   s.initial("bias_initializer", bias_initializer);
 }

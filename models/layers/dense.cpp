@@ -7,7 +7,7 @@ namespace troupe::models {
 
 void dense::list(settings& s) {
   s.integer("units", units, {.required = true});
-  s.choice("activation", activation, activation_names);
+  s.choice("activation", activation, activation_names());
   s.initial("kernel_initializer", kernel_initializer);
   s.initial("bias_initializer", bias_initializer);
 }

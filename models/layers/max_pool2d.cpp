@@ -22,7 +22,7 @@ void max_pool2d::list(settings& s) {
   s.pair("window", window);
   stride = stride_of(*this);
   s.pair("stride", stride);
-  s.choice("padding", padding, padding_names);
+  s.choice("padding", padding, padding_names());
 }
 
 shape max_pool2d::build(const shape& input, builder& b) const {

@@ -1,7 +1,5 @@
 #pragma once
 
-#include "troupe/tensors/ops/conv2d.hpp"
-
 #include <array>
 #include <string>
 
@@ -10,9 +8,15 @@
 namespace troupe::models {
 
 /// By value of troupe::activation.
-inline const std::array<std::string, 2> activation_names{"none", "relu"};
+inline const std::array<std::string, 2>& activation_names() {
+  static const std::array<std::string, 2> names{"none", "relu"};
+  return names;
+}
 
 /// By value of troupe::padding.
-inline const std::array<std::string, 2> padding_names{"valid", "same"};
+inline const std::array<std::string, 2>& padding_names() {
+  static const std::array<std::string, 2> names{"valid", "same"};
+  return names;
+}
 
 } // namespace troupe::models

@@ -33,6 +33,7 @@ tensor small_integers(const shape& dims) {
 struct built {
   explicit built(const model_description& from, std::uint64_t seed = 1)
     : net{from}, own{net.parameters()} {
+    use_threads(1); // threads that wait for each other cost more than they save
     net.initialize(own, seed);
   }
 
