@@ -93,15 +93,6 @@ prepared_convolution prepare_backward_weights(const convolution& c) {
   return with_reorders(std::move(main), d, made.diff_weights_desc());
 }
 
-template <class F>
-prepared_convolution& find(kernel_cache::prepared::convolutions& among,
-                           const convolution& c, F prepare) {
-  auto at = among.find(c);
-  if (at == among.end())
-    at = among.emplace(c, prepare(c)).first;
-  return at->second;
-}
-
 float* own_weights(kernel_cache::prepared& all, const prepared_convolution& p) {
   return all.room(all.own_weights, p.own_floats);
 }
@@ -110,10 +101,10 @@ float* own_weights(kernel_cache::prepared& all, const prepared_convolution& p) {
 
 void forward(const convolution& c, const float* x, const float* weights,
              const float* bias, float* y) {
-  if (c.n == 0 || c.co == 0)
+  if (c.n == 0)
     return;
   auto& all = cache();
-  auto& p = find(all.forward, c, prepare_forward);
+  auto& p = find_or_prepare(all.forward, c, prepare_forward);
   const auto* own = own_weights(all, p);
   all.run(p.to_own, {weights, own});
   all.run(p.main, {x, own, bias, y});
@@ -121,10 +112,10 @@ void forward(const convolution& c, const float* x, const float* weights,
 
 void backward_data(const convolution& c, const float* gy, const float* weights,
                    float* gx) {
-  if (c.n == 0 || c.ci == 0)
+  if (c.n == 0)
     return;
   auto& all = cache();
-  auto& p = find(all.backward_data, c, prepare_backward_data);
+  auto& p = find_or_prepare(all.backward_data, c, prepare_backward_data);
   const auto* own = own_weights(all, p);
   all.run(p.to_own, {weights, own});
   all.run(p.main, {gy, own, gx});
@@ -132,12 +123,12 @@ void backward_data(const convolution& c, const float* gy, const float* weights,
 
 void backward_weights(const convolution& c, const float* x, const float* gy,
                       float* gw) {
-  if (c.n == 0 || c.ci == 0 || c.co == 0) {
+  if (c.n == 0) {
     std::fill_n(gw, c.kh * c.kw * c.ci * c.co, 0.0f);
     return;
   }
   auto& all = cache();
-  auto& p = find(all.backward_weights, c, prepare_backward_weights);
+  auto& p = find_or_prepare(all.backward_weights, c, prepare_backward_weights);
   const auto* own = own_weights(all, p);
   all.run(p.main, {x, gy, own});
   all.run(p.from_own, {own, gw});

@@ -123,6 +123,21 @@ namespace onednn {
 /// What the running code's context has prepared.
 kernel_cache::prepared& cache();
 
+/// What was prepared for `key`, or what `prepare(key)` gives now. A program
+/// that goes through very many shapes starts over now and then: memory is
+/// bounded.
+template <class Map, class Key, class F>
+auto& find_or_prepare(Map& among, const Key& key, F prepare) {
+  constexpr std::size_t most = 256;
+  auto at = among.find(key);
+  if (at == among.end()) {
+    if (among.size() == most)
+      among.clear();
+    at = among.emplace(key, prepare(key)).first;
+  }
+  return at->second;
+}
+
 } // namespace onednn
 
 } // namespace troupe

@@ -58,13 +58,11 @@ void run(const product& p, const float* a, const float* b, const float* bias,
   if (p.m == 1 && !p.a_transposed && (p.bias || !p.relu))
     return run_row(p, a, b, bias, c);
   auto& all = cache();
-  auto at = all.products.find(p);
-  if (at == all.products.end())
-    at = all.products.emplace(p, prepare(p)).first;
+  auto& prepared = find_or_prepare(all.products, p, prepare);
   if (p.bias)
-    all.run(at->second, {a, b, c, bias});
+    all.run(prepared, {a, b, c, bias});
   else
-    all.run(at->second, {a, b, c});
+    all.run(prepared, {a, b, c});
 }
 
 } // namespace troupe::onednn

@@ -42,12 +42,13 @@ onednn::convolution geometry(const op_call& c) {
 tensor_spec infer(std::span<const tensor_spec> in, const op_options& options) {
   const auto o = options.as<conv2d_options>();
   const auto &x = in[0].dims, &w = in[1].dims, &b = in[2].dims;
-  ops::require(x.rank() == 4 && w.rank() == 4 && b.rank() == 1 && x[3] == w[2]
-                 && w[3] == b[0] && x[1] > 0 && x[2] > 0 && w[0] > 0 && w[1] > 0
-                 && o.stride_h > 0 && o.stride_w > 0,
-               "conv2d x [n, h, w, ci], w [kh, kw, ci, co], b [co], strides "
-               "of 1 or more",
-               in);
+  ops::require(
+    x.rank() == 4 && w.rank() == 4 && b.rank() == 1 && x[3] == w[2]
+      && w[3] == b[0] && x[1] > 0 && x[2] > 0 && w[0] > 0 && w[1] > 0
+      && w[2] > 0 && w[3] > 0 && o.stride_h > 0 && o.stride_w > 0,
+    "conv2d x [n, h, w, ci], w [kh, kw, ci, co], b [co], extents and "
+    "strides of 1 or more",
+    in);
   const auto g = geometry(std::array{&x, &w}, o);
   ops::require(g.oh > 0 && g.ow > 0, "a window no larger than the image", in);
   return {{g.n, g.oh, g.ow, g.co}, in[0].type};
