@@ -169,7 +169,7 @@ batch batched::read(const position& at, const std::stop_token& stop) const {
   const auto first = at.index * count_;
   const auto below = on().size();
   const auto count = below ? std::min(count_, *below - first) : count_;
-  std::vector<position> from(count);
+  pooled<position> from(count);
   for (std::uint64_t i = 0; i < count; ++i)
     from[i] = {at.pass, first + i};
   return on().stack(from, stop);
@@ -183,7 +183,7 @@ batch moved::read(const position& at, const std::stop_token& stop) const {
 
 batch moved::stack(std::span<const position> at,
                    const std::stop_token& stop) const {
-  std::vector<position> from(at.begin(), at.end());
+  pooled<position> from(at.begin(), at.end());
   trace(from);
   return on().stack(from, stop);
 }

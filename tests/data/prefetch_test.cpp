@@ -69,8 +69,10 @@ TEST(Prefetch, HandsAnErrorOverAfterWhatCameBeforeIt) {
 
 TEST(Prefetch, WaitsOnAfterPatienceEnded) {
   std::promise<void> go_on;
+  std::atomic<int> read = 0;
   auto each = counted(2)
-                .map([wait = go_on.get_future().share()](const batch& x) {
+                .map([&, wait = go_on.get_future().share()](const batch& x) {
+                  ++read;
                   wait.wait_for(60s);
                   return x;
                 })
@@ -88,6 +90,7 @@ TEST(Prefetch, WaitsOnAfterPatienceEnded) {
     } catch (const std::runtime_error&) {
     }
   EXPECT_EQ(got, (lists{{0}, {1}}));
+  EXPECT_EQ(read, 2);
 }
 
 TEST(Prefetch, CanBeDroppedAtAnyTime) {
