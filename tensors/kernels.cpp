@@ -11,8 +11,9 @@
   extern const reduction_kernels reductions;                                   \
   extern const pooling_kernels pooling;                                        \
   extern const update_kernels updates;                                         \
+  extern const random_kernels random;                                          \
   const kernel_table table() {                                                 \
-    return {elementwise, reductions, pooling, updates, #level};                \
+    return {elementwise, reductions, pooling, updates, random, #level};        \
   }                                                                            \
   }
 

@@ -116,10 +116,18 @@ struct update_kernels {
                const adam_numbers& by, float scale);
 };
 
+struct random_kernels {
+  /// out[4 * blocks] = the blocks `first`, `first` + 1, ... of the stream with
+  /// this key[2], whose counters have high[2] above the block's number.
+  void (*philox)(std::uint32_t* out, std::uint64_t first, std::size_t blocks,
+                 const std::uint32_t* high, const std::uint32_t* key);
+};
+
 struct kernel_table : elementwise_kernels,
                       reduction_kernels,
                       pooling_kernels,
-                      update_kernels {
+                      update_kernels,
+                      random_kernels {
   std::string_view level; ///< "baseline"; on x86-64 also "v3" and "v4".
 };
 

@@ -1,7 +1,9 @@
 #include "troupe/tensors/random.hpp"
 
 #include "troupe/tensors/detail/exact_math.hpp"
+#include "troupe/tensors/kernels.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <numeric>
@@ -25,16 +27,16 @@ constexpr std::uint32_t high_half(std::uint64_t x) {
 template <class F>
 void each_word(const random_stream& from, std::uint64_t first, std::size_t n,
                F put) {
-  std::size_t i = 0;
-  for (; i < n && (first + i) % 4 != 0; ++i)
-    put(i, from.at(first + i));
-  for (; i + 4 <= n; i += 4) {
-    const auto words = from.block((first + i) / 4);
-    for (std::size_t j = 0; j < 4; ++j)
-      put(i + j, words[j]);
+  constexpr std::size_t room = 256;
+  std::uint32_t words[room];
+  for (std::size_t i = 0; i < n;) {
+    const auto skip = (first + i) % 4;
+    const auto count = std::min(n - i, room - skip);
+    from.blocks((first + i) / 4, {words, (skip + count + 3) / 4 * 4});
+    for (std::size_t j = 0; j < count; ++j)
+      put(i + j, words[skip + j]);
+    i += count;
   }
-  for (; i < n; ++i)
-    put(i, from.at(first + i));
 }
 
 /// c[0] + c[1] x + ... + c[7] x^7
@@ -98,6 +100,11 @@ random_stream::random_stream(const random_key& key) {
 
 philox_counter random_stream::block(std::uint64_t i) const {
   return philox({low_half(i), high_half(i), high_[0], high_[1]}, key_);
+}
+
+void random_stream::blocks(std::uint64_t first,
+                           std::span<std::uint32_t> out) const {
+  kernels().philox(out.data(), first, out.size() / 4, high_, key_.data());
 }
 
 std::uint32_t random_stream::at(std::uint64_t index) const {
@@ -174,7 +181,8 @@ void fill_bernoulli(std::span<float> out, double probability, float value,
   const auto limit = static_cast<std::uint64_t>(probability * 0x1p32 + 0.5);
   each_word(random_stream{key}, first, out.size(),
             [&](std::size_t i, std::uint32_t word) {
-              out[i] = word < limit ? value : 0;
+              // No branch: nobody could predict it.
+              out[i] = static_cast<float>(word < limit) * value;
             });
 }
 

@@ -1,3 +1,4 @@
+#include "troupe/tensors/kernels.hpp"
 #include "troupe/tensors/random.hpp"
 
 #include <gtest/gtest.h>
@@ -56,6 +57,30 @@ TEST(RandomStream, GivesTheSameWordInOrderByNumberAndAfterASeek) {
     EXPECT_EQ(word, other.at(i));
     EXPECT_EQ(word, other.next());
     EXPECT_EQ(in_order.position(), i + 1);
+  }
+}
+
+TEST(RandomStream, GivesTheSameWordsOneByOneAndInBlocksAtEveryLevel) {
+  const random_key key{.seed = 3, .op = 1};
+  const random_stream s{key};
+  // 2^32 - 1: there the block's number needs its second word.
+  for (const std::uint64_t first : {0ull, 5ull, (1ull << 32) - 1})
+    for (const std::size_t count : {0, 1, 63, 64, 65, 200}) {
+      std::vector<std::uint32_t> words(4 * count + 1, 77);
+      s.blocks(first, std::span{words}.first(4 * count));
+      for (std::size_t i = 0; i < 4 * count; ++i)
+        ASSERT_EQ(words[i], s.at(4 * first + i));
+      EXPECT_EQ(words.back(), 77u);
+    }
+  const std::uint32_t high[] = {8, 9}, philox_key[] = {0xfffffff0, 7};
+  for (const auto& level : troupe::kernel_levels()) {
+    std::vector<std::uint32_t> words(4 * 70);
+    level.philox(words.data(), 1ull << 33, 70, high, philox_key);
+    for (std::uint32_t i = 0; i < 70; ++i) {
+      const auto truth = philox({i, 2, 8, 9}, {0xfffffff0, 7});
+      for (std::size_t j = 0; j < 4; ++j)
+        EXPECT_EQ(words[4 * i + j], truth[j]) << level.level;
+    }
   }
 }
 
@@ -160,7 +185,7 @@ TEST(Bernoulli, HitsWithTheProbabilityAskedFor) {
 
 TEST(Fills, GiveAPartTheBitsItHasInTheWhole) {
   const random_key key{.seed = 8};
-  std::vector<float> whole(50), part(50);
+  std::vector<float> whole(300), part(300);
   const auto fill = [&](int kind, std::span<float> out, std::uint64_t first) {
     if (kind == 0)
       troupe::fill_uniform(out, -1, 1, key, first);
@@ -172,7 +197,7 @@ TEST(Fills, GiveAPartTheBitsItHasInTheWhole) {
   for (int kind = 0; kind < 3; ++kind) {
     fill(kind, whole, 0);
     for (std::size_t begin = 0; begin < 9; ++begin)
-      for (std::size_t end = begin; end <= 50; end += 3) {
+      for (std::size_t end = begin; end <= 300; end += 37) {
         std::span<float> out{part.data(), end - begin};
         fill(kind, out, begin);
         EXPECT_TRUE(std::ranges::equal(
