@@ -4,6 +4,7 @@
 #include "troupe/tensors/kernels.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <numeric>
@@ -179,10 +180,12 @@ void fill_normal(std::span<float> out, float mean, float deviation,
 void fill_bernoulli(std::span<float> out, double probability, float value,
                     const random_key& key, std::uint64_t first) {
   const auto limit = static_cast<std::uint64_t>(probability * 0x1p32 + 0.5);
+  const auto bits = std::bit_cast<std::uint32_t>(value);
   each_word(random_stream{key}, first, out.size(),
             [&](std::size_t i, std::uint32_t word) {
               // No branch: nobody could predict it.
-              out[i] = static_cast<float>(word < limit) * value;
+              const auto mask = -static_cast<std::uint32_t>(word < limit);
+              out[i] = std::bit_cast<float>(bits & mask);
             });
 }
 

@@ -88,7 +88,7 @@ void fill_normal(std::span<float> out, float mean, float deviation,
                  const random_key& key, std::uint64_t first = 0);
 
 /// Puts `value` where a word says so, with the probability given, and 0
-/// elsewhere: a mask for dropout. @pre 0 <= probability <= 1, `value` finite.
+/// elsewhere: a mask for dropout. @pre 0 <= probability <= 1.
 void fill_bernoulli(std::span<float> out, double probability, float value,
                     const random_key& key, std::uint64_t first = 0);
 
