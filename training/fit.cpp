@@ -98,6 +98,8 @@ history fit_loop::run() {
       if (!end_pass() && end == fit_end::done)
         end = fit_end::stopped_early;
   }
+  if (at_.at.pass == options_.epochs && end != fit_end::stopped_early)
+    end = fit_end::done; // whatever else its last step was
   if (end == fit_end::interrupted || end == fit_end::max_steps)
     it_.interrupted = at_;
   else

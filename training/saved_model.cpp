@@ -214,17 +214,31 @@ void save_model(const model_state& x, const fs::path& file,
   out.commit();
 }
 
-std::unique_ptr<model_state> load_model(const fs::path& file,
-                                        std::shared_ptr<strategy_state> into) {
-  reader in{file};
+namespace {
+
+template <class F>
+auto reading(const reader& in, F fn) {
   try {
-    return load(in, std::move(into));
+    return fn();
   } catch (const std::invalid_argument& e) {
     throw std::runtime_error("the model in " + in.where()
                              + " cannot be used: " + e.what());
   } catch (const std::logic_error& e) {
     throw std::runtime_error(in.where() + " is damaged: " + e.what());
   }
+}
+
+} // namespace
+
+std::unique_ptr<model_state> load_model(const fs::path& file,
+                                        std::shared_ptr<strategy_state> into) {
+  reader in{file};
+  return reading(in, [&] { return load(in, std::move(into)); });
+}
+
+std::string saved_note(const fs::path& file) {
+  reader in{file};
+  return reading(in, [&] { return in.header().note; });
 }
 
 } // namespace troupe

@@ -25,4 +25,8 @@ void save_model(const model_state& x, const std::filesystem::path& file,
 std::unique_ptr<model_state> load_model(const std::filesystem::path& file,
                                         std::shared_ptr<strategy_state> into);
 
+/// The note alone, without the elements; they are not checked.
+/// @errors likewise, as far as the header goes.
+std::string saved_note(const std::filesystem::path& file);
+
 } // namespace troupe

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "troupe/actors/error_code.hpp"
 #include "troupe/data/dataset.hpp"
 #include "troupe/tensors/device.hpp"
 #include "troupe/training/per_replica.hpp"

@@ -1,0 +1,93 @@
+#include "troupe/training/distributed_dataset.hpp"
+#include "troupe/training/local_strategies.hpp"
+
+#include <gtest/gtest.h>
+
+namespace {
+
+using namespace troupe;
+
+one_device_strategy of(std::uint32_t replicas) {
+  return one_device_strategy{"cpu:0", {.replicas = replicas}};
+}
+
+data::dataset range(std::int64_t n) {
+  tensor inputs{shape{n, 1}}, labels{shape{n}, dtype::int32};
+  for (std::int64_t i = 0; i < n; ++i) {
+    inputs.mutable_data<float>()[std::size_t(i)] = static_cast<float>(i);
+    labels.mutable_data<std::int32_t>()[std::size_t(i)] = std::int32_t(i);
+  }
+  return {inputs, labels};
+}
+
+using lists = std::vector<std::vector<std::vector<std::int32_t>>>;
+
+lists parts(const distributed_dataset& x) {
+  lists all;
+  for (const auto& step : x) {
+    auto& here = all.emplace_back();
+    for (const auto& part : step) {
+      const auto labels = part.labels.data<std::int32_t>();
+      here.emplace_back(labels.begin(), labels.end());
+    }
+  }
+  return all;
+}
+
+TEST(Share, CutsEvenlyWithTheLongerPartsFirst) {
+  EXPECT_EQ(share_of(7, 0, 4), (share{0, 2}));
+  EXPECT_EQ(share_of(7, 2, 4), (share{4, 6}));
+  EXPECT_EQ(share_of(7, 3, 4), (share{6, 7}));
+  EXPECT_EQ(share_of(1, 1, 2), (share{1, 1}));
+  for (std::int64_t rows = 0; rows < 40; ++rows)
+    for (std::uint32_t replicas = 1; replicas < 9; ++replicas) {
+      std::int64_t at = 0;
+      for (std::uint32_t id = 0; id < replicas; ++id) {
+        const auto mine = share_of(rows, id, replicas);
+        ASSERT_EQ(mine.begin, at);
+        ASSERT_LE(mine.size(), share_of(rows, 0, replicas).size());
+        ASSERT_GE(mine.size() + 1, share_of(rows, 0, replicas).size());
+        at = mine.end;
+      }
+      ASSERT_EQ(at, rows);
+    }
+}
+
+TEST(Distribute, CutsEachGlobalBatchOverTheReplicas) {
+  const auto two = of(2);
+  EXPECT_EQ(parts(two.distribute(range(9).batch(4))),
+            (lists{{{0, 1}, {2, 3}}, {{4, 5}, {6, 7}}, {{8}, {}}}));
+  EXPECT_EQ(parts(two.distribute(range(6).batch(4))),
+            (lists{{{0, 1}, {2, 3}}, {{4}, {5}}}));
+  EXPECT_EQ(parts(of(5).distribute(range(4).batch(4))),
+            (lists{{{0}, {1}, {2}, {3}, {}}}));
+  EXPECT_EQ(parts(two.distribute(range(9).batch(4, true))).size(), 2u);
+}
+
+TEST(Distribute, SharesTheElementsOfTheGlobalBatch) {
+  const auto global = *range(8).batch(8).iterate().next();
+  const auto part = cut(global, share_of(8, 1, 2));
+  EXPECT_TRUE(part.inputs.shares_storage_with(global.inputs));
+}
+
+TEST(Distribute, RefusesExamplesThatWereNotBatched) {
+  EXPECT_THROW((void)parts(of(2).distribute(range(4))), std::logic_error);
+}
+
+TEST(Distribute, GivesEmptyPartsToAFunctionWithoutHarm) {
+  const auto two = of(2);
+  const auto steps = two.distribute(range(1).batch(2));
+  for (const auto& step : steps) {
+    const auto sums = two.run(
+      [](const batch& mine) {
+        float sum = 0;
+        for (const auto x : mine.inputs.data<float>())
+          sum += (x + 5) * (x + 5);
+        return sum;
+      },
+      step);
+    EXPECT_EQ(sums.values(), (std::vector<float>{25, 0}));
+  }
+}
+
+} // namespace

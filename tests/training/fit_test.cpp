@@ -1,0 +1,235 @@
+#include "small_jobs.hpp"
+#include "troupe/models/metrics.hpp"
+#include "troupe/tensors/tape.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+namespace {
+
+using namespace troupe;
+
+model small_model(const update_rule& rule = adam{}, bool with_dropout = false) {
+  return model{small_net(with_dropout), rule, {.seed = 5}};
+}
+
+/// The weights after a fit over so many replicas.
+std::string weights_after(std::uint32_t replicas, const data::dataset& batches,
+                          const fit_options& options = {}) {
+  const auto strategy = turns(replicas);
+  const auto scope = strategy.scope();
+  auto it = small_model(adam{}, true);
+  it.fit(batches, options);
+  return it.weights_sha256();
+}
+
+std::string sentence(const std::function<void()>& fn) {
+  try {
+    fn();
+  } catch (const std::exception& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+TEST(Fit, GivesTheSameBitsInEveryRun) {
+  const auto batches = digits_200().shuffle().batch(16);
+  for (const std::uint32_t replicas : {1, 2, 3})
+    EXPECT_EQ(weights_after(replicas, batches, {.epochs = 2}),
+              weights_after(replicas, batches, {.epochs = 2}));
+}
+
+TEST(Fit, DependsOnTheSeedAndOnNothingElse) {
+  const auto once = [](std::uint64_t seed) {
+    model it{small_net(true), adam{}, {.seed = seed}};
+    it.fit(digits_200().batch(16));
+    return it.weights_sha256();
+  };
+  EXPECT_EQ(once(1), once(1));
+  EXPECT_NE(once(1), once(2));
+}
+
+/// One step of plain gradient descent by hand, over all examples at once.
+std::vector<tensor> stepped_by_hand(const batch& global, float rate) {
+  const auto it = small_model(sgd{});
+  tape t;
+  const auto losses = models::cross_entropy(it(global.inputs), global.labels);
+  const auto gradients = t.gradient(losses, it.variables());
+  std::vector<tensor> out;
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    out.push_back(it.variables()[i].value().clone());
+    const auto to = out.back().mutable_data<float>();
+    const auto g = gradients[i].data<float>();
+    for (std::size_t k = 0; k < to.size(); ++k)
+      to[k] -= rate * g[k] / static_cast<float>(global.labels.size());
+  }
+  return out;
+}
+
+TEST(Fit, DividesTheSumOverAllReplicasByAllExamples) {
+  // 7 examples over 3 replicas, 2 over 3 (one has none), 1 over 2.
+  for (const auto& [rows, replicas] :
+       {std::pair{7, 3u}, std::pair{2, 3u}, std::pair{1, 2u}}) {
+    SCOPED_TRACE(std::to_string(rows) + " over " + std::to_string(replicas));
+    const auto strategy = turns(replicas);
+    const auto scope = strategy.scope();
+    auto it = small_model(sgd{.learning_rate = 0.5f});
+    // A first batch that is large enough, with no effect: the rate is 0 there.
+    const auto examples = digits_200().take(20 + std::uint64_t(rows));
+    const auto batches = examples.batch(20);
+    const auto last = examples.examples(20, 20 + std::uint64_t(rows));
+    it.fit(batches,
+           {.schedule = step_schedule{
+              .learning_rate = 1e-30f, .factor = 0.5e30f, .every = 1}});
+    const auto expected = stepped_by_hand(last, 0.5f);
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      const auto a = it.variables()[i].value().data<float>();
+      const auto b = expected[i].data<float>();
+      for (std::size_t k = 0; k < a.size(); ++k)
+        ASSERT_NEAR(a[k], b[k], 2e-6) << it.variables()[i].name() << " " << k;
+    }
+  }
+}
+
+TEST(Fit, ReportsMeansOverTheExamplesOfThePass) {
+  auto it = small_model(sgd{.learning_rate = 1e-30f});
+  const auto before = it.evaluate(digits_200().batch(64));
+  const auto seen = it.fit(digits_200().batch(48)).last();
+  EXPECT_EQ(seen.examples, 200u);
+  EXPECT_EQ(seen.steps, 5u);
+  EXPECT_NEAR(seen.loss, before.loss, 1e-6);
+  EXPECT_EQ(seen.accuracy, before.accuracy);
+}
+
+TEST(Fit, CallsBackForEachStepAndEachEpochInOrder) {
+  std::string calls;
+  fit_options options{.epochs = 2};
+  options.callbacks.push_back(
+    {.on_epoch_end =
+       [&](const epoch_record& x) { calls += "e" + std::to_string(x.epoch); },
+     .on_step =
+       [&](const step_record& x) { calls += "s" + std::to_string(x.step); }});
+  auto it = small_model();
+  it.fit(digits_200().batch(100), options);
+  EXPECT_EQ(calls, "s0s1e1s2s3e2");
+}
+
+TEST(Fit, EndsEarlyWithTheBestWeights) {
+  // Nothing counts as an improvement, so the first epoch remains the best.
+  const early_stopping early{
+    .monitor = measure::loss, .patience = 2, .min_delta = 1e9};
+  const auto batches = digits_200().batch(50);
+  auto it = small_model();
+  const auto seen = it.fit(batches, {.epochs = 9, .early_stopping = early});
+  EXPECT_EQ(seen.end, fit_end::stopped_early);
+  EXPECT_EQ(seen.epochs.size(), 3u);
+  EXPECT_EQ(seen.best_epoch, 1u);
+  auto one_epoch = small_model();
+  one_epoch.fit(batches);
+  EXPECT_EQ(it.weights_sha256(), one_epoch.weights_sha256());
+}
+
+TEST(Fit, DoesNotEndEarlyWhileItImproves) {
+  auto it = small_model();
+  const auto seen = it.fit(digits_200().batch(50),
+                           {.epochs = 4,
+                            .early_stopping = early_stopping{
+                              .monitor = measure::loss, .patience = 1}});
+  EXPECT_EQ(seen.end, fit_end::done);
+  EXPECT_EQ(seen.epochs.size(), 4u);
+}
+
+TEST(Fit, FollowsItsSchedule) {
+  const auto rate_after = [](std::uint64_t epochs) {
+    auto it = small_model();
+    return it
+      .fit(digits_200().batch(50),
+           {.epochs = epochs,
+            .schedule =
+              step_schedule{.learning_rate = 0.1f, .factor = 0.5f, .every = 4}})
+      .last()
+      .learning_rate;
+  };
+  EXPECT_FLOAT_EQ(static_cast<float>(rate_after(1)), 0.1f);
+  EXPECT_FLOAT_EQ(static_cast<float>(rate_after(3)), 0.025f);
+}
+
+/// Batches of 20; in number `bad` the first pixel is infinite.
+data::dataset with_nan_in_batch(std::uint64_t bad) {
+  const auto all = digits_200();
+  return {200, 10, [all, bad](std::uint64_t i) {
+            auto x = all.examples(i, i + 1);
+            auto inputs = x.inputs.reshaped(x.inputs.dims().axes(1, 4)).clone();
+            if (i == bad * 20)
+              inputs.mutable_data<float>()[0] =
+                std::numeric_limits<float>::infinity();
+            return batch{inputs, x.labels.reshaped({})};
+          }};
+}
+
+TEST(Fit, StopsAtALossThatIsNoNumberWithTheWeightsBeforeIt) {
+  for (const std::uint32_t replicas : {1, 2, 3}) {
+    const auto strategy = turns(replicas);
+    const auto scope = strategy.scope();
+    auto it = small_model();
+    const auto said = sentence([&] { it.fit(with_nan_in_batch(4).batch(20)); });
+    EXPECT_NE(said.find("not a finite number at step 4;"), said.npos) << said;
+    auto good = small_model();
+    good.fit(digits_200().batch(20), {.max_steps = 4});
+    EXPECT_EQ(it.weights_sha256(), good.weights_sha256());
+    EXPECT_EQ(it.steps(), 4u);
+  }
+}
+
+TEST(Fit, SkipsALossThatIsNoNumberIfToldTo) {
+  for (const std::uint32_t replicas : {1, 2}) {
+    const auto strategy = turns(replicas);
+    const auto scope = strategy.scope();
+    auto it = small_model();
+    const auto seen =
+      it.fit(with_nan_in_batch(4).batch(20), {.on_nan = on_nan::skip});
+    EXPECT_EQ(seen.last().examples, 180u);
+    EXPECT_TRUE(std::isfinite(seen.last().loss));
+    EXPECT_TRUE(std::isfinite(it.evaluate(digits_200().batch(64)).loss));
+  }
+}
+
+TEST(Fit, SaysWhatItCannotTrainOn) {
+  const auto two = turns(2);
+  const auto scope = two.scope();
+  auto it = small_model();
+  const auto examples = digits_200();
+  const auto refused = [&](const data::dataset& x, const fit_options& o = {}) {
+    return sentence([&] { it.fit(x, o); });
+  };
+  const auto has = [](const std::string& said, const char* what) {
+    EXPECT_NE(said.find(what), said.npos) << said;
+  };
+  has(refused(examples), "group them with batch(count)");
+  has(refused(examples.batch(1)), "leaves some of 2 replicas without");
+  has(refused(examples.batch(8).repeat()), "has no end");
+  has(refused(examples.batch(8), {.epochs = 0}), "epochs: 0");
+  has(refused(examples.batch(8), {.early_stopping = early_stopping{}}),
+      "there is none");
+  has(refused(examples.batch(8), {.resume = true}), "no interrupted fit");
+  const data::dataset wide{tensor::zeros({4, 5}),
+                           tensor::zeros({4}, dtype::int32)};
+  has(refused(wide.batch(2)), "[28, 28, 1]");
+  const data::dataset many{tensor::zeros({4, 28, 28, 1}),
+                           tensor::of<std::int32_t>({4}, {0, 1, 2, 11})};
+  has(refused(many.batch(2)), "labels of 12 classes");
+}
+
+TEST(Fit, RefusesADatasetOfAnotherStrategy) {
+  const auto two = turns(2), other = turns(2);
+  const auto scope = two.scope();
+  auto it = small_model();
+  EXPECT_THROW(it.fit(other.distribute(digits_200().batch(8))),
+               std::logic_error);
+  it.fit(two.distribute(digits_200().batch(100)));
+  EXPECT_EQ(it.steps(), 2u);
+}
+
+} // namespace

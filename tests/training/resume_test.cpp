@@ -1,0 +1,146 @@
+#include "../support/scratch.hpp"
+#include "small_jobs.hpp"
+
+#include <gtest/gtest.h>
+
+namespace {
+
+using namespace troupe;
+
+class Resume : public scratch_test {
+protected:
+  static model fresh(const update_rule& rule) {
+    return model{small_net(true), rule, {.seed = 5}};
+  }
+
+  static data::dataset batches() {
+    return digits_200().shuffle(data::whole, 7).batch(16); // 13 in a pass
+  }
+
+  static fit_options options() {
+    return {.epochs = 3,
+            .validation = digits_200().take(50).batch(25),
+            .early_stopping =
+              early_stopping{.monitor = measure::loss, .patience = 2},
+            .schedule = cosine_schedule{.learning_rate = 1e-2f, .steps = 39}};
+  }
+};
+
+TEST_F(Resume, EndsWithTheWeightsOfAnUndisturbedRunWhereverItStopped) {
+  for (const std::uint32_t replicas : {1, 2, 3})
+    for (const std::uint64_t at : {1, 5, 13, 14, 26, 38}) {
+      SCOPED_TRACE(std::to_string(replicas) + " replicas, interrupted after "
+                   + std::to_string(at) + " steps");
+      const auto strategy = turns(replicas);
+      const auto scope = strategy.scope();
+      auto whole = fresh(adam{});
+      const auto undisturbed = whole.fit(batches(), options());
+
+      auto part = fresh(adam{});
+      auto cut = options();
+      cut.max_steps = at;
+      EXPECT_EQ(part.fit(batches(), cut).end, fit_end::max_steps);
+      EXPECT_TRUE(part.interrupted());
+      EXPECT_EQ(part.steps(), at);
+      part.save(folder / "a");
+
+      auto loaded = model::load(folder / "a");
+      auto on = options();
+      on.resume = true;
+      const auto resumed = loaded.fit(batches(), on);
+      EXPECT_EQ(loaded.weights_sha256(), whole.weights_sha256());
+      EXPECT_FALSE(loaded.interrupted());
+      ASSERT_EQ(resumed.epochs.size(), undisturbed.epochs.size());
+      for (std::size_t i = 0; i < resumed.epochs.size(); ++i) {
+        EXPECT_EQ(resumed.epochs[i].loss, undisturbed.epochs[i].loss);
+        EXPECT_EQ(resumed.epochs[i].validation_loss,
+                  undisturbed.epochs[i].validation_loss);
+        EXPECT_EQ(resumed.epochs[i].examples, 200u);
+      }
+    }
+}
+
+TEST_F(Resume, WorksForEveryOptimizerAndTwiceInARun) {
+  for (const update_rule& rule :
+       {update_rule{sgd{}}, update_rule{sgd{.momentum = 0.9f}},
+        update_rule{adamw{}}}) {
+    auto whole = fresh(rule);
+    whole.fit(batches(), options());
+    auto part = fresh(rule);
+    auto cut = options();
+    cut.max_steps = 9;
+    for (int i = 0; i < 3; ++i) {
+      part.fit(batches(), cut);
+      part.save(folder / "a");
+      part = model::load(folder / "a");
+      cut.resume = true;
+    }
+    cut.max_steps = 0;
+    part.fit(batches(), cut);
+    EXPECT_EQ(part.weights_sha256(), whole.weights_sha256());
+  }
+}
+
+TEST_F(Resume, KeepsTheBestWeightsOfBeforeTheInterruption) {
+  auto best_first = options();
+  best_first.early_stopping =
+    early_stopping{.monitor = measure::loss, .patience = 2, .min_delta = 1e9};
+  auto whole = fresh(adam{});
+  EXPECT_EQ(whole.fit(batches(), best_first).end, fit_end::stopped_early);
+  auto part = fresh(adam{});
+  auto cut = best_first;
+  cut.max_steps = 20;
+  part.fit(batches(), cut);
+  part.save(folder / "a");
+  auto loaded = model::load(folder / "a");
+  best_first.resume = true;
+  const auto seen = loaded.fit(batches(), best_first);
+  EXPECT_EQ(seen.end, fit_end::stopped_early);
+  EXPECT_EQ(seen.best_epoch, 1u);
+  EXPECT_EQ(loaded.weights_sha256(), whole.weights_sha256());
+}
+
+TEST_F(Resume, EndsAtAStepsBoundaryWhenAskedToStop) {
+  std::atomic<bool> stop{false};
+  auto it = fresh(adam{});
+  fit_options asked;
+  asked.epochs = 3;
+  asked.stop = &stop;
+  asked.callbacks.push_back({.on_step = [&](const step_record& x) {
+    if (x.step == 6)
+      stop = true;
+  }});
+  EXPECT_EQ(it.fit(batches(), asked).end, fit_end::interrupted);
+  EXPECT_EQ(it.steps(), 7u);
+  asked.stop = nullptr;
+  asked.resume = true;
+  EXPECT_EQ(it.fit(batches(), asked).end, fit_end::done);
+  auto whole = fresh(adam{});
+  whole.fit(batches(), {.epochs = 3});
+  EXPECT_EQ(it.weights_sha256(), whole.weights_sha256());
+}
+
+TEST_F(Resume, IsDoneWhenAskedToStopInTheLastStep) {
+  const std::atomic<bool> stop{true};
+  auto it = fresh(adam{});
+  const auto seen = it.fit(digits_200().batch(200), {.stop = &stop});
+  EXPECT_EQ(seen.end, fit_end::done);
+  EXPECT_FALSE(it.interrupted());
+}
+
+TEST_F(Resume, RefusesOtherDataAndOtherReplicas) {
+  {
+    const auto two = turns(2);
+    const auto scope = two.scope();
+    auto it = fresh(adam{});
+    it.fit(batches(), {.max_steps = 3});
+    EXPECT_THROW(it.fit(digits_200().batch(20), {.resume = true}),
+                 std::invalid_argument);
+    it.fit(batches(), {.max_steps = 3});
+    it.save(folder / "a");
+  }
+  auto alone = model::load(folder / "a");
+  EXPECT_THROW(alone.fit(batches(), {.resume = true}), std::invalid_argument);
+}
+
+} // namespace

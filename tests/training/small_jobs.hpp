@@ -1,0 +1,36 @@
+#pragma once
+
+#include "troupe/data/digits.hpp"
+#include "troupe/models/layers.hpp"
+#include "troupe/models/losses.hpp"
+#include "troupe/tensors/random.hpp"
+#include "troupe/training/local_strategies.hpp"
+#include "troupe/training/model.hpp"
+
+// What the tests of training train: small enough for milliseconds.
+
+namespace troupe {
+
+/// 784-24-10 over drawn digits.
+inline models::model_description small_net(bool with_dropout = false) {
+  const std::string drop =
+    with_dropout ? R"({"type": "dropout", "rate": 0.3},)" : "";
+  return models::parse(
+    R"({"version": 1, "name": "small", "input": [28, 28, 1], "layers": [
+        {"type": "flatten"},
+        {"type": "dense", "units": 24, "activation": "relu"},)"
+      + drop + R"({"type": "dense", "units": 10}]})",
+    "the test");
+}
+
+/// Drawn once for all tests.
+inline const data::dataset& digits_200() {
+  static const auto all = data::digits({.examples = 200, .seed = 3});
+  return all;
+}
+
+inline one_device_strategy turns(std::uint32_t replicas) {
+  return one_device_strategy{"cpu:0", {.replicas = replicas}};
+}
+
+} // namespace troupe

@@ -1,0 +1,216 @@
+#include "troupe/training/job.hpp"
+
+#include "troupe/tensors/device.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <sstream>
+#include <stdexcept>
+
+namespace troupe {
+
+namespace {
+
+[[noreturn]] void refuse(const std::string& option, const std::string& value,
+                         const std::string& why) {
+  throw std::invalid_argument(option + " " + value + ": " + why);
+}
+
+std::uint64_t at_least_one(const char* option, std::int64_t x,
+                           std::int64_t most) {
+  if (x < 1 || x > most)
+    refuse(option, std::to_string(x),
+           "give a number from 1 to " + std::to_string(most));
+  return static_cast<std::uint64_t>(x);
+}
+
+/// "sgd:momentum=0.9,nesterov=1" as a name and numbers.
+struct named {
+  std::string name;
+  named_numbers numbers;
+};
+
+named parse_named(const char* option, const std::string& text) {
+  const auto colon = text.find(':');
+  named out{text.substr(0, colon), {}};
+  if (colon == text.npos)
+    return out;
+  std::istringstream rest{text.substr(colon + 1)};
+  for (std::string one; std::getline(rest, one, ',');) {
+    const auto equals = one.find('=');
+    double value = 0;
+    const auto* last = one.data() + one.size();
+    const auto first = equals == one.npos ? one.size() : equals + 1;
+    const auto [end, error] = std::from_chars(one.data() + first, last, value);
+    if (equals == one.npos || error != std::errc{} || end != last)
+      refuse(option, text,
+             "\"" + one + "\" is no setting; write " + out.name
+               + ":name=number,name=number");
+    out.numbers.push_back({one.substr(0, equals), value});
+  }
+  return out;
+}
+
+/// Puts a number in unless it is there.
+void add(named_numbers& to, const char* name, double value) {
+  const auto same = [&](const named_number& x) { return x.name == name; };
+  if (std::ranges::none_of(to, same))
+    to.push_back({name, value});
+}
+
+template <class F>
+auto naming(const char* option, const std::string& value, F fn) {
+  try {
+    return fn();
+  } catch (const std::invalid_argument& e) {
+    refuse(option, value, e.what());
+  }
+}
+
+void check_devices(const std::vector<std::string>& names) {
+  std::vector<device> seen;
+  for (const auto& name : names) {
+    const auto one =
+      naming("--devices", name, [&] { return parse_device(name); });
+    if (std::ranges::find(seen, one) != seen.end())
+      refuse("--devices", name,
+             "a device is named twice; name each once, as in cpu:0,cpu:1");
+    seen.push_back(one);
+  }
+}
+
+std::string implied_strategy(const job& x) {
+  if (x.devices && x.devices->size() > 1)
+    return "mirrored";
+  if ((x.replicas && *x.replicas > 1) || x.devices)
+    return "one_device";
+  return "default";
+}
+
+void settle_strategy(const job& x, settled_job& out) {
+  out.strategy = x.strategy.value_or(implied_strategy(x));
+  if (x.devices && x.devices->empty())
+    refuse("--devices", "\"\"", "name at least one, as in cpu:0");
+  out.devices = x.devices.value_or(std::vector<std::string>{});
+  check_devices(out.devices);
+  const auto replicas =
+    x.replicas ? at_least_one("--replicas", *x.replicas, 4096) : 0;
+  const auto count = std::to_string(replicas);
+  if (out.strategy == "mirrored") {
+    if (out.devices.empty() && replicas == 0)
+      refuse("--strategy", "mirrored",
+             "name its devices, as in --devices cpu:0,cpu:1");
+    for (std::uint64_t i = 0; out.devices.size() < replicas && !x.devices; ++i)
+      out.devices.push_back("cpu:" + std::to_string(i));
+    if (replicas > 0 && replicas != out.devices.size())
+      refuse("--replicas", count,
+             "mirrored has one replica on each of its "
+               + std::to_string(out.devices.size())
+               + " devices; leave --replicas out, or name " + count
+               + " devices");
+    out.replicas = static_cast<std::uint32_t>(out.devices.size());
+  } else if (out.strategy == "one_device") {
+    if (out.devices.size() > 1)
+      refuse("--devices", std::to_string(out.devices.size()) + " devices",
+             "one_device takes one; use --strategy mirrored for several");
+    if (out.devices.empty())
+      out.devices = {"cpu:0"};
+    out.replicas =
+      static_cast<std::uint32_t>(std::max<std::uint64_t>(replicas, 1));
+  } else if (out.strategy == "default") {
+    if (replicas > 1)
+      refuse("--replicas", count,
+             "the default strategy has one; use --strategy one_device");
+    if (!out.devices.empty()
+        && out.devices != std::vector<std::string>{"cpu:0"})
+      refuse("--devices", out.devices.front(),
+             "the default strategy computes on cpu:0; use --strategy "
+             "one_device or mirrored");
+    out.devices = {"cpu:0"};
+    out.replicas = 1;
+  } else {
+    refuse("--strategy", "\"" + out.strategy + "\"",
+           "give default, one_device or mirrored");
+  }
+}
+
+} // namespace
+
+update_rule settled_job::rule() const {
+  return naming("--optimizer", optimizer, [&] {
+    auto x = parse_named("--optimizer", optimizer);
+    if (learning_rate > 0)
+      add(x.numbers, "learning_rate", learning_rate);
+    return update_rule{x.name, x.numbers};
+  });
+}
+
+schedule settled_job::rates(std::uint64_t steps) const {
+  return naming("--schedule", schedule, [&] {
+    auto x = parse_named("--schedule", schedule);
+    add(x.numbers, "learning_rate",
+        static_cast<double>(rule().learning_rate()));
+    if (x.name == "cosine")
+      add(x.numbers, "steps", static_cast<double>(steps));
+    return troupe::schedule{x.name, x.numbers};
+  });
+}
+
+settled_job settle(const job& x) {
+  constexpr std::int64_t most = std::int64_t{1} << 40;
+  settled_job out;
+  out.model = x.model.value_or("mlp");
+  out.data = x.data.value_or("digits");
+  out.optimizer = x.optimizer.value_or("adam");
+  out.schedule = x.schedule.value_or("constant");
+  out.epochs = at_least_one("--epochs", x.epochs.value_or(5), most);
+  out.batch = at_least_one("--batch", x.batch.value_or(64), 1 << 24);
+  out.threads =
+    static_cast<int>(at_least_one("--threads", x.threads.value_or(1), 1024));
+  if (x.patience)
+    out.patience = at_least_one("--patience", *x.patience, most);
+  out.seed = x.seed.value_or(1);
+  if (x.learning_rate
+      && !(*x.learning_rate > 0 && std::isfinite(*x.learning_rate))) {
+    std::ostringstream text;
+    text << *x.learning_rate;
+    refuse("--learning-rate", text.str(), "give a number above 0, as in 0.001");
+  }
+  out.learning_rate = x.learning_rate.value_or(0);
+  const auto nan = x.on_nan.value_or("stop");
+  if (nan != "stop" && nan != "skip")
+    refuse("--on-nan", "\"" + nan + "\"", "give stop or skip");
+  out.on_nan = nan == "skip" ? on_nan::skip : on_nan::stop;
+  settle_strategy(x, out);
+  if (out.batch < out.replicas)
+    refuse("--batch", std::to_string(out.batch),
+           "it is cut over " + std::to_string(out.replicas)
+             + " replicas; give at least " + std::to_string(out.replicas));
+  out.rates(1); // checks the optimizer too
+  return out;
+}
+
+job given_by(const settled_job& x) {
+  job out;
+  out.model = x.model;
+  out.data = x.data;
+  out.optimizer = x.optimizer;
+  out.schedule = x.schedule;
+  out.strategy = x.strategy;
+  out.on_nan = x.on_nan == on_nan::skip ? "skip" : "stop";
+  out.devices = x.devices;
+  out.epochs = static_cast<std::int64_t>(x.epochs);
+  out.batch = static_cast<std::int64_t>(x.batch);
+  out.threads = x.threads;
+  out.replicas = x.replicas;
+  if (x.patience > 0)
+    out.patience = static_cast<std::int64_t>(x.patience);
+  out.seed = x.seed;
+  if (x.learning_rate > 0)
+    out.learning_rate = x.learning_rate;
+  return out;
+}
+
+} // namespace troupe

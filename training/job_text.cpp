@@ -1,0 +1,102 @@
+#include "troupe/training/job.hpp"
+
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+namespace troupe {
+
+namespace {
+
+using json = nlohmann::ordered_json;
+
+/// Calls `fn(option, member...)` for each option of all the jobs given.
+template <class F, class... Jobs>
+void each_option(F fn, Jobs&... jobs) {
+  fn("model", jobs.model...);
+  fn("data", jobs.data...);
+  fn("epochs", jobs.epochs...);
+  fn("batch", jobs.batch...);
+  fn("optimizer", jobs.optimizer...);
+  fn("learning-rate", jobs.learning_rate...);
+  fn("schedule", jobs.schedule...);
+  fn("seed", jobs.seed...);
+  fn("threads", jobs.threads...);
+  fn("strategy", jobs.strategy...);
+  fn("devices", jobs.devices...);
+  fn("replicas", jobs.replicas...);
+  fn("patience", jobs.patience...);
+  fn("on-nan", jobs.on_nan...);
+}
+
+template <class T>
+std::string shown(const std::optional<T>& x) {
+  return x ? json(*x).dump() : "the default";
+}
+
+/// Whether an option may differ without a difference in the weights.
+bool may_change(std::string_view option) {
+  return option == "epochs" || option == "strategy" || option == "devices"
+         || option == "replicas" || option == "on-nan";
+}
+
+} // namespace
+
+std::string write_job(const job& x) {
+  auto all = json::object();
+  each_option(
+    [&](const char* name, const auto& value) {
+      if (value)
+        all[name] = *value;
+    },
+    x);
+  return all.dump();
+}
+
+job read_job(const std::string& text) try {
+  const auto all = json::parse(text);
+  job x;
+  each_option(
+    [&](const char* name, auto& value) {
+      if (all.contains(name))
+        value = all.at(name)
+                  .get<typename std::decay_t<decltype(value)>::value_type>();
+    },
+    x);
+  return x;
+} catch (const json::exception&) {
+  throw std::runtime_error("the saved model holds no options of a run; it was "
+                           "not saved by `troupe train`");
+}
+
+job resumed(const job& saved, const job& given) {
+  auto out = saved;
+  if (given.strategy || given.devices || given.replicas) {
+    const auto before = settle(saved).replicas;
+    out.strategy = given.strategy;
+    out.devices = given.devices;
+    out.replicas = given.replicas;
+    if (!given.replicas && !given.devices)
+      out.replicas = before;
+    if (const auto now = settle(out).replicas; now != before)
+      throw std::invalid_argument(
+        "--resume: the run had " + std::to_string(before)
+        + " replicas, and would have " + std::to_string(now)
+        + "; give a strategy with " + std::to_string(before));
+  }
+  each_option(
+    [](const char* name, auto& to, const auto& was, const auto& now) {
+      if (!now || now == was)
+        return;
+      if (!may_change(name))
+        throw std::invalid_argument("--" + std::string{name} + " " + shown(now)
+                                    + ": the run to resume has " + shown(was)
+                                    + "; leave the option out");
+      if (std::string_view{name} == "epochs"
+          || std::string_view{name} == "on-nan")
+        to = now;
+    },
+    out, saved, given);
+  return out;
+}
+
+} // namespace troupe
