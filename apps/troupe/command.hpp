@@ -1,0 +1,20 @@
+#pragma once
+
+#include <CLI/App.hpp>
+#include <functional>
+
+/// What a command ends with, as the shell sees it.
+enum exit_code : int {
+  ok = 0,
+  failed = 1,
+  misused = 2,
+  interrupted = 130, ///< And saved, so that --resume goes on.
+};
+
+/// What is to be done, once the command line was read.
+using action = std::function<int()>;
+
+// Each adds a command to the tool, which sets `what` if it was given.
+void add_train(CLI::App& tool, action& what);
+void add_predict(CLI::App& tool, action& what);
+void add_models(CLI::App& tool, action& what);

@@ -1,0 +1,128 @@
+#include "command.hpp"
+#include "troupe/tensors/ops/softmax_cross_entropy.hpp"
+#include "troupe/training/data_source.hpp"
+#include "troupe/training/local_strategies.hpp"
+#include "troupe/training/model.hpp"
+#include "troupe/training/safe_file.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <iostream>
+
+namespace {
+
+struct given {
+  std::string model, data = "digits", output;
+  std::uint64_t count = 0;
+  int threads = 1;
+  bool all = false;
+};
+
+std::string header(std::size_t classes, bool all) {
+  std::string text = "example,prediction,probability";
+  for (std::size_t c = 0; all && c < classes; ++c)
+    text += ",p" + std::to_string(c);
+  return text + "\n";
+}
+
+std::string number(float x) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.6g", static_cast<double>(x));
+  return text;
+}
+
+void append_rows(std::string& text, const troupe::tensor& scores,
+                 std::uint64_t first, bool all) {
+  const auto likely = troupe::softmax(scores);
+  const auto classes = static_cast<std::size_t>(scores.dims()[1]);
+  const auto values = likely.data<float>();
+  for (std::int64_t row = 0; row < scores.dims()[0]; ++row) {
+    const auto of =
+      values.subspan(static_cast<std::size_t>(row) * classes, classes);
+    const auto best = std::ranges::max_element(of);
+    text += std::to_string(first + static_cast<std::uint64_t>(row)) + ","
+            + std::to_string(best - of.begin()) + "," + number(*best);
+    for (std::size_t c = 0; all && c < classes; ++c)
+      text += "," + number(of[c]);
+    text += "\n";
+  }
+}
+
+/// To a file, whole or not at all, or to standard output.
+class table {
+public:
+  explicit table(const std::string& file) {
+    if (!file.empty())
+      file_.emplace(file);
+  }
+
+  void write(const std::string& text) {
+    if (file_)
+      file_->write(text);
+    else if (!(std::cout << text))
+      throw std::runtime_error("cannot write to standard output");
+  }
+
+  void finish() {
+    if (file_)
+      file_->commit();
+    else if (!std::cout.flush())
+      throw std::runtime_error("cannot write to standard output; is the disk "
+                               "full?");
+  }
+
+private:
+  std::optional<troupe::safe_file> file_;
+};
+
+int predict(const given& x) {
+  if (!x.output.empty())
+    troupe::check_writable(x.output);
+  const troupe::one_device_strategy strategy{"cpu:0", {.threads = x.threads}};
+  const auto scope = strategy.scope();
+  const auto model = troupe::model::load(x.model);
+  auto examples = troupe::open_to_predict(x.data);
+  if (x.count > 0)
+    examples = examples.take(x.count);
+  table out{x.output};
+  std::uint64_t done = 0;
+  for (const auto& part : examples.batch(256).iterate()) {
+    const auto scores = model.predict(part.inputs);
+    if (scores.dims().rank() != 2)
+      throw std::invalid_argument("the model in \"" + x.model
+                                  + "\" is no classifier: it gives "
+                                  + to_string(scores.spec()));
+    if (done == 0)
+      out.write(header(static_cast<std::size_t>(scores.dims()[1]), x.all));
+    std::string text;
+    append_rows(text, scores, done, x.all);
+    out.write(text);
+    done += static_cast<std::uint64_t>(scores.dims()[0]);
+  }
+  out.finish();
+  return ok;
+}
+
+} // namespace
+
+void add_predict(CLI::App& tool, action& what) {
+  auto& command = *tool.add_subcommand(
+    "predict", "Say what a saved model makes of examples, as CSV");
+  const auto x = std::make_shared<given>();
+  command.add_option("--model", x->model, "FILE that train saved")->required();
+  command
+    .add_option("--data", x->data,
+                "digits, digits:N or mnist:FOLDER (their test examples), "
+                "csv:FILE, csv:FILE:COLUMN (all rows; the label is not looked "
+                "at), or idx:FILE (images)")
+    ->capture_default_str();
+  command.add_option("--count", x->count, "At most so many; 0: all")
+    ->capture_default_str();
+  command.add_option("--threads", x->threads, "Threads to compute with")
+    ->capture_default_str();
+  command.add_flag("--probabilities", x->all,
+                   "Write the probability of every class");
+  command.add_option("--output", x->output,
+                     "Write to FILE instead of standard output");
+  command.callback([x, &what] { what = [x] { return predict(*x); }; });
+}

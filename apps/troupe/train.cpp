@@ -1,0 +1,113 @@
+#include "train.hpp"
+
+#include "command.hpp"
+#include "interrupt.hpp"
+#include "troupe/models/ready.hpp"
+#include "troupe/training/data_source.hpp"
+#include "troupe/training/local_strategies.hpp"
+#include "troupe/training/model.hpp"
+#include "troupe/training/safe_file.hpp"
+#include "troupe/training/saved_model.hpp"
+#include "troupe/training/train_summary.hpp"
+
+#include <cstdio>
+#include <iostream>
+#include <optional>
+#include <stdexcept>
+
+namespace {
+
+using namespace troupe;
+
+constexpr std::uint64_t test_batch = 256;
+
+strategy make_strategy(const settled_job& x, std::optional<int>& actors) {
+  if (x.strategy == "mirrored") {
+    actors.emplace();
+    throw std::runtime_error("--strategy mirrored: it comes with the crew of "
+                             "actors; use one_device with --replicas");
+  }
+  return one_device_strategy{x.devices.front(),
+                             {.replicas = x.replicas, .threads = x.threads}};
+}
+
+/// Files that cannot be written are told of before the work, not after it.
+void check_outputs(const train_arguments& x) {
+  check_writable(x.rescue());
+  if (!x.summary.empty())
+    check_writable(x.summary);
+}
+
+settled_job job_of(const train_arguments& x) {
+  if (x.resume.empty())
+    return settle(x.job);
+  return settle(resumed(read_job(saved_note(x.resume)), x.job));
+}
+
+model make_model(const train_arguments& x, const settled_job& job) {
+  return x.resume.empty()
+           ? model{models::find(job.model), job.rule(), {.seed = job.seed}}
+           : model::load(x.resume);
+}
+
+fit_options options_of(const train_arguments& x, const settled_job& job,
+                       const data::dataset& training,
+                       const data::dataset& test) {
+  fit_options options;
+  options.epochs = job.epochs;
+  options.validation = test;
+  options.schedule = job.rates(job.epochs * training.size().value_or(1));
+  if (job.patience > 0)
+    options.early_stopping = early_stopping{.patience = job.patience};
+  options.progress = x.quiet ? progress_style::none : progress_style::automatic;
+  options.on_nan = job.on_nan;
+  options.max_steps = x.max_steps;
+  options.stop = &watch_for_interrupts();
+  options.resume = !x.resume.empty();
+  return options;
+}
+
+void say_result(const train_summary& x) {
+  std::printf("test accuracy %.4f  test loss %.4f  %.0f examples/s\n"
+              "weights_sha256 %s\n",
+              x.test.accuracy, x.test.loss, x.examples_per_second(),
+              x.weights_sha256.c_str());
+}
+
+int rescue(const train_arguments& x, const settled_job& job, const model& it) {
+  it.save(x.rescue(), write_job(given_by(job)));
+  if (!x.quiet)
+    std::cerr << "interrupted after step " << it.steps() << "; go on with: "
+              << "troupe train --resume " << x.rescue() << '\n';
+  return interrupted;
+}
+
+} // namespace
+
+int train(const train_arguments& x) {
+  const auto job = job_of(x);
+  check_outputs(x);
+  std::optional<int> actors;
+  const auto strategy = make_strategy(job, actors);
+  const auto scope = strategy.scope();
+  auto it = make_model(x, job);
+  const auto [examples, test_examples] = open_data(job.data);
+  const auto training =
+    examples.shuffle(data::whole, job.seed).batch(job.batch);
+  const auto test = test_examples.batch(test_batch);
+  const auto done = it.fit(training, options_of(x, job, training, test));
+
+  train_summary summary{job, done};
+  summary.steps = it.steps();
+  summary.test = it.evaluate(test);
+  summary.weights_sha256 = it.weights_sha256();
+  if (!x.summary.empty())
+    write_summary(summary, x.summary);
+  if (done.end == fit_end::interrupted || done.end == fit_end::max_steps)
+    return rescue(x, job, it);
+  if (!x.save.empty())
+    it.save(x.save, write_job(given_by(job)));
+  if (!x.quiet)
+    say_result(summary);
+  return ok;
+}

@@ -1,0 +1,22 @@
+#pragma once
+
+#include "troupe/training/job.hpp"
+
+#include <string>
+
+/// The command line of `troupe train`.
+struct train_arguments {
+  troupe::job job;
+  std::string summary, save, resume;
+  std::uint64_t max_steps = 0;
+  bool quiet = false;
+
+  /// Where an interrupted run is saved.
+  std::string rescue() const {
+    if (!save.empty())
+      return save;
+    return resume.empty() ? "troupe-interrupted.model" : resume;
+  }
+};
+
+int train(const train_arguments& x);

@@ -1,0 +1,83 @@
+#include "command.hpp"
+#include "train.hpp"
+
+namespace {
+
+constexpr auto examples =
+  "Examples:\n"
+  "  troupe train\n"
+  "  troupe train --model lenet --data mnist:~/mnist --epochs 5 \\\n"
+  "    --strategy mirrored --devices cpu:0,cpu:1 --save lenet.model\n"
+  "  troupe train --model my.json --data csv:flowers.csv:species \\\n"
+  "    --optimizer sgd:momentum=0.9 --learning-rate 0.05 --schedule cosine\n"
+  "  troupe train --resume lenet.model          go on after Ctrl-C\n"
+  "\n"
+  "Runs with as many replicas, the same batch, seed and threads end with the\n"
+  "same weights to the last bit, whatever the strategy.\n"
+  "Ctrl-C ends a run at the next step, saves it and says how to go on (exit\n"
+  "code 130); a second Ctrl-C ends it at once.\n";
+
+void add_what(CLI::App& command, troupe::job& job) {
+  command.add_option("--model", job.model,
+                     "A ready model (mlp, lenet) or a description's FILE.json "
+                     "[mlp]");
+  command.add_option("--data", job.data,
+                     "digits, digits:N (drawn, no download), mnist:FOLDER, "
+                     "csv:FILE or csv:FILE:COLUMN [digits]");
+  command.add_option("--epochs", job.epochs, "Passes over the data [5]");
+  command.add_option("--batch", job.batch,
+                     "Examples a step, over all replicas [64]");
+  command.add_option("--optimizer", job.optimizer,
+                     "sgd, adam or adamw, with settings as in "
+                     "sgd:momentum=0.9,nesterov=1 [adam]");
+  command.add_option("--learning-rate", job.learning_rate,
+                     "[the optimizer's own: adam 0.001, sgd 0.01]");
+  command.add_option(
+    "--schedule", job.schedule,
+    "Of the learning rate: constant, step:every=1000,factor=0.1 "
+    "or cosine:warm_up=100 [constant]");
+  command.add_option(
+    "--patience", job.patience,
+    "Stop after so many epochs without a lower test loss, with "
+    "the best weights [never]");
+  command.add_option("--on-nan", job.on_nan,
+                     "When a loss is not a number: stop, or skip the step "
+                     "[stop]");
+  command.add_option("--seed", job.seed,
+                     "Of the first weights and the order of examples [1]");
+}
+
+void add_where(CLI::App& command, troupe::job& job) {
+  command.add_option("--strategy", job.strategy,
+                     "default, one_device (replicas take turns) or mirrored (a "
+                     "replica on each device) [by the two options below]");
+  command.add_option("--devices", job.devices, "As in cpu:0,cpu:1 [cpu:0]")
+    ->delimiter(',');
+  command.add_option("--replicas", job.replicas,
+                     "Logical replicas of one_device [1]");
+  command.add_option("--threads", job.threads, "Of each replica [1]");
+}
+
+void add_files(CLI::App& command, train_arguments& x) {
+  command.add_option("--save", x.save, "Write the trained model to FILE");
+  command.add_option("--summary", x.summary,
+                     "Write the figures of the run to FILE, as JSON");
+  command.add_option("--resume", x.resume,
+                     "Go on with the interrupted run in FILE; other options "
+                     "are taken from there");
+  command.add_option("--max-steps", x.max_steps,
+                     "Interrupt the run after so many steps");
+  command.add_flag("--quiet", x.quiet, "Say nothing but errors");
+}
+
+} // namespace
+
+void add_train(CLI::App& tool, action& what) {
+  auto& command = *tool.add_subcommand("train", "Train a model");
+  const auto x = std::make_shared<train_arguments>();
+  add_what(command, x->job);
+  add_where(command, x->job);
+  add_files(command, *x);
+  command.footer(examples);
+  command.callback([x, &what] { what = [x] { return train(*x); }; });
+}
