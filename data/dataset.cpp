@@ -1,6 +1,5 @@
 #include "troupe/data/dataset.hpp"
 
-#include "troupe/data/read_ahead.hpp"
 #include "troupe/data/stage.hpp"
 
 #include <cmath>
@@ -9,8 +8,6 @@
 #include <utility>
 
 namespace troupe::data {
-
-// -- dataset ------------------------------------------------------------------
 
 dataset::dataset(tensor inputs, tensor labels, std::int64_t classes)
   : last_{
@@ -113,50 +110,7 @@ troupe::batch dataset::examples(std::uint64_t begin, std::uint64_t end) const {
 }
 
 cursor dataset::iterate(const position& from) const {
-  return {*this, from};
-}
-
-// -- cursor -------------------------------------------------------------------
-
-cursor::cursor(dataset over, const position& from) : over_{std::move(over)} {
-  restore(from);
-}
-
-cursor::cursor(cursor&&) noexcept = default;
-cursor& cursor::operator=(cursor&&) noexcept = default;
-cursor::~cursor() = default;
-
-std::optional<batch> cursor::next() {
-  const auto& last = over_.last_;
-  const auto end = last->size().value_or(whole);
-  if (at_.index >= end)
-    return std::nullopt;
-  std::optional<batch> out;
-  if (over_.ahead_ == 0) {
-    out = last->read(at_, {});
-  } else {
-    if (!ahead_)
-      ahead_ = std::make_unique<read_ahead>(last, at_, end, over_.ahead_);
-    try {
-      out = ahead_->next(over_.patience_);
-    } catch (...) {
-      if (ahead_->ended())
-        ahead_.reset();
-      throw;
-    }
-  }
-  ++at_.index;
-  return out;
-}
-
-void cursor::restore(const position& to) {
-  if (const auto n = over_.size(); n && to.index > *n)
-    throw std::invalid_argument(
-      "position " + std::to_string(to.index) + " of a dataset of "
-      + std::to_string(*n)
-      + " elements: it was saved from another dataset, or another batch size");
-  ahead_.reset();
-  at_ = to;
+  return {last_, from, ahead_, patience_};
 }
 
 } // namespace troupe::data
