@@ -6,9 +6,12 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
+#include <iostream>
 #include <limits>
 #include <random>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -250,6 +253,26 @@ TEST(Kernels, FindOneNonfiniteElementWhereverItIs) {
         x[i] = std::numeric_limits<float>::max();
       }
   }
+}
+
+// The level is chosen once, so another process has to choose.
+TEST(KernelsDeathTest, ChooseTheLevelThatTheEnvironmentNamesOrSayWhatThereIs) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto choose = [](const char* level) {
+    setenv("TROUPE_LEVEL", level, 1);
+    try {
+      std::cerr << "level: " << troupe::kernel_level();
+    } catch (const std::runtime_error& error) {
+      std::cerr << error.what();
+    }
+    std::_Exit(0);
+  };
+  const auto fine = testing::ExitedWithCode(0);
+  EXPECT_EXIT(choose("baseline"), fine, "level: baseline");
+  EXPECT_EXIT(choose("v9"), fine,
+              "TROUPE_LEVEL is 'v9'; this processor runs baseline");
+  EXPECT_EXIT(choose(""), fine,
+              "level: " + std::string{troupe::kernel_levels().back().level});
 }
 
 } // namespace
