@@ -25,7 +25,7 @@ cat <<END
 The model is saved in $saved, the figures of the run in quickstart/summary.json.
 Next, see what it makes of some digits:
 
-  $tool predict --model $saved --data digits
+  $tool predict --model $saved --data digits --count 10
 
 and all that can be set: $tool train --help
 END
