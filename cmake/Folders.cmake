@@ -7,7 +7,8 @@ file(CREATE_LINK ${PROJECT_SOURCE_DIR} ${troupe_include}/troupe SYMBOLIC)
 # because the same sum must have the same bits at every optimisation level.
 add_library(troupe_flags INTERFACE)
 target_compile_options(troupe_flags INTERFACE -Wall -Wextra -Wpedantic -ffp-contract=off
-  $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>) # g++ 12 at -O3: false for "x" + string (PR 105651)
+  # g++ 12's are false for "x" + string at -O3 (PR 105651).
+  $<$<AND:$<CXX_COMPILER_ID:GNU>,$<CONFIG:Release>>:-Wno-restrict>)
 
 # troupe_folder(<folder> [MAY_USE <folder or imported target>...]
 #                        [PRIVATE <imported target>...])
