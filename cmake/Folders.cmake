@@ -46,7 +46,8 @@ function(troupe_folder folder)
     PRIVATE ${arg_PRIVATE} $<BUILD_INTERFACE:troupe_flags>)
 
   install(TARGETS troupe_${folder} EXPORT Troupe ARCHIVE DESTINATION lib)
-  install(DIRECTORY ${folder} DESTINATION include/troupe FILES_MATCHING PATTERN *.hpp)
+  install(DIRECTORY ${folder} DESTINATION include/troupe FILES_MATCHING PATTERN *.hpp
+          PATTERN kernels EXCLUDE PATTERN allocator EXCLUDE) # of their own sources alone
 
   if(PROJECT_IS_TOP_LEVEL)
     add_test(NAME imports.${folder}

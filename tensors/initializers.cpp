@@ -78,9 +78,13 @@ initializer::initializer(std::string_view name,
   if (is.second)
     read(is.second, second_);
   read.finish();
-  if (is.second && is.from == draw::uniform)
-    detail::require(first_ < second_, name, "high", detail::as_written(second_),
+  if (is.second && is.from == draw::uniform) {
+    const auto high = detail::as_written(second_);
+    detail::require(first_ < second_, name, "high", high,
                     "it must be above low");
+    detail::require(std::isfinite(second_ - first_), name, "high", high,
+                    "it is too far above low");
+  }
   if (is.second && is.from == draw::normal)
     detail::require(second_ >= 0, name, "deviation",
                     detail::as_written(second_), "it must not be negative");

@@ -127,6 +127,8 @@ TEST(Initializer, SaysWhatThereIsWhenAskedForWhatThereIsNot) {
             "constant was given 'value' twice; give it once");
   EXPECT_EQ(refusal_of("uniform", {{"low", 1}, {"high", 1}}),
             "uniform: high is 1; it must be above low");
+  EXPECT_EQ(refusal_of("uniform", {{"low", -3e38}, {"high", 3e38}}),
+            "uniform: high is 3e+38; it is too far above low");
   EXPECT_EQ(refusal_of("normal", {{"deviation", -1}}),
             "normal: deviation is -1; it must not be negative");
   EXPECT_EQ(refusal_of("constant", {{"value", 1e300}}),
