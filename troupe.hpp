@@ -4,4 +4,35 @@
 // training under faults also take headers of "troupe/simulation/" and link
 // Troupe::simulation.
 
+#include "troupe/data/csv.hpp"
+#include "troupe/data/digits.hpp"
+#include "troupe/data/idx.hpp"
+#include "troupe/data/synthetic.hpp"
+#include "troupe/models/layers.hpp"
+#include "troupe/models/losses.hpp"
+#include "troupe/models/metrics.hpp"
+#include "troupe/models/network.hpp"
+#include "troupe/models/ready.hpp"
+#include "troupe/tensors/ops/binary.hpp"
+#include "troupe/tensors/ops/conv2d.hpp"
+#include "troupe/tensors/ops/dense.hpp"
+#include "troupe/tensors/ops/dropout.hpp"
+#include "troupe/tensors/ops/max_pool2d.hpp"
+#include "troupe/tensors/ops/reduce.hpp"
+#include "troupe/tensors/ops/reshape.hpp"
+#include "troupe/tensors/ops/softmax_cross_entropy.hpp"
+#include "troupe/tensors/ops/unary.hpp"
+#include "troupe/tensors/random.hpp"
 #include "troupe/tensors/tape.hpp"
+#include "troupe/training/local_strategies.hpp"
+#include "troupe/training/log.hpp"
+#include "troupe/training/model.hpp"
+#include "troupe/training/optimizer.hpp"
+#include "troupe/training/print.hpp"
+#include "troupe/training/version.hpp"
+
+namespace troupe {
+
+using models::cross_entropy;
+
+} // namespace troupe

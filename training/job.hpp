@@ -15,11 +15,18 @@ namespace troupe {
 /// A training run as the tool's options describe it. What has no value was not
 /// given.
 struct job {
-  std::optional<std::string> model, data, optimizer, schedule, strategy, on_nan;
-  std::optional<std::vector<std::string>> devices;
-  std::optional<std::int64_t> epochs, batch, threads, replicas, patience;
-  std::optional<std::uint64_t> seed;
-  std::optional<double> learning_rate;
+  std::optional<std::string> model{}, data{};
+  std::optional<std::int64_t> epochs{}, batch{};
+  std::optional<std::string> optimizer{};
+  std::optional<double> learning_rate{};
+  std::optional<std::string> schedule{};
+  std::optional<std::int64_t> patience{};
+  std::optional<std::string> on_nan{};
+  std::optional<std::uint64_t> seed{};
+  std::optional<std::int64_t> threads{};
+  std::optional<std::string> strategy{};
+  std::optional<std::vector<std::string>> devices{};
+  std::optional<std::int64_t> replicas{};
 
   friend bool operator==(const job&, const job&) = default;
 };

@@ -54,6 +54,7 @@ std::string write_job(const job& x) {
 
 job read_job(const std::string& text) try {
   const auto all = json::parse(text);
+  (void)all.get_ref<const json::object_t&>(); // else it is no object
   job x;
   each_option(
     [&](const char* name, auto& value) {

@@ -30,7 +30,8 @@ constexpr auto examples =
 int run(int argc, char** argv) {
   CLI::App tool{about, "troupe"};
   tool.set_version_flag("--version", troupe::version);
-  tool.require_subcommand(1);
+  tool.require_subcommand(0, 1);
+  tool.fallthrough(); // --log is taken after a command too
   tool.footer(examples);
   const std::map<std::string, troupe::log_level> levels{
     {"debug", troupe::log_level::debug},
@@ -51,6 +52,9 @@ int run(int argc, char** argv) {
   } catch (const CLI::ParseError& e) {
     return tool.exit(e) == 0 ? ok : misused;
   }
+  if (!what)
+    throw std::invalid_argument("no command: give train, predict or models; "
+                                "troupe --help says more");
   troupe::log_from(levels.at(level));
   return what();
 }

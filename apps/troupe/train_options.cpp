@@ -6,9 +6,9 @@ namespace {
 constexpr auto examples =
   "Examples:\n"
   "  troupe train\n"
-  "  troupe train --model lenet --data mnist:~/mnist --epochs 5 \\\n"
+  "  troupe train --model lenet --data mnist:data/mnist --epochs 5 \\\n"
   "    --strategy mirrored --devices cpu:0,cpu:1 --save lenet.model\n"
-  "  troupe train --model my.json --data csv:flowers.csv:species \\\n"
+  "  troupe train --model my.json --data csv:flowers.csv:kind \\\n"
   "    --optimizer sgd:momentum=0.9 --learning-rate 0.05 --schedule cosine\n"
   "  troupe train --resume lenet.model          go on after Ctrl-C\n"
   "\n"
@@ -18,20 +18,30 @@ constexpr auto examples =
   "code 130); a second Ctrl-C ends it at once.\n";
 
 void add_what(CLI::App& command, troupe::job& job) {
-  command.add_option("--model", job.model,
-                     "A ready model (mlp, lenet) or a description's FILE.json "
-                     "[mlp]");
-  command.add_option("--data", job.data,
-                     "digits, digits:N (drawn, no download), mnist:FOLDER, "
-                     "csv:FILE or csv:FILE:COLUMN [digits]");
-  command.add_option("--epochs", job.epochs, "Passes over the data [5]");
-  command.add_option("--batch", job.batch,
-                     "Examples a step, over all replicas [64]");
-  command.add_option("--optimizer", job.optimizer,
-                     "sgd, adam or adamw, with settings as in "
-                     "sgd:momentum=0.9,nesterov=1 [adam]");
-  command.add_option("--learning-rate", job.learning_rate,
-                     "[the optimizer's own: adam 0.001, sgd 0.01]");
+  command
+    .add_option("--model", job.model,
+                "A ready model (mlp, lenet) or a description's FILE.json "
+                "[mlp]")
+    ->type_name("NAME");
+  command
+    .add_option("--data", job.data,
+                "digits, digits:N (drawn, no download), mnist:FOLDER, "
+                "csv:FILE or csv:FILE:COLUMN [digits]")
+    ->type_name("NAME");
+  command.add_option("--epochs", job.epochs, "Passes over the data [5]")
+    ->type_name("N");
+  command
+    .add_option("--batch", job.batch, "Examples a step, over all replicas [64]")
+    ->type_name("N");
+  command
+    .add_option("--optimizer", job.optimizer,
+                "sgd, adam or adamw, with settings as in "
+                "sgd:momentum=0.9,nesterov=1 [adam]")
+    ->type_name("NAME");
+  command
+    .add_option("--learning-rate", job.learning_rate,
+                "[the optimizer's own: adam 0.001, sgd 0.01]")
+    ->type_name("RATE");
   command.add_option(
     "--schedule", job.schedule,
     "Of the learning rate: constant, step:every=1000,factor=0.1 "
@@ -40,33 +50,51 @@ void add_what(CLI::App& command, troupe::job& job) {
     "--patience", job.patience,
     "Stop after so many epochs without a lower test loss, with "
     "the best weights [never]");
-  command.add_option("--on-nan", job.on_nan,
-                     "When a loss is not a number: stop, or skip the step "
-                     "[stop]");
-  command.add_option("--seed", job.seed,
-                     "Of the first weights and the order of examples [1]");
+  command
+    .add_option("--on-nan", job.on_nan,
+                "When a loss is not a number: stop, or skip the step "
+                "[stop]")
+    ->type_name("WHAT");
+  command
+    .add_option("--seed", job.seed,
+                "Of the first weights and the order of examples [1]")
+    ->type_name("N");
 }
 
 void add_where(CLI::App& command, troupe::job& job) {
-  command.add_option("--strategy", job.strategy,
-                     "default, one_device (replicas take turns) or mirrored (a "
-                     "replica on each device) [by the two options below]");
+  command
+    .add_option("--strategy", job.strategy,
+                "default, one_device (replicas take turns) or mirrored (a "
+                "replica on each device) [by the two options below]")
+    ->type_name("NAME");
   command.add_option("--devices", job.devices, "As in cpu:0,cpu:1 [cpu:0]")
-    ->delimiter(',');
-  command.add_option("--replicas", job.replicas,
-                     "Logical replicas of one_device [1]");
-  command.add_option("--threads", job.threads, "Of each replica [1]");
+    ->delimiter(',')
+    ->allow_extra_args(false)
+    ->type_name("LIST");
+  command
+    .add_option("--replicas", job.replicas,
+                "Logical replicas of one_device [1]")
+    ->type_name("N");
+  command.add_option("--threads", job.threads, "Of each replica [1]")
+    ->type_name("N");
 }
 
 void add_files(CLI::App& command, train_arguments& x) {
-  command.add_option("--save", x.save, "Write the trained model to FILE");
-  command.add_option("--summary", x.summary,
-                     "Write the figures of the run to FILE, as JSON");
-  command.add_option("--resume", x.resume,
-                     "Go on with the interrupted run in FILE; other options "
-                     "are taken from there");
-  command.add_option("--max-steps", x.max_steps,
-                     "Interrupt the run after so many steps");
+  command.add_option("--save", x.save, "Write the trained model to FILE")
+    ->type_name("FILE");
+  command
+    .add_option("--summary", x.summary,
+                "Write the figures of the run to FILE, as JSON")
+    ->type_name("FILE");
+  command
+    .add_option("--resume", x.resume,
+                "Go on with the interrupted run in FILE; other options "
+                "are taken from there")
+    ->type_name("FILE");
+  command
+    .add_option("--max-steps", x.max_steps,
+                "Interrupt the run after so many steps")
+    ->type_name("N");
   command.add_flag("--quiet", x.quiet, "Say nothing but errors");
 }
 

@@ -1,0 +1,115 @@
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <csignal>
+#include <cstring>
+#include <fcntl.h>
+#include <filesystem>
+#include <functional>
+#include <poll.h>
+#include <stdexcept>
+#include <string>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <vector>
+
+namespace troupe {
+
+/// What became of a program.
+struct outcome {
+  int code = -1; ///< Its exit code; 128 + the signal that ended it.
+  std::string out, err;
+};
+
+struct child_options {
+  std::filesystem::path folder{};     ///< To run in; empty: the current one.
+  std::chrono::seconds patience{100}; ///< Then it is killed.
+  /// Called with its process number and what it wrote to standard error so far,
+  /// whenever that grew: to send it a signal, for instance.
+  std::function<void(pid_t, const std::string&)> on_error_output{};
+  rlim_t file_limit = RLIM_INFINITY; ///< Bytes of a file.
+  std::string out_file{};            ///< Standard output goes there instead.
+};
+
+namespace detail {
+
+[[noreturn]] inline void become(const std::vector<std::string>& command,
+                                const child_options& options, int out,
+                                int err) {
+  ::dup2(out, STDOUT_FILENO);
+  ::dup2(err, STDERR_FILENO);
+  if (!options.out_file.empty())
+    ::dup2(::open(options.out_file.c_str(), O_WRONLY), STDOUT_FILENO);
+  if (!options.folder.empty() && ::chdir(options.folder.c_str()) != 0)
+    ::_exit(126);
+  rlimit limit{};
+  ::getrlimit(RLIMIT_FSIZE, &limit);
+  limit.rlim_cur = std::min(options.file_limit, limit.rlim_max);
+  ::setrlimit(RLIMIT_FSIZE, &limit);
+  std::vector<char*> words;
+  for (const auto& one : command)
+    words.push_back(const_cast<char*>(one.c_str()));
+  words.push_back(nullptr);
+  ::execv(words[0], words.data());
+  ::_exit(127);
+}
+
+/// @returns whether there may be more.
+inline bool take(int from, std::string& to) {
+  std::array<char, 4096> some;
+  const auto n = ::read(from, some.data(), some.size());
+  if (n > 0)
+    to.append(some.data(), static_cast<std::size_t>(n));
+  return n > 0;
+}
+
+} // namespace detail
+
+/// Runs a program to its end.
+inline outcome run_child(const std::vector<std::string>& command,
+                         const child_options& options = {}) {
+  using clock = std::chrono::steady_clock;
+  int out[2], err[2];
+  if (::pipe2(out, O_CLOEXEC) != 0 || ::pipe2(err, O_CLOEXEC) != 0)
+    throw std::runtime_error(std::strerror(errno));
+  const auto child = ::fork();
+  if (child < 0)
+    throw std::runtime_error(std::strerror(errno));
+  if (child == 0)
+    detail::become(command, options, out[1], err[1]);
+  ::close(out[1]);
+  ::close(err[1]);
+  outcome seen;
+  const auto deadline = clock::now() + options.patience;
+  std::array<pollfd, 2> open{pollfd{out[0], POLLIN, 0},
+                             pollfd{err[0], POLLIN, 0}};
+  while (open[0].fd >= 0 || open[1].fd >= 0) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+      deadline - clock::now());
+    if (left.count() <= 0
+        || ::poll(open.data(), open.size(), static_cast<int>(left.count()))
+             <= 0) {
+      ::kill(child, SIGKILL);
+      seen.err += "\n[killed by the test at its deadline]";
+      break;
+    }
+    if (open[0].revents != 0 && !detail::take(out[0], seen.out))
+      open[0].fd = -1;
+    if (open[1].revents != 0) {
+      if (!detail::take(err[0], seen.err))
+        open[1].fd = -1;
+      else if (options.on_error_output)
+        options.on_error_output(child, seen.err);
+    }
+  }
+  ::close(out[0]);
+  ::close(err[0]);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  seen.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return seen;
+}
+
+} // namespace troupe

@@ -1,0 +1,70 @@
+#include "tool.hpp"
+
+#include <gtest/gtest.h>
+
+namespace {
+
+using namespace troupe;
+
+class ToolResume : public tool_test {
+protected:
+  static constexpr auto job = "train --data digits:700 --batch 20 ";
+
+  /// Runs the job until its first epoch has ended, then sends a signal.
+  outcome interrupted_by(int signal, const std::string& more) {
+    child_options options;
+    bool sent = false;
+    options.on_error_output = [&](pid_t child, const std::string& err) {
+      if (!sent && err.find("epoch 1/") != err.npos) {
+        ::kill(child, signal);
+        sent = true;
+      }
+    };
+    return troupe(job + more, options);
+  }
+};
+
+TEST_F(ToolResume, EndsWithTheWeightsOfAnUndisturbedRun) {
+  for (const std::string more : {"--epochs 3 ", "--epochs 3 --replicas 2 "}) {
+    const auto undisturbed = weights_of(job + more);
+    const auto cut = troupe(job + more + "--max-steps 41 --save m.model");
+    EXPECT_EQ(cut.code, 130) << cut.err;
+    EXPECT_NE(cut.err.find("troupe train --resume m.model"), cut.err.npos)
+      << cut.err;
+    EXPECT_EQ(weights_of("train --resume m.model"), undisturbed);
+  }
+}
+
+TEST_F(ToolResume, GoesOnAfterCtrlC) {
+  // Long enough that the signal finds it at work.
+  const std::string longer = "--epochs 200 --model mlp ";
+  const auto cut = interrupted_by(SIGINT, longer);
+  ASSERT_EQ(cut.code, 130) << cut.err;
+  EXPECT_NE(cut.err.find("--resume troupe-interrupted.model"), cut.err.npos)
+    << cut.err;
+  EXPECT_EQ(files(), 1u);
+  const auto refused = troupe("train --resume troupe-interrupted.model "
+                              "--batch 30");
+  EXPECT_EQ(refused.code, 2) << refused.err;
+  EXPECT_NE(refused.err.find("--batch 30: the run to resume has 20"),
+            refused.err.npos)
+    << refused.err;
+  // On for a little, and again: the file it came from is the one it goes to.
+  EXPECT_EQ(troupe("train --resume troupe-interrupted.model --max-steps 5 "
+                   "--quiet")
+              .code,
+            130);
+  EXPECT_EQ(files(), 1u);
+}
+
+TEST_F(ToolResume, GoesOnAfterATerminationSignal) {
+  const auto cut = interrupted_by(SIGTERM, "--epochs 200 ");
+  EXPECT_EQ(cut.code, 130) << cut.err;
+}
+
+TEST_F(ToolResume, SaysThatAFinishedRunHasNothingToResume) {
+  ASSERT_EQ(troupe(job + std::string{"--quiet --save m.model"}).code, 0);
+  refuses("train --resume m.model", 2, {"no interrupted fit"});
+}
+
+} // namespace

@@ -1,0 +1,51 @@
+#pragma once
+
+#include "../support/scratch.hpp"
+#include "child.hpp"
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+namespace troupe {
+
+/// Tests that run the tool in a folder of their own.
+class tool_test : public scratch_test {
+protected:
+  /// The words after `troupe`, as a shell would cut them at blanks.
+  outcome troupe(const std::string& words, child_options options = {}) const {
+    std::vector<std::string> command{TROUPE_TOOL};
+    std::istringstream in{words};
+    for (std::string word; in >> word;)
+      command.push_back(word);
+    if (options.folder.empty())
+      options.folder = folder;
+    return run_child(command, options);
+  }
+
+  /// Runs it with a summary, and reads that.
+  nlohmann::json summary_of(const std::string& words) const {
+    const auto done = troupe(words + " --quiet --summary summary.json");
+    EXPECT_EQ(done.code, 0) << done.err;
+    return nlohmann::json::parse(text_of("summary.json"), nullptr, false);
+  }
+
+  std::string weights_of(const std::string& words) const {
+    return summary_of(words).value("weights_sha256", "none");
+  }
+
+  /// One sentence on standard error, with all of these in it.
+  void refuses(const std::string& words, int code,
+               std::initializer_list<const char*> parts,
+               child_options options = {}) const {
+    SCOPED_TRACE(words);
+    const auto before = files();
+    const auto done = troupe(words, std::move(options));
+    EXPECT_EQ(done.code, code) << done.err;
+    EXPECT_EQ(done.out, "");
+    for (const auto* part : parts)
+      EXPECT_NE(done.err.find(part), std::string::npos) << done.err;
+    EXPECT_EQ(files(), before);
+  }
+};
+
+} // namespace troupe

@@ -1,0 +1,13 @@
+#pragma once
+
+#include "troupe/tensors/tensor.hpp"
+
+#include <iosfwd>
+
+namespace troupe {
+
+/// A scalar as its number, anything else as its shape and first elements:
+/// "float32[2, 3] 1 2 3 4 5 6".
+std::ostream& operator<<(std::ostream& out, const tensor& x);
+
+} // namespace troupe
