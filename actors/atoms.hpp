@@ -3,17 +3,59 @@
 // What messages are made of besides plain structs: atoms, and the handles that
 // local actors pass by reference.
 
+#include "troupe/actors/crew.hpp"
 #include "troupe/tensors/tensor.hpp"
 
 #include <caf/allowed_unsafe_message_type.hpp>
 #include <caf/atom.hpp>
 #include <caf/type_id.hpp>
 
+namespace troupe {
+
+/// A step function, as those who run it hold it. What crosses a process is its
+/// name; one without a name cannot.
+struct step_ref {
+  std::shared_ptr<const step_function> it;
+  std::string name;
+};
+
+/// Who asked a crew for work: called on the roles' threads, must not block.
+class work_listener {
+public:
+  virtual ~work_listener() = default;
+  virtual void committed(commit_record&& x) = 0;
+  virtual void ended(std::uint64_t next) = 0;
+  virtual void given_up(ec code, std::string&& why) = 0;
+  /// A replica was visited. @param problem empty: none.
+  virtual void visited(std::uint64_t visit, std::uint32_t replica,
+                       std::string&& problem) = 0;
+};
+
+struct listener_ref {
+  std::shared_ptr<work_listener> it;
+};
+
+/// Something to call outside any step, and who hears that it was.
+struct visit_ref {
+  std::shared_ptr<const std::function<void(std::uint32_t)>> it;
+  std::shared_ptr<work_listener> by;
+  std::uint64_t number = 0; ///< Of the visit.
+};
+
+} // namespace troupe
+
 CAF_BEGIN_TYPE_ID_BLOCK(troupe_atoms, caf::first_custom_type_id)
 
   CAF_ADD_ATOM(troupe_atoms, troupe::atom, late, "late")
+  CAF_ADD_ATOM(troupe_atoms, troupe::atom, next, "next")
+  CAF_ADD_ATOM(troupe_atoms, troupe::atom, run, "run")
+  CAF_ADD_ATOM(troupe_atoms, troupe::atom, stop, "stop")
+  CAF_ADD_ATOM(troupe_atoms, troupe::atom, wake, "wake")
 
 CAF_END_TYPE_ID_BLOCK(troupe_atoms)
 
 // "Unsafe" is CAF's word for what it cannot serialize; a proxy sends the bytes.
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::tensor)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::step_ref)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::visit_ref)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::listener_ref)

@@ -3,10 +3,10 @@
 // Every struct and handle that crosses a mailbox, in one list, with the name
 // that CAF prints. What crosses a process does so in frames (docs/wire.md).
 
-#include "troupe/actors/atoms.hpp"
+#include "troupe/actors/chief.hpp"
 #include "troupe/actors/ec.hpp"
-#include "troupe/strategies/report.hpp"
-#include "troupe/strategies/tree_sum.hpp"
+#include "troupe/actors/reducer.hpp"
+#include "troupe/actors/replica.hpp"
 
 CAF_BEGIN_TYPE_ID_BLOCK(troupe, caf::id_block::troupe_atoms::end)
 
@@ -16,5 +16,17 @@ CAF_BEGIN_TYPE_ID_BLOCK(troupe, caf::id_block::troupe_atoms::end)
   CAF_ADD_TYPE_ID(troupe, (troupe::tree::part))
   CAF_ADD_TYPE_ID(troupe, (troupe::tree::sum))
   CAF_ADD_TYPE_ID(troupe, (troupe::tree::share))
+  CAF_ADD_TYPE_ID(troupe, (troupe::commit::seat))
+  CAF_ADD_TYPE_ID(troupe, (troupe::commit::order))
+  CAF_ADD_TYPE_ID(troupe, (troupe::commit::grant))
+  CAF_ADD_TYPE_ID(troupe, (troupe::commit::probe))
+  CAF_ADD_TYPE_ID(troupe, (troupe::commit::seated))
+  CAF_ADD_TYPE_ID(troupe, (troupe::commit::report))
+  CAF_ADD_TYPE_ID(troupe, (troupe::commit::failed))
+  CAF_ADD_TYPE_ID(troupe, (troupe::commit::blame))
+  CAF_ADD_TYPE_ID(troupe, (troupe::owner_actor))
+  CAF_ADD_TYPE_ID(troupe, (troupe::adder_actor))
+  CAF_ADD_TYPE_ID(troupe, (troupe::replica_actor))
+  CAF_ADD_TYPE_ID(troupe, (troupe::chief_actor))
 
 CAF_END_TYPE_ID_BLOCK(troupe)

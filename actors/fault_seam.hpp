@@ -1,0 +1,52 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+namespace troupe {
+
+/// A role of a job, as its messages name it.
+struct party {
+  enum class role : std::uint8_t { chief, replica, reducer };
+  role what = role::chief;
+  std::uint32_t id = 0;
+
+  friend bool operator==(const party&, const party&) = default;
+};
+
+/// "chief", "replica 2", "reducer 0".
+std::string to_string(const party& x);
+
+/// What a message between roles is about.
+enum class subject : std::uint8_t {
+  part,  ///< Of a sum: replica to adder.
+  sum,   ///< Adder to replica.
+  share, ///< Of a gather: replica to replica.
+  seat,  ///< From here on: chief to replica ...
+  order,
+  grant,
+  probe,
+  seated, ///< ... and replica (or reducer) to chief.
+  report,
+  failed,
+  blame,
+};
+
+/// Where faults enter: every message between roles passes here, also inside a
+/// process. Called on the threads of the speakers, several at once.
+class fault_seam {
+public:
+  virtual ~fault_seam() = default;
+
+  struct fate {
+    bool dropped = false;
+    bool twice = false;                ///< The second copy comes undelayed.
+    std::chrono::nanoseconds delay{0}; ///< Of the first copy.
+  };
+  /// @param step the one that the message belongs to.
+  virtual fate decide(const party& from, const party& to, subject what,
+                      std::uint64_t epoch, std::uint64_t step) = 0;
+};
+
+} // namespace troupe

@@ -1,0 +1,286 @@
+#include "troupe/actors/replica.hpp"
+
+#include "troupe/actors/replica_step.hpp"
+#include "troupe/actors/types.hpp"
+
+#include <algorithm>
+
+namespace troupe {
+
+namespace {
+
+/// Below this, one adder is faster than two with their messages.
+constexpr std::size_t worth_sharing = 8192;
+
+/// Elements added between two looks at the port.
+constexpr std::size_t at_a_time = 64 * 1024;
+
+party replica_named(std::uint32_t id) {
+  return {party::role::replica, id};
+}
+
+const party chief_party{party::role::chief, 0};
+
+std::string text_of(const std::exception_ptr& x) {
+  try {
+    std::rethrow_exception(x);
+  } catch (const std::exception& e) {
+    return e.what();
+  } catch (...) {
+    return "something that is no std::exception";
+  }
+}
+
+} // namespace
+
+replica_state::~replica_state() {
+  wanted_epoch = ~std::uint64_t{0}; // whatever still waits is superseded
+  code.reset();
+}
+
+void replica_state::wire(const replica_wiring& x, owner_actor to) {
+  id = x.id;
+  options = x.options;
+  incarnation = x.incarnation;
+  replicas = options.replicas;
+  reducers = x.reducers;
+  by = x.by;
+  out = {replica_named(id), x.by, x.faults};
+  owner = std::move(to);
+  mine = std::make_unique<tree::member>(id, replicas);
+  hosted = std::make_unique<tree::adders>(replicas);
+  prepare(own, options, id, 0);
+  step = std::make_unique<replica_step>(*this);
+  code = std::make_unique<fiber>(&own);
+}
+
+// -- what the chief says ------------------------------------------------------
+
+void replica_state::on_seat(const commit::seat& x) {
+  wanted_epoch = std::max(wanted_epoch, x.epoch);
+  turn();
+}
+
+void replica_state::on_order(const commit::order& x, const step_ref& fn) {
+  if (x.epoch != epoch || abandoned() || in_step || x.first < next)
+    return;
+  work = fn;
+  next = x.first;
+  until = x.until;
+  turn();
+}
+
+void replica_state::on_grant(const commit::grant& x) {
+  if (x.epoch != epoch || abandoned())
+    return;
+  until = std::max(until, x.until);
+  turn();
+}
+
+void replica_state::on_probe(const commit::probe& x) {
+  if (x.epoch != epoch)
+    return;
+  commit::blame answer{epoch, x.step, false, id, doing, waits_for, {}};
+  if (!in_step || next != x.step)
+    answer.what = commit::doing::idle;
+  if (const auto lack = hosted->lacking(x.step))
+    answer.missing = lack->missing;
+  else if (answer.what == commit::doing::gather)
+    answer.missing = mine->missing_in_gather(waits_for);
+  out.send(chief_party, owner, subject::blame, epoch, x.step, answer);
+}
+
+void replica_state::visit(const visit_ref& x) {
+  std::string problem;
+  if (in_step) {
+    problem = "it is in step " + std::to_string(next);
+  } else {
+    use_threads(options.threads);
+    const context_scope inside{own};
+    try {
+      (*x.it)(id);
+    } catch (...) {
+      problem = text_of(std::current_exception());
+    }
+  }
+  x.by->visited(x.number, id, std::move(problem));
+}
+
+// -- letters ------------------------------------------------------------------
+
+void replica_state::on_letter(letter&& x) {
+  if (x.at.epoch < epoch)
+    return;
+  if (x.what == subject::part) {
+    const auto what = hosted->on({x.at}, x.data, x.room);
+    if (const auto* broken_rule = std::get_if<tree::fault>(&what))
+      fail(commit::cause::protocol, broken_rule->why);
+  } else if (x.what == subject::sum) {
+    mine->on(tree::sum{x.at}, x.data);
+  } else {
+    mine->on(tree::share{x.at}, x.data);
+  }
+}
+
+void replica_state::drain() {
+  letter x;
+  for (auto& box = by->port_of(id); box.take(x);)
+    on_letter(std::move(x));
+}
+
+void replica_state::send_part(std::uint32_t bucket, const tensor& part) {
+  const bool shared = reducers == 0 && part.size() >= worth_sharing;
+  const auto slices = shared ? std::min(replicas, tree::most_slices) : 1u;
+  const auto room = mine->contribute(bucket, part, slices);
+  for (std::uint32_t s = 0; s < slices; ++s) {
+    letter x{subject::part,
+             {epoch, next, incarnation, id, bucket, s, slices},
+             part,
+             room};
+    const auto host = (bucket + s) % (reducers > 0 ? reducers : replicas);
+    if (reducers > 0)
+      out.post({party::role::reducer, host}, std::move(x));
+    else if (host == id)
+      on_letter(std::move(x));
+    else
+      out.post(replica_named(host), std::move(x));
+  }
+}
+
+void replica_state::send_share(std::uint32_t bucket, const tensor& part) {
+  const auto copy = part.clone(); // others may read it after this step's end
+  mine->gather(bucket, copy);
+  for (std::uint32_t r = 0; r < replicas; ++r)
+    if (r != id)
+      out.post(replica_named(r), {subject::share,
+                                  {epoch, next, incarnation, id, bucket, 0, 1},
+                                  copy,
+                                  {}});
+}
+
+bool replica_state::add_some(std::uint32_t bucket) {
+  if (!hosted->busy())
+    return false;
+  if (auto done = hosted->work(at_a_time, bucket)) {
+    const auto& seat = done->at;
+    tree::stamp at{seat.epoch,  seat.step,  incarnation, 0,
+                   seat.bucket, seat.slice, seat.slices};
+    for (at.replica = 0; at.replica < replicas; ++at.replica)
+      if (at.replica == id)
+        mine->on(tree::sum{at}, done->sum);
+      else
+        out.post(replica_named(at.replica), {subject::sum, at, done->sum, {}});
+  }
+  return true;
+}
+
+// -- steps --------------------------------------------------------------------
+
+void replica_state::turn() {
+  for (;;) {
+    if (in_step) {
+      if (abandoned())
+        code->abort();
+      else
+        code->resume();
+      if (!code->done())
+        return; // it parked
+      end_step();
+      if (next < until) { // read what came meanwhile before going on
+        self->send(self, atom::next_v);
+        return;
+      }
+    }
+    drain();
+    if (wanted_epoch > epoch)
+      take_seat();
+    while (add_some(0)) {
+    }
+    if (!broken && work.it && next < until)
+      start_step();
+    else if (by->port_of(id).park())
+      return;
+  }
+}
+
+void replica_state::start_step() {
+  in_step = true;
+  doing = commit::doing::computing;
+  updating = false;
+  mine->open(epoch, next);
+  prepare(own, options, id, next);
+  prepare(*step, id, replicas, next, epoch);
+  code->start([this] {
+    (*work.it)(*step);
+    static_cast<replica_step&>(*step).settle();
+  });
+}
+
+void replica_state::end_step() {
+  in_step = false;
+  doing = commit::doing::idle;
+  if (updating && !code->error())
+    applied = next + 1; // also if the chief gave the step up meanwhile
+  if (const auto thrown = code->error()) {
+    fail(commit::cause::invalid, text_of(thrown));
+  } else if (!abandoned()) {
+    out.send(chief_party, owner, subject::report, epoch, next,
+             commit::report{epoch, next, id, incarnation, step->report});
+    ++next;
+  }
+}
+
+void replica_state::fail(commit::cause code, const std::string& why) {
+  if (broken)
+    return;
+  broken = true;
+  out.send(chief_party, owner, subject::failed, epoch, next,
+           commit::failed{epoch, next, id, incarnation, code, why});
+}
+
+void replica_state::take_seat() {
+  epoch = wanted_epoch;
+  broken = false;
+  work = {};
+  next = until = 0;
+  mine->open(epoch, 0);
+  hosted->open(epoch);
+  use_threads(options.threads);
+  out.send(chief_party, owner, subject::seated, epoch, next,
+           commit::seated{epoch, id, incarnation, applied});
+}
+
+// -- behavior -----------------------------------------------------------------
+
+replica_inside::behavior_type
+replica(replica_inside::stateful_pointer<replica_state> self,
+        replica_wiring wiring, owner_actor owner) {
+  self->state.wire(wiring, std::move(owner));
+  const auto receive = [self](subject what, const tree::stamp& at,
+                              const tensor& data, const tensor& room) {
+    self->state.on_letter({what, at, data, room});
+    self->state.turn();
+  };
+  return {
+    [=](const tree::part& x, const tensor& data, const tensor& room) {
+      receive(subject::part, x.at, data, room);
+    },
+    [self](const commit::probe& x) { self->state.on_probe(x); },
+    [self](const commit::seat& x) { self->state.on_seat(x); },
+    [self](const commit::order& x, const step_ref& fn) {
+      self->state.on_order(x, fn);
+    },
+    [self](const commit::grant& x) { self->state.on_grant(x); },
+    [=](const tree::sum& x, const tensor& whole) {
+      receive(subject::sum, x.at, whole, {});
+    },
+    [=](const tree::share& x, const tensor& part) {
+      receive(subject::share, x.at, part, {});
+    },
+    [self](const visit_ref& x) { self->state.visit(x); },
+    [self](atom::wake) { self->state.turn(); },
+    [self](atom::next) { self->state.turn(); },
+  };
+}
+
+} // namespace troupe

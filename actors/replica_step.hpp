@@ -1,0 +1,27 @@
+#pragma once
+
+#include "troupe/actors/replica.hpp"
+
+namespace troupe {
+
+/// The step context of a replica that is an actor; used on its fiber alone.
+class replica_step final : public step_context {
+public:
+  explicit replica_step(replica_state& of) : of_{of} {}
+
+  void contribute(std::uint32_t bucket, const tensor& part) override;
+  tensor sum(std::uint32_t bucket) override;
+  tensors gather(std::uint32_t bucket, const tensor& part) override;
+  void begin_update() override;
+
+  /// Waits for all sums that were contributed to.
+  void settle();
+
+private:
+  template <class Ready>
+  void wait(commit::doing what, std::uint32_t bucket, Ready ready);
+
+  replica_state& of_;
+};
+
+} // namespace troupe

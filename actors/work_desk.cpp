@@ -1,0 +1,118 @@
+#include "troupe/actors/work_desk.hpp"
+
+#include <stdexcept>
+#include <utility>
+
+namespace troupe {
+
+void work_desk::begin() {
+  const std::lock_guard hold{lock_};
+  if (running_)
+    throw std::logic_error("a crew was asked to run while it runs");
+  running_ = true;
+  commits_.clear();
+  next_.reset();
+  failure_.reset();
+}
+
+std::uint64_t
+work_desk::follow(const std::function<void(const commit_record&)>& on_commit,
+                  std::chrono::milliseconds patience) {
+  std::unique_lock hold{lock_};
+  for (;;) {
+    if (!waiter_->wait(
+          hold, [this] { return !commits_.empty() || next_ || failure_; },
+          patience)) {
+      running_ = false;
+      throw not_heard{};
+    }
+    while (!commits_.empty()) {
+      const auto record = std::move(commits_.front());
+      commits_.pop_front();
+      if (on_commit) {
+        hold.unlock();
+        on_commit(record);
+        hold.lock();
+      }
+    }
+    if (failure_ || next_) {
+      running_ = false;
+      if (failure_)
+        throw failure{*std::exchange(failure_, std::nullopt)};
+      return *next_;
+    }
+  }
+}
+
+void work_desk::await_work(std::chrono::milliseconds patience) {
+  std::unique_lock hold{lock_};
+  waiter_->wait(
+    hold, [this] { return !running_ || next_ || failure_; }, patience);
+  running_ = false;
+}
+
+std::uint64_t work_desk::begin_visits(std::uint32_t replicas) {
+  const std::lock_guard hold{lock_};
+  problem_.clear();
+  unvisited_.clear();
+  for (std::uint32_t r = 0; r < replicas; ++r)
+    unvisited_.insert(r);
+  return ++visit_;
+}
+
+void work_desk::follow_visits(std::chrono::milliseconds patience) {
+  std::unique_lock hold{lock_};
+  if (!waiter_->wait(
+        hold, [this] { return unvisited_.empty(); }, patience))
+    throw failure(ec::stalled,
+                  "for " + std::to_string(patience.count()) + " ms replica "
+                    + std::to_string(*unvisited_.begin())
+                    + " did not come to what each replica was to do");
+  if (!problem_.empty())
+    throw failure(ec::invalid, std::exchange(problem_, {}));
+}
+
+bool work_desk::await_ends(std::size_t roles,
+                           std::chrono::milliseconds patience) {
+  std::unique_lock hold{lock_};
+  return waiter_->wait(
+    hold, [&] { return ended_ >= roles; }, patience);
+}
+
+template <class F>
+void work_desk::note(F&& change) {
+  {
+    const std::lock_guard hold{lock_};
+    change();
+  }
+  waiter_->notify();
+}
+
+void work_desk::committed(commit_record&& x) {
+  note([&] { commits_.push_back(std::move(x)); });
+}
+
+void work_desk::ended(std::uint64_t next) {
+  note([&] { next_ = next; });
+}
+
+void work_desk::given_up(ec code, std::string&& why) {
+  note([&] { failure_.emplace(code, why); });
+}
+
+void work_desk::visited(std::uint64_t visit, std::uint32_t replica,
+                        std::string&& problem) {
+  note([&] {
+    if (visit != visit_)
+      return; // nobody waits for that one any more
+    unvisited_.erase(replica);
+    if (!problem.empty() && problem_.empty())
+      problem_ = "replica " + std::to_string(replica) + ": " + problem;
+  });
+}
+
+void work_desk::one_ended() {
+  note([&] { ++ended_; });
+}
+
+} // namespace troupe

@@ -1,0 +1,69 @@
+#pragma once
+
+#include "troupe/actors/atoms.hpp"
+#include "troupe/actors/waiter.hpp"
+
+#include <deque>
+#include <optional>
+#include <set>
+
+namespace troupe {
+
+/// Where a crew's caller, who is no actor, hears from its roles.
+class work_desk final : public work_listener {
+public:
+  explicit work_desk(std::shared_ptr<waiter> by) : waiter_{std::move(by)} {}
+
+  // -- the caller -------------------------------------------------------------
+
+  /// @errors throws std::logic_error if work runs already.
+  void begin();
+
+  /// Nothing was heard for the patience.
+  struct not_heard {};
+
+  /// Calls `on_commit` for each commit, until the work ends.
+  /// @returns the first step that was not run.
+  /// @errors throws `failure` as `crew::run` does, `not_heard`, and whatever
+  ///         `on_commit` throws; after that the work still runs.
+  std::uint64_t
+  follow(const std::function<void(const commit_record&)>& on_commit,
+         std::chrono::milliseconds patience);
+
+  /// Waits for the end of work whose outcome nobody wants.
+  void await_work(std::chrono::milliseconds patience);
+
+  /// @returns the visit's number.
+  std::uint64_t begin_visits(std::uint32_t replicas);
+  /// @errors throws `failure` that names a replica.
+  void follow_visits(std::chrono::milliseconds patience);
+
+  /// @returns whether so many roles ended in time.
+  bool await_ends(std::size_t roles, std::chrono::milliseconds patience);
+
+  // -- the roles --------------------------------------------------------------
+
+  void committed(commit_record&& x) override;
+  void ended(std::uint64_t next) override;
+  void given_up(ec code, std::string&& why) override;
+  void visited(std::uint64_t visit, std::uint32_t replica,
+               std::string&& problem) override;
+  void one_ended();
+
+private:
+  template <class F>
+  void note(F&& change);
+
+  std::shared_ptr<waiter> waiter_;
+  std::mutex lock_;
+  std::deque<commit_record> commits_;
+  std::optional<std::uint64_t> next_;
+  std::optional<failure> failure_;
+  bool running_ = false;
+  std::uint64_t visit_ = 0;
+  std::set<std::uint32_t> unvisited_;
+  std::string problem_;
+  std::size_t ended_ = 0;
+};
+
+} // namespace troupe

@@ -1,0 +1,212 @@
+#pragma once
+
+#include "troupe/strategies/fields.hpp"
+#include "troupe/strategies/report.hpp"
+
+#include <cstdint>
+#include <string>
+#include <tuple>
+#include <variant>
+#include <vector>
+
+/// Steps are granted ahead and committed in order: R replicas work on the same
+/// steps, and a step counts once all of them reported it. This is the chief.
+///
+///   who      a chief, R replicas; R is fixed for life
+///   says     the chief: seat, order, grant, and probe to ask why nothing
+///   moves.
+///            a replica: seated, report, failed, and blame in answer to a probe
+///   opens    with an epoch: everybody is sent a seat of it and leaves whatever
+///            step of an older one it is in
+///   on seated   from all: order the work, granting `lease` steps
+///   on report   from all, in order of steps: commit, grant one step more
+///   on failed   end the work: open the next epoch, say why when all left
+///   on lost     likewise; the replica stays lost
+///   on late     nothing moved for too long: probe, then end the work with the
+///               name of what was waited for, and of those who are missing
+///   ends     when the last granted step is committed; `stop` grants no more
+///   costs    R reports and R grants a step, none of which a step waits for; R
+///            seats, seateds and orders an epoch
+///   order    the totals are added in tree order over replica ids
+///   if       older epoch, or said twice                  -> ignored
+///            report of a step not granted, unknown replica -> fault: the work
+///                                                  ends as `cause::protocol`
+namespace troupe::commit {
+
+using troupe::inspect, troupe::serialize;
+
+// -- messages -----------------------------------------------------------------
+
+struct seat {
+  std::uint64_t epoch = 0;
+  std::uint32_t replica = 0;
+  std::uint32_t replicas = 1;
+  auto fields() { return std::tie(epoch, replica, replicas); }
+};
+
+/// The step function travels beside it.
+struct order {
+  std::uint64_t epoch = 0;
+  std::uint64_t first = 0; ///< Step.
+  std::uint64_t until = 0; ///< Steps before it are granted.
+  auto fields() { return std::tie(epoch, first, until); }
+};
+
+struct grant {
+  std::uint64_t epoch = 0;
+  std::uint64_t until = 0;
+  auto fields() { return std::tie(epoch, until); }
+};
+
+struct probe {
+  std::uint64_t epoch = 0;
+  std::uint64_t step = 0; ///< The one that does not come to its end.
+  auto fields() { return std::tie(epoch, step); }
+};
+
+struct seated {
+  std::uint64_t epoch = 0;
+  std::uint32_t replica = 0;
+  std::uint32_t incarnation = 0;
+  std::uint64_t next = 0; ///< The first step that it did not apply.
+  auto fields() { return std::tie(epoch, replica, incarnation, next); }
+};
+
+struct report {
+  std::uint64_t epoch = 0;
+  std::uint64_t step = 0;
+  std::uint32_t replica = 0;
+  std::uint32_t incarnation = 0;
+  step_report what;
+  auto fields() { return std::tie(epoch, step, replica, incarnation, what); }
+};
+
+/// Why work ends; who reacts differently is a caller of the crew.
+enum class cause : std::uint8_t { stalled, lost, invalid, protocol };
+
+struct failed {
+  std::uint64_t epoch = 0;
+  std::uint64_t step = 0;
+  std::uint32_t replica = 0;
+  std::uint32_t incarnation = 0;
+  cause code = cause::invalid;
+  std::string why;
+  auto fields() {
+    return std::tie(epoch, step, replica, incarnation, code, why);
+  }
+};
+
+enum class doing : std::uint8_t { idle, computing, sum, gather, adding };
+
+/// What somebody waits for.
+struct blame {
+  std::uint64_t epoch = 0;
+  std::uint64_t step = 0;
+  bool reducer = false; ///< Who speaks: a reducer or a replica.
+  std::uint32_t id = 0; ///< Its number.
+  doing what = doing::idle;
+  std::uint32_t bucket = 0;           ///< Of a sum or gather.
+  std::vector<std::uint32_t> missing; ///< Replicas, as far as it can tell.
+  auto fields() {
+    return std::tie(epoch, step, reducer, id, what, bucket, missing);
+  }
+};
+
+// -- reactions ----------------------------------------------------------------
+
+struct send_seats {
+  seat to_all; ///< `replica` is for the sender to fill in.
+};
+struct send_orders {
+  order to_all;
+};
+struct send_grants {
+  grant to_all;
+};
+struct send_probes {
+  probe to_all;
+};
+struct committed {
+  commit_record record;
+};
+struct ended {
+  std::uint64_t next = 0; ///< The first step that was not run.
+};
+struct given_up {
+  cause code = cause::stalled;
+  std::string why;
+};
+using effect = std::variant<send_seats, send_orders, send_grants, send_probes,
+                            committed, ended, given_up>;
+/// In the order in which they are to happen.
+using reaction = std::vector<effect>;
+
+// -- the machine --------------------------------------------------------------
+
+class ledger {
+public:
+  /// @param lease how many steps replicas may be ahead of the last commit.
+  ledger(std::uint32_t replicas, std::uint64_t lease);
+
+  /// Seats everyone for the first time.
+  reaction open();
+
+  /// @pre nothing runs.
+  reaction run(std::uint64_t first, std::uint64_t steps);
+  reaction stop();
+
+  reaction on(const seated& x);
+  reaction on(const report& x);
+  reaction on(const failed& x);
+  reaction on(const blame& x);
+
+  /// @param why what its end was called.
+  reaction on_lost(std::uint32_t replica, const std::string& why);
+  reaction on_reducer_lost(std::uint32_t reducer, const std::string& why);
+
+  /// Nothing moved (`moves` stayed the same) for the patience.
+  /// @param waited for people, such as "200 ms".
+  reaction on_late(const std::string& waited);
+
+  /// Whether somebody is owed something, so that a guard has to run.
+  bool busy() const { return now_ != phase::idle; }
+  /// Whether a guard need not wait for long any more: answers to a probe.
+  bool probing() const { return now_ == phase::probing; }
+  std::uint64_t moves() const { return moves_; }
+  std::uint64_t epoch() const { return epoch_; }
+
+private:
+  enum class phase { idle, seating, running, probing, leaving };
+  struct member {
+    std::uint64_t seated = 0; ///< Epoch.
+    bool lost = false;
+    bool answered = false; ///< The probe.
+  };
+
+  void reseat(reaction& out);
+  void begin(reaction& out);
+  void settle(reaction& out);
+  void fail(reaction& out, cause code, std::string why);
+  void commit_next(reaction& out);
+  bool all_seated() const;
+  bool reported(std::uint32_t replica, std::uint64_t step) const;
+  std::vector<std::uint32_t> late_ones() const;
+  std::string verdict(const std::string& waited) const;
+
+  std::vector<member> members_;
+  std::uint64_t lease_;
+  phase now_ = phase::idle;
+  std::uint64_t epoch_ = 0;
+  bool fresh_ = true; ///< No step of this epoch was granted.
+  std::uint64_t first_ = 0, next_ = 0, granted_ = 0, end_ = 0;
+  bool wanted_ = false; ///< Work waits until all are seated.
+  /// Of steps [next_, next_ + lease), by step % lease and replica.
+  std::vector<std::vector<step_report>> reports_;
+  std::vector<std::vector<bool>> reported_;
+  std::vector<std::uint32_t> counts_;
+  std::vector<blame> blames_;
+  given_up verdict_;
+  std::uint64_t moves_ = 0;
+};
+
+} // namespace troupe::commit
