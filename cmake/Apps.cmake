@@ -4,7 +4,7 @@ if(app_sources)
   add_executable(troupe_tool ${app_sources})
   set_target_properties(troupe_tool PROPERTIES OUTPUT_NAME troupe CXX_EXTENSIONS OFF)
   target_link_libraries(troupe_tool PRIVATE Troupe::troupe CLI11::CLI11
-    nlohmann_json::nlohmann_json troupe_flags)
+    nlohmann_json::nlohmann_json Troupe::step_allocator troupe_flags)
   install(TARGETS troupe_tool RUNTIME DESTINATION bin)
 endif()
 

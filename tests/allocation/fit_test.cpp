@@ -1,0 +1,44 @@
+#include "troupe/data/digits.hpp"
+#include "troupe/models/ready.hpp"
+#include "troupe/tests/support/malloc_counter.hpp"
+#include "troupe/training/local_strategies.hpp"
+#include "troupe/training/model.hpp"
+
+#include <gtest/gtest.h>
+
+#include <optional>
+
+namespace {
+
+using namespace troupe;
+
+/// What the caller's thread asks of malloc from the end of step 3 to the end of
+/// the last one: whole steps, with the feed and the commit.
+std::uint64_t calls_in_a_fit(const models::model_description& what,
+                             std::uint32_t replicas) {
+  const one_device_strategy strategy{"cpu:0", {.replicas = replicas}};
+  const auto scope = strategy.scope();
+  model it{what, adam{}};
+  std::optional<troupe::testing::malloc_counter> counter;
+  std::uint64_t calls = 0;
+  fit_options options;
+  options.callbacks.push_back({.on_step = [&](const step_record& x) {
+    if (x.step == 3)
+      counter.emplace();
+    if (counter)
+      calls = counter->calls();
+  }});
+  it.fit(data::digits({.examples = 320}).batch(32), options);
+  return calls;
+}
+
+TEST(Fit, AsksMallocForNothingAfterTheThirdStep) {
+  EXPECT_EQ(calls_in_a_fit(models::mlp(), 1), 0u);
+  EXPECT_EQ(calls_in_a_fit(models::lenet(), 1), 0u);
+}
+
+TEST(Fit, AsksMallocForNothingWithReplicasInTurnEither) {
+  EXPECT_EQ(calls_in_a_fit(models::mlp(), 2), 0u);
+}
+
+} // namespace
