@@ -9,6 +9,8 @@
 #include <caf/send.hpp>
 
 #include <algorithm>
+#include <exception>
+#include <optional>
 #include <thread>
 
 namespace troupe {
@@ -64,16 +66,29 @@ public:
                    listener_ref{desk_});
     // The chief itself gives up after one patience, a probe and a farewell.
     const auto longest = 3 * options_.patience + 5s;
+    std::exception_ptr thrown; // by on_commit; the granted steps still run on
+    const auto tell = [&](const commit_record& record) {
+      try {
+        if (x.on_commit && !thrown)
+          x.on_commit(record);
+      } catch (...) {
+        thrown = std::current_exception();
+        stop();
+      }
+    };
+    std::optional<std::uint64_t> next;
     try {
-      return desk_->follow(x.on_commit, longest);
-    } catch (const work_desk::not_heard&) {
+      next = desk_->follow(tell, longest);
+    } catch (const failure&) {
+      if (!thrown)
+        throw;
+    }
+    if (thrown)
+      std::rethrow_exception(thrown);
+    if (!next)
       throw failure(ec::stalled, "the chief said nothing for "
                                    + std::to_string(longest.count()) + " ms");
-    } catch (...) {
-      stop(); // what on_commit threw; the steps granted already run on
-      desk_->await_work(longest);
-      throw;
-    }
+    return *next;
   }
 
   void stop() override { caf::anon_send(chief_, atom::stop_v); }

@@ -15,40 +15,28 @@ void work_desk::begin() {
   failure_.reset();
 }
 
-std::uint64_t
+std::optional<std::uint64_t>
 work_desk::follow(const std::function<void(const commit_record&)>& on_commit,
                   std::chrono::milliseconds patience) {
   std::unique_lock hold{lock_};
-  for (;;) {
-    if (!waiter_->wait(
-          hold, [this] { return !commits_.empty() || next_ || failure_; },
-          patience)) {
-      running_ = false;
-      throw not_heard{};
-    }
+  const auto heard = [this] { return !commits_.empty() || next_ || failure_; };
+  while (waiter_->wait(hold, heard, patience)) {
     while (!commits_.empty()) {
       const auto record = std::move(commits_.front());
       commits_.pop_front();
-      if (on_commit) {
-        hold.unlock();
-        on_commit(record);
-        hold.lock();
-      }
+      hold.unlock();
+      on_commit(record);
+      hold.lock();
     }
-    if (failure_ || next_) {
-      running_ = false;
-      if (failure_)
-        throw failure{*std::exchange(failure_, std::nullopt)};
-      return *next_;
-    }
+    if (!next_ && !failure_)
+      continue;
+    running_ = false;
+    if (failure_)
+      throw failure{*std::exchange(failure_, std::nullopt)};
+    return next_;
   }
-}
-
-void work_desk::await_work(std::chrono::milliseconds patience) {
-  std::unique_lock hold{lock_};
-  waiter_->wait(
-    hold, [this] { return !running_ || next_ || failure_; }, patience);
   running_ = false;
+  return std::nullopt;
 }
 
 std::uint64_t work_desk::begin_visits(std::uint32_t replicas) {

@@ -19,19 +19,13 @@ public:
   /// @errors throws std::logic_error if work runs already.
   void begin();
 
-  /// Nothing was heard for the patience.
-  struct not_heard {};
-
   /// Calls `on_commit` for each commit, until the work ends.
-  /// @returns the first step that was not run.
-  /// @errors throws `failure` as `crew::run` does, `not_heard`, and whatever
-  ///         `on_commit` throws; after that the work still runs.
-  std::uint64_t
+  /// @returns the first step that was not run; nothing if nothing was heard for
+  ///          the patience.
+  /// @errors throws `failure` as `crew::run` does.
+  std::optional<std::uint64_t>
   follow(const std::function<void(const commit_record&)>& on_commit,
          std::chrono::milliseconds patience);
-
-  /// Waits for the end of work whose outcome nobody wants.
-  void await_work(std::chrono::milliseconds patience);
 
   /// @returns the visit's number.
   std::uint64_t begin_visits(std::uint32_t replicas);
