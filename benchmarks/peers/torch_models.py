@@ -1,0 +1,71 @@
+"""The models, inputs and update rules of the PyTorch benchmarks.
+
+Inputs of the throughput runs are synthetic with a fixed seed; parameters keep PyTorch's own
+initialization.
+"""
+import gzip
+import os
+import pathlib
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+
+def mlp():
+    return nn.Sequential(nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(),
+                         nn.Linear(512, 10))
+
+
+def lenet():
+    return nn.Sequential(
+        nn.Conv2d(1, 32, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(32, 64, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Flatten(), nn.Linear(64 * 7 * 7, 1024), nn.ReLU(), nn.Linear(1024, 10))
+
+
+def batches(name, batch, count=16, seed=1):
+    """`count` ready-made batches, each (inputs, targets)."""
+    rng = np.random.default_rng(seed)
+    shape = (1, 28, 28) if name == "lenet" else (784,)
+    return [(torch.from_numpy(rng.standard_normal((batch, *shape), dtype=np.float32)),
+             torch.from_numpy(rng.integers(0, 10, batch))) for _ in range(count)]
+
+
+def build(name):
+    return {"mlp": mlp, "lenet": lenet}[name](), F.cross_entropy
+
+
+def optimizer(name, model, fused=False):
+    """The update rule. fused: one kernel per parameter, not one per op."""
+    if name == "lenet":
+        return torch.optim.Adam(model.parameters(), 1e-3, fused=fused)
+    return torch.optim.SGD(model.parameters(), 0.01, momentum=0.9, fused=fused)
+
+
+def train_step(model, loss_fn, rule):
+    """A function (inputs, target) -> loss that does one whole training step."""
+    def step(inputs, target):
+        rule.zero_grad()
+        loss = loss_fn(model(inputs), target)
+        loss.backward()
+        rule.step()
+        return loss
+    return step
+
+
+def mnist():
+    """(train images, train labels, test images, test labels); images in [0, 1], N x 1 x 28 x 28:
+    the first 8,000 of MNIST's t10k files in $TROUPE_DATA_DIR/mnist, and the other 2,000."""
+    folder = os.environ.get("TROUPE_DATA_DIR")
+    if not folder:
+        raise SystemExit("set TROUPE_DATA_DIR to a folder in which mnist/ holds the t10k files")
+
+    def idx(file, skip):
+        with gzip.open(pathlib.Path(folder) / "mnist" / file) as opened:
+            return np.frombuffer(opened.read(), np.uint8, offset=skip)
+    images = idx("t10k-images-idx3-ubyte.gz", 16).reshape(-1, 1, 28, 28).astype(np.float32) / 255
+    labels = idx("t10k-labels-idx1-ubyte.gz", 8).astype(np.int64)
+    images, labels = torch.from_numpy(images), torch.from_numpy(labels)
+    return images[:8000], labels[:8000], images[8000:], labels[8000:]
