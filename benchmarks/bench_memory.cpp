@@ -1,0 +1,104 @@
+// The peak of a training process's memory, and what the model needs by formula.
+
+#include "troupe/benchmarks/options.hpp"
+#include "troupe/benchmarks/workload.hpp"
+#include "troupe/tensors/memory.hpp"
+
+#include <cstdio>
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+namespace {
+
+using namespace troupe::benchmarks;
+
+constexpr double mib = 1 << 20;
+
+/// Bytes that this process has had in memory at most.
+/// @source proc(5), VmHWM.
+double peak_bytes() {
+  std::ifstream status{"/proc/self/status"};
+  for (std::string word; status >> word;)
+    if (word == "VmHWM:") {
+      double kib = 0;
+      status >> kib;
+      return 1024 * kib;
+    }
+  throw std::runtime_error("/proc/self/status names no VmHWM");
+}
+
+struct needs {
+  double inputs = 0, parameters = 0, slots = 0, gradients = 0, activations = 0;
+
+  double all() const {
+    return inputs + parameters + slots + gradients + activations;
+  }
+};
+
+needs by_formula(const training_options& o) {
+  const auto& what = find_workload(o.model);
+  const auto replicas = double(o.where.replicas);
+  const auto copies = o.where.strategy == "mirrored" ? replicas : 1.0;
+  double count = 0;
+  for (const auto& one : what.parameters)
+    count += double(one.dims.elements());
+  const auto examples = double(o.batch) * replicas;
+  return {
+    .inputs =
+      ready_batches * examples * (4.0 * double(what.example.elements()) + 4.0),
+    .parameters = 4 * count * copies,
+    .slots = 4 * count * copies * double(what.rule.slots()),
+    .gradients = 4 * count * replicas,
+    .activations = examples * double(what.activation_bytes),
+  };
+}
+
+void print(const training_options& o, double peak, bool json) {
+  const auto need = by_formula(o);
+  const auto name = o.model + "/b" + std::to_string(o.batch) + "/"
+                    + o.where.strategy + "/r"
+                    + std::to_string(o.where.replicas);
+  if (json)
+    std::cout << nlohmann::json{{"case", name},
+                                {"peak_mib", peak / mib},
+                                {"formula_mib", need.all() / mib},
+                                {"beyond_mib", (peak - need.all()) / mib},
+                                {"inputs_mib", need.inputs / mib},
+                                {"parameters_mib", need.parameters / mib},
+                                {"slots_mib", need.slots / mib},
+                                {"gradients_mib", need.gradients / mib},
+                                {"activations_mib", need.activations / mib},
+                                {"pool_mib",
+                                 double(troupe::memory::used().peak) / mib}}
+              << '\n';
+  else
+    std::printf(
+      "%s: peak %.1f MiB; by formula %.1f (inputs %.1f, parameters "
+      "%.1f, slots %.1f, gradients %.1f, activations %.1f); beyond it "
+      "%.1f\n",
+      name.c_str(), peak / mib, need.all() / mib, need.inputs / mib,
+      need.parameters / mib, need.slots / mib, need.gradients / mib,
+      need.activations / mib, (peak - need.all()) / mib);
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  training_options o;
+  std::uint64_t steps = 50;
+  bool json = false;
+  CLI::App app{"Trains for some steps and compares the peak of this process's "
+               "memory with what the model needs: the ready-made inputs, "
+               "parameters, slots, gradients and activations."};
+  o.add_to(app);
+  app.add_option("--steps", steps)
+    ->check(CLI::Range(10, 1000000))
+    ->capture_default_str();
+  app.add_flag("--json", json, "one line of JSON");
+  return run_main(app, argc, argv, [&] {
+    fitted{o.model, o.batch, o.where}.time(1, steps, 5);
+    print(o, peak_bytes(), json);
+  });
+}

@@ -1,0 +1,48 @@
+#pragma once
+
+#include "troupe/benchmarks/timing.hpp"
+#include "troupe/training/local_strategies.hpp"
+#include "troupe/training/model.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace troupe::benchmarks {
+
+struct placement {
+  std::string strategy = "default"; ///< Or "one_device".
+  std::uint32_t replicas = 1;
+  int threads = 1; ///< Of each replica's ops.
+};
+
+/// A ready model in a strategy, trained by `model.fit` on ready-made batches:
+/// all that training is made of but the reading of files.
+class fitted {
+public:
+  /// @param batch examples of each replica.
+  /// @errors throws std::invalid_argument for an unknown model or strategy, and
+  ///         for a strategy that cannot have so many replicas.
+  fitted(const std::string& model, std::uint64_t batch, const placement& where);
+  ~fitted();
+
+  /// One fit, cut into windows by its commits, after a warm-up.
+  /// @returns seconds per step of each window.
+  std::vector<double> time(const windows& how);
+
+  /// Likewise, of windows of that many steps.
+  std::vector<double> time(int windows, std::uint64_t steps,
+                           std::uint64_t warm_up);
+
+  double last_loss() const { return last_loss_; }
+
+private:
+  void fit(const std::function<bool(std::uint64_t step)>& go_on);
+
+  std::unique_ptr<troupe::model> model_;
+  data::dataset batches_;
+  double last_loss_ = 0;
+};
+
+} // namespace troupe::benchmarks

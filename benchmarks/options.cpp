@@ -1,0 +1,39 @@
+#include "troupe/benchmarks/options.hpp"
+
+#include <exception>
+#include <iostream>
+#include <stdexcept>
+
+namespace troupe::benchmarks {
+
+void training_options::add_to(CLI::App& app) {
+  app.add_option("--model", model, "mlp or lenet")->capture_default_str();
+  app.add_option("--batch", batch, "examples of each replica in a step")
+    ->check(CLI::Range(1, 1 << 20))
+    ->capture_default_str();
+  app.add_option("--threads", where.threads, "threads of each replica's ops")
+    ->check(CLI::Range(1, 1024))
+    ->capture_default_str();
+  app.add_option("--strategy", where.strategy, "default or one_device")
+    ->capture_default_str();
+  app.add_option("--replicas", where.replicas, "how many train together")
+    ->check(CLI::Range(1, 1024))
+    ->capture_default_str();
+}
+
+int run_main(CLI::App& app, int argc, char** argv,
+             const std::function<void()>& fn) try {
+  app.parse(argc, argv);
+  fn();
+  return 0;
+} catch (const CLI::ParseError& e) {
+  return app.exit(e) == 0 ? 0 : 2;
+} catch (const std::invalid_argument& e) {
+  std::cerr << e.what() << '\n';
+  return 2;
+} catch (const std::exception& e) {
+  std::cerr << e.what() << '\n';
+  return 1;
+}
+
+} // namespace troupe::benchmarks

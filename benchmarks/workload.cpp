@@ -1,0 +1,92 @@
+#include "troupe/benchmarks/workload.hpp"
+
+#include "troupe/data/synthetic.hpp"
+#include "troupe/tensors/ops/conv2d.hpp"
+#include "troupe/tensors/ops/dense.hpp"
+#include "troupe/tensors/ops/max_pool2d.hpp"
+#include "troupe/tensors/ops/reshape.hpp"
+
+#include <stdexcept>
+
+namespace troupe::benchmarks {
+
+namespace {
+
+constexpr auto relu = activation::relu;
+
+tensor mlp(std::span<const variable> own, const tensor& x) {
+  auto h = reshape(x, shape{x.dims()[0], 784});
+  h = dense(h, own[0].value(), own[1].value(), relu);
+  h = dense(h, own[2].value(), own[3].value(), relu);
+  return dense(h, own[4].value(), own[5].value());
+}
+
+tensor lenet(std::span<const variable> own, const tensor& x) {
+  const conv2d_options same{.pad = padding::same, .f = relu};
+  auto h = max_pool2d(conv2d(x, own[0].value(), own[1].value(), same));
+  h = max_pool2d(conv2d(h, own[2].value(), own[3].value(), same));
+  h = reshape(h, shape{x.dims()[0], 7 * 7 * 64});
+  h = dense(h, own[4].value(), own[5].value(), relu);
+  return dense(h, own[6].value(), own[7].value());
+}
+
+const std::vector<workload>& all() {
+  static const std::vector<workload> list{
+    {.name = "mlp",
+     .example = {28, 28, 1},
+     .parameters = {{"dense_1/kernel", {784, 512}},
+                    {"dense_1/bias", {512}},
+                    {"dense_2/kernel", {512, 512}},
+                    {"dense_2/bias", {512}},
+                    {"dense_3/kernel", {512, 10}},
+                    {"dense_3/bias", {10}}},
+     .forward = mlp,
+     .rule = sgd{.learning_rate = 0.01f, .momentum = 0.9f},
+     .activation_bytes = 4 * (512 + 512 + 10)},
+    {.name = "lenet",
+     .example = {28, 28, 1},
+     .parameters = {{"conv2d_1/kernel", {5, 5, 1, 32}},
+                    {"conv2d_1/bias", {32}},
+                    {"conv2d_2/kernel", {5, 5, 32, 64}},
+                    {"conv2d_2/bias", {64}},
+                    {"dense_1/kernel", {3136, 1024}},
+                    {"dense_1/bias", {1024}},
+                    {"dense_2/kernel", {1024, 10}},
+                    {"dense_2/bias", {10}}},
+     .forward = lenet,
+     .rule = adam{.learning_rate = 1e-3f},
+     .activation_bytes = 4 * (28 * 28 * 32 + 14 * 14 * 64 + 1024 + 10)
+                         + 5 * (14 * 14 * 32 + 7 * 7 * 64)},
+  };
+  return list;
+}
+
+} // namespace
+
+const workload& find_workload(std::string_view name) {
+  for (const auto& one : all())
+    if (one.name == name)
+      return one;
+  throw std::invalid_argument("there is no benchmark of '" + std::string{name}
+                              + "'; take mlp or lenet");
+}
+
+update_rule rule_for(const workload& of, std::uint64_t batch) {
+  if (batch >= 16)
+    return of.rule;
+  auto numbers = of.rule.numbers();
+  for (auto& [name, value] : numbers)
+    if (name == "learning_rate")
+      value /= 10;
+  return update_rule{of.rule.name(), numbers};
+}
+
+data::dataset synthetic_batches(const workload& of, std::uint64_t batch) {
+  return data::synthetic({.example = of.example,
+                          .examples = batch * ready_batches,
+                          .classes = 10,
+                          .seed = 1})
+    .batch(batch);
+}
+
+} // namespace troupe::benchmarks
