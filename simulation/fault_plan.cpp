@@ -11,6 +11,10 @@ namespace {
 /// After how many messages at most a replica dies in the step it entered.
 constexpr std::size_t last_words = 12;
 
+bool is(const party& x, std::uint32_t replica) {
+  return x == party{party::role::replica, replica};
+}
+
 } // namespace
 
 faults& faults::kill(replica who, at_step when) {
@@ -63,18 +67,25 @@ fault_dice::counts& fault_dice::counts::operator+=(const counts& x) {
 }
 
 fault_dice::fault_dice(faults plan, std::uint64_t seed)
-  : plan_{std::move(plan)}, killed_(plan_.kills().size()), rng_{seed} {}
+  : plan_{std::move(plan)}, rng_{seed} {
+  for (const auto& x : plan_.kills())
+    doomed_.push_back({x, {}, false});
+}
 
 bool fault_dice::happens(double chance) {
   // 53 bits, as doubles have: the same on every machine.
   return static_cast<double>(rng_() >> 11) * 0x1p-53 < chance;
 }
 
-fault_dice::fate fault_dice::of_message(std::optional<std::uint32_t> from,
-                                        std::optional<std::uint32_t> to) {
+fault_seam::fate fault_dice::decide(const party& from, const party& to, subject,
+                                    std::uint64_t, std::uint64_t step) {
+  ++messages_;
+  for (auto& x : doomed_)
+    if (!x.dies_at && is(from, x.why.who) && step >= x.why.step)
+      x.dies_at = messages_ + rng_() % (last_words + 1);
   fate out;
   for (const auto& x : plan_.chances()) {
-    if ((x.who && x.who != from && x.who != to) || !happens(x.of))
+    if ((x.who && !is(from, *x.who) && !is(to, *x.who)) || !happens(x.of))
       continue;
     switch (x.what) {
       case faults::kind::drop:
@@ -95,15 +106,13 @@ fault_dice::fate fault_dice::of_message(std::optional<std::uint32_t> from,
   return out;
 }
 
-std::optional<std::size_t> fault_dice::kills(std::uint32_t who,
-                                             std::uint64_t step) {
-  for (std::size_t i = 0; i < killed_.size(); ++i) {
-    const auto& x = plan_.kills()[i];
-    if (killed_[i] || x.who != who || x.step != step)
-      continue;
-    killed_[i] = true;
-    return rng_() % (last_words + 1);
-  }
+std::optional<std::uint32_t> fault_dice::victim() {
+  for (auto& x : doomed_)
+    if (!x.dead && x.dies_at && messages_ >= *x.dies_at) {
+      x.dead = true;
+      ++fired.kills;
+      return x.why.who;
+    }
   return std::nullopt;
 }
 

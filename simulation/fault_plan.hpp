@@ -1,5 +1,7 @@
 #pragma once
 
+#include "troupe/actors/fault_seam.hpp"
+
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -27,7 +29,8 @@ class faults {
 public:
   using duration = std::chrono::nanoseconds;
 
-  /// Ends the replica's actor once, a few messages after it entered the step.
+  /// Ends the replica's actor once, a few messages after it first spoke in the
+  /// step.
   faults& kill(replica who, at_step when);
 
   /// Loses messages, of all or to and from one replica.
@@ -66,15 +69,9 @@ private:
 };
 
 /// The faults that one seed draws, and how many came to pass: a test that meant
-/// to see a fault asserts that it did.
-class fault_dice {
+/// to see a fault asserts that it did. Used on the simulator's thread.
+class fault_dice : public fault_seam {
 public:
-  /// What happens to one message.
-  struct fate {
-    bool dropped = false;
-    bool twice = false;
-    faults::duration delay{0}; ///< Of the first copy.
-  };
   struct counts {
     std::size_t kills = 0, drops = 0, duplicates = 0, delays = 0;
     counts& operator+=(const counts& x);
@@ -82,21 +79,26 @@ public:
 
   fault_dice(faults plan, std::uint64_t seed);
 
-  /// @param from, to the replicas between which it goes, if they are any.
-  fate of_message(std::optional<std::uint32_t> from,
-                  std::optional<std::uint32_t> to);
+  fate decide(const party& from, const party& to, subject what,
+              std::uint64_t epoch, std::uint64_t step) override;
 
-  /// Whether a replica that enters a step is to be killed in it: after how many
-  /// more messages. Says so once for each `kill`.
-  std::optional<std::size_t> kills(std::uint32_t who, std::uint64_t step);
+  /// The replica that is to die now, if any: each that the plan names once, a
+  /// few messages after it first spoke in its step.
+  std::optional<std::uint32_t> victim();
 
   counts fired;
 
 private:
+  struct doomed {
+    faults::killing why;
+    std::optional<std::size_t> dies_at; ///< In messages; none: not yet there.
+    bool dead = false;
+  };
   bool happens(double chance);
 
   faults plan_;
-  std::vector<bool> killed_; ///< By index of the plan's kills.
+  std::vector<doomed> doomed_;
+  std::size_t messages_ = 0; ///< Seen so far.
   std::mt19937_64 rng_;
 };
 

@@ -1,0 +1,127 @@
+#include "troupe/tensors/context.hpp"
+#include "troupe/tensors/ops/binary.hpp"
+#include "troupe/tensors/tape.hpp"
+#include "troupe/tests/support/crews.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <stdexcept>
+#include <string>
+
+namespace troupe {
+namespace {
+
+/// What code on a fiber relies on, where the replicas of a crew run it: two
+/// threads of actors, one thread of the simulator, the caller's own.
+class FiberIn : public testing::TestWithParam<test::kind_of_crew> {
+protected:
+  test::any_crew members{GetParam(), {.replicas = 2}};
+};
+
+INSTANTIATE_TEST_SUITE_P(Crew, FiberIn, test::all_kinds, test::name_of_kind);
+
+/// Waits for both replicas.
+float wait(step_context& at, std::uint32_t bucket = 0) {
+  at.contribute(bucket, tensor::of<float>({1}, {1.0f + float(at.replica)}));
+  return at.sum(bucket).item<float>();
+}
+
+TEST_P(FiberIn, TwoThatWaitInsideCatchRethrowEachItsOwn) {
+  std::array<std::string, 2> caught;
+  const auto fn = [&](step_context& at) {
+    try {
+      try {
+        throw std::runtime_error("of " + std::to_string(at.replica));
+      } catch (...) {
+        wait(at);
+        throw;
+      }
+    } catch (const std::exception& e) {
+      caught[at.replica] = e.what();
+    }
+  };
+  EXPECT_EQ(members->run({.steps = 1, .step = fn, .on_commit = {}}), 1u);
+  EXPECT_EQ(caught[0], "of 0");
+  EXPECT_EQ(caught[1], "of 1");
+}
+
+/// Counts its own end.
+struct counted {
+  std::atomic<int>& ends;
+  ~counted() { ++ends; }
+};
+
+TEST_P(FiberIn, AnAbandonedStepRunsDestructors) {
+  std::atomic<int> ends = 0, went_on = 0;
+  const auto fn = [&](step_context& at) {
+    counted outer{ends};
+    std::vector<std::string> held(100, std::string(100, 'x'));
+    [&] {
+      counted inner{ends};
+      if (at.replica == 1)
+        throw std::runtime_error("no more");
+      wait(at);
+      ++went_on;
+    }();
+  };
+  EXPECT_ANY_THROW(members->run({.steps = 1, .step = fn, .on_commit = {}}));
+  EXPECT_EQ(ends, 4);
+  EXPECT_EQ(went_on, 0);
+}
+
+TEST_P(FiberIn, AnAbortThatIsSwallowedIsThrownAgainByEachWait) {
+  std::atomic<int> swallowed = 0, went_on = 0;
+  const auto fn = [&](step_context& at) {
+    if (at.replica == 1)
+      throw std::runtime_error("no more");
+    for (std::uint32_t i = 0; i < 3; ++i)
+      try {
+        wait(at, i);
+        ++went_on;
+      } catch (...) {
+        ++swallowed;
+      }
+    wait(at, 3);
+    ++went_on;
+  };
+  EXPECT_ANY_THROW(members->run({.steps = 1, .step = fn, .on_commit = {}}));
+  EXPECT_EQ(swallowed, 3);
+  EXPECT_EQ(went_on, 0);
+  // and the next step is none the worse for it
+  std::array<float, 2> sums{};
+  const auto next = [&](step_context& at) { sums[at.replica] = wait(at); };
+  EXPECT_EQ(members->run({.steps = 1, .step = next, .on_commit = {}}), 1u);
+  EXPECT_EQ(sums, (std::array<float, 2>{3, 3}));
+}
+
+TEST_P(FiberIn, ATapeOnEachRecordsOnlyItsOwn) {
+  std::array<double, 2> found{};
+  const auto fn = [&](step_context& at) {
+    tape t; // d/dx of x^3 + x, one op between two waits
+    const auto x = t.watch(tensor::of<double>({1}, {2.0 + at.replica}));
+    auto y = x * x;
+    wait(at, 0);
+    y = y * x;
+    wait(at, 1);
+    y = y + x;
+    wait(at, 2);
+    found[at.replica] = t.gradient(y, std::array{x})[0].item<double>();
+  };
+  EXPECT_EQ(members->run({.steps = 1, .step = fn, .on_commit = {}}), 1u);
+  EXPECT_EQ(found, (std::array<double, 2>{13, 28}));
+}
+
+TEST_P(FiberIn, WaitsAThousandTimesInOneStep) {
+  std::array<double, 2> sums{};
+  const auto fn = [&](step_context& at) {
+    for (std::uint32_t i = 0; i < 1000; ++i)
+      sums[at.replica] += wait(at, i);
+  };
+  EXPECT_EQ(members->run({.steps = 1, .step = fn, .on_commit = {}}), 1u);
+  EXPECT_EQ(sums, (std::array<double, 2>{3000, 3000}));
+}
+
+} // namespace
+} // namespace troupe

@@ -1,0 +1,87 @@
+#include "troupe/data/digits.hpp"
+#include "troupe/models/layers.hpp"
+#include "troupe/simulation/oracles.hpp"
+#include "troupe/training/model.hpp"
+
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+
+namespace {
+
+using namespace std::chrono_literals;
+using namespace troupe;
+using namespace troupe::simulation;
+
+// [doc:begin job]
+/// Trains a small classifier and returns what each replica ends with.
+tensors my_job(const strategy& strategy) {
+  static const auto images = data::digits({.examples = 60, .seed = 1});
+  static const models::model_description network{
+    "small",
+    {28, 28, 1},
+    models::stack(models::flatten{}, models::dense{8, activation::relu},
+                  models::dense{10})};
+  const auto scope = strategy.scope();
+  model model{network, adam{.learning_rate = 0.01f}};
+  model.fit(images.shuffle().batch(24), {.epochs = 2, .prefetch = 0});
+  return values_on_each(strategy, model.variables());
+}
+
+TEST(MyTraining, EndsWithTheSameBitsThoughMessagesComeLateAndTwice) {
+  const auto plan = faults{}.delay(0.1).duplicate(0.1);
+  EXPECT_SAME_BITS(my_job, {.plan = plan, .seeds = 100});
+}
+// [doc:end]
+
+// [doc:begin killed]
+TEST(MyTraining, SaysWhoWasLost) {
+  sim world{1};
+  fault_dice dice{faults{}.kill(replica{2}, at_step{4}), 1};
+  const auto strategy = make_strategy(world, {.replicas = 3}, &dice);
+  try {
+    my_job(strategy);
+    ADD_FAILURE() << "it trained on without replica 2";
+  } catch (const failure& e) {
+    EXPECT_EQ(e.code, ec::peer_lost);
+    EXPECT_NE(std::string{e.what()}.find("replica 2"), std::string::npos)
+      << e.what();
+  }
+  EXPECT_EQ(dice.fired.kills, 1u);
+}
+// [doc:end]
+
+/// Says which seed it runs under, by what it was given.
+TEST(Oracles, FindAJobThatDependsOnOrder) {
+  int calls = 0;
+  const auto found = same_bits(
+    [&](const strategy&) {
+      return tensors{tensor::full({3}, ++calls < 5 ? 1 : 2)};
+    },
+    {.seeds = 10});
+  EXPECT_FALSE(found.same);
+  EXPECT_EQ(found.what, "seed 4: tensor 0, element 0: 2 is not 1");
+}
+
+TEST(Oracles, FindAJobThatFails) {
+  const auto found = same_bits(
+    [](const strategy& s) -> tensors {
+      if (s.name() != "one_device")
+        throw std::runtime_error("no");
+      return {};
+    },
+    {.first_seed = 7});
+  EXPECT_EQ(found.what, "seed 7: it threw: no");
+}
+
+TEST(Oracles, TellZeroFromMinusZero) {
+  EXPECT_EQ(difference({tensor::of<float>({2}, {1, 0.0f})},
+                       {tensor::of<float>({2}, {1, -0.0f})}),
+            "tensor 0, element 1: 0 is not -0");
+  EXPECT_EQ(difference({tensor::full({2}, 1)}, {tensor::full({2}, 1)}), "");
+  EXPECT_EQ(difference({tensor::full({2}, 1)}, {tensor::full({3}, 1)}),
+            "tensor 0, float32[2] is not float32[3]");
+  EXPECT_EQ(difference({}, {tensor::full({3}, 1)}), "0 tensors are not 1");
+}
+
+} // namespace

@@ -1,0 +1,137 @@
+#include "troupe/actors/actor_crew.hpp"
+#include "troupe/actors/runtime.hpp"
+#include "troupe/models/layers.hpp"
+#include "troupe/simulation/oracles.hpp"
+#include "troupe/tests/support/tiny_training.hpp"
+#include "troupe/training/model.hpp"
+
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+
+// A sum in order of arrival, a missing epoch check, an update applied twice:
+// each must fail here. scripts/planted-bugs.sh shows that it does.
+
+namespace troupe::simulation {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::uint64_t steps = 6;
+
+/// What each replica ends with, and what was committed.
+tensors train(crew& on) {
+  test::tiny_training training{on.replicas()};
+  const auto step = [&](step_context& at) { training.step(at); };
+  tensors told;
+  const auto commit = [&](const commit_record& x) {
+    EXPECT_EQ(x.contributors.size(), on.replicas());
+    told.push_back(tensor::of<double>(
+      {3}, {double(x.step), double(x.total.examples), x.total.loss_sum}));
+  };
+  on.run({.steps = steps, .step = step, .on_commit = commit});
+  auto all = training.state();
+  all.insert(all.end(), told.begin(), told.end());
+  return all;
+}
+
+/// The same through `fit`: on one device the replicas share one copy of the
+/// parameters, which one of them updates; in the simulator each has its own.
+tensors fit(const strategy& with) {
+  static const data::dataset examples{
+    34, 3, [](std::uint64_t i) {
+      random_stream draw{{.seed = 3, .step = i}};
+      batch one{tensor{{5}}, tensor::full({}, draw.below(3), dtype::int32)};
+      for (auto& x : one.inputs.mutable_data<float>())
+        x = draw.uniform(-1, 1);
+      return one;
+    }};
+  static const models::model_description network{
+    "tiny",
+    {5},
+    models::stack(models::dense{6, activation::relu}, models::dropout{0.2f},
+                  models::dense{3})};
+  const auto scope = with.scope();
+  model model{network, adam{.learning_rate = 0.02f}};
+  model.fit(examples.shuffle().batch(12), {.epochs = 2, .prefetch = 0});
+  return values_on_each(with, model.variables());
+}
+
+/// Twice a step is given up and begun anew with another batch. In step 2 the
+/// last replica refuses its batch when the others have sent their parts; in
+/// step 4 it does so when sums are under way too, which the others only look
+/// at. What is late then belongs to the same step of an older epoch.
+tensors train_with_second_thoughts(crew& on) {
+  test::tiny_training training{on.replicas()};
+  const auto last = on.replicas() - 1;
+  const auto step = [&](step_context& at) { training.step(at); };
+  const auto refuse = [&](step_context& at) {
+    if (at.replica == last && at.step == 2)
+      throw std::runtime_error("a bad batch");
+    training.contribute(at, at.step);
+    if (at.replica == last)
+      throw std::runtime_error("a bad gradient");
+    training.sums(at);
+  };
+  const auto instead = [&](step_context& at) {
+    training.step(at, 100 + at.step);
+  };
+  on.run({.steps = 2, .step = step, .on_commit = {}});
+  for (std::uint64_t s = 2; s < steps; s += 2) {
+    EXPECT_ANY_THROW(
+      on.run({.first_step = s, .steps = 1, .step = refuse, .on_commit = {}}));
+    on.run({.first_step = s, .steps = 1, .step = instead, .on_commit = {}});
+    on.run({.first_step = s + 1, .steps = 1, .step = step, .on_commit = {}});
+  }
+  return training.state();
+}
+
+class ThousandSeeds : public testing::TestWithParam<std::uint32_t> {
+protected:
+  trials under(const faults& plan = {}) const {
+    return {.plan = plan, .crew = {.replicas = GetParam()}};
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Replicas, ThousandSeeds, testing::Values(2u, 3u),
+                         testing::PrintToStringParamName{});
+
+TEST_P(ThousandSeeds, GiveTheSameWeights) {
+  const auto found = same_bits_of_crew(train, under());
+  EXPECT_TRUE(found.same) << found.what;
+}
+
+TEST_P(ThousandSeeds, GiveTheSameWeightsToFit) {
+  const auto found = same_bits(fit, under(faults{}.duplicate(0.1).delay(0.1)));
+  EXPECT_TRUE(found.same) << found.what;
+}
+
+TEST_P(ThousandSeeds, GiveTheSameWeightsThoughMessagesComeLateAndTwice) {
+  const auto found =
+    same_bits_of_crew(train, under(faults{}.duplicate(0.2).delay(0.2, 20ms)));
+  EXPECT_TRUE(found.same) << found.what;
+  EXPECT_GT(found.fired.duplicates, 1000u);
+  EXPECT_GT(found.fired.delays, 1000u);
+}
+
+TEST_P(ThousandSeeds, GiveTheSameWeightsThoughAStepIsBegunAnew) {
+  const auto found = same_bits_of_crew(
+    train_with_second_thoughts, under(faults{}.duplicate(0.2).delay(0.5)));
+  EXPECT_TRUE(found.same) << found.what;
+}
+
+/// Threads instead of a seed: a few runs, for what they are worth.
+TEST_P(ThousandSeeds, GiveTheWeightsThatTheRealRuntimeGives) {
+  using how = crew_options::reducers;
+  crew_options options{.replicas = GetParam()};
+  const auto expected = train(*make_inline_crew(options));
+  runtime actors;
+  for (const auto reducing : {how::hosted, how::own})
+    for (int i = 0; i < 10; ++i) {
+      options.reducing = reducing;
+      EXPECT_EQ(difference(train(*make_crew(actors, options)), expected), "");
+    }
+}
+
+} // namespace
+} // namespace troupe::simulation
