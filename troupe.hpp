@@ -4,6 +4,7 @@
 // training under faults also take headers of "troupe/simulation/" and link
 // Troupe::simulation.
 
+#include "troupe/actors/runtime.hpp"
 #include "troupe/data/csv.hpp"
 #include "troupe/data/digits.hpp"
 #include "troupe/data/idx.hpp"

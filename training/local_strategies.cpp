@@ -1,5 +1,6 @@
 #include "troupe/training/local_strategies.hpp"
 
+#include "troupe/actors/actor_crew.hpp"
 #include "troupe/training/strategy_state.hpp"
 
 #include <algorithm>
@@ -35,6 +36,39 @@ std::shared_ptr<strategy_state> on_one_device(std::string name,
   return state;
 }
 
+std::vector<device> parse_all(const std::vector<std::string>& names) {
+  if (names.empty())
+    throw std::invalid_argument("devices: none was named; name one for each "
+                                "replica, as in cpu:0, cpu:1");
+  std::vector<device> all;
+  for (const auto& name : names) {
+    const auto one = parse_device(name);
+    if (std::ranges::find(all, one) != all.end())
+      throw std::invalid_argument("devices: " + name
+                                  + " was named twice; each takes one replica");
+    all.push_back(one);
+  }
+  return all;
+}
+
+std::shared_ptr<strategy_state>
+on_several_devices(runtime& on, const std::vector<std::string>& devices,
+                   const mirrored_options& given) {
+  check_threads(given.threads);
+  auto state = std::make_shared<strategy_state>();
+  state->name = "mirrored";
+  state->devices = parse_all(devices);
+  state->replicas = static_cast<std::uint32_t>(devices.size());
+  state->copies = state->replicas;
+  state->threads = given.threads;
+  crew_options options;
+  options.replicas = state->replicas;
+  options.threads = given.threads;
+  options.patience = given.patience;
+  state->members = make_crew(on, options);
+  return state;
+}
+
 /// One for each thread, so that threads train models of their own at once.
 const std::shared_ptr<strategy_state>& default_state() {
   static thread_local const auto one = [] {
@@ -52,5 +86,10 @@ default_strategy::default_strategy() : strategy{default_state()} {}
 one_device_strategy::one_device_strategy(const std::string& device,
                                          const one_device_options& options)
   : strategy{on_one_device("one_device", parse_device(device), options)} {}
+
+mirrored_strategy::mirrored_strategy(runtime& on,
+                                     const std::vector<std::string>& devices,
+                                     const mirrored_options& options)
+  : strategy{on_several_devices(on, devices, options)} {}
 
 } // namespace troupe

@@ -2,6 +2,7 @@
 
 #include "command.hpp"
 #include "interrupt.hpp"
+#include "troupe/actors/runtime.hpp"
 #include "troupe/models/ready.hpp"
 #include "troupe/training/data_source.hpp"
 #include "troupe/training/local_strategies.hpp"
@@ -21,11 +22,10 @@ using namespace troupe;
 
 constexpr std::uint64_t test_batch = 256;
 
-strategy make_strategy(const settled_job& x, std::optional<int>& actors) {
+strategy make_strategy(const settled_job& x, std::optional<runtime>& actors) {
   if (x.strategy == "mirrored") {
-    actors.emplace();
-    throw std::runtime_error("--strategy mirrored: it comes with the crew of "
-                             "actors; use one_device with --replicas");
+    return mirrored_strategy{
+      actors.emplace(), x.devices, {.threads = x.threads}};
   }
   return one_device_strategy{x.devices.front(),
                              {.replicas = x.replicas, .threads = x.threads}};
@@ -87,7 +87,7 @@ int rescue(const train_arguments& x, const settled_job& job, const model& it) {
 int train(const train_arguments& x) {
   const auto job = job_of(x);
   check_outputs(x);
-  std::optional<int> actors;
+  std::optional<runtime> actors;
   const auto strategy = make_strategy(job, actors);
   const auto scope = strategy.scope();
   auto it = make_model(x, job);

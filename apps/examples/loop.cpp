@@ -1,0 +1,34 @@
+// A training loop of one's own, mirrored over two devices.
+
+#include <iostream>
+#include <troupe/troupe.hpp>
+
+int main() {
+  troupe::runtime runtime;
+  troupe::mirrored_strategy strategy{runtime, {"cpu:0", "cpu:1"}};
+  const auto scope = strategy.scope();
+  troupe::model model{troupe::models::mlp(), troupe::adam{}};
+  troupe::optimizer optimizer{troupe::adam{.learning_rate = 1e-3f}};
+
+  constexpr int global_batch = 64;
+  const auto digits = troupe::data::digits({.examples = 6'400});
+  const auto batches =
+    strategy.distribute(digits.shuffle().batch(global_batch));
+  int step = 0;
+  for (const auto& batch : batches) {
+    const auto loss = strategy.run(
+      [&](troupe::replica_context& replica, const troupe::batch& b) {
+        troupe::tape tape;
+        auto loss =
+          troupe::cross_entropy(model(b.inputs), b.labels) / global_batch;
+        auto gradients = replica.all_reduce(
+          troupe::sum, tape.gradient(loss, model.variables()));
+        optimizer.apply(gradients, model.variables());
+        return loss;
+      },
+      batch);
+    if (++step % 20 == 0)
+      std::cout << "step " << step << "  loss "
+                << strategy.reduce(troupe::sum, loss, {0}) << '\n';
+  }
+}

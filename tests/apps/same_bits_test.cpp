@@ -1,0 +1,55 @@
+#include "tool.hpp"
+
+#include <gtest/gtest.h>
+
+namespace {
+
+using namespace troupe;
+
+class SameBits : public tool_test {
+protected:
+  /// Three runs of each strategy with two replicas, and one with three.
+  void hold(const std::string& job) {
+    const auto expected =
+      weights_of(job + "--strategy one_device --replicas 2");
+    for (int run = 0; run < 3; ++run) {
+      EXPECT_EQ(weights_of(job + "--strategy mirrored --devices cpu:0,cpu:1"),
+                expected);
+      EXPECT_EQ(weights_of(job + "--strategy one_device --replicas 2"),
+                expected);
+    }
+    EXPECT_NE(weights_of(job + "--strategy one_device --replicas 3"), expected);
+  }
+};
+
+TEST_F(SameBits, ComeFromMirroredAndFromOneDeviceInEveryRun) {
+  hold("train --data digits:500 --epochs 2 --batch 30 ");
+}
+
+TEST_F(SameBits, ComeFromConvolutionsToo) {
+  hold("train --model lenet --data digits:140 --epochs 1 --batch 24 ");
+}
+
+TEST_F(SameBits, ComeFromMnistToo) {
+  const auto* folder = std::getenv("TROUPE_DATA_DIR");
+  if (!folder)
+    GTEST_SKIP() << "TROUPE_DATA_DIR is not set";
+  hold("train --data mnist:" + std::string{folder}
+       + "/mnist --epochs 1 --batch 512 ");
+}
+
+TEST_F(SameBits, ComeFromARunThatGoesOnInAnotherStrategy) {
+  const std::string job = "train --data digits:500 --epochs 3 --batch 30 ";
+  const auto expected = weights_of(job + "--replicas 2");
+  ASSERT_EQ(troupe(job
+                   + "--devices cpu:0,cpu:1 --max-steps 20 --save m.model "
+                     "--quiet")
+              .code,
+            130);
+  EXPECT_EQ(weights_of("train --resume m.model --strategy one_device"),
+            expected);
+  EXPECT_EQ(weights_of("train --resume m.model --devices cpu:0,cpu:1"),
+            expected);
+}
+
+} // namespace
