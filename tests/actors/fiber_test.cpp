@@ -1,44 +1,18 @@
 #include "troupe/actors/crew.hpp"
 #include "troupe/actors/fiber.hpp"
-#include "troupe/tensors/context.hpp"
-#include "troupe/tensors/ops/binary.hpp"
-#include "troupe/tensors/ops/reduce.hpp"
-#include "troupe/tensors/tape.hpp"
+#include "troupe/tests/support/hosts.hpp"
 
-#include <caf/actor_system.hpp>
-#include <caf/actor_system_config.hpp>
-#include <caf/event_based_actor.hpp>
-#include <gtest/gtest.h>
-
-#include <array>
+#include <memory>
 #include <stdexcept>
 #include <string>
-#include <thread>
 #include <vector>
 
 namespace troupe {
 namespace {
 
-enum class host { this_thread, detached_actor };
+class Fiber : public test::OnEachHost {};
 
-/// Each claim about fibers holds on a plain thread and on an actor's own.
-class Fiber : public testing::TestWithParam<host> {
-protected:
-  void there(const std::function<void()>& fn) {
-    if (GetParam() == host::this_thread)
-      return fn();
-    caf::actor_system_config cfg;
-    caf::actor_system sys{cfg};
-    sys.spawn<caf::detached>([&fn](caf::event_based_actor*) { fn(); });
-    sys.await_all_actors_done();
-  }
-};
-
-INSTANTIATE_TEST_SUITE_P(
-  On, Fiber, testing::Values(host::this_thread, host::detached_actor),
-  [](const auto& info) {
-    return info.param == host::this_thread ? "this_thread" : "detached_actor";
-  });
+INSTANTIATE_TEST_SUITE_P(On, Fiber, test::all_hosts, test::name_of_host);
 
 /// Waits while it handles an exception of its own, then throws it on.
 void wait_in_catch(const std::string& text) {
@@ -246,102 +220,6 @@ TEST_P(Fiber, RunsEachBodyOnTheSameStack) {
       ASSERT_EQ(here, first) << "body " << i;
     }
   });
-}
-
-TEST_P(Fiber, CurrentContextFollowsTheCode) {
-  there([] {
-    auto& mine = current_context();
-    context of_b;
-    const auto visit = [](std::uint32_t id) {
-      current_context().replica = id;
-      fiber::park();
-      EXPECT_EQ(current_context().replica, id);
-      context inner;
-      inner.replica = 10 * id;
-      context_scope scope{inner};
-      fiber::park();
-      EXPECT_EQ(current_context().replica, 10 * id);
-    };
-    fiber a{[&] { visit(1); }}, b{[&] { visit(2); }, &of_b};
-    while (!a.done() || !b.done())
-      for (auto* it : {&a, &b})
-        if (!it->done()) {
-          it->resume();
-          EXPECT_EQ(&current_context(), &mine);
-        }
-    EXPECT_EQ(of_b.replica, 2u);
-    EXPECT_EQ(mine.replica, 0u);
-  });
-}
-
-TEST_P(Fiber, ATapeOnEachRecordsOnlyItsOwn) {
-  there([] {
-    // d/dx of x^3 + x, one op between two waits
-    const auto differentiate = [](double at, double& found) {
-      tape t;
-      const auto x = t.watch(tensor::of<double>({1}, {at}));
-      auto y = x * x;
-      fiber::park();
-      y = y * x;
-      fiber::park();
-      y = y + x;
-      fiber::park();
-      found = t.gradient(y, std::array{x})[0].item<double>();
-    };
-    double of_a = 0, of_b = 0;
-    fiber a{[&] { differentiate(2, of_a); }},
-      b{[&] { differentiate(3, of_b); }};
-    for (int i = 0; i < 4; ++i) {
-      a.resume();
-      EXPECT_EQ(current_context().recording, nullptr);
-      b.resume();
-      EXPECT_EQ(current_context().recording, nullptr);
-    }
-    EXPECT_EQ(of_a, 13);
-    EXPECT_EQ(of_b, 28);
-  });
-}
-
-TEST_P(Fiber, AFiberMayDriveAnother) {
-  there([] {
-    std::string order;
-    fiber outer{[&] {
-      fiber inner{[&] {
-        order += "b";
-        fiber::park();
-        order += "d";
-      }};
-      order += "a";
-      inner.resume();
-      order += "c";
-      fiber::park();
-      inner.resume();
-      order += "e";
-    }};
-    EXPECT_FALSE(fiber::inside());
-    outer.resume();
-    EXPECT_FALSE(fiber::inside());
-    outer.resume();
-    EXPECT_EQ(order, "abcde");
-  });
-}
-
-TEST(FiberOnThreads, GoesOnOnAnotherThreadWithItsExceptionAndContext) {
-  context in;
-  fiber a{[&] {
-            EXPECT_TRUE(fiber::inside());
-            try {
-              throw std::runtime_error("a");
-            } catch (...) {
-              fiber::park();
-              EXPECT_EQ(&current_context(), &in);
-              throw;
-            }
-          },
-          &in};
-  std::thread{[&] { a.resume(); }}.join();
-  std::thread{[&] { a.resume(); }}.join();
-  EXPECT_EQ(text_of(a.error()), "a");
 }
 
 } // namespace
