@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# Shows that the simulation's tests find what they are there for: plants each of
+# the bugs in tests/simulation/planted/ in a copy of the tree and demands that
+# the tests named in the patch fail there, and pass without it.
+#
+#   scripts/planted-bugs.sh [<patch>...]    all of them if none is named
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+root=$PWD
+copy=$root/build/planted/troupe
+patches=("$@")
+if [ ${#patches[@]} -eq 0 ]; then
+  patches=(tests/simulation/planted/*.patch)
+fi
+
+mkdir -p "$copy/build"
+tar -c --exclude=./build --exclude=./.git . | tar -x -C "$copy"
+for at in "${!patches[@]}"; do
+  patches[at]=$(realpath "${patches[at]}")
+done
+cd "$copy"
+sed -n 's/^+++ b\///p' "${patches[@]}" | xargs touch # if a run was cut short
+# shellcheck source=scripts/build.sh
+. scripts/build.sh
+
+# One run of the tests; their output goes to a log.
+tests() {
+  build dev simulation_tests >build/planted.log 2>&1 || {
+    cat build/planted.log >&2
+    echo "planted-bugs.sh: $1 does not build" >&2
+    exit 1
+  }
+  build/dev/simulation_tests --gtest_filter="$2" >build/planted.log 2>&1
+}
+
+failed=0
+for patch in "${patches[@]}"; do
+  name=$(basename "$patch" .patch)
+  filter=$(sed -n 's/^Found-by: //p' "$patch")
+  if ! tests "the tree" "$filter"; then
+    cat build/planted.log >&2
+    echo "planted-bugs.sh: $filter fails without any bug planted" >&2
+    exit 1
+  fi
+  patch -p1 --no-backup-if-mismatch <"$patch" >build/patch.log || {
+    cat build/patch.log >&2
+    echo "planted-bugs.sh: $name.patch does not apply; plant it anew" >&2
+    exit 1
+  }
+  if tests "$name" "$filter"; then
+    echo "NOT FOUND  $name, by $filter" >&2
+    failed=1
+  else
+    echo "found      $name: $(grep -m 1 '^seed ' build/planted.log)"
+  fi
+  patch -R -p1 --no-backup-if-mismatch <"$patch" >build/patch.log
+done
+exit "$failed"
