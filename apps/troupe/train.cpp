@@ -6,6 +6,7 @@
 #include "troupe/models/ready.hpp"
 #include "troupe/training/data_source.hpp"
 #include "troupe/training/local_strategies.hpp"
+#include "troupe/training/log.hpp"
 #include "troupe/training/model.hpp"
 #include "troupe/training/safe_file.hpp"
 #include "troupe/training/saved_model.hpp"
@@ -24,8 +25,12 @@ constexpr std::uint64_t test_batch = 256;
 
 strategy make_strategy(const settled_job& x, std::optional<runtime>& actors) {
   if (x.strategy == "mirrored") {
+    runtime_options options;
+    options.log = [](const std::string& line) {
+      log(log_level::warning, line);
+    };
     return mirrored_strategy{
-      actors.emplace(), x.devices, {.threads = x.threads}};
+      actors.emplace(options), x.devices, {.threads = x.threads}};
   }
   return one_device_strategy{x.devices.front(),
                              {.replicas = x.replicas, .threads = x.threads}};
@@ -33,7 +38,8 @@ strategy make_strategy(const settled_job& x, std::optional<runtime>& actors) {
 
 /// Files that cannot be written are told of before the work, not after it.
 void check_outputs(const train_arguments& x) {
-  check_writable(x.rescue());
+  if (!x.save.empty() || !x.resume.empty())
+    check_writable(x.rescue());
   if (!x.summary.empty())
     check_writable(x.summary);
 }
@@ -74,12 +80,15 @@ void say_result(const train_summary& x) {
               x.weights_sha256.c_str());
 }
 
-int rescue(const train_arguments& x, const settled_job& job, const model& it) {
+void rescue(const train_arguments& x, const settled_job& job, const model& it) {
   it.save(x.rescue(), write_job(given_by(job)));
   if (!x.quiet)
     std::cerr << "interrupted after step " << it.steps() << "; go on with: "
               << "troupe train --resume " << x.rescue() << '\n';
-  return interrupted;
+}
+
+bool is_unfinished(const history& x) {
+  return x.end == fit_end::interrupted || x.end == fit_end::max_steps;
 }
 
 } // namespace
@@ -97,17 +106,20 @@ int train(const train_arguments& x) {
   const auto test = test_examples.batch(test_batch);
   const auto done = it.fit(training, options_of(x, job, training, test));
 
+  const bool unfinished = is_unfinished(done);
+  if (unfinished)
+    rescue(x, job, it);
+  else if (!x.save.empty())
+    it.save(x.save, write_job(given_by(job)));
+  if (unfinished && x.summary.empty())
+    return interrupted; // nobody asked how good it is
   train_summary summary{job, done};
   summary.steps = it.steps();
   summary.test = it.evaluate(test);
   summary.weights_sha256 = it.weights_sha256();
   if (!x.summary.empty())
     write_summary(summary, x.summary);
-  if (done.end == fit_end::interrupted || done.end == fit_end::max_steps)
-    return rescue(x, job, it);
-  if (!x.save.empty())
-    it.save(x.save, write_job(given_by(job)));
-  if (!x.quiet)
+  if (!unfinished && !x.quiet)
     say_result(summary);
-  return ok;
+  return unfinished ? interrupted : ok;
 }

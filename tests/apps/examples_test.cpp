@@ -1,0 +1,40 @@
+#include "child.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+
+namespace {
+
+using namespace troupe;
+
+/// What an example says last.
+std::string last_line_of(const std::string& example) {
+  const auto done =
+    run_child({std::string{TROUPE_EXAMPLES} + "/example_" + example});
+  EXPECT_EQ(done.code, 0) << done.err;
+  auto text = done.out.substr(0, done.out.find_last_not_of('\n') + 1);
+  return text.substr(text.rfind('\n') + 1);
+}
+
+double last_number_of(const std::string& line) {
+  return std::stod(line.substr(line.rfind(' ') + 1));
+}
+
+TEST(Examples, EmbedTrainingInAtMost30Lines) {
+  const auto line = last_line_of("embed");
+  EXPECT_EQ(line.rfind("accuracy ", 0), 0u) << line;
+  EXPECT_GT(last_number_of(line), 0.9) << line;
+  std::ifstream source{TROUPE_SOURCE_DIR "/apps/examples/embed.cpp"};
+  const std::string text{std::istreambuf_iterator<char>{source}, {}};
+  EXPECT_LE(std::ranges::count(text, '\n'), 30);
+}
+
+TEST(Examples, RunALoopOfOnesOwn) {
+  const auto line = last_line_of("loop");
+  EXPECT_EQ(line.rfind("step 100  loss ", 0), 0u) << line;
+  EXPECT_LT(last_number_of(line), 1) << line;
+}
+
+} // namespace
