@@ -1,5 +1,7 @@
 #include "troupe/strategies/tree_sum.hpp"
 
+#include "troupe/tensors/kernels.hpp"
+
 #include <algorithm>
 #include <span>
 
@@ -10,8 +12,11 @@ namespace {
 /// Small enough that a subtree's sum stays in the first cache.
 constexpr std::size_t block = 1024;
 
-template <class T>
-void add(T* out, const T* a, const T* b, std::size_t n) {
+void add(float* out, const float* a, const float* b, std::size_t n) {
+  kernels().add(out, a, b, n);
+}
+
+void add(double* out, const double* a, const double* b, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i)
     out[i] = a[i] + b[i];
 }

@@ -1,56 +1,14 @@
-#include "troupe/actors/actor_crew.hpp"
-#include "troupe/actors/crew_place.hpp"
-#include "troupe/actors/runtime.hpp"
 #include "troupe/tensors/context.hpp"
-#include "troupe/tests/actors/crews.hpp"
+#include "troupe/tests/actors/stage.hpp"
 
-#include <caf/exit_reason.hpp>
-#include <caf/send.hpp>
 #include <gtest/gtest.h>
 
 #include <array>
 #include <atomic>
-#include <future>
 #include <thread>
 
 using namespace troupe;
 using namespace troupe::testing;
-using namespace std::chrono_literals;
-
-namespace {
-
-using how = crew_options::reducers;
-
-crew_options options_of(std::uint32_t replicas, how reducing) {
-  return {.replicas = replicas, .reducing = reducing, .seed = 42};
-}
-
-/// A crew of actors whose replicas a test can end.
-struct stage {
-  explicit stage(const crew_options& options, bool by_mail = false) {
-    it = make_crew(crew_place{.system = actors.system(),
-                              .by_mail = by_mail,
-                              .on_spawn =
-                                [this](const party& who, const caf::actor& x) {
-                                  if (who.what == party::role::replica)
-                                    replicas.push_back(x.address());
-                                  else if (who.what == party::role::reducer)
-                                    reducers.push_back(x.address());
-                                }},
-                   options);
-  }
-
-  static void kill(const caf::actor_addr& who) {
-    caf::anon_send_exit(caf::actor_cast<caf::actor>(who),
-                        caf::exit_reason::kill);
-  }
-
-  runtime actors;
-  std::vector<caf::actor_addr> replicas, reducers;
-  std::unique_ptr<crew> it;
-};
-
-} // namespace
 
 TEST(ActorCrew, GivesTheSumsAndCommitsOfTheInlineCrew) {
   for (const std::uint32_t replicas : {1, 2, 3, 5}) {
@@ -140,150 +98,6 @@ TEST(ActorCrew, NobodyRunsAheadOfTheCommitByMoreThanTheLease) {
               {}});
   EXPECT_EQ(fast, 200u);
   EXPECT_LE(ahead, crew::lease);
-}
-
-TEST(ActorCrew, EndsTheWorkWithTheTextOfAnExceptionAndWorksAgain) {
-  for (const auto reducing : {how::hosted, how::own}) {
-    stage on{options_of(3, reducing)};
-    std::atomic<int> unwound = 0, entered = 0;
-    const auto text = failure_of(
-      [&] {
-        on.it->run({0,
-                    9,
-                    [&](step_context& at) {
-                      struct guard {
-                        std::atomic<int>& count;
-                        ~guard() { ++count; }
-                      };
-                      const guard g{unwound};
-                      ++entered;
-                      if (at.replica == 1 && at.step == 2)
-                        throw std::out_of_range("a user's mistake");
-                      at.contribute(0, tensor::full({20'000}, 1));
-                      at.sum(0);
-                    },
-                    {}});
-      },
-      ec::invalid);
-    EXPECT_EQ(text, "a user's mistake");
-    EXPECT_EQ(unwound, entered);
-    EXPECT_LE(entered, 9); // two full steps, and no replica ended the third
-    outcome out;
-    EXPECT_EQ(on.it->run(out.job(2, 2)), 4u);
-    EXPECT_EQ(out.commits.back().epoch, 2u);
-    EXPECT_TRUE(same_bits(out.sums.at({0, 2, large}), tree(0, 3, 2, large)));
-  }
-}
-
-TEST(ActorCrew, NamesWhoStallsAStep) {
-  for (const auto reducing : {how::hosted, how::own}) {
-    std::promise<void> release;
-    auto released = release.get_future().share();
-    auto options = options_of(3, reducing);
-    options.patience = 100ms;
-    stage on{options};
-    const auto text = failure_of(
-      [&] {
-        on.it->run({5,
-                    3,
-                    [released](step_context& at) {
-                      if (at.replica == 1 && at.step == 6)
-                        released.wait();
-                      at.contribute(2, tensor::full({8}, 1));
-                      at.sum(2);
-                    },
-                    {}});
-      },
-      ec::stalled);
-    EXPECT_TRUE(mentions(text, "step 6 stalled for 100 ms")) << text;
-    EXPECT_TRUE(mentions(text, "replica 0 waits for the sum of bucket 2"))
-      << text;
-    EXPECT_TRUE(mentions(text, "which misses replica 1")) << text;
-    EXPECT_TRUE(mentions(text, "replica 1 does not answer")) << text;
-    const auto again = failure_of(
-      [&] {
-        on.it->run({9, 1, [](step_context&) {}, {}});
-      },
-      ec::stalled);
-    EXPECT_TRUE(mentions(again, "replica 1 did not take the seat")) << again;
-    release.set_value();
-    outcome out;
-    EXPECT_EQ(on.it->run(out.job(9, 2)), 11u);
-  }
-}
-
-TEST(ActorCrew, NamesADeadReplicaAndDoesNoStepWithoutIt) {
-  for (const auto reducing : {how::hosted, how::own}) {
-    stage on{options_of(3, reducing)};
-    std::atomic<int> unwound = 0;
-    const auto text = failure_of(
-      [&] {
-        on.it->run({0, 1'000'000,
-                    [&](step_context& at) {
-                      struct guard {
-                        std::atomic<int>& count;
-                        ~guard() { ++count; }
-                      };
-                      const guard g{unwound};
-                      at.contribute(0, tensor::full({8}, 1));
-                      if (at.replica != 1 || at.step < 3)
-                        at.sum(0);
-                      else
-                        at.gather(7, tensor::full({1}, 1)); // waits for ever
-                    },
-                    [&](const commit_record& x) {
-                      if (x.step == 2)
-                        stage::kill(on.replicas[1]);
-                    }});
-      },
-      ec::peer_lost);
-    EXPECT_TRUE(mentions(text, "replica 1 was lost in step ")) << text;
-    const auto again = failure_of(
-      [&] {
-        on.it->run({9, 1, [](step_context&) {}, {}});
-      },
-      ec::peer_lost);
-    EXPECT_TRUE(mentions(again, "replica 1 is lost")) << again;
-    on.it.reset();
-    EXPECT_GE(unwound, 9);
-  }
-}
-
-TEST(ActorCrew, EndsTheWorkIfAReducerDies) {
-  stage on{options_of(2, how::own)};
-  const auto text = failure_of(
-    [&] {
-      on.it->run({0, 1'000'000,
-                  [](step_context& at) {
-                    at.contribute(0, tensor::full({8}, 1));
-                    at.sum(0);
-                  },
-                  [&](const commit_record& x) {
-                    if (x.step == 2)
-                      stage::kill(on.reducers[0]);
-                  }});
-    },
-    ec::peer_lost);
-  EXPECT_TRUE(mentions(text, "reducer 0 was lost")) << text;
-}
-
-TEST(ActorCrew, TellsOfPartsThatDoNotFit) {
-  for (const auto reducing : {how::hosted, how::own}) {
-    stage on{options_of(2, reducing)};
-    const auto text = failure_of(
-      [&] {
-        on.it->run({0,
-                    1,
-                    [](step_context& at) {
-                      at.contribute(0, tensor::full({4 + at.replica}, 1));
-                      at.sum(0);
-                    },
-                    {}});
-      },
-      ec::protocol);
-    EXPECT_TRUE(mentions(text, "float32[4]")) << text;
-    EXPECT_TRUE(mentions(text, "float32[5]")) << text;
-  }
 }
 
 TEST(ActorCrew, LetsAnExceptionOfACommitPassAndWorksAgain) {
