@@ -55,6 +55,7 @@ tensors values_on_each(const strategy& of, const std::vector<variable>& all);
 /// For GoogleTest: EXPECT_SAME_BITS(my_job, {.plan = faults{}.delay(0.1)})
 /// fails if a seed makes a difference.
 #define EXPECT_SAME_BITS(...)                                                  \
+  GTEST_AMBIGUOUS_ELSE_BLOCKER_                                                \
   if (const auto troupe_verdict =                                              \
         ::troupe::simulation::same_bits(__VA_ARGS__);                          \
       troupe_verdict.same) {                                                   \

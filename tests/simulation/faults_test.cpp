@@ -1,0 +1,112 @@
+#include "troupe/simulation/oracles.hpp"
+#include "troupe/tests/support/tiny_training.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+// What cannot be healed ends in an error that says so, in time, and never in
+// wrong weights.
+
+namespace troupe::simulation {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::uint64_t seeds = 300;
+
+/// How a run of some steps under faults came to its end.
+struct ending {
+  tensors state; ///< Empty if it failed.
+  std::optional<failure> why;
+  fault_dice::counts fired;
+  caf::timespan took{};
+};
+
+ending train(const faults& plan, std::uint64_t seed,
+             crew_options::reducers reducing) {
+  sim world{seed};
+  fault_dice dice{plan, seed};
+  ending out;
+  {
+    const auto on = make_crew(
+      world, {.replicas = 3, .patience = 2s, .reducing = reducing}, &dice);
+    test::tiny_training training{3};
+    const auto step = [&](step_context& at) { training.step(at); };
+    try {
+      on->run({.steps = 6, .step = step, .on_commit = {}});
+      out.state = training.state();
+    } catch (const failure& e) {
+      out.why = e;
+    }
+    out.took = world.elapsed();
+    if (out.why && out.why->code == ec::peer_lost) { // it does not come back
+      EXPECT_THROW(
+        on->run({.first_step = 6, .steps = 1, .step = step, .on_commit = {}}),
+        failure);
+    }
+  }
+  out.fired = dice.fired;
+  return out;
+}
+
+tensors undisturbed() {
+  test::tiny_training training{3};
+  const auto step = [&](step_context& at) { training.step(at); };
+  make_inline_crew({.replicas = 3})
+    ->run({.steps = 6, .step = step, .on_commit = {}});
+  return training.state();
+}
+
+bool mentions(const ending& x, const std::string& part) {
+  return x.why && std::string{x.why->what()}.find(part) != std::string::npos;
+}
+
+class Faults : public testing::TestWithParam<crew_options::reducers> {};
+
+INSTANTIATE_TEST_SUITE_P(Sums, Faults,
+                         testing::Values(crew_options::reducers::hosted,
+                                         crew_options::reducers::own),
+                         [](const auto& info) {
+                           return info.param == crew_options::reducers::own
+                                    ? "by_reducers"
+                                    : "by_replicas";
+                         });
+
+TEST_P(Faults, AKilledReplicaIsNamedUnderEverySeed) {
+  for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    const auto end =
+      train(faults{}.kill(replica{1}, at_step{3}), seed, GetParam());
+    ASSERT_EQ(end.fired.kills, 1u);
+    ASSERT_TRUE(end.why);
+    ASSERT_EQ(end.why->code, ec::peer_lost) << end.why->what();
+    ASSERT_TRUE(mentions(end, "replica 1")) << end.why->what();
+    ASSERT_LT(end.took, caf::timespan{2s}); // news of a death is not waited for
+  }
+}
+
+TEST_P(Faults, ALostMessageEndsInAnErrorInTimeOrInTheSameBits) {
+  const auto expected = undisturbed();
+  int finished = 0, stalled = 0;
+  for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    const auto end = train(faults{}.drop(0.005), seed, GetParam());
+    ASSERT_LT(end.took, caf::timespan{12s});
+    if (!end.why) {
+      ++finished;
+      ASSERT_EQ(difference(end.state, expected), "");
+      continue;
+    }
+    ++stalled;
+    ASSERT_GT(end.fired.drops, 0u);
+    ASSERT_EQ(end.why->code, ec::stalled) << end.why->what();
+    ASSERT_TRUE(mentions(end, "step ")) << end.why->what();
+    ASSERT_TRUE(mentions(end, "replica")) << end.why->what();
+  }
+  EXPECT_GT(finished, 10);
+  EXPECT_GT(stalled, 10);
+}
+
+} // namespace
+} // namespace troupe::simulation
