@@ -3,6 +3,7 @@
 #include <iostream>
 #include <troupe/troupe.hpp>
 
+// [doc:begin embed]
 int main() {
   troupe::runtime runtime; // this process's actors
   troupe::mirrored_strategy strategy{runtime, {"cpu:0", "cpu:1"}};
@@ -16,3 +17,4 @@ int main() {
                            {.epochs = 3, .validation = test.batch(256)});
   std::cout << "accuracy " << history.last().validation_accuracy << '\n';
 }
+// [doc:end]

@@ -15,6 +15,7 @@ int main() {
   const auto batches =
     strategy.distribute(digits.shuffle().batch(global_batch));
   int step = 0;
+  // [doc:begin loop]
   for (const auto& batch : batches) {
     const auto loss = strategy.run(
       [&](troupe::replica_context& replica, const troupe::batch& b) {
@@ -31,4 +32,5 @@ int main() {
       std::cout << "step " << step << "  loss "
                 << strategy.reduce(troupe::sum, loss, {0}) << '\n';
   }
+  // [doc:end]
 }

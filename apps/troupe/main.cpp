@@ -22,8 +22,8 @@ constexpr auto examples =
   "  troupe train                              a small network on drawn "
   "digits\n"
   "  troupe train --model lenet --epochs 3 --devices cpu:0,cpu:1 \\\n"
-  "    --save digits.model\n"
-  "  troupe predict --model digits.model --data digits --count 10\n"
+  "    --save digits.troupe\n"
+  "  troupe predict --model digits.troupe --data digits --count 10\n"
   "\n"
   "Exit codes: 0 done, 1 failed, 2 wrong use, 130 interrupted and saved.\n";
 

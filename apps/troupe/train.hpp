@@ -15,7 +15,7 @@ struct train_arguments {
   std::string rescue() const {
     if (!save.empty())
       return save;
-    return resume.empty() ? "troupe-interrupted.model" : resume;
+    return resume.empty() ? "interrupted.troupe" : resume;
   }
 };
 

@@ -34,8 +34,8 @@ TEST_F(BadInput, IsWrongUseWithAWordOnWhatWouldDo) {
 TEST_F(BadInput, IsAFailureIfAFileIsNotWhatItShouldBe) {
   refuses("train --data mnist:/nowhere", 1, {"/nowhere"});
   refuses("train --data csv:none.csv", 1, {"none.csv"});
-  refuses("train --resume none.model", 1, {"none.model"});
-  refuses("predict --model none.model", 1, {"none.model"});
+  refuses("train --resume none.troupe", 1, {"none.troupe"});
+  refuses("predict --model none.troupe", 1, {"none.troupe"});
   put("text", "this is no model");
   refuses("train --resume text", 1, {"\"text\"", "no saved model"});
   refuses("predict --model text", 1, {"\"text\"", "no saved model"});
@@ -71,21 +71,23 @@ TEST_F(BadInput, IsToldBeforeTheWorkWhereOutputsCannotBeWritten) {
 TEST_F(BadInput, LeavesNothingBehindWhenTheDiskIsFull) {
   child_options full;
   full.file_limit = 100'000;
-  const auto words = "train --data digits:70 --epochs 1 --quiet --save m.model";
-  refuses(words, 1, {"m.model", "File too large"}, full);
-  put("m.model", "what was there before");
-  refuses(words, 1, {"m.model", "File too large"}, full);
-  EXPECT_EQ(text_of("m.model"), "what was there before");
+  const auto words =
+    "train --data digits:70 --epochs 1 --quiet --save m.troupe";
+  refuses(words, 1, {"m.troupe", "File too large"}, full);
+  put("m.troupe", "what was there before");
+  refuses(words, 1, {"m.troupe", "File too large"}, full);
+  EXPECT_EQ(text_of("m.troupe"), "what was there before");
 }
 
 TEST_F(BadInput, SaysThatStandardOutputIsFull) {
   ASSERT_EQ(
-    troupe("train --data digits:70 --epochs 1 --quiet --save m.model").code, 0);
+    troupe("train --data digits:70 --epochs 1 --quiet --save m.troupe").code,
+    0);
   child_options full;
   full.out_file = "/dev/full";
-  refuses("predict --model m.model --data digits:70", 1, {"standard output"},
+  refuses("predict --model m.troupe --data digits:70", 1, {"standard output"},
           full);
-  refuses("predict --model m.model --data digits:70 --output /dev/full", 1,
+  refuses("predict --model m.troupe --data digits:70 --output /dev/full", 1,
           {"/dev/full", "No space left"});
 }
 

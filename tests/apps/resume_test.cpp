@@ -27,11 +27,11 @@ protected:
 TEST_F(ToolResume, EndsWithTheWeightsOfAnUndisturbedRun) {
   for (const std::string more : {"--epochs 3 ", "--epochs 3 --replicas 2 "}) {
     const auto undisturbed = weights_of(job + more);
-    const auto cut = troupe(job + more + "--max-steps 41 --save m.model");
+    const auto cut = troupe(job + more + "--max-steps 41 --save m.troupe");
     EXPECT_EQ(cut.code, 130) << cut.err;
-    EXPECT_NE(cut.err.find("troupe train --resume m.model"), cut.err.npos)
+    EXPECT_NE(cut.err.find("troupe train --resume m.troupe"), cut.err.npos)
       << cut.err;
-    EXPECT_EQ(weights_of("train --resume m.model"), undisturbed);
+    EXPECT_EQ(weights_of("train --resume m.troupe"), undisturbed);
   }
 }
 
@@ -40,17 +40,17 @@ TEST_F(ToolResume, GoesOnAfterCtrlC) {
   const std::string longer = "--epochs 200 --model mlp ";
   const auto cut = interrupted_by(SIGINT, longer);
   ASSERT_EQ(cut.code, 130) << cut.err;
-  EXPECT_NE(cut.err.find("--resume troupe-interrupted.model"), cut.err.npos)
+  EXPECT_NE(cut.err.find("--resume interrupted.troupe"), cut.err.npos)
     << cut.err;
   EXPECT_EQ(files(), 1u);
-  const auto refused = troupe("train --resume troupe-interrupted.model "
+  const auto refused = troupe("train --resume interrupted.troupe "
                               "--batch 30");
   EXPECT_EQ(refused.code, 2) << refused.err;
   EXPECT_NE(refused.err.find("--batch 30: the run to resume has 20"),
             refused.err.npos)
     << refused.err;
   // On for a little, and again: the file it came from is the one it goes to.
-  EXPECT_EQ(troupe("train --resume troupe-interrupted.model --max-steps 5 "
+  EXPECT_EQ(troupe("train --resume interrupted.troupe --max-steps 5 "
                    "--quiet")
               .code,
             130);
@@ -63,8 +63,8 @@ TEST_F(ToolResume, GoesOnAfterATerminationSignal) {
 }
 
 TEST_F(ToolResume, SaysThatAFinishedRunHasNothingToResume) {
-  ASSERT_EQ(troupe(job + std::string{"--quiet --save m.model"}).code, 0);
-  refuses("train --resume m.model", 2, {"no interrupted fit"});
+  ASSERT_EQ(troupe(job + std::string{"--quiet --save m.troupe"}).code, 0);
+  refuses("train --resume m.troupe", 2, {"no interrupted fit"});
 }
 
 } // namespace

@@ -42,13 +42,13 @@ TEST_F(SameBits, ComeFromARunThatGoesOnInAnotherStrategy) {
   const std::string job = "train --data digits:500 --epochs 3 --batch 30 ";
   const auto expected = weights_of(job + "--replicas 2");
   ASSERT_EQ(troupe(job
-                   + "--devices cpu:0,cpu:1 --max-steps 20 --save m.model "
+                   + "--devices cpu:0,cpu:1 --max-steps 20 --save m.troupe "
                      "--quiet")
               .code,
             130);
-  EXPECT_EQ(weights_of("train --resume m.model --strategy one_device"),
+  EXPECT_EQ(weights_of("train --resume m.troupe --strategy one_device"),
             expected);
-  EXPECT_EQ(weights_of("train --resume m.model --devices cpu:0,cpu:1"),
+  EXPECT_EQ(weights_of("train --resume m.troupe --devices cpu:0,cpu:1"),
             expected);
 }
 

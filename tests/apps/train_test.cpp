@@ -79,10 +79,10 @@ TEST_F(Train, GivesTheSameWeightsInEveryRun) {
 }
 
 TEST_F(Train, SavesWhatPredictReads) {
-  EXPECT_EQ(troupe(small + "--save m.model --quiet").code, 0);
+  EXPECT_EQ(troupe(small + "--save m.troupe --quiet").code, 0);
   EXPECT_EQ(files(), 1u);
   const auto done =
-    troupe("predict --model m.model --data digits:350 --count 3 "
+    troupe("predict --model m.troupe --data digits:350 --count 3 "
            "--probabilities");
   EXPECT_EQ(done.code, 0) << done.err;
   std::istringstream lines{done.out};
@@ -97,15 +97,16 @@ TEST_F(Train, SavesWhatPredictReads) {
   }
   EXPECT_FALSE(std::getline(lines, line));
   EXPECT_EQ(
-    troupe("predict --model m.model --data digits:350 --output o.csv").code, 0);
+    troupe("predict --model m.troupe --data digits:350 --output o.csv").code,
+    0);
   const auto text = text_of("o.csv");
   EXPECT_EQ(std::ranges::count(text, '\n'), 51);
 }
 
 TEST_F(Train, SavesWhatItSavedBeforeToTheLastByte) {
-  troupe(small + "--save a.model --quiet");
-  troupe(small + "--save b.model --quiet");
-  EXPECT_EQ(text_of("a.model"), text_of("b.model"));
+  troupe(small + "--save a.troupe --quiet");
+  troupe(small + "--save b.troupe --quiet");
+  EXPECT_EQ(text_of("a.troupe"), text_of("b.troupe"));
 }
 
 TEST_F(Train, ReachesTheAccuracyOfALinearModelOnMnistInAFewSteps) {
