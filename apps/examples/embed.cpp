@@ -1,5 +1,6 @@
 // Trains a network on drawn digits, mirrored over two devices.
 
+// [doc:begin embed]
 #include <iostream>
 #include <troupe/troupe.hpp>
 

@@ -3,11 +3,15 @@ cmake_minimum_required(VERSION 3.25)
 # program there that needs tensors alone: nothing else of ours may be built.
 set(scratch ${build}/embed_scratch)
 file(REMOVE_RECURSE ${scratch})
+file(WRITE ${scratch}/main.cpp "
+#include <troupe/tensors/tensor.hpp>
+int main() { return troupe::tensor::zeros({2, 3}).size() == 6 ? 0 : 1; }
+")
 file(WRITE ${scratch}/CMakeLists.txt "
 cmake_minimum_required(VERSION 3.25)
 project(embedder LANGUAGES CXX)
 add_subdirectory(${root} troupe EXCLUDE_FROM_ALL)
-add_executable(app ${CMAKE_CURRENT_LIST_DIR}/main.cpp)
+add_executable(app main.cpp)
 target_link_libraries(app PRIVATE Troupe::tensors)
 ")
 
