@@ -26,12 +26,13 @@ std::string measures(double loss, double accuracy) {
   return format("loss %.4f  accuracy %.2f%%", loss, 100 * accuracy);
 }
 
-std::string rate(std::uint64_t examples, double seconds) {
-  if (seconds <= 0)
-    return {};
+std::string rounded_rate(std::uint64_t examples, double seconds) {
   return with_commas(static_cast<std::uint64_t>(
-           std::llround(static_cast<double>(examples) / seconds)))
-         + " examples/s  ";
+    std::llround(static_cast<double>(examples) / seconds)));
+}
+
+std::string rate(std::uint64_t examples, double seconds) {
+  return seconds > 0 ? rounded_rate(examples, seconds) + " examples/s  " : "";
 }
 
 std::string count(const progress_state& x) {
@@ -107,11 +108,13 @@ std::string plain_line(const progress_state& x) {
 }
 
 std::string bar_line(const progress_state& x, std::size_t width) {
-  const auto tail = format("%3.0f%%", 100 * part_done(x)) + "  "
-                    + rate(x.examples_timed, x.seconds)
-                    + measures(x.loss, x.accuracy) + time_left(x);
+  auto tail = format("%3.0f%%  ", 100 * part_done(x));
+  if (x.seconds > 0)
+    tail += rounded_rate(x.examples_timed, x.seconds) + "/s  ";
+  tail += format("loss %.4f  acc %.2f%%", x.loss, 100 * x.accuracy);
+  tail += time_left(x);
   const auto head = count(x) + " ";
-  const auto used = head.size() + tail.size() + 4; // "[" "]" and two blanks
+  const auto used = head.size() + tail.size() + 4; // "[" "] " and the last
   const auto room = width > used ? std::min<std::size_t>(width - used, 30) : 0;
   std::string bar;
   if (room >= 5) {

@@ -29,8 +29,8 @@ struct progress_state {
   std::uint64_t examples_timed = 0; ///< Done in these seconds.
 };
 
-/// "epoch 2/5 [####......]  40%  8,120 examples/s  loss 0.2150  accuracy 93.4%
-/// 0:03 left", cut to `width` columns.
+/// "epoch 2/5 [####......]  40%  8,120/s  loss 0.2150  acc 93.40%  0:03 left",
+/// cut to `width` columns; the bar is as long as they allow.
 std::string bar_line(const progress_state& x, std::size_t width);
 
 /// The same without the bar, for a log.
