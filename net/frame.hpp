@@ -1,57 +1,57 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <stdexcept>
 #include <vector>
+
+// What two processes say to each other, whatever carries it. docs/wire.md has
+// the grammar and an example.
 
 namespace troupe::net {
 
-/// What the bytes of a frame are for.
+/// The numbers are a wire format: append, never reuse.
 enum class frame_kind : std::uint8_t {
-  message = 1, ///< `what` numbers the signature of the receiver's interface.
-  reply = 2,   ///< To the message of the same tag.
-  error = 3,   ///< Likewise: a number and a text.
+  fact = 1,    ///< Nobody answers.
+  request = 2, ///< One reply or failure with the same tag comes back.
+  reply = 3,
+  failure = 4, ///< A code and a text instead of a reply.
+  gone = 5,    ///< Who was spoken to is known to have ended; a code and a text.
 };
 
-/// One message on a wire (docs/wire.md).
+/// What waits behind what: control frames overtake bulk frames.
+enum class priority : std::uint8_t { control = 0, bulk = 1 };
+
 struct frame {
-  frame_kind kind = frame_kind::message;
-  std::uint16_t what = 0;
+  frame_kind kind = frame_kind::fact;
+  net::priority priority = net::priority::control;
   std::uint64_t epoch = 0; ///< Of the membership.
-  std::uint64_t tag = 0;   ///< Joins a reply to its message; 0: none wanted.
+  std::uint64_t tag = 0;   ///< Numbers the speaker's frames; a reply's: which.
   std::vector<std::byte> payload;
 
   friend bool operator==(const frame&, const frame&) = default;
 };
 
-inline constexpr std::uint8_t wire_version = 1;
-inline constexpr std::size_t header_size = 32;
+/// Most bytes of a payload that are accepted.
+struct frame_limits {
+  std::uint64_t control = std::uint64_t{1} << 20;
+  std::uint64_t bulk = std::uint64_t{1} << 30;
 
-/// A larger payload is refused on both sides.
-inline constexpr std::size_t most_payload = std::size_t{1} << 30;
-
-/// Bytes that are no frame of ours. The connection they came over is no use any
-/// more: nobody knows where the next frame begins.
-struct bad_frame : std::runtime_error {
-  using std::runtime_error::runtime_error;
+  std::uint64_t of(priority x) const {
+    return x == priority::control ? control : bulk;
+  }
 };
 
-/// @errors throws std::logic_error if the payload is larger than may be.
-std::vector<std::byte> encode(const frame& x);
+inline constexpr std::size_t header_size = 40;
+inline constexpr std::uint8_t wire_version = 1;
+inline constexpr std::array<std::byte, 4> frame_magic{
+  std::byte{'T'}, std::byte{'R'}, std::byte{'P'}, std::byte{'F'}};
 
-/// How many bytes follow a header, so that a reader knows before it allocates.
-/// @errors throws `bad_frame`: other version, unknown kind, too long.
-std::size_t payload_size(std::span<const std::byte, header_size> header);
+/// The bytes before the payload, with the checksums of both.
+std::array<std::byte, header_size> header_of(const frame& x);
 
-/// @errors throws `bad_frame`: the above, a length that is not that of the
-///         bytes, a checksum that does not agree.
-frame decode(std::span<const std::byte> bytes);
-
-/// CRC-32C (Castagnoli) of what is given after what `before` is the sum of.
-/// @source RFC 3720, appendix B.4.
-std::uint32_t crc32c(std::span<const std::byte> bytes,
-                     std::uint32_t before = 0);
+/// Header and payload.
+std::vector<std::byte> to_bytes(const frame& x);
 
 } // namespace troupe::net

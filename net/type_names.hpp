@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+// What the compiler calls types and enumerators, so that nobody lists them.
+
+namespace troupe::net {
+
+namespace detail {
+
+template <class T>
+constexpr std::string_view spelled_type() {
+  return __PRETTY_FUNCTION__;
+}
+
+template <auto X>
+constexpr std::string_view spelled_value() {
+  return __PRETTY_FUNCTION__;
+}
+
+/// The text after "<parameter> = ", to the end of the list in brackets.
+constexpr std::string_view argument(std::string_view text) {
+  auto from = text.find(" = ") + 3;
+  auto to = text.find_first_of(";]", from);
+  return text.substr(from, to - from);
+}
+
+/// One without a name is spelled as a cast or a number.
+template <class E, std::size_t I>
+constexpr bool is_named() {
+  constexpr auto text = argument(spelled_value<static_cast<E>(I)>());
+  return text.front() != '(' && !(text.front() >= '0' && text.front() <= '9');
+}
+
+template <class E, std::size_t... Is>
+constexpr bool is_named(std::size_t x, std::index_sequence<Is...>) {
+  return ((x == Is && is_named<E, Is>()) || ...);
+}
+
+} // namespace detail
+
+/// For people: "troupe::step_ref".
+template <class T>
+constexpr std::string_view type_name() {
+  return detail::argument(detail::spelled_type<T>());
+}
+
+/// Enumerators beyond it do not cross a process.
+inline constexpr std::size_t most_enumerators = 64;
+
+/// Whether `x` is an enumerator of E, of those in [0, 64).
+template <class E>
+constexpr bool is_enumerator(std::underlying_type_t<E> x) {
+  using unsigned_x = std::make_unsigned_t<std::underlying_type_t<E>>;
+  const auto y = static_cast<unsigned_x>(x);
+  return y < most_enumerators
+         && detail::is_named<E>(static_cast<std::size_t>(y),
+                                std::make_index_sequence<most_enumerators>{});
+}
+
+} // namespace troupe::net
