@@ -4,7 +4,6 @@
 #include <iostream>
 #include <troupe/troupe.hpp>
 
-// [doc:begin embed]
 int main() {
   troupe::runtime runtime; // this process's actors
   troupe::mirrored_strategy strategy{runtime, {"cpu:0", "cpu:1"}};
