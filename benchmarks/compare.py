@@ -29,7 +29,8 @@ class Failed(Exception):
 def run(command, timeout=600):
     """The JSON lines that a program prints."""
     done = subprocess.run(command, capture_output=True, text=True, timeout=timeout,
-                          env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"})
+                          env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3",
+                               "PYTHONDONTWRITEBYTECODE": "1"})
     if done.returncode:
         raise Failed(f"{' '.join(command)} ended with {done.returncode}:\n{done.stderr[-2000:]}")
     return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
