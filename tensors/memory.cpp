@@ -42,14 +42,18 @@ public:
     {
       const std::lock_guard hold{lock_};
       usage_.live += bytes;
+      most_live_ = std::max(most_live_, usage_.live);
       if (auto* block = free_[index]) {
         free_[index] = block->next;
         usage_.cached -= bytes;
         return block;
       }
-      // A new shape: what the old shapes left behind must not pile up.
-      if (usage_.cached > keep_on_miss)
-        release_some(usage_.cached - keep_on_miss);
+      // A new shape: what the old shapes left behind must not pile up. But
+      // replicas whose steps overlap differently each time miss now and then,
+      // and give back nothing that the next step takes.
+      const auto most = most_live_ + std::max(spare, most_live_ / 4);
+      if (usage_.live + usage_.cached > most)
+        release_some(usage_.live + usage_.cached - most);
       usage_.peak = std::max(usage_.peak, usage_.live + usage_.cached);
     }
     if (void* block = std::aligned_alloc(alignment, bytes))
@@ -73,6 +77,7 @@ public:
   void trim() {
     const std::lock_guard hold{lock_};
     release_some(usage_.cached);
+    most_live_ = usage_.live;
   }
 
   usage used() {
@@ -81,7 +86,7 @@ public:
   }
 
 private:
-  static constexpr std::size_t keep_on_miss = 16u << 20;
+  static constexpr std::size_t spare = 32u << 20;
   static constexpr std::size_t largest = std::size_t{1} << 46; // 64 TiB
 
   void release_some(std::size_t goal) {
@@ -100,6 +105,7 @@ private:
   std::mutex lock_;
   std::array<free_block*, classes> free_{};
   usage usage_;
+  std::size_t most_live_ = 0; ///< Since the last trim.
 };
 
 /// Never destroyed: tensors in statics may outlive it otherwise.
