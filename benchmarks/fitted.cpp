@@ -1,5 +1,6 @@
 #include "troupe/benchmarks/fitted.hpp"
 
+#include "troupe/actors/runtime.hpp"
 #include "troupe/benchmarks/workload.hpp"
 #include "troupe/models/ready.hpp"
 
@@ -15,14 +16,21 @@ namespace {
 /// So that a pass does not end while it is timed.
 constexpr std::uint64_t passes = std::uint64_t{1} << 40;
 
-strategy make(const placement& where) {
+strategy make(const placement& where, std::unique_ptr<runtime>& made) {
   if (where.strategy == "default" && where.replicas == 1 && where.threads == 1)
     return default_strategy{};
   if (where.strategy == "default" || where.strategy == "one_device")
     return one_device_strategy{
       "cpu:0", {.replicas = where.replicas, .threads = where.threads}};
-  throw std::invalid_argument("there is no strategy '" + where.strategy
-                              + "' here; take default or one_device");
+  if (where.strategy != "mirrored")
+    throw std::invalid_argument("there is no strategy '" + where.strategy
+                                + "' here; take default, one_device or "
+                                  "mirrored");
+  made = std::make_unique<runtime>();
+  std::vector<std::string> devices;
+  for (std::uint32_t i = 0; i < where.replicas; ++i)
+    devices.push_back("cpu:" + std::to_string(i));
+  return mirrored_strategy{*made, devices, {.threads = where.threads}};
 }
 
 } // namespace
@@ -31,7 +39,7 @@ fitted::fitted(const std::string& name, std::uint64_t batch,
                const placement& where)
   : batches_{synthetic_batches(find_workload(name), batch * where.replicas)
                .repeat(passes)} {
-  const auto in = make(where);
+  const auto in = make(where, runtime_);
   std::optional<strategy_scope> scope;
   if (in.name() != "default")
     scope.emplace(in.scope());

@@ -9,10 +9,14 @@
 #include <string>
 #include <vector>
 
+namespace troupe {
+class runtime;
+}
+
 namespace troupe::benchmarks {
 
 struct placement {
-  std::string strategy = "default"; ///< Or "one_device".
+  std::string strategy = "default"; ///< Or "one_device", "mirrored".
   std::uint32_t replicas = 1;
   int threads = 1; ///< Of each replica's ops.
 };
@@ -40,6 +44,7 @@ public:
 private:
   void fit(const std::function<bool(std::uint64_t step)>& go_on);
 
+  std::unique_ptr<runtime> runtime_; ///< Where the strategy needs one.
   std::unique_ptr<troupe::model> model_;
   data::dataset batches_;
   double last_loss_ = 0;

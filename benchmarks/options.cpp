@@ -14,7 +14,9 @@ void training_options::add_to(CLI::App& app) {
   app.add_option("--threads", where.threads, "threads of each replica's ops")
     ->check(CLI::Range(1, 1024))
     ->capture_default_str();
-  app.add_option("--strategy", where.strategy, "default or one_device")
+  app
+    .add_option("--strategy", where.strategy,
+                "default, one_device or mirrored (cpu:0, cpu:1, ...)")
     ->capture_default_str();
   app.add_option("--replicas", where.replicas, "how many train together")
     ->check(CLI::Range(1, 1024))
