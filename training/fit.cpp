@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <exception>
 #include <stdexcept>
 
 namespace troupe {
@@ -120,9 +121,9 @@ fit_end fit_loop::run_pass() {
   if (options_.max_steps > 0)
     all.steps = std::min(all.steps, options_.max_steps - done_);
   all.step = [this](step_context& at) { step_(at); };
-  all.on_commit = [this](const commit_record& x) { on_commit(x); };
+  all.on_commit = [this](const commit_record& x) { hear(x); };
   if (all.steps > 0)
-    run_work(it_.strategy, all);
+    run(all);
   if (bad_step_ && options_.on_nan == on_nan::stop)
     throw std::runtime_error(
       "the loss was not a finite number at step " + std::to_string(*bad_step_)
@@ -132,6 +133,29 @@ fit_end fit_loop::run_pass() {
       && done_ == options_.max_steps)
     end_ = fit_end::max_steps;
   return end_;
+}
+
+void fit_loop::run(const work& all) {
+  try {
+    run_work(it_.strategy, all);
+  } catch (...) {
+    step_.catch_up();
+    throw;
+  }
+  if (thrown_)
+    std::rethrow_exception(std::exchange(thrown_, nullptr));
+}
+
+void fit_loop::hear(const commit_record& x) {
+  // What a callback throws must not tear the replicas apart: they end the steps
+  // that they were granted, all the same ones.
+  try {
+    on_commit(x);
+  } catch (...) {
+    if (!thrown_)
+      thrown_ = std::current_exception();
+    it_.strategy->members->stop();
+  }
 }
 
 void fit_loop::on_commit(const commit_record& x) {
@@ -219,7 +243,7 @@ void fit_loop::restore_best() {
   if (!at_.best_weights || at_.best_epoch == at_.epochs.size())
     return;
   it_.own.values(0).copy_from(at_.best_weights);
-  it_.share_first_copy();
+  it_.share_copy(0);
 }
 
 progress_state fit_loop::shown() const {

@@ -20,6 +20,8 @@ private:
 
   void take_up();
   fit_end run_pass();
+  void run(const work& all);
+  void hear(const commit_record& x);
   void on_commit(const commit_record& x);
   void tell_step(const commit_record& x);
   /// @returns whether another pass is worth it.
@@ -40,6 +42,7 @@ private:
   fit_end end_ = fit_end::done;
   std::optional<std::uint64_t> bad_step_;
   clock::time_point last_;
+  std::exception_ptr thrown_; ///< By a callback.
 };
 
 } // namespace troupe

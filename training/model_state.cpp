@@ -20,11 +20,13 @@ model_state::model_state(const models::model_description& what,
   }
 }
 
-void model_state::share_first_copy() {
-  for (std::uint32_t copy = 1; copy < own.copies(); ++copy) {
-    own.values(copy).copy_from(own.values(0));
+void model_state::share_copy(std::uint32_t from) {
+  for (std::uint32_t copy = 0; copy < own.copies(); ++copy) {
+    if (copy == from)
+      continue;
+    own.values(copy).copy_from(own.values(from));
     for (std::size_t s = 0; s < slots[copy].size(); ++s)
-      slots[copy][s].copy_from(slots[0][s]);
+      slots[copy][s].copy_from(slots[from][s]);
   }
 }
 

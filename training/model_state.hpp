@@ -60,8 +60,8 @@ struct model_state {
 
   std::span<const variable> variables() const { return own.variables(); }
 
-  /// Makes all copies equal to the first one.
-  void share_first_copy();
+  /// Makes all copies of the values and slots equal to that one.
+  void share_copy(std::uint32_t from);
 };
 
 history fit(model_state& it, const data::dataset& batches,

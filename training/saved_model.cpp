@@ -188,7 +188,7 @@ std::unique_ptr<model_state> load(reader& in,
       in.read({reinterpret_cast<char*>(bytes.data()), bytes.size()});
     });
   in.check_hash();
-  x->share_first_copy();
+  x->share_copy(0);
   return x;
 }
 

@@ -5,6 +5,7 @@
 #include "troupe/tensors/tape.hpp"
 #include "troupe/training/distributed_dataset.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -46,7 +47,7 @@ train_step::train_step(model_state& it, const fit_options& options)
       mine.parts.push_back(mine.gradient.range(b.begin, b.end));
     mine.sums.resize(cut.size());
     mine.progress = {cut, it.own.variables().size()};
-    mine.updates = it.steps;
+    mine.done = it.steps;
     if (replicas > 1)
       mine.completed = [this, &mine](std::size_t parameter) {
         mine.progress.complete(
@@ -82,6 +83,8 @@ void train_step::operator()(step_context& at) {
     at.report.loss_sum = std::numeric_limits<double>::quiet_NaN();
     mine.halted = options_.on_nan == on_nan::stop;
   }
+  if (!mine.halted)
+    mine.done = at.step + 1;
   for (auto& one : mine.sums)
     one = {};
 }
@@ -124,7 +127,6 @@ bool train_step::sum(replica& mine) {
 
 void train_step::update(replica& mine, std::int64_t examples) {
   const auto step = mine.at->step;
-  ++mine.updates;
   // Where replicas take turns on one copy, the first that has all sums updates
   // it; by then all have read it.
   const bool due = !shared_ || next_shared_ <= step;
@@ -140,7 +142,7 @@ void train_step::update(replica& mine, std::int64_t examples) {
         slots[s] = mine.slots[s].subspan(begin, end - begin);
       it_.rule.apply(
         mine.values.mutable_data<float>().subspan(begin, end - begin), gradient,
-        std::span{slots}.first(it_.rule.slots()), mine.updates, rate, scale);
+        std::span{slots}.first(it_.rule.slots()), step + 1, rate, scale);
     };
     if (mine.parts.empty())
       range(0, mine.values.size(), mine.gradient.data<float>());
@@ -149,6 +151,18 @@ void train_step::update(replica& mine, std::int64_t examples) {
       range(at.begin, at.end, mine.sums[b].data<float>());
     }
   }
+}
+
+void train_step::catch_up() {
+  const auto first = std::ranges::max_element(replicas_, {}, &replica::done);
+  const auto behind = [&](const replica& x) { return x.done < first->done; };
+  it_.steps = first->done;
+  if (shared_ || std::ranges::none_of(replicas_, behind))
+    return;
+  const auto ahead = static_cast<std::size_t>(first - replicas_.begin());
+  it_.share_copy(static_cast<std::uint32_t>(ahead));
+  for (auto& one : replicas_)
+    one.done = first->done;
 }
 
 } // namespace troupe

@@ -31,6 +31,11 @@ public:
 
   float learning_rate(std::uint64_t step) const;
 
+  /// After work that ended with an error: some replicas may be an update ahead
+  /// of others, as none takes one back. Hands on the state of one that is
+  /// furthest, and counts its steps. @pre no step runs.
+  void catch_up();
+
 private:
   /// What one replica has for itself.
   struct replica {
@@ -43,7 +48,7 @@ private:
     step_context* at = nullptr;
     bool finite = true;
     bool halted = false;
-    std::uint64_t updates = 0;
+    std::uint64_t done = 0; ///< Steps, also those that were skipped.
   };
 
   void forward_and_backward(replica& mine, const batch& part);

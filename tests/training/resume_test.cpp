@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 namespace {
 
 using namespace troupe;
@@ -98,6 +100,26 @@ TEST_F(Resume, KeepsTheBestWeightsOfBeforeTheInterruption) {
   EXPECT_EQ(seen.end, fit_end::stopped_early);
   EXPECT_EQ(seen.best_epoch, 1u);
   EXPECT_EQ(loaded.weights_sha256(), whole.weights_sha256());
+}
+
+TEST_F(Resume, CountsTheStepsThatWereSkipped) {
+  auto inputs = digits_200().examples(0, 200).inputs.clone();
+  inputs.mutable_data<float>()[20 * 784] =
+    std::numeric_limits<float>::infinity();
+  const auto broken =
+    data::dataset{inputs, digits_200().examples(0, 200).labels}.batch(16);
+  const auto after = [&](std::uint64_t stop_at) {
+    auto it = fresh(adam{});
+    fit_options o{.epochs = 2, .on_nan = on_nan::skip};
+    o.max_steps = stop_at;
+    it.fit(broken, o);
+    o.max_steps = 0;
+    o.resume = true;
+    if (it.interrupted())
+      it.fit(broken, o);
+    return it.weights_sha256();
+  };
+  EXPECT_EQ(after(7), after(0));
 }
 
 TEST_F(Resume, EndsAtAStepsBoundaryWhenAskedToStop) {
