@@ -120,6 +120,18 @@ TEST_P(ThousandSeeds, GiveTheSameWeightsThoughAStepIsBegunAnew) {
   EXPECT_TRUE(found.same) << found.what;
 }
 
+TEST_P(ThousandSeeds, AreEachTheSameRunAgain) {
+  auto some = under(faults{}.duplicate(0.2).delay(0.2));
+  some.seeds = 20;
+  const auto a = same_bits_of_crew(train, some);
+  const auto b = same_bits_of_crew(train, some);
+  EXPECT_EQ(a.delivered, b.delivered);
+  EXPECT_EQ(a.fired.duplicates, b.fired.duplicates);
+  EXPECT_EQ(a.fired.delays, b.fired.delays);
+  some.first_seed = 21;
+  EXPECT_NE(same_bits_of_crew(train, some).delivered, a.delivered);
+}
+
 /// Threads instead of a seed: a few runs, for what they are worth.
 TEST_P(ThousandSeeds, GiveTheWeightsThatTheRealRuntimeGives) {
   using how = crew_options::reducers;
