@@ -33,6 +33,8 @@ troupe_tests(models     Troupe::models nlohmann_json::nlohmann_json)
 troupe_tests(actors     Troupe::simulation)
 troupe_tests(training   Troupe::training nlohmann_json::nlohmann_json)
 troupe_tests(simulation Troupe::simulation)
+add_test(NAME simulation.planted
+         COMMAND ${PROJECT_SOURCE_DIR}/scripts/planted-bugs.sh --check)
 troupe_tests(apps       Troupe::troupe nlohmann_json::nlohmann_json)
 if(TARGET apps_tests)
   target_compile_definitions(apps_tests PRIVATE

@@ -4,6 +4,7 @@
 # the tests named in the patch fail there, and pass without it.
 #
 #   scripts/planted-bugs.sh [<patch>...]    all of them if none is named
+#   scripts/planted-bugs.sh --check         only whether they still apply
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -12,6 +13,19 @@ copy=$root/build/planted/troupe
 patches=("$@")
 if [ ${#patches[@]} -eq 0 ]; then
   patches=(tests/simulation/planted/*.patch)
+fi
+
+# Lines around a change may have moved or changed a little.
+plant() { GIT_CEILING_DIRECTORIES=$root/build git apply -C1 "$@"; }
+
+if [ "${1-}" = --check ]; then
+  for patch in tests/simulation/planted/*.patch; do
+    plant --check "$patch" || {
+      echo "planted-bugs.sh: $patch does not apply; plant it anew" >&2
+      exit 1
+    }
+  done
+  exit 0
 fi
 
 mkdir -p "$copy/build"
@@ -43,17 +57,13 @@ for patch in "${patches[@]}"; do
     echo "planted-bugs.sh: $filter fails without any bug planted" >&2
     exit 1
   fi
-  patch -p1 --no-backup-if-mismatch <"$patch" >build/patch.log || {
-    cat build/patch.log >&2
-    echo "planted-bugs.sh: $name.patch does not apply; plant it anew" >&2
-    exit 1
-  }
+  plant "$patch"
   if tests "$name" "$filter"; then
     echo "NOT FOUND  $name, by $filter" >&2
     failed=1
   else
     echo "found      $name: $(grep -m 1 '^seed ' build/planted.log)"
   fi
-  patch -R -p1 --no-backup-if-mismatch <"$patch" >build/patch.log
+  plant -R "$patch"
 done
 exit "$failed"
