@@ -11,7 +11,7 @@ install_missing
 build release troupe_tool
 
 tool=build/release/troupe
-saved=quickstart/lenet.troupe
+saved=quickstart/lenet.model
 mkdir -p quickstart
 train=(train --model lenet --data digits --epochs 3 --batch 64
   --optimizer adam --learning-rate 0.001 --seed 1

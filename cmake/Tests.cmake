@@ -43,16 +43,6 @@ if(TARGET apps_tests)
   add_dependencies(apps_tests troupe_tool example_embed example_loop)
 endif()
 
-# examples.<name>: each runs, and says at its end what it should.
-function(troupe_example name says)
-  add_test(NAME examples.${name}
-           COMMAND ${CMAKE_COMMAND} -Dexample=$<TARGET_FILE:example_${name}>
-                   "-Dsays=${says}" -P ${PROJECT_SOURCE_DIR}/tests/apps/example.cmake)
-  set_tests_properties(examples.${name} PROPERTIES TIMEOUT 120 LABELS apps)
-endfunction()
-troupe_example(embed "^accuracy 0\\.9")
-troupe_example(loop  "^step 100  loss 0\\.[0-6]")
-
 # style.<what>: checks of the tracked files; 77 is their word for "skipped".
 foreach(what format size words snippets)
   add_test(NAME style.${what} COMMAND ${PROJECT_SOURCE_DIR}/tests/style/${what}.sh
