@@ -217,10 +217,13 @@ bool fit_loop::end_pass() {
   at_.at = {at_.at.pass + 1, 0};
   at_.totals = {};
   shown_.end(x);
+  const bool worth_another = improves(x);
+  it_.interrupted = at_; // for a callback that saves the model
   for (const auto& one : options_.callbacks)
     if (one.on_epoch_end)
       one.on_epoch_end(x);
-  return improves(x);
+  it_.interrupted.reset();
+  return worth_another;
 }
 
 bool fit_loop::improves(const epoch_record& x) {

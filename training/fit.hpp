@@ -39,7 +39,10 @@ struct step_record {
 
 /// Called on the thread that called `fit`. What one throws ends the fit.
 struct callback {
+  /// Between two passes: the model may be evaluated here, and saved so that a
+  /// fit goes on from there with `resume`.
   std::function<void(const epoch_record&)> on_epoch_end{};
+  /// While the next steps run already: the model is not to be touched here.
   std::function<void(const step_record&)> on_step{};
 };
 

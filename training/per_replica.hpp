@@ -17,7 +17,9 @@ public:
   explicit per_replica(std::vector<T> values) : values_{std::move(values)} {}
 
   std::size_t size() const { return values_.size(); }
-  const T& operator[](std::size_t replica) const {
+  using reference = typename std::vector<T>::const_reference;
+
+  reference operator[](std::size_t replica) const {
     if (replica >= values_.size())
       throw std::logic_error("a value of " + std::to_string(values_.size())
                              + " replicas was asked for replica "
@@ -38,7 +40,8 @@ const T& local(const T& x, std::size_t) {
   return x;
 }
 template <class T>
-const T& local(const per_replica<T>& x, std::size_t id) {
+typename per_replica<T>::reference local(const per_replica<T>& x,
+                                         std::size_t id) {
   return x[id];
 }
 

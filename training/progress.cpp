@@ -22,8 +22,12 @@ std::string format(const char* how, Ts... xs) {
   return text;
 }
 
+std::string loss_text(double loss) {
+  return format(std::abs(loss) < 1e5 ? "loss %.4f" : "loss %.3e", loss);
+}
+
 std::string measures(double loss, double accuracy) {
-  return format("loss %.4f  accuracy %.2f%%", loss, 100 * accuracy);
+  return loss_text(loss) + format("  accuracy %.2f%%", 100 * accuracy);
 }
 
 std::string rounded_rate(std::uint64_t examples, double seconds) {
@@ -111,7 +115,7 @@ std::string bar_line(const progress_state& x, std::size_t width) {
   auto tail = format("%3.0f%%  ", 100 * part_done(x));
   if (x.seconds > 0)
     tail += rounded_rate(x.examples_timed, x.seconds) + "/s  ";
-  tail += format("loss %.4f  acc %.2f%%", x.loss, 100 * x.accuracy);
+  tail += loss_text(x.loss) + format("  acc %.2f%%", 100 * x.accuracy);
   tail += time_left(x);
   const auto head = count(x) + " ";
   const auto used = head.size() + tail.size() + 4; // "[" "] " and the last

@@ -69,15 +69,25 @@ private:
 
 } // namespace
 
+namespace {
+
+struct working_flag {
+  explicit working_flag(std::atomic<bool>& it) : it{it} {}
+  ~working_flag() { it = false; }
+  std::atomic<bool>& it;
+};
+
+} // namespace
+
 std::uint64_t run_work(const std::shared_ptr<strategy_state>& on,
                        const work& x) {
   if (const auto* place = current_place(); place && place->replica)
     refuse("work of a strategy", "in a replica's function: a step cannot run "
                                  "another one inside it");
-  const std::unique_lock turn{on->working, std::try_to_lock};
-  if (!turn)
+  if (on->working.exchange(true))
     refuse("work of the " + on->name + " strategy",
-           "while another thread's runs; use a strategy for each");
+           "while other work of it runs; a strategy does one thing at a time");
+  const working_flag flag{on->working};
   std::vector<std::exception_ptr> errors(on->replicas);
   auto placed = x;
   placed.step = [&](step_context& at) {

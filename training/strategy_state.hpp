@@ -3,8 +3,8 @@
 #include "troupe/actors/crew.hpp"
 #include "troupe/tensors/device.hpp"
 
+#include <atomic>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -23,7 +23,7 @@ struct strategy_state {
   std::unique_ptr<crew> members;
 
   /// One piece of work at a time, from any thread.
-  std::mutex working;
+  std::atomic<bool> working{false};
   /// Of `strategy::run`, whose random numbers differ from step to step.
   std::uint64_t next_step = 0;
 };

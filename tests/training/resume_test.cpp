@@ -102,6 +102,23 @@ TEST_F(Resume, KeepsTheBestWeightsOfBeforeTheInterruption) {
   EXPECT_EQ(loaded.weights_sha256(), whole.weights_sha256());
 }
 
+TEST_F(Resume, GoesOnFromWhatACallbackSavedAfterAnEpoch) {
+  auto whole = fresh(adam{});
+  auto saving = options();
+  saving.callbacks.push_back({.on_epoch_end = [&](const epoch_record& x) {
+    whole.save(folder / std::to_string(x.epoch));
+  }});
+  whole.fit(batches(), saving);
+  EXPECT_FALSE(whole.interrupted());
+  for (const auto* file : {"1", "2"}) {
+    auto loaded = model::load(folder / file);
+    auto on = options();
+    on.resume = true;
+    loaded.fit(batches(), on);
+    EXPECT_EQ(loaded.weights_sha256(), whole.weights_sha256()) << file;
+  }
+}
+
 TEST_F(Resume, CountsTheStepsThatWereSkipped) {
   auto inputs = digits_200().examples(0, 200).inputs.clone();
   inputs.mutable_data<float>()[20 * 784] =

@@ -1,3 +1,4 @@
+#include "small_jobs.hpp"
 #include "troupe/tensors/context.hpp"
 #include "troupe/training/local_strategies.hpp"
 #include "troupe/training/strategy.hpp"
@@ -109,6 +110,24 @@ TEST(Run, HandsEachReplicaItsPartAndAllOthersWhole) {
   EXPECT_EQ(out.values(), (std::vector<int>{11, 21}));
   EXPECT_EQ(two.local_results(out), (std::vector<int>{11, 21}));
   EXPECT_EQ(two.local_results(7), std::vector<int>{7});
+}
+
+TEST(Run, TakesAndGivesFlags) {
+  const auto out =
+    of(2).run([](bool x) { return !x; }, per_replica<bool>{{true, false}});
+  EXPECT_FALSE(out[0]);
+  EXPECT_TRUE(out[1]);
+}
+
+TEST(Run, RefusesToRunWhileItRuns) {
+  const auto two = of(2);
+  const auto scope = two.scope();
+  model it{small_net(), adam{}};
+  fit_options options;
+  options.callbacks.push_back(
+    {.on_step = [&](const step_record&) { two.run([] {}); }});
+  EXPECT_THROW(it.fit(digits_200().batch(50), options), std::logic_error);
+  two.run([] {});
 }
 
 TEST(Run, RefusesAValueOfFewerReplicas) {
