@@ -43,7 +43,8 @@ public:
 
   virtual const frame_limits& limits() const = 0;
 
-  /// Both ends hear that the link is `dead`.
+  /// Takes no more; when what was posted has arrived, both ends hear that the
+  /// link is `dead`.
   virtual void close(const std::string& why) = 0;
 };
 

@@ -34,7 +34,7 @@ public:
     const std::lock_guard hold{lock_};
     auto& way = ways_[from];
     auto& used = way.used[index(x.priority)];
-    if (!open_ || used == credits(x.priority))
+    if (!open_ || closing_ || used == credits(x.priority))
       return false;
     ++used;
     way.queues[index(x.priority)].push_back({to_bytes(x), x.priority});
@@ -44,6 +44,21 @@ public:
   void consumed(side by, priority x) {
     const std::lock_guard hold{lock_};
     give_back(ways_[1 - by], x);
+  }
+
+  /// What was posted before still arrives.
+  void close(const std::string& why) {
+    const std::lock_guard hold{lock_};
+    if (!closing_)
+      closing_ = why;
+  }
+
+  void end_if_closing() {
+    std::unique_lock hold{lock_};
+    if (const auto why = closing_; why && open_) {
+      hold.unlock();
+      end(ending::dead, *why);
+    }
   }
 
   void meddle(meddler how) {
@@ -181,6 +196,7 @@ private:
   std::mutex lock_;
   loopback_options options_;
   bool open_ = true;
+  std::optional<std::string> closing_;
   meddler meddler_;
   way ways_[2]; ///< By the side that posts.
 };
@@ -195,7 +211,7 @@ public:
   bool post(frame&& x) override { return by_->post(at_, std::move(x)); }
   void consumed(priority x) override { by_->consumed(at_, x); }
   const frame_limits& limits() const override { return by_->limits(); }
-  void close(const std::string& why) override { by_->end(ending::dead, why); }
+  void close(const std::string& why) override { by_->close(why); }
 
 private:
   std::shared_ptr<wire> by_;
@@ -227,6 +243,8 @@ std::size_t loopback::deliver(std::size_t most) {
       if (count < most && wire_->deliver_one(from))
         moved = true, ++count;
   }
+  if (count < most)
+    wire_->end_if_closing();
   return count;
 }
 

@@ -128,9 +128,13 @@ TEST(Loopback, LosesDoublesAndDelaysWhatItIsTold) {
   EXPECT_TRUE(on.post(5)) << "what was lost keeps no credit";
 }
 
-TEST(Loopback, ClosedByOneEndIsDeadAtBoth) {
+TEST(Loopback, ClosedByOneEndIsDeadAtBothOnceAllHasArrived) {
   pair_of_ends on;
+  on.post(7);
   on.right->close("enough");
+  EXPECT_FALSE(on.post(8));
+  on.wire.deliver();
+  EXPECT_EQ(on.tags(), list{7});
   EXPECT_EQ(on.at_left->ends, (ends{{ending::dead, "enough"}}));
   EXPECT_EQ(on.at_right->ends, (ends{{ending::dead, "enough"}}));
   EXPECT_FALSE(on.post(1));
