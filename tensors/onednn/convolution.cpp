@@ -19,17 +19,11 @@ struct described {
       before{c.top, c.left},
       after{c.bottom, c.right} {}
 
-  dnnl::convolution_forward::primitive_desc forward(bool relu) const {
-    auto attributes = our_attributes();
-    if (relu) {
-      dnnl::post_ops last;
-      last.append_eltwise(1.0f, dnnl::algorithm::eltwise_relu, 0, 0);
-      attributes.set_post_ops(last);
-    }
+  dnnl::convolution_forward::primitive_desc forward() const {
     return {{dnnl::prop_kind::forward_training,
              dnnl::algorithm::convolution_direct, x, own, bias, y, strides,
              before, after},
-            attributes,
+            our_attributes(),
             cpu_engine()};
   }
 
@@ -53,7 +47,7 @@ prepared_convolution with_reorders(runnable main, const described& d,
 
 prepared_convolution prepare_forward(const convolution& c) {
   const described d{c};
-  const auto made = d.forward(c.relu);
+  const auto made = d.forward();
   runnable main{dnnl::convolution_forward{made}, made.scratchpad_desc()};
   main.bind(DNNL_ARG_SRC, d.x)
     .bind(DNNL_ARG_WEIGHTS, made.weights_desc())
@@ -69,7 +63,7 @@ prepared_convolution prepare_backward_data(const convolution& c) {
      d.after},
     our_attributes(),
     cpu_engine(),
-    d.forward(false)};
+    d.forward()};
   runnable main{dnnl::convolution_backward_data{made}, made.scratchpad_desc()};
   main.bind(DNNL_ARG_DIFF_DST, d.y)
     .bind(DNNL_ARG_WEIGHTS, made.weights_desc())
@@ -84,7 +78,7 @@ prepared_convolution prepare_backward_weights(const convolution& c) {
      d.after},
     our_attributes(),
     cpu_engine(),
-    d.forward(false)};
+    d.forward()};
   runnable main{dnnl::convolution_backward_weights{made},
                 made.scratchpad_desc()};
   main.bind(DNNL_ARG_SRC, d.x)

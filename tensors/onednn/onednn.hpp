@@ -9,14 +9,14 @@
 
 namespace troupe::onednn {
 
-/// c = a b [+ bias], then relu if asked; or c += a b.
+/// c = a b [+ bias], or c += a b. An activation is not among the choices:
+/// oneDNN's relu makes zeros of NaNs, and hides that training has failed.
 struct product {
   std::int64_t m = 0, n = 0, k = 0; ///< a is [m, k], b [k, n], c [m, n].
   bool a_transposed = false;        ///< a is stored as [k, m].
   bool b_transposed = false;        ///< b is stored as [n, k].
   bool bias = false;                ///< [n]
-  bool relu = false;
-  bool add = false; ///< Adds to c; then neither bias nor relu.
+  bool add = false;                 ///< Adds to c; then no bias.
 
   bool operator==(const product&) const = default;
 };
@@ -29,8 +29,6 @@ struct convolution {
                ow = 0;
   std::int64_t stride_h = 1, stride_w = 1;
   std::int64_t top = 0, bottom = 0, left = 0, right = 0; ///< Padding.
-  bool relu = false;                                     ///< Forward only.
-
   bool operator==(const convolution&) const = default;
 };
 void forward(const convolution& what, const float* x, const float* weights,

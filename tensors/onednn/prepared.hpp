@@ -30,10 +30,10 @@ struct hash_of {
       ((h = (h ^ std::size_t(vs)) * 1099511628211u), ...);
     };
     if constexpr (requires { x.a_transposed; })
-      add(x.m, x.n, x.k, x.a_transposed, x.b_transposed, x.bias, x.relu, x.add);
+      add(x.m, x.n, x.k, x.a_transposed, x.b_transposed, x.bias, x.add);
     else
       add(x.n, x.h, x.w, x.ci, x.co, x.kh, x.kw, x.oh, x.ow, x.stride_h,
-          x.stride_w, x.top, x.left, x.relu);
+          x.stride_w, x.top, x.left);
     return h;
   }
 };

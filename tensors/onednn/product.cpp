@@ -16,8 +16,6 @@ runnable prepare(const product& p) {
   dnnl::post_ops after;
   if (p.add)
     after.append_sum(1.0f);
-  if (p.relu)
-    after.append_eltwise(1.0f, dnnl::algorithm::eltwise_relu, 0, 0);
   attributes.set_post_ops(after);
   const auto description =
     p.bias ? dnnl::matmul::desc{a, b, bias, c} : dnnl::matmul::desc{a, b, c};
@@ -34,17 +32,15 @@ void run_row(const product& p, const float* a, const float* b,
   dnnl_sgemm('N', p.b_transposed ? 'T' : 'N', 1, p.n, p.k, 1, a, p.k, b,
              p.b_transposed ? p.k : p.n, p.add ? 1 : 0, c, p.n);
   if (p.bias)
-    (p.relu ? kernels().bias_add_relu : kernels().bias_add)(c, bias, 1,
-                                                            std::size_t(p.n));
+    kernels().bias_add(c, bias, 1, std::size_t(p.n));
 }
 
-/// Of no products: zeros, with bias and activation.
+/// Of no products: zeros, with bias.
 void run_empty(const product& p, const float* bias, float* c) {
   if (!p.add)
     std::fill_n(c, p.m * p.n, 0.0f);
   if (p.bias)
-    (p.relu ? kernels().bias_add_relu
-            : kernels().bias_add)(c, bias, std::size_t(p.m), std::size_t(p.n));
+    kernels().bias_add(c, bias, std::size_t(p.m), std::size_t(p.n));
 }
 
 } // namespace
@@ -55,7 +51,7 @@ void run(const product& p, const float* a, const float* b, const float* bias,
     return;
   if (p.k == 0)
     return run_empty(p, bias, c);
-  if (p.m == 1 && !p.a_transposed && (p.bias || !p.relu))
+  if (p.m == 1 && !p.a_transposed)
     return run_row(p, a, b, bias, c);
   auto& all = cache();
   auto& prepared = find_or_prepare(all.products, p, prepare);

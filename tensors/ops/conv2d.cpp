@@ -30,13 +30,16 @@ onednn::convolution geometry(std::span<const shape* const> dims,
           .top = rows.before,
           .bottom = rows.after,
           .left = columns.before,
-          .right = columns.after,
-          .relu = o.f == activation::relu};
+          .right = columns.after};
 }
 
 onednn::convolution geometry(const op_call& c) {
   return geometry(std::array{&c.in[0].dims(), &c.in[1].dims()},
                   c.options.as<conv2d_options>());
+}
+
+bool has_relu(const op_call& c) {
+  return c.options.as<conv2d_options>().f == activation::relu;
 }
 
 tensor_spec infer(std::span<const tensor_spec> in, const op_options& options) {
@@ -58,6 +61,10 @@ void forward(op_call& c) {
   onednn::forward(geometry(c), c.in[0].data<float>().data(),
                   c.in[1].data<float>().data(), c.in[2].data<float>().data(),
                   c.out.mutable_data<float>().data());
+  if (has_relu(c)) {
+    auto* y = c.out.mutable_data<float>().data();
+    kernels().relu(y, y, c.out.size());
+  }
 }
 
 /// Where a kernel that only writes puts a gradient that must be added.
@@ -117,9 +124,9 @@ void reference_forward(op_call& c) {
   for (std::size_t i = 0; i < y.size(); ++i)
     y[i] = b[i % b.size()];
   each_product(g, [&](auto i, auto k, auto at) { y[at] += x[i] * w[k]; });
-  if (g.relu)
+  if (has_relu(c))
     for (auto& v : y)
-      v = v > 0 ? v : 0;
+      v = v < 0 ? 0 : v;
 }
 
 void reference_backward(op_call& c) {
@@ -127,7 +134,7 @@ void reference_backward(op_call& c) {
   const auto x = c.in[0].data<double>(), w = c.in[1].data<double>(),
              y = c.out.data<double>();
   auto gy = c.grad_out.mutable_data<double>();
-  if (g.relu)
+  if (has_relu(c))
     for (std::size_t i = 0; i < gy.size(); ++i)
       gy[i] = y[i] > 0 ? gy[i] : 0;
   for (std::size_t i = 0; i < 3; ++i) {

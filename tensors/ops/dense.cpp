@@ -1,5 +1,6 @@
 #include "troupe/tensors/ops/dense.hpp"
 
+#include "troupe/tensors/kernels.hpp"
 #include "troupe/tensors/onednn/onednn.hpp"
 #include "troupe/tensors/ops/bias_activation.hpp"
 #include "troupe/tensors/ops/check.hpp"
@@ -22,13 +23,14 @@ tensor_spec infer_dense(std::span<const tensor_spec> in, const op_options&) {
 
 void dense_forward(op_call& c) {
   const auto &x = c.in[0], &w = c.in[1];
-  onednn::run({.m = x.dims()[0],
-               .n = w.dims()[1],
-               .k = w.dims()[0],
-               .bias = true,
-               .relu = c.options.as<activation>() == activation::relu},
-              x.data<float>().data(), w.data<float>().data(),
-              c.in[2].data<float>().data(), c.out.mutable_data<float>().data());
+  const auto m = x.dims()[0], n = w.dims()[1];
+  const auto* b = c.in[2].data<float>().data();
+  auto* y = c.out.mutable_data<float>().data();
+  const bool relu = c.options.as<activation>() == activation::relu;
+  onednn::run({.m = m, .n = n, .k = w.dims()[0], .bias = !relu},
+              x.data<float>().data(), w.data<float>().data(), b, y);
+  if (relu)
+    kernels().bias_add_relu(y, b, std::size_t(m), std::size_t(n));
 }
 
 void dense_backward(op_call& c) {
@@ -59,7 +61,7 @@ void dense_reference_forward(op_call& c) {
     double sum = b[j];
     for (std::size_t k = 0; k < in; ++k)
       sum += x[i * in + k] * w[k * out + j];
-    y[at] = relu && !(sum > 0) ? 0 : sum;
+    y[at] = relu && sum < 0 ? 0 : sum;
   }
 }
 
