@@ -256,6 +256,9 @@ tensors tape::gradient(const tensor& loss, std::span<const variable> variables,
       continue;
     }
     auto& leaf = impl_->values[place];
+    if (leaf.asked >= 0)
+      throw std::logic_error("the gradient of " + variables[i].name()
+                             + " was asked for twice in one list");
     leaf.home = out.back();
     leaf.asked = std::int32_t(i);
     leaf.needed = true;

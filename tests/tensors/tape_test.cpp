@@ -141,6 +141,13 @@ TEST(Tape, RefusesALossThatItDidNotRecord) {
                std::logic_error);
 }
 
+TEST(Tape, RefusesAVariableThatIsListedTwice) {
+  auto p = two_parameters();
+  tape t;
+  const auto w = p.variables()[0];
+  EXPECT_THROW(t.gradient(w.value() * 2.0, std::array{w, w}), std::logic_error);
+}
+
 TEST(Tape, FollowsTheContextNotTheThread) {
   context one, two;
   auto* before = exchange_context(&one);
