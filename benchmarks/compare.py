@@ -174,7 +174,8 @@ def main():
     parser.add_argument("--windows", type=int, default=3, help="of each program in a round")
     parser.add_argument("--window-s", type=float, default=0.7)
     parser.add_argument("--compile", action="store_true", help="PyTorch's torch.compile too")
-    parser.add_argument("--only", default="", help="cases whose title holds this text")
+    parser.add_argument("--only", action="append", metavar="TEXT",
+                        help="cases whose title holds this text, or another that is given so")
     parser.add_argument("--update", type=pathlib.Path, help="the file to write the tables into")
     args = parser.parse_args()
     for needed in (args.build / "benchmarks/bench_train", args.peers / "tf/bin/python",
@@ -188,15 +189,18 @@ def main():
     parts = [machine(args.build)]
     print(parts[0])
 
+    def wanted(title):
+        return not args.only or any(text in title for text in args.only)
+
     def show(part):
         parts.append(part)
         print(part, flush=True)
     p = Programs(args)
     for title, figure, programs in cases(p):
-        if args.only in title:
+        if wanted(title):
             show(compare(title, figure, programs, args.rounds))
     for title, commands, columns in ours_alone(p):
-        if args.only in title:
+        if wanted(title):
             lines = [line for command in commands for line in run(command)]
             show(table(title, [x for x in lines if set(columns.values()) <= set(x)], columns))
     if args.update:
