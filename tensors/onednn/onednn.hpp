@@ -39,6 +39,8 @@ void backward_data(const convolution& what, const float* gy,
 void backward_weights(const convolution& what, const float* x, const float* gy,
                       float* gw);
 
+/// Of the calling thread's ops.
 void set_threads(int count);
+int threads();
 
 } // namespace troupe::onednn

@@ -34,6 +34,10 @@ void set_threads(int count) {
   omp_set_num_threads(count);
 }
 
+int threads() {
+  return omp_get_max_threads();
+}
+
 } // namespace onednn
 
 } // namespace troupe

@@ -2,6 +2,7 @@
 
 #include "troupe/tensors/ops/binary.hpp"
 #include "troupe/tensors/ops/conv2d.hpp"
+#include "troupe/tensors/ops/conv2d_max_pool.hpp"
 #include "troupe/tensors/ops/dense.hpp"
 #include "troupe/tensors/ops/dropout.hpp"
 #include "troupe/tensors/ops/max_pool2d.hpp"
@@ -15,17 +16,29 @@ namespace troupe::ops {
 namespace {
 
 constexpr std::array list{
-  &add,        &subtract,    &multiply,
+  &add,
+  &subtract,
+  &multiply,
   &divide, //
-  &relu,       &sigmoid,     &tanh,
+  &relu,
+  &sigmoid,
+  &tanh,
   &exp, //
-  &log,        &sqrt,        &square,
+  &log,
+  &sqrt,
+  &square,
   &negate, //
-  &reduce_sum, &reduce_mean,
+  &reduce_sum,
+  &reduce_mean,
   &reshape, //
-  &matmul,     &dense,       &conv2d,
-  &max_pool2d, //
-  &dropout,    &softmax,     &softmax_cross_entropy,
+  &matmul,
+  &dense,
+  &conv2d,
+  &max_pool2d,
+  &conv2d_max_pool, //
+  &dropout,
+  &softmax,
+  &softmax_cross_entropy,
 };
 
 } // namespace

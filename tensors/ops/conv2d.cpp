@@ -4,16 +4,14 @@
 #include "troupe/tensors/onednn/onednn.hpp"
 #include "troupe/tensors/ops/bias_activation.hpp"
 #include "troupe/tensors/ops/check.hpp"
+#include "troupe/tensors/ops/geometry.hpp"
 
 #include <algorithm>
 
 namespace troupe {
 
-namespace {
-
-onednn::convolution geometry(std::span<const shape* const> dims,
-                             const conv2d_options& o) {
-  const auto &x = *dims[0], &w = *dims[1];
+onednn::convolution ops::geometry(const shape& x, const shape& w,
+                                  const conv2d_options& o) {
   const auto rows = ops::place_window(x[1], w[0], o.stride_h, o.pad);
   const auto columns = ops::place_window(x[2], w[1], o.stride_w, o.pad);
   return {.n = x[0],
@@ -33,9 +31,11 @@ onednn::convolution geometry(std::span<const shape* const> dims,
           .right = columns.after};
 }
 
+namespace {
+
 onednn::convolution geometry(const op_call& c) {
-  return geometry(std::array{&c.in[0].dims(), &c.in[1].dims()},
-                  c.options.as<conv2d_options>());
+  return ops::geometry(c.in[0].dims(), c.in[1].dims(),
+                       c.options.as<conv2d_options>());
 }
 
 bool has_relu(const op_call& c) {
@@ -52,7 +52,7 @@ tensor_spec infer(std::span<const tensor_spec> in, const op_options& options) {
     "conv2d x [n, h, w, ci], w [kh, kw, ci, co], b [co], extents and "
     "strides of 1 or more",
     in);
-  const auto g = geometry(std::array{&x, &w}, o);
+  const auto g = ops::geometry(x, w, o);
   ops::require(g.oh > 0 && g.ow > 0, "a window no larger than the image", in);
   return {{g.n, g.oh, g.ow, g.co}, in[0].type};
 }

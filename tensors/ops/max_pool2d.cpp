@@ -2,15 +2,14 @@
 
 #include "troupe/tensors/kernels.hpp"
 #include "troupe/tensors/ops/check.hpp"
+#include "troupe/tensors/ops/geometry.hpp"
 
 #include <algorithm>
 #include <cmath>
 
 namespace troupe {
 
-namespace {
-
-pool_window geometry(const shape& x, const pool_options& o) {
+pool_window ops::geometry(const shape& x, const pool_options& o) {
   const auto rows = ops::place_window(x[1], o.window_h, o.stride_h, o.pad);
   const auto columns = ops::place_window(x[2], o.window_w, o.stride_w, o.pad);
   const auto size = [](std::int64_t v) { return std::size_t(v); };
@@ -28,8 +27,10 @@ pool_window geometry(const shape& x, const pool_options& o) {
           .left = size(columns.before)};
 }
 
+namespace {
+
 pool_window geometry(const op_call& c) {
-  return geometry(c.in[0].dims(), c.options.as<pool_options>());
+  return ops::geometry(c.in[0].dims(), c.options.as<pool_options>());
 }
 
 tensor_spec infer(std::span<const tensor_spec> in, const op_options& options) {

@@ -1,0 +1,194 @@
+#include "troupe/tensors/ops/conv2d_max_pool.hpp"
+
+#include "troupe/tensors/kernels.hpp"
+#include "troupe/tensors/onednn/onednn.hpp"
+#include "troupe/tensors/ops/bias_activation.hpp"
+#include "troupe/tensors/ops/geometry.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+
+namespace troupe {
+
+namespace {
+
+conv_pool_options options_of(const op_call& c) {
+  return c.options.as<conv_pool_options>();
+}
+
+tensor_spec convolved(std::span<const tensor_spec> in,
+                      const conv_pool_options& o) {
+  return ops::conv2d.infer(in, o.conv);
+}
+
+tensor_spec infer(std::span<const tensor_spec> in, const op_options& options) {
+  const auto o = options.as<conv_pool_options>();
+  const std::array between{convolved(in, o)};
+  return ops::max_pool2d.infer(between, o.pool);
+}
+
+/// Both ops on some of the images, and the room for what is between them.
+struct part {
+  /// Bytes of images and of what they are convolved to that are worked on at
+  /// once, for each thread: the size of a second-level cache.
+  static constexpr std::size_t bytes = 1u << 20;
+
+  explicit part(const op_call& c)
+    : conv{ops::geometry(c.in[0].dims(), c.in[1].dims(), options_of(c).conv)},
+      images{conv.n},
+      x_floats{conv.h * conv.w * conv.ci},
+      room_floats{conv.oh * conv.ow * conv.co} {
+    conv.relu = false; // of the largest value of a window, not of each
+    const auto fitting =
+      bytes / sizeof(float) / std::size_t(x_floats + room_floats);
+    const auto each = std::bit_floor(std::max<std::size_t>(fitting, 1));
+    at_once = std::min(std::int64_t(each) * onednn::threads(), images);
+    room = tensor{{at_once, conv.oh, conv.ow, conv.co}};
+    pool = ops::geometry(room.dims(), options_of(c).pool);
+    out_floats = std::int64_t(pool.out_height * pool.out_width) * conv.co;
+  }
+
+  /// Calls `fn(first image)` with `conv` and `pool` set for a part.
+  template <class F>
+  void each(F fn) {
+    for (std::int64_t i = 0; i < images; i += at_once) {
+      conv.n = std::min(at_once, images - i);
+      pool.count = std::size_t(conv.n);
+      fn(i);
+    }
+  }
+
+  onednn::convolution conv;
+  pool_window pool{};
+  std::int64_t images, at_once = 0;
+  std::int64_t x_floats, room_floats, out_floats = 0; ///< Of one image.
+  tensor room;
+};
+
+void forward(op_call& c) {
+  c.saved = tensor{c.out.dims(), dtype::uint8};
+  part p{c};
+  const auto* x = c.in[0].data<float>().data();
+  auto* room = p.room.mutable_data<float>().data();
+  auto* out = c.out.mutable_data<float>().data();
+  auto* places = c.saved.mutable_data<std::uint8_t>().data();
+  p.each([&](std::int64_t i) {
+    onednn::forward(p.conv, x + i * p.x_floats, c.in[1].data<float>().data(),
+                    c.in[2].data<float>().data(), room);
+    kernels().max_pool(p.pool, room, out + i * p.out_floats,
+                       places + i * p.out_floats);
+  });
+  if (options_of(c).conv.f == activation::relu)
+    kernels().relu(out, out, c.out.size());
+}
+
+void backward(op_call& c) {
+  // Each window's gradient goes to one place, and relu's mask is that of the
+  // window's largest value: so both may be dealt with before it goes there.
+  ops::mask_and_sum_columns(c, options_of(c).conv.f);
+  if (!c.wants(0) && !c.wants(1))
+    return;
+  part p{c};
+  const auto* x = c.in[0].data<float>().data();
+  const auto* w = c.in[1].data<float>().data();
+  const auto* g = c.grad_out.data<float>().data();
+  const auto* places = c.saved.data<std::uint8_t>().data();
+  auto* room = p.room.mutable_data<float>().data();
+  const auto written = [&](std::size_t i) {
+    return c.wants(i) ? tensor{c.in[i].spec()} : tensor{};
+  };
+  auto gw = written(1), gx = c.adds(0) ? written(0) : c.grad_in[0];
+  if (c.wants(1) && (p.images == 0 && !c.adds(1)))
+    std::ranges::fill(c.grad_in[1].mutable_data<float>(), 0.0f);
+  p.each([&](std::int64_t i) {
+    kernels().max_pool_backward(p.pool, g + i * p.out_floats,
+                                places + i * p.out_floats, room, false);
+    if (c.wants(1)) {
+      auto* to = c.grad_in[1].mutable_data<float>().data();
+      const bool first = i == 0 && !c.adds(1);
+      auto* part_of = first ? to : gw.mutable_data<float>().data();
+      onednn::backward_weights(p.conv, x + i * p.x_floats, room, part_of);
+      if (!first)
+        kernels().add_into(to, part_of, gw.size());
+    }
+    if (c.wants(0))
+      onednn::backward_data(p.conv, room, w,
+                            gx.mutable_data<float>().data() + i * p.x_floats);
+  });
+  if (c.wants(0) && c.adds(0))
+    kernels().add_into(c.grad_in[0].mutable_data<float>().data(),
+                       gx.data<float>().data(), gx.size());
+}
+
+/// What is between the two ops.
+tensor reference_between(const op_call& c) {
+  const std::array in{c.in[0].spec(), c.in[1].spec(), c.in[2].spec()};
+  op_call conv;
+  conv.options = options_of(c).conv;
+  conv.in = c.in;
+  conv.out = tensor{convolved(in, options_of(c))};
+  ops::conv2d.reference_forward(conv);
+  return conv.out;
+}
+
+void reference_forward(op_call& c) {
+  const std::array between{reference_between(c)};
+  op_call pool;
+  pool.options = options_of(c).pool;
+  pool.in = between;
+  pool.out = c.out;
+  ops::max_pool2d.reference_forward(pool);
+}
+
+void reference_backward(op_call& c) {
+  const std::array between{reference_between(c)};
+  std::array grad{tensor{between[0].spec()}};
+  op_call pool;
+  pool.options = options_of(c).pool;
+  pool.in = between;
+  pool.grad_out = c.grad_out;
+  pool.grad_in = grad;
+  ops::max_pool2d.reference_backward(pool);
+  op_call conv = c;
+  conv.options = options_of(c).conv;
+  conv.out = between[0];
+  conv.grad_out = grad[0];
+  ops::conv2d.reference_backward(conv);
+}
+
+constexpr conv_pool_options with_relu{
+  .conv = {.pad = padding::same, .f = activation::relu}};
+
+const std::array cases{
+  op_case{{{{1, 2, 2, 1}, {1, 1, 1, 1}, {1}}}, conv_pool_options{}},
+  op_case{{{{3, 6, 7, 3}, {3, 3, 3, 5}, {5}}}, with_relu},
+  op_case{{{{2, 9, 8, 2}, {2, 3, 2, 17}, {17}}},
+          conv_pool_options{{2, 1, padding::valid, activation::relu},
+                            {3, 2, 2, 1, padding::same}}},
+  op_case{{{{0, 4, 4, 2}, {3, 3, 2, 2}, {2}}}, with_relu},
+  // Two images at once, and a rest.
+  op_case{{{{5, 32, 32, 1}, {1, 1, 1, 100}, {100}}}, with_relu, -1, 1, 3e-5},
+};
+
+} // namespace
+
+const op ops::conv2d_max_pool{
+  .name = "conv2d_max_pool",
+  .arity = 3,
+  .infer = infer,
+  .forward = {forward},
+  .backward = {backward},
+  .reference_forward = reference_forward,
+  .reference_backward = reference_backward,
+  .keeps_output = true,
+  .cases = cases,
+  .formula = "max over each window of f(x * w + b)",
+};
+
+tensor conv2d_max_pool(const tensor& x, const tensor& w, const tensor& b,
+                       const conv_pool_options& options) {
+  return apply(ops::conv2d_max_pool, {x, w, b}, options);
+}
+
+} // namespace troupe
