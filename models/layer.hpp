@@ -72,10 +72,15 @@ public:
 
   std::size_t children() const { return node_->children.size(); }
 
-  /// Runs the child that `build` added as number `i`.
+  /// The child that `build` added as number `i`, and what it finds.
+  const layer& child(std::size_t i) const {
+    return *node_->children.at(i).what;
+  }
+  place of_child(std::size_t i) const { return {node_->children.at(i), all_}; }
+
+  /// Runs that child.
   tensor forward(std::size_t i, const tensor& x) const {
-    const auto& child = node_->children.at(i);
-    return child.what->forward(x, place{child, all_});
+    return child(i).forward(x, of_child(i));
   }
 
 private:

@@ -24,11 +24,14 @@ shape conv2d::build(const shape& input, builder& b) const {
 }
 
 tensor conv2d::forward(const tensor& x, const place& own) const {
-  return troupe::conv2d(x, own[0], own[1],
-                        {.stride_h = static_cast<std::int32_t>(stride[0]),
-                         .stride_w = static_cast<std::int32_t>(stride[1]),
-                         .pad = padding,
-                         .f = activation});
+  return troupe::conv2d(x, own[0], own[1], options());
+}
+
+conv2d_options conv2d::options() const {
+  return {.stride_h = static_cast<std::int32_t>(stride[0]),
+          .stride_w = static_cast<std::int32_t>(stride[1]),
+          .pad = padding,
+          .f = activation};
 }
 
 } // namespace troupe::models

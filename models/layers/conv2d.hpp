@@ -24,6 +24,8 @@ public:
   shape build(const shape& input, builder& b) const override;
   tensor forward(const tensor& x, const place& own) const override;
 
+  conv2d_options options() const; ///< Of the op.
+
   std::int64_t filters = 0;
   std::array<std::int64_t, 2> kernel{}; ///< Height and width of the window.
   std::array<std::int64_t, 2> stride{1, 1};

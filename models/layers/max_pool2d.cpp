@@ -36,13 +36,16 @@ shape max_pool2d::build(const shape& input, builder& b) const {
 }
 
 tensor max_pool2d::forward(const tensor& x, const place&) const {
+  return troupe::max_pool2d(x, options());
+}
+
+pool_options max_pool2d::options() const {
   const auto steps = stride_of(*this);
-  return troupe::max_pool2d(x,
-                            {.window_h = static_cast<std::int32_t>(window[0]),
-                             .window_w = static_cast<std::int32_t>(window[1]),
-                             .stride_h = static_cast<std::int32_t>(steps[0]),
-                             .stride_w = static_cast<std::int32_t>(steps[1]),
-                             .pad = padding});
+  return {.window_h = static_cast<std::int32_t>(window[0]),
+          .window_w = static_cast<std::int32_t>(window[1]),
+          .stride_h = static_cast<std::int32_t>(steps[0]),
+          .stride_w = static_cast<std::int32_t>(steps[1]),
+          .pad = padding};
 }
 
 } // namespace troupe::models

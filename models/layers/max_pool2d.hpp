@@ -18,6 +18,8 @@ public:
   shape build(const shape& input, builder& b) const override;
   tensor forward(const tensor& x, const place& own) const override;
 
+  pool_options options() const; ///< Of the op.
+
   std::array<std::int64_t, 2> window{2, 2};
   std::array<std::int64_t, 2> stride{}; ///< Zeros: that of the window.
   troupe::padding padding = troupe::padding::valid;

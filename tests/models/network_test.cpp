@@ -107,6 +107,42 @@ TEST(Network, OfConvolutionAndPoolingComputesWhatIsWorkedByHand) {
                         tensor::of<float>({1, 1}, {2321})));
 }
 
+// Small integers, so that nothing is rounded.
+TEST(Network, OfAConvolutionThatIsPooledGivesWhatItsLayersGiveInTurn) {
+  const conv2d conv{4, 3, padding::same, activation::relu};
+  const max_pool2d pool{2};
+  const built x{{"m", {9, 7, 2}, stack(conv, pool)}};
+  const auto kernel = small_integers({3, 3, 2, 4});
+  const auto bias = small_integers({4});
+  const auto& own = x.own.variables();
+  own[0].value().copy_from(kernel);
+  own[1].value().copy_from(bias);
+  const auto images = small_integers({6, 9, 7, 2});
+  EXPECT_TRUE(same_bits(
+    x(images),
+    troupe::max_pool2d(troupe::conv2d(images, kernel, bias, conv.options()),
+                       pool.options())));
+}
+
+struct doubling_pool : max_pool2d {
+  using max_pool2d::max_pool2d;
+  std::string_view type() const override { return "doubling_pool"; }
+  tensor forward(const tensor& x, const place& own) const override {
+    return max_pool2d::forward(x, own) * 2.0;
+  }
+};
+
+TEST(Network, CallsALayerThatIsDerivedFromPooling) {
+  register_layer<doubling_pool>();
+  const conv2d conv{1, 1};
+  const built x{{"m", {2, 2, 1}, stack(conv, doubling_pool{2})}};
+  const auto& own = x.own.variables();
+  put(own[0], {3});
+  put(own[1], {1});
+  EXPECT_TRUE(same_bits(x(tensor::of<float>({1, 2, 2, 1}, {1, 2, 3, 4})),
+                        tensor::of<float>({1, 1, 1, 1}, {26})));
+}
+
 TEST(Network, GivesAnExampleTheSameInAnyBatch) {
   const built x{{"m",
                  {9, 7, 2},
