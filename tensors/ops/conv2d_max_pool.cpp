@@ -39,7 +39,6 @@ struct part {
       images{conv.n},
       x_floats{conv.h * conv.w * conv.ci},
       room_floats{conv.oh * conv.ow * conv.co} {
-    conv.relu = false; // of the largest value of a window, not of each
     const auto fitting =
       bytes / sizeof(float) / std::size_t(x_floats + room_floats);
     const auto each = std::bit_floor(std::max<std::size_t>(fitting, 1));
