@@ -12,8 +12,9 @@ namespace {
 
 using namespace troupe;
 
-/// What the caller's thread asks of malloc from the end of step 3 to the end of
-/// the last one: whole steps, with the feed and the commit.
+/// What the caller's thread asks of malloc from the end of step 5 to the end of
+/// the last one: whole steps, with the feed, which then holds as many batches
+/// as replicas may be apart, and the commit.
 std::uint64_t calls_in_a_fit(const models::model_description& what,
                              std::uint32_t replicas) {
   const one_device_strategy strategy{"cpu:0", {.replicas = replicas}};
@@ -24,7 +25,7 @@ std::uint64_t calls_in_a_fit(const models::model_description& what,
   fit_options options;
   options.prefetch = 0; // a reading thread takes blocks when it happens to
   options.callbacks.push_back({.on_step = [&](const step_record& x) {
-    if (x.step == 3)
+    if (x.step == 5)
       counter.emplace();
     if (counter)
       calls = counter->calls();
@@ -33,7 +34,7 @@ std::uint64_t calls_in_a_fit(const models::model_description& what,
   return calls;
 }
 
-TEST(Fit, AsksMallocForNothingAfterTheThirdStep) {
+TEST(Fit, AsksMallocForNothingOnceTheFeedIsFull) {
   EXPECT_EQ(calls_in_a_fit(models::mlp(), 1), 0u);
   EXPECT_EQ(calls_in_a_fit(models::lenet(), 1), 0u);
 }
