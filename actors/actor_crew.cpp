@@ -2,14 +2,17 @@
 
 #include "troupe/actors/crew_place.hpp"
 #include "troupe/actors/runtime.hpp"
+#include "troupe/actors/step_gate.hpp"
 #include "troupe/actors/types.hpp"
 #include "troupe/actors/work_desk.hpp"
+#include "troupe/strategies/blame.hpp"
 
 #include <caf/actor_cast.hpp>
 #include <caf/send.hpp>
 
 #include <algorithm>
 #include <exception>
+#include <limits>
 #include <optional>
 #include <thread>
 
@@ -20,6 +23,9 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::uint32_t reducer_count = 4;
+
+/// Whoever is seated in it is in no step any more, for good.
+constexpr auto last_epoch = std::numeric_limits<std::uint64_t>::max();
 
 /// Fills in what was left to choose.
 crew_options chosen(crew_options x, const crew_place& place) {
@@ -60,10 +66,74 @@ public:
   std::uint32_t replicas() const override { return options_.replicas; }
 
   std::uint64_t run(const work& x) override {
-    desk_->begin();
+    const auto number = desk_->begin();
+    const auto gate = std::make_shared<step_gate>(options_.replicas, desk_);
+    const step_function gated = [gate, fn = x.step](step_context& at) {
+      const step_gate::pass inside{*gate, at.replica};
+      fn(at);
+    };
     caf::anon_send(chief_, atom::run_v, x.first_step, x.steps,
-                   step_ref{std::make_shared<const step_function>(x.step), {}},
-                   listener_ref{desk_});
+                   step_ref{std::make_shared<const step_function>(gated), {}},
+                   listener_ref{desk_, number});
+    try {
+      return follow(x, number);
+    } catch (const failure& e) {
+      const auto left = see_off(*gate);
+      if (left.empty())
+        throw;
+      throw failure(e.code, e.what() + still_inside(left));
+    } catch (...) {
+      see_off(*gate);
+      throw;
+    }
+  }
+
+  void stop() override { caf::anon_send(chief_, atom::stop_v); }
+
+  void for_each(const std::function<void(std::uint32_t)>& fn) override {
+    const auto number = desk_->begin_visits(options_.replicas);
+    const auto gate = std::make_shared<step_gate>(options_.replicas, desk_);
+    const std::function<void(std::uint32_t)> gated = [gate,
+                                                      fn](std::uint32_t r) {
+      const step_gate::pass inside{*gate, r};
+      fn(r);
+    };
+    const auto shared =
+      std::make_shared<const std::function<void(std::uint32_t)>>(gated);
+    for (const auto& who : replicas_)
+      caf::anon_send(who, visit_ref{shared, desk_, number});
+    try {
+      desk_->follow_visits(options_.patience);
+    } catch (const failure& e) {
+      const auto left = gate->close(farewell());
+      if (left.empty())
+        throw;
+      throw failure(e.code, e.what() + still_inside(left));
+    }
+  }
+
+private:
+  static std::string still_inside(std::span<const std::uint32_t> ids) {
+    return "; " + commit::replicas_named(ids)
+           + (ids.size() == 1 ? " is" : " are")
+           + " still inside what it was given to call, so what that uses must "
+             "be kept";
+  }
+
+  /// Longest that a failed run waits for those inside the step function.
+  std::chrono::milliseconds farewell() const {
+    return std::max<std::chrono::milliseconds>(2 * options_.patience, 1s);
+  }
+
+  /// @returns who did not leave the step function.
+  std::vector<std::uint32_t> see_off(step_gate& gate) {
+    if (desk_->chief_ended()) // then nobody else tells them to leave
+      for (const auto& who : replicas_)
+        caf::anon_send(who, commit::seat{last_epoch});
+    return gate.close(farewell());
+  }
+
+  std::uint64_t follow(const work& x, std::uint64_t number) {
     // The chief itself gives up after one patience, a probe and a farewell.
     const auto longest = 3 * options_.patience + 5s;
     std::exception_ptr thrown; // by on_commit; the granted steps still run on
@@ -75,6 +145,7 @@ public:
         thrown = std::current_exception();
         stop();
       }
+      caf::anon_send(chief_, atom::heard_v, number, record.step + 1);
     };
     std::optional<std::uint64_t> next;
     try {
@@ -91,18 +162,6 @@ public:
     return *next;
   }
 
-  void stop() override { caf::anon_send(chief_, atom::stop_v); }
-
-  void for_each(const std::function<void(std::uint32_t)>& fn) override {
-    const auto number = desk_->begin_visits(options_.replicas);
-    const auto shared =
-      std::make_shared<const std::function<void(std::uint32_t)>>(fn);
-    for (const auto& who : replicas_)
-      caf::anon_send(who, visit_ref{shared, desk_, number});
-    desk_->follow_visits(options_.patience);
-  }
-
-private:
   void cast_all(const crew_place& place) {
     const auto own =
       options_.reducing == crew_options::reducers::own ? reducer_count : 0;
@@ -112,9 +171,10 @@ private:
     auto& sys = place.system;
     const auto add = [&](const party& who, const auto& handle) {
       const auto it = caf::actor_cast<caf::actor>(handle);
-      if (who.what != party::role::chief)
+      const bool leads = who.what == party::role::chief;
+      if (!leads)
         by->place(who, it);
-      it->attach_functor([desk = desk_] { desk->one_ended(); });
+      it->attach_functor([desk = desk_, leads] { desk->one_ended(leads); });
       roles_.push_back(it.address());
       if (place.on_spawn)
         place.on_spawn(who, it);

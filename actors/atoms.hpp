@@ -19,13 +19,18 @@ struct step_ref {
   std::string name;
 };
 
+/// Why work ends, or does not begin, without its owner.
+inline constexpr const char* chief_is_gone =
+  "the chief of this crew has ended; the crew can do no more work";
+
 /// Who asked a crew for work: called on the roles' threads, must not block.
+/// Each run has a number; what comes of an older one is ignored.
 class work_listener {
 public:
   virtual ~work_listener() = default;
-  virtual void committed(commit_record&& x) = 0;
-  virtual void ended(std::uint64_t next) = 0;
-  virtual void given_up(ec code, std::string&& why) = 0;
+  virtual void committed(std::uint64_t run, commit_record&& x) = 0;
+  virtual void ended(std::uint64_t run, std::uint64_t next) = 0;
+  virtual void given_up(std::uint64_t run, ec code, std::string&& why) = 0;
   /// A replica was visited. @param problem empty: none.
   virtual void visited(std::uint64_t visit, std::uint32_t replica,
                        std::string&& problem) = 0;
@@ -33,6 +38,7 @@ public:
 
 struct listener_ref {
   std::shared_ptr<work_listener> it;
+  std::uint64_t run = 0; ///< Its number.
 };
 
 /// Something to call outside any step, and who hears that it was.
@@ -46,6 +52,7 @@ struct visit_ref {
 
 CAF_BEGIN_TYPE_ID_BLOCK(troupe_atoms, caf::first_custom_type_id)
 
+  CAF_ADD_ATOM(troupe_atoms, troupe::atom, heard, "heard")
   CAF_ADD_ATOM(troupe_atoms, troupe::atom, late, "late")
   CAF_ADD_ATOM(troupe_atoms, troupe::atom, next, "next")
   CAF_ADD_ATOM(troupe_atoms, troupe::atom, run, "run")

@@ -34,8 +34,8 @@ party replica_named(std::uint32_t id) {
 } // namespace
 
 chief_state::~chief_state() {
-  if (listener) // quit and kill end here: nobody waits for the dead
-    listener->given_up(ec::cancelled, "the chief ended while work ran");
+  if (listener.it) // quit and kill end here: nobody waits for the dead
+    listener.it->given_up(listener.run, ec::cancelled, chief_is_gone);
 }
 
 void chief_state::take(const cast_ref& x) {
@@ -53,13 +53,18 @@ void chief_state::take(const cast_ref& x) {
 
 void chief_state::run(std::uint64_t first, std::uint64_t steps,
                       const step_ref& fn, const listener_ref& to) {
-  if (listener) {
-    to.it->given_up(ec::busy, "work runs already");
+  if (listener.it) {
+    to.it->given_up(to.run, ec::busy, "work runs already");
     return;
   }
   work = fn;
-  listener = to.it;
+  listener = to;
   perform(book->run(first, steps));
+}
+
+void chief_state::on_heard(std::uint64_t of_run, std::uint64_t next) {
+  if (listener.it && of_run == listener.run)
+    perform(book->heard(next));
 }
 
 void chief_state::on_lost(const caf::down_msg& x) {
@@ -138,18 +143,18 @@ void chief_state::perform(commit::reaction what) {
                  x.to_all.epoch, x.to_all.step, x.to_all);
     },
     [this](commit::committed& x) {
-      if (listener)
-        listener->committed(std::move(x.record));
+      if (listener.it)
+        listener.it->committed(listener.run, std::move(x.record));
     },
     [this](commit::ended& x) {
       work = {};
-      if (const auto to = std::exchange(listener, nullptr))
-        to->ended(x.next);
+      if (const auto to = std::exchange(listener, {}); to.it)
+        to.it->ended(to.run, x.next);
     },
     [this](commit::given_up& x) {
       work = {};
-      if (const auto to = std::exchange(listener, nullptr))
-        to->given_up(code_of(x.code), std::move(x.why));
+      if (const auto to = std::exchange(listener, {}); to.it)
+        to.it->given_up(to.run, code_of(x.code), std::move(x.why));
     },
   };
   for (auto& effect : what)
@@ -178,6 +183,9 @@ chief(chief_inside::stateful_pointer<chief_state> self, std::uint32_t replicas,
     [self](atom::run, std::uint64_t first, std::uint64_t steps,
            const step_ref& fn,
            const listener_ref& to) { self->state.run(first, steps, fn, to); },
+    [self](atom::heard, std::uint64_t of_run, std::uint64_t next) {
+      self->state.on_heard(of_run, next);
+    },
     [self](atom::stop) { self->state.perform(self->state.book->stop()); },
     [self](atom::late, std::uint64_t guard) { self->state.on_late(guard); },
   };

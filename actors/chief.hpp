@@ -27,6 +27,8 @@ using chief_actor = owner_actor::extend<
   // Steps [first, first + count), and who hears of them.
   caf::reacts_to<atom::run, std::uint64_t, std::uint64_t, step_ref,
                  listener_ref>,
+  // The listener is through with the commits of this run before this step.
+  caf::reacts_to<atom::heard, std::uint64_t, std::uint64_t>,
   // Grants no more steps.
   caf::reacts_to<atom::stop>>;
 
@@ -46,6 +48,7 @@ struct chief_state {
   void take(const cast_ref& x);
   void run(std::uint64_t first, std::uint64_t steps, const step_ref& fn,
            const listener_ref& to);
+  void on_heard(std::uint64_t of_run, std::uint64_t next);
   void on_lost(const caf::down_msg& x);
   void on_late(std::uint64_t guard);
   void perform(commit::reaction what);
@@ -61,9 +64,9 @@ struct chief_state {
   cast_ref cast;
   std::map<caf::actor_addr, party> ids;
   step_ref work;
-  std::shared_ptr<work_listener> listener; ///< While work runs.
-  std::uint64_t guard = 0;                 ///< Number of the guard that counts.
-  bool armed = false;                      ///< Whether that one is yet to ring.
+  listener_ref listener;   ///< While work runs.
+  std::uint64_t guard = 0; ///< Number of the guard that counts.
+  bool armed = false;      ///< Whether that one is yet to ring.
   bool probed = false;     ///< Whether it waits for answers to a probe.
   std::uint64_t moves = 0; ///< Of the book, when it last moved ...
   caf::actor_clock::time_point moved{}; ///< ... which was then.

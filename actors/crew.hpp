@@ -67,16 +67,25 @@ public:
 
   virtual std::uint32_t replicas() const = 0;
 
-  /// How many steps each replica may be ahead of the last commit: an upper
-  /// bound of what `stop` lets run on.
+  /// How many steps each replica may be ahead of the last commit, and how many
+  /// commits may wait for `on_commit`. So after `stop` at most 2 * lease steps
+  /// run on, counted from the last whose `on_commit` returned before.
   static constexpr std::uint64_t lease = 4;
 
   /// Runs the work to its end, or to where `stop` ended it.
   /// @returns the first step that was not run; all before it are committed.
   /// @errors throws `failure`: ec::stalled names actor, operation, step and who
   ///         is missing; ec::peer_lost; ec::invalid with the text of what a
-  ///         step function threw. std::exceptions that a step function threw
-  ///         while it ran on the caller's own thread pass as they are.
+  ///         step function threw; ec::cancelled if the crew's chief has ended.
+  ///         std::exceptions that a step function threw while it ran on the
+  ///         caller's own thread pass as they are.
+  ///
+  /// When it has thrown, no replica enters the step function any more. It waits
+  /// for those inside up to twice the patience (at least 1 s). Whoever is
+  /// inside still, being stuck in the caller's own code, is named in the
+  /// failure; only then must what the step function refers to be kept, until
+  /// that replica returns or the process ends. The function object itself is
+  /// kept anyway.
   virtual std::uint64_t run(const work& x) = 0;
 
   /// Ends `run` after the steps that were granted already; from `on_commit` or
@@ -86,6 +95,8 @@ public:
   /// Runs `fn` once for each replica id, outside any step, each on its
   /// replica's thread and context, and waits: for setting up state that a
   /// thread owns.
+  /// @errors throws `failure` that names a replica; then `fn` is not called any
+  ///         more, and who is inside still is told as by `run`.
   virtual void for_each(const std::function<void(std::uint32_t)>& fn) = 0;
 };
 

@@ -5,14 +5,17 @@
 
 namespace troupe {
 
-void work_desk::begin() {
+std::uint64_t work_desk::begin() {
   const std::lock_guard hold{lock_};
-  if (running_)
+  if (chief_gone_)
+    throw failure(ec::cancelled, chief_is_gone);
+  if (running_ || visiting_)
     throw std::logic_error("a crew was asked to run while it runs");
   running_ = true;
   commits_.clear();
   next_.reset();
   failure_.reset();
+  return ++run_;
 }
 
 std::optional<std::uint64_t>
@@ -41,6 +44,10 @@ work_desk::follow(const std::function<void(const commit_record&)>& on_commit,
 
 std::uint64_t work_desk::begin_visits(std::uint32_t replicas) {
   const std::lock_guard hold{lock_};
+  if (running_ || visiting_)
+    throw std::logic_error("a crew was asked to visit its replicas while it "
+                           "runs");
+  visiting_ = true;
   problem_.clear();
   unvisited_.clear();
   for (std::uint32_t r = 0; r < replicas; ++r)
@@ -50,8 +57,10 @@ std::uint64_t work_desk::begin_visits(std::uint32_t replicas) {
 
 void work_desk::follow_visits(std::chrono::milliseconds patience) {
   std::unique_lock hold{lock_};
-  if (!waiter_->wait(
-        hold, [this] { return unvisited_.empty(); }, patience))
+  const bool all = waiter_->wait(
+    hold, [this] { return unvisited_.empty(); }, patience);
+  visiting_ = false;
+  if (!all)
     throw failure(ec::stalled,
                   "for " + std::to_string(patience.count()) + " ms replica "
                     + std::to_string(*unvisited_.begin())
@@ -60,11 +69,20 @@ void work_desk::follow_visits(std::chrono::milliseconds patience) {
     throw failure(ec::invalid, std::exchange(problem_, {}));
 }
 
+bool work_desk::chief_ended() {
+  const std::lock_guard hold{lock_};
+  return chief_gone_;
+}
+
+bool work_desk::await(const std::function<bool()>& done,
+                      std::chrono::milliseconds patience) {
+  std::unique_lock hold{lock_};
+  return waiter_->wait(hold, done, patience);
+}
+
 bool work_desk::await_ends(std::size_t roles,
                            std::chrono::milliseconds patience) {
-  std::unique_lock hold{lock_};
-  return waiter_->wait(
-    hold, [&] { return ended_ >= roles; }, patience);
+  return await([&] { return ended_ >= roles; }, patience);
 }
 
 template <class F>
@@ -76,16 +94,26 @@ void work_desk::note(F&& change) {
   waiter_->notify();
 }
 
-void work_desk::committed(commit_record&& x) {
-  note([&] { commits_.push_back(std::move(x)); });
+void work_desk::committed(std::uint64_t run, commit_record&& x) {
+  note([&] {
+    if (run == run_)
+      commits_.push_back(std::move(x));
+  });
 }
 
-void work_desk::ended(std::uint64_t next) {
-  note([&] { next_ = next; });
+void work_desk::ended(std::uint64_t run, std::uint64_t next) {
+  note([&] {
+    if (run == run_)
+      next_ = next;
+  });
 }
 
-void work_desk::given_up(ec code, std::string&& why) {
-  note([&] { failure_.emplace(code, why); });
+void work_desk::given_up(std::uint64_t run, ec code, std::string&& why) {
+  note([&] {
+    chief_gone_ |= code == ec::cancelled; // its last word
+    if (run == run_ && !failure_)
+      failure_.emplace(code, why);
+  });
 }
 
 void work_desk::visited(std::uint64_t visit, std::uint32_t replica,
@@ -99,8 +127,17 @@ void work_desk::visited(std::uint64_t visit, std::uint32_t replica,
   });
 }
 
-void work_desk::one_ended() {
-  note([&] { ++ended_; });
+void work_desk::one_ended(bool chief) {
+  note([&] {
+    ++ended_;
+    chief_gone_ |= chief;
+    if (chief && running_ && !next_ && !failure_) // also what it never read
+      failure_.emplace(ec::cancelled, chief_is_gone);
+  });
+}
+
+void work_desk::nudge() {
+  note([] {});
 }
 
 } // namespace troupe

@@ -16,8 +16,10 @@ public:
 
   // -- the caller -------------------------------------------------------------
 
-  /// @errors throws std::logic_error if work runs already.
-  void begin();
+  /// @returns the run's number.
+  /// @errors throws std::logic_error if work runs already; `failure` with
+  ///         ec::cancelled if the chief has ended.
+  std::uint64_t begin();
 
   /// Calls `on_commit` for each commit, until the work ends.
   /// @returns the first step that was not run; nothing if nothing was heard for
@@ -28,21 +30,30 @@ public:
          std::chrono::milliseconds patience);
 
   /// @returns the visit's number.
+  /// @errors throws std::logic_error while another visit or work is under way.
   std::uint64_t begin_visits(std::uint32_t replicas);
   /// @errors throws `failure` that names a replica.
   void follow_visits(std::chrono::milliseconds patience);
+
+  bool chief_ended();
+
+  /// Waits until `done`, which somebody's `nudge` may have made true.
+  /// @returns whether it came to hold within the patience.
+  bool await(const std::function<bool()>& done,
+             std::chrono::milliseconds patience);
 
   /// @returns whether so many roles ended in time.
   bool await_ends(std::size_t roles, std::chrono::milliseconds patience);
 
   // -- the roles --------------------------------------------------------------
 
-  void committed(commit_record&& x) override;
-  void ended(std::uint64_t next) override;
-  void given_up(ec code, std::string&& why) override;
+  void committed(std::uint64_t run, commit_record&& x) override;
+  void ended(std::uint64_t run, std::uint64_t next) override;
+  void given_up(std::uint64_t run, ec code, std::string&& why) override;
   void visited(std::uint64_t visit, std::uint32_t replica,
                std::string&& problem) override;
-  void one_ended();
+  void one_ended(bool chief);
+  void nudge();
 
 private:
   template <class F>
@@ -54,6 +65,9 @@ private:
   std::optional<std::uint64_t> next_;
   std::optional<failure> failure_;
   bool running_ = false;
+  bool chief_gone_ = false;
+  std::uint64_t run_ = 0; ///< Number of the last one.
+  bool visiting_ = false;
   std::uint64_t visit_ = 0;
   std::set<std::uint32_t> unvisited_;
   std::string problem_;

@@ -41,7 +41,7 @@ reaction ledger::run(std::uint64_t first, std::uint64_t steps) {
   }
   if (!fresh_ && first != next_)
     reseat(out);
-  first_ = next_ = granted_ = first;
+  first_ = next_ = granted_ = heard_ = first;
   end_ =
     first + std::min(steps, std::numeric_limits<std::uint64_t>::max() - first);
   wanted_ = true;
@@ -54,8 +54,22 @@ reaction ledger::stop() {
   reaction out;
   if (wanted_) // nothing was granted yet
     end_ = first_;
-  else if (now_ == phase::running || now_ == phase::probing)
+  else if (now_ == phase::running || now_ == phase::probing) {
     end_ = granted_;
+    go_on(out); // there may be nothing left to wait for
+  }
+  return out;
+}
+
+reaction ledger::heard(std::uint64_t next) {
+  reaction out;
+  if ((now_ != phase::running && now_ != phase::probing) || next <= heard_
+      || next > next_)
+    return out;
+  heard_ = next;
+  if (next_ == granted_)
+    ++moves_; // the replicas waited for this, and are owed time from here
+  go_on(out);
   return out;
 }
 
@@ -148,11 +162,17 @@ void ledger::commit_next(reaction& out) {
   counts_[slot] = 0;
   ++next_;
   add(out, committed{std::move(record)});
-  if (const auto more = std::min(next_ + lease_, end_); more > granted_) {
+  go_on(out);
+}
+
+/// Grants what may be granted, or ends.
+void ledger::go_on(reaction& out) {
+  const auto bound = std::min(next_ + lease_, heard_ + 2 * lease_);
+  if (const auto more = std::min(bound, end_); more > granted_) {
     granted_ = more;
     add(out, send_grants{{epoch_, granted_}});
   }
-  if (next_ == granted_) {
+  if (next_ == end_) {
     now_ = phase::idle;
     add(out, ended{next_});
   }

@@ -154,6 +154,8 @@ public:
   /// @pre nothing runs.
   reaction run(std::uint64_t first, std::uint64_t steps);
   reaction stop();
+  /// The caller is through with the commits of all steps before this one.
+  reaction heard(std::uint64_t next);
 
   reaction on(const seated& x);
   reaction on(const report& x);
@@ -169,7 +171,10 @@ public:
   reaction on_late(const std::string& waited);
 
   /// Whether somebody is owed something, so that a guard has to run.
-  bool busy() const { return now_ != phase::idle; }
+  bool busy() const {
+    return now_ != phase::idle
+           && !(now_ == phase::running && next_ == granted_);
+  }
   /// Whether a guard need not wait for long any more: answers to a probe.
   bool probing() const { return now_ == phase::probing; }
   std::uint64_t moves() const { return moves_; }
@@ -188,6 +193,7 @@ private:
   void settle(reaction& out);
   void fail(reaction& out, cause code, std::string why);
   void commit_next(reaction& out);
+  void go_on(reaction& out);
   bool all_seated() const;
   bool reported(std::uint32_t replica, std::uint64_t step) const;
   std::vector<std::uint32_t> late_ones() const;
@@ -199,7 +205,8 @@ private:
   std::uint64_t epoch_ = 0;
   bool fresh_ = true; ///< No step of this epoch was granted.
   std::uint64_t first_ = 0, next_ = 0, granted_ = 0, end_ = 0;
-  bool wanted_ = false; ///< Work waits until all are seated.
+  std::uint64_t heard_ = 0; ///< The first step the caller is not through with.
+  bool wanted_ = false;     ///< Work waits until all are seated.
   /// Of steps [next_, next_ + lease), by step % lease and replica.
   std::vector<std::vector<step_report>> reports_;
   std::vector<std::vector<bool>> reported_;

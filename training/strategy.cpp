@@ -7,6 +7,7 @@
 
 #include <cassert>
 #include <exception>
+#include <mutex>
 #include <stdexcept>
 
 namespace troupe {
@@ -88,25 +89,32 @@ std::uint64_t run_work(const std::shared_ptr<strategy_state>& on,
     refuse("work of the " + on->name + " strategy",
            "while other work of it runs; a strategy does one thing at a time");
   const working_flag flag{on->working};
-  std::vector<std::exception_ptr> errors(on->replicas);
+  struct shared_state { // a replica that is stuck may outstay this call
+    std::mutex lock;
+    std::vector<std::exception_ptr> errors; ///< By replica.
+  };
+  const auto shared = std::make_shared<shared_state>();
+  shared->errors.resize(on->replicas);
   auto placed = x;
-  placed.step = [&](step_context& at) {
+  placed.step = [on, shared, fn = x.step](step_context& at) {
     crew_replica self{at};
     const place_in_job here{on, &self};
     const place_scope inside{here};
     try {
-      x.step(at);
+      fn(at);
     } catch (const superseded&) {
       throw;
     } catch (...) {
-      errors[at.replica] = std::current_exception();
+      const std::lock_guard hold{shared->lock};
+      shared->errors[at.replica] = std::current_exception();
       throw;
     }
   };
   try {
     return on->members->run(placed);
   } catch (...) {
-    for (const auto& error : errors)
+    const std::lock_guard hold{shared->lock};
+    for (const auto& error : shared->errors)
       if (error) // as it was thrown, not as the crew tells of it
         std::rethrow_exception(error);
     throw;

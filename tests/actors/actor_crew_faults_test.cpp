@@ -67,6 +67,7 @@ TEST(ActorCrewFaults, NamesWhoStallsAStep) {
       << text;
     EXPECT_TRUE(mentions(text, "which misses replica 1")) << text;
     EXPECT_TRUE(mentions(text, "replica 1 does not answer")) << text;
+    EXPECT_TRUE(mentions(text, "replica 1 is still inside")) << text;
     const auto again = failure_of(
       [&] {
         on.it->run({9, 1, [](step_context&) {}, {}});
@@ -113,6 +114,43 @@ TEST(ActorCrewFaults, NamesADeadReplicaAndDoesNoStepWithoutIt) {
     EXPECT_TRUE(mentions(again, "replica 1 is lost")) << again;
     on.it.reset();
     EXPECT_GE(unwound, 9);
+  }
+}
+
+TEST(ActorCrewFaults, NobodyIsInTheStepFunctionWhenTheChiefDiedAndRunThrew) {
+  for (const auto reducing : {how::hosted, how::own}) {
+    stage on{options_of(3, reducing)};
+    std::atomic<int> inside = 0;
+    const auto text = failure_of(
+      [&] {
+        on.it->run({0, 1'000'000,
+                    [&](step_context& at) {
+                      struct guard {
+                        std::atomic<int>& count;
+                        ~guard() { --count; }
+                      };
+                      ++inside;
+                      const guard g{inside};
+                      if (at.step < 3 || at.replica == 1)
+                        at.gather(0, tensor::full({8}, 1));
+                      else
+                        at.gather(7, tensor::full({1}, 1)); // waits for ever
+                    },
+                    [&](const commit_record& x) {
+                      if (x.step == 2)
+                        stage::kill(on.chief);
+                    }});
+      },
+      ec::cancelled);
+    EXPECT_EQ(inside, 0);
+    EXPECT_TRUE(mentions(text, "the chief of this crew has ended")) << text;
+    EXPECT_FALSE(mentions(text, "inside")) << text;
+    const auto again = failure_of(
+      [&] {
+        on.it->run({9, 1, [](step_context&) {}, {}});
+      },
+      ec::cancelled);
+    EXPECT_TRUE(mentions(again, "the chief of this crew has ended")) << again;
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <atomic>
+#include <future>
 #include <thread>
 
 using namespace troupe;
@@ -76,28 +77,78 @@ TEST(ActorCrew, StopEndsAllReplicasAtTheSameStepWithinTheLease) {
                                    on.it->stop();
                                }});
   EXPECT_GT(end, 10u);
+  EXPECT_LE(end, 10 + 2 * crew::lease); // the commit of step 10 was not heard
   for (const auto& steps : ran)
     EXPECT_EQ(steps, end);
 }
 
 TEST(ActorCrew, NobodyRunsAheadOfTheCommitByMoreThanTheLease) {
   stage on{options_of(2, how::hosted)};
-  std::atomic<std::uint64_t> slow = 0, fast = 0, ahead = 0;
+  std::promise<void> reached;
+  auto there = reached.get_future().share();
+  std::atomic<std::uint64_t> fast = 0, when_released = 0;
   on.it->run({0,
-              200,
-              [&](step_context& at) { // no sum holds them together
-                if (at.replica == 0) {
-                  slow = at.step + 1;
-                } else {
-                  const auto done = slow.load();
+              50,
+              [&, there](step_context& at) { // no sum holds them together
+                if (at.replica == 1) {
                   fast = at.step + 1;
-                  ahead = std::max(ahead.load(),
-                                   at.step + 1 - std::min(done, at.step + 1));
+                  if (at.step + 1 == crew::lease)
+                    reached.set_value();
+                } else if (at.step == 0) {
+                  there.wait(); // the other one takes all of its lease
+                  when_released = fast.load();
                 }
               },
               {}});
-  EXPECT_EQ(fast, 200u);
-  EXPECT_LE(ahead, crew::lease);
+  EXPECT_EQ(when_released, crew::lease);
+  EXPECT_EQ(fast, 50u);
+}
+
+TEST(ActorCrew, NobodyRunsAheadOfASlowOnCommitByMoreThanTwoLeases) {
+  stage on{options_of(2, how::hosted)};
+  std::promise<void> reached;
+  auto there = reached.get_future();
+  std::atomic<std::uint64_t> ran = 0;
+  const auto end =
+    on.it->run({0, 1'000'000,
+                [&](step_context& at) {
+                  at.contribute(0, tensor::full({4}, 1));
+                  at.sum(0);
+                  if (at.replica == 0 && ++ran == 2 * crew::lease)
+                    reached.set_value();
+                },
+                [&](const commit_record& x) {
+                  if (x.step > 0)
+                    return;
+                  there.wait(); // for all that may run ahead
+                  on.it->stop();
+                }});
+  EXPECT_EQ(end, 2 * crew::lease);
+  EXPECT_EQ(ran, end);
+}
+
+TEST(ActorCrew, WaitsForASlowOnCommitBeyondThePatience) {
+  auto options = options_of(2, how::hosted);
+  options.patience = std::chrono::milliseconds{20};
+  stage on{options};
+  std::promise<void> never;
+  const auto end =
+    on.it->run({0, 40, [](step_context&) {},
+                [&](const commit_record& x) {
+                  if (x.step == 1) // a pause, not a race
+                    never.get_future().wait_for(5 * options.patience);
+                }});
+  EXPECT_EQ(end, 40u);
+}
+
+TEST(ActorCrew, RefusesToVisitWhileItRuns) {
+  stage on{options_of(2, how::hosted)};
+  outcome out;
+  auto job = out.job(0, 3);
+  job.on_commit = [&](const commit_record&) {
+    EXPECT_THROW(on.it->for_each([](std::uint32_t) {}), std::logic_error);
+  };
+  EXPECT_EQ(on.it->run(job), 3u);
 }
 
 TEST(ActorCrew, LetsAnExceptionOfACommitPassAndWorksAgain) {

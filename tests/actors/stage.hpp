@@ -29,6 +29,8 @@ struct stage {
                                     replicas.push_back(x.address());
                                   else if (who.what == party::role::reducer)
                                     reducers.push_back(x.address());
+                                  else
+                                    chief = x.address();
                                 }},
                    options);
   }
@@ -40,6 +42,7 @@ struct stage {
 
   runtime actors;
   std::vector<caf::actor_addr> replicas, reducers;
+  caf::actor_addr chief;
   std::unique_ptr<crew> it;
 };
 

@@ -23,6 +23,10 @@ struct desk {
   void keep(reaction&& what) {
     for (auto& x : what)
       said.push_back(std::move(x));
+    const auto commits = all<committed>();
+    if (hears && !commits.empty())
+      for (auto& x : book.heard(commits.back().record.step + 1))
+        said.push_back(std::move(x));
   }
   void seat_all() {
     for (std::uint32_t r = 0; r < replicas; ++r)
@@ -51,6 +55,7 @@ struct desk {
   std::uint32_t replicas;
   ledger book;
   reaction said;
+  bool hears = true; ///< Whether the caller is through with each commit.
 };
 
 bool has(const std::string& text, const std::string& part) {
@@ -209,4 +214,29 @@ TEST(Ledger, OpensANewEpochUnlessWorkGoesOnWhereItEnded) {
   d.report_step(0, 1);
   d.keep(d.book.run(0, 1));
   EXPECT_EQ(d.book.epoch(), 2u);
+}
+
+TEST(Ledger, GrantsNoMoreThanTwoLeasesBeyondWhatTheCallerHeard) {
+  desk d{1};
+  d.hears = false;
+  d.keep(d.book.run(0, 100));
+  for (std::uint64_t s = 0; s < 2 * lease; ++s)
+    d.report_step(0, s);
+  EXPECT_EQ(d.last<send_grants>().to_all.until, 2 * lease);
+  EXPECT_FALSE(d.book.busy()); // it is the caller who is waited for
+  d.keep(d.book.heard(1));
+  EXPECT_EQ(d.last<send_grants>().to_all.until, 2 * lease + 1);
+  EXPECT_TRUE(d.book.busy());
+  EXPECT_TRUE(d.book.heard(1).empty());   // said twice
+  EXPECT_TRUE(d.book.heard(100).empty()); // not committed
+}
+
+TEST(Ledger, StopEndsAtOnceIfAllThatWasGrantedIsDone) {
+  desk d{1};
+  d.hears = false;
+  d.keep(d.book.run(0, 100));
+  for (std::uint64_t s = 0; s < 2 * lease; ++s)
+    d.report_step(0, s);
+  d.keep(d.book.stop());
+  EXPECT_EQ(d.last<ended>().next, 2 * lease);
 }
