@@ -109,8 +109,8 @@ int train(const train_arguments& x) {
   const bool unfinished = is_unfinished(done);
   if (unfinished)
     rescue(x, job, it);
-  else if (!x.save.empty())
-    it.save(x.save, write_job(given_by(job)));
+  else if (!x.save.empty() || !x.resume.empty())
+    it.save(x.rescue(), write_job(given_by(job)));
   if (unfinished && x.summary.empty())
     return interrupted; // nobody asked how good it is
   train_summary summary{job, done};

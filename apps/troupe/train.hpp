@@ -11,7 +11,7 @@ struct train_arguments {
   std::uint64_t max_steps = 0;
   bool quiet = false;
 
-  /// Where an interrupted run is saved.
+  /// Where a run is saved that is interrupted, or that was and now ends.
   std::string rescue() const {
     if (!save.empty())
       return save;

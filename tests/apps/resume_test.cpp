@@ -57,6 +57,20 @@ TEST_F(ToolResume, GoesOnAfterCtrlC) {
   EXPECT_EQ(files(), 1u);
 }
 
+TEST_F(ToolResume, SavesWhatAnUndisturbedRunSavesWhenItEnds) {
+  const std::string longer = "--epochs 25 --quiet --save ";
+  ASSERT_EQ(troupe(job + longer + "whole.troupe").code, 0);
+  const auto cut = interrupted_by(SIGINT, "--epochs 25 --save m.troupe");
+  ASSERT_EQ(cut.code, 130) << cut.err;
+  const auto stood = text_of("m.troupe");
+  EXPECT_EQ(troupe("train --quiet --resume m.troupe --save other.troupe").code,
+            0);
+  EXPECT_TRUE(text_of("other.troupe") == text_of("whole.troupe"));
+  EXPECT_TRUE(text_of("m.troupe") == stood);
+  EXPECT_EQ(troupe("train --quiet --resume m.troupe").code, 0);
+  EXPECT_TRUE(text_of("m.troupe") == text_of("whole.troupe"));
+}
+
 TEST_F(ToolResume, GoesOnAfterATerminationSignal) {
   const auto cut = interrupted_by(SIGTERM, "--epochs 200 ");
   EXPECT_EQ(cut.code, 130) << cut.err;
