@@ -61,6 +61,14 @@ tensor variable::gradient() const {
   return copy_of(block_->gradients, index_);
 }
 
+std::uint32_t variable::copies() const {
+  return static_cast<std::uint32_t>(block_->values.size());
+}
+
+std::uint32_t variable::replicas() const {
+  return static_cast<std::uint32_t>(block_->gradients.size());
+}
+
 std::uint32_t variable::id() const {
   return block_->first_id + static_cast<std::uint32_t>(index_);
 }

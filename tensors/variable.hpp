@@ -35,6 +35,10 @@ public:
   /// [dims] float32, where a tape leaves this replica's gradient.
   tensor gradient() const;
 
+  /// As those of the `parameters` that it is one of.
+  std::uint32_t copies() const;
+  std::uint32_t replicas() const;
+
   /// Unique in the process; never 0.
   std::uint32_t id() const;
 

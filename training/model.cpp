@@ -65,6 +65,15 @@ tensor model::predict(const data::dataset& batches) const {
 }
 
 tensor model::operator()(const tensor& inputs) const {
+  const auto* place = current_place();
+  const auto differ = [](const strategy_state& a, const strategy_state& b) {
+    return &a != &b && !(a.is_default && b.is_default); // one on each thread
+  };
+  if (place && place->replica && differ(*place->strategy, *state_->strategy))
+    throw std::logic_error(
+      "a model of the " + state_->strategy->name
+      + " strategy was called in a run of another, the " + place->strategy->name
+      + " strategy; make it in the scope of the strategy that runs it");
   return state_->net.forward(inputs, state_->variables());
 }
 

@@ -57,6 +57,7 @@ public:
   tensor predict(const data::dataset& batches) const;
 
   /// The network on this replica's copy of the parameters; a tape records it.
+  /// @errors throws std::logic_error in a run of another strategy.
   tensor operator()(const tensor& inputs) const;
 
   const std::vector<variable>& variables() const;

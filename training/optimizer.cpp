@@ -33,6 +33,16 @@ struct optimizer::impl {
       copies(made_in.state()->copies),
       calls(made_in.num_replicas_in_sync()) {}
 
+  /// Refuses a variable that replicas would share but do not know of.
+  void check(const variable& x) const {
+    if (x.copies() != copies.size() || x.replicas() != calls.size())
+      throw std::logic_error("the variable " + x.name()
+                             + " was not made in the scope of the "
+                             + made_in.name()
+                             + " strategy, which runs the optimizer; make its "
+                               "model there");
+  }
+
   std::array<tensor, 2>& slots_of(copy_state& own, const variable& x) {
     auto [at, is_new] = own.slots.try_emplace(x.id());
     for (std::size_t s = 0; is_new && s < rule.slots(); ++s)
@@ -66,6 +76,7 @@ void optimizer::apply(std::span<const tensor> gradients,
     return; // another replica was here first, and the copy is one for all
   ++own.steps;
   for (std::size_t i = 0; i < variables.size(); ++i) {
+    impl_->check(variables[i]);
     auto value = variables[i].value();
     if (gradients[i].dims() != value.dims())
       throw std::logic_error("a gradient " + to_string(gradients[i].spec())

@@ -1,4 +1,5 @@
 #include "small_jobs.hpp"
+#include "troupe/actors/runtime.hpp"
 #include "troupe/tensors/ops/binary.hpp"
 #include "troupe/tensors/tape.hpp"
 #include "troupe/training/optimizer.hpp"
@@ -63,6 +64,46 @@ TEST(Optimizer, RefusesWhatDoesNotBelongToIt) {
   const auto scope = two.scope();
   optimizer inside{sgd{}};
   EXPECT_THROW(inside.apply(none, {}), std::logic_error);
+}
+
+/// What a run of `on` says of a model that was made outside its scope.
+std::vector<std::string> words_for_a_strange_model(const strategy& on) {
+  const auto strange = model{small_net(), sgd{}};
+  std::vector<std::string> said;
+  const auto keep = [&](auto fn) {
+    try {
+      on.run(fn);
+      said.push_back("no error");
+    } catch (const std::logic_error& e) {
+      said.push_back(e.what());
+    }
+  };
+  keep([&] { (void)strange(digits_200().examples(0, 2).inputs); });
+  const auto scope = on.scope();
+  optimizer by{sgd{}};
+  keep([&] {
+    tensors gradients;
+    for (const auto& x : strange.variables())
+      gradients.push_back(tensor::zeros(x.dims()));
+    by.apply(gradients, strange.variables());
+  });
+  return said;
+}
+
+TEST(Optimizer, IsNotForAModelThatWasMadeOutsideTheScope) {
+  runtime actors;
+  const std::vector<strategy> both{
+    turns(2), mirrored_strategy{actors, {"cpu:0", "cpu:1"}}};
+  for (const auto& on : both) {
+    SCOPED_TRACE(on.name());
+    const auto said = words_for_a_strange_model(on);
+    EXPECT_NE(said[0].find("default strategy was called in a run of another"),
+              said[0].npos)
+      << said[0];
+    EXPECT_NE(said[1].find("was not made in the scope of the " + on.name()),
+              said[1].npos)
+      << said[1];
+  }
 }
 
 } // namespace
