@@ -92,12 +92,13 @@ void fit_loop::take_up() {
 }
 
 history fit_loop::run() {
-  auto end = fit_end::done;
+  // A callback may have saved the model in the very epoch that ended it.
+  auto end = gives_up() ? fit_end::stopped_early : fit_end::done;
   while (end == fit_end::done && at_.at.pass < options_.epochs) {
     end = run_pass();
     if (at_.at.index == at_.batches)
-      if (!end_pass() && end == fit_end::done)
-        end = fit_end::stopped_early;
+      if (!end_pass())
+        end = fit_end::stopped_early; // even if its last step was interrupted
   }
   if (at_.at.pass == options_.epochs && end != fit_end::stopped_early)
     end = fit_end::done; // whatever else its last step was
@@ -217,19 +218,24 @@ bool fit_loop::end_pass() {
   at_.at = {at_.at.pass + 1, 0};
   at_.totals = {};
   shown_.end(x);
-  const bool worth_another = improves(x);
+  judge(x);
   it_.interrupted = at_; // for a callback that saves the model
   for (const auto& one : options_.callbacks)
     if (one.on_epoch_end)
       one.on_epoch_end(x);
   it_.interrupted.reset();
-  return worth_another;
+  return !gives_up();
 }
 
-bool fit_loop::improves(const epoch_record& x) {
+bool fit_loop::gives_up() const {
+  const auto& early = options_.early_stopping;
+  return early && at_.waited > 0 && at_.waited >= early->patience;
+}
+
+void fit_loop::judge(const epoch_record& x) {
   const auto& early = options_.early_stopping;
   if (!early)
-    return true;
+    return;
   const auto now = value_of(early->monitor, x);
   if (std::isnan(at_.best) || now < at_.best - early->min_delta) {
     at_.best = now;
@@ -237,9 +243,9 @@ bool fit_loop::improves(const epoch_record& x) {
     at_.waited = 0;
     if (early->restore_best)
       at_.best_weights = it_.own.values(0).clone();
-    return true;
+  } else {
+    ++at_.waited;
   }
-  return ++at_.waited < early->patience;
 }
 
 void fit_loop::restore_best() {

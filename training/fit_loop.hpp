@@ -26,7 +26,10 @@ private:
   void tell_step(const commit_record& x);
   /// @returns whether another pass is worth it.
   bool end_pass();
-  bool improves(const epoch_record& x);
+  /// Early stopping looks at an epoch.
+  void judge(const epoch_record& x);
+  /// Whether it has waited long enough.
+  bool gives_up() const;
   void restore_best();
   progress_state shown() const;
 

@@ -119,6 +119,36 @@ TEST_F(Resume, GoesOnFromWhatACallbackSavedAfterAnEpoch) {
   }
 }
 
+TEST_F(Resume, EndsWhereEarlyStoppingStruckInTheLastStepItWasGiven) {
+  auto hopeless = options();
+  hopeless.epochs = 5;
+  hopeless.early_stopping =
+    early_stopping{.monitor = measure::loss, .patience = 2, .min_delta = 1e9};
+  auto whole = fresh(adam{});
+  EXPECT_EQ(whole.fit(batches(), hopeless).end, fit_end::stopped_early);
+  EXPECT_EQ(whole.steps(), 39u);
+  hopeless.max_steps = 39;
+  hopeless.callbacks.push_back({.on_epoch_end = [&](const epoch_record& x) {
+    if (x.epoch == 3)
+      whole.save(folder / "a");
+  }});
+  const auto undisturbed = whole.weights_sha256();
+  whole = fresh(adam{});
+  const auto seen = whole.fit(batches(), hopeless);
+  EXPECT_EQ(seen.end, fit_end::stopped_early);
+  EXPECT_EQ(seen.best_epoch, 1u);
+  EXPECT_FALSE(whole.interrupted());
+  EXPECT_EQ(whole.weights_sha256(), undisturbed);
+  // Nor does it go on from what a callback saved there.
+  auto loaded = model::load(folder / "a");
+  hopeless.callbacks.clear();
+  hopeless.max_steps = 0;
+  hopeless.resume = true;
+  EXPECT_EQ(loaded.fit(batches(), hopeless).end, fit_end::stopped_early);
+  EXPECT_EQ(loaded.steps(), 39u);
+  EXPECT_EQ(loaded.weights_sha256(), undisturbed);
+}
+
 TEST_F(Resume, CountsTheStepsThatWereSkipped) {
   auto inputs = digits_200().examples(0, 200).inputs.clone();
   inputs.mutable_data<float>()[20 * 784] =
