@@ -46,7 +46,8 @@ TEST_F(SameBits, ComeFromARunThatGoesOnInAnotherStrategy) {
                      "--quiet")
               .code,
             130);
-  EXPECT_EQ(weights_of("train --resume m.troupe --strategy one_device"),
+  EXPECT_EQ(weights_of("train --resume m.troupe --strategy one_device "
+                       "--save n.troupe"),
             expected);
   EXPECT_EQ(weights_of("train --resume m.troupe --devices cpu:0,cpu:1"),
             expected);
