@@ -1,5 +1,6 @@
 #include "troupe/training/saved_header.hpp"
 
+#include "troupe/models/detail/json.hpp"
 #include "troupe/training/version.hpp"
 
 #include <cmath>
@@ -12,6 +13,9 @@ namespace {
 
 using json = nlohmann::json;
 using ordered = nlohmann::ordered_json;
+
+/// Those of a model's description lie in one more.
+constexpr int deepest_brackets = models::detail::deepest_brackets + 1;
 
 // -- writing ------------------------------------------------------------------
 
@@ -163,7 +167,16 @@ fit_position position_of(const field& x) {
 }
 
 json parsed(std::string_view text, const std::string& where) {
-  auto x = json::parse(text, nullptr, false);
+  // Reading on goes as deep as the brackets do: the depth comes first.
+  const auto check = [&](int depth, json::parse_event_t, json&) {
+    if (depth > deepest_brackets)
+      throw std::runtime_error(where
+                               + " is damaged: its header has brackets "
+                                 "in more than "
+                               + std::to_string(deepest_brackets) + " others");
+    return true;
+  };
+  auto x = json::parse(text, check, false);
   if (x.is_discarded())
     throw std::runtime_error(where + " is damaged: its header is no JSON");
   return x;

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <random>
 
 namespace {
@@ -48,11 +49,10 @@ protected:
     const auto at = bytes.find(from);
     EXPECT_NE(at, bytes.npos) << from;
     bytes.replace(at, from.size(), to);
-    auto length = static_cast<unsigned char>(bytes[12])
-                  + 256 * static_cast<unsigned char>(bytes[13]);
-    length += static_cast<int>(to.size()) - static_cast<int>(from.size());
-    bytes[12] = static_cast<char>(length & 255);
-    bytes[13] = static_cast<char>(length >> 8);
+    std::uint32_t length = 0;
+    std::memcpy(&length, bytes.data() + 12, sizeof length);
+    length += static_cast<std::uint32_t>(to.size() - from.size());
+    std::memcpy(bytes.data() + 12, &length, sizeof length);
     bytes.resize(bytes.size() - 32);
     const auto sum = sha256{}.add(std::as_bytes(std::span{bytes})).finish();
     return bytes + std::string{reinterpret_cast<const char*>(sum.data()), 32};
@@ -122,14 +122,28 @@ TEST_F(SavedModel, IsRefusedWithASentence) {
 
 TEST_F(SavedModel, TakesNoMemoryForWhatItMerelyClaims) {
   const auto bytes = written();
-  // 24 units become 2^24: 50 GB of weights in a file of 600 KB.
-  expect_refusal(with_header(bytes, R"("units":24)", R"("units":16777216)"),
-                 "bad");
+  // 24 units become 2^20: 10 GB of weights in a file of 600 KB.
+  auto huge = with_header(bytes, R"("units":24)", R"("units":1048576)");
+  expect_refusal(huge, "its parameters are not those of its model");
+  huge = with_header(huge, "[784,24]", "[784,1048576]");
+  huge = with_header(huge, "[24]", "[1048576]");
+  huge = with_header(huge, "[24,10]", "[1048576,10]");
+  expect_refusal(huge, "is cut short");
   expect_refusal(
     with_header(bytes, R"("shape":[784,24])", R"("shape":[784,24000])"),
     "not those of its model");
   expect_refusal(with_header(bytes, R"("name":"adam")", R"("name":"sgd")"),
-                 "bad");
+                 "cannot be used");
+}
+
+TEST_F(SavedModel, IsRefusedIfItsHeaderNestsTooDeeply) {
+  const auto bytes = written();
+  for (const std::size_t depth : {300, 200'000}) {
+    const auto deep = with_header(bytes, R"("input":[28,28,1])",
+                                  R"("input":)" + std::string(depth / 2, '[')
+                                    + std::string(depth / 2, ']'));
+    expect_refusal(deep, "brackets in more than 101 others");
+  }
 }
 
 TEST_F(SavedModel, NamesWhatIsWrongInItsHeader) {
