@@ -5,6 +5,7 @@
 #include <cstring>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 
 namespace troupe {
 
@@ -19,10 +20,21 @@ std::size_t axis_of(int axis, const tensor& x) {
   return static_cast<std::size_t>(at);
 }
 
+/// Integers wrap around.
+template <class T>
+T added(T a, T b) {
+  if constexpr (std::is_integral_v<T> && std::is_signed_v<T>) {
+    using bits = std::make_unsigned_t<T>;
+    return static_cast<T>(static_cast<bits>(a) + static_cast<bits>(b));
+  } else {
+    return static_cast<T>(a + b);
+  }
+}
+
 template <class T>
 void add_to(std::span<T> x, std::span<const T> y) {
   for (std::size_t i = 0; i < x.size(); ++i)
-    x[i] = static_cast<T>(x[i] + y[i]);
+    x[i] = added(x[i], y[i]);
 }
 
 void check_numbers(const tensor& x) {
@@ -71,8 +83,7 @@ tensor sum_over(const tensor& x, const std::vector<std::size_t>& over) {
           rest /= extent;
           stride *= static_cast<std::size_t>(kept[a]);
         }
-        out[to] =
-          static_cast<wide_type>(out[to] + static_cast<wide_type>(in[i]));
+        out[to] = added(out[to], static_cast<wide_type>(in[i]));
       }
     });
   });

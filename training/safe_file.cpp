@@ -122,6 +122,14 @@ void safe_file::fail(int error) const {
 }
 
 void check_writable(const fs::path& path) {
+  std::error_code none;
+  // Opening a pipe would wait for its reader.
+  if (!path.empty() && fs::is_fifo(path, none)) {
+    if (::access(path.c_str(), W_OK) != 0)
+      throw std::runtime_error("cannot write \"" + path.string()
+                               + "\": " + std::strerror(errno) + remedy(errno));
+    return;
+  }
   safe_file{path};
 }
 

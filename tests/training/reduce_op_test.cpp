@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 namespace {
 
 using namespace troupe;
@@ -93,6 +95,21 @@ TEST(Concatenate, JoinsInOrderAlongAnAxis) {
             (std::vector<float>{1, 3, 4, 2, 5, 6}));
   const std::vector<tensor> scalars{scalar(1)};
   EXPECT_THROW(concatenate(scalars, 0), std::logic_error);
+}
+
+TEST(Reduce, WrapsAroundBeyondTheLargestInteger) {
+  const auto sum_of = []<class T>(T a, T b) {
+    const std::vector<tensor> two{tensor::of<T>({1}, {a}),
+                                  tensor::of<T>({1}, {b})};
+    EXPECT_EQ(reduce(sum, two, {0}).template item<T>(),
+              reduce(sum, two).template item<T>());
+    return reduce(sum, two).template item<T>();
+  };
+  using small = std::numeric_limits<std::int32_t>;
+  using large = std::numeric_limits<std::int64_t>;
+  EXPECT_EQ(sum_of(small::max(), std::int32_t{1}), small::min());
+  EXPECT_EQ(sum_of(large::max(), std::int64_t{1}), large::min());
+  EXPECT_EQ(sum_of(large::min(), std::int64_t{-1}), large::max());
 }
 
 } // namespace

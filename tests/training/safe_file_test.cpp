@@ -118,4 +118,9 @@ TEST_F(SafeFile, SaysThatADirectoryMayNotBeWrittenTo) {
   EXPECT_NE(said.find("that you may write to"), said.npos) << said;
 }
 
+TEST_F(SafeFile, DoesNotWaitForThePipesReaderWhenItIsOnlyAsked) {
+  ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
+  check_writable(folder / "pipe"); // returns
+}
+
 } // namespace
