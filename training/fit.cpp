@@ -129,7 +129,7 @@ fit_end fit_loop::run_pass() {
     throw std::runtime_error(
       "the loss was not a finite number at step " + std::to_string(*bad_step_)
       + "; the weights are those before it (a smaller learning rate may help, "
-        "or tell fit to skip such steps)");
+        "or on_nan skip, which is --on-nan skip in the tool)");
   if (end_ == fit_end::done && options_.max_steps > 0
       && done_ == options_.max_steps)
     end_ = fit_end::max_steps;

@@ -19,8 +19,8 @@ namespace {
 }
 
 std::uint64_t at_least_one(const char* option, std::int64_t x,
-                           std::int64_t most) {
-  if (x < 1 || x > most)
+                           std::uint64_t most) {
+  if (x < 1 || static_cast<std::uint64_t>(x) > most)
     refuse(option, std::to_string(x),
            "give a number from 1 to " + std::to_string(most));
   return static_cast<std::uint64_t>(x);
@@ -53,10 +53,13 @@ named parse_named(const char* option, const std::string& text) {
   return out;
 }
 
+bool has(const named_numbers& all, const std::string& name) {
+  return std::ranges::find(all, name, &named_number::name) != all.end();
+}
+
 /// Puts a number in unless it is there.
 void add(named_numbers& to, const char* name, double value) {
-  const auto same = [&](const named_number& x) { return x.name == name; };
-  if (std::ranges::none_of(to, same))
+  if (!has(to, name))
     to.push_back({name, value});
 }
 
@@ -96,7 +99,8 @@ void settle_strategy(const job& x, settled_job& out) {
   out.devices = x.devices.value_or(std::vector<std::string>{});
   check_devices(out.devices);
   const auto replicas =
-    x.replicas ? at_least_one("--replicas", *x.replicas, 4096) : 0;
+    x.replicas ? at_least_one("--replicas", *x.replicas, job_limits::replicas)
+               : 0;
   const auto count = std::to_string(replicas);
   if (out.strategy == "mirrored") {
     if (out.devices.empty() && replicas == 0)
@@ -148,29 +152,35 @@ update_rule settled_job::rule() const {
 }
 
 schedule settled_job::rates(std::uint64_t steps) const {
+  const auto rate = static_cast<double>(rule().learning_rate());
   return naming("--schedule", schedule, [&] {
     auto x = parse_named("--schedule", schedule);
-    add(x.numbers, "learning_rate",
-        static_cast<double>(rule().learning_rate()));
+    add(x.numbers, "learning_rate", rate);
     if (x.name == "cosine")
       add(x.numbers, "steps", static_cast<double>(steps));
     return troupe::schedule{x.name, x.numbers};
   });
 }
 
+bool settled_job::rates_follow_epochs() const {
+  const auto x = parse_named("--schedule", schedule);
+  return x.name == "cosine" && !has(x.numbers, "steps");
+}
+
 settled_job settle(const job& x) {
-  constexpr std::int64_t most = std::int64_t{1} << 40;
   settled_job out;
   out.model = x.model.value_or("mlp");
   out.data = x.data.value_or("digits");
   out.optimizer = x.optimizer.value_or("adam");
   out.schedule = x.schedule.value_or("constant");
-  out.epochs = at_least_one("--epochs", x.epochs.value_or(5), most);
-  out.batch = at_least_one("--batch", x.batch.value_or(64), 1 << 24);
-  out.threads =
-    static_cast<int>(at_least_one("--threads", x.threads.value_or(1), 1024));
+  out.epochs =
+    at_least_one("--epochs", x.epochs.value_or(5), job_limits::epochs);
+  out.batch = at_least_one("--batch", x.batch.value_or(64), job_limits::batch);
+  out.threads = static_cast<int>(
+    at_least_one("--threads", x.threads.value_or(1), job_limits::threads));
   if (x.patience)
-    out.patience = at_least_one("--patience", *x.patience, most);
+    out.patience =
+      at_least_one("--patience", *x.patience, job_limits::patience);
   out.seed = x.seed.value_or(1);
   if (x.learning_rate
       && !(*x.learning_rate > 0 && std::isfinite(*x.learning_rate))) {
@@ -178,6 +188,11 @@ settled_job settle(const job& x) {
     text << *x.learning_rate;
     refuse("--learning-rate", text.str(), "give a number above 0, as in 0.001");
   }
+  if (x.learning_rate
+      && has(parse_named("--optimizer", out.optimizer).numbers,
+             "learning_rate"))
+    refuse("--optimizer", out.optimizer,
+           "--learning-rate is given as well; leave one of the two out");
   out.learning_rate = x.learning_rate.value_or(0);
   const auto nan = x.on_nan.value_or("stop");
   if (nan != "stop" && nan != "skip")

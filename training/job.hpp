@@ -12,6 +12,15 @@
 
 namespace troupe {
 
+/// The largest numbers that a job's options take; the least is 1.
+struct job_limits {
+  static constexpr std::uint64_t epochs = std::uint64_t{1} << 40;
+  static constexpr std::uint64_t batch = std::uint64_t{1} << 24;
+  static constexpr std::uint64_t patience = epochs;
+  static constexpr std::uint64_t threads = 1024;
+  static constexpr std::uint64_t replicas = 4096;
+};
+
 /// A training run as the tool's options describe it. What has no value was not
 /// given.
 struct job {
@@ -47,6 +56,9 @@ struct settled_job {
 
   /// @param steps of the whole job, which a cosine takes unless it says.
   troupe::schedule rates(std::uint64_t steps) const;
+
+  /// Whether it is the number of epochs that says when rates fall.
+  bool rates_follow_epochs() const;
 };
 
 /// Fills in the defaults, and the strategy that the rest implies: several

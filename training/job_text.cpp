@@ -97,6 +97,11 @@ job resumed(const job& saved, const job& given) {
         to = now;
     },
     out, saved, given);
+  if (out.epochs != saved.epochs && settle(saved).rates_follow_epochs())
+    throw std::invalid_argument(
+      "--epochs " + shown(out.epochs) + ": the run to resume has "
+      + shown(saved.epochs)
+      + ", and its cosine schedule ends with them; leave the option out");
   return out;
 }
 

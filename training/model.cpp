@@ -130,4 +130,8 @@ bool model::interrupted() const {
   return state_->interrupted.has_value();
 }
 
+std::uint64_t model::epochs_done() const {
+  return interrupted() ? state_->interrupted->at.pass : 0;
+}
+
 } // namespace troupe

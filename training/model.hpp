@@ -90,6 +90,9 @@ public:
   /// Whether `fit` can go on with `resume`.
   bool interrupted() const;
 
+  /// Complete epochs of the fit that was interrupted; 0 if none was.
+  std::uint64_t epochs_done() const;
+
   /// For the library's own use.
   explicit model(std::unique_ptr<model_state> state);
 

@@ -23,6 +23,8 @@ std::string format(const char* how, Ts... xs) {
 }
 
 std::string loss_text(double loss) {
+  if (!std::isfinite(loss))
+    return "loss is no finite number";
   return format(std::abs(loss) < 1e5 ? "loss %.4f" : "loss %.3e", loss);
 }
 

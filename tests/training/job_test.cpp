@@ -53,6 +53,8 @@ TEST(Job, SaysWhatIsWrongInASentenceWithTheValue) {
   has({.optimizer = "adamm"}, "adamm", "adamw");
   has({.optimizer = "sgd:momentum"}, "momentum", "name=number");
   has({.optimizer = "sgd:speed=1"}, "speed", "momentum");
+  has({.optimizer = "adam:learning_rate=0.1", .learning_rate = 0.2},
+      "--optimizer adam:learning_rate=0.1", "leave one of the two out");
   has({.schedule = "linear"}, "linear", "cosine");
   has({.devices = names{"cpu:0", "cpu:0"}}, "--devices cpu:0", "twice");
   has({.devices = names{"cpu", "cpu:0"}}, "--devices cpu:0", "twice");
@@ -117,6 +119,11 @@ TEST(JobResumed, RefusesWhatDoesNot) {
   };
   EXPECT_NE(said({.batch = 32}).find("--batch 32: the run to resume has 64"),
             std::string::npos);
+  const auto falling = given_by(settle({.schedule = "cosine"}));
+  EXPECT_THROW(resumed(falling, {.epochs = 9}), std::invalid_argument);
+  EXPECT_EQ(resumed(falling, {.epochs = 5}).epochs, 5);
+  const auto fixed = given_by(settle({.schedule = "cosine:steps=900"}));
+  EXPECT_EQ(resumed(fixed, {.epochs = 9}).epochs, 9);
   EXPECT_NE(said({.seed = 2}).find("--seed"), std::string::npos);
   EXPECT_NE(said({.threads = 2}).find("--threads"), std::string::npos);
   EXPECT_NE(said({.replicas = 3}).find("2 replicas"), std::string::npos);
