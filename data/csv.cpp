@@ -96,8 +96,8 @@ private:
       all += (i > 0 ? ", " : "") + in_quotes(columns_[i]);
     if (columns_.size() > most)
       all += " and " + std::to_string(columns_.size() - most) + " more";
-    fail("has no column " + in_quotes(label) + " for the labels: there are "
-         + all);
+    throw std::invalid_argument(name_ + " has no column " + in_quotes(label)
+                                + " for the labels: there are " + all);
   }
 
   float number(std::string_view text, std::size_t line, std::size_t i) const {

@@ -19,7 +19,8 @@ struct csv_options {
 ///
 /// @shape inputs [n, columns - 1] float32 in the columns' order; labels [n].
 /// @errors throws std::runtime_error with a sentence that names file, line,
-///         column and value; for an unknown label column, those that there are.
+///         column and value; std::invalid_argument for an unknown label column,
+///         with those that there are.
 /// @cost reads the file into memory, at most 2 GiB.
 dataset csv(const std::filesystem::path& name, const csv_options& options = {});
 

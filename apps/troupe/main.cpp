@@ -6,7 +6,9 @@
 
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
+#include <algorithm>
 #include <csignal>
+#include <cstdio>
 #include <iostream>
 #include <map>
 #include <stdexcept>
@@ -25,7 +27,19 @@ constexpr auto examples =
   "    --save digits.troupe\n"
   "  troupe predict --model digits.troupe --data digits --count 10\n"
   "\n"
-  "Exit codes: 0 done, 1 failed, 2 wrong use, 130 interrupted and saved.\n";
+  "Exit codes: 0 done, 1 failed (a file that is missing, damaged or cannot be\n"
+  "written, for instance), 2 wrong use (an option's value will not do, a\n"
+  "table's column among them), 130 interrupted and saved.\n";
+
+/// What the reader of the command line says, and where to read more.
+std::string sentence_of(const CLI::App& tool, const CLI::ParseError& e) {
+  std::string text = e.what();
+  std::ranges::replace(text, '\n', ' ');
+  const auto commands = tool.get_subcommands();
+  return text + "; see troupe "
+         + (commands.empty() ? "" : commands.front()->get_name() + " ")
+         + "--help";
+}
 
 int run(int argc, char** argv) {
   CLI::App tool{about, "troupe"};
@@ -50,13 +64,23 @@ int run(int argc, char** argv) {
   try {
     tool.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
-    return tool.exit(e) == 0 ? ok : misused;
+    if (e.get_exit_code() == 0)
+      return tool.exit(e); // help or the version
+    throw std::invalid_argument(sentence_of(tool, e));
   }
   if (!what)
     throw std::invalid_argument("no command: give train, predict or models; "
                                 "troupe --help says more");
   troupe::log_from(levels.at(level));
   return what();
+}
+
+/// What was printed may not have arrived: a disk can be full.
+void check_output() {
+  const bool flushed = std::cout.flush() && std::fflush(stdout) == 0;
+  if (!flushed || std::ferror(stdout) != 0)
+    throw std::runtime_error("cannot write to standard output; is the disk "
+                             "full?");
 }
 
 int say(const std::exception& e, int code) {
@@ -70,7 +94,9 @@ int main(int argc, char** argv) {
   // A file-size limit is an error of the write that hits it, with a sentence.
   std::signal(SIGXFSZ, SIG_IGN);
   try {
-    return run(argc, argv);
+    const auto code = run(argc, argv);
+    check_output();
+    return code;
   } catch (const std::invalid_argument& e) {
     return say(e, misused);
   } catch (const std::bad_alloc&) {

@@ -1,9 +1,11 @@
 #include "command.hpp"
 #include "troupe/tensors/ops/softmax_cross_entropy.hpp"
 #include "troupe/training/data_source.hpp"
+#include "troupe/training/job.hpp"
 #include "troupe/training/local_strategies.hpp"
 #include "troupe/training/model.hpp"
 #include "troupe/training/safe_file.hpp"
+#include "values.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -76,6 +78,7 @@ private:
 };
 
 int predict(const given& x) {
+  check_differ("--output", x.output, "--model", x.model);
   if (!x.output.empty())
     troupe::check_writable(x.output);
   const troupe::one_device_strategy strategy{"cpu:0", {.threads = x.threads}};
@@ -116,13 +119,30 @@ void add_predict(CLI::App& tool, action& what) {
                 "csv:FILE, csv:FILE:COLUMN (all rows; the label is not looked "
                 "at), or idx:FILE (images)")
     ->capture_default_str();
-  command.add_option("--count", x->count, "At most so many; 0: all")
-    ->capture_default_str();
-  command.add_option("--threads", x->threads, "Threads to compute with")
-    ->capture_default_str();
+  command
+    .add_option_function<std::string>(
+      "--count",
+      [x](const std::string& text) {
+        x->count = whole_number("--count", text, 0, ~std::uint64_t{0});
+      },
+      "At most so many; 0: all [0]")
+    ->type_name("N");
+  command
+    .add_option_function<std::string>(
+      "--threads",
+      [x](const std::string& text) {
+        x->threads = static_cast<int>(
+          whole_number("--threads", text, 1, troupe::job_limits::threads));
+      },
+      "Threads to compute with [1]")
+    ->type_name("N");
   command.add_flag("--probabilities", x->all,
                    "Write the probability of every class");
-  command.add_option("--output", x->output,
-                     "Write to FILE instead of standard output");
+  command
+    .add_option_function<std::string>(
+      "--output",
+      [x](const std::string& text) { x->output = file_name("--output", text); },
+      "Write to FILE instead of standard output")
+    ->type_name("FILE");
   command.callback([x, &what] { what = [x] { return predict(*x); }; });
 }

@@ -11,7 +11,9 @@
 #include "troupe/training/safe_file.hpp"
 #include "troupe/training/saved_model.hpp"
 #include "troupe/training/train_summary.hpp"
+#include "values.hpp"
 
+#include <cmath>
 #include <cstdio>
 #include <iostream>
 #include <optional>
@@ -36,6 +38,12 @@ strategy make_strategy(const settled_job& x, std::optional<runtime>& actors) {
                              {.replicas = x.replicas, .threads = x.threads}};
 }
 
+void check_names(const train_arguments& x) {
+  check_differ("--summary", x.summary, "--save", x.save);
+  check_differ("--summary", x.summary, "--resume", x.resume);
+  check_differ("--summary", x.summary, "an interrupted run", x.rescue());
+}
+
 /// Files that cannot be written are told of before the work, not after it.
 void check_outputs(const train_arguments& x) {
   if (!x.save.empty() || !x.resume.empty())
@@ -56,6 +64,14 @@ model make_model(const train_arguments& x, const settled_job& job) {
            : model::load(x.resume);
 }
 
+void check_epochs(const model& it, const settled_job& job) {
+  if (const auto done = it.epochs_done(); job.epochs <= done)
+    throw std::invalid_argument("--epochs " + std::to_string(job.epochs)
+                                + ": the run has done " + std::to_string(done)
+                                + (done == 1 ? " epoch" : " epochs")
+                                + "; give more");
+}
+
 fit_options options_of(const train_arguments& x, const settled_job& job,
                        const data::dataset& training,
                        const data::dataset& test) {
@@ -74,9 +90,12 @@ fit_options options_of(const train_arguments& x, const settled_job& job,
 }
 
 void say_result(const train_summary& x) {
-  std::printf("test accuracy %.4f  test loss %.4f  %.0f examples/s\n"
+  char loss[32] = "is no finite number";
+  if (std::isfinite(x.test.loss))
+    std::snprintf(loss, sizeof loss, "%.4f", x.test.loss);
+  std::printf("test accuracy %.4f  test loss %s  %.0f examples/s\n"
               "weights_sha256 %s\n",
-              x.test.accuracy, x.test.loss, x.examples_per_second(),
+              x.test.accuracy, loss, x.examples_per_second(),
               x.weights_sha256.c_str());
 }
 
@@ -94,12 +113,14 @@ bool is_unfinished(const history& x) {
 } // namespace
 
 int train(const train_arguments& x) {
+  check_names(x);
   const auto job = job_of(x);
   check_outputs(x);
   std::optional<runtime> actors;
   const auto strategy = make_strategy(job, actors);
   const auto scope = strategy.scope();
   auto it = make_model(x, job);
+  check_epochs(it, job);
   const auto [examples, test_examples] = open_data(job.data);
   const auto training =
     examples.shuffle(data::whole, job.seed).batch(job.batch);

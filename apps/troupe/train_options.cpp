@@ -1,7 +1,10 @@
 #include "command.hpp"
 #include "train.hpp"
+#include "values.hpp"
 
 namespace {
+
+using troupe::job_limits;
 
 constexpr auto examples =
   "Examples:\n"
@@ -17,6 +20,34 @@ constexpr auto examples =
   "Ctrl-C ends a run at the next step, saves it and says how to go on (exit\n"
   "code 130); a second Ctrl-C ends it at once.\n";
 
+void set(std::uint64_t& to, std::uint64_t x) {
+  to = x;
+}
+
+template <class T>
+void set(std::optional<T>& to, std::uint64_t x) {
+  to = static_cast<T>(x);
+}
+
+template <class T>
+CLI::Option* add_number(CLI::App& command, const std::string& name, T& to,
+                        std::uint64_t least, std::uint64_t most,
+                        const std::string& about) {
+  return command.add_option_function<std::string>(
+    name,
+    [&to, name, least, most](const std::string& text) {
+      set(to, whole_number(name, text, least, most));
+    },
+    about);
+}
+
+CLI::Option* add_file(CLI::App& command, const std::string& name,
+                      std::string& to, const std::string& about) {
+  return command.add_option_function<std::string>(
+    name, [&to, name](const std::string& text) { to = file_name(name, text); },
+    about);
+}
+
 void add_what(CLI::App& command, troupe::job& job) {
   command
     .add_option("--model", job.model,
@@ -28,10 +59,11 @@ void add_what(CLI::App& command, troupe::job& job) {
                 "digits, digits:N (drawn, no download), mnist:FOLDER, "
                 "csv:FILE or csv:FILE:COLUMN [digits]")
     ->type_name("NAME");
-  command.add_option("--epochs", job.epochs, "Passes over the data [5]")
+  add_number(command, "--epochs", job.epochs, 1, job_limits::epochs,
+             "Passes over the data [5]")
     ->type_name("N");
-  command
-    .add_option("--batch", job.batch, "Examples a step, over all replicas [64]")
+  add_number(command, "--batch", job.batch, 1, job_limits::batch,
+             "Examples a step, over all replicas [64]")
     ->type_name("N");
   command
     .add_option("--optimizer", job.optimizer,
@@ -39,25 +71,27 @@ void add_what(CLI::App& command, troupe::job& job) {
                 "sgd:momentum=0.9,nesterov=1 [adam]")
     ->type_name("NAME");
   command
-    .add_option("--learning-rate", job.learning_rate,
-                "[the optimizer's own: adam 0.001, sgd 0.01]")
+    .add_option_function<std::string>(
+      "--learning-rate",
+      [&job](const std::string& text) {
+        job.learning_rate = real_number("--learning-rate", text);
+      },
+      "[the optimizer's own: adam 0.001, sgd 0.01]")
     ->type_name("RATE");
   command.add_option(
     "--schedule", job.schedule,
     "Of the learning rate: constant, step:every=1000,factor=0.1 "
     "or cosine:warm_up=100 [constant]");
-  command.add_option(
-    "--patience", job.patience,
-    "Stop after so many epochs without a lower test loss, with "
-    "the best weights [never]");
+  add_number(command, "--patience", job.patience, 1, job_limits::patience,
+             "Stop after so many epochs without a lower test loss, with "
+             "the best weights [never]");
   command
     .add_option("--on-nan", job.on_nan,
                 "When a loss is not a number: stop, or skip the step "
                 "[stop]")
     ->type_name("WHAT");
-  command
-    .add_option("--seed", job.seed,
-                "Of the first weights and the order of examples [1]")
+  add_number(command, "--seed", job.seed, 0, ~std::uint64_t{0},
+             "Of the first weights and the order of examples [1]")
     ->type_name("N");
 }
 
@@ -67,33 +101,34 @@ void add_where(CLI::App& command, troupe::job& job) {
                 "default, one_device (replicas take turns) or mirrored (a "
                 "replica on each device) [by the two options below]")
     ->type_name("NAME");
-  command.add_option("--devices", job.devices, "As in cpu:0,cpu:1 [cpu:0]")
-    ->delimiter(',')
-    ->allow_extra_args(false)
-    ->type_name("LIST");
   command
-    .add_option("--replicas", job.replicas,
-                "Logical replicas of one_device [1]")
+    .add_option_function<std::string>(
+      "--devices",
+      [&job](const std::string& text) {
+        job.devices = names("--devices", text);
+      },
+      "As in cpu:0,cpu:1 [cpu:0]")
+    ->type_name("LIST");
+  add_number(command, "--replicas", job.replicas, 1, job_limits::replicas,
+             "Logical replicas of one_device [1]")
     ->type_name("N");
-  command.add_option("--threads", job.threads, "Of each replica [1]")
+  add_number(command, "--threads", job.threads, 1, job_limits::threads,
+             "Of each replica [1]")
     ->type_name("N");
 }
 
 void add_files(CLI::App& command, train_arguments& x) {
-  command.add_option("--save", x.save, "Write the trained model to FILE")
+  add_file(command, "--save", x.save, "Write the trained model to FILE")
     ->type_name("FILE");
-  command
-    .add_option("--summary", x.summary,
-                "Write the figures of the run to FILE, as JSON")
+  add_file(command, "--summary", x.summary,
+           "Write the figures of the run to FILE, as JSON")
     ->type_name("FILE");
-  command
-    .add_option("--resume", x.resume,
-                "Go on with the interrupted run in FILE; other options "
-                "are taken from there")
+  add_file(command, "--resume", x.resume,
+           "Go on with the interrupted run in FILE; other options "
+           "are taken from there")
     ->type_name("FILE");
-  command
-    .add_option("--max-steps", x.max_steps,
-                "Interrupt the run after so many steps")
+  add_number(command, "--max-steps", x.max_steps, 1, job_limits::epochs,
+             "Interrupt the run after so many steps")
     ->type_name("N");
   command.add_flag("--quiet", x.quiet, "Say nothing but errors");
 }

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace {
 
 using namespace troupe;
@@ -31,6 +33,55 @@ TEST_F(BadInput, IsWrongUseWithAWordOnWhatWouldDo) {
   refuses("models nope", 2, {"nope", "lenet"});
 }
 
+TEST_F(BadInput, NamesOptionValueAndRangeOfANumber) {
+  const auto huge = "99999999999999999999";
+  refuses("train --seed -1", 2, {"--seed -1:", "0 to 18446744073709551615"});
+  refuses("train --max-steps -1", 2, {"--max-steps -1:", "from 1 to"});
+  for (const std::string option :
+       {"epochs", "batch", "patience", "replicas", "threads", "max-steps"})
+    refuses("train --" + option + " " + huge, 2,
+            {("--" + option + " " + huge + ":").c_str(), "from 1 to"});
+  refuses("train --epochs 3x", 2, {"--epochs 3x:", "from 1 to"});
+  refuses("train --epochs ''", 2, {"--epochs \"\":", "from 1 to"});
+  refuses("train --learning-rate 1e999", 2, {"--learning-rate 1e999:"});
+  refuses("predict --model m --count -1", 2, {"--count -1:", "from 0 to"});
+  refuses("predict --model m --threads 0", 2, {"--threads 0:", "from 1 to"});
+}
+
+TEST_F(BadInput, SaysWhatIsEmpty) {
+  refuses("train --save ''", 2, {"--save \"\":", "name a file"});
+  refuses("train --summary ''", 2, {"--summary \"\":", "name a file"});
+  refuses("train --resume ''", 2, {"--resume \"\":", "name a file"});
+  refuses("train --devices ''", 2, {"--devices \"\":", "cpu:0"});
+  refuses("train --devices cpu:0,", 2, {"--devices cpu:0,:", "empty"});
+  refuses("predict --model m --output ''", 2, {"--output \"\":"});
+}
+
+TEST_F(BadInput, IsOneFileForTwoThings) {
+  refuses("train --save a --summary ./a", 2, {"--summary ./a:", "--save"});
+  refuses("train --resume a --summary a", 2, {"--summary a:", "--resume"});
+  refuses("train --summary interrupted.troupe", 2, {"an interrupted run"});
+  refuses("predict --model a --output a", 2, {"--output a:", "--model"});
+}
+
+TEST_F(BadInput, ContradictsItself) {
+  refuses("train --optimizer adam:learning_rate=0.1 --learning-rate 0.2", 2,
+          {"--optimizer adam:learning_rate=0.1", "--learning-rate"});
+}
+
+TEST_F(BadInput, IsOneSentenceAlsoFromTheReaderOfOptions) {
+  for (const auto* words : {"train --colour red", "train --epochs",
+                            "train --log loud", "train again"}) {
+    SCOPED_TRACE(words);
+    const auto said = troupe(words).err;
+    EXPECT_EQ(said.rfind("troupe: ", 0), 0u) << said;
+    EXPECT_NE(said.find("; see troupe train --help\n"), said.npos) << said;
+    EXPECT_EQ(std::ranges::count(said, '\n'), 1) << said;
+  }
+  const auto said = troupe("train --optimizer adamm").err;
+  EXPECT_EQ(said.rfind("troupe: --optimizer adamm: ", 0), 0u) << said;
+}
+
 TEST_F(BadInput, IsAFailureIfAFileIsNotWhatItShouldBe) {
   refuses("train --data mnist:/nowhere", 1, {"/nowhere"});
   refuses("train --data csv:none.csv", 1, {"none.csv"});
@@ -45,7 +96,7 @@ TEST_F(BadInput, NamesLineColumnAndValueOfATable) {
   put("t.csv", "a,b\n1,0\n2,x\n");
   refuses("train --data csv:t.csv", 1, {"t.csv", "x"});
   put("u.csv", "a,b\n1,0\n2,1\n");
-  refuses("train --data csv:u.csv:c", 1, {"\"c\"", "a", "b"});
+  refuses("train --data csv:u.csv:c", 2, {"\"c\"", "a", "b"});
 }
 
 TEST_F(BadInput, NamesWhatIsWrongInADescription) {
@@ -87,6 +138,13 @@ TEST_F(BadInput, SaysThatStandardOutputIsFull) {
   full.out_file = "/dev/full";
   refuses("predict --model m.troupe --data digits:70", 1, {"standard output"},
           full);
+  for (const auto* words : {"models", "models mlp", "--help", "--version",
+                            "train --data digits:70 --epochs 1"}) {
+    const auto done = troupe(words, full);
+    EXPECT_EQ(done.code, 1) << words;
+    EXPECT_NE(done.err.find("cannot write to standard output"), done.err.npos)
+      << words << ": " << done.err;
+  }
   refuses("predict --model m.troupe --data digits:70 --output /dev/full", 1,
           {"/dev/full", "No space left"});
 }
@@ -94,8 +152,14 @@ TEST_F(BadInput, SaysThatStandardOutputIsFull) {
 TEST_F(BadInput, StopsAtALossThatIsNoNumberUnlessToldToGoOn) {
   const std::string words = "train --data digits:350 --epochs 2 --quiet "
                             "--optimizer sgd --learning-rate 1e30";
-  refuses(words, 1, {"at step", "smaller learning rate"});
+  refuses(words, 1, {"at step", "smaller learning rate", "--on-nan skip"});
   EXPECT_EQ(troupe(words + " --on-nan skip --log off").code, 0);
+  const auto shown = troupe("train --data digits:350 --epochs 2 --log off "
+                            "--optimizer sgd --learning-rate 1e30 "
+                            "--on-nan skip");
+  EXPECT_EQ(shown.code, 0);
+  EXPECT_EQ((shown.out + shown.err).find("nan"), std::string::npos)
+    << shown.out << shown.err;
 }
 
 TEST_F(BadInput, IsAnsweredByHelpThatShowsExamples) {

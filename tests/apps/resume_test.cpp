@@ -76,6 +76,18 @@ TEST_F(ToolResume, GoesOnAfterATerminationSignal) {
   EXPECT_EQ(cut.code, 130) << cut.err;
 }
 
+TEST_F(ToolResume, RefusesAsManyEpochsAsAreDone) {
+  ASSERT_EQ(troupe(job
+                   + std::string{"--epochs 5 --quiet --max-steps 70 "
+                                 "--save m.troupe"})
+              .code,
+            130);
+  for (const auto* epochs : {"1", "2"})
+    refuses(std::string{"train --resume m.troupe --epochs "} + epochs, 2,
+            {"--epochs", "the run has done 2 epochs; give more"});
+  EXPECT_EQ(troupe("train --resume m.troupe --quiet --epochs 3").code, 0);
+}
+
 TEST_F(ToolResume, SaysThatAFinishedRunHasNothingToResume) {
   ASSERT_EQ(troupe(job + std::string{"--quiet --save m.troupe"}).code, 0);
   refuses("train --resume m.troupe", 2, {"no interrupted fit"});

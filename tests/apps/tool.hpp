@@ -11,12 +11,13 @@ namespace troupe {
 /// Tests that run the tool in a folder of their own.
 class tool_test : public scratch_test {
 protected:
-  /// The words after `troupe`, as a shell would cut them at blanks.
+  /// The words after `troupe`, as a shell would cut them at blanks; '' is an
+  /// empty one.
   outcome troupe(const std::string& words, child_options options = {}) const {
     std::vector<std::string> command{TROUPE_TOOL};
     std::istringstream in{words};
     for (std::string word; in >> word;)
-      command.push_back(word);
+      command.push_back(word == "''" ? "" : word);
     if (options.folder.empty())
       options.folder = folder;
     return run_child(command, options);
