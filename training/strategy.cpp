@@ -96,7 +96,12 @@ std::uint64_t run_work(const std::shared_ptr<strategy_state>& on,
   const auto shared = std::make_shared<shared_state>();
   shared->errors.resize(on->replicas);
   auto placed = x;
-  placed.step = [on, shared, fn = x.step](step_context& at) {
+  // Weak: replicas keep the function, and the strategy owns the replicas.
+  placed.step = [owner = std::weak_ptr{on}, shared,
+                 fn = x.step](step_context& at) {
+    const auto on = owner.lock();
+    if (!on)
+      throw superseded{};
     crew_replica self{at};
     const place_in_job here{on, &self};
     const place_scope inside{here};
