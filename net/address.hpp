@@ -1,0 +1,22 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace troupe::net {
+
+/// Where a process listens: a name, IPv4 or IPv6 address, and a port.
+struct address {
+  std::string host;
+  std::uint16_t port = 0;
+
+  friend bool operator==(const address&, const address&) = default;
+};
+
+/// "host:port", "127.0.0.1:80", "[::1]:80".
+/// @errors throws std::invalid_argument with a sentence.
+address parse_address(std::string_view text);
+std::string to_string(const address& x);
+
+} // namespace troupe::net

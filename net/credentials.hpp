@@ -1,0 +1,31 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace troupe::net {
+
+/// How a process proves who it is, and what it asks of others. With neither a
+/// secret nor certificates it speaks on loopback only.
+struct credentials {
+  /// The job's secret; proves, by a challenge and a response over both sides'
+  /// nonces (HMAC-SHA-256), that the other side knows it too. What follows is
+  /// neither hidden nor signed.
+  std::string secret{};
+
+  /// TLS 1.3 with certificates on both sides: PEM files.
+  struct certificates {
+    std::string authority, certificate, key;
+  };
+  std::shared_ptr<const certificates> tls{};
+
+  bool none() const { return secret.empty() && !tls; }
+};
+
+/// The secret in a file: its bytes without a last line break.
+/// @errors throws std::runtime_error with a sentence: missing, empty, or open
+///         to others than its owner.
+std::string read_secret(const std::string& file);
+
+} // namespace troupe::net

@@ -1,0 +1,90 @@
+#pragma once
+
+#include "troupe/net/address.hpp"
+#include "troupe/net/connection.hpp"
+#include "troupe/net/credentials.hpp"
+#include "troupe/net/stream.hpp"
+
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <variant>
+
+namespace troupe::net {
+
+struct endpoint_options {
+  /// Where to listen; port 0: one that is free. None: dials only.
+  std::optional<address> listen{};
+  std::uint16_t last_port = 0;            ///< Above listen's: tries that range.
+  std::optional<address> advertised{};    ///< What others are told to dial.
+  troupe::net::credentials credentials{}; ///< None: loopback only.
+  std::chrono::milliseconds heartbeat{100};
+  /// Longest silence before a connection is given up as `silent`.
+  std::chrono::milliseconds suspect{1000};
+  /// Longest that a handshake or a farewell may take.
+  std::chrono::milliseconds patience{5000};
+  /// Connections that may be in their handshake at once; one more pushes out
+  /// the oldest.
+  std::size_t half_open = 256;
+  frame_limits limits{};
+  /// Hears, in a sentence, why a connection was refused or closed.
+  std::function<void(const std::string&)> log{};
+};
+
+/// What comes of a connection once it is authenticated: `control` ones speak
+/// frames, all others are handed over as they are.
+using arrived =
+  std::variant<std::shared_ptr<connection>, std::unique_ptr<stream>>;
+
+/// What answers a hello: taken, with a note back, or refused with a sentence
+/// that both sides get to see.
+struct verdict {
+  bool taken = true;
+  std::string why; ///< Of a refusal.
+  std::vector<std::byte> note;
+};
+
+/// A process's door: listens, dials, authenticates, with one thread of its own
+/// for all that is waited for. It never blocks its caller.
+class endpoint {
+public:
+  /// @errors throws `std::invalid_argument` for an address beyond loopback
+  ///         without credentials, std::runtime_error when it cannot listen.
+  explicit endpoint(const endpoint_options& options);
+
+  /// Closes all connections, says goodbye within the patience.
+  ~endpoint();
+  endpoint(const endpoint&) = delete;
+  endpoint& operator=(const endpoint&) = delete;
+
+  /// What others dial. @pre it listens.
+  const address& reachable_at() const;
+
+  /// Who decides on those that dial this process, and who gets them. Called on
+  /// the endpoint's thread; must not block. Until then they are refused.
+  void on_dialed(std::function<verdict(const hello&)> decide,
+                 std::function<void(const hello&, arrived&&)> take);
+
+  struct dialed {
+    std::optional<arrived> it; ///< None: `why` it failed.
+    ending how = ending::dead; ///< `silent` if nobody answered in time.
+    bool refused = false;      ///< By the other side's verdict.
+    std::string why;
+    hello peer;                  ///< What the other side says of itself.
+    std::vector<std::byte> note; ///< The verdict's.
+  };
+  /// Tries until the deadline; a refusal ends it at once. Calls `then` once, on
+  /// the endpoint's thread.
+  void dial(const address& where, const hello& who,
+            std::chrono::milliseconds patience,
+            std::function<void(dialed&&)> then);
+
+  /// CPU time that the endpoint's thread has used.
+  std::chrono::microseconds cpu_time() const;
+
+private:
+  struct impl;
+  std::shared_ptr<impl> impl_;
+};
+
+} // namespace troupe::net
