@@ -60,12 +60,25 @@ struct work {
   std::function<void(const commit_record&)> on_commit;
 };
 
-/// The replicas of a job, ready to work.
+/// The replicas of a job, ready to work. If they are in several processes, each
+/// has a crew, and all of them call `run` with the same steps, in the same
+/// order; every `on_commit` hears of all replicas.
 class crew {
 public:
   virtual ~crew() = default;
 
   virtual std::uint32_t replicas() const = 0;
+
+  /// The replicas of the job that run in this process: [first, first + count).
+  /// A step function is called for these alone, under their ids of the job, and
+  /// so is what `for_each` is given.
+  struct share {
+    std::uint32_t first = 0, count = 1;
+    std::uint32_t process = 0, processes = 1; ///< This one, and how many.
+
+    friend bool operator==(const share&, const share&) = default;
+  };
+  virtual share local() const { return {0, replicas(), 0, 1}; }
 
   /// How many steps each replica may be ahead of the last commit, and how many
   /// commits may wait for `on_commit`. So after `stop` at most 2 * lease steps
