@@ -56,8 +56,11 @@ CAF_BEGIN_TYPE_ID_BLOCK(troupe_atoms, caf::first_custom_type_id)
   CAF_ADD_ATOM(troupe_atoms, troupe::atom, late, "late")
   CAF_ADD_ATOM(troupe_atoms, troupe::atom, next, "next")
   CAF_ADD_ATOM(troupe_atoms, troupe::atom, run, "run")
+  CAF_ADD_ATOM(troupe_atoms, troupe::atom, spawn, "spawn")
+  CAF_ADD_ATOM(troupe_atoms, troupe::atom, status, "status")
   CAF_ADD_ATOM(troupe_atoms, troupe::atom, stop, "stop")
   CAF_ADD_ATOM(troupe_atoms, troupe::atom, wake, "wake")
+  CAF_ADD_ATOM(troupe_atoms, troupe::atom, who, "who")
 
 CAF_END_TYPE_ID_BLOCK(troupe_atoms)
 

@@ -7,6 +7,7 @@
 #include "troupe/actors/ec.hpp"
 #include "troupe/actors/reducer.hpp"
 #include "troupe/actors/replica.hpp"
+#include "troupe/actors/status.hpp"
 
 CAF_BEGIN_TYPE_ID_BLOCK(troupe, caf::id_block::troupe_atoms::end)
 
@@ -24,6 +25,8 @@ CAF_BEGIN_TYPE_ID_BLOCK(troupe, caf::id_block::troupe_atoms::end)
   CAF_ADD_TYPE_ID(troupe, (troupe::commit::report))
   CAF_ADD_TYPE_ID(troupe, (troupe::commit::failed))
   CAF_ADD_TYPE_ID(troupe, (troupe::commit::blame))
+  CAF_ADD_TYPE_ID(troupe, (troupe::member_status))
+  CAF_ADD_TYPE_ID(troupe, (troupe::job_status))
   CAF_ADD_TYPE_ID(troupe, (troupe::owner_actor))
   CAF_ADD_TYPE_ID(troupe, (troupe::adder_actor))
   CAF_ADD_TYPE_ID(troupe, (troupe::replica_actor))

@@ -31,8 +31,8 @@ struct endpoint_options {
   std::function<void(const std::string&)> log{};
 };
 
-/// What comes of a connection once it is authenticated: `control` ones speak
-/// frames, all others are handed over as they are.
+/// What comes of a connection once it is authenticated: those that speak frames
+/// (by `speaks_frames` of the purpose), all others as they are.
 using arrived =
   std::variant<std::shared_ptr<connection>, std::unique_ptr<stream>>;
 
