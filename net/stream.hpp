@@ -28,7 +28,9 @@ public:
   /// Reads at most `to.size()` bytes. @pre `to` is not empty.
   virtual moved read_some(std::span<std::byte> to) = 0;
 
-  /// Writes from the first, then from the second, as if they were one.
+  /// Writes from the first, then from the second, as if they were one. When
+  /// nothing moved, the next call must begin with the same bytes (TLS has
+  /// sealed them by then).
   virtual moved write_some(std::span<const std::byte> first,
                            std::span<const std::byte> second = {}) = 0;
 

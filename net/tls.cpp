@@ -1,0 +1,259 @@
+#include "troupe/net/tls.hpp"
+
+#include "troupe/net/socket_stream.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <climits>
+#include <cstring>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <openssl/x509_vfy.h>
+#include <optional>
+#include <stdexcept>
+#include <sys/socket.h>
+#include <system_error>
+#include <unistd.h>
+#include <utility>
+
+namespace troupe::net {
+
+namespace {
+
+template <auto Free>
+struct freed {
+  template <class T>
+  void operator()(T* x) const {
+    Free(x);
+  }
+};
+using ssl_ptr = std::unique_ptr<SSL, freed<SSL_free>>;
+using ctx_ptr = std::unique_ptr<SSL_CTX, freed<SSL_CTX_free>>;
+
+/// The thread's first error, and forgets all of them.
+std::string take_error() {
+  const auto code = ERR_get_error();
+  ERR_clear_error();
+  const char* reason = ERR_reason_error_string(code);
+  return reason ? reason : "unknown error " + std::to_string(code);
+}
+
+// -- a socket that raises no SIGPIPE ------------------------------------------
+
+int descriptor_of(BIO* x) {
+  return static_cast<int>(reinterpret_cast<std::intptr_t>(BIO_get_data(x)));
+}
+
+template <class Move>
+int moved_by(BIO* x, Move&& move) {
+  BIO_clear_retry_flags(x);
+  for (;;) {
+    const auto n = static_cast<int>(move(descriptor_of(x)));
+    if (n >= 0 || errno != EINTR)
+      return n;
+  }
+}
+
+bool not_now() {
+  return errno == EAGAIN || errno == EWOULDBLOCK;
+}
+
+int bio_write(BIO* x, const char* from, int count) {
+  const auto n = moved_by(x, [&](int fd) {
+    return ::send(fd, from, static_cast<std::size_t>(count), MSG_NOSIGNAL);
+  });
+  if (n < 0 && not_now())
+    BIO_set_retry_write(x);
+  return n;
+}
+
+int bio_read(BIO* x, char* to, int count) {
+  const auto n = moved_by(x, [&](int fd) {
+    return ::recv(fd, to, static_cast<std::size_t>(count), 0);
+  });
+  if (n < 0 && not_now())
+    BIO_set_retry_read(x);
+  if (n == 0)
+    BIO_set_flags(x, BIO_FLAGS_IN_EOF);
+  return n;
+}
+
+long bio_control(BIO* x, int what, long, void*) {
+  if (what == BIO_CTRL_EOF)
+    return BIO_test_flags(x, BIO_FLAGS_IN_EOF) != 0;
+  return what == BIO_CTRL_FLUSH || what == BIO_CTRL_DUP;
+}
+
+/// Made once and never freed: streams of any thread use it to the end.
+const BIO_METHOD* socket_method() {
+  static const BIO_METHOD* const method = [] {
+    auto* x = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK,
+                           "socket without signals");
+    if (!x)
+      throw std::bad_alloc{};
+    BIO_meth_set_write(x, bio_write);
+    BIO_meth_set_read(x, bio_read);
+    BIO_meth_set_ctrl(x, bio_control);
+    return x;
+  }();
+  return method;
+}
+
+// -- the stream ---------------------------------------------------------------
+
+class tls_stream final : public stream {
+public:
+  tls_stream(int descriptor, ssl_ptr ssl)
+    : descriptor_{descriptor}, ssl_{std::move(ssl)} {}
+  ~tls_stream() override { close(); }
+  tls_stream(const tls_stream&) = delete;
+  tls_stream& operator=(const tls_stream&) = delete;
+
+  moved read_some(std::span<std::byte> to) override {
+    if (!ssl_ || broken_)
+      return over();
+    ERR_clear_error();
+    std::size_t n = 0;
+    const auto done = SSL_read_ex(ssl_.get(), to.data(), to.size(), &n);
+    return outcome(done, n);
+  }
+
+  /// What fits into one record goes as one.
+  moved write_some(std::span<const std::byte> first,
+                   std::span<const std::byte> second) override {
+    if (!ssl_ || broken_)
+      return over();
+    if (!second.empty() && first.size() < record_.size()) {
+      const auto rest = std::min(record_.size() - first.size(), second.size());
+      std::memcpy(record_.data(), first.data(), first.size());
+      std::memcpy(record_.data() + first.size(), second.data(), rest);
+      first = std::span{record_}.first(first.size() + rest);
+    }
+    ERR_clear_error();
+    std::size_t n = 0;
+    const auto done = SSL_write_ex(ssl_.get(), first.data(), first.size(), &n);
+    return outcome(done, n);
+  }
+
+  bool has_buffered() const override {
+    return ssl_ && !broken_ && SSL_pending(ssl_.get()) > 0;
+  }
+  int descriptor() const override { return descriptor_; }
+  std::string problem() const override { return problem_; }
+
+  void close() override {
+    if (descriptor_ < 0)
+      return;
+    ERR_clear_error();
+    if (!broken_ && SSL_is_init_finished(ssl_.get()))
+      SSL_shutdown(ssl_.get());
+    ERR_clear_error();
+    ssl_.reset();
+    ::close(std::exchange(descriptor_, -1));
+  }
+
+private:
+  moved over() const { return {0, broken_.value_or(status::closed)}; }
+
+  moved end(status how, std::string why) {
+    broken_ = how;
+    problem_ = std::move(why);
+    return {0, how};
+  }
+
+  moved outcome(int done, std::size_t n) {
+    if (done == 1)
+      return {n, status::ok};
+    const auto error = errno;
+    switch (SSL_get_error(ssl_.get(), done)) {
+      case SSL_ERROR_WANT_READ:
+        return {0, status::wants_read};
+      case SSL_ERROR_WANT_WRITE:
+        return {0, status::wants_write};
+      case SSL_ERROR_ZERO_RETURN:
+        return end(status::closed, "the other side closed the connection");
+      case SSL_ERROR_SYSCALL:
+        return end(status::closed, error
+                                     ? std::generic_category().message(error)
+                                     : "the connection was cut");
+      default:
+        return fault();
+    }
+  }
+
+  moved fault() {
+    if (ERR_GET_REASON(ERR_peek_error()) == SSL_R_UNEXPECTED_EOF_WHILE_READING)
+      return end(status::closed, "the connection was cut");
+    const auto verified = SSL_get_verify_result(ssl_.get());
+    auto why = "TLS: " + take_error();
+    if (verified != X509_V_OK)
+      why += std::string{": "} + X509_verify_cert_error_string(verified);
+    return end(status::failed, std::move(why));
+  }
+
+  int descriptor_;
+  ssl_ptr ssl_;
+  std::optional<status> broken_;
+  std::string problem_;
+  /// As much as one record holds.
+  std::array<std::byte, SSL3_RT_MAX_PLAIN_LENGTH> record_;
+};
+
+[[noreturn]] void cannot_use(const char* what, const std::string& file) {
+  throw std::invalid_argument{std::string{"TLS: cannot use "} + what + " in '"
+                              + file + "' (" + take_error()
+                              + "): a readable PEM file will do"};
+}
+
+} // namespace
+
+struct tls::context {
+  ctx_ptr it;
+};
+
+tls::tls(const credentials::certificates& files) {
+  ERR_clear_error();
+  ctx_ptr x{SSL_CTX_new(TLS_method())};
+  if (!x || !SSL_CTX_set_min_proto_version(x.get(), TLS1_3_VERSION))
+    throw std::runtime_error{"TLS 1.3 is not to be had: " + take_error()};
+  SSL_CTX_set_ciphersuites(x.get(), // the fastest first
+                           "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:"
+                           "TLS_CHACHA20_POLY1305_SHA256");
+  SSL_CTX_set_options(x.get(), SSL_OP_NO_RENEGOTIATION);
+  SSL_CTX_set_session_cache_mode(x.get(), SSL_SESS_CACHE_OFF);
+  SSL_CTX_set_num_tickets(x.get(), 0);
+  SSL_CTX_set_mode(x.get(), SSL_MODE_ENABLE_PARTIAL_WRITE
+                              | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+  SSL_CTX_set_verify(x.get(), SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT,
+                     nullptr);
+  if (!SSL_CTX_load_verify_file(x.get(), files.authority.c_str()))
+    cannot_use("the authority", files.authority);
+  if (!SSL_CTX_use_certificate_chain_file(x.get(), files.certificate.c_str()))
+    cannot_use("the certificate", files.certificate);
+  if (!SSL_CTX_use_PrivateKey_file(x.get(), files.key.c_str(), SSL_FILETYPE_PEM)
+      || !SSL_CTX_check_private_key(x.get()))
+    cannot_use("the key", files.key);
+  context_ = std::make_shared<context>(context{std::move(x)});
+}
+
+std::unique_ptr<stream> tls::wrap(int descriptor, side at) const {
+  ssl_ptr ssl{SSL_new(context_->it.get())};
+  BIO* bio = ssl ? BIO_new(socket_method()) : nullptr;
+  if (!bio) {
+    ::close(descriptor);
+    throw std::bad_alloc{};
+  }
+  BIO_set_data(bio, reinterpret_cast<void*>(std::intptr_t{descriptor}));
+  BIO_set_init(bio, 1);
+  SSL_set_bio(ssl.get(), bio, bio);
+  if (at == side::dialer)
+    SSL_set_connect_state(ssl.get());
+  else
+    SSL_set_accept_state(ssl.get());
+  auto x = std::make_unique<tls_stream>(descriptor, std::move(ssl));
+  prepare_socket(descriptor);
+  return x;
+}
+
+} // namespace troupe::net
