@@ -2,6 +2,7 @@
 
 #include "troupe/actors/atoms.hpp"
 #include "troupe/actors/crew_parts.hpp"
+#include "troupe/actors/data_plane.hpp"
 #include "troupe/actors/ec.hpp"
 #include "troupe/actors/fiber.hpp"
 #include "troupe/actors/outbox.hpp"
@@ -69,6 +70,8 @@ struct replica_wiring {
   std::uint32_t reducers = 0; ///< 0: replicas add.
   std::shared_ptr<direct_transport> by;
   std::shared_ptr<fault_seam> faults;
+  /// Where replicas of other processes are; null: there are none.
+  std::shared_ptr<data_plane> plane{};
 };
 
 struct replica_state {

@@ -1,70 +1,246 @@
 #pragma once
 
-#include "troupe/strategies/tree_sum.hpp"
+#include "troupe/strategies/exchange_parcel.hpp"
 
-#include <array>
-#include <cstddef>
 #include <optional>
-#include <span>
 #include <string>
-#include <variant>
 #include <vector>
 
 /// Sums and gathers among processes, each of which holds some of the replicas.
 /// This is one process's side.
 ///
 ///   who      P processes; process p holds replicas [first[p], first[p+1])
-///   says     part: what a process's replicas sum up to, of one chunk
+///   says     part: what a whole subtree of a process's replicas sums up to, of
+///            one chunk
 ///            sum: a chunk over all replicas
 ///            share: one replica's part of a gather, in pieces
-///   opens    with an epoch and a step
+///   opens    with a seat of an epoch; then each replica enters step by step
 ///   on contribute  from all replicas here: the k-th exchange of the step may
 ///            go; chunk c of it is added by process (k + c) mod P, everybody
 ///            else sends it one part for each whole subtree of the canonical
-///            tree that his replicas are
+///            tree that his replicas are. Of what is small everybody is sent
+///            all parts, and adds them himself
 ///   on part  when all of a chunk are there, and the own ones: add in tree
 ///            order, keep it, send the sum to all others
 ///   on sum   keep it
+///   on share keep it; its first piece says how large it is
 ///   ends     when all chunks of all exchanges are kept and sent
-///   costs    2 (P-1)/P of a bucket out of and into each process, two hops
+///   costs    2 (P-1)/P of a bucket out of and into each process, two hops; of
+///            a small one P-1 buckets and one hop. R - 1 additions an element
 ///   order    all replicas make the same exchanges in the same order; chunks
-///            go in order, parts and sums each in a queue of their own
-///   if       older epoch or step                  -> ignored
-///            newer                                -> left where it is
+///            go in order, parts (and shares) and sums each in a queue of their
+///            own. The sum is tree_sum.hpp's, to the last bit
+///   if       older epoch or step, or the last parcel again -> ignored
+///            newer than what is begun here                 -> left where it is
 ///            another exchange, size, type or chunk than is due -> fault, with
 ///                                                    the names of both
+///            a replica leaves a step that is not settled   -> nothing moves
+///                                                    any more in this epoch
+///
+/// A ring, whose order depends on who sits where, would be another machine with
+/// these verbs.
 namespace troupe::exchange {
 
-/// Who holds which replicas.
-struct layout {
-  std::vector<std::uint32_t> first; ///< [P + 1], ascending from 0.
-  std::uint32_t me = 0;             ///< This process, in [0, P).
-
-  std::uint32_t processes() const {
-    return static_cast<std::uint32_t>(first.size() - 1);
-  }
-  std::uint32_t replicas() const { return first.back(); }
+/// Somebody broke a rule.
+struct fault {
+  std::uint32_t process = 0; ///< Who sent what was not due.
+  std::string why;
 };
 
-/// Queues of parcels to and from the other processes, as the machine sees them.
-/// Never blocks. A mirror of net's lanes that knows no sockets.
-class courier {
-public:
-  enum class queue : std::uint8_t { parts, sums };
-  using head = std::array<std::byte, 64>;
+/// What the first exchange that does not end waits for.
+struct lack {
+  bool gather = false;
+  std::uint32_t bucket = 0;
+  std::vector<std::uint32_t> processes; ///< Ascending; may be this one.
+  std::vector<std::uint32_t> replicas;  ///< Ascending; all of another process.
+};
 
-  virtual ~courier() = default;
-  virtual std::span<std::byte> room(std::uint32_t to, queue by) = 0;
-  virtual void post(std::uint32_t to, queue by, const head& x,
-                    std::size_t bytes) = 0;
-  virtual bool post(std::uint32_t to, queue by, const head& x,
-                    std::span<const std::byte> bytes) = 0;
-  virtual const head* front(std::uint32_t from, queue by) = 0;
-  virtual std::size_t front_bytes(std::uint32_t from, queue by) = 0;
-  virtual std::span<const std::byte> view(std::uint32_t from, queue by) = 0;
-  virtual bool fetch(std::uint32_t from, queue by,
-                     std::span<std::byte> into) = 0;
-  virtual void pop(std::uint32_t from, queue by) = 0;
+/// One process's side of the sums and gathers of its replicas, which are named
+/// by their ids in the job. Once a step ran, the next of its kind asks the
+/// system for nothing.
+class machine {
+public:
+  /// @errors throws std::logic_error if a process has no replica.
+  explicit machine(layout at);
+
+  const layout& at() const { return at_; }
+
+  // -- what the replicas here say ---------------------------------------------
+
+  /// A replica has left all that is older than this epoch. The first one opens
+  /// it: all that is under way of an older one is let go.
+  void seat(std::uint32_t replica, std::uint64_t epoch);
+
+  /// Whether what the replica says counts: it is of this epoch, and nobody has
+  /// left a step of it too early.
+  bool current(std::uint32_t replica) const;
+
+  /// Enters a step, of a higher number than the last one of this epoch.
+  void enter(std::uint32_t replica, std::uint64_t step);
+
+  /// Leaves it. If it is not settled, the epoch ends here, and nobody reads any
+  /// replica's tensors any more.
+  void leave(std::uint32_t replica);
+
+  /// Brings a part of a sum, float32 or float64; it must not change until the
+  /// step is settled. Ignored if the replica is not current.
+  /// @errors throws std::logic_error if that is not what the other replicas
+  ///         here brought at this place, or it brought this bucket already.
+  void contribute(std::uint32_t replica, std::uint32_t bucket,
+                  const tensor& part);
+
+  /// Brings a part of a gather, of any shape and type; copied.
+  void gather(std::uint32_t replica, std::uint32_t bucket, const tensor& part);
+
+  // -- moving -----------------------------------------------------------------
+
+  /// Moves at most one parcel a queue, and adds at most one chunk.
+  /// @returns whether anything moved.
+  bool pump(courier& by);
+
+  /// Set for the rest of the epoch once somebody broke a rule.
+  const std::optional<fault>& wrong() const { return wrong_; }
+
+  /// Grows whenever an exchange completes.
+  std::uint64_t completed() const { return completed_; }
+
+  // -- what they get ----------------------------------------------------------
+
+  /// The sum, one tensor for all replicas here, or none while it is incomplete.
+  /// @errors throws std::logic_error if the replica did not contribute to it in
+  ///         this step.
+  tensor sum_of(std::uint32_t replica, std::uint32_t bucket) const;
+
+  /// All parts in order of replica, or none while some are missing.
+  tensors gathered(std::uint32_t replica, std::uint32_t bucket) const;
+
+  /// Whether all that the replica takes part in is complete.
+  bool complete(std::uint32_t replica) const;
+  /// Whether, beyond that, all that is owed to others for it went to the
+  /// courier.
+  bool settled(std::uint32_t replica) const;
+  /// Bucket of the first incomplete exchange. @pre `!complete(replica)`.
+  std::uint32_t incomplete(std::uint32_t replica) const;
+
+  /// What the first incomplete exchange of a step waits for.
+  std::optional<lack> lacking(std::uint64_t step) const;
+
+private:
+  /// One exchange of a step.
+  struct record {
+    subject what = subject::part; ///< part: a sum. share: a gather.
+    std::uint64_t step = 0;
+    std::uint32_t k = 0; ///< In the step.
+    std::uint32_t bucket = 0;
+    std::uint32_t opener = 0; ///< The replica that came first.
+    tensor_spec spec;         ///< Of a sum.
+    cut chunks;               ///< Of a sum.
+    std::uint32_t left = 0;   ///< Chunks, or shares, to come.
+    tensors own;              ///< Parts, by replica of this process.
+    tensor whole;             ///< Sum.
+    tensors all;              ///< Gather: by replica.
+  };
+  /// The next parcel of a queue: of a record, the j-th chunk of its adder and a
+  /// subtree, or the j-th replica of its process and a piece.
+  struct place {
+    std::uint64_t record = 0; ///< Counted over the epoch.
+    std::uint32_t j = 0;
+    std::uint32_t i = 0;
+  };
+  /// What comes in over one queue of one process.
+  struct incoming {
+    place next;
+    parcel last;               ///< What was taken before.
+    std::span<std::byte> into; ///< A fetch is under way.
+    tensor keep;               ///< Where `into` lies, if in a tensor.
+    bool here = false;         ///< The front is the last part of a chunk.
+    const std::byte* bytes = nullptr; ///< Of it.
+  };
+  struct peer {
+    incoming parts, sums;
+    place parts_out, sums_out;
+  };
+  struct member {
+    std::uint64_t epoch = 0, step = 0;
+    std::uint64_t first = 0; ///< Record of its first exchange in the step.
+    std::uint64_t next = 0;  ///< Record of its next exchange.
+    std::array<std::int64_t, 2> highest{-1, -1}; ///< Buckets of the step.
+    bool inside = false;
+  };
+  enum class verdict { due, old, later, wrong };
+
+  // exchange.cpp: what the replicas say and get
+  void open(std::uint64_t epoch);
+  member& of(std::uint32_t replica);
+  const member& of(std::uint32_t replica) const;
+  record& next_record(std::uint32_t replica, subject what, std::uint32_t bucket,
+                      const tensor& part);
+  const record* find(const member& m, subject what, std::uint32_t bucket) const;
+  void begin_ready();
+  void begin(record& x);
+  void kept(record& x);
+  void trim();
+  record& at(std::uint64_t number) { return records_[number - base_]; }
+  const record& at(std::uint64_t number) const {
+    return records_[number - base_];
+  }
+  std::uint32_t mine() const { return at_.first[at_.me]; }
+  std::uint32_t locals() const { return at_.count(at_.me); }
+
+  // exchange_order.cpp: which parcel comes next
+  bool next_part(place& x, std::uint32_t from, std::uint32_t to) const;
+  bool next_sum(place& x, std::uint32_t from) const;
+  bool next_added(place& x) const;
+  std::uint32_t chunk_of(const record& x, std::uint32_t adder,
+                         std::uint32_t j) const;
+  bool has_chunk(const record& x, std::uint32_t adder, std::uint32_t j) const;
+  std::size_t pieces(const record& x, std::uint32_t replica) const;
+  parcel about_part(const place& x, std::uint32_t from, std::uint32_t to) const;
+  parcel about_sum(const place& x, std::uint32_t from) const;
+  parcel about(const record& x, subject what, std::uint32_t from) const;
+  void see_lack(const record& x, std::uint64_t number, lack& out) const;
+  std::string named(const parcel& x) const;
+
+  // exchange_out.cpp: sending
+  bool send_part(courier& by, std::uint32_t to);
+  bool send_piece(courier& by, std::uint32_t to, const place& x);
+  bool send_sum(courier& by, std::uint32_t to);
+
+  // exchange_in.cpp: receiving and adding
+  verdict judge(const parcel& got, const parcel* due, std::uint32_t from,
+                const incoming& in) const;
+  std::optional<parcel> due_now(courier& by, std::uint32_t from, queue q,
+                                incoming& in, const parcel* due, bool& moved);
+  bool take_sum(courier& by, std::uint32_t from);
+  bool take_part(courier& by, std::uint32_t from);
+  bool take_share(courier& by, std::uint32_t from, const parcel& x);
+  bool drop(courier& by, std::uint32_t from, queue q, incoming& in);
+  bool fetch(courier& by, std::uint32_t from, queue q, incoming& in,
+             std::span<std::byte> into, const tensor& keep);
+  void take(courier& by, std::uint32_t from, queue q, incoming& in,
+            const parcel& x);
+  bool add(courier& by);
+  template <class T>
+  void add_chunk(record& x, std::uint32_t chunk);
+  void blame(std::uint32_t process, std::string why);
+  std::byte* scratch(std::uint32_t replica);
+
+  layout at_;
+  std::uint64_t epoch_ = 0;
+  bool over_ = false; ///< Somebody left too early.
+  std::optional<fault> wrong_;
+  pooled<member> members_;
+  pooled<record> records_;
+  std::uint64_t base_ = 0;     ///< Number of the first record kept.
+  std::uint64_t ready_ = 0;    ///< Records before it are begun.
+  std::uint64_t complete_ = 0; ///< Records before it are complete.
+  std::uint64_t completed_ = 0;
+  std::vector<peer> peers_; ///< By process; this one's is unused.
+  place added_;             ///< The next chunk to add here.
+  std::vector<std::vector<range>> subtrees_; ///< By process.
+  std::vector<tensor> scratch_; ///< By first replica of a subtree, if needed.
+  std::vector<const std::byte*> leaves_; ///< Likewise: a part that is here.
+  tensor trash_;
 };
 
 } // namespace troupe::exchange
