@@ -28,4 +28,10 @@ struct credentials {
 ///         to others than its owner.
 std::string read_secret(const std::string& file);
 
+/// The secret that the environment holds in TROUPE_SECRET, or in the file that
+/// TROUPE_SECRET_FILE names; empty if it has neither. Never on a command line,
+/// which everybody can read.
+/// @errors throws std::invalid_argument if both are set, and as `read_secret`.
+std::string secret_from_environment();
+
 } // namespace troupe::net

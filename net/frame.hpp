@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -29,6 +30,7 @@ struct frame {
   std::uint64_t epoch = 0; ///< Of the membership.
   std::uint64_t tag = 0;   ///< Numbers the speaker's frames; a reply's: which.
   std::vector<std::byte> payload;
+  std::uint32_t channel = 0; ///< Of a connection, which sets it; else 0.
 
   friend bool operator==(const frame&, const frame&) = default;
 };
@@ -38,17 +40,20 @@ struct frame_limits {
   std::uint64_t control = std::uint64_t{1} << 20;
   std::uint64_t bulk = std::uint64_t{1} << 30;
 
+  /// No more than a length has bits for.
   std::uint64_t of(priority x) const {
-    return x == priority::control ? control : bulk;
+    return std::min<std::uint64_t>(x == priority::control ? control : bulk,
+                                   std::uint32_t(-1));
   }
 };
 
 inline constexpr std::size_t header_size = 40;
-inline constexpr std::uint8_t wire_version = 1;
+inline constexpr std::uint8_t wire_version = 2;
 inline constexpr std::array<std::byte, 4> frame_magic{
   std::byte{'T'}, std::byte{'R'}, std::byte{'P'}, std::byte{'F'}};
 
 /// The bytes before the payload, with the checksums of both.
+/// @errors throws std::logic_error for a payload of 4 GiB and more.
 std::array<std::byte, header_size> header_of(const frame& x);
 
 /// Header and payload.

@@ -53,7 +53,7 @@ std::optional<malformed> frame_decoder::check_header() const {
   if (priority > number(std::byte(priority::bulk)))
     return bad(layout::priority,
                "unknown priority " + std::to_string(priority));
-  const auto length = load_le<std::uint64_t>(&header_[layout::length]);
+  const auto length = load_le<std::uint32_t>(&header_[layout::length]);
   const auto most = limits_.of(net::priority(priority));
   if (length > most)
     return bad(layout::length, "a payload of " + std::to_string(length)
@@ -67,7 +67,8 @@ void frame_decoder::read_header() {
   frame_.priority = priority(header_[layout::priority]);
   frame_.epoch = load_le<std::uint64_t>(&header_[layout::epoch]);
   frame_.tag = load_le<std::uint64_t>(&header_[layout::tag]);
-  length_ = load_le<std::uint64_t>(&header_[layout::length]);
+  frame_.channel = load_le<std::uint32_t>(&header_[layout::channel]);
+  length_ = load_le<std::uint32_t>(&header_[layout::length]);
 }
 
 void frame_decoder::take_payload(std::span<const std::byte>& bytes) {

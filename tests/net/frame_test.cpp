@@ -112,7 +112,7 @@ TEST(Frame, SaysWhichFieldIsWrong) {
   EXPECT_EQ(fault_of(with(layout::magic + 1, 0)),
             (malformed{0, "no frame begins here"}));
   EXPECT_EQ(fault_of(with(layout::version, 9)),
-            (malformed{4, "version 9, but 1 is spoken here"}));
+            (malformed{4, "version 9, but 2 is spoken here"}));
   EXPECT_EQ(fault_of(with(layout::kind, 0)), (malformed{5, "unknown kind 0"}));
   EXPECT_EQ(fault_of(with(layout::kind, 6)), (malformed{5, "unknown kind 6"}));
   EXPECT_EQ(fault_of(with(layout::flags, 128)),
@@ -133,8 +133,8 @@ TEST(Frame, ThatFollowsAGoodOneIsRefusedAtItsPlaceInTheStream) {
 TEST(Frame, ClaimingTooMuchTakesNoMemory) {
   const frame_limits limits{.control = 100, .bulk = 1 << 20};
   for (const auto length :
-       {std::uint64_t{101}, std::uint64_t{1} << 20, std::uint64_t{1} << 32,
-        std::uint64_t{1} << 63, ~std::uint64_t{0}}) {
+       {std::uint32_t{101}, std::uint32_t{1} << 20, std::uint32_t{1} << 31,
+        ~std::uint32_t{0}}) {
     const auto bytes = sealed([&](auto& x) {
       x[layout::priority] = std::byte{0};
       store_le(&x[layout::length], length);
@@ -151,7 +151,7 @@ TEST(Frame, ClaimingTooMuchTakesNoMemory) {
 TEST(Frame, TakesMemoryForTheBytesThatCameNotForThoseClaimed) {
   const auto bytes = sealed([](auto& x) {
     x[layout::priority] = std::byte{1};
-    store_le(&x[layout::length], std::uint64_t{1} << 30);
+    store_le(&x[layout::length], std::uint32_t{1} << 30);
   });
   frame_decoder decoder;
   auto rest = std::span<const std::byte>{bytes}.first(header_size);

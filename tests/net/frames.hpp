@@ -9,10 +9,12 @@ namespace troupe::net::testing {
 
 inline frame some_frame(std::size_t size, std::uint32_t seed = 1) {
   std::mt19937 random{seed};
-  frame x{frame_kind(1 + random() % 5), priority(random() % 2),
+  frame x{frame_kind(1 + random() % 5),
+          priority(random() % 2),
           (std::uint64_t{random()} << 32) + random(),
           (std::uint64_t{random()} << 32) + random(),
-          std::vector<std::byte>(size)};
+          std::vector<std::byte>(size),
+          std::uint32_t(random())};
   for (auto& b : x.payload)
     b = std::byte(random());
   return x;

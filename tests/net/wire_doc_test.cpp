@@ -8,8 +8,10 @@ using namespace troupe::net;
 using namespace troupe::net::testing;
 
 TEST(WireDoc, ShowsAFrame) {
-  const frame x{
-    .epoch = 7, .tag = 1, .payload = {std::byte{'h'}, std::byte{'i'}}};
+  const frame x{.epoch = 7,
+                .tag = 1,
+                .payload = {std::byte{'h'}, std::byte{'i'}},
+                .channel = 3};
   EXPECT_EQ(in_hex(to_bytes(x)), examples().at(0));
 }
 
