@@ -1,5 +1,6 @@
 #pragma once
 
+#include "troupe/net/hello.hpp"
 #include "troupe/net/link.hpp"
 
 #include <chrono>
@@ -11,24 +12,6 @@
 #include <vector>
 
 namespace troupe::net {
-
-/// What one process tells another before anything else. Whoever accepts
-/// compares it with what he expects; authentication comes before it.
-struct hello {
-  std::string job;               ///< Both sides must name the same.
-  std::string name;              ///< Of the process: "worker 1", "client".
-  std::uint64_t incarnation = 0; ///< Random, of the process.
-  std::string purpose;           ///< "control", "node", "parts", "sums", ...
-  std::vector<std::byte> note;   ///< For whoever accepts; bounded.
-
-  auto fields() { return std::tie(job, name, incarnation, purpose, note); }
-};
-
-/// Whether a connection of this purpose carries frames; others are handed over
-/// as streams.
-constexpr bool speaks_frames(std::string_view purpose) {
-  return purpose == "control" || purpose == "node" || purpose == "status";
-}
 
 /// An authenticated connection for control messages between two processes:
 /// links of several roles, by channel, over one stream; it sends heartbeats and

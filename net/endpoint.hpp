@@ -36,14 +36,6 @@ struct endpoint_options {
 using arrived =
   std::variant<std::shared_ptr<connection>, std::unique_ptr<stream>>;
 
-/// What answers a hello: taken, with a note back, or refused with a sentence
-/// that both sides get to see.
-struct verdict {
-  bool taken = true;
-  std::string why; ///< Of a refusal.
-  std::vector<std::byte> note;
-};
-
 /// A process's door: listens, dials, authenticates, with one thread of its own
 /// for all that is waited for. It never blocks its caller.
 class endpoint {

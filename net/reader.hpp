@@ -40,6 +40,12 @@ public:
   std::optional<malformed> finish();
 
 private:
+  /// Any bits are one.
+  template <class T>
+  static constexpr bool
+    is_number = (std::is_arithmetic_v<T> && !std::is_same_v<T, bool>)
+                || std::is_same_v<T, std::byte>;
+
   /// @returns the length of something whose elements take at least `least`
   ///          bytes, if that much is there; else 0 and a fault.
   std::size_t count(std::size_t least, const char* what);
@@ -48,10 +54,10 @@ private:
   void get(T& x) {
     if constexpr (std::is_same_v<T, bool>)
       get_bool(x);
+    else if constexpr (is_number<T>)
+      get_number(x);
     else if constexpr (std::is_enum_v<T>)
       get_enumerator(x);
-    else if constexpr (std::is_arithmetic_v<T>)
-      get_number(x);
     else
       std::apply([this](auto&... xs) { (get(xs), ...); }, x.fields());
   }
@@ -78,7 +84,7 @@ private:
   template <class T>
   void get(std::vector<T>& xs) {
     xs.clear();
-    if constexpr (std::is_arithmetic_v<T> && !std::is_same_v<T, bool>) {
+    if constexpr (is_number<T>) {
       const auto n = count(sizeof(T), "list");
       const auto from = raw(n * sizeof(T), "list");
       xs.resize(failed() ? 0 : n);

@@ -184,3 +184,13 @@ TEST(Codec, NamesTheValueThatIsNone) {
   EXPECT_EQ(fault_of<std::uint8_t>({}),
             "byte 0: a number of 1 bytes, but 0 are left");
 }
+
+TEST(Codec, TakesAnyByteForAByte) {
+  std::vector<std::byte> x(256), y;
+  for (std::size_t i = 0; i < x.size(); ++i)
+    x[i] = std::byte(i);
+  const auto bytes = encode(x);
+  EXPECT_EQ(bytes.size(), 1 + 8 + x.size());
+  EXPECT_FALSE(decode(bytes, y));
+  EXPECT_EQ(x, y);
+}

@@ -132,9 +132,8 @@ TEST(Frame, ThatFollowsAGoodOneIsRefusedAtItsPlaceInTheStream) {
 
 TEST(Frame, ClaimingTooMuchTakesNoMemory) {
   const frame_limits limits{.control = 100, .bulk = 1 << 20};
-  for (const auto length :
-       {std::uint32_t{101}, std::uint32_t{1} << 20, std::uint32_t{1} << 31,
-        ~std::uint32_t{0}}) {
+  for (const auto length : {std::uint32_t{101}, std::uint32_t{1} << 20,
+                            std::uint32_t{1} << 31, ~std::uint32_t{0}}) {
     const auto bytes = sealed([&](auto& x) {
       x[layout::priority] = std::byte{0};
       store_le(&x[layout::length], length);
