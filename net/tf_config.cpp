@@ -208,4 +208,15 @@ tf_settings parse_tf_config(std::string_view text) {
   return x;
 }
 
+std::string write_tf_config(const net::cluster_spec& cluster,
+                            const cluster_task& task) {
+  json jobs = json::object();
+  for (const auto& job : cluster.jobs())
+    for (const auto& [index, address] : cluster.tasks(job))
+      jobs[job].push_back(address);
+  return json{{"cluster", jobs},
+              {"task", {{"type", task.type}, {"index", task.id}}}}
+    .dump();
+}
+
 } // namespace troupe::net

@@ -35,4 +35,8 @@ struct tf_limits {
 ///         would do.
 tf_settings parse_tf_config(std::string_view text);
 
+/// What `parse_tf_config` reads as this cluster and task.
+std::string write_tf_config(const net::cluster_spec& cluster,
+                            const cluster_task& task);
+
 } // namespace troupe::net

@@ -95,6 +95,14 @@ TEST_F(TfConfig, GivesWayToWhatTheProgramSays) {
   EXPECT_EQ(own.environment(), "lab");
 }
 
+TEST_F(TfConfig, ReadsWhatItWrites) {
+  const cluster_spec cluster{std::map<std::string, cluster_spec::list>{
+    {"chief", {"a:1"}}, {"worker", {"[::1]:2", "c:3"}}}};
+  say(write_tf_config(cluster, {"worker", 1}));
+  EXPECT_EQ(x.cluster_spec(), cluster);
+  EXPECT_EQ(x.task(), (cluster_task{"worker", 1}));
+}
+
 TEST_F(TfConfig, HasNoMasterWithoutATask) {
   say(R"({"cluster": {"worker": ["a:1", "b:1"]}})");
   EXPECT_NE(thrown([&] { x.master(); }).find("task is missing"),
