@@ -3,6 +3,7 @@
 #include "troupe/net/link.hpp"
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <optional>
 #include <poll.h>
@@ -67,17 +68,30 @@ public:
 
   // -- waiting ----------------------------------------------------------------
 
-  /// Adds what `poll` has to look at before there is news of this lane.
+  /// Adds what `poll` has to look at before there is news of this lane: a
+  /// parcel if `front` was null, more of its bytes if `fetch` was false, room
+  /// if there was none, and the lane's end, until `ended` tells of it.
   /// @returns false if there is news already.
   virtual bool before_sleep(std::vector<pollfd>& watched) = 0;
+
+  /// After each `before_sleep`, whatever that returned. One thread of a process
+  /// at a time sleeps on lanes.
   virtual void after_sleep() = 0;
 
   struct end {
     ending how = ending::dead;
     std::string why;
   };
-  /// Set once the lane has ended; what came before it may still be read.
+  /// Set once the lane has ended; what came before that may still be read: look
+  /// at `front` again before parcels are missed.
   virtual const std::optional<end>& ended() = 0;
 };
+
+/// Sleeps until there is news of one of the lanes, or the time is over.
+/// @param watched of no interest to the caller; kept so that it need not grow
+///        again.
+/// @returns whether there is news.
+bool sleep_on(std::span<lane* const> lanes, std::chrono::nanoseconds most,
+              std::vector<pollfd>& watched);
 
 } // namespace troupe::net

@@ -1,5 +1,6 @@
 #include "troupe/net/codec.hpp"
 #include "troupe/tests/net/frames.hpp"
+#include "troupe/tests/net/lanes.hpp"
 #include "troupe/tests/net/wire_doc.hpp"
 
 #include <gtest/gtest.h>
@@ -15,7 +16,28 @@ TEST(WireDoc, ShowsAFrame) {
   EXPECT_EQ(in_hex(to_bytes(x)), examples().at(0));
 }
 
+TEST(WireDoc, ShowsAParcel) {
+  const std::array payload{std::byte{'h'}, std::byte{'i'}};
+  auto [left, right] = connected_streams();
+  stream_lane lane{std::move(left)};
+  ASSERT_TRUE(lane.post(parcel_head{}, payload));
+  std::array<std::byte, 200> sent;
+  const auto moved = right->read_some(sent);
+  EXPECT_EQ(in_hex(std::span{sent}.first(moved.bytes)), examples().at(1));
+}
+
+TEST(WireDoc, ShowsWhereASegmentKeepsItsParts) {
+  EXPECT_EQ(offsetof(shm_header, nonce), 0u);
+  EXPECT_EQ(offsetof(shm_header, queues), 64u);
+  EXPECT_EQ(sizeof(shm_queue), 192u);
+  EXPECT_EQ(offsetof(shm_queue, popped), 64u);
+  EXPECT_EQ(offsetof(shm_queue, parcel_wanted), 128u);
+  EXPECT_EQ(offsetof(shm_slot, bytes), 64u);
+  EXPECT_EQ(offsetof(shm_slot, payload), 128u);
+  EXPECT_EQ(sizeof(shm_slot), 128u + 262'144u + 4096u);
+}
+
 TEST(WireDoc, ShowsValues) {
   EXPECT_EQ(in_hex(encode(std::uint32_t{258}, true, std::string{"hi"})),
-            examples().at(1));
+            examples().at(2));
 }

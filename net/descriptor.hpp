@@ -1,0 +1,32 @@
+#pragma once
+
+#include <unistd.h>
+#include <utility>
+
+namespace troupe::net {
+
+/// A file descriptor that closes itself; -1 is none.
+class descriptor {
+public:
+  descriptor() = default;
+  explicit descriptor(int fd) : fd_{fd} {}
+  ~descriptor() { reset(); }
+  descriptor(descriptor&& x) noexcept : fd_{std::exchange(x.fd_, -1)} {}
+  descriptor& operator=(descriptor&& x) noexcept {
+    reset();
+    fd_ = std::exchange(x.fd_, -1);
+    return *this;
+  }
+
+  int get() const { return fd_; }
+  explicit operator bool() const { return fd_ >= 0; }
+  void reset() {
+    if (fd_ >= 0)
+      ::close(std::exchange(fd_, -1));
+  }
+
+private:
+  int fd_ = -1;
+};
+
+} // namespace troupe::net
