@@ -135,7 +135,8 @@ private:
     std::uint32_t opener = 0; ///< The replica that came first.
     tensor_spec spec;         ///< Of a sum.
     cut chunks;               ///< Of a sum.
-    std::uint32_t left = 0;   ///< Chunks, or shares, to come.
+    bool begun = false;       ///< All replicas here brought their part.
+    std::uint32_t left = 0;   ///< Then: chunks, or shares, to come.
     tensors own;              ///< Parts, by replica of this process.
     tensor whole;             ///< Sum.
     tensors all;              ///< Gather: by replica.
@@ -153,8 +154,9 @@ private:
     parcel last;               ///< What was taken before.
     std::span<std::byte> into; ///< A fetch is under way.
     tensor keep;               ///< Where `into` lies, if in a tensor.
+    bool fetched = false;      ///< It is over.
     bool here = false;         ///< The front is the last part of a chunk.
-    const std::byte* bytes = nullptr; ///< Of it.
+    share_spec spec{};
   };
   struct peer {
     incoming parts, sums;
@@ -179,6 +181,7 @@ private:
   void begin_ready();
   void begin(record& x);
   void kept(record& x);
+  void ended();
   void trim();
   record& at(std::uint64_t number) { return records_[number - base_]; }
   const record& at(std::uint64_t number) const {
@@ -189,41 +192,39 @@ private:
 
   // exchange_order.cpp: which parcel comes next
   bool next_part(place& x, std::uint32_t from, std::uint32_t to) const;
-  bool next_sum(place& x, std::uint32_t from) const;
+  bool next_sum(place& x, std::uint32_t adder) const;
   bool next_added(place& x) const;
   std::uint32_t chunk_of(const record& x, std::uint32_t adder,
                          std::uint32_t j) const;
   bool has_chunk(const record& x, std::uint32_t adder, std::uint32_t j) const;
-  std::size_t pieces(const record& x, std::uint32_t replica) const;
-  parcel about_part(const place& x, std::uint32_t from, std::uint32_t to) const;
-  parcel about_sum(const place& x, std::uint32_t from) const;
   parcel about(const record& x, subject what, std::uint32_t from) const;
-  void see_lack(const record& x, std::uint64_t number, lack& out) const;
-  std::string named(const parcel& x) const;
+  parcel about_part(const place& x, std::uint32_t from, std::uint32_t to) const;
+  parcel about_sum(const place& x, std::uint32_t adder) const;
+  std::span<std::byte> bytes_of(const record& x, const tensor& in,
+                                std::uint32_t chunk) const;
+  std::string difference(const parcel& got, const parcel& due) const;
 
   // exchange_out.cpp: sending
   bool send_part(courier& by, std::uint32_t to);
-  bool send_piece(courier& by, std::uint32_t to, const place& x);
+  bool send_piece(courier& by, std::uint32_t to, const parcel& x);
   bool send_sum(courier& by, std::uint32_t to);
+  void fold_own(const record& x, const parcel& of, std::span<std::byte> into);
 
   // exchange_in.cpp: receiving and adding
-  verdict judge(const parcel& got, const parcel* due, std::uint32_t from,
-                const incoming& in) const;
-  std::optional<parcel> due_now(courier& by, std::uint32_t from, queue q,
-                                incoming& in, const parcel* due, bool& moved);
   bool take_sum(courier& by, std::uint32_t from);
   bool take_part(courier& by, std::uint32_t from);
-  bool take_share(courier& by, std::uint32_t from, const parcel& x);
-  bool drop(courier& by, std::uint32_t from, queue q, incoming& in);
-  bool fetch(courier& by, std::uint32_t from, queue q, incoming& in,
+  bool take_share(courier& by, std::uint32_t from, const parcel& due);
+  verdict judge(courier& by, std::uint32_t from, queue q, const parcel* due);
+  bool sized(courier& by, std::uint32_t from, queue q, std::size_t bytes);
+  bool fetch(courier& by, std::uint32_t from, queue q,
              std::span<std::byte> into, const tensor& keep);
-  void take(courier& by, std::uint32_t from, queue q, incoming& in,
-            const parcel& x);
+  void pop(courier& by, std::uint32_t from, queue q);
+  bool drop(courier& by, std::uint32_t from, queue q);
   bool add(courier& by);
-  template <class T>
-  void add_chunk(record& x, std::uint32_t chunk);
   void blame(std::uint32_t process, std::string why);
-  std::byte* scratch(std::uint32_t replica);
+  incoming& in(std::uint32_t from, queue q) {
+    return q == queue::parts ? peers_[from].parts : peers_[from].sums;
+  }
 
   layout at_;
   std::uint64_t epoch_ = 0;
@@ -238,6 +239,7 @@ private:
   std::vector<peer> peers_; ///< By process; this one's is unused.
   place added_;             ///< The next chunk to add here.
   std::vector<std::vector<range>> subtrees_; ///< By process.
+  std::vector<std::uint32_t> owners_;        ///< Process, by replica.
   std::vector<tensor> scratch_; ///< By first replica of a subtree, if needed.
   std::vector<const std::byte*> leaves_; ///< Likewise: a part that is here.
   tensor trash_;

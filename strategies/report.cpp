@@ -1,6 +1,6 @@
 #include "troupe/strategies/report.hpp"
 
-#include "troupe/strategies/tree_sum.hpp"
+#include "troupe/strategies/tree_fold.hpp"
 
 namespace troupe {
 

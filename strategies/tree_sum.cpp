@@ -1,49 +1,20 @@
 #include "troupe/strategies/tree_sum.hpp"
 
-#include "troupe/tensors/kernels.hpp"
+#include "troupe/strategies/tree_fold.hpp"
 
 #include <algorithm>
-#include <span>
 
 namespace troupe::tree {
 
 namespace {
 
-/// Small enough that a subtree's sum stays in the first cache.
-constexpr std::size_t block = 1024;
-
-void add(float* out, const float* a, const float* b, std::size_t n) {
-  kernels().add(out, a, b, n);
-}
-
-void add(double* out, const double* a, const double* b, std::size_t n) {
-  for (std::size_t i = 0; i < n; ++i)
-    out[i] = a[i] + b[i];
-}
-
-/// The sum over `parts` of elements [at, at + n), n <= block.
-/// @returns where it stands: in `out`, or in the part if there is but one.
 template <class T>
-const T* fold(std::span<const tensor> parts, std::size_t at, std::size_t n,
-              T* out) {
-  if (parts.size() == 1)
-    return parts[0].data<T>().data() + at;
-  const auto cut = split(parts.size());
-  const auto* a = fold(parts.first(cut), at, n, out);
-  if (parts.size() - cut == 1) {
-    add(out, a, parts[cut].data<T>().data() + at, n);
-  } else {
-    alignas(64) T right[block];
-    add(out, a, fold(parts.subspan(cut), at, n, right), n);
-  }
-  return out;
-}
-
-template <class T>
-void add_range(std::span<const tensor> parts, range of, tensor& sum) {
-  auto* out = sum.mutable_data<T>().data();
-  for (auto at = of.begin; at < of.end; at += block)
-    fold(parts, at, std::min(block, of.end - at), out + at);
+void add_range(const tensors& parts, range of, tensor& sum) {
+  const auto leaf = [&](std::size_t a, std::size_t b) -> const T* {
+    return b - a == 1 ? parts[a].data<T>().data() : nullptr;
+  };
+  fold_all(0, parts.size(), of.begin, of.end, sum.mutable_data<T>().data(),
+           leaf);
 }
 
 std::string named(const part& x) {

@@ -3,7 +3,6 @@
 #include "troupe/strategies/fields.hpp"
 #include "troupe/tensors/tensor.hpp"
 
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -38,11 +37,6 @@
 namespace troupe::tree {
 
 using troupe::inspect, troupe::serialize;
-
-/// The largest power of two below `n`. @pre `n >= 2`.
-constexpr std::size_t split(std::size_t n) {
-  return std::bit_floor(n - 1);
-}
 
 /// Of which step a message is, and whose.
 struct stamp {

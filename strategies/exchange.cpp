@@ -1,0 +1,300 @@
+#include "troupe/strategies/exchange.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace troupe::exchange {
+
+namespace {
+
+[[noreturn]] void refuse(const std::string& what) {
+  throw std::logic_error(what);
+}
+
+std::string text_of(subject what, std::uint32_t bucket,
+                    const tensor_spec& spec) {
+  return what == subject::share
+           ? "gather " + std::to_string(bucket)
+           : "bucket " + std::to_string(bucket) + " of " + to_string(spec);
+}
+
+} // namespace
+
+machine::machine(layout at)
+  : at_{std::move(at)},
+    peers_(at_.processes()),
+    scratch_(at_.replicas()),
+    leaves_(at_.replicas()) {
+  for (std::uint32_t p = 0; p < at_.processes(); ++p) {
+    if (at_.first[p] >= at_.first[p + 1])
+      refuse("process " + std::to_string(p) + " of an exchange has no replica");
+    subtrees_.push_back(subtrees_of(at_, p));
+    owners_.resize(at_.first[p + 1], p);
+  }
+  members_.resize(locals());
+}
+
+// -- epochs and steps ---------------------------------------------------------
+
+machine::member& machine::of(std::uint32_t replica) {
+  return members_[replica - mine()];
+}
+
+const machine::member& machine::of(std::uint32_t replica) const {
+  return members_[replica - mine()];
+}
+
+void machine::open(std::uint64_t epoch) {
+  epoch_ = epoch;
+  over_ = false;
+  wrong_.reset();
+  records_.clear();
+  base_ = ready_ = complete_ = 0;
+  added_ = {};
+  for (auto& p : peers_) {
+    p.parts_out = p.sums_out = {};
+    for (auto* in : {&p.parts, &p.sums}) { // a fetch goes on where it was
+      in->next = {};
+      in->here = false;
+    }
+  }
+}
+
+void machine::seat(std::uint32_t replica, std::uint64_t epoch) {
+  if (epoch > epoch_)
+    open(epoch);
+  auto& m = of(replica);
+  if (m.epoch != epoch)
+    m = {};
+  m.epoch = epoch;
+}
+
+bool machine::current(std::uint32_t replica) const {
+  return of(replica).epoch == epoch_ && !over_;
+}
+
+void machine::enter(std::uint32_t replica, std::uint64_t step) {
+  auto& m = of(replica);
+  m.step = step;
+  m.first = m.next;
+  m.highest = {-1, -1};
+  trim();
+}
+
+void machine::leave(std::uint32_t replica) {
+  auto& m = of(replica);
+  if (current(replica) && !settled(replica)) {
+    over_ = true;
+    for (auto& r : records_)
+      r.own.clear();
+  }
+  m.first = m.next;
+  trim();
+}
+
+// -- contributions ------------------------------------------------------------
+
+const machine::record* machine::find(const member& m, subject what,
+                                     std::uint32_t bucket) const {
+  const auto fits = [&](std::uint64_t number) {
+    const auto& x = at(number);
+    return x.bucket == bucket && x.what == what;
+  };
+  if (m.first + bucket < m.next && fits(m.first + bucket))
+    return &at(m.first + bucket);
+  for (auto number = m.first; number < m.next; ++number)
+    if (fits(number))
+      return &at(number);
+  return nullptr;
+}
+
+machine::record& machine::next_record(std::uint32_t replica, subject what,
+                                      std::uint32_t bucket,
+                                      const tensor& part) {
+  auto& m = of(replica);
+  auto& highest = m.highest[what == subject::share];
+  if (bucket <= highest && find(m, what, bucket))
+    refuse(what == subject::share ? "gather " + std::to_string(bucket)
+                                      + " was called twice in a step"
+                                  : "bucket " + std::to_string(bucket)
+                                      + " was contributed to twice in a step");
+  highest = std::max<std::int64_t>(highest, bucket);
+  const auto k = static_cast<std::uint32_t>(m.next - m.first);
+  const auto spec = what == subject::share ? tensor_spec{} : part.spec();
+  if (m.next == base_ + records_.size()) {
+    auto& x = records_.emplace_back();
+    x.what = what;
+    x.step = m.step;
+    x.k = k;
+    x.bucket = bucket;
+    x.opener = replica;
+    x.spec = spec;
+    x.own.resize(locals());
+    if (what == subject::share)
+      x.all.resize(at_.replicas());
+  }
+  auto& x = at(m.next);
+  if (x.step != m.step || x.k != k || x.what != what || x.bucket != bucket
+      || x.spec != spec)
+    refuse("replica " + std::to_string(replica) + " brought "
+           + text_of(what, bucket, spec) + " to exchange " + std::to_string(k)
+           + " of step " + std::to_string(m.step) + ", replica "
+           + std::to_string(x.opener) + " " + text_of(x.what, x.bucket, x.spec)
+           + " to exchange " + std::to_string(x.k) + " of step "
+           + std::to_string(x.step)
+           + ": the replicas do not make the same exchanges");
+  ++m.next;
+  return x;
+}
+
+void machine::contribute(std::uint32_t replica, std::uint32_t bucket,
+                         const tensor& part) {
+  if (!current(replica))
+    return;
+  if (!part || (part.type() != dtype::float32 && part.type() != dtype::float64))
+    refuse("bucket " + std::to_string(bucket)
+           + " is not of float32 or float64");
+  auto& x = next_record(replica, subject::part, bucket, part);
+  x.own[replica - mine()] = part;
+  begin_ready();
+}
+
+void machine::gather(std::uint32_t replica, std::uint32_t bucket,
+                     const tensor& part) {
+  if (!current(replica))
+    return;
+  if (!part || part.bytes() > most_share)
+    refuse("gather " + std::to_string(bucket) + " is given "
+           + (part ? to_string(part.spec()) + ", which is more than "
+                       + std::to_string(most_share) + " bytes"
+                   : "no tensor"));
+  auto& x = next_record(replica, subject::share, bucket, part);
+  const auto copy = part.clone(); // others may read it after this step's end
+  x.own[replica - mine()] = copy;
+  x.all[replica] = copy;
+  begin_ready();
+}
+
+/// Begins what all replicas here have brought their part to.
+void machine::begin_ready() {
+  auto until = ~std::uint64_t{0};
+  for (const auto& m : members_)
+    until = std::min(until, m.epoch == epoch_ ? m.next : 0);
+  while (ready_ < until)
+    begin(at(ready_++));
+}
+
+void machine::begin(record& x) {
+  x.begun = true;
+  if (x.what == subject::share) {
+    x.left = at_.replicas() - locals();
+  } else {
+    x.chunks = cut_of(x.spec.dims.elements(), x.spec.type, at_.processes());
+    x.left = x.chunks.count;
+    x.whole = tensor{x.spec};
+  }
+  if (x.left == 0)
+    ended();
+}
+
+void machine::kept(record& x) {
+  if (--x.left == 0)
+    ended();
+}
+
+void machine::ended() {
+  ++completed_;
+  while (complete_ < base_ + records_.size() && at(complete_).begun
+         && at(complete_).left == 0)
+    ++complete_;
+}
+
+/// Lets go of what nobody needs any more.
+void machine::trim() {
+  auto until = complete_;
+  for (const auto& m : members_)
+    until = std::min(until, m.epoch == epoch_ ? m.first : 0);
+  for (std::uint32_t p = 0; p < at_.processes(); ++p)
+    if (p != at_.me)
+      for (const auto* x : {&peers_[p].parts_out, &peers_[p].sums_out,
+                            &peers_[p].parts.next, &peers_[p].sums.next})
+        until = std::min(until, x->record);
+  until = std::min(until, added_.record);
+  const auto count = until - base_;
+  if (count == 0)
+    return;
+  records_.erase(records_.begin(),
+                 records_.begin() + static_cast<std::ptrdiff_t>(count));
+  base_ = until;
+}
+
+// -- results ------------------------------------------------------------------
+
+tensor machine::sum_of(std::uint32_t replica, std::uint32_t bucket) const {
+  if (!current(replica))
+    return {};
+  const auto* x = find(of(replica), subject::part, bucket);
+  if (!x)
+    refuse("the sum of bucket " + std::to_string(bucket)
+           + " was asked for before a contribution to it");
+  return x->begun && x->left == 0 ? x->whole : tensor{};
+}
+
+tensors machine::gathered(std::uint32_t replica, std::uint32_t bucket) const {
+  if (!current(replica))
+    return {};
+  const auto& m = of(replica);
+  const auto* x = find(m, subject::share, bucket);
+  return x && x->begun && x->left == 0 ? x->all : tensors{};
+}
+
+bool machine::complete(std::uint32_t replica) const {
+  return complete_ >= of(replica).next;
+}
+
+bool machine::settled(std::uint32_t replica) const {
+  const auto until = of(replica).next;
+  if (complete_ < until)
+    return false;
+  for (std::uint32_t p = 0; p < at_.processes(); ++p)
+    if (p != at_.me
+        && (peers_[p].parts_out.record < until
+            || peers_[p].sums_out.record < until))
+      return false;
+  return true;
+}
+
+std::uint32_t machine::incomplete(std::uint32_t replica) const {
+  return complete_ < of(replica).next ? at(complete_).bucket : 0;
+}
+
+std::optional<lack> machine::lacking(std::uint64_t step) const {
+  if (complete_ >= base_ + records_.size() || at(complete_).step != step)
+    return std::nullopt;
+  const auto& x = at(complete_);
+  lack out{x.what == subject::share, x.bucket, {}, {}};
+  for (std::uint32_t i = 0; i < locals(); ++i)
+    if (members_[i].epoch != epoch_ || members_[i].next <= complete_)
+      out.replicas.push_back(mine() + i);
+  if (!out.replicas.empty()) {
+    out.processes = {at_.me};
+    return out;
+  }
+  const auto late = [&](const incoming& in) {
+    return in.next.record == complete_ && !in.here;
+  };
+  for (const auto queue : {&peer::parts, &peer::sums}) {
+    for (std::uint32_t p = 0; p < at_.processes(); ++p)
+      if (p != at_.me && late(peers_[p].*queue))
+        out.processes.push_back(p);
+    if (!out.processes.empty())
+      break; // a sum waits for the parts
+  }
+  for (const auto p : out.processes)
+    for (auto r = at_.first[p] + (out.gather ? peers_[p].parts.next.j : 0);
+         r < at_.first[p + 1]; ++r)
+      out.replicas.push_back(r);
+  return out;
+}
+
+} // namespace troupe::exchange

@@ -1,0 +1,154 @@
+#include "troupe/strategies/exchange.hpp"
+
+#include <algorithm>
+
+// Which parcel comes next in each queue: the same on both of its ends.
+
+namespace troupe::exchange {
+
+/// The j-th chunk that a process adds; of a direct one everybody adds the only.
+std::uint32_t machine::chunk_of(const record& x, std::uint32_t adder,
+                                std::uint32_t j) const {
+  const auto all = at_.processes();
+  return x.chunks.direct ? j : (adder + all - x.k % all) % all + j * all;
+}
+
+bool machine::has_chunk(const record& x, std::uint32_t adder,
+                        std::uint32_t j) const {
+  return chunk_of(x, adder, j) < x.chunks.count;
+}
+
+/// Moves on from places that do not exist.
+/// @returns false if what follows has not begun here.
+bool machine::next_part(place& x, std::uint32_t from, std::uint32_t to) const {
+  for (; x.record < ready_; x = {x.record + 1, 0, 0}) {
+    const auto& r = at(x.record);
+    if (r.what == subject::share) {
+      if (x.j < at_.count(from))
+        return true;
+      continue;
+    }
+    if (x.i == subtrees_[from].size())
+      x = {x.record, x.j + 1, 0};
+    if (has_chunk(r, to, x.j))
+      return true;
+  }
+  return false;
+}
+
+bool machine::next_sum(place& x, std::uint32_t adder) const {
+  for (; x.record < ready_; x = {x.record + 1, 0, 0}) {
+    const auto& r = at(x.record);
+    if (r.what != subject::share && !r.chunks.direct
+        && has_chunk(r, adder, x.j))
+      return true;
+  }
+  return false;
+}
+
+bool machine::next_added(place& x) const {
+  for (; x.record < ready_; x = {x.record + 1, 0, 0}) {
+    const auto& r = at(x.record);
+    if (r.what != subject::share && has_chunk(r, at_.me, x.j))
+      return true;
+  }
+  return false;
+}
+
+// -- heads --------------------------------------------------------------------
+
+parcel machine::about(const record& x, subject what, std::uint32_t from) const {
+  parcel out;
+  out.epoch = epoch_;
+  out.step = x.step;
+  out.exchange = x.k;
+  out.bucket = x.bucket;
+  out.from = from;
+  out.what = what;
+  if (what != subject::share) {
+    out.elements = x.spec.dims.elements();
+    out.type = x.spec.type;
+  }
+  return out;
+}
+
+parcel machine::about_part(const place& x, std::uint32_t from,
+                           std::uint32_t to) const {
+  const auto& r = at(x.record);
+  auto out = about(r, r.what, from);
+  if (r.what == subject::share) {
+    out.begin = at_.first[from] + x.j;
+    out.end = out.begin + 1;
+    out.chunk = x.i;
+  } else {
+    out.begin = subtrees_[from][x.i].begin;
+    out.end = subtrees_[from][x.i].end;
+    out.chunk = chunk_of(r, to, x.j);
+  }
+  return out;
+}
+
+parcel machine::about_sum(const place& x, std::uint32_t adder) const {
+  const auto& r = at(x.record);
+  auto out = about(r, subject::sum, adder);
+  out.end = at_.replicas();
+  out.chunk = chunk_of(r, adder, x.j);
+  return out;
+}
+
+std::span<std::byte> machine::bytes_of(const record& x, const tensor& in,
+                                       std::uint32_t chunk) const {
+  const auto size = size_of(x.spec.type);
+  const auto begin = x.chunks.each * chunk * size;
+  return {in.raw() + begin, std::min(x.chunks.each * size, in.bytes() - begin)};
+}
+
+// -- words --------------------------------------------------------------------
+
+namespace {
+
+std::string elements_of(const parcel& x) {
+  return x.what == subject::share
+           ? "gather " + std::to_string(x.bucket)
+           : "bucket " + std::to_string(x.bucket) + " of "
+               + std::to_string(x.elements) + " elements";
+}
+
+std::string type_of(const parcel& x) {
+  return static_cast<std::size_t>(x.type) < dtype_count
+           ? std::string{to_string(x.type)}
+           : "an unknown type";
+}
+
+std::string named(const parcel& x) {
+  const auto piece = x.what == subject::share ? "piece " : "chunk ";
+  const auto of = x.what == subject::sum    ? "the sum of "
+                  : x.what == subject::part ? "a part of "
+                                            : "";
+  return of + std::string{piece} + std::to_string(x.chunk) + " of "
+         + elements_of(x) + " of replicas [" + std::to_string(x.begin) + ", "
+         + std::to_string(x.end) + ")";
+}
+
+} // namespace
+
+std::string machine::difference(const parcel& got, const parcel& due) const {
+  const auto sent = "process " + std::to_string(due.from) + " sent ";
+  const auto step = " is due in step " + std::to_string(due.step);
+  const std::string differ = "the replicas do not make the same exchanges";
+  if (got.step != due.step || got.exchange != due.exchange)
+    return sent + elements_of(got) + " of step " + std::to_string(got.step)
+           + " where " + elements_of(due) + step + ": a parcel was lost, or "
+           + differ;
+  if (got.bucket != due.bucket || got.elements != due.elements
+      || (got.what == subject::share) != (due.what == subject::share))
+    return sent + elements_of(got) + " where " + elements_of(due) + step + ": "
+           + differ;
+  if (got.type != due.type)
+    return sent + elements_of(got) + " of " + type_of(got) + " where "
+           + type_of(due) + step + ": " + differ;
+  return sent + named(got) + " where " + named(due) + step
+         + ": a parcel was lost";
+}
+
+} // namespace troupe::exchange

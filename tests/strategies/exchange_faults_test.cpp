@@ -1,0 +1,270 @@
+#include "troupe/tests/strategies/post_office.hpp"
+
+#include <gtest/gtest.h>
+
+using namespace troupe;
+using namespace troupe::exchange;
+using namespace troupe::exchange::testing;
+
+namespace {
+
+std::string why(const machine& x) {
+  return x.wrong() ? x.wrong()->why : "nothing is wrong";
+}
+
+template <class F>
+std::string refusal(F&& fn) {
+  try {
+    fn();
+  } catch (const std::logic_error& e) {
+    return e.what();
+  }
+  return "";
+}
+
+tensor ones(std::int64_t n) {
+  return tensor::full({n}, 1);
+}
+
+} // namespace
+
+// -- who differs --------------------------------------------------------------
+
+TEST(ExchangeFaults, NameBothExchangesIfProcessesDiffer) {
+  house on{{0, 1, 2, 3}};
+  on.seat(1);
+  on.enter(3);
+  on.of(0).contribute(0, 6, ones(1024));
+  on.of(2).contribute(2, 7, ones(4096));
+  on.pump_all();
+  EXPECT_EQ(on.machines[0]->wrong()->process, 2u);
+  EXPECT_EQ(why(*on.machines[0]),
+            "process 2 sent bucket 7 of 4096 elements where bucket 6 of 1024 "
+            "elements is due in step 3: the replicas do not make the same "
+            "exchanges");
+}
+
+TEST(ExchangeFaults, NameTheTypesAndGathersThatDiffer) {
+  house on{{0, 1, 2, 3}};
+  on.seat(1);
+  on.enter(3);
+  on.of(0).contribute(0, 6, ones(8));
+  on.of(1).contribute(1, 6, tensor::zeros({8}, dtype::float64));
+  on.of(2).gather(2, 6, ones(8));
+  on.pump_all();
+  EXPECT_EQ(why(*on.machines[0]),
+            "process 1 sent bucket 6 of 8 elements of float64 where float32 is "
+            "due in step 3: the replicas do not make the same exchanges");
+  EXPECT_EQ(why(*on.machines[2]),
+            "process 0 sent bucket 6 of 8 elements where gather 6 is due in "
+            "step 3: the replicas do not make the same exchanges");
+}
+
+TEST(ExchangeFaults, NameAStepThatHasOneExchangeLess) {
+  house on{{0, 1, 2}};
+  on.seat(1);
+  on.enter(0);
+  on.of(0).contribute(0, 0, ones(8));
+  on.of(1).enter(1, 1);
+  on.of(1).contribute(1, 0, ones(8));
+  on.pump_all();
+  EXPECT_EQ(why(*on.machines[0]),
+            "process 1 sent bucket 0 of 8 elements of step 1 where bucket 0 of "
+            "8 elements is due in step 0: a parcel was lost, or the replicas "
+            "do not make the same exchanges");
+}
+
+TEST(ExchangeFaults, NameALostParcel) {
+  house on{{0, 1, 2}};
+  on.seat(1);
+  on.enter(0);
+  for (std::uint32_t r = 0; r < 2; ++r)
+    on.of(r).contribute(r, 0, ones(1 << 20));
+  on.pump(1);
+  on.office.of(1, 0, queue::parts).pop_front();
+  on.pump_all();
+  EXPECT_EQ(why(*on.machines[0]),
+            "process 1 sent a part of chunk 2 of bucket 0 of 1048576 elements "
+            "of replicas [1, 2) where a part of chunk 0 of bucket 0 of 1048576 "
+            "elements of replicas [1, 2) is due in step 0: a parcel was lost");
+}
+
+TEST(ExchangeFaults, RefuseAPartThatIsTooShort) {
+  house on{{0, 1, 2}};
+  on.seat(1);
+  on.enter(0);
+  for (std::uint32_t r = 0; r < 2; ++r)
+    on.of(r).contribute(r, 0, ones(10));
+  on.pump(1);
+  on.office.of(1, 0, queue::parts).front().bytes.resize(39);
+  on.pump_all();
+  EXPECT_EQ(why(*on.machines[0]), "process 1 sent 39 bytes where 40 are due");
+  EXPECT_FALSE(on.pump(0));
+}
+
+TEST(ExchangeFaults, RefuseWhatReplicasOfAProcessDoNotAgreeOn) {
+  house on{{0, 2}};
+  on.seat(1);
+  on.enter(4);
+  auto& it = on.of(0);
+  it.contribute(0, 3, ones(8));
+  EXPECT_EQ(refusal([&] { it.contribute(1, 3, ones(9)); }),
+            "replica 1 brought bucket 3 of float32[9] to exchange 0 of step 4, "
+            "replica 0 bucket 3 of float32[8] to exchange 0 of step 4: the "
+            "replicas do not make the same exchanges");
+  EXPECT_NE(refusal([&] { it.contribute(1, 4, ones(8)); }), "");
+  EXPECT_NE(refusal([&] { it.gather(1, 3, ones(8)); }), "");
+  EXPECT_EQ(refusal([&] { it.contribute(0, 3, ones(8)); }),
+            "bucket 3 was contributed to twice in a step");
+  EXPECT_EQ(refusal([&] { it.sum_of(1, 5); }),
+            "the sum of bucket 5 was asked for before a contribution to it");
+  EXPECT_EQ(refusal([&] { it.contribute(1, 3, {}); }),
+            "bucket 3 is not of float32 or float64");
+  EXPECT_EQ(refusal([] {
+              machine{{{0, 1, 1}, 0}};
+            }),
+            "process 1 of an exchange has no replica");
+}
+
+TEST(ExchangeFaults, RefuseASharesSpecBeforeMemoryIsTaken) {
+  const auto good = write(tensor_spec{{3, 4}, dtype::int64});
+  tensor_spec out;
+  ASSERT_TRUE(read(good, out));
+  EXPECT_EQ(out, (tensor_spec{{3, 4}, dtype::int64}));
+  auto bad = good;
+  bad[0] = std::byte{9};
+  EXPECT_FALSE(read(bad, out));
+  bad = good;
+  bad[1] = std::byte{6};
+  EXPECT_FALSE(read(bad, out));
+  for (const std::size_t byte : {13, 15, 22, 23}) { // extents of 2^40 and more
+    bad = good;
+    bad[byte] = std::byte{0xff};
+    EXPECT_FALSE(read(bad, out)) << byte;
+  }
+  EXPECT_FALSE(
+    read(write(tensor_spec{{1 << 14, 1 << 14, 2}, dtype::float32}), out));
+  house on{{0, 1, 2}};
+  on.seat(1);
+  on.enter(0);
+  for (std::uint32_t r = 0; r < 2; ++r)
+    on.of(r).gather(r, 0, ones(2));
+  on.pump(1);
+  on.office.of(1, 0, queue::parts).front().bytes[12] = std::byte{1};
+  on.pump_all();
+  EXPECT_EQ(why(*on.machines[0]),
+            "process 1 sent a share of gather 0 that is no tensor, or too "
+            "large");
+}
+
+// -- old news -----------------------------------------------------------------
+
+TEST(ExchangeFaults, IgnoreAParcelThatIsSaidTwice) {
+  for (const bool views : {true, false}) {
+    house on{{0, 1, 2}, 4, views};
+    on.seat(1);
+    on.enter(0);
+    for (std::uint32_t r = 0; r < 2; ++r) {
+      on.of(r).contribute(r, 0, ones(100'000));
+      on.of(r).gather(r, 1, ones(5));
+    }
+    for (int i = 0; i < 400; ++i) {
+      on.pump(0);
+      on.pump(1);
+      for (auto& q : on.office.queues)
+        if (!q.empty() && q.size() < 4 && on.office.chance() % 2)
+          q.push_back(q.back());
+    }
+    ASSERT_EQ(why(*on.machines[0]), "nothing is wrong");
+    ASSERT_TRUE(on.settled());
+    EXPECT_EQ(on.of(0).sum_of(0, 0).data<float>()[99'999], 2);
+    EXPECT_EQ(on.of(1).gathered(1, 1)[0].size(), 5u);
+  }
+}
+
+TEST(ExchangeFaults, DropWhatIsOfAnOlderEpochAndLeaveWhatIsOfANewer) {
+  for (std::uint64_t seed = 0; seed < 40; ++seed)
+    for (const bool views : {true, false}) {
+      SCOPED_TRACE("seed " + std::to_string(seed));
+      std::mt19937_64 rng{seed};
+      house on{{0, 2, 3}, 1 + rng() % 3, views, seed};
+      on.seat(1);
+      on.enter(0);
+      for (std::uint32_t r = 0; r < 3; ++r) {
+        on.of(r).contribute(r, 0, ones(100'000));
+        on.of(r).gather(r, 1, ones(70'000));
+      }
+      for (auto turns = rng() % 60; turns > 0; --turns)
+        on.pump(std::uint32_t(rng() % 2));
+      for (std::uint32_t r = 0; r < 3; ++r)
+        on.of(r).leave(r); // in the middle: nothing of this epoch moves
+      EXPECT_FALSE(on.pump(0) && !on.settled());
+      on.of(2).seat(2, 2); // process 1 is ahead
+      on.of(2).enter(2, 0);
+      on.of(2).contribute(2, 0, tensor::full({100'000}, 5));
+      while (on.pump(1)) {
+      }
+      on.of(0).seat(0, 2);
+      on.of(0).enter(0, 0);
+      on.of(0).contribute(0, 0, tensor::full({100'000}, 6));
+      EXPECT_FALSE(on.of(1).current(1));
+      on.of(1).contribute(1, 0, ones(3)); // of the old epoch: void
+      on.pump_all();
+      EXPECT_FALSE(on.of(0).sum_of(0, 0));
+      on.of(1).seat(1, 2);
+      on.of(1).enter(1, 0);
+      on.of(1).contribute(1, 0, tensor::full({100'000}, 7));
+      for (int i = 0; i < 300 && !on.settled(); ++i)
+        on.pump_all();
+      ASSERT_EQ(why(*on.machines[0]), "nothing is wrong");
+      ASSERT_EQ(why(*on.machines[1]), "nothing is wrong");
+      ASSERT_TRUE(on.settled());
+      for (std::uint32_t r = 0; r < 3; ++r)
+        for (const auto v : on.of(r).sum_of(r, 0).data<float>())
+          ASSERT_EQ(v, 18);
+    }
+}
+
+TEST(ExchangeFaults, LeaveNobodysTensorToOthersAfterAnAbort) {
+  house on{{0, 2, 3}};
+  on.seat(1);
+  on.enter(0);
+  const auto part = ones(1'000'000);
+  on.of(0).contribute(0, 0, part);
+  on.of(1).contribute(1, 0, ones(1'000'000));
+  on.pump(0);
+  on.of(0).leave(0);
+  EXPECT_TRUE(part.unique());
+  EXPECT_FALSE(on.pump(0));
+  EXPECT_FALSE(on.of(1).current(1));
+  EXPECT_FALSE(on.of(1).sum_of(1, 0));
+}
+
+// -- who is missing -----------------------------------------------------------
+
+TEST(ExchangeFaults, SayWhoIsMissingForWhichBucket) {
+  house on{{0, 2, 3, 5}};
+  on.seat(1);
+  on.enter(7);
+  EXPECT_FALSE(on.of(0).lacking(7));
+  on.of(0).contribute(0, 4, ones(10));
+  auto lack = on.of(0).lacking(7);
+  ASSERT_TRUE(lack);
+  EXPECT_EQ(lack->bucket, 4u);
+  EXPECT_EQ(lack->replicas, std::vector<std::uint32_t>{1});
+  on.of(1).contribute(1, 4, ones(10));
+  on.of(2).contribute(2, 4, ones(10));
+  on.pump_all();
+  lack = on.of(0).lacking(7);
+  EXPECT_EQ(lack->processes, std::vector<std::uint32_t>{2});
+  EXPECT_EQ(lack->replicas, (std::vector<std::uint32_t>{3, 4}));
+  EXPECT_FALSE(on.of(0).lacking(8));
+  for (const std::uint32_t r : {3, 4})
+    on.of(r).contribute(r, 4, ones(10));
+  on.pump_all();
+  EXPECT_FALSE(on.of(0).lacking(7));
+  on.of(2).gather(2, 5, ones(1));
+  lack = on.of(2).lacking(7);
+  EXPECT_TRUE(lack->gather);
+  EXPECT_EQ(lack->replicas, (std::vector<std::uint32_t>{0, 1, 3, 4}));
+}
