@@ -27,10 +27,6 @@ ec code_of(commit::cause x) {
   return ec::invalid;
 }
 
-party replica_named(std::uint32_t id) {
-  return {party::role::replica, id};
-}
-
 } // namespace
 
 chief_state::~chief_state() {

@@ -67,6 +67,7 @@ class crew {
 public:
   virtual ~crew() = default;
 
+  /// Of the whole job.
   virtual std::uint32_t replicas() const = 0;
 
   /// The replicas of the job that run in this process: [first, first + count).
@@ -81,15 +82,23 @@ public:
   virtual share local() const { return {0, replicas(), 0, 1}; }
 
   /// How many steps each replica may be ahead of the last commit, and how many
-  /// commits may wait for `on_commit`. So after `stop` at most 2 * lease steps
-  /// run on, counted from the last whose `on_commit` returned before.
+  /// commits may wait for `on_commit`. So after `stop` at most 2 * ahead()
+  /// steps run on, counted from the last whose `on_commit` returned before.
+  virtual std::uint64_t ahead() const { return lease; }
+
+  /// What `ahead` is in one process unless options say otherwise ...
   static constexpr std::uint64_t lease = 4;
+  /// ... and over several, where a commit takes a while to get about.
+  static constexpr std::uint64_t wide_lease = 16;
 
   /// Runs the work to its end, or to where `stop` ended it.
   /// @returns the first step that was not run; all before it are committed.
   /// @errors throws `failure`: ec::stalled names actor, operation, step and who
-  ///         is missing; ec::peer_lost; ec::invalid with the text of what a
-  ///         step function threw; ec::cancelled if the crew's chief has ended.
+  ///         is missing, also a process that did not come to run the same;
+  ///         ec::peer_lost, or ec::unreachable if nothing is heard of a
+  ///         process; ec::protocol if processes ask for different steps;
+  ///         ec::invalid with the text of what a step function threw;
+  ///         ec::cancelled if the crew's chief has ended.
   ///         std::exceptions that a step function threw while it ran on the
   ///         caller's own thread pass as they are.
   ///
@@ -101,11 +110,12 @@ public:
   /// kept anyway.
   virtual std::uint64_t run(const work& x) = 0;
 
-  /// Ends `run` after the steps that were granted already; from `on_commit` or
-  /// any other thread. Void when nothing runs.
+  /// Ends `run` after the steps that were granted already, at the same step in
+  /// all processes; from `on_commit` or any other thread. Void when nothing
+  /// runs.
   virtual void stop() = 0;
 
-  /// Runs `fn` once for each replica id, outside any step, each on its
+  /// Runs `fn` once for each replica id here, outside any step, each on its
   /// replica's thread and context, and waits: for setting up state that a
   /// thread owns.
   /// @errors throws `failure` that names a replica; then `fn` is not called any
@@ -124,7 +134,8 @@ struct crew_options {
   /// Whether sums are added on the replicas' own threads (the default where
   /// replicas take all cores), or by reducer actors.
   enum class reducers { automatic, hosted, own } reducing = reducers::automatic;
-  std::uint64_t seed = 0; ///< Of random ops (context.hpp).
+  std::uint64_t seed = 0;  ///< Of random ops (context.hpp).
+  std::uint64_t lease = 0; ///< Of `crew::ahead`; 0: what is usual.
 };
 
 /// All replicas take turns on the caller's thread; no actor runs. With one

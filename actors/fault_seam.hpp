@@ -15,6 +15,10 @@ struct party {
   friend bool operator==(const party&, const party&) = default;
 };
 
+inline party replica_named(std::uint32_t id) {
+  return {party::role::replica, id};
+}
+
 /// "chief", "replica 2", "reducer 0".
 std::string to_string(const party& x);
 

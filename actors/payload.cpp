@@ -74,6 +74,13 @@ void get_tensor(net::reader& from, tensor& x) {
   std::copy(bytes.begin(), bytes.end(), x.raw());
 }
 
+void get_step(net::reader& from, step_ref& x) {
+  x = {};
+  from(x.name);
+  if (x.name.empty() && !from.failed())
+    from.fail("a step function without a name");
+}
+
 std::uint32_t number_of(const std::string& form) {
   return net::crc32c(std::as_bytes(std::span{form}));
 }

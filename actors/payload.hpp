@@ -1,5 +1,6 @@
 #pragma once
 
+#include "troupe/actors/atoms.hpp"
 #include "troupe/actors/ec.hpp"
 #include "troupe/net/codec.hpp"
 #include "troupe/net/frame.hpp"
@@ -24,10 +25,11 @@ struct is_atom : std::false_type {};
 template <caf::atom_value V>
 struct is_atom<caf::atom_constant<V>> : std::true_type {};
 
-/// What may leave its process. Handles, functions and listeners may not.
+/// What may leave its process. Handles and listeners may not; of a step
+/// function its name does.
 template <class T>
-concept crosses =
-  is_atom<T>::value || std::same_as<T, tensor> || net::encodable<T>;
+concept crosses = is_atom<T>::value || std::same_as<T, tensor> || std::same_as<
+  T, step_ref> || net::encodable<T>;
 
 // -- values -------------------------------------------------------------------
 
@@ -37,10 +39,15 @@ void put_tensor(net::writer& to, const tensor& x);
 /// @errors whatever is wrong fails the reader, before memory is taken.
 void get_tensor(net::reader& from, tensor& x);
 
+/// Its name: whoever runs it looks in a step_book.
+void get_step(net::reader& from, step_ref& x);
+
 template <crosses T>
 void put(net::writer& to, const T& x) {
   if constexpr (std::same_as<T, tensor>)
     put_tensor(to, x);
+  else if constexpr (std::same_as<T, step_ref>)
+    to(x.name);
   else if constexpr (!is_atom<T>::value) // an atom is part of the signature
     to(x);
 }
@@ -49,6 +56,8 @@ template <crosses T>
 void get(net::reader& from, T& x) {
   if constexpr (std::same_as<T, tensor>)
     get_tensor(from, x);
+  else if constexpr (std::same_as<T, step_ref>)
+    get_step(from, x);
   else if constexpr (!is_atom<T>::value)
     from(x);
 }
@@ -79,6 +88,8 @@ void describe(std::string& to) {
     to += "'" + to_string(caf::atom_value{T{}}) + "'";
   else if constexpr (std::same_as<T, tensor>)
     to += "t";
+  else if constexpr (std::same_as<T, step_ref>)
+    to += "n";
   else if constexpr (std::same_as<T, std::string>)
     to += "s";
   else if constexpr (std::same_as<T, bool>)

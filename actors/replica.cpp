@@ -15,10 +15,6 @@ constexpr std::size_t worth_sharing = 8192;
 /// Elements added between two looks at the port.
 constexpr std::size_t at_a_time = 64 * 1024;
 
-party replica_named(std::uint32_t id) {
-  return {party::role::replica, id};
-}
-
 const party chief_party{party::role::chief, 0};
 
 std::string text_of(const std::exception_ptr& x) {
@@ -45,6 +41,7 @@ void replica_state::wire(const replica_wiring& x, owner_actor to) {
   replicas = options.replicas;
   reducers = x.reducers;
   by = x.by;
+  steps = x.steps;
   out = {replica_named(id), x.by, x.faults};
   owner = std::move(to);
   mine = std::make_unique<tree::member>(id, replicas);
@@ -57,6 +54,8 @@ void replica_state::wire(const replica_wiring& x, owner_actor to) {
 // -- what the chief says ------------------------------------------------------
 
 void replica_state::on_seat(const commit::seat& x) {
+  if (x.epoch == epoch && !in_step && !broken)
+    return say_seated(); // the chief did not hear it
   wanted_epoch = std::max(wanted_epoch, x.epoch);
   turn();
 }
@@ -66,6 +65,13 @@ void replica_state::on_order(const commit::order& x, const step_ref& fn) {
     return;
   work = fn;
   next = x.first;
+  if (!work.it && steps)
+    work.it = steps->find(fn.name);
+  if (!work.it)
+    return fail(commit::cause::protocol,
+                "replica " + std::to_string(id)
+                  + " was told to run a step function '" + fn.name
+                  + "', which is not known here");
   until = x.until;
   turn();
 }
@@ -246,6 +252,10 @@ void replica_state::take_seat() {
   mine->open(epoch, 0);
   hosted->open(epoch);
   use_threads(options.threads);
+  say_seated();
+}
+
+void replica_state::say_seated() {
   out.send(chief_party, owner, subject::seated, epoch, next,
            commit::seated{epoch, id, incarnation, applied});
 }

@@ -6,6 +6,7 @@
 #include "troupe/actors/ec.hpp"
 #include "troupe/actors/fiber.hpp"
 #include "troupe/actors/outbox.hpp"
+#include "troupe/actors/step_book.hpp"
 #include "troupe/strategies/commit.hpp"
 #include "troupe/strategies/tree_adders.hpp"
 #include "troupe/strategies/tree_member.hpp"
@@ -72,6 +73,8 @@ struct replica_wiring {
   std::shared_ptr<fault_seam> faults;
   /// Where replicas of other processes are; null: there are none.
   std::shared_ptr<data_plane> plane{};
+  /// Where functions that came by name are; null: none come so.
+  std::shared_ptr<const step_book> steps{};
 };
 
 struct replica_state {
@@ -94,6 +97,7 @@ struct replica_state {
   void start_step();
   void end_step();
   void take_seat();
+  void say_seated();
   void fail(commit::cause code, const std::string& why);
   void send_part(std::uint32_t bucket, const tensor& part);
   void send_share(std::uint32_t bucket, const tensor& part);
@@ -103,6 +107,7 @@ struct replica_state {
   std::uint32_t id = 0, incarnation = 1, replicas = 1, reducers = 0;
   crew_options options;
   std::shared_ptr<direct_transport> by;
+  std::shared_ptr<const step_book> steps;
   outbox out;
   owner_actor owner;
   std::unique_ptr<tree::member> mine;   ///< My sums and gathers.

@@ -6,11 +6,12 @@
 namespace troupe {
 
 batch_feed::batch_feed(const data::dataset& batches, const data::position& from,
-                       std::uint64_t first_step, std::uint32_t replicas)
+                       std::uint64_t first_step, std::uint32_t replicas,
+                       std::uint64_t ahead)
   : cursor_{batches.iterate(from)},
     next_{first_step},
     oldest_{first_step},
-    ring_(replicas == 1 ? 1 : crew::lease + 1) {}
+    ring_(replicas == 1 ? 1 : ahead + 1) {}
 
 batch batch_feed::of(std::uint64_t step) {
   // Whoever reads holds the lock while it does, at most for the dataset's

@@ -15,11 +15,13 @@ class batch_feed {
 public:
   /// @param from       position of `first_step`'s batch.
   /// @param replicas   how many ask for each step.
+  /// @param ahead      the crew's: how far one may be ahead of another.
   batch_feed(const data::dataset& batches, const data::position& from,
-             std::uint64_t first_step, std::uint32_t replicas);
+             std::uint64_t first_step, std::uint32_t replicas,
+             std::uint64_t ahead = crew::lease);
 
   /// The batch of a step: any replica, any number of times, as long as no other
-  /// asked for one more than `crew::lease` steps later.
+  /// asked for one more than `ahead` steps later.
   /// @errors throws what reading threw, std::runtime_error when the dataset's
   ///         patience ends, std::logic_error beyond the end of the pass.
   batch of(std::uint64_t step);

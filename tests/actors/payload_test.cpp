@@ -100,7 +100,7 @@ using fact = caf::reacts_to<Is...>;
 
 static_assert(wire::crosses<tree::part> && wire::crosses<tensor>);
 static_assert(wire::crosses<atom::run> && wire::crosses<commit_record>);
-static_assert(!wire::crosses<step_ref> && !wire::crosses<visit_ref>);
+static_assert(wire::crosses<step_ref> && !wire::crosses<visit_ref>);
 static_assert(!wire::crosses<listener_ref> && !wire::crosses<cast_ref>);
 static_assert(!wire::crosses<replica_actor> && !wire::crosses<caf::actor>);
 static_assert(!wire::crosses<std::vector<replica_actor>>);
@@ -192,8 +192,23 @@ TEST(Payload, TellsSignaturesOfDifferentBytesApart) {
   wire::describe<commit::failed>(text);
   EXPECT_EQ(text, "(u8u8u4u4e1s)");
   static_assert(a::is_fact && !e::is_fact && a::local().empty());
-  static_assert(wire::signature<fact<commit::order, step_ref>>::local()
-                == "troupe::step_ref");
+  static_assert(wire::signature<fact<visit_ref>>::local()
+                == "troupe::visit_ref");
+}
+
+TEST(Payload, OfAStepFunctionIsItsName) {
+  net::writer to;
+  wire::put(to, step_ref{std::make_shared<const step_function>(), "run 7"});
+  wire::put(to, step_ref{});
+  const auto bytes = std::move(to).bytes();
+  net::reader from{bytes};
+  step_ref x;
+  wire::get(from, x);
+  EXPECT_FALSE(from.failed());
+  EXPECT_EQ(x.it, nullptr);
+  EXPECT_EQ(x.name, "run 7");
+  wire::get(from, x);
+  EXPECT_TRUE(from.failed()) << "one without a name cannot be found";
 }
 
 TEST(Payload, OfAnErrorKeepsItsCodeAndText) {

@@ -18,7 +18,7 @@ using desk_actor = caf::typed_actor<
   caf::replies_to<atom::run, std::uint64_t>::with<std::uint64_t>,
   caf::reacts_to<atom::next>,
   // A function cannot cross.
-  caf::replies_to<step_ref>::with<bool>,
+  caf::replies_to<visit_ref>::with<bool>,
   // Counted.
   caf::reacts_to<atom::stop>,
   // Cannot cross.
@@ -60,7 +60,7 @@ desk_actor::behavior_type desk(desk_actor::pointer self, ledger* by) {
       by->owed.pop_front();
       promise.deliver(number * 2);
     },
-    [](const step_ref&) { return true; },
+    [](const visit_ref&) { return true; },
     [by](atom::stop) { ++by->stops; },
     [](const listener_ref&) {},
   };
@@ -114,8 +114,8 @@ TEST(Proxy, TellsARolesErrorWithItsCodeAndText) {
 TEST(Proxy, RefusesWhatCannotLeaveItsProcessByName) {
   stage on;
   const std::string wanted =
-    "invalid(\"a troupe::step_ref cannot leave its process\")";
-  EXPECT_EQ(on.ask<bool>(step_ref{}).error, wanted);
+    "invalid(\"a troupe::visit_ref cannot leave its process\")";
+  EXPECT_EQ(on.ask<bool>(visit_ref{}).error, wanted);
   caf::anon_send(on.proxied, listener_ref{});
   on.settle();
   EXPECT_EQ(
