@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <vector>
 
@@ -14,12 +15,18 @@ struct hello {
   std::string job;               ///< Both sides must name the same.
   std::string name;              ///< Of the process: "worker 1", "client".
   std::uint64_t incarnation = 0; ///< Random, of the process.
-  std::string purpose;           ///< "control", "parts", "sums", ...
+  std::string purpose;           ///< "control", "node", "parts", "sums", ...
   std::vector<std::byte> note;   ///< For whoever accepts; bounded.
 
   auto fields() { return std::tie(job, name, incarnation, purpose, note); }
   friend bool operator==(const hello&, const hello&) = default;
 };
+
+/// Whether a connection of this purpose carries frames; others are handed over
+/// as streams.
+constexpr bool speaks_frames(std::string_view purpose) {
+  return purpose == "control" || purpose == "node" || purpose == "status";
+}
 
 /// What answers a hello: taken, with a note back, or refused with a sentence
 /// that both sides get to see.
