@@ -40,7 +40,7 @@ const std::size_t sizes[]{
 
 } // namespace
 
-INSTANTIATE_TEST_SUITE_P(Each, Lane, ::testing::Values("shm", "stream"),
+INSTANTIATE_TEST_SUITE_P(Each, Lane, ::testing::Values("shm", "stream", "tls"),
                          [](const auto& x) { return std::string{x.param}; });
 
 TEST_P(Lane, IsEmptyWithRoomAtFirst) {

@@ -1,8 +1,11 @@
 #pragma once
 
 #include "troupe/net/shm_lane.hpp"
+#include "troupe/net/socket_stream.hpp"
 #include "troupe/net/stream_lane.hpp"
-#include "troupe/tests/net/socket_stream.hpp"
+#include "troupe/net/tls.hpp"
+#include "troupe/tests/net/certificates.hpp"
+#include "troupe/tests/net/streams.hpp"
 
 #include <chrono>
 #include <cstring>
@@ -33,6 +36,29 @@ struct shm_grounds {
   std::shared_ptr<shm_ground> left, right;
 };
 
+/// Both ends of a stream in the clear.
+inline std::pair<std::unique_ptr<stream>, std::unique_ptr<stream>>
+connected_streams() {
+  const auto [left, right] = socket_pair();
+  return {wrap_socket(left), wrap_socket(right)};
+}
+
+/// Both ends of a stream under TLS, after the handshake.
+inline std::pair<std::unique_ptr<stream>, std::unique_ptr<stream>>
+secured_streams() {
+  struct files_in_folder : certificate_test {
+    void TestBody() override {}
+    const tls mutual{good()};
+  };
+  static const files_in_folder files;
+  const auto [left, right] = socket_pair();
+  auto dialer = files.mutual.wrap(left, tls::side::dialer);
+  auto acceptor = files.mutual.wrap(right, tls::side::acceptor);
+  pass(*dialer, *acceptor, "x");
+  pass(*acceptor, *dialer, "x");
+  return {std::move(dialer), std::move(acceptor)};
+}
+
 /// Two lanes, each of which is the other's peer.
 struct lane_pair {
   std::unique_ptr<lane> left, right;
@@ -44,15 +70,13 @@ inline lane_pair lanes_over(const shm_grounds& grounds, std::size_t queue) {
           std::make_unique<shm_lane>(grounds.right, queue, std::move(right))};
 }
 
-inline lane_pair stream_lanes() {
-  auto [left, right] = connected_streams();
+/// Of a kind: "shm", "stream", "tls".
+inline lane_pair make_lanes(const std::string& kind) {
+  if (kind == "shm")
+    return lanes_over(shm_grounds{}, 0);
+  auto [left, right] = kind == "tls" ? secured_streams() : connected_streams();
   return {std::make_unique<stream_lane>(std::move(left)),
           std::make_unique<stream_lane>(std::move(right))};
-}
-
-/// Of a kind: "shm", "stream".
-inline lane_pair make_lanes(const std::string& kind) {
-  return kind == "shm" ? lanes_over(shm_grounds{}, 0) : stream_lanes();
 }
 
 inline parcel_head head_of(std::uint64_t number) {
