@@ -53,7 +53,7 @@ public:
   const address& reachable_at() const;
 
   /// Who decides on those that dial this process, and who gets them. Called on
-  /// the endpoint's thread; must not block. Until then they are refused.
+  /// the endpoint's thread; must not block. Until then they wait.
   void on_dialed(std::function<verdict(const hello&)> decide,
                  std::function<void(const hello&, arrived&&)> take);
 

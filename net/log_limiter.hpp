@@ -1,0 +1,38 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <string>
+
+namespace troupe::net {
+
+/// Passes sentences on, but no flood of them: so many a second, and then how
+/// many others there were. Nothing in them can move a terminal's cursor.
+class log_limiter {
+public:
+  using clock = std::chrono::steady_clock;
+
+  explicit log_limiter(std::function<void(const std::string&)> to)
+    : to_{std::move(to)} {}
+
+  void operator()(const std::string& sentence);
+
+  /// Counts one of a kind that is common; `tick` says how many there were.
+  void pushed_out() { ++pushed_out_; }
+
+  /// To be called now and then.
+  void tick(clock::time_point now);
+
+private:
+  static constexpr std::size_t most_per_second = 20;
+
+  std::function<void(const std::string&)> to_;
+  clock::time_point since_{};
+  std::size_t said_ = 0, unsaid_ = 0, pushed_out_ = 0;
+};
+
+/// At most 300 bytes, all of them printable.
+std::string printable(const std::string& text);
+
+} // namespace troupe::net
