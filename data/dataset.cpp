@@ -59,11 +59,17 @@ dataset dataset::skip(std::uint64_t count) const {
   return with(std::make_shared<window>(last_, count, whole));
 }
 
-dataset dataset::prefetch(std::size_t count,
-                          std::chrono::milliseconds patience) const {
+dataset dataset::part(std::uint32_t first, std::uint32_t last,
+                      std::uint32_t parts) const {
+  return with(std::make_shared<partial>(last_, first, last, parts));
+}
+
+dataset
+dataset::prefetch(std::size_t count,
+                  std::optional<std::chrono::milliseconds> patience) const {
   auto out = *this;
   out.ahead_ = count;
-  out.patience_ = patience;
+  out.patience_ = patience.value_or(patience_);
   return out;
 }
 
@@ -92,6 +98,10 @@ std::int64_t dataset::classes() const {
   return last_->classes();
 }
 
+std::optional<std::uint64_t> dataset::batch_rows(const position& at) const {
+  return last_->rows_of(at);
+}
+
 tensor_spec dataset::element() const {
   if (size() == 0)
     throw std::invalid_argument("an empty dataset has no first element");
@@ -110,7 +120,7 @@ troupe::batch dataset::examples(std::uint64_t begin, std::uint64_t end) const {
 }
 
 cursor dataset::iterate(const position& from) const {
-  return {last_, from, ahead_, patience_};
+  return {last_, from, ahead_.value_or(0), patience_};
 }
 
 } // namespace troupe::data

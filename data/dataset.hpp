@@ -60,12 +60,23 @@ public:
   dataset take(std::uint64_t count) const; ///< The first `count`, or all.
   dataset skip(std::uint64_t count) const; ///< All but the first `count`.
 
+  /// Of each batch only the rows of parts [first, last) of those that
+  /// `share_of` cuts it into, maybe none. @pre elements are batches.
+  /// @cost other rows are not read, unless a `map` came after `batch`.
+  dataset part(std::uint32_t first, std::uint32_t last,
+               std::uint32_t parts) const;
+
   /// Cursors keep `count` elements of the finished chain ready, read by a
   /// thread of their own; 0: none. Where in the chain this stands makes no
   /// difference.
-  /// @param patience longest wait for an element before `next` throws.
-  dataset prefetch(std::size_t count,
-                   std::chrono::milliseconds patience = usual_patience) const;
+  /// @param patience longest wait for an element before `next` throws; none:
+  ///        what was given before, or else `usual_patience`.
+  dataset prefetch(
+    std::size_t count,
+    std::optional<std::chrono::milliseconds> patience = std::nullopt) const;
+
+  /// What `prefetch` was given; none if it was not called.
+  std::optional<std::size_t> prefetched() const { return ahead_; }
 
   struct parts;
   /// The first `fraction` of the elements (to the nearest), and the rest.
@@ -84,6 +95,9 @@ public:
   /// @errors throws std::invalid_argument if there is no element.
   tensor_spec element() const;
 
+  /// Rows of the batch at a position; none if only reading it would tell.
+  std::optional<std::uint64_t> batch_rows(const position& at) const;
+
   /// Elements [begin, end) of the first pass side by side. @cost as `batch`.
   troupe::batch examples(std::uint64_t begin, std::uint64_t end) const;
 
@@ -95,8 +109,8 @@ private:
   dataset with(std::shared_ptr<const stage> last) const;
 
   std::shared_ptr<const stage> last_;
-  std::size_t ahead_ = 0;
-  std::chrono::milliseconds patience_{};
+  std::optional<std::size_t> ahead_; ///< None: nobody said.
+  std::chrono::milliseconds patience_{usual_patience};
 };
 
 struct dataset::parts {

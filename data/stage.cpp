@@ -80,6 +80,13 @@ batch stage::stack(std::span<const position> at,
   return out;
 }
 
+batch stage::read_rows(const position& at, const share& which,
+                       const std::stop_token& stop) const {
+  const auto all = read(at, stop);
+  return {all.inputs.slice(which.begin, which.end),
+          all.labels.slice(which.begin, which.end)};
+}
+
 // -- sources ------------------------------------------------------------------
 
 rows::rows(tensor inputs, tensor labels, std::int64_t classes)
@@ -149,32 +156,6 @@ mapped::mapped(std::shared_ptr<const stage> on,
     throw std::invalid_argument("map needs a function");
 }
 
-batched::batched(std::shared_ptr<const stage> on, std::uint64_t count,
-                 bool drop)
-  : link{std::move(on)}, count_{count}, drop_{drop} {
-  constexpr auto most = std::uint64_t{1} << 32;
-  if (count == 0 || count > most)
-    throw std::invalid_argument("batches of " + std::to_string(count)
-                                + " elements: give a number from 1 to 2^32");
-}
-
-std::optional<std::uint64_t> batched::size() const {
-  const auto below = on().size();
-  if (!below)
-    return below;
-  return *below / count_ + (!drop_ && *below % count_ != 0);
-}
-
-batch batched::read(const position& at, const std::stop_token& stop) const {
-  const auto first = at.index * count_;
-  const auto below = on().size();
-  const auto count = below ? std::min(count_, *below - first) : count_;
-  pooled<position> from(count);
-  for (std::uint64_t i = 0; i < count; ++i)
-    from[i] = {at.pass, first + i};
-  return on().stack(from, stop);
-}
-
 batch moved::read(const position& at, const std::stop_token& stop) const {
   auto from = at;
   trace({&from, 1});
@@ -186,6 +167,19 @@ batch moved::stack(std::span<const position> at,
   pooled<position> from(at.begin(), at.end());
   trace(from);
   return on().stack(from, stop);
+}
+
+std::optional<std::uint64_t> moved::rows_of(const position& at) const {
+  auto from = at;
+  trace({&from, 1});
+  return on().rows_of(from);
+}
+
+batch moved::read_rows(const position& at, const share& which,
+                       const std::stop_token& stop) const {
+  auto from = at;
+  trace({&from, 1});
+  return on().read_rows(from, which, stop);
 }
 
 window::window(std::shared_ptr<const stage> on, std::uint64_t first,

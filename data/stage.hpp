@@ -1,6 +1,7 @@
 #pragma once
 
 #include "troupe/data/dataset.hpp"
+#include "troupe/data/share.hpp"
 
 #include <list>
 #include <mutex>
@@ -37,6 +38,16 @@ public:
   /// each. @pre `at` is not empty.
   virtual batch stack(std::span<const position> at,
                       const std::stop_token& stop) const;
+
+  /// How many rows an element has that is a batch; none if only reading it
+  /// would tell.
+  virtual std::optional<std::uint64_t> rows_of(const position&) const {
+    return std::nullopt;
+  }
+
+  /// Some rows of an element that is a batch. Here: reads all of it.
+  virtual batch read_rows(const position& at, const share& which,
+                          const std::stop_token& stop) const;
 };
 
 /// Rows of two tensors.
@@ -121,10 +132,24 @@ public:
   batched(std::shared_ptr<const stage> on, std::uint64_t count, bool drop);
   std::optional<std::uint64_t> size() const override;
   batch read(const position& at, const std::stop_token& stop) const override;
+  std::optional<std::uint64_t> rows_of(const position& at) const override;
+  batch read_rows(const position& at, const share& which,
+                  const std::stop_token& stop) const override;
 
 private:
   std::uint64_t count_;
   bool drop_;
+};
+
+/// Of each batch the rows of parts [first, last) of `parts`.
+class partial : public link {
+public:
+  partial(std::shared_ptr<const stage> on, std::uint32_t first,
+          std::uint32_t last, std::uint32_t parts);
+  batch read(const position& at, const std::stop_token& stop) const override;
+
+private:
+  std::uint32_t first_, last_, parts_;
 };
 
 /// Elements of another stage in other places.
@@ -134,6 +159,9 @@ public:
   batch read(const position& at, const std::stop_token& stop) const final;
   batch stack(std::span<const position> at,
               const std::stop_token& stop) const final;
+  std::optional<std::uint64_t> rows_of(const position& at) const final;
+  batch read_rows(const position& at, const share& which,
+                  const std::stop_token& stop) const final;
 
 protected:
   /// Replaces each place by the one below that its element comes from.

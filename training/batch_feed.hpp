@@ -1,7 +1,6 @@
 #pragma once
 
-#include "troupe/actors/crew.hpp"
-#include "troupe/data/dataset.hpp"
+#include "troupe/training/local_batches.hpp"
 
 #include <cstdint>
 #include <mutex>
@@ -9,29 +8,27 @@
 
 namespace troupe {
 
-/// The global batches of a pass by step: one pipeline feeds all replicas of the
+/// The batches of a pass by step: one pipeline feeds all replicas of the
 /// process, though one may be a few steps ahead of another.
 class batch_feed {
 public:
   /// @param from       position of `first_step`'s batch.
-  /// @param replicas   how many ask for each step.
-  /// @param ahead      the crew's: how far one may be ahead of another.
+  /// @param over       whose replicas here ask for each step.
   batch_feed(const data::dataset& batches, const data::position& from,
-             std::uint64_t first_step, std::uint32_t replicas,
-             std::uint64_t ahead = crew::lease);
+             std::uint64_t first_step, const crew& over);
 
   /// The batch of a step: any replica, any number of times, as long as no other
   /// asked for one more than `ahead` steps later.
   /// @errors throws what reading threw, std::runtime_error when the dataset's
   ///         patience ends, std::logic_error beyond the end of the pass.
-  batch of(std::uint64_t step);
+  local_batch of(std::uint64_t step);
 
 private:
   std::mutex lock_;
-  data::cursor cursor_;
+  local_batches batches_;
   std::uint64_t next_; ///< First step that was not read.
   std::uint64_t oldest_;
-  std::vector<batch> ring_; ///< By step, modulo its size.
+  std::vector<local_batch> ring_; ///< By step, modulo its size.
 };
 
 } // namespace troupe

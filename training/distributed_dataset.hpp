@@ -1,26 +1,12 @@
 #pragma once
 
+#include "troupe/training/local_batches.hpp"
 #include "troupe/training/strategy.hpp"
 
 namespace troupe {
 
-/// Rows [begin, end) of a global batch.
-struct share {
-  std::int64_t begin = 0, end = 0;
-
-  std::int64_t size() const { return end - begin; }
-  friend bool operator==(const share&, const share&) = default;
-};
-
-/// Replica `id`'s part of a global batch: the parts follow each other in order
-/// of id, any two differ by at most one row, the longer ones come first. A
-/// short batch is cut alike, so a part may be empty.
-share share_of(std::int64_t rows, std::uint32_t id, std::uint32_t replicas);
-
-/// Those rows; shares the elements.
-batch cut(const batch& global, const share& rows);
-
-/// A batched dataset and the strategy whose replicas its batches are cut over.
+/// A batched dataset and the strategy whose replicas its batches are cut over:
+/// part i of each batch (`share_of`) is replica i's, wherever that runs.
 class distributed_dataset {
 public:
   distributed_dataset(strategy over, data::dataset batches)
@@ -42,17 +28,20 @@ private:
 
 class distributed_dataset::steps {
 public:
-  steps(std::uint32_t replicas, data::cursor from)
-    : replicas_{replicas}, cursor_{std::move(from)} {}
+  steps(const strategy& over, local_batches batches)
+    : first_{over.first_local_replica()},
+      count_{over.local_replicas()},
+      replicas_{over.num_replicas_in_sync()},
+      batches_{std::move(batches)} {}
 
   /// @returns none at the end of the pass.
   std::optional<per_replica<batch>> next();
 
-  data::position save() const { return cursor_.save(); }
+  data::position save() const { return batches_.save(); }
 
 private:
-  std::uint32_t replicas_;
-  data::cursor cursor_;
+  std::uint32_t first_, count_, replicas_;
+  local_batches batches_;
 };
 
 /// For a range-for over one pass.

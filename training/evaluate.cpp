@@ -1,8 +1,8 @@
 #include "troupe/models/metrics.hpp"
 #include "troupe/tensors/context.hpp"
 #include "troupe/training/batch_feed.hpp"
-#include "troupe/training/distributed_dataset.hpp"
 #include "troupe/training/model_state.hpp"
+#include "troupe/training/reduce_op.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -15,9 +15,11 @@ namespace {
 constexpr std::int64_t rows_at_once = 256; // bounds what activations take
 constexpr std::size_t read_ahead = 2;      // batches
 
-void score(const model_state& it, step_context& at, const batch& global) {
-  const auto part = cut(
-    global, share_of(global.labels.dims().front(), at.replica, at.replicas));
+data::dataset prefetched(const data::dataset& x) {
+  return x.prefetch(x.prefetched().value_or(read_ahead));
+}
+
+void score(const model_state& it, step_context& at, const batch& part) {
   at.report = {};
   at.report.examples = part.labels.size();
   if (at.report.examples == 0)
@@ -32,11 +34,13 @@ void score(const model_state& it, step_context& at, const batch& global) {
 
 evaluation evaluate(model_state& it, const data::dataset& batches) {
   check_data(it, batches, "the evaluation data");
-  batch_feed feed{batches.prefetch(read_ahead), {}, 0, it.strategy->replicas};
+  batch_feed feed{prefetched(batches), {}, 0, *it.strategy->members};
   pass_totals totals;
   work all;
   all.steps = *batches.size();
-  all.step = [&](step_context& at) { score(it, at, feed.of(at.step)); };
+  all.step = [&](step_context& at) {
+    score(it, at, feed.of(at.step).part_of(at.replica, at.replicas));
+  };
   all.on_commit = [&](const commit_record& x) { totals.add(x.total); };
   run_work(it.strategy, all);
   const auto n =
@@ -64,7 +68,7 @@ tensor predict(const model_state& it, const tensor& inputs) {
 
 tensor predict(const model_state& it, const data::dataset& batches) {
   std::vector<tensor> parts;
-  for (const auto& x : batches.prefetch(read_ahead).iterate())
+  for (const auto& x : prefetched(batches).iterate())
     parts.push_back(predict(it, x.inputs));
   return concatenate(parts, 0);
 }

@@ -1,5 +1,6 @@
 #include "troupe/training/fit.hpp"
 
+#include "troupe/training/equal_workers.hpp"
 #include "troupe/training/fit_loop.hpp"
 #include "troupe/training/log.hpp"
 
@@ -17,19 +18,7 @@ history fit(model_state& it, const data::dataset& batches,
 
 namespace {
 
-double value_of(measure what, const epoch_record& x) {
-  switch (what) {
-    case measure::validation_loss:
-      return x.validation_loss;
-    case measure::validation_accuracy:
-      return -x.validation_accuracy;
-    case measure::loss:
-      return x.loss;
-    case measure::accuracy:
-      break;
-  }
-  return -x.accuracy;
-}
+constexpr std::size_t read_ahead = 2; // batches
 
 bool needs_validation(measure what) {
   return what == measure::validation_loss
@@ -56,15 +45,27 @@ void check(const model_state& it, const data::dataset& batches,
       + std::to_string(it.strategy->replicas));
 }
 
+std::string what_of(const std::exception_ptr& thrown) {
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const std::exception& e) {
+    return e.what();
+  } catch (...) {
+    return "something that is no std::exception";
+  }
+}
+
 } // namespace
 
 fit_loop::fit_loop(model_state& it, const data::dataset& batches,
                    const fit_options& options)
   : it_{it},
-    batches_{batches.prefetch(options.prefetch)},
+    batches_{batches.prefetch(
+      options.prefetch.value_or(batches.prefetched().value_or(read_ahead)))},
     options_{options},
     step_{it, options},
-    shown_{options.progress} {
+    shown_{it.strategy->here.process == 0 ? options.progress
+                                          : progress_style::none} {
   check(it, batches, options);
   at_.batches = *batches.size();
   at_.replicas = it.strategy->replicas;
@@ -92,6 +93,7 @@ void fit_loop::take_up() {
 }
 
 history fit_loop::run() {
+  check_equal_workers(it_, batches_, options_, at_);
   // A callback may have saved the model in the very epoch that ended it.
   auto end = gives_up() ? fit_end::stopped_early : fit_end::done;
   while (end == fit_end::done && at_.at.pass < options_.epochs) {
@@ -111,7 +113,7 @@ history fit_loop::run() {
 
 fit_end fit_loop::run_pass() {
   shown_.begin(shown());
-  batch_feed feed{batches_, at_.at, it_.steps, it_.strategy->replicas};
+  batch_feed feed{batches_, at_.at, it_.steps, *it_.strategy->members};
   step_.feed_from(feed);
   end_ = fit_end::done;
   bad_step_.reset();
@@ -137,14 +139,33 @@ fit_end fit_loop::run_pass() {
 }
 
 void fit_loop::run(const work& all) {
+  std::uint64_t next = 0;
   try {
-    run_work(it_.strategy, all);
+    next = run_work(it_.strategy, all);
   } catch (...) {
     step_.catch_up();
     throw;
   }
-  if (thrown_)
-    std::rethrow_exception(std::exchange(thrown_, nullptr));
+  if (next < all.first_step + all.steps && !bad_step_)
+    end_ = fit_end::interrupted; // by another worker, if not here
+  agree();
+}
+
+/// What one worker's callback threw, and its `stop`, are all workers' end.
+void fit_loop::agree() {
+  const auto thrown = std::exchange(thrown_, nullptr);
+  const auto said = tell_all(it_.strategy, thrown ? "!" + what_of(thrown)
+                                           : end_ == fit_end::interrupted ? "i"
+                                                                          : "");
+  if (thrown)
+    std::rethrow_exception(thrown);
+  for (std::size_t w = 0; w < said.size(); ++w) {
+    if (said[w].starts_with('!'))
+      throw std::runtime_error("worker " + std::to_string(w)
+                               + " ended the fit: " + said[w].substr(1));
+    if (said[w] == "i")
+      end_ = fit_end::interrupted;
+  }
 }
 
 void fit_loop::hear(const commit_record& x) {
@@ -197,62 +218,6 @@ void fit_loop::tell_step(const commit_record& x) {
   for (const auto& one : options_.callbacks)
     if (one.on_step)
       one.on_step(told);
-}
-
-bool fit_loop::end_pass() {
-  epoch_record x;
-  x.epoch = at_.at.pass + 1;
-  x.steps = it_.steps;
-  x.examples = at_.totals.examples;
-  const auto n = static_cast<double>(std::max<std::uint64_t>(x.examples, 1));
-  x.loss = at_.totals.loss_sum / n;
-  x.accuracy = at_.totals.correct / n;
-  x.seconds = at_.totals.seconds;
-  x.learning_rate = step_.learning_rate(it_.steps - 1);
-  if (options_.validation) {
-    const auto found = evaluate(it_, *options_.validation);
-    x.validation_loss = found.loss;
-    x.validation_accuracy = found.accuracy;
-  }
-  at_.epochs.push_back(x);
-  at_.at = {at_.at.pass + 1, 0};
-  at_.totals = {};
-  shown_.end(x);
-  judge(x);
-  it_.interrupted = at_; // for a callback that saves the model
-  for (const auto& one : options_.callbacks)
-    if (one.on_epoch_end)
-      one.on_epoch_end(x);
-  it_.interrupted.reset();
-  return !gives_up();
-}
-
-bool fit_loop::gives_up() const {
-  const auto& early = options_.early_stopping;
-  return early && at_.waited > 0 && at_.waited >= early->patience;
-}
-
-void fit_loop::judge(const epoch_record& x) {
-  const auto& early = options_.early_stopping;
-  if (!early)
-    return;
-  const auto now = value_of(early->monitor, x);
-  if (std::isnan(at_.best) || now < at_.best - early->min_delta) {
-    at_.best = now;
-    at_.best_epoch = x.epoch;
-    at_.waited = 0;
-    if (early->restore_best)
-      at_.best_weights = it_.own.values(0).clone();
-  } else {
-    ++at_.waited;
-  }
-}
-
-void fit_loop::restore_best() {
-  if (!at_.best_weights || at_.best_epoch == at_.epochs.size())
-    return;
-  it_.own.values(0).copy_from(at_.best_weights);
-  it_.share_copy(0);
 }
 
 progress_state fit_loop::shown() const {

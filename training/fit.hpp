@@ -63,8 +63,9 @@ struct fit_options {
   progress_style progress = progress_style::none;
   troupe::on_nan on_nan = troupe::on_nan::stop;
   std::uint64_t max_steps = 0; ///< Of this call; 0: no limit.
-  /// Batches that a thread reads ahead; 0: none is read ahead.
-  std::size_t prefetch = 2;
+  /// Batches that a thread reads ahead; 0: none is read ahead. Not given: what
+  /// the dataset was told, or else 2.
+  std::optional<std::size_t> prefetch{};
   /// Set by anyone, a signal handler too: ends the fit at a step's boundary,
   /// with `fit_end::interrupted`.
   const std::atomic<bool>* stop = nullptr;

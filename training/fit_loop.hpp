@@ -21,6 +21,7 @@ private:
   void take_up();
   fit_end run_pass();
   void run(const work& all);
+  void agree();
   void hear(const commit_record& x);
   void on_commit(const commit_record& x);
   void tell_step(const commit_record& x);

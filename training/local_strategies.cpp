@@ -24,15 +24,12 @@ std::shared_ptr<strategy_state> on_one_device(std::string name,
   if (given.replicas < 1)
     throw std::invalid_argument("replicas: 0 is not a number of replicas; give "
                                 "1 or more");
-  auto state = std::make_shared<strategy_state>();
-  state->name = std::move(name);
-  state->devices = {where};
-  state->replicas = given.replicas;
-  state->threads = given.threads;
   crew_options options;
   options.replicas = given.replicas;
   options.threads = given.threads;
-  state->members = make_inline_crew(options);
+  auto state = state_over(make_inline_crew(options), std::move(name), {where},
+                          given.threads);
+  state->copies = 1; // replicas take turns
   return state;
 }
 
@@ -55,18 +52,13 @@ std::shared_ptr<strategy_state>
 on_several_devices(runtime& on, const std::vector<std::string>& devices,
                    const mirrored_options& given) {
   check_threads(given.threads);
-  auto state = std::make_shared<strategy_state>();
-  state->name = "mirrored";
-  state->devices = parse_all(devices);
-  state->replicas = static_cast<std::uint32_t>(devices.size());
-  state->copies = state->replicas;
-  state->threads = given.threads;
+  auto parsed = parse_all(devices);
   crew_options options;
-  options.replicas = state->replicas;
+  options.replicas = static_cast<std::uint32_t>(devices.size());
   options.threads = given.threads;
   options.patience = given.patience;
-  state->members = make_crew(on, options);
-  return state;
+  return state_over(make_crew(on, options), "mirrored", std::move(parsed),
+                    given.threads);
 }
 
 /// One for each thread, so that threads train models of their own at once.

@@ -115,7 +115,7 @@ std::string model::weights_sha256() const {
 
 void model::save(const std::filesystem::path& file,
                  const std::string& note) const {
-  save_model(*state_, file, note);
+  on_leader(state_->strategy, [&] { save_model(*state_, file, note); });
 }
 
 model model::load(const std::filesystem::path& file) {

@@ -73,8 +73,12 @@ public:
   std::string weights_sha256() const;
 
   /// Writes all of it to a file, and where a fit stands that was interrupted
-  /// (docs/formats.md). The file appears complete or not at all.
+  /// (docs/formats.md). The file appears complete or not at all. Over several
+  /// workers all of them call it: the chief writes, and when it returns
+  /// anywhere the file is there.
   /// @param note any text that `note` gives back when it was loaded.
+  /// @errors throws std::runtime_error with a sentence that names the file, on
+  ///         all workers.
   void save(const std::filesystem::path& file,
             const std::string& note = {}) const;
 

@@ -12,7 +12,7 @@ model_state::model_state(const models::model_description& what,
     rule{by},
     loss{&loss},
     seed{seed},
-    own{net.parameters(), strategy->copies, strategy->replicas} {
+    own{net.parameters(), strategy->copies, strategy->here.count} {
   for (std::uint32_t copy = 0; copy < own.copies(); ++copy) {
     auto& mine = slots.emplace_back();
     for (std::size_t s = 0; s < rule.slots(); ++s)

@@ -31,7 +31,7 @@ struct optimizer::impl {
       made_in{std::move(in)},
       rate{rule.learning_rate()},
       copies(made_in.state()->copies),
-      calls(made_in.num_replicas_in_sync()) {}
+      calls(made_in.local_replicas()) {}
 
   /// Refuses a variable that replicas would share but do not know of.
   void check(const variable& x) const {
@@ -70,7 +70,7 @@ void optimizer::apply(std::span<const tensor> gradients,
   if (gradients.size() != variables.size())
     throw std::logic_error(std::to_string(gradients.size()) + " gradients for "
                            + std::to_string(variables.size()) + " variables");
-  const auto id = replica->replica_id();
+  const auto id = replica->replica_id() - impl_->made_in.first_local_replica();
   auto& own = impl_->copies[impl_->copies.size() == 1 ? 0 : id];
   if (++impl_->calls[id] <= own.steps)
     return; // another replica was here first, and the copy is one for all

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -8,23 +9,29 @@
 
 namespace troupe {
 
-/// A value for each replica of a strategy, in order of replica id. As an
-/// argument of `strategy.run` each replica gets its own.
+/// A value for each replica of a strategy that runs in this process, in order
+/// of replica id. As an argument of `strategy.run` each replica gets its own.
 template <class T>
 class per_replica {
 public:
   per_replica() = default;
-  explicit per_replica(std::vector<T> values) : values_{std::move(values)} {}
+  /// @param first id of the first value's replica; others follow.
+  explicit per_replica(std::vector<T> values, std::uint32_t first = 0)
+    : values_{std::move(values)}, first_{first} {}
 
   std::size_t size() const { return values_.size(); }
+  std::uint32_t first() const { return first_; }
   using reference = typename std::vector<T>::const_reference;
 
+  /// @param replica id in the job.
+  /// @errors throws std::logic_error for one that has no value here.
   reference operator[](std::size_t replica) const {
-    if (replica >= values_.size())
-      throw std::logic_error("a value of " + std::to_string(values_.size())
-                             + " replicas was asked for replica "
+    if (replica < first_ || replica - first_ >= values_.size())
+      throw std::logic_error("a value of replicas [" + std::to_string(first_)
+                             + ", " + std::to_string(first_ + values_.size())
+                             + ") was asked for replica "
                              + std::to_string(replica));
-    return values_[replica];
+    return values_[replica - first_];
   }
   const std::vector<T>& values() const { return values_; }
   auto begin() const { return values_.begin(); }
@@ -32,6 +39,7 @@ public:
 
 private:
   std::vector<T> values_;
+  std::uint32_t first_ = 0;
 };
 
 /// What `strategy.run` hands to replica `id` of an argument.

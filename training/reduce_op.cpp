@@ -99,16 +99,16 @@ void check_same(std::span<const tensor> parts) {
                              + to_string(parts[0].spec()) + " and "
                              + to_string(x.spec())
                              + "; name the axis along which they differ");
-  check_numbers(parts[0]);
 }
 
-void check_mean(reduce_op op, const tensor& x) {
+} // namespace
+
+void check_reducible(reduce_op op, const tensor& x) {
+  check_numbers(x);
   if (op == mean && x.type() != dtype::float32 && x.type() != dtype::float64)
     throw std::logic_error("the mean of integers, " + to_string(x.spec())
                            + "; convert them with as(dtype::float32)");
 }
-
-} // namespace
 
 tensor divided(const tensor& x, double by) {
   auto out = x.clone();
@@ -122,9 +122,22 @@ tensor divided(const tensor& x, double by) {
 
 tensor reduce(reduce_op op, std::span<const tensor> parts) {
   check_same(parts);
-  check_mean(op, parts[0]);
+  check_reducible(op, parts[0]);
   auto total = tree(parts);
   return op == mean ? divided(total, static_cast<double>(parts.size())) : total;
+}
+
+sum_along::sum_along(reduce_op op, const tensor& x, axes over) {
+  check_reducible(op, x);
+  std::vector<std::size_t> at;
+  for (const auto axis : over) {
+    at.push_back(axis_of(axis, x));
+    if (std::count(at.begin(), at.end(), at.back()) > 1)
+      throw std::logic_error("axis " + std::to_string(axis)
+                             + " is named twice");
+    elements *= static_cast<double>(x.dims()[at.back()]);
+  }
+  sum = sum_over(x, at);
 }
 
 tensor reduce(reduce_op op, std::span<const tensor> parts, axes over) {
@@ -133,19 +146,9 @@ tensor reduce(reduce_op op, std::span<const tensor> parts, axes over) {
   std::vector<tensor> sums;
   double reduced = 0;
   for (const auto& x : parts) {
-    check_numbers(x);
-    check_mean(op, x);
-    std::vector<std::size_t> at;
-    double elements = 1;
-    for (const auto axis : over) {
-      at.push_back(axis_of(axis, x));
-      if (std::count(at.begin(), at.end(), at.back()) > 1)
-        throw std::logic_error("axis " + std::to_string(axis)
-                               + " is named twice");
-      elements *= static_cast<double>(x.dims()[at.back()]);
-    }
-    reduced += elements;
-    sums.push_back(sum_over(x, at));
+    const sum_along one{op, x, over};
+    reduced += one.elements;
+    sums.push_back(one.sum);
   }
   check_same(sums);
   auto total = tree(sums);

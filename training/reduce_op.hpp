@@ -26,8 +26,20 @@ tensor reduce(reduce_op op, std::span<const tensor> parts);
 /// @param over negative ones count from the end; none: no axis is reduced.
 tensor reduce(reduce_op op, std::span<const tensor> parts, axes over);
 
+/// The first half of that, for the part of one replica: its sum, and how many
+/// elements went into each of its elements.
+struct sum_along {
+  sum_along(reduce_op op, const tensor& x, axes over);
+  tensor sum;
+  double elements = 1;
+};
+
 /// Every element by one number, each rounded once; a tensor of its own.
 tensor divided(const tensor& x, double by);
+
+/// Refuses what cannot be summed, or has no mean.
+/// @errors throws std::logic_error with the value's shape and dtype.
+void check_reducible(reduce_op op, const tensor& x);
 
 /// One tensor per replica, one after the other along an axis.
 /// @shape parts  rank >= 1; extents agree but along `axis`; any dtype.

@@ -2,8 +2,11 @@
 
 #include "troupe/tensors/context.hpp"
 #include "troupe/tensors/tape.hpp"
+#include "troupe/training/packs.hpp"
 
+#include <optional>
 #include <stdexcept>
+#include <string>
 
 namespace troupe {
 
@@ -31,32 +34,60 @@ tensor replica_context::all_reduce(reduce_op op, const tensor& x) {
 }
 
 tensors replica_context::all_reduce(reduce_op op, const tensors& xs) {
-  const auto first = next_;
-  next_ += static_cast<std::uint32_t>(xs.size());
-  for (std::size_t i = 0; i < xs.size(); ++i) {
-    check_untaped(xs[i]);
-    if (sums(xs[i]))
-      start_sum(first + static_cast<std::uint32_t>(i), xs[i]);
+  tensors summed;
+  for (const auto& x : xs) {
+    check_untaped(x);
+    if (sums(x))
+      summed.push_back(x);
   }
+  auto totals = sums_of(op, summed);
+  if (totals.size() == xs.size())
+    return totals;
   tensors out;
   out.reserve(xs.size());
-  for (std::size_t i = 0; i < xs.size(); ++i) {
-    const auto number = first + static_cast<std::uint32_t>(i);
-    if (!sums(xs[i])) {
-      out.push_back(reduce(op, gather(number, xs[i])));
-      continue;
-    }
+  for (std::size_t i = 0, next = 0; i < xs.size(); ++i)
+    out.push_back(sums(xs[i]) ? std::move(totals[next++])
+                              : reduce(op, gather(next_++, xs[i])));
+  return out;
+}
+
+/// Of float32 tensors.
+tensors replica_context::sums_of(reduce_op op, const tensors& xs) {
+  const bool alone = replicas_ == 1; // then there is nothing to pack for
+  const auto packs =
+    alone ? std::nullopt
+          : std::optional<packed>{std::in_place, xs, bytes_per_pack_};
+  const auto& parts = alone ? xs : packs->packs();
+  const auto first = next_;
+  for (const auto& x : parts)
+    start_sum(next_++, x);
+  tensors totals;
+  totals.reserve(parts.size());
+  for (auto number = first; number < next_; ++number) {
     auto total = finish_sum(number);
     // The sum itself is shared with the other replicas.
-    out.push_back(op == mean ? divided(total, num_replicas_in_sync())
-                             : std::move(total));
+    totals.push_back(op == mean ? divided(total, replicas_) : std::move(total));
   }
-  return out;
+  return alone ? totals : packs->unpacked(totals);
 }
 
 tensor replica_context::all_gather(const tensor& x, int axis) {
   check_untaped(x);
   return concatenate(gather(next_++, x), axis);
+}
+
+tensors replica_context::all_parts(const tensor& x) {
+  check_untaped(x);
+  return gather(next_++, x);
+}
+
+tensor replica_context::broadcast(const tensor& x, std::uint32_t root) {
+  if (root >= replicas_ || (root == id_ && !x))
+    throw std::logic_error("a broadcast from replica " + std::to_string(root)
+                           + (root >= replicas_
+                                ? " of " + std::to_string(replicas_)
+                                : ", which brings no tensor"));
+  return all_parts(root == id_ ? x : tensor::zeros({}, dtype::uint8))[root];
 }
 
 } // namespace troupe

@@ -24,16 +24,25 @@ public:
   /// @cost float32 is summed as it comes; other dtypes are gathered first.
   tensor all_reduce(reduce_op op, const tensor& x);
 
-  /// One sum per tensor; all of them travel before the first is waited for.
+  /// One sum per tensor; all of them travel before the first is waited for, and
+  /// small float32 ones together (packs.hpp), which changes no bit.
   tensors all_reduce(reduce_op op, const tensors& xs);
 
   /// What all replicas bring, one after the other along an axis, in order of
   /// replica id. @shape x  rank >= 1; extents may differ along `axis`.
   tensor all_gather(const tensor& x, int axis = 0);
 
+  /// What all replicas bring, by replica id: any shapes and dtypes.
+  tensors all_parts(const tensor& x);
+
+  /// What replica `root` brings, for all; others may bring nothing, `{}`.
+  /// @errors throws std::logic_error for a root that there is not.
+  tensor broadcast(const tensor& x, std::uint32_t root = 0);
+
 protected:
-  replica_context(std::uint32_t id, std::uint32_t replicas)
-    : id_{id}, replicas_{replicas} {}
+  replica_context(std::uint32_t id, std::uint32_t replicas,
+                  std::size_t bytes_per_pack = 0)
+    : id_{id}, replicas_{replicas}, bytes_per_pack_{bytes_per_pack} {}
 
 private:
   /// Begins to sum; `finish_sum` of the same number waits.
@@ -41,7 +50,10 @@ private:
   virtual tensor finish_sum(std::uint32_t number) = 0;
   virtual tensors gather(std::uint32_t number, const tensor& x) = 0;
 
+  tensors sums_of(reduce_op op, const tensors& xs);
+
   std::uint32_t id_, replicas_;
+  std::size_t bytes_per_pack_;
   std::uint32_t next_ = 0; ///< Numbers the exchanges of this step.
 };
 

@@ -5,9 +5,6 @@
 #include "troupe/training/local_strategies.hpp"
 #include "troupe/training/strategy_state.hpp"
 
-#include <cassert>
-#include <exception>
-#include <mutex>
 #include <stdexcept>
 
 namespace troupe {
@@ -46,85 +43,11 @@ private:
   tensors x_; ///< Started, in order.
 };
 
-/// A replica in a step of a crew.
-class crew_replica final : public replica_context {
-public:
-  explicit crew_replica(step_context& at)
-    : replica_context{at.replica, at.replicas}, at_{at} {}
-
-private:
-  void start_sum(std::uint32_t number, const tensor& x) override {
-    at_.contribute(number, x);
-  }
-  tensor finish_sum(std::uint32_t number) override { return at_.sum(number); }
-  tensors gather(std::uint32_t number, const tensor& x) override {
-    return at_.gather(number, x);
-  }
-
-  step_context& at_;
-};
-
 [[noreturn]] void refuse(const std::string& what, const std::string& why) {
   throw std::logic_error(what + " was called " + why);
 }
 
 } // namespace
-
-namespace {
-
-struct working_flag {
-  explicit working_flag(std::atomic<bool>& it) : it{it} {}
-  ~working_flag() { it = false; }
-  std::atomic<bool>& it;
-};
-
-} // namespace
-
-std::uint64_t run_work(const std::shared_ptr<strategy_state>& on,
-                       const work& x) {
-  if (const auto* place = current_place(); place && place->replica)
-    refuse("work of a strategy", "in a replica's function: a step cannot run "
-                                 "another one inside it");
-  if (on->working.exchange(true))
-    refuse("work of the " + on->name + " strategy",
-           "while other work of it runs; a strategy does one thing at a time");
-  const working_flag flag{on->working};
-  struct shared_state { // a replica that is stuck may outstay this call
-    std::mutex lock;
-    std::vector<std::exception_ptr> errors; ///< By replica.
-  };
-  const auto shared = std::make_shared<shared_state>();
-  shared->errors.resize(on->replicas);
-  auto placed = x;
-  // Weak: replicas keep the function, and the strategy owns the replicas.
-  placed.step = [owner = std::weak_ptr{on}, shared,
-                 fn = x.step](step_context& at) {
-    const auto on = owner.lock();
-    if (!on)
-      throw superseded{};
-    crew_replica self{at};
-    const place_in_job here{on, &self};
-    const place_scope inside{here};
-    try {
-      fn(at);
-    } catch (const superseded&) {
-      throw;
-    } catch (...) {
-      const std::lock_guard hold{shared->lock};
-      shared->errors[at.replica] = std::current_exception();
-      throw;
-    }
-  };
-  try {
-    return on->members->run(placed);
-  } catch (...) {
-    const std::lock_guard hold{shared->lock};
-    for (const auto& error : shared->errors)
-      if (error) // as it was thrown, not as the crew tells of it
-        std::rethrow_exception(error);
-    throw;
-  }
-}
 
 // -- scope --------------------------------------------------------------------
 
@@ -190,6 +113,22 @@ int strategy::threads() const {
   return state_->threads;
 }
 
+std::uint32_t strategy::workers() const {
+  return state_->here.processes;
+}
+
+std::uint32_t strategy::worker() const {
+  return state_->here.process;
+}
+
+std::uint32_t strategy::first_local_replica() const {
+  return state_->here.first;
+}
+
+std::uint32_t strategy::local_replicas() const {
+  return state_->here.count;
+}
+
 strategy_scope strategy::scope() const {
   return strategy_scope{state_};
 }
@@ -201,22 +140,47 @@ void strategy::check_cross_replica(const char* what) const {
 }
 
 void strategy::run_step(const std::function<void(replica_context&)>& fn) const {
-  work one;
-  one.first_step = state_->next_step;
-  one.step = [&](step_context&) { fn(*get_replica_context()); };
-  run_work(state_, one);
-  ++state_->next_step;
+  run_once(state_, fn);
+}
+
+/// What `fn` gives to all replicas alike.
+tensor
+strategy::together(const std::function<tensor(replica_context&)>& fn) const {
+  tensor out;
+  run_once(state_, [&](replica_context& self) {
+    auto mine = fn(self);
+    if (self.replica_id() == state_->here.first)
+      out = std::move(mine);
+  });
+  return out;
 }
 
 tensor strategy::reduce(reduce_op op, const per_replica<tensor>& x) const {
   check_cross_replica("reduce");
-  return troupe::reduce(op, x.values());
+  if (workers() == 1)
+    return troupe::reduce(op, x.values());
+  for (const auto& one : x)
+    check_reducible(op, one);
+  return together([&](replica_context& self) {
+    return self.all_reduce(op, x[self.replica_id()]);
+  });
 }
 
 tensor strategy::reduce(reduce_op op, const per_replica<tensor>& x,
                         axes over) const {
   check_cross_replica("reduce");
-  return troupe::reduce(op, x.values(), over);
+  if (workers() == 1)
+    return troupe::reduce(op, x.values(), over);
+  if (over.size() == 0)
+    return reduce(op, x);
+  return together([&](replica_context& self) {
+    const sum_along mine{op, x[self.replica_id()], over};
+    tensors both;
+    both.push_back(mine.sum);
+    both.push_back(tensor::full({}, mine.elements, dtype::float64));
+    both = self.all_reduce(sum, both);
+    return op == mean ? divided(both[0], both[1].item<double>()) : both[0];
+  });
 }
 
 tensor strategy::reduce(reduce_op op, const tensor& x) const {
@@ -230,7 +194,11 @@ tensor strategy::reduce(reduce_op op, const tensor& x) const {
 
 tensor strategy::gather(const per_replica<tensor>& x, int axis) const {
   check_cross_replica("gather");
-  return concatenate(x.values(), axis);
+  if (workers() == 1)
+    return concatenate(x.values(), axis);
+  return together([&](replica_context& self) {
+    return self.all_gather(x[self.replica_id()], axis);
+  });
 }
 
 distributed_dataset strategy::distribute(data::dataset batches) const {

@@ -31,9 +31,19 @@ class strategy {
 public:
   /// "mirrored", as the tool's option names it.
   const std::string& name() const;
-  std::uint32_t num_replicas_in_sync() const;
-  const std::vector<device>& devices() const;
-  int threads() const; ///< Of each replica's ops.
+  std::uint32_t num_replicas_in_sync() const; ///< Of all workers.
+  const std::vector<device>& devices() const; ///< Of this worker.
+  int threads() const;                        ///< Of each replica's ops.
+
+  /// The workers are the processes that train together, each with some of the
+  /// replicas: [first, first + count). In one process there is one.
+  std::uint32_t workers() const;
+  std::uint32_t worker() const; ///< This one, in [0, workers).
+  std::uint32_t first_local_replica() const;
+  std::uint32_t local_replicas() const;
+
+  /// Whether this is the worker that writes files and talks for all: the first.
+  bool is_chief() const { return worker() == 0; }
 
   /// Makes this the current strategy until the result goes: a model made
   /// meanwhile has a copy of its parameters on every device.
@@ -44,7 +54,9 @@ public:
   /// Calls `fn(replica_context&, args...)`, or `fn(args...)`, once for each
   /// replica, each on its replica's thread; a `per_replica` argument is handed
   /// over as the replica's own part.
-  /// @returns what the replicas returned, as `per_replica`; void for void.
+  /// Over several workers all of them call it.
+  /// @returns what this worker's replicas returned, as `per_replica`; void for
+  ///          void.
   /// @errors what `fn` throws ends the step on all replicas and passes on, from
   ///         the lowest replica that threw; throws `failure` if one waits
   ///         longer for another than the strategy's patience, std::logic_error
@@ -53,7 +65,8 @@ public:
   auto run(F&& fn, const Args&... args) const;
 
   /// One value from one per replica: elementwise, or along axes too
-  /// (reduce_op.hpp). For reports; replicas use `all_reduce`.
+  /// (reduce_op.hpp). For reports; replicas use `all_reduce`. Over several
+  /// workers all of them call it, and all get the result.
   /// @errors throws std::logic_error in a replica context.
   tensor reduce(reduce_op op, const per_replica<tensor>& x) const;
   tensor reduce(reduce_op op, const per_replica<tensor>& x, axes over) const;
@@ -66,10 +79,11 @@ public:
   /// than one replica is an error (std::logic_error).
   tensor reduce(reduce_op op, const tensor& x) const;
 
-  /// What the replicas hold, one after the other along an axis.
+  /// What the replicas hold, one after the other along an axis; as `reduce`
+  /// over several workers.
   tensor gather(const per_replica<tensor>& x, int axis) const;
 
-  /// The values of the replicas of this process: here, all of them.
+  /// The values of this worker's replicas.
   template <class T>
   const std::vector<T>& local_results(const per_replica<T>& x) const {
     return x.values();
@@ -79,7 +93,7 @@ public:
     return {x};
   }
 
-  /// `fn(id)` for each replica.
+  /// `fn(id)` for each of this worker's replicas; ids are those of the job.
   template <class F>
   auto values_from(F&& fn) const;
 
@@ -95,6 +109,7 @@ public:
 
 private:
   void run_step(const std::function<void(replica_context&)>& fn) const;
+  tensor together(const std::function<tensor(replica_context&)>& fn) const;
   void check_cross_replica(const char* what) const;
 
   std::shared_ptr<strategy_state> state_;
@@ -144,15 +159,16 @@ auto strategy::run(F&& fn, const Args&... args) const {
   if constexpr (std::is_void_v<result>) {
     run_step([&](replica_context& self) { call(self); });
   } else {
-    std::vector<std::optional<result>> slots(num_replicas_in_sync());
+    const auto first = first_local_replica();
+    std::vector<std::optional<result>> slots(local_replicas());
     run_step([&](replica_context& self) {
       auto value = call(self);
-      slots[self.replica_id()] = std::move(value);
+      slots[self.replica_id() - first] = std::move(value);
     });
     std::vector<result> values;
     for (auto& slot : slots)
       values.push_back(std::move(*slot));
-    return per_replica<result>{std::move(values)};
+    return per_replica<result>{std::move(values), first};
   }
 }
 
@@ -161,16 +177,17 @@ T strategy::reduce(reduce_op op, const per_replica<T>& x) const {
   std::vector<tensor> parts;
   for (const auto value : x)
     parts.push_back(tensor::full({}, value, dtype::float64));
-  check_cross_replica("reduce");
-  return static_cast<T>(troupe::reduce(op, parts).item<double>());
+  const per_replica<tensor> as_tensors{std::move(parts), x.first()};
+  return static_cast<T>(reduce(op, as_tensors).template item<double>());
 }
 
 template <class F>
 auto strategy::values_from(F&& fn) const {
   std::vector<std::decay_t<decltype(fn(std::uint32_t{}))>> values;
-  for (std::uint32_t id = 0; id < num_replicas_in_sync(); ++id)
+  const auto first = first_local_replica();
+  for (auto id = first; id < first + local_replicas(); ++id)
     values.push_back(fn(id));
-  return per_replica{std::move(values)};
+  return per_replica{std::move(values), first};
 }
 
 } // namespace troupe

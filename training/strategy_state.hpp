@@ -4,6 +4,7 @@
 #include "troupe/tensors/device.hpp"
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -17,10 +18,13 @@ struct strategy_state {
   std::string name;
   bool is_default = false;
   std::vector<device> devices;
-  std::uint32_t replicas = 1;
-  std::uint32_t copies = 1; ///< Of the parameters of models made in scope.
+  std::uint32_t replicas = 1; ///< Of the job.
+  std::uint32_t copies = 1;   ///< Of the parameters, here, of models in scope.
   int threads = 1;
+  std::size_t bytes_per_pack = 0;   ///< As communication_options has it.
+  std::shared_ptr<void> connection; ///< What the crew runs over; may be null.
   std::unique_ptr<crew> members;
+  crew::share here; ///< As the members say.
 
   /// One piece of work at a time, from any thread.
   std::atomic<bool> working{false};
@@ -34,6 +38,29 @@ struct strategy_state {
 ///         as `crew::run`.
 std::uint64_t run_work(const std::shared_ptr<strategy_state>& on,
                        const work& x);
+
+/// Of a strategy over that crew; a copy of the parameters for each replica
+/// here.
+/// @param devices where the replicas of this process compute.
+std::shared_ptr<strategy_state> state_over(std::unique_ptr<crew> members,
+                                           std::string name,
+                                           std::vector<device> devices,
+                                           int threads);
+
+/// One step in which `fn` is called for each replica of this process.
+/// Over several processes all of them do so.
+void run_once(const std::shared_ptr<strategy_state>& on,
+              const std::function<void(replica_context&)>& fn);
+
+/// What each process brings, by process. All of them call it; each waits for
+/// the others. In one process: just what it brings.
+std::vector<std::string> tell_all(const std::shared_ptr<strategy_state>& on,
+                                  const std::string& mine);
+
+/// Calls `fn` in one process, the first, while the others wait for its end.
+/// What it throws is thrown in all, in the others as a std::runtime_error.
+void on_leader(const std::shared_ptr<strategy_state>& on,
+               const std::function<void()>& fn);
 
 /// Where code runs; what `context::place` points to.
 struct place_in_job {

@@ -3,7 +3,6 @@
 #include "troupe/models/metrics.hpp"
 #include "troupe/tensors/context.hpp"
 #include "troupe/tensors/tape.hpp"
-#include "troupe/training/distributed_dataset.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -33,10 +32,12 @@ struct training_mode {
 train_step::train_step(model_state& it, const fit_options& options)
   : it_{it},
     options_{options},
-    shared_{it.strategy->replicas > 1 && it.own.copies() == 1} {
+    first_{it.strategy->here.first},
+    shared_{it.strategy->here.count > 1 && it.own.copies() == 1} {
   const auto replicas = it.strategy->replicas;
+  const auto count = it.strategy->here.count;
   const auto cut = replicas > 1 ? buckets_of(it.own) : std::vector<bucket>{};
-  for (std::uint32_t id = 0; id < replicas; ++id) {
+  for (std::uint32_t id = 0; id < count; ++id) {
     auto& mine = replicas_.emplace_back();
     const auto copy = shared_ ? 0 : id;
     mine.values = it.own.values(copy);
@@ -63,22 +64,21 @@ float train_step::learning_rate(std::uint64_t step) const {
 }
 
 void train_step::operator()(step_context& at) {
-  auto& mine = replicas_[at.replica];
+  auto& mine = replicas_[at.replica - first_];
   at.report = {};
   if (mine.halted)
     return; // as all replicas are, since the same step
   mine.at = &at;
   mine.finite = true;
-  const auto global = feed_->of(at.step);
-  const auto rows = global.labels.dims().front();
-  const auto part = share_of(rows, at.replica, at.replicas);
+  const auto read = feed_->of(at.step);
+  const auto part = read.part_of(at.replica, at.replicas);
   current_context().random = {it_.seed, at.replica, at.step, 0};
   mine.progress.restart();
-  forward_and_backward(mine, cut(global, part));
-  at.report.examples = static_cast<std::uint64_t>(part.size());
+  forward_and_backward(mine, part);
+  at.report.examples = part.labels.size();
   const bool good = at.replicas > 1 ? sum(mine) : mine.finite;
   if (good) {
-    update(mine, rows);
+    update(mine, read.whole);
   } else {
     at.report.loss_sum = std::numeric_limits<double>::quiet_NaN();
     mine.halted = options_.on_nan == on_nan::stop;

@@ -59,9 +59,10 @@ private:
   model_state& it_;
   const fit_options& options_;
   batch_feed* feed_ = nullptr;
-  bool shared_; ///< One copy of the values for several replicas.
+  std::uint32_t first_; ///< Id of the first replica of this process.
+  bool shared_;         ///< One copy of the values for several replicas.
   std::uint64_t next_shared_ = 0; ///< First step that did not update it.
-  std::deque<replica> replicas_;
+  std::deque<replica> replicas_;  ///< Of this process.
 };
 
 } // namespace troupe

@@ -14,15 +14,15 @@ namespace {
 std::vector<std::uint64_t> calls_by_step(const models::model_description& what,
                                          const update_rule& rule,
                                          std::uint32_t replicas) {
-  auto place = std::make_shared<strategy_state>();
-  place->replicas = replicas;
-  place->members = make_inline_crew({.replicas = replicas});
+  const auto place =
+    state_over(make_inline_crew({.replicas = replicas}), "turns", {{}}, 1);
+  place->copies = 1;
   model_state model{what, rule, models::find_loss("softmax_cross_entropy"), 1,
                     place};
   const auto batches =
     data::synthetic({.example = what.input, .examples = 24}).batch(4);
   const fit_options options;
-  batch_feed feed{batches, {}, 0, replicas};
+  batch_feed feed{batches, {}, 0, *place->members};
   train_step step{model, options};
   step.feed_from(feed);
   std::vector<std::uint64_t> calls(6);

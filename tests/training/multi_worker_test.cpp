@@ -1,0 +1,315 @@
+#include "../support/scratch.hpp"
+#include "troupe/tensors/ops/binary.hpp"
+#include "troupe/tensors/tape.hpp"
+#include "troupe/training/optimizer.hpp"
+#include "workers.hpp"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <mutex>
+
+namespace {
+
+using namespace troupe;
+using namespace troupe::test;
+
+model net() {
+  return {small_net(true), adam{}, {.seed = 5}};
+}
+
+/// 16 does not divide by 3, nor 200 by 16: parts and batches differ.
+data::dataset batches() {
+  return digits_200().shuffle().batch(16);
+}
+
+/// What `fn(strategy)` gives on every worker, which must be one value.
+template <class F>
+auto same_on_all(std::uint32_t workers, std::uint32_t each, F fn) {
+  using value = decltype(fn(std::declval<const strategy&>()));
+  std::vector<value> found(workers);
+  all_workers(workers, each,
+              [&](const strategy& on, std::uint32_t w) { found[w] = fn(on); });
+  for (const auto& one : found)
+    EXPECT_EQ(one, found[0]);
+  return found[0];
+}
+
+std::string weights_after_fit(const strategy& on) {
+  const auto scope = on.scope();
+  auto it = net();
+  it.fit(batches(), {.epochs = 2});
+  return it.weights_sha256();
+}
+
+TEST(MultiWorker, EndsWithTheWeightsOfAsManyReplicasOfOneProcess) {
+  for (const auto& [workers, each] :
+       {std::pair{1u, 2u}, {2u, 1u}, {3u, 1u}, {2u, 2u}, {3u, 2u}})
+    EXPECT_EQ(same_on_all(workers, each, weights_after_fit),
+              weights_after_fit(turns(workers * each)))
+      << workers << " workers with " << each;
+}
+
+TEST(MultiWorker, ReadsBatchesThatCannotBeCutBeforehandToTheSameWeights) {
+  const auto fit = [](const strategy& on) {
+    const auto scope = on.scope();
+    auto it = net();
+    it.fit(batches().map([](const batch& x) { return x; }));
+    return it.weights_sha256();
+  };
+  EXPECT_EQ(same_on_all(3, 1, fit), fit(turns(3)));
+}
+
+TEST(MultiWorker, GivesPartsOfShortBatchesEvenIfThereIsNoneForSome) {
+  const auto fit = [](const strategy& on) {
+    const auto scope = on.scope();
+    auto it = net();
+    it.fit(digits_200().take(9).batch(4)); // the last one has a single row
+    return it.weights_sha256();
+  };
+  EXPECT_EQ(same_on_all(4, 1, fit), fit(turns(4)));
+}
+
+TEST(MultiWorker, EvaluatesToTheBitAsOneProcessDoes) {
+  const auto evaluate = [](const strategy& on) {
+    const auto scope = on.scope();
+    auto it = net();
+    const auto x = it.evaluate(digits_200().batch(48));
+    return std::tuple{x.loss, x.accuracy, x.examples};
+  };
+  EXPECT_EQ(same_on_all(2, 1, evaluate), evaluate(turns(2)));
+}
+
+TEST(MultiWorker, PredictsTheSameEverywhere) {
+  const auto predict = [](const strategy& on) {
+    const auto scope = on.scope();
+    const auto x = net().predict(digits_200().batch(48));
+    const auto all = x.data<float>();
+    return std::vector<float>(all.begin(), all.end());
+  };
+  EXPECT_EQ(same_on_all(2, 1, predict), predict(turns(2)));
+}
+
+TEST(MultiWorker, TellsWhoIsWhere) {
+  all_workers(3, 2, [](const strategy& on, std::uint32_t w) {
+    EXPECT_EQ(on.workers(), 3u);
+    EXPECT_EQ(on.worker(), w);
+    EXPECT_EQ(on.is_chief(), w == 0);
+    EXPECT_EQ(on.num_replicas_in_sync(), 6u);
+    EXPECT_EQ(on.first_local_replica(), 2 * w);
+    EXPECT_EQ(on.local_replicas(), 2u);
+    const auto ids = on.values_from([](std::uint32_t id) { return id; });
+    EXPECT_EQ(ids.values(), (std::vector<std::uint32_t>{2 * w, 2 * w + 1}));
+    EXPECT_EQ(on.local_results(ids), ids.values());
+    EXPECT_EQ(ids[2 * w + 1], 2 * w + 1);
+    EXPECT_THROW(ids[(2 * w + 2) % 6], std::logic_error);
+    on.run(
+      [](replica_context& self, std::uint32_t mine) {
+        EXPECT_EQ(self.replica_id(), mine);
+        EXPECT_EQ(self.num_replicas_in_sync(), 6u);
+      },
+      ids);
+  });
+}
+
+TEST(MultiWorker, ReducesAndGathersOverAllWorkers) {
+  all_workers(2, 2, [](const strategy& on, std::uint32_t) {
+    const auto x = on.values_from([](std::uint32_t id) {
+      return tensor::full({std::int64_t{id} + 1}, double(id) + 1);
+    });
+    const auto first = on.values_from(
+      [](std::uint32_t id) { return tensor::full({2}, double(id) + 1); });
+    EXPECT_EQ(on.reduce(sum, first).data<float>()[1], 10.0f);
+    EXPECT_EQ(on.reduce(mean, first).data<float>()[1], 2.5f);
+    // 1 + 2 * 2 + 3 * 3 + 4 * 4 over 10 elements
+    EXPECT_EQ(on.reduce(sum, x, {0}).item<float>(), 30.0f);
+    EXPECT_EQ(on.reduce(mean, x, {0}).item<float>(), 3.0f);
+    EXPECT_TRUE(
+      same_bits(on.gather(x, 0),
+                tensor::of<float>({10}, {1, 2, 2, 3, 3, 3, 4, 4, 4, 4})));
+    const auto numbers =
+      on.values_from([](std::uint32_t id) { return 0.5 * id; });
+    EXPECT_EQ(on.reduce(sum, numbers), 3.0);
+    EXPECT_THROW(on.reduce(sum, tensor::full({}, 1)), std::logic_error);
+    EXPECT_EQ(on.reduce(mean, tensor::full({}, 1)).item<float>(), 1.0f);
+  });
+}
+
+TEST(MultiWorker, BroadcastsWhatOneReplicaHolds) {
+  all_workers(2, 2, [](const strategy& on, std::uint32_t) {
+    on.run([](replica_context& self) {
+      const auto mine = tensor::full({3}, -0.0 + self.replica_id());
+      for (std::uint32_t root = 0; root < 4; ++root) {
+        const auto got =
+          self.broadcast(root == self.replica_id() ? mine : tensor{}, root);
+        EXPECT_TRUE(same_bits(got, tensor::full({3}, double(root))));
+      }
+      EXPECT_THROW(self.broadcast(mine, 4), std::logic_error);
+    });
+  });
+}
+
+TEST(MultiWorker, RunsALoopOfOnesOwnToTheSameWeights) {
+  const auto after = [](const strategy& on) {
+    const auto scope = on.scope();
+    auto it = net();
+    optimizer by{adam{}};
+    double losses = 0;
+    for (const auto& step : on.distribute(batches())) {
+      const auto loss = on.run(
+        [&](replica_context& self, const batch& mine) {
+          tape t;
+          auto loss = models::cross_entropy(it(mine.inputs), mine.labels) / 16;
+          by.apply(self.all_reduce(sum, t.gradient(loss, it.variables())),
+                   it.variables());
+          return loss;
+        },
+        step);
+      losses += double(on.reduce(sum, loss, {0}).template item<float>());
+    }
+    return std::pair{it.weights_sha256(), losses};
+  };
+  EXPECT_EQ(same_on_all(2, 1, after), after(turns(2)));
+  EXPECT_EQ(same_on_all(2, 2, after), after(turns(4)));
+}
+
+// -- ends ---------------------------------------------------------------------
+
+TEST(MultiWorker, StopsAtOneStepWhenOneIsAsked) {
+  std::atomic<bool> stop{false};
+  std::vector<std::uint64_t> steps(3);
+  all_workers(3, 1, [&](const strategy& on, std::uint32_t w) {
+    const auto scope = on.scope();
+    auto it = net();
+    fit_options options{.epochs = 3, .stop = w == 1 ? &stop : nullptr};
+    if (w == 1)
+      options.callbacks.push_back({.on_step = [&](const step_record& x) {
+        if (x.step == 15)
+          stop = true;
+      }});
+    EXPECT_EQ(it.fit(batches(), options).end, fit_end::interrupted);
+    steps[w] = it.steps();
+    EXPECT_TRUE(it.interrupted());
+  });
+  EXPECT_GE(steps[0], 16u);
+  EXPECT_LE(steps[0], 15 + 2 * crew::lease);
+  EXPECT_EQ(steps[1], steps[0]);
+  EXPECT_EQ(steps[2], steps[0]);
+}
+
+TEST(MultiWorker, StopsEverywhereEvenInAPassThatWasGrantedAlready) {
+  for (std::uint64_t at = 0; at < 13; ++at) {
+    std::atomic<bool> stop{false};
+    std::vector<std::uint64_t> steps(2);
+    all_workers(2, 1, [&](const strategy& on, std::uint32_t w) {
+      const auto scope = on.scope();
+      auto it = net();
+      fit_options options{.epochs = 3, .stop = w == 0 ? &stop : nullptr};
+      if (w == 0)
+        options.callbacks.push_back({.on_step = [&](const step_record& x) {
+          if (x.step == at)
+            stop = true;
+        }});
+      EXPECT_EQ(it.fit(batches(), options).end, fit_end::interrupted);
+      steps[w] = it.steps();
+    });
+    EXPECT_EQ(steps[1], steps[0]);
+  }
+}
+
+TEST(MultiWorker, TellsAllWhatACallbackOfOneThrew) {
+  for (const bool at_end : {false, true}) {
+    const auto thrown = on_workers(2, 1, [&](const strategy& on, auto w) {
+      const auto scope = on.scope();
+      auto it = net();
+      fit_options options{.epochs = 3};
+      const auto fail = [w] {
+        if (w == 1)
+          throw std::runtime_error("enough");
+      };
+      callback mine;
+      if (at_end)
+        mine.on_epoch_end = [&](const epoch_record&) { fail(); };
+      else
+        mine.on_step = [&](const step_record&) { fail(); };
+      options.callbacks.push_back(mine);
+      it.fit(batches(), options);
+    });
+    EXPECT_EQ(said_in(thrown[1]), "enough");
+    EXPECT_EQ(said_in(thrown[0]), "worker 1 ended the fit: enough");
+  }
+}
+
+TEST(MultiWorker, NamesAWorkerThatFitsSomethingElse) {
+  const auto said =
+    [](const std::function<void(std::uint32_t, model&, data::dataset&,
+                                fit_options&)>& change) {
+      const auto thrown = on_workers(3, 1, [&](const strategy& on, auto w) {
+        const auto scope = on.scope();
+        auto it = net();
+        auto data = batches();
+        fit_options options{.epochs = 2};
+        change(w, it, data, options);
+        it.fit(data, options);
+      });
+      EXPECT_EQ(said_in(thrown[0]), said_in(thrown[1]));
+      EXPECT_EQ(said_in(thrown[0]), said_in(thrown[2]));
+      return said_in(thrown[0]);
+    };
+  const std::string rest = "; all workers must fit the same model to the same "
+                           "data with the same options";
+  EXPECT_EQ(said([](auto w, auto&, auto&, auto& options) {
+              if (w == 2)
+                options.epochs = 3;
+            }),
+            "worker 2 has \"epochs: 3\", but worker 0 has \"epochs: 2\""
+              + rest);
+  EXPECT_EQ(said([](auto w, auto&, auto& data, auto&) {
+              if (w == 1)
+                data = digits_200().take(32).batch(16);
+            }),
+            "worker 1 has \"batches in a pass: 2\", but worker 0 has "
+            "\"batches in a pass: 13\""
+              + rest);
+  EXPECT_NE(said([](auto w, auto&, auto& data, auto&) {
+              if (w == 1)
+                data = digits_200().batch(16);
+            }).find("worker 1 has \"hash of the next batch: "),
+            std::string::npos);
+  EXPECT_NE(said([](auto w, auto& it, auto&, auto&) {
+              if (w == 2)
+                it.variables()[0].value().template mutable_data<float>()[0] = 7;
+            }).find("worker 2 has \"hash of the weights: "),
+            std::string::npos);
+}
+
+// -- files --------------------------------------------------------------------
+
+class MultiWorkerFiles : public scratch_test {};
+
+TEST_F(MultiWorkerFiles, AreWrittenByOneAndThereWhenSaveReturnsAnywhere) {
+  const auto undisturbed = weights_after_fit(turns(3));
+  all_workers(3, 1, [&](const strategy& on, std::uint32_t w) {
+    const auto scope = on.scope();
+    auto it = net();
+    const auto file = folder / "one";
+    it.fit(batches(), {.epochs = 2, .max_steps = 17});
+    // Only the first worker's folder is one that can be written to.
+    it.save(w == 0 ? file : folder / "none" / "two");
+    EXPECT_TRUE(std::filesystem::exists(file));
+    auto again = model::load(file);
+    again.fit(batches(), {.epochs = 2, .resume = true});
+    EXPECT_EQ(again.weights_sha256(), undisturbed);
+  });
+}
+
+TEST_F(MultiWorkerFiles, ThatCannotBeWrittenAreToldToAll) {
+  const auto thrown = on_workers(2, 1, [&](const strategy& on, auto) {
+    const auto scope = on.scope();
+    net().save(folder / "none" / "one");
+  });
+  EXPECT_NE(said_in(thrown[0]).find("none/one"), std::string::npos);
+  EXPECT_EQ(said_in(thrown[1]), said_in(thrown[0]) + " (said by worker 0)");
+}
+
+} // namespace
