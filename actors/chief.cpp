@@ -21,6 +21,8 @@ ec code_of(commit::cause x) {
       return ec::peer_lost;
     case commit::cause::protocol:
       return ec::protocol;
+    case commit::cause::unreachable:
+      return ec::unreachable;
     case commit::cause::invalid:
       break;
   }

@@ -1,7 +1,6 @@
 #pragma once
 
-#include "troupe/actors/fault_seam.hpp"
-#include "troupe/net/lane.hpp"
+#include "troupe/actors/lane_courier.hpp"
 #include "troupe/strategies/exchange.hpp"
 
 #include <chrono>
@@ -13,11 +12,6 @@
 
 namespace troupe {
 
-/// The two lanes to another process.
-struct peer_lanes {
-  std::unique_ptr<net::lane> parts, sums;
-};
-
 struct data_plane_options {
   /// How long somebody who waits polls before he sleeps; 0: where there are
   /// more replicas than cores on the host.
@@ -25,6 +19,8 @@ struct data_plane_options {
   /// Longest sleep between two looks at a replica's mailbox.
   std::chrono::milliseconds nap{3};
   std::shared_ptr<fault_seam> faults{}; ///< Null: none.
+  /// What processes are called, such as "worker 1"; by default "process 1".
+  std::vector<std::string> names{};
 };
 
 /// A process's side of the sums and gathers over processes (exchange.hpp),

@@ -9,12 +9,6 @@ namespace troupe {
 
 namespace {
 
-/// Below this, one adder is faster than two with their messages.
-constexpr std::size_t worth_sharing = 8192;
-
-/// Elements added between two looks at the port.
-constexpr std::size_t at_a_time = 64 * 1024;
-
 const party chief_party{party::role::chief, 0};
 
 std::string text_of(const std::exception_ptr& x) {
@@ -32,6 +26,8 @@ std::string text_of(const std::exception_ptr& x) {
 replica_state::~replica_state() {
   wanted_epoch = ~std::uint64_t{0}; // whatever still waits is superseded
   code.reset();
+  if (plane && in_step)
+    plane->leave(id);
 }
 
 void replica_state::wire(const replica_wiring& x, owner_actor to) {
@@ -42,6 +38,7 @@ void replica_state::wire(const replica_wiring& x, owner_actor to) {
   reducers = x.reducers;
   by = x.by;
   steps = x.steps;
+  plane = x.plane;
   out = {replica_named(id), x.by, x.faults};
   owner = std::move(to);
   mine = std::make_unique<tree::member>(id, replicas);
@@ -89,7 +86,10 @@ void replica_state::on_probe(const commit::probe& x) {
   commit::blame answer{epoch, x.step, false, id, doing, waits_for, {}};
   if (!in_step || next != x.step)
     answer.what = commit::doing::idle;
-  if (const auto lack = hosted->lacking(x.step))
+  if (plane) {
+    if (auto lack = plane->lacking(x.step))
+      answer.missing = std::move(lack->replicas);
+  } else if (const auto lack = hosted->lacking(x.step))
     answer.missing = lack->missing;
   else if (answer.what == commit::doing::gather)
     answer.missing = mine->missing_in_gather(waits_for);
@@ -110,74 +110,6 @@ void replica_state::visit(const visit_ref& x) {
     }
   }
   x.by->visited(x.number, id, std::move(problem));
-}
-
-// -- letters ------------------------------------------------------------------
-
-void replica_state::on_letter(letter&& x) {
-  if (x.at.epoch < epoch)
-    return;
-  if (x.what == subject::part) {
-    const auto what = hosted->on({x.at}, x.data, x.room);
-    if (const auto* broken_rule = std::get_if<tree::fault>(&what))
-      fail(commit::cause::protocol, broken_rule->why);
-  } else if (x.what == subject::sum) {
-    mine->on(tree::sum{x.at}, x.data);
-  } else {
-    mine->on(tree::share{x.at}, x.data);
-  }
-}
-
-void replica_state::drain() {
-  letter x;
-  for (auto& box = by->port_of(id); box.take(x);)
-    on_letter(std::move(x));
-}
-
-void replica_state::send_part(std::uint32_t bucket, const tensor& part) {
-  const bool shared = reducers == 0 && part.size() >= worth_sharing;
-  const auto slices = shared ? std::min(replicas, tree::most_slices) : 1u;
-  const auto room = mine->contribute(bucket, part, slices);
-  for (std::uint32_t s = 0; s < slices; ++s) {
-    letter x{subject::part,
-             {epoch, next, incarnation, id, bucket, s, slices},
-             part,
-             room};
-    const auto host = (bucket + s) % (reducers > 0 ? reducers : replicas);
-    if (reducers > 0)
-      out.post({party::role::reducer, host}, std::move(x));
-    else if (host == id)
-      on_letter(std::move(x));
-    else
-      out.post(replica_named(host), std::move(x));
-  }
-}
-
-void replica_state::send_share(std::uint32_t bucket, const tensor& part) {
-  const auto copy = part.clone(); // others may read it after this step's end
-  mine->gather(bucket, copy);
-  for (std::uint32_t r = 0; r < replicas; ++r)
-    if (r != id)
-      out.post(replica_named(r), {subject::share,
-                                  {epoch, next, incarnation, id, bucket, 0, 1},
-                                  copy,
-                                  {}});
-}
-
-bool replica_state::add_some(std::uint32_t bucket) {
-  if (!hosted->busy())
-    return false;
-  if (auto done = hosted->work(at_a_time, bucket)) {
-    const auto& seat = done->at;
-    tree::stamp at{seat.epoch,  seat.step,  incarnation, 0,
-                   seat.bucket, seat.slice, seat.slices};
-    for (at.replica = 0; at.replica < replicas; ++at.replica)
-      if (at.replica == id)
-        mine->on(tree::sum{at}, done->sum);
-      else
-        out.post(replica_named(at.replica), {subject::sum, at, done->sum, {}});
-  }
-  return true;
 }
 
 // -- steps --------------------------------------------------------------------
@@ -214,6 +146,8 @@ void replica_state::start_step() {
   doing = commit::doing::computing;
   updating = false;
   mine->open(epoch, next);
+  if (plane)
+    plane->enter(id, next);
   prepare(own, options, id, next);
   prepare(*step, id, replicas, next, epoch);
   code->start([this] {
@@ -225,6 +159,8 @@ void replica_state::start_step() {
 void replica_state::end_step() {
   in_step = false;
   doing = commit::doing::idle;
+  if (plane)
+    plane->leave(id);
   if (updating && !code->error())
     applied = next + 1; // also if the chief gave the step up meanwhile
   if (const auto thrown = code->error()) {
@@ -244,6 +180,18 @@ void replica_state::fail(commit::cause code, const std::string& why) {
            commit::failed{epoch, next, id, incarnation, code, why});
 }
 
+/// What was waited for is named too, as nobody else knows it.
+void replica_state::fail_of_peer(const data_plane::trouble& x) {
+  const auto code = x.how == net::ending::dead     ? commit::cause::lost
+                    : x.how == net::ending::silent ? commit::cause::unreachable
+                                                   : commit::cause::protocol;
+  const auto what =
+    doing == commit::doing::gather ? "the gather" : "the sum of bucket";
+  fail(code, x.why + ", while replica " + std::to_string(id) + " waited for "
+               + what + " " + std::to_string(waits_for) + " in step "
+               + std::to_string(next));
+}
+
 void replica_state::take_seat() {
   epoch = wanted_epoch;
   broken = false;
@@ -251,6 +199,8 @@ void replica_state::take_seat() {
   next = until = 0;
   mine->open(epoch, 0);
   hosted->open(epoch);
+  if (plane)
+    plane->seat(id, epoch);
   use_threads(options.threads);
   say_seated();
 }
@@ -288,7 +238,10 @@ replica(replica_inside::stateful_pointer<replica_state> self,
       receive(subject::share, x.at, part, {});
     },
     [self](const visit_ref& x) { self->state.visit(x); },
-    [self](atom::wake) { self->state.turn(); },
+    [self](atom::wake) {
+      self->state.woken = false;
+      self->state.turn();
+    },
     [self](atom::next) { self->state.turn(); },
   };
 }

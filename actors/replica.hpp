@@ -99,6 +99,7 @@ struct replica_state {
   void take_seat();
   void say_seated();
   void fail(commit::cause code, const std::string& why);
+  void fail_of_peer(const data_plane::trouble& x);
   void send_part(std::uint32_t bucket, const tensor& part);
   void send_share(std::uint32_t bucket, const tensor& part);
   bool abandoned() const { return wanted_epoch > epoch || broken; }
@@ -108,6 +109,7 @@ struct replica_state {
   crew_options options;
   std::shared_ptr<direct_transport> by;
   std::shared_ptr<const step_book> steps;
+  std::shared_ptr<data_plane> plane; ///< Null: all replicas are here.
   outbox out;
   owner_actor owner;
   std::unique_ptr<tree::member> mine;   ///< My sums and gathers.
@@ -122,6 +124,7 @@ struct replica_state {
   bool broken = false;   ///< Said `failed`; waits for the next seat.
   commit::doing doing = commit::doing::idle;
   std::uint32_t waits_for = 0; ///< Bucket.
+  bool woken = false;          ///< A wake of its own is under way.
 
   context own; ///< Current while the step function runs.
   std::unique_ptr<step_context> step;

@@ -1,6 +1,7 @@
 #include "troupe/actors/replica_step.hpp"
 
 #include <stdexcept>
+#include <utility>
 
 namespace troupe {
 
@@ -10,6 +11,11 @@ void relax() {
 #if defined(__x86_64__) || defined(__i386__)
   __builtin_ia32_pause();
 #endif
+}
+
+[[noreturn]] void refuse_update(std::uint32_t bucket) {
+  throw std::logic_error("the update began before the sum of bucket "
+                         + std::to_string(bucket) + " was in");
 }
 
 } // namespace
@@ -45,12 +51,47 @@ void replica_step::wait(commit::doing what, std::uint32_t bucket, Ready ready) {
   of_.doing = commit::doing::computing;
 }
 
+/// Lets the replica read what came meanwhile.
+void replica_step::look_at_mail() {
+  if (!std::exchange(of_.woken, true))
+    of_.self->send(of_.self, atom::wake_v);
+  fiber::park();
+}
+
+/// Until the plane grants a wish, which it is given naps for.
+void replica_step::await(commit::doing what, const data_plane::wish& x) {
+  using news = data_plane::news;
+  of_.doing = what;
+  of_.waits_for = x.bucket;
+  for (;;) {
+    if (of_.abandoned())
+      throw superseded{};
+    const auto it = of_.plane->wait(of_.id, x, true);
+    if (it == news::granted)
+      break;
+    if (it == news::troubled) {
+      of_.fail_of_peer(*of_.plane->troubled());
+      throw superseded{};
+    }
+    look_at_mail();
+  }
+  of_.doing = commit::doing::computing;
+}
+
 void replica_step::contribute(std::uint32_t bucket, const tensor& part) {
+  if (of_.plane)
+    return of_.plane->contribute(of_.id, bucket, part);
   of_.send_part(bucket, part);
   of_.drain();
 }
 
 tensor replica_step::sum(std::uint32_t bucket) {
+  if (of_.plane) {
+    of_.plane->sum_of(of_.id,
+                      bucket); // refuses one that was not contributed to
+    await(commit::doing::sum, {data_plane::wish::kind::sum, bucket});
+    return of_.plane->sum_of(of_.id, bucket);
+  }
   of_.mine->sum_of(bucket); // refuses one that was not contributed to
   wait(commit::doing::sum, bucket,
        [&] { return static_cast<bool>(of_.mine->sum_of(bucket)); });
@@ -58,6 +99,11 @@ tensor replica_step::sum(std::uint32_t bucket) {
 }
 
 tensors replica_step::gather(std::uint32_t bucket, const tensor& part) {
+  if (of_.plane) {
+    of_.plane->gather(of_.id, bucket, part);
+    await(commit::doing::gather, {data_plane::wish::kind::gather, bucket});
+    return of_.plane->gathered(of_.id, bucket);
+  }
   of_.send_share(bucket, part);
   const tensors* all = nullptr;
   wait(commit::doing::gather, bucket, [&] {
@@ -71,13 +117,22 @@ void replica_step::begin_update() {
   of_.drain();
   if (of_.abandoned())
     throw superseded{};
-  if (!of_.mine->settled())
-    throw std::logic_error("the update began before the sum of bucket "
-                           + std::to_string(of_.mine->unsettled()) + " was in");
+  if (of_.plane) {
+    using wish = data_plane::wish;
+    const wish whole{wish::kind::complete, 0};
+    if (of_.plane->wait(of_.id, whole, false) != data_plane::news::granted)
+      refuse_update(of_.plane->incomplete(of_.id));
+    settle(); // others need what is owed to them: this step is not undone
+  } else if (!of_.mine->settled()) {
+    refuse_update(of_.mine->unsettled());
+  }
   of_.updating = true;
 }
 
 void replica_step::settle() {
+  if (of_.plane)
+    return await(commit::doing::sum, {data_plane::wish::kind::settled,
+                                      of_.plane->incomplete(of_.id)});
   while (!of_.mine->settled()) {
     const auto bucket = of_.mine->unsettled();
     wait(commit::doing::sum, bucket,

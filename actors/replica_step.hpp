@@ -21,6 +21,10 @@ private:
   template <class Ready>
   void wait(commit::doing what, std::uint32_t bucket, Ready ready);
 
+  // With replicas of other processes.
+  void await(commit::doing what, const data_plane::wish& x);
+  void look_at_mail();
+
   replica_state& of_;
 };
 

@@ -82,7 +82,13 @@ struct report {
 };
 
 /// Why work ends; who reacts differently is a caller of the crew.
-enum class cause : std::uint8_t { stalled, lost, invalid, protocol };
+enum class cause : std::uint8_t {
+  stalled,
+  lost,
+  invalid,
+  protocol,
+  unreachable
+};
 
 struct failed {
   std::uint64_t epoch = 0;

@@ -74,7 +74,4 @@ private:
   std::uint32_t open_ = 0; ///< Buckets contributed to and incomplete.
 };
 
-/// Most adders that may share a bucket.
-inline constexpr std::uint32_t most_slices = 64;
-
 } // namespace troupe::tree

@@ -3,6 +3,7 @@
 #include "troupe/strategies/fields.hpp"
 #include "troupe/tensors/tensor.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -83,6 +84,23 @@ struct seat {
 struct range {
   std::size_t begin = 0, end = 0;
 };
+
+/// Most adders that may share a bucket.
+inline constexpr std::uint32_t most_slices = 64;
+
+/// Elements; below, one adder is faster than two with their messages.
+inline constexpr std::size_t worth_sharing = 8192;
+
+/// Into how many slices a bucket is cut that so many could add.
+constexpr std::uint32_t slices_of(std::size_t elements, std::uint32_t adders) {
+  return elements < worth_sharing ? 1 : std::min(adders, most_slices);
+}
+
+/// Which of them adds a slice.
+constexpr std::uint32_t adder_of(std::uint32_t bucket, std::uint32_t slice,
+                                 std::uint32_t adders) {
+  return (bucket + slice) % adders;
+}
 
 /// The elements of a slice; slices begin at multiples of 16 elements.
 range range_of(std::size_t elements, std::uint32_t slice, std::uint32_t slices);

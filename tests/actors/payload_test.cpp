@@ -115,14 +115,14 @@ TEST(Payload, OfEveryPlainMessageKeepsItsBytes) {
 
 TEST(Payload, RefusesANumberThatIsNoCause) {
   commit::failed x;
-  x.code = commit::cause::protocol;
+  x.code = commit::cause::unreachable;
   auto bytes = net::encode(x);
   const std::size_t at = 1 + 8 + 8 + 4 + 4;
-  ASSERT_EQ(bytes[at], std::byte{3});
-  bytes[at] = std::byte{4};
+  ASSERT_EQ(bytes[at], std::byte{4});
+  bytes[at] = std::byte{5};
   const auto fault = net::decode(bytes, x);
   ASSERT_TRUE(fault);
-  EXPECT_EQ(to_string(*fault), "byte 25: 4 is no troupe::commit::cause");
+  EXPECT_EQ(to_string(*fault), "byte 25: 5 is no troupe::commit::cause");
 }
 
 TEST(Payload, KeepsEveryBitOfTensorsOfAnyTypeAndShape) {

@@ -1,0 +1,71 @@
+#pragma once
+
+#include "troupe/actors/fault_seam.hpp"
+#include "troupe/net/lane.hpp"
+#include "troupe/strategies/exchange_parcel.hpp"
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace troupe {
+
+/// The two lanes to another process.
+struct peer_lanes {
+  std::unique_ptr<net::lane> parts, sums;
+};
+
+/// Carries the parcels of an exchange over lanes, and lets faults in: a parcel
+/// is what one process's first replica says to another's.
+class lane_courier final : public exchange::courier {
+public:
+  lane_courier(const exchange::layout& at, std::vector<peer_lanes> lanes,
+               std::shared_ptr<fault_seam> faults);
+  ~lane_courier() override;
+
+  net::lane& of(std::uint32_t process, exchange::queue by) {
+    auto& x = lanes_[process];
+    return by == exchange::queue::parts ? *x.parts : *x.sums;
+  }
+
+  /// @returns whether nothing that was posted is in this process any more.
+  bool flush();
+
+  std::span<std::byte> room(std::uint32_t to, exchange::queue by) override;
+  void post(std::uint32_t to, exchange::queue by, const exchange::head& x,
+            std::size_t bytes) override;
+  bool post(std::uint32_t to, exchange::queue by, const exchange::head& x,
+            std::span<const std::byte> bytes) override;
+
+  const exchange::head* front(std::uint32_t from, exchange::queue by) override {
+    return of(from, by).front();
+  }
+  std::size_t front_bytes(std::uint32_t from, exchange::queue by) override {
+    return of(from, by).front_bytes();
+  }
+  std::span<const std::byte> view(std::uint32_t from,
+                                  exchange::queue by) override {
+    return of(from, by).view();
+  }
+  bool fetch(std::uint32_t from, exchange::queue by,
+             std::span<std::byte> into) override {
+    return of(from, by).fetch(into);
+  }
+  void pop(std::uint32_t from, exchange::queue by) override {
+    of(from, by).pop();
+  }
+
+private:
+  struct held; ///< A parcel that a fault has delayed.
+  bool blocked(std::uint32_t to, exchange::queue by);
+  bool post_fated(std::uint32_t to, exchange::queue by, const exchange::head& x,
+                  std::span<const std::byte> bytes);
+
+  exchange::layout at_;
+  std::vector<peer_lanes> lanes_;
+  std::shared_ptr<fault_seam> faults_;
+  std::vector<std::optional<held>> held_; ///< By process and queue.
+};
+
+} // namespace troupe
