@@ -35,7 +35,7 @@ troupe_tests(training   Troupe::training nlohmann_json::nlohmann_json)
 troupe_tests(simulation Troupe::simulation)
 add_test(NAME simulation.planted
          COMMAND ${PROJECT_SOURCE_DIR}/scripts/planted-bugs.sh --check)
-troupe_tests(apps       Troupe::troupe nlohmann_json::nlohmann_json)
+troupe_tests(apps       Troupe::troupe nlohmann_json::nlohmann_json OpenSSL::Crypto)
 if(TARGET apps_tests)
   target_compile_definitions(apps_tests PRIVATE
     TROUPE_TOOL="$<TARGET_FILE:troupe_tool>"

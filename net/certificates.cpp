@@ -170,16 +170,16 @@ issuer read_authority(const identity& x) {
                                             no_password, nullptr)}};
   ERR_clear_error();
   if (!by.certificate)
-    throw std::invalid_argument("the authority's certificate is none; give "
-                                "PEM");
+    throw bad_authority("the authority's certificate is none; give "
+                        "PEM");
   if (!by.key)
-    throw std::invalid_argument("the authority's key is none; give PEM that "
-                                "is not encrypted");
+    throw bad_authority("the authority's key is none; give PEM that "
+                        "is not encrypted");
   if (X509_check_private_key(by.certificate.get(), by.key.get()) != 1
       || X509_check_ca(by.certificate.get()) != 1) {
     ERR_clear_error();
-    throw std::invalid_argument("this certificate and key make no authority; "
-                                "give those of one");
+    throw bad_authority("this certificate and key make no authority; "
+                        "give those of one");
   }
   return by;
 }

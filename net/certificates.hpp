@@ -4,6 +4,7 @@
 // curve P-256 and never encrypted: keep them in files of mode 0600.
 
 #include <chrono>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,11 @@ struct certificate_options {
     std::chrono::system_clock::now() + std::chrono::days{365};
 };
 
+/// Texts that are no authority's certificate and key.
+struct bad_authority : std::invalid_argument {
+  using std::invalid_argument::invalid_argument;
+};
+
 /// Signs itself, and others; no authority below it may.
 /// @errors throws std::invalid_argument for a name or a time that will not do,
 ///         std::runtime_error if OpenSSL cannot.
@@ -32,9 +38,8 @@ identity make_authority(const certificate_options& options);
 
 /// For both sides of a connection. Time is not checked: tests want expired
 /// ones.
-/// @errors throws std::invalid_argument for a host, a name, a time or an
-///         authority's text that will not do, std::runtime_error if OpenSSL
-///         cannot.
+/// @errors throws std::invalid_argument for a host, a name or a time that will
+///         not do, `bad_authority`, std::runtime_error if OpenSSL cannot.
 identity make_certificate(const identity& authority,
                           const certificate_options& options);
 

@@ -2,6 +2,8 @@
 
 #include <CLI/App.hpp>
 #include <functional>
+#include <string>
+#include <vector>
 
 /// What a command ends with, as the shell sees it.
 enum exit_code : int {
@@ -18,3 +20,8 @@ using action = std::function<int()>;
 void add_train(CLI::App& tool, action& what);
 void add_predict(CLI::App& tool, action& what);
 void add_models(CLI::App& tool, action& what);
+void add_cert(CLI::App& tool, action& what);
+
+/// @param program what follows "--" on the command line.
+void add_launch(CLI::App& tool, action& what,
+                const std::vector<std::string>& program);

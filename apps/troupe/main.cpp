@@ -26,10 +26,13 @@ constexpr auto examples =
   "  troupe train --model lenet --epochs 3 --devices cpu:0,cpu:1 \\\n"
   "    --save digits.troupe\n"
   "  troupe predict --model digits.troupe --data digits --count 10\n"
+  "  troupe launch -n 2 -- ./program           a job of two processes\n"
+  "  troupe cert --out certificates            for TLS between them\n"
   "\n"
   "Exit codes: 0 done, 1 failed (a file that is missing, damaged or cannot be\n"
   "written, for instance), 2 wrong use (an option's value will not do, a\n"
-  "table's column among them), 130 interrupted and saved.\n";
+  "table's column among them), 130 interrupted and saved; launch ends with\n"
+  "that of the process that failed first.\n";
 
 /// What the reader of the command line says, and where to read more.
 std::string sentence_of(const CLI::App& tool, const CLI::ParseError& e) {
@@ -41,7 +44,19 @@ std::string sentence_of(const CLI::App& tool, const CLI::ParseError& e) {
          + "--help";
 }
 
+/// What follows "--": the words of another program, which are not CLI11's to
+/// read; it would take "[a,b]" apart.
+std::vector<std::string> cut_program(int& argc, char** argv) {
+  auto** const end = argv + argc;
+  auto** const mark = std::find(argv, end, std::string_view{"--"});
+  if (mark == end)
+    return {};
+  argc = static_cast<int>(mark - argv);
+  return {mark + 1, end};
+}
+
 int run(int argc, char** argv) {
+  const auto program = cut_program(argc, argv);
   CLI::App tool{about, "troupe"};
   tool.set_version_flag("--version", troupe::version);
   tool.require_subcommand(0, 1);
@@ -61,6 +76,8 @@ int run(int argc, char** argv) {
   add_train(tool, what);
   add_predict(tool, what);
   add_models(tool, what);
+  add_launch(tool, what, program);
+  add_cert(tool, what);
   try {
     tool.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
@@ -69,8 +86,11 @@ int run(int argc, char** argv) {
     throw std::invalid_argument(sentence_of(tool, e));
   }
   if (!what)
-    throw std::invalid_argument("no command: give train, predict or models; "
-                                "troupe --help says more");
+    throw std::invalid_argument("no command: give train, predict, models, "
+                                "launch or cert; troupe --help says more");
+  if (!program.empty() && !tool.got_subcommand("launch"))
+    throw std::invalid_argument("-- " + program.front()
+                                + ": only troupe launch starts programs");
   troupe::log_from(levels.at(level));
   return what();
 }

@@ -80,9 +80,9 @@ TEST_F(Certificates, EndWhenTheyAreToldTo) {
 
 TEST_F(Certificates, SignNoOthers) {
   const auto worker = make_certificate(authority, {});
-  EXPECT_THROW(make_certificate(worker, {}), std::invalid_argument);
+  EXPECT_THROW(make_certificate(worker, {}), bad_authority);
   EXPECT_THROW(make_certificate({authority.certificate, worker.key}, {}),
-               std::invalid_argument);
+               bad_authority);
 }
 
 TEST_F(Certificates, DifferInKeyAndNumber) {
@@ -112,7 +112,7 @@ TEST_F(Certificates, RefuseAnAuthorityThatIsNoPem) {
   for (const auto& bad :
        {identity{}, identity{"text", "text"},
         identity{authority.certificate, ""}, identity{"", authority.key}})
-    EXPECT_THROW(make_certificate(bad, {}), std::invalid_argument);
+    EXPECT_THROW(make_certificate(bad, {}), bad_authority);
 }
 
 } // namespace

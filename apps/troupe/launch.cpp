@@ -1,0 +1,175 @@
+#include "children.hpp"
+#include "command.hpp"
+#include "troupe/net/cluster_task.hpp"
+#include "troupe/net/held_ports.hpp"
+#include "troupe/net/secret_file.hpp"
+#include "troupe/net/tf_config.hpp"
+#include "values.hpp"
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <iostream>
+#include <stdexcept>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+namespace {
+
+using namespace troupe;
+
+constexpr auto examples =
+  "Examples:\n"
+  "  troupe launch -n 2 -- ./program --its-option\n"
+  "  troupe launch -n 3 --chief -- ./program\n"
+  "\n"
+  "Each process has TF_CONFIG, with the addresses of all and its own task, "
+  "and\n"
+  "TROUPE_SECRET_FILE, a file with a fresh secret that is gone when the job "
+  "is.\n"
+  "Its lines are shown behind its name: [worker 1] ... SIGINT, SIGTERM and\n"
+  "SIGHUP are passed on. If one fails, or a signal came, the others may go on\n"
+  "for the grace period, then they get SIGTERM, and as long after that "
+  "SIGKILL.\n"
+  "The last line and the exit code (128 + the signal, if it was one) are of\n"
+  "who failed first.\n";
+
+constexpr std::uint64_t most_processes = 128;
+constexpr std::uint64_t longest_grace = 3600;
+
+struct given {
+  std::uint64_t processes = 0, grace = 10;
+  bool chief = false;
+  std::vector<std::string> program;
+};
+
+/// Signals that would end this process, heard as bytes of a descriptor.
+class heard_signals {
+public:
+  heard_signals() {
+    sigset_t which;
+    sigemptyset(&which);
+    for (const auto number : {SIGINT, SIGTERM, SIGHUP})
+      sigaddset(&which, number);
+    ::sigprocmask(SIG_BLOCK, &which, nullptr);
+    from_ = net::descriptor{::signalfd(-1, &which, SFD_CLOEXEC | SFD_NONBLOCK)};
+    if (!from_)
+      throw std::runtime_error(std::string{"cannot listen for signals: "}
+                               + std::strerror(errno));
+  }
+
+  int descriptor() const { return from_.get(); }
+
+  /// @returns one that came, or 0.
+  int take() const {
+    signalfd_siginfo news{};
+    return ::read(from_.get(), &news, sizeof news) == sizeof news
+             ? static_cast<int>(news.ssi_signo)
+             : 0;
+  }
+
+private:
+  net::descriptor from_;
+};
+
+/// In one write, so that lines stay whole beside those of others.
+void say(const std::string& name, bool out, std::string_view line) {
+  std::string text = "[" + name + "] ";
+  text.append(line).append("\n");
+  for (std::string_view rest = text; !rest.empty();) {
+    const auto n =
+      ::write(out ? STDOUT_FILENO : STDERR_FILENO, rest.data(), rest.size());
+    if (n < 0 && errno == EINTR)
+      continue;
+    if (n < 0)
+      throw std::runtime_error(std::string{"cannot write what "} + name
+                               + " says: " + std::strerror(errno));
+    rest.remove_prefix(static_cast<std::size_t>(n));
+  }
+}
+
+net::cluster_spec cluster_of(const given& x, const net::held_ports& ports) {
+  std::map<std::string, net::cluster_spec::list> jobs;
+  for (const auto port : ports.numbers())
+    jobs[x.chief && jobs.empty() ? "chief" : "worker"].push_back(
+      "127.0.0.1:" + std::to_string(port));
+  return net::cluster_spec{jobs};
+}
+
+void start_all(children& all, const given& x, const net::cluster_spec& cluster,
+               const net::secret_file& secret) {
+  for (const auto& job : cluster.jobs())
+    for (const auto index : cluster.task_indices(job)) {
+      const net::cluster_task task{job, index};
+      all.start({to_string(task),
+                 x.program,
+                 {{"TF_CONFIG", net::write_tf_config(cluster, task)},
+                  {"TROUPE_SECRET_FILE", secret.path().string()},
+                  {"TROUPE_SECRET", std::nullopt}}});
+    }
+}
+
+int say_end(const children& all, int signal) {
+  const auto& first = all.first_failure();
+  if (!first)
+    return ok;
+  std::cerr << "troupe: ";
+  if (signal != 0)
+    std::cerr << "signal " << signal << " (" << ::strsignal(signal)
+              << ") was passed on; ";
+  std::cerr << first->name << " failed first: " << reason(*first) << '\n';
+  return first->code;
+}
+
+int launch(const given& x) {
+  const heard_signals heard;
+  std::signal(SIGPIPE, SIG_IGN); // the write that hits it says so
+  const net::secret_file secret;
+  const net::held_ports ports{x.processes};
+  children all{{.grace = std::chrono::seconds{x.grace}, .on_line = say}};
+  start_all(all, x, cluster_of(x, ports), secret);
+  int passed_on = 0;
+  while (all.running()) {
+    all.pump(std::chrono::seconds{60}, heard.descriptor());
+    while (const auto number = heard.take()) {
+      all.signal(number);
+      passed_on = passed_on ? passed_on : number;
+    }
+  }
+  return say_end(all, passed_on);
+}
+
+} // namespace
+
+void add_launch(CLI::App& tool, action& what,
+                const std::vector<std::string>& program) {
+  auto& command = *tool.add_subcommand(
+    "launch", "Start a job's processes on this machine: -- program args...");
+  const auto x = std::make_shared<given>();
+  x->program = program;
+  command
+    .add_option_function<std::string>(
+      "-n",
+      [x](const std::string& text) {
+        x->processes = whole_number("-n", text, 1, most_processes);
+      },
+      "How many processes")
+    ->type_name("N")
+    ->required();
+  command.add_flag("--chief", x->chief, "The first one is chief, not worker 0");
+  command
+    .add_option_function<std::string>(
+      "--grace",
+      [x](const std::string& text) {
+        x->grace = whole_number("--grace", text, 0, longest_grace);
+      },
+      "How long the others may go on when one has failed [10]")
+    ->type_name("SECONDS");
+  command.footer(examples);
+  command.callback([x, &what] {
+    if (x->program.empty())
+      throw std::invalid_argument("launch: no program; give it behind --, as "
+                                  "in troupe launch -n 2 -- ./program");
+    what = [x] { return launch(*x); };
+  });
+}
