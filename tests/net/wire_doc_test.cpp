@@ -1,4 +1,5 @@
 #include "troupe/net/codec.hpp"
+#include "troupe/net/handshake.hpp"
 #include "troupe/tests/net/frames.hpp"
 #include "troupe/tests/net/lanes.hpp"
 #include "troupe/tests/net/wire_doc.hpp"
@@ -16,6 +17,18 @@ TEST(WireDoc, ShowsAFrame) {
   EXPECT_EQ(in_hex(to_bytes(x)), examples().at(0));
 }
 
+TEST(WireDoc, ShowsAProof) {
+  nonce ones, twos;
+  ones.fill(std::byte{1});
+  twos.fill(std::byte{2});
+  handshake dialer{handshake::side::dialer, "sesame", ones};
+  const handshake other{handshake::side::dialer, "sesame", twos};
+  const auto greeting = dialer.unsent().size();
+  dialer.take(other.unsent()); // an acceptor's is the same
+  const auto proof = dialer.unsent().subspan(greeting, 32);
+  EXPECT_EQ(in_hex(proof), examples().at(1));
+}
+
 TEST(WireDoc, ShowsAParcel) {
   const std::array payload{std::byte{'h'}, std::byte{'i'}};
   auto [left, right] = connected_streams();
@@ -23,7 +36,7 @@ TEST(WireDoc, ShowsAParcel) {
   ASSERT_TRUE(lane.post(parcel_head{}, payload));
   std::array<std::byte, 200> sent;
   const auto moved = right->read_some(sent);
-  EXPECT_EQ(in_hex(std::span{sent}.first(moved.bytes)), examples().at(1));
+  EXPECT_EQ(in_hex(std::span{sent}.first(moved.bytes)), examples().at(2));
 }
 
 TEST(WireDoc, ShowsWhereASegmentKeepsItsParts) {
@@ -39,5 +52,5 @@ TEST(WireDoc, ShowsWhereASegmentKeepsItsParts) {
 
 TEST(WireDoc, ShowsValues) {
   EXPECT_EQ(in_hex(encode(std::uint32_t{258}, true, std::string{"hi"})),
-            examples().at(2));
+            examples().at(3));
 }
