@@ -122,9 +122,11 @@ void chief_state::tell_replicas(subject what, std::uint64_t step,
 void chief_state::perform(commit::reaction what) {
   const overload act{
     [this](commit::send_seats& x) {
-      for (auto& r = x.to_all.replica; r < cast.replicas.size(); ++r)
+      for (const auto r : x.whom) {
+        x.to_all.replica = r;
         out.send(replica_named(r), cast.replicas[r], subject::seat,
                  x.to_all.epoch, 0, x.to_all);
+      }
     },
     [this](commit::send_orders& x) {
       for (std::uint32_t r = 0; r < cast.replicas.size(); ++r)

@@ -1,24 +1,23 @@
 #include "troupe/strategies/commit.hpp"
 
-#include "troupe/strategies/blame.hpp"
-
 #include <algorithm>
 #include <limits>
 
 namespace troupe::commit {
 
-namespace {
-
-template <class T>
-void add(reaction& out, T x) {
-  out.emplace_back(std::in_place_type<T>, std::move(x));
+std::string places::name_of(std::uint32_t replica) const {
+  const auto name = "replica " + std::to_string(replica);
+  if (!several())
+    return name;
+  const auto next = std::ranges::upper_bound(first, replica);
+  return name + " of " + names.at(std::size_t(next - first.begin()) - 1);
 }
 
-} // namespace
-
-ledger::ledger(std::uint32_t replicas, std::uint64_t lease)
+ledger::ledger(std::uint32_t replicas, std::uint64_t lease, places where)
   : members_(replicas),
     lease_{lease},
+    at_once_{std::max<std::uint64_t>(lease / 4, 1)},
+    where_{std::move(where)},
     reports_(lease, std::vector<step_report>(replicas)),
     reported_(lease, std::vector<bool>(replicas)),
     counts_(lease) {}
@@ -34,9 +33,15 @@ reaction ledger::run(std::uint64_t first, std::uint64_t steps) {
   ++moves_;
   const auto lost = std::ranges::find(members_, true, &member::lost);
   if (lost != members_.end()) {
+    const auto who = where_.name_of(std::uint32_t(lost - members_.begin()));
     add(out, given_up{cause::lost,
-                      "replica " + std::to_string(lost - members_.begin())
-                        + " is lost; the crew can do no step without it"});
+                      who + " is lost; the crew can do no step without it"});
+    return out;
+  }
+  if (!lost_reducers_.empty()) {
+    add(out, given_up{cause::lost,
+                      "reducer " + std::to_string(lost_reducers_.front())
+                        + " is lost; the crew can add no sum without it"});
     return out;
   }
   if (!fresh_ && first != next_)
@@ -54,7 +59,7 @@ reaction ledger::stop() {
   reaction out;
   if (wanted_) // nothing was granted yet
     end_ = first_;
-  else if (now_ == phase::running || now_ == phase::probing) {
+  else if (works()) {
     end_ = granted_;
     go_on(out); // there may be nothing left to wait for
   }
@@ -63,8 +68,7 @@ reaction ledger::stop() {
 
 reaction ledger::heard(std::uint64_t next) {
   reaction out;
-  if ((now_ != phase::running && now_ != phase::probing) || next <= heard_
-      || next > next_)
+  if (!works() || next <= heard_ || next > next_)
     return out;
   heard_ = next;
   if (next_ == granted_)
@@ -73,15 +77,23 @@ reaction ledger::heard(std::uint64_t next) {
   return out;
 }
 
+seat ledger::next_seat() const {
+  return {epoch_, 0, static_cast<std::uint32_t>(members_.size())};
+}
+
 void ledger::reseat(reaction& out) {
   ++epoch_;
   ++moves_;
   fresh_ = true;
+  urged_ = false;
+  loss_.reset();
   for (auto& step : reported_)
     step.assign(members_.size(), false);
   std::ranges::fill(counts_, 0u);
-  add(out,
-      send_seats{{epoch_, 0, static_cast<std::uint32_t>(members_.size())}});
+  send_seats all{next_seat(), {}};
+  for (std::uint32_t r = 0; r < members_.size(); ++r)
+    all.whom.push_back(r);
+  add(out, std::move(all));
 }
 
 bool ledger::all_seated() const {
@@ -93,6 +105,7 @@ bool ledger::all_seated() const {
 void ledger::settle(reaction& out) {
   if (!all_seated())
     return;
+  urged_ = false;
   if (now_ == phase::leaving) {
     now_ = phase::idle;
     add(out, verdict_);
@@ -120,9 +133,15 @@ reaction ledger::on(const seated& x) {
       || members_[x.replica].seated == epoch_)
     return out;
   members_[x.replica].seated = epoch_;
+  members_[x.replica].incarnation = x.incarnation;
   ++moves_;
   settle(out);
   return out;
+}
+
+bool ledger::known(std::uint32_t replica, std::uint32_t incarnation) const {
+  return replica >= members_.size()
+         || members_[replica].incarnation == incarnation;
 }
 
 bool ledger::reported(std::uint32_t replica, std::uint64_t step) const {
@@ -131,8 +150,8 @@ bool ledger::reported(std::uint32_t replica, std::uint64_t step) const {
 
 reaction ledger::on(const report& x) {
   reaction out;
-  if (x.epoch != epoch_ || (now_ != phase::running && now_ != phase::probing)
-      || x.step < next_)
+  if (x.epoch != epoch_ || !works() || x.step < next_
+      || !known(x.replica, x.incarnation))
     return out;
   if (x.replica >= members_.size() || x.step >= granted_) {
     fail(out, cause::protocol,
@@ -146,7 +165,8 @@ reaction ledger::on(const report& x) {
   reported_[slot][x.replica] = true;
   reports_[slot][x.replica] = x.what;
   ++counts_[slot];
-  now_ = phase::running; // it moves after all
+  if (!loss_)
+    now_ = phase::running; // it moves after all
   ++moves_;
   while (next_ < granted_ && counts_[next_ % lease_] == members_.size())
     commit_next(out);
@@ -168,7 +188,9 @@ void ledger::commit_next(reaction& out) {
 /// Grants what may be granted, or ends.
 void ledger::go_on(reaction& out) {
   const auto bound = std::min(next_ + lease_, heard_ + 2 * lease_);
-  if (const auto more = std::min(bound, end_); more > granted_) {
+  const auto more = std::min(bound, end_);
+  if (more > granted_
+      && (more - granted_ >= at_once_ || more == end_ || next_ == granted_)) {
     granted_ = more;
     add(out, send_grants{{epoch_, granted_}});
   }
@@ -176,107 +198,6 @@ void ledger::go_on(reaction& out) {
     now_ = phase::idle;
     add(out, ended{next_});
   }
-}
-
-void ledger::fail(reaction& out, cause code, std::string why) {
-  verdict_ = {code, std::move(why)};
-  wanted_ = false;
-  now_ = phase::leaving;
-  reseat(out);
-  settle(out);
-}
-
-reaction ledger::on(const failed& x) {
-  reaction out;
-  if (x.epoch == epoch_ && x.replica < members_.size()
-      && (now_ == phase::running || now_ == phase::probing))
-    fail(out, x.code, x.why);
-  return out;
-}
-
-reaction ledger::on_lost(std::uint32_t replica, const std::string& why) {
-  reaction out;
-  members_[replica].lost = true;
-  ++moves_;
-  if (now_ == phase::leaving)
-    settle(out);
-  else if (now_ != phase::idle)
-    fail(out, cause::lost,
-         "replica " + std::to_string(replica) + " was lost in step "
-           + std::to_string(next_) + ": " + why);
-  return out;
-}
-
-reaction ledger::on_reducer_lost(std::uint32_t reducer,
-                                 const std::string& why) {
-  reaction out;
-  if (now_ != phase::idle && now_ != phase::leaving)
-    fail(out, cause::lost,
-         "reducer " + std::to_string(reducer) + " was lost in step "
-           + std::to_string(next_) + ": " + why);
-  return out;
-}
-
-reaction ledger::on_late(const std::string& waited) {
-  reaction out;
-  ++moves_;
-  switch (now_) {
-    case phase::idle:
-      break;
-    case phase::running:
-      now_ = phase::probing;
-      blames_.clear();
-      for (auto& m : members_)
-        m.answered = false;
-      add(out, send_probes{{epoch_, next_}});
-      break;
-    case phase::seating:
-      now_ = phase::idle; // nothing was granted, so there is nothing to leave
-      wanted_ = false;
-      add(out, given_up{cause::stalled,
-                        "step " + std::to_string(first_) + " cannot begin: for "
-                          + waited + " " + replicas_named(late_ones())
-                          + " did not take the seat of epoch "
-                          + std::to_string(epoch_)
-                          + " and may still be in an older step"});
-      break;
-    case phase::probing:
-      fail(out, cause::stalled, verdict(waited));
-      break;
-    case phase::leaving: // whoever is left does not even leave
-      now_ = phase::idle;
-      add(out, verdict_);
-  }
-  return out;
-}
-
-reaction ledger::on(const blame& x) {
-  if (now_ == phase::probing && x.epoch == epoch_ && x.step == next_) {
-    blames_.push_back(x);
-    if (!x.reducer && x.id < members_.size())
-      members_[x.id].answered = true;
-  }
-  return {};
-}
-
-std::vector<std::uint32_t> ledger::late_ones() const {
-  std::vector<std::uint32_t> out;
-  for (std::uint32_t r = 0; r < members_.size(); ++r)
-    if (!members_[r].lost && members_[r].seated != epoch_)
-      out.push_back(r);
-  return out;
-}
-
-std::string ledger::verdict(const std::string& waited) const {
-  std::vector<std::uint32_t> behind, silent;
-  for (std::uint32_t r = 0; r < members_.size(); ++r) {
-    if (!reported(r, next_))
-      behind.push_back(r);
-    if (!members_[r].answered)
-      silent.push_back(r);
-  }
-  return "step " + std::to_string(next_) + " stalled for " + waited + ": "
-         + explain(blames_, behind, silent);
 }
 
 } // namespace troupe::commit

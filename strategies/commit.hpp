@@ -4,6 +4,7 @@
 #include "troupe/strategies/report.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <variant>
@@ -21,14 +22,17 @@
 ///   on seated   from all: order the work, granting `lease` steps
 ///   on report   from all, in order of steps: commit, grant one step more
 ///   on failed   end the work: open the next epoch, say why when all left
-///   on lost     likewise; the replica stays lost
+///   on lost     likewise; the replica stays lost. Of a whole process: probe
+///               first, so that the name of the operation can be told
 ///   on late     nothing moved for too long: probe, then end the work with the
 ///               name of what was waited for, and of those who are missing
 ///   ends     when the last granted step is committed; `stop` grants no more
-///   costs    R reports and R grants a step, none of which a step waits for; R
-///            seats, seateds and orders an epoch
+///   costs    R reports a step and R grants for each quarter of the lease, none
+///            of which a step waits for; R seats, seateds and orders an epoch.
+///            Whoever does not take his seat is sent it once more
 ///   order    the totals are added in tree order over replica ids
-///   if       older epoch, or said twice                  -> ignored
+///   if       older epoch, another incarnation than the one that is seated, or
+///            said twice                                  -> ignored
 ///            report of a step not granted, unknown replica -> fault: the work
 ///                                                  ends as `cause::protocol`
 namespace troupe::commit {
@@ -84,10 +88,10 @@ struct report {
 /// Why work ends; who reacts differently is a caller of the crew.
 enum class cause : std::uint8_t {
   stalled,
-  lost,
+  lost, ///< Known to be dead.
   invalid,
   protocol,
-  unreachable
+  unreachable, ///< Nothing is heard of it.
 };
 
 struct failed {
@@ -122,6 +126,7 @@ struct blame {
 
 struct send_seats {
   seat to_all; ///< `replica` is for the sender to fill in.
+  std::vector<std::uint32_t> whom;
 };
 struct send_orders {
   order to_all;
@@ -149,10 +154,20 @@ using reaction = std::vector<effect>;
 
 // -- the machine --------------------------------------------------------------
 
+/// Which process holds which replicas.
+struct places {
+  std::vector<std::string> names;   ///< "chief 0", "worker 1".
+  std::vector<std::uint32_t> first; ///< [P + 1] replicas, ascending from 0.
+
+  bool several() const { return names.size() > 1; }
+  /// "replica 2", and of several processes " of worker 1".
+  std::string name_of(std::uint32_t replica) const;
+};
+
 class ledger {
 public:
   /// @param lease how many steps replicas may be ahead of the last commit.
-  ledger(std::uint32_t replicas, std::uint64_t lease);
+  ledger(std::uint32_t replicas, std::uint64_t lease, places where = {});
 
   /// Seats everyone for the first time.
   reaction open();
@@ -170,7 +185,13 @@ public:
 
   /// @param why what its end was called.
   reaction on_lost(std::uint32_t replica, const std::string& why);
+  /// All its replicas are. @param code lost or unreachable.
+  reaction on_process_lost(std::uint32_t process, cause code,
+                           const std::string& why);
   reaction on_reducer_lost(std::uint32_t reducer, const std::string& why);
+
+  /// Ends what runs, for a reason that is not of its steps.
+  reaction end_with(cause code, const std::string& why);
 
   /// Nothing moved (`moves` stayed the same) for the patience.
   /// @param waited for people, such as "200 ms".
@@ -181,8 +202,9 @@ public:
     return now_ != phase::idle
            && !(now_ == phase::running && next_ == granted_);
   }
-  /// Whether a guard need not wait for long any more: answers to a probe.
-  bool probing() const { return now_ == phase::probing; }
+  /// Whether a guard need not wait for long any more: answers to a probe, or
+  /// to a seat that was sent again.
+  bool probing() const { return now_ == phase::probing || urged_; }
   std::uint64_t moves() const { return moves_; }
   std::uint64_t epoch() const { return epoch_; }
 
@@ -190,23 +212,42 @@ private:
   enum class phase { idle, seating, running, probing, leaving };
   struct member {
     std::uint64_t seated = 0; ///< Epoch.
+    std::uint32_t incarnation = 0;
     bool lost = false;
     bool answered = false; ///< The probe.
   };
 
+  template <class T>
+  static void add(reaction& out, T x) {
+    out.emplace_back(std::in_place_type<T>, std::move(x));
+  }
+  seat next_seat() const;
   void reseat(reaction& out);
   void begin(reaction& out);
   void settle(reaction& out);
   void fail(reaction& out, cause code, std::string why);
   void commit_next(reaction& out);
   void go_on(reaction& out);
+  void probe_all(reaction& out);
+  void tell_loss(reaction& out, const std::string& more = {});
+  bool urge(reaction& out);
   bool all_seated() const;
+  bool all_answered() const;
+  bool works() const {
+    return now_ == phase::running || now_ == phase::probing;
+  }
+  bool known(std::uint32_t replica, std::uint32_t incarnation) const;
   bool reported(std::uint32_t replica, std::uint64_t step) const;
   std::vector<std::uint32_t> late_ones() const;
   std::string verdict(const std::string& waited) const;
+  std::string waits() const;
 
   std::vector<member> members_;
-  std::uint64_t lease_;
+  std::uint64_t lease_, at_once_; ///< Steps that are granted together.
+  places where_;
+  std::vector<std::uint32_t> lost_reducers_;
+  std::optional<given_up> loss_; ///< Of a process; while it probes.
+  bool urged_ = false;           ///< Seats were sent once more.
   phase now_ = phase::idle;
   std::uint64_t epoch_ = 0;
   bool fresh_ = true; ///< No step of this epoch was granted.

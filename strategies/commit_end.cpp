@@ -1,0 +1,194 @@
+#include "troupe/strategies/blame.hpp"
+#include "troupe/strategies/commit.hpp"
+
+#include <algorithm>
+#include <utility>
+
+// How work ends that does not come to its end: faults, losses, and whoever is
+// late.
+
+namespace troupe::commit {
+
+void ledger::fail(reaction& out, cause code, std::string why) {
+  verdict_ = {code, std::move(why)};
+  wanted_ = false;
+  now_ = phase::leaving;
+  reseat(out);
+  settle(out);
+}
+
+reaction ledger::on(const failed& x) {
+  reaction out;
+  if (x.epoch != epoch_ || x.replica >= members_.size() || !works()
+      || !known(x.replica, x.incarnation))
+    return out;
+  if (loss_)
+    tell_loss(out, x.why);
+  else if (where_.several())
+    fail(out, x.code,
+         where_.name_of(x.replica) + " failed in step " + std::to_string(x.step)
+           + ": " + x.why);
+  else
+    fail(out, x.code, x.why);
+  return out;
+}
+
+reaction ledger::end_with(cause code, const std::string& why) {
+  reaction out;
+  if (now_ != phase::idle && now_ != phase::leaving)
+    fail(out, code, why);
+  return out;
+}
+
+reaction ledger::on_lost(std::uint32_t replica, const std::string& why) {
+  reaction out;
+  if (members_[replica].lost)
+    return out;
+  members_[replica].lost = true;
+  ++moves_;
+  if (now_ == phase::leaving)
+    settle(out);
+  else if (now_ != phase::idle && !loss_)
+    fail(out, cause::lost,
+         where_.name_of(replica) + " was lost in step " + std::to_string(next_)
+           + ": " + why);
+  return out;
+}
+
+reaction ledger::on_process_lost(std::uint32_t process, cause code,
+                                 const std::string& why) {
+  reaction out;
+  for (auto r = where_.first[process]; r < where_.first[process + 1]; ++r)
+    members_[r].lost = true;
+  ++moves_;
+  const auto text = where_.names[process] + " was lost in step "
+                    + std::to_string(next_) + ": " + why;
+  if (now_ == phase::leaving) {
+    settle(out);
+  } else if (now_ == phase::seating) {
+    fail(out, code, text);
+  } else if (works() && !loss_) {
+    loss_ = {code, text};
+    probe_all(out);
+  }
+  return out;
+}
+
+/// Ends the work with the name of the lost, and of what waits for it.
+void ledger::tell_loss(reaction& out, const std::string& more) {
+  const auto what = more.empty() ? waits() : more;
+  fail(out, loss_->code, loss_->why + (what.empty() ? "" : "; " + what));
+}
+
+void ledger::probe_all(reaction& out) {
+  now_ = phase::probing;
+  blames_.clear();
+  for (auto& m : members_)
+    m.answered = m.lost;
+  add(out, send_probes{{epoch_, next_}});
+}
+
+reaction ledger::on_reducer_lost(std::uint32_t reducer,
+                                 const std::string& why) {
+  reaction out;
+  lost_reducers_.push_back(reducer);
+  if (now_ != phase::idle && now_ != phase::leaving)
+    fail(out, cause::lost,
+         "reducer " + std::to_string(reducer) + " was lost in step "
+           + std::to_string(next_) + ": " + why);
+  return out;
+}
+
+/// Sends seats once more to those who did not take theirs.
+/// @returns false if that was done already.
+bool ledger::urge(reaction& out) {
+  if (std::exchange(urged_, true))
+    return false;
+  add(out, send_seats{next_seat(), late_ones()});
+  return true;
+}
+
+reaction ledger::on_late(const std::string& waited) {
+  reaction out;
+  ++moves_;
+  switch (now_) {
+    case phase::idle:
+      break;
+    case phase::running:
+      probe_all(out);
+      break;
+    case phase::seating:
+      if (urge(out))
+        break;
+      now_ = phase::idle; // nothing was granted, so there is nothing to leave
+      wanted_ = urged_ = false;
+      add(out, given_up{cause::stalled,
+                        "step " + std::to_string(first_) + " cannot begin: for "
+                          + waited + " " + replicas_named(late_ones())
+                          + " did not take the seat of epoch "
+                          + std::to_string(epoch_)
+                          + " and may still be in an older step"});
+      break;
+    case phase::probing:
+      if (loss_)
+        tell_loss(out);
+      else
+        fail(out, cause::stalled, verdict(waited));
+      break;
+    case phase::leaving: // whoever is left does not even leave
+      if (urge(out))
+        break;
+      now_ = phase::idle;
+      urged_ = false;
+      add(out, verdict_);
+  }
+  return out;
+}
+
+reaction ledger::on(const blame& x) {
+  reaction out;
+  if (now_ != phase::probing || x.epoch != epoch_ || x.step != next_)
+    return out;
+  const auto same = [&x](const blame& y) {
+    return x.reducer == y.reducer && x.id == y.id;
+  };
+  if (std::ranges::any_of(blames_, same))
+    return out;
+  blames_.push_back(x);
+  if (!x.reducer && x.id < members_.size())
+    members_[x.id].answered = true;
+  if (loss_ && all_answered())
+    tell_loss(out);
+  return out;
+}
+
+bool ledger::all_answered() const {
+  return std::ranges::all_of(members_, &member::answered);
+}
+
+std::vector<std::uint32_t> ledger::late_ones() const {
+  std::vector<std::uint32_t> out;
+  for (std::uint32_t r = 0; r < members_.size(); ++r)
+    if (!members_[r].lost && members_[r].seated != epoch_)
+      out.push_back(r);
+  return out;
+}
+
+std::string ledger::verdict(const std::string& waited) const {
+  return "step " + std::to_string(next_) + " stalled for " + waited + ": "
+         + waits();
+}
+
+/// Who waits for what, as far as a probe found out.
+std::string ledger::waits() const {
+  std::vector<std::uint32_t> behind, silent;
+  for (std::uint32_t r = 0; r < members_.size(); ++r) {
+    if (!members_[r].lost && !reported(r, next_))
+      behind.push_back(r);
+    if (!members_[r].answered)
+      silent.push_back(r);
+  }
+  return explain(blames_, behind, silent);
+}
+
+} // namespace troupe::commit

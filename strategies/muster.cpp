@@ -1,0 +1,103 @@
+#include "troupe/strategies/muster.hpp"
+
+#include "troupe/strategies/roster.hpp"
+
+#include <algorithm>
+#include <limits>
+
+namespace troupe::muster {
+
+machine::machine(std::vector<std::string> names)
+  : names_{std::move(names)}, joined_(names_.size()) {}
+
+reaction machine::on(const join& x) {
+  if (x.process >= names_.size())
+    return {};
+  if (under_way_ && x.run == decided_)
+    return {}; // said twice
+  if (under_way_ && x.run > decided_)
+    return {abandon{names_[x.process] + " left run " + std::to_string(decided_)
+                    + " and asks for " + described(x)}};
+  if (lost_ || x.run <= decided_)
+    return refuse_one(x);
+  for (const auto& other : joined_)
+    if (other && other->process != x.process
+        && (other->run != x.run || other->first != x.first
+            || other->steps != x.steps)) {
+      const auto why = names_[other->process] + " asks for " + described(*other)
+                       + ", but " + names_[x.process] + " for " + described(x);
+      joined_[x.process] = x;
+      return refuse_all(commit::cause::protocol, why);
+    }
+  joined_[x.process] = x;
+  now_ = x.run;
+  if (!std::ranges::all_of(joined_, [](const auto& j) { return bool(j); }))
+    return {};
+  decided_ = now_;
+  under_way_ = true;
+  joined_.assign(names_.size(), std::nullopt);
+  return {begin{x}};
+}
+
+std::string machine::described(const join& x) const {
+  const auto most = std::numeric_limits<std::uint64_t>::max();
+  const auto end = x.steps > most - x.first ? most : x.first + x.steps;
+  return "steps [" + std::to_string(x.first) + ", " + std::to_string(end)
+         + ") as its run " + std::to_string(x.run);
+}
+
+reaction machine::refuse_one(const join& x) {
+  auto what = last_;
+  if (lost_)
+    what = *lost_;
+  else if (x.run != last_.run)
+    what = {x.run, commit::cause::protocol,
+            "run " + std::to_string(x.run) + " of " + names_[x.process]
+              + " is over for all others"};
+  decided_ = std::max(decided_, x.run);
+  return {refuse{x.process, x.run, what.code, what.why}};
+}
+
+reaction machine::refuse_all(commit::cause code, std::string why) {
+  reaction out;
+  last_ = {now_, code, std::move(why)};
+  for (const auto& x : joined_)
+    if (x) {
+      out.emplace_back(refuse{x->process, x->run, code, last_.why});
+      decided_ = std::max(decided_, x->run);
+    }
+  joined_.assign(names_.size(), std::nullopt);
+  return out;
+}
+
+reaction machine::on_late(const std::string& waited) {
+  if (!waiting())
+    return {};
+  std::vector<std::string> absent;
+  join what;
+  for (std::size_t p = 0; p < joined_.size(); ++p)
+    if (joined_[p])
+      what = *joined_[p];
+    else
+      absent.push_back(names_[p]);
+  return refuse_all(commit::cause::stalled,
+                    described(what) + " cannot begin: for " + waited + " "
+                      + roster::listed(absent) + " did not come");
+}
+
+reaction machine::on_lost(std::uint32_t process, commit::cause code,
+                          const std::string& why) {
+  lost_ = {0, code,
+           names_.at(process)
+             + " is lost, without it no work can begin: " + why};
+  return refuse_all(code, lost_->why);
+}
+
+std::optional<std::uint64_t> machine::waiting() const {
+  for (const auto& x : joined_)
+    if (x)
+      return x->run;
+  return {};
+}
+
+} // namespace troupe::muster

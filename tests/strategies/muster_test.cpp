@@ -1,0 +1,103 @@
+#include "troupe/strategies/muster.hpp"
+
+#include <gtest/gtest.h>
+
+using namespace troupe;
+using namespace troupe::muster;
+
+namespace {
+
+machine of_three() {
+  return machine{{"chief 0", "worker 1", "worker 2"}};
+}
+
+bool begins(const reaction& x) {
+  return x.size() == 1 && std::holds_alternative<begin>(x[0]);
+}
+
+/// The whole of them, if there are refusals and nothing else.
+std::vector<refuse> refusals(const reaction& x) {
+  std::vector<refuse> out;
+  for (const auto& one : x)
+    out.push_back(std::get<refuse>(one));
+  return out;
+}
+
+} // namespace
+
+TEST(Muster, BeginsWhenAllHaveAskedForTheSame) {
+  auto it = of_three();
+  EXPECT_TRUE(it.on({1, 1, 0, 10}).empty());
+  EXPECT_TRUE(it.on({0, 1, 0, 10}).empty());
+  EXPECT_TRUE(it.on({0, 1, 0, 10}).empty()) << "said twice";
+  EXPECT_EQ(it.waiting(), 1u);
+  EXPECT_TRUE(begins(it.on({2, 1, 0, 10})));
+  EXPECT_FALSE(it.waiting());
+  EXPECT_TRUE(it.on({2, 1, 0, 10}).empty()) << "it runs";
+  it.over();
+  EXPECT_TRUE(it.on({0, 2, 10, 5}).empty());
+  EXPECT_TRUE(it.on({1, 2, 10, 5}).empty());
+  EXPECT_TRUE(begins(it.on({2, 2, 10, 5})));
+}
+
+TEST(Muster, NamesBothWhoAskForDifferentSteps) {
+  auto it = of_three();
+  it.on({1, 1, 0, 10});
+  const auto no = refusals(it.on({2, 1, 0, 11}));
+  ASSERT_EQ(no.size(), 2u);
+  for (const auto& x : no) {
+    EXPECT_EQ(x.code, commit::cause::protocol);
+    EXPECT_EQ(x.why, "worker 1 asks for steps [0, 10) as its run 1, but worker "
+                     "2 for steps [0, 11) as its run 1");
+  }
+  const auto later = refusals(it.on({0, 1, 0, 10}));
+  ASSERT_EQ(later.size(), 1u) << "the third hears it when he comes";
+  EXPECT_EQ(later[0].whom, 0u);
+  EXPECT_EQ(later[0].why, no[0].why);
+}
+
+TEST(Muster, GoesOnWithTheNextRunAfterOneWasRefused) {
+  auto it = of_three();
+  it.on({0, 1, 0, 1});
+  it.on_late("1000 ms");
+  for (std::uint32_t p = 0; p < 2; ++p)
+    EXPECT_EQ(refusals(it.on({p + 1, 1, 0, 1})).at(0).whom, p + 1);
+  it.on({0, 2, 0, 1});
+  it.on({1, 2, 0, 1});
+  EXPECT_TRUE(begins(it.on({2, 2, 0, 1})));
+}
+
+TEST(Muster, NamesWhoDidNotCome) {
+  auto it = of_three();
+  it.on({0, 1, 4, 1});
+  const auto no = refusals(it.on_late("1000 ms"));
+  ASSERT_EQ(no.size(), 1u);
+  EXPECT_EQ(no[0].whom, 0u);
+  EXPECT_EQ(no[0].code, commit::cause::stalled);
+  EXPECT_EQ(no[0].why, "steps [4, 5) as its run 1 cannot begin: for 1000 ms "
+                       "worker 1 and worker 2 did not come");
+  EXPECT_TRUE(it.on_late("1000 ms").empty());
+}
+
+TEST(Muster, BeginsNothingWithoutOneThatIsLost) {
+  auto it = of_three();
+  it.on({0, 1, 0, 1});
+  const auto no =
+    refusals(it.on_lost(2, commit::cause::unreachable, "silent for 1 s"));
+  ASSERT_EQ(no.size(), 1u);
+  EXPECT_EQ(no[0].code, commit::cause::unreachable);
+  EXPECT_EQ(no[0].why, "worker 2 is lost, without it no work can begin: silent "
+                       "for 1 s");
+  EXPECT_EQ(refusals(it.on({1, 1, 0, 1})).at(0).why, no[0].why);
+  EXPECT_EQ(refusals(it.on({1, 2, 0, 1})).at(0).why, no[0].why);
+}
+
+TEST(Muster, EndsARunThatSomebodyLeft) {
+  machine it{{"chief 0", "worker 1"}};
+  it.on({0, 1, 0, 10});
+  it.on({1, 1, 0, 10});
+  const auto what = it.on({1, 2, 0, 3});
+  ASSERT_EQ(what.size(), 1u);
+  EXPECT_EQ(std::get<abandon>(what[0]).why,
+            "worker 1 left run 1 and asks for steps [0, 3) as its run 2");
+}
