@@ -52,6 +52,7 @@ bool data_plane::impl::move() {
   int n = 0;
   while (n < at_a_time && machine.pump(courier))
     ++n;
+  courier.flush();
   if (before != machine.completed() || machine.wrong())
     tell();
   return n == at_a_time;

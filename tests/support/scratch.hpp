@@ -12,7 +12,7 @@
 namespace troupe {
 
 /// A test with an empty folder of its own, gone when the test ends.
-class scratch_test : public testing::Test {
+class scratch_test : public ::testing::Test {
 protected:
   scratch_test() {
     auto name =
