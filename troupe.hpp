@@ -31,7 +31,7 @@
 #include "troupe/training/model.hpp"
 #include "troupe/training/optimizer.hpp"
 #include "troupe/training/print.hpp"
-#include "troupe/training/version.hpp"
+#include "troupe/actors/version.hpp"
 
 namespace troupe {
 

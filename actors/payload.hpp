@@ -147,15 +147,17 @@ struct signature<
     return first;
   }
 
-  static std::uint32_t form() {
+  static std::string text() {
     std::string text;
     (describe<Is>(text), ...);
     if constexpr (!is_fact) {
       text += ">";
       (describe<Os>(text), ...);
     }
-    return number_of(text);
+    return text;
   }
+
+  static std::uint32_t form() { return number_of(text()); }
 };
 
 /// What carries tensors waits behind what does not.

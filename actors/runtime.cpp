@@ -1,6 +1,7 @@
 #include "troupe/actors/runtime.hpp"
 
 #include "troupe/actors/config.hpp"
+#include "troupe/actors/role_registry.hpp"
 #include "troupe/actors/spawn.hpp"
 
 #include <caf/actor_system.hpp>
@@ -30,6 +31,7 @@ struct runtime::impl {
     return it;
   }
 
+  std::shared_ptr<role_registry> roles = std::make_shared<role_registry>();
   std::unique_ptr<config> settings;
   caf::actor_system system;
 };
@@ -85,6 +87,10 @@ runtime::~runtime() {
 
 caf::actor_system& runtime::system() {
   return impl_->system;
+}
+
+std::shared_ptr<role_registry> runtime::roles() const {
+  return impl_->roles;
 }
 
 } // namespace troupe

@@ -12,6 +12,8 @@ class actor_system;
 
 namespace troupe {
 
+class role_registry;
+
 struct runtime_options {
   /// Threads for the actors that have none of their own; 0: one per core, at
   /// least 2.
@@ -36,6 +38,9 @@ public:
 
   /// For roles of one's own.
   caf::actor_system& system();
+
+  /// The roles that other processes may spawn here (role_registry.hpp).
+  std::shared_ptr<role_registry> roles() const;
 
 private:
   struct impl;

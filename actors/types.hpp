@@ -5,6 +5,7 @@
 
 #include "troupe/actors/chief.hpp"
 #include "troupe/actors/ec.hpp"
+#include "troupe/actors/node_messages.hpp"
 #include "troupe/actors/reducer.hpp"
 #include "troupe/actors/replica.hpp"
 #include "troupe/actors/status.hpp"
@@ -27,6 +28,9 @@ CAF_BEGIN_TYPE_ID_BLOCK(troupe, caf::id_block::troupe_atoms::end)
   CAF_ADD_TYPE_ID(troupe, (troupe::commit::blame))
   CAF_ADD_TYPE_ID(troupe, (troupe::member_status))
   CAF_ADD_TYPE_ID(troupe, (troupe::job_status))
+  CAF_ADD_TYPE_ID(troupe, (troupe::role_form))
+  CAF_ADD_TYPE_ID(troupe, (troupe::spawn_order))
+  CAF_ADD_TYPE_ID(troupe, (troupe::node_info))
   CAF_ADD_TYPE_ID(troupe, (troupe::owner_actor))
   CAF_ADD_TYPE_ID(troupe, (troupe::adder_actor))
   CAF_ADD_TYPE_ID(troupe, (troupe::replica_actor))

@@ -19,7 +19,8 @@ class link_listener {
 public:
   virtual ~link_listener() = default;
   virtual void heard(frame&& x) = 0;
-  /// Said once, and the last that is heard. @param why for people.
+  /// Said once, and the last that is heard; at once by who listens too late.
+  /// @param why for people.
   virtual void ended(ending how, const std::string& why) = 0;
 };
 

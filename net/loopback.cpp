@@ -25,9 +25,13 @@ public:
     : options_{options}, ways_{way{options.limits}, way{options.limits}} {}
 
   void listen(side at, std::shared_ptr<link_listener> to) {
-    const std::lock_guard hold{lock_};
-    if (open_)
+    std::unique_lock hold{lock_};
+    if (open_) {
       ways_[1 - at].to = std::move(to);
+      return;
+    }
+    hold.unlock(); // no more changes
+    to->ended(over_.first, over_.second);
   }
 
   bool post(side from, frame&& x) {
@@ -92,6 +96,7 @@ public:
       const std::lock_guard hold{lock_};
       if (!std::exchange(open_, false))
         return;
+      over_ = {how, why};
       for (std::size_t i = 0; i < 2; ++i)
         to[i] = std::move(ways_[i].to);
     }
@@ -196,6 +201,7 @@ private:
   std::mutex lock_;
   loopback_options options_;
   bool open_ = true;
+  std::pair<ending, std::string> over_; ///< Once it is not open.
   std::optional<std::string> closing_;
   meddler meddler_;
   way ways_[2]; ///< By the side that posts.

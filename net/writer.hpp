@@ -21,7 +21,8 @@ public:
 
   template <encodable... Ts>
   writer& operator()(const Ts&... xs) {
-    archive_(xs...);
+    if constexpr (sizeof...(xs) > 0)
+      archive_(xs...);
     return *this;
   }
 

@@ -2,7 +2,7 @@
 
 #include "command.hpp"
 #include "troupe/training/log.hpp"
-#include "troupe/training/version.hpp"
+#include "troupe/actors/version.hpp"
 
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>

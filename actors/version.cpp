@@ -1,4 +1,4 @@
-#include "troupe/training/version.hpp"
+#include "troupe/actors/version.hpp"
 
 namespace troupe {
 
