@@ -32,7 +32,7 @@ void node_state::welcome(const guest_ref& x) {
     return x.it->close("the node serves " + std::to_string(guests.size())
                        + " connections already");
   auto door = caf::actor_cast<caf::actor>(
-    self->spawn(gateway<node_actor>, node_actor{self}, x.it->open(0),
+    self->spawn(gateway<node_actor>, node_actor{self}, x.it->open(desk_channel),
                 gateway_options{.patience = settings.patience}));
   self->monitor(door);
   guests.emplace(door.address(), guest{x.it, door});
@@ -76,7 +76,7 @@ caf::result<std::uint32_t> node_state::spawn(const spawn_order& x) {
   const auto made = make(x);
   if (!made)
     return made.error();
-  const auto channel = owner.channels++;
+  const auto channel = ++owner.channels;
   const auto found = settings.roles->find(x.role);
   auto door = found->open(self->system(), *made, owner.via->open(channel),
                           {.patience = settings.patience});

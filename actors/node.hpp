@@ -50,8 +50,8 @@ struct node_state {
 
   struct guest {
     std::shared_ptr<net::connection> via;
-    caf::actor door; ///< The gateway on channel 0.
-    std::uint32_t channels = 1;
+    caf::actor door; ///< Its gateway to the node.
+    std::uint32_t channels = desk_channel;
     std::size_t roles = 0; ///< That have not ended.
   };
   struct role {

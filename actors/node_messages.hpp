@@ -53,7 +53,11 @@ struct node_info {
 
 // -- protocol -----------------------------------------------------------------
 
-/// NODE: spawns roles by name. It is channel 0 of every connection to it.
+/// Of a connection: what its purpose is about.
+inline constexpr std::uint32_t desk_channel = 1;
+
+/// NODE: spawns roles by name. It is on the `desk_channel` of every connection
+/// to it with the purpose "node".
 using node_actor = caf::typed_actor<
   // The channel of that connection on which the role now is; it is the
   // connection's: when that ends, so does the role. The error is

@@ -10,6 +10,7 @@
 #include <condition_variable>
 #include <cstdio>
 #include <mutex>
+#include <random>
 #include <thread>
 
 namespace troupe {
@@ -31,6 +32,12 @@ struct runtime::impl {
     return it;
   }
 
+  static std::uint64_t drawn() {
+    std::random_device from;
+    return std::uint64_t{from()} << 32 | from();
+  }
+
+  const std::uint64_t incarnation = drawn();
   std::shared_ptr<role_registry> roles = std::make_shared<role_registry>();
   std::unique_ptr<config> settings;
   caf::actor_system system;
@@ -91,6 +98,10 @@ caf::actor_system& runtime::system() {
 
 std::shared_ptr<role_registry> runtime::roles() const {
   return impl_->roles;
+}
+
+std::uint64_t runtime::incarnation() const {
+  return impl_->incarnation;
 }
 
 } // namespace troupe

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -41,6 +42,9 @@ public:
 
   /// The roles that other processes may spawn here (role_registry.hpp).
   std::shared_ptr<role_registry> roles() const;
+
+  /// A random number: another process, or runtime, has another.
+  std::uint64_t incarnation() const;
 
 private:
   struct impl;

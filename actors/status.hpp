@@ -47,7 +47,7 @@ struct job_status {
 
 // -- protocol -----------------------------------------------------------------
 
-/// STATUS: what a job's leader answers on channel 0 of a connection with the
+/// STATUS: what a job's leader answers on channel 1 of a connection with the
 /// purpose "status".
 using status_actor =
   caf::typed_actor<caf::replies_to<atom::status>::with<job_status>>;

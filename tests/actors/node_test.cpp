@@ -40,7 +40,8 @@ struct node_stage {
   struct client {
     explicit client(node_stage& at) : at{at} {
       caf::anon_send(at.it, guest_ref{wire.end_of(side::right)});
-      desk = at.on.spawn(proxy<node_actor>, wire.end_of(side::left)->open(0),
+      desk = at.on.spawn(proxy<node_actor>,
+                         wire.end_of(side::left)->open(desk_channel),
                          proxy_options{});
     }
 

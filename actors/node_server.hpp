@@ -1,0 +1,57 @@
+#pragma once
+
+#include "troupe/net/credentials.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+namespace troupe {
+
+class runtime;
+
+struct node_server_options {
+  /// "host:port"; port 0: one that is free.
+  std::string listen = "127.0.0.1:0";
+  std::uint16_t last_port = 0;      ///< Above listen's: tries that range.
+  std::string advertise{};          ///< What others dial, if it differs.
+  net::credentials credentials{};   ///< None: loopback only.
+  std::string name = "node";        ///< For people.
+  std::size_t guests = 64;          ///< Connections at once, at most.
+  std::size_t roles_per_guest = 64; ///< At once, at most.
+  std::chrono::milliseconds heartbeat{100};
+  /// Longest silence before a connection is given up.
+  std::chrono::milliseconds suspect{1000};
+  /// Longest that a handshake or a farewell may take.
+  std::chrono::milliseconds patience{5000};
+  /// Hears, in a sentence, why a connection was refused or closed.
+  std::function<void(const std::string&)> log{};
+};
+
+/// Makes this process a node: others may spawn here the roles that the runtime
+/// knows (role_registry.hpp). The roles end with it.
+class node_server {
+public:
+  /// @pre the runtime outlives it.
+  /// @errors throws std::invalid_argument for an address that is none, or is
+  ///         beyond loopback without credentials; std::runtime_error when it
+  ///         cannot listen.
+  explicit node_server(runtime& in, const node_server_options& options = {});
+  ~node_server();
+  node_server(const node_server&) = delete;
+  node_server& operator=(const node_server&) = delete;
+
+  /// What others dial: "host:port".
+  const std::string& address() const;
+
+  /// Waits until somebody tells the node to stop. @returns whether he did.
+  bool wait_for_stop(std::chrono::milliseconds patience);
+
+private:
+  struct impl;
+  std::unique_ptr<impl> impl_;
+};
+
+} // namespace troupe

@@ -1,0 +1,75 @@
+#pragma once
+
+#include "troupe/actors/node_messages.hpp"
+#include "troupe/actors/proxy.hpp"
+#include "troupe/actors/spawn.hpp"
+#include "troupe/net/credentials.hpp"
+
+#include <chrono>
+
+namespace troupe {
+
+struct remote_options {
+  net::credentials credentials{}; ///< As the node's.
+  std::string name = "client";    ///< For people.
+  /// Longest that finding the node, or an answer of the node's, may take.
+  std::chrono::milliseconds patience{5000};
+  /// Longest that a request to a role may take.
+  std::chrono::milliseconds answers{30'000};
+  /// Requests that may be open at once to one role.
+  std::size_t window = 256;
+  std::chrono::milliseconds heartbeat{100};
+  /// Longest silence before the node counts as unreachable.
+  std::chrono::milliseconds suspect{1000};
+};
+
+/// A node, as a program sees it that has roles spawned there. They are its
+/// own: they end with it, and with this process. What is spoken to over it
+/// blocks, by a deadline: for threads that are no actors. Safe to use from any
+/// of them.
+class remote_node {
+public:
+  /// @param where "host:port"
+  /// @pre   the runtime outlives it.
+  /// @errors throws std::invalid_argument for an address that is none;
+  ///         `failure`: refused by the node, with its sentence; peer_lost if
+  ///         nobody listens there; unreachable if nothing answers.
+  remote_node(runtime& in, const std::string& where,
+              const remote_options& options = {});
+  ~remote_node();
+  remote_node(const remote_node&) = delete;
+  remote_node& operator=(const remote_node&) = delete;
+
+  /// Spawns a role by its registered name; the arguments' types must be those
+  /// of the registration. The handle is used like any other: requests need
+  /// deadlines, monitors hear
+  ///   peer_lost     the role or its node is known to be gone
+  ///   unreachable   nothing is heard of the node; it may live
+  /// and the role ends when the handle's last copy is gone.
+  /// @errors throws `failure` as node_actor says, or as the constructor.
+  template <class Handle, class... Args>
+  Handle spawn(const std::string& role, const Args&... args) {
+    auto over = order(order_of<Handle>(role, args...));
+    Handle it =
+      system().spawn(proxy<Handle>, std::move(over), options_for_roles());
+    forget_logger();
+    return it;
+  }
+
+  /// @errors throws `failure`.
+  node_info who();
+
+  /// Tells the node to end all of its roles, also those of others, and serve
+  /// no more; does not wait for it.
+  void stop();
+
+private:
+  std::shared_ptr<net::link> order(const spawn_order& x);
+  caf::actor_system& system();
+  proxy_options options_for_roles() const;
+
+  struct impl;
+  std::unique_ptr<impl> impl_;
+};
+
+} // namespace troupe
