@@ -13,10 +13,7 @@ struct remote_node::impl {
       options{options},
       system{in.system()},
       phone{endpoint_for(options)},
-      line{call(*phone, where,
-                {.name = options.name,
-                 .incarnation = in.incarnation(),
-                 .purpose = "node"},
+      line{call(*phone, where, {{}, options.name, in.incarnation(), "node", {}},
                 options.patience)},
       desk{in.system().spawn(proxy<node_actor>, line->open(desk_channel),
                              proxy_options{.patience = options.patience})} {
