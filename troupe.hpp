@@ -5,6 +5,7 @@
 // Troupe::simulation.
 
 #include "troupe/actors/runtime.hpp"
+#include "troupe/actors/version.hpp"
 #include "troupe/data/csv.hpp"
 #include "troupe/data/digits.hpp"
 #include "troupe/data/idx.hpp"
@@ -31,7 +32,6 @@
 #include "troupe/training/model.hpp"
 #include "troupe/training/optimizer.hpp"
 #include "troupe/training/print.hpp"
-#include "troupe/actors/version.hpp"
 
 namespace troupe {
 

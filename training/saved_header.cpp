@@ -1,7 +1,7 @@
 #include "troupe/training/saved_header.hpp"
 
-#include "troupe/models/detail/json.hpp"
 #include "troupe/actors/version.hpp"
+#include "troupe/models/detail/json.hpp"
 
 #include <cmath>
 #include <nlohmann/json.hpp>

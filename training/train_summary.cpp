@@ -1,7 +1,7 @@
 #include "troupe/training/train_summary.hpp"
 
-#include "troupe/training/safe_file.hpp"
 #include "troupe/actors/version.hpp"
+#include "troupe/training/safe_file.hpp"
 
 #include <cmath>
 #include <nlohmann/json.hpp>

@@ -1,8 +1,8 @@
 // The troupe tool: one command per file.
 
 #include "command.hpp"
-#include "troupe/training/log.hpp"
 #include "troupe/actors/version.hpp"
+#include "troupe/training/log.hpp"
 
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
