@@ -167,12 +167,14 @@ void endpoint::impl::dial(const address& where, const hello& who,
   const auto self = std::make_shared<std::weak_ptr<dialing>>();
   const auto x = std::make_shared<dialing>(
     loop, std::move(what),
-    [this, self, purpose = who.purpose,
+    [this, self, purpose = who.purpose, where,
      then = std::move(then)](dialed&& how, std::unique_ptr<stream> it) {
       dials.erase(self->lock());
       if (it) {
         auto peer = how.peer;
         peer.purpose = purpose;
+        if (peer.name.empty())
+          peer.name = to_string(where);
         how.it = arrive(peer, std::move(it));
       } else {
         log("dialing " + how.why);

@@ -44,7 +44,8 @@ public:
   ///         without credentials, std::runtime_error when it cannot listen.
   explicit endpoint(const endpoint_options& options);
 
-  /// Closes all connections, says goodbye within the patience.
+  /// Closes all connections, says goodbye within the patience. Calls nobody
+  /// any more when it returns. @pre not on its own thread.
   ~endpoint();
   endpoint(const endpoint&) = delete;
   endpoint& operator=(const endpoint&) = delete;

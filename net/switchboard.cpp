@@ -65,6 +65,10 @@ bool switchboard::post(std::uint32_t number, frame&& x) {
   const auto found = channels_.find(number);
   if (parting_ || found == channels_.end() || found->second.closing)
     return false;
+  if (x.payload.size() > limits_.of(x.priority))
+    throw std::logic_error{
+      "a frame of " + std::to_string(x.payload.size()) + " bytes, but "
+      + std::to_string(limits_.of(x.priority)) + " is the limit"};
   auto& sent = found->second.sent[index(x.priority)];
   if (sent == credits_of(x.priority)
       || out_.waiting(x.priority) >= most_waiting_bytes)

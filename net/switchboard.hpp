@@ -68,6 +68,7 @@ public:
   std::vector<event> open(std::uint32_t channel);
 
   /// @returns whether it was taken.
+  /// @errors throws std::logic_error for a payload beyond the limits.
   bool post(std::uint32_t channel, frame&& x);
   void consumed(std::uint32_t channel, priority x);
   /// The channel takes no more; its end comes as an event.

@@ -31,6 +31,9 @@ struct freed {
 using ssl_ptr = std::unique_ptr<SSL, freed<SSL_free>>;
 using ctx_ptr = std::unique_ptr<SSL_CTX, freed<SSL_CTX_free>>;
 
+/// Of a stranger's chain.
+constexpr long most_certificate_bytes = 32 * 1024;
+
 /// The thread's first error, and forgets all of them.
 std::string take_error() {
   const auto code = ERR_get_error();
@@ -223,6 +226,7 @@ tls::tls(const credentials::certificates& files) {
   SSL_CTX_set_options(x.get(), SSL_OP_NO_RENEGOTIATION);
   SSL_CTX_set_session_cache_mode(x.get(), SSL_SESS_CACHE_OFF);
   SSL_CTX_set_num_tickets(x.get(), 0);
+  SSL_CTX_set_max_cert_list(x.get(), most_certificate_bytes);
   SSL_CTX_set_mode(x.get(), SSL_MODE_ENABLE_PARTIAL_WRITE
                               | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
   SSL_CTX_set_verify(x.get(), SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT,

@@ -29,10 +29,17 @@ wired_connection::~wired_connection() = default;
 // -- the stream ---------------------------------------------------------------
 
 void wired_connection::start() {
+  try {
+    const std::lock_guard hold{lock_};
+    if (over_)
+      return;
+    watch_ = std::make_unique<watch>(*loop_, stream_->descriptor(),
+                                     [this] { on_ready(); });
+  } catch (const std::exception& e) {
+    return end(ending::dead, e.what());
+  }
   piece_.resize(piece_bytes);
   ticked_at_ = clock::now();
-  watch_ = std::make_unique<watch>(*loop_, stream_->descriptor(),
-                                   [this] { on_ready(); });
   on_ready(); // TLS may have read more than the handshake's bytes
 }
 
@@ -143,6 +150,8 @@ bool wired_connection::judge_silence(clock::time_point now) {
 
 void wired_connection::tick(clock::time_point now) {
   const auto self = shared_from_this();
+  if (!watch_)
+    return; // it has not begun
   if (judge_silence(now))
     return;
   std::unique_lock hold{lock_};
