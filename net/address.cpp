@@ -11,11 +11,18 @@ namespace {
 /// A name of DNS has 253 at most.
 constexpr std::size_t most_host = 255;
 
+/// One line of a log, whatever it is: a peer may have said it.
+std::string shown(std::string_view text) {
+  constexpr std::size_t most = 100;
+  std::string out;
+  for (const auto x : text.substr(0, most))
+    out += x < ' ' || x > '~' ? '?' : x;
+  return out + (text.size() > most ? "..." : "");
+}
+
 [[noreturn]] void refuse(std::string_view text, const std::string& why) {
-  constexpr std::size_t shown = 100;
   throw std::invalid_argument{
-    "'" + std::string{text.substr(0, shown)}
-    + (text.size() > shown ? "..." : "") + "' is no address: " + why
+    "'" + shown(text) + "' is no address: " + why
     + "; host:port will do, such as node-1:7000, 127.0.0.1:7000 or "
       "[::1]:7000"};
 }

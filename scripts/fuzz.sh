@@ -1,0 +1,86 @@
+#!/usr/bin/env bash
+# scripts/fuzz.sh [--keep] [SECONDS] [TARGET...]
+#
+# Fuzzes every target of tests/fuzz, or those named, for so many seconds each
+# (60), and sums up. What is found goes to build/fuzz/found/<target>; inputs that
+# reach new code to build/fuzz/inputs/<target>, where the next call goes on.
+# --keep makes the fewest of them that reach as much the corpus of the tree.
+# Needs clang and its runtime: Debian's clang and libclang-rt-14-dev.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/build.sh
+limits=(-rss_limit_mb=1024 -timeout=10 -max_len=8192)
+export ASAN_OPTIONS=${ASAN_OPTIONS-quarantine_size_mb=16:detect_leaks=1}
+most_kept=30 most_kept_bytes=100000
+
+keep=no
+if [ "${1-}" = --keep ]; then keep=yes && shift; fi
+seconds=60
+if [[ "${1-}" =~ ^[0-9]+$ ]]; then seconds=$1 && shift; fi
+targets=("$@")
+if [ $# -eq 0 ]; then
+  mapfile -t targets < <(basename -a -s _fuzz.cpp tests/fuzz/*_fuzz.cpp)
+fi
+for target in "${targets[@]}"; do
+  if [ ! -f "tests/fuzz/${target}_fuzz.cpp" ]; then
+    echo "fuzz.sh: no target '$target'; there are:" \
+      $(basename -a -s _fuzz.cpp tests/fuzz/*_fuzz.cpp) >&2
+    exit 2
+  fi
+done
+if ! command -v clang++ >/dev/null; then
+  echo "fuzz.sh: there is no clang++; Debian has it in clang, and what it needs" \
+    "for fuzzing in libclang-rt-14-dev" >&2
+  exit 1
+fi
+
+stat_of() { sed -n "s/^stat::$2: *//p" "$1"; }
+
+# Runs one target; prints its line of the table.
+fuzz() {
+  local target=$1 dir=build/fuzz program=build/fuzz/fuzz_$1
+  local inputs=$dir/inputs/$1 found=$dir/found/$1 log=$dir/$1.log
+  rm -rf "$found"
+  mkdir -p "$inputs" "$found" "tests/fuzz/corpus/$target"
+  "$program" --seeds "$dir/seeds/$target"
+  nice -n 19 "$program" "${limits[@]}" -max_total_time="$seconds" \
+    -print_final_stats=1 -artifact_prefix="$found/" "$inputs" \
+    "tests/fuzz/corpus/$target" "$dir/seeds/$target" >"$log" 2>&1 || true
+  local runs rate reached corpus
+  runs=$(stat_of "$log" number_of_executed_units)
+  rate=$(stat_of "$log" average_exec_per_sec)
+  reached=$(grep -o 'cov: [0-9]*' "$log" | tail -1 | tr -dc 0-9 || true)
+  corpus=$(grep -o 'corp: [0-9]*' "$log" | tail -1 | tr -dc 0-9 || true)
+  printf '%-12s %12s %8s %8s %8s %9s\n' "$target" "${runs:-?}" "${rate:-?}" \
+    "${corpus:-?}" "${reached:-?}" "$(find "$found" -type f | wc -l)"
+}
+
+keep_smallest() {
+  local dir=build/fuzz kept=tests/fuzz/corpus/$1
+  rm -rf "$dir/kept" && mkdir -p "$dir/kept"
+  # by the code that they reach, not by how often
+  nice -n 19 "$dir/fuzz_$1" "${limits[@]}" -set_cover_merge=1 -use_counters=0 \
+    "$dir/kept" "$kept" "$dir/seeds/$1" "$dir/inputs/$1" >"$dir/$1.merge.log" 2>&1
+  rm -rf "$kept" && mkdir -p "$kept"
+  local name bytes=0 count=0
+  while read -r size name; do
+    if [ $count -ge $most_kept ] || [ $((bytes + size)) -gt $most_kept_bytes ]; then
+      continue
+    fi
+    bytes=$((bytes + size)) count=$((count + 1))
+    cp "$name" "$kept/"
+  done < <(find "$dir/kept" -type f -printf '%s %p\n' | sort -nr)
+  echo "$kept: $(find "$kept" -type f | wc -l) of" \
+    "$(find "$dir/kept" -type f | wc -l) inputs kept," \
+    "$(cat "$kept"/* | wc -c) bytes"
+}
+
+build fuzz fuzzers >build/fuzz.log || { cat build/fuzz.log >&2; exit 1; }
+printf '%-12s %12s %8s %8s %8s %9s\n' target executions 1/s corpus edges findings
+for target in "${targets[@]}"; do fuzz "$target"; done
+if [ $keep = yes ]; then
+  for target in "${targets[@]}"; do keep_smallest "$target"; done
+fi
+for target in "${targets[@]}"; do
+  find "build/fuzz/found/$target" -type f
+done | { ! grep .; }
