@@ -48,6 +48,18 @@ protected:
     return whole.substr(whole.rfind('\n') + 1);
   }
 
+  /// Waits until a process that may not be ours has ended.
+  static void wait_for_end(pid_t id) {
+    const auto life = static_cast<int>(::syscall(SYS_pidfd_open, id, 0));
+    if (life < 0) {
+      EXPECT_EQ(errno, ESRCH); // it is gone
+      return;
+    }
+    pollfd end{life, POLLIN, 0};
+    EXPECT_EQ(::poll(&end, 1, 30'000), 1) << "process " << id << " lives on";
+    ::close(life);
+  }
+
   /// Calls it once when all of `count` said "ready" on standard error.
   static child_options when_ready(std::ptrdiff_t count,
                                   std::function<void(pid_t)> what) {
@@ -167,6 +179,30 @@ TEST_F(Launch, NamesTheSignalThatKilledTheFirst) {
     << done.err;
 }
 
+TEST_F(Launch, KnowsWhoWasFirstThoughItHearsOfBothAtOnce) {
+  for (const auto* name : {"go0", "go1"})
+    ASSERT_EQ(::mkfifo((folder / name).c_str(), 0600), 0);
+  const auto go0 = ::open((folder / "go0").c_str(), O_RDWR);
+  const auto go1 = ::open((folder / "go1").c_str(), O_RDWR);
+  script("if is 0; then echo $$ >id0; echo ready >&2; read x <go0; exit 4; fi\n"
+         "echo $$ >id1; echo ready >&2; read x <go1; exit 3");
+  const auto both_end_while_it_is_stopped = [=, this](pid_t tool) {
+    ::kill(tool, SIGSTOP);
+    EXPECT_EQ(::write(go1, "on\n", 3), 3);
+    wait_for_end(std::stoi(text_of("id1")));
+    EXPECT_EQ(::write(go0, "on\n", 3), 3);
+    wait_for_end(std::stoi(text_of("id0")));
+    ::kill(tool, SIGCONT);
+  };
+  const auto done =
+    launch("-n 2 --grace 100", when_ready(2, both_end_while_it_is_stopped));
+  ::close(go0);
+  ::close(go1);
+  EXPECT_EQ(last_line_of(done.err),
+            "troupe: worker 1 failed first: exit code 3")
+    << done.err;
+}
+
 TEST_F(Launch, LetsTheOthersSayWhyTheyEndWithinTheGrace) {
   script("is 1 && exit 3; echo lost worker 1 >&2; exit 4");
   const auto done = launch("-n 2 --grace 100");
@@ -207,20 +243,19 @@ TEST_F(Launch, EndsWellIfAllEndWellOnASignal) {
 }
 
 TEST_F(Launch, TakesItsProcessesAlongIfItIsKilled) {
-  script("is 1 && echo $$ > id; echo ready >&2; stay");
+  ::setenv("TMPDIR", folder.c_str(), 1); // its secret outlives it
+  script("is 1 && echo $$ > id; echo ready >&2; exec cat fifo");
   const auto done =
     launch("-n 2", when_ready(2, [](pid_t tool) { ::kill(tool, SIGKILL); }));
   ::unsetenv("TMPDIR");
   EXPECT_EQ(done.code, 137) << done.err;
-  const auto id = std::stoi(text_of("id"));
-  const auto life = static_cast<int>(::syscall(SYS_pidfd_open, id, 0));
-  if (life < 0) {
-    EXPECT_EQ(errno, ESRCH); // it is gone
-    return;
-  }
-  pollfd end{life, POLLIN, 0};
-  EXPECT_EQ(::poll(&end, 1, 30'000), 1) << "process " << id << " lives on";
-  ::close(life);
+  wait_for_end(std::stoi(text_of("id")));
+}
+
+TEST_F(Launch, LeavesNothingBehindOfWhatItsProcessesStarted) {
+  script("cat fifo & echo $! > id");
+  EXPECT_EQ(launch("-n 1").code, 0);
+  wait_for_end(std::stoi(text_of("id")));
 }
 
 TEST_F(Launch, EndsItsProcessesIfNobodyTakesTheirWords) {
