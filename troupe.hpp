@@ -30,6 +30,7 @@
 #include "troupe/training/local_strategies.hpp"
 #include "troupe/training/log.hpp"
 #include "troupe/training/model.hpp"
+#include "troupe/training/multi_worker.hpp"
 #include "troupe/training/optimizer.hpp"
 #include "troupe/training/print.hpp"
 

@@ -1,6 +1,4 @@
-#include "troupe/training/job.hpp"
-
-#include "troupe/tensors/device.hpp"
+#include "troupe/training/job_parts.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -11,20 +9,20 @@
 
 namespace troupe {
 
-namespace {
-
-[[noreturn]] void refuse(const std::string& option, const std::string& value,
-                         const std::string& why) {
+void refuse_option(const std::string& option, const std::string& value,
+                   const std::string& why) {
   throw std::invalid_argument(option + " " + value + ": " + why);
 }
 
 std::uint64_t at_least_one(const char* option, std::int64_t x,
                            std::uint64_t most) {
   if (x < 1 || static_cast<std::uint64_t>(x) > most)
-    refuse(option, std::to_string(x),
-           "give a number from 1 to " + std::to_string(most));
+    refuse_option(option, std::to_string(x),
+                  "give a number from 1 to " + std::to_string(most));
   return static_cast<std::uint64_t>(x);
 }
+
+namespace {
 
 /// "sgd:momentum=0.9,nesterov=1" as a name and numbers.
 struct named {
@@ -45,9 +43,9 @@ named parse_named(const char* option, const std::string& text) {
     const auto first = equals == one.npos ? one.size() : equals + 1;
     const auto [end, error] = std::from_chars(one.data() + first, last, value);
     if (equals == one.npos || error != std::errc{} || end != last)
-      refuse(option, text,
-             "\"" + one + "\" is no setting; write " + out.name
-               + ":name=number,name=number");
+      refuse_option(option, text,
+                    "\"" + one + "\" is no setting; write " + out.name
+                      + ":name=number,name=number");
     out.numbers.push_back({one.substr(0, equals), value});
   }
   return out;
@@ -68,75 +66,7 @@ auto naming(const char* option, const std::string& value, F fn) {
   try {
     return fn();
   } catch (const std::invalid_argument& e) {
-    refuse(option, value, e.what());
-  }
-}
-
-void check_devices(const std::vector<std::string>& names) {
-  std::vector<device> seen;
-  for (const auto& name : names) {
-    const auto one =
-      naming("--devices", name, [&] { return parse_device(name); });
-    if (std::ranges::find(seen, one) != seen.end())
-      refuse("--devices", name,
-             "a device is named twice; name each once, as in cpu:0,cpu:1");
-    seen.push_back(one);
-  }
-}
-
-std::string implied_strategy(const job& x) {
-  if (x.devices && x.devices->size() > 1)
-    return "mirrored";
-  if ((x.replicas && *x.replicas > 1) || x.devices)
-    return "one_device";
-  return "default";
-}
-
-void settle_strategy(const job& x, settled_job& out) {
-  out.strategy = x.strategy.value_or(implied_strategy(x));
-  if (x.devices && x.devices->empty())
-    refuse("--devices", "\"\"", "name at least one, as in cpu:0");
-  out.devices = x.devices.value_or(std::vector<std::string>{});
-  check_devices(out.devices);
-  const auto replicas =
-    x.replicas ? at_least_one("--replicas", *x.replicas, job_limits::replicas)
-               : 0;
-  const auto count = std::to_string(replicas);
-  if (out.strategy == "mirrored") {
-    if (out.devices.empty() && replicas == 0)
-      refuse("--strategy", "mirrored",
-             "name its devices, as in --devices cpu:0,cpu:1");
-    for (std::uint64_t i = 0; out.devices.size() < replicas && !x.devices; ++i)
-      out.devices.push_back("cpu:" + std::to_string(i));
-    if (replicas > 0 && replicas != out.devices.size())
-      refuse("--replicas", count,
-             "mirrored has one replica on each of its "
-               + std::to_string(out.devices.size())
-               + " devices; leave --replicas out, or name " + count
-               + " devices");
-    out.replicas = static_cast<std::uint32_t>(out.devices.size());
-  } else if (out.strategy == "one_device") {
-    if (out.devices.size() > 1)
-      refuse("--devices", std::to_string(out.devices.size()) + " devices",
-             "one_device takes one; use --strategy mirrored for several");
-    if (out.devices.empty())
-      out.devices = {"cpu:0"};
-    out.replicas =
-      static_cast<std::uint32_t>(std::max<std::uint64_t>(replicas, 1));
-  } else if (out.strategy == "default") {
-    if (replicas > 1)
-      refuse("--replicas", count,
-             "the default strategy has one; use --strategy one_device");
-    if (!out.devices.empty()
-        && out.devices != std::vector<std::string>{"cpu:0"})
-      refuse("--devices", out.devices.front(),
-             "the default strategy computes on cpu:0; use --strategy "
-             "one_device or mirrored");
-    out.devices = {"cpu:0"};
-    out.replicas = 1;
-  } else {
-    refuse("--strategy", "\"" + out.strategy + "\"",
-           "give default, one_device or mirrored");
+    refuse_option(option, value, e.what());
   }
 }
 
@@ -186,23 +116,25 @@ settled_job settle(const job& x) {
       && !(*x.learning_rate > 0 && std::isfinite(*x.learning_rate))) {
     std::ostringstream text;
     text << *x.learning_rate;
-    refuse("--learning-rate", text.str(), "give a number above 0, as in 0.001");
+    refuse_option("--learning-rate", text.str(),
+                  "give a number above 0, as in 0.001");
   }
   if (x.learning_rate
       && has(parse_named("--optimizer", out.optimizer).numbers,
              "learning_rate"))
-    refuse("--optimizer", out.optimizer,
-           "--learning-rate is given as well; leave one of the two out");
+    refuse_option("--optimizer", out.optimizer,
+                  "--learning-rate is given as well; leave one of the two out");
   out.learning_rate = x.learning_rate.value_or(0);
   const auto nan = x.on_nan.value_or("stop");
   if (nan != "stop" && nan != "skip")
-    refuse("--on-nan", "\"" + nan + "\"", "give stop or skip");
+    refuse_option("--on-nan", "\"" + nan + "\"", "give stop or skip");
   out.on_nan = nan == "skip" ? on_nan::skip : on_nan::stop;
-  settle_strategy(x, out);
+  settle_where(x, out);
   if (out.batch < out.replicas)
-    refuse("--batch", std::to_string(out.batch),
-           "it is cut over " + std::to_string(out.replicas)
-             + " replicas; give at least " + std::to_string(out.replicas));
+    refuse_option("--batch", std::to_string(out.batch),
+                  "it is cut over " + std::to_string(out.replicas)
+                    + " replicas; give at least "
+                    + std::to_string(out.replicas));
   out.rates(std::uint64_t{1} << 40); // checks the optimizer too
   return out;
 }
@@ -220,6 +152,10 @@ job given_by(const settled_job& x) {
   out.batch = static_cast<std::int64_t>(x.batch);
   out.threads = x.threads;
   out.replicas = x.replicas;
+  if (x.strategy == "multi_worker_mirrored") {
+    out.workers = x.workers;
+    out.transport = x.transport;
+  }
   if (x.patience > 0)
     out.patience = static_cast<std::int64_t>(x.patience);
   out.seed = x.seed;

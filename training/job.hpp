@@ -19,6 +19,7 @@ struct job_limits {
   static constexpr std::uint64_t patience = epochs;
   static constexpr std::uint64_t threads = 1024;
   static constexpr std::uint64_t replicas = 4096;
+  static constexpr std::uint64_t workers = 128;
 };
 
 /// A training run as the tool's options describe it. What has no value was not
@@ -36,6 +37,8 @@ struct job {
   std::optional<std::string> strategy{};
   std::optional<std::vector<std::string>> devices{};
   std::optional<std::int64_t> replicas{};
+  std::optional<std::int64_t> workers{};
+  std::optional<std::string> transport{};
 
   friend bool operator==(const job&, const job&) = default;
 };
@@ -43,10 +46,12 @@ struct job {
 /// A job in which nothing is left open, checked.
 struct settled_job {
   std::string model, data, optimizer, schedule, strategy;
-  std::vector<std::string> devices;
+  std::vector<std::string> devices; ///< Of each worker.
+  std::string transport = "auto";   ///< auto, shm, tcp or tls.
   std::uint64_t epochs = 0, batch = 0;
   int threads = 1;
-  std::uint32_t replicas = 1;
+  std::uint32_t replicas = 1; ///< Of all workers.
+  std::uint32_t workers = 1;  ///< Processes.
   std::uint64_t patience = 0; ///< Of early stopping; 0: none.
   std::uint64_t seed = 1;
   double learning_rate = 0;
@@ -62,7 +67,8 @@ struct settled_job {
 };
 
 /// Fills in the defaults, and the strategy that the rest implies: several
-/// devices are mirrored, several replicas take turns on one.
+/// devices are mirrored, several replicas take turns on one, workers are those
+/// of multi_worker_mirrored.
 /// @errors throws std::invalid_argument with a sentence that names the option,
 ///         its value and what would do: out of range, unknown, or contradicting
 ///         another.
@@ -79,8 +85,8 @@ job read_job(const std::string& text);
 
 /// A job that was saved, with what is given anew on top.
 /// @errors throws std::invalid_argument for what would end with other weights
-///         than the undisturbed run: all but --epochs, --strategy and --devices
-///         (for as many replicas), --on-nan.
+///         than the undisturbed run: all but --epochs, --strategy, --devices,
+///         --workers (for as many replicas), --transport, --on-nan.
 job resumed(const job& saved, const job& given);
 
 } // namespace troupe

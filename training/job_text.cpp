@@ -24,6 +24,8 @@ void each_option(F fn, Jobs&... jobs) {
   fn("strategy", jobs.strategy...);
   fn("devices", jobs.devices...);
   fn("replicas", jobs.replicas...);
+  fn("workers", jobs.workers...);
+  fn("transport", jobs.transport...);
   fn("patience", jobs.patience...);
   fn("on-nan", jobs.on_nan...);
 }
@@ -36,7 +38,8 @@ std::string shown(const std::optional<T>& x) {
 /// Whether an option may differ without a difference in the weights.
 bool may_change(std::string_view option) {
   return option == "epochs" || option == "strategy" || option == "devices"
-         || option == "replicas" || option == "on-nan";
+         || option == "replicas" || option == "workers" || option == "transport"
+         || option == "on-nan";
 }
 
 } // namespace
@@ -71,11 +74,15 @@ job read_job(const std::string& text) try {
 
 job resumed(const job& saved, const job& given) {
   auto out = saved;
-  if (given.strategy || given.devices || given.replicas) {
+  if (given.transport && !given.strategy && !given.workers)
+    out.transport = given.transport;
+  if (given.strategy || given.devices || given.replicas || given.workers) {
     const auto before = settle(saved).replicas;
     out.strategy = given.strategy;
     out.devices = given.devices;
     out.replicas = given.replicas;
+    out.workers = given.workers;
+    out.transport = given.transport;
     if (!given.replicas && !given.devices)
       out.replicas = before;
     if (const auto now = settle(out).replicas; now != before)

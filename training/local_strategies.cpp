@@ -1,21 +1,14 @@
 #include "troupe/training/local_strategies.hpp"
 
 #include "troupe/actors/actor_crew.hpp"
+#include "troupe/training/devices.hpp"
 #include "troupe/training/strategy_state.hpp"
 
-#include <algorithm>
 #include <stdexcept>
 
 namespace troupe {
 
 namespace {
-
-void check_threads(int threads) {
-  if (threads < 1)
-    throw std::invalid_argument(
-      "threads: " + std::to_string(threads)
-      + " is not a number of threads; give 1 or more");
-}
 
 std::shared_ptr<strategy_state> on_one_device(std::string name,
                                               const device& where,
@@ -33,26 +26,11 @@ std::shared_ptr<strategy_state> on_one_device(std::string name,
   return state;
 }
 
-std::vector<device> parse_all(const std::vector<std::string>& names) {
-  if (names.empty())
-    throw std::invalid_argument("devices: none was named; name one for each "
-                                "replica, as in cpu:0, cpu:1");
-  std::vector<device> all;
-  for (const auto& name : names) {
-    const auto one = parse_device(name);
-    if (std::ranges::find(all, one) != all.end())
-      throw std::invalid_argument("devices: " + name
-                                  + " was named twice; each takes one replica");
-    all.push_back(one);
-  }
-  return all;
-}
-
 std::shared_ptr<strategy_state>
 on_several_devices(runtime& on, const std::vector<std::string>& devices,
                    const mirrored_options& given) {
   check_threads(given.threads);
-  auto parsed = parse_all(devices);
+  auto parsed = parse_devices(devices);
   crew_options options;
   options.replicas = static_cast<std::uint32_t>(devices.size());
   options.threads = given.threads;

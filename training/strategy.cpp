@@ -117,6 +117,10 @@ std::uint32_t strategy::workers() const {
   return state_->here.processes;
 }
 
+const std::string& strategy::transport() const {
+  return state_->transport;
+}
+
 std::uint32_t strategy::worker() const {
   return state_->here.process;
 }

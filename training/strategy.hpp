@@ -42,6 +42,10 @@ public:
   std::uint32_t first_local_replica() const;
   std::uint32_t local_replicas() const;
 
+  /// What tensors cross between two workers: "shm", "tcp" or "tls"; "none" if
+  /// there is one.
+  const std::string& transport() const;
+
   /// Whether this is the worker that writes files and talks for all: the first.
   bool is_chief() const { return worker() == 0; }
 

@@ -22,6 +22,7 @@ struct strategy_state {
   std::uint32_t copies = 1;   ///< Of the parameters, here, of models in scope.
   int threads = 1;
   std::size_t bytes_per_pack = 0;   ///< As communication_options has it.
+  std::string transport = "none";   ///< Of tensors to other workers.
   std::shared_ptr<void> connection; ///< What the crew runs over; may be null.
   std::unique_ptr<crew> members;
   crew::share here; ///< As the members say.

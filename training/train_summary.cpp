@@ -85,6 +85,8 @@ std::string to_json_text(const train_summary& x) {
                  {"strategy", x.job.strategy},
                  {"devices", x.job.devices},
                  {"replicas", x.job.replicas},
+                 {"workers", x.job.workers},
+                 {"transport", x.transport},
                  {"threads", x.job.threads},
                  {"batch", x.job.batch},
                  {"optimizer", x.job.optimizer},

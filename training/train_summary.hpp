@@ -15,6 +15,7 @@ struct train_summary {
   std::uint64_t steps = 0;
   evaluation test{}; ///< With the weights at the end.
   std::string weights_sha256{};
+  std::string transport = "none"; ///< As `strategy::transport` says.
 
   std::uint64_t examples() const;
   /// Over the complete epochs, validation not counted.

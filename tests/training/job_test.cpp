@@ -70,6 +70,50 @@ TEST(Job, SaysWhatIsWrongInASentenceWithTheValue) {
   has({.batch = 1, .replicas = 2}, "--batch 1", "at least 2");
 }
 
+TEST(Job, SpreadsReplicasEvenlyOverWorkers) {
+  const auto two = settle({.workers = 2});
+  EXPECT_EQ(two.strategy, "multi_worker_mirrored");
+  EXPECT_EQ(two.workers, 2u);
+  EXPECT_EQ(two.replicas, 2u);
+  EXPECT_EQ(two.devices, names{"cpu:0"});
+  EXPECT_EQ(two.transport, "auto");
+  const auto four = settle({.replicas = 4, .workers = 2, .transport = "shm"});
+  EXPECT_EQ(four.replicas, 4u);
+  EXPECT_EQ(four.devices, (names{"cpu:0", "cpu:1"}));
+  EXPECT_EQ(four.transport, "shm");
+  EXPECT_EQ(settle({.devices = names{"cpu:0", "cpu:1"}, .workers = 3}).replicas,
+            6u);
+  EXPECT_EQ(settle({.strategy = "multi_worker_mirrored"}).workers, 1u);
+  const auto has = [](const job& x, const char* a, const char* b) {
+    const auto said = refused(x);
+    EXPECT_NE(said.find(a), said.npos) << said;
+    EXPECT_NE(said.find(b), said.npos) << said;
+  };
+  has({.replicas = 3, .workers = 2}, "--replicas 3", "multiple of 2");
+  has({.workers = 0}, "--workers 0", "from 1 to 128");
+  has({.devices = names{"cpu:0"}, .replicas = 4, .workers = 2}, "--replicas 4",
+      "leave --replicas or --devices out");
+  has({.strategy = "mirrored", .workers = 2}, "--workers 2",
+      "--strategy multi_worker_mirrored");
+  has({.transport = "tcp"}, "--transport tcp", "--workers");
+  has({.workers = 2, .transport = "udp"}, "--transport \"udp\"", "tls");
+  has({.batch = 3, .workers = 4}, "--batch 3", "at least 4");
+}
+
+TEST(Job, GoesOnInAsManyReplicasOfOtherProcesses) {
+  const auto saved = given_by(settle({.replicas = 4, .workers = 2}));
+  EXPECT_EQ(settle(resumed(saved, {})).workers, 2u);
+  const auto wide = settle(resumed(saved, {.workers = 4}));
+  EXPECT_EQ(wide.workers, 4u);
+  EXPECT_EQ(wide.replicas, 4u);
+  EXPECT_EQ(settle(resumed(saved, {.transport = "tcp"})).transport, "tcp");
+  const auto one = settle(resumed(saved, {.strategy = "one_device"}));
+  EXPECT_EQ(one.workers, 1u);
+  EXPECT_EQ(one.replicas, 4u);
+  EXPECT_EQ(settle(resumed(given_by(one), {.workers = 2})).replicas, 4u);
+  EXPECT_EQ(read_job(write_job(saved)), saved);
+}
+
 TEST(Job, ReadsSettingsOfOptimizerAndSchedule) {
   const auto x = settle({.optimizer = "sgd:momentum=0.9,nesterov=1",
                          .learning_rate = 0.25,

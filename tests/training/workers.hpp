@@ -6,6 +6,8 @@
 #include "troupe/actors/runtime.hpp"
 #include "troupe/training/strategy_state.hpp"
 
+#include <gtest/gtest.h>
+
 #include <exception>
 #include <functional>
 #include <thread>

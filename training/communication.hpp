@@ -1,0 +1,37 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+namespace troupe {
+
+/// How replicas of several processes sum up.
+struct communication_options {
+  /// Many tensors of one `all_reduce` travel in packs: one is opened when the
+  /// one before holds more than this. 0: packs.hpp says when.
+  std::int64_t bytes_per_pack = 0;
+
+  /// Longest that one step, or one wait in it, may take.
+  std::chrono::milliseconds timeout{60'000};
+
+  /// How the sum is made: `tree` adds in the order of the canonical tree,
+  /// wherever the replicas are. `ring` and `nccl` are not there yet.
+  enum class implementations : std::uint8_t {
+    automatic, ///< The tree.
+    tree,
+    ring,
+    nccl,
+  } implementation = implementations::automatic;
+};
+
+/// @errors throws std::invalid_argument with a sentence: what cannot be, or is
+///         not there.
+void check(const communication_options& x);
+
+/// "auto", "tree", "ring" or "nccl", in any case.
+/// @errors throws std::invalid_argument for any other.
+communication_options::implementations
+parse_implementation(const std::string& name);
+
+} // namespace troupe
