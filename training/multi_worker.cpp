@@ -1,10 +1,10 @@
 #include "troupe/training/multi_worker.hpp"
 
 #include "troupe/actors/actor_crew.hpp"
+#include "troupe/actors/version.hpp"
 #include "troupe/training/devices.hpp"
 #include "troupe/training/log.hpp"
 #include "troupe/training/strategy_state.hpp"
-#include "troupe/training/version.hpp"
 
 #include <stdexcept>
 
