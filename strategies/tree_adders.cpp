@@ -19,6 +19,16 @@ adders::slice& adders::of(const stamp& at) {
   return slices_.back();
 }
 
+/// The same bucket of this step, if it is under way in other slices.
+const seat* adders::otherwise_cut(const stamp& at) const {
+  const auto it = std::ranges::find_if(slices_, [&](const slice& s) {
+    const auto& seat = s.machine.at();
+    return seat.bucket == at.bucket && seat.slices != at.slices
+           && seat.step == at.step && !s.done;
+  });
+  return it == slices_.end() ? nullptr : &it->machine.at();
+}
+
 void adders::open(std::uint64_t epoch) {
   if (epoch <= epoch_)
     return;
@@ -35,6 +45,13 @@ reaction adders::on(const part& x, const tensor& data, const tensor& room) {
   if (at.slices == 0 || at.slice >= at.slices)
     return fault{"slice " + std::to_string(at.slice) + " of "
                  + std::to_string(at.slices)};
+  if (const auto* other = otherwise_cut(at))
+    return fault{"the part of replica " + std::to_string(at.replica)
+                 + " in bucket " + std::to_string(at.bucket) + ", step "
+                 + std::to_string(at.step) + ", is cut into "
+                 + std::to_string(at.slices) + ", those before it into "
+                 + std::to_string(other->slices)
+                 + ": the replicas do not make the same exchanges"};
   auto& mine = of(at);
   if (mine.done && at.step > mine.machine.at().step) {
     mine.done = false;

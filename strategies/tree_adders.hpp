@@ -17,7 +17,8 @@ public:
   /// Takes a part; one of a newer step or epoch begins that, one of an older is
   /// ignored. Never `finished`: ask `work`.
   /// @errors a fault if a slice's newer step begins before its older one of the
-  ///         same epoch ended: the replicas do not agree on their buckets.
+  ///         same epoch ended, or if replicas cut a bucket differently: they
+  ///         do not agree on their buckets.
   reaction on(const part& x, const tensor& data, const tensor& room);
 
   /// Lets go of all that is older.
@@ -47,6 +48,7 @@ private:
     tensor sum;        ///< Of one replica: complete at once.
   };
   slice& of(const stamp& at);
+  const seat* otherwise_cut(const stamp& at) const;
 
   std::uint32_t replicas_;
   std::uint64_t epoch_ = 0;

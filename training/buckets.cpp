@@ -53,6 +53,7 @@ bucket_progress::bucket_progress(std::vector<bucket> buckets,
 }
 
 void bucket_progress::restart() {
+  next_ = 0;
   for (std::size_t i = 0; i < buckets_.size(); ++i)
     waits_[i] =
       static_cast<std::uint32_t>(buckets_[i].last - buckets_[i].first);

@@ -40,13 +40,15 @@ public:
   void restart();
 
   /// The gradient of a parameter is complete: calls `fn(bucket index)` for each
-  /// bucket that waited for nothing else.
+  /// bucket that waited for nothing else, in order of their indices, whichever
+  /// is complete first: all replicas must make the same exchanges.
   template <class F>
   void complete(std::size_t parameter, F&& fn) {
     const auto [first, last] = holding_[parameter];
     for (auto i = first; i < last; ++i)
-      if (--waits_[i] == 0)
-        fn(static_cast<std::uint32_t>(i));
+      --waits_[i];
+    while (next_ < waits_.size() && waits_[next_] == 0)
+      fn(static_cast<std::uint32_t>(next_++));
   }
 
 private:
@@ -56,6 +58,7 @@ private:
   std::vector<bucket> buckets_;
   std::vector<range> holding_;       ///< Per parameter: its buckets.
   std::vector<std::uint32_t> waits_; ///< Per bucket: gradients to come.
+  std::size_t next_ = 0;             ///< Bucket that was not reported.
 };
 
 } // namespace troupe

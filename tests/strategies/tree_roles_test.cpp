@@ -65,6 +65,18 @@ TEST(Adders, FaultIfReplicasDisagreeOnTheirBuckets) {
   EXPECT_TRUE(std::holds_alternative<fault>(what));
 }
 
+TEST(Adders, FaultIfReplicasCutABucketDifferently) {
+  adders sums{2};
+  sums.on({at(0, 0, 3)}, ones(), {});
+  auto other = at(0, 1, 3);
+  other.slices = 2;
+  const auto what = sums.on({other}, ones(), ones());
+  ASSERT_TRUE(std::holds_alternative<fault>(what));
+  EXPECT_EQ(std::get<fault>(what).why,
+            "the part of replica 1 in bucket 3, step 0, is cut into 2, those "
+            "before it into 1: the replicas do not make the same exchanges");
+}
+
 TEST(Adders, NameWhoIsMissing) {
   adders sums{4};
   sums.on({at(0, 1, 9)}, ones(), {});
