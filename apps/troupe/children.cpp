@@ -159,7 +159,7 @@ void children::press() {
   if (!due_ || clock::now() < *due_)
     return;
   send(next_);
-  close_in(options_.grace, SIGKILL);
+  close_in(next_ == SIGKILL ? 1s : options_.grace, SIGKILL);
 }
 
 int children::patience(std::chrono::milliseconds at_most) const {
