@@ -50,3 +50,17 @@ TEST(Crc32c, GoesOnAtAnyCutAndAlignmentWithAndWithoutTheInstruction) {
                 wanted);
   }
 }
+
+TEST(Crc32c, IsThatOfTheTablesForAnyLength) {
+  std::mt19937 random{11};
+  std::vector<std::byte> x(100'000);
+  for (auto& b : x)
+    b = std::byte(random());
+  // around one, two and three times what the instruction takes at once
+  for (const std::size_t size :
+       {767, 768, 769, 1536, 2311, 12287, 12288, 12296, 13056, 24576, 99'991})
+    for (std::size_t from = 0; from < 9; ++from) {
+      const auto all = std::span{x}.subspan(from, size);
+      EXPECT_EQ(crc32c(all, 5), crc32c_by_tables(all, 5)) << size;
+    }
+}
