@@ -1,6 +1,7 @@
 #include "troupe/net/shm_lane.hpp"
 
-#include <cstring>
+#include "troupe/net/copy.hpp"
+
 #include <stdexcept>
 #include <utility>
 
@@ -92,8 +93,8 @@ bool shm_lane::post(const parcel_head& head, std::span<const std::byte> bytes) {
   const auto to = room();
   if (to.empty())
     return false;
-  if (!bytes.empty() && bytes.size() <= to.size())
-    std::memcpy(to.data(), bytes.data(), bytes.size());
+  if (bytes.size() <= to.size())
+    copy_bytes(bytes, to);
   post(head, bytes.size());
   return true;
 }
@@ -133,8 +134,7 @@ bool shm_lane::fetch(std::span<std::byte> into) {
     throw std::logic_error("a parcel of " + std::to_string(bytes_)
                            + " bytes was fetched into "
                            + std::to_string(into.size()));
-  if (bytes_ > 0)
-    std::memcpy(into.data(), view().data(), bytes_);
+  copy_bytes(view(), into);
   return true;
 }
 

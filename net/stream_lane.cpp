@@ -111,6 +111,12 @@ bool stream_lane::post(const parcel_head& head,
 }
 
 bool stream_lane::flush() {
+  // once it is full, only when a good part of it is free again: a parcel that
+  // goes as a whole is not copied here
+  pollfd x{over_->descriptor(), POLLOUT, 0};
+  if (full_ && ::poll(&x, 1, 0) == 0)
+    return false;
+  full_ = false;
   while (unsent_ != unsent_end_ && !write_over_) {
     const auto moved =
       over_->write_some({out_->bytes + unsent_, unsent_end_ - unsent_});
@@ -125,7 +131,8 @@ bool stream_lane::flush() {
 
 void stream_lane::write_stopped(stream::status how) {
   write_news_ = news_after(how);
-  if (how == stream::status::wants_read || how == stream::status::wants_write)
+  full_ = how == stream::status::wants_write;
+  if (full_ || how == stream::status::wants_read)
     return;
   write_over_ = true;
   stopped(how);

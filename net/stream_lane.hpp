@@ -49,6 +49,7 @@ private:
   std::unique_ptr<out_buffer> out_;
   std::size_t unsent_ = 0, unsent_end_ = 0;
   short write_news_ = POLLOUT;
+  bool full_ = false;       ///< The stream's own buffer was.
   bool write_over_ = false; ///< Nothing more goes.
   bool room_missed_ = false;
 
