@@ -268,33 +268,4 @@ std::uint32_t machine::incomplete(std::uint32_t replica) const {
   return complete_ < of(replica).next ? at(complete_).bucket : 0;
 }
 
-std::optional<lack> machine::lacking(std::uint64_t step) const {
-  if (complete_ >= base_ + records_.size() || at(complete_).step != step)
-    return std::nullopt;
-  const auto& x = at(complete_);
-  lack out{x.what == subject::share, x.bucket, {}, {}};
-  for (std::uint32_t i = 0; i < locals(); ++i)
-    if (members_[i].epoch != epoch_ || members_[i].next <= complete_)
-      out.replicas.push_back(mine() + i);
-  if (!out.replicas.empty()) {
-    out.processes = {at_.me};
-    return out;
-  }
-  const auto late = [&](const incoming& in) {
-    return in.next.record == complete_ && !in.here;
-  };
-  for (const auto queue : {&peer::parts, &peer::sums}) {
-    for (std::uint32_t p = 0; p < at_.processes(); ++p)
-      if (p != at_.me && late(peers_[p].*queue))
-        out.processes.push_back(p);
-    if (!out.processes.empty())
-      break; // a sum waits for the parts
-  }
-  for (const auto p : out.processes)
-    for (auto r = at_.first[p] + (out.gather ? peers_[p].parts.next.j : 0);
-         r < at_.first[p + 1]; ++r)
-      out.replicas.push_back(r);
-  return out;
-}
-
 } // namespace troupe::exchange

@@ -122,7 +122,8 @@ public:
   /// Bucket of the first incomplete exchange. @pre `!complete(replica)`.
   std::uint32_t incomplete(std::uint32_t replica) const;
 
-  /// What the first incomplete exchange of a step waits for.
+  /// What the first incomplete exchange of a step waits for; if all are
+  /// complete, who does not take what is owed to him.
   std::optional<lack> lacking(std::uint64_t step) const;
 
 private:
@@ -202,6 +203,7 @@ private:
   parcel about_sum(const place& x, std::uint32_t adder) const;
   std::span<std::byte> bytes_of(const record& x, const tensor& in,
                                 std::uint32_t chunk) const;
+  std::optional<lack> owed(std::uint64_t step) const;
   std::string difference(const parcel& got, const parcel& due) const;
 
   // exchange_out.cpp: sending

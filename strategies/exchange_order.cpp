@@ -103,6 +103,53 @@ std::span<std::byte> machine::bytes_of(const record& x, const tensor& in,
   return {in.raw() + begin, std::min(x.chunks.each * size, in.bytes() - begin)};
 }
 
+// -- who is missing -----------------------------------------------------------
+
+/// Who does not take what is owed to him, where all is complete.
+std::optional<lack> machine::owed(std::uint64_t step) const {
+  lack out;
+  for (std::uint32_t p = 0; p < at_.processes(); ++p)
+    for (const auto* x : {&peers_[p].parts_out, &peers_[p].sums_out}) {
+      if (p == at_.me || x->record >= ready_ || at(x->record).step != step)
+        continue;
+      out.bucket = at(x->record).bucket;
+      out.processes = {p};
+      for (auto r = at_.first[p]; r < at_.first[p + 1]; ++r)
+        out.replicas.push_back(r);
+      return out;
+    }
+  return std::nullopt;
+}
+
+std::optional<lack> machine::lacking(std::uint64_t step) const {
+  if (complete_ >= base_ + records_.size() || at(complete_).step != step)
+    return owed(step);
+  const auto& x = at(complete_);
+  lack out{x.what == subject::share, x.bucket, {}, {}};
+  for (std::uint32_t i = 0; i < locals(); ++i)
+    if (members_[i].epoch != epoch_ || members_[i].next <= complete_)
+      out.replicas.push_back(mine() + i);
+  if (!out.replicas.empty()) {
+    out.processes = {at_.me};
+    return out;
+  }
+  const auto late = [&](const incoming& in) {
+    return in.next.record == complete_ && !in.here;
+  };
+  for (const auto queue : {&peer::parts, &peer::sums}) {
+    for (std::uint32_t p = 0; p < at_.processes(); ++p)
+      if (p != at_.me && late(peers_[p].*queue))
+        out.processes.push_back(p);
+    if (!out.processes.empty())
+      break; // a sum waits for the parts
+  }
+  for (const auto p : out.processes)
+    for (auto r = at_.first[p] + (out.gather ? peers_[p].parts.next.j : 0);
+         r < at_.first[p + 1]; ++r)
+      out.replicas.push_back(r);
+  return out;
+}
+
 // -- words --------------------------------------------------------------------
 
 namespace {

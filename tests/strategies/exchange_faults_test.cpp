@@ -268,3 +268,20 @@ TEST(ExchangeFaults, SayWhoIsMissingForWhichBucket) {
   EXPECT_TRUE(lack->gather);
   EXPECT_EQ(lack->replicas, (std::vector<std::uint32_t>{0, 1, 3, 4}));
 }
+
+TEST(ExchangeFaults, SayWhoDoesNotTakeWhatIsOwedToHim) {
+  house on{{0, 1, 2}, 1};
+  on.office.of(0, 1, queue::parts).push_back({}); // is full, for good
+  on.seat(1);
+  on.enter(7);
+  for (std::uint32_t r = 0; r < 2; ++r)
+    on.of(r).contribute(r, 4, ones(10));
+  on.machines[1]->pump(*on.boxes[1]);
+  on.machines[0]->pump(*on.boxes[0]);
+  EXPECT_TRUE(on.of(0).complete(0));
+  EXPECT_FALSE(on.of(0).settled(0));
+  const auto lack = on.of(0).lacking(7);
+  ASSERT_TRUE(lack);
+  EXPECT_EQ(lack->bucket, 4u);
+  EXPECT_EQ(lack->replicas, std::vector<std::uint32_t>{1});
+}
