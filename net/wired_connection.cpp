@@ -85,6 +85,8 @@ std::optional<switchboard::end> wired_connection::read() {
     heard_at_ = clock::now().time_since_epoch().count();
     if (auto over = board_.take(std::span{piece_}.first(x.bytes), events_))
       return over;
+    if (x.bytes < piece_.size() && !stream_->has_buffered())
+      return {}; // `watch` tells of what comes from now on
   }
   more_ = true;
   return {};

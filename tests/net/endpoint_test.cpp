@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+
 using namespace troupe::net;
 using namespace troupe::net::testing;
 
@@ -44,6 +47,10 @@ TEST(Endpoint, HandsOverAStreamForAnyOtherPurpose) {
   auto y = right.guests.take();
   auto& from = *std::get<raw>(*x.it);
   auto& to = *std::get<raw>(y.it);
+  int at_once = 0;
+  socklen_t size = sizeof at_once;
+  ::getsockopt(to.descriptor(), IPPROTO_TCP, TCP_NODELAY, &at_once, &size);
+  EXPECT_TRUE(at_once);
   left.it.reset(); // it needs no endpoint any more
   right.it.reset();
   EXPECT_EQ(pass(from, to, "as it is").text, "as it is");
@@ -158,6 +165,19 @@ TEST(Endpoint, FindsAHostByItsName) {
   const auto x =
     soon(left.dial({"no-such-host.invalid", 1}, hello_of("left"), 200ms));
   EXPECT_FALSE(x.it);
+}
+
+TEST(Endpoint, SpeaksIpv6) {
+  auto how = listening();
+  how.listen = address{"::1", 0};
+  std::optional<host> right;
+  try {
+    right.emplace(how);
+  } catch (const std::runtime_error& e) {
+    GTEST_SKIP() << "no IPv6 here: " << e.what();
+  }
+  host left{dialing_only()};
+  EXPECT_TRUE(soon(left.dial(right->it->reachable_at(), hello_of("left"))).it);
 }
 
 TEST(Endpoint, EndsItsDialsWhenItCloses) {
