@@ -9,7 +9,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/build.sh
-limits=(-rss_limit_mb=1024 -timeout=10 -max_len=8192)
+limits=(-rss_limit_mb=1024 -timeout=30 -max_len=8192)
 export ASAN_OPTIONS=${ASAN_OPTIONS-quarantine_size_mb=16:detect_leaks=1}
 most_kept=30 most_kept_bytes=100000
 
