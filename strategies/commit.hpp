@@ -228,7 +228,8 @@ private:
   void fail(reaction& out, cause code, std::string why);
   void commit_next(reaction& out);
   void go_on(reaction& out);
-  void probe_all(reaction& out);
+  void probe_all(reaction& out, std::uint64_t step);
+  std::uint64_t awaited_step() const;
   void tell_loss(reaction& out, const std::string& more = {});
   bool urge(reaction& out);
   bool all_seated() const;
@@ -247,6 +248,8 @@ private:
   places where_;
   std::vector<std::uint32_t> lost_reducers_;
   std::optional<given_up> loss_; ///< Of a process; while it probes.
+  std::string lost_one_;         ///< Its name.
+  std::uint64_t probed_ = 0;     ///< The step that was asked about.
   bool urged_ = false;           ///< Seats were sent once more.
   phase now_ = phase::idle;
   std::uint64_t epoch_ = 0;

@@ -61,31 +61,45 @@ reaction ledger::on_process_lost(std::uint32_t process, cause code,
   for (auto r = where_.first[process]; r < where_.first[process + 1]; ++r)
     members_[r].lost = true;
   ++moves_;
-  const auto text = where_.names[process] + " was lost in step "
-                    + std::to_string(next_) + ": " + why;
+  const auto who = where_.names[process];
   if (now_ == phase::leaving) {
     settle(out);
   } else if (now_ == phase::seating) {
-    fail(out, code, text);
+    fail(out, code,
+         who + " was lost before step " + std::to_string(next_) + ": " + why);
   } else if (works() && !loss_) {
-    loss_ = {code, text};
-    probe_all(out);
+    loss_ = {code, why};
+    lost_one_ = who;
+    probe_all(out, awaited_step());
   }
   return out;
+}
+
+/// The first that one of those who live did not report: the last words of the
+/// lost may be lost too.
+std::uint64_t ledger::awaited_step() const {
+  for (auto step = next_; step < granted_; ++step)
+    for (std::uint32_t r = 0; r < members_.size(); ++r)
+      if (!members_[r].lost && !reported(r, step))
+        return step;
+  return next_;
 }
 
 /// Ends the work with the name of the lost, and of what waits for it.
 void ledger::tell_loss(reaction& out, const std::string& more) {
   const auto what = more.empty() ? waits() : more;
-  fail(out, loss_->code, loss_->why + (what.empty() ? "" : "; " + what));
+  fail(out, loss_->code,
+       lost_one_ + " was lost in step " + std::to_string(awaited_step()) + ": "
+         + loss_->why + (what.empty() ? "" : "; " + what));
 }
 
-void ledger::probe_all(reaction& out) {
+void ledger::probe_all(reaction& out, std::uint64_t step) {
   now_ = phase::probing;
+  probed_ = step;
   blames_.clear();
   for (auto& m : members_)
     m.answered = m.lost;
-  add(out, send_probes{{epoch_, next_}});
+  add(out, send_probes{{epoch_, step}});
 }
 
 reaction ledger::on_reducer_lost(std::uint32_t reducer,
@@ -115,7 +129,7 @@ reaction ledger::on_late(const std::string& waited) {
     case phase::idle:
       break;
     case phase::running:
-      probe_all(out);
+      probe_all(out, next_);
       break;
     case phase::seating:
       if (urge(out))
@@ -147,7 +161,7 @@ reaction ledger::on_late(const std::string& waited) {
 
 reaction ledger::on(const blame& x) {
   reaction out;
-  if (now_ != phase::probing || x.epoch != epoch_ || x.step != next_)
+  if (now_ != phase::probing || x.epoch != epoch_ || x.step != probed_)
     return out;
   const auto same = [&x](const blame& y) {
     return x.reducer == y.reducer && x.id == y.id;
@@ -157,7 +171,11 @@ reaction ledger::on(const blame& x) {
   blames_.push_back(x);
   if (!x.reducer && x.id < members_.size())
     members_[x.id].answered = true;
-  if (loss_ && all_answered())
+  if (!loss_ || !all_answered())
+    return out;
+  if (const auto step = awaited_step(); step > probed_)
+    probe_all(out, step); // their reports were under way
+  else
     tell_loss(out);
   return out;
 }
@@ -183,7 +201,7 @@ std::string ledger::verdict(const std::string& waited) const {
 std::string ledger::waits() const {
   std::vector<std::uint32_t> behind, silent;
   for (std::uint32_t r = 0; r < members_.size(); ++r) {
-    if (!members_[r].lost && !reported(r, next_))
+    if (!members_[r].lost && !reported(r, probed_))
       behind.push_back(r);
     if (!members_[r].answered)
       silent.push_back(r);

@@ -13,11 +13,17 @@ machine::machine(std::vector<std::string> names)
 reaction machine::on(const join& x) {
   if (x.process >= names_.size())
     return {};
-  if (under_way_ && x.run == decided_)
+  if (under_way_ > 0 && x.run == under_way_)
     return {}; // said twice
-  if (under_way_ && x.run > decided_)
-    return {abandon{names_[x.process] + " left run " + std::to_string(decided_)
-                    + " and asks for " + described(x)}};
+  if (under_way_ > 0 && x.run > decided_) {
+    last_ = {x.run, commit::cause::protocol,
+             names_[x.process] + " left run " + std::to_string(under_way_)
+               + " and asks for " + described(x)};
+    reaction out{abandon{last_.why}};
+    for (auto& one : refuse_one(x))
+      out.push_back(std::move(one));
+    return out;
+  }
   if (lost_ || x.run <= decided_)
     return refuse_one(x);
   for (const auto& other : joined_)
@@ -34,7 +40,7 @@ reaction machine::on(const join& x) {
   if (!std::ranges::all_of(joined_, [](const auto& j) { return bool(j); }))
     return {};
   decided_ = now_;
-  under_way_ = true;
+  under_way_ = now_;
   joined_.assign(names_.size(), std::nullopt);
   return {begin{x}};
 }

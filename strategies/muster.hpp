@@ -47,7 +47,7 @@ struct refuse {
   commit::cause code = commit::cause::stalled;
   std::string why;
 };
-/// Somebody went on to another run while this one is under way: it cannot end.
+/// Somebody asks for another run while one is under way: that cannot end.
 struct abandon {
   std::string why;
 };
@@ -69,7 +69,7 @@ public:
                    const std::string& why);
 
   /// The run under way has ended.
-  void over() { under_way_ = false; }
+  void over() { under_way_ = 0; }
 
   /// Whether somebody waits for others, and for which run.
   std::optional<std::uint64_t> waiting() const;
@@ -87,10 +87,10 @@ private:
   std::vector<std::string> names_;
   std::vector<std::optional<join>> joined_; ///< By process; of `now_`.
   std::uint64_t now_ = 0;                   ///< The run that is gathered.
-  std::uint64_t decided_ = 0; ///< Runs up to this one began or were refused.
-  bool under_way_ = false;
-  end last_;                ///< Why the last refused one was.
-  std::optional<end> lost_; ///< Somebody is, so nothing can begin.
+  std::uint64_t decided_ = 0;   ///< Runs up to this one began or were refused.
+  std::uint64_t under_way_ = 0; ///< Which run is; 0: none.
+  end last_;                    ///< Why the last refused one was.
+  std::optional<end> lost_;     ///< Somebody is, so nothing can begin.
 };
 
 } // namespace troupe::muster

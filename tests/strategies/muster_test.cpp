@@ -97,7 +97,11 @@ TEST(Muster, EndsARunThatSomebodyLeft) {
   it.on({0, 1, 0, 10});
   it.on({1, 1, 0, 10});
   const auto what = it.on({1, 2, 0, 3});
-  ASSERT_EQ(what.size(), 1u);
-  EXPECT_EQ(std::get<abandon>(what[0]).why,
-            "worker 1 left run 1 and asks for steps [0, 3) as its run 2");
+  ASSERT_EQ(what.size(), 2u);
+  const std::string why =
+    "worker 1 left run 1 and asks for steps [0, 3) as its run 2";
+  EXPECT_EQ(std::get<abandon>(what[0]).why, why);
+  EXPECT_EQ(std::get<refuse>(what[1]).run, 2u);
+  it.over();
+  EXPECT_EQ(refusals(it.on({0, 2, 0, 3})).at(0).why, why);
 }
