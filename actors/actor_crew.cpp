@@ -1,10 +1,9 @@
 #include "troupe/actors/actor_crew.hpp"
 
-#include "troupe/actors/crew_place.hpp"
+#include "troupe/actors/crew_cast.hpp"
 #include "troupe/actors/runtime.hpp"
 #include "troupe/actors/step_gate.hpp"
 #include "troupe/actors/types.hpp"
-#include "troupe/actors/work_desk.hpp"
 #include "troupe/strategies/blame.hpp"
 
 #include <caf/actor_cast.hpp>
@@ -22,8 +21,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::uint32_t reducer_count = 4;
-
 /// Whoever is seated in it is in no step any more, for good.
 constexpr auto last_epoch = std::numeric_limits<std::uint64_t>::max();
 
@@ -31,6 +28,11 @@ constexpr auto last_epoch = std::numeric_limits<std::uint64_t>::max();
 crew_options chosen(crew_options x, const crew_place& place) {
   const auto cores = std::max(std::thread::hardware_concurrency(), 1u);
   using how = crew_options::reducers;
+  const auto here = share_of(place, x);
+  if (x.lease == 0)
+    x.lease = here.processes > 1 ? crew::wide_lease : crew::lease;
+  if (here.processes > 1)
+    x.reducing = how::hosted; // the data plane adds
   if (x.replicas == 1)
     x.reducing = how::hosted; // there is nothing to add
   else if (x.reducing == how::automatic)
@@ -40,7 +42,7 @@ crew_options chosen(crew_options x, const crew_place& place) {
   if (place.by_mail || place.on == threads::shared)
     x.polling = 0us;
   else if (x.polling < 0us)
-    x.polling = x.replicas <= cores ? 50us : 0us;
+    x.polling = here.count <= cores ? 50us : 0us;
   return x;
 }
 
@@ -48,22 +50,25 @@ class actor_crew final : public crew {
 public:
   actor_crew(const crew_place& place, const crew_options& options)
     : options_{options},
+      here_{share_of(place, options)},
       desk_{std::make_shared<work_desk>(
-        place.waiting ? place.waiting : std::make_shared<sleeping_waiter>())} {
-    cast_all(place);
-  }
+        place.waiting ? place.waiting : std::make_shared<sleeping_waiter>())},
+      cast_{cast_crew(place, options_, desk_, book_)} {}
 
   ~actor_crew() override {
-    const auto roles = std::exchange(roles_, {});
+    const auto roles = std::exchange(cast_.roles, {});
     for (const auto& who : roles) // the owner first
       caf::anon_send_exit(caf::actor_cast<caf::actor>(who),
                           caf::exit_reason::user_shutdown);
-    chief_ = nullptr;
-    replicas_.clear(); // our handles must not be what keeps them alive
+    cast_.front = nullptr;
+    cast_.replicas.clear(); // our handles must not be what keeps them alive
     desk_->await_ends(roles.size(), 5s);
+    end_wires(roles.size());
   }
 
   std::uint32_t replicas() const override { return options_.replicas; }
+  share local() const override { return here_; }
+  std::uint64_t ahead() const override { return options_.lease; }
 
   std::uint64_t run(const work& x) override {
     const auto number = desk_->begin();
@@ -72,9 +77,11 @@ public:
       const step_gate::pass inside{*gate, at.replica};
       fn(at);
     };
-    caf::anon_send(chief_, atom::run_v, x.first_step, x.steps,
-                   step_ref{std::make_shared<const step_function>(gated), {}},
-                   listener_ref{desk_, number});
+    const page at{*book_, "run " + std::to_string(number),
+                  std::make_shared<const step_function>(gated)};
+    caf::anon_send(cast_.front,
+                   muster::join{here_.process, number, x.first_step, x.steps},
+                   at.ref);
     try {
       return follow(x, number);
     } catch (const failure& e) {
@@ -88,10 +95,10 @@ public:
     }
   }
 
-  void stop() override { caf::anon_send(chief_, atom::stop_v); }
+  void stop() override { caf::anon_send(cast_.front, atom::stop_v); }
 
   void for_each(const std::function<void(std::uint32_t)>& fn) override {
-    const auto number = desk_->begin_visits(options_.replicas);
+    const auto number = desk_->begin_visits(here_);
     const auto gate = std::make_shared<step_gate>(options_.replicas, desk_);
     const std::function<void(std::uint32_t)> gated = [gate,
                                                       fn](std::uint32_t r) {
@@ -100,7 +107,7 @@ public:
     };
     const auto shared =
       std::make_shared<const std::function<void(std::uint32_t)>>(gated);
-    for (const auto& who : replicas_)
+    for (const auto& who : cast_.replicas)
       caf::anon_send(who, visit_ref{shared, desk_, number});
     try {
       desk_->follow_visits(options_.patience);
@@ -113,6 +120,35 @@ public:
   }
 
 private:
+  /// A function under its name, while it may be asked for.
+  struct page {
+    page(step_book& in, std::string name,
+         std::shared_ptr<const step_function> fn)
+      : in{in}, ref{fn, std::move(name)} {
+      in.put(ref.name, std::move(fn));
+    }
+    ~page() { in.drop(ref.name); }
+    page(const page&) = delete;
+    page& operator=(const page&) = delete;
+
+    step_book& in;
+    step_ref ref;
+  };
+
+  /// Gateways say goodbye when their roles are gone, proxies end when nobody
+  /// holds them, and have sent what they were told until then.
+  void end_wires(std::size_t ended) {
+    ended += cast_.proxies.size() + cast_.gates.size();
+    for (const auto* all : {&cast_.proxies, &cast_.gates})
+      for (const auto& who : *all)
+        who->attach_functor([desk = desk_] { desk->one_ended(false); });
+    cast_.proxies.clear();
+    if (!desk_->await_ends(ended, 5s))
+      for (const auto& who : cast_.gates)
+        caf::anon_send_exit(who, caf::exit_reason::user_shutdown);
+    forget_logger();
+  }
+
   static std::string still_inside(std::span<const std::uint32_t> ids) {
     return "; " + commit::replicas_named(ids)
            + (ids.size() == 1 ? " is" : " are")
@@ -128,7 +164,7 @@ private:
   /// @returns who did not leave the step function.
   std::vector<std::uint32_t> see_off(step_gate& gate) {
     if (desk_->chief_ended()) // then nobody else tells them to leave
-      for (const auto& who : replicas_)
+      for (const auto& who : cast_.replicas)
         caf::anon_send(who, commit::seat{last_epoch});
     return gate.close(farewell());
   }
@@ -137,7 +173,8 @@ private:
     // The chief itself gives up after one patience, a probe and a farewell.
     const auto longest = 3 * options_.patience + 5s;
     std::exception_ptr thrown; // by on_commit; the granted steps still run on
-    const auto tell = [&](const commit_record& record) {
+    const auto often = std::max<std::uint64_t>(options_.lease / 4, 1);
+    const auto tell = [&](const commit_record& record, bool more) {
       try {
         if (x.on_commit && !thrown)
           x.on_commit(record);
@@ -145,7 +182,9 @@ private:
         thrown = std::current_exception();
         stop();
       }
-      caf::anon_send(chief_, atom::heard_v, number, record.step + 1);
+      if (!more || (record.step + 1) % often == 0)
+        caf::anon_send(cast_.front,
+                       run_heard{here_.process, number, record.step + 1});
     };
     std::optional<std::uint64_t> next;
     try {
@@ -162,49 +201,11 @@ private:
     return *next;
   }
 
-  void cast_all(const crew_place& place) {
-    const auto own =
-      options_.reducing == crew_options::reducers::own ? reducer_count : 0;
-    const auto by =
-      std::make_shared<direct_transport>(options_.replicas, place.by_mail);
-    const auto box = [&](party who) { return outbox{who, by, place.faults}; };
-    auto& sys = place.system;
-    const auto add = [&](const party& who, const auto& handle) {
-      const auto it = caf::actor_cast<caf::actor>(handle);
-      const bool leads = who.what == party::role::chief;
-      if (!leads)
-        by->place(who, it);
-      it->attach_functor([desk = desk_, leads] { desk->one_ended(leads); });
-      roles_.push_back(it.address());
-      if (place.on_spawn)
-        place.on_spawn(who, it);
-    };
-    const party first{party::role::chief, 0};
-    chief_ = sys.spawn(chief, options_.replicas, options_.patience, box(first));
-    add(first, chief_);
-    cast_ref all;
-    for (std::uint32_t i = 0; i < own; ++i) {
-      const party who{party::role::reducer, i};
-      all.reducers.push_back(
-        sys.spawn(reducer, i, options_.replicas, box(who), chief_));
-      add(who, all.reducers.back());
-    }
-    for (std::uint32_t i = 0; i < options_.replicas; ++i) {
-      replicas_.push_back(
-        spawn(sys, place.on, replica,
-              replica_wiring{i, options_, 1, own, by, place.faults}, chief_));
-      add({party::role::replica, i}, replicas_.back());
-    }
-    all.replicas = replicas_;
-    caf::anon_send(chief_, std::move(all));
-    forget_logger();
-  }
-
   const crew_options options_;
+  const share here_;
   std::shared_ptr<work_desk> desk_;
-  chief_actor chief_;
-  std::vector<replica_actor> replicas_;
-  std::vector<caf::actor_addr> roles_; ///< All of them, the chief first.
+  std::shared_ptr<step_book> book_ = std::make_shared<step_book>();
+  crew_cast cast_;
 };
 
 } // namespace

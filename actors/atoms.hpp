@@ -24,21 +24,18 @@ inline constexpr const char* chief_is_gone =
   "the chief of this crew has ended; the crew can do no more work";
 
 /// Who asked a crew for work: called on the roles' threads, must not block.
-/// Each run has a number; what comes of an older one is ignored.
+/// Each run has a number, from 1; what comes of an older one is ignored.
 class work_listener {
 public:
   virtual ~work_listener() = default;
   virtual void committed(std::uint64_t run, commit_record&& x) = 0;
   virtual void ended(std::uint64_t run, std::uint64_t next) = 0;
   virtual void given_up(std::uint64_t run, ec code, std::string&& why) = 0;
+  /// Nothing more will come of anything, for this reason.
+  virtual void no_more(ec code, const std::string& why) = 0;
   /// A replica was visited. @param problem empty: none.
   virtual void visited(std::uint64_t visit, std::uint32_t replica,
                        std::string&& problem) = 0;
-};
-
-struct listener_ref {
-  std::shared_ptr<work_listener> it;
-  std::uint64_t run = 0; ///< Its number.
 };
 
 /// Something to call outside any step, and who hears that it was.
@@ -52,7 +49,9 @@ struct visit_ref {
 
 CAF_BEGIN_TYPE_ID_BLOCK(troupe_atoms, caf::first_custom_type_id)
 
-  CAF_ADD_ATOM(troupe_atoms, troupe::atom, heard, "heard")
+  CAF_ADD_ATOM(troupe_atoms, troupe::atom, absent, "absent")
+  CAF_ADD_ATOM(troupe_atoms, troupe::atom, ended, "ended")
+  CAF_ADD_ATOM(troupe_atoms, troupe::atom, flush, "flush")
   CAF_ADD_ATOM(troupe_atoms, troupe::atom, late, "late")
   CAF_ADD_ATOM(troupe_atoms, troupe::atom, next, "next")
   CAF_ADD_ATOM(troupe_atoms, troupe::atom, run, "run")
@@ -68,4 +67,3 @@ CAF_END_TYPE_ID_BLOCK(troupe_atoms)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::tensor)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::step_ref)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::visit_ref)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::listener_ref)

@@ -1,6 +1,10 @@
 #include "troupe/actors/chief.hpp"
 
+#include "troupe/actors/last_words.hpp"
+#include "troupe/actors/payload.hpp"
 #include "troupe/actors/types.hpp"
+
+#include <caf/exit_reason.hpp>
 
 #include <algorithm>
 
@@ -13,56 +17,69 @@ struct overload : Fs... {
   using Fs::operator()...;
 };
 
-ec code_of(commit::cause x) {
-  switch (x) {
-    case commit::cause::stalled:
-      return ec::stalled;
-    case commit::cause::lost:
-      return ec::peer_lost;
-    case commit::cause::protocol:
-      return ec::protocol;
-    case commit::cause::unreachable:
-      return ec::unreachable;
-    case commit::cause::invalid:
-      break;
-  }
-  return ec::invalid;
-}
+/// How long the end of a replica elsewhere waits for that of its process.
+constexpr std::chrono::milliseconds process_news{20};
 
 } // namespace
 
-chief_state::~chief_state() {
-  if (listener.it) // quit and kill end here: nobody waits for the dead
-    listener.it->given_up(listener.run, ec::cancelled, chief_is_gone);
+void chief_state::open(const chief_options& x, outbox by) {
+  options = x;
+  if (options.where.names.empty())
+    options.where = {{"this process"}, {0, options.replicas}};
+  out = std::move(by);
+  book = std::make_unique<commit::ledger>(options.replicas, options.lease,
+                                          options.where);
+  gathering = std::make_unique<muster::machine>(options.where.names);
 }
 
 void chief_state::take(const cast_ref& x) {
   cast = x;
-  for (std::uint32_t r = 0; r < cast.replicas.size(); ++r) {
-    self->monitor(cast.replicas[r]);
-    ids.emplace(cast.replicas[r].address(), replica_named(r));
-  }
-  for (std::uint32_t r = 0; r < cast.reducers.size(); ++r) {
-    self->monitor(cast.reducers[r]);
-    ids.emplace(cast.reducers[r].address(), party{party::role::reducer, r});
-  }
+  const auto know = [this](const auto& who, const party& as) {
+    self->monitor(who);
+    ids.emplace(who.address(), as);
+  };
+  for (std::uint32_t r = 0; r < cast.replicas.size(); ++r)
+    know(cast.replicas[r], replica_named(r));
+  for (std::uint32_t r = 0; r < cast.reducers.size(); ++r)
+    know(cast.reducers[r], {party::role::reducer, r});
+  for (std::uint32_t p = 0; p < cast.callers.size(); ++p)
+    if (cast.callers[p].there)
+      know(cast.callers[p].there, {party::role::steward, p});
   perform(book->open());
 }
 
-void chief_state::run(std::uint64_t first, std::uint64_t steps,
-                      const step_ref& fn, const listener_ref& to) {
-  if (listener.it) {
-    to.it->given_up(to.run, ec::busy, "work runs already");
-    return;
+void chief_state::join(const muster::join& x) {
+  perform(gathering->on(x));
+  const auto waits = gathering->waiting();
+  if (waits && *waits != guarded) {
+    guarded = *waits;
+    self->delayed_send(self, options.patience, atom::absent_v, guarded);
   }
-  work = fn;
-  listener = to;
-  perform(book->run(first, steps));
 }
 
-void chief_state::on_heard(std::uint64_t of_run, std::uint64_t next) {
-  if (listener.it && of_run == listener.run)
-    perform(book->heard(next));
+void chief_state::on_absent(std::uint64_t of_run) {
+  if (gathering->waiting() == of_run)
+    perform(
+      gathering->on_late(std::to_string(options.patience.count()) + " ms"));
+}
+
+void chief_state::stop() {
+  stopping |= gathering->waiting().has_value();
+  perform(book->stop());
+}
+
+void chief_state::on_heard(const run_heard& x) {
+  if (run == 0 || x.run != run || x.process >= heard.size())
+    return;
+  heard[x.process] = std::max(heard[x.process], x.next);
+  perform(book->heard(*std::ranges::min_element(heard)));
+}
+
+bool chief_state::is_here(std::uint32_t replica) const {
+  for (std::uint32_t p = 0; p < cast.callers.size(); ++p)
+    if (replica < options.where.first[p + 1])
+      return !cast.callers[p].there;
+  return true;
 }
 
 void chief_state::on_lost(const caf::down_msg& x) {
@@ -71,10 +88,51 @@ void chief_state::on_lost(const caf::down_msg& x) {
     return;
   const auto who = it->second;
   ids.erase(it);
+  if (who.what == party::role::steward)
+    return on_process_lost(who.id, x.reason);
   const auto why = "its actor ended (" + self->system().render(x.reason) + ")";
-  perform(who.what == party::role::replica
-            ? book->on_lost(who.id, why)
-            : book->on_reducer_lost(who.id, why));
+  if (who.what == party::role::reducer)
+    perform(book->on_reducer_lost(who.id, why));
+  else if (is_here(who.id))
+    perform(book->on_lost(who.id, why));
+  else // it may be all of the process, whose end is then news of its own
+    self->delayed_send(self, process_news, atom::ended_v, who.id, why);
+}
+
+void chief_state::on_process_lost(std::uint32_t process,
+                                  const caf::error& why) {
+  const auto code =
+    why == ec::unreachable ? commit::cause::unreachable : commit::cause::lost;
+  const auto text = !why || why == caf::exit_reason::user_shutdown
+                      ? "it has left"
+                      : wire::note_of(why, self->system()).text;
+  perform(gathering->on_lost(process, code, text));
+  perform(book->on_process_lost(process, code, text));
+}
+
+void chief_state::perform(muster::reaction what) {
+  const overload act{
+    [this](muster::begin& x) {
+      run = x.what.run;
+      heard.assign(cast.callers.size(), x.what.first);
+      if (!work.it)
+        work.name = "run " + std::to_string(run);
+      perform(book->run(x.what.first, x.what.steps));
+      if (std::exchange(stopping, false))
+        perform(book->stop());
+    },
+    [this](muster::refuse& x) {
+      stopping = false;
+      if (cast.callers[x.whom].here)
+        work = {};
+      tell_failure(x.whom, x.run, code_of(x.code), x.why);
+    },
+    [this](muster::abandon& x) {
+      perform(book->end_with(commit::cause::protocol, x.why));
+    },
+  };
+  for (auto& effect : what)
+    std::visit(act, effect);
 }
 
 /// Sees to it that a guard rings `patience` after the last move.
@@ -90,26 +148,27 @@ void chief_state::watch() {
   } else if (!armed || probed != book->probing()) {
     armed = true;
     probed = book->probing();
-    const auto wait = probed ? grace() : patience;
+    const auto wait = probed ? grace() : options.patience;
     self->delayed_send(self, wait, atom::late_v, ++guard);
   }
 }
 
 std::chrono::milliseconds chief_state::grace() const {
-  return std::clamp(patience / 4, std::chrono::milliseconds{20},
+  return std::clamp(options.patience / 4, std::chrono::milliseconds{20},
                     std::chrono::milliseconds{1000});
 }
 
 void chief_state::on_late(std::uint64_t of_guard) {
   if (of_guard != guard)
     return;
-  const auto rest = moved + (probed ? grace() : patience) - self->clock().now();
+  const auto rest =
+    moved + (probed ? grace() : options.patience) - self->clock().now();
   if (rest > caf::timespan{0}) { // it moved since the guard was set
     self->delayed_send(self, rest, atom::late_v, ++guard);
     return;
   }
   armed = false;
-  perform(book->on_late(std::to_string(patience.count()) + " ms"));
+  perform(book->on_late(std::to_string(options.patience.count()) + " ms"));
 }
 
 template <class Message>
@@ -142,19 +201,20 @@ void chief_state::perform(commit::reaction what) {
         out.send({party::role::reducer, r}, cast.reducers[r], subject::probe,
                  x.to_all.epoch, x.to_all.step, x.to_all);
     },
-    [this](commit::committed& x) {
-      if (listener.it)
-        listener.it->committed(listener.run, std::move(x.record));
-    },
+    [this](commit::committed& x) { tell_commit(std::move(x.record)); },
     [this](commit::ended& x) {
       work = {};
-      if (const auto to = std::exchange(listener, {}); to.it)
-        to.it->ended(to.run, x.next);
+      gathering->over();
+      tell_end(x.next);
+      run = 0;
     },
     [this](commit::given_up& x) {
       work = {};
-      if (const auto to = std::exchange(listener, {}); to.it)
-        to.it->given_up(to.run, code_of(x.code), std::move(x.why));
+      gathering->over();
+      flush();
+      const auto of_run = std::exchange(run, 0);
+      for (auto p = std::uint32_t(cast.callers.size()); p-- > 0;)
+        tell_failure(p, of_run, code_of(x.code), x.why);
     },
   };
   for (auto& effect : what)
@@ -163,12 +223,10 @@ void chief_state::perform(commit::reaction what) {
 }
 
 chief_inside::behavior_type
-chief(chief_inside::stateful_pointer<chief_state> self, std::uint32_t replicas,
-      std::chrono::milliseconds patience, outbox out) {
-  auto& state = self->state;
-  state.patience = patience;
-  state.out = std::move(out);
-  state.book = std::make_unique<commit::ledger>(replicas, crew::lease);
+chief(chief_inside::stateful_pointer<chief_state> self, chief_options options,
+      outbox out) {
+  keep_last_words(self);
+  self->state.open(options, std::move(out));
   self->set_down_handler(
     [self](const caf::down_msg& x) { self->state.on_lost(x); });
   const auto hear = [self](const auto& x) {
@@ -179,15 +237,25 @@ chief(chief_inside::stateful_pointer<chief_state> self, std::uint32_t replicas,
     [=](const commit::report& x) { hear(x); },
     [=](const commit::failed& x) { hear(x); },
     [=](const commit::blame& x) { hear(x); },
+    [self](const muster::join& x) { self->state.join(x); },
+    [self](const run_heard& x) { self->state.on_heard(x); },
+    [self](atom::stop) { self->state.stop(); },
     [self](const cast_ref& x) { self->state.take(x); },
-    [self](atom::run, std::uint64_t first, std::uint64_t steps,
-           const step_ref& fn,
-           const listener_ref& to) { self->state.run(first, steps, fn, to); },
-    [self](atom::heard, std::uint64_t of_run, std::uint64_t next) {
-      self->state.on_heard(of_run, next);
+    [self](const muster::join& x, const step_ref& fn) {
+      self->state.work = fn;
+      self->state.join(x);
     },
-    [self](atom::stop) { self->state.perform(self->state.book->stop()); },
     [self](atom::late, std::uint64_t guard) { self->state.on_late(guard); },
+    [self](atom::absent, std::uint64_t of_run) {
+      self->state.on_absent(of_run);
+    },
+    [self](atom::ended, std::uint32_t replica, const std::string& why) {
+      self->state.perform(self->state.book->on_lost(replica, why));
+    },
+    [self](atom::flush) {
+      self->state.flushing = false;
+      self->state.flush();
+    },
   };
 }
 

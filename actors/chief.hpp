@@ -1,15 +1,23 @@
 #pragma once
 
+#include "troupe/actors/caller.hpp"
 #include "troupe/actors/reducer.hpp"
 
 #include <map>
 
 namespace troupe {
 
-/// The roles that a chief owns.
+/// Who hears of the work in a process: a listener here, or a steward elsewhere.
+struct caller_ref {
+  std::shared_ptr<work_listener> here;
+  caller_actor there;
+};
+
+/// The roles that a chief owns, and the callers that it serves.
 struct cast_ref {
   std::vector<replica_actor> replicas;
   std::vector<reducer_actor> reducers;
+  std::vector<caller_ref> callers; ///< By process.
 };
 
 } // namespace troupe
@@ -18,24 +26,34 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::cast_ref)
 
 namespace troupe {
 
+struct chief_options {
+  std::uint32_t replicas = 1;
+  std::uint64_t lease = crew::lease;
+  /// Longest that a step may take, or the wait for other processes, by the
+  /// actors' clock.
+  std::chrono::milliseconds patience{60'000};
+  commit::places where; ///< Which process holds what.
+};
+
 // -- protocol -----------------------------------------------------------------
 
 /// CHIEF: owner of the job.
-using chief_actor = owner_actor::extend<
+using chief_actor = office_actor::extend<
   // These are the roles; from now on they are watched, and seated.
   caf::reacts_to<cast_ref>,
-  // Steps [first, first + count), and who hears of them.
-  caf::reacts_to<atom::run, std::uint64_t, std::uint64_t, step_ref,
-                 listener_ref>,
-  // The listener is through with the commits of this run before this step.
-  caf::reacts_to<atom::heard, std::uint64_t, std::uint64_t>,
-  // Grants no more steps.
-  caf::reacts_to<atom::stop>>;
+  // As a join, from this process.
+  caf::reacts_to<muster::join, step_ref>>;
 
 /// The chief's notes to itself.
 using chief_inside = chief_actor::extend<
   // The guard of this number rings.
-  caf::reacts_to<atom::late, std::uint64_t>>;
+  caf::reacts_to<atom::late, std::uint64_t>,
+  // A run of this number has waited for its callers for the patience.
+  caf::reacts_to<atom::absent, std::uint64_t>,
+  // A replica elsewhere ended, and its process did not.
+  caf::reacts_to<atom::ended, std::uint32_t, std::string>,
+  // Commits have waited for more of their kind for long enough.
+  caf::reacts_to<atom::flush>>;
 
 // -- state --------------------------------------------------------------------
 
@@ -45,40 +63,61 @@ struct chief_state {
   explicit chief_state(chief_inside::pointer self) : self{self} {}
   ~chief_state();
 
+  void open(const chief_options& x, outbox by);
   void take(const cast_ref& x);
-  void run(std::uint64_t first, std::uint64_t steps, const step_ref& fn,
-           const listener_ref& to);
-  void on_heard(std::uint64_t of_run, std::uint64_t next);
+  void join(const muster::join& x);
+  void on_heard(const run_heard& x);
   void on_lost(const caf::down_msg& x);
+  void on_process_lost(std::uint32_t process, const caf::error& why);
   void on_late(std::uint64_t guard);
+  void on_absent(std::uint64_t of_run);
+  void stop();
+  void perform(muster::reaction what);
   void perform(commit::reaction what);
   void watch();
   std::chrono::milliseconds grace() const; ///< For answers to a probe.
+  bool is_here(std::uint32_t replica) const;
   template <class Message>
   void tell_replicas(subject what, std::uint64_t step, const Message& x);
 
+  // What callers hear; chief_news.cpp.
+  void tell_commit(commit_record&& x);
+  void tell_end(std::uint64_t next);
+  void tell_failure(std::uint32_t process, std::uint64_t of_run, ec code,
+                    const std::string& why);
+  void flush();
+  template <class Message>
+  void tell(std::uint32_t process, const Message& x);
+
   chief_inside::pointer self;
-  std::chrono::milliseconds patience{};
+  chief_options options;
   outbox out;
   std::unique_ptr<commit::ledger> book;
+  std::unique_ptr<muster::machine> gathering;
   cast_ref cast;
   std::map<caf::actor_addr, party> ids;
   step_ref work;
-  listener_ref listener;   ///< While work runs.
-  std::uint64_t guard = 0; ///< Number of the guard that counts.
-  bool armed = false;      ///< Whether that one is yet to ring.
-  bool probed = false;     ///< Whether it waits for answers to a probe.
-  std::uint64_t moves = 0; ///< Of the book, when it last moved ...
+  std::uint64_t run = 0; ///< The number of what is under way; 0: nothing is.
+  bool stopping = false; ///< What is yet to begin.
+  std::vector<std::uint64_t> heard;  ///< By process.
+  std::vector<commit_record> unsent; ///< For the callers elsewhere.
+  bool flushing = false;
+  std::uint64_t guarded = 0; ///< The run whose absent ones are waited for.
+  std::uint64_t guard = 0;   ///< Number of the guard that counts.
+  bool armed = false;        ///< Whether that one is yet to ring.
+  bool probed = false;       ///< Whether it waits for answers to a probe.
+  std::uint64_t moves = 0;   ///< Of the book, when it last moved ...
   caf::actor_clock::time_point moved{}; ///< ... which was then.
 };
+
+ec code_of(commit::cause x);
 
 // -- behavior -----------------------------------------------------------------
 
 /// Owns a job's roles: says who works on which step, commits the steps in
 /// order, and names who is missing when nothing moves.
-/// @param patience Longest that a step may take, actor clock.
 chief_inside::behavior_type
-chief(chief_inside::stateful_pointer<chief_state> self, std::uint32_t replicas,
-      std::chrono::milliseconds patience, outbox out);
+chief(chief_inside::stateful_pointer<chief_state> self, chief_options options,
+      outbox out);
 
 } // namespace troupe

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "troupe/actors/company.hpp"
 #include "troupe/actors/crew.hpp"
 #include "troupe/actors/fault_seam.hpp"
 #include "troupe/actors/spawn.hpp"
@@ -20,6 +21,8 @@ struct crew_place {
   std::shared_ptr<waiter> waiting{}; ///< Null: whoever calls the crew sleeps.
   std::shared_ptr<fault_seam> faults{}; ///< Null: none.
   bool by_mail = false; ///< Letters are messages of their own, not in a port.
+  /// The processes of the job; null: this one is alone.
+  std::shared_ptr<const company> with{};
   /// Told of each role as it is spawned.
   std::function<void(const party&, const caf::actor&)> on_spawn{};
 };

@@ -7,6 +7,16 @@
 
 namespace troupe {
 
+namespace {
+
+constexpr std::byte too_early{1};
+
+} // namespace
+
+bool is_too_early(const std::vector<std::byte>& note) {
+  return note == std::vector<std::byte>{too_early};
+}
+
 /// Who serves what.
 class door::desk {
 public:
@@ -41,10 +51,10 @@ public:
   net::verdict decide(const net::hello& x) {
     const auto it = find(x);
     if (!it)
-      return {false, why_not(x), {}};
+      return nobody(x);
     const std::lock_guard hold{it->lock};
     if (!it->open)
-      return {false, why_not(x), {}};
+      return nobody(x);
     return it->by.decide(x);
   }
 
@@ -64,8 +74,11 @@ private:
   }
 
   /// What is served here is nobody's business who asks for something else.
-  std::string why_not(const net::hello& x) const {
-    return "nobody here expects '" + x.purpose + "' of job '" + x.job + "'";
+  static net::verdict nobody(const net::hello& x) {
+    return {false,
+            "nobody here expects '" + x.purpose + "' of job '" + x.job + "'",
+            {too_early},
+            {}};
   }
 
   mutable std::mutex lock_;
@@ -76,7 +89,10 @@ door::door(const net::endpoint_options& options)
   : door{std::make_shared<net::endpoint>(options)} {}
 
 door::door(std::shared_ptr<net::endpoint> it)
-  : desk_{std::make_shared<desk>()}, it_{std::move(it)} {
+  : desk_{std::make_shared<desk>()}, it_{std::move(it)} {}
+
+/// Until somebody is served the endpoint lets dialers wait.
+void door::open() {
   it_->on_dialed([by = desk_](const net::hello& x) { return by->decide(x); },
                  [by = desk_](const net::hello& x, net::arrived&& what) {
                    by->take(x, std::move(what));
@@ -98,8 +114,10 @@ std::unique_ptr<door::guest> door::serve(const std::string& job,
     desk::key what;
     std::shared_ptr<desk::entry> entry;
   };
-  return std::make_unique<served>(desk_, desk::key{job, purpose},
-                                  std::move(by));
+  auto guest =
+    std::make_unique<served>(desk_, desk::key{job, purpose}, std::move(by));
+  std::call_once(opened_, [this] { open(); });
+  return guest;
 }
 
 } // namespace troupe

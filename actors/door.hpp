@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 
 namespace troupe {
@@ -43,8 +44,15 @@ public:
 
 private:
   class desk;
+  void open();
+
+  std::once_flag opened_;
   std::shared_ptr<desk> desk_;
   std::shared_ptr<net::endpoint> it_;
 };
+
+/// Whether a refusal's note says that nobody was there yet who could decide: it
+/// may be that he comes.
+bool is_too_early(const std::vector<std::byte>& note);
 
 } // namespace troupe

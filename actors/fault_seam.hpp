@@ -8,7 +8,12 @@ namespace troupe {
 
 /// A role of a job, as its messages name it.
 struct party {
-  enum class role : std::uint8_t { chief, replica, reducer };
+  enum class role : std::uint8_t {
+    chief,
+    replica,
+    reducer,
+    steward, ///< Of a process that the chief is not in; its id is the task's.
+  };
   role what = role::chief;
   std::uint32_t id = 0;
 
@@ -19,7 +24,7 @@ inline party replica_named(std::uint32_t id) {
   return {party::role::replica, id};
 }
 
-/// "chief", "replica 2", "reducer 0".
+/// "chief", "replica 2", "reducer 0", "steward 1".
 std::string to_string(const party& x);
 
 /// What a message between roles is about.
@@ -35,6 +40,8 @@ enum class subject : std::uint8_t {
   report,
   failed,
   blame,
+  join, ///< Steward to chief ...
+  news, ///< ... and back.
 };
 
 /// Where faults enter: every message between roles passes here, also inside a

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "troupe/actors/gateway_core.hpp"
+#include "troupe/actors/last_words.hpp"
 
 #include <caf/send.hpp>
 #include <caf/typed_actor.hpp>
@@ -121,6 +122,7 @@ template <class Role>
 gateway_actor::behavior_type
 gateway(gateway_actor::stateful_pointer<gateway_state<Role>> self, Role target,
         std::shared_ptr<net::link> out, gateway_options options) {
+  keep_last_words(self);
   out->listen(mail_to(self->address()));
   self->state.open(std::move(out), options);
   self->monitor(target);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "troupe/actors/last_words.hpp"
 #include "troupe/actors/proxy_core.hpp"
 
 #include <caf/typed_actor.hpp>
@@ -147,6 +148,7 @@ typename proxy_inside<Role>::behavior_type
 proxy(typename proxy_inside<Role>::template stateful_pointer<proxy_state<Role>>
         self,
       std::shared_ptr<net::link> out, proxy_options options) {
+  keep_last_words(self);
   out->listen(mail_to(self->address()));
   self->state.open(std::move(out), options);
   using list = typename Role::signatures;

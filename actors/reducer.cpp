@@ -1,5 +1,6 @@
 #include "troupe/actors/reducer.hpp"
 
+#include "troupe/actors/last_words.hpp"
 #include "troupe/actors/types.hpp"
 
 namespace troupe {
@@ -49,6 +50,7 @@ void reducer_state::on_probe(const commit::probe& x) {
 reducer_inside::behavior_type
 reducer(reducer_inside::stateful_pointer<reducer_state> self, std::uint32_t id,
         std::uint32_t replicas, outbox out, owner_actor owner) {
+  keep_last_words(self);
   auto& state = self->state;
   state.id = id;
   state.replicas = replicas;

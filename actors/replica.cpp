@@ -1,5 +1,6 @@
 #include "troupe/actors/replica.hpp"
 
+#include "troupe/actors/last_words.hpp"
 #include "troupe/actors/replica_step.hpp"
 #include "troupe/actors/types.hpp"
 
@@ -215,6 +216,7 @@ void replica_state::say_seated() {
 replica_inside::behavior_type
 replica(replica_inside::stateful_pointer<replica_state> self,
         replica_wiring wiring, owner_actor owner) {
+  keep_last_words(self);
   self->state.wire(wiring, std::move(owner));
   const auto receive = [self](subject what, const tree::stamp& at,
                               const tensor& data, const tensor& room) {

@@ -13,6 +13,8 @@ std::string to_string(const party& x) {
       return "chief";
     case party::role::replica:
       return "replica " + std::to_string(x.id);
+    case party::role::steward:
+      return "steward " + std::to_string(x.id);
     case party::role::reducer:
       break;
   }

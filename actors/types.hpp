@@ -9,6 +9,7 @@
 #include "troupe/actors/reducer.hpp"
 #include "troupe/actors/replica.hpp"
 #include "troupe/actors/status.hpp"
+#include "troupe/actors/steward.hpp"
 
 CAF_BEGIN_TYPE_ID_BLOCK(troupe, caf::id_block::troupe_atoms::end)
 
@@ -31,9 +32,17 @@ CAF_BEGIN_TYPE_ID_BLOCK(troupe, caf::id_block::troupe_atoms::end)
   CAF_ADD_TYPE_ID(troupe, (troupe::role_form))
   CAF_ADD_TYPE_ID(troupe, (troupe::spawn_order))
   CAF_ADD_TYPE_ID(troupe, (troupe::node_info))
+  CAF_ADD_TYPE_ID(troupe, (troupe::muster::join))
+  CAF_ADD_TYPE_ID(troupe, (troupe::run_commits))
+  CAF_ADD_TYPE_ID(troupe, (troupe::run_ended))
+  CAF_ADD_TYPE_ID(troupe, (troupe::run_failed))
+  CAF_ADD_TYPE_ID(troupe, (troupe::run_heard))
   CAF_ADD_TYPE_ID(troupe, (troupe::owner_actor))
   CAF_ADD_TYPE_ID(troupe, (troupe::adder_actor))
   CAF_ADD_TYPE_ID(troupe, (troupe::replica_actor))
   CAF_ADD_TYPE_ID(troupe, (troupe::chief_actor))
+  CAF_ADD_TYPE_ID(troupe, (troupe::office_actor))
+  CAF_ADD_TYPE_ID(troupe, (troupe::caller_actor))
+  CAF_ADD_TYPE_ID(troupe, (troupe::steward_actor))
 
 CAF_END_TYPE_ID_BLOCK(troupe)

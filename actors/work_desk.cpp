@@ -7,8 +7,8 @@ namespace troupe {
 
 std::uint64_t work_desk::begin() {
   const std::lock_guard hold{lock_};
-  if (chief_gone_)
-    throw failure(ec::cancelled, chief_is_gone);
+  if (gone_)
+    throw failure{*gone_};
   if (running_ || visiting_)
     throw std::logic_error("a crew was asked to run while it runs");
   running_ = true;
@@ -18,17 +18,18 @@ std::uint64_t work_desk::begin() {
   return ++run_;
 }
 
-std::optional<std::uint64_t>
-work_desk::follow(const std::function<void(const commit_record&)>& on_commit,
-                  std::chrono::milliseconds patience) {
+std::optional<std::uint64_t> work_desk::follow(
+  const std::function<void(const commit_record&, bool)>& on_commit,
+  std::chrono::milliseconds patience) {
   std::unique_lock hold{lock_};
   const auto heard = [this] { return !commits_.empty() || next_ || failure_; };
   while (waiter_->wait(hold, heard, patience)) {
     while (!commits_.empty()) {
       const auto record = std::move(commits_.front());
       commits_.pop_front();
+      const bool more = !commits_.empty();
       hold.unlock();
-      on_commit(record);
+      on_commit(record, more);
       hold.lock();
     }
     if (!next_ && !failure_)
@@ -42,7 +43,7 @@ work_desk::follow(const std::function<void(const commit_record&)>& on_commit,
   return std::nullopt;
 }
 
-std::uint64_t work_desk::begin_visits(std::uint32_t replicas) {
+std::uint64_t work_desk::begin_visits(const crew::share& whom) {
   const std::lock_guard hold{lock_};
   if (running_ || visiting_)
     throw std::logic_error("a crew was asked to visit its replicas while it "
@@ -50,8 +51,8 @@ std::uint64_t work_desk::begin_visits(std::uint32_t replicas) {
   visiting_ = true;
   problem_.clear();
   unvisited_.clear();
-  for (std::uint32_t r = 0; r < replicas; ++r)
-    unvisited_.insert(r);
+  for (std::uint32_t i = 0; i < whom.count; ++i)
+    unvisited_.insert(whom.first + i);
   return ++visit_;
 }
 
@@ -71,7 +72,7 @@ void work_desk::follow_visits(std::chrono::milliseconds patience) {
 
 bool work_desk::chief_ended() {
   const std::lock_guard hold{lock_};
-  return chief_gone_;
+  return gone_.has_value();
 }
 
 bool work_desk::await(const std::function<bool()>& done,
@@ -110,9 +111,17 @@ void work_desk::ended(std::uint64_t run, std::uint64_t next) {
 
 void work_desk::given_up(std::uint64_t run, ec code, std::string&& why) {
   note([&] {
-    chief_gone_ |= code == ec::cancelled; // its last word
     if (run == run_ && !failure_)
       failure_.emplace(code, why);
+  });
+}
+
+void work_desk::no_more(ec code, const std::string& why) {
+  note([&] {
+    if (!gone_)
+      gone_.emplace(code, why);
+    if (running_ && !next_ && !failure_) // also what the chief never read
+      failure_ = gone_;
   });
 }
 
@@ -128,12 +137,9 @@ void work_desk::visited(std::uint64_t visit, std::uint32_t replica,
 }
 
 void work_desk::one_ended(bool chief) {
-  note([&] {
-    ++ended_;
-    chief_gone_ |= chief;
-    if (chief && running_ && !next_ && !failure_) // also what it never read
-      failure_.emplace(ec::cancelled, chief_is_gone);
-  });
+  if (chief)
+    no_more(ec::cancelled, chief_is_gone);
+  note([&] { ++ended_; });
 }
 
 void work_desk::nudge() {

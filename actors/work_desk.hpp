@@ -17,21 +17,22 @@ public:
   // -- the caller -------------------------------------------------------------
 
   /// @returns the run's number.
-  /// @errors throws std::logic_error if work runs already; `failure` with
-  ///         ec::cancelled if the chief has ended.
+  /// @errors throws std::logic_error if work runs already; `failure` if nothing
+  ///         can come of it any more.
   std::uint64_t begin();
 
-  /// Calls `on_commit` for each commit, until the work ends.
+  /// Calls `on_commit` for each commit, until the work ends, and says whether
+  /// there are more to come at once.
   /// @returns the first step that was not run; nothing if nothing was heard for
   ///          the patience.
   /// @errors throws `failure` as `crew::run` does.
   std::optional<std::uint64_t>
-  follow(const std::function<void(const commit_record&)>& on_commit,
+  follow(const std::function<void(const commit_record&, bool)>& on_commit,
          std::chrono::milliseconds patience);
 
   /// @returns the visit's number.
   /// @errors throws std::logic_error while another visit or work is under way.
-  std::uint64_t begin_visits(std::uint32_t replicas);
+  std::uint64_t begin_visits(const crew::share& whom);
   /// @errors throws `failure` that names a replica.
   void follow_visits(std::chrono::milliseconds patience);
 
@@ -50,6 +51,7 @@ public:
   void committed(std::uint64_t run, commit_record&& x) override;
   void ended(std::uint64_t run, std::uint64_t next) override;
   void given_up(std::uint64_t run, ec code, std::string&& why) override;
+  void no_more(ec code, const std::string& why) override;
   void visited(std::uint64_t visit, std::uint32_t replica,
                std::string&& problem) override;
   void one_ended(bool chief);
@@ -65,8 +67,8 @@ private:
   std::optional<std::uint64_t> next_;
   std::optional<failure> failure_;
   bool running_ = false;
-  bool chief_gone_ = false;
-  std::uint64_t run_ = 0; ///< Number of the last one.
+  std::optional<failure> gone_; ///< Why nothing more will come.
+  std::uint64_t run_ = 0;       ///< Number of the last one.
   bool visiting_ = false;
   std::uint64_t visit_ = 0;
   std::set<std::uint32_t> unvisited_;

@@ -101,7 +101,7 @@ using fact = caf::reacts_to<Is...>;
 static_assert(wire::crosses<tree::part> && wire::crosses<tensor>);
 static_assert(wire::crosses<atom::run> && wire::crosses<commit_record>);
 static_assert(wire::crosses<step_ref> && !wire::crosses<visit_ref>);
-static_assert(!wire::crosses<listener_ref> && !wire::crosses<cast_ref>);
+static_assert(!wire::crosses<household_ref> && !wire::crosses<cast_ref>);
 static_assert(!wire::crosses<replica_actor> && !wire::crosses<caf::actor>);
 static_assert(!wire::crosses<std::vector<replica_actor>>);
 

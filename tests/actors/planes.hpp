@@ -56,8 +56,9 @@ struct plane_stage {
       .replicas = all, .patience = patience, .polling = {}, .seed = 42};
     const auto by = std::make_shared<direct_transport>(all, false);
     auto& sys = actors.system();
-    lead = sys.spawn(chief, all, patience,
-                     outbox{party{party::role::chief, 0}, by, nullptr});
+    lead =
+      sys.spawn(chief, chief_options{.replicas = all, .patience = patience},
+                outbox{party{party::role::chief, 0}, by, nullptr});
     watch(lead, true);
     cast_ref cast;
     const exchange::layout who{first, 0};
@@ -69,6 +70,7 @@ struct plane_stage {
       by->place({party::role::replica, r}, caf::actor_cast<caf::actor>(it));
       cast.replicas.push_back(it);
     }
+    cast.callers.push_back({desk, {}});
     caf::anon_send(lead, std::move(cast));
     forget_logger();
   }
@@ -90,13 +92,12 @@ struct plane_stage {
 
   std::uint64_t run(const work& x) {
     const auto number = desk->begin();
-    caf::anon_send(lead, atom::run_v, x.first_step, x.steps,
-                   step_ref{std::make_shared<const step_function>(x.step), {}},
-                   listener_ref{desk, number});
-    const auto tell = [&](const commit_record& record) {
+    caf::anon_send(lead, muster::join{0, number, x.first_step, x.steps},
+                   step_ref{std::make_shared<const step_function>(x.step), {}});
+    const auto tell = [&](const commit_record& record, bool) {
       if (x.on_commit)
         x.on_commit(record);
-      caf::anon_send(lead, atom::heard_v, number, record.step + 1);
+      caf::anon_send(lead, run_heard{0, number, record.step + 1});
     };
     return desk->follow(tell, std::chrono::seconds{100}).value();
   }

@@ -22,7 +22,7 @@ using desk_actor = caf::typed_actor<
   // Counted.
   caf::reacts_to<atom::stop>,
   // Cannot cross.
-  caf::reacts_to<listener_ref>>;
+  caf::reacts_to<cast_ref>>;
 
 /// What the role saw, and the answers that it owes.
 struct ledger {
@@ -62,7 +62,7 @@ desk_actor::behavior_type desk(desk_actor::pointer self, ledger* by) {
     },
     [](const visit_ref&) { return true; },
     [by](atom::stop) { ++by->stops; },
-    [](const listener_ref&) {},
+    [](const cast_ref&) {},
   };
 }
 
@@ -116,12 +116,12 @@ TEST(Proxy, RefusesWhatCannotLeaveItsProcessByName) {
   const std::string wanted =
     "invalid(\"a troupe::visit_ref cannot leave its process\")";
   EXPECT_EQ(on.ask<bool>(visit_ref{}).error, wanted);
-  caf::anon_send(on.proxied, listener_ref{});
+  caf::anon_send(on.proxied, cast_ref{});
   on.settle();
   EXPECT_EQ(
     on.dropped,
     (std::vector<std::string>{
-      wanted, "invalid(\"a troupe::listener_ref cannot leave its process\")"}));
+      wanted, "invalid(\"a troupe::cast_ref cannot leave its process\")"}));
 }
 
 TEST(Proxy, RefusesWhatIsLongerThanTheLinkTakes) {

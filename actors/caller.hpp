@@ -1,0 +1,65 @@
+#pragma once
+
+#include "troupe/actors/atoms.hpp"
+#include "troupe/actors/ec.hpp"
+#include "troupe/actors/replica.hpp"
+#include "troupe/strategies/muster.hpp"
+
+#include <caf/typed_actor.hpp>
+
+#include <vector>
+
+// What the chief and those who ask it for work say to each other, over
+// processes too.
+
+namespace troupe {
+
+/// Commits of a run, in order.
+struct run_commits {
+  std::uint64_t run = 0;
+  std::vector<commit_record> records;
+  auto fields() { return std::tie(run, records); }
+};
+
+/// A run is through.
+struct run_ended {
+  std::uint64_t run = 0;
+  std::uint64_t next = 0; ///< The first step that was not run.
+  auto fields() { return std::tie(run, next); }
+};
+
+/// A run ends, or does not begin.
+struct run_failed {
+  std::uint64_t run = 0;
+  ec code = ec::stalled;
+  std::string why;
+  auto fields() { return std::tie(run, code, why); }
+};
+
+/// A caller is through with the commits of a run before this step.
+struct run_heard {
+  std::uint32_t process = 0;
+  std::uint64_t run = 0;
+  std::uint64_t next = 0;
+  auto fields() { return std::tie(process, run, next); }
+};
+
+/// CALLER: who hears of the work, in each process.
+using caller_actor =
+  caf::typed_actor<caf::reacts_to<run_commits>, caf::reacts_to<run_ended>,
+                   caf::reacts_to<run_failed>>;
+
+/// OFFICE: the chief, as other processes see it.
+using office_actor = owner_actor::extend<
+  // A process is ready to run.
+  caf::reacts_to<muster::join>, caf::reacts_to<run_heard>,
+  // Grants no more steps.
+  caf::reacts_to<atom::stop>>;
+
+/// FRONT: the chief or the steward, as the crew of its process sees it.
+using front_actor = caf::typed_actor<
+  // Ready to run, with this process's function.
+  caf::reacts_to<muster::join, step_ref>, caf::reacts_to<run_heard>,
+  caf::reacts_to<atom::stop>>;
+
+} // namespace troupe

@@ -1,0 +1,118 @@
+#include "troupe/actors/cluster_inside.hpp"
+#include "troupe/net/codec.hpp"
+#include "troupe/tensors/kernels.hpp"
+
+#include <algorithm>
+
+// Who is let in, and what a process says of itself.
+
+namespace troupe {
+
+using namespace std::chrono_literals;
+
+void cluster::inside::open_door() {
+  door_ = options.at;
+  if (door_)
+    return;
+  const auto& mine = options.addresses[options.index];
+  net::endpoint_options x;
+  x.listen = options.listen ? *options.listen : mine;
+  if (mine.port != 0)
+    x.advertised = mine;
+  x.credentials = options.credentials;
+  x.heartbeat = options.heartbeat;
+  x.suspect = options.suspect;
+  x.patience = std::min<std::chrono::milliseconds>(options.farewell, 5s);
+  x.log = options.log;
+  door_ = std::make_shared<door>(x);
+}
+
+roster::hello cluster::inside::own_hello() const {
+  const auto& at = door_->endpoint().reachable_at();
+  return {options.index,
+          incarnation_,
+          at.host,
+          at.port,
+          {"wire " + std::to_string(net::wire_version),
+           std::string{kernel_level()},
+           static_cast<std::uint32_t>(options.threads), options.replicas,
+           options.agreed}};
+}
+
+net::hello cluster::inside::greeting(const std::string& purpose) const {
+  const auto self = own_hello();
+  return {
+    options.job, me(), incarnation_, purpose,
+    net::encode(self.task, self.incarnation, self.host, self.port, self.on)};
+}
+
+// -- who is let in ------------------------------------------------------------
+
+void cluster::inside::serve() {
+  if (options.index == 0)
+    hall_->who.emplace(options.names, own_hello());
+  if (options.index == 0) // first: they come before anybody dials for streams
+    served_.push_back(door_->serve(
+      options.job, "control",
+      {[this](const net::hello& x) { return admit(x); },
+       [in = hall_](const net::hello& x, net::arrived&& what) {
+         roster::hello from;
+         auto* it = std::get_if<std::shared_ptr<net::connection>>(&what);
+         if (it
+             && !net::decode(x.note, from.task, from.incarnation, from.host,
+                             from.port, from.on))
+           settle(in, from.task, from.incarnation, std::move(*it));
+       }}));
+  for (const auto* purpose : {"parts", "sums"})
+    served_.push_back(door_->serve(
+      options.job, purpose,
+      {[this](const net::hello& x) { return admit_stream(x); },
+       [in = hall_](const net::hello& x, net::arrived&& what) {
+         roster::hello from;
+         auto* it = std::get_if<std::unique_ptr<net::stream>>(&what);
+         if (!it
+             || net::decode(x.note, from.task, from.incarnation, from.host,
+                            from.port, from.on))
+           return;
+         const std::lock_guard hold{in->lock};
+         in->streams[{from.task, from.incarnation, x.purpose}] = std::move(*it);
+         in->news.notify_all();
+       }}));
+}
+
+net::verdict cluster::inside::admit(const net::hello& x) {
+  net::verdict out;
+  out.who = greeting("control");
+  roster::hello from;
+  if (const auto fault = net::decode(x.note, from.task, from.incarnation,
+                                     from.host, from.port, from.on)) {
+    out = {false, "a hello that cannot be read: " + to_string(*fault), {}, {}};
+    return out;
+  }
+  const std::lock_guard hold{hall_->lock};
+  const auto what = hall_->who->on(from);
+  if (const auto* no = std::get_if<roster::refused>(&what)) {
+    out.taken = false;
+    out.why = no->why;
+    if (options.log)
+      options.log(me() + " refused a process: " + no->why);
+  }
+  return out;
+}
+
+net::verdict cluster::inside::admit_stream(const net::hello& x) {
+  roster::hello from;
+  if (net::decode(x.note, from.task, from.incarnation, from.host, from.port,
+                  from.on)
+      || from.task <= options.index || from.task >= processes())
+    return {false, "it is not for you to dial " + me(), {}, {}};
+  const std::lock_guard hold{hall_->lock};
+  if (hall_->streams.size() > 8 * options.names.size())
+    return {false, me() + " has too many streams already", {}, {}};
+  if (hall_->table
+      && hall_->table->members[from.task].incarnation != from.incarnation)
+    return {false, "another process is " + options.names[from.task], {}, {}};
+  return {};
+}
+
+} // namespace troupe

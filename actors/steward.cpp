@@ -1,0 +1,160 @@
+#include "troupe/actors/steward.hpp"
+
+#include "troupe/actors/last_words.hpp"
+#include "troupe/actors/payload.hpp"
+#include "troupe/actors/types.hpp"
+#include "troupe/strategies/blame.hpp"
+
+#include <caf/exit_reason.hpp>
+
+#include <algorithm>
+#include <limits>
+
+namespace troupe {
+
+namespace {
+
+/// Whoever is seated in it is in no step any more, for good.
+constexpr auto last_epoch = std::numeric_limits<std::uint64_t>::max();
+
+const party chief_party{party::role::chief, 0};
+
+} // namespace
+
+steward_state::~steward_state() {
+  if (options.listener) // nobody waits for the dead
+    options.listener->no_more(ec::cancelled, chief_is_gone);
+}
+
+template <class Message>
+void steward_state::pass_on(subject what, const Message& x) {
+  if (!chief_lost)
+    out.send(chief_party, house.chief, what, epoch, step(), x);
+}
+
+std::uint64_t steward_state::step() const {
+  const auto it = std::ranges::min_element(next);
+  return it == next.end() ? 0 : *it;
+}
+
+void steward_state::on_seated(const commit::seated& x) {
+  epoch = std::max(epoch, x.epoch);
+  pass_on(subject::seated, x);
+}
+
+void steward_state::on_report(const commit::report& x) {
+  const auto i = x.replica - options.first_replica;
+  if (x.epoch == epoch && i < next.size())
+    next[i] = std::max(next[i], x.step + 1);
+  pass_on(subject::report, x);
+}
+
+void steward_state::on_failed(const commit::failed& x) {
+  pass_on(subject::failed, x);
+  if (x.epoch != epoch)
+    return;
+  trouble = x.why; // it may be how the chief's end is noticed first
+  if (chief_lost)
+    conclude(trouble);
+}
+
+void steward_state::on_blame(const commit::blame& x) {
+  pass_on(subject::blame, x);
+  const auto i = x.id - options.first_replica;
+  if (!chief_lost || x.epoch != epoch || i >= next.size())
+    return;
+  if (x.step < next[i]) // its report was under way: it is in a later one
+    return probe(i);
+  blames.push_back(x);
+  if (blames.size() < house.replicas.size())
+    return;
+  conclude({});
+}
+
+void steward_state::on_join(const muster::join& x) {
+  run = x.run;
+  trouble.clear();
+  next.assign(house.replicas.size(), x.first);
+  pass_on(subject::join, x);
+}
+
+void steward_state::over(std::uint64_t of_run) {
+  if (run == of_run)
+    run = 0;
+}
+
+void steward_state::on_chief_lost(const caf::error& reason) {
+  if (chief_lost)
+    return;
+  chief_lost = true;
+  const bool left = !reason || reason == caf::exit_reason::user_shutdown;
+  code = reason == ec::unreachable ? ec::unreachable : ec::peer_lost;
+  why = left ? "has left" : wire::note_of(reason, self->system()).text;
+  if (run == 0 || !trouble.empty())
+    return conclude(trouble);
+  for (std::uint32_t i = 0; i < house.replicas.size(); ++i)
+    probe(i);
+  self->delayed_send(self, options.grace, atom::late_v);
+}
+
+void steward_state::probe(std::uint32_t i) {
+  out.send(replica_named(options.first_replica + i), house.replicas[i],
+           subject::probe, epoch, next[i], commit::probe{epoch, next[i]});
+}
+
+/// Says why nothing more will come, sends everybody home, and ends.
+void steward_state::conclude(const std::string& more) {
+  std::vector<std::uint32_t> all;
+  for (std::uint32_t i = 0; i < house.replicas.size(); ++i)
+    all.push_back(options.first_replica + i);
+  const auto what =
+    more.empty() && run > 0 ? commit::explain(blames, {}, {}) : more;
+  for (std::uint32_t i = 0; i < house.replicas.size(); ++i)
+    out.send(replica_named(all[i]), house.replicas[i], subject::seat,
+             last_epoch, 0, commit::seat{last_epoch, all[i], 1});
+  const auto to = std::exchange(options.listener, {});
+  if (to)
+    to->no_more(code, options.leader + ", which leads, was lost"
+                        + (run > 0 ? " in step " + std::to_string(step()) : "")
+                        + ": " + why + (what.empty() ? "" : "; " + what));
+  self->quit();
+}
+
+steward_inside::behavior_type
+steward(steward_inside::stateful_pointer<steward_state> self,
+        steward_options options, outbox out) {
+  keep_last_words(self);
+  auto& state = self->state;
+  state.options = std::move(options);
+  state.out = std::move(out);
+  self->set_down_handler(
+    [self](const caf::down_msg& x) { self->state.on_chief_lost(x.reason); });
+  return {
+    [&state](const commit::seated& x) { state.on_seated(x); },
+    [&state](const commit::report& x) { state.on_report(x); },
+    [&state](const commit::failed& x) { state.on_failed(x); },
+    [&state](const commit::blame& x) { state.on_blame(x); },
+    [&state](const run_commits& x) {
+      for (const auto& record : x.records)
+        state.options.listener->committed(x.run, commit_record{record});
+    },
+    [&state](const run_ended& x) {
+      state.over(x.run);
+      state.options.listener->ended(x.run, x.next);
+    },
+    [&state](const run_failed& x) {
+      state.over(x.run);
+      state.options.listener->given_up(x.run, x.code, std::string{x.why});
+    },
+    [&state](const muster::join& x, const step_ref&) { state.on_join(x); },
+    [&state](const run_heard& x) { state.pass_on(subject::news, x); },
+    [&state](atom::stop) { state.pass_on(subject::news, atom::stop_v); },
+    [self, &state](const household_ref& x) {
+      state.house = x;
+      self->monitor(x.chief);
+    },
+    [&state](atom::late) { state.conclude({}); },
+  };
+}
+
+} // namespace troupe

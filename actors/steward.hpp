@@ -1,0 +1,97 @@
+#pragma once
+
+#include "troupe/actors/caller.hpp"
+#include "troupe/actors/outbox.hpp"
+
+#include <set>
+#include <vector>
+
+namespace troupe {
+
+/// The replicas that a steward owns, and who speaks for the chief.
+struct household_ref {
+  office_actor chief;                  ///< A proxy.
+  std::vector<replica_actor> replicas; ///< Of this process, by id.
+};
+
+} // namespace troupe
+
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::household_ref)
+
+namespace troupe {
+
+struct steward_options {
+  std::string leader;        ///< What people call the chief's process.
+  std::uint32_t process = 1; ///< This one.
+  std::uint32_t first_replica = 0;
+  std::shared_ptr<work_listener> listener;
+  /// Longest that replicas may take to say what they wait for.
+  std::chrono::milliseconds grace{250};
+};
+
+// -- protocol -----------------------------------------------------------------
+
+/// STEWARD: stands for the chief in a process that it is not in.
+using steward_actor = caf::typed_actor<
+  // What replicas say to their owner, passed on.
+  caf::reacts_to<commit::seated>, caf::reacts_to<commit::report>,
+  caf::reacts_to<commit::failed>, caf::reacts_to<commit::blame>,
+  // What the chief says to callers.
+  caf::reacts_to<run_commits>, caf::reacts_to<run_ended>,
+  caf::reacts_to<run_failed>,
+  // What the crew here says to the chief.
+  caf::reacts_to<muster::join, step_ref>, caf::reacts_to<run_heard>,
+  caf::reacts_to<atom::stop>,
+  // These are the roles.
+  caf::reacts_to<household_ref>>;
+
+/// Its notes to itself.
+using steward_inside = steward_actor::extend<
+  // The replicas had time enough to say what they wait for.
+  caf::reacts_to<atom::late>>;
+
+// -- state --------------------------------------------------------------------
+
+struct steward_state {
+  static inline const char* name = "steward";
+
+  explicit steward_state(steward_inside::pointer self) : self{self} {}
+  ~steward_state();
+
+  template <class Message>
+  void pass_on(subject what, const Message& x);
+  void on_seated(const commit::seated& x);
+  void on_report(const commit::report& x);
+  void on_failed(const commit::failed& x);
+  void on_blame(const commit::blame& x);
+  void on_join(const muster::join& x);
+  void over(std::uint64_t of_run);
+  void on_chief_lost(const caf::error& why);
+  void probe(std::uint32_t i);
+  void conclude(const std::string& more);
+  std::uint64_t step() const; ///< The first that somebody here is in.
+
+  steward_inside::pointer self;
+  steward_options options;
+  outbox out;
+  household_ref house;
+  std::uint64_t run = 0; ///< Under way; 0: none.
+  std::uint64_t epoch = 0;
+  std::vector<std::uint64_t> next; ///< By replica here.
+  bool chief_lost = false;         ///< And what follows is asked for.
+  ec code = ec::peer_lost;
+  std::string why;
+  std::vector<commit::blame> blames;
+  std::string trouble; ///< Why somebody here could not go on.
+};
+
+// -- behavior -----------------------------------------------------------------
+
+/// Owns the replicas of a process that the chief is not in: passes on what they
+/// say and what the chief says. When the chief is lost, ends the work, with the
+/// step, and what the replicas wait for.
+steward_inside::behavior_type
+steward(steward_inside::stateful_pointer<steward_state> self,
+        steward_options options, outbox out);
+
+} // namespace troupe
