@@ -14,6 +14,15 @@ ec code_of(const net::endpoint::dialed& x) {
 
 } // namespace
 
+std::unique_ptr<net::endpoint> endpoint_for(const remote_options& options) {
+  net::endpoint_options to;
+  to.credentials = options.credentials;
+  to.heartbeat = options.heartbeat;
+  to.suspect = options.suspect;
+  to.patience = options.patience;
+  return std::make_unique<net::endpoint>(to);
+}
+
 std::shared_ptr<net::connection> call(net::endpoint& from,
                                       const std::string& where,
                                       const net::hello& who,

@@ -2,6 +2,7 @@
 
 #include "troupe/actors/error_code.hpp"
 #include "troupe/actors/payload.hpp"
+#include "troupe/actors/remote_options.hpp"
 #include "troupe/actors/spawn.hpp"
 #include "troupe/net/endpoint.hpp"
 
@@ -12,6 +13,9 @@
 // How threads that are no actors find other processes and ask actors.
 
 namespace troupe {
+
+/// One that only dials.
+std::unique_ptr<net::endpoint> endpoint_for(const remote_options& options);
 
 /// Dials and waits.
 /// @errors throws `failure` (refused, peer_lost or unreachable) that names the

@@ -22,16 +22,6 @@ struct remote_node::impl {
 
   ~impl() { line->close("its owner is done"); }
 
-  static std::unique_ptr<net::endpoint>
-  endpoint_for(const remote_options& options) {
-    net::endpoint_options to;
-    to.credentials = options.credentials;
-    to.heartbeat = options.heartbeat;
-    to.suspect = options.suspect;
-    to.patience = options.patience;
-    return std::make_unique<net::endpoint>(to);
-  }
-
   std::string where;
   remote_options options;
   caf::actor_system& system;

@@ -2,26 +2,10 @@
 
 #include "troupe/actors/node_messages.hpp"
 #include "troupe/actors/proxy.hpp"
+#include "troupe/actors/remote_options.hpp"
 #include "troupe/actors/spawn.hpp"
-#include "troupe/net/credentials.hpp"
-
-#include <chrono>
 
 namespace troupe {
-
-struct remote_options {
-  net::credentials credentials{}; ///< As the node's.
-  std::string name = "client";    ///< For people.
-  /// Longest that finding the node, or an answer of the node's, may take.
-  std::chrono::milliseconds patience{5000};
-  /// Longest that a request to a role may take.
-  std::chrono::milliseconds answers{30'000};
-  /// Requests that may be open at once to one role.
-  std::size_t window = 256;
-  std::chrono::milliseconds heartbeat{100};
-  /// Longest silence before the node counts as unreachable.
-  std::chrono::milliseconds suspect{1000};
-};
 
 /// A node, as a program sees it that has roles spawned there. They are its
 /// own: they end with it, and with this process. What is spoken to over it

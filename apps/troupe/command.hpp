@@ -21,6 +21,8 @@ void add_train(CLI::App& tool, action& what);
 void add_predict(CLI::App& tool, action& what);
 void add_models(CLI::App& tool, action& what);
 void add_cert(CLI::App& tool, action& what);
+void add_node(CLI::App& tool, action& what);
+void add_status(CLI::App& tool, action& what);
 
 /// @param program what follows "--" on the command line.
 void add_launch(CLI::App& tool, action& what,

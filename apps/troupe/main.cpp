@@ -28,6 +28,8 @@ constexpr auto examples =
   "  troupe predict --model digits.troupe --data digits --count 10\n"
   "  troupe launch -n 2 -- ./program           a job of two processes\n"
   "  troupe cert --out certificates            for TLS between them\n"
+  "  troupe node                               a process for others' roles\n"
+  "  troupe status 127.0.0.1:4100              how a job or a node does\n"
   "\n"
   "Exit codes: 0 done, 1 failed (a file that is missing, damaged or cannot be\n"
   "written, for instance), 2 wrong use (an option's value will not do, a\n"
@@ -78,6 +80,8 @@ int run(int argc, char** argv) {
   add_models(tool, what);
   add_launch(tool, what, program);
   add_cert(tool, what);
+  add_node(tool, what);
+  add_status(tool, what);
   try {
     tool.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
@@ -87,7 +91,8 @@ int run(int argc, char** argv) {
   }
   if (!what)
     throw std::invalid_argument("no command: give train, predict, models, "
-                                "launch or cert; troupe --help says more");
+                                "launch, cert, node or status; troupe --help "
+                                "says more");
   if (!program.empty() && !tool.got_subcommand("launch"))
     throw std::invalid_argument("-- " + program.front()
                                 + ": only troupe launch starts programs");

@@ -28,7 +28,7 @@ TEST_F(BadInput, IsWrongUseWithAWordOnWhatWouldDo) {
   refuses("train --strategy mirrored", 2, {"--devices"});
   refuses("train --colour red", 2, {"--colour"});
   refuses("rehearse", 2, {"rehearse"});
-  refuses("", 2, {"train, predict, models, launch or cert"});
+  refuses("", 2, {"train, predict, models, launch, cert, node or status"});
   refuses("predict", 2, {"--model"});
   refuses("models nope", 2, {"nope", "lenet"});
 }

@@ -1,0 +1,26 @@
+#pragma once
+
+#include "troupe/net/credentials.hpp"
+
+#include <chrono>
+#include <cstddef>
+#include <string>
+
+namespace troupe {
+
+/// How one speaks to another process.
+struct remote_options {
+  net::credentials credentials{}; ///< As the other side's.
+  std::string name = "client";    ///< For people.
+  /// Longest that finding it, or an answer of its own, may take.
+  std::chrono::milliseconds patience{5000};
+  /// Longest that a request to a role may take.
+  std::chrono::milliseconds answers{30'000};
+  /// Requests that may be open at once to one role.
+  std::size_t window = 256;
+  std::chrono::milliseconds heartbeat{100};
+  /// Longest silence before it counts as unreachable.
+  std::chrono::milliseconds suspect{1000};
+};
+
+} // namespace troupe

@@ -1,0 +1,54 @@
+#include "troupe/actors/remote_status.hpp"
+
+#include "troupe/actors/calling.hpp"
+#include "troupe/actors/node_messages.hpp"
+#include "troupe/actors/proxy.hpp"
+#include "troupe/actors/runtime.hpp"
+#include "troupe/actors/types.hpp"
+
+#include <algorithm>
+
+namespace troupe {
+
+namespace {
+
+/// What a stranger said is no command to a terminal.
+std::string printable(std::string x) {
+  std::ranges::replace_if(
+    x, [](unsigned char c) { return c != '\n' && (c < ' ' || c == 127); }, '?');
+  return x;
+}
+
+template <class Role, class T, class Atom>
+std::string ask_at(runtime& in, net::endpoint& from, const std::string& where,
+                   const char* purpose, const remote_options& options,
+                   Atom question) {
+  const auto line =
+    call(from, where, {{}, options.name, in.incarnation(), purpose, {}},
+         options.patience);
+  const Role desk =
+    in.system().spawn(proxy<Role>, line->open(desk_channel),
+                      proxy_options{.patience = options.patience});
+  auto said = printable(to_text(ask<T>(in.system(), where + ": " + purpose,
+                                       desk, options.patience, question)));
+  line->close("that is all");
+  return said;
+}
+
+} // namespace
+
+std::string remote_status(runtime& in, const std::string& where,
+                          const remote_options& options) {
+  const auto from = endpoint_for(options);
+  try {
+    return ask_at<status_actor, job_status>(in, *from, where, "status", options,
+                                            atom::status_v);
+  } catch (const failure& x) {
+    if (x.code != ec::refused) // by somebody who leads no job
+      throw;
+  }
+  return ask_at<node_actor, node_info>(in, *from, where, "node", options,
+                                       atom::who_v);
+}
+
+} // namespace troupe

@@ -1,0 +1,25 @@
+#pragma once
+
+#include "troupe/net/credentials.hpp"
+
+#include <CLI/App.hpp>
+#include <memory>
+#include <string>
+
+/// --secret-file, --tls-ca, --tls-cert and --tls-key of a command.
+class credential_options {
+public:
+  explicit credential_options(CLI::App& command);
+
+  /// As they say, else as the environment does (TROUPE_SECRET_FILE,
+  /// TROUPE_SECRET).
+  /// @errors throws std::invalid_argument for options that contradict each
+  ///         other, and as `read_secret`.
+  troupe::net::credentials read() const;
+
+private:
+  struct given {
+    std::string secret, authority, certificate, key;
+  };
+  std::shared_ptr<given> given_ = std::make_shared<given>();
+};

@@ -1,0 +1,93 @@
+#include "command.hpp"
+#include "credential_options.hpp"
+#include "interrupt.hpp"
+#include "troupe/actors/node_server.hpp"
+#include "troupe/actors/runtime.hpp"
+#include "troupe/net/address.hpp"
+#include "troupe/training/log.hpp"
+#include "values.hpp"
+
+#include <iostream>
+#include <stdexcept>
+
+namespace {
+
+constexpr auto examples =
+  "Examples:\n"
+  "  troupe node\n"
+  "  troupe node --listen 0.0.0.0:4100 --ports 4110 \\\n"
+  "    --advertise worker-1.example:4100 --secret-file secret\n"
+  "\n"
+  "Its first line on standard output says where it listens. Beyond this\n"
+  "machine it needs a secret or certificates. It ends by SIGINT or SIGTERM, "
+  "or\n"
+  "when a program tells it to; the roles that it was asked for end with it, "
+  "and\n"
+  "with the connection that asked.\n";
+
+struct given {
+  troupe::node_server_options node;
+};
+
+void check_address(const std::string& option, const std::string& text) {
+  try {
+    troupe::net::parse_address(text);
+  } catch (const std::invalid_argument& e) {
+    throw std::invalid_argument(option + " " + e.what());
+  }
+}
+
+int serve(troupe::node_server_options options, const credential_options& by) {
+  const auto& interrupted = watch_for_interrupts();
+  options.credentials = by.read();
+  options.log = [](const std::string& line) {
+    troupe::log(troupe::log_level::info, line);
+  };
+  troupe::runtime runtime;
+  troupe::node_server node{runtime, options};
+  std::cout << "listening on " << node.address() << std::endl;
+  while (!interrupted && !node.wait_for_stop(std::chrono::milliseconds{50})) {
+  }
+  return ok;
+}
+
+} // namespace
+
+void add_node(CLI::App& tool, action& what) {
+  auto& command = *tool.add_subcommand(
+    "node", "Let other programs spawn roles in this process");
+  command.footer(examples);
+  const auto x = std::make_shared<given>();
+  const auto by = std::make_shared<credential_options>(command);
+  command
+    .add_option_function<std::string>(
+      "--listen",
+      [x](const std::string& text) {
+        check_address("--listen", text);
+        x->node.listen = text;
+      },
+      "Where; port 0: one that is free [127.0.0.1:0]")
+    ->type_name("HOST:PORT");
+  command
+    .add_option_function<std::string>(
+      "--ports",
+      [x](const std::string& text) {
+        x->node.last_port =
+          static_cast<std::uint16_t>(whole_number("--ports", text, 1, 65535));
+      },
+      "Try the ports from that of --listen to this one")
+    ->type_name("LAST");
+  command
+    .add_option_function<std::string>(
+      "--advertise",
+      [x](const std::string& text) {
+        check_address("--advertise", text);
+        x->node.advertise = text;
+      },
+      "What others dial, if that is another address")
+    ->type_name("HOST:PORT");
+  command.add_option("--name", x->node.name, "What people call it")
+    ->capture_default_str();
+  command.callback(
+    [x, by, &what] { what = [x, by] { return serve(x->node, *by); }; });
+}

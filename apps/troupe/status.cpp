@@ -1,0 +1,46 @@
+#include "command.hpp"
+#include "credential_options.hpp"
+#include "troupe/actors/remote_status.hpp"
+#include "troupe/actors/runtime.hpp"
+#include "values.hpp"
+
+#include <iostream>
+
+namespace {
+
+struct given {
+  std::string address;
+  troupe::remote_options how{.name = "status"};
+};
+
+int show(const given& x, const credential_options& by) {
+  auto how = x.how;
+  how.credentials = by.read();
+  troupe::runtime runtime;
+  std::cout << troupe::remote_status(runtime, x.address, how);
+  return ok;
+}
+
+} // namespace
+
+void add_status(CLI::App& tool, action& what) {
+  auto& command =
+    *tool.add_subcommand("status", "Say how a job does, or what a node runs");
+  command.footer("Ask a job where its leader (the chief, or worker 0) "
+                 "listens. A step that is\nnot done is explained: who does "
+                 "what, and who is missing.\n");
+  const auto x = std::make_shared<given>();
+  const auto by = std::make_shared<credential_options>(command);
+  command.add_option("ADDRESS", x->address, "HOST:PORT")->required();
+  command
+    .add_option_function<std::string>(
+      "--patience",
+      [x](const std::string& text) {
+        x->how.patience =
+          std::chrono::seconds{whole_number("--patience", text, 1, 3600)};
+      },
+      "Seconds to wait for an answer [5]")
+    ->type_name("SECONDS");
+  command.callback(
+    [x, by, &what] { what = [x, by] { return show(*x, *by); }; });
+}
