@@ -40,7 +40,7 @@ if(TARGET apps_tests)
   target_compile_definitions(apps_tests PRIVATE
     TROUPE_TOOL="$<TARGET_FILE:troupe_tool>"
     TROUPE_EXAMPLES="$<TARGET_FILE_DIR:example_embed>")
-  add_dependencies(apps_tests troupe_tool example_embed example_loop)
+  add_dependencies(apps_tests troupe_tool example_embed example_loop example_mirrored)
 endif()
 
 # style.<what>: checks of the tracked files; 77 is their word for "skipped".

@@ -1,20 +1,33 @@
-// Trains a network on drawn digits, mirrored over two devices.
+// Without an argument a node; with its address, what spawns a role there.
 
 // [doc:begin embed]
+#include <caf/scoped_actor.hpp>
+
 #include <iostream>
-#include <troupe/troupe.hpp>
+#include <troupe/actors/node_server.hpp>
+#include <troupe/actors/remote_node.hpp>
 
-int main() {
-  troupe::runtime runtime; // this process's actors
-  troupe::mirrored_strategy strategy{runtime, {"cpu:0", "cpu:1"}};
-  auto [train, test] =
-    troupe::data::digits({.examples = 10'000, .seed = 1}).split(0.8);
+using greeter_actor =
+  caf::typed_actor<caf::replies_to<std::string>::with<std::string>>;
 
-  auto scope = strategy.scope();
-  troupe::model model{troupe::models::mlp(),
-                      troupe::adam{.learning_rate = 1e-3f}};
-  auto history = model.fit(train.shuffle(8'000).batch(64),
-                           {.epochs = 3, .validation = test.batch(256)});
-  std::cout << "accuracy " << history.last().validation_accuracy << '\n';
+greeter_actor::behavior_type greeter(const std::string& word) {
+  return {[=](const std::string& name) { return word + ", " + name; }};
+}
+
+int main(int argc, char** argv) {
+  troupe::runtime runtime;
+  troupe::register_role<greeter_actor, std::string>(runtime, "greeter",
+                                                    greeter);
+  if (argc == 1) {
+    troupe::node_server node{runtime};
+    std::cout << "listening on " << node.address() << std::endl;
+    return node.wait_for_stop(std::chrono::hours{1}) ? 0 : 1;
+  }
+  troupe::remote_node node{runtime, argv[1]};
+  const auto there = node.spawn<greeter_actor>("greeter", "Hello");
+  caf::scoped_actor self{runtime.system()};
+  self->request(there, std::chrono::seconds{5}, std::string{"world"})
+    .receive([](const std::string& text) { std::cout << text << '\n'; },
+             [&](const caf::error& e) { std::cerr << to_string(e) << '\n'; });
 }
 // [doc:end]

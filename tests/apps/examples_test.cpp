@@ -22,11 +22,11 @@ double last_number_of(const std::string& line) {
   return std::stod(line.substr(line.rfind(' ') + 1));
 }
 
-TEST(Examples, EmbedTrainingInAtMost30Lines) {
-  const auto line = last_line_of("embed");
+TEST(Examples, TrainInAtMost30Lines) {
+  const auto line = last_line_of("mirrored");
   EXPECT_EQ(line.rfind("accuracy ", 0), 0u) << line;
   EXPECT_GT(last_number_of(line), 0.9) << line;
-  std::ifstream source{TROUPE_SOURCE_DIR "/apps/examples/embed.cpp"};
+  std::ifstream source{TROUPE_SOURCE_DIR "/apps/examples/mirrored.cpp"};
   const std::string text{std::istreambuf_iterator<char>{source}, {}};
   EXPECT_LE(std::ranges::count(text, '\n'), 30);
 }

@@ -1,0 +1,61 @@
+#pragma once
+
+#include "child.hpp"
+
+namespace troupe {
+
+/// A program that runs beside the test, which ends it.
+class background {
+public:
+  explicit background(const std::vector<std::string>& command) {
+    int out[2];
+    if (::pipe2(out, O_CLOEXEC) != 0 || (it_ = ::fork()) < 0)
+      throw std::runtime_error(std::strerror(errno));
+    if (it_ == 0)
+      detail::become(command, {}, out[1], STDERR_FILENO);
+    ::close(out[1]);
+    out_ = out[0];
+  }
+  ~background() {
+    if (it_ > 0) {
+      signal(SIGKILL);
+      end();
+    }
+    ::close(out_);
+  }
+  background(const background&) = delete;
+  background& operator=(const background&) = delete;
+
+  /// What it says next, without the line's end; waits for it.
+  std::string line(std::chrono::milliseconds patience = std::chrono::seconds{
+                     60}) {
+    for (;;) {
+      if (const auto end = said_.find('\n'); end != said_.npos) {
+        const auto one = said_.substr(0, end);
+        said_.erase(0, end + 1);
+        return one;
+      }
+      pollfd ready{out_, POLLIN, 0};
+      if (::poll(&ready, 1, static_cast<int>(patience.count())) <= 0
+          || !detail::take(out_, said_))
+        return "[no line]";
+    }
+  }
+
+  void signal(int number) const { ::kill(it_, number); }
+
+  /// Waits for its end. @returns its exit code, or 128 + the signal.
+  int end() {
+    int status = 0;
+    ::waitpid(it_, &status, 0);
+    it_ = -1;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  }
+
+private:
+  pid_t it_ = -1;
+  int out_ = -1;
+  std::string said_;
+};
+
+} // namespace troupe

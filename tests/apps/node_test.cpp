@@ -1,0 +1,133 @@
+#include "background.hpp"
+#include "tool.hpp"
+#include "troupe/actors/remote_node.hpp"
+
+#include <caf/scoped_actor.hpp>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+
+namespace {
+
+using namespace troupe;
+using namespace std::chrono_literals;
+
+/// What apps/examples/embed.cpp serves; only its messages must be the same.
+using greeter_actor =
+  caf::typed_actor<caf::replies_to<std::string>::with<std::string>>;
+
+const std::vector<std::string> example{std::string{TROUPE_EXAMPLES}
+                                       + "/example_embed"};
+
+/// A process that says where it listens.
+struct node_process : background {
+  explicit node_process(const std::vector<std::string>& command)
+    : background{command} {
+    const std::string says = "listening on ";
+    const auto first = line();
+    EXPECT_EQ(first.rfind(says, 0), 0u) << first;
+    address = first.substr(std::min(says.size(), first.size()));
+  }
+
+  std::string address;
+};
+
+std::vector<std::string> tool_node() {
+  return {TROUPE_TOOL, "node", "--listen", "127.0.0.1:0"};
+}
+
+/// What a monitor of a role there hears when that is done to its process.
+std::string end_after(int signal) {
+  node_process there{example};
+  runtime here;
+  remote_node node{here, there.address, {.suspect = 500ms}};
+  const auto role = node.spawn<greeter_actor>("greeter", "Hi");
+  std::string why;
+  {
+    caf::scoped_actor self{here.system()};
+    self->monitor(role);
+    there.signal(signal);
+    self->receive(
+      [&](const caf::down_msg& x) { why = here.system().render(x.reason); },
+      caf::after(60s) >> [&] { why = "nothing"; });
+    self->request(role, 60s, std::string{"you"})
+      .receive([](const std::string& text) { ADD_FAILURE() << text; },
+               [](const caf::error&) {});
+  }
+  forget_logger();
+  return why;
+}
+
+class Node : public tool_test {};
+
+TEST_F(Node, OfAKilledProcessIsLostAndOfAStoppedOneUnreachable) {
+  const auto killed = end_after(SIGKILL);
+  EXPECT_EQ(killed.rfind("peer_lost(", 0), 0u) << killed;
+  const auto stopped = end_after(SIGSTOP);
+  EXPECT_EQ(stopped.rfind("unreachable(", 0), 0u) << stopped;
+}
+
+TEST_F(Node, EndsInPeaceBySignalsAndWhenToldTo) {
+  for (const auto number : {SIGINT, SIGTERM}) {
+    node_process there{tool_node()};
+    there.signal(number);
+    EXPECT_EQ(there.end(), 0);
+  }
+  node_process there{tool_node()};
+  runtime here;
+  remote_node node{here, there.address};
+  node.stop();
+  EXPECT_EQ(there.end(), 0);
+}
+
+TEST_F(Node, ShowsItsStatus) {
+  node_process there{example};
+  const auto done = troupe("status " + there.address);
+  EXPECT_EQ(done.code, 0) << done.err;
+  EXPECT_EQ(done.out.rfind("node     node, incarnation ", 0), 0u) << done.out;
+  EXPECT_NE(done.out.find("\nroles    greeter\nrunning  none\n"),
+            std::string::npos)
+    << done.out;
+}
+
+TEST_F(Node, AsksForTheSecretInItsFile) {
+  put("secret", "open sesame\n");
+  put("other", "open barley\n");
+  for (const auto* file : {"secret", "other"})
+    std::filesystem::permissions(folder / file,
+                                 std::filesystem::perms::owner_read);
+  auto command = tool_node();
+  command.insert(command.end(),
+                 {"--secret-file", (folder / "secret").string()});
+  node_process there{command};
+  const auto good = troupe("status " + there.address + " --secret-file secret");
+  EXPECT_EQ(good.code, 0) << good.err;
+  for (const std::string bad : {"", " --secret-file other"})
+    EXPECT_EQ(troupe("status " + there.address + " --patience 1" + bad).code,
+              1);
+}
+
+TEST_F(Node, RefusesWhatItCannotServeInASentence) {
+  refuses("node --listen here", 2, {"--listen", "here"});
+  refuses("node --listen 0.0.0.0:0", 2, {"0.0.0.0:0"});
+  refuses("node --ports many", 2, {"--ports", "many"});
+  refuses("node --tls-ca a.pem", 2, {"--tls-ca, --tls-cert and --tls-key"});
+  refuses("node --secret-file none", 1, {"none"});
+  refuses("status", 2, {"ADDRESS"});
+  refuses("status nowhere", 2, {"nowhere"});
+}
+
+TEST_F(Node, ServesTheExampleThatEmbedsItInAtMost30Lines) {
+  node_process there{example};
+  const auto done = run_child({example.front(), there.address});
+  EXPECT_EQ(done.code, 0) << done.err;
+  EXPECT_EQ(done.out, "Hello, world\n");
+  std::ifstream source{TROUPE_SOURCE_DIR "/apps/examples/embed.cpp"};
+  int lines = 0;
+  for (std::string line; std::getline(source, line);)
+    lines += !line.empty() && line.rfind("//", 0) != 0;
+  EXPECT_LE(lines, 30);
+}
+
+} // namespace
