@@ -63,7 +63,8 @@ cluster_options options_of(const net::cluster_spec& cluster,
   x.suspect = given.suspect;
   x.listen = given.listen;
   x.log = given.log ? given.log : [](const std::string& line) {
-    log(log_level::warning, line);
+    const bool goodbye = line.ends_with("has left");
+    log(goodbye ? log_level::info : log_level::warning, line);
   };
   return x;
 }

@@ -33,7 +33,8 @@ public:
 
   /// After work that ended with an error: some replicas may be an update ahead
   /// of others, as none takes one back. Hands on the state of one that is
-  /// furthest, and counts its steps. @pre no step runs.
+  /// furthest, and counts its steps. Only among those of this process: others
+  /// may have come further, or not as far. @pre no step runs.
   void catch_up();
 
 private:

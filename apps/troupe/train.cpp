@@ -8,6 +8,7 @@
 #include "troupe/training/local_strategies.hpp"
 #include "troupe/training/log.hpp"
 #include "troupe/training/model.hpp"
+#include "troupe/training/multi_worker.hpp"
 #include "troupe/training/safe_file.hpp"
 #include "troupe/training/saved_model.hpp"
 #include "troupe/training/train_summary.hpp"
@@ -25,15 +26,25 @@ using namespace troupe;
 
 constexpr std::uint64_t test_batch = 256;
 
+transport_kind transport_of(const settled_job& x) {
+  return x.transport == "shm"   ? transport_kind::shm
+         : x.transport == "tcp" ? transport_kind::tcp
+         : x.transport == "tls" ? transport_kind::tls
+                                : transport_kind::automatic;
+}
+
 strategy make_strategy(const settled_job& x, std::optional<runtime>& actors) {
-  if (x.strategy == "mirrored") {
-    runtime_options options;
-    options.log = [](const std::string& line) {
-      log(log_level::warning, line);
-    };
+  runtime_options options;
+  options.log = [](const std::string& line) { log(log_level::warning, line); };
+  if (x.strategy == "mirrored")
     return mirrored_strategy{
       actors.emplace(options), x.devices, {.threads = x.threads}};
-  }
+  if (x.strategy == "multi_worker_mirrored")
+    return multi_worker_mirrored_strategy{actors.emplace(options),
+                                          tf_config(),
+                                          {.devices = x.devices,
+                                           .threads = x.threads,
+                                           .transport = transport_of(x)}};
   return one_device_strategy{x.devices.front(),
                              {.replicas = x.replicas, .threads = x.threads}};
 }
@@ -56,6 +67,38 @@ settled_job job_of(const train_arguments& x) {
   if (x.resume.empty())
     return settle(x.job);
   return settle(resumed(read_job(saved_note(x.resume)), x.job));
+}
+
+/// What TF_CONFIG says of this process.
+struct place {
+  bool in_cluster = false;
+  std::uint64_t workers = 1;
+  bool chief = true;
+};
+
+place place_by_environment() {
+  const auto config = tf_config();
+  const auto cluster = config.cluster_spec();
+  const auto task = config.task();
+  if (cluster.empty() || !task)
+    return {};
+  return {true, net::worker_count(cluster, *task),
+          net::is_chief(cluster, *task)};
+}
+
+/// In a cluster a job of workers has as many as there are.
+settled_job job_in(const place& here, train_arguments x) {
+  constexpr auto over_workers = "multi_worker_mirrored";
+  if (here.in_cluster && !x.job.workers && x.job.strategy == over_workers)
+    x.job.workers = static_cast<std::int64_t>(here.workers);
+  auto job = job_of(x);
+  if (here.in_cluster && job.strategy == over_workers
+      && job.workers != here.workers)
+    throw std::invalid_argument(
+      "--workers " + std::to_string(job.workers) + ": TF_CONFIG names "
+      + std::to_string(here.workers) + "; give --workers "
+      + std::to_string(here.workers));
+  return job;
 }
 
 model make_model(const train_arguments& x, const settled_job& job) {
@@ -112,10 +155,17 @@ bool is_unfinished(const history& x) {
 
 } // namespace
 
-int train(const train_arguments& x) {
+int train(const train_arguments& given) {
+  auto x = given;
   check_names(x);
-  const auto job = job_of(x);
-  check_outputs(x);
+  const auto here = place_by_environment();
+  const auto job = job_in(here, x);
+  const bool leads = here.chief || job.workers == 1;
+  if (leads)
+    check_outputs(x);
+  if (job.workers > 1 && !here.in_cluster)
+    return train_in_processes(job);
+  x.quiet = x.quiet || !leads;
   std::optional<runtime> actors;
   const auto strategy = make_strategy(job, actors);
   const auto scope = strategy.scope();
@@ -138,7 +188,8 @@ int train(const train_arguments& x) {
   summary.steps = it.steps();
   summary.test = it.evaluate(test);
   summary.weights_sha256 = it.weights_sha256();
-  if (!x.summary.empty())
+  summary.transport = strategy.transport();
+  if (!x.summary.empty() && leads)
     write_summary(summary, x.summary);
   if (!unfinished && !x.quiet)
     say_result(summary);

@@ -20,3 +20,7 @@ struct train_arguments {
 };
 
 int train(const train_arguments& x);
+
+/// The same in as many processes as the job has workers: this program again,
+/// which is then told by TF_CONFIG which worker it is.
+int train_in_processes(const troupe::settled_job& job);

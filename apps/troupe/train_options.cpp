@@ -13,6 +13,8 @@ constexpr auto examples =
   "    --strategy mirrored --devices cpu:0,cpu:1 --save lenet.troupe\n"
   "  troupe train --model my.json --data csv:flowers.csv:kind \\\n"
   "    --optimizer sgd:momentum=0.9 --learning-rate 0.05 --schedule cosine\n"
+  "  troupe train --workers 4 --transport shm    in four processes\n"
+  "  troupe launch -n 2 -- troupe train --strategy multi_worker_mirrored\n"
   "  troupe train --resume lenet.troupe          go on after Ctrl-C\n"
   "\n"
   "Runs with as many replicas, the same batch, seed and threads end with the\n"
@@ -98,8 +100,9 @@ void add_what(CLI::App& command, troupe::job& job) {
 void add_where(CLI::App& command, troupe::job& job) {
   command
     .add_option("--strategy", job.strategy,
-                "default, one_device (replicas take turns) or mirrored (a "
-                "replica on each device) [by the two options below]")
+                "default, one_device (replicas take turns), mirrored (a "
+                "replica on each device) or multi_worker_mirrored (in many "
+                "processes) [by the options below]")
     ->type_name("NAME");
   command
     .add_option_function<std::string>(
@@ -107,11 +110,21 @@ void add_where(CLI::App& command, troupe::job& job) {
       [&job](const std::string& text) {
         job.devices = names("--devices", text);
       },
-      "As in cpu:0,cpu:1 [cpu:0]")
+      "As in cpu:0,cpu:1; of each worker [cpu:0]")
     ->type_name("LIST");
   add_number(command, "--replicas", job.replicas, 1, job_limits::replicas,
-             "Logical replicas of one_device [1]")
+             "Logical replicas: of one_device [1], or over all workers [one "
+             "each]")
     ->type_name("N");
+  add_number(command, "--workers", job.workers, 1, job_limits::workers,
+             "Processes on this machine to train in, or as many as TF_CONFIG "
+             "names")
+    ->type_name("N");
+  command
+    .add_option("--transport", job.transport,
+                "What tensors cross between workers: auto, shm, tcp or tls "
+                "[auto]")
+    ->type_name("NAME");
   add_number(command, "--threads", job.threads, 1, job_limits::threads,
              "Of each replica [1]")
     ->type_name("N");

@@ -1,0 +1,19 @@
+// One program that runs in many processes: troupe launch -n 2 -- this.
+
+#include <iostream>
+#include <troupe/troupe.hpp>
+
+int main() {
+  // [doc:begin workers]
+  troupe::runtime runtime;
+  troupe::multi_worker_mirrored_strategy strategy{
+    runtime, troupe::tf_config(), {.devices = {"cpu:0", "cpu:1"}}};
+  // [doc:end]
+  const auto scope = strategy.scope();
+  troupe::model model{troupe::models::mlp(), troupe::adam{}};
+  const auto all = troupe::data::digits({.examples = 1'000});
+  model.fit(all.shuffle().batch(50), {.epochs = 1});
+  if (strategy.is_chief())
+    std::cout << strategy.num_replicas_in_sync() << " replicas, weights "
+              << model.weights_sha256() << '\n';
+}

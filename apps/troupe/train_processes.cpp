@@ -1,0 +1,174 @@
+#include "children.hpp"
+#include "command.hpp"
+#include "interrupt.hpp"
+#include "train.hpp"
+#include "troupe/net/certificates.hpp"
+#include "troupe/net/held_ports.hpp"
+#include "troupe/net/new_file.hpp"
+#include "troupe/net/secret_file.hpp"
+#include "troupe/net/tf_config.hpp"
+
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <optional>
+#include <sstream>
+#include <stdexcept>
+
+namespace {
+
+using namespace troupe;
+namespace fs = std::filesystem;
+
+/// A folder for one run that nobody else can read; gone with this object.
+class private_folder {
+public:
+  private_folder() {
+    auto name = (fs::temp_directory_path() / "troupe-run-XXXXXX").string();
+    if (!::mkdtemp(name.data()))
+      throw std::runtime_error("cannot make a folder for certificates in \""
+                               + fs::temp_directory_path().string()
+                               + "\": " + std::strerror(errno));
+    path_ = name;
+  }
+  ~private_folder() {
+    std::error_code none;
+    fs::remove_all(path_, none);
+  }
+  private_folder(const private_folder&) = delete;
+  private_folder& operator=(const private_folder&) = delete;
+
+  std::string write(const std::string& name, const std::string& text) const {
+    net::write_new_file(path_ / name, text, net::readers::owner);
+    return (path_ / name).string();
+  }
+
+private:
+  fs::path path_;
+};
+
+using environment = decltype(child_program::environment);
+
+/// How the workers of one run prove to each other who they are.
+class run_credentials {
+public:
+  explicit run_credentials(bool tls) {
+    if (!tls) {
+      secret_.emplace();
+      return;
+    }
+    authority_ = net::make_authority({.name = "troupe run"});
+    folder_.emplace();
+  }
+
+  /// What one of them finds in its environment.
+  environment of(const std::string& worker) const {
+    environment out;
+    for (const auto* name :
+         {"TROUPE_SECRET", "TROUPE_SECRET_FILE", "TROUPE_TLS_CA",
+          "TROUPE_TLS_CERTIFICATE", "TROUPE_TLS_KEY"})
+      out[name] = std::nullopt; // what the caller has is not for this run
+    if (secret_) {
+      out["TROUPE_SECRET_FILE"] = secret_->path().string();
+      return out;
+    }
+    const auto one = net::make_certificate(authority_, {.name = worker});
+    out["TROUPE_TLS_CA"] =
+      folder_->write(worker + "-ca.pem", authority_.certificate);
+    out["TROUPE_TLS_CERTIFICATE"] =
+      folder_->write(worker + ".pem", one.certificate);
+    out["TROUPE_TLS_KEY"] = folder_->write(worker + "-key.pem", one.key);
+    return out;
+  }
+
+private:
+  std::optional<net::secret_file> secret_;
+  std::optional<private_folder> folder_;
+  net::identity authority_;
+};
+
+/// This program and the words it was given.
+std::vector<std::string> own_command() {
+  std::ifstream in{"/proc/self/cmdline"};
+  std::vector<std::string> words;
+  for (std::string word; std::getline(in, word, '\0');)
+    words.push_back(word);
+  if (words.empty())
+    throw std::runtime_error("cannot read /proc/self/cmdline, to start the "
+                             "workers as this program was");
+  words.front() = fs::read_symlink("/proc/self/exe").string();
+  return words;
+}
+
+/// What the workers say: the first one's lines as they are, those of others
+/// behind their name, and why each failed kept for later.
+class listener {
+public:
+  explicit listener(std::string leader) : leader_{std::move(leader)} {}
+
+  void hear(const std::string& name, bool out, std::string_view line) {
+    constexpr std::string_view error = "troupe: ";
+    if (!out && line.starts_with(error)) {
+      errors_[name] = line.substr(error.size());
+      return;
+    }
+    auto& to = out ? std::cout : std::cerr;
+    if (name != leader_)
+      to << '[' << name << "] ";
+    to << line << '\n' << std::flush;
+  }
+
+  std::string why(const child_end& x) const {
+    const auto said = errors_.find(x.name);
+    return x.name + ": "
+           + (said == errors_.end() || x.signal != 0 ? reason(x)
+                                                     : said->second);
+  }
+
+private:
+  std::string leader_;
+  std::map<std::string, std::string> errors_;
+};
+
+} // namespace
+
+int train_in_processes(const settled_job& job) {
+  const net::held_ports ports{job.workers};
+  const run_credentials credentials{job.transport == "tls"};
+  net::cluster_spec::list addresses;
+  for (const auto port : ports.numbers())
+    addresses.push_back("127.0.0.1:" + std::to_string(port));
+  const net::cluster_spec cluster{
+    std::map<std::string, net::cluster_spec::list>{{"worker", addresses}}};
+  listener heard{"worker 0"};
+  const auto& asked = watch_for_interrupts();
+  children all{
+    {.grace = std::chrono::seconds{60},
+     .on_line = [&](const std::string& name, bool out, std::string_view line) {
+       heard.hear(name, out, line);
+     }}};
+  const auto command = own_command();
+  for (net::task_index i = 0; i < job.workers; ++i) {
+    const net::cluster_task task{"worker", i};
+    auto own = credentials.of(to_string(task));
+    own["TF_CONFIG"] = net::write_tf_config(cluster, task);
+    all.start({to_string(task), command, std::move(own)});
+  }
+  for (bool told = false; all.running();) {
+    all.pump(std::chrono::milliseconds{200});
+    if (asked && !std::exchange(told, true))
+      all.signal(SIGINT);
+  }
+  const auto& first = all.first_failure();
+  if (!first)
+    return ok;
+  if (first->code == interrupted)
+    return interrupted;
+  std::cerr << "troupe: " << heard.why(*first) << '\n';
+  return first->code == misused ? misused : failed;
+}

@@ -1,0 +1,133 @@
+#include "tool.hpp"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+namespace {
+
+using namespace troupe;
+
+class Workers : public tool_test {
+protected:
+  static constexpr auto job = "train --data digits:280 --epochs 2 --batch 20 ";
+
+  /// The process of a worker that the tool has started; 0 if there is none.
+  static pid_t process_of(pid_t tool, int worker) {
+    std::ifstream children{"/proc/" + std::to_string(tool) + "/task/"
+                           + std::to_string(tool) + "/children"};
+    const auto mine = "\"index\":" + std::to_string(worker) + ",";
+    for (pid_t one; children >> one;) {
+      std::ifstream in{"/proc/" + std::to_string(one) + "/environ"};
+      const std::string all{std::istreambuf_iterator<char>{in}, {}};
+      if (all.find(mine) != all.npos)
+        return one;
+    }
+    return 0;
+  }
+
+  /// Long work over two workers, one of which gets a signal in the midst of it.
+  outcome disturbed(int worker, int signal) const {
+    child_options options;
+    bool sent = false;
+    options.on_error_output = [=](pid_t tool, const std::string& err) mutable {
+      if (!sent && err.find("epoch 1/") != err.npos) {
+        const auto who = worker < 0 ? tool : process_of(tool, worker);
+        EXPECT_GT(who, 0);
+        if (who > 0)
+          ::kill(who, signal);
+        sent = true;
+      }
+    };
+    return troupe("train --data digits:1400 --batch 20 --epochs 2000 "
+                  "--workers 2",
+                  options);
+  }
+};
+
+TEST_F(Workers, EndWithTheWeightsOfOneProcessWhateverTensorsCross) {
+  const auto expected =
+    weights_of(std::string{job} + "--strategy one_device --replicas 4");
+  EXPECT_EQ(weights_of(std::string{job} + "--strategy mirrored --replicas 4"),
+            expected);
+  EXPECT_EQ(weights_of(std::string{job} + "--workers 1 --replicas 4"),
+            expected);
+  for (const std::string workers : {"2", "4"})
+    for (const std::string transport : {"shm", "tcp", "tls"}) {
+      const auto found = summary_of(job + ("--replicas 4 --workers " + workers)
+                                    + " --transport " + transport);
+      EXPECT_EQ(found.value("weights_sha256", "none"), expected)
+        << workers << " workers, " << transport;
+      EXPECT_EQ(found.value("transport", "none"), transport);
+      EXPECT_EQ(found.value("workers", 0), std::stoi(workers));
+      EXPECT_EQ(found.value("replicas", 0), 4);
+    }
+}
+
+TEST_F(Workers, PrintWhatOneProcessPrints) {
+  const auto one = troupe(std::string{job} + "--replicas 2");
+  const auto two = troupe(std::string{job} + "--workers 2");
+  EXPECT_EQ(two.code, 0) << two.err;
+  const auto hash = [](const outcome& x) {
+    return x.out.substr(x.out.find("weights_sha256"));
+  };
+  EXPECT_EQ(hash(two), hash(one));
+  EXPECT_EQ(std::ranges::count(two.out, '\n'),
+            std::ranges::count(one.out, '\n'));
+  EXPECT_EQ(std::ranges::count(two.err, '\n'),
+            std::ranges::count(one.err, '\n'))
+    << two.err;
+}
+
+TEST_F(Workers, AreThoseOfTfConfigUnderLaunch) {
+  const auto expected = weights_of(std::string{job} + "--replicas 2");
+  const auto done =
+    troupe("launch -n 2 -- " TROUPE_TOOL " " + std::string{job}
+           + "--strategy multi_worker_mirrored --summary s.json");
+  EXPECT_EQ(done.code, 0) << done.err;
+  EXPECT_NE(done.out.find("[worker 0] weights_sha256 " + expected),
+            std::string::npos)
+    << done.out;
+  EXPECT_EQ(files(), 2u); // this summary, and the one of the run before
+}
+
+TEST_F(Workers, GoOnInAnotherNumberOfProcesses) {
+  const auto expected = weights_of(std::string{job} + "--replicas 2");
+  const auto cut =
+    troupe(std::string{job} + "--workers 2 --max-steps 15 --save m.troupe");
+  ASSERT_EQ(cut.code, 130) << cut.err;
+  EXPECT_NE(cut.err.find("troupe train --resume m.troupe"), cut.err.npos);
+  EXPECT_EQ(weights_of("train --resume m.troupe --save n.troupe"), expected);
+  EXPECT_EQ(weights_of("train --resume m.troupe --strategy one_device "
+                       "--save o.troupe"),
+            expected);
+}
+
+TEST_F(Workers, SaveWhatTheyHaveAfterCtrlC) {
+  const auto cut = disturbed(-1, SIGINT);
+  EXPECT_EQ(cut.code, 130) << cut.err;
+  EXPECT_NE(cut.err.find("--resume interrupted.troupe"), cut.err.npos)
+    << cut.err;
+  EXPECT_EQ(files(), 1u);
+  EXPECT_EQ(
+    troupe("train --resume interrupted.troupe --quiet --max-steps 3").code,
+    130);
+}
+
+TEST_F(Workers, EndAllWhenOneIsKilledAndSayWhich) {
+  const auto done = disturbed(1, SIGKILL);
+  EXPECT_EQ(done.code, 1);
+  EXPECT_NE(done.err.find("worker 1"), done.err.npos) << done.err;
+  const auto last = done.err.find("troupe: ");
+  ASSERT_NE(last, done.err.npos) << done.err;
+  EXPECT_EQ(done.err.find("troupe: ", last + 1), done.err.npos) << done.err;
+}
+
+TEST_F(Workers, SayOnceWhatIsWrong) {
+  refuses("train --workers 2 --replicas 3", 2, {"--replicas 3", "multiple"});
+  refuses("train --workers 2 --data csv:none.csv", 1, {"none.csv"});
+  refuses("train --workers 2 --transport carrier", 2, {"--transport"});
+  refuses("train --workers 2 --save none/m.troupe", 1, {"none/m.troupe"});
+}
+
+} // namespace

@@ -1,0 +1,158 @@
+#include "troupe/actors/runtime.hpp"
+#include "troupe/net/held_ports.hpp"
+#include "troupe/net/simple_resolver.hpp"
+#include "troupe/training/multi_worker.hpp"
+#include "workers.hpp"
+
+#include <gtest/gtest.h>
+
+#include <latch>
+
+namespace {
+
+using namespace troupe;
+using namespace troupe::test;
+
+/// Workers that are processes to each other, though they are threads of this
+/// one: each has a runtime, an endpoint and lanes of its own.
+std::vector<std::exception_ptr>
+on_cluster(std::uint32_t workers, const multi_worker_options& options,
+           const std::function<void(const strategy&, std::uint32_t)>& fn) {
+  const net::held_ports ports{workers};
+  net::cluster_spec::list addresses;
+  for (const auto port : ports.numbers())
+    addresses.push_back("127.0.0.1:" + std::to_string(port));
+  const net::cluster_spec cluster{
+    std::map<std::string, net::cluster_spec::list>{{"worker", addresses}}};
+  std::vector<std::exception_ptr> thrown(workers);
+  std::vector<std::thread> all;
+  for (std::uint32_t w = 0; w < workers; ++w)
+    all.emplace_back([&, w] {
+      try {
+        runtime actors;
+        const net::simple_resolver who{cluster,
+                                       {.task_type = "worker", .task_id = w}};
+        const multi_worker_mirrored_strategy mine{actors, who, options};
+        fn(mine, w);
+      } catch (...) {
+        thrown[w] = std::current_exception();
+      }
+    });
+  for (auto& one : all)
+    one.join();
+  return thrown;
+}
+
+std::string weights_after_fit(const strategy& on) {
+  const auto scope = on.scope();
+  model it{small_net(true), adam{}, {.seed = 5}};
+  it.fit(digits_200().shuffle().batch(16), {.epochs = 2});
+  return it.weights_sha256();
+}
+
+void expect_nothing_thrown(const std::vector<std::exception_ptr>& thrown) {
+  for (const auto& x : thrown)
+    EXPECT_EQ(said_in(x), "");
+}
+
+TEST(ClusterTraining, EndsWithTheWeightsOfOneProcess) {
+  for (const auto by : {transport_kind::shm, transport_kind::tcp})
+    for (const std::uint32_t workers : {2, 3}) {
+      const auto expected = weights_after_fit(turns(workers));
+      expect_nothing_thrown(
+        on_cluster(workers, {.transport = by}, [&](const strategy& on, auto) {
+          EXPECT_EQ(on.transport(), by == transport_kind::shm ? "shm" : "tcp");
+          EXPECT_EQ(weights_after_fit(on), expected);
+        }));
+    }
+}
+
+TEST(ClusterTraining, HasSeveralReplicasInEachProcess) {
+  const auto expected = weights_after_fit(turns(4));
+  expect_nothing_thrown(on_cluster(2, {.devices = {"cpu:0", "cpu:1"}},
+                                   [&](const strategy& on, auto) {
+                                     EXPECT_EQ(on.num_replicas_in_sync(), 4u);
+                                     EXPECT_EQ(weights_after_fit(on), expected);
+                                   }));
+}
+
+TEST(ClusterTraining, ReducesGathersAndBroadcasts) {
+  expect_nothing_thrown(
+    on_cluster(3, {}, [](const strategy& on, std::uint32_t) {
+      const auto x = on.values_from([](std::uint32_t id) {
+        return tensor::full({std::int64_t{id} + 1}, double(id) + 1);
+      });
+      EXPECT_EQ(on.reduce(mean, x, {0}).item<float>(), 14.0f / 6);
+      EXPECT_TRUE(
+        same_bits(on.gather(x, 0), tensor::of<float>({6}, {1, 2, 2, 3, 3, 3})));
+      on.run([](replica_context& self) {
+        tensors many;
+        for (int i = 0; i < 1000; ++i)
+          many.push_back(tensor::full({16, 64}, i + double(self.replica_id())));
+        const auto sums = self.all_reduce(sum, many);
+        for (int i = 0; i < 1000; ++i)
+          EXPECT_EQ(sums[std::size_t(i)].data<float>()[7], 3.0f * float(i) + 3);
+        const auto root = self.broadcast(tensor::full({2}, 5), 2);
+        EXPECT_EQ(root.data<float>()[1], 5.0f);
+        const auto whole =
+          tensor::full({}, double(self.replica_id()), dtype::int64);
+        EXPECT_EQ(self.all_reduce(sum, whole).item<std::int64_t>(), 3);
+      });
+    }));
+}
+
+TEST(ClusterTraining, NamesThoseWhoDoNotComeToAReduce) {
+  const multi_worker_options options{
+    .communication = {.timeout = std::chrono::milliseconds{1000}}};
+  std::latch waited{1};
+  const auto thrown =
+    on_cluster(3, options, [&](const strategy& on, std::uint32_t w) {
+      if (w > 0)
+        return waited.wait();
+      const struct release {
+        ~release() { waited.count_down(); }
+        std::latch& waited;
+      } at_end{waited};
+      on.reduce(sum, on.values_from([](auto) { return 1.0; }));
+    });
+  const auto said = said_in(thrown[0]);
+  EXPECT_NE(said.find("worker 1"), said.npos) << said;
+  EXPECT_NE(said.find("worker 2"), said.npos) << said;
+}
+
+TEST(ClusterTraining, TellsAllWhatAReplicaThrew) {
+  const auto thrown = on_cluster(2, {}, [](const strategy& on, std::uint32_t) {
+    on.run([](replica_context& self) {
+      if (self.replica_id() == 1)
+        throw std::runtime_error("the disk went away");
+      self.all_reduce(sum, tensor::full({4}, 1));
+    });
+  });
+  EXPECT_EQ(said_in(thrown[1]), "the disk went away");
+  EXPECT_NE(said_in(thrown[0]).find("the disk went away"), std::string::npos)
+    << said_in(thrown[0]);
+}
+
+TEST(ClusterTraining, NeedsNobodyWithoutACluster) {
+  runtime actors;
+  const net::simple_resolver alone{net::cluster_spec{}};
+  const multi_worker_mirrored_strategy on{
+    actors, alone, {.devices = {"cpu:0", "cpu:1"}}};
+  EXPECT_EQ(on.name(), "multi_worker_mirrored");
+  EXPECT_EQ(on.workers(), 1u);
+  EXPECT_EQ(on.transport(), "none");
+  EXPECT_EQ(weights_after_fit(on), weights_after_fit(turns(2)));
+}
+
+TEST(ClusterTraining, RefusesAProcessThatHasNoTask) {
+  runtime actors;
+  const net::simple_resolver who{
+    net::cluster_spec{std::map<std::string, net::cluster_spec::list>{
+      {"worker", {"127.0.0.1:1", "127.0.0.1:2"}}}}};
+  EXPECT_THROW((multi_worker_mirrored_strategy{actors, who}),
+               std::invalid_argument);
+  EXPECT_THROW((multi_worker_mirrored_strategy{actors, who, {.threads = 0}}),
+               std::invalid_argument);
+}
+
+} // namespace
