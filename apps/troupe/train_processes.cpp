@@ -148,7 +148,7 @@ int train_in_processes(const settled_job& job) {
   listener heard{"worker 0"};
   const auto& asked = watch_for_interrupts();
   children all{
-    {.grace = std::chrono::seconds{60},
+    {.grace = std::chrono::seconds{10},
      .on_line = [&](const std::string& name, bool out, std::string_view line) {
        heard.hear(name, out, line);
      }}};
