@@ -18,6 +18,8 @@ import statistics
 import subprocess
 import sys
 
+import compare_processes
+
 HERE = pathlib.Path(__file__).resolve().parent
 MEASURED = "<!-- measured -->", "<!-- /measured -->"
 
@@ -38,7 +40,7 @@ def run(command, timeout=600):
 
 class Programs:
     def __init__(self, args):
-        self.build, self.peers, self.args = args.build, args.peers, args
+        self.build, self.peers, self.args, self.here = args.build, args.peers, args, HERE
 
     def program(self, name):
         return str(self.build / "benchmarks" / name)
@@ -203,6 +205,9 @@ def main():
         if wanted(title):
             lines = [line for command in commands for line in run(command)]
             show(table(title, [x for x in lines if set(columns.values()) <= set(x)], columns))
+    for title, make in compare_processes.sections(p, run, args.rounds):
+        if wanted(title):
+            show(make())
     if args.update:
         text = args.update.read_text()
         before, rest = text.split(MEASURED[0], 1)

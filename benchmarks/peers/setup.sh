@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # Installs the peers from PyPI, each into a virtual environment of its own, in
 # the folder named (default: ./build/peers); the build never does. PyTorch
-# brings several GB. torch.compile also needs a C++ compiler.
+# brings several GB. torch.compile also needs a C++ compiler. The programs for
+# Gloo and Open MPI are built where Debian's libgloo-dev, libopenmpi-dev and
+# openmpi-bin are installed.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 into=${1:-build/peers}
@@ -14,4 +16,16 @@ install() { # <environment> <requirements>
 mkdir -p "$into"
 install tf tensorflow
 install pt torch
+mkdir -p "$into/bin"
+flags=(-O3 -march=native -std=c++17)
+if [ -e /usr/include/gloo/allreduce.h ]; then
+  g++ "${flags[@]}" "$here/gloo_allreduce.cpp" -o "$into/bin/gloo_allreduce" -lgloo -lpthread
+else
+  echo "no Gloo: apt-get install libgloo-dev, then run this again"
+fi
+if command -v mpicxx >/dev/null; then
+  mpicxx "${flags[@]}" "$here/mpi_allreduce.cpp" -o "$into/bin/mpi_allreduce"
+else
+  echo "no Open MPI: apt-get install libopenmpi-dev openmpi-bin, then run this again"
+fi
 echo "done; benchmarks/compare.py --peers $into"

@@ -1,0 +1,104 @@
+// How long an all-reduce (sum, float32) takes between processes on this host,
+// as a step function calls it: replica.all_reduce, one replica and one thread
+// in each process, a barrier before each call, times of rank 0.
+
+#include "troupe/benchmarks/local_job.hpp"
+#include "troupe/benchmarks/options.hpp"
+
+#include <cstdio>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+namespace {
+
+using namespace troupe;
+using namespace troupe::benchmarks;
+
+struct asked {
+  std::uint32_t ranks = 2;
+  std::string transport = "auto";
+  std::vector<std::uint64_t> sizes{4 << 10, 64 << 10, 1 << 20, 16 << 20,
+                                   64 << 20};
+  std::uint32_t tensors = 1; ///< Of that size each, in one call.
+  bool json = false;
+};
+
+/// Microseconds of each round.
+std::vector<double> time_rounds(const strategy& all, std::uint64_t bytes,
+                                std::uint32_t count) {
+  const auto elements = static_cast<std::int64_t>(bytes / sizeof(float));
+  const int rounds = bytes * count <= 1 << 20 ? 200 : 15;
+  const tensors xs(count, tensor::full({elements}, 1));
+  const auto token = tensor::full({1}, 1);
+  const auto expected = static_cast<float>(all.num_replicas_in_sync());
+  std::vector<double> us;
+  for (int i = -5; i < rounds; ++i)
+    all.run([&](replica_context& replica) {
+      replica.all_reduce(sum, token); // a barrier
+      const auto start = benchmarks::clock::now();
+      const auto sums = count == 1
+                          ? tensors(1, replica.all_reduce(sum, xs.front()))
+                          : replica.all_reduce(sum, xs);
+      if (i >= 0)
+        us.push_back(1e6 * seconds_since(start));
+      const auto last = sums.back().data<float>();
+      if (last.front() != expected || last.back() != expected)
+        throw std::logic_error("an all-reduce gave a wrong sum");
+    });
+  return us;
+}
+
+void print(const asked& o, std::uint64_t bytes, const strategy& all,
+           std::vector<double> us, std::chrono::microseconds io) {
+  std::ranges::sort(us);
+  const auto median = benchmarks::median(us);
+  const auto name = "allreduce/troupe/" + o.transport + "/r"
+                    + std::to_string(o.ranks) + "/" + std::to_string(bytes)
+                    + (o.tensors > 1 ? "x" + std::to_string(o.tensors) : "");
+  const auto rate = double(bytes) * o.tensors / median / 1e3;
+  (void)all;
+  (void)io;
+  if (o.json)
+    std::cout << nlohmann::json{{"case", name},
+                                {"bytes", bytes},
+                                {"tensors", o.tensors},
+                                {"median_us", median},
+                                {"min", us.front()},
+                                {"max", us.back()},
+                                {"p95_us", us[us.size() * 95 / 100]},
+                                {"rounds", us.size()},
+                                {"algbw_GBps", rate}}
+              << std::endl;
+  else
+    std::printf("%s: %.1f us (%.1f to %.1f), %.2f GB/s\n", name.c_str(), median,
+                us.front(), us.back(), rate);
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  asked o;
+  CLI::App app{"Measures all-reduce between processes of this host."};
+  app.add_option("--ranks", o.ranks, "processes")
+    ->check(CLI::Range(1, 64))
+    ->capture_default_str();
+  app.add_option("--transport", o.transport, "auto, shm, tcp or tls")
+    ->check(CLI::IsMember({"auto", "shm", "tcp", "tls"}))
+    ->capture_default_str();
+  app.add_option("--sizes", o.sizes, "bytes")->delimiter(',');
+  app.add_option("--tensors", o.tensors, "so many of each size in one call")
+    ->check(CLI::Range(1, 100'000))
+    ->capture_default_str();
+  app.add_flag("--json", o.json, "one line of JSON for each size");
+  return run_main(app, argc, argv, [&] {
+    run_local_job({o.ranks, o.transport},
+                  [&](const multi_worker_mirrored_strategy& all,
+                      std::uint32_t rank) {
+                    for (const auto bytes : o.sizes) {
+                      auto us = time_rounds(all, bytes, o.tensors);
+                      if (rank == 0)
+                        print(o, bytes, all, std::move(us), {});
+                    }
+                  });
+  });
+}

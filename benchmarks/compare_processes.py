@@ -1,0 +1,162 @@
+"""What compare.py measures between processes: all-reduce by size, and training over workers."""
+import os
+import statistics
+import subprocess
+import tempfile
+
+KIB, MIB = 1 << 10, 1 << 20
+
+
+def named(size):
+    return f"{size >> 20} MiB" if size >= MIB else f"{size >> 10} KiB"
+
+
+def gloo(program, ranks):
+    """Microseconds by size of Debian's Gloo: a process per rank, which meet in a folder."""
+    with tempfile.TemporaryDirectory() as folder:
+        ranks = [subprocess.Popen([program, str(rank), str(ranks), folder], text=True,
+                                  stdout=subprocess.PIPE) for rank in range(ranks)]
+        said = [rank.communicate(timeout=600)[0] for rank in ranks]
+    return by_size(said[0])
+
+
+def mpi(program, ranks):
+    command = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-np", str(ranks), program]
+    return by_size(subprocess.run(command, capture_output=True, text=True, timeout=600).stdout)
+
+
+def by_size(text):
+    rows = [line.split() for line in text.splitlines()]
+    return {int(row[0]): float(row[1]) for row in rows if len(row) == 4}
+
+
+class Sides:
+    """Who takes part in a comparison of all-reduce; each gives microseconds by size."""
+
+    def __init__(self, p, run):
+        self.p, self.run_json = p, run
+
+    def ours(self, ranks, transport, sizes, tensors=1):
+        lines = self.run_json([self.p.program("bench_allreduce"), "--ranks", str(ranks),
+                               "--transport", transport, "--sizes", ",".join(map(str, sizes)),
+                               "--tensors", str(tensors), "--json"])
+        return {line["bytes"]: line["median_us"] for line in lines}
+
+    def torch(self, ranks, sizes):
+        lines = self.run_json([str(self.p.peers / "pt/bin/python"),
+                               str(self.p.here / "peers/torch_allreduce.py"),
+                               "--ranks", str(ranks), "--kib", *(str(s >> 10) for s in sizes)])
+        return {int(line["case"].rsplit("/", 1)[1]): line["median_us"] for line in lines}
+
+    def gloo(self, ranks):
+        return gloo(str(self.p.peers / "bin/gloo_allreduce"), ranks)
+
+    def mpi(self, ranks):
+        return mpi(str(self.p.peers / "bin/mpi_allreduce"), ranks)
+
+
+# Ranks, bytes, our transport, tensors in a call, and the most that our time may be of
+# another's: the faster Gloo's, Open MPI's.
+ALL_REDUCE = (
+    (2, 64 * MIB, "auto", 1, {"Gloo": 0.55, "Open MPI": 0.3}),
+    (2, 1 * MIB, "auto", 1, {"Gloo": 0.35, "Open MPI": 1.2}),
+    (2, 4 * KIB, "auto", 1, {"Gloo": 0.25}),
+    (4, 64 * MIB, "auto", 1, {"Gloo": 0.6}),
+    (4, 4 * KIB, "auto", 1, {"Gloo": 0.1}),
+    (2, 64 * MIB, "tcp", 1, {"Gloo": 1.0}),
+    (2, 4 * KIB, "tcp", 1, {"Gloo": 0.5}),
+    (2, 64 * MIB, "tls", 1, {"Troupe over TCP": 2.5}),
+    (2, 4 * KIB, "auto", 1000, {"Gloo": 0.1}),
+)
+# Model, global batch, the least that two workers must be of one.
+TRAINING = (("lenet", 64, 1.75), ("mlp", 512, 1.6), ("mlp", 64, 1.1))
+
+
+def middle(xs, digits):
+    return (f"{statistics.median(xs):,.{digits}f} ({min(xs):,.{digits}f} to "
+            f"{max(xs):,.{digits}f})")
+
+
+def all_reduce_round(sides):
+    """One turn of everybody: microseconds by (who, ranks, size, transport, tensors)."""
+    found = {}
+    sizes = {ranks: sorted({size for r, size, *_ in ALL_REDUCE if r == ranks}) for ranks in (2, 4)}
+    for ranks in (2, 4):
+        for who, times in (("Gloo of PyTorch", sides.torch(ranks, sizes[ranks])),
+                           ("Gloo of Debian", sides.gloo(ranks)), ("Open MPI", sides.mpi(ranks))):
+            found.update({(who, ranks, size): us for size, us in times.items()})
+        for transport in ("auto", "tcp", "tls"):
+            for tensors in (1, 1000):
+                mine = [size for r, size, t, n, _ in ALL_REDUCE
+                        if (r, t, n) == (ranks, transport, tensors)]
+                if mine:
+                    times = sides.ours(ranks, transport, mine, tensors)
+                    found.update({("Troupe", ranks, size, transport, tensors): us
+                                  for size, us in times.items()})
+    return found
+
+
+def peers_time(found, who, ranks, size, tensors):
+    if who == "Gloo":  # the faster one; many tensors go one by one
+        return tensors * min(found["Gloo of PyTorch", ranks, size],
+                             found["Gloo of Debian", ranks, size])
+    if who == "Troupe over TCP":
+        return found["Troupe", ranks, size, "tcp", 1]
+    return found[who, ranks, size]
+
+
+def all_reduce(sides, rounds):
+    turns = [all_reduce_round(sides) for _ in range(rounds)]
+    rows = ["**All-reduce between processes of one host, us**", "",
+            "| ranks, bytes, transport | Troupe | against | its time | ours / its | target |",
+            "|---|---|---|---|---|---|"]
+    for ranks, size, transport, tensors, targets in ALL_REDUCE:
+        ours = [turn["Troupe", ranks, size, transport, tensors] for turn in turns]
+        what = f"{ranks}, {f'{tensors:,} x ' if tensors > 1 else ''}{named(size)}, {transport}"
+        for who, target in targets.items():
+            theirs = [peers_time(turn, who, ranks, size, tensors) for turn in turns]
+            ratios = [a / b for a, b in zip(ours, theirs)]
+            reached = statistics.median(ratios) <= target
+            rows.append(f"| {what} | {middle(ours, 1)} | {who} | {middle(theirs, 1)} | "
+                        f"{middle(ratios, 2)} | {target} {'reached' if reached else '**missed**'} |")
+    return "\n".join(rows) + "\n"
+
+
+def training_round(p, run, model, batch):
+    """Speed-ups of two workers over one: ours, and the peers'."""
+    def ours(workers):
+        return run([p.program("bench_train"), "--model", model, "--batch", str(batch // workers),
+                    "--workers", str(workers), "--json", *p.windows()])[-1]["examples_per_s"]
+
+    def theirs(python, script, *more):
+        line = run([str(p.peers / python), str(p.here / "peers" / script), "--model", model,
+                    "--batch", str(batch), *more, *p.windows("--window_s")])[-1]
+        return line["speedup"], line["examples_per_s"]
+    one, two = ours(1), ours(2)
+    return {"Troupe": (two / one, two),
+            "PyTorch DDP": theirs("pt/bin/python", "torch_ddp.py", "--mode", "fused"),
+            "TensorFlow MultiWorkerMirrored": theirs("tf/bin/python", "tf_mwms.py")}
+
+
+def training(p, run, rounds):
+    rows = ["**Two workers with one thread each against one, same global batch**", "",
+            "| model, global batch | | 2 workers / 1 | examples/s of the two | target |",
+            "|---|---|---|---|---|"]
+    for model, batch, target in TRAINING:
+        turns = [training_round(p, run, model, batch) for _ in range(rounds)]
+        for who in turns[0]:
+            speedups = [turn[who][0] for turn in turns]
+            said = ""
+            if who == "Troupe":
+                reached = statistics.median(speedups) >= target
+                said = f"{target}x {'reached' if reached else '**missed**'}"
+            rows.append(f"| {model}, {batch} | {who} | {middle(speedups, 2)} | "
+                        f"{middle([turn[who][1] for turn in turns], 0)} | {said} |")
+    return "\n".join(rows) + "\n"
+
+
+def sections(p, run, rounds):
+    """Titles, and functions that make a markdown table."""
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+    yield "All-reduce between processes", lambda: all_reduce(Sides(p, run), rounds)
+    yield "Two workers against one", lambda: training(p, run, rounds)
