@@ -48,16 +48,13 @@ std::vector<double> time_rounds(const strategy& all, std::uint64_t bytes,
   return us;
 }
 
-void print(const asked& o, std::uint64_t bytes, const strategy& all,
-           std::vector<double> us, std::chrono::microseconds io) {
+void print(const asked& o, std::uint64_t bytes, std::vector<double> us) {
   std::ranges::sort(us);
   const auto median = benchmarks::median(us);
   const auto name = "allreduce/troupe/" + o.transport + "/r"
                     + std::to_string(o.ranks) + "/" + std::to_string(bytes)
                     + (o.tensors > 1 ? "x" + std::to_string(o.tensors) : "");
   const auto rate = double(bytes) * o.tensors / median / 1e3;
-  (void)all;
-  (void)io;
   if (o.json)
     std::cout << nlohmann::json{{"case", name},
                                 {"bytes", bytes},
@@ -91,14 +88,14 @@ int main(int argc, char** argv) {
     ->capture_default_str();
   app.add_flag("--json", o.json, "one line of JSON for each size");
   return run_main(app, argc, argv, [&] {
-    run_local_job({o.ranks, o.transport},
-                  [&](const multi_worker_mirrored_strategy& all,
-                      std::uint32_t rank) {
-                    for (const auto bytes : o.sizes) {
-                      auto us = time_rounds(all, bytes, o.tensors);
-                      if (rank == 0)
-                        print(o, bytes, all, std::move(us), {});
-                    }
-                  });
+    run_local_job(
+      {o.ranks, o.transport},
+      [&](const multi_worker_mirrored_strategy& all, std::uint32_t rank) {
+        for (const auto bytes : o.sizes) {
+          auto us = time_rounds(all, bytes, o.tensors);
+          if (rank == 0)
+            print(o, bytes, std::move(us));
+        }
+      });
   });
 }

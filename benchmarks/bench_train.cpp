@@ -3,6 +3,7 @@
 // the same update rules.
 
 #include "troupe/benchmarks/bare_loop.hpp"
+#include "troupe/benchmarks/local_job.hpp"
 #include "troupe/benchmarks/options.hpp"
 
 #include <cstdio>
@@ -11,6 +12,7 @@
 
 namespace {
 
+using namespace troupe;
 using namespace troupe::benchmarks;
 
 struct measured {
@@ -29,6 +31,21 @@ measured run_bare(const training_options& o, const windows& how) {
 measured run_fit(const training_options& o, const windows& how) {
   fitted it{o.model, o.batch, o.where};
   return {o.where.strategy, it.time(how), it.last_loss()};
+}
+
+measured run_workers(training_options& o, const windows& how) {
+  o.where.replicas = o.where.workers;
+  measured found{"workers-" + o.where.transport, {}, 0};
+  run_local_job(
+    {o.where.workers, o.where.transport},
+    [&](const multi_worker_mirrored_strategy& all, std::uint32_t rank) {
+      fitted it{o.model, o.batch, all};
+      if (rank > 0)
+        return it.follow();
+      found.seconds = it.time(how);
+      found.last_loss = it.last_loss();
+    });
+  return found;
 }
 
 void print(const training_options& o, const measured& x, bool json) {
@@ -62,6 +79,7 @@ int main(int argc, char** argv) {
     "Measures how fast a model trains, on noise of a fixed seed: the "
     "median of windows after a warm-up."};
   o.add_to(app);
+  o.add_workers_to(app);
   app.add_option("--windows", how.count, "windows to time")
     ->check(CLI::Range(1, 1000))
     ->capture_default_str();
@@ -73,6 +91,10 @@ int main(int argc, char** argv) {
                "replica, which share nothing");
   app.add_flag("--json", json, "one line of JSON");
   return run_main(app, argc, argv, [&] {
-    print(o, bare ? run_bare(o, how) : run_fit(o, how), json);
+    print(o,
+          bare                  ? run_bare(o, how)
+          : o.where.workers > 0 ? run_workers(o, how)
+                                : run_fit(o, how),
+          json);
   });
 }

@@ -36,10 +36,20 @@ strategy make(const placement& where, std::unique_ptr<runtime>& made) {
 } // namespace
 
 fitted::fitted(const std::string& name, std::uint64_t batch,
-               const placement& where)
-  : batches_{synthetic_batches(find_workload(name), batch * where.replicas)
-               .repeat(passes)} {
-  const auto in = make(where, runtime_);
+               const placement& where) {
+  begin(name, batch, make(where, runtime_));
+}
+
+fitted::fitted(const std::string& name, std::uint64_t batch,
+               const strategy& in) {
+  begin(name, batch, in);
+}
+
+void fitted::begin(const std::string& name, std::uint64_t batch,
+                   const strategy& in) {
+  batches_ =
+    synthetic_batches(find_workload(name), batch * in.num_replicas_in_sync())
+      .repeat(passes);
   std::optional<strategy_scope> scope;
   if (in.name() != "default")
     scope.emplace(in.scope());
@@ -59,7 +69,7 @@ void fitted::fit(const std::function<bool(std::uint64_t)>& go_on) {
     if (!stop && !go_on(++done))
       stop = true;
   }});
-  model_->fit(batches_, options);
+  model_->fit(*batches_, options);
 }
 
 std::vector<double> fitted::time(const windows& how) {
@@ -77,6 +87,11 @@ std::vector<double> fitted::time(const windows& how) {
   const auto fitting =
     std::max<std::uint64_t>(5, static_cast<std::uint64_t>(how.seconds / each));
   return time(how.count, fitting, fitting);
+}
+
+void fitted::follow() {
+  for (int fits = 0; fits < 2; ++fits)
+    fit([](std::uint64_t) { return true; });
 }
 
 std::vector<double> fitted::time(int windows, std::uint64_t steps,

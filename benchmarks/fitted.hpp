@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,7 +19,9 @@ namespace troupe::benchmarks {
 struct placement {
   std::string strategy = "default"; ///< Or "one_device", "mirrored".
   std::uint32_t replicas = 1;
-  int threads = 1; ///< Of each replica's ops.
+  int threads = 1;           ///< Of each replica's ops.
+  std::uint32_t workers = 0; ///< Processes of one replica each; 0: this one.
+  std::string transport = "auto"; ///< Between them.
 };
 
 /// A ready model in a strategy, trained by `model.fit` on ready-made batches:
@@ -29,6 +32,8 @@ public:
   /// @errors throws std::invalid_argument for an unknown model or strategy, and
   ///         for a strategy that cannot have so many replicas.
   fitted(const std::string& model, std::uint64_t batch, const placement& where);
+  /// In a strategy that is there already.
+  fitted(const std::string& model, std::uint64_t batch, const strategy& in);
   ~fitted();
 
   /// One fit, cut into windows by its commits, after a warm-up.
@@ -39,14 +44,19 @@ public:
   std::vector<double> time(int windows, std::uint64_t steps,
                            std::uint64_t warm_up);
 
+  /// What every other process of the strategy does while the leader calls
+  /// `time(how)`, which ends it.
+  void follow();
+
   double last_loss() const { return last_loss_; }
 
 private:
+  void begin(const std::string& model, std::uint64_t batch, const strategy& in);
   void fit(const std::function<bool(std::uint64_t step)>& go_on);
 
   std::unique_ptr<runtime> runtime_; ///< Where the strategy needs one.
   std::unique_ptr<troupe::model> model_;
-  data::dataset batches_;
+  std::optional<data::dataset> batches_;
   double last_loss_ = 0;
 };
 

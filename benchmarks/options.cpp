@@ -23,6 +23,18 @@ void training_options::add_to(CLI::App& app) {
     ->capture_default_str();
 }
 
+void training_options::add_workers_to(CLI::App& app) {
+  app
+    .add_option("--workers", where.workers,
+                "processes of one replica each, instead of --strategy")
+    ->check(CLI::Range(1, 64));
+  app
+    .add_option("--transport", where.transport,
+                "between workers: auto, shm, tcp or tls")
+    ->check(CLI::IsMember({"auto", "shm", "tcp", "tls"}))
+    ->capture_default_str();
+}
+
 int run_main(CLI::App& app, int argc, char** argv,
              const std::function<void()>& fn) try {
   app.parse(argc, argv);

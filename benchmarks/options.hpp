@@ -17,6 +17,7 @@ struct training_options {
   placement where;
 
   void add_to(CLI::App& app);
+  void add_workers_to(CLI::App& app);
 };
 
 /// `main` of a benchmark: reads the command line and runs `fn`.

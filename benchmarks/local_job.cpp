@@ -1,0 +1,121 @@
+#include "troupe/benchmarks/local_job.hpp"
+
+#include "troupe/actors/runtime.hpp"
+#include "troupe/net/certificates.hpp"
+#include "troupe/net/held_ports.hpp"
+#include "troupe/net/new_file.hpp"
+#include "troupe/net/simple_resolver.hpp"
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <stdexcept>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace troupe::benchmarks {
+
+namespace {
+
+/// A folder for the time of a job.
+class scratch_folder {
+public:
+  scratch_folder() {
+    auto name =
+      (std::filesystem::temp_directory_path() / "troupe-XXXXXX").string();
+    if (::mkdtemp(name.data()) == nullptr)
+      throw std::runtime_error("cannot make a folder in " + name);
+    path_ = name;
+  }
+  ~scratch_folder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  scratch_folder(const scratch_folder&) = delete;
+  scratch_folder& operator=(const scratch_folder&) = delete;
+
+  std::string write(const std::string& name, const std::string& text) const {
+    net::write_new_file(path_ / name, text, net::readers::owner);
+    return path_ / name;
+  }
+
+private:
+  std::filesystem::path path_;
+};
+
+transport_kind kind_of(const std::string& name) {
+  if (name == "shm")
+    return transport_kind::shm;
+  if (name == "tcp")
+    return transport_kind::tcp;
+  if (name == "tls")
+    return transport_kind::tls;
+  return transport_kind::automatic;
+}
+
+net::credentials credentials_for(const std::string& transport,
+                                 const scratch_folder& in) {
+  net::credentials out;
+  if (transport != "tls")
+    return out;
+  const auto authority = net::make_authority({.name = "benchmark"});
+  const auto own = net::make_certificate(authority, {});
+  out.tls = std::make_shared<const net::credentials::certificates>(
+    net::credentials::certificates{in.write("ca.pem", authority.certificate),
+                                   in.write("own.pem", own.certificate),
+                                   in.write("own.key", own.key)});
+  return out;
+}
+
+} // namespace
+
+void run_local_job(
+  const local_job& how,
+  const std::function<void(const multi_worker_mirrored_strategy&,
+                           std::uint32_t rank)>& fn) {
+  const net::held_ports ports{how.processes};
+  const scratch_folder folder;
+  multi_worker_options options;
+  options.transport = kind_of(how.transport);
+  options.credentials = credentials_for(how.transport, folder);
+  std::vector<std::string> addresses;
+  for (const auto port : ports.numbers())
+    addresses.push_back("127.0.0.1:" + std::to_string(port));
+
+  const auto be = [&](std::uint32_t rank) {
+    runtime actors;
+    const net::simple_resolver who{
+      net::cluster_spec{
+        std::map<std::string, net::cluster_spec::list>{{"worker", addresses}}},
+      {.task_type = "worker", .task_id = rank}};
+    const multi_worker_mirrored_strategy all{actors, who, options};
+    fn(all, rank);
+  };
+  std::vector<pid_t> others;
+  for (std::uint32_t rank = 1; rank < how.processes; ++rank) {
+    const auto child = ::fork();
+    if (child != 0) {
+      others.push_back(child);
+      continue;
+    }
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    try {
+      be(rank);
+      ::_exit(0);
+    } catch (const std::exception& e) {
+      std::fprintf(stderr, "rank %u: %s\n", rank, e.what());
+      ::_exit(1);
+    }
+  }
+  be(0);
+  for (const auto one : others) {
+    int status = 0;
+    if (::waitpid(one, &status, 0) != one || status != 0)
+      throw std::runtime_error("a rank of the job failed");
+  }
+}
+
+} // namespace troupe::benchmarks
