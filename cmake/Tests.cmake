@@ -37,7 +37,18 @@ add_test(NAME simulation.planted
          COMMAND ${PROJECT_SOURCE_DIR}/scripts/planted-bugs.sh --check)
 troupe_tests(apps       Troupe::troupe nlohmann_json::nlohmann_json OpenSSL::Crypto)
 if(TARGET apps_tests)
+  # Programs that tests start, many of them at once.
+  file(GLOB programs CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/apps/programs/*.cpp)
+  foreach(program ${programs})
+    get_filename_component(name ${program} NAME_WE)
+    add_executable(program_${name} ${program})
+    set_target_properties(program_${name} PROPERTIES CXX_EXTENSIONS OFF OUTPUT_NAME ${name}
+      RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/programs)
+    target_link_libraries(program_${name} PRIVATE Troupe::troupe troupe_flags)
+    add_dependencies(apps_tests program_${name})
+  endforeach()
   target_compile_definitions(apps_tests PRIVATE
+    TROUPE_PROGRAMS="${PROJECT_BINARY_DIR}/programs"
     TROUPE_TOOL="$<TARGET_FILE:troupe_tool>"
     TROUPE_EXAMPLES="$<TARGET_FILE_DIR:example_embed>")
   add_dependencies(apps_tests troupe_tool example_embed example_loop example_mirrored)

@@ -1,0 +1,144 @@
+#include "tool.hpp"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <utility>
+
+// Jobs of real processes in which one dies or falls silent.
+
+namespace {
+
+using namespace troupe;
+using namespace std::chrono_literals;
+
+class Deaths : public tool_test {
+protected:
+  /// A job of the program `reducer`.
+  outcome job(int processes, const std::string& words) const {
+    return troupe("launch -n " + std::to_string(processes)
+                  + " --grace 2 -- " TROUPE_PROGRAMS "/reducer " + words);
+  }
+
+  /// What one process heard, with these in it.
+  static void heard(const outcome& x, const std::string& who, const char* code,
+                    std::initializer_list<const char*> parts) {
+    const auto begin = "[" + who + "] heard " + code + ": ";
+    const auto at = x.err.find(begin);
+    ASSERT_NE(at, x.err.npos) << x.err;
+    const auto line = x.err.substr(at, x.err.find('\n', at) - at);
+    for (const auto* part : parts)
+      EXPECT_NE(line.find(part), line.npos) << line;
+  }
+
+  static std::ptrdiff_t count(const std::string& text, const char* part) {
+    std::ptrdiff_t n = 0;
+    for (auto at = text.find(part); at != text.npos;
+         at = text.find(part, at + 1))
+      ++n;
+    return n;
+  }
+};
+
+TEST_F(Deaths, NobodyDiesInAJobThatGoesWell) {
+  const auto x = job(3, "well");
+  EXPECT_EQ(x.code, 0) << x.err;
+  EXPECT_EQ(count(x.err, "sum 3"), 9) << x.err;
+}
+
+TEST_F(Deaths, A23ASumThatOneOfThreeBeginsNamesTheTwoOthersInTime) {
+  const auto begin = std::chrono::steady_clock::now();
+  const auto x = job(3, "absent 1000");
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 60s);
+  EXPECT_EQ(x.code, 3) << x.err;
+  heard(x, "worker 0", "stalled", {"worker 1", "worker 2"});
+}
+
+TEST_F(Deaths, A24AWorkerThatDiesBetweenTwoSumsIsHeardOf) {
+  const auto x = job(2, "killed-between");
+  EXPECT_EQ(x.code, 128 + SIGKILL) << x.err;
+  EXPECT_EQ(count(x.err, "sum 2"), 2) << x.err; // the first sum, in both
+  heard(x, "worker 0", "peer_lost", {"worker 1"});
+}
+
+TEST_F(Deaths, AWorkerKilledAmidAStepIsNamedWithOperationAndStep) {
+  const auto x = job(3, "killed-amid");
+  EXPECT_EQ(x.code, 128 + SIGKILL) << x.err;
+  heard(x, "worker 0", "peer_lost", {"worker 1", "step 0", "sum"});
+  heard(x, "worker 2", "peer_lost", {"worker 1", "step 0"});
+}
+
+TEST_F(Deaths, ALeaderKilledAmidAStepIsNamedToo) {
+  const auto x = job(3, "leader-killed-amid");
+  EXPECT_EQ(x.code, 128 + SIGKILL) << x.err;
+  heard(x, "worker 1", "peer_lost", {"worker 0", "step 0"});
+  heard(x, "worker 2", "peer_lost", {"worker 0", "step 0"});
+}
+
+TEST_F(Deaths, AWorkerStoppedAmidAStepIsUnreachable) {
+  const auto x = job(2, "stopped-amid");
+  EXPECT_EQ(x.code, 3) << x.err;
+  heard(x, "worker 0", "unreachable", {"worker 1", "step 0", "sum"});
+}
+
+/// Two hosts, as network namespaces, with a cable between them.
+class Hosts : public Deaths {
+protected:
+  void SetUp() override {
+    Deaths::SetUp();
+    if (::geteuid() != 0 || !shell("ip -V >/dev/null 2>&1"))
+      GTEST_SKIP() << "network namespaces need root and iproute2";
+    const auto id = std::to_string(::getpid());
+    a_ = "ta" + id;
+    b_ = "tb" + id;
+    if (!shell("ip netns add " + a_ + " && ip netns add " + b_))
+      GTEST_SKIP() << "this machine allows no network namespaces";
+    ASSERT_TRUE(shell("ip -n " + a_
+                      + " link add eth type veth peer name eth netns " + b_));
+    for (const auto& [host, last] : {std::pair{a_, "1"}, std::pair{b_, "2"}})
+      ASSERT_TRUE(shell(
+        "ip -n " + host + " addr add 10.9.8." + last + "/24 dev eth && ip -n "
+        + host + " link set eth up && ip -n " + host + " link set lo up"));
+    put("secret", "a secret of this test, and of no other");
+    std::filesystem::permissions(folder / "secret",
+                                 std::filesystem::perms::owner_read);
+  }
+  void TearDown() override {
+    if (!a_.empty())
+      shell("ip netns del " + a_ + " 2>/dev/null; ip netns del " + b_
+            + " 2>/dev/null");
+    Deaths::TearDown();
+  }
+
+  static bool shell(const std::string& command) {
+    return std::system(command.c_str()) == 0;
+  }
+
+  std::string worker(const std::string& host, int index) const {
+    return "TROUPE_SECRET_FILE=" + (folder / "secret").string()
+           + " TF_CONFIG='{\"cluster\":{\"worker\":[\"10.9.8.1:7000\",\"10.9.8."
+             "2:"
+             "7000\"]},\"task\":{\"type\":\"worker\",\"index\":"
+           + std::to_string(index) + "}}' ip netns exec " + host
+           + " " TROUPE_PROGRAMS "/reducer long & ";
+  }
+
+  std::string a_, b_;
+};
+
+TEST_F(Hosts, BothSidesOfACutCableNameEachOther) {
+  child_options options;
+  options.on_error_output =
+    [this, cut = false](pid_t, const std::string& err) mutable {
+      if (!cut && count(err, "sum 2") > 10)
+        cut = shell("ip -n " + a_ + " link set eth down");
+    };
+  const auto x = run_child(
+    {"/bin/sh", "-c", worker(a_, 0) + worker(b_, 1) + "wait"}, options);
+  EXPECT_EQ(count(x.err, "heard unreachable: "), 2) << x.err;
+  EXPECT_NE(x.err.find("worker 0 "), x.err.npos) << x.err;
+  EXPECT_NE(x.err.find("worker 1 "), x.err.npos) << x.err;
+}
+
+} // namespace
