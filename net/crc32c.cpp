@@ -57,10 +57,11 @@ constexpr std::uint32_t power(std::size_t bytes) {
 template <std::size_t Zeros>
 std::uint32_t over_zeros(std::uint32_t x) {
   static constexpr auto rows = [] {
+    const auto zeros = power(Zeros); // once: clang counts its steps
     std::array<std::array<std::uint32_t, 256>, 4> t{};
     for (std::uint32_t k = 0; k < 4; ++k)
       for (std::uint32_t i = 0; i < 256; ++i)
-        t[k][i] = product(i << (8 * k), power(Zeros));
+        t[k][i] = product(i << (8 * k), zeros);
     return t;
   }();
   return rows[0][x & 0xFF] ^ rows[1][(x >> 8) & 0xFF]
