@@ -1,0 +1,261 @@
+// strategies/exchange: what comes of parcels that a member says twice, changes,
+// or makes up; and the heads alone.
+#include "troupe/tests/fuzz/fuzz.hpp"
+#include "troupe/tests/strategies/post_office.hpp"
+
+using namespace troupe::exchange;
+using namespace troupe::exchange::testing;
+
+namespace troupe::fuzz {
+
+namespace {
+
+struct task {
+  bool gathers = false;
+  std::int64_t elements = 0;
+};
+
+/// Where a replica is in its script.
+struct walker {
+  std::uint64_t step = 0;
+  std::size_t next = 0;
+  bool inside = false;
+};
+
+/// A job whose process 0 is the victim, and hears the others through somebody
+/// who meddles.
+class victim {
+public:
+  explicit victim(choices& from)
+    : on_{from.flip() ? std::vector<std::uint32_t>{0, 1, 2}
+                      : std::vector<std::uint32_t>{0, 2, 3, 6},
+          1 + from.below(3), from.flip()},
+      walkers_(on_.who.replicas()) {
+    for (auto n = 1 + from.below(3); n > 0; --n)
+      script_.push_back({from.below(4) == 0, sizes[from.below(sizes.size())]});
+    on_.seat(epoch_);
+  }
+
+  void act(choices& from) {
+    const auto what = from.below(16);
+    if (what == 15 && from.below(4) == 0)
+      return give_up();
+    if (what >= 12)
+      return walk(std::uint32_t(from.below(walkers_.size())));
+    const auto p = std::uint32_t(what % on_.who.processes());
+    std::size_t before[2];
+    for (const auto q : {queue::parts, queue::sums})
+      before[std::size_t(q)] = on_.office.of(p, 0, q).size();
+    on_.pump(p);
+    if (p != 0)
+      for (const auto q : {queue::parts, queue::sums})
+        if (auto& to = on_.office.of(p, 0, q);
+            to.size() > before[std::size_t(q)])
+          meddle(to, from);
+  }
+
+  /// Everybody goes on as well as he can.
+  void finish() {
+    for (int turn = 0; turn < 200 && !done(); ++turn) {
+      for (std::uint32_t r = 0; r < walkers_.size(); ++r)
+        walk(r);
+      on_.pump_all();
+    }
+    const auto& wrong = on_.machines[0]->wrong();
+    if (wrong) {
+      require(wrong->process != 0 && wrong->process < on_.who.processes(),
+              "whoever is accused is another process");
+      require(wrong->why.size() < 400, "a fault is a sentence");
+      require(!on_.pump(0), "after a fault nothing moves");
+    }
+    require(changed_ || done(), "what is said twice harms nobody");
+  }
+
+private:
+  static constexpr std::array<std::int64_t, 6> sizes{0,    1,      16,
+                                                     1000, 20'000, 70'000};
+  static constexpr std::uint64_t steps = 2;
+
+  bool done() const {
+    return std::ranges::all_of(walkers_,
+                               [](const auto& x) { return x.step == steps; });
+  }
+
+  void walk(std::uint32_t r) {
+    auto& x = walkers_[r];
+    auto& it = on_.of(r);
+    if (x.step == steps)
+      return;
+    if (!std::exchange(x.inside, true)) {
+      it.enter(r, x.step);
+      x.next = 0;
+    }
+    if (x.next < script_.size()) {
+      const auto bucket = std::uint32_t(x.next);
+      const auto& now = script_[x.next++];
+      const auto n = now.gathers ? now.elements + r : now.elements;
+      const auto part = tensor::full({n}, float(r + 1));
+      now.gathers ? it.gather(r, bucket, part) : it.contribute(r, bucket, part);
+    } else if (it.settled(r)) {
+      check(r);
+      it.leave(r);
+      x.inside = false;
+      ++x.step;
+    }
+  }
+
+  void check(std::uint32_t r) {
+    const auto all = on_.who.replicas();
+    for (std::uint32_t bucket = 0; bucket < script_.size(); ++bucket) {
+      if (changed_)
+        return;
+      if (script_[bucket].gathers) {
+        const auto got = on_.of(r).gathered(r, bucket);
+        for (std::uint32_t of = 0; of < all; ++of)
+          for (const auto v : got.at(of).data<float>())
+            require(v == float(of + 1), "a share is its owner's");
+      } else {
+        const auto got = on_.of(r).sum_of(r, bucket);
+        for (const auto v : got.data<float>())
+          require(v == float(all * (all + 1) / 2), "a sum is of all parts");
+      }
+    }
+  }
+
+  /// All leave where they are, and begin again in the next epoch.
+  void give_up() {
+    for (std::uint32_t r = 0; r < walkers_.size(); ++r)
+      if (std::exchange(walkers_[r].inside, false))
+        on_.of(r).leave(r);
+    on_.seat(++epoch_);
+    const auto first = std::ranges::min(walkers_, {}, &walker::step).step;
+    for (auto& x : walkers_)
+      x.step = first;
+  }
+
+  /// What was posted last, and nobody has looked at.
+  void meddle(std::deque<letter>& to, choices& from) {
+    const bool room = to.size() < on_.office.capacity;
+    switch (from.below(8)) {
+      case 0:
+        if (room)
+          to.push_back(to.back());
+        break;
+      case 1:
+        changed_ = true;
+        change(to.back(), from);
+        break;
+      case 2:
+        changed_ = true;
+        if (room)
+          to.push_back(to.back());
+        change(to.back(), from);
+        break;
+      case 3:
+        changed_ = true;
+        to.pop_back();
+        break;
+      default:
+        break;
+    }
+  }
+
+  void change(letter& x, choices& from) {
+    auto head = read(x.about);
+    switch (from.below(14)) {
+      case 0:
+        head.epoch += from.number<std::uint8_t>() - 2;
+        break;
+      case 1:
+        head.step += from.number<std::uint8_t>() - 2;
+        break;
+      case 2:
+        head.exchange += from.number<std::uint8_t>() - 2;
+        break;
+      case 3:
+        head.chunk += from.number<std::uint8_t>() - 2;
+        break;
+      case 4:
+        head.bucket = from.number<std::uint32_t>();
+        break;
+      case 5:
+        head.from = from.number<std::uint32_t>();
+        break;
+      case 6:
+        head.begin = from.number<std::uint8_t>();
+        break;
+      case 7:
+        head.what = subject(from.number<std::uint8_t>());
+        break;
+      case 8:
+        head.type = dtype(from.number<std::uint8_t>());
+        break;
+      case 9:
+        head.elements = from.number<std::uint64_t>();
+        break;
+      case 10:
+        x.bytes.resize(1 + from.number<std::uint32_t>() % most_bytes);
+        break;
+      case 11:
+        if (!x.bytes.empty()) // of the spec of a share, what stays below 1 MiB
+          x.bytes[from.below(std::min<std::size_t>(x.bytes.size(), 10))] =
+            std::byte(from.number<std::uint8_t>());
+        break;
+      case 12: {
+        const auto some = from.take(64);
+        auto all = write(head);
+        std::copy(some.begin(), some.end(), all.begin());
+        head = read(all);
+        break;
+      }
+      default:
+        head.zero[from.below(14)] = from.number<std::uint8_t>();
+    }
+    x.about = write(head);
+  }
+
+  house on_;
+  std::vector<walker> walkers_;
+  std::vector<task> script_;
+  std::uint64_t epoch_ = 1;
+  bool changed_ = false;
+};
+
+void check_spec(view input) {
+  share_spec x{};
+  std::copy_n(input.begin(), std::min(input.size(), x.size()), x.begin());
+  tensor_spec spec;
+  if (!read(x, spec))
+    return;
+  require(spec.dims.elements() * size_of(spec.type) <= most_share,
+          "a share has a limit");
+  tensor_spec again;
+  require(read(write(spec), again) && again == spec,
+          "what is written is read as the same");
+}
+
+} // namespace
+
+void try_one(view input) {
+  choices from{input};
+  if (from.below(8) == 7)
+    return check_spec(from.rest());
+  victim x{from};
+  for (int turns = 0; from.any() && turns < 500; ++turns)
+    x.act(from);
+  x.finish();
+}
+
+std::vector<bytes> seeds() {
+  const auto spec = write(tensor_spec{{3, 4}, dtype::int64});
+  return {
+    joined({7}, spec),
+    joined({0, 0, 1, 0, 2, 1, 3, 0, 5, 12, 0, 12, 1, 12, 2, 12, 3, 1, 0}),
+    joined({0, 1, 1, 1, 1, 1, 4, 12, 0, 12, 1, 1, 0, 1, 0, 0, 1, 0, 1, 0}),
+    joined({0, 1, 1, 0, 1, 0, 2, 12, 0, 12, 1, 1, 1, 11, 9, 1, 0, 1, 0}),
+    joined({0, 0,  2, 1,  2, 1, 3, 1, 5,   1, 4, 12, 0, 12, 1, 12, 2, 12,
+            3, 12, 4, 12, 5, 1, 2, 4, 200, 2, 0, 15, 0, 1,  1, 0,  3}),
+  };
+}
+
+} // namespace troupe::fuzz

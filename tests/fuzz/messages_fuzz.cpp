@@ -1,0 +1,155 @@
+// net/reader and actors/payload: what is in a frame, of every message struct
+// and every signature of every role that can be in another process.
+#include "troupe/actors/link_mail.hpp"
+#include "troupe/actors/payload.hpp"
+#include "troupe/actors/types.hpp"
+#include "troupe/net/hello.hpp"
+#include "troupe/strategies/muster.hpp"
+#include "troupe/strategies/roster.hpp"
+#include "troupe/tests/fuzz/fuzz.hpp"
+
+#include <array>
+#include <optional>
+#include <tuple>
+
+namespace troupe::fuzz {
+
+namespace {
+
+template <class... Ts>
+struct list {};
+
+using structs =
+  list<step_report, commit_record, tree::stamp, tree::part, tree::sum,
+       tree::share, commit::seat, commit::order, commit::grant, commit::probe,
+       commit::seated, commit::report, commit::failed, commit::blame,
+       member_status, job_status, role_form, spawn_order, node_info,
+       muster::join, roster::hello, roster::table, net::hello, net::verdict,
+       link_ended, wire::message_head, wire::failure_note>;
+
+using roles =
+  list<owner_actor, replica_actor, chief_actor, status_actor, node_actor>;
+
+template <class Sig>
+struct sides;
+template <class... Is, class... Os>
+struct sides<
+  caf::typed_mpi<caf::detail::type_list<Is...>, caf::output_tuple<Os...>>> {
+  using inputs = std::tuple<Is...>;
+  using outputs = std::conditional_t<
+    (std::is_void_v<Os> && ...), std::tuple<>,
+    std::tuple<std::conditional_t<std::is_void_v<Os>, bool, Os>...>>;
+};
+
+/// Values that were read have the bytes that they were read from, or nothing
+/// is read.
+template <class... Ts>
+void check_values(view payload) {
+  std::tuple<Ts...> values;
+  std::optional<net::malformed> fault;
+  const auto tensors = memory::used().live;
+  const auto memory = memory_of([&] {
+    net::reader from{payload};
+    std::apply([&](auto&... xs) { (wire::get(from, xs), ...); }, values);
+    fault = from.finish();
+  });
+  require(memory <= 32 * payload.size() + 4096,
+          "memory follows the bytes that came");
+  require(memory::used().live - tensors
+            <= 2 * payload.size() + 256 * sizeof...(Ts),
+          "so does that of tensors");
+  if (fault) {
+    require(fault->at <= payload.size(), "a fault has a place");
+    require(fault->why.size() < 300, "a fault is a short sentence");
+    return;
+  }
+  net::writer to;
+  std::apply([&](const auto&... xs) { (wire::put(to, xs), ...); }, values);
+  const auto again = std::move(to).bytes();
+  require(std::ranges::equal(again, payload),
+          "what is read has the bytes that it was read from");
+}
+
+template <class Tuple>
+struct values_of;
+template <class... Ts>
+struct values_of<std::tuple<Ts...>> {
+  static void check(view payload) {
+    if constexpr ((wire::crosses<Ts> && ...))
+      check_values<Ts...>(payload);
+  }
+};
+
+using check = void (*)(view);
+
+template <class... Ts>
+void add_structs(std::vector<check>& to, list<Ts...>) {
+  (to.push_back(check_values<Ts>), ...);
+}
+
+template <class... Sigs>
+void add_signatures(std::vector<check>& to, caf::detail::type_list<Sigs...>) {
+  (to.push_back(values_of<typename sides<Sigs>::inputs>::check), ...);
+  (to.push_back(values_of<typename sides<Sigs>::outputs>::check), ...);
+}
+
+template <class... Roles>
+void add_roles(std::vector<check>& to, list<Roles...>) {
+  (add_signatures(to, typename Roles::signatures{}), ...);
+}
+
+const std::vector<check>& checks() {
+  static const auto all = [] {
+    std::vector<check> x{check_values<tensor>, check_values<tensor, tensor>};
+    add_structs(x, structs{});
+    add_roles(x, roles{});
+    return x;
+  }();
+  return all;
+}
+
+} // namespace
+
+void try_one(view input) {
+  choices from{input};
+  const auto which = from.below(checks().size());
+  checks()[which](from.rest());
+}
+
+namespace {
+
+template <class... Ts>
+bytes written(const Ts&... xs) {
+  net::writer to;
+  (wire::put(to, xs), ...);
+  return std::move(to).bytes();
+}
+
+template <class... Ts>
+std::vector<bytes> of_structs(list<Ts...>) {
+  return {written(Ts{})...};
+}
+
+} // namespace
+
+std::vector<bytes> seeds() {
+  std::vector<bytes> all;
+  int which = 0;
+  const auto add = [&](const bytes& x) { all.push_back(joined({which++}, x)); };
+  const auto some = tensor::of<float>(shape{1, 3}, {1, 2, 3});
+  add(written(some));
+  add(written(tensor::zeros({2}, dtype::boolean), tensor{}));
+  for (const auto& x : of_structs(structs{}))
+    add(x);
+  const commit::blame blame{.missing = {1, 2, 3}};
+  const roster::table table{1, {{7, "host", 80}, {8, "::1", 81}}};
+  const node_info node{.name = "n", .version = "1", .roles = {"a", "b"}};
+  for (const auto& x : {written(blame), written(table), written(node),
+                        written(tree::part{}, some, some),
+                        written(commit::order{}, step_ref{{}, "run 1"})})
+    for (const int guess : {15, 23, 20, 31, 40})
+      all.push_back(joined({guess}, x));
+  return all;
+}
+
+} // namespace troupe::fuzz

@@ -1,0 +1,177 @@
+// net/shm_lane: a segment whose writer writes what he likes, when he likes.
+#include "troupe/tests/fuzz/fuzz.hpp"
+#include "troupe/tests/net/lanes.hpp"
+
+using namespace troupe::net;
+using namespace troupe::net::testing;
+
+namespace troupe::fuzz {
+
+namespace {
+
+/// Nothing is said beside the lane, or it ends.
+class beside final : public stream {
+public:
+  explicit beside(const bool& closed) : closed_{closed} {}
+  moved read_some(std::span<std::byte>) override {
+    return {0, closed_ ? status::closed : status::wants_read};
+  }
+  moved write_some(view, view) override { return {0, status::wants_write}; }
+  bool has_buffered() const override { return false; }
+  int descriptor() const override { return -1; }
+  std::string problem() const override { return ""; }
+  void close() override {}
+
+private:
+  const bool& closed_;
+};
+
+shm_grounds& grounds() {
+  static shm_grounds all;
+  return all;
+}
+
+/// A lane, what its owner knows, and the peer's segment.
+class owner {
+public:
+  void act(choices& from) {
+    switch (from.below(10)) {
+      case 0:
+        return post(from, false);
+      case 1:
+        return post(from, true);
+      case 2:
+      case 3:
+        return take(from);
+      case 4:
+        watched_.clear();
+        me_.before_sleep(watched_);
+        require(watched_.size() <= 2, "a lane watches two things");
+        return me_.after_sleep();
+      case 5:
+        me_.ended();
+        return;
+      default:
+        write(from);
+    }
+  }
+
+  void finish() {
+    if (const auto& end = me_.ended(); end && end->how == ending::broken)
+      require(!me_.front() || had_front_, "nothing comes over a broken lane");
+  }
+
+private:
+  void post(choices& from, bool in_place) {
+    const auto size = from.number<std::uint16_t>();
+    const auto head = head_of(posted_);
+    if (!in_place) {
+      static const bytes some(65536);
+      posted_ += me_.post(head, view{some}.first(size));
+      return;
+    }
+    const auto room = me_.room();
+    if (room.empty())
+      return;
+    require(room.size() == most_parcel_bytes, "a room is for any parcel");
+    room.front() = room.back() = std::byte{1};
+    me_.post(head, size);
+    ++posted_;
+  }
+
+  void take(choices& from) {
+    const auto* head = me_.front();
+    had_front_ = head != nullptr;
+    if (!head)
+      return;
+    const auto before = *head;
+    const auto size = me_.front_bytes();
+    require(size <= most_parcel_bytes, "parcels are bounded");
+    write(from); // while it is looked at
+    require(me_.front() == head && *head == before && me_.front_bytes() == size,
+            "what was read of a parcel does not change");
+    const auto there = me_.view();
+    require(there.size() == size, "a view is all of a parcel");
+    if (size > 0) // a sanitizer sees whether it lies in the segment
+      require(to_integer<int>(there.front() | there.back()) < 256, "readable");
+    static bytes into(most_parcel_bytes);
+    require(me_.fetch(std::span{into}.first(size)), "a parcel is there");
+    me_.pop();
+    had_front_ = false;
+  }
+
+  /// The peer: small numbers around what could be, or any.
+  void write(choices& from) {
+    const auto number = [&](std::uint64_t near) {
+      return from.flip() ? near + from.below(2 * few_slots)
+                         : from.number<std::uint64_t>();
+    };
+    switch (from.below(5)) {
+      case 0:
+        says_.posted = number(says_.posted);
+        break;
+      case 1:
+        says_.popped = number(says_.popped);
+        break;
+      case 2:
+        says_.parcel_wanted = from.number<std::uint8_t>();
+        says_.room_wanted = from.number<std::uint8_t>();
+        break;
+      case 3: {
+        auto& slot = peer_.slot(queue_, from.below(few_slots));
+        slot.bytes = from.flip() ? from.number<std::uint32_t>()
+                                 : std::uint32_t(most_parcel_bytes)
+                                     - from.number<std::uint8_t>();
+        slot.head[from.below(64)] = std::byte(from.number<std::uint8_t>());
+        break;
+      }
+      default:
+        closed_ = from.below(16) == 0;
+    }
+  }
+
+  static constexpr std::size_t queue_ = 1;
+  bool closed_ = false, had_front_ = false;
+  std::uint64_t posted_ = 0;
+  std::vector<pollfd> watched_;
+  shm_segment& peer_ = grounds().right->mine;
+  shm_queue& says_ = peer_.header().queues[queue_];
+  shm_lane me_{grounds().left, queue_, std::make_unique<beside>(closed_)};
+};
+
+void forget_what_was_written() {
+  for (auto* x : {&grounds().left->mine, &grounds().right->mine}) {
+    auto& queue = x->header().queues[1];
+    queue.posted = queue.popped = 0;
+    queue.parcel_wanted = queue.room_wanted = 0;
+    for (std::uint32_t i = 0; i < few_slots; ++i)
+      x->slot(1, i).bytes = 0;
+  }
+}
+
+} // namespace
+
+void try_one(view input) {
+  forget_what_was_written();
+  choices from{input};
+  const auto memory = memory_of([&] {
+    owner x;
+    for (int turns = 0; from.any() && turns < 1000; ++turns)
+      x.act(from);
+    x.finish();
+  });
+  require(memory <= 1 << 20, "a lane takes little memory");
+}
+
+std::vector<bytes> seeds() {
+  return {
+    joined({9, 0, 1, 1, 2, 3, 1, 2, 0, 1, 0, 2, 4}),
+    joined(
+      {0, 10, 0, 1, 200, 1, 0, 10, 0, 0, 10, 0, 0, 10, 0, 9, 1, 1, 2, 0, 9, 9}),
+    joined({9, 0, 0, 255, 255, 255, 255, 0, 0, 0, 0, 2, 5, 2}),
+    joined({9, 3, 0, 1, 255, 255, 255, 255, 9, 0, 1, 1, 2}),
+    joined({9, 2, 3, 5, 0, 1, 1, 4, 4, 9, 4, 0, 4, 5}),
+  };
+}
+
+} // namespace troupe::fuzz
