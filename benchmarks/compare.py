@@ -6,7 +6,8 @@
 Each round runs every program of a case once, one after the other (A B C A B C ...), so that what
 disturbs the machine disturbs all. A figure is the median over rounds, with the smallest and the
 largest; a ratio is taken within each round. --update replaces what stands between the lines
-"<!-- measured -->" and "<!-- /measured -->" of a file.
+"<!-- measured -->" and "<!-- /measured -->" of a file, and "<!-- processes -->" likewise; --only
+leaves alone those of which no case was run.
 """
 import argparse
 import datetime
@@ -21,7 +22,8 @@ import sys
 import compare_processes
 
 HERE = pathlib.Path(__file__).resolve().parent
-MEASURED = "<!-- measured -->", "<!-- /measured -->"
+MEASURED = "<!-- measured -->", "<!-- /measured -->"    # in one process
+PROCESSES = "<!-- processes -->", "<!-- /processes -->"  # between several
 
 
 class Failed(Exception):
@@ -185,17 +187,19 @@ def main():
         if not needed.exists():
             parser.error(f"there is no {needed}; build the preset 'release', run "
                          "benchmarks/peers/setup.sh, or name the folders by --build and --peers")
-    if args.update and not all(mark in args.update.read_text() for mark in MEASURED):
-        parser.error(f"{args.update} has no lines {' and '.join(MEASURED)}")
+    for marks in (MEASURED, PROCESSES) if args.update else ():
+        if not all(mark in args.update.read_text() for mark in marks):
+            parser.error(f"{args.update} has no lines {' and '.join(marks)}")
 
-    parts = [machine(args.build)]
-    print(parts[0])
+    here = machine(args.build)
+    print(here)
+    found = {MEASURED: [], PROCESSES: []}
 
     def wanted(title):
         return not args.only or any(text in title for text in args.only)
 
-    def show(part):
-        parts.append(part)
+    def show(part, marks=MEASURED):
+        found[marks].append(part)
         print(part, flush=True)
     p = Programs(args)
     for title, figure, programs in cases(p):
@@ -207,13 +211,14 @@ def main():
             show(table(title, [x for x in lines if set(columns.values()) <= set(x)], columns))
     for title, make in compare_processes.sections(p, run, args.rounds):
         if wanted(title):
-            show(make())
-    if args.update:
-        text = args.update.read_text()
-        before, rest = text.split(MEASURED[0], 1)
-        after = rest.split(MEASURED[1], 1)[1]
-        args.update.write_text(before + MEASURED[0] + "\n\n" + "\n".join(parts) + "\n" + MEASURED[1]
-                               + after)
+            show(make(), PROCESSES)
+    for marks, parts in found.items() if args.update else ():
+        if parts:
+            text = args.update.read_text()
+            before, rest = text.split(marks[0], 1)
+            after = rest.split(marks[1], 1)[1]
+            args.update.write_text(before + marks[0] + "\n" + here + "\n" + "\n".join(parts)
+                                   + marks[1] + after)
 
 
 if __name__ == "__main__":

@@ -144,7 +144,7 @@ arrived endpoint::impl::arrive(const hello& who, std::unique_ptr<stream> it) {
   auto made = std::make_shared<wired_connection>(
     loop, std::move(it), who, how,
     [this](const wired_connection& x, const switchboard::end& how, bool own) {
-      if (!own)
+      if (!own && !how.said)
         log("the connection to '" + x.peer().name + "' has ended: " + how.why);
       std::erase_if(connections, [&x](const auto& y) { return y.get() == &x; });
       check_left();

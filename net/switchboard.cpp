@@ -181,7 +181,7 @@ switchboard::result switchboard::on_service(const frame& x,
   std::string why;
   if (const auto bad = decode(x.payload, why))
     return broken("a goodbye: " + to_string(*bad));
-  return end{ending::dead, shortened(why)};
+  return end{ending::dead, shortened(why), true};
 }
 
 switchboard::result switchboard::on_credit(const frame& x) {

@@ -58,6 +58,7 @@ public:
   struct end {
     ending how = ending::dead;
     std::string why;
+    bool said = false; ///< By a goodbye: nobody need be told.
   };
 
   explicit switchboard(const frame_limits& limits)

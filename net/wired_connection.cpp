@@ -63,7 +63,7 @@ void wired_connection::on_ready() {
       flush();
   }
   if (over)
-    end(over->how, over->why);
+    end(over->how, over->why, over->said);
   else
     await_stream();
 }
@@ -180,7 +180,7 @@ void wired_connection::close(const std::string& why) {
   flush();
 }
 
-void wired_connection::end(ending how, const std::string& why) {
+void wired_connection::end(ending how, const std::string& why, bool said) {
   const auto self = shared_from_this();
   std::vector<news> all;
   std::vector<std::function<void(ending, const std::string&)>> on_end;
@@ -191,7 +191,7 @@ void wired_connection::end(ending how, const std::string& why) {
       return;
     closing = closing_.has_value();
     over_ = closing && how == ending::dead ? switchboard::end{how, *closing_}
-                                           : switchboard::end{how, why};
+                                           : switchboard::end{how, why, said};
     watch_.reset();
     stream_->close();
     for (auto x = ears_.begin(); x != ears_.end();)

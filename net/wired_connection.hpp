@@ -39,7 +39,7 @@ public:
   /// To be called at least every heartbeat.
   void tick(clock::time_point now);
   /// Ends it now. Also when the loop has stopped, by whoever stopped it.
-  void end(ending how, const std::string& why);
+  void end(ending how, const std::string& why, bool said = false);
 
   // -- from any thread --------------------------------------------------------
 
