@@ -12,6 +12,8 @@ function(troupe_tests folder)
   set_target_properties(${folder}_tests PROPERTIES CXX_EXTENSIONS OFF)
   target_compile_definitions(${folder}_tests PRIVATE
     TROUPE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+  # What is tested is optimised; the tests themselves need not be.
+  target_compile_options(${folder}_tests PRIVATE $<$<CONFIG:RelWithDebInfo>:-O1>)
   target_link_libraries(${folder}_tests PRIVATE ${ARGN} GTest::gtest_main troupe_flags)
   gtest_discover_tests(${folder}_tests DISCOVERY_TIMEOUT 60 NO_PRETTY_VALUES
     TEST_PREFIX ${folder}. PROPERTIES TIMEOUT 120 LABELS ${folder})
