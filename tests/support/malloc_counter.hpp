@@ -20,4 +20,15 @@ private:
   std::uint64_t calls_before_, bytes_before_;
 };
 
+/// Whether oneDNN packs what it multiplies in memory that it asks malloc for in
+/// every call, which nothing of ours can change: its kernels for AVX-512 do
+/// not.
+inline bool products_call_malloc() {
+#if defined(__x86_64__)
+  return !__builtin_cpu_supports("avx512f");
+#else
+  return true;
+#endif
+}
+
 } // namespace troupe::testing
