@@ -4,6 +4,7 @@
 #include "troupe/net/stream_lane.hpp"
 #include "troupe/tests/fuzz/fuzz.hpp"
 
+#include <fcntl.h>
 #include <memory>
 #include <optional>
 
@@ -43,7 +44,11 @@ public:
     return {n, n > 0 ? status::ok : status::wants_write};
   }
   bool has_buffered() const override { return false; }
-  int descriptor() const override { return -1; }
+  /// One that `poll` always finds writable.
+  int descriptor() const override {
+    static const int it = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
+    return it;
+  }
   std::string problem() const override { return ""; }
   void close() override {}
 
