@@ -73,8 +73,10 @@ private:
     all.replicas = cast_.replicas;
     all.callers.push_back({desk_, {}});
     for (std::uint32_t p = 1; p < here_.processes; ++p)
-      reach(p, it, all);
+      reach(p, all);
     caf::anon_send(it, std::move(all));
+    for (std::uint32_t p = 1; p < here_.processes; ++p)
+      open_gate<office_actor>(p, it, chief_channel);
   }
 
   void serve() {
@@ -87,12 +89,13 @@ private:
     cast_.front = it;
     add(me, it);
     add_replicas(it, 0);
+    // before a gate lets in what it has to answer
+    caf::anon_send(it, household_ref{open_proxy<office_actor>(0, chief_channel),
+                                     cast_.replicas});
     for (const auto& one : cast_.replicas)
       open_gate<replica_actor>(
         0, one, replica_channel + here_.first + std::uint32_t(opened_++));
     open_gate<caller_actor>(0, it, caller_channel);
-    caf::anon_send(it, household_ref{open_proxy<office_actor>(0, chief_channel),
-                                     cast_.replicas});
   }
 
   template <class Owner>
@@ -110,14 +113,13 @@ private:
   }
 
   /// What the chief has of a process elsewhere.
-  void reach(std::uint32_t process, const chief_actor& it, cast_ref& all) {
+  void reach(std::uint32_t process, cast_ref& all) {
     const auto& first = place_.with->where.first;
     for (auto r = first[process]; r < first[process + 1]; ++r)
       all.replicas.push_back(
         open_proxy<replica_actor>(process, replica_channel + r));
     all.callers.push_back(
       {nullptr, open_proxy<caller_actor>(process, caller_channel)});
-    open_gate<office_actor>(process, it, chief_channel);
   }
 
   std::shared_ptr<net::link> link(std::uint32_t process, std::uint32_t on) {
