@@ -90,6 +90,8 @@ public:
       progress.into = into.data();
     if (progress.into != into.data() || bytes.size() != into.size())
       throw std::logic_error("fetched to another place");
+    if (bytes.empty())
+      return true;
     const auto some =
       in_.views ? bytes.size() : 1 + in_.chance() % bytes.size();
     const auto n = std::min(some, bytes.size() - progress.done);
