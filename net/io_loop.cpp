@@ -7,6 +7,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <csignal>
+#include <cstdint>
 #include <mutex>
 #include <pthread.h>
 #include <thread>
@@ -22,14 +23,26 @@ namespace asio = boost::asio;
 using error_code = boost::system::error_code;
 using descriptor = asio::posix::stream_descriptor;
 
+/// While it lives the thread takes no signal, nor do those that it starts.
+class no_signals {
+public:
+  no_signals() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~no_signals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  no_signals(const no_signals&) = delete;
+  no_signals& operator=(const no_signals&) = delete;
+
+private:
+  sigset_t before_;
+};
+
 /// A thread that takes no signal of the program's.
 std::thread quiet_thread(std::function<void()> fn) {
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  std::thread x{std::move(fn)};
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return x;
+  const no_signals quiet;
+  return std::thread{std::move(fn)};
 }
 
 std::chrono::microseconds used_by(pthread_t thread) {
@@ -157,25 +170,26 @@ struct alarm::state {
 
   asio::steady_timer it;
   std::function<void()> ring;
-  bool over = false;
+  std::uint64_t set = 0; ///< So often; a ring may be on its way already.
 };
 
 alarm::alarm(io_loop& by, std::function<void()> ring)
   : state_{std::make_shared<state>(*by.core_, std::move(ring))} {}
 
 alarm::~alarm() {
-  state_->over = true;
-  state_->it.cancel();
+  off();
 }
 
 void alarm::off() {
+  ++state_->set;
   state_->it.cancel();
 }
 
 void alarm::in(std::chrono::nanoseconds from_now) {
+  const auto this_time = ++state_->set;
   state_->it.expires_after(from_now);
-  state_->it.async_wait([x = state_](const error_code& fault) {
-    if (!x->over && !fault)
+  state_->it.async_wait([x = state_, this_time](const error_code& fault) {
+    if (x->set == this_time && !fault)
       x->ring();
   });
 }
