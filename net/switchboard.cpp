@@ -131,6 +131,10 @@ switchboard::take(std::span<const std::byte> bytes,
       if (auto over = on_frame(std::move(*whole), events))
         return over;
   }
+  if (out_.waiting(priority::control) > most_waiting_bytes + header_size
+                                          + limits_.of(priority::control)
+                                          + most_answer_bytes)
+    return broken("it sends on and on, but does not read the answers");
   return {};
 }
 

@@ -38,7 +38,8 @@ constexpr std::size_t credits_of(priority x) {
 ///   on goodbye    all has ended
 ///   costs    a credit frame for every quarter of a channel's credits
 ///   if       more frames than credits, too many channels that nobody opened,
-///            too many bytes kept for them, anything malformed -> broken
+///            too many bytes kept for them, frames on and on from who does not
+///            read the answers, anything malformed -> broken
 class switchboard {
 public:
   /// Channels that the other side uses and this one has not opened, and the
@@ -47,6 +48,8 @@ public:
   static constexpr std::size_t most_kept_bytes = std::size_t{16} << 20;
   /// Bytes that wait to be written before no more frames are taken.
   static constexpr std::size_t most_waiting_bytes = std::size_t{4} << 20;
+  /// Bytes of answers (credits) that wait beside them.
+  static constexpr std::size_t most_answer_bytes = std::size_t{64} << 10;
 
   /// A frame of a channel, or its end if there is none.
   struct event {

@@ -86,6 +86,27 @@ TEST(SwitchboardFaults, TakesNoMoreThanSomeMegabytesThatNobodyReads) {
   EXPECT_EQ(taken, 4u);
 }
 
+TEST(SwitchboardFaults, BreaksWithWhoeverSendsOnAndOnButDoesNotRead) {
+  both x;
+  x.right.open(1), x.right.open(2);
+  while (x.right.post(2, letter((1 << 20) - 200))) // what he does not read
+    ;
+  auto f = letter(0);
+  f.channel = 1;
+  std::optional<switchboard::end> over;
+  for (int i = 0; i < 200'000 && !over; ++i) {
+    x.left.out().push(f);
+    over = x.there();
+    x.at_right.clear();
+    x.right.consumed(1, priority::control);
+  }
+  ASSERT_TRUE(over);
+  EXPECT_EQ(over->how, ending::broken);
+  EXPECT_TRUE(mentions(over->why, "does not read"));
+  const auto waiting = x.right.out().waiting(priority::control);
+  EXPECT_LT(waiting, (5u << 20) + (65u << 10));
+}
+
 TEST(SwitchboardFaults, OpensAChannelOnceAndNeverItsOwn) {
   both x;
   x.left.open(1);
