@@ -10,6 +10,7 @@
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <openssl/x509_vfy.h>
+#include <openssl/x509err.h>
 #include <optional>
 #include <stdexcept>
 #include <sys/socket.h>
@@ -38,6 +39,8 @@ constexpr long most_certificate_bytes = 32 * 1024;
 std::string take_error() {
   const auto code = ERR_get_error();
   ERR_clear_error();
+  if (ERR_SYSTEM_ERROR(code))
+    return std::generic_category().message(ERR_GET_REASON(code));
   const char* reason = ERR_reason_error_string(code);
   return reason ? reason : "unknown error " + std::to_string(code);
 }
@@ -236,8 +239,14 @@ tls::tls(const credentials::certificates& files) {
   if (!SSL_CTX_use_certificate_chain_file(x.get(), files.certificate.c_str()))
     cannot_use("the certificate", files.certificate);
   if (!SSL_CTX_use_PrivateKey_file(x.get(), files.key.c_str(), SSL_FILETYPE_PEM)
-      || !SSL_CTX_check_private_key(x.get()))
+      || !SSL_CTX_check_private_key(x.get())) {
+    if (ERR_GET_REASON(ERR_peek_error()) == X509_R_KEY_VALUES_MISMATCH)
+      throw std::invalid_argument{"TLS: the key in '" + files.key
+                                  + "' is not that of the certificate in '"
+                                  + files.certificate
+                                  + "': give the one that was made with it"};
     cannot_use("the key", files.key);
+  }
   context_ = std::make_shared<context>(context{std::move(x)});
 }
 
