@@ -119,7 +119,12 @@ void dialing::on_met() {
     return fail(met->why(), true);
   if (met->hopeless())
     return fail(met->why(), false);
-  missed(met->heard() ? met->why() : met->why() + " before it said anything");
+  met_problem_ = met->why()
+                 + (!met->heard()          ? " before it said anything; it may "
+                                             "ask for other credentials"
+                    : what_.secret.empty() ? ""
+                                           : "; it may have another secret");
+  missed(met_problem_);
 }
 
 /// This place will not do, now.
@@ -144,8 +149,10 @@ std::string dialing::said(const std::string& why) const {
 void dialing::on_deadline() {
   endpoint::dialed x;
   x.how = heard_ ? ending::dead : ending::silent;
-  x.why = said("not reached in time"
-               + (problem_.empty() ? problem_ : " (" + problem_ + ")"));
+  auto what = problem_;
+  if (!met_problem_.empty() && met_problem_ != what)
+    what += "; before that " + met_problem_;
+  x.why = said("not reached in time" + (what.empty() ? "" : " (" + what + ")"));
   end(std::move(x));
 }
 

@@ -61,8 +61,9 @@ private:
   std::unique_ptr<meeting> meeting_;
   alarm deadline_, pause_, attempt_;
   std::chrono::milliseconds backoff_{10};
-  std::string problem_; ///< Of the last attempt.
-  bool heard_ = false;  ///< Somebody answered, in some way.
+  std::string problem_;     ///< Of the last attempt.
+  std::string met_problem_; ///< Of the last at which somebody was there.
+  bool heard_ = false;      ///< Somebody answered, in some way.
 };
 
 } // namespace troupe::net

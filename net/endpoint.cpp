@@ -47,6 +47,9 @@ owned_descriptor listen_somewhere(const endpoint_options& x) {
         throw std::invalid_argument{"'" + to_string(*x.listen) + "'"
                                     + beyond_loopback};
   int error = 0;
+  const auto in_use = x.last_port != 0 ? "; another range of ports will do"
+                                       : "; another port will do, or 0 for one "
+                                         "that is free";
   const auto last = std::max<int>(x.listen->port, x.last_port);
   for (int port = x.listen->port; port <= last; ++port)
     for (auto& at : all.found) {
@@ -55,7 +58,8 @@ owned_descriptor listen_somewhere(const endpoint_options& x) {
         return made;
       error = errno;
     }
-  cannot_listen(*x.listen, std::generic_category().message(error));
+  cannot_listen(*x.listen, std::generic_category().message(error)
+                             + (error == EADDRINUSE ? in_use : ""));
 }
 
 } // namespace

@@ -79,6 +79,9 @@ TEST(Endpoint, TakesNobodyWithAnotherSecretOrNone) {
     EXPECT_FALSE(x.it);
     EXPECT_FALSE(x.refused);
     EXPECT_EQ(x.how, ending::dead);
+    EXPECT_TRUE(mentions(x.why, *wrong ? "it may have another secret"
+                                       : "it may ask for other credentials"))
+      << x.why;
     const auto* said = *wrong ? "does not know the secret" : "has no secret";
     while (!mentions(right.log.take(), said)) // it was dialed more than once
       ;
@@ -96,6 +99,30 @@ TEST(Endpoint, WaitsForOneThatListensLater) {
   how.listen = where;
   right.emplace(how);
   EXPECT_TRUE(soon(std::move(x)).it);
+}
+
+TEST(Endpoint, RemembersWhatItSawWhenNobodyIsThereAnyMore) {
+  std::optional<host> right{std::in_place, listening(secret("right"))};
+  host left{dialing_only(secret("wrong"))};
+  auto x = left.dial(right->it->reachable_at(), hello_of("left"), 2s);
+  right->log.take(); // he was there
+  right.reset();
+  const auto end = soon(std::move(x));
+  EXPECT_TRUE(mentions(end.why, "Connection refused")) << end.why;
+  EXPECT_TRUE(mentions(end.why, "it may have another secret")) << end.why;
+}
+
+TEST(Endpoint, SaysWhatWouldDoWhereItsPortIsInUse) {
+  host right;
+  auto how = listening();
+  how.listen = right.it->reachable_at();
+  try {
+    endpoint{how};
+    FAIL();
+  } catch (const std::runtime_error& e) {
+    EXPECT_TRUE(mentions(e.what(), to_string(*how.listen))) << e.what();
+    EXPECT_TRUE(mentions(e.what(), "another port will do")) << e.what();
+  }
 }
 
 TEST(Endpoint, GivesUpInTimeAndSaysWhatItSaw) {
