@@ -1,5 +1,6 @@
 #include "troupe/actors/cluster_inside.hpp"
 #include "troupe/net/codec.hpp"
+#include "troupe/net/log_limiter.hpp"
 #include "troupe/tensors/kernels.hpp"
 
 #include <algorithm>
@@ -94,8 +95,11 @@ net::verdict cluster::inside::admit(const net::hello& x) {
   if (const auto* no = std::get_if<roster::refused>(&what)) {
     out.taken = false;
     out.why = no->why;
+    const auto said = net::printable(no->why);
+    if (from.task < processes())
+      hall_->turned_away[from.task] = said;
     if (options.log)
-      options.log(me() + " refused a process: " + no->why);
+      options.log(me() + " refused a process: " + said);
   }
   return out;
 }
@@ -110,7 +114,8 @@ net::verdict cluster::inside::admit_stream(const net::hello& x) {
   if (hall_->streams.size() > 8 * options.names.size())
     return {false, me() + " has too many streams already", {}, {}};
   if (hall_->table
-      && hall_->table->members[from.task].incarnation != from.incarnation)
+      && (from.task >= hall_->table->members.size()
+          || hall_->table->members[from.task].incarnation != from.incarnation))
     return {false, "another process is " + options.names[from.task], {}, {}};
   return {};
 }

@@ -39,7 +39,8 @@ private:
   void hear(hall::seat& from, notice&& x) {
     switch (x.what) {
       case word::table:
-        in_->table = std::move(x.all);
+        if (!in_->who) // a leader makes it himself
+          in_->table = std::move(x.all);
         break;
       case word::ready:
         from.ready = true;

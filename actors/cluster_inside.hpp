@@ -70,6 +70,8 @@ public:
   std::condition_variable news;
   std::optional<roster::machine> who; ///< The leader's.
   std::vector<seat> seats;            ///< By task; members use the first.
+  /// Why the last process was refused that came for a task.
+  std::map<std::uint32_t, std::string> turned_away;
   std::map<stream_key, std::unique_ptr<net::stream>> streams;
   std::optional<roster::table> table;
   std::optional<std::string> given_up; ///< By the leader.

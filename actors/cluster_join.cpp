@@ -66,13 +66,18 @@ void cluster::inside::gather_all() {
   });
   if (!all) {
     std::vector<std::string> missing;
-    for (std::size_t i = 0; i < hall_->seats.size(); ++i)
-      if (!here(i))
+    std::string refused;
+    for (std::uint32_t i = 0; i < hall_->seats.size(); ++i)
+      if (!here(i)) {
         missing.push_back(options.names[i]);
+        if (const auto why = hall_->turned_away.find(i);
+            why != hall_->turned_away.end())
+          refused += "; refused: " + why->second;
+      }
     hold.unlock();
     fail(ec::stalled, "job '" + options.job + "' cannot begin: for "
                         + std::to_string(options.patience.count()) + " ms "
-                        + roster::listed(missing) + " did not come");
+                        + roster::listed(missing) + " did not come" + refused);
   }
   table_ = hall_->who->members();
   hall_->table = table_;

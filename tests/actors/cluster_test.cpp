@@ -59,7 +59,7 @@ TEST(Cluster, RefusesOtherTermsOnBothSides) {
   it.patience = 500ms;
   it.change = [&](std::uint32_t i, cluster_options& x) {
     if (i == 1)
-      x.agreed = "seed 2";
+      x.agreed = "seed 2\x1b[2J";
     else
       x.log = [&](const std::string& line) { logged = line; };
   };
@@ -68,7 +68,10 @@ TEST(Cluster, RefusesOtherTermsOnBothSides) {
   EXPECT_TRUE(mentions(it.members[1].problem, "worker 1 has options seed 2"))
     << it.members[1].problem;
   EXPECT_TRUE(mentions(logged, "worker 1 has options seed 2")) << logged;
+  EXPECT_FALSE(mentions(logged, "\x1b")) << "a terminal obeys it";
   EXPECT_EQ(it.members[0].code, ec::stalled);
+  EXPECT_TRUE(mentions(it.members[0].problem, "worker 1 has options seed 2"))
+    << it.members[0].problem;
 }
 
 TEST(Cluster, RefusesASecondProcessForATaskWhoseFirstLives) {

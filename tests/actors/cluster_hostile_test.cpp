@@ -1,0 +1,82 @@
+#include "troupe/actors/cluster_inside.hpp"
+#include "troupe/net/codec.hpp"
+#include "troupe/net/frame.hpp"
+#include "troupe/tensors/kernels.hpp"
+#include "troupe/tests/actors/clusters.hpp"
+
+#include <future>
+
+// One who is let in, and then says what he likes.
+
+using namespace troupe;
+using namespace troupe::testing;
+
+namespace {
+
+constexpr auto long_enough = 20s;
+
+/// Plays a member of a cluster by hand.
+struct impostor {
+  explicit impostor(std::uint32_t task) {
+    about.task = task;
+    about.incarnation = 7;
+    about.host = "127.0.0.1";
+    about.port = 1;
+    about.on = {"wire " + std::to_string(net::wire_version),
+                std::string{kernel_level()}, 1, 1, ""};
+  }
+
+  net::endpoint::dialed dial(const net::address& where,
+                             const std::string& purpose) {
+    net::hello who;
+    who.job = "job";
+    who.name = "impostor";
+    who.incarnation = about.incarnation;
+    who.purpose = purpose;
+    who.note = net::encode(about.task, about.incarnation, about.host,
+                           about.port, about.on);
+    const auto done = std::make_shared<std::promise<net::endpoint::dialed>>();
+    auto heard = done->get_future();
+    it.dial(where, who, long_enough, [done](net::endpoint::dialed&& x) {
+      done->set_value(std::move(x));
+    });
+    if (heard.wait_for(2 * long_enough) != std::future_status::ready)
+      throw std::runtime_error{"nothing came of dialing"};
+    return heard.get();
+  }
+
+  /// Dials until somebody serves that.
+  net::endpoint::dialed find(const net::address& where,
+                             const std::string& purpose) {
+    for (;;)
+      if (auto x = dial(where, purpose); x.it || !is_too_early(x.note))
+        return x;
+  }
+
+  roster::hello about;
+  net::endpoint it{net::endpoint_options{}};
+};
+
+} // namespace
+
+TEST(ClusterHostile, AMemberThatPlaysTheLeaderHarmsNobody) {
+  company_of all{3};
+  all.patience = 2s;
+  std::thread leader{[&] { all.join({0}); }};
+  impostor other{1};
+  auto x = other.find(all.addresses[0], "control");
+  EXPECT_TRUE(x.it) << x.why;
+  if (x.it) {
+    const auto wire = std::get<std::shared_ptr<net::connection>>(*x.it);
+    const auto line = wire->open(membership_channel);
+    EXPECT_TRUE(
+      line->post({net::frame_kind::fact, net::priority::control, 0, 1,
+                  net::encode(word::table, std::string{}, roster::table{})}));
+    // on the way, and then heard: both are dealt with by one thread, in order
+    for (int i = 0; i < 20; ++i)
+      EXPECT_TRUE(other.dial(all.addresses[0], "parts").it);
+  }
+  leader.join();
+  EXPECT_EQ(all.members[0].problem,
+            "job 'job' cannot begin: for 2000 ms worker 2 did not come");
+}
