@@ -38,7 +38,7 @@ std::shared_ptr<net::connection> call(net::endpoint& from,
     throw failure{ec::unreachable, where + ": nothing came of dialing it"};
   auto x = heard.get();
   if (!x.it)
-    throw failure{code_of(x), where + ": " + x.why};
+    throw failure{code_of(x), x.why};
   if (auto* it = std::get_if<std::shared_ptr<net::connection>>(&*x.it))
     return std::move(*it);
   throw failure{ec::protocol, where + ": no frames are spoken there"};

@@ -37,10 +37,14 @@ remote_node::remote_node(runtime& in, const std::string& where,
 remote_node::~remote_node() = default;
 
 std::shared_ptr<net::link> remote_node::order(const spawn_order& x) {
+  const auto what = "node " + impl_->where + ": spawning \"" + x.role + "\"";
   const auto channel = ask<std::uint32_t>(
-    system(), "node " + impl_->where + ": spawning \"" + x.role + "\"",
-    impl_->desk, impl_->options.patience, atom::spawn_v, x);
-  return impl_->line->open(channel);
+    system(), what, impl_->desk, impl_->options.patience, atom::spawn_v, x);
+  try {
+    return impl_->line->open(channel);
+  } catch (const std::logic_error& e) { // it is the node that broke a rule
+    throw failure{ec::protocol, what + ": it answers " + e.what()};
+  }
 }
 
 node_info remote_node::who() {

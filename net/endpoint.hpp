@@ -59,10 +59,10 @@ public:
                  std::function<void(const hello&, arrived&&)> take);
 
   struct dialed {
-    std::optional<arrived> it; ///< None: `why` it failed.
-    ending how = ending::dead; ///< `silent` if nobody answered in time.
-    bool refused = false;      ///< By the other side's verdict.
-    std::string why;
+    std::optional<arrived> it;   ///< None: `why` it failed.
+    ending how = ending::dead;   ///< `silent` if nobody answered in time.
+    bool refused = false;        ///< By the other side's verdict.
+    std::string why;             ///< Begins with the address.
     hello peer;                  ///< What the other side says of itself.
     std::vector<std::byte> note; ///< The verdict's.
   };

@@ -1,3 +1,5 @@
+#include "troupe/actors/door.hpp"
+#include "troupe/actors/gateway.hpp"
 #include "troupe/actors/node_server.hpp"
 #include "troupe/actors/remote_node.hpp"
 #include "troupe/actors/runtime.hpp"
@@ -96,6 +98,32 @@ TEST(RemoteNode, TellsWhyANodeRefuses) {
             ec::invalid);
 }
 
+TEST(RemoteNode, IsNotLedAstrayByANodeThatAnswersWithAChannelOfItsOwn) {
+  const node_actor::behavior_type lies{
+    [](atom::spawn, const spawn_order&) { return desk_channel; },
+    [](atom::who) { return node_info{}; }, [](atom::stop) {}};
+  runtime there, here;
+  const auto liar = there.system().spawn(
+    [lies]() -> node_actor::behavior_type { return lies; });
+  net::endpoint_options how;
+  how.listen = net::address{"127.0.0.1", 0};
+  door at{how};
+  gateway_actor gate; // nobody else keeps it
+  const auto served = at.serve(
+    {}, "node",
+    {[](const net::hello&) { return net::verdict{}; },
+     [&](const net::hello&, net::arrived&& x) {
+       auto& it = std::get<std::shared_ptr<net::connection>>(x);
+       gate = there.system().spawn(gateway<node_actor>, liar,
+                                   it->open(desk_channel), gateway_options{});
+     }});
+  remote_node node{here, to_string(at.endpoint().reachable_at())};
+  const auto why = failure_of([&] { node.spawn<counter_actor>("counter", 1); });
+  EXPECT_EQ(why.code, ec::protocol) << why.what();
+  const std::string said = why.what();
+  EXPECT_NE(said.find("spawning \"counter\""), said.npos) << said;
+}
+
 TEST(RemoteNode, SaysThatNobodyListens) {
   std::string where;
   {
@@ -107,7 +135,9 @@ TEST(RemoteNode, SaysThatNobodyListens) {
     remote_node{here, where, {.patience = 200ms}};
   });
   EXPECT_EQ(why.code, ec::peer_lost);
-  EXPECT_EQ(std::string{why.what()}.rfind(where, 0), 0u) << why.what();
+  const std::string said = why.what();
+  EXPECT_EQ(said.rfind(where, 0), 0u) << said;
+  EXPECT_EQ(said.find(where, 1), said.npos) << said << ": it says it twice";
   EXPECT_THROW((remote_node{here, "nowhere"}), std::invalid_argument);
 }
 
