@@ -55,26 +55,33 @@ bool is_same_user(int socket) {
          && who.uid == ::geteuid();
 }
 
-union control_room {
-  cmsghdr aligned;
-  char bytes[CMSG_SPACE(fds_passed * sizeof(int))];
+/// A token and room for the descriptors beside it, as the kernel wants them.
+struct letter {
+  explicit letter(const meeting_token& token) : text{token} {
+    it.msg_iov = &part;
+    it.msg_iovlen = 1;
+    it.msg_control = room.data();
+    it.msg_controllen = room.size();
+  }
+  letter(const letter&) = delete;
+  letter& operator=(const letter&) = delete;
+
+  meeting_token text;
+  iovec part{text.data(), text.size()};
+  alignas(
+    cmsghdr) std::array<char, CMSG_SPACE(fds_passed * sizeof(int))> room{};
+  msghdr it{};
 };
 
 void send(int socket, const meeting_token& token, int memory, int bell) {
-  iovec part{const_cast<std::byte*>(token.data()), token.size()};
-  control_room control{};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = control.bytes;
-  message.msg_controllen = sizeof control.bytes;
-  auto* head = CMSG_FIRSTHDR(&message);
+  letter message{token};
+  auto* head = CMSG_FIRSTHDR(&message.it);
   head->cmsg_level = SOL_SOCKET;
   head->cmsg_type = SCM_RIGHTS;
   head->cmsg_len = CMSG_LEN(fds_passed * sizeof(int));
   const int fds[fds_passed]{memory, bell};
   std::memcpy(CMSG_DATA(head), fds, sizeof fds);
-  if (::sendmsg(socket, &message, MSG_NOSIGNAL) < 0)
+  if (::sendmsg(socket, &message.it, MSG_NOSIGNAL) < 0)
     fail("cannot pass memory on");
 }
 
@@ -107,21 +114,15 @@ bool is_bell(int fd) {
 
 /// None if what came is not from who knows the token.
 std::optional<passed> receive(int socket, const meeting_token& token) {
-  meeting_token came{};
-  iovec part{came.data(), came.size()};
-  control_room control{};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = control.bytes;
-  message.msg_controllen = sizeof control.bytes;
-  const auto size = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
+  letter came{meeting_token{}};
+  const auto size = ::recvmsg(socket, &came.it, MSG_CMSG_CLOEXEC);
   if (size < 0)
     return std::nullopt; // nothing has come
-  auto fds = descriptors_in(message);
-  if (static_cast<std::size_t>(size) != came.size() || !is_same(came, token))
+  auto fds = descriptors_in(came.it);
+  if (static_cast<std::size_t>(size) != token.size()
+      || !is_same(came.text, token))
     return std::nullopt;
-  if (fds.size() != fds_passed || (message.msg_flags & MSG_CTRUNC) != 0)
+  if (fds.size() != fds_passed || (came.it.msg_flags & MSG_CTRUNC) != 0)
     throw std::runtime_error("the peer did not pass one memory and one bell");
   if (!is_bell(fds[1].get()))
     throw std::runtime_error("what the peer passed is no bell");
