@@ -26,6 +26,18 @@ tensor ones(std::int64_t n) {
   return tensor::full({n}, 1);
 }
 
+/// Two processes of one replica each, about to sum; process 1 has sent what
+/// fits.
+struct begun_sum : house {
+  explicit begun_sum(std::int64_t elements) : house{{0, 1, 2}} {
+    seat(1);
+    enter(0);
+    for (std::uint32_t r = 0; r < 2; ++r)
+      of(r).contribute(r, 0, ones(elements));
+    pump(1);
+  }
+};
+
 } // namespace
 
 // -- who differs --------------------------------------------------------------
@@ -75,12 +87,7 @@ TEST(ExchangeFaults, NameAStepThatHasOneExchangeLess) {
 }
 
 TEST(ExchangeFaults, NameALostParcel) {
-  house on{{0, 1, 2}};
-  on.seat(1);
-  on.enter(0);
-  for (std::uint32_t r = 0; r < 2; ++r)
-    on.of(r).contribute(r, 0, ones(1 << 20));
-  on.pump(1);
+  begun_sum on{1 << 20};
   on.office.of(1, 0, queue::parts).pop_front();
   on.pump_all();
   EXPECT_EQ(why(*on.machines[0]),
@@ -90,12 +97,7 @@ TEST(ExchangeFaults, NameALostParcel) {
 }
 
 TEST(ExchangeFaults, RefuseAPartThatIsTooShort) {
-  house on{{0, 1, 2}};
-  on.seat(1);
-  on.enter(0);
-  for (std::uint32_t r = 0; r < 2; ++r)
-    on.of(r).contribute(r, 0, ones(10));
-  on.pump(1);
+  begun_sum on{10};
   on.office.of(1, 0, queue::parts).front().bytes.resize(39);
   on.pump_all();
   EXPECT_EQ(why(*on.machines[0]), "process 1 sent 39 bytes where 40 are due");
