@@ -6,7 +6,7 @@ namespace troupe {
 data_plane::impl::impl(const exchange::layout& at,
                        std::vector<peer_lanes> given,
                        const data_plane_options& x)
-  : options{x}, machine{at}, courier{at, std::move(given), x.faults} {
+  : options{x}, machine{at}, courier{at, std::move(given), x.faults, x.now} {
   for (std::uint32_t p = 0; p < at.processes(); ++p)
     if (p != at.me)
       for (const auto by : {exchange::queue::parts, exchange::queue::sums})
@@ -22,6 +22,10 @@ data_plane::~data_plane() = default;
 
 const exchange::layout& data_plane::at() const {
   return impl_->machine.at();
+}
+
+bool data_plane::sleeps() const {
+  return !impl_->options.wake;
 }
 
 // -- trouble ------------------------------------------------------------------

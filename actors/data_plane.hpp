@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -21,6 +22,12 @@ struct data_plane_options {
   std::shared_ptr<fault_seam> faults{}; ///< Null: none.
   /// What processes are called, such as "worker 1"; by default "process 1".
   std::vector<std::string> names{};
+  /// Where nobody may sleep, as in the simulator: `wait` then only looks and
+  /// moves, and this is called whenever those who wait had better look again,
+  /// under the plane's lock. Null: whoever waits sleeps on the lanes.
+  std::function<void()> wake{};
+  /// The time that delays of faults go by; null: the system's.
+  courier_clock now{};
 };
 
 /// A process's side of the sums and gathers over processes (exchange.hpp),
@@ -37,6 +44,9 @@ public:
   data_plane& operator=(const data_plane&) = delete;
 
   const exchange::layout& at() const;
+
+  /// Whether who waits may sleep; else `wake` was given.
+  bool sleeps() const;
 
   /// Why nothing can go on.
   struct trouble {

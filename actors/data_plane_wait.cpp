@@ -53,7 +53,8 @@ bool data_plane::impl::move() {
   while (n < at_a_time && machine.pump(courier))
     ++n;
   courier.flush();
-  if (before != machine.completed() || machine.wrong())
+  if (before != machine.completed() || machine.wrong()
+      || (options.wake && n > 0))
     tell();
   return n == at_a_time;
 }
@@ -63,6 +64,8 @@ void data_plane::impl::tell() {
     told.notify_all();
   if (asleep)
     net::ring(alarm.descriptor());
+  if (options.wake)
+    options.wake();
 }
 
 /// Whether what came before a lane's end is not enough.
@@ -85,7 +88,7 @@ data_plane::news data_plane::wait(std::uint32_t replica, const wish& x,
     return news::granted;
   if (impl_->stuck(replica, x))
     return news::troubled;
-  if (!patient)
+  if (!patient || !sleeps())
     return impl_->granted(replica, x) ? news::granted : news::waiting;
   if (impl_->driven || !impl_->machine.current(replica)) {
     ++impl_->followers;

@@ -6,7 +6,7 @@ namespace troupe {
 
 namespace {
 
-using clock = std::chrono::steady_clock; // a lane's time is the system's
+using clock = std::chrono::steady_clock;
 
 subject subject_of(exchange::subject x) {
   switch (x) {
@@ -30,10 +30,12 @@ struct lane_courier::held {
 
 lane_courier::lane_courier(const exchange::layout& at,
                            std::vector<peer_lanes> lanes,
-                           std::shared_ptr<fault_seam> faults)
+                           std::shared_ptr<fault_seam> faults,
+                           courier_clock now)
   : at_{at},
     lanes_{std::move(lanes)},
     faults_{std::move(faults)},
+    now_{now ? std::move(now) : clock::now},
     held_(at.processes() * std::size_t{2}) {
   if (lanes_.size() != at.processes())
     throw std::logic_error(std::to_string(lanes_.size())
@@ -96,7 +98,7 @@ bool lane_courier::post_fated(std::uint32_t to, exchange::queue by,
     of(to, by).post(x, bytes);
   if (fate.delay > std::chrono::nanoseconds{0} || !of(to, by).post(x, bytes))
     held_[to * 2 + std::size_t(by)] =
-      held{x, {bytes.begin(), bytes.end()}, clock::now() + fate.delay};
+      held{x, {bytes.begin(), bytes.end()}, now_() + fate.delay};
   return true;
 }
 
@@ -104,7 +106,7 @@ bool lane_courier::post_fated(std::uint32_t to, exchange::queue by,
 /// order.
 bool lane_courier::blocked(std::uint32_t to, exchange::queue by) {
   auto& x = held_[to * 2 + std::size_t(by)];
-  if (x && clock::now() >= x->due && of(to, by).post(x->about, x->bytes))
+  if (x && now_() >= x->due && of(to, by).post(x->about, x->bytes))
     x.reset();
   return x.has_value();
 }

@@ -5,6 +5,7 @@
 #include "troupe/strategies/exchange_parcel.hpp"
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -16,12 +17,15 @@ struct peer_lanes {
   std::unique_ptr<net::lane> parts, sums;
 };
 
+/// Null: the system's.
+using courier_clock = std::function<std::chrono::steady_clock::time_point()>;
+
 /// Carries the parcels of an exchange over lanes, and lets faults in: a parcel
 /// is what one process's first replica says to another's.
 class lane_courier final : public exchange::courier {
 public:
   lane_courier(const exchange::layout& at, std::vector<peer_lanes> lanes,
-               std::shared_ptr<fault_seam> faults);
+               std::shared_ptr<fault_seam> faults, courier_clock now = {});
   ~lane_courier() override;
 
   net::lane& of(std::uint32_t process, exchange::queue by) {
@@ -65,6 +69,7 @@ private:
   exchange::layout at_;
   std::vector<peer_lanes> lanes_;
   std::shared_ptr<fault_seam> faults_;
+  courier_clock now_;
   std::vector<std::optional<held>> held_; ///< By process and queue.
 };
 

@@ -51,9 +51,10 @@ void replica_step::wait(commit::doing what, std::uint32_t bucket, Ready ready) {
   of_.doing = commit::doing::computing;
 }
 
-/// Lets the replica read what came meanwhile.
+/// Lets the replica read what came meanwhile. A plane that does not sleep wakes
+/// it itself.
 void replica_step::look_at_mail() {
-  if (!std::exchange(of_.woken, true))
+  if (of_.plane->sleeps() && !std::exchange(of_.woken, true))
     of_.self->send(of_.self, atom::wake_v);
   fiber::park();
 }
