@@ -10,6 +10,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <random>
 #include <vector>
@@ -43,6 +44,9 @@ public:
   void ends(const Handle& it) {
     spawned_.push_back(caf::actor_cast<caf::actor_addr>(it));
   }
+
+  /// A number that is a function of the seed and of what happened so far.
+  std::uint64_t draw() { return rng_(); }
 
   /// Delivers one message to a randomly chosen ready actor.
   /// @returns false if nobody has mail.
