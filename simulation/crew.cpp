@@ -1,67 +1,53 @@
 #include "troupe/simulation/crew.hpp"
 
-#include "troupe/actors/crew_place.hpp"
+#include "troupe/actors/fiber.hpp"
+#include "troupe/simulation/stepping.hpp"
 
 #include <caf/actor_cast.hpp>
 #include <caf/send.hpp>
 
-#include <utility>
-#include <vector>
-
 namespace troupe::simulation {
 
-namespace {
-
-/// Waits by letting the simulator go on, and sees to it that those die who are
-/// to die.
-class stepping_waiter final : public waiter {
-public:
-  stepping_waiter(sim& in, fault_dice* faults) : in_{in}, faults_{faults} {}
-
-  bool wait(std::unique_lock<std::mutex>& hold,
-            const std::function<bool()>& done,
-            std::chrono::milliseconds patience) override {
-    const auto till = in_.elapsed() + patience;
-    while (!done()) {
-      hold.unlock(); // whoever runs now may take it
-      const bool more = go_on();
-      hold.lock();
-      if (!more || in_.elapsed() > till)
-        return done();
-    }
-    return true;
+bool stepping_waiter::wait(std::unique_lock<std::mutex>& hold,
+                           const std::function<bool()>& done,
+                           std::chrono::milliseconds patience) {
+  const auto till = in_.elapsed() + patience;
+  while (!done()) {
+    hold.unlock(); // whoever runs now may take it
+    bool more = true;
+    if (fiber::inside())
+      fiber::park();
+    else
+      more = go_on();
+    hold.lock();
+    if (!more || hopeless_ || in_.elapsed() > till)
+      return done();
   }
+  return true;
+}
 
-  void notify() override {} // `done` is asked after every message
+void stepping_waiter::spawned(const party& who, const caf::actor& it) {
+  in_.ends(it);
+  if (who.what == party::role::replica)
+    replicas_[who.id] = it.address();
+}
 
-  void spawned(const party& who, const caf::actor& it) {
-    in_.ends(it);
-    if (who.what == party::role::replica) {
-      replicas_.resize(std::max<std::size_t>(replicas_.size(), who.id + 1));
-      replicas_[who.id] = it.address();
-    }
-  }
+bool stepping_waiter::go_on() {
+  while (const auto who = faults_ ? faults_->victim() : std::nullopt)
+    if (const auto it = caf::actor_cast<caf::actor>(replicas_[*who]))
+      caf::anon_send_exit(it, caf::exit_reason::kill);
+  while (const auto x = faults_ && net_ ? faults_->next_blow() : std::nullopt)
+    if (x->what == faults::blow::kind::slow)
+      net_->slow(x->who, x->times);
+    else
+      net_->cut(x->who, x->what == faults::blow::kind::cut
+                          ? net::ending::dead
+                          : net::ending::silent);
+  return in_.next();
+}
 
-private:
-  bool go_on() {
-    if (faults_)
-      while (const auto who = faults_->victim())
-        if (*who < replicas_.size())
-          if (const auto it = caf::actor_cast<caf::actor>(replicas_[*who]))
-            caf::anon_send_exit(it, caf::exit_reason::kill);
-    return in_.next();
-  }
-
-  sim& in_;
-  fault_dice* faults_;
-  std::vector<caf::actor_addr> replicas_;
-};
-
-} // namespace
-
-std::unique_ptr<crew> make_crew(sim& in, const crew_options& options,
-                                fault_dice* faults) {
-  const auto waits = std::make_shared<stepping_waiter>(in, faults);
+crew_place place_in(sim& in, const std::shared_ptr<stepping_waiter>& waits,
+                    fault_dice* faults) {
   crew_place place{in.sys};
   place.on = threads::shared;
   place.waiting = waits;
@@ -70,9 +56,15 @@ std::unique_ptr<crew> make_crew(sim& in, const crew_options& options,
   place.on_spawn = [waits](const party& who, const caf::actor& it) {
     waits->spawned(who, it);
   };
+  return place;
+}
+
+std::unique_ptr<crew> make_crew(sim& in, const crew_options& options,
+                                fault_dice* faults) {
   auto here = options;
   here.polling = std::chrono::microseconds{0}; // this clock stands still
-  return troupe::make_crew(place, here);
+  return troupe::make_crew(
+    place_in(in, std::make_shared<stepping_waiter>(in, faults), faults), here);
 }
 
 } // namespace troupe::simulation

@@ -8,7 +8,7 @@ namespace troupe::simulation {
 
 namespace {
 
-/// After how many messages at most a replica dies in the step it entered.
+/// After how many messages at most that happens which is to happen in a step.
 constexpr std::size_t last_words = 12;
 
 bool is(const party& x, std::uint32_t replica) {
@@ -19,6 +19,24 @@ bool is(const party& x, std::uint32_t replica) {
 
 faults& faults::kill(replica who, at_step when) {
   kills_.push_back({who.id, when.step});
+  return *this;
+}
+
+faults& faults::cut(process who, at_step when) {
+  blows_.push_back({blow::kind::cut, who.id, when.step});
+  return *this;
+}
+
+faults& faults::isolate(process who, at_step when) {
+  blows_.push_back({blow::kind::isolate, who.id, when.step});
+  return *this;
+}
+
+faults& faults::slow(process who, at_step when, double times) {
+  if (!(times >= 1 && times <= 1e9))
+    throw std::invalid_argument("a process slowed down " + std::to_string(times)
+                                + " times: give 1 to 1e9");
+  blows_.push_back({blow::kind::slow, who.id, when.step, times});
   return *this;
 }
 
@@ -63,26 +81,46 @@ fault_dice::counts& fault_dice::counts::operator+=(const counts& x) {
   drops += x.drops;
   duplicates += x.duplicates;
   delays += x.delays;
+  cuts += x.cuts;
+  slowed += x.slowed;
   return *this;
 }
 
 fault_dice::fault_dice(faults plan, std::uint64_t seed)
-  : plan_{std::move(plan)}, rng_{seed} {
-  for (const auto& x : plan_.kills())
-    doomed_.push_back({x, {}, false});
-}
+  : plan_{std::move(plan)},
+    deaths_(plan_.kills().size()),
+    blows_(plan_.blows().size()),
+    rng_{seed} {}
 
 bool fault_dice::happens(double chance) {
   // 53 bits, as doubles have: the same on every machine.
   return static_cast<double>(rng_() >> 11) * 0x1p-53 < chance;
 }
 
+/// @param spoken whether the one it is about spoke in its step just now.
+void fault_dice::look(appointment& x, bool spoken) {
+  if (!x.due && spoken)
+    x.due = messages_ + rng_() % (last_words + 1);
+}
+
+bool fault_dice::comes(appointment& x) const {
+  return x.due && messages_ >= *x.due && !std::exchange(x.kept, true);
+}
+
+bool fault_dice::is_in(const party& x, std::uint32_t process) const {
+  return x.what == party::role::replica && process + 1 < first_.size()
+         && x.id >= first_[process] && x.id < first_[process + 1];
+}
+
 fault_seam::fate fault_dice::decide(const party& from, const party& to, subject,
                                     std::uint64_t, std::uint64_t step) {
   ++messages_;
-  for (auto& x : doomed_)
-    if (!x.dies_at && is(from, x.why.who) && step >= x.why.step)
-      x.dies_at = messages_ + rng_() % (last_words + 1);
+  for (std::size_t i = 0; i < deaths_.size(); ++i)
+    look(deaths_[i],
+         is(from, plan_.kills()[i].who) && step >= plan_.kills()[i].step);
+  for (std::size_t i = 0; i < blows_.size(); ++i)
+    look(blows_[i],
+         is_in(from, plan_.blows()[i].who) && step >= plan_.blows()[i].step);
   fate out;
   for (const auto& x : plan_.chances()) {
     if ((x.who && !is(from, *x.who) && !is(to, *x.who)) || !happens(x.of))
@@ -107,11 +145,20 @@ fault_seam::fate fault_dice::decide(const party& from, const party& to, subject,
 }
 
 std::optional<std::uint32_t> fault_dice::victim() {
-  for (auto& x : doomed_)
-    if (!x.dead && x.dies_at && messages_ >= *x.dies_at) {
-      x.dead = true;
+  for (std::size_t i = 0; i < deaths_.size(); ++i)
+    if (comes(deaths_[i])) {
       ++fired.kills;
-      return x.why.who;
+      return plan_.kills()[i].who;
+    }
+  return std::nullopt;
+}
+
+std::optional<faults::blow> fault_dice::next_blow() {
+  for (std::size_t i = 0; i < blows_.size(); ++i)
+    if (comes(blows_[i])) {
+      const auto& x = plan_.blows()[i];
+      ++(x.what == faults::blow::kind::slow ? fired.slowed : fired.cuts);
+      return x;
     }
   return std::nullopt;
 }

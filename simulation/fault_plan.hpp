@@ -18,6 +18,11 @@ struct replica {
   std::uint32_t id = 0;
 };
 
+/// A simulated process, likewise.
+struct process {
+  std::uint32_t id = 0;
+};
+
 struct at_step {
   std::uint64_t step = 0; ///< Global, from 0.
 };
@@ -47,9 +52,27 @@ public:
   faults& delay(replica who, double chance,
                 duration longest = std::chrono::milliseconds{100});
 
+  /// Ends all connections of a process, a few messages after one of its
+  /// replicas first spoke in the step: both sides are told.
+  faults& cut(process who, at_step when);
+
+  /// The same, and nobody is told: no side hears anything of the other.
+  faults& isolate(process who, at_step when);
+
+  /// From then on all that goes in or out of the process takes so many times
+  /// as long.
+  faults& slow(process who, at_step when, double times);
+
   struct killing {
     std::uint32_t who;
     std::uint64_t step;
+  };
+  /// What becomes of a process's connections.
+  struct blow {
+    enum class kind { cut, isolate, slow } what;
+    std::uint32_t who;
+    std::uint64_t step;
+    double times = 1;
   };
   enum class kind { drop, duplicate, delay };
   struct chance {
@@ -60,12 +83,14 @@ public:
   };
   const std::vector<killing>& kills() const { return kills_; }
   const std::vector<chance>& chances() const { return chances_; }
+  const std::vector<blow>& blows() const { return blows_; }
 
 private:
   faults& add(const chance& x);
 
   std::vector<killing> kills_;
   std::vector<chance> chances_;
+  std::vector<blow> blows_;
 };
 
 /// The faults that one seed draws, and how many came to pass: a test that meant
@@ -74,6 +99,8 @@ class fault_dice : public fault_seam {
 public:
   struct counts {
     std::size_t kills = 0, drops = 0, duplicates = 0, delays = 0;
+    std::size_t cuts = 0; ///< Or isolations.
+    std::size_t slowed = 0;
     counts& operator+=(const counts& x);
   };
 
@@ -86,18 +113,28 @@ public:
   /// few messages after it first spoke in its step.
   std::optional<std::uint32_t> victim();
 
+  /// Says which replicas a process holds: [first[p], first[p + 1]).
+  void spread(std::vector<std::uint32_t> first) { first_ = std::move(first); }
+
+  /// What is to become of a process's connections now, if anything.
+  std::optional<faults::blow> next_blow();
+
   counts fired;
 
 private:
-  struct doomed {
-    faults::killing why;
-    std::optional<std::size_t> dies_at; ///< In messages; none: not yet there.
-    bool dead = false;
+  /// When something that the plan names comes to pass.
+  struct appointment {
+    std::optional<std::size_t> due; ///< In messages; none: not yet there.
+    bool kept = false;
   };
+  void look(appointment& x, bool spoken);
+  bool comes(appointment& x) const;
+  bool is_in(const party& x, std::uint32_t process) const;
   bool happens(double chance);
 
   faults plan_;
-  std::vector<doomed> doomed_;
+  std::vector<appointment> deaths_, blows_; ///< As the plan has them.
+  std::vector<std::uint32_t> first_;
   std::size_t messages_ = 0; ///< Seen so far.
   std::mt19937_64 rng_;
 };

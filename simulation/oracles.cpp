@@ -74,15 +74,25 @@ verdict same_bits(const job& what, const trials& under) {
     "cpu:0", {.replicas = options.replicas, .threads = options.threads}};
   return compare(under, what(alone),
                  [&](sim& in, const crew_options& x, fault_dice& dice) {
-                   return what(make_strategy(in, x, &dice));
+                   return what(make_strategy(in,
+                                             {.replicas = x.replicas,
+                                              .processes = under.processes,
+                                              .threads = x.threads,
+                                              .patience = x.patience,
+                                              .reducing = x.reducing,
+                                              .seed = x.seed,
+                                              .lease = x.lease,
+                                              .network = under.network},
+                                             &dice));
                  });
 }
 
 verdict same_bits_of_crew(const crew_job& what, const trials& under) {
-  return compare(under, what(*make_inline_crew(under.crew)),
-                 [&](sim& in, const crew_options& x, fault_dice& dice) {
-                   return what(*make_crew(in, x, &dice));
-                 });
+  return compare(
+    under, what(*make_inline_crew(under.crew)),
+    [&](sim& in, const crew_options& x, fault_dice& dice) {
+      return what(*make_crew(in, x, {under.processes, under.network}, &dice));
+    });
 }
 
 tensors values_on_each(const strategy& of, const std::vector<variable>& all) {

@@ -23,6 +23,8 @@ struct trials {
   /// Where `reducing` is automatic, odd seeds let replicas add and even ones
   /// reducers.
   crew_options crew{.replicas = 3};
+  std::uint32_t processes = 1; ///< Over which the replicas are spread.
+  simulation::network network{};
 };
 
 struct verdict {

@@ -4,13 +4,13 @@
 
 namespace troupe::simulation {
 
-strategy make_strategy(sim& in, const crew_options& options,
-                       fault_dice* faults) {
+strategy make_strategy(sim& in, const job_setup& setup, fault_dice* faults) {
   std::vector<device> devices;
-  for (std::uint32_t r = 0; r < options.replicas; ++r)
+  for (std::uint32_t r = 0; r < setup.replicas; ++r)
     devices.push_back({device_kind::cpu, r});
-  return strategy{state_over(make_crew(in, options, faults), "mirrored",
-                             std::move(devices), options.threads)};
+  return strategy{state_over(
+    make_crew(in, setup.crew(), {setup.processes, setup.network}, faults),
+    "mirrored", std::move(devices), setup.threads)};
 }
 
 } // namespace troupe::simulation

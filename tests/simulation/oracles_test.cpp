@@ -51,6 +51,32 @@ TEST(MyTraining, SaysWhoWasLost) {
 }
 // [doc:end]
 
+// [doc:begin processes]
+TEST(MyTraining, EndsWithTheSameBitsOverASlowNetwork) {
+  EXPECT_SAME_BITS(my_job, {.plan = faults{}.slow(process{1}, at_step{2}, 10),
+                            .seeds = 20,
+                            .crew = {.replicas = 4},
+                            .processes = 2,
+                            .network = {.latency = 1ms, .bandwidth = 1e8}});
+}
+
+TEST(MyTraining, SaysWhichProcessWasCutOff) {
+  sim world{1};
+  fault_dice dice{faults{}.cut(process{1}, at_step{4}), 1};
+  const auto strategy =
+    make_strategy(world, {.replicas = 4, .processes = 2}, &dice);
+  try {
+    my_job(strategy);
+    ADD_FAILURE() << "it trained on without process 1";
+  } catch (const failure& e) {
+    EXPECT_EQ(e.code, ec::peer_lost);
+    EXPECT_NE(std::string{e.what()}.find("process 1"), std::string::npos)
+      << e.what();
+  }
+  EXPECT_EQ(dice.fired.cuts, 1u);
+}
+// [doc:end]
+
 /// Says which seed it runs under, by what it was given.
 TEST(Oracles, FindAJobThatDependsOnOrder) {
   int calls = 0;

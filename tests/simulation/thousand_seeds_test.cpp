@@ -2,13 +2,11 @@
 #include "troupe/actors/runtime.hpp"
 #include "troupe/models/layers.hpp"
 #include "troupe/simulation/oracles.hpp"
-#include "troupe/tests/support/tiny_training.hpp"
+#include "troupe/tests/simulation/tiny_jobs.hpp"
 #include "troupe/training/local_strategies.hpp"
 #include "troupe/training/model.hpp"
 
 #include <gtest/gtest.h>
-
-#include <stdexcept>
 
 // A sum in order of arrival, a missing epoch check, an update applied twice:
 // each must fail here. scripts/planted-bugs.sh shows that it does.
@@ -64,35 +62,6 @@ tensors fit(const strategy& with) {
   return values_on_each(with, model.variables());
 }
 
-/// Twice a step is given up and begun anew with another batch. In step 2 the
-/// last replica refuses its batch when the others have sent their parts; in
-/// step 4 it does so when sums are under way too, which the others only look
-/// at. What is late then belongs to the same step of an older epoch.
-tensors train_with_second_thoughts(crew& on) {
-  test::tiny_training training{on.replicas()};
-  const auto last = on.replicas() - 1;
-  const auto step = [&](step_context& at) { training.step(at); };
-  const auto refuse = [&](step_context& at) {
-    if (at.replica == last && at.step == 2)
-      throw std::runtime_error("a bad batch");
-    training.contribute(at, at.step);
-    if (at.replica == last)
-      throw std::runtime_error("a bad gradient");
-    training.sums(at);
-  };
-  const auto instead = [&](step_context& at) {
-    training.step(at, 100 + at.step);
-  };
-  on.run({.steps = 2, .step = step, .on_commit = {}});
-  for (std::uint64_t s = 2; s < steps; s += 2) {
-    EXPECT_ANY_THROW(
-      on.run({.first_step = s, .steps = 1, .step = refuse, .on_commit = {}}));
-    on.run({.first_step = s, .steps = 1, .step = instead, .on_commit = {}});
-    on.run({.first_step = s + 1, .steps = 1, .step = step, .on_commit = {}});
-  }
-  return training.state();
-}
-
 class ThousandSeeds : public testing::TestWithParam<std::uint32_t> {
 protected:
   trials under(const faults& plan = {}) const {
@@ -122,8 +91,9 @@ TEST_P(ThousandSeeds, GiveTheSameWeightsThoughMessagesComeLateAndTwice) {
 }
 
 TEST_P(ThousandSeeds, GiveTheSameWeightsThoughAStepIsBegunAnew) {
-  const auto found = same_bits_of_crew(
-    train_with_second_thoughts, under(faults{}.duplicate(0.2).delay(0.5)));
+  const auto found =
+    same_bits_of_crew(test::train_with_second_thoughts,
+                      under(faults{}.duplicate(0.2).delay(0.5)));
   EXPECT_TRUE(found.same) << found.what;
 }
 
