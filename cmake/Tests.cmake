@@ -60,7 +60,8 @@ if(TARGET apps_tests)
     TROUPE_PROGRAMS="${PROJECT_BINARY_DIR}/programs"
     TROUPE_TOOL="$<TARGET_FILE:troupe_tool>"
     TROUPE_EXAMPLES="$<TARGET_FILE_DIR:example_embed>")
-  add_dependencies(apps_tests troupe_tool example_embed example_loop example_mirrored)
+  add_dependencies(apps_tests troupe_tool example_embed example_loop example_mirrored
+                   example_workers)
 endif()
 
 # style.<what>: checks of the tracked files; 77 is their word for "skipped".

@@ -59,6 +59,10 @@ cluster_options options_of(const net::cluster_spec& cluster,
   x.transport = given.transport;
   x.credentials =
     given.credentials ? *given.credentials : credentials_from_environment();
+  if (x.transport == transport_kind::tls && !x.credentials.tls)
+    throw std::invalid_argument(
+      "transport tls takes certificates; give them as credentials, or name PEM "
+      "files in TROUPE_TLS_CA, TROUPE_TLS_CERTIFICATE and TROUPE_TLS_KEY");
   x.heartbeat = given.heartbeat;
   x.suspect = given.suspect;
   x.listen = given.listen;

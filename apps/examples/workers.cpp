@@ -3,7 +3,7 @@
 #include <iostream>
 #include <troupe/troupe.hpp>
 
-int main() {
+int main() try {
   // [doc:begin workers]
   troupe::runtime runtime;
   troupe::multi_worker_mirrored_strategy strategy{
@@ -16,4 +16,7 @@ int main() {
   if (strategy.is_chief())
     std::cout << strategy.num_replicas_in_sync() << " replicas, weights "
               << model.weights_sha256() << '\n';
+} catch (const std::exception& e) { // a wrong TF_CONFIG, a worker that is lost
+  std::cerr << "workers: " << e.what() << '\n';
+  return 1;
 }

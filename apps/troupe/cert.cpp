@@ -113,6 +113,16 @@ net::identity certificate_of(const given& x, const authority& by,
   }
 }
 
+void make_folder(const fs::path& folder) {
+  std::error_code why;
+  fs::create_directories(folder, why);
+  if (why)
+    throw std::runtime_error("--out \"" + folder.string()
+                             + "\": there is no such folder, and it cannot be "
+                               "made: "
+                             + why.message() + "; name another one");
+}
+
 int make(const given& x) {
   const fs::path folder{x.out};
   const files at{folder, x.name};
@@ -124,7 +134,7 @@ int make(const given& x) {
   const files above{folder, authority_name};
   const auto by = authority_of(above);
   const auto made = certificate_of(x, by, above);
-  fs::create_directories(folder);
+  make_folder(folder);
   if (by.is_new)
     write(above, by.it);
   write(at, made);

@@ -39,6 +39,11 @@ void check_address(const std::string& option, const std::string& text) {
 
 int serve(troupe::node_server_options options, const credential_options& by) {
   const auto& interrupted = watch_for_interrupts();
+  const auto first = troupe::net::parse_address(options.listen).port;
+  if (options.last_port != 0 && options.last_port < first)
+    throw std::invalid_argument("--ports " + std::to_string(options.last_port)
+                                + ": give the last one, from "
+                                + std::to_string(first) + " on");
   options.credentials = by.read();
   options.log = [](const std::string& line) {
     troupe::log(troupe::log_level::info, line);

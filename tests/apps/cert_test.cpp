@@ -91,6 +91,12 @@ TEST_F(Cert, NamesAnAuthorityThatIsNone) {
   refuses("cert --out .", 1, {"authority.pem", "give PEM"});
 }
 
+TEST_F(Cert, SaysWhichFolderCannotBeMade) {
+  put("file", "text");
+  refuses("cert --out file", 1, {"--out \"file\"", "Not a directory"});
+  refuses("cert --out /proc/c", 1, {"--out \"/proc/c\"", "name another"});
+}
+
 TEST_F(Cert, RefusesWhatWillNotDo) {
   refuses("cert", 2, {"--out"});
   refuses("cert --out c --days 0", 2, {"--days 0:", "from 1 to 3650"});

@@ -37,4 +37,24 @@ TEST(Examples, RunALoopOfOnesOwn) {
   EXPECT_LT(last_number_of(line), 1) << line;
 }
 
+TEST(Examples, RunInManyProcesses) {
+  const auto done = run_child({TROUPE_TOOL, "launch", "-n", "2", "--",
+                               TROUPE_EXAMPLES "/example_workers"});
+  EXPECT_EQ(done.code, 0) << done.err;
+  EXPECT_EQ(done.out.rfind("[worker 0] 4 replicas, weights ", 0), 0u)
+    << done.out;
+}
+
+TEST(Examples, SayWhichPlaceInAClusterIsNone) {
+  ::setenv("TF_CONFIG",
+           R"({"cluster": {"worker": ["127.0.0.1:1"]},
+               "task": {"type": "worker", "index": 1}})",
+           1);
+  const auto done = run_child({TROUPE_EXAMPLES "/example_workers"});
+  ::unsetenv("TF_CONFIG");
+  EXPECT_EQ(done.code, 1);
+  EXPECT_EQ(done.err, "workers: TF_CONFIG: task.index is 1, but cluster.worker "
+                      "has 1 task; give 0\n");
+}
+
 } // namespace

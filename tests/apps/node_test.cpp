@@ -112,6 +112,10 @@ TEST_F(Node, RefusesWhatItCannotServeInASentence) {
   refuses("node --listen here", 2, {"--listen", "here"});
   refuses("node --listen 0.0.0.0:0", 2, {"0.0.0.0:0"});
   refuses("node --ports many", 2, {"--ports", "many"});
+  refuses("node --listen 127.0.0.1:9000 --ports 8000", 2,
+          {"--ports 8000", "from 9000 on"});
+  refuses("status 127.0.0.1:1 --tls-ca a --tls-cert a --tls-key a", 2,
+          {"the authority in 'a'", "No such file"});
   refuses("node --tls-ca a.pem", 2, {"--tls-ca, --tls-cert and --tls-key"});
   refuses("node --secret-file none", 1, {"none"});
   refuses("status", 2, {"ADDRESS"});

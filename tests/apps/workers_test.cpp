@@ -128,6 +128,14 @@ TEST_F(Workers, SayOnceWhatIsWrong) {
   refuses("train --workers 2 --data csv:none.csv", 1, {"none.csv"});
   refuses("train --workers 2 --transport carrier", 2, {"--transport"});
   refuses("train --workers 2 --save none/m.troupe", 1, {"none/m.troupe"});
+  ::setenv("TF_CONFIG",
+           R"({"cluster": {"worker": ["127.0.0.1:1", "127.0.0.1:2"]},
+               "task": {"type": "worker", "index": 0}})",
+           1);
+  refuses("train --workers 3", 2, {"--workers 3", "--workers 2"});
+  refuses("train --workers 2 --transport tls", 2,
+          {"transport tls", "TROUPE_TLS_CERTIFICATE"});
+  ::unsetenv("TF_CONFIG");
 }
 
 } // namespace
