@@ -43,13 +43,6 @@ on_cluster(std::uint32_t workers, const multi_worker_options& options,
   return thrown;
 }
 
-std::string weights_after_fit(const strategy& on) {
-  const auto scope = on.scope();
-  model it{small_net(true), adam{}, {.seed = 5}};
-  it.fit(digits_200().shuffle().batch(16), {.epochs = 2});
-  return it.weights_sha256();
-}
-
 void expect_nothing_thrown(const std::vector<std::exception_ptr>& thrown) {
   for (const auto& x : thrown)
     EXPECT_EQ(said_in(x), "");

@@ -10,35 +10,19 @@ namespace {
 using namespace troupe;
 using namespace troupe::test;
 
-model net() {
-  return {small_net(true), adam{}, {.seed = 5}};
-}
-
-/// 16 does not divide by 3, nor 200 by 16: parts and batches differ.
-data::dataset batches() {
-  return digits_200().shuffle().batch(16);
-}
-
-std::string weights_after_fit(const strategy& on) {
-  const auto scope = on.scope();
-  auto it = net();
-  it.fit(batches(), {.epochs = 2});
-  return it.weights_sha256();
-}
-
 TEST(MultiWorkerEnd, StopsAtOneStepWhenOneIsAsked) {
   std::atomic<bool> stop{false};
   std::vector<std::uint64_t> steps(3);
   all_workers(3, 1, [&](const strategy& on, std::uint32_t w) {
     const auto scope = on.scope();
-    auto it = net();
+    auto it = small_model();
     fit_options options{.epochs = 3, .stop = w == 1 ? &stop : nullptr};
     if (w == 1)
       options.callbacks.push_back({.on_step = [&](const step_record& x) {
         if (x.step == 15)
           stop = true;
       }});
-    EXPECT_EQ(it.fit(batches(), options).end, fit_end::interrupted);
+    EXPECT_EQ(it.fit(uneven_batches(), options).end, fit_end::interrupted);
     steps[w] = it.steps();
     EXPECT_TRUE(it.interrupted());
   });
@@ -54,14 +38,14 @@ TEST(MultiWorkerEnd, StopsEverywhereEvenInAPassThatWasGrantedAlready) {
     std::vector<std::uint64_t> steps(2);
     all_workers(2, 1, [&](const strategy& on, std::uint32_t w) {
       const auto scope = on.scope();
-      auto it = net();
+      auto it = small_model();
       fit_options options{.epochs = 3, .stop = w == 0 ? &stop : nullptr};
       if (w == 0)
         options.callbacks.push_back({.on_step = [&](const step_record& x) {
           if (x.step == at)
             stop = true;
         }});
-      EXPECT_EQ(it.fit(batches(), options).end, fit_end::interrupted);
+      EXPECT_EQ(it.fit(uneven_batches(), options).end, fit_end::interrupted);
       steps[w] = it.steps();
     });
     EXPECT_EQ(steps[1], steps[0]);
@@ -72,7 +56,7 @@ TEST(MultiWorkerEnd, TellsAllWhatACallbackOfOneThrew) {
   for (const bool at_end : {false, true}) {
     const auto thrown = on_workers(2, 1, [&](const strategy& on, auto w) {
       const auto scope = on.scope();
-      auto it = net();
+      auto it = small_model();
       fit_options options{.epochs = 3};
       const auto fail = [w] {
         if (w == 1)
@@ -84,7 +68,7 @@ TEST(MultiWorkerEnd, TellsAllWhatACallbackOfOneThrew) {
       else
         mine.on_step = [&](const step_record&) { fail(); };
       options.callbacks.push_back(mine);
-      it.fit(batches(), options);
+      it.fit(uneven_batches(), options);
     });
     EXPECT_EQ(said_in(thrown[1]), "enough");
     EXPECT_EQ(said_in(thrown[0]), "worker 1 ended the fit: enough");
@@ -97,8 +81,8 @@ TEST(MultiWorkerEnd, NamesAWorkerThatFitsSomethingElse) {
                                 fit_options&)>& change) {
       const auto thrown = on_workers(3, 1, [&](const strategy& on, auto w) {
         const auto scope = on.scope();
-        auto it = net();
-        auto data = batches();
+        auto it = small_model();
+        auto data = uneven_batches();
         fit_options options{.epochs = 2};
         change(w, it, data, options);
         it.fit(data, options);
@@ -140,14 +124,14 @@ TEST_F(MultiWorkerFiles, AreWrittenByOneAndThereWhenSaveReturnsAnywhere) {
   const auto undisturbed = weights_after_fit(turns(3));
   all_workers(3, 1, [&](const strategy& on, std::uint32_t w) {
     const auto scope = on.scope();
-    auto it = net();
+    auto it = small_model();
     const auto file = folder / "one";
-    it.fit(batches(), {.epochs = 2, .max_steps = 17});
+    it.fit(uneven_batches(), {.epochs = 2, .max_steps = 17});
     // Only the first worker's folder is one that can be written to.
     it.save(w == 0 ? file : folder / "none" / "two");
     EXPECT_TRUE(std::filesystem::exists(file));
     auto again = model::load(file);
-    again.fit(batches(), {.epochs = 2, .resume = true});
+    again.fit(uneven_batches(), {.epochs = 2, .resume = true});
     EXPECT_EQ(again.weights_sha256(), undisturbed);
   });
 }
@@ -155,7 +139,7 @@ TEST_F(MultiWorkerFiles, AreWrittenByOneAndThereWhenSaveReturnsAnywhere) {
 TEST_F(MultiWorkerFiles, ThatCannotBeWrittenAreToldToAll) {
   const auto thrown = on_workers(2, 1, [&](const strategy& on, auto) {
     const auto scope = on.scope();
-    net().save(folder / "none" / "one");
+    small_model().save(folder / "none" / "one");
   });
   EXPECT_NE(said_in(thrown[0]).find("none/one"), std::string::npos);
   EXPECT_EQ(said_in(thrown[1]), said_in(thrown[0]) + " (said by worker 0)");

@@ -10,15 +10,6 @@ namespace {
 using namespace troupe;
 using namespace troupe::test;
 
-model net() {
-  return {small_net(true), adam{}, {.seed = 5}};
-}
-
-/// 16 does not divide by 3, nor 200 by 16: parts and batches differ.
-data::dataset batches() {
-  return digits_200().shuffle().batch(16);
-}
-
 /// What `fn(strategy)` gives on every worker, which must be one value.
 template <class F>
 auto same_on_all(std::uint32_t workers, std::uint32_t each, F fn) {
@@ -29,13 +20,6 @@ auto same_on_all(std::uint32_t workers, std::uint32_t each, F fn) {
   for (const auto& one : found)
     EXPECT_EQ(one, found[0]);
   return found[0];
-}
-
-std::string weights_after_fit(const strategy& on) {
-  const auto scope = on.scope();
-  auto it = net();
-  it.fit(batches(), {.epochs = 2});
-  return it.weights_sha256();
 }
 
 TEST(MultiWorker, EndsWithTheWeightsOfAsManyReplicasOfOneProcess) {
@@ -49,8 +33,8 @@ TEST(MultiWorker, EndsWithTheWeightsOfAsManyReplicasOfOneProcess) {
 TEST(MultiWorker, ReadsBatchesThatCannotBeCutBeforehandToTheSameWeights) {
   const auto fit = [](const strategy& on) {
     const auto scope = on.scope();
-    auto it = net();
-    it.fit(batches().map([](const batch& x) { return x; }));
+    auto it = small_model();
+    it.fit(uneven_batches().map([](const batch& x) { return x; }));
     return it.weights_sha256();
   };
   EXPECT_EQ(same_on_all(3, 1, fit), fit(turns(3)));
@@ -59,7 +43,7 @@ TEST(MultiWorker, ReadsBatchesThatCannotBeCutBeforehandToTheSameWeights) {
 TEST(MultiWorker, GivesPartsOfShortBatchesEvenIfThereIsNoneForSome) {
   const auto fit = [](const strategy& on) {
     const auto scope = on.scope();
-    auto it = net();
+    auto it = small_model();
     it.fit(digits_200().take(9).batch(4)); // the last one has a single row
     return it.weights_sha256();
   };
@@ -69,7 +53,7 @@ TEST(MultiWorker, GivesPartsOfShortBatchesEvenIfThereIsNoneForSome) {
 TEST(MultiWorker, EvaluatesToTheBitAsOneProcessDoes) {
   const auto evaluate = [](const strategy& on) {
     const auto scope = on.scope();
-    auto it = net();
+    auto it = small_model();
     const auto x = it.evaluate(digits_200().batch(48));
     return std::tuple{x.loss, x.accuracy, x.examples};
   };
@@ -79,7 +63,7 @@ TEST(MultiWorker, EvaluatesToTheBitAsOneProcessDoes) {
 TEST(MultiWorker, PredictsTheSameEverywhere) {
   const auto predict = [](const strategy& on) {
     const auto scope = on.scope();
-    const auto x = net().predict(digits_200().batch(48));
+    const auto x = small_model().predict(digits_200().batch(48));
     const auto all = x.data<float>();
     return std::vector<float>(all.begin(), all.end());
   };
@@ -148,10 +132,10 @@ TEST(MultiWorker, BroadcastsWhatOneReplicaHolds) {
 TEST(MultiWorker, RunsALoopOfOnesOwnToTheSameWeights) {
   const auto after = [](const strategy& on) {
     const auto scope = on.scope();
-    auto it = net();
+    auto it = small_model();
     optimizer by{adam{}};
     double losses = 0;
-    for (const auto& step : on.distribute(batches())) {
+    for (const auto& step : on.distribute(uneven_batches())) {
       const auto loss = on.run(
         [&](replica_context& self, const batch& mine) {
           tape t;

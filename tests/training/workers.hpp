@@ -14,6 +14,22 @@
 
 namespace troupe::test {
 
+inline model small_model() {
+  return {small_net(true), adam{}, {.seed = 5}};
+}
+
+/// 16 does not divide by 3, nor 200 by 16: parts and batches differ.
+inline data::dataset uneven_batches() {
+  return digits_200().shuffle().batch(16);
+}
+
+inline std::string weights_after_fit(const strategy& on) {
+  const auto scope = on.scope();
+  auto it = small_model();
+  it.fit(uneven_batches(), {.epochs = 2});
+  return it.weights_sha256();
+}
+
 /// Calls `fn(strategy, worker)` as each of several workers would in a process
 /// of its own, here on a thread each.
 /// @returns what each threw, null if nothing.
