@@ -21,6 +21,9 @@ public:
     from.line->consumed(x.priority);
     if (!fault)
       hear(from, std::move(what));
+    else if (from.wire)
+      from.wire->close("what it says of the membership is malformed: "
+                       + to_string(*fault));
     in_->news.notify_all();
   }
 

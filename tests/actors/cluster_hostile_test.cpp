@@ -59,6 +59,33 @@ struct impostor {
 
 } // namespace
 
+TEST(ClusterHostile, AMemberWhoseNoticeIsMalformedIsSentAway) {
+  company_of all{3};
+  all.patience = 2s;
+  std::thread leader{[&] { all.join({0}); }};
+  impostor other{1};
+  auto x = other.find(all.addresses[0], "control");
+  EXPECT_TRUE(x.it) << x.why;
+  if (x.it) {
+    const auto wire = std::get<std::shared_ptr<net::connection>>(*x.it);
+    std::promise<std::string> end;
+    wire->on_end(
+      [&](net::ending, const std::string& why) { end.set_value(why); });
+    wire->open(membership_channel)
+      ->post({net::frame_kind::fact, net::priority::control, 0, 1,
+              std::vector<std::byte>(9)});
+    auto why = end.get_future();
+    if (why.wait_for(long_enough) == std::future_status::ready)
+      EXPECT_TRUE(mentions(why.get(), "membership is malformed"));
+    else
+      ADD_FAILURE() << "it stays";
+  }
+  leader.join();
+  EXPECT_TRUE(
+    mentions(all.members[0].problem, "worker 1 and worker 2 did not come"))
+    << all.members[0].problem;
+}
+
 TEST(ClusterHostile, AMemberThatPlaysTheLeaderHarmsNobody) {
   company_of all{3};
   all.patience = 2s;
