@@ -111,7 +111,7 @@ cluster::inside::make_company(const crew_options& x) {
   }
   data_plane_options how;
   const auto cores = std::max(std::thread::hardware_concurrency(), 1u);
-  how.polling = x.polling >= 0us ? x.polling : near <= cores ? 50us : 0us;
+  how.polling = x.polling >= 0us ? x.polling : near <= cores ? 2000us : 0us;
   how.names = options.names;
   out->plane = std::make_shared<data_plane>(
     exchange::layout{out->where.first, options.index}, std::move(lanes), how);

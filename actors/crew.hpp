@@ -129,7 +129,8 @@ struct crew_options {
   /// Longest that one step, or one wait in it, may take.
   std::chrono::milliseconds patience{60'000};
   /// How long a replica polls for a peer before it parks; negative: 50 us, or
-  /// none at all when there are more replicas than cores.
+  /// 2 ms where processes share a host, most of them only while nobody else
+  /// wants the core; 0 if there are more replicas than cores.
   std::chrono::microseconds polling{-1};
   /// Whether sums are added on the replicas' own threads (the default where
   /// replicas take all cores), or by reducer actors.

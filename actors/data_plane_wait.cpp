@@ -1,6 +1,7 @@
 #include "troupe/actors/data_plane_impl.hpp"
 
 #include <ctime>
+#include <thread>
 
 // Who waits: one drives, the others wait until they are told.
 
@@ -14,6 +15,8 @@ using clock = std::chrono::steady_clock; // a lane's time is the system's
 constexpr int at_a_time = 16;
 /// Looks at the lanes between two looks at the clock.
 constexpr int looks = 16;
+/// For so long a core is not even offered to others.
+constexpr std::chrono::microseconds selfish{50};
 
 void relax() {
 #if defined(__x86_64__) || defined(__i386__)
@@ -131,23 +134,29 @@ data_plane::news data_plane::impl::drive(hold& locked, std::uint32_t replica,
   return stuck(replica, x) ? news::troubled : news::waiting;
 }
 
-/// Looks again and again, for a bounded time.
+/// Looks again and again, for a bounded time; soon only when nobody else on
+/// this core has anything to do.
 void data_plane::impl::poll(hold& locked, std::uint32_t replica,
                             const wish& x) {
   if (options.polling <= std::chrono::microseconds{0})
     return;
-  const auto until = clock::now() + options.polling;
+  const auto begin = clock::now();
+  auto now = begin;
   do {
     for (int i = 0; i < looks; ++i) {
       locked.unlock();
-      relax();
+      if (now < begin + selfish)
+        relax();
+      else
+        std::this_thread::yield();
       locked.lock();
       while (move() && !granted(replica, x)) {
       }
       if (granted(replica, x) || machine.wrong())
         return;
     }
-  } while (clock::now() < until);
+    now = clock::now();
+  } while (now < begin + options.polling);
 }
 
 /// Until a lane or another replica has news, or the nap is over.
