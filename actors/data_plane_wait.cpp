@@ -13,8 +13,6 @@ using clock = std::chrono::steady_clock; // a lane's time is the system's
 
 /// Parcels between two chances for others to get at the machine.
 constexpr int at_a_time = 16;
-/// Looks at the lanes between two looks at the clock.
-constexpr int looks = 16;
 /// For so long a core is not even offered to others.
 constexpr std::chrono::microseconds selfish{50};
 
@@ -22,6 +20,14 @@ void relax() {
 #if defined(__x86_64__) || defined(__i386__)
   __builtin_ia32_pause();
 #endif
+}
+
+/// Offers the core to others.
+bool nobody_took(clock::time_point now) {
+  constexpr std::chrono::microseconds taken{
+    500}; // by an offer that lasts longer
+  std::this_thread::yield();
+  return clock::now() < now + taken;
 }
 
 void sleep_on(std::vector<pollfd>& watched, std::chrono::nanoseconds most) {
@@ -134,29 +140,26 @@ data_plane::news data_plane::impl::drive(hold& locked, std::uint32_t replica,
   return stuck(replica, x) ? news::troubled : news::waiting;
 }
 
-/// Looks again and again, for a bounded time; soon only when nobody else on
-/// this core has anything to do.
+/// Looks again and again, for a bounded time; soon only while nobody else on
+/// this core has anything to do: whoever sleeps is woken sooner than who waits
+/// for his turn.
 void data_plane::impl::poll(hold& locked, std::uint32_t replica,
                             const wish& x) {
-  if (options.polling <= std::chrono::microseconds{0})
-    return;
   const auto begin = clock::now();
-  auto now = begin;
-  do {
-    for (int i = 0; i < looks; ++i) {
-      locked.unlock();
-      if (now < begin + selfish)
-        relax();
-      else
-        std::this_thread::yield();
-      locked.lock();
-      while (move() && !granted(replica, x)) {
-      }
-      if (granted(replica, x) || machine.wrong())
-        return;
+  bool alone = true;
+  for (auto now = begin; alone && now < begin + options.polling;
+       now = clock::now()) {
+    locked.unlock();
+    if (now < begin + selfish)
+      relax();
+    else
+      alone = nobody_took(now);
+    locked.lock();
+    while (move() && !granted(replica, x)) {
     }
-    now = clock::now();
-  } while (now < begin + options.polling);
+    if (granted(replica, x) || machine.wrong())
+      return;
+  }
 }
 
 /// Until a lane or another replica has news, or the nap is over.

@@ -84,6 +84,10 @@ void replica_state::on_grant(const commit::grant& x) {
 void replica_state::on_probe(const commit::probe& x) {
   if (x.epoch != epoch)
     return;
+  if (about_to_enter(x.step)) { // its note to do so came before this one will
+    self->send(self, x);
+    return;
+  }
   commit::blame answer{epoch, x.step, false, id, doing, waits_for, {}};
   if (!in_step || next != x.step)
     answer.what = commit::doing::idle;
@@ -95,6 +99,10 @@ void replica_state::on_probe(const commit::probe& x) {
   else if (answer.what == commit::doing::gather)
     answer.missing = mine->missing_in_gather(waits_for);
   out.send(chief_party, owner, subject::blame, epoch, x.step, answer);
+}
+
+bool replica_state::about_to_enter(std::uint64_t number) const {
+  return !in_step && !abandoned() && work.it && next == number && next < until;
 }
 
 void replica_state::visit(const visit_ref& x) {

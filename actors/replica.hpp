@@ -102,6 +102,8 @@ struct replica_state {
   void fail_of_peer(const data_plane::trouble& x);
   void send_part(std::uint32_t bucket, const tensor& part);
   void send_share(std::uint32_t bucket, const tensor& part);
+  /// Between two steps that it was ordered to run.
+  bool about_to_enter(std::uint64_t number) const;
   bool abandoned() const { return wanted_epoch > epoch || broken; }
 
   replica_inside::pointer self;
