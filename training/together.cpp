@@ -1,3 +1,4 @@
+#include "troupe/actors/error_code.hpp"
 #include "troupe/tensors/context.hpp"
 #include "troupe/training/replica_context.hpp"
 #include "troupe/training/strategy_state.hpp"
@@ -10,22 +11,32 @@
 
 namespace troupe {
 
-void run_once(const std::shared_ptr<strategy_state>& on,
-              const std::function<void(replica_context&)>& fn) {
+namespace {
+
+[[noreturn]] void refuse_what_others_do() {
+  throw failure(ec::protocol,
+                "the other workers bring something else here: all workers must "
+                "call the same things in the same order");
+}
+
+} // namespace
+
+void run_once(const std::shared_ptr<strategy_state> &on,
+              const std::function<void(replica_context &)> &fn) {
   work one;
   one.first_step = on->next_step;
-  one.step = [&](step_context&) { fn(*current_place()->replica); };
+  one.step = [&](step_context &) { fn(*current_place()->replica); };
   run_work(on, one);
   ++on->next_step;
 }
 
-std::vector<std::string> tell_all(const std::shared_ptr<strategy_state>& on,
-                                  const std::string& mine) {
+std::vector<std::string> tell_all(const std::shared_ptr<strategy_state> &on,
+                                  const std::string &mine) {
   if (on->here.processes == 1)
     return {mine};
   // The first replica of each process speaks for it: a one, then the text.
   std::vector<std::string> heard;
-  run_once(on, [&](replica_context& self) {
+  run_once(on, [&](replica_context &self) {
     const bool speaks = self.replica_id() == on->here.first;
     const auto size = speaks ? mine.size() + 1 : 1;
     auto said = tensor::zeros({static_cast<std::int64_t>(size)}, dtype::uint8);
@@ -34,15 +45,20 @@ std::vector<std::string> tell_all(const std::shared_ptr<strategy_state>& on,
       std::memcpy(said.raw() + 1, mine.data(), mine.size());
     }
     const auto all = self.all_parts(said);
-    for (std::size_t i = 0; speaks && i < all.size(); ++i)
+    for (std::size_t i = 0; speaks && i < all.size(); ++i) {
+      if (all[i].type() != dtype::uint8 || all[i].bytes() == 0)
+        refuse_what_others_do();
       if (const auto text = all[i].data<std::uint8_t>(); text[0] == 1)
         heard.emplace_back(text.begin() + 1, text.end());
+    }
   });
+  if (heard.size() != on->here.processes)
+    refuse_what_others_do();
   return heard;
 }
 
-void on_leader(const std::shared_ptr<strategy_state>& on,
-               const std::function<void()>& fn) {
+void on_leader(const std::shared_ptr<strategy_state> &on,
+               const std::function<void()> &fn) {
   if (on->here.processes == 1)
     return fn();
   std::exception_ptr thrown;
@@ -50,15 +66,18 @@ void on_leader(const std::shared_ptr<strategy_state>& on,
   if (on->here.process == 0) {
     try {
       fn();
-    } catch (const std::exception& e) {
+    } catch (const std::exception &e) {
       thrown = std::current_exception();
       why = e.what();
+    } catch (...) {
+      thrown = std::current_exception();
+      why = "something that is no std::exception";
     }
   }
   const auto said = tell_all(on, thrown ? "-" + why : "+").front();
   if (thrown)
     std::rethrow_exception(thrown);
-  if (said.front() == '-')
+  if (said.starts_with('-'))
     throw std::runtime_error(said.substr(1) + " (said by worker 0)");
 }
 

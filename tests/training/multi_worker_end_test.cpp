@@ -118,6 +118,30 @@ TEST(MultiWorkerEnd, NamesAWorkerThatFitsSomethingElse) {
             std::string::npos);
 }
 
+TEST(MultiWorkerEnd, SaysThatTheOthersDoSomethingElse) {
+  for (const auto& part : {tensor::zeros({0}, dtype::uint8), tensor::zeros({3}),
+                           tensor::zeros({1}, dtype::uint8)}) {
+    const auto thrown = on_workers(2, 1, [&](const strategy& on, auto w) {
+      if (w == 1)
+        run_once(on.state(),
+                 [&](replica_context& self) { self.all_parts(part); });
+      else
+        tell_all(on.state(), "this worker saves");
+    });
+    EXPECT_NE(said_in(thrown[0]).find("same things in the same order"),
+              std::string::npos)
+      << said_in(thrown[0]);
+  }
+}
+
+TEST(MultiWorkerEnd, TellsAllOfWhatIsNoException) {
+  const auto thrown = on_workers(2, 1, [](const strategy& on, auto) {
+    on_leader(on.state(), [] { throw 7; });
+  });
+  EXPECT_THROW(std::rethrow_exception(thrown[0]), int);
+  EXPECT_NE(said_in(thrown[1]).find("no std::exception"), std::string::npos);
+}
+
 class MultiWorkerFiles : public scratch_test {};
 
 TEST_F(MultiWorkerFiles, AreWrittenByOneAndThereWhenSaveReturnsAnywhere) {
