@@ -1,5 +1,7 @@
 #include "troupe/tests/actors/clusters.hpp"
 
+#include <filesystem>
+
 // Getting into a job, and out of it.
 
 using namespace troupe;
@@ -124,6 +126,29 @@ TEST(Cluster, TakesARestartedProcessWhileOthersAreAwaited) {
   leader.join();
   for (const auto& x : it.members)
     EXPECT_EQ(x.problem, "");
+}
+
+TEST(Cluster, LeavesNoDescriptorBehind) {
+  const auto open = [] {
+    namespace fs = std::filesystem;
+    return std::distance(fs::directory_iterator{"/proc/self/fd"}, {});
+  };
+  const auto join = [](transport_kind first, transport_kind second) {
+    company_of it{2};
+    it.change = [=](std::uint32_t i, cluster_options& x) {
+      x.transport = i == 0 ? first : second;
+    };
+    it.join();
+    EXPECT_EQ(first == second, it.members[0].problem.empty());
+  };
+  join(transport_kind::shm, transport_kind::shm); // what is opened once
+  const auto before = open();
+  for (int i = 0; i < 3; ++i) {
+    join(transport_kind::shm, transport_kind::shm);
+    join(transport_kind::tcp, transport_kind::tcp);
+    join(transport_kind::shm, transport_kind::tcp); // it fails
+  }
+  EXPECT_EQ(open(), before);
 }
 
 TEST(Cluster, ChecksItsOptions) {
