@@ -21,22 +21,22 @@ namespace {
 
 } // namespace
 
-void run_once(const std::shared_ptr<strategy_state> &on,
-              const std::function<void(replica_context &)> &fn) {
+void run_once(const std::shared_ptr<strategy_state>& on,
+              const std::function<void(replica_context&)>& fn) {
   work one;
   one.first_step = on->next_step;
-  one.step = [&](step_context &) { fn(*current_place()->replica); };
+  one.step = [&](step_context&) { fn(*current_place()->replica); };
   run_work(on, one);
   ++on->next_step;
 }
 
-std::vector<std::string> tell_all(const std::shared_ptr<strategy_state> &on,
-                                  const std::string &mine) {
+std::vector<std::string> tell_all(const std::shared_ptr<strategy_state>& on,
+                                  const std::string& mine) {
   if (on->here.processes == 1)
     return {mine};
   // The first replica of each process speaks for it: a one, then the text.
   std::vector<std::string> heard;
-  run_once(on, [&](replica_context &self) {
+  run_once(on, [&](replica_context& self) {
     const bool speaks = self.replica_id() == on->here.first;
     const auto size = speaks ? mine.size() + 1 : 1;
     auto said = tensor::zeros({static_cast<std::int64_t>(size)}, dtype::uint8);
@@ -57,8 +57,8 @@ std::vector<std::string> tell_all(const std::shared_ptr<strategy_state> &on,
   return heard;
 }
 
-void on_leader(const std::shared_ptr<strategy_state> &on,
-               const std::function<void()> &fn) {
+void on_leader(const std::shared_ptr<strategy_state>& on,
+               const std::function<void()>& fn) {
   if (on->here.processes == 1)
     return fn();
   std::exception_ptr thrown;
@@ -66,7 +66,7 @@ void on_leader(const std::shared_ptr<strategy_state> &on,
   if (on->here.process == 0) {
     try {
       fn();
-    } catch (const std::exception &e) {
+    } catch (const std::exception& e) {
       thrown = std::current_exception();
       why = e.what();
     } catch (...) {
