@@ -74,8 +74,36 @@ void steward_state::on_blame(const commit::blame& x) {
 void steward_state::on_join(const muster::join& x) {
   run = x.run;
   trouble.clear();
+  told = x.first;
+  early.clear();
+  end.reset();
   next.assign(house.replicas.size(), x.first);
   pass_on(subject::join, x);
+}
+
+/// Whatever order news come in, the caller hears each commit once, in order.
+void steward_state::on_commits(const run_commits& x) {
+  if (x.run != run)
+    return;
+  for (const auto& record : x.records)
+    if (record.step >= told)
+      early.emplace(record.step, record);
+  tell_in_order();
+}
+
+void steward_state::on_ended(const run_ended& x) {
+  if (x.run != run)
+    return;
+  end = x.next;
+  tell_in_order();
+}
+
+void steward_state::tell_in_order() {
+  for (auto it = early.begin(); it != early.end() && it->first == told;
+       it = early.erase(it), ++told)
+    options.listener->committed(run, std::move(it->second));
+  if (end && *end <= told)
+    options.listener->ended(std::exchange(run, 0), *end);
 }
 
 void steward_state::over(std::uint64_t of_run) {
@@ -134,14 +162,8 @@ steward(steward_inside::stateful_pointer<steward_state> self,
     [&state](const commit::report& x) { state.on_report(x); },
     [&state](const commit::failed& x) { state.on_failed(x); },
     [&state](const commit::blame& x) { state.on_blame(x); },
-    [&state](const run_commits& x) {
-      for (const auto& record : x.records)
-        state.options.listener->committed(x.run, commit_record{record});
-    },
-    [&state](const run_ended& x) {
-      state.over(x.run);
-      state.options.listener->ended(x.run, x.next);
-    },
+    [&state](const run_commits& x) { state.on_commits(x); },
+    [&state](const run_ended& x) { state.on_ended(x); },
     [&state](const run_failed& x) {
       state.over(x.run);
       state.options.listener->given_up(x.run, x.code, std::string{x.why});

@@ -3,7 +3,8 @@
 #include "troupe/actors/caller.hpp"
 #include "troupe/actors/outbox.hpp"
 
-#include <set>
+#include <map>
+#include <optional>
 #include <vector>
 
 namespace troupe {
@@ -65,6 +66,9 @@ struct steward_state {
   void on_failed(const commit::failed& x);
   void on_blame(const commit::blame& x);
   void on_join(const muster::join& x);
+  void on_commits(const run_commits& x);
+  void on_ended(const run_ended& x);
+  void tell_in_order();
   void over(std::uint64_t of_run);
   void on_chief_lost(const caf::error& why);
   void probe(std::uint32_t i);
@@ -78,7 +82,10 @@ struct steward_state {
   std::uint64_t run = 0; ///< Under way; 0: none.
   std::uint64_t epoch = 0;
   std::vector<std::uint64_t> next; ///< By replica here.
-  bool chief_lost = false;         ///< And what follows is asked for.
+  std::uint64_t told = 0; ///< The first step whose commit the caller waits for.
+  std::map<std::uint64_t, commit_record> early; ///< Commits of later steps.
+  std::optional<std::uint64_t> end; ///< Of the run, once the chief said it.
+  bool chief_lost = false;          ///< And what follows is asked for.
   ec code = ec::peer_lost;
   std::string why;
   std::vector<commit::blame> blames;
