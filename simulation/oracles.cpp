@@ -49,6 +49,36 @@ verdict compare(const trials& under, const tensors& expected,
   return out;
 }
 
+tensors of_one(const job& what, const trials& under, sim& in,
+               const crew_options& x, fault_dice& dice) {
+  return what(make_strategy(in,
+                            {.replicas = x.replicas,
+                             .processes = under.processes,
+                             .threads = x.threads,
+                             .patience = x.patience,
+                             .reducing = x.reducing,
+                             .seed = x.seed,
+                             .lease = x.lease,
+                             .network = under.network},
+                            &dice));
+}
+
+tensors of_workers(const job& what, const trials& under, sim& in,
+                   const crew_options& x, fault_dice& dice) {
+  processes all{in, x, {under.processes, under.network}, &dice};
+  std::vector<tensors> got(all.count());
+  const auto ends = all.each([&](std::uint32_t p) {
+    got[p] = what(make_worker_strategy(all, p, x.threads));
+  });
+  tensors out;
+  for (std::uint32_t p = 0; p < all.count(); ++p) {
+    if (ends[p])
+      std::rethrow_exception(ends[p]);
+    out.insert(out.end(), got[p].begin(), got[p].end());
+  }
+  return out;
+}
+
 } // namespace
 
 std::string difference(const tensors& a, const tensors& b) {
@@ -74,16 +104,8 @@ verdict same_bits(const job& what, const trials& under) {
     "cpu:0", {.replicas = options.replicas, .threads = options.threads}};
   return compare(under, what(alone),
                  [&](sim& in, const crew_options& x, fault_dice& dice) {
-                   return what(make_strategy(in,
-                                             {.replicas = x.replicas,
-                                              .processes = under.processes,
-                                              .threads = x.threads,
-                                              .patience = x.patience,
-                                              .reducing = x.reducing,
-                                              .seed = x.seed,
-                                              .lease = x.lease,
-                                              .network = under.network},
-                                             &dice));
+                   return under.workers ? of_workers(what, under, in, x, dice)
+                                        : of_one(what, under, in, x, dice);
                  });
 }
 

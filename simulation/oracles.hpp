@@ -25,6 +25,9 @@ struct trials {
   crew_options crew{.replicas = 3};
   std::uint32_t processes = 1; ///< Over which the replicas are spread.
   simulation::network network{};
+  /// Whether each process runs the job, over the replicas that it holds, as
+  /// workers do. What they return is compared as one, in their order.
+  bool workers = false;
 };
 
 struct verdict {

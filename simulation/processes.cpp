@@ -17,6 +17,9 @@ namespace troupe::simulation {
 
 namespace {
 
+/// Of a program, which may be all of a user's training.
+constexpr std::size_t stack_bytes = std::size_t{8} << 20;
+
 /// The plan's faults, for parcels: who holds one back has to look again.
 class parcel_faults final : public fault_seam {
 public:
@@ -147,8 +150,9 @@ std::vector<std::exception_ptr>
 processes::each(const std::function<void(std::uint32_t)>& program) {
   std::vector<std::unique_ptr<fiber>> all;
   for (std::uint32_t p = 0; p < count(); ++p)
-    all.push_back(std::make_unique<fiber>(
-      [&program, p] { program(p); }, p == 0 ? &current_context() : nullptr));
+    all.push_back(std::make_unique<fiber>([&program, p] { program(p); },
+                                          p == 0 ? &current_context() : nullptr,
+                                          stack_bytes));
   for (bool left = true; left;) {
     left = false;
     for (const auto& x : all)

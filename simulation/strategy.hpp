@@ -36,4 +36,10 @@ struct job_setup {
 strategy make_strategy(sim& in, const job_setup& setup,
                        fault_dice* faults = nullptr);
 
+/// What `multi_worker_mirrored_strategy` is in one process of a job: for the
+/// program of that process, over the replicas that it holds.
+/// @param of outlives the strategy; see `processes::each`.
+strategy make_worker_strategy(processes& of, std::uint32_t process,
+                              int threads = 1);
+
 } // namespace troupe::simulation

@@ -62,6 +62,10 @@ struct victim_of {
   std::uint32_t replicas, processes, who;
 };
 
+at_step some_step(std::uint64_t seed) {
+  return {1 + seed % (steps - 3)};
+}
+
 class Cuts : public testing::TestWithParam<victim_of> {
 protected:
   /// All but the one that was cut off name it, what they waited for, and when.
@@ -97,7 +101,7 @@ TEST_P(Cuts, AProcessThatIsCutOffIsNamedByAllOthersAtOnce) {
   for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     const auto end =
-      train(faults{}.cut(process{who}, at_step{3}), seed, replicas, all);
+      train(faults{}.cut(process{who}, some_step(seed)), seed, replicas, all);
     expect_blame(end, ec::peer_lost);
     if (HasFatalFailure())
       return;
@@ -109,12 +113,31 @@ TEST_P(Cuts, AProcessThatIsNotHeardOfIsNamedAfterThePatience) {
   const auto [replicas, all, who] = GetParam();
   for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
-    const auto end =
-      train(faults{}.isolate(process{who}, at_step{3}), seed, replicas, all);
+    const auto end = train(faults{}.isolate(process{who}, some_step(seed)),
+                           seed, replicas, all);
     expect_blame(end, ec::unreachable);
     if (HasFatalFailure())
       return;
     ASSERT_GE(end.took, 1s); // network::suspect
+    ASSERT_LT(end.took, 3s);
+  }
+}
+
+TEST_P(Cuts, NobodyWaitsForEverThoughTheJobHasHardlyBegun) {
+  const auto [replicas, all, who] = GetParam();
+  for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    const auto plan = seed % 2 ? faults{}.cut(process{who}, at_step{0})
+                               : faults{}.isolate(process{who}, at_step{0});
+    const auto end = train(plan, seed, replicas, all);
+    ASSERT_EQ(end.fired.cuts, 1u);
+    for (std::uint32_t p = 0; p < all; ++p) {
+      ASSERT_TRUE(end.why[p]) << p;
+      if (p != who) {
+        ASSERT_TRUE(mentions(end.why[p], "process " + std::to_string(who)))
+          << end.why[p]->what();
+      }
+    }
     ASSERT_LT(end.took, 3s);
   }
 }

@@ -1,5 +1,8 @@
+#include "troupe/data/digits.hpp"
+#include "troupe/models/layers.hpp"
 #include "troupe/simulation/oracles.hpp"
 #include "troupe/tests/simulation/tiny_jobs.hpp"
+#include "troupe/training/model.hpp"
 
 #include <gtest/gtest.h>
 
@@ -55,6 +58,20 @@ tensors exchange_much(crew& on) {
   };
   on.run({.steps = 3, .step = step, .on_commit = {}});
   return out;
+}
+
+/// Through `fit`, with data that is read for the replicas at hand.
+tensors fit(const strategy& with) {
+  static const auto images = data::digits({.examples = 30, .seed = 1});
+  static const models::model_description small{
+    "small",
+    {28, 28, 1},
+    models::stack(models::flatten{}, models::dense{5, activation::relu},
+                  models::dropout{0.2f}, models::dense{10})};
+  const auto scope = with.scope();
+  model model{small, adam{.learning_rate = 0.01f}};
+  model.fit(images.shuffle().batch(15), {.epochs = 2, .prefetch = 0});
+  return values_on_each(with, model.variables());
 }
 
 struct shape_of {
@@ -113,6 +130,17 @@ TEST_P(Processes, GiveTheSameWeightsThoughMessagesComeLateAndTwice) {
   EXPECT_TRUE(found.same) << found.what;
   EXPECT_GT(found.fired.duplicates, seeds);
   EXPECT_GT(found.fired.delays, seeds);
+}
+
+TEST_P(Processes, GiveTheSameWeightsToFit) {
+  auto some = under({.jitter = 2ms, .bandwidth = 1e8},
+                    faults{}.duplicate(0.1).delay(0.1));
+  some.seeds /= 10;
+  for (const bool workers : {false, true}) {
+    some.workers = workers;
+    const auto found = same_bits(fit, some);
+    EXPECT_TRUE(found.same) << (workers ? "workers, " : "") << found.what;
+  }
 }
 
 TEST_P(Processes, GiveTheSameWeightsThoughAStepIsBegunAnew) {
