@@ -64,8 +64,7 @@ void dialing::found(places&& all) {
   for (const auto& x : places_.found)
     if (what_.loopback_only && !x.is_loopback())
       return fail("it is beyond loopback, and there are no credentials: set a "
-                  "secret or certificates",
-                  false);
+                  "secret or certificates");
   try_next();
 }
 
@@ -115,10 +114,16 @@ void dialing::on_met() {
     return end(std::move(x), met->take_stream());
   }
   heard_ = true; // it has closed the connection at least
-  if (met->how().now() == handshake::state::refused)
-    return fail(met->why(), true);
+  if (met->how().now() == handshake::state::refused) {
+    endpoint::dialed x;
+    x.refused = true;
+    x.why = said(met->why());
+    x.peer = met->how().peer();
+    x.note = met->how().note();
+    return end(std::move(x));
+  }
   if (met->hopeless())
-    return fail(met->why(), false);
+    return fail(met->why());
   met_problem_ = met->why()
                  + (!met->heard()          ? " before it said anything; it may "
                                              "ask for other credentials"
@@ -156,15 +161,14 @@ void dialing::on_deadline() {
   end(std::move(x));
 }
 
-void dialing::fail(std::string why, bool refused) {
+void dialing::fail(const std::string& why) {
   endpoint::dialed x;
-  x.refused = refused;
   x.why = said(why);
   end(std::move(x));
 }
 
 void dialing::give_up(const std::string& why) {
-  fail(why, false);
+  fail(why);
 }
 
 void dialing::end(endpoint::dialed&& x, std::unique_ptr<stream> it) {

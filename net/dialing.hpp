@@ -48,7 +48,7 @@ private:
   void again();
   void on_deadline();
   void end(endpoint::dialed&& x, std::unique_ptr<stream> it = {});
-  void fail(std::string why, bool refused);
+  void fail(const std::string& why);
   std::string said(const std::string& why) const;
 
   std::shared_ptr<io_loop> loop_;

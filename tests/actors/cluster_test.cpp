@@ -1,6 +1,7 @@
 #include "troupe/tests/actors/clusters.hpp"
 
 #include <filesystem>
+#include <future>
 
 // Getting into a job, and out of it.
 
@@ -105,6 +106,34 @@ TEST(Cluster, RefusesAnotherJob) {
   EXPECT_TRUE(
     mentions(it.members[1].problem, "expects 'control' of job 'another'"))
     << it.members[1].problem;
+}
+
+/// Somebody else is served at the leader's door already.
+TEST(Cluster, TakesAMemberThatCameBeforeItsLeaderExpectedAnybody) {
+  company_of it{2};
+  const auto nobody =
+    it.members[0].at->serve("another", "control",
+                            {[](const net::hello&) { return net::verdict{}; },
+                             [](const net::hello&, net::arrived&&) {}});
+  std::promise<void> refused;
+  net::endpoint_options how;
+  how.listen = net::address{"127.0.0.1", 0};
+  how.log = [&, once = false](const std::string& line) mutable {
+    if (!once && mentions(line, "nobody here expects 'control'")) {
+      once = true;
+      refused.set_value();
+    }
+  };
+  it.members[1].at = std::make_shared<door>(how);
+  std::thread early{[&] { it.join({1}); }};
+  EXPECT_EQ(refused.get_future().wait_for(60s), std::future_status::ready);
+  it.join({0});
+  early.join();
+  for (auto& x : it.members) {
+    EXPECT_EQ(x.problem, "");
+    x.in.reset(); // before what is logged to
+  }
+  it.members[1].at.reset();
 }
 
 TEST(Cluster, TakesARestartedProcessWhileOthersAreAwaited) {

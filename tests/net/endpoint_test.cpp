@@ -60,9 +60,13 @@ TEST(Endpoint, HandsOverAStreamForAnyOtherPurpose) {
 TEST(Endpoint, RefusesWithASentenceThatBothSidesSee) {
   host left{dialing_only()}, right;
   right.decide = [](const hello& x) {
-    return verdict{.taken = false, .why = "no " + x.name + " is expected"};
+    return verdict{.taken = false,
+                   .why = "no " + x.name + " is expected",
+                   .note = {std::byte{7}}};
   };
   const auto x = soon(left.dial(right.it->reachable_at(), hello_of("left")));
+  EXPECT_EQ(x.note, std::vector{std::byte{7}})
+    << "it says whether to try again";
   EXPECT_FALSE(x.it);
   EXPECT_TRUE(x.refused);
   EXPECT_TRUE(mentions(x.why, "no left is expected"));
