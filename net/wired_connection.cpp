@@ -20,7 +20,7 @@ wired_connection::wired_connection(std::shared_ptr<io_loop> by,
     peer_{std::move(peer)},
     how_{how},
     over_fn_{std::move(then)},
-    heard_at_{clock::now().time_since_epoch().count()},
+    vigil_{clock::now(), how.heartbeat},
     stream_{std::move(over)},
     board_{how.limits} {}
 
@@ -39,7 +39,7 @@ void wired_connection::start() {
     return end(ending::dead, e.what());
   }
   piece_.resize(piece_bytes);
-  ticked_at_ = clock::now();
+  vigil_.tick(clock::now());
   on_ready(); // TLS may have read more than the handshake's bytes
 }
 
@@ -82,7 +82,7 @@ std::optional<switchboard::end> wired_connection::read() {
       return switchboard::end{ending::dead, stream_->problem()
                                               + (cut ? ", " + cut->why : "")};
     }
-    heard_at_ = clock::now().time_since_epoch().count();
+    vigil_.heard(clock::now());
     if (auto over = board_.take(std::span{piece_}.first(x.bytes), events_))
       return over;
     if (x.bytes < piece_.size() && !stream_->has_buffered())
@@ -131,15 +131,11 @@ void wired_connection::await_stream() {
 // -- time, and the end --------------------------------------------------------
 
 std::chrono::milliseconds wired_connection::silence() const {
-  const auto since = clock::now().time_since_epoch().count() - heard_at_;
-  return std::chrono::duration_cast<std::chrono::milliseconds>(
-    clock::duration{std::max<clock::rep>(since, 0)});
+  return vigil_.silence(clock::now());
 }
 
-/// Who did not listen cannot say that nobody spoke.
 bool wired_connection::judge_silence(clock::time_point now) {
-  if (now - std::exchange(ticked_at_, now) > how_.suspect / 2)
-    heard_at_ = now.time_since_epoch().count();
+  vigil_.tick(now);
   if (silence() <= how_.suspect)
     return false;
   on_ready();

@@ -3,8 +3,8 @@
 #include "troupe/net/io_loop.hpp"
 #include "troupe/net/stream.hpp"
 #include "troupe/net/switchboard.hpp"
+#include "troupe/net/vigil.hpp"
 
-#include <atomic>
 #include <chrono>
 #include <functional>
 #include <map>
@@ -76,14 +76,14 @@ private:
   const hello peer_;
   const settings how_;
   over_fn over_fn_;
-  std::atomic<clock::rep> heard_at_;
+  vigil vigil_;
 
   // Of the loop's thread alone.
   std::unique_ptr<watch> watch_;
   std::vector<std::byte> piece_;
   std::vector<switchboard::event> events_;
   std::vector<news> news_;
-  clock::time_point ticked_at_{}, beat_at_{};
+  clock::time_point beat_at_{};
 
   mutable std::mutex lock_; // of all below
   std::unique_ptr<stream> stream_;
