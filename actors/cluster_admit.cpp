@@ -63,6 +63,15 @@ void cluster::inside::serve() {
              && !net::decode(x.note, from.task, from.incarnation, from.host,
                              from.port, from.on))
            settle(in, from.task, from.incarnation, std::move(*it));
+       },
+       [in = hall_](const net::hello& x) {
+         roster::hello from;
+         if (net::decode(x.note, from.task, from.incarnation, from.host,
+                         from.port, from.on))
+           return;
+         const std::lock_guard hold{in->lock};
+         in->who->on_lost(from.task, from.incarnation);
+         in->news.notify_all();
        }}));
   for (const auto* purpose : {"parts", "sums"})
     served_.push_back(door_->serve(

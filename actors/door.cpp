@@ -66,6 +66,14 @@ public:
     }
   }
 
+  void gone(const net::hello& x) {
+    if (const auto it = find(x)) {
+      const std::lock_guard hold{it->lock};
+      if (it->open && it->by.gone)
+        it->by.gone(x);
+    }
+  }
+
 private:
   std::shared_ptr<entry> find(const net::hello& x) const {
     const std::lock_guard hold{lock_};
@@ -96,7 +104,8 @@ void door::open() {
   it_->on_dialed([by = desk_](const net::hello& x) { return by->decide(x); },
                  [by = desk_](const net::hello& x, net::arrived&& what) {
                    by->take(x, std::move(what));
-                 });
+                 },
+                 [by = desk_](const net::hello& x) { by->gone(x); });
 }
 
 door::~door() = default;

@@ -13,11 +13,13 @@ namespace troupe {
 /// and purpose he names. Safe to use from any thread.
 class door {
 public:
-  /// Decides on a dialer, and gets his connection if he was taken. Called on
-  /// the endpoint's thread; must not block, nor let go of a guest.
+  /// Decides on a dialer, and gets his connection if he was taken, or hears
+  /// that he was gone before he knew. Called on the endpoint's thread; must not
+  /// block, nor let go of a guest.
   struct host {
     std::function<net::verdict(const net::hello&)> decide;
     std::function<void(const net::hello&, net::arrived&&)> take;
+    std::function<void(const net::hello&)> gone{};
   };
 
   /// Being served. When it is gone nobody calls the host any more.

@@ -83,24 +83,34 @@ void door::receive(owned_descriptor socket, const place& from) {
 }
 
 void door::push_out_oldest() {
-  guests_.pop_front();
+  forget(guests_.begin());
   how_.pushed_out();
 }
 
-void door::on_met(guests::iterator who) {
+/// Whoever decided may have kept a place for him.
+void door::forget(guests::iterator who) {
   const auto x = std::move(*who);
   guests_.erase(who);
-  if (x.talk->taken())
-    how_.take(x.talk->how().peer(), x.talk->take_stream());
-  else
-    how_.log("a connection from " + x.from + " was closed: " + x.talk->why());
+  if (x.talk->how().now() == handshake::state::taken)
+    how_.gone(x.talk->how().peer());
+}
+
+void door::on_met(guests::iterator who) {
+  if (!who->talk->taken()) {
+    how_.log("a connection from " + who->from
+             + " was closed: " + who->talk->why());
+    return forget(who);
+  }
+  const auto x = std::move(*who);
+  guests_.erase(who);
+  how_.take(x.talk->how().peer(), x.talk->take_stream());
 }
 
 void door::tick(clock::time_point now) {
   while (!guests_.empty() && now - guests_.front().since > how_.patience) {
     how_.log("a connection from " + guests_.front().from
              + " was closed: its handshake took too long");
-    guests_.pop_front();
+    forget(guests_.begin());
   }
 }
 

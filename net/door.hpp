@@ -25,6 +25,7 @@ public:
     std::function<std::unique_ptr<stream>(int)> wrap;
     std::function<verdict(const hello&)> decide;
     std::function<void(const hello&, std::unique_ptr<stream>)> take;
+    std::function<void(const hello&)> gone; ///< Taken, but never told so.
     std::function<void(const std::string&)> log;
     std::function<void()> pushed_out; ///< One more that was too slow.
   };
@@ -53,6 +54,7 @@ private:
   void receive(owned_descriptor socket, const place& from);
   void on_met(guests::iterator who);
   void push_out_oldest();
+  void forget(guests::iterator who);
 
   io_loop& loop_;
   const owned_descriptor listening_;

@@ -93,6 +93,7 @@ void endpoint::impl::listen() {
                    [this](const hello& x, std::unique_ptr<stream> it) {
                      take(x, arrive(x, std::move(it)));
                    },
+                   [this](const hello& x) { gone ? gone(x) : void(); },
                    [this](const std::string& text) { log(text); },
                    [this] { log.pushed_out(); }});
 }
@@ -220,11 +221,13 @@ const address& endpoint::reachable_at() const {
 }
 
 void endpoint::on_dialed(std::function<verdict(const hello&)> decide,
-                         std::function<void(const hello&, arrived&&)> take) {
+                         std::function<void(const hello&, arrived&&)> take,
+                         std::function<void(const hello&)> gone) {
   impl_->loop->post([x = impl_.get(), decide = std::move(decide),
-                     take = std::move(take)]() mutable {
+                     take = std::move(take), gone = std::move(gone)]() mutable {
     x->decide = std::move(decide);
     x->take = std::move(take);
+    x->gone = std::move(gone);
     if (x->entrance)
       x->entrance->open();
   });

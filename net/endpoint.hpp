@@ -53,10 +53,12 @@ public:
   /// What others dial. @pre it listens.
   const address& reachable_at() const;
 
-  /// Who decides on those that dial this process, and who gets them. Called on
-  /// the endpoint's thread; must not block. Until then they wait.
+  /// Who decides on those that dial this process, and who gets them, or hears
+  /// that one is `gone` who was taken, but did not hear so. Called on the
+  /// endpoint's thread; must not block. Until then they wait.
   void on_dialed(std::function<verdict(const hello&)> decide,
-                 std::function<void(const hello&, arrived&&)> take);
+                 std::function<void(const hello&, arrived&&)> take,
+                 std::function<void(const hello&)> gone = {});
 
   struct dialed {
     std::optional<arrived> it;   ///< None: `why` it failed.

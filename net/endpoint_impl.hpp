@@ -38,6 +38,7 @@ struct endpoint::impl {
   std::optional<tls> certificates;
   std::function<verdict(const hello&)> decide;
   std::function<void(const hello&, arrived&&)> take;
+  std::function<void(const hello&)> gone;
   std::shared_ptr<io_loop> loop = std::make_shared<io_loop>(); ///< Of any.
   alarm ticker;
   std::optional<door> entrance;

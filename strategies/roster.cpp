@@ -14,7 +14,7 @@ answer machine::on(const hello& x) {
     return refused{"task " + std::to_string(x.task) + " is none of this job's "
                    + std::to_string(tasks_.size())};
   const auto& who = names_[x.task];
-  if (complete())
+  if (told_)
     return refused{who + " came after the job had begun with all its "
                    + std::to_string(tasks_.size()) + " processes"};
   if (tasks_[x.task])
@@ -49,7 +49,7 @@ std::string machine::unlike(const terms& x, const std::string& who) const {
 }
 
 void machine::on_lost(std::uint32_t task, std::uint64_t incarnation) {
-  if (task == 0 || task >= tasks_.size() || complete())
+  if (task == 0 || task >= tasks_.size() || told_)
     return;
   if (tasks_[task] && tasks_[task]->incarnation == incarnation)
     tasks_[task].reset();
@@ -59,7 +59,8 @@ bool machine::complete() const {
   return std::ranges::all_of(tasks_, [](const auto& x) { return bool(x); });
 }
 
-table machine::members() const {
+table machine::members() {
+  told_ = true;
   table out{1, {}};
   for (const auto& x : tasks_)
     out.members.push_back(x.value());

@@ -18,12 +18,12 @@
 ///            all have come
 ///   opens    with the leader's own terms: everybody's are compared with them
 ///   on hello of a free task, on the same terms   -> taken
-///   on lost before the table is complete   -> the task is free again
+///   on lost before the table was told   -> the task is free again
 ///   ends     when every task is taken (`complete`), or the patience does:
 ///            `missing` says who did not come
 ///   if       a task that nobody expects, a second process for one whose first
 ///            lives, another version, other kernels, threads, replicas or
-///            options, a hello after the table was complete   -> refused
+///            options, a hello after the table was told   -> refused
 namespace troupe::roster {
 
 using troupe::inspect, troupe::serialize;
@@ -81,13 +81,14 @@ public:
 
   answer on(const hello& x);
 
-  /// A process that was taken is gone. Void once the table is complete.
+  /// A process that was taken is gone. Void once the table was told.
   void on_lost(std::uint32_t task, std::uint64_t incarnation);
 
   bool complete() const;
 
+  /// The table, to be told to all: nobody comes or goes any more.
   /// @pre complete.
-  table members() const;
+  table members();
 
   /// "worker 1", "worker 1 and worker 3": who did not come.
   std::string missing() const;
@@ -98,6 +99,7 @@ private:
   std::vector<std::string> names_;
   terms on_;
   std::vector<std::optional<member>> tasks_;
+  bool told_ = false;
 };
 
 /// "a", "a and b", "a, b and c".

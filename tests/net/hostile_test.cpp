@@ -70,6 +70,40 @@ TEST(Stranger, WithRandomBytesIsClosed) {
   a_member_joins(x);
 }
 
+/// Its hello is decided on when it has reset the connection.
+TEST(Stranger, WhoLeavesBeforeItHearsThatItWasTakenIsGone) {
+  mailbox<std::string> seen;
+  mailbox<int> asked, left;
+  endpoint x{listening()};
+  x.on_dialed(
+    [&](const hello&) {
+      asked.put(0);
+      left.take();
+      return verdict{};
+    },
+    [&](const hello&, arrived&&) { seen.put("taken"); },
+    [&](const hello& who) { seen.put(who.name + " is gone"); });
+  std::string what = "taken"; // the news of a reset may take its time
+  for (int i = 0; i < 100 && what == "taken"; ++i) {
+    handshake says{
+      handshake::side::dialer, {}, random_nonce(), hello_of("somebody")};
+    {
+      stranger y{x.reachable_at()};
+      y.say(says.unsent());
+      says.sent(says.unsent().size());
+      says.take(y.hear(says.wants()));
+      y.say(says.unsent());
+      asked.take();
+      const linger at_once{.l_onoff = 1, .l_linger = 0};
+      ::setsockopt(y.descriptor(), SOL_SOCKET, SO_LINGER, &at_once,
+                   sizeof at_once);
+    }
+    left.put(0);
+    what = seen.take();
+  }
+  EXPECT_EQ(what, "somebody is gone");
+}
+
 TEST(Stranger, WithAWrongSecretHearsNoWord) {
   host x{listening(secret("right"))};
   stranger y{x.it->reachable_at()};

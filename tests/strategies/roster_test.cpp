@@ -69,6 +69,17 @@ TEST(Roster, TakesAProcessThatWasRestartedWhileOthersAreAwaited) {
             "worker 1 came after the job had begun with all its 3 processes");
 }
 
+TEST(Roster, FreesTheTaskOfTheLastWhoCameIfItIsLostBeforeAllAreTold) {
+  auto it = of_three();
+  it.on(hello(1, 11));
+  it.on(hello(2, 12));
+  EXPECT_TRUE(it.complete());
+  it.on_lost(2, 12);
+  EXPECT_EQ(it.missing(), "worker 2");
+  EXPECT_EQ(why_not(it.on(hello(2, 13))), "");
+  EXPECT_EQ(it.members().members[2].incarnation, 13u);
+}
+
 TEST(Roster, NamesWhatIsNotTheSameOnBothSides) {
   const auto with = [](auto change) {
     auto x = same;
