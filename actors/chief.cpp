@@ -114,6 +114,7 @@ void chief_state::perform(muster::reaction what) {
   const overload act{
     [this](muster::begin& x) {
       run = x.what.run;
+      pace.begin(self->clock().now(), x.what.first);
       heard.assign(cast.callers.size(), x.what.first);
       if (!work.it)
         work.name = "run " + std::to_string(run);
@@ -178,6 +179,13 @@ void chief_state::tell_replicas(subject what, std::uint64_t step,
     out.send(replica_named(r), cast.replicas[r], what, x.epoch, step, x);
 }
 
+void chief_state::probe(const commit::probe& x) {
+  tell_replicas(subject::probe, x.step, x);
+  for (std::uint32_t r = 0; r < cast.reducers.size(); ++r)
+    out.send({party::role::reducer, r}, cast.reducers[r], subject::probe,
+             x.epoch, x.step, x);
+}
+
 void chief_state::perform(commit::reaction what) {
   const overload act{
     [this](commit::send_seats& x) {
@@ -195,13 +203,11 @@ void chief_state::perform(commit::reaction what) {
     [this](commit::send_grants& x) {
       tell_replicas(subject::grant, x.to_all.until, x.to_all);
     },
-    [this](commit::send_probes& x) {
-      tell_replicas(subject::probe, x.to_all.step, x.to_all);
-      for (std::uint32_t r = 0; r < cast.reducers.size(); ++r)
-        out.send({party::role::reducer, r}, cast.reducers[r], subject::probe,
-                 x.to_all.epoch, x.to_all.step, x.to_all);
+    [this](commit::send_probes& x) { probe(x.to_all); },
+    [this](commit::committed& x) {
+      pace.commit(self->clock().now(), x.record.step + 1);
+      tell_commit(std::move(x.record));
     },
-    [this](commit::committed& x) { tell_commit(std::move(x.record)); },
     [this](commit::ended& x) {
       work = {};
       gathering->over();
@@ -236,7 +242,10 @@ chief(chief_inside::stateful_pointer<chief_state> self, chief_options options,
     [=](const commit::seated& x) { hear(x); },
     [=](const commit::report& x) { hear(x); },
     [=](const commit::failed& x) { hear(x); },
-    [=](const commit::blame& x) { hear(x); },
+    [=](const commit::blame& x) {
+      self->state.survey.on(x);
+      hear(x);
+    },
     [self](const muster::join& x) { self->state.join(x); },
     [self](const run_heard& x) { self->state.on_heard(x); },
     [self](atom::stop) { self->state.stop(); },
@@ -245,6 +254,7 @@ chief(chief_inside::stateful_pointer<chief_state> self, chief_options options,
       self->state.work = fn;
       self->state.join(x);
     },
+    [self](atom::status) { return self->state.status(); },
     [self](atom::late, std::uint64_t guard) { self->state.on_late(guard); },
     [self](atom::absent, std::uint64_t of_run) {
       self->state.on_absent(of_run);
@@ -255,6 +265,9 @@ chief(chief_inside::stateful_pointer<chief_state> self, chief_options options,
     [self](atom::flush) {
       self->state.flushing = false;
       self->state.flush();
+    },
+    [self](atom::status, std::uint64_t number) {
+      self->state.on_surveyed(number);
     },
   };
 }

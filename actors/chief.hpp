@@ -1,6 +1,7 @@
 #pragma once
 
 #include "troupe/actors/caller.hpp"
+#include "troupe/actors/chief_survey.hpp"
 #include "troupe/actors/reducer.hpp"
 
 #include <map>
@@ -42,7 +43,9 @@ using chief_actor = office_actor::extend<
   // These are the roles; from now on they are watched, and seated.
   caf::reacts_to<cast_ref>,
   // As a join, from this process.
-  caf::reacts_to<muster::join, step_ref>>;
+  caf::reacts_to<muster::join, step_ref>,
+  // How the work does; the members are for others to fill in.
+  caf::replies_to<atom::status>::with<job_status>>;
 
 /// The chief's notes to itself.
 using chief_inside = chief_actor::extend<
@@ -53,7 +56,9 @@ using chief_inside = chief_actor::extend<
   // A replica elsewhere ended, and its process did not.
   caf::reacts_to<atom::ended, std::uint32_t, std::string>,
   // Commits have waited for more of their kind for long enough.
-  caf::reacts_to<atom::flush>>;
+  caf::reacts_to<atom::flush>,
+  // Who was asked what he does has had the time to say so.
+  caf::reacts_to<atom::status, std::uint64_t>>;
 
 // -- state --------------------------------------------------------------------
 
@@ -80,6 +85,14 @@ struct chief_state {
   template <class Message>
   void tell_replicas(subject what, std::uint64_t step, const Message& x);
 
+  void probe(const commit::probe& x);
+
+  // What others hear of how it does; chief_survey.cpp.
+  caf::result<job_status> status();
+  void on_surveyed(std::uint64_t number);
+  job_status report() const;
+  std::string why_not_done() const;
+
   // What callers hear; chief_news.cpp.
   void tell_commit(commit_record&& x);
   void tell_end(std::uint64_t next);
@@ -102,6 +115,8 @@ struct chief_state {
   std::vector<std::uint64_t> heard;  ///< By process.
   std::vector<commit_record> unsent; ///< For the callers elsewhere.
   bool flushing = false;
+  job_pace pace;
+  chief_survey survey;
   std::uint64_t guarded = 0; ///< The run whose absent ones are waited for.
   std::uint64_t guard = 0;   ///< Number of the guard that counts.
   bool armed = false;        ///< Whether that one is yet to ring.

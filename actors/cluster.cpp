@@ -6,6 +6,9 @@
 #include "troupe/actors/crew_place.hpp"
 #include "troupe/actors/runtime.hpp"
 
+#include <caf/exit_reason.hpp>
+#include <caf/send.hpp>
+
 #include <algorithm>
 #include <random>
 #include <stdexcept>
@@ -65,7 +68,11 @@ cluster::inside::inside(runtime& in, cluster_options&& x)
   incarnation_ = std::uint64_t{dice()} << 32 | dice();
 }
 
-cluster::inside::~inside() = default;
+cluster::inside::~inside() {
+  served_.clear();
+  if (reporter_)
+    caf::anon_send_exit(reporter_, caf::exit_reason::user_shutdown);
+}
 
 void cluster::inside::check() const {
   const auto refuse = [](const std::string& why) {
@@ -158,6 +165,12 @@ std::unique_ptr<crew> make_crew(cluster& in, const crew_options& options) {
   check(here);
   crew_place place{it.on.system()};
   place.with = it.make_company(here);
+  if (it.reporter())
+    place.on_spawn = [to = it.reporter()](const party& who,
+                                          const caf::actor& x) {
+      if (who.what == party::role::chief)
+        caf::anon_send(to, x.address());
+    };
   return make_crew(place, here);
 }
 

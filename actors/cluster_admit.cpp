@@ -1,7 +1,14 @@
 #include "troupe/actors/cluster_inside.hpp"
+#include "troupe/actors/cluster_status.hpp"
+#include "troupe/actors/runtime.hpp"
+#include "troupe/actors/spawn.hpp"
+#include "troupe/actors/types.hpp"
 #include "troupe/net/codec.hpp"
 #include "troupe/net/log_limiter.hpp"
 #include "troupe/tensors/kernels.hpp"
+
+#include <caf/actor_cast.hpp>
+#include <caf/send.hpp>
 
 #include <algorithm>
 
@@ -88,6 +95,30 @@ void cluster::inside::serve() {
          in->streams[{from.task, from.incarnation, x.purpose}] = std::move(*it);
          in->news.notify_all();
        }}));
+  try {
+    served_.push_back(door_->serve({}, "status", status_host()));
+  } catch (const std::logic_error&) {
+    // another job of this process answers at this door
+  }
+}
+
+/// Answers how the job does, or says who could.
+door::host cluster::inside::status_host() {
+  if (options.index > 0)
+    return {[why = me() + " does not lead; ask " + options.names[0] + " at "
+                   + to_string(options.addresses[0])](const net::hello&) {
+              return net::verdict{false, why, {}, {}};
+            },
+            [](const net::hello&, net::arrived&&) {}};
+  const auto it = spawn_reporter(
+    on.system(), {hall_, options.job, options.names, incarnation_});
+  forget_logger();
+  reporter_ = caf::actor_cast<caf::actor>(it);
+  return {[](const net::hello&) { return net::verdict{}; },
+          [it](const net::hello&, net::arrived&& x) {
+            if (auto* one = std::get_if<std::shared_ptr<net::connection>>(&x))
+              caf::anon_send(it, guest_ref{std::move(*one)});
+          }};
 }
 
 net::verdict cluster::inside::admit(const net::hello& x) {

@@ -7,6 +7,8 @@
 #include "troupe/net/bell.hpp"
 #include "troupe/strategies/roster.hpp"
 
+#include <caf/actor.hpp>
+
 #include <condition_variable>
 #include <map>
 #include <mutex>
@@ -96,6 +98,9 @@ public:
   std::uint32_t processes() const {
     return static_cast<std::uint32_t>(options.names.size());
   }
+  /// Led to the job's chief; only in the leader's process. @returns null else.
+  const caf::actor& reporter() const { return reporter_; }
+
   const std::string& me() const { return options.names[options.index]; }
 
   runtime& on;
@@ -107,6 +112,7 @@ private:
   void check() const;
   void open_door();
   void serve();
+  door::host status_host();
   net::verdict admit(const net::hello& x);
   net::verdict admit_stream(const net::hello& x);
   void gather_all();
@@ -125,6 +131,7 @@ private:
   std::shared_ptr<hall> hall_;
   std::shared_ptr<door> door_;
   std::vector<std::unique_ptr<door::guest>> served_;
+  caf::actor reporter_;
   std::shared_ptr<net::bell> bell_;
   std::uint64_t incarnation_ = 0;
   hall::clock::time_point deadline_;

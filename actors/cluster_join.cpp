@@ -220,6 +220,7 @@ void cluster::inside::start_together() {
     }
     for (auto& x : hall_->seats)
       hall_->say(x, {word::go, {}, {}});
+    hall_->go = true;
     return;
   }
   hall_->say(hall_->seats[0], {word::ready, {}, {}});

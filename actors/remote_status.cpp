@@ -40,15 +40,22 @@ std::string ask_at(runtime& in, net::endpoint& from, const std::string& where,
 std::string remote_status(runtime& in, const std::string& where,
                           const remote_options& options) {
   const auto from = endpoint_for(options);
+  const auto is_refusal = [](const failure& x) {
+    return x.code == ec::refused;
+  };
   try {
     return ask_at<status_actor, job_status>(in, *from, where, "status", options,
                                             atom::status_v);
   } catch (const failure& x) {
-    if (x.code != ec::refused) // by somebody who leads no job
+    if (!is_refusal(x))
       throw;
+    try {
+      return ask_at<node_actor, node_info>(in, *from, where, "node", options,
+                                           atom::who_v);
+    } catch (const failure& y) {
+      throw failure{is_refusal(y) ? x : y}; // the first may say whom to ask
+    }
   }
-  return ask_at<node_actor, node_info>(in, *from, where, "node", options,
-                                       atom::who_v);
 }
 
 } // namespace troupe

@@ -207,6 +207,10 @@ public:
   bool probing() const { return now_ == phase::probing || urged_; }
   std::uint64_t moves() const { return moves_; }
   std::uint64_t epoch() const { return epoch_; }
+  /// The first step that is not committed.
+  std::uint64_t next() const { return next_; }
+  /// Who lives and has not reported it, or not even taken a seat.
+  std::vector<std::uint32_t> behind() const;
 
 private:
   enum class phase { idle, seating, running, probing, leaving };

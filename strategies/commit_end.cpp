@@ -192,6 +192,16 @@ std::vector<std::uint32_t> ledger::late_ones() const {
   return out;
 }
 
+std::vector<std::uint32_t> ledger::behind() const {
+  if (!works())
+    return late_ones();
+  std::vector<std::uint32_t> out;
+  for (std::uint32_t r = 0; r < members_.size(); ++r)
+    if (!members_[r].lost && !reported(r, next_))
+      out.push_back(r);
+  return out;
+}
+
 std::string ledger::verdict(const std::string& waited) const {
   return "step " + std::to_string(next_) + " stalled for " + waited + ": "
          + waits();

@@ -76,19 +76,24 @@ reaction machine::refuse_all(commit::cause code, std::string why) {
   return out;
 }
 
+std::vector<std::string> machine::absent() const {
+  std::vector<std::string> out;
+  for (std::size_t p = 0; waiting() && p < joined_.size(); ++p)
+    if (!joined_[p])
+      out.push_back(names_[p]);
+  return out;
+}
+
 reaction machine::on_late(const std::string& waited) {
   if (!waiting())
     return {};
-  std::vector<std::string> absent;
   join what;
-  for (std::size_t p = 0; p < joined_.size(); ++p)
-    if (joined_[p])
-      what = *joined_[p];
-    else
-      absent.push_back(names_[p]);
+  for (const auto& one : joined_)
+    if (one)
+      what = *one;
   return refuse_all(commit::cause::stalled,
                     described(what) + " cannot begin: for " + waited + " "
-                      + roster::listed(absent) + " did not come");
+                      + roster::listed(absent()) + " did not come");
 }
 
 reaction machine::on_lost(std::uint32_t process, commit::cause code,

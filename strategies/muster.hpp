@@ -73,6 +73,8 @@ public:
 
   /// Whether somebody waits for others, and for which run.
   std::optional<std::uint64_t> waiting() const;
+  /// Who is waited for; nobody if nobody waits.
+  std::vector<std::string> absent() const;
 
 private:
   struct end {
