@@ -32,8 +32,13 @@ bool data_plane::sleeps() const {
 
 void data_plane::impl::name(std::uint32_t process, net::ending how,
                             const std::string& why) {
-  if (gone)
-    return;
+  if (!gone)
+    gone = told_of(process, how, why);
+}
+
+data_plane::trouble data_plane::impl::told_of(std::uint32_t process,
+                                              net::ending how,
+                                              const std::string& why) const {
   const auto& at = machine.at();
   std::vector<std::uint32_t> ids;
   for (auto r = at.first[process]; r < at.first[process + 1]; ++r)
@@ -44,14 +49,13 @@ void data_plane::impl::name(std::uint32_t process, net::ending how,
   const auto called = process < options.names.size()
                         ? options.names[process]
                         : "process " + std::to_string(process);
-  gone =
-    trouble{process, how,
-            called + " (" + commit::replicas_named(ids) + ")" + what + why};
+  return {process, how,
+          called + " (" + commit::replicas_named(ids) + ")" + what + why};
 }
 
 std::optional<data_plane::trouble> data_plane::impl::look_for_trouble() {
   if (const auto& x = machine.wrong())
-    return trouble{x->process, net::ending::broken, x->why};
+    return told_of(x->process, net::ending::broken, x->why);
   for (std::uint32_t p = 0; !gone && p < machine.at().processes(); ++p)
     if (p != machine.at().me)
       for (const auto by : {exchange::queue::parts, exchange::queue::sums})
@@ -99,16 +103,16 @@ void data_plane::leave(std::uint32_t replica) {
 }
 
 void data_plane::contribute(std::uint32_t replica, std::uint32_t bucket,
-                            const tensor& part) {
+                            const tensor& part, const terms& said) {
   const impl::hold locked{impl_->lock};
-  impl_->machine.contribute(replica, bucket, part);
+  impl_->machine.contribute(replica, bucket, part, said);
   impl_->moved_by_others();
 }
 
 void data_plane::gather(std::uint32_t replica, std::uint32_t bucket,
-                        const tensor& part) {
+                        const tensor& part, const terms& said) {
   const impl::hold locked{impl_->lock};
-  impl_->machine.gather(replica, bucket, part);
+  impl_->machine.gather(replica, bucket, part, said);
   impl_->moved_by_others();
 }
 

@@ -67,8 +67,9 @@ public:
 
   /// Each moves whatever can be moved.
   void contribute(std::uint32_t replica, std::uint32_t bucket,
-                  const tensor& part);
-  void gather(std::uint32_t replica, std::uint32_t bucket, const tensor& part);
+                  const tensor& part, const terms& said = {});
+  void gather(std::uint32_t replica, std::uint32_t bucket, const tensor& part,
+              const terms& said = {});
 
   /// What a replica waits for.
   struct wish {

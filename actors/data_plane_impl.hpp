@@ -17,6 +17,8 @@ struct data_plane::impl {
 
   // data_plane.cpp
   void name(std::uint32_t process, net::ending how, const std::string& why);
+  trouble told_of(std::uint32_t process, net::ending how,
+                  const std::string& why) const;
   std::optional<trouble> look_for_trouble();
   void moved_by_others();
 

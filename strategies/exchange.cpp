@@ -11,11 +11,12 @@ namespace {
   throw std::logic_error(what);
 }
 
-std::string text_of(subject what, std::uint32_t bucket,
-                    const tensor_spec& spec) {
-  return what == subject::share
-           ? "gather " + std::to_string(bucket)
-           : "bucket " + std::to_string(bucket) + " of " + to_string(spec);
+std::string text_of(subject what, std::uint32_t bucket, const tensor_spec& spec,
+                    const terms& said) {
+  return (what == subject::share
+            ? "gather " + std::to_string(bucket)
+            : "bucket " + std::to_string(bucket) + " of " + to_string(spec))
+         + (said == terms{} ? "" : " " + to_string(said));
 }
 
 } // namespace
@@ -109,8 +110,8 @@ const machine::record* machine::find(const member& m, subject what,
 }
 
 machine::record& machine::next_record(std::uint32_t replica, subject what,
-                                      std::uint32_t bucket,
-                                      const tensor& part) {
+                                      std::uint32_t bucket, const tensor& part,
+                                      const terms& said) {
   auto& m = of(replica);
   auto& highest = m.highest[what == subject::share];
   if (bucket <= highest && find(m, what, bucket))
@@ -128,6 +129,7 @@ machine::record& machine::next_record(std::uint32_t replica, subject what,
     x.k = k;
     x.bucket = bucket;
     x.opener = replica;
+    x.said = said;
     x.spec = spec;
     x.own.resize(locals());
     if (what == subject::share)
@@ -135,32 +137,32 @@ machine::record& machine::next_record(std::uint32_t replica, subject what,
   }
   auto& x = at(m.next);
   if (x.step != m.step || x.k != k || x.what != what || x.bucket != bucket
-      || x.spec != spec)
+      || x.spec != spec || x.said != said)
     refuse("replica " + std::to_string(replica) + " brought "
-           + text_of(what, bucket, spec) + " to exchange " + std::to_string(k)
-           + " of step " + std::to_string(m.step) + ", replica "
-           + std::to_string(x.opener) + " " + text_of(x.what, x.bucket, x.spec)
-           + " to exchange " + std::to_string(x.k) + " of step "
-           + std::to_string(x.step)
+           + text_of(what, bucket, spec, said) + " to exchange "
+           + std::to_string(k) + " of step " + std::to_string(m.step)
+           + ", replica " + std::to_string(x.opener) + " "
+           + text_of(x.what, x.bucket, x.spec, x.said) + " to exchange "
+           + std::to_string(x.k) + " of step " + std::to_string(x.step)
            + ": the replicas do not make the same exchanges");
   ++m.next;
   return x;
 }
 
 void machine::contribute(std::uint32_t replica, std::uint32_t bucket,
-                         const tensor& part) {
+                         const tensor& part, const terms& said) {
   if (!current(replica))
     return;
   if (!part || (part.type() != dtype::float32 && part.type() != dtype::float64))
     refuse("bucket " + std::to_string(bucket)
            + " is not of float32 or float64");
-  auto& x = next_record(replica, subject::part, bucket, part);
+  auto& x = next_record(replica, subject::part, bucket, part, said);
   x.own[replica - mine()] = part;
   begin_ready();
 }
 
 void machine::gather(std::uint32_t replica, std::uint32_t bucket,
-                     const tensor& part) {
+                     const tensor& part, const terms& said) {
   if (!current(replica))
     return;
   if (!part || part.bytes() > most_share)
@@ -168,7 +170,8 @@ void machine::gather(std::uint32_t replica, std::uint32_t bucket,
            + (part ? to_string(part.spec()) + ", which is more than "
                        + std::to_string(most_share) + " bytes"
                    : "no tensor"));
-  auto& x = next_record(replica, subject::share, bucket, part);
+  const terms plain{terms::ways::tree, said.timeout, said.bytes_per_pack};
+  auto& x = next_record(replica, subject::share, bucket, part, plain);
   const auto copy = part.clone(); // others may read it after this step's end
   x.own[replica - mine()] = copy;
   x.all[replica] = copy;
@@ -189,7 +192,8 @@ void machine::begin(record& x) {
   if (x.what == subject::share) {
     x.left = at_.replicas() - locals();
   } else {
-    x.chunks = cut_of(x.spec.dims.elements(), x.spec.type, at_.processes());
+    x.chunks =
+      cut_of(x.spec.dims.elements(), x.spec.type, at_.processes(), x.said.way);
     x.left = x.chunks.count;
     x.whole = tensor{x.spec};
   }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "troupe/strategies/exchange_parcel.hpp"
+#include "troupe/strategies/ring.hpp"
 
 #include <optional>
 #include <string>
@@ -37,8 +38,8 @@
 ///            a replica leaves a step that is not settled   -> nothing moves
 ///                                                    any more in this epoch
 ///
-/// A ring, whose order depends on who sits where, would be another machine with
-/// these verbs.
+/// That is the way of the tree; an exchange whose terms say so goes around a
+/// ring instead (ring.hpp), in the same queues.
 namespace troupe::exchange {
 
 /// Somebody broke a rule.
@@ -87,10 +88,12 @@ public:
   /// @errors throws std::logic_error if that is not what the other replicas
   ///         here brought at this place, or it brought this bucket already.
   void contribute(std::uint32_t replica, std::uint32_t bucket,
-                  const tensor& part);
+                  const tensor& part, const terms& said = {});
 
-  /// Brings a part of a gather, of any shape and type; copied.
-  void gather(std::uint32_t replica, std::uint32_t bucket, const tensor& part);
+  /// Brings a part of a gather, of any shape and type; copied. It knows no
+  /// ways.
+  void gather(std::uint32_t replica, std::uint32_t bucket, const tensor& part,
+              const terms& said = {});
 
   // -- moving -----------------------------------------------------------------
 
@@ -134,20 +137,24 @@ private:
     std::uint32_t k = 0; ///< In the step.
     std::uint32_t bucket = 0;
     std::uint32_t opener = 0; ///< The replica that came first.
-    tensor_spec spec;         ///< Of a sum.
-    cut chunks;               ///< Of a sum.
-    bool begun = false;       ///< All replicas here brought their part.
-    std::uint32_t left = 0;   ///< Then: chunks, or shares, to come.
-    tensors own;              ///< Parts, by replica of this process.
-    tensor whole;             ///< Sum.
-    tensors all;              ///< Gather: by replica.
+    terms said;
+    tensor_spec spec;       ///< Of a sum.
+    cut chunks;             ///< Of a sum.
+    bool begun = false;     ///< All replicas here brought their part.
+    std::uint32_t left = 0; ///< Then: chunks, or shares, to come.
+    tensors own;            ///< Parts, by replica of this process.
+    tensor whole;           ///< Sum.
+    tensors all;            ///< Gather: by replica.
   };
   /// The next parcel of a queue: of a record, the j-th chunk of its adder and a
-  /// subtree, or the j-th replica of its process and a piece.
+  /// subtree, or the j-th replica of its process and a piece, or a group of
+  /// chunks and a hop.
   struct place {
     std::uint64_t record = 0; ///< Counted over the epoch.
     std::uint32_t j = 0;
     std::uint32_t i = 0;
+
+    auto operator<=>(const place&) const = default;
   };
   /// What comes in over one queue of one process.
   struct incoming {
@@ -177,7 +184,7 @@ private:
   member& of(std::uint32_t replica);
   const member& of(std::uint32_t replica) const;
   record& next_record(std::uint32_t replica, subject what, std::uint32_t bucket,
-                      const tensor& part);
+                      const tensor& part, const terms& said);
   const record* find(const member& m, subject what, std::uint32_t bucket) const;
   void begin_ready();
   void begin(record& x);
@@ -193,24 +200,26 @@ private:
 
   // exchange_order.cpp: which parcel comes next
   bool next_part(place& x, std::uint32_t from, std::uint32_t to) const;
-  bool next_sum(place& x, std::uint32_t adder) const;
+  bool next_sum(place& x, std::uint32_t from, std::uint32_t to) const;
   bool next_added(place& x) const;
   std::uint32_t chunk_of(const record& x, std::uint32_t adder,
                          std::uint32_t j) const;
   bool has_chunk(const record& x, std::uint32_t adder, std::uint32_t j) const;
   parcel about(const record& x, subject what, std::uint32_t from) const;
   parcel about_part(const place& x, std::uint32_t from, std::uint32_t to) const;
-  parcel about_sum(const place& x, std::uint32_t adder) const;
+  parcel about_sum(const place& x, std::uint32_t from) const;
   std::span<std::byte> bytes_of(const record& x, const tensor& in,
                                 std::uint32_t chunk) const;
   std::optional<lack> owed(std::uint64_t step) const;
+  static std::string named(const parcel& x);
   std::string difference(const parcel& got, const parcel& due) const;
 
   // exchange_out.cpp: sending
   bool send_part(courier& by, std::uint32_t to);
   bool send_piece(courier& by, std::uint32_t to, const parcel& x);
   bool send_sum(courier& by, std::uint32_t to);
-  void fold_own(const record& x, const parcel& of, std::span<std::byte> into);
+  void fold_own(const record& x, range of, std::uint32_t chunk,
+                std::span<std::byte> into);
 
   // exchange_in.cpp: receiving and adding
   bool take_sum(courier& by, std::uint32_t from);
@@ -224,6 +233,25 @@ private:
   bool drop(courier& by, std::uint32_t from, queue q);
   bool add(courier& by);
   void blame(std::uint32_t process, std::string why);
+
+  // exchange_ring.cpp: around the ring
+  bool rings(const record& x) const;
+  ring ring_of(const record& x) const { return {at_.processes(), x.k}; }
+  std::uint32_t before_me() const {
+    return (at_.me + at_.processes() - 1) % at_.processes();
+  }
+  bool next_hop(place& x, subject what, std::uint32_t from,
+                std::uint32_t to) const;
+  std::uint32_t chunk_at(const place& x, subject what,
+                         std::uint32_t from) const;
+  bool send_part_on(courier& by, std::uint32_t to, const parcel& what);
+  bool may_send_sum(const place& x) const;
+  bool take_part_on(courier& by, std::uint32_t from, const parcel& due);
+  bool part_is_sent(const place& sum, std::uint32_t chunk) const;
+  void add_own(const record& x, std::uint32_t chunk,
+               std::span<const std::byte> theirs, std::span<std::byte> into);
+  std::vector<std::uint32_t> silent_in_ring(const record& x) const;
+
   incoming& in(std::uint32_t from, queue q) {
     return q == queue::parts ? peers_[from].parts : peers_[from].sums;
   }

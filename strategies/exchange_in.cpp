@@ -80,7 +80,7 @@ bool machine::drop(courier& by, std::uint32_t from, queue q) {
 
 bool machine::take_sum(courier& by, std::uint32_t from) {
   auto& next = peers_[from].sums.next;
-  const bool open = next_sum(next, from);
+  const bool open = next_sum(next, from, at_.me);
   const auto due = open ? about_sum(next, from) : parcel{};
   const auto what = judge(by, from, queue::sums, open ? &due : nullptr);
   if (what == verdict::old)
@@ -88,12 +88,17 @@ bool machine::take_sum(courier& by, std::uint32_t from) {
   if (what != verdict::due)
     return false;
   auto& x = at(next.record);
+  if (rings(x) && !part_is_sent(next, due.chunk)) {
+    blame(from, "process " + std::to_string(from) + " sent " + named(due)
+                  + " before this one had added to it");
+    return false;
+  }
   const auto into = bytes_of(x, x.whole, due.chunk);
   if (!sized(by, from, queue::sums, into.size())
       || !fetch(by, from, queue::sums, into, x.whole))
     return false;
   pop(by, from, queue::sums);
-  ++next.j;
+  ++(rings(x) ? next.i : next.j);
   kept(x);
   return true;
 }
@@ -112,6 +117,8 @@ bool machine::take_part(courier& by, std::uint32_t from) {
   const auto& x = at(mine.next.record);
   if (x.what == subject::share)
     return take_share(by, from, due);
+  if (rings(x))
+    return take_part_on(by, from, due);
   const auto bytes = bytes_of(x, x.whole, due.chunk).size();
   if (!sized(by, from, queue::parts, bytes))
     return false;

@@ -28,6 +28,11 @@ bool machine::next_part(place& x, std::uint32_t from, std::uint32_t to) const {
         return true;
       continue;
     }
+    if (rings(r)) {
+      if (next_hop(x, r.what, from, to))
+        return true;
+      continue;
+    }
     if (x.i == subtrees_[from].size())
       x = {x.record, x.j + 1, 0};
     if (has_chunk(r, to, x.j))
@@ -36,11 +41,12 @@ bool machine::next_part(place& x, std::uint32_t from, std::uint32_t to) const {
   return false;
 }
 
-bool machine::next_sum(place& x, std::uint32_t adder) const {
+bool machine::next_sum(place& x, std::uint32_t from, std::uint32_t to) const {
   for (; x.record < ready_; x = {x.record + 1, 0, 0}) {
     const auto& r = at(x.record);
-    if (r.what != subject::share && !r.chunks.direct
-        && has_chunk(r, adder, x.j))
+    if (rings(r) ? next_hop(x, subject::sum, from, to)
+                 : r.what != subject::share && !r.chunks.direct
+                     && has_chunk(r, from, x.j))
       return true;
   }
   return false;
@@ -49,7 +55,7 @@ bool machine::next_sum(place& x, std::uint32_t adder) const {
 bool machine::next_added(place& x) const {
   for (; x.record < ready_; x = {x.record + 1, 0, 0}) {
     const auto& r = at(x.record);
-    if (r.what != subject::share && has_chunk(r, at_.me, x.j))
+    if (r.what != subject::share && !rings(r) && has_chunk(r, at_.me, x.j))
       return true;
   }
   return false;
@@ -69,6 +75,9 @@ parcel machine::about(const record& x, subject what, std::uint32_t from) const {
     out.elements = x.spec.dims.elements();
     out.type = x.spec.type;
   }
+  out.way = x.said.way;
+  out.timeout = x.said.timeout;
+  out.bytes_per_pack = x.said.bytes_per_pack;
   return out;
 }
 
@@ -80,6 +89,10 @@ parcel machine::about_part(const place& x, std::uint32_t from,
     out.begin = at_.first[from] + x.j;
     out.end = out.begin + 1;
     out.chunk = x.i;
+  } else if (rings(r)) {
+    out.chunk = chunk_at(x, subject::part, from);
+    out.begin = at_.first[ring_of(r).first_of(out.chunk)];
+    out.end = at_.first[from + 1];
   } else {
     out.begin = subtrees_[from][x.i].begin;
     out.end = subtrees_[from][x.i].end;
@@ -88,11 +101,12 @@ parcel machine::about_part(const place& x, std::uint32_t from,
   return out;
 }
 
-parcel machine::about_sum(const place& x, std::uint32_t adder) const {
+parcel machine::about_sum(const place& x, std::uint32_t from) const {
   const auto& r = at(x.record);
-  auto out = about(r, subject::sum, adder);
+  auto out = about(r, subject::sum, from);
   out.end = at_.replicas();
-  out.chunk = chunk_of(r, adder, x.j);
+  out.chunk =
+    rings(r) ? chunk_at(x, subject::sum, from) : chunk_of(r, from, x.j);
   return out;
 }
 
@@ -136,12 +150,14 @@ std::optional<lack> machine::lacking(std::uint64_t step) const {
   const auto late = [&](const incoming& in) {
     return in.next.record == complete_ && !in.here;
   };
+  if (rings(x))
+    out.processes = silent_in_ring(x);
   for (const auto queue : {&peer::parts, &peer::sums}) {
+    if (!out.processes.empty())
+      break; // a sum waits for the parts
     for (std::uint32_t p = 0; p < at_.processes(); ++p)
       if (p != at_.me && late(peers_[p].*queue))
         out.processes.push_back(p);
-    if (!out.processes.empty())
-      break; // a sum waits for the parts
   }
   for (const auto p : out.processes)
     for (auto r = at_.first[p] + (out.gather ? peers_[p].parts.next.j : 0);
@@ -167,7 +183,9 @@ std::string type_of(const parcel& x) {
            : "an unknown type";
 }
 
-std::string named(const parcel& x) {
+} // namespace
+
+std::string machine::named(const parcel& x) {
   const auto piece = x.what == subject::share ? "piece " : "chunk ";
   const auto of = x.what == subject::sum    ? "the sum of "
                   : x.what == subject::part ? "a part of "
@@ -177,16 +195,20 @@ std::string named(const parcel& x) {
          + std::to_string(x.end) + ")";
 }
 
-} // namespace
-
 std::string machine::difference(const parcel& got, const parcel& due) const {
   const auto sent = "process " + std::to_string(due.from) + " sent ";
   const auto step = " is due in step " + std::to_string(due.step);
   const std::string differ = "the replicas do not make the same exchanges";
+  const auto on = [](const parcel& x) {
+    return elements_of(x) + " " + to_string(x.said());
+  };
   if (got.step != due.step || got.exchange != due.exchange)
     return sent + elements_of(got) + " of step " + std::to_string(got.step)
            + " where " + elements_of(due) + step + ": a parcel was lost, or "
            + differ;
+  if (got.said() != due.said())
+    return sent + on(got) + " where " + on(due) + step
+           + ": the replicas do not give the same options";
   if (got.bucket != due.bucket || got.elements != due.elements
       || (got.what == subject::share) != (due.what == subject::share))
     return sent + elements_of(got) + " where " + elements_of(due) + step + ": "

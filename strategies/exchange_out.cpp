@@ -5,10 +5,10 @@
 
 namespace troupe::exchange {
 
-/// Adds a subtree of the replicas here, of one chunk.
-void machine::fold_own(const record& x, const parcel& of,
+/// Adds some of the replicas here, of one chunk.
+void machine::fold_own(const record& x, range of, std::uint32_t chunk,
                        std::span<std::byte> into) {
-  const auto begin = x.chunks.each * of.chunk * size_of(x.spec.type);
+  const auto begin = x.chunks.each * chunk * size_of(x.spec.type);
   const auto run = [&]<class T>(T) {
     const auto leaf = [&](std::size_t a, std::size_t b) -> const T* {
       return b - a == 1
@@ -32,6 +32,8 @@ bool machine::send_part(courier& by, std::uint32_t to) {
   const auto what = about_part(next, at_.me, to);
   if (x.what == subject::share)
     return send_piece(by, to, what);
+  if (rings(x))
+    return send_part_on(by, to, what);
   const auto bytes = bytes_of(x, x.own[what.begin - mine()], what.chunk);
   if (what.end - what.begin == 1) {
     if (!by.post(to, queue::parts, write(what), bytes))
@@ -40,7 +42,7 @@ bool machine::send_part(courier& by, std::uint32_t to) {
     const auto room = by.room(to, queue::parts);
     if (room.empty())
       return false;
-    fold_own(x, what, room.first(bytes.size()));
+    fold_own(x, {what.begin, what.end}, what.chunk, room.first(bytes.size()));
     by.post(to, queue::parts, write(what), bytes.size());
   }
   ++next.i;
@@ -67,16 +69,15 @@ bool machine::send_piece(courier& by, std::uint32_t to, const parcel& x) {
 
 bool machine::send_sum(courier& by, std::uint32_t to) {
   auto& next = peers_[to].sums_out;
-  if (!next_sum(next, at_.me))
-    return false;
-  if (next.record > added_.record
-      || (next.record == added_.record && next.j >= added_.j))
+  if (!next_sum(next, at_.me, to))
     return false;
   const auto& x = at(next.record);
+  if (rings(x) ? !may_send_sum(next) : next >= place{added_.record, added_.j})
+    return false;
   const auto what = about_sum(next, at_.me);
   if (!by.post(to, queue::sums, write(what), bytes_of(x, x.whole, what.chunk)))
     return false;
-  ++next.j;
+  ++(rings(x) ? next.i : next.j);
   return true;
 }
 

@@ -47,11 +47,13 @@ std::vector<range> subtrees_of(const layout& x, std::uint32_t process) {
   return out;
 }
 
-cut cut_of(std::size_t elements, dtype type, std::uint32_t processes) {
+cut cut_of(std::size_t elements, dtype type, std::uint32_t processes,
+           terms::ways way) {
   const auto bytes = elements * size_of(type);
   if (bytes == 0)
     return {};
-  if (processes > 1 && bytes <= most_direct / (processes - 1))
+  if (way == terms::ways::tree && processes > 1
+      && bytes <= most_direct / (processes - 1))
     return {elements, 1, true};
   if (bytes <= most_whole)
     return {elements, 1, false};

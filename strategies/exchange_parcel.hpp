@@ -1,5 +1,6 @@
 #pragma once
 
+#include "troupe/strategies/terms.hpp"
 #include "troupe/tensors/tensor.hpp"
 
 #include <array>
@@ -58,7 +59,8 @@ struct cut {
 /// The same in all processes: a chunk is at most `most_bytes`, begins at a
 /// multiple of 64 bytes, and is small enough that copying, adding and sending
 /// of several overlap.
-cut cut_of(std::size_t elements, dtype type, std::uint32_t processes);
+cut cut_of(std::size_t elements, dtype type, std::uint32_t processes,
+           terms::ways way = terms::ways::tree);
 
 enum class subject : std::uint8_t { part, sum, share };
 
@@ -69,12 +71,18 @@ struct parcel {
   std::uint64_t elements = 0; ///< Of the bucket; of a share 0.
   std::uint32_t exchange = 0; ///< Of the step, from 0.
   std::uint32_t bucket = 0;
-  std::uint32_t chunk = 0;          ///< Of a share: piece; 0 is its spec.
-  std::uint32_t from = 0;           ///< Process.
-  std::uint32_t begin = 0, end = 0; ///< Replicas that are in it.
+  std::uint32_t chunk = 0; ///< Of a share: piece; 0 is its spec.
+  std::uint32_t from = 0;  ///< Process.
+  /// Replicas that are in it; around a ring from `begin` on to before `end`.
+  std::uint32_t begin = 0, end = 0;
   subject what = subject::part;
   dtype type = dtype::float32; ///< Of a share float32.
-  std::array<std::uint8_t, 14> zero{};
+  terms::ways way = terms::ways::tree;
+  std::uint8_t zero = 0;
+  std::uint32_t timeout = 0;        ///< As the call's terms say.
+  std::uint64_t bytes_per_pack = 0; ///< Likewise.
+
+  terms said() const { return {way, timeout, bytes_per_pack}; }
 
   friend bool operator==(const parcel&, const parcel&) = default;
 };

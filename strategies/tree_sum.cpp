@@ -61,6 +61,11 @@ reaction tree_sum::check(const part& x, const tensor& data) const {
     return fault{named(x) + " holds no float32 or float64"};
   const auto other = std::ranges::find_if(
     parts_, [](const tensor& y) { return static_cast<bool>(y); });
+  if (other != parts_.end() && at.said != said_)
+    return fault{named(x) + " is asked for " + to_string(at.said)
+                 + ", that of replica " + std::to_string(other - parts_.begin())
+                 + " " + to_string(said_)
+                 + ": the replicas do not give the same options"};
   if (other != parts_.end() && other->spec() != data.spec())
     return fault{named(x) + " is " + to_string(data.spec()) + ", that of "
                  + "replica " + std::to_string(other - parts_.begin()) + " is "
@@ -74,6 +79,7 @@ reaction tree_sum::on(const part& x, const tensor& data, const tensor& room) {
   if (room && room.spec() != data.spec())
     return fault{named(x) + " is " + to_string(data.spec())
                  + " and brings room for " + to_string(room.spec())};
+  said_ = x.at.said;
   if (room)
     sum_ = room;
   parts_[x.at.replica] = data;

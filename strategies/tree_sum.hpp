@@ -1,6 +1,6 @@
 #pragma once
 
-#include "troupe/strategies/fields.hpp"
+#include "troupe/strategies/terms.hpp"
 #include "troupe/tensors/tensor.hpp"
 
 #include <algorithm>
@@ -31,7 +31,7 @@
 ///            two below b - a, over replica ids, whoever came first
 ///   if       older epoch or step, or said twice           -> ignored
 ///            newer epoch or step, other bucket or slice,
-///            unknown replica, other shape or dtype,
+///            unknown replica, other shape, dtype or terms,
 ///            no float32 or float64, no room               -> fault
 ///            a replica is lost                            -> nothing ends; the
 ///                             owner drops this and opens another, epoch + 1
@@ -48,9 +48,11 @@ struct stamp {
   std::uint32_t bucket = 0;
   std::uint32_t slice = 0; ///< In [0, slices).
   std::uint32_t slices = 1;
+  terms said{}; ///< Of a part: all say the same.
 
   auto fields() {
-    return std::tie(epoch, step, incarnation, replica, bucket, slice, slices);
+    return std::tie(epoch, step, incarnation, replica, bucket, slice, slices,
+                    said);
   }
   friend bool operator==(const stamp&, const stamp&) = default;
 };
@@ -142,6 +144,7 @@ private:
   seat at_;
   tensors parts_; ///< By replica; empty handles are missing.
   tensor sum_;
+  terms said_; ///< By whoever came first.
   std::uint32_t arrived_ = 0;
   std::size_t next_ = 0; ///< Elements before it are added.
 };

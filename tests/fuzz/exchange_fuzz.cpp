@@ -13,6 +13,7 @@ namespace {
 struct task {
   bool gathers = false;
   std::int64_t elements = 0;
+  terms said{};
 };
 
 /// Where a replica is in its script.
@@ -32,7 +33,7 @@ public:
           1 + from.below(3), from.flip()},
       walkers_(on_.who.replicas()) {
     for (auto n = 1 + from.below(3); n > 0; --n)
-      script_.push_back({from.below(4) == 0, sizes[from.below(sizes.size())]});
+      script_.push_back(task_of(from));
     on_.seat(epoch_);
   }
 
@@ -76,6 +77,13 @@ private:
                                                      1000, 20'000, 70'000};
   static constexpr std::uint64_t steps = 2;
 
+  static task task_of(choices& from) {
+    const auto kind = from.below(4);
+    return {kind == 0,
+            sizes[from.below(sizes.size())],
+            {kind == 1 ? terms::ways::ring : terms::ways::tree}};
+  }
+
   bool done() const {
     return std::ranges::all_of(walkers_,
                                [](const auto& x) { return x.step == steps; });
@@ -95,7 +103,8 @@ private:
       const auto& now = script_[x.next++];
       const auto n = now.gathers ? now.elements + r : now.elements;
       const auto part = tensor::full({n}, float(r + 1));
-      now.gathers ? it.gather(r, bucket, part) : it.contribute(r, bucket, part);
+      now.gathers ? it.gather(r, bucket, part)
+                  : it.contribute(r, bucket, part, now.said);
     } else if (it.settled(r)) {
       check(r);
       it.leave(r);
@@ -209,7 +218,8 @@ private:
         break;
       }
       default:
-        head.zero[from.below(14)] = from.number<std::uint8_t>();
+        from.flip() ? head.zero = from.number<std::uint8_t>()
+                    : head.timeout = from.number<std::uint32_t>();
     }
     x.about = write(head);
   }
