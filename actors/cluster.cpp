@@ -120,6 +120,7 @@ cluster::inside::make_company(const crew_options& x) {
   const auto cores = std::max(std::thread::hardware_concurrency(), 1u);
   how.polling = x.polling >= 0us ? x.polling : near <= cores ? 2000us : 0us;
   how.names = options.names;
+  how.faults = options.faults;
   out->plane = std::make_shared<data_plane>(
     exchange::layout{out->where.first, options.index}, std::move(lanes), how);
   return out;
@@ -171,6 +172,7 @@ std::unique_ptr<crew> make_crew(cluster& in, const crew_options& options) {
       if (who.what == party::role::chief)
         caf::anon_send(to, x.address());
     };
+  place.faults = it.options.faults;
   return make_crew(place, here);
 }
 

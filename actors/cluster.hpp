@@ -14,6 +14,7 @@
 namespace troupe {
 
 class door;
+class fault_seam;
 class runtime;
 
 /// What tensors cross between two processes.
@@ -51,6 +52,8 @@ struct cluster_options {
   /// Where this process is dialed already; null: it opens an endpoint of its
   /// own, as credentials, heartbeat and suspect say.
   std::shared_ptr<door> at{};
+  /// What befalls what this process's roles and its tensors say; null: nothing.
+  std::shared_ptr<fault_seam> faults{};
 };
 
 /// The processes of a job, each of which runs the same program; this is one of

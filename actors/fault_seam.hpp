@@ -54,6 +54,8 @@ public:
     bool dropped = false;
     bool twice = false;                ///< The second copy comes undelayed.
     std::chrono::nanoseconds delay{0}; ///< Of the first copy.
+    /// Of a parcel between processes: what it says of itself arrives changed.
+    bool corrupted = false;
   };
   /// @param step the one that the message belongs to.
   virtual fate decide(const party& from, const party& to, subject what,

@@ -8,6 +8,9 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
+/// Byte of a head that a fault changes: of its count of elements.
+constexpr std::size_t changed_byte = 20;
+
 subject subject_of(exchange::subject x) {
   switch (x) {
     case exchange::subject::sum:
@@ -85,7 +88,7 @@ bool lane_courier::post(std::uint32_t to, exchange::queue by,
 
 /// @pre there is room.
 bool lane_courier::post_fated(std::uint32_t to, exchange::queue by,
-                              const exchange::head& x,
+                              exchange::head x,
                               std::span<const std::byte> bytes) {
   const auto about = exchange::read(x);
   const auto fate =
@@ -94,6 +97,8 @@ bool lane_courier::post_fated(std::uint32_t to, exchange::queue by,
                     subject_of(about.what), about.epoch, about.step);
   if (fate.dropped)
     return true;
+  if (fate.corrupted)
+    x[changed_byte] ^= std::byte{1};
   if (fate.twice) // without room there is but one
     of(to, by).post(x, bytes);
   if (fate.delay > std::chrono::nanoseconds{0} || !of(to, by).post(x, bytes))

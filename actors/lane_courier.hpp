@@ -63,7 +63,7 @@ public:
 private:
   struct held; ///< A parcel that a fault has delayed.
   bool blocked(std::uint32_t to, exchange::queue by);
-  bool post_fated(std::uint32_t to, exchange::queue by, const exchange::head& x,
+  bool post_fated(std::uint32_t to, exchange::queue by, exchange::head x,
                   std::span<const std::byte> bytes);
 
   exchange::layout at_;

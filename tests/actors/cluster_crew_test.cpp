@@ -1,4 +1,5 @@
 #include "troupe/tests/actors/clusters.hpp"
+#include "troupe/tests/actors/meddler.hpp"
 
 #include <atomic>
 
@@ -133,6 +134,70 @@ TEST(A23, AReduceThatOneOfThreeBeganNamesTheTwoThatDidNotCome) {
             "steps [0, 1) as its run 1 cannot begin: for 1000 ms chief 0 and "
             "worker 1 did not come");
   EXPECT_EQ(it.members[0].problem, it.members[2].problem);
+}
+
+/// Two processes, the second of which says its parts of a step with faults.
+struct faulty {
+  explicit faulty(fault_seam::fate what)
+    : seam{std::make_shared<meddler>(subject::part, 3, what)} {
+    it.change = [this](std::uint32_t i, cluster_options& x) {
+      if (i == 1)
+        x.faults = seam;
+    };
+    it.gather({.patience = 1s});
+    seen = run_each(it, 10);
+  }
+
+  static std::vector<outcome> run_each(company_of& it, std::uint64_t steps) {
+    std::vector<outcome> out(it.members.size());
+    it.each(
+      [&](member& x, std::uint32_t i) { x.with->run(out[i].job(0, steps)); });
+    return out;
+  }
+
+  company_of it{2};
+  std::shared_ptr<meddler> seam;
+  std::vector<outcome> seen;
+};
+
+TEST(FaultyProcess, EndsTheStepWithItsNameIfAParcelIsCorrupted) {
+  const faulty on{{.corrupted = true}};
+  EXPECT_GT(on.seam->times, 0);
+  for (const auto& x : on.it.members) {
+    EXPECT_EQ(x.code, ec::protocol);
+    EXPECT_TRUE(mentions(x.problem, "chief 0")) << x.problem;
+    EXPECT_TRUE(mentions(x.problem,
+                         "worker 1 (replica 1) broke a rule: process 1 sent "
+                         "bucket 9 of 4294987296 elements where bucket 9 of "
+                         "20000 elements is due in step 3"))
+      << x.problem;
+  }
+}
+
+TEST(FaultyProcess, StallsTheStepWithItsNameIfAParcelIsDropped) {
+  const faulty on{{.dropped = true}};
+  EXPECT_GT(on.seam->times, 0);
+  for (const auto& x : on.it.members) {
+    EXPECT_EQ(x.code, ec::stalled);
+    EXPECT_TRUE(mentions(x.problem, "step 3 stalled for 1000 ms")) << x.problem;
+    EXPECT_TRUE(mentions(x.problem, "replica 0 waits for the sum of bucket "))
+      << x.problem;
+    EXPECT_TRUE(mentions(x.problem, "which misses replica 1")) << x.problem;
+  }
+}
+
+TEST(FaultyProcess, ChangesNoBitIfAParcelIsLateOrComesTwice) {
+  for (const auto what :
+       {fault_seam::fate{.delay = 2ms}, fault_seam::fate{.twice = true}}) {
+    const faulty on{what};
+    EXPECT_GT(on.seam->times, 0);
+    for (const auto& x : on.it.members)
+      EXPECT_EQ(x.problem, "");
+    for (const auto& x : on.seen)
+      for (const auto& [at, sum] : x.sums)
+        EXPECT_TRUE(
+          same_bits(sum, tree(0, 2, std::get<1>(at), std::get<2>(at))));
+  }
 }
 
 /// In step 17 one process loses its connections; all run on as they can.
