@@ -26,13 +26,14 @@ void prepare(context& in, const crew_options& options, std::uint32_t replica,
   in.random = {options.seed, replica, step, 0};
 }
 
-void prepare(step_context& at, std::uint32_t replica, std::uint32_t replicas,
-             std::uint64_t step, std::uint64_t epoch) {
+void prepare(step_context& at, const crew_options& options,
+             std::uint32_t replica, std::uint64_t step, std::uint64_t epoch) {
   at.replica = replica;
-  at.replicas = replicas;
+  at.replicas = options.replicas;
   at.step = step;
   at.epoch = epoch;
   at.report = {};
+  at.said = {options.way};
 }
 
 std::uint64_t epoch_count::of_run(std::uint64_t first_step) {

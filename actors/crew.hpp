@@ -2,6 +2,7 @@
 
 #include "troupe/actors/error_code.hpp"
 #include "troupe/strategies/report.hpp"
+#include "troupe/strategies/terms.hpp"
 #include "troupe/tensors/tensor.hpp"
 
 #include <chrono>
@@ -26,6 +27,11 @@ public:
   std::uint64_t step = 0;     ///< Global, from 0.
   std::uint64_t epoch = 0;    ///< Of the membership.
   step_report report;         ///< Filled in by the step function.
+
+  /// Of the sums and gathers from here on: the crew's when a step begins. All
+  /// replicas set the same. A timeout is of each wait that begins under it; one
+  /// longer than the patience changes nothing.
+  terms said;
 
   /// This replica's part of a bucket is complete: its sum may begin. Returns at
   /// once. The part must not change until the step ends; it is never written.
@@ -137,6 +143,8 @@ struct crew_options {
   enum class reducers { automatic, hosted, own } reducing = reducers::automatic;
   std::uint64_t seed = 0;  ///< Of random ops (context.hpp).
   std::uint64_t lease = 0; ///< Of `crew::ahead`; 0: what is usual.
+  /// Of sums over several processes.
+  terms::ways way = terms::ways::tree;
 };
 
 /// All replicas take turns on the caller's thread; no actor runs. With one

@@ -17,8 +17,8 @@ void check(const crew_options& x);
 /// Sets a replica's context for a step.
 void prepare(context& in, const crew_options& options, std::uint32_t replica,
              std::uint64_t step);
-void prepare(step_context& at, std::uint32_t replica, std::uint32_t replicas,
-             std::uint64_t step, std::uint64_t epoch);
+void prepare(step_context& at, const crew_options& options,
+             std::uint32_t replica, std::uint64_t step, std::uint64_t epoch);
 
 /// A run that goes on where the last one ended belongs to its epoch. Any other
 /// begins a new one, so that nothing of an abandoned step can be taken for

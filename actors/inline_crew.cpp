@@ -54,7 +54,7 @@ protected:
   void run_step(const step_function& fn, std::uint64_t step,
                 std::uint64_t epoch) override {
     prepare(context_, options_, 0, step);
-    prepare(at_, 0, 1, step, epoch);
+    prepare(at_, options_, 0, step, epoch);
     at_.parts.clear();
     const context_scope inside{context_};
     fn(at_);

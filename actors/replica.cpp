@@ -3,6 +3,7 @@
 #include "troupe/actors/last_words.hpp"
 #include "troupe/actors/replica_step.hpp"
 #include "troupe/actors/types.hpp"
+#include "troupe/strategies/blame.hpp"
 
 #include <algorithm>
 
@@ -91,13 +92,7 @@ void replica_state::on_probe(const commit::probe& x) {
   commit::blame answer{epoch, x.step, false, id, doing, waits_for, {}};
   if (!in_step || next != x.step)
     answer.what = commit::doing::idle;
-  if (plane) {
-    if (auto lack = plane->lacking(x.step))
-      answer.missing = std::move(lack->replicas);
-  } else if (const auto lack = hosted->lacking(x.step))
-    answer.missing = lack->missing;
-  else if (answer.what == commit::doing::gather)
-    answer.missing = mine->missing_in_gather(waits_for);
+  answer.missing = missing_in(x.step);
   out.send(chief_party, owner, subject::blame, epoch, x.step, answer);
 }
 
@@ -158,7 +153,7 @@ void replica_state::start_step() {
   if (plane)
     plane->enter(id, next);
   prepare(own, options, id, next);
-  prepare(*step, id, replicas, next, epoch);
+  prepare(*step, options, id, next, epoch);
   code->start([this] {
     (*work.it)(*step);
     static_cast<replica_step&>(*step).settle();
@@ -189,16 +184,45 @@ void replica_state::fail(commit::cause code, const std::string& why) {
            commit::failed{epoch, next, id, incarnation, code, why});
 }
 
+/// Of a wait that had a timeout of its own.
+void replica_state::fail_of_time(std::chrono::milliseconds waited) {
+  const auto missing = missing_in(next);
+  fail(commit::cause::stalled,
+       "replica " + std::to_string(id) + " waited for " + awaited()
+         + " in step " + std::to_string(next) + " for "
+         + std::to_string(waited.count()) + " ms, the timeout of its call"
+         + (missing.empty()
+              ? ""
+              : "; it misses " + commit::replicas_named(missing)));
+}
+
+std::string replica_state::awaited() const {
+  const auto* what =
+    doing == commit::doing::gather ? "the gather " : "the sum of bucket ";
+  return what + std::to_string(waits_for);
+}
+
+/// Whose parts this replica knows to be missing.
+std::vector<std::uint32_t>
+replica_state::missing_in(std::uint64_t at_step) const {
+  if (plane) {
+    if (auto lack = plane->lacking(at_step))
+      return std::move(lack->replicas);
+  } else if (const auto lack = hosted->lacking(at_step)) {
+    return lack->missing;
+  } else if (doing == commit::doing::gather) {
+    return mine->missing_in_gather(waits_for);
+  }
+  return {};
+}
+
 /// What was waited for is named too, as nobody else knows it.
 void replica_state::fail_of_peer(const data_plane::trouble& x) {
   const auto code = x.how == net::ending::dead     ? commit::cause::lost
                     : x.how == net::ending::silent ? commit::cause::unreachable
                                                    : commit::cause::protocol;
-  const auto what =
-    doing == commit::doing::gather ? "the gather" : "the sum of bucket";
   fail(code, x.why + ", while replica " + std::to_string(id) + " waited for "
-               + what + " " + std::to_string(waits_for) + " in step "
-               + std::to_string(next));
+               + awaited() + " in step " + std::to_string(next));
 }
 
 void replica_state::take_seat() {

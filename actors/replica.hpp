@@ -100,7 +100,10 @@ struct replica_state {
   void say_seated();
   void fail(commit::cause code, const std::string& why);
   void fail_of_peer(const data_plane::trouble& x);
-  void send_part(std::uint32_t bucket, const tensor& part);
+  void fail_of_time(std::chrono::milliseconds waited);
+  std::string awaited() const;
+  std::vector<std::uint32_t> missing_in(std::uint64_t at_step) const;
+  void send_part(std::uint32_t bucket, const tensor& part, const terms& said);
   void send_share(std::uint32_t bucket, const tensor& part);
   /// Between two steps that it was ordered to run.
   bool about_to_enter(std::uint64_t number) const;

@@ -33,13 +33,14 @@ void replica_state::drain() {
     on_letter(std::move(x));
 }
 
-void replica_state::send_part(std::uint32_t bucket, const tensor& part) {
+void replica_state::send_part(std::uint32_t bucket, const tensor& part,
+                              const terms& said) {
   const auto adders = reducers > 0 ? reducers : replicas;
   const auto slices = reducers > 0 ? 1 : tree::slices_of(part.size(), replicas);
   const auto room = mine->contribute(bucket, part, slices);
   for (std::uint32_t s = 0; s < slices; ++s) {
     letter x{subject::part,
-             {epoch, next, incarnation, id, bucket, s, slices},
+             {epoch, next, incarnation, id, bucket, s, slices, said},
              part,
              room};
     const auto host = tree::adder_of(bucket, s, adders);

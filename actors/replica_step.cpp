@@ -20,12 +20,33 @@ void relax() {
 
 } // namespace
 
+std::optional<caf::actor_clock::time_point> replica_step::deadline() const {
+  if (said.timeout == 0)
+    return std::nullopt;
+  return of_.self->clock().now() + std::chrono::milliseconds{said.timeout};
+}
+
+/// Ends the step if it is.
+bool replica_step::is_over(std::optional<caf::actor_clock::time_point> till) {
+  if (!till || of_.self->clock().now() < *till)
+    return false;
+  of_.fail_of_time(std::chrono::milliseconds{said.timeout});
+  return true;
+}
+
+void replica_step::ring_at(caf::actor_clock::time_point then) {
+  of_.self->delayed_send(of_.self, then - of_.self->clock().now(),
+                         atom::wake_v);
+}
+
 /// Until `ready`: takes letters, adds, polls for a bounded time, parks.
 template <class Ready>
 void replica_step::wait(commit::doing what, std::uint32_t bucket, Ready ready) {
   of_.doing = what;
   of_.waits_for = bucket;
   const auto poll = of_.options.polling > std::chrono::microseconds{0};
+  const auto last = deadline();
+  bool alarmed = false;
   caf::actor_clock::time_point till{};
   for (;;) {
     of_.drain();
@@ -44,6 +65,10 @@ void replica_step::wait(commit::doing what, std::uint32_t bucket, Ready ready) {
         continue;
       }
     }
+    if (is_over(last))
+      throw superseded{};
+    if (last && !std::exchange(alarmed, true))
+      ring_at(*last);
     if (of_.by->port_of(of_.id).park())
       fiber::park();
     till = {};
@@ -64,6 +89,8 @@ void replica_step::await(commit::doing what, const data_plane::wish& x) {
   using news = data_plane::news;
   of_.doing = what;
   of_.waits_for = x.bucket;
+  const auto last = deadline();
+  bool alarmed = false;
   for (;;) {
     if (of_.abandoned())
       throw superseded{};
@@ -74,6 +101,10 @@ void replica_step::await(commit::doing what, const data_plane::wish& x) {
       of_.fail_of_peer(*of_.plane->troubled());
       throw superseded{};
     }
+    if (is_over(last))
+      throw superseded{};
+    if (last && !of_.plane->sleeps() && !std::exchange(alarmed, true))
+      ring_at(*last);
     look_at_mail();
   }
   of_.doing = commit::doing::computing;
@@ -81,8 +112,8 @@ void replica_step::await(commit::doing what, const data_plane::wish& x) {
 
 void replica_step::contribute(std::uint32_t bucket, const tensor& part) {
   if (of_.plane)
-    return of_.plane->contribute(of_.id, bucket, part);
-  of_.send_part(bucket, part);
+    return of_.plane->contribute(of_.id, bucket, part, said);
+  of_.send_part(bucket, part, said);
   of_.drain();
 }
 
@@ -101,7 +132,7 @@ tensor replica_step::sum(std::uint32_t bucket) {
 
 tensors replica_step::gather(std::uint32_t bucket, const tensor& part) {
   if (of_.plane) {
-    of_.plane->gather(of_.id, bucket, part);
+    of_.plane->gather(of_.id, bucket, part, said);
     await(commit::doing::gather, {data_plane::wish::kind::gather, bucket});
     return of_.plane->gathered(of_.id, bucket);
   }

@@ -2,6 +2,10 @@
 
 #include "troupe/actors/replica.hpp"
 
+#include <caf/actor_clock.hpp>
+
+#include <optional>
+
 namespace troupe {
 
 /// The step context of a replica that is an actor; used on its fiber alone.
@@ -20,6 +24,11 @@ public:
 private:
   template <class Ready>
   void wait(commit::doing what, std::uint32_t bucket, Ready ready);
+
+  /// When the waits of the current call are over; none: the patience says.
+  std::optional<caf::actor_clock::time_point> deadline() const;
+  bool is_over(std::optional<caf::actor_clock::time_point> till);
+  void ring_at(caf::actor_clock::time_point then);
 
   // With replicas of other processes.
   void await(commit::doing what, const data_plane::wish& x);

@@ -54,11 +54,13 @@ struct exchange {
     return collections.back();
   }
 
-  void bring(std::uint32_t number, std::uint32_t replica, const tensor& part) {
+  void bring(std::uint32_t number, std::uint32_t replica, const tensor& part,
+             const terms& said) {
     auto& to = of(number);
     if (to.sum || to.has(replica))
       refuse_bucket("bucket ", number, " was contributed to twice in a step");
-    auto what = to.machine.on({{epoch, step, 0, replica, number, 0, 1}}, part);
+    auto what =
+      to.machine.on({{epoch, step, 0, replica, number, 0, 1, said}}, part);
     if (std::holds_alternative<tree::adding>(what))
       what = to.machine.work(std::numeric_limits<std::size_t>::max());
     if (auto* broken = std::get_if<tree::fault>(&what))
@@ -72,7 +74,7 @@ struct exchange {
 class turn_step final : public step_context {
 public:
   void contribute(std::uint32_t bucket, const tensor& part) override {
-    shared->bring(bucket, replica, part);
+    shared->bring(bucket, replica, part, said);
   }
 
   tensor sum(std::uint32_t bucket) override {
@@ -133,7 +135,7 @@ protected:
     for (std::uint32_t r = 0; r < replicas(); ++r) {
       auto& one = members_[r];
       prepare(one.own, options_, r, step);
-      prepare(one.at, r, replicas(), step, epoch);
+      prepare(one.at, options_, r, step, epoch);
       one.code.start([&fn, &one] { fn(one.at); });
     }
     while (take_turns()) {

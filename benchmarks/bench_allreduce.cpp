@@ -17,6 +17,7 @@ using namespace troupe::benchmarks;
 struct asked {
   std::uint32_t ranks = 2;
   std::string transport = "auto";
+  std::string implementation = "tree";
   std::vector<std::uint64_t> sizes{4 << 10, 64 << 10, 1 << 20, 16 << 20,
                                    64 << 20};
   std::uint32_t tensors = 1; ///< Of that size each, in one call.
@@ -51,7 +52,8 @@ std::vector<double> time_rounds(const strategy& all, std::uint64_t bytes,
 void print(const asked& o, std::uint64_t bytes, std::vector<double> us) {
   std::ranges::sort(us);
   const auto median = benchmarks::median(us);
-  const auto name = "allreduce/troupe/" + o.transport + "/r"
+  const auto ring = o.implementation == "ring" ? "ring/" : "";
+  const auto name = "allreduce/troupe/" + std::string{ring} + o.transport + "/r"
                     + std::to_string(o.ranks) + "/" + std::to_string(bytes)
                     + (o.tensors > 1 ? "x" + std::to_string(o.tensors) : "");
   const auto rate = double(bytes) * o.tensors / median / 1e3;
@@ -82,6 +84,9 @@ int main(int argc, char** argv) {
   app.add_option("--transport", o.transport, "auto, shm, tcp or tls")
     ->check(CLI::IsMember({"auto", "shm", "tcp", "tls"}))
     ->capture_default_str();
+  app.add_option("--implementation", o.implementation, "tree or ring")
+    ->check(CLI::IsMember({"tree", "ring"}))
+    ->capture_default_str();
   app.add_option("--sizes", o.sizes, "bytes")->delimiter(',');
   app.add_option("--tensors", o.tensors, "so many of each size in one call")
     ->check(CLI::Range(1, 100'000))
@@ -89,7 +94,7 @@ int main(int argc, char** argv) {
   app.add_flag("--json", o.json, "one line of JSON for each size");
   return run_main(app, argc, argv, [&] {
     run_local_job(
-      {o.ranks, o.transport},
+      {o.ranks, o.transport, o.implementation},
       [&](const multi_worker_mirrored_strategy& all, std::uint32_t rank) {
         for (const auto bytes : o.sizes) {
           auto us = time_rounds(all, bytes, o.tensors);

@@ -80,6 +80,8 @@ void run_local_job(
   const scratch_folder folder;
   multi_worker_options options;
   options.transport = kind_of(how.transport);
+  options.communication.implementation =
+    parse_implementation(how.implementation);
   options.credentials = credentials_for(how.transport, folder);
   std::vector<std::string> addresses;
   for (const auto port : ports.numbers())

@@ -10,7 +10,8 @@ namespace troupe::benchmarks {
 
 struct local_job {
   std::uint32_t processes = 2;
-  std::string transport = "auto"; ///< Or "shm", "tcp", "tls".
+  std::string transport = "auto";      ///< Or "shm", "tcp", "tls".
+  std::string implementation = "auto"; ///< Or "tree", "ring".
 };
 
 /// Runs `rank` in that many processes of this host, forked from this one, each

@@ -16,7 +16,9 @@ struct communication_options {
   std::chrono::milliseconds timeout{60'000};
 
   /// How the sum is made: `tree` adds in the order of the canonical tree,
-  /// wherever the replicas are. `ring` and `nccl` are not there yet.
+  /// wherever the replicas are; `ring` in one that depends on how many workers
+  /// there are and who sits where, each speaking to the next alone. In one
+  /// process both are the tree. `nccl` is not there yet.
   enum class implementations : std::uint8_t {
     automatic, ///< The tree.
     tree,
@@ -25,9 +27,20 @@ struct communication_options {
   } implementation = implementations::automatic;
 };
 
+/// What one call of all replicas says of itself; whatever it leaves as it is
+/// here is as the strategy has it.
+struct call_options {
+  std::int64_t bytes_per_pack = 0;
+  /// Longest that one wait in the call may take; a strategy's is not exceeded.
+  std::chrono::milliseconds timeout{0};
+  communication_options::implementations implementation =
+    communication_options::implementations::automatic;
+};
+
 /// @errors throws std::invalid_argument with a sentence: what cannot be, or is
 ///         not there.
 void check(const communication_options& x);
+void check(const call_options& x);
 
 /// "auto", "tree", "ring" or "nccl", in any case.
 /// @errors throws std::invalid_argument for any other.

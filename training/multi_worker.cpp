@@ -2,6 +2,7 @@
 
 #include "troupe/actors/actor_crew.hpp"
 #include "troupe/actors/version.hpp"
+#include "troupe/training/communication_terms.hpp"
 #include "troupe/training/devices.hpp"
 #include "troupe/training/log.hpp"
 #include "troupe/training/strategy_state.hpp"
@@ -54,7 +55,8 @@ cluster_options options_of(const net::cluster_spec& cluster,
   x.replicas = static_cast<std::uint32_t>(given.devices.size());
   x.threads = given.threads;
   x.agreed = "Troupe " + std::string{version} + ", bytes_per_pack "
-             + std::to_string(given.communication.bytes_per_pack);
+             + std::to_string(given.communication.bytes_per_pack) + ", sums "
+             + to_string(terms{way_of(given.communication.implementation)});
   x.patience = given.patience;
   x.transport = given.transport;
   x.credentials =
@@ -66,6 +68,7 @@ cluster_options options_of(const net::cluster_spec& cluster,
   x.heartbeat = given.heartbeat;
   x.suspect = given.suspect;
   x.listen = given.listen;
+  x.faults = given.faults;
   x.log = given.log ? given.log : [](const std::string& line) {
     const bool goodbye = line.ends_with("has left");
     log(goodbye ? log_level::info : log_level::warning, line);
@@ -93,6 +96,7 @@ over_workers(runtime& on, const net::cluster_resolver& who,
   options.replicas = static_cast<std::uint32_t>(devices.size());
   options.threads = given.threads;
   options.patience = given.communication.timeout;
+  options.way = way_of(given.communication.implementation);
   const auto cluster = who.cluster_spec();
   const auto task = place_in(cluster, who);
   std::shared_ptr<class cluster> joined;

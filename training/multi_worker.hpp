@@ -37,6 +37,8 @@ struct multi_worker_options {
   std::chrono::milliseconds suspect{1000};
   /// Hears, in a sentence, of connections refused and lost; default: the log.
   std::function<void(const std::string&)> log{};
+  /// For tests: what befalls what this worker says to others; null: nothing.
+  std::shared_ptr<fault_seam> faults{};
 };
 
 /// What the environment says of who this process is: a secret in TROUPE_SECRET

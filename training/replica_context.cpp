@@ -27,20 +27,38 @@ bool sums(const tensor& x) {
 
 } // namespace
 
-tensor replica_context::all_reduce(reduce_op op, const tensor& x) {
+/// Its options hold while it is there.
+struct replica_context::call {
+  call(replica_context& of, const call_options& how) : of{of} {
+    check(how);
+    of.begin_call(how);
+  }
+  ~call() { of.end_call(); }
+  call(const call&) = delete;
+  call& operator=(const call&) = delete;
+  replica_context& of;
+};
+
+tensor replica_context::all_reduce(reduce_op op, const tensor& x,
+                                   const call_options& how) {
   tensors one;
   one.push_back(x);
-  return all_reduce(op, one).front();
+  return all_reduce(op, one, how).front();
 }
 
-tensors replica_context::all_reduce(reduce_op op, const tensors& xs) {
+tensors replica_context::all_reduce(reduce_op op, const tensors& xs,
+                                    const call_options& how) {
+  const call under{*this, how};
   tensors summed;
   for (const auto& x : xs) {
     check_untaped(x);
     if (sums(x))
       summed.push_back(x);
   }
-  auto totals = sums_of(op, summed);
+  auto totals = sums_of(op, summed,
+                        how.bytes_per_pack > 0
+                          ? static_cast<std::size_t>(how.bytes_per_pack)
+                          : bytes_per_pack_);
   if (totals.size() == xs.size())
     return totals;
   tensors out;
@@ -52,11 +70,12 @@ tensors replica_context::all_reduce(reduce_op op, const tensors& xs) {
 }
 
 /// Of float32 tensors.
-tensors replica_context::sums_of(reduce_op op, const tensors& xs) {
+tensors replica_context::sums_of(reduce_op op, const tensors& xs,
+                                 std::size_t bytes_per_pack) {
   const bool alone = replicas_ == 1; // then there is nothing to pack for
   const auto packs =
     alone ? std::nullopt
-          : std::optional<packed>{std::in_place, xs, bytes_per_pack_};
+          : std::optional<packed>{std::in_place, xs, bytes_per_pack};
   const auto& parts = alone ? xs : packs->packs();
   const auto first = next_;
   for (const auto& x : parts)
@@ -71,7 +90,9 @@ tensors replica_context::sums_of(reduce_op op, const tensors& xs) {
   return alone ? totals : packs->unpacked(totals);
 }
 
-tensor replica_context::all_gather(const tensor& x, int axis) {
+tensor replica_context::all_gather(const tensor& x, int axis,
+                                   const call_options& how) {
+  const call under{*this, how};
   check_untaped(x);
   return concatenate(gather(next_++, x), axis);
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "troupe/training/communication.hpp"
 #include "troupe/training/reduce_op.hpp"
 
 #include <cstdint>
@@ -19,18 +20,26 @@ public:
   /// The elementwise sum or mean over all replicas, the same bits for all. The
   /// mean divides by the number of replicas.
   /// @shape x  the same on all replicas; float32, float64, int32 or int64.
+  /// @param how of this call; all replicas give the same, or the step ends with
+  ///            the two that differ.
   /// @errors throws std::logic_error while a tape follows `x`: no gradient
-  ///         passes an all-reduce.
+  ///         passes an all-reduce; std::invalid_argument for options that
+  ///         cannot be. A timeout that is over ends the step: ec::stalled.
   /// @cost float32 is summed as it comes; other dtypes are gathered first.
-  tensor all_reduce(reduce_op op, const tensor& x);
+  tensor all_reduce(reduce_op op, const tensor& x,
+                    const call_options& how = {});
 
   /// One sum per tensor; all of them travel before the first is waited for, and
-  /// small float32 ones together (packs.hpp), which changes no bit.
-  tensors all_reduce(reduce_op op, const tensors& xs);
+  /// small float32 ones together (packs.hpp), which changes no bit of a tree's
+  /// sums; those of a ring may have others.
+  tensors all_reduce(reduce_op op, const tensors& xs,
+                     const call_options& how = {});
 
   /// What all replicas bring, one after the other along an axis, in order of
   /// replica id. @shape x  rank >= 1; extents may differ along `axis`.
-  tensor all_gather(const tensor& x, int axis = 0);
+  /// @param how as in `all_reduce`; its implementation changes nothing.
+  tensor all_gather(const tensor& x, int axis = 0,
+                    const call_options& how = {});
 
   /// What all replicas bring, by replica id: any shapes and dtypes.
   tensors all_parts(const tensor& x);
@@ -49,8 +58,12 @@ private:
   virtual void start_sum(std::uint32_t number, const tensor& x) = 0;
   virtual tensor finish_sum(std::uint32_t number) = 0;
   virtual tensors gather(std::uint32_t number, const tensor& x) = 0;
+  /// What is started from here on is of a call with these options.
+  virtual void begin_call(const call_options&) {}
+  virtual void end_call() {}
 
-  tensors sums_of(reduce_op op, const tensors& xs);
+  struct call;
+  tensors sums_of(reduce_op op, const tensors& xs, std::size_t bytes_per_pack);
 
   std::uint32_t id_, replicas_;
   std::size_t bytes_per_pack_;

@@ -1,4 +1,5 @@
 #include "troupe/tensors/context.hpp"
+#include "troupe/training/communication_terms.hpp"
 #include "troupe/training/replica_context.hpp"
 #include "troupe/training/strategy_state.hpp"
 
@@ -24,8 +25,14 @@ private:
   tensors gather(std::uint32_t number, const tensor& x) override {
     return at_.gather(number, x);
   }
+  void begin_call(const call_options& x) override {
+    usual_ = at_.said;
+    at_.said = terms_of(x, usual_.way);
+  }
+  void end_call() override { at_.said = usual_; }
 
   step_context& at_;
+  terms usual_;
 };
 
 [[noreturn]] void refuse(const std::string& what, const std::string& why) {

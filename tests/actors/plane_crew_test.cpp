@@ -1,3 +1,4 @@
+#include "troupe/tests/actors/meddler.hpp"
 #include "troupe/tests/actors/planes.hpp"
 
 #include <gtest/gtest.h>
@@ -9,23 +10,6 @@ using namespace troupe::testing;
 using namespace std::chrono_literals;
 
 namespace {
-
-/// Does something to one kind of parcel in one step.
-struct meddler final : fault_seam {
-  meddler(subject what, std::uint64_t step, fate to)
-    : what{what}, step{step}, to{to} {}
-  fate decide(const party&, const party&, subject x, std::uint64_t,
-              std::uint64_t at) override {
-    if (x != what || at != step)
-      return {};
-    ++times;
-    return to;
-  }
-  subject what;
-  std::uint64_t step;
-  fate to;
-  std::atomic<int> times = 0;
-};
 
 const std::vector<firsts> layouts{{0, 1, 2}, {0, 2, 3}, {0, 1, 2, 5}};
 
@@ -134,6 +118,33 @@ TEST(PlaneCrew, NamesBothExchangesIfReplicasDiffer) {
     ec::protocol);
   EXPECT_TRUE(mentions(why, "where bucket 6 of 1")) << why;
   EXPECT_TRUE(mentions(why, "the replicas do not make the same exchanges"));
+}
+
+TEST(PlaneCrew, EndsAWaitWithTheTimeoutOfItsCall) {
+  std::atomic<bool> over = false;
+  plane_stage on{{0, 1, 2}, "shm"};
+  const auto why = failure_of(
+    [&] {
+      on.run({0,
+              2,
+              [&](step_context& at) {
+                at.said.timeout = 50;
+                while (at.replica == 1 && at.step == 1 && !over)
+                  std::this_thread::yield();
+                at.contribute(2, tensor::full({10}, 1));
+                try {
+                  at.sum(2);
+                } catch (const superseded&) {
+                  over = true;
+                  throw;
+                }
+              },
+              {}});
+    },
+    ec::stalled);
+  EXPECT_EQ(why,
+            "replica 0 waited for the sum of bucket 2 in step 1 for 50 ms, "
+            "the timeout of its call; it misses replica 1");
 }
 
 TEST(PlaneCrew, StalledNamesWhoIsMissing) {

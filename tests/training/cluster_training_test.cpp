@@ -6,12 +6,15 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <latch>
 
 namespace {
 
 using namespace troupe;
 using namespace troupe::test;
+using namespace std::chrono_literals;
+using implementations = communication_options::implementations;
 
 /// Workers that are processes to each other, though they are threads of this
 /// one: each has a runtime, an endpoint and lanes of its own.
@@ -92,6 +95,98 @@ TEST(ClusterTraining, ReducesGathersAndBroadcasts) {
         EXPECT_EQ(self.all_reduce(sum, whole).item<std::int64_t>(), 3);
       });
     }));
+}
+
+/// The ring: chunk c of the k-th sum begins at worker (k + c) mod P; here each
+/// sum is one chunk.
+TEST(ClusterTraining, SumsAroundTheRingIfAsked) {
+  const auto part = [](std::uint32_t r) {
+    return std::ldexp(1.f, 24) / (r + 1);
+  };
+  for (const auto by : {transport_kind::shm, transport_kind::tcp}) {
+    const multi_worker_options options{
+      .communication = {.implementation = implementations::ring},
+      .transport = by};
+    expect_nothing_thrown(
+      on_cluster(3, options, [&](const strategy& on, std::uint32_t) {
+        on.run([&](replica_context& self) {
+          const auto mine = tensor::full({5000}, part(self.replica_id()));
+          for (std::uint32_t k = 0; k < 4; ++k) {
+            const bool tree = k == 3;
+            const auto first = tree ? 0 : k;
+            const auto got = self.all_reduce(
+              sum, mine,
+              {.implementation =
+                 tree ? implementations::tree : implementations::automatic});
+            const auto wanted =
+              part(first) + part((first + 1) % 3) + part((first + 2) % 3);
+            EXPECT_EQ(got.data<float>()[4999], wanted) << k;
+          }
+        });
+      }));
+  }
+}
+
+TEST(ClusterTraining, FitsOverTheRingToTheSameWeightsEverywhereAndEachTime) {
+  for (const auto by : {transport_kind::shm, transport_kind::tcp}) {
+    static std::string first;
+    const multi_worker_options options{
+      .devices = {"cpu:0", "cpu:1"},
+      .communication = {.implementation = implementations::ring},
+      .transport = by};
+    std::vector<std::string> found(3);
+    expect_nothing_thrown(
+      on_cluster(3, options, [&](const strategy& on, std::uint32_t w) {
+        found[w] = weights_after_fit(on);
+      }));
+    if (first.empty())
+      first = found[0];
+    for (const auto& one : found)
+      EXPECT_EQ(one, first);
+    EXPECT_NE(first, weights_after_fit(turns(6))) << "it is no tree";
+  }
+}
+
+// -- options of a call --------------------------------------------------------
+
+TEST(ClusterTraining, NamesTheReplicaWhoseCallHasOtherOptions) {
+  const auto said_if_0_asks = [](const call_options& how) {
+    const auto thrown = on_cluster(2, {}, [&](const strategy& on, auto) {
+      on.run([&](replica_context& self) {
+        self.all_reduce(sum, tensor::full({4}, 1),
+                        self.replica_id() == 0 ? how : call_options{});
+      });
+    });
+    EXPECT_NE(said_in(thrown[1]), "");
+    return said_in(thrown[0]);
+  };
+  const auto has = [](const std::string& said, const std::string& a) {
+    EXPECT_NE(said.find(a), said.npos) << said;
+    EXPECT_NE(said.find("do not give the same options"), said.npos) << said;
+  };
+  has(said_if_0_asks({.bytes_per_pack = 8}), "by tree with bytes_per_pack 8");
+  has(said_if_0_asks({.timeout = 70s}), "by tree with timeout 70000 ms");
+  has(said_if_0_asks({.implementation = implementations::ring}), "by ring");
+}
+
+TEST(ClusterTraining, EndsACallWithItsOwnTimeoutAndNamesWhoIsMissing) {
+  std::latch waited{1};
+  const auto thrown = on_cluster(2, {}, [&](const strategy& on, std::uint32_t) {
+    on.run([&](replica_context& self) {
+      if (self.replica_id() == 1)
+        return waited.wait();
+      const struct release {
+        ~release() { waited.count_down(); }
+        std::latch& waited;
+      } at_end{waited};
+      self.all_reduce(sum, tensor::full({4}, 1), {.timeout = 60ms});
+    });
+  });
+  const auto said = said_in(thrown[0]);
+  EXPECT_NE(
+    said.find("for 60 ms, the timeout of its call; it misses replica 1"),
+    said.npos)
+    << said;
 }
 
 TEST(ClusterTraining, NamesThoseWhoDoNotComeToAReduce) {

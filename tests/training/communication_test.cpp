@@ -19,8 +19,8 @@ std::string refused(const communication_options& x) {
 }
 
 TEST(Communication, RefusesWhatCannotBeOrIsNotThere) {
-  check({});
-  check({.implementation = how::tree});
+  check(communication_options{});
+  check(communication_options{.implementation = how::tree});
   const auto has = [](const communication_options& x, const char* a,
                       const char* b) {
     const auto said = refused(x);
@@ -29,8 +29,8 @@ TEST(Communication, RefusesWhatCannotBeOrIsNotThere) {
   };
   has({.bytes_per_pack = -1}, "bytes_per_pack -1", "0");
   has({.timeout = std::chrono::milliseconds{0}}, "timeout 0 ms", "1 ms");
-  has({.implementation = how::ring}, "ring", "tree");
-  has({.implementation = how::nccl}, "nccl", "tree");
+  check(communication_options{.implementation = how::ring});
+  has({.implementation = how::nccl}, "nccl", "tree or ring");
 }
 
 TEST(Communication, ReadsNamesInAnyCase) {

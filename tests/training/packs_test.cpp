@@ -5,6 +5,9 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <thread>
+
 namespace {
 
 using namespace troupe;
@@ -78,6 +81,88 @@ TEST(Packs, ChangeNoBitOfASum) {
       for (std::size_t i = 0; i < alone.size(); ++i)
         EXPECT_TRUE(same_bits(together[i], alone[i])) << i << " with " << limit;
     }
+  }
+}
+
+// -- of one call --------------------------------------------------------------
+
+TEST(CallOptions, HoldForOneCallAndChangeNoBit) {
+  runtime actors;
+  const mirrored_strategy two{actors, {"cpu:0", "cpu:1"}};
+  two.run([](replica_context& self) {
+    tensors xs;
+    for (std::int64_t n = 1; n < 9; ++n)
+      xs.push_back(tensor::full({n}, 0.1 * double(n + self.replica_id())));
+    const auto usual = self.all_reduce(sum, xs);
+    const auto packed = self.all_reduce(
+      sum, xs,
+      {.bytes_per_pack = 8,
+       .timeout = std::chrono::minutes{1},
+       .implementation = communication_options::implementations::ring});
+    for (std::size_t i = 0; i < xs.size(); ++i)
+      EXPECT_TRUE(same_bits(usual[i], packed[i])) << i;
+    EXPECT_EQ(
+      self.all_gather(xs[0], 0, {.timeout = std::chrono::minutes{1}}).size(),
+      2u);
+    EXPECT_THROW(self.all_reduce(sum, xs, {.bytes_per_pack = -1}),
+                 std::invalid_argument);
+    EXPECT_THROW(
+      self.all_reduce(sum, xs, {.timeout = std::chrono::milliseconds{-1}}),
+      std::invalid_argument);
+  });
+}
+
+std::string said_if_the_last_asks(const strategy& two, const call_options& x) {
+  try {
+    two.run([&](replica_context& self) {
+      self.all_reduce(sum, tensor::full({3}, 1),
+                      self.replica_id() == 1 ? x : call_options{});
+    });
+  } catch (const std::exception& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+TEST(CallOptions, AreTheSameForAllReplicasOrTheStepEnds) {
+  runtime actors;
+  const auto devices = std::vector<std::string>{"cpu:0", "cpu:1"};
+  for (int crew = 0; crew < 2; ++crew) {
+    const auto two = crew == 0 ? strategy{mirrored_strategy{actors, devices}}
+                               : strategy{turns(2)};
+    for (const call_options& x :
+         {call_options{.bytes_per_pack = 8},
+          call_options{.timeout = std::chrono::minutes{1}}}) {
+      const auto said = said_if_the_last_asks(two, x);
+      EXPECT_NE(said.find("do not give the same options"), said.npos) << said;
+    }
+  }
+}
+
+TEST(CallOptions, EndAWaitInOneProcessToo) {
+  runtime actors;
+  const mirrored_strategy two{actors, {"cpu:0", "cpu:1"}};
+  std::atomic<bool> over{false};
+  try {
+    two.run([&](replica_context& self) {
+      const struct release {
+        ~release() { of = true; }
+        std::atomic<bool>& of;
+      } at_end{over};
+      while (self.replica_id() == 1 && !over)
+        std::this_thread::yield();
+      if (self.replica_id() == 0)
+        self.all_reduce(sum, tensor::full({3}, 1),
+                        {.timeout = std::chrono::milliseconds{30}});
+    });
+    ADD_FAILURE() << "no error";
+  } catch (const failure& e) {
+    EXPECT_EQ(e.code, ec::stalled);
+    EXPECT_NE(std::string{e.what()}.find(
+                "replica 0 waited for the sum of bucket 0 in step 0 for 30 ms, "
+                "the timeout of its call"),
+              std::string::npos)
+      << e.what();
   }
 }
 
