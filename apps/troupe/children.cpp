@@ -66,6 +66,14 @@ private:
   std::string rest_;
 };
 
+bool is_stopped(pid_t id) {
+  siginfo_t news{};
+  return ::waitid(P_PID, static_cast<id_t>(id), &news,
+                  WSTOPPED | WNOHANG | WNOWAIT)
+           == 0
+         && news.si_pid == id;
+}
+
 /// Of one child, before the others have their turn.
 constexpr std::size_t fair_share = 65536;
 /// What a pipe can hold, and more.
@@ -154,11 +162,18 @@ void children::send(int number) {
       ::kill(-x->it.id, number); // its group
 }
 
+/// One that is stopped would hear of it only when it is continued.
+void children::ask_to_end() {
+  for (const auto& x : all_)
+    if (!x->ended)
+      ::kill(-x->it.id, is_stopped(x->it.id) ? SIGKILL : SIGTERM);
+}
+
 /// Presses on those who ought to have ended.
 void children::press() {
   if (!due_ || clock::now() < *due_)
     return;
-  send(next_);
+  next_ == SIGTERM ? ask_to_end() : send(next_);
   close_in(next_ == SIGKILL ? 1s : options_.grace, SIGKILL);
 }
 

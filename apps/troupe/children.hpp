@@ -33,7 +33,8 @@ std::string reason(const child_end& x);
 
 struct children_options {
   /// How long the others may go on once one has failed, or a signal was sent;
-  /// then they get SIGTERM, and as long after that SIGKILL.
+  /// then they get SIGTERM, or SIGKILL if they are stopped, and as long after
+  /// that SIGKILL.
   std::chrono::milliseconds grace{10'000};
   /// Hears each line (of at most `longest_line` bytes, longer ones in pieces)
   /// without its break; `out` says of which stream. What it throws leaves pump.
@@ -77,6 +78,7 @@ private:
 
   void close_in(std::chrono::milliseconds time, int number);
   void send(int number);
+  void ask_to_end();
   void hear_of_ends();
   void reap(child& x);
   void press();

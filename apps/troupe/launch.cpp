@@ -30,7 +30,8 @@ constexpr auto examples =
   "Its lines are shown behind its name: [worker 1] ... SIGINT, SIGTERM and\n"
   "SIGHUP are passed on. If one fails, or a signal came, the others may go on\n"
   "for the grace period, then they get SIGTERM, and as long after that "
-  "SIGKILL.\n"
+  "SIGKILL;\n"
+  "one that is stopped gets that at once.\n"
   "The last line and the exit code (128 + the signal, if it was one) are of\n"
   "who failed first.\n";
 

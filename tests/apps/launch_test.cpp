@@ -216,6 +216,21 @@ TEST_F(Launch, KillsWhoDoesNotHearASignal) {
   EXPECT_EQ(done.code, 3) << done.err;
 }
 
+/// Worker 2 outlives SIGTERM, to see that worker 1 is gone before the others'
+/// grace is over.
+TEST_F(Launch, KillsWhoIsStoppedAfterOneGrace) {
+  for (const auto* name : {"here", "there"})
+    ASSERT_EQ(::mkfifo((folder / name).c_str(), 0600), 0);
+  script("if is 0; then read x <here; read x <there; exit 3; fi\n"
+         "if is 1; then echo $$ >id; echo on >here; kill -STOP $$; fi\n"
+         "trap 'tail --pid=$(cat id) -f /dev/null; echo it is gone; exit 0' "
+         "TERM\n"
+         "echo on >there; stay");
+  const auto done = launch("-n 3 --grace 4");
+  EXPECT_EQ(done.code, 3) << done.err;
+  EXPECT_EQ(by_name(done.out)["worker 2"], "it is gone\n");
+}
+
 TEST_F(Launch, PassesSignalsOn) {
   for (const auto& [number, name, code] : {std::tuple{SIGINT, "INT", 5},
                                            {SIGTERM, "TERM", 6},
