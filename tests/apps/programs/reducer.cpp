@@ -9,6 +9,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <string>
 #include <troupe/troupe.hpp>
 #include <unistd.h>
@@ -59,6 +60,21 @@ void amid(const job& x, int signal, std::uint32_t worker) {
   });
 }
 
+/// Its second step waits, in worker 1, for a byte in the fifo "go"; the leader
+/// says by which address and secret it may be asked how it does.
+void held(const job& x) {
+  say(x.sum_of_ones(1));
+  if (x.all.is_chief())
+    std::fprintf(stderr, "ask %s %s\n",
+                 tf_config().cluster_spec().task_address("worker", 0).c_str(),
+                 std::getenv("TROUPE_SECRET_FILE"));
+  x.all.run([&](replica_context& self) {
+    if (x.all.worker() == 1)
+      std::ifstream{"go"}.get();
+    self.all_reduce(sum, tensor::full({1 << 20}, 1));
+  });
+}
+
 void play(const std::string& scenario, const job& x) {
   if (scenario == "absent")
     absent(x);
@@ -70,6 +86,8 @@ void play(const std::string& scenario, const job& x) {
     amid(x, SIGKILL, 0);
   else if (scenario == "stopped-amid")
     amid(x, SIGSTOP, 1);
+  else if (scenario == "held")
+    held(x);
   else
     for (int i = 0; i < 3 || scenario == "long"; ++i)
       say(x.sum_of_ones(100'000));

@@ -1,0 +1,82 @@
+#include "tool.hpp"
+
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <sys/stat.h>
+
+// A job of real processes that is asked how it does.
+
+namespace {
+
+using namespace troupe;
+using namespace std::chrono_literals;
+
+class Status : public tool_test {
+protected:
+  Status() {
+    const auto go = folder / "go";
+    EXPECT_EQ(::mkfifo(go.c_str(), 0600), 0);
+    fifo_ = ::open(go.c_str(), O_RDWR | O_CLOEXEC); // waits for nobody
+    EXPECT_GE(fifo_, 0);
+  }
+  ~Status() override { ::close(fifo_); }
+
+  void let_go() const { EXPECT_EQ(::write(fifo_, "x", 1), 1); }
+
+  /// The words behind "ask " in what the leader said; none if it did not yet.
+  static std::optional<std::pair<std::string, std::string>>
+  whom_to_ask(const std::string& err) {
+    const std::string begin = "[worker 0] ask ";
+    const auto at = err.find(begin);
+    if (at == err.npos || err.find('\n', at) == err.npos)
+      return {};
+    std::istringstream in{err.substr(at + begin.size())};
+    std::pair<std::string, std::string> out;
+    in >> out.first >> out.second;
+    return out;
+  }
+
+  /// Asks until it is told why a step is not done.
+  outcome why_not_done(const std::string& words) const {
+    const auto deadline = std::chrono::steady_clock::now() + 60s;
+    for (;;) {
+      const auto x = troupe("status " + words);
+      if (x.code != 0 || x.out.find("misses") != x.out.npos
+          || std::chrono::steady_clock::now() > deadline)
+        return x;
+    }
+  }
+
+private:
+  int fifo_ = -1;
+};
+
+TEST_F(Status, OfAJobNamesWhoAStepWaitsFor) {
+  std::optional<outcome> status, stranger;
+  child_options options;
+  options.on_error_output = [&](pid_t, const std::string& err) {
+    const auto whom = whom_to_ask(err);
+    if (status || !whom)
+      return;
+    stranger = troupe("status --patience 1 " + whom->first);
+    status = why_not_done(whom->first + " --secret-file " + whom->second);
+    let_go();
+  };
+  const auto job =
+    troupe("launch -n 2 -- " TROUPE_PROGRAMS "/reducer held", options);
+  EXPECT_EQ(job.code, 0) << job.err << "nobody noticed that it was asked";
+  ASSERT_TRUE(status) << job.err;
+  EXPECT_EQ(status->code, 0) << status->err;
+  EXPECT_EQ(status->out.rfind("job ", 0), 0u) << status->out;
+  for (const auto* part :
+       {"epoch 1, step 1, ", "last commit ", "\nworker 0  seated ",
+        "\nworker 1  seated ", "step 1 is not done: replica 0 waits for ",
+        "which misses replica 1", "replica 1 of worker 1 has not reported it"})
+    EXPECT_NE(status->out.find(part), std::string::npos) << part << "\n"
+                                                         << status->out;
+  EXPECT_EQ(stranger->code, 1) << "it knows no secret";
+  EXPECT_EQ(stranger->out, "");
+}
+
+} // namespace
