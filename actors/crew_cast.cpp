@@ -96,6 +96,7 @@ private:
       open_gate<replica_actor>(
         0, one, replica_channel + here_.first + std::uint32_t(opened_++));
     open_gate<caller_actor>(0, it, caller_channel);
+    caf::anon_send(it, cast_.gates.back().address());
   }
 
   template <class Owner>

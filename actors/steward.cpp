@@ -5,6 +5,7 @@
 #include "troupe/actors/types.hpp"
 #include "troupe/strategies/blame.hpp"
 
+#include <caf/actor_cast.hpp>
 #include <caf/exit_reason.hpp>
 
 #include <algorithm>
@@ -54,14 +55,14 @@ void steward_state::on_failed(const commit::failed& x) {
   if (x.epoch != epoch)
     return;
   trouble = x.why; // it may be how the chief's end is noticed first
-  if (chief_lost)
+  if (asked)
     conclude(trouble);
 }
 
 void steward_state::on_blame(const commit::blame& x) {
   pass_on(subject::blame, x);
   const auto i = x.id - options.first_replica;
-  if (!chief_lost || x.epoch != epoch || i >= next.size())
+  if (!asked || x.epoch != epoch || i >= next.size())
     return;
   if (x.step < next[i]) // its report was under way: it is in a later one
     return probe(i);
@@ -111,13 +112,39 @@ void steward_state::over(std::uint64_t of_run) {
     run = 0;
 }
 
+void steward_state::on_gate(const caf::actor_addr& x) {
+  gate = x;
+  if (const auto it = caf::actor_cast<caf::actor>(x))
+    self->monitor(it);
+  else
+    on_all_heard();
+}
+
+/// What the chief said comes on another way than the news of its end, and may
+/// come later: it ends the work in peace.
+void steward_state::on_lost(const caf::down_msg& x) {
+  if (x.source == gate)
+    on_all_heard();
+  else
+    on_chief_lost(x.reason);
+}
+
 void steward_state::on_chief_lost(const caf::error& reason) {
-  if (chief_lost)
+  if (std::exchange(chief_lost, true))
     return;
-  chief_lost = true;
-  const bool left = !reason || reason == caf::exit_reason::user_shutdown;
   code = reason == ec::unreachable ? ec::unreachable : ec::peer_lost;
-  why = left ? "has left" : wire::note_of(reason, self->system()).text;
+  if (reason && reason != caf::exit_reason::user_shutdown)
+    why = wire::note_of(reason, self->system()).text;
+  if (all_heard)
+    on_all_heard();
+  else
+    self->delayed_send(self, options.last_words, atom::absent_v);
+}
+
+void steward_state::on_all_heard() {
+  all_heard = true;
+  if (!chief_lost || std::exchange(asked, true))
+    return;
   if (run == 0 || !trouble.empty())
     return conclude(trouble);
   for (std::uint32_t i = 0; i < house.replicas.size(); ++i)
@@ -128,6 +155,13 @@ void steward_state::on_chief_lost(const caf::error& reason) {
 void steward_state::probe(std::uint32_t i) {
   out.send(replica_named(options.first_replica + i), house.replicas[i],
            subject::probe, epoch, next[i], commit::probe{epoch, next[i]});
+}
+
+std::string steward_state::what_became_of_it() const {
+  const auto in = run > 0 ? "step " + std::to_string(step()) : "";
+  if (why.empty())
+    return "has left" + (run > 0 ? " without an end of " + in : in);
+  return "was lost" + (run > 0 ? " in " + in : in) + ": " + why;
 }
 
 /// Says why nothing more will come, sends everybody home, and ends.
@@ -142,9 +176,8 @@ void steward_state::conclude(const std::string& more) {
              last_epoch, 0, commit::seat{last_epoch, all[i], 1});
   const auto to = std::exchange(options.listener, {});
   if (to)
-    to->no_more(code, options.leader + ", which leads, was lost"
-                        + (run > 0 ? " in step " + std::to_string(step()) : "")
-                        + ": " + why + (what.empty() ? "" : "; " + what));
+    to->no_more(code, options.leader + ", which leads, " + what_became_of_it()
+                        + (what.empty() ? "" : "; " + what));
   self->quit();
 }
 
@@ -156,7 +189,7 @@ steward(steward_inside::stateful_pointer<steward_state> self,
   state.options = std::move(options);
   state.out = std::move(out);
   self->set_down_handler(
-    [self](const caf::down_msg& x) { self->state.on_chief_lost(x.reason); });
+    [self](const caf::down_msg& x) { self->state.on_lost(x); });
   return {
     [&state](const commit::seated& x) { state.on_seated(x); },
     [&state](const commit::report& x) { state.on_report(x); },
@@ -175,7 +208,9 @@ steward(steward_inside::stateful_pointer<steward_state> self,
       state.house = x;
       self->monitor(x.chief);
     },
+    [&state](const caf::actor_addr& x) { state.on_gate(x); },
     [&state](atom::late) { state.conclude({}); },
+    [&state](atom::absent) { state.on_all_heard(); },
   };
 }
 

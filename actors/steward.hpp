@@ -3,6 +3,8 @@
 #include "troupe/actors/caller.hpp"
 #include "troupe/actors/outbox.hpp"
 
+#include <caf/actor_addr.hpp>
+
 #include <map>
 #include <optional>
 #include <vector>
@@ -28,6 +30,8 @@ struct steward_options {
   std::shared_ptr<work_listener> listener;
   /// Longest that replicas may take to say what they wait for.
   std::chrono::milliseconds grace{250};
+  /// Longest that what the chief said may take to get here after its end did.
+  std::chrono::milliseconds last_words{5000};
 };
 
 // -- protocol -----------------------------------------------------------------
@@ -44,12 +48,16 @@ using steward_actor = caf::typed_actor<
   caf::reacts_to<muster::join, step_ref>, caf::reacts_to<run_heard>,
   caf::reacts_to<atom::stop>,
   // These are the roles.
-  caf::reacts_to<household_ref>>;
+  caf::reacts_to<household_ref>,
+  // He brings what the chief says to callers; the last of it before he ends.
+  caf::reacts_to<caf::actor_addr>>;
 
 /// Its notes to itself.
 using steward_inside = steward_actor::extend<
   // The replicas had time enough to say what they wait for.
-  caf::reacts_to<atom::late>>;
+  caf::reacts_to<atom::late>,
+  // So had who brings the chief's last words.
+  caf::reacts_to<atom::absent>>;
 
 // -- state --------------------------------------------------------------------
 
@@ -70,9 +78,13 @@ struct steward_state {
   void on_ended(const run_ended& x);
   void tell_in_order();
   void over(std::uint64_t of_run);
+  void on_gate(const caf::actor_addr& x);
+  void on_lost(const caf::down_msg& x);
   void on_chief_lost(const caf::error& why);
+  void on_all_heard();
   void probe(std::uint32_t i);
   void conclude(const std::string& more);
+  std::string what_became_of_it() const;
   std::uint64_t step() const; ///< The first that somebody here is in.
 
   steward_inside::pointer self;
@@ -85,9 +97,12 @@ struct steward_state {
   std::uint64_t told = 0; ///< The first step whose commit the caller waits for.
   std::map<std::uint64_t, commit_record> early; ///< Commits of later steps.
   std::optional<std::uint64_t> end; ///< Of the run, once the chief said it.
-  bool chief_lost = false;          ///< And what follows is asked for.
+  caf::actor_addr gate;             ///< Brings what the chief says.
+  bool chief_lost = false;
+  bool all_heard = false; ///< Nothing more comes through the gate.
+  bool asked = false;     ///< The replicas, for what follows.
   ec code = ec::peer_lost;
-  std::string why;
+  std::string why; ///< Empty: it has left in peace.
   std::vector<commit::blame> blames;
   std::string trouble; ///< Why somebody here could not go on.
 };
@@ -95,8 +110,8 @@ struct steward_state {
 // -- behavior -----------------------------------------------------------------
 
 /// Owns the replicas of a process that the chief is not in: passes on what they
-/// say and what the chief says. When the chief is lost, ends the work, with the
-/// step, and what the replicas wait for.
+/// say and what the chief says. When the chief is lost, and all is heard that
+/// it said, ends the work, with the step, and what the replicas wait for.
 steward_inside::behavior_type
 steward(steward_inside::stateful_pointer<steward_state> self,
         steward_options options, outbox out);
