@@ -65,5 +65,6 @@ CAF_END_TYPE_ID_BLOCK(troupe_atoms)
 
 // "Unsafe" is CAF's word for what it cannot serialize; a proxy sends the bytes.
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::tensor)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::tensors)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::step_ref)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::visit_ref)

@@ -95,7 +95,9 @@ void cluster::inside::check() const {
            + std::to_string(most_replicas));
   if (options.patience <= 0ms || options.farewell <= 0ms)
     refuse("patience and farewell take 1 ms or more");
-  if (options.transport == transport_kind::tls && !options.credentials.tls)
+  const bool tls = options.at ? options.at->endpoint().speaks_tls()
+                              : options.credentials.tls != nullptr;
+  if (options.transport == transport_kind::tls && !tls)
     refuse("transport tls takes certificates; give credentials.tls");
 }
 

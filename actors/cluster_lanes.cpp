@@ -39,7 +39,7 @@ void cluster::inside::open_lane(std::uint32_t peer) {
     : options.transport == transport_kind::shm     ? net::lane_policy::shm
                                                    : net::lane_policy::stream;
   how.dialed = peer < options.index;
-  how.over = options.credentials.tls ? "tls" : "tcp";
+  how.over = door_->endpoint().speaks_tls() ? "tls" : "tcp";
   how.my_bell = bell_;
   how.patience = std::max(std::chrono::duration_cast<std::chrono::milliseconds>(
                             deadline_ - hall::clock::now()),

@@ -55,7 +55,7 @@ caf::expected<caf::actor> node_state::make(const spawn_order& x) const {
                                "program?");
   net::reader from{std::as_bytes(std::span{x.arguments})};
   try {
-    return found->make(self->system(), from);
+    return found->make({self->system(), settings.at}, from);
   } catch (const std::exception& e) {
     return caf::make_error(ec::refused, "the role " + quoted(x.role)
                                           + " cannot be made: " + e.what());

@@ -22,6 +22,7 @@ struct node_settings {
   std::string name = "node";
   std::uint64_t incarnation = 0;
   std::shared_ptr<const role_registry> roles{};
+  std::weak_ptr<door> at{};         ///< Where it is dialed; for its roles.
   std::size_t guests = 64;          ///< Connections at once, at most.
   std::size_t roles_per_guest = 64; ///< At once, at most.
   /// Longest that a role may take for an answer.

@@ -39,16 +39,16 @@ struct stop_note {
 struct node_server::impl {
   impl(runtime& in, const node_server_options& x)
     : told{std::make_shared<stop_note>()},
-      entrance{endpoint_of(x)},
+      entrance{std::make_shared<door>(endpoint_of(x))},
       it{in.system().spawn(node, settings_of(in, x))},
-      served{entrance.serve(
+      served{entrance->serve(
         {}, "node",
         {[](const net::hello&) { return net::verdict{}; },
          [to = it](const net::hello&, net::arrived&& x) {
            if (auto* one = std::get_if<std::shared_ptr<net::connection>>(&x))
              caf::anon_send(to, guest_ref{std::move(*one)});
          }})},
-      address{to_string(entrance.endpoint().reachable_at())} {
+      address{to_string(entrance->endpoint().reachable_at())} {
     forget_logger();
   }
 
@@ -62,6 +62,7 @@ struct node_server::impl {
     to.name = x.name;
     to.incarnation = in.incarnation();
     to.roles = in.roles();
+    to.at = entrance;
     to.guests = x.guests;
     to.roles_per_guest = x.roles_per_guest;
     to.stopped = [told = told] {
@@ -73,7 +74,7 @@ struct node_server::impl {
   }
 
   std::shared_ptr<stop_note> told;
-  door entrance;
+  std::shared_ptr<door> entrance;
   node_inside it;
   std::unique_ptr<door::guest> served;
   std::string address;

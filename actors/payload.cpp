@@ -12,6 +12,7 @@ namespace troupe::wire {
 namespace {
 
 constexpr std::size_t longest_text = 4096;
+constexpr std::uint64_t most_tensors = 65'536; ///< Of a list.
 
 /// The dimensions that the bytes claim, if they can be.
 std::optional<shape> get_shape(net::reader& from) {
@@ -72,6 +73,26 @@ void get_tensor(net::reader& from, tensor& x) {
     return from.fail("an element is neither true nor false");
   x = tensor{spec};
   std::copy(bytes.begin(), bytes.end(), x.raw());
+}
+
+void put_tensors(net::writer& to, const tensors& xs) {
+  std::size_t bytes = 0;
+  for (const auto& x : xs)
+    bytes += x ? x.bytes() + 96 : 1; // 96: more than any head
+  to(std::uint64_t{xs.size()});
+  to.reserve(bytes);
+  for (const auto& x : xs)
+    put_tensor(to, x);
+}
+
+void get_tensors(net::reader& from, tensors& xs) {
+  xs.clear();
+  std::uint64_t count = 0;
+  from(count);
+  if (count > most_tensors || count > from.left())
+    return from.fail("a list of " + std::to_string(count) + " tensors");
+  for (; count > 0 && !from.failed(); --count)
+    get_tensor(from, xs.emplace_back());
 }
 
 void get_step(net::reader& from, step_ref& x) {

@@ -25,10 +25,13 @@ struct is_atom : std::false_type {};
 template <caf::atom_value V>
 struct is_atom<caf::atom_constant<V>> : std::true_type {};
 
+template <class T>
+concept carries_tensors = std::same_as<T, tensor> || std::same_as<T, tensors>;
+
 /// What may leave its process. Handles and listeners may not; of a step
 /// function its name does.
 template <class T>
-concept crosses = is_atom<T>::value || std::same_as<T, tensor> || std::same_as<
+concept crosses = is_atom<T>::value || carries_tensors<T> || std::same_as<
   T, step_ref> || net::encodable<T>;
 
 // -- values -------------------------------------------------------------------
@@ -39,6 +42,12 @@ void put_tensor(net::writer& to, const tensor& x);
 /// @errors whatever is wrong fails the reader, before memory is taken.
 void get_tensor(net::reader& from, tensor& x);
 
+/// Their number, then each.
+void put_tensors(net::writer& to, const tensors& xs);
+
+/// @errors as get_tensor, and for more than 65,536.
+void get_tensors(net::reader& from, tensors& xs);
+
 /// Its name: whoever runs it looks in a step_book.
 void get_step(net::reader& from, step_ref& x);
 
@@ -46,6 +55,8 @@ template <crosses T>
 void put(net::writer& to, const T& x) {
   if constexpr (std::same_as<T, tensor>)
     put_tensor(to, x);
+  else if constexpr (std::same_as<T, tensors>)
+    put_tensors(to, x);
   else if constexpr (std::same_as<T, step_ref>)
     to(x.name);
   else if constexpr (!is_atom<T>::value) // an atom is part of the signature
@@ -56,6 +67,8 @@ template <crosses T>
 void get(net::reader& from, T& x) {
   if constexpr (std::same_as<T, tensor>)
     get_tensor(from, x);
+  else if constexpr (std::same_as<T, tensors>)
+    get_tensors(from, x);
   else if constexpr (std::same_as<T, step_ref>)
     get_step(from, x);
   else if constexpr (!is_atom<T>::value)
@@ -88,6 +101,8 @@ void describe(std::string& to) {
     to += "'" + to_string(caf::atom_value{T{}}) + "'";
   else if constexpr (std::same_as<T, tensor>)
     to += "t";
+  else if constexpr (std::same_as<T, tensors>)
+    to += "[t]";
   else if constexpr (std::same_as<T, step_ref>)
     to += "n";
   else if constexpr (std::same_as<T, std::string>)
@@ -162,7 +177,7 @@ struct signature<
 
 /// What carries tensors waits behind what does not.
 template <class... Ts>
-constexpr net::priority priority_of = (std::same_as<Ts, tensor> || ...)
+constexpr net::priority priority_of = (carries_tensors<Ts> || ...)
                                         ? net::priority::bulk
                                         : net::priority::control;
 

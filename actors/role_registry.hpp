@@ -57,6 +57,16 @@ role_form form_of_role() {
           wire::number_of(text_of_arguments<Args...>())};
 }
 
+class door;
+
+/// Where a role is made.
+struct role_place {
+  caf::actor_system& system;
+  /// Where the node's process is dialed: for roles that meet those of other
+  /// nodes. Gone when the node is, and null where there is none.
+  std::weak_ptr<door> at{};
+};
+
 // -- the registry -------------------------------------------------------------
 
 /// The roles that other processes may spawn here, by name. Safe to use from any
@@ -66,7 +76,7 @@ public:
   struct entry {
     role_form form;
     std::string arguments; ///< Their types, for people.
-    std::function<caf::expected<caf::actor>(caf::actor_system&, net::reader&)>
+    std::function<caf::expected<caf::actor>(const role_place&, net::reader&)>
       make;
     /// Spawns the gateway that speaks to it.
     caf::actor (*open)(caf::actor_system&, const caf::actor& role,
@@ -90,7 +100,7 @@ private:
 namespace detail {
 
 template <class Handle, class F, class... Args>
-caf::expected<caf::actor> make_role(caf::actor_system& sys, net::reader& from,
+caf::expected<caf::actor> make_role(const role_place& at, net::reader& from,
                                     const F& fn) {
   std::tuple<Args...> values;
   std::apply([&from](auto&... xs) { from(xs...); }, values);
@@ -99,11 +109,14 @@ caf::expected<caf::actor> make_role(caf::actor_system& sys, net::reader& from,
   return std::apply(
     [&](auto&... xs) -> caf::expected<caf::actor> {
       Handle it;
-      if constexpr (std::is_invocable_r_v<Handle, const F&, caf::actor_system&,
+      if constexpr (std::is_invocable_r_v<Handle, const F&, const role_place&,
                                           Args...>)
-        it = fn(sys, std::move(xs)...);
+        it = fn(at, std::move(xs)...);
+      else if constexpr (std::is_invocable_r_v<Handle, const F&,
+                                               caf::actor_system&, Args...>)
+        it = fn(at.system, std::move(xs)...);
       else
-        it = sys.spawn(fn, std::move(xs)...);
+        it = at.system.spawn(fn, std::move(xs)...);
       if (!it)
         return caf::make_error(ec::refused, std::string{"nothing was made"});
       return caf::actor_cast<caf::actor>(it);
@@ -124,13 +137,14 @@ caf::actor open_role(caf::actor_system& sys, const caf::actor& role,
 /// Lets other processes spawn a role here: `register_role<counter_actor,
 /// int>(runtime, "counter", counter)`. @param fn the role's behaviour, as
 /// `actor_system::spawn` takes it, or what spawns it:
-/// `Handle (caf::actor_system&, Args...)`, quickly, as a node waits for it.
+/// `Handle (caf::actor_system&, Args...)` or `Handle (const role_place&,
+/// Args...)`, quickly, as a node waits for it.
 /// @errors throws std::logic_error if the name is taken or no name.
 template <class Handle, net::encodable... Args, class F>
 void register_role(role_registry& in, const std::string& name, F fn) {
   in.add(name, {form_of_role<Handle, Args...>(), text_of_arguments<Args...>(),
-                [fn](caf::actor_system& sys, net::reader& from) {
-                  return detail::make_role<Handle, F, Args...>(sys, from, fn);
+                [fn](const role_place& at, net::reader& from) {
+                  return detail::make_role<Handle, F, Args...>(at, from, fn);
                 },
                 detail::open_role<Handle>});
 }

@@ -77,12 +77,15 @@ runtime::runtime(const runtime_options& options)
 runtime::~runtime() {
   // CAF waits for its last actor without a deadline, so another thread does.
   forget_logger();
+  // Roles with threads of their own may still ask for the system meanwhile.
   auto note = std::make_shared<end_note>();
-  std::thread last{[note, it = std::move(impl_)]() mutable {
-    it.reset();
+  std::thread last{[note, it = impl_.get()] {
+    delete it;
     note->say();
   }};
-  if (note->wait(options_.patience)) {
+  const bool done = note->wait(options_.patience);
+  static_cast<void>(impl_.release()); // that thread has it
+  if (done) {
     last.join();
     return;
   }

@@ -250,6 +250,10 @@ void endpoint::dial(const address& where, const hello& who,
   });
 }
 
+bool endpoint::speaks_tls() const {
+  return impl_->options.credentials.tls != nullptr;
+}
+
 std::chrono::microseconds endpoint::cpu_time() const {
   return impl_->loop->cpu_time();
 }

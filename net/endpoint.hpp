@@ -53,6 +53,9 @@ public:
   /// What others dial. @pre it listens.
   const address& reachable_at() const;
 
+  /// Whether all that is said here is under TLS.
+  bool speaks_tls() const;
+
   /// Who decides on those that dial this process, and who gets them, or hears
   /// that one is `gone` who was taken, but did not hear so. Called on the
   /// endpoint's thread; must not block. Until then they wait.

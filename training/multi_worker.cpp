@@ -59,9 +59,11 @@ cluster_options options_of(const net::cluster_spec& cluster,
              + to_string(terms{way_of(given.communication.implementation)});
   x.patience = given.patience;
   x.transport = given.transport;
-  x.credentials =
-    given.credentials ? *given.credentials : credentials_from_environment();
-  if (x.transport == transport_kind::tls && !x.credentials.tls)
+  x.at = given.at;
+  if (!x.at)
+    x.credentials =
+      given.credentials ? *given.credentials : credentials_from_environment();
+  if (x.transport == transport_kind::tls && !x.credentials.tls && !x.at)
     throw std::invalid_argument(
       "transport tls takes certificates; give them as credentials, or name PEM "
       "files in TROUPE_TLS_CA, TROUPE_TLS_CERTIFICATE and TROUPE_TLS_KEY");

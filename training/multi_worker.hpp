@@ -32,6 +32,9 @@ struct multi_worker_options {
   /// What this worker listens on if it is not its address in the cluster, by
   /// which the others reach it.
   std::optional<net::address> listen{};
+  /// Where this worker is dialed already, at its address in the cluster (a
+  /// node's door); then that has the credentials. Null: it listens itself.
+  std::shared_ptr<door> at{};
   std::chrono::milliseconds heartbeat{100};
   /// Longest silence of a worker before it is given up.
   std::chrono::milliseconds suspect{1000};

@@ -99,6 +99,8 @@ using fact = caf::reacts_to<Is...>;
 } // namespace
 
 static_assert(wire::crosses<tree::part> && wire::crosses<tensor>);
+static_assert(wire::crosses<tensors>);
+static_assert(wire::priority_of<bool, tensors> == net::priority::bulk);
 static_assert(wire::crosses<atom::run> && wire::crosses<commit_record>);
 static_assert(wire::crosses<step_ref> && !wire::crosses<visit_ref>);
 static_assert(!wire::crosses<household_ref> && !wire::crosses<cast_ref>);
@@ -168,6 +170,42 @@ TEST(Payload, TakesNoMemoryForATensorThatIsNotThere) {
   EXPECT_EQ(fault_of_head(0, {1 << 30}),
             "byte 12: float32[1073741824], but 0 bytes are left");
   EXPECT_EQ(memory::used().live, before);
+}
+
+TEST(Payload, OfAListOfTensorsIsEachOfThem) {
+  const tensors all{tensor::of<float>({2}, {1, 2}), {}, tensor::full({}, 3)};
+  net::writer to;
+  wire::put(to, all);
+  const auto bytes = std::move(to).bytes();
+  for (std::size_t cut = 0; cut <= bytes.size(); ++cut) {
+    net::reader from{std::span{bytes}.first(cut)};
+    tensors x;
+    wire::get(from, x);
+    if (cut < bytes.size()) {
+      EXPECT_TRUE(from.finish());
+      continue;
+    }
+    EXPECT_FALSE(from.finish());
+    ASSERT_EQ(x.size(), 3u);
+    EXPECT_TRUE(same_bits(x[0], all[0]));
+    EXPECT_FALSE(x[1]);
+    EXPECT_TRUE(same_bits(x[2], all[2]));
+  }
+}
+
+TEST(Payload, TakesNoMoreTensorsThanThereAreBytes) {
+  for (const std::uint64_t count :
+       {std::uint64_t{65'537}, std::uint64_t{9}, ~std::uint64_t{0}}) {
+    net::writer to;
+    to(count, std::uint64_t{0});
+    const auto bytes = std::move(to).bytes();
+    net::reader from{bytes};
+    tensors x;
+    wire::get(from, x);
+    EXPECT_EQ(to_string(from.finish().value()),
+              "byte 9: a list of " + std::to_string(count) + " tensors");
+    EXPECT_TRUE(x.empty());
+  }
 }
 
 TEST(Payload, RefusesAnElementThatIsNeitherTrueNorFalse) {
