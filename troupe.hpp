@@ -33,6 +33,8 @@
 #include "troupe/training/multi_worker.hpp"
 #include "troupe/training/optimizer.hpp"
 #include "troupe/training/print.hpp"
+#include "troupe/training/registered_steps.hpp"
+#include "troupe/training/remote_strategy.hpp"
 
 namespace troupe {
 

@@ -1,33 +1,39 @@
-// Without an argument a node; with its address, what spawns a role there.
+// Without an argument a node; with addresses of nodes, a program that has
+// replicas and a role of its own spawned there.
 
 // [doc:begin embed]
-#include <caf/scoped_actor.hpp>
-
 #include <iostream>
+#include <troupe/actors/calling.hpp>
 #include <troupe/actors/node_server.hpp>
 #include <troupe/actors/remote_node.hpp>
+#include <troupe/troupe.hpp>
 
-using greeter_actor =
-  caf::typed_actor<caf::replies_to<std::string>::with<std::string>>;
+using namespace troupe;
+using role = caf::typed_actor<caf::replies_to<std::string>::with<std::string>>;
 
-greeter_actor::behavior_type greeter(const std::string& word) {
+role::behavior_type greeter(const std::string& word) {
   return {[=](const std::string& name) { return word + ", " + name; }};
 }
 
+tensors add_up(replica_context& me, const tensors& x) {
+  return {me.all_reduce(sum, x[0] + me.replica_id())};
+}
+
 int main(int argc, char** argv) {
-  troupe::runtime runtime;
-  troupe::register_role<greeter_actor, std::string>(runtime, "greeter",
-                                                    greeter);
+  runtime here;
   if (argc == 1) {
-    troupe::node_server node{runtime};
+    register_role<role, std::string>(here, "greeter", greeter);
+    register_steps(here, "sums", {.run = {{"add_up", add_up}}});
+    node_server node{here};
     std::cout << "listening on " << node.address() << std::endl;
     return node.wait_for_stop(std::chrono::hours{1}) ? 0 : 1;
   }
-  troupe::remote_node node{runtime, argv[1]};
-  const auto there = node.spawn<greeter_actor>("greeter", "Hello");
-  caf::scoped_actor self{runtime.system()};
-  self->request(there, std::chrono::seconds{5}, std::string{"world"})
-    .receive([](const std::string& text) { std::cout << text << '\n'; },
-             [&](const caf::error& e) { std::cerr << to_string(e) << '\n'; });
+  remote_strategy nodes{here, {argv + 1, argv + argc}, {.steps = "sums"}};
+  const auto sums = nodes.run("add_up", {tensor::full({}, 1)});
+  std::cout << "mean " << nodes.reduce(mean, sums)[0] << '\n';
+  const auto there = nodes.node(0).spawn<role>("greeter", "Hello");
+  std::cout << ask<std::string>(here.system(), "greeting", there,
+                                std::chrono::seconds{5}, std::string{"world"})
+            << "\n";
 }
 // [doc:end]

@@ -86,7 +86,7 @@ TEST_F(Node, ShowsItsStatus) {
   const auto done = troupe("status " + there.address);
   EXPECT_EQ(done.code, 0) << done.err;
   EXPECT_EQ(done.out.rfind("node     node, incarnation ", 0), 0u) << done.out;
-  EXPECT_NE(done.out.find("\nroles    greeter\nrunning  none\n"),
+  EXPECT_NE(done.out.find("\nroles    greeter, steps/sums\nrunning  none\n"),
             std::string::npos)
     << done.out;
 }
@@ -123,10 +123,10 @@ TEST_F(Node, RefusesWhatItCannotServeInASentence) {
 }
 
 TEST_F(Node, ServesTheExampleThatEmbedsItInAtMost30Lines) {
-  node_process there{example};
-  const auto done = run_child({example.front(), there.address});
+  node_process one{example}, other{example};
+  const auto done = run_child({example.front(), one.address, other.address});
   EXPECT_EQ(done.code, 0) << done.err;
-  EXPECT_EQ(done.out, "Hello, world\n");
+  EXPECT_EQ(done.out, "mean 3\nHello, world\n"); // 1 + 0 and 1 + 1
   std::ifstream source{TROUPE_SOURCE_DIR "/apps/examples/embed.cpp"};
   int lines = 0;
   for (std::string line; std::getline(source, line);)

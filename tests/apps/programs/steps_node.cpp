@@ -1,0 +1,45 @@
+// A node for tests of clients: its first line says where it listens.
+//
+//   steps_node
+//
+// Steps "small": call "fit" trains a small network on drawn digits for two
+// passes and gives the SHA-256 of its weights; run "sum" sums ones, and replica
+// in[0] does in[1] (a signal) to its process before.
+
+#include <csignal>
+#include <iostream>
+#include <troupe/actors/node_server.hpp>
+#include <troupe/troupe.hpp>
+
+namespace {
+
+using namespace troupe;
+
+tensors fit(const tensors&) {
+  model it{models::mlp(), adam{}, {.seed = 5}};
+  const auto data = data::digits({.examples = 200, .seed = 3});
+  it.fit(data.shuffle(data::whole, 1).batch(16), {.epochs = 2});
+  const auto text = it.weights_sha256();
+  return {tensor::of<std::uint8_t>(
+    {static_cast<std::int64_t>(text.size())},
+    std::vector<std::uint8_t>(text.begin(), text.end()))};
+}
+
+tensors sum_ones(replica_context& self, const tensors& in) {
+  const auto ones = tensor::full({1 << 20}, 1);
+  self.all_reduce(sum, ones);
+  if (in[0].item<float>() == static_cast<float>(self.replica_id()))
+    ::raise(static_cast<int>(in[1].item<float>()));
+  return {self.all_reduce(sum, ones).range(0, 1)};
+}
+
+} // namespace
+
+int main() {
+  runtime actors;
+  register_steps(actors, "small",
+                 {.run = {{"sum", sum_ones}}, .call = {{"fit", fit}}});
+  node_server node{actors};
+  std::cout << "listening on " << node.address() << std::endl;
+  return node.wait_for_stop(std::chrono::minutes{10}) ? 0 : 1;
+}
