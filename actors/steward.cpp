@@ -73,7 +73,9 @@ void steward_state::on_blame(const commit::blame& x) {
 }
 
 void steward_state::on_join(const muster::join& x) {
-  run = x.run;
+  if (x.run <= joined)
+    return; // said twice: what was heard of it since counts
+  joined = run = x.run;
   trouble.clear();
   told = x.first;
   early.clear();

@@ -91,7 +91,8 @@ struct steward_state {
   steward_options options;
   outbox out;
   household_ref house;
-  std::uint64_t run = 0; ///< Under way; 0: none.
+  std::uint64_t run = 0;    ///< Under way; 0: none.
+  std::uint64_t joined = 0; ///< The last that the caller asked for.
   std::uint64_t epoch = 0;
   std::vector<std::uint64_t> next; ///< By replica here.
   std::uint64_t told = 0; ///< The first step whose commit the caller waits for.
