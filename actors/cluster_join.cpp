@@ -88,6 +88,7 @@ void cluster::inside::gather_all() {
 void cluster::inside::dial_leader() {
   const auto& where = options.addresses[0];
   const auto& leader = options.names[0];
+  std::string refusal; // the last that may be taken back
   for (;;) {
     auto done = std::make_shared<std::optional<net::endpoint::dialed>>();
     const auto left =
@@ -123,11 +124,14 @@ void cluster::inside::dial_leader() {
       hold.unlock();
       const auto at = leader + " at " + to_string(where);
       if (x.refused)
-        fail(ec::refused, leader + " refused " + me() + ": " + x.why);
+        refusal = x.why;
+      if (!refusal.empty()) // says more than that the time is over
+        fail(ec::refused, leader + " refused " + me() + ": " + refusal);
       fail(ec::stalled, me() + " could not reach " + at + " for "
                           + std::to_string(options.patience.count())
                           + " ms: " + x.why);
     }
+    refusal = x.why;
     hall_->wait(hold, hall::clock::now() + pause, [] { return false; });
   }
   std::unique_lock hold{hall_->lock};
