@@ -8,13 +8,14 @@
 namespace troupe::muster {
 
 machine::machine(std::vector<std::string> names)
-  : names_{std::move(names)}, joined_(names_.size()) {}
+  : names_{std::move(names)}, joined_(names_.size()), asked_(names_.size()) {}
 
 reaction machine::on(const join& x) {
   if (x.process >= names_.size())
     return {};
-  if (under_way_ > 0 && x.run == under_way_)
-    return {}; // said twice
+  if (x.run <= asked_[x.process])
+    return {}; // said twice: it was answered, or will be
+  asked_[x.process] = x.run;
   if (under_way_ > 0 && x.run > decided_) {
     last_ = {x.run, commit::cause::protocol,
              names_[x.process] + " left run " + std::to_string(under_way_)

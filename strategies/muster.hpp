@@ -88,6 +88,7 @@ private:
 
   std::vector<std::string> names_;
   std::vector<std::optional<join>> joined_; ///< By process; of `now_`.
+  std::vector<std::uint64_t> asked_;        ///< Each process's last run.
   std::uint64_t now_ = 0;                   ///< The run that is gathered.
   std::uint64_t decided_ = 0;   ///< Runs up to this one began or were refused.
   std::uint64_t under_way_ = 0; ///< Which run is; 0: none.

@@ -45,6 +45,8 @@ std::vector<std::string> tell_all(const std::shared_ptr<strategy_state>& on,
       std::memcpy(said.raw() + 1, mine.data(), mine.size());
     }
     const auto all = self.all_parts(said);
+    if (speaks)
+      heard.clear(); // a step may be begun anew
     for (std::size_t i = 0; speaks && i < all.size(); ++i) {
       if (all[i].type() != dtype::uint8 || all[i].bytes() == 0)
         refuse_what_others_do();
