@@ -10,6 +10,16 @@ target_compile_options(troupe_flags INTERFACE -Wall -Wextra -Wpedantic -ffp-cont
   # g++ 12's are false for "x" + string at -O3 (PR 105651).
   $<$<AND:$<CXX_COMPILER_ID:GNU>,$<CONFIG:Release>>:-Wno-restrict>)
 
+# troupe_precompile(<target> <header>...): other people's headers, which every
+# source of the target pays for, parsed once. Not by default: a compiler cache
+# does better, and a source must not get away with what it forgot to include.
+function(troupe_precompile target)
+  if(TROUPE_PRECOMPILE)
+    target_precompile_headers(${target} PRIVATE <algorithm> <chrono> <functional> <map> <memory>
+      <optional> <sstream> <stdexcept> <string> <thread> <vector> ${ARGN})
+  endif()
+endfunction()
+
 # troupe_folder(<folder> [MAY_USE <folder or imported target>...]
 #                        [PRIVATE <imported target>...])
 #

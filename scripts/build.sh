@@ -9,7 +9,8 @@ build() {
   fi
   mkdir -p "build/$preset"
   echo "Building into build/$preset ..."
-  if ! cmake --preset "$preset" >"$log" 2>&1; then
+  if ! cmake --preset "$preset" ${TROUPE_PRECOMPILE:+-DTROUPE_PRECOMPILE="$TROUPE_PRECOMPILE"} \
+    >"$log" 2>&1; then
     cat "$log" >&2
     return 1
   fi
