@@ -1,5 +1,6 @@
 #include "troupe/net/channel.hpp"
 
+#include "troupe/net/log_limiter.hpp"
 #include "troupe/net/meeting_place.hpp"
 #include "troupe/net/proof.hpp"
 #include "troupe/net/shm_lane.hpp"
@@ -113,7 +114,7 @@ std::shared_ptr<shm_ground> negotiation::share(std::string& why) {
     meet_as_host(x);
   if (x.came)
     prove(x);
-  why = x.why;
+  why = printable(x.why); // it may be the peer's
   return x.why.empty() ? x.ground : nullptr;
 }
 

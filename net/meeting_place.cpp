@@ -1,5 +1,6 @@
 #include "troupe/net/meeting_place.hpp"
 
+#include "troupe/net/log_limiter.hpp"
 #include "troupe/net/proof.hpp"
 
 #include <cerrno>
@@ -36,7 +37,7 @@ std::string random_name() {
 struct address_of {
   explicit address_of(const std::string& name) {
     if (name.empty() || name.size() >= sizeof it.sun_path)
-      throw std::runtime_error("'" + name + "' is no place to meet");
+      throw std::runtime_error("'" + printable(name) + "' is no place to meet");
     it.sun_family = AF_UNIX;
     std::memcpy(it.sun_path + 1, name.data(), name.size()); // 0: abstract
     size =

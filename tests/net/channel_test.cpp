@@ -163,6 +163,22 @@ TEST(Channel, RefusesOtherVersionsAndNonsense) {
                   "something else"));
 }
 
+TEST(Channel, TellsThePeersReasonAsOneShortLine) {
+  for (const auto policy : {lane_policy::shm, lane_policy::automatic}) {
+    auto parts = connected_streams(), sums = connected_streams();
+    talk peer{*parts.second, talk::clock::now() + patience};
+    peer.say(std::uint32_t{1});
+    peer.say(policy, few_slots, std::string{"here"});
+    const std::vector<std::uint8_t> token(32);
+    peer.say(std::string{}, token, "no\n" + std::string(3000, 'x'));
+    const auto x = open_one(std::move(parts.first), std::move(sums.first),
+                            with(policy, "here"), true);
+    const auto& why = x.error.empty() ? x.it.why_no_shm : x.error;
+    EXPECT_TRUE(has(why, "no?xxx")) << why;
+    EXPECT_LT(why.size(), 400u);
+  }
+}
+
 TEST(Channel, RefusesSlotsOutOfRange) {
   auto parts = connected_streams(), sums = connected_streams();
   EXPECT_THROW(open_channel(std::move(parts.first), std::move(sums.first),
