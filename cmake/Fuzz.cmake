@@ -31,6 +31,7 @@ function(troupe_fuzz target)
 endfunction()
 
 troupe_fuzz(addresses   Troupe::net)
+troupe_fuzz(channel     Troupe::net)
 troupe_fuzz(exchange    Troupe::strategies)
 troupe_fuzz(frames      Troupe::net)
 troupe_fuzz(handshake   Troupe::net)
