@@ -3,6 +3,8 @@
 #include "troupe/tests/fuzz/fuzz.hpp"
 #include "troupe/tests/strategies/post_office.hpp"
 
+#include <map>
+
 using namespace troupe::exchange;
 using namespace troupe::exchange::testing;
 
@@ -15,6 +17,20 @@ struct task {
   std::int64_t elements = 0;
   terms said{};
 };
+
+/// One float, again and again; made once, as it takes longer than a step.
+const tensor& all_of(std::size_t elements, double value) {
+  static std::map<std::pair<std::size_t, double>, tensor> made;
+  auto& x = made[{elements, value}];
+  if (!x)
+    x = tensor::full({std::int64_t(elements)}, value);
+  return x;
+}
+
+bool is_all(const tensor& x, double value) {
+  const auto& due = all_of(x.size(), value);
+  return x.bytes() == due.bytes() && !memcmp(x.raw(), due.raw(), x.bytes());
+}
 
 /// Where a replica is in its script.
 struct walker {
@@ -41,8 +57,10 @@ public:
     const auto what = from.below(16);
     if (what == 15 && from.below(4) == 0)
       return give_up();
-    if (what >= 12)
-      return walk(std::uint32_t(from.below(walkers_.size())));
+    if (what >= 12) {
+      walk(std::uint32_t(from.below(walkers_.size())));
+      return;
+    }
     const auto p = std::uint32_t(what % on_.who.processes());
     std::size_t before[2];
     for (const auto q : {queue::parts, queue::sums})
@@ -57,10 +75,14 @@ public:
 
   /// Everybody goes on as well as he can.
   void finish() {
-    for (int turn = 0; turn < 200 && !done(); ++turn) {
+    // a parcel that is fetched in pieces moves only when it is whole
+    for (int idle = 0; idle < 20 && !done(); ++idle) {
       for (std::uint32_t r = 0; r < walkers_.size(); ++r)
-        walk(r);
-      on_.pump_all();
+        if (walk(r))
+          idle = 0;
+      for (std::uint32_t p = 0; p < on_.who.processes(); ++p)
+        while (on_.pump(p))
+          idle = 0;
     }
     const auto& wrong = on_.machines[0]->wrong();
     if (wrong) {
@@ -73,14 +95,17 @@ public:
   }
 
 private:
-  static constexpr std::array<std::int64_t, 6> sizes{0,    1,      16,
-                                                     1000, 20'000, 70'000};
+  /// Of nothing, in one hop, whole, in three chunks and in four.
+  static constexpr std::array<std::int64_t, 8> sizes{
+    0, 1, 16, 16, 1000, 5'000, 8'200, 13'000};
+  static constexpr std::int64_t two_pieces = 66'000; ///< Of a share.
   static constexpr std::uint64_t steps = 2;
 
   static task task_of(choices& from) {
     const auto kind = from.below(4);
+    const auto size = from.number<std::uint8_t>();
     return {kind == 0,
-            sizes[from.below(sizes.size())],
+            kind == 0 && size >= 0xf8 ? two_pieces : sizes[size % sizes.size()],
             {kind == 1 ? terms::ways::ring : terms::ways::tree}};
   }
 
@@ -89,11 +114,12 @@ private:
                                [](const auto& x) { return x.step == steps; });
   }
 
-  void walk(std::uint32_t r) {
+  /// @returns whether it came further.
+  bool walk(std::uint32_t r) {
     auto& x = walkers_[r];
     auto& it = on_.of(r);
     if (x.step == steps)
-      return;
+      return false;
     if (!std::exchange(x.inside, true)) {
       it.enter(r, x.step);
       x.next = 0;
@@ -102,7 +128,7 @@ private:
       const auto bucket = std::uint32_t(x.next);
       const auto& now = script_[x.next++];
       const auto n = now.gathers ? now.elements + r : now.elements;
-      const auto part = tensor::full({n}, float(r + 1));
+      const auto& part = all_of(std::size_t(n), r + 1);
       now.gathers ? it.gather(r, bucket, part)
                   : it.contribute(r, bucket, part, now.said);
     } else if (it.settled(r)) {
@@ -110,7 +136,10 @@ private:
       it.leave(r);
       x.inside = false;
       ++x.step;
+    } else {
+      return false;
     }
+    return true;
   }
 
   void check(std::uint32_t r) {
@@ -121,12 +150,10 @@ private:
       if (script_[bucket].gathers) {
         const auto got = on_.of(r).gathered(r, bucket);
         for (std::uint32_t of = 0; of < all; ++of)
-          for (const auto v : got.at(of).data<float>())
-            require(v == float(of + 1), "a share is its owner's");
+          require(is_all(got.at(of), of + 1), "a share is its owner's");
       } else {
         const auto got = on_.of(r).sum_of(r, bucket);
-        for (const auto v : got.data<float>())
-          require(v == float(all * (all + 1) / 2), "a sum is of all parts");
+        require(is_all(got, all * (all + 1) / 2), "a sum is of all parts");
       }
     }
   }
@@ -203,7 +230,9 @@ private:
         head.elements = from.number<std::uint64_t>();
         break;
       case 10:
-        x.bytes.resize(1 + from.number<std::uint32_t>() % most_bytes);
+        x.bytes.resize(1
+                       + (from.below(8) == 7 ? most_bytes - 1
+                                             : from.number<std::uint16_t>()));
         break;
       case 11:
         if (!x.bytes.empty()) // of the spec of a share, what stays below 1 MiB

@@ -18,11 +18,19 @@ namespace {
 
 constexpr std::uint32_t most_channels = 4;
 const frame_limits limits{.control = 1000, .bulk = 100'000};
+/// Enough for more frames than there are credits, on each channel.
+constexpr std::size_t long_enough = 64'000;
+
+frame plain_letter(std::size_t size, std::size_t number, priority how) {
+  frame x{.priority = how, .tag = number, .payload = {}};
+  x.payload.assign(size, static_cast<std::byte>(number));
+  return x;
+}
 
 /// What an input says, in few bytes: services and frames of a few channels.
 bytes stream_of(choices& from) {
   bytes stream;
-  while (from.any()) {
+  while (from.any() && stream.size() < long_enough) {
     const auto what = from.below(12);
     frame x{.priority = priority(from.below(2)),
             .tag = from.below(7),
@@ -51,8 +59,9 @@ bytes stream_of(choices& from) {
       append(stream, from.take(from.below(60)));
       continue;
     }
+    const auto one = to_bytes(x);
     for (auto times = 1 + (what > 8 ? from.below(100) : 0); times > 0; --times)
-      append(stream, to_bytes(x));
+      append(stream, one);
   }
   return stream;
 }
@@ -81,7 +90,7 @@ looks hear(view stream, std::size_t piece) {
   for (std::uint32_t c = 1; c <= most_channels / 2; ++c) {
     board.open(c);
     for (std::uint32_t i = 0; i < c; ++i)
-      board.post(c, letter(10 * i));
+      board.post(c, plain_letter(10 * i, i, priority(i % 2)));
   }
   board.close(2, "enough");
   while (!stream.empty() && !x.over) {
@@ -101,6 +110,7 @@ looks hear(view stream, std::size_t piece) {
 }
 
 void check_member(view stream, std::size_t piece) {
+  piece = std::max(piece, stream.size() / 512);
   looks whole;
   const auto memory = memory_of([&] { whole = hear(stream, ~std::size_t{0}); });
   require(memory <= 16 * stream.size() + 65536,
@@ -132,9 +142,9 @@ public:
         break;
       case 1:
       case 2:
-        for (auto n = from.below(80); n > 0; --n)
-          if (auto x = letter(n % 7, std::uint32_t(n), priority(n % 2));
-              mine.open && me.post(number, frame{x}))
+        for (auto n = from.below(80); mine.open && n > 0; --n)
+          if (auto x = plain_letter(n % 7, posted_++, priority(n % 2));
+              me.post(number, frame{x}))
             mine.posted[n % 2].push_back(x.payload);
         break;
       case 3:
@@ -201,6 +211,7 @@ private:
   }
 
   both on_;
+  std::size_t posted_ = 0;
   std::map<std::uint32_t, local> at_[2];
 };
 

@@ -37,7 +37,7 @@ struct post_office {
   std::uint32_t all;
   std::size_t capacity;
   bool views; ///< Else bytes are fetched, a few at a time.
-  std::mt19937_64 chance;
+  std::minstd_rand chance;
   std::vector<std::deque<letter>> queues;
   std::vector<std::size_t> sent = std::vector<std::size_t>(all); ///< Bytes.
   std::size_t most = 0; ///< Letters in a queue.
