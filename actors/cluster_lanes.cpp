@@ -1,4 +1,5 @@
 #include "troupe/actors/cluster_inside.hpp"
+#include "troupe/actors/shared_arena.hpp"
 #include "troupe/net/channel.hpp"
 
 #include <stdexcept>
@@ -41,6 +42,8 @@ void cluster::inside::open_lane(std::uint32_t peer) {
   how.dialed = peer < options.index;
   how.over = door_->endpoint().speaks_tls() ? "tls" : "tcp";
   how.my_bell = bell_;
+  if (how.policy != net::lane_policy::stream)
+    how.my_arena = shared_arena();
   how.patience = std::max(std::chrono::duration_cast<std::chrono::milliseconds>(
                             deadline_ - hall::clock::now()),
                           1000ms);

@@ -86,6 +86,12 @@ bool lane_courier::post(std::uint32_t to, exchange::queue by,
   return post_fated(to, by, x, bytes);
 }
 
+bool lane_courier::lend(std::uint32_t to, exchange::queue by,
+                        const exchange::head& x,
+                        std::span<const std::byte> bytes) {
+  return faults_ ? post(to, by, x, bytes) : of(to, by).lend(x, bytes);
+}
+
 /// @pre there is room.
 bool lane_courier::post_fated(std::uint32_t to, exchange::queue by,
                               exchange::head x,

@@ -33,13 +33,17 @@ public:
     return by == exchange::queue::parts ? *x.parts : *x.sums;
   }
 
-  /// @returns whether nothing that was posted is in this process any more.
+  /// @returns whether nothing that was posted is in this process any more, and
+  ///          nothing that was lent is read.
   bool flush();
 
   std::span<std::byte> room(std::uint32_t to, exchange::queue by) override;
   void post(std::uint32_t to, exchange::queue by, const exchange::head& x,
             std::size_t bytes) override;
   bool post(std::uint32_t to, exchange::queue by, const exchange::head& x,
+            std::span<const std::byte> bytes) override;
+
+  bool lend(std::uint32_t to, exchange::queue by, const exchange::head& x,
             std::span<const std::byte> bytes) override;
 
   const exchange::head* front(std::uint32_t from, exchange::queue by) override {

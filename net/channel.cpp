@@ -20,7 +20,7 @@ namespace troupe::net {
 
 namespace {
 
-constexpr std::uint32_t version = 1;
+constexpr std::uint32_t version = 2;
 
 /// Shared memory, as far as this process has come with it.
 struct attempt {
@@ -63,6 +63,7 @@ private:
   void meet_as_host(attempt& x);
   void meet_as_visitor(attempt& x);
   void prove(attempt& x);
+  offered offer(const attempt& x) const;
 
   talk talk_;
   const channel_options& options_;
@@ -134,9 +135,7 @@ void negotiation::meet_as_host(attempt& x) {
   talk_.hear(x.why);
   if (!x.why.empty())
     return;
-  x.dare([&] {
-    x.came = place->welcome(x.mine->descriptor(), bell_->descriptor());
-  });
+  x.dare([&] { x.came = place->welcome(offer(x)); });
   talk_.say(x.why);
 }
 
@@ -154,7 +153,7 @@ void negotiation::meet_as_visitor(attempt& x) {
     meeting_token token{};
     std::memcpy(token.data(), numbers.data(),
                 std::min(numbers.size(), token.size()));
-    there.emplace(name, token, x.mine->descriptor(), bell_->descriptor());
+    there.emplace(name, token, offer(x));
   });
   talk_.say(x.why);
   if (!x.why.empty())
@@ -165,6 +164,22 @@ void negotiation::meet_as_visitor(attempt& x) {
   x.dare([&] { x.came = there->received(); });
 }
 
+offered negotiation::offer(const attempt& x) const {
+  const auto& arena = options_.my_arena;
+  return {x.mine->descriptor(), bell_->descriptor(),
+          arena ? arena->descriptor() : -1};
+}
+
+/// If there is one, and room for it; else the peer copies what he sends.
+void look_into(const passed& came, shm_ground& ground) {
+  try {
+    if (came.arena)
+      ground.their_arena.emplace(came.arena.get());
+  } catch (const std::runtime_error&) {
+    ground.their_arena.reset();
+  }
+}
+
 /// Says what is read in the peer's memory: only he knows what he put there.
 void negotiation::prove(attempt& x) {
   shm_nonce seen{};
@@ -173,16 +188,21 @@ void negotiation::prove(attempt& x) {
     seen = theirs.header().nonce;
     x.ground.reset(new shm_ground{std::move(*x.mine), std::move(theirs), bell_,
                                   std::move(x.came->bell)});
+    look_into(*x.came, *x.ground);
   });
-  talk_.say(numbers_in(seen), x.why);
+  const bool see = x.ground && x.ground->their_arena;
+  talk_.say(numbers_in(seen), see, x.why);
   std::vector<std::uint8_t> said;
+  bool they_see = false;
   std::string their_why;
-  talk_.hear(said, their_why);
+  talk_.hear(said, they_see, their_why);
   x.dare([&] {
     if (!their_why.empty())
       throw std::runtime_error(their_why);
     if (!is_same(std::as_bytes(std::span{said}), x.ground->mine.header().nonce))
       throw std::runtime_error("the peer sees another memory");
+    if (they_see)
+      x.ground->my_arena = options_.my_arena;
   });
   talk_.say(x.why);
   talk_.hear(their_why);

@@ -2,6 +2,7 @@
 
 #include "troupe/net/bell.hpp"
 #include "troupe/net/lane.hpp"
+#include "troupe/net/shm_arena.hpp"
 #include "troupe/net/stream.hpp"
 
 #include <chrono>
@@ -25,6 +26,8 @@ struct channel_options {
   std::chrono::milliseconds patience{5000};
   std::uint32_t slots = 16;        ///< Parcels that a lane holds, [2, 256].
   std::shared_ptr<bell> my_bell{}; ///< Of the process. None: one of its own.
+  /// Where what this process lends lies. None: all that is sent is copied.
+  std::shared_ptr<const shm_arena> my_arena{};
   /// What one host's processes have in common. Empty: found out.
   std::string host{};
 };

@@ -42,8 +42,16 @@ public:
   virtual bool post(const parcel_head& head,
                     std::span<const std::byte> bytes) = 0;
 
+  /// Sends bytes from where they lie, where the lane can: they must not change
+  /// until `flush` is true.
+  /// @returns false as `post`.
+  virtual bool lend(const parcel_head& head, std::span<const std::byte> bytes) {
+    return post(head, bytes);
+  }
+
   /// Moves on what was posted.
-  /// @returns whether all of it is out of this process's hands.
+  /// @returns whether all of it is out of this process's hands, and what was
+  ///          lent was given back.
   virtual bool flush() = 0;
 
   // -- receiving --------------------------------------------------------------
@@ -70,7 +78,8 @@ public:
 
   /// Adds what `poll` has to look at before there is news of this lane: a
   /// parcel if `front` was null, more of its bytes if `fetch` was false, room
-  /// if there was none, and the lane's end, until `ended` tells of it.
+  /// if there was none, what `flush` was false for, and the lane's end, until
+  /// `ended` tells of it.
   /// @returns false if there is news already.
   virtual bool before_sleep(std::vector<pollfd>& watched) = 0;
 

@@ -18,7 +18,7 @@ namespace {
 
 constexpr int socket_kind = SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK;
 constexpr int most_waiting = 16;
-constexpr std::size_t fds_passed = 2;
+constexpr std::size_t most_passed = 3;
 
 [[noreturn]] void fail(const std::string& what) {
   throw std::runtime_error(what + ": " + std::strerror(errno));
@@ -70,18 +70,21 @@ struct letter {
   meeting_token text;
   iovec part{text.data(), text.size()};
   alignas(
-    cmsghdr) std::array<char, CMSG_SPACE(fds_passed * sizeof(int))> room{};
+    cmsghdr) std::array<char, CMSG_SPACE(most_passed * sizeof(int))> room{};
   msghdr it{};
 };
 
-void send(int socket, const meeting_token& token, int memory, int bell) {
+void send(int socket, const meeting_token& token, const offered& mine) {
+  const int fds[most_passed]{mine.memory, mine.bell, mine.arena};
+  const auto bytes =
+    (mine.arena < 0 ? most_passed - 1 : most_passed) * sizeof(int);
   letter message{token};
+  message.it.msg_controllen = CMSG_SPACE(bytes);
   auto* head = CMSG_FIRSTHDR(&message.it);
   head->cmsg_level = SOL_SOCKET;
   head->cmsg_type = SCM_RIGHTS;
-  head->cmsg_len = CMSG_LEN(fds_passed * sizeof(int));
-  const int fds[fds_passed]{memory, bell};
-  std::memcpy(CMSG_DATA(head), fds, sizeof fds);
+  head->cmsg_len = CMSG_LEN(bytes);
+  std::memcpy(CMSG_DATA(head), fds, bytes);
   if (::sendmsg(socket, &message.it, MSG_NOSIGNAL) < 0)
     fail("cannot pass memory on");
 }
@@ -123,11 +126,14 @@ std::optional<passed> receive(int socket, const meeting_token& token) {
   if (static_cast<std::size_t>(size) != token.size()
       || !is_same(came.text, token))
     return std::nullopt;
-  if (fds.size() != fds_passed || (came.it.msg_flags & MSG_CTRUNC) != 0)
-    throw std::runtime_error("the peer did not pass one memory and one bell");
+  if (fds.size() < 2 || fds.size() > most_passed
+      || (came.it.msg_flags & MSG_CTRUNC) != 0)
+    throw std::runtime_error("the peer did not pass a memory, a bell, and at "
+                             "most an arena");
   if (!is_bell(fds[1].get()))
     throw std::runtime_error("what the peer passed is no bell");
-  return passed{std::move(fds[0]), std::move(fds[1])};
+  fds.resize(most_passed);
+  return passed{std::move(fds[0]), std::move(fds[1]), std::move(fds[2])};
 }
 
 } // namespace
@@ -141,7 +147,7 @@ meeting_place::meeting_place()
     fail("no place to meet");
 }
 
-passed meeting_place::welcome(int memory, int bell) const {
+passed meeting_place::welcome(const offered& mine) const {
   // the visitor is among those that wait, and his message is there
   for (int i = 0; i <= most_waiting; ++i) {
     const descriptor socket{::accept4(listener_.get(), nullptr, nullptr,
@@ -151,22 +157,22 @@ passed meeting_place::welcome(int memory, int bell) const {
     if (!is_same_user(socket.get()))
       continue;
     if (auto came = receive(socket.get(), token_)) {
-      send(socket.get(), token_, memory, bell);
+      send(socket.get(), token_, mine);
       return std::move(*came);
     }
   }
   throw std::runtime_error("nobody came who knows the token");
 }
 
-visit::visit(const std::string& name, const meeting_token& token, int memory,
-             int bell)
+visit::visit(const std::string& name, const meeting_token& token,
+             const offered& mine)
   : token_{token}, socket_{::socket(AF_UNIX, socket_kind, 0)} {
   const address_of where{name};
   if (!socket_ || ::connect(socket_.get(), where.get(), where.size) != 0)
     fail("cannot meet the peer");
   if (!is_same_user(socket_.get()))
     throw std::runtime_error("another user listens where the peer should");
-  send(socket_.get(), token, memory, bell);
+  send(socket_.get(), token, mine);
 }
 
 passed visit::received() const {

@@ -10,9 +10,16 @@
 
 namespace troupe::net {
 
-/// What one process passes to another: its segment, and how to wake it.
+/// What one process passes to another: its segment, how to wake it, and, if it
+/// has one, its arena.
 struct passed {
-  descriptor memory, bell;
+  descriptor memory, bell, arena;
+};
+
+/// The same where it is kept.
+struct offered {
+  int memory = -1, bell = -1;
+  int arena = -1; ///< None.
 };
 
 using meeting_token = std::array<std::byte, 32>;
@@ -28,7 +35,7 @@ public:
   const meeting_token& token() const { return token_; }
 
   /// Sends strangers away. @pre the visitor said that he is there.
-  passed welcome(int memory, int bell) const;
+  passed welcome(const offered& mine) const;
 
 private:
   std::string name_;
@@ -39,8 +46,8 @@ private:
 /// The visitor's side, at the moment that he says that he is there.
 class visit {
 public:
-  visit(const std::string& name, const meeting_token& token, int memory,
-        int bell);
+  visit(const std::string& name, const meeting_token& token,
+        const offered& mine);
 
   /// @pre the host said that the visitor is welcome.
   passed received() const;

@@ -12,6 +12,9 @@ namespace {
 /// Whoever only polls looks so often, in calls, whether the peer is alive.
 constexpr unsigned calls_per_look = 256;
 
+/// What is smaller is copied sooner than it is given back.
+constexpr std::size_t least_lent = std::size_t{16} * 1024;
+
 void begin_wait(std::atomic<std::uint32_t>& wanted) {
   wanted.store(wanted.load(std::memory_order_relaxed) | 1);
 }
@@ -42,10 +45,9 @@ void shm_lane::break_off(const std::string& why) {
   told_ = false;
 }
 
-bool shm_lane::any_room() {
-  const std::uint64_t slots = ground_->mine.slots();
-  if (posted_ - let_go_ < slots)
-    return true;
+/// What the peer has let go of by now.
+/// @returns false if that cannot be.
+bool shm_lane::look_for_room() {
   const auto now = theirs_.popped.load(); // after `room_wanted`, for the peer
   if (now - let_go_ > posted_ - let_go_) {
     break_off("the peer let go of parcel " + std::to_string(now) + " of "
@@ -53,7 +55,23 @@ bool shm_lane::any_room() {
     return false;
   }
   let_go_ = now;
-  return posted_ - let_go_ < slots;
+  return true;
+}
+
+bool shm_lane::any_room() {
+  const auto free = [&] { return posted_ - let_go_ < ground_->mine.slots(); };
+  return free() || (look_for_room() && free());
+}
+
+/// Whether the peer may still read what was lent.
+bool shm_lane::any_lent() {
+  const auto out = [&] { return let_go_ < lent_; };
+  return out() && (!look_for_room() || out());
+}
+
+bool shm_lane::flush() {
+  lent_missed_ = any_lent();
+  return !lent_missed_;
 }
 
 bool shm_lane::any_arrived() {
@@ -81,8 +99,29 @@ void shm_lane::post(const parcel_head& head, std::size_t bytes) {
   if (bytes > most_parcel_bytes || posted_ - let_go_ >= ground_->mine.slots())
     throw std::logic_error("a parcel of " + std::to_string(bytes)
                            + " bytes was posted without room");
+  send(head, bytes, 0);
+}
+
+bool shm_lane::lend(const parcel_head& head, std::span<const std::byte> bytes) {
+  const auto& arena = ground_->my_arena;
+  const auto place =
+    arena && bytes.size() >= least_lent && bytes.size() <= most_parcel_bytes
+      ? arena->place_of(bytes)
+      : 0;
+  if (place == 0)
+    return post(head, bytes);
+  if (room().empty())
+    return false;
+  send(head, bytes.size(), place);
+  lent_ = posted_;
+  return true;
+}
+
+void shm_lane::send(const parcel_head& head, std::size_t bytes,
+                    std::uint64_t place) {
   auto& slot = ground_->mine.slot(queue_, posted_);
   slot.head = head;
+  slot.place.store(place, std::memory_order_relaxed);
   slot.bytes.store(static_cast<std::uint32_t>(bytes),
                    std::memory_order_relaxed);
   mine_.posted.store(++posted_); // before `parcel_wanted` is read
@@ -120,13 +159,23 @@ const parcel_head* shm_lane::front() {
     break_off("a parcel of " + std::to_string(bytes_) + " bytes");
     return nullptr;
   }
+  const auto place = slot.place.load(std::memory_order_relaxed);
+  const auto& arena = ground_->their_arena;
+  payload_ = place == 0 ? std::span{slot.payload}.first(bytes_)
+             : arena    ? arena->at(place, bytes_)
+                        : std::span<const std::byte>{};
+  if (payload_.size() != bytes_) {
+    break_off("a parcel of " + std::to_string(bytes_) + " bytes at "
+              + std::to_string(place) + " of an arena");
+    return nullptr;
+  }
   head_ = slot.head;
   has_front_ = true;
   return &head_;
 }
 
 std::span<const std::byte> shm_lane::view() {
-  return {ground_->theirs.slot(queue_, popped_).payload.data(), bytes_};
+  return payload_;
 }
 
 bool shm_lane::fetch(std::span<std::byte> into) {
@@ -149,12 +198,13 @@ bool shm_lane::before_sleep(std::vector<pollfd>& watched) {
     return told_;
   if (!has_front_)
     begin_wait(mine_.parcel_wanted);
-  if (room_missed_)
+  if (room_missed_ || lent_missed_)
     begin_wait(mine_.room_wanted);
   ground_->my_bell->listen();
-  const bool room_came = room_missed_ && any_room();
+  const bool room_came =
+    (room_missed_ && any_room()) || (lent_missed_ && !any_lent());
   if (room_came)
-    room_missed_ = false; // is news once
+    room_missed_ = lent_missed_ = false; // is news once
   if (room_came || (!has_front_ && any_arrived()) || end_)
     return false;
   asleep_ = true;

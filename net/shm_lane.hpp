@@ -2,10 +2,12 @@
 
 #include "troupe/net/bell.hpp"
 #include "troupe/net/lane.hpp"
+#include "troupe/net/shm_arena.hpp"
 #include "troupe/net/shm_segment.hpp"
 #include "troupe/net/stream.hpp"
 
 #include <memory>
+#include <optional>
 
 namespace troupe::net {
 
@@ -15,10 +17,13 @@ struct shm_ground {
   shm_view theirs;
   std::shared_ptr<bell> my_bell;
   descriptor their_bell;
+  std::shared_ptr<const shm_arena> my_arena{}; ///< If the peer sees it.
+  std::optional<shm_arena_view> their_arena{};
 };
 
 /// A lane through memory that two processes share. Its parcels are viewed where
-/// they lie, and have no checksum.
+/// they lie, and have no checksum. What is lent and lies in the arena is not
+/// copied at all.
 /// @cost a parcel: two cache lines and its bytes; no system call unless the
 ///       other side sleeps.
 class shm_lane final : public lane {
@@ -32,7 +37,8 @@ public:
   std::span<std::byte> room() override;
   void post(const parcel_head& head, std::size_t bytes) override;
   bool post(const parcel_head& head, std::span<const std::byte> bytes) override;
-  bool flush() override { return true; }
+  bool lend(const parcel_head& head, std::span<const std::byte> bytes) override;
+  bool flush() override;
 
   const parcel_head* front() override;
   std::size_t front_bytes() const override { return bytes_; }
@@ -45,8 +51,11 @@ public:
   const std::optional<end>& ended() override;
 
 private:
+  bool look_for_room();
   bool any_room();
+  bool any_lent();
   bool any_arrived();
+  void send(const parcel_head& head, std::size_t bytes, std::uint64_t place);
   void wake(const std::atomic<std::uint32_t>& wanted, std::uint32_t& rung);
   void look_beside();
   void break_off(const std::string& why);
@@ -62,10 +71,13 @@ private:
   std::uint64_t popped_ = 0, arrived_ = 0; ///< Of the peer's.
 
   std::uint32_t parcel_rung_ = 0, room_rung_ = 0; ///< For which of his sleeps.
+  std::uint64_t lent_ = 0; ///< Parcels until the last one that was.
   bool room_missed_ = false;
+  bool lent_missed_ = false; ///< `flush` was false.
   bool has_front_ = false;
   parcel_head head_{};
   std::size_t bytes_ = 0;
+  std::span<const std::byte> payload_;
   std::optional<end> end_;
   bool told_ = false;
   bool asleep_ = false;

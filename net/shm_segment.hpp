@@ -1,17 +1,16 @@
 #pragma once
 
-#include "troupe/net/descriptor.hpp"
 #include "troupe/net/lane.hpp"
+#include "troupe/net/memory_file.hpp"
 
 #include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <utility>
 
 // What one process writes and another reads where it lies: two queues of
-// parcels, and how far the writer is with the other's. docs/wire.md has the
-// layout.
+// parcels, and how far the writer is with the other's. docs/shared-memory.md
+// has the layout.
 
 namespace troupe::net {
 
@@ -36,6 +35,8 @@ struct shm_header {
 struct shm_slot {
   alignas(64) parcel_head head;
   alignas(64) std::atomic<std::uint32_t> bytes; ///< Of the payload.
+  /// In the writer's arena, where the payload lies; 0: below.
+  std::atomic<std::uint64_t> place;
   alignas(64) std::array<std::byte, most_parcel_bytes> payload;
   /// So that small parcels of all slots find different places in a cache.
   std::array<std::byte, 4096> gap;
@@ -44,23 +45,6 @@ static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 static_assert(sizeof(shm_slot) == 128 + most_parcel_bytes + 4096);
 
 inline constexpr std::uint32_t least_slots = 2, most_slots = 256;
-
-/// Pages of a file in memory.
-class shm_mapping {
-public:
-  /// @errors throws std::runtime_error.
-  shm_mapping(int fd, std::size_t bytes, int protection);
-  ~shm_mapping();
-  shm_mapping(shm_mapping&& x) noexcept
-    : begin_{std::exchange(x.begin_, nullptr)}, bytes_{x.bytes_} {}
-  shm_mapping& operator=(shm_mapping&&) = delete;
-
-  std::byte* begin() const { return begin_; }
-
-private:
-  std::byte* begin_;
-  std::size_t bytes_;
-};
 
 /// A segment of one's own: a memfd that nobody else can write, and nobody can
 /// shorten. Pages take memory once they are written.

@@ -194,7 +194,8 @@ void machine::begin(record& x) {
   } else {
     x.chunks =
       cut_of(x.spec.dims.elements(), x.spec.type, at_.processes(), x.said.way);
-    x.left = x.chunks.count;
+    // Whoever has the sum may change what he brought.
+    x.left = x.chunks.count + (x.chunks.direct ? at_.processes() - 1 : 0);
     x.whole = tensor{x.spec};
   }
   if (x.left == 0)

@@ -84,7 +84,7 @@ public:
   void leave(std::uint32_t replica);
 
   /// Brings a part of a sum, float32 or float64; it must not change until the
-  /// step is settled. Ignored if the replica is not current.
+  /// sum is known. Ignored if the replica is not current.
   /// @errors throws std::logic_error if that is not what the other replicas
   ///         here brought at this place, or it brought this bucket already.
   void contribute(std::uint32_t replica, std::uint32_t bucket,
@@ -109,7 +109,8 @@ public:
 
   // -- what they get ----------------------------------------------------------
 
-  /// The sum, one tensor for all replicas here, or none while it is incomplete.
+  /// The sum, one tensor for all replicas here and, until the step is settled,
+  /// for others who still read it, or none while it is incomplete.
   /// @errors throws std::logic_error if the replica did not contribute to it in
   ///         this step.
   tensor sum_of(std::uint32_t replica, std::uint32_t bucket) const;

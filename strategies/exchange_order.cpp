@@ -159,6 +159,8 @@ std::optional<lack> machine::lacking(std::uint64_t step) const {
       if (p != at_.me && late(peers_[p].*queue))
         out.processes.push_back(p);
   }
+  if (out.processes.empty())
+    return owed(step);
   for (const auto p : out.processes)
     for (auto r = at_.first[p] + (out.gather ? peers_[p].parts.next.j : 0);
          r < at_.first[p + 1]; ++r)

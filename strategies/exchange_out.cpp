@@ -28,7 +28,7 @@ bool machine::send_part(courier& by, std::uint32_t to) {
   auto& next = peers_[to].parts_out;
   if (!next_part(next, at_.me, to))
     return false;
-  const auto& x = at(next.record);
+  auto& x = at(next.record);
   const auto what = about_part(next, at_.me, to);
   if (x.what == subject::share)
     return send_piece(by, to, what);
@@ -36,7 +36,10 @@ bool machine::send_part(courier& by, std::uint32_t to) {
     return send_part_on(by, to, what);
   const auto bytes = bytes_of(x, x.own[what.begin - mine()], what.chunk);
   if (what.end - what.begin == 1) {
-    if (!by.post(to, queue::parts, write(what), bytes))
+    // The sum of a direct one is known here before others have read it.
+    const auto said = write(what);
+    if (!(x.chunks.direct ? by.post(to, queue::parts, said, bytes)
+                          : by.lend(to, queue::parts, said, bytes)))
       return false;
   } else {
     const auto room = by.room(to, queue::parts);
@@ -45,7 +48,8 @@ bool machine::send_part(courier& by, std::uint32_t to) {
     fold_own(x, {what.begin, what.end}, what.chunk, room.first(bytes.size()));
     by.post(to, queue::parts, write(what), bytes.size());
   }
-  ++next.i;
+  if (++next.i == subtrees_[at_.me].size() && x.chunks.direct)
+    kept(x);
   return true;
 }
 
@@ -75,7 +79,10 @@ bool machine::send_sum(courier& by, std::uint32_t to) {
   if (rings(x) ? !may_send_sum(next) : next >= place{added_.record, added_.j})
     return false;
   const auto what = about_sum(next, at_.me);
-  if (!by.post(to, queue::sums, write(what), bytes_of(x, x.whole, what.chunk)))
+  const auto said = write(what);
+  const auto bytes = bytes_of(x, x.whole, what.chunk);
+  if (!(rings(x) ? by.post(to, queue::sums, said, bytes)
+                 : by.lend(to, queue::sums, said, bytes)))
     return false;
   ++(rings(x) ? next.i : next.j);
   return true;

@@ -116,6 +116,14 @@ public:
   virtual bool post(std::uint32_t to, queue by, const head& x,
                     std::span<const std::byte> bytes) = 0;
 
+  /// Sends bytes from where they lie, if it can: they must not change until all
+  /// that was sent is known to be out of this process's hands.
+  /// @returns false as `post`.
+  virtual bool lend(std::uint32_t to, queue by, const head& x,
+                    std::span<const std::byte> bytes) {
+    return post(to, by, x, bytes);
+  }
+
   /// The head of the oldest parcel that was not popped, or null.
   virtual const head* front(std::uint32_t from, queue by) = 0;
   virtual std::size_t front_bytes(std::uint32_t from, queue by) = 0;

@@ -7,6 +7,8 @@
 #include <cstdlib>
 #include <mutex>
 #include <new>
+#include <stdexcept>
+#include <sys/mman.h>
 
 namespace troupe::memory {
 
@@ -33,6 +35,47 @@ size_class class_of(std::size_t bytes) {
   return {width * 8 + eighth, rounded};
 }
 
+/// Blocks of whole pages, one behind the other. What was dropped has no pages
+/// but its first, and is of use for its own size only.
+class region {
+public:
+  region() = default;
+  explicit region(std::span<std::byte> pages) : pages_{pages} {}
+
+  explicit operator bool() const { return !pages_.empty(); }
+
+  bool holds(const void* block) const {
+    return block >= pages_.data() && block < pages_.data() + pages_.size();
+  }
+
+  /// @returns null if it is full.
+  void* take(size_class of) {
+    if (auto* block = dropped_[of.index]) {
+      dropped_[of.index] = block->next;
+      return block;
+    }
+    const auto size = (of.bytes + page - 1) / page * page;
+    if (size > pages_.size() - used_)
+      return nullptr;
+    used_ += size;
+    return pages_.data() + used_ - size;
+  }
+
+  void drop(void* block, size_class of) {
+    if (of.bytes > page)
+      ::madvise(static_cast<std::byte*>(block) + page, of.bytes - page,
+                MADV_REMOVE);
+    dropped_[of.index] = new (block) free_block{dropped_[of.index]};
+  }
+
+private:
+  static constexpr std::size_t page = 4096;
+
+  std::span<std::byte> pages_;
+  std::size_t used_ = 0;
+  std::array<free_block*, classes> dropped_{};
+};
+
 class pool {
 public:
   void* take(std::size_t wanted) {
@@ -55,6 +98,9 @@ public:
       if (usage_.live + usage_.cached > most)
         release_some(usage_.live + usage_.cached - most);
       usage_.peak = std::max(usage_.peak, usage_.live + usage_.cached);
+      if (region_ && bytes >= least_in_region)
+        if (auto* block = region_.take({index, bytes}))
+          return block;
     }
     if (void* block = std::aligned_alloc(alignment, bytes))
       return block;
@@ -70,8 +116,18 @@ public:
     const auto [index, bytes] = class_of(wanted);
     const std::lock_guard hold{lock_};
     usage_.live -= bytes;
+    if (region_ && bytes >= least_in_region && !region_.holds(block))
+      return std::free(block); // what follows it had better lie there
     usage_.cached += bytes;
     free_[index] = new (block) free_block{free_[index]};
+  }
+
+  void use(std::span<std::byte> pages) {
+    const std::lock_guard hold{lock_};
+    if (region_)
+      throw std::logic_error("large blocks come from a region already");
+    release_some(usage_.cached);
+    region_ = region{pages};
   }
 
   void trim() {
@@ -97,12 +153,16 @@ private:
         free_[i] = block->next;
         usage_.cached -= bytes;
         goal -= std::min(goal, bytes);
-        std::free(block);
+        if (region_.holds(block))
+          region_.drop(block, {i, bytes});
+        else
+          std::free(block);
       }
     }
   }
 
   std::mutex lock_;
+  region region_;
   std::array<free_block*, classes> free_{};
   usage usage_;
   std::size_t most_live_ = 0; ///< Since the last trim.
@@ -131,6 +191,10 @@ usage used() {
 
 void trim() {
   the_pool().trim();
+}
+
+void use_region(std::span<std::byte> pages) {
+  the_pool().use(pages);
 }
 
 } // namespace troupe::memory

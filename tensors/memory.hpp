@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <vector>
 
 namespace troupe {
@@ -30,6 +31,16 @@ usage used();
 
 /// Gives all that is kept for reuse back to the system.
 void trim();
+
+/// Blocks of at least so many bytes come from the region, if there is one.
+inline constexpr std::size_t least_in_region = std::size_t{32} * 1024;
+
+/// Has large blocks come from these pages from now on, while there is room:
+/// memory that others can read where it lies, say. What is given back to the
+/// system leaves a hole in the file behind them.
+/// @param pages of a file in memory, mapped shared and for good.
+/// @errors throws std::logic_error if there is a region already.
+void use_region(std::span<std::byte> pages);
 
 } // namespace memory
 

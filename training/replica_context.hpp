@@ -18,7 +18,8 @@ public:
   std::uint32_t num_replicas_in_sync() const { return replicas_; }
 
   /// The elementwise sum or mean over all replicas, the same bits for all. The
-  /// mean divides by the number of replicas.
+  /// mean divides by the number of replicas. A sum is shared with other
+  /// replicas: clone it before you write to it. `x` may change again.
   /// @shape x  the same on all replicas; float32, float64, int32 or int64.
   /// @param how of this call; all replicas give the same, or the step ends with
   ///            the two that differ.

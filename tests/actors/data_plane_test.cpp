@@ -12,7 +12,7 @@ namespace {
 using kind = data_plane::wish::kind;
 using news = data_plane::news;
 
-const std::vector<std::string> kinds{"shm", "stream"};
+const std::vector<std::string> kinds{"shm", "stream", "lending"};
 
 /// @returns whether the wish was granted.
 bool await(data_plane& on, std::uint32_t replica, const data_plane::wish& x) {

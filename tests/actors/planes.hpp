@@ -3,6 +3,7 @@
 #include "troupe/actors/chief.hpp"
 #include "troupe/actors/data_plane.hpp"
 #include "troupe/actors/runtime.hpp"
+#include "troupe/actors/shared_arena.hpp"
 #include "troupe/actors/spawn.hpp"
 #include "troupe/actors/types.hpp"
 #include "troupe/actors/work_desk.hpp"
@@ -28,10 +29,13 @@ struct planes {
       to.resize(all);
     for (std::uint32_t p = 0; p < all; ++p)
       for (std::uint32_t q = p + 1; q < all; ++q) {
+        const bool shared = kind == "shm" || kind == "lending";
         const net::testing::shm_grounds grounds;
+        if (kind == "lending")
+          lend(*grounds.left), lend(*grounds.right);
         const auto make = [&](std::size_t queue) {
-          return kind == "shm" ? net::testing::lanes_over(grounds, queue)
-                               : net::testing::make_lanes(kind);
+          return shared ? net::testing::lanes_over(grounds, queue)
+                        : net::testing::make_lanes(kind);
         };
         auto parts = make(0), sums = make(1);
         lanes[p][q] = {std::move(parts.left), std::move(sums.left)};
@@ -40,6 +44,12 @@ struct planes {
     for (std::uint32_t p = 0; p < all; ++p)
       of.push_back(std::make_shared<data_plane>(exchange::layout{first, p},
                                                 std::move(lanes[p]), options));
+  }
+
+  /// All processes are this one, so they lend out of the same arena.
+  static void lend(net::shm_ground& x) {
+    x.my_arena = shared_arena();
+    x.their_arena.emplace(x.my_arena->descriptor());
   }
 
   std::vector<std::shared_ptr<data_plane>> of; ///< By process.

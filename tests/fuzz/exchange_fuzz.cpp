@@ -131,7 +131,7 @@ private:
       const auto& part = all_of(std::size_t(n), r + 1);
       now.gathers ? it.gather(r, bucket, part)
                   : it.contribute(r, bucket, part, now.said);
-    } else if (it.settled(r)) {
+    } else if (on_.settled(r)) {
       check(r);
       it.leave(r);
       x.inside = false;
@@ -230,13 +230,14 @@ private:
         head.elements = from.number<std::uint64_t>();
         break;
       case 10:
-        x.bytes.resize(1
+        x.own().resize(1
                        + (from.below(8) == 7 ? most_bytes - 1
                                              : from.number<std::uint16_t>()));
         break;
       case 11:
-        if (!x.bytes.empty()) // of the spec of a share, what stays below 1 MiB
-          x.bytes[from.below(std::min<std::size_t>(x.bytes.size(), 10))] =
+        if (!x.bytes()
+               .empty()) // of the spec of a share, what stays below 1 MiB
+          x.own()[from.below(std::min<std::size_t>(x.bytes().size(), 10))] =
             std::byte(from.number<std::uint8_t>());
         break;
       case 12: {

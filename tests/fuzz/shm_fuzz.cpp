@@ -27,7 +27,7 @@ private:
 };
 
 shm_grounds& grounds() {
-  static shm_grounds all;
+  static shm_grounds all{few_slots, true};
   return all;
 }
 
@@ -66,8 +66,10 @@ private:
     const auto size = from.number<std::uint16_t>();
     const auto head = head_of(posted_);
     if (!in_place) {
-      static const bytes some(65536);
-      posted_ += me_.post(head, view{some}.first(size));
+      const view some = grounds().left->my_arena->pages();
+      posted_ += from.flip() ? me_.post(head, some.subspan(64, size))
+                             : me_.lend(head, some.subspan(64, size));
+      me_.flush();
       return;
     }
     const auto room = me_.room();
@@ -122,6 +124,9 @@ private:
         slot.bytes = from.flip() ? from.number<std::uint32_t>()
                                  : std::uint32_t(most_parcel_bytes)
                                      - from.number<std::uint8_t>();
+        slot.place = from.flip()   ? 0
+                     : from.flip() ? shm_grounds::arena_bytes - number(4096)
+                                   : number(4096);
         slot.head[from.below(64)] = std::byte(from.number<std::uint8_t>());
         break;
       }
@@ -145,7 +150,7 @@ void forget_what_was_written() {
     queue.posted = queue.popped = 0;
     queue.parcel_wanted = queue.room_wanted = 0;
     for (std::uint32_t i = 0; i < few_slots; ++i)
-      x->slot(1, i).bytes = 0;
+      x->slot(1, i).bytes = 0, x->slot(1, i).place = 0;
   }
 }
 

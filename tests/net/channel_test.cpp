@@ -95,6 +95,21 @@ TEST(Channel, HasAsManySlotsAsEachSideLikes) {
   EXPECT_EQ(posted, 2 * few_slots);
 }
 
+TEST(Channel, LendsOutOfTheArenaOfWhoHasOne) {
+  auto one = with(lane_policy::automatic);
+  one.my_arena = std::make_shared<const shm_arena>(std::size_t{1} << 20);
+  const auto x = open_both(one, with(lane_policy::automatic));
+  expect_channel(x, "shm");
+  const auto lent = one.my_arena->pages().subspan(4096, 65536);
+  ASSERT_TRUE(x.dialer.it.parts->lend(head_of(1), lent));
+  EXPECT_FALSE(x.dialer.it.parts->flush());
+  ASSERT_NE(x.acceptor.it.parts->front(), nullptr);
+  lent[5] = std::byte{9}; // against the rule, so it shows
+  EXPECT_EQ(x.acceptor.it.parts->view()[5], std::byte{9});
+  x.acceptor.it.parts->pop();
+  EXPECT_TRUE(x.dialer.it.parts->flush());
+}
+
 TEST(Channel, IsOfStreamsIfOneSideSaysSo) {
   expect_channel(
     open_both(with(lane_policy::stream), with(lane_policy::automatic)), "tcp");
@@ -152,7 +167,7 @@ TEST(Channel, RefusesOtherVersionsAndNonsense) {
     has(answer([](talk& peer, stream&) { peer.say(std::uint32_t{7}); }),
         "version 7"));
   EXPECT_TRUE(has(answer([](talk& peer, stream&) {
-                    peer.say(std::uint32_t{1});
+                    peer.say(std::uint32_t{2});
                     peer.say(std::uint8_t{9}, few_slots, std::string{"x"});
                   }),
                   "something else"));

@@ -22,7 +22,8 @@ inline constexpr std::uint32_t few_slots = 4;
 
 /// The memory of two processes, each with a view of the other's.
 struct shm_grounds {
-  explicit shm_grounds(std::uint32_t slots = few_slots) {
+  explicit shm_grounds(std::uint32_t slots = few_slots,
+                       bool with_arenas = false) {
     shm_segment a{slots}, b{slots};
     shm_view seen_a{a.descriptor(), slots}, seen_b{b.descriptor(), slots};
     auto bell_a = std::make_shared<bell>(), bell_b = std::make_shared<bell>();
@@ -32,7 +33,15 @@ struct shm_grounds {
                               std::move(ring_b)});
     right.reset(new shm_ground{std::move(b), std::move(seen_a), bell_b,
                                std::move(ring_a)});
+    for (auto* x : {&left, &right})
+      if (with_arenas)
+        (*x)->my_arena = std::make_shared<const shm_arena>(arena_bytes);
+    if (with_arenas) {
+      left->their_arena.emplace(right->my_arena->descriptor());
+      right->their_arena.emplace(left->my_arena->descriptor());
+    }
   }
+  static constexpr std::size_t arena_bytes = std::size_t{1} << 20;
   std::shared_ptr<shm_ground> left, right;
 };
 

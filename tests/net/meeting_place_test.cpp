@@ -18,13 +18,12 @@ protected:
   const descriptor memory{::memfd_create("test", MFD_CLOEXEC)};
   const bell my_bell;
   const meeting_place place;
+  const offered mine{memory.get(), my_bell.descriptor()};
 
   visit visit_with(const meeting_token& token) const {
-    return {place.name(), token, memory.get(), my_bell.descriptor()};
+    return {place.name(), token, mine};
   }
-  passed welcome() const {
-    return place.welcome(memory.get(), my_bell.descriptor());
-  }
+  passed welcome() const { return place.welcome(mine); }
 };
 
 ino_t file_of(int fd) {
@@ -48,6 +47,16 @@ TEST_F(MeetingPlace, PassesMemoryAndBellBothWays) {
   EXPECT_EQ(::read(my_bell.descriptor(), &times, sizeof times), 8);
 }
 
+TEST_F(MeetingPlace, PassesAnArenaOfWhoHasOne) {
+  const descriptor arena{::memfd_create("test", MFD_CLOEXEC)};
+  const visit visitor{place.name(),
+                      place.token(),
+                      {memory.get(), my_bell.descriptor(), arena.get()}};
+  const auto by_visitor = welcome();
+  EXPECT_EQ(file_of(by_visitor.arena.get()), file_of(arena.get()));
+  EXPECT_FALSE(visitor.received().arena);
+}
+
 TEST_F(MeetingPlace, SendsAwayWhoDoesNotKnowTheToken) {
   auto wrong = place.token();
   wrong[31] ^= std::byte{1};
@@ -63,11 +72,8 @@ TEST_F(MeetingPlace, SendsAwayWhoDoesNotKnowTheToken) {
 
 TEST_F(MeetingPlace, IsEmptyWhenNobodyCame) {
   EXPECT_THROW(welcome(), std::runtime_error);
-  EXPECT_THROW(
-    visit("troupe-nobody", place.token(), memory.get(), my_bell.descriptor()),
-    std::runtime_error);
-  EXPECT_THROW(visit(std::string(200, 'x'), place.token(), memory.get(),
-                     my_bell.descriptor()),
+  EXPECT_THROW(visit("troupe-nobody", place.token(), mine), std::runtime_error);
+  EXPECT_THROW(visit(std::string(200, 'x'), place.token(), mine),
                std::runtime_error);
 }
 
@@ -75,6 +81,6 @@ TEST_F(MeetingPlace, TakesNothingForABellThatIsNone) {
   int ends[2];
   ASSERT_EQ(::pipe(ends), 0);
   const descriptor out{ends[0]}, in{ends[1]};
-  const visit visitor{place.name(), place.token(), memory.get(), in.get()};
+  const visit visitor{place.name(), place.token(), {memory.get(), in.get()}};
   EXPECT_THROW(welcome(), std::runtime_error);
 }

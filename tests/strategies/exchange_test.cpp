@@ -49,6 +49,7 @@ struct player {
   std::uint32_t id;
   std::size_t op = 0;
   std::uint64_t step = 0;
+  std::vector<tensor> brought{12};
 };
 
 struct exchange_op {
@@ -218,8 +219,9 @@ TEST(Exchange, NeverLocksUpHoweverChanceLetsReplicasAndQueuesGo) {
       const auto& op = script[it.op];
       const auto at = it.step * 100 + op.bucket;
       if (op.what == kind::bring) {
-        own.contribute(it.id, op.bucket,
-                       brought<float>(sizes[op.bucket], at * 1000 + it.id));
+        it.brought[op.bucket] =
+          brought<float>(sizes[op.bucket], at * 1000 + it.id);
+        own.contribute(it.id, op.bucket, it.brought[op.bucket]);
       } else if (op.what == kind::collect) {
         own.gather(it.id, op.bucket,
                    brought<float>(sizes[op.bucket] + it.id, at * 1000 + it.id));
@@ -237,8 +239,10 @@ TEST(Exchange, NeverLocksUpHoweverChanceLetsReplicasAndQueuesGo) {
         ASSERT_TRUE(same_bits(
           sum,
           oracle(parts_of<float>(on.who.replicas(), sizes[op.bucket], at))));
+        // nobody reads a part any more when its sum is known
+        std::ranges::fill(it.brought[op.bucket].mutable_data<float>(), 1e30F);
       } else {
-        if (!own.settled(it.id))
+        if (!on.settled(it.id))
           continue;
         own.leave(it.id);
         if (++it.step == 3)

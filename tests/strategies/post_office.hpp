@@ -17,7 +17,19 @@ namespace troupe::exchange::testing {
 
 struct letter {
   head about;
-  std::vector<std::byte> bytes;
+  std::vector<std::byte> copy;
+  std::span<const std::byte> lent; ///< Where they lie at their sender's.
+
+  std::span<const std::byte> bytes() const {
+    return lent.empty() ? std::span<const std::byte>{copy} : lent;
+  }
+  /// To be changed, which its sender does not see.
+  std::vector<std::byte>& own() {
+    if (!lent.empty())
+      copy.assign(lent.begin(), lent.end());
+    lent = {};
+    return copy;
+  }
 };
 
 /// All queues between P processes.
@@ -66,9 +78,27 @@ public:
     auto& queue = in_.of(me_, to, by);
     if (queue.size() == in_.capacity)
       return false;
-    queue.push_back({x, {bytes.begin(), bytes.end()}});
+    queue.push_back({x, {bytes.begin(), bytes.end()}, {}});
     in_.sent[me_] += bytes.size();
     in_.most = std::max(in_.most, queue.size());
+    return true;
+  }
+  bool lend(std::uint32_t to, queue by, const head& x,
+            std::span<const std::byte> bytes) override {
+    if (!post(to, by, x, bytes))
+      return false;
+    auto& last = in_.of(me_, to, by).back();
+    last.lent = bytes;
+    last.copy.clear();
+    return true;
+  }
+  /// Whether nobody may still read what was lent.
+  bool flush() const {
+    for (std::uint32_t to = 0; to < in_.all; ++to)
+      for (const auto by : {queue::parts, queue::sums})
+        for (const auto& x : in_.of(me_, to, by))
+          if (!x.lent.empty())
+            return false;
     return true;
   }
   const head* front(std::uint32_t from, queue by) override {
@@ -76,15 +106,15 @@ public:
     return queue.empty() ? nullptr : &queue.front().about;
   }
   std::size_t front_bytes(std::uint32_t from, queue by) override {
-    return in_.of(from, me_, by).front().bytes.size();
+    return in_.of(from, me_, by).front().bytes().size();
   }
   std::span<const std::byte> view(std::uint32_t from, queue by) override {
     if (!in_.views)
       return {};
-    return in_.of(from, me_, by).front().bytes;
+    return in_.of(from, me_, by).front().bytes();
   }
   bool fetch(std::uint32_t from, queue by, std::span<std::byte> into) override {
-    const auto& bytes = in_.of(from, me_, by).front().bytes;
+    const auto bytes = in_.of(from, me_, by).front().bytes();
     auto& progress = read_[from * 2 + std::size_t(by)];
     if (progress.done == 0)
       progress.into = into.data();
@@ -102,7 +132,7 @@ public:
   void pop(std::uint32_t from, queue by) override {
     auto& queue = in_.of(from, me_, by);
     auto& progress = read_[from * 2 + std::size_t(by)];
-    if (!in_.views && progress.done != queue.front().bytes.size())
+    if (!in_.views && progress.done != queue.front().bytes().size())
       throw std::logic_error("popped before it was fetched");
     progress = {};
     queue.pop_front();
@@ -158,9 +188,13 @@ struct house {
   }
   bool settled() {
     for (std::uint32_t r = 0; r < who.replicas(); ++r)
-      if (!of(r).settled(r))
+      if (!settled(r))
         return false;
     return true;
+  }
+  bool settled(std::uint32_t replica) {
+    return of(replica).settled(replica)
+           && boxes[who.process_of(replica)]->flush();
   }
 
   layout who;

@@ -110,7 +110,7 @@ TEST(RingFaults, RefuseAPartThatIsTooShort) {
   house on{{0, 1, 2}};
   bring(on, 10);
   on.pump(0);
-  on.office.of(0, 1, queue::parts).front().bytes.resize(39);
+  on.office.of(0, 1, queue::parts).front().own().resize(39);
   on.pump_all();
   EXPECT_EQ(why(*on.machines[1]), "process 0 sent 39 bytes where 40 are due");
 }

@@ -103,7 +103,7 @@ struct play {
       EXPECT_TRUE(same_bits(sum, wanted(it.step, b)))
         << "bucket " << b << ", step " << it.step;
     } else {
-      if (!own.settled(it.id))
+      if (!on.settled(it.id))
         return false;
       own.leave(it.id);
       own.enter(it.id, ++it.step);

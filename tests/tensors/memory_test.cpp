@@ -9,8 +9,13 @@
 #include <limits>
 #include <new>
 #include <random>
+#include <span>
+#include <stdexcept>
 #include <string>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <thread>
+#include <unistd.h>
 #include <vector>
 
 namespace {
@@ -181,6 +186,68 @@ TEST(Pooled, GivesItsMemoryBackToThePool) {
   }
   EXPECT_EQ(memory::used().live, before.live);
   EXPECT_GE(memory::used().cached, 4000u);
+}
+
+/// A file in memory, mapped for good.
+struct file_pages {
+  explicit file_pages(std::size_t bytes)
+    : fd{::memfd_create("test", MFD_CLOEXEC)} {
+    EXPECT_EQ(::ftruncate(fd, static_cast<off_t>(bytes)), 0);
+    auto* at =
+      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    EXPECT_NE(at, MAP_FAILED);
+    all = {static_cast<std::byte*>(at), bytes};
+  }
+  bool hold(const void* x) const {
+    return x >= all.data() && x < all.data() + all.size();
+  }
+  std::size_t bytes_used() const {
+    struct stat x {};
+    EXPECT_EQ(::fstat(fd, &x), 0);
+    return static_cast<std::size_t>(x.st_blocks) * 512;
+  }
+  int fd;
+  std::span<std::byte> all;
+};
+
+// It stays: after the others that count blocks.
+TEST(MemoryRegion, HoldsLargeBlocksWhileThereIsRoom) {
+  constexpr std::size_t large = 1'000'000;
+  memory::trim();
+  auto* early = memory::allocate(large);
+  const file_pages pages{std::size_t{1} << 26};
+  memory::use_region(pages.all);
+  EXPECT_THROW(memory::use_region(pages.all), std::logic_error);
+
+  memory::release(early, large); // not kept: the next one lies in the region
+  auto* first = memory::allocate(large);
+  EXPECT_TRUE(pages.hold(first));
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(first) % memory::alignment, 0u);
+  std::memset(first, 1, large);
+  EXPECT_GE(pages.bytes_used(), large);
+  memory::release(first, large);
+  EXPECT_EQ(memory::allocate(large), first);
+
+  auto* small = memory::allocate(memory::least_in_region / 2);
+  EXPECT_FALSE(pages.hold(small));
+  memory::release(small, memory::least_in_region / 2);
+  auto* too_large = memory::allocate(pages.all.size());
+  EXPECT_FALSE(pages.hold(too_large));
+  std::memset(too_large, 1, large);
+  memory::release(too_large, pages.all.size());
+
+  auto* second = memory::allocate(large);
+  EXPECT_TRUE(pages.hold(second));
+  EXPECT_NE(second, first);
+  memory::release(first, large);
+  memory::release(second, large);
+  memory::trim();
+  EXPECT_LE(pages.bytes_used(), std::size_t{64} * 1024); // holes in the file
+  EXPECT_EQ(memory::used().cached, 0u);
+  auto* again = memory::allocate(large);
+  EXPECT_TRUE(pages.hold(again));
+  std::memset(again, 2, large);
+  memory::release(again, large);
 }
 
 } // namespace
