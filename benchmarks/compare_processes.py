@@ -4,6 +4,8 @@ import statistics
 import subprocess
 import tempfile
 
+import compare_upkeep
+
 KIB, MIB = 1 << 10, 1 << 20
 
 
@@ -160,3 +162,4 @@ def sections(p, run, rounds):
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
     yield "All-reduce between processes", lambda: all_reduce(Sides(p, run), rounds)
     yield "Two workers against one", lambda: training(p, run, rounds)
+    yield "Two workers beside their steps", lambda: compare_upkeep.upkeep(p, rounds)

@@ -1,0 +1,101 @@
+"""What several processes cost beside their steps: their start, their memory, their supervision."""
+import os
+import pathlib
+import statistics
+import subprocess
+import time
+
+MIB = 1 << 20
+TICK_S = 1 / os.sysconf("SC_CLK_TCK")
+# What a replica's own thread is called; all others move messages and heartbeats, or supervise.
+REPLICA = "caf.actor"
+
+
+def start_s(tool):
+    """Seconds from a cold start of two workers to the end of a job of one step."""
+    begin = time.monotonic()
+    done = subprocess.run([tool, "train", "--model", "mlp", "--data", "digits:128", "--epochs", "1",
+                           "--workers", "2", "--max-steps", "1", "--quiet"],
+                          capture_output=True, text=True, timeout=60)
+    if done.returncode not in (0, 130):  # 130: interrupted after the step, as asked
+        raise RuntimeError(done.stderr)
+    return time.monotonic() - begin
+
+
+def processes_of(group):
+    for folder in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            if os.getpgid(int(folder.name)) == group:
+                yield folder
+        except ProcessLookupError:
+            pass
+
+
+def look(group, cpu, memory):
+    """Notes seconds by thread, and the largest share of memory by process."""
+    for process in processes_of(group):
+        try:
+            for line in (process / "smaps_rollup").read_text().splitlines():
+                if line.startswith("Pss:"):
+                    now = int(line.split()[1]) * 1024
+                    memory[process.name] = max(memory.get(process.name, 0), now)
+            for task in (process / "task").iterdir():
+                name, _, rest = (task / "stat").read_text().partition("(")[2].rpartition(")")
+                fields = rest.split()
+                cpu[task.name] = (process.name, name, (int(fields[11]) + int(fields[12])) * TICK_S)
+        except (FileNotFoundError, ProcessLookupError, PermissionError):
+            pass  # it ended
+
+
+def watched(command):
+    """Of a command's processes: seconds by (process, thread's name), bytes by process."""
+    cpu, memory = {}, {}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True) as job:
+        while job.poll() is None:
+            look(job.pid, cpu, memory)
+            time.sleep(0.1)
+    if job.returncode:
+        raise RuntimeError(f"{' '.join(command)} ended with {job.returncode}")
+    seconds = {}
+    for process, name, s in cpu.values():
+        seconds[process, name] = seconds.get((process, name), 0) + s
+    return seconds, memory
+
+
+def job(p, workers, batch):
+    return [p.program("bench_train"), "--model", "lenet", "--batch", str(batch), "--workers",
+            str(workers), "--json", *p.windows()]
+
+
+def supervision(seconds):
+    """The share of a job's processor time that is no replica's, past the first second of each."""
+    trained = {process for (process, name), s in seconds.items() if name == REPLICA and s > 1}
+    mine = [(name, s) for (process, name), s in seconds.items() if process in trained]
+    return (sum(s for name, s in mine if name not in (REPLICA, "bench_train"))
+            / sum(s for _, s in mine))
+
+
+def upkeep(p, rounds):
+    starts = [start_s(str(p.build / "troupe")) for _ in range(rounds)]
+    shares, more = [], []
+    for _ in range(rounds):
+        seconds, memory = watched(job(p, 2, 32))
+        shares.append(supervision(seconds))
+        alone = max(watched(job(p, 1, 32))[1].values())
+        more.append((max(memory.values()) - alone) / MIB)
+
+    def row(what, xs, show, target, reached):
+        said = f"{target} {'reached' if reached else '**missed**'}"
+        return (f"| {what} | {show(statistics.median(xs))} ({show(min(xs))} to {show(max(xs))}) | "
+                f"{said} |")
+    return "\n".join([
+        "**What processes cost beside their steps**", "", "| | | target |", "|---|---|---|",
+        row("cold start of two workers, one step of `mlp`, and their end", starts,
+            lambda x: f"{x:.2f} s", "1 s", statistics.median(starts) < 1),
+        row("threads for messages, heartbeats and supervision, of the processor time of "
+            "two workers of `lenet`", shares, lambda x: f"{100 * x:.2f} %", "1 %",
+            statistics.median(shares) <= 0.01),
+        row("memory of one of two workers of `lenet` beyond that of one alone (sum: 12.5 MiB, "
+            "bucket: 1 MiB)", more, lambda x: f"{x:.1f} MiB", "14.5 MiB",
+            statistics.median(more) <= 14.5),
+    ]) + "\n"
