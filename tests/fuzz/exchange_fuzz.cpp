@@ -235,8 +235,7 @@ private:
                                              : from.number<std::uint16_t>()));
         break;
       case 11:
-        if (!x.bytes()
-               .empty()) // of the spec of a share, what stays below 1 MiB
+        if (!x.bytes().empty()) // of a share's spec, what stays below 1 MiB
           x.own()[from.below(std::min<std::size_t>(x.bytes().size(), 10))] =
             std::byte(from.number<std::uint8_t>());
         break;

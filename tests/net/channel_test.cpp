@@ -182,7 +182,7 @@ TEST(Channel, TellsThePeersReasonAsOneShortLine) {
   for (const auto policy : {lane_policy::shm, lane_policy::automatic}) {
     auto parts = connected_streams(), sums = connected_streams();
     talk peer{*parts.second, talk::clock::now() + patience};
-    peer.say(std::uint32_t{1});
+    peer.say(std::uint32_t{2});
     peer.say(policy, few_slots, std::string{"here"});
     const std::vector<std::uint8_t> token(32);
     peer.say(std::string{}, token, "no\n" + std::string(3000, 'x'));
