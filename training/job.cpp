@@ -1,3 +1,4 @@
+#include "troupe/net/log_limiter.hpp"
 #include "troupe/training/job_parts.hpp"
 
 #include <algorithm>
@@ -11,7 +12,8 @@ namespace troupe {
 
 void refuse_option(const std::string& option, const std::string& value,
                    const std::string& why) {
-  throw std::invalid_argument(option + " " + value + ": " + why);
+  throw std::invalid_argument(option + " " + net::printable(value) + ": "
+                              + net::printable(why));
 }
 
 std::uint64_t at_least_one(const char* option, std::int64_t x,

@@ -1,7 +1,9 @@
+#include "troupe/net/log_limiter.hpp"
 #include "troupe/training/job.hpp"
 
 #include <nlohmann/json.hpp>
 #include <stdexcept>
+#include <utility>
 
 namespace troupe {
 
@@ -30,9 +32,33 @@ void each_option(F fn, Jobs&... jobs) {
   fn("on-nan", jobs.on_nan...);
 }
 
+/// Whatever the bytes of its texts are.
+std::string dumped(const json& x) {
+  return x.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
 template <class T>
 std::string shown(const std::optional<T>& x) {
-  return x ? json(*x).dump() : "the default";
+  return x ? net::printable(dumped(*x)) : "the default";
+}
+
+[[noreturn]] void refuse_text() {
+  throw std::runtime_error("the saved model holds no options of a run; it was "
+                           "not saved by `troupe train`");
+}
+
+/// Converts no number: one that does not fit is no option's.
+template <class T>
+T taken(const json& from) {
+  if constexpr (std::is_integral_v<T>) {
+    const bool fits = from.is_number_unsigned()
+                        ? std::in_range<T>(from.get<std::uint64_t>())
+                        : from.is_number_integer()
+                            && std::in_range<T>(from.get<std::int64_t>());
+    if (!fits)
+      refuse_text();
+  }
+  return from.get<T>();
 }
 
 /// Whether an option may differ without a difference in the weights.
@@ -52,7 +78,7 @@ std::string write_job(const job& x) {
         all[name] = *value;
     },
     x);
-  return all.dump();
+  return dumped(all);
 }
 
 job read_job(const std::string& text) try {
@@ -62,14 +88,13 @@ job read_job(const std::string& text) try {
   each_option(
     [&](const char* name, auto& value) {
       if (all.contains(name))
-        value = all.at(name)
-                  .get<typename std::decay_t<decltype(value)>::value_type>();
+        value = taken<typename std::decay_t<decltype(value)>::value_type>(
+          all.at(name));
     },
     x);
   return x;
 } catch (const json::exception&) {
-  throw std::runtime_error("the saved model holds no options of a run; it was "
-                           "not saved by `troupe train`");
+  refuse_text();
 }
 
 job resumed(const job& saved, const job& given) {

@@ -20,6 +20,9 @@ device device_of(const std::string& name) {
 }
 
 void check_devices(const std::vector<std::string>& names) {
+  if (names.size() > job_limits::replicas)
+    refuse("--devices", std::to_string(names.size()) + " devices",
+           "there may be " + std::to_string(job_limits::replicas));
   std::vector<device> seen;
   for (const auto& name : names) {
     const auto one = device_of(name);

@@ -2,10 +2,12 @@
 
 #include "troupe/actors/version.hpp"
 #include "troupe/models/detail/json.hpp"
+#include "troupe/net/log_limiter.hpp"
 
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
+#include <utility>
 
 namespace troupe {
 
@@ -65,8 +67,8 @@ public:
     : value_{value}, path_{std::move(path)}, where_{where} {}
 
   field operator[](const char* key) const {
-    need(value_.is_object() && value_.contains(key),
-         std::string{"has no \""} + key + "\"");
+    if (!has(key))
+      refuse(std::string{"has no \""} + key + "\"");
     return {value_[key], path_.empty() ? key : path_ + "." + key, where_};
   }
 
@@ -74,9 +76,12 @@ public:
     return value_.is_object() && value_.contains(key);
   }
 
-  std::uint64_t count() const {
+  template <class T = std::uint64_t>
+  T count() const {
     need(value_.is_number_unsigned(), "is not a whole number from 0");
-    return value_.get<std::uint64_t>();
+    const auto x = value_.get<std::uint64_t>();
+    need(std::in_range<T>(x), "is too large");
+    return static_cast<T>(x);
   }
 
   double real() const {
@@ -113,12 +118,17 @@ public:
 
   const json& raw() const { return value_; }
 
+  [[noreturn]] void refuse(const std::string& what) const {
+    throw std::runtime_error(
+      where_ + " is damaged: its header"
+      + (path_.empty() ? "" : " at \"" + net::printable(path_) + "\"") + " "
+      + what);
+  }
+
 private:
-  void need(bool holds, const std::string& what) const {
+  void need(bool holds, const char* what) const {
     if (!holds)
-      throw std::runtime_error(where_ + " is damaged: its header"
-                               + (path_.empty() ? "" : " at \"" + path_ + "\"")
-                               + " " + what);
+      refuse(what);
   }
 
   const json& value_;
@@ -128,11 +138,13 @@ private:
 
 shape shape_of(const field& x) {
   std::vector<std::int64_t> extents;
-  x.each([&](const field& one) {
-    extents.push_back(static_cast<std::int64_t>(
-      std::min<std::uint64_t>(one.count(), std::uint64_t{1} << 40)));
-  });
-  return shape{extents};
+  x.each(
+    [&](const field& one) { extents.push_back(one.count<std::int64_t>()); });
+  try {
+    return shape{extents};
+  } catch (const std::logic_error&) {
+    x.refuse("is no shape");
+  }
 }
 
 epoch_record epoch_of(const field& x) {
@@ -153,7 +165,7 @@ fit_position position_of(const field& x) {
   fit_position out;
   out.at = {x["pass"].count(), x["batch"].count()};
   out.batches = x["batches"].count();
-  out.replicas = static_cast<std::uint32_t>(x["replicas"].count());
+  out.replicas = x["replicas"].count<std::uint32_t>();
   const auto totals = x["totals"];
   out.totals = {totals["examples"].count(), totals["loss_sum"].real(),
                 totals["correct"].real(), totals["seconds"].real()};

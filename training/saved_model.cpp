@@ -1,5 +1,6 @@
 #include "troupe/training/saved_model.hpp"
 
+#include "troupe/net/log_limiter.hpp"
 #include "troupe/training/safe_file.hpp"
 #include "troupe/training/saved_header.hpp"
 #include "troupe/training/sha256.hpp"
@@ -222,9 +223,10 @@ auto reading(const reader& in, F fn) {
     return fn();
   } catch (const std::invalid_argument& e) {
     throw std::runtime_error("the model in " + in.where()
-                             + " cannot be used: " + e.what());
+                             + " cannot be used: " + net::printable(e.what()));
   } catch (const std::logic_error& e) {
-    throw std::runtime_error(in.where() + " is damaged: " + e.what());
+    throw std::runtime_error(in.where()
+                             + " is damaged: " + net::printable(e.what()));
   }
 }
 

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace {
 
 using namespace troupe;
@@ -137,6 +139,32 @@ TEST(Job, IsWrittenAndReadBack) {
   EXPECT_THROW(read_job(""), std::runtime_error);
   EXPECT_THROW(read_job("[1]"), std::runtime_error);
   EXPECT_THROW(read_job(R"({"epochs": "many"})"), std::runtime_error);
+}
+
+TEST(Job, ReadsNoNumberThatDoesNotFit) {
+  for (const char* text :
+       {R"({"epochs":1e300})", R"({"epochs":2.5})", R"({"seed":-1})",
+        R"({"batch":18446744073709551615})", R"({"threads":true})"})
+    EXPECT_THROW(read_job(text), std::runtime_error) << text;
+  EXPECT_EQ(read_job(R"({"seed":18446744073709551615})").seed,
+            ~std::uint64_t{0});
+}
+
+TEST(Job, RefusesInOneShortLine) {
+  const auto strange = "\n\x1b[2J" + std::string(5000, 'x');
+  const names many(5000, "cpu:0");
+  for (const auto& x :
+       {job{.optimizer = strange}, job{.schedule = strange},
+        job{.on_nan = strange}, job{.strategy = strange},
+        job{.devices = names{strange}}, job{.transport = strange},
+        job{.optimizer = "sgd:" + strange}, job{.devices = many}}) {
+    const auto said = refused(x);
+    EXPECT_NE(said, "no error");
+    EXPECT_LT(said.size(), 1000u);
+    EXPECT_TRUE(std::ranges::none_of(
+      said, [](unsigned char c) { return c < ' ' || c == 127; }))
+      << said;
+  }
 }
 
 TEST(JobResumed, TakesWhatEndsWithTheSameWeights) {

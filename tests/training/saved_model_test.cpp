@@ -158,6 +158,14 @@ TEST_F(SavedModel, NamesWhatIsWrongInItsHeader) {
                  "dance");
   expect_refusal(with_header(bytes, R"("beta1":0.8)", R"("beta1":1.8)"),
                  "beta1");
+  expect_refusal(with_header(bytes, "[24,10]", "[1,1,1,1,1,1,1,1,1]"),
+                 "\"parameters[2].shape\" is no shape");
+  expect_refusal(with_header(bytes, "[24,10]", "[9223372036854775808]"),
+                 "is too large");
+  expect_refusal(with_header(bytes, R"("beta1":0.8)", R"("be\nta":"x")"),
+                 "\"optimizer.numbers.be?ta\" is not a number");
+  expect_refusal(with_header(bytes, R"("name":"adam")", R"("name":"a\nm")"),
+                 "'a?m' is unknown");
 }
 
 TEST_F(SavedModel, SaysThatThereIsNoSuchFile) {
