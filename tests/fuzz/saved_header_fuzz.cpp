@@ -1,0 +1,80 @@
+// training/saved_header: the JSON of a saved model that somebody sent.
+#include "troupe/models/ready.hpp"
+#include "troupe/tests/fuzz/fuzz.hpp"
+#include "troupe/training/saved_header.hpp"
+
+#include <stdexcept>
+
+namespace troupe::fuzz {
+
+namespace {
+
+constexpr std::string_view where = "\"x.troupe\"";
+
+/// People read it on a terminal.
+void check_text(const std::string& why) {
+  require(why.find(where) != why.npos, "a refusal names the file");
+  require(why.size() < 1000, "a refusal is short");
+  for (const unsigned char c : why)
+    require(c >= ' ' && c != 127, "a refusal is one line of text");
+}
+
+void check(const saved_header& x) {
+  const auto written = write_header(x);
+  const auto again = read_header(written, std::string{where});
+  require(write_header(again) == written,
+          "what is written is read as the same");
+  require(again.fit.has_value() == x.fit.has_value(), "a fit stays one");
+  for (const auto& one : x.parameters)
+    require(one.dims.elements() <= std::size_t{1} << 62, "shapes are possible");
+}
+
+saved_header some(const char* model) {
+  saved_header x;
+  x.model = models::find(model);
+  x.parameters = {{"dense/weight", shape{64, 10}}, {"dense/bias", shape{10}}};
+  x.loss = "cross_entropy";
+  x.optimizer = "adam";
+  x.optimizer_numbers = {{"learning_rate", 0.001}, {"beta1", 0.9}};
+  x.seed = 7;
+  x.steps = 12;
+  x.note = "{\"model\":\"mlp\"}";
+  return x;
+}
+
+} // namespace
+
+void try_one(view input) {
+  const std::string_view text{reinterpret_cast<const char*>(input.data()),
+                              input.size()};
+  std::optional<saved_header> x;
+  const auto peak = memory_of([&] {
+    try {
+      x = read_header(text, std::string{where});
+    } catch (const std::invalid_argument& e) {
+      check_text(e.what());
+    } catch (const std::runtime_error& e) {
+      check_text(e.what());
+    }
+  });
+  require(peak <= 512 * text.size() + 262'144, "memory follows the text");
+  if (x)
+    check(*x);
+}
+
+std::vector<bytes> seeds() {
+  std::vector<bytes> all;
+  for (const char* model : {"mlp", "lenet"}) {
+    auto x = some(model);
+    all.push_back(of_text(write_header(x)));
+    x.fit.emplace();
+    x.fit->epochs.resize(2);
+    x.best_weights = true;
+    all.push_back(of_text(write_header(x)));
+  }
+  all.push_back(of_text(R"({"model":[[[[[[[[[[[[[[[[[[[[1)"));
+  all.push_back(of_text(R"({"model":{"troupe":1},"seed":-1})"));
+  return all;
+}
+
+} // namespace troupe::fuzz
