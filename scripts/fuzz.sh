@@ -2,7 +2,8 @@
 # scripts/fuzz.sh [--keep] [SECONDS] [TARGET...]
 #
 # Fuzzes every target of tests/fuzz, or those named, for so many seconds each
-# (60), and sums up. What is found goes to build/fuzz/found/<target>; inputs that
+# (60), and sums up; whether a crowded machine let them run, say the seconds of
+# processor time. What is found goes to build/fuzz/found/<target>; inputs that
 # reach new code to build/fuzz/inputs/<target>, where the next call goes on.
 # --keep makes the fewest of them that reach as much the corpus of the tree.
 # Needs clang and its runtime: Debian's clang and libclang-rt-14-dev.
@@ -43,15 +44,16 @@ fuzz() {
   rm -rf "$found"
   mkdir -p "$inputs" "$found" "tests/fuzz/corpus/$target"
   "$program" --seeds "$dir/seeds/$target"
-  nice -n 19 "$program" "${limits[@]}" -max_total_time="$seconds" \
-    -print_final_stats=1 -artifact_prefix="$found/" "$inputs" \
-    "tests/fuzz/corpus/$target" "$dir/seeds/$target" >"$log" 2>&1 || true
-  local runs rate reached corpus
+  local runs cpu reached corpus TIMEFORMAT='%U %S'
+  cpu=$({ time nice -n 19 "$program" "${limits[@]}" \
+    -max_total_time="$seconds" -print_final_stats=1 \
+    -artifact_prefix="$found/" "$inputs" "tests/fuzz/corpus/$target" \
+    "$dir/seeds/$target" >"$log" 2>&1 || true; } 2>&1)
+  cpu=$(awk '{ print int($1 + $2) }' <<<"$cpu")
   runs=$(stat_of "$log" number_of_executed_units)
-  rate=$(stat_of "$log" average_exec_per_sec)
   reached=$(grep -o 'cov: [0-9]*' "$log" | tail -1 | tr -dc 0-9 || true)
   corpus=$(grep -o 'corp: [0-9]*' "$log" | tail -1 | tr -dc 0-9 || true)
-  printf '%-12s %12s %8s %8s %8s %9s\n' "$target" "${runs:-?}" "${rate:-?}" \
+  printf '%-12s %12s %8s %8s %8s %9s\n' "$target" "${runs:-?}" "$cpu" \
     "${corpus:-?}" "${reached:-?}" "$(find "$found" -type f | wc -l)"
 }
 
@@ -76,7 +78,7 @@ keep_smallest() {
 }
 
 build fuzz fuzzers >build/fuzz.log || { cat build/fuzz.log >&2; exit 1; }
-printf '%-12s %12s %8s %8s %8s %9s\n' target executions 1/s corpus edges findings
+printf '%-12s %12s %8s %8s %8s %9s\n' target executions "cpu s" corpus edges findings
 for target in "${targets[@]}"; do fuzz "$target"; done
 if [ $keep = yes ]; then
   for target in "${targets[@]}"; do keep_smallest "$target"; done
