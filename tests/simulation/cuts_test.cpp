@@ -1,4 +1,5 @@
 #include "troupe/simulation/oracles.hpp"
+#include "troupe/tests/support/sanitizers.hpp"
 #include "troupe/tests/support/tiny_training.hpp"
 
 #include <gtest/gtest.h>
@@ -13,11 +14,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-#ifdef __SANITIZE_THREAD__
-constexpr std::uint64_t seeds = 10;
-#else
-constexpr std::uint64_t seeds = 100;
-#endif
+constexpr auto seeds = test::seeds_of(100);
 
 constexpr std::uint64_t steps = 8;
 

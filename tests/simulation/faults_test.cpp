@@ -1,4 +1,5 @@
 #include "troupe/simulation/oracles.hpp"
+#include "troupe/tests/support/sanitizers.hpp"
 #include "troupe/tests/support/tiny_training.hpp"
 
 #include <gtest/gtest.h>
@@ -13,7 +14,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::uint64_t seeds = 300;
+constexpr auto seeds = test::seeds_of(300);
 
 /// How a run of some steps under faults came to its end.
 struct ending {

@@ -2,6 +2,7 @@
 #include "troupe/models/layers.hpp"
 #include "troupe/simulation/oracles.hpp"
 #include "troupe/tests/simulation/tiny_jobs.hpp"
+#include "troupe/tests/support/sanitizers.hpp"
 #include "troupe/training/model.hpp"
 
 #include <gtest/gtest.h>
@@ -17,11 +18,7 @@ using namespace std::chrono_literals;
 
 constexpr std::uint64_t steps = 6;
 
-#ifdef __SANITIZE_THREAD__
-constexpr std::uint64_t seeds = 10;
-#else
-constexpr std::uint64_t seeds = 100;
-#endif
+constexpr auto seeds = test::seeds_of(100);
 
 tensors train(crew& on) {
   test::tiny_training training{on.replicas()};
@@ -160,7 +157,7 @@ TEST_P(Processes, GiveTheSameWeightsThoughOneBecomesSlow) {
 }
 
 TEST(ProcessesOfOneJob, HearOfTheSameCommits) {
-  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+  for (std::uint64_t seed = 1; seed <= test::seeds_of(20); ++seed) {
     sim world{seed};
     processes all{world, {.replicas = 5}, {.processes = 3}};
     test::tiny_training training{5};

@@ -3,6 +3,7 @@
 #include "troupe/models/layers.hpp"
 #include "troupe/simulation/oracles.hpp"
 #include "troupe/tests/simulation/tiny_jobs.hpp"
+#include "troupe/tests/support/sanitizers.hpp"
 #include "troupe/training/local_strategies.hpp"
 #include "troupe/training/model.hpp"
 
@@ -18,11 +19,7 @@ using namespace std::chrono_literals;
 
 constexpr std::uint64_t steps = 6;
 
-#ifdef __SANITIZE_THREAD__
-constexpr std::uint64_t seeds = 100; // one thread: there is no race to find
-#else
-constexpr std::uint64_t seeds = 1000;
-#endif
+constexpr auto seeds = test::seeds_of(1000);
 
 /// What each replica ends with, and what was committed.
 tensors train(crew& on) {

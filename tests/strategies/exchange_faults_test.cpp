@@ -1,4 +1,5 @@
 #include "troupe/tests/strategies/post_office.hpp"
+#include "troupe/tests/support/sanitizers.hpp"
 
 #include <gtest/gtest.h>
 
@@ -189,7 +190,7 @@ TEST(ExchangeFaults, IgnoreAParcelThatIsSaidTwice) {
 }
 
 TEST(ExchangeFaults, DropWhatIsOfAnOlderEpochAndLeaveWhatIsOfANewer) {
-  for (std::uint64_t seed = 0; seed < 40; ++seed)
+  for (std::uint64_t seed = 0; seed < test::seeds_of(40); ++seed)
     for (const bool views : {true, false}) {
       SCOPED_TRACE("seed " + std::to_string(seed));
       std::mt19937_64 rng{seed};

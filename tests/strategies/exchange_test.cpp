@@ -1,5 +1,6 @@
 #include "troupe/strategies/tree_sum.hpp"
 #include "troupe/tests/strategies/post_office.hpp"
+#include "troupe/tests/support/sanitizers.hpp"
 
 #include <gtest/gtest.h>
 
@@ -181,7 +182,7 @@ TEST(Exchange, SendsSmallOnesInOneHop) {
 
 TEST(Exchange, NeverLocksUpHoweverChanceLetsReplicasAndQueuesGo) {
   using kind = exchange_op::kind;
-  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+  for (std::uint64_t seed = 0; seed < test::seeds_of(60); ++seed) {
     std::mt19937_64 rng{seed};
     const auto& first = layouts[rng() % layouts.size()];
     SCOPED_TRACE("seed " + std::to_string(seed) + ", " + text_of(first));

@@ -1,4 +1,5 @@
 #include "troupe/tests/strategies/rings.hpp"
+#include "troupe/tests/support/sanitizers.hpp"
 
 #include <gtest/gtest.h>
 
@@ -161,7 +162,7 @@ TEST(RingFaults, IgnoreAParcelThatIsSaidTwice) {
 }
 
 TEST(RingFaults, GoOnInANewEpochFromAnyMoment) {
-  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+  for (std::uint64_t seed = 0; seed < test::seeds_of(60); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937_64 rng{seed};
     house on{{0, 2, 3, 4}, 1 + rng() % 3, rng() % 2 == 0, seed};

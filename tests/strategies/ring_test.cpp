@@ -1,4 +1,5 @@
 #include "troupe/tests/strategies/rings.hpp"
+#include "troupe/tests/support/sanitizers.hpp"
 
 #include <gtest/gtest.h>
 
@@ -219,7 +220,7 @@ TEST(Ring, CutsAsTheTreeDoesButSendsNobodyAll) {
 // -- queues -------------------------------------------------------------------
 
 TEST(Ring, NeverLocksUpAmongTreesAndGathersWithQueuesOfOne) {
-  for (std::uint64_t seed = 0; seed < 50; ++seed) {
+  for (std::uint64_t seed = 0; seed < test::seeds_of(50); ++seed) {
     play it{seed};
     SCOPED_TRACE("seed " + std::to_string(seed) + ", " + text_of(it.first));
     const auto over = [](const player& x) { return x.step == 3; };
