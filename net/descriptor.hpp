@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cerrno>
 #include <unistd.h>
 #include <utility>
 
@@ -20,9 +21,13 @@ public:
 
   int get() const { return fd_; }
   explicit operator bool() const { return fd_ >= 0; }
-  void reset() {
-    if (fd_ >= 0)
-      ::close(std::exchange(fd_, -1));
+  int release() { return std::exchange(fd_, -1); }
+  void reset() { // leaves `errno` to whoever wants to tell of it
+    if (fd_ < 0)
+      return;
+    const auto error = errno;
+    ::close(release());
+    errno = error;
   }
 
 private:

@@ -137,7 +137,7 @@ void dialing::missed(std::string why) {
   attempt_.off();
   watch_.reset();
   meeting_.reset();
-  socket_ = owned_descriptor{};
+  socket_ = descriptor{};
   problem_ = std::move(why);
   try_next();
 }
@@ -177,7 +177,7 @@ void dialing::end(endpoint::dialed&& x, std::unique_ptr<stream> it) {
   const auto self = shared_from_this(); // its owner lets go of it
   watch_.reset();
   meeting_.reset();
-  socket_ = owned_descriptor{};
+  socket_ = descriptor{};
   const auto then = std::exchange(then_, nullptr);
   then(std::move(x), std::move(it));
 }

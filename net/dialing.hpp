@@ -56,7 +56,7 @@ private:
   ended then_;
   places places_;
   std::size_t next_ = 0; ///< Of the places.
-  owned_descriptor socket_;
+  descriptor socket_;
   std::unique_ptr<watch> watch_;
   std::unique_ptr<meeting> meeting_;
   alarm deadline_, pause_, attempt_;

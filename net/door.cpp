@@ -21,7 +21,7 @@ bool lacks_something(int error) {
 
 } // namespace
 
-door::door(io_loop& by, owned_descriptor listening, settings how)
+door::door(io_loop& by, descriptor listening, settings how)
   : loop_{by},
     listening_{std::move(listening)},
     how_{std::move(how)},
@@ -64,7 +64,7 @@ bool door::accept_one() {
   return false;
 }
 
-void door::receive(owned_descriptor socket, const place& from) {
+void door::receive(descriptor socket, const place& from) {
   const auto who =
     guests_.insert(guests_.end(), {to_string(from), clock::now(), nullptr});
   try {

@@ -30,7 +30,7 @@ public:
     std::function<void()> pushed_out; ///< One more that was too slow.
   };
 
-  door(io_loop& by, owned_descriptor listening, settings how);
+  door(io_loop& by, descriptor listening, settings how);
 
   /// From then on connections are accepted.
   void open();
@@ -51,13 +51,13 @@ private:
   /// @returns whether to try the next.
   bool accept_one();
   bool is_full(int error);
-  void receive(owned_descriptor socket, const place& from);
+  void receive(descriptor socket, const place& from);
   void on_met(guests::iterator who);
   void push_out_oldest();
   void forget(guests::iterator who);
 
   io_loop& loop_;
-  const owned_descriptor listening_;
+  const descriptor listening_;
   settings how_;
   guests guests_;
   std::optional<watch> watch_;

@@ -37,7 +37,7 @@ void check(const endpoint_options& x) {
 }
 
 /// The first port of the range, at the first of the places, that is free.
-owned_descriptor listen_somewhere(const endpoint_options& x) {
+descriptor listen_somewhere(const endpoint_options& x) {
   auto all = resolve(*x.listen);
   if (all.found.empty())
     cannot_listen(*x.listen, all.problem);

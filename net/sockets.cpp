@@ -24,20 +24,12 @@ std::pair<int, found_addresses> look_up(const address& x, int flags) {
   return {fault, found_addresses{first, ::freeaddrinfo}};
 }
 
-owned_descriptor make_socket(const place& x) {
-  return owned_descriptor{::socket(
+descriptor make_socket(const place& x) {
+  return descriptor{::socket(
     x.it.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP)};
 }
 
 } // namespace
-
-owned_descriptor::~owned_descriptor() {
-  if (it_ >= 0) {
-    const auto error = errno;
-    ::close(it_);
-    errno = error;
-  }
-}
 
 std::uint16_t place::port() const {
   if (it.ss_family == AF_INET6)
@@ -92,22 +84,22 @@ places resolve(const address& x) {
   return all;
 }
 
-owned_descriptor listen_at(const place& x) {
+descriptor listen_at(const place& x) {
   auto made = make_socket(x);
   const int on = 1; // a port in TIME_WAIT may be taken
   if (!made
       || ::setsockopt(made.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0
       || ::bind(made.get(), x.get(), x.size) != 0
       || ::listen(made.get(), SOMAXCONN) != 0)
-    return owned_descriptor{};
+    return descriptor{};
   return made;
 }
 
-owned_descriptor start_connecting(const place& x) {
+descriptor start_connecting(const place& x) {
   auto made = make_socket(x);
   if (made && ::connect(made.get(), x.get(), x.size) != 0
       && errno != EINPROGRESS && errno != EINTR)
-    return owned_descriptor{};
+    return descriptor{};
   return made;
 }
 
@@ -128,9 +120,9 @@ int connected(int descriptor) {
   return itself ? ECONNREFUSED : 0;
 }
 
-owned_descriptor accept_from(int listening, place& from) {
+descriptor accept_from(int listening, place& from) {
   from.size = sizeof from.it;
-  return owned_descriptor{
+  return descriptor{
     ::accept4(listening, from.get(), &from.size, SOCK_NONBLOCK | SOCK_CLOEXEC)};
 }
 

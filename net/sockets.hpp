@@ -1,34 +1,14 @@
 #pragma once
 
 #include "troupe/net/address.hpp"
+#include "troupe/net/descriptor.hpp"
 
 #include <cstdint>
 #include <string>
 #include <sys/socket.h>
-#include <utility>
 #include <vector>
 
 namespace troupe::net {
-
-/// A descriptor that is closed with its owner.
-class owned_descriptor {
-public:
-  explicit owned_descriptor(int x = -1) : it_{x} {}
-  ~owned_descriptor();
-  owned_descriptor(owned_descriptor&& x) noexcept
-    : it_{std::exchange(x.it_, -1)} {}
-  owned_descriptor& operator=(owned_descriptor&& x) noexcept {
-    std::swap(it_, x.it_);
-    return *this;
-  }
-
-  int get() const { return it_; }
-  int release() { return std::exchange(it_, -1); }
-  explicit operator bool() const { return it_ >= 0; }
-
-private:
-  int it_;
-};
 
 /// An address of a host, with its port, as the kernel has it.
 struct place {
@@ -57,17 +37,17 @@ struct places {
 places resolve(const address& x);
 
 /// A socket that listens there, non-blocking; empty, with `errno` set, if not.
-owned_descriptor listen_at(const place& x);
+descriptor listen_at(const place& x);
 
 /// A socket that is being connected; `connected` says how that went, once it
 /// can be written. Empty, with `errno` set, if it cannot be.
-owned_descriptor start_connecting(const place& x);
+descriptor start_connecting(const place& x);
 
 /// @returns 0, or an error number. To itself, it was refused.
 int connected(int descriptor);
 
 /// The next that dials; empty, with `errno` set, if there is none.
-owned_descriptor accept_from(int listening, place& from);
+descriptor accept_from(int listening, place& from);
 
 /// The address that a socket is bound to.
 place bound_to(int descriptor);

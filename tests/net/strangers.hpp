@@ -76,7 +76,7 @@ public:
   int descriptor() const { return it_.get(); }
 
 private:
-  owned_descriptor it_;
+  net::descriptor it_;
 };
 
 } // namespace troupe::net::testing
