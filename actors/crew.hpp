@@ -38,6 +38,12 @@ public:
   /// @param bucket any number that the replicas agree on, once a step.
   virtual void contribute(std::uint32_t bucket, const tensor& part) = 0;
 
+  /// The same of a part that its sum may take the place of, which saves the
+  /// memory of one.
+  virtual void give(std::uint32_t bucket, const tensor& part) {
+    contribute(bucket, part);
+  }
+
   /// Waits for the sum of a bucket that was contributed to: over all replicas,
   /// in the order of the canonical tree, the same elements for all; read-only.
   virtual tensor sum(std::uint32_t bucket) = 0;

@@ -103,9 +103,10 @@ void data_plane::leave(std::uint32_t replica) {
 }
 
 void data_plane::contribute(std::uint32_t replica, std::uint32_t bucket,
-                            const tensor& part, const terms& said) {
+                            const tensor& part, const terms& said,
+                            exchange::room of_sum) {
   const impl::hold locked{impl_->lock};
-  impl_->machine.contribute(replica, bucket, part, said);
+  impl_->machine.contribute(replica, bucket, part, said, of_sum);
   impl_->moved_by_others();
 }
 

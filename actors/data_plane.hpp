@@ -67,7 +67,8 @@ public:
 
   /// Each moves whatever can be moved.
   void contribute(std::uint32_t replica, std::uint32_t bucket,
-                  const tensor& part, const terms& said = {});
+                  const tensor& part, const terms& said = {},
+                  exchange::room of_sum = exchange::room::own);
   void gather(std::uint32_t replica, std::uint32_t bucket, const tensor& part,
               const terms& said = {});
 

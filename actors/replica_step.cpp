@@ -117,6 +117,12 @@ void replica_step::contribute(std::uint32_t bucket, const tensor& part) {
   of_.drain();
 }
 
+void replica_step::give(std::uint32_t bucket, const tensor& part) {
+  if (!of_.plane)
+    return contribute(bucket, part);
+  of_.plane->contribute(of_.id, bucket, part, said, exchange::room::of_part);
+}
+
 tensor replica_step::sum(std::uint32_t bucket) {
   if (of_.plane) {
     of_.plane->sum_of(of_.id,

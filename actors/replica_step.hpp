@@ -14,6 +14,7 @@ public:
   explicit replica_step(replica_state& of) : of_{of} {}
 
   void contribute(std::uint32_t bucket, const tensor& part) override;
+  void give(std::uint32_t bucket, const tensor& part) override;
   tensor sum(std::uint32_t bucket) override;
   tensors gather(std::uint32_t bucket, const tensor& part) override;
   void begin_update() override;

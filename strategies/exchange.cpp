@@ -150,7 +150,7 @@ machine::record& machine::next_record(std::uint32_t replica, subject what,
 }
 
 void machine::contribute(std::uint32_t replica, std::uint32_t bucket,
-                         const tensor& part, const terms& said) {
+                         const tensor& part, const terms& said, room of_sum) {
   if (!current(replica))
     return;
   if (!part || (part.type() != dtype::float32 && part.type() != dtype::float64))
@@ -158,6 +158,7 @@ void machine::contribute(std::uint32_t replica, std::uint32_t bucket,
            + " is not of float32 or float64");
   auto& x = next_record(replica, subject::part, bucket, part, said);
   x.own[replica - mine()] = part;
+  x.of_sum = of_sum;
   begin_ready();
 }
 
@@ -196,7 +197,9 @@ void machine::begin(record& x) {
       cut_of(x.spec.dims.elements(), x.spec.type, at_.processes(), x.said.way);
     // Whoever has the sum may change what he brought.
     x.left = x.chunks.count + (x.chunks.direct ? at_.processes() - 1 : 0);
-    x.whole = tensor{x.spec};
+    const bool in_place = x.of_sum == room::of_part && locals() == 1
+                          && !x.chunks.direct && !rings(x);
+    x.whole = in_place ? x.own[0] : tensor{x.spec};
   }
   if (x.left == 0)
     ended();

@@ -88,7 +88,8 @@ public:
   /// @errors throws std::logic_error if that is not what the other replicas
   ///         here brought at this place, or it brought this bucket already.
   void contribute(std::uint32_t replica, std::uint32_t bucket,
-                  const tensor& part, const terms& said = {});
+                  const tensor& part, const terms& said = {},
+                  room of_sum = room::own);
 
   /// Brings a part of a gather, of any shape and type; copied. It knows no
   /// ways.
@@ -139,8 +140,9 @@ private:
     std::uint32_t bucket = 0;
     std::uint32_t opener = 0; ///< The replica that came first.
     terms said;
-    tensor_spec spec;       ///< Of a sum.
-    cut chunks;             ///< Of a sum.
+    tensor_spec spec; ///< Of a sum.
+    cut chunks;       ///< Of a sum.
+    room of_sum = room::own;
     bool begun = false;     ///< All replicas here brought their part.
     std::uint32_t left = 0; ///< Then: chunks, or shares, to come.
     tensors own;            ///< Parts, by replica of this process.
@@ -233,6 +235,7 @@ private:
   void pop(courier& by, std::uint32_t from, queue q);
   bool drop(courier& by, std::uint32_t from, queue q);
   bool add(courier& by);
+  void fold(record& x, std::uint32_t chunk);
   void blame(std::uint32_t process, std::string why);
 
   // exchange_ring.cpp: around the ring

@@ -2,6 +2,7 @@
 #include "troupe/strategies/tree_fold.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <tuple>
 
 namespace troupe::exchange {
@@ -175,6 +176,39 @@ bool machine::take_share(courier& by, std::uint32_t from, const parcel& due) {
   return true;
 }
 
+/// All parts of a chunk, which are here.
+void machine::fold(record& x, std::uint32_t chunk) {
+  const auto into = bytes_of(x, x.whole, chunk);
+  const auto offset = into.data() - x.whole.raw();
+  const bool in_place = x.whole.raw() == x.own[0].raw();
+  const auto run = [&]<class T>(T) {
+    const auto leaf = [&](std::size_t a, std::size_t b) -> const T* {
+      const auto p = owners_[a];
+      if (b > at_.first[p + 1])
+        return nullptr;
+      if (p != at_.me)
+        return reinterpret_cast<const T*>(leaves_[a]);
+      return b - a == 1
+               ? reinterpret_cast<const T*>(x.own[a - mine()].raw() + offset)
+               : nullptr;
+    };
+    auto* out = reinterpret_cast<T*>(into.data());
+    const auto elements = into.size() / sizeof(T);
+    if (!in_place || at_.replicas() == 2) // then each element is read first
+      return tree::fold_all(0, at_.replicas(), 0, elements, out, leaf);
+    alignas(64) T sum[tree::block];
+    for (std::size_t at = 0; at < elements; at += tree::block) {
+      const auto n = std::min(tree::block, elements - at);
+      const auto* stands = tree::fold(0, at_.replicas(), at, n, sum, leaf);
+      std::memcpy(out + at, stands, n * sizeof(T));
+    }
+  };
+  if (x.spec.type == dtype::float32)
+    run(float{});
+  else
+    run(double{});
+}
+
 /// Adds the next chunk if all parts of it are here.
 bool machine::add(courier& by) {
   if (!next_added(added_))
@@ -187,27 +221,7 @@ bool machine::add(courier& by) {
       return false;
   }
   auto& x = at(added_.record);
-  const auto chunk = chunk_of(x, at_.me, added_.j);
-  const auto into = bytes_of(x, x.whole, chunk);
-  const auto offset = into.data() - x.whole.raw();
-  const auto run = [&]<class T>(T) {
-    const auto leaf = [&](std::size_t a, std::size_t b) -> const T* {
-      const auto p = owners_[a];
-      if (b > at_.first[p + 1])
-        return nullptr;
-      if (p != at_.me)
-        return reinterpret_cast<const T*>(leaves_[a]);
-      return b - a == 1
-               ? reinterpret_cast<const T*>(x.own[a - mine()].raw() + offset)
-               : nullptr;
-    };
-    tree::fold_all(0, at_.replicas(), 0, into.size() / sizeof(T),
-                   reinterpret_cast<T*>(into.data()), leaf);
-  };
-  if (x.spec.type == dtype::float32)
-    run(float{});
-  else
-    run(double{});
+  fold(x, chunk_of(x, at_.me, added_.j));
   for (std::uint32_t p = 0; p < at_.processes(); ++p)
     if (p != at_.me) {
       pop(by, p, queue::parts);

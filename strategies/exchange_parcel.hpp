@@ -30,6 +30,10 @@ struct layout {
   std::uint32_t process_of(std::uint32_t replica) const;
 };
 
+/// Where a sum goes: memory of its own, or where the part lies, if nobody else
+/// here brings one and nobody reads the part once there is a sum.
+enum class room : std::uint8_t { own, of_part };
+
 /// Replicas [begin, end).
 struct range {
   std::uint32_t begin = 0, end = 0;

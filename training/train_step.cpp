@@ -115,7 +115,7 @@ void train_step::contribute(replica& mine, std::uint32_t bucket) {
   if (!mine.finite && bucket + 1 == mine.parts.size())
     mine.gradient.mutable_data<float>()[0] =
       std::numeric_limits<float>::quiet_NaN();
-  mine.at->contribute(bucket, mine.parts[bucket]);
+  mine.at->give(bucket, mine.parts[bucket]);
 }
 
 bool train_step::sum(replica& mine) {

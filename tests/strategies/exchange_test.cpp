@@ -1,4 +1,3 @@
-#include "troupe/strategies/tree_sum.hpp"
 #include "troupe/tests/strategies/post_office.hpp"
 #include "troupe/tests/support/sanitizers.hpp"
 
@@ -9,36 +8,6 @@ using namespace troupe::exchange;
 using namespace troupe::exchange::testing;
 
 namespace {
-
-using firsts = std::vector<std::uint32_t>;
-
-/// What tree_sum.hpp's machine makes of the parts.
-tensor oracle(const tensors& parts) {
-  const auto all = static_cast<std::uint32_t>(parts.size());
-  tree::tree_sum machine{{1, 0, 0, all, 0, 1}};
-  tree::reaction what;
-  for (std::uint32_t r = 0; r < all; ++r)
-    what = machine.on({{1, 0, 0, r, 0, 0, 1}}, parts[r]);
-  while (std::holds_alternative<tree::adding>(what))
-    what = machine.work(1 << 20);
-  return std::get<tree::finished>(what).sum;
-}
-
-template <class T>
-tensors parts_of(std::uint32_t replicas, std::size_t elements,
-                 std::uint64_t seed) {
-  tensors out;
-  for (std::uint32_t r = 0; r < replicas; ++r)
-    out.push_back(brought<T>(elements, seed * 1000 + r));
-  return out;
-}
-
-std::string text_of(const firsts& x) {
-  std::string out = "replicas from";
-  for (const auto r : x)
-    out += " " + std::to_string(r);
-  return out;
-}
 
 const std::vector<firsts> layouts{
   {0, 1},          {0, 3},       {0, 1, 2},       {0, 2, 4},
@@ -81,6 +50,34 @@ TEST(Exchange, GivesTheBitsOfTreeSumInEveryLayout) {
         const auto wanted = oracle(parts);
         for (std::uint32_t r = 0; r < on.who.replicas(); ++r)
           ASSERT_TRUE(same_bits(on.of(r).sum_of(r, 3), wanted)) << r;
+      }
+}
+
+TEST(Exchange, PutsTheSumWhereTheOnlyPartWasIfItMay) {
+  for (const auto& first : layouts)
+    for (const bool views : {true, false})
+      for (const std::size_t size : {7, 5000, 300'001}) {
+        SCOPED_TRACE(text_of(first) + (views ? ", views, " : ", fetched, ")
+                     + std::to_string(size));
+        house on{first, 2, views, size};
+        const auto all = on.who.replicas();
+        const auto parts = parts_of<float>(all, size, size);
+        const auto wanted = oracle(parts);
+        const bool direct =
+          cut_of(size, dtype::float32, on.who.processes()).direct;
+        on.seat(1);
+        on.enter(5);
+        for (std::uint32_t r = 0; r < all; ++r)
+          on.of(r).contribute(r, 3, parts[r], {}, room::of_part);
+        for (int i = 0; i < 2000 && !on.settled(); ++i)
+          on.pump_all();
+        ASSERT_TRUE(on.settled());
+        for (std::uint32_t r = 0; r < all; ++r) {
+          const auto sum = on.of(r).sum_of(r, 3);
+          ASSERT_TRUE(same_bits(sum, wanted)) << r;
+          const bool only = on.who.count(on.who.process_of(r)) == 1;
+          EXPECT_EQ(sum.raw() == parts[r].raw(), only && !direct) << r;
+        }
       }
 }
 
@@ -222,7 +219,8 @@ TEST(Exchange, NeverLocksUpHoweverChanceLetsReplicasAndQueuesGo) {
       if (op.what == kind::bring) {
         it.brought[op.bucket] =
           brought<float>(sizes[op.bucket], at * 1000 + it.id);
-        own.contribute(it.id, op.bucket, it.brought[op.bucket]);
+        own.contribute(it.id, op.bucket, it.brought[op.bucket], {},
+                       room(op.bucket % 2));
       } else if (op.what == kind::collect) {
         own.gather(it.id, op.bucket,
                    brought<float>(sizes[op.bucket] + it.id, at * 1000 + it.id));
@@ -240,8 +238,9 @@ TEST(Exchange, NeverLocksUpHoweverChanceLetsReplicasAndQueuesGo) {
         ASSERT_TRUE(same_bits(
           sum,
           oracle(parts_of<float>(on.who.replicas(), sizes[op.bucket], at))));
-        // nobody reads a part any more when its sum is known
-        std::ranges::fill(it.brought[op.bucket].mutable_data<float>(), 1e30F);
+        auto& mine = it.brought[op.bucket]; // nobody reads it any more
+        if (mine.raw() != sum.raw())
+          std::ranges::fill(mine.mutable_data<float>(), 1e30F);
       } else {
         if (!on.settled(it.id))
           continue;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "troupe/strategies/exchange.hpp"
+#include "troupe/strategies/tree_sum.hpp"
 
 #include <cmath>
 #include <cstring>
@@ -8,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <random>
+#include <string>
 #include <vector>
 
 // Processes in one thread: bounded queues between them, and replicas that walk
@@ -213,6 +215,41 @@ tensor brought(std::size_t elements, std::uint64_t seed) {
     v = T(std::int32_t(bits)) * T(1u << (bits >> 28));
   }
   return x;
+}
+
+using firsts = std::vector<std::uint32_t>;
+
+/// What tree_sum.hpp's machine makes of parts [begin, end).
+inline tensor tree_of(const tensors& parts, std::uint32_t begin,
+                      std::uint32_t end) {
+  tree::tree_sum machine{{1, 0, 0, end - begin, 0, 1}};
+  tree::reaction what;
+  for (auto r = begin; r < end; ++r)
+    what = machine.on({{1, 0, 0, r - begin, 0, 0, 1}}, parts[r]);
+  while (std::holds_alternative<tree::adding>(what))
+    what = machine.work(1 << 20);
+  return std::get<tree::finished>(what).sum;
+}
+
+/// Of all parts.
+inline tensor oracle(const tensors& parts) {
+  return tree_of(parts, 0, static_cast<std::uint32_t>(parts.size()));
+}
+
+template <class T>
+tensors parts_of(std::uint32_t replicas, std::size_t elements,
+                 std::uint64_t seed) {
+  tensors out;
+  for (std::uint32_t r = 0; r < replicas; ++r)
+    out.push_back(brought<T>(elements, seed * 1000 + r));
+  return out;
+}
+
+inline std::string text_of(const firsts& x) {
+  std::string out = "replicas from";
+  for (const auto r : x)
+    out += " " + std::to_string(r);
+  return out;
 }
 
 } // namespace troupe::exchange::testing
