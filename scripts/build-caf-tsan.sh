@@ -61,7 +61,8 @@ tarball=actor-framework_$version.orig.tar.gz
 tar xf "$work/$tarball" -C "$work"
 rm -rf "$into"
 cmake -S "$work/actor-framework-$version" -B "$work/build" -G Ninja \
-  -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_INSTALL_PREFIX="$into" \
+  -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-DNDEBUG \
+  -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=12 -DCMAKE_INSTALL_PREFIX="$into" \
   -DCMAKE_CXX_FLAGS="${flags//$'\n'/}" -DCMAKE_CXX_COMPILER_LAUNCHER="$(command -v ccache || true)" \
   -DCAF_NO_IO=ON -DCAF_NO_OPENSSL=ON -DCAF_NO_PYTHON=ON -DCAF_NO_TOOLS=ON \
   -DCAF_NO_EXAMPLES=ON -DCAF_NO_UNIT_TESTS=ON -DCAF_NO_OPENCL=ON >"$work/cmake.log" 2>&1 ||
