@@ -54,6 +54,7 @@ foreach(folder actors simulation)
 endforeach()
 troupe_tests(apps       Troupe::troupe nlohmann_json::nlohmann_json OpenSSL::Crypto)
 if(TARGET apps_tests)
+  troupe_precompile(apps_tests <gtest/gtest.h>)
   # Programs that tests start, many of them at once.
   file(GLOB programs CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/apps/programs/*.cpp)
   foreach(program ${programs})
