@@ -39,6 +39,18 @@ void check_text(const std::string& why) {
     require(c >= ' ' && c != 127, "a refusal is one line of text");
 }
 
+/// What a process has before it meets anybody.
+struct process {
+  std::shared_ptr<bell> chime = std::make_shared<bell>();
+  std::shared_ptr<net::shm_arena> arena =
+    std::make_shared<net::shm_arena>(65536);
+};
+
+const process& victim() {
+  static const process it;
+  return it;
+}
+
 void check(const channel& x, const deeds& did, bool insists) {
   const bool shares = x.transport == "shm";
   require(shares || x.transport == "tcp", "lanes are of something");
@@ -50,13 +62,10 @@ void check(const channel& x, const deeds& did, bool insists) {
   if (!shares)
     return;
   require(x.parts->post(parcel_head{}, bytes(3)), "there is room");
+  const view some = victim().arena->pages().subspan(64, 20'000);
+  require(x.sums->lend(parcel_head{}, some), "whether it may be lent or not");
   require(!x.sums->front() && !x.parts->front(), "nothing came yet");
   require(!x.sums->ended(), "it has not ended");
-}
-
-const std::shared_ptr<bell>& known_bell() {
-  static const auto it = std::make_shared<bell>();
-  return it;
 }
 
 void try_channel(choices& from) {
@@ -67,7 +76,9 @@ void try_channel(choices& from) {
                           .slots = slots,
                           .host = "here"};
   if (from.flip())
-    options.my_bell = known_bell();
+    options.my_bell = victim().chime;
+  if (from.flip())
+    options.my_arena = victim().arena;
   deeds did;
   try {
     const auto x = open_channel(std::make_unique<peer>(from, hosts, did),
@@ -84,7 +95,7 @@ void try_channel(choices& from) {
 void try_one(view input) {
   auto& memory = mine().memory.header();
   memory.queues[0].posted = memory.queues[0].popped = 0;
-  known_bell();
+  victim();
   const auto before = open_descriptors();
   choices from{input};
   const auto most = memory_of([&] { try_channel(from); });

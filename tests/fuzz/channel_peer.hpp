@@ -206,9 +206,11 @@ private:
     give(socket_.get(), known);
   }
 
-  /// Mostly one memory and one bell.
+  /// Mostly one memory, one bell, and an arena or none.
   void give(int to, token text) {
     std::vector<int> fds{mine().at(0), mine().at(1)};
+    if (from_.flip())
+      fds.push_back(mine().arena.descriptor());
     std::size_t size = text.size();
     switch (from_.below(8)) {
       case 4:
@@ -219,7 +221,8 @@ private:
         break;
       case 5:
         did_.meddled = true;
-        fds[from_.below(2)] = mine().at(from_.below(belongings::count));
+        fds[from_.below(fds.size())] =
+          mine().at(from_.below(belongings::count));
         break;
       case 6:
         did_.meddled = true;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "troupe/net/bell.hpp"
+#include "troupe/net/shm_arena.hpp"
 #include "troupe/net/shm_segment.hpp"
 #include "troupe/tests/fuzz/fuzz.hpp"
 
@@ -23,7 +24,7 @@ inline constexpr std::uint32_t slots = 2;
 
 /// What a peer may pass on, made once: the first two are what it should.
 struct belongings {
-  static constexpr std::size_t count = 9;
+  static constexpr std::size_t count = 10;
 
   belongings() {
     const auto size = ::lseek(memory.descriptor(), 0, SEEK_END);
@@ -35,16 +36,18 @@ struct belongings {
       b = std::byte(++last_);
   }
   int at(std::size_t i) const {
-    const std::array all{
-      memory.descriptor(), chime.descriptor(), large.descriptor(),
-      unsealed.get(),      small.get(),        zeros.get(),
-      slow.get(),          folder.get(),       status.get()};
+    const std::array all{memory.descriptor(), chime.descriptor(),
+                         large.descriptor(),  unsealed.get(),
+                         small.get(),         zeros.get(),
+                         slow.get(),          folder.get(),
+                         status.get(),        arena.descriptor()};
     static_assert(all.size() == count);
     return all[i];
   }
 
   shm_segment memory{slots}, large{slots + 1};
   bell chime;
+  net::shm_arena arena{8192}; ///< May be passed as the third.
   descriptor unsealed{::memfd_create("x", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
   descriptor small{::memfd_create("x", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
   descriptor zeros{::open("/dev/zero", O_RDWR | O_CLOEXEC)};
