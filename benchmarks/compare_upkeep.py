@@ -3,6 +3,7 @@ import os
 import pathlib
 import statistics
 import subprocess
+import tempfile
 import time
 
 MIB = 1 << 20
@@ -13,13 +14,15 @@ REPLICA = "caf.actor"
 
 def start_s(tool):
     """Seconds from a cold start of two workers to the end of a job of one step."""
-    begin = time.monotonic()
-    done = subprocess.run([tool, "train", "--model", "mlp", "--data", "digits:128", "--epochs", "1",
-                           "--workers", "2", "--max-steps", "1", "--quiet"],
-                          capture_output=True, text=True, timeout=60)
+    with tempfile.TemporaryDirectory() as folder:
+        begin = time.monotonic()
+        done = subprocess.run([tool, "train", "--model", "mlp", "--data", "digits:128", "--epochs",
+                               "1", "--workers", "2", "--max-steps", "1", "--quiet"], cwd=folder,
+                              capture_output=True, text=True, timeout=60)
+        took = time.monotonic() - begin
     if done.returncode not in (0, 130):  # 130: interrupted after the step, as asked
         raise RuntimeError(done.stderr)
-    return time.monotonic() - begin
+    return took
 
 
 def processes_of(group):
@@ -76,7 +79,7 @@ def supervision(seconds):
 
 
 def upkeep(p, rounds):
-    starts = [start_s(str(p.build / "troupe")) for _ in range(rounds)]
+    starts = [start_s(str((p.build / "troupe").absolute())) for _ in range(rounds)]
     shares, more = [], []
     for _ in range(rounds):
         seconds, memory = watched(job(p, 2, 32))
@@ -95,7 +98,7 @@ def upkeep(p, rounds):
         row("threads for messages, heartbeats and supervision, of the processor time of "
             "two workers of `lenet`", shares, lambda x: f"{100 * x:.2f} %", "1 %",
             statistics.median(shares) <= 0.01),
-        row("memory of one of two workers of `lenet` beyond that of one alone (sum: 12.5 MiB, "
-            "bucket: 1 MiB)", more, lambda x: f"{x:.1f} MiB", "14.5 MiB",
-            statistics.median(more) <= 14.5),
+        row("memory of one of two workers of `lenet` beyond that of one alone, same batch each "
+            "(a bucket: 1 MiB)", more, lambda x: f"{x:.1f} MiB", "2 MiB",
+            statistics.median(more) <= 2),
     ]) + "\n"
