@@ -47,8 +47,6 @@ std::string take_error() {
 
 // -- a socket that raises no SIGPIPE ------------------------------------------
 
-constexpr std::size_t read_ahead_bytes = std::size_t{64} * 1024;
-
 int descriptor_of(BIO* x) {
   return static_cast<int>(reinterpret_cast<std::intptr_t>(BIO_get_data(x)));
 }
@@ -124,7 +122,6 @@ public:
     ERR_clear_error();
     std::size_t n = 0;
     const auto done = SSL_read_ex(ssl_.get(), to.data(), to.size(), &n);
-    dry_ = done != 1;
     return outcome(done, n);
   }
 
@@ -146,11 +143,7 @@ public:
   }
 
   bool has_buffered() const override {
-    if (!ssl_ || broken_)
-      return false;
-    // what was read ahead may be half a record
-    return SSL_pending(ssl_.get()) > 0
-           || (!dry_ && SSL_has_pending(ssl_.get()));
+    return ssl_ && !broken_ && SSL_pending(ssl_.get()) > 0;
   }
   int descriptor() const override { return descriptor_; }
   std::string problem() const override { return problem_; }
@@ -209,7 +202,6 @@ private:
   ssl_ptr ssl_;
   std::optional<status> broken_;
   std::string problem_;
-  bool dry_ = true; ///< The last read got nothing.
   /// As much as one record holds.
   std::array<std::byte, SSL3_RT_MAX_PLAIN_LENGTH> record_;
 };
@@ -240,8 +232,6 @@ tls::tls(const credentials::certificates& files) {
   SSL_CTX_set_max_cert_list(x.get(), most_certificate_bytes);
   SSL_CTX_set_mode(x.get(), SSL_MODE_ENABLE_PARTIAL_WRITE
                               | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
-  SSL_CTX_set_read_ahead(x.get(), 1); // else two system calls a record
-  SSL_CTX_set_default_read_buffer_len(x.get(), read_ahead_bytes);
   SSL_CTX_set_verify(x.get(), SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT,
                      nullptr);
   if (!SSL_CTX_load_verify_file(x.get(), files.authority.c_str()))
