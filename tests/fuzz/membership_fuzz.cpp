@@ -41,7 +41,7 @@ struct wire final : net::connection, net::link {
   void on_end(std::function<void(net::ending, const std::string&)>) override {}
   void close(const std::string& why) override {
     check_text(why);
-    ++all.closed;
+    all.closed += !closed;
     closed = true;
   }
   void listen(std::shared_ptr<net::link_listener> to) override { ear = to; }
