@@ -26,6 +26,7 @@ struct data_plane::impl {
   bool granted(std::uint32_t replica, const wish& x);
   bool stuck(std::uint32_t replica, const wish& x);
   bool move();
+  bool flush();
   void tell();
   struct turn;
   news drive(hold& locked, std::uint32_t replica, const wish& x);

@@ -51,7 +51,15 @@ bool data_plane::impl::granted(std::uint32_t replica, const wish& x) {
     case wish::kind::settled:
       break;
   }
-  return machine.settled(replica) && courier.flush();
+  return machine.settled(replica) && flush();
+}
+
+/// @returns whether all that was sent is out of this process's hands.
+bool data_plane::impl::flush() {
+  if (!courier.flush())
+    return false;
+  machine.given_back();
+  return true;
 }
 
 /// Moves some parcels; tells whoever waits for what came of it.
@@ -61,7 +69,7 @@ bool data_plane::impl::move() {
   int n = 0;
   while (n < at_a_time && machine.pump(courier))
     ++n;
-  courier.flush();
+  flush();
   if (before != machine.completed() || machine.wrong()
       || (options.wake && n > 0))
     tell();

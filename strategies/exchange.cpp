@@ -1,6 +1,7 @@
 #include "troupe/strategies/exchange.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <stdexcept>
 
 namespace troupe::exchange {
@@ -49,6 +50,8 @@ void machine::open(std::uint64_t epoch) {
   epoch_ = epoch;
   over_ = false;
   wrong_.reset();
+  for (auto& r : records_)
+    let_go(r);
   records_.clear();
   base_ = ready_ = complete_ = 0;
   added_ = {};
@@ -87,7 +90,7 @@ void machine::leave(std::uint32_t replica) {
   if (current(replica) && !settled(replica)) {
     over_ = true;
     for (auto& r : records_)
-      r.own.clear();
+      let_go(r);
   }
   m.first = m.next;
   trim();
@@ -217,6 +220,20 @@ void machine::ended() {
     ++complete_;
 }
 
+/// Nothing here reads its tensors any more.
+void machine::let_go(record& x) {
+  if (lent_) {
+    std::ranges::copy(x.own, std::back_inserter(kept_));
+    kept_.push_back(x.whole);
+  }
+  x.own.clear();
+}
+
+void machine::given_back() {
+  lent_ = false;
+  kept_.clear();
+}
+
 /// Lets go of what nobody needs any more.
 void machine::trim() {
   auto until = complete_;
@@ -231,8 +248,9 @@ void machine::trim() {
   const auto count = until - base_;
   if (count == 0)
     return;
-  records_.erase(records_.begin(),
-                 records_.begin() + static_cast<std::ptrdiff_t>(count));
+  const auto end = records_.begin() + static_cast<std::ptrdiff_t>(count);
+  std::for_each(records_.begin(), end, [this](record& x) { let_go(x); });
+  records_.erase(records_.begin(), end);
   base_ = until;
 }
 

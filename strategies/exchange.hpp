@@ -79,9 +79,12 @@ public:
   /// Enters a step, of a higher number than the last one of this epoch.
   void enter(std::uint32_t replica, std::uint64_t step);
 
-  /// Leaves it. If it is not settled, the epoch ends here, and nobody reads any
-  /// replica's tensors any more.
+  /// Leaves it. If it is not settled, the epoch ends here, and nobody here reads
+  /// any replica's tensors any more. What was lent is kept until `given_back`.
   void leave(std::uint32_t replica);
+
+  /// Nobody reads any more what was lent so far.
+  void given_back();
 
   /// Brings a part of a sum, float32 or float64; it must not change until the
   /// sum is known. Ignored if the replica is not current.
@@ -194,6 +197,7 @@ private:
   void kept(record& x);
   void ended();
   void trim();
+  void let_go(record& x);
   record& at(std::uint64_t number) { return records_[number - base_]; }
   const record& at(std::uint64_t number) const {
     return records_[number - base_];
@@ -277,6 +281,8 @@ private:
   std::vector<tensor> scratch_; ///< By first replica of a subtree, if needed.
   std::vector<const std::byte*> leaves_; ///< Likewise: a part that is here.
   tensor trash_;
+  bool lent_ = false; ///< Others may still read something that is here.
+  tensors kept_;      ///< Then: what only they need.
 };
 
 } // namespace troupe::exchange

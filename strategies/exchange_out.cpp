@@ -41,6 +41,7 @@ bool machine::send_part(courier& by, std::uint32_t to) {
     if (!(x.chunks.direct ? by.post(to, queue::parts, said, bytes)
                           : by.lend(to, queue::parts, said, bytes)))
       return false;
+    lent_ |= !x.chunks.direct;
   } else {
     const auto room = by.room(to, queue::parts);
     if (room.empty())
@@ -84,6 +85,7 @@ bool machine::send_sum(courier& by, std::uint32_t to) {
   if (!(rings(x) ? by.post(to, queue::sums, said, bytes)
                  : by.lend(to, queue::sums, said, bytes)))
     return false;
+  lent_ |= !rings(x);
   ++(rings(x) ? next.i : next.j);
   return true;
 }

@@ -142,6 +142,46 @@ TEST(DataPlane, TakesWhatCameBeforeTheEnd) {
   }
 }
 
+/// Writes to all that is free of the size of a bucket.
+void reuse(const shape& dims) {
+  tensors all;
+  for (int i = 0; i < 32; ++i)
+    all.push_back(tensor::full(dims, -1));
+}
+
+TEST(DataPlane, KeepsASumThatOthersReadWhenItsReplicaFailsBehindIt) {
+  const shape dims{12'288}; // chunks 0 and 2 are added here, 1 there
+  planes on{{0, 1, 2}, "lending"};
+  for (std::uint32_t r = 0; r < 2; ++r) {
+    on.of[r]->seat(r, 1);
+    on.of[r]->enter(r, 0);
+    on.of[r]->contribute(r, 0, tensor::full(dims, r + 1));
+  }
+  ASSERT_EQ(on.of[0]->wait(0, {kind::sum, 0}, false), news::granted);
+  EXPECT_EQ(on.of[0]->wait(0, {kind::settled}, false), news::waiting);
+  on.of[0]->leave(0);
+  reuse(dims);
+  ASSERT_TRUE(await(*on.of[1], 1, {kind::sum, 0}));
+  EXPECT_TRUE(same_bits(on.of[1]->sum_of(1, 0), tensor::full(dims, 3)));
+}
+
+TEST(DataPlane, KeepsAPartThatOthersReadWhenItsReplicaFails) {
+  const shape dims{6'144}, more{12'288}; // one chunk, which process 0 adds
+  planes on{{0, 1, 2, 3}, "lending"};
+  for (std::uint32_t r = 0; r < 3; ++r) {
+    on.of[r]->seat(r, 1);
+    on.of[r]->enter(r, 0);
+  }
+  for (const std::uint32_t r : {1, 2})
+    on.of[r]->contribute(r, 0, tensor::full(more, r + 1).slice(0, 6'144));
+  on.of[2]->leave(2);
+  on.of[2]->seat(2, 2); // of a new epoch
+  reuse(more);
+  on.of[0]->contribute(0, 0, tensor::full(dims, 1));
+  ASSERT_TRUE(await(*on.of[1], 1, {kind::settled}));
+  EXPECT_TRUE(same_bits(on.of[1]->sum_of(1, 0), tensor::full(dims, 6)));
+}
+
 TEST(DataPlane, HearsOfALossFromElsewhereInTheMiddleOfAWait) {
   planes on{{0, 1, 2}, "shm"};
   auto& plane = *on.of[0];

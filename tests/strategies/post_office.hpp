@@ -195,8 +195,11 @@ struct house {
     return true;
   }
   bool settled(std::uint32_t replica) {
-    return of(replica).settled(replica)
-           && boxes[who.process_of(replica)]->flush();
+    if (!of(replica).settled(replica)
+        || !boxes[who.process_of(replica)]->flush())
+      return false;
+    of(replica).given_back();
+    return true;
   }
 
   layout who;
