@@ -79,8 +79,9 @@ public:
   /// Enters a step, of a higher number than the last one of this epoch.
   void enter(std::uint32_t replica, std::uint64_t step);
 
-  /// Leaves it. If it is not settled, the epoch ends here, and nobody here reads
-  /// any replica's tensors any more. What was lent is kept until `given_back`.
+  /// Leaves it. If it is not settled, the epoch ends here, and nobody here
+  /// reads any replica's tensors any more. What was lent is kept until
+  /// `given_back`.
   void leave(std::uint32_t replica);
 
   /// Nobody reads any more what was lent so far.
@@ -234,6 +235,7 @@ private:
   bool take_share(courier& by, std::uint32_t from, const parcel& due);
   verdict judge(courier& by, std::uint32_t from, queue q, const parcel* due);
   bool sized(courier& by, std::uint32_t from, queue q, std::size_t bytes);
+  bool aligned(std::uint32_t from, const std::byte* at, dtype type);
   bool fetch(courier& by, std::uint32_t from, queue q,
              std::span<std::byte> into, const tensor& keep);
   void pop(courier& by, std::uint32_t from, queue q);

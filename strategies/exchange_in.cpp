@@ -43,6 +43,16 @@ bool machine::sized(courier& by, std::uint32_t from, queue q,
   return there == bytes;
 }
 
+/// Whether a peer's numbers lie where numbers can be read.
+bool machine::aligned(std::uint32_t from, const std::byte* at, dtype type) {
+  const bool it_is = reinterpret_cast<std::uintptr_t>(at) % size_of(type) == 0;
+  if (!it_is)
+    blame(from, "process " + std::to_string(from) + " lent "
+                  + std::string{to_string(type)}
+                  + " at an address that is not aligned");
+  return it_is;
+}
+
 bool machine::fetch(courier& by, std::uint32_t from, queue q,
                     std::span<std::byte> into, const tensor& keep) {
   auto& x = in(from, q);
@@ -134,6 +144,8 @@ bool machine::take_part(courier& by, std::uint32_t from) {
       return false;
     view = into;
   }
+  if (!aligned(from, view.data(), x.spec.type))
+    return false;
   leaves_[due.begin] = view.data();
   if (last) {
     mine.here = true;

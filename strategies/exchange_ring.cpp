@@ -84,6 +84,8 @@ bool machine::take_part_on(courier& by, std::uint32_t from, const parcel& due) {
       return false;
     theirs = into;
   }
+  if (!aligned(from, theirs.data(), x.spec.type))
+    return false;
   add_own(x, due.chunk, theirs, into);
   pop(by, from, queue::parts);
   if (++next.i == ring_of(x).hops())

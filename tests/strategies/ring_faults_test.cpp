@@ -239,3 +239,22 @@ TEST(RingFaults, SayWhoDoesNotTakeWhatIsOwedToHim) {
   EXPECT_FALSE(on.of(0).settled(0));
   EXPECT_EQ(on.of(0).lacking(3)->replicas, ids{1});
 }
+
+TEST(RingFaults, NameWhoLendsNumbersWhereNoneCanBeRead) {
+  for (const auto way : {terms::ways::tree, terms::ways::ring}) {
+    house on{{0, 1, 2}};
+    on.seat(1);
+    on.enter(0);
+    for (std::uint32_t r = 0; r < 2; ++r)
+      on.of(r).contribute(r, 0, ones(50'000), {.way = way});
+    on.pump(1);
+    auto& it = on.office.of(1, 0, queue::parts).front();
+    const auto honest = it.own();
+    std::vector<std::byte> elsewhere(honest.size() + 1);
+    std::ranges::copy(honest, elsewhere.begin() + 1);
+    it.lent = std::span{elsewhere}.subspan(1);
+    on.pump(0);
+    EXPECT_EQ(why(*on.machines[0]), "process 1 lent float32 at an address that "
+                                    "is not aligned");
+  }
+}
