@@ -7,6 +7,7 @@
 #include <linux/magic.h>
 #include <stdexcept>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 
@@ -23,12 +24,22 @@ namespace {
                            + std::strerror(errno));
 }
 
+/// Growing a file beyond its limit would end the process (SIGXFSZ).
+bool may_be_so_large(std::size_t bytes) {
+  rlimit most{};
+  return ::getrlimit(RLIMIT_FSIZE, &most) != 0 || bytes <= most.rlim_cur;
+}
+
 } // namespace
 
 descriptor make_memory_file(std::size_t bytes) {
   descriptor fd{::memfd_create("troupe", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
   if (!fd)
     fail("no file in memory");
+  if (!may_be_so_large(bytes)) {
+    errno = EFBIG;
+    fail("no room for " + std::to_string(bytes) + " bytes");
+  }
   if (::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0)
     fail("no room for " + std::to_string(bytes) + " bytes");
   return fd;

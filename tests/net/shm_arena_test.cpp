@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 using namespace troupe::net;
 using namespace troupe::net::testing;
@@ -88,6 +89,16 @@ TEST(ShmArena, HasAsManyAddressesAsTheMachineHasMemory) {
   mine.pages().back() = std::byte{1};
   EXPECT_EQ(shm_arena_view{mine.descriptor()}.at(pages * page - 1, 1)[0],
             std::byte{1});
+}
+
+TEST(ShmArena, IsRefusedWhereFilesMayNotBeSoLarge) {
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit less{64 * page, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &less), 0);
+  EXPECT_THROW(shm_arena{65 * page}, std::runtime_error); // no SIGXFSZ
+  EXPECT_NO_THROW(shm_arena{64 * page});
+  EXPECT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
 }
 
 TEST_F(ShmLending, ShowsBytesWhereTheirOwnerHasThem) {
