@@ -125,9 +125,13 @@ public:
 
   std::string why(const child_end& x) const {
     const auto said = errors_.find(x.name);
-    return x.name + ": "
-           + (said == errors_.end() || x.signal != 0 ? reason(x)
-                                                     : said->second);
+    if (x.signal == 0 && said != errors_.end())
+      return x.name + ": " + said->second;
+    const auto text = x.name + ": " + reason(x);
+    for (const auto& [name, heard] : errors_) // in which step it was lost
+      if (name != x.name)
+        return text + "; " + name + ": " + heard;
+    return text;
   }
 
 private:
