@@ -66,9 +66,9 @@ struct plane_stage {
       .replicas = all, .patience = patience, .polling = {}, .seed = 42};
     const auto by = std::make_shared<direct_transport>(all, false);
     auto& sys = actors.system();
-    lead =
-      sys.spawn(chief, chief_options{.replicas = all, .patience = patience},
-                outbox{party{party::role::chief, 0}, by, nullptr});
+    lead = sys.spawn(
+      chief, chief_options{.replicas = all, .patience = patience, .where = {}},
+      outbox{party{party::role::chief, 0}, by, nullptr});
     watch(lead, true);
     cast_ref cast;
     const exchange::layout who{first, 0};

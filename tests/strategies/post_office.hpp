@@ -20,7 +20,7 @@ namespace troupe::exchange::testing {
 struct letter {
   head about;
   std::vector<std::byte> copy;
-  std::span<const std::byte> lent; ///< Where they lie at their sender's.
+  std::span<const std::byte> lent{}; ///< Where they lie at their sender's.
 
   std::span<const std::byte> bytes() const {
     return lent.empty() ? std::span<const std::byte>{copy} : lent;
