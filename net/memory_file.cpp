@@ -11,10 +11,6 @@
 #include <sys/stat.h>
 #include <sys/vfs.h>
 
-#ifndef F_SEAL_FUTURE_WRITE // Linux 5.1
-#define F_SEAL_FUTURE_WRITE 0x0010
-#endif
-
 namespace troupe::net {
 
 namespace {

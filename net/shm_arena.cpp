@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <stdexcept>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 namespace troupe::net {
@@ -14,10 +15,15 @@ namespace {
 
 constexpr std::size_t page = 4096;
 
-std::size_t memory_of_machine() {
+/// As much as the machine has memory, and at most a quarter of the addresses
+/// that this process may have.
+std::size_t addresses_to_take() {
   const auto pages = ::sysconf(_SC_PHYS_PAGES), each = ::sysconf(_SC_PAGESIZE);
-  const auto bytes = static_cast<std::size_t>(std::max(pages, 1L))
-                     * static_cast<std::size_t>(std::max(each, 4096L));
+  auto bytes = static_cast<std::size_t>(std::max(pages, 1L))
+               * static_cast<std::size_t>(std::max(each, 4096L));
+  rlimit most{};
+  if (::getrlimit(RLIMIT_AS, &most) == 0 && most.rlim_cur != RLIM_INFINITY)
+    bytes = std::min<std::size_t>(bytes, most.rlim_cur / 4);
   return std::min(bytes / page * page, shm_arena::most_bytes);
 }
 
@@ -41,7 +47,7 @@ std::size_t checked(int fd) {
 
 } // namespace
 
-shm_arena::shm_arena() : shm_arena{memory_of_machine()} {}
+shm_arena::shm_arena() : shm_arena{addresses_to_take()} {}
 
 shm_arena::shm_arena(std::size_t bytes)
   : fd_{make_memory_file(bytes)},

@@ -14,7 +14,8 @@ namespace troupe::net {
 /// pages take memory once they are written; the maker may give them back.
 class shm_arena {
 public:
-  /// As much as this machine has memory, in addresses.
+  /// As much as this machine has memory, in addresses, and at most a quarter of
+  /// those that this process may have (RLIMIT_AS).
   /// @errors throws std::runtime_error if this system has no such memory, or
   ///         not so many addresses.
   shm_arena();

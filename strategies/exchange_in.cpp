@@ -212,7 +212,8 @@ void machine::fold(record& x, std::uint32_t chunk) {
     for (std::size_t at = 0; at < elements; at += tree::block) {
       const auto n = std::min(tree::block, elements - at);
       const auto* stands = tree::fold(0, at_.replicas(), at, n, sum, leaf);
-      std::memcpy(out + at, stands, n * sizeof(T));
+      if (stands != out + at)
+        std::memcpy(out + at, stands, n * sizeof(T));
     }
   };
   if (x.spec.type == dtype::float32)

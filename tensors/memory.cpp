@@ -9,6 +9,7 @@
 #include <new>
 #include <stdexcept>
 #include <sys/mman.h>
+#include <unistd.h>
 
 namespace troupe::memory {
 
@@ -54,6 +55,7 @@ public:
       dropped_[of.index] = block->next;
       return block;
     }
+    const auto page = page_bytes();
     const auto size = (of.bytes + page - 1) / page * page;
     if (size > pages_.size() - used_)
       return nullptr;
@@ -62,14 +64,17 @@ public:
   }
 
   void drop(void* block, size_class of) {
-    if (of.bytes > page)
+    if (const auto page = page_bytes(); of.bytes > page)
       ::madvise(static_cast<std::byte*>(block) + page, of.bytes - page,
                 MADV_REMOVE);
     dropped_[of.index] = new (block) free_block{dropped_[of.index]};
   }
 
 private:
-  static constexpr std::size_t page = 4096;
+  static std::size_t page_bytes() {
+    static const auto it = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+    return it;
+  }
 
   std::span<std::byte> pages_;
   std::size_t used_ = 0;

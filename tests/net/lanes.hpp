@@ -88,6 +88,12 @@ inline lane_pair make_lanes(const std::string& kind) {
           std::make_unique<stream_lane>(std::move(right))};
 }
 
+/// Whether its peer broke a rule, so that nothing comes over it any more.
+inline bool is_broken(lane& x) {
+  return !x.front() && x.ended() && x.ended()->how == ending::broken
+         && !x.front();
+}
+
 inline parcel_head head_of(std::uint64_t number) {
   parcel_head x{};
   std::memcpy(x.data(), &number, sizeof number);

@@ -165,9 +165,7 @@ TEST_F(ShmLending, BreaksTheLaneOfWhoNamesAPlaceOutsideHisArena) {
   slot.bytes = large;
   slot.place = shm_grounds::arena_bytes - large + 1;
   grounds.right->mine.header().queues[0].posted = 1;
-  EXPECT_EQ(lanes.left->front(), nullptr);
-  ASSERT_TRUE(lanes.left->ended());
-  EXPECT_EQ(lanes.left->ended()->how, ending::broken);
+  EXPECT_TRUE(is_broken(*lanes.left));
 }
 
 TEST(ShmLane, IsBrokenByAPlaceInAnArenaThatItDoesNotSee) {
@@ -176,7 +174,5 @@ TEST(ShmLane, IsBrokenByAPlaceInAnArenaThatItDoesNotSee) {
   grounds.right->mine.slot(0, 0).bytes = 8;
   grounds.right->mine.slot(0, 0).place = page;
   grounds.right->mine.header().queues[0].posted = 1;
-  EXPECT_EQ(lanes.left->front(), nullptr);
-  ASSERT_TRUE(lanes.left->ended());
-  EXPECT_EQ(lanes.left->ended()->how, ending::broken);
+  EXPECT_TRUE(is_broken(*lanes.left));
 }

@@ -120,10 +120,7 @@ TEST(ShmLane, IsBrokenByAPositionThatCannotBe) {
     const shm_grounds grounds;
     auto lanes = lanes_over(grounds, 0);
     grounds.right->mine.header().queues[0].posted = posted;
-    EXPECT_EQ(lanes.left->front(), nullptr);
-    ASSERT_TRUE(lanes.left->ended());
-    EXPECT_EQ(lanes.left->ended()->how, ending::broken);
-    EXPECT_EQ(lanes.left->front(), nullptr);
+    EXPECT_TRUE(is_broken(*lanes.left));
   }
 }
 
@@ -132,9 +129,7 @@ TEST(ShmLane, IsBrokenByALengthThatCannotBe) {
   auto lanes = lanes_over(grounds, 0);
   grounds.right->mine.slot(0, 0).bytes = most_parcel_bytes + 1;
   grounds.right->mine.header().queues[0].posted = 1;
-  EXPECT_EQ(lanes.left->front(), nullptr);
-  ASSERT_TRUE(lanes.left->ended());
-  EXPECT_EQ(lanes.left->ended()->how, ending::broken);
+  EXPECT_TRUE(is_broken(*lanes.left));
 }
 
 TEST(ShmLane, IsBrokenByWhoLetsGoOfWhatWasNotPosted) {
