@@ -20,7 +20,7 @@ namespace troupe::net {
 
 namespace {
 
-constexpr std::uint32_t version = 2;
+constexpr std::uint32_t version = 3;
 
 /// Shared memory, as far as this process has come with it.
 struct attempt {

@@ -37,6 +37,9 @@ public:
   /// Whether bytes lie ready that `poll` on the descriptor does not tell of.
   virtual bool has_buffered() const = 0;
 
+  /// Whether what is read is what the peer wrote, or the stream fails: TLS.
+  virtual bool is_authentic() const { return false; }
+
   virtual int descriptor() const = 0;
   virtual std::string problem() const = 0;
 

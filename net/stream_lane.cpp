@@ -19,7 +19,8 @@ constexpr std::size_t read_ahead = 16 * 1024;
 
 using prefix = std::array<std::byte, layout::size>;
 
-prefix prefix_of(const parcel_head& head, std::span<const std::byte> payload) {
+prefix prefix_of(const parcel_head& head, std::span<const std::byte> payload,
+                 const stream& over) {
   if (payload.size() > most_parcel_bytes)
     throw std::logic_error("a parcel of " + std::to_string(payload.size())
                            + " bytes");
@@ -29,7 +30,8 @@ prefix prefix_of(const parcel_head& head, std::span<const std::byte> payload) {
   std::memcpy(x.data() + layout::head, head.data(), head.size());
   const auto head_sum = crc32c(std::span{x}.first(layout::head_sum));
   store_le(x.data() + layout::head_sum, head_sum);
-  store_le(x.data() + layout::sum, crc32c(payload, head_sum));
+  store_le(x.data() + layout::sum,
+           over.is_authentic() ? head_sum : crc32c(payload, head_sum));
   return x;
 }
 
@@ -79,7 +81,7 @@ void stream_lane::post(const parcel_head& head, std::size_t bytes) {
     throw std::logic_error("a parcel was posted without room");
   const std::span payload{out_->bytes + room_begin,
                           std::min(bytes, most_parcel_bytes + 1)};
-  const auto before = prefix_of(head, payload);
+  const auto before = prefix_of(head, payload, *over_);
   unsent_ = room_begin - before.size();
   unsent_end_ = room_begin + bytes;
   std::memcpy(out_->bytes + unsent_, before.data(), before.size());
@@ -90,7 +92,7 @@ bool stream_lane::post(const parcel_head& head,
                        std::span<const std::byte> bytes) {
   if (!can_post())
     return false;
-  const auto before = prefix_of(head, bytes);
+  const auto before = prefix_of(head, bytes, *over_);
   std::span<const std::byte> first{before}, second{bytes};
   while (!first.empty() || !second.empty()) {
     const auto moved = first.empty() ? over_->write_some(second)
@@ -225,7 +227,8 @@ bool stream_lane::fetch(std::span<std::byte> into) {
     fetching_ = came == 0;
     if (fetching_)
       return false;
-    sum_ = crc32c(left.first(came), sum_);
+    if (!over_->is_authentic())
+      sum_ = crc32c(left.first(came), sum_);
     fetched_ += came;
     left = left.subspan(came);
   }

@@ -8,7 +8,8 @@
 
 namespace troupe::net {
 
-/// A lane over a stream of bytes: each parcel with checksums, see docs/wire.md.
+/// A lane over a stream of bytes: each parcel with checksums, over TLS of its
+/// head only, see docs/wire.md.
 /// What the stream does not take at once waits in the lane, one parcel at most.
 /// @cost a parcel of at most 16 KiB: one system call on each side.
 class stream_lane final : public lane {

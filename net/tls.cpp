@@ -1,11 +1,11 @@
 #include "troupe/net/tls.hpp"
 
 #include "troupe/net/socket_stream.hpp"
+#include "troupe/net/tls_socket.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <climits>
 #include <cstring>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
@@ -13,7 +13,6 @@
 #include <openssl/x509err.h>
 #include <optional>
 #include <stdexcept>
-#include <sys/socket.h>
 #include <system_error>
 #include <unistd.h>
 #include <utility>
@@ -45,67 +44,6 @@ std::string take_error() {
   return reason ? reason : "unknown error " + std::to_string(code);
 }
 
-// -- a socket that raises no SIGPIPE ------------------------------------------
-
-int descriptor_of(BIO* x) {
-  return static_cast<int>(reinterpret_cast<std::intptr_t>(BIO_get_data(x)));
-}
-
-template <class Move>
-int moved_by(BIO* x, Move&& move) {
-  BIO_clear_retry_flags(x);
-  for (;;) {
-    const auto n = static_cast<int>(move(descriptor_of(x)));
-    if (n >= 0 || errno != EINTR)
-      return n;
-  }
-}
-
-bool not_now() {
-  return errno == EAGAIN || errno == EWOULDBLOCK;
-}
-
-int bio_write(BIO* x, const char* from, int count) {
-  const auto n = moved_by(x, [&](int fd) {
-    return ::send(fd, from, static_cast<std::size_t>(count), MSG_NOSIGNAL);
-  });
-  if (n < 0 && not_now())
-    BIO_set_retry_write(x);
-  return n;
-}
-
-int bio_read(BIO* x, char* to, int count) {
-  const auto n = moved_by(x, [&](int fd) {
-    return ::recv(fd, to, static_cast<std::size_t>(count), 0);
-  });
-  if (n < 0 && not_now())
-    BIO_set_retry_read(x);
-  if (n == 0)
-    BIO_set_flags(x, BIO_FLAGS_IN_EOF);
-  return n;
-}
-
-long bio_control(BIO* x, int what, long, void*) {
-  if (what == BIO_CTRL_EOF)
-    return BIO_test_flags(x, BIO_FLAGS_IN_EOF) != 0;
-  return what == BIO_CTRL_FLUSH || what == BIO_CTRL_DUP;
-}
-
-/// Made once and never freed: streams of any thread use it to the end.
-const BIO_METHOD* socket_method() {
-  static const BIO_METHOD* const method = [] {
-    auto* x = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK,
-                           "socket without signals");
-    if (!x)
-      throw std::bad_alloc{};
-    BIO_meth_set_write(x, bio_write);
-    BIO_meth_set_read(x, bio_read);
-    BIO_meth_set_ctrl(x, bio_control);
-    return x;
-  }();
-  return method;
-}
-
 // -- the stream ---------------------------------------------------------------
 
 class tls_stream final : public stream {
@@ -116,35 +54,40 @@ public:
   tls_stream(const tls_stream&) = delete;
   tls_stream& operator=(const tls_stream&) = delete;
 
+  SSL* ssl() { return ssl_.get(); }
+
   moved read_some(std::span<std::byte> to) override {
     if (!ssl_ || broken_)
       return over();
     ERR_clear_error();
     std::size_t n = 0;
     const auto done = SSL_read_ex(ssl_.get(), to.data(), to.size(), &n);
-    return outcome(done, n);
+    const auto x = outcome(done, n);
+    drained_ = x.how != status::ok;
+    return x;
   }
 
-  /// What fits into one record goes as one.
+  /// Several records go in one system call. What is sealed counts as moved once
+  /// all of it is sent: until then somebody has to wait for the socket.
   moved write_some(std::span<const std::byte> first,
                    std::span<const std::byte> second) override {
     if (!ssl_ || broken_)
       return over();
-    if (!second.empty() && first.size() < record_.size()) {
-      const auto rest = std::min(record_.size() - first.size(), second.size());
-      std::memcpy(record_.data(), first.data(), first.size());
-      std::memcpy(record_.data() + first.size(), second.data(), rest);
-      first = std::span{record_}.first(first.size() + rest);
-    }
     ERR_clear_error();
-    std::size_t n = 0;
-    const auto done = SSL_write_ex(ssl_.get(), first.data(), first.size(), &n);
-    return outcome(done, n);
+    if (sealed_ == 0)
+      if (const auto x = seal(first, second); sealed_ == 0)
+        return x;
+    if (BIO_flush(SSL_get_wbio(ssl_.get())) <= 0)
+      return not_sent();
+    return {std::exchange(sealed_, 0), status::ok};
   }
 
   bool has_buffered() const override {
-    return ssl_ && !broken_ && SSL_pending(ssl_.get()) > 0;
+    return ssl_ && !broken_ && !drained_
+           && (SSL_pending(ssl_.get())
+               || BIO_pending(SSL_get_rbio(ssl_.get())));
   }
+  bool is_authentic() const override { return true; }
   int descriptor() const override { return descriptor_; }
   std::string problem() const override { return problem_; }
 
@@ -166,6 +109,45 @@ private:
     broken_ = how;
     problem_ = std::move(why);
     return {0, how};
+  }
+
+  /// As many records as are gathered. @returns what the last one came to.
+  moved seal(std::span<const std::byte> first,
+             std::span<const std::byte> second) {
+    moved x{0, status::ok};
+    for (std::size_t i = 0; i < records_at_a_time && x.how == status::ok
+                            && !(first.empty() && second.empty());
+         ++i) {
+      if (first.empty())
+        first = std::exchange(second, {});
+      x = seal_one(first, second);
+      sealed_ += x.bytes;
+      const auto of_first = std::min(x.bytes, first.size());
+      first = first.subspan(of_first);
+      second = second.subspan(x.bytes - of_first);
+    }
+    return x;
+  }
+
+  /// What fits into one record goes as one.
+  moved seal_one(std::span<const std::byte> first,
+                 std::span<const std::byte> second) {
+    if (!second.empty() && first.size() < record_.size()) {
+      const auto rest = std::min(record_.size() - first.size(), second.size());
+      std::memcpy(record_.data(), first.data(), first.size());
+      std::memcpy(record_.data() + first.size(), second.data(), rest);
+      first = std::span{record_}.first(first.size() + rest);
+    }
+    std::size_t n = 0;
+    const auto done = SSL_write_ex(ssl_.get(), first.data(), first.size(), &n);
+    return outcome(done, n);
+  }
+
+  moved not_sent() {
+    const auto error = errno;
+    if (BIO_should_write(SSL_get_wbio(ssl_.get())))
+      return {0, status::wants_write};
+    return end(status::closed, std::generic_category().message(error));
   }
 
   moved outcome(int done, std::size_t n) {
@@ -202,6 +184,8 @@ private:
   ssl_ptr ssl_;
   std::optional<status> broken_;
   std::string problem_;
+  bool drained_ = true;    ///< No whole record was read ahead.
+  std::size_t sealed_ = 0; ///< Bytes within records that are not all sent.
   /// As much as one record holds.
   std::array<std::byte, SSL3_RT_MAX_PLAIN_LENGTH> record_;
 };
@@ -252,19 +236,17 @@ tls::tls(const credentials::certificates& files) {
 
 std::unique_ptr<stream> tls::wrap(int descriptor, side at) const {
   ssl_ptr ssl{SSL_new(context_->it.get())};
-  BIO* bio = ssl ? BIO_new(socket_method()) : nullptr;
-  if (!bio) {
+  if (!ssl) {
     ::close(descriptor);
     throw std::bad_alloc{};
   }
-  BIO_set_data(bio, reinterpret_cast<void*>(std::intptr_t{descriptor}));
-  BIO_set_init(bio, 1);
-  SSL_set_bio(ssl.get(), bio, bio);
-  if (at == side::dialer)
-    SSL_set_connect_state(ssl.get());
-  else
-    SSL_set_accept_state(ssl.get());
   auto x = std::make_unique<tls_stream>(descriptor, std::move(ssl));
+  auto* socket = make_tls_socket(descriptor);
+  SSL_set_bio(x->ssl(), socket, socket);
+  if (at == side::dialer)
+    SSL_set_connect_state(x->ssl());
+  else
+    SSL_set_accept_state(x->ssl());
   prepare_socket(descriptor);
   return x;
 }

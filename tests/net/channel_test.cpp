@@ -167,7 +167,7 @@ TEST(Channel, RefusesOtherVersionsAndNonsense) {
     has(answer([](talk& peer, stream&) { peer.say(std::uint32_t{7}); }),
         "version 7"));
   EXPECT_TRUE(has(answer([](talk& peer, stream&) {
-                    peer.say(std::uint32_t{2});
+                    peer.say(std::uint32_t{3});
                     peer.say(std::uint8_t{9}, few_slots, std::string{"x"});
                   }),
                   "something else"));
@@ -182,7 +182,7 @@ TEST(Channel, TellsThePeersReasonAsOneShortLine) {
   for (const auto policy : {lane_policy::shm, lane_policy::automatic}) {
     auto parts = connected_streams(), sums = connected_streams();
     talk peer{*parts.second, talk::clock::now() + patience};
-    peer.say(std::uint32_t{2});
+    peer.say(std::uint32_t{3});
     peer.say(policy, few_slots, std::string{"here"});
     const std::vector<std::uint8_t> token(32);
     peer.say(std::string{}, token, "no\n" + std::string(3000, 'x'));

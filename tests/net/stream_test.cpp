@@ -127,6 +127,36 @@ TEST_F(TlsStream, EndsWithoutASignalIfThePeerIsGone) {
   ends_without_a_signal(*left, *right);
 }
 
+TEST_F(TlsStream, FailsIfABitChangesOnTheWay) {
+  const auto near = socket_pair(), far = socket_pair();
+  const auto left = tls{good("a")}.wrap(near[0], tls::side::dialer);
+  const auto right = tls{good("b")}.wrap(far[0], tls::side::acceptor);
+  const auto before = wrap_socket(near[1]), behind = wrap_socket(far[1]);
+  std::vector<std::byte> piece(10'000);
+  const auto carry = [&](stream& from, stream& to, std::byte change) {
+    const auto came = from.read_some(piece);
+    if (came.bytes == 0)
+      return;
+    piece[came.bytes / 2] ^= change;
+    to.write_some(std::span{piece}.first(came.bytes));
+  };
+  const auto said = [&](std::byte change) {
+    std::vector<std::byte> heard(100);
+    stream::moved wrote, read;
+    for (int i = 0; i < 20 && read.bytes == 0; ++i) {
+      if (wrote.bytes == 0)
+        wrote = left->write_some(bytes_of("hello"));
+      carry(*before, *behind, change);
+      read = right->read_some(heard);
+      carry(*behind, *before, {});
+    }
+    return read;
+  };
+  ASSERT_EQ(said({}).bytes, 5u);
+  EXPECT_EQ(said(std::byte{1}).how, status::failed);
+  EXPECT_NE(right->problem().find("TLS"), std::string::npos);
+}
+
 TEST_F(TlsStream, TellsOfBytesThatPollDoesNotSee) {
   const auto [left, right] = under(good("a"), good("b"));
   pass(*left, *right, "x");
