@@ -173,7 +173,7 @@ private:
     // The chief itself gives up after one patience, a probe and a farewell.
     const auto longest = 3 * options_.patience + 5s;
     std::exception_ptr thrown; // by on_commit; the granted steps still run on
-    const auto often = std::max<std::uint64_t>(options_.lease / 4, 1);
+    const auto often = commit::at_once(options_.lease);
     const auto tell = [&](const commit_record& record, bool more) {
       try {
         if (x.on_commit && !thrown)

@@ -7,12 +7,17 @@
 
 #include <caf/typed_actor.hpp>
 
+#include <chrono>
 #include <vector>
 
 // What the chief and those who ask it for work say to each other, over
 // processes too.
 
 namespace troupe {
+
+/// Longest that a report or a commit waits for more of its kind before it
+/// leaves the process.
+constexpr std::chrono::milliseconds longest_in_company{20};
 
 /// Commits of a run, in order.
 struct run_commits {

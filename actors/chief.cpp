@@ -16,6 +16,8 @@ template <class... Fs>
 struct overload : Fs... {
   using Fs::operator()...;
 };
+template <class... Fs>
+overload(Fs...) -> overload<Fs...>; // clang 14 asks for it
 
 /// How long the end of a replica elsewhere waits for that of its process.
 constexpr std::chrono::milliseconds process_news{20};

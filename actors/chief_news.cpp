@@ -12,9 +12,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Longest that a commit waits for more before it leaves the process.
-constexpr auto longest_wait = 20ms;
-
 } // namespace
 
 ec code_of(commit::cause x) {
@@ -56,11 +53,11 @@ void chief_state::tell_commit(commit_record&& x) {
   if (!elsewhere)
     return;
   unsent.push_back(std::move(x));
-  if (unsent.size() >= std::max<std::uint64_t>(options.lease / 4, 1)) {
+  if (unsent.size() >= commit::at_once(options.lease)) {
     flush();
   } else if (!flushing) {
     flushing = true;
-    self->delayed_send(self, longest_wait, atom::flush_v);
+    self->delayed_send(self, longest_in_company, atom::flush_v);
   }
 }
 

@@ -84,7 +84,8 @@ private:
     const party me{party::role::steward, with.me};
     const auto it = place_.system.spawn(
       steward,
-      steward_options{with.where.names[0], with.me, here_.first, desk_},
+      steward_options{with.where.names[0], with.me, here_.first, desk_,
+                      commit::at_once(options_.lease)},
       box(me));
     cast_.front = it;
     add(me, it);

@@ -18,6 +18,8 @@ namespace {
 /// Whoever is seated in it is in no step any more, for good.
 constexpr auto last_epoch = std::numeric_limits<std::uint64_t>::max();
 
+constexpr auto never = std::numeric_limits<std::uint64_t>::max(); ///< A step.
+
 const party chief_party{party::role::chief, 0};
 
 } // namespace
@@ -27,10 +29,17 @@ steward_state::~steward_state() {
     options.listener->no_more(ec::cancelled, chief_is_gone);
 }
 
+/// After the reports that came before it.
 template <class Message>
 void steward_state::pass_on(subject what, const Message& x) {
+  flush();
   if (!chief_lost)
     out.send(chief_party, house.chief, what, epoch, step(), x);
+}
+
+void steward_state::flush() {
+  for (const auto& x : std::exchange(unsent, {}))
+    pass_on(subject::report, x);
 }
 
 std::uint64_t steward_state::step() const {
@@ -47,7 +56,12 @@ void steward_state::on_report(const commit::report& x) {
   const auto i = x.replica - options.first_replica;
   if (x.epoch == epoch && i < next.size())
     next[i] = std::max(next[i], x.step + 1);
-  pass_on(subject::report, x);
+  unsent.push_back(x);
+  const auto many = options.together * std::max<std::size_t>(next.size(), 1);
+  if (unsent.size() >= many || x.step + 1 >= ends)
+    flush();
+  else if (!std::exchange(flushing, true))
+    self->delayed_send(self, longest_in_company, atom::flush_v);
 }
 
 void steward_state::on_failed(const commit::failed& x) {
@@ -81,6 +95,7 @@ void steward_state::on_join(const muster::join& x) {
   early.clear();
   end.reset();
   next.assign(house.replicas.size(), x.first);
+  ends = x.first + std::min(x.steps, never - x.first);
   pass_on(subject::join, x);
 }
 
@@ -211,6 +226,10 @@ steward(steward_inside::stateful_pointer<steward_state> self,
       self->monitor(x.chief);
     },
     [&state](const caf::actor_addr& x) { state.on_gate(x); },
+    [&state](atom::flush) {
+      state.flushing = false;
+      state.flush();
+    },
     [&state](atom::late) { state.conclude({}); },
     [&state](atom::absent) { state.on_all_heard(); },
   };

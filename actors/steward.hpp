@@ -28,6 +28,9 @@ struct steward_options {
   std::uint32_t process = 1; ///< This one.
   std::uint32_t first_replica = 0;
   std::shared_ptr<work_listener> listener;
+  /// So many reports of each replica leave the process together; those of the
+  /// run's last step never wait.
+  std::uint64_t together = 1;
   /// Longest that replicas may take to say what they wait for.
   std::chrono::milliseconds grace{250};
   /// Longest that what the chief said may take to get here after its end did.
@@ -54,6 +57,8 @@ using steward_actor = caf::typed_actor<
 
 /// Its notes to itself.
 using steward_inside = steward_actor::extend<
+  // Reports have waited for more of their kind for long enough.
+  caf::reacts_to<atom::flush>,
   // The replicas had time enough to say what they wait for.
   caf::reacts_to<atom::late>,
   // So had who brings the chief's last words.
@@ -69,6 +74,7 @@ struct steward_state {
 
   template <class Message>
   void pass_on(subject what, const Message& x);
+  void flush();
   void on_seated(const commit::seated& x);
   void on_report(const commit::report& x);
   void on_failed(const commit::failed& x);
@@ -94,7 +100,10 @@ struct steward_state {
   std::uint64_t run = 0;    ///< Under way; 0: none.
   std::uint64_t joined = 0; ///< The last that the caller asked for.
   std::uint64_t epoch = 0;
+  std::uint64_t ends = 0;          ///< The first step that is not of the run.
   std::vector<std::uint64_t> next; ///< By replica here.
+  std::vector<commit::report> unsent;
+  bool flushing = false;  ///< An alarm is set for them.
   std::uint64_t told = 0; ///< The first step whose commit the caller waits for.
   std::map<std::uint64_t, commit_record> early; ///< Commits of later steps.
   std::optional<std::uint64_t> end; ///< Of the run, once the chief said it.

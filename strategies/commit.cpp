@@ -16,7 +16,7 @@ std::string places::name_of(std::uint32_t replica) const {
 ledger::ledger(std::uint32_t replicas, std::uint64_t lease, places where)
   : members_(replicas),
     lease_{lease},
-    at_once_{std::max<std::uint64_t>(lease / 4, 1)},
+    at_once_{at_once(lease)},
     where_{std::move(where)},
     reports_(lease, std::vector<step_report>(replicas)),
     reported_(lease, std::vector<bool>(replicas)),

@@ -164,6 +164,11 @@ struct places {
   std::string name_of(std::uint32_t replica) const;
 };
 
+/// Steps whose reports, commits or grants travel together.
+constexpr std::uint64_t at_once(std::uint64_t lease) {
+  return lease < 8 ? 1 : lease / 4;
+}
+
 class ledger {
 public:
   /// @param lease how many steps replicas may be ahead of the last commit.

@@ -17,11 +17,17 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// A proxy of a chief that does nothing.
-office_actor::behavior_type office(office_actor::pointer) {
+using said = std::shared_ptr<std::vector<std::string>>;
+
+/// A proxy of a chief that notes what it is told of steps.
+office_actor::behavior_type office(office_actor::pointer, said by_replicas) {
   return {[](const commit::seated&) {},
-          [](const commit::report&) {},
-          [](const commit::failed&) {},
+          [by_replicas](const commit::report& x) {
+            by_replicas->push_back("report " + std::to_string(x.step));
+          },
+          [by_replicas](const commit::failed& x) {
+            by_replicas->push_back("failed " + std::to_string(x.step));
+          },
           [](const commit::blame&) {},
           [](const muster::join&) {},
           [](const run_heard&) {},
@@ -38,10 +44,11 @@ struct lone_steward {
     const auto by = std::make_shared<direct_transport>(1, false);
     it = in.spawn(
       steward,
-      steward_options{.leader = "worker 0", .process = 1, .listener = desk},
+      steward_options{
+        .leader = "worker 0", .process = 1, .listener = desk, .together = 3},
       outbox{party{party::role::steward, 1}, by, nullptr});
     desk->begin();
-    chief = in.spawn(office);
+    chief = in.spawn(office, by_replicas);
     gate = in.spawn(gate_role);
     caf::anon_send(it, muster::join{1, 1, 9, 5}, step_ref{});
     caf::anon_send(it, household_ref{chief, {}});
@@ -59,6 +66,13 @@ struct lone_steward {
     in.settle();
   }
 
+  void reports(std::uint64_t step) {
+    caf::anon_send(it, commit::report{0, step, 0, 1, {}});
+    in.settle();
+  }
+  /// What reached the chief since it was asked.
+  std::vector<std::string> reached() { return std::exchange(*by_replicas, {}); }
+
   /// What the caller of `run` hears in the end: a step, or what went wrong.
   std::string told() {
     try {
@@ -71,6 +85,7 @@ struct lone_steward {
 
   std::shared_ptr<work_desk> desk =
     std::make_shared<work_desk>(std::make_shared<sleeping_waiter>());
+  said by_replicas = std::make_shared<std::vector<std::string>>();
   simulation::sim in;
   steward_inside it;
   office_actor chief;
@@ -81,6 +96,44 @@ constexpr auto in_peace = caf::exit_reason::user_shutdown;
 constexpr auto death = caf::exit_reason::kill;
 
 } // namespace
+
+using texts = std::vector<std::string>;
+
+TEST(Steward, SendsReportsInCompany) {
+  lone_steward x;
+  x.reports(9);
+  x.reports(10);
+  EXPECT_EQ(x.reached(), texts{});
+  x.reports(11);
+  EXPECT_EQ(x.reached(), (texts{"report 9", "report 10", "report 11"}));
+}
+
+TEST(Steward, SendsTheReportsOfTheLastStepAtOnce) {
+  lone_steward x; // 5 steps from 9
+  x.reports(12);
+  EXPECT_EQ(x.reached(), texts{});
+  x.reports(13);
+  EXPECT_EQ(x.reached(), (texts{"report 12", "report 13"}));
+}
+
+TEST(Steward, KeepsNoReportForLong) {
+  lone_steward x;
+  for (const std::uint64_t step : {9, 10}) {
+    x.reports(step);
+    x.in.advance(longest_in_company - 1ms);
+    EXPECT_EQ(x.reached(), texts{});
+    x.in.advance(1ms);
+    EXPECT_EQ(x.reached(), texts{"report " + std::to_string(step)});
+  }
+}
+
+TEST(Steward, SaysNothingElseBeforeTheReportsThatItKept) {
+  lone_steward x;
+  x.reports(9);
+  caf::anon_send(x.it, commit::failed{0, 10, 0, 1, commit::cause::lost, "x"});
+  x.in.settle();
+  EXPECT_EQ(x.reached(), (texts{"report 9", "failed 10"}));
+}
 
 TEST(Steward, HearsTheEndOfTheWorkThoughNewsOfALeaderThatLeftCameFirst) {
   for (const auto why : {in_peace, death}) {
