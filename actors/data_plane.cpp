@@ -138,4 +138,14 @@ std::optional<exchange::lack> data_plane::lacking(std::uint64_t step) {
   return impl_->machine.lacking(step);
 }
 
+std::vector<std::uint32_t> data_plane::unread() {
+  const impl::hold locked{impl_->lock};
+  std::vector<std::uint32_t> out;
+  for (std::uint32_t p = 0; p < at().processes(); ++p)
+    if (!impl_->courier.flush(p))
+      for (auto r = at().first[p]; r < at().first[p + 1]; ++r)
+        out.push_back(r);
+  return out;
+}
+
 } // namespace troupe

@@ -89,6 +89,9 @@ public:
   /// Bucket of the first exchange that is incomplete; 0 if none is.
   std::uint32_t incomplete(std::uint32_t replica);
   std::optional<exchange::lack> lacking(std::uint64_t step);
+  /// The replicas of processes that have yet to take what was sent to them, or
+  /// to read what was lent.
+  std::vector<std::uint32_t> unread();
 
 private:
   struct impl;

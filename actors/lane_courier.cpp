@@ -56,9 +56,15 @@ lane_courier::~lane_courier() = default;
 bool lane_courier::flush() {
   bool all = true;
   for (std::uint32_t p = 0; p < lanes_.size(); ++p)
-    if (p != at_.me)
-      for (const auto by : {exchange::queue::parts, exchange::queue::sums})
-        all = !blocked(p, by) && of(p, by).flush() && all;
+    all = flush(p) && all;
+  return all;
+}
+
+bool lane_courier::flush(std::uint32_t to) {
+  bool all = true;
+  if (to != at_.me)
+    for (const auto by : {exchange::queue::parts, exchange::queue::sums})
+      all = !blocked(to, by) && of(to, by).flush() && all;
   return all;
 }
 

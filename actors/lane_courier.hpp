@@ -36,6 +36,7 @@ public:
   /// @returns whether nothing that was posted is in this process any more, and
   ///          nothing that was lent is read.
   bool flush();
+  bool flush(std::uint32_t to); ///< Of what is for one process.
 
   std::span<std::byte> room(std::uint32_t to, exchange::queue by) override;
   void post(std::uint32_t to, exchange::queue by, const exchange::head& x,

@@ -208,6 +208,8 @@ replica_state::missing_in(std::uint64_t at_step) const {
   if (plane) {
     if (auto lack = plane->lacking(at_step))
       return std::move(lack->replicas);
+    if (doing == commit::doing::sum && at_step == next)
+      return plane->unread();
   } else if (const auto lack = hosted->lacking(at_step)) {
     return lack->missing;
   } else if (doing == commit::doing::gather) {

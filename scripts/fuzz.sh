@@ -58,11 +58,11 @@ fuzz() {
 }
 
 keep_smallest() {
-  local dir=build/fuzz kept=tests/fuzz/corpus/$1
-  rm -rf "$dir/kept" && mkdir -p "$dir/kept"
+  local dir=build/fuzz kept=tests/fuzz/corpus/$1 fewest=build/fuzz/kept/$1
+  rm -rf "$fewest" && mkdir -p "$fewest"
   # by the code that they reach, not by how often
   nice -n 19 "$dir/fuzz_$1" "${limits[@]}" -set_cover_merge=1 -use_counters=0 \
-    "$dir/kept" "$kept" "$dir/seeds/$1" "$dir/inputs/$1" >"$dir/$1.merge.log" 2>&1
+    "$fewest" "$kept" "$dir/seeds/$1" "$dir/inputs/$1" >"$dir/$1.merge.log" 2>&1
   rm -rf "$kept" && mkdir -p "$kept"
   local name bytes=0 count=0
   while read -r size name; do
@@ -71,9 +71,9 @@ keep_smallest() {
     fi
     bytes=$((bytes + size)) count=$((count + 1))
     cp "$name" "$kept/"
-  done < <(find "$dir/kept" -type f -printf '%s %p\n' | sort -nr)
+  done < <(find "$fewest" -type f -printf '%s %p\n' | sort -nr)
   echo "$kept: $(find "$kept" -type f | wc -l) of" \
-    "$(find "$dir/kept" -type f | wc -l) inputs kept," \
+    "$(find "$fewest" -type f | wc -l) inputs kept," \
     "$(cat "$kept"/* | wc -c) bytes"
 }
 

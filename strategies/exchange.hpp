@@ -132,8 +132,8 @@ public:
   std::uint32_t incomplete(std::uint32_t replica) const;
 
   /// What the first incomplete exchange of a step waits for; if all are
-  /// complete, who does not take what is owed to him. Who has not read yet what
-  /// was lent to him is not known here.
+  /// complete, who does not take what is owed to him. Who has yet to read what
+  /// was lent to him is not known here, but to the courier.
   std::optional<lack> lacking(std::uint64_t step) const;
 
 private:

@@ -165,6 +165,23 @@ TEST(DataPlane, KeepsASumThatOthersReadWhenItsReplicaFailsBehindIt) {
   EXPECT_TRUE(same_bits(on.of[1]->sum_of(1, 0), tensor::full(dims, 3)));
 }
 
+TEST(DataPlane, NamesWhoHasYetToReadWhatWasLentToHim) {
+  using ids = std::vector<std::uint32_t>;
+  planes on{{0, 1, 2}, "lending"};
+  for (std::uint32_t r = 0; r < 2; ++r) {
+    on.of[r]->seat(r, 1);
+    on.of[r]->enter(r, 0);
+    on.of[r]->contribute(r, 0, tensor::full({12'288}, r + 1));
+  }
+  auto& lender = *on.of[0];
+  ASSERT_TRUE(await(lender, 0, {kind::sum, 0}));
+  EXPECT_FALSE(lender.lacking(0));
+  EXPECT_EQ(lender.unread(), ids{1});
+  ASSERT_TRUE(await(*on.of[1], 1, {kind::sum, 0}));
+  EXPECT_EQ(lender.unread(), ids{});
+  EXPECT_EQ(lender.wait(0, {kind::settled}, false), news::granted);
+}
+
 TEST(DataPlane, KeepsAPartThatOthersReadWhenItsReplicaFails) {
   const shape dims{6'144}, more{12'288}; // one chunk, which process 0 adds
   planes on{{0, 1, 2, 3}, "lending"};
