@@ -6,8 +6,8 @@
 Each round runs every program of a case once, one after the other (A B C A B C ...), so that what
 disturbs the machine disturbs all. A figure is the median over rounds, with the smallest and the
 largest; a ratio is taken within each round. --update replaces what stands between the lines
-"<!-- measured -->" and "<!-- /measured -->" of a file, and "<!-- processes -->" likewise; --only
-leaves alone those of which no case was run.
+"<!-- measured -->" and "<!-- /measured -->" of a file, and "<!-- processes -->" likewise; with
+--only, the tables that were made, each by its title.
 """
 import argparse
 import datetime
@@ -15,6 +15,7 @@ import json
 import os
 import pathlib
 import platform
+import re
 import statistics
 import subprocess
 import sys
@@ -166,6 +167,16 @@ def machine(build):
             f"{platform.release()}; oneDNN {onednn['onednn']}, float32.\n")
 
 
+def merged(old, here, parts):
+    """Tables, with those of the same titles replaced; each dated on its own if need be."""
+    top, *tables = re.split(r"(?m)^(?=\*\*)", old)
+    by_title = {x.split("\n", 1)[0]: x.rstrip() + "\n" for x in tables}
+    for part in parts:
+        title, rest = part.split("\n", 1)
+        by_title[title] = part if here in top else f"{title}\n\n{here}{rest}"
+    return top + "\n".join(by_title.values())
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -216,9 +227,9 @@ def main():
         if parts:
             text = args.update.read_text()
             before, rest = text.split(marks[0], 1)
-            after = rest.split(marks[1], 1)[1]
-            args.update.write_text(before + marks[0] + "\n" + here + "\n" + "\n".join(parts)
-                                   + marks[1] + after)
+            old, after = rest.split(marks[1], 1)
+            new = merged(old, here, parts) if args.only else f"\n{here}\n" + "\n".join(parts)
+            args.update.write_text(before + marks[0] + new + marks[1] + after)
 
 
 if __name__ == "__main__":
