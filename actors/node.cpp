@@ -21,10 +21,10 @@ std::string quoted(const std::string& x) {
 } // namespace
 
 node_state::~node_state() {
+  for (auto& [addr, x] : guests) // first, or some hear that a role ended itself
+    x.via->close("the node ended");
   for (auto& [addr, x] : roles)
     end_role(x.it);
-  for (auto& [addr, x] : guests)
-    x.via->close("the node ended");
 }
 
 void node_state::welcome(const guest_ref& x) {
