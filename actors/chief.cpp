@@ -19,8 +19,9 @@ struct overload : Fs... {
 template <class... Fs>
 overload(Fs...) -> overload<Fs...>; // clang 14 asks for it
 
-/// How long the end of a replica elsewhere waits for that of its process.
-constexpr std::chrono::milliseconds process_news{20};
+/// How long the end of a replica elsewhere waits for that of its process, and
+/// for the reports before it.
+constexpr auto process_news = 2 * longest_in_company;
 
 } // namespace
 

@@ -1,18 +1,11 @@
 #include "troupe/actors/chief.hpp"
 #include "troupe/actors/types.hpp"
 
-#include <algorithm>
 #include <utility>
 
 // What the callers of `run` hear of it, in this process and in others.
 
 namespace troupe {
-
-namespace {
-
-using namespace std::chrono_literals;
-
-} // namespace
 
 ec code_of(commit::cause x) {
   switch (x) {

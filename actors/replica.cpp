@@ -202,13 +202,13 @@ std::string replica_state::awaited() const {
   return what + std::to_string(waits_for);
 }
 
-/// Whose parts this replica knows to be missing.
+/// Who this replica knows to be missing: whose parts, or who has yet to read.
 std::vector<std::uint32_t>
 replica_state::missing_in(std::uint64_t at_step) const {
   if (plane) {
     if (auto lack = plane->lacking(at_step))
       return std::move(lack->replicas);
-    if (doing == commit::doing::sum && at_step == next)
+    if (doing == commit::doing::sum && settling && at_step == next)
       return plane->unread();
   } else if (const auto lack = hosted->lacking(at_step)) {
     return lack->missing;

@@ -129,7 +129,8 @@ struct replica_state {
   bool broken = false;   ///< Said `failed`; waits for the next seat.
   commit::doing doing = commit::doing::idle;
   std::uint32_t waits_for = 0; ///< Bucket.
-  bool woken = false;          ///< A wake of its own is under way.
+  bool settling = false; ///< Not for the sum, but for others to take theirs.
+  bool woken = false;    ///< A wake of its own is under way.
 
   context own; ///< Current while the step function runs.
   std::unique_ptr<step_context> step;

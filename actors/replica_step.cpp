@@ -87,6 +87,7 @@ void replica_step::look_at_mail() {
 /// Until the plane grants a wish, which it is given naps for.
 void replica_step::await(commit::doing what, const data_plane::wish& x) {
   using news = data_plane::news;
+  of_.settling = x.what == data_plane::wish::kind::settled;
   of_.doing = what;
   of_.waits_for = x.bucket;
   const auto last = deadline();

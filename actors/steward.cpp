@@ -18,8 +18,6 @@ namespace {
 /// Whoever is seated in it is in no step any more, for good.
 constexpr auto last_epoch = std::numeric_limits<std::uint64_t>::max();
 
-constexpr auto never = std::numeric_limits<std::uint64_t>::max(); ///< A step.
-
 const party chief_party{party::role::chief, 0};
 
 } // namespace
@@ -39,7 +37,8 @@ void steward_state::pass_on(subject what, const Message& x) {
 
 void steward_state::flush() {
   for (const auto& x : std::exchange(unsent, {}))
-    pass_on(subject::report, x);
+    if (!chief_lost)
+      out.send(chief_party, house.chief, subject::report, x.epoch, x.step, x);
 }
 
 std::uint64_t steward_state::step() const {
@@ -95,7 +94,7 @@ void steward_state::on_join(const muster::join& x) {
   early.clear();
   end.reset();
   next.assign(house.replicas.size(), x.first);
-  ends = x.first + std::min(x.steps, never - x.first);
+  ends = commit::end_of(x.first, x.steps);
   pass_on(subject::join, x);
 }
 

@@ -29,7 +29,8 @@ struct steward_options {
   std::uint32_t first_replica = 0;
   std::shared_ptr<work_listener> listener;
   /// So many reports of each replica leave the process together; those of the
-  /// run's last step never wait.
+  /// last step that was asked for never wait. Those that wait are lost with the
+  /// process.
   std::uint64_t together = 1;
   /// Longest that replicas may take to say what they wait for.
   std::chrono::milliseconds grace{250};

@@ -7,7 +7,7 @@ Each round runs every program of a case once, one after the other (A B C A B C .
 disturbs the machine disturbs all. A figure is the median over rounds, with the smallest and the
 largest; a ratio is taken within each round. --update replaces what stands between the lines
 "<!-- measured -->" and "<!-- /measured -->" of a file, and "<!-- processes -->" likewise; with
---only, the tables that were made, each by its title.
+--only, the tables that were made, each by its title, with what stands below it.
 """
 import argparse
 import datetime

@@ -29,8 +29,8 @@ public:
   virtual moved read_some(std::span<std::byte> to) = 0;
 
   /// Writes from the first, then from the second, as if they were one. When
-  /// nothing moved, the next call must begin with the same bytes (TLS has
-  /// sealed them by then).
+  /// nothing moved, the next call must bring the same bytes, or more behind
+  /// them (TLS has sealed them by then). @pre not both are empty.
   virtual moved write_some(std::span<const std::byte> first,
                            std::span<const std::byte> second = {}) = 0;
 

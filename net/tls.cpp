@@ -73,6 +73,10 @@ public:
                    std::span<const std::byte> second) override {
     if (!ssl_ || broken_)
       return over();
+    if (sealed_ > first.size() + second.size())
+      throw std::logic_error{"TLS has sealed more than is brought again"};
+    if (!SSL_is_init_finished(ssl_.get()))
+      drained_ = false; // what follows a handshake may come with its end
     ERR_clear_error();
     if (sealed_ == 0)
       if (const auto x = seal(first, second); sealed_ == 0)

@@ -20,7 +20,7 @@ public:
 
   /// A stream over a connected socket, which it owns. The handshake runs within
   /// its first reads and writes; a bad certificate makes them `failed`. After a
-  /// write of which nothing moved, the next one must begin with the same bytes.
+  /// write of which nothing moved, the next one must bring the same bytes.
   /// @errors throws std::system_error; the socket is closed then.
   std::unique_ptr<stream> wrap(int descriptor, side at) const;
 

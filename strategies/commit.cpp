@@ -1,7 +1,6 @@
 #include "troupe/strategies/commit.hpp"
 
 #include <algorithm>
-#include <limits>
 
 namespace troupe::commit {
 
@@ -47,8 +46,7 @@ reaction ledger::run(std::uint64_t first, std::uint64_t steps) {
   if (!fresh_ && first != next_)
     reseat(out);
   first_ = next_ = granted_ = heard_ = first;
-  end_ =
-    first + std::min(steps, std::numeric_limits<std::uint64_t>::max() - first);
+  end_ = end_of(first, steps);
   wanted_ = true;
   now_ = phase::seating;
   settle(out);

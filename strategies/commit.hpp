@@ -166,7 +166,12 @@ struct places {
 
 /// Steps whose reports, commits or grants travel together.
 constexpr std::uint64_t at_once(std::uint64_t lease) {
-  return lease < 8 ? 1 : lease / 4;
+  return lease < 4 ? 1 : lease / 4;
+}
+
+/// The step behind the last of a run; the last there is, if it has no end.
+constexpr std::uint64_t end_of(std::uint64_t first, std::uint64_t steps) {
+  return steps > ~first ? ~std::uint64_t{0} : first + steps;
 }
 
 class ledger {

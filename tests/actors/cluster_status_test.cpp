@@ -9,14 +9,18 @@ using namespace troupe::testing;
 
 namespace {
 
-/// Asks until the answer has it.
+/// Asks until the answer has it; a leader that is yet to listen gives none.
 std::string status_with(const company_of& of, const std::string& part) {
   runtime asker;
   const auto deadline = std::chrono::steady_clock::now() + 30s;
   std::string said;
-  do
-    said = remote_status(asker, to_string(of.addresses[0]));
-  while (!mentions(said, part) && std::chrono::steady_clock::now() < deadline);
+  do {
+    try {
+      said = remote_status(asker, to_string(of.addresses[0]));
+    } catch (const failure& x) {
+      said = x.what();
+    }
+  } while (!mentions(said, part) && std::chrono::steady_clock::now() < deadline);
   return said;
 }
 

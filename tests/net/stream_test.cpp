@@ -168,6 +168,18 @@ TEST_F(TlsStream, TellsOfBytesThatPollDoesNotSee) {
   EXPECT_TRUE(right->has_buffered());
 }
 
+TEST_F(TlsStream, TellsOfBytesThatCameWithTheEndOfAHandshake) {
+  const auto [left, right] = under(good("a"), good("b"));
+  EXPECT_EQ(left->write_some(bytes_of("hello")).how, status::wants_read);
+  EXPECT_EQ(right->write_some(bytes_of("x")).how, status::wants_read);
+  ASSERT_EQ(left->write_some(bytes_of("hello")).bytes, 5u);
+  ASSERT_EQ(right->write_some(bytes_of("x")).bytes, 1u);
+  EXPECT_TRUE(right->has_buffered());
+  std::vector<std::byte> piece(100);
+  EXPECT_EQ(right->read_some(piece).bytes, 5u);
+  EXPECT_FALSE(right->has_buffered());
+}
+
 TEST_F(TlsStream, RefusesAnExpiredCertificateOfEitherSide) {
   const auto dialer = meet(under(expired(), good()));
   EXPECT_EQ(dialer.first.how, status::failed);
