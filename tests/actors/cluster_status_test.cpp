@@ -20,7 +20,8 @@ std::string status_with(const company_of& of, const std::string& part) {
     } catch (const failure& x) {
       said = x.what();
     }
-  } while (!mentions(said, part) && std::chrono::steady_clock::now() < deadline);
+  } while (!mentions(said, part)
+           && std::chrono::steady_clock::now() < deadline);
   return said;
 }
 
