@@ -2,6 +2,7 @@
 #include "troupe/actors/remote_node.hpp"
 #include "troupe/tensors/ops/binary.hpp"
 #include "troupe/tensors/tape.hpp"
+#include "troupe/tests/net/certificates.hpp"
 
 #include <gtest/gtest.h>
 
@@ -177,6 +178,37 @@ TEST(RemoteStrategy, SharesItsNodesWithOthersAndLeavesThemClean) {
     EXPECT_THROW(one.node(2), std::logic_error);
   }
   expect_no_roles_on(watcher);
+}
+
+/// Where nodes and client have to prove who they are.
+void expect_same_bits(const net::credentials& of_nodes,
+                      const net::credentials& of_client, transport_kind by,
+                      const std::string& transport) {
+  const several_nodes there{
+    2, "small", small_training, {.credentials = of_nodes}};
+  runtime here;
+  remote_strategy on{
+    here,
+    there.addresses,
+    {.steps = "small", .transport = by, .credentials = of_client}};
+  EXPECT_EQ(on.transport(), transport);
+  EXPECT_EQ(trained_there(on), trained_here(2));
+}
+
+TEST(RemoteStrategy, TrainsOnNodesThatAskForASecret) {
+  const net::credentials job{.secret = "open sesame"};
+  expect_same_bits(job, job, transport_kind::automatic, "shm");
+}
+
+using RemoteStrategyOverTls = net::testing::certificate_test;
+
+TEST_F(RemoteStrategyOverTls, TrainsToTheSameBits) {
+  const auto has = [this](const std::string& name) {
+    return net::credentials{.tls = std::make_shared<const files>(good(name))};
+  };
+  const auto node = has("node"), client = has("client");
+  expect_same_bits(node, client, transport_kind::tls, "tls");
+  expect_same_bits(node, client, transport_kind::automatic, "shm");
 }
 
 } // namespace
