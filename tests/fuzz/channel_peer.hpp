@@ -70,6 +70,7 @@ private:
   }
 
   void speak() {
+    const bool has_proved = did_.proved;
     auto words = due();
     bool lies = false;
     std::uint32_t length = 0;
@@ -96,8 +97,8 @@ private:
                       char(from_.number<std::uint8_t>())));
         break;
       case 14:
-        lies = true;
         length = from_.number<std::uint32_t>();
+        lies = length != words.size();
         break;
       case 15:
         did_.meddled = over_ = true;
@@ -109,7 +110,8 @@ private:
       length = std::uint32_t(words.size());
     if (lies || words != due_) {
       did_.meddled = true;
-      did_.proved = did_.proved && !lies && differs_in_sight(words);
+      did_.proved =
+        has_proved || (did_.proved && !lies && differs_in_sight(words));
     }
     const auto* size = reinterpret_cast<const std::byte*>(&length);
     append(out_, view{size, sizeof length});
