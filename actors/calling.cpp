@@ -16,7 +16,8 @@ ec code_of(const net::endpoint::dialed& x) {
 
 std::unique_ptr<net::endpoint> endpoint_for(const remote_options& options) {
   net::endpoint_options to;
-  to.credentials = options.credentials;
+  to.credentials = options.credentials ? *options.credentials
+                                       : net::credentials_from_environment();
   to.heartbeat = options.heartbeat;
   to.suspect = options.suspect;
   to.patience = options.patience;

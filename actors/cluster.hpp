@@ -3,6 +3,7 @@
 #include "troupe/actors/crew.hpp"
 #include "troupe/net/address.hpp"
 #include "troupe/net/credentials.hpp"
+#include "troupe/net/log_function.hpp"
 
 #include <chrono>
 #include <functional>
@@ -48,7 +49,7 @@ struct cluster_options {
   std::chrono::milliseconds suspect{1000};
   /// What this process listens on if it is not `addresses[index]`.
   std::optional<net::address> listen{};
-  std::function<void(const std::string&)> log{}; ///< Refusals, ends.
+  net::log_function log{}; ///< Refusals, ends.
   /// Where this process is dialed already; null: it opens an endpoint of its
   /// own, as credentials, heartbeat and suspect say.
   std::shared_ptr<door> at{};

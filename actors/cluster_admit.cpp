@@ -32,6 +32,7 @@ void cluster::inside::open_door() {
   x.suspect = options.suspect;
   x.patience = std::min<std::chrono::milliseconds>(options.farewell, 5s);
   x.log = options.log;
+  x.if_in_use = "does another process say that it is " + me() + "?";
   door_ = std::make_shared<door>(x);
 }
 
@@ -139,7 +140,7 @@ net::verdict cluster::inside::admit(const net::hello& x) {
     if (from.task < processes())
       hall_->turned_away[from.task] = said;
     if (options.log)
-      options.log(me() + " refused a process: " + said);
+      options.log(net::severity::warning, me() + " refused a process: " + said);
   }
   return out;
 }

@@ -66,18 +66,28 @@ void cluster::inside::gather_all() {
   });
   if (!all) {
     std::vector<std::string> missing;
-    std::string refused;
+    std::string places, refused;
     for (std::uint32_t i = 0; i < hall_->seats.size(); ++i)
       if (!here(i)) {
         missing.push_back(options.names[i]);
+        places +=
+          (places.empty() ? "" : ", ") + to_string(options.addresses[i]);
         if (const auto why = hall_->turned_away.find(i);
             why != hall_->turned_away.end())
           refused += "; refused: " + why->second;
       }
     hold.unlock();
+    const auto away = door_->endpoint().turned_away();
+    if (away.count > 0 && refused.empty())
+      refused = (away.count == 1 ? "; one connection was closed, from "
+                                 : "; " + std::to_string(away.count)
+                                     + " connections were closed, the last "
+                                       "from ")
+                + away.last;
     fail(ec::stalled, "job '" + options.job + "' cannot begin: for "
                         + std::to_string(options.patience.count()) + " ms "
-                        + roster::listed(missing) + " did not come" + refused);
+                        + roster::listed(missing) + " did not come (" + places
+                        + ")" + refused);
   }
   table_ = hall_->who->members();
   hall_->table = table_;

@@ -52,8 +52,9 @@ void cluster::inside::open_lane(std::uint32_t peer) {
     transports[peer] = it.transport;
     lanes[peer] = {std::move(it.parts), std::move(it.sums)};
     if (!it.why_no_shm.empty() && options.log)
-      options.log("no shared memory with " + options.names[peer] + ": "
-                  + it.why_no_shm);
+      options.log(net::severity::warning, "no shared memory with "
+                                            + options.names[peer] + ": "
+                                            + it.why_no_shm);
   } catch (const std::runtime_error& e) {
     fail(ec::peer_lost, "no lanes between " + me() + " and "
                           + options.names[peer] + ": " + e.what());

@@ -36,12 +36,15 @@ member_state state_of(const hall::seat& x, bool gone) {
   if (x.end)
     return x.end->first == net::ending::silent ? member_state::silent
                                                : member_state::lost;
-  return x.wire && gone ? member_state::seated : member_state::joining;
+  if (!x.wire)
+    return member_state::absent;
+  return gone ? member_state::seated : member_state::joining;
 }
 
 void add_members(const reporter_view& of, job_status& to) {
   const std::lock_guard hold{of.in->lock};
   to.job = of.job;
+  std::vector<std::string> absent;
   for (std::size_t p = 0; p < of.names.size(); ++p) {
     member_status one{of.names[p], of.incarnation, 0,
                       of.in->go ? member_state::seated : member_state::joining};
@@ -53,8 +56,12 @@ void add_members(const reporter_view& of, job_status& to) {
         one.silence_ms =
           static_cast<std::uint64_t>(seat.wire->silence().count());
     }
+    if (one.state == member_state::absent)
+      absent.push_back(one.name);
     to.members.push_back(std::move(one));
   }
+  if (to.waiting.empty() && !absent.empty())
+    to.waiting = roster::listed(absent) + " did not come yet";
 }
 
 caf::result<job_status> answer(reporter_self self) {

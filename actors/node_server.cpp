@@ -20,7 +20,8 @@ net::endpoint_options endpoint_of(const node_server_options& x) {
   to.last_port = x.last_port;
   if (!x.advertise.empty())
     to.advertised = net::parse_address(x.advertise);
-  to.credentials = x.credentials;
+  to.credentials =
+    x.credentials ? *x.credentials : net::credentials_from_environment();
   to.heartbeat = x.heartbeat;
   to.suspect = x.suspect;
   to.patience = x.patience;

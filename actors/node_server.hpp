@@ -1,11 +1,12 @@
 #pragma once
 
 #include "troupe/net/credentials.hpp"
+#include "troupe/net/log_function.hpp"
 
 #include <chrono>
 #include <cstdint>
-#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace troupe {
@@ -15,9 +16,11 @@ class runtime;
 struct node_server_options {
   /// "host:port"; port 0: one that is free.
   std::string listen = "127.0.0.1:0";
-  std::uint16_t last_port = 0;      ///< Above listen's: tries that range.
-  std::string advertise{};          ///< What others dial, if it differs.
-  net::credentials credentials{};   ///< None: loopback only.
+  std::uint16_t last_port = 0; ///< Above listen's: tries that range.
+  std::string advertise{};     ///< What others dial, if it differs.
+  /// None given: `net::credentials_from_environment`; with those that are
+  /// `none()`, loopback only.
+  std::optional<net::credentials> credentials{};
   std::string name = "node";        ///< For people.
   std::size_t guests = 64;          ///< Connections at once, at most.
   std::size_t roles_per_guest = 64; ///< At once, at most.
@@ -26,8 +29,8 @@ struct node_server_options {
   std::chrono::milliseconds suspect{1000};
   /// Longest that a handshake or a farewell may take.
   std::chrono::milliseconds patience{5000};
-  /// Hears, in a sentence, why a connection was refused or closed.
-  std::function<void(const std::string&)> log{};
+  /// Hears why connections were refused or closed.
+  net::log_function log{};
 };
 
 /// Makes this process a node: others may spawn here the roles that the runtime
@@ -37,7 +40,7 @@ public:
   /// @pre the runtime outlives it.
   /// @errors throws std::invalid_argument for an address that is none, or is
   ///         beyond loopback without credentials; std::runtime_error when it
-  ///         cannot listen.
+  ///         cannot listen; what `net::credentials_from_environment` throws.
   explicit node_server(runtime& in, const node_server_options& options = {});
   ~node_server();
   node_server(const node_server&) = delete;

@@ -4,14 +4,16 @@
 
 #include <chrono>
 #include <cstddef>
+#include <optional>
 #include <string>
 
 namespace troupe {
 
 /// How one speaks to another process.
 struct remote_options {
-  net::credentials credentials{}; ///< As the other side's.
-  std::string name = "client";    ///< For people.
+  /// As the other side's; none given: `net::credentials_from_environment`.
+  std::optional<net::credentials> credentials{};
+  std::string name = "client"; ///< For people.
   /// Longest that finding it, or an answer of its own, may take.
   std::chrono::milliseconds patience{5000};
   /// Longest that a request to a role may take.

@@ -33,6 +33,8 @@ std::string to_string(member_state x) {
       return "lost";
     case member_state::left:
       return "left";
+    case member_state::absent:
+      return "absent";
   }
   return "?";
 }
@@ -50,10 +52,13 @@ std::string to_text(const job_status& x) {
   text += "\n" + std::string{"member"} + std::string(widest - 6, ' ')
           + "  state    incarnation       last news\n";
   for (const auto& one : x.members)
-    text += one.name + std::string(widest - one.name.size(), ' ')
-            + line("  %-7s  %016" PRIx64 "  ", to_string(one.state).c_str(),
-                   one.incarnation)
-            + seconds(one.silence_ms) + " ago\n";
+    text +=
+      one.name + std::string(widest - one.name.size(), ' ')
+      + line("  %-7s  %016" PRIx64 "  ", to_string(one.state).c_str(),
+             one.incarnation)
+      + (one.state == member_state::absent ? "never"
+                                           : seconds(one.silence_ms) + " ago")
+      + "\n";
   if (!x.waiting.empty())
     text +=
       "step " + std::to_string(x.step) + " is not done: " + x.waiting + "\n";

@@ -16,6 +16,7 @@ enum class member_state : std::uint8_t {
   silent = 2, ///< Nothing is heard of it; it may live.
   lost = 3,   ///< Known to be dead.
   left = 4,   ///< Ended its part, and said so.
+  absent = 5, ///< Has not come.
 };
 
 std::string to_string(member_state x);

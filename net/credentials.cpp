@@ -77,4 +77,26 @@ std::string secret_from_environment() {
   return secret ? secret : "";
 }
 
+std::shared_ptr<const credentials::certificates> tls_from_environment() {
+  const auto variable = [](const char* name) -> std::string {
+    const auto* text = std::getenv(name);
+    return text ? text : "";
+  };
+  const credentials::certificates files{variable("TROUPE_TLS_CA"),
+                                        variable("TROUPE_TLS_CERTIFICATE"),
+                                        variable("TROUPE_TLS_KEY")};
+  const auto given =
+    !files.authority.empty() + !files.certificate.empty() + !files.key.empty();
+  if (given != 0 && given != 3)
+    throw std::invalid_argument(
+      "TLS takes three PEM files, in TROUPE_TLS_CA, TROUPE_TLS_CERTIFICATE and "
+      "TROUPE_TLS_KEY; set all of them, or none");
+  return given == 0 ? nullptr
+                    : std::make_shared<const credentials::certificates>(files);
+}
+
+credentials credentials_from_environment() {
+  return {secret_from_environment(), tls_from_environment()};
+}
+
 } // namespace troupe::net

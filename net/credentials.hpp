@@ -34,4 +34,12 @@ std::string read_secret(const std::string& file);
 /// @errors throws std::invalid_argument if both are set, and as `read_secret`.
 std::string secret_from_environment();
 
+/// The PEM files that TROUPE_TLS_CA, TROUPE_TLS_CERTIFICATE and TROUPE_TLS_KEY
+/// name; null if they are not set.
+/// @errors throws std::invalid_argument if only some of them are.
+std::shared_ptr<const credentials::certificates> tls_from_environment();
+
+/// Both of them. @errors as theirs.
+credentials credentials_from_environment();
+
 } // namespace troupe::net

@@ -63,8 +63,8 @@ void dialing::found(places&& all) {
   }
   for (const auto& x : places_.found)
     if (what_.loopback_only && !x.is_loopback())
-      return fail("it is beyond loopback, and there are no credentials: set a "
-                  "secret or certificates");
+      return fail("it is beyond loopback, and there are no credentials: give "
+                  "a secret or certificates");
   try_next();
 }
 

@@ -57,8 +57,8 @@ bool door::accept_one() {
     push_out_oldest();
     return true;
   } else {
-    how_.log("cannot accept a connection: "
-             + std::generic_category().message(error));
+    how_.warn("cannot accept a connection: "
+              + std::generic_category().message(error));
     pause_.in(pause);
   }
   return false;
@@ -73,7 +73,7 @@ void door::receive(descriptor socket, const place& from) {
       handshake{handshake::side::acceptor, how_.secret, random_nonce()},
       how_.decide, [this, who] { on_met(who); });
   } catch (const std::exception& e) {
-    how_.log("a connection from " + who->from + " was closed: " + e.what());
+    how_.closed(who->from, e.what());
     guests_.erase(who);
     return;
   }
@@ -97,8 +97,7 @@ void door::forget(guests::iterator who) {
 
 void door::on_met(guests::iterator who) {
   if (!who->talk->taken()) {
-    how_.log("a connection from " + who->from
-             + " was closed: " + who->talk->why());
+    how_.closed(who->from, who->talk->why());
     return forget(who);
   }
   const auto x = std::move(*who);
@@ -108,8 +107,7 @@ void door::on_met(guests::iterator who) {
 
 void door::tick(clock::time_point now) {
   while (!guests_.empty() && now - guests_.front().since > how_.patience) {
-    how_.log("a connection from " + guests_.front().from
-             + " was closed: its handshake took too long");
+    how_.closed(guests_.front().from, "its handshake took too long");
     forget(guests_.begin());
   }
 }

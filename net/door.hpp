@@ -26,7 +26,9 @@ public:
     std::function<verdict(const hello&)> decide;
     std::function<void(const hello&, std::unique_ptr<stream>)> take;
     std::function<void(const hello&)> gone; ///< Taken, but never told so.
-    std::function<void(const std::string&)> log;
+    /// Whence, and why: one that knocked was closed.
+    std::function<void(const std::string&, const std::string&)> closed;
+    std::function<void(const std::string&)> warn;
     std::function<void()> pushed_out; ///< One more that was too slow.
   };
 

@@ -13,8 +13,9 @@ namespace troupe::net {
 namespace {
 
 constexpr auto beyond_loopback =
-  " is beyond loopback, and there are no credentials: set a secret or "
-  "certificates, or use 127.0.0.1";
+  " is beyond loopback, and there are no credentials: give a secret (say by "
+  "TROUPE_SECRET_FILE) or certificates (by TROUPE_TLS_CA, "
+  "TROUPE_TLS_CERTIFICATE and TROUPE_TLS_KEY), or use 127.0.0.1";
 
 [[noreturn]] void cannot_listen(const address& where, const std::string& why) {
   throw std::runtime_error{"cannot listen at " + to_string(where) + ": " + why};
@@ -47,9 +48,8 @@ descriptor listen_somewhere(const endpoint_options& x) {
         throw std::invalid_argument{"'" + to_string(*x.listen) + "'"
                                     + beyond_loopback};
   int error = 0;
-  const auto in_use = x.last_port != 0 ? "; another range of ports will do"
-                                       : "; another port will do, or 0 for one "
-                                         "that is free";
+  const auto in_use =
+    "; " + (x.last_port != 0 ? "another range of ports will do" : x.if_in_use);
   const auto last = std::max<int>(x.listen->port, x.last_port);
   for (int port = x.listen->port; port <= last; ++port)
     for (auto& at : all.found) {
@@ -81,21 +81,25 @@ void endpoint::impl::listen() {
   if (here.port == 0)
     here.port = at.port();
   if (!at.is_loopback() && !certificates)
-    log("a secret proves who is there at " + to_string(at)
-        + ", but neither hides nor signs what follows: use TLS where others "
-          "share the network");
+    log(severity::warning,
+        "a secret proves who is there at " + to_string(at)
+          + ", but neither hides nor signs what follows: use TLS where others "
+            "share the network");
   entrance.emplace(
     *loop, std::move(made),
-    door::settings{options.half_open, options.patience,
-                   options.credentials.secret,
-                   [this](int fd) { return wrap(fd, tls::side::acceptor); },
-                   [this](const hello& x) { return decide(x); },
-                   [this](const hello& x, std::unique_ptr<stream> it) {
-                     take(x, arrive(x, std::move(it)));
-                   },
-                   [this](const hello& x) { gone ? gone(x) : void(); },
-                   [this](const std::string& text) { log(text); },
-                   [this] { log.pushed_out(); }});
+    door::settings{
+      options.half_open, options.patience, options.credentials.secret,
+      [this](int fd) { return wrap(fd, tls::side::acceptor); },
+      [this](const hello& x) { return decide(x); },
+      [this](const hello& x, std::unique_ptr<stream> it) {
+        take(x, arrive(x, std::move(it)));
+      },
+      [this](const hello& x) { gone ? gone(x) : void(); },
+      [this](const std::string& from, const std::string& why) {
+        closed(from, why);
+      },
+      [this](const std::string& text) { log(severity::warning, text); },
+      [this] { log.pushed_out(); }});
 }
 
 std::unique_ptr<stream> endpoint::impl::wrap(int fd, tls::side at) const {
@@ -118,6 +122,13 @@ void endpoint::impl::tick() {
   for (const auto& x : all)
     x->tick(now);
   ticker.in(tick_time());
+}
+
+void endpoint::impl::closed(const std::string& from, const std::string& why) {
+  log(severity::info, "a connection from " + from + " was closed: " + why);
+  const std::lock_guard hold{lock};
+  ++away.count;
+  away.last = from + ": " + printable(why);
 }
 
 /// On the loop's thread.
@@ -150,7 +161,8 @@ arrived endpoint::impl::arrive(const hello& who, std::unique_ptr<stream> it) {
     loop, std::move(it), who, how,
     [this](const wired_connection& x, const switchboard::end& how, bool own) {
       if (!own && !how.said)
-        log("the connection to '" + x.peer().name + "' has ended: " + how.why);
+        log(severity::warning,
+            "the connection to '" + x.peer().name + "' has ended: " + how.why);
       std::erase_if(connections, [&x](const auto& y) { return y.get() == &x; });
       check_left();
     });
@@ -182,7 +194,7 @@ void endpoint::impl::dial(const address& where, const hello& who,
           peer.name = to_string(where);
         how.it = arrive(peer, std::move(it));
       } else {
-        log("dialing " + how.why);
+        log(severity::info, "dialing " + how.why); // who dials is told
       }
       then(std::move(how));
     });
@@ -252,6 +264,11 @@ void endpoint::dial(const address& where, const hello& who,
 
 bool endpoint::speaks_tls() const {
   return impl_->options.credentials.tls != nullptr;
+}
+
+endpoint::strangers endpoint::turned_away() const {
+  const std::lock_guard hold{impl_->lock};
+  return impl_->away;
 }
 
 std::chrono::microseconds endpoint::cpu_time() const {

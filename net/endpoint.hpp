@@ -3,6 +3,7 @@
 #include "troupe/net/address.hpp"
 #include "troupe/net/connection.hpp"
 #include "troupe/net/credentials.hpp"
+#include "troupe/net/log_function.hpp"
 #include "troupe/net/stream.hpp"
 
 #include <chrono>
@@ -27,8 +28,10 @@ struct endpoint_options {
   /// the oldest.
   std::size_t half_open = 256;
   frame_limits limits{};
-  /// Hears, in a sentence, why a connection was refused or closed.
-  std::function<void(const std::string&)> log{};
+  /// Hears why connections were refused or closed.
+  log_function log{};
+  /// What would do, for people, if what it listens at is in use.
+  std::string if_in_use = "another port will do, or 0 for one that is free";
 };
 
 /// What comes of a connection once it is authenticated: those that speak frames
@@ -76,6 +79,13 @@ public:
   void dial(const address& where, const hello& who,
             std::chrono::milliseconds patience,
             std::function<void(dialed&&)> then);
+
+  /// Connections that were closed before they were taken.
+  struct strangers {
+    std::size_t count = 0;
+    std::string last; ///< Whence the last one came, and why it was closed.
+  };
+  strangers turned_away() const;
 
   /// CPU time that the endpoint's thread has used.
   std::chrono::microseconds cpu_time() const;

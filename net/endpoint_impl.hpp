@@ -32,6 +32,9 @@ struct endpoint::impl {
   void leave();
   void check_left();
 
+  /// Somebody who knocked was sent away.
+  void closed(const std::string& from, const std::string& why);
+
   const endpoint_options options; ///< Of any thread.
   address here;                   ///< Of any thread.
   log_limiter log;
@@ -49,6 +52,7 @@ struct endpoint::impl {
   std::mutex lock; // of all below
   std::condition_variable left;
   bool all_left = false;
+  strangers away;
 };
 
 } // namespace troupe::net

@@ -5,15 +5,16 @@
 
 namespace troupe::net {
 
-void log_limiter::operator()(const std::string& sentence) {
+void log_limiter::operator()(severity how, const std::string& sentence) {
   if (!to_)
     return;
   if (said_ == most_per_second) {
     ++unsaid_;
+    worst_ = std::max(worst_, how);
     return;
   }
   ++said_;
-  to_(printable(sentence));
+  to_(how, printable(sentence));
 }
 
 void log_limiter::tick(clock::time_point now) {
@@ -22,11 +23,13 @@ void log_limiter::tick(clock::time_point now) {
   since_ = now;
   said_ = 0;
   if (const auto n = std::exchange(unsaid_, 0); n > 0)
-    (*this)(std::to_string(n) + " more sentences like these were left out");
+    (*this)(std::exchange(worst_, severity::info),
+            std::to_string(n) + " more sentences like these were left out");
   if (const auto n = std::exchange(pushed_out_, 0); n > 0)
-    (*this)(std::to_string(n)
-            + " connections did not finish their handshake and were pushed out "
-              "by others");
+    (*this)(severity::warning,
+            std::to_string(n)
+              + " connections did not finish their handshake and were pushed "
+                "out by others");
 }
 
 std::string printable(const std::string& text) {

@@ -1,8 +1,9 @@
 #pragma once
 
+#include "troupe/net/log_function.hpp"
+
 #include <chrono>
 #include <cstddef>
-#include <functional>
 #include <string>
 
 namespace troupe::net {
@@ -13,10 +14,9 @@ class log_limiter {
 public:
   using clock = std::chrono::steady_clock;
 
-  explicit log_limiter(std::function<void(const std::string&)> to)
-    : to_{std::move(to)} {}
+  explicit log_limiter(log_function to) : to_{std::move(to)} {}
 
-  void operator()(const std::string& sentence);
+  void operator()(severity how, const std::string& sentence);
 
   /// Counts one of a kind that is common; `tick` says how many there were.
   void pushed_out() { ++pushed_out_; }
@@ -27,9 +27,10 @@ public:
 private:
   static constexpr std::size_t most_per_second = 20;
 
-  std::function<void(const std::string&)> to_;
+  log_function to_;
   clock::time_point since_{};
   std::size_t said_ = 0, unsaid_ = 0, pushed_out_ = 0;
+  severity worst_ = severity::info; ///< Of what was not said.
 };
 
 /// At most 300 bytes, all of them printable.

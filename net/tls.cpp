@@ -44,6 +44,26 @@ std::string take_error() {
   return reason ? reason : "unknown error " + std::to_string(code);
 }
 
+/// Whose certificate it is, and what would do; empty if that is not known.
+std::string remedy_for(int reason, long verified) {
+  switch (verified) {
+    case X509_V_OK:
+      break;
+    case X509_V_ERR_CERT_HAS_EXPIRED:
+    case X509_V_ERR_CERT_NOT_YET_VALID:
+      return "; the other side needs a certificate that is valid now";
+    default:
+      return "; the other side needs a certificate of the authority that is "
+             "trusted here";
+  }
+  if (reason == SSL_R_TLSV1_ALERT_UNKNOWN_CA)
+    return "; the certificate of this side is not of the authority that the "
+           "other side trusts";
+  if (reason == SSL_R_SSLV3_ALERT_CERTIFICATE_EXPIRED)
+    return "; this side needs a certificate that is valid now";
+  return "";
+}
+
 // -- the stream ---------------------------------------------------------------
 
 class tls_stream final : public stream {
@@ -178,9 +198,11 @@ private:
     if (ERR_GET_REASON(ERR_peek_error()) == SSL_R_UNEXPECTED_EOF_WHILE_READING)
       return end(status::closed, "the connection was cut");
     const auto verified = SSL_get_verify_result(ssl_.get());
+    const auto reason = ERR_GET_REASON(ERR_peek_error());
     auto why = "TLS: " + take_error();
     if (verified != X509_V_OK)
       why += std::string{": "} + X509_verify_cert_error_string(verified);
+    why += remedy_for(reason, verified);
     return end(status::failed, std::move(why));
   }
 

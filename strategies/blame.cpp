@@ -53,9 +53,11 @@ std::string explain(std::span<const blame> said,
       stuck.push_back(r);
   if (!stuck.empty())
     add(replicas_named(stuck)
-        + (stuck.size() == 1 ? " does not answer: it is"
-                             : " do not answer: they are")
-        + " in the step function");
+        + (stuck.size() == 1
+             ? " does not answer: it is in the step function, or its process "
+               "is stopped"
+             : " do not answer: they are in the step function, or their "
+               "processes are stopped"));
   return text;
 }
 

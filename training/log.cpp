@@ -76,4 +76,9 @@ void log(log_level level, std::string_view line) noexcept try {
   // A log line is never a reason to stop.
 }
 
+void log_of_connections(net::severity how, const std::string& line) noexcept {
+  log(how == net::severity::warning ? log_level::warning : log_level::info,
+      line);
+}
+
 } // namespace troupe

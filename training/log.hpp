@@ -1,5 +1,7 @@
 #pragma once
 
+#include "troupe/net/log_function.hpp"
+
 #include <functional>
 #include <string>
 #include <string_view>
@@ -26,5 +28,8 @@ bool logs(log_level level) noexcept;
 
 /// Says one line. A sink that throws is not heard of.
 void log(log_level level, std::string_view line) noexcept;
+
+/// Says what becomes of connections: a `net::log_function`.
+void log_of_connections(net::severity how, const std::string& line) noexcept;
 
 } // namespace troupe

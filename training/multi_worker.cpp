@@ -61,8 +61,8 @@ cluster_options options_of(const net::cluster_spec& cluster,
   x.transport = given.transport;
   x.at = given.at;
   if (!x.at)
-    x.credentials =
-      given.credentials ? *given.credentials : credentials_from_environment();
+    x.credentials = given.credentials ? *given.credentials
+                                      : net::credentials_from_environment();
   if (x.transport == transport_kind::tls && !x.credentials.tls && !x.at)
     throw std::invalid_argument(
       "transport tls takes certificates; give them as credentials, or name PEM "
@@ -71,10 +71,7 @@ cluster_options options_of(const net::cluster_spec& cluster,
   x.suspect = given.suspect;
   x.listen = given.listen;
   x.faults = given.faults;
-  x.log = given.log ? given.log : [](const std::string& line) {
-    const bool goodbye = line.ends_with("has left");
-    log(goodbye ? log_level::info : log_level::warning, line);
-  };
+  x.log = given.log ? given.log : log_of_connections;
   return x;
 }
 

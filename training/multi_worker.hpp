@@ -24,7 +24,7 @@ struct multi_worker_options {
   communication_options communication{};
   /// What tensors cross between two workers.
   transport_kind transport = transport_kind::automatic;
-  /// None given: `credentials_from_environment`.
+  /// None given: `net::credentials_from_environment`.
   std::optional<net::credentials> credentials{};
   /// Longest that the start waits for the other workers.
   std::chrono::milliseconds patience{60'000};
@@ -38,18 +38,11 @@ struct multi_worker_options {
   std::chrono::milliseconds heartbeat{100};
   /// Longest silence of a worker before it is given up.
   std::chrono::milliseconds suspect{1000};
-  /// Hears, in a sentence, of connections refused and lost; default: the log.
-  std::function<void(const std::string&)> log{};
+  /// Hears of connections refused and lost; default: `log_of_connections`.
+  net::log_function log{};
   /// For tests: what befalls what this worker says to others; null: nothing.
   std::shared_ptr<fault_seam> faults{};
 };
-
-/// What the environment says of who this process is: a secret in TROUPE_SECRET
-/// or in the file that TROUPE_SECRET_FILE names; or PEM files in TROUPE_TLS_CA,
-/// TROUPE_TLS_CERTIFICATE and TROUPE_TLS_KEY. Neither: loopback only.
-/// @errors throws std::invalid_argument if only some of the three are set, and
-///         what reading the secret throws.
-net::credentials credentials_from_environment();
 
 /// Replicas in many processes, the workers, which all run the same program:
 /// each calls the same functions of strategy and models in the same order. The

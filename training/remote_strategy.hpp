@@ -24,7 +24,7 @@ struct remote_strategy_options {
   communication_options communication{};
   /// What tensors cross between two nodes.
   transport_kind transport = transport_kind::automatic;
-  /// None given: `credentials_from_environment`.
+  /// None given: `net::credentials_from_environment`.
   std::optional<net::credentials> credentials{};
   /// Longest that the nodes wait for each other at the start.
   std::chrono::milliseconds patience{60'000};

@@ -65,8 +65,7 @@ void remote_strategy::impl::check() const {
 
 void remote_strategy::impl::spawn(runtime& on) {
   remote_options how;
-  how.credentials =
-    options.credentials ? *options.credentials : credentials_from_environment();
+  how.credentials = options.credentials;
   how.answers = options.answers;
   how.heartbeat = options.heartbeat;
   how.suspect = options.suspect;

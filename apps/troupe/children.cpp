@@ -169,6 +169,15 @@ void children::ask_to_end() {
       ::kill(-x->it.id, is_stopped(x->it.id) ? SIGKILL : SIGTERM);
 }
 
+/// Whoever failed may have waited for them.
+void children::kill_stopped() {
+  for (const auto& x : all_)
+    if (!x->ended && is_stopped(x->it.id)) {
+      stopped_.push_back(x->name);
+      ::kill(-x->it.id, SIGKILL);
+    }
+}
+
 /// Presses on those who ought to have ended.
 void children::press() {
   if (!due_ || clock::now() < *due_)
@@ -202,6 +211,7 @@ void children::reap(child& x) {
                 killed ? news.si_status : 0};
   if (end.failed() && !failure_) {
     failure_ = std::move(end);
+    kill_stopped();
     if (!due_)
       close_in(options_.grace, SIGTERM);
   }

@@ -34,7 +34,8 @@ std::string reason(const child_end& x);
 struct children_options {
   /// How long the others may go on once one has failed, or a signal was sent;
   /// then they get SIGTERM, or SIGKILL if they are stopped, and as long after
-  /// that SIGKILL.
+  /// that SIGKILL. Those that are stopped when one fails cannot go on: they get
+  /// SIGKILL at once.
   std::chrono::milliseconds grace{10'000};
   /// Hears each line (of at most `longest_line` bytes, longer ones in pieces)
   /// without its break; `out` says of which stream. What it throws leaves pump.
@@ -71,6 +72,8 @@ public:
   bool running() const;
   /// The first that ended with anything but exit code 0.
   const std::optional<child_end>& first_failure() const { return failure_; }
+  /// Who was stopped when it failed, and was killed for it.
+  const std::vector<std::string>& stopped() const { return stopped_; }
 
 private:
   using clock = std::chrono::steady_clock;
@@ -79,6 +82,7 @@ private:
   void close_in(std::chrono::milliseconds time, int number);
   void send(int number);
   void ask_to_end();
+  void kill_stopped();
   void hear_of_ends();
   void reap(child& x);
   void press();
@@ -88,6 +92,7 @@ private:
   troupe::net::descriptor ends_; ///< An epoll: tells ends in their order.
   std::vector<std::unique_ptr<child>> all_;
   std::optional<child_end> failure_;
+  std::vector<std::string> stopped_;
   std::optional<clock::time_point> due_; ///< Then they get `next_`.
   int next_ = 0;
 };

@@ -31,7 +31,7 @@ constexpr auto examples =
   "SIGHUP are passed on. If one fails, or a signal came, the others may go on\n"
   "for the grace period, then they get SIGTERM, and as long after that "
   "SIGKILL;\n"
-  "one that is stopped gets that at once.\n"
+  "one that is stopped when another fails gets that at once.\n"
   "The last line and the exit code (128 + the signal, if it was one) are of\n"
   "who failed first.\n";
 
@@ -118,7 +118,10 @@ int say_end(const children& all, int signal) {
   if (signal != 0)
     std::cerr << "signal " << signal << " (" << ::strsignal(signal)
               << ") was passed on; ";
-  std::cerr << first->name << " failed first: " << reason(*first) << '\n';
+  std::cerr << first->name << " failed first: " << reason(*first);
+  for (const auto& name : all.stopped())
+    std::cerr << "; " << name << " was stopped then, and was killed";
+  std::cerr << '\n';
   return first->code;
 }
 

@@ -45,9 +45,7 @@ int serve(troupe::node_server_options options, const credential_options& by) {
                                 + ": give the last one, from "
                                 + std::to_string(first) + " on");
   options.credentials = by.read();
-  options.log = [](const std::string& line) {
-    troupe::log(troupe::log_level::info, line);
-  };
+  options.log = troupe::log_of_connections;
   troupe::runtime runtime;
   troupe::node_server node{runtime, options};
   std::cout << "listening on " << node.address() << std::endl;

@@ -63,7 +63,8 @@ std::vector<std::string> names(const std::string& option,
     const auto end = std::min(text.find(',', at), text.size());
     all.push_back(text.substr(at, end - at));
     if (all.back().empty())
-      refuse(option, text, "a name is empty; give names as in cpu:0,cpu:1");
+      refuse(option, text,
+             "a name is empty; give names with one comma between two");
     at = end + 1;
   }
   return all;

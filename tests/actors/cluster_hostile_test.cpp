@@ -3,6 +3,7 @@
 #include "troupe/net/frame.hpp"
 #include "troupe/tensors/kernels.hpp"
 #include "troupe/tests/actors/clusters.hpp"
+#include "troupe/tests/net/strangers.hpp"
 
 #include <future>
 
@@ -105,5 +106,25 @@ TEST(ClusterHostile, AMemberThatPlaysTheLeaderHarmsNobody) {
   }
   leader.join();
   EXPECT_EQ(all.members[0].problem,
-            "job 'job' cannot begin: for 2000 ms worker 2 did not come");
+            "job 'job' cannot begin: for 2000 ms worker 2 did not come ("
+              + to_string(all.addresses[2]) + ")");
+}
+
+TEST(ClusterHostile, StrangersAreCountedWhereNobodyElseComes) {
+  company_of all{2};
+  all.patience = 2s;
+  std::thread leader{[&] { all.join({0}); }};
+  for (int i = 0; i < 2; ++i) {
+    net::testing::stranger x{all.addresses[0]};
+    x.say(std::vector<std::byte>(64, std::byte{'?'}));
+    EXPECT_TRUE(x.is_closed());
+  }
+  leader.join();
+  const auto& said = all.members[0].problem;
+  EXPECT_TRUE(mentions(said, "worker 1 did not come ("
+                               + to_string(all.addresses[1])
+                               + "); 2 connections were closed, the last from "
+                                 "127.0.0.1:"))
+    << said;
+  EXPECT_TRUE(mentions(said, "it does not speak this protocol")) << said;
 }

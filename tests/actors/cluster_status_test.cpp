@@ -79,8 +79,10 @@ TEST(ClusterStatus, NamesTheMembersAndWhoAStepWaitsFor) {
 TEST(ClusterStatus, SaysWhoDidNotJoinYet) {
   company_of it{2};
   std::thread leader{[&] { it.join({0}); }};
-  const auto said = status_with(it, "worker 1  joining");
-  EXPECT_TRUE(mentions(said, "\nworker 1  joining ")) << said;
+  const auto said = status_with(it, "worker 1  absent");
+  EXPECT_TRUE(mentions(said, "\nworker 1  absent ")) << said;
+  EXPECT_TRUE(mentions(said, " never\n")) << said;
+  EXPECT_TRUE(mentions(said, "worker 1 did not come yet")) << said;
   it.join({1});
   leader.join();
   EXPECT_EQ(it.members[0].problem, "");

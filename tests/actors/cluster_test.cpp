@@ -44,7 +44,9 @@ TEST(Cluster, GivesUpWithTheNamesOfWhoDidNotCome) {
     EXPECT_EQ(it.members[std::size_t(i)].code, ec::stalled);
     EXPECT_EQ(it.members[std::size_t(i)].problem,
               "job 'job' cannot begin: for 300 ms worker 1 and worker 3 did "
-              "not come");
+              "not come ("
+                + to_string(it.addresses[1]) + ", " + to_string(it.addresses[3])
+                + ")");
   }
 }
 
@@ -64,7 +66,10 @@ TEST(Cluster, RefusesOtherTermsOnBothSides) {
     if (i == 1)
       x.agreed = "seed 2\x1b[2J";
     else
-      x.log = [&](const std::string& line) { logged = line; };
+      x.log = [&](net::severity how, const std::string& line) {
+        EXPECT_EQ(how, net::severity::warning);
+        logged = line;
+      };
   };
   it.join();
   EXPECT_EQ(it.members[1].code, ec::refused);
@@ -118,7 +123,7 @@ TEST(Cluster, TakesAMemberThatCameBeforeItsLeaderExpectedAnybody) {
   std::promise<void> refused;
   net::endpoint_options how;
   how.listen = net::address{"127.0.0.1", 0};
-  how.log = [&, once = false](const std::string& line) mutable {
+  how.log = [&, once = false](net::severity, const std::string& line) mutable {
     if (!once && mentions(line, "nobody here expects 'control'")) {
       once = true;
       refused.set_value();

@@ -154,6 +154,18 @@ TEST(RemoteNode, IsServedOnlyWithTheSecret) {
   EXPECT_EQ(add(here, node.spawn<counter_actor>("counter", 1), 1), 2);
 }
 
+TEST(RemoteNode, AndItsNodeTakeTheSecretOfTheEnvironment) {
+  ::setenv("TROUPE_SECRET", "open sesame", 1);
+  server_side there;
+  runtime here;
+  remote_node node{here, there.at.address()};
+  ::unsetenv("TROUPE_SECRET");
+  EXPECT_EQ(add(here, node.spawn<counter_actor>("counter", 1), 1), 2);
+  failure_of([&] {
+    remote_node{here, there.at.address(), {.patience = 500ms}};
+  });
+}
+
 TEST(RemoteNode, EndsItsRolesWithIt) {
   server_side there;
   runtime here;

@@ -136,7 +136,29 @@ TEST_F(Workers, SayOnceWhatIsWrong) {
   refuses("train --workers 3", 2, {"--workers 3", "--workers 2"});
   refuses("train --workers 2 --transport tls", 2,
           {"transport tls", "TROUPE_TLS_CERTIFICATE"});
+  ::setenv("TF_CONFIG",
+           R"({"cluster": {"worker": ["127.0.0.1:1", "127.0.0.1:2"],
+                           "evaluator": ["127.0.0.1:3"]},
+               "task": {"type": "evaluator", "index": 0}})",
+           1);
+  refuses("train --strategy multi_worker_mirrored", 2,
+          {"TF_CONFIG", "task.type is evaluator", "give chief or worker"});
   ::unsetenv("TF_CONFIG");
+}
+
+TEST_F(Workers, AreToldThatAStrategyTrainsAlone) {
+  ::setenv("TF_CONFIG",
+           R"({"cluster": {"worker": ["127.0.0.1:1", "127.0.0.1:2"]},
+               "task": {"type": "worker", "index": 0}})",
+           1);
+  const auto done = troupe("train --data digits:200 --epochs 1");
+  ::unsetenv("TF_CONFIG");
+  EXPECT_EQ(done.code, 0) << done.err;
+  EXPECT_NE(
+    done.err.find("TF_CONFIG names 2 workers, but --strategy default "
+                  "trains alone; give --strategy multi_worker_mirrored"),
+    done.err.npos)
+    << done.err;
 }
 
 } // namespace

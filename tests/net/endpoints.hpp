@@ -98,7 +98,7 @@ struct host {
   };
 
   explicit host(endpoint_options how = listening()) {
-    how.log = [this](const std::string& x) { log.put(x); };
+    how.log = [this](severity, const std::string& x) { log.put(x); };
     it.emplace(how);
     it->on_dialed([this](const hello& x) { return decide(x); },
                   [this](const hello& x, arrived&& y) {

@@ -184,8 +184,11 @@ TEST_F(TlsStream, RefusesAnExpiredCertificateOfEitherSide) {
   const auto dialer = meet(under(expired(), good()));
   EXPECT_EQ(dialer.first.how, status::failed);
   EXPECT_EQ(dialer.first.text, "TLS: certificate verify failed: certificate "
-                               "has expired");
-  EXPECT_NE(dialer.second.text.find("expired"), std::string::npos);
+                               "has expired; the other side needs a "
+                               "certificate that is valid now");
+  EXPECT_NE(dialer.second.text.find("expired; this side needs"),
+            std::string::npos)
+    << dialer.second.text;
   auto [left, right] = under(good(), expired());
   EXPECT_EQ(pass(*left, *right, "hello").how, status::failed);
   EXPECT_NE(left->problem().find("expired"), std::string::npos);
@@ -197,7 +200,9 @@ TEST_F(TlsStream, RefusesACertificateOfAnotherAuthority) {
   EXPECT_NE(x.first.text.find("unable to get local issuer certificate"),
             std::string::npos)
     << x.first.text;
-  EXPECT_NE(x.second.text.find("unknown ca"), std::string::npos)
+  EXPECT_NE(x.second.text.find("unknown ca; the certificate of this side is "
+                               "not of the authority"),
+            std::string::npos)
     << x.second.text;
 }
 

@@ -54,6 +54,7 @@ struct variable_is {
 };
 
 TEST(Communication, TakesCredentialsFromTheEnvironment) {
+  using net::credentials_from_environment;
   const variable_is none{"TROUPE_SECRET_FILE", nullptr};
   EXPECT_TRUE(credentials_from_environment().none());
   const variable_is secret{"TROUPE_SECRET", "open sesame"};

@@ -1,0 +1,144 @@
+#include "launches.hpp"
+
+#include <algorithm>
+
+// How `troupe launch` ends, and with whom.
+
+namespace {
+
+using namespace troupe;
+
+TEST_F(Launch, NamesWhoFailedFirstAndEndsTheOthers) {
+  script("is 1 && exit 3; stay");
+  const auto done = launch("-n 3 --grace 0");
+  EXPECT_EQ(done.code, 3);
+  EXPECT_EQ(last_line_of(done.err),
+            "troupe: worker 1 failed first: exit code 3")
+    << done.err;
+}
+
+TEST_F(Launch, NamesTheSignalThatKilledTheFirst) {
+  script("is 0 && kill -9 $$; stay");
+  const auto done = launch("-n 2 --grace 0");
+  EXPECT_EQ(done.code, 137);
+  EXPECT_EQ(last_line_of(done.err),
+            "troupe: worker 0 failed first: signal 9 (Killed)")
+    << done.err;
+}
+
+TEST_F(Launch, KillsWhoIsStoppedWhenAnotherFails) {
+  script(
+    "if is 1; then echo $$ >id.new; mv id.new id; kill -STOP $$; stay; fi\n"
+    "until [ -e id ] && grep -q 'State:.T' /proc/$(cat id)/status\n"
+    "do :; done; exit 3");
+  const auto done = launch("-n 2 --grace 1000");
+  EXPECT_EQ(done.code, 3);
+  EXPECT_EQ(last_line_of(done.err),
+            "troupe: worker 0 failed first: exit code 3; worker 1 was stopped "
+            "then, and was killed")
+    << done.err;
+}
+
+TEST_F(Launch, KnowsWhoWasFirstThoughItHearsOfBothAtOnce) {
+  for (const auto* name : {"go0", "go1"})
+    ASSERT_EQ(::mkfifo((folder / name).c_str(), 0600), 0);
+  const auto go0 = ::open((folder / "go0").c_str(), O_RDWR);
+  const auto go1 = ::open((folder / "go1").c_str(), O_RDWR);
+  script("if is 0; then echo $$ >id0; echo ready >&2; read x <go0; exit 4; fi\n"
+         "echo $$ >id1; echo ready >&2; read x <go1; exit 3");
+  const auto both_end_while_it_is_stopped = [=, this](pid_t tool) {
+    ::kill(tool, SIGSTOP);
+    EXPECT_EQ(::write(go1, "on\n", 3), 3);
+    wait_for_end(std::stoi(text_of("id1")));
+    EXPECT_EQ(::write(go0, "on\n", 3), 3);
+    wait_for_end(std::stoi(text_of("id0")));
+    ::kill(tool, SIGCONT);
+  };
+  const auto done =
+    launch("-n 2 --grace 100", when_ready(2, both_end_while_it_is_stopped));
+  ::close(go0);
+  ::close(go1);
+  EXPECT_EQ(last_line_of(done.err),
+            "troupe: worker 1 failed first: exit code 3")
+    << done.err;
+}
+
+TEST_F(Launch, LetsTheOthersSayWhyTheyEndWithinTheGrace) {
+  script("is 1 && exit 3; echo lost worker 1 >&2; exit 4");
+  const auto done = launch("-n 2 --grace 100");
+  EXPECT_NE(done.err.find("[worker 0] lost worker 1\n"), done.err.npos)
+    << done.err;
+}
+
+TEST_F(Launch, KillsWhoDoesNotHearASignal) {
+  script("is 1 && exit 3; trap '' TERM; stay");
+  const auto done = launch("-n 2 --grace 0");
+  EXPECT_EQ(done.code, 3) << done.err;
+}
+
+/// Worker 2 outlives SIGTERM, to see that worker 1 is gone before the others'
+/// grace is over.
+TEST_F(Launch, KillsWhoIsStoppedAfterOneGrace) {
+  for (const auto* name : {"here", "there"})
+    ASSERT_EQ(::mkfifo((folder / name).c_str(), 0600), 0);
+  script("if is 0; then read x <here; read x <there; exit 3; fi\n"
+         "if is 1; then echo $$ >id; echo on >here; kill -STOP $$; fi\n"
+         "trap 'tail --pid=$(cat id) -f /dev/null; echo it is gone; exit 0' "
+         "TERM\n"
+         "echo on >there; stay");
+  const auto done = launch("-n 3 --grace 4");
+  EXPECT_EQ(done.code, 3) << done.err;
+  EXPECT_EQ(by_name(done.out)["worker 2"], "it is gone\n");
+}
+
+TEST_F(Launch, PassesSignalsOn) {
+  for (const auto& [number, name, code] : {std::tuple{SIGINT, "INT", 5},
+                                           {SIGTERM, "TERM", 6},
+                                           {SIGHUP, "HUP", 7}}) {
+    SCOPED_TRACE(name);
+    script("trap 'echo heard; exit " + std::to_string(code) + "' "
+           + std::string{name} + "; echo ready >&2; stay");
+    const auto done =
+      launch("-n 2 --grace 100",
+             when_ready(2, [=](pid_t tool) { ::kill(tool, number); }));
+    EXPECT_EQ(done.code, code) << done.err;
+    for (const auto* one : {"worker 0", "worker 1"})
+      EXPECT_EQ(by_name(done.out)[one], "heard\n");
+    EXPECT_NE(last_line_of(done.err).find("was passed on; worker "),
+              done.err.npos)
+      << done.err;
+  }
+}
+
+TEST_F(Launch, EndsWellIfAllEndWellOnASignal) {
+  script("trap 'exit 0' TERM; echo ready >&2; stay");
+  const auto done =
+    launch("-n 2", when_ready(2, [](pid_t tool) { ::kill(tool, SIGTERM); }));
+  EXPECT_EQ(done.code, 0) << done.err;
+}
+
+TEST_F(Launch, TakesItsProcessesAlongIfItIsKilled) {
+  ::setenv("TMPDIR", folder.c_str(), 1); // its secret outlives it
+  script("is 1 && echo $$ > id; echo ready >&2; exec cat fifo");
+  const auto done =
+    launch("-n 2", when_ready(2, [](pid_t tool) { ::kill(tool, SIGKILL); }));
+  ::unsetenv("TMPDIR");
+  EXPECT_EQ(done.code, 137) << done.err;
+  wait_for_end(std::stoi(text_of("id")));
+}
+
+TEST_F(Launch, LeavesNothingBehindOfWhatItsProcessesStarted) {
+  script("cat fifo & echo $! > id");
+  EXPECT_EQ(launch("-n 1").code, 0);
+  wait_for_end(std::stoi(text_of("id")));
+}
+
+TEST_F(Launch, EndsItsProcessesIfNobodyTakesTheirWords) {
+  script("echo word; stay");
+  child_options options;
+  options.out_file = "/dev/full";
+  refuses("launch -n 2 --grace 0 -- sh job.sh", 1,
+          {"cannot write what worker", "No space left"}, options);
+}
+
+} // namespace

@@ -1,0 +1,80 @@
+#pragma once
+
+#include "tool.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <functional>
+#include <map>
+#include <sstream>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+namespace troupe {
+
+/// Jobs of shell scripts, which know their task from TF_CONFIG. `is 1` is true
+/// in the process with index 1; `stay` does not end by itself.
+class Launch : public tool_test {
+protected:
+  Launch() { EXPECT_EQ(::mkfifo((folder / "fifo").c_str(), 0600), 0); }
+
+  void script(const std::string& text) const {
+    put("job.sh",
+        "is() { case $TF_CONFIG in *'\"index\":'$1,*) ;; *) false;; esac; }\n"
+        "stay() { cat fifo & wait; wait; }\n"
+          + text + "\n");
+  }
+
+  outcome launch(const std::string& options, child_options more = {}) const {
+    return troupe("launch " + options + " -- sh job.sh", std::move(more));
+  }
+
+  /// What each process wrote, by its name.
+  static std::map<std::string, std::string> by_name(const std::string& text) {
+    std::map<std::string, std::string> all;
+    std::istringstream in{text};
+    for (std::string line; std::getline(in, line);) {
+      const auto end = line.find("] ");
+      EXPECT_EQ(line.rfind("[", 0), 0u) << line;
+      EXPECT_NE(end, line.npos) << line;
+      all[line.substr(1, end - 1)] += line.substr(end + 2) + "\n";
+    }
+    return all;
+  }
+
+  static std::string last_line_of(const std::string& text) {
+    const auto whole = text.substr(0, text.find_last_not_of('\n') + 1);
+    return whole.substr(whole.rfind('\n') + 1);
+  }
+
+  /// Waits until a process that may not be ours has ended.
+  static void wait_for_end(pid_t id) {
+    const auto life = static_cast<int>(::syscall(SYS_pidfd_open, id, 0));
+    if (life < 0) {
+      EXPECT_EQ(errno, ESRCH); // it is gone
+      return;
+    }
+    pollfd end{life, POLLIN, 0};
+    EXPECT_EQ(::poll(&end, 1, 30'000), 1) << "process " << id << " lives on";
+    ::close(life);
+  }
+
+  /// Calls it once when all of `count` said "ready" on standard error.
+  static child_options when_ready(std::ptrdiff_t count,
+                                  std::function<void(pid_t)> what) {
+    child_options options;
+    options.on_error_output =
+      [=, done = false](pid_t tool, const std::string& err) mutable {
+        std::ptrdiff_t ready = 0;
+        for (auto at = err.find("ready\n"); at != err.npos;
+             at = err.find("ready\n", at + 1))
+          ++ready;
+        if (!std::exchange(done, done || ready >= count) && ready >= count)
+          what(tool);
+      };
+    return options;
+  }
+};
+
+} // namespace troupe
