@@ -6,7 +6,6 @@
 #include "troupe/net/log_function.hpp"
 
 #include <chrono>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>

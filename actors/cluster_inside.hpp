@@ -127,6 +127,7 @@ private:
   roster::hello own_hello() const;
   net::hello greeting(const std::string& purpose) const;
   bool on_this_host(std::uint32_t peer) const;
+  std::string strangers() const;
 
   std::shared_ptr<hall> hall_;
   std::shared_ptr<door> door_;
@@ -134,6 +135,7 @@ private:
   caf::actor reporter_;
   std::shared_ptr<net::bell> bell_;
   std::uint64_t incarnation_ = 0;
+  std::size_t strangers_before_ = 0; ///< At the door, before this job began.
   hall::clock::time_point deadline_;
   roster::table table_;
   bool joined_ = false, crewed_ = false;

@@ -20,11 +20,15 @@ ec code_of(net::ending x) {
 /// How long somebody who came too early waits before he asks again.
 constexpr auto pause = 20ms;
 
+/// When a leader says for the first time whom he awaits, at the latest.
+constexpr std::chrono::milliseconds soon{5000};
+
 } // namespace
 
 void cluster::inside::join() {
   deadline_ = hall::clock::now() + options.patience;
   open_door();
+  strangers_before_ = door_->endpoint().turned_away().count;
   serve();
   try {
     if (options.index == 0)
@@ -52,19 +56,31 @@ void cluster::inside::fail(ec code, const std::string& why) {
   throw failure(code, why);
 }
 
+/// How many came since this job awaits its members who are none.
+std::string cluster::inside::strangers() const {
+  const auto all = door_->endpoint().turned_away();
+  const auto count = all.count - strangers_before_;
+  if (count == 0)
+    return "";
+  return (count == 1 ? "; one connection was closed, from "
+                     : "; " + std::to_string(count)
+                         + " connections were closed, the last from ")
+         + all.last;
+}
+
 void cluster::inside::gather_all() {
   std::unique_lock hold{hall_->lock};
   const auto here = [this](std::size_t task) {
     const auto& x = hall_->seats[task];
     return task == 0 || (x.wire && !x.end);
   };
-  const bool all = hall_->wait(hold, deadline_, [&] {
+  const auto all = [&] {
     for (std::size_t i = 0; i < hall_->seats.size(); ++i)
       if (!here(i))
         return false;
     return hall_->who->complete();
-  });
-  if (!all) {
+  };
+  const auto waited_for = [&] {
     std::vector<std::string> missing;
     std::string places, refused;
     for (std::uint32_t i = 0; i < hall_->seats.size(); ++i)
@@ -76,18 +92,20 @@ void cluster::inside::gather_all() {
             why != hall_->turned_away.end())
           refused += "; refused: " + why->second;
       }
+    return roster::listed(missing) + " did not come (" + places + ")"
+           + (refused.empty() ? strangers() : refused);
+  };
+  if (!hall_->wait(
+        hold, hall::clock::now() + std::min(soon, options.patience / 4), all)
+      && hall::clock::now() < deadline_ && options.log)
+    options.log(net::severity::warning,
+                "job '" + options.job + "' waits: " + waited_for());
+  if (!hall_->wait(hold, deadline_, all)) {
+    const auto why = waited_for();
     hold.unlock();
-    const auto away = door_->endpoint().turned_away();
-    if (away.count > 0 && refused.empty())
-      refused = (away.count == 1 ? "; one connection was closed, from "
-                                 : "; " + std::to_string(away.count)
-                                     + " connections were closed, the last "
-                                       "from ")
-                + away.last;
     fail(ec::stalled, "job '" + options.job + "' cannot begin: for "
                         + std::to_string(options.patience.count()) + " ms "
-                        + roster::listed(missing) + " did not come (" + places
-                        + ")" + refused);
+                        + why);
   }
   table_ = hall_->who->members();
   hall_->table = table_;

@@ -18,8 +18,8 @@ struct node_server_options {
   std::string listen = "127.0.0.1:0";
   std::uint16_t last_port = 0; ///< Above listen's: tries that range.
   std::string advertise{};     ///< What others dial, if it differs.
-  /// None given: `net::credentials_from_environment`; with those that are
-  /// `none()`, loopback only.
+  /// Not given: `net::credentials_from_environment`. If these are `none()`:
+  /// loopback only.
   std::optional<net::credentials> credentials{};
   std::string name = "node";        ///< For people.
   std::size_t guests = 64;          ///< Connections at once, at most.

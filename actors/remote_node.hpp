@@ -15,9 +15,10 @@ class remote_node {
 public:
   /// @param where "host:port"
   /// @pre   the runtime outlives it.
-  /// @errors throws std::invalid_argument for an address that is none;
-  ///         `failure`: refused by the node, with its sentence; peer_lost if
-  ///         nobody listens there; unreachable if nothing answers.
+  /// @errors throws std::invalid_argument for an address that is none; what
+  ///         `net::credentials_from_environment` throws, if asked; `failure`:
+  ///         refused by the node, with its sentence; peer_lost if nobody
+  ///         listens there; unreachable if nothing answers.
   remote_node(runtime& in, const std::string& where,
               const remote_options& options = {});
   ~remote_node();

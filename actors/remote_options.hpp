@@ -11,7 +11,7 @@ namespace troupe {
 
 /// How one speaks to another process.
 struct remote_options {
-  /// As the other side's; none given: `net::credentials_from_environment`.
+  /// As the other side's; not given: `net::credentials_from_environment`.
   std::optional<net::credentials> credentials{};
   std::string name = "client"; ///< For people.
   /// Longest that finding it, or an answer of its own, may take.

@@ -73,7 +73,7 @@ void door::receive(descriptor socket, const place& from) {
       handshake{handshake::side::acceptor, how_.secret, random_nonce()},
       how_.decide, [this, who] { on_met(who); });
   } catch (const std::exception& e) {
-    how_.closed(who->from, e.what());
+    how_.failed(who->from, e.what());
     guests_.erase(who);
     return;
   }
@@ -97,7 +97,9 @@ void door::forget(guests::iterator who) {
 
 void door::on_met(guests::iterator who) {
   if (!who->talk->taken()) {
-    how_.closed(who->from, who->talk->why());
+    const auto how = who->talk->how().now();
+    (how == handshake::state::refused ? how_.refused : how_.failed)(
+      who->from, who->talk->why());
     return forget(who);
   }
   const auto x = std::move(*who);
@@ -107,7 +109,7 @@ void door::on_met(guests::iterator who) {
 
 void door::tick(clock::time_point now) {
   while (!guests_.empty() && now - guests_.front().since > how_.patience) {
-    how_.closed(guests_.front().from, "its handshake took too long");
+    how_.failed(guests_.front().from, "its handshake took too long");
     forget(guests_.begin());
   }
 }

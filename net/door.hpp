@@ -26,8 +26,9 @@ public:
     std::function<verdict(const hello&)> decide;
     std::function<void(const hello&, std::unique_ptr<stream>)> take;
     std::function<void(const hello&)> gone; ///< Taken, but never told so.
-    /// Whence, and why: one that knocked was closed.
-    std::function<void(const std::string&, const std::string&)> closed;
+    /// Whence, and why: one was closed, who had not proven who he is or was
+    /// refused by `decide`.
+    std::function<void(const std::string&, const std::string&)> failed, refused;
     std::function<void(const std::string&)> warn;
     std::function<void()> pushed_out; ///< One more that was too slow.
   };

@@ -96,7 +96,13 @@ void endpoint::impl::listen() {
       },
       [this](const hello& x) { gone ? gone(x) : void(); },
       [this](const std::string& from, const std::string& why) {
-        closed(from, why);
+        say_closed(from, why);
+        const std::lock_guard hold{lock};
+        ++away.count;
+        away.last = from + ": " + printable(why);
+      },
+      [this](const std::string& from, const std::string& why) {
+        say_closed(from, why);
       },
       [this](const std::string& text) { log(severity::warning, text); },
       [this] { log.pushed_out(); }});
@@ -124,11 +130,9 @@ void endpoint::impl::tick() {
   ticker.in(tick_time());
 }
 
-void endpoint::impl::closed(const std::string& from, const std::string& why) {
+void endpoint::impl::say_closed(const std::string& from,
+                                const std::string& why) {
   log(severity::info, "a connection from " + from + " was closed: " + why);
-  const std::lock_guard hold{lock};
-  ++away.count;
-  away.last = from + ": " + printable(why);
 }
 
 /// On the loop's thread.

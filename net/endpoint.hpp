@@ -80,7 +80,7 @@ public:
             std::chrono::milliseconds patience,
             std::function<void(dialed&&)> then);
 
-  /// Connections that were closed before they were taken.
+  /// Connections that were closed as nobody there proved who he is.
   struct strangers {
     std::size_t count = 0;
     std::string last; ///< Whence the last one came, and why it was closed.

@@ -32,8 +32,8 @@ struct endpoint::impl {
   void leave();
   void check_left();
 
-  /// Somebody who knocked was sent away.
-  void closed(const std::string& from, const std::string& why);
+  /// Of somebody who knocked.
+  void say_closed(const std::string& from, const std::string& why);
 
   const endpoint_options options; ///< Of any thread.
   address here;                   ///< Of any thread.

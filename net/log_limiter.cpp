@@ -8,12 +8,12 @@ namespace troupe::net {
 void log_limiter::operator()(severity how, const std::string& sentence) {
   if (!to_)
     return;
-  if (said_ == most_per_second) {
-    ++unsaid_;
-    worst_ = std::max(worst_, how);
+  auto& of = of_.at(static_cast<std::size_t>(how));
+  if (of.said == most_per_second) {
+    ++of.unsaid;
     return;
   }
-  ++said_;
+  ++of.said;
   to_(how, printable(sentence));
 }
 
@@ -21,10 +21,12 @@ void log_limiter::tick(clock::time_point now) {
   if (now - since_ < std::chrono::seconds{1})
     return;
   since_ = now;
-  said_ = 0;
-  if (const auto n = std::exchange(unsaid_, 0); n > 0)
-    (*this)(std::exchange(worst_, severity::info),
-            std::to_string(n) + " more sentences like these were left out");
+  for (const auto how : {severity::info, severity::warning})
+    if (const auto before =
+          std::exchange(of_.at(static_cast<std::size_t>(how)), {});
+        before.unsaid > 0)
+      (*this)(how, std::to_string(before.unsaid)
+                     + " more sentences like these were left out");
   if (const auto n = std::exchange(pushed_out_, 0); n > 0)
     (*this)(severity::warning,
             std::to_string(n)

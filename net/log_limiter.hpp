@@ -2,6 +2,7 @@
 
 #include "troupe/net/log_function.hpp"
 
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <string>
@@ -29,8 +30,11 @@ private:
 
   log_function to_;
   clock::time_point since_{};
-  std::size_t said_ = 0, unsaid_ = 0, pushed_out_ = 0;
-  severity worst_ = severity::info; ///< Of what was not said.
+  struct tally {
+    std::size_t said = 0, unsaid = 0;
+  };
+  std::array<tally, 2> of_; ///< By severity: neither pushes the other out.
+  std::size_t pushed_out_ = 0;
 };
 
 /// At most 300 bytes, all of them printable.

@@ -51,17 +51,30 @@ std::string remedy_for(int reason, long verified) {
       break;
     case X509_V_ERR_CERT_HAS_EXPIRED:
     case X509_V_ERR_CERT_NOT_YET_VALID:
-      return "; the other side needs a certificate that is valid now";
-    default:
+      return "; the other side needs a certificate, of an authority, that is "
+             "valid now";
+    case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT:
+    case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY:
+    case X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE:
+    case X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN:
+    case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT:
+    case X509_V_ERR_CERT_SIGNATURE_FAILURE:
       return "; the other side needs a certificate of the authority that is "
              "trusted here";
+    default:
+      return "";
   }
-  if (reason == SSL_R_TLSV1_ALERT_UNKNOWN_CA)
-    return "; the certificate of this side is not of the authority that the "
-           "other side trusts";
-  if (reason == SSL_R_SSLV3_ALERT_CERTIFICATE_EXPIRED)
-    return "; this side needs a certificate that is valid now";
-  return "";
+  switch (reason) {
+    case SSL_R_TLSV1_ALERT_UNKNOWN_CA:
+      return "; the certificate of this side is not of the authority that the "
+             "other side trusts";
+    case SSL_R_SSLV3_ALERT_CERTIFICATE_EXPIRED:
+      return "; this side needs a certificate that is valid now";
+    case SSL_R_WRONG_VERSION_NUMBER:
+      return "; the other side may not speak TLS";
+    default:
+      return "";
+  }
 }
 
 // -- the stream ---------------------------------------------------------------

@@ -7,7 +7,6 @@
 #include "troupe/training/strategy.hpp"
 
 #include <chrono>
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>

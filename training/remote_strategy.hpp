@@ -63,7 +63,8 @@ public:
   /// their steps.
   /// @param on    outlives it.
   /// @param nodes "host:port" of each, by which the nodes find each other too.
-  /// @errors throws std::invalid_argument for options that cannot be; `failure`
+  /// @errors throws std::invalid_argument for options that cannot be; what
+  ///         `net::credentials_from_environment` throws, if asked; `failure`
   ///         that names a node which is not there, refuses (the error lists
   ///         what it has), or whose factory threw.
   remote_strategy(runtime& on, const std::vector<std::string>& nodes,

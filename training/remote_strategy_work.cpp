@@ -65,7 +65,8 @@ void remote_strategy::impl::check() const {
 
 void remote_strategy::impl::spawn(runtime& on) {
   remote_options how;
-  how.credentials = options.credentials;
+  how.credentials = options.credentials ? *options.credentials
+                                        : net::credentials_from_environment();
   how.answers = options.answers;
   how.heartbeat = options.heartbeat;
   how.suspect = options.suspect;

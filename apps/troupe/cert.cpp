@@ -158,7 +158,9 @@ void add_cert(CLI::App& tool, action& what) {
   command
     .add_option_function<std::string>(
       "--hosts",
-      [x](const std::string& text) { x->hosts = names("--hosts", text); },
+      [x](const std::string& text) {
+        x->hosts = names("--hosts", text, "localhost,127.0.0.1");
+      },
       "Names and addresses the certificate is good for "
       "[localhost,127.0.0.1,::1]")
     ->type_name("LIST");

@@ -21,7 +21,7 @@ credential_options::credential_options(CLI::App& command) {
     ->type_name("FILE");
 }
 
-/// What is not told by an option, the environment may tell.
+/// Who names a secret's file means that alone.
 troupe::net::credentials credential_options::read() const {
   using namespace troupe::net;
   const auto& x = *given_;
@@ -34,8 +34,10 @@ troupe::net::credentials credential_options::read() const {
   credentials to;
   to.secret =
     x.secret.empty() ? secret_from_environment() : read_secret(x.secret);
-  to.tls = some ? std::make_shared<const credentials::certificates>(
-             credentials::certificates{x.authority, x.certificate, x.key})
-                : tls_from_environment();
+  if (some)
+    to.tls = std::make_shared<const credentials::certificates>(
+      credentials::certificates{x.authority, x.certificate, x.key});
+  else if (x.secret.empty())
+    to.tls = tls_from_environment();
   return to;
 }

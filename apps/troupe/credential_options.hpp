@@ -11,10 +11,10 @@ class credential_options {
 public:
   explicit credential_options(CLI::App& command);
 
-  /// As they say, else as the environment does (TROUPE_SECRET_FILE,
-  /// TROUPE_SECRET).
+  /// As they say. The environment tells the secret if --secret-file does not,
+  /// and the certificates if no option is given.
   /// @errors throws std::invalid_argument for options that contradict each
-  ///         other, and as `read_secret`.
+  ///         other, and as `read_secret` and `credentials_from_environment`.
   troupe::net::credentials read() const;
 
 private:

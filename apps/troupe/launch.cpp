@@ -31,7 +31,7 @@ constexpr auto examples =
   "SIGHUP are passed on. If one fails, or a signal came, the others may go on\n"
   "for the grace period, then they get SIGTERM, and as long after that "
   "SIGKILL;\n"
-  "one that is stopped when another fails gets that at once.\n"
+  "whoever is stopped when another fails gets that at once.\n"
   "The last line and the exit code (128 + the signal, if it was one) are of\n"
   "who failed first.\n";
 

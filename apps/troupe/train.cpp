@@ -72,7 +72,6 @@ settled_job job_of(const train_arguments& x) {
 /// What TF_CONFIG says of this process.
 struct place {
   bool in_cluster = false;
-  std::string type{};
   std::uint64_t workers = 1;
   bool chief = true;
 };
@@ -83,20 +82,17 @@ place place_by_environment() {
   const auto task = config.task();
   if (cluster.empty() || !task)
     return {};
-  const auto trains = task->type == "chief" || task->type == "worker";
-  return {true, task->type, trains ? net::worker_count(cluster, *task) : 1,
+  if (task->type != "chief" && task->type != "worker")
+    throw std::invalid_argument("TF_CONFIG: task.type is " + task->type
+                                + ", but to train is for a chief or a worker");
+  return {true, net::worker_count(cluster, *task),
           net::is_chief(cluster, *task)};
 }
 
 /// In a cluster a job of workers has as many as there are.
 settled_job job_in(const place& here, train_arguments x) {
   constexpr auto over_workers = "multi_worker_mirrored";
-  const bool asked = x.job.strategy == over_workers;
-  if (here.in_cluster && asked && here.type != "chief" && here.type != "worker")
-    throw std::invalid_argument("TF_CONFIG: task.type is " + here.type
-                                + ", which trains nothing in " + over_workers
-                                + "; give chief or worker");
-  if (here.in_cluster && !x.job.workers && asked)
+  if (here.in_cluster && !x.job.workers && x.job.strategy == over_workers)
     x.job.workers = static_cast<std::int64_t>(here.workers);
   auto job = job_of(x);
   if (here.in_cluster && job.strategy == over_workers

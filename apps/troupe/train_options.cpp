@@ -108,7 +108,7 @@ void add_where(CLI::App& command, troupe::job& job) {
     .add_option_function<std::string>(
       "--devices",
       [&job](const std::string& text) {
-        job.devices = names("--devices", text);
+        job.devices = names("--devices", text, "cpu:0,cpu:1");
       },
       "As in cpu:0,cpu:1; of each worker [cpu:0]")
     ->type_name("LIST");

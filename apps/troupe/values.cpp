@@ -57,14 +57,14 @@ std::string file_name(const std::string& option, const std::string& text) {
 }
 
 std::vector<std::string> names(const std::string& option,
-                               const std::string& text) {
+                               const std::string& text,
+                               const std::string& example) {
   std::vector<std::string> all;
   for (std::size_t at = 0; at <= text.size();) {
     const auto end = std::min(text.find(',', at), text.size());
     all.push_back(text.substr(at, end - at));
     if (all.back().empty())
-      refuse(option, text,
-             "a name is empty; give names with one comma between two");
+      refuse(option, text, "a name is empty; give names as in " + example);
     at = end + 1;
   }
   return all;

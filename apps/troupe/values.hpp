@@ -16,9 +16,10 @@ double real_number(const std::string& option, const std::string& text);
 /// A file's name, which is not empty.
 std::string file_name(const std::string& option, const std::string& text);
 
-/// "cpu:0,cpu:1"
+/// Names with commas between them, such as the `example`.
 std::vector<std::string> names(const std::string& option,
-                               const std::string& text);
+                               const std::string& text,
+                               const std::string& example);
 
 /// Refuses two options that name one file, unless it is a device or a pipe.
 void check_differ(const std::string& option, const std::string& file,

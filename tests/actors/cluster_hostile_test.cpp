@@ -113,6 +113,10 @@ TEST(ClusterHostile, AMemberThatPlaysTheLeaderHarmsNobody) {
 TEST(ClusterHostile, StrangersAreCountedWhereNobodyElseComes) {
   company_of all{2};
   all.patience = 2s;
+  std::string waits;
+  all.change = [&](std::uint32_t, cluster_options& x) {
+    x.log = [&](net::severity, const std::string& line) { waits = line; };
+  };
   std::thread leader{[&] { all.join({0}); }};
   for (int i = 0; i < 2; ++i) {
     net::testing::stranger x{all.addresses[0]};
@@ -127,4 +131,6 @@ TEST(ClusterHostile, StrangersAreCountedWhereNobodyElseComes) {
                                  "127.0.0.1:"))
     << said;
   EXPECT_TRUE(mentions(said, "it does not speak this protocol")) << said;
+  EXPECT_TRUE(mentions(waits, "job 'job' waits: worker 1 did not come ("))
+    << waits;
 }

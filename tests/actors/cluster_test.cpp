@@ -100,6 +100,21 @@ TEST(Cluster, RefusesASecondProcessForATaskWhoseFirstLives) {
   EXPECT_TRUE(mentions(it.members[0].problem, "worker 2 did not come"));
 }
 
+TEST(Cluster, AsksWhoElseHasItsAddress) {
+  const net::endpoint other{{.listen = net::address{"127.0.0.1", 0}}};
+  runtime here;
+  cluster_options mine;
+  mine.addresses = {other.reachable_at(), {"127.0.0.1", 1}};
+  try {
+    const cluster it{here, mine};
+    ADD_FAILURE() << "it listens";
+  } catch (const std::runtime_error& e) {
+    EXPECT_TRUE(mentions(e.what(), "Address already in use; does another "
+                                   "process say that it is worker 0?"))
+      << e.what();
+  }
+}
+
 TEST(Cluster, RefusesAnotherJob) {
   company_of it{2};
   it.patience = 300ms;

@@ -5,6 +5,8 @@
 #include "troupe/actors/runtime.hpp"
 #include "troupe/actors/types.hpp"
 #include "troupe/tests/actors/counter.hpp"
+#include "troupe/tests/net/certificates.hpp"
+#include "troupe/tests/support/variable_is.hpp"
 
 #include <caf/exit_reason.hpp>
 #include <caf/scoped_actor.hpp>
@@ -155,14 +157,34 @@ TEST(RemoteNode, IsServedOnlyWithTheSecret) {
 }
 
 TEST(RemoteNode, AndItsNodeTakeTheSecretOfTheEnvironment) {
-  ::setenv("TROUPE_SECRET", "open sesame", 1);
+  const variable_is secret{"TROUPE_SECRET", "open sesame"};
   server_side there;
   runtime here;
   remote_node node{here, there.at.address()};
-  ::unsetenv("TROUPE_SECRET");
   EXPECT_EQ(add(here, node.spawn<counter_actor>("counter", 1), 1), 2);
   failure_of([&] {
-    remote_node{here, there.at.address(), {.patience = 500ms}};
+    remote_node{here,
+                there.at.address(),
+                {.credentials = net::credentials{}, .patience = 500ms}};
+  });
+}
+
+using RemoteNodeOverTls = net::testing::certificate_test;
+
+TEST_F(RemoteNodeOverTls, TakesItsFilesFromTheEnvironment) {
+  const auto mine = good();
+  const variable_is ca{"TROUPE_TLS_CA", mine.authority.c_str()};
+  const variable_is own{"TROUPE_TLS_CERTIFICATE", mine.certificate.c_str()};
+  runtime here;
+  EXPECT_THROW((server_side{}), std::invalid_argument) << "the key is missing";
+  const variable_is key{"TROUPE_TLS_KEY", mine.key.c_str()};
+  server_side there;
+  remote_node node{here, there.at.address()};
+  EXPECT_EQ(add(here, node.spawn<counter_actor>("counter", 1), 1), 2);
+  failure_of([&] {
+    remote_node{here,
+                there.at.address(),
+                {.credentials = net::credentials{}, .patience = 500ms}};
   });
 }
 

@@ -81,8 +81,9 @@ TEST_F(Launch, KillsWhoDoesNotHearASignal) {
 TEST_F(Launch, KillsWhoIsStoppedAfterOneGrace) {
   for (const auto* name : {"here", "there"})
     ASSERT_EQ(::mkfifo((folder / name).c_str(), 0600), 0);
-  script("if is 0; then read x <here; read x <there; exit 3; fi\n"
-         "if is 1; then echo $$ >id; echo on >here; kill -STOP $$; fi\n"
+  script("if is 0; then echo $$ >id0; read x <here; read x <there; exit 3; fi\n"
+         "if is 1; then echo $$ >id; echo on >here\n"
+         "tail --pid=$(cat id0) -f /dev/null; kill -STOP $$; fi\n"
          "trap 'tail --pid=$(cat id) -f /dev/null; echo it is gone; exit 0' "
          "TERM\n"
          "echo on >there; stay");

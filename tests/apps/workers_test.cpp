@@ -141,8 +141,9 @@ TEST_F(Workers, SayOnceWhatIsWrong) {
                            "evaluator": ["127.0.0.1:3"]},
                "task": {"type": "evaluator", "index": 0}})",
            1);
-  refuses("train --strategy multi_worker_mirrored", 2,
-          {"TF_CONFIG", "task.type is evaluator", "give chief or worker"});
+  for (const auto* how : {"", " --workers 2", " --strategy mirrored"})
+    refuses("train" + std::string{how}, 2,
+            {"TF_CONFIG: task.type is evaluator", "a chief or a worker"});
   ::unsetenv("TF_CONFIG");
 }
 

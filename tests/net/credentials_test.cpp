@@ -1,11 +1,13 @@
 #include "troupe/net/credentials.hpp"
 #include "troupe/tests/support/scratch.hpp"
+#include "troupe/tests/support/variable_is.hpp"
 
 #include <gtest/gtest.h>
 
 #include <sys/stat.h>
 
 using namespace troupe::net;
+using troupe::variable_is;
 
 namespace {
 
@@ -25,15 +27,6 @@ protected:
     }
     return "none";
   }
-};
-
-/// Leaves the environment as it was.
-struct variable {
-  variable(const char* name, const std::string& value) : name{name} {
-    ::setenv(name, value.c_str(), 1);
-  }
-  ~variable() { ::unsetenv(name); }
-  const char* name;
 };
 
 } // namespace
@@ -63,10 +56,26 @@ TEST_F(Secret, ThatIsMissingOrEmptyOrHugeIsRefusedByName) {
 
 TEST_F(Secret, ComesFromTheEnvironmentOrTheFileThatItNames) {
   EXPECT_EQ(secret_from_environment(), "");
-  const variable named{"TROUPE_SECRET_FILE", file("from a file\n")};
+  const variable_is named{"TROUPE_SECRET_FILE", file("from a file\n").c_str()};
   EXPECT_EQ(secret_from_environment(), "from a file");
-  const variable itself{"TROUPE_SECRET", "itself"};
+  const variable_is itself{"TROUPE_SECRET", "itself"};
   EXPECT_THROW(secret_from_environment(), std::invalid_argument);
   ::unsetenv("TROUPE_SECRET_FILE");
   EXPECT_EQ(secret_from_environment(), "itself");
+}
+
+TEST(Credentials, ComeFromTheEnvironment) {
+  const variable_is none{"TROUPE_SECRET_FILE", nullptr};
+  EXPECT_TRUE(credentials_from_environment().none());
+  const variable_is secret{"TROUPE_SECRET", "open sesame"};
+  EXPECT_EQ(credentials_from_environment().secret, "open sesame");
+  const variable_is ca{"TROUPE_TLS_CA", "ca.pem"};
+  EXPECT_THROW(credentials_from_environment(), std::invalid_argument);
+  const variable_is own{"TROUPE_TLS_CERTIFICATE", "own.pem"};
+  const variable_is key{"TROUPE_TLS_KEY", "key.pem"};
+  const auto all = credentials_from_environment();
+  ASSERT_TRUE(all.tls);
+  EXPECT_EQ(all.tls->authority, "ca.pem");
+  EXPECT_EQ(all.tls->certificate, "own.pem");
+  EXPECT_EQ(all.tls->key, "key.pem");
 }

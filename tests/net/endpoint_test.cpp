@@ -163,8 +163,9 @@ TEST(Endpoint, SpeaksBeyondLoopbackOnlyWithCredentials) {
 TEST(Endpoint, SaysOnceThatASecretHidesNothingBeyondLoopback) {
   auto how = listening(secret("s"));
   how.listen = address{"0.0.0.0", 0};
-  const host x{how};
+  host x{how};
   ASSERT_EQ(x.log.size(), 1u);
+  EXPECT_TRUE(mentions(x.log.take(), "warning: a secret proves"));
   EXPECT_EQ(host{listening(secret("s"))}.log.size(), 0u);
 }
 

@@ -98,7 +98,9 @@ struct host {
   };
 
   explicit host(endpoint_options how = listening()) {
-    how.log = [this](severity, const std::string& x) { log.put(x); };
+    how.log = [this](severity how, const std::string& x) {
+      log.put((how == severity::warning ? "warning: " : "") + x);
+    };
     it.emplace(how);
     it->on_dialed([this](const hello& x) { return decide(x); },
                   [this](const hello& x, arrived&& y) {

@@ -185,7 +185,8 @@ TEST_F(TlsStream, RefusesAnExpiredCertificateOfEitherSide) {
   EXPECT_EQ(dialer.first.how, status::failed);
   EXPECT_EQ(dialer.first.text, "TLS: certificate verify failed: certificate "
                                "has expired; the other side needs a "
-                               "certificate that is valid now");
+                               "certificate, of an authority, that is valid "
+                               "now");
   EXPECT_NE(dialer.second.text.find("expired; this side needs"),
             std::string::npos)
     << dialer.second.text;

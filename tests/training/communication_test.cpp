@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-
 namespace {
 
 using namespace troupe;
@@ -39,35 +37,6 @@ TEST(Communication, ReadsNamesInAnyCase) {
   EXPECT_EQ(parse_implementation("Ring"), how::ring);
   EXPECT_EQ(parse_implementation("NCCL"), how::nccl);
   EXPECT_THROW(parse_implementation("smoke"), std::invalid_argument);
-}
-
-/// Sets a variable, or unsets it, until it goes.
-struct variable_is {
-  variable_is(const char* name, const char* value) : name{name} {
-    if (value)
-      ::setenv(name, value, 1);
-    else
-      ::unsetenv(name);
-  }
-  ~variable_is() { ::unsetenv(name); }
-  const char* name;
-};
-
-TEST(Communication, TakesCredentialsFromTheEnvironment) {
-  using net::credentials_from_environment;
-  const variable_is none{"TROUPE_SECRET_FILE", nullptr};
-  EXPECT_TRUE(credentials_from_environment().none());
-  const variable_is secret{"TROUPE_SECRET", "open sesame"};
-  EXPECT_EQ(credentials_from_environment().secret, "open sesame");
-  const variable_is ca{"TROUPE_TLS_CA", "ca.pem"};
-  EXPECT_THROW(credentials_from_environment(), std::invalid_argument);
-  const variable_is own{"TROUPE_TLS_CERTIFICATE", "own.pem"};
-  const variable_is key{"TROUPE_TLS_KEY", "key.pem"};
-  const auto all = credentials_from_environment();
-  ASSERT_TRUE(all.tls);
-  EXPECT_EQ(all.tls->authority, "ca.pem");
-  EXPECT_EQ(all.tls->certificate, "own.pem");
-  EXPECT_EQ(all.tls->key, "key.pem");
 }
 
 } // namespace

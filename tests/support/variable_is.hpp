@@ -1,0 +1,21 @@
+#pragma once
+
+#include <cstdlib>
+
+namespace troupe {
+
+/// A variable of the environment, unset when this ends. Null: unset.
+struct variable_is {
+  variable_is(const char* name, const char* value) : name{name} {
+    if (value)
+      ::setenv(name, value, 1);
+    else
+      ::unsetenv(name);
+  }
+  ~variable_is() { ::unsetenv(name); }
+  variable_is(const variable_is&) = delete;
+  variable_is& operator=(const variable_is&) = delete;
+  const char* name;
+};
+
+} // namespace troupe
