@@ -29,7 +29,8 @@ struct node_server_options {
   std::chrono::milliseconds suspect{1000};
   /// Longest that a handshake or a farewell may take.
   std::chrono::milliseconds patience{5000};
-  /// Hears why connections were refused or closed.
+  /// Hears why connections were refused or closed, and a warning if there is
+  /// only a secret beyond loopback. Null: nobody does.
   net::log_function log{};
 };
 

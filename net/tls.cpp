@@ -51,7 +51,7 @@ std::string remedy_for(int reason, long verified) {
       break;
     case X509_V_ERR_CERT_HAS_EXPIRED:
     case X509_V_ERR_CERT_NOT_YET_VALID:
-      return "; the other side needs a certificate, of an authority, that is "
+      return "; the other side needs a certificate and an authority that are "
              "valid now";
     case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT:
     case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY:

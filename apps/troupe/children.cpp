@@ -173,7 +173,7 @@ void children::ask_to_end() {
 void children::kill_stopped() {
   for (const auto& x : all_)
     if (!x->ended && is_stopped(x->it.id)) {
-      stopped_.push_back(x->name);
+      stopped_ += "; " + x->name + " was stopped then, and was killed";
       ::kill(-x->it.id, SIGKILL);
     }
 }

@@ -72,8 +72,9 @@ public:
   bool running() const;
   /// The first that ended with anything but exit code 0.
   const std::optional<child_end>& first_failure() const { return failure_; }
-  /// Who was stopped when it failed, and was killed for it.
-  const std::vector<std::string>& stopped() const { return stopped_; }
+  /// Who was stopped when it failed, and was killed for it; for the end of a
+  /// sentence.
+  const std::string& said_of_stopped() const { return stopped_; }
 
 private:
   using clock = std::chrono::steady_clock;
@@ -92,7 +93,7 @@ private:
   troupe::net::descriptor ends_; ///< An epoll: tells ends in their order.
   std::vector<std::unique_ptr<child>> all_;
   std::optional<child_end> failure_;
-  std::vector<std::string> stopped_;
+  std::string stopped_;
   std::optional<clock::time_point> due_; ///< Then they get `next_`.
   int next_ = 0;
 };

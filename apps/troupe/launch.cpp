@@ -118,10 +118,8 @@ int say_end(const children& all, int signal) {
   if (signal != 0)
     std::cerr << "signal " << signal << " (" << ::strsignal(signal)
               << ") was passed on; ";
-  std::cerr << first->name << " failed first: " << reason(*first);
-  for (const auto& name : all.stopped())
-    std::cerr << "; " << name << " was stopped then, and was killed";
-  std::cerr << '\n';
+  std::cerr << first->name << " failed first: " << reason(*first)
+            << all.said_of_stopped() << '\n';
   return first->code;
 }
 

@@ -173,9 +173,6 @@ int train_in_processes(const settled_job& job) {
     return ok;
   if (first->code == interrupted)
     return interrupted;
-  std::cerr << "troupe: " << heard.why(*first);
-  for (const auto& name : all.stopped())
-    std::cerr << "; " << name << " was stopped then, and was killed";
-  std::cerr << '\n';
+  std::cerr << "troupe: " << heard.why(*first) << all.said_of_stopped() << '\n';
   return first->code == misused ? misused : failed;
 }

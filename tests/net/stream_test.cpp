@@ -185,7 +185,7 @@ TEST_F(TlsStream, RefusesAnExpiredCertificateOfEitherSide) {
   EXPECT_EQ(dialer.first.how, status::failed);
   EXPECT_EQ(dialer.first.text, "TLS: certificate verify failed: certificate "
                                "has expired; the other side needs a "
-                               "certificate, of an authority, that is valid "
+                               "certificate and an authority that are valid "
                                "now");
   EXPECT_NE(dialer.second.text.find("expired; this side needs"),
             std::string::npos)
