@@ -67,7 +67,10 @@ public:
   /// to be fetched.
   virtual std::span<const std::byte> view() = 0;
 
-  /// Copies or reads the front parcel's bytes; the same place each time.
+  /// Copies or reads the front parcel's bytes. As long as it returns false, the
+  /// caller asks again with as many bytes. If the caller passes another place,
+  /// the bytes that have come are not moved there: for a parcel that nobody
+  /// reads.
   /// @returns whether all of them are there, and intact.
   virtual bool fetch(std::span<std::byte> into) = 0;
 

@@ -57,11 +57,22 @@ void machine::open(std::uint64_t epoch) {
   added_ = {};
   for (auto& p : peers_) {
     p.parts_out = p.sums_out = {};
-    for (auto* in : {&p.parts, &p.sums}) { // a fetch goes on where it was
+    for (auto* in : {&p.parts, &p.sums}) {
       in->next = {};
       in->here = false;
+      if (!in->into.empty() && !in->fetched)
+        discard_rest(*in, in->into.size());
     }
   }
+}
+
+/// The rest of a parcel that is of no use any more is read into memory that
+/// nobody else reads: its destination may be a tensor that the caller reuses.
+void machine::discard_rest(incoming& x, std::size_t bytes) {
+  if (!trash_)
+    trash_ = tensor{shape{std::int64_t(most_bytes)}, dtype::uint8};
+  x.into = {trash_.raw(), bytes};
+  x.keep = trash_;
 }
 
 void machine::seat(std::uint32_t replica, std::uint64_t epoch) {
@@ -127,6 +138,14 @@ machine::record& machine::next_record(std::uint32_t replica, subject what,
   const auto spec = what == subject::share ? tensor_spec{} : part.spec();
   if (m.next == base_ + records_.size()) {
     auto& x = records_.emplace_back();
+    try {
+      x.own.resize(locals());
+      if (what == subject::share)
+        x.all.resize(at_.replicas());
+    } catch (...) {
+      records_.pop_back();
+      throw;
+    }
     x.what = what;
     x.step = m.step;
     x.k = k;
@@ -134,9 +153,6 @@ machine::record& machine::next_record(std::uint32_t replica, subject what,
     x.opener = replica;
     x.said = said;
     x.spec = spec;
-    x.own.resize(locals());
-    if (what == subject::share)
-      x.all.resize(at_.replicas());
   }
   auto& x = at(m.next);
   if (x.step != m.step || x.k != k || x.what != what || x.bucket != bucket
@@ -175,8 +191,8 @@ void machine::gather(std::uint32_t replica, std::uint32_t bucket,
                        + std::to_string(most_share) + " bytes"
                    : "no tensor"));
   const terms plain{terms::ways::tree, said.timeout, said.bytes_per_pack};
-  auto& x = next_record(replica, subject::share, bucket, part, plain);
   const auto copy = part.clone(); // others may read it after this step's end
+  auto& x = next_record(replica, subject::share, bucket, part, plain);
   x.own[replica - mine()] = copy;
   x.all[replica] = copy;
   begin_ready();
@@ -187,12 +203,12 @@ void machine::begin_ready() {
   auto until = ~std::uint64_t{0};
   for (const auto& m : members_)
     until = std::min(until, m.epoch == epoch_ ? m.next : 0);
-  while (ready_ < until)
-    begin(at(ready_++));
+  for (; ready_ < until; ++ready_)
+    begin(at(ready_));
 }
 
+/// Takes all the memory that it needs before it changes anything.
 void machine::begin(record& x) {
-  x.begun = true;
   if (x.what == subject::share) {
     x.left = at_.replicas() - locals();
   } else {
@@ -204,6 +220,7 @@ void machine::begin(record& x) {
                           && !x.chunks.direct && !rings(x);
     x.whole = in_place ? x.own[0] : tensor{x.spec};
   }
+  x.begun = true;
   if (x.left == 0)
     ended();
 }

@@ -189,6 +189,7 @@ private:
 
   // exchange.cpp: what the replicas say and get
   void open(std::uint64_t epoch);
+  void discard_rest(incoming& x, std::size_t bytes);
   member& of(std::uint32_t replica);
   const member& of(std::uint32_t replica) const;
   record& next_record(std::uint32_t replica, subject what, std::uint32_t bucket,

@@ -76,12 +76,8 @@ void machine::pop(courier& by, std::uint32_t from, queue q) {
 bool machine::drop(courier& by, std::uint32_t from, queue q) {
   auto& x = in(from, q);
   if (!x.fetched && by.view(from, q).empty()) {
-    if (x.into.empty()) {
-      if (!trash_)
-        trash_ = tensor{shape{std::int64_t(most_bytes)}, dtype::uint8};
-      x.into = {trash_.raw(), by.front_bytes(from, q)};
-      x.keep = trash_;
-    }
+    if (x.into.empty())
+      discard_rest(x, by.front_bytes(from, q));
     if (!fetch(by, from, q, x.into, tensor{x.keep}))
       return false;
   }

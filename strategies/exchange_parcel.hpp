@@ -133,7 +133,8 @@ public:
   virtual std::size_t front_bytes(std::uint32_t from, queue by) = 0;
   /// Its bytes where they lie, until `pop`; empty if they must be fetched.
   virtual std::span<const std::byte> view(std::uint32_t from, queue by) = 0;
-  /// Copies its bytes; into the same place until all of them are there.
+  /// Copies its bytes. As long as it returns false, the caller asks again; if
+  /// it passes another place, the bytes that have come are not moved there.
   virtual bool fetch(std::uint32_t from, queue by,
                      std::span<std::byte> into) = 0;
   virtual void pop(std::uint32_t from, queue by) = 0;

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 using namespace troupe;
 using namespace troupe::exchange;
 using namespace troupe::exchange::testing;
@@ -230,6 +232,42 @@ TEST(ExchangeFaults, DropWhatIsOfAnOlderEpochAndLeaveWhatIsOfANewer) {
         for (const auto v : on.of(r).sum_of(r, 0).data<float>())
           ASSERT_EQ(v, 18);
     }
+}
+
+TEST(ExchangeFaults, ReadNothingOfAnAbandonedStepIntoABufferThatIsUsedAgain) {
+  std::size_t in_part = 0; // runs in which a sum had come in part
+  for (std::uint64_t seed = 0; seed < test::seeds_of(40); ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::mt19937_64 rng{seed};
+    house on{{0, 1, 2}, 1 + rng() % 3, false, seed};
+    const std::vector<tensor> buffers{ones(300'000), ones(300'000)};
+    const auto all_are = [&](std::uint32_t r, float value) {
+      const auto x = buffers[r].data<float>();
+      return std::ranges::all_of(x, [=](float v) { return v == value; });
+    };
+    const auto bring = [&](std::uint64_t epoch, std::uint32_t r, float value) {
+      on.of(r).seat(r, epoch);
+      on.of(r).enter(r, 7);
+      std::ranges::fill(tensor{buffers[r]}.mutable_data<float>(), value);
+      on.of(r).contribute(r, 0, buffers[r], {}, room::of_part);
+    };
+    for (std::uint32_t r = 0; r < 2; ++r)
+      bring(1, r, float(r + 1));
+    for (auto turns = rng() % 60; turns > 0; --turns)
+      on.pump(std::uint32_t(rng() % 2));
+    for (std::uint32_t r = 0; r < 2; ++r) {
+      in_part += !all_are(r, float(r + 1)) && !all_are(r, 3);
+      on.of(r).leave(r);
+    }
+    for (std::uint32_t r = 0; r < 2; ++r)
+      bring(2, r, float(10 * (r + 1)));
+    for (int i = 0; i < 300 && !on.settled(); ++i)
+      on.pump_all();
+    ASSERT_TRUE(on.settled());
+    for (std::uint32_t r = 0; r < 2; ++r)
+      ASSERT_TRUE(all_are(r, 30)) << "replica " << r;
+  }
+  EXPECT_GT(in_part, 0u);
 }
 
 TEST(ExchangeFaults, LeaveNobodysTensorToOthersAfterAnAbort) {

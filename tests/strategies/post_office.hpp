@@ -118,10 +118,10 @@ public:
   bool fetch(std::uint32_t from, queue by, std::span<std::byte> into) override {
     const auto bytes = in_.of(from, me_, by).front().bytes();
     auto& progress = read_[from * 2 + std::size_t(by)];
-    if (progress.done == 0)
-      progress.into = into.data();
-    if (progress.into != into.data() || bytes.size() != into.size())
-      throw std::logic_error("fetched to another place");
+    if (progress.size == 0)
+      progress.size = into.size();
+    if (progress.size != into.size() || bytes.size() != into.size())
+      throw std::logic_error("fetched as another number of bytes");
     if (bytes.empty())
       return true;
     const auto some =
@@ -142,7 +142,7 @@ public:
 
 private:
   struct reading {
-    std::byte* into = nullptr;
+    std::size_t size = 0;
     std::size_t done = 0;
   };
   post_office& in_;
