@@ -1,6 +1,8 @@
 #include "troupe/actors/cluster_inside.hpp"
 #include "troupe/net/codec.hpp"
 
+#include <algorithm>
+
 namespace troupe {
 
 namespace {
@@ -80,6 +82,12 @@ void hall::say(seat& to, notice x) {
     return;
   to.line->post({net::frame_kind::fact, net::priority::control, 0, ++to.tag,
                  net::encode(x.what, x.text, x.all)});
+}
+
+bool hall::failed() const {
+  return given_up || std::ranges::any_of(seats, [](const seat& x) {
+           return bool(x.end);
+         });
 }
 
 void settle(const std::shared_ptr<hall>& in, std::uint32_t task,

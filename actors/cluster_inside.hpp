@@ -68,6 +68,10 @@ public:
   /// Under the lock.
   void say(seat& to, notice x);
 
+  /// Under the lock: whether the job cannot begin any more, since the leader
+  /// gave up or a connection has ended.
+  bool failed() const;
+
   std::mutex lock;
   std::condition_variable news;
   std::optional<roster::machine> who; ///< The leader's.

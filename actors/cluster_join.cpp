@@ -229,12 +229,6 @@ void cluster::inside::dial_peer(std::uint32_t peer,
 void cluster::inside::start_together() {
   std::unique_lock hold{hall_->lock};
   const auto till = deadline_ + 5s;
-  const auto failed = [this] {
-    return hall_->given_up
-           || std::ranges::any_of(hall_->seats, [](const hall::seat& x) {
-                return x.end.has_value();
-              });
-  };
   if (options.index == 0) {
     const auto slow = [this] {
       std::vector<std::string> out;
@@ -243,7 +237,7 @@ void cluster::inside::start_together() {
           out.push_back(options.names[i]);
       return out;
     };
-    hall_->wait(hold, till, [&] { return slow().empty() || failed(); });
+    hall_->wait(hold, till, [&] { return slow().empty() || hall_->failed(); });
     check_news(hold);
     if (const auto who = slow(); !who.empty()) {
       hold.unlock();
@@ -257,7 +251,7 @@ void cluster::inside::start_together() {
   }
   hall_->say(hall_->seats[0], {word::ready, {}, {}});
   hall_->wait(hold, till + options.patience,
-              [&] { return hall_->go || failed(); });
+              [this] { return hall_->go || hall_->failed(); });
   if (hall_->go)
     return;
   check_news(hold);

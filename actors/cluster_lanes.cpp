@@ -23,7 +23,7 @@ void cluster::inside::open_lane(std::uint32_t peer) {
   std::unique_lock hold{hall_->lock};
   hall_->wait(hold, deadline_, [&] {
     return (hall_->streams.contains(parts) && hall_->streams.contains(sums))
-           || hall_->given_up || hall_->seats[0].end;
+           || hall_->failed();
   });
   check_news(hold);
   if (!hall_->streams.contains(parts) || !hall_->streams.contains(sums)) {

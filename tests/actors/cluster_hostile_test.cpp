@@ -110,6 +110,40 @@ TEST(ClusterHostile, AMemberThatPlaysTheLeaderHarmsNobody) {
               + to_string(all.addresses[2]) + ")");
 }
 
+TEST(ClusterHostile, AMemberThatDiesBeforeItsLanesAreOpenIsMissedAtOnce) {
+  using clock = std::chrono::steady_clock;
+  struct table_listener final : net::link_listener {
+    void heard(net::frame&&) override {
+      if (!std::exchange(told, true))
+        came.set_value();
+    }
+    void ended(net::ending, const std::string&) override {}
+    std::promise<void> came;
+    bool told = false;
+  };
+  company_of all{2};
+  all.patience = 60s;
+  const auto begun = clock::now();
+  std::thread leader{[&] { all.join({0}); }};
+  {
+    impostor other{1};
+    auto x = other.find(all.addresses[0], "control");
+    ASSERT_TRUE(x.it) << x.why;
+    const auto listener = std::make_shared<table_listener>();
+    std::get<std::shared_ptr<net::connection>>(*x.it)
+      ->open(membership_channel)
+      ->listen(listener);
+    EXPECT_EQ(listener->came.get_future().wait_for(long_enough),
+              std::future_status::ready);
+  }
+  leader.join();
+  EXPECT_EQ(all.members[0].code, ec::peer_lost);
+  EXPECT_TRUE(
+    mentions(all.members[0].problem, "worker 1 was lost while the job began"))
+    << all.members[0].problem;
+  EXPECT_LT(clock::now() - begun, all.patience / 2);
+}
+
 TEST(ClusterHostile, StrangersAreCountedWhereNobodyElseComes) {
   company_of all{2};
   all.patience = 2s;
