@@ -64,13 +64,6 @@ std::optional<data_plane::trouble> data_plane::impl::look_for_trouble() {
   return gone;
 }
 
-void data_plane::lost(std::uint32_t process, net::ending how,
-                      const std::string& why) {
-  const impl::hold locked{impl_->lock};
-  impl_->name(process, how, why);
-  impl_->tell();
-}
-
 std::optional<data_plane::trouble> data_plane::troubled() {
   const impl::hold locked{impl_->lock};
   return impl_->look_for_trouble();

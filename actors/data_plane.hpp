@@ -55,9 +55,6 @@ public:
     std::string why; ///< "worker 1 (replicas 2, 3) is gone: ..."
   };
 
-  /// It is known from elsewhere that a process has ended; from any thread.
-  void lost(std::uint32_t process, net::ending how, const std::string& why);
-
   // -- what a replica says; on its thread -------------------------------------
 
   /// As exchange::machine's.

@@ -80,14 +80,14 @@ TEST(PlaneCrew, GoesOnInANewEpochAfterAStepThatThrew) {
 }
 
 TEST(PlaneCrew, NamesTheProcessTheOperationAndTheStepWhenOneIsLost) {
-  plane_stage on{{0, 1, 3}, "shm"};
+  plane_stage on{{0, 1, 3}, "stream"};
   const auto why = failure_of(
     [&] {
       on.run({0,
               10,
               [&](step_context& at) {
                 if (at.step >= 4 && at.replica != 0)
-                  on.over.of[0]->lost(1, net::ending::dead, "its end");
+                  on.over.cut(1);
                 else
                   at.contribute(3, tensor::full({10}, 1));
                 if (at.step < 4 || at.replica == 0)

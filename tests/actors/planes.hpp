@@ -14,6 +14,9 @@
 #include <caf/exit_reason.hpp>
 #include <caf/send.hpp>
 
+#include <map>
+#include <sys/socket.h>
+
 // The data planes of several processes, in one.
 
 namespace troupe::testing {
@@ -34,8 +37,9 @@ struct planes {
         if (kind == "lending")
           lend(*grounds.left), lend(*grounds.right);
         const auto make = [&](std::size_t queue) {
-          return shared ? net::testing::lanes_over(grounds, queue)
-                        : net::testing::make_lanes(kind);
+          return shared             ? net::testing::lanes_over(grounds, queue)
+                 : kind == "stream" ? stream_lanes(p, q)
+                                    : net::testing::make_lanes(kind);
         };
         auto parts = make(0), sums = make(1);
         lanes[p][q] = {std::move(parts.left), std::move(sums.left)};
@@ -52,7 +56,23 @@ struct planes {
     x.their_arena.emplace(x.my_arena->descriptor());
   }
 
+  net::testing::lane_pair stream_lanes(std::uint32_t p, std::uint32_t q) {
+    const auto [left, right] = net::testing::socket_pair();
+    sockets.emplace(p, left);
+    sockets.emplace(q, right);
+    return {std::make_unique<net::stream_lane>(net::wrap_socket(left)),
+            std::make_unique<net::stream_lane>(net::wrap_socket(right))};
+  }
+
+  /// Ends the "stream" lanes of a process, as its death does.
+  void cut(std::uint32_t process) const {
+    const auto [first, last] = sockets.equal_range(process);
+    for (auto it = first; it != last; ++it)
+      ::shutdown(it->second, SHUT_RDWR);
+  }
+
   std::vector<std::shared_ptr<data_plane>> of; ///< By process.
+  std::multimap<std::uint32_t, int> sockets;   ///< By process; of "stream".
 };
 
 /// Replicas that are actors, and a chief, over planes.
