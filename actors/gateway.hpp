@@ -3,6 +3,8 @@
 #include "troupe/actors/gateway_core.hpp"
 #include "troupe/actors/last_words.hpp"
 
+#include <caf/actor_cast.hpp>
+#include <caf/sec.hpp>
 #include <caf/send.hpp>
 #include <caf/typed_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
@@ -92,11 +94,37 @@ private:
     std::apply(
       [&](auto&... xs) {
         if constexpr ((std::is_void_v<Os> && ...))
-          caf::anon_send(target, std::move(xs)...);
+          tell(x.priority, std::move(xs)...);
         else if (begin(x))
           ask<Os...>(x.tag, patience(head.patience), std::move(xs)...);
       },
       values);
+  }
+
+  template <class... Is>
+  void tell(net::priority how, Is&&... xs) {
+    caf::anon_send(target, std::move(xs)...);
+    if (handed_on(how))
+      ask_what_was_read();
+  }
+
+  /// CAF answers this question itself, in the order of the role's mailbox: then
+  /// the role has read all facts that came before it.
+  void ask_what_was_read() {
+    begin_receipt();
+    self
+      ->request(caf::actor_cast<caf::actor>(target), receipt_timeout,
+                caf::sys_atom_v, caf::get_atom_v, std::string{"info"})
+      .then(
+        [this](caf::ok_atom, const std::string&, const caf::strong_actor_ptr&,
+               const std::string&) {
+          if (on_receipt())
+            ask_what_was_read();
+        },
+        [this](const caf::error& why) {
+          if (why == caf::sec::request_timeout) // it is busy: ask again
+            ask_what_was_read();
+        });
   }
 
   template <class... Os, class... Is>

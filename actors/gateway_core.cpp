@@ -38,11 +38,12 @@ std::chrono::milliseconds gateway_core::patience(std::uint32_t asked_ms) const {
 }
 
 bool gateway_core::admit(const net::frame& x) {
-  out_->consumed(x.priority);
-  if (!seen_[static_cast<std::size_t>(x.priority)].add(x.tag))
-    return false;
-  if (x.epoch == options_.epoch)
-    return true;
+  const bool fresh = seen_[static_cast<std::size_t>(x.priority)].add(x.tag);
+  const bool looked_at = fresh && x.epoch == options_.epoch;
+  if (!looked_at || x.kind != net::frame_kind::fact)
+    out_->consumed(x.priority);
+  if (looked_at || !fresh)
+    return looked_at;
   if (x.kind == net::frame_kind::request) {
     net::writer to;
     to(ec::superseded, "epoch " + std::to_string(x.epoch) + ", but this is "
@@ -51,6 +52,34 @@ bool gateway_core::admit(const net::frame& x) {
                 x.tag, std::move(to).bytes()});
   }
   return false;
+}
+
+/// A quarter of the credits: fewer are not worth a question, and never keep the
+/// peer from posting.
+bool gateway_core::is_due(net::priority how) const {
+  return unread_[static_cast<std::size_t>(how)]
+         >= std::max<std::size_t>(out_->credits(how) / 4, 1);
+}
+
+bool gateway_core::handed_on(net::priority how) {
+  ++unread_[static_cast<std::size_t>(how)];
+  return !asking_ && is_due(how);
+}
+
+void gateway_core::begin_receipt() {
+  asking_ = true;
+  asked_ = unread_;
+}
+
+bool gateway_core::on_receipt() {
+  asking_ = false;
+  for (const auto how : {net::priority::control, net::priority::bulk}) {
+    const auto i = static_cast<std::size_t>(how);
+    unread_[i] -= asked_[i];
+    for (auto left = std::exchange(asked_[i], 0); left > 0; --left)
+      out_->consumed(how);
+  }
+  return is_due(net::priority::control) || is_due(net::priority::bulk);
 }
 
 bool gateway_core::begin(const net::frame& x) {

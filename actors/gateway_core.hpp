@@ -3,6 +3,7 @@
 #include "troupe/actors/link_mail.hpp"
 #include "troupe/actors/payload.hpp"
 
+#include <array>
 #include <bitset>
 #include <chrono>
 #include <set>
@@ -37,7 +38,18 @@ public:
   void open(std::shared_ptr<net::link> out, const gateway_options& options);
 
   /// Whether a frame is to be looked at: of this epoch, for the first time.
+  /// Such a fact counts against the link's credits until the role has read it:
+  /// so a role that is busy has no more facts in its mailbox than the link has
+  /// credits.
   bool admit(const net::frame& x);
+
+  /// A fact went to the role. @returns whether the role must be asked now how
+  /// far it has read.
+  bool handed_on(net::priority how);
+  /// The question goes to the role, behind the facts that went before.
+  void begin_receipt();
+  /// The role has come to the question. @returns whether to ask anew.
+  bool on_receipt();
 
   /// The peer broke the rules. @returns what to quit with.
   caf::error accuse(const net::frame& x, const std::string& why);
@@ -52,7 +64,12 @@ public:
 
   std::chrono::milliseconds patience(std::uint32_t asked_ms) const;
 
+protected:
+  /// Longest that a question waits for its answer; then another is asked.
+  static constexpr std::chrono::seconds receipt_timeout{5};
+
 private:
+  bool is_due(net::priority how) const;
   void post(net::frame_kind kind, net::priority how, std::uint64_t tag,
             net::writer&& x);
   void say_gone(const wire::failure_note& why);
@@ -61,6 +78,9 @@ private:
   gateway_options options_;
   seen_tags seen_[2]; ///< By priority: one overtakes the other.
   std::set<std::uint64_t> open_;
+  std::array<std::size_t, 2> unread_{}; ///< Facts with the role, by priority.
+  std::array<std::size_t, 2> asked_{};  ///< Of these: before the question.
+  bool asking_ = false;                 ///< A question is under way.
 };
 
 } // namespace troupe

@@ -2,6 +2,7 @@
 
 #include "troupe/net/frame.hpp"
 
+#include <cstddef>
 #include <memory>
 #include <string>
 
@@ -43,6 +44,9 @@ public:
   virtual void consumed(priority x) = 0;
 
   virtual const frame_limits& limits() const = 0;
+
+  /// Frames that the other side may post before one of them is `consumed`.
+  virtual std::size_t credits(priority x) const = 0;
 
   /// Takes no more; when what was posted has arrived, both ends hear that the
   /// link is `dead`.

@@ -106,6 +106,9 @@ public:
   }
 
   const frame_limits& limits() const { return options_.limits; }
+  std::size_t credits(priority x) const {
+    return x == priority::control ? options_.control : options_.bulk;
+  }
 
 private:
   struct parcel {
@@ -125,10 +128,6 @@ private:
     frame_decoder decoder;
     std::shared_ptr<link_listener> to;
   };
-
-  std::size_t credits(priority x) const {
-    return x == priority::control ? options_.control : options_.bulk;
-  }
 
   static void give_back(way& on, priority x) {
     auto& used = on.used[index(x)];
@@ -217,6 +216,7 @@ public:
   bool post(frame&& x) override { return by_->post(at_, std::move(x)); }
   void consumed(priority x) override { by_->consumed(at_, x); }
   const frame_limits& limits() const override { return by_->limits(); }
+  std::size_t credits(priority x) const override { return by_->credits(x); }
   void close(const std::string& why) override { by_->close(why); }
 
 private:

@@ -27,6 +27,7 @@ public:
     by_->flush();
   }
   const frame_limits& limits() const override { return by_->how_.limits; }
+  std::size_t credits(priority x) const override { return credits_of(x); }
   void close(const std::string& why) override {
     const std::lock_guard hold{by_->lock_};
     by_->board_.close(channel_, why);

@@ -188,6 +188,9 @@ public:
   }
   void consumed(net::priority x) override { by_->consumed(side_, channel_, x); }
   const net::frame_limits& limits() const override { return by_->limits(); }
+  std::size_t credits(net::priority x) const override {
+    return net::credits_of(x);
+  }
   void close(const std::string& why) override {
     by_->close(side_, channel_, why);
   }

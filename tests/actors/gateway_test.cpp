@@ -1,14 +1,25 @@
+#include "troupe/actors/runtime.hpp"
 #include "troupe/tests/actors/crews.hpp"
 #include "troupe/tests/actors/proxies.hpp"
 #include "troupe/tests/net/wire_doc.hpp"
 
 #include <caf/actor_cast.hpp>
+#include <caf/exit_reason.hpp>
 #include <gtest/gtest.h>
+
+#include <atomic>
+#include <future>
+#include <thread>
 
 using namespace troupe;
 using namespace troupe::testing;
+using namespace std::chrono_literals;
 
 namespace {
+
+using slow_actor = caf::typed_actor<
+  // Returns when the test lets it.
+  caf::reacts_to<atom::next>>;
 
 /// A message as it arrived: its bytes, and its tensors.
 struct arrival {
@@ -132,10 +143,49 @@ TEST(Gateway, BringsEverySignatureOfAReplicaThatCanCross) {
   sent.push_back(made_of(commit::order{9, 0, 1}));
   sent.back().type += "run 7";
   expect_same(heard, sent);
-  caf::anon_send(on.proxied, visit_ref{});
-  on.settle();
-  EXPECT_EQ(on.dropped.size(), 1u) << "functions do not cross";
+  EXPECT_EQ(on.ask<>(visit_ref{}).error,
+            "invalid(\"a troupe::visit_ref cannot leave its process\")");
   EXPECT_EQ(heard.size(), sent.size());
+}
+
+TEST(Gateway, LetsThePeerSendNoMoreFactsThanTheRoleHasRead) {
+  constexpr std::size_t credits = 8;
+  std::promise<void> begins;
+  const std::shared_future<void> begin{begins.get_future()};
+  std::atomic<std::size_t> reads = 0;
+  runtime here;
+  net::loopback wire{{.control = credits}};
+  caf::scoped_actor self{here.system()};
+  const auto role = here.system().spawn<caf::detached>(
+    [begin, &reads](slow_actor::pointer) -> slow_actor::behavior_type {
+      return {[begin, &reads](atom::next) {
+        begin.wait();
+        ++reads;
+      }};
+    });
+  const auto gate =
+    here.system().spawn(gateway<slow_actor>, role,
+                        wire.end_of(net::loopback::right), gateway_options{});
+  const auto proxied = here.system().spawn(
+    proxy<slow_actor>, wire.end_of(net::loopback::left), proxy_options{});
+  std::size_t sent = 0;
+  const auto send_one = [&] {
+    self->request(proxied, 20s, atom::next_v)
+      .receive([&] { ++sent; },
+               [](const caf::error& e) { EXPECT_EQ(e, ec::busy); });
+    wire.deliver();
+    std::this_thread::yield();
+  };
+  for (int tries = 0; tries < 2000; ++tries)
+    send_one();
+  EXPECT_EQ(sent, credits) << "the role is busy with the first";
+  begins.set_value();
+  const auto deadline = std::chrono::steady_clock::now() + 60s;
+  while (sent < 10 * credits && std::chrono::steady_clock::now() < deadline)
+    send_one();
+  EXPECT_EQ(sent, 10 * credits);
+  EXPECT_LE(reads, sent);
+  caf::anon_send_exit(role, caf::exit_reason::user_shutdown);
 }
 
 TEST(Gateway, QuitsWithProtocolOnWhatIsNoMessageOfItsRole) {

@@ -54,6 +54,7 @@ struct wire final : net::connection, net::link {
   }
   void consumed(net::priority) override { ++all.done; }
   const net::frame_limits& limits() const override { return most; }
+  std::size_t credits(net::priority) const override { return 256; }
 
   net::hello self;
   net::frame_limits most;
