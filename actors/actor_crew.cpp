@@ -95,7 +95,10 @@ public:
     }
   }
 
-  void stop() override { caf::anon_send(cast_.front, atom::stop_v); }
+  void stop() override {
+    if (const auto run = desk_->running())
+      caf::anon_send(cast_.front, muster::stop{here_.process, *run});
+  }
 
   void for_each(const std::function<void(std::uint32_t)>& fn) override {
     const auto number = desk_->begin_visits(here_);

@@ -19,6 +19,13 @@ namespace troupe {
 /// leaves the process.
 constexpr std::chrono::milliseconds longest_in_company{20};
 
+/// Longest that an answer which the chief waits for does.
+constexpr std::chrono::milliseconds shortest_in_company{2};
+
+/// Longest list, in elements of at most 64 bytes, that is sent in one message:
+/// half of what a control frame can hold.
+constexpr std::size_t most_elements_together = 8192;
+
 /// Commits of a run, in order.
 struct run_commits {
   std::uint64_t run = 0;
@@ -54,17 +61,35 @@ using caller_actor =
   caf::typed_actor<caf::reacts_to<run_commits>, caf::reacts_to<run_ended>,
                    caf::reacts_to<run_failed>>;
 
+/// What replicas of a process said to their owner, in one message. The receiver
+/// handles the fields in the order in which they stand here.
+struct owner_batch {
+  std::vector<commit::seated> seated;
+  std::vector<commit::report> reports;
+  std::vector<commit::blame> blames;
+  auto fields() { return std::tie(seated, reports, blames); }
+
+  bool empty() const {
+    return seated.empty() && reports.empty() && blames.empty();
+  }
+};
+
+/// Cuts a batch into batches that each fit into a frame, in the same order.
+std::vector<owner_batch> split(const owner_batch& x);
+
 /// OFFICE: the chief, as other processes see it.
 using office_actor = owner_actor::extend<
+  // The same of many replicas at once.
+  caf::reacts_to<owner_batch>,
   // A process is ready to run.
   caf::reacts_to<muster::join>, caf::reacts_to<run_heard>,
-  // Grants no more steps.
-  caf::reacts_to<atom::stop>>;
+  // Grants no more steps of that run.
+  caf::reacts_to<muster::stop>>;
 
 /// FRONT: the chief or the steward, as the crew of its process sees it.
 using front_actor = caf::typed_actor<
   // Ready to run, with this process's function.
   caf::reacts_to<muster::join, step_ref>, caf::reacts_to<run_heard>,
-  caf::reacts_to<atom::stop>>;
+  caf::reacts_to<muster::stop>>;
 
 } // namespace troupe

@@ -66,9 +66,21 @@ void chief_state::on_absent(std::uint64_t of_run) {
       gathering->on_late(std::to_string(options.patience.count()) + " ms"));
 }
 
-void chief_state::stop() {
-  stopping |= gathering->waiting().has_value();
-  perform(book->stop());
+void chief_state::on_batch(const owner_batch& x) {
+  for (const auto& one : x.seated)
+    perform(book->on(one));
+  for (const auto& one : x.reports)
+    perform(book->on(one));
+  for (const auto& one : x.blames)
+    on_blame(one);
+}
+
+void chief_state::on_blame(const commit::blame& x) {
+  const auto speakers = x.reducer ? cast.reducers.size() : options.replicas;
+  if (x.id >= speakers || x.missing.size() > options.replicas)
+    return; // a peer broke the rules: nothing is kept of it
+  survey.on(x);
+  perform(book->on(x));
 }
 
 void chief_state::on_heard(const run_heard& x) {
@@ -122,11 +134,11 @@ void chief_state::perform(muster::reaction what) {
       if (!work.it)
         work.name = "run " + std::to_string(run);
       perform(book->run(x.what.first, x.what.steps));
-      if (std::exchange(stopping, false))
+      if (x.stopped)
         perform(book->stop());
     },
+    [this](muster::halt&) { perform(book->stop()); },
     [this](muster::refuse& x) {
-      stopping = false;
       if (cast.callers[x.whom].here)
         work = {};
       tell_failure(x.whom, x.run, code_of(x.code), x.why);
@@ -245,13 +257,13 @@ chief(chief_inside::stateful_pointer<chief_state> self, chief_options options,
     [=](const commit::seated& x) { hear(x); },
     [=](const commit::report& x) { hear(x); },
     [=](const commit::failed& x) { hear(x); },
-    [=](const commit::blame& x) {
-      self->state.survey.on(x);
-      hear(x);
-    },
+    [self](const commit::blame& x) { self->state.on_blame(x); },
+    [self](const owner_batch& x) { self->state.on_batch(x); },
     [self](const muster::join& x) { self->state.join(x); },
     [self](const run_heard& x) { self->state.on_heard(x); },
-    [self](atom::stop) { self->state.stop(); },
+    [self](const muster::stop& x) {
+      self->state.perform(self->state.gathering->on(x));
+    },
     [self](const cast_ref& x) { self->state.take(x); },
     [self](const muster::join& x, const step_ref& fn) {
       self->state.work = fn;

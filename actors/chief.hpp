@@ -76,7 +76,8 @@ struct chief_state {
   void on_process_lost(std::uint32_t process, const caf::error& why);
   void on_late(std::uint64_t guard);
   void on_absent(std::uint64_t of_run);
-  void stop();
+  void on_batch(const owner_batch& x);
+  void on_blame(const commit::blame& x);
   void perform(muster::reaction what);
   void perform(commit::reaction what);
   void watch();
@@ -111,7 +112,6 @@ struct chief_state {
   std::map<caf::actor_addr, party> ids;
   step_ref work;
   std::uint64_t run = 0; ///< The number of what is under way; 0: nothing is.
-  bool stopping = false; ///< What is yet to begin.
   std::vector<std::uint64_t> heard;  ///< By process.
   std::vector<commit_record> unsent; ///< For the callers elsewhere.
   bool flushing = false;

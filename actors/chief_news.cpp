@@ -1,7 +1,8 @@
 #include "troupe/actors/chief.hpp"
 #include "troupe/actors/types.hpp"
 
-#include <utility>
+#include <algorithm>
+#include <span>
 
 // What the callers of `run` hear of it, in this process and in others.
 
@@ -55,11 +56,16 @@ void chief_state::tell_commit(commit_record&& x) {
 }
 
 void chief_state::flush() {
-  if (unsent.empty())
-    return;
-  const run_commits all{run, std::exchange(unsent, {})};
-  for (std::uint32_t p = 0; p < cast.callers.size(); ++p)
-    tell(p, all);
+  // A record names all replicas, and a frame has a limit.
+  const auto most = most_elements_together / (options.replicas + 8u) + 1;
+  for (auto left = std::span{unsent}; !left.empty();) {
+    const auto some = left.first(std::min<std::size_t>(most, left.size()));
+    left = left.subspan(some.size());
+    const run_commits all{run, {some.begin(), some.end()}};
+    for (std::uint32_t p = 0; p < cast.callers.size(); ++p)
+      tell(p, all);
+  }
+  unsent.clear();
 }
 
 void chief_state::tell_end(std::uint64_t next) {

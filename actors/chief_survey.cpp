@@ -58,12 +58,16 @@ chief_survey::~chief_survey() {
 }
 
 void chief_survey::on(const commit::blame& x) {
-  const auto same = [&x](const commit::blame& y) {
-    return x.reducer == y.reducer && x.id == y.id;
-  };
   if (!askers.empty() && x.epoch == epoch && x.step == step
-      && std::ranges::none_of(said, same))
+      && speakers.emplace(x.reducer, x.id).second)
     said.push_back(x);
+}
+
+void chief_survey::begin(std::uint64_t of_epoch, std::uint64_t of_step) {
+  epoch = of_epoch;
+  step = of_step;
+  said.clear();
+  speakers.clear();
 }
 
 caf::result<job_status> chief_state::status() {
@@ -79,9 +83,7 @@ caf::result<job_status> chief_state::status() {
   survey.askers.push_back(promise);
   if (survey.askers.size() > 1)
     return promise; // what is found out is for all who asked
-  survey.epoch = book->epoch();
-  survey.step = book->next();
-  survey.said.clear();
+  survey.begin(book->epoch(), book->next());
   probe({survey.epoch, survey.step});
   self->delayed_send(self, std::min(grace(), longest_survey), atom::status_v,
                      ++survey.number);

@@ -7,6 +7,8 @@
 #include <caf/typed_response_promise.hpp>
 
 #include <deque>
+#include <set>
+#include <utility>
 #include <vector>
 
 namespace troupe {
@@ -37,8 +39,11 @@ struct chief_survey {
   std::uint64_t number = 0;          ///< Of the last round of questions.
   std::uint64_t epoch = 0, step = 0; ///< It is about these.
   std::vector<commit::blame> said;
+  std::set<std::pair<bool, std::uint32_t>>
+    speakers; ///< Reducer?, id; of `said`.
 
   ~chief_survey();
+  void begin(std::uint64_t of_epoch, std::uint64_t of_step);
   void on(const commit::blame& x);
 };
 

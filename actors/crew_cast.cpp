@@ -84,8 +84,12 @@ private:
     const party me{party::role::steward, with.me};
     const auto it = place_.system.spawn(
       steward,
-      steward_options{with.where.names[0], with.me, here_.first, desk_,
-                      commit::at_once(options_.lease)},
+      steward_options{.leader = with.where.names[0],
+                      .process = with.me,
+                      .first_replica = here_.first,
+                      .listener = desk_,
+                      .together = commit::at_once(options_.lease),
+                      .lease = options_.lease},
       box(me));
     cast_.front = it;
     add(me, it);
@@ -132,6 +136,9 @@ private:
   Role open_proxy(std::uint32_t process, std::uint32_t on) {
     proxy_options how;
     how.epoch = place_.with->epoch;
+    // Each replica answers a seat and a probe, and may fail; reports, commits
+    // and grants travel together.
+    how.backlog = 256 + std::size_t{8} * options_.replicas;
     const Role it = place_.system.spawn(proxy<Role>, link(process, on), how);
     cast_.proxies.push_back(caf::actor_cast<caf::actor>(it));
     return it;

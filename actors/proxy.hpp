@@ -24,7 +24,8 @@ struct call_is_due {
 ///   invalid      the message can never cross
 ///   stalled      no answer in time
 ///   peer_lost, unreachable, protocol    likewise the proxy's end
-/// A fact that somebody *requests* is answered when it has left.
+/// A fact that somebody *requests* is answered when it has left, or waits in
+/// the backlog (proxy_options).
 template <class Role>
 using proxy_inside =
   typename Role::template extend<caf::reacts_to<net::frame>,
@@ -42,15 +43,15 @@ struct proxy_state : proxy_core {
 
   void tick() {
     const auto due = next_deadline();
-    if (ticking || !due)
+    if (!due || (alarm && *alarm <= *due))
       return;
-    ticking = true;
+    alarm = due;
     const auto wait = *due - self->clock().now();
     self->delayed_send(self, std::max(wait, wait.zero()), call_is_due{});
   }
 
   void on_due() {
-    ticking = false;
+    alarm.reset();
     expire(self->clock().now());
     tick();
   }
@@ -85,18 +86,23 @@ auto forward_of(
   caf::typed_mpi<caf::detail::type_list<Is...>, caf::output_tuple<void>> sig) {
   return [self](const Is&... xs) -> caf::result<void> {
     using line = wire::signature<decltype(sig)>;
+    auto& state = self->state;
     caf::error problem;
     if constexpr (!line::local().empty()) {
       ((void)xs, ...);
-      problem = self->state.refuse(line::local());
+      problem = state.refuse(line::local());
     } else {
       net::writer to;
       write_message<decltype(sig)>(to, Position, 0, xs...);
-      problem = self->state.post_fact(std::move(to), wire::priority_of<Is...>);
+      problem = state.post_fact(std::move(to), wire::priority_of<Is...>,
+                                self->clock().now());
+      state.tick();
     }
-    if (problem)
-      return problem;
-    return caf::unit;
+    if (!problem)
+      return caf::unit;
+    if (state.must_deliver())
+      self->quit(problem);
+    return problem;
   };
 }
 

@@ -25,47 +25,68 @@ std::uint32_t proxy_core::patience_ms() const {
   return static_cast<std::uint32_t>(options_.patience.count());
 }
 
-caf::error proxy_core::report(caf::error&& x) const {
-  if (x && options_.dropped)
-    options_.dropped(x);
-  return std::move(x);
+caf::error proxy_core::check_size(std::size_t bytes, net::priority how) const {
+  const auto most = out_->limits().of(how);
+  if (bytes <= most)
+    return {};
+  return caf::make_error(ec::invalid, "a message of " + std::to_string(bytes)
+                                        + " bytes; at most "
+                                        + std::to_string(most) + " cross");
 }
 
-caf::error proxy_core::post(net::frame_kind kind, net::priority how,
-                            net::writer&& x) {
+/// @returns whether the link took it.
+bool proxy_core::post(net::frame_kind kind, net::priority how,
+                      std::vector<std::byte>&& payload) {
+  const bool taken =
+    out_->post({kind, how, options_.epoch, last_tag_ + 1, std::move(payload)});
+  last_tag_ += taken;
+  return taken;
+}
+
+caf::error proxy_core::post_fact(net::writer&& x, net::priority how,
+                                 time_point now) {
   auto payload = std::move(x).bytes();
-  if (const auto most = out_->limits().of(how); payload.size() > most)
-    return caf::make_error(
-      ec::invalid, "a message of " + std::to_string(payload.size())
-                     + " bytes; at most " + std::to_string(most) + " cross");
-  if (!out_->post(
-        {kind, how, options_.epoch, last_tag_ + 1, std::move(payload)}))
-    return caf::make_error(ec::busy, std::string{"the link takes no more"});
-  ++last_tag_;
+  if (auto problem = check_size(payload.size(), how))
+    return problem;
+  // A frame that the link refuses is gone, so it keeps a copy of a fact that
+  // may have to wait.
+  if (backlog_.empty()) {
+    auto copy = must_deliver() ? payload : std::vector<std::byte>{};
+    if (post(net::frame_kind::fact, how, std::move(payload)))
+      return {};
+    payload = std::move(copy);
+    retry_at_ = now + options_.retry_interval;
+  }
+  if (backlog_.size() >= options_.backlog)
+    return caf::make_error(ec::busy, must_deliver()
+                                       ? "the link takes no more, and "
+                                           + std::to_string(backlog_.size())
+                                           + " messages wait for it already"
+                                       : std::string{"the link takes no more"});
+  backlog_.push_back({how, std::move(payload)});
   return {};
-}
-
-caf::error proxy_core::post_fact(net::writer&& x, net::priority how) {
-  return report(post(net::frame_kind::fact, how, std::move(x)));
 }
 
 void proxy_core::post_request(net::writer&& x, net::priority how,
                               time_point now, caf::response_promise promise,
                               answer_reader read) {
-  auto problem =
-    calls_.size() < options_.window
-      ? post(net::frame_kind::request, how, std::move(x))
-      : caf::make_error(ec::busy, std::to_string(calls_.size())
-                                    + " requests are open already");
-  if (auto why = report(std::move(problem)))
-    return promise.deliver(std::move(why));
+  if (calls_.size() >= options_.window)
+    return promise.deliver(caf::make_error(
+      ec::busy, std::to_string(calls_.size()) + " requests are open already"));
+  auto payload = std::move(x).bytes();
+  if (auto problem = check_size(payload.size(), how))
+    return promise.deliver(std::move(problem));
+  if (!backlog_.empty() // a request does not overtake facts
+      || !post(net::frame_kind::request, how, std::move(payload)))
+    return promise.deliver(
+      caf::make_error(ec::busy, std::string{"the link takes no more"}));
   calls_.emplace(last_tag_,
                  call{std::move(promise), read, now + options_.patience});
 }
 
 caf::error proxy_core::refuse(std::string_view type) {
-  return report(caf::make_error(ec::invalid, "a " + std::string{type}
-                                               + " cannot leave its process"));
+  return caf::make_error(ec::invalid, "a " + std::string{type}
+                                        + " cannot leave its process");
 }
 
 caf::error proxy_core::hear(const net::frame& x) {
@@ -124,6 +145,14 @@ caf::error proxy_core::hear(const link_ended& x) {
 }
 
 void proxy_core::expire(time_point now) {
+  while (!backlog_.empty()) {
+    auto& first = backlog_.front();
+    if (!post(net::frame_kind::fact, first.how, std::vector{first.payload})) {
+      retry_at_ = now + options_.retry_interval;
+      break;
+    }
+    backlog_.pop_front();
+  }
   while (!calls_.empty() && calls_.begin()->second.deadline <= now) {
     auto x = std::move(calls_.begin()->second);
     calls_.erase(calls_.begin());
@@ -133,9 +162,12 @@ void proxy_core::expire(time_point now) {
 }
 
 std::optional<proxy_core::time_point> proxy_core::next_deadline() const {
-  if (calls_.empty())
-    return {};
-  return calls_.begin()->second.deadline;
+  std::optional<time_point> due;
+  if (!calls_.empty())
+    due = calls_.begin()->second.deadline;
+  if (!backlog_.empty() && (!due || retry_at_ < *due))
+    due = retry_at_;
+  return due;
 }
 
 } // namespace troupe

@@ -7,8 +7,9 @@
 #include <caf/response_promise.hpp>
 
 #include <chrono>
-#include <functional>
+#include <deque>
 #include <map>
+#include <vector>
 
 namespace troupe {
 
@@ -18,8 +19,13 @@ struct proxy_options {
   /// Requests that may be open at once; one more is `busy`.
   std::size_t window = 256;
   std::uint64_t epoch = 0; ///< Of the membership.
-  /// Hears why a message did not leave: a fact's sender does not.
-  std::function<void(const caf::error&)> dropped{};
+  /// Facts that wait while the link takes no more. Zero: such a fact is refused
+  /// as `busy`, which the sender of a one-way message does not hear. Else none
+  /// is lost in silence: one that cannot leave, for there are too many or for
+  /// what it is, ends the proxy with the reason.
+  std::size_t backlog = 0;
+  /// How long a fact that waits does until the link is tried again.
+  std::chrono::milliseconds retry_interval{2};
 };
 
 /// What every proxy does, whatever its role.
@@ -34,8 +40,11 @@ public:
 
   void open(std::shared_ptr<net::link> out, const proxy_options& options);
 
-  /// @returns why it did not leave, or none.
-  caf::error post_fact(net::writer&& x, net::priority how);
+  /// @returns why it did not leave, or none; also if it waits in the backlog.
+  caf::error post_fact(net::writer&& x, net::priority how, time_point now);
+
+  /// Whether a fact that does not leave ends the proxy.
+  bool must_deliver() const { return options_.backlog > 0; }
 
   /// Keeps the promise: the answer, the deadline, the link's end or an error
   /// now.
@@ -49,15 +58,16 @@ public:
   caf::error hear(const net::frame& x);
   caf::error hear(const link_ended& x);
 
-  /// Fails what has waited for too long.
+  /// Posts what waits as far as the link takes it, and fails the requests that
+  /// have waited for too long.
   void expire(time_point now);
 
-  /// When to call `expire` next; none while nothing is open.
+  /// When to call `expire` next; none while nothing is open or waits.
   std::optional<time_point> next_deadline() const;
 
   std::uint32_t patience_ms() const;
 
-  bool ticking = false; ///< Somebody will call `expire`.
+  std::optional<time_point> alarm; ///< When somebody will call `expire`.
 
 private:
   struct call {
@@ -65,8 +75,13 @@ private:
     answer_reader read;
     time_point deadline;
   };
-  caf::error post(net::frame_kind kind, net::priority how, net::writer&& x);
-  caf::error report(caf::error&& x) const;
+  struct waiting_fact {
+    net::priority how;
+    std::vector<std::byte> payload;
+  };
+  caf::error check_size(std::size_t bytes, net::priority how) const;
+  bool post(net::frame_kind kind, net::priority how,
+            std::vector<std::byte>&& payload);
   caf::error answer(const net::frame& x);
   caf::error leave(const net::frame& x);
 
@@ -74,6 +89,8 @@ private:
   proxy_options options_;
   std::uint64_t last_tag_ = 0;
   std::map<std::uint64_t, call> calls_; ///< By tag, so also by deadline.
+  std::deque<waiting_fact> backlog_;    ///< In the order of their posting.
+  time_point retry_at_{};               ///< If there is a backlog.
   caf::error end_;                      ///< What open calls end with.
 };
 

@@ -27,7 +27,7 @@ steward_state::~steward_state() {
     options.listener->no_more(ec::cancelled, chief_is_gone);
 }
 
-/// After the reports that came before it.
+/// After what came before it.
 template <class Message>
 void steward_state::pass_on(subject what, const Message& x) {
   flush();
@@ -36,9 +36,21 @@ void steward_state::pass_on(subject what, const Message& x) {
 }
 
 void steward_state::flush() {
-  for (const auto& x : std::exchange(unsent, {}))
-    if (!chief_lost)
-      out.send(chief_party, house.chief, subject::report, x.epoch, x.step, x);
+  const auto all = std::exchange(unsent, {});
+  if (chief_lost)
+    return;
+  for (const auto& x : split(all)) {
+    const auto what = !x.reports.empty()  ? subject::report
+                      : !x.seated.empty() ? subject::seated
+                                          : subject::blame;
+    out.send(chief_party, house.chief, what, epoch,
+             x.reports.empty() ? step() : x.reports.front().step, x);
+  }
+}
+
+void steward_state::flush_within(std::chrono::milliseconds longest) {
+  if (!std::exchange(flushing, true))
+    self->delayed_send(self, longest, atom::flush_v);
 }
 
 std::uint64_t steward_state::step() const {
@@ -48,19 +60,28 @@ std::uint64_t steward_state::step() const {
 
 void steward_state::on_seated(const commit::seated& x) {
   epoch = std::max(epoch, x.epoch);
-  pass_on(subject::seated, x);
+  unsent.seated.push_back(x);
+  if (unsent.seated.size() >= house.replicas.size())
+    flush();
+  else
+    flush_within(shortest_in_company);
 }
 
 void steward_state::on_report(const commit::report& x) {
   const auto i = x.replica - options.first_replica;
   if (x.epoch == epoch && i < next.size())
     next[i] = std::max(next[i], x.step + 1);
-  unsent.push_back(x);
+  unsent.reports.push_back(x);
   const auto many = options.together * std::max<std::size_t>(next.size(), 1);
-  if (unsent.size() >= many || x.step + 1 >= ends)
+  if (unsent.reports.size() >= many || is_last(x))
     flush();
-  else if (!std::exchange(flushing, true))
-    self->delayed_send(self, longest_in_company, atom::flush_v);
+  else
+    flush_within(longest_in_company);
+}
+
+/// Whether the chief waits for the reports at hand to end the run.
+bool steward_state::is_last(const commit::report& x) const {
+  return x.step + 1 >= ends && (next.empty() || std::ranges::min(next) >= ends);
 }
 
 void steward_state::on_failed(const commit::failed& x) {
@@ -73,7 +94,11 @@ void steward_state::on_failed(const commit::failed& x) {
 }
 
 void steward_state::on_blame(const commit::blame& x) {
-  pass_on(subject::blame, x);
+  unsent.blames.push_back(x);
+  if (unsent.blames.size() >= house.replicas.size())
+    flush();
+  else if (unsent.blames.size() == 1) // the chief does not wait long for it
+    self->delayed_send(self, shortest_in_company, atom::flush_v);
   const auto i = x.id - options.first_replica;
   if (!asked || x.epoch != epoch || i >= next.size())
     return;
@@ -102,9 +127,16 @@ void steward_state::on_join(const muster::join& x) {
 void steward_state::on_commits(const run_commits& x) {
   if (x.run != run)
     return;
-  for (const auto& record : x.records)
+  for (const auto& record : x.records) {
+    if (record.step >= told + 2 * options.lease)
+      return end_with(ec::protocol,
+                      options.leader
+                        + ", which leads, broke a rule: it told of " + "step "
+                        + std::to_string(record.step) + " where step "
+                        + std::to_string(told) + " is due");
     if (record.step >= told)
       early.emplace(record.step, record);
+  }
   tell_in_order();
 }
 
@@ -180,20 +212,23 @@ std::string steward_state::what_became_of_it() const {
   return "was lost" + (run > 0 ? " in " + in : in) + ": " + why;
 }
 
-/// Says why nothing more will come, sends everybody home, and ends.
+/// Of a chief that is lost.
 void steward_state::conclude(const std::string& more) {
-  std::vector<std::uint32_t> all;
-  for (std::uint32_t i = 0; i < house.replicas.size(); ++i)
-    all.push_back(options.first_replica + i);
   const auto what =
     more.empty() && run > 0 ? commit::explain(blames, {}, {}) : more;
-  for (std::uint32_t i = 0; i < house.replicas.size(); ++i)
-    out.send(replica_named(all[i]), house.replicas[i], subject::seat,
-             last_epoch, 0, commit::seat{last_epoch, all[i], 1});
-  const auto to = std::exchange(options.listener, {});
-  if (to)
-    to->no_more(code, options.leader + ", which leads, " + what_became_of_it()
-                        + (what.empty() ? "" : "; " + what));
+  end_with(code, options.leader + ", which leads, " + what_became_of_it()
+                   + (what.empty() ? "" : "; " + what));
+}
+
+/// Sends everybody home, says why nothing more will come, and ends.
+void steward_state::end_with(ec code, const std::string& text) {
+  for (std::uint32_t i = 0; i < house.replicas.size(); ++i) {
+    const auto id = options.first_replica + i;
+    out.send(replica_named(id), house.replicas[i], subject::seat, last_epoch, 0,
+             commit::seat{last_epoch, id, 1});
+  }
+  if (const auto listener = std::exchange(options.listener, {}))
+    listener->no_more(code, text);
   self->quit();
 }
 
@@ -219,7 +254,7 @@ steward(steward_inside::stateful_pointer<steward_state> self,
     },
     [&state](const muster::join& x, const step_ref&) { state.on_join(x); },
     [&state](const run_heard& x) { state.pass_on(subject::news, x); },
-    [&state](atom::stop) { state.pass_on(subject::news, atom::stop_v); },
+    [&state](const muster::stop& x) { state.pass_on(subject::news, x); },
     [self, &state](const household_ref& x) {
       state.house = x;
       self->monitor(x.chief);

@@ -32,6 +32,10 @@ struct steward_options {
   /// last step that was asked for never wait. Those that wait are lost with the
   /// process.
   std::uint64_t together = 1;
+  /// Steps that replicas may be ahead of the last commit (crew::ahead). The
+  /// chief never commits a step that is 2 * lease after one that the caller has
+  /// not heard of.
+  std::uint64_t lease = crew::lease;
   /// Longest that replicas may take to say what they wait for.
   std::chrono::milliseconds grace{250};
   /// Longest that what the chief said may take to get here after its end did.
@@ -50,7 +54,7 @@ using steward_actor = caf::typed_actor<
   caf::reacts_to<run_failed>,
   // What the crew here says to the chief.
   caf::reacts_to<muster::join, step_ref>, caf::reacts_to<run_heard>,
-  caf::reacts_to<atom::stop>,
+  caf::reacts_to<muster::stop>,
   // These are the roles.
   caf::reacts_to<household_ref>,
   // He brings what the chief says to callers; the last of it before he ends.
@@ -58,7 +62,7 @@ using steward_actor = caf::typed_actor<
 
 /// Its notes to itself.
 using steward_inside = steward_actor::extend<
-  // Reports have waited for more of their kind for long enough.
+  // What replicas said has waited for more of its kind for long enough.
   caf::reacts_to<atom::flush>,
   // The replicas had time enough to say what they wait for.
   caf::reacts_to<atom::late>,
@@ -76,8 +80,10 @@ struct steward_state {
   template <class Message>
   void pass_on(subject what, const Message& x);
   void flush();
+  void flush_within(std::chrono::milliseconds longest);
   void on_seated(const commit::seated& x);
   void on_report(const commit::report& x);
+  bool is_last(const commit::report& x) const;
   void on_failed(const commit::failed& x);
   void on_blame(const commit::blame& x);
   void on_join(const muster::join& x);
@@ -91,6 +97,7 @@ struct steward_state {
   void on_all_heard();
   void probe(std::uint32_t i);
   void conclude(const std::string& more);
+  void end_with(ec code, const std::string& why);
   std::string what_became_of_it() const;
   std::uint64_t step() const; ///< The first that somebody here is in.
 
@@ -103,8 +110,8 @@ struct steward_state {
   std::uint64_t epoch = 0;
   std::uint64_t ends = 0;          ///< The first step that is not of the run.
   std::vector<std::uint64_t> next; ///< By replica here.
-  std::vector<commit::report> unsent;
-  bool flushing = false;  ///< An alarm is set for them.
+  owner_batch unsent;
+  bool flushing = false;  ///< An alarm is set for it.
   std::uint64_t told = 0; ///< The first step whose commit the caller waits for.
   std::map<std::uint64_t, commit_record> early; ///< Commits of later steps.
   std::optional<std::uint64_t> end; ///< Of the run, once the chief said it.

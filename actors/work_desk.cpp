@@ -70,6 +70,11 @@ void work_desk::follow_visits(std::chrono::milliseconds patience) {
     throw failure(ec::invalid, std::exchange(problem_, {}));
 }
 
+std::optional<std::uint64_t> work_desk::running() {
+  const std::lock_guard hold{lock_};
+  return running_ ? std::optional{run_} : std::nullopt;
+}
+
 bool work_desk::chief_ended() {
   const std::lock_guard hold{lock_};
   return gone_.has_value();

@@ -36,6 +36,9 @@ public:
   /// @errors throws `failure` that names a replica.
   void follow_visits(std::chrono::milliseconds patience);
 
+  /// The number of the run under way, if one is; from any thread.
+  std::optional<std::uint64_t> running();
+
   bool chief_ended();
 
   /// Waits until `done`, which somebody's `nudge` may have made true.

@@ -35,6 +35,8 @@
 ///            said twice                                  -> ignored
 ///            report of a step not granted, unknown replica -> fault: the work
 ///                                                  ends as `cause::protocol`
+///            blame of an unknown replica, or one that names more replicas
+///            than there are               -> ignored
 namespace troupe::commit {
 
 using troupe::inspect, troupe::serialize;
@@ -228,7 +230,8 @@ private:
     std::uint64_t seated = 0; ///< Epoch.
     std::uint32_t incarnation = 0;
     bool lost = false;
-    bool answered = false; ///< The probe.
+    bool answered = false;  ///< The probe, or it is lost.
+    bool explained = false; ///< Its blame is kept, of the last probe.
   };
 
   template <class T>
@@ -247,6 +250,7 @@ private:
   void tell_loss(reaction& out, const std::string& more = {});
   bool urge(reaction& out);
   bool all_seated() const;
+  bool first_answer(const blame& x);
   bool all_answered() const;
   bool works() const {
     return now_ == phase::running || now_ == phase::probing;

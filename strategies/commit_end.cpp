@@ -97,8 +97,10 @@ void ledger::probe_all(reaction& out, std::uint64_t step) {
   now_ = phase::probing;
   probed_ = step;
   blames_.clear();
-  for (auto& m : members_)
+  for (auto& m : members_) {
     m.answered = m.lost;
+    m.explained = false;
+  }
   add(out, send_probes{{epoch_, step}});
 }
 
@@ -163,14 +165,9 @@ reaction ledger::on(const blame& x) {
   reaction out;
   if (now_ != phase::probing || x.epoch != epoch_ || x.step != probed_)
     return out;
-  const auto same = [&x](const blame& y) {
-    return x.reducer == y.reducer && x.id == y.id;
-  };
-  if (std::ranges::any_of(blames_, same))
+  if (x.missing.size() > members_.size() || !first_answer(x))
     return out;
   blames_.push_back(x);
-  if (!x.reducer && x.id < members_.size())
-    members_[x.id].answered = true;
   if (!loss_ || !all_answered())
     return out;
   if (const auto step = awaited_step(); step > probed_)
@@ -178,6 +175,17 @@ reaction ledger::on(const blame& x) {
   else
     tell_loss(out);
   return out;
+}
+
+/// Whether `x` is of somebody who exists and has not answered this probe yet.
+bool ledger::first_answer(const blame& x) {
+  if (x.reducer)
+    return std::ranges::none_of(
+      blames_, [&x](const blame& y) { return y.reducer && y.id == x.id; });
+  if (x.id >= members_.size())
+    return false;
+  members_[x.id].answered = true;
+  return !std::exchange(members_[x.id].explained, true);
 }
 
 bool ledger::all_answered() const {

@@ -8,7 +8,10 @@
 namespace troupe::muster {
 
 machine::machine(std::vector<std::string> names)
-  : names_{std::move(names)}, joined_(names_.size()), asked_(names_.size()) {}
+  : names_{std::move(names)},
+    joined_(names_.size()),
+    asked_(names_.size()),
+    stopped_(names_.size()) {}
 
 reaction machine::on(const join& x) {
   if (x.process >= names_.size())
@@ -43,7 +46,18 @@ reaction machine::on(const join& x) {
   decided_ = now_;
   under_way_ = now_;
   joined_.assign(names_.size(), std::nullopt);
-  return {begin{x}};
+  const auto stopped = std::ranges::find(stopped_, now_) != stopped_.end();
+  return {begin{x, stopped}};
+}
+
+reaction machine::on(const stop& x) {
+  if (x.process >= names_.size())
+    return {};
+  if (under_way_ > 0 && x.run == under_way_)
+    return {halt{}};
+  if (x.run > decided_)
+    stopped_[x.process] = x.run;
+  return {};
 }
 
 std::string machine::described(const join& x) const {

@@ -2,6 +2,7 @@
 #include "troupe/tests/actors/meddler.hpp"
 
 #include <atomic>
+#include <future>
 
 // A crew whose replicas are in several processes.
 
@@ -78,6 +79,44 @@ TEST_P(Processes, StopTogetherWhoeverStops) {
   EXPECT_LE(ends[0], 20 + 2 * it.members[0].with->ahead() + 1);
   for (const auto end : ends)
     EXPECT_EQ(end, ends[0]);
+}
+
+TEST_P(Processes, AStopThatComesLateDoesNotEndTheNextRun) {
+  company_of it{GetParam()};
+  it.gather();
+  std::promise<void> over; // for process 0, which asks for the next run
+  auto is_over = over.get_future().share();
+  std::vector<std::uint64_t> ends(it.members.size());
+  it.each([&](member& x, std::uint32_t i) {
+    outcome first, second;
+    auto job = first.job(0, 100);
+    job.on_commit = [&](const commit_record& c) {
+      if (i != 1 || c.step != 99)
+        return;
+      is_over.wait();
+      for (int stops = 0; stops < 500; ++stops) {
+        x.with->stop(); // some come before the join of process 0, some later
+        std::this_thread::yield();
+      }
+    };
+    EXPECT_EQ(x.with->run(job), 100u);
+    if (i == 0)
+      over.set_value();
+    ends[i] = x.with->run(second.job(1000, 10));
+  });
+  EXPECT_EQ(ends, std::vector<std::uint64_t>(it.members.size(), 1010));
+}
+
+TEST(ManyReplicas, NoReportIsLostHoweverManyAreUnderWay) {
+  company_of it{2};
+  it.replicas = 48;
+  it.gather({.patience = 20s});
+  it.each([&](member& x, std::uint32_t) {
+    work job;
+    job.steps = 1000;
+    job.step = [](step_context&) {};
+    EXPECT_EQ(x.with->run(job), 1000u);
+  });
 }
 
 TEST_P(Processes, AllHearWhatAStepFunctionOfOneThrew) {

@@ -96,9 +96,10 @@ TEST(PlaneCrew, NamesTheProcessTheOperationAndTheStepWhenOneIsLost) {
               {}});
     },
     ec::peer_lost);
-  EXPECT_TRUE(
-    mentions(why, "process 1 (replicas 1, 2) is gone: its end, while replica 0 "
-                  "waited for the sum of bucket 3 in step 4"))
+  EXPECT_TRUE(mentions(
+    why,
+    "process 1 (replicas 1, 2) is gone: the peer has closed the "
+    "connection, while replica 0 waited for the sum of bucket 3 in step 4"))
     << why;
 }
 

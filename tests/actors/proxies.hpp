@@ -34,11 +34,7 @@ struct remote_stage {
     : wire{between} {
     real = on.spawn(role, args...);
     gate = on.spawn(gateway<Role>, real, wire.end_of(side::right), far);
-    auto options = near;
-    options.dropped = [this](const caf::error& x) {
-      dropped.push_back(on.sys.render(x));
-    };
-    proxied = on.spawn(proxy<Role>, wire.end_of(side::left), options);
+    proxied = on.spawn(proxy<Role>, wire.end_of(side::left), near);
     watcher->monitor(proxied);
   }
 
@@ -92,7 +88,6 @@ struct remote_stage {
   simulation::sim on;
   net::loopback wire;
   caf::scoped_actor watcher{on.sys, true};
-  std::vector<std::string> dropped;
   Role real, proxied;
   gateway_actor gate;
 };

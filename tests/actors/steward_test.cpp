@@ -29,18 +29,42 @@ office_actor::behavior_type office(office_actor::pointer, said by_replicas) {
             by_replicas->push_back("failed " + std::to_string(x.step));
           },
           [](const commit::blame&) {},
+          [by_replicas](const owner_batch& x) {
+            std::string text;
+            for (const auto& one : x.seated)
+              text += "seated " + std::to_string(one.epoch) + ' ';
+            for (const auto& one : x.reports)
+              text += "report " + std::to_string(one.step) + ' ';
+            for (const auto& one : x.blames)
+              text += "blame " + std::to_string(one.step) + ' ';
+            text.pop_back();
+            by_replicas->push_back(text);
+          },
           [](const muster::join&) {},
           [](const run_heard&) {},
-          [](atom::stop) {}};
+          [by_replicas](const muster::stop& x) {
+            by_replicas->push_back("stop " + std::to_string(x.run));
+          }};
 }
 
 caf::behavior gate_role() {
   return {[](int) {}};
 }
 
-/// A steward amid its first run. It has no replicas.
+replica_actor::behavior_type replica_role(replica_actor::pointer) {
+  return {[](const tree::part&, const tensor&, const tensor&) {},
+          [](const commit::probe&) {},
+          [](const commit::seat&) {},
+          [](const commit::order&, const step_ref&) {},
+          [](const commit::grant&) {},
+          [](const tree::sum&, const tensor&) {},
+          [](const tree::share&, const tensor&) {},
+          [](const visit_ref&) {}};
+}
+
+/// A steward amid its first run, with replicas that say nothing.
 struct lone_steward {
-  lone_steward() {
+  explicit lone_steward(std::size_t count = 0) {
     const auto by = std::make_shared<direct_transport>(1, false);
     it = in.spawn(
       steward,
@@ -51,11 +75,16 @@ struct lone_steward {
     chief = in.spawn(office, by_replicas);
     gate = in.spawn(gate_role);
     caf::anon_send(it, muster::join{1, 1, 9, 5}, step_ref{});
-    caf::anon_send(it, household_ref{chief, {}});
+    for (std::size_t i = 0; i < count; ++i)
+      replicas.push_back(in.spawn(replica_role));
+    caf::anon_send(it, household_ref{chief, replicas});
     caf::anon_send(it, gate.address());
     in.settle();
   }
-  ~lone_steward() { chief = nullptr; }
+  ~lone_steward() {
+    chief = nullptr;
+    replicas.clear();
+  }
 
   void chief_ends(caf::exit_reason why) {
     caf::anon_send_exit(chief, why);
@@ -89,6 +118,7 @@ struct lone_steward {
   simulation::sim in;
   steward_inside it;
   office_actor chief;
+  std::vector<replica_actor> replicas;
   caf::actor gate;
 };
 
@@ -105,7 +135,7 @@ TEST(Steward, SendsReportsInCompany) {
   x.reports(10);
   EXPECT_EQ(x.reached(), texts{});
   x.reports(11);
-  EXPECT_EQ(x.reached(), (texts{"report 9", "report 10", "report 11"}));
+  EXPECT_EQ(x.reached(), texts{"report 9 report 10 report 11"});
 }
 
 TEST(Steward, SendsTheReportsOfTheLastStepAtOnce) {
@@ -113,7 +143,34 @@ TEST(Steward, SendsTheReportsOfTheLastStepAtOnce) {
   x.reports(12);
   EXPECT_EQ(x.reached(), texts{});
   x.reports(13);
-  EXPECT_EQ(x.reached(), (texts{"report 12", "report 13"}));
+  EXPECT_EQ(x.reached(), texts{"report 12 report 13"});
+}
+
+TEST(Steward, SendsWhatReplicasAnswerInOneMessage) {
+  lone_steward x{3};
+  for (std::uint32_t r = 0; r < 2; ++r)
+    caf::anon_send(x.it, commit::seated{4, r, 1, 0});
+  x.in.settle();
+  EXPECT_EQ(x.reached(), texts{});
+  caf::anon_send(x.it, commit::seated{4, 2, 1, 0});
+  x.in.settle();
+  EXPECT_EQ(x.reached(), texts{"seated 4 seated 4 seated 4"});
+  caf::anon_send(x.it, commit::blame{4, 9, false, 0, {}, 0, {}});
+  x.in.advance(shortest_in_company);
+  EXPECT_EQ(x.reached(), texts{"blame 9"}) << "two do not answer";
+}
+
+TEST(Steward, EndsTheWorkOfALeaderThatCommitsFarAhead) {
+  lone_steward good; // 5 steps from 9, a lease of 4
+  caf::anon_send(good.it, run_commits{1, {commit_record{16, 0, {}, {}}}});
+  good.in.settle();
+  EXPECT_EQ(good.told(), "nothing yet") << "2 * 4 steps may be committed";
+  lone_steward bad;
+  caf::anon_send(bad.it, run_commits{1, {commit_record{17, 0, {}, {}}}});
+  bad.in.settle();
+  EXPECT_EQ(bad.told(),
+            "protocol: worker 0, which leads, broke a rule: it told "
+            "of step 17 where step 9 is due");
 }
 
 TEST(Steward, KeepsNoReportForLong) {

@@ -68,6 +68,23 @@ TEST(LedgerOverProcesses, NamesTheWorkerTheStepAndTheOperation) {
             "has nothing to do");
 }
 
+TEST(LedgerOverProcesses, KeepsNoBlameOfReplicasThatDoNotExist) {
+  desk d;
+  d.keep(d.book.on_process_lost(1, cause::lost, "closed by the peer"));
+  d.keep(d.book.on(blame{1, 0, false, 4, doing::sum, 3, {}}));
+  d.keep(d.book.on(blame{1, 0, false, 0, doing::sum, 3, {2, 3, 2, 3, 2}}));
+  d.keep(d.book.on(blame{1, 0, false, 0, doing::sum, 7, {2, 3}}));
+  d.keep(d.book.on(blame{1, 0, false, 0, doing::sum, 8, {2, 3}})); // twice
+  d.keep(d.book.on(blame{1, 0, false, 1, doing::idle, 0, {}}));
+  d.keep(d.book.on(seated{2, 0, 1, 0}));
+  d.keep(d.book.on(seated{2, 1, 1, 0}));
+  ASSERT_EQ(d.all<given_up>().size(), 1u);
+  EXPECT_EQ(d.all<given_up>()[0].why,
+            "worker 1 was lost in step 0: closed by the peer; replica 0 waits "
+            "for the sum of bucket 7, which misses replicas 2, 3; replica 1 "
+            "has nothing to do");
+}
+
 TEST(LedgerOverProcesses, DoesNotWaitForeverForWhoDoesNotAnswer) {
   desk d;
   d.keep(d.book.on_process_lost(1, cause::unreachable, "silent for 1 s"));

@@ -27,49 +27,89 @@ std::vector<refuse> refusals(const reaction& x) {
 
 TEST(Muster, BeginsWhenAllHaveAskedForTheSame) {
   auto it = of_three();
-  EXPECT_TRUE(it.on({1, 1, 0, 10}).empty());
-  EXPECT_TRUE(it.on({0, 1, 0, 10}).empty());
-  EXPECT_TRUE(it.on({0, 1, 0, 10}).empty()) << "said twice";
+  EXPECT_TRUE(it.on(join{1, 1, 0, 10}).empty());
+  EXPECT_TRUE(it.on(join{0, 1, 0, 10}).empty());
+  EXPECT_TRUE(it.on(join{0, 1, 0, 10}).empty()) << "said twice";
   EXPECT_EQ(it.waiting(), 1u);
-  EXPECT_TRUE(begins(it.on({2, 1, 0, 10})));
+  EXPECT_TRUE(begins(it.on(join{2, 1, 0, 10})));
   EXPECT_FALSE(it.waiting());
-  EXPECT_TRUE(it.on({2, 1, 0, 10}).empty()) << "it runs";
+  EXPECT_TRUE(it.on(join{2, 1, 0, 10}).empty()) << "it runs";
   it.over();
-  EXPECT_TRUE(it.on({0, 2, 10, 5}).empty());
-  EXPECT_TRUE(it.on({1, 2, 10, 5}).empty());
-  EXPECT_TRUE(begins(it.on({2, 2, 10, 5})));
+  EXPECT_TRUE(it.on(join{0, 2, 10, 5}).empty());
+  EXPECT_TRUE(it.on(join{1, 2, 10, 5}).empty());
+  EXPECT_TRUE(begins(it.on(join{2, 2, 10, 5})));
 }
 
 TEST(Muster, NamesBothWhoAskForDifferentSteps) {
   auto it = of_three();
-  it.on({1, 1, 0, 10});
-  const auto no = refusals(it.on({2, 1, 0, 11}));
+  it.on(join{1, 1, 0, 10});
+  const auto no = refusals(it.on(join{2, 1, 0, 11}));
   ASSERT_EQ(no.size(), 2u);
   for (const auto& x : no) {
     EXPECT_EQ(x.code, commit::cause::protocol);
     EXPECT_EQ(x.why, "worker 1 asks for steps [0, 10) as its run 1, but worker "
                      "2 for steps [0, 11) as its run 1");
   }
-  const auto later = refusals(it.on({0, 1, 0, 10}));
+  const auto later = refusals(it.on(join{0, 1, 0, 10}));
   ASSERT_EQ(later.size(), 1u) << "the third hears it when he comes";
   EXPECT_EQ(later[0].whom, 0u);
   EXPECT_EQ(later[0].why, no[0].why);
 }
 
+TEST(Muster, EndsTheRunUnderWayWhenItIsStopped) {
+  auto it = of_three();
+  for (std::uint32_t p = 0; p < 3; ++p)
+    it.on(join{p, 1, 0, 10});
+  const auto what = it.on(stop{1, 1});
+  ASSERT_EQ(what.size(), 1u);
+  EXPECT_TRUE(std::holds_alternative<halt>(what[0]));
+}
+
+TEST(Muster, AStopThatComesLateDoesNotEndTheNextRun) {
+  auto it = of_three();
+  for (std::uint32_t p = 0; p < 3; ++p)
+    it.on(join{p, 1, 0, 10});
+  it.over();
+  EXPECT_TRUE(it.on(stop{2, 1}).empty()) << "nothing runs";
+  it.on(join{0, 2, 10, 5});
+  EXPECT_TRUE(it.on(stop{1, 1}).empty()) << "run 2 is gathered";
+  it.on(join{1, 2, 10, 5});
+  const auto what = it.on(join{2, 2, 10, 5});
+  ASSERT_TRUE(begins(what));
+  EXPECT_FALSE(std::get<begin>(what[0]).stopped);
+  EXPECT_TRUE(it.on(stop{1, 1}).empty()) << "run 2 is under way";
+  EXPECT_TRUE(it.on(stop{3, 2}).empty()) << "there is no process 3";
+  EXPECT_EQ(it.on(stop{1, 2}).size(), 1u);
+}
+
+TEST(Muster, ARunThatIsStoppedBeforeItBeginsBeginsStopped) {
+  auto it = of_three();
+  it.on(stop{1, 1}); // overtook the join of its process
+  it.on(join{0, 1, 0, 10});
+  it.on(join{1, 1, 0, 10});
+  const auto what = it.on(join{2, 1, 0, 10});
+  ASSERT_TRUE(begins(what));
+  EXPECT_TRUE(std::get<begin>(what[0]).stopped);
+  it.over();
+  for (std::uint32_t p = 0; p < 2; ++p)
+    it.on(join{p, 2, 10, 5});
+  EXPECT_FALSE(std::get<begin>(it.on(join{2, 2, 10, 5})[0]).stopped);
+}
+
 TEST(Muster, GoesOnWithTheNextRunAfterOneWasRefused) {
   auto it = of_three();
-  it.on({0, 1, 0, 1});
+  it.on(join{0, 1, 0, 1});
   it.on_late("1000 ms");
   for (std::uint32_t p = 0; p < 2; ++p)
-    EXPECT_EQ(refusals(it.on({p + 1, 1, 0, 1})).at(0).whom, p + 1);
-  it.on({0, 2, 0, 1});
-  it.on({1, 2, 0, 1});
-  EXPECT_TRUE(begins(it.on({2, 2, 0, 1})));
+    EXPECT_EQ(refusals(it.on(join{p + 1, 1, 0, 1})).at(0).whom, p + 1);
+  it.on(join{0, 2, 0, 1});
+  it.on(join{1, 2, 0, 1});
+  EXPECT_TRUE(begins(it.on(join{2, 2, 0, 1})));
 }
 
 TEST(Muster, NamesWhoDidNotCome) {
   auto it = of_three();
-  it.on({0, 1, 4, 1});
+  it.on(join{0, 1, 4, 1});
   const auto no = refusals(it.on_late("1000 ms"));
   ASSERT_EQ(no.size(), 1u);
   EXPECT_EQ(no[0].whom, 0u);
@@ -81,27 +121,27 @@ TEST(Muster, NamesWhoDidNotCome) {
 
 TEST(Muster, BeginsNothingWithoutOneThatIsLost) {
   auto it = of_three();
-  it.on({0, 1, 0, 1});
+  it.on(join{0, 1, 0, 1});
   const auto no =
     refusals(it.on_lost(2, commit::cause::unreachable, "silent for 1 s"));
   ASSERT_EQ(no.size(), 1u);
   EXPECT_EQ(no[0].code, commit::cause::unreachable);
   EXPECT_EQ(no[0].why, "worker 2 is lost, without it no work can begin: silent "
                        "for 1 s");
-  EXPECT_EQ(refusals(it.on({1, 1, 0, 1})).at(0).why, no[0].why);
-  EXPECT_EQ(refusals(it.on({1, 2, 0, 1})).at(0).why, no[0].why);
+  EXPECT_EQ(refusals(it.on(join{1, 1, 0, 1})).at(0).why, no[0].why);
+  EXPECT_EQ(refusals(it.on(join{1, 2, 0, 1})).at(0).why, no[0].why);
 }
 
 TEST(Muster, EndsARunThatSomebodyLeft) {
   machine it{{"chief 0", "worker 1"}};
-  it.on({0, 1, 0, 10});
-  it.on({1, 1, 0, 10});
-  const auto what = it.on({1, 2, 0, 3});
+  it.on(join{0, 1, 0, 10});
+  it.on(join{1, 1, 0, 10});
+  const auto what = it.on(join{1, 2, 0, 3});
   ASSERT_EQ(what.size(), 2u);
   const std::string why =
     "worker 1 left run 1 and asks for steps [0, 3) as its run 2";
   EXPECT_EQ(std::get<abandon>(what[0]).why, why);
   EXPECT_EQ(std::get<refuse>(what[1]).run, 2u);
   it.over();
-  EXPECT_EQ(refusals(it.on({0, 2, 0, 3})).at(0).why, why);
+  EXPECT_EQ(refusals(it.on(join{0, 2, 0, 3})).at(0).why, why);
 }
