@@ -1,6 +1,7 @@
 #include "troupe/net/switchboard.hpp"
 
 #include "troupe/net/codec.hpp"
+#include "troupe/net/printable.hpp"
 
 #include <stdexcept>
 #include <utility>
@@ -21,11 +22,10 @@ switchboard::end broken(std::string why) {
   return {ending::broken, std::move(why)};
 }
 
-/// Texts from the other side are for a log.
-std::string shortened(std::string x) {
+/// Texts from the other side are for people.
+std::string shortened(const std::string& x) {
   constexpr std::size_t most = 1000;
-  x.resize(std::min(x.size(), most));
-  return x;
+  return printable(x, most);
 }
 
 } // namespace

@@ -2,6 +2,7 @@
 
 #include "command.hpp"
 #include "troupe/actors/version.hpp"
+#include "troupe/net/printable.hpp"
 #include "troupe/training/log.hpp"
 
 #include <CLI/Config.hpp>
@@ -109,7 +110,9 @@ void check_output() {
 }
 
 int say(const std::exception& e, int code) {
-  std::cerr << "troupe: " << e.what() << '\n';
+  std::cerr << "troupe: "
+            << troupe::net::printable(e.what(), troupe::net::max_sentence_bytes)
+            << '\n';
   return code;
 }
 

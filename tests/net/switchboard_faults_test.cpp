@@ -162,6 +162,20 @@ TEST(SwitchboardFaults, BreaksWithAFrameOrCloseAfterAClose) {
   }
 }
 
+TEST(SwitchboardFaults, TellsOfEndsInTextsThatAreShort) {
+  const auto text = "\x1b[31mred\n" + std::string(5000, 'x');
+  const auto shown = "?[31mred?" + std::string(988, 'x') + "...";
+  both x;
+  x.right.open(5);
+  tell_service(x, std::uint64_t(service::close), encode(5u, text));
+  tell_service(x, std::uint64_t(service::goodbye), encode(text));
+  const auto over = x.there();
+  ASSERT_TRUE(over);
+  EXPECT_EQ(over->why, shown);
+  ASSERT_EQ(x.at_right.size(), 1u);
+  EXPECT_EQ(x.at_right[0].ended, shown);
+}
+
 TEST(SwitchboardFaults, OfRandomFramesHarmsNobody) {
   std::mt19937 random{23};
   for (int i = 0; i < 300; ++i) {
