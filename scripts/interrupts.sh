@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Interrupts runs of `troupe train` at random times. Each has to end with the
-# exit code for "interrupted and saved" and leave a file, and the run that is
-# resumed from it has to end with the weights_sha256 of an undisturbed run.
-# What ended before its interrupt, or was interrupted before training began, is
-# no result: another time is drawn.
+# Interrupts runs of `troupe train` at random times, one in four by SIGTERM and
+# the others by SIGINT. Each has to end with the exit code for "interrupted and
+# saved" and leave a file, and the run that is resumed from it has to end with
+# the weights_sha256 of an undisturbed run. What ended before its interrupt, or
+# was interrupted before training began, is no result: another time is drawn.
 #
 #   scripts/interrupts.sh [-n RUNS] [-w WORKERS] [-s SEED] [-l] [-- OPTION...]
 #
