@@ -1,5 +1,6 @@
 #include "troupe/actors/cluster_inside.hpp"
 #include "troupe/net/codec.hpp"
+#include "troupe/net/printable.hpp"
 
 #include <algorithm>
 
@@ -55,7 +56,7 @@ private:
         break;
       case word::give_up:
         if (in_->table || !in_->who) // else somebody else may come instead
-          in_->given_up = std::move(x.text);
+          in_->given_up = net::printable(x.text, net::max_sentence_bytes);
         break;
       case word::leave:
         from.left = true;

@@ -1,5 +1,6 @@
 #include "troupe/actors/cluster_inside.hpp"
 #include "troupe/actors/ec.hpp"
+#include "troupe/net/printable.hpp"
 
 #include <algorithm>
 
@@ -49,7 +50,9 @@ void cluster::inside::join() {
 // -- the steps of it ----------------------------------------------------------
 
 /// Tells the others too. @pre the hall is not locked.
-void cluster::inside::fail(ec code, const std::string& why) {
+void cluster::inside::fail(ec code, const std::string& text) {
+  const auto why =
+    net::printable(text, net::max_sentence_bytes); // it may be a peer's
   const std::lock_guard hold{hall_->lock};
   for (auto& x : hall_->seats)
     hall_->say(x, {word::give_up, why, {}});

@@ -173,7 +173,7 @@ void data_plane::impl::poll(hold& locked, std::uint32_t replica,
 /// Until a lane or another replica has news, or the nap is over.
 void data_plane::impl::sleep(hold& locked) {
   watched.clear();
-  watched.push_back({alarm.descriptor(), POLLIN, 0});
+  watched.push_back({alarm.listener(), POLLIN, 0});
   alarm.listen();
   std::size_t asked = 0;
   bool news = gone.has_value() || machine.wrong();

@@ -1,5 +1,7 @@
 #include "troupe/actors/node_messages.hpp"
 
+#include "troupe/net/printable.hpp"
+
 #include <cstdio>
 
 namespace troupe {
@@ -13,7 +15,8 @@ std::string counted(const std::vector<std::string>& names) {
     ++counts[one];
   std::string text;
   for (const auto& [name, count] : counts)
-    text += (text.empty() ? "" : ", ") + std::to_string(count) + " " + name;
+    text += (text.empty() ? "" : ", ") + std::to_string(count) + " "
+            + net::printable(name);
   return text.empty() ? "none" : text;
 }
 
@@ -22,7 +25,7 @@ std::string counted(const std::vector<std::string>& names) {
 std::string listed(const std::vector<std::string>& names) {
   std::string text;
   for (const auto& one : names)
-    text += (text.empty() ? "" : ", ") + one;
+    text += (text.empty() ? "" : ", ") + net::printable(one);
   return text.empty() ? "none" : text;
 }
 
@@ -34,10 +37,10 @@ std::string to_text(const node_info& x) {
   char incarnation[17];
   std::snprintf(incarnation, sizeof incarnation, "%016llx",
                 static_cast<unsigned long long>(x.incarnation));
-  return "node     " + x.name + ", incarnation " + incarnation + ", troupe "
-         + x.version + "\n" + numbers + "devices  " + listed(x.devices)
-         + "\nroles    " + listed(x.roles) + "\nrunning  " + counted(x.running)
-         + "\n";
+  return "node     " + net::printable(x.name) + ", incarnation " + incarnation
+         + ", troupe " + net::printable(x.version) + "\n" + numbers
+         + "devices  " + listed(x.devices) + "\nroles    " + listed(x.roles)
+         + "\nrunning  " + counted(x.running) + "\n";
 }
 
 } // namespace troupe

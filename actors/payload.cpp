@@ -1,6 +1,7 @@
 #include "troupe/actors/payload.hpp"
 
 #include "troupe/net/crc32c.hpp"
+#include "troupe/net/printable.hpp"
 
 #include <caf/sec.hpp>
 
@@ -126,7 +127,7 @@ failure_note note_of(const caf::error& x, caf::actor_system& sys) {
 }
 
 caf::error error_of(const failure_note& x) {
-  return caf::make_error(x.code, x.text);
+  return caf::make_error(x.code, net::printable_lines(x.text, longest_text));
 }
 
 } // namespace troupe::wire

@@ -6,18 +6,9 @@
 #include "troupe/actors/runtime.hpp"
 #include "troupe/actors/types.hpp"
 
-#include <algorithm>
-
 namespace troupe {
 
 namespace {
-
-/// What a stranger said is no command to a terminal.
-std::string printable(std::string x) {
-  std::ranges::replace_if(
-    x, [](unsigned char c) { return c != '\n' && (c < ' ' || c == 127); }, '?');
-  return x;
-}
 
 template <class Role, class T, class Atom>
 std::string ask_at(runtime& in, net::endpoint& from, const std::string& where,
@@ -29,8 +20,8 @@ std::string ask_at(runtime& in, net::endpoint& from, const std::string& where,
   const Role desk =
     in.system().spawn(proxy<Role>, line->open(desk_channel),
                       proxy_options{.patience = options.patience});
-  auto said = printable(to_text(ask<T>(in.system(), where + ": " + purpose,
-                                       desk, options.patience, question)));
+  auto said = to_text(ask<T>(in.system(), where + ": " + purpose, desk,
+                             options.patience, question));
   line->close("that is all");
   return said;
 }

@@ -1,5 +1,7 @@
 #include "troupe/actors/status.hpp"
 
+#include "troupe/net/printable.hpp"
+
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>
@@ -40,28 +42,33 @@ std::string to_string(member_state x) {
 }
 
 std::string to_text(const job_status& x) {
-  auto text = "job " + x.job + ", epoch " + std::to_string(x.epoch) + ", step "
-              + std::to_string(x.step);
+  auto text = "job " + net::printable(x.job) + ", epoch "
+              + std::to_string(x.epoch) + ", step " + std::to_string(x.step);
   if (x.window_ms > 0)
     text += line(", %.4g steps/s over ", x.steps_per_second)
             + seconds(x.window_ms) + ", last commit " + seconds(x.news_ms)
             + " ago";
   std::size_t widest = 6;
-  for (const auto& one : x.members)
-    widest = std::max(widest, one.name.size());
+  std::vector<std::string> names;
+  for (const auto& one : x.members) {
+    names.push_back(net::printable(one.name));
+    widest = std::max(widest, names.back().size());
+  }
   text += "\n" + std::string{"member"} + std::string(widest - 6, ' ')
           + "  state    incarnation       last news\n";
-  for (const auto& one : x.members)
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const auto& one = x.members[i];
     text +=
-      one.name + std::string(widest - one.name.size(), ' ')
+      names[i] + std::string(widest - names[i].size(), ' ')
       + line("  %-7s  %016" PRIx64 "  ", to_string(one.state).c_str(),
              one.incarnation)
       + (one.state == member_state::absent ? "never"
                                            : seconds(one.silence_ms) + " ago")
       + "\n";
+  }
   if (!x.waiting.empty())
-    text +=
-      "step " + std::to_string(x.step) + " is not done: " + x.waiting + "\n";
+    text += "step " + std::to_string(x.step) + " is not done: "
+            + net::printable(x.waiting, net::max_sentence_bytes) + "\n";
   return text;
 }
 

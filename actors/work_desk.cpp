@@ -1,5 +1,7 @@
 #include "troupe/actors/work_desk.hpp"
 
+#include "troupe/net/printable.hpp"
+
 #include <stdexcept>
 #include <utility>
 
@@ -117,7 +119,7 @@ void work_desk::ended(std::uint64_t run, std::uint64_t next) {
 void work_desk::given_up(std::uint64_t run, ec code, std::string&& why) {
   note([&] {
     if (run == run_ && !failure_)
-      failure_.emplace(code, why);
+      failure_.emplace(code, net::printable_lines(why)); // may be a peer's
   });
 }
 

@@ -1,7 +1,7 @@
 #include "troupe/net/channel.hpp"
 
-#include "troupe/net/log_limiter.hpp"
 #include "troupe/net/meeting_place.hpp"
+#include "troupe/net/printable.hpp"
 #include "troupe/net/proof.hpp"
 #include "troupe/net/shm_lane.hpp"
 #include "troupe/net/stream_lane.hpp"

@@ -3,6 +3,7 @@
 #include "troupe/net/codec.hpp"
 #include "troupe/net/hello.hpp"
 #include "troupe/net/little_endian.hpp"
+#include "troupe/net/printable.hpp"
 #include "troupe/net/proof.hpp"
 
 #include <algorithm>
@@ -18,6 +19,7 @@ constexpr std::string_view magic = "TRPH";
 constexpr std::size_t version_at = 4, mode_at = 5, nonce_at = 8;
 constexpr std::size_t greeting_size = nonce_at + nonce_size;
 constexpr std::size_t length_size = 4;
+constexpr std::size_t most_why_bytes = 1000; ///< Of a refusal that is shown.
 /// Labels of a proof and of a seal, all of one length; what one side says is
 /// no answer of the other.
 constexpr std::string_view proof_of[] = {"troupe-1 dialer proof   ",
@@ -194,7 +196,7 @@ void handshake::read_letter(std::span<const std::byte> body) {
   peer_ = std::move(x.who);
   note_ = std::move(x.note);
   state_ = x.taken ? state::taken : state::refused;
-  why_ = std::move(x.why);
+  why_ = printable(x.why, most_why_bytes);
 }
 
 /// A proof comes before the first letter, so that the other side need not read

@@ -1,6 +1,5 @@
 #include "troupe/net/log_limiter.hpp"
 
-#include <algorithm>
 #include <utility>
 
 namespace troupe::net {
@@ -32,14 +31,6 @@ void log_limiter::tick(clock::time_point now) {
             std::to_string(n)
               + " connections did not finish their handshake and were pushed "
                 "out by others");
-}
-
-std::string printable(const std::string& text) {
-  constexpr std::size_t most = 300;
-  auto x = text.size() > most ? text.substr(0, most) + "..." : text;
-  std::ranges::replace_if(
-    x, [](unsigned char c) { return c < ' ' || c == 127; }, '?');
-  return x;
 }
 
 } // namespace troupe::net

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "troupe/net/log_function.hpp"
+#include "troupe/net/printable.hpp"
 
 #include <array>
 #include <chrono>
@@ -36,8 +37,5 @@ private:
   std::array<tally, 2> of_; ///< By severity: neither pushes the other out.
   std::size_t pushed_out_ = 0;
 };
-
-/// At most 300 bytes, all of them printable.
-std::string printable(const std::string& text);
 
 } // namespace troupe::net

@@ -1,11 +1,11 @@
 #include "troupe/net/meeting_place.hpp"
 
-#include "troupe/net/log_limiter.hpp"
+#include "troupe/net/bell.hpp"
+#include "troupe/net/printable.hpp"
 #include "troupe/net/proof.hpp"
 
 #include <cerrno>
 #include <cstring>
-#include <fcntl.h>
 #include <optional>
 #include <stdexcept>
 #include <sys/socket.h>
@@ -103,17 +103,6 @@ std::vector<descriptor> descriptors_in(msghdr& message) {
     }
   }
   return fds;
-}
-
-/// Ringing it must never block.
-bool is_bell(int fd) {
-  char what[64];
-  const auto link = "/proc/self/fd/" + std::to_string(fd);
-  const auto size = ::readlink(link.c_str(), what, sizeof what);
-  return size > 0
-         && std::string(what, static_cast<std::size_t>(size))
-              == "anon_inode:[eventfd]"
-         && (::fcntl(fd, F_GETFL) & O_NONBLOCK) != 0;
 }
 
 /// None if what came is not from who knows the token.

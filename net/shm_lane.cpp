@@ -208,7 +208,7 @@ bool shm_lane::before_sleep(std::vector<pollfd>& watched) {
   if (room_came || (!has_front_ && any_arrived()) || end_)
     return false;
   asleep_ = true;
-  watched.push_back({ground_->my_bell->descriptor(), POLLIN, 0});
+  watched.push_back({ground_->my_bell->listener(), POLLIN, 0});
   watched.push_back({beside_->descriptor(), POLLIN | POLLRDHUP, 0});
   return true;
 }

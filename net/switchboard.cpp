@@ -1,6 +1,7 @@
 #include "troupe/net/switchboard.hpp"
 
 #include "troupe/net/codec.hpp"
+#include "troupe/net/printable.hpp"
 
 #include <stdexcept>
 #include <utility>
@@ -21,23 +22,35 @@ switchboard::end broken(std::string why) {
   return {ending::broken, std::move(why)};
 }
 
-/// Texts from the other side are for a log.
-std::string shortened(std::string x) {
+/// Texts from the other side are for people.
+std::string shortened(const std::string& x) {
   constexpr std::size_t most = 1000;
-  x.resize(std::min(x.size(), most));
-  return x;
+  return printable(x, most);
 }
 
 } // namespace
 
-switchboard::channel* switchboard::at(std::uint32_t number) {
-  const auto found = channels_.find(number);
-  if (found != channels_.end())
-    return &found->second;
-  if (unopened_ == most_unopened)
-    return nullptr;
-  ++unopened_;
-  return &channels_[number];
+switchboard::channel& switchboard::at(std::uint32_t number) {
+  const auto [found, made] = channels_.try_emplace(number);
+  if (made) {
+    found->second.kept_bytes = bytes_per_channel;
+    kept_bytes_ += bytes_per_channel;
+  }
+  return found->second;
+}
+
+switchboard::result switchboard::keep(channel& to, event&& x) {
+  static_assert(bytes_per_channel >= sizeof(channel) + 64 // a map's node
+                && bytes_per_event >= 2 * sizeof(event)); // a vector's room
+  const auto bytes =
+    bytes_per_event + (x.heard ? x.heard->payload.size() : x.ended.size());
+  to.kept_bytes += bytes;
+  kept_bytes_ += bytes;
+  if (kept_bytes_ > most_kept_bytes)
+    return broken("more than " + std::to_string(most_kept_bytes)
+                  + " bytes for channels that nobody opened");
+  to.kept.push_back(std::move(x));
+  return {};
 }
 
 std::vector<switchboard::event> switchboard::open(std::uint32_t number) {
@@ -51,11 +64,8 @@ std::vector<switchboard::event> switchboard::open(std::uint32_t number) {
   auto& x = found->second;
   if (std::exchange(x.opened, true))
     throw std::logic_error{named(number) + " is opened a second time"};
-  --unopened_;
+  kept_bytes_ -= std::exchange(x.kept_bytes, 0);
   auto kept = std::exchange(x.kept, {});
-  for (const auto& e : kept)
-    if (e.heard)
-      kept_bytes_ -= e.heard->payload.size();
   if (!kept.empty() && !kept.back().heard) // it has ended already
     channels_.erase(found);
   return kept;
@@ -143,26 +153,18 @@ switchboard::result switchboard::on_frame(frame&& x,
   if (x.channel == 0)
     return on_service(x, events);
   const auto number = x.channel;
-  auto* to = at(number);
-  if (!to)
-    return broken("more than " + std::to_string(most_unopened)
-                  + " channels that nobody opened");
-  auto& taken = to->taken[index(x.priority)];
+  auto& to = at(number);
+  auto& taken = to.taken[index(x.priority)];
   if (taken == credits_of(x.priority))
     return broken("more frames on " + named(number) + " than its credits");
   ++taken;
-  if (to->opened) {
+  if (to.opened) {
     events.push_back({number, std::move(x)});
     return {};
   }
-  if (!to->kept.empty() && !to->kept.back().heard)
+  if (!to.kept.empty() && !to.kept.back().heard)
     return broken("a frame on " + named(number) + " after its close");
-  kept_bytes_ += x.payload.size();
-  if (kept_bytes_ > most_kept_bytes)
-    return broken("more than " + std::to_string(most_kept_bytes)
-                  + " bytes for channels that nobody opened");
-  to->kept.push_back({number, std::move(x)});
-  return {};
+  return keep(to, {number, std::move(x)});
 }
 
 switchboard::result switchboard::on_service(const frame& x,
@@ -209,25 +211,24 @@ switchboard::result switchboard::on_close(const frame& x,
   std::string why;
   if (const auto bad = decode(x.payload, number, why))
     return broken("a close: " + to_string(*bad));
-  auto* to = number == 0 ? nullptr : at(number);
-  if (!to)
+  if (number == 0)
     return broken("a close of " + named(number));
-  if (to->closing) { // both said it: neither answers
-    events.push_back({number, {}, std::move(*to->closing)});
+  auto& to = at(number);
+  if (to.closing) { // both said it: neither answers
+    events.push_back({number, {}, std::move(*to.closing)});
     channels_.erase(number);
     return {};
   }
   speak(service::closed, encode(number), priority::bulk);
-  event last{number, {}, shortened(std::move(why))};
-  if (to->opened) {
+  event last{number, {}, shortened(why)};
+  if (to.opened) {
     events.push_back(std::move(last));
     channels_.erase(number);
-  } else if (to->kept.empty() || to->kept.back().heard) {
-    to->kept.push_back(std::move(last));
-  } else {
-    return broken("a second close of " + named(number));
+    return {};
   }
-  return {};
+  if (!to.kept.empty() && !to.kept.back().heard)
+    return broken("a second close of " + named(number));
+  return keep(to, std::move(last));
 }
 
 switchboard::result switchboard::on_closed(const frame& x,

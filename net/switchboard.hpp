@@ -37,15 +37,17 @@ constexpr std::size_t credits_of(priority x) {
 ///   on close      the channel has ended; answers `closed`
 ///   on goodbye    all has ended
 ///   costs    a credit frame for every quarter of a channel's credits
-///   if       more frames than credits, too many channels that nobody opened,
-///            too many bytes kept for them, frames on and on from who does not
-///            read the answers, anything malformed -> broken
+///   if       more frames than credits, too many bytes kept for channels that
+///            nobody opened, frames on and on from who does not read the
+///            answers, anything malformed -> broken
 class switchboard {
 public:
-  /// Channels that the other side uses and this one has not opened, and the
-  /// bytes of their frames.
-  static constexpr std::size_t most_unopened = 64;
+  /// Bytes kept for channels that the other side uses and this one has not
+  /// opened: payloads, and what each channel and each event takes by itself.
+  /// There may be many such channels: a peer that is ahead uses one for each
+  /// replica of this process.
   static constexpr std::size_t most_kept_bytes = std::size_t{16} << 20;
+  static constexpr std::size_t bytes_per_channel = 256, bytes_per_event = 256;
   /// Bytes that wait to be written before no more frames are taken.
   static constexpr std::size_t most_waiting_bytes = std::size_t{4} << 20;
   /// Bytes of answers (credits) that wait beside them.
@@ -99,6 +101,7 @@ private:
     std::size_t taken[2] = {0, 0};      ///< And not credited by us.
     std::size_t owed[2] = {0, 0};       ///< Of those taken: dealt with.
     std::vector<event> kept;
+    std::size_t kept_bytes = 0; ///< Its share of `kept_bytes_`.
   };
   using result = std::optional<end>;
 
@@ -107,8 +110,11 @@ private:
   result on_credit(const frame& x);
   result on_close(const frame& x, std::vector<event>& events);
   result on_closed(const frame& x, std::vector<event>& events);
-  /// The channel, made if it may be.
-  channel* at(std::uint32_t number);
+  /// The channel, made if there is none.
+  channel& at(std::uint32_t number);
+  /// Keeps an event of a channel that is not opened.
+  /// @returns `broken` when this exceeds `most_kept_bytes`.
+  result keep(channel& to, event&& x);
   void speak(service what, std::vector<std::byte> payload = {},
              priority how = priority::control);
 
@@ -116,7 +122,7 @@ private:
   frame_decoder decoder_;
   outbox out_;
   std::map<std::uint32_t, channel> channels_;
-  std::size_t unopened_ = 0, kept_bytes_ = 0;
+  std::size_t kept_bytes_ = 0;
   bool parting_ = false;
 };
 

@@ -1,5 +1,6 @@
 #include "troupe/training/equal_workers.hpp"
 
+#include "troupe/net/printable.hpp"
 #include "troupe/training/sha256.hpp"
 
 #include <sstream>
@@ -91,8 +92,9 @@ std::string difference(const std::string& a, const std::string& b) {
     if (!more_a && !more_b)
       return "";
     if (x != y || more_a != more_b)
-      return (more_b ? "\"" + y + "\"" : "nothing") + ", but worker 0 has "
-             + (more_a ? "\"" + x + "\"" : "nothing");
+      return (more_b ? "\"" + net::printable(y) + "\"" : "nothing")
+             + ", but worker 0 has "
+             + (more_a ? "\"" + net::printable(x) + "\"" : "nothing");
   }
 }
 

@@ -1,5 +1,6 @@
 #include "troupe/training/fit.hpp"
 
+#include "troupe/net/printable.hpp"
 #include "troupe/training/equal_workers.hpp"
 #include "troupe/training/fit_loop.hpp"
 #include "troupe/training/log.hpp"
@@ -162,7 +163,8 @@ void fit_loop::agree() {
   for (std::size_t w = 0; w < said.size(); ++w) {
     if (said[w].starts_with('!'))
       throw std::runtime_error("worker " + std::to_string(w)
-                               + " ended the fit: " + said[w].substr(1));
+                               + " ended the fit: "
+                               + net::printable_lines(said[w].substr(1)));
     if (said[w] == "i")
       end_ = fit_end::interrupted;
   }

@@ -1,3 +1,4 @@
+#include "troupe/net/printable.hpp"
 #include "troupe/training/devices.hpp"
 #include "troupe/training/remote_strategy_impl.hpp"
 
@@ -108,7 +109,8 @@ void remote_strategy::impl::join() {
 void remote_strategy::impl::give_up(const worker_fault& x,
                                     const std::string& during) {
   broken = "node " + addresses[x.worker] + " (worker "
-           + std::to_string(x.worker) + "), " + during + ": " + x.why;
+           + std::to_string(x.worker) + "), " + during + ": "
+           + net::printable_lines(x.why);
   workers.clear();
   nodes.clear();
   throw failure{x.code, broken};

@@ -1,4 +1,5 @@
 #include "troupe/actors/error_code.hpp"
+#include "troupe/net/printable.hpp"
 #include "troupe/tensors/context.hpp"
 #include "troupe/training/replica_context.hpp"
 #include "troupe/training/strategy_state.hpp"
@@ -80,7 +81,8 @@ void on_leader(const std::shared_ptr<strategy_state>& on,
   if (thrown)
     std::rethrow_exception(thrown);
   if (said.starts_with('-'))
-    throw std::runtime_error(said.substr(1) + " (said by worker 0)");
+    throw std::runtime_error(net::printable_lines(said.substr(1))
+                             + " (said by worker 0)");
 }
 
 } // namespace troupe

@@ -145,6 +145,12 @@ bool children::running() const {
   return std::ranges::any_of(all_, [](const auto& x) { return !x->ended; });
 }
 
+void children::send(int number) {
+  for (const auto& x : all_)
+    if (!x->ended)
+      ::kill(-x->it.id, number); // its group
+}
+
 void children::signal(int number) {
   send(number);
   if (!due_)
@@ -154,12 +160,6 @@ void children::signal(int number) {
 void children::close_in(std::chrono::milliseconds time, int number) {
   due_ = clock::now() + time;
   next_ = number;
-}
-
-void children::send(int number) {
-  for (const auto& x : all_)
-    if (!x->ended)
-      ::kill(-x->it.id, number); // its group
 }
 
 /// One that is stopped would hear of it only when it is continued.
@@ -207,10 +207,10 @@ void children::reap(child& x) {
   x.ended = true;
   x.it.life.reset();
   const bool killed = news.si_code != CLD_EXITED;
-  child_end end{x.name, news.si_status + (killed ? 128 : 0),
-                killed ? news.si_status : 0};
-  if (end.failed() && !failure_) {
-    failure_ = std::move(end);
+  ended_.push_back(
+    {x.name, news.si_status + (killed ? 128 : 0), killed ? news.si_status : 0});
+  if (ended_.back().failed() && !failure_) {
+    failure_ = ended_.back();
     kill_stopped();
     if (!due_)
       close_in(options_.grace, SIGTERM);

@@ -32,10 +32,10 @@ struct child_end {
 std::string reason(const child_end& x);
 
 struct children_options {
-  /// How long the others may go on once one has failed, or a signal was sent;
-  /// then they get SIGTERM, or SIGKILL if they are stopped, and as long after
-  /// that SIGKILL. Those that are stopped when one fails cannot go on: they get
-  /// SIGKILL at once.
+  /// How long the others may go on once one has failed, or `signal` was
+  /// called; then they get SIGTERM, or SIGKILL if they are stopped, and as long
+  /// after that SIGKILL. Those that are stopped when one fails cannot go on:
+  /// they get SIGKILL at once.
   std::chrono::milliseconds grace{10'000};
   /// Hears each line (of at most `longest_line` bytes, longer ones in pieces)
   /// without its break; `out` says of which stream. What it throws leaves pump.
@@ -66,10 +66,14 @@ public:
   /// descriptor `also` (-1: none) can be read, `at_most` this long.
   void pump(std::chrono::milliseconds at_most, int also = -1);
 
-  /// Sends it to all that run; from now on they have to end.
+  /// Sends it to all that run. They may take as long as they need.
+  void send(int number);
+  /// Sends it to all that run. From now on they have to end within `grace`.
   void signal(int number);
 
   bool running() const;
+  /// Those that have ended, in their order.
+  const std::vector<child_end>& ended() const { return ended_; }
   /// The first that ended with anything but exit code 0.
   const std::optional<child_end>& first_failure() const { return failure_; }
   /// Who was stopped when it failed, and was killed for it; for the end of a
@@ -81,7 +85,6 @@ private:
   struct child;
 
   void close_in(std::chrono::milliseconds time, int number);
-  void send(int number);
   void ask_to_end();
   void kill_stopped();
   void hear_of_ends();
@@ -92,6 +95,7 @@ private:
   children_options options_;
   troupe::net::descriptor ends_; ///< An epoll: tells ends in their order.
   std::vector<std::unique_ptr<child>> all_;
+  std::vector<child_end> ended_;
   std::optional<child_end> failure_;
   std::string stopped_;
   std::optional<clock::time_point> due_; ///< Then they get `next_`.

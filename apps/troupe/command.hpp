@@ -10,6 +10,7 @@ enum exit_code : int {
   ok = 0,
   failed = 1,
   misused = 2,
+  unsaved = 3,       ///< Interrupted, and nothing was saved.
   interrupted = 130, ///< And saved, so that --resume goes on.
 };
 

@@ -1,16 +1,39 @@
 #include "interrupt.hpp"
 
+#include "command.hpp"
+
 #include <array>
 #include <csignal>
+#include <string_view>
+#include <unistd.h>
 
 namespace {
 
 std::atomic<bool> asked{false};
 static_assert(std::atomic<bool>::is_always_lock_free);
 
-void on_signal(int number) {
-  asked = true;
-  std::signal(number, SIG_DFL);
+/// As `troupe:` and a sentence of main, but with what a handler may call.
+template <std::size_t N>
+[[noreturn]] void end_saying(const char (&sentence)[N]) {
+  constexpr std::string_view tool = "troupe: ";
+  std::array<char, tool.size() + N> text{};
+  auto* at = text.data();
+  for (const char c : tool)
+    *at++ = c;
+  for (std::size_t i = 0; i + 1 < N; ++i)
+    *at++ = sentence[i];
+  *at = '\n';
+  [[maybe_unused]] const auto n =
+    ::write(STDERR_FILENO, text.data(), text.size());
+  ::_exit(unsaved);
+}
+
+void on_interrupt_before_training(int) {
+  end_saying(nothing_to_save);
+}
+
+void on_second_interrupt(int) {
+  end_saying(second_interrupt);
 }
 
 /// For handlers on this thread, which may be inside one of oneDNN's generated
@@ -23,14 +46,31 @@ void give_handlers_their_own_stack() {
   ::sigaltstack(&x, nullptr);
 }
 
+void handle(int number, void (*by)(int)) {
+  struct sigaction how {};
+  how.sa_handler = by;
+  how.sa_flags = SA_ONSTACK | SA_RESTART;
+  ::sigaction(number, &how, nullptr);
+}
+
+void on_first_interrupt(int number) {
+  asked = true;
+  handle(number, on_second_interrupt);
+}
+
+void handle_interrupts(void (*by)(int)) {
+  give_handlers_their_own_stack();
+  for (const auto number : {SIGINT, SIGTERM})
+    handle(number, by);
+}
+
 } // namespace
 
+void end_on_interrupts() {
+  handle_interrupts(on_interrupt_before_training);
+}
+
 const std::atomic<bool>& watch_for_interrupts() {
-  give_handlers_their_own_stack();
-  struct sigaction how {};
-  how.sa_handler = on_signal;
-  how.sa_flags = SA_ONSTACK | SA_RESTART;
-  ::sigaction(SIGINT, &how, nullptr);
-  ::sigaction(SIGTERM, &how, nullptr);
+  handle_interrupts(on_first_interrupt);
   return asked;
 }

@@ -1,5 +1,6 @@
 #include "children.hpp"
 #include "command.hpp"
+#include "heard_signals.hpp"
 #include "troupe/net/cluster_task.hpp"
 #include "troupe/net/held_ports.hpp"
 #include "troupe/net/secret_file.hpp"
@@ -11,7 +12,6 @@
 #include <cstring>
 #include <iostream>
 #include <stdexcept>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
 namespace {
@@ -42,35 +42,6 @@ struct given {
   std::uint64_t processes = 0, grace = 10;
   bool chief = false;
   std::vector<std::string> program;
-};
-
-/// Signals that would end this process, heard as bytes of a descriptor.
-class heard_signals {
-public:
-  heard_signals() {
-    sigset_t which;
-    sigemptyset(&which);
-    for (const auto number : {SIGINT, SIGTERM, SIGHUP})
-      sigaddset(&which, number);
-    ::sigprocmask(SIG_BLOCK, &which, nullptr);
-    from_ = net::descriptor{::signalfd(-1, &which, SFD_CLOEXEC | SFD_NONBLOCK)};
-    if (!from_)
-      throw std::runtime_error(std::string{"cannot listen for signals: "}
-                               + std::strerror(errno));
-  }
-
-  int descriptor() const { return from_.get(); }
-
-  /// @returns one that came, or 0.
-  int take() const {
-    signalfd_siginfo news{};
-    return ::read(from_.get(), &news, sizeof news) == sizeof news
-             ? static_cast<int>(news.ssi_signo)
-             : 0;
-  }
-
-private:
-  net::descriptor from_;
 };
 
 /// In one write, so that lines stay whole beside those of others.
@@ -124,7 +95,7 @@ int say_end(const children& all, int signal) {
 }
 
 int launch(const given& x) {
-  const heard_signals heard;
+  const heard_signals heard{SIGINT, SIGTERM, SIGHUP};
   std::signal(SIGPIPE, SIG_IGN); // the write that hits it says so
   const net::secret_file secret;
   const net::held_ports ports{x.processes};

@@ -2,6 +2,7 @@
 
 #include "command.hpp"
 #include "troupe/actors/version.hpp"
+#include "troupe/net/printable.hpp"
 #include "troupe/training/log.hpp"
 
 #include <CLI/Config.hpp>
@@ -33,8 +34,10 @@ constexpr auto examples =
   "\n"
   "Exit codes: 0 done, 1 failed (a file that is missing, damaged or cannot be\n"
   "written, for instance), 2 wrong use (an option's value will not do, a\n"
-  "table's column among them), 130 interrupted and saved; launch ends with\n"
-  "that of the process that failed first.\n";
+  "table's column among them), 3 interrupted and nothing saved, 130 (of "
+  "train)\n"
+  "interrupted and saved; launch ends with that of the process that failed\n"
+  "first.\n";
 
 /// What the reader of the command line says, and where to read more.
 std::string sentence_of(const CLI::App& tool, const CLI::ParseError& e) {
@@ -108,8 +111,11 @@ void check_output() {
                              "full?");
 }
 
+/// In one line, whoever said it.
 int say(const std::exception& e, int code) {
-  std::cerr << "troupe: " << e.what() << '\n';
+  std::cerr << "troupe: "
+            << troupe::net::printable(e.what(), troupe::net::max_sentence_bytes)
+            << '\n';
   return code;
 }
 

@@ -164,6 +164,7 @@ bool is_unfinished(const history& x) {
 } // namespace
 
 int train(const train_arguments& given) {
+  end_on_interrupts(); // until `fit` can save what there is
   auto x = given;
   check_names(x);
   const auto here = place_by_environment();

@@ -19,8 +19,14 @@ constexpr auto examples =
   "\n"
   "Runs with as many replicas, the same batch, seed and threads end with the\n"
   "same weights to the last bit, whatever the strategy.\n"
-  "Ctrl-C ends a run at the next step, saves it and says how to go on (exit\n"
-  "code 130); a second Ctrl-C ends it at once.\n";
+  "Ctrl-C ends a run after the steps that replicas were given already (at "
+  "most\n"
+  "8, or 32 with --workers) and the test if an epoch ends with them, then "
+  "saves\n"
+  "it and says how to go on (exit code 130). This takes as long as it needs,\n"
+  "with --workers too. A second Ctrl-C ends everything at once, and one "
+  "before\n"
+  "training began does: then nothing is saved (exit code 3).\n";
 
 void set(std::uint64_t& to, std::uint64_t x) {
   to = x;

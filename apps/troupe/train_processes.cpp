@@ -1,13 +1,16 @@
 #include "children.hpp"
 #include "command.hpp"
+#include "heard_signals.hpp"
 #include "interrupt.hpp"
 #include "train.hpp"
 #include "troupe/net/certificates.hpp"
 #include "troupe/net/held_ports.hpp"
 #include "troupe/net/new_file.hpp"
+#include "troupe/net/printable.hpp"
 #include "troupe/net/secret_file.hpp"
 #include "troupe/net/tf_config.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
@@ -17,7 +20,7 @@
 #include <iostream>
 #include <map>
 #include <optional>
-#include <sstream>
+#include <set>
 #include <stdexcept>
 
 namespace {
@@ -139,9 +142,67 @@ private:
   std::map<std::string, std::string> errors_;
 };
 
+enum class interruption { none, passed_on, repeated };
+
+/// Waits for the workers' end. The first interrupt is passed on, and they may
+/// take as long as they need to save the run. A second one of the same kind
+/// ends them at once.
+interruption wait_for_end(children& all, const heard_signals& heard) {
+  std::set<int> came;
+  auto how = interruption::none;
+  while (all.running()) {
+    all.pump(std::chrono::seconds{60}, heard.descriptor());
+    while (const auto number = heard.take()) {
+      if (!came.insert(number).second) {
+        how = interruption::repeated;
+        all.send(SIGKILL);
+      } else if (how == interruption::none) {
+        how = interruption::passed_on;
+        all.send(SIGINT);
+      }
+    }
+  }
+  return how;
+}
+
+int say(int code, const std::string& sentence) {
+  std::cerr << "troupe: " << net::printable(sentence, net::max_sentence_bytes)
+            << '\n';
+  return code;
+}
+
+/// How the run ended, by how its workers did.
+int conclude(const children& all, const listener& heard, interruption how) {
+  if (how == interruption::repeated)
+    return say(unsaved, second_interrupt);
+  const auto exited = [](int code) {
+    return
+      [code](const child_end& x) { return x.signal == 0 && x.code == code; };
+  };
+  const auto& ends = all.ended();
+  // all begin to train together: if one had not, nobody has saved anything
+  if (const auto x = std::ranges::find_if(ends, exited(unsaved));
+      x != ends.end())
+    return say(unsaved,
+               how == interruption::none ? heard.why(*x) : nothing_to_save);
+  const auto ended_by_it = [](const child_end& x) {
+    return x.signal == SIGINT;
+  };
+  if (how == interruption::passed_on && std::ranges::any_of(ends, ended_by_it))
+    return say(unsaved, nothing_to_save);
+  const auto failed_first = std::ranges::find_if(
+    ends, [&](const auto& x) { return x.failed() && !exited(interrupted)(x); });
+  if (failed_first != ends.end())
+    return say(failed_first->code == misused ? misused : failed,
+               heard.why(*failed_first) + all.said_of_stopped());
+  return std::ranges::any_of(ends, exited(interrupted)) ? interrupted : ok;
+}
+
 } // namespace
 
 int train_in_processes(const settled_job& job) {
+  // before anything is made that has to be removed
+  const heard_signals interrupts{SIGINT, SIGTERM};
   const net::held_ports ports{job.workers};
   const run_credentials credentials{job.transport == "tls"};
   net::cluster_spec::list addresses;
@@ -150,7 +211,6 @@ int train_in_processes(const settled_job& job) {
   const net::cluster_spec cluster{
     std::map<std::string, net::cluster_spec::list>{{"worker", addresses}}};
   listener heard{"worker 0"};
-  const auto& asked = watch_for_interrupts();
   children all{
     {.grace = std::chrono::seconds{10},
      .on_line = [&](const std::string& name, bool out, std::string_view line) {
@@ -163,16 +223,6 @@ int train_in_processes(const settled_job& job) {
     own["TF_CONFIG"] = net::write_tf_config(cluster, task);
     all.start({to_string(task), command, std::move(own)});
   }
-  for (bool told = false; all.running();) {
-    all.pump(std::chrono::milliseconds{200});
-    if (asked && !std::exchange(told, true))
-      all.signal(SIGINT);
-  }
-  const auto& first = all.first_failure();
-  if (!first)
-    return ok;
-  if (first->code == interrupted)
-    return interrupted;
-  std::cerr << "troupe: " << heard.why(*first) << all.said_of_stopped() << '\n';
-  return first->code == misused ? misused : failed;
+  const auto how = wait_for_end(all, interrupts);
+  return conclude(all, heard, how);
 }

@@ -43,6 +43,7 @@ public:
   }
 
   void signal(int number) const { ::kill(it_, number); }
+  pid_t id() const { return it_; }
 
   /// Waits for its end. @returns its exit code, or 128 + the signal.
   int end() {

@@ -51,7 +51,7 @@ struct belongings {
   descriptor unsealed{::memfd_create("x", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
   descriptor small{::memfd_create("x", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
   descriptor zeros{::open("/dev/zero", O_RDWR | O_CLOEXEC)};
-  descriptor slow{::eventfd(0, EFD_CLOEXEC)}; ///< Blocks whoever rings it.
+  descriptor slow{::eventfd(0, EFD_CLOEXEC)}; ///< No bell.
   descriptor folder{::open("/proc/self", O_RDONLY | O_CLOEXEC)};
   descriptor status{::open("/proc/self/status", O_RDONLY | O_CLOEXEC)};
 

@@ -57,14 +57,28 @@ TEST(SwitchboardFaults, BreaksWithWhoeverSendsMoreThanHisCredits) {
 }
 
 TEST(SwitchboardFaults, BoundsWhatItKeepsForChannelsThatNobodyOpened) {
-  both many;
-  for (std::uint32_t c = 1; c <= switchboard::most_unopened + 1; ++c) {
-    many.left.open(c);
-    many.left.post(c, letter(1));
+  // one empty frame each; then an end each, with the longest text there is
+  for (const bool ends : {false, true}) {
+    both many;
+    const auto each = switchboard::bytes_per_channel
+                      + switchboard::bytes_per_event + (ends ? 1000 : 0);
+    const auto most = switchboard::most_kept_bytes / each;
+    std::optional<switchboard::end> over;
+    std::uint32_t c = 0;
+    while (!over && c <= most) {
+      many.left.open(++c);
+      if (ends)
+        many.left.close(c, std::string(2000, 'x'));
+      else
+        many.left.post(c, letter(0));
+      over = many.there();
+      many.right.out().written(many.right.out().front().size());
+    }
+    EXPECT_EQ(c, most + 1);
+    ASSERT_TRUE(over);
+    EXPECT_EQ(over->how, ending::broken);
+    EXPECT_TRUE(mentions(over->why, "channels that nobody opened"));
   }
-  const auto over = many.there();
-  ASSERT_TRUE(over);
-  EXPECT_TRUE(mentions(over->why, "channels that nobody opened"));
 
   both large;
   std::optional<switchboard::end> end;
@@ -146,6 +160,20 @@ TEST(SwitchboardFaults, BreaksWithAFrameOrCloseAfterAClose) {
     ASSERT_TRUE(over);
     EXPECT_EQ(over->how, ending::broken);
   }
+}
+
+TEST(SwitchboardFaults, TellsOfEndsInTextsThatAreShort) {
+  const auto text = "\x1b[31mred\n" + std::string(5000, 'x');
+  const auto shown = "?[31mred?" + std::string(988, 'x') + "...";
+  both x;
+  x.right.open(5);
+  tell_service(x, std::uint64_t(service::close), encode(5u, text));
+  tell_service(x, std::uint64_t(service::goodbye), encode(text));
+  const auto over = x.there();
+  ASSERT_TRUE(over);
+  EXPECT_EQ(over->why, shown);
+  ASSERT_EQ(x.at_right.size(), 1u);
+  EXPECT_EQ(x.at_right[0].ended, shown);
 }
 
 TEST(SwitchboardFaults, OfRandomFramesHarmsNobody) {

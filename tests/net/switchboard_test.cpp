@@ -80,6 +80,26 @@ TEST(Switchboard, KeepsWhatComesBeforeAChannelIsOpened) {
   EXPECT_EQ(x.at_right.size(), 1u);
 }
 
+TEST(Switchboard, KeepsAFrameForEachReplicaOfALargeJobUntilItIsOpened) {
+  constexpr std::uint32_t replicas = 4096;
+  both x;
+  for (int round = 0; round < 10; ++round) { // what is opened counts no more
+    for (std::uint32_t c = 1; c <= replicas; ++c) {
+      x.left.open(c);
+      EXPECT_TRUE(x.left.post(c, letter(64, c)));
+    }
+    ASSERT_FALSE(x.there());
+    for (std::uint32_t c = 1; c <= replicas; ++c) {
+      const auto kept = payloads(x.right.open(c));
+      ASSERT_EQ(kept.size(), 1u);
+      EXPECT_EQ(kept[0].second, letter(64, c).payload);
+      x.left.close(c, "done");
+    }
+    ASSERT_FALSE(x.there());
+    ASSERT_FALSE(x.back());
+  }
+}
+
 TEST(Switchboard, ClosesAChannelOnBothSidesAfterAllThatWasPosted) {
   both x;
   x.left.open(1), x.right.open(1);

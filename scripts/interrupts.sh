@@ -1,0 +1,148 @@
+#!/usr/bin/env bash
+# Interrupts runs of `troupe train` at random times, one in four by SIGTERM and
+# the others by SIGINT. Each has to end with the exit code for "interrupted and
+# saved" and leave a file, and the run that is resumed from it has to end with
+# the weights_sha256 of an undisturbed run. What ended before its interrupt, or
+# was interrupted before training began, is no result: another time is drawn.
+#
+#   scripts/interrupts.sh [-n RUNS] [-w WORKERS] [-s SEED] [-l] [-- OPTION...]
+#
+#   -n RUNS      how many interrupted runs [20]
+#   -w WORKERS   processes of each; 0: one process without --workers [0]
+#   -s SEED      of the times [random, and printed]
+#   -l           steps of more than 2 s each (lenet with large batches), which
+#                take minutes; without, a run takes 1 to 3 s
+#   -- OPTION... other options of `troupe train` that say what is trained
+#
+# $TROUPE names the tool [build/release/troupe].
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+tool=$(realpath "${TROUPE-build/release/troupe}")
+runs=20 workers=0 seed=$RANDOM
+job=(--model mlp --data digits:2800 --batch 64 --epochs 20)
+most_seconds=120 # of one run
+while getopts n:w:s:l option; do
+  case $option in
+    n) runs=$OPTARG ;;
+    w) workers=$OPTARG ;;
+    s) seed=$OPTARG ;;
+    l)
+      job=(--model lenet --data digits:40000 --batch 8192 --epochs 2)
+      most_seconds=1200
+      ;;
+    *) exit 2 ;;
+  esac
+done
+shift $((OPTIND - 1))
+if [ $# -gt 0 ]; then job=("$@"); fi
+if [ "$workers" -gt 0 ]; then job+=(--workers "$workers"); fi
+
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+cd "$folder"
+RANDOM=$seed
+
+now() { echo $(($(date +%s%N) / 1000000)); } # in ms
+hash_in() { sed -n 's/^weights_sha256 //p' "$1"; }
+
+# Whether the process would do something about SIGINT itself: it is caught, or
+# blocked, and not what a shell or a program that only begins does with it.
+heeds_interrupts() {
+  awk '/^Sig(Blk|Cgt):/ { heeds = heeds || substr($2, length($2)) ~ /[2367abef]/ }
+       END { exit !heeds }' "/proc/$1/status" 2>/dev/null
+}
+
+# Ends a run that hangs. @returns its exit code.
+end_of() {
+  local pid=$1 deadline=$(($(now) + most_seconds * 1000)) code=0
+  while kill -0 "$pid" 2>/dev/null; do
+    if [ "$(now)" -gt $deadline ]; then
+      kill -KILL "$pid"
+      echo "killed after $most_seconds s" >>err
+    fi
+    sleep 0.02
+  done
+  wait "$pid" || code=$?
+  return $code
+}
+
+echo "troupe train ${job[*]}"
+echo "seed $seed"
+begin=$(now)
+"$tool" train "${job[@]}" >out 2>err || {
+  cat err >&2
+  echo "the undisturbed run failed" >&2
+  exit 1
+}
+span=$(($(now) - begin))
+undisturbed=$(hash_in out)
+echo "undisturbed: $span ms, weights_sha256 $undisturbed"
+
+# Interrupts one run.
+# @returns 0: as it should be, 1: not, 2: no result.
+one_run() {
+  local signal=INT after=$(((RANDOM * 32768 + RANDOM) % span)) code=0 pid
+  if [ $((RANDOM % 4)) = 0 ]; then signal=TERM; fi
+  rm -f interrupted.troupe
+  "$tool" train "${job[@]}" >out 2>err &
+  pid=$!
+  until heeds_interrupts $pid || ! kill -0 $pid 2>/dev/null; do sleep 0.005; done
+  sleep "$(printf '%d.%03d' $((after / 1000)) $((after % 1000)))"
+  kill -$signal $pid 2>/dev/null || true
+  end_of $pid || code=$?
+  printf 'SIG%s after %d ms: ' $signal $after
+  case $code in
+    0)
+      echo "it had ended, again"
+      return 2
+      ;;
+    3)
+      if [ -e interrupted.troupe ]; then
+        echo "FAILED: exit code 3, but there is a file"
+        return 1
+      fi
+      echo "training had not begun, again"
+      return 2
+      ;;
+    130) ;;
+    *)
+      echo "FAILED: exit code $code: $(tail -n 1 err)"
+      return 1
+      ;;
+  esac
+  if [ ! -e interrupted.troupe ]; then
+    echo "FAILED: exit code 130, but no file: $(tail -n 1 err)"
+    return 1
+  fi
+  printf '%s: ' "$(sed -n 's/^\(interrupted after step [0-9]*\).*/\1/p' err)"
+  code=0
+  "$tool" train --resume interrupted.troupe >out 2>err &
+  end_of $! || code=$?
+  if [ $code != 0 ]; then
+    echo "FAILED: resumed, exit code $code: $(tail -n 1 err)"
+    return 1
+  fi
+  if [ "$(hash_in out)" != "$undisturbed" ]; then
+    echo "FAILED: resumed, weights_sha256 $(hash_in out)"
+    return 1
+  fi
+  echo "same weights"
+}
+
+passed=0 failed=0 draws=0
+while [ $((passed + failed)) -lt "$runs" ]; do
+  draws=$((draws + 1))
+  if [ $draws -gt $((20 * runs)) ]; then
+    echo "$draws interrupts, and too few of them came while it trained" >&2
+    break
+  fi
+  result=0
+  one_run || result=$?
+  case $result in
+    0) passed=$((passed + 1)) ;;
+    1) failed=$((failed + 1)) ;;
+  esac
+done
+echo "$passed passed, $failed failed"
+[ $failed = 0 ] && [ $passed -gt 0 ]

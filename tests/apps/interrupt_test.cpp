@@ -1,0 +1,129 @@
+#include "background.hpp"
+#include "tool.hpp"
+#include "troupe/net/descriptor.hpp"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <sys/stat.h>
+#include <thread>
+
+// What SIGINT does to `troupe train` at each time.
+
+namespace {
+
+using namespace troupe;
+
+class Interrupt : public tool_test {
+protected:
+  /// The tool, which writes errors where it writes all else.
+  background started(const std::string& words) const {
+    return background{{"/bin/sh", "-c",
+                       "cd " + folder.string() + " && exec " TROUPE_TOOL " "
+                         + words + " 2>&1"}};
+  }
+
+  /// Whether a set of signals in /proc has that one.
+  static bool has(pid_t id, const std::string& set, int number) {
+    std::ifstream in{"/proc/" + std::to_string(id) + "/status"};
+    for (std::string line; std::getline(in, line);)
+      if (line.starts_with(set + ":"))
+        return (std::stoull(line.substr(set.size() + 1), nullptr, 16)
+                  >> (number - 1)
+                & 1)
+               != 0;
+    return false;
+  }
+
+  template <class F>
+  static void wait_until(F&& done) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::minutes{1};
+    while (!done()) {
+      ASSERT_LT(std::chrono::steady_clock::now(), end);
+      std::this_thread::yield();
+    }
+  }
+
+  /// Sends SIGINT when the tool would do something about it, and waits until it
+  /// was heard.
+  static void interrupt(const background& x) {
+    const auto id = x.id();
+    wait_until(
+      [id] { return has(id, "SigCgt", SIGINT) || has(id, "SigBlk", SIGINT); });
+    x.signal(SIGINT);
+    wait_until([id] { return !has(id, "ShdPnd", SIGINT); });
+  }
+
+  static std::string rest(background& x) {
+    std::string all;
+    for (auto one = x.line(); one != "[no line]"; one = x.line())
+      all += one + "\n";
+    return all;
+  }
+
+  /// Steps take a while, so that an interrupt finds one under way.
+  static constexpr auto job = "train --model lenet --data digits:2000 "
+                              "--batch 1000 --epochs 1000 ";
+
+  static void wait_for_training(background& x) {
+    for (std::string line; line.find("epoch 1/") == line.npos;)
+      ASSERT_NE(line = x.line(), "[no line]");
+  }
+};
+
+TEST_F(Interrupt, BeforeTrainingEndsAtOnceAndSaysThatNothingWasSaved) {
+  for (const auto* more : {"", "--workers 2", "--workers 2 --transport tls"}) {
+    SCOPED_TRACE(more);
+    // drawing so many takes seconds
+    auto x = started(std::string{"train --data digits:200000 "} + more);
+    interrupt(x);
+    EXPECT_EQ(rest(x), "troupe: interrupted before training began; nothing was "
+                       "saved\n");
+    EXPECT_EQ(x.end(), 3);
+    EXPECT_EQ(files(), 0u);
+  }
+}
+
+/// Failures of workers have a grace of 20 s. The file is a pipe, which takes
+/// the run when it is read, and that is later.
+TEST_F(Interrupt, IsNoFailureHoweverLongItTakesToSave) {
+  using clock = std::chrono::steady_clock;
+  const auto pipe = folder / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  auto x = started("train --data digits:1400 --batch 20 --epochs 2000 "
+                   "--workers 2 --save pipe");
+  wait_for_training(x);
+  interrupt(x);
+  const auto later = clock::now() + std::chrono::seconds{22};
+  for (auto now = clock::now(); now < later; now = clock::now())
+    if (x.line(std::chrono::ceil<std::chrono::milliseconds>(later - now))
+        == "[no line]")
+      break;
+  EXPECT_GE(clock::now(), later) << "it has ended";
+  const net::descriptor from{::open(pipe.c_str(), O_RDONLY | O_NONBLOCK)};
+  std::string saved;
+  pollfd news{from.get(), POLLIN, 0};
+  while (::poll(&news, 1, 60'000) == 1 && detail::take(from.get(), saved))
+    ;
+  EXPECT_NE(rest(x).find("--resume pipe"), std::string::npos);
+  EXPECT_EQ(x.end(), 130);
+  put("m.troupe", saved);
+  EXPECT_EQ(troupe("train --resume m.troupe --quiet --max-steps 3").code, 130);
+}
+
+TEST_F(Interrupt, TheSecondEndsAllAtOnceAndSaysSo) {
+  for (const auto* more : {"", "--workers 2"}) {
+    SCOPED_TRACE(more);
+    auto x = started(std::string{job} + more);
+    wait_for_training(x);
+    interrupt(x);
+    interrupt(x);
+    EXPECT_TRUE(
+      rest(x).ends_with("troupe: ended at once by a second interrupt; "
+                        "what was not saved before is lost\n"));
+    EXPECT_EQ(x.end(), 3);
+    EXPECT_EQ(files(), 0u);
+  }
+}
+
+} // namespace

@@ -1,0 +1,69 @@
+#include "tool.hpp"
+#include "troupe/net/endpoint.hpp"
+#include "troupe/net/held_ports.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <optional>
+
+// What the tool shows of texts that another process chose.
+
+namespace {
+
+using namespace troupe;
+
+class PeerText : public tool_test {
+protected:
+  PeerText() {
+    net::endpoint_options options;
+    options.listen = net::address{"127.0.0.1", 0};
+    stranger_.emplace(options);
+    stranger_->on_dialed(
+      [](const net::hello&) {
+        net::verdict no;
+        no.taken = false;
+        no.why = "\x1b]0;title\x07\x1b[31mred\ntroupe: all is well";
+        return no;
+      },
+      [](const net::hello&, net::arrived&&) {});
+  }
+
+  std::string address() const { return to_string(stranger_->reachable_at()); }
+
+  /// One line on standard error, in which a terminal finds no command.
+  static void is_one_harmless_line(const std::string& err) {
+    EXPECT_NE(err.find("?]0;title??[31mred?troupe: all is well"), err.npos)
+      << err;
+    EXPECT_EQ(std::ranges::count(err, '\n'), 1) << err;
+    EXPECT_TRUE(std::ranges::none_of(
+      err, [](unsigned char c) { return c != '\n' && c < ' '; }))
+      << err;
+  }
+
+private:
+  std::optional<net::endpoint> stranger_;
+};
+
+TEST_F(PeerText, OfARefusalIsOneHarmlessLine) {
+  const net::held_ports mine{1};
+  ::setenv("TF_CONFIG",
+           (R"({"cluster": {"worker": [")" + address() + R"(", "127.0.0.1:)"
+            + std::to_string(mine.numbers().front())
+            + R"("]}, "task": {"type": "worker", "index": 1}})")
+             .c_str(),
+           1);
+  const auto done =
+    troupe("train --data digits:200 --strategy multi_worker_mirrored");
+  ::unsetenv("TF_CONFIG");
+  EXPECT_EQ(done.code, 1);
+  is_one_harmless_line(done.err);
+}
+
+TEST_F(PeerText, OfWhoIsAskedForItsStatusIsOneHarmlessLine) {
+  const auto done = troupe("status " + address());
+  EXPECT_EQ(done.code, 1);
+  is_one_harmless_line(done.err);
+}
+
+} // namespace
