@@ -277,6 +277,7 @@ def main():
     parser.add_argument("--preset", default="dev", help="of CMakePresets.json (dev)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(2))  # ends what runs, too
     try:
         if options.check:
             unfit = unfit_lines(explanations())

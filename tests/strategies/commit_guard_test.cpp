@@ -92,6 +92,7 @@ TEST(LedgerMoves, CountTheCallerOnlyIfReplicasWaitForIt) {
   for (std::uint64_t s = 1; s < 9; ++s)
     d.report_step(0, s);
   ASSERT_FALSE(d.book.busy()) << "all that was granted is committed";
+  EXPECT_FALSE(hear(1)) << "said twice";
   EXPECT_TRUE(hear(2));
   EXPECT_TRUE(d.book.busy());
 }
@@ -125,6 +126,20 @@ TEST(LedgerGuard, SendsSeatsAgainInEveryEpoch) {
     EXPECT_FALSE(d.book.probing());
     d.seat_all();
   }
+}
+
+TEST(LedgerGuard, SendsSeatsAgainThoughItDidInTheEpochBefore) {
+  ledger book{2, 4};
+  book.open();
+  book.run(0, 9);
+  book.on_late("1 s");
+  EXPECT_TRUE(book.probing());
+  book.on_lost(0, "killed");
+  EXPECT_EQ(book.epoch(), 2u);
+  EXPECT_FALSE(book.probing());
+  const auto again = book.on_late("1 s");
+  EXPECT_EQ(std::get<send_seats>(again.at(0)).whom,
+            std::vector<std::uint32_t>{1});
 }
 
 TEST(LedgerGuard, SaysWhoDoesNotTakeItsSeatAndForgetsTheWork) {
@@ -220,6 +235,9 @@ TEST(LedgerProbe, TellsAReducerFromTheReplicaOfItsNumber) {
   d.keep(d.book.on_late("1 s"));
   d.keep(d.book.on(blame{1, 0, true, 0, doing::adding, 5, {}}));
   d.keep(d.book.on(blame{1, 0, true, 9, doing::idle, 0, {}}));
+  d.keep(d.book.on(blame{1, 0, false, 1, doing::idle, 0, {}})); // is done
+  d.keep(d.book.on(blame{1, 0, true, 2, doing::idle, 0, {}}));
+  d.keep(d.book.on(blame{1, 0, false, 2, doing::idle, 0, {}})); // not of us
   d.keep(d.book.on_late("1 s"));
   d.seat_all();
   EXPECT_EQ(d.why(),

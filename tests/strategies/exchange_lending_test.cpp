@@ -74,6 +74,29 @@ TEST(ExchangeLending, KeepsAPartThoughItsReplicaLeavesTooEarly) {
   EXPECT_TRUE(on.parts[2].unique());
 }
 
+TEST(ExchangeLending, KeepsAPartThoughANewEpochOpens) {
+  one_sum on{one_chunk};
+  on.exhaust(1);
+  on.of(2).seat(2, 2);
+  EXPECT_FALSE(on.parts[2].unique());
+  on.of(2).given_back();
+  EXPECT_TRUE(on.parts[2].unique());
+}
+
+TEST(ExchangeLending, LetsGoOfTheLastStepWhenTheNextIsEntered) {
+  house on{{0, 1}};
+  on.seat(1);
+  on.enter(0);
+  const auto part = tensor::full({one_chunk}, 1);
+  on.of(0).contribute(0, 0, part);
+  EXPECT_TRUE(on.pump(0));
+  ASSERT_TRUE(on.of(0).settled(0));
+  on.leave();
+  EXPECT_FALSE(on.pump(0));
+  on.enter(1);
+  EXPECT_TRUE(part.unique());
+}
+
 TEST(ExchangeLending, NeverLendsWhatAllAddThemselves) {
   one_sum on{100};
   on.exhaust(1);
@@ -186,6 +209,61 @@ TEST(Exchange, FindsBucketsThatAreNotInOrder) {
   EXPECT_THROW(on.of(0).contribute(0, 4, tensor::full({8}, 1)),
                std::logic_error);
   EXPECT_EQ(on.of(0).completed(), 4u);
+}
+
+TEST(Exchange, ForgetsFaultsAndHalfOfASumInANewEpoch) {
+  one_sum on{one_chunk};
+  on.exhaust(1);
+  on.exhaust(0); // has the part of process 1, and waits for that of process 2
+  on.office.of(2, 0, queue::parts)
+    .push_back({write(parcel{.epoch = 1}), {}, {}});
+  on.exhaust(0);
+  ASSERT_TRUE(on.machines[0]->wrong());
+  on.seat(2);
+  EXPECT_FALSE(on.machines[0]->wrong());
+  on.enter(0);
+  for (std::uint32_t r = 0; r < 4; ++r)
+    on.of(r).contribute(r, 0, tensor::full({one_chunk}, 2));
+  on.pump_all();
+  ASSERT_TRUE(on.settled());
+  for (std::uint32_t r = 0; r < 4; ++r)
+    EXPECT_EQ(on.of(r).sum_of(r, 0).data<float>()[one_chunk - 1], 8);
+}
+
+TEST(Exchange, CountsNothingOfTheStepBefore) {
+  house on{{0, 1, 2}, 8};
+  on.seat(1);
+  for (std::uint64_t step = 0; step < 2; ++step) {
+    on.enter(step);
+    for (const std::uint32_t bucket : {0, 1}) {
+      EXPECT_TRUE(on.of(0).complete(0));
+      on.of(0).contribute(0, bucket, tensor::full({8}, 1));
+      EXPECT_FALSE(on.of(0).complete(0));
+      EXPECT_EQ(on.of(0).incomplete(0), bucket);
+      on.of(1).contribute(1, bucket, tensor::full({8}, 1));
+      on.pump_all();
+      EXPECT_TRUE(on.of(0).complete(0));
+    }
+    ASSERT_TRUE(on.settled());
+    on.leave();
+  }
+}
+
+TEST(Exchange, NamesWhoOpenedAnExchangeThatAnotherReplicaDoesNotMake) {
+  house on{{0, 2, 3}};
+  on.seat(1);
+  on.enter(4);
+  on.of(1).contribute(1, 3, tensor::full({8}, 1));
+  try {
+    on.of(0).contribute(0, 3, tensor::full({9}, 1));
+    ADD_FAILURE() << "no error";
+  } catch (const std::logic_error& e) {
+    EXPECT_STREQ(
+      e.what(),
+      "replica 0 brought bucket 3 of float32[9] to exchange 0 of step 4, "
+      "replica 1 bucket 3 of float32[8] to exchange 0 of step 4: the replicas "
+      "do not make the same exchanges");
+  }
 }
 
 TEST(Exchange, TakesNoPartInAnotherEpoch) {

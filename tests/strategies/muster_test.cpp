@@ -109,7 +109,7 @@ TEST(Muster, EndsARunThatSomebodyLeft) {
 TEST(Muster, IgnoresAProcessThatIsNotOfTheJob) {
   auto it = of_three();
   it.on({0, 1, 0, 10});
-  EXPECT_TRUE(it.on({3, 1, 0, 99}).empty());
+  EXPECT_TRUE(it.on({3, 1'000'000, 0, 99}).empty());
   EXPECT_EQ(it.absent(), (std::vector<std::string>{"worker 1", "worker 2"}));
 }
 
@@ -161,6 +161,18 @@ TEST(Muster, EndsTheRunUnderWayOnce) {
   const auto other = refusals(it.on({2, 2, 0, 3}));
   ASSERT_EQ(other.size(), 1u) << "that run is refused, the first ends already";
   EXPECT_EQ(other[0].whom, 2u);
+}
+
+TEST(Muster, GivesTheLossAsTheReasonToWhoeverLeavesARun) {
+  auto it = of_three();
+  for (const std::uint32_t p : {0, 1, 2})
+    it.on({p, 1, 0, 10});
+  it.on_lost(2, commit::cause::unreachable, "silent for 1 s");
+  const auto what = it.on({1, 2, 0, 3});
+  ASSERT_EQ(what.size(), 2u);
+  EXPECT_EQ(std::get<refuse>(what[1]).code, commit::cause::unreachable);
+  EXPECT_EQ(std::get<refuse>(what[1]).why,
+            "worker 2 is lost, without it no work can begin: silent for 1 s");
 }
 
 TEST(Muster, NamesTheEndOfARunThatHasNone) {

@@ -89,8 +89,10 @@ TEST(Adders, NameWhoIsMissing) {
 TEST(Adders, OfOneReplicaGiveItsPartBack) {
   adders sums{1};
   const auto mine = ones();
-  sums.on({at(0, 0)}, mine, {});
+  EXPECT_TRUE(std::holds_alternative<adding>(sums.on({at(0, 0)}, mine, {})));
+  EXPECT_TRUE(sums.busy());
   EXPECT_TRUE(sums.work(all)->sum.shares_storage_with(mine));
+  EXPECT_FALSE(sums.busy());
 }
 
 TEST(Adders, AddStepAfterStep) {

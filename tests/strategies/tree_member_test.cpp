@@ -39,6 +39,7 @@ TEST(Member, IgnoresSumsOfAnotherStepEpochOrBucket) {
   member m{1, 2};
   m.open(2, 5);
   EXPECT_FALSE(m.contribute(0, ones(), 2)); // only replica 0 brings room
+  EXPECT_FALSE(member(0, 2).contribute(0, ones(), 1)); // to several adders
   m.open(2, 5);
   m.contribute(0, ones(), 1);
   EXPECT_FALSE(m.on(sum{at(5, 1, 0, 1)}, ones()));

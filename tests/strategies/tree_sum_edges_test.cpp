@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
 
 // Where slices and blocks begin and end, and what parts must agree on.
@@ -56,6 +57,21 @@ TEST(TreeSum, WritesNoElementBeforeItsSlice) {
   ASSERT_EQ(mine.begin, 32u);
   EXPECT_EQ(room.data<float>()[31], -1);
   EXPECT_EQ(room.data<float>()[32], 2);
+}
+
+TEST(TreeSum, WritesNoElementBehindItsSlice) {
+  const auto ones = [] {
+    auto x = tensor::zeros({40}, dtype::float64);
+    std::ranges::fill(x.mutable_data<double>(), 1);
+    return x;
+  };
+  const auto room = tensor::zeros({40}, dtype::float64);
+  tree_sum machine{{1, 7, 3, 2, 0, 2}};
+  machine.on(by(0, 0, 2), ones(), room);
+  machine.on(by(1, 0, 2), ones());
+  machine.work(all);
+  EXPECT_EQ(room.data<double>()[31], 2);
+  EXPECT_EQ(room.data<double>()[32], 0);
 }
 
 TEST(TreeSum, IsCutEvenlyFromALargeBucketOn) {
