@@ -145,3 +145,80 @@ TEST(Muster, EndsARunThatSomebodyLeft) {
   it.over();
   EXPECT_EQ(refusals(it.on(join{0, 2, 0, 3})).at(0).why, why);
 }
+
+TEST(Muster, IgnoresAProcessThatIsNotOfTheJob) {
+  auto it = of_three();
+  it.on({0, 1, 0, 10});
+  EXPECT_TRUE(it.on({3, 1'000'000, 0, 99}).empty());
+  EXPECT_EQ(it.absent(), (std::vector<std::string>{"worker 1", "worker 2"}));
+}
+
+TEST(Muster, WaitsForNobodyIfNobodyAsked) {
+  auto it = of_three();
+  EXPECT_FALSE(it.waiting());
+  EXPECT_TRUE(it.absent().empty());
+  EXPECT_TRUE(it.on_late("1000 ms").empty());
+}
+
+TEST(Muster, ComparesRunFirstStepAndSteps) {
+  for (const auto& other :
+       {join{2, 2, 4, 10}, join{2, 1, 5, 10}, join{2, 1, 4, 9}}) {
+    auto it = of_three();
+    EXPECT_TRUE(it.on({1, 1, 4, 10}).empty());
+    EXPECT_EQ(refusals(it.on(other)).size(), 2u);
+    EXPECT_FALSE(it.waiting());
+  }
+}
+
+TEST(Muster, TakesTheLastWordOfAProcess) {
+  auto it = of_three();
+  EXPECT_TRUE(it.on({0, 1, 0, 10}).empty());
+  EXPECT_TRUE(it.on({0, 2, 7, 5}).empty());
+  EXPECT_TRUE(it.on({0, 1, 0, 10}).empty()) << "an older one";
+  EXPECT_TRUE(it.on({1, 2, 7, 5}).empty());
+  EXPECT_TRUE(begins(it.on({2, 2, 7, 5})));
+}
+
+TEST(Muster, TellsALatecomerThatARunIsOverOfWhichItIsNotTheLast) {
+  auto it = of_three();
+  for (const std::uint64_t run : {1, 2}) {
+    it.on({0, run, 0, 1});
+    it.on_late("1000 ms");
+  }
+  const auto first = refusals(it.on({1, 1, 0, 1}));
+  EXPECT_EQ(first.at(0).why, "run 1 of worker 1 is over for all others");
+  EXPECT_EQ(first.at(0).code, commit::cause::protocol);
+  const auto second = refusals(it.on({1, 2, 0, 1}));
+  EXPECT_EQ(second.at(0).code, commit::cause::stalled);
+  EXPECT_EQ(second.at(0).run, 2u);
+}
+
+TEST(Muster, EndsTheRunUnderWayOnce) {
+  auto it = of_three();
+  for (const std::uint32_t p : {0, 1, 2})
+    it.on({p, 1, 0, 10});
+  EXPECT_EQ(it.on({1, 2, 0, 3}).size(), 2u);
+  const auto other = refusals(it.on({2, 2, 0, 3}));
+  ASSERT_EQ(other.size(), 1u) << "that run is refused, the first ends already";
+  EXPECT_EQ(other[0].whom, 2u);
+}
+
+TEST(Muster, GivesTheLossAsTheReasonToWhoeverLeavesARun) {
+  auto it = of_three();
+  for (const std::uint32_t p : {0, 1, 2})
+    it.on({p, 1, 0, 10});
+  it.on_lost(2, commit::cause::unreachable, "silent for 1 s");
+  const auto what = it.on({1, 2, 0, 3});
+  ASSERT_EQ(what.size(), 2u);
+  EXPECT_EQ(std::get<refuse>(what[1]).code, commit::cause::unreachable);
+  EXPECT_EQ(std::get<refuse>(what[1]).why,
+            "worker 2 is lost, without it no work can begin: silent for 1 s");
+}
+
+TEST(Muster, NamesTheEndOfARunThatHasNone) {
+  auto it = of_three();
+  it.on({0, 1, 4, ~std::uint64_t{0}});
+  EXPECT_EQ(refusals(it.on_late("1 s")).at(0).why,
+            "steps [4, 18446744073709551615) as its run 1 cannot begin: for 1 "
+            "s worker 1 and worker 2 did not come");
+}

@@ -45,6 +45,7 @@ TEST(Roster, IsCompleteWhenEveryTaskHasCome) {
 TEST(Roster, RefusesStrangersAndSecondsWithASentence) {
   auto it = of_three();
   EXPECT_EQ(why_not(it.on(hello(7, 1))), "task 7 is none of this job's 3");
+  EXPECT_EQ(why_not(it.on(hello(3, 1))), "task 3 is none of this job's 3");
   EXPECT_NE(why_not(it.on(hello(0, 1))), "") << "the leader is in";
   EXPECT_EQ(why_not(it.on(hello(1, 11))), "");
   EXPECT_EQ(why_not(it.on(hello(1, 99))),
@@ -78,6 +79,22 @@ TEST(Roster, FreesTheTaskOfTheLastWhoCameIfItIsLostBeforeAllAreTold) {
   EXPECT_EQ(it.missing(), "worker 2");
   EXPECT_EQ(why_not(it.on(hello(2, 13))), "");
   EXPECT_EQ(it.members().members[2].incarnation, 13u);
+}
+
+TEST(Roster, NeverFreesTheLeadersTask) {
+  auto it = of_three();
+  it.on_lost(0, 10);
+  EXPECT_EQ(it.missing(), "worker 1 and worker 2");
+  it.on_lost(3, 10); // there is no such task
+  it.on_lost(1, 11); // nobody has come
+  EXPECT_EQ(it.missing(), "worker 1 and worker 2");
+}
+
+TEST(Roster, ListsAnyNumberOfNames) {
+  EXPECT_EQ(roster::listed({}), "");
+  EXPECT_EQ(roster::listed({"a"}), "a");
+  EXPECT_EQ(roster::listed({"a", "b"}), "a and b");
+  EXPECT_EQ(roster::listed({"a", "b", "c", "d"}), "a, b, c and d");
 }
 
 TEST(Roster, NamesWhatIsNotTheSameOnBothSides) {

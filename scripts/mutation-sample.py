@@ -1,0 +1,294 @@
+#!/usr/bin/env python3
+"""Mutation testing by sample: makes small changes to the sources of a folder,
+one at a time, in a copy of the tree below build/mutation, and runs the tests
+that can see them. A change that passes all of them is a survivor. It needs a
+test, or a line in tests/mutation/equivalent.txt that says why it makes no
+difference; that file says how such a line is written.
+
+  scripts/mutation-sample.py --folder strategies --count 60 --seed 1
+  scripts/mutation-sample.py --folder strategies --seed 1 --only 3,17
+  scripts/mutation-sample.py --folder strategies --at commit_end.cpp:127
+  scripts/mutation-sample.py --folder strategies --list
+  scripts/mutation-sample.py --check     whether each line of that file fits
+
+A seed draws the same sample as long as the sources are the same. The exit
+status is 1 if there is a survivor that is not explained, or a line of
+equivalent.txt that fits no change.
+"""
+import argparse
+import os
+import random
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+sys.dont_write_bytecode = True
+from mutations import candidates_of  # noqa: E402
+
+ROOT = Path(__file__).resolve().parent.parent
+COPY = ROOT / "build" / "mutation" / "troupe"
+EXPLAINED = ROOT / "tests" / "mutation" / "equivalent.txt"
+
+# The programs that can see a change to a folder, the cheapest first.
+PROGRAMS = {
+    "strategies": ["strategies_tests", "actors_tests", "simulation_tests"],
+    "actors": ["actors_tests", "simulation_tests"],
+}
+# Left out: minutes of what other cases do in seconds.
+SLOW = ["*ThousandSeeds*"]
+MAX_MEMORY_BYTES = 4 << 30  # Of a test, without what it maps to share it.
+BUILD_TIMEOUT = 1800        # Seconds.
+
+
+class Failure(Exception):
+    """Ends the run with a sentence."""
+
+
+# -- the copy of the tree ------------------------------------------------------
+
+def update_copy():
+    """Makes the copy equal to the tree. Files that are equal keep their times,
+    so that the copy's build tree stays valid."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    names = {name for name in listed.split("\0") if name and (ROOT / name).is_file()}
+    for name in names:
+        source, copy = ROOT / name, COPY / name
+        if not copy.is_file() or copy.read_bytes() != source.read_bytes():
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(source, copy)
+    for top in COPY.iterdir():
+        if top.name == "build":
+            continue
+        for path in [top, *top.rglob("*")]:
+            if path.is_file() and str(path.relative_to(COPY)) not in names:
+                path.unlink()
+
+
+def prepare():
+    os.nice(10)
+
+
+def prepare_test():
+    prepare()
+    resource.setrlimit(resource.RLIMIT_DATA, (MAX_MEMORY_BYTES, MAX_MEMORY_BYTES))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def run(command, log, timeout, before=prepare):
+    """Runs a command whose output goes to a file.
+    @returns its exit status, or None if it took longer than the timeout."""
+    with open(log, "wb") as out:
+        process = subprocess.Popen(command, cwd=COPY, stdin=subprocess.DEVNULL, stdout=out,
+                                   stderr=out, preexec_fn=before, start_new_session=True)
+        try:
+            return process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            return None
+        finally:
+            try:
+                os.killpg(process.pid, signal.SIGKILL)  # and what it started
+            except ProcessLookupError:
+                pass
+            process.wait()
+
+
+class Build:
+    """The build tree of the copy."""
+
+    def __init__(self, preset, jobs):
+        self.preset, self.jobs = preset, jobs
+        self.tree = COPY / "build" / preset
+        self.log = COPY / "build" / "mutation.log"
+        self.timeouts = {}  # Seconds, by program.
+
+    def configure(self):
+        self.tree.mkdir(parents=True, exist_ok=True)
+        if shutil.which("ccache"):
+            os.environ.setdefault("CMAKE_CXX_COMPILER_LAUNCHER", "ccache")
+        if run(["cmake", "--preset", self.preset], self.log, BUILD_TIMEOUT) != 0:
+            raise Failure(f"the copy cannot be configured; see {self.log}")
+
+    def make(self, program):
+        command = ["ninja", "-C", str(self.tree), f"-j{self.jobs}", program]
+        return run(command, self.log, BUILD_TIMEOUT) == 0
+
+    def measure(self, program):
+        """Builds and runs a program without any change."""
+        if not self.make(program):
+            raise Failure(f"{program} does not build without any change; see {self.log}")
+        started = time.monotonic()
+        if case := self.failed_case(program, timeout=1800):
+            raise Failure(f"{case} fails without any change; see {self.log}")
+        took = time.monotonic() - started
+        self.timeouts[program] = 30 + 5 * took  # Other programs may need the processor.
+        print(f"{program} passes in {took:.0f} s", flush=True)
+
+    def failed_case(self, program, only="*", without=(), timeout=None):
+        """@returns the first case that fails, crashes or hangs; empty if none does."""
+        command = [str(self.tree / program), "--gtest_fail_fast", "--gtest_color=no",
+                   f"--gtest_filter={only}-{':'.join([*SLOW, *without])}"]
+        status = run(command, self.log, timeout or self.timeouts[program], prepare_test)
+        if status == 0:
+            return ""
+        text = self.log.read_text(errors="replace")
+        failed = re.findall(r"^\[  FAILED  \] (\w\S*?),? ", text, re.MULTILINE)
+        begun = re.findall(r"^\[ RUN      \] (\S+)", text, re.MULTILINE)
+        return failed[0] if failed else begun[-1] if begun else "its start"
+
+    def killer(self, program):
+        """@returns which case finds the change; empty if none does. A case that
+        fails once and then passes does not count: it depends on time."""
+        fickle = []
+        while case := self.failed_case(program, without=fickle):
+            if len(fickle) == 3 or self.failed_case(program, only=case):
+                return case
+            fickle.append(case)
+        return ""
+
+
+# -- the sample ----------------------------------------------------------------
+
+def all_changes(folder):
+    files = sorted(path for path in (ROOT / folder).rglob("*")
+                   if path.suffix in (".cpp", ".hpp"))
+    return [change for path in files
+            for change in candidates_of(str(path.relative_to(ROOT)), path.read_text())]
+
+
+def explanations():
+    lines = EXPLAINED.read_text().splitlines() if EXPLAINED.is_file() else []
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+def explanation_of(change, lines):
+    head = f"{change.file}: {change.text}: "
+    return next((line[len(head):] for line in lines if line.startswith(head)), "")
+
+
+def unfit_lines(lines):
+    folders = {line.split("/")[0] for line in lines}
+    changes = [x for folder in sorted(folders) for x in all_changes(folder)]
+    fit = {line for x in changes for line in lines
+           if line.startswith(f"{x.file}: {x.text}: ")}
+    return [line for line in lines if line not in fit]
+
+
+def outcome_of(change, build, programs):
+    """@returns the first word of what became of a change, and the rest."""
+    path = COPY / change.file
+    source = path.read_text()
+    path.write_text(change.of(source))
+    try:
+        for program in programs:
+            if not build.make(program):
+                return "invalid", ": does not build, so another one is drawn"
+            if case := build.killer(program):
+                return "killed", f" by {program} {case}"
+        return "SURVIVED", ""
+    finally:
+        path.write_text(source)
+
+
+def chosen(changes, options):
+    """Numbers and changes in the order in which they are drawn; a number says
+    which draw of the seed it was."""
+    order = list(changes)
+    random.Random(options.seed).shuffle(order)
+    drawn = list(enumerate(order, 1))
+    if options.only:
+        wanted = [int(number) for number in options.only.split(",")]
+        return [drawn[number - 1] for number in wanted], len(wanted)
+    if options.at:
+        drawn = [x for x in drawn if x[1].place().endswith("/" + options.at)]
+        return drawn, len(drawn)
+    return drawn, options.count
+
+
+def try_all(options):
+    changes = all_changes(options.folder)
+    drawn, count = chosen(changes, options)
+    if not drawn:
+        raise Failure(f"there is no change to make in {options.at or options.folder}")
+    if options.list:
+        for number, change in drawn[:count] if options.only or options.at else drawn:
+            print(f"{number:4} {change.place()}: {change.text}")
+        return True
+    lines = explanations()
+    programs = (options.programs.split(",") if options.programs else
+                PROGRAMS.get(options.folder, [f"{options.folder}_tests"]))
+    COPY.mkdir(parents=True, exist_ok=True)
+    update_copy()
+    build = Build(options.preset, options.jobs)
+    build.configure()
+    for program in programs:
+        build.measure(program)
+
+    print(f"seed {options.seed}, {len(changes)} changes to draw from", flush=True)
+    tally = dict.fromkeys(["killed", "explained", "SURVIVED", "invalid"], 0)
+    survivors, tried = [], 0
+    while tried < min(count, len(drawn)):
+        valid = sum(tally.values()) - tally["invalid"]
+        batch = drawn[tried:tried + count - valid]
+        if not batch:
+            break
+        tried += len(batch)
+        # A file that is changed twice in a row is compiled once less.
+        for number, change in sorted(batch, key=lambda x: (x[1].file, x[1].begin)):
+            started = time.monotonic()
+            why = explanation_of(change, lines)
+            if why and not (options.only or options.at):
+                word, rest = "explained", f": {why}"
+            else:
+                word, rest = outcome_of(change, build, programs)
+            tally[word] += 1
+            if word == "SURVIVED":
+                survivors.append(str(number))
+            print(f"{number:4} {change.place()}: {change.text}: {word}{rest}"
+                  f" ({time.monotonic() - started:.0f} s)", flush=True)
+    print(f"{options.folder}, seed {options.seed}: {tally['killed']} killed, "
+          f"{tally['explained']} explained, {tally['SURVIVED']} survived; "
+          f"{tally['invalid']} did not build")
+    if survivors:
+        print(f"again: {sys.argv[0]} --folder {options.folder} --seed {options.seed} "
+              f"--only {','.join(survivors)}")
+    return not survivors
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--folder", default="strategies")
+    parser.add_argument("--count", type=int, default=60, help="how many that build (60)")
+    parser.add_argument("--seed", type=int, default=1, help="draws them (1)")
+    parser.add_argument("--only", metavar="N,...", help="only these draws of the seed")
+    parser.add_argument("--at", metavar="FILE:LINE", help="all changes of a line")
+    parser.add_argument("--list", action="store_true", help="print them, change nothing")
+    parser.add_argument("--check", action="store_true",
+                        help="only whether each line of equivalent.txt fits a change")
+    parser.add_argument("--programs", metavar="NAME,...",
+                        help="run these, in this order (all that can see the folder)")
+    parser.add_argument("--preset", default="dev", help="of CMakePresets.json (dev)")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(2))  # ends what runs, too
+    try:
+        if options.check:
+            unfit = unfit_lines(explanations())
+            for line in unfit:
+                print(f"{EXPLAINED.relative_to(ROOT)}: no change is called so: {line}")
+            return 1 if unfit else 0
+        return 0 if try_all(options) else 1
+    except Failure as failure:
+        print(f"mutation-sample.py: {failure}", file=sys.stderr)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())
