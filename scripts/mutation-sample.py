@@ -48,9 +48,6 @@ BUILD_TIMEOUT = 1800        # Seconds.
 class Failure(Exception):
     """Ends the run with a sentence."""
 
-
-# -- the copy of the tree ------------------------------------------------------
-
 def update_copy():
     """Makes the copy equal to the tree. Files that are equal keep their times,
     so that the copy's build tree stays valid."""
@@ -75,12 +72,6 @@ def prepare():
     os.nice(10)
 
 
-def prepare_test():
-    prepare()
-    resource.setrlimit(resource.RLIMIT_DATA, (MAX_MEMORY_BYTES, MAX_MEMORY_BYTES))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-
-
 def run(command, log, timeout, before=prepare):
     """Runs a command whose output goes to a file.
     @returns its exit status, or None if it took longer than the timeout."""
@@ -99,6 +90,11 @@ def run(command, log, timeout, before=prepare):
             process.wait()
 
 
+def cpu_seconds():
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
 class Build:
     """The build tree of the copy."""
 
@@ -106,7 +102,7 @@ class Build:
         self.preset, self.jobs = preset, jobs
         self.tree = COPY / "build" / preset
         self.log = COPY / "build" / "mutation.log"
-        self.timeouts = {}  # Seconds, by program.
+        self.cpu_limits, self.timeouts = {}, {}  # Seconds, by program.
 
     def configure(self):
         self.tree.mkdir(parents=True, exist_ok=True)
@@ -123,37 +119,48 @@ class Build:
         """Builds and runs a program without any change."""
         if not self.make(program):
             raise Failure(f"{program} does not build without any change; see {self.log}")
-        started = time.monotonic()
-        if case := self.failed_case(program, timeout=1800):
+        self.cpu_limits[program] = self.timeouts[program] = 1800
+        began, used = time.monotonic(), cpu_seconds()
+        if case := self.failed_case(program)[0]:
             raise Failure(f"{case} fails without any change; see {self.log}")
-        took = time.monotonic() - started
+        took, used = time.monotonic() - began, cpu_seconds() - used
+        self.cpu_limits[program] = int(5 + 3 * used)
         self.timeouts[program] = 30 + 5 * took  # Other programs may need the processor.
-        print(f"{program} passes in {took:.0f} s", flush=True)
+        print(f"{program} passes in {took:.0f} s, {used:.0f} s of the processor", flush=True)
 
-    def failed_case(self, program, only="*", without=(), timeout=None):
-        """@returns the first case that fails, crashes or hangs; empty if none does."""
+    def failed_case(self, program, only="*", without=()):
+        """@returns the first case that fails, empty if none does, and whether it
+        took too long."""
+        def limit():
+            prepare()
+            for what, most in ((resource.RLIMIT_CPU, self.cpu_limits[program]),
+                               (resource.RLIMIT_DATA, MAX_MEMORY_BYTES),
+                               (resource.RLIMIT_CORE, 0)):
+                resource.setrlimit(what, (most, most))
+
         command = [str(self.tree / program), "--gtest_fail_fast", "--gtest_color=no",
                    f"--gtest_filter={only}-{':'.join([*SLOW, *without])}"]
-        status = run(command, self.log, timeout or self.timeouts[program], prepare_test)
+        status = run(command, self.log, self.timeouts[program], limit)
         if status == 0:
-            return ""
+            return "", False
         text = self.log.read_text(errors="replace")
         failed = re.findall(r"^\[  FAILED  \] (\w\S*?),? ", text, re.MULTILINE)
         begun = re.findall(r"^\[ RUN      \] (\S+)", text, re.MULTILINE)
-        return failed[0] if failed else begun[-1] if begun else "its start"
+        late = status in (None, -signal.SIGKILL, -signal.SIGXCPU)
+        return (failed or begun[-1:] or ["its start"])[0], late
 
     def killer(self, program):
         """@returns which case finds the change; empty if none does. A case that
         fails once and then passes does not count: it depends on time."""
         fickle = []
-        while case := self.failed_case(program, without=fickle):
-            if len(fickle) == 3 or self.failed_case(program, only=case):
+        while True:
+            case, late = self.failed_case(program, without=fickle)
+            if not case or late or len(fickle) == 3:
+                return case + ", which took too long" if late else case
+            if self.failed_case(program, only=case)[0]:
                 return case
             fickle.append(case)
-        return ""
 
-
-# -- the sample ----------------------------------------------------------------
 
 def all_changes(folder):
     files = sorted(path for path in (ROOT / folder).rglob("*")
@@ -286,8 +293,7 @@ def main():
             return 1 if unfit else 0
         return 0 if try_all(options) else 1
     except Failure as failure:
-        print(f"mutation-sample.py: {failure}", file=sys.stderr)
-        return 2
+        sys.exit(f"mutation-sample.py: {failure}")
 
 
 if __name__ == "__main__":

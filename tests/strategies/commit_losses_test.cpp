@@ -68,12 +68,27 @@ TEST(LedgerLosses, OfAReplicaAfterThatOfItsProcessChangeNothing) {
 
 TEST(LedgerLosses, OfOneProcessLeaveTheOthersTheirReplicas) {
   desk d{4, two};
-  d.keep(d.book.on_process_lost(0, cause::lost, "closed"));
+  EXPECT_TRUE(d.book.on_process_lost(0, cause::lost, "closed").empty());
+  EXPECT_FALSE(d.book.busy()) << "nothing runs, so nobody is probed";
   d.keep(d.book.run(0, 9));
   EXPECT_EQ(d.why(), "replica 0 of chief 0 is lost; the crew can do no step "
                      "without it");
   d.keep(d.book.on_lost(2, "killed"));
   EXPECT_EQ(d.count<given_up>(), 1u);
+}
+
+TEST(LedgerLosses, OfASecondProcessLeaveTheVerdictToTheFirst) {
+  desk d{3, {{"chief 0", "worker 1", "worker 2"}, {0, 1, 2, 3}}};
+  d.keep(d.book.run(0, 9));
+  d.keep(d.book.on_process_lost(1, cause::lost, "closed"));
+  EXPECT_TRUE(d.book.on_process_lost(2, cause::unreachable, "silent").empty());
+  d.keep(d.book.on(blame{1, 0, false, 0, doing::sum, 3, {1, 2}}));
+  d.keep(d.book.on_late("1 s"));
+  d.seat(0);
+  ASSERT_EQ(d.count<given_up>(), 1u);
+  EXPECT_EQ(d.all<given_up>()[0].code, cause::lost);
+  EXPECT_EQ(d.why(), "worker 1 was lost in step 0: closed; replica 0 waits for "
+                     "the sum of bucket 3, which misses replicas 1, 2");
 }
 
 TEST(LedgerLosses, NameTheFirstStepThatASurvivorDidNotReport) {
