@@ -11,8 +11,8 @@
 
 namespace troupe {
 
-history fit(model_state& it, const data::dataset& batches,
-            const fit_options& options) {
+history fit(const std::shared_ptr<model_state>& it,
+            const data::dataset& batches, const fit_options& options) {
   return fit_loop{it, batches, options}.run();
 }
 
@@ -57,21 +57,22 @@ std::string what_of(const std::exception_ptr& thrown) {
 
 } // namespace
 
-fit_loop::fit_loop(model_state& it, const data::dataset& batches,
-                   const fit_options& options)
-  : it_{it},
+fit_loop::fit_loop(std::shared_ptr<model_state> it,
+                   const data::dataset& batches, const fit_options& options)
+  : shared_{std::move(it)},
+    it_{*shared_},
     batches_{batches.prefetch(
       options.prefetch.value_or(batches.prefetched().value_or(read_ahead)))},
     options_{options},
-    step_{it, options},
-    shown_{it.strategy->here.process == 0 ? options.progress
-                                          : progress_style::none} {
-  check(it, batches, options);
+    step_{std::make_shared<train_step>(shared_, options)},
+    shown_{it_.strategy->here.process == 0 ? options.progress
+                                           : progress_style::none} {
+  check(it_, batches, options);
   at_.batches = *batches.size();
-  at_.replicas = it.strategy->replicas;
+  at_.replicas = it_.strategy->replicas;
   if (options.resume)
     take_up();
-  it.interrupted.reset();
+  it_.interrupted.reset();
 }
 
 void fit_loop::take_up() {
@@ -113,8 +114,8 @@ history fit_loop::run() {
 
 fit_end fit_loop::run_pass() {
   shown_.begin(shown());
-  batch_feed feed{batches_, at_.at, it_.steps, *it_.strategy->members};
-  step_.feed_from(feed);
+  step_->feed_from(std::make_shared<batch_feed>(batches_, at_.at, it_.steps,
+                                                *it_.strategy->members));
   end_ = fit_end::done;
   bad_step_.reset();
   last_ = clock::now();
@@ -123,7 +124,7 @@ fit_end fit_loop::run_pass() {
   all.steps = at_.batches - at_.at.index;
   if (options_.max_steps > 0)
     all.steps = std::min(all.steps, options_.max_steps - done_);
-  all.step = [this](step_context& at) { step_(at); };
+  all.step = [step = step_](step_context& at) { (*step)(at); };
   all.on_commit = [this](const commit_record& x) { hear(x); };
   if (all.steps > 0)
     run(all);
@@ -143,7 +144,7 @@ void fit_loop::run(const work& all) {
   try {
     next = run_work(it_.strategy, all);
   } catch (...) {
-    step_.catch_up();
+    step_->catch_up();
     throw;
   }
   if (next < all.first_step + all.steps && !bad_step_)

@@ -35,9 +35,9 @@ bool fit_loop::end_pass() {
   x.loss = at_.totals.loss_sum / n;
   x.accuracy = at_.totals.correct / n;
   x.seconds = at_.totals.seconds;
-  x.learning_rate = step_.learning_rate(it_.steps - 1);
+  x.learning_rate = step_->learning_rate(it_.steps - 1);
   if (options_.validation) {
-    const auto found = evaluate(it_, *options_.validation);
+    const auto found = evaluate(shared_, *options_.validation);
     x.validation_loss = found.loss;
     x.validation_accuracy = found.accuracy;
   }

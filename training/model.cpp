@@ -27,7 +27,7 @@ std::shared_ptr<strategy_state> strategy_for_a_model() {
 model::model(const models::model_description& what, const update_rule& by,
              const model_options& options)
   : state_{
-    std::make_unique<model_state>(what, by, models::find_loss(options.loss),
+    std::make_shared<model_state>(what, by, models::find_loss(options.loss),
                                   options.seed, strategy_for_a_model())} {
   state_->net.initialize(state_->own, options.seed);
 }
@@ -38,7 +38,7 @@ model::model(model&&) noexcept = default;
 model& model::operator=(model&&) noexcept = default;
 
 history model::fit(const data::dataset& batches, const fit_options& options) {
-  return troupe::fit(*state_, batches, options);
+  return troupe::fit(state_, batches, options);
 }
 
 history model::fit(const distributed_dataset& batches,
@@ -53,7 +53,7 @@ history model::fit(const distributed_dataset& batches,
 }
 
 evaluation model::evaluate(const data::dataset& batches) {
-  return troupe::evaluate(*state_, batches);
+  return troupe::evaluate(state_, batches);
 }
 
 tensor model::predict(const tensor& inputs) const {

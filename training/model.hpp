@@ -101,7 +101,7 @@ public:
   explicit model(std::unique_ptr<model_state> state);
 
 private:
-  std::unique_ptr<model_state> state_;
+  std::shared_ptr<model_state> state_;
 };
 
 } // namespace troupe

@@ -64,9 +64,12 @@ struct model_state {
   void share_copy(std::uint32_t from);
 };
 
-history fit(model_state& it, const data::dataset& batches,
-            const fit_options& options);
-evaluation evaluate(model_state& it, const data::dataset& batches);
+/// Shared: a replica that is stuck in a step may use it when the call has
+/// ended.
+history fit(const std::shared_ptr<model_state>& it,
+            const data::dataset& batches, const fit_options& options);
+evaluation evaluate(const std::shared_ptr<model_state>& it,
+                    const data::dataset& batches);
 tensor predict(const model_state& it, const tensor& inputs);
 tensor predict(const model_state& it, const data::dataset& batches);
 

@@ -33,7 +33,10 @@ struct strategy_state {
   std::uint64_t next_step = 0;
 };
 
-/// Runs work on the strategy's replicas, each step in replica context.
+/// Runs work on the strategy's replicas, each step in replica context. If it
+/// throws, a replica that is stuck may still be inside the step function: what
+/// that uses, it owns. The function is destroyed when the call has ended and
+/// no replica is inside.
 /// @errors throws std::logic_error if work runs already, or in a replica
 ///         context; what a step threw, from the lowest replica that threw; else
 ///         as `crew::run`.
@@ -48,8 +51,9 @@ std::shared_ptr<strategy_state> state_over(std::unique_ptr<crew> members,
                                            std::vector<device> devices,
                                            int threads);
 
-/// One step in which `fn` is called for each replica of this process.
-/// Over several processes all of them do so.
+/// One step in which `fn` is called for each replica of this process; like a
+/// step function, it owns what it uses. Over several processes all of them do
+/// so.
 void run_once(const std::shared_ptr<strategy_state>& on,
               const std::function<void(replica_context&)>& fn);
 

@@ -25,7 +25,7 @@ void run_once(const std::shared_ptr<strategy_state>& on,
               const std::function<void(replica_context&)>& fn) {
   work one;
   one.first_step = on->next_step;
-  one.step = [&](step_context&) { fn(*current_place()->replica); };
+  one.step = [fn](step_context&) { fn(*current_place()->replica); };
   run_work(on, one);
   ++on->next_step;
 }
@@ -35,9 +35,9 @@ std::vector<std::string> tell_all(const std::shared_ptr<strategy_state>& on,
   if (on->here.processes == 1)
     return {mine};
   // The first replica of each process speaks for it: a one, then the text.
-  std::vector<std::string> heard;
-  run_once(on, [&](replica_context& self) {
-    const bool speaks = self.replica_id() == on->here.first;
+  const auto heard = std::make_shared<std::vector<std::string>>();
+  run_once(on, [heard, mine, first = on->here.first](replica_context& self) {
+    const bool speaks = self.replica_id() == first;
     const auto size = speaks ? mine.size() + 1 : 1;
     auto said = tensor::zeros({static_cast<std::int64_t>(size)}, dtype::uint8);
     if (speaks) {
@@ -46,17 +46,17 @@ std::vector<std::string> tell_all(const std::shared_ptr<strategy_state>& on,
     }
     const auto all = self.all_parts(said);
     if (speaks)
-      heard.clear(); // a step may be begun anew
+      heard->clear(); // a step may be begun anew
     for (std::size_t i = 0; speaks && i < all.size(); ++i) {
       if (all[i].type() != dtype::uint8 || all[i].bytes() == 0)
         refuse_what_others_do();
       if (const auto text = all[i].data<std::uint8_t>(); text[0] == 1)
-        heard.emplace_back(text.begin() + 1, text.end());
+        heard->emplace_back(text.begin() + 1, text.end());
     }
   });
-  if (heard.size() != on->here.processes)
+  if (heard->size() != on->here.processes)
     refuse_what_others_do();
-  return heard;
+  return *heard;
 }
 
 void on_leader(const std::shared_ptr<strategy_state>& on,

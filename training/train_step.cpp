@@ -29,38 +29,40 @@ struct training_mode {
 
 } // namespace
 
-train_step::train_step(model_state& it, const fit_options& options)
-  : it_{it},
-    options_{options},
-    first_{it.strategy->here.first},
-    shared_{it.strategy->here.count > 1 && it.own.copies() == 1} {
-  const auto replicas = it.strategy->replicas;
-  const auto count = it.strategy->here.count;
-  const auto cut = replicas > 1 ? buckets_of(it.own) : std::vector<bucket>{};
+train_step::train_step(std::shared_ptr<model_state> of,
+                       const fit_options& options)
+  : owned_{std::move(of)},
+    it_{*owned_},
+    schedule_{options.schedule},
+    on_nan_{options.on_nan},
+    first_{it_.strategy->here.first},
+    shared_{it_.strategy->here.count > 1 && it_.own.copies() == 1} {
+  const auto replicas = it_.strategy->replicas;
+  const auto count = it_.strategy->here.count;
+  const auto cut = replicas > 1 ? buckets_of(it_.own) : std::vector<bucket>{};
   for (std::uint32_t id = 0; id < count; ++id) {
     auto& mine = replicas_.emplace_back();
     const auto copy = shared_ ? 0 : id;
-    mine.values = it.own.values(copy);
-    mine.gradient = it.own.gradients(id);
-    for (std::size_t s = 0; s < it.rule.slots(); ++s)
-      mine.slots[s] = it.slots[copy][s].mutable_data<float>();
+    mine.values = it_.own.values(copy);
+    mine.gradient = it_.own.gradients(id);
+    for (std::size_t s = 0; s < it_.rule.slots(); ++s)
+      mine.slots[s] = it_.slots[copy][s].mutable_data<float>();
     for (const auto& b : cut)
       mine.parts.push_back(mine.gradient.range(b.begin, b.end));
     mine.sums.resize(cut.size());
-    mine.progress = {cut, it.own.variables().size()};
-    mine.done = it.steps;
+    mine.progress = {cut, it_.own.variables().size()};
+    mine.done = it_.steps;
     if (replicas > 1)
       mine.completed = [this, &mine](std::size_t parameter) {
         mine.progress.complete(
           parameter, [&](std::uint32_t bucket) { contribute(mine, bucket); });
       };
   }
-  next_shared_ = it.steps;
+  next_shared_ = it_.steps;
 }
 
 float train_step::learning_rate(std::uint64_t step) const {
-  return options_.schedule ? options_.schedule->at(step)
-                           : it_.rule.learning_rate();
+  return schedule_ ? schedule_->at(step) : it_.rule.learning_rate();
 }
 
 void train_step::operator()(step_context& at) {
@@ -81,7 +83,7 @@ void train_step::operator()(step_context& at) {
     update(mine, read.whole);
   } else {
     at.report.loss_sum = std::numeric_limits<double>::quiet_NaN();
-    mine.halted = options_.on_nan == on_nan::stop;
+    mine.halted = on_nan_ == on_nan::stop;
   }
   if (!mine.halted)
     mine.done = at.step + 1;
