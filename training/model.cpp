@@ -1,5 +1,6 @@
 #include "troupe/training/model.hpp"
 
+#include "troupe/training/equal_copies.hpp"
 #include "troupe/training/model_state.hpp"
 #include "troupe/training/saved_model.hpp"
 #include "troupe/training/sha256.hpp"
@@ -53,6 +54,7 @@ history model::fit(const distributed_dataset& batches,
 }
 
 evaluation model::evaluate(const data::dataset& batches) {
+  check_equal_copies(*state_);
   return troupe::evaluate(state_, batches);
 }
 
@@ -115,7 +117,16 @@ std::string model::weights_sha256() const {
 
 void model::save(const std::filesystem::path& file,
                  const std::string& note) const {
-  on_leader(state_->strategy, [&] { save_model(*state_, file, note); });
+  const auto write = [&] { save_model(*state_, file, note); };
+  try {
+    check_equal_copies(*state_);
+  } catch (const failure&) {
+    // The others cannot be asked: what is here may be all that is left.
+    if (state_->strategy->here.process == 0)
+      write();
+    throw;
+  }
+  on_leader(state_->strategy, write);
 }
 
 model model::load(const std::filesystem::path& file) {
