@@ -6,7 +6,8 @@
 namespace troupe {
 
 /// A batched dataset and the strategy whose replicas its batches are cut over:
-/// part i of each batch (`share_of`) is replica i's, wherever that runs.
+/// part i of each batch (`share_of`) is replica i's, wherever that runs. Each
+/// part knows how many rows the whole has: `batch::global_rows`.
 class distributed_dataset {
 public:
   distributed_dataset(strategy over, data::dataset batches)

@@ -64,6 +64,19 @@ TEST(Distribute, CutsEachGlobalBatchOverTheReplicas) {
   EXPECT_EQ(parts(two.distribute(range(9).batch(4, true))).size(), 2u);
 }
 
+TEST(Distribute, TellsEachPartTheRowsOfTheGlobalBatch) {
+  const auto plain = range(9).batch(4);
+  EXPECT_EQ(plain.iterate().next()->global_rows, 0);
+  for (const auto& batches :
+       {plain, plain.map([](const batch& x) { return x; })}) {
+    std::vector<std::int64_t> rows;
+    for (const auto& step : of(2).distribute(batches))
+      for (const auto& part : step)
+        rows.push_back(part.global_rows);
+    EXPECT_EQ(rows, (std::vector<std::int64_t>{4, 4, 4, 4, 1, 1}));
+  }
+}
+
 TEST(Distribute, SharesTheElementsOfTheGlobalBatch) {
   const auto global = *range(8).batch(8).iterate().next();
   const auto part = cut(global, share_of(8, 1, 2));

@@ -153,4 +153,36 @@ TEST(MultiWorker, RunsALoopOfOnesOwnToTheSameWeights) {
   EXPECT_EQ(same_on_all(2, 2, after), after(turns(4)));
 }
 
+/// Batches of 4 of the numbers from 0 to 9.
+data::dataset ten_numbers() {
+  return data::dataset{10, 1,
+                       [](std::uint64_t i) {
+                         return batch{tensor::full({1}, double(i)),
+                                      tensor::zeros({}, dtype::int32)};
+                       }}
+    .batch(4);
+}
+
+TEST(MultiWorker, DividesALossByTheRowsOfTheGlobalBatchOfAllWorkers) {
+  const auto losses = [](const strategy& on) {
+    std::vector<float> out;
+    for (const auto& step : on.distribute(ten_numbers())) {
+      const auto loss = on.run(
+        [](const batch& mine) {
+          float total = 0;
+          for (const auto x : mine.inputs.data<float>())
+            total += x;
+          return tensor::full({}, total / float(mine.global_rows));
+        },
+        step);
+      out.push_back(on.reduce(sum, loss).template item<float>());
+    }
+    return out;
+  };
+  const std::vector<float> means{1.5, 5.5, 8.5};
+  EXPECT_EQ(losses(turns(2)), means);
+  EXPECT_EQ(same_on_all(2, 1, losses), means);
+  EXPECT_EQ(same_on_all(2, 2, losses), means);
+}
+
 } // namespace
