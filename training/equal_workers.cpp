@@ -63,6 +63,7 @@ std::string account_of(const model_state& it, const data::dataset& batches,
   x.add("hash of the optimizer's state", hash_of_slots(it));
   x.add("batches in a pass", at.batches);
   x.add("pass", at.at.pass);
+  x.add("first pass", at.first_pass);
   x.add("batches of the pass done", at.at.index);
   x.add("hash of the next batch", hash_of_batch(batches, at.at));
   x.add("epochs", options.epochs);

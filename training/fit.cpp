@@ -68,6 +68,8 @@ fit_loop::fit_loop(std::shared_ptr<model_state> it,
     shown_{it_.strategy->here.process == 0 ? options.progress
                                            : progress_style::none} {
   check(it_, batches, options);
+  at_.first_pass = options.first_pass.value_or(it_.passes);
+  at_.at = {at_.first_pass, 0};
   at_.batches = *batches.size();
   at_.replicas = it_.strategy->replicas;
   if (options.resume)
@@ -90,6 +92,11 @@ void fit_loop::take_up() {
       "the interrupted fit had " + std::to_string(old.replicas)
       + " replicas, but this strategy has " + std::to_string(at_.replicas)
       + "; resume with as many");
+  if (options_.first_pass.value_or(old.first_pass) != old.first_pass)
+    throw std::invalid_argument(
+      "first_pass " + std::to_string(*options_.first_pass)
+      + ": the interrupted fit began at pass " + std::to_string(old.first_pass)
+      + "; give that, or none");
   at_ = std::move(old);
 }
 
@@ -97,13 +104,13 @@ history fit_loop::run() {
   check_equal_workers(it_, batches_, options_, at_);
   // A callback may have saved the model in the very epoch that ended it.
   auto end = gives_up() ? fit_end::stopped_early : fit_end::done;
-  while (end == fit_end::done && at_.at.pass < options_.epochs) {
+  while (end == fit_end::done && at_.epochs_done() < options_.epochs) {
     end = run_pass();
     if (at_.at.index == at_.batches)
       if (!end_pass())
         end = fit_end::stopped_early; // even if its last step was interrupted
   }
-  if (at_.at.pass == options_.epochs && end != fit_end::stopped_early)
+  if (at_.epochs_done() == options_.epochs && end != fit_end::stopped_early)
     end = fit_end::done; // whatever else its last step was
   if (end == fit_end::interrupted || end == fit_end::max_steps)
     it_.interrupted = at_;
@@ -200,6 +207,7 @@ void fit_loop::on_commit(const commit_record& x) {
   }
   ++it_.steps;
   ++at_.at.index;
+  it_.passes = at_.at.pass + 1;
   ++done_;
   tell_step(x);
   if (options_.stop && options_.stop->load(std::memory_order_relaxed)
@@ -223,7 +231,7 @@ void fit_loop::tell_step(const commit_record& x) {
 
 progress_state fit_loop::shown() const {
   progress_state x;
-  x.epoch = at_.at.pass + 1;
+  x.epoch = at_.epochs_done() + 1;
   x.epochs = options_.epochs;
   x.step = at_.at.index;
   x.steps = at_.batches;

@@ -54,7 +54,12 @@ enum class on_nan : std::uint8_t {
 };
 
 struct fit_options {
-  std::uint64_t epochs = 1; ///< In all, those before a resumption included.
+  /// In all, those before a resumption included; not those of earlier fits.
+  std::uint64_t epochs = 1;
+  /// Pass of the data that the first epoch reads, which decides the order of a
+  /// shuffled dataset. Not given: pass 0 in a model's first fit, then the pass
+  /// after the last that a fit of the model began.
+  std::optional<std::uint64_t> first_pass{};
   std::optional<data::dataset> validation{}; ///< Batched.
   std::vector<callback> callbacks{};
   std::optional<troupe::early_stopping> early_stopping{};

@@ -28,7 +28,7 @@ double value_of(measure what, const epoch_record& x) {
 
 bool fit_loop::end_pass() {
   epoch_record x;
-  x.epoch = at_.at.pass + 1;
+  x.epoch = at_.epochs_done() + 1;
   x.steps = it_.steps;
   x.examples = at_.totals.examples;
   const auto n = static_cast<double>(std::max<std::uint64_t>(x.examples, 1));

@@ -142,7 +142,7 @@ bool model::interrupted() const {
 }
 
 std::uint64_t model::epochs_done() const {
-  return interrupted() ? state_->interrupted->at.pass : 0;
+  return interrupted() ? state_->interrupted->epochs_done() : 0;
 }
 
 } // namespace troupe

@@ -14,21 +14,22 @@ int main() {
   const auto batches = strategy.distribute(digits.shuffle().batch(64));
   int step = 0;
   // [doc:begin loop]
-  for (const auto& batch : batches) {
-    const auto loss = strategy.run(
-      [&](troupe::replica_context& replica, const troupe::batch& b) {
-        troupe::tape tape;
-        auto loss =
-          troupe::cross_entropy(model(b.inputs), b.labels) / b.global_rows;
-        auto gradients = replica.all_reduce(
-          troupe::sum, tape.gradient(loss, model.variables()));
-        optimizer.apply(gradients, model.variables());
-        return loss;
-      },
-      batch);
-    if (++step % 20 == 0)
-      std::cout << "step " << step << "  loss "
-                << strategy.reduce(troupe::sum, loss, {0}) << '\n';
-  }
+  for (int epoch = 0; epoch < 2; ++epoch)
+    for (const auto& batch : batches) {
+      const auto loss = strategy.run(
+        [&](troupe::replica_context& replica, const troupe::batch& b) {
+          troupe::tape tape;
+          auto loss =
+            troupe::cross_entropy(model(b.inputs), b.labels) / b.global_rows;
+          auto gradients = replica.all_reduce(
+            troupe::sum, tape.gradient(loss, model.variables()));
+          optimizer.apply(gradients, model.variables());
+          return loss;
+        },
+        batch);
+      if (++step % 20 == 0)
+        std::cout << "step " << step << "  loss "
+                  << strategy.reduce(troupe::sum, loss, {0}) << '\n';
+    }
   // [doc:end]
 }

@@ -41,6 +41,25 @@ TEST(Fit, GivesTheSameBitsInEveryRun) {
               weights_after(replicas, batches, {.epochs = 2}));
 }
 
+TEST(Fit, GoesOnWithTheNextPassOfTheDataUnlessToldOtherwise) {
+  const auto batches = digits_200().shuffle().batch(16);
+  const auto after = [&](const std::vector<fit_options>& fits) {
+    auto it = small_model();
+    for (const auto& one : fits)
+      it.fit(batches, one);
+    return it.weights_sha256();
+  };
+  const auto three = after({{.epochs = 3}});
+  EXPECT_EQ(after({{}, {}, {}}), three);
+  EXPECT_EQ(after({{.epochs = 2}, {}}), three);
+  EXPECT_EQ(after({{.first_pass = 0}, {.first_pass = 1}, {}}), three);
+  EXPECT_NE(after({{.epochs = 2}, {.first_pass = 0}}), three);
+  EXPECT_NE(after({{.epochs = 3, .first_pass = 1}}), three);
+  // A fit that was interrupted and is not resumed has begun its pass.
+  EXPECT_EQ(after({{.max_steps = 5}, {}}),
+            after({{.max_steps = 5}, {.first_pass = 1}}));
+}
+
 TEST(Fit, DependsOnTheSeedAndOnNothingElse) {
   const auto once = [](std::uint64_t seed) {
     model it{small_net(true), adam{}, {.seed = seed}};
