@@ -137,7 +137,8 @@ fit_end fit_loop::run_pass() {
     run(all);
   if (bad_step_ && options_.on_nan == on_nan::stop)
     throw std::runtime_error(
-      "the loss was not a finite number at step " + std::to_string(*bad_step_)
+      bad_what_ + " was not a finite number at step "
+      + std::to_string(*bad_step_)
       + "; the weights are those before it (a smaller learning rate may help, "
         "or on_nan skip, which is --on-nan skip in the tool)");
   if (end_ == fit_end::done && options_.max_steps > 0
@@ -194,11 +195,12 @@ void fit_loop::on_commit(const commit_record& x) {
   const auto now = clock::now();
   at_.totals.seconds +=
     std::chrono::duration<double>(now - std::exchange(last_, now)).count();
-  if (!std::isfinite(x.total.loss_sum)) {
+  if (!std::isfinite(x.total.correct)) { // as train_step tells it
     bad_step_ = x.step;
+    bad_what_ = std::isfinite(x.total.loss_sum) ? "a gradient" : "the loss";
     if (options_.on_nan == on_nan::stop)
       return it_.strategy->members->stop();
-    log(log_level::warning, "the loss was not a finite number at step "
+    log(log_level::warning, bad_what_ + " was not a finite number at step "
                               + std::to_string(x.step)
                               + "; its update was left out");
   } else {

@@ -46,8 +46,9 @@ struct callback {
   std::function<void(const step_record&)> on_step{};
 };
 
-/// What `fit` does when a step's loss is not a number, or infinite. Its update
-/// is left out either way, so the weights stay those of the last good step.
+/// What `fit` does when a step's loss or the sum of its gradients is not a
+/// number, or infinite. Its update is left out either way, so the weights stay
+/// those of the last good step.
 enum class on_nan : std::uint8_t {
   stop, ///< Throw, with the step.
   skip, ///< Warn, and go on with the next batch.

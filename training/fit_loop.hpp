@@ -46,6 +46,7 @@ private:
   // Of the pass that runs.
   fit_end end_ = fit_end::done;
   std::optional<std::uint64_t> bad_step_;
+  std::string bad_what_; ///< What was not finite in it.
   clock::time_point last_;
   std::exception_ptr thrown_; ///< By a callback.
 };

@@ -5,6 +5,7 @@
 #include "troupe/tensors/tape.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -19,6 +20,16 @@ std::vector<bucket> buckets_of(const parameters& own) {
     offsets.push_back(own.offset(i));
   return cut_into_buckets(offsets, own.size(),
                           train_step::bucket_bytes / sizeof(float));
+}
+
+/// Whether no element is infinite or NaN. @cost one read of the elements.
+bool all_finite(const tensor& x) {
+  // Adding one to an exponent of all ones carries into the sign.
+  constexpr std::uint32_t exponent = 0x7f800000, one = 0x00800000;
+  std::uint32_t carries = 0;
+  for (const auto v : x.data<float>())
+    carries |= (std::bit_cast<std::uint32_t>(v) & exponent) + one;
+  return carries >> 31 == 0;
 }
 
 /// Layers that differ in training do so while this lives.
@@ -78,11 +89,12 @@ void train_step::operator()(step_context& at) {
   mine.progress.restart();
   forward_and_backward(mine, part);
   at.report.examples = part.labels.size();
-  const bool good = at.replicas > 1 ? sum(mine) : mine.finite;
+  const bool good =
+    at.replicas > 1 ? sum(mine) : mine.finite && all_finite(mine.gradient);
   if (good) {
     update(mine, read.whole);
   } else {
-    at.report.loss_sum = std::numeric_limits<double>::quiet_NaN();
+    at.report.correct = std::numeric_limits<double>::quiet_NaN();
     mine.halted = on_nan_ == on_nan::stop;
   }
   if (!mine.halted)
@@ -124,7 +136,7 @@ bool train_step::sum(replica& mine) {
   for (std::uint32_t b = 0; b < mine.sums.size(); ++b)
     mine.sums[b] = mine.at->sum(b);
   mine.at->begin_update();
-  return mine.sums.empty() || !std::isnan(mine.sums.back().data<float>()[0]);
+  return std::ranges::all_of(mine.sums, all_finite);
 }
 
 void train_step::update(replica& mine, std::int64_t examples) {

@@ -25,9 +25,10 @@ public:
   /// From here on batches come from this feed. @pre no step runs.
   void feed_from(std::shared_ptr<batch_feed> feed) { feed_ = std::move(feed); }
 
-  /// Fills in the step's report; a loss that is not finite is told there, and
-  /// then no replica updates its parameters in that step, nor, if told to stop,
-  /// in any later one.
+  /// Fills in the step's report. If the loss or the summed gradient is not
+  /// finite, the report's `correct` is NaN, and no replica updates its
+  /// parameters in that step, nor, if told to stop, in any later one.
+  /// @cost with the update, one more read of the gradient.
   void operator()(step_context& at);
 
   float learning_rate(std::uint64_t step) const;

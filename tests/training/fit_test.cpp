@@ -194,11 +194,42 @@ TEST(Fit, StopsAtALossThatIsNoNumberWithTheWeightsBeforeIt) {
     const auto scope = strategy.scope();
     auto it = small_model();
     const auto said = sentence([&] { it.fit(with_nan_in_batch(4).batch(20)); });
-    EXPECT_NE(said.find("not a finite number at step 4;"), said.npos) << said;
+    EXPECT_NE(said.find("the loss was not a finite number at step 4;"),
+              said.npos)
+      << said;
     auto good = small_model();
     good.fit(digits_200().batch(20), {.max_steps = 4});
     EXPECT_EQ(it.weights_sha256(), good.weights_sha256());
     EXPECT_EQ(it.steps(), 4u);
+  }
+}
+
+/// Batches of 20; in batch 4 the first pixels are so large that the gradients
+/// of finite losses overflow when they are added.
+data::dataset with_overflow() {
+  auto all = digits_200().examples(0, 200);
+  auto inputs = all.inputs.clone();
+  for (std::size_t i = 80; i < 100; ++i)
+    inputs.mutable_data<float>()[784 * i] = 3e38f;
+  return data::dataset{inputs, all.labels, 10}.batch(20);
+}
+
+TEST(Fit, StopsAtAGradientThatIsNoNumberWithTheWeightsBeforeIt) {
+  for (const std::uint32_t replicas : {1, 2, 3}) {
+    const auto strategy = turns(replicas);
+    const auto scope = strategy.scope();
+    auto it = small_model();
+    const auto said = sentence([&] { it.fit(with_overflow()); });
+    EXPECT_NE(said.find("a gradient was not a finite number at step 4;"),
+              said.npos)
+      << said;
+    auto good = small_model();
+    good.fit(digits_200().batch(20), {.max_steps = 4});
+    EXPECT_EQ(it.weights_sha256(), good.weights_sha256());
+    EXPECT_EQ(it.steps(), 4u);
+    auto skipping = small_model();
+    skipping.fit(with_overflow(), {.on_nan = on_nan::skip});
+    EXPECT_TRUE(std::isfinite(skipping.evaluate(digits_200().batch(64)).loss));
   }
 }
 
