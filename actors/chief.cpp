@@ -23,6 +23,9 @@ overload(Fs...) -> overload<Fs...>; // clang 14 asks for it
 /// for the reports before it.
 constexpr auto process_news = 2 * longest_in_company;
 
+/// Of what a peer asks for: 365 days, in milliseconds.
+constexpr std::uint64_t max_join_timeout = 365ull * 24 * 3600 * 1000;
+
 } // namespace
 
 void chief_state::open(const chief_options& x, outbox by) {
@@ -51,19 +54,26 @@ void chief_state::take(const cast_ref& x) {
   perform(book->open());
 }
 
+std::chrono::milliseconds
+chief_state::join_timeout_of(const muster::join& x) const {
+  if (x.timeout == 0)
+    return options.patience;
+  return std::chrono::milliseconds{std::min(x.timeout, max_join_timeout)};
+}
+
 void chief_state::join(const muster::join& x) {
   perform(gathering->on(x));
   const auto waits = gathering->waiting();
   if (waits && *waits != guarded) {
     guarded = *waits;
-    self->delayed_send(self, options.patience, atom::absent_v, guarded);
+    join_timeout = join_timeout_of(x);
+    self->delayed_send(self, join_timeout, atom::absent_v, guarded);
   }
 }
 
 void chief_state::on_absent(std::uint64_t of_run) {
   if (gathering->waiting() == of_run)
-    perform(
-      gathering->on_late(std::to_string(options.patience.count()) + " ms"));
+    perform(gathering->on_late(std::to_string(join_timeout.count()) + " ms"));
 }
 
 void chief_state::on_batch(const owner_batch& x) {

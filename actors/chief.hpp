@@ -71,6 +71,7 @@ struct chief_state {
   void open(const chief_options& x, outbox by);
   void take(const cast_ref& x);
   void join(const muster::join& x);
+  std::chrono::milliseconds join_timeout_of(const muster::join& x) const;
   void on_heard(const run_heard& x);
   void on_lost(const caf::down_msg& x);
   void on_process_lost(std::uint32_t process, const caf::error& why);
@@ -123,6 +124,9 @@ struct chief_state {
   bool probed = false;       ///< Whether it waits for answers to a probe.
   std::uint64_t moves = 0;   ///< Of the book, when it last moved ...
   caf::actor_clock::time_point moved{}; ///< ... which was then.
+
+  /// How long the absent ones are waited for.
+  std::chrono::milliseconds join_timeout{0};
 };
 
 ec code_of(commit::cause x);

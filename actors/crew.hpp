@@ -70,6 +70,9 @@ struct work {
   step_function step;
   /// Called for each committed step, in order, on the thread that called `run`.
   std::function<void(const commit_record&)> on_commit;
+  /// Longest that the processes that have called `run` wait for the others to
+  /// call it. Zero: the patience.
+  std::chrono::milliseconds join_timeout{0};
 };
 
 /// The replicas of a job, ready to work. If they are in several processes, each

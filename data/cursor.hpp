@@ -17,6 +17,9 @@ namespace troupe {
 struct batch {
   tensor inputs;
   tensor labels;
+  /// Rows of the global batch that these are a part of, on whatever worker the
+  /// others are. Zero: not distributed over a strategy's replicas.
+  std::int64_t global_rows = 0;
 };
 
 namespace data {

@@ -36,7 +36,10 @@ struct join {
   std::uint64_t run = 0; ///< Each process counts its own, from 1.
   std::uint64_t first = 0;
   std::uint64_t steps = 0;
-  auto fields() { return std::tie(process, run, first, steps); }
+  /// Milliseconds that a caller waits for the other processes if it is the
+  /// first to join. Zero: the chief's patience.
+  std::uint64_t timeout = 0;
+  auto fields() { return std::tie(process, run, first, steps, timeout); }
 };
 
 /// A caller wants its run to end as soon as it can, in all processes.

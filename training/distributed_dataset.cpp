@@ -20,4 +20,22 @@ std::optional<per_replica<batch>> distributed_dataset::steps::next() {
   return per_replica<batch>{std::move(parts), first_};
 }
 
+distributed_iterator::distributed_iterator(distributed_dataset::steps& of)
+  : of_{&of}, now_{of_->next()} {}
+
+distributed_iterator::distributed_iterator(
+  std::unique_ptr<distributed_dataset::steps> own)
+  : own_{std::move(own)}, of_{own_.get()}, now_{of_->next()} {}
+
+distributed_iterator::distributed_iterator(distributed_iterator&&) noexcept =
+  default;
+distributed_iterator&
+distributed_iterator::operator=(distributed_iterator&&) noexcept = default;
+distributed_iterator::~distributed_iterator() = default;
+
+distributed_iterator& distributed_iterator::operator++() {
+  now_ = of_->next();
+  return *this;
+}
+
 } // namespace troupe

@@ -1,8 +1,10 @@
 #include "troupe/training/equal_workers.hpp"
 
 #include "troupe/net/printable.hpp"
+#include "troupe/training/equal_copies.hpp"
 #include "troupe/training/sha256.hpp"
 
+#include <algorithm>
 #include <sstream>
 #include <stdexcept>
 
@@ -33,9 +35,8 @@ std::span<const std::byte> bytes_of(const tensor& x) {
   return {x.raw(), x.bytes()};
 }
 
-std::string hash_of_weights(const model_state& it) {
+std::string hash_of_slots(const model_state& it) {
   sha256 hash;
-  hash.add(bytes_of(it.own.values(0)));
   for (const auto& slot : it.slots[0])
     hash.add(bytes_of(slot));
   return to_hex(hash.finish());
@@ -60,9 +61,10 @@ std::string account_of(const model_state& it, const data::dataset& batches,
   x.add("settings of the optimizer", it.rule.numbers());
   x.add("seed", it.seed);
   x.add("steps done", it.steps);
-  x.add("hash of the weights", hash_of_weights(it));
+  x.add("hash of the optimizer's state", hash_of_slots(it));
   x.add("batches in a pass", at.batches);
   x.add("pass", at.at.pass);
+  x.add("first pass", at.first_pass);
   x.add("batches of the pass done", at.at.index);
   x.add("hash of the next batch", hash_of_batch(batches, at.at));
   x.add("epochs", options.epochs);
@@ -103,14 +105,23 @@ std::string difference(const std::string& a, const std::string& b) {
 void check_equal_workers(const model_state& it, const data::dataset& batches,
                          const fit_options& options, const fit_position& at) {
   if (it.strategy->here.processes == 1)
-    return;
-  const auto all = tell_all(it.strategy, account_of(it, batches, options, at));
+    return check_equal_copies(it);
+  constexpr char end_of_account = '\f';
+  auto all = tell_all(it.strategy, account_of(it, batches, options, at)
+                                     + end_of_account + copies_here(it));
+  std::vector<std::string> copies;
+  for (auto& one : all) {
+    const auto end = std::min(one.find(end_of_account), one.size());
+    copies.push_back(one.substr(std::min(end + 1, one.size())));
+    one.resize(end);
+  }
   for (std::size_t w = 1; w < all.size(); ++w)
     if (all[w] != all[0])
       throw std::invalid_argument(
         "worker " + std::to_string(w) + " has " + difference(all[0], all[w])
         + "; all workers must fit the same model to the same data with the "
           "same options");
+  compare_copies(copies);
 }
 
 } // namespace troupe

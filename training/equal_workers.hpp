@@ -4,11 +4,12 @@
 
 namespace troupe {
 
-/// Before a fit: whether all workers begin with the same weights and mean the
-/// same. Nothing in one process.
+/// Before a fit: whether all replicas begin with the same weights
+/// (equal_copies.hpp), and whether all workers mean the same.
 /// @errors throws std::invalid_argument, on all workers, that names one that
-///         differs and how.
-/// @cost   a hash of the weights and of the first batch, and one small step.
+///         differs and how; std::logic_error as `check_equal_copies`.
+/// @cost   as `check_equal_copies`; over several processes a hash of the
+///         optimizer's state and of the first batch too.
 void check_equal_workers(const model_state& it, const data::dataset& batches,
                          const fit_options& options, const fit_position& at);
 

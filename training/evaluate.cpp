@@ -32,17 +32,19 @@ void score(const model_state& it, step_context& at, const batch& part) {
 
 } // namespace
 
-evaluation evaluate(model_state& it, const data::dataset& batches) {
-  check_data(it, batches, "the evaluation data");
-  batch_feed feed{prefetched(batches), {}, 0, *it.strategy->members};
+evaluation evaluate(const std::shared_ptr<model_state>& it,
+                    const data::dataset& batches) {
+  check_data(*it, batches, "the evaluation data");
+  const auto feed = std::make_shared<batch_feed>(
+    prefetched(batches), data::position{}, 0, *it->strategy->members);
   pass_totals totals;
   work all;
   all.steps = *batches.size();
-  all.step = [&](step_context& at) {
-    score(it, at, feed.of(at.step).part_of(at.replica, at.replicas));
+  all.step = [it, feed](step_context& at) {
+    score(*it, at, feed->of(at.step).part_of(at.replica, at.replicas));
   };
   all.on_commit = [&](const commit_record& x) { totals.add(x.total); };
-  run_work(it.strategy, all);
+  run_work(it->strategy, all);
   const auto n =
     static_cast<double>(std::max<std::uint64_t>(totals.examples, 1));
   return {totals.examples, totals.loss_sum / n, totals.correct / n};

@@ -12,8 +12,8 @@
 
 namespace troupe {
 
-history fit(model_state& it, const data::dataset& batches,
-            const fit_options& options) {
+history fit(const std::shared_ptr<model_state>& it,
+            const data::dataset& batches, const fit_options& options) {
   return fit_loop{it, batches, options}.run();
 }
 
@@ -58,21 +58,24 @@ std::string what_of(const std::exception_ptr& thrown) {
 
 } // namespace
 
-fit_loop::fit_loop(model_state& it, const data::dataset& batches,
-                   const fit_options& options)
-  : it_{it},
+fit_loop::fit_loop(std::shared_ptr<model_state> it,
+                   const data::dataset& batches, const fit_options& options)
+  : shared_{std::move(it)},
+    it_{*shared_},
     batches_{batches.prefetch(
       options.prefetch.value_or(batches.prefetched().value_or(read_ahead)))},
     options_{options},
-    step_{it, options},
-    shown_{it.strategy->here.process == 0 ? options.progress
-                                          : progress_style::none} {
-  check(it, batches, options);
+    step_{std::make_shared<train_step>(shared_, options)},
+    shown_{it_.strategy->here.process == 0 ? options.progress
+                                           : progress_style::none} {
+  check(it_, batches, options);
+  at_.first_pass = options.first_pass.value_or(it_.passes);
+  at_.at = {at_.first_pass, 0};
   at_.batches = *batches.size();
-  at_.replicas = it.strategy->replicas;
+  at_.replicas = it_.strategy->replicas;
   if (options.resume)
     take_up();
-  it.interrupted.reset();
+  it_.interrupted.reset();
 }
 
 void fit_loop::take_up() {
@@ -90,6 +93,11 @@ void fit_loop::take_up() {
       "the interrupted fit had " + std::to_string(old.replicas)
       + " replicas, but this strategy has " + std::to_string(at_.replicas)
       + "; resume with as many");
+  if (options_.first_pass.value_or(old.first_pass) != old.first_pass)
+    throw std::invalid_argument(
+      "first_pass " + std::to_string(*options_.first_pass)
+      + ": the interrupted fit began at pass " + std::to_string(old.first_pass)
+      + "; give that, or none");
   at_ = std::move(old);
 }
 
@@ -97,13 +105,13 @@ history fit_loop::run() {
   check_equal_workers(it_, batches_, options_, at_);
   // A callback may have saved the model in the very epoch that ended it.
   auto end = gives_up() ? fit_end::stopped_early : fit_end::done;
-  while (end == fit_end::done && at_.at.pass < options_.epochs) {
+  while (end == fit_end::done && at_.epochs_done() < options_.epochs) {
     end = run_pass();
     if (at_.at.index == at_.batches)
       if (!end_pass())
         end = fit_end::stopped_early; // even if its last step was interrupted
   }
-  if (at_.at.pass == options_.epochs && end != fit_end::stopped_early)
+  if (at_.epochs_done() == options_.epochs && end != fit_end::stopped_early)
     end = fit_end::done; // whatever else its last step was
   if (end == fit_end::interrupted || end == fit_end::max_steps)
     it_.interrupted = at_;
@@ -114,8 +122,8 @@ history fit_loop::run() {
 
 fit_end fit_loop::run_pass() {
   shown_.begin(shown());
-  batch_feed feed{batches_, at_.at, it_.steps, *it_.strategy->members};
-  step_.feed_from(feed);
+  step_->feed_from(std::make_shared<batch_feed>(batches_, at_.at, it_.steps,
+                                                *it_.strategy->members));
   end_ = fit_end::done;
   bad_step_.reset();
   last_ = clock::now();
@@ -124,13 +132,14 @@ fit_end fit_loop::run_pass() {
   all.steps = at_.batches - at_.at.index;
   if (options_.max_steps > 0)
     all.steps = std::min(all.steps, options_.max_steps - done_);
-  all.step = [this](step_context& at) { step_(at); };
+  all.step = [step = step_](step_context& at) { (*step)(at); };
   all.on_commit = [this](const commit_record& x) { hear(x); };
   if (all.steps > 0)
     run(all);
   if (bad_step_ && options_.on_nan == on_nan::stop)
     throw std::runtime_error(
-      "the loss was not a finite number at step " + std::to_string(*bad_step_)
+      bad_what_ + " was not a finite number at step "
+      + std::to_string(*bad_step_)
       + "; the weights are those before it (a smaller learning rate may help, "
         "or on_nan skip, which is --on-nan skip in the tool)");
   if (end_ == fit_end::done && options_.max_steps > 0
@@ -144,7 +153,7 @@ void fit_loop::run(const work& all) {
   try {
     next = run_work(it_.strategy, all);
   } catch (...) {
-    step_.catch_up();
+    step_->catch_up();
     throw;
   }
   if (next < all.first_step + all.steps && !bad_step_)
@@ -155,9 +164,11 @@ void fit_loop::run(const work& all) {
 /// What one worker's callback threw, and its `stop`, are all workers' end.
 void fit_loop::agree() {
   const auto thrown = std::exchange(thrown_, nullptr);
-  const auto said = tell_all(it_.strategy, thrown ? "!" + what_of(thrown)
-                                           : end_ == fit_end::interrupted ? "i"
-                                                                          : "");
+  const std::string mine = thrown ? "!" + what_of(thrown)
+                           : end_ == fit_end::interrupted ? "i"
+                                                          : "";
+  const auto said =
+    tell_all(it_.strategy, mine, it_.strategy->callback_timeout);
   if (thrown)
     std::rethrow_exception(thrown);
   for (std::size_t w = 0; w < said.size(); ++w) {
@@ -188,11 +199,12 @@ void fit_loop::on_commit(const commit_record& x) {
   const auto now = clock::now();
   at_.totals.seconds +=
     std::chrono::duration<double>(now - std::exchange(last_, now)).count();
-  if (!std::isfinite(x.total.loss_sum)) {
+  if (!std::isfinite(x.total.correct)) { // as train_step tells it
     bad_step_ = x.step;
+    bad_what_ = std::isfinite(x.total.loss_sum) ? "a gradient" : "the loss";
     if (options_.on_nan == on_nan::stop)
       return it_.strategy->members->stop();
-    log(log_level::warning, "the loss was not a finite number at step "
+    log(log_level::warning, bad_what_ + " was not a finite number at step "
                               + std::to_string(x.step)
                               + "; its update was left out");
   } else {
@@ -201,6 +213,7 @@ void fit_loop::on_commit(const commit_record& x) {
   }
   ++it_.steps;
   ++at_.at.index;
+  it_.passes = at_.at.pass + 1;
   ++done_;
   tell_step(x);
   if (options_.stop && options_.stop->load(std::memory_order_relaxed)
@@ -224,7 +237,7 @@ void fit_loop::tell_step(const commit_record& x) {
 
 progress_state fit_loop::shown() const {
   progress_state x;
-  x.epoch = at_.at.pass + 1;
+  x.epoch = at_.epochs_done() + 1;
   x.epochs = options_.epochs;
   x.step = at_.at.index;
   x.steps = at_.batches;

@@ -46,15 +46,21 @@ struct callback {
   std::function<void(const step_record&)> on_step{};
 };
 
-/// What `fit` does when a step's loss is not a number, or infinite. Its update
-/// is left out either way, so the weights stay those of the last good step.
+/// What `fit` does when a step's loss or the sum of its gradients is not a
+/// number, or infinite. Its update is left out either way, so the weights stay
+/// those of the last good step.
 enum class on_nan : std::uint8_t {
   stop, ///< Throw, with the step.
   skip, ///< Warn, and go on with the next batch.
 };
 
 struct fit_options {
-  std::uint64_t epochs = 1; ///< In all, those before a resumption included.
+  /// In all, those before a resumption included; not those of earlier fits.
+  std::uint64_t epochs = 1;
+  /// Pass of the data that the first epoch reads, which decides the order of a
+  /// shuffled dataset. Not given: pass 0 in a model's first fit, then the pass
+  /// after the last that a fit of the model began.
+  std::optional<std::uint64_t> first_pass{};
   std::optional<data::dataset> validation{}; ///< Batched.
   std::vector<callback> callbacks{};
   std::optional<troupe::early_stopping> early_stopping{};

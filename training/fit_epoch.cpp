@@ -28,16 +28,16 @@ double value_of(measure what, const epoch_record& x) {
 
 bool fit_loop::end_pass() {
   epoch_record x;
-  x.epoch = at_.at.pass + 1;
+  x.epoch = at_.epochs_done() + 1;
   x.steps = it_.steps;
   x.examples = at_.totals.examples;
   const auto n = static_cast<double>(std::max<std::uint64_t>(x.examples, 1));
   x.loss = at_.totals.loss_sum / n;
   x.accuracy = at_.totals.correct / n;
   x.seconds = at_.totals.seconds;
-  x.learning_rate = step_.learning_rate(it_.steps - 1);
+  x.learning_rate = step_->learning_rate(it_.steps - 1);
   if (options_.validation) {
-    const auto found = evaluate(it_, *options_.validation);
+    const auto found = evaluate(shared_, *options_.validation);
     x.validation_loss = found.loss;
     x.validation_accuracy = found.accuracy;
   }

@@ -10,7 +10,7 @@ namespace troupe {
 /// the strategy's replicas, and what happens between them.
 class fit_loop {
 public:
-  fit_loop(model_state& it, const data::dataset& batches,
+  fit_loop(std::shared_ptr<model_state> it, const data::dataset& batches,
            const fit_options& options);
 
   history run();
@@ -34,10 +34,11 @@ private:
   void restore_best();
   progress_state shown() const;
 
+  const std::shared_ptr<model_state> shared_;
   model_state& it_;
   data::dataset batches_;
   const fit_options& options_;
-  train_step step_;
+  const std::shared_ptr<train_step> step_; ///< Shared with the replicas.
   progress shown_;
   fit_position at_;
   std::uint64_t done_ = 0; ///< Steps of this call.
@@ -45,6 +46,7 @@ private:
   // Of the pass that runs.
   fit_end end_ = fit_end::done;
   std::optional<std::uint64_t> bad_step_;
+  std::string bad_what_; ///< What was not finite in it.
   clock::time_point last_;
   std::exception_ptr thrown_; ///< By a callback.
 };

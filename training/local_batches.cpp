@@ -6,7 +6,7 @@ namespace troupe {
 
 batch cut(const batch& from, const share& rows) {
   return {from.inputs.slice(rows.begin, rows.end),
-          from.labels.slice(rows.begin, rows.end)};
+          from.labels.slice(rows.begin, rows.end), from.global_rows};
 }
 
 namespace {
@@ -55,6 +55,7 @@ std::optional<local_batch> local_batches::next() {
   out.first = mine.begin;
   if (!apart_ && here_.count < replicas_)
     out.rows = cut(out.rows, mine);
+  out.rows.global_rows = out.whole;
   return out;
 }
 

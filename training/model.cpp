@@ -1,5 +1,6 @@
 #include "troupe/training/model.hpp"
 
+#include "troupe/training/equal_copies.hpp"
 #include "troupe/training/model_state.hpp"
 #include "troupe/training/saved_model.hpp"
 #include "troupe/training/sha256.hpp"
@@ -27,7 +28,7 @@ std::shared_ptr<strategy_state> strategy_for_a_model() {
 model::model(const models::model_description& what, const update_rule& by,
              const model_options& options)
   : state_{
-    std::make_unique<model_state>(what, by, models::find_loss(options.loss),
+    std::make_shared<model_state>(what, by, models::find_loss(options.loss),
                                   options.seed, strategy_for_a_model())} {
   state_->net.initialize(state_->own, options.seed);
 }
@@ -38,7 +39,7 @@ model::model(model&&) noexcept = default;
 model& model::operator=(model&&) noexcept = default;
 
 history model::fit(const data::dataset& batches, const fit_options& options) {
-  return troupe::fit(*state_, batches, options);
+  return troupe::fit(state_, batches, options);
 }
 
 history model::fit(const distributed_dataset& batches,
@@ -53,7 +54,8 @@ history model::fit(const distributed_dataset& batches,
 }
 
 evaluation model::evaluate(const data::dataset& batches) {
-  return troupe::evaluate(*state_, batches);
+  check_equal_copies(*state_);
+  return troupe::evaluate(state_, batches);
 }
 
 tensor model::predict(const tensor& inputs) const {
@@ -115,7 +117,16 @@ std::string model::weights_sha256() const {
 
 void model::save(const std::filesystem::path& file,
                  const std::string& note) const {
-  on_leader(state_->strategy, [&] { save_model(*state_, file, note); });
+  const auto write = [&] { save_model(*state_, file, note); };
+  try {
+    check_equal_copies(*state_, state_->strategy->callback_timeout);
+  } catch (const failure&) {
+    // The others cannot be asked: what is here may be all that is left.
+    if (state_->strategy->here.process == 0)
+      write();
+    throw;
+  }
+  on_leader(state_->strategy, write);
 }
 
 model model::load(const std::filesystem::path& file) {
@@ -131,7 +142,7 @@ bool model::interrupted() const {
 }
 
 std::uint64_t model::epochs_done() const {
-  return interrupted() ? state_->interrupted->at.pass : 0;
+  return interrupted() ? state_->interrupted->epochs_done() : 0;
 }
 
 } // namespace troupe

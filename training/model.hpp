@@ -42,12 +42,15 @@ public:
   /// @errors throws std::invalid_argument for data that does not fit the model
   ///         and for options that cannot be; std::runtime_error with the step
   ///         for a loss that is not a number (fit.hpp), and for data that
-  ///         cannot be read; `failure` if a replica waits too long for another.
+  ///         cannot be read; `failure` if a replica waits too long for another;
+  ///         std::logic_error that names a variable of which replicas hold
+  ///         different copies.
   history fit(const data::dataset& batches, const fit_options& options = {});
   history fit(const distributed_dataset& batches,
               const fit_options& options = {});
 
   /// Loss and accuracy over a batched dataset, on all replicas.
+  /// @errors as `fit`.
   evaluation evaluate(const data::dataset& batches);
 
   /// What the network gives: for classifiers scores, not yet through a softmax.
@@ -78,7 +81,10 @@ public:
   /// anywhere the file is there.
   /// @param note any text that `note` gives back when it was loaded.
   /// @errors throws std::runtime_error with a sentence that names the file, on
-  ///         all workers.
+  ///         all workers; std::logic_error that names a variable of which
+  ///         replicas hold different copies, and then writes nothing. If the
+  ///         other workers cannot be asked, the chief writes and `failure` is
+  ///         thrown.
   void save(const std::filesystem::path& file,
             const std::string& note = {}) const;
 
@@ -101,7 +107,7 @@ public:
   explicit model(std::unique_ptr<model_state> state);
 
 private:
-  std::unique_ptr<model_state> state_;
+  std::shared_ptr<model_state> state_;
 };
 
 } // namespace troupe

@@ -26,7 +26,8 @@ struct pass_totals {
 /// Where a fit stands between two steps: with the weights and slots, all that
 /// going on takes.
 struct fit_position {
-  data::position at; ///< Of the next batch.
+  data::position at;            ///< Of the next batch.
+  std::uint64_t first_pass = 0; ///< Pass of the data that epoch 1 reads.
   pass_totals totals;
   std::vector<epoch_record> epochs;
 
@@ -38,6 +39,8 @@ struct fit_position {
   /// What must be the same for whoever goes on.
   std::uint64_t batches = 0; ///< In a pass.
   std::uint32_t replicas = 1;
+
+  std::uint64_t epochs_done() const { return at.pass - first_pass; }
 };
 
 /// What a `model` is.
@@ -55,6 +58,7 @@ struct model_state {
   /// The rule's state, [size] float32 each: `slots[copy][slot]`.
   std::vector<std::vector<tensor>> slots;
   std::uint64_t steps = 0;
+  std::uint64_t passes = 0; ///< The pass of the data that the next fit begins.
   std::optional<fit_position> interrupted;
   std::string note;
 
@@ -64,9 +68,12 @@ struct model_state {
   void share_copy(std::uint32_t from);
 };
 
-history fit(model_state& it, const data::dataset& batches,
-            const fit_options& options);
-evaluation evaluate(model_state& it, const data::dataset& batches);
+/// Shared: a replica that is stuck in a step may use it when the call has
+/// ended.
+history fit(const std::shared_ptr<model_state>& it,
+            const data::dataset& batches, const fit_options& options);
+evaluation evaluate(const std::shared_ptr<model_state>& it,
+                    const data::dataset& batches);
 tensor predict(const model_state& it, const tensor& inputs);
 tensor predict(const model_state& it, const data::dataset& batches);
 

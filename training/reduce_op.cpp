@@ -127,7 +127,7 @@ tensor reduce(reduce_op op, std::span<const tensor> parts) {
   return op == mean ? divided(total, static_cast<double>(parts.size())) : total;
 }
 
-sum_along::sum_along(reduce_op op, const tensor& x, axes over) {
+sum_along::sum_along(reduce_op op, const tensor& x, std::span<const int> over) {
   check_reducible(op, x);
   std::vector<std::size_t> at;
   for (const auto axis : over) {
@@ -146,7 +146,7 @@ tensor reduce(reduce_op op, std::span<const tensor> parts, axes over) {
   std::vector<tensor> sums;
   double reduced = 0;
   for (const auto& x : parts) {
-    const sum_along one{op, x, over};
+    const sum_along one{op, x, {over.begin(), over.size()}};
     reduced += one.elements;
     sums.push_back(one.sum);
   }

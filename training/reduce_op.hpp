@@ -29,7 +29,7 @@ tensor reduce(reduce_op op, std::span<const tensor> parts, axes over);
 /// The first half of that, for the part of one replica: its sum, and how many
 /// elements went into each of its elements.
 struct sum_along {
-  sum_along(reduce_op op, const tensor& x, axes over);
+  sum_along(reduce_op op, const tensor& x, std::span<const int> over);
   tensor sum;
   double elements = 1;
 };

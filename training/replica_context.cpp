@@ -84,8 +84,13 @@ tensors replica_context::sums_of(reduce_op op, const tensors& xs,
   totals.reserve(parts.size());
   for (auto number = first; number < next_; ++number) {
     auto total = finish_sum(number);
-    // The sum itself is shared with the other replicas.
-    totals.push_back(op == mean ? divided(total, replicas_) : std::move(total));
+    // The sum itself is shared with the other replicas; that of one replica is
+    // its part, which the caller may write to.
+    if (op == mean)
+      total = divided(total, replicas_);
+    else if (alone)
+      total = total.clone();
+    totals.push_back(std::move(total));
   }
   return alone ? totals : packs->unpacked(totals);
 }
@@ -99,7 +104,10 @@ tensor replica_context::all_gather(const tensor& x, int axis,
 
 tensors replica_context::all_parts(const tensor& x) {
   check_untaped(x);
-  return gather(next_++, x);
+  auto all = gather(next_++, x);
+  if (replicas_ == 1 && x) // it is the caller's own
+    all.front() = all.front().clone();
+  return all;
 }
 
 tensor replica_context::broadcast(const tensor& x, std::uint32_t root) {

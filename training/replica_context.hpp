@@ -19,14 +19,16 @@ public:
 
   /// The elementwise sum or mean over all replicas, the same bits for all. The
   /// mean divides by the number of replicas. A sum is shared with other
-  /// replicas: clone it before you write to it. `x` may change again.
+  /// replicas: clone it before writing to it. It shares no memory with `x`,
+  /// which may change again.
   /// @shape x  the same on all replicas; float32, float64, int32 or int64.
   /// @param how of this call; all replicas give the same, or the step ends with
   ///            the two that differ.
   /// @errors throws std::logic_error while a tape follows `x`: no gradient
   ///         passes an all-reduce; std::invalid_argument for options that
   ///         cannot be. A timeout that is over ends the step: ec::stalled.
-  /// @cost float32 is summed as it comes; other dtypes are gathered first.
+  /// @cost float32 is summed as it comes; other dtypes are gathered first. With
+  ///       one replica a copy of `x`.
   tensor all_reduce(reduce_op op, const tensor& x,
                     const call_options& how = {});
 
@@ -42,10 +44,12 @@ public:
   tensor all_gather(const tensor& x, int axis = 0,
                     const call_options& how = {});
 
-  /// What all replicas bring, by replica id: any shapes and dtypes.
+  /// What all replicas bring, by replica id: any shapes and dtypes. It shares
+  /// no memory with `x`.
   tensors all_parts(const tensor& x);
 
-  /// What replica `root` brings, for all; others may bring nothing, `{}`.
+  /// What replica `root` brings, for all; others may bring nothing, `{}`. It
+  /// shares no memory with `x`.
   /// @errors throws std::logic_error for a root that there is not.
   tensor broadcast(const tensor& x, std::uint32_t root = 0);
 

@@ -44,6 +44,7 @@ ordered to_json(const fit_position& x) {
     epochs.push_back(to_json(one));
   return {{"pass", x.at.pass},
           {"batch", x.at.index},
+          {"first_pass", x.first_pass},
           {"batches", x.batches},
           {"replicas", x.replicas},
           {"totals",
@@ -161,9 +162,13 @@ epoch_record epoch_of(const field& x) {
   return one;
 }
 
-fit_position position_of(const field& x) {
+fit_position position_of(const field& x, std::uint32_t version) {
   fit_position out;
   out.at = {x["pass"].count(), x["batch"].count()};
+  if (version > 1)
+    out.first_pass = x["first_pass"].count();
+  if (out.first_pass > out.at.pass)
+    x["first_pass"].refuse("is after its pass");
   out.batches = x["batches"].count();
   out.replicas = x["replicas"].count<std::uint32_t>();
   const auto totals = x["totals"];
@@ -211,6 +216,7 @@ std::string write_header(const saved_header& x) {
               {"optimizer", {{"name", x.optimizer}, {"numbers", numbers}}},
               {"seed", x.seed},
               {"steps", x.steps},
+              {"passes", x.passes},
               {"parameters", std::move(list)},
               {"best_weights", x.best_weights},
               {"note", x.note}};
@@ -219,7 +225,8 @@ std::string write_header(const saved_header& x) {
   return all.dump(-1, ' ', false, ordered::error_handler_t::replace);
 }
 
-saved_header read_header(std::string_view text, const std::string& where) {
+saved_header read_header(std::string_view text, std::uint32_t version,
+                         const std::string& where) {
   const auto whole = parsed(text, where);
   const field top{whole, {}, where};
   saved_header x;
@@ -238,7 +245,11 @@ saved_header read_header(std::string_view text, const std::string& where) {
   x.best_weights = top["best_weights"].flag();
   x.note = top["note"].text();
   if (top.has("fit"))
-    x.fit = position_of(top["fit"]);
+    x.fit = position_of(top["fit"], version);
+  if (version > 1)
+    x.passes = top["passes"].count();
+  else if (x.fit)
+    x.passes = x.fit->at.pass + (x.fit->at.index > 0 ? 1 : 0);
   return x;
 }
 

@@ -64,6 +64,7 @@ saved_header header_of(const model_state& x, const std::string& note) {
   out.optimizer_numbers = x.rule.numbers();
   out.seed = x.seed;
   out.steps = x.steps;
+  out.passes = x.passes;
   out.note = note;
   out.fit = x.interrupted;
   out.best_weights = x.interrupted && x.interrupted->best_weights;
@@ -113,7 +114,7 @@ public:
     std::string text(length, '\0');
     read(std::span{text.data(), text.size()});
     at_ = front_bytes + length;
-    return read_header(text, where_);
+    return read_header(text, version, where_);
   }
 
   /// Refuses a file unless just that many bytes of elements are left in it.
@@ -177,6 +178,7 @@ std::unique_ptr<model_state> load(reader& in,
   auto x = std::make_unique<model_state>(
     told.model, rule, models::find_loss(told.loss), told.seed, std::move(into));
   x->steps = told.steps;
+  x->passes = told.passes;
   x->note = std::move(told.note);
   x->interrupted = std::move(told.fit);
   if (told.best_weights) {

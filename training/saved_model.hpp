@@ -10,7 +10,7 @@ namespace troupe {
 
 /// The version of the file format that this Troupe writes; it reads all up to
 /// it. docs/formats.md has the grammar and says when it grows.
-inline constexpr std::uint32_t saved_model_version = 1;
+inline constexpr std::uint32_t saved_model_version = 2;
 
 /// Writes a model to a file, complete or not at all.
 /// @errors throws std::runtime_error with a sentence that names the file.

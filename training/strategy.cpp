@@ -147,16 +147,17 @@ void strategy::run_step(const std::function<void(replica_context&)>& fn) const {
   run_once(state_, fn);
 }
 
-/// What `fn` gives to all replicas alike.
+/// What `fn` gives to all replicas alike. It owns what it uses.
 tensor
 strategy::together(const std::function<tensor(replica_context&)>& fn) const {
-  tensor out;
-  run_once(state_, [&](replica_context& self) {
-    auto mine = fn(self);
-    if (self.replica_id() == state_->here.first)
-      out = std::move(mine);
-  });
-  return out;
+  const auto out = std::make_shared<tensor>();
+  run_once(state_,
+           [fn, out, first = state_->here.first](replica_context& self) {
+             auto mine = fn(self);
+             if (self.replica_id() == first)
+               *out = std::move(mine);
+           });
+  return *out;
 }
 
 tensor strategy::reduce(reduce_op op, const per_replica<tensor>& x) const {
@@ -165,7 +166,7 @@ tensor strategy::reduce(reduce_op op, const per_replica<tensor>& x) const {
     return troupe::reduce(op, x.values());
   for (const auto& one : x)
     check_reducible(op, one);
-  return together([&](replica_context& self) {
+  return together([op, x](replica_context& self) {
     return self.all_reduce(op, x[self.replica_id()]);
   });
 }
@@ -177,14 +178,15 @@ tensor strategy::reduce(reduce_op op, const per_replica<tensor>& x,
     return troupe::reduce(op, x.values(), over);
   if (over.size() == 0)
     return reduce(op, x);
-  return together([&](replica_context& self) {
-    const sum_along mine{op, x[self.replica_id()], over};
-    tensors both;
-    both.push_back(mine.sum);
-    both.push_back(tensor::full({}, mine.elements, dtype::float64));
-    both = self.all_reduce(sum, both);
-    return op == mean ? divided(both[0], both[1].item<double>()) : both[0];
-  });
+  return together(
+    [op, x, list = std::vector<int>{over}](replica_context& self) {
+      const sum_along mine{op, x[self.replica_id()], list};
+      tensors both;
+      both.push_back(mine.sum);
+      both.push_back(tensor::full({}, mine.elements, dtype::float64));
+      both = self.all_reduce(sum, both);
+      return op == mean ? divided(both[0], both[1].item<double>()) : both[0];
+    });
 }
 
 tensor strategy::reduce(reduce_op op, const tensor& x) const {
@@ -200,7 +202,7 @@ tensor strategy::gather(const per_replica<tensor>& x, int axis) const {
   check_cross_replica("gather");
   if (workers() == 1)
     return concatenate(x.values(), axis);
-  return together([&](replica_context& self) {
+  return together([x, axis](replica_context& self) {
     return self.all_gather(x[self.replica_id()], axis);
   });
 }

@@ -11,6 +11,9 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace troupe {
@@ -58,15 +61,18 @@ public:
   /// Calls `fn(replica_context&, args...)`, or `fn(args...)`, once for each
   /// replica, each on its replica's thread; a `per_replica` argument is handed
   /// over as the replica's own part.
-  /// Over several workers all of them call it.
+  /// Over several workers all of them call it. `fn` and the arguments are
+  /// copied, or moved; what can be neither is referred to.
   /// @returns what this worker's replicas returned, as `per_replica`; void for
   ///          void.
   /// @errors what `fn` throws ends the step on all replicas and passes on, from
   ///         the lowest replica that threw; throws `failure` if one waits
   ///         longer for another than the strategy's patience, std::logic_error
-  ///         in a replica context.
+  ///         in a replica context. A `failure` that says that a replica is
+  ///         still inside `fn`: what `fn` refers to, beside the copies, must be
+  ///         kept until it has left.
   template <class F, class... Args>
-  auto run(F&& fn, const Args&... args) const;
+  auto run(F&& fn, Args&&... args) const;
 
   /// One value from one per replica: elementwise, or along axes too
   /// (reduce_op.hpp). For reports; replicas use `all_reduce`. Over several
@@ -149,29 +155,82 @@ inline bool in_cross_replica_context() {
 
 // -- implementation of templates ----------------------------------------------
 
+namespace detail {
+
+/// What can be neither copied nor moved into a `kept_call`.
+template <class T>
+struct referred {
+  T& it;
+};
+
+template <class T>
+using kept =
+  std::conditional_t<std::constructible_from<std::decay_t<T>, T>,
+                     std::decay_t<T>, referred<std::remove_reference_t<T>>>;
+
+template <class T>
+kept<T> keep(std::remove_reference_t<T>& x) {
+  if constexpr (std::constructible_from<std::decay_t<T>, T>)
+    return std::decay_t<T>(static_cast<T&&>(x));
+  else
+    return {x};
+}
+
+template <class T>
+T& value_of(T& x) {
+  return x;
+}
+template <class T>
+T& value_of(referred<T>& x) {
+  return x.it;
+}
+
+/// A call that each replica makes, and the results. The step function shares
+/// it: a replica that is stuck in it outlives `run`.
 template <class F, class... Args>
-auto strategy::run(F&& fn, const Args&... args) const {
-  const auto call = [&](replica_context& self) -> decltype(auto) {
-    const auto id = self.replica_id();
-    if constexpr (std::invocable<F&, replica_context&,
-                                 decltype(local(args, id))...>)
-      return fn(self, local(args, id)...);
-    else
-      return fn(local(args, id)...);
-  };
-  using result = std::decay_t<decltype(call(std::declval<replica_context&>()))>;
+struct kept_call {
+  kept_call(std::remove_reference_t<F>& f, std::remove_reference_t<Args>&... xs)
+    : fn(keep<F>(f)), args(keep<Args>(xs)...) {}
+
+  decltype(auto) operator()(replica_context& self) {
+    return std::apply(
+      [&](auto&... xs) -> decltype(auto) {
+        const auto id = self.replica_id();
+        auto& f = value_of(fn);
+        if constexpr (std::invocable<decltype(f), replica_context&,
+                                     decltype(local(value_of(xs), id))...>)
+          return f(self, local(value_of(xs), id)...);
+        else
+          return f(local(value_of(xs), id)...);
+      },
+      args);
+  }
+
+  kept<F> fn;
+  std::tuple<kept<Args>...> args;
+};
+
+} // namespace detail
+
+template <class F, class... Args>
+auto strategy::run(F&& fn, Args&&... args) const {
+  const auto call =
+    std::make_shared<detail::kept_call<F, Args...>>(fn, args...);
+  using result =
+    std::decay_t<decltype((*call)(std::declval<replica_context&>()))>;
   if constexpr (std::is_void_v<result>) {
-    run_step([&](replica_context& self) { call(self); });
+    run_step([call](replica_context& self) { (*call)(self); });
   } else {
     const auto first = first_local_replica();
-    std::vector<std::optional<result>> slots(local_replicas());
-    run_step([&](replica_context& self) {
-      auto value = call(self);
-      slots[self.replica_id() - first] = std::move(value);
+    const auto results =
+      std::make_shared<std::vector<std::optional<result>>>(local_replicas());
+    run_step([call, results, first](replica_context& self) {
+      auto value = (*call)(self);
+      (*results)[self.replica_id() - first] = std::move(value);
     });
     std::vector<result> values;
-    for (auto& slot : slots)
-      values.push_back(std::move(*slot));
+    for (auto& one : *results)
+      values.push_back(std::move(*one));
     return per_replica<result>{std::move(values), first};
   }
 }

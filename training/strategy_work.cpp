@@ -64,6 +64,40 @@ struct working_flag {
   std::atomic<bool>& it;
 };
 
+/// What a call of `run_work` shares with the replicas. A replica that is stuck
+/// in the step function outlives the call: it holds the function, and with it
+/// all that the function owns, until it leaves.
+struct shared_run {
+  shared_run(const step_function& x, std::size_t replicas)
+    : errors(replicas), fn{std::make_shared<const step_function>(x)} {}
+
+  /// Null: the call has ended, and no replica may enter.
+  std::shared_ptr<const step_function> function() {
+    const std::lock_guard hold{lock};
+    return fn;
+  }
+
+  /// Destroys the function, unless a replica is inside: the crew keeps the
+  /// function object that it was given beyond the run.
+  void end() {
+    std::shared_ptr<const step_function> last;
+    const std::lock_guard hold{lock};
+    last.swap(fn);
+  }
+
+  std::mutex lock;
+  std::vector<std::exception_ptr> errors; ///< By replica, of those here.
+
+private:
+  std::shared_ptr<const step_function> fn;
+};
+
+struct end_of_run {
+  explicit end_of_run(shared_run& it) : it{it} {}
+  ~end_of_run() { it.end(); }
+  shared_run& it;
+};
+
 } // namespace
 
 std::uint64_t run_work(const std::shared_ptr<strategy_state>& on,
@@ -75,18 +109,14 @@ std::uint64_t run_work(const std::shared_ptr<strategy_state>& on,
     refuse("work of the " + on->name + " strategy",
            "while other work of it runs; a strategy does one thing at a time");
   const working_flag flag{on->working};
-  struct shared_state { // a replica that is stuck may outstay this call
-    std::mutex lock;
-    std::vector<std::exception_ptr> errors; ///< By replica, of those here.
-  };
-  const auto shared = std::make_shared<shared_state>();
-  shared->errors.resize(on->here.count);
+  const auto shared = std::make_shared<shared_run>(x.step, on->here.count);
+  const end_of_run end{*shared};
   auto placed = x;
   // Weak: replicas keep the function, and the strategy owns the replicas.
-  placed.step = [owner = std::weak_ptr{on}, shared,
-                 fn = x.step](step_context& at) {
+  placed.step = [owner = std::weak_ptr{on}, shared](step_context& at) {
     const auto on = owner.lock();
-    if (!on)
+    const auto fn = shared->function();
+    if (!on || !fn)
       throw superseded{};
     crew_replica self{at, on->bytes_per_pack};
     const auto index = at.replica - on->here.first;
@@ -94,7 +124,7 @@ std::uint64_t run_work(const std::shared_ptr<strategy_state>& on,
     const place_in_job here{on, &self};
     const place_scope inside{here};
     try {
-      fn(at);
+      (*fn)(at);
     } catch (const superseded&) {
       throw;
     } catch (...) {

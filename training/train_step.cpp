@@ -5,6 +5,7 @@
 #include "troupe/tensors/tape.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -21,6 +22,16 @@ std::vector<bucket> buckets_of(const parameters& own) {
                           train_step::bucket_bytes / sizeof(float));
 }
 
+/// Whether no element is infinite or NaN. @cost one read of the elements.
+bool all_finite(const tensor& x) {
+  // Adding one to an exponent of all ones carries into the sign.
+  constexpr std::uint32_t exponent = 0x7f800000, one = 0x00800000;
+  std::uint32_t carries = 0;
+  for (const auto v : x.data<float>())
+    carries |= (std::bit_cast<std::uint32_t>(v) & exponent) + one;
+  return carries >> 31 == 0;
+}
+
 /// Layers that differ in training do so while this lives.
 struct training_mode {
   training_mode() { current_context().training = true; }
@@ -29,38 +40,40 @@ struct training_mode {
 
 } // namespace
 
-train_step::train_step(model_state& it, const fit_options& options)
-  : it_{it},
-    options_{options},
-    first_{it.strategy->here.first},
-    shared_{it.strategy->here.count > 1 && it.own.copies() == 1} {
-  const auto replicas = it.strategy->replicas;
-  const auto count = it.strategy->here.count;
-  const auto cut = replicas > 1 ? buckets_of(it.own) : std::vector<bucket>{};
+train_step::train_step(std::shared_ptr<model_state> of,
+                       const fit_options& options)
+  : owned_{std::move(of)},
+    it_{*owned_},
+    schedule_{options.schedule},
+    on_nan_{options.on_nan},
+    first_{it_.strategy->here.first},
+    shared_{it_.strategy->here.count > 1 && it_.own.copies() == 1} {
+  const auto replicas = it_.strategy->replicas;
+  const auto count = it_.strategy->here.count;
+  const auto cut = replicas > 1 ? buckets_of(it_.own) : std::vector<bucket>{};
   for (std::uint32_t id = 0; id < count; ++id) {
     auto& mine = replicas_.emplace_back();
     const auto copy = shared_ ? 0 : id;
-    mine.values = it.own.values(copy);
-    mine.gradient = it.own.gradients(id);
-    for (std::size_t s = 0; s < it.rule.slots(); ++s)
-      mine.slots[s] = it.slots[copy][s].mutable_data<float>();
+    mine.values = it_.own.values(copy);
+    mine.gradient = it_.own.gradients(id);
+    for (std::size_t s = 0; s < it_.rule.slots(); ++s)
+      mine.slots[s] = it_.slots[copy][s].mutable_data<float>();
     for (const auto& b : cut)
       mine.parts.push_back(mine.gradient.range(b.begin, b.end));
     mine.sums.resize(cut.size());
-    mine.progress = {cut, it.own.variables().size()};
-    mine.done = it.steps;
+    mine.progress = {cut, it_.own.variables().size()};
+    mine.done = it_.steps;
     if (replicas > 1)
       mine.completed = [this, &mine](std::size_t parameter) {
         mine.progress.complete(
           parameter, [&](std::uint32_t bucket) { contribute(mine, bucket); });
       };
   }
-  next_shared_ = it.steps;
+  next_shared_ = it_.steps;
 }
 
 float train_step::learning_rate(std::uint64_t step) const {
-  return options_.schedule ? options_.schedule->at(step)
-                           : it_.rule.learning_rate();
+  return schedule_ ? schedule_->at(step) : it_.rule.learning_rate();
 }
 
 void train_step::operator()(step_context& at) {
@@ -76,12 +89,13 @@ void train_step::operator()(step_context& at) {
   mine.progress.restart();
   forward_and_backward(mine, part);
   at.report.examples = part.labels.size();
-  const bool good = at.replicas > 1 ? sum(mine) : mine.finite;
+  const bool good =
+    at.replicas > 1 ? sum(mine) : mine.finite && all_finite(mine.gradient);
   if (good) {
     update(mine, read.whole);
   } else {
-    at.report.loss_sum = std::numeric_limits<double>::quiet_NaN();
-    mine.halted = options_.on_nan == on_nan::stop;
+    at.report.correct = std::numeric_limits<double>::quiet_NaN();
+    mine.halted = on_nan_ == on_nan::stop;
   }
   if (!mine.halted)
     mine.done = at.step + 1;
@@ -122,7 +136,7 @@ bool train_step::sum(replica& mine) {
   for (std::uint32_t b = 0; b < mine.sums.size(); ++b)
     mine.sums[b] = mine.at->sum(b);
   mine.at->begin_update();
-  return mine.sums.empty() || !std::isnan(mine.sums.back().data<float>()[0]);
+  return std::ranges::all_of(mine.sums, all_finite);
 }
 
 void train_step::update(replica& mine, std::int64_t examples) {

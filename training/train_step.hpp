@@ -13,20 +13,22 @@ namespace troupe {
 
 /// One step of `fit` for one replica: forward, backward, the sums of its
 /// gradients as they complete, and the update. Made once for a fit; all it
-/// needs is set aside then, so that a step asks the system for nothing.
+/// needs is set aside then, so that a step asks the system for nothing. It owns
+/// what it uses: a replica that is stuck in it outlives the call of `fit`.
 class train_step {
 public:
   /// Bytes of gradient that are summed as one.
   static constexpr std::size_t bucket_bytes = std::size_t{1} << 20;
 
-  train_step(model_state& it, const fit_options& options);
+  train_step(std::shared_ptr<model_state> of, const fit_options& options);
 
-  /// From here on batches come from this feed, which outlives the steps.
-  void feed_from(batch_feed& feed) { feed_ = &feed; }
+  /// From here on batches come from this feed. @pre no step runs.
+  void feed_from(std::shared_ptr<batch_feed> feed) { feed_ = std::move(feed); }
 
-  /// Fills in the step's report; a loss that is not finite is told there, and
-  /// then no replica updates its parameters in that step, nor, if told to stop,
-  /// in any later one.
+  /// Fills in the step's report. If the loss or the summed gradient is not
+  /// finite, the report's `correct` is NaN, and no replica updates its
+  /// parameters in that step, nor, if told to stop, in any later one.
+  /// @cost with the update, one more read of the gradient.
   void operator()(step_context& at);
 
   float learning_rate(std::uint64_t step) const;
@@ -57,9 +59,11 @@ private:
   bool sum(replica& mine);
   void update(replica& mine, std::int64_t examples);
 
+  const std::shared_ptr<model_state> owned_;
   model_state& it_;
-  const fit_options& options_;
-  batch_feed* feed_ = nullptr;
+  const std::optional<schedule> schedule_;
+  const on_nan on_nan_;
+  std::shared_ptr<batch_feed> feed_;
   std::uint32_t first_; ///< Id of the first replica of this process.
   bool shared_;         ///< One copy of the values for several replicas.
   std::uint64_t next_shared_ = 0; ///< First step that did not update it.

@@ -31,8 +31,8 @@ struct worker_state {
   std::weak_ptr<door> at;
   worker_order order;
   steps_factory make;
-  std::optional<multi_worker_mirrored_strategy> on;
-  step_functions table; ///< May use `on`: it goes first.
+  std::shared_ptr<const multi_worker_mirrored_strategy> on;
+  step_functions table; ///< May refer to `on`.
   std::uint64_t next = 0;
 
 private:
@@ -57,6 +57,7 @@ worker_seat worker_state::join() {
   how.threads = order.threads;
   how.communication.bytes_per_pack = order.bytes_per_pack;
   how.communication.timeout = milliseconds(order.timeout_ms);
+  how.communication.callback_timeout = milliseconds(order.callback_timeout_ms);
   how.transport = order.transport;
   how.patience = milliseconds(order.patience_ms);
   how.job = order.job;
@@ -68,7 +69,8 @@ worker_seat worker_state::join() {
   own.task_id = order.index;
   const net::cluster_spec all{std::map<std::string, net::cluster_spec::list>{
     {"worker", order.addresses}}};
-  on.emplace(*in, net::simple_resolver{all, own}, how);
+  on = std::make_shared<const multi_worker_mirrored_strategy>(
+    *in, net::simple_resolver{all, own}, how);
   const auto scope = on->scope();
   table = make(*on, order.argument);
   return {on->first_local_replica(),  on->local_replicas(),
@@ -92,9 +94,10 @@ tensors worker_state::run_all(const step_functions::for_replica& fn,
     from += count;
   }
   each.resize(replicas, each.front());
+  // A replica that is stuck outlives this call, perhaps this worker.
   const auto got =
-    on->run([&fn](replica_context& self,
-                  const tensors& mine) { return fn(self, mine); },
+    on->run([fn, keep = on](replica_context& self,
+                            const tensors& mine) { return fn(self, mine); },
             per_replica<tensors>{std::move(each), on->first_local_replica()});
   tensors all;
   for (const auto& one : got) {

@@ -10,27 +10,26 @@ int main() {
   troupe::model model{troupe::models::mlp(), troupe::adam{}};
   troupe::optimizer optimizer{troupe::adam{.learning_rate = 1e-3f}};
 
-  constexpr int global_batch = 64;
   const auto digits = troupe::data::digits({.examples = 6'400});
-  const auto batches =
-    strategy.distribute(digits.shuffle().batch(global_batch));
+  const auto batches = strategy.distribute(digits.shuffle().batch(64));
   int step = 0;
   // [doc:begin loop]
-  for (const auto& batch : batches) {
-    const auto loss = strategy.run(
-      [&](troupe::replica_context& replica, const troupe::batch& b) {
-        troupe::tape tape;
-        auto loss =
-          troupe::cross_entropy(model(b.inputs), b.labels) / global_batch;
-        auto gradients = replica.all_reduce(
-          troupe::sum, tape.gradient(loss, model.variables()));
-        optimizer.apply(gradients, model.variables());
-        return loss;
-      },
-      batch);
-    if (++step % 20 == 0)
-      std::cout << "step " << step << "  loss "
-                << strategy.reduce(troupe::sum, loss, {0}) << '\n';
-  }
+  for (int epoch = 0; epoch < 2; ++epoch)
+    for (const auto& batch : batches) {
+      const auto loss = strategy.run(
+        [&](troupe::replica_context& replica, const troupe::batch& b) {
+          troupe::tape tape;
+          auto loss =
+            troupe::cross_entropy(model(b.inputs), b.labels) / b.global_rows;
+          auto gradients = replica.all_reduce(
+            troupe::sum, tape.gradient(loss, model.variables()));
+          optimizer.apply(gradients, model.variables());
+          return loss;
+        },
+        batch);
+      if (++step % 20 == 0)
+        std::cout << "step " << step << "  loss "
+                  << strategy.reduce(troupe::sum, loss, {0}) << '\n';
+    }
   // [doc:end]
 }

@@ -17,14 +17,14 @@ std::vector<std::uint64_t> calls_by_step(const models::model_description& what,
   const auto place =
     state_over(make_inline_crew({.replicas = replicas}), "turns", {{}}, 1);
   place->copies = 1;
-  model_state model{what, rule, models::find_loss("softmax_cross_entropy"), 1,
-                    place};
+  const auto model = std::make_shared<model_state>(
+    what, rule, models::find_loss("softmax_cross_entropy"), 1, place);
   const auto batches =
     data::synthetic({.example = what.input, .examples = 24}).batch(4);
   const fit_options options;
-  batch_feed feed{batches, {}, 0, *place->members};
   train_step step{model, options};
-  step.feed_from(feed);
+  step.feed_from(std::make_shared<batch_feed>(batches, data::position{}, 0,
+                                              *place->members));
   std::vector<std::uint64_t> calls(6);
   work x;
   x.steps = calls.size();

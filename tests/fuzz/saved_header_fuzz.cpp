@@ -2,6 +2,7 @@
 #include "troupe/models/ready.hpp"
 #include "troupe/tests/fuzz/fuzz.hpp"
 #include "troupe/training/saved_header.hpp"
+#include "troupe/training/saved_model.hpp"
 
 #include <stdexcept>
 
@@ -21,7 +22,8 @@ void check_text(const std::string& why) {
 
 void check(const saved_header& x) {
   const auto written = write_header(x);
-  const auto again = read_header(written, std::string{where});
+  const auto again =
+    read_header(written, saved_model_version, std::string{where});
   require(write_header(again) == written,
           "what is written is read as the same");
   require(again.fit.has_value() == x.fit.has_value(), "a fit stays one");
@@ -47,10 +49,11 @@ saved_header some(const char* model) {
 void try_one(view input) {
   const std::string_view text{reinterpret_cast<const char*>(input.data()),
                               input.size()};
+  const std::uint32_t version = text.find("passes") == text.npos ? 1 : 2;
   std::optional<saved_header> x;
   const auto peak = memory_of([&] {
     try {
-      x = read_header(text, std::string{where});
+      x = read_header(text, version, std::string{where});
     } catch (const std::invalid_argument& e) {
       check_text(e.what());
     } catch (const std::runtime_error& e) {
@@ -67,7 +70,10 @@ std::vector<bytes> seeds() {
   for (const char* model : {"mlp", "lenet"}) {
     auto x = some(model);
     all.push_back(of_text(write_header(x)));
+    x.passes = 6;
     x.fit.emplace();
+    x.fit->at.pass = 5;
+    x.fit->first_pass = 3;
     x.fit->epochs.resize(2);
     x.best_weights = true;
     all.push_back(of_text(write_header(x)));

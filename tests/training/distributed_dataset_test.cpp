@@ -64,10 +64,72 @@ TEST(Distribute, CutsEachGlobalBatchOverTheReplicas) {
   EXPECT_EQ(parts(two.distribute(range(9).batch(4, true))).size(), 2u);
 }
 
+TEST(Distribute, TellsEachPartTheRowsOfTheGlobalBatch) {
+  const auto plain = range(9).batch(4);
+  EXPECT_EQ(plain.iterate().next()->global_rows, 0);
+  for (const auto& batches :
+       {plain, plain.map([](const batch& x) { return x; })}) {
+    std::vector<std::int64_t> rows;
+    for (const auto& step : of(2).distribute(batches))
+      for (const auto& part : step)
+        rows.push_back(part.global_rows);
+    EXPECT_EQ(rows, (std::vector<std::int64_t>{4, 4, 4, 4, 1, 1}));
+  }
+}
+
 TEST(Distribute, SharesTheElementsOfTheGlobalBatch) {
   const auto global = *range(8).batch(8).iterate().next();
   const auto part = cut(global, share_of(8, 1, 2));
   EXPECT_TRUE(part.inputs.shares_storage_with(global.inputs));
+}
+
+std::vector<std::int32_t> labels_of(const lists& all) {
+  std::vector<std::int32_t> out;
+  for (const auto& step : all)
+    for (const auto& part : step)
+      out.insert(out.end(), part.begin(), part.end());
+  return out;
+}
+
+/// As a cursor of the dataset itself reads that pass.
+std::vector<std::int32_t> labels_of(const data::dataset& x,
+                                    std::uint64_t pass) {
+  std::vector<std::int32_t> out;
+  for (auto each = x.iterate({pass, 0}); const auto& step : each) {
+    const auto labels = step.labels.data<std::int32_t>();
+    out.insert(out.end(), labels.begin(), labels.end());
+  }
+  return out;
+}
+
+TEST(Distribute, ReadsTheNextPassInEachLoop) {
+  const auto data = range(40).shuffle(data::whole, 5).batch(8);
+  EXPECT_NE(labels_of(data, 0), labels_of(data, 1));
+  const auto batches = of(2).distribute(data), copy = batches;
+  EXPECT_EQ(labels_of(parts(batches)), labels_of(data, 0));
+  EXPECT_EQ(labels_of(parts(copy)), labels_of(data, 1));
+  for (const auto& step : batches) { // one that is left counts
+    EXPECT_EQ(step.size(), 2u);
+    break;
+  }
+  EXPECT_EQ(labels_of(parts(batches)), labels_of(data, 3));
+  EXPECT_EQ(labels_of(parts(of(2).distribute(data))), labels_of(data, 0));
+}
+
+TEST(Distribute, BeginsAtAGivenPosition) {
+  const auto data = range(40).shuffle(data::whole, 5).batch(8);
+  const auto batches = of(2).distribute(data);
+  for (const std::uint64_t pass : {2, 0, 2}) {
+    std::vector<std::int32_t> seen;
+    for (const auto& step : batches.iterate({pass, 1}))
+      for (const auto& part : step) {
+        const auto labels = part.labels.data<std::int32_t>();
+        seen.insert(seen.end(), labels.begin(), labels.end());
+      }
+    const auto all = labels_of(data, pass);
+    EXPECT_EQ(seen, (std::vector<std::int32_t>{all.begin() + 8, all.end()}));
+  }
+  EXPECT_EQ(labels_of(parts(batches)), labels_of(data, 0));
 }
 
 TEST(Distribute, RefusesExamplesThatWereNotBatched) {

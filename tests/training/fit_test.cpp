@@ -41,6 +41,25 @@ TEST(Fit, GivesTheSameBitsInEveryRun) {
               weights_after(replicas, batches, {.epochs = 2}));
 }
 
+TEST(Fit, GoesOnWithTheNextPassOfTheDataUnlessToldOtherwise) {
+  const auto batches = digits_200().shuffle().batch(16);
+  const auto after = [&](const std::vector<fit_options>& fits) {
+    auto it = small_model();
+    for (const auto& one : fits)
+      it.fit(batches, one);
+    return it.weights_sha256();
+  };
+  const auto three = after({{.epochs = 3}});
+  EXPECT_EQ(after({{}, {}, {}}), three);
+  EXPECT_EQ(after({{.epochs = 2}, {}}), three);
+  EXPECT_EQ(after({{.first_pass = 0}, {.first_pass = 1}, {}}), three);
+  EXPECT_NE(after({{.epochs = 2}, {.first_pass = 0}}), three);
+  EXPECT_NE(after({{.epochs = 3, .first_pass = 1}}), three);
+  // A fit that was interrupted and is not resumed has begun its pass.
+  EXPECT_EQ(after({{.max_steps = 5}, {}}),
+            after({{.max_steps = 5}, {.first_pass = 1}}));
+}
+
 TEST(Fit, DependsOnTheSeedAndOnNothingElse) {
   const auto once = [](std::uint64_t seed) {
     model it{small_net(true), adam{}, {.seed = seed}};
@@ -175,11 +194,42 @@ TEST(Fit, StopsAtALossThatIsNoNumberWithTheWeightsBeforeIt) {
     const auto scope = strategy.scope();
     auto it = small_model();
     const auto said = sentence([&] { it.fit(with_nan_in_batch(4).batch(20)); });
-    EXPECT_NE(said.find("not a finite number at step 4;"), said.npos) << said;
+    EXPECT_NE(said.find("the loss was not a finite number at step 4;"),
+              said.npos)
+      << said;
     auto good = small_model();
     good.fit(digits_200().batch(20), {.max_steps = 4});
     EXPECT_EQ(it.weights_sha256(), good.weights_sha256());
     EXPECT_EQ(it.steps(), 4u);
+  }
+}
+
+/// Batches of 20; in batch 4 the first pixels are so large that the gradients
+/// of finite losses overflow when they are added.
+data::dataset with_overflow() {
+  auto all = digits_200().examples(0, 200);
+  auto inputs = all.inputs.clone();
+  for (std::size_t i = 80; i < 100; ++i)
+    inputs.mutable_data<float>()[784 * i] = 3e38f;
+  return data::dataset{inputs, all.labels, 10}.batch(20);
+}
+
+TEST(Fit, StopsAtAGradientThatIsNoNumberWithTheWeightsBeforeIt) {
+  for (const std::uint32_t replicas : {1, 2, 3}) {
+    const auto strategy = turns(replicas);
+    const auto scope = strategy.scope();
+    auto it = small_model();
+    const auto said = sentence([&] { it.fit(with_overflow()); });
+    EXPECT_NE(said.find("a gradient was not a finite number at step 4;"),
+              said.npos)
+      << said;
+    auto good = small_model();
+    good.fit(digits_200().batch(20), {.max_steps = 4});
+    EXPECT_EQ(it.weights_sha256(), good.weights_sha256());
+    EXPECT_EQ(it.steps(), 4u);
+    auto skipping = small_model();
+    skipping.fit(with_overflow(), {.on_nan = on_nan::skip});
+    EXPECT_TRUE(std::isfinite(skipping.evaluate(digits_200().batch(64)).loss));
   }
 }
 

@@ -153,4 +153,73 @@ TEST(MultiWorker, RunsALoopOfOnesOwnToTheSameWeights) {
   EXPECT_EQ(same_on_all(2, 2, after), after(turns(4)));
 }
 
+TEST(MultiWorker, ReadsTheNextPassInEachLoopOnAllWorkers) {
+  const auto orders = [](const strategy& on) {
+    const auto batches =
+      on.distribute(uneven_batches().map([](const batch& x) { return x; }));
+    std::vector<std::vector<float>> passes;
+    for (int pass = 0; pass < 3; ++pass) {
+      auto& order = passes.emplace_back();
+      for (const auto& step : batches) {
+        std::vector<tensor> labels;
+        for (const auto& part : step)
+          labels.push_back(part.labels);
+        const auto all =
+          on.gather(per_replica<tensor>{labels, step.first()}, 0);
+        for (const auto x : all.data<std::int32_t>())
+          order.push_back(float(x));
+      }
+    }
+    EXPECT_NE(passes[0], passes[1]);
+    EXPECT_NE(passes[1], passes[2]);
+    return passes;
+  };
+  EXPECT_EQ(same_on_all(3, 1, orders), orders(turns(3)));
+}
+
+TEST(MultiWorker, GoesOnWithTheOrdersOfPassesInASecondFit) {
+  const auto after = [](std::uint64_t fits, std::uint64_t epochs) {
+    return [=](const strategy& on) {
+      const auto scope = on.scope();
+      auto it = small_model();
+      for (std::uint64_t i = 0; i < fits; ++i)
+        it.fit(uneven_batches(), {.epochs = epochs});
+      return it.weights_sha256();
+    };
+  };
+  EXPECT_EQ(same_on_all(2, 1, after(3, 1)), after(1, 3)(turns(2)));
+}
+
+/// Batches of 4 of the numbers from 0 to 9.
+data::dataset ten_numbers() {
+  return data::dataset{10, 1,
+                       [](std::uint64_t i) {
+                         return batch{tensor::full({1}, double(i)),
+                                      tensor::zeros({}, dtype::int32)};
+                       }}
+    .batch(4);
+}
+
+TEST(MultiWorker, DividesALossByTheRowsOfTheGlobalBatchOfAllWorkers) {
+  const auto losses = [](const strategy& on) {
+    std::vector<float> out;
+    for (const auto& step : on.distribute(ten_numbers())) {
+      const auto loss = on.run(
+        [](const batch& mine) {
+          float total = 0;
+          for (const auto x : mine.inputs.data<float>())
+            total += x;
+          return tensor::full({}, total / float(mine.global_rows));
+        },
+        step);
+      out.push_back(on.reduce(sum, loss).template item<float>());
+    }
+    return out;
+  };
+  const std::vector<float> means{1.5, 5.5, 8.5};
+  EXPECT_EQ(losses(turns(2)), means);
+  EXPECT_EQ(same_on_all(2, 1, losses), means);
+  EXPECT_EQ(same_on_all(2, 2, losses), means);
+}
+
 } // namespace

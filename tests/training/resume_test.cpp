@@ -62,6 +62,32 @@ TEST_F(Resume, EndsWithTheWeightsOfAnUndisturbedRunWhereverItStopped) {
     }
 }
 
+TEST_F(Resume, OfASecondFitGoesOnWithItsOwnEpochs) {
+  auto whole = fresh(adam{});
+  whole.fit(batches(), {.epochs = 2});
+  const auto undisturbed = whole.fit(batches(), {.epochs = 2});
+  EXPECT_EQ(undisturbed.epochs.size(), 2u);
+  EXPECT_EQ(undisturbed.last().epoch, 2u);
+  for (const std::uint64_t at : {1, 13, 17}) {
+    auto part = fresh(adam{});
+    part.fit(batches(), {.epochs = 2});
+    part.save(folder / "between");
+    part = model::load(folder / "between");
+    part.fit(batches(), {.epochs = 2, .max_steps = at});
+    EXPECT_EQ(part.epochs_done(), at / 13);
+    part.save(folder / "a");
+    auto loaded = model::load(folder / "a");
+    EXPECT_THROW(
+      loaded.fit(batches(), {.epochs = 2, .first_pass = 0, .resume = true}),
+      std::invalid_argument);
+    const auto resumed =
+      loaded.fit(batches(), {.epochs = 2, .first_pass = 2, .resume = true});
+    EXPECT_EQ(loaded.weights_sha256(), whole.weights_sha256());
+    EXPECT_EQ(resumed.epochs.size(), 2u);
+    EXPECT_EQ(resumed.last().loss, undisturbed.last().loss);
+  }
+}
+
 TEST_F(Resume, WorksForEveryOptimizerAndTwiceInARun) {
   for (const update_rule& rule :
        {update_rule{sgd{}}, update_rule{sgd{.momentum = 0.9f}},

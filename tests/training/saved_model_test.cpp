@@ -74,6 +74,19 @@ TEST_F(SavedModel, IsReadBackToTheBit) {
   EXPECT_EQ(text_of("again"), bytes);
 }
 
+TEST_F(SavedModel, OfTheFirstVersionIsReadAsOneOfASingleFit) {
+  auto bytes = written();
+  bytes[8] = 1;
+  bytes = with_header(bytes, R"("first_pass":0,)", "");
+  bytes = with_header(bytes, R"("passes":2,)", "");
+  put("old", bytes);
+  const auto back = model::load(folder / "old");
+  EXPECT_EQ(back.weights_sha256(), hash_);
+  EXPECT_EQ(back.epochs_done(), 1u);
+  back.save(folder / "again", "a note");
+  EXPECT_EQ(text_of("again"), text_of("good"));
+}
+
 TEST_F(SavedModel, GoesIntoAnotherStrategy) {
   written();
   const auto three = turns(3);
@@ -110,8 +123,8 @@ TEST_F(SavedModel, IsRefusedWithASentence) {
   expect_refusal("hello, world, this is a text file of mine", "no saved model");
   expect_refusal(bytes + "x", "longer than its header says");
   auto newer = bytes;
-  newer[8] = 2;
-  expect_refusal(newer, "version 2");
+  newer[8] = 3;
+  expect_refusal(newer, "version 3");
   auto huge = bytes;
   huge[15] = '\x7f';
   expect_refusal(huge, "is damaged");
@@ -152,6 +165,10 @@ TEST_F(SavedModel, NamesWhatIsWrongInItsHeader) {
                  "\"seed\"");
   expect_refusal(with_header(bytes, R"("steps":20)", R"("stepz":20)"),
                  "has no \"steps\"");
+  expect_refusal(with_header(bytes, R"("passes":2)", R"("passez":2)"),
+                 "has no \"passes\"");
+  expect_refusal(with_header(bytes, R"("first_pass":0)", R"("first_pass":2)"),
+                 "\"fit.first_pass\" is after its pass");
   expect_refusal(with_header(bytes, R"("loss":"soft)", R"("loss":"hard)"),
                  "there is no loss");
   expect_refusal(with_header(bytes, R"("type":"dense")", R"("type":"dance")"),

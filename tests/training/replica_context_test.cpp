@@ -1,0 +1,53 @@
+#include "small_jobs.hpp"
+#include "troupe/actors/runtime.hpp"
+
+#include <gtest/gtest.h>
+
+namespace {
+
+using namespace troupe;
+
+/// Every call that could give a replica its own argument back.
+void expect_results_of_their_own(replica_context& self) {
+  const auto replicas = float(self.num_replicas_in_sync());
+  const auto x = tensor::full({4}, 1), y = tensor::full({2}, 1);
+  const auto whole = tensor::full({}, 1, dtype::int32);
+  tensors both;
+  both.push_back(x);
+  both.push_back(y);
+  const auto total = self.all_reduce(sum, x);
+  const auto average = self.all_reduce(mean, x);
+  const auto totals = self.all_reduce(sum, both);
+  const auto packs = self.all_reduce(sum, both, {.bytes_per_pack = 1});
+  const auto count = self.all_reduce(sum, whole);
+  const auto all = self.all_gather(y);
+  const auto parts = self.all_parts(y);
+  const auto root = self.broadcast(y);
+  auto writable = x, writable_y = y, writable_whole = whole;
+  writable.mutable_data<float>()[0] = 100;
+  writable_y.mutable_data<float>()[0] = 100;
+  writable_whole.mutable_data<std::int32_t>()[0] = 100;
+  EXPECT_EQ(total.data<float>()[0], replicas);
+  EXPECT_EQ(average.data<float>()[0], 1.0f);
+  EXPECT_EQ(totals[0].data<float>()[0], replicas);
+  EXPECT_EQ(totals[1].data<float>()[0], replicas);
+  EXPECT_EQ(packs[0].data<float>()[0], replicas);
+  EXPECT_EQ(packs[1].data<float>()[0], replicas);
+  EXPECT_EQ(count.item<std::int32_t>(), std::int32_t(replicas));
+  EXPECT_EQ(all.data<float>()[0], 1.0f);
+  EXPECT_EQ(parts[0].data<float>()[0], 1.0f);
+  EXPECT_EQ(root.data<float>()[0], 1.0f);
+}
+
+TEST(ReplicaContext, GivesNothingThatSharesMemoryWithItsArgument) {
+  runtime actors;
+  expect_results_of_their_own(*get_replica_context());
+  default_strategy{}.run(expect_results_of_their_own);
+  for (const std::uint32_t replicas : {1, 2, 3})
+    turns(replicas).run(expect_results_of_their_own);
+  mirrored_strategy{actors, {"cpu:0"}}.run(expect_results_of_their_own);
+  mirrored_strategy{actors, {"cpu:0", "cpu:1"}}.run(
+    expect_results_of_their_own);
+}
+
+} // namespace
