@@ -1,5 +1,7 @@
 #include "troupe/tensors/tensor.hpp"
 
+#include "troupe/tensors/convert.hpp"
+
 #include <algorithm>
 #include <cstring>
 #include <limits>
@@ -48,7 +50,7 @@ tensor tensor::zeros(const shape& dims, dtype type) {
 tensor tensor::full(const shape& dims, double value, dtype type) {
   tensor out{dims, type};
   with_dtype(type, [&]<class T>(T) {
-    std::ranges::fill(out.mutable_data<T>(), static_cast<T>(value));
+    std::ranges::fill(out.mutable_data<T>(), convert<T>(value));
   });
   return out;
 }
@@ -121,7 +123,7 @@ tensor tensor::as(dtype to) const {
   with_dtype(type(), [&]<class From>(From) {
     with_dtype(to, [&]<class To>(To) {
       std::ranges::transform(data<From>(), out.mutable_data<To>().begin(),
-                             [](From x) { return static_cast<To>(x); });
+                             [](From x) { return convert<To>(x); });
     });
   });
   return out;

@@ -65,7 +65,7 @@ public:
 
   static tensor zeros(const shape& dims, dtype type = dtype::float32);
 
-  /// All elements the same, converted to `type`.
+  /// All elements the same, converted to `type` as `as` does it.
   static tensor full(const shape& dims, double value,
                      dtype type = dtype::float32);
 
@@ -125,7 +125,9 @@ public:
   /// Copies the elements of a tensor of the same shape and dtype.
   void copy_from(const tensor& other);
 
-  /// Converted elements; shares them if the dtype is `type` already.
+  /// Converted elements; shares them if the dtype is `type` already. A float
+  /// that an integer type cannot hold becomes the nearest value that it can,
+  /// and NaN becomes 0; integers wrap around.
   tensor as(dtype type) const;
 
   /// Whether nobody else holds these elements.
