@@ -64,7 +64,8 @@ tensor model::predict(const data::dataset& batches) const {
   return troupe::predict(*state_, batches);
 }
 
-tensor model::operator()(const tensor& inputs) const {
+tensor model::operator()(const tensor& inputs,
+                         const models::forward_options& how) const {
   const auto* place = current_place();
   const auto differ = [](const strategy_state& a, const strategy_state& b) {
     return &a != &b && !(a.is_default && b.is_default); // one on each thread
@@ -74,7 +75,7 @@ tensor model::operator()(const tensor& inputs) const {
       "a model of the " + state_->strategy->name
       + " strategy was called in a run of another, the " + place->strategy->name
       + " strategy; make it in the scope of the strategy that runs it");
-  return state_->net.forward(inputs, state_->variables());
+  return state_->net.forward(inputs, state_->variables(), how);
 }
 
 const std::vector<variable>& model::variables() const {

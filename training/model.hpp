@@ -1,6 +1,7 @@
 #pragma once
 
 #include "troupe/models/description.hpp"
+#include "troupe/models/forward_options.hpp"
 #include "troupe/tensors/update_rules.hpp"
 #include "troupe/tensors/variable.hpp"
 #include "troupe/training/distributed_dataset.hpp"
@@ -57,8 +58,11 @@ public:
   tensor predict(const data::dataset& batches) const;
 
   /// The network on this replica's copy of the parameters; a tape records it.
+  /// `model(x, {.training = true})` is the call of a training step: with it
+  /// dropout drops. `fit`, `evaluate` and `predict` choose for themselves.
   /// @errors throws std::logic_error in a run of another strategy.
-  tensor operator()(const tensor& inputs) const;
+  tensor operator()(const tensor& inputs,
+                    const models::forward_options& how = {}) const;
 
   const std::vector<variable>& variables() const;
   const models::model_description& description() const;

@@ -21,12 +21,6 @@ std::vector<bucket> buckets_of(const parameters& own) {
                           train_step::bucket_bytes / sizeof(float));
 }
 
-/// Layers that differ in training do so while this lives.
-struct training_mode {
-  training_mode() { current_context().training = true; }
-  ~training_mode() { current_context().training = false; }
-};
-
 } // namespace
 
 train_step::train_step(model_state& it, const fit_options& options)
@@ -97,9 +91,9 @@ void train_step::forward_and_backward(replica& mine, const batch& part) {
       mine.completed(i);
     return;
   }
-  const training_mode on;
   tape t;
-  const auto outputs = it_.net.forward(part.inputs, variables);
+  const auto outputs =
+    it_.net.forward(part.inputs, variables, {.training = true});
   const auto losses = it_.loss->of(outputs, part.labels);
   auto& report = mine.at->report;
   report.loss_sum = models::total(losses);
