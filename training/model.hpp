@@ -52,8 +52,11 @@ public:
   evaluation evaluate(const data::dataset& batches);
 
   /// What the network gives: for classifiers scores, not yet through a softmax.
+  /// No tape records them.
   /// @shape inputs  [n, input...] float32
   /// @returns [n, output...] float32
+  /// @errors throws std::logic_error while a tape records `inputs`; call the
+  ///         model for a gradient.
   tensor predict(const tensor& inputs) const;
   tensor predict(const data::dataset& batches) const;
 

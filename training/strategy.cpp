@@ -198,6 +198,8 @@ tensor strategy::reduce(reduce_op op, const tensor& x) const {
 
 tensor strategy::gather(const per_replica<tensor>& x, int axis) const {
   check_cross_replica("gather");
+  for (const auto& one : x)
+    check_unrecorded(one);
   if (workers() == 1)
     return concatenate(x.values(), axis);
   return together([&](replica_context& self) {

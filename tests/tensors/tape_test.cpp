@@ -130,6 +130,7 @@ TEST(Tape, RecordsForTheInnermostAndRefusesASecondRequest) {
     const auto z = inner.watch(tensor::of<double>({1}, {4}));
     EXPECT_EQ(inner.gradient(z * z, std::array{z})[0].item<double>(), 8);
     EXPECT_THROW(inner.gradient(z, std::array{z}), std::logic_error);
+    EXPECT_EQ(tape::recording(), &outer);
   }
   EXPECT_EQ(outer.gradient(x * x, std::array{x})[0].item<double>(), 6);
 }
@@ -146,6 +147,9 @@ TEST(Tape, RefusesAVariableThatIsListedTwice) {
   tape t;
   const auto w = p.variables()[0];
   EXPECT_THROW(t.gradient(w.value() * 2.0, std::array{w, w}), std::logic_error);
+  tape of_watched;
+  const auto x = of_watched.watch(tensor::of<double>({1}, {3}));
+  EXPECT_THROW(of_watched.gradient(x * x, std::array{x, x}), std::logic_error);
 }
 
 TEST(Tape, FollowsTheContextNotTheThread) {

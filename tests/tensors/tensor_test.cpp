@@ -250,7 +250,7 @@ TEST(Tensor, IsFilledWithTheNearestValueOfItsType) {
   EXPECT_EQ(tensor::full({1}, nan, dtype::int32).item<std::int32_t>(), 0);
 }
 
-TEST(Tensor, ForgetsItsTraceInEveryOtherView) {
+TEST(Tensor, HasNoTraceInItsViewsWhileNoTapeRecords) {
   const auto x = counting({2, 2}).traced(7);
   EXPECT_EQ(x.trace(), 7u);
   EXPECT_EQ(tensor{x}.trace(), 7u);
@@ -258,6 +258,8 @@ TEST(Tensor, ForgetsItsTraceInEveryOtherView) {
   EXPECT_EQ(x.reshaped({4}).trace(), 0u);
   EXPECT_EQ(x.range(0, 4).trace(), 0u);
   EXPECT_EQ(x.clone().trace(), 0u);
+  EXPECT_EQ(x.detach().trace(), 0u);
+  EXPECT_TRUE(x.detach().shares_storage_with(x));
 }
 
 TEST(Tensor, ComparesBitsNotValues) {

@@ -1,5 +1,6 @@
 #include "small_jobs.hpp"
 #include "troupe/actors/runtime.hpp"
+#include "troupe/tensors/ops/binary.hpp"
 #include "troupe/tensors/tape.hpp"
 
 #include <gtest/gtest.h>
@@ -52,6 +53,36 @@ TEST_F(OwnLoop, LeavesEvaluateAndPredictAsTheyWere) {
     EXPECT_EQ(it.evaluate(test).loss, loss);
     EXPECT_TRUE(same_bits(it.predict(images), scores));
   }
+}
+
+TEST_F(OwnLoop, PredictsWhileATapeRecords) {
+  model it{small_net(), sgd{}};
+  const auto images = digits_200().examples(0, 50).inputs;
+  const auto scores = it.predict(images);
+  tape t;
+  const auto under_it = it.predict(images);
+  EXPECT_TRUE(same_bits(under_it, scores));
+  EXPECT_FALSE(is_recorded(under_it));
+  const auto watched = t.watch(images);
+  EXPECT_THROW(it.predict(watched), std::logic_error);
+  EXPECT_TRUE(same_bits(it.predict(watched.detach()), scores));
+}
+
+TEST_F(OwnLoop, ExchangesNoValueThatATapeRecords) {
+  parameters own{{{"w", {2}}}};
+  auto& self = *get_replica_context();
+  tape t;
+  const auto y = own.variables()[0].value() * 2.0;
+  const std::vector<tensor> parts{tensor::zeros({2}), y};
+  EXPECT_THROW(self.all_reduce(sum, y), std::logic_error);
+  EXPECT_THROW(self.all_gather(y), std::logic_error);
+  EXPECT_THROW(reduce(mean, parts), std::logic_error);
+  EXPECT_THROW(reduce(sum, parts, {0}), std::logic_error);
+  EXPECT_THROW(concatenate(parts, 0), std::logic_error);
+  EXPECT_THROW(default_strategy{}.gather(per_replica<tensor>{{y}}, 0),
+               std::logic_error);
+  t.gradient(y, own.variables());
+  EXPECT_TRUE(same_bits(self.all_reduce(sum, y), y)); // asked: a number
 }
 
 } // namespace
