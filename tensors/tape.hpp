@@ -36,19 +36,25 @@ public:
   ///         tape records it already.
   tensor watch(const tensor& x);
 
-  /// d loss / d variable for each, in `variable.gradient()`, overwriting what
-  /// was there. Values that only backward needed are freed as it passes them,
-  /// so a tape can be asked once.
+  /// d loss / d variable for each, in tensors of their own. Zeros for a
+  /// variable that the loss does not depend on. Values that only backward
+  /// needed are freed as it passes them, so a tape can be asked once.
   /// @shape loss  any; what is differentiated is the sum of its elements.
   /// @errors throws std::logic_error if the tape was asked before, does not
   ///         know the loss, or a variable is listed twice.
-  tensors gradient(const tensor& loss, std::span<const variable> variables,
-                   const completed& hook = {});
+  tensors gradient(const tensor& loss, std::span<const variable> variables);
 
   /// The gradients of watched tensors, in tensors of their own.
   /// @errors throws std::logic_error as for variables, and for a tensor that
   ///         the tape does not watch.
   tensors gradient(const tensor& loss, std::span<const tensor> watched);
+
+  /// The gradients of variables in `variable.gradient()`, whose elements are
+  /// overwritten: for loops that reuse these buffers in every step.
+  /// @cost allocates nothing for the gradients.
+  void gradient_into_variables(const tensor& loss,
+                               std::span<const variable> variables,
+                               const completed& hook = {});
 
   /// The tape that records the running code; null: none.
   static tape* recording();

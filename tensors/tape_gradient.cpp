@@ -147,14 +147,24 @@ void tape::impl::run(const tensor& loss, std::span<const variable> variables,
   run(hook);
 }
 
-tensors tape::gradient(const tensor& loss, std::span<const variable> variables,
-                       const completed& hook) {
+tensors tape::gradient(const tensor& loss,
+                       std::span<const variable> variables) {
+  tensors out;
+  out.reserve(variables.size());
+  for (const auto& x : variables)
+    out.emplace_back(x.dims());
+  impl_->run(loss, variables, out, {});
+  return out;
+}
+
+void tape::gradient_into_variables(const tensor& loss,
+                                   std::span<const variable> variables,
+                                   const completed& hook) {
   tensors out;
   out.reserve(variables.size());
   for (const auto& x : variables)
     out.push_back(x.gradient());
   impl_->run(loss, variables, out, hook);
-  return out;
 }
 
 tensors tape::gradient(const tensor& loss, std::span<const tensor> watched) {

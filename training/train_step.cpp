@@ -100,7 +100,7 @@ void train_step::forward_and_backward(replica& mine, const batch& part) {
   if (it_.loss->classifies)
     report.correct = static_cast<double>(models::correct(outputs, part.labels));
   mine.finite = std::isfinite(report.loss_sum);
-  t.gradient(losses, variables, mine.completed);
+  t.gradient_into_variables(losses, variables, mine.completed);
 }
 
 void train_step::contribute(replica& mine, std::uint32_t bucket) {

@@ -244,5 +244,34 @@ TEST(Tape, KernelsComputeOnPlainHandles) {
   EXPECT_EQ(inner.gradient(y), 2);
 }
 
+TEST(Tape, GradientsOfThreeMicroBatchesAddUp) {
+  parameters own{{{"w", {1}}}};
+  tensors sum;
+  for (const double inputs : {1, 10, 100}) {
+    tape t;
+    const auto g =
+      t.gradient(own.variables()[0].value() * inputs, own.variables());
+    if (sum.empty())
+      sum = g;
+    else
+      sum[0] = sum[0] + g[0];
+  }
+  EXPECT_EQ(sum[0].item<float>(), 111);
+}
+
+TEST(Tape, ASecondLossLeavesTheGradientsOfTheFirst) {
+  parameters own{{{"w", {1}}, {"unused", {1}}}};
+  const auto gradient = [&](double inputs) {
+    tape t;
+    return t.gradient(own.variables()[0].value() * inputs, own.variables());
+  };
+  const auto first = gradient(1);
+  const auto second = gradient(10);
+  EXPECT_EQ(first[0].item<float>(), 1);
+  EXPECT_EQ(second[0].item<float>(), 10);
+  EXPECT_FALSE(first[1].shares_storage_with(second[1]));
+  EXPECT_FALSE(first[0].shares_storage_with(own.gradients()));
+}
+
 } // namespace
 } // namespace troupe

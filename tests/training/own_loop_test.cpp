@@ -1,7 +1,9 @@
 #include "small_jobs.hpp"
 #include "troupe/actors/runtime.hpp"
 #include "troupe/tensors/ops/binary.hpp"
+#include "troupe/tensors/ops/reduce.hpp"
 #include "troupe/tensors/tape.hpp"
+#include "troupe/training/optimizer.hpp"
 
 #include <gtest/gtest.h>
 
@@ -66,6 +68,66 @@ TEST_F(OwnLoop, PredictsWhileATapeRecords) {
   const auto watched = t.watch(images);
   EXPECT_THROW(it.predict(watched), std::logic_error);
   EXPECT_TRUE(same_bits(it.predict(watched.detach()), scores));
+}
+
+/// The line y = 2 x over eight examples, in integers.
+batch line() {
+  return {tensor::of<float>({8, 1}, {1, -2, 3, 4, -5, 6, 7, -8}),
+          tensor::of<float>({8, 1}, {2, -4, 6, 8, -10, 12, 14, -16})};
+}
+
+/// One weight and a bias, both 0.
+models::model_description straight() {
+  models::dense layer{1};
+  layer.kernel_initializer = initializer{"zeros"};
+  return {"straight", {1}, models::stack(layer)};
+}
+
+/// One step of every replica on the whole line, in micro-batches.
+std::string weights_after_a_step(const strategy& strategy,
+                                 std::int64_t micro_batch) {
+  const auto scope = strategy.scope();
+  model model{straight(), sgd{}};
+  optimizer optimizer{sgd{.learning_rate = 0.25f}};
+  const auto loss_of = [&](const tensor& inputs, const tensor& targets) {
+    return models::mean_squared_error(model(inputs, {.training = true}),
+                                      targets);
+  };
+  strategy.run([&](replica_context& replica) {
+    const auto batch = line();
+    const auto rows = batch.inputs.dims().front();
+    // [doc:begin accumulate]
+    troupe::tensors sums;
+    for (std::int64_t row = 0; row < rows; row += micro_batch) {
+      troupe::tape tape; // one for each loss
+      const auto loss = loss_of(batch.inputs.slice(row, row + micro_batch),
+                                batch.labels.slice(row, row + micro_batch));
+      const auto gradients = tape.gradient(loss, model.variables());
+      if (sums.empty())
+        sums = gradients;
+      else
+        for (std::size_t i = 0; i < sums.size(); ++i)
+          sums[i] = sums[i] + gradients[i];
+    }
+    optimizer.apply(replica.all_reduce(troupe::sum, sums), model.variables());
+    // [doc:end]
+  });
+  const auto n = static_cast<float>(strategy.num_replicas_in_sync());
+  strategy.run([&] {
+    // 2 (0 - y) x, summed: -4 times the sum of the squares, 204
+    EXPECT_EQ(model.variables()[0].value().item<float>(), n * 204);
+    EXPECT_EQ(model.variables()[1].value().item<float>(), n * 6);
+  });
+  return model.weights_sha256();
+}
+
+TEST_F(OwnLoop, AccumulatesTheGradientsOfMicroBatches) {
+  for (const auto& on : all) {
+    SCOPED_TRACE(on.name());
+    const auto at_once = weights_after_a_step(on, 8);
+    EXPECT_EQ(weights_after_a_step(on, 4), at_once);
+    EXPECT_EQ(weights_after_a_step(on, 2), at_once);
+  }
 }
 
 TEST_F(OwnLoop, ExchangesNoValueThatATapeRecords) {
