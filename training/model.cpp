@@ -1,11 +1,13 @@
 #include "troupe/training/model.hpp"
 
+#include "troupe/tensors/context.hpp"
 #include "troupe/training/model_state.hpp"
 #include "troupe/training/saved_model.hpp"
 #include "troupe/training/sha256.hpp"
 
 #include <bit>
 #include <stdexcept>
+#include <utility>
 
 namespace troupe {
 
@@ -21,6 +23,19 @@ std::shared_ptr<strategy_state> strategy_for_a_model() {
                            "in the strategy's scope, around run()");
   return get_strategy().state();
 }
+
+/// Random ops draw by this seed while it lives.
+class seed_scope {
+public:
+  explicit seed_scope(std::uint64_t seed)
+    : before_{std::exchange(current_context().random.seed, seed)} {}
+  ~seed_scope() { current_context().random.seed = before_; }
+  seed_scope(const seed_scope&) = delete;
+  seed_scope& operator=(const seed_scope&) = delete;
+
+private:
+  std::uint64_t before_;
+};
 
 } // namespace
 
@@ -75,6 +90,7 @@ tensor model::operator()(const tensor& inputs,
       "a model of the " + state_->strategy->name
       + " strategy was called in a run of another, the " + place->strategy->name
       + " strategy; make it in the scope of the strategy that runs it");
+  const seed_scope of_dropout{state_->seed};
   return state_->net.forward(inputs, state_->variables(), how);
 }
 

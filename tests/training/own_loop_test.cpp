@@ -57,6 +57,38 @@ TEST_F(OwnLoop, LeavesEvaluateAndPredictAsTheyWere) {
   }
 }
 
+/// How many of 1,000 ones are left in each of two steps, doubled.
+std::vector<float> left_after_dropout(const strategy& on, std::uint64_t seed) {
+  models::dense count{1};
+  count.kernel_initializer = initializer{"ones"};
+  const auto scope = on.scope();
+  const model it{{"count", {1'000}, models::stack(models::dropout{0.5}, count)},
+                 sgd{},
+                 {.seed = seed}};
+  std::vector<float> left;
+  for (int step = 0; step < 2; ++step)
+    for (const auto& one : on.run([&] {
+           return it(tensor::full({2, 1'000}, 1), {.training = true});
+         }))
+      left.insert(left.end(), one.data<float>().begin(),
+                  one.data<float>().end());
+  return left;
+}
+
+TEST_F(OwnLoop, DropsByTheSeedTheReplicaAndTheNumberOfTheRun) {
+  const auto two = left_after_dropout(turns(2), 1);
+  EXPECT_EQ(two, left_after_dropout(turns(2), 1));
+  EXPECT_NE(two, left_after_dropout(turns(2), 2));
+  const auto part = [&](int step, int replica) {
+    const auto begin = two.begin() + 4 * step + 2 * replica;
+    return std::vector<float>(begin, begin + 2);
+  };
+  EXPECT_NE(part(0, 0), part(0, 1));
+  EXPECT_NE(part(0, 0), part(1, 0));
+  EXPECT_EQ(
+    two, left_after_dropout(mirrored_strategy{actors, {"cpu:0", "cpu:1"}}, 1));
+}
+
 TEST_F(OwnLoop, PredictsWhileATapeRecords) {
   model it{small_net(), sgd{}};
   const auto images = digits_200().examples(0, 50).inputs;
