@@ -91,7 +91,7 @@ void bare_loop::step(replica& mine) {
       softmax_cross_entropy(what_.forward(variables, x), labels);
     const auto each = losses.data<float>();
     mine.loss = kernels().sum(each.data(), each.size()) / double(each.size());
-    t.gradient(losses, variables);
+    t.gradient_into_variables(losses, variables);
   }
   auto gradient = mine.own.gradients();
   auto examples = x.dims()[0];

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "troupe/models/forward_options.hpp"
 #include "troupe/models/settings.hpp"
 #include "troupe/tensors/variable.hpp"
 
@@ -59,11 +60,16 @@ struct layer_node {
 };
 
 /// What a layer finds in `forward`: its own parameters, in the order in which
-/// `build` declared them, and the layers that it is made of.
+/// `build` declared them, the layers that it is made of, and how the model is
+/// called.
 class place {
 public:
-  place(const layer_node& node, std::span<const variable> all)
-    : node_{&node}, all_{all} {}
+  place(const layer_node& node, std::span<const variable> all,
+        const forward_options& how = {})
+    : node_{&node}, all_{all}, how_{how} {}
+
+  /// Whether the model is called in training.
+  bool training() const { return how_.training; }
 
   /// The parameter's value on the replica that runs.
   tensor operator[](std::size_t i) const {
@@ -76,7 +82,9 @@ public:
   const layer& child(std::size_t i) const {
     return *node_->children.at(i).what;
   }
-  place of_child(std::size_t i) const { return {node_->children.at(i), all_}; }
+  place of_child(std::size_t i) const {
+    return {node_->children.at(i), all_, how_};
+  }
 
   /// Runs that child.
   tensor forward(std::size_t i, const tensor& x) const {
@@ -86,6 +94,7 @@ public:
 private:
   const layer_node* node_;
   std::span<const variable> all_;
+  forward_options how_;
 };
 
 /// The parameters that a network's layers declared, in order.

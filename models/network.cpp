@@ -37,7 +37,8 @@ void network::check_input(const shape& example) const {
       + "; give other data or a model with this input");
 }
 
-tensor network::forward(const tensor& x, std::span<const variable> own) const {
+tensor network::forward(const tensor& x, std::span<const variable> own,
+                        const forward_options& how) const {
   if (x.dims().rank() == 0)
     check_input({});
   check_input(x.dims().axes(1, x.dims().rank()));
@@ -47,7 +48,7 @@ tensor network::forward(const tensor& x, std::span<const variable> own) const {
                                   "are "
                                 + to_string(x.spec()) + "; convert them");
   check_variables(own);
-  return root_.what->forward(x, place{root_, own});
+  return root_.what->forward(x, place{root_, own, how});
 }
 
 void network::check_variables(std::span<const variable> own) const {

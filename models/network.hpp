@@ -49,9 +49,11 @@ public:
 
   /// @shape x  [n, input...] float32, any n
   /// @param own  the variables of a `parameters` made of `parameters()`.
+  /// @param how  by default not as in training.
   /// @returns [n, output...] float32
   /// @errors throws std::invalid_argument with both shapes.
-  tensor forward(const tensor& x, std::span<const variable> own) const;
+  tensor forward(const tensor& x, std::span<const variable> own,
+                 const forward_options& how = {}) const;
 
 private:
   void check_variables(std::span<const variable> own) const;

@@ -30,7 +30,6 @@ struct context {
   std::uint32_t replica =
     0; ///< Whose copy of a variable is read (local index).
   random_key random;
-  bool training = false;       ///< Whether dropout drops.
   const void* place = nullptr; ///< Where in a job it runs: for training/.
   std::unique_ptr<kernel_cache> kernels;
 };

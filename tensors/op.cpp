@@ -1,6 +1,5 @@
 #include "troupe/tensors/op.hpp"
 
-#include "troupe/tensors/context.hpp"
 #include "troupe/tensors/ops/all.hpp"
 #include "troupe/tensors/tape.hpp"
 
@@ -68,11 +67,24 @@ tensor apply(const op& what, std::span<const tensor> in,
     specs[i] = in[i].spec();
   const auto spec = what.infer({specs.data(), in.size()}, options);
 
+  auto* recording = tape::recording();
+  const bool recorded = recording && recording->knows(in);
+  if (recorded && !differentiable(what))
+    refuse(what, "a tape records its input, but the op has no gradient; give "
+                 "it the input's detach()");
+  if (recording)
+    recording->check_others(what, in);
+
+  std::array<tensor, 4> plain;
+  for (std::size_t i = 0; i < in.size(); ++i)
+    plain[i] = in[i].detach();
   op_call call;
   call.options = options;
-  call.in = in;
+  call.in = {plain.data(), in.size()};
   if (what.passes_through) {
-    call.out = in[0].reshaped(spec.dims);
+    call.out = plain[0].reshaped(spec.dims);
+  } else if (what.view) {
+    call.out = what.view(plain[0], options);
   } else {
     const auto kernel = precision == dtype::float64
                           ? what.reference_forward
@@ -82,10 +94,7 @@ tensor apply(const op& what, std::span<const tensor> in,
     call.out = tensor{spec};
     kernel(call);
   }
-  if (auto* recording = current_context().recording;
-      recording && differentiable(what) && recording->knows(in))
-    return recording->record(what, call);
-  return call.out;
+  return recorded ? recording->record(what, call, in) : call.out;
 }
 
 tensor apply(const op& what, std::initializer_list<tensor> in,
@@ -104,7 +113,7 @@ std::vector<const op*> all_ops() {
 void register_op(const op& what) {
   if (what.name.empty() || what.arity == 0 || what.arity > 4 || !what.infer)
     refuse(what, "an op needs a name, 1 to 4 inputs and a shape rule");
-  if (!what.passes_through
+  if (!what.passes_through && !what.view
       && (!what.forward[std::size_t(device_kind::cpu)]
           || !what.reference_forward))
     refuse(what, "an op needs a kernel for the CPU and a float64 reference");

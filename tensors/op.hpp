@@ -98,6 +98,9 @@ struct op {
   bool keeps_output = false; ///< Backward reads `out`.
   /// The gradient of input 0 is `grad_out` in another shape; no kernel runs.
   bool passes_through = false;
+  /// Makes the result a view of input 0, in place of `forward`; null: kernels
+  /// compute it.
+  tensor (*view)(const tensor& x, const op_options& options) = nullptr;
 
   std::span<const op_case> cases{};
   std::span<const float> kinks{}; ///< Inputs near which df/dx jumps.
@@ -105,10 +108,12 @@ struct op {
   std::string_view formula{};     ///< For docs/ops.md.
 };
 
-/// Runs an op and, when a tape records, writes it down.
+/// Runs an op and, when a tape records, writes it down. Kernels are given
+/// plain handles: what they compute from them is not recorded.
 /// @errors throws std::logic_error: wrong number, shapes or dtypes of inputs,
-/// no
-///         kernel for the dtype.
+///         no kernel for the dtype; where a gradient would be lost: a tape
+///         records an input of an op that has none, or an input is recorded by
+///         a tape that another one shadows.
 tensor apply(const op& what, std::span<const tensor> in,
              const op_options& options = {});
 tensor apply(const op& what, std::initializer_list<tensor> in,

@@ -1,5 +1,12 @@
 #include "troupe/tensors/tensor.hpp"
 
+#include "troupe/tensors/convert.hpp"
+#include "troupe/tensors/ops/cast.hpp"
+#include "troupe/tensors/ops/clone.hpp"
+#include "troupe/tensors/ops/reshape.hpp"
+#include "troupe/tensors/ops/slice.hpp"
+#include "troupe/tensors/tape.hpp"
+
 #include <algorithm>
 #include <cstring>
 #include <limits>
@@ -48,7 +55,7 @@ tensor tensor::zeros(const shape& dims, dtype type) {
 tensor tensor::full(const shape& dims, double value, dtype type) {
   tensor out{dims, type};
   with_dtype(type, [&]<class T>(T) {
-    std::ranges::fill(out.mutable_data<T>(), static_cast<T>(value));
+    std::ranges::fill(out.mutable_data<T>(), convert<T>(value));
   });
   return out;
 }
@@ -74,6 +81,8 @@ tensor tensor::slice(std::int64_t begin, std::int64_t end) const {
   if (dims().rank() == 0 || begin < 0 || begin > end || end > dims().front())
     throw std::logic_error("rows [" + std::to_string(begin) + ", "
                            + std::to_string(end) + ") of " + to_string(spec_));
+  if (is_recorded(*this))
+    return apply(ops::slice, {*this}, ops::slice_rows{begin, end});
   auto out = *this;
   const auto row = dims().front() ? bytes() / std::size_t(dims().front()) : 0;
   out.spec_.dims = dims().with(0, end - begin);
@@ -86,6 +95,8 @@ tensor tensor::reshaped(const shape& to) const {
   if (to.elements() != size())
     throw std::logic_error(to_string(spec_) + " cannot be seen as "
                            + to_string(to));
+  if (is_recorded(*this))
+    return reshape(*this, to);
   auto out = *this;
   out.spec_.dims = to;
   out.trace_ = 0;
@@ -100,6 +111,8 @@ tensor tensor::range(std::size_t begin, std::size_t end) const {
 tensor tensor::clone() const {
   if (!storage_)
     return {};
+  if (is_recorded(*this))
+    return apply(ops::clone, {*this});
   tensor out{spec_};
   if (bytes() > 0)
     std::memcpy(out.raw(), raw(), bytes());
@@ -110,6 +123,12 @@ void tensor::copy_from(const tensor& other) {
   if (spec_ != other.spec_ || !storage_ || !other.storage_)
     throw std::logic_error("copy of " + to_string(other.spec_) + " into "
                            + to_string(spec_));
+  if (is_recorded(other))
+    throw std::logic_error("copy_from() of " + to_string(other.spec_)
+                           + ", which a tape records, would lose its gradient; "
+                             "copy from its detach()");
+  if (trace_ != 0)
+    check_writable();
   if (bytes() > 0)
     std::memmove(raw(), other.raw(), bytes());
 }
@@ -117,11 +136,19 @@ void tensor::copy_from(const tensor& other) {
 tensor tensor::as(dtype to) const {
   if (to == type())
     return *this;
+  if (is_recorded(*this)) {
+    if (to != dtype::float32 && to != dtype::float64)
+      throw std::logic_error("as(" + std::string{to_string(to)} + ") of "
+                             + to_string(spec_)
+                             + ", which a tape records, would lose its "
+                               "gradient; convert its detach()");
+    return apply(ops::cast, {*this}, ops::cast_type{to});
+  }
   tensor out{dims(), to};
   with_dtype(type(), [&]<class From>(From) {
     with_dtype(to, [&]<class To>(To) {
       std::ranges::transform(data<From>(), out.mutable_data<To>().begin(),
-                             [](From x) { return static_cast<To>(x); });
+                             [](From x) { return convert<To>(x); });
     });
   });
   return out;
@@ -137,6 +164,14 @@ void tensor::check(dtype wanted) const {
 void tensor::check_single() const {
   if (size() != 1)
     throw std::logic_error("the only element of " + to_string(spec_));
+}
+
+void tensor::check_writable() const {
+  if (tape::holds(*this))
+    throw std::logic_error(
+      to_string(spec_)
+      + " cannot be written while a tape holds it for its gradients; write to "
+        "detach().clone(), or after the tape was asked for them");
 }
 
 std::string to_string(const tensor_spec& x) {

@@ -54,6 +54,10 @@ struct tensor_spec {
 
 /// A dense, row-major array of any rank up to 8. Copies share the elements, as
 /// handles do; `clone` copies them. Its shape and dtype never change.
+///
+/// While a tape records a tensor, `slice`, `reshaped`, `range`, `clone` and
+/// `as` are recorded as ops with gradients. Only `detach` leaves the trace;
+/// what would lose it in silence throws std::logic_error.
 class tensor {
 public:
   tensor() = default; ///< No tensor at all; `!x`.
@@ -65,7 +69,7 @@ public:
 
   static tensor zeros(const shape& dims, dtype type = dtype::float32);
 
-  /// All elements the same, converted to `type`.
+  /// All elements the same, converted to `type` as `as` does it.
   static tensor full(const shape& dims, double value,
                      dtype type = dtype::float32);
 
@@ -94,12 +98,18 @@ public:
   }
 
   /// The elements, to be written; all handles see it.
+  /// @errors throws std::logic_error if `T` is not the tensor's dtype, and
+  ///         while a tape needs the elements for its gradients, which would be
+  ///         wrong.
   template <class T>
   std::span<T> mutable_data() {
     check(dtype_of<T>);
+    if (trace_ != 0)
+      check_writable();
     return {reinterpret_cast<T*>(raw()), size()};
   }
 
+  /// The first element, unchecked.
   std::byte* raw() const { return storage_.bytes() + offset_; }
 
   /// The only element.
@@ -120,12 +130,22 @@ public:
   /// them.
   tensor range(std::size_t begin, std::size_t end) const;
 
+  /// The same elements, copied.
   tensor clone() const;
 
+  /// The same elements, shared, as a constant that no tape records.
+  tensor detach() const { return traced(0); }
+
   /// Copies the elements of a tensor of the same shape and dtype.
+  /// @errors throws std::logic_error for other shapes and dtypes, while a tape
+  ///         records `other`, and while one needs the elements written to.
   void copy_from(const tensor& other);
 
-  /// Converted elements; shares them if the dtype is `type` already.
+  /// Converted elements; shares them if the dtype is `type` already. A float
+  /// that an integer type cannot hold becomes the nearest value that it can,
+  /// and NaN becomes 0; integers wrap around.
+  /// @errors throws std::logic_error while a tape records the tensor, if `type`
+  ///         is no float: integers have no gradient.
   tensor as(dtype type) const;
 
   /// Whether nobody else holds these elements.
@@ -145,6 +165,7 @@ public:
 private:
   void check(dtype wanted) const;
   void check_single() const;
+  void check_writable() const;
 
   storage storage_;
   std::size_t offset_ = 0; ///< In bytes.

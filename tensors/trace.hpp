@@ -25,6 +25,11 @@ constexpr bool is_value_of(std::uint64_t x, std::uint32_t serial) {
   return !is_variable(x) && x >> 32 == serial;
 }
 
+/// @pre `x` is a value of a tape.
+constexpr std::uint32_t serial_of(std::uint64_t x) {
+  return static_cast<std::uint32_t>(x >> 32);
+}
+
 constexpr std::uint32_t low(std::uint64_t x) {
   return static_cast<std::uint32_t>(x);
 }

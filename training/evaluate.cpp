@@ -1,5 +1,6 @@
 #include "troupe/models/metrics.hpp"
 #include "troupe/tensors/context.hpp"
+#include "troupe/tensors/tape.hpp"
 #include "troupe/training/batch_feed.hpp"
 #include "troupe/training/model_state.hpp"
 #include "troupe/training/reduce_op.hpp"
@@ -55,6 +56,11 @@ tensor predict(const model_state& it, const tensor& inputs) {
     it.net.check_input({});
   const auto& dims = inputs.dims();
   it.net.check_input(dims.axes(1, dims.rank()));
+  if (is_recorded(inputs))
+    throw std::logic_error("no gradient passes predict(), but a tape records "
+                           "the inputs "
+                           + to_string(inputs.spec())
+                           + "; call the model, or give their detach()");
   use_threads(it.strategy->threads);
   std::vector<std::int64_t> extents{dims[0]};
   for (const auto extent : it.net.output())
@@ -63,7 +69,7 @@ tensor predict(const model_state& it, const tensor& inputs) {
   for (std::int64_t row = 0; row < dims[0]; row += rows_at_once) {
     const auto end = std::min(row + rows_at_once, dims[0]);
     out.slice(row, end).copy_from(
-      it.net.forward(inputs.slice(row, end), it.variables()));
+      it.net.forward(inputs.slice(row, end), it.variables()).detach());
   }
   return out;
 }

@@ -1,12 +1,14 @@
 #include "troupe/training/model.hpp"
 
 #include "troupe/training/equal_copies.hpp"
+#include "troupe/tensors/context.hpp"
 #include "troupe/training/model_state.hpp"
 #include "troupe/training/saved_model.hpp"
 #include "troupe/training/sha256.hpp"
 
 #include <bit>
 #include <stdexcept>
+#include <utility>
 
 namespace troupe {
 
@@ -22,6 +24,19 @@ std::shared_ptr<strategy_state> strategy_for_a_model() {
                            "in the strategy's scope, around run()");
   return get_strategy().state();
 }
+
+/// Random ops draw by this seed while it lives.
+class seed_scope {
+public:
+  explicit seed_scope(std::uint64_t seed)
+    : before_{std::exchange(current_context().random.seed, seed)} {}
+  ~seed_scope() { current_context().random.seed = before_; }
+  seed_scope(const seed_scope&) = delete;
+  seed_scope& operator=(const seed_scope&) = delete;
+
+private:
+  std::uint64_t before_;
+};
 
 } // namespace
 
@@ -66,7 +81,8 @@ tensor model::predict(const data::dataset& batches) const {
   return troupe::predict(*state_, batches);
 }
 
-tensor model::operator()(const tensor& inputs) const {
+tensor model::operator()(const tensor& inputs,
+                         const models::forward_options& how) const {
   const auto* place = current_place();
   const auto differ = [](const strategy_state& a, const strategy_state& b) {
     return &a != &b && !(a.is_default && b.is_default); // one on each thread
@@ -76,7 +92,8 @@ tensor model::operator()(const tensor& inputs) const {
       "a model of the " + state_->strategy->name
       + " strategy was called in a run of another, the " + place->strategy->name
       + " strategy; make it in the scope of the strategy that runs it");
-  return state_->net.forward(inputs, state_->variables());
+  const seed_scope of_dropout{state_->seed};
+  return state_->net.forward(inputs, state_->variables(), how);
 }
 
 const std::vector<variable>& model::variables() const {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "troupe/models/description.hpp"
+#include "troupe/models/forward_options.hpp"
 #include "troupe/tensors/update_rules.hpp"
 #include "troupe/tensors/variable.hpp"
 #include "troupe/training/distributed_dataset.hpp"
@@ -54,14 +55,20 @@ public:
   evaluation evaluate(const data::dataset& batches);
 
   /// What the network gives: for classifiers scores, not yet through a softmax.
+  /// No tape records them.
   /// @shape inputs  [n, input...] float32
   /// @returns [n, output...] float32
+  /// @errors throws std::logic_error while a tape records `inputs`; call the
+  ///         model for a gradient.
   tensor predict(const tensor& inputs) const;
   tensor predict(const data::dataset& batches) const;
 
   /// The network on this replica's copy of the parameters; a tape records it.
+  /// `model(x, {.training = true})` is the call of a training step: with it
+  /// dropout drops. `fit`, `evaluate` and `predict` choose for themselves.
   /// @errors throws std::logic_error in a run of another strategy.
-  tensor operator()(const tensor& inputs) const;
+  tensor operator()(const tensor& inputs,
+                    const models::forward_options& how = {}) const;
 
   const std::vector<variable>& variables() const;
   const models::model_description& description() const;

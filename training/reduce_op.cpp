@@ -1,5 +1,7 @@
 #include "troupe/training/reduce_op.hpp"
 
+#include "troupe/tensors/tape.hpp"
+
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -103,7 +105,16 @@ void check_same(std::span<const tensor> parts) {
 
 } // namespace
 
+void check_unrecorded(const tensor& x) {
+  if (is_recorded(x))
+    throw std::logic_error("no gradient passes an exchange between replicas, "
+                           "but a tape records the value "
+                           + to_string(x.spec())
+                           + "; exchange its detach(), or the gradients");
+}
+
 void check_reducible(reduce_op op, const tensor& x) {
+  check_unrecorded(x);
   check_numbers(x);
   if (op == mean && x.type() != dtype::float32 && x.type() != dtype::float64)
     throw std::logic_error("the mean of integers, " + to_string(x.spec())
@@ -122,7 +133,8 @@ tensor divided(const tensor& x, double by) {
 
 tensor reduce(reduce_op op, std::span<const tensor> parts) {
   check_same(parts);
-  check_reducible(op, parts[0]);
+  for (const auto& x : parts)
+    check_reducible(op, x);
   auto total = tree(parts);
   return op == mean ? divided(total, static_cast<double>(parts.size())) : total;
 }
@@ -161,6 +173,7 @@ tensor concatenate(std::span<const tensor> parts, int axis) {
   const auto at = axis_of(axis, parts[0]);
   std::int64_t extent = 0;
   for (const auto& x : parts) {
+    check_unrecorded(x);
     if (x.type() != parts[0].type() || x.dims().rank() != parts[0].dims().rank()
         || x.dims().with(at, 0) != parts[0].dims().with(at, 0))
       throw std::logic_error(

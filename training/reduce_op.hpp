@@ -37,7 +37,11 @@ struct sum_along {
 /// Every element by one number, each rounded once; a tensor of its own.
 tensor divided(const tensor& x, double by);
 
-/// Refuses what cannot be summed, or has no mean.
+/// Refuses a value that a tape records: no gradient passes an exchange.
+/// @errors throws std::logic_error with the value's shape and dtype.
+void check_unrecorded(const tensor& x);
+
+/// Refuses what cannot be summed, or has no mean, or what a tape records.
 /// @errors throws std::logic_error with the value's shape and dtype.
 void check_reducible(reduce_op op, const tensor& x);
 

@@ -1,5 +1,6 @@
 #include "troupe/net/printable.hpp"
 #include "troupe/training/devices.hpp"
+#include "troupe/training/reduce_op.hpp"
 #include "troupe/training/remote_strategy_impl.hpp"
 
 #include <algorithm>
@@ -136,6 +137,9 @@ void remote_strategy::impl::check_usable(const std::vector<std::string>& known,
 }
 
 std::vector<worker_answer> remote_strategy::impl::tell_all(worker_task&& x) {
+  for (const auto& all : x.inputs)
+    for (const auto& one : all)
+      check_unrecorded(one);
   x.number = next++;
   auto answers = run_all(system, workers, x, options.answers);
   if (const auto bad = fault_among(answers))

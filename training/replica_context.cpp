@@ -1,7 +1,5 @@
 #include "troupe/training/replica_context.hpp"
 
-#include "troupe/tensors/context.hpp"
-#include "troupe/tensors/tape.hpp"
 #include "troupe/training/packs.hpp"
 
 #include <optional>
@@ -11,14 +9,6 @@
 namespace troupe {
 
 namespace {
-
-void check_untaped(const tensor& x) {
-  const auto* tape = current_context().recording;
-  if (x.trace() != 0 && tape && tape->knows({&x, 1}))
-    throw std::logic_error("no gradient passes an exchange between replicas, "
-                           "but a tape follows the value "
-                           + to_string(x.spec()));
-}
 
 /// Whether replicas sum it as it comes.
 bool sums(const tensor& x) {
@@ -51,7 +41,7 @@ tensors replica_context::all_reduce(reduce_op op, const tensors& xs,
   const call under{*this, how};
   tensors summed;
   for (const auto& x : xs) {
-    check_untaped(x);
+    check_unrecorded(x);
     if (sums(x))
       summed.push_back(x);
   }
@@ -98,12 +88,12 @@ tensors replica_context::sums_of(reduce_op op, const tensors& xs,
 tensor replica_context::all_gather(const tensor& x, int axis,
                                    const call_options& how) {
   const call under{*this, how};
-  check_untaped(x);
+  check_unrecorded(x);
   return concatenate(gather(next_++, x), axis);
 }
 
 tensors replica_context::all_parts(const tensor& x) {
-  check_untaped(x);
+  check_unrecorded(x);
   auto all = gather(next_++, x);
   if (replicas_ == 1 && x) // it is the caller's own
     all.front() = all.front().clone();

@@ -24,7 +24,7 @@ public:
   /// @shape x  the same on all replicas; float32, float64, int32 or int64.
   /// @param how of this call; all replicas give the same, or the step ends with
   ///            the two that differ.
-  /// @errors throws std::logic_error while a tape follows `x`: no gradient
+  /// @errors throws std::logic_error while a tape records `x`: no gradient
   ///         passes an all-reduce; std::invalid_argument for options that
   ///         cannot be. A timeout that is over ends the step: ec::stalled.
   /// @cost float32 is summed as it comes; other dtypes are gathered first. With

@@ -143,8 +143,14 @@ void strategy::check_cross_replica(const char* what) const {
                  "all_reduce or all_gather there");
 }
 
+/// Random numbers depend on the number of runs, not on that of steps: `reduce`
+/// takes a step in a job of many processes, and none in one.
 void strategy::run_step(const std::function<void(replica_context&)>& fn) const {
-  run_once(state_, fn);
+  run_once(state_, [&](replica_context& self) {
+    current_context().random.step = state_->runs;
+    fn(self);
+  });
+  ++state_->runs;
 }
 
 /// What `fn` gives to all replicas alike. It owns what it uses.
@@ -200,6 +206,8 @@ tensor strategy::reduce(reduce_op op, const tensor& x) const {
 
 tensor strategy::gather(const per_replica<tensor>& x, int axis) const {
   check_cross_replica("gather");
+  for (const auto& one : x)
+    check_unrecorded(one);
   if (workers() == 1)
     return concatenate(x.values(), axis);
   return together([x, axis](replica_context& self) {

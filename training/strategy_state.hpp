@@ -34,8 +34,10 @@ struct strategy_state {
 
   /// One piece of work at a time, from any thread.
   std::atomic<bool> working{false};
-  /// Of `strategy::run`, whose random numbers differ from step to step.
+  /// Of `run_once`.
   std::uint64_t next_step = 0;
+  /// Calls of `strategy::run` so far: the step of their random numbers.
+  std::uint64_t runs = 0;
 };
 
 /// Runs work on the strategy's replicas, each step in replica context. If it

@@ -32,12 +32,6 @@ bool all_finite(const tensor& x) {
   return carries >> 31 == 0;
 }
 
-/// Layers that differ in training do so while this lives.
-struct training_mode {
-  training_mode() { current_context().training = true; }
-  ~training_mode() { current_context().training = false; }
-};
-
 } // namespace
 
 train_step::train_step(std::shared_ptr<model_state> of,
@@ -111,16 +105,16 @@ void train_step::forward_and_backward(replica& mine, const batch& part) {
       mine.completed(i);
     return;
   }
-  const training_mode on;
   tape t;
-  const auto outputs = it_.net.forward(part.inputs, variables);
+  const auto outputs =
+    it_.net.forward(part.inputs, variables, {.training = true});
   const auto losses = it_.loss->of(outputs, part.labels);
   auto& report = mine.at->report;
   report.loss_sum = models::total(losses);
   if (it_.loss->classifies)
     report.correct = static_cast<double>(models::correct(outputs, part.labels));
   mine.finite = std::isfinite(report.loss_sum);
-  t.gradient(losses, variables, mine.completed);
+  t.gradient_into_variables(losses, variables, mine.completed);
 }
 
 void train_step::contribute(replica& mine, std::uint32_t bucket) {

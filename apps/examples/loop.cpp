@@ -19,8 +19,8 @@ int main() {
       const auto loss = strategy.run(
         [&](troupe::replica_context& replica, const troupe::batch& b) {
           troupe::tape tape;
-          auto loss =
-            troupe::cross_entropy(model(b.inputs), b.labels) / b.global_rows;
+          const auto scores = model(b.inputs, {.training = true});
+          auto loss = troupe::cross_entropy(scores, b.labels) / b.global_rows;
           auto gradients = replica.all_reduce(
             troupe::sum, tape.gradient(loss, model.variables()));
           optimizer.apply(gradients, model.variables());

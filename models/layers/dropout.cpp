@@ -14,9 +14,10 @@ shape dropout::build(const shape& input, builder&) const {
   return input;
 }
 
-tensor dropout::forward(const tensor& x, const place&) const {
+tensor dropout::forward(const tensor& x, const place& own) const {
   // A rate just below 1 must not be rounded to 1.
-  return troupe::dropout(x, std::min(static_cast<float>(rate), 0x1.fffffep-1f));
+  return troupe::dropout(x, std::min(static_cast<float>(rate), 0x1.fffffep-1f),
+                         own.training());
 }
 
 } // namespace troupe::models

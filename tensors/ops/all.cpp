@@ -1,6 +1,8 @@
 #include "troupe/tensors/ops/all.hpp"
 
 #include "troupe/tensors/ops/binary.hpp"
+#include "troupe/tensors/ops/cast.hpp"
+#include "troupe/tensors/ops/clone.hpp"
 #include "troupe/tensors/ops/conv2d.hpp"
 #include "troupe/tensors/ops/conv2d_max_pool.hpp"
 #include "troupe/tensors/ops/dense.hpp"
@@ -8,6 +10,7 @@
 #include "troupe/tensors/ops/max_pool2d.hpp"
 #include "troupe/tensors/ops/reduce.hpp"
 #include "troupe/tensors/ops/reshape.hpp"
+#include "troupe/tensors/ops/slice.hpp"
 #include "troupe/tensors/ops/softmax_cross_entropy.hpp"
 #include "troupe/tensors/ops/unary.hpp"
 
@@ -30,7 +33,10 @@ constexpr std::array list{
   &negate, //
   &reduce_sum,
   &reduce_mean,
-  &reshape, //
+  &reshape,
+  &slice,
+  &clone,
+  &cast, //
   &matmul,
   &dense,
   &conv2d,

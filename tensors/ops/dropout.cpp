@@ -62,12 +62,12 @@ const op ops::dropout{
   .formula = "x * mask / (1 - rate)",
 };
 
-tensor dropout(const tensor& x, float rate) {
+tensor dropout(const tensor& x, float rate, bool training) {
   if (!(rate >= 0 && rate < 1))
     throw std::logic_error("dropout with a rate of " + std::to_string(rate));
-  auto& here = current_context();
-  if (!here.training || rate == 0)
+  if (!training || rate == 0)
     return x;
+  auto& here = current_context();
   const auto key = here.random;
   ++here.random.op;
   return apply(ops::dropout, {x}, dropped{rate, key});

@@ -36,9 +36,10 @@ pool_window geometry(const op_call& c) {
 tensor_spec infer(std::span<const tensor_spec> in, const op_options& options) {
   const auto o = options.as<pool_options>();
   const auto& x = in[0].dims;
+  const auto places = std::int64_t{o.window_h} * o.window_w;
   ops::require(x.rank() == 4 && x[1] > 0 && x[2] > 0 && o.window_h > 0
-                 && o.window_w > 0 && o.window_h * o.window_w <= 256
-                 && o.stride_h > 0 && o.stride_w > 0,
+                 && o.window_w > 0 && places <= 256 && o.stride_h > 0
+                 && o.stride_w > 0,
                "max_pool2d x [n, h, w, c], a window of 1 to 256 places, "
                "strides of 1 or more",
                in);

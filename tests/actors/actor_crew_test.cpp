@@ -166,16 +166,17 @@ TEST(ActorCrew, LetsAnExceptionOfACommitPassAndWorksAgain) {
 TEST(ActorCrew, VisitsEachReplicaOnItsThreadInItsContext) {
   stage on{options_of(3, how::hosted)};
   std::array<std::thread::id, 3> there{}, here{};
+  std::array<char, 3> seen{}; // its elements' addresses tell replicas apart
   on.it->for_each([&](std::uint32_t r) {
     there[r] = std::this_thread::get_id();
     EXPECT_EQ(current_context().replica, r);
-    current_context().training = r == 1;
+    current_context().place = &seen[r];
   });
   on.it->run({0,
               1,
               [&](step_context& at) {
                 here[at.replica] = std::this_thread::get_id();
-                EXPECT_EQ(current_context().training, at.replica == 1);
+                EXPECT_EQ(current_context().place, &seen[at.replica]);
                 EXPECT_EQ(current_context().random.seed, 42u);
                 EXPECT_EQ(current_context().random.replica, at.replica);
               },

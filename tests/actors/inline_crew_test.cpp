@@ -147,26 +147,27 @@ TEST(InlineCrew, RunsEachReplicaInAContextOfItsOwn) {
   for (const std::uint32_t replicas : {1, 3}) {
     const auto it = crew_of(replicas);
     std::vector<std::uint32_t> visited;
+    std::array<char, 3> seen{}; // its elements' addresses tell replicas apart
     it->for_each([&](std::uint32_t r) {
       EXPECT_EQ(current_context().replica, r);
-      current_context().training = r == 0;
+      current_context().place = &seen[r];
       visited.push_back(r);
     });
     EXPECT_EQ(visited.size(), replicas);
     it->run({3,
              1,
-             [](step_context& at) {
+             [&](step_context& at) {
                at.contribute(0, tensor::full({1}, 1));
                at.sum(0);
                const auto& mine = current_context();
                EXPECT_EQ(mine.replica, at.replica);
-               EXPECT_EQ(mine.training, at.replica == 0);
+               EXPECT_EQ(mine.place, &seen[at.replica]);
                EXPECT_EQ(mine.random.seed, 42u);
                EXPECT_EQ(mine.random.step, 3u);
                EXPECT_EQ(mine.random.replica, at.replica);
              },
              {}});
-    EXPECT_FALSE(current_context().training);
+    EXPECT_EQ(current_context().place, nullptr);
   }
 }
 

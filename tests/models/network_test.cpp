@@ -3,7 +3,6 @@
 #include "troupe/models/metrics.hpp"
 #include "troupe/models/network.hpp"
 #include "troupe/models/ready.hpp"
-#include "troupe/tensors/context.hpp"
 #include "troupe/tensors/ops/binary.hpp"
 #include "troupe/tensors/tape.hpp"
 
@@ -37,8 +36,8 @@ struct built {
     net.initialize(own, seed);
   }
 
-  tensor operator()(const tensor& x) const {
-    return net.forward(x, own.variables());
+  tensor operator()(const tensor& x, const forward_options& how = {}) const {
+    return net.forward(x, own.variables(), how);
   }
 
   network net;
@@ -189,16 +188,21 @@ TEST(Network, DropsInTrainingOnly) {
   const built x{{"m", {1000}, stack(dropout{0.5})}};
   const auto ones = tensor::full({1, 1000}, 1);
   EXPECT_TRUE(same_bits(x(ones), ones));
-  context in_training;
-  in_training.training = true;
-  const context_scope scope{in_training};
-  const auto out = x(ones);
+  const auto out = x(ones, {.training = true});
   const auto dropped = std::ranges::count(out.data<float>(), 0.0f);
   EXPECT_GT(dropped, 400);
   EXPECT_LT(dropped, 600);
   EXPECT_EQ(std::ranges::count(out.data<float>(), 2.0f), 1000 - dropped);
   const built almost_all{{"m", {1000}, stack(dropout{1 - 1e-12})}};
-  EXPECT_TRUE(same_bits(almost_all(ones), tensor::zeros({1, 1000})));
+  EXPECT_TRUE(
+    same_bits(almost_all(ones, {.training = true}), tensor::zeros({1, 1000})));
+}
+
+TEST(Network, TellsLayersWithinLayersThatItIsInTraining) {
+  const built x{{"m", {1000}, stack(sequential{stack(relu{}, dropout{0.5})})}};
+  const auto ones = tensor::full({1, 1000}, 1);
+  EXPECT_TRUE(same_bits(x(ones), ones));
+  EXPECT_FALSE(same_bits(x(ones, {.training = true}), ones));
 }
 
 TEST(Network, StartsFromItsSeedAloneAndAlikeInAllCopies) {

@@ -126,6 +126,39 @@ TEST(OwnLayer, MayBeMadeOfOthers) {
               tensor::of<float>({1, 2}, {34, 45})));
 }
 
+/// Adds 1 in training only.
+class shifted_in_training : public models::layer {
+public:
+  std::string_view type() const override { return "shifted_in_training"; }
+  shape build(const shape& input, models::builder&) const override {
+    return input;
+  }
+  tensor forward(const tensor& x, const models::place& own) const override {
+    return own.training() ? x + 1.0 : x;
+  }
+};
+
+const bool shifted_registered = [] {
+  models::register_layer<shifted_in_training>();
+  return true;
+}();
+
+TEST(OwnLayer, SeesWhetherTheModelIsCalledInTraining) {
+  ASSERT_TRUE(shifted_registered);
+  const models::network net{models::parse(R"({
+    "version": 1, "name": "mine", "input": [2],
+    "layers": [{"type": "residual",
+                "layers": [{"type": "shifted_in_training"}]}]})",
+                                          "mine")};
+  parameters own{net.parameters()};
+  net.initialize(own, 1);
+  const auto x = tensor::of<float>({1, 2}, {3, 4});
+  EXPECT_TRUE(same_bits(net.forward(x, own.variables()),
+                        tensor::of<float>({1, 2}, {7, 9})));
+  EXPECT_TRUE(same_bits(net.forward(x, own.variables(), {.training = true}),
+                        tensor::of<float>({1, 2}, {8, 10})));
+}
+
 TEST(OwnLayer, RefusesInASentenceThatSaysWhereItStands) {
   try {
     models::parse(R"({"version": 1, "name": "mine", "input": [2],

@@ -58,7 +58,7 @@ public:
     at.report.examples = examples;
     at.report.loss_sum = reduce_sum(loss).item<float>();
     // cloned, so that what is still under way keeps its old values
-    t.gradient(loss, v, [&](std::size_t i) {
+    t.gradient_into_variables(loss, v, [&](std::size_t i) {
       at.contribute(static_cast<std::uint32_t>(i), v[i].gradient().clone());
     });
   }

@@ -56,11 +56,10 @@ TEST(Context, BelongsToTheCodeThatRunsAsFibersExchangeIt) {
   EXPECT_EQ(b.random.op, 2u);
 }
 
-TEST(Context, StartsWithoutTapeReplicaOrTraining) {
+TEST(Context, StartsWithoutTapeOrReplica) {
   const context fresh;
   EXPECT_EQ(fresh.recording, nullptr);
   EXPECT_EQ(fresh.replica, 0u);
-  EXPECT_FALSE(fresh.training);
 }
 
 } // namespace

@@ -10,11 +10,11 @@ TEST(Dropout, DropsTheSameWhenAStepIsRedoneAndOtherwiseInTheNext) {
   context here;
   const context_scope in{here};
   const auto x = tensor::full({1000}, 1);
-  EXPECT_TRUE(same_bits(dropout(x, 0.5f), x)); // not training
-  here.training = true;
+  EXPECT_TRUE(same_bits(dropout(x, 0.5f, false), x));
+  EXPECT_EQ(here.random.op, 0u); // nothing was drawn
   const auto draw = [&](std::uint64_t step, std::uint32_t replica) {
     here.random = {7, replica, step, 0};
-    const auto first = dropout(x, 0.5f), second = dropout(x, 0.5f);
+    const auto first = dropout(x, 0.5f, true), second = dropout(x, 0.5f, true);
     EXPECT_FALSE(same_bits(first, second)); // two ops of one step
     return first;
   };
@@ -26,9 +26,8 @@ TEST(Dropout, DropsTheSameWhenAStepIsRedoneAndOtherwiseInTheNext) {
 TEST(Dropout, KeepsTheMeanAndTheShareThatItIsTold) {
   context here;
   const context_scope in{here};
-  here.training = true;
   here.random.seed = 11;
-  const auto y = dropout(tensor::full({100'000}, 1), 0.25f);
+  const auto y = dropout(tensor::full({100'000}, 1), 0.25f, true);
   double sum = 0, zeros = 0;
   for (const float v : y.data<float>()) {
     sum += v;
@@ -39,8 +38,8 @@ TEST(Dropout, KeepsTheMeanAndTheShareThatItIsTold) {
 }
 
 TEST(Dropout, RefusesARateThatLeavesNothing) {
-  EXPECT_THROW(dropout(tensor::full({1}, 1), 1.0f), std::logic_error);
-  EXPECT_THROW(dropout(tensor::full({1}, 1), -0.1f), std::logic_error);
+  EXPECT_THROW(dropout(tensor::full({1}, 1), 1.0f, true), std::logic_error);
+  EXPECT_THROW(dropout(tensor::full({1}, 1), -0.1f, true), std::logic_error);
 }
 
 } // namespace

@@ -96,10 +96,12 @@ struct run_of_op {
     what = x.what;
     call.options = x.on().options;
     call.in = in;
-    call.out = what->passes_through
-                 ? in[0].reshaped(what->infer(specs, call.options).dims)
-                 : tensor{what->infer(specs, call.options)};
-    if (!what->passes_through)
+    const auto spec = what->infer(specs, call.options);
+    call.out = what->passes_through ? in[0].reshaped(spec.dims)
+               : what->view         ? what->view(in[0], call.options)
+                                    : tensor{spec};
+    EXPECT_EQ(call.out.spec(), spec);
+    if (!what->passes_through && !what->view)
       (wide ? what->reference_forward : what->forward[0])(call);
   }
 

@@ -42,20 +42,21 @@ TEST(Tape, AddsTheGradientsOfAValueThatIsUsedTwiceInOneOp) {
   EXPECT_EQ(g[0].data<double>()[2], 6);
 }
 
-TEST(Tape, LeavesAVariablesGradientInItsFlatBuffer) {
+TEST(Tape, LeavesAVariablesGradientInItsFlatBufferIfToldTo) {
   auto p = two_parameters();
-  p.gradients().mutable_data<float>()[0] = 99; // overwritten, not added to
+  auto gradients = p.gradients();
+  gradients.mutable_data<float>()[0] = 99; // overwritten, not added to
+  gradients.mutable_data<float>()[p.offset(1)] = 99;
   tape t;
   const auto w = p.variables()[0].value();
-  const auto g = t.gradient(w * w, p.variables());
-  EXPECT_EQ(p.gradients().data<float>()[0], 6);
-  EXPECT_EQ(p.gradients().data<float>()[1], 10);
-  EXPECT_TRUE(g[0].shares_storage_with(p.gradients()));
+  t.gradient_into_variables(w * w, p.variables());
+  EXPECT_EQ(gradients.data<float>()[0], 6);
+  EXPECT_EQ(gradients.data<float>()[1], 10);
+  EXPECT_EQ(gradients.data<float>()[p.offset(1)], 0);
 }
 
 TEST(Tape, GivesZeroForWhatTheLossDoesNotDependOn) {
   auto p = two_parameters();
-  p.gradients().mutable_data<float>()[p.offset(1)] = 99;
   tape t;
   const auto g = t.gradient(p.variables()[0].value() * 1.0, p.variables());
   EXPECT_EQ(g[1].item<float>(), 0);
@@ -78,7 +79,7 @@ TEST(Tape, SaysOnceThatEachGradientIsCompleteAndTheLastLayerFirst) {
   const auto h = dense(x, v[0].value(), v[1].value(), activation::relu);
   const auto y = dense(h, v[2].value(), v[3].value());
   std::vector<std::size_t> order;
-  t.gradient(y, v, [&](std::size_t i) { order.push_back(i); });
+  t.gradient_into_variables(y, v, [&](std::size_t i) { order.push_back(i); });
   ASSERT_EQ(order.size(), 4u);
   EXPECT_LT(std::ranges::find(order, 2), std::ranges::find(order, 0));
   EXPECT_LT(std::ranges::find(order, 3), std::ranges::find(order, 1));
@@ -90,8 +91,9 @@ TEST(Tape, SaysThatAGradientIsCompleteOnlyAfterItsLastUse) {
   const auto w = p.variables()[0].value();
   const auto y = exp(w * 0.0) + w * 2.0; // two ways, one through an older op
   float at_hook = 0;
-  t.gradient(y, std::span{p.variables()}.first(1),
-             [&](std::size_t) { at_hook = p.gradients().data<float>()[0]; });
+  t.gradient_into_variables(
+    y, std::span{p.variables()}.first(1),
+    [&](std::size_t) { at_hook = p.gradients().data<float>()[0]; });
   EXPECT_EQ(at_hook, 2);
 }
 
@@ -116,8 +118,9 @@ TEST(Tape, FreesIntermediateValuesAsBackwardPassesThem) {
   const auto recorded = memory::used().live - before;
   std::size_t at_end = 0;
   h = reduce_sum(h);
-  t.gradient(h, std::span{p.variables()}.first(1),
-             [&](std::size_t) { at_end = memory::used().live - before; });
+  t.gradient_into_variables(
+    h, std::span{p.variables()}.first(1),
+    [&](std::size_t) { at_end = memory::used().live - before; });
   EXPECT_GT(recorded, layers * large * sizeof(float));
   EXPECT_LT(at_end, 4 * large * sizeof(float));
 }
@@ -130,6 +133,7 @@ TEST(Tape, RecordsForTheInnermostAndRefusesASecondRequest) {
     const auto z = inner.watch(tensor::of<double>({1}, {4}));
     EXPECT_EQ(inner.gradient(z * z, std::array{z})[0].item<double>(), 8);
     EXPECT_THROW(inner.gradient(z, std::array{z}), std::logic_error);
+    EXPECT_EQ(tape::recording(), &outer);
   }
   EXPECT_EQ(outer.gradient(x * x, std::array{x})[0].item<double>(), 6);
 }
@@ -146,6 +150,9 @@ TEST(Tape, RefusesAVariableThatIsListedTwice) {
   tape t;
   const auto w = p.variables()[0];
   EXPECT_THROW(t.gradient(w.value() * 2.0, std::array{w, w}), std::logic_error);
+  tape of_watched;
+  const auto x = of_watched.watch(tensor::of<double>({1}, {3}));
+  EXPECT_THROW(of_watched.gradient(x * x, std::array{x, x}), std::logic_error);
 }
 
 TEST(Tape, FollowsTheContextNotTheThread) {

@@ -203,7 +203,54 @@ TEST(Tensor, ConvertsBetweenAllTypes) {
   EXPECT_TRUE(x.as(dtype::float32).shares_storage_with(x));
 }
 
-TEST(Tensor, ForgetsItsTraceInEveryOtherView) {
+TEST(Tensor, ConvertsAFloatThatNoIntegerHoldsToTheNearestOne) {
+  const auto check = [&]<class From>(From) {
+    using limits = std::numeric_limits<From>;
+    const auto x = tensor::of<From>(
+      {8}, {limits::quiet_NaN(), -limits::infinity(), limits::infinity(),
+            limits::max(), From(-1.5), From(255.75), From(256), From(0x1p63)});
+    EXPECT_TRUE(same_bits(
+      x.as(dtype::uint8),
+      tensor::of<std::uint8_t>({8}, {0, 0, 255, 255, 0, 255, 255, 255})));
+    constexpr auto low32 = std::numeric_limits<std::int32_t>::min(),
+                   high32 = std::numeric_limits<std::int32_t>::max();
+    EXPECT_TRUE(same_bits(x.as(dtype::int32), tensor::of<std::int32_t>(
+                                                {8}, {0, low32, high32, high32,
+                                                      -1, 255, 256, high32})));
+    constexpr auto low64 = std::numeric_limits<std::int64_t>::min(),
+                   high64 = std::numeric_limits<std::int64_t>::max();
+    EXPECT_TRUE(same_bits(x.as(dtype::int64), tensor::of<std::int64_t>(
+                                                {8}, {0, low64, high64, high64,
+                                                      -1, 255, 256, high64})));
+  };
+  check(float{});
+  check(double{});
+}
+
+TEST(Tensor, ConvertsTheLastFloatsThatAnIntegerHoldsExactly) {
+  const auto x =
+    tensor::of<double>({4}, {-0x1p31, 0x1p31 - 1, -0x1p31 - 0.5, 0x1p31 - 0.5});
+  EXPECT_TRUE(same_bits(x.as(dtype::int32), tensor::of<std::int32_t>(
+                                              {4}, {-2147483648, 2147483647,
+                                                    -2147483648, 2147483647})));
+  const auto y = tensor::of<double>({2}, {-0x1p63, 0x1p63 - 1024});
+  EXPECT_TRUE(
+    same_bits(y.as(dtype::int64),
+              tensor::of<std::int64_t>(
+                {2}, {std::numeric_limits<std::int64_t>::min(),
+                      std::numeric_limits<std::int64_t>::max() - 1023})));
+}
+
+TEST(Tensor, IsFilledWithTheNearestValueOfItsType) {
+  EXPECT_EQ(tensor::full({1}, 300, dtype::uint8).item<std::uint8_t>(), 255);
+  EXPECT_EQ(tensor::full({1}, -1, dtype::uint8).item<std::uint8_t>(), 0);
+  EXPECT_EQ(tensor::full({1}, 1e300, dtype::int64).item<std::int64_t>(),
+            std::numeric_limits<std::int64_t>::max());
+  const auto nan = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_EQ(tensor::full({1}, nan, dtype::int32).item<std::int32_t>(), 0);
+}
+
+TEST(Tensor, HasNoTraceInItsViewsWhileNoTapeRecords) {
   const auto x = counting({2, 2}).traced(7);
   EXPECT_EQ(x.trace(), 7u);
   EXPECT_EQ(tensor{x}.trace(), 7u);
@@ -211,6 +258,8 @@ TEST(Tensor, ForgetsItsTraceInEveryOtherView) {
   EXPECT_EQ(x.reshaped({4}).trace(), 0u);
   EXPECT_EQ(x.range(0, 4).trace(), 0u);
   EXPECT_EQ(x.clone().trace(), 0u);
+  EXPECT_EQ(x.detach().trace(), 0u);
+  EXPECT_TRUE(x.detach().shares_storage_with(x));
 }
 
 TEST(Tensor, ComparesBitsNotValues) {

@@ -201,7 +201,9 @@ TEST_F(Mirrored, RunsALoopOfOnesOwnToTheSameWeights) {
         [&](replica_context& self, const batch& mine) {
           tape t;
           const auto losses =
-            models::cross_entropy(it(mine.inputs), mine.labels) / 16;
+            models::cross_entropy(it(mine.inputs, {.training = true}),
+                                  mine.labels)
+            / 16;
           by.apply(self.all_reduce(sum, t.gradient(losses, it.variables())),
                    it.variables());
         },

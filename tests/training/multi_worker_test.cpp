@@ -139,7 +139,9 @@ TEST(MultiWorker, RunsALoopOfOnesOwnToTheSameWeights) {
       const auto loss = on.run(
         [&](replica_context& self, const batch& mine) {
           tape t;
-          auto loss = models::cross_entropy(it(mine.inputs), mine.labels) / 16;
+          auto loss = models::cross_entropy(it(mine.inputs, {.training = true}),
+                                            mine.labels)
+                      / 16;
           by.apply(self.all_reduce(sum, t.gradient(loss, it.variables())),
                    it.variables());
           return loss;

@@ -26,7 +26,8 @@ step_functions small_training(const strategy&, const std::string&) {
   step_functions x;
   x.run["train"] = [it](replica_context& self, const tensors& in) -> tensors {
     tape t;
-    auto loss = models::cross_entropy(it->net(in[0]), in[1]) / global_batch;
+    const auto scores = it->net(in[0], {.training = true});
+    auto loss = models::cross_entropy(scores, in[1]) / global_batch;
     it->by.apply(self.all_reduce(sum, t.gradient(loss, it->net.variables())),
                  it->net.variables());
     return {loss};

@@ -1,0 +1,55 @@
+#include "troupe/tensors/ops/cast.hpp"
+
+#include "troupe/tensors/ops/add_in_place.hpp"
+#include "troupe/tensors/ops/check.hpp"
+
+#include <array>
+
+namespace troupe {
+
+namespace {
+
+tensor_spec infer(std::span<const tensor_spec> in, const op_options& options) {
+  const auto to = options.as<ops::cast_type>().type;
+  ops::require(to == dtype::float32 || to == dtype::float64,
+               "float32 or float64 to cast to", in);
+  return {in[0].dims, to};
+}
+
+void forward(op_call& c) {
+  c.out.copy_from(c.in[0].as(c.out.type()));
+}
+
+void backward(op_call& c) {
+  if (!c.wants(0))
+    return;
+  const auto gx = c.grad_out.as(c.grad_in[0].type());
+  if (c.adds(0))
+    add_in_place(c.grad_in[0], gx);
+  else
+    c.grad_in[0].copy_from(gx);
+}
+
+// Towards float64 only: in float32 there are no central differences.
+const std::array cases{
+  op_case{{{{}}}, ops::cast_type{dtype::float64}},
+  op_case{{{{7, 5}}}, ops::cast_type{dtype::float64}},
+  op_case{{{{0, 5}}}, ops::cast_type{dtype::float64}},
+};
+
+} // namespace
+
+const op ops::cast{
+  .name = "cast",
+  .arity = 1,
+  .infer = infer,
+  .forward = {forward},
+  .backward = {backward},
+  .reference_forward = forward,
+  .reference_backward = backward,
+  .keeps_inputs = false,
+  .cases = cases,
+  .formula = "x as float32 or float64",
+};
+
+} // namespace troupe

@@ -1,0 +1,92 @@
+#pragma once
+
+#include "troupe/tensors/context.hpp"
+#include "troupe/tensors/leaf_table.hpp"
+#include "troupe/tensors/tape.hpp"
+#include "troupe/tensors/trace.hpp"
+
+#include <array>
+#include <atomic>
+#include <utility>
+
+// What a tape holds, for the tape's own sources: tape.cpp records,
+// tape_gradient.cpp runs backward.
+
+namespace troupe {
+
+struct tape::impl {
+  /// The index of an input that the tape does not record.
+  static constexpr std::int32_t constant = -1;
+
+  /// Anything with a gradient: a leaf (variable or watched) or an op's result.
+  struct value {
+    tensor_spec spec;
+    tensor gradient;         ///< Empty until something was added to it.
+    tensor home;             ///< A leaf's: where its gradient belongs.
+    std::int32_t asked = -1; ///< Place in the list that the caller gave.
+    std::uint32_t uses = 0;  ///< Recorded ops that read it, not yet passed.
+    bool needed = false;     ///< A gradient flows on from here.
+    bool leaf = false;
+  };
+
+  struct node {
+    const op* what = nullptr;
+    op_options options;
+    std::array<tensor, 4> in;
+    std::array<std::int32_t, 4> source{constant, constant, constant, constant};
+    tensor out, saved;
+    std::int32_t result = constant;
+  };
+
+  static inline std::atomic<std::uint32_t> next_serial{1};
+
+  context* owner = &current_context();
+  tape* outer = nullptr;
+  std::uint32_t serial =
+    next_serial.fetch_add(1, std::memory_order_relaxed) & 0x7fff'ffff;
+  bool spent = false;
+  pooled<node> nodes;
+  pooled<value> values;
+  leaf_table leaves;
+
+  std::int32_t add(value x) {
+    values.push_back(std::move(x));
+    return static_cast<std::int32_t>(values.size() - 1);
+  }
+
+  std::int32_t leaf_of(const tensor& x) {
+    auto& place = leaves[trace::low(x.trace())];
+    if (place == leaf_table::absent) {
+      value leaf;
+      leaf.spec = x.spec();
+      leaf.leaf = true;
+      place = static_cast<std::uint32_t>(add(std::move(leaf)));
+    }
+    return static_cast<std::int32_t>(place);
+  }
+
+  /// Index of the value behind a tensor, or `constant`.
+  std::int32_t index_of(const tensor& x) const {
+    return trace::is_value_of(x.trace(), serial)
+             ? static_cast<std::int32_t>(trace::low(x.trace())) - 1
+             : constant;
+  }
+
+  /// Whether `x` is a value of this tape.
+  bool has(const tensor& x) const {
+    return trace::is_value_of(x.trace(), serial);
+  }
+
+  void begin();
+  void ask(std::int32_t leaf, std::size_t place, const tensor& home);
+  void start(const tensor& loss);
+  void run(const tensor& loss, std::span<const variable> variables,
+           const tensors& homes, const tape::completed& hook);
+  void run(const tape::completed& hook);
+  void backward(node& x);
+  void pass_through(node& x);
+  void release(node& x, const tape::completed& hook);
+  void complete(value& leaf, const tape::completed& hook);
+};
+
+} // namespace troupe

@@ -1,0 +1,277 @@
+#include "troupe/tensors/ops/binary.hpp"
+#include "troupe/tensors/ops/reduce.hpp"
+#include "troupe/tensors/ops/reshape.hpp"
+#include "troupe/tensors/ops/unary.hpp"
+#include "troupe/tensors/tape.hpp"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <stdexcept>
+#include <string>
+
+// What a tape records keeps its gradient, or is refused.
+
+namespace troupe {
+namespace {
+
+/// A variable `bias` [2] of zeros, under a tape.
+struct recorded_bias {
+  parameters own{{{"bias", {2}}}};
+  tape t;
+
+  const variable& bias() const { return own.variables()[0]; }
+
+  /// [4, 2]
+  tensor y() const { return tensor::full({4, 2}, 1) + bias().value(); }
+
+  /// Of the first element.
+  float gradient(const tensor& loss) {
+    const auto g = t.gradient(loss, own.variables())[0];
+    EXPECT_EQ(g.data<float>()[0], g.data<float>()[1]);
+    return g.data<float>()[0];
+  }
+};
+
+std::string refusal_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const std::logic_error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(Tape, SliceOfATracedTensorKeepsItsGradient) {
+  recorded_bias x;
+  const auto y = x.y();
+  const auto part = y.slice(0, 2);
+  EXPECT_TRUE(part.shares_storage_with(y));
+  EXPECT_EQ(x.gradient(reduce_sum(y) + reduce_sum(part)), 6);
+}
+
+TEST(Tape, SliceOfASliceGoesToItsRows) {
+  tape t;
+  const auto x = t.watch(tensor::of<float>({5}, {1, 2, 3, 4, 5}));
+  const auto y = x.slice(1, 5).slice(1, 3); // {3, 4}
+  const auto g = t.gradient(y * y, std::array{x});
+  EXPECT_TRUE(same_bits(g[0], tensor::of<float>({5}, {0, 0, 6, 8, 0})));
+}
+
+TEST(Tape, CloneOfATracedTensorKeepsItsGradient) {
+  recorded_bias x;
+  const auto y = x.y();
+  const auto copy = y.clone();
+  EXPECT_FALSE(copy.shares_storage_with(y));
+  EXPECT_EQ(x.gradient(reduce_sum(y) + reduce_sum(copy)), 8);
+}
+
+TEST(Tape, ReshapedOfATracedTensorKeepsItsGradient) {
+  recorded_bias x;
+  const auto y = x.y();
+  EXPECT_EQ(x.gradient(reduce_sum(y) + reduce_sum(y.reshaped({8}))), 8);
+}
+
+TEST(Tape, RangeOfATracedTensorKeepsItsGradient) {
+  recorded_bias x;
+  const auto y = x.y();
+  EXPECT_EQ(x.gradient(reduce_sum(y) + reduce_sum(y.range(2, 6))), 6);
+}
+
+TEST(Tape, AsAnotherFloatATracedTensorKeepsItsGradient) {
+  recorded_bias x;
+  const auto y = x.y();
+  const auto there_and_back =
+    reduce_sum(y.as(dtype::float64) * 3.0).as(dtype::float32);
+  EXPECT_EQ(x.gradient(reduce_sum(y) + there_and_back), 16);
+}
+
+TEST(Tape, CastsAFloat64GradientDownAndUp) {
+  tape t;
+  const auto x = t.watch(tensor::of<double>({2}, {3, 5}));
+  const auto narrow = x.as(dtype::float32);
+  EXPECT_EQ(narrow.type(), dtype::float32);
+  const auto g = t.gradient(narrow * narrow, std::array{x});
+  EXPECT_TRUE(same_bits(g[0], tensor::of<double>({2}, {6, 10})));
+}
+
+TEST(Tape, VariablesKeepTheirGradientInViews) {
+  recorded_bias x;
+  const auto w = x.bias().value();
+  const auto loss = reduce_sum(w.slice(0, 2)) + reduce_sum(w.clone())
+                    + reduce_sum(w.reshaped({2, 1}));
+  EXPECT_EQ(x.gradient(loss), 3);
+}
+
+TEST(Tape, DetachIsTheWayOutOfTheTrace) {
+  recorded_bias x;
+  const auto y = x.y();
+  EXPECT_TRUE(y.detach().shares_storage_with(y));
+  EXPECT_EQ(x.gradient(reduce_sum(y) + reduce_sum(y.detach())), 4);
+}
+
+TEST(Tape, RefusesToMakeIntegersOfATracedTensor) {
+  recorded_bias x;
+  const auto y = x.y();
+  for (const auto type :
+       {dtype::int32, dtype::int64, dtype::uint8, dtype::boolean}) {
+    const auto why = refusal_of([&] { y.as(type); });
+    EXPECT_EQ(why, "as(" + std::string{to_string(type)}
+                     + ") of float32[4, 2], which a tape records, would lose "
+                       "its gradient; convert its detach()");
+    EXPECT_EQ(y.detach().as(type).type(), type);
+  }
+}
+
+TEST(Tape, RefusesACopyThatWouldLoseTheTrace) {
+  recorded_bias x;
+  const auto y = x.y();
+  tensor out{{8, 2}};
+  EXPECT_EQ(refusal_of([&] { out.slice(0, 4).copy_from(y); }),
+            "copy_from() of float32[4, 2], which a tape records, would lose "
+            "its gradient; copy from its detach()");
+  out.slice(0, 4).copy_from(y.detach());
+  EXPECT_EQ(out.data<float>()[7], 1);
+}
+
+TEST(Tape, RefusesToWriteToWhatItHolds) {
+  recorded_bias x;
+  auto y = x.y();
+  auto w = x.bias().value();
+  for (auto* held : {&y, &w}) {
+    EXPECT_NE(refusal_of([&] {
+                held->mutable_data<float>();
+              }).find("cannot be written while a tape holds it"),
+              std::string::npos);
+    EXPECT_NE(refusal_of([&] {
+                held->copy_from(tensor::zeros(held->dims()));
+              }).find("detach().clone()"),
+              std::string::npos);
+  }
+  x.gradient(reduce_sum(y));
+  y.mutable_data<float>()[0] = 7; // asked: nothing depends on it any more
+  w.mutable_data<float>()[0] = 7;
+}
+
+TEST(Tape, LetsAVariableBeWrittenThatItDidNotReadYet) {
+  recorded_bias x;
+  auto w = x.bias().value();
+  w.mutable_data<float>()[0] = w.mutable_data<float>()[1] = 3;
+  EXPECT_EQ(x.gradient(square(x.bias().value())), 6);
+}
+
+TEST(Tape, RecordsNothingAfterItWasAsked) {
+  recorded_bias x;
+  const auto y = x.y();
+  EXPECT_TRUE(is_recorded(y));
+  x.gradient(reduce_sum(y));
+  EXPECT_FALSE(is_recorded(y));
+  EXPECT_EQ((y * 2.0).trace(), 0u);
+  EXPECT_EQ(y.as(dtype::int32).data<std::int32_t>()[0], 1);
+}
+
+TEST(Tape, RefusesAnOpThatHasNoGradient) {
+  auto without = *find_op("negate");
+  without.backward = {};
+  without.reference_backward = nullptr;
+  recorded_bias x;
+  const auto y = x.y();
+  EXPECT_EQ(refusal_of([&] { apply(without, {y}); }),
+            "negate: a tape records its input, but the op has no gradient; "
+            "give it the input's detach()");
+  EXPECT_EQ(apply(without, {y.detach()}).data<float>()[0], -1);
+}
+
+TEST(Tape, RefusesToWatchWhatHasNoGradientOrIsRecorded) {
+  recorded_bias x;
+  const auto y = x.y();
+  EXPECT_EQ(refusal_of([&] { x.t.watch(tensor::zeros({2}, dtype::int32)); }),
+            "a tape cannot watch int32[2]: only floats have gradients");
+  EXPECT_NE(refusal_of([&] { x.t.watch(y); }), "no error");
+  EXPECT_NE(refusal_of([&] { x.t.watch(x.bias().value()); }), "no error");
+}
+
+TEST(Tape, RefusesAValueOfTheTapeThatItShadows) {
+  recorded_bias x;
+  const auto y = x.y();
+  {
+    tape inner;
+    const auto z = inner.watch(tensor::full({4, 2}, 2));
+    const auto why = refusal_of([&] { multiply(y, z); });
+    EXPECT_NE(why.find("another tape than the one that records now"), why.npos)
+      << why;
+    EXPECT_NE(refusal_of([&] { y.clone(); }), "no error");
+    EXPECT_EQ(inner.gradient(y.detach() * z, std::array{z})[0].data<float>()[0],
+              1);
+    EXPECT_TRUE(is_recorded(y.clone())); // by the outer tape again
+  }
+  EXPECT_EQ(x.gradient(reduce_sum(y)), 4);
+}
+
+TEST(Tape, RefusesAValueThatAYoungerTapeRecordedInItsPlace) {
+  recorded_bias x;
+  const auto y = x.y();
+  tensor z;
+  {
+    tape inner;
+    z = x.y();
+  }
+  EXPECT_NE(refusal_of([&] { add(y, z); }), "no error");
+  EXPECT_EQ(x.gradient(y + z.detach()), 4);
+}
+
+/// Doubles, by way of what a tape would refuse or record of its own inputs.
+void doubled(op_call& c) {
+  c.in[0].as(dtype::int32);
+  c.out.copy_from(c.in[0].clone());
+  for (auto& v : c.out.mutable_data<float>())
+    v *= 2;
+}
+
+void doubled_backward(op_call& c) {
+  c.in[0].as(dtype::int32);
+  c.grad_in[0].copy_from(c.grad_out * 2.0);
+}
+
+TEST(Tape, KernelsComputeOnPlainHandles) {
+  auto twice = *find_op("negate");
+  twice.name = "twice";
+  twice.forward = {doubled};
+  twice.backward = {doubled_backward};
+  tape other; // records while the first runs backward, too
+  recorded_bias inner;
+  const auto y = apply(twice, {inner.bias().value()});
+  EXPECT_EQ(inner.gradient(y), 2);
+}
+
+TEST(Tape, GradientsOfThreeMicroBatchesAddUp) {
+  parameters own{{{"w", {1}}}};
+  tensors sum;
+  for (const double inputs : {1, 10, 100}) {
+    tape t;
+    const auto g =
+      t.gradient(own.variables()[0].value() * inputs, own.variables());
+    if (sum.empty())
+      sum = g;
+    else
+      sum[0] = sum[0] + g[0];
+  }
+  EXPECT_EQ(sum[0].item<float>(), 111);
+}
+
+TEST(Tape, ASecondLossLeavesTheGradientsOfTheFirst) {
+  parameters own{{{"w", {1}}, {"unused", {1}}}};
+  const auto gradient = [&](double inputs) {
+    tape t;
+    return t.gradient(own.variables()[0].value() * inputs, own.variables());
+  };
+  const auto first = gradient(1);
+  const auto second = gradient(10);
+  EXPECT_EQ(first[0].item<float>(), 1);
+  EXPECT_EQ(second[0].item<float>(), 10);
+  EXPECT_FALSE(first[1].shares_storage_with(second[1]));
+  EXPECT_FALSE(first[0].shares_storage_with(own.gradients()));
+}
+
+} // namespace
+} // namespace troupe
