@@ -1,7 +1,7 @@
 #include "troupe/training/model.hpp"
 
-#include "troupe/training/equal_copies.hpp"
 #include "troupe/tensors/context.hpp"
+#include "troupe/training/equal_copies.hpp"
 #include "troupe/training/model_state.hpp"
 #include "troupe/training/saved_model.hpp"
 #include "troupe/training/sha256.hpp"
