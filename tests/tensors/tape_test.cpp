@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <string>
 
 namespace troupe {
 namespace {
@@ -136,6 +137,21 @@ TEST(Tape, RecordsForTheInnermostAndRefusesASecondRequest) {
     EXPECT_EQ(tape::recording(), &outer);
   }
   EXPECT_EQ(outer.gradient(x * x, std::array{x})[0].item<double>(), 6);
+}
+
+TEST(Tape, SaysThatItWasAskedASecondTime) {
+  auto p = two_parameters();
+  tape t;
+  const auto y = p.variables()[0].value() * 2.0;
+  t.gradient(y, p.variables());
+  try {
+    t.gradient(y, p.variables());
+    FAIL();
+  } catch (const std::logic_error& error) {
+    EXPECT_EQ(std::string{error.what()},
+              "a tape was asked for gradients a second time; make a tape for "
+              "each loss");
+  }
 }
 
 TEST(Tape, RefusesALossThatItDidNotRecord) {
