@@ -33,6 +33,10 @@ void check(const communication_options& x) {
     refuse("timeout " + std::to_string(x.timeout.count()) + " ms",
            "nothing here waits for ever, and everything takes some time; give "
            "1 ms or more");
+  if (x.callback_timeout <= std::chrono::milliseconds{0})
+    refuse("callback_timeout " + std::to_string(x.callback_timeout.count())
+             + " ms",
+           "give 1 ms or more");
 }
 
 void check(const call_options& x) {

@@ -15,6 +15,11 @@ struct communication_options {
   /// Longest that one step, or one wait in it, may take.
   std::chrono::milliseconds timeout{60'000};
 
+  /// Longest that the workers wait for one that saves a model or is in a
+  /// callback of `fit`; never less than `timeout`. One that is lost is noticed
+  /// at once all the same.
+  std::chrono::milliseconds callback_timeout{600'000};
+
   /// How the sum is made: `tree` adds in the order of the canonical tree,
   /// wherever the replicas are; `ring` in one that depends on how many workers
   /// there are and who sits where, each speaking to the next alone. In one

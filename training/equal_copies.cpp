@@ -94,10 +94,11 @@ void compare_copies(const std::vector<std::string>& told) {
   }
 }
 
-void check_equal_copies(const model_state& it) {
+void check_equal_copies(const model_state& it,
+                        std::chrono::milliseconds join_timeout) {
   const auto& here = it.strategy->here;
   if (here.processes > 1 || it.own.copies() > 1)
-    compare_copies(tell_all(it.strategy, copies_here(it)));
+    compare_copies(tell_all(it.strategy, copies_here(it), join_timeout));
 }
 
 } // namespace troupe

@@ -163,9 +163,11 @@ void fit_loop::run(const work& all) {
 /// What one worker's callback threw, and its `stop`, are all workers' end.
 void fit_loop::agree() {
   const auto thrown = std::exchange(thrown_, nullptr);
-  const auto said = tell_all(it_.strategy, thrown ? "!" + what_of(thrown)
-                                           : end_ == fit_end::interrupted ? "i"
-                                                                          : "");
+  const std::string mine = thrown ? "!" + what_of(thrown)
+                           : end_ == fit_end::interrupted ? "i"
+                                                          : "";
+  const auto said =
+    tell_all(it_.strategy, mine, it_.strategy->callback_timeout);
   if (thrown)
     std::rethrow_exception(thrown);
   for (std::size_t w = 0; w < said.size(); ++w) {

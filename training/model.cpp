@@ -119,7 +119,7 @@ void model::save(const std::filesystem::path& file,
                  const std::string& note) const {
   const auto write = [&] { save_model(*state_, file, note); };
   try {
-    check_equal_copies(*state_);
+    check_equal_copies(*state_, state_->strategy->callback_timeout);
   } catch (const failure&) {
     // The others cannot be asked: what is here may be all that is left.
     if (state_->strategy->here.process == 0)

@@ -7,6 +7,7 @@
 #include "troupe/training/log.hpp"
 #include "troupe/training/strategy_state.hpp"
 
+#include <algorithm>
 #include <stdexcept>
 
 namespace troupe {
@@ -107,6 +108,8 @@ over_workers(runtime& on, const net::cluster_resolver& who,
                name, std::move(devices), given.threads);
   state->bytes_per_pack =
     static_cast<std::size_t>(given.communication.bytes_per_pack);
+  state->callback_timeout =
+    std::max(given.communication.timeout, given.communication.callback_timeout);
   if (joined)
     state->transport = transports(*joined);
   state->connection = std::move(joined);

@@ -80,6 +80,8 @@ void remote_strategy::impl::spawn(runtime& on) {
   order.bytes_per_pack = options.communication.bytes_per_pack;
   order.timeout_ms =
     static_cast<std::uint64_t>(options.communication.timeout.count());
+  order.callback_timeout_ms =
+    static_cast<std::uint64_t>(options.communication.callback_timeout.count());
   order.patience_ms = static_cast<std::uint64_t>(options.patience.count());
   for (const auto& where : addresses)
     nodes.push_back(std::make_unique<remote_node>(on, where, how));

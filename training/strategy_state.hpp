@@ -4,6 +4,7 @@
 #include "troupe/tensors/device.hpp"
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -26,6 +27,10 @@ struct strategy_state {
   std::shared_ptr<void> connection; ///< What the crew runs over; may be null.
   std::unique_ptr<crew> members;
   crew::share here; ///< As the members say.
+
+  /// How long workers wait for one that saves or is in a callback. Zero: the
+  /// patience of the members.
+  std::chrono::milliseconds callback_timeout{0};
 
   /// One piece of work at a time, from any thread.
   std::atomic<bool> working{false};
@@ -54,16 +59,21 @@ std::shared_ptr<strategy_state> state_over(std::unique_ptr<crew> members,
 /// One step in which `fn` is called for each replica of this process; like a
 /// step function, it owns what it uses. Over several processes all of them do
 /// so.
+/// @param join_timeout longest wait for the others to call it; zero: the
+///                     patience of the members.
 void run_once(const std::shared_ptr<strategy_state>& on,
-              const std::function<void(replica_context&)>& fn);
+              const std::function<void(replica_context&)>& fn,
+              std::chrono::milliseconds join_timeout = {});
 
 /// What each process brings, by process. All of them call it; each waits for
-/// the others. In one process: just what it brings.
+/// the others, as `run_once`. In one process: just what it brings.
 std::vector<std::string> tell_all(const std::shared_ptr<strategy_state>& on,
-                                  const std::string& mine);
+                                  const std::string& mine,
+                                  std::chrono::milliseconds join_timeout = {});
 
-/// Calls `fn` in one process, the first, while the others wait for its end.
-/// What it throws is thrown in all, in the others as a std::runtime_error.
+/// Calls `fn` in one process, the first, while the others wait for its end, no
+/// longer than the callback timeout. What it throws is thrown in all, in the
+/// others as a std::runtime_error.
 void on_leader(const std::shared_ptr<strategy_state>& on,
                const std::function<void()>& fn);
 

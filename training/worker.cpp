@@ -57,6 +57,7 @@ worker_seat worker_state::join() {
   how.threads = order.threads;
   how.communication.bytes_per_pack = order.bytes_per_pack;
   how.communication.timeout = milliseconds(order.timeout_ms);
+  how.communication.callback_timeout = milliseconds(order.callback_timeout_ms);
   how.transport = order.transport;
   how.patience = milliseconds(order.patience_ms);
   how.job = order.job;

@@ -20,11 +20,13 @@ struct worker_order {
   std::int32_t threads = 1;
   transport_kind transport = transport_kind::automatic;
   std::int64_t bytes_per_pack = 0;
-  std::uint64_t timeout_ms = 0;  ///< Of a step.
-  std::uint64_t patience_ms = 0; ///< Of the start.
+  std::uint64_t timeout_ms = 0;          ///< Of a step.
+  std::uint64_t callback_timeout_ms = 0; ///< Of a save or a callback.
+  std::uint64_t patience_ms = 0;         ///< Of the start.
   auto fields() {
     return std::tie(job, addresses, index, argument, devices, threads,
-                    transport, bytes_per_pack, timeout_ms, patience_ms);
+                    transport, bytes_per_pack, timeout_ms, callback_timeout_ms,
+                    patience_ms);
   }
 };
 

@@ -27,6 +27,8 @@ TEST(Communication, RefusesWhatCannotBeOrIsNotThere) {
   };
   has({.bytes_per_pack = -1}, "bytes_per_pack -1", "0");
   has({.timeout = std::chrono::milliseconds{0}}, "timeout 0 ms", "1 ms");
+  has({.callback_timeout = std::chrono::milliseconds{0}},
+      "callback_timeout 0 ms", "1 ms");
   check(communication_options{.implementation = how::ring});
   has({.implementation = how::nccl}, "nccl", "tree or ring");
 }

@@ -68,7 +68,7 @@ protected:
     }
     EXPECT_FALSE(used.expired()) << "the step that goes on uses it";
     go_on();
-    EXPECT_TRUE(used.expired()) << "nobody needs it any more";
+    EXPECT_TRUE(used.expired()) << "it is not needed any more";
     EXPECT_GT(in_the_way->seen, 0);
   }
 

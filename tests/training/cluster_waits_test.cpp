@@ -1,0 +1,87 @@
+#include "clusters.hpp"
+
+#include <gtest/gtest.h>
+
+#include <future>
+
+namespace {
+
+using namespace troupe;
+using namespace troupe::test;
+using namespace std::chrono_literals;
+
+constexpr auto timeout = 300ms;
+
+const multi_worker_options impatient{.communication = {.timeout = timeout}};
+
+/// A pause of three timeouts, not a race.
+void pause() {
+  std::promise<void> never;
+  never.get_future().wait_for(3 * timeout);
+}
+
+TEST(ClusterWaits, LongerThanTheTimeoutForALeaderThatSaves) {
+  expect_nothing_thrown(on_cluster(2, impatient, [](const strategy& on, auto) {
+    for (int i = 0; i < 2; ++i)
+      on_leader(on.state(), [] { pause(); });
+    const auto seen = tell_all(on.state(), "here");
+    EXPECT_EQ(seen, (std::vector<std::string>{"here", "here"}));
+  }));
+}
+
+TEST(ClusterWaits, LongerThanTheTimeoutForACallbackOfOneWorker) {
+  for (const std::uint32_t slow : {0, 1})
+    expect_nothing_thrown(
+      on_cluster(2, impatient, [&](const strategy& on, std::uint32_t w) {
+        const auto scope = on.scope();
+        auto it = small_model();
+        fit_options options;
+        callback both;
+        both.on_epoch_end = [&](const epoch_record&) {
+          if (w == slow)
+            pause();
+        };
+        both.on_step = [&](const step_record& x) {
+          if (w == slow && x.step == 3)
+            pause();
+        };
+        options.callbacks.push_back(both);
+        EXPECT_EQ(it.fit(uneven_batches(), options).end, fit_end::done);
+      }));
+}
+
+TEST(ClusterWaits, NoLongerThanTheCallbackTimeoutForALeaderThatSaves) {
+  auto options = impatient;
+  options.communication.timeout = 100ms;
+  options.communication.callback_timeout = 400ms;
+  std::promise<void> given_up;
+  auto there = given_up.get_future();
+  const auto thrown =
+    on_cluster(2, options, [&](const strategy& on, std::uint32_t w) {
+      const struct release {
+        ~release() {
+          if (gives_up)
+            it.set_value();
+        }
+        std::promise<void>& it;
+        bool gives_up;
+      } at_end{given_up, w == 1};
+      on_leader(on.state(), [&] { there.wait_for(60s); });
+    });
+  const auto said = said_in(thrown[1]);
+  EXPECT_NE(said.find("for 400 ms worker 0 did not come"), said.npos) << said;
+  EXPECT_NE(said_in(thrown[0]), "") << "the run was refused, or worker 1 left";
+}
+
+TEST(ClusterWaits, NoLongerForALeaderThatIsLost) {
+  const auto thrown =
+    on_cluster(2, impatient, [](const strategy& on, std::uint32_t w) {
+      if (w == 1) // ten minutes, but for the loss
+        on_leader(on.state(), [] {});
+    });
+  EXPECT_EQ(said_in(thrown[0]), "");
+  EXPECT_NE(said_in(thrown[1]).find("worker 0"), std::string::npos)
+    << said_in(thrown[1]);
+}
+
+} // namespace
