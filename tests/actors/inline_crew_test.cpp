@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <omp.h>
+
 using namespace troupe;
 using namespace troupe::testing;
 
@@ -194,4 +196,19 @@ TEST(InlineCrew, RefusesOptionsThatMakeNoSense) {
   EXPECT_THROW(make_inline_crew({.replicas = 0}), std::invalid_argument);
   EXPECT_THROW(make_inline_crew({.threads = 0}), std::invalid_argument);
   EXPECT_THROW(make_inline_crew({.patience = {}}), std::invalid_argument);
+}
+
+TEST(InlineCrew, VisitsItsReplicasWithTheThreadsThatEachMayUse) {
+  std::vector<std::uint32_t> seen;
+  for (const std::uint32_t replicas : {1, 2}) {
+    use_threads(1);
+    const auto crew = make_inline_crew({.replicas = replicas, .threads = 3});
+    crew->for_each([&](std::uint32_t r) {
+      seen.push_back(r);
+      EXPECT_EQ(current_context().replica, r);
+      EXPECT_EQ(::omp_get_max_threads(), 3);
+    });
+  }
+  EXPECT_EQ(seen, (std::vector<std::uint32_t>{0, 0, 1}));
+  use_threads(1);
 }

@@ -174,6 +174,21 @@ TEST(ExchangeGather, RefusesWhatIsNoTensorOrTooLarge) {
   EXPECT_NO_THROW(on.of(0).gather(0, 4, tensor::full({1}, 1)));
 }
 
+TEST(ExchangeGather, ReadsSpecsUpToTheirLimits) {
+  tensor_spec out;
+  const tensor_spec deep{{1, 2, 1, 2, 1, 2, 1, 2}, dtype::int32};
+  ASSERT_EQ(deep.dims.rank(), shape::max_rank);
+  EXPECT_TRUE(read(write(deep), out));
+  EXPECT_EQ(out, deep);
+  constexpr auto most = std::int64_t(most_share);
+  EXPECT_TRUE(read(write(tensor_spec{{most}, dtype::uint8}), out));
+  EXPECT_FALSE(read(write(tensor_spec{{most + 1}, dtype::uint8}), out));
+  EXPECT_TRUE(read(write(tensor_spec{{2, most / 8}, dtype::float32}), out));
+  EXPECT_FALSE(
+    read(write(tensor_spec{{2, most / 8 + 1}, dtype::float32}), out));
+  EXPECT_TRUE(read(write(tensor_spec{{0, 7}, dtype::float32}), out));
+}
+
 // -- what is due --------------------------------------------------------------
 
 TEST(ExchangeFaults, TellALostExchangeFromAnotherOne) {
