@@ -79,10 +79,11 @@ public:
     };
     const page at{*book_, "run " + std::to_string(number),
                   std::make_shared<const step_function>(gated)};
-    caf::anon_send(cast_.front,
-                   muster::join{here_.process, number, x.first_step, x.steps,
-                                std::uint64_t(x.join_timeout.count())},
-                   at.ref);
+    caf::anon_send(
+      cast_.front,
+      muster::join{here_.process, number, x.first_step, x.steps,
+                   std::uint64_t(std::max(x.join_timeout, 0ms).count())},
+      at.ref);
     try {
       return follow(x, number);
     } catch (const failure& e) {
@@ -176,7 +177,8 @@ private:
   std::uint64_t follow(const work& x, std::uint64_t number) {
     // The chief itself gives up after one patience, a probe and a farewell, all
     // of them after the processes have joined.
-    const auto longest = x.join_timeout + 3 * options_.patience + 5s;
+    const auto longest =
+      std::max(x.join_timeout, 0ms) + 3 * options_.patience + 5s;
     std::exception_ptr thrown; // by on_commit; the granted steps still run on
     const auto often = commit::at_once(options_.lease);
     const auto tell = [&](const commit_record& record, bool more) {

@@ -10,7 +10,7 @@ public:
   void add(std::vector<T> owner_batch::*list, const std::vector<T>& all) {
     for (const auto& x : all) {
       const auto size = elements(x);
-      if (batches_.empty() || filled_ + size > most_elements_together) {
+      if (batches_.empty() || filled_ + size > max_batch_elements) {
         batches_.emplace_back();
         filled_ = 0;
       }

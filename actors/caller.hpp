@@ -19,12 +19,13 @@ namespace troupe {
 /// leaves the process.
 constexpr std::chrono::milliseconds longest_in_company{20};
 
-/// Longest that an answer which the chief waits for does.
-constexpr std::chrono::milliseconds shortest_in_company{2};
+/// Longest that a `seated` or a `blame` waits in its process for others before
+/// it is sent.
+constexpr std::chrono::milliseconds max_answer_delay{2};
 
 /// Longest list, in elements of at most 64 bytes, that is sent in one message:
 /// half of what a control frame can hold.
-constexpr std::size_t most_elements_together = 8192;
+constexpr std::size_t max_batch_elements = 8192;
 
 /// Commits of a run, in order.
 struct run_commits {

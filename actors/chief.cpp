@@ -23,8 +23,8 @@ overload(Fs...) -> overload<Fs...>; // clang 14 asks for it
 /// for the reports before it.
 constexpr auto process_news = 2 * longest_in_company;
 
-/// Of what a peer asks for: 365 days, in milliseconds.
-constexpr std::uint64_t max_join_timeout = 365ull * 24 * 3600 * 1000;
+/// Longest join timeout that the chief accepts from a peer.
+constexpr std::chrono::milliseconds max_join_timeout{365ull * 24 * 3600 * 1000};
 
 } // namespace
 
@@ -56,9 +56,9 @@ void chief_state::take(const cast_ref& x) {
 
 std::chrono::milliseconds
 chief_state::join_timeout_of(const muster::join& x) const {
-  if (x.timeout == 0)
-    return options.patience;
-  return std::chrono::milliseconds{std::min(x.timeout, max_join_timeout)};
+  const std::uint64_t most = max_join_timeout.count();
+  return std::max(options.patience,
+                  std::chrono::milliseconds{std::min(x.timeout, most)});
 }
 
 void chief_state::join(const muster::join& x) {
@@ -67,13 +67,24 @@ void chief_state::join(const muster::join& x) {
   if (waits && *waits != guarded) {
     guarded = *waits;
     join_timeout = join_timeout_of(x);
-    self->delayed_send(self, join_timeout, atom::absent_v, guarded);
+    join_deadline = self->clock().now() + join_timeout;
+    if (!std::exchange(join_alarm, true))
+      self->delayed_send(self, options.patience, atom::absent_v);
   }
 }
 
-void chief_state::on_absent(std::uint64_t of_run) {
-  if (gathering->waiting() == of_run)
-    perform(gathering->on_late(std::to_string(join_timeout.count()) + " ms"));
+/// There is one alarm at a time, whatever peers ask for: it looks again.
+void chief_state::on_absent() {
+  join_alarm = false;
+  if (!gathering->waiting())
+    return;
+  const auto rest = join_deadline - self->clock().now();
+  if (rest <= caf::timespan{0})
+    return perform(
+      gathering->on_late(std::to_string(join_timeout.count()) + " ms"));
+  join_alarm = true;
+  self->delayed_send(self, std::min<caf::timespan>(rest, options.patience),
+                     atom::absent_v);
 }
 
 void chief_state::on_batch(const owner_batch& x) {
@@ -206,6 +217,10 @@ void chief_state::tell_replicas(subject what, std::uint64_t step,
 
 void chief_state::probe(const commit::probe& x) {
   tell_replicas(subject::probe, x.step, x);
+  probe_reducers(x);
+}
+
+void chief_state::probe_reducers(const commit::probe& x) {
   for (std::uint32_t r = 0; r < cast.reducers.size(); ++r)
     out.send({party::role::reducer, r}, cast.reducers[r], subject::probe,
              x.epoch, x.step, x);
@@ -281,9 +296,7 @@ chief(chief_inside::stateful_pointer<chief_state> self, chief_options options,
     },
     [self](atom::status) { return self->state.status(); },
     [self](atom::late, std::uint64_t guard) { self->state.on_late(guard); },
-    [self](atom::absent, std::uint64_t of_run) {
-      self->state.on_absent(of_run);
-    },
+    [self](atom::absent) { self->state.on_absent(); },
     [self](atom::ended, std::uint32_t replica, const std::string& why) {
       self->state.perform(self->state.book->on_lost(replica, why));
     },

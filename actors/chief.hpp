@@ -51,8 +51,8 @@ using chief_actor = office_actor::extend<
 using chief_inside = chief_actor::extend<
   // The guard of this number rings.
   caf::reacts_to<atom::late, std::uint64_t>,
-  // A run of this number has waited for its callers for the patience.
-  caf::reacts_to<atom::absent, std::uint64_t>,
+  // A run may have waited for its callers for long enough.
+  caf::reacts_to<atom::absent>,
   // A replica elsewhere ended, and its process did not.
   caf::reacts_to<atom::ended, std::uint32_t, std::string>,
   // Commits have waited for more of their kind for long enough.
@@ -76,7 +76,7 @@ struct chief_state {
   void on_lost(const caf::down_msg& x);
   void on_process_lost(std::uint32_t process, const caf::error& why);
   void on_late(std::uint64_t guard);
-  void on_absent(std::uint64_t of_run);
+  void on_absent();
   void on_batch(const owner_batch& x);
   void on_blame(const commit::blame& x);
   void perform(muster::reaction what);
@@ -88,6 +88,7 @@ struct chief_state {
   void tell_replicas(subject what, std::uint64_t step, const Message& x);
 
   void probe(const commit::probe& x);
+  void probe_reducers(const commit::probe& x);
 
   // What others hear of how it does; chief_survey.cpp.
   caf::result<job_status> status();
@@ -125,8 +126,10 @@ struct chief_state {
   std::uint64_t moves = 0;   ///< Of the book, when it last moved ...
   caf::actor_clock::time_point moved{}; ///< ... which was then.
 
-  /// How long the absent ones are waited for.
+  /// How long the absent ones are waited for, and until when.
   std::chrono::milliseconds join_timeout{0};
+  caf::actor_clock::time_point join_deadline{};
+  bool join_alarm = false; ///< An `absent` is under way.
 };
 
 ec code_of(commit::cause x);

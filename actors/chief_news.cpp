@@ -57,7 +57,7 @@ void chief_state::tell_commit(commit_record&& x) {
 
 void chief_state::flush() {
   // A record names all replicas, and a frame has a limit.
-  const auto most = most_elements_together / (options.replicas + 8u) + 1;
+  const auto most = max_batch_elements / (options.replicas + 8u) + 1;
   for (auto left = std::span{unsent}; !left.empty();) {
     const auto some = left.first(std::min<std::size_t>(most, left.size()));
     left = left.subspan(some.size());

@@ -58,12 +58,17 @@ chief_survey::~chief_survey() {
 }
 
 void chief_survey::on(const commit::blame& x) {
-  if (!askers.empty() && x.epoch == epoch && x.step == step
-      && speakers.emplace(x.reducer, x.id).second)
+  if (x.epoch != epoch || x.step != step)
+    return;
+  if (!x.reducer)
+    owing.erase(x.id);
+  if (!askers.empty() && speakers.emplace(x.reducer, x.id).second)
     said.push_back(x);
 }
 
 void chief_survey::begin(std::uint64_t of_epoch, std::uint64_t of_step) {
+  if (of_epoch != epoch || of_step != step)
+    owing.clear();
   epoch = of_epoch;
   step = of_step;
   said.clear();
@@ -84,7 +89,12 @@ caf::result<job_status> chief_state::status() {
   if (survey.askers.size() > 1)
     return promise; // what is found out is for all who asked
   survey.begin(book->epoch(), book->next());
-  probe({survey.epoch, survey.step});
+  const commit::probe question{survey.epoch, survey.step};
+  for (std::uint32_t r = 0; r < cast.replicas.size(); ++r)
+    if (survey.owing.insert(r).second)
+      out.send(replica_named(r), cast.replicas[r], subject::probe,
+               question.epoch, question.step, question);
+  probe_reducers(question);
   self->delayed_send(self, std::min(grace(), longest_survey), atom::status_v,
                      ++survey.number);
   return promise;

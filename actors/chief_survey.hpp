@@ -39,8 +39,11 @@ struct chief_survey {
   std::uint64_t number = 0;          ///< Of the last round of questions.
   std::uint64_t epoch = 0, step = 0; ///< It is about these.
   std::vector<commit::blame> said;
-  std::set<std::pair<bool, std::uint32_t>>
-    speakers; ///< Reducer?, id; of `said`.
+  /// Who said it: whether a reducer, and its id.
+  std::set<std::pair<bool, std::uint32_t>> speakers;
+  /// Replicas that owe an answer about the step. One that computes reads no
+  /// mail for long, and must not find a question for each round.
+  std::set<std::uint32_t> owing;
 
   ~chief_survey();
   void begin(std::uint64_t of_epoch, std::uint64_t of_step);

@@ -51,8 +51,10 @@ struct proxy_state : proxy_core {
   }
 
   void on_due() {
-    alarm.reset();
-    expire(self->clock().now());
+    const auto now = self->clock().now();
+    if (alarm && *alarm <= now) // else an older alarm rings
+      alarm.reset();
+    expire(now);
     tick();
   }
 

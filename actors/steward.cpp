@@ -48,11 +48,6 @@ void steward_state::flush() {
   }
 }
 
-void steward_state::flush_within(std::chrono::milliseconds longest) {
-  if (!std::exchange(flushing, true))
-    self->delayed_send(self, longest, atom::flush_v);
-}
-
 std::uint64_t steward_state::step() const {
   const auto it = std::ranges::min_element(next);
   return it == next.end() ? 0 : *it;
@@ -63,8 +58,8 @@ void steward_state::on_seated(const commit::seated& x) {
   unsent.seated.push_back(x);
   if (unsent.seated.size() >= house.replicas.size())
     flush();
-  else
-    flush_within(shortest_in_company);
+  else if (unsent.seated.size() == 1) // the chief waits for all of them
+    self->delayed_send(self, max_answer_delay, atom::flush_v);
 }
 
 void steward_state::on_report(const commit::report& x) {
@@ -75,8 +70,8 @@ void steward_state::on_report(const commit::report& x) {
   const auto many = options.together * std::max<std::size_t>(next.size(), 1);
   if (unsent.reports.size() >= many || is_last(x))
     flush();
-  else
-    flush_within(longest_in_company);
+  else if (!std::exchange(flushing, true))
+    self->delayed_send(self, longest_in_company, atom::flush_v);
 }
 
 /// Whether the chief waits for the reports at hand to end the run.
@@ -98,7 +93,7 @@ void steward_state::on_blame(const commit::blame& x) {
   if (unsent.blames.size() >= house.replicas.size())
     flush();
   else if (unsent.blames.size() == 1) // the chief does not wait long for it
-    self->delayed_send(self, shortest_in_company, atom::flush_v);
+    self->delayed_send(self, max_answer_delay, atom::flush_v);
   const auto i = x.id - options.first_replica;
   if (!asked || x.epoch != epoch || i >= next.size())
     return;
@@ -115,7 +110,7 @@ void steward_state::on_join(const muster::join& x) {
     return; // said twice: what was heard of it since counts
   joined = run = x.run;
   trouble.clear();
-  told = x.first;
+  told = heard = x.first;
   early.clear();
   end.reset();
   next.assign(house.replicas.size(), x.first);
@@ -128,16 +123,22 @@ void steward_state::on_commits(const run_commits& x) {
   if (x.run != run)
     return;
   for (const auto& record : x.records) {
-    if (record.step >= told + 2 * options.lease)
+    if (record.step >= std::min(ends, heard + 2 * options.lease))
       return end_with(ec::protocol,
                       options.leader
-                        + ", which leads, broke a rule: it told of " + "step "
+                        + ", which leads, broke a rule: it told of step "
                         + std::to_string(record.step) + " where step "
                         + std::to_string(told) + " is due");
     if (record.step >= told)
       early.emplace(record.step, record);
   }
   tell_in_order();
+}
+
+void steward_state::on_heard(const run_heard& x) {
+  if (x.run == run)
+    heard = std::max(heard, x.next);
+  pass_on(subject::news, x);
 }
 
 void steward_state::on_ended(const run_ended& x) {
@@ -253,7 +254,7 @@ steward(steward_inside::stateful_pointer<steward_state> self,
       state.options.listener->given_up(x.run, x.code, std::string{x.why});
     },
     [&state](const muster::join& x, const step_ref&) { state.on_join(x); },
-    [&state](const run_heard& x) { state.pass_on(subject::news, x); },
+    [&state](const run_heard& x) { state.on_heard(x); },
     [&state](const muster::stop& x) { state.pass_on(subject::news, x); },
     [self, &state](const household_ref& x) {
       state.house = x;

@@ -28,9 +28,9 @@ struct steward_options {
   std::uint32_t process = 1; ///< This one.
   std::uint32_t first_replica = 0;
   std::shared_ptr<work_listener> listener;
-  /// So many reports of each replica leave the process together; those of the
-  /// last step that was asked for never wait. Those that wait are lost with the
-  /// process.
+  /// So many reports of each replica leave the process together. The reports
+  /// of the last step of a run leave as soon as all replicas of the process
+  /// have reported it. Reports that wait are lost with the process.
   std::uint64_t together = 1;
   /// Steps that replicas may be ahead of the last commit (crew::ahead). The
   /// chief never commits a step that is 2 * lease after one that the caller has
@@ -80,7 +80,6 @@ struct steward_state {
   template <class Message>
   void pass_on(subject what, const Message& x);
   void flush();
-  void flush_within(std::chrono::milliseconds longest);
   void on_seated(const commit::seated& x);
   void on_report(const commit::report& x);
   bool is_last(const commit::report& x) const;
@@ -88,6 +87,7 @@ struct steward_state {
   void on_blame(const commit::blame& x);
   void on_join(const muster::join& x);
   void on_commits(const run_commits& x);
+  void on_heard(const run_heard& x);
   void on_ended(const run_ended& x);
   void tell_in_order();
   void over(std::uint64_t of_run);
@@ -108,7 +108,9 @@ struct steward_state {
   std::uint64_t run = 0;    ///< Under way; 0: none.
   std::uint64_t joined = 0; ///< The last that the caller asked for.
   std::uint64_t epoch = 0;
-  std::uint64_t ends = 0;          ///< The first step that is not of the run.
+  std::uint64_t ends = 0;  ///< The first step that is not of the run.
+  std::uint64_t heard = 0; ///< The first step whose commit the caller has not
+                           ///< dealt with, as far as it said.
   std::vector<std::uint64_t> next; ///< By replica here.
   owner_batch unsent;
   bool flushing = false;  ///< An alarm is set for it.

@@ -14,7 +14,8 @@ bool continues(unsigned char c) {
 
 /// @pre a code point of two bytes and more.
 bool is_harmless(std::uint32_t point) {
-  return point >= 0xa0                             // no C1 control
+  return point >= 0xa0 // no C1 control
+         && point != 0x061c && point != 0x200e && point != 0x200f // directions
          && !(point >= 0x2028 && point <= 0x202e)  // breaks and directions
          && !(point >= 0x2066 && point <= 0x2069)  // directions
          && !(point >= 0xd800 && point <= 0xdfff); // surrogates

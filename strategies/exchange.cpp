@@ -47,6 +47,10 @@ const machine::member& machine::of(std::uint32_t replica) const {
 }
 
 void machine::open(std::uint64_t epoch) {
+  for (auto& p : peers_)
+    for (auto* in : {&p.parts, &p.sums})
+      if (!in->into.empty() && !in->fetched)
+        discard_rest(*in, in->into.size());
   epoch_ = epoch;
   over_ = false;
   wrong_.reset();
@@ -60,8 +64,6 @@ void machine::open(std::uint64_t epoch) {
     for (auto* in : {&p.parts, &p.sums}) {
       in->next = {};
       in->here = false;
-      if (!in->into.empty() && !in->fetched)
-        discard_rest(*in, in->into.size());
     }
   }
 }
@@ -207,7 +209,7 @@ void machine::begin_ready() {
     begin(at(ready_));
 }
 
-/// Takes all the memory that it needs before it changes anything.
+/// A record for which there is no memory has not begun, and can begin later.
 void machine::begin(record& x) {
   if (x.what == subject::share) {
     x.left = at_.replicas() - locals();

@@ -37,7 +37,7 @@ struct join {
   std::uint64_t first = 0;
   std::uint64_t steps = 0;
   /// Milliseconds that a caller waits for the other processes if it is the
-  /// first to join. Zero: the chief's patience.
+  /// first to join; at least the chief's patience, and at most a year.
   std::uint64_t timeout = 0;
   auto fields() { return std::tie(process, run, first, steps, timeout); }
 };

@@ -126,7 +126,8 @@ int main(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);
   try {
     const auto code = run(argc, argv);
-    check_output();
+    if (code == ok) // any other code says that something is missing
+      check_output();
     return code;
   } catch (const std::invalid_argument& e) {
     return say(e, misused);

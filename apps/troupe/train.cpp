@@ -164,6 +164,8 @@ bool is_unfinished(const history& x) {
 } // namespace
 
 int train(const train_arguments& given) {
+  // Ctrl-C ends whatever reads our lines too; a write to it must not end this.
+  std::signal(SIGPIPE, SIG_IGN);
   end_on_interrupts(); // until `fit` can save what there is
   auto x = given;
   check_names(x);

@@ -175,27 +175,24 @@ int say(int code, const std::string& sentence) {
 int conclude(const children& all, const listener& heard, interruption how) {
   if (how == interruption::repeated)
     return say(unsaved, second_interrupt);
-  const auto exited = [](int code) {
-    return
-      [code](const child_end& x) { return x.signal == 0 && x.code == code; };
+  const auto exited = [](const child_end& x, int code) {
+    return x.signal == 0 && x.code == code;
   };
   const auto& ends = all.ended();
-  // all begin to train together: if one had not, nobody has saved anything
-  if (const auto x = std::ranges::find_if(ends, exited(unsaved));
-      x != ends.end())
-    return say(unsaved,
-               how == interruption::none ? heard.why(*x) : nothing_to_save);
-  const auto ended_by_it = [](const child_end& x) {
-    return x.signal == SIGINT;
-  };
-  if (how == interruption::passed_on && std::ranges::any_of(ends, ended_by_it))
-    return say(unsaved, nothing_to_save);
-  const auto failed_first = std::ranges::find_if(
-    ends, [&](const auto& x) { return x.failed() && !exited(interrupted)(x); });
-  if (failed_first != ends.end())
-    return say(failed_first->code == misused ? misused : failed,
-               heard.why(*failed_first) + all.said_of_stopped());
-  return std::ranges::any_of(ends, exited(interrupted)) ? interrupted : ok;
+  // The first failure is the cause of those after it, which `children` ends.
+  const auto first = std::ranges::find_if(ends, [&](const child_end& x) {
+    return x.failed() && !exited(x, interrupted);
+  });
+  if (first == ends.end()) {
+    const bool saved = std::ranges::any_of(
+      ends, [&](const child_end& x) { return exited(x, interrupted); });
+    return saved ? interrupted : ok;
+  }
+  const bool passed_on = how == interruption::passed_on;
+  if (exited(*first, unsaved) || (passed_on && first->signal == SIGINT))
+    return say(unsaved, passed_on ? nothing_to_save : heard.why(*first));
+  return say(first->code == misused ? misused : failed,
+             heard.why(*first) + all.said_of_stopped());
 }
 
 } // namespace

@@ -156,21 +156,53 @@ TEST(Steward, SendsWhatReplicasAnswerInOneMessage) {
   x.in.settle();
   EXPECT_EQ(x.reached(), texts{"seated 4 seated 4 seated 4"});
   caf::anon_send(x.it, commit::blame{4, 9, false, 0, {}, 0, {}});
-  x.in.advance(shortest_in_company);
+  x.in.advance(max_answer_delay);
   EXPECT_EQ(x.reached(), texts{"blame 9"}) << "two do not answer";
 }
 
 TEST(Steward, EndsTheWorkOfALeaderThatCommitsFarAhead) {
-  lone_steward good; // 5 steps from 9, a lease of 4
-  caf::anon_send(good.it, run_commits{1, {commit_record{16, 0, {}, {}}}});
-  good.in.settle();
-  EXPECT_EQ(good.told(), "nothing yet") << "2 * 4 steps may be committed";
-  lone_steward bad;
-  caf::anon_send(bad.it, run_commits{1, {commit_record{17, 0, {}, {}}}});
-  bad.in.settle();
-  EXPECT_EQ(bad.told(),
-            "protocol: worker 0, which leads, broke a rule: it told "
-            "of step 17 where step 9 is due");
+  const auto told_of = [](std::uint64_t steps, std::uint64_t heard,
+                          const std::vector<std::uint64_t>& committed) {
+    lone_steward x; // a lease of 4
+    caf::anon_send(x.it, muster::join{1, 2, 9, steps, 0}, step_ref{});
+    caf::anon_send(x.it, run_heard{1, 2, heard});
+    for (const auto step : committed)
+      caf::anon_send(x.it, run_commits{2, {commit_record{step, 0, {}, {}}}});
+    x.in.settle();
+    return x.told();
+  };
+  const std::string rule =
+    "protocol: worker 0, which leads, broke a rule: it told of step ";
+  EXPECT_EQ(told_of(100, 9, {16}), "nothing yet") << "2 leases may be ahead";
+  EXPECT_EQ(told_of(100, 9, {17}), rule + "17 where step 9 is due");
+  EXPECT_EQ(told_of(100, 12, {19}), "nothing yet");
+  EXPECT_EQ(told_of(5, 9, {14}), rule + "14 where step 9 is due")
+    << "the run has steps 9 to 13";
+}
+
+TEST(Steward, EndsTheWorkOfALeaderThatFloodsItsCaller) {
+  lone_steward x;
+  caf::anon_send(x.it, muster::join{1, 2, 9, 100, 0}, step_ref{});
+  x.in.settle();
+  for (std::uint64_t step = 9; step <= 17; ++step) { // in order
+    caf::anon_send(x.it, run_commits{2, {commit_record{step, 0, {}, {}}}});
+    x.in.settle();
+  }
+  EXPECT_EQ(x.told(), "protocol: worker 0, which leads, broke a rule: it told "
+                      "of step 17 where step 17 is due")
+    << "the caller has dealt with none";
+}
+
+TEST(Steward, SendsTheLastReportsWhenAllReplicasHaveReported) {
+  lone_steward x{2};
+  caf::anon_send(x.it, muster::join{1, 2, 9, 5, 0}, step_ref{});
+  x.in.settle();
+  caf::anon_send(x.it, commit::report{0, 13, 0, 1, {}});
+  x.in.settle();
+  EXPECT_EQ(x.reached(), texts{});
+  caf::anon_send(x.it, commit::report{0, 13, 1, 1, {}});
+  x.in.settle();
+  EXPECT_EQ(x.reached(), texts{"report 13 report 13"});
 }
 
 TEST(Steward, KeepsNoReportForLong) {

@@ -2,6 +2,8 @@
 
 #include "child.hpp"
 
+#include <utility>
+
 namespace troupe {
 
 /// A program that runs beside the test, which ends it.
@@ -41,6 +43,9 @@ public:
         return "[no line]";
     }
   }
+
+  /// Whatever it says from now on goes to a pipe that nobody reads.
+  void stop_reading() { ::close(std::exchange(out_, -1)); }
 
   void signal(int number) const { ::kill(it_, number); }
   pid_t id() const { return it_; }

@@ -4,7 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <sys/stat.h>
 #include <thread>
 
@@ -81,6 +83,43 @@ TEST_F(Interrupt, BeforeTrainingEndsAtOnceAndSaysThatNothingWasSaved) {
                        "saved\n");
     EXPECT_EQ(x.end(), 3);
     EXPECT_EQ(files(), 0u);
+  }
+}
+
+TEST_F(Interrupt, AFailureBeforeTrainingIsToldThoughOthersSavedNothing) {
+  const auto workers_of = [](const background& x) {
+    const auto id = std::to_string(x.id());
+    std::ifstream in{"/proc/" + id + "/task/" + id + "/children"};
+    return std::vector<pid_t>(std::istream_iterator<pid_t>{in}, {});
+  };
+  auto x = started("train --data digits:200000 --workers 2");
+  std::vector<pid_t> workers;
+  wait_until([&] {
+    workers = workers_of(x);
+    return workers.size() == 2 && has(workers[0], "SigCgt", SIGTERM)
+           && has(workers[1], "SigCgt", SIGTERM);
+  });
+  ASSERT_EQ(workers.size(), 2u);
+  ::kill(workers[1], SIGKILL);
+  wait_until([&] { return workers_of(x).size() == 1; });
+  ::kill(workers[0], SIGTERM); // as the tool does when the grace is over
+  const auto said = rest(x);
+  EXPECT_NE(said.find("worker 1: signal 9 (Killed)"), said.npos) << said;
+  EXPECT_EQ(x.end(), 1);
+}
+
+/// A terminal's Ctrl-C ends `tee` in `troupe train 2>&1 | tee log` too.
+TEST_F(Interrupt, SavesThoughNobodyReadsWhatItSays) {
+  for (const auto* more : {"", "--workers 2"}) {
+    SCOPED_TRACE(more);
+    auto x = started(
+      std::string{"train --data digits:1400 --batch 20 --epochs 2000 "} + more);
+    wait_for_training(x);
+    x.stop_reading();
+    interrupt(x);
+    EXPECT_EQ(x.end(), 130);
+    EXPECT_EQ(files(), 1u);
+    std::filesystem::remove(folder / "interrupted.troupe");
   }
 }
 
