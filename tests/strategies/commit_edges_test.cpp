@@ -60,6 +60,16 @@ TEST(LedgerRun, GrantsOneStepAtOnceUnlessTheLeaseIsWide) {
   EXPECT_EQ(at_once(16), 4u);
 }
 
+TEST(LedgerRun, GrantsWhatIsLeftBeforeReplicasWaitForIt) {
+  desk d{1, {}, 16};
+  d.keep(d.book.run(0, 18));
+  d.commit_step(0);
+  EXPECT_EQ(d.count<send_grants>(), 0u) << "one step is less than a quarter";
+  d.commit_step(1);
+  ASSERT_EQ(d.count<send_grants>(), 1u);
+  EXPECT_EQ(d.all<send_grants>()[0].to_all.until, 18u);
+}
+
 TEST(LedgerRun, IsStoppedBeforeItsSeatsAreTaken) {
   ledger book{2, 4};
   book.open();
