@@ -34,13 +34,15 @@ batch batched::read_rows(const position& at, const share& which,
                          const std::stop_token& stop) const {
   if (which.size() == 0) { // what no row looks like, a row tells
     const auto one = read_rows(at, {0, 1}, stop);
-    return {one.inputs.slice(0, 0), one.labels.slice(0, 0)};
+    return {one.inputs.slice(0, 0), one.labels.slice(0, 0), one.global_rows};
   }
   const auto first = at.index * count_ + std::uint64_t(which.begin);
   pooled<position> from(std::size_t(which.size()));
   for (std::size_t i = 0; i < from.size(); ++i)
     from[i] = {at.pass, first + i};
-  return on().stack(from, stop);
+  auto out = on().stack(from, stop);
+  out.global_rows = std::int64_t(*rows_of(at));
+  return out;
 }
 
 partial::partial(std::shared_ptr<const stage> on, std::uint32_t first,
@@ -62,7 +64,7 @@ batch partial::read(const position& at, const std::stop_token& stop) const {
                            "yields single examples: they follow batch()");
   const auto which = share_of(all.labels.dims()[0], first_, last_, parts_);
   return {all.inputs.slice(which.begin, which.end),
-          all.labels.slice(which.begin, which.end)};
+          all.labels.slice(which.begin, which.end), all.global_rows};
 }
 
 } // namespace troupe::data

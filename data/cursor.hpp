@@ -18,7 +18,8 @@ struct batch {
   tensor inputs;
   tensor labels;
   /// Rows of the global batch that these are a part of, on whatever worker the
-  /// others are. Zero: not distributed over a strategy's replicas.
+  /// others are; of a batch that was not distributed over a strategy's
+  /// replicas, its own. Zero: a single example, or not made by a dataset.
   std::int64_t global_rows = 0;
 };
 

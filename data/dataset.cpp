@@ -116,7 +116,9 @@ troupe::batch dataset::examples(std::uint64_t begin, std::uint64_t end) const {
   std::vector<position> at(end - begin);
   for (auto& x : at)
     x.index = begin++;
-  return last_->stack(at, {});
+  auto out = last_->stack(at, {});
+  out.global_rows = std::int64_t(at.size());
+  return out;
 }
 
 cursor dataset::iterate(const position& from) const {

@@ -1,6 +1,6 @@
 #include "troupe/data/stage.hpp"
 
-#include "troupe/tensors/random.hpp"
+#include "troupe/tensors/tape.hpp"
 
 #include <algorithm>
 #include <array>
@@ -84,13 +84,28 @@ batch stage::read_rows(const position& at, const share& which,
                        const std::stop_token& stop) const {
   const auto all = read(at, stop);
   return {all.inputs.slice(which.begin, which.end),
-          all.labels.slice(which.begin, which.end)};
+          all.labels.slice(which.begin, which.end), all.global_rows};
+}
+
+void check_unrecorded(const batch& x, const char* what) {
+  for (const auto* one : {&x.inputs, &x.labels})
+    if (is_recorded(*one))
+      throw std::logic_error(
+        std::string{what} + " " + to_string(one->spec())
+        + ", which a tape records; a dataset would lose its gradient, give "
+          "its detach()");
+}
+
+std::int64_t row_count(const batch& x) {
+  const auto& dims = x.labels.dims();
+  return dims.rank() == 0 ? 0 : dims.front();
 }
 
 // -- sources ------------------------------------------------------------------
 
 rows::rows(tensor inputs, tensor labels, std::int64_t classes)
-  : inputs_{std::move(inputs)}, labels_{std::move(labels)}, classes_{classes} {
+  : inputs_{inputs.detach()}, labels_{labels.detach()}, classes_{classes} {
+  check_unrecorded({inputs, labels}, "a dataset was given");
   const auto& x = inputs_.dims();
   const auto& y = labels_.dims();
   if (!inputs_ || x.rank() == 0 || y.rank() != 1 || x.front() != y.front()
@@ -147,6 +162,14 @@ made::made(std::uint64_t size, std::int64_t classes,
                                 "function and the number of its classes");
 }
 
+batch made::read(const position& at, const std::stop_token&) const {
+  auto out = fn_(at.index);
+  check_unrecorded(out, "a dataset's function gave");
+  if (out.global_rows == 0)
+    out.global_rows = row_count(out);
+  return out;
+}
+
 // -- links --------------------------------------------------------------------
 
 mapped::mapped(std::shared_ptr<const stage> on,
@@ -154,6 +177,16 @@ mapped::mapped(std::shared_ptr<const stage> on,
   : link{std::move(on)}, fn_{std::move(fn)} {
   if (!fn_)
     throw std::invalid_argument("map needs a function");
+}
+
+batch mapped::read(const position& at, const std::stop_token& stop) const {
+  const auto in = on().read(at, stop);
+  auto out = fn_(in);
+  check_unrecorded(out, "the function of map gave");
+  const auto count = row_count(out);
+  if (out.global_rows == 0 || out.global_rows == in.global_rows)
+    out.global_rows = count == row_count(in) ? in.global_rows : count;
+  return out;
 }
 
 batch moved::read(const position& at, const std::stop_token& stop) const {
@@ -219,61 +252,6 @@ void repeated::trace(std::span<position> at) const {
   const auto times = size() ? *times_ : std::uint64_t{1} << 32;
   for (auto& x : at)
     x = {x.pass * times + x.index / *below, x.index % *below};
-}
-
-// -- shuffled -----------------------------------------------------------------
-
-shuffled::shuffled(std::shared_ptr<const stage> on, std::uint64_t block,
-                   std::uint64_t seed, bool each_pass)
-  : moved{std::move(on)}, block_{block}, seed_{seed}, each_pass_{each_pass} {
-  constexpr auto most = std::uint64_t{1} << 31;
-  const auto end = size();
-  if (block == 0 || std::min(block, end.value_or(whole)) > most)
-    throw std::invalid_argument(
-      block == 0
-        ? "shuffle by blocks of 0 elements: give 1 or more, or none to "
-          "shuffle all"
-      : end
-        ? "shuffle of " + std::to_string(*end)
-            + " elements at once: give blocks of at most 2^31"
-        : "shuffle of an endless dataset as a whole: shuffle before repeat, "
-          "or give a block size");
-}
-
-void shuffled::trace(std::span<position> at) const {
-  std::shared_ptr<const order> now;
-  std::uint64_t pass = 0, block = 0;
-  for (auto& x : at) {
-    const auto wanted = x.index / block_;
-    if (!now || x.pass != pass || wanted != block) {
-      pass = x.pass;
-      block = wanted;
-      now = order_of(each_pass_ ? pass : 0, block);
-    }
-    x.index = block * block_ + (*now)[x.index - block * block_];
-  }
-}
-
-std::shared_ptr<const shuffled::order>
-shuffled::order_of(std::uint64_t pass, std::uint64_t block) const {
-  constexpr std::size_t kept = 4; // a few cursors, each near a pass's end
-  const std::lock_guard hold{lock_};
-  const auto known = std::ranges::find_if(
-    drawn_, [&](const drawn& x) { return x.pass == pass && x.block == block; });
-  if (known != drawn_.end()) {
-    drawn_.splice(drawn_.begin(), drawn_, known);
-    return known->is;
-  }
-  const auto count = std::min(block_, size().value_or(whole) - block * block_);
-  auto is = permutation(count, {.seed = seed_,
-                                .replica = static_cast<std::uint32_t>(block),
-                                .step = pass,
-                                .op = draws_order});
-  drawn_.push_front(
-    {pass, block, std::make_shared<const order>(std::move(is))});
-  if (drawn_.size() > kept)
-    drawn_.pop_back();
-  return drawn_.front().is;
 }
 
 } // namespace troupe::data

@@ -50,6 +50,14 @@ public:
                           const std::stop_token& stop) const;
 };
 
+/// Refuses an element that a tape records: it is copied without its gradient.
+/// @param what who gave the element.
+/// @errors throws std::logic_error.
+void check_unrecorded(const batch& x, const char* what);
+
+/// Rows of an element; zero for a single example.
+std::int64_t row_count(const batch& x);
+
 /// Rows of two tensors.
 class rows : public stage {
 public:
@@ -89,9 +97,7 @@ public:
   std::optional<std::uint64_t> size() const override { return size_; }
   std::int64_t classes() const override { return classes_; }
   bool varies() const override { return false; }
-  batch read(const position& at, const std::stop_token&) const override {
-    return fn_(at.index);
-  }
+  batch read(const position& at, const std::stop_token&) const override;
 
 private:
   std::uint64_t size_;
@@ -119,9 +125,7 @@ class mapped : public link {
 public:
   mapped(std::shared_ptr<const stage> on,
          std::function<batch(const batch&)> fn);
-  batch read(const position& at, const std::stop_token& stop) const override {
-    return fn_(on().read(at, stop));
-  }
+  batch read(const position& at, const std::stop_token& stop) const override;
 
 private:
   std::function<batch(const batch&)> fn_;

@@ -5,6 +5,7 @@
 #include <new>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 namespace troupe {
 
@@ -74,6 +75,13 @@ bool tape::holds(const tensor& x) {
       return true;
   }
   return false;
+}
+
+pause_recording::pause_recording()
+  : before_{std::exchange(current_context().recording, nullptr)} {}
+
+pause_recording::~pause_recording() {
+  current_context().recording = before_;
 }
 
 void tape::check_others(const op& what, std::span<const tensor> in) const {

@@ -63,11 +63,19 @@ public:
   /// elements of `x` for its gradients.
   static bool holds(const tensor& x);
 
-  /// For `apply`: whether this tape records any input; refuses inputs that
-  /// another tape records; the record of one op, whose call has plain handles
-  /// of the inputs `in`.
+  // For `apply`.
+
+  /// Whether this tape records any of these inputs.
   bool knows(std::span<const tensor> in) const;
+
+  /// Refuses inputs that another tape records.
+  /// @errors throws std::logic_error that names the op and the input.
   void check_others(const op& what, std::span<const tensor> in) const;
+
+  /// Records one op.
+  /// @param call its call, with plain handles of the inputs.
+  /// @param in   the inputs, as the caller of the op gave them.
+  /// @returns the result, as a value of this tape.
   tensor record(const op& what, const op_call& call,
                 std::span<const tensor> in);
 
@@ -80,5 +88,19 @@ private:
 /// Whether a tape of the running code records what is computed from `x`: a
 /// variable or a value of a tape that was not asked for gradients yet.
 bool is_recorded(const tensor& x);
+
+/// While it lives, no tape that was made before records the running code, and
+/// variables and values of these tapes are constants. What these tapes need
+/// must not be overwritten meanwhile.
+class pause_recording {
+public:
+  pause_recording();
+  ~pause_recording();
+  pause_recording(const pause_recording&) = delete;
+  pause_recording& operator=(const pause_recording&) = delete;
+
+private:
+  tape* before_;
+};
 
 } // namespace troupe

@@ -15,9 +15,9 @@ struct communication_options {
   /// Longest that one step, or one wait in it, may take.
   std::chrono::milliseconds timeout{60'000};
 
-  /// Longest that the workers wait for one that saves a model or is in a
-  /// callback of `fit`; never less than `timeout`. One that is lost is noticed
-  /// at once all the same.
+  /// Longest that the workers wait for one that saves a model, is in a callback
+  /// of `fit` or comes late to `fit`, `evaluate` or `save`; never less than
+  /// `timeout`. One that is lost is noticed at once all the same.
   std::chrono::milliseconds callback_timeout{600'000};
 
   /// How the sum is made: `tree` adds in the order of the canonical tree,

@@ -32,7 +32,10 @@ public:
 
   /// A range-for over the dataset reads one pass: the first pass 0, each later
   /// one the next, in an order of its own if the dataset is shuffled. Copies of
-  /// this object count the passes together; all workers begin as many.
+  /// this object count the passes together, but each call of `distribute` makes
+  /// one that begins with pass 0 again: make it once, before the loops. All
+  /// workers begin equally many loops. To look at a batch on one worker, use
+  /// `iterate({0, 0})`, which is not counted.
   auto begin() const;
   std::default_sentinel_t end() const { return {}; }
 

@@ -23,7 +23,9 @@ bool same_bytes(const tensor& a, const tensor& b) {
   return a.bytes() == 0 || std::memcmp(a.raw(), b.raw(), a.bytes()) == 0;
 }
 
-/// Equal for copies that are; those of several processes are compared by hash.
+/// Stands for the values of a copy: their hash if several processes compare
+/// them, else the number of the copy. The caller gives copies of one process
+/// that are equal one fingerprint.
 std::string fingerprint(const tensor& x, bool hashed, std::uint32_t copy) {
   if (!hashed)
     return std::to_string(copy);
@@ -40,7 +42,8 @@ std::string fingerprint(const tensor& x, bool hashed, std::uint32_t copy) {
     + commit::replicas_named(differ) + (differ.size() == 1 ? " has" : " have")
     + " other values than replica " + std::to_string(first)
     + "; all_reduce the gradients before an optimizer applies them, so that "
-      "all replicas make the same update");
+      "all replicas make the same update, or, if a step failed before, load "
+      "the last saved file");
 }
 
 } // namespace

@@ -107,8 +107,10 @@ void check_equal_workers(const model_state& it, const data::dataset& batches,
   if (it.strategy->here.processes == 1)
     return check_equal_copies(it);
   constexpr char end_of_account = '\f';
-  auto all = tell_all(it.strategy, account_of(it, batches, options, at)
-                                     + end_of_account + copies_here(it));
+  auto all = tell_all(it.strategy,
+                      account_of(it, batches, options, at) + end_of_account
+                        + copies_here(it),
+                      it.strategy->callback_timeout);
   std::vector<std::string> copies;
   for (auto& one : all) {
     const auto end = std::min(one.find(end_of_account), one.size());

@@ -61,6 +61,7 @@ tensor predict(const model_state& it, const tensor& inputs) {
                            "the inputs "
                            + to_string(inputs.spec())
                            + "; call the model, or give their detach()");
+  const pause_recording meanwhile;
   use_threads(it.strategy->threads);
   std::vector<std::int64_t> extents{dims[0]};
   for (const auto extent : it.net.output())
@@ -69,7 +70,7 @@ tensor predict(const model_state& it, const tensor& inputs) {
   for (std::int64_t row = 0; row < dims[0]; row += rows_at_once) {
     const auto end = std::min(row + rows_at_once, dims[0]);
     out.slice(row, end).copy_from(
-      it.net.forward(inputs.slice(row, end), it.variables()).detach());
+      it.net.forward(inputs.slice(row, end), it.variables()));
   }
   return out;
 }

@@ -134,6 +134,9 @@ fit_end fit_loop::run_pass() {
     all.steps = std::min(all.steps, options_.max_steps - done_);
   all.step = [step = step_](step_context& at) { (*step)(at); };
   all.on_commit = [this](const commit_record& x) { hear(x); };
+  // It also bounds how long commits may stay away: while a callback of another
+  // worker runs, no more steps are granted than may wait for that callback.
+  all.join_timeout = it_.strategy->callback_timeout;
   if (all.steps > 0)
     run(all);
   if (bad_step_ && options_.on_nan == on_nan::stop)
@@ -153,9 +156,10 @@ void fit_loop::run(const work& all) {
   try {
     next = run_work(it_.strategy, all);
   } catch (...) {
-    step_->catch_up();
+    step_->catch_up(); // a replica may be stuck in a step: the feed is kept
     throw;
   }
+  step_->feed_from(nullptr); // its batches and its reading thread
   if (next < all.first_step + all.steps && !bad_step_)
     end_ = fit_end::interrupted; // by another worker, if not here
   agree();

@@ -33,8 +33,9 @@ struct early_stopping {
 struct step_record {
   std::uint64_t step = 0; ///< Global, from 0.
   std::uint64_t examples = 0;
-  double loss = 0;     ///< Mean over the step's examples.
-  double accuracy = 0; ///< In [0, 1].
+  double loss = 0; ///< Mean over the step's examples.
+  /// In [0, 1]. NaN if the update was left out (`on_nan`).
+  double accuracy = 0;
 };
 
 /// Called on the thread that called `fit`. What one throws ends the fit.
@@ -76,7 +77,8 @@ struct fit_options {
   /// with `fit_end::interrupted`.
   const std::atomic<bool>* stop = nullptr;
   /// Go on where the fit that the model was saved in was interrupted: the
-  /// dataset and the options must be the same. Else the first pass begins.
+  /// dataset and the options must be the same. Else the pass of
+  /// `first_pass` begins.
   bool resume = false;
 };
 

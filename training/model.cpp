@@ -69,7 +69,7 @@ history model::fit(const distributed_dataset& batches,
 }
 
 evaluation model::evaluate(const data::dataset& batches) {
-  check_equal_copies(*state_);
+  check_equal_copies(*state_, state_->strategy->callback_timeout);
   return troupe::evaluate(state_, batches);
 }
 
@@ -138,7 +138,7 @@ void model::save(const std::filesystem::path& file,
   try {
     check_equal_copies(*state_, state_->strategy->callback_timeout);
   } catch (const failure&) {
-    // The others cannot be asked: what is here may be all that is left.
+    // The chief's copy may be the only one left.
     if (state_->strategy->here.process == 0)
       write();
     throw;

@@ -146,8 +146,8 @@ void strategy::check_cross_replica(const char* what) const {
 /// Random numbers depend on the number of runs, not on that of steps: `reduce`
 /// takes a step in a job of many processes, and none in one.
 void strategy::run_step(const std::function<void(replica_context&)>& fn) const {
-  run_once(state_, [&](replica_context& self) {
-    current_context().random.step = state_->runs;
+  run_once(state_, [fn, number = state_->runs](replica_context& self) {
+    current_context().random.step = number;
     fn(self);
   });
   ++state_->runs;

@@ -28,15 +28,16 @@ struct strategy_state {
   std::unique_ptr<crew> members;
   crew::share here; ///< As the members say.
 
-  /// How long workers wait for one that saves or is in a callback. Zero: the
-  /// patience of the members.
+  /// How long workers wait for one that saves, is in a callback or comes late
+  /// to `fit`, `evaluate` or `save`. Zero: the patience of the members.
   std::chrono::milliseconds callback_timeout{0};
 
   /// One piece of work at a time, from any thread.
   std::atomic<bool> working{false};
   /// Of `run_once`.
   std::uint64_t next_step = 0;
-  /// Calls of `strategy::run` so far: the step of their random numbers.
+  /// Calls of `strategy::run` so far that did not throw: the step of the random
+  /// numbers of the next.
   std::uint64_t runs = 0;
 };
 

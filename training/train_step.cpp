@@ -130,7 +130,16 @@ bool train_step::sum(replica& mine) {
   for (std::uint32_t b = 0; b < mine.sums.size(); ++b)
     mine.sums[b] = mine.at->sum(b);
   mine.at->begin_update();
-  return std::ranges::all_of(mine.sums, all_finite);
+  // Replicas that take turns on one copy have the same sums: the first scans
+  // them for all.
+  if (shared_ && scanned_ == mine.at->step)
+    return sums_finite_;
+  const bool finite = std::ranges::all_of(mine.sums, all_finite);
+  if (shared_) {
+    scanned_ = mine.at->step;
+    sums_finite_ = finite;
+  }
+  return finite;
 }
 
 void train_step::update(replica& mine, std::int64_t examples) {

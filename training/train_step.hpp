@@ -8,6 +8,7 @@
 #include <array>
 #include <deque>
 #include <functional>
+#include <optional>
 
 namespace troupe {
 
@@ -22,7 +23,8 @@ public:
 
   train_step(std::shared_ptr<model_state> of, const fit_options& options);
 
-  /// From here on batches come from this feed. @pre no step runs.
+  /// From here on batches come from this feed. Null: none; the feed before is
+  /// destroyed. @pre no step runs.
   void feed_from(std::shared_ptr<batch_feed> feed) { feed_ = std::move(feed); }
 
   /// Fills in the step's report. If the loss or the summed gradient is not
@@ -66,8 +68,10 @@ private:
   std::shared_ptr<batch_feed> feed_;
   std::uint32_t first_; ///< Id of the first replica of this process.
   bool shared_;         ///< One copy of the values for several replicas.
-  std::uint64_t next_shared_ = 0; ///< First step that did not update it.
-  std::deque<replica> replicas_;  ///< Of this process.
+  std::uint64_t next_shared_ = 0;        ///< First step that did not update it.
+  std::optional<std::uint64_t> scanned_; ///< Last step whose sums were scanned.
+  bool sums_finite_ = true;      ///< Of that step. Both only if `shared_`.
+  std::deque<replica> replicas_; ///< Of this process.
 };
 
 } // namespace troupe

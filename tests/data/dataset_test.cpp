@@ -1,3 +1,4 @@
+#include "troupe/tensors/tape.hpp"
 #include "troupe/tests/data/counted.hpp"
 
 #include <gtest/gtest.h>
@@ -225,6 +226,58 @@ TEST(Dataset, RefusesTensorsThatDoNotFit) {
   EXPECT_THROW(dataset(x, tensor::full({3}, -1, dtype::int32)),
                std::invalid_argument);
   EXPECT_THROW(dataset(x, y, -1), std::invalid_argument);
+}
+
+TEST(Dataset, RefusesElementsThatATapeRecords) {
+  const auto x = counted(4);
+  tape t;
+  const auto recorded = t.watch(tensor::zeros({2}));
+  const auto scaled = x.map([&](const batch& one) {
+    return batch{recorded, one.labels};
+  });
+  EXPECT_EQ(complaint([&] { all(scaled.batch(2)); }),
+            "the function of map gave float32[2], which a tape records; a "
+            "dataset would lose its gradient, give its detach()");
+  EXPECT_THROW(all(scaled), std::logic_error);
+  const auto labels = tensor::zeros({2}, dtype::int32);
+  EXPECT_THROW(dataset(recorded, labels), std::logic_error);
+  EXPECT_THROW(all(dataset{2, 1,
+                           [&](std::uint64_t) {
+                             return batch{recorded, labels.slice(0, 1)};
+                           }}),
+               std::logic_error);
+  const dataset plain{recorded.detach(), labels};
+  EXPECT_EQ(plain.shuffle().batch(2).iterate().next()->inputs.size(), 2u);
+}
+
+TEST(Dataset, TellsABatchItsRows) {
+  const auto rows = [](const dataset& x) {
+    std::vector<std::int64_t> out;
+    auto each = x.iterate();
+    for (const auto& one : each)
+      out.push_back(one.global_rows);
+    return out;
+  };
+  using list = std::vector<std::int64_t>;
+  const auto x = counted(5).batch(2);
+  const auto keep = [](const batch& one) {
+    return batch{one.inputs, one.labels};
+  };
+  const auto halve = [](const batch& one) {
+    auto out = one;
+    out.inputs = one.inputs.slice(0, 1);
+    out.labels = one.labels.slice(0, 1);
+    return out;
+  };
+  EXPECT_EQ(rows(x), (list{2, 2, 1}));
+  EXPECT_EQ(rows(x.prefetch(2)), (list{2, 2, 1}));
+  EXPECT_EQ(rows(x.map(keep)), (list{2, 2, 1}));
+  EXPECT_EQ(rows(x.map(halve)), (list{1, 1, 1}));
+  EXPECT_EQ(rows(x.part(1, 2, 2)), (list{2, 2, 1})); // of the whole batch
+  EXPECT_EQ(rows(x.map(keep).part(1, 2, 2)), (list{2, 2, 1}));
+  EXPECT_EQ(rows(x.part(1, 2, 2).map(keep)), (list{2, 2, 1}));
+  EXPECT_EQ(rows(counted(2)), (list{0, 0})); // examples
+  EXPECT_EQ(counted(5).examples(1, 4).global_rows, 3);
 }
 
 TEST(Dataset, RefusesSettingsThatCannotBe) {

@@ -50,6 +50,23 @@ TEST(Tape, SliceOfATracedTensorKeepsItsGradient) {
   EXPECT_EQ(x.gradient(reduce_sum(y) + reduce_sum(part)), 6);
 }
 
+TEST(PauseRecording, MakesConstantsOfWhatEarlierTapesRecorded) {
+  recorded_bias x;
+  const auto y = x.y();
+  {
+    const pause_recording meanwhile;
+    EXPECT_EQ(tape::recording(), nullptr);
+    EXPECT_FALSE(is_recorded(y));
+    EXPECT_FALSE(is_recorded(y * 2.0));
+    EXPECT_FALSE(is_recorded(x.bias().value() * 2.0));
+    tape inner; // records, though it is made meanwhile
+    const auto z = x.bias().value() * 3.0;
+    EXPECT_EQ(inner.gradient(z, x.own.variables())[0].data<float>()[0], 3);
+  }
+  EXPECT_EQ(tape::recording(), &x.t);
+  EXPECT_EQ(x.gradient(reduce_sum(y)), 4);
+}
+
 TEST(Tape, SliceOfASliceGoesToItsRows) {
   tape t;
   const auto x = t.watch(tensor::of<float>({5}, {1, 2, 3, 4, 5}));

@@ -15,9 +15,9 @@ constexpr auto timeout = 300ms;
 const multi_worker_options impatient{.communication = {.timeout = timeout}};
 
 /// A pause of three timeouts, not a race.
-void pause() {
+void pause(std::chrono::milliseconds length = 3 * timeout) {
   std::promise<void> never;
-  never.get_future().wait_for(3 * timeout);
+  never.get_future().wait_for(length);
 }
 
 TEST(ClusterWaits, LongerThanTheTimeoutForALeaderThatSaves) {
@@ -48,6 +48,38 @@ TEST(ClusterWaits, LongerThanTheTimeoutForACallbackOfOneWorker) {
         options.callbacks.push_back(both);
         EXPECT_EQ(it.fit(uneven_batches(), options).end, fit_end::done);
       }));
+}
+
+/// More steps than may be ahead, so that the other worker hears of no commit
+/// for longer than a run without callbacks would wait.
+TEST(ClusterWaits, LongerThanTheWaitForACommitForACallbackOfOneWorker) {
+  expect_nothing_thrown(
+    on_cluster(2, impatient, [&](const strategy& on, std::uint32_t w) {
+      const auto scope = on.scope();
+      auto it = small_model();
+      fit_options options;
+      options.callbacks.push_back({.on_step = [&](const step_record& x) {
+        if (w == 1 && x.step == 3)
+          pause(3 * timeout + 5s + 700ms);
+      }});
+      const auto batches = digits_200().batch(4);
+      EXPECT_GT(*batches.size(), 2 * crew::wide_lease + 4);
+      EXPECT_EQ(it.fit(batches, options).end, fit_end::done);
+    }));
+}
+
+TEST(ClusterWaits, LongerThanTheTimeoutForAWorkerThatComesLate) {
+  expect_nothing_thrown(
+    on_cluster(2, impatient, [&](const strategy& on, std::uint32_t w) {
+      const auto scope = on.scope();
+      auto it = small_model();
+      if (w == 1)
+        pause();
+      it.fit(uneven_batches());
+      if (w == 1)
+        pause();
+      it.evaluate(uneven_batches());
+    }));
 }
 
 TEST(ClusterWaits, NoLongerThanTheCallbackTimeoutForALeaderThatSaves) {

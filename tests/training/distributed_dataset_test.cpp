@@ -66,7 +66,7 @@ TEST(Distribute, CutsEachGlobalBatchOverTheReplicas) {
 
 TEST(Distribute, TellsEachPartTheRowsOfTheGlobalBatch) {
   const auto plain = range(9).batch(4);
-  EXPECT_EQ(plain.iterate().next()->global_rows, 0);
+  EXPECT_EQ(plain.iterate().next()->global_rows, 4); // its own
   for (const auto& batches :
        {plain, plain.map([](const batch& x) { return x; })}) {
     std::vector<std::int64_t> rows;

@@ -14,7 +14,8 @@ using namespace troupe::test;
 std::string differs(const std::string& variable, const std::string& replicas) {
   return "the copies of the variable \"" + variable + "\" differ: " + replicas
          + " other values than replica 0; all_reduce the gradients before an "
-           "optimizer applies them, so that all replicas make the same update";
+           "optimizer applies them, so that all replicas make the same update, "
+           "or, if a step failed before, load the last saved file";
 }
 
 /// Makes the copies of the last variable differ on one replica of the job.

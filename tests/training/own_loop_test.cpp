@@ -7,6 +7,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 // What a training loop of one's own is promised.
 
 namespace {
@@ -102,10 +104,27 @@ TEST_F(OwnLoop, PredictsWhileATapeRecords) {
   EXPECT_TRUE(same_bits(it.predict(watched.detach()), scores));
 }
 
+TEST_F(OwnLoop, RecordsNothingOfWhatIsPredicted) {
+  model it{small_net(), sgd{}};
+  const tape t;
+  (void)it.predict(digits_200().examples(0, 200).inputs);
+  (void)it.predict(digits_200().batch(50).prefetch(0));
+  for (const auto& one : it.variables()) // no tape needs their elements
+    EXPECT_NO_THROW(one.value().mutable_data<float>());
+  EXPECT_EQ(tape::recording(), &t);
+}
+
 /// The line y = 2 x over eight examples, in integers.
 batch line() {
   return {tensor::of<float>({8, 1}, {1, -2, 3, 4, -5, 6, 7, -8}),
-          tensor::of<float>({8, 1}, {2, -4, 6, 8, -10, 12, 14, -16})};
+          tensor::of<float>({8, 1}, {2, -4, 6, 8, -10, 12, 14, -16}), 8};
+}
+
+/// A replica's part of the line: of two replicas the first has `first` rows.
+batch part_of_line(const replica_context& self, std::int64_t first) {
+  const auto count = self.num_replicas_in_sync() == 1 ? 8 : first;
+  return cut(line(),
+             self.replica_id() == 0 ? share{0, count} : share{count, 8});
 }
 
 /// One weight and a bias, both 0.
@@ -115,8 +134,9 @@ models::model_description straight() {
   return {"straight", {1}, models::stack(layer)};
 }
 
-/// One step of every replica on the whole line, in micro-batches.
-std::string weights_after_a_step(const strategy& strategy,
+/// One step on the line, in micro-batches.
+/// @param first rows of the first of two replicas.
+std::string weights_after_a_step(const strategy& strategy, std::int64_t first,
                                  std::int64_t micro_batch) {
   const auto scope = strategy.scope();
   model model{straight(), sgd{}};
@@ -126,29 +146,29 @@ std::string weights_after_a_step(const strategy& strategy,
                                       targets);
   };
   strategy.run([&](replica_context& replica) {
-    const auto batch = line();
+    const auto batch = part_of_line(replica, first);
     const auto rows = batch.inputs.dims().front();
     // [doc:begin accumulate]
     troupe::tensors sums;
+    for (const auto& variable : model.variables())
+      sums.push_back(troupe::tensor::zeros(variable.dims()));
     for (std::int64_t row = 0; row < rows; row += micro_batch) {
+      const auto end = std::min(row + micro_batch, rows);
       troupe::tape tape; // one for each loss
-      const auto loss = loss_of(batch.inputs.slice(row, row + micro_batch),
-                                batch.labels.slice(row, row + micro_batch));
-      const auto gradients = tape.gradient(loss, model.variables());
-      if (sums.empty())
-        sums = gradients;
-      else
-        for (std::size_t i = 0; i < sums.size(); ++i)
-          sums[i] = sums[i] + gradients[i];
+      const auto losses =
+        loss_of(batch.inputs.slice(row, end), batch.labels.slice(row, end));
+      const auto gradients =
+        tape.gradient(losses / batch.global_rows, model.variables());
+      for (std::size_t i = 0; i < sums.size(); ++i)
+        sums[i] = sums[i] + gradients[i];
     }
     optimizer.apply(replica.all_reduce(troupe::sum, sums), model.variables());
     // [doc:end]
   });
-  const auto n = static_cast<float>(strategy.num_replicas_in_sync());
   strategy.run([&] {
-    // 2 (0 - y) x, summed: -4 times the sum of the squares, 204
-    EXPECT_EQ(model.variables()[0].value().item<float>(), n * 204);
-    EXPECT_EQ(model.variables()[1].value().item<float>(), n * 6);
+    // The mean of 2 (0 - y) x is -4 times 204 / 8, that of 2 (0 - y) -3.
+    EXPECT_EQ(model.variables()[0].value().item<float>(), 25.5f);
+    EXPECT_EQ(model.variables()[1].value().item<float>(), 0.75f);
   });
   return model.weights_sha256();
 }
@@ -156,9 +176,11 @@ std::string weights_after_a_step(const strategy& strategy,
 TEST_F(OwnLoop, AccumulatesTheGradientsOfMicroBatches) {
   for (const auto& on : all) {
     SCOPED_TRACE(on.name());
-    const auto at_once = weights_after_a_step(on, 8);
-    EXPECT_EQ(weights_after_a_step(on, 4), at_once);
-    EXPECT_EQ(weights_after_a_step(on, 2), at_once);
+    const auto at_once = weights_after_a_step(on, 8, 8);
+    for (const std::int64_t first : {8, 7, 4, 0})
+      for (const std::int64_t micro_batch : {4, 3, 2})
+        EXPECT_EQ(weights_after_a_step(on, first, micro_batch), at_once)
+          << first << " rows by " << micro_batch;
   }
 }
 
