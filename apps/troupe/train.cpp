@@ -15,6 +15,7 @@
 #include "values.hpp"
 
 #include <cmath>
+#include <csignal>
 #include <cstdio>
 #include <iostream>
 #include <optional>
