@@ -83,18 +83,18 @@ void bare_loop::work(replica& mine) {
 }
 
 void bare_loop::step(replica& mine) {
-  const auto& [x, labels] = mine.batches[mine.done++ % mine.batches.size()];
+  const auto& batch = mine.batches[mine.done++ % mine.batches.size()];
   const auto& variables = mine.own.variables();
   {
     tape t;
-    const auto losses =
-      softmax_cross_entropy(what_.forward(variables, x), labels);
+    const auto losses = softmax_cross_entropy(
+      what_.forward(variables, batch.inputs), batch.labels);
     const auto each = losses.data<float>();
     mine.loss = kernels().sum(each.data(), each.size()) / double(each.size());
     t.gradient_into_variables(losses, variables);
   }
   auto gradient = mine.own.gradients();
-  auto examples = x.dims()[0];
+  auto examples = batch.inputs.dims()[0];
   if (how_ == sharing::sums && replicas_.size() > 1) {
     sum(mine);
     gradient = sum_;
