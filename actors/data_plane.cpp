@@ -110,6 +110,11 @@ void data_plane::gather(std::uint32_t replica, std::uint32_t bucket,
   impl_->moved_by_others();
 }
 
+bool data_plane::current(std::uint32_t replica) {
+  const impl::hold locked{impl_->lock};
+  return impl_->machine.current(replica);
+}
+
 tensor data_plane::sum_of(std::uint32_t replica, std::uint32_t bucket) {
   const impl::hold locked{impl_->lock};
   return impl_->machine.sum_of(replica, bucket);

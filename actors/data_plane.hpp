@@ -80,6 +80,9 @@ public:
   /// @param patient false: only looks and moves.
   news wait(std::uint32_t replica, const wish& x, bool patient);
 
+  /// Whether the replica's step goes on: no other replica here has left it
+  /// early, or taken the seat of a newer epoch.
+  bool current(std::uint32_t replica);
   tensor sum_of(std::uint32_t replica, std::uint32_t bucket);
   tensors gathered(std::uint32_t replica, std::uint32_t bucket);
   std::optional<trouble> troubled();

@@ -128,8 +128,12 @@ tensor replica_step::sum(std::uint32_t bucket) {
   if (of_.plane) {
     of_.plane->sum_of(of_.id,
                       bucket); // refuses one that was not contributed to
-    await(commit::doing::sum, {data_plane::wish::kind::sum, bucket});
-    return of_.plane->sum_of(of_.id, bucket);
+    tensor total;
+    while (!total) { // another replica may leave the step between the two
+      await(commit::doing::sum, {data_plane::wish::kind::sum, bucket});
+      total = of_.plane->sum_of(of_.id, bucket);
+    }
+    return total;
   }
   of_.mine->sum_of(bucket); // refuses one that was not contributed to
   wait(commit::doing::sum, bucket,
@@ -140,8 +144,12 @@ tensor replica_step::sum(std::uint32_t bucket) {
 tensors replica_step::gather(std::uint32_t bucket, const tensor& part) {
   if (of_.plane) {
     of_.plane->gather(of_.id, bucket, part, said);
-    await(commit::doing::gather, {data_plane::wish::kind::gather, bucket});
-    return of_.plane->gathered(of_.id, bucket);
+    tensors all;
+    while (all.empty()) { // another replica may leave the step between the two
+      await(commit::doing::gather, {data_plane::wish::kind::gather, bucket});
+      all = of_.plane->gathered(of_.id, bucket);
+    }
+    return all;
   }
   of_.send_share(bucket, part);
   const tensors* all = nullptr;
@@ -159,8 +167,10 @@ void replica_step::begin_update() {
   if (of_.plane) {
     using wish = data_plane::wish;
     const wish whole{wish::kind::complete, 0};
-    if (of_.plane->wait(of_.id, whole, false) != data_plane::news::granted)
+    if (of_.plane->wait(of_.id, whole, false) == data_plane::news::waiting
+        && of_.plane->current(of_.id))
       refuse_update(of_.plane->incomplete(of_.id));
+    await(commit::doing::sum, whole); // throws if the step is abandoned
     settle(); // others need what is owed to them: this step is not undone
   } else if (!of_.mine->settled()) {
     refuse_update(of_.mine->unsettled());

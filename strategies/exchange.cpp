@@ -310,7 +310,7 @@ bool machine::settled(std::uint32_t replica) const {
 }
 
 std::uint32_t machine::incomplete(std::uint32_t replica) const {
-  return complete_ < of(replica).next ? at(complete_).bucket : 0;
+  return !complete(replica) && current(replica) ? at(complete_).bucket : 0;
 }
 
 } // namespace troupe::exchange

@@ -128,7 +128,8 @@ public:
   /// Whether, beyond that, all that is owed to others for it went to the
   /// courier.
   bool settled(std::uint32_t replica) const;
-  /// Bucket of the first incomplete exchange. @pre `!complete(replica)`.
+  /// Bucket of the first incomplete exchange; 0 if none is, or if the replica
+  /// is not current.
   std::uint32_t incomplete(std::uint32_t replica) const;
 
   /// What the first incomplete exchange of a step waits for; if all are

@@ -270,6 +270,21 @@ TEST(ExchangeFaults, ReadNothingOfAnAbandonedStepIntoABufferThatIsUsedAgain) {
   EXPECT_GT(in_part, 0u);
 }
 
+TEST(ExchangeFaults, TellAReplicaWhoseSiblingIsInANewerEpochOfNothing) {
+  house on{{0, 2, 3}};
+  on.seat(1);
+  on.enter(0);
+  for (std::uint32_t r = 0; r < 3; ++r)
+    on.of(r).contribute(r, 4, ones(10));
+  on.pump_all();
+  ASSERT_TRUE(on.of(0).sum_of(0, 4));
+  on.of(1).seat(1, 2);
+  EXPECT_FALSE(on.of(0).current(0));
+  EXPECT_FALSE(on.of(0).sum_of(0, 4));
+  EXPECT_FALSE(on.of(0).complete(0));
+  EXPECT_EQ(on.of(0).incomplete(0), 0u);
+}
+
 TEST(ExchangeFaults, LeaveNobodysTensorToOthersAfterAnAbort) {
   house on{{0, 2, 3}};
   on.seat(1);

@@ -118,7 +118,7 @@ TEST(MultiWorkerEnd, NamesAWorkerThatFitsSomethingElse) {
             "the copies of the variable \"dense_1/kernel\" differ: replica 2 "
             "has other values than replica 0; all_reduce the gradients before "
             "an optimizer applies them, so that all replicas make the same "
-            "update");
+            "update, or, if a step failed before, load the last saved file");
 }
 
 TEST(MultiWorkerEnd, SaysThatTheOthersDoSomethingElse) {
