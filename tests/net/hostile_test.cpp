@@ -281,7 +281,7 @@ TEST(Member, WhoStopsReadingStopsWhoeverPostsAndNothingGrows) {
 TEST(Member, WhoDoesNotSayGoodbyeIsNotWaitedForBeyondThePatience) {
   auto how = listening();
   how.heartbeat = 5ms;
-  how.patience = 50ms * troupe::test::slowness;
+  how.patience = 500ms * troupe::test::slowness;
   misbehaving x{how};
   x.it->close("enough");
   const auto last = x.ends.take();
@@ -291,7 +291,7 @@ TEST(Member, WhoDoesNotSayGoodbyeIsNotWaitedForBeyondThePatience) {
 
 TEST(Member, WhoDoesNotSayGoodbyeDoesNotKeepAnEndpointFromClosing) {
   auto how = listening();
-  how.patience = 50ms * troupe::test::slowness;
+  how.patience = 500ms * troupe::test::slowness;
   misbehaving x{how};
   x.on.it.reset();
   EXPECT_EQ(x.ends.take().how, ending::dead);
