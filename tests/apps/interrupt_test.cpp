@@ -47,11 +47,11 @@ protected:
   }
 
   /// Sends SIGINT when the tool has a handler for it, and waits until it was
-  /// heard. That it is blocked says nothing: a thread that starts another one
-  /// blocks all signals for a moment.
+  /// heard. The tool sets the handler of SIGTERM after that of SIGINT; the shell
+  /// that starts the tool has one of SIGINT alone.
   static void interrupt(const background& x) {
     const auto id = x.id();
-    wait_until([id] { return has(id, "SigCgt", SIGINT); });
+    wait_until([id] { return has(id, "SigCgt", SIGTERM); });
     x.signal(SIGINT);
     wait_until([id] { return !has(id, "ShdPnd", SIGINT); });
   }
