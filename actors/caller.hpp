@@ -69,10 +69,6 @@ struct owner_batch {
   std::vector<commit::report> reports;
   std::vector<commit::blame> blames;
   auto fields() { return std::tie(seated, reports, blames); }
-
-  bool empty() const {
-    return seated.empty() && reports.empty() && blames.empty();
-  }
 };
 
 /// Cuts a batch into batches that each fit into a frame, in the same order.
@@ -80,7 +76,7 @@ std::vector<owner_batch> split(const owner_batch& x);
 
 /// OFFICE: the chief, as other processes see it.
 using office_actor = owner_actor::extend<
-  // The same of many replicas at once.
+  // What replicas of a process said to their owner.
   caf::reacts_to<owner_batch>,
   // A process is ready to run.
   caf::reacts_to<muster::join>, caf::reacts_to<run_heard>,

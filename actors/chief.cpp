@@ -61,8 +61,7 @@ void chief_state::on_batch(const owner_batch& x) {
 }
 
 void chief_state::on_blame(const commit::blame& x) {
-  const auto speakers = x.reducer ? cast.reducers.size() : options.replicas;
-  if (x.id >= speakers || x.missing.size() > options.replicas)
+  if (!book->is_possible(x) || (x.reducer && x.id >= cast.reducers.size()))
     return; // a peer broke the rules: nothing is kept of it
   survey.on(x);
   perform(book->on(x));

@@ -71,7 +71,8 @@ struct work {
   /// Called for each committed step, in order, on the thread that called `run`.
   std::function<void(const commit_record&)> on_commit;
   /// Longest that the processes that have called `run` wait for the others to
-  /// call it. Zero: the patience.
+  /// call it, and then for the next commit beside the usual. The patience is
+  /// the least.
   std::chrono::milliseconds join_timeout{0};
 };
 

@@ -54,8 +54,8 @@ bool gateway_core::admit(const net::frame& x) {
   return false;
 }
 
-/// A quarter of the credits: fewer are not worth a question, and never keep the
-/// peer from posting.
+/// Whether the role holds a quarter of the credits. Fewer facts are not worth a
+/// question, and never keep the peer from posting.
 bool gateway_core::is_due(net::priority how) const {
   return unread_[static_cast<std::size_t>(how)]
          >= std::max<std::size_t>(out_->credits(how) / 4, 1);

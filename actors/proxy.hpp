@@ -24,8 +24,8 @@ struct call_is_due {
 ///   invalid      the message can never cross
 ///   stalled      no answer in time
 ///   peer_lost, unreachable, protocol    likewise the proxy's end
-/// A fact that somebody *requests* is answered when it has left, or waits in
-/// the backlog (proxy_options).
+/// A request of a one-way message is answered when the message has left, or
+/// waits in the backlog (proxy_options).
 template <class Role>
 using proxy_inside =
   typename Role::template extend<caf::reacts_to<net::frame>,
@@ -52,7 +52,7 @@ struct proxy_state : proxy_core {
 
   void on_due() {
     const auto now = self->clock().now();
-    if (alarm && *alarm <= now) // else an older alarm rings
+    if (alarm && *alarm <= now) // otherwise this message is of a later alarm
       alarm.reset();
     expire(now);
     tick();

@@ -20,11 +20,11 @@ struct proxy_options {
   std::size_t window = 256;
   std::uint64_t epoch = 0; ///< Of the membership.
   /// Facts that wait while the link takes no more. Zero: such a fact is refused
-  /// as `busy`, which the sender of a one-way message does not hear. Else none
-  /// is lost in silence: one that cannot leave, for there are too many or for
-  /// what it is, ends the proxy with the reason.
+  /// as `busy`, which the sender of a one-way message does not hear. Otherwise
+  /// none is lost in silence: a fact for which there is no room in the backlog,
+  /// or that can never cross, ends the proxy with the reason.
   std::size_t backlog = 0;
-  /// How long a fact that waits does until the link is tried again.
+  /// Time between two attempts to post the facts that wait.
   std::chrono::milliseconds retry_interval{2};
 };
 
@@ -67,7 +67,7 @@ public:
 
   std::uint32_t patience_ms() const;
 
-  std::optional<time_point> alarm; ///< When somebody will call `expire`.
+  std::optional<time_point> alarm; ///< Time of the next call of `expire`.
 
 private:
   struct call {

@@ -27,7 +27,7 @@ steward_state::~steward_state() {
     options.listener->no_more(ec::cancelled, chief_is_gone);
 }
 
-/// After what came before it.
+/// Sends a message to the chief, after all that replicas said before.
 template <class Message>
 void steward_state::pass_on(subject what, const Message& x) {
   flush();
@@ -213,7 +213,8 @@ std::string steward_state::what_became_of_it() const {
   return "was lost" + (run > 0 ? " in " + in : in) + ": " + why;
 }
 
-/// Of a chief that is lost.
+/// Ends the work since the chief is lost. @param more what a replica said of
+/// it.
 void steward_state::conclude(const std::string& more) {
   const auto what =
     more.empty() && run > 0 ? commit::explain(blames, {}, {}) : more;

@@ -10,8 +10,8 @@
 #   -n RUNS      how many interrupted runs [20]
 #   -w WORKERS   processes of each; 0: one process without --workers [0]
 #   -s SEED      of the times [random, and printed]
-#   -l           steps of more than 2 s each (lenet with large batches), which
-#                take minutes; without, a run takes 1 to 3 s
+#   -l           steps of about 2 s with two workers (lenet, batches of 2,400);
+#                without, a run takes 1 to 5 s
 #   -- OPTION... other options of `troupe train` that say what is trained
 #
 # $TROUPE names the tool [build/release/troupe].
@@ -28,7 +28,7 @@ while getopts n:w:s:l option; do
     w) workers=$OPTARG ;;
     s) seed=$OPTARG ;;
     l)
-      job=(--model lenet --data digits:40000 --batch 8192 --epochs 2)
+      job=(--model lenet --data digits:6000 --batch 2400 --epochs 2)
       most_seconds=1200
       ;;
     *) exit 2 ;;
@@ -46,11 +46,12 @@ RANDOM=$seed
 now() { echo $(($(date +%s%N) / 1000000)); } # in ms
 hash_in() { sed -n 's/^weights_sha256 //p' "$1"; }
 
-# Whether the process would do something about SIGINT itself: it is caught, or
-# blocked, and not what a shell or a program that only begins does with it.
-heeds_interrupts() {
-  awk '/^Sig(Blk|Cgt):/ { heeds = heeds || substr($2, length($2)) ~ /[2367abef]/ }
-       END { exit !heeds }' "/proc/$1/status" 2>/dev/null
+# Whether the process is the tool, no longer the shell that starts it, and has
+# its handlers: it sets that of SIGTERM (bit 14) after that of SIGINT.
+has_handlers() {
+  [ "$(readlink "/proc/$1/exe")" = "$tool" ] &&
+    awk '/^SigCgt:/ { exit substr($2, length($2) - 3, 1) !~ /[4-7c-f]/ }' \
+      "/proc/$1/status" 2>/dev/null
 }
 
 # Ends a run that hangs. @returns its exit code.
@@ -87,7 +88,7 @@ one_run() {
   rm -f interrupted.troupe
   "$tool" train "${job[@]}" >out 2>err &
   pid=$!
-  until heeds_interrupts $pid || ! kill -0 $pid 2>/dev/null; do sleep 0.005; done
+  until has_handlers $pid || ! kill -0 $pid 2>/dev/null; do sleep 0.005; done
   sleep "$(printf '%d.%03d' $((after / 1000)) $((after % 1000)))"
   kill -$signal $pid 2>/dev/null || true
   end_of $pid || code=$?

@@ -209,6 +209,11 @@ public:
   /// @param waited for people, such as "200 ms".
   reaction on_late(const std::string& waited);
 
+  /// Whether a peer that keeps the rules can have said this: its replica
+  /// exists, and it misses no more replicas than there are. The ids of reducers
+  /// are not known here.
+  bool is_possible(const blame& x) const;
+
   /// Whether somebody is owed something, so that a guard has to run.
   bool busy() const {
     return now_ != phase::idle

@@ -165,7 +165,7 @@ reaction ledger::on(const blame& x) {
   reaction out;
   if (now_ != phase::probing || x.epoch != epoch_ || x.step != probed_)
     return out;
-  if (x.missing.size() > members_.size() || !first_answer(x))
+  if (!is_possible(x) || !first_answer(x))
     return out;
   blames_.push_back(x);
   if (!loss_ || !all_answered())
@@ -177,13 +177,16 @@ reaction ledger::on(const blame& x) {
   return out;
 }
 
-/// Whether `x` is of somebody who exists and has not answered this probe yet.
+bool ledger::is_possible(const blame& x) const {
+  return x.missing.size() <= members_.size()
+         && (x.reducer || x.id < members_.size());
+}
+
+/// Notes the answer to the last probe. @returns false if it came before.
 bool ledger::first_answer(const blame& x) {
   if (x.reducer)
     return std::ranges::none_of(
       blames_, [&x](const blame& y) { return y.reducer && y.id == x.id; });
-  if (x.id >= members_.size())
-    return false;
   members_[x.id].answered = true;
   return !std::exchange(members_[x.id].explained, true);
 }

@@ -14,6 +14,11 @@ enum exit_code : int {
   interrupted = 130, ///< And saved, so that --resume goes on.
 };
 
+/// Writes the tool's last line: `troupe:` and a sentence, which may quote
+/// another process, without control characters.
+/// @returns the code.
+int say(int code, const std::string& sentence);
+
 /// What is to be done, once the command line was read.
 using action = std::function<int()>;
 

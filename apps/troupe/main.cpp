@@ -34,10 +34,9 @@ constexpr auto examples =
   "\n"
   "Exit codes: 0 done, 1 failed (a file that is missing, damaged or cannot be\n"
   "written, for instance), 2 wrong use (an option's value will not do, a\n"
-  "table's column among them), 3 interrupted and nothing saved, 130 (of "
-  "train)\n"
-  "interrupted and saved; launch ends with that of the process that failed\n"
-  "first.\n";
+  "table's column among them), 3 interrupted and nothing saved, 130\n"
+  "interrupted and saved (train alone); launch ends with that of the process\n"
+  "that failed first.\n";
 
 /// What the reader of the command line says, and where to read more.
 std::string sentence_of(const CLI::App& tool, const CLI::ParseError& e) {
@@ -111,15 +110,14 @@ void check_output() {
                              "full?");
 }
 
-/// In one line, whoever said it.
-int say(const std::exception& e, int code) {
+} // namespace
+
+int say(int code, const std::string& sentence) {
   std::cerr << "troupe: "
-            << troupe::net::printable(e.what(), troupe::net::max_sentence_bytes)
+            << troupe::net::printable(sentence, troupe::net::max_sentence_bytes)
             << '\n';
   return code;
 }
-
-} // namespace
 
 int main(int argc, char** argv) {
   // A file-size limit is an error of the write that hits it, with a sentence.
@@ -130,12 +128,11 @@ int main(int argc, char** argv) {
       check_output();
     return code;
   } catch (const std::invalid_argument& e) {
-    return say(e, misused);
+    return say(misused, e.what());
   } catch (const std::bad_alloc&) {
-    return say(std::runtime_error{"there is not enough memory for this; a "
-                                  "smaller batch or model takes less"},
-               failed);
+    return say(failed, "there is not enough memory for this; a smaller batch "
+                       "or model takes less");
   } catch (const std::exception& e) {
-    return say(e, failed);
+    return say(failed, e.what());
   }
 }

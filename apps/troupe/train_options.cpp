@@ -19,14 +19,12 @@ constexpr auto examples =
   "\n"
   "Runs with as many replicas, the same batch, seed and threads end with the\n"
   "same weights to the last bit, whatever the strategy.\n"
-  "Ctrl-C ends a run after the steps that replicas were given already (at "
-  "most\n"
-  "8, or 32 with --workers) and the test if an epoch ends with them, then "
-  "saves\n"
-  "it and says how to go on (exit code 130). This takes as long as it needs,\n"
-  "with --workers too. A second Ctrl-C ends everything at once, and one "
-  "before\n"
-  "training began does: then nothing is saved (exit code 3).\n";
+  "\n"
+  "Ctrl-C lets the steps end that replicas were given already (at most 8, or\n"
+  "32 with --workers), and the test if an epoch ends with them. Then it saves\n"
+  "the run and says how to go on (exit code 130), however long that takes. A\n"
+  "second Ctrl-C ends everything at once, and so does one before training\n"
+  "began: then nothing is saved (exit code 3).\n";
 
 void set(std::uint64_t& to, std::uint64_t x) {
   to = x;

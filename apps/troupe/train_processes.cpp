@@ -6,7 +6,6 @@
 #include "troupe/net/certificates.hpp"
 #include "troupe/net/held_ports.hpp"
 #include "troupe/net/new_file.hpp"
-#include "troupe/net/printable.hpp"
 #include "troupe/net/secret_file.hpp"
 #include "troupe/net/tf_config.hpp"
 
@@ -163,12 +162,6 @@ interruption wait_for_end(children& all, const heard_signals& heard) {
     }
   }
   return how;
-}
-
-int say(int code, const std::string& sentence) {
-  std::cerr << "troupe: " << net::printable(sentence, net::max_sentence_bytes)
-            << '\n';
-  return code;
 }
 
 /// How the run ended, by how its workers did.

@@ -20,4 +20,11 @@ void add_in_place(tensor& sum, const tensor& x) {
     to[i] += from[i];
 }
 
+void put_gradient(op_call& call, std::size_t i, const tensor& gradient) {
+  if (call.adds(i))
+    add_in_place(call.grad_in[i], gradient);
+  else
+    call.grad_in[i].copy_from(gradient);
+}
+
 } // namespace troupe

@@ -21,13 +21,8 @@ void forward(op_call& c) {
 }
 
 void backward(op_call& c) {
-  if (!c.wants(0))
-    return;
-  const auto gx = c.grad_out.as(c.grad_in[0].type());
-  if (c.adds(0))
-    add_in_place(c.grad_in[0], gx);
-  else
-    c.grad_in[0].copy_from(gx);
+  if (c.wants(0))
+    put_gradient(c, 0, c.grad_out.as(c.grad_in[0].type()));
 }
 
 // Towards float64 only: in float32 there are no central differences.

@@ -17,12 +17,8 @@ void forward(op_call& c) {
 }
 
 void backward(op_call& c) {
-  if (!c.wants(0))
-    return;
-  if (c.adds(0))
-    add_in_place(c.grad_in[0], c.grad_out);
-  else
-    c.grad_in[0].copy_from(c.grad_out);
+  if (c.wants(0))
+    put_gradient(c, 0, c.grad_out);
 }
 
 const std::array cases{

@@ -14,11 +14,12 @@ using ops::slice_rows;
 tensor_spec infer(std::span<const tensor_spec> in, const op_options& options) {
   const auto [begin, end] = options.as<slice_rows>();
   const auto& x = in[0].dims;
-  ops::require(x.rank() > 0 && 0 <= begin && begin <= end && end <= x.front(),
-               ("a tensor with the rows [" + std::to_string(begin) + ", "
-                + std::to_string(end) + ")")
-                 .c_str(),
-               in);
+  if (!(x.rank() > 0 && 0 <= begin && begin <= end && end <= x.front()))
+    ops::require(false,
+                 ("a tensor with the rows [" + std::to_string(begin) + ", "
+                  + std::to_string(end) + ")")
+                   .c_str(),
+                 in);
   return {x.with(0, end - begin), in[0].type};
 }
 

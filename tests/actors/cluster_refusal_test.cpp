@@ -14,15 +14,7 @@ TEST(ClusterRefusal, IsToldThoughTheLeadersDoorIsGoneAfterIt) {
                             {[](const net::hello&) { return net::verdict{}; },
                              [](const net::hello&, net::arrived&&) {}});
   std::promise<void> refused;
-  net::endpoint_options how;
-  how.listen = net::address{"127.0.0.1", 0};
-  how.log = [&, once = false](net::severity, const std::string& line) mutable {
-    if (!once && mentions(line, "nobody here expects 'control'")) {
-      once = true;
-      refused.set_value();
-    }
-  };
-  it.members[1].at = std::make_shared<door>(how);
+  it.members[1].at = door_that_hears_a_refusal(refused);
   std::thread early{[&] { it.join({1}); }};
   EXPECT_EQ(refused.get_future().wait_for(60s), std::future_status::ready);
   nobody.reset();

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <future>
 #include <memory>
 #include <optional>
 #include <string>
@@ -50,6 +51,20 @@ inline std::shared_ptr<door> new_door() {
   net::endpoint_options x;
   x.listen = net::address{"127.0.0.1", 0};
   x.patience = 2s;
+  return std::make_shared<door>(x);
+}
+
+/// A door whose endpoint sets the promise when it was refused for the first
+/// time, since nobody at the other end expects its purpose yet.
+inline std::shared_ptr<door> door_that_hears_a_refusal(std::promise<void>& at) {
+  net::endpoint_options x;
+  x.listen = net::address{"127.0.0.1", 0};
+  x.log = [&at, once = false](net::severity, const std::string& line) mutable {
+    if (!once && mentions(line, "nobody here expects 'control'")) {
+      once = true;
+      at.set_value();
+    }
+  };
   return std::make_shared<door>(x);
 }
 

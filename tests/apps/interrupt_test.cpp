@@ -47,8 +47,8 @@ protected:
   }
 
   /// Sends SIGINT when the tool has a handler for it, and waits until it was
-  /// heard. The tool sets the handler of SIGTERM after that of SIGINT; the shell
-  /// that starts the tool has one of SIGINT alone.
+  /// heard. The tool sets the handler of SIGTERM after that of SIGINT; the
+  /// shell that starts the tool has one of SIGINT alone.
   static void interrupt(const background& x) {
     const auto id = x.id();
     wait_until([id] { return has(id, "SigCgt", SIGTERM); });

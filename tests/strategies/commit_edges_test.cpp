@@ -11,14 +11,6 @@ using namespace troupe;
 using namespace troupe::commit;
 using namespace troupe::commit::testing;
 
-namespace {
-
-using ids = std::vector<std::uint32_t>;
-
-const places two{{"chief 0", "worker 1"}, {0, 2, 4}};
-
-} // namespace
-
 // -- runs ---------------------------------------------------------------------
 
 TEST(LedgerRun, OfNoStepsEndsAtOnce) {

@@ -11,8 +11,6 @@ using namespace troupe::commit::testing;
 
 namespace {
 
-const places two{{"chief 0", "worker 1"}, {0, 2, 4}};
-
 /// Whether a call counts as a move.
 template <class F>
 bool moves(desk& d, F&& call) {

@@ -8,14 +8,6 @@ using namespace troupe;
 using namespace troupe::commit;
 using namespace troupe::commit::testing;
 
-namespace {
-
-using ids = std::vector<std::uint32_t>;
-
-const places two{{"chief 0", "worker 1"}, {0, 2, 4}};
-
-} // namespace
-
 TEST(LedgerFailures, OfAnotherEpochOrAnUnknownReplicaAreIgnored) {
   desk d{2};
   d.keep(d.book.run(0, 9));

@@ -7,6 +7,11 @@
 
 namespace troupe::commit::testing {
 
+using ids = std::vector<std::uint32_t>;
+
+/// Two processes of two replicas each.
+inline const places two{{"chief 0", "worker 1"}, {0, 2, 4}};
+
 /// A ledger whose reactions are kept, with replicas of incarnation 1 that are
 /// seated and idle.
 struct desk {

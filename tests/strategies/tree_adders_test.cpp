@@ -1,4 +1,5 @@
 #include "troupe/strategies/tree_adders.hpp"
+#include "troupe/tests/strategies/tree_messages.hpp"
 
 #include <gtest/gtest.h>
 
@@ -6,21 +7,7 @@
 
 using namespace troupe;
 using namespace troupe::tree;
-
-namespace {
-
-constexpr auto all = std::numeric_limits<std::size_t>::max();
-
-stamp at(std::uint64_t step, std::uint32_t replica, std::uint32_t bucket = 0,
-         std::uint64_t epoch = 1) {
-  return {epoch, step, 1, replica, bucket, 0, 1};
-}
-
-tensor ones() {
-  return tensor::full({4}, 1);
-}
-
-} // namespace
+using namespace troupe::tree::testing;
 
 TEST(Adders, AddEachBucketOnItsOwnAndTheOneThatIsAskedForFirst) {
   adders sums{2};

@@ -1,22 +1,11 @@
 #include "troupe/strategies/tree_member.hpp"
+#include "troupe/tests/strategies/tree_messages.hpp"
 
 #include <gtest/gtest.h>
 
 using namespace troupe;
 using namespace troupe::tree;
-
-namespace {
-
-stamp at(std::uint64_t step, std::uint32_t replica, std::uint32_t bucket = 0,
-         std::uint64_t epoch = 1) {
-  return {epoch, step, 1, replica, bucket, 0, 1};
-}
-
-tensor ones() {
-  return tensor::full({4}, 1);
-}
-
-} // namespace
+using namespace troupe::tree::testing;
 
 TEST(Member, HasASumWhenAllItsSlicesAreIn) {
   member m{0, 2};

@@ -1,5 +1,5 @@
 #include "troupe/strategies/tree_fold.hpp"
-#include "troupe/strategies/tree_sum.hpp"
+#include "troupe/tests/strategies/tree_messages.hpp"
 
 #include <gtest/gtest.h>
 
@@ -10,23 +10,9 @@
 
 using namespace troupe;
 using namespace troupe::tree;
+using namespace troupe::tree::testing;
 
 namespace {
-
-constexpr auto all = std::numeric_limits<std::size_t>::max();
-
-part by(std::uint32_t replica, std::uint32_t slice = 0,
-        std::uint32_t slices = 1) {
-  return {{1, 7, 0, replica, 3, slice, slices}};
-}
-
-seat of(std::uint32_t replicas) {
-  return {1, 7, 3, replicas, 0, 1};
-}
-
-tensor ones(std::size_t elements) {
-  return tensor::full({std::int64_t(elements)}, 1);
-}
 
 std::string why(const reaction& x) {
   auto* it = std::get_if<fault>(&x);

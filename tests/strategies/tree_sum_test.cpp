@@ -1,5 +1,5 @@
 #include "troupe/strategies/report.hpp"
-#include "troupe/strategies/tree_sum.hpp"
+#include "troupe/tests/strategies/tree_messages.hpp"
 
 #include <gtest/gtest.h>
 
@@ -12,19 +12,9 @@
 
 using namespace troupe;
 using namespace troupe::tree;
+using namespace troupe::tree::testing;
 
 namespace {
-
-constexpr auto all = std::numeric_limits<std::size_t>::max();
-
-part by(std::uint32_t replica, std::uint32_t slice = 0,
-        std::uint32_t slices = 1) {
-  return {{1, 7, 0, replica, 3, slice, slices}};
-}
-
-seat of(std::uint32_t replicas) {
-  return {1, 7, 3, replicas, 0, 1};
-}
 
 /// Values of very different size, so that the bits tell the order of addition.
 template <class T>
