@@ -1,7 +1,7 @@
 #pragma once
 
 #include "troupe/tensors/context.hpp"
-#include "troupe/tensors/named_numbers.hpp"
+#include "troupe/tensors/hyperparameters.hpp"
 #include "troupe/tensors/shape.hpp"
 
 #include <cstdint>

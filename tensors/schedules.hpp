@@ -1,6 +1,6 @@
 #pragma once
 
-#include "troupe/tensors/named_numbers.hpp"
+#include "troupe/tensors/hyperparameters.hpp"
 
 #include <cstdint>
 #include <span>

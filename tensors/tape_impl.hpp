@@ -1,9 +1,9 @@
 #pragma once
 
 #include "troupe/tensors/context.hpp"
-#include "troupe/tensors/leaf_table.hpp"
 #include "troupe/tensors/tape.hpp"
-#include "troupe/tensors/trace.hpp"
+#include "troupe/tensors/tape_ids.hpp"
+#include "troupe/tensors/variable_table.hpp"
 
 #include <array>
 #include <atomic>

@@ -1,7 +1,7 @@
 #include "troupe/tensors/variable.hpp"
 
 #include "troupe/tensors/context.hpp"
-#include "troupe/tensors/trace.hpp"
+#include "troupe/tensors/tape_ids.hpp"
 
 #include <atomic>
 #include <stdexcept>

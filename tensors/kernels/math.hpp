@@ -1,6 +1,6 @@
 #pragma once
 
-#include "troupe/tensors/kernels/level.hpp"
+#include "troupe/tensors/kernels/isa_level.hpp"
 
 namespace troupe::TROUPE_LEVEL {
 

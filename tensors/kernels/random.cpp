@@ -1,4 +1,4 @@
-#include "troupe/tensors/kernels/level.hpp"
+#include "troupe/tensors/kernels/isa_level.hpp"
 
 namespace troupe::TROUPE_LEVEL {
 

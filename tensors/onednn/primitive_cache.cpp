@@ -1,4 +1,4 @@
-#include "troupe/tensors/onednn/prepared.hpp"
+#include "troupe/tensors/onednn/primitive_cache.hpp"
 
 #include "troupe/tensors/context.hpp"
 #include "troupe/tensors/onednn/onednn.hpp"

@@ -1,5 +1,5 @@
 #include "troupe/tensors/kernels.hpp"
-#include "troupe/tensors/onednn/prepared.hpp"
+#include "troupe/tensors/onednn/primitive_cache.hpp"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "troupe/tensors/named_numbers.hpp"
+#include "troupe/tensors/hyperparameters.hpp"
 
 #include <algorithm>
 #include <charconv>
