@@ -14,7 +14,7 @@
 #include "troupe/models/losses.hpp"
 #include "troupe/models/metrics.hpp"
 #include "troupe/models/network.hpp"
-#include "troupe/models/ready.hpp"
+#include "troupe/models/zoo.hpp"
 #include "troupe/net/tf_config_resolver.hpp"
 #include "troupe/tensors/ops/binary.hpp"
 #include "troupe/tensors/ops/conv2d.hpp"

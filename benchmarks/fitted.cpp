@@ -2,7 +2,7 @@
 
 #include "troupe/actors/runtime.hpp"
 #include "troupe/benchmarks/workload.hpp"
-#include "troupe/models/ready.hpp"
+#include "troupe/models/zoo.hpp"
 
 #include <algorithm>
 #include <atomic>

@@ -2,7 +2,7 @@
 
 #include "troupe/models/detail/json.hpp"
 #include "troupe/models/detail/names.hpp"
-#include "troupe/models/detail/plan.hpp"
+#include "troupe/models/detail/network_plan.hpp"
 
 #include <cerrno>
 #include <cstring>

@@ -1,7 +1,7 @@
 #include "troupe/models/network.hpp"
 
 #include "troupe/models/detail/names.hpp"
-#include "troupe/models/detail/plan.hpp"
+#include "troupe/models/detail/network_plan.hpp"
 
 #include <stdexcept>
 

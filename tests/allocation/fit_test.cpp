@@ -1,5 +1,5 @@
 #include "troupe/data/digits.hpp"
-#include "troupe/models/ready.hpp"
+#include "troupe/models/zoo.hpp"
 #include "troupe/tests/support/malloc_counter.hpp"
 #include "troupe/training/local_strategies.hpp"
 #include "troupe/training/model.hpp"

@@ -1,6 +1,6 @@
 #include "troupe/actors/crew.hpp"
 #include "troupe/data/synthetic.hpp"
-#include "troupe/models/ready.hpp"
+#include "troupe/models/zoo.hpp"
 #include "troupe/tests/support/malloc_counter.hpp"
 #include "troupe/training/train_step.hpp"
 

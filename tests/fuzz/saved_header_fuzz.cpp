@@ -1,5 +1,5 @@
 // training/saved_header: the JSON of a saved model that somebody sent.
-#include "troupe/models/ready.hpp"
+#include "troupe/models/zoo.hpp"
 #include "troupe/tests/fuzz/fuzz.hpp"
 #include "troupe/training/saved_header.hpp"
 #include "troupe/training/saved_model.hpp"

@@ -2,7 +2,7 @@
 #include "troupe/models/description.hpp"
 #include "troupe/models/detail/names.hpp"
 #include "troupe/models/layer.hpp"
-#include "troupe/models/ready.hpp"
+#include "troupe/models/zoo.hpp"
 
 #include <gtest/gtest.h>
 

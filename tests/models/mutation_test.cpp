@@ -1,6 +1,6 @@
 #include "troupe/models/description.hpp"
 #include "troupe/models/network.hpp"
-#include "troupe/models/ready.hpp"
+#include "troupe/models/zoo.hpp"
 
 #include <gtest/gtest.h>
 

@@ -2,7 +2,7 @@
 #include "troupe/models/losses.hpp"
 #include "troupe/models/metrics.hpp"
 #include "troupe/models/network.hpp"
-#include "troupe/models/ready.hpp"
+#include "troupe/models/zoo.hpp"
 #include "troupe/tensors/ops/binary.hpp"
 #include "troupe/tensors/tape.hpp"
 

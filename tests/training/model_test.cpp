@@ -1,6 +1,6 @@
 #include "small_jobs.hpp"
 #include "troupe/models/metrics.hpp"
-#include "troupe/models/ready.hpp"
+#include "troupe/models/zoo.hpp"
 #include "troupe/training/sha256.hpp"
 
 #include <gtest/gtest.h>

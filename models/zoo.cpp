@@ -1,4 +1,4 @@
-#include "troupe/models/ready.hpp"
+#include "troupe/models/zoo.hpp"
 
 #include "troupe/models/detail/names.hpp"
 #include "troupe/models/layers.hpp"

@@ -1,4 +1,4 @@
-#include "troupe/models/detail/plan.hpp"
+#include "troupe/models/detail/network_plan.hpp"
 
 #include "troupe/models/layers/sequential.hpp"
 
