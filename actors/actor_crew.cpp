@@ -4,7 +4,7 @@
 #include "troupe/actors/runtime.hpp"
 #include "troupe/actors/step_gate.hpp"
 #include "troupe/actors/types.hpp"
-#include "troupe/strategies/blame.hpp"
+#include "troupe/strategies/step_commit/stall_report.hpp"
 
 #include <caf/actor_cast.hpp>
 #include <caf/send.hpp>

@@ -3,7 +3,7 @@
 #include "troupe/actors/atoms.hpp"
 #include "troupe/actors/ec.hpp"
 #include "troupe/actors/replica.hpp"
-#include "troupe/strategies/muster.hpp"
+#include "troupe/strategies/membership/run_barrier.hpp"
 
 #include <caf/typed_actor.hpp>
 

@@ -2,7 +2,7 @@
 
 #include "troupe/actors/chief.hpp"
 #include "troupe/actors/types.hpp"
-#include "troupe/strategies/roster.hpp"
+#include "troupe/strategies/membership/rendezvous.hpp"
 
 #include <algorithm>
 

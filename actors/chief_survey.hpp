@@ -1,7 +1,7 @@
 #pragma once
 
 #include "troupe/actors/status.hpp"
-#include "troupe/strategies/blame.hpp"
+#include "troupe/strategies/step_commit/stall_report.hpp"
 
 #include <caf/actor_clock.hpp>
 #include <caf/typed_response_promise.hpp>

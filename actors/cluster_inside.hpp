@@ -5,7 +5,7 @@
 #include "troupe/actors/door.hpp"
 #include "troupe/actors/error_code.hpp"
 #include "troupe/net/bell.hpp"
-#include "troupe/strategies/roster.hpp"
+#include "troupe/strategies/membership/rendezvous.hpp"
 
 #include <caf/actor.hpp>
 

@@ -2,7 +2,7 @@
 
 #include "troupe/actors/data_plane.hpp"
 #include "troupe/net/connection.hpp"
-#include "troupe/strategies/commit.hpp"
+#include "troupe/strategies/step_commit/state_machine.hpp"
 
 #include <memory>
 #include <vector>

@@ -1,8 +1,8 @@
 #pragma once
 
 #include "troupe/actors/error_code.hpp"
-#include "troupe/strategies/report.hpp"
-#include "troupe/strategies/terms.hpp"
+#include "troupe/strategies/collective_options.hpp"
+#include "troupe/strategies/step_commit/step_report.hpp"
 #include "troupe/tensors/tensor.hpp"
 
 #include <chrono>

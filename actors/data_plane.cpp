@@ -1,5 +1,5 @@
 #include "troupe/actors/data_plane_impl.hpp"
-#include "troupe/strategies/blame.hpp"
+#include "troupe/strategies/step_commit/stall_report.hpp"
 
 namespace troupe {
 

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "troupe/actors/lane_courier.hpp"
-#include "troupe/strategies/exchange.hpp"
+#include "troupe/strategies/collective/state_machine.hpp"
 
 #include <chrono>
 #include <cstdint>

@@ -2,7 +2,7 @@
 
 #include "troupe/actors/fault_seam.hpp"
 #include "troupe/net/lane.hpp"
-#include "troupe/strategies/exchange_parcel.hpp"
+#include "troupe/strategies/collective/packet.hpp"
 
 #include <chrono>
 #include <functional>

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "troupe/actors/fault_seam.hpp"
-#include "troupe/strategies/tree_sum.hpp"
+#include "troupe/strategies/tree/reduction.hpp"
 
 namespace troupe {
 

@@ -3,7 +3,7 @@
 #include "troupe/actors/last_words.hpp"
 #include "troupe/actors/replica_step.hpp"
 #include "troupe/actors/types.hpp"
-#include "troupe/strategies/blame.hpp"
+#include "troupe/strategies/step_commit/stall_report.hpp"
 
 #include <algorithm>
 

@@ -7,9 +7,9 @@
 #include "troupe/actors/fiber.hpp"
 #include "troupe/actors/outbox.hpp"
 #include "troupe/actors/step_book.hpp"
-#include "troupe/strategies/commit.hpp"
-#include "troupe/strategies/tree_adders.hpp"
-#include "troupe/strategies/tree_member.hpp"
+#include "troupe/strategies/step_commit/state_machine.hpp"
+#include "troupe/strategies/tree/participant.hpp"
+#include "troupe/strategies/tree/slice_reducers.hpp"
 
 #include <caf/typed_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>

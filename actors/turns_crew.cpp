@@ -1,6 +1,6 @@
 #include "troupe/actors/fiber.hpp"
 #include "troupe/actors/inline_crew.hpp"
-#include "troupe/strategies/tree_sum.hpp"
+#include "troupe/strategies/tree/reduction.hpp"
 
 #include <algorithm>
 #include <deque>

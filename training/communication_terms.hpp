@@ -1,6 +1,6 @@
 #pragma once
 
-#include "troupe/strategies/terms.hpp"
+#include "troupe/strategies/collective_options.hpp"
 #include "troupe/training/communication.hpp"
 
 namespace troupe {

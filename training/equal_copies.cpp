@@ -1,6 +1,6 @@
 #include "troupe/training/equal_copies.hpp"
 
-#include "troupe/strategies/blame.hpp"
+#include "troupe/strategies/step_commit/stall_report.hpp"
 #include "troupe/training/sha256.hpp"
 
 #include <cstring>

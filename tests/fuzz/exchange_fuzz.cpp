@@ -1,7 +1,7 @@
 // strategies/exchange: what comes of parcels that a member says twice, changes,
 // or makes up; and the heads alone.
 #include "troupe/tests/fuzz/fuzz.hpp"
-#include "troupe/tests/strategies/post_office.hpp"
+#include "troupe/tests/strategies/collective/packet_queues.hpp"
 
 #include <map>
 

@@ -2,7 +2,7 @@
 // a job say to each other and to its leader, in any order.
 #include "troupe/actors/cluster_inside.hpp"
 #include "troupe/net/codec.hpp"
-#include "troupe/strategies/muster.hpp"
+#include "troupe/strategies/membership/run_barrier.hpp"
 #include "troupe/tests/fuzz/fuzz.hpp"
 
 #include <optional>

@@ -4,8 +4,8 @@
 #include "troupe/actors/payload.hpp"
 #include "troupe/actors/types.hpp"
 #include "troupe/net/hello.hpp"
-#include "troupe/strategies/muster.hpp"
-#include "troupe/strategies/roster.hpp"
+#include "troupe/strategies/membership/rendezvous.hpp"
+#include "troupe/strategies/membership/run_barrier.hpp"
 #include "troupe/tests/fuzz/fuzz.hpp"
 
 #include <array>

@@ -1,0 +1,121 @@
+#include "troupe/strategies/membership/rendezvous.hpp"
+
+#include <gtest/gtest.h>
+
+namespace troupe {
+
+namespace {
+
+const roster::terms same{"1.0", "v3", 2, 4, "lease 16"};
+
+roster::hello hello(std::uint32_t task, std::uint64_t incarnation,
+                    const roster::terms& on = same) {
+  return {task, incarnation, "127.0.0.1", std::uint16_t(1000 + task), on};
+}
+
+roster::machine of_three() {
+  return {{"chief 0", "worker 1", "worker 2"}, hello(0, 10)};
+}
+
+/// "" if it was taken.
+std::string why_not(const roster::answer& x) {
+  const auto* no = std::get_if<roster::refused>(&x);
+  return no ? no->why : "";
+}
+
+} // namespace
+
+TEST(Roster, IsCompleteWhenEveryTaskHasCome) {
+  auto it = of_three();
+  EXPECT_EQ(it.missing(), "worker 1 and worker 2");
+  EXPECT_EQ(why_not(it.on(hello(2, 12))), "");
+  EXPECT_FALSE(it.complete());
+  EXPECT_EQ(it.missing(), "worker 1");
+  const auto last = it.on(hello(1, 11));
+  EXPECT_TRUE(std::get<roster::taken>(last).complete);
+  EXPECT_EQ(it.missing(), "");
+  const auto all = it.members();
+  ASSERT_EQ(all.members.size(), 3u);
+  for (std::uint32_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(all.members[i].incarnation, 10 + i);
+    EXPECT_EQ(all.members[i].port, 1000 + i);
+  }
+}
+
+TEST(Roster, RefusesStrangersAndSecondsWithASentence) {
+  auto it = of_three();
+  EXPECT_EQ(why_not(it.on(hello(7, 1))), "task 7 is none of this job's 3");
+  EXPECT_EQ(why_not(it.on(hello(3, 1))), "task 3 is none of this job's 3");
+  EXPECT_NE(why_not(it.on(hello(0, 1))), "") << "the leader is in";
+  EXPECT_EQ(why_not(it.on(hello(1, 11))), "");
+  EXPECT_EQ(why_not(it.on(hello(1, 99))),
+            "worker 1 is in already, by a process that lives; this one is a "
+            "second");
+  EXPECT_EQ(it.missing(), "worker 2") << "nobody was pushed out";
+}
+
+TEST(Roster, TakesAProcessThatWasRestartedWhileOthersAreAwaited) {
+  auto it = of_three();
+  EXPECT_EQ(why_not(it.on(hello(1, 11))), "");
+  it.on_lost(1, 99); // an older one's end
+  EXPECT_NE(why_not(it.on(hello(1, 12))), "");
+  it.on_lost(1, 11);
+  EXPECT_EQ(it.missing(), "worker 1 and worker 2");
+  EXPECT_EQ(why_not(it.on(hello(1, 12))), "");
+  EXPECT_EQ(why_not(it.on(hello(2, 20))), "");
+  EXPECT_EQ(it.members().members[1].incarnation, 12u);
+  it.on_lost(1, 12);
+  EXPECT_TRUE(it.complete()) << "from here on the chief deals with losses";
+  EXPECT_EQ(why_not(it.on(hello(1, 13))),
+            "worker 1 came after the job had begun with all its 3 processes");
+}
+
+TEST(Roster, FreesTheTaskOfTheLastWhoCameIfItIsLostBeforeAllAreTold) {
+  auto it = of_three();
+  it.on(hello(1, 11));
+  it.on(hello(2, 12));
+  EXPECT_TRUE(it.complete());
+  it.on_lost(2, 12);
+  EXPECT_EQ(it.missing(), "worker 2");
+  EXPECT_EQ(why_not(it.on(hello(2, 13))), "");
+  EXPECT_EQ(it.members().members[2].incarnation, 13u);
+}
+
+TEST(Roster, NeverFreesTheLeadersTask) {
+  auto it = of_three();
+  it.on_lost(0, 10);
+  EXPECT_EQ(it.missing(), "worker 1 and worker 2");
+  it.on_lost(3, 10); // there is no such task
+  it.on_lost(1, 11); // nobody has come
+  EXPECT_EQ(it.missing(), "worker 1 and worker 2");
+}
+
+TEST(Roster, ListsAnyNumberOfNames) {
+  EXPECT_EQ(roster::listed({}), "");
+  EXPECT_EQ(roster::listed({"a"}), "a");
+  EXPECT_EQ(roster::listed({"a", "b"}), "a and b");
+  EXPECT_EQ(roster::listed({"a", "b", "c", "d"}), "a, b, c and d");
+}
+
+TEST(Roster, NamesWhatIsNotTheSameOnBothSides) {
+  const auto with = [](auto change) {
+    auto x = same;
+    change(x);
+    auto it = of_three();
+    const auto why = why_not(it.on(hello(1, 11, x)));
+    EXPECT_EQ(it.missing(), "worker 1 and worker 2");
+    return why;
+  };
+  EXPECT_EQ(with([](auto& x) { x.version = "2.0"; }),
+            "worker 1 has version 2.0, but chief 0 1.0");
+  EXPECT_EQ(with([](auto& x) { x.kernels = "v4"; }),
+            "worker 1 has kernels of level v4, but chief 0 v3");
+  EXPECT_EQ(with([](auto& x) { x.threads = 1; }),
+            "worker 1 has threads per replica: 1, but chief 0 2");
+  EXPECT_EQ(with([](auto& x) { x.replicas = 3; }),
+            "worker 1 has replicas per process: 3, but chief 0 4");
+  EXPECT_EQ(with([](auto& x) { x.options = "lease 4"; }),
+            "worker 1 has options lease 4, but chief 0 lease 16");
+}
+
+} // namespace troupe
