@@ -4,7 +4,7 @@
 #include "troupe/actors/payload.hpp"
 #include "troupe/actors/remote_options.hpp"
 #include "troupe/actors/spawn.hpp"
-#include "troupe/net/endpoint.hpp"
+#include "troupe/net/session/endpoint.hpp"
 
 #include <caf/scoped_actor.hpp>
 

@@ -1,9 +1,9 @@
 #pragma once
 
 #include "troupe/actors/crew.hpp"
-#include "troupe/net/address.hpp"
-#include "troupe/net/credentials.hpp"
-#include "troupe/net/log_function.hpp"
+#include "troupe/net/base/address.hpp"
+#include "troupe/net/base/log_function.hpp"
+#include "troupe/net/security/credentials.hpp"
 
 #include <chrono>
 #include <memory>

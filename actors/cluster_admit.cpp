@@ -3,8 +3,8 @@
 #include "troupe/actors/runtime.hpp"
 #include "troupe/actors/spawn.hpp"
 #include "troupe/actors/types.hpp"
-#include "troupe/net/codec.hpp"
-#include "troupe/net/log_limiter.hpp"
+#include "troupe/net/base/log_rate_limiter.hpp"
+#include "troupe/net/codec/codec.hpp"
 #include "troupe/tensors/kernels.hpp"
 
 #include <caf/actor_cast.hpp>

@@ -1,6 +1,6 @@
 #include "troupe/actors/cluster_inside.hpp"
-#include "troupe/net/codec.hpp"
-#include "troupe/net/printable.hpp"
+#include "troupe/net/base/text.hpp"
+#include "troupe/net/codec/codec.hpp"
 
 #include <algorithm>
 

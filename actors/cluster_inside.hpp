@@ -4,7 +4,7 @@
 #include "troupe/actors/company.hpp"
 #include "troupe/actors/door.hpp"
 #include "troupe/actors/error_code.hpp"
-#include "troupe/net/bell.hpp"
+#include "troupe/net/shm/event_notifier.hpp"
 #include "troupe/strategies/membership/rendezvous.hpp"
 
 #include <caf/actor.hpp>

@@ -1,6 +1,6 @@
 #include "troupe/actors/cluster_inside.hpp"
 #include "troupe/actors/ec.hpp"
-#include "troupe/net/printable.hpp"
+#include "troupe/net/base/text.hpp"
 
 #include <algorithm>
 

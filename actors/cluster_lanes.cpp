@@ -1,6 +1,6 @@
 #include "troupe/actors/cluster_inside.hpp"
 #include "troupe/actors/shared_arena.hpp"
-#include "troupe/net/channel.hpp"
+#include "troupe/net/transport/lane_pair.hpp"
 
 #include <stdexcept>
 

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "troupe/actors/data_plane.hpp"
-#include "troupe/net/connection.hpp"
+#include "troupe/net/session/connection.hpp"
 #include "troupe/strategies/step_commit/state_machine.hpp"
 
 #include <memory>

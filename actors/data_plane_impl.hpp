@@ -1,7 +1,7 @@
 #pragma once
 
 #include "troupe/actors/data_plane.hpp"
-#include "troupe/net/bell.hpp"
+#include "troupe/net/shm/event_notifier.hpp"
 
 #include <condition_variable>
 #include <mutex>

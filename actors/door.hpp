@@ -1,6 +1,6 @@
 #pragma once
 
-#include "troupe/net/endpoint.hpp"
+#include "troupe/net/session/endpoint.hpp"
 
 #include <functional>
 #include <memory>

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "troupe/actors/fault_seam.hpp"
-#include "troupe/net/lane.hpp"
+#include "troupe/net/lanes/lane.hpp"
 #include "troupe/strategies/collective/packet.hpp"
 
 #include <chrono>

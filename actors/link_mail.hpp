@@ -1,7 +1,7 @@
 #pragma once
 
 #include "troupe/actors/ec.hpp"
-#include "troupe/net/link.hpp"
+#include "troupe/net/session/channel.hpp"
 #include "troupe/strategies/fields.hpp"
 
 #include <caf/actor_addr.hpp>

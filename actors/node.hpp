@@ -1,7 +1,7 @@
 #pragma once
 
 #include "troupe/actors/node_messages.hpp"
-#include "troupe/net/connection.hpp"
+#include "troupe/net/session/connection.hpp"
 
 #include <chrono>
 

@@ -1,6 +1,6 @@
 #include "troupe/actors/node_messages.hpp"
 
-#include "troupe/net/printable.hpp"
+#include "troupe/net/base/text.hpp"
 
 #include <cstdio>
 

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "troupe/net/credentials.hpp"
-#include "troupe/net/log_function.hpp"
+#include "troupe/net/base/log_function.hpp"
+#include "troupe/net/security/credentials.hpp"
 
 #include <chrono>
 #include <cstdint>

@@ -1,7 +1,7 @@
 #include "troupe/actors/payload.hpp"
 
-#include "troupe/net/crc32c.hpp"
-#include "troupe/net/printable.hpp"
+#include "troupe/net/base/text.hpp"
+#include "troupe/net/codec/crc32c.hpp"
 
 #include <caf/sec.hpp>
 

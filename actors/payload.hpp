@@ -2,8 +2,8 @@
 
 #include "troupe/actors/atoms.hpp"
 #include "troupe/actors/ec.hpp"
-#include "troupe/net/codec.hpp"
-#include "troupe/net/frame.hpp"
+#include "troupe/net/codec/codec.hpp"
+#include "troupe/net/codec/frame.hpp"
 #include "troupe/strategies/fields.hpp"
 #include "troupe/tensors/tensor.hpp"
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "troupe/net/credentials.hpp"
+#include "troupe/net/security/credentials.hpp"
 
 #include <chrono>
 #include <cstddef>

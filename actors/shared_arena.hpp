@@ -1,6 +1,6 @@
 #pragma once
 
-#include "troupe/net/shm_arena.hpp"
+#include "troupe/net/shm/shm_arena.hpp"
 
 #include <memory>
 

@@ -1,6 +1,6 @@
 #include "troupe/actors/status.hpp"
 
-#include "troupe/net/printable.hpp"
+#include "troupe/net/base/text.hpp"
 
 #include <algorithm>
 #include <cinttypes>

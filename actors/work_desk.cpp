@@ -1,6 +1,6 @@
 #include "troupe/actors/work_desk.hpp"
 
-#include "troupe/net/printable.hpp"
+#include "troupe/net/base/text.hpp"
 
 #include <stdexcept>
 #include <utility>

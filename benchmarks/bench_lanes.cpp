@@ -2,8 +2,8 @@
 // and how long a buffer takes in both directions at once.
 
 #include "troupe/benchmarks/timing.hpp"
-#include "troupe/net/channel.hpp"
-#include "troupe/net/socket_stream.hpp"
+#include "troupe/net/io/socket_stream.hpp"
+#include "troupe/net/transport/lane_pair.hpp"
 
 #include <CLI/CLI.hpp>
 #include <arpa/inet.h>

@@ -1,10 +1,10 @@
 #include "troupe/benchmarks/local_job.hpp"
 
 #include "troupe/actors/runtime.hpp"
-#include "troupe/net/certificates.hpp"
-#include "troupe/net/held_ports.hpp"
-#include "troupe/net/new_file.hpp"
-#include "troupe/net/simple_resolver.hpp"
+#include "troupe/net/cluster/simple_resolver.hpp"
+#include "troupe/net/io/exclusive_file.hpp"
+#include "troupe/net/io/reserved_ports.hpp"
+#include "troupe/net/security/certificates.hpp"
 
 #include <csignal>
 #include <cstdio>

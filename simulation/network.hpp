@@ -1,7 +1,7 @@
 #pragma once
 
 #include "troupe/actors/lane_courier.hpp"
-#include "troupe/net/connection.hpp"
+#include "troupe/net/session/connection.hpp"
 #include "troupe/simulation/sim.hpp"
 
 #include <chrono>

@@ -1,4 +1,4 @@
-#include "troupe/net/switchboard.hpp"
+#include "troupe/net/session/multiplexer.hpp"
 #include "troupe/simulation/network_core.hpp"
 
 #include <algorithm>

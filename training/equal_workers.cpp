@@ -1,6 +1,6 @@
 #include "troupe/training/equal_workers.hpp"
 
-#include "troupe/net/printable.hpp"
+#include "troupe/net/base/text.hpp"
 #include "troupe/training/equal_copies.hpp"
 #include "troupe/training/sha256.hpp"
 

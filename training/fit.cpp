@@ -1,6 +1,6 @@
 #include "troupe/training/fit.hpp"
 
-#include "troupe/net/printable.hpp"
+#include "troupe/net/base/text.hpp"
 #include "troupe/training/equal_workers.hpp"
 #include "troupe/training/fit_loop.hpp"
 #include "troupe/training/log.hpp"

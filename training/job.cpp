@@ -1,4 +1,4 @@
-#include "troupe/net/log_limiter.hpp"
+#include "troupe/net/base/log_rate_limiter.hpp"
 #include "troupe/training/job_parts.hpp"
 
 #include <algorithm>

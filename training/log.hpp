@@ -1,6 +1,6 @@
 #pragma once
 
-#include "troupe/net/log_function.hpp"
+#include "troupe/net/base/log_function.hpp"
 
 #include <functional>
 #include <string>

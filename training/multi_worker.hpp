@@ -1,8 +1,8 @@
 #pragma once
 
 #include "troupe/actors/cluster.hpp"
-#include "troupe/net/cluster_resolver.hpp"
-#include "troupe/net/tf_config_resolver.hpp"
+#include "troupe/net/cluster/cluster_resolver.hpp"
+#include "troupe/net/cluster/tf_config_resolver.hpp"
 #include "troupe/training/communication.hpp"
 #include "troupe/training/strategy.hpp"
 

@@ -1,4 +1,4 @@
-#include "troupe/net/printable.hpp"
+#include "troupe/net/base/text.hpp"
 #include "troupe/training/devices.hpp"
 #include "troupe/training/reduce_op.hpp"
 #include "troupe/training/remote_strategy_impl.hpp"

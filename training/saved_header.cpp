@@ -2,7 +2,7 @@
 
 #include "troupe/actors/version.hpp"
 #include "troupe/models/detail/json.hpp"
-#include "troupe/net/log_limiter.hpp"
+#include "troupe/net/base/log_rate_limiter.hpp"
 
 #include <cmath>
 #include <nlohmann/json.hpp>

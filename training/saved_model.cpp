@@ -1,6 +1,6 @@
 #include "troupe/training/saved_model.hpp"
 
-#include "troupe/net/log_limiter.hpp"
+#include "troupe/net/base/log_rate_limiter.hpp"
 #include "troupe/training/safe_file.hpp"
 #include "troupe/training/saved_header.hpp"
 #include "troupe/training/sha256.hpp"

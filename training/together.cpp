@@ -1,5 +1,5 @@
 #include "troupe/actors/error_code.hpp"
-#include "troupe/net/printable.hpp"
+#include "troupe/net/base/text.hpp"
 #include "troupe/tensors/context.hpp"
 #include "troupe/training/replica_context.hpp"
 #include "troupe/training/strategy_state.hpp"

@@ -3,7 +3,7 @@
 #include "troupe/actors/door.hpp"
 #include "troupe/actors/last_words.hpp"
 #include "troupe/actors/role_registry.hpp"
-#include "troupe/net/simple_resolver.hpp"
+#include "troupe/net/cluster/simple_resolver.hpp"
 #include "troupe/training/multi_worker.hpp"
 
 #include <caf/typed_event_based_actor.hpp>

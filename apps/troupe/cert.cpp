@@ -1,6 +1,6 @@
 #include "command.hpp"
-#include "troupe/net/certificates.hpp"
-#include "troupe/net/new_file.hpp"
+#include "troupe/net/io/exclusive_file.hpp"
+#include "troupe/net/security/certificates.hpp"
 #include "values.hpp"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "troupe/net/descriptor.hpp"
+#include "troupe/net/base/descriptor.hpp"
 
 #include <initializer_list>
 

@@ -1,10 +1,10 @@
 #include "children.hpp"
 #include "command.hpp"
 #include "heard_signals.hpp"
-#include "troupe/net/cluster_task.hpp"
-#include "troupe/net/held_ports.hpp"
-#include "troupe/net/secret_file.hpp"
-#include "troupe/net/tf_config.hpp"
+#include "troupe/net/cluster/cluster_task.hpp"
+#include "troupe/net/cluster/tf_config.hpp"
+#include "troupe/net/io/reserved_ports.hpp"
+#include "troupe/net/security/secret_file.hpp"
 #include "values.hpp"
 
 #include <cerrno>

@@ -2,7 +2,7 @@
 
 #include "command.hpp"
 #include "troupe/actors/version.hpp"
-#include "troupe/net/printable.hpp"
+#include "troupe/net/base/text.hpp"
 #include "troupe/training/log.hpp"
 
 #include <CLI/Config.hpp>

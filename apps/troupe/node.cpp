@@ -3,7 +3,7 @@
 #include "interrupt.hpp"
 #include "troupe/actors/node_server.hpp"
 #include "troupe/actors/runtime.hpp"
-#include "troupe/net/address.hpp"
+#include "troupe/net/base/address.hpp"
 #include "troupe/training/log.hpp"
 #include "values.hpp"
 

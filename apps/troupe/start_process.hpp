@@ -1,7 +1,7 @@
 #pragma once
 
 #include "children.hpp"
-#include "troupe/net/descriptor.hpp"
+#include "troupe/net/base/descriptor.hpp"
 
 #include <sys/types.h>
 

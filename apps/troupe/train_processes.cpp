@@ -3,11 +3,11 @@
 #include "heard_signals.hpp"
 #include "interrupt.hpp"
 #include "train.hpp"
-#include "troupe/net/certificates.hpp"
-#include "troupe/net/held_ports.hpp"
-#include "troupe/net/new_file.hpp"
-#include "troupe/net/secret_file.hpp"
-#include "troupe/net/tf_config.hpp"
+#include "troupe/net/cluster/tf_config.hpp"
+#include "troupe/net/io/exclusive_file.hpp"
+#include "troupe/net/io/reserved_ports.hpp"
+#include "troupe/net/security/certificates.hpp"
+#include "troupe/net/security/secret_file.hpp"
 
 #include <algorithm>
 #include <cerrno>

@@ -105,7 +105,8 @@ bool read(const share_spec& x, tensor_spec& into);
 enum class queue : std::uint8_t { parts, sums };
 
 /// Queues of parcels to and from the other processes, as the machine sees them.
-/// Never blocks. A mirror of net's lanes (net/lane.hpp) that knows no sockets.
+/// Never blocks. A mirror of net's lanes (net/lanes/lane.hpp) that knows no
+/// sockets.
 class courier {
 public:
   virtual ~courier() = default;

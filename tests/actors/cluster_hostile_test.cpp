@@ -1,9 +1,9 @@
 #include "troupe/actors/cluster_inside.hpp"
-#include "troupe/net/codec.hpp"
-#include "troupe/net/frame.hpp"
+#include "troupe/net/codec/codec.hpp"
+#include "troupe/net/codec/frame.hpp"
 #include "troupe/tensors/kernels.hpp"
 #include "troupe/tests/actors/clusters.hpp"
-#include "troupe/tests/net/strangers.hpp"
+#include "troupe/tests/net/session/raw_sockets.hpp"
 
 #include <future>
 

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "troupe/net/connection.hpp"
-#include "troupe/net/loopback.hpp"
+#include "troupe/net/session/connection.hpp"
+#include "troupe/tests/support/loopback_channel.hpp"
 
 #include <map>
 #include <mutex>

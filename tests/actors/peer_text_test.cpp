@@ -2,7 +2,7 @@
 #include "troupe/actors/node_messages.hpp"
 #include "troupe/actors/payload.hpp"
 #include "troupe/actors/status.hpp"
-#include "troupe/net/codec.hpp"
+#include "troupe/net/codec/codec.hpp"
 #include "troupe/tests/actors/clusters.hpp"
 
 #include <algorithm>

@@ -8,7 +8,7 @@
 #include "troupe/actors/types.hpp"
 #include "troupe/actors/work_desk.hpp"
 #include "troupe/tests/actors/crews.hpp"
-#include "troupe/tests/net/lanes.hpp"
+#include "troupe/tests/net/lanes/lanes.hpp"
 
 #include <caf/actor_cast.hpp>
 #include <caf/exit_reason.hpp>

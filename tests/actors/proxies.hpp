@@ -3,8 +3,8 @@
 #include "troupe/actors/gateway.hpp"
 #include "troupe/actors/proxy.hpp"
 #include "troupe/actors/types.hpp"
-#include "troupe/net/loopback.hpp"
 #include "troupe/simulation/sim.hpp"
+#include "troupe/tests/support/loopback_channel.hpp"
 
 #include <caf/scoped_actor.hpp>
 

@@ -5,7 +5,7 @@
 #include "troupe/actors/runtime.hpp"
 #include "troupe/actors/types.hpp"
 #include "troupe/tests/actors/counter.hpp"
-#include "troupe/tests/net/certificates.hpp"
+#include "troupe/tests/net/security/certificates.hpp"
 #include "troupe/tests/support/variable_is.hpp"
 
 #include <caf/exit_reason.hpp>

@@ -1,5 +1,5 @@
 #include "troupe/actors/data_plane.hpp"
-#include "troupe/tests/net/lanes.hpp"
+#include "troupe/tests/net/lanes/lanes.hpp"
 #include "troupe/tests/support/malloc_counter.hpp"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 #include "background.hpp"
 #include "tool.hpp"
-#include "troupe/net/descriptor.hpp"
+#include "troupe/net/base/descriptor.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 #include "launches.hpp"
-#include "troupe/net/tf_config.hpp"
+#include "troupe/net/cluster/tf_config.hpp"
 
 #include <algorithm>
 #include <set>

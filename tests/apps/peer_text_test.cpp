@@ -1,6 +1,6 @@
 #include "tool.hpp"
-#include "troupe/net/endpoint.hpp"
-#include "troupe/net/held_ports.hpp"
+#include "troupe/net/io/reserved_ports.hpp"
+#include "troupe/net/session/endpoint.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // net/address: what a person or a file calls an address.
-#include "troupe/net/address.hpp"
+#include "troupe/net/base/address.hpp"
 #include "troupe/tests/fuzz/fuzz.hpp"
 
 #include <stdexcept>

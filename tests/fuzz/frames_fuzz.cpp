@@ -1,8 +1,8 @@
 // net/frame_decoder: a stream of frames, cut anywhere.
-#include "troupe/net/crc32c.hpp"
-#include "troupe/net/frame_layout.hpp"
+#include "troupe/net/codec/crc32c.hpp"
+#include "troupe/net/codec/frame_layout.hpp"
 #include "troupe/tests/fuzz/fuzz.hpp"
-#include "troupe/tests/net/frames.hpp"
+#include "troupe/tests/net/codec/frames.hpp"
 
 using namespace troupe::net;
 using troupe::net::testing::decode_all;

@@ -1,7 +1,7 @@
 // net/handshake and net/proof: how two processes meet, when one of them is not
 // what it should be.
-#include "troupe/net/codec.hpp"
-#include "troupe/net/handshake.hpp"
+#include "troupe/net/codec/codec.hpp"
+#include "troupe/net/session/handshake.hpp"
 #include "troupe/tests/fuzz/fuzz.hpp"
 
 #include <optional>

@@ -3,7 +3,7 @@
 #include "troupe/actors/link_mail.hpp"
 #include "troupe/actors/payload.hpp"
 #include "troupe/actors/types.hpp"
-#include "troupe/net/hello.hpp"
+#include "troupe/net/session/hello.hpp"
 #include "troupe/strategies/membership/rendezvous.hpp"
 #include "troupe/strategies/membership/run_barrier.hpp"
 #include "troupe/tests/fuzz/fuzz.hpp"

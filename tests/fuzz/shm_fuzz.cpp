@@ -1,6 +1,6 @@
 // net/shm_lane: a segment whose writer writes what he likes, when he likes.
 #include "troupe/tests/fuzz/fuzz.hpp"
-#include "troupe/tests/net/lanes.hpp"
+#include "troupe/tests/net/lanes/lanes.hpp"
 
 using namespace troupe::net;
 using namespace troupe::net::testing;

@@ -1,5 +1,5 @@
 // net/tf_config: the environment variable, and what is asked of the cluster.
-#include "troupe/net/tf_config.hpp"
+#include "troupe/net/cluster/tf_config.hpp"
 #include "troupe/tests/fuzz/fuzz.hpp"
 
 #include <stdexcept>

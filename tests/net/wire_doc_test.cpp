@@ -1,7 +1,7 @@
-#include "troupe/net/codec.hpp"
-#include "troupe/net/handshake.hpp"
-#include "troupe/tests/net/frames.hpp"
-#include "troupe/tests/net/lanes.hpp"
+#include "troupe/net/codec/codec.hpp"
+#include "troupe/net/session/handshake.hpp"
+#include "troupe/tests/net/codec/frames.hpp"
+#include "troupe/tests/net/lanes/lanes.hpp"
 #include "troupe/tests/net/wire_doc.hpp"
 
 #include <gtest/gtest.h>

@@ -1,8 +1,8 @@
 #pragma once
 
 #include "troupe/actors/runtime.hpp"
-#include "troupe/net/held_ports.hpp"
-#include "troupe/net/simple_resolver.hpp"
+#include "troupe/net/cluster/simple_resolver.hpp"
+#include "troupe/net/io/reserved_ports.hpp"
 #include "troupe/training/multi_worker.hpp"
 #include "workers.hpp"
 

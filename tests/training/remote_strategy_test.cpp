@@ -2,7 +2,7 @@
 #include "troupe/actors/remote_node.hpp"
 #include "troupe/tensors/ops/binary.hpp"
 #include "troupe/tensors/tape.hpp"
-#include "troupe/tests/net/certificates.hpp"
+#include "troupe/tests/net/security/certificates.hpp"
 
 #include <gtest/gtest.h>
 

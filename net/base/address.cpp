@@ -1,0 +1,89 @@
+#include "troupe/net/base/address.hpp"
+
+#include <charconv>
+#include <optional>
+#include <stdexcept>
+
+namespace troupe::net {
+
+namespace {
+
+/// A name of DNS has 253 at most.
+constexpr std::size_t most_host = 255;
+
+/// One line of a log, whatever it is: a peer may have said it.
+std::string shown(std::string_view text) {
+  constexpr std::size_t most = 100;
+  std::string out;
+  for (const auto x : text.substr(0, most))
+    out += x < ' ' || x > '~' ? '?' : x;
+  return out + (text.size() > most ? "..." : "");
+}
+
+[[noreturn]] void refuse(std::string_view text, const std::string& why) {
+  throw std::invalid_argument{
+    "'" + shown(text) + "' is no address: " + why
+    + "; host:port will do, such as node-1:7000, 127.0.0.1:7000 or "
+      "[::1]:7000"};
+}
+
+std::optional<std::uint16_t> port_of(std::string_view text) {
+  std::uint16_t x = 0;
+  const auto end = text.data() + text.size();
+  const auto read = std::from_chars(text.data(), end, x);
+  if (text.empty() || read.ec != std::errc{} || read.ptr != end)
+    return {};
+  return x;
+}
+
+bool is_in_name(char x) {
+  return (x >= 'a' && x <= 'z') || (x >= 'A' && x <= 'Z')
+         || (x >= '0' && x <= '9') || x == '-' || x == '.' || x == '_';
+}
+
+/// '%' begins a zone: fe80::1%eth0.
+bool is_in_ipv6(char x) {
+  return is_in_name(x) || x == ':' || x == '%';
+}
+
+bool is_made_of(std::string_view text, bool (*is_in)(char)) {
+  for (const auto x : text)
+    if (!is_in(x))
+      return false;
+  return true;
+}
+
+} // namespace
+
+address parse_address(std::string_view text) {
+  const auto colon = text.rfind(':');
+  if (colon == std::string_view::npos)
+    refuse(text, "it has no port");
+  auto host = text.substr(0, colon);
+  const auto port = port_of(text.substr(colon + 1));
+  if (!port)
+    refuse(text, "its port is no number from 0 to 65535");
+  const auto bracketed =
+    host.size() >= 2 && host.front() == '[' && host.back() == ']';
+  if (bracketed)
+    host = host.substr(1, host.size() - 2);
+  else if (host.find(':') != std::string_view::npos)
+    refuse(text, "an IPv6 address stands in brackets");
+  if (host.empty())
+    refuse(text, "it has no host");
+  if (host.size() > most_host)
+    refuse(text, "its host is too long");
+  if (!is_made_of(host, bracketed ? is_in_ipv6 : is_in_name)
+      || (bracketed && host.find(':') == std::string_view::npos))
+    refuse(text, bracketed ? "what is in brackets is no IPv6 address"
+                           : "its host is neither a name nor IPv4");
+  return {std::string{host}, *port};
+}
+
+std::string to_string(const address& x) {
+  const auto port = std::to_string(x.port);
+  return x.host.find(':') == std::string::npos ? x.host + ':' + port
+                                               : '[' + x.host + "]:" + port;
+}
+
+} // namespace troupe::net

@@ -1,0 +1,78 @@
+#include "troupe/net/base/text.hpp"
+
+#include <cstdint>
+
+namespace troupe::net {
+
+namespace {
+
+constexpr std::string_view cut_off = "...";
+
+bool continues(unsigned char c) {
+  return (c & 0xc0U) == 0x80;
+}
+
+/// @pre a code point of two bytes and more.
+bool is_harmless(std::uint32_t point) {
+  return point >= 0xa0 // no C1 control
+         && point != 0x061c && point != 0x200e && point != 0x200f // directions
+         && !(point >= 0x2028 && point <= 0x202e)  // breaks and directions
+         && !(point >= 0x2066 && point <= 0x2069)  // directions
+         && !(point >= 0xd800 && point <= 0xdfff); // surrogates
+}
+
+/// @returns the bytes of the character that the text begins with; 0 if it is
+///          not to be shown, or is none.
+std::size_t shown(std::string_view text) {
+  const auto byte = [text](std::size_t i) {
+    return static_cast<unsigned char>(text[i]);
+  };
+  const std::uint32_t first = byte(0);
+  if (first < 0x80)
+    return first >= ' ' && first != 127 ? 1 : 0;
+  const std::size_t size = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
+  if (first < 0xc2 || first > 0xf4 || text.size() < size)
+    return 0;
+  auto point = first & (0x7fU >> size);
+  for (std::size_t i = 1; i < size; ++i) {
+    if (!continues(byte(i)))
+      return 0;
+    point = point << 6 | (byte(i) & 0x3fU);
+  }
+  constexpr std::uint32_t least[]{0x80, 0x800, 0x10000}; // else too long
+  return point >= least[size - 2] && point <= 0x10ffff && is_harmless(point)
+           ? size
+           : 0;
+}
+
+std::string cleaned(std::string_view text, std::size_t most, bool lines) {
+  const auto goes_on = text.size() > most;
+  std::string out;
+  while (!text.empty() && out.size() <= most) {
+    const auto kept = lines && (text[0] == '\n' || text[0] == '\t');
+    const auto size = kept ? 1 : shown(text);
+    if (size == 0)
+      out += '?';
+    else
+      out += text.substr(0, size);
+    text.remove_prefix(size == 0 ? 1 : size);
+  }
+  if (!goes_on)
+    return out;
+  auto end = most < cut_off.size() ? 0 : most - cut_off.size();
+  while (end > 0 && continues(static_cast<unsigned char>(out[end])))
+    --end;
+  return out.erase(end).append(cut_off);
+}
+
+} // namespace
+
+std::string printable(std::string_view text, std::size_t most) {
+  return cleaned(text, most, false);
+}
+
+std::string printable_lines(std::string_view text, std::size_t most) {
+  return cleaned(text, most, true);
+}
+
+} // namespace troupe::net

@@ -1,0 +1,99 @@
+#include "troupe/net/cluster/cluster_spec.hpp"
+
+#include <stdexcept>
+
+namespace troupe::net {
+
+namespace {
+
+bool is_dense(const cluster_spec::dict& tasks) {
+  return tasks.empty() || tasks.rbegin()->first == tasks.size() - 1;
+}
+
+std::string names_of(const cluster_spec& x) {
+  std::string text;
+  for (const auto& job : x.jobs())
+    text += (text.empty() ? "" : ", ") + job;
+  return text.empty() ? "none" : text;
+}
+
+/// "0, 1, 5", and no more than a few of them.
+std::string indices_of(const cluster_spec::dict& tasks) {
+  if (tasks.size() > 1 && is_dense(tasks))
+    return "0 to " + std::to_string(tasks.size() - 1);
+  std::string text;
+  for (int left = 8; const auto& [index, address] : tasks) {
+    if (left-- == 0)
+      return text + ", ...";
+    text += (text.empty() ? "" : ", ") + std::to_string(index);
+  }
+  return text.empty() ? "none" : text;
+}
+
+} // namespace
+
+cluster_spec::cluster_spec(const std::map<std::string, list>& jobs) {
+  for (const auto& [job, addresses] : jobs) {
+    auto& tasks = jobs_[job];
+    for (const auto& address : addresses)
+      tasks.emplace(static_cast<task_index>(tasks.size()), address);
+  }
+}
+
+cluster_spec::cluster_spec(std::map<std::string, dict> jobs)
+  : jobs_{std::move(jobs)} {}
+
+std::map<std::string, std::variant<cluster_spec::list, cluster_spec::dict>>
+cluster_spec::as_dict() const {
+  std::map<std::string, std::variant<list, dict>> all;
+  for (const auto& [job, tasks] : jobs_) {
+    list dense;
+    for (const auto& [index, address] : tasks)
+      dense.push_back(address);
+    if (is_dense(tasks))
+      all.emplace(job, std::move(dense));
+    else
+      all.emplace(job, tasks);
+  }
+  return all;
+}
+
+cluster_spec::list cluster_spec::jobs() const {
+  list names;
+  for (const auto& [job, tasks] : jobs_)
+    names.push_back(job);
+  return names;
+}
+
+const cluster_spec::dict& cluster_spec::tasks(const std::string& job) const {
+  const auto it = jobs_.find(job);
+  if (it == jobs_.end())
+    throw std::invalid_argument("No such job in cluster: \"" + job
+                                + "\"; there is " + names_of(*this));
+  return it->second;
+}
+
+std::size_t cluster_spec::num_tasks(const std::string& job) const {
+  return tasks(job).size();
+}
+
+std::vector<task_index>
+cluster_spec::task_indices(const std::string& job) const {
+  std::vector<task_index> all;
+  for (const auto& [index, address] : tasks(job))
+    all.push_back(index);
+  return all;
+}
+
+const std::string& cluster_spec::task_address(const std::string& job,
+                                              task_index index) const {
+  const auto& of = tasks(job);
+  const auto it = of.find(index);
+  if (it == of.end())
+    throw std::invalid_argument("No task with index " + std::to_string(index)
+                                + " in job \"" + job + "\"; there is "
+                                + indices_of(of));
+  return it->second;
+}
+
+} // namespace troupe::net

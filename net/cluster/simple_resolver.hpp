@@ -1,0 +1,38 @@
+#pragma once
+
+#include "troupe/net/cluster/cluster_resolver.hpp"
+
+namespace troupe::net {
+
+/// What a program says itself.
+class simple_resolver : public cluster_resolver {
+public:
+  struct options {
+    std::string master{};
+    std::optional<std::string> task_type{};
+    std::optional<task_index> task_id{};
+    std::string rpc_layer{};
+    std::string environment{};
+  };
+
+  explicit simple_resolver(net::cluster_spec cluster)
+    : simple_resolver{std::move(cluster), options{}} {}
+  /// @errors throws std::invalid_argument for a task that the cluster has not.
+  simple_resolver(net::cluster_spec cluster, options own);
+
+  net::cluster_spec cluster_spec() const override { return cluster_; }
+  std::optional<std::string> task_type() const override {
+    return own_.task_type;
+  }
+  std::optional<task_index> task_id() const override { return own_.task_id; }
+  /// The address of a task if its type and id are asked for, else the options'.
+  std::string master(const master_query& query = {}) const override;
+  std::string rpc_layer() const override { return own_.rpc_layer; }
+  std::string environment() const override { return own_.environment; }
+
+private:
+  net::cluster_spec cluster_;
+  options own_;
+};
+
+} // namespace troupe::net

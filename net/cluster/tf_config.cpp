@@ -1,0 +1,222 @@
+#include "troupe/net/cluster/tf_config.hpp"
+
+#include "troupe/net/base/address.hpp"
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <stdexcept>
+
+namespace troupe::net {
+
+namespace {
+
+using nlohmann::json;
+
+constexpr std::array<const char*, 4> job_names{"chief", "worker", "ps",
+                                               "evaluator"};
+
+[[noreturn]] void refuse(const std::string& why) {
+  throw std::invalid_argument("TF_CONFIG: " + why);
+}
+
+/// A value as a sentence quotes it, shortened.
+std::string shown(const json& x) {
+  if (x.is_object())
+    return "an object";
+  if (x.is_array())
+    return "a list";
+  auto text = x.dump(-1, ' ', true);
+  if (constexpr std::size_t most = 60; text.size() > most)
+    text = text.substr(0, most) + "...";
+  return text;
+}
+
+bool is_job_name(const std::string& x) {
+  return std::ranges::find(job_names, x) != job_names.end();
+}
+
+std::string counted(std::size_t n, const std::string& what) {
+  return std::to_string(n) + " " + what + (n == 1 ? "" : "s");
+}
+
+/// Refuses what nests too deeply, and keys that stand twice in one object.
+json parse(std::string_view text) {
+  if (text.size() > tf_limits::bytes)
+    refuse(std::to_string(text.size()) + " bytes are too many; give at most "
+           + std::to_string(tf_limits::bytes));
+  std::vector<std::set<std::string>> keys;
+  const auto check = [&](int depth, json::parse_event_t event, json& value) {
+    if (depth > tf_limits::depth)
+      refuse("brackets in more than " + std::to_string(tf_limits::depth)
+             + R"( others; give {"cluster": {...}, "task": {...}})");
+    if (event == json::parse_event_t::object_start)
+      keys.emplace_back();
+    if (event == json::parse_event_t::object_end)
+      keys.pop_back();
+    if (event == json::parse_event_t::key
+        && !keys.back().insert(value.get_ref<const std::string&>()).second)
+      refuse("the key " + shown(value)
+             + " stands twice in one object; "
+               "remove one");
+    return true;
+  };
+  try {
+    return json::parse(text, check);
+  } catch (const json::parse_error& e) {
+    refuse("this is no JSON at byte " + std::to_string(e.byte)
+           + R"(; give {"cluster": {...}, "task": {...}})");
+  } catch (const json::exception&) { // a number beyond double
+    refuse("a number is too large; indices are below 4294967296");
+  }
+}
+
+/// A member that may be missing, or null.
+const json* find(const json& in, const char* key) {
+  const auto it = in.find(key);
+  return it == in.end() || it->is_null() ? nullptr : &*it;
+}
+
+const json* find_object(const json& in, const char* key, const char* example) {
+  const auto* x = find(in, key);
+  if (x && !x->is_object())
+    refuse(std::string{key} + " is " + shown(*x) + "; give an object, as in "
+           + example);
+  return x;
+}
+
+std::optional<std::string> text_of(const json& in, const char* key,
+                                   const char* example) {
+  const auto* x = find(in, key);
+  if (!x)
+    return {};
+  if (!x->is_string())
+    refuse(std::string{key} + " is " + shown(*x) + "; give a text, as in "
+           + example);
+  return x->get<std::string>();
+}
+
+bool is_address(const std::string& text) {
+  try {
+    return parse_address(text).port != 0;
+  } catch (const std::invalid_argument&) {
+    return false;
+  }
+}
+
+cluster_spec::list addresses_of(const std::string& key, const json& x) {
+  if (!x.is_array())
+    refuse(key + " is " + shown(x)
+           + R"(; give a list of addresses, as in ["10.0.0.1:2222"])");
+  if (x.empty())
+    refuse(key + " has no addresses; give some, or leave it out");
+  cluster_spec::list all;
+  for (const auto& one : x) {
+    if (!one.is_string() || !is_address(one.get_ref<const std::string&>()))
+      refuse(key + "[" + std::to_string(all.size()) + "] is " + shown(one)
+             + R"(; give an address with its port, as in "10.0.0.1:2222")");
+    all.push_back(one.get<std::string>());
+  }
+  return all;
+}
+
+void check_differ(const std::map<std::string, cluster_spec::list>& jobs) {
+  std::map<std::string, std::string> taken;
+  for (const auto& [job, addresses] : jobs)
+    for (std::size_t i = 0; i < addresses.size(); ++i) {
+      const auto key = "cluster." + job + "[" + std::to_string(i) + "]";
+      if (const auto [it, fresh] = taken.emplace(addresses[i], key); !fresh)
+        refuse(key + " is " + shown(addresses[i]) + " like " + it->second
+               + "; give each task an address of its own");
+    }
+}
+
+net::cluster_spec cluster_of(const json& in) {
+  const auto* x =
+    find_object(in, "cluster", R"({"worker": ["10.0.0.1:2222"]})");
+  if (!x)
+    return {};
+  std::map<std::string, cluster_spec::list> jobs;
+  for (const auto& [job, tasks] : x->items()) {
+    const auto key = "cluster." + job;
+    if (!is_job_name(job))
+      refuse("cluster has the job " + shown(job)
+             + "; give chief, worker, ps or evaluator");
+    jobs.emplace(job, addresses_of(key, tasks));
+    if ((job == "chief" || job == "evaluator") && tasks.size() > 1)
+      refuse(key + " has " + std::to_string(tasks.size())
+             + " addresses; there must be at most one " + job);
+  }
+  check_differ(jobs);
+  return net::cluster_spec{jobs};
+}
+
+task_index index_of(const json& task) {
+  const auto* x = find(task, "index");
+  if (!x)
+    refuse("task.index is missing; give this process's, as in 0");
+  const auto* whole = x->get_ptr<const json::number_unsigned_t*>();
+  if (!whole || *whole > ~task_index{0})
+    refuse("task.index is " + shown(*x)
+           + "; give a whole number from 0, without quotes");
+  return static_cast<task_index>(*whole);
+}
+
+void check(const net::cluster_spec& cluster, const cluster_task& task) {
+  const auto index = "task.index is " + std::to_string(task.id);
+  if (cluster.has(task.type)) {
+    if (const auto n = cluster.num_tasks(task.type); task.id >= n)
+      refuse(index + ", but cluster." + task.type + " has " + counted(n, "task")
+             + "; give 0" + (n == 1 ? "" : " to " + std::to_string(n - 1)));
+  } else if (task.type == "evaluator") {
+    if (task.id != 0)
+      refuse(index + "; there must be at most one evaluator: give 0");
+  } else if (!cluster.empty())
+    refuse("task.type is \"" + task.type + "\", but cluster has no " + task.type
+           + "; give one of its jobs, or add cluster." + task.type);
+}
+
+void read_task(const json& in, tf_settings& to) {
+  const auto* x = find_object(in, "task", R"({"type": "worker", "index": 0})");
+  if (!x || x->empty())
+    return;
+  const auto* type = find(*x, "type");
+  if (!type)
+    refuse("task.type is missing; give chief, worker, ps or evaluator");
+  if (!type->is_string() || !is_job_name(type->get_ref<const std::string&>()))
+    refuse("task.type is " + shown(*type)
+           + "; give chief, worker, ps or evaluator");
+  to.task_type = type->get<std::string>();
+  to.task_id = index_of(*x);
+  check(to.cluster, {*to.task_type, *to.task_id});
+}
+
+} // namespace
+
+tf_settings parse_tf_config(std::string_view text) {
+  const auto all = parse(text);
+  if (!all.is_object())
+    refuse("this is " + shown(all)
+           + R"(; give an object, {"cluster": {...}, "task": {...}})");
+  tf_settings x;
+  x.cluster = cluster_of(all);
+  read_task(all, x);
+  x.session_master = text_of(all, "session_master", R"("10.0.0.1:2222")");
+  x.rpc_layer = text_of(all, "rpc_layer", R"("grpc")").value_or("");
+  x.environment = text_of(all, "environment", R"("cloud")").value_or("");
+  return x;
+}
+
+std::string write_tf_config(const net::cluster_spec& cluster,
+                            const cluster_task& task) {
+  json jobs = json::object();
+  for (const auto& job : cluster.jobs())
+    for (const auto& [index, address] : cluster.tasks(job))
+      jobs[job].push_back(address);
+  return json{{"cluster", jobs},
+              {"task", {{"type", task.type}, {"index", task.id}}}}
+    .dump();
+}
+
+} // namespace troupe::net

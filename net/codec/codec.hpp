@@ -1,0 +1,30 @@
+#pragma once
+
+#include "troupe/net/codec/reader.hpp"
+#include "troupe/net/codec/writer.hpp"
+
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace troupe::net {
+
+/// Values, one after the other, in Cereal's portable binary form.
+template <encodable... Ts>
+std::vector<std::byte> encode(const Ts&... xs) {
+  writer to;
+  to(xs...);
+  return std::move(to).bytes();
+}
+
+/// Reads what `encode` wrote. What is wrong is the result, never an exception;
+/// the values are then as far as they were read.
+template <encodable... Ts>
+std::optional<malformed> decode(std::span<const std::byte> bytes, Ts&... xs) {
+  reader from{bytes};
+  from(xs...);
+  return from.finish();
+}
+
+} // namespace troupe::net

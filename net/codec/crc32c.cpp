@@ -1,0 +1,131 @@
+#include "troupe/net/codec/crc32c.hpp"
+
+#include "troupe/net/base/little_endian.hpp"
+
+#include <array>
+
+namespace troupe::net {
+
+namespace {
+
+constexpr std::uint32_t polynomial = 0x82F63B78; // reflected
+
+using table = std::array<std::array<std::uint32_t, 256>, 8>;
+
+/// Row k: what a byte becomes when k more bytes of zeros follow it.
+constexpr table make_table() {
+  table t{};
+  for (std::uint32_t i = 0; i < 256; ++i) {
+    auto x = i;
+    for (int bit = 0; bit < 8; ++bit)
+      x = x & 1 ? (x >> 1) ^ polynomial : x >> 1;
+    t[0][i] = x;
+  }
+  for (std::size_t k = 1; k < t.size(); ++k)
+    for (std::uint32_t i = 0; i < 256; ++i)
+      t[k][i] = (t[k - 1][i] >> 8) ^ t[0][t[k - 1][i] & 0xFF];
+  return t;
+}
+
+constexpr table slices = make_table();
+
+#if defined(__x86_64__)
+
+/// The product of two polynomials modulo the polynomial, all reflected.
+constexpr std::uint32_t product(std::uint32_t a, std::uint32_t b) {
+  std::uint32_t sum = 0;
+  for (auto bit = 1u << 31; bit != 0; bit >>= 1) {
+    if (a & bit)
+      sum ^= b;
+    b = b & 1 ? (b >> 1) ^ polynomial : b >> 1;
+  }
+  return sum;
+}
+
+/// x to the power of 8 * `bytes`.
+constexpr std::uint32_t power(std::size_t bytes) {
+  auto x = 1u << 31, square = 1u << 23; // 1 and x^8
+  for (; bytes != 0; bytes >>= 1) {
+    if (bytes & 1)
+      x = product(x, square);
+    square = product(square, square);
+  }
+  return x;
+}
+
+/// Goes on over zeros, so many that the sums of two neighbours become one.
+template <std::size_t Zeros>
+std::uint32_t over_zeros(std::uint32_t x) {
+  static constexpr auto rows = [] {
+    const auto zeros = power(Zeros); // once: clang counts its steps
+    std::array<std::array<std::uint32_t, 256>, 4> t{};
+    for (std::uint32_t k = 0; k < 4; ++k)
+      for (std::uint32_t i = 0; i < 256; ++i)
+        t[k][i] = product(i << (8 * k), zeros);
+    return t;
+  }();
+  return rows[0][x & 0xFF] ^ rows[1][(x >> 8) & 0xFF]
+         ^ rows[2][(x >> 16) & 0xFF] ^ rows[3][x >> 24];
+}
+
+/// Takes three neighbours of `Block` bytes at a time off the front, as the
+/// instruction starts every cycle but takes three.
+template <std::size_t Block>
+__attribute__((target("sse4.2"))) std::uint32_t
+threes(std::span<const std::byte>& bytes, std::uint32_t x) {
+  static_assert(Block % 8 == 0);
+  for (; bytes.size() >= 3 * Block; bytes = bytes.subspan(3 * Block)) {
+    const auto* from = bytes.data();
+    std::uint64_t a = x, b = 0, c = 0;
+    for (std::size_t i = 0; i < Block; i += 8) {
+      a = __builtin_ia32_crc32di(a, load_le<std::uint64_t>(from + i));
+      b = __builtin_ia32_crc32di(b, load_le<std::uint64_t>(from + Block + i));
+      c =
+        __builtin_ia32_crc32di(c, load_le<std::uint64_t>(from + 2 * Block + i));
+    }
+    x = over_zeros<Block>(static_cast<std::uint32_t>(a))
+        ^ static_cast<std::uint32_t>(b);
+    x = over_zeros<Block>(x) ^ static_cast<std::uint32_t>(c);
+  }
+  return x;
+}
+
+__attribute__((target("sse4.2"))) std::uint32_t
+by_instruction(std::span<const std::byte> bytes, std::uint32_t before) {
+  std::uint64_t x = threes<256>(bytes, threes<4096>(bytes, ~before));
+  for (; bytes.size() >= 8; bytes = bytes.subspan(8))
+    x = __builtin_ia32_crc32di(x, load_le<std::uint64_t>(bytes.data()));
+  auto y = static_cast<std::uint32_t>(x);
+  for (const auto b : bytes)
+    y = __builtin_ia32_crc32qi(y, std::to_integer<unsigned char>(b));
+  return ~y;
+}
+
+#endif
+
+} // namespace
+
+std::uint32_t crc32c_by_tables(std::span<const std::byte> bytes,
+                               std::uint32_t before) {
+  auto x = ~before;
+  for (; bytes.size() >= 8; bytes = bytes.subspan(8)) {
+    const auto word = load_le<std::uint64_t>(bytes.data()) ^ x;
+    x = 0;
+    for (std::size_t i = 0; i < 8; ++i)
+      x ^= slices[7 - i][(word >> (8 * i)) & 0xFF];
+  }
+  for (const auto b : bytes)
+    x = (x >> 8) ^ slices[0][(x ^ std::to_integer<std::uint32_t>(b)) & 0xFF];
+  return ~x;
+}
+
+std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t before) {
+#if defined(__x86_64__)
+  static const bool has_instruction = __builtin_cpu_supports("sse4.2");
+  if (has_instruction)
+    return by_instruction(bytes, before);
+#endif
+  return crc32c_by_tables(bytes, before);
+}
+
+} // namespace troupe::net

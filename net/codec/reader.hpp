@@ -1,0 +1,112 @@
+#pragma once
+
+#include "troupe/net/base/little_endian.hpp"
+#include "troupe/net/codec/decode_error.hpp"
+#include "troupe/net/codec/encodable.hpp"
+#include "troupe/net/codec/type_names.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace troupe::net {
+
+/// Reads what a `writer` wrote, and believes nothing: Cereal's own archive
+/// makes room for whatever length the bytes claim, and takes any number for an
+/// enumerator. After the first fault it reads nothing more.
+class reader {
+public:
+  /// @pre the bytes outlive it.
+  explicit reader(std::span<const std::byte> bytes);
+
+  template <encodable... Ts>
+  reader& operator()(Ts&... xs) {
+    (get(xs), ...);
+    return *this;
+  }
+
+  /// The next `count` bytes, or none if there are not so many.
+  /// @param what for the sentence: "text".
+  std::span<const std::byte> raw(std::uint64_t count, const char* what);
+
+  void fail(std::string why);
+  bool failed() const { return fault_.has_value(); }
+  std::size_t left() const { return bytes_.size() - at_; }
+
+  /// No more values are expected.
+  std::optional<malformed> finish();
+
+private:
+  /// Any bits are one.
+  template <class T>
+  static constexpr bool
+    is_number = (std::is_arithmetic_v<T> && !std::is_same_v<T, bool>)
+                || std::is_same_v<T, std::byte>;
+
+  /// @returns the length of something whose elements take at least `least`
+  ///          bytes, if that much is there; else 0 and a fault.
+  std::size_t count(std::size_t least, const char* what);
+
+  template <class T>
+  void get(T& x) {
+    if constexpr (std::is_same_v<T, bool>)
+      get_bool(x);
+    else if constexpr (is_number<T>)
+      get_number(x);
+    else if constexpr (std::is_enum_v<T>)
+      get_enumerator(x);
+    else
+      std::apply([this](auto&... xs) { (get(xs), ...); }, x.fields());
+  }
+
+  template <class T>
+  void get_number(T& x) {
+    if (const auto b = raw(sizeof x, "number"); !b.empty())
+      x = load_le<T>(b.data());
+  }
+
+  template <class E>
+  void get_enumerator(E& x) {
+    std::underlying_type_t<E> number{};
+    get_number(number);
+    if (failed())
+      return;
+    if (is_enumerator<E>(number))
+      x = static_cast<E>(number);
+    else
+      fail_before(sizeof number, std::to_string(number) + " is no "
+                                   + std::string{type_name<E>()});
+  }
+
+  template <class T>
+  void get(std::vector<T>& xs) {
+    xs.clear();
+    if constexpr (is_number<T>) {
+      const auto n = count(sizeof(T), "list");
+      const auto from = raw(n * sizeof(T), "list");
+      xs.resize(failed() ? 0 : n);
+      if (!from.empty() && !failed())
+        std::memcpy(xs.data(), from.data(), from.size());
+    } else {
+      for (auto n = count(1, "list"); n > 0 && !failed(); --n) {
+        const auto before = at_;
+        get(xs.emplace_back());
+        if (at_ == before) // or a length could be claimed without its bytes
+          fail("an element of a list has no bytes");
+      }
+    }
+  }
+
+  void get(std::string& x);
+  void get_bool(bool& x);
+  void fail_before(std::size_t bytes, std::string why);
+
+  std::span<const std::byte> bytes_;
+  std::size_t at_ = 0;
+  std::optional<malformed> fault_;
+};
+
+} // namespace troupe::net

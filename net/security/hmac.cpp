@@ -1,0 +1,48 @@
+#include "troupe/net/security/hmac.hpp"
+
+#include <algorithm>
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <openssl/rand.h>
+#include <stdexcept>
+#include <vector>
+
+namespace troupe::net {
+
+namespace {
+
+const unsigned char* raw(std::span<const std::byte> x) {
+  return reinterpret_cast<const unsigned char*>(x.data());
+}
+
+} // namespace
+
+proof prove(std::string_view secret,
+            std::initializer_list<std::span<const std::byte>> parts) {
+  std::vector<std::byte> all;
+  for (const auto x : parts)
+    all.insert(all.end(), x.begin(), x.end());
+  proof result{};
+  unsigned size = 0;
+  if (!HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()),
+            raw(all), all.size(),
+            reinterpret_cast<unsigned char*>(result.data()), &size)
+      || size != result.size())
+    throw std::runtime_error{"HMAC-SHA-256 is not to be had"};
+  return result;
+}
+
+bool is_same(std::span<const std::byte> a, std::span<const std::byte> b) {
+  return a.size() == b.size()
+         && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
+}
+
+void fill_randomly(std::span<std::byte> to) {
+  if (RAND_bytes(reinterpret_cast<unsigned char*>(to.data()),
+                 static_cast<int>(to.size()))
+      != 1)
+    throw std::runtime_error{"no random bytes are to be had"};
+}
+
+} // namespace troupe::net

@@ -1,0 +1,293 @@
+#include "troupe/net/security/tls.hpp"
+
+#include "troupe/net/io/socket_stream.hpp"
+#include "troupe/net/security/tls_bio.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <openssl/x509_vfy.h>
+#include <openssl/x509err.h>
+#include <optional>
+#include <stdexcept>
+#include <system_error>
+#include <unistd.h>
+#include <utility>
+
+namespace troupe::net {
+
+namespace {
+
+template <auto Free>
+struct freed {
+  template <class T>
+  void operator()(T* x) const {
+    Free(x);
+  }
+};
+using ssl_ptr = std::unique_ptr<SSL, freed<SSL_free>>;
+using ctx_ptr = std::unique_ptr<SSL_CTX, freed<SSL_CTX_free>>;
+
+/// Of a stranger's chain.
+constexpr long most_certificate_bytes = 32 * 1024;
+
+/// The thread's first error, and forgets all of them.
+std::string take_error() {
+  const auto code = ERR_get_error();
+  ERR_clear_error();
+  if (ERR_SYSTEM_ERROR(code))
+    return std::generic_category().message(ERR_GET_REASON(code));
+  const char* reason = ERR_reason_error_string(code);
+  return reason ? reason : "unknown error " + std::to_string(code);
+}
+
+/// Whose certificate it is, and what would do; empty if that is not known.
+std::string remedy_for(int reason, long verified) {
+  switch (verified) {
+    case X509_V_OK:
+      break;
+    case X509_V_ERR_CERT_HAS_EXPIRED:
+    case X509_V_ERR_CERT_NOT_YET_VALID:
+      return "; the other side needs a certificate and an authority that are "
+             "valid now";
+    case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT:
+    case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY:
+    case X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE:
+    case X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN:
+    case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT:
+    case X509_V_ERR_CERT_SIGNATURE_FAILURE:
+      return "; the other side needs a certificate of the authority that is "
+             "trusted here";
+    default:
+      return "";
+  }
+  switch (reason) {
+    case SSL_R_TLSV1_ALERT_UNKNOWN_CA:
+      return "; the certificate of this side is not of the authority that the "
+             "other side trusts";
+    case SSL_R_SSLV3_ALERT_CERTIFICATE_EXPIRED:
+      return "; this side needs a certificate that is valid now";
+    case SSL_R_WRONG_VERSION_NUMBER:
+      return "; the other side may not speak TLS";
+    default:
+      return "";
+  }
+}
+
+// -- the stream ---------------------------------------------------------------
+
+class tls_stream final : public stream {
+public:
+  tls_stream(int descriptor, ssl_ptr ssl)
+    : descriptor_{descriptor}, ssl_{std::move(ssl)} {}
+  ~tls_stream() override { close(); }
+  tls_stream(const tls_stream&) = delete;
+  tls_stream& operator=(const tls_stream&) = delete;
+
+  SSL* ssl() { return ssl_.get(); }
+
+  moved read_some(std::span<std::byte> to) override {
+    if (!ssl_ || broken_)
+      return over();
+    ERR_clear_error();
+    std::size_t n = 0;
+    const auto done = SSL_read_ex(ssl_.get(), to.data(), to.size(), &n);
+    const auto x = outcome(done, n);
+    drained_ = x.how != status::ok;
+    return x;
+  }
+
+  /// Several records go in one system call. What is sealed counts as moved once
+  /// all of it is sent: until then somebody has to wait for the socket.
+  moved write_some(std::span<const std::byte> first,
+                   std::span<const std::byte> second) override {
+    if (!ssl_ || broken_)
+      return over();
+    if (sealed_ > first.size() + second.size())
+      throw std::logic_error{"TLS has sealed more than is brought again"};
+    if (!SSL_is_init_finished(ssl_.get()))
+      drained_ = false; // what follows a handshake may come with its end
+    ERR_clear_error();
+    if (sealed_ == 0)
+      if (const auto x = seal(first, second); sealed_ == 0)
+        return x;
+    if (BIO_flush(SSL_get_wbio(ssl_.get())) <= 0)
+      return not_sent();
+    return {std::exchange(sealed_, 0), status::ok};
+  }
+
+  bool has_buffered() const override {
+    return ssl_ && !broken_ && !drained_
+           && (SSL_pending(ssl_.get())
+               || BIO_pending(SSL_get_rbio(ssl_.get())));
+  }
+  bool is_authentic() const override { return true; }
+  int descriptor() const override { return descriptor_; }
+  std::string problem() const override { return problem_; }
+
+  void close() override {
+    if (descriptor_ < 0)
+      return;
+    ERR_clear_error();
+    if (!broken_ && SSL_is_init_finished(ssl_.get()))
+      SSL_shutdown(ssl_.get());
+    ERR_clear_error();
+    ssl_.reset();
+    ::close(std::exchange(descriptor_, -1));
+  }
+
+private:
+  moved over() const { return {0, broken_.value_or(status::closed)}; }
+
+  moved end(status how, std::string why) {
+    broken_ = how;
+    problem_ = std::move(why);
+    return {0, how};
+  }
+
+  /// As many records as are gathered. @returns what the last one came to.
+  moved seal(std::span<const std::byte> first,
+             std::span<const std::byte> second) {
+    moved x{0, status::ok};
+    for (std::size_t i = 0; i < records_at_a_time && x.how == status::ok
+                            && !(first.empty() && second.empty());
+         ++i) {
+      if (first.empty())
+        first = std::exchange(second, {});
+      x = seal_one(first, second);
+      sealed_ += x.bytes;
+      const auto of_first = std::min(x.bytes, first.size());
+      first = first.subspan(of_first);
+      second = second.subspan(x.bytes - of_first);
+    }
+    return x;
+  }
+
+  /// What fits into one record goes as one.
+  moved seal_one(std::span<const std::byte> first,
+                 std::span<const std::byte> second) {
+    if (!second.empty() && first.size() < record_.size()) {
+      const auto rest = std::min(record_.size() - first.size(), second.size());
+      std::memcpy(record_.data(), first.data(), first.size());
+      std::memcpy(record_.data() + first.size(), second.data(), rest);
+      first = std::span{record_}.first(first.size() + rest);
+    }
+    std::size_t n = 0;
+    const auto done = SSL_write_ex(ssl_.get(), first.data(), first.size(), &n);
+    return outcome(done, n);
+  }
+
+  moved not_sent() {
+    const auto error = errno;
+    if (BIO_should_write(SSL_get_wbio(ssl_.get())))
+      return {0, status::wants_write};
+    return end(status::closed, std::generic_category().message(error));
+  }
+
+  moved outcome(int done, std::size_t n) {
+    if (done == 1)
+      return {n, status::ok};
+    const auto error = errno;
+    switch (SSL_get_error(ssl_.get(), done)) {
+      case SSL_ERROR_WANT_READ:
+        return {0, status::wants_read};
+      case SSL_ERROR_WANT_WRITE:
+        return {0, status::wants_write};
+      case SSL_ERROR_ZERO_RETURN:
+        return end(status::closed, "the other side closed the connection");
+      case SSL_ERROR_SYSCALL:
+        return end(status::closed, error
+                                     ? std::generic_category().message(error)
+                                     : "the connection was cut");
+      default:
+        return fault();
+    }
+  }
+
+  moved fault() {
+    if (ERR_GET_REASON(ERR_peek_error()) == SSL_R_UNEXPECTED_EOF_WHILE_READING)
+      return end(status::closed, "the connection was cut");
+    const auto verified = SSL_get_verify_result(ssl_.get());
+    const auto reason = ERR_GET_REASON(ERR_peek_error());
+    auto why = "TLS: " + take_error();
+    if (verified != X509_V_OK)
+      why += std::string{": "} + X509_verify_cert_error_string(verified);
+    why += remedy_for(reason, verified);
+    return end(status::failed, std::move(why));
+  }
+
+  int descriptor_;
+  ssl_ptr ssl_;
+  std::optional<status> broken_;
+  std::string problem_;
+  bool drained_ = true;    ///< No whole record was read ahead.
+  std::size_t sealed_ = 0; ///< Bytes within records that are not all sent.
+  /// As much as one record holds.
+  std::array<std::byte, SSL3_RT_MAX_PLAIN_LENGTH> record_;
+};
+
+[[noreturn]] void cannot_use(const char* what, const std::string& file) {
+  throw std::invalid_argument{std::string{"TLS: cannot use "} + what + " in '"
+                              + file + "' (" + take_error()
+                              + "): a readable PEM file will do"};
+}
+
+} // namespace
+
+struct tls::context {
+  ctx_ptr it;
+};
+
+tls::tls(const credentials::certificates& files) {
+  ERR_clear_error();
+  ctx_ptr x{SSL_CTX_new(TLS_method())};
+  if (!x || !SSL_CTX_set_min_proto_version(x.get(), TLS1_3_VERSION))
+    throw std::runtime_error{"TLS 1.3 is not to be had: " + take_error()};
+  SSL_CTX_set_ciphersuites(x.get(), // the fastest first
+                           "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:"
+                           "TLS_CHACHA20_POLY1305_SHA256");
+  SSL_CTX_set_options(x.get(), SSL_OP_NO_RENEGOTIATION);
+  SSL_CTX_set_session_cache_mode(x.get(), SSL_SESS_CACHE_OFF);
+  SSL_CTX_set_num_tickets(x.get(), 0);
+  SSL_CTX_set_max_cert_list(x.get(), most_certificate_bytes);
+  SSL_CTX_set_mode(x.get(), SSL_MODE_ENABLE_PARTIAL_WRITE
+                              | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+  SSL_CTX_set_verify(x.get(), SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT,
+                     nullptr);
+  if (!SSL_CTX_load_verify_file(x.get(), files.authority.c_str()))
+    cannot_use("the authority", files.authority);
+  if (!SSL_CTX_use_certificate_chain_file(x.get(), files.certificate.c_str()))
+    cannot_use("the certificate", files.certificate);
+  if (!SSL_CTX_use_PrivateKey_file(x.get(), files.key.c_str(), SSL_FILETYPE_PEM)
+      || !SSL_CTX_check_private_key(x.get())) {
+    if (ERR_GET_REASON(ERR_peek_error()) == X509_R_KEY_VALUES_MISMATCH)
+      throw std::invalid_argument{"TLS: the key in '" + files.key
+                                  + "' is not that of the certificate in '"
+                                  + files.certificate
+                                  + "': give the one that was made with it"};
+    cannot_use("the key", files.key);
+  }
+  context_ = std::make_shared<context>(context{std::move(x)});
+}
+
+std::unique_ptr<stream> tls::wrap(int descriptor, side at) const {
+  ssl_ptr ssl{SSL_new(context_->it.get())};
+  if (!ssl) {
+    ::close(descriptor);
+    throw std::bad_alloc{};
+  }
+  auto x = std::make_unique<tls_stream>(descriptor, std::move(ssl));
+  auto* socket = make_tls_socket(descriptor);
+  SSL_set_bio(x->ssl(), socket, socket);
+  if (at == side::dialer)
+    SSL_set_connect_state(x->ssl());
+  else
+    SSL_set_accept_state(x->ssl());
+  prepare_socket(descriptor);
+  return x;
+}
+
+} // namespace troupe::net

@@ -1,0 +1,174 @@
+#include "troupe/net/codec/crc32c.hpp"
+#include "troupe/net/codec/frame_layout.hpp"
+#include "troupe/tests/net/codec/frames.hpp"
+
+#include <gtest/gtest.h>
+
+using namespace troupe::net;
+using namespace troupe::net::testing;
+
+namespace {
+
+/// A header whose checksums fit whatever `change` does to it.
+template <class F>
+std::vector<std::byte> sealed(F&& change) {
+  auto bytes = to_bytes(some_frame(9));
+  change(bytes);
+  const auto head = crc32c(std::span{bytes}.first(layout::header_sum));
+  store_le(&bytes[layout::header_sum], head);
+  store_le(&bytes[layout::sum],
+           crc32c(std::span{bytes}.subspan(header_size), head));
+  return bytes;
+}
+
+malformed fault_of(const std::vector<std::byte>& bytes,
+                   const frame_limits& limits = {}) {
+  const auto x = decode_all(bytes, 3, limits);
+  EXPECT_TRUE(x.frames.empty());
+  return x.fault.value_or(malformed{0, "none"});
+}
+
+} // namespace
+
+TEST(Frame, ComesBackWholeFromPiecesOfAnySize) {
+  std::vector<frame> sent;
+  std::vector<std::byte> stream;
+  for (const std::size_t size : {0, 1, 2, 7, 39, 40, 41, 255, 4099}) {
+    sent.push_back(some_frame(size, std::uint32_t(size)));
+    const auto bytes = to_bytes(sent.back());
+    EXPECT_EQ(bytes.size(), header_size + size);
+    stream.insert(stream.end(), bytes.begin(), bytes.end());
+  }
+  for (const std::size_t piece : {1, 2, 3, 7, 39, 40, 41, 1000, 1 << 20}) {
+    const auto got = decode_all(stream, piece);
+    EXPECT_FALSE(got.fault);
+    EXPECT_EQ(got.frames, sent) << "in pieces of " << piece;
+  }
+}
+
+TEST(Frame, ComesBackWholeFromEveryTwoHalves) {
+  const std::vector sent{some_frame(5, 1), some_frame(0, 2), some_frame(61, 3)};
+  std::vector<std::byte> stream;
+  for (const auto& x : sent)
+    for (const auto b : to_bytes(x))
+      stream.push_back(b);
+  for (std::size_t cut = 0; cut <= stream.size(); ++cut) {
+    frame_decoder decoder;
+    std::vector<frame> got;
+    for (auto half : {std::span<const std::byte>{stream}.first(cut),
+                      std::span<const std::byte>{stream}.subspan(cut)})
+      while (!half.empty()) {
+        auto x = decoder.next(half);
+        if (auto* whole = std::get_if<frame>(&x))
+          got.push_back(std::move(*whole));
+      }
+    EXPECT_EQ(got, sent) << "cut at " << cut;
+  }
+}
+
+TEST(Frame, WithAnyBitFlippedIsRefusedAtTheSamePlaceInAnyPieces) {
+  const auto bytes = to_bytes(some_frame(23));
+  for (std::size_t at = 0; at < bytes.size(); ++at)
+    for (int bit = 0; bit < 8; ++bit) {
+      auto bad = bytes;
+      bad[at] ^= std::byte(1 << bit);
+      const auto one = decode_all(bad, 1), whole = decode_all(bad, bad.size());
+      EXPECT_TRUE(one.frames.empty()) << "byte " << at << ", bit " << bit;
+      ASSERT_TRUE(one.fault) << "byte " << at << ", bit " << bit;
+      EXPECT_EQ(one.fault, whole.fault);
+    }
+}
+
+TEST(Frame, CutAnywhereIsNoFrameAndTheEndSaysWhere) {
+  const auto bytes = to_bytes(some_frame(11));
+  for (std::size_t cut = 1; cut < bytes.size(); ++cut) {
+    const auto x = decode_all(std::span{bytes}.first(cut), 5);
+    EXPECT_TRUE(x.frames.empty());
+    ASSERT_TRUE(x.fault);
+    EXPECT_EQ(x.fault->at, cut);
+  }
+}
+
+TEST(Frame, OfRandomBytesIsNone) {
+  std::mt19937 random{11};
+  for (int i = 0; i < 2000; ++i) {
+    std::vector<std::byte> bytes(random() % 200);
+    for (auto& b : bytes)
+      b = std::byte(random());
+    if (i % 2) // gets past the first checks
+      std::copy_n(to_bytes(some_frame(3)).begin(),
+                  std::min<std::size_t>(bytes.size(), random() % 40),
+                  bytes.begin());
+    const auto x = decode_all(bytes, 1 + random() % 50);
+    EXPECT_TRUE(x.frames.empty());
+    EXPECT_EQ(x.fault.has_value(), !bytes.empty());
+  }
+}
+
+TEST(Frame, SaysWhichFieldIsWrong) {
+  const auto with = [](std::size_t at, int x) {
+    return sealed([=](auto& bytes) { bytes[at] = std::byte(x); });
+  };
+  EXPECT_EQ(fault_of(with(layout::magic + 1, 0)),
+            (malformed{0, "no frame begins here"}));
+  EXPECT_EQ(fault_of(with(layout::version, 9)),
+            (malformed{4, "version 9, but 2 is spoken here"}));
+  EXPECT_EQ(fault_of(with(layout::kind, 0)), (malformed{5, "unknown kind 0"}));
+  EXPECT_EQ(fault_of(with(layout::kind, 6)), (malformed{5, "unknown kind 6"}));
+  EXPECT_EQ(fault_of(with(layout::flags, 128)),
+            (malformed{6, "unknown flags 128"}));
+  EXPECT_EQ(fault_of(with(layout::priority, 2)),
+            (malformed{7, "unknown priority 2"}));
+}
+
+TEST(Frame, ThatFollowsAGoodOneIsRefusedAtItsPlaceInTheStream) {
+  auto bytes = to_bytes(some_frame(10));
+  const auto next = sealed([](auto& x) { x[layout::kind] = std::byte{77}; });
+  bytes.insert(bytes.end(), next.begin(), next.end());
+  const auto x = decode_all(bytes, 13);
+  EXPECT_EQ(x.frames.size(), 1u);
+  EXPECT_EQ(x.fault, (malformed{50 + 5, "unknown kind 77"}));
+}
+
+TEST(Frame, ClaimingTooMuchTakesNoMemory) {
+  const frame_limits limits{.control = 100, .bulk = 1 << 20};
+  for (const auto length : {std::uint32_t{101}, std::uint32_t{1} << 20,
+                            std::uint32_t{1} << 31, ~std::uint32_t{0}}) {
+    const auto bytes = sealed([&](auto& x) {
+      x[layout::priority] = std::byte{0};
+      store_le(&x[layout::length], length);
+    });
+    frame_decoder decoder{limits};
+    std::span<const std::byte> rest{bytes};
+    const auto x = decoder.next(rest);
+    ASSERT_TRUE(std::holds_alternative<malformed>(x));
+    EXPECT_EQ(std::get<malformed>(x).at, layout::length);
+    EXPECT_EQ(decoder.held(), 0u);
+  }
+}
+
+TEST(Frame, TakesMemoryForTheBytesThatCameNotForThoseClaimed) {
+  const auto bytes = sealed([](auto& x) {
+    x[layout::priority] = std::byte{1};
+    store_le(&x[layout::length], std::uint32_t{1} << 30);
+  });
+  frame_decoder decoder;
+  auto rest = std::span<const std::byte>{bytes}.first(header_size);
+  EXPECT_TRUE(std::holds_alternative<frame_decoder::more>(decoder.next(rest)));
+  EXPECT_EQ(decoder.held(), 0u);
+  rest = std::span<const std::byte>{bytes}.subspan(header_size);
+  EXPECT_TRUE(std::holds_alternative<frame_decoder::more>(decoder.next(rest)));
+  EXPECT_LE(decoder.held(), 2 * (bytes.size() - header_size));
+}
+
+TEST(Frame, AfterAMalformedOneIsNotLookedFor) {
+  frame_decoder decoder;
+  auto bytes = to_bytes(some_frame(4));
+  bytes[20] ^= std::byte{1};
+  std::span<const std::byte> rest{bytes};
+  ASSERT_TRUE(std::holds_alternative<malformed>(decoder.next(rest)));
+  const auto good = to_bytes(some_frame(4));
+  rest = good;
+  EXPECT_TRUE(std::holds_alternative<malformed>(decoder.next(rest)));
+  EXPECT_TRUE(decoder.finish());
+}

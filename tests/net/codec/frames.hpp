@@ -1,0 +1,51 @@
+#pragma once
+
+#include "troupe/net/codec/frame_decoder.hpp"
+
+#include <random>
+#include <stdexcept>
+
+namespace troupe::net::testing {
+
+inline frame some_frame(std::size_t size, std::uint32_t seed = 1) {
+  std::mt19937 random{seed};
+  frame x{frame_kind(1 + random() % 5),
+          priority(random() % 2),
+          (std::uint64_t{random()} << 32) + random(),
+          (std::uint64_t{random()} << 32) + random(),
+          std::vector<std::byte>(size),
+          std::uint32_t(random())};
+  for (auto& b : x.payload)
+    b = std::byte(random());
+  return x;
+}
+
+/// All that a stream of bytes holds, and what is wrong with it.
+struct decoded {
+  std::vector<frame> frames;
+  std::optional<malformed> fault;
+};
+
+/// @param piece the decoder is fed so many bytes at a time.
+inline decoded decode_all(std::span<const std::byte> bytes, std::size_t piece,
+                          const frame_limits& limits = {}) {
+  frame_decoder decoder{limits};
+  decoded all;
+  while (!bytes.empty()) {
+    auto some = bytes.first(std::min(piece, bytes.size()));
+    bytes = bytes.subspan(some.size());
+    while (!some.empty()) {
+      auto x = decoder.next(some);
+      if (auto* whole = std::get_if<frame>(&x))
+        all.frames.push_back(std::move(*whole));
+      if (auto* bad = std::get_if<malformed>(&x)) {
+        all.fault = *bad;
+        return all;
+      }
+    }
+  }
+  all.fault = decoder.finish();
+  return all;
+}
+
+} // namespace troupe::net::testing

@@ -1,0 +1,239 @@
+#include "troupe/net/io/socket_stream.hpp"
+#include "troupe/net/security/tls.hpp"
+#include "troupe/tests/net/io/streams.hpp"
+#include "troupe/tests/net/security/certificates.hpp"
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+
+using namespace troupe::net;
+using namespace troupe::net::testing;
+
+namespace {
+
+using status = stream::status;
+using two = std::pair<std::unique_ptr<stream>, std::unique_ptr<stream>>;
+
+two clear() {
+  const auto x = socket_pair();
+  return {wrap_socket(x[0]), wrap_socket(x[1])};
+}
+
+class TlsStream : public certificate_test {
+protected:
+  static two under(const files& dialer, const files& acceptor) {
+    const auto x = socket_pair();
+    return {tls{dialer}.wrap(x[0], tls::side::dialer),
+            tls{acceptor}.wrap(x[1], tls::side::acceptor)};
+  }
+  /// What the acceptor makes of the dialer, and the dialer of the acceptor.
+  static std::pair<received, received> meet(two x) {
+    auto there = pass(*x.first, *x.second, "hello");
+    there.text += x.second->problem();
+    x.second->close();
+    auto back = received{};
+    std::vector<std::byte> piece(100);
+    for (int i = 0; i < 3 && back.how != status::closed; ++i)
+      back.how = x.first->read_some(piece).how;
+    back.text = x.first->problem();
+    return {there, back};
+  }
+};
+
+std::string letters(std::size_t count) {
+  std::string x(count, ' ');
+  for (std::size_t i = 0; i < count; ++i)
+    x[i] = char('a' + (i * i + i / 7) % 26);
+  return x;
+}
+
+void carries_both_ways(stream& left, stream& right) {
+  const auto text = letters(3'000'000);
+  EXPECT_TRUE(pass(left, right, text).text == text);
+  EXPECT_TRUE(pass(right, left, text).text == text);
+}
+
+/// Writes until no more fits, reads all of it, and so on.
+void repeats_what_did_not_move(stream& from, stream& to) {
+  const auto text = letters(2'000'000);
+  pass(from, to, "x"); // TLS has shaken hands
+  pass(to, from, "y");
+  std::string got;
+  std::vector<std::byte> piece(70'000);
+  for (auto rest = bytes_of(text); got.size() < text.size();) {
+    while (!rest.empty()) {
+      const auto half = rest.size() > 100 ? 64 : rest.size();
+      const auto x = from.write_some(rest.first(half), rest.subspan(half));
+      rest = rest.subspan(x.bytes);
+      if (x.how != status::ok)
+        break;
+    }
+    for (stream::moved x; (x = to.read_some(piece)).how == status::ok;)
+      got += text_of(std::span{piece}.first(x.bytes));
+  }
+  EXPECT_TRUE(got == text);
+}
+
+void ends_without_a_signal(stream& left, stream& right) {
+  pass(left, right, "x");
+  right.close();
+  const auto text = letters(100'000);
+  stream::moved x;
+  for (int i = 0; i < 9 && (x = left.write_some(bytes_of(text))).bytes > 0; ++i)
+    ;
+  EXPECT_EQ(x.how, status::closed) << left.problem();
+  EXPECT_FALSE(left.problem().empty());
+  EXPECT_EQ(left.write_some(bytes_of(text)).how, status::closed);
+}
+
+} // namespace
+
+TEST(SocketStream, CarriesBytesBothWays) {
+  const auto [left, right] = clear();
+  carries_both_ways(*left, *right);
+}
+
+TEST(SocketStream, GoesOnWithWhatDidNotMove) {
+  const auto [left, right] = clear();
+  repeats_what_did_not_move(*left, *right);
+}
+
+TEST(SocketStream, EndsWithoutASignalIfThePeerIsGone) {
+  const auto [left, right] = clear();
+  ends_without_a_signal(*left, *right);
+}
+
+TEST(SocketStream, SaysWhatItWaitsFor) {
+  const auto [left, right] = clear();
+  std::vector<std::byte> piece(10);
+  EXPECT_EQ(left->read_some(piece).how, status::wants_read);
+  right->close();
+  EXPECT_EQ(left->read_some(piece).how, status::closed);
+}
+
+TEST_F(TlsStream, CarriesBytesBothWays) {
+  const auto [left, right] = under(good("a"), good("b"));
+  carries_both_ways(*left, *right);
+}
+
+TEST_F(TlsStream, GoesOnWithWhatDidNotMove) {
+  const auto [left, right] = under(good("a"), good("b"));
+  repeats_what_did_not_move(*left, *right);
+}
+
+TEST_F(TlsStream, EndsWithoutASignalIfThePeerIsGone) {
+  const auto [left, right] = under(good("a"), good("b"));
+  ends_without_a_signal(*left, *right);
+}
+
+TEST_F(TlsStream, FailsIfABitChangesOnTheWay) {
+  const auto near = socket_pair(), far = socket_pair();
+  const auto left = tls{good("a")}.wrap(near[0], tls::side::dialer);
+  const auto right = tls{good("b")}.wrap(far[0], tls::side::acceptor);
+  const auto before = wrap_socket(near[1]), behind = wrap_socket(far[1]);
+  std::vector<std::byte> piece(10'000);
+  const auto carry = [&](stream& from, stream& to, std::byte change) {
+    const auto came = from.read_some(piece);
+    if (came.bytes == 0)
+      return;
+    piece[came.bytes / 2] ^= change;
+    to.write_some(std::span{piece}.first(came.bytes));
+  };
+  const auto said = [&](std::byte change) {
+    std::vector<std::byte> heard(100);
+    stream::moved wrote, read;
+    for (int i = 0; i < 20 && read.bytes == 0; ++i) {
+      if (wrote.bytes == 0)
+        wrote = left->write_some(bytes_of("hello"));
+      carry(*before, *behind, change);
+      read = right->read_some(heard);
+      carry(*behind, *before, {});
+    }
+    return read;
+  };
+  ASSERT_EQ(said({}).bytes, 5u);
+  EXPECT_EQ(said(std::byte{1}).how, status::failed);
+  EXPECT_NE(right->problem().find("TLS"), std::string::npos);
+}
+
+TEST_F(TlsStream, TellsOfBytesThatPollDoesNotSee) {
+  const auto [left, right] = under(good("a"), good("b"));
+  pass(*left, *right, "x");
+  pass(*right, *left, "y");
+  ASSERT_EQ(left->write_some(bytes_of("four")).bytes, 4u);
+  std::vector<std::byte> piece(3);
+  EXPECT_FALSE(right->has_buffered());
+  ASSERT_EQ(right->read_some(piece).bytes, 3u);
+  EXPECT_TRUE(right->has_buffered());
+}
+
+TEST_F(TlsStream, TellsOfBytesThatCameWithTheEndOfAHandshake) {
+  const auto [left, right] = under(good("a"), good("b"));
+  EXPECT_EQ(left->write_some(bytes_of("hello")).how, status::wants_read);
+  EXPECT_EQ(right->write_some(bytes_of("x")).how, status::wants_read);
+  ASSERT_EQ(left->write_some(bytes_of("hello")).bytes, 5u);
+  ASSERT_EQ(right->write_some(bytes_of("x")).bytes, 1u);
+  EXPECT_TRUE(right->has_buffered());
+  std::vector<std::byte> piece(100);
+  EXPECT_EQ(right->read_some(piece).bytes, 5u);
+  EXPECT_FALSE(right->has_buffered());
+}
+
+TEST_F(TlsStream, RefusesAnExpiredCertificateOfEitherSide) {
+  const auto dialer = meet(under(expired(), good()));
+  EXPECT_EQ(dialer.first.how, status::failed);
+  EXPECT_EQ(dialer.first.text, "TLS: certificate verify failed: certificate "
+                               "has expired; the other side needs a "
+                               "certificate and an authority that are valid "
+                               "now");
+  EXPECT_NE(dialer.second.text.find("expired; this side needs"),
+            std::string::npos)
+    << dialer.second.text;
+  auto [left, right] = under(good(), expired());
+  EXPECT_EQ(pass(*left, *right, "hello").how, status::failed);
+  EXPECT_NE(left->problem().find("expired"), std::string::npos);
+}
+
+TEST_F(TlsStream, RefusesACertificateOfAnotherAuthority) {
+  const auto x = meet(under(foreign(), good()));
+  EXPECT_EQ(x.first.how, status::failed);
+  EXPECT_NE(x.first.text.find("unable to get local issuer certificate"),
+            std::string::npos)
+    << x.first.text;
+  EXPECT_NE(x.second.text.find("unknown ca; the certificate of this side is "
+                               "not of the authority"),
+            std::string::npos)
+    << x.second.text;
+}
+
+TEST_F(TlsStream, RefusesWhatIsNoTls) {
+  const auto x = socket_pair();
+  const auto left = wrap_socket(x[0]);
+  const auto right = tls{good()}.wrap(x[1], tls::side::acceptor);
+  EXPECT_EQ(pass(*left, *right, letters(1000)).how, status::failed);
+  EXPECT_NE(right->problem().find("TLS: "), std::string::npos);
+}
+
+TEST_F(TlsStream, SaysWhichFileCannotBeUsed) {
+  auto x = good();
+  x.key = (folder / "none.key").string();
+  try {
+    tls{x};
+    FAIL();
+  } catch (const std::invalid_argument& e) {
+    const std::string said = e.what();
+    EXPECT_NE(said.find("none.key"), std::string::npos) << said;
+    EXPECT_NE(said.find("No such file"), std::string::npos) << said;
+  }
+  auto other = good("other");
+  other.key = good().key;
+  try {
+    tls{other};
+    FAIL();
+  } catch (const std::invalid_argument& e) {
+    const std::string said = e.what();
+    EXPECT_NE(said.find("not that of the certificate"), said.npos) << said;
+    EXPECT_NE(said.find(other.certificate), said.npos) << said;
+  }
+}

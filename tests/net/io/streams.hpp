@@ -1,0 +1,65 @@
+#pragma once
+
+#include "troupe/net/io/stream.hpp"
+
+#include <array>
+#include <chrono>
+#include <poll.h>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <sys/socket.h>
+#include <vector>
+
+namespace troupe::net::testing {
+
+/// Two sockets that are connected to each other.
+inline std::array<int, 2> socket_pair() {
+  std::array<int, 2> x{};
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, x.data()) != 0)
+    throw std::runtime_error{"no pair of sockets"};
+  return x;
+}
+
+inline std::span<const std::byte> bytes_of(std::string_view x) {
+  return std::as_bytes(std::span{x});
+}
+
+inline std::string text_of(std::span<const std::byte> x) {
+  return {reinterpret_cast<const char*>(x.data()), x.size()};
+}
+
+/// What came, until `count` bytes have, or the stream ended.
+struct received {
+  std::string text;
+  stream::status how = stream::status::ok;
+};
+
+/// Writes to one end and reads from the other until `sent` has passed, or
+/// either ends. @returns what was read, and how it ended.
+inline received pass(stream& from, stream& to, std::string_view sent) {
+  const auto deadline =
+    std::chrono::steady_clock::now() + std::chrono::seconds{20};
+  received got;
+  std::vector<std::byte> piece(100'000);
+  auto rest = bytes_of(sent);
+  while (got.text.size() < sent.size()) {
+    if (std::chrono::steady_clock::now() > deadline)
+      throw std::runtime_error{"nothing moves"};
+    if (!rest.empty()) {
+      const auto x = from.write_some(rest);
+      rest = rest.subspan(x.bytes);
+      if (x.how == stream::status::failed || x.how == stream::status::closed)
+        return {got.text, x.how};
+    } else {
+      from.read_some(piece); // the rest of a handshake
+    }
+    const auto x = to.read_some(piece);
+    got.text += text_of(std::span{piece}.first(x.bytes));
+    if (x.how == stream::status::failed || x.how == stream::status::closed)
+      return {got.text, x.how};
+  }
+  return got;
+}
+
+} // namespace troupe::net::testing

@@ -1,0 +1,101 @@
+#include "troupe/tests/net/lanes/lanes.hpp"
+
+#include <gtest/gtest.h>
+
+using namespace troupe::net;
+using namespace troupe::net::testing;
+
+namespace {
+
+/// The bytes that a lane sends for a parcel.
+std::vector<std::byte> bytes_sent(std::uint64_t number, std::size_t size) {
+  auto [left, right] = connected_streams();
+  stream_lane lane{std::move(left)};
+  lane.post(head_of(number), bytes_of(number, size));
+  std::vector<std::byte> bytes(parcel_layout::size + size + 1);
+  std::size_t filled = 0;
+  while (filled + 1 < bytes.size()) {
+    const auto moved = right->read_some(std::span{bytes}.subspan(filled));
+    filled += moved.bytes;
+    if (moved.how != stream::status::ok)
+      break;
+  }
+  bytes.resize(filled);
+  return bytes;
+}
+
+struct fed_lane {
+  fed_lane() {
+    auto ends = connected_streams();
+    feeder = std::move(ends.first);
+    lane = std::make_unique<stream_lane>(std::move(ends.second));
+  }
+  void feed(std::span<const std::byte> bytes) { feeder->write_some(bytes); }
+
+  std::unique_ptr<stream> feeder;
+  std::unique_ptr<stream_lane> lane;
+};
+
+} // namespace
+
+TEST(StreamLane, TakesParcelsThatAreCutAnywhere) {
+  const auto bytes = bytes_sent(1, 30);
+  ASSERT_EQ(bytes.size(), parcel_layout::size + 30);
+  for (std::size_t cut = 1; cut < bytes.size(); ++cut) {
+    fed_lane x;
+    const auto all = std::span{bytes};
+    std::vector<std::byte> into(30);
+    x.feed(all.first(cut));
+    const bool known = x.lane->front() != nullptr;
+    EXPECT_EQ(known, cut >= parcel_layout::size);
+    if (known) {
+      EXPECT_FALSE(x.lane->fetch(into));
+    }
+    x.feed(all.subspan(cut));
+    EXPECT_TRUE(wait_for_news(*x.lane));
+    ASSERT_NE(x.lane->front(), nullptr);
+    EXPECT_TRUE(x.lane->fetch(into));
+    EXPECT_EQ(into, bytes_of(1, 30));
+    EXPECT_FALSE(x.lane->ended());
+  }
+}
+
+TEST(StreamLane, IsBrokenByAnyBitThatIsWrong) {
+  const auto good = bytes_sent(1, 30);
+  for (std::size_t bit = 0; bit < 8 * good.size(); ++bit) {
+    auto bytes = good;
+    bytes[bit / 8] ^= std::byte(1 << bit % 8);
+    fed_lane x;
+    x.feed(bytes);
+    std::vector<std::byte> into(most_parcel_bytes);
+    EXPECT_FALSE(x.lane->front() != nullptr && x.lane->fetch(into)) << bit;
+    ASSERT_TRUE(x.lane->ended()) << bit;
+    EXPECT_EQ(x.lane->ended()->how, ending::broken) << bit;
+    EXPECT_EQ(x.lane->front(), nullptr);
+    EXPECT_TRUE(x.lane->room().empty());
+  }
+}
+
+TEST(StreamLane, IsBrokenByRandomBytes) {
+  const auto seed = std::random_device{}();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  for (std::uint64_t i = 0; i < 200; ++i) {
+    fed_lane x;
+    x.feed(bytes_of(seed + i, 1000));
+    EXPECT_EQ(x.lane->front(), nullptr);
+    ASSERT_TRUE(x.lane->ended());
+    EXPECT_EQ(x.lane->ended()->how, ending::broken);
+  }
+}
+
+TEST(StreamLane, IsDeadWhenTheStreamEndsWithinAParcel) {
+  const auto bytes = bytes_sent(1, 30);
+  fed_lane x;
+  x.feed(std::span{bytes}.first(bytes.size() - 1));
+  x.feeder->close();
+  std::vector<std::byte> into(30);
+  ASSERT_NE(x.lane->front(), nullptr);
+  EXPECT_FALSE(x.lane->fetch(into));
+  ASSERT_TRUE(x.lane->ended());
+  EXPECT_EQ(x.lane->ended()->how, ending::dead);
+}

@@ -1,0 +1,46 @@
+#pragma once
+
+#include "troupe/net/security/certificates.hpp"
+#include "troupe/net/security/credentials.hpp"
+#include "troupe/tests/support/scratch.hpp"
+
+#include <chrono>
+
+namespace troupe::net::testing {
+
+/// Files of an authority and of those it vouches for.
+class certificate_test : public scratch_test {
+protected:
+  using files = credentials::certificates;
+
+  /// Signed by `by`; whoever has it trusts `ours`.
+  files signed_by(const identity& by, const std::string& name,
+                  std::chrono::hours until = std::chrono::hours{1}) const {
+    const auto now = std::chrono::system_clock::now();
+    const auto x =
+      make_certificate(by, {.name = name,
+                            .not_before = now - std::chrono::hours{100},
+                            .not_after = now + until});
+    put(name + ".pem", x.certificate);
+    put(name + ".key", x.key);
+    put("authority.pem", ours.certificate);
+    const auto in_folder = [&](const std::string& x) {
+      return (folder / x).string();
+    };
+    return {in_folder("authority.pem"), in_folder(name + ".pem"),
+            in_folder(name + ".key")};
+  }
+  files good(const std::string& name = "good") const {
+    return signed_by(ours, name);
+  }
+  files expired() const {
+    return signed_by(ours, "expired", -std::chrono::hours{1});
+  }
+  files foreign() const {
+    return signed_by(make_authority({.name = "theirs"}), "foreign");
+  }
+
+  const identity ours = make_authority({.name = "ours"});
+};
+
+} // namespace troupe::net::testing

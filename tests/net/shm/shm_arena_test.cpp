@@ -1,0 +1,178 @@
+#include "troupe/tests/net/lanes/lanes.hpp"
+
+#include <gtest/gtest.h>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+
+using namespace troupe::net;
+using namespace troupe::net::testing;
+
+namespace {
+
+constexpr std::size_t page = 4096;
+constexpr std::size_t large = 64 * 1024;
+
+bool is_refused(int fd) {
+  try {
+    const shm_arena_view view{fd};
+    return false;
+  } catch (const std::runtime_error&) {
+    return true;
+  }
+}
+
+descriptor file_of(std::size_t bytes, int seals) {
+  descriptor fd{::memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
+  EXPECT_EQ(::ftruncate(fd.get(), static_cast<off_t>(bytes)), 0);
+  EXPECT_EQ(::fcntl(fd.get(), F_ADD_SEALS, seals), 0);
+  return fd;
+}
+
+/// Two processes that lend to each other.
+struct ShmLending : ::testing::Test {
+  const shm_grounds grounds{few_slots, true};
+  lane_pair lanes = lanes_over(grounds, 0);
+
+  /// Bytes of the left one's arena.
+  std::span<std::byte> some(std::size_t begin, std::size_t size) const {
+    return grounds.left->my_arena->pages().subspan(begin, size);
+  }
+};
+
+} // namespace
+
+TEST(ShmArena, IsReadAndNeverWrittenByWhoGetsIt) {
+  const shm_arena mine{4 * page};
+  const shm_arena_view theirs{mine.descriptor()};
+  mine.pages()[page + 3] = std::byte{7};
+  EXPECT_EQ(theirs.at(page + 3, 1)[0], std::byte{7});
+  EXPECT_EQ(::mmap(nullptr, page, PROT_READ | PROT_WRITE, MAP_SHARED,
+                   mine.descriptor(), 0),
+            MAP_FAILED);
+  EXPECT_LT(::pwrite(mine.descriptor(), "x", 1, 0), 0);
+  EXPECT_NE(::ftruncate(mine.descriptor(), 0), 0);
+}
+
+TEST(ShmArena, KnowsWhatLiesInIt) {
+  const shm_arena mine{4 * page};
+  const auto all = mine.pages();
+  EXPECT_EQ(mine.place_of(all.subspan(64, 100)), 64u);
+  EXPECT_EQ(mine.place_of(all.subspan(page)), page);
+  EXPECT_EQ(mine.place_of(all), 0u); // says: nowhere
+  EXPECT_EQ(mine.place_of({all.data() + 3 * page, page + 1}), 0u);
+  const std::vector<std::byte> other(10);
+  EXPECT_EQ(mine.place_of(other), 0u);
+}
+
+TEST(ShmArena, ShowsNothingBeyondItsEnd) {
+  const shm_arena mine{4 * page};
+  const shm_arena_view theirs{mine.descriptor()};
+  EXPECT_EQ(theirs.at(0, 4 * page).size(), 4 * page);
+  EXPECT_TRUE(theirs.at(1, 4 * page).empty());
+  EXPECT_TRUE(theirs.at(4 * page, 1).empty());
+  EXPECT_TRUE(theirs.at(~std::uint64_t{0}, 2).empty());
+}
+
+TEST(ShmArena, OfAPeerIsRefusedUnlessItIsMemoryThatCannotShrink) {
+  EXPECT_FALSE(is_refused(file_of(page, F_SEAL_SHRINK).get()));
+  EXPECT_TRUE(is_refused(file_of(page, 0).get()));
+  EXPECT_TRUE(is_refused(file_of(0, F_SEAL_SHRINK).get()));
+  EXPECT_TRUE(is_refused(-1));
+}
+
+TEST(ShmArena, HasAsManyAddressesAsTheMachineHasMemory) {
+  const shm_arena mine;
+  const auto pages = static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES));
+  EXPECT_EQ(mine.pages().size(), pages * page);
+  mine.pages().back() = std::byte{1};
+  EXPECT_EQ(shm_arena_view{mine.descriptor()}.at(pages * page - 1, 1)[0],
+            std::byte{1});
+}
+
+TEST(ShmArena, IsRefusedWhereFilesMayNotBeSoLarge) {
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit less{64 * page, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &less), 0);
+  EXPECT_THROW(shm_arena{65 * page}, std::runtime_error); // no SIGXFSZ
+  EXPECT_NO_THROW(shm_arena{64 * page});
+  EXPECT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+}
+
+TEST_F(ShmLending, ShowsBytesWhereTheirOwnerHasThem) {
+  const auto lent = some(page, large);
+  std::ranges::copy(bytes_of(1, large), lent.begin());
+  ASSERT_TRUE(lanes.left->lend(head_of(1), lent));
+  ASSERT_NE(lanes.right->front(), nullptr);
+  EXPECT_EQ(*lanes.right->front(), head_of(1));
+  ASSERT_EQ(lanes.right->front_bytes(), large);
+  EXPECT_EQ(lanes.right->view().data(),
+            grounds.right->their_arena->at(page, 1).data());
+  std::vector<std::byte> into(large);
+  EXPECT_TRUE(lanes.right->fetch(into));
+  EXPECT_EQ(into, bytes_of(1, large));
+}
+
+TEST_F(ShmLending, IsOverWhenTheReaderHasPoppedIt) {
+  ASSERT_TRUE(lanes.left->post(head_of(0), bytes_of(0, 10)));
+  EXPECT_TRUE(lanes.left->flush()); // a copy: it may change
+  ASSERT_TRUE(lanes.left->lend(head_of(1), some(page, large)));
+  ASSERT_TRUE(lanes.left->post(head_of(2), bytes_of(2, 10)));
+  for (std::uint64_t i = 0; i < 2; ++i) {
+    EXPECT_FALSE(lanes.left->flush());
+    ASSERT_NE(lanes.right->front(), nullptr);
+    EXPECT_EQ(*lanes.right->front(), head_of(i));
+    lanes.right->pop();
+  }
+  EXPECT_TRUE(lanes.left->flush());
+}
+
+TEST_F(ShmLending, WakesItsOwnerWhenItIsOver) {
+  ASSERT_TRUE(lanes.left->lend(head_of(1), some(page, large)));
+  ASSERT_FALSE(lanes.left->flush());
+  std::vector<pollfd> watched;
+  ASSERT_TRUE(lanes.left->before_sleep(watched));
+  ASSERT_NE(lanes.right->front(), nullptr);
+  lanes.right->pop();
+  EXPECT_EQ(::poll(watched.data(), watched.size(), 0), 1);
+  lanes.left->after_sleep();
+  EXPECT_TRUE(flush_sometime(*lanes.left));
+}
+
+TEST_F(ShmLending, IsACopyOfWhatIsSmallOrLiesElsewhere) {
+  const auto small = some(page, 1000);
+  std::ranges::copy(bytes_of(1, 1000), small.begin());
+  const auto elsewhere = bytes_of(2, large);
+  ASSERT_TRUE(lanes.left->lend(head_of(1), small));
+  ASSERT_TRUE(lanes.left->lend(head_of(2), elsewhere));
+  EXPECT_TRUE(lanes.left->flush());
+  small[0] ^= std::byte{1};
+  parcel_head head{};
+  EXPECT_EQ(take_sometime(*lanes.right, head), bytes_of(1, 1000));
+  EXPECT_EQ(take_sometime(*lanes.right, head), elsewhere);
+}
+
+TEST_F(ShmLending, HasNoRoomForMoreThanItsSlots) {
+  for (std::uint32_t i = 0; i < few_slots; ++i)
+    ASSERT_TRUE(lanes.left->lend(head_of(i), some(page, large)));
+  EXPECT_FALSE(lanes.left->lend(head_of(few_slots), some(page, large)));
+}
+
+TEST_F(ShmLending, BreaksTheLaneOfWhoNamesAPlaceOutsideHisArena) {
+  auto& slot = grounds.right->mine.slot(0, 0);
+  slot.bytes = large;
+  slot.place = shm_grounds::arena_bytes - large + 1;
+  grounds.right->mine.header().queues[0].posted = 1;
+  EXPECT_TRUE(is_broken(*lanes.left));
+}
+
+TEST(ShmLane, IsBrokenByAPlaceInAnArenaThatItDoesNotSee) {
+  const shm_grounds grounds;
+  auto lanes = lanes_over(grounds, 0);
+  grounds.right->mine.slot(0, 0).bytes = 8;
+  grounds.right->mine.slot(0, 0).place = page;
+  grounds.right->mine.header().queues[0].posted = 1;
+  EXPECT_TRUE(is_broken(*lanes.left));
+}
