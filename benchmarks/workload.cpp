@@ -1,6 +1,6 @@
 #include "troupe/benchmarks/workload.hpp"
 
-#include "troupe/data/synthetic.hpp"
+#include "troupe/data/sources/synthetic.hpp"
 #include "troupe/tensors/ops/conv2d_max_pool.hpp"
 #include "troupe/tensors/ops/dense.hpp"
 #include "troupe/tensors/ops/reshape.hpp"

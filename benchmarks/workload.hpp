@@ -1,6 +1,6 @@
 #pragma once
 
-#include "troupe/data/dataset.hpp"
+#include "troupe/data/pipeline/dataset.hpp"
 #include "troupe/tensors/update_rules.hpp"
 #include "troupe/tensors/variable.hpp"
 

@@ -1,8 +1,8 @@
 #include "troupe/training/data_source.hpp"
 
-#include "troupe/data/csv.hpp"
-#include "troupe/data/digits.hpp"
-#include "troupe/data/idx.hpp"
+#include "troupe/data/sources/csv.hpp"
+#include "troupe/data/sources/digits.hpp"
+#include "troupe/data/sources/idx.hpp"
 
 #include <charconv>
 #include <filesystem>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "troupe/data/dataset.hpp"
+#include "troupe/data/pipeline/dataset.hpp"
 #include "troupe/tensors/schedules.hpp"
 #include "troupe/training/history.hpp"
 #include "troupe/training/progress.hpp"

@@ -1,8 +1,8 @@
 #pragma once
 
 #include "troupe/actors/crew.hpp"
-#include "troupe/data/dataset.hpp"
-#include "troupe/data/share.hpp"
+#include "troupe/data/pipeline/dataset.hpp"
+#include "troupe/data/pipeline/row_range.hpp"
 
 #include <cstdint>
 #include <optional>

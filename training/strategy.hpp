@@ -1,7 +1,7 @@
 #pragma once
 
 #include "troupe/actors/error_code.hpp"
-#include "troupe/data/dataset.hpp"
+#include "troupe/data/pipeline/dataset.hpp"
 #include "troupe/tensors/device.hpp"
 #include "troupe/training/per_replica.hpp"
 #include "troupe/training/replica_context.hpp"

@@ -1,4 +1,4 @@
-#include "troupe/data/digits.hpp"
+#include "troupe/data/sources/digits.hpp"
 #include "troupe/models/zoo.hpp"
 #include "troupe/tests/support/malloc_counter.hpp"
 #include "troupe/training/local_strategies.hpp"

@@ -1,5 +1,5 @@
 #include "troupe/actors/crew.hpp"
-#include "troupe/data/synthetic.hpp"
+#include "troupe/data/sources/synthetic.hpp"
 #include "troupe/models/zoo.hpp"
 #include "troupe/tests/support/malloc_counter.hpp"
 #include "troupe/training/train_step.hpp"

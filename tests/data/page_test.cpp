@@ -1,5 +1,5 @@
-#include "troupe/data/csv.hpp"
-#include "troupe/data/digits.hpp"
+#include "troupe/data/sources/csv.hpp"
+#include "troupe/data/sources/digits.hpp"
 #include "troupe/tests/support/scratch.hpp"
 
 #include <gtest/gtest.h>

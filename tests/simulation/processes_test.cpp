@@ -1,4 +1,4 @@
-#include "troupe/data/digits.hpp"
+#include "troupe/data/sources/digits.hpp"
 #include "troupe/models/layers.hpp"
 #include "troupe/simulation/oracles.hpp"
 #include "troupe/tests/simulation/tiny_jobs.hpp"

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "troupe/data/digits.hpp"
+#include "troupe/data/sources/digits.hpp"
 #include "troupe/models/layers.hpp"
 #include "troupe/models/losses.hpp"
 #include "troupe/tensors/random.hpp"

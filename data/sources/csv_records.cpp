@@ -1,4 +1,4 @@
-#include "troupe/data/csv_records.hpp"
+#include "troupe/data/sources/csv_records.hpp"
 
 #include <algorithm>
 #include <stdexcept>

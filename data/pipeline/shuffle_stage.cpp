@@ -1,4 +1,4 @@
-#include "troupe/data/stage.hpp"
+#include "troupe/data/pipeline/stage.hpp"
 #include "troupe/tensors/random.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-#include "troupe/data/synthetic.hpp"
+#include "troupe/data/sources/synthetic.hpp"
 
 #include "troupe/tensors/random.hpp"
 

@@ -1,4 +1,4 @@
-#include "troupe/data/byte_file.hpp"
+#include "troupe/data/sources/input_file.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,6 +1,6 @@
-#include "troupe/data/digits.hpp"
+#include "troupe/data/sources/digits.hpp"
 
-#include "troupe/data/glyphs.hpp"
+#include "troupe/data/sources/glyphs.hpp"
 #include "troupe/tensors/random.hpp"
 
 #include <algorithm>

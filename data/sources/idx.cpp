@@ -1,6 +1,6 @@
-#include "troupe/data/idx.hpp"
+#include "troupe/data/sources/idx.hpp"
 
-#include "troupe/data/byte_file.hpp"
+#include "troupe/data/sources/input_file.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "troupe/data/cursor.hpp"
+#include "troupe/data/pipeline/cursor.hpp"
 
 #include <functional>
 

@@ -1,4 +1,4 @@
-#include "troupe/data/idx.hpp"
+#include "troupe/data/sources/idx.hpp"
 #include "troupe/tests/data/counted.hpp"
 #include "troupe/tests/support/scratch.hpp"
 

@@ -1,6 +1,6 @@
-#include "troupe/data/dataset.hpp"
+#include "troupe/data/pipeline/dataset.hpp"
 
-#include "troupe/data/stage.hpp"
+#include "troupe/data/pipeline/stage.hpp"
 
 #include <cmath>
 #include <stdexcept>

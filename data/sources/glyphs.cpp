@@ -1,4 +1,4 @@
-#include "troupe/data/glyphs.hpp"
+#include "troupe/data/sources/glyphs.hpp"
 
 #include <array>
 

@@ -1,7 +1,7 @@
-#include "troupe/data/cursor.hpp"
+#include "troupe/data/pipeline/cursor.hpp"
 
-#include "troupe/data/dataset.hpp"
-#include "troupe/data/read_ahead.hpp"
+#include "troupe/data/pipeline/dataset.hpp"
+#include "troupe/data/pipeline/prefetcher.hpp"
 
 #include <stdexcept>
 #include <string>

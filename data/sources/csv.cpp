@@ -1,7 +1,7 @@
-#include "troupe/data/csv.hpp"
+#include "troupe/data/sources/csv.hpp"
 
-#include "troupe/data/byte_file.hpp"
-#include "troupe/data/csv_records.hpp"
+#include "troupe/data/sources/csv_records.hpp"
+#include "troupe/data/sources/input_file.hpp"
 
 #include <algorithm>
 #include <charconv>

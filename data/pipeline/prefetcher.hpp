@@ -1,6 +1,6 @@
 #pragma once
 
-#include "troupe/data/stage.hpp"
+#include "troupe/data/pipeline/stage.hpp"
 
 #include <condition_variable>
 #include <deque>

@@ -1,5 +1,5 @@
-#include "troupe/data/digits.hpp"
-#include "troupe/data/synthetic.hpp"
+#include "troupe/data/sources/digits.hpp"
+#include "troupe/data/sources/synthetic.hpp"
 #include "troupe/tests/data/counted.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "troupe/data/read_ahead.hpp"
+#include "troupe/data/pipeline/prefetcher.hpp"
 
 #include "troupe/tensors/context.hpp"
 

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "troupe/data/dataset.hpp"
-#include "troupe/data/share.hpp"
+#include "troupe/data/pipeline/dataset.hpp"
+#include "troupe/data/pipeline/row_range.hpp"
 
 #include <list>
 #include <mutex>

@@ -1,4 +1,4 @@
-#include "troupe/data/csv.hpp"
+#include "troupe/data/sources/csv.hpp"
 #include "troupe/tests/data/counted.hpp"
 #include "troupe/tests/support/scratch.hpp"
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "troupe/data/dataset.hpp"
+#include "troupe/data/pipeline/dataset.hpp"
 
 namespace troupe::data {
 
