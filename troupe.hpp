@@ -4,8 +4,8 @@
 // training under faults also take headers of "troupe/simulation/" and link
 // Troupe::simulation.
 
-#include "troupe/actors/runtime.hpp"
-#include "troupe/actors/version.hpp"
+#include "troupe/actors/core/version.hpp"
+#include "troupe/actors/runtime/runtime.hpp"
 #include "troupe/data/sources/csv.hpp"
 #include "troupe/data/sources/digits.hpp"
 #include "troupe/data/sources/idx.hpp"

@@ -1,6 +1,6 @@
 #include "troupe/benchmarks/fitted.hpp"
 
-#include "troupe/actors/runtime.hpp"
+#include "troupe/actors/runtime/runtime.hpp"
 #include "troupe/benchmarks/workload.hpp"
 #include "troupe/models/zoo.hpp"
 

@@ -1,6 +1,6 @@
 #include "troupe/benchmarks/local_job.hpp"
 
-#include "troupe/actors/runtime.hpp"
+#include "troupe/actors/runtime/runtime.hpp"
 #include "troupe/net/cluster/simple_resolver.hpp"
 #include "troupe/net/io/exclusive_file.hpp"
 #include "troupe/net/io/reserved_ports.hpp"

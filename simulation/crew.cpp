@@ -1,6 +1,6 @@
 #include "troupe/simulation/crew.hpp"
 
-#include "troupe/actors/fiber.hpp"
+#include "troupe/actors/core/fiber.hpp"
 #include "troupe/simulation/stepping.hpp"
 
 #include <caf/actor_cast.hpp>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "troupe/actors/fault_seam.hpp"
+#include "troupe/actors/core/fault_injector.hpp"
 
 #include <chrono>
 #include <cstddef>

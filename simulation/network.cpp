@@ -1,4 +1,4 @@
-#include "troupe/actors/atoms.hpp"
+#include "troupe/actors/protocol/atoms.hpp"
 #include "troupe/simulation/network_core.hpp"
 
 #include <caf/event_based_actor.hpp>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "troupe/actors/lane_courier.hpp"
+#include "troupe/actors/collectives/lane_transport.hpp"
 #include "troupe/net/session/connection.hpp"
 #include "troupe/simulation/sim.hpp"
 

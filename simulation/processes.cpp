@@ -1,9 +1,9 @@
 #include "troupe/simulation/processes.hpp"
 
-#include "troupe/actors/atoms.hpp"
-#include "troupe/actors/company.hpp"
-#include "troupe/actors/crew_parts.hpp"
-#include "troupe/actors/fiber.hpp"
+#include "troupe/actors/core/fiber.hpp"
+#include "troupe/actors/group/world.hpp"
+#include "troupe/actors/protocol/atoms.hpp"
+#include "troupe/actors/protocol/group_options.hpp"
 #include "troupe/simulation/crew.hpp"
 #include "troupe/simulation/stepping.hpp"
 #include "troupe/tensors/context.hpp"

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "troupe/actors/config.hpp"
-#include "troupe/actors/spawn.hpp"
+#include "troupe/actors/core/spawn.hpp"
+#include "troupe/actors/runtime/config.hpp"
 
 #include <caf/actor_addr.hpp>
 #include <caf/actor_cast.hpp>

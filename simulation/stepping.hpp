@@ -1,6 +1,6 @@
 #pragma once
 
-#include "troupe/actors/crew_place.hpp"
+#include "troupe/actors/group/group_environment.hpp"
 #include "troupe/simulation/fault_plan.hpp"
 #include "troupe/simulation/network.hpp"
 

@@ -1,6 +1,6 @@
 #include "troupe/training/local_strategies.hpp"
 
-#include "troupe/actors/actor_crew.hpp"
+#include "troupe/actors/group/actor_group.hpp"
 #include "troupe/training/devices.hpp"
 #include "troupe/training/strategy_state.hpp"
 

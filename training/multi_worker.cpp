@@ -1,7 +1,7 @@
 #include "troupe/training/multi_worker.hpp"
 
-#include "troupe/actors/actor_crew.hpp"
-#include "troupe/actors/version.hpp"
+#include "troupe/actors/core/version.hpp"
+#include "troupe/actors/group/actor_group.hpp"
 #include "troupe/training/communication_terms.hpp"
 #include "troupe/training/devices.hpp"
 #include "troupe/training/log.hpp"

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "troupe/actors/cluster.hpp"
+#include "troupe/actors/membership/cluster.hpp"
 #include "troupe/net/cluster/cluster_resolver.hpp"
 #include "troupe/net/cluster/tf_config_resolver.hpp"
 #include "troupe/training/communication.hpp"

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "troupe/actors/remote_node.hpp"
+#include "troupe/actors/node/remote_node.hpp"
 #include "troupe/training/remote_strategy.hpp"
 #include "troupe/training/worker_calls.hpp"
 

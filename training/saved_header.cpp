@@ -1,6 +1,6 @@
 #include "troupe/training/saved_header.hpp"
 
-#include "troupe/actors/version.hpp"
+#include "troupe/actors/core/version.hpp"
 #include "troupe/models/detail/json.hpp"
 #include "troupe/net/base/log_rate_limiter.hpp"
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "troupe/actors/error_code.hpp"
+#include "troupe/actors/core/error_code.hpp"
 #include "troupe/data/pipeline/dataset.hpp"
 #include "troupe/tensors/device.hpp"
 #include "troupe/training/per_replica.hpp"

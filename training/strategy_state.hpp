@@ -1,6 +1,6 @@
 #pragma once
 
-#include "troupe/actors/crew.hpp"
+#include "troupe/actors/group/replica_group.hpp"
 #include "troupe/tensors/device.hpp"
 
 #include <atomic>

@@ -1,4 +1,4 @@
-#include "troupe/actors/error_code.hpp"
+#include "troupe/actors/core/error_code.hpp"
 #include "troupe/net/base/text.hpp"
 #include "troupe/tensors/context.hpp"
 #include "troupe/training/replica_context.hpp"

@@ -1,6 +1,6 @@
 #include "troupe/training/train_summary.hpp"
 
-#include "troupe/actors/version.hpp"
+#include "troupe/actors/core/version.hpp"
 #include "troupe/training/safe_file.hpp"
 
 #include <cmath>

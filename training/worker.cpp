@@ -1,9 +1,9 @@
 #include "troupe/training/worker.hpp"
 
-#include "troupe/actors/door.hpp"
-#include "troupe/actors/last_words.hpp"
-#include "troupe/actors/role_registry.hpp"
+#include "troupe/actors/core/exception_handler.hpp"
+#include "troupe/actors/runtime/role_registry.hpp"
 #include "troupe/net/cluster/simple_resolver.hpp"
+#include "troupe/net/session/service_router.hpp"
 #include "troupe/training/multi_worker.hpp"
 
 #include <caf/typed_event_based_actor.hpp>

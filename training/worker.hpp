@@ -1,7 +1,7 @@
 #pragma once
 
-#include "troupe/actors/cluster.hpp"
-#include "troupe/actors/payload.hpp"
+#include "troupe/actors/membership/cluster.hpp"
+#include "troupe/actors/remoting/message_codec.hpp"
 #include "troupe/training/registered_steps.hpp"
 
 #include <caf/typed_actor.hpp>

@@ -1,6 +1,6 @@
 #include "troupe/training/worker_calls.hpp"
 
-#include "troupe/actors/spawn.hpp"
+#include "troupe/actors/core/spawn.hpp"
 
 #include <caf/event_based_actor.hpp>
 

@@ -3,9 +3,9 @@
 
 // [doc:begin embed]
 #include <iostream>
-#include <troupe/actors/calling.hpp>
-#include <troupe/actors/node_server.hpp>
-#include <troupe/actors/remote_node.hpp>
+#include <troupe/actors/node/blocking_client.hpp>
+#include <troupe/actors/node/node_server.hpp>
+#include <troupe/actors/node/remote_node.hpp>
 #include <troupe/troupe.hpp>
 
 using namespace troupe;

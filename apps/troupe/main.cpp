@@ -1,7 +1,7 @@
 // The troupe tool: one command per file.
 
 #include "command.hpp"
-#include "troupe/actors/version.hpp"
+#include "troupe/actors/core/version.hpp"
 #include "troupe/net/base/text.hpp"
 #include "troupe/training/log.hpp"
 

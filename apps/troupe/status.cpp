@@ -1,7 +1,7 @@
 #include "command.hpp"
 #include "credential_options.hpp"
-#include "troupe/actors/remote_status.hpp"
-#include "troupe/actors/runtime.hpp"
+#include "troupe/actors/node/status_query.hpp"
+#include "troupe/actors/runtime/runtime.hpp"
 #include "values.hpp"
 
 #include <iostream>

@@ -2,7 +2,7 @@
 
 #include "command.hpp"
 #include "interrupt.hpp"
-#include "troupe/actors/runtime.hpp"
+#include "troupe/actors/runtime/runtime.hpp"
 #include "troupe/models/zoo.hpp"
 #include "troupe/training/data_source.hpp"
 #include "troupe/training/local_strategies.hpp"

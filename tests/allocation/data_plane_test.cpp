@@ -1,4 +1,4 @@
-#include "troupe/actors/data_plane.hpp"
+#include "troupe/actors/collectives/lane_backend.hpp"
 #include "troupe/tests/net/lanes/lanes.hpp"
 #include "troupe/tests/support/malloc_counter.hpp"
 

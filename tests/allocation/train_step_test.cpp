@@ -1,4 +1,4 @@
-#include "troupe/actors/crew.hpp"
+#include "troupe/actors/group/replica_group.hpp"
 #include "troupe/data/sources/synthetic.hpp"
 #include "troupe/models/zoo.hpp"
 #include "troupe/tests/support/malloc_counter.hpp"

@@ -1,6 +1,6 @@
 #include "background.hpp"
 #include "tool.hpp"
-#include "troupe/actors/remote_node.hpp"
+#include "troupe/actors/node/remote_node.hpp"
 
 #include <caf/scoped_actor.hpp>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // actors/cluster_hall, strategies/roster and strategies/muster: what members of
 // a job say to each other and to its leader, in any order.
-#include "troupe/actors/cluster_inside.hpp"
+#include "troupe/actors/membership/cluster_impl.hpp"
 #include "troupe/net/codec/codec.hpp"
 #include "troupe/strategies/membership/run_barrier.hpp"
 #include "troupe/tests/fuzz/fuzz.hpp"

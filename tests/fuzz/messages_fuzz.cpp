@@ -1,8 +1,8 @@
 // net/reader and actors/payload: what is in a frame, of every message struct
 // and every signature of every role that can be in another process.
-#include "troupe/actors/link_mail.hpp"
-#include "troupe/actors/payload.hpp"
-#include "troupe/actors/types.hpp"
+#include "troupe/actors/protocol/type_ids.hpp"
+#include "troupe/actors/remoting/channel_mailbox.hpp"
+#include "troupe/actors/remoting/message_codec.hpp"
 #include "troupe/net/session/hello.hpp"
 #include "troupe/strategies/membership/rendezvous.hpp"
 #include "troupe/strategies/membership/run_barrier.hpp"

@@ -1,7 +1,7 @@
 #include "troupe/tensors/context.hpp"
 #include "troupe/tensors/ops/binary.hpp"
 #include "troupe/tensors/tape.hpp"
-#include "troupe/tests/support/crews.hpp"
+#include "troupe/tests/support/replica_groups.hpp"
 
 #include <gtest/gtest.h>
 

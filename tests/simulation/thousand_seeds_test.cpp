@@ -1,5 +1,5 @@
-#include "troupe/actors/actor_crew.hpp"
-#include "troupe/actors/runtime.hpp"
+#include "troupe/actors/group/actor_group.hpp"
+#include "troupe/actors/runtime/runtime.hpp"
 #include "troupe/models/layers.hpp"
 #include "troupe/simulation/oracles.hpp"
 #include "troupe/tests/simulation/tiny_jobs.hpp"

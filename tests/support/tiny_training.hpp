@@ -1,6 +1,6 @@
 #pragma once
 
-#include "troupe/actors/crew.hpp"
+#include "troupe/actors/group/replica_group.hpp"
 #include "troupe/tensors/ops/dense.hpp"
 #include "troupe/tensors/ops/reduce.hpp"
 #include "troupe/tensors/ops/softmax_cross_entropy.hpp"

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "troupe/actors/runtime.hpp"
+#include "troupe/actors/runtime/runtime.hpp"
 #include "troupe/net/cluster/simple_resolver.hpp"
 #include "troupe/net/io/reserved_ports.hpp"
 #include "troupe/training/multi_worker.hpp"

@@ -1,9 +1,9 @@
 #pragma once
 
 #include "small_jobs.hpp"
-#include "troupe/actors/node_server.hpp"
-#include "troupe/actors/remote_node.hpp"
-#include "troupe/actors/runtime.hpp"
+#include "troupe/actors/node/node_server.hpp"
+#include "troupe/actors/node/remote_node.hpp"
+#include "troupe/actors/runtime/runtime.hpp"
 #include "troupe/training/optimizer.hpp"
 #include "troupe/training/registered_steps.hpp"
 #include "troupe/training/remote_strategy.hpp"

@@ -1,5 +1,5 @@
 #include "small_jobs.hpp"
-#include "troupe/actors/runtime.hpp"
+#include "troupe/actors/runtime/runtime.hpp"
 #include "troupe/tensors/ops/binary.hpp"
 #include "troupe/tensors/ops/reduce.hpp"
 #include "troupe/tensors/tape.hpp"

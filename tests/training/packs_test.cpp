@@ -1,5 +1,5 @@
 #include "small_jobs.hpp"
-#include "troupe/actors/runtime.hpp"
+#include "troupe/actors/runtime/runtime.hpp"
 #include "troupe/training/packs.hpp"
 #include "troupe/training/strategy_state.hpp"
 

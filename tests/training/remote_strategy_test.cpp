@@ -1,5 +1,5 @@
 #include "nodes.hpp"
-#include "troupe/actors/remote_node.hpp"
+#include "troupe/actors/node/remote_node.hpp"
 #include "troupe/tensors/ops/binary.hpp"
 #include "troupe/tensors/tape.hpp"
 #include "troupe/tests/net/security/certificates.hpp"

@@ -2,8 +2,8 @@
 
 #include "../support/joint_crew.hpp"
 #include "small_jobs.hpp"
-#include "troupe/actors/actor_crew.hpp"
-#include "troupe/actors/runtime.hpp"
+#include "troupe/actors/group/actor_group.hpp"
+#include "troupe/actors/runtime/runtime.hpp"
 #include "troupe/training/strategy_state.hpp"
 
 #include <gtest/gtest.h>

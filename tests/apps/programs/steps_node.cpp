@@ -8,7 +8,7 @@
 
 #include <csignal>
 #include <iostream>
-#include <troupe/actors/node_server.hpp>
+#include <troupe/actors/node/node_server.hpp>
 #include <troupe/troupe.hpp>
 
 namespace {

@@ -1,0 +1,50 @@
+#pragma once
+
+#include "troupe/actors/collectives/lane_backend.hpp"
+#include "troupe/net/shm/event_notifier.hpp"
+
+#include <condition_variable>
+#include <mutex>
+
+namespace troupe {
+
+/// All under one lock; the driver lets go of it while it sleeps.
+struct data_plane::impl {
+  using hold = std::unique_lock<std::mutex>;
+
+  impl(const exchange::layout& at, std::vector<peer_lanes> given,
+       const data_plane_options& x);
+
+  // data_plane.cpp
+  void name(std::uint32_t process, net::ending how, const std::string& why);
+  trouble told_of(std::uint32_t process, net::ending how,
+                  const std::string& why) const;
+  std::optional<trouble> look_for_trouble();
+  void moved_by_others();
+
+  // data_plane_wait.cpp
+  bool granted(std::uint32_t replica, const wish& x);
+  bool stuck(std::uint32_t replica, const wish& x);
+  bool move();
+  bool flush();
+  void tell();
+  struct turn;
+  news drive(hold& locked, std::uint32_t replica, const wish& x);
+  void poll(hold& locked, std::uint32_t replica, const wish& x);
+  void sleep(hold& locked);
+
+  data_plane_options options;
+  std::mutex lock;
+  std::condition_variable told;
+  exchange::machine machine;
+  lane_courier courier;
+  std::vector<net::lane*> lanes;
+  std::vector<pollfd> watched;
+  net::bell alarm; ///< Wakes the driver.
+  bool driven = false;
+  bool asleep = false; ///< The driver.
+  int followers = 0;
+  std::optional<trouble> gone; ///< For good.
+};
+
+} // namespace troupe

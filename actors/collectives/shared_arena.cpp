@@ -1,0 +1,29 @@
+#include "troupe/actors/collectives/shared_arena.hpp"
+
+#include "troupe/tensors/memory.hpp"
+
+#include <stdexcept>
+
+namespace troupe {
+
+namespace {
+
+std::shared_ptr<const net::shm_arena> make() {
+  try {
+    auto arena = std::make_shared<const net::shm_arena>();
+    memory::use_region(arena->pages());
+    return arena;
+  } catch (const std::runtime_error&) {
+    return nullptr; // parcels are copied then
+  }
+}
+
+} // namespace
+
+std::shared_ptr<const net::shm_arena> shared_arena() {
+  // Never destroyed: tensors in statics may outlive it otherwise.
+  static const auto* it = new std::shared_ptr{make()};
+  return *it;
+}
+
+} // namespace troupe

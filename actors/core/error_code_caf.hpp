@@ -1,0 +1,8 @@
+#pragma once
+
+#include "troupe/actors/core/error_code.hpp"
+
+#include <caf/error.hpp>
+#include <caf/make_message.hpp>
+
+CAF_ERROR_CODE_ENUM(troupe::ec, "troupe")

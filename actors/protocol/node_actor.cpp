@@ -1,0 +1,46 @@
+#include "troupe/actors/protocol/node_actor.hpp"
+
+#include "troupe/net/base/text.hpp"
+
+#include <cstdio>
+
+namespace troupe {
+
+namespace {
+
+/// "2 counter, 1 trainer"
+std::string counted(const std::vector<std::string>& names) {
+  std::map<std::string, std::size_t> counts;
+  for (const auto& one : names)
+    ++counts[one];
+  std::string text;
+  for (const auto& [name, count] : counts)
+    text += (text.empty() ? "" : ", ") + std::to_string(count) + " "
+            + net::printable(name);
+  return text.empty() ? "none" : text;
+}
+
+} // namespace
+
+std::string listed(const std::vector<std::string>& names) {
+  std::string text;
+  for (const auto& one : names)
+    text += (text.empty() ? "" : ", ") + net::printable(one);
+  return text.empty() ? "none" : text;
+}
+
+std::string to_text(const node_info& x) {
+  char numbers[120];
+  std::snprintf(numbers, sizeof numbers,
+                "up       %.1f s\nload     %.2f\nguests   %u\n",
+                static_cast<double>(x.uptime_ms) / 1000, x.load, x.guests);
+  char incarnation[17];
+  std::snprintf(incarnation, sizeof incarnation, "%016llx",
+                static_cast<unsigned long long>(x.incarnation));
+  return "node     " + net::printable(x.name) + ", incarnation " + incarnation
+         + ", troupe " + net::printable(x.version) + "\n" + numbers
+         + "devices  " + listed(x.devices) + "\nroles    " + listed(x.roles)
+         + "\nrunning  " + counted(x.running) + "\n";
+}
+
+} // namespace troupe

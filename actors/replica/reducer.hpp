@@ -1,0 +1,43 @@
+#pragma once
+
+#include "troupe/actors/replica/replica.hpp"
+
+namespace troupe {
+
+// -- protocol -----------------------------------------------------------------
+
+/// REDUCER: an adder that is nothing else.
+using reducer_actor = adder_actor;
+
+/// The reducer's notes to itself.
+using reducer_inside = reducer_actor::extend<
+  // Some more elements are to be added.
+  caf::reacts_to<atom::next>>;
+
+// -- state --------------------------------------------------------------------
+
+struct reducer_state {
+  static inline const char* name = "reducer";
+
+  explicit reducer_state(reducer_inside::pointer self) : self{self} {}
+
+  void on_part(const tree::part& x, const tensor& data, const tensor& room);
+  void on_probe(const commit::probe& x);
+  void add_some();
+
+  reducer_inside::pointer self;
+  std::uint32_t id = 0, replicas = 1;
+  outbox out;
+  owner_actor owner;
+  std::unique_ptr<tree::adders> sums;
+  bool adding = false; ///< A note to itself is under way.
+};
+
+// -- behavior -----------------------------------------------------------------
+
+/// Adds whole buckets, a slice of a millisecond at a time.
+reducer_inside::behavior_type
+reducer(reducer_inside::stateful_pointer<reducer_state> self, std::uint32_t id,
+        std::uint32_t replicas, outbox out, owner_actor owner);
+
+} // namespace troupe

@@ -1,0 +1,41 @@
+#pragma once
+
+#include "troupe/actors/replica/replica.hpp"
+
+#include <caf/actor_clock.hpp>
+
+#include <optional>
+
+namespace troupe {
+
+/// The step context of a replica that is an actor; used on its fiber alone.
+class replica_step final : public step_context {
+public:
+  explicit replica_step(replica_state& of) : of_{of} {}
+
+  void contribute(std::uint32_t bucket, const tensor& part) override;
+  void give(std::uint32_t bucket, const tensor& part) override;
+  tensor sum(std::uint32_t bucket) override;
+  tensors gather(std::uint32_t bucket, const tensor& part) override;
+  void begin_update() override;
+
+  /// Waits for all sums that were contributed to.
+  void settle();
+
+private:
+  template <class Ready>
+  void wait(commit::doing what, std::uint32_t bucket, Ready ready);
+
+  /// When the waits of the current call are over; none: the patience says.
+  std::optional<caf::actor_clock::time_point> deadline() const;
+  bool is_over(std::optional<caf::actor_clock::time_point> till);
+  void ring_at(caf::actor_clock::time_point then);
+
+  // With replicas of other processes.
+  void await(commit::doing what, const data_plane::wish& x);
+  void look_at_mail();
+
+  replica_state& of_;
+};
+
+} // namespace troupe

@@ -1,0 +1,38 @@
+#pragma once
+
+#include "troupe/actors/group/replica_group.hpp"
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+namespace troupe {
+
+/// The step functions of a process, by the names that travel. Safe to use from
+/// any thread.
+class step_book {
+public:
+  void put(const std::string& name, std::shared_ptr<const step_function> fn) {
+    const std::lock_guard hold{lock_};
+    pages_[name] = std::move(fn);
+  }
+
+  void drop(const std::string& name) {
+    const std::lock_guard hold{lock_};
+    pages_.erase(name);
+  }
+
+  /// @returns null if there is none of that name.
+  std::shared_ptr<const step_function> find(const std::string& name) const {
+    const std::lock_guard hold{lock_};
+    const auto it = pages_.find(name);
+    return it == pages_.end() ? nullptr : it->second;
+  }
+
+private:
+  mutable std::mutex lock_;
+  std::map<std::string, std::shared_ptr<const step_function>> pages_;
+};
+
+} // namespace troupe

@@ -1,0 +1,116 @@
+#include "troupe/actors/core/fiber.hpp"
+#include "troupe/tensors/context.hpp"
+#include "troupe/tensors/ops/binary.hpp"
+#include "troupe/tensors/tape.hpp"
+#include "troupe/tests/support/hosts.hpp"
+
+#include <array>
+#include <stdexcept>
+#include <string>
+#include <thread>
+
+namespace troupe {
+namespace {
+
+class FiberContext : public test::OnEachHost {};
+
+INSTANTIATE_TEST_SUITE_P(On, FiberContext, test::all_hosts, test::name_of_host);
+
+TEST_P(FiberContext, CurrentContextFollowsTheCode) {
+  there([] {
+    auto& mine = current_context();
+    context of_b;
+    const auto visit = [](std::uint32_t id) {
+      current_context().replica = id;
+      fiber::park();
+      EXPECT_EQ(current_context().replica, id);
+      context inner;
+      inner.replica = 10 * id;
+      context_scope scope{inner};
+      fiber::park();
+      EXPECT_EQ(current_context().replica, 10 * id);
+    };
+    fiber a{[&] { visit(1); }}, b{[&] { visit(2); }, &of_b};
+    while (!a.done() || !b.done())
+      for (auto* it : {&a, &b})
+        if (!it->done()) {
+          it->resume();
+          EXPECT_EQ(&current_context(), &mine);
+        }
+    EXPECT_EQ(of_b.replica, 2u);
+    EXPECT_EQ(mine.replica, 0u);
+  });
+}
+
+TEST_P(FiberContext, ATapeOnEachRecordsOnlyItsOwn) {
+  there([] {
+    // d/dx of x^3 + x, one op between two waits
+    const auto differentiate = [](double at, double& found) {
+      tape t;
+      const auto x = t.watch(tensor::of<double>({1}, {at}));
+      auto y = x * x;
+      fiber::park();
+      y = y * x;
+      fiber::park();
+      y = y + x;
+      fiber::park();
+      found = t.gradient(y, std::array{x})[0].item<double>();
+    };
+    double of_a = 0, of_b = 0;
+    fiber a{[&] { differentiate(2, of_a); }},
+      b{[&] { differentiate(3, of_b); }};
+    for (int i = 0; i < 4; ++i) {
+      a.resume();
+      EXPECT_EQ(current_context().recording, nullptr);
+      b.resume();
+      EXPECT_EQ(current_context().recording, nullptr);
+    }
+    EXPECT_EQ(of_a, 13);
+    EXPECT_EQ(of_b, 28);
+  });
+}
+
+TEST_P(FiberContext, AFiberMayDriveAnother) {
+  there([] {
+    std::string order;
+    fiber outer{[&] {
+      fiber inner{[&] {
+        order += "b";
+        fiber::park();
+        order += "d";
+      }};
+      order += "a";
+      inner.resume();
+      order += "c";
+      fiber::park();
+      inner.resume();
+      order += "e";
+    }};
+    EXPECT_FALSE(fiber::inside());
+    outer.resume();
+    EXPECT_FALSE(fiber::inside());
+    outer.resume();
+    EXPECT_EQ(order, "abcde");
+  });
+}
+
+TEST(FiberOnThreads, GoesOnOnAnotherThreadWithItsExceptionAndContext) {
+  context in;
+  fiber a{[&] {
+            EXPECT_TRUE(fiber::inside());
+            try {
+              throw std::runtime_error("a");
+            } catch (...) {
+              fiber::park();
+              EXPECT_EQ(&current_context(), &in);
+              throw;
+            }
+          },
+          &in};
+  std::thread{[&] { a.resume(); }}.join();
+  std::thread{[&] { a.resume(); }}.join();
+  EXPECT_THROW(std::rethrow_exception(a.error()), std::runtime_error);
+}
+
+} // namespace
+} // namespace troupe

@@ -1,0 +1,226 @@
+#include "troupe/actors/core/fiber.hpp"
+#include "troupe/actors/group/replica_group.hpp"
+#include "troupe/tests/support/hosts.hpp"
+
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace troupe {
+namespace {
+
+class Fiber : public test::OnEachHost {};
+
+INSTANTIATE_TEST_SUITE_P(On, Fiber, test::all_hosts, test::name_of_host);
+
+/// Waits while it handles an exception of its own, then throws it on.
+void wait_in_catch(const std::string& text) {
+  try {
+    throw std::runtime_error(text);
+  } catch (...) {
+    fiber::park();
+    throw;
+  }
+}
+
+std::string text_of(const std::exception_ptr& x) {
+  if (!x)
+    return "";
+  try {
+    std::rethrow_exception(x);
+  } catch (const std::exception& e) {
+    return e.what();
+  }
+}
+
+TEST_P(Fiber, TwoThatWaitInsideCatchRethrowEachItsOwn) {
+  there([] {
+    fiber a{[] { wait_in_catch("a"); }}, b{[] { wait_in_catch("b"); }};
+    a.resume();
+    b.resume();
+    EXPECT_EQ(std::current_exception(), nullptr);
+    a.resume();
+    b.resume();
+    EXPECT_EQ(text_of(a.error()), "a");
+    EXPECT_EQ(text_of(b.error()), "b");
+  });
+}
+
+TEST_P(Fiber, LeavesTheResumersExceptionAlone) {
+  there([] {
+    fiber a{[] { wait_in_catch("a"); }};
+    std::string caught;
+    try {
+      try {
+        throw std::runtime_error("mine");
+      } catch (...) {
+        a.resume();
+        throw;
+      }
+    } catch (const std::exception& e) {
+      caught = e.what();
+      a.resume();
+    }
+    EXPECT_EQ(caught, "mine");
+    EXPECT_EQ(text_of(a.error()), "a");
+  });
+}
+
+/// Counts its own end.
+struct counted {
+  int& ends;
+  ~counted() { ++ends; }
+};
+
+TEST_P(Fiber, AbortRunsDestructors) {
+  there([] {
+    int ends = 0;
+    bool went_on = false;
+    fiber a{[&] {
+      counted outer{ends};
+      std::vector<std::string> held(100, std::string(100, 'x'));
+      [&] {
+        counted inner{ends};
+        fiber::park();
+        went_on = true;
+      }();
+    }};
+    a.resume();
+    EXPECT_EQ(ends, 0);
+    a.abort();
+    EXPECT_TRUE(a.done());
+    EXPECT_EQ(ends, 2);
+    EXPECT_FALSE(went_on);
+    EXPECT_EQ(a.error(), nullptr); // superseded is no error
+  });
+}
+
+TEST_P(Fiber, AbortThatIsSwallowedIsThrownAgainByEachWait) {
+  there([] {
+    int swallowed = 0;
+    fiber a{[&] {
+      for (int i = 0; i < 3; ++i)
+        try {
+          fiber::park();
+        } catch (...) {
+          ++swallowed;
+        }
+      fiber::park();
+      ADD_FAILURE() << "a wait succeeded after the abort";
+    }};
+    a.resume();
+    a.abort();
+    EXPECT_TRUE(a.done());
+    EXPECT_EQ(swallowed, 3);
+  });
+}
+
+TEST_P(Fiber, AbortBeforeTheBeginningRunsNothing) {
+  there([] {
+    int ends = 0;
+    auto held = std::make_shared<counted>(ends);
+    fiber a{[held = std::move(held)] { ADD_FAILURE(); }};
+    a.abort();
+    EXPECT_TRUE(a.done());
+    EXPECT_EQ(ends, 1);
+  });
+}
+
+TEST_P(Fiber, EndsWhatIsParkedWhenItIsDestroyed) {
+  there([] {
+    int ends = 0;
+    {
+      fiber a{[&] {
+        counted held{ends};
+        fiber::park();
+      }};
+      a.resume();
+    }
+    EXPECT_EQ(ends, 1);
+  });
+}
+
+TEST_P(Fiber, KeepsWhatEscapes) {
+  there([] {
+    fiber a{[] { throw std::out_of_range("text"); }};
+    a.resume();
+    EXPECT_TRUE(a.done());
+    EXPECT_THROW(std::rethrow_exception(a.error()), std::out_of_range);
+    a.start([] {});
+    EXPECT_EQ(a.error(), nullptr);
+  });
+}
+
+TEST_P(Fiber, KeepsWhatEscapesFromAnAbort) {
+  there([] {
+    fiber a{[] {
+      try {
+        fiber::park();
+      } catch (const superseded&) {
+        throw std::runtime_error("instead");
+      }
+    }};
+    a.resume();
+    a.abort();
+    EXPECT_EQ(text_of(a.error()), "instead");
+  });
+}
+
+TEST_P(Fiber, RefusesWhatIsOutOfTurn) {
+  there([] {
+    fiber a;
+    EXPECT_TRUE(a.done());
+    EXPECT_THROW(a.resume(), std::logic_error); // has no work yet
+    a.start([&] {
+      EXPECT_THROW(a.resume(), std::logic_error);
+      EXPECT_THROW(a.abort(), std::logic_error);
+      EXPECT_THROW(a.start([] {}), std::logic_error);
+    });
+    EXPECT_THROW(a.start([] {}), std::logic_error);
+    a.resume();
+    EXPECT_THROW(a.resume(), std::logic_error); // has ended
+    EXPECT_THROW(fiber::park(), std::logic_error);
+    EXPECT_THROW(a.start({}), std::logic_error);
+  });
+}
+
+TEST_P(Fiber, Parks100000TimesInOneBody) {
+  there([] {
+    int parked = 0;
+    fiber a{[&] {
+      for (; parked < 100'000; ++parked)
+        fiber::park();
+    }};
+    int resumed = 0;
+    for (; !a.done(); ++resumed)
+      a.resume();
+    EXPECT_EQ(parked, 100'000);
+    EXPECT_EQ(resumed, 100'001);
+  });
+}
+
+TEST_P(Fiber, RunsEachBodyOnTheSameStack) {
+  there([] {
+    fiber a;
+    const void* first = nullptr;
+    for (int i = 0; i < 1000; ++i) {
+      const void* here = nullptr;
+      a.start([&] {
+        here = __builtin_frame_address(0);
+        fiber::park();
+      });
+      a.resume();
+      if (i % 2)
+        a.resume();
+      else
+        a.abort();
+      if (i == 0)
+        first = here;
+      ASSERT_EQ(here, first) << "body " << i;
+    }
+  });
+}
+
+} // namespace
+} // namespace troupe

@@ -1,0 +1,95 @@
+#pragma once
+
+#include "troupe/actors/protocol/type_ids.hpp"
+#include "troupe/actors/remoting/proxy.hpp"
+#include "troupe/actors/remoting/skeleton.hpp"
+#include "troupe/simulation/sim.hpp"
+#include "troupe/tests/support/loopback_channel.hpp"
+
+#include <caf/scoped_actor.hpp>
+
+#include <deque>
+#include <optional>
+
+// A role, its gateway, a link and its proxy, on one simulated clock.
+
+namespace troupe::testing {
+
+/// What an answer is: values, an error, or neither so far.
+template <class... Os>
+struct answer {
+  std::optional<std::tuple<Os...>> values;
+  std::string error;
+  bool pending() const { return !values && error.empty(); }
+};
+
+template <class Role>
+struct remote_stage {
+  using side = net::loopback::side;
+
+  template <class F, class... Args>
+  explicit remote_stage(const proxy_options& near, const gateway_options& far,
+                        const net::loopback_options& between, F role,
+                        Args... args)
+    : wire{between} {
+    real = on.spawn(role, args...);
+    gate = on.spawn(gateway<Role>, real, wire.end_of(side::right), far);
+    proxied = on.spawn(proxy<Role>, wire.end_of(side::left), near);
+    watcher->monitor(proxied);
+  }
+
+  void settle() {
+    do
+      on.settle();
+    while (wire.deliver() > 0 || on.step());
+  }
+
+  void advance(std::chrono::milliseconds by) {
+    settle();
+    for (; by.count() > 0; by -= std::chrono::milliseconds{10}) {
+      on.advance(std::chrono::milliseconds{10});
+      settle();
+    }
+  }
+
+  /// Asks the proxy; nothing happens yet.
+  template <class... Ts>
+  auto request(const Ts&... xs) {
+    return watcher->request(proxied, std::chrono::seconds{3600}, xs...);
+  }
+
+  /// What a request came to, so far.
+  template <class... Os, class Handle>
+  answer<Os...> read(Handle& asked) {
+    answer<Os...> found;
+    settle();
+    if (watcher->has_next_message())
+      asked.receive(
+        [&](const Os&... xs) { found.values.emplace(xs...); },
+        [&](const caf::error& e) { found.error = on.sys.render(e); });
+    return found;
+  }
+
+  template <class... Os, class... Ts>
+  answer<Os...> ask(const Ts&... xs) {
+    auto asked = request(xs...);
+    return read<Os...>(asked);
+  }
+
+  /// What the proxy's monitors heard; none while it lives.
+  std::optional<caf::error> proxy_end() {
+    settle();
+    std::optional<caf::error> why;
+    if (watcher->has_next_message())
+      watcher->receive([&](const caf::down_msg& x) { why = x.reason; });
+    return why;
+  }
+
+  simulation::sim on;
+  net::loopback wire;
+  caf::scoped_actor watcher{on.sys, true};
+  Role real, proxied;
+  gateway_actor gate;
+};
+
+} // namespace troupe::testing
