@@ -27,14 +27,14 @@
 #include "troupe/tensors/ops/unary.hpp"
 #include "troupe/tensors/random.hpp"
 #include "troupe/tensors/tape.hpp"
-#include "troupe/training/local_strategies.hpp"
-#include "troupe/training/log.hpp"
+#include "troupe/training/loop/optimizer.hpp"
 #include "troupe/training/model.hpp"
-#include "troupe/training/multi_worker.hpp"
-#include "troupe/training/optimizer.hpp"
-#include "troupe/training/print.hpp"
-#include "troupe/training/registered_steps.hpp"
-#include "troupe/training/remote_strategy.hpp"
+#include "troupe/training/remote/remote_strategy.hpp"
+#include "troupe/training/remote/step_functions.hpp"
+#include "troupe/training/strategies/local_strategies.hpp"
+#include "troupe/training/strategies/multi_worker.hpp"
+#include "troupe/training/support/log.hpp"
+#include "troupe/training/support/print_tensor.hpp"
 
 namespace troupe {
 

@@ -1,8 +1,8 @@
 #pragma once
 
 #include "troupe/benchmarks/timing.hpp"
-#include "troupe/training/local_strategies.hpp"
 #include "troupe/training/model.hpp"
+#include "troupe/training/strategies/local_strategies.hpp"
 
 #include <cstdint>
 #include <memory>

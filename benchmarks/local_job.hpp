@@ -1,6 +1,6 @@
 #pragma once
 
-#include "troupe/training/multi_worker.hpp"
+#include "troupe/training/strategies/multi_worker.hpp"
 
 #include <cstdint>
 #include <functional>

@@ -1,6 +1,6 @@
 #include "troupe/simulation/oracles.hpp"
 
-#include "troupe/training/local_strategies.hpp"
+#include "troupe/training/strategies/local_strategies.hpp"
 
 #include <cstring>
 #include <sstream>

@@ -1,6 +1,6 @@
 #include "troupe/simulation/strategy.hpp"
 
-#include "troupe/training/strategy_state.hpp"
+#include "troupe/training/strategies/strategy_state.hpp"
 
 namespace troupe::simulation {
 

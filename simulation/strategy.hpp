@@ -1,7 +1,7 @@
 #pragma once
 
 #include "troupe/simulation/processes.hpp"
-#include "troupe/training/strategy.hpp"
+#include "troupe/training/strategies/strategy.hpp"
 
 namespace troupe::simulation {
 

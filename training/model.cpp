@@ -1,10 +1,10 @@
 #include "troupe/training/model.hpp"
 
 #include "troupe/tensors/context.hpp"
-#include "troupe/training/equal_copies.hpp"
-#include "troupe/training/model_state.hpp"
-#include "troupe/training/saved_model.hpp"
-#include "troupe/training/sha256.hpp"
+#include "troupe/training/checkpoint/saved_model.hpp"
+#include "troupe/training/loop/equal_copies.hpp"
+#include "troupe/training/loop/model_state.hpp"
+#include "troupe/training/support/sha256.hpp"
 
 #include <bit>
 #include <stdexcept>

@@ -4,8 +4,8 @@
 #include "troupe/models/forward_options.hpp"
 #include "troupe/tensors/update_rules.hpp"
 #include "troupe/tensors/variable.hpp"
-#include "troupe/training/distributed_dataset.hpp"
-#include "troupe/training/fit.hpp"
+#include "troupe/training/loop/fit.hpp"
+#include "troupe/training/strategies/distributed_dataset.hpp"
 
 #include <filesystem>
 #include <memory>

@@ -3,7 +3,7 @@
 #include "command.hpp"
 #include "troupe/actors/core/version.hpp"
 #include "troupe/net/base/text.hpp"
-#include "troupe/training/log.hpp"
+#include "troupe/training/support/log.hpp"
 
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>

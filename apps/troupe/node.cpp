@@ -4,7 +4,7 @@
 #include "troupe/actors/node/node_server.hpp"
 #include "troupe/actors/runtime/runtime.hpp"
 #include "troupe/net/base/address.hpp"
-#include "troupe/training/log.hpp"
+#include "troupe/training/support/log.hpp"
 #include "values.hpp"
 
 #include <iostream>

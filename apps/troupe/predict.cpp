@@ -1,10 +1,10 @@
 #include "command.hpp"
 #include "troupe/tensors/ops/softmax_cross_entropy.hpp"
-#include "troupe/training/data_source.hpp"
-#include "troupe/training/job.hpp"
-#include "troupe/training/local_strategies.hpp"
+#include "troupe/training/job/data_source.hpp"
+#include "troupe/training/job/job.hpp"
 #include "troupe/training/model.hpp"
-#include "troupe/training/safe_file.hpp"
+#include "troupe/training/strategies/local_strategies.hpp"
+#include "troupe/training/support/atomic_file.hpp"
 #include "values.hpp"
 
 #include <algorithm>

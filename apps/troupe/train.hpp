@@ -1,6 +1,6 @@
 #pragma once
 
-#include "troupe/training/job.hpp"
+#include "troupe/training/job/job.hpp"
 
 #include <string>
 

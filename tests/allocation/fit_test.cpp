@@ -1,8 +1,8 @@
 #include "troupe/data/sources/digits.hpp"
 #include "troupe/models/zoo.hpp"
 #include "troupe/tests/support/malloc_counter.hpp"
-#include "troupe/training/local_strategies.hpp"
 #include "troupe/training/model.hpp"
+#include "troupe/training/strategies/local_strategies.hpp"
 
 #include <gtest/gtest.h>
 

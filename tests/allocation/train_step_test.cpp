@@ -2,7 +2,7 @@
 #include "troupe/data/sources/synthetic.hpp"
 #include "troupe/models/zoo.hpp"
 #include "troupe/tests/support/malloc_counter.hpp"
-#include "troupe/training/train_step.hpp"
+#include "troupe/training/loop/train_step.hpp"
 
 #include <gtest/gtest.h>
 

@@ -2,7 +2,7 @@
 // given anew when it is resumed. An input is one text, or two with a line
 // between.
 #include "troupe/tests/fuzz/fuzz.hpp"
-#include "troupe/training/job.hpp"
+#include "troupe/training/job/job.hpp"
 
 #include <optional>
 #include <stdexcept>

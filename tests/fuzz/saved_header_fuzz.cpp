@@ -1,8 +1,8 @@
 // training/saved_header: the JSON of a saved model that somebody sent.
 #include "troupe/models/zoo.hpp"
 #include "troupe/tests/fuzz/fuzz.hpp"
-#include "troupe/training/saved_header.hpp"
-#include "troupe/training/saved_model.hpp"
+#include "troupe/training/checkpoint/saved_header.hpp"
+#include "troupe/training/checkpoint/saved_model.hpp"
 
 #include <stdexcept>
 

@@ -4,8 +4,8 @@
 #include "troupe/simulation/oracles.hpp"
 #include "troupe/tests/simulation/tiny_jobs.hpp"
 #include "troupe/tests/support/sanitizers.hpp"
-#include "troupe/training/local_strategies.hpp"
 #include "troupe/training/model.hpp"
+#include "troupe/training/strategies/local_strategies.hpp"
 
 #include <gtest/gtest.h>
 

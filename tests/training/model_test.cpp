@@ -1,7 +1,7 @@
 #include "small_jobs.hpp"
 #include "troupe/models/metrics.hpp"
 #include "troupe/models/zoo.hpp"
-#include "troupe/training/sha256.hpp"
+#include "troupe/training/support/sha256.hpp"
 
 #include <gtest/gtest.h>
 

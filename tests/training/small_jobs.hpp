@@ -4,8 +4,8 @@
 #include "troupe/models/layers.hpp"
 #include "troupe/models/losses.hpp"
 #include "troupe/tensors/random.hpp"
-#include "troupe/training/local_strategies.hpp"
 #include "troupe/training/model.hpp"
+#include "troupe/training/strategies/local_strategies.hpp"
 
 // What the tests of training train: small enough for milliseconds.
 

@@ -1,0 +1,193 @@
+#include "../support/scratch.hpp"
+#include "small_jobs.hpp"
+#include "troupe/training/checkpoint/saved_model.hpp"
+#include "troupe/training/support/sha256.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <random>
+
+namespace {
+
+using namespace troupe;
+
+class SavedModel : public scratch_test {
+protected:
+  /// The bytes of an interrupted fit: the largest kind of file there is.
+  std::string written() {
+    model it{small_net(), adam{.beta1 = 0.8f}, {.seed = 77}};
+    it.fit(digits_200().batch(16),
+           {.epochs = 3,
+            .early_stopping = early_stopping{.monitor = measure::loss},
+            .max_steps = 20});
+    it.save(folder / "good", "a note");
+    hash_ = it.weights_sha256();
+    return text_of("good");
+  }
+
+  std::string refused(std::string_view bytes) {
+    put("bad", bytes);
+    try {
+      model::load(folder / "bad");
+    } catch (const std::runtime_error& e) {
+      return e.what();
+    }
+    return "no error";
+  }
+
+  void expect_refusal(std::string_view bytes, const char* what) {
+    const auto said = refused(bytes);
+    EXPECT_NE(said.find(what), said.npos) << said;
+    EXPECT_NE(said.find("bad"), said.npos) << said;
+    EXPECT_EQ(said.find('\n'), said.npos) << said;
+  }
+
+  /// With another header, and a checksum that fits again.
+  std::string with_header(std::string bytes, const std::string& from,
+                          const std::string& to) {
+    const auto at = bytes.find(from);
+    EXPECT_NE(at, bytes.npos) << from;
+    bytes.replace(at, from.size(), to);
+    std::uint32_t length = 0;
+    std::memcpy(&length, bytes.data() + 12, sizeof length);
+    length += static_cast<std::uint32_t>(to.size() - from.size());
+    std::memcpy(bytes.data() + 12, &length, sizeof length);
+    bytes.resize(bytes.size() - 32);
+    const auto sum = sha256{}.add(std::as_bytes(std::span{bytes})).finish();
+    return bytes + std::string{reinterpret_cast<const char*>(sum.data()), 32};
+  }
+
+  std::string hash_;
+};
+
+TEST_F(SavedModel, IsReadBackToTheBit) {
+  const auto bytes = written();
+  const auto back = model::load(folder / "good");
+  EXPECT_EQ(back.weights_sha256(), hash_);
+  EXPECT_EQ(back.steps(), 20u);
+  EXPECT_EQ(back.seed(), 77u);
+  EXPECT_EQ(back.note(), "a note");
+  EXPECT_EQ(saved_note(folder / "good"), "a note");
+  EXPECT_TRUE(back.interrupted());
+  back.save(folder / "again", "a note");
+  EXPECT_EQ(text_of("again"), bytes);
+}
+
+TEST_F(SavedModel, OfTheFirstVersionIsReadAsOneOfASingleFit) {
+  auto bytes = written();
+  bytes[8] = 1;
+  bytes = with_header(bytes, R"("first_pass":0,)", "");
+  bytes = with_header(bytes, R"("passes":2,)", "");
+  put("old", bytes);
+  const auto back = model::load(folder / "old");
+  EXPECT_EQ(back.weights_sha256(), hash_);
+  EXPECT_EQ(back.epochs_done(), 1u);
+  back.save(folder / "again", "a note");
+  EXPECT_EQ(text_of("again"), text_of("good"));
+}
+
+TEST_F(SavedModel, GoesIntoAnotherStrategy) {
+  written();
+  const auto three = turns(3);
+  const auto scope = three.scope();
+  EXPECT_EQ(model::load(folder / "good").weights_sha256(), hash_);
+}
+
+TEST_F(SavedModel, IsRefusedWhereverItIsCutShort) {
+  const auto bytes = written();
+  std::mt19937 rng{1};
+  for (int i = 0; i < 200; ++i) {
+    const auto length = i < 64 ? std::size_t(i) : rng() % bytes.size();
+    const auto said = refused(bytes.substr(0, length));
+    ASSERT_TRUE(said.find("cut short") != said.npos
+                || said.find("no saved model") != said.npos)
+      << length << ": " << said;
+  }
+}
+
+TEST_F(SavedModel, IsRefusedWhereverABitIsFlipped) {
+  const auto bytes = written();
+  std::mt19937 rng{2};
+  for (int i = 0; i < 300; ++i) {
+    auto flipped = bytes;
+    const auto at = i < 100 ? std::size_t(i) : rng() % bytes.size();
+    flipped[at] = static_cast<char>(flipped[at] ^ (1 << rng() % 8));
+    ASSERT_NE(refused(flipped), "no error") << "byte " << at;
+  }
+}
+
+TEST_F(SavedModel, IsRefusedWithASentence) {
+  const auto bytes = written();
+  expect_refusal("", "is no saved model");
+  expect_refusal("hello, world, this is a text file of mine", "no saved model");
+  expect_refusal(bytes + "x", "longer than its header says");
+  auto newer = bytes;
+  newer[8] = 3;
+  expect_refusal(newer, "version 3");
+  auto huge = bytes;
+  huge[15] = '\x7f';
+  expect_refusal(huge, "is damaged");
+  auto flipped = bytes;
+  flipped[bytes.size() - 100] ^= 1;
+  expect_refusal(flipped, "checksum");
+}
+
+TEST_F(SavedModel, TakesNoMemoryForWhatItMerelyClaims) {
+  const auto bytes = written();
+  // 24 units become 2^20: 10 GB of weights in a file of 600 KB.
+  auto huge = with_header(bytes, R"("units":24)", R"("units":1048576)");
+  expect_refusal(huge, "its parameters are not those of its model");
+  huge = with_header(huge, "[784,24]", "[784,1048576]");
+  huge = with_header(huge, "[24]", "[1048576]");
+  huge = with_header(huge, "[24,10]", "[1048576,10]");
+  expect_refusal(huge, "is cut short");
+  expect_refusal(
+    with_header(bytes, R"("shape":[784,24])", R"("shape":[784,24000])"),
+    "not those of its model");
+  expect_refusal(with_header(bytes, R"("name":"adam")", R"("name":"sgd")"),
+                 "cannot be used");
+}
+
+TEST_F(SavedModel, IsRefusedIfItsHeaderNestsTooDeeply) {
+  const auto bytes = written();
+  for (const std::size_t depth : {300, 200'000}) {
+    const auto deep = with_header(bytes, R"("input":[28,28,1])",
+                                  R"("input":)" + std::string(depth / 2, '[')
+                                    + std::string(depth / 2, ']'));
+    expect_refusal(deep, "brackets in more than 101 others");
+  }
+}
+
+TEST_F(SavedModel, NamesWhatIsWrongInItsHeader) {
+  const auto bytes = written();
+  expect_refusal(with_header(bytes, R"("seed":77)", R"("seed":-7)"),
+                 "\"seed\"");
+  expect_refusal(with_header(bytes, R"("steps":20)", R"("stepz":20)"),
+                 "has no \"steps\"");
+  expect_refusal(with_header(bytes, R"("passes":2)", R"("passez":2)"),
+                 "has no \"passes\"");
+  expect_refusal(with_header(bytes, R"("first_pass":0)", R"("first_pass":2)"),
+                 "\"fit.first_pass\" is after its pass");
+  expect_refusal(with_header(bytes, R"("loss":"soft)", R"("loss":"hard)"),
+                 "there is no loss");
+  expect_refusal(with_header(bytes, R"("type":"dense")", R"("type":"dance")"),
+                 "dance");
+  expect_refusal(with_header(bytes, R"("beta1":0.8)", R"("beta1":1.8)"),
+                 "beta1");
+  expect_refusal(with_header(bytes, "[24,10]", "[1,1,1,1,1,1,1,1,1]"),
+                 "\"parameters[2].shape\" is no shape");
+  expect_refusal(with_header(bytes, "[24,10]", "[9223372036854775808]"),
+                 "is too large");
+  expect_refusal(with_header(bytes, R"("beta1":0.8)", R"("be\nta":"x")"),
+                 "\"optimizer.numbers.be?ta\" is not a number");
+  expect_refusal(with_header(bytes, R"("name":"adam")", R"("name":"a\nm")"),
+                 "'a?m' is unknown");
+}
+
+TEST_F(SavedModel, SaysThatThereIsNoSuchFile) {
+  EXPECT_THROW(model::load(folder / "none"), std::runtime_error);
+  EXPECT_THROW(model::load(folder), std::runtime_error);
+}
+
+} // namespace

@@ -1,0 +1,71 @@
+#include "../support/scratch.hpp"
+#include "troupe/training/job/data_source.hpp"
+
+#include <gtest/gtest.h>
+
+namespace {
+
+using namespace troupe;
+
+class DataSource : public scratch_test {
+protected:
+  std::string refused(const std::string& name) {
+    try {
+      open_data(name);
+    } catch (const std::exception& e) {
+      return e.what();
+    }
+    return "no error";
+  }
+};
+
+TEST_F(DataSource, DrawsAsManyDigitsAsAsked) {
+  const auto x = open_data("digits:70");
+  EXPECT_EQ(x.train.size(), 60u);
+  EXPECT_EQ(x.test.size(), 10u);
+  EXPECT_EQ(open_to_predict("digits:70").size(), 10u);
+}
+
+TEST_F(DataSource, SplitsATableAtRandomButAlwaysAlike) {
+  std::string text = "a,kind,b\n";
+  for (int i = 0; i < 50; ++i)
+    text += std::to_string(i) + "," + std::to_string(i / 25) + ",0\n";
+  put("t.csv", text);
+  const auto name = "csv:" + (folder / "t.csv").string();
+  const auto x = open_data(name + ":kind"), again = open_data(name + ":kind");
+  EXPECT_EQ(x.train.size(), 40u);
+  EXPECT_EQ(x.test.size(), 10u);
+  const auto test = x.test.examples(0, 10);
+  EXPECT_TRUE(same_bits(test.inputs, again.test.examples(0, 10).inputs));
+  // Sorted by label, yet both labels are among the last rows.
+  int ones = 0;
+  for (const auto label : test.labels.data<std::int32_t>())
+    ones += label;
+  EXPECT_GT(ones, 0);
+  EXPECT_LT(ones, 10);
+  EXPECT_EQ(open_to_predict(name).size(), 50u);
+}
+
+TEST_F(DataSource, ReadsImagesWithoutLabels) {
+  put("i.idx",
+      std::string{"\0\0\x08\x03\0\0\0\x01\0\0\0\x01\0\0\0\x02\0\xff", 18});
+  const auto x = open_to_predict("idx:" + (folder / "i.idx").string());
+  const auto all = x.examples(0, 1);
+  EXPECT_EQ(all.inputs.dims(), (shape{1, 1, 2, 1}));
+  EXPECT_EQ(all.inputs.data<float>()[1], 1.0f);
+}
+
+TEST_F(DataSource, SaysWhatWouldDo) {
+  for (const auto* name :
+       {"", "imagenet", "digit", "mnist", "csv:", "digits:", "digits:x",
+        "digits:6", "digits:99999999999", "csv:/none.csv",
+        "csv:/none.csv:label", "mnist:/no", "idx:x"}) {
+    const auto said = refused(name);
+    EXPECT_NE(said, "no error") << name;
+    EXPECT_EQ(said.find('\n'), said.npos) << said;
+  }
+  EXPECT_NE(refused("digit").find("give digits"), std::string::npos);
+  EXPECT_NE(refused("csv:/none.csv").find("/none.csv"), std::string::npos);
+}
+
+} // namespace

@@ -1,0 +1,114 @@
+#pragma once
+
+#include "small_jobs.hpp"
+#include "troupe/actors/node/node_server.hpp"
+#include "troupe/actors/node/remote_node.hpp"
+#include "troupe/actors/runtime/runtime.hpp"
+#include "troupe/training/loop/optimizer.hpp"
+#include "troupe/training/remote/remote_strategy.hpp"
+#include "troupe/training/remote/step_functions.hpp"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+// Nodes that are processes to each other, though they are of this one: each has
+// a runtime and an endpoint of its own. And what they are told to do.
+
+namespace troupe::test {
+
+struct node_of_steps {
+  explicit node_of_steps(const std::string& name, steps_factory make,
+                         const node_server_options& options = {}) {
+    register_steps(actors, name, std::move(make));
+    at = std::make_unique<node_server>(actors, options);
+  }
+
+  runtime actors;
+  std::unique_ptr<node_server> at;
+};
+
+struct several_nodes {
+  several_nodes(std::size_t count, const std::string& name,
+                const steps_factory& make,
+                const node_server_options& options = {}) {
+    for (std::size_t i = 0; i < count; ++i) {
+      all.push_back(std::make_unique<node_of_steps>(name, make, options));
+      addresses.push_back(all.back()->at->address());
+    }
+  }
+
+  std::vector<std::unique_ptr<node_of_steps>> all;
+  std::vector<std::string> addresses;
+};
+
+inline tensor bytes_of(const std::string& text) {
+  auto x =
+    tensor::zeros({static_cast<std::int64_t>(text.size())}, dtype::uint8);
+  std::copy(text.begin(), text.end(), x.mutable_data<std::uint8_t>().begin());
+  return x;
+}
+
+inline std::string text_of(const tensor& x) {
+  const auto bytes = x.data<std::uint8_t>();
+  return {bytes.begin(), bytes.end()};
+}
+
+inline std::vector<std::string> cpus(std::uint32_t count) {
+  std::vector<std::string> all;
+  for (std::uint32_t i = 0; i < count; ++i)
+    all.push_back("cpu:" + std::to_string(i));
+  return all;
+}
+
+inline failure failure_of(const std::function<void()>& fn) {
+  try {
+    fn();
+  } catch (const failure& x) {
+    return x;
+  } catch (const std::exception& x) {
+    ADD_FAILURE() << x.what();
+  }
+  ADD_FAILURE() << "no failure";
+  return {ec::busy, ""};
+}
+
+inline bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != text.npos;
+}
+
+/// Waits until what was spawned there has ended.
+inline void expect_no_roles_on(remote_node& node) {
+  const auto deadline =
+    std::chrono::steady_clock::now() + std::chrono::seconds{20};
+  while (!node.who().running.empty()
+         && std::chrono::steady_clock::now() < deadline)
+    std::this_thread::yield();
+  EXPECT_TRUE(node.who().running.empty());
+}
+
+/// Who a replica is, what it was given and what the factory heard.
+inline step_functions echo(const strategy& on, const std::string& argument) {
+  step_functions x;
+  x.run["who"] = [](replica_context& self, const tensors& in) {
+    tensors out{tensor::full({}, double(self.replica_id()))};
+    out.insert(out.end(), in.begin(), in.end());
+    return out;
+  };
+  x.run["fail"] = [](replica_context& self, const tensors&) -> tensors {
+    if (self.replica_id() == 1)
+      throw std::runtime_error("the disk went away");
+    return {self.all_reduce(sum, tensor::full({4}, 1))};
+  };
+  x.call["said"] = [argument, worker = on.worker()](const tensors& in) {
+    return tensors{bytes_of(argument + std::to_string(worker)), in.at(0)};
+  };
+  return x;
+}
+
+} // namespace troupe::test

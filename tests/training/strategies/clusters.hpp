@@ -1,0 +1,49 @@
+#pragma once
+
+#include "troupe/actors/runtime/runtime.hpp"
+#include "troupe/net/cluster/simple_resolver.hpp"
+#include "troupe/net/io/reserved_ports.hpp"
+#include "troupe/training/strategies/multi_worker.hpp"
+#include "workers.hpp"
+
+#include <gtest/gtest.h>
+
+namespace troupe::test {
+
+/// Workers that are processes to each other, though they are threads of this
+/// one: each has a runtime, an endpoint and lanes of its own.
+inline std::vector<std::exception_ptr>
+on_cluster(std::uint32_t workers, const multi_worker_options& options,
+           const std::function<void(const strategy&, std::uint32_t)>& fn) {
+  const net::held_ports ports{workers};
+  net::cluster_spec::list addresses;
+  for (const auto port : ports.numbers())
+    addresses.push_back("127.0.0.1:" + std::to_string(port));
+  const net::cluster_spec cluster{
+    std::map<std::string, net::cluster_spec::list>{{"worker", addresses}}};
+  std::vector<std::exception_ptr> thrown(workers);
+  std::vector<std::thread> all;
+  for (std::uint32_t w = 0; w < workers; ++w)
+    all.emplace_back([&, w] {
+      try {
+        runtime actors;
+        const net::simple_resolver who{cluster,
+                                       {.task_type = "worker", .task_id = w}};
+        const multi_worker_mirrored_strategy mine{actors, who, options};
+        fn(mine, w);
+      } catch (...) {
+        thrown[w] = std::current_exception();
+      }
+    });
+  for (auto& one : all)
+    one.join();
+  return thrown;
+}
+
+inline void
+expect_nothing_thrown(const std::vector<std::exception_ptr>& thrown) {
+  for (const auto& x : thrown)
+    EXPECT_EQ(said_in(x), "");
+}
+
+} // namespace troupe::test

@@ -1,0 +1,44 @@
+#include "troupe/training/strategies/multi_worker.hpp"
+
+#include <gtest/gtest.h>
+
+namespace {
+
+using namespace troupe;
+using how = communication_options::implementations;
+
+std::string refused(const communication_options& x) {
+  try {
+    check(x);
+  } catch (const std::invalid_argument& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+TEST(Communication, RefusesWhatCannotBeOrIsNotThere) {
+  check(communication_options{});
+  check(communication_options{.implementation = how::tree});
+  const auto has = [](const communication_options& x, const char* a,
+                      const char* b) {
+    const auto said = refused(x);
+    EXPECT_NE(said.find(a), said.npos) << said;
+    EXPECT_NE(said.find(b), said.npos) << said;
+  };
+  has({.bytes_per_pack = -1}, "bytes_per_pack -1", "0");
+  has({.timeout = std::chrono::milliseconds{0}}, "timeout 0 ms", "1 ms");
+  has({.callback_timeout = std::chrono::milliseconds{0}},
+      "callback_timeout 0 ms", "1 ms");
+  check(communication_options{.implementation = how::ring});
+  has({.implementation = how::nccl}, "nccl", "tree or ring");
+}
+
+TEST(Communication, ReadsNamesInAnyCase) {
+  EXPECT_EQ(parse_implementation("AUTO"), how::automatic);
+  EXPECT_EQ(parse_implementation("tree"), how::tree);
+  EXPECT_EQ(parse_implementation("Ring"), how::ring);
+  EXPECT_EQ(parse_implementation("NCCL"), how::nccl);
+  EXPECT_THROW(parse_implementation("smoke"), std::invalid_argument);
+}
+
+} // namespace

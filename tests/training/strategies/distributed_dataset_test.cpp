@@ -1,0 +1,155 @@
+#include "troupe/training/strategies/distributed_dataset.hpp"
+#include "troupe/training/strategies/local_strategies.hpp"
+
+#include <gtest/gtest.h>
+
+namespace {
+
+using namespace troupe;
+
+one_device_strategy of(std::uint32_t replicas) {
+  return one_device_strategy{"cpu:0", {.replicas = replicas}};
+}
+
+data::dataset range(std::int64_t n) {
+  tensor inputs{shape{n, 1}}, labels{shape{n}, dtype::int32};
+  for (std::int64_t i = 0; i < n; ++i) {
+    inputs.mutable_data<float>()[std::size_t(i)] = static_cast<float>(i);
+    labels.mutable_data<std::int32_t>()[std::size_t(i)] = std::int32_t(i);
+  }
+  return {inputs, labels};
+}
+
+using lists = std::vector<std::vector<std::vector<std::int32_t>>>;
+
+lists parts(const distributed_dataset& x) {
+  lists all;
+  for (const auto& step : x) {
+    auto& here = all.emplace_back();
+    for (const auto& part : step) {
+      const auto labels = part.labels.data<std::int32_t>();
+      here.emplace_back(labels.begin(), labels.end());
+    }
+  }
+  return all;
+}
+
+TEST(Share, CutsEvenlyWithTheLongerPartsFirst) {
+  EXPECT_EQ(share_of(7, 0, 4), (share{0, 2}));
+  EXPECT_EQ(share_of(7, 2, 4), (share{4, 6}));
+  EXPECT_EQ(share_of(7, 3, 4), (share{6, 7}));
+  EXPECT_EQ(share_of(1, 1, 2), (share{1, 1}));
+  for (std::int64_t rows = 0; rows < 40; ++rows)
+    for (std::uint32_t replicas = 1; replicas < 9; ++replicas) {
+      std::int64_t at = 0;
+      for (std::uint32_t id = 0; id < replicas; ++id) {
+        const auto mine = share_of(rows, id, replicas);
+        ASSERT_EQ(mine.begin, at);
+        ASSERT_LE(mine.size(), share_of(rows, 0, replicas).size());
+        ASSERT_GE(mine.size() + 1, share_of(rows, 0, replicas).size());
+        at = mine.end;
+      }
+      ASSERT_EQ(at, rows);
+    }
+}
+
+TEST(Distribute, CutsEachGlobalBatchOverTheReplicas) {
+  const auto two = of(2);
+  EXPECT_EQ(parts(two.distribute(range(9).batch(4))),
+            (lists{{{0, 1}, {2, 3}}, {{4, 5}, {6, 7}}, {{8}, {}}}));
+  EXPECT_EQ(parts(two.distribute(range(6).batch(4))),
+            (lists{{{0, 1}, {2, 3}}, {{4}, {5}}}));
+  EXPECT_EQ(parts(of(5).distribute(range(4).batch(4))),
+            (lists{{{0}, {1}, {2}, {3}, {}}}));
+  EXPECT_EQ(parts(two.distribute(range(9).batch(4, true))).size(), 2u);
+}
+
+TEST(Distribute, TellsEachPartTheRowsOfTheGlobalBatch) {
+  const auto plain = range(9).batch(4);
+  EXPECT_EQ(plain.iterate().next()->global_rows, 4); // its own
+  for (const auto& batches :
+       {plain, plain.map([](const batch& x) { return x; })}) {
+    std::vector<std::int64_t> rows;
+    for (const auto& step : of(2).distribute(batches))
+      for (const auto& part : step)
+        rows.push_back(part.global_rows);
+    EXPECT_EQ(rows, (std::vector<std::int64_t>{4, 4, 4, 4, 1, 1}));
+  }
+}
+
+TEST(Distribute, SharesTheElementsOfTheGlobalBatch) {
+  const auto global = *range(8).batch(8).iterate().next();
+  const auto part = cut(global, share_of(8, 1, 2));
+  EXPECT_TRUE(part.inputs.shares_storage_with(global.inputs));
+}
+
+std::vector<std::int32_t> labels_of(const lists& all) {
+  std::vector<std::int32_t> out;
+  for (const auto& step : all)
+    for (const auto& part : step)
+      out.insert(out.end(), part.begin(), part.end());
+  return out;
+}
+
+/// As a cursor of the dataset itself reads that pass.
+std::vector<std::int32_t> labels_of(const data::dataset& x,
+                                    std::uint64_t pass) {
+  std::vector<std::int32_t> out;
+  for (auto each = x.iterate({pass, 0}); const auto& step : each) {
+    const auto labels = step.labels.data<std::int32_t>();
+    out.insert(out.end(), labels.begin(), labels.end());
+  }
+  return out;
+}
+
+TEST(Distribute, ReadsTheNextPassInEachLoop) {
+  const auto data = range(40).shuffle(data::whole, 5).batch(8);
+  EXPECT_NE(labels_of(data, 0), labels_of(data, 1));
+  const auto batches = of(2).distribute(data), copy = batches;
+  EXPECT_EQ(labels_of(parts(batches)), labels_of(data, 0));
+  EXPECT_EQ(labels_of(parts(copy)), labels_of(data, 1));
+  for (const auto& step : batches) { // one that is left counts
+    EXPECT_EQ(step.size(), 2u);
+    break;
+  }
+  EXPECT_EQ(labels_of(parts(batches)), labels_of(data, 3));
+  EXPECT_EQ(labels_of(parts(of(2).distribute(data))), labels_of(data, 0));
+}
+
+TEST(Distribute, BeginsAtAGivenPosition) {
+  const auto data = range(40).shuffle(data::whole, 5).batch(8);
+  const auto batches = of(2).distribute(data);
+  for (const std::uint64_t pass : {2, 0, 2}) {
+    std::vector<std::int32_t> seen;
+    for (const auto& step : batches.iterate({pass, 1}))
+      for (const auto& part : step) {
+        const auto labels = part.labels.data<std::int32_t>();
+        seen.insert(seen.end(), labels.begin(), labels.end());
+      }
+    const auto all = labels_of(data, pass);
+    EXPECT_EQ(seen, (std::vector<std::int32_t>{all.begin() + 8, all.end()}));
+  }
+  EXPECT_EQ(labels_of(parts(batches)), labels_of(data, 0));
+}
+
+TEST(Distribute, RefusesExamplesThatWereNotBatched) {
+  EXPECT_THROW((void)parts(of(2).distribute(range(4))), std::logic_error);
+}
+
+TEST(Distribute, GivesEmptyPartsToAFunctionWithoutHarm) {
+  const auto two = of(2);
+  const auto steps = two.distribute(range(1).batch(2));
+  for (const auto& step : steps) {
+    const auto sums = two.run(
+      [](const batch& mine) {
+        float sum = 0;
+        for (const auto x : mine.inputs.data<float>())
+          sum += (x + 5) * (x + 5);
+        return sum;
+      },
+      step);
+    EXPECT_EQ(sums.values(), (std::vector<float>{25, 0}));
+  }
+}
+
+} // namespace

@@ -1,0 +1,298 @@
+#include "../support/scratch.hpp"
+#include "small_jobs.hpp"
+#include "troupe/actors/group/replica_group.hpp"
+#include "troupe/actors/runtime/runtime.hpp"
+#include "troupe/tensors/ops/binary.hpp"
+#include "troupe/tensors/tape.hpp"
+#include "troupe/training/loop/optimizer.hpp"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <mutex>
+#include <set>
+#include <thread>
+
+namespace {
+
+using namespace troupe;
+
+class Mirrored : public scratch_test {
+protected:
+  mirrored_strategy over(std::size_t devices,
+                         const mirrored_options& options = {}) {
+    std::vector<std::string> names;
+    for (std::size_t i = 0; i < devices; ++i)
+      names.push_back("cpu:" + std::to_string(i));
+    return {actors, names, options};
+  }
+
+  static model net() { return {small_net(true), adam{}, {.seed = 5}}; }
+
+  /// 16 does not divide by 3, nor 200 by 16: parts and batches differ.
+  static data::dataset batches() { return digits_200().shuffle().batch(16); }
+
+  static data::dataset batches_in_order() { return digits_200().batch(16); }
+
+  static std::string weights_after_fit(const strategy& on,
+                                       const fit_options& options) {
+    const auto scope = on.scope();
+    auto it = net();
+    it.fit(batches(), options);
+    return it.weights_sha256();
+  }
+
+  runtime actors;
+};
+
+TEST_F(Mirrored, EndsWithTheWeightsOfAsManyReplicasInTurn) {
+  for (const std::uint32_t replicas : {1, 2, 3, 4}) {
+    const fit_options options{.epochs = 2};
+    const auto expected = weights_after_fit(turns(replicas), options);
+    for (int run = 0; run < 3; ++run)
+      EXPECT_EQ(weights_after_fit(over(replicas), options), expected)
+        << replicas << " replicas, run " << run;
+  }
+}
+
+TEST_F(Mirrored, EvaluatesToTheBitAsReplicasInTurnDo) {
+  const auto found = [](const strategy& on) {
+    const auto scope = on.scope();
+    auto it = net();
+    return it.evaluate(digits_200().batch(48));
+  };
+  const auto a = found(over(2)), b = found(turns(2));
+  EXPECT_EQ(a.loss, b.loss);
+  EXPECT_EQ(a.accuracy, b.accuracy);
+  EXPECT_EQ(a.examples, 200u);
+}
+
+TEST_F(Mirrored, GivesEachReplicaAThreadOfItsOwn) {
+  const auto ids =
+    over(3).run([] { return std::this_thread::get_id(); }).values();
+  EXPECT_EQ(std::set<std::thread::id>(ids.begin(), ids.end()).size(), 3u);
+}
+
+TEST_F(Mirrored, SumsAndGathersAmongItsReplicas) {
+  over(3).run([](replica_context& self) {
+    const auto mine = static_cast<float>(self.replica_id() + 1);
+    const auto x = tensor::full({1000}, mine);
+    EXPECT_EQ(self.all_reduce(sum, x).data<float>()[999], 6.0f);
+    EXPECT_EQ(self.all_reduce(mean, x).data<float>()[0], 2.0f);
+    const auto all = self.all_gather(
+      tensor::full({std::int64_t{self.replica_id()} + 1}, mine));
+    EXPECT_TRUE(same_bits(all, tensor::of<float>({6}, {1, 2, 2, 3, 3, 3})));
+    EXPECT_EQ(self.all_reduce(sum, tensor::full({}, mine, dtype::int32))
+                .item<std::int32_t>(),
+              6);
+  });
+}
+
+TEST_F(Mirrored, PassesOnWhatAReplicaThrewAndRunsAgain) {
+  struct mine {};
+  const auto two = over(2);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_THROW(two.run([](replica_context& self) {
+      if (self.replica_id() == 1)
+        throw mine{};
+      self.all_reduce(sum, tensor::full({4}, 1));
+    }),
+                 mine);
+    EXPECT_EQ(two.run([] { return 7; })[1], 7);
+  }
+}
+
+TEST_F(Mirrored, NamesWhoIsMissingWhenPatienceEnds) {
+  const auto two = over(2, {.patience = std::chrono::milliseconds{300}});
+  try {
+    two.run([](replica_context& self) {
+      if (self.replica_id() == 0)
+        self.all_reduce(sum, tensor::full({4}, 1));
+    });
+    FAIL() << "no error";
+  } catch (const failure& e) {
+    EXPECT_EQ(e.code, ec::stalled) << e.what();
+    EXPECT_NE(std::string_view{e.what()}.find("replica 1"),
+              std::string_view::npos)
+      << e.what();
+  }
+  EXPECT_EQ(two.run([] { return 7; })[0], 7);
+}
+
+TEST_F(Mirrored, GoesOnWhereAnotherStrategyWasInterrupted) {
+  const fit_options options{.epochs = 3};
+  const auto undisturbed = weights_after_fit(turns(2), options);
+  const auto two = over(2);
+  const strategy ways[][2] = {{two, turns(2)}, {turns(2), two}, {two, two}};
+  for (const auto& [from, to] : ways) {
+    {
+      const auto scope = from.scope();
+      auto it = net();
+      it.fit(batches(), {.epochs = 3, .max_steps = 17});
+      it.save(folder / "a");
+    }
+    const auto scope = to.scope();
+    auto it = model::load(folder / "a");
+    it.fit(batches(), {.epochs = 3, .resume = true});
+    EXPECT_EQ(it.weights_sha256(), undisturbed)
+      << from.name() << " to " << to.name();
+  }
+}
+
+TEST_F(Mirrored, StopsSoonWhenAskedToAndGoesOn) {
+  const auto expected = weights_after_fit(turns(2), {.epochs = 3});
+  std::atomic<bool> stop{false};
+  const auto two = over(2);
+  const auto scope = two.scope();
+  auto it = net();
+  fit_options asked{.epochs = 3, .stop = &stop};
+  asked.callbacks.push_back({.on_step = [&](const step_record& x) {
+    if (x.step == 15)
+      stop = true;
+  }});
+  EXPECT_EQ(it.fit(batches(), asked).end, fit_end::interrupted);
+  EXPECT_GE(it.steps(), 16u);
+  EXPECT_LE(it.steps(), 15 + 2 * crew::lease); // step 15 was not heard yet
+  asked.stop = nullptr;
+  asked.resume = true;
+  it.fit(batches(), asked);
+  EXPECT_EQ(it.weights_sha256(), expected);
+}
+
+/// The first pixel of example 64, in batch 4 of 16, is infinite.
+data::dataset with_infinity() {
+  const auto all = digits_200();
+  return {200, 10, [all](std::uint64_t i) {
+            auto x = all.examples(i, i + 1);
+            auto inputs = x.inputs.reshaped(x.inputs.dims().axes(1, 4)).clone();
+            if (i == 64)
+              inputs.mutable_data<float>()[0] =
+                std::numeric_limits<float>::infinity();
+            return batch{inputs, x.labels.reshaped({})};
+          }};
+}
+
+TEST_F(Mirrored, LeavesOutTheSameUpdateOnAllReplicasForALossThatIsNoNumber) {
+  for (const auto policy : {on_nan::stop, on_nan::skip}) {
+    const auto after = [&](const strategy& on) {
+      const auto scope = on.scope();
+      auto it = net();
+      std::string said;
+      try {
+        it.fit(with_infinity().batch(16), {.on_nan = policy});
+      } catch (const std::runtime_error& e) {
+        said = e.what();
+      }
+      EXPECT_EQ(said.find("at step 4;") != said.npos, policy == on_nan::stop)
+        << said;
+      return it.weights_sha256();
+    };
+    EXPECT_EQ(after(over(3)), after(turns(3)));
+  }
+}
+
+TEST_F(Mirrored, RunsALoopOfOnesOwnToTheSameWeights) {
+  const auto after = [](const strategy& on) {
+    const auto scope = on.scope();
+    auto it = net();
+    optimizer by{adam{}};
+    for (const auto& step : on.distribute(batches()))
+      on.run(
+        [&](replica_context& self, const batch& mine) {
+          tape t;
+          const auto losses =
+            models::cross_entropy(it(mine.inputs, {.training = true}),
+                                  mine.labels)
+            / 16;
+          by.apply(self.all_reduce(sum, t.gradient(losses, it.variables())),
+                   it.variables());
+        },
+        step);
+    return it.weights_sha256();
+  };
+  EXPECT_EQ(after(over(2)), after(turns(2)));
+  EXPECT_EQ(after(over(3)), after(turns(3)));
+}
+
+/// Every replica's copy, bit for bit.
+void expect_equal_copies(const strategy& on, const model& it) {
+  const auto copies = on.run([&] {
+    std::vector<float> all;
+    for (const auto& x : it.variables()) {
+      const auto value = x.value();
+      const auto own = value.data<float>();
+      all.insert(all.end(), own.begin(), own.end());
+    }
+    return all;
+  });
+  for (const auto& one : copies)
+    EXPECT_EQ(one, copies[0]);
+}
+
+TEST_F(Mirrored, PassesOnThatItsDataCannotBeReadAndStaysEqual) {
+  const auto two = over(2);
+  const auto scope = two.scope();
+  for (const std::size_t ahead : {0u, 2u})
+    for (int bad = 0; bad < 160; bad += 16) {
+      auto it = net();
+      const auto all = digits_200();
+      const data::dataset broken{
+        200, 10, [all, bad](std::uint64_t i) {
+          if (i == std::uint64_t(bad))
+            throw std::runtime_error("the disk went away");
+          auto x = all.examples(i, i + 1);
+          return batch{x.inputs.reshaped(x.inputs.dims().axes(1, 4)),
+                       x.labels.reshaped({})};
+        }};
+      try {
+        it.fit(broken.batch(16), {.prefetch = ahead});
+        ADD_FAILURE() << "no error";
+      } catch (const std::runtime_error& e) {
+        EXPECT_STREQ(e.what(), "the disk went away");
+      }
+      expect_equal_copies(two, it);
+      auto good = net();
+      if (it.steps() > 0)
+        good.fit(batches_in_order(), {.max_steps = it.steps()});
+      EXPECT_EQ(it.weights_sha256(), good.weights_sha256());
+    }
+}
+
+TEST_F(Mirrored, PassesOnWhatACallbackThrowsAndStaysEqual) {
+  const auto two = over(2);
+  const auto scope = two.scope();
+  auto it = net();
+  fit_options options;
+  options.callbacks.push_back({.on_step = [](const step_record& x) {
+    if (x.step == 2)
+      throw std::runtime_error("enough");
+  }});
+  EXPECT_THROW(it.fit(batches_in_order(), options), std::runtime_error);
+  expect_equal_copies(two, it);
+  auto good = net();
+  good.fit(batches_in_order(), {.max_steps = it.steps()});
+  EXPECT_EQ(it.weights_sha256(), good.weights_sha256());
+}
+
+TEST_F(Mirrored, RefusesDevicesThatThereAreNotOrTwice) {
+  EXPECT_THROW(mirrored_strategy(actors, {}), std::invalid_argument);
+  EXPECT_THROW(mirrored_strategy(actors, {"cpu:0", "cpu:0"}),
+               std::invalid_argument);
+  EXPECT_THROW(mirrored_strategy(actors, {"cpu:0", "tpu:0"}),
+               std::invalid_argument);
+  EXPECT_THROW(mirrored_strategy(actors, {"cpu:0"}, {.threads = 0}),
+               std::invalid_argument);
+}
+
+TEST_F(Mirrored, SharesAProcessWithAnotherRuntime) {
+  runtime other;
+  const mirrored_strategy there{other, {"cpu:0", "cpu:1"}};
+  const auto here = over(2);
+  std::string seen;
+  std::thread beside{[&] { seen = weights_after_fit(there, {.epochs = 1}); }};
+  const auto mine = weights_after_fit(here, {.epochs = 1});
+  beside.join();
+  EXPECT_EQ(seen, mine);
+}
+
+} // namespace

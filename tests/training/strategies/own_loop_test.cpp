@@ -1,0 +1,204 @@
+#include "small_jobs.hpp"
+#include "troupe/actors/runtime/runtime.hpp"
+#include "troupe/tensors/ops/binary.hpp"
+#include "troupe/tensors/ops/reduce.hpp"
+#include "troupe/tensors/tape.hpp"
+#include "troupe/training/loop/optimizer.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+// What a training loop of one's own is promised.
+
+namespace {
+
+using namespace troupe;
+
+/// The default strategy, replicas that take turns, replicas with threads.
+class OwnLoop : public testing::Test {
+protected:
+  runtime actors;
+  const std::vector<strategy> all{
+    default_strategy{}, turns(2),
+    mirrored_strategy{actors, {"cpu:0", "cpu:1"}}};
+};
+
+TEST_F(OwnLoop, DropsOnlyInACallForTraining) {
+  const auto images = digits_200().examples(0, 50).inputs;
+  for (const auto& on : all) {
+    SCOPED_TRACE(on.name());
+    const auto scope = on.scope();
+    const model it{small_net(/*with_dropout*/ true), sgd{}};
+    const auto whole = it.predict(images);
+    on.run([&] {
+      const tape t;
+      const auto trained = it(images, {.training = true});
+      EXPECT_FALSE(same_bits(trained, whole));
+      EXPECT_FALSE(same_bits(it(images, {.training = true}), trained));
+      EXPECT_TRUE(same_bits(it(images), whole));
+    });
+  }
+}
+
+TEST_F(OwnLoop, LeavesEvaluateAndPredictAsTheyWere) {
+  const auto test = digits_200().batch(40);
+  const auto images = digits_200().examples(0, 50).inputs;
+  for (const auto& on : all) {
+    SCOPED_TRACE(on.name());
+    const auto scope = on.scope();
+    model it{small_net(/*with_dropout*/ true), sgd{}};
+    const auto loss = it.evaluate(test).loss;
+    const auto scores = it.predict(images);
+    on.run([&] {
+      tape t;
+      t.gradient(it(images, {.training = true}), it.variables());
+    });
+    EXPECT_EQ(it.evaluate(test).loss, loss);
+    EXPECT_TRUE(same_bits(it.predict(images), scores));
+  }
+}
+
+/// How many of 1,000 ones are left in each of two steps, doubled.
+std::vector<float> left_after_dropout(const strategy& on, std::uint64_t seed) {
+  models::dense count{1};
+  count.kernel_initializer = initializer{"ones"};
+  const auto scope = on.scope();
+  const model it{{"count", {1'000}, models::stack(models::dropout{0.5}, count)},
+                 sgd{},
+                 {.seed = seed}};
+  std::vector<float> left;
+  for (int step = 0; step < 2; ++step)
+    for (const auto& one : on.run([&] {
+           return it(tensor::full({2, 1'000}, 1), {.training = true});
+         }))
+      left.insert(left.end(), one.data<float>().begin(),
+                  one.data<float>().end());
+  return left;
+}
+
+TEST_F(OwnLoop, DropsByTheSeedTheReplicaAndTheNumberOfTheRun) {
+  const auto two = left_after_dropout(turns(2), 1);
+  EXPECT_EQ(two, left_after_dropout(turns(2), 1));
+  EXPECT_NE(two, left_after_dropout(turns(2), 2));
+  const auto part = [&](int step, int replica) {
+    const auto begin = two.begin() + 4 * step + 2 * replica;
+    return std::vector<float>(begin, begin + 2);
+  };
+  EXPECT_NE(part(0, 0), part(0, 1));
+  EXPECT_NE(part(0, 0), part(1, 0));
+  EXPECT_EQ(
+    two, left_after_dropout(mirrored_strategy{actors, {"cpu:0", "cpu:1"}}, 1));
+}
+
+TEST_F(OwnLoop, PredictsWhileATapeRecords) {
+  model it{small_net(), sgd{}};
+  const auto images = digits_200().examples(0, 50).inputs;
+  const auto scores = it.predict(images);
+  tape t;
+  const auto under_it = it.predict(images);
+  EXPECT_TRUE(same_bits(under_it, scores));
+  EXPECT_FALSE(is_recorded(under_it));
+  const auto watched = t.watch(images);
+  EXPECT_THROW(it.predict(watched), std::logic_error);
+  EXPECT_TRUE(same_bits(it.predict(watched.detach()), scores));
+}
+
+TEST_F(OwnLoop, RecordsNothingOfWhatIsPredicted) {
+  model it{small_net(), sgd{}};
+  const tape t;
+  (void)it.predict(digits_200().examples(0, 200).inputs);
+  (void)it.predict(digits_200().batch(50).prefetch(0));
+  for (const auto& one : it.variables()) // no tape needs their elements
+    EXPECT_NO_THROW(one.value().mutable_data<float>());
+  EXPECT_EQ(tape::recording(), &t);
+}
+
+/// The line y = 2 x over eight examples, in integers.
+batch line() {
+  return {tensor::of<float>({8, 1}, {1, -2, 3, 4, -5, 6, 7, -8}),
+          tensor::of<float>({8, 1}, {2, -4, 6, 8, -10, 12, 14, -16}), 8};
+}
+
+/// A replica's part of the line: of two replicas the first has `first` rows.
+batch part_of_line(const replica_context& self, std::int64_t first) {
+  const auto count = self.num_replicas_in_sync() == 1 ? 8 : first;
+  return cut(line(),
+             self.replica_id() == 0 ? share{0, count} : share{count, 8});
+}
+
+/// One weight and a bias, both 0.
+models::model_description straight() {
+  models::dense layer{1};
+  layer.kernel_initializer = initializer{"zeros"};
+  return {"straight", {1}, models::stack(layer)};
+}
+
+/// One step on the line, in micro-batches.
+/// @param first rows of the first of two replicas.
+std::string weights_after_a_step(const strategy& strategy, std::int64_t first,
+                                 std::int64_t micro_batch) {
+  const auto scope = strategy.scope();
+  model model{straight(), sgd{}};
+  optimizer optimizer{sgd{.learning_rate = 0.25f}};
+  const auto loss_of = [&](const tensor& inputs, const tensor& targets) {
+    return models::mean_squared_error(model(inputs, {.training = true}),
+                                      targets);
+  };
+  strategy.run([&](replica_context& replica) {
+    const auto batch = part_of_line(replica, first);
+    const auto rows = batch.inputs.dims().front();
+    // [doc:begin accumulate]
+    troupe::tensors sums;
+    for (const auto& variable : model.variables())
+      sums.push_back(troupe::tensor::zeros(variable.dims()));
+    for (std::int64_t row = 0; row < rows; row += micro_batch) {
+      const auto end = std::min(row + micro_batch, rows);
+      troupe::tape tape; // one for each loss
+      const auto losses =
+        loss_of(batch.inputs.slice(row, end), batch.labels.slice(row, end));
+      const auto gradients =
+        tape.gradient(losses / batch.global_rows, model.variables());
+      for (std::size_t i = 0; i < sums.size(); ++i)
+        sums[i] = sums[i] + gradients[i];
+    }
+    optimizer.apply(replica.all_reduce(troupe::sum, sums), model.variables());
+    // [doc:end]
+  });
+  strategy.run([&] {
+    // The mean of 2 (0 - y) x is -4 times 204 / 8, that of 2 (0 - y) -3.
+    EXPECT_EQ(model.variables()[0].value().item<float>(), 25.5f);
+    EXPECT_EQ(model.variables()[1].value().item<float>(), 0.75f);
+  });
+  return model.weights_sha256();
+}
+
+TEST_F(OwnLoop, AccumulatesTheGradientsOfMicroBatches) {
+  for (const auto& on : all) {
+    SCOPED_TRACE(on.name());
+    const auto at_once = weights_after_a_step(on, 8, 8);
+    for (const std::int64_t first : {8, 7, 4, 0})
+      for (const std::int64_t micro_batch : {4, 3, 2})
+        EXPECT_EQ(weights_after_a_step(on, first, micro_batch), at_once)
+          << first << " rows by " << micro_batch;
+  }
+}
+
+TEST_F(OwnLoop, ExchangesNoValueThatATapeRecords) {
+  parameters own{{{"w", {2}}}};
+  auto& self = *get_replica_context();
+  tape t;
+  const auto y = own.variables()[0].value() * 2.0;
+  const std::vector<tensor> parts{tensor::zeros({2}), y};
+  EXPECT_THROW(self.all_reduce(sum, y), std::logic_error);
+  EXPECT_THROW(self.all_gather(y), std::logic_error);
+  EXPECT_THROW(reduce(mean, parts), std::logic_error);
+  EXPECT_THROW(reduce(sum, parts, {0}), std::logic_error);
+  EXPECT_THROW(concatenate(parts, 0), std::logic_error);
+  EXPECT_THROW(default_strategy{}.gather(per_replica<tensor>{{y}}, 0),
+               std::logic_error);
+  t.gradient(y, own.variables());
+  EXPECT_TRUE(same_bits(self.all_reduce(sum, y), y)); // asked: a number
+}
+
+} // namespace

@@ -1,0 +1,138 @@
+#include "small_jobs.hpp"
+#include "troupe/actors/runtime/runtime.hpp"
+#include "troupe/training/strategies/strategy_state.hpp"
+
+#include <gtest/gtest.h>
+
+#include <latch>
+
+namespace {
+
+using namespace troupe;
+using namespace std::chrono_literals;
+
+/// What a replica is stuck in, and what it adds up when it goes on.
+struct obstacle {
+  std::latch removed{1};
+  std::atomic<int> seen = 0;
+};
+
+class StuckReplica : public ::testing::Test {
+protected:
+  /// Removes the obstacle and waits until the replicas have left the step.
+  void go_on() {
+    in_the_way->removed.count_down();
+    for (int attempt = 0; attempt < 100; ++attempt)
+      try {
+        EXPECT_EQ(two.run([] { return 7; })[1], 7);
+        return;
+      } catch (const failure& e) {
+        EXPECT_EQ(e.code, ec::stalled) << e.what();
+      }
+    ADD_FAILURE() << "the replicas did not leave the step";
+  }
+
+  /// Batches that no replica can read while the obstacle is there; they own
+  /// the token.
+  data::dataset blocked(std::shared_ptr<int> token) const {
+    return digits_200()
+      .batch(16)
+      .map([held = in_the_way, token = std::move(token)](const batch& x) {
+        if (!in_cross_replica_context()) {
+          held->removed.wait();
+          held->seen += ++*token;
+        }
+        return x;
+      })
+      .prefetch(0);
+  }
+
+  /// Calls `fn(model, batches)`, which the patience ends, and lets go of all
+  /// that the caller had.
+  void give_up(const std::function<void(model&, const data::dataset&)>& fn) {
+    std::weak_ptr<int> used;
+    {
+      const auto scope = two.scope();
+      model it{small_net(true), adam{}, {.seed = 5}};
+      auto token = std::make_shared<int>(0);
+      used = token;
+      const auto batches = blocked(std::move(token));
+      try {
+        fn(it, batches);
+        ADD_FAILURE() << "no error";
+      } catch (const failure& e) {
+        EXPECT_NE(std::string_view{e.what()}.find("still inside"),
+                  std::string_view::npos)
+          << e.what();
+      }
+    }
+    EXPECT_FALSE(used.expired()) << "the step that goes on uses it";
+    go_on();
+    EXPECT_TRUE(used.expired()) << "it is not needed any more";
+    EXPECT_GT(in_the_way->seen, 0);
+  }
+
+  runtime actors;
+  const mirrored_strategy two{actors, {"cpu:0", "cpu:1"}, {.patience = 100ms}};
+  const std::shared_ptr<obstacle> in_the_way = std::make_shared<obstacle>();
+};
+
+TEST_F(StuckReplica, GoesOnAmongWhatLivesAfterFitGaveUp) {
+  give_up([](model& it, const data::dataset& batches) { it.fit(batches); });
+}
+
+TEST_F(StuckReplica, GoesOnAmongWhatLivesAfterEvaluateGaveUp) {
+  give_up(
+    [](model& it, const data::dataset& batches) { it.evaluate(batches); });
+}
+
+TEST_F(StuckReplica, GoesOnInTheFunctionAndArgumentsOfARunThatGaveUp) {
+  std::weak_ptr<int> function, argument;
+  {
+    auto own = std::make_shared<int>(1), passed = std::make_shared<int>(2);
+    function = own;
+    argument = passed;
+    EXPECT_THROW(two.run(
+                   [held = in_the_way,
+                    own = std::move(own)](const std::shared_ptr<int>& x) {
+                     held->removed.wait();
+                     held->seen += *own + *x;
+                     return std::vector<int>(1000, *x);
+                   },
+                   std::move(passed)),
+                 failure);
+  }
+  EXPECT_FALSE(function.expired());
+  EXPECT_FALSE(argument.expired());
+  go_on();
+  EXPECT_TRUE(function.expired());
+  EXPECT_TRUE(argument.expired());
+  EXPECT_EQ(in_the_way->seen, 6);
+}
+
+TEST_F(StuckReplica, IsNotWhyAFunctionOutlivesItsRun) {
+  std::weak_ptr<int> used;
+  {
+    auto own = std::make_shared<int>(1);
+    used = own;
+    two.run([own = std::move(own), on = two] {
+      return *own + int(on.num_replicas_in_sync());
+    });
+  }
+  EXPECT_TRUE(used.expired());
+}
+
+TEST(Run, RefersToAnArgumentThatCannotBeCopied) {
+  const auto two = turns(2);
+  const auto scope = two.scope();
+  const model it{small_net(), adam{}, {.seed = 5}};
+  const auto found = two.run(
+    [&](const model& x, const std::unique_ptr<int>& moved) {
+      EXPECT_EQ(*moved, 3);
+      return &x;
+    },
+    it, std::make_unique<int>(3));
+  EXPECT_EQ(found.values(), (std::vector<const model*>{&it, &it}));
+}
+
+} // namespace

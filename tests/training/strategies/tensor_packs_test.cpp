@@ -1,0 +1,169 @@
+#include "small_jobs.hpp"
+#include "troupe/actors/runtime/runtime.hpp"
+#include "troupe/training/strategies/strategy_state.hpp"
+#include "troupe/training/strategies/tensor_packs.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+
+namespace {
+
+using namespace troupe;
+
+std::vector<std::uint32_t> numbers(const std::vector<std::size_t>& bytes,
+                                   std::size_t bytes_per_pack) {
+  const auto of = packs_of(bytes, bytes_per_pack);
+  return {of.begin(), of.end()};
+}
+
+using list = std::vector<std::uint32_t>;
+
+TEST(Packs, OpenWhenTheOneBeforeHoldsMoreThanWasAskedFor) {
+  EXPECT_EQ(numbers({4, 4, 4, 4}, 8), (list{0, 0, 0, 1}));
+  EXPECT_EQ(numbers({4, 4, 4, 4}, 7), (list{0, 0, 1, 1}));
+  EXPECT_EQ(numbers({4, 4, 4, 4}, 1), (list{0, 1, 2, 3}));
+  EXPECT_EQ(numbers({4, 4, 4, 4}, 100), (list{0, 0, 0, 0}));
+  EXPECT_EQ(numbers({0, 0, 100, 4}, 8), (list{0, 0, 0, 1}));
+  EXPECT_EQ(numbers({}, 8), list{});
+}
+
+TEST(Packs, LeaveLargeTensorsAloneUnlessTold) {
+  constexpr std::size_t large = 64 << 10;
+  EXPECT_EQ(numbers({4, large, 4, large - 1, large}, 0), (list{0, 1, 0, 0, 2}));
+  EXPECT_EQ(numbers({4, large, 4}, 1 << 20), (list{0, 0, 0}));
+}
+
+TEST(Packs, MakeAFewOfAThousandSmallTensors) {
+  const auto of = numbers(std::vector<std::size_t>(1000, 4096), 0);
+  EXPECT_EQ(of.back(), 3u);
+}
+
+TEST(Packs, GiveBackWhatWentIntoThem) {
+  tensors xs;
+  for (std::int64_t n = 0; n < 40; ++n)
+    xs.push_back(tensor::full({n, 3}, double(n)));
+  for (const std::size_t limit : {0, 1, 200, 5000}) {
+    const packed p{xs, limit};
+    const auto back = p.unpacked(p.packs());
+    ASSERT_EQ(back.size(), xs.size());
+    for (std::size_t i = 0; i < xs.size(); ++i)
+      EXPECT_TRUE(same_bits(back[i], xs[i])) << i << " with " << limit;
+  }
+}
+
+/// All sums of `xs(replica)` as replica 1 of three gets them.
+tensors sums(runtime& actors, std::size_t bytes_per_pack, reduce_op op) {
+  const mirrored_strategy three{actors, {"cpu:0", "cpu:1", "cpu:2"}};
+  three.state()->bytes_per_pack = bytes_per_pack;
+  return three.run([&](replica_context& self) {
+    tensors xs;
+    random_stream draw{{.seed = 1, .replica = self.replica_id()}};
+    for (std::int64_t n = 1; n < 30; ++n) {
+      xs.push_back(tensor{{n, n}});
+      for (auto& e : xs.back().mutable_data<float>())
+        e = draw.uniform(-1, 1);
+      if (op == sum && n % 7 == 0) // between them, one of another dtype
+        xs.push_back(tensor::full({2}, double(n), dtype::int64));
+    }
+    return self.all_reduce(op, xs);
+  })[1];
+}
+
+TEST(Packs, ChangeNoBitOfASum) {
+  runtime actors;
+  for (const auto op : {sum, mean}) {
+    const auto alone = sums(actors, 1, op);
+    for (const std::size_t limit : {0, 100, 2000, 1 << 20}) {
+      const auto together = sums(actors, limit, op);
+      ASSERT_EQ(together.size(), alone.size());
+      for (std::size_t i = 0; i < alone.size(); ++i)
+        EXPECT_TRUE(same_bits(together[i], alone[i])) << i << " with " << limit;
+    }
+  }
+}
+
+// -- of one call --------------------------------------------------------------
+
+TEST(CallOptions, HoldForOneCallAndChangeNoBit) {
+  runtime actors;
+  const mirrored_strategy two{actors, {"cpu:0", "cpu:1"}};
+  two.run([](replica_context& self) {
+    tensors xs;
+    for (std::int64_t n = 1; n < 9; ++n)
+      xs.push_back(tensor::full({n}, 0.1 * double(n + self.replica_id())));
+    const auto usual = self.all_reduce(sum, xs);
+    const auto packed = self.all_reduce(
+      sum, xs,
+      {.bytes_per_pack = 8,
+       .timeout = std::chrono::minutes{1},
+       .implementation = communication_options::implementations::ring});
+    for (std::size_t i = 0; i < xs.size(); ++i)
+      EXPECT_TRUE(same_bits(usual[i], packed[i])) << i;
+    EXPECT_EQ(
+      self.all_gather(xs[0], 0, {.timeout = std::chrono::minutes{1}}).size(),
+      2u);
+    EXPECT_THROW(self.all_reduce(sum, xs, {.bytes_per_pack = -1}),
+                 std::invalid_argument);
+    EXPECT_THROW(
+      self.all_reduce(sum, xs, {.timeout = std::chrono::milliseconds{-1}}),
+      std::invalid_argument);
+  });
+}
+
+std::string said_if_the_last_asks(const strategy& two, const call_options& x) {
+  try {
+    two.run([&](replica_context& self) {
+      self.all_reduce(sum, tensor::full({3}, 1),
+                      self.replica_id() == 1 ? x : call_options{});
+    });
+  } catch (const std::exception& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+TEST(CallOptions, AreTheSameForAllReplicasOrTheStepEnds) {
+  runtime actors;
+  const auto devices = std::vector<std::string>{"cpu:0", "cpu:1"};
+  for (int crew = 0; crew < 2; ++crew) {
+    const auto two = crew == 0 ? strategy{mirrored_strategy{actors, devices}}
+                               : strategy{turns(2)};
+    for (const call_options& x :
+         {call_options{.bytes_per_pack = 8},
+          call_options{.timeout = std::chrono::minutes{1}}}) {
+      const auto said = said_if_the_last_asks(two, x);
+      EXPECT_NE(said.find("do not give the same options"), said.npos) << said;
+    }
+  }
+}
+
+TEST(CallOptions, EndAWaitInOneProcessToo) {
+  runtime actors;
+  const mirrored_strategy two{actors, {"cpu:0", "cpu:1"}};
+  std::atomic<bool> over{false};
+  try {
+    two.run([&](replica_context& self) {
+      const struct release {
+        ~release() { of = true; }
+        std::atomic<bool>& of;
+      } at_end{over};
+      while (self.replica_id() == 1 && !over)
+        std::this_thread::yield();
+      if (self.replica_id() == 0)
+        self.all_reduce(sum, tensor::full({3}, 1),
+                        {.timeout = std::chrono::milliseconds{30}});
+    });
+    ADD_FAILURE() << "no error";
+  } catch (const failure& e) {
+    EXPECT_EQ(e.code, ec::stalled);
+    EXPECT_NE(std::string{e.what()}.find(
+                "replica 0 waited for the sum of bucket 0 in step 0 for 30 ms, "
+                "the timeout of its call"),
+              std::string::npos)
+      << e.what();
+  }
+}
+
+} // namespace

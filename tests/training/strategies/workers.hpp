@@ -1,0 +1,77 @@
+#pragma once
+
+#include "../support/joint_crew.hpp"
+#include "small_jobs.hpp"
+#include "troupe/actors/group/actor_group.hpp"
+#include "troupe/actors/runtime/runtime.hpp"
+#include "troupe/training/strategies/strategy_state.hpp"
+
+#include <gtest/gtest.h>
+
+#include <exception>
+#include <functional>
+#include <thread>
+
+namespace troupe::test {
+
+inline model small_model() {
+  return {small_net(true), adam{}, {.seed = 5}};
+}
+
+/// 16 does not divide by 3, nor 200 by 16: parts and batches differ.
+inline data::dataset uneven_batches() {
+  return digits_200().shuffle().batch(16);
+}
+
+inline std::string weights_after_fit(const strategy& on) {
+  const auto scope = on.scope();
+  auto it = small_model();
+  it.fit(uneven_batches(), {.epochs = 2});
+  return it.weights_sha256();
+}
+
+/// Calls `fn(strategy, worker)` as each of several workers would in a process
+/// of its own, here on a thread each.
+/// @returns what each threw, null if nothing.
+inline std::vector<std::exception_ptr>
+on_workers(std::uint32_t workers, std::uint32_t replicas_each,
+           const std::function<void(const strategy&, std::uint32_t)>& fn) {
+  runtime actors;
+  const auto joint = std::make_shared<joint_crew>(
+    make_crew(actors, {.replicas = workers * replicas_each}), workers);
+  std::vector<std::exception_ptr> thrown(workers);
+  std::vector<std::thread> all;
+  for (std::uint32_t w = 0; w < workers; ++w)
+    all.emplace_back([&, w] {
+      try {
+        const strategy mine{state_over(joint->of(w), "multi_worker_mirrored",
+                                       std::vector<device>(replicas_each), 1)};
+        fn(mine, w);
+      } catch (...) {
+        thrown[w] = std::current_exception();
+      }
+    });
+  for (auto& one : all)
+    one.join();
+  return thrown;
+}
+
+inline std::string said_in(const std::exception_ptr& x) {
+  if (!x)
+    return "";
+  try {
+    std::rethrow_exception(x);
+  } catch (const std::exception& e) {
+    return e.what();
+  }
+}
+
+/// The same, where nothing is to be thrown.
+inline void
+all_workers(std::uint32_t workers, std::uint32_t replicas_each,
+            const std::function<void(const strategy&, std::uint32_t)>& fn) {
+  for (const auto& x : on_workers(workers, replicas_each, fn))
+    EXPECT_EQ(said_in(x), "");
+}
+
+} // namespace troupe::test

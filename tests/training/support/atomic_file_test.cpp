@@ -1,0 +1,126 @@
+#include "../support/scratch.hpp"
+#include "troupe/training/support/atomic_file.hpp"
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <fstream>
+#include <stdexcept>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace {
+
+using namespace troupe;
+namespace fs = std::filesystem;
+
+std::string sentence(const std::function<void()>& fn) {
+  try {
+    fn();
+  } catch (const std::runtime_error& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+class SafeFile : public scratch_test {};
+
+TEST_F(SafeFile, AppearsOnCommitAndNotBefore) {
+  safe_file out{folder / "a"};
+  out.write("hello ");
+  out.write("world");
+  EXPECT_FALSE(fs::exists(folder / "a"));
+  out.commit();
+  EXPECT_EQ(text_of("a"), "hello world");
+  EXPECT_EQ(files(), 1u);
+}
+
+TEST_F(SafeFile, LeavesTheOldOneAndNothingElseIfItIsNotCommitted) {
+  put("a", "old");
+  {
+    safe_file out{folder / "a"};
+    out.write("new");
+  }
+  EXPECT_EQ(text_of("a"), "old");
+  EXPECT_EQ(files(), 1u);
+}
+
+TEST_F(SafeFile, KeepsThePermissionsOfWhatItReplaces) {
+  put("a", "old");
+  fs::permissions(folder / "a", fs::perms::owner_read | fs::perms::owner_write);
+  safe_file out{folder / "a"};
+  out.commit();
+  EXPECT_EQ(fs::status(folder / "a").permissions(),
+            fs::perms::owner_read | fs::perms::owner_write);
+}
+
+TEST_F(SafeFile, ReplacesWhatALinkPointsToAndNotTheLink) {
+  put("a", "old");
+  fs::create_symlink(folder / "a", folder / "link");
+  safe_file out{folder / "link"};
+  out.write("new");
+  out.commit();
+  EXPECT_TRUE(fs::is_symlink(folder / "link"));
+  EXPECT_EQ(text_of("a"), "new");
+}
+
+TEST_F(SafeFile, SaysWhichDiskIsFull) {
+  if (!fs::exists("/dev/full"))
+    GTEST_SKIP() << "there is no /dev/full";
+  const auto said = sentence([] {
+    safe_file out{"/dev/full"};
+    out.write("x");
+    out.commit();
+  });
+  EXPECT_EQ(said, "cannot write \"/dev/full\": No space left on device; free "
+                  "some space, or name a file on another disk");
+}
+
+TEST_F(SafeFile, LeavesNothingWhenTheDiskFillsWhileItWrites) {
+  put("a", "old");
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  const rlimit small{1000, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+  const auto said = sentence([this] {
+    safe_file out{folder / "a"};
+    out.write(std::string(4000, 'x'));
+    out.commit();
+  });
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, handler);
+  EXPECT_NE(said.find("File too large"), said.npos) << said;
+  EXPECT_EQ(text_of("a"), "old");
+  EXPECT_EQ(files(), 1u);
+}
+
+TEST_F(SafeFile, SaysBeforehandWhatCannotBeWritten) {
+  EXPECT_NE(sentence([this] {
+              check_writable(folder / "no" / "a");
+            }).find("create its directory first"),
+            std::string::npos);
+  EXPECT_NE(sentence([this] { check_writable(folder); }).find("name a file"),
+            std::string::npos);
+  EXPECT_NE(sentence([] { check_writable(""); }).find("without a name"),
+            std::string::npos);
+  check_writable(folder / "a");
+  EXPECT_EQ(files(), 0u);
+}
+
+TEST_F(SafeFile, SaysThatADirectoryMayNotBeWrittenTo) {
+  if (::geteuid() == 0)
+    GTEST_SKIP() << "root may write everywhere";
+  fs::permissions(folder, fs::perms::owner_read | fs::perms::owner_exec);
+  const auto said = sentence([this] { check_writable(folder / "a"); });
+  fs::permissions(folder, fs::perms::owner_all);
+  EXPECT_NE(said.find("that you may write to"), said.npos) << said;
+}
+
+TEST_F(SafeFile, DoesNotWaitForThePipesReaderWhenItIsOnlyAsked) {
+  ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
+  check_writable(folder / "pipe"); // returns
+}
+
+} // namespace

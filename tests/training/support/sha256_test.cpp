@@ -1,0 +1,29 @@
+#include "troupe/training/support/sha256.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string_view>
+
+namespace {
+
+using namespace troupe;
+
+std::span<const std::byte> bytes(std::string_view text) {
+  return std::as_bytes(std::span{text.data(), text.size()});
+}
+
+// @source FIPS 180-2, appendix B.1, and the empty message.
+TEST(Sha256, KnowsThePublishedAnswers) {
+  EXPECT_EQ(to_hex(sha256{}.finish()), "e3b0c44298fc1c149afbf4c8996fb924"
+                                       "27ae41e4649b934ca495991b7852b855");
+  EXPECT_EQ(to_hex(sha256{}.add(bytes("abc")).finish()),
+            "ba7816bf8f01cfea414140de5dae2223"
+            "b00361a396177a9cb410ff61f20015ad");
+}
+
+TEST(Sha256, DoesNotDependOnHowTheBytesAreCut) {
+  EXPECT_EQ(sha256{}.add(bytes("abc")).finish(),
+            sha256{}.add(bytes("a")).add({}).add(bytes("bc")).finish());
+}
+
+} // namespace

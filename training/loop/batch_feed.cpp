@@ -1,0 +1,36 @@
+#include "troupe/training/loop/batch_feed.hpp"
+
+#include <stdexcept>
+#include <string>
+
+namespace troupe {
+
+batch_feed::batch_feed(const data::dataset& batches, const data::position& from,
+                       std::uint64_t first_step, const crew& over)
+  : batches_{batches, from, over.local(), over.replicas()},
+    next_{first_step},
+    oldest_{first_step},
+    ring_(over.local().count == 1 ? 1 : over.ahead() + 1) {}
+
+local_batch batch_feed::of(std::uint64_t step) {
+  // Whoever reads holds the lock while it does, at most for the dataset's
+  // patience; the others want the same batch.
+  const std::lock_guard hold{lock_};
+  while (next_ <= step) {
+    auto& slot = ring_[next_ % ring_.size()];
+    slot = {}; // its memory serves the batch that is read now
+    auto read = batches_.next();
+    if (!read)
+      throw std::logic_error("step " + std::to_string(step)
+                             + " has no batch: the pass ended before it");
+    slot = std::move(*read);
+    ++next_;
+  }
+  if (step < oldest_ || step + ring_.size() < next_)
+    throw std::logic_error("the batch of step " + std::to_string(step)
+                           + " is gone; the feed is at step "
+                           + std::to_string(next_));
+  return ring_[step % ring_.size()];
+}
+
+} // namespace troupe

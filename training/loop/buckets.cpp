@@ -1,0 +1,62 @@
+#include "troupe/training/loop/buckets.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace troupe {
+
+namespace {
+
+/// Index of the parameter that element `at` belongs to.
+std::size_t parameter_at(std::span<const std::size_t> offsets, std::size_t at) {
+  const auto after = std::ranges::upper_bound(offsets, at);
+  return static_cast<std::size_t>(after - offsets.begin()) - 1;
+}
+
+} // namespace
+
+std::vector<bucket> cut_into_buckets(std::span<const std::size_t> offsets,
+                                     std::size_t size, std::size_t target) {
+  if (target == 0)
+    throw std::logic_error("a bucket of no elements");
+  std::vector<bucket> all;
+  if (size == 0 || offsets.empty())
+    return all;
+  target = (target + 15) / 16 * 16;
+  for (auto end = size; end > 0;) {
+    auto begin = end > target ? end - target : 0;
+    begin = begin / 16 * 16;
+    if (begin < target / 2)
+      begin = 0;
+    all.push_back({begin, end, parameter_at(offsets, begin),
+                   parameter_at(offsets, end - 1) + 1});
+    end = begin;
+  }
+  return all;
+}
+
+bucket_progress::bucket_progress(std::vector<bucket> buckets,
+                                 std::size_t parameters)
+  : buckets_{std::move(buckets)},
+    holding_(parameters),
+    waits_(buckets_.size()) {
+  for (std::size_t p = 0; p < parameters; ++p) {
+    const auto holds = [p](const bucket& b) {
+      return b.first <= p && p < b.last;
+    };
+    const auto first = std::ranges::find_if(buckets_, holds);
+    const auto last = std::find_if_not(first, buckets_.end(), holds);
+    holding_[p] = {static_cast<std::size_t>(first - buckets_.begin()),
+                   static_cast<std::size_t>(last - buckets_.begin())};
+  }
+  restart();
+}
+
+void bucket_progress::restart() {
+  next_ = 0;
+  for (std::size_t i = 0; i < buckets_.size(); ++i)
+    waits_[i] =
+      static_cast<std::uint32_t>(buckets_[i].last - buckets_[i].first);
+}
+
+} // namespace troupe

@@ -1,0 +1,85 @@
+#pragma once
+
+#include "troupe/models/losses.hpp"
+#include "troupe/models/network.hpp"
+#include "troupe/tensors/update_rules.hpp"
+#include "troupe/tensors/variable.hpp"
+#include "troupe/training/loop/fit.hpp"
+#include "troupe/training/strategies/strategy_state.hpp"
+
+namespace troupe {
+
+/// Sums over the steps of a pass so far.
+struct pass_totals {
+  std::uint64_t examples = 0;
+  double loss_sum = 0;
+  double correct = 0;
+  double seconds = 0;
+
+  void add(const step_report& x) {
+    examples += x.examples;
+    loss_sum += x.loss_sum;
+    correct += x.correct;
+  }
+};
+
+/// Where a fit stands between two steps: with the weights and slots, all that
+/// going on takes.
+struct fit_position {
+  data::position at;            ///< Of the next batch.
+  std::uint64_t first_pass = 0; ///< Pass of the data that epoch 1 reads.
+  pass_totals totals;
+  std::vector<epoch_record> epochs;
+
+  double best = epoch_record::none; ///< Early stopping's measure at its best.
+  std::uint64_t best_epoch = 0;
+  std::uint64_t waited = 0; ///< Epochs since then.
+  tensor best_weights;      ///< [size] float32; empty: none kept.
+
+  /// What must be the same for whoever goes on.
+  std::uint64_t batches = 0; ///< In a pass.
+  std::uint32_t replicas = 1;
+
+  std::uint64_t epochs_done() const { return at.pass - first_pass; }
+};
+
+/// What a `model` is.
+struct model_state {
+  model_state(const models::model_description& what, const update_rule& by,
+              const models::loss& loss, std::uint64_t seed,
+              std::shared_ptr<strategy_state> in);
+
+  std::shared_ptr<strategy_state> strategy;
+  models::network net;
+  update_rule rule;
+  const models::loss* loss;
+  std::uint64_t seed;
+  parameters own;
+  /// The rule's state, [size] float32 each: `slots[copy][slot]`.
+  std::vector<std::vector<tensor>> slots;
+  std::uint64_t steps = 0;
+  std::uint64_t passes = 0; ///< The pass of the data that the next fit begins.
+  std::optional<fit_position> interrupted;
+  std::string note;
+
+  std::span<const variable> variables() const { return own.variables(); }
+
+  /// Makes all copies of the values and slots equal to that one.
+  void share_copy(std::uint32_t from);
+};
+
+/// Shared: a replica that is stuck in a step may use it when the call has
+/// ended.
+history fit(const std::shared_ptr<model_state>& it,
+            const data::dataset& batches, const fit_options& options);
+evaluation evaluate(const std::shared_ptr<model_state>& it,
+                    const data::dataset& batches);
+tensor predict(const model_state& it, const tensor& inputs);
+tensor predict(const model_state& it, const data::dataset& batches);
+
+/// Refuses data that the model cannot take.
+/// @param what "the training data"
+void check_data(const model_state& it, const data::dataset& batches,
+                std::string_view what);
+
+} // namespace troupe

@@ -1,0 +1,103 @@
+#include "troupe/training/loop/optimizer.hpp"
+
+#include "troupe/training/strategies/strategy.hpp"
+#include "troupe/training/strategies/strategy_state.hpp"
+
+#include <array>
+#include <stdexcept>
+#include <unordered_map>
+
+namespace troupe {
+
+namespace {
+
+/// The rule's state of one copy of the variables.
+struct copy_state {
+  std::unordered_map<std::uint32_t, std::array<tensor, 2>> slots; ///< By id.
+  std::uint64_t steps = 0;
+};
+
+} // namespace
+
+struct optimizer::impl {
+  update_rule rule;
+  strategy made_in;
+  float rate;
+  std::vector<copy_state> copies;
+  std::vector<std::uint64_t> calls; ///< Of each replica.
+
+  impl(const update_rule& rule, strategy in)
+    : rule{rule},
+      made_in{std::move(in)},
+      rate{rule.learning_rate()},
+      copies(made_in.state()->copies),
+      calls(made_in.local_replicas()) {}
+
+  /// Refuses a variable that replicas would share but do not know of.
+  void check(const variable& x) const {
+    if (x.copies() != copies.size() || x.replicas() != calls.size())
+      throw std::logic_error("the variable " + x.name()
+                             + " was not made in the scope of the "
+                             + made_in.name()
+                             + " strategy, which runs the optimizer; make its "
+                               "model there");
+  }
+
+  std::array<tensor, 2>& slots_of(copy_state& own, const variable& x) {
+    auto [at, is_new] = own.slots.try_emplace(x.id());
+    for (std::size_t s = 0; is_new && s < rule.slots(); ++s)
+      at->second[s] = tensor::zeros(x.dims());
+    return at->second;
+  }
+};
+
+optimizer::optimizer(const update_rule& rule)
+  : impl_{std::make_unique<impl>(rule, get_strategy())} {}
+optimizer::~optimizer() = default;
+optimizer::optimizer(optimizer&&) noexcept = default;
+optimizer& optimizer::operator=(optimizer&&) noexcept = default;
+
+void optimizer::apply(std::span<const tensor> gradients,
+                      std::span<const variable> variables) {
+  const auto* replica = get_replica_context();
+  if (!replica)
+    throw std::logic_error("an optimizer was applied in cross-replica context; "
+                           "apply it in the function that run() calls");
+  if (get_strategy() != impl_->made_in)
+    throw std::logic_error("an optimizer of the " + impl_->made_in.name()
+                           + " strategy was applied in a run of another, the "
+                           + get_strategy().name() + " strategy");
+  if (gradients.size() != variables.size())
+    throw std::logic_error(std::to_string(gradients.size()) + " gradients for "
+                           + std::to_string(variables.size()) + " variables");
+  const auto id = replica->replica_id() - impl_->made_in.first_local_replica();
+  auto& own = impl_->copies[impl_->copies.size() == 1 ? 0 : id];
+  if (++impl_->calls[id] <= own.steps)
+    return; // another replica was here first, and the copy is one for all
+  ++own.steps;
+  for (std::size_t i = 0; i < variables.size(); ++i) {
+    impl_->check(variables[i]);
+    auto value = variables[i].value();
+    if (gradients[i].dims() != value.dims())
+      throw std::logic_error("a gradient " + to_string(gradients[i].spec())
+                             + " for the variable " + variables[i].name() + " "
+                             + to_string(value.spec()));
+    auto& slots = impl_->slots_of(own, variables[i]);
+    std::array<std::span<float>, 2> ranges;
+    for (std::size_t s = 0; s < impl_->rule.slots(); ++s)
+      ranges[s] = slots[s].mutable_data<float>();
+    impl_->rule.apply(value.mutable_data<float>(), gradients[i].data<float>(),
+                      std::span{ranges}.first(impl_->rule.slots()), own.steps,
+                      impl_->rate);
+  }
+}
+
+float optimizer::learning_rate() const {
+  return impl_->rate;
+}
+
+void optimizer::set_learning_rate(float x) {
+  impl_->rate = x;
+}
+
+} // namespace troupe

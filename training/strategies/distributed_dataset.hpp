@@ -1,0 +1,98 @@
+#pragma once
+
+#include "troupe/training/strategies/local_batches.hpp"
+#include "troupe/training/strategies/strategy.hpp"
+
+#include <atomic>
+#include <iterator>
+#include <memory>
+#include <optional>
+
+namespace troupe {
+
+/// A batched dataset and the strategy whose replicas its batches are cut over:
+/// part i of each batch (`share_of`) is replica i's, wherever that runs. Each
+/// part knows how many rows the whole has: `batch::global_rows`.
+class distributed_dataset {
+public:
+  distributed_dataset(strategy over, data::dataset batches)
+    : strategy_{std::move(over)},
+      batches_{std::move(batches)},
+      passes_{std::make_shared<std::atomic<std::uint64_t>>(0)} {}
+
+  const troupe::strategy& over() const { return strategy_; }
+  const data::dataset& batches() const { return batches_; }
+
+  /// Reads one pass; each step is a part per replica for `strategy.run`.
+  class steps;
+
+  /// From a position on, in the order of its pass: for a range-for too. Not
+  /// counted among the passes of `begin`.
+  steps iterate(const data::position& from = {}) const;
+
+  /// A range-for over the dataset reads one pass: the first pass 0, each later
+  /// one the next, in an order of its own if the dataset is shuffled. Copies of
+  /// this object count the passes together, but each call of `distribute` makes
+  /// one that begins with pass 0 again: make it once, before the loops. All
+  /// workers begin equally many loops. To look at a batch on one worker, use
+  /// `iterate({0, 0})`, which is not counted.
+  auto begin() const;
+  std::default_sentinel_t end() const { return {}; }
+
+private:
+  strategy strategy_;
+  data::dataset batches_;
+  std::shared_ptr<std::atomic<std::uint64_t>> passes_; ///< Begun by `begin`.
+};
+
+/// For a range-for over what is left of a pass.
+class distributed_iterator {
+public:
+  using value_type = per_replica<batch>;
+  using difference_type = std::ptrdiff_t;
+
+  explicit distributed_iterator(distributed_dataset::steps& of);
+  explicit distributed_iterator(
+    std::unique_ptr<distributed_dataset::steps> own);
+  distributed_iterator(distributed_iterator&&) noexcept;
+  distributed_iterator& operator=(distributed_iterator&&) noexcept;
+  ~distributed_iterator();
+
+  const value_type& operator*() const { return *now_; }
+  distributed_iterator& operator++();
+  void operator++(int) { ++*this; }
+  bool operator==(std::default_sentinel_t) const { return !now_; }
+
+private:
+  std::unique_ptr<distributed_dataset::steps> own_; ///< Null: the caller's.
+  distributed_dataset::steps* of_;
+  std::optional<value_type> now_;
+};
+
+class distributed_dataset::steps {
+public:
+  steps(const strategy& over, local_batches batches)
+    : first_{over.first_local_replica()},
+      count_{over.local_replicas()},
+      replicas_{over.num_replicas_in_sync()},
+      batches_{std::move(batches)} {}
+
+  /// @returns none at the end of the pass.
+  std::optional<per_replica<batch>> next();
+
+  data::position save() const { return batches_.save(); }
+
+  distributed_iterator begin() { return distributed_iterator{*this}; }
+  std::default_sentinel_t end() const { return {}; }
+
+private:
+  std::uint32_t first_, count_, replicas_;
+  local_batches batches_;
+};
+
+inline auto distributed_dataset::begin() const {
+  return distributed_iterator{
+    std::make_unique<steps>(iterate({passes_->fetch_add(1), 0}))};
+}
+
+} // namespace troupe

@@ -1,0 +1,256 @@
+#pragma once
+
+#include "troupe/actors/core/error_code.hpp"
+#include "troupe/data/pipeline/dataset.hpp"
+#include "troupe/tensors/device.hpp"
+#include "troupe/training/strategies/per_replica.hpp"
+#include "troupe/training/strategies/replica_context.hpp"
+
+#include <concepts>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace troupe {
+
+class crew;
+class distributed_dataset;
+class strategy_scope;
+struct strategy_state;
+
+/// Where a program's computation runs and how its replicas stay in step. A
+/// handle: copies mean the same strategy. Made by `default_strategy`,
+/// `one_device_strategy`, `mirrored_strategy` (local_strategies.hpp).
+///
+/// Code is in one of two places: in *replica context*, within a function that
+/// `run` calls once for each replica (and where no strategy is in scope), or in
+/// *cross-replica context*, within `scope` and around `run`.
+class strategy {
+public:
+  /// "mirrored", as the tool's option names it.
+  const std::string& name() const;
+  std::uint32_t num_replicas_in_sync() const; ///< Of all workers.
+  const std::vector<device>& devices() const; ///< Of this worker.
+  int threads() const;                        ///< Of each replica's ops.
+
+  /// The workers are the processes that train together, each with some of the
+  /// replicas: [first, first + count). In one process there is one.
+  std::uint32_t workers() const;
+  std::uint32_t worker() const; ///< This one, in [0, workers).
+  std::uint32_t first_local_replica() const;
+  std::uint32_t local_replicas() const;
+
+  /// What tensors cross between two workers: "shm", "tcp" or "tls"; "none" if
+  /// there is one.
+  const std::string& transport() const;
+
+  /// Whether this is the worker that writes files and talks for all: the first.
+  bool is_chief() const { return worker() == 0; }
+
+  /// Makes this the current strategy until the result goes: a model made
+  /// meanwhile has a copy of its parameters on every device.
+  /// @errors throws std::logic_error while another strategy is in scope, for
+  ///         the default strategy while any is, and in a replica context.
+  [[nodiscard]] strategy_scope scope() const;
+
+  /// Calls `fn(replica_context&, args...)`, or `fn(args...)`, once for each
+  /// replica, each on its replica's thread; a `per_replica` argument is handed
+  /// over as the replica's own part.
+  /// Over several workers all of them call it. `fn` and the arguments are
+  /// copied, or moved; what can be neither is referred to.
+  /// @returns what this worker's replicas returned, as `per_replica`; void for
+  ///          void.
+  /// @errors what `fn` throws ends the step on all replicas and passes on, from
+  ///         the lowest replica that threw; throws `failure` if one waits
+  ///         longer for another than the strategy's patience, std::logic_error
+  ///         in a replica context. A `failure` that says that a replica is
+  ///         still inside `fn`: what `fn` refers to, beside the copies, must be
+  ///         kept until it has left.
+  template <class F, class... Args>
+  auto run(F&& fn, Args&&... args) const;
+
+  /// One value from one per replica: elementwise, or along axes too
+  /// (reduce_op.hpp). For reports; replicas use `all_reduce`. Over several
+  /// workers all of them call it, and all get the result.
+  /// @errors throws std::logic_error in a replica context.
+  tensor reduce(reduce_op op, const per_replica<tensor>& x) const;
+  tensor reduce(reduce_op op, const per_replica<tensor>& x, axes over) const;
+
+  /// Numbers: the sum in tree order, or that divided by the number of replicas.
+  template <std::floating_point T>
+  T reduce(reduce_op op, const per_replica<T>& x) const;
+
+  /// A value that no replica has a part in: its mean is itself; a sum over more
+  /// than one replica is an error (std::logic_error).
+  tensor reduce(reduce_op op, const tensor& x) const;
+
+  /// What the replicas hold, one after the other along an axis; as `reduce`
+  /// over several workers.
+  tensor gather(const per_replica<tensor>& x, int axis) const;
+
+  /// The values of this worker's replicas.
+  template <class T>
+  const std::vector<T>& local_results(const per_replica<T>& x) const {
+    return x.values();
+  }
+  template <class T>
+  std::vector<T> local_results(const T& x) const {
+    return {x};
+  }
+
+  /// `fn(id)` for each of this worker's replicas; ids are those of the job.
+  template <class F>
+  auto values_from(F&& fn) const;
+
+  /// Cuts each batch of a batched dataset, the global batch, over the replicas.
+  distributed_dataset distribute(data::dataset batches) const;
+
+  friend bool operator==(const strategy&, const strategy&) = default;
+
+  /// For the library's own use.
+  explicit strategy(std::shared_ptr<strategy_state> state)
+    : state_{std::move(state)} {}
+  const std::shared_ptr<strategy_state>& state() const { return state_; }
+
+private:
+  void run_step(const std::function<void(replica_context&)>& fn) const;
+  tensor together(const std::function<tensor(replica_context&)>& fn) const;
+  void check_cross_replica(const char* what) const;
+
+  std::shared_ptr<strategy_state> state_;
+};
+
+/// Ends a scope when it goes; scopes end in reverse order.
+class strategy_scope {
+public:
+  explicit strategy_scope(std::shared_ptr<strategy_state> of);
+  ~strategy_scope();
+  strategy_scope(strategy_scope&&) noexcept;
+  strategy_scope& operator=(strategy_scope&&) = delete;
+
+private:
+  struct impl;
+  std::unique_ptr<impl> impl_;
+};
+
+/// The strategy in scope, also within a replica's function; the default one if
+/// there is none.
+strategy get_strategy();
+
+/// Whether a strategy other than the default one is in scope.
+bool has_strategy();
+
+/// The replica that this code runs as: where no strategy is in scope, the only
+/// one. Null in cross-replica context.
+replica_context* get_replica_context();
+
+inline bool in_cross_replica_context() {
+  return get_replica_context() == nullptr;
+}
+
+// -- implementation of templates ----------------------------------------------
+
+namespace detail {
+
+/// What can be neither copied nor moved into a `kept_call`.
+template <class T>
+struct referred {
+  T& it;
+};
+
+template <class T>
+using kept =
+  std::conditional_t<std::constructible_from<std::decay_t<T>, T>,
+                     std::decay_t<T>, referred<std::remove_reference_t<T>>>;
+
+template <class T>
+kept<T> keep(std::remove_reference_t<T>& x) {
+  if constexpr (std::constructible_from<std::decay_t<T>, T>)
+    return std::decay_t<T>(static_cast<T&&>(x));
+  else
+    return {x};
+}
+
+template <class T>
+T& value_of(T& x) {
+  return x;
+}
+template <class T>
+T& value_of(referred<T>& x) {
+  return x.it;
+}
+
+/// A call that each replica makes, and the results. The step function shares
+/// it: a replica that is stuck in it outlives `run`.
+template <class F, class... Args>
+struct kept_call {
+  kept_call(std::remove_reference_t<F>& f, std::remove_reference_t<Args>&... xs)
+    : fn(keep<F>(f)), args(keep<Args>(xs)...) {}
+
+  decltype(auto) operator()(replica_context& self) {
+    return std::apply(
+      [&](auto&... xs) -> decltype(auto) {
+        const auto id = self.replica_id();
+        auto& f = value_of(fn);
+        if constexpr (std::invocable<decltype(f), replica_context&,
+                                     decltype(local(value_of(xs), id))...>)
+          return f(self, local(value_of(xs), id)...);
+        else
+          return f(local(value_of(xs), id)...);
+      },
+      args);
+  }
+
+  kept<F> fn;
+  std::tuple<kept<Args>...> args;
+};
+
+} // namespace detail
+
+template <class F, class... Args>
+auto strategy::run(F&& fn, Args&&... args) const {
+  const auto call =
+    std::make_shared<detail::kept_call<F, Args...>>(fn, args...);
+  using result =
+    std::decay_t<decltype((*call)(std::declval<replica_context&>()))>;
+  if constexpr (std::is_void_v<result>) {
+    run_step([call](replica_context& self) { (*call)(self); });
+  } else {
+    const auto first = first_local_replica();
+    const auto results =
+      std::make_shared<std::vector<std::optional<result>>>(local_replicas());
+    run_step([call, results, first](replica_context& self) {
+      auto value = (*call)(self);
+      (*results)[self.replica_id() - first] = std::move(value);
+    });
+    std::vector<result> values;
+    for (auto& one : *results)
+      values.push_back(std::move(*one));
+    return per_replica<result>{std::move(values), first};
+  }
+}
+
+template <std::floating_point T>
+T strategy::reduce(reduce_op op, const per_replica<T>& x) const {
+  std::vector<tensor> parts;
+  for (const auto value : x)
+    parts.push_back(tensor::full({}, value, dtype::float64));
+  const per_replica<tensor> as_tensors{std::move(parts), x.first()};
+  return static_cast<T>(reduce(op, as_tensors).template item<double>());
+}
+
+template <class F>
+auto strategy::values_from(F&& fn) const {
+  std::vector<std::decay_t<decltype(fn(std::uint32_t{}))>> values;
+  const auto first = first_local_replica();
+  for (auto id = first; id < first + local_replicas(); ++id)
+    values.push_back(fn(id));
+  return per_replica{std::move(values), first};
+}
+
+} // namespace troupe

@@ -1,0 +1,84 @@
+#include "troupe/training/support/log.hpp"
+
+#include <atomic>
+#include <mutex>
+#include <spdlog/pattern_formatter.h>
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+
+namespace troupe {
+
+namespace {
+
+spdlog::level::level_enum to_spdlog(log_level level) {
+  switch (level) {
+    case log_level::debug:
+      return spdlog::level::debug;
+    case log_level::info:
+      return spdlog::level::info;
+    case log_level::warning:
+      return spdlog::level::warn;
+    case log_level::error:
+      return spdlog::level::err;
+    case log_level::off:
+      break;
+  }
+  return spdlog::level::off;
+}
+
+/// A logger of our own: a program's own use of spdlog is not disturbed.
+log_sink standard_error() {
+  auto out = std::make_shared<spdlog::sinks::stderr_sink_mt>();
+  out->set_pattern("%H:%M:%S troupe %l: %v");
+  auto logger = std::make_shared<spdlog::logger>("troupe", std::move(out));
+  logger->set_level(spdlog::level::debug);
+  return [logger](log_level level, std::string_view line) {
+    logger->log(to_spdlog(level),
+                spdlog::string_view_t{line.data(), line.size()});
+  };
+}
+
+std::atomic<log_level> threshold{log_level::warning};
+
+struct sink_slot {
+  std::mutex lock;
+  log_sink sink = standard_error();
+};
+
+/// Never destroyed: threads may still log while the program ends.
+sink_slot& slot() {
+  static auto& one = *new sink_slot;
+  return one;
+}
+
+} // namespace
+
+void log_to(log_sink sink) {
+  auto next = sink ? std::move(sink) : standard_error();
+  const std::lock_guard hold{slot().lock};
+  slot().sink = std::move(next);
+}
+
+void log_from(log_level least) {
+  threshold = least;
+}
+
+bool logs(log_level level) noexcept {
+  return level != log_level::off && level >= threshold;
+}
+
+void log(log_level level, std::string_view line) noexcept try {
+  if (!logs(level))
+    return;
+  const std::lock_guard hold{slot().lock};
+  slot().sink(level, line);
+} catch (...) {
+  // A log line is never a reason to stop.
+}
+
+void log_of_connections(net::severity how, const std::string& line) noexcept {
+  log(how == net::severity::warning ? log_level::warning : log_level::info,
+      line);
+}
+
+} // namespace troupe
