@@ -1,4 +1,4 @@
-#include "troupe/simulation/oracles.hpp"
+#include "troupe/simulation/determinism_check.hpp"
 #include "troupe/tests/support/sanitizers.hpp"
 #include "troupe/tests/support/tiny_training.hpp"
 

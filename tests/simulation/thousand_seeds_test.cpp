@@ -1,7 +1,7 @@
 #include "troupe/actors/group/actor_group.hpp"
 #include "troupe/actors/runtime/runtime.hpp"
 #include "troupe/models/layers.hpp"
-#include "troupe/simulation/oracles.hpp"
+#include "troupe/simulation/determinism_check.hpp"
 #include "troupe/tests/simulation/tiny_jobs.hpp"
 #include "troupe/tests/support/sanitizers.hpp"
 #include "troupe/training/model.hpp"

@@ -2,7 +2,7 @@
 
 #include "troupe/actors/group/actor_group.hpp"
 #include "troupe/actors/runtime/runtime.hpp"
-#include "troupe/simulation/crew.hpp"
+#include "troupe/simulation/simulated_group.hpp"
 
 #include <gtest/gtest.h>
 

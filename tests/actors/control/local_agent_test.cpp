@@ -1,7 +1,7 @@
 #include "troupe/actors/control/local_agent.hpp"
 #include "troupe/actors/group/completion_queue.hpp"
 #include "troupe/actors/protocol/type_ids.hpp"
-#include "troupe/simulation/sim.hpp"
+#include "troupe/simulation/simulator.hpp"
 #include "troupe/tests/actors/group/groups.hpp"
 
 #include <caf/event_based_actor.hpp>

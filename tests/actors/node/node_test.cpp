@@ -2,7 +2,7 @@
 #include "troupe/actors/node/node.hpp"
 #include "troupe/actors/protocol/type_ids.hpp"
 #include "troupe/actors/remoting/proxy.hpp"
-#include "troupe/simulation/sim.hpp"
+#include "troupe/simulation/simulator.hpp"
 #include "troupe/tests/actors/remoting/connections.hpp"
 #include "troupe/tests/actors/remoting/counter.hpp"
 

@@ -3,7 +3,7 @@
 #include "troupe/actors/protocol/type_ids.hpp"
 #include "troupe/actors/remoting/proxy.hpp"
 #include "troupe/actors/remoting/skeleton.hpp"
-#include "troupe/simulation/sim.hpp"
+#include "troupe/simulation/simulator.hpp"
 #include "troupe/tests/support/loopback_channel.hpp"
 
 #include <caf/scoped_actor.hpp>

@@ -1,4 +1,4 @@
-#include "troupe/simulation/network_core.hpp"
+#include "troupe/simulation/simulated_network_core.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,11 +1,11 @@
-#include "troupe/simulation/processes.hpp"
+#include "troupe/simulation/simulated_processes.hpp"
 
 #include "troupe/actors/core/fiber.hpp"
 #include "troupe/actors/group/world.hpp"
 #include "troupe/actors/protocol/atoms.hpp"
 #include "troupe/actors/protocol/group_options.hpp"
-#include "troupe/simulation/crew.hpp"
-#include "troupe/simulation/stepping.hpp"
+#include "troupe/simulation/simulated_group.hpp"
+#include "troupe/simulation/simulated_wait.hpp"
 #include "troupe/tensors/context.hpp"
 
 #include <caf/actor_cast.hpp>

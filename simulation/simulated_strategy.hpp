@@ -1,6 +1,6 @@
 #pragma once
 
-#include "troupe/simulation/processes.hpp"
+#include "troupe/simulation/simulated_processes.hpp"
 #include "troupe/training/strategies/strategy.hpp"
 
 namespace troupe::simulation {

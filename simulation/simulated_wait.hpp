@@ -2,7 +2,7 @@
 
 #include "troupe/actors/group/group_environment.hpp"
 #include "troupe/simulation/fault_plan.hpp"
-#include "troupe/simulation/network.hpp"
+#include "troupe/simulation/simulated_network.hpp"
 
 #include <map>
 

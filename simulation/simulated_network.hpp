@@ -2,7 +2,7 @@
 
 #include "troupe/actors/collectives/lane_transport.hpp"
 #include "troupe/net/session/connection.hpp"
-#include "troupe/simulation/sim.hpp"
+#include "troupe/simulation/simulator.hpp"
 
 #include <chrono>
 #include <cstddef>

@@ -1,4 +1,4 @@
-#include "troupe/simulation/sim.hpp"
+#include "troupe/simulation/simulator.hpp"
 
 #include <caf/event_based_actor.hpp>
 #include <caf/send.hpp>

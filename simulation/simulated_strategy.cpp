@@ -1,4 +1,4 @@
-#include "troupe/simulation/strategy.hpp"
+#include "troupe/simulation/simulated_strategy.hpp"
 
 #include "troupe/training/strategies/strategy_state.hpp"
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "troupe/simulation/strategy.hpp"
+#include "troupe/simulation/simulated_strategy.hpp"
 #include "troupe/tensors/variable.hpp"
 
 #include <cstdint>

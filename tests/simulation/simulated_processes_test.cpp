@@ -1,6 +1,6 @@
 #include "troupe/data/sources/digits.hpp"
 #include "troupe/models/layers.hpp"
-#include "troupe/simulation/oracles.hpp"
+#include "troupe/simulation/determinism_check.hpp"
 #include "troupe/tests/simulation/tiny_jobs.hpp"
 #include "troupe/tests/support/sanitizers.hpp"
 #include "troupe/training/model.hpp"

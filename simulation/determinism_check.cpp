@@ -1,4 +1,4 @@
-#include "troupe/simulation/oracles.hpp"
+#include "troupe/simulation/determinism_check.hpp"
 
 #include "troupe/training/strategies/local_strategies.hpp"
 

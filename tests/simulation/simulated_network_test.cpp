@@ -1,4 +1,4 @@
-#include "troupe/simulation/network.hpp"
+#include "troupe/simulation/simulated_network.hpp"
 
 #include <gtest/gtest.h>
 

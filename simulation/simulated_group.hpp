@@ -2,7 +2,7 @@
 
 #include "troupe/actors/group/replica_group.hpp"
 #include "troupe/simulation/fault_plan.hpp"
-#include "troupe/simulation/sim.hpp"
+#include "troupe/simulation/simulator.hpp"
 
 #include <memory>
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "troupe/simulation/network.hpp"
+#include "troupe/simulation/simulated_network.hpp"
 
 #include <caf/actor.hpp>
 

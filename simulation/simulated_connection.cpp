@@ -1,5 +1,5 @@
 #include "troupe/net/session/multiplexer.hpp"
-#include "troupe/simulation/network_core.hpp"
+#include "troupe/simulation/simulated_network_core.hpp"
 
 #include <algorithm>
 

@@ -1,8 +1,8 @@
 #pragma once
 
-#include "troupe/simulation/crew.hpp"
 #include "troupe/simulation/fault_plan.hpp"
-#include "troupe/simulation/network.hpp"
+#include "troupe/simulation/simulated_group.hpp"
+#include "troupe/simulation/simulated_network.hpp"
 
 #include <exception>
 #include <functional>

@@ -1,5 +1,5 @@
 #include "troupe/actors/protocol/atoms.hpp"
-#include "troupe/simulation/network_core.hpp"
+#include "troupe/simulation/simulated_network_core.hpp"
 
 #include <caf/event_based_actor.hpp>
 #include <caf/send.hpp>

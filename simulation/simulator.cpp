@@ -1,4 +1,4 @@
-#include "troupe/simulation/sim.hpp"
+#include "troupe/simulation/simulator.hpp"
 
 #include <caf/actor_registry.hpp>
 #include <caf/send.hpp>

@@ -1,7 +1,7 @@
-#include "troupe/simulation/crew.hpp"
+#include "troupe/simulation/simulated_group.hpp"
 
 #include "troupe/actors/core/fiber.hpp"
-#include "troupe/simulation/stepping.hpp"
+#include "troupe/simulation/simulated_wait.hpp"
 
 #include <caf/actor_cast.hpp>
 #include <caf/send.hpp>
