@@ -65,8 +65,8 @@ if(TARGET apps_tests)
     target_link_libraries(program_${name} PRIVATE Troupe::troupe troupe_flags)
     add_dependencies(apps_tests program_${name})
   endforeach()
-  target_sources(apps_tests PRIVATE ${PROJECT_SOURCE_DIR}/apps/troupe/children.cpp
-                 ${PROJECT_SOURCE_DIR}/apps/troupe/start_process.cpp)
+  target_sources(apps_tests PRIVATE ${PROJECT_SOURCE_DIR}/apps/troupe/child_processes.cpp
+                 ${PROJECT_SOURCE_DIR}/apps/troupe/spawn_child.cpp)
   target_compile_definitions(apps_tests PRIVATE
     TROUPE_PROGRAMS="${PROJECT_BINARY_DIR}/programs"
     TROUPE_TOOL="$<TARGET_FILE:troupe_tool>"

@@ -1,7 +1,7 @@
 #include "command.hpp"
+#include "option_parsing.hpp"
 #include "troupe/net/io/exclusive_file.hpp"
 #include "troupe/net/security/certificates.hpp"
-#include "values.hpp"
 
 #include <algorithm>
 #include <cctype>

@@ -1,11 +1,11 @@
-#include "children.hpp"
+#include "child_processes.hpp"
 #include "command.hpp"
 #include "heard_signals.hpp"
+#include "option_parsing.hpp"
 #include "troupe/net/cluster/cluster_task.hpp"
 #include "troupe/net/cluster/tf_config.hpp"
 #include "troupe/net/io/reserved_ports.hpp"
 #include "troupe/net/security/secret_file.hpp"
-#include "values.hpp"
 
 #include <cerrno>
 #include <csignal>

@@ -1,11 +1,11 @@
 #include "command.hpp"
 #include "credential_options.hpp"
 #include "interrupt.hpp"
+#include "option_parsing.hpp"
 #include "troupe/actors/node/node_server.hpp"
 #include "troupe/actors/runtime/runtime.hpp"
 #include "troupe/net/base/address.hpp"
 #include "troupe/training/support/log.hpp"
-#include "values.hpp"
 
 #include <iostream>
 #include <stdexcept>

@@ -1,11 +1,11 @@
 #include "command.hpp"
+#include "option_parsing.hpp"
 #include "troupe/tensors/ops/softmax_cross_entropy.hpp"
 #include "troupe/training/job/data_source.hpp"
 #include "troupe/training/job/job.hpp"
 #include "troupe/training/model.hpp"
 #include "troupe/training/strategies/local_strategies.hpp"
 #include "troupe/training/support/atomic_file.hpp"
-#include "values.hpp"
 
 #include <algorithm>
 #include <cstdio>

@@ -1,8 +1,8 @@
 #include "command.hpp"
 #include "credential_options.hpp"
+#include "option_parsing.hpp"
 #include "troupe/actors/node/status_query.hpp"
 #include "troupe/actors/runtime/runtime.hpp"
-#include "values.hpp"
 
 #include <iostream>
 

@@ -2,6 +2,7 @@
 
 #include "command.hpp"
 #include "interrupt.hpp"
+#include "option_parsing.hpp"
 #include "troupe/actors/runtime/runtime.hpp"
 #include "troupe/models/zoo.hpp"
 #include "troupe/training/checkpoint/saved_model.hpp"
@@ -12,7 +13,6 @@
 #include "troupe/training/strategies/multi_worker.hpp"
 #include "troupe/training/support/atomic_file.hpp"
 #include "troupe/training/support/log.hpp"
-#include "values.hpp"
 
 #include <cmath>
 #include <csignal>

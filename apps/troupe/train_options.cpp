@@ -1,6 +1,6 @@
 #include "command.hpp"
+#include "option_parsing.hpp"
 #include "train.hpp"
-#include "values.hpp"
 
 namespace {
 

@@ -1,4 +1,4 @@
-#include "values.hpp"
+#include "option_parsing.hpp"
 
 #include <algorithm>
 #include <charconv>

@@ -1,6 +1,6 @@
-#include "children.hpp"
+#include "child_processes.hpp"
 
-#include "start_process.hpp"
+#include "spawn_child.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include "children.hpp"
+#include "child_processes.hpp"
 #include "command.hpp"
 #include "heard_signals.hpp"
 #include "interrupt.hpp"

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "children.hpp"
+#include "child_processes.hpp"
 #include "troupe/net/base/descriptor.hpp"
 
 #include <sys/types.h>

@@ -1,4 +1,4 @@
-#include "start_process.hpp"
+#include "spawn_child.hpp"
 
 #include <array>
 #include <cerrno>
