@@ -1,7 +1,7 @@
 // What training through the library adds to a step: `model.fit` and the bare
 // loop over the same ops in turn, in one process.
 
-#include "troupe/benchmarks/bare_loop.hpp"
+#include "troupe/benchmarks/baseline_loop.hpp"
 #include "troupe/benchmarks/options.hpp"
 
 #include <cstdio>

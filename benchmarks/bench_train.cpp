@@ -2,7 +2,7 @@
 // programs (peers/), which train the same models on the same kind of noise with
 // the same update rules.
 
-#include "troupe/benchmarks/bare_loop.hpp"
+#include "troupe/benchmarks/baseline_loop.hpp"
 #include "troupe/benchmarks/local_job.hpp"
 #include "troupe/benchmarks/options.hpp"
 

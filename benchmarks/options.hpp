@@ -1,6 +1,6 @@
 #pragma once
 
-#include "troupe/benchmarks/fitted.hpp"
+#include "troupe/benchmarks/fit_runner.hpp"
 #include "troupe/benchmarks/timing.hpp"
 
 #include <CLI/CLI.hpp>

@@ -1,4 +1,4 @@
-#include "troupe/benchmarks/bare_loop.hpp"
+#include "troupe/benchmarks/baseline_loop.hpp"
 
 #include "troupe/tensors/context.hpp"
 #include "troupe/tensors/initializers.hpp"

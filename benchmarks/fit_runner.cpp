@@ -1,4 +1,4 @@
-#include "troupe/benchmarks/fitted.hpp"
+#include "troupe/benchmarks/fit_runner.hpp"
 
 #include "troupe/actors/runtime/runtime.hpp"
 #include "troupe/benchmarks/workload.hpp"
