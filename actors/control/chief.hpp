@@ -1,35 +1,17 @@
 #pragma once
 
+#include "troupe/actors/collectives/message_sender.hpp"
 #include "troupe/actors/control/status_survey.hpp"
-#include "troupe/actors/protocol/run_messages.hpp"
-#include "troupe/actors/replica/reducer.hpp"
+#include "troupe/actors/protocol/chief_actor.hpp"
+#include "troupe/actors/protocol/group_options.hpp"
 
 #include <map>
 
 namespace troupe {
 
-/// Who hears of the work in a process: a listener here, or a steward elsewhere.
-struct caller_ref {
-  std::shared_ptr<work_listener> here;
-  caller_actor there;
-};
-
-/// The roles that a chief owns, and the callers that it serves.
-struct cast_ref {
-  std::vector<replica_actor> replicas;
-  std::vector<reducer_actor> reducers;
-  std::vector<caller_ref> callers; ///< By process.
-};
-
-} // namespace troupe
-
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::cast_ref)
-
-namespace troupe {
-
 struct chief_options {
   std::uint32_t replicas = 1;
-  std::uint64_t lease = crew::lease;
+  std::uint64_t lease = default_step_window;
   /// Longest that a step may take, or the wait for other processes, by the
   /// actors' clock.
   std::chrono::milliseconds patience{60'000};
@@ -37,15 +19,6 @@ struct chief_options {
 };
 
 // -- protocol -----------------------------------------------------------------
-
-/// CHIEF: owner of the job.
-using chief_actor = office_actor::extend<
-  // These are the roles; from now on they are watched, and seated.
-  caf::reacts_to<cast_ref>,
-  // As a join, from this process.
-  caf::reacts_to<muster::join, step_ref>,
-  // How the work does; the members are for others to fill in.
-  caf::replies_to<atom::status>::with<job_status>>;
 
 /// The chief's notes to itself.
 using chief_inside = chief_actor::extend<

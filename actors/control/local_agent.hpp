@@ -1,25 +1,14 @@
 #pragma once
 
 #include "troupe/actors/collectives/message_sender.hpp"
-#include "troupe/actors/protocol/run_messages.hpp"
+#include "troupe/actors/protocol/group_options.hpp"
+#include "troupe/actors/protocol/local_agent_actor.hpp"
 
 #include <caf/actor_addr.hpp>
 
 #include <map>
 #include <optional>
 #include <vector>
-
-namespace troupe {
-
-/// The replicas that a steward owns, and who speaks for the chief.
-struct household_ref {
-  office_actor chief;                  ///< A proxy.
-  std::vector<replica_actor> replicas; ///< Of this process, by id.
-};
-
-} // namespace troupe
-
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::household_ref)
 
 namespace troupe {
 
@@ -32,10 +21,10 @@ struct steward_options {
   /// of the last step of a run leave as soon as all replicas of the process
   /// have reported it. Reports that wait are lost with the process.
   std::uint64_t together = 1;
-  /// Steps that replicas may be ahead of the last commit (crew::ahead). The
+  /// Steps that replicas may be ahead of the last commit (`ahead` of a crew). The
   /// chief never commits a step that is 2 * lease after one that the caller has
   /// not heard of.
-  std::uint64_t lease = crew::lease;
+  std::uint64_t lease = default_step_window;
   /// Longest that replicas may take to say what they wait for.
   std::chrono::milliseconds grace{250};
   /// Longest that what the chief said may take to get here after its end did.
@@ -43,22 +32,6 @@ struct steward_options {
 };
 
 // -- protocol -----------------------------------------------------------------
-
-/// STEWARD: stands for the chief in a process that it is not in.
-using steward_actor = caf::typed_actor<
-  // What replicas say to their owner, passed on.
-  caf::reacts_to<commit::seated>, caf::reacts_to<commit::report>,
-  caf::reacts_to<commit::failed>, caf::reacts_to<commit::blame>,
-  // What the chief says to callers.
-  caf::reacts_to<run_commits>, caf::reacts_to<run_ended>,
-  caf::reacts_to<run_failed>,
-  // What the crew here says to the chief.
-  caf::reacts_to<muster::join, step_ref>, caf::reacts_to<run_heard>,
-  caf::reacts_to<muster::stop>,
-  // These are the roles.
-  caf::reacts_to<household_ref>,
-  // He brings what the chief says to callers; the last of it before he ends.
-  caf::reacts_to<caf::actor_addr>>;
 
 /// Its notes to itself.
 using steward_inside = steward_actor::extend<

@@ -1,6 +1,6 @@
 #include "troupe/actors/core/fiber.hpp"
 
-#include "troupe/actors/group/replica_group.hpp"
+#include "troupe/actors/core/step.hpp"
 #include "troupe/tensors/context.hpp"
 
 #include <boost/context/fiber.hpp>

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "troupe/actors/core/wait_strategy.hpp"
+#include "troupe/actors/group/replica_group.hpp"
 #include "troupe/actors/protocol/atoms.hpp"
 
 #include <deque>

@@ -1,3 +1,4 @@
+#include "troupe/actors/core/error_code.hpp"
 #include "troupe/actors/core/fiber.hpp"
 #include "troupe/actors/group/sequential_group.hpp"
 #include "troupe/strategies/tree/reduction.hpp"

@@ -1,8 +1,11 @@
 #include "troupe/actors/group/role_spawner.hpp"
 
+#include "troupe/actors/control/chief.hpp"
 #include "troupe/actors/protocol/type_ids.hpp"
 #include "troupe/actors/remoting/proxy.hpp"
 #include "troupe/actors/remoting/skeleton.hpp"
+#include "troupe/actors/replica/reducer.hpp"
+#include "troupe/actors/replica/replica.hpp"
 
 #include <caf/actor_cast.hpp>
 #include <caf/send.hpp>

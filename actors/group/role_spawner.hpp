@@ -3,6 +3,7 @@
 #include "troupe/actors/control/local_agent.hpp"
 #include "troupe/actors/group/completion_queue.hpp"
 #include "troupe/actors/group/group_environment.hpp"
+#include "troupe/actors/replica/step_registry.hpp"
 
 #include <vector>
 

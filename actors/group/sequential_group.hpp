@@ -1,5 +1,6 @@
 #pragma once
 
+#include "troupe/actors/group/replica_group.hpp"
 #include "troupe/actors/protocol/group_options.hpp"
 
 #include <atomic>

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "troupe/actors/protocol/node_actor.hpp"
+#include "troupe/actors/runtime/role_registry.hpp"
 #include "troupe/net/session/connection.hpp"
 
 #include <chrono>

@@ -4,6 +4,8 @@
 #include "troupe/actors/node/client_options.hpp"
 #include "troupe/actors/protocol/node_actor.hpp"
 #include "troupe/actors/remoting/proxy.hpp"
+#include "troupe/actors/remoting/role_fingerprint.hpp"
+#include "troupe/actors/runtime/runtime.hpp"
 
 namespace troupe {
 

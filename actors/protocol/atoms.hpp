@@ -3,7 +3,8 @@
 // What messages are made of besides plain structs: atoms, and the handles that
 // local actors pass by reference.
 
-#include "troupe/actors/group/replica_group.hpp"
+#include "troupe/actors/core/error_code.hpp"
+#include "troupe/actors/core/step.hpp"
 #include "troupe/tensors/tensor.hpp"
 
 #include <caf/allowed_unsafe_message_type.hpp>

@@ -1,11 +1,25 @@
 #pragma once
 
 #include "troupe/actors/protocol/atoms.hpp"
-#include "troupe/actors/runtime/role_registry.hpp"
+
+#include <caf/typed_actor.hpp>
+
+#include <cstdint>
+#include <string>
+#include <tuple>
+#include <vector>
 
 // What a node is asked, and answers.
 
 namespace troupe {
+
+/// What two programs must agree on before one spawns a role in the other.
+struct role_form {
+  std::uint32_t messages = 0;  ///< CRC-32C of the interface's text.
+  std::uint32_t arguments = 0; ///< Likewise, of the arguments' types.
+  auto fields() { return std::tie(messages, arguments); }
+  friend bool operator==(const role_form&, const role_form&) = default;
+};
 
 struct spawn_order {
   std::string role; ///< Its registered name.
@@ -13,27 +27,6 @@ struct spawn_order {
   std::vector<std::uint8_t> arguments; ///< Encoded, one after the other.
   auto fields() { return std::tie(role, form, arguments); }
 };
-
-namespace detail {
-
-/// A text in quotes travels as any text.
-template <class T>
-using sent_as =
-  std::conditional_t<!net::encodable<T> && std::convertible_to<T, std::string>,
-                     std::string, T>;
-
-} // namespace detail
-
-template <class Handle, class... Args>
-spawn_order order_of(const std::string& role, const Args&... args) {
-  net::writer to;
-  to(static_cast<const detail::sent_as<std::decay_t<Args>>&>(args)...);
-  spawn_order x{
-    role, form_of_role<Handle, detail::sent_as<std::decay_t<Args>>...>(), {}};
-  for (const auto b : std::move(to).bytes())
-    x.arguments.push_back(std::to_integer<std::uint8_t>(b));
-  return x;
-}
 
 struct node_info {
   std::string name; ///< Of the process.

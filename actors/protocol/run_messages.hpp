@@ -2,7 +2,7 @@
 
 #include "troupe/actors/core/error_code_caf.hpp"
 #include "troupe/actors/protocol/atoms.hpp"
-#include "troupe/actors/replica/replica.hpp"
+#include "troupe/actors/protocol/replica_actor.hpp"
 #include "troupe/strategies/membership/run_barrier.hpp"
 
 #include <caf/typed_actor.hpp>

@@ -3,13 +3,12 @@
 // Every struct and handle that crosses a mailbox, in one list, with the name
 // that CAF prints. What crosses a process does so in frames (docs/wire.md).
 
-#include "troupe/actors/control/chief.hpp"
-#include "troupe/actors/control/local_agent.hpp"
 #include "troupe/actors/core/error_code_caf.hpp"
+#include "troupe/actors/protocol/chief_actor.hpp"
 #include "troupe/actors/protocol/job_status.hpp"
+#include "troupe/actors/protocol/local_agent_actor.hpp"
 #include "troupe/actors/protocol/node_actor.hpp"
-#include "troupe/actors/replica/reducer.hpp"
-#include "troupe/actors/replica/replica.hpp"
+#include "troupe/actors/protocol/replica_actor.hpp"
 
 CAF_BEGIN_TYPE_ID_BLOCK(troupe, caf::id_block::troupe_atoms::end)
 

@@ -1,13 +1,16 @@
 #pragma once
 
-#include "troupe/actors/replica/replica.hpp"
+#include "troupe/actors/collectives/message_sender.hpp"
+#include "troupe/actors/protocol/replica_actor.hpp"
+#include "troupe/strategies/tree/slice_reducers.hpp"
+
+#include <caf/typed_event_based_actor.hpp>
+
+#include <memory>
 
 namespace troupe {
 
 // -- protocol -----------------------------------------------------------------
-
-/// REDUCER: an adder that is nothing else.
-using reducer_actor = adder_actor;
 
 /// The reducer's notes to itself.
 using reducer_inside = reducer_actor::extend<

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "troupe/actors/group/replica_group.hpp"
+#include "troupe/actors/core/step.hpp"
 
 #include <map>
 #include <memory>

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "troupe/actors/remoting/role_fingerprint.hpp"
 #include "troupe/actors/remoting/skeleton.hpp"
 #include "troupe/actors/runtime/runtime.hpp"
 
@@ -13,49 +14,6 @@
 #include <string>
 
 namespace troupe {
-
-// -- forms --------------------------------------------------------------------
-
-/// What two programs must agree on before one spawns a role in the other.
-struct role_form {
-  std::uint32_t messages = 0;  ///< CRC-32C of the interface's text.
-  std::uint32_t arguments = 0; ///< Likewise, of the arguments' types.
-  auto fields() { return std::tie(messages, arguments); }
-  friend bool operator==(const role_form&, const role_form&) = default;
-};
-
-namespace detail {
-
-template <class List>
-struct interface;
-template <class... Sigs>
-struct interface<caf::detail::type_list<Sigs...>> {
-  static constexpr bool crosses =
-    (wire::signature<Sigs>::local().empty() && ...);
-  static std::string text() {
-    return ((wire::signature<Sigs>::text() + ";") + ... + "");
-  }
-};
-
-} // namespace detail
-
-/// "(i4s)": what a role is spawned with, as docs/wire.md spells types.
-template <net::encodable... Args>
-std::string text_of_arguments() {
-  std::string text = "(";
-  (wire::describe<Args>(text), ...);
-  return text + ")";
-}
-
-template <class Handle, net::encodable... Args>
-role_form form_of_role() {
-  using all = detail::interface<typename Handle::signatures>;
-  static_assert(all::crosses,
-                "every message of a remote role must be able to cross: numbers,"
-                " texts, tensors, lists and structs with `fields`");
-  return {wire::number_of(all::text()),
-          wire::number_of(text_of_arguments<Args...>())};
-}
 
 class door;
 

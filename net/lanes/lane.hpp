@@ -1,6 +1,6 @@
 #pragma once
 
-#include "troupe/net/session/channel.hpp"
+#include "troupe/net/base/close_reason.hpp"
 
 #include <array>
 #include <chrono>

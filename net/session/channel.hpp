@@ -1,5 +1,6 @@
 #pragma once
 
+#include "troupe/net/base/close_reason.hpp"
 #include "troupe/net/codec/frame.hpp"
 
 #include <cstddef>
@@ -7,13 +8,6 @@
 #include <string>
 
 namespace troupe::net {
-
-/// How a link ended: what may be concluded differs.
-enum class ending : std::uint8_t {
-  dead,   ///< The other end is known to be gone.
-  silent, ///< Nothing is heard of it; it may live.
-  broken, ///< What was sent is no frame.
-};
 
 /// Hears what comes over a link; called on the link's thread, must not block.
 class link_listener {

@@ -77,7 +77,7 @@ TEST(ActorCrew, StopEndsAllReplicasAtTheSameStepWithinTheLease) {
                                    on.it->stop();
                                }});
   EXPECT_GT(end, 10u);
-  EXPECT_LE(end, 10 + 2 * crew::lease); // the commit of step 10 was not heard
+  EXPECT_LE(end, 10 + 2 * default_step_window); // the commit of step 10 was not heard
   for (const auto& steps : ran)
     EXPECT_EQ(steps, end);
 }
@@ -92,7 +92,7 @@ TEST(ActorCrew, NobodyRunsAheadOfTheCommitByMoreThanTheLease) {
               [&, there](step_context& at) { // no sum holds them together
                 if (at.replica == 1) {
                   fast = at.step + 1;
-                  if (at.step + 1 == crew::lease)
+                  if (at.step + 1 == default_step_window)
                     reached.set_value();
                 } else if (at.step == 0) {
                   there.wait(); // the other one takes all of its lease
@@ -100,7 +100,7 @@ TEST(ActorCrew, NobodyRunsAheadOfTheCommitByMoreThanTheLease) {
                 }
               },
               {}});
-  EXPECT_EQ(when_released, crew::lease);
+  EXPECT_EQ(when_released, default_step_window);
   EXPECT_EQ(fast, 50u);
 }
 
@@ -114,7 +114,7 @@ TEST(ActorCrew, NobodyRunsAheadOfASlowOnCommitByMoreThanTwoLeases) {
                 [&](step_context& at) {
                   at.contribute(0, tensor::full({4}, 1));
                   at.sum(0);
-                  if (at.replica == 0 && ++ran == 2 * crew::lease)
+                  if (at.replica == 0 && ++ran == 2 * default_step_window)
                     reached.set_value();
                 },
                 [&](const commit_record& x) {
@@ -123,7 +123,7 @@ TEST(ActorCrew, NobodyRunsAheadOfASlowOnCommitByMoreThanTwoLeases) {
                   there.wait(); // for all that may run ahead
                   on.it->stop();
                 }});
-  EXPECT_EQ(end, 2 * crew::lease);
+  EXPECT_EQ(end, 2 * default_step_window);
   EXPECT_EQ(ran, end);
 }
 

@@ -63,7 +63,7 @@ TEST(ClusterWaits, LongerThanTheWaitForACommitForACallbackOfOneWorker) {
           pause(3 * timeout + 5s + 700ms);
       }});
       const auto batches = digits_200().batch(4);
-      EXPECT_GT(*batches.size(), 2 * crew::wide_lease + 4);
+      EXPECT_GT(*batches.size(), 2 * multi_process_step_window + 4);
       EXPECT_EQ(it.fit(batches, options).end, fit_end::done);
     }));
 }

@@ -152,7 +152,7 @@ TEST_F(Mirrored, StopsSoonWhenAskedToAndGoesOn) {
   }});
   EXPECT_EQ(it.fit(batches(), asked).end, fit_end::interrupted);
   EXPECT_GE(it.steps(), 16u);
-  EXPECT_LE(it.steps(), 15 + 2 * crew::lease); // step 15 was not heard yet
+  EXPECT_LE(it.steps(), 15 + 2 * default_step_window); // step 15 was not heard yet
   asked.stop = nullptr;
   asked.resume = true;
   it.fit(batches(), asked);

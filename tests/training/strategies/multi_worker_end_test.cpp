@@ -27,7 +27,7 @@ TEST(MultiWorkerEnd, StopsAtOneStepWhenOneIsAsked) {
     EXPECT_TRUE(it.interrupted());
   });
   EXPECT_GE(steps[0], 16u);
-  EXPECT_LE(steps[0], 15 + 2 * crew::lease);
+  EXPECT_LE(steps[0], 15 + 2 * default_step_window);
   EXPECT_EQ(steps[1], steps[0]);
   EXPECT_EQ(steps[2], steps[0]);
 }
