@@ -1,5 +1,6 @@
 #pragma once
 
+#include "troupe/actors/runtime/role_registry.hpp"
 #include "troupe/net/base/log_function.hpp"
 #include "troupe/net/security/credentials.hpp"
 
