@@ -1,6 +1,6 @@
-#include "thrown.hpp"
 #include "troupe/net/cluster/simple_resolver.hpp"
 #include "troupe/net/cluster/union_resolver.hpp"
+#include "troupe/tests/net/base/thrown.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-#include "thrown.hpp"
 #include "troupe/net/cluster/cluster_task.hpp"
+#include "troupe/tests/net/base/thrown.hpp"
 
 #include <gtest/gtest.h>
 

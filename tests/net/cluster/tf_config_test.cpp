@@ -1,6 +1,6 @@
-#include "thrown.hpp"
 #include "troupe/net/cluster/tf_config.hpp"
 #include "troupe/net/cluster/tf_config_resolver.hpp"
+#include "troupe/tests/net/base/thrown.hpp"
 
 #include <gtest/gtest.h>
 

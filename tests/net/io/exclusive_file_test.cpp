@@ -1,5 +1,5 @@
-#include "../support/scratch.hpp"
 #include "troupe/net/io/exclusive_file.hpp"
+#include "troupe/tests/support/scratch.hpp"
 
 #include <sys/stat.h>
 

@@ -1,5 +1,5 @@
-#include "../support/scratch.hpp"
-#include "small_jobs.hpp"
+#include "troupe/tests/support/scratch.hpp"
+#include "troupe/tests/training/small_jobs.hpp"
 #include "troupe/training/checkpoint/saved_model.hpp"
 #include "troupe/training/support/sha256.hpp"
 

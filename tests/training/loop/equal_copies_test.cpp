@@ -1,8 +1,8 @@
-#include "../support/scratch.hpp"
 #include "troupe/tensors/ops/binary.hpp"
 #include "troupe/tensors/tape.hpp"
+#include "troupe/tests/support/scratch.hpp"
+#include "troupe/tests/training/strategies/workers.hpp"
 #include "troupe/training/loop/optimizer.hpp"
-#include "workers.hpp"
 
 #include <gtest/gtest.h>
 

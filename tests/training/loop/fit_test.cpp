@@ -1,6 +1,6 @@
-#include "small_jobs.hpp"
 #include "troupe/models/metrics.hpp"
 #include "troupe/tensors/tape.hpp"
+#include "troupe/tests/training/small_jobs.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
-#include "small_jobs.hpp"
 #include "troupe/actors/runtime/runtime.hpp"
 #include "troupe/tensors/ops/binary.hpp"
 #include "troupe/tensors/tape.hpp"
+#include "troupe/tests/training/small_jobs.hpp"
 #include "troupe/training/loop/optimizer.hpp"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-#include "../support/scratch.hpp"
-#include "small_jobs.hpp"
+#include "troupe/tests/support/scratch.hpp"
+#include "troupe/tests/training/small_jobs.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,9 +1,9 @@
 #pragma once
 
-#include "small_jobs.hpp"
 #include "troupe/actors/node/node_server.hpp"
 #include "troupe/actors/node/remote_node.hpp"
 #include "troupe/actors/runtime/runtime.hpp"
+#include "troupe/tests/training/small_jobs.hpp"
 #include "troupe/training/loop/optimizer.hpp"
 #include "troupe/training/remote/remote_strategy.hpp"
 #include "troupe/training/remote/step_functions.hpp"

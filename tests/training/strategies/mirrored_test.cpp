@@ -1,9 +1,9 @@
-#include "../support/scratch.hpp"
-#include "small_jobs.hpp"
 #include "troupe/actors/group/replica_group.hpp"
 #include "troupe/actors/runtime/runtime.hpp"
 #include "troupe/tensors/ops/binary.hpp"
 #include "troupe/tensors/tape.hpp"
+#include "troupe/tests/support/scratch.hpp"
+#include "troupe/tests/training/small_jobs.hpp"
 #include "troupe/training/loop/optimizer.hpp"
 
 #include <gtest/gtest.h>
@@ -152,7 +152,8 @@ TEST_F(Mirrored, StopsSoonWhenAskedToAndGoesOn) {
   }});
   EXPECT_EQ(it.fit(batches(), asked).end, fit_end::interrupted);
   EXPECT_GE(it.steps(), 16u);
-  EXPECT_LE(it.steps(), 15 + 2 * default_step_window); // step 15 was not heard yet
+  EXPECT_LE(it.steps(),
+            15 + 2 * default_step_window); // step 15 was not heard yet
   asked.stop = nullptr;
   asked.resume = true;
   it.fit(batches(), asked);

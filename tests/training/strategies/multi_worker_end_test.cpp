@@ -1,4 +1,4 @@
-#include "../support/scratch.hpp"
+#include "troupe/tests/support/scratch.hpp"
 #include "workers.hpp"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-#include "small_jobs.hpp"
 #include "troupe/tensors/context.hpp"
+#include "troupe/tests/training/small_jobs.hpp"
 #include "troupe/training/strategies/local_strategies.hpp"
 #include "troupe/training/strategies/strategy.hpp"
 

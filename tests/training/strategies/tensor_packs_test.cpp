@@ -1,5 +1,5 @@
-#include "small_jobs.hpp"
 #include "troupe/actors/runtime/runtime.hpp"
+#include "troupe/tests/training/small_jobs.hpp"
 #include "troupe/training/strategies/strategy_state.hpp"
 #include "troupe/training/strategies/tensor_packs.hpp"
 

@@ -1,9 +1,9 @@
 #pragma once
 
 #include "../support/joint_crew.hpp"
-#include "small_jobs.hpp"
 #include "troupe/actors/group/actor_group.hpp"
 #include "troupe/actors/runtime/runtime.hpp"
+#include "troupe/tests/training/small_jobs.hpp"
 #include "troupe/training/strategies/strategy_state.hpp"
 
 #include <gtest/gtest.h>
