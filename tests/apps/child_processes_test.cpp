@@ -1,4 +1,4 @@
-#include "../../apps/troupe/children.hpp"
+#include "../../apps/troupe/child_processes.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,8 +1,8 @@
 #pragma once
 
-#include "../support/joint_crew.hpp"
 #include "troupe/actors/group/actor_group.hpp"
 #include "troupe/actors/runtime/runtime.hpp"
+#include "troupe/tests/support/combined_group.hpp"
 #include "troupe/tests/training/small_jobs.hpp"
 #include "troupe/training/strategies/strategy_state.hpp"
 
