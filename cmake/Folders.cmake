@@ -23,15 +23,21 @@ function(troupe_precompile target)
 endfunction()
 
 # troupe_folder(<folder> [MAY_USE <folder or imported target>...]
-#                        [PRIVATE <imported target>...])
+#                        [PRIVATE <imported target>...]
+#                        [SUBFOLDERS <subfolder>:<subfolder>,...  ...]
+#                        [WITHOUT <regular expression>])
 #
 # One static library per top-level folder, made of every .cpp directly in it and
 # beneath it and installed with its headers: Troupe::<folder>. The MAY_USE lists
 # are the import DAG; an edge carries on to all that its end may use. An
 # #include across any other edge fails the test `imports.<folder>`. PRIVATE
 # libraries serve the folder's sources alone.
+#
+# SUBFOLDERS are the import DAG of a folder's subfolders, lowest first: after the
+# colon stand those that a subfolder may use; `.` is the folder itself. WITHOUT
+# matches the system headers that the folder must not include.
 function(troupe_folder folder)
-  cmake_parse_arguments(arg "" "" "MAY_USE;PRIVATE" ${ARGN})
+  cmake_parse_arguments(arg "" "WITHOUT" "MAY_USE;PRIVATE;SUBFOLDERS" ${ARGN})
   set(reach ${arg_MAY_USE})
   foreach(used ${arg_MAY_USE})
     list(APPEND reach ${reach_of_${used}})
@@ -63,7 +69,8 @@ function(troupe_folder folder)
 
   if(PROJECT_IS_TOP_LEVEL)
     add_test(NAME imports.${folder}
-             COMMAND ${CMAKE_COMMAND} -Dfolder=${folder} "-Dreach=${reach}"
+             COMMAND ${CMAKE_COMMAND} -Dfolder=${folder} "-Dreach=${reach};${arg_PRIVATE}"
+                     "-Dsubfolders=${arg_SUBFOLDERS}" "-Dwithout=${arg_WITHOUT}"
                      -P ${PROJECT_SOURCE_DIR}/tests/support/imports.cmake
              WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
   endif()
