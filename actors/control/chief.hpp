@@ -5,6 +5,8 @@
 #include "troupe/actors/protocol/chief_actor.hpp"
 #include "troupe/actors/protocol/group_options.hpp"
 
+#include <caf/typed_event_based_actor.hpp>
+
 #include <map>
 
 namespace troupe {

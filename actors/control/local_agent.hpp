@@ -5,6 +5,7 @@
 #include "troupe/actors/protocol/local_agent_actor.hpp"
 
 #include <caf/actor_addr.hpp>
+#include <caf/typed_event_based_actor.hpp>
 
 #include <map>
 #include <optional>
@@ -21,9 +22,9 @@ struct steward_options {
   /// of the last step of a run leave as soon as all replicas of the process
   /// have reported it. Reports that wait are lost with the process.
   std::uint64_t together = 1;
-  /// Steps that replicas may be ahead of the last commit (`ahead` of a crew). The
-  /// chief never commits a step that is 2 * lease after one that the caller has
-  /// not heard of.
+  /// Steps that replicas may be ahead of the last commit (`ahead` of a crew).
+  /// The chief never commits a step that is 2 * lease after one that the caller
+  /// has not heard of.
   std::uint64_t lease = default_step_window;
   /// Longest that replicas may take to say what they wait for.
   std::chrono::milliseconds grace{250};
