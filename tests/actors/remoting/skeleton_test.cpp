@@ -1,3 +1,4 @@
+#include "troupe/actors/collectives/tensor_transport.hpp"
 #include "troupe/actors/runtime/runtime.hpp"
 #include "troupe/tests/actors/group/groups.hpp"
 #include "troupe/tests/actors/remoting/proxies.hpp"
