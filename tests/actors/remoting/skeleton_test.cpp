@@ -1,4 +1,5 @@
 #include "troupe/actors/collectives/tensor_transport.hpp"
+#include "troupe/actors/replica/reducer.hpp"
 #include "troupe/actors/runtime/runtime.hpp"
 #include "troupe/tests/actors/group/groups.hpp"
 #include "troupe/tests/actors/remoting/proxies.hpp"
