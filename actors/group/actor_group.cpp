@@ -30,7 +30,8 @@ crew_options chosen(crew_options x, const crew_place& place) {
   using how = crew_options::reducers;
   const auto here = share_of(place, x);
   if (x.lease == 0)
-    x.lease = here.processes > 1 ? multi_process_step_window : default_step_window;
+    x.lease =
+      here.processes > 1 ? multi_process_step_window : default_step_window;
   if (here.processes > 1)
     x.reducing = how::hosted; // the data plane adds
   if (x.replicas == 1)

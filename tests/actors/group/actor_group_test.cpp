@@ -77,7 +77,8 @@ TEST(ActorCrew, StopEndsAllReplicasAtTheSameStepWithinTheLease) {
                                    on.it->stop();
                                }});
   EXPECT_GT(end, 10u);
-  EXPECT_LE(end, 10 + 2 * default_step_window); // the commit of step 10 was not heard
+  EXPECT_LE(
+    end, 10 + 2 * default_step_window); // the commit of step 10 was not heard
   for (const auto& steps : ran)
     EXPECT_EQ(steps, end);
 }
