@@ -97,7 +97,7 @@ TEST(Oracles, FindAJobThatFails) {
       return {};
     },
     {.first_seed = 7});
-  EXPECT_EQ(found.what, "seed 7: it threw: no");
+  EXPECT_EQ(found.what, "seed 7: the job threw: no");
 }
 
 TEST(Oracles, TellZeroFromMinusZero) {
@@ -107,7 +107,7 @@ TEST(Oracles, TellZeroFromMinusZero) {
   EXPECT_EQ(difference({tensor::full({2}, 1)}, {tensor::full({2}, 1)}), "");
   EXPECT_EQ(difference({tensor::full({2}, 1)}, {tensor::full({3}, 1)}),
             "tensor 0, float32[2] is not float32[3]");
-  EXPECT_EQ(difference({}, {tensor::full({3}, 1)}), "0 tensors are not 1");
+  EXPECT_EQ(difference({}, {tensor::full({3}, 1)}), "0 tensors, expected 1");
 }
 
 } // namespace
