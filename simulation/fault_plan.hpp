@@ -83,7 +83,7 @@ public:
     enum class kind { cut, isolate, slow } what;
     std::uint32_t who; ///< Process.
     std::uint64_t step;
-    double times = 1; ///< Factor, if the kind is `slow`.
+    double times = 1; ///< Factor, if the kind is `clog`.
   };
   enum class kind { drop, duplicate, delay };
   /// Fault of single messages.

@@ -30,9 +30,10 @@ public:
   struct way {
     network_core::road on;
     std::deque<parcel> all; ///< Packets that were sent and not popped.
-    std::size_t begun = 0;  ///< Number of `all` whose header has arrived.
-    std::size_t whole = 0;  ///< Number of `all` that have arrived completely.
-    std::size_t used = 0;   ///< Slots that the sender takes for full.
+    std::size_t begun = 0;  ///< Number of `packets` whose header has arrived.
+    std::size_t whole =
+      0;                  ///< Number of `packets` that have arrived completely.
+    std::size_t used = 0; ///< Slots that the sender takes for full.
     std::optional<net::lane::end> end; ///< Closed state, as the sender sees it.
   };
 

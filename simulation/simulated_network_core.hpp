@@ -61,7 +61,7 @@ public:
   const network how;
   struct process {
     time free{};                ///< Time at which all that it sent has left it.
-    double slower = 1;          ///< Factor of `slow`.
+    double slower = 1;          ///< Factor of `clog`.
     bool cut = false;           ///< It is cut off.
     std::function<void()> news; ///< Notifies it of events on its lanes.
     time comes{};               ///< Time at which all that it sent has arrived.

@@ -46,7 +46,7 @@ private:
 };
 
 /// Makes the environment of a simulated replica group.
-/// @param faults see `make_group`.
+/// @param faults see `make_replica_group`.
 crew_place place_in(sim& in, const std::shared_ptr<stepping_waiter>& waits,
                     fault_dice* faults);
 

@@ -26,7 +26,8 @@ enum class word : std::uint8_t {
   ready = 1,   ///< Member to leader: it has lanes to all other processes.
   go = 2,      ///< Leader to member: all are ready, the job has begun.
   give_up = 3, ///< Both ways: the job cannot begin; carries the reason.
-  leave = 4,   ///< Member to leader: it leaves the job, or answers `over`.
+  leave = 4,   ///< Member to leader: it leaves the job, or acknowledges
+               ///< `shutdown`.
   bye = 5,     ///< Acknowledges `leave`.
   over = 6,    ///< Leader to member: the job ends.
 };
@@ -34,8 +35,8 @@ enum class word : std::uint8_t {
 /// Message between the leader and another process on the membership channel.
 struct notice {
   word what = word::bye;
-  std::string text;  ///< Reason, if the kind is `give_up`; else empty.
-  roster::table all; ///< The agreed view, if the kind is `table`; else empty.
+  std::string text;  ///< Reason, if the kind is `abort`; else empty.
+  roster::table all; ///< The agreed view, if the kind is `view`; else empty.
   auto fields() { return std::tie(what, text, all); }
 };
 
@@ -77,8 +78,8 @@ public:
   /// @pre the lock is held.
   void say(seat& to, notice x);
 
-  /// True if the job can no longer begin: a process gave up, or a channel has
-  /// closed. @pre the lock is held.
+  /// True if the job can no longer begin: a process has aborted the start, or a
+  /// channel has closed. @pre the lock is held.
   bool failed() const;
 
   std::mutex lock;
@@ -91,7 +92,7 @@ public:
   /// Authenticated streams that no lanes were made of yet.
   std::map<stream_key, std::unique_ptr<net::stream>> streams;
   std::optional<roster::table> table; ///< None: not all have joined.
-  /// Why the job cannot begin. None: no process has given up.
+  /// Why the job cannot begin. None: no process has aborted the start.
   std::optional<std::string> given_up;
   /// True once the job has begun; true once the leader has ended it.
   bool go = false, over = false;

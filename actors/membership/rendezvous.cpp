@@ -188,7 +188,8 @@ void cluster::inside::dial_leader() {
   deadline_ = std::max(deadline_, hall::clock::now() + options.patience / 2);
 }
 
-/// Throws if the job can no longer begin: a process gave up, or was lost.
+/// Throws if the job can no longer begin: a process has aborted the start, or
+/// was lost.
 void cluster::inside::check_news(std::unique_lock<std::mutex>& hold) {
   if (hall_->given_up) {
     const auto why = *hall_->given_up;
