@@ -51,8 +51,8 @@ public:
   faults& duplicate(double chance);
   faults& duplicate(replica who, double chance);
 
-  /// Delays messages by up to `longest`: of all roles, or those to and from one
-  /// replica. Later messages can arrive first.
+  /// Delays messages by up to `max_delay`: of all roles, or those to and from
+  /// one replica. Later messages can arrive first.
   /// @errors throws std::invalid_argument for a probability outside [0, 1] or a
   ///         delay below 1 ns.
   faults& delay(double chance,

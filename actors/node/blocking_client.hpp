@@ -30,7 +30,7 @@ std::shared_ptr<net::connection> call(net::endpoint& from,
                                       std::chrono::milliseconds patience);
 
 /// Sends a request to an actor and waits for the response.
-/// @param what begins the error text: "node a:1: spawning \"x\"".
+/// @param operation begins the error text: "node a:1: spawning \"x\"".
 /// @errors throws `job_error` with the code of the actor's error.
 template <class T, class Handle, class... Ts>
 T ask(caf::actor_system& in, const std::string& what, const Handle& whom,
