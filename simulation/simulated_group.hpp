@@ -11,7 +11,7 @@ namespace troupe::simulation {
 /// Makes a replica group whose roles are the actors of a real program, all on
 /// the calling thread. A caller that waits runs the simulator. Time is virtual,
 /// so a timeout of a minute costs nothing.
-/// @param in     the simulator that runs the roles; must outlive the group.
+/// @param sim    the simulator that runs the roles; must outlive the group.
 /// @param faults fault injector for the roles' messages; null: none. Must
 ///               outlive the group.
 /// @errors throws std::invalid_argument for invalid options.

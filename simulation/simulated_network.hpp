@@ -36,7 +36,7 @@ struct network {
 /// silent only if it is cut off.
 class simulated_network {
 public:
-  /// @param in must outlive the network and its connections and lanes.
+  /// @param sim must outlive the network and its connections and lanes.
   /// @errors throws std::invalid_argument for an invalid option.
   simulated_network(sim& in, std::uint32_t processes, const network& how);
   ~simulated_network();
@@ -47,7 +47,8 @@ public:
   std::shared_ptr<net::connection> connection(std::uint32_t at,
                                               std::uint32_t to);
 
-  /// One process's ends of its lanes to another. @pre once.
+  /// One process's ends of its lanes to another.
+  /// @pre called once for each two processes and direction.
   peer_lanes lanes(std::uint32_t at, std::uint32_t to);
 
   /// Sets the function that is called when a lane of a process has changed: a
@@ -65,8 +66,8 @@ public:
   void cut(std::uint32_t process, net::ending how);
   bool is_cut(std::uint32_t process) const;
 
-  /// Multiplies the latency and the sending time of all messages to and from
-  /// the process by a factor.
+  /// Makes all messages to and from the process take a factor longer. Between
+  /// two slowed processes the greater factor applies.
   void slow(std::uint32_t process, double times);
 
   /// Traffic since the construction.

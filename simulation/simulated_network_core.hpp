@@ -28,7 +28,7 @@ class simulated_network::core
   : public std::enable_shared_from_this<simulated_network::core> {
 public:
   using time = caf::timespan;
-  using pair = std::pair<std::uint32_t, std::uint32_t>; ///< The lower first.
+  using pair = std::pair<std::uint32_t, std::uint32_t>; ///< Lower id first.
 
   core(sim& in, std::uint32_t processes, const network& how);
   void open();

@@ -28,7 +28,7 @@ struct spread {
 /// Process 0 is the leader.
 class processes {
 public:
-  /// @param in      the simulator that runs all roles; must outlive this.
+  /// @param sim     the simulator that runs all roles; must outlive this.
   /// @param options of the whole job. Of R replicas, process p of P hosts
   ///                [p R / P, (p + 1) R / P).
   /// @param faults  fault injector for messages and packets; null: none. Must

@@ -32,7 +32,7 @@ struct job_setup {
 /// thread, also if they are in several simulated processes. Models made in its
 /// scope train as under any strategy. Give `fit` the option `.prefetch = 0`,
 /// because a prefetch thread is outside the simulation.
-/// @param in     must outlive the strategy and all that is made in its scope.
+/// @param sim    must outlive the strategy and all that is made in its scope.
 /// @param faults fault injector for messages and packets; null: none. Must
 ///               outlive the strategy.
 /// @errors throws std::invalid_argument for an invalid setup.
@@ -42,7 +42,7 @@ strategy make_strategy(sim& in, const job_setup& setup,
 /// Makes a strategy like `multi_worker_mirrored_strategy` for one simulated
 /// process, over the replicas of that process. For use inside
 /// `simulated_processes::run_all`.
-/// @param of must outlive the strategy.
+/// @param processes must outlive the strategy.
 strategy make_worker_strategy(processes& of, std::uint32_t process,
                               int threads = 1);
 
