@@ -38,7 +38,7 @@ verdict compare(const trials& under, const tensors& expected,
     try {
       out.what = difference(of(world, options, dice), expected);
     } catch (const std::exception& e) {
-      out.what = std::string{"it threw: "} + e.what();
+      out.what = std::string{"the job threw: "} + e.what();
     }
     out.same = out.what.empty();
     if (!out.same)
@@ -83,7 +83,7 @@ tensors of_workers(const job& what, const trials& under, sim& in,
 
 std::string difference(const tensors& a, const tensors& b) {
   if (a.size() != b.size())
-    return std::to_string(a.size()) + " tensors are not "
+    return std::to_string(a.size()) + " tensors, expected "
            + std::to_string(b.size());
   for (std::size_t i = 0; i < a.size(); ++i) {
     const auto where = "tensor " + std::to_string(i) + ", ";

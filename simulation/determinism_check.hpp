@@ -10,55 +10,64 @@
 
 namespace troupe::simulation {
 
-/// Trains with the strategy that it is given, and returns what must not depend
-/// on who was faster, or on faults: weights, say. What it starts from must be
-/// the same in each call.
+/// Function that trains with a strategy and returns tensors that must not
+/// depend on timing or faults, such as the weights. It must start from the same
+/// state in each call.
 using job = std::function<tensors(const strategy&)>;
 
-/// Under what to try a job.
+/// Conditions under which a job is run.
 struct trials {
   faults plan{};
-  std::uint64_t seeds = 1000;
+  std::uint64_t seeds = 1000; ///< Number of seeds.
   std::uint64_t first_seed = 1;
-  /// Where `reducing` is automatic, odd seeds let replicas add and even ones
-  /// reducers.
+  /// If `reduce_on` is automatic, odd seeds add sums on the replicas' threads
+  /// and even seeds in reducer actors.
   crew_options crew{.replicas = 3};
-  std::uint32_t processes = 1; ///< Over which the replicas are spread.
+  std::uint32_t processes = 1; ///< Number of processes that host the replicas.
   simulation::network network{};
-  /// Whether each process runs the job, over the replicas that it holds, as
-  /// workers do. What they return is compared as one, in their order.
+  /// True: each process runs the job over the replicas that it hosts, as the
+  /// workers of a real job do. The tensors that they return are compared as one
+  /// list, in the order of the processes. False: the job runs once, over all
+  /// replicas.
   bool workers = false;
 };
 
+/// Result of a determinism check.
 struct verdict {
-  bool same = true;
-  std::string what; ///< If not: the seed, and the first element that differs.
-  fault_dice::counts fired;  ///< Over all seeds.
-  std::size_t delivered = 0; ///< Messages, over all seeds.
+  bool same = true; ///< No seed made a difference, and none threw.
+  /// The seed, and the first element that differs or the exception. Empty if
+  /// `same`.
+  std::string what;
+  fault_dice::counts fired;  ///< Injected faults of all seeds.
+  std::size_t delivered = 0; ///< Delivered messages of all seeds.
 };
 
-/// Runs the job once on one device, where the replicas take turns and nothing
-/// can go wrong, then in the simulator with each seed, and compares what it
-/// returns, bit by bit.
+/// Runs the job once on one device without faults, where the replicas take
+/// turns, then in the simulator with each seed. Compares the returned tensors
+/// bit by bit.
 /// @cost stops at the first difference.
 verdict same_bits(const job& what, const trials& under = {});
 
-/// The same for code that needs no more than a crew.
+/// Function that runs steps on a replica group and returns tensors that must
+/// not depend on timing or faults.
 using crew_job = std::function<tensors(crew&)>;
+/// Checks a function of a replica group as `same_bits` checks a job. Ignores
+/// `workers`.
 verdict same_bits_of_crew(const crew_job& what, const trials& under = {});
 
-/// "" if the bits agree, else which element of which tensor differs first, with
-/// both values.
+/// @returns the first element that differs, with its tensor and both values.
+///          Empty if all bits agree.
 std::string difference(const tensors& a, const tensors& b);
 
-/// What each replica holds of some variables: those of replica 0, then those of
-/// replica 1, ...
+/// @returns the values of some variables on each local replica: those of
+///          replica 0, then those of replica 1, ...
 tensors values_on_each(const strategy& of, const std::vector<variable>& all);
 
 } // namespace troupe::simulation
 
-/// For GoogleTest: EXPECT_SAME_BITS(my_job, {.plan = faults{}.delay(0.1)})
-/// fails if a seed makes a difference.
+/// GoogleTest assertion that fails if a seed makes a difference. Takes the
+/// arguments of `same_bits`:
+/// EXPECT_SAME_BITS(my_job, {.plan = faults{}.delay(0.1)})
 #define EXPECT_SAME_BITS(...)                                                  \
   GTEST_AMBIGUOUS_ELSE_BLOCKER_                                                \
   if (const auto troupe_verdict =                                              \

@@ -8,7 +8,8 @@ namespace troupe::simulation {
 
 namespace {
 
-/// After how many messages at most that happens which is to happen in a step.
+/// Maximum number of messages between the first message of a step and a fault
+/// that is set for that step.
 constexpr std::size_t last_words = 12;
 
 bool is(const party& x, std::uint32_t replica) {
@@ -34,8 +35,8 @@ faults& faults::isolate(process who, at_step when) {
 
 faults& faults::slow(process who, at_step when, double times) {
   if (!(times >= 1 && times <= 1e9))
-    throw std::invalid_argument("a process slowed down " + std::to_string(times)
-                                + " times: give 1 to 1e9");
+    throw std::invalid_argument("a process slowed down by a factor of "
+                                + std::to_string(times) + ": give 1 to 1e9");
   blows_.push_back({blow::kind::slow, who.id, when.step, times});
   return *this;
 }
@@ -66,8 +67,8 @@ faults& faults::delay(replica who, double chance, duration longest) {
 
 faults& faults::add(const chance& x) {
   if (!(x.of >= 0 && x.of <= 1))
-    throw std::invalid_argument("a fault with chance " + std::to_string(x.of)
-                                + ": chances are from 0 to 1");
+    throw std::invalid_argument("a fault with probability "
+                                + std::to_string(x.of) + ": give 0 to 1");
   if (x.what == kind::delay && x.longest <= duration{0})
     throw std::invalid_argument("a delay of at most "
                                 + std::to_string(x.longest.count())
@@ -93,11 +94,13 @@ fault_dice::fault_dice(faults plan, std::uint64_t seed)
     rng_{seed} {}
 
 bool fault_dice::happens(double chance) {
-  // 53 bits, as doubles have: the same on every machine.
+  // 53 bits, the precision of a double, so the result is the same everywhere.
   return static_cast<double>(rng_() >> 11) * 0x1p-53 < chance;
 }
 
-/// @param spoken whether the one it is about spoke in its step just now.
+/// Draws when the fault occurs, on the first message of its step.
+/// @param spoken its replica, or one of its process, sent a message in the
+/// step.
 void fault_dice::look(appointment& x, bool spoken) {
   if (!x.due && spoken)
     x.due = messages_ + rng_() % (last_words + 1);

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-// Connections for control: the switchboards of two processes, and the bytes
-// between them.
+// Simulated control connections: the multiplexers of two processes, and the
+// bytes between them.
 
 namespace troupe::simulation {
 
@@ -92,7 +92,7 @@ public:
 private:
   struct ear {
     std::shared_ptr<net::link_listener> to;
-    std::vector<switchboard::event> waiting; ///< For a listener.
+    std::vector<switchboard::event> waiting; ///< Not passed to a listener yet.
   };
   struct side_of {
     switchboard board{net::frame_limits{}};
@@ -133,7 +133,7 @@ private:
     flush(side);
     if (!over)
       return;
-    if (over->said) // the other side hears nothing more, and knows it
+    if (over->said) // the other side announced the end: it receives no more
       end(1 - side, *over);
     end(side, *over);
   }

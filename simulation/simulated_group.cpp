@@ -13,7 +13,7 @@ bool stepping_waiter::wait(std::unique_lock<std::mutex>& hold,
                            std::chrono::milliseconds patience) {
   const auto till = in_.elapsed() + patience;
   while (!done()) {
-    hold.unlock(); // whoever runs now may take it
+    hold.unlock(); // actors that run now may lock it
     bool more = true;
     if (fiber::inside())
       fiber::park();
@@ -51,7 +51,7 @@ crew_place place_in(sim& in, const std::shared_ptr<stepping_waiter>& waits,
   crew_place place{in.sys};
   place.on = threads::shared;
   place.waiting = waits;
-  place.faults = {faults, [](fault_seam*) {}}; // the caller's
+  place.faults = {faults, [](fault_seam*) {}}; // the caller owns it
   place.by_mail = true;
   place.on_spawn = [waits](const party& who, const caf::actor& it) {
     waits->spawned(who, it);
@@ -62,7 +62,7 @@ crew_place place_in(sim& in, const std::shared_ptr<stepping_waiter>& waits,
 std::unique_ptr<crew> make_crew(sim& in, const crew_options& options,
                                 fault_dice* faults) {
   auto here = options;
-  here.polling = std::chrono::microseconds{0}; // this clock stands still
+  here.polling = std::chrono::microseconds{0}; // spinning moves no virtual time
   return troupe::make_crew(
     place_in(in, std::make_shared<stepping_waiter>(in, faults), faults), here);
 }

@@ -8,12 +8,13 @@
 
 namespace troupe::simulation {
 
-/// A crew whose roles are the same actors as in a program, all on the calling
-/// thread: whoever waits lets the simulator go on. Time is the simulator's, so
-/// that a patience of a minute costs nothing.
-/// @param in     where the roles run; outlives the crew.
-/// @param faults what happens to their messages; null: nothing. Outlives the
-///               crew.
+/// Makes a replica group whose roles are the actors of a real program, all on
+/// the calling thread. A caller that waits runs the simulator. Time is virtual,
+/// so a timeout of a minute costs nothing.
+/// @param sim    the simulator that runs the roles; must outlive the group.
+/// @param faults fault injector for the roles' messages; null: none. Must
+///               outlive the group.
+/// @errors throws std::invalid_argument for invalid options.
 std::unique_ptr<crew> make_crew(sim& in, const crew_options& options,
                                 fault_dice* faults = nullptr);
 

@@ -6,7 +6,7 @@
 #include <deque>
 #include <stdexcept>
 
-// Lanes: a bounded queue of parcels each way.
+// Simulated lanes: a bounded queue of packets in each direction.
 
 namespace troupe::simulation {
 
@@ -22,18 +22,19 @@ public:
     ways_[1].on = {between.second, between.first};
   }
 
-  /// What one side has sent.
+  /// Packet that one side has sent.
   struct parcel {
     net::parcel_head head;
     std::vector<std::byte> bytes;
   };
   struct way {
     network_core::road on;
-    std::deque<parcel> all; ///< Not popped.
-    std::size_t begun = 0;  ///< Of those: how many heads have come ...
-    std::size_t whole = 0;  ///< ... and last bytes.
-    std::size_t used = 0;   ///< Places that the sender takes for full.
-    std::optional<net::lane::end> end; ///< The sender's.
+    std::deque<parcel> all; ///< Packets that were sent and not popped.
+    std::size_t begun = 0;  ///< Number of `packets` whose header has arrived.
+    std::size_t whole =
+      0;                  ///< Number of `packets` that have arrived completely.
+    std::size_t used = 0; ///< Slots that the sender takes for full.
+    std::optional<net::lane::end> end; ///< Closed state, as the sender sees it.
   };
 
   way& from(std::size_t side) { return ways_[side]; }
@@ -45,7 +46,7 @@ public:
     return net && !x.end && x.used < net->how.parcels;
   }
 
-  /// @pre there is room.
+  /// @pre the lane has a free slot.
   void post(std::size_t side, const net::parcel_head& head,
             std::span<const std::byte> bytes) {
     auto& x = ways_[side];
@@ -55,7 +56,7 @@ public:
       return;
     x.all.push_back({head, {bytes.begin(), bytes.end()}});
     auto trip = net->send(x.on, head.size() + bytes.size());
-    if (viewed_) // memory: seen when it is written
+    if (viewed_) // shared memory shows a packet only when it is complete
       trip.first = trip.last;
     later(*net, trip.first, side, &way::begun);
     later(*net, trip.last, side, &way::whole);
@@ -118,7 +119,7 @@ private:
   }
 
   std::weak_ptr<network_core> net_;
-  way ways_[2]; ///< By the side that sends.
+  way ways_[2]; ///< By the sending side.
   const bool viewed_;
   bool gone_ = false;
 };
@@ -167,7 +168,7 @@ public:
   void pop() override { by_->pop(side_); }
 
   bool before_sleep(std::vector<pollfd>&) override {
-    throw std::logic_error("somebody sleeps on a lane of the simulator");
+    throw std::logic_error("a thread would block on a simulated lane");
   }
   void after_sleep() override {}
   const std::optional<end>& ended() override { return by_->from(side_).end; }

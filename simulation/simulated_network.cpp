@@ -12,7 +12,7 @@ namespace troupe::simulation {
 
 namespace {
 
-/// Lets happen what is due, when the sim's clock has come to it.
+/// Runs the network's scheduled calls when the simulator's clock reaches them.
 caf::behavior alarm(caf::event_based_actor*, std::weak_ptr<network_core> of) {
   return {[of](atom::wake) {
     if (const auto it = of.lock())
@@ -28,11 +28,11 @@ void check(const network& x) {
     refuse("a negative latency or jitter", "give 0 ns or more");
   if (!(x.bandwidth >= 0) || std::isinf(x.bandwidth))
     refuse("bandwidth " + std::to_string(x.bandwidth),
-           "give bytes a second, or 0 for no limit");
+           "give bytes per second, or 0 for no limit");
   if (x.parcels < 1)
-    refuse("0 parcels in a lane", "a lane holds 1 or more");
+    refuse("a lane capacity of 0 packets", "give 1 or more");
   if (x.suspect <= std::chrono::milliseconds{0})
-    refuse("suspect " + std::to_string(x.suspect.count()) + " ms",
+    refuse("heartbeat_timeout " + std::to_string(x.suspect.count()) + " ms",
            "give 1 ms or more");
 }
 
@@ -105,7 +105,7 @@ void network_core::news_of(std::uint32_t process) const {
     fn();
 }
 
-// -- what the others see ------------------------------------------------------
+// -- interface ----------------------------------------------------------------
 
 simulated_network::simulated_network(sim& in, std::uint32_t all,
                                      const network& how) {

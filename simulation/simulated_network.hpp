@@ -13,61 +13,69 @@
 
 namespace troupe::simulation {
 
-/// What lies between simulated processes. Within a connection all stays in
-/// order; one connection passes by another.
+/// Properties of the network between simulated processes. A connection keeps
+/// the order of its messages; two connections are not ordered.
 struct network {
+  /// Minimum time from the sender to the receiver.
   std::chrono::nanoseconds latency{std::chrono::microseconds{50}};
-  /// Up to so much more, drawn for each message.
+  /// Maximum additional latency, drawn for each message.
   std::chrono::nanoseconds jitter{std::chrono::microseconds{100}};
-  /// Bytes a second out of a process, shared by its connections; 0: as many as
-  /// it likes.
+  /// Bytes per second that a process can send over all its connections. Zero:
+  /// no limit.
   double bandwidth = 0;
-  /// That may be on their way, or unread, in a lane.
+  /// Capacity of a lane in packets, in flight or not read yet.
   std::size_t parcels = 4;
-  /// Silence before a process takes another for unreachable.
+  /// Silence after which a process takes another for unreachable.
   std::chrono::milliseconds suspect{1000};
 };
 
-/// Connections for control and lanes for tensors between P processes, in the
-/// time of a sim and by its seed. The bytes of a connection are those of a
-/// program; lanes view their parcels, or fetch them, as the seed has it.
-/// Heartbeats are not sent: only a cut makes a process silent.
+/// Simulated control connections and tensor lanes between P processes, on the
+/// clock and the seed of a simulator. A connection carries the bytes that a
+/// real one would. The seed decides which lanes let the receiver view packets
+/// in place and which copy them. No heartbeats are sent: a process becomes
+/// silent only if it is cut off.
 class simulated_network {
 public:
-  /// @param in outlives the network, and all that is asked of it.
-  /// @errors throws std::invalid_argument with the setting and what would do.
+  /// @param sim must outlive the network and its connections and lanes.
+  /// @errors throws std::invalid_argument for an invalid option.
   simulated_network(sim& in, std::uint32_t processes, const network& how);
   ~simulated_network();
   simulated_network(const simulated_network&) = delete;
   simulated_network& operator=(const simulated_network&) = delete;
 
-  /// One process's end of its connection to another.
+  /// One process's end of its control connection to another.
   std::shared_ptr<net::connection> connection(std::uint32_t at,
                                               std::uint32_t to);
 
-  /// One process's ends of its lanes to another. @pre once.
+  /// One process's ends of its lanes to another.
+  /// @pre called once for each two processes and direction.
   peer_lanes lanes(std::uint32_t at, std::uint32_t to);
 
-  /// Called when there is news of a process's lanes: a parcel, room, an end.
+  /// Sets the function that is called when a lane of a process has changed: a
+  /// packet arrived, space became free, or the lane closed.
   void on_news(std::uint32_t process, std::function<void()> fn);
 
-  /// Gives that news at a time.
+  /// Calls the function that `on_lane_event` set for the process, after a
+  /// delay.
   void wake_later(std::uint32_t process, std::chrono::nanoseconds delay);
 
-  /// Ends all connections of a process, with all that is under way. `dead`:
-  /// all ends are told. `silent`: nobody is; the ends for control conclude it
-  /// from silence, those of lanes never.
+  /// Closes all connections and lanes of a process; messages in flight are
+  /// lost. With `closed` both ends of all are notified. With `timed_out` only
+  /// the ends of control connections are, after the heartbeat timeout. No
+  /// effect if the process is cut off already.
   void cut(std::uint32_t process, net::ending how);
   bool is_cut(std::uint32_t process) const;
 
-  /// Whatever goes in or out of the process takes so many times as long.
+  /// Makes all messages to and from the process take a factor longer. Between
+  /// two slowed processes the greater factor applies.
   void slow(std::uint32_t process, double times);
 
-  /// So far.
+  /// Traffic since the construction.
   struct counts {
-    std::size_t messages = 0; ///< Parcels, and writes to a connection.
+    std::size_t messages = 0; ///< Packets, and writes to connections.
     std::size_t bytes = 0;
-    std::size_t overtakings = 0; ///< Of one connection by another.
+    /// Messages that arrive before an earlier one of the same sender.
+    std::size_t overtakings = 0;
   };
   const counts& sent() const;
 

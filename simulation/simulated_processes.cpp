@@ -17,10 +17,11 @@ namespace troupe::simulation {
 
 namespace {
 
-/// Of a program, which may be all of a user's training.
+/// Stack size of a fiber that runs a program, possibly a whole training.
 constexpr std::size_t stack_bytes = std::size_t{8} << 20;
 
-/// The plan's faults, for parcels: who holds one back has to look again.
+/// Applies the message faults of a plan to packets. After a delayed packet it
+/// wakes the sending process, which then sends the packet.
 class parcel_faults final : public fault_seam {
 public:
   parcel_faults(fault_dice& by, simulated_network& net, std::uint32_t process)
@@ -46,7 +47,7 @@ void check(const crew_options& options, const spread& over) {
     throw std::invalid_argument(
       std::to_string(over.processes) + " processes for "
       + std::to_string(options.replicas)
-      + " replicas: each process holds at least one; give 1 to "
+      + " replicas: each process hosts at least one; give 1 to "
       + std::to_string(options.replicas));
 }
 
@@ -123,7 +124,7 @@ struct processes::impl {
   std::shared_ptr<stepping_waiter> waits;
   simulated_network net;
   commit::places where;
-  std::vector<std::unique_ptr<crew>> crews; ///< Last: they use all of it.
+  std::vector<std::unique_ptr<crew>> crews; ///< Last: they use all the others.
 };
 
 processes::processes(sim& in, const crew_options& options, const spread& over,
@@ -169,7 +170,7 @@ processes::each(const std::function<void(std::uint32_t)>& program) {
   return out;
 }
 
-// -- one crew of all ----------------------------------------------------------
+// -- one group over all processes ---------------------------------------------
 
 namespace {
 
@@ -188,7 +189,7 @@ public:
     const auto ends = all_.each([&](std::uint32_t p) {
       auto mine = x;
       if (p > 0)
-        mine.on_commit = {}; // the leader's hears of all
+        mine.on_commit = {}; // the leader's receives all commits
       const auto end = all_.of(p).run(mine);
       if (p == 0)
         next = end;

@@ -9,43 +9,46 @@
 #include <memory>
 #include <vector>
 
-// A simulated process is a crew of the program's own parts: chief or steward,
-// replicas, proxies, gateways and a data plane. All lie in one actor system, on
-// one thread, but two processes share nothing except the simulated network: a
-// connection for control, a lane for parts and one for sums. A fiber plays the
-// thread that calls the crew. Whoever is cut off lives on, and is told
-// likewise.
+// A simulated process has the roles of a real one: chief or local agent,
+// replicas, proxies, skeletons and a lane backend. All processes are in one
+// actor system, on one thread. Two of them share only the simulated network: a
+// control connection and two lanes, for contributions and for results. A fiber
+// stands for the thread that calls the replica group. A process that is cut off
+// lives on, and its connections close too.
 
 namespace troupe::simulation {
 
-/// Over how many processes a job is spread, and what lies between them.
+/// Number of processes of a simulated job, and the network between them.
 struct spread {
-  std::uint32_t processes = 1; ///< At most as many as replicas.
+  std::uint32_t processes = 1; ///< In [1, number of replicas].
   simulation::network network{};
 };
 
-/// The processes of a job, called "process 0" (which leads), "process 1", ...
+/// The simulated processes of a job, named "process 0", "process 1", ...
+/// Process 0 is the leader.
 class processes {
 public:
-  /// @param options of the whole job; process p holds replicas
+  /// @param sim     the simulator that runs all roles; must outlive this.
+  /// @param options of the whole job. Of R replicas, process p of P hosts
   ///                [p R / P, (p + 1) R / P).
-  /// @param in, faults as for `make_crew`.
-  /// @errors throws std::invalid_argument for options that make no sense.
+  /// @param faults  fault injector for messages and packets; null: none. Must
+  ///                outlive this.
+  /// @errors throws std::invalid_argument for invalid options.
   processes(sim& in, const crew_options& options, const spread& over,
             fault_dice* faults = nullptr);
   ~processes();
   processes(const processes&) = delete;
   processes& operator=(const processes&) = delete;
 
-  std::uint32_t count() const;
-  /// That process's crew.
+  std::uint32_t count() const; ///< Number of processes.
+  /// Replica group of a process.
   crew& of(std::uint32_t process);
   simulated_network& network();
 
-  /// Plays the programs of all processes at once: calls `program` for each, on
-  /// a fiber of its own, and lets the simulator go on whenever all of them
-  /// wait for their crews.
-  /// @returns by process, what it threw.
+  /// Runs the programs of all processes concurrently: calls `program` for each
+  /// process on a fiber of its own, and runs the simulator while all fibers
+  /// wait for their replica groups.
+  /// @returns by process, the exception that its program threw; null: none.
   std::vector<std::exception_ptr>
   each(const std::function<void(std::uint32_t)>& program);
 
@@ -54,8 +57,9 @@ private:
   std::unique_ptr<impl> impl_;
 };
 
-/// One crew whose replicas are spread over processes: `run` is a run of each of
-/// them. Fails as the first process does that is not cut off, if any does.
+/// Makes one replica group whose replicas are in several simulated processes:
+/// `run` runs the steps in all of them. If processes fail, it throws the error
+/// of the first that is not cut off, or else of the first.
 std::unique_ptr<crew> make_crew(sim& in, const crew_options& options,
                                 const spread& over,
                                 fault_dice* faults = nullptr);

@@ -6,7 +6,7 @@ namespace troupe::simulation {
 
 namespace {
 
-/// A crew that somebody else owns.
+/// Forwards to a replica group that it does not own.
 class borrowed_crew final : public crew {
 public:
   explicit borrowed_crew(crew& of) : of_{of} {}

@@ -5,10 +5,11 @@
 
 namespace troupe::simulation {
 
-/// A simulated job: what `crew_options` has, and over what it is spread.
+/// A simulated job: the options of its replica group, and the processes and
+/// network that it runs on.
 struct job_setup {
-  std::uint32_t replicas = 1;
-  std::uint32_t processes = 1;
+  std::uint32_t replicas = 1;  ///< Replicas of all processes together.
+  std::uint32_t processes = 1; ///< In [1, replicas].
   int threads = 1;
   std::chrono::milliseconds patience{60'000};
   crew_options::reducers reducing = crew_options::reducers::automatic;
@@ -26,19 +27,22 @@ struct job_setup {
   }
 };
 
-/// What `mirrored_strategy` is, with a simulated crew: a copy of the parameters
-/// for each replica, all on the calling thread, though the replicas may be in
-/// several processes, between which there is nothing but a network. Models made
-/// in its scope train as they do anywhere; give `fit` `.prefetch = 0`, for a
-/// thread that reads ahead is outside the simulation.
-/// @param in     outlives the strategy and all made in its scope.
-/// @param faults as for `make_crew`.
+/// Makes a strategy like `mirrored_strategy`, over a simulated replica group:
+/// each replica has a copy of the parameters. All replicas run on the calling
+/// thread, also if they are in several simulated processes. Models made in its
+/// scope train as under any strategy. Give `fit` the option `.prefetch = 0`,
+/// because a prefetch thread is outside the simulation.
+/// @param sim    must outlive the strategy and all that is made in its scope.
+/// @param faults fault injector for messages and packets; null: none. Must
+///               outlive the strategy.
+/// @errors throws std::invalid_argument for an invalid setup.
 strategy make_strategy(sim& in, const job_setup& setup,
                        fault_dice* faults = nullptr);
 
-/// What `multi_worker_mirrored_strategy` is in one process of a job: for the
-/// program of that process, over the replicas that it holds.
-/// @param of outlives the strategy; see `processes::each`.
+/// Makes a strategy like `multi_worker_mirrored_strategy` for one simulated
+/// process, over the replicas of that process. For use inside
+/// `simulated_processes::run_all`.
+/// @param processes must outlive the strategy.
 strategy make_worker_strategy(processes& of, std::uint32_t process,
                               int threads = 1);
 

@@ -8,9 +8,10 @@
 
 namespace troupe::simulation {
 
-/// How those wait who call crews of the simulator: they let it go on, and see
-/// to it that what the plan has comes to pass. Whoever waits on a fiber parks,
-/// and others let it go on.
+/// Wait strategy for callers of simulated replica groups. While a caller waits
+/// it runs the simulator and applies the kills and network faults that are due.
+/// A caller on a fiber parks instead: the code that resumes the fibers runs the
+/// simulator.
 class stepping_waiter final : public waiter {
 public:
   stepping_waiter(sim& in, fault_dice* faults) : in_{in}, faults_{faults} {}
@@ -18,18 +19,22 @@ public:
   bool wait(std::unique_lock<std::mutex>& hold,
             const std::function<bool()>& done,
             std::chrono::milliseconds patience) override;
-  void notify() override {} // `done` is asked after every message
+  void notify() override {} // `wait` calls `done` after every message
 
-  /// A replica that may be killed; the sim ends all roles.
+  /// Registers a spawned role: the simulator owns it, and faults may kill it if
+  /// it is a replica.
   void spawned(const party& who, const caf::actor& it);
 
-  /// Whose connections faults end; null: there are none.
+  /// Sets the network that network faults act on. Null: none.
   void over(simulated_network* net) { net_ = net; }
 
-  /// @returns false if nothing can happen any more.
+  /// Applies the faults that are due, then delivers one message or moves the
+  /// clock to the next timer.
+  /// @returns false if there is neither a message nor a timer.
   bool go_on();
 
-  /// Makes those who are parked give up: nothing comes any more.
+  /// While set, parked callers give up their waits when they are resumed: no
+  /// message and no timer is left.
   void give_up(bool now) { hopeless_ = now; }
 
 private:
@@ -40,7 +45,8 @@ private:
   std::map<std::uint32_t, caf::actor_addr> replicas_;
 };
 
-/// Where a simulated crew lives.
+/// Makes the environment of a simulated replica group.
+/// @param faults see `make_replica_group`.
 crew_place place_in(sim& in, const std::shared_ptr<stepping_waiter>& waits,
                     fault_dice* faults);
 

@@ -32,7 +32,7 @@ sim::~sim() {
   for (int i = 0; i < 10'000 && sys.registry().running() > 0 && next(); ++i) {
   }
   if (const auto left = sys.registry().running(); left > 0) {
-    std::fprintf(stderr, "sim: %zu actors do not end\n", left);
+    std::fprintf(stderr, "simulator: %zu actors do not terminate\n", left);
     std::abort();
   }
 }

@@ -17,20 +17,20 @@
 
 namespace troupe::simulation {
 
-/// A whole job on one thread: one message per `step`, a clock that moves only
-/// when told to or when nothing else can happen, and a schedule that is a pure
-/// function of the seed.
+/// Deterministic scheduler and virtual clock that run a whole job on one
+/// thread. Each step delivers one message. The clock moves only on request, or
+/// when no message is left. The schedule is a pure function of the seed.
 class sim {
 public:
   explicit sim(std::uint64_t seed = 0);
 
-  /// Ends whatever it spawned and lets pending timers run out. An actor still
-  /// alive then ends the program: CAF would hang.
+  /// Kills all actors that it owns and lets pending timers expire. Aborts the
+  /// program if an actor is still alive then, because CAF would hang.
   ~sim();
   sim(const sim&) = delete;
   sim& operator=(const sim&) = delete;
 
-  /// Spawns `role` on the simulator's thread; the sim ends it.
+  /// Spawns a role on the simulator's thread. The simulator owns it.
   template <class F, class... Args>
   auto spawn(F role, Args&&... args) {
     auto it =
@@ -39,37 +39,39 @@ public:
     return it;
   }
 
-  /// Makes the sim end an actor that others spawned.
+  /// Makes the simulator own an actor that other code spawned: the destructor
+  /// kills it.
   template <class Handle>
   void ends(const Handle& it) {
     spawned_.push_back(caf::actor_cast<caf::actor_addr>(it));
   }
 
-  /// A number that is a function of the seed and of what happened so far.
+  /// Draws a random number. It is a function of the seed and of all earlier
+  /// draws and deliveries.
   std::uint64_t draw() { return rng_(); }
 
   /// Delivers one message to a randomly chosen ready actor.
-  /// @returns false if nobody has mail.
+  /// @returns false if all mailboxes are empty.
   bool step();
 
-  /// Delivers until nobody has mail, or `limit` messages.
+  /// Delivers messages until all mailboxes are empty, at most `limit` of them.
   void settle(std::size_t limit = 1'000'000);
 
-  /// Moves the clock by `by` in steps of `grain`, settling after each: timers
-  /// fire in order, and those that re-arm fire again.
+  /// Moves the clock by `by` in steps of `grain` and delivers all messages
+  /// after each step. Timers fire in order, and re-armed timers fire again.
   void advance(caf::timespan by,
                caf::timespan grain = std::chrono::milliseconds{100});
 
-  /// Delivers one message or, if nobody has mail, moves the clock to the next
-  /// timer.
-  /// @returns false if nothing can happen any more.
+  /// Delivers one message or, if all mailboxes are empty, moves the clock to
+  /// the next timer.
+  /// @returns false if there is neither a message nor a timer.
   bool next();
 
-  /// Lets things happen until `done` holds.
-  /// @returns false if it never will: nothing can happen any more.
+  /// Delivers messages and moves the clock until `done` holds.
+  /// @returns false if neither a message nor a timer is left before that.
   bool run_until(const std::function<bool()>& done);
 
-  /// Since the beginning, on the virtual clock.
+  /// Time since the construction, on the virtual clock.
   caf::timespan elapsed() const;
 
 private:
@@ -80,7 +82,7 @@ public:
   config cfg;
   caf::actor_system sys;
   caf::scheduler::test_coordinator& sched;
-  std::size_t delivered = 0; ///< Messages so far.
+  std::size_t delivered = 0; ///< Number of messages delivered so far.
 };
 
 } // namespace troupe::simulation

@@ -12,7 +12,8 @@
 
 #include <algorithm>
 
-// Who is let in, and what a process says of itself.
+// Admission: which processes the leader admits and which streams a process
+// accepts, and the hello by which a process introduces itself.
 
 namespace troupe {
 
@@ -55,12 +56,12 @@ net::hello cluster::inside::greeting(const std::string& purpose) const {
     net::encode(self.task, self.incarnation, self.host, self.port, self.on)};
 }
 
-// -- who is let in ------------------------------------------------------------
+// -- accepted connections -----------------------------------------------------
 
 void cluster::inside::serve() {
   if (options.index == 0)
     hall_->who.emplace(options.names, own_hello());
-  if (options.index == 0) // first: they come before anybody dials for streams
+  if (options.index == 0) // first: members join before they dial for streams
     served_.push_back(door_->serve(
       options.job, "control",
       {[this](const net::hello& x) { return admit(x); },
@@ -99,11 +100,12 @@ void cluster::inside::serve() {
   try {
     served_.push_back(door_->serve({}, "status", status_host()));
   } catch (const std::logic_error&) {
-    // another job of this process answers at this door
+    // another job of this process answers status queries on this endpoint
   }
 }
 
-/// Answers how the job does, or says who could.
+/// In the leader's process answers status queries. Any other process rejects
+/// them and names the leader.
 door::host cluster::inside::status_host() {
   if (options.index > 0)
     return {[why = me() + " does not lead; ask " + options.names[0] + " at "
@@ -128,7 +130,7 @@ net::verdict cluster::inside::admit(const net::hello& x) {
   roster::hello from;
   if (const auto fault = net::decode(x.note, from.task, from.incarnation,
                                      from.host, from.port, from.on)) {
-    out = {false, "a hello that cannot be read: " + to_string(*fault), {}, {}};
+    out = {false, "the hello is malformed: " + to_string(*fault), {}, {}};
     return out;
   }
   const std::lock_guard hold{hall_->lock};
@@ -140,7 +142,8 @@ net::verdict cluster::inside::admit(const net::hello& x) {
     if (from.task < processes())
       hall_->turned_away[from.task] = said;
     if (options.log)
-      options.log(net::severity::warning, me() + " refused a process: " + said);
+      options.log(net::severity::warning,
+                  me() + " rejected a process: " + said);
   }
   return out;
 }
@@ -150,14 +153,21 @@ net::verdict cluster::inside::admit_stream(const net::hello& x) {
   if (net::decode(x.note, from.task, from.incarnation, from.host, from.port,
                   from.on)
       || from.task <= options.index || from.task >= processes())
-    return {false, "it is not for you to dial " + me(), {}, {}};
+    return {false,
+            "only processes with a higher task number may open streams to "
+              + me(),
+            {},
+            {}};
   const std::lock_guard hold{hall_->lock};
   if (hall_->streams.size() > 8 * options.names.size())
-    return {false, me() + " has too many streams already", {}, {}};
+    return {false, me() + " has too many unused streams", {}, {}};
   if (hall_->table
       && (from.task >= hall_->table->members.size()
           || hall_->table->members[from.task].incarnation != from.incarnation))
-    return {false, "another process is " + options.names[from.task], {}, {}};
+    return {false,
+            "another process is the admitted " + options.names[from.task],
+            {},
+            {}};
   return {};
 }
 

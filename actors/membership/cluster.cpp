@@ -18,7 +18,7 @@ namespace troupe {
 
 using namespace std::chrono_literals;
 
-// -- what users hold ----------------------------------------------------------
+// -- interface ----------------------------------------------------------------
 
 cluster::cluster(runtime& in, cluster_options options)
   : inside_{std::make_unique<inside>(in, std::move(options))} {
@@ -53,7 +53,7 @@ std::string cluster::transport_to(std::uint32_t task) const {
   return inside_->transports.at(task);
 }
 
-// -- inside -------------------------------------------------------------------
+// -- implementation -----------------------------------------------------------
 
 cluster::inside::inside(runtime& in, cluster_options&& x)
   : on{in}, options{std::move(x)} {
@@ -79,33 +79,35 @@ void cluster::inside::check() const {
     throw std::invalid_argument("a cluster: " + why);
   };
   if (options.addresses.empty())
-    refuse("addresses names nobody; it takes one address for each process");
+    refuse("addresses is empty; give one address for each process");
   if (options.names.size() != options.addresses.size())
     refuse(std::to_string(options.names.size()) + " names for "
            + std::to_string(options.addresses.size())
-           + " addresses; each process takes one of both");
+           + " addresses; give one name and one address for each process");
   if (options.index >= options.addresses.size())
-    refuse("index " + std::to_string(options.index) + " is none of its "
-           + std::to_string(options.addresses.size()) + " processes");
+    refuse("task " + std::to_string(options.index) + " is not one of its "
+           + std::to_string(options.addresses.size())
+           + " tasks, which are numbered from 0");
   if (options.replicas < 1
       || options.replicas * options.addresses.size() > most_replicas)
     refuse(std::to_string(options.replicas)
-           + " replicas in each process; all "
-             "together have 1 to "
+           + " replicas in each process; give at least 1, in all processes "
+             "together at most "
            + std::to_string(most_replicas));
   if (options.patience <= 0ms || options.farewell <= 0ms)
-    refuse("patience and farewell take 1 ms or more");
+    refuse("start_timeout and shutdown_timeout must be 1 ms or more");
   const bool tls = options.at ? options.at->endpoint().speaks_tls()
                               : options.credentials.tls != nullptr;
   if (options.transport == transport_kind::tls && !tls)
-    refuse("transport tls takes certificates; give credentials.tls");
+    refuse("transport tls needs certificates; give credentials.tls");
 }
 
-/// Longest first: what is asked for is named, in the order of its making.
+/// If the caller does not set the spin timeout, the lanes spin only if each
+/// replica on this host can have a core of its own.
 std::shared_ptr<const company>
 cluster::inside::make_company(const crew_options& x) {
   if (std::exchange(crewed_, true))
-    throw std::logic_error("a cluster was asked for a second crew");
+    throw std::logic_error("a cluster makes one replica group only");
   auto out = std::make_shared<company>();
   out->where.names = options.names;
   for (std::uint32_t p = 0; p <= processes(); ++p)
@@ -156,7 +158,7 @@ void cluster::inside::leave() noexcept {
   served_.clear();
 }
 
-// -- crews --------------------------------------------------------------------
+// -- replica groups -----------------------------------------------------------
 
 std::unique_ptr<crew> make_crew(cluster& in, const crew_options& options) {
   auto& it = in.in();

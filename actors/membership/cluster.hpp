@@ -17,77 +17,89 @@ class door;
 class fault_seam;
 class runtime;
 
-/// What tensors cross between two processes.
+/// Transport of tensors between two processes.
 enum class transport_kind : std::uint8_t {
-  automatic, ///< Shared memory on one host, else TCP, under TLS if secured so.
+  automatic, ///< Shared memory on one host, else TCP, with TLS if credentials
+             ///< have certificates.
   shm,
   tcp,
   tls,
 };
 
 struct cluster_options {
-  std::string job = "job"; ///< All name the same.
-  /// Of every task, in the same order everywhere; the first is the leader's.
+  /// Name of the job. All processes must give the same one.
+  std::string job = "job";
+  /// Address of every task, in the same order in all processes. The leader has
+  /// the first.
   std::vector<net::address> addresses{};
-  /// What people call them: "chief 0", "worker 1". Empty: "worker <index>".
+  /// Display name of every task: "chief 0", "worker 1". Empty: "worker <task>".
   std::vector<std::string> names{};
   std::uint32_t index = 0;    ///< This process's task.
-  std::uint32_t replicas = 1; ///< Of each process.
-  int threads = 1;            ///< Of each replica; all must agree.
-  /// Whatever else all must agree on, as text: it is compared.
+  std::uint32_t replicas = 1; ///< Replicas in each process.
+  int threads = 1; ///< Threads of each replica. All processes must agree.
+  /// Further configuration that all processes must agree on. The leader
+  /// compares the text.
   std::string agreed{};
-  /// Longest that the start waits for the others.
+  /// Timeout of waiting for the other processes at the start.
   std::chrono::milliseconds patience{60'000};
-  /// Longest that the end waits for them.
+  /// Timeout of waiting for the other processes at the end.
   std::chrono::milliseconds farewell{5'000};
   transport_kind transport = transport_kind::automatic;
 
-  net::credentials credentials{}; ///< None: loopback only.
+  net::credentials credentials{}; ///< Empty: loopback only.
   std::chrono::milliseconds heartbeat{100};
-  /// Longest silence of a process before it is given up.
+  /// Silence after which a process counts as unreachable.
   std::chrono::milliseconds suspect{1000};
-  /// What this process listens on if it is not `addresses[index]`.
+  /// Address that this process listens on. None: its own in `addresses`.
   std::optional<net::address> listen{};
-  net::log_function log{}; ///< Refusals, ends.
-  /// Where this process is dialed already; null: it opens an endpoint of its
-  /// own, as credentials, heartbeat and suspect say.
+  /// Receives rejected and ended connections. Null: no log.
+  net::log_function log{};
+  /// Router of an endpoint that already accepts this process's connections.
+  /// Null: the cluster opens an endpoint with the credentials and heartbeat
+  /// options above.
   std::shared_ptr<door> at{};
-  /// What befalls what this process's roles and its tensors say; null: nothing.
+  /// Fault injector for all messages and tensors that this process sends.
+  /// Null: none.
   std::shared_ptr<fault_seam> faults{};
 };
 
-/// The processes of a job, each of which runs the same program; this is one of
-/// them. The leader, task 0, is dialed by all; all dial each other.
+/// Membership of this process in a job whose processes all run the same
+/// program. Every other process connects to the leader, task 0. For tensors
+/// each process also connects to all with a lower task number.
 class cluster {
 public:
-  /// Joins the job: returns when all tasks are there and can speak to each
-  /// other. The runtime must outlive it.
-  /// @errors throws std::invalid_argument for options that make no sense;
-  ///         `failure`: ec::stalled names who did not come in time,
-  ///         ec::refused says, on both sides, why a process was refused,
-  ///         ec::peer_lost or ec::unreachable that one was lost meanwhile.
+  /// Joins the job. Returns when all tasks have joined and are connected to
+  /// each other. The runtime must outlive the cluster.
+  /// @errors throws std::invalid_argument for invalid options; `job_error`:
+  ///         ec::stalled names the tasks that did not join in time,
+  ///         ec::refused gives, on both sides, the reason of a rejection,
+  ///         ec::peer_lost or ec::unreachable names a process that was lost
+  ///         during the start.
   cluster(runtime& in, cluster_options options);
 
-  /// Leaves if it has not.
+  /// Leaves the job if `leave` was not called.
   ~cluster();
   cluster(const cluster&) = delete;
   cluster& operator=(const cluster&) = delete;
 
   std::uint32_t index() const;
   std::uint32_t processes() const;
-  std::uint32_t replicas() const; ///< Of all processes together.
+  std::uint32_t replicas() const; ///< Replicas of all processes together.
   bool leads() const { return index() == 0; }
   const std::string& name(std::uint32_t task) const;
 
-  /// "shm", "tcp" or "tls": how tensors get to another process; "none" to this.
+  /// Transport of tensors to another process: "shm", "tcp" or "tls". "none" for
+  /// this process.
   std::string transport_to(std::uint32_t task) const;
 
-  /// Says goodbye: a leader tells all that the job ends, all others tell the
-  /// leader, and wait until they are heard, no longer than the farewell. Void
-  /// the second time. @pre its crew is gone.
+  /// Leaves the job. The leader tells all processes that the job ends, any
+  /// other process tells the leader that it leaves. Then waits for the
+  /// acknowledgements, at most the shutdown timeout, and closes the
+  /// connections. No effect the second time.
+  /// @pre the replica group of the cluster is destroyed.
   void leave() noexcept;
 
-  /// What actors need of it.
+  /// Implementation. The replica group and the actors use it too.
   class inside;
   inside& in() const { return *inside_; }
 
@@ -95,10 +107,12 @@ private:
   std::unique_ptr<inside> inside_;
 };
 
-/// The crew of a cluster: each process's part of it. One at a time; the cluster
-/// outlives it.
-/// @param options `replicas` and `threads` are the cluster's.
-/// @errors throws std::invalid_argument for options that make no sense.
+/// Makes this process's replica group of the cluster, over all replicas of the
+/// job. The cluster must outlive it. A cluster of several processes makes one
+/// group only.
+/// @param options `replicas` and `threads` are ignored: the cluster has them.
+/// @errors throws std::invalid_argument for invalid options, std::logic_error
+///         for a second group of several processes.
 std::unique_ptr<crew> make_crew(cluster& in, const crew_options& options);
 
 } // namespace troupe

@@ -8,8 +8,9 @@ namespace troupe {
 
 using namespace std::chrono_literals;
 
-/// In ascending order of peers, as everybody does: so of those that wait for
-/// each other, the first pair never waits for anybody else.
+/// Opens the lanes in ascending order of the peer's task number. All processes
+/// use this order, which prevents deadlock: of all pairs still to be opened,
+/// both processes of the lowest pair work on it.
 void cluster::inside::open_lanes() {
   bell_ = std::make_shared<net::bell>();
   for (std::uint32_t peer = 0; peer < processes(); ++peer)
@@ -28,8 +29,8 @@ void cluster::inside::open_lane(std::uint32_t peer) {
   check_news(hold);
   if (!hall_->streams.contains(parts) || !hall_->streams.contains(sums)) {
     hold.unlock();
-    fail(ec::stalled, options.names[peer] + " did not dial " + me()
-                        + " for parts and sums in time");
+    fail(ec::stalled, options.names[peer] + " did not open its streams to "
+                        + me() + " in time");
   }
   auto a = std::move(hall_->streams[parts]);
   auto b = std::move(hall_->streams[sums]);

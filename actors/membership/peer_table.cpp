@@ -25,7 +25,7 @@ public:
     if (!fault)
       hear(from, std::move(what));
     else if (from.wire)
-      from.wire->close("what it says of the membership is malformed: "
+      from.wire->close("a membership message is malformed: "
                        + to_string(*fault));
     in_->news.notify_all();
   }
@@ -45,7 +45,7 @@ private:
   void hear(hall::seat& from, notice&& x) {
     switch (x.what) {
       case word::table:
-        if (!in_->who) // a leader makes it himself
+        if (!in_->who) // the leader makes the view itself
           in_->table = std::move(x.all);
         break;
       case word::ready:
@@ -55,7 +55,8 @@ private:
         in_->go = true;
         break;
       case word::give_up:
-        if (in_->table || !in_->who) // else somebody else may come instead
+        // Before the view is agreed the leader can admit another process.
+        if (in_->table || !in_->who)
           in_->given_up = net::printable(x.text, net::max_sentence_bytes);
         break;
       case word::leave:

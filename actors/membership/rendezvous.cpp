@@ -4,7 +4,8 @@
 
 #include <algorithm>
 
-// How a process gets into its job: hello, table, streams, lanes, go.
+// Rendezvous: how a process joins its job. The steps are the hello, the view,
+// the streams, the lanes and the start barrier.
 
 namespace troupe {
 
@@ -18,10 +19,11 @@ ec code_of(net::ending x) {
                                   : ec::protocol;
 }
 
-/// How long somebody who came too early waits before he asks again.
+/// Delay before a process dials the leader again after a rejection because the
+/// leader did not serve the job yet.
 constexpr auto pause = 20ms;
 
-/// When a leader says for the first time whom he awaits, at the latest.
+/// Maximum delay before the leader logs which processes are missing.
 constexpr std::chrono::milliseconds soon{5000};
 
 } // namespace
@@ -40,26 +42,28 @@ void cluster::inside::join() {
     open_lanes();
     start_together();
   } catch (...) {
-    joined_ = true; // say goodbye to whoever is there
+    joined_ = true; // so that `leave` tells the connected processes
     leave();
     throw;
   }
   joined_ = true;
 }
 
-// -- the steps of it ----------------------------------------------------------
+// -- steps of the start-up ----------------------------------------------------
 
-/// Tells the others too. @pre the hall is not locked.
+/// Sends the reason to all connected processes and throws it.
+/// @pre the lock of the peer table is not held.
 void cluster::inside::fail(ec code, const std::string& text) {
   const auto why =
-    net::printable(text, net::max_sentence_bytes); // it may be a peer's
+    net::printable(text, net::max_sentence_bytes); // a peer may have sent it
   const std::lock_guard hold{hall_->lock};
   for (auto& x : hall_->seats)
     hall_->say(x, {word::give_up, why, {}});
   throw failure(code, why);
 }
 
-/// How many came since this job awaits its members who are none.
+/// Text about the connections that were rejected as unauthenticated since this
+/// job began to wait. Empty if there were none.
 std::string cluster::inside::strangers() const {
   const auto all = door_->endpoint().turned_away();
   const auto count = all.count - strangers_before_;
@@ -93,9 +97,9 @@ void cluster::inside::gather_all() {
           (places.empty() ? "" : ", ") + to_string(options.addresses[i]);
         if (const auto why = hall_->turned_away.find(i);
             why != hall_->turned_away.end())
-          refused += "; refused: " + why->second;
+          refused += "; rejected: " + why->second;
       }
-    return roster::listed(missing) + " did not come (" + places + ")"
+    return roster::listed(missing) + " did not join (" + places + ")"
            + (refused.empty() ? strangers() : refused);
   };
   if (!hall_->wait(
@@ -119,7 +123,7 @@ void cluster::inside::gather_all() {
 void cluster::inside::dial_leader() {
   const auto& where = options.addresses[0];
   const auto& leader = options.names[0];
-  std::string refusal; // the last that may be taken back
+  std::string refusal; // the last rejection
   for (;;) {
     auto done = std::make_shared<std::optional<net::endpoint::dialed>>();
     const auto left =
@@ -156,8 +160,8 @@ void cluster::inside::dial_leader() {
       const auto at = leader + " at " + to_string(where);
       if (x.refused)
         refusal = x.why;
-      if (!refusal.empty()) // says more than that the time is over
-        fail(ec::refused, leader + " refused " + me() + ": " + refusal);
+      if (!refusal.empty()) // explains more than a timeout does
+        fail(ec::refused, leader + " rejected " + me() + ": " + refusal);
       fail(ec::stalled, me() + " could not reach " + at + " for "
                           + std::to_string(options.patience.count())
                           + " ms: " + x.why);
@@ -166,7 +170,7 @@ void cluster::inside::dial_leader() {
     hall_->wait(hold, hall::clock::now() + pause, [] { return false; });
   }
   std::unique_lock hold{hall_->lock};
-  // the leader says who is missing when his own patience ends
+  // The leader names the missing processes when its own start timeout ends.
   const auto till = deadline_ + options.patience + options.farewell;
   hall_->wait(hold, till, [this] {
     return hall_->table || hall_->given_up || hall_->seats[0].end;
@@ -176,15 +180,16 @@ void cluster::inside::dial_leader() {
     table_ = *hall_->table;
   hold.unlock();
   if (table_.members.empty())
-    fail(ec::stalled, leader + " did not say who is in the job");
+    fail(ec::stalled, leader + " did not send the members of the job in time");
   if (table_.members.size() != processes())
     fail(ec::protocol,
          leader + " has a job of " + std::to_string(table_.members.size())
-           + " processes, " + me() + " one of " + std::to_string(processes()));
+           + " processes, " + me() + " expects " + std::to_string(processes()));
   deadline_ = std::max(deadline_, hall::clock::now() + options.patience / 2);
 }
 
-/// Throws if nothing can come of it any more.
+/// Throws if the job can no longer begin: a process has aborted the start, or
+/// was lost.
 void cluster::inside::check_news(std::unique_lock<std::mutex>& hold) {
   if (hall_->given_up) {
     const auto why = *hall_->given_up;
@@ -195,7 +200,7 @@ void cluster::inside::check_news(std::unique_lock<std::mutex>& hold) {
     if (const auto end = hall_->seats[i].end) {
       hold.unlock();
       fail(code_of(end->first),
-           options.names[i] + " was lost while the job began: " + end->second);
+           options.names[i] + " was lost during the start: " + end->second);
     }
 }
 
@@ -223,7 +228,7 @@ void cluster::inside::dial_peer(std::uint32_t peer,
       if (it)
         in->streams[key] = std::move(*it);
       else if (!in->given_up)
-        in->given_up = me + " could not dial " + name + " for its "
+        in->given_up = me + " could not connect to " + name + " for stream "
                        + std::get<2>(key) + ": " + x.why;
       in->news.notify_all();
     });
@@ -244,8 +249,8 @@ void cluster::inside::start_together() {
     check_news(hold);
     if (const auto who = slow(); !who.empty()) {
       hold.unlock();
-      fail(ec::stalled,
-           roster::listed(who) + " could not speak to all others in time");
+      fail(ec::stalled, roster::listed(who)
+                          + " did not connect to all other processes in time");
     }
     for (auto& x : hall_->seats)
       hall_->say(x, {word::go, {}, {}});
@@ -259,7 +264,8 @@ void cluster::inside::start_together() {
     return;
   check_news(hold);
   hold.unlock();
-  fail(ec::stalled, options.names[0] + " did not say that all are ready");
+  fail(ec::stalled,
+       options.names[0] + " did not report in time that all are ready");
 }
 
 } // namespace troupe

@@ -10,8 +10,10 @@ namespace troupe {
 
 namespace {
 
+/// Maximum number of clients at once.
 constexpr std::size_t most_guests = 64;
-constexpr std::chrono::milliseconds patience{1000}; // of the chief
+/// Timeout of a request to the chief.
+constexpr std::chrono::milliseconds patience{1000};
 
 struct reporter_state {
   struct guest {
@@ -24,7 +26,7 @@ struct reporter_state {
 
   ~reporter_state() {
     for (auto& [addr, x] : guests)
-      x.via->close("the job's leader is done");
+      x.via->close("the job has ended");
   }
 };
 
@@ -61,7 +63,7 @@ void add_members(const reporter_view& of, job_status& to) {
     to.members.push_back(std::move(one));
   }
   if (to.waiting.empty() && !absent.empty())
-    to.waiting = roster::listed(absent) + " did not come yet";
+    to.waiting = roster::listed(absent) + " did not join yet";
 }
 
 caf::result<job_status> answer(reporter_self self) {
@@ -78,7 +80,7 @@ caf::result<job_status> answer(reporter_self self) {
         add_members(self->state.of, x);
         promise.deliver(x);
       },
-      [self, promise](const caf::error&) mutable { // it has just ended
+      [self, promise](const caf::error&) mutable { // the chief has just ended
         job_status x;
         add_members(self->state.of, x);
         promise.deliver(x);
@@ -89,7 +91,7 @@ caf::result<job_status> answer(reporter_self self) {
 void welcome(reporter_self self, const guest_ref& x) {
   auto& guests = self->state.guests;
   if (guests.size() >= most_guests)
-    return x.it->close("too many ask already");
+    return x.it->close("too many status clients are connected");
   auto door = caf::actor_cast<caf::actor>(
     self->spawn(gateway<status_actor>, status_actor{self},
                 x.it->open(desk_channel), gateway_options{}));
@@ -104,7 +106,7 @@ reporter_actor::behavior_type reporter_role(reporter_self self,
     const auto it = self->state.guests.find(x.source);
     if (it == self->state.guests.end())
       return;
-    it->second.via->close("that is all");
+    it->second.via->close("the status client is done");
     self->state.guests.erase(it);
   });
   return {

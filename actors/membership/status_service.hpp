@@ -8,22 +8,23 @@
 
 namespace troupe {
 
-/// What the leader's process tells its reporter.
+/// STATUS SERVICE: answers status queries in the leader's process. The private
+/// messages come from that process.
 using reporter_actor = status_actor::extend<
-  // Somebody who asks came in.
+  // Serves a new connection with the purpose "status".
   caf::reacts_to<guest_ref>,
-  // The chief of the job's crew is this one.
+  // Names the chief that knows the progress of the job.
   caf::reacts_to<caf::actor_addr>>;
 
-/// What the reporter looks at.
+/// State of the job that the status service reads.
 struct reporter_view {
   std::shared_ptr<hall> in;
-  std::string job;
-  std::vector<std::string> names; ///< Of the processes.
-  std::uint64_t incarnation = 0;  ///< The leader's own.
+  std::string job;                ///< Name of the job.
+  std::vector<std::string> names; ///< Display names of the processes, by task.
+  std::uint64_t incarnation = 0;  ///< Incarnation of the leader's process.
 };
 
-/// Answers who asks the leader of a job how it does.
+/// Spawns the actor that answers status queries about a job.
 reporter_actor spawn_reporter(caf::actor_system& in, reporter_view of);
 
 } // namespace troupe

@@ -34,15 +34,17 @@ std::shared_ptr<net::connection> call(net::endpoint& from,
   from.dial(to, who, patience, [done](net::endpoint::dialed&& x) {
     done->set_value(std::move(x));
   });
-  // The endpoint keeps the deadline; this one is for an endpoint that does not.
+  // The endpoint keeps the deadline. This one guards against an endpoint that
+  // does not.
   if (heard.wait_for(2 * patience) != std::future_status::ready)
-    throw failure{ec::unreachable, where + ": nothing came of dialing it"};
+    throw failure{ec::unreachable,
+                  where + ": the connection attempt did not end in time"};
   auto x = heard.get();
   if (!x.it)
     throw failure{code_of(x), x.why};
   if (auto* it = std::get_if<std::shared_ptr<net::connection>>(&*x.it))
     return std::move(*it);
-  throw failure{ec::protocol, where + ": no frames are spoken there"};
+  throw failure{ec::protocol, where + ": the connection does not carry frames"};
 }
 
 } // namespace troupe

@@ -10,27 +10,32 @@
 
 #include <optional>
 
-// How threads that are no actors find other processes and ask actors.
+// Blocking calls by which threads that are not actors connect to other
+// processes and send requests to actors.
 
 namespace troupe {
 
-/// One that only dials.
+/// Makes an endpoint that connects only and does not listen.
+/// @errors throws what `net::credentials_from_environment` throws, if the
+///         options give no credentials.
 std::unique_ptr<net::endpoint> endpoint_for(const remote_options& options);
 
-/// Dials and waits.
-/// @errors throws `failure` (refused, peer_lost or unreachable) that names the
-///         address, std::invalid_argument for one that is none.
+/// Connects to a process and waits for the connection.
+/// @errors throws `job_error` that names the address (refused, peer_lost,
+///         unreachable, or protocol if the purpose carries no frames), and
+///         std::invalid_argument for a malformed address.
 std::shared_ptr<net::connection> call(net::endpoint& from,
                                       const std::string& where,
                                       const net::hello& who,
                                       std::chrono::milliseconds patience);
 
-/// Asks an actor and waits. @param what "node a:1: spawning \"x\"", for people.
-/// @errors throws `failure` with the error's code.
+/// Sends a request to an actor and waits for the response.
+/// @param operation begins the error text: "node a:1: spawning \"x\"".
+/// @errors throws `job_error` with the code of the actor's error.
 template <class T, class Handle, class... Ts>
 T ask(caf::actor_system& in, const std::string& what, const Handle& whom,
       std::chrono::milliseconds patience, const Ts&... xs) {
-  // A proxy says itself that it is late, and why.
+  // A proxy reports its own timeout with a reason, so it gets more time.
   constexpr std::chrono::milliseconds slack{500};
   std::optional<T> got;
   caf::error why;

@@ -9,19 +9,20 @@
 
 namespace troupe {
 
-/// How one speaks to another process.
+/// Options of a connection to another process.
 struct remote_options {
-  /// As the other side's; not given: `net::credentials_from_environment`.
+  /// Credentials that match the other side's. None:
+  /// `net::credentials_from_environment`.
   std::optional<net::credentials> credentials{};
-  std::string name = "client"; ///< For people.
-  /// Longest that finding it, or an answer of its own, may take.
+  std::string name = "client"; ///< Name of this process in the peer's texts.
+  /// Timeout of connecting, and of requests to the node itself.
   std::chrono::milliseconds patience{5000};
-  /// Longest that a request to a role may take.
+  /// Timeout of a request to a role.
   std::chrono::milliseconds answers{30'000};
-  /// Requests that may be open at once to one role.
+  /// Maximum number of open requests to one role.
   std::size_t window = 256;
   std::chrono::milliseconds heartbeat{100};
-  /// Longest silence before it counts as unreachable.
+  /// Silence after which the other process counts as unreachable.
   std::chrono::milliseconds suspect{1000};
 };
 

@@ -21,7 +21,8 @@ std::string quoted(const std::string& x) {
 } // namespace
 
 node_state::~node_state() {
-  for (auto& [addr, x] : guests) // first, or some hear that a role ended itself
+  // Connections close first; else clients would be told that a role ended.
+  for (auto& [addr, x] : guests)
     x.via->close("the node ended");
   for (auto& [addr, x] : roles)
     end_role(x.it);
@@ -47,12 +48,12 @@ caf::expected<caf::actor> node_state::make(const spawn_order& x) const {
   if (found->form.arguments != x.form.arguments)
     return caf::make_error(
       ec::invalid, "the role " + quoted(x.role) + " is spawned with "
-                     + found->arguments + " here, not with what was given");
+                     + found->arguments + " here; the request has other types");
   if (found->form != x.form)
-    return caf::make_error(ec::invalid,
-                           "the role " + quoted(x.role)
-                             + " takes other messages here: two versions of a "
-                               "program?");
+    return caf::make_error(
+      ec::invalid, "the role " + quoted(x.role)
+                     + " has other messages here; run the same version of "
+                       "the program on both sides");
   net::reader from{std::as_bytes(std::span{x.arguments})};
   try {
     return found->make({self->system(), settings.at}, from);
@@ -66,8 +67,9 @@ caf::result<std::uint32_t> node_state::spawn(const spawn_order& x) {
   const auto by =
     guests.find(caf::actor_cast<caf::actor_addr>(self->current_sender()));
   if (by == guests.end())
-    return caf::make_error(ec::refused,
-                           std::string{"a node spawns over connections only"});
+    return caf::make_error(
+      ec::refused,
+      std::string{"a node spawns roles for connected clients only"});
   auto& owner = by->second;
   if (owner.roles >= settings.roles_per_guest)
     return caf::make_error(ec::busy, "this connection has "
@@ -90,7 +92,7 @@ caf::result<std::uint32_t> node_state::spawn(const spawn_order& x) {
 
 void node_state::end_role(const caf::actor& it) {
   caf::anon_send_exit(it, caf::exit_reason::user_shutdown);
-  // One that does not heed it is not waited for.
+  // A role that ignores it is killed.
   caf::delayed_anon_send(
     it, settings.farewell,
     caf::exit_msg{self->address(), caf::exit_reason::kill});
@@ -106,7 +108,7 @@ void node_state::on_down(const caf::actor_addr& who) {
       end_role(of->second.it);
     gates.erase(it);
   } else if (const auto it = guests.find(who); it != guests.end()) {
-    it->second.via->close("the node's door ended");
+    it->second.via->close("the node's skeleton terminated");
     guests.erase(it);
     for (auto& [addr, x] : roles)
       if (x.guest == who)

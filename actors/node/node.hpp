@@ -8,7 +8,7 @@
 
 namespace troupe {
 
-/// A connection that asks for roles.
+/// New connection of a client, as a message to the actor that serves it.
 struct guest_ref {
   std::shared_ptr<net::connection> it;
 };
@@ -21,19 +21,23 @@ namespace troupe {
 
 struct node_settings {
   std::string name = "node";
-  std::uint64_t incarnation = 0;
+  std::uint64_t incarnation = 0; ///< Incarnation of the process.
   std::shared_ptr<const role_registry> roles{};
-  std::weak_ptr<door> at{};         ///< Where it is dialed; for its roles.
-  std::size_t guests = 64;          ///< Connections at once, at most.
-  std::size_t roles_per_guest = 64; ///< At once, at most.
-  /// Longest that a role may take for an answer.
+  /// Router that accepts the node's connections; spawned roles may use it.
+  std::weak_ptr<door> at{};
+  std::size_t guests = 64;          ///< Maximum number of connections at once.
+  std::size_t roles_per_guest = 64; ///< Maximum number of running roles of one
+                                    ///< connection.
+  /// Timeout of a role's response to a request.
   std::chrono::milliseconds patience{600'000};
-  /// What a role is given to end in peace once its owner is gone.
+  /// Time that a role gets to shut down before it is killed, once its handle is
+  /// gone or its connection has closed.
   std::chrono::milliseconds farewell{5000};
-  std::function<void()> stopped{}; ///< Somebody told it to stop.
+  /// Called when a client has told the node to stop. Null: no call.
+  std::function<void()> stopped{};
 };
 
-/// The node's own view of itself.
+/// Interface of the node with its private message: a new connection to serve.
 using node_inside = node_actor::extend<caf::reacts_to<guest_ref>>;
 
 // -- state --------------------------------------------------------------------
@@ -50,28 +54,31 @@ struct node_state {
   void stop();
   void on_down(const caf::actor_addr& who);
 
+  /// Client connection.
   struct guest {
     std::shared_ptr<net::connection> via;
-    caf::actor door; ///< Its gateway to the node.
-    std::uint32_t channels = desk_channel;
-    std::size_t roles = 0; ///< That have not ended.
+    caf::actor door; ///< Skeleton of the node on this connection.
+    std::uint32_t channels = desk_channel; ///< Highest channel in use so far.
+    std::size_t roles = 0; ///< Number of its roles that have not ended.
   };
+  /// Spawned role.
   struct role {
     caf::actor it;
-    caf::actor_addr guest; ///< Its door.
-    std::string name;
+    caf::actor_addr guest; ///< Node skeleton of the connection that owns it.
+    std::string name;      ///< Registered name.
   };
+  /// Skeleton of a spawned role.
   struct gate {
     caf::actor it;
-    caf::actor_addr role;
+    caf::actor_addr role; ///< The role that it serves.
   };
 
   node_inside::pointer self;
   node_settings settings;
   caf::actor_clock::time_point since{};
-  std::map<caf::actor_addr, guest> guests; ///< By door.
-  std::map<caf::actor_addr, role> roles;
-  std::map<caf::actor_addr, gate> gates;
+  std::map<caf::actor_addr, guest> guests; ///< By the skeleton of the node.
+  std::map<caf::actor_addr, role> roles;   ///< By the role.
+  std::map<caf::actor_addr, gate> gates;   ///< By the skeleton of the role.
 
 private:
   caf::expected<caf::actor> make(const spawn_order& x) const;
@@ -80,8 +87,8 @@ private:
 
 // -- behavior -----------------------------------------------------------------
 
-/// Serves the connections that it is told of: spawns what they ask for, and
-/// ends it when they end.
+/// NODE: serves the connections that it receives. It spawns the roles that
+/// their clients request and ends them when the connection closes.
 node_inside::behavior_type node(node_inside::stateful_pointer<node_state> self,
                                 node_settings settings);
 

@@ -15,43 +15,48 @@ namespace troupe {
 class runtime;
 
 struct node_server_options {
-  /// "host:port"; port 0: one that is free.
+  /// Address to listen on, "host:port". Port 0: any free port.
   std::string listen = "127.0.0.1:0";
-  std::uint16_t last_port = 0; ///< Above listen's: tries that range.
-  std::string advertise{};     ///< What others dial, if it differs.
-  /// Not given: `net::credentials_from_environment`. If these are `none()`:
-  /// loopback only.
+  /// Last port to try, if it is above the port of `listen`. Else only that one.
+  std::uint16_t last_port = 0;
+  /// Address that other processes connect to. Empty: the one listened on.
+  std::string advertise{};
+  /// None: `net::credentials_from_environment`. Empty credentials: loopback
+  /// only.
   std::optional<net::credentials> credentials{};
-  std::string name = "node";        ///< For people.
-  std::size_t guests = 64;          ///< Connections at once, at most.
-  std::size_t roles_per_guest = 64; ///< At once, at most.
+  std::string name = "node";        ///< Display name.
+  std::size_t guests = 64;          ///< Maximum number of connections at once.
+  std::size_t roles_per_guest = 64; ///< Maximum number of running roles of one
+                                    ///< connection.
   std::chrono::milliseconds heartbeat{100};
-  /// Longest silence before a connection is given up.
+  /// Silence after which a connection is closed as unreachable.
   std::chrono::milliseconds suspect{1000};
-  /// Longest that a handshake or a farewell may take.
+  /// Timeout of a handshake, and of an orderly shutdown of a connection.
   std::chrono::milliseconds patience{5000};
-  /// Hears why connections were refused or closed, and a warning if there is
-  /// only a secret beyond loopback. Null: nobody does.
+  /// Receives why connections were rejected or closed, and a warning if the
+  /// node listens beyond loopback with a secret but without TLS. Null: no log.
   net::log_function log{};
 };
 
-/// Makes this process a node: others may spawn here the roles that the runtime
-/// knows (role_registry.hpp). The roles end with it.
+/// Makes this process a node: other processes may spawn the roles that are
+/// registered in its runtime (role_registry.hpp). The roles end with the node.
 class node_server {
 public:
-  /// @pre the runtime outlives it.
-  /// @errors throws std::invalid_argument for an address that is none, or is
-  ///         beyond loopback without credentials; std::runtime_error when it
+  /// Listens and serves until destruction.
+  /// @pre the runtime outlives the node.
+  /// @errors throws std::invalid_argument for an address that is malformed, or
+  ///         beyond loopback without credentials; std::runtime_error if it
   ///         cannot listen; what `net::credentials_from_environment` throws.
   explicit node_server(runtime& in, const node_server_options& options = {});
   ~node_server();
   node_server(const node_server&) = delete;
   node_server& operator=(const node_server&) = delete;
 
-  /// What others dial: "host:port".
+  /// Address that other processes connect to, "host:port".
   const std::string& address() const;
 
-  /// Waits until somebody tells the node to stop. @returns whether he did.
+  /// Waits until a client tells the node to stop, or the timeout has passed.
+  /// @returns true if a client did.
   bool wait_for_stop(std::chrono::milliseconds patience);
 
 private:

@@ -20,7 +20,7 @@ struct remote_node::impl {
     forget_logger();
   }
 
-  ~impl() { line->close("its owner is done"); }
+  ~impl() { line->close("the client closed the node's handle"); }
 
   std::string where;
   remote_options options;
@@ -42,13 +42,14 @@ std::shared_ptr<net::link> remote_node::order(const spawn_order& x) {
     system(), what, impl_->desk, impl_->options.patience, atom::spawn_v, x);
   try {
     return impl_->line->open(channel);
-  } catch (const std::logic_error& e) { // it is the node that broke a rule
-    throw failure{ec::protocol, what + ": it answers " + e.what()};
+  } catch (const std::logic_error& e) { // the node broke the protocol
+    throw failure{ec::protocol,
+                  what + ": the response is invalid: " + e.what()};
   }
 }
 
 node_info remote_node::who() {
-  return ask<node_info>(system(), "node " + impl_->where + ": who it is",
+  return ask<node_info>(system(), "node " + impl_->where + ": info",
                         impl_->desk, impl_->options.patience, atom::who_v);
 }
 

@@ -9,31 +9,33 @@
 
 namespace troupe {
 
-/// A node, as a program sees it that has roles spawned there. They are its
-/// own: they end with it, and with this process. What is spoken to over it
-/// blocks, by a deadline: for threads that are no actors. Safe to use from any
-/// of them.
+/// Client of a node. It owns the roles that it spawns there: they end with it
+/// and with this process. Its member functions block until a deadline, so they
+/// are for threads that are not actors. Thread-safe.
 class remote_node {
 public:
+  /// Connects to a node.
   /// @param where "host:port"
-  /// @pre   the runtime outlives it.
-  /// @errors throws std::invalid_argument for an address that is none; what
-  ///         `net::credentials_from_environment` throws, if asked; `failure`:
-  ///         refused by the node, with its sentence; peer_lost if nobody
-  ///         listens there; unreachable if nothing answers.
+  /// @pre   the runtime outlives the client.
+  /// @errors throws std::invalid_argument for a malformed address; what
+  ///         `net::credentials_from_environment` throws, if the options give no
+  ///         credentials; `job_error`: refused with the node's reason;
+  ///         peer_lost if no process listens there; unreachable if no response
+  ///         arrives in time.
   remote_node(runtime& in, const std::string& where,
               const remote_options& options = {});
   ~remote_node();
   remote_node(const remote_node&) = delete;
   remote_node& operator=(const remote_node&) = delete;
 
-  /// Spawns a role by its registered name; the arguments' types must be those
-  /// of the registration. The handle is used like any other: requests need
-  /// deadlines, monitors hear
-  ///   peer_lost     the role or its node is known to be gone
-  ///   unreachable   nothing is heard of the node; it may live
-  /// and the role ends when the handle's last copy is gone.
-  /// @errors throws `failure` as node_actor says, or as the constructor.
+  /// Spawns a role by its registered name. The types of the arguments must be
+  /// those of the registration. The handle is used like that of a local actor:
+  /// requests need timeouts, and its monitors receive
+  ///   peer_lost     the role failed, or its node is known to be dead
+  ///   unreachable   the node is silent; it may be alive
+  /// The role ends when the last copy of the handle is destroyed.
+  /// @errors throws `job_error` with the codes that node_actor.hpp lists, or
+  ///         peer_lost or unreachable if the connection is lost.
   template <class Handle, class... Args>
   Handle spawn(const std::string& role, const Args&... args) {
     auto over = order(order_of<Handle>(role, args...));
@@ -43,11 +45,12 @@ public:
     return it;
   }
 
-  /// @errors throws `failure`.
+  /// Asks the node for its name, roles, devices and load.
+  /// @errors throws `job_error`.
   node_info who();
 
-  /// Tells the node to end all of its roles, also those of others, and serve
-  /// no more; does not wait for it.
+  /// Tells the node to end all of its roles, those of other clients included,
+  /// and to stop serving. Does not wait.
   void stop();
 
 private:

@@ -22,7 +22,7 @@ std::string ask_at(runtime& in, net::endpoint& from, const std::string& where,
                       proxy_options{.patience = options.patience});
   auto said = to_text(ask<T>(in.system(), where + ": " + purpose, desk,
                              options.patience, question));
-  line->close("that is all");
+  line->close("the status client is done");
   return said;
 }
 
@@ -44,7 +44,8 @@ std::string remote_status(runtime& in, const std::string& where,
       return ask_at<node_actor, node_info>(in, *from, where, "node", options,
                                            atom::who_v);
     } catch (const failure& y) {
-      throw failure{is_refusal(y) ? x : y}; // the first may say whom to ask
+      // The first rejection may name the leader, which is to be asked.
+      throw failure{is_refusal(y) ? x : y};
     }
   }
 }

@@ -6,10 +6,13 @@ namespace troupe {
 
 class runtime;
 
-/// Asks whoever listens there how he does: the leader of a job, or a node.
+/// Asks the leader of a job, or a node, for its status.
 /// @param where "host:port"
-/// @returns several lines, for people; all of them printable.
-/// @errors as remote_node's.
+/// @returns several printable lines for display.
+/// @errors throws std::invalid_argument for a malformed address; what
+///         `net::credentials_from_environment` throws, if the options give no
+///         credentials; `job_error`: refused, peer_lost, unreachable, or the
+///         code of the error that the actor returned.
 std::string remote_status(runtime& in, const std::string& where,
                           const remote_options& options = {});
 

@@ -6,8 +6,8 @@
 
 #include <string>
 
-// A process that is cut off ends the work of all others with an error that
-// names it, what was waited for and the step, in time.
+// If a process is cut off, the run of all others is aborted in time. The error
+// names the process, the operation and the step.
 
 namespace troupe::simulation {
 namespace {
@@ -18,7 +18,7 @@ constexpr auto seeds = test::seeds_of(100);
 
 constexpr std::uint64_t steps = 8;
 
-/// How each process came to its end.
+/// Errors of all processes in one run, and its result.
 struct outcome {
   std::vector<std::optional<failure>> why; ///< By process.
   tensors state;
@@ -65,7 +65,8 @@ at_step some_step(std::uint64_t seed) {
 
 class Cuts : public testing::TestWithParam<victim_of> {
 protected:
-  /// All but the one that was cut off name it, what they waited for, and when.
+  /// Expects that the errors of all other processes name the process that was
+  /// cut off, the operation and the step.
   static void expect_blame(const outcome& end, ec code) {
     const auto [replicas, all, who] = GetParam();
     ASSERT_EQ(end.fired.cuts, 1u);
@@ -84,7 +85,7 @@ protected:
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(Of, Cuts,
+INSTANTIATE_TEST_SUITE_P(Victims, Cuts,
                          testing::Values(victim_of{2, 2, 1}, victim_of{2, 2, 0},
                                          victim_of{3, 3, 1}, victim_of{4, 3, 2},
                                          victim_of{5, 4, 0}),
@@ -93,7 +94,7 @@ INSTANTIATE_TEST_SUITE_P(Of, Cuts,
                                   + std::to_string(info.param.processes);
                          });
 
-TEST_P(Cuts, AProcessThatIsCutOffIsNamedByAllOthersAtOnce) {
+TEST_P(Cuts, ADisconnectedProcessIsNamedByAllOthersAtOnce) {
   const auto [replicas, all, who] = GetParam();
   for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -102,11 +103,11 @@ TEST_P(Cuts, AProcessThatIsCutOffIsNamedByAllOthersAtOnce) {
     expect_blame(end, ec::peer_lost);
     if (HasFatalFailure())
       return;
-    ASSERT_LT(end.took, 1s); // news of a death is not waited for
+    ASSERT_LT(end.took, 1s); // a loss is reported without a timeout
   }
 }
 
-TEST_P(Cuts, AProcessThatIsNotHeardOfIsNamedAfterThePatience) {
+TEST_P(Cuts, APartitionedProcessIsNamedAfterTheHeartbeatTimeout) {
   const auto [replicas, all, who] = GetParam();
   for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -115,12 +116,12 @@ TEST_P(Cuts, AProcessThatIsNotHeardOfIsNamedAfterThePatience) {
     expect_blame(end, ec::unreachable);
     if (HasFatalFailure())
       return;
-    ASSERT_GE(end.took, 1s); // network::suspect
+    ASSERT_GE(end.took, 1s); // network_options::heartbeat_timeout
     ASSERT_LT(end.took, 3s);
   }
 }
 
-TEST_P(Cuts, NobodyWaitsForEverThoughTheJobHasHardlyBegun) {
+TEST_P(Cuts, EveryProcessEndsInTimeIfOneIsCutOffAtTheStart) {
   const auto [replicas, all, who] = GetParam();
   for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -139,7 +140,7 @@ TEST_P(Cuts, NobodyWaitsForEverThoughTheJobHasHardlyBegun) {
   }
 }
 
-TEST(CutsOfOneCrew, AreThoseOfASurvivor) {
+TEST(CutsOfOneGroup, ThrowTheErrorOfASurvivor) {
   for (const std::uint32_t who : {0u, 1u}) {
     sim world{1};
     fault_dice dice{faults{}.cut(process{who}, at_step{2}), 1};
@@ -148,7 +149,7 @@ TEST(CutsOfOneCrew, AreThoseOfASurvivor) {
     const auto step = [&](step_context& at) { training.step(at); };
     try {
       on->run({.steps = steps, .step = step, .on_commit = {}});
-      ADD_FAILURE() << "it trained on";
+      ADD_FAILURE() << "the run did not fail";
     } catch (const failure& e) {
       EXPECT_TRUE(mentions(e, "process " + std::to_string(who))) << e.what();
     }
@@ -170,7 +171,7 @@ TEST(LossesOverProcesses, AKilledReplicaIsNamedUnderEverySeed) {
   }
 }
 
-TEST(LossesOverProcesses, ALostMessageEndsInAnErrorInTimeOrInTheSameBits) {
+TEST(LossesOverProcesses, ALostMessageGivesAnErrorInTimeOrTheSameBits) {
   const auto expected = train({}, 1, 3, 2).state;
   int finished = 0, stalled = 0;
   for (std::uint64_t seed = 1; seed <= seeds; ++seed) {

@@ -14,7 +14,7 @@ using namespace troupe;
 using namespace troupe::simulation;
 
 // [doc:begin job]
-/// Trains a small classifier and returns what each replica ends with.
+/// Trains a small classifier and returns the variables of each replica.
 tensors my_job(const strategy& strategy) {
   static const auto images = data::digits({.examples = 60, .seed = 1});
   static const models::model_description network{
@@ -28,20 +28,20 @@ tensors my_job(const strategy& strategy) {
   return values_on_each(strategy, model.variables());
 }
 
-TEST(MyTraining, EndsWithTheSameBitsThoughMessagesComeLateAndTwice) {
+TEST(MyTraining, EndsWithTheSameBitsIfMessagesAreLateOrDuplicated) {
   const auto plan = faults{}.delay(0.1).duplicate(0.1);
   EXPECT_SAME_BITS(my_job, {.plan = plan, .seeds = 100});
 }
 // [doc:end]
 
 // [doc:begin killed]
-TEST(MyTraining, SaysWhoWasLost) {
+TEST(MyTraining, NamesTheLostReplica) {
   sim world{1};
   fault_dice dice{faults{}.kill(replica{2}, at_step{4}), 1};
   const auto strategy = make_strategy(world, {.replicas = 3}, &dice);
   try {
     my_job(strategy);
-    ADD_FAILURE() << "it trained on without replica 2";
+    ADD_FAILURE() << "the training did not fail";
   } catch (const failure& e) {
     EXPECT_EQ(e.code, ec::peer_lost);
     EXPECT_NE(std::string{e.what()}.find("replica 2"), std::string::npos)
@@ -60,14 +60,14 @@ TEST(MyTraining, EndsWithTheSameBitsOverASlowNetwork) {
                             .network = {.latency = 1ms, .bandwidth = 1e8}});
 }
 
-TEST(MyTraining, SaysWhichProcessWasCutOff) {
+TEST(MyTraining, NamesTheDisconnectedProcess) {
   sim world{1};
   fault_dice dice{faults{}.cut(process{1}, at_step{4}), 1};
   const auto strategy =
     make_strategy(world, {.replicas = 4, .processes = 2}, &dice);
   try {
     my_job(strategy);
-    ADD_FAILURE() << "it trained on without process 1";
+    ADD_FAILURE() << "the training did not fail";
   } catch (const failure& e) {
     EXPECT_EQ(e.code, ec::peer_lost);
     EXPECT_NE(std::string{e.what()}.find("process 1"), std::string::npos)
@@ -77,8 +77,9 @@ TEST(MyTraining, SaysWhichProcessWasCutOff) {
 }
 // [doc:end]
 
-/// Says which seed it runs under, by what it was given.
-TEST(Oracles, FindAJobThatDependsOnOrder) {
+/// The job counts its calls, so its result depends on the number of earlier
+/// runs.
+TEST(DeterminismCheck, FindsAJobWhoseResultChanges) {
   int calls = 0;
   const auto found = same_bits(
     [&](const strategy&) {
@@ -89,7 +90,7 @@ TEST(Oracles, FindAJobThatDependsOnOrder) {
   EXPECT_EQ(found.what, "seed 4: tensor 0, element 0: 2 is not 1");
 }
 
-TEST(Oracles, FindAJobThatFails) {
+TEST(DeterminismCheck, FindsAJobThatThrows) {
   const auto found = same_bits(
     [](const strategy& s) -> tensors {
       if (s.name() != "one_device")
@@ -97,17 +98,17 @@ TEST(Oracles, FindAJobThatFails) {
       return {};
     },
     {.first_seed = 7});
-  EXPECT_EQ(found.what, "seed 7: it threw: no");
+  EXPECT_EQ(found.what, "seed 7: the job threw: no");
 }
 
-TEST(Oracles, TellZeroFromMinusZero) {
+TEST(DeterminismCheck, DistinguishesZeroFromMinusZero) {
   EXPECT_EQ(difference({tensor::of<float>({2}, {1, 0.0f})},
                        {tensor::of<float>({2}, {1, -0.0f})}),
             "tensor 0, element 1: 0 is not -0");
   EXPECT_EQ(difference({tensor::full({2}, 1)}, {tensor::full({2}, 1)}), "");
   EXPECT_EQ(difference({tensor::full({2}, 1)}, {tensor::full({3}, 1)}),
             "tensor 0, float32[2] is not float32[3]");
-  EXPECT_EQ(difference({}, {tensor::full({3}, 1)}), "0 tensors are not 1");
+  EXPECT_EQ(difference({}, {tensor::full({3}, 1)}), "0 tensors, expected 1");
 }
 
 } // namespace

@@ -23,7 +23,7 @@ fault_seam::fate send(fault_dice& dice, const party& from, const party& to,
   return dice.decide(from, to, subject::part, 1, step);
 }
 
-TEST(FaultPlan, EmptyLetsEverythingPass) {
+TEST(FaultPlan, InjectsNoFaultIfItIsEmpty) {
   fault_dice dice{{}, 1};
   for (int i = 0; i < many; ++i) {
     const auto fate = send(dice, of(0), of(1));
@@ -32,7 +32,7 @@ TEST(FaultPlan, EmptyLetsEverythingPass) {
   EXPECT_EQ(dice.victim(), std::nullopt);
 }
 
-TEST(FaultPlan, ChanceOneAlwaysComesToPassAndZeroNever) {
+TEST(FaultPlan, ProbabilityOneAlwaysOccursAndZeroNever) {
   fault_dice dice{faults{}.drop(0).duplicate(1).delay(1, 5ns), 1};
   for (int i = 0; i < many; ++i) {
     const auto fate = send(dice, chief, chief);
@@ -46,7 +46,7 @@ TEST(FaultPlan, ChanceOneAlwaysComesToPassAndZeroNever) {
   EXPECT_EQ(dice.fired.delays, std::size_t{many});
 }
 
-TEST(FaultPlan, ComesToPassAsOftenAsItsChanceSays) {
+TEST(FaultPlan, OccursWithItsProbability) {
   fault_dice dice{faults{}.drop(0.3), 7};
   for (int i = 0; i < many; ++i)
     send(dice, of(0), of(1));
@@ -55,7 +55,7 @@ TEST(FaultPlan, ComesToPassAsOftenAsItsChanceSays) {
             5 * deviation);
 }
 
-TEST(FaultPlan, TouchesOnlyMessagesOfTheReplicaThatItNames) {
+TEST(FaultPlan, AffectsOnlyMessagesOfItsReplica) {
   fault_dice dice{faults{}.drop(replica{2}, 1), 1};
   EXPECT_TRUE(send(dice, of(2), of(0)).dropped);
   EXPECT_TRUE(send(dice, of(0), of(2)).dropped);
@@ -64,7 +64,7 @@ TEST(FaultPlan, TouchesOnlyMessagesOfTheReplicaThatItNames) {
   EXPECT_FALSE(send(dice, chief, chief).dropped);
 }
 
-TEST(FaultPlan, KillsEachVictimOnceAndNotBeforeItsStep) {
+TEST(FaultPlan, KillsEachReplicaOnceAndNotBeforeItsStep) {
   fault_dice dice{
     faults{}.kill(replica{1}, at_step{3}).kill(replica{0}, at_step{5}), 1};
   std::vector<std::uint32_t> dead;
@@ -96,7 +96,7 @@ TEST(FaultPlan, IsAFunctionOfItsSeed) {
   EXPECT_TRUE(differs);
 }
 
-TEST(FaultPlan, RefusesWhatIsNoChance) {
+TEST(FaultPlan, RejectsAnInvalidProbability) {
   EXPECT_THROW(faults{}.drop(-0.1), std::invalid_argument);
   EXPECT_THROW(faults{}.duplicate(1.1), std::invalid_argument);
   EXPECT_THROW(faults{}.delay(std::nan("")), std::invalid_argument);

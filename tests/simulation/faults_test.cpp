@@ -6,7 +6,7 @@
 
 #include <string>
 
-// What cannot be healed ends in an error that says so, in time, and never in
+// A fault that ends a run gives an error that names it, in time, and never
 // wrong weights.
 
 namespace troupe::simulation {
@@ -16,7 +16,7 @@ using namespace std::chrono_literals;
 
 constexpr auto seeds = test::seeds_of(300);
 
-/// How a run of some steps under faults came to its end.
+/// Result of a run of some steps with faults.
 struct ending {
   tensors state; ///< Empty if it failed.
   std::optional<failure> why;
@@ -41,7 +41,7 @@ ending train(const faults& plan, std::uint64_t seed,
       out.why = e;
     }
     out.took = world.elapsed();
-    if (out.why && out.why->code == ec::peer_lost) { // it does not come back
+    if (out.why && out.why->code == ec::peer_lost) { // the replica stays lost
       EXPECT_THROW(
         on->run({.first_step = 6, .steps = 1, .step = step, .on_commit = {}}),
         failure);
@@ -83,11 +83,12 @@ TEST_P(Faults, AKilledReplicaIsNamedUnderEverySeed) {
     ASSERT_TRUE(end.why);
     ASSERT_EQ(end.why->code, ec::peer_lost) << end.why->what();
     ASSERT_TRUE(mentions(end, "replica 1")) << end.why->what();
-    ASSERT_LT(end.took, caf::timespan{2s}); // news of a death is not waited for
+    ASSERT_LT(end.took,
+              caf::timespan{2s}); // a loss is reported without a timeout
   }
 }
 
-TEST_P(Faults, ALostMessageEndsInAnErrorInTimeOrInTheSameBits) {
+TEST_P(Faults, ALostMessageGivesAnErrorInTimeOrTheSameBits) {
   const auto expected = undisturbed();
   int finished = 0, stalled = 0;
   for (std::uint64_t seed = 1; seed <= seeds; ++seed) {

@@ -13,22 +13,22 @@
 namespace troupe {
 namespace {
 
-/// What code on a fiber relies on, where the replicas of a crew run it: two
-/// threads of actors, one thread of the simulator, the caller's own.
+/// Properties of code on a fiber in each kind of replica group: on two threads
+/// of actors, on the simulator's thread, and on the caller's thread.
 class FiberIn : public testing::TestWithParam<test::kind_of_crew> {
 protected:
   test::any_crew members{GetParam(), {.replicas = 2}};
 };
 
-INSTANTIATE_TEST_SUITE_P(Crew, FiberIn, test::all_kinds, test::name_of_kind);
+INSTANTIATE_TEST_SUITE_P(Group, FiberIn, test::all_kinds, test::name_of_kind);
 
-/// Waits for both replicas.
+/// A wait that ends when both replicas have contributed.
 float wait(step_context& at, std::uint32_t bucket = 0) {
   at.contribute(bucket, tensor::of<float>({1}, {1.0f + float(at.replica)}));
   return at.sum(bucket).item<float>();
 }
 
-TEST_P(FiberIn, TwoThatWaitInsideCatchRethrowEachItsOwn) {
+TEST_P(FiberIn, TwoThatWaitInCatchBlocksRethrowTheirOwnException) {
   std::array<std::string, 2> caught;
   const auto fn = [&](step_context& at) {
     try {
@@ -47,13 +47,13 @@ TEST_P(FiberIn, TwoThatWaitInsideCatchRethrowEachItsOwn) {
   EXPECT_EQ(caught[1], "of 1");
 }
 
-/// Counts its own end.
+/// Counts how often it is destroyed.
 struct counted {
   std::atomic<int>& ends;
   ~counted() { ++ends; }
 };
 
-TEST_P(FiberIn, AnAbandonedStepRunsDestructors) {
+TEST_P(FiberIn, AnAbortedStepRunsDestructors) {
   std::atomic<int> ends = 0, went_on = 0;
   const auto fn = [&](step_context& at) {
     counted outer{ends};
@@ -71,7 +71,7 @@ TEST_P(FiberIn, AnAbandonedStepRunsDestructors) {
   EXPECT_EQ(went_on, 0);
 }
 
-TEST_P(FiberIn, AnAbortThatIsSwallowedIsThrownAgainByEachWait) {
+TEST_P(FiberIn, AnAbortThatIsCaughtIsThrownAgainByEachWait) {
   std::atomic<int> swallowed = 0, went_on = 0;
   const auto fn = [&](step_context& at) {
     if (at.replica == 1)
@@ -89,14 +89,14 @@ TEST_P(FiberIn, AnAbortThatIsSwallowedIsThrownAgainByEachWait) {
   EXPECT_ANY_THROW(members->run({.steps = 1, .step = fn, .on_commit = {}}));
   EXPECT_EQ(swallowed, 3);
   EXPECT_EQ(went_on, 0);
-  // and the next step is none the worse for it
+  // The next step works as usual.
   std::array<float, 2> sums{};
   const auto next = [&](step_context& at) { sums[at.replica] = wait(at); };
   EXPECT_EQ(members->run({.steps = 1, .step = next, .on_commit = {}}), 1u);
   EXPECT_EQ(sums, (std::array<float, 2>{3, 3}));
 }
 
-TEST_P(FiberIn, ATapeOnEachRecordsOnlyItsOwn) {
+TEST_P(FiberIn, ATapeOnEachRecordsOnlyItsOwnOps) {
   std::array<double, 2> found{};
   const auto fn = [&](step_context& at) {
     tape t; // d/dx of x^3 + x, one op between two waits

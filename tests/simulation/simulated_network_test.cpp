@@ -21,7 +21,7 @@ net::parcel_head numbered(unsigned n) {
 
 const std::vector<std::byte> no_bytes;
 
-/// Writes down what it hears, and when.
+/// Records the frames that it receives, and when.
 struct ear final : net::link_listener {
   ear(const sim& in, net::link& on) : in{in}, on{on} {}
   void heard(net::frame&& x) override {
@@ -64,7 +64,7 @@ void run(sim& in) {
   }
 }
 
-TEST(SimulatedNetwork, TakesTheLatencyThatItIsGiven) {
+TEST(SimulatedNetwork, DelaysMessagesByTheLatency) {
   sim in{1};
   simulated_network net{in, 2, {.latency = 3ms, .jitter = 0ns}};
   linked over{net, in};
@@ -75,13 +75,13 @@ TEST(SimulatedNetwork, TakesTheLatencyThatItIsGiven) {
   EXPECT_EQ(over.at_b->times[0] - begin, 3ms);
 }
 
-TEST(SimulatedNetwork, AProcessSharesItsBandwidthAmongItsConnections) {
+TEST(SimulatedNetwork, SharesTheBandwidthOfAProcessAmongItsConnections) {
   sim in{1};
   simulated_network net{
     in, 3, {.latency = 0ns, .jitter = 0ns, .bandwidth = 1e6}};
   linked one{net, in, 1}, two{net, in, 2};
   const auto begin = in.elapsed();
-  const std::size_t bytes = 1000 - net::header_size; // so 1 ms each
+  const std::size_t bytes = 1000 - net::header_size; // 1 ms each
   for (auto* x : {&one, &two})
     ASSERT_TRUE(x->a->post(word(1, bytes)));
   run(in);
@@ -90,7 +90,7 @@ TEST(SimulatedNetwork, AProcessSharesItsBandwidthAmongItsConnections) {
   EXPECT_GE(net.sent().bytes, 2000u);
 }
 
-TEST(SimulatedNetwork, KeepsOrderInAConnectionAndNotBetweenThem) {
+TEST(SimulatedNetwork, KeepsTheOrderWithinAConnectionOnly) {
   std::size_t overtakings = 0;
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     sim in{seed};
@@ -118,7 +118,7 @@ TEST(SimulatedNetwork, KeepsOrderInAConnectionAndNotBetweenThem) {
   EXPECT_GT(overtakings, 20u);
 }
 
-TEST(SimulatedNetwork, ALaneIsBoundedAndTellsOfRoom) {
+TEST(SimulatedNetwork, BoundsALaneAndNotifiesOfFreeSpace) {
   sim in{1};
   simulated_network net{in, 2, {.parcels = 2}};
   auto from = net.lanes(0, 1), to = net.lanes(1, 0);
@@ -133,7 +133,7 @@ TEST(SimulatedNetwork, ALaneIsBoundedAndTellsOfRoom) {
   EXPECT_FALSE(from.parts->post(numbered(3), no_bytes));
   EXPECT_FALSE(from.sums->room().empty());
   run(in);
-  EXPECT_TRUE(from.parts->room().empty()); // nobody has read
+  EXPECT_TRUE(from.parts->room().empty()); // no packet was read
   EXPECT_GE(news_of_parcels, 2);
   EXPECT_EQ(news_of_room, 0);
   to.parts->fetch({});
@@ -147,7 +147,7 @@ TEST(SimulatedNetwork, ALaneIsBoundedAndTellsOfRoom) {
   EXPECT_EQ(got[9], std::byte{5});
 }
 
-TEST(SimulatedNetwork, SomeLanesAreViewedAndSomeFetchedPieceByPiece) {
+TEST(SimulatedNetwork, MakesSomeLanesViewableAndSomeNot) {
   std::set<bool> kinds;
   bool partly = false;
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
@@ -172,7 +172,7 @@ TEST(SimulatedNetwork, SomeLanesAreViewedAndSomeFetchedPieceByPiece) {
   EXPECT_TRUE(partly);
 }
 
-TEST(SimulatedNetwork, ACutIsToldToBothSidesAndLosesWhatIsUnderWay) {
+TEST(SimulatedNetwork, NotifiesBothSidesOfADisconnectAndLosesMessagesInFlight) {
   sim in{1};
   simulated_network net{in, 3, {.latency = 5ms}};
   linked over{net, in}, other{net, in, 2};
@@ -197,14 +197,14 @@ TEST(SimulatedNetwork, ACutIsToldToBothSidesAndLosesWhatIsUnderWay) {
   EXPECT_FALSE(net.is_cut(2));
 }
 
-TEST(SimulatedNetwork, WhoIsIsolatedIsSilentAfterThePatience) {
+TEST(SimulatedNetwork, ReportsAPartitionAfterTheHeartbeatTimeout) {
   sim in{1};
   simulated_network net{in, 2, {.suspect = 700ms}};
   linked over{net, in};
   auto from = net.lanes(0, 1);
   const auto begin = in.elapsed();
   net.cut(1, net::ending::silent);
-  ASSERT_TRUE(over.a->post(word(1))); // into the void
+  ASSERT_TRUE(over.a->post(word(1))); // it is lost
   run(in);
   for (const auto& x : {over.at_a, over.at_b}) {
     EXPECT_TRUE(x->frames.empty());
@@ -215,7 +215,7 @@ TEST(SimulatedNetwork, WhoIsIsolatedIsSilentAfterThePatience) {
   EXPECT_FALSE(from.parts->ended());
 }
 
-TEST(SimulatedNetwork, ASlowProcessIsSlowInBothDirections) {
+TEST(SimulatedNetwork, SlowsACloggedProcessInBothDirections) {
   sim in{1};
   simulated_network net{in, 3, {.latency = 1ms, .jitter = 0ns}};
   linked one{net, in, 1}, two{net, in, 2};
@@ -231,7 +231,7 @@ TEST(SimulatedNetwork, ASlowProcessIsSlowInBothDirections) {
   EXPECT_EQ(two.at_b->times.at(0) - begin, 50ms);
 }
 
-TEST(SimulatedNetwork, KeepsWhatComesBeforeAChannelIsOpened) {
+TEST(SimulatedNetwork, KeepsFramesThatArriveBeforeTheirChannelIsOpened) {
   sim in{1};
   simulated_network net{in, 2, {}};
   const auto a = net.connection(0, 1)->open(3);
@@ -251,7 +251,7 @@ TEST(SimulatedNetwork, KeepsWhatComesBeforeAChannelIsOpened) {
   EXPECT_EQ(at_a->end, net::ending::dead);
 }
 
-TEST(SimulatedNetwork, RefusesWhatIsNoNetwork) {
+TEST(SimulatedNetwork, RejectsInvalidOptions) {
   sim in{1};
   for (const network& x : {network{.latency = -1ns}, network{.jitter = -1ns},
                            network{.bandwidth = -1}, network{.parcels = 0},

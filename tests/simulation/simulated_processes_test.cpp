@@ -9,7 +9,7 @@
 
 #include <stdexcept>
 
-// One job over simulated processes has the bits of one device.
+// A job over simulated processes gives the bits of one device.
 
 namespace troupe::simulation {
 namespace {
@@ -27,7 +27,7 @@ tensors train(crew& on) {
   return training.state();
 }
 
-/// Large enough for several chunks, and gathers between the sums.
+/// All-reduces tensors of several chunks, with gathers in between.
 tensors exchange_much(crew& on) {
   tensors out(on.replicas());
   const auto step = [&](step_context& at) {
@@ -57,7 +57,7 @@ tensors exchange_much(crew& on) {
   return out;
 }
 
-/// Through `fit`, with data that is read for the replicas at hand.
+/// Trains with `fit`, which reads the data of the local replicas only.
 tensors fit(const strategy& with) {
   static const auto images = data::digits({.examples = 30, .seed = 1});
   static const models::model_description small{
@@ -156,7 +156,7 @@ TEST_P(Processes, GiveTheSameWeightsThoughOneBecomesSlow) {
   EXPECT_EQ(found.fired.slowed, last > 0 ? some.seeds : 0);
 }
 
-TEST(ProcessesOfOneJob, HearOfTheSameCommits) {
+TEST(ProcessesOfOneJob, ReceiveTheSameCommits) {
   for (std::uint64_t seed = 1; seed <= test::seeds_of(20); ++seed) {
     sim world{seed};
     processes all{world, {.replicas = 5}, {.processes = 3}};
@@ -179,7 +179,7 @@ TEST(ProcessesOfOneJob, HearOfTheSameCommits) {
   }
 }
 
-TEST(ProcessesOfOneJob, AreTheSameRunAgainUnderTheSameSeed) {
+TEST(ProcessesOfOneJob, RepeatARunWithTheSameSeed) {
   const auto run = [](std::uint64_t first) {
     return same_bits_of_crew(train, {.plan = faults{}.duplicate(0.2).delay(0.2),
                                      .seeds = 10,
@@ -194,7 +194,7 @@ TEST(ProcessesOfOneJob, AreTheSameRunAgainUnderTheSameSeed) {
   EXPECT_NE(a.delivered, run(11).delivered);
 }
 
-TEST(ProcessesOfOneJob, HoldAtLeastOneReplicaEach) {
+TEST(ProcessesOfOneJob, HostAtLeastOneReplicaEach) {
   sim world{1};
   for (const std::uint32_t processes : {0u, 3u})
     EXPECT_THROW(

@@ -15,12 +15,12 @@ using namespace std::chrono_literals;
 
 using log = std::shared_ptr<std::string>;
 
-/// Writes its name down for each message.
+/// Records its name for each message.
 caf::behavior scribe(caf::event_based_actor*, log to, std::string name) {
   return {[=](int) { *to += name; }};
 }
 
-/// Four actors with three messages each, in the order that the seed chose.
+/// @returns the order in which four actors handle three messages each.
 std::string order_of(std::uint64_t seed) {
   auto out = std::make_shared<std::string>();
   sim s{seed};
@@ -34,7 +34,7 @@ std::string order_of(std::uint64_t seed) {
   return *out;
 }
 
-TEST(Sim, ItsOrderIsAFunctionOfTheSeed) {
+TEST(Simulator, OrdersMessagesByTheSeed) {
   std::set<std::string> orders;
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     const auto order = order_of(seed);
@@ -56,7 +56,7 @@ caf::behavior ticker(caf::event_based_actor* self, log to, std::string name,
   }};
 }
 
-TEST(Sim, TheClockMovesOnlyWhenNothingElseCanHappen) {
+TEST(Simulator, MovesTheClockOnlyWhenAllMailboxesAreEmpty) {
   sim s;
   auto out = std::make_shared<std::string>();
   s.spawn(ticker, out, std::string{"x"}, 3);
@@ -67,7 +67,7 @@ TEST(Sim, TheClockMovesOnlyWhenNothingElseCanHappen) {
   EXPECT_EQ(s.elapsed() - begin, caf::timespan{30ms});
 }
 
-TEST(Sim, SaysWhenNothingCanHappenAnyMore) {
+TEST(Simulator, ReportsThatNoMessageAndNoTimerIsLeft) {
   sim s;
   auto out = std::make_shared<std::string>();
   s.spawn(ticker, out, std::string{"x"}, 3);
@@ -75,7 +75,7 @@ TEST(Sim, SaysWhenNothingCanHappenAnyMore) {
   EXPECT_EQ(*out, "xxx");
 }
 
-TEST(Sim, TimersFireInOrderAndThoseThatReArmFireAgain) {
+TEST(Simulator, FiresTimersInOrderAndReArmedTimersAgain) {
   sim s;
   auto out = std::make_shared<std::string>();
   s.spawn(ticker, out, std::string{"x"}, 5);
@@ -84,7 +84,7 @@ TEST(Sim, TimersFireInOrderAndThoseThatReArmFireAgain) {
   EXPECT_EQ(*out, "xxx");
 }
 
-TEST(Sim, EndsWhatItSpawned) {
+TEST(Simulator, KillsTheActorsThatItSpawned) {
   auto out = std::make_shared<std::string>();
   {
     sim s;

@@ -9,8 +9,8 @@
 
 #include <gtest/gtest.h>
 
-// A sum in order of arrival, a missing epoch check, an update applied twice:
-// each must fail here. scripts/planted-bugs.sh shows that it does.
+// Bugs such as a sum in the order of arrival, a missing generation check or an
+// update applied twice must fail here. scripts/planted-bugs.sh checks that.
 
 namespace troupe::simulation {
 namespace {
@@ -21,7 +21,8 @@ constexpr std::uint64_t steps = 6;
 
 constexpr auto seeds = test::seeds_of(1000);
 
-/// What each replica ends with, and what was committed.
+/// Trains. @returns the variables of each replica, and the step, examples and
+/// loss of each commit.
 tensors train(crew& on) {
   test::tiny_training training{on.replicas()};
   const auto step = [&](step_context& at) { training.step(at); };
@@ -37,8 +38,8 @@ tensors train(crew& on) {
   return all;
 }
 
-/// The same through `fit`: on one device the replicas share one copy of the
-/// parameters, which one of them updates; in the simulator each has its own.
+/// Trains with `fit`. On one device the replicas share one copy of the
+/// parameters, which one of them updates. In the simulator each has its own.
 tensors fit(const strategy& with) {
   static const data::dataset examples{
     34, 3, [](std::uint64_t i) {
@@ -94,7 +95,7 @@ TEST_P(ThousandSeeds, GiveTheSameWeightsThoughAStepIsBegunAnew) {
   EXPECT_TRUE(found.same) << found.what;
 }
 
-TEST_P(ThousandSeeds, AreEachTheSameRunAgain) {
+TEST_P(ThousandSeeds, GiveTheSameRunAgain) {
   auto some = under(faults{}.duplicate(0.2).delay(0.2));
   some.seeds = 20;
   const auto a = same_bits_of_crew(train, some);
@@ -106,7 +107,7 @@ TEST_P(ThousandSeeds, AreEachTheSameRunAgain) {
   EXPECT_NE(same_bits_of_crew(train, some).delivered, a.delivered);
 }
 
-/// Threads instead of a seed: a few runs, for what they are worth.
+/// A few runs on threads, whose order no seed determines.
 TEST_P(ThousandSeeds, GiveTheWeightsThatTheRealRuntimeGives) {
   using how = crew_options::reducers;
   crew_options options{.replicas = GetParam()};

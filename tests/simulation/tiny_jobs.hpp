@@ -8,10 +8,11 @@
 
 namespace troupe::test {
 
-/// Twice a step is given up and begun anew with another batch. In step 2 the
-/// last replica refuses its batch when the others have sent their parts; in
-/// step 4 it does so when sums are under way too, which the others only look
-/// at. What is late then belongs to the same step of an older epoch.
+/// Trains, and twice aborts a step and redoes it with another batch. In step 2
+/// the last replica rejects its batch after the others have sent their
+/// contributions. In step 4 it does so when results are in flight too, which
+/// the others only read. Late messages then belong to the same step of an older
+/// generation.
 inline tensors train_with_second_thoughts(crew& on) {
   constexpr std::uint64_t steps = 6;
   tiny_training training{on.replicas()};

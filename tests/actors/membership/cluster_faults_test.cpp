@@ -4,8 +4,9 @@
 using namespace troupe;
 using namespace troupe::testing;
 
-/// The messages between its roles, too, and not the parcels alone.
-TEST(ClusterFaults, EnterTheMessagesOfTheProcessThatIsGivenThem) {
+/// The fault injector of a process applies to the messages between its roles,
+/// and not only to packets.
+TEST(ClusterFaults, ApplyToTheMessagesOfTheProcessThatHasThem) {
   const auto seam = std::make_shared<meddler>(subject::report, 3,
                                               fault_seam::fate{.twice = true});
   company_of it{2};

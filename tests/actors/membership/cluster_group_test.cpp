@@ -4,14 +4,14 @@
 #include <atomic>
 #include <future>
 
-// A crew whose replicas are in several processes.
+// A replica group whose replicas are in several processes.
 
 using namespace troupe;
 using namespace troupe::testing;
 
 namespace {
 
-/// What each process saw of a run.
+/// Runs steps in all processes. @returns the outcome of each process.
 std::vector<outcome> run_all(company_of& it, std::uint64_t first,
                              std::uint64_t steps) {
   std::vector<outcome> out(it.members.size());
@@ -29,7 +29,7 @@ INSTANTIATE_TEST_SUITE_P(, Processes, ::testing::Values(2, 3));
 
 } // namespace
 
-TEST_P(Processes, AddAsOneWould) {
+TEST_P(Processes, ReduceInTheOrderOfTheCanonicalTree) {
   const auto p = GetParam();
   company_of it{p};
   it.replicas = 2;
@@ -41,7 +41,8 @@ TEST_P(Processes, AddAsOneWould) {
     EXPECT_EQ(it.members[i].with->replicas(), 2 * p);
     EXPECT_EQ(first[i].end, 30u);
     EXPECT_EQ(then[i].end, 33u);
-    EXPECT_EQ(first[i].commits, first[0].commits) << "all hear the same";
+    EXPECT_EQ(first[i].commits, first[0].commits)
+      << "all processes receive the same commits";
     ASSERT_EQ(first[i].commits.size(), 30u);
     EXPECT_EQ(first[i].commits[7].contributors.size(), 2 * p);
     EXPECT_EQ(first[i].sums.size(), 2u * 2u * 30u) << "of its own replicas";
@@ -51,7 +52,7 @@ TEST_P(Processes, AddAsOneWould) {
   }
 }
 
-TEST_P(Processes, VisitTheirOwnReplicas) {
+TEST_P(Processes, CallForEachForTheirOwnReplicasOnly) {
   company_of it{GetParam()};
   it.replicas = 2;
   it.gather();
@@ -62,7 +63,7 @@ TEST_P(Processes, VisitTheirOwnReplicas) {
   });
 }
 
-TEST_P(Processes, StopTogetherWhoeverStops) {
+TEST_P(Processes, StopAtTheSameStepIfAnyOfThemStops) {
   company_of it{GetParam()};
   it.gather();
   std::vector<std::uint64_t> ends(it.members.size());
@@ -81,7 +82,7 @@ TEST_P(Processes, StopTogetherWhoeverStops) {
     EXPECT_EQ(end, ends[0]);
 }
 
-TEST_P(Processes, AStopThatComesLateDoesNotEndTheNextRun) {
+TEST_P(Processes, ALateStopDoesNotEndTheNextRun) {
   company_of it{GetParam()};
   it.gather();
   std::promise<void> over; // for process 0, which asks for the next run
@@ -95,7 +96,7 @@ TEST_P(Processes, AStopThatComesLateDoesNotEndTheNextRun) {
         return;
       is_over.wait();
       for (int stops = 0; stops < 500; ++stops) {
-        x.with->stop(); // some come before the join of process 0, some later
+        x.with->stop(); // some arrive before the join of process 0, some later
         std::this_thread::yield();
       }
     };
@@ -107,7 +108,7 @@ TEST_P(Processes, AStopThatComesLateDoesNotEndTheNextRun) {
   EXPECT_EQ(ends, std::vector<std::uint64_t>(it.members.size(), 1010));
 }
 
-TEST(ManyReplicas, NoReportIsLostHoweverManyAreUnderWay) {
+TEST(ManyReplicas, LoseNoReportIfManyAreInFlight) {
   company_of it{2};
   it.replicas = 48;
   it.gather({.patience = 20s});
@@ -119,7 +120,7 @@ TEST(ManyReplicas, NoReportIsLostHoweverManyAreUnderWay) {
   });
 }
 
-TEST_P(Processes, AllHearWhatAStepFunctionOfOneThrew) {
+TEST_P(Processes, AllReportTheExceptionOfOneStepFunction) {
   company_of it{GetParam()};
   it.replicas = 2;
   it.gather();
@@ -141,10 +142,10 @@ TEST_P(Processes, AllHearWhatAStepFunctionOfOneThrew) {
   for (auto& x : it.members)
     x.problem.clear();
   const auto again = run_all(it, 5, 4);
-  EXPECT_EQ(again[1].end, 9u) << "the crew is as good as before";
+  EXPECT_EQ(again[1].end, 9u) << "the group still works";
 }
 
-TEST_P(Processes, AreToldWhenTheyAskForDifferentSteps) {
+TEST_P(Processes, FailIfTheyAskForDifferentSteps) {
   company_of it{GetParam()};
   it.gather();
   it.each([&](member& x, std::uint32_t i) {
@@ -160,7 +161,7 @@ TEST_P(Processes, AreToldWhenTheyAskForDifferentSteps) {
 }
 
 // A23: a reduce launched on 1 of 3 workers, with a timeout of 1 s.
-TEST(A23, AReduceThatOneOfThreeBeganNamesTheTwoThatDidNotCome) {
+TEST(A23, AReduceThatOneOfThreeBeganNamesTheTwoMissing) {
   company_of it{3};
   it.gather({.patience = 1s});
   for (const std::uint32_t i : {2u, 0u}) {
@@ -175,7 +176,8 @@ TEST(A23, AReduceThatOneOfThreeBeganNamesTheTwoThatDidNotCome) {
   EXPECT_EQ(it.members[0].problem, it.members[2].problem);
 }
 
-/// Two processes, the second of which says its parts of a step with faults.
+/// Two processes. Faults apply to the contributions that the second one sends
+/// in step 3.
 struct faulty {
   explicit faulty(fault_seam::fate what)
     : seam{std::make_shared<meddler>(subject::part, 3, what)} {
@@ -199,7 +201,7 @@ struct faulty {
   std::vector<outcome> seen;
 };
 
-TEST(FaultyProcess, EndsTheStepWithItsNameIfAParcelIsCorrupted) {
+TEST(FaultyProcess, IsNamedInTheErrorIfItsPacketIsCorrupt) {
   const faulty on{{.corrupted = true}};
   EXPECT_GT(on.seam->times, 0);
   for (const auto& x : on.it.members) {
@@ -213,7 +215,7 @@ TEST(FaultyProcess, EndsTheStepWithItsNameIfAParcelIsCorrupted) {
   }
 }
 
-TEST(FaultyProcess, StallsTheStepWithItsNameIfAParcelIsDropped) {
+TEST(FaultyProcess, IsNamedInTheErrorIfItsPacketIsDropped) {
   const faulty on{{.dropped = true}};
   EXPECT_GT(on.seam->times, 0);
   for (const auto& x : on.it.members) {
@@ -225,7 +227,7 @@ TEST(FaultyProcess, StallsTheStepWithItsNameIfAParcelIsDropped) {
   }
 }
 
-TEST(FaultyProcess, ChangesNoBitIfAParcelIsLateOrComesTwice) {
+TEST(FaultyProcess, ChangesNoBitIfAPacketIsLateOrDuplicated) {
   for (const auto what :
        {fault_seam::fate{.delay = 2ms}, fault_seam::fate{.twice = true}}) {
     const faulty on{what};
@@ -239,7 +241,8 @@ TEST(FaultyProcess, ChangesNoBitIfAParcelIsLateOrComesTwice) {
   }
 }
 
-/// In step 17 one process loses its connections; all run on as they can.
+/// In step 17 one process leaves the job and closes its connections, while all
+/// others run on.
 void cut_off(company_of& it, std::uint32_t victim) {
   it.gather();
   it.each([&](member& x, std::uint32_t i) {

@@ -7,7 +7,7 @@
 
 #include <future>
 
-// One who is let in, and then says what he likes.
+// A process that the leader admits and that then breaks the protocol.
 
 using namespace troupe;
 using namespace troupe::testing;
@@ -16,7 +16,7 @@ namespace {
 
 constexpr auto long_enough = 20s;
 
-/// Plays a member of a cluster by hand.
+/// A member of a cluster that the test controls message by message.
 struct impostor {
   explicit impostor(std::uint32_t task) {
     about.task = task;
@@ -42,11 +42,11 @@ struct impostor {
       done->set_value(std::move(x));
     });
     if (heard.wait_for(2 * long_enough) != std::future_status::ready)
-      throw std::runtime_error{"nothing came of dialing"};
+      throw std::runtime_error{"the connection attempt did not end"};
     return heard.get();
   }
 
-  /// Dials until somebody serves that.
+  /// Dials until a service with this purpose is registered.
   net::endpoint::dialed find(const net::address& where,
                              const std::string& purpose) {
     for (;;)
@@ -60,7 +60,7 @@ struct impostor {
 
 } // namespace
 
-TEST(ClusterHostile, AMemberWhoseNoticeIsMalformedIsSentAway) {
+TEST(ClusterHostile, AMemberThatSendsAMalformedMessageIsDisconnected) {
   company_of all{3};
   all.patience = 2s;
   std::thread leader{[&] { all.join({0}); }};
@@ -77,17 +77,17 @@ TEST(ClusterHostile, AMemberWhoseNoticeIsMalformedIsSentAway) {
               std::vector<std::byte>(9)});
     auto why = end.get_future();
     if (why.wait_for(long_enough) == std::future_status::ready)
-      EXPECT_TRUE(mentions(why.get(), "membership is malformed"));
+      EXPECT_TRUE(mentions(why.get(), "membership message is malformed"));
     else
-      ADD_FAILURE() << "it stays";
+      ADD_FAILURE() << "the connection stays open";
   }
   leader.join();
   EXPECT_TRUE(
-    mentions(all.members[0].problem, "worker 1 and worker 2 did not come"))
+    mentions(all.members[0].problem, "worker 1 and worker 2 did not join"))
     << all.members[0].problem;
 }
 
-TEST(ClusterHostile, AMemberThatPlaysTheLeaderHarmsNobody) {
+TEST(ClusterHostile, AMemberThatSendsAViewHasNoEffect) {
   company_of all{3};
   all.patience = 2s;
   std::thread leader{[&] { all.join({0}); }};
@@ -100,17 +100,17 @@ TEST(ClusterHostile, AMemberThatPlaysTheLeaderHarmsNobody) {
     EXPECT_TRUE(
       line->post({net::frame_kind::fact, net::priority::control, 0, 1,
                   net::encode(word::table, std::string{}, roster::table{})}));
-    // on the way, and then heard: both are dealt with by one thread, in order
+    // The leader's one thread handles the view before it accepts these streams.
     for (int i = 0; i < 20; ++i)
       EXPECT_TRUE(other.dial(all.addresses[0], "parts").it);
   }
   leader.join();
   EXPECT_EQ(all.members[0].problem,
-            "job 'job' cannot begin: for 2000 ms worker 2 did not come ("
+            "job 'job' cannot begin: for 2000 ms worker 2 did not join ("
               + to_string(all.addresses[2]) + ")");
 }
 
-TEST(ClusterHostile, AMemberThatDiesBeforeItsLanesAreOpenIsMissedAtOnce) {
+TEST(ClusterHostile, AMemberThatDiesBeforeItsLanesAreOpenIsReportedAtOnce) {
   using clock = std::chrono::steady_clock;
   struct table_listener final : net::link_listener {
     void heard(net::frame&&) override {
@@ -139,12 +139,12 @@ TEST(ClusterHostile, AMemberThatDiesBeforeItsLanesAreOpenIsMissedAtOnce) {
   leader.join();
   EXPECT_EQ(all.members[0].code, ec::peer_lost);
   EXPECT_TRUE(
-    mentions(all.members[0].problem, "worker 1 was lost while the job began"))
+    mentions(all.members[0].problem, "worker 1 was lost during the start"))
     << all.members[0].problem;
   EXPECT_LT(clock::now() - begun, all.patience / 2);
 }
 
-TEST(ClusterHostile, StrangersAreCountedWhereNobodyElseComes) {
+TEST(ClusterHostile, RejectedConnectionsAreReportedIfMembersAreMissing) {
   company_of all{2};
   all.patience = 2s;
   std::string waits;
@@ -159,12 +159,12 @@ TEST(ClusterHostile, StrangersAreCountedWhereNobodyElseComes) {
   }
   leader.join();
   const auto& said = all.members[0].problem;
-  EXPECT_TRUE(mentions(said, "worker 1 did not come ("
+  EXPECT_TRUE(mentions(said, "worker 1 did not join ("
                                + to_string(all.addresses[1])
                                + "); 2 connections were closed, the last from "
                                  "127.0.0.1:"))
     << said;
   EXPECT_TRUE(mentions(said, "it does not speak this protocol")) << said;
-  EXPECT_TRUE(mentions(waits, "job 'job' waits: worker 1 did not come ("))
+  EXPECT_TRUE(mentions(waits, "job 'job' waits: worker 1 did not join ("))
     << waits;
 }

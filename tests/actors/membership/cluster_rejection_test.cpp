@@ -5,8 +5,8 @@
 using namespace troupe;
 using namespace troupe::testing;
 
-/// The refusal says more than that nobody listens any more.
-TEST(ClusterRefusal, IsToldThoughTheLeadersDoorIsGoneAfterIt) {
+/// The rejection explains more than the later failure to connect.
+TEST(ClusterRejection, IsReportedThoughTheLeaderListensNoLonger) {
   company_of it{2};
   it.patience = 1500ms;
   auto nobody =
@@ -21,7 +21,7 @@ TEST(ClusterRefusal, IsToldThoughTheLeadersDoorIsGoneAfterIt) {
   it.members[0].at.reset();
   early.join();
   EXPECT_EQ(it.members[1].code, ec::refused) << it.members[1].problem;
-  EXPECT_TRUE(mentions(it.members[1].problem, "chief 0 refused worker 1: "))
+  EXPECT_TRUE(mentions(it.members[1].problem, "chief 0 rejected worker 1: "))
     << it.members[1].problem;
-  it.members[1].at.reset(); // before what is logged to
+  it.members[1].at.reset(); // before the promise that its log sets
 }

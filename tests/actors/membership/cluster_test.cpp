@@ -3,12 +3,12 @@
 #include <filesystem>
 #include <future>
 
-// Getting into a job, and out of it.
+// Joining and leaving a job.
 
 using namespace troupe;
 using namespace troupe::testing;
 
-TEST(Cluster, IsThereWhenAllAre) {
+TEST(Cluster, IsCompleteWhenAllTasksHaveJoined) {
   company_of it{3};
   it.replicas = 2;
   it.join();
@@ -26,7 +26,7 @@ TEST(Cluster, IsThereWhenAllAre) {
   it.each([](member& x, std::uint32_t) { x.in->leave(); });
 }
 
-TEST(Cluster, TakesTheTransportThatWasAskedFor) {
+TEST(Cluster, UsesTheTransportOfTheOptions) {
   company_of it{2};
   it.change = [](std::uint32_t, cluster_options& x) {
     x.transport = transport_kind::tcp;
@@ -36,7 +36,7 @@ TEST(Cluster, TakesTheTransportThatWasAskedFor) {
   EXPECT_EQ(it.members[0].in->transport_to(1), "tcp");
 }
 
-TEST(Cluster, GivesUpWithTheNamesOfWhoDidNotCome) {
+TEST(Cluster, NamesTheMissingTasksIfTheStartTimesOut) {
   company_of it{4};
   it.patience = 300ms;
   it.join({0, 2});
@@ -44,13 +44,13 @@ TEST(Cluster, GivesUpWithTheNamesOfWhoDidNotCome) {
     EXPECT_EQ(it.members[std::size_t(i)].code, ec::stalled);
     EXPECT_EQ(it.members[std::size_t(i)].problem,
               "job 'job' cannot begin: for 300 ms worker 1 and worker 3 did "
-              "not come ("
+              "not join ("
                 + to_string(it.addresses[1]) + ", " + to_string(it.addresses[3])
                 + ")");
   }
 }
 
-TEST(Cluster, TellsAMemberThatItsLeaderDidNotCome) {
+TEST(Cluster, NamesTheLeaderIfItIsMissing) {
   company_of it{2};
   it.patience = 300ms;
   it.join({1});
@@ -58,7 +58,7 @@ TEST(Cluster, TellsAMemberThatItsLeaderDidNotCome) {
     << it.members[1].problem;
 }
 
-TEST(Cluster, RefusesOtherTermsOnBothSides) {
+TEST(Cluster, ReportsAnotherConfigurationOnBothSides) {
   company_of it{2};
   std::string logged;
   it.patience = 500ms;
@@ -76,16 +76,17 @@ TEST(Cluster, RefusesOtherTermsOnBothSides) {
   EXPECT_TRUE(mentions(it.members[1].problem, "worker 1 has options seed 2"))
     << it.members[1].problem;
   EXPECT_TRUE(mentions(logged, "worker 1 has options seed 2")) << logged;
-  EXPECT_FALSE(mentions(logged, "\x1b")) << "a terminal obeys it";
+  EXPECT_FALSE(mentions(logged, "\x1b")) << "a terminal would execute it";
   EXPECT_EQ(it.members[0].code, ec::stalled);
   EXPECT_TRUE(mentions(it.members[0].problem, "worker 1 has options seed 2"))
     << it.members[0].problem;
 }
 
-TEST(Cluster, RefusesASecondProcessForATaskWhoseFirstLives) {
+TEST(Cluster, RejectsASecondProcessForATaskWhoseFirstLives) {
   company_of it{3};
   it.patience = 1s;
-  it.members[2].at = it.members[1].at; // not dialed: it never gets that far
+  it.members[2].at =
+    it.members[1].at; // no peer connects to it: it is rejected before
   it.change = [](std::uint32_t i, cluster_options& x) {
     if (i == 2) {
       x.index = 1;
@@ -97,17 +98,17 @@ TEST(Cluster, RefusesASecondProcessForATaskWhoseFirstLives) {
   const auto &a = it.members[1], &b = it.members[2];
   EXPECT_TRUE((a.code == ec::refused) != (b.code == ec::refused));
   EXPECT_TRUE(mentions(a.problem + b.problem, "this one is a second"));
-  EXPECT_TRUE(mentions(it.members[0].problem, "worker 2 did not come"));
+  EXPECT_TRUE(mentions(it.members[0].problem, "worker 2 did not join"));
 }
 
-TEST(Cluster, AsksWhoElseHasItsAddress) {
+TEST(Cluster, SuggestsAnotherProcessOfItsTaskIfItsAddressIsInUse) {
   const net::endpoint other{{.listen = net::address{"127.0.0.1", 0}}};
   runtime here;
   cluster_options mine;
   mine.addresses = {other.reachable_at(), {"127.0.0.1", 1}};
   try {
     const cluster it{here, mine};
-    ADD_FAILURE() << "it listens";
+    ADD_FAILURE() << "it listens on an address in use";
   } catch (const std::runtime_error& e) {
     EXPECT_TRUE(mentions(e.what(), "Address already in use; does another "
                                    "process say that it is worker 0?"))
@@ -115,7 +116,7 @@ TEST(Cluster, AsksWhoElseHasItsAddress) {
   }
 }
 
-TEST(Cluster, RefusesAnotherJob) {
+TEST(Cluster, RejectsAnotherJob) {
   company_of it{2};
   it.patience = 300ms;
   it.change = [](std::uint32_t i, cluster_options& x) {
@@ -128,8 +129,8 @@ TEST(Cluster, RefusesAnotherJob) {
     << it.members[1].problem;
 }
 
-/// Somebody else is served at the leader's door already.
-TEST(Cluster, TakesAMemberThatCameBeforeItsLeaderExpectedAnybody) {
+/// The leader's router serves another job before the leader joins.
+TEST(Cluster, AdmitsAMemberThatConnectedBeforeItsLeaderJoined) {
   company_of it{2};
   const auto nobody =
     it.members[0].at->serve("another", "control",
@@ -143,17 +144,17 @@ TEST(Cluster, TakesAMemberThatCameBeforeItsLeaderExpectedAnybody) {
   early.join();
   for (auto& x : it.members) {
     EXPECT_EQ(x.problem, "");
-    x.in.reset(); // before what is logged to
+    x.in.reset(); // before the promise that its log sets
   }
   it.members[1].at.reset();
 }
 
-TEST(Cluster, TakesARestartedProcessWhileOthersAreAwaited) {
+TEST(Cluster, AdmitsARestartedProcessWhileOthersAreMissing) {
   company_of it{3};
   std::thread first{[&] {
     auto x = it.options_of(1);
     x.at = new_door();
-    x.patience = 200ms; // then it goes, and its connection with it
+    x.patience = 200ms; // then it ends, and its connection closes
     x.farewell = 100ms;
     member killed;
     killed.attempt([&] { cluster gone{*killed.on, std::move(x)}; });
@@ -169,7 +170,7 @@ TEST(Cluster, TakesARestartedProcessWhileOthersAreAwaited) {
     EXPECT_EQ(x.problem, "");
 }
 
-TEST(Cluster, LeavesNoDescriptorBehind) {
+TEST(Cluster, LeaksNoDescriptor) {
   const auto open = [] {
     namespace fs = std::filesystem;
     return std::distance(fs::directory_iterator{"/proc/self/fd"}, {});
@@ -182,7 +183,7 @@ TEST(Cluster, LeavesNoDescriptorBehind) {
     it.join();
     EXPECT_EQ(first == second, it.members[0].problem.empty());
   };
-  join(transport_kind::shm, transport_kind::shm); // what is opened once
+  join(transport_kind::shm, transport_kind::shm); // opens what stays open
   const auto before = open();
   for (int i = 0; i < 3; ++i) {
     join(transport_kind::shm, transport_kind::shm);
@@ -205,8 +206,8 @@ TEST(Cluster, ChecksItsOptions) {
     }
     return "";
   };
-  EXPECT_TRUE(mentions(text([](auto& x) { x.index = 2; }), "index 2"));
-  EXPECT_TRUE(mentions(text([](auto& x) { x.addresses.clear(); }), "nobody"));
+  EXPECT_TRUE(mentions(text([](auto& x) { x.index = 2; }), "task 2"));
+  EXPECT_TRUE(mentions(text([](auto& x) { x.addresses.clear(); }), "empty"));
   EXPECT_TRUE(mentions(text([](auto& x) { x.names = {"a"}; }), "1 names"));
   EXPECT_TRUE(mentions(text([](auto& x) { x.replicas = 0; }), "0 replicas"));
   EXPECT_TRUE(

@@ -15,8 +15,8 @@
 #include <thread>
 #include <vector>
 
-// Several members of a cluster in one process: each has a runtime, an endpoint
-// on a port that is free, and a thread that plays its main.
+// Several members of a cluster in one process. Each has a runtime, an endpoint
+// on a free port, and a thread that runs its program.
 
 namespace troupe::testing {
 
@@ -27,7 +27,7 @@ struct member {
   std::shared_ptr<door> at;
   std::unique_ptr<cluster> in;
   std::unique_ptr<crew> with;
-  std::string problem; ///< What joining, or its work, ended with.
+  std::string problem; ///< Error of joining or of a run. Empty: none.
   std::optional<ec> code;
 
   ~member() {
@@ -54,8 +54,8 @@ inline std::shared_ptr<door> new_door() {
   return std::make_shared<door>(x);
 }
 
-/// A door whose endpoint sets the promise when it was refused for the first
-/// time, since nobody at the other end expects its purpose yet.
+/// Makes a router whose endpoint sets the promise at its first rejection by a
+/// process that does not serve its purpose yet.
 inline std::shared_ptr<door> door_that_hears_a_refusal(std::promise<void>& at) {
   net::endpoint_options x;
   x.listen = net::address{"127.0.0.1", 0};
@@ -91,7 +91,7 @@ struct company_of {
     return x;
   }
 
-  /// Calls it for those members, each on a thread of its own.
+  /// Calls a function for some members, each on a thread of its own.
   template <class F>
   void each(const std::vector<std::uint32_t>& whom, F&& fn) {
     std::vector<std::thread> mains;
@@ -113,7 +113,7 @@ struct company_of {
   }
   void join() { join(all()); }
 
-  /// Joins, and makes the crew of each.
+  /// Joins all members, and makes the replica group of each.
   void gather(const crew_options& options = {}) {
     join();
     each([&](member& x, std::uint32_t) {
@@ -131,7 +131,7 @@ struct company_of {
     return out;
   }
 
-  std::uint32_t replicas = 1; ///< Of each process.
+  std::uint32_t replicas = 1; ///< Replicas of each process.
   std::chrono::milliseconds patience{20'000};
   std::function<void(std::uint32_t, cluster_options&)> change;
   std::vector<net::address> addresses;

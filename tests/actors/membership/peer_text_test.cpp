@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <tuple>
 
-// What a person sees of texts that another process chose.
+// Texts from another process are shown with printable characters only.
 
 using namespace troupe;
 using namespace troupe::testing;
@@ -19,7 +19,7 @@ const std::string hostile =
   "\x1b]0;title\x07\x1b[31mred\r\ntroupe: all is well";
 const std::string shown = "?]0;title??[31mred??troupe: all is well";
 
-/// Listens where the leader of a job should.
+/// Listens in place of the leader of a job, and sends hostile texts.
 struct impostor {
   explicit impostor(bool takes) {
     it.on_dialed(
@@ -47,7 +47,7 @@ struct impostor {
   net::endpoint it{options()};
 };
 
-/// What a worker's joining ended with.
+/// Joins as a worker. @returns the error.
 std::pair<std::optional<ec>, std::string> joined(const impostor& leader) {
   company_of all{2};
   all.addresses[0] = leader.it.reachable_at();
@@ -57,7 +57,7 @@ std::pair<std::optional<ec>, std::string> joined(const impostor& leader) {
 
 } // namespace
 
-TEST(PeerText, OfARefusalIsPrintable) {
+TEST(PeerText, OfARejectionIsPrintable) {
   const impostor leader{false};
   const auto [code, problem] = joined(leader);
   EXPECT_EQ(code, ec::refused);
@@ -65,14 +65,14 @@ TEST(PeerText, OfARefusalIsPrintable) {
                        + to_string(leader.it.reachable_at()) + ": " + shown);
 }
 
-TEST(PeerText, OfALeaderThatGivesUpIsPrintable) {
+TEST(PeerText, OfALeaderThatAbortsTheStartIsPrintable) {
   const impostor leader{true};
   const auto [code, problem] = joined(leader);
   EXPECT_EQ(code, ec::stalled);
   EXPECT_EQ(problem, shown);
 }
 
-TEST(PeerText, OfAnErrorThatTravelledIsPrintable) {
+TEST(PeerText, OfAReceivedErrorIsPrintable) {
   const auto x = wire::error_of({ec::invalid, hostile});
   EXPECT_EQ(x.context().get_as<std::string>(0),
             "?]0;title??[31mred?\ntroupe: all is well");

@@ -9,7 +9,8 @@ using namespace troupe::testing;
 
 namespace {
 
-/// Asks until the answer has it; a leader that is yet to listen gives none.
+/// Queries the status until the text has a part. A leader that does not listen
+/// yet gives an error.
 std::string status_with(const company_of& of, const std::string& part) {
   runtime asker;
   const auto deadline = std::chrono::steady_clock::now() + 30s;
@@ -25,7 +26,7 @@ std::string status_with(const company_of& of, const std::string& part) {
   return said;
 }
 
-/// Opened once, for all who wait.
+/// One-shot flag that threads wait for.
 class gate {
 public:
   void open() {
@@ -46,7 +47,7 @@ private:
 
 } // namespace
 
-TEST(ClusterStatus, NamesTheMembersAndWhoAStepWaitsFor) {
+TEST(StatusService, NamesTheMembersAndTheReplicasAStepWaitsFor) {
   company_of it{2};
   it.gather();
   gate door;
@@ -76,19 +77,19 @@ TEST(ClusterStatus, NamesTheMembersAndWhoAStepWaitsFor) {
   EXPECT_FALSE(mentions(idle, "is not done")) << idle;
 }
 
-TEST(ClusterStatus, SaysWhoDidNotJoinYet) {
+TEST(StatusService, NamesTheTasksThatDidNotJoinYet) {
   company_of it{2};
   std::thread leader{[&] { it.join({0}); }};
   const auto said = status_with(it, "worker 1  absent");
   EXPECT_TRUE(mentions(said, "\nworker 1  absent ")) << said;
   EXPECT_TRUE(mentions(said, " never\n")) << said;
-  EXPECT_TRUE(mentions(said, "worker 1 did not come yet")) << said;
+  EXPECT_TRUE(mentions(said, "worker 1 did not join yet")) << said;
   it.join({1});
   leader.join();
   EXPECT_EQ(it.members[0].problem, "");
 }
 
-TEST(ClusterStatus, OfAMemberSaysWhomToAsk) {
+TEST(StatusService, OfAMemberNamesTheLeader) {
   company_of it{2};
   it.join();
   runtime asker;
@@ -98,8 +99,8 @@ TEST(ClusterStatus, OfAMemberSaysWhomToAsk) {
     "worker 1 does not lead; ask chief 0 at " + to_string(it.addresses[0])));
 }
 
-/// As many as may ask at once, and more, who never say what they want.
-TEST(ClusterStatus, TellsThoseWhoAreTooManyAndTheWorkGoesOn) {
+/// More clients connect than the service accepts, and send nothing.
+TEST(StatusService, RejectsExcessClientsAndTheRunContinues) {
   company_of it{2};
   it.gather();
   std::mutex lock;
@@ -109,7 +110,7 @@ TEST(ClusterStatus, TellsThoseWhoAreTooManyAndTheWorkGoesOn) {
   net::endpoint from{{}};
   const auto on_end = [&](net::ending, const std::string& why) {
     const std::lock_guard hold{lock};
-    closed += mentions(why, "too many ask already");
+    closed += mentions(why, "too many status clients are connected");
     news.notify_all();
   };
   for (int i = 0; i < 70; ++i)

@@ -20,7 +20,7 @@ namespace {
 
 using side = net::loopback::side;
 
-/// A node, and clients of it, on one simulated clock.
+/// A node and its clients in one simulator.
 struct node_stage {
   explicit node_stage(node_settings x = {}) {
     register_role<counter_actor, int>(*roles, "counter", counter);
@@ -45,7 +45,7 @@ struct node_stage {
                          proxy_options{});
     }
 
-    /// @returns the channel, or the error in words.
+    /// @returns the channel of the role, or the text of the error.
     std::variant<std::uint32_t, std::string> order(const spawn_order& x) {
       std::variant<std::uint32_t, std::string> found;
       auto asked = at.self->request(desk, 3600s, atom::spawn_v, x);
@@ -104,7 +104,7 @@ struct node_stage {
     return x;
   }
 
-  /// What a monitor of it heard; none while it lives.
+  /// @returns the exit reason that a monitor receives. None: the actor lives.
   template <class Handle>
   std::optional<std::string> end_of(const Handle& of) {
     self->monitor(of);
@@ -134,7 +134,7 @@ std::string refusal(node_stage::client& by, const spawn_order& x) {
 
 } // namespace
 
-TEST(Node, SpawnsARegisteredRoleThatAnswersLikeALocalOne) {
+TEST(Node, SpawnsARegisteredRoleThatRespondsLikeALocalOne) {
   node_stage on;
   auto& by = on.connect();
   const auto one = by.spawn<counter_actor>("counter", 41);
@@ -145,7 +145,7 @@ TEST(Node, SpawnsARegisteredRoleThatAnswersLikeALocalOne) {
   EXPECT_EQ(on.add(by.spawn<counter_actor>("made"), 1), 8);
 }
 
-TEST(Node, SaysWhoItIs) {
+TEST(Node, ReportsItsInfo) {
   node_stage on;
   on.connect();
   on.connect().spawn<counter_actor>("counter", 1);
@@ -161,7 +161,7 @@ TEST(Node, SaysWhoItIs) {
   EXPECT_FALSE(x.devices.empty());
 }
 
-TEST(Node, RefusesWhatWasNotRegisteredInASentence) {
+TEST(Node, RejectsAnUnregisteredRoleWithTheRegisteredNames) {
   node_stage on;
   auto& by = on.connect();
   EXPECT_EQ(refusal(by, order_of<counter_actor>("couter", 1)),
@@ -171,19 +171,19 @@ TEST(Node, RefusesWhatWasNotRegisteredInASentence) {
             "refused(\"the role \\\"moody\\\" cannot be made: not today\")");
 }
 
-TEST(Node, TellsTwoVersionsOfAProgramApart) {
+TEST(Node, RejectsARequestOfAnotherProgramVersion) {
   node_stage on;
   auto& by = on.connect();
   EXPECT_EQ(refusal(by, order_of<counter_actor>("counter", 1.5)),
-            "invalid(\"the role \\\"counter\\\" is spawned with (i4) here, not "
-            "with what was given\")");
+            "invalid(\"the role \\\"counter\\\" is spawned with (i4) here; the "
+            "request has other types\")");
   using newer = counter_actor::extend<caf::reacts_to<bool>>;
   EXPECT_EQ(refusal(by, order_of<newer>("counter", 1)),
-            "invalid(\"the role \\\"counter\\\" takes other messages here: two "
-            "versions of a program?\")");
+            "invalid(\"the role \\\"counter\\\" has other messages here; run "
+            "the same version of the program on both sides\")");
 }
 
-TEST(Node, ReadsArgumentsWithTheirBoundsChecked) {
+TEST(Node, ChecksTheBoundsOfArguments) {
   node_stage on;
   auto& by = on.connect();
   const auto good = order_of<counter_actor>("counter", 41);
@@ -198,7 +198,7 @@ TEST(Node, ReadsArgumentsWithTheirBoundsChecked) {
   EXPECT_EQ(on.info().running.size(), 0u);
 }
 
-TEST(Node, TellsMonitorsWhyARoleEnded) {
+TEST(Node, NotifiesMonitorsOfTheReasonARoleEnded) {
   node_stage on;
   auto& by = on.connect();
   const auto fails = by.spawn<counter_actor>("counter", 1);
@@ -221,10 +221,10 @@ TEST(Node, EndsARoleWhoseHandleIsGone) {
   on.settle();
   EXPECT_EQ(on.info().running.size(), 0u);
   const auto next = by.spawn<counter_actor>("counter", 2);
-  EXPECT_EQ(on.add(next, 1), 3) << "the connection goes on";
+  EXPECT_EQ(on.add(next, 1), 3) << "the connection stays open";
 }
 
-TEST(Node, EndsRolesWithTheConnectionThatAskedForThem) {
+TEST(Node, EndsRolesWhenTheirConnectionCloses) {
   for (const auto how : {net::ending::dead, net::ending::silent}) {
     node_stage on;
     auto& gone = on.connect();
@@ -242,7 +242,7 @@ TEST(Node, EndsRolesWithTheConnectionThatAskedForThem) {
   }
 }
 
-TEST(Node, KillsARoleThatDoesNotHeedItsOwnersEnd) {
+TEST(Node, KillsARoleThatIgnoresTheRequestToEnd) {
   node_stage on;
   register_role<counter_actor>(*on.roles, "stubborn", stubborn_counter);
   auto& by = on.connect();
@@ -254,7 +254,7 @@ TEST(Node, KillsARoleThatDoesNotHeedItsOwnersEnd) {
   EXPECT_EQ(on.info().running.size(), 0u);
 }
 
-TEST(Node, HasARoomForSoManyRolesAndGuests) {
+TEST(Node, LimitsRolesAndClients) {
   node_stage on{{.guests = 2, .roles_per_guest = 3}};
   auto& by = on.connect();
   std::vector<counter_actor> all;
@@ -272,7 +272,7 @@ TEST(Node, HasARoomForSoManyRolesAndGuests) {
             "peer_lost(\"the node serves 2 connections already\")");
 }
 
-TEST(Node, StopsWithAllItsRolesWhenItIsTold) {
+TEST(Node, EndsAllItsRolesOnAStopMessage) {
   bool stopped = false;
   node_stage on{{.stopped = [&] { stopped = true; }}};
   auto& by = on.connect();
@@ -284,7 +284,7 @@ TEST(Node, StopsWithAllItsRolesWhenItIsTold) {
   EXPECT_NE(on.end_of(on.it), std::nullopt);
 }
 
-TEST(RoleRegistry, TakesANameOnce) {
+TEST(RoleRegistry, RejectsANameThatIsRegistered) {
   role_registry all;
   register_role<counter_actor, int>(all, "counter", counter);
   EXPECT_THROW((register_role<counter_actor, int>(all, "counter", counter)),

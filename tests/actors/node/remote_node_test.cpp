@@ -12,8 +12,7 @@
 #include <caf/scoped_actor.hpp>
 #include <gtest/gtest.h>
 
-// Over real sockets, both sides in this process: what fails here fails between
-// two.
+// Client and node communicate over real sockets, but both are in this process.
 
 using namespace troupe;
 using namespace troupe::testing;
@@ -45,7 +44,7 @@ int add(runtime& in, const counter_actor& to, int x) {
   return total;
 }
 
-/// What a monitor of it hears, which it waits for.
+/// Monitors an actor, calls a function, and waits for the exit reason.
 template <class Handle, class F>
 caf::error end_of(runtime& in, const Handle& of, F meanwhile) {
   caf::error why;
@@ -67,7 +66,7 @@ failure failure_of(F fn) {
   } catch (const failure& x) {
     return x;
   }
-  ADD_FAILURE() << "nothing was thrown";
+  ADD_FAILURE() << "no exception was thrown";
   return {ec::invalid, ""};
 }
 
@@ -77,7 +76,7 @@ net::credentials knowing(const std::string& secret) {
 
 } // namespace
 
-TEST(RemoteNode, HasARoleSpawnedThatAnswersLikeALocalOne) {
+TEST(RemoteNode, SpawnsARoleThatRespondsLikeALocalOne) {
   server_side there;
   runtime here;
   remote_node node{here, there.at.address()};
@@ -87,7 +86,7 @@ TEST(RemoteNode, HasARoleSpawnedThatAnswersLikeALocalOne) {
   EXPECT_EQ(node.who().running, std::vector<std::string>{"counter"});
 }
 
-TEST(RemoteNode, TellsWhyANodeRefuses) {
+TEST(RemoteNode, ReportsTheReasonOfARejection) {
   server_side there;
   runtime here;
   remote_node node{here, there.at.address()};
@@ -100,7 +99,7 @@ TEST(RemoteNode, TellsWhyANodeRefuses) {
             ec::invalid);
 }
 
-TEST(RemoteNode, IsNotLedAstrayByANodeThatAnswersWithAChannelOfItsOwn) {
+TEST(RemoteNode, RejectsAResponseWithAChannelThatIsOpenAlready) {
   const node_actor::behavior_type lies{
     [](atom::spawn, const spawn_order&) { return desk_channel; },
     [](atom::who) { return node_info{}; }, [](atom::stop) {}};
@@ -110,7 +109,7 @@ TEST(RemoteNode, IsNotLedAstrayByANodeThatAnswersWithAChannelOfItsOwn) {
   net::endpoint_options how;
   how.listen = net::address{"127.0.0.1", 0};
   door at{how};
-  gateway_actor gate; // nobody else keeps it
+  gateway_actor gate; // the only reference
   const auto served = at.serve(
     {}, "node",
     {[](const net::hello&) { return net::verdict{}; },
@@ -126,7 +125,7 @@ TEST(RemoteNode, IsNotLedAstrayByANodeThatAnswersWithAChannelOfItsOwn) {
   EXPECT_NE(said.find("spawning \"counter\""), said.npos) << said;
 }
 
-TEST(RemoteNode, SaysThatNobodyListens) {
+TEST(RemoteNode, ReportsThatNoProcessListens) {
   std::string where;
   {
     server_side there;
@@ -139,11 +138,12 @@ TEST(RemoteNode, SaysThatNobodyListens) {
   EXPECT_EQ(why.code, ec::peer_lost);
   const std::string said = why.what();
   EXPECT_EQ(said.rfind(where, 0), 0u) << said;
-  EXPECT_EQ(said.find(where, 1), said.npos) << said << ": it says it twice";
+  EXPECT_EQ(said.find(where, 1), said.npos)
+    << said << ": has the address twice";
   EXPECT_THROW((remote_node{here, "nowhere"}), std::invalid_argument);
 }
 
-TEST(RemoteNode, IsServedOnlyWithTheSecret) {
+TEST(RemoteNode, ConnectsOnlyWithTheSecret) {
   server_side there{{.credentials = knowing("open sesame")}};
   runtime here;
   for (const auto& bad : {knowing("open barley"), net::credentials{}})
@@ -156,7 +156,8 @@ TEST(RemoteNode, IsServedOnlyWithTheSecret) {
   EXPECT_EQ(add(here, node.spawn<counter_actor>("counter", 1), 1), 2);
 }
 
-/// Both sides have what it says; who has nothing gets nothing.
+/// A client with the credentials of the environment connects, and a client
+/// without credentials does not.
 void expect_served_by_the_environment() {
   server_side there;
   runtime here;
@@ -169,14 +170,14 @@ void expect_served_by_the_environment() {
   });
 }
 
-TEST(RemoteNode, AndItsNodeTakeTheSecretOfTheEnvironment) {
+TEST(RemoteNode, AndItsNodeReadTheSecretFromTheEnvironment) {
   const variable_is secret{"TROUPE_SECRET", "open sesame"};
   expect_served_by_the_environment();
 }
 
 using RemoteNodeOverTls = net::testing::certificate_test;
 
-TEST_F(RemoteNodeOverTls, TakesItsFilesFromTheEnvironment) {
+TEST_F(RemoteNodeOverTls, ReadsItsFilesFromTheEnvironment) {
   const auto mine = good();
   const variable_is ca{"TROUPE_TLS_CA", mine.authority.c_str()};
   const variable_is own{"TROUPE_TLS_CERTIFICATE", mine.certificate.c_str()};
@@ -185,7 +186,7 @@ TEST_F(RemoteNodeOverTls, TakesItsFilesFromTheEnvironment) {
   expect_served_by_the_environment();
 }
 
-TEST(RemoteNode, EndsItsRolesWithIt) {
+TEST(RemoteNode, EndsItsRolesWhenItIsDestroyed) {
   server_side there;
   runtime here;
   remote_node other{here, there.at.address()};
@@ -203,7 +204,7 @@ TEST(RemoteNode, EndsItsRolesWithIt) {
   EXPECT_TRUE(other.who().running.empty());
 }
 
-TEST(RemoteNode, TellsMonitorsWhatBecameOfARole) {
+TEST(RemoteNode, NotifiesMonitorsOfTheReasonARoleEnded) {
   auto there = std::make_unique<server_side>();
   runtime here;
   remote_node node{here, there->at.address()};
@@ -224,7 +225,7 @@ TEST(RemoteNode, StopsANode) {
   remote_node node{here, there.at.address()};
   const auto role = node.spawn<counter_actor>("counter", 1);
   EXPECT_FALSE(there.at.wait_for_stop(0ms));
-  // which is heard first, the role's end or the connection's, is chance
+  // Either the role's end or the connection's arrives first.
   EXPECT_TRUE(end_of(here, role, [&] { node.stop(); }));
   EXPECT_TRUE(there.at.wait_for_stop(long_enough));
 }
