@@ -74,7 +74,7 @@ public:
   void leave(std::uint32_t replica);
 
   /// Contributes to a sum, and makes progress as far as possible.
-  /// @param of_sum whether the sum may overwrite `part`.
+  /// @param output whether the sum may overwrite `contribution`.
   /// @errors throws std::logic_error if the contribution does not match that of
   ///         another replica of this process, or is the second one.
   void contribute(std::uint32_t replica, std::uint32_t bucket,

@@ -35,8 +35,8 @@ public:
   }
 
   /// Sends a message without a tensor to the mailbox of a role.
-  /// @param to     address of the receiver, for the fault injector.
-  /// @param handle the receiver.
+  /// @param receiver address of the receiver, for the fault injector.
+  /// @param handle   handle of the receiver.
   template <class Handle, class... Ts>
   void send(const party& to, const Handle& who, subject what,
             std::uint64_t epoch, std::uint64_t step, const Ts&... xs) {

@@ -65,7 +65,7 @@ bool data_plane::impl::flush() {
   return true;
 }
 
-/// Moves up to `at_a_time` packets, and notifies waiting threads if a
+/// Moves some packets, and notifies waiting threads if a
 /// collective completed or failed.
 /// @returns true if there may be more to move.
 bool data_plane::impl::move() {

@@ -39,13 +39,13 @@ public:
   terms said;
 
   /// Contributes to the sum of a bucket over all replicas. Returns without
-  /// waiting for other replicas. `part` must not change until the step ends; it
-  /// is never written.
+  /// waiting for other replicas. `contribution` must not change until the step
+  /// ends; it is never written.
   /// @param bucket any number that the replicas agree on, at most once a step.
   virtual void contribute(std::uint32_t bucket, const tensor& part) = 0;
 
-  /// Contributes to the sum of a bucket, which may overwrite `part`. That saves
-  /// the memory of one tensor.
+  /// Contributes to the sum of a bucket, which may overwrite `contribution`.
+  /// That saves the memory of one tensor.
   virtual void give(std::uint32_t bucket, const tensor& part) {
     contribute(bucket, part);
   }

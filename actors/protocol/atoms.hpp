@@ -35,14 +35,14 @@ public:
   virtual ~work_listener() = default;
   /// A step of the run was committed. Called in order of steps.
   virtual void committed(std::uint64_t run, commit_record&& x) = 0;
-  /// The run is complete. @param next the first step that was not run.
+  /// The run is complete. @param next_step the first step that was not run.
   virtual void ended(std::uint64_t run, std::uint64_t next) = 0;
-  /// The run was aborted or rejected. @param why text for people.
+  /// The run was aborted or rejected. @param reason text for people.
   virtual void given_up(std::uint64_t run, ec code, std::string&& why) = 0;
   /// The group has terminated. No other callback follows.
   virtual void no_more(ec code, const std::string& why) = 0;
   /// A replica has finished a task.
-  /// @param visit   number of the task.
+  /// @param task    number of the task.
   /// @param problem error text of the task. Empty: it succeeded.
   virtual void visited(std::uint64_t visit, std::uint32_t replica,
                        std::string&& problem) = 0;

@@ -49,7 +49,7 @@ struct run_failed {
   auto fields() { return std::tie(run, code, why); }
 };
 
-/// Acknowledges all commits of a run with a step number below `next`.
+/// Acknowledges all commits of a run with a step number below `next_step`.
 struct run_heard {
   std::uint32_t process = 0; ///< Number of the acknowledging process.
   std::uint64_t run = 0;  ///< Number of the run, which its clients increment.
