@@ -84,7 +84,7 @@ struct replica_state {
   void send_share(std::uint32_t bucket, const tensor& part);
   /// True if the step with this number is granted and begins next.
   bool about_to_enter(std::uint64_t number) const;
-  /// True if the generation of the current step has ended.
+  /// True if the chief has announced a newer generation or the replica failed.
   bool abandoned() const { return wanted_epoch > epoch || broken; }
 
   replica_inside::pointer self;
