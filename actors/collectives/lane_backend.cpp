@@ -28,7 +28,7 @@ bool data_plane::sleeps() const {
   return !impl_->options.wake;
 }
 
-// -- trouble ------------------------------------------------------------------
+// -- failures -----------------------------------------------------------------
 
 void data_plane::impl::name(std::uint32_t process, net::ending how,
                             const std::string& why) {
@@ -43,9 +43,9 @@ data_plane::trouble data_plane::impl::told_of(std::uint32_t process,
   std::vector<std::uint32_t> ids;
   for (auto r = at.first[process]; r < at.first[process + 1]; ++r)
     ids.push_back(r);
-  const auto what = how == net::ending::dead     ? " is gone: "
-                    : how == net::ending::silent ? " is not heard of: "
-                                                 : " broke a rule: ";
+  const auto what = how == net::ending::dead     ? " was lost: "
+                    : how == net::ending::silent ? " is unreachable: "
+                                                 : " violated the protocol: ";
   const auto called = process < options.names.size()
                         ? options.names[process]
                         : "process " + std::to_string(process);
@@ -69,7 +69,8 @@ std::optional<data_plane::trouble> data_plane::troubled() {
   return impl_->look_for_trouble();
 }
 
-/// Whoever sleeps has to look at what is new here.
+/// Makes progress on a thread that is not the driver, and wakes a sleeping
+/// driver so that it processes the new state.
 void data_plane::impl::moved_by_others() {
   while (move()) {
   }
@@ -77,7 +78,7 @@ void data_plane::impl::moved_by_others() {
     net::ring(alarm.descriptor());
 }
 
-// -- what a replica says ------------------------------------------------------
+// -- calls of the replicas ----------------------------------------------------
 
 void data_plane::seat(std::uint32_t replica, std::uint64_t epoch) {
   const impl::hold locked{impl_->lock};

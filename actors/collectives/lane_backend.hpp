@@ -13,30 +13,34 @@
 
 namespace troupe {
 
+/// Options of a lane backend.
 struct data_plane_options {
-  /// How long somebody who waits polls before he sleeps; 0: where there are
-  /// more replicas than cores on the host.
+  /// Time for which a waiting thread polls before it sleeps. Zero: it does not
+  /// poll, which is right if a host runs more replicas than it has cores.
   std::chrono::microseconds polling{0};
-  /// Longest sleep between two looks at a replica's mailbox.
+  /// Maximum sleep of a waiting thread before its replica reads its mailbox.
   std::chrono::milliseconds nap{3};
-  std::shared_ptr<fault_seam> faults{}; ///< Null: none.
-  /// What processes are called, such as "worker 1"; by default "process 1".
+  std::shared_ptr<fault_seam> faults{}; ///< Fault injector. Null: none.
+  /// Names of the processes for error texts, such as "worker 1". Empty:
+  /// "process 0", "process 1" and so on.
   std::vector<std::string> names{};
-  /// Where nobody may sleep, as in the simulator: `wait` then only looks and
-  /// moves, and this is called whenever those who wait had better look again,
-  /// under the plane's lock. Null: whoever waits sleeps on the lanes.
+  /// Set where a thread must not sleep, as in the simulator. `wait` then only
+  /// makes progress and returns. The backend calls this function, with its lock
+  /// held, when waiting replicas should check their conditions again. Null:
+  /// waiting threads sleep on the lanes.
   std::function<void()> wake{};
-  /// The time that delays of faults go by; null: the system's.
+  /// Clock for the delays of injected faults. Null: the system's steady clock.
   courier_clock now{};
 };
 
-/// A process's side of the sums and gathers over processes (exchange.hpp),
-/// shared by its replicas, each on a thread of its own. Whoever waits drives
-/// it; the others wait until they are told.
+/// A process's side of the sums and gathers among processes
+/// (strategies/collective/state_machine.hpp). The replicas of the process share
+/// it, each on its own thread. One waiting thread, the driver, makes progress;
+/// the other waiting threads sleep until the driver notifies them.
 class data_plane {
 public:
-  /// @param lanes by process; this one's are empty.
-  /// @errors throws std::logic_error if that is not what the layout says.
+  /// @param lanes lanes to each process; those of this process are null.
+  /// @errors throws std::logic_error if `lanes` does not fit the placement.
   data_plane(const exchange::layout& at, std::vector<peer_lanes> lanes,
              const data_plane_options& options = {});
   ~data_plane();
@@ -45,52 +49,82 @@ public:
 
   const exchange::layout& at() const;
 
-  /// Whether who waits may sleep; else `wake` was given.
+  /// True if a waiting thread may sleep; false if the options have `wake`.
   bool sleeps() const;
 
-  /// Why nothing can go on.
+  /// Failure of a peer, because of which no collective can complete.
   struct trouble {
-    std::uint32_t process = 0;           ///< Who is to blame.
-    net::ending how = net::ending::dead; ///< broken: a rule.
-    std::string why; ///< "worker 1 (replicas 2, 3) is gone: ..."
+    std::uint32_t process = 0; ///< The peer that failed.
+    /// How it failed. `protocol_error`: it violated the protocol.
+    net::ending how = net::ending::dead;
+    /// Text for people: "worker 1 (replicas 2, 3) was lost: ..."
+    std::string why;
   };
 
-  // -- what a replica says; on its thread -------------------------------------
+  // -- calls of a replica, on its thread --------------------------------------
 
-  /// As exchange::machine's.
+  /// The replica has left all steps of older generations. The first replica
+  /// that calls this begins the generation and abandons older collectives.
   void seat(std::uint32_t replica, std::uint64_t epoch);
+  /// The replica begins a step, with a higher number than its last step of this
+  /// generation.
   void enter(std::uint32_t replica, std::uint64_t step);
+  /// The replica ends its step. If its collectives have not drained, the
+  /// generation ends in this process.
   void leave(std::uint32_t replica);
 
-  /// Each moves whatever can be moved.
+  /// Contributes to a sum, and makes progress as far as possible.
+  /// @param output whether the sum may overwrite `contribution`.
+  /// @errors throws std::logic_error if the contribution does not match that of
+  ///         another replica of this process, or is the second one.
   void contribute(std::uint32_t replica, std::uint32_t bucket,
                   const tensor& part, const terms& said = {},
                   exchange::room of_sum = exchange::room::own);
+  /// Contributes to a gather, and makes progress as far as possible. The tensor
+  /// is copied.
+  /// @errors throws std::logic_error if it is the second contribution.
   void gather(std::uint32_t replica, std::uint32_t bucket, const tensor& part,
               const terms& said = {});
 
-  /// What a replica waits for.
+  /// The condition that a replica waits for.
   struct wish {
-    enum class kind { sum, gather, complete, settled } what = kind::settled;
-    std::uint32_t bucket = 0; ///< Of a sum or gather.
+    enum class kind {
+      sum,      ///< The sum of the bucket is known.
+      gather,   ///< The gather of the bucket is known.
+      complete, ///< All collectives of the replica's step are complete.
+      /// All of them are complete, and no packet or buffer of them is held.
+      settled
+    } what = kind::settled;
+    std::uint32_t bucket = 0; ///< Bucket of a sum or gather.
   };
+  /// Outcome of a wait: the condition holds, does not hold yet, or cannot hold
+  /// any more because a peer has failed.
   enum class news { granted, waiting, troubled };
 
-  /// Drives, or waits for who does, until the wish is granted or a nap is over.
-  /// @param patient false: only looks and moves.
+  /// Makes progress, or waits for the driver, until `condition` holds or
+  /// `max_sleep` has elapsed.
+  /// @param blocking false: makes progress and returns without waiting.
   news wait(std::uint32_t replica, const wish& x, bool patient);
 
-  /// Whether the replica's step goes on: no other replica here has left it
-  /// early, or taken the seat of a newer epoch.
+  /// True while the replica's step is valid: no other replica of this process
+  /// has left it early or has begun a newer generation.
   bool current(std::uint32_t replica);
+  /// @returns the sum of a bucket; an empty handle while it is incomplete.
+  /// @errors throws std::logic_error if the replica did not contribute to it in
+  ///         this step.
   tensor sum_of(std::uint32_t replica, std::uint32_t bucket);
+  /// @returns the tensors of a gather in order of replica id; empty while some
+  ///          are missing.
   tensors gathered(std::uint32_t replica, std::uint32_t bucket);
+  /// @returns the first failure of a peer, if any.
   std::optional<trouble> troubled();
-  /// Bucket of the first exchange that is incomplete; 0 if none is.
+  /// @returns the bucket of the first incomplete collective of the replica's
+  ///          step; zero if all are complete.
   std::uint32_t incomplete(std::uint32_t replica);
+  /// @returns the inputs that the given step misses, if any.
   std::optional<exchange::lack> lacking(std::uint64_t step);
-  /// The replicas of processes that have yet to take what was sent to them, or
-  /// to read what was lent.
+  /// @returns the replicas of all processes that have not accepted their
+  ///          packets or still read zero-copy buffers.
   std::vector<std::uint32_t> unread();
 
 private:

@@ -8,21 +8,22 @@
 
 namespace troupe {
 
-/// All under one lock; the driver lets go of it while it sleeps.
+/// State of a lane backend. One lock guards all of it. The driver releases the
+/// lock while it sleeps and between polls.
 struct data_plane::impl {
   using hold = std::unique_lock<std::mutex>;
 
   impl(const exchange::layout& at, std::vector<peer_lanes> given,
        const data_plane_options& x);
 
-  // data_plane.cpp
+  // lane_backend.cpp
   void name(std::uint32_t process, net::ending how, const std::string& why);
   trouble told_of(std::uint32_t process, net::ending how,
                   const std::string& why) const;
   std::optional<trouble> look_for_trouble();
   void moved_by_others();
 
-  // data_plane_wait.cpp
+  // progress_driver.cpp
   bool granted(std::uint32_t replica, const wish& x);
   bool stuck(std::uint32_t replica, const wish& x);
   bool move();
@@ -40,11 +41,12 @@ struct data_plane::impl {
   lane_courier courier;
   std::vector<net::lane*> lanes;
   std::vector<pollfd> watched;
-  net::bell alarm; ///< Wakes the driver.
-  bool driven = false;
-  bool asleep = false; ///< The driver.
-  int followers = 0;
-  std::optional<trouble> gone; ///< For good.
+  net::bell alarm;     ///< Wakes the driver.
+  bool driven = false; ///< True while a thread is the driver.
+  bool asleep = false; ///< True while the driver sleeps.
+  int followers = 0;   ///< Number of threads that wait for the driver.
+  /// First lane that closed. Never reset.
+  std::optional<trouble> gone;
 };
 
 } // namespace troupe

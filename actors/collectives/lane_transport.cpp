@@ -8,7 +8,7 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-/// Byte of a head that a fault changes: of its count of elements.
+/// Index of the header byte that a fault changes: a byte of the element count.
 constexpr std::size_t changed_byte = 20;
 
 subject subject_of(exchange::subject x) {
@@ -98,7 +98,8 @@ bool lane_courier::lend(std::uint32_t to, exchange::queue by,
   return faults_ ? post(to, by, x, bytes) : of(to, by).lend(x, bytes);
 }
 
-/// @pre there is room.
+/// Decides on the fault of a packet and sends it accordingly.
+/// @pre the lane is writable.
 bool lane_courier::post_fated(std::uint32_t to, exchange::queue by,
                               exchange::head x,
                               std::span<const std::byte> bytes) {
@@ -111,7 +112,7 @@ bool lane_courier::post_fated(std::uint32_t to, exchange::queue by,
     return true;
   if (fate.corrupted)
     x[changed_byte] ^= std::byte{1};
-  if (fate.twice) // without room there is but one
+  if (fate.twice) // no effect if the lane is not writable
     of(to, by).post(x, bytes);
   if (fate.delay > std::chrono::nanoseconds{0} || !of(to, by).post(x, bytes))
     held_[to * 2 + std::size_t(by)] =
@@ -119,8 +120,9 @@ bool lane_courier::post_fated(std::uint32_t to, exchange::queue by,
   return true;
 }
 
-/// Whether a parcel must wait behind one that is held. Those of a queue stay in
-/// order.
+/// Sends the delayed packet of a lane if it is due.
+/// @returns true if it is still held. Later packets of the lane must then wait,
+///          because packets stay in order.
 bool lane_courier::blocked(std::uint32_t to, exchange::queue by) {
   auto& x = held_[to * 2 + std::size_t(by)];
   if (x && now_() >= x->due && of(to, by).post(x->about, x->bytes))

@@ -10,8 +10,7 @@
 
 namespace troupe {
 
-/// All that a role says to other roles goes through its outbox, which knows who
-/// speaks, lets faults in, and hands on to a transport.
+/// Sends all messages of one role to other roles and injects faults into them.
 class outbox {
 public:
   outbox() = default;
@@ -21,7 +20,8 @@ public:
 
   const party& from() const { return from_; }
 
-  /// A letter; its stamp says of which step it is.
+  /// Sends a tensor message through the transport. Its key states the step that
+  /// it belongs to.
   void post(const party& to, letter&& x) {
     const auto fate = fate_of(to, x.what, x.at.epoch, x.at.step);
     if (fate.dropped)
@@ -34,7 +34,9 @@ public:
       by_->post(to, std::move(x));
   }
 
-  /// Mail to a role whose handle is known.
+  /// Sends a message without a tensor to the mailbox of a role.
+  /// @param receiver address of the receiver, for the fault injector.
+  /// @param handle   handle of the receiver.
   template <class Handle, class... Ts>
   void send(const party& to, const Handle& who, subject what,
             std::uint64_t epoch, std::uint64_t step, const Ts&... xs) {

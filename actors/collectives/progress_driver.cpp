@@ -3,17 +3,18 @@
 #include <ctime>
 #include <thread>
 
-// Who waits: one drives, the others wait until they are told.
+// Waiting for a lane backend: one waiting thread at a time, the driver, makes
+// progress; the others wait until it notifies them.
 
 namespace troupe {
 
 namespace {
 
-using clock = std::chrono::steady_clock; // a lane's time is the system's
+using clock = std::chrono::steady_clock; // lanes are not simulated
 
-/// Parcels between two chances for others to get at the machine.
+/// Number of packets that are moved before other threads may take the lock.
 constexpr int at_a_time = 16;
-/// For so long a core is not even offered to others.
+/// Time for which polling does not yield the core.
 constexpr std::chrono::microseconds selfish{50};
 
 void relax() {
@@ -22,10 +23,10 @@ void relax() {
 #endif
 }
 
-/// Offers the core to others.
+/// Yields the core. @returns false if another thread seems to have used it.
 bool nobody_took(clock::time_point now) {
   constexpr std::chrono::microseconds taken{
-    500}; // by an offer that lasts longer
+    500}; // a longer yield means that another thread ran
   std::this_thread::yield();
   return clock::now() < now + taken;
 }
@@ -54,7 +55,9 @@ bool data_plane::impl::granted(std::uint32_t replica, const wish& x) {
   return machine.settled(replica) && flush();
 }
 
-/// @returns whether all that was sent is out of this process's hands.
+/// Sends queued packets, and releases zero-copy buffers once all are sent.
+/// @returns true if no sent packet is left in this process and no peer reads a
+///          zero-copy buffer any more.
 bool data_plane::impl::flush() {
   if (!courier.flush())
     return false;
@@ -62,8 +65,9 @@ bool data_plane::impl::flush() {
   return true;
 }
 
-/// Moves some parcels; tells whoever waits for what came of it.
-/// @returns whether there may be more to move.
+/// Moves some packets, and notifies waiting threads if a
+/// collective completed or failed.
+/// @returns true if there may be more to move.
 bool data_plane::impl::move() {
   const auto before = machine.completed();
   int n = 0;
@@ -85,7 +89,8 @@ void data_plane::impl::tell() {
     options.wake();
 }
 
-/// Whether what came before a lane's end is not enough.
+/// True if a peer has failed and the packets that arrived before do not make
+/// the condition hold.
 bool data_plane::impl::stuck(std::uint32_t replica, const wish& x) {
   if (!look_for_trouble())
     return false;
@@ -121,7 +126,8 @@ data_plane::news data_plane::wait(std::uint32_t replica, const wish& x,
   return impl_->drive(locked, replica, x);
 }
 
-/// The driver's; when it is over, somebody else goes on.
+/// Makes this thread the driver. At the end of the scope another waiting thread
+/// may become the driver.
 struct data_plane::impl::turn {
   explicit turn(impl& of) : of{of} { of.driven = true; }
   ~turn() {
@@ -148,9 +154,9 @@ data_plane::news data_plane::impl::drive(hold& locked, std::uint32_t replica,
   return stuck(replica, x) ? news::troubled : news::waiting;
 }
 
-/// Looks again and again, for a bounded time; soon only while nobody else on
-/// this core has anything to do: whoever sleeps is woken sooner than who waits
-/// for his turn.
+/// Polls for at most `spin_timeout`. After a short time it yields the core at
+/// each poll, and stops if another thread used it: then sleeping is better, as
+/// a sleeping thread is woken sooner than a yielding one is scheduled.
 void data_plane::impl::poll(hold& locked, std::uint32_t replica,
                             const wish& x) {
   const auto begin = clock::now();
@@ -170,7 +176,8 @@ void data_plane::impl::poll(hold& locked, std::uint32_t replica,
   }
 }
 
-/// Until a lane or another replica has news, or the nap is over.
+/// Sleeps until a lane or another replica has an event, or `max_sleep` has
+/// elapsed.
 void data_plane::impl::sleep(hold& locked) {
   watched.clear();
   watched.push_back({alarm.listener(), POLLIN, 0});

@@ -14,14 +14,14 @@ std::shared_ptr<const net::shm_arena> make() {
     memory::use_region(arena->pages());
     return arena;
   } catch (const std::runtime_error&) {
-    return nullptr; // parcels are copied then
+    return nullptr; // packets are copied then
   }
 }
 
 } // namespace
 
 std::shared_ptr<const net::shm_arena> shared_arena() {
-  // Never destroyed: tensors in statics may outlive it otherwise.
+  // Never destroyed, because tensors in static variables may outlive it.
   static const auto* it = new std::shared_ptr{make()};
   return *it;
 }

@@ -6,9 +6,10 @@
 
 namespace troupe {
 
-/// The arena of this process. Once this was called, large tensors lie in it, so
-/// that processes of this host read them there.
-/// @returns null if this system has none.
+/// Returns the shared-memory arena of this process; the first call creates it.
+/// From then on large tensors are allocated in it, so that processes of this
+/// host can read them without a copy.
+/// @returns null if the system does not support it.
 std::shared_ptr<const net::shm_arena> shared_arena();
 
 } // namespace troupe

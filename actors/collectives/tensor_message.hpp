@@ -5,12 +5,16 @@
 
 namespace troupe {
 
-/// A message that carries a tensor, in the form that a port keeps.
+/// A message with a tensor within a process, in the form that a tensor queue
+/// stores.
 struct letter {
-  subject what = subject::part; ///< part, sum or share.
-  tree::stamp at;
+  /// Contribution to a sum, reduced slice, or contribution to a gather.
+  subject what = subject::part;
+  tree::stamp at; ///< Step, sender, bucket and slice of the message.
   tensor data;
-  tensor room; ///< Of a part.
+  /// Output of the sum, in a contribution of the replica that allocates it;
+  /// else empty.
+  tensor room;
 };
 
 } // namespace troupe

@@ -4,12 +4,13 @@
 
 namespace troupe {
 
-// Turns: slot i waits for post number n (n % size == i) while its turn is n,
-// and for the take of it while its turn is n + 1.
+// Slot i accepts push number n (n % size == i) while its turn is n, and the pop
+// of that message while its turn is n + 1.
 //
-// Parking is Dekker's handshake (one writes the letter and reads the flag, the
-// other writes the flag and reads the letter), so those four are sequentially
-// consistent: at least one of the two sees the other.
+// Parking is Dekker's algorithm: the producer writes the message and reads the
+// flag, the owner writes the flag and reads the message. These four accesses
+// are sequentially consistent, so at least one of the two sees the other's
+// write.
 
 port::port() : slots_{std::make_unique<slot[]>(size)} {
   for (std::size_t i = 0; i < size; ++i)

@@ -8,29 +8,33 @@
 
 namespace troupe {
 
-/// A replica's letter box: a ring that any thread posts to and the replica's
-/// own thread empties; it allocates nothing after it was made.
-///
-/// Whoever posts to a parked replica has to wake it. @source D. Vyukov's
-/// bounded queue.
+/// Queue of the tensor messages to a replica: a bounded ring with many
+/// producers and one consumer, the owner. It allocates nothing after
+/// construction. A producer must wake an owner that has parked.
+/// @source D. Vyukov's bounded MPMC queue.
 class port {
 public:
+  /// Capacity in messages.
   static constexpr std::size_t size = 256;
 
   port();
 
-  /// @returns false if there is no room.
+  /// Appends a message. May be called from any thread.
+  /// @returns false if the queue is full; `message` is then unchanged.
   bool post(letter&& x);
 
-  /// Owner: takes the oldest letter.
+  /// Removes the oldest message. Only the owner may call this.
+  /// @returns false if the queue is empty.
   bool take(letter& into);
 
-  /// Owner: says that it will not look again until woken.
-  /// @returns false if there is a letter already; then it is not parked.
+  /// Announces that the owner will not read the queue until it is woken. Only
+  /// the owner may call this.
+  /// @returns false if the queue is not empty; the owner is then not parked.
   bool park();
 
-  /// After `post`: whether the caller has to wake the owner; true for one
-  /// caller for each time that it parked.
+  /// Called after `push`.
+  /// @returns true if the caller must wake the owner. Exactly one caller gets
+  ///          true for each time that the owner parks.
   bool must_wake();
 
 private:

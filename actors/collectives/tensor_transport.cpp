@@ -14,7 +14,7 @@ std::string to_string(const party& x) {
     case party::role::replica:
       return "replica " + std::to_string(x.id);
     case party::role::steward:
-      return "steward " + std::to_string(x.id);
+      return "local agent " + std::to_string(x.id);
     case party::role::reducer:
       break;
   }
@@ -64,7 +64,7 @@ void direct_transport::post(const party& to, letter&& x) {
     return mail(to, std::move(x), {});
   auto& place = places_[to.id];
   if (!place.letters.post(std::move(x)))
-    return mail(to, std::move(x), {}); // the ring is full, the mailbox is not
+    return mail(to, std::move(x), {}); // the queue is full, a mailbox never is
   if (place.letters.must_wake())
     if (const auto who = find(to))
       caf::anon_send(who, atom::wake_v);

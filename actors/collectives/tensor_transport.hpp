@@ -12,29 +12,31 @@
 
 namespace troupe {
 
-/// How letters get to a replica or a reducer.
+/// Delivers tensor messages to replicas and reducers.
 class transport {
 public:
   virtual ~transport() = default;
 
-  /// Never blocks. What cannot be delivered is lost: whoever waits for it has a
-  /// deadline.
+  /// Delivers a message. Never blocks. A message that cannot be delivered is
+  /// lost; a receiver that waits for it has a timeout.
   virtual void post(const party& to, letter&& x) = 0;
+  /// Delivers a message after a delay. Never blocks.
   virtual void post_later(const party& to, letter&& x,
                           std::chrono::nanoseconds delay) = 0;
 };
 
-/// Inside a process: tensors go by reference, to a replica through its port and
-/// to a reducer by mail.
+/// Delivers tensor messages inside a process, with tensors by reference: to a
+/// replica through its tensor queue, to a reducer through its mailbox.
 class direct_transport final : public transport {
 public:
-  /// @param by_mail letters to replicas are mail too: where the schedule of
-  ///                messages is what is tested.
+  /// @param via_mailbox messages to replicas go through their mailboxes, too.
+  ///                    Tests of message schedules need this.
   direct_transport(std::uint32_t replicas, bool by_mail);
 
-  /// Says where somebody is. @pre before the first letter to anybody.
+  /// Registers the actor of a replica or reducer. @pre no message was sent yet.
   void place(const party& who, const caf::actor& it);
 
+  /// @returns the queue of a replica.
   port& port_of(std::uint32_t replica) { return places_[replica].letters; }
   bool by_mail() const { return by_mail_; }
 
@@ -45,7 +47,7 @@ public:
 private:
   struct place_of_replica {
     port letters;
-    caf::actor_addr who; ///< Weak: the dead must not be held.
+    caf::actor_addr who; ///< Weak, so that a terminated actor is released.
   };
   caf::actor find(const party& x) const;
   void mail(const party& to, letter&& x, std::chrono::nanoseconds delay) const;

@@ -6,25 +6,40 @@
 
 namespace troupe {
 
-/// One code per *reaction*: add a code only where some caller will treat it
-/// differently. Details for people go into the context. A code travels as its
-/// number, so this order is a wire format: append, never reorder or reuse.
+/// Error codes, one per *reaction*: add a code only where some caller treats it
+/// differently. Details for people go into the context of the error. A code is
+/// transmitted as its number, so the numbers are a wire format: append, never
+/// reorder or reuse.
 enum class ec : std::uint8_t {
-  superseded = 1,  ///< A newer epoch or step took over; drop it and go on.
-  protocol = 2,    ///< A peer broke the rules; run the step again without it.
-  busy = 3,        ///< No room now; come back later.
-  peer_lost = 4,   ///< Known to be dead; replace it.
-  unreachable = 5, ///< Dead or cut off, nobody knows; fence it first.
-  stalled = 6,     ///< Nobody died, nothing moves; probe those named.
-  invalid = 7,     ///< The request can never work; mend it, do not repeat it.
-  refused = 8,     ///< Not allowed; ask a person.
-  cancelled = 9,   ///< Its owner stopped it; go home quietly.
-  corrupt = 10,    ///< Bytes are not what was written; take another copy.
+  /// A newer generation or step replaced this one. Drop it and continue.
+  superseded = 1,
+  /// A peer violated the protocol. Run the step again without that peer.
+  protocol = 2,
+  /// The receiver has no capacity now. Retry later.
+  busy = 3,
+  /// The peer is known to have terminated. Replace it.
+  peer_lost = 4,
+  /// The peer is dead or disconnected; which of the two is unknown. Fence it
+  /// before it is replaced.
+  unreachable = 5,
+  /// Every peer is alive, but no progress was made in time. Inspect the peers
+  /// that the text names.
+  stalled = 6,
+  /// The request is invalid. Do not retry it.
+  invalid = 7,
+  /// The request is not permitted. It requires operator action.
+  refused = 8,
+  /// Cancelled by the owner. Stop without reporting an error.
+  cancelled = 9,
+  /// The bytes read differ from the bytes written. Use another copy.
+  corrupt = 10,
 };
 
+/// @returns the name of the code, such as "peer_lost"; "?" for a number that
+///          is not a code.
 std::string to_string(ec x);
 
-/// What the world did to a job, as those see it who use no actors.
+/// Runtime failure of a job, thrown to callers that use no actors.
 struct failure : std::runtime_error {
   failure(ec code, const std::string& what)
     : std::runtime_error{what}, code{code} {}

@@ -6,8 +6,9 @@
 
 namespace troupe {
 
-/// Whoever throws out of a handler ends with the exception's text, not with one
-/// that only standard output sees.
+/// Installs an exception handler: an exception that escapes from a message
+/// handler of `self` becomes the exit reason, `ec::protocol` with its text.
+/// CAF's default handler only prints the text to standard output.
 template <class Self>
 void keep_last_words(Self* self) {
   self->set_exception_handler([](std::exception_ptr& thrown) -> caf::error {
@@ -17,7 +18,8 @@ void keep_last_words(Self* self) {
       return caf::make_error(ec::protocol, std::string{e.what()});
     } catch (...) {
       return caf::make_error(
-        ec::protocol, std::string{"something that is no std::exception"});
+        ec::protocol,
+        std::string{"an exception that is not derived from std::exception"});
     }
   });
 }

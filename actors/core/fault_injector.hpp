@@ -6,58 +6,68 @@
 
 namespace troupe {
 
-/// A role of a job, as its messages name it.
+/// Address of a role of a job, as messages between roles state it.
 struct party {
   enum class role : std::uint8_t {
     chief,
     replica,
     reducer,
-    steward, ///< Of a process that the chief is not in; its id is the task's.
+    /// The local agent of a process without the chief. Its id is the number of
+    /// the process in the job.
+    steward,
   };
   role what = role::chief;
-  std::uint32_t id = 0;
+  std::uint32_t id = 0; ///< Number among the roles of this kind, from 0.
 
   friend bool operator==(const party&, const party&) = default;
 };
 
+/// Makes the address of a replica.
 inline party replica_named(std::uint32_t id) {
   return {party::role::replica, id};
 }
 
-/// "chief", "replica 2", "reducer 0", "steward 1".
+/// @returns "chief", "replica 2", "reducer 0" or "local agent 1".
 std::string to_string(const party& x);
 
-/// What a message between roles is about.
+/// Kind of a message between roles.
 enum class subject : std::uint8_t {
-  part,  ///< Of a sum: replica to adder.
-  sum,   ///< Adder to replica.
-  share, ///< Of a gather: replica to replica.
-  seat,  ///< From here on: chief to replica ...
-  order,
-  grant,
-  probe,
-  seated, ///< ... and replica (or reducer) to chief.
-  report,
-  failed,
-  blame,
-  join, ///< Steward to chief ...
-  news, ///< ... and back.
+  part,   ///< Contribution to a sum, from a replica to a reducer.
+  sum,    ///< Reduced slice, from a reducer to a replica.
+  share,  ///< Contribution to a gather, from a replica to a replica.
+  seat,   ///< Configuration of a generation, from the chief to a replica.
+  order,  ///< Start of the steps of a run, from the chief to a replica.
+  grant,  ///< Permission for more steps, from the chief to a replica.
+  probe,  ///< Question what a role waits for, from the chief to a role.
+  seated, ///< Acknowledgement of a configuration, from a replica to the chief.
+  report, ///< Completed step, from a replica to the chief.
+  failed, ///< Failed step, from a replica or a reducer to the chief.
+  blame,  ///< Answer to a probe, from a replica or a reducer to the chief.
+  join,   ///< Request of a local agent to the chief.
+  news,   ///< Notification of the chief to a local agent.
 };
 
-/// Where faults enter: every message between roles passes here, also inside a
-/// process. Called on the threads of the speakers, several at once.
+/// Decides which messages between roles are lost, duplicated, delayed or
+/// corrupted, also within a process. The threads of the senders call it
+/// concurrently.
 class fault_seam {
 public:
   virtual ~fault_seam() = default;
 
+  /// The fault of one message.
   struct fate {
     bool dropped = false;
-    bool twice = false;                ///< The second copy comes undelayed.
-    std::chrono::nanoseconds delay{0}; ///< Of the first copy.
-    /// Of a parcel between processes: what it says of itself arrives changed.
+    /// The message is delivered twice. The second copy is not delayed.
+    bool twice = false;
+    std::chrono::nanoseconds delay{0}; ///< Delay of the first copy.
+    /// The header of a packet between processes is changed. No effect on other
+    /// messages.
     bool corrupted = false;
   };
-  /// @param step the one that the message belongs to.
+  /// Decides on the fault of one message.
+  /// @param generation number of the attempt to run steps that the message
+  ///                   belongs to.
+  /// @param step       number of the step that the message belongs to.
   virtual fate decide(const party& from, const party& to, subject what,
                       std::uint64_t epoch, std::uint64_t step) = 0;
 };

@@ -36,13 +36,14 @@ namespace {
 
 namespace ctx = boost::context;
 
-/// The usable part of a stack.
+/// The usable address range of a stack.
 struct extent {
   const void* base = nullptr;
   std::size_t size = 0;
 };
 
-/// Guarded stacks; the sanitizers need to know where they lie.
+/// Allocates stacks with a guard page and records their range, which the
+/// sanitizers need.
 struct stack_source {
   ctx::protected_fixedsize_stack stacks;
   extent* lies;
@@ -57,18 +58,20 @@ struct stack_source {
 
   void deallocate(ctx::stack_context& it) noexcept {
 #ifdef TROUPE_ASAN
-    // Frames that never returned left marks; the address will be used again.
+    // Frames that never returned leave poisoned memory behind, and the address
+    // will be used again.
     __asan_unpoison_memory_region(static_cast<char*>(it.sp) - it.size, it.size);
 #endif
     stacks.deallocate(it);
   }
 };
 
-/// The C++ runtime's account of exceptions in flight, which it keeps per
-/// thread: two words (Itanium C++ ABI, 2.2.2).
+/// State of the exceptions in flight, which the C++ runtime keeps per thread:
+/// two words. @source Itanium C++ ABI, 2.2.2.
 struct exceptions {
   void* words[2] = {};
 
+  /// Replaces the state of this thread. @returns the previous state.
   static exceptions exchange(const exceptions& next) {
     auto* globals = static_cast<void*>(abi::__cxa_get_globals());
     exceptions before;
@@ -84,16 +87,16 @@ struct fiber::impl {
   impl(context* in, std::size_t stack);
   ~impl();
 
-  void enter();     // on the resumer's stack
-  void switch_to(); // the bare switch, told to the sanitizers
+  void enter();     // runs on the resumer's stack
+  void switch_to(); // switches the stack and notifies the sanitizers
   ctx::fiber main(ctx::fiber back);
   void run_body();
   void arrived();
-  void leave(); // on the fiber's stack
+  void leave(); // runs on the fiber's stack
 
   std::unique_ptr<context> own;
-  context* home;    // current when a body begins
-  context* current; // while the fiber is parked
+  context* home;    // current context when a body begins
+  context* current; // current context of the body while the fiber is parked
   exceptions in_flight;
   std::function<void()> body;
   std::exception_ptr error;
@@ -103,7 +106,7 @@ struct fiber::impl {
   bool aborting = false;
   bool ending = false;
 
-  ctx::fiber back; // to whoever resumed it, while it runs
+  ctx::fiber back; // continuation of the resumer while the fiber runs
   extent stack;
 #ifdef TROUPE_ASAN
   void* fake_stack = nullptr;
@@ -112,10 +115,10 @@ struct fiber::impl {
 #ifdef TROUPE_TSAN
   void* told = __tsan_create_fiber(0);
 #endif
-  ctx::fiber code; // while it is parked
+  ctx::fiber code; // continuation of the body while the fiber is parked
 
-  /// The fiber that runs on this thread. Only code on a resumer's stack, which
-  /// stays on its thread, may read it together with a switch.
+  /// The fiber that runs on this thread. A function that switches the stack may
+  /// read it only on the resumer's stack, because that stays on its thread.
   static thread_local impl* on_thread;
 };
 
@@ -127,7 +130,7 @@ fiber::impl::impl(context* in, std::size_t bytes)
     current{home} {
 #ifdef TROUPE_TSAN
   auto* resumer = __tsan_get_current_fiber();
-  __tsan_switch_to_fiber(told, 0); // Boost enters the new stack once here
+  __tsan_switch_to_fiber(told, 0); // the constructor enters the new stack once
 #endif
   code = ctx::fiber{std::allocator_arg,
                     stack_source{ctx::protected_fixedsize_stack{bytes}, &stack},
@@ -139,7 +142,7 @@ fiber::impl::impl(context* in, std::size_t bytes)
 
 fiber::impl::~impl() {
   ending = true;
-  enter(); // returns from `main`, which releases the stack
+  enter(); // makes `main` return, which releases the stack
 #ifdef TROUPE_TSAN
   __tsan_destroy_fiber(told);
 #endif
@@ -193,11 +196,11 @@ void fiber::impl::run_body() {
   try {
     body();
   } catch (const superseded&) {
-    // let pass
+    // an aborted body is not an error
   } catch (...) {
     error = std::current_exception();
   }
-  body = nullptr; // what it captured ends here, with its context
+  body = nullptr; // destroys the captures while their context is current
 }
 
 void fiber::impl::leave() {
@@ -224,15 +227,15 @@ fiber::fiber(std::function<void()> body, context* in, std::size_t stack)
 
 fiber::~fiber() {
   if (impl_->running)
-    std::terminate(); // it would pull the stack from under itself
+    std::terminate(); // it would release the stack that it runs on
   abort();
 }
 
 void fiber::start(std::function<void()> body) {
   if (!done())
-    throw std::logic_error("a fiber was given work before it ended its last");
+    throw std::logic_error("a fiber was started before its last body ended");
   if (!body)
-    throw std::logic_error("a fiber was given no work");
+    throw std::logic_error("a fiber was started with an empty function");
   impl_->body = std::move(body);
   impl_->error = nullptr;
   impl_->current = impl_->home;
@@ -252,7 +255,7 @@ void fiber::abort() {
   if (impl_->done)
     return;
   if (impl_->running)
-    throw std::logic_error("a fiber was aborted by what runs on it");
+    throw std::logic_error("a fiber was aborted by the code that runs on it");
   impl_->aborting = true;
   if (impl_->begun) {
     impl_->enter();
@@ -273,7 +276,7 @@ std::exception_ptr fiber::error() const {
 void fiber::park() {
   auto* self = impl::on_thread;
   if (!self)
-    throw std::logic_error("code off a fiber cannot park");
+    throw std::logic_error("only code on a fiber can park");
   if (!self->aborting)
     self->leave();
   if (self->aborting)

@@ -9,62 +9,67 @@ namespace troupe {
 
 struct context;
 
-/// Ordinary code that can wait in the middle without holding its thread: it
-/// parks, and goes on where it was when its owner resumes it. What belongs to
-/// the running code moves with it: the exceptions it is handling and the
-/// current context (with its tape).
+/// A stackful coroutine: ordinary code that can wait without blocking its
+/// thread. It parks, and continues at the same place when its owner resumes it.
+/// The exceptions that the code handles and the current context (with its tape)
+/// are saved and restored with it.
 ///
-/// One thread at a time drives a fiber; from one resume to the next that may be
-/// another thread. So code on a fiber must not hold a lock over a wait, nor
-/// keep the address of anything `thread_local`.
+/// One thread at a time drives a fiber, and each resume may be on another
+/// thread. Code on a fiber must therefore not hold a lock over a wait, nor keep
+/// the address of anything `thread_local`.
 class fiber {
 public:
-  /// Of address space; only pages that were touched take memory. A guard page
-  /// ends the program where a stack overflows.
+  /// Bytes of address space; only touched pages take memory. A guard page
+  /// terminates the program when a stack overflows.
   static constexpr std::size_t default_stack = std::size_t{1} << 20;
 
-  /// Without work yet: `done()`.
-  /// @param in what is current for code on the fiber, and outlives it; null: a
-  ///           context of its own.
+  /// Makes a fiber without a body; it is `done()`.
+  /// @param body_context context that is current for code on the fiber. It must
+  ///                     outlive the fiber. Null: the fiber has its own
+  ///                     context.
+  /// @param stack_bytes  size of the stack.
   explicit fiber(context* in = nullptr, std::size_t stack = default_stack);
 
+  /// Makes a fiber and starts `body` on it; the first `resume` begins it.
   explicit fiber(std::function<void()> body, context* in = nullptr,
                  std::size_t stack = default_stack);
 
-  /// Aborts what is not done.
+  /// Aborts a body that is not done.
   ~fiber();
   fiber(const fiber&) = delete;
   fiber& operator=(const fiber&) = delete;
 
-  /// Gives a finished fiber its next work, on the same stack; the first
-  /// `resume` begins it.
-  /// @errors throws std::logic_error if it is not done.
-  /// @cost none that allocates, for a body that std::function holds in itself.
+  /// Sets the next body of a finished fiber, which runs on the same stack. The
+  /// first `resume` begins it.
+  /// @errors throws std::logic_error if the fiber is not done or `body` is
+  ///         empty.
+  /// @cost no allocation for a body that std::function stores inline.
   void start(std::function<void()> body);
 
   /// Runs the body until it parks or ends.
-  /// @errors throws std::logic_error if it is done, or is what calls. What the
-  ///         body throws is kept, see `error`.
+  /// @errors throws std::logic_error if the fiber is done or is the caller. An
+  ///         exception of the body is not thrown here but kept, see `error`.
   void resume();
 
-  /// Resumes the body with `superseded` thrown out of the wait that it is in,
-  /// and out of every wait after that, until it has ended; a body that has not
-  /// begun never will. Void if it is done.
-  /// @errors throws std::logic_error if the fiber is what calls.
-  /// @pre the body does not try again for ever what threw.
+  /// Ends the body: its current wait and every later one throw `superseded`
+  /// until it returns. A body that has not begun never does. No effect if the
+  /// fiber is done.
+  /// @errors throws std::logic_error if the fiber is the caller.
+  /// @pre the body does not catch `superseded` and wait again for ever.
   void abort();
 
   bool done() const;
 
-  /// What escaped from the last body, unless it was `superseded`.
+  /// The exception that escaped from the last body. Null: none, or it was
+  /// `superseded`.
   std::exception_ptr error() const;
 
-  /// Waits until the fiber that calls this is resumed.
-  /// @errors throws `superseded` (crew.hpp) if it is aborted, std::logic_error
-  ///         off a fiber.
+  /// Waits until the owner resumes the calling fiber.
+  /// @errors throws `superseded` (step.hpp) if the fiber is aborted, and
+  ///         std::logic_error if the caller is not on a fiber.
   static void park();
 
-  /// Whether the caller is on a fiber.
+  /// True if the caller runs on a fiber.
   static bool inside();
 
 private:

@@ -2,7 +2,7 @@
 
 namespace troupe {
 
-/// Of this library and its tool: "0.1.0".
+/// Version of this library and of the `troupe` command, such as "0.1.0".
 extern const char* const version;
 
 } // namespace troupe

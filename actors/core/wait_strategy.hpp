@@ -8,23 +8,25 @@
 
 namespace troupe {
 
-/// How a thread that is no actor waits for actors. In a program it sleeps; in
-/// the simulator it is what lets them run.
+/// How a thread that is not an actor waits for actors. In a program the thread
+/// blocks; in the simulator the wait runs the actors.
 class waiter {
 public:
   virtual ~waiter() = default;
 
   /// Waits until `done` holds.
-  /// @param hold  locked; let go of while waiting, and held for `done`.
-  /// @returns false if `done` did not come to hold within `patience`.
+  /// @param lock a held lock. It is released while waiting and held while
+  ///             `done` is called.
+  /// @returns false if `done` did not hold within `timeout`.
   virtual bool wait(std::unique_lock<std::mutex>& hold,
                     const std::function<bool()>& done,
                     std::chrono::milliseconds patience) = 0;
 
-  /// What `done` asks for may have changed; from any thread.
+  /// Makes the waiting thread call `done` again. May be called from any thread.
   virtual void notify() = 0;
 };
 
+/// Blocks on a condition variable.
 class sleeping_waiter final : public waiter {
 public:
   bool wait(std::unique_lock<std::mutex>& hold,

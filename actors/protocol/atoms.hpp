@@ -1,7 +1,7 @@
 #pragma once
 
-// What messages are made of besides plain structs: atoms, and the handles that
-// local actors pass by reference.
+// Parts of messages that are not plain structs: atoms, and objects that local
+// actors pass by reference.
 
 #include "troupe/actors/core/error_code.hpp"
 #include "troupe/actors/core/step.hpp"
@@ -13,37 +13,47 @@
 
 namespace troupe {
 
-/// A step function, as those who run it hold it. What crosses a process is its
-/// name; one without a name cannot.
+/// A step function with its name. Only the name is transmitted to another
+/// process, which finds the function in its step registry. A function without a
+/// name stays in its process.
 struct step_ref {
   std::shared_ptr<const step_function> it;
   std::string name;
 };
 
-/// Why work ends, or does not begin, without its owner.
+/// Error text of a run that is aborted or rejected because the chief has
+/// terminated.
 inline constexpr const char* chief_is_gone =
-  "the chief of this crew has ended; the crew can do no more work";
+  "the chief of this replica group has terminated; the group can run no more "
+  "steps";
 
-/// Who asked a crew for work: called on the roles' threads, must not block.
-/// Each run has a number, from 1; what comes of an older one is ignored.
+/// Callbacks of the caller of a run. The roles call them on their threads, so
+/// they must not block. The caller numbers its runs, from 1; callbacks of an
+/// older run are ignored.
 class work_listener {
 public:
   virtual ~work_listener() = default;
+  /// A step of the run was committed. Called in order of steps.
   virtual void committed(std::uint64_t run, commit_record&& x) = 0;
+  /// The run is complete. @param next_step the first step that was not run.
   virtual void ended(std::uint64_t run, std::uint64_t next) = 0;
+  /// The run was aborted or rejected. @param reason text for people.
   virtual void given_up(std::uint64_t run, ec code, std::string&& why) = 0;
-  /// Nothing more will come of anything, for this reason.
+  /// The group has terminated. No other callback follows.
   virtual void no_more(ec code, const std::string& why) = 0;
-  /// A replica was visited. @param problem empty: none.
+  /// A replica has finished a task.
+  /// @param task    number of the task.
+  /// @param problem error text of the task. Empty: it succeeded.
   virtual void visited(std::uint64_t visit, std::uint32_t replica,
                        std::string&& problem) = 0;
 };
 
-/// Something to call outside any step, and who hears that it was.
+/// A function that a replica calls once, outside any step.
 struct visit_ref {
   std::shared_ptr<const std::function<void(std::uint32_t)>> it;
   std::shared_ptr<work_listener> by;
-  std::uint64_t number = 0; ///< Of the visit.
+  /// Number of the task, which the caller increments for each task.
+  std::uint64_t number = 0;
 };
 
 } // namespace troupe
@@ -64,7 +74,8 @@ CAF_BEGIN_TYPE_ID_BLOCK(troupe_atoms, caf::first_custom_type_id)
 
 CAF_END_TYPE_ID_BLOCK(troupe_atoms)
 
-// "Unsafe" is CAF's word for what it cannot serialize; a proxy sends the bytes.
+// CAF calls a type "unsafe" if CAF cannot serialize it. A proxy transmits such
+// types by its own encoding.
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::tensor)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::tensors)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::step_ref)

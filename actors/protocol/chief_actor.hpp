@@ -8,17 +8,17 @@
 
 namespace troupe {
 
-/// Who hears of the work in a process: a listener here, or a steward elsewhere.
+/// The run client of one process. Exactly one of the two members is set.
 struct caller_ref {
-  std::shared_ptr<work_listener> here;
-  caller_actor there;
+  std::shared_ptr<work_listener> here; ///< In the chief's process.
+  caller_actor there;                  ///< In another process.
 };
 
-/// The roles that a chief owns, and the callers that it serves.
+/// The roles of a job, which the chief owns, and its run clients.
 struct cast_ref {
-  std::vector<replica_actor> replicas;
-  std::vector<reducer_actor> reducers;
-  std::vector<caller_ref> callers; ///< By process.
+  std::vector<replica_actor> replicas; ///< Indexed by replica id.
+  std::vector<reducer_actor> reducers; ///< Indexed by reducer id.
+  std::vector<caller_ref> callers;     ///< Indexed by process.
 };
 
 } // namespace troupe
@@ -27,13 +27,14 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::cast_ref)
 
 namespace troupe {
 
-/// CHIEF: owner of the job.
+/// The chief, which owns the job.
 using chief_actor = office_actor::extend<
-  // These are the roles; from now on they are watched, and seated.
+  // Sets the roles of the job. The chief monitors and configures them.
   caf::reacts_to<cast_ref>,
-  // As a join, from this process.
+  // Joins a run, from the process of the chief, with the step function.
   caf::reacts_to<muster::join, step_ref>,
-  // How the work does; the members are for others to fill in.
+  // Returns the status of the job. The receiver of the response fills in the
+  // members.
   caf::replies_to<atom::status>::with<job_status>>;
 
 } // namespace troupe

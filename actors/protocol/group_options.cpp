@@ -6,17 +6,17 @@ namespace troupe {
 
 void check(const crew_options& x) {
   const auto refuse = [](const std::string& what, const std::string& why) {
-    throw std::invalid_argument(what + " for a crew: " + why);
+    throw std::invalid_argument(what + " for a replica group: " + why);
   };
   if (x.replicas < 1 || x.replicas > most_replicas)
     refuse(std::to_string(x.replicas) + " replicas",
-           "it has 1 to " + std::to_string(most_replicas));
+           "give 1 to " + std::to_string(most_replicas));
   if (x.threads < 1)
     refuse(std::to_string(x.threads) + " threads",
-           "each replica takes 1 or more");
+           "give 1 or more for each replica");
   if (x.patience <= std::chrono::milliseconds{0})
-    refuse("a patience of " + std::to_string(x.patience.count()) + " ms",
-           "every wait takes some time; give 1 ms or more");
+    refuse("a step timeout of " + std::to_string(x.patience.count()) + " ms",
+           "give 1 ms or more");
 }
 
 void prepare(context& in, const crew_options& options, std::uint32_t replica,

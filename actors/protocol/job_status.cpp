@@ -28,9 +28,9 @@ std::string to_string(member_state x) {
     case member_state::joining:
       return "joining";
     case member_state::seated:
-      return "seated";
+      return "active";
     case member_state::silent:
-      return "silent";
+      return "unreachable";
     case member_state::lost:
       return "lost";
     case member_state::left:
@@ -42,7 +42,7 @@ std::string to_string(member_state x) {
 }
 
 std::string to_text(const job_status& x) {
-  auto text = "job " + net::printable(x.job) + ", epoch "
+  auto text = "job " + net::printable(x.job) + ", generation "
               + std::to_string(x.epoch) + ", step " + std::to_string(x.step);
   if (x.window_ms > 0)
     text += line(", %.4g steps/s over ", x.steps_per_second)
@@ -55,12 +55,12 @@ std::string to_text(const job_status& x) {
     widest = std::max(widest, names.back().size());
   }
   text += "\n" + std::string{"member"} + std::string(widest - 6, ' ')
-          + "  state    incarnation       last news\n";
+          + "  state        incarnation       last contact\n";
   for (std::size_t i = 0; i < names.size(); ++i) {
     const auto& one = x.members[i];
     text +=
       names[i] + std::string(widest - names[i].size(), ' ')
-      + line("  %-7s  %016" PRIx64 "  ", to_string(one.state).c_str(),
+      + line("  %-11s  %016" PRIx64 "  ", to_string(one.state).c_str(),
              one.incarnation)
       + (one.state == member_state::absent ? "never"
                                            : seconds(one.silence_ms) + " ago")

@@ -5,40 +5,53 @@
 
 #include <caf/typed_actor.hpp>
 
-// What a job says of itself to whoever asks (`troupe status`).
+// The status of a job, which `troupe status` queries.
 
 namespace troupe {
 
-/// The numbers are a wire format: append, never reuse.
+/// State of a process of a job. The numbers are a wire format: append, never
+/// reuse.
 enum class member_state : std::uint8_t {
-  joining = 0, ///< Said hello; not seated yet.
-  seated = 1,
-  silent = 2, ///< Nothing is heard of it; it may live.
-  lost = 3,   ///< Known to be dead.
-  left = 4,   ///< Ended its part, and said so.
-  absent = 5, ///< Has not come.
+  joining = 0, ///< Connected; the job has not begun.
+  seated = 1,  ///< Takes part in the job.
+  silent = 2,  ///< Sends nothing any more; it may be alive.
+  lost = 3,    ///< Known to have terminated.
+  left = 4,    ///< Left the job in order.
+  absent = 5,  ///< Has not connected yet.
 };
 
+/// @returns the state as `troupe status` prints it; "?" if it is unknown.
 std::string to_string(member_state x);
 
+/// Status of a process of a job.
 struct member_status {
-  std::string name; ///< Of the process: "worker 1".
+  std::string name; ///< Name of the process, such as "worker 1".
+  /// Random number that identifies one life of the process. Zero: not
+  /// connected.
   std::uint64_t incarnation = 0;
-  std::uint64_t silence_ms = 0; ///< Since something was heard of it.
+  /// Milliseconds since the last frame from the process, heartbeats included.
+  std::uint64_t silence_ms = 0;
   member_state state = member_state::joining;
   auto fields() { return std::tie(name, incarnation, silence_ms, state); }
 };
 
+/// Status of a job.
 struct job_status {
-  std::string job;
-  std::vector<member_status> members; ///< By number; the leader too.
-  std::uint64_t epoch = 0;            ///< Of the membership.
-  std::uint64_t step = 0;             ///< The first that is not committed.
-  double steps_per_second = 0;        ///< Over the last `window_ms`.
-  std::uint64_t window_ms = 0; ///< 0: nothing runs, or it has only begun.
-  std::uint64_t news_ms = 0;   ///< Since the last commit.
-  /// Why `step` is not done, in sentences: the actors, what they do, and who is
-  /// missing. Empty: nothing runs.
+  std::string job; ///< Name of the job.
+  /// Processes of the job, the leader included, indexed by process number.
+  std::vector<member_status> members;
+  /// Generation of the chief: number of the attempt to run steps, which the
+  /// chief increments. Zero: no generation has begun.
+  std::uint64_t epoch = 0;
+  std::uint64_t step = 0;      ///< First step that is not committed.
+  double steps_per_second = 0; ///< Mean over the last `window_ms`.
+  /// Milliseconds that `steps_per_second` covers. Zero: no run is active, or it
+  /// has just begun.
+  std::uint64_t window_ms = 0;
+  /// Milliseconds since the last commit, or since the run began.
+  std::uint64_t news_ms = 0;
+  /// Sentences that say why `step` is not done: the roles, their activity, and
+  /// the missing replicas or processes. Empty: no run is active or awaited.
   std::string waiting;
   auto fields() {
     return std::tie(job, members, epoch, step, steps_per_second, window_ms,
@@ -48,12 +61,12 @@ struct job_status {
 
 // -- protocol -----------------------------------------------------------------
 
-/// STATUS: what a job's leader answers on channel 1 of a connection with the
-/// purpose "status".
+/// Status service of a job, which its leader serves on channel 1 of each
+/// connection with the purpose "status".
 using status_actor =
   caf::typed_actor<caf::replies_to<atom::status>::with<job_status>>;
 
-/// For people, several lines; the last has a line break.
+/// @returns the status for people: several lines, each with a line break.
 std::string to_text(const job_status& x);
 
 } // namespace troupe

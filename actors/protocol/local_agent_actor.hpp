@@ -8,10 +8,11 @@
 
 namespace troupe {
 
-/// The replicas that a steward owns, and who speaks for the chief.
+/// The roles that a local agent works with.
 struct household_ref {
-  office_actor chief;                  ///< A proxy.
-  std::vector<replica_actor> replicas; ///< Of this process, by id.
+  office_actor chief; ///< A proxy of the chief.
+  /// The replicas of this process, which the local agent owns, in order of id.
+  std::vector<replica_actor> replicas;
 };
 
 } // namespace troupe
@@ -20,20 +21,21 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::household_ref)
 
 namespace troupe {
 
-/// STEWARD: stands for the chief in a process that it is not in.
+/// The local agent, which represents the chief in a process without the chief.
 using steward_actor = caf::typed_actor<
-  // What replicas say to their owner, passed on.
+  // Messages of the replicas to their owner, forwarded to the chief.
   caf::reacts_to<commit::seated>, caf::reacts_to<commit::report>,
   caf::reacts_to<commit::failed>, caf::reacts_to<commit::blame>,
-  // What the chief says to callers.
+  // Messages of the chief to the run client.
   caf::reacts_to<run_commits>, caf::reacts_to<run_ended>,
   caf::reacts_to<run_failed>,
-  // What the crew here says to the chief.
+  // Messages of the replica group of this process to the chief.
   caf::reacts_to<muster::join, step_ref>, caf::reacts_to<run_heard>,
   caf::reacts_to<muster::stop>,
-  // These are the roles.
+  // Sets the roles.
   caf::reacts_to<household_ref>,
-  // He brings what the chief says to callers; the last of it before he ends.
+  // Sets the skeleton through which the chief's messages arrive. When it
+  // terminates, every message of the chief has been delivered.
   caf::reacts_to<caf::actor_addr>>;
 
 } // namespace troupe

@@ -8,7 +8,7 @@ namespace troupe {
 
 namespace {
 
-/// "2 counter, 1 trainer"
+/// @returns each name with its count, such as "2 counter, 1 trainer".
 std::string counted(const std::vector<std::string>& names) {
   std::map<std::string, std::size_t> counts;
   for (const auto& one : names)
@@ -32,7 +32,7 @@ std::string listed(const std::vector<std::string>& names) {
 std::string to_text(const node_info& x) {
   char numbers[120];
   std::snprintf(numbers, sizeof numbers,
-                "up       %.1f s\nload     %.2f\nguests   %u\n",
+                "up       %.1f s\nload     %.2f\nclients  %u\n",
                 static_cast<double>(x.uptime_ms) / 1000, x.load, x.guests);
   char incarnation[17];
   std::snprintf(incarnation, sizeof incarnation, "%016llx",

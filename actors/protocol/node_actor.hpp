@@ -9,35 +9,40 @@
 #include <tuple>
 #include <vector>
 
-// What a node is asked, and answers.
+// The requests that a node serves, and its responses.
 
 namespace troupe {
 
-/// What two programs must agree on before one spawns a role in the other.
+/// Fingerprint of a role. A program spawns a role in another program only if
+/// the fingerprints of both are equal.
 struct role_form {
-  std::uint32_t messages = 0;  ///< CRC-32C of the interface's text.
-  std::uint32_t arguments = 0; ///< Likewise, of the arguments' types.
+  std::uint32_t messages = 0;  ///< CRC-32C of the text of the interface.
+  std::uint32_t arguments = 0; ///< CRC-32C of the text of the argument types.
   auto fields() { return std::tie(messages, arguments); }
   friend bool operator==(const role_form&, const role_form&) = default;
 };
 
+/// A request to spawn a role.
 struct spawn_order {
-  std::string role; ///< Its registered name.
-  role_form form;
-  std::vector<std::uint8_t> arguments; ///< Encoded, one after the other.
+  std::string role; ///< Registered name of the role.
+  role_form form;   ///< Fingerprint of the role in the requesting program.
+  std::vector<std::uint8_t> arguments; ///< Encoded arguments, concatenated.
   auto fields() { return std::tie(role, form, arguments); }
 };
 
+/// Description of a node.
 struct node_info {
-  std::string name; ///< Of the process.
+  std::string name; ///< Name of the process.
+  /// Random number that identifies one life of the process.
   std::uint64_t incarnation = 0;
-  std::string version;                ///< Of the library.
-  std::vector<std::string> roles{};   ///< That may be spawned.
-  std::vector<std::string> running{}; ///< That were, one name for each.
-  std::vector<std::string> devices{}; ///< "cpu:0".
-  std::uint32_t guests = 0;           ///< Connections.
-  std::uint64_t uptime_ms = 0;
-  double load = 0; ///< Of the machine: what waits to run, over a minute.
+  std::string version;                ///< Version of the library.
+  std::vector<std::string> roles{};   ///< Roles that can be spawned.
+  std::vector<std::string> running{}; ///< Name of each spawned role.
+  std::vector<std::string> devices{}; ///< Devices, such as "cpu:0".
+  std::uint32_t guests = 0;           ///< Number of client connections.
+  std::uint64_t uptime_ms = 0;        ///< Milliseconds since the start.
+  /// Load of the machine: mean number of runnable tasks over one minute.
+  double load = 0;
   auto fields() {
     return std::tie(name, incarnation, version, roles, running, devices, guests,
                     uptime_ms, load);
@@ -46,26 +51,28 @@ struct node_info {
 
 // -- protocol -----------------------------------------------------------------
 
-/// Of a connection: what its purpose is about.
+/// Channel of the main role of a connection, for the purpose "node".
 inline constexpr std::uint32_t desk_channel = 1;
 
-/// NODE: spawns roles by name. It is on the `desk_channel` of every connection
-/// to it with the purpose "node".
+/// A node, which spawns roles by name. It serves the `root_channel` of each
+/// connection with the purpose "node".
 using node_actor = caf::typed_actor<
-  // The channel of that connection on which the role now is; it is the
-  // connection's: when that ends, so does the role. The error is
-  //   refused   there is no role of this name, or nothing was made
-  //   invalid   it is spoken to or spawned otherwise: two versions of a program
-  //   busy      too many roles
+  // Spawns a role. The response is the channel of this connection that serves
+  // the role. The connection owns the role: when it closes, the role ends.
+  // Error codes:
+  //   refused   no role of this name is registered, or it could not be created
+  //   invalid   the fingerprints differ: two versions of a program
+  //   busy      the connection has the maximum number of roles
   caf::replies_to<atom::spawn, spawn_order>::with<std::uint32_t>,
+  // Returns the description of the node.
   caf::replies_to<atom::who>::with<node_info>,
-  // Ends all roles, and serves no more.
+  // Ends all roles and stops the node.
   caf::reacts_to<atom::stop>>;
 
-/// "a, b", or "none".
+/// @returns the names separated by commas, or "none" if there are none.
 std::string listed(const std::vector<std::string>& names);
 
-/// For people, several lines; the last has a line break.
+/// @returns the description for people: several lines, each with a line break.
 std::string to_text(const node_info& x);
 
 } // namespace troupe

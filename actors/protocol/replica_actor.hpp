@@ -9,40 +9,44 @@
 
 namespace troupe {
 
-/// OWNER: what replicas and reducers may say to the chief.
+/// The owner of replicas and reducers, as they see it: the chief or the local
+/// agent of their process.
 using owner_actor = caf::typed_actor<
-  // The replica has left all steps of older epochs.
+  // The replica has left all steps of older generations.
   caf::reacts_to<commit::seated>,
-  // The replica is through a step, its sums and its update.
+  // The replica has completed a step, its sums and its update.
   caf::reacts_to<commit::report>,
-  // The replica cannot go on.
+  // The replica or reducer cannot continue.
   caf::reacts_to<commit::failed>,
-  // An answer to a probe.
+  // Answers a probe.
   caf::reacts_to<commit::blame>>;
 
-/// ADDER: what a replica may say to whoever adds a bucket.
+/// A role that reduces slices of buckets: a replica or a reducer actor.
 using adder_actor = caf::typed_actor<
-  // A replica's part of a sum; the room for it, or an empty handle.
+  // Contributes to a sum. The tensors are the contribution and the output; the
+  // output is an empty handle if another contribution brings it.
   caf::reacts_to<tree::part, tensor, tensor>,
-  // The chief asks what is missing for a step; blame comes back.
+  // The chief asks which inputs of a step are missing. The role answers its
+  // owner with a wait report.
   caf::reacts_to<commit::probe>>;
 
-/// REPLICA: what its chief, its peers and adders may say.
+/// A replica, as the chief, its peers and the reducers see it.
 using replica_actor = adder_actor::extend<
-  // A newer epoch: leave what you are in, then say so.
+  // Begins a newer generation. The replica abandons its step and then
+  // acknowledges.
   caf::reacts_to<commit::seat>,
-  // Steps to run, and the function.
+  // Starts the steps of a run with the given step function.
   caf::reacts_to<commit::order, step_ref>,
-  // More steps may be run.
+  // Permits more steps.
   caf::reacts_to<commit::grant>,
-  // The sum of a slice of a bucket.
+  // Delivers the sum of a slice of a bucket.
   caf::reacts_to<tree::sum, tensor>,
-  // Another replica's part of a gather.
+  // Delivers another replica's contribution to a gather.
   caf::reacts_to<tree::share, tensor>,
-  // Something to call outside any step.
+  // Calls a function outside any step.
   caf::reacts_to<visit_ref>>;
 
-/// REDUCER: an adder that is nothing else.
+/// A reducer actor, which reduces slices and has no other task.
 using reducer_actor = adder_actor;
 
 } // namespace troupe

@@ -4,8 +4,10 @@ namespace troupe {
 
 namespace {
 
+/// Distributes the elements of a batch over batches of limited size.
 class splitter {
 public:
+  /// Appends the elements of one list, in order.
   template <class T>
   void add(std::vector<T> owner_batch::*list, const std::vector<T>& all) {
     for (const auto& x : all) {
@@ -30,7 +32,7 @@ private:
   }
 
   std::vector<owner_batch> batches_;
-  std::size_t filled_ = 0; ///< Elements in the last batch.
+  std::size_t filled_ = 0; ///< Size of the last batch, in elements.
 };
 
 } // namespace

@@ -10,60 +10,60 @@
 #include <chrono>
 #include <vector>
 
-// What the chief and those who ask it for work say to each other, over
-// processes too.
+// Messages between the chief and the clients of its runs, within and between
+// processes.
 
 namespace troupe {
 
-/// Longest that a report or a commit waits for more of its kind before it
-/// leaves the process.
+/// Maximum delay of a completed step or a commit while it waits in its process
+/// to be sent together with others.
 constexpr std::chrono::milliseconds longest_in_company{20};
 
-/// Longest that a `seated` or a `blame` waits in its process for others before
-/// it is sent.
+/// Maximum delay of a `configured` or a `wait_report` while it waits in its
+/// process to be sent together with others.
 constexpr std::chrono::milliseconds max_answer_delay{2};
 
-/// Longest list, in elements of at most 64 bytes, that is sent in one message:
-/// half of what a control frame can hold.
+/// Maximum number of elements, of at most 64 bytes each, that one message
+/// carries: half of the capacity of a control frame.
 constexpr std::size_t max_batch_elements = 8192;
 
-/// Commits of a run, in order.
+/// Notifies a run client of committed steps.
 struct run_commits {
-  std::uint64_t run = 0;
-  std::vector<commit_record> records;
+  std::uint64_t run = 0; ///< Number of the run, which its clients increment.
+  std::vector<commit_record> records; ///< In order of steps.
   auto fields() { return std::tie(run, records); }
 };
 
-/// A run is through.
+/// Notifies a run client that a run is complete.
 struct run_ended {
-  std::uint64_t run = 0;
-  std::uint64_t next = 0; ///< The first step that was not run.
+  std::uint64_t run = 0;  ///< Number of the run, which its clients increment.
+  std::uint64_t next = 0; ///< First step that was not run.
   auto fields() { return std::tie(run, next); }
 };
 
-/// A run ends, or does not begin.
+/// Notifies a run client that a run was aborted or rejected.
 struct run_failed {
-  std::uint64_t run = 0;
-  ec code = ec::stalled;
-  std::string why;
+  std::uint64_t run = 0; ///< Number of the run, which its clients increment.
+  ec code = ec::stalled; ///< Reason for the program.
+  std::string why;       ///< Reason for people.
   auto fields() { return std::tie(run, code, why); }
 };
 
-/// A caller is through with the commits of a run before this step.
+/// Acknowledges all commits of a run with a step number below `next_step`.
 struct run_heard {
-  std::uint32_t process = 0;
-  std::uint64_t run = 0;
-  std::uint64_t next = 0;
+  std::uint32_t process = 0; ///< Number of the acknowledging process.
+  std::uint64_t run = 0;  ///< Number of the run, which its clients increment.
+  std::uint64_t next = 0; ///< First step whose commit is not acknowledged.
   auto fields() { return std::tie(process, run, next); }
 };
 
-/// CALLER: who hears of the work, in each process.
+/// A client of runs: one in each process.
 using caller_actor =
   caf::typed_actor<caf::reacts_to<run_commits>, caf::reacts_to<run_ended>,
                    caf::reacts_to<run_failed>>;
 
-/// What replicas of a process said to their owner, in one message. The receiver
-/// handles the fields in the order in which they stand here.
+/// Messages of the replicas of a process to their owner, sent as one. The
+/// receiver handles the fields in the order of their declaration.
 struct owner_batch {
   std::vector<commit::seated> seated;
   std::vector<commit::report> reports;
@@ -71,22 +71,28 @@ struct owner_batch {
   auto fields() { return std::tie(seated, reports, blames); }
 };
 
-/// Cuts a batch into batches that each fit into a frame, in the same order.
+/// Splits a batch into batches that each fit into a frame. The order of the
+/// elements is kept.
 std::vector<owner_batch> split(const owner_batch& x);
 
-/// OFFICE: the chief, as other processes see it.
+/// The chief, as other processes see it.
 using office_actor = owner_actor::extend<
-  // What replicas of a process said to their owner.
+  // Messages of the replicas of a process to their owner.
   caf::reacts_to<owner_batch>,
-  // A process is ready to run.
-  caf::reacts_to<muster::join>, caf::reacts_to<run_heard>,
-  // Grants no more steps of that run.
+  // A process joins a run.
+  caf::reacts_to<muster::join>,
+  // A process acknowledges commits.
+  caf::reacts_to<run_heard>,
+  // The chief shall grant no more steps of a run.
   caf::reacts_to<muster::stop>>;
 
-/// FRONT: the chief or the steward, as the crew of its process sees it.
+/// The chief or the local agent, as the replica group of its process sees it.
 using front_actor = caf::typed_actor<
-  // Ready to run, with this process's function.
-  caf::reacts_to<muster::join, step_ref>, caf::reacts_to<run_heard>,
+  // Joins a run with the step function of this process.
+  caf::reacts_to<muster::join, step_ref>,
+  // Acknowledges commits.
+  caf::reacts_to<run_heard>,
+  // The chief shall grant no more steps of a run.
   caf::reacts_to<muster::stop>>;
 
 } // namespace troupe

@@ -1,7 +1,7 @@
 #pragma once
 
-// Every struct and handle that crosses a mailbox, in one list, with the name
-// that CAF prints. What crosses a process does so in frames (docs/wire.md).
+// CAF type ids of all structs and handles that are sent between actors. Between
+// processes they are sent in frames (docs/wire.md) and not by CAF.
 
 #include "troupe/actors/core/error_code_caf.hpp"
 #include "troupe/actors/protocol/chief_actor.hpp"

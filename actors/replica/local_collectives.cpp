@@ -8,7 +8,7 @@ namespace troupe {
 
 namespace {
 
-/// Elements added between two looks at the port.
+/// Number of elements that are added before the tensor queue is read again.
 constexpr std::size_t at_a_time = 64 * 1024;
 
 } // namespace
@@ -54,7 +54,7 @@ void replica_state::send_part(std::uint32_t bucket, const tensor& part,
 }
 
 void replica_state::send_share(std::uint32_t bucket, const tensor& part) {
-  const auto copy = part.clone(); // others may read it after this step's end
+  const auto copy = part.clone(); // peers may read it after the step has ended
   mine->gather(bucket, copy);
   for (std::uint32_t r = 0; r < replicas; ++r)
     if (r != id)

@@ -7,7 +7,7 @@ namespace troupe {
 
 namespace {
 
-/// Less than a millisecond of additions.
+/// Number of elements that are added for one message: less than a millisecond.
 constexpr std::size_t at_a_time = 256 * 1024;
 
 } // namespace

@@ -12,9 +12,9 @@ namespace troupe {
 
 // -- protocol -----------------------------------------------------------------
 
-/// The reducer's notes to itself.
+/// The interface of a reducer with its messages to itself.
 using reducer_inside = reducer_actor::extend<
-  // Some more elements are to be added.
+  // Adds some more elements.
   caf::reacts_to<atom::next>>;
 
 // -- state --------------------------------------------------------------------
@@ -33,12 +33,13 @@ struct reducer_state {
   outbox out;
   owner_actor owner;
   std::unique_ptr<tree::adders> sums;
-  bool adding = false; ///< A note to itself is under way.
+  bool adding = false; ///< True while a `next` message to itself is pending.
 };
 
 // -- behavior -----------------------------------------------------------------
 
-/// Adds whole buckets, a slice of a millisecond at a time.
+/// Reduces whole buckets. Each message to itself adds for less than a
+/// millisecond, so that the reducer keeps reading its mailbox.
 reducer_inside::behavior_type
 reducer(reducer_inside::stateful_pointer<reducer_state> self, std::uint32_t id,
         std::uint32_t replicas, outbox out, owner_actor owner);

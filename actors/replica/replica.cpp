@@ -19,14 +19,14 @@ std::string text_of(const std::exception_ptr& x) {
   } catch (const std::exception& e) {
     return e.what();
   } catch (...) {
-    return "something that is no std::exception";
+    return "an exception that is not derived from std::exception";
   }
 }
 
 } // namespace
 
 replica_state::~replica_state() {
-  wanted_epoch = ~std::uint64_t{0}; // whatever still waits is superseded
+  wanted_epoch = ~std::uint64_t{0}; // makes every wait throw `superseded`
   code.reset();
   if (plane && in_step)
     plane->leave(id);
@@ -50,11 +50,11 @@ void replica_state::wire(const replica_wiring& x, owner_actor to) {
   code = std::make_unique<fiber>(&own);
 }
 
-// -- what the chief says ------------------------------------------------------
+// -- messages of the chief ----------------------------------------------------
 
 void replica_state::on_seat(const commit::seat& x) {
   if (x.epoch == epoch && !in_step && !broken)
-    return say_seated(); // the chief did not hear it
+    return say_seated(); // the chief did not receive the acknowledgement
   wanted_epoch = std::max(wanted_epoch, x.epoch);
   turn();
 }
@@ -69,8 +69,8 @@ void replica_state::on_order(const commit::order& x, const step_ref& fn) {
   if (!work.it)
     return fail(commit::cause::protocol,
                 "replica " + std::to_string(id)
-                  + " was told to run a step function '" + fn.name
-                  + "', which is not known here");
+                  + " was told to run the step function '" + fn.name
+                  + "', which is not registered in its process");
   until = x.until;
   turn();
 }
@@ -85,7 +85,7 @@ void replica_state::on_grant(const commit::grant& x) {
 void replica_state::on_probe(const commit::probe& x) {
   if (x.epoch != epoch)
     return;
-  if (about_to_enter(x.step)) { // its note to do so came before this one will
+  if (about_to_enter(x.step)) { // the pending `next` message starts that step
     self->send(self, x);
     return;
   }
@@ -103,7 +103,7 @@ bool replica_state::about_to_enter(std::uint64_t number) const {
 void replica_state::visit(const visit_ref& x) {
   std::string problem;
   if (in_step) {
-    problem = "it is in step " + std::to_string(next);
+    problem = "the replica is in step " + std::to_string(next);
   } else {
     use_threads(options.threads);
     const context_scope inside{own};
@@ -126,9 +126,9 @@ void replica_state::turn() {
       else
         code->resume();
       if (!code->done())
-        return; // it parked
+        return; // the step function waits
       end_step();
-      if (next < until) { // read what came meanwhile before going on
+      if (next < until) { // read the mailbox before the next step
         self->send(self, atom::next_v);
         return;
       }
@@ -166,7 +166,7 @@ void replica_state::end_step() {
   if (plane)
     plane->leave(id);
   if (updating && !code->error())
-    applied = next + 1; // also if the chief gave the step up meanwhile
+    applied = next + 1; // also if the chief has aborted the step meanwhile
   if (const auto thrown = code->error()) {
     fail(commit::cause::invalid, text_of(thrown));
   } else if (!abandoned()) {
@@ -184,7 +184,7 @@ void replica_state::fail(commit::cause code, const std::string& why) {
            commit::failed{epoch, next, id, incarnation, code, why});
 }
 
-/// Of a wait that had a timeout of its own.
+/// Fails because a wait exceeded the timeout of its collective options.
 void replica_state::fail_of_time(std::chrono::milliseconds waited) {
   const auto missing = missing_in(next);
   fail(commit::cause::stalled,
@@ -202,7 +202,8 @@ std::string replica_state::awaited() const {
   return what + std::to_string(waits_for);
 }
 
-/// Who this replica knows to be missing: whose parts, or who has yet to read.
+/// Replicas that this replica knows to be missing in a step: those whose inputs
+/// are missing, or those that have not accepted their packets.
 std::vector<std::uint32_t>
 replica_state::missing_in(std::uint64_t at_step) const {
   if (plane) {
@@ -218,7 +219,8 @@ replica_state::missing_in(std::uint64_t at_step) const {
   return {};
 }
 
-/// What was waited for is named too, as nobody else knows it.
+/// Fails because a peer has failed. The text names the awaited operation, which
+/// only this replica knows.
 void replica_state::fail_of_peer(const data_plane::trouble& x) {
   const auto code = x.how == net::ending::dead     ? commit::cause::lost
                     : x.how == net::ending::silent ? commit::cause::unreachable

@@ -21,29 +21,35 @@ namespace troupe {
 
 // -- protocol -----------------------------------------------------------------
 
-/// The replica's notes to itself, and its port's.
+/// The interface of a replica with its internal messages.
 using replica_inside = replica_actor::extend<
-  // There may be letters in the port.
+  // Makes progress: the tensor queue may have messages, or a wait may be over.
   caf::reacts_to<atom::wake>,
-  // Another step may begin.
+  // Begins the next step if it is granted.
   caf::reacts_to<atom::next>>;
 
 // -- state --------------------------------------------------------------------
 
-/// Where a replica finds the others.
+/// Spawn arguments of a replica.
 struct replica_wiring {
   std::uint32_t id = 0;
-  crew_options options; ///< Nothing `automatic` or negative is left in it.
+  crew_options options; ///< With no `automatic` or negative value left.
+  /// Number that identifies this actor among those with the same id.
   std::uint32_t incarnation = 1;
-  std::uint32_t reducers = 0; ///< 0: replicas add.
+  /// Number of reducer actors. Zero: the replicas reduce.
+  std::uint32_t reducers = 0;
+  /// Transport to the replicas and reducers of this process.
   std::shared_ptr<direct_transport> by;
-  std::shared_ptr<fault_seam> faults;
-  /// Where replicas of other processes are; null: there are none.
+  std::shared_ptr<fault_seam> faults; ///< Fault injector. Null: none.
+  /// Backend of the collectives with other processes. Null: all replicas are in
+  /// this process.
   std::shared_ptr<data_plane> plane{};
-  /// Where functions that came by name are; null: none come so.
+  /// Step functions by name. Null: step functions are never sent by name.
   std::shared_ptr<const step_book> steps{};
 };
 
+/// State of a replica. A step ends before the next one begins; a newer
+/// generation abandons it.
 struct replica_state {
   static inline const char* name = "replica";
 
@@ -58,9 +64,13 @@ struct replica_state {
   void visit(const visit_ref& x);
   void on_letter(letter&& x);
 
-  void turn();                         ///< Goes on with whatever can go on.
-  void drain();                        ///< Takes the letters out of the port.
-  bool add_some(std::uint32_t bucket); ///< One slice of additions, if any.
+  /// Runs the step, reads the tensor queue, reduces and begins steps until the
+  /// replica has to wait.
+  void turn();
+  void drain(); ///< Processes all messages of the tensor queue.
+  /// Reduces some elements of a slice, of `bucket` if it has any.
+  /// @returns false if there is nothing to reduce.
+  bool add_some(std::uint32_t bucket);
   void start_step();
   void end_step();
   void take_seat();
@@ -72,8 +82,9 @@ struct replica_state {
   std::vector<std::uint32_t> missing_in(std::uint64_t at_step) const;
   void send_part(std::uint32_t bucket, const tensor& part, const terms& said);
   void send_share(std::uint32_t bucket, const tensor& part);
-  /// Between two steps that it was ordered to run.
+  /// True if the step with this number is granted and begins next.
   bool about_to_enter(std::uint64_t number) const;
+  /// True if the chief has announced a newer generation or the replica failed.
   bool abandoned() const { return wanted_epoch > epoch || broken; }
 
   replica_inside::pointer self;
@@ -81,33 +92,41 @@ struct replica_state {
   crew_options options;
   std::shared_ptr<direct_transport> by;
   std::shared_ptr<const step_book> steps;
-  std::shared_ptr<data_plane> plane; ///< Null: all replicas are here.
+  std::shared_ptr<data_plane> plane; ///< Null: all replicas are local.
   outbox out;
   owner_actor owner;
-  std::unique_ptr<tree::member> mine;   ///< My sums and gathers.
-  std::unique_ptr<tree::adders> hosted; ///< The sums that I add.
+  /// Pending sums and gathers of this replica.
+  std::unique_ptr<tree::member> mine;
+  /// Slices that this replica reduces.
+  std::unique_ptr<tree::adders> hosted;
 
+  /// Current generation and the newest one that the chief has announced. The
+  /// chief increments the generation.
   std::uint64_t epoch = 0, wanted_epoch = 0;
   std::uint64_t next = 0, until = 0; ///< Steps [next, until) are granted.
-  std::uint64_t applied = 0; ///< The first step whose update did not run.
-  step_ref work;
-  bool in_step = false;
-  bool updating = false; ///< The step is not undone any more.
-  bool broken = false;   ///< Said `failed`; waits for the next seat.
-  commit::doing doing = commit::doing::idle;
-  std::uint32_t waits_for = 0; ///< Bucket.
-  bool settling = false; ///< Not for the sum, but for others to take theirs.
-  bool woken = false;    ///< A wake of its own is under way.
+  std::uint64_t applied = 0;         ///< First step whose update did not run.
+  step_ref work;                     ///< Step function of the current run.
+  bool in_step = false;              ///< True while a step has not ended.
+  bool updating = false;             ///< The step cannot be undone any more.
+  /// `failed` was sent. The replica waits for the next generation.
+  bool broken = false;
+  commit::doing doing = commit::doing::idle; ///< For wait reports.
+  std::uint32_t waits_for = 0;               ///< Awaited bucket.
+  /// The sum is known; the wait is for peers to accept their packets.
+  bool settling = false;
+  bool woken = false; ///< True while a `wake` message to itself is pending.
 
-  context own; ///< Current while the step function runs.
+  context own; ///< Current context of the step function.
   std::unique_ptr<step_context> step;
-  std::unique_ptr<fiber> code; ///< Last: what runs on it uses all of the above.
+  /// Runs the step function. Declared last, because the function uses all
+  /// members above.
+  std::unique_ptr<fiber> code;
 };
 
 // -- behavior -----------------------------------------------------------------
 
-/// One copy of the model: runs the step function, brings its parts of the sums,
-/// and, when the replicas add themselves, adds its share of them.
+/// A replica: one copy of the model. It runs the step function, contributes to
+/// sums and gathers, and reduces its slices if there are no reducer actors.
 replica_inside::behavior_type
 replica(replica_inside::stateful_pointer<replica_state> self,
         replica_wiring wiring, owner_actor owner);

@@ -15,7 +15,7 @@ void relax() {
 
 [[noreturn]] void refuse_update(std::uint32_t bucket) {
   throw std::logic_error("the update began before the sum of bucket "
-                         + std::to_string(bucket) + " was in");
+                         + std::to_string(bucket) + " was complete");
 }
 
 } // namespace
@@ -26,7 +26,8 @@ std::optional<caf::actor_clock::time_point> replica_step::deadline() const {
   return of_.self->clock().now() + std::chrono::milliseconds{said.timeout};
 }
 
-/// Ends the step if it is.
+/// Fails the step if the deadline has passed.
+/// @returns whether it has passed.
 bool replica_step::is_over(std::optional<caf::actor_clock::time_point> till) {
   if (!till || of_.self->clock().now() < *till)
     return false;
@@ -39,7 +40,8 @@ void replica_step::ring_at(caf::actor_clock::time_point then) {
                          atom::wake_v);
 }
 
-/// Until `ready`: takes letters, adds, polls for a bounded time, parks.
+/// Waits until `ready()` holds. Meanwhile reads the tensor queue and reduces;
+/// if there is nothing to do, polls for at most `spin_timeout` and then parks.
 template <class Ready>
 void replica_step::wait(commit::doing what, std::uint32_t bucket, Ready ready) {
   of_.doing = what;
@@ -76,15 +78,16 @@ void replica_step::wait(commit::doing what, std::uint32_t bucket, Ready ready) {
   of_.doing = commit::doing::computing;
 }
 
-/// Lets the replica read what came meanwhile. A plane that does not sleep wakes
-/// it itself.
+/// Parks so that the replica reads its mailbox. A backend that does not block
+/// wakes the replica itself; else the replica sends itself a message.
 void replica_step::look_at_mail() {
   if (of_.plane->sleeps() && !std::exchange(of_.woken, true))
     of_.self->send(of_.self, atom::wake_v);
   fiber::park();
 }
 
-/// Until the plane grants a wish, which it is given naps for.
+/// Waits until a condition of the backend holds. Between the waits of the
+/// backend the replica reads its mailbox.
 void replica_step::await(commit::doing what, const data_plane::wish& x) {
   using news = data_plane::news;
   of_.settling = x.what == data_plane::wish::kind::settled;
@@ -127,15 +130,15 @@ void replica_step::give(std::uint32_t bucket, const tensor& part) {
 tensor replica_step::sum(std::uint32_t bucket) {
   if (of_.plane) {
     of_.plane->sum_of(of_.id,
-                      bucket); // refuses one that was not contributed to
+                      bucket); // throws if there was no contribution
     tensor total;
-    while (!total) { // another replica may leave the step between the two
+    while (!total) { // another replica may leave the step after the wait
       await(commit::doing::sum, {data_plane::wish::kind::sum, bucket});
       total = of_.plane->sum_of(of_.id, bucket);
     }
     return total;
   }
-  of_.mine->sum_of(bucket); // refuses one that was not contributed to
+  of_.mine->sum_of(bucket); // throws if there was no contribution
   wait(commit::doing::sum, bucket,
        [&] { return static_cast<bool>(of_.mine->sum_of(bucket)); });
   return of_.mine->sum_of(bucket);
@@ -145,7 +148,7 @@ tensors replica_step::gather(std::uint32_t bucket, const tensor& part) {
   if (of_.plane) {
     of_.plane->gather(of_.id, bucket, part, said);
     tensors all;
-    while (all.empty()) { // another replica may leave the step between the two
+    while (all.empty()) { // another replica may leave the step after the wait
       await(commit::doing::gather, {data_plane::wish::kind::gather, bucket});
       all = of_.plane->gathered(of_.id, bucket);
     }
@@ -171,7 +174,7 @@ void replica_step::begin_update() {
         && of_.plane->current(of_.id))
       refuse_update(of_.plane->incomplete(of_.id));
     await(commit::doing::sum, whole); // throws if the step is abandoned
-    settle(); // others need what is owed to them: this step is not undone
+    settle(); // peers need their packets, because this step is not undone
   } else if (!of_.mine->settled()) {
     refuse_update(of_.mine->unsettled());
   }

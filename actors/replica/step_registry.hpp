@@ -9,8 +9,8 @@
 
 namespace troupe {
 
-/// The step functions of a process, by the names that travel. Safe to use from
-/// any thread.
+/// Step functions of a process by the names that messages carry. Safe to use
+/// from any thread.
 class step_book {
 public:
   void put(const std::string& name, std::shared_ptr<const step_function> fn) {
@@ -23,7 +23,7 @@ public:
     pages_.erase(name);
   }
 
-  /// @returns null if there is none of that name.
+  /// @returns the function; null if none has this name.
   std::shared_ptr<const step_function> find(const std::string& name) const {
     const std::lock_guard hold{lock_};
     const auto it = pages_.find(name);

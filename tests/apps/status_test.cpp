@@ -70,8 +70,8 @@ TEST_F(Status, OfAJobNamesWhoAStepWaitsFor) {
   EXPECT_EQ(status->code, 0) << status->err;
   EXPECT_EQ(status->out.rfind("job ", 0), 0u) << status->out;
   for (const auto* part :
-       {"epoch 1, step 1, ", "last commit ", "\nworker 0  seated ",
-        "\nworker 1  seated ", "step 1 is not done: replica 0 waits for ",
+       {"generation 1, step 1, ", "last commit ", "\nworker 0  active ",
+        "\nworker 1  active ", "step 1 is not done: replica 0 waits for ",
         "which misses replica 1", "replica 1 of worker 1 has not reported it"})
     EXPECT_NE(status->out.find(part), std::string::npos) << part << "\n"
                                                          << status->out;

@@ -14,7 +14,8 @@ using news = data_plane::news;
 
 const std::vector<std::string> kinds{"shm", "stream", "lending"};
 
-/// @returns whether the wish was granted.
+/// Waits until the condition holds or a peer has failed.
+/// @returns whether the condition holds.
 bool await(data_plane& on, std::uint32_t replica, const data_plane::wish& x) {
   for (;;) {
     const auto it = on.wait(replica, x, true);
@@ -46,7 +47,7 @@ tensor tree_of(std::uint32_t a, std::uint32_t b, std::uint64_t step,
   return x;
 }
 
-/// Calls `fn(replica, its plane)` on a thread for each.
+/// Calls `fn(replica, backend of its process)` on a thread for each replica.
 template <class F>
 void on_threads(planes& on, F fn) {
   std::vector<std::thread> all;
@@ -61,7 +62,7 @@ void on_threads(planes& on, F fn) {
 
 } // namespace
 
-TEST(DataPlane, GivesTheBitsOfTheTreeOverLanes) {
+TEST(LaneBackend, SumsHaveTheBitsOfTheCanonicalTree) {
   for (const auto& lanes : kinds)
     for (const auto& first :
          {firsts{0, 2}, firsts{0, 1, 2}, firsts{0, 3, 4}, firsts{0, 1, 3, 4}}) {
@@ -91,7 +92,7 @@ TEST(DataPlane, GivesTheBitsOfTheTreeOverLanes) {
     }
 }
 
-TEST(DataPlane, PollsWhenItIsToldTo) {
+TEST(LaneBackend, SumsAreCorrectWithPolling) {
   planes on{{0, 1, 2}, "shm", {.polling = std::chrono::microseconds{200}}};
   std::atomic<int> right = 0;
   on_threads(on, [&](std::uint32_t r, data_plane& plane) {
@@ -108,7 +109,7 @@ TEST(DataPlane, PollsWhenItIsToldTo) {
   EXPECT_EQ(right, 400);
 }
 
-TEST(DataPlane, NamesWhoIsGoneToAllWhoWait) {
+TEST(LaneBackend, EveryWaitingReplicaGetsTheLostProcess) {
   for (const auto& lanes : kinds) {
     planes on{{0, 2, 3, 5}, lanes, {.names = {"chief 0", "worker 0", "w1"}}};
     on.of.pop_back();
@@ -121,14 +122,14 @@ TEST(DataPlane, NamesWhoIsGoneToAllWhoWait) {
         return;
       const auto why = plane.troubled();
       named += why && why->process == 2 && why->how == net::ending::dead
-               && mentions(why->why, "w1 (replicas 3, 4) is gone: ");
+               && mentions(why->why, "w1 (replicas 3, 4) was lost: ");
       plane.leave(r);
     });
     EXPECT_EQ(named, 3) << lanes;
   }
 }
 
-TEST(DataPlane, TakesWhatCameBeforeTheEnd) {
+TEST(LaneBackend, PacketsThatArriveBeforeTheLossAreUsed) {
   for (const auto& lanes : kinds) {
     planes on{{0, 1, 2}, lanes};
     for (std::uint32_t r = 0; r < 2; ++r) {
@@ -142,15 +143,15 @@ TEST(DataPlane, TakesWhatCameBeforeTheEnd) {
   }
 }
 
-/// Writes to all that is free of the size of a bucket.
+/// Overwrites free memory blocks of the size of a bucket.
 void reuse(const shape& dims) {
   tensors all;
   for (int i = 0; i < 32; ++i)
     all.push_back(tensor::full(dims, -1));
 }
 
-TEST(DataPlane, KeepsASumThatOthersReadWhenItsReplicaFailsBehindIt) {
-  const shape dims{12'288}; // chunks 0 and 2 are added here, 1 there
+TEST(LaneBackend, ASumThatAPeerReadsOutlivesTheStepOfAFailedReplica) {
+  const shape dims{12'288}; // process 0 adds chunks 0 and 2, process 1 adds 1
   planes on{{0, 1, 2}, "lending"};
   for (std::uint32_t r = 0; r < 2; ++r) {
     on.of[r]->seat(r, 1);
@@ -165,7 +166,7 @@ TEST(DataPlane, KeepsASumThatOthersReadWhenItsReplicaFailsBehindIt) {
   EXPECT_TRUE(same_bits(on.of[1]->sum_of(1, 0), tensor::full(dims, 3)));
 }
 
-TEST(DataPlane, NamesWhoHasYetToReadWhatWasLentToHim) {
+TEST(LaneBackend, ListsReplicasThatStillReadZeroCopyBuffers) {
   using ids = std::vector<std::uint32_t>;
   planes on{{0, 1, 2}, "lending"};
   for (std::uint32_t r = 0; r < 2; ++r) {
@@ -182,7 +183,7 @@ TEST(DataPlane, NamesWhoHasYetToReadWhatWasLentToHim) {
   EXPECT_EQ(lender.wait(0, {kind::settled}, false), news::granted);
 }
 
-TEST(DataPlane, KeepsAPartThatOthersReadWhenItsReplicaFails) {
+TEST(LaneBackend, AContributionThatAPeerReadsOutlivesItsFailedReplica) {
   const shape dims{6'144}, more{12'288}; // one chunk, which process 0 adds
   planes on{{0, 1, 2, 3}, "lending"};
   for (std::uint32_t r = 0; r < 3; ++r) {
@@ -192,14 +193,14 @@ TEST(DataPlane, KeepsAPartThatOthersReadWhenItsReplicaFails) {
   for (const std::uint32_t r : {1, 2})
     on.of[r]->contribute(r, 0, tensor::full(more, r + 1).slice(0, 6'144));
   on.of[2]->leave(2);
-  on.of[2]->seat(2, 2); // of a new epoch
+  on.of[2]->seat(2, 2); // begins a new generation
   reuse(more);
   on.of[0]->contribute(0, 0, tensor::full(dims, 1));
   ASSERT_TRUE(await(*on.of[1], 1, {kind::settled}));
   EXPECT_TRUE(same_bits(on.of[1]->sum_of(1, 0), tensor::full(dims, 6)));
 }
 
-TEST(DataPlane, HearsOfALossInTheMiddleOfAWait) {
+TEST(LaneBackend, ALossDuringAWaitEndsTheWait) {
   planes on{{0, 1, 2}, "stream"};
   auto& plane = *on.of[0];
   plane.seat(0, 1);
@@ -209,11 +210,11 @@ TEST(DataPlane, HearsOfALossInTheMiddleOfAWait) {
   EXPECT_FALSE(await(plane, 0, {kind::sum, 0}));
   other.join();
   EXPECT_TRUE(
-    plane.troubled()->why.starts_with("process 1 (replica 1) is gone: "))
+    plane.troubled()->why.starts_with("process 1 (replica 1) was lost: "))
     << plane.troubled()->why;
 }
 
-TEST(DataPlane, RefusesLanesThatDoNotFitTheLayout) {
+TEST(LaneBackend, RejectsLanesThatDoNotFitThePlacement) {
   const exchange::layout two{{0, 1, 2}, 0};
   EXPECT_THROW((data_plane{two, {}}), std::logic_error);
   EXPECT_THROW((data_plane{two, std::vector<peer_lanes>(2)}), std::logic_error);

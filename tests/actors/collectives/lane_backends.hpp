@@ -18,7 +18,7 @@
 #include <map>
 #include <sys/socket.h>
 
-// The data planes of several processes, in one.
+// Lane backends of several processes, all within the test process.
 
 namespace troupe::testing {
 
@@ -51,7 +51,8 @@ struct planes {
                                                 std::move(lanes[p]), options));
   }
 
-  /// All processes are this one, so they lend out of the same arena.
+  /// Lets a lane send zero-copy. All processes of the test are this process, so
+  /// they share one arena.
   static void lend(net::shm_ground& x) {
     x.my_arena = shared_arena();
     x.their_arena.emplace(x.my_arena->descriptor());
@@ -65,18 +66,19 @@ struct planes {
             std::make_unique<net::stream_lane>(net::wrap_socket(right))};
   }
 
-  /// Ends the "stream" lanes of a process, as its death does.
+  /// Closes the "stream" lanes of a process, as its termination does.
   void cut(std::uint32_t process) const {
     const auto [first, last] = sockets.equal_range(process);
     for (auto it = first; it != last; ++it)
       ::shutdown(it->second, SHUT_RDWR);
   }
 
-  std::vector<std::shared_ptr<data_plane>> of; ///< By process.
-  std::multimap<std::uint32_t, int> sockets;   ///< By process; of "stream".
+  std::vector<std::shared_ptr<data_plane>> of; ///< Indexed by process.
+  /// Sockets of "stream" lanes by process.
+  std::multimap<std::uint32_t, int> sockets;
 };
 
-/// Replicas that are actors, and a chief, over planes.
+/// Replica actors of several processes with lane backends, and a chief.
 struct plane_stage {
   plane_stage(const firsts& first, const std::string& kind,
               std::chrono::milliseconds patience = std::chrono::seconds{60},

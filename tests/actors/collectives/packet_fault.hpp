@@ -6,7 +6,7 @@
 
 namespace troupe::testing {
 
-/// Does something to one kind of parcel in one step.
+/// Injects a fault into all messages of one kind in one step.
 struct meddler final : fault_seam {
   meddler(subject what, std::uint64_t step, fate to)
     : what{what}, step{step}, to{to} {}

@@ -10,13 +10,13 @@ using namespace troupe::testing;
 
 namespace {
 
-/// Threads that sleep on the lanes of a process now, and the most that did.
+/// Number of threads that sleep on the lanes of a process now, and its maximum.
 struct sleepers {
   int now = 0, most = 0;
 };
 
-/// A lane that counts who sleeps on it. Both calls are made under the plane's
-/// lock.
+/// A lane that counts the threads that sleep on it. The backend holds its lock
+/// while it calls `arm` and `disarm`.
 class counting_lane final : public net::lane {
 public:
   counting_lane(std::unique_ptr<net::lane> on, sleepers& count)
@@ -57,7 +57,7 @@ private:
 
 } // namespace
 
-TEST(DataPlane, OneReplicaAtATimeSleepsOnTheLanesOfItsProcess) {
+TEST(LaneBackend, OneThreadAtATimeSleepsOnTheLanes) {
   sleepers count;
   auto parts = net::testing::make_lanes("stream");
   auto sums = net::testing::make_lanes("stream");

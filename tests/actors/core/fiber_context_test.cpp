@@ -16,7 +16,7 @@ class FiberContext : public test::OnEachHost {};
 
 INSTANTIATE_TEST_SUITE_P(On, FiberContext, test::all_hosts, test::name_of_host);
 
-TEST_P(FiberContext, CurrentContextFollowsTheCode) {
+TEST_P(FiberContext, TheCurrentContextBelongsToTheFiber) {
   there([] {
     auto& mine = current_context();
     context of_b;
@@ -42,9 +42,9 @@ TEST_P(FiberContext, CurrentContextFollowsTheCode) {
   });
 }
 
-TEST_P(FiberContext, ATapeOnEachRecordsOnlyItsOwn) {
+TEST_P(FiberContext, ATapeRecordsOnlyTheOpsOfItsFiber) {
   there([] {
-    // d/dx of x^3 + x, one op between two waits
+    // derivative of x^3 + x, with one op between two waits
     const auto differentiate = [](double at, double& found) {
       tape t;
       const auto x = t.watch(tensor::of<double>({1}, {at}));
@@ -70,7 +70,7 @@ TEST_P(FiberContext, ATapeOnEachRecordsOnlyItsOwn) {
   });
 }
 
-TEST_P(FiberContext, AFiberMayDriveAnother) {
+TEST_P(FiberContext, AFiberCanResumeAnother) {
   there([] {
     std::string order;
     fiber outer{[&] {
@@ -94,7 +94,7 @@ TEST_P(FiberContext, AFiberMayDriveAnother) {
   });
 }
 
-TEST(FiberOnThreads, GoesOnOnAnotherThreadWithItsExceptionAndContext) {
+TEST(FiberOnThreads, ContinuesOnAnotherThreadWithItsExceptionAndContext) {
   context in;
   fiber a{[&] {
             EXPECT_TRUE(fiber::inside());

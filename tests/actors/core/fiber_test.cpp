@@ -14,7 +14,7 @@ class Fiber : public test::OnEachHost {};
 
 INSTANTIATE_TEST_SUITE_P(On, Fiber, test::all_hosts, test::name_of_host);
 
-/// Waits while it handles an exception of its own, then throws it on.
+/// Waits while it handles its own exception, then rethrows it.
 void wait_in_catch(const std::string& text) {
   try {
     throw std::runtime_error(text);
@@ -34,7 +34,7 @@ std::string text_of(const std::exception_ptr& x) {
   }
 }
 
-TEST_P(Fiber, TwoThatWaitInsideCatchRethrowEachItsOwn) {
+TEST_P(Fiber, TwoFibersThatWaitInCatchRethrowTheirOwnExceptions) {
   there([] {
     fiber a{[] { wait_in_catch("a"); }}, b{[] { wait_in_catch("b"); }};
     a.resume();
@@ -47,7 +47,7 @@ TEST_P(Fiber, TwoThatWaitInsideCatchRethrowEachItsOwn) {
   });
 }
 
-TEST_P(Fiber, LeavesTheResumersExceptionAlone) {
+TEST_P(Fiber, KeepsTheExceptionOfTheResumer) {
   there([] {
     fiber a{[] { wait_in_catch("a"); }};
     std::string caught;
@@ -67,7 +67,7 @@ TEST_P(Fiber, LeavesTheResumersExceptionAlone) {
   });
 }
 
-/// Counts its own end.
+/// Counts its destruction.
 struct counted {
   int& ends;
   ~counted() { ++ends; }
@@ -92,11 +92,11 @@ TEST_P(Fiber, AbortRunsDestructors) {
     EXPECT_TRUE(a.done());
     EXPECT_EQ(ends, 2);
     EXPECT_FALSE(went_on);
-    EXPECT_EQ(a.error(), nullptr); // superseded is no error
+    EXPECT_EQ(a.error(), nullptr); // superseded is not an error
   });
 }
 
-TEST_P(Fiber, AbortThatIsSwallowedIsThrownAgainByEachWait) {
+TEST_P(Fiber, EachWaitAfterAnAbortThrowsAgain) {
   there([] {
     int swallowed = 0;
     fiber a{[&] {
@@ -116,7 +116,7 @@ TEST_P(Fiber, AbortThatIsSwallowedIsThrownAgainByEachWait) {
   });
 }
 
-TEST_P(Fiber, AbortBeforeTheBeginningRunsNothing) {
+TEST_P(Fiber, AbortBeforeTheFirstResumeRunsNothing) {
   there([] {
     int ends = 0;
     auto held = std::make_shared<counted>(ends);
@@ -127,7 +127,7 @@ TEST_P(Fiber, AbortBeforeTheBeginningRunsNothing) {
   });
 }
 
-TEST_P(Fiber, EndsWhatIsParkedWhenItIsDestroyed) {
+TEST_P(Fiber, TheDestructorAbortsAParkedBody) {
   there([] {
     int ends = 0;
     {
@@ -141,7 +141,7 @@ TEST_P(Fiber, EndsWhatIsParkedWhenItIsDestroyed) {
   });
 }
 
-TEST_P(Fiber, KeepsWhatEscapes) {
+TEST_P(Fiber, KeepsAnEscapedException) {
   there([] {
     fiber a{[] { throw std::out_of_range("text"); }};
     a.resume();
@@ -152,7 +152,7 @@ TEST_P(Fiber, KeepsWhatEscapes) {
   });
 }
 
-TEST_P(Fiber, KeepsWhatEscapesFromAnAbort) {
+TEST_P(Fiber, KeepsAnExceptionThatReplacesAnAbort) {
   there([] {
     fiber a{[] {
       try {
@@ -167,11 +167,11 @@ TEST_P(Fiber, KeepsWhatEscapesFromAnAbort) {
   });
 }
 
-TEST_P(Fiber, RefusesWhatIsOutOfTurn) {
+TEST_P(Fiber, RejectsCallsInTheWrongState) {
   there([] {
     fiber a;
     EXPECT_TRUE(a.done());
-    EXPECT_THROW(a.resume(), std::logic_error); // has no work yet
+    EXPECT_THROW(a.resume(), std::logic_error); // no body was started
     a.start([&] {
       EXPECT_THROW(a.resume(), std::logic_error);
       EXPECT_THROW(a.abort(), std::logic_error);
@@ -179,7 +179,7 @@ TEST_P(Fiber, RefusesWhatIsOutOfTurn) {
     });
     EXPECT_THROW(a.start([] {}), std::logic_error);
     a.resume();
-    EXPECT_THROW(a.resume(), std::logic_error); // has ended
+    EXPECT_THROW(a.resume(), std::logic_error); // the body has ended
     EXPECT_THROW(fiber::park(), std::logic_error);
     EXPECT_THROW(a.start({}), std::logic_error);
   });

@@ -143,14 +143,18 @@ TEST(ActorCrewFaults, NobodyIsInTheStepFunctionWhenTheChiefDiedAndRunThrew) {
       },
       ec::cancelled);
     EXPECT_EQ(inside, 0);
-    EXPECT_TRUE(mentions(text, "the chief of this crew has ended")) << text;
+    EXPECT_TRUE(
+      mentions(text, "the chief of this replica group has terminated"))
+      << text;
     EXPECT_FALSE(mentions(text, "inside")) << text;
     const auto again = failure_of(
       [&] {
         on.it->run({9, 1, [](step_context&) {}, {}});
       },
       ec::cancelled);
-    EXPECT_TRUE(mentions(again, "the chief of this crew has ended")) << again;
+    EXPECT_TRUE(
+      mentions(again, "the chief of this replica group has terminated"))
+      << again;
   }
 }
 

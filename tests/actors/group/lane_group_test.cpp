@@ -98,7 +98,7 @@ TEST(PlaneCrew, NamesTheProcessTheOperationAndTheStepWhenOneIsLost) {
     ec::peer_lost);
   EXPECT_TRUE(mentions(
     why,
-    "process 1 (replicas 1, 2) is gone: the peer has closed the "
+    "process 1 (replicas 1, 2) was lost: the peer has closed the "
     "connection, while replica 0 waited for the sum of bucket 3 in step 4"))
     << why;
 }

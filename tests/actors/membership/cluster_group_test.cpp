@@ -208,7 +208,8 @@ TEST(FaultyProcess, IsNamedInTheErrorIfItsPacketIsCorrupt) {
     EXPECT_EQ(x.code, ec::protocol);
     EXPECT_TRUE(mentions(x.problem, "chief 0")) << x.problem;
     EXPECT_TRUE(mentions(x.problem,
-                         "worker 1 (replica 1) broke a rule: process 1 sent "
+                         "worker 1 (replica 1) violated the protocol: "
+                         "process 1 sent "
                          "bucket 9 of 4294987296 elements where bucket 9 of "
                          "20000 elements is due in step 3"))
       << x.problem;

@@ -5,7 +5,7 @@
 
 #include <stdexcept>
 
-// What all crews check, count and measure alike.
+// Tests of the checks, counters and measurements of all replica groups.
 
 namespace troupe {
 namespace {
@@ -29,38 +29,37 @@ job_status told(const job_pace& pace, job_pace::time_point now) {
 
 } // namespace
 
-TEST(CrewOptions, AreCheckedAtBothEnds) {
+TEST(ReplicaGroupOptions, AreCheckedAtBothLimits) {
   EXPECT_EQ(refusal({.replicas = 1}), "");
   EXPECT_EQ(refusal({.replicas = most_replicas}), "");
   EXPECT_EQ(refusal({.replicas = 0}),
-            "0 replicas for a crew: it has 1 to 4096");
+            "0 replicas for a replica group: give 1 to 4096");
   EXPECT_EQ(refusal({.replicas = most_replicas + 1}),
-            "4097 replicas for a crew: it has 1 to 4096");
+            "4097 replicas for a replica group: give 1 to 4096");
   EXPECT_EQ(refusal({.threads = 1}), "");
   EXPECT_EQ(refusal({.threads = 0}),
-            "0 threads for a crew: each replica takes 1 or more");
+            "0 threads for a replica group: give 1 or more for each replica");
   EXPECT_EQ(refusal({.patience = 1ms}), "");
   EXPECT_EQ(refusal({.patience = 0ms}),
-            "a patience of 0 ms for a crew: every wait takes some time; give 1 "
-            "ms or more");
+            "a step timeout of 0 ms for a replica group: give 1 ms or more");
 }
 
-TEST(EpochCount, GoesOnOnlyWhereTheLastRunEnded) {
+TEST(GenerationCounter, KeepsTheGenerationOnlyIfARunContinuesTheLast) {
   epoch_count epochs;
   EXPECT_EQ(epochs.of_run(5), 1u);
   epochs.ended(7);
   EXPECT_EQ(epochs.of_run(7), 1u);
   epochs.ended(9);
   EXPECT_EQ(epochs.of_run(8), 2u);
-  EXPECT_EQ(epochs.of_run(8), 3u) << "the one before did not end";
+  EXPECT_EQ(epochs.of_run(8), 3u) << "the run before did not complete";
   epochs.ended(8);
   EXPECT_EQ(epochs.of_run(8), 3u);
 }
 
-TEST(JobPace, CountsStepsOverTheTimeSinceTheRunBegan) {
+TEST(StepRate, CountsStepsOverTheTimeSinceTheRunBegan) {
   job_pace pace;
   const job_pace::time_point start{};
-  EXPECT_EQ(told(pace, start + 5s).window_ms, 0u) << "nothing runs";
+  EXPECT_EQ(told(pace, start + 5s).window_ms, 0u) << "no run is active";
   pace.begin(start, 100);
   EXPECT_EQ(told(pace, start).steps_per_second, 0);
   for (int i = 1; i <= 8; ++i)
@@ -71,12 +70,12 @@ TEST(JobPace, CountsStepsOverTheTimeSinceTheRunBegan) {
   EXPECT_EQ(x.steps_per_second, 8);
 }
 
-/// It measures from the last mark that is ten seconds old or older.
-TEST(JobPace, ForgetsWhatIsOlderThanTenSeconds) {
+/// The rate is measured from the last sample that is at least ten seconds old.
+TEST(StepRate, ForgetsSamplesOlderThanTenSeconds) {
   job_pace pace;
   const job_pace::time_point start{};
   pace.begin(start, 0);
-  for (int i = 1; i <= 20; ++i) // ten steps a second at first, then one
+  for (int i = 1; i <= 20; ++i) // first ten steps a second, then one
     pace.commit(start + i * 1s, std::uint64_t(i < 10 ? 10 * i : 81 + i));
   const auto x = told(pace, start + 20s);
   EXPECT_EQ(x.window_ms, 11'000u);
@@ -86,7 +85,7 @@ TEST(JobPace, ForgetsWhatIsOlderThanTenSeconds) {
   EXPECT_EQ(told(pace, start + 31s).window_ms, 1000u);
 }
 
-TEST(JobPace, MarksFourCommitsASecondOfMany) {
+TEST(StepRate, KeepsAtMostFourSamplesPerSecond) {
   job_pace pace;
   const job_pace::time_point start{};
   pace.begin(start, 0);
