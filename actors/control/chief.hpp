@@ -101,7 +101,8 @@ struct chief_state {
   bool flushing = false; ///< True while a `flush` message is scheduled.
   job_pace pace;
   chief_survey survey;
-  std::uint64_t guarded = 0; ///< The run that `join_deadline` belongs to.
+  /// The run that the join timeout and its deadline belong to.
+  std::uint64_t guarded = 0;
   /// Number of the valid watchdog timer; older timers are ignored.
   std::uint64_t guard = 0;
   bool armed = false; ///< True until the valid watchdog timer expires.
@@ -113,10 +114,10 @@ struct chief_state {
   /// Time of the last check that found progress.
   caf::actor_clock::time_point moved{};
 
-  /// Timeout of the wait until all processes have joined the run `guarded`.
+  /// Timeout of the wait until all processes have joined the run.
   std::chrono::milliseconds join_timeout{0};
   caf::actor_clock::time_point join_deadline{}; ///< End of that wait.
-  bool join_alarm = false; ///< True while a message `absent` is scheduled.
+  bool join_alarm = false; ///< True while a timer for that wait is set.
 };
 
 ec code_of(commit::cause x);

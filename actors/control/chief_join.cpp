@@ -34,8 +34,8 @@ void chief_state::join(const muster::join& x) {
   }
 }
 
-/// Checks the join deadline. At most one `absent` message is scheduled at a
-/// time, whatever timeouts peers ask for; the handler schedules the next one.
+/// Checks the join deadline. At most one timer is set at a time, whatever
+/// timeouts peers ask for; this function sets the next one.
 void chief_state::on_absent() {
   join_alarm = false;
   if (!gathering->waiting())

@@ -28,7 +28,8 @@ steward_state::~steward_state() {
     options.listener->no_more(ec::cancelled, chief_is_gone);
 }
 
-/// Sends the batched messages of the replicas and then `x` to the chief.
+/// Sends the batched messages of the replicas and then this message to the
+/// chief.
 template <class Message>
 void steward_state::pass_on(subject what, const Message& x) {
   flush();

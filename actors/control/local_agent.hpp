@@ -47,7 +47,7 @@ using steward_inside = steward_actor::extend<
 // -- state --------------------------------------------------------------------
 
 struct steward_state {
-  static inline const char* name = "steward";
+  static inline const char* name = "local_agent";
 
   explicit steward_state(steward_inside::pointer self) : self{self} {}
   ~steward_state();

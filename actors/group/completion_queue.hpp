@@ -33,7 +33,7 @@ public:
   follow(const std::function<void(const commit_record&, bool)>& on_commit,
          std::chrono::milliseconds patience);
 
-  /// Begins a task that each replica of `whom` runs once.
+  /// Begins a task that each of these replicas runs once.
   /// @returns the task's number; numbers count from 1.
   /// @errors throws std::logic_error if a run or a task is active.
   std::uint64_t begin_visits(const crew::share& whom);
@@ -44,7 +44,7 @@ public:
   /// Number of the active run, or nullopt. It may be called from any thread.
   std::optional<std::uint64_t> running();
 
-  /// True if the group has terminated and can run no more steps.
+  /// True if the group has terminated: it can run no more steps.
   bool chief_ended();
 
   /// Waits until `done` holds. It is checked again after each notification.

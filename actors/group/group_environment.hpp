@@ -30,7 +30,7 @@ struct crew_place {
   std::function<void(const party&, const caf::actor&)> on_spawn{};
 };
 
-/// Makes a group whose replicas are actors in `place.system`.
+/// Makes a group whose replicas are actors in the environment's actor system.
 /// @errors throws std::invalid_argument for invalid options.
 std::unique_ptr<crew> make_crew(const crew_place& place,
                                 const crew_options& options);

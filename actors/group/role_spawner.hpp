@@ -19,8 +19,8 @@ struct crew_cast {
   std::vector<caf::actor_addr> roles;
 };
 
-/// Spawns the roles of this process and connects them. `desk` is notified when
-/// one of them terminates.
+/// Spawns the roles of this process and connects them. `completions` is
+/// notified when one of them terminates.
 /// @param options must not contain automatic values.
 crew_cast cast_crew(const crew_place& place, const crew_options& options,
                     const std::shared_ptr<work_desk>& desk,

@@ -75,7 +75,7 @@ private:
 /// Makes a group of several replicas that run in turn, each on its own fiber.
 std::unique_ptr<crew> make_turns_crew(const crew_options& options);
 
-/// Throws std::logic_error with the text `what`, the bucket and `why`.
+/// Throws std::logic_error with a text that names the bucket.
 [[noreturn]] void refuse_bucket(const char* what, std::uint32_t bucket,
                                 const char* why);
 

@@ -12,7 +12,7 @@ namespace troupe {
 /// caller closes the gate before it returns; afterwards no replica can enter.
 class step_gate {
 public:
-  /// @param tell is notified when a replica leaves after the gate was closed.
+  /// @param completions is notified when a replica leaves the closed gate.
   step_gate(std::uint32_t replicas, std::shared_ptr<work_desk> tell);
 
   /// The replica is inside while this object exists. Used on the replica's

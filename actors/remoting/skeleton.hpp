@@ -23,7 +23,7 @@ using gateway_actor =
 
 template <class Role>
 struct gateway_state : gateway_core {
-  static inline const char* name = "gateway";
+  static inline const char* name = "skeleton";
 
   explicit gateway_state(gateway_actor::pointer self) : self{self} {}
 

@@ -32,11 +32,11 @@ office_actor::behavior_type office(office_actor::pointer, said by_replicas) {
           [by_replicas](const owner_batch& x) {
             std::string text;
             for (const auto& one : x.seated)
-              text += "seated " + std::to_string(one.epoch) + ' ';
+              text += "configured " + std::to_string(one.epoch) + ' ';
             for (const auto& one : x.reports)
               text += "report " + std::to_string(one.step) + ' ';
             for (const auto& one : x.blames)
-              text += "blame " + std::to_string(one.step) + ' ';
+              text += "wait " + std::to_string(one.step) + ' ';
             text.pop_back();
             by_replicas->push_back(text);
           },
@@ -154,10 +154,10 @@ TEST(LocalAgent, SendsTheAnswersOfItsReplicasInOneMessage) {
   EXPECT_EQ(x.reached(), texts{});
   caf::anon_send(x.it, commit::seated{4, 2, 1, 0});
   x.in.settle();
-  EXPECT_EQ(x.reached(), texts{"seated 4 seated 4 seated 4"});
+  EXPECT_EQ(x.reached(), texts{"configured 4 configured 4 configured 4"});
   caf::anon_send(x.it, commit::blame{4, 9, false, 0, {}, 0, {}});
   x.in.advance(max_answer_delay);
-  EXPECT_EQ(x.reached(), texts{"blame 9"}) << "two do not answer";
+  EXPECT_EQ(x.reached(), texts{"wait 9"}) << "two replicas do not answer";
 }
 
 TEST(LocalAgent, RejectsCommitsFarAheadOfTheCaller) {

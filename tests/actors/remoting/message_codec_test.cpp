@@ -252,10 +252,10 @@ TEST(MessageCodec, EncodesAStepFunctionByName) {
 TEST(MessageCodec, KeepsCodeAndTextOfAnError) {
   caf::actor_system_config cfg;
   caf::actor_system sys{cfg};
-  const auto there = caf::make_error(ec::superseded, std::string{"epoch 4"});
+  const auto there = caf::make_error(ec::superseded, std::string{"view 4"});
   const auto note = wire::note_of(there, sys);
   EXPECT_EQ(note.code, ec::superseded);
-  EXPECT_EQ(note.text, "epoch 4");
+  EXPECT_EQ(note.text, "view 4");
   EXPECT_EQ(to_string(wire::error_of(note)), to_string(there));
   EXPECT_EQ(wire::note_of(caf::sec::request_timeout, sys).code, ec::stalled);
   EXPECT_EQ(wire::note_of(caf::sec::request_receiver_down, sys).code,
