@@ -13,9 +13,9 @@ struct chief_options {
   std::uint32_t replicas = 1;
   /// Steps that a replica may be ahead of the last commit.
   std::uint64_t lease = default_step_window;
-  /// Time without progress after which a run is aborted, and least timeout of
-  /// the wait until all processes have joined a run. Measured by the actors'
-  /// clock.
+  /// Time without progress after which the roles are probed and the run is
+  /// aborted. It is also the minimum timeout of the wait until all processes
+  /// have joined a run. Measured by the actors' clock.
   std::chrono::milliseconds patience{60'000};
   /// Which process holds which replicas. Empty: one process holds all.
   commit::places where;

@@ -52,7 +52,8 @@ public:
   ///         ec::invalid: a step function threw; the text is the exception's.
   ///         ec::cancelled: the group's chief has terminated.
   ///         An exception of a step function that ran on the caller's thread
-  ///         is passed through unchanged.
+  ///         is passed through unchanged. If `on_commit` throws, the run ends
+  ///         as by `stop`, and then its exception is passed through.
   ///
   /// After `run` has thrown, no replica enters the step function. Before it
   /// throws, it waits for replicas inside that function, for up to twice the
