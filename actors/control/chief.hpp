@@ -17,7 +17,7 @@ struct chief_options {
   /// aborted. It is also the minimum timeout of the wait until all processes
   /// have joined a run. Measured by the actors' clock.
   std::chrono::milliseconds patience{60'000};
-  /// Which process holds which replicas. Empty: one process holds all.
+  /// Placement of the replicas on the processes. Empty: one process holds all.
   commit::places where;
 };
 

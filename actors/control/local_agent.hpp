@@ -106,7 +106,8 @@ struct steward_state {
   /// True if the loss of the chief is being handled, and the replicas may have
   /// been probed.
   bool asked = false;
-  ec code = ec::peer_lost; ///< How the chief was lost.
+  /// Code of the chief's loss: peer_lost or unreachable.
+  ec code = ec::peer_lost;
   /// Reason for the loss of the chief. Empty: it has shut down.
   std::string why;
   std::vector<commit::blame> blames;

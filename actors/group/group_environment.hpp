@@ -18,7 +18,7 @@ namespace troupe {
 struct crew_place {
   caf::actor_system& system;
   threads on = threads::own; ///< Spawn policy of the replicas.
-  /// How a thread that calls the group waits. Null: it blocks.
+  /// Wait strategy of the threads that call the group. Null: they block.
   std::shared_ptr<waiter> waiting{};
   std::shared_ptr<fault_seam> faults{}; ///< Null: no faults are injected.
   /// True: tensor messages go through the roles' mailboxes. False: they go

@@ -209,8 +209,9 @@ struct failure_note {
   auto fields() { return std::tie(code, text); }
 };
 
-/// Converts any error. One without a code of ours becomes `invalid`, with the
-/// error's text; it is cut at 4,096 bytes.
+/// Converts any error. CAF's request timeout becomes `stalled`, a terminated
+/// receiver becomes `peer_lost`, and any other error without an `ec` becomes
+/// `invalid`. The text is cut at 4,096 bytes.
 failure_note note_of(const caf::error& x, caf::actor_system& sys);
 
 /// Converts an error of another process. Its text is made printable.

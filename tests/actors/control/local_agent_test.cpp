@@ -102,7 +102,7 @@ struct lone_steward {
   /// Messages that reached the chief since the last call.
   std::vector<std::string> reached() { return std::exchange(*by_replicas, {}); }
 
-  /// How the run ended for its caller: the next step, or the error.
+  /// Result of the run for its caller: the next step, or the error.
   std::string told() {
     try {
       const auto next = desk->follow([](const commit_record&, bool) {}, 0ms);
