@@ -17,10 +17,10 @@ struct overload : Fs... {
   using Fs::operator()...;
 };
 template <class... Fs>
-overload(Fs...) -> overload<Fs...>; // clang 14 asks for it
+overload(Fs...) -> overload<Fs...>; // clang 14 requires it
 
-/// How long the end of a replica elsewhere waits for that of its process, and
-/// for the reports before it.
+/// Delay before the termination of a replica of another process is handled. Its
+/// last reports, or the loss of its whole process, may arrive in this time.
 constexpr auto process_news = 2 * longest_in_company;
 
 } // namespace
@@ -62,7 +62,7 @@ void chief_state::on_batch(const owner_batch& x) {
 
 void chief_state::on_blame(const commit::blame& x) {
   if (!book->is_possible(x) || (x.reducer && x.id >= cast.reducers.size()))
-    return; // a peer broke the rules: nothing is kept of it
+    return; // a peer violated the protocol; its answer is ignored
   survey.on(x);
   perform(book->on(x));
 }
@@ -94,7 +94,7 @@ void chief_state::on_lost(const caf::down_msg& x) {
     perform(book->on_reducer_lost(who.id, why));
   else if (is_here(who.id))
     perform(book->on_lost(who.id, why));
-  else // it may be all of the process, whose end is then news of its own
+  else // the whole process may be lost, which is reported separately
     self->delayed_send(self, process_news, atom::ended_v, who.id, why);
 }
 
@@ -103,7 +103,7 @@ void chief_state::on_process_lost(std::uint32_t process,
   const auto code =
     why == ec::unreachable ? commit::cause::unreachable : commit::cause::lost;
   const auto text = !why || why == caf::exit_reason::user_shutdown
-                      ? "it has left"
+                      ? "it has shut down"
                       : wire::note_of(why, self->system()).text;
   perform(gathering->on_lost(process, code, text));
   perform(book->on_process_lost(process, code, text));
@@ -135,7 +135,9 @@ void chief_state::perform(muster::reaction what) {
     std::visit(act, effect);
 }
 
-/// Sees to it that a guard rings `patience` after the last move.
+/// Arms the watchdog if the machine waits for a message, and disarms it
+/// otherwise. It expires `step_timeout` after the last progress, or
+/// `probe_timeout` after a probe.
 void chief_state::watch() {
   const auto now = self->clock().now();
   if (moves != book->moves()) {
@@ -143,7 +145,7 @@ void chief_state::watch() {
     moved = now;
   }
   if (!book->busy()) {
-    ++guard; // the one that is set counts no more
+    ++guard; // a timer that was set is no longer valid
     armed = false;
   } else if (!armed || probed != book->probing()) {
     armed = true;
@@ -163,7 +165,7 @@ void chief_state::on_late(std::uint64_t of_guard) {
     return;
   const auto rest =
     moved + (probed ? grace() : options.patience) - self->clock().now();
-  if (rest > caf::timespan{0}) { // it moved since the guard was set
+  if (rest > caf::timespan{0}) { // there was progress since the timer was set
     self->delayed_send(self, rest, atom::late_v, ++guard);
     return;
   }

@@ -13,26 +13,31 @@ namespace troupe {
 
 struct chief_options {
   std::uint32_t replicas = 1;
+  /// Steps that a replica may be ahead of the last commit.
   std::uint64_t lease = default_step_window;
-  /// Longest that a step may take, or the wait for other processes, by the
-  /// actors' clock.
+  /// Time without progress after which the roles are probed and the run is
+  /// aborted. It is also the minimum timeout of the wait until all processes
+  /// have joined a run. Measured by the actors' clock.
   std::chrono::milliseconds patience{60'000};
-  commit::places where; ///< Which process holds what.
+  /// Placement of the replicas on the processes. Empty: one process holds all.
+  commit::places where;
 };
 
 // -- protocol -----------------------------------------------------------------
 
-/// The chief's notes to itself.
+/// The chief's interface and the messages that it sends to itself.
 using chief_inside = chief_actor::extend<
-  // The guard of this number rings.
+  // The watchdog timer with this number has expired.
   caf::reacts_to<atom::late, std::uint64_t>,
-  // A run may have waited for its callers for long enough.
+  // The wait until all processes have joined a run may have timed out.
   caf::reacts_to<atom::absent>,
-  // A replica elsewhere ended, and its process did not.
+  // A replica of another process terminated a while ago, with this reason.
+  // Sent after a delay, in which the loss of its process may be reported.
   caf::reacts_to<atom::ended, std::uint32_t, std::string>,
-  // Commits have waited for more of their kind for long enough.
+  // Commits have waited to be batched for `max_batch_delay`.
   caf::reacts_to<atom::flush>,
-  // Who was asked what he does has had the time to say so.
+  // The status survey with this number has timed out: the reply is made from
+  // the answers received so far.
   caf::reacts_to<atom::status, std::uint64_t>>;
 
 // -- state --------------------------------------------------------------------
@@ -57,7 +62,9 @@ struct chief_state {
   void perform(muster::reaction what);
   void perform(commit::reaction what);
   void watch();
-  std::chrono::milliseconds grace() const; ///< For answers to a probe.
+  /// Timeout of the answers to a probe.
+  std::chrono::milliseconds grace() const;
+  /// True if the replica runs in the chief's process.
   bool is_here(std::uint32_t replica) const;
   template <class Message>
   void tell_replicas(subject what, std::uint64_t step, const Message& x);
@@ -65,13 +72,13 @@ struct chief_state {
   void probe(const commit::probe& x);
   void probe_reducers(const commit::probe& x);
 
-  // What others hear of how it does; chief_survey.cpp.
+  // Status of the job; implemented in status_survey.cpp.
   caf::result<job_status> status();
   void on_surveyed(std::uint64_t number);
   job_status report() const;
   std::string why_not_done() const;
 
-  // What callers hear; chief_news.cpp.
+  // Notifications to the callers of `run`; implemented in run_notifier.cpp.
   void tell_commit(commit_record&& x);
   void tell_end(std::uint64_t next);
   void tell_failure(std::uint32_t process, std::uint64_t of_run, ec code,
@@ -88,31 +95,39 @@ struct chief_state {
   cast_ref cast;
   std::map<caf::actor_addr, party> ids;
   step_ref work;
-  std::uint64_t run = 0; ///< The number of what is under way; 0: nothing is.
-  std::vector<std::uint64_t> heard;  ///< By process.
-  std::vector<commit_record> unsent; ///< For the callers elsewhere.
-  bool flushing = false;
+  std::uint64_t run = 0; ///< Number of the active run. Zero: none.
+  /// By process: the first step whose commit its caller has not acknowledged.
+  std::vector<std::uint64_t> heard;
+  /// Commits that were not sent to the other processes yet.
+  std::vector<commit_record> unsent;
+  bool flushing = false; ///< True while a `flush` message is scheduled.
   job_pace pace;
   chief_survey survey;
-  std::uint64_t guarded = 0; ///< The run whose absent ones are waited for.
-  std::uint64_t guard = 0;   ///< Number of the guard that counts.
-  bool armed = false;        ///< Whether that one is yet to ring.
-  bool probed = false;       ///< Whether it waits for answers to a probe.
-  std::uint64_t moves = 0;   ///< Of the book, when it last moved ...
-  caf::actor_clock::time_point moved{}; ///< ... which was then.
+  /// The run that the join timeout and its deadline belong to.
+  std::uint64_t guarded = 0;
+  /// Number of the valid watchdog timer; older timers are ignored.
+  std::uint64_t guard = 0;
+  bool armed = false; ///< True until the valid watchdog timer expires.
+  /// True if the watchdog timer was set for the answers to a probe, or to
+  /// `configure` messages that were sent again.
+  bool probed = false;
+  /// Progress count of the step-commit machine at the last check.
+  std::uint64_t moves = 0;
+  /// Time of the last check that found progress.
+  caf::actor_clock::time_point moved{};
 
-  /// How long the absent ones are waited for, and until when.
+  /// Timeout of the wait until all processes have joined the run.
   std::chrono::milliseconds join_timeout{0};
-  caf::actor_clock::time_point join_deadline{};
-  bool join_alarm = false; ///< An `absent` is under way.
+  caf::actor_clock::time_point join_deadline{}; ///< End of that wait.
+  bool join_alarm = false; ///< True while a timer for that wait is set.
 };
 
 ec code_of(commit::cause x);
 
 // -- behavior -----------------------------------------------------------------
 
-/// Owns a job's roles: says who works on which step, commits the steps in
-/// order, and names who is missing when nothing moves.
+/// Owns the roles of a job: grants steps to the replicas, commits the steps in
+/// order, and names the missing roles if there is no progress.
 chief_inside::behavior_type
 chief(chief_inside::stateful_pointer<chief_state> self, chief_options options,
       outbox out);

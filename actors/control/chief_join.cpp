@@ -4,13 +4,13 @@
 #include <algorithm>
 #include <utility>
 
-// How long the callers of a run wait for each other.
+// Joining a run: how long the processes wait for each other.
 
 namespace troupe {
 
 namespace {
 
-/// Longest join timeout that the chief accepts from a peer.
+/// Maximum join timeout that the chief accepts from a peer.
 constexpr std::chrono::milliseconds max_join_timeout{365ull * 24 * 3600 * 1000};
 
 } // namespace
@@ -34,7 +34,8 @@ void chief_state::join(const muster::join& x) {
   }
 }
 
-/// There is one alarm at a time, whatever peers ask for: it looks again.
+/// Checks the join deadline. At most one timer is set at a time, whatever
+/// timeouts peers ask for; this function sets the next one.
 void chief_state::on_absent() {
   join_alarm = false;
   if (!gathering->waiting())

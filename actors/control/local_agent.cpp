@@ -15,7 +15,8 @@ namespace troupe {
 
 namespace {
 
-/// Whoever is seated in it is in no step any more, for good.
+/// A replica that is configured with this generation has left all steps and
+/// runs no other.
 constexpr auto last_epoch = std::numeric_limits<std::uint64_t>::max();
 
 const party chief_party{party::role::chief, 0};
@@ -23,11 +24,12 @@ const party chief_party{party::role::chief, 0};
 } // namespace
 
 steward_state::~steward_state() {
-  if (options.listener) // nobody waits for the dead
+  if (options.listener) // no caller waits for a dead agent
     options.listener->no_more(ec::cancelled, chief_is_gone);
 }
 
-/// Sends a message to the chief, after all that replicas said before.
+/// Sends the batched messages of the replicas and then this message to the
+/// chief.
 template <class Message>
 void steward_state::pass_on(subject what, const Message& x) {
   flush();
@@ -58,7 +60,7 @@ void steward_state::on_seated(const commit::seated& x) {
   unsent.seated.push_back(x);
   if (unsent.seated.size() >= house.replicas.size())
     flush();
-  else if (unsent.seated.size() == 1) // the chief waits for all of them
+  else if (unsent.seated.size() == 1) // the chief waits for every replica
     self->delayed_send(self, max_answer_delay, atom::flush_v);
 }
 
@@ -74,7 +76,7 @@ void steward_state::on_report(const commit::report& x) {
     self->delayed_send(self, longest_in_company, atom::flush_v);
 }
 
-/// Whether the chief waits for the reports at hand to end the run.
+/// True if the chief needs only the reports in `unsent` to end the run.
 bool steward_state::is_last(const commit::report& x) const {
   return x.step + 1 >= ends && (next.empty() || std::ranges::min(next) >= ends);
 }
@@ -83,7 +85,7 @@ void steward_state::on_failed(const commit::failed& x) {
   pass_on(subject::failed, x);
   if (x.epoch != epoch)
     return;
-  trouble = x.why; // it may be how the chief's end is noticed first
+  trouble = x.why; // may be the first sign that the chief is lost
   if (asked)
     conclude(trouble);
 }
@@ -92,12 +94,12 @@ void steward_state::on_blame(const commit::blame& x) {
   unsent.blames.push_back(x);
   if (unsent.blames.size() >= house.replicas.size())
     flush();
-  else if (unsent.blames.size() == 1) // the chief does not wait long for it
+  else if (unsent.blames.size() == 1) // the chief waits `probe_timeout` only
     self->delayed_send(self, max_answer_delay, atom::flush_v);
   const auto i = x.id - options.first_replica;
   if (!asked || x.epoch != epoch || i >= next.size())
     return;
-  if (x.step < next[i]) // its report was under way: it is in a later one
+  if (x.step < next[i]) // the replica has reported that step since
     return probe(i);
   blames.push_back(x);
   if (blames.size() < house.replicas.size())
@@ -107,7 +109,7 @@ void steward_state::on_blame(const commit::blame& x) {
 
 void steward_state::on_join(const muster::join& x) {
   if (x.run <= joined)
-    return; // said twice: what was heard of it since counts
+    return; // a duplicate must not reset the state of the run
   joined = run = x.run;
   trouble.clear();
   told = heard = x.first;
@@ -118,7 +120,8 @@ void steward_state::on_join(const muster::join& x) {
   pass_on(subject::join, x);
 }
 
-/// Whatever order news come in, the caller hears each commit once, in order.
+/// Commits may arrive in any order and repeatedly; the caller gets each once,
+/// in order.
 void steward_state::on_commits(const run_commits& x) {
   if (x.run != run)
     return;
@@ -126,9 +129,10 @@ void steward_state::on_commits(const run_commits& x) {
     if (record.step >= std::min(ends, heard + 2 * options.lease))
       return end_with(ec::protocol,
                       options.leader
-                        + ", which leads, broke a rule: it told of step "
+                        + ", the leader, violated the protocol: it committed "
+                          "step "
                         + std::to_string(record.step) + " where step "
-                        + std::to_string(told) + " is due");
+                        + std::to_string(told) + " is next");
     if (record.step >= told)
       early.emplace(record.step, record);
   }
@@ -169,8 +173,8 @@ void steward_state::on_gate(const caf::actor_addr& x) {
     on_all_heard();
 }
 
-/// What the chief said comes on another way than the news of its end, and may
-/// come later: it ends the work in peace.
+/// The chief's messages arrive on another channel than the notification of its
+/// termination, and may arrive later. One of them may end the run regularly.
 void steward_state::on_lost(const caf::down_msg& x) {
   if (x.source == gate)
     on_all_heard();
@@ -209,20 +213,21 @@ void steward_state::probe(std::uint32_t i) {
 std::string steward_state::what_became_of_it() const {
   const auto in = run > 0 ? "step " + std::to_string(step()) : "";
   if (why.empty())
-    return "has left" + (run > 0 ? " without an end of " + in : in);
+    return "has shut down" + (run > 0 ? " before the end of " + in : in);
   return "was lost" + (run > 0 ? " in " + in : in) + ": " + why;
 }
 
-/// Ends the work since the chief is lost. @param more what a replica said of
-/// it.
+/// Terminates because the chief is lost.
+/// @param more text of a replica's failure. Empty: none.
 void steward_state::conclude(const std::string& more) {
   const auto what =
     more.empty() && run > 0 ? commit::explain(blames, {}, {}) : more;
-  end_with(code, options.leader + ", which leads, " + what_became_of_it()
+  end_with(code, options.leader + ", the leader, " + what_became_of_it()
                    + (what.empty() ? "" : "; " + what));
 }
 
-/// Sends everybody home, says why nothing more will come, and ends.
+/// Makes all replicas leave their steps, reports the reason to the listener and
+/// terminates.
 void steward_state::end_with(ec code, const std::string& text) {
   for (std::uint32_t i = 0; i < house.replicas.size(); ++i) {
     const auto id = options.first_replica + i;

@@ -14,39 +14,41 @@
 namespace troupe {
 
 struct steward_options {
-  std::string leader;        ///< What people call the chief's process.
-  std::uint32_t process = 1; ///< This one.
+  std::string leader;        ///< Name of the chief's process, for error texts.
+  std::uint32_t process = 1; ///< Number of this process.
+  /// Id of this process's first replica; the others follow it.
   std::uint32_t first_replica = 0;
   std::shared_ptr<work_listener> listener;
-  /// So many reports of each replica leave the process together. The reports
-  /// of the last step of a run leave as soon as all replicas of the process
-  /// have reported it. Reports that wait are lost with the process.
+  /// Reports per replica that are sent to the chief in one batch. The reports
+  /// of the last step of a run are sent as soon as all replicas of the process
+  /// have reported it. Reports that were not sent are lost with the process.
   std::uint64_t together = 1;
-  /// Steps that replicas may be ahead of the last commit (`ahead` of a crew).
-  /// The chief never commits a step that is 2 * lease after one that the caller
-  /// has not heard of.
+  /// Steps that a replica may be ahead of the last commit (`max_steps_ahead` of
+  /// a replica group). The chief commits at most twice as many steps beyond
+  /// those that the caller has acknowledged.
   std::uint64_t lease = default_step_window;
-  /// Longest that replicas may take to say what they wait for.
+  /// Timeout of the replicas' answers when the chief is lost.
   std::chrono::milliseconds grace{250};
-  /// Longest that what the chief said may take to get here after its end did.
+  /// Timeout of the wait for the chief's remaining messages after its loss was
+  /// detected.
   std::chrono::milliseconds last_words{5000};
 };
 
 // -- protocol -----------------------------------------------------------------
 
-/// Its notes to itself.
+/// The agent's interface and the messages that it sends to itself.
 using steward_inside = steward_actor::extend<
-  // What replicas said has waited for more of its kind for long enough.
+  // Messages of the replicas have waited to be batched for the maximum delay.
   caf::reacts_to<atom::flush>,
-  // The replicas had time enough to say what they wait for.
+  // `probe_timeout` has elapsed since the replicas were probed.
   caf::reacts_to<atom::late>,
-  // So had who brings the chief's last words.
+  // `drain_timeout` has elapsed since the chief was lost.
   caf::reacts_to<atom::absent>>;
 
 // -- state --------------------------------------------------------------------
 
 struct steward_state {
-  static inline const char* name = "steward";
+  static inline const char* name = "local_agent";
 
   explicit steward_state(steward_inside::pointer self) : self{self} {}
   ~steward_state();
@@ -73,39 +75,53 @@ struct steward_state {
   void conclude(const std::string& more);
   void end_with(ec code, const std::string& why);
   std::string what_became_of_it() const;
-  std::uint64_t step() const; ///< The first that somebody here is in.
+  /// The first step that a replica of this process has not reported.
+  std::uint64_t step() const;
 
   steward_inside::pointer self;
   steward_options options;
   outbox out;
   household_ref house;
-  std::uint64_t run = 0;    ///< Under way; 0: none.
-  std::uint64_t joined = 0; ///< The last that the caller asked for.
+  std::uint64_t run = 0;    ///< Number of the active run. Zero: none.
+  std::uint64_t joined = 0; ///< Number of the last run the caller asked for.
+  /// The latest generation that a replica of this process has confirmed.
   std::uint64_t epoch = 0;
-  std::uint64_t ends = 0;  ///< The first step that is not of the run.
-  std::uint64_t heard = 0; ///< The first step whose commit the caller has not
-                           ///< dealt with, as far as it said.
-  std::vector<std::uint64_t> next; ///< By replica here.
+  std::uint64_t ends = 0; ///< The first step after the run.
+  /// The first step whose commit the caller has not acknowledged.
+  std::uint64_t heard = 0;
+  /// By replica of this process: the first step that it has not reported.
+  std::vector<std::uint64_t> next;
   owner_batch unsent;
-  bool flushing = false;  ///< An alarm is set for it.
-  std::uint64_t told = 0; ///< The first step whose commit the caller waits for.
-  std::map<std::uint64_t, commit_record> early; ///< Commits of later steps.
-  std::optional<std::uint64_t> end; ///< Of the run, once the chief said it.
-  caf::actor_addr gate;             ///< Brings what the chief says.
+  bool flushing = false; ///< True while a `flush` is scheduled for reports.
+  /// The first step whose commit was not delivered to the caller.
+  std::uint64_t told = 0;
+  /// Commits that arrived before the commit of an earlier step.
+  std::map<std::uint64_t, commit_record> early;
+  /// The first step that was not run; set when the chief has ended the run.
+  std::optional<std::uint64_t> end;
+  /// Skeleton through which the chief's messages arrive.
+  caf::actor_addr gate;
   bool chief_lost = false;
-  bool all_heard = false; ///< Nothing more comes through the gate.
-  bool asked = false;     ///< The replicas, for what follows.
+  /// True if no more messages of the chief are expected.
+  bool all_heard = false;
+  /// True if the loss of the chief is being handled, and the replicas may have
+  /// been probed.
+  bool asked = false;
+  /// Code of the chief's loss: peer_lost or unreachable.
   ec code = ec::peer_lost;
-  std::string why; ///< Empty: it has left in peace.
+  /// Reason for the loss of the chief. Empty: it has shut down.
+  std::string why;
   std::vector<commit::blame> blames;
-  std::string trouble; ///< Why somebody here could not go on.
+  /// Text of the last failure of a replica in the run. Empty: none.
+  std::string trouble;
 };
 
 // -- behavior -----------------------------------------------------------------
 
-/// Owns the replicas of a process that the chief is not in: passes on what they
-/// say and what the chief says. When the chief is lost, and all is heard that
-/// it said, ends the work, with the step, and what the replicas wait for.
+/// Owns the replicas of a process other than the chief's. It forwards their
+/// messages to the chief, and the chief's notifications to the caller of `run`.
+/// When the chief is lost and its last messages have arrived, it terminates
+/// with an error that names the step and what the replicas wait for.
 steward_inside::behavior_type
 steward(steward_inside::stateful_pointer<steward_state> self,
         steward_options options, outbox out);

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <span>
 
-// What the callers of `run` hear of it, in this process and in others.
+// Notifications to the callers of `run`, in this process and in others.
 
 namespace troupe {
 
@@ -25,7 +25,7 @@ ec code_of(commit::cause x) {
 }
 
 chief_state::~chief_state() {
-  for (const auto& to : cast.callers) // nobody waits for the dead
+  for (const auto& to : cast.callers) // no caller waits for a dead chief
     if (to.here)
       to.here->no_more(ec::cancelled, chief_is_gone);
 }
@@ -56,7 +56,7 @@ void chief_state::tell_commit(commit_record&& x) {
 }
 
 void chief_state::flush() {
-  // A record names all replicas, and a frame has a limit.
+  // A record lists all replicas, and the size of a frame is limited.
   const auto most = max_batch_elements / (options.replicas + 8u) + 1;
   for (auto left = std::span{unsent}; !left.empty();) {
     const auto some = left.first(std::min<std::size_t>(most, left.size()));
@@ -70,7 +70,7 @@ void chief_state::flush() {
 
 void chief_state::tell_end(std::uint64_t next) {
   flush();
-  // this process last: its caller may end all this at once
+  // this process last: its caller may destroy the group immediately
   for (auto p = static_cast<std::uint32_t>(cast.callers.size()); p-- > 0;)
     if (const auto& to = cast.callers[p]; to.here)
       to.here->ended(run, next);

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-// How the job does, and why its next step is not done.
+// Status of the job: its step rate, and why the next step is not committed.
 
 namespace troupe {
 
@@ -18,7 +18,7 @@ constexpr auto window = 10s;
 constexpr auto grain = 250ms;
 constexpr std::size_t most_askers = 64;
 
-/// Longest that a status waits for those who are asked what they do.
+/// Maximum duration of a status survey.
 constexpr std::chrono::milliseconds longest_survey{300};
 
 std::uint64_t ms_between(job_pace::time_point a, job_pace::time_point b) {
@@ -79,15 +79,16 @@ caf::result<job_status> chief_state::status() {
   if (run == 0) {
     auto x = report();
     if (const auto absent = gathering->absent(); !absent.empty())
-      x.waiting = roster::listed(absent) + " did not come to begin it";
+      x.waiting = roster::listed(absent) + " did not join the run";
     return x;
   }
   if (survey.askers.size() >= most_askers)
-    return caf::make_error(ec::busy, std::string{"too many ask already"});
+    return caf::make_error(ec::busy,
+                           std::string{"too many status requests are pending"});
   auto promise = self->make_response_promise<job_status>();
   survey.askers.push_back(promise);
   if (survey.askers.size() > 1)
-    return promise; // what is found out is for all who asked
+    return promise; // the running survey answers this request too
   survey.begin(book->epoch(), book->next());
   const commit::probe question{survey.epoch, survey.step};
   for (std::uint32_t r = 0; r < cast.replicas.size(); ++r)

@@ -13,36 +13,44 @@
 
 namespace troupe {
 
-/// How fast steps are committed, over the last ten seconds of a run.
+/// Rate of committed steps over the last ten seconds of a run.
 class job_pace {
 public:
   using time_point = caf::actor_clock::time_point;
 
+  /// Starts the measurement of a run.
   /// @param next the first step that is not committed.
   void begin(time_point now, std::uint64_t next);
+  /// @param next the first step that is not committed now.
   void commit(time_point now, std::uint64_t next);
 
+  /// Fills in the rate, its window and the time since the last commit. No
+  /// effect before the first run.
   void tell(time_point now, job_status& to) const;
 
 private:
   struct mark {
     time_point at{};
-    std::uint64_t next = 0;
+    std::uint64_t next = 0; ///< The first step that was not committed.
   };
   std::deque<mark> marks_;
   mark last_;
 };
 
-/// What a chief asked because somebody asked it how the job does.
+/// A round of probes that the chief sends to its roles when it is asked for the
+/// status of the job. One round serves all requests that arrive meanwhile.
 struct chief_survey {
   std::vector<caf::typed_response_promise<job_status>> askers;
-  std::uint64_t number = 0;          ///< Of the last round of questions.
-  std::uint64_t epoch = 0, step = 0; ///< It is about these.
+  /// Number of the last round, counted by the chief.
+  std::uint64_t number = 0;
+  /// Generation and step that the probes ask about.
+  std::uint64_t epoch = 0, step = 0;
   std::vector<commit::blame> said;
-  /// Who said it: whether a reducer, and its id.
+  /// Roles that answered in this round: true for a reducer, and the id.
   std::set<std::pair<bool, std::uint32_t>> speakers;
-  /// Replicas that owe an answer about the step. One that computes reads no
-  /// mail for long, and must not find a question for each round.
+  /// Replicas that were probed about the step and did not answer. They are not
+  /// probed again: a replica that computes does not read its mailbox, where
+  /// the probes of all rounds would accumulate.
   std::set<std::uint32_t> owing;
 
   ~chief_survey();

@@ -21,10 +21,11 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Whoever is seated in it is in no step any more, for good.
+/// A replica that is configured with this generation has left all steps and
+/// runs no other.
 constexpr auto last_epoch = std::numeric_limits<std::uint64_t>::max();
 
-/// Fills in what was left to choose.
+/// Replaces automatic options by values.
 crew_options chosen(crew_options x, const crew_place& place) {
   const auto cores = std::max(std::thread::hardware_concurrency(), 1u);
   using how = crew_options::reducers;
@@ -33,7 +34,7 @@ crew_options chosen(crew_options x, const crew_place& place) {
     x.lease =
       here.processes > 1 ? multi_process_step_window : default_step_window;
   if (here.processes > 1)
-    x.reducing = how::hosted; // the data plane adds
+    x.reducing = how::hosted; // the lane backend adds
   if (x.replicas == 1)
     x.reducing = how::hosted; // there is nothing to add
   else if (x.reducing == how::automatic)
@@ -58,11 +59,11 @@ public:
 
   ~actor_crew() override {
     const auto roles = std::exchange(cast_.roles, {});
-    for (const auto& who : roles) // the owner first
+    for (const auto& who : roles) // the chief or the local agent is the first
       caf::anon_send_exit(caf::actor_cast<caf::actor>(who),
                           caf::exit_reason::user_shutdown);
     cast_.front = nullptr;
-    cast_.replicas.clear(); // our handles must not be what keeps them alive
+    cast_.replicas.clear(); // these handles must not keep the roles alive
     desk_->await_ends(roles.size(), 5s);
     end_wires(roles.size());
   }
@@ -126,7 +127,7 @@ public:
   }
 
 private:
-  /// A function under its name, while it may be asked for.
+  /// Registers a step function under its name while this object exists.
   struct page {
     page(step_book& in, std::string name,
          std::shared_ptr<const step_function> fn)
@@ -141,8 +142,9 @@ private:
     step_ref ref;
   };
 
-  /// Gateways say goodbye when their roles are gone, proxies end when nobody
-  /// holds them, and have sent what they were told until then.
+  /// Waits for the end of all proxies and skeletons. A skeleton notifies its
+  /// peer and terminates after its role. A proxy terminates when its last
+  /// handle is released, after it has handled the messages it got before.
   void end_wires(std::size_t ended) {
     ended += cast_.proxies.size() + cast_.gates.size();
     for (const auto* all : {&cast_.proxies, &cast_.gates})
@@ -158,29 +160,30 @@ private:
   static std::string still_inside(std::span<const std::uint32_t> ids) {
     return "; " + commit::replicas_named(ids)
            + (ids.size() == 1 ? " is" : " are")
-           + " still inside what it was given to call, so what that uses must "
-             "be kept";
+           + " still inside the caller's function; keep the objects that it "
+             "refers to";
   }
 
-  /// Longest that a failed run waits for those inside the step function.
+  /// Timeout of the wait for replicas inside the step function of a failed run.
   std::chrono::milliseconds farewell() const {
     return std::max<std::chrono::milliseconds>(2 * options_.patience, 1s);
   }
 
-  /// @returns who did not leave the step function.
+  /// Waits until no replica is inside the step function.
+  /// @returns the replicas that did not leave it.
   std::vector<std::uint32_t> see_off(step_gate& gate) {
-    if (desk_->chief_ended()) // then nobody else tells them to leave
+    if (desk_->chief_ended()) // no chief makes the replicas leave their steps
       for (const auto& who : cast_.replicas)
         caf::anon_send(who, commit::seat{last_epoch});
     return gate.close(farewell());
   }
 
   std::uint64_t follow(const work& x, std::uint64_t number) {
-    // The chief itself gives up after one patience, a probe and a farewell, all
-    // of them after the processes have joined.
+    // After the processes have joined, the chief aborts a run without progress
+    // after the step timeout, a probe and the end of the current steps.
     const auto longest =
       std::max(x.join_timeout, 0ms) + 3 * options_.patience + 5s;
-    std::exception_ptr thrown; // by on_commit; the granted steps still run on
+    std::exception_ptr thrown; // by on_commit; granted steps are still run
     const auto often = commit::at_once(options_.lease);
     const auto tell = [&](const commit_record& record, bool more) {
       try {
@@ -204,7 +207,7 @@ private:
     if (thrown)
       std::rethrow_exception(thrown);
     if (!next)
-      throw failure(ec::stalled, "the chief said nothing for "
+      throw failure(ec::stalled, "no message from the chief for "
                                    + std::to_string(longest.count()) + " ms");
     return *next;
   }

@@ -8,9 +8,9 @@ namespace troupe {
 
 class runtime;
 
-/// Each replica is an actor on a thread of its own; a chief commits their
-/// steps. The runtime must outlive the crew.
-/// @errors throws std::invalid_argument for options that make no sense.
+/// Makes a group in which each replica is an actor on a thread of its own, and
+/// a chief commits the steps. The runtime must outlive the group.
+/// @errors throws std::invalid_argument for invalid options.
 std::unique_ptr<crew> make_crew(runtime& in, const crew_options& options);
 
 } // namespace troupe

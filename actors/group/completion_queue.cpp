@@ -12,7 +12,8 @@ std::uint64_t work_desk::begin() {
   if (gone_)
     throw failure{*gone_};
   if (running_ || visiting_)
-    throw std::logic_error("a crew was asked to run while it runs");
+    throw std::logic_error("run was called while another run or for_each is "
+                           "active");
   running_ = true;
   commits_.clear();
   next_.reset();
@@ -48,8 +49,8 @@ std::optional<std::uint64_t> work_desk::follow(
 std::uint64_t work_desk::begin_visits(const crew::share& whom) {
   const std::lock_guard hold{lock_};
   if (running_ || visiting_)
-    throw std::logic_error("a crew was asked to visit its replicas while it "
-                           "runs");
+    throw std::logic_error("for_each was called while a run or another "
+                           "for_each is active");
   visiting_ = true;
   problem_.clear();
   unvisited_.clear();
@@ -67,7 +68,7 @@ void work_desk::follow_visits(std::chrono::milliseconds patience) {
     throw failure(ec::stalled,
                   "for " + std::to_string(patience.count()) + " ms replica "
                     + std::to_string(*unvisited_.begin())
-                    + " did not come to what each replica was to do");
+                    + " did not run the function given to for_each");
   if (!problem_.empty())
     throw failure(ec::invalid, std::exchange(problem_, {}));
 }
@@ -119,7 +120,7 @@ void work_desk::ended(std::uint64_t run, std::uint64_t next) {
 void work_desk::given_up(std::uint64_t run, ec code, std::string&& why) {
   note([&] {
     if (run == run_ && !failure_)
-      failure_.emplace(code, net::printable_lines(why)); // may be a peer's
+      failure_.emplace(code, net::printable_lines(why)); // peers send it too
   });
 }
 
@@ -127,7 +128,7 @@ void work_desk::no_more(ec code, const std::string& why) {
   note([&] {
     if (!gone_)
       gone_.emplace(code, why);
-    if (running_ && !next_ && !failure_) // also what the chief never read
+    if (running_ && !next_ && !failure_) // also a run the chief never received
       failure_ = gone_;
   });
 }
@@ -136,7 +137,7 @@ void work_desk::visited(std::uint64_t visit, std::uint32_t replica,
                         std::string&& problem) {
   note([&] {
     if (visit != visit_)
-      return; // nobody waits for that one any more
+      return; // that task has timed out
     unvisited_.erase(replica);
     if (!problem.empty() && problem_.empty())
       problem_ = "replica " + std::to_string(replica) + ": " + problem;

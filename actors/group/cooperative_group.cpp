@@ -13,7 +13,7 @@ namespace {
 
 enum class kind { sum, gather };
 
-/// What the replicas of one step brought so far.
+/// The collectives of the current step among all replicas.
 struct exchange {
   struct bucket {
     static constexpr std::string_view name = "sum";
@@ -21,7 +21,7 @@ struct exchange {
 
     std::uint32_t number = 0;
     tree::tree_sum machine;
-    tensor sum; ///< Empty until it is complete.
+    tensor sum; ///< Empty until the sum is complete.
   };
   struct collection {
     static constexpr std::string_view name = "gather";
@@ -29,14 +29,15 @@ struct exchange {
 
     std::uint32_t number = 0;
     std::uint32_t arrived = 0;
-    tensors parts; ///< By replica.
+    tensors parts; ///< By replica. Empty tensor: not contributed yet.
   };
 
   std::uint64_t step = 0, epoch = 0;
   std::uint32_t replicas = 1;
   pooled<bucket> buckets;
   pooled<collection> collections;
-  std::uint64_t news = 0; ///< Grows with whatever may let somebody go on.
+  /// Number of contributions so far; each may let a parked replica continue.
+  std::uint64_t news = 0;
 
   bucket& of(std::uint32_t number) {
     const auto it = std::ranges::find(buckets, number, &bucket::number);
@@ -84,7 +85,7 @@ public:
       refuse_bucket("the sum of bucket ", bucket,
                     " was asked for before a contribution to it");
     waits = {kind::sum, bucket};
-    while (!shared->of(bucket).sum) // found anew: others may have added some
+    while (!shared->of(bucket).sum) // other replicas may have added buckets
       fiber::park();
     return shared->of(bucket).sum;
   }
@@ -113,7 +114,7 @@ public:
   struct {
     kind what = kind::sum;
     std::uint32_t bucket = 0;
-  } waits; ///< What it waits for, while it is parked.
+  } waits; ///< The collective that the replica waits for while it is parked.
 };
 
 class turns_crew final : public inline_crew {
@@ -159,7 +160,8 @@ private:
     fiber code{&own};
   };
 
-  /// However a step ends, nobody stays in it, and what it brought is let go.
+  /// At the end of a step, also by an exception: makes all replicas leave the
+  /// step function and releases the contributions.
   struct leftovers {
     explicit leftovers(turns_crew& of) : of{of} {}
     ~leftovers() {
@@ -171,8 +173,9 @@ private:
     turns_crew& of;
   };
 
-  /// Lets everybody go on as far as possible.
-  /// @returns whether somebody is left.
+  /// Resumes each replica once, until it parks or finishes the step.
+  /// @returns true if a replica has not finished the step.
+  /// @errors throws `job_error` if no replica can continue.
   bool take_turns() {
     const auto news = shared_.news;
     bool left = false, moved = false;
@@ -217,7 +220,7 @@ private:
   }
 
   exchange shared_;
-  std::deque<member> members_; ///< A context must not move.
+  std::deque<member> members_; ///< A deque, since a context must not move.
 };
 
 } // namespace

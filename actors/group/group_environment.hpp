@@ -13,21 +13,25 @@
 
 namespace troupe {
 
-/// Where a crew of actors lives, and what a simulator or a test puts in its
-/// way.
+/// Environment of a group whose replicas are actors: the actor system, the
+/// other processes, and the parts that a simulator or a test replaces.
 struct crew_place {
   caf::actor_system& system;
-  threads on = threads::own;         ///< Of the replicas.
-  std::shared_ptr<waiter> waiting{}; ///< Null: whoever calls the crew sleeps.
-  std::shared_ptr<fault_seam> faults{}; ///< Null: none.
-  bool by_mail = false; ///< Letters are messages of their own, not in a port.
-  /// The processes of the job; null: this one is alone.
+  threads on = threads::own; ///< Spawn policy of the replicas.
+  /// Wait strategy of the threads that call the group. Null: they block.
+  std::shared_ptr<waiter> waiting{};
+  std::shared_ptr<fault_seam> faults{}; ///< Null: no faults are injected.
+  /// True: tensor messages go through the roles' mailboxes. False: they go
+  /// through tensor queues.
+  bool by_mail = false;
+  /// The processes of the job. Null: this is the only one.
   std::shared_ptr<const company> with{};
-  /// Told of each role as it is spawned.
+  /// Called with each role when it has been spawned. Empty: not called.
   std::function<void(const party&, const caf::actor&)> on_spawn{};
 };
 
-/// @errors throws std::invalid_argument for options that make no sense.
+/// Makes a group whose replicas are actors in the environment's actor system.
+/// @errors throws std::invalid_argument for invalid options.
 std::unique_ptr<crew> make_crew(const crew_place& place,
                                 const crew_options& options);
 

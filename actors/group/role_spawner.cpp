@@ -41,7 +41,8 @@ public:
 private:
   outbox box(const party& who) const { return {who, by_, place_.faults}; }
 
-  /// Notes a role; the chief or the steward leads the others here.
+  /// Registers a role with the transport, the completion queue and the list of
+  /// roles. The chief and the local agent receive no tensor messages.
   template <class Handle>
   void add(const party& who, const Handle& handle) {
     const auto it = caf::actor_cast<caf::actor>(handle);
@@ -97,7 +98,7 @@ private:
     cast_.front = it;
     add(me, it);
     add_replicas(it, 0);
-    // before a gate lets in what it has to answer
+    // before a skeleton delivers messages that the agent has to answer
     caf::anon_send(it, household_ref{open_proxy<office_actor>(0, chief_channel),
                                      cast_.replicas});
     for (const auto& one : cast_.replicas)
@@ -121,7 +122,7 @@ private:
     }
   }
 
-  /// What the chief has of a process elsewhere.
+  /// Opens the chief's proxies for the roles of another process.
   void reach(std::uint32_t process, cast_ref& all) {
     const auto& first = place_.with->where.first;
     for (auto r = first[process]; r < first[process + 1]; ++r)
@@ -139,8 +140,8 @@ private:
   Role open_proxy(std::uint32_t process, std::uint32_t on) {
     proxy_options how;
     how.epoch = place_.with->epoch;
-    // Each replica answers a seat and a probe, and may fail; reports, commits
-    // and grants travel together.
+    // Each replica answers `configure` and a probe, and may fail; reports,
+    // commits and grants are sent in batches.
     how.backlog = 256 + std::size_t{8} * options_.replicas;
     const Role it = place_.system.spawn(proxy<Role>, link(process, on), how);
     cast_.proxies.push_back(caf::actor_cast<caf::actor>(it));

@@ -9,21 +9,24 @@
 
 namespace troupe {
 
-/// The actors of a crew in this process.
+/// The actors of a group in this process.
 struct crew_cast {
-  front_actor front;                      ///< The chief, or a steward.
-  std::vector<replica_actor> replicas;    ///< Of this process.
-  std::vector<caf::actor> proxies, gates; ///< To and from other processes.
-  std::vector<caf::actor_addr> roles;     ///< All others, the owner first.
+  front_actor front;                   ///< The chief or the local agent.
+  std::vector<replica_actor> replicas; ///< Replicas of this process.
+  /// Proxies of roles in other processes, and skeletons of local roles.
+  std::vector<caf::actor> proxies, gates;
+  /// All roles of this process; the chief or the local agent is the first.
+  std::vector<caf::actor_addr> roles;
 };
 
-/// Spawns them, and lets them know each other. The desk hears of their ends.
-/// @param options nothing `automatic` is left in it.
+/// Spawns the roles of this process and connects them. `completions` is
+/// notified when one of them terminates.
+/// @param options must not contain automatic values.
 crew_cast cast_crew(const crew_place& place, const crew_options& options,
                     const std::shared_ptr<work_desk>& desk,
                     const std::shared_ptr<const step_book>& book);
 
-/// Which replicas of a crew are in this process.
+/// The replicas of the group that are in this process.
 crew::share share_of(const crew_place& place, const crew_options& options);
 
 } // namespace troupe

@@ -10,7 +10,8 @@ void refuse_bucket(const char* what, std::uint32_t bucket, const char* why) {
 
 namespace {
 
-// One replica: a step is a function call, and a sum is what was contributed.
+// A group of one replica: a step is a function call, and the sum of a bucket is
+// the contribution itself.
 
 class lone_step final : public step_context {
 public:

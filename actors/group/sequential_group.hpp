@@ -9,7 +9,8 @@
 
 namespace troupe {
 
-/// What both inline crews share: steps in order, one at a time.
+/// Base of the groups that run on the caller's thread: they run the steps in
+/// order, one at a time.
 class inline_crew : public crew {
 public:
   explicit inline_crew(const crew_options& options)
@@ -22,7 +23,7 @@ public:
 
   std::uint64_t run(const work& x) override {
     if (running_)
-      throw std::logic_error("a crew was asked to run while it runs");
+      throw std::logic_error("run was called while another run is active");
     const running_flag flag{running_};
     stopping_ = false;
     use_threads(options_.threads);
@@ -55,7 +56,8 @@ protected:
   virtual context& context_of(std::uint32_t replica) = 0;
 
   const crew_options options_;
-  std::vector<step_report> reports_; ///< Of the step that runs, by replica.
+  /// By replica: metrics of the current step.
+  std::vector<step_report> reports_;
 
 private:
   struct running_flag {
@@ -70,9 +72,10 @@ private:
   std::atomic<bool> stopping_ = false;
 };
 
-/// Several replicas: each on a fiber of its own, in turn.
+/// Makes a group of several replicas that run in turn, each on its own fiber.
 std::unique_ptr<crew> make_turns_crew(const crew_options& options);
 
+/// Throws std::logic_error with a text that names the bucket.
 [[noreturn]] void refuse_bucket(const char* what, std::uint32_t bucket,
                                 const char* why);
 

@@ -12,7 +12,7 @@ step_gate::pass::pass(step_gate& of, std::uint32_t replica)
   of_.inside_.at(replica_) = true;
   if (of_.closed_) {
     of_.leave(replica_);
-    throw failure(ec::cancelled, "whoever asked for this work has left");
+    throw failure(ec::cancelled, "the caller of this function has returned");
   }
 }
 

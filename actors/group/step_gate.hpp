@@ -8,17 +8,18 @@
 
 namespace troupe {
 
-/// Through which replicas enter a function that a caller lends them. Whoever
-/// lent it closes the gate before its frame goes away.
+/// Guards calls into a function object that the caller of `run` owns. The
+/// caller closes the gate before it returns; afterwards no replica can enter.
 class step_gate {
 public:
-  /// @param tell hears when somebody leaves after the gate was closed.
+  /// @param completions is notified when a replica leaves the closed gate.
   step_gate(std::uint32_t replicas, std::shared_ptr<work_desk> tell);
 
-  /// Being inside; on the replica's fiber or thread.
+  /// The replica is inside while this object exists. Used on the replica's
+  /// fiber or thread.
   class pass {
   public:
-    /// @errors throws failure if the gate is closed.
+    /// @errors throws `job_error` if the gate is closed.
     pass(step_gate& of, std::uint32_t replica);
     ~pass();
     pass(const pass&) = delete;
@@ -29,16 +30,16 @@ public:
     std::uint32_t replica_;
   };
 
-  /// Nobody enters from here on. Waits until nobody is inside.
-  /// @returns the replicas that did not leave within the patience, ascending.
+  /// Blocks new entries and waits until no replica is inside.
+  /// @returns the replicas that did not leave within the timeout, ascending.
   std::vector<std::uint32_t> close(std::chrono::milliseconds patience);
 
 private:
   std::vector<std::uint32_t> inside() const;
   void leave(std::uint32_t replica);
 
-  // Sequentially consistent: either the one who enters sees the gate closed, or
-  // the one who closes it sees somebody inside.
+  // Sequentially consistent: either the entering replica sees the gate closed,
+  // or the closing thread sees the replica inside.
   std::atomic<bool> closed_ = false;
   std::vector<std::atomic<bool>> inside_;
   std::shared_ptr<work_desk> tell_;

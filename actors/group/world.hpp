@@ -9,29 +9,33 @@
 
 namespace troupe {
 
-/// The processes that a crew is in, and how they speak to each other. Process 0
-/// leads: it has a connection to each, all others have one to it.
+/// The connected processes of a job. Process 0 is the leader: it has a
+/// connection to every other process, and each of those has one to it.
 struct company {
-  commit::places where; ///< Names, and who holds which replicas.
-  std::uint32_t me = 0;
-  /// By process; those that this one has no connection to are null.
+  /// Names of the processes, and which process holds which replicas.
+  commit::places where;
+  std::uint32_t me = 0; ///< Number of this process.
+  /// By process. Null: this process has no connection to it.
   std::vector<std::shared_ptr<net::connection>> wires;
-  std::shared_ptr<data_plane> plane; ///< Sums over processes.
-  std::uint64_t epoch = 0;           ///< Of the membership.
+  /// Runs the collectives of this process's replicas with other processes.
+  std::shared_ptr<data_plane> plane;
+  /// Number of the membership view that the rendezvous agreed on. It does not
+  /// change in the life of the job.
+  std::uint64_t epoch = 0;
 
   std::uint32_t processes() const {
     return static_cast<std::uint32_t>(where.names.size());
   }
 };
 
-/// What roles speak on which channel of a connection. The numbers are a wire
-/// format.
+/// Channels of a connection between two processes of a job. The numbers are a
+/// wire format.
 enum channel : std::uint32_t {
-  // 0 is the connection's own
+  // channel 0 is reserved for the connection
   chief_channel = 1,
   caller_channel = 2,
   membership_channel = 3,
-  replica_channel = 16, ///< Plus the replica's id.
+  replica_channel = 16, ///< The id of the replica is added.
 };
 
 } // namespace troupe

@@ -11,21 +11,21 @@
 #include <string>
 #include <tuple>
 
-// A frame is bytes already: nothing else will ever serialize it.
+// A frame holds encoded bytes, so CAF never serializes it.
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::net::frame)
 
 namespace troupe {
 
-/// A link is no more. *Known to be dead* is peer_lost, *nobody knows* is
-/// unreachable: only the first may be replaced without being fenced.
+/// A channel was closed. With peer_lost the peer is known to be dead, and may
+/// be replaced without fencing. With unreachable the peer may still be alive.
 struct link_ended {
-  ec code = ec::unreachable; ///< Or peer_lost, or protocol.
+  ec code = ec::unreachable; ///< unreachable, peer_lost or protocol.
   std::string why;
   auto fields() { return std::tie(code, why); }
 };
 
-/// Brings what a link hears to an actor, which it does not keep alive: frames,
-/// and `link_ended`.
+/// Makes a listener that sends the frames of a channel, and `channel_closed` at
+/// its end, to the mailbox of an actor. It does not keep the actor alive.
 std::shared_ptr<net::link_listener> mail_to(const caf::actor_addr& who);
 
 } // namespace troupe

@@ -13,9 +13,9 @@ namespace troupe::wire {
 namespace {
 
 constexpr std::size_t longest_text = 4096;
-constexpr std::uint64_t most_tensors = 65'536; ///< Of a list.
+constexpr std::uint64_t most_tensors = 65'536; ///< Limit for one list.
 
-/// The dimensions that the bytes claim, if they can be.
+/// Reads the dimensions of a tensor. Nullopt if they are invalid.
 std::optional<shape> get_shape(net::reader& from) {
   std::uint8_t rank = 0;
   from(rank);
@@ -79,7 +79,7 @@ void get_tensor(net::reader& from, tensor& x) {
 void put_tensors(net::writer& to, const tensors& xs) {
   std::size_t bytes = 0;
   for (const auto& x : xs)
-    bytes += x ? x.bytes() + 96 : 1; // 96: more than any head
+    bytes += x ? x.bytes() + 96 : 1; // 96: above the size of any head
   to(std::uint64_t{xs.size()});
   to.reserve(bytes);
   for (const auto& x : xs)

@@ -14,7 +14,7 @@
 #include <string>
 #include <tuple>
 
-// What a role's messages are as the payload of a frame (docs/wire.md).
+// Encoding of a role's messages as payloads of frames (docs/wire.md).
 
 namespace troupe::wire {
 
@@ -28,27 +28,31 @@ struct is_atom<caf::atom_constant<V>> : std::true_type {};
 template <class T>
 concept carries_tensors = std::same_as<T, tensor> || std::same_as<T, tensors>;
 
-/// What may leave its process. Handles and listeners may not; of a step
-/// function its name does.
+/// A type whose values can be sent to another process. Handles and listeners
+/// cannot; of a step function only the name is sent.
 template <class T>
 concept crosses = is_atom<T>::value || carries_tensors<T> || std::same_as<
   T, step_ref> || net::encodable<T>;
 
 // -- values -------------------------------------------------------------------
 
-/// Shape and dtype, then the elements as they lie in memory.
+/// Writes shape and dtype, then the elements in their memory layout.
 void put_tensor(net::writer& to, const tensor& x);
 
-/// @errors whatever is wrong fails the reader, before memory is taken.
+/// Reads what `put_tensor` has written.
+/// @errors fails the reader, before it allocates memory.
 void get_tensor(net::reader& from, tensor& x);
 
-/// Their number, then each.
+/// Writes the number of tensors, then each tensor.
 void put_tensors(net::writer& to, const tensors& xs);
 
-/// @errors as get_tensor, and for more than 65,536.
+/// Reads what `put_tensors` has written.
+/// @errors fails the reader as `get_tensor`, and for more than 65,536 tensors.
 void get_tensors(net::reader& from, tensors& xs);
 
-/// Its name: whoever runs it looks in a step_book.
+/// Reads the name of a step function. The replica that runs it finds the
+/// function in its `step_registry`.
+/// @errors fails the reader if the name is empty.
 void get_step(net::reader& from, step_ref& x);
 
 template <crosses T>
@@ -59,7 +63,7 @@ void put(net::writer& to, const T& x) {
     put_tensors(to, x);
   else if constexpr (std::same_as<T, step_ref>)
     to(x.name);
-  else if constexpr (!is_atom<T>::value) // an atom is part of the signature
+  else if constexpr (!is_atom<T>::value) // the signature contains the atom
     to(x);
 }
 
@@ -75,11 +79,12 @@ void get(net::reader& from, T& x) {
     from(x);
 }
 
-// -- forms --------------------------------------------------------------------
+// -- schemas ------------------------------------------------------------------
 
-// A text that two programs agree on if they mean the same bytes, whatever their
-// compilers call the types.
+// The schema of a type is a text that is equal in two programs if they encode
+// the type in the same way. It does not depend on the compiler's type names.
 
+/// Appends the schema of `T`.
 template <class T>
 void describe(std::string& to);
 
@@ -127,11 +132,12 @@ void describe(std::string& to) {
   }
 }
 
-/// CRC-32C of a form.
+/// Fingerprint of a schema: its CRC-32C.
 std::uint32_t number_of(const std::string& form);
 
 // -- signatures ---------------------------------------------------------------
 
+/// Name of a type that cannot be sent to another process. Empty: it can.
 template <class T>
 constexpr std::string_view name_if_local() {
   if constexpr (std::is_void_v<T> || crosses<T>)
@@ -140,21 +146,22 @@ constexpr std::string_view name_if_local() {
     return net::type_name<T>();
 }
 
-/// One line of a role's interface.
+/// One message of a role's interface, with its response.
 template <class Sig>
 struct signature;
 
 template <class... Is, class... Os>
 struct signature<
   caf::typed_mpi<caf::detail::type_list<Is...>, caf::output_tuple<Os...>>> {
-  static_assert(sizeof...(Os) > 0, "an answer has at least one value");
+  static_assert(sizeof...(Os) > 0, "a response has at least one value");
 
   using inputs = std::tuple<Is...>;
 
-  /// Nobody answers.
+  /// True if the message has no response.
   static constexpr bool is_fact = (std::is_void_v<Os> && ...);
 
-  /// The first type that cannot cross; empty: all can.
+  /// Name of the first type that cannot be sent to another process. Empty: all
+  /// can.
   static constexpr std::string_view local() {
     std::string_view first;
     ((first = first.empty() ? name_if_local<Is>() : first), ...);
@@ -162,6 +169,7 @@ struct signature<
     return first;
   }
 
+  /// Schema of the message, and of its response after ">".
   static std::string text() {
     std::string text;
     (describe<Is>(text), ...);
@@ -172,34 +180,41 @@ struct signature<
     return text;
   }
 
+  /// Fingerprint of that schema.
   static std::uint32_t form() { return number_of(text()); }
 };
 
-/// What carries tensors waits behind what does not.
+/// Priority of a message. Messages with tensors are sent after those without.
 template <class... Ts>
 constexpr net::priority priority_of = (carries_tensors<Ts> || ...)
                                         ? net::priority::bulk
                                         : net::priority::control;
 
-/// How the payload of a fact or request begins; its arguments follow.
+/// Head of the payload of a oneway message or a request; the arguments follow.
 struct message_head {
-  std::uint16_t signature = 0; ///< Position in the interface.
-  std::uint32_t form = 0;      ///< Of that signature: both ends must agree.
-  std::uint32_t patience = 0;  ///< Of a request, in ms.
+  std::uint16_t signature = 0; ///< Position of the signature in the interface.
+  /// Fingerprint of that signature. It must be equal at both ends.
+  std::uint32_t form = 0;
+  /// Timeout of a request in milliseconds. Zero in a oneway message.
+  std::uint32_t patience = 0;
   auto fields() { return std::tie(signature, form, patience); }
 };
 
 // -- errors -------------------------------------------------------------------
 
-/// An error of any kind, as it travels.
+/// An error as it is sent to another process.
 struct failure_note {
   ec code = ec::protocol;
   std::string text;
   auto fields() { return std::tie(code, text); }
 };
 
+/// Converts any error. CAF's request timeout becomes `stalled`, a terminated
+/// receiver becomes `peer_lost`, and any other error without an `ec` becomes
+/// `invalid`. The text is cut at 4,096 bytes.
 failure_note note_of(const caf::error& x, caf::actor_system& sys);
 
+/// Converts an error of another process. Its text is made printable.
 caf::error error_of(const failure_note& x);
 
 } // namespace troupe::wire

@@ -13,19 +13,19 @@ namespace troupe {
 
 // -- protocol -----------------------------------------------------------------
 
-/// The proxy's alarm clock.
+/// Timer message of a proxy.
 struct call_is_due {
   auto fields() { return std::tie(); }
 };
 
-/// PROXY: a role of another process, as those who speak to it see it. Besides
-/// what the role says, a request may end with
-///   busy         too many are open, or the link takes no more
-///   invalid      the message can never cross
-///   stalled      no answer in time
-///   peer_lost, unreachable, protocol    likewise the proxy's end
-/// A request of a one-way message is answered when the message has left, or
-/// waits in the backlog (proxy_options).
+/// PROXY: stands for a role of another process, with the role's interface.
+/// Besides the role's own errors, a request may fail with
+///   busy         too many requests are open, or the channel accepts no more
+///   invalid      the message can never be sent
+///   stalled      no response in time
+///   peer_lost, unreachable, protocol    the proxy terminates with this reason
+/// If a oneway message is sent as a request, the response arrives when the
+/// message was sent or put into the backlog (proxy_options).
 template <class Role>
 using proxy_inside =
   typename Role::template extend<caf::reacts_to<net::frame>,
@@ -41,6 +41,7 @@ struct proxy_state : proxy_core {
   explicit proxy_state(typename proxy_inside<Role>::pointer self)
     : self{self} {}
 
+  /// Schedules a timer for the next deadline, unless an earlier one is set.
   void tick() {
     const auto due = next_deadline();
     if (!due || (alarm && *alarm <= *due))
@@ -52,7 +53,7 @@ struct proxy_state : proxy_core {
 
   void on_due() {
     const auto now = self->clock().now();
-    if (alarm && *alarm <= now) // otherwise this message is of a later alarm
+    if (alarm && *alarm <= now) // otherwise another timer is still scheduled
       alarm.reset();
     expire(now);
     tick();
@@ -81,7 +82,8 @@ void write_message(net::writer& to, std::size_t position,
   (wire::put(to, xs), ...);
 }
 
-/// Forwards the signature at a position of the interface: a fact ...
+/// Makes the handler that forwards the oneway message at this position of the
+/// interface.
 template <std::size_t Position, class Self, class... Is>
 auto forward_of(
   Self* self,
@@ -108,7 +110,8 @@ auto forward_of(
   };
 }
 
-/// ... or a request.
+/// Makes the handler that forwards the request at this position of the
+/// interface.
 template <std::size_t Position, class Self, class... Is, class... Os>
 auto forward_of(
   Self* self,
@@ -149,8 +152,9 @@ proxy_behavior(Self* self, caf::detail::type_list<Sigs...>,
 
 } // namespace detail
 
-/// Speaks for a role at the other end of a link, which it owns: the link ends
-/// with it. Spawn it like any role; the handle is one of the role's.
+/// Stands for a role at the other end of a channel. The proxy owns the channel
+/// and closes it when it terminates. It is spawned like any role, and its
+/// handle converts to a handle of the role.
 template <class Role>
 typename proxy_inside<Role>::behavior_type
 proxy(typename proxy_inside<Role>::template stateful_pointer<proxy_state<Role>>

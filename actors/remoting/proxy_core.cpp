@@ -30,11 +30,11 @@ caf::error proxy_core::check_size(std::size_t bytes, net::priority how) const {
   if (bytes <= most)
     return {};
   return caf::make_error(ec::invalid, "a message of " + std::to_string(bytes)
-                                        + " bytes; at most "
-                                        + std::to_string(most) + " cross");
+                                        + " bytes; the limit of the channel is "
+                                        + std::to_string(most) + " bytes");
 }
 
-/// @returns whether the link took it.
+/// @returns true if the channel accepted the frame.
 bool proxy_core::post(net::frame_kind kind, net::priority how,
                       std::vector<std::byte>&& payload) {
   const bool taken =
@@ -48,8 +48,8 @@ caf::error proxy_core::post_fact(net::writer&& x, net::priority how,
   auto payload = std::move(x).bytes();
   if (auto problem = check_size(payload.size(), how))
     return problem;
-  // A frame that the link refuses is gone, so it keeps a copy of a fact that
-  // may have to wait.
+  // A frame that the channel rejects is lost. If the message may enter the
+  // backlog, a copy is kept.
   if (backlog_.empty()) {
     auto copy = must_deliver() ? payload : std::vector<std::byte>{};
     if (post(net::frame_kind::fact, how, std::move(payload)))
@@ -59,10 +59,12 @@ caf::error proxy_core::post_fact(net::writer&& x, net::priority how,
   }
   if (backlog_.size() >= options_.backlog)
     return caf::make_error(ec::busy, must_deliver()
-                                       ? "the link takes no more, and "
+                                       ? "the channel accepts no more frames, "
+                                         "and "
                                            + std::to_string(backlog_.size())
-                                           + " messages wait for it already"
-                                       : std::string{"the link takes no more"});
+                                           + " messages are waiting already"
+                                       : std::string{"the channel accepts no "
+                                                     "more frames"});
   backlog_.push_back({how, std::move(payload)});
   return {};
 }
@@ -76,10 +78,10 @@ void proxy_core::post_request(net::writer&& x, net::priority how,
   auto payload = std::move(x).bytes();
   if (auto problem = check_size(payload.size(), how))
     return promise.deliver(std::move(problem));
-  if (!backlog_.empty() // a request does not overtake facts
+  if (!backlog_.empty() // a request must not overtake oneway messages
       || !post(net::frame_kind::request, how, std::move(payload)))
-    return promise.deliver(
-      caf::make_error(ec::busy, std::string{"the link takes no more"}));
+    return promise.deliver(caf::make_error(
+      ec::busy, std::string{"the channel accepts no more frames"}));
   calls_.emplace(last_tag_,
                  call{std::move(promise), read, now + options_.patience});
 }
@@ -92,7 +94,7 @@ caf::error proxy_core::refuse(std::string_view type) {
 caf::error proxy_core::hear(const net::frame& x) {
   out_->consumed(x.priority);
   if (x.epoch != options_.epoch)
-    return {}; // old news
+    return {}; // a frame of another view
   switch (x.kind) {
     case net::frame_kind::reply:
     case net::frame_kind::failure:
@@ -103,16 +105,18 @@ caf::error proxy_core::hear(const net::frame& x) {
     case net::frame_kind::fact:
     case net::frame_kind::request:
       end_ = caf::make_error(ec::protocol,
-                             std::string{"a proxy was spoken to as a role"});
+                             std::string{"a proxy received a request or a "
+                                         "oneway message"});
   }
   return end_;
 }
 
-/// @returns an error if the peer broke the rules.
+/// Completes the request that a response or an error belongs to.
+/// @returns an error if the peer violated the protocol.
 caf::error proxy_core::answer(const net::frame& x) {
   const auto it = calls_.find(x.tag);
   if (it == calls_.end())
-    return {}; // too late, or twice
+    return {}; // late or duplicate
   auto call = std::move(it->second);
   calls_.erase(it);
   net::reader from{x.payload};
@@ -124,7 +128,8 @@ caf::error proxy_core::answer(const net::frame& x) {
   const auto fault = from.finish();
   if (!fault)
     return {};
-  auto why = caf::make_error(ec::protocol, "an answer, " + to_string(*fault));
+  auto why =
+    caf::make_error(ec::protocol, "malformed response: " + to_string(*fault));
   call.promise.deliver(why);
   return why;
 }
@@ -132,9 +137,9 @@ caf::error proxy_core::answer(const net::frame& x) {
 caf::error proxy_core::leave(const net::frame& x) {
   wire::failure_note note;
   if (const auto fault = net::decode(x.payload, note.code, note.text))
-    note = {ec::protocol, "a last word, " + to_string(*fault)};
+    note = {ec::protocol, "malformed termination: " + to_string(*fault)};
   end_ = wire::error_of(note);
-  if (note.code == ec::cancelled) // it was ended on purpose, nobody need act
+  if (note.code == ec::cancelled) // the role was stopped on purpose
     return caf::exit_reason::user_shutdown;
   return end_;
 }
@@ -156,8 +161,9 @@ void proxy_core::expire(time_point now) {
   while (!calls_.empty() && calls_.begin()->second.deadline <= now) {
     auto x = std::move(calls_.begin()->second);
     calls_.erase(calls_.begin());
-    x.promise.deliver(caf::make_error(
-      ec::stalled, "no answer in " + std::to_string(patience_ms()) + " ms"));
+    x.promise.deliver(
+      caf::make_error(ec::stalled, "no response within "
+                                     + std::to_string(patience_ms()) + " ms"));
   }
 }
 

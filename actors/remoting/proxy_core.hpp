@@ -14,60 +14,67 @@
 namespace troupe {
 
 struct proxy_options {
-  /// Longest that a request waits for its answer.
+  /// Timeout of a response.
   std::chrono::milliseconds patience{5000};
-  /// Requests that may be open at once; one more is `busy`.
+  /// Maximum number of open requests; further ones fail as `busy`.
   std::size_t window = 256;
-  std::uint64_t epoch = 0; ///< Of the membership.
-  /// Facts that wait while the link takes no more. Zero: such a fact is refused
-  /// as `busy`, which the sender of a one-way message does not hear. Otherwise
-  /// none is lost in silence: a fact for which there is no room in the backlog,
-  /// or that can never cross, ends the proxy with the reason.
+  /// Membership view that all frames carry; frames of another view are ignored.
+  /// The rendezvous assigns it. Zero between a client and a node.
+  std::uint64_t epoch = 0;
+  /// Maximum number of oneway messages that wait while the channel accepts no
+  /// more frames. Zero: such a message fails as `busy`, unnoticed by a sender
+  /// that made no request. Otherwise no message is lost silently: one that
+  /// exceeds the backlog or can never be sent terminates the proxy with the
+  /// reason.
   std::size_t backlog = 0;
-  /// Time between two attempts to post the facts that wait.
+  /// Time between two attempts to send the messages of the backlog.
   std::chrono::milliseconds retry_interval{2};
 };
 
-/// What every proxy does, whatever its role.
+/// The part of a proxy that does not depend on its role.
 class proxy_core {
 public:
   using time_point = caf::actor_clock::time_point;
 
-  /// Reads an answer and, if it is whole, delivers it.
+  /// Decodes a response and delivers it if it is complete.
   using answer_reader = void (*)(caf::response_promise&, net::reader&);
 
   ~proxy_core();
 
   void open(std::shared_ptr<net::link> out, const proxy_options& options);
 
-  /// @returns why it did not leave, or none; also if it waits in the backlog.
+  /// Sends a oneway message or puts it into the backlog.
+  /// @returns the reason if it did neither.
   caf::error post_fact(net::writer&& x, net::priority how, time_point now);
 
-  /// Whether a fact that does not leave ends the proxy.
+  /// True if a oneway message that cannot be sent terminates the proxy.
   bool must_deliver() const { return options_.backlog > 0; }
 
-  /// Keeps the promise: the answer, the deadline, the link's end or an error
-  /// now.
+  /// Sends a request. The promise gets the response, or an error: immediately,
+  /// at the deadline, or when the channel closes.
   void post_request(net::writer&& x, net::priority how, time_point now,
                     caf::response_promise promise, answer_reader read);
 
-  /// What cannot cross.
+  /// @returns the error for a type that cannot be sent to another process.
   caf::error refuse(std::string_view type);
 
-  /// @returns what the proxy has to quit with, or none.
+  /// Handles a frame or the end of the channel.
+  /// @returns the reason with which the proxy must terminate, or none.
   caf::error hear(const net::frame& x);
   caf::error hear(const link_ended& x);
 
-  /// Posts what waits as far as the link takes it, and fails the requests that
-  /// have waited for too long.
+  /// Sends messages of the backlog until the channel accepts no more frames,
+  /// and fails the requests whose timeout has elapsed.
   void expire(time_point now);
 
-  /// When to call `expire` next; none while nothing is open or waits.
+  /// Time of the next call of `expire`. Nullopt: no request is open and the
+  /// backlog is empty.
   std::optional<time_point> next_deadline() const;
 
   std::uint32_t patience_ms() const;
 
-  std::optional<time_point> alarm; ///< Time of the next call of `expire`.
+  /// Time of the scheduled timer. Nullopt: none is scheduled.
+  std::optional<time_point> alarm;
 
 private:
   struct call {
@@ -88,10 +95,11 @@ private:
   std::shared_ptr<net::link> out_;
   proxy_options options_;
   std::uint64_t last_tag_ = 0;
-  std::map<std::uint64_t, call> calls_; ///< By tag, so also by deadline.
-  std::deque<waiting_fact> backlog_;    ///< In the order of their posting.
-  time_point retry_at_{};               ///< If there is a backlog.
-  caf::error end_;                      ///< What open calls end with.
+  /// Open requests by tag. Tags grow, so the order is also by deadline.
+  std::map<std::uint64_t, call> calls_;
+  std::deque<waiting_fact> backlog_; ///< In the order of arrival.
+  time_point retry_at_{}; ///< Next attempt to send messages of the backlog.
+  caf::error end_;        ///< Error of the requests open at the end.
 };
 
 } // namespace troupe

@@ -7,8 +7,8 @@
 #include <string>
 #include <type_traits>
 
-// What two programs must agree on before one spawns a role in the other, made
-// from the role's types.
+// Fingerprints of a role's types. They must be equal in two programs before one
+// of them spawns the role in the other.
 
 namespace troupe {
 
@@ -27,7 +27,8 @@ struct interface<caf::detail::type_list<Sigs...>> {
 
 } // namespace detail
 
-/// "(i4s)": what a role is spawned with, as docs/wire.md spells types.
+/// Schema of a role's spawn arguments in the notation of docs/wire.md, such as
+/// "(i4s)".
 template <net::encodable... Args>
 std::string text_of_arguments() {
   std::string text = "(";
@@ -39,15 +40,17 @@ template <class Handle, net::encodable... Args>
 role_form form_of_role() {
   using all = detail::interface<typename Handle::signatures>;
   static_assert(all::crosses,
-                "every message of a remote role must be able to cross: numbers,"
-                " texts, tensors, lists and structs with `fields`");
+                "every message of a remote role must consist of types that can "
+                "be sent to another process: numbers, texts, tensors, lists "
+                "and structs with `fields`");
   return {wire::number_of(all::text()),
           wire::number_of(text_of_arguments<Args...>())};
 }
 
 namespace detail {
 
-/// A text in quotes travels as any text.
+/// The type that an argument is sent as: a string literal is sent as
+/// std::string.
 template <class T>
 using sent_as =
   std::conditional_t<!net::encodable<T> && std::convertible_to<T, std::string>,
@@ -55,6 +58,7 @@ using sent_as =
 
 } // namespace detail
 
+/// Makes the request that spawns `role` with these arguments.
 template <class Handle, class... Args>
 spawn_order order_of(const std::string& role, const Args&... args) {
   net::writer to;

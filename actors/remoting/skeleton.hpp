@@ -15,7 +15,7 @@ namespace troupe {
 
 // -- protocol -----------------------------------------------------------------
 
-/// GATEWAY: what its link says.
+/// SKELETON: receives the frames of its channel, and the channel's end.
 using gateway_actor =
   caf::typed_actor<caf::reacts_to<net::frame>, caf::reacts_to<link_ended>>;
 
@@ -23,11 +23,12 @@ using gateway_actor =
 
 template <class Role>
 struct gateway_state : gateway_core {
-  static inline const char* name = "gateway";
+  static inline const char* name = "skeleton";
 
   explicit gateway_state(gateway_actor::pointer self) : self{self} {}
 
-  /// @returns what to quit with, or none.
+  /// Decodes a frame and sends the message to the role.
+  /// @returns the reason with which the skeleton must terminate, or none.
   caf::error hear(const net::frame& x) {
     if (!admit(x))
       return {};
@@ -45,14 +46,15 @@ struct gateway_state : gateway_core {
   Role target;
 
 private:
+  /// @returns how the frame violates the protocol, or an empty text.
   template <class... Sigs, std::size_t... Positions>
   std::string take(const net::frame& x, const wire::message_head& head,
                    net::reader& from, caf::detail::type_list<Sigs...>,
                    std::index_sequence<Positions...>) {
     if (from.failed())
-      return "a message, " + to_string(*from.finish());
+      return "malformed message: " + to_string(*from.finish());
     std::string why = "signature " + std::to_string(head.signature)
-                      + " of an interface of "
+                      + " does not exist; the interface has "
                       + std::to_string(sizeof...(Sigs));
     (void)((head.signature == Positions
             && (why = take_one(x, head, from, Sigs{}), true))
@@ -73,14 +75,17 @@ private:
       const auto kind =
         line::is_fact ? net::frame_kind::fact : net::frame_kind::request;
       if (head.form != form)
-        return which + " has another form here: two versions of a program?";
+        return which
+               + " has another fingerprint in this process; run the same "
+                 "version of the program at both ends";
       if (x.kind != kind)
         return which + " is a "
-               + (line::is_fact ? "fact, not a request" : "request");
+               + (line::is_fact ? "oneway message, not a request"
+                                : "request, not a oneway message");
       typename line::inputs values;
       std::apply([&from](auto&... xs) { (wire::get(from, xs), ...); }, values);
       if (const auto fault = from.finish())
-        return "the arguments of " + which + ", " + to_string(*fault);
+        return "malformed arguments of " + which + ": " + to_string(*fault);
       hand_on(x, head, sig, values);
       return {};
     }
@@ -108,8 +113,8 @@ private:
       ask_what_was_read();
   }
 
-  /// CAF answers this question itself, in the order of the role's mailbox: then
-  /// the role has read all facts that came before it.
+  /// Requests a receipt. CAF answers this request for the role, in the order of
+  /// its mailbox, so the role has then read all earlier messages.
   void ask_what_was_read() {
     begin_receipt();
     self
@@ -122,7 +127,7 @@ private:
             ask_what_was_read();
         },
         [this](const caf::error& why) {
-          if (why == caf::sec::request_timeout) // it is busy: ask again
+          if (why == caf::sec::request_timeout) // the role is busy: ask again
             ask_what_was_read();
         });
   }
@@ -144,8 +149,9 @@ private:
 
 // -- behavior -----------------------------------------------------------------
 
-/// Speaks to a role for the proxy at the other end of a link, which it owns.
-/// Whoever spawns it keeps its handle: the link does not keep it alive.
+/// Delivers the messages of the proxy at the other end of a channel to a role,
+/// and sends back the responses. It owns the channel. The channel does not keep
+/// it alive, so the code that spawns it must keep the handle.
 template <class Role>
 gateway_actor::behavior_type
 gateway(gateway_actor::stateful_pointer<gateway_state<Role>> self, Role target,

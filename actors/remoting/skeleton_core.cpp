@@ -24,7 +24,7 @@ bool seen_tags::add(std::uint64_t tag) {
 
 gateway_core::~gateway_core() {
   if (out_)
-    out_->close("the gateway ended");
+    out_->close("the skeleton ended");
 }
 
 void gateway_core::open(std::shared_ptr<net::link> out,
@@ -46,7 +46,8 @@ bool gateway_core::admit(const net::frame& x) {
     return looked_at;
   if (x.kind == net::frame_kind::request) {
     net::writer to;
-    to(ec::superseded, "epoch " + std::to_string(x.epoch) + ", but this is "
+    to(ec::superseded, "view " + std::to_string(x.epoch)
+                         + ", but the current view is "
                          + std::to_string(options_.epoch));
     out_->post({net::frame_kind::failure, net::priority::control, x.epoch,
                 x.tag, std::move(to).bytes()});
@@ -54,8 +55,8 @@ bool gateway_core::admit(const net::frame& x) {
   return false;
 }
 
-/// Whether the role holds a quarter of the credits. Fewer facts are not worth a
-/// question, and never keep the peer from posting.
+/// True if unread messages use at least a quarter of the credits. With fewer
+/// the peer can still send, so a receipt would cost more than it gains.
 bool gateway_core::is_due(net::priority how) const {
   return unread_[static_cast<std::size_t>(how)]
          >= std::max<std::size_t>(out_->credits(how) / 4, 1);
@@ -87,7 +88,7 @@ bool gateway_core::begin(const net::frame& x) {
   open_.insert(x.tag);
   if (!room)
     fail(x.tag, {ec::busy, "the role has " + std::to_string(options_.window)
-                             + " requests to answer already"});
+                             + " open requests already"});
   return room;
 }
 
@@ -105,14 +106,16 @@ void gateway_core::fail(std::uint64_t tag, const wire::failure_note& why) {
   post(net::frame_kind::failure, net::priority::control, tag, std::move(to));
 }
 
-/// An answer for which there is no room is lost: the asker has a deadline.
+/// A response that the channel does not accept is lost; the proxy's timeout
+/// then fails the request.
 void gateway_core::post(net::frame_kind kind, net::priority how,
                         std::uint64_t tag, net::writer&& x) {
   auto payload = std::move(x).bytes();
   if (const auto most = out_->limits().of(how); payload.size() > most) {
     net::writer to;
-    to(ec::invalid, "an answer of " + std::to_string(payload.size())
-                      + " bytes; at most " + std::to_string(most) + " cross");
+    to(ec::invalid, "a response of " + std::to_string(payload.size())
+                      + " bytes; the limit of the channel is "
+                      + std::to_string(most) + " bytes");
     kind = net::frame_kind::failure;
     how = net::priority::control;
     payload = std::move(to).bytes();
@@ -141,7 +144,7 @@ caf::error gateway_core::accuse(const net::frame& x, const std::string& why) {
 caf::error gateway_core::on_role_lost(const caf::error& why,
                                       caf::actor_system& sys) {
   if (!why || why == caf::exit_reason::user_shutdown) {
-    say_gone({ec::cancelled, "the role was ended"});
+    say_gone({ec::cancelled, "the role was stopped"});
     return why;
   }
   say_gone({ec::peer_lost, "the role ended: " + sys.render(why)});

@@ -11,17 +11,19 @@
 namespace troupe {
 
 struct gateway_options {
-  /// Longest that the role may take for an answer, if the asker waits so long.
+  /// Maximum timeout of the role's response; the proxy's timeout may be less.
   std::chrono::milliseconds patience{5000};
-  /// Requests that the role may owe an answer to; one more is `busy`.
+  /// Maximum number of open requests; further ones fail as `busy`.
   std::size_t window = 256;
-  std::uint64_t epoch = 0; ///< Of the membership.
+  /// Membership view of the role; requests of another view fail as
+  /// `superseded`. The rendezvous assigns it. Zero between a client and a node.
+  std::uint64_t epoch = 0;
 };
 
-/// Which of the last thousand numbers came already.
+/// Finds duplicates among the last 1,024 tags.
 class seen_tags {
 public:
-  /// @returns false if it came before, or is so old that nobody knows.
+  /// @returns false if the tag was added before, or is older than the window.
   bool add(std::uint64_t tag);
 
 private:
@@ -30,42 +32,47 @@ private:
   std::bitset<window> seen_;
 };
 
-/// What every gateway does, whatever its role.
+/// The part of a skeleton that does not depend on its role.
 class gateway_core {
 public:
   ~gateway_core();
 
   void open(std::shared_ptr<net::link> out, const gateway_options& options);
 
-  /// Whether a frame is to be looked at: of this epoch, for the first time.
-  /// Such a fact counts against the link's credits until the role has read it:
-  /// so a role that is busy has no more facts in its mailbox than the link has
-  /// credits.
+  /// Checks the tag and the view of a frame.
+  /// @returns true if the frame is of this view and no duplicate. An accepted
+  ///          oneway message uses a credit of the channel until the role has
+  ///          read it, which bounds the mailbox of a busy role.
   bool admit(const net::frame& x);
 
-  /// A fact went to the role. @returns whether the role must be asked now how
-  /// far it has read.
+  /// A oneway message was sent to the role.
+  /// @returns true if the role must be asked for a receipt now.
   bool handed_on(net::priority how);
-  /// The question goes to the role, behind the facts that went before.
+  /// A receipt is requested: the role confirms that it has read all messages
+  /// that were sent to it before.
   void begin_receipt();
-  /// The role has come to the question. @returns whether to ask anew.
+  /// The receipt has arrived. @returns true if another must be requested now.
   bool on_receipt();
 
-  /// The peer broke the rules. @returns what to quit with.
+  /// The peer violated the protocol.
+  /// @returns the reason with which the skeleton must terminate.
   caf::error accuse(const net::frame& x, const std::string& why);
 
-  /// The role ended. @returns what to quit with.
+  /// The role has terminated.
+  /// @returns the reason with which the skeleton must terminate.
   caf::error on_role_lost(const caf::error& why, caf::actor_system& sys);
 
-  /// @returns false if too many are open; the asker hears `busy`.
+  /// Begins a request.
+  /// @returns false if too many are open; the request then fails as `busy`.
   bool begin(const net::frame& x);
   void succeed(std::uint64_t tag, net::writer&& answer, net::priority how);
   void fail(std::uint64_t tag, const wire::failure_note& why);
 
+  /// Timeout of a request for which the proxy waits `asked_ms` milliseconds.
   std::chrono::milliseconds patience(std::uint32_t asked_ms) const;
 
 protected:
-  /// Longest that a question waits for its answer; then another is asked.
+  /// Timeout of a receipt; then another one is requested.
   static constexpr std::chrono::seconds receipt_timeout{5};
 
 private:
@@ -76,11 +83,13 @@ private:
 
   std::shared_ptr<net::link> out_;
   gateway_options options_;
-  seen_tags seen_[2]; ///< By priority: one overtakes the other.
-  std::set<std::uint64_t> open_;
-  std::array<std::size_t, 2> unread_{}; ///< Facts with the role, by priority.
-  std::array<std::size_t, 2> asked_{};  ///< Of these: before the question.
-  bool asking_ = false;                 ///< A question is under way.
+  seen_tags seen_[2]; ///< By priority, since one priority overtakes the other.
+  std::set<std::uint64_t> open_; ///< Tags of the open requests.
+  /// By priority: oneway messages that the role has not confirmed as read.
+  std::array<std::size_t, 2> unread_{};
+  /// By priority: the part of `unread_` that the pending receipt confirms.
+  std::array<std::size_t, 2> asked_{};
+  bool asking_ = false; ///< True while a receipt is pending.
 };
 
 } // namespace troupe

@@ -18,14 +18,14 @@ bool is_name(const std::string& x) {
 
 void role_registry::add(const std::string& name, entry&& x) {
   if (!is_name(name))
-    throw std::logic_error("a role's name has 1 to 64 printable characters "
-                           "without blanks, not \""
-                           + name.substr(0, longest_name) + "\"");
+    throw std::logic_error("\"" + name.substr(0, longest_name)
+                           + "\" cannot name a role; give 1 to 64 printable "
+                             "characters without blanks");
   const std::lock_guard hold{lock_};
   if (!entries_.emplace(name, std::make_shared<const entry>(std::move(x)))
          .second)
-    throw std::logic_error("there is a role \"" + name
-                           + "\" already; name yours otherwise");
+    throw std::logic_error("a role \"" + name
+                           + "\" is registered already; give another name");
 }
 
 std::shared_ptr<const role_registry::entry>

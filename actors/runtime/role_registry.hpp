@@ -17,35 +17,37 @@ namespace troupe {
 
 class door;
 
-/// Where a role is made.
+/// Context in which a role is created.
 struct role_place {
   caf::actor_system& system;
-  /// Where the node's process is dialed: for roles that meet those of other
-  /// nodes. Gone when the node is, and null where there is none.
+  /// Router of the node's incoming connections, for roles that connect to roles
+  /// of other nodes. Expires with the node. Null: there is no router.
   std::weak_ptr<door> at{};
 };
 
 // -- the registry -------------------------------------------------------------
 
-/// The roles that other processes may spawn here, by name. Safe to use from any
-/// thread.
+/// The roles that other processes may spawn in this one, by name. It is safe to
+/// use from any thread.
 class role_registry {
 public:
   struct entry {
     role_form form;
-    std::string arguments; ///< Their types, for people.
+    std::string arguments; ///< Schema of the arguments, for error texts.
+    /// Decodes the arguments and creates the role.
     std::function<caf::expected<caf::actor>(const role_place&, net::reader&)>
       make;
-    /// Spawns the gateway that speaks to it.
+    /// Spawns the skeleton of a role.
     caf::actor (*open)(caf::actor_system&, const caf::actor& role,
                        std::shared_ptr<net::link>, const gateway_options&);
   };
 
-  /// @errors throws std::logic_error if the name is taken, empty, longer than
-  ///         64 or not printable.
+  /// @errors throws std::logic_error if the name is registered already, empty,
+  ///         longer than 64 characters, or has blanks or unprintable
+  ///         characters.
   void add(const std::string& name, entry&& x);
 
-  /// @returns null: there is none.
+  /// @returns null if there is no such role.
   std::shared_ptr<const entry> find(const std::string& name) const;
 
   std::vector<std::string> names() const;
@@ -63,7 +65,8 @@ caf::expected<caf::actor> make_role(const role_place& at, net::reader& from,
   std::tuple<Args...> values;
   std::apply([&from](auto&... xs) { from(xs...); }, values);
   if (const auto fault = from.finish())
-    return caf::make_error(ec::protocol, "its arguments, " + to_string(*fault));
+    return caf::make_error(ec::protocol,
+                           "malformed arguments: " + to_string(*fault));
   return std::apply(
     [&](auto&... xs) -> caf::expected<caf::actor> {
       Handle it;
@@ -76,7 +79,8 @@ caf::expected<caf::actor> make_role(const role_place& at, net::reader& from,
       else
         it = at.system.spawn(fn, std::move(xs)...);
       if (!it)
-        return caf::make_error(ec::refused, std::string{"nothing was made"});
+        return caf::make_error(ec::refused,
+                               std::string{"the role was not created"});
       return caf::actor_cast<caf::actor>(it);
     },
     values);
@@ -92,12 +96,13 @@ caf::actor open_role(caf::actor_system& sys, const caf::actor& role,
 
 } // namespace detail
 
-/// Lets other processes spawn a role here: `register_role<counter_actor,
-/// int>(runtime, "counter", counter)`. @param fn the role's behaviour, as
-/// `actor_system::spawn` takes it, or what spawns it:
-/// `Handle (caf::actor_system&, Args...)` or `Handle (const role_place&,
-/// Args...)`, quickly, as a node waits for it.
-/// @errors throws std::logic_error if the name is taken or no name.
+/// Lets other processes spawn a role in this one:
+/// `register_role<counter_actor, int>(runtime, "counter", counter)`.
+/// @param fn the role's behavior, as `actor_system::spawn` takes it, or a
+///        function that spawns the role: `Handle (caf::actor_system&, Args...)`
+///        or `Handle (const role_context&, Args...)`. The node waits for the
+///        function, so it must return quickly.
+/// @errors throws std::logic_error as `role_registry::add` does.
 template <class Handle, net::encodable... Args, class F>
 void register_role(role_registry& in, const std::string& name, F fn) {
   in.add(name, {form_of_role<Handle, Args...>(), text_of_arguments<Args...>(),

@@ -49,7 +49,7 @@ void log_to_stderr(const std::string& text) {
   std::fprintf(stderr, "%s\n", text.c_str());
 }
 
-/// What is told when another thread has ended.
+/// One-shot notification that another thread has ended.
 struct end_note {
   std::mutex lock;
   std::condition_variable news;
@@ -75,16 +75,16 @@ runtime::runtime(const runtime_options& options)
 }
 
 runtime::~runtime() {
-  // CAF waits for its last actor without a deadline, so another thread does.
+  // CAF waits for its last actor without a timeout, so another thread waits.
   forget_logger();
-  // Roles with threads of their own may still ask for the system meanwhile.
+  // Meanwhile roles on their own threads may still use the system.
   auto note = std::make_shared<end_note>();
   std::thread last{[note, it = impl_.get()] {
     delete it;
     note->say();
   }};
   const bool done = note->wait(options_.patience);
-  static_cast<void>(impl_.release()); // that thread has it
+  static_cast<void>(impl_.release()); // that thread deletes it
   if (done) {
     last.join();
     return;

@@ -16,34 +16,36 @@ namespace troupe {
 class role_registry;
 
 struct runtime_options {
-  /// Threads for the actors that have none of their own; 0: one per core, at
-  /// least 2.
+  /// Number of threads for actors without their own thread. Zero: one per core,
+  /// at least 2.
   std::size_t threads = 0;
-  /// Longest that the end waits for actors that will not end.
+  /// Timeout of the destructor's wait for actors that do not terminate.
   std::chrono::milliseconds patience{5000};
-  /// Hears, in a sentence, what was left behind; default: standard error.
+  /// Gets a sentence about actors that were left behind. Empty: it is written
+  /// to standard error.
   std::function<void(const std::string&)> log;
 };
 
-/// The actors of this process. There may be several in one; each ends what runs
-/// in it. It never ends the process and installs no signal handler.
+/// An actor system of this process. A process may have several runtimes. A
+/// runtime never ends the process and installs no signal handler.
 class runtime {
 public:
   explicit runtime(const runtime_options& options = {});
 
-  /// Waits for its actors to end, by the deadline; lets go of those that do not
-  /// and says so in the log. Crews should be gone by then: each ends its own.
+  /// Waits for the end of its actors until the timeout. Actors that have not
+  /// terminated then are left behind, which is logged. Replica groups must be
+  /// destroyed before: each terminates its own roles.
   ~runtime();
   runtime(const runtime&) = delete;
   runtime& operator=(const runtime&) = delete;
 
-  /// For roles of one's own.
+  /// The actor system, for roles of the program itself.
   caf::actor_system& system();
 
-  /// The roles that other processes may spawn here (role_registry.hpp).
+  /// The roles that other processes may spawn in this one (role_registry.hpp).
   std::shared_ptr<role_registry> roles() const;
 
-  /// A random number: another process, or runtime, has another.
+  /// A random number that identifies this runtime among all processes.
   std::uint64_t incarnation() const;
 
 private:

@@ -9,7 +9,7 @@
 #include <caf/send.hpp>
 #include <gtest/gtest.h>
 
-// A process whose chief, elsewhere, ends.
+// The agent of a process whose chief runs in another process.
 
 using namespace troupe;
 using namespace troupe::testing;
@@ -19,7 +19,7 @@ namespace {
 
 using said = std::shared_ptr<std::vector<std::string>>;
 
-/// A proxy of a chief that notes what it is told of steps.
+/// Stands for the chief's proxy and records the messages about steps.
 office_actor::behavior_type office(office_actor::pointer, said by_replicas) {
   return {[](const commit::seated&) {},
           [by_replicas](const commit::report& x) {
@@ -32,11 +32,11 @@ office_actor::behavior_type office(office_actor::pointer, said by_replicas) {
           [by_replicas](const owner_batch& x) {
             std::string text;
             for (const auto& one : x.seated)
-              text += "seated " + std::to_string(one.epoch) + ' ';
+              text += "configured " + std::to_string(one.epoch) + ' ';
             for (const auto& one : x.reports)
               text += "report " + std::to_string(one.step) + ' ';
             for (const auto& one : x.blames)
-              text += "blame " + std::to_string(one.step) + ' ';
+              text += "wait " + std::to_string(one.step) + ' ';
             text.pop_back();
             by_replicas->push_back(text);
           },
@@ -62,7 +62,7 @@ replica_actor::behavior_type replica_role(replica_actor::pointer) {
           [](const visit_ref&) {}};
 }
 
-/// A steward amid its first run, with replicas that say nothing.
+/// A local agent in its first run, with replicas that answer nothing.
 struct lone_steward {
   explicit lone_steward(std::size_t count = 0) {
     const auto by = std::make_shared<direct_transport>(1, false);
@@ -99,10 +99,10 @@ struct lone_steward {
     caf::anon_send(it, commit::report{0, step, 0, 1, {}});
     in.settle();
   }
-  /// What reached the chief since it was asked.
+  /// Messages that reached the chief since the last call.
   std::vector<std::string> reached() { return std::exchange(*by_replicas, {}); }
 
-  /// What the caller of `run` hears in the end: a step, or what went wrong.
+  /// Result of the run for its caller: the next step, or the error.
   std::string told() {
     try {
       const auto next = desk->follow([](const commit_record&, bool) {}, 0ms);
@@ -129,7 +129,7 @@ constexpr auto death = caf::exit_reason::kill;
 
 using texts = std::vector<std::string>;
 
-TEST(Steward, SendsReportsInCompany) {
+TEST(LocalAgent, SendsReportsInBatches) {
   lone_steward x;
   x.reports(9);
   x.reports(10);
@@ -138,7 +138,7 @@ TEST(Steward, SendsReportsInCompany) {
   EXPECT_EQ(x.reached(), texts{"report 9 report 10 report 11"});
 }
 
-TEST(Steward, SendsTheReportsOfTheLastStepAtOnce) {
+TEST(LocalAgent, SendsTheReportsOfTheLastStepWithoutDelay) {
   lone_steward x; // 5 steps from 9
   x.reports(12);
   EXPECT_EQ(x.reached(), texts{});
@@ -146,7 +146,7 @@ TEST(Steward, SendsTheReportsOfTheLastStepAtOnce) {
   EXPECT_EQ(x.reached(), texts{"report 12 report 13"});
 }
 
-TEST(Steward, SendsWhatReplicasAnswerInOneMessage) {
+TEST(LocalAgent, SendsTheAnswersOfItsReplicasInOneMessage) {
   lone_steward x{3};
   for (std::uint32_t r = 0; r < 2; ++r)
     caf::anon_send(x.it, commit::seated{4, r, 1, 0});
@@ -154,16 +154,16 @@ TEST(Steward, SendsWhatReplicasAnswerInOneMessage) {
   EXPECT_EQ(x.reached(), texts{});
   caf::anon_send(x.it, commit::seated{4, 2, 1, 0});
   x.in.settle();
-  EXPECT_EQ(x.reached(), texts{"seated 4 seated 4 seated 4"});
+  EXPECT_EQ(x.reached(), texts{"configured 4 configured 4 configured 4"});
   caf::anon_send(x.it, commit::blame{4, 9, false, 0, {}, 0, {}});
   x.in.advance(max_answer_delay);
-  EXPECT_EQ(x.reached(), texts{"blame 9"}) << "two do not answer";
+  EXPECT_EQ(x.reached(), texts{"wait 9"}) << "two replicas do not answer";
 }
 
-TEST(Steward, EndsTheWorkOfALeaderThatCommitsFarAhead) {
+TEST(LocalAgent, RejectsCommitsFarAheadOfTheCaller) {
   const auto told_of = [](std::uint64_t steps, std::uint64_t heard,
                           const std::vector<std::uint64_t>& committed) {
-    lone_steward x; // a lease of 4
+    lone_steward x; // a step window of 4
     caf::anon_send(x.it, muster::join{1, 2, 9, steps, 0}, step_ref{});
     caf::anon_send(x.it, run_heard{1, 2, heard});
     for (const auto step : committed)
@@ -172,15 +172,15 @@ TEST(Steward, EndsTheWorkOfALeaderThatCommitsFarAhead) {
     return x.told();
   };
   const std::string rule =
-    "protocol: worker 0, which leads, broke a rule: it told of step ";
-  EXPECT_EQ(told_of(100, 9, {16}), "nothing yet") << "2 leases may be ahead";
-  EXPECT_EQ(told_of(100, 9, {17}), rule + "17 where step 9 is due");
+    "protocol: worker 0, the leader, violated the protocol: it committed step ";
+  EXPECT_EQ(told_of(100, 9, {16}), "nothing yet") << "within 2 step windows";
+  EXPECT_EQ(told_of(100, 9, {17}), rule + "17 where step 9 is next");
   EXPECT_EQ(told_of(100, 12, {19}), "nothing yet");
-  EXPECT_EQ(told_of(5, 9, {14}), rule + "14 where step 9 is due")
+  EXPECT_EQ(told_of(5, 9, {14}), rule + "14 where step 9 is next")
     << "the run has steps 9 to 13";
 }
 
-TEST(Steward, EndsTheWorkOfALeaderThatFloodsItsCaller) {
+TEST(LocalAgent, RejectsCommitsThatItsCallerDoesNotAcknowledge) {
   lone_steward x;
   caf::anon_send(x.it, muster::join{1, 2, 9, 100, 0}, step_ref{});
   x.in.settle();
@@ -188,12 +188,12 @@ TEST(Steward, EndsTheWorkOfALeaderThatFloodsItsCaller) {
     caf::anon_send(x.it, run_commits{2, {commit_record{step, 0, {}, {}}}});
     x.in.settle();
   }
-  EXPECT_EQ(x.told(), "protocol: worker 0, which leads, broke a rule: it told "
-                      "of step 17 where step 17 is due")
-    << "the caller has dealt with none";
+  EXPECT_EQ(x.told(), "protocol: worker 0, the leader, violated the protocol: "
+                      "it committed step 17 where step 17 is next")
+    << "the caller has acknowledged none";
 }
 
-TEST(Steward, SendsTheLastReportsWhenAllReplicasHaveReported) {
+TEST(LocalAgent, SendsTheLastReportsWhenAllReplicasHaveReported) {
   lone_steward x{2};
   caf::anon_send(x.it, muster::join{1, 2, 9, 5, 0}, step_ref{});
   x.in.settle();
@@ -205,7 +205,7 @@ TEST(Steward, SendsTheLastReportsWhenAllReplicasHaveReported) {
   EXPECT_EQ(x.reached(), texts{"report 13 report 13"});
 }
 
-TEST(Steward, KeepsNoReportForLong) {
+TEST(LocalAgent, SendsReportsAfterTheMaximumBatchDelay) {
   lone_steward x;
   for (const std::uint64_t step : {9, 10}) {
     x.reports(step);
@@ -216,7 +216,7 @@ TEST(Steward, KeepsNoReportForLong) {
   }
 }
 
-TEST(Steward, SaysNothingElseBeforeTheReportsThatItKept) {
+TEST(LocalAgent, SendsBatchedReportsBeforeOtherMessages) {
   lone_steward x;
   x.reports(9);
   caf::anon_send(x.it, commit::failed{0, 10, 0, 1, commit::cause::lost, "x"});
@@ -224,7 +224,7 @@ TEST(Steward, SaysNothingElseBeforeTheReportsThatItKept) {
   EXPECT_EQ(x.reached(), (texts{"report 9", "failed 10"}));
 }
 
-TEST(Steward, HearsTheEndOfTheWorkThoughNewsOfALeaderThatLeftCameFirst) {
+TEST(LocalAgent, ReportsTheEndOfARunThatArrivesAfterTheLossOfTheLeader) {
   for (const auto why : {in_peace, death}) {
     lone_steward x;
     x.chief_ends(why);
@@ -236,7 +236,7 @@ TEST(Steward, HearsTheEndOfTheWorkThoughNewsOfALeaderThatLeftCameFirst) {
   }
 }
 
-TEST(Steward, HearsTheLeadersOwnReasonBeforeThatItLeft) {
+TEST(LocalAgent, PrefersTheLeadersReasonToTheLossOfTheLeader) {
   lone_steward x;
   x.chief_ends(in_peace);
   x.in.advance(2s);
@@ -246,19 +246,19 @@ TEST(Steward, HearsTheLeadersOwnReasonBeforeThatItLeft) {
   EXPECT_EQ(x.told(), "invalid: no such file");
 }
 
-TEST(Steward, NamesALeaderThatLeftAmidAStep) {
+TEST(LocalAgent, NamesALeaderThatShutDownDuringAStep) {
   lone_steward x;
   x.gate_ends();
   x.chief_ends(in_peace);
   x.in.advance(1s);
-  EXPECT_EQ(x.told(), "peer_lost: worker 0, which leads, has left without an "
-                      "end of step 0");
+  EXPECT_EQ(x.told(), "peer_lost: worker 0, the leader, has shut down before "
+                      "the end of step 0");
 }
 
-TEST(Steward, NamesALeaderThatDiedAndDoesNotWaitForeverForItsLastWords) {
+TEST(LocalAgent, BoundsTheWaitForTheLastMessagesOfALostLeader) {
   lone_steward x;
   x.chief_ends(death);
   x.in.advance(10s);
   EXPECT_TRUE(mentions(
-    x.told(), "peer_lost: worker 0, which leads, was lost in step 0: "));
+    x.told(), "peer_lost: worker 0, the leader, was lost in step 0: "));
 }

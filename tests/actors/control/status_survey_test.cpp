@@ -7,14 +7,14 @@
 #include <caf/send.hpp>
 #include <gtest/gtest.h>
 
-// What a chief asks its replicas when somebody asks it how the job does.
+// The probes that the chief sends when it is asked for the status of the job.
 
 using namespace troupe;
 using namespace std::chrono_literals;
 
 namespace {
 
-/// Takes its seat, and then computes: it answers nothing.
+/// Confirms its configuration, and then computes: it answers no probe.
 replica_actor::behavior_type
 busy_replica(replica_actor::pointer, owner_actor owner, std::size_t* probes) {
   return {[](const tree::part&, const tensor&, const tensor&) {},
@@ -31,7 +31,7 @@ busy_replica(replica_actor::pointer, owner_actor owner, std::size_t* probes) {
 
 } // namespace
 
-TEST(ChiefStatus, AsksAReplicaThatComputesOnlyOnceAboutAStep) {
+TEST(StatusSurvey, ProbesAComputingReplicaOncePerStep) {
   std::size_t probes = 0;
   simulation::sim in;
   const auto desk =

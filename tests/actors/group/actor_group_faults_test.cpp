@@ -9,7 +9,7 @@ using namespace troupe;
 using namespace troupe::testing;
 using namespace std::chrono_literals;
 
-TEST(ActorCrewFaults, EndsTheWorkWithTheTextOfAnExceptionAndWorksAgain) {
+TEST(ActorGroupFaults, RunThrowsTheTextOfAnExceptionAndCanRunAgain) {
   for (const auto reducing : {how::hosted, how::own}) {
     stage on{options_of(3, reducing)};
     std::atomic<int> unwound = 0, entered = 0;
@@ -25,16 +25,16 @@ TEST(ActorCrewFaults, EndsTheWorkWithTheTextOfAnExceptionAndWorksAgain) {
                       const guard g{unwound};
                       ++entered;
                       if (at.replica == 1 && at.step == 2)
-                        throw std::out_of_range("a user's mistake");
+                        throw std::out_of_range("the user's error");
                       at.contribute(0, tensor::full({20'000}, 1));
                       at.sum(0);
                     },
                     {}});
       },
       ec::invalid);
-    EXPECT_EQ(text, "a user's mistake");
+    EXPECT_EQ(text, "the user's error");
     EXPECT_EQ(unwound, entered);
-    EXPECT_LE(entered, 9); // two full steps, and no replica ended the third
+    EXPECT_LE(entered, 9); // two full steps, and no replica finished the third
     outcome out;
     EXPECT_EQ(on.it->run(out.job(2, 2)), 4u);
     EXPECT_EQ(out.commits.back().epoch, 2u);
@@ -42,7 +42,7 @@ TEST(ActorCrewFaults, EndsTheWorkWithTheTextOfAnExceptionAndWorksAgain) {
   }
 }
 
-TEST(ActorCrewFaults, NamesWhoStallsAStep) {
+TEST(ActorGroupFaults, NamesTheReplicaThatStallsAStep) {
   for (const auto reducing : {how::hosted, how::own}) {
     std::promise<void> release;
     auto released = release.get_future().share();
@@ -80,7 +80,7 @@ TEST(ActorCrewFaults, NamesWhoStallsAStep) {
   }
 }
 
-TEST(ActorCrewFaults, NamesADeadReplicaAndDoesNoStepWithoutIt) {
+TEST(ActorGroupFaults, NamesADeadReplicaAndRunsNoStepWithoutIt) {
   for (const auto reducing : {how::hosted, how::own}) {
     stage on{options_of(3, reducing)};
     std::atomic<int> unwound = 0;
@@ -97,7 +97,7 @@ TEST(ActorCrewFaults, NamesADeadReplicaAndDoesNoStepWithoutIt) {
                       if (at.replica != 1 || at.step < 3)
                         at.sum(0);
                       else
-                        at.gather(7, tensor::full({1}, 1)); // waits for ever
+                        at.gather(7, tensor::full({1}, 1)); // waits forever
                     },
                     [&](const commit_record& x) {
                       if (x.step == 2)
@@ -117,7 +117,7 @@ TEST(ActorCrewFaults, NamesADeadReplicaAndDoesNoStepWithoutIt) {
   }
 }
 
-TEST(ActorCrewFaults, NobodyIsInTheStepFunctionWhenTheChiefDiedAndRunThrew) {
+TEST(ActorGroupFaults, NoReplicaIsInTheStepFunctionAfterTheChiefDied) {
   for (const auto reducing : {how::hosted, how::own}) {
     stage on{options_of(3, reducing)};
     std::atomic<int> inside = 0;
@@ -134,7 +134,7 @@ TEST(ActorCrewFaults, NobodyIsInTheStepFunctionWhenTheChiefDiedAndRunThrew) {
                       if (at.step < 3 || at.replica == 1)
                         at.gather(0, tensor::full({8}, 1));
                       else
-                        at.gather(7, tensor::full({1}, 1)); // waits for ever
+                        at.gather(7, tensor::full({1}, 1)); // waits forever
                     },
                     [&](const commit_record& x) {
                       if (x.step == 2)
@@ -158,7 +158,7 @@ TEST(ActorCrewFaults, NobodyIsInTheStepFunctionWhenTheChiefDiedAndRunThrew) {
   }
 }
 
-TEST(ActorCrewFaults, EndsTheWorkIfAReducerDies) {
+TEST(ActorGroupFaults, RunThrowsIfAReducerDies) {
   stage on{options_of(2, how::own)};
   const auto text = failure_of(
     [&] {
@@ -176,7 +176,7 @@ TEST(ActorCrewFaults, EndsTheWorkIfAReducerDies) {
   EXPECT_TRUE(mentions(text, "reducer 0 was lost")) << text;
 }
 
-TEST(ActorCrewFaults, TellsOfPartsThatDoNotFit) {
+TEST(ActorGroupFaults, NamesBothShapesOfContributionsThatDiffer) {
   for (const auto reducing : {how::hosted, how::own}) {
     stage on{options_of(2, reducing)};
     const auto text = failure_of(

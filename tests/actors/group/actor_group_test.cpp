@@ -11,7 +11,7 @@
 using namespace troupe;
 using namespace troupe::testing;
 
-TEST(ActorCrew, GivesTheSumsAndCommitsOfTheInlineCrew) {
+TEST(ActorGroup, ResultsEqualThoseOfTheSequentialGroup) {
   for (const std::uint32_t replicas : {1, 2, 3, 5}) {
     outcome wanted;
     const auto end =
@@ -20,7 +20,7 @@ TEST(ActorCrew, GivesTheSumsAndCommitsOfTheInlineCrew) {
       for (const bool by_mail : {false, true}) {
         SCOPED_TRACE(std::to_string(replicas) + " replicas, "
                      + (reducing == how::own ? "own" : "hosted")
-                     + (by_mail ? ", by mail" : ", by port"));
+                     + (by_mail ? ", by mailbox" : ", by tensor queue"));
         stage on{options_of(replicas, reducing), by_mail};
         outcome out;
         EXPECT_EQ(on.it->run(out.job(4, 12)), end);
@@ -32,7 +32,7 @@ TEST(ActorCrew, GivesTheSumsAndCommitsOfTheInlineCrew) {
   }
 }
 
-TEST(ActorCrew, GoesOnInTheSameEpochAndJumpsToANewOne) {
+TEST(ActorGroup, OnlyANonContiguousRunBeginsANewGeneration) {
   stage on{options_of(2, how::hosted)};
   outcome out;
   on.it->run(out.job(0, 2));
@@ -44,7 +44,7 @@ TEST(ActorCrew, GoesOnInTheSameEpochAndJumpsToANewOne) {
   EXPECT_EQ(on.it->run(out.job(7, 0)), 7u);
 }
 
-TEST(ActorCrew, GathersInOrderOfReplicasThoughSomeRunAhead) {
+TEST(ActorGroup, GathersInReplicaOrderWhileReplicasRunAhead) {
   for (const bool by_mail : {false, true}) {
     stage on{options_of(3, how::hosted), by_mail};
     std::atomic<int> seen = 0;
@@ -53,7 +53,8 @@ TEST(ActorCrew, GathersInOrderOfReplicasThoughSomeRunAhead) {
                 [&](step_context& at) {
                   auto mine = tensor::full({2}, at.replica + at.step);
                   const auto all = at.gather(1, mine);
-                  mine.mutable_data<float>()[0] = -1; // others got a copy
+                  mine.mutable_data<float>()[0] =
+                    -1; // the other replicas got a copy
                   for (std::uint32_t r = 0; r < 3; ++r)
                     if (all[r].data<float>()[0] == float(r + at.step))
                       ++seen;
@@ -63,7 +64,7 @@ TEST(ActorCrew, GathersInOrderOfReplicasThoughSomeRunAhead) {
   }
 }
 
-TEST(ActorCrew, StopEndsAllReplicasAtTheSameStepWithinTheLease) {
+TEST(ActorGroup, StopEndsAllReplicasAtTheSameStepWithinTwoWindows) {
   stage on{options_of(3, how::hosted)};
   std::array<std::atomic<std::uint64_t>, 3> ran{};
   const auto end = on.it->run({0, 1'000'000,
@@ -78,34 +79,36 @@ TEST(ActorCrew, StopEndsAllReplicasAtTheSameStepWithinTheLease) {
                                }});
   EXPECT_GT(end, 10u);
   EXPECT_LE(
-    end, 10 + 2 * default_step_window); // the commit of step 10 was not heard
+    end,
+    10 + 2 * default_step_window); // the commit of step 10 was not acknowledged
   for (const auto& steps : ran)
     EXPECT_EQ(steps, end);
 }
 
-TEST(ActorCrew, NobodyRunsAheadOfTheCommitByMoreThanTheLease) {
+TEST(ActorGroup, NoReplicaIsMoreThanTheStepWindowAheadOfTheCommit) {
   stage on{options_of(2, how::hosted)};
   std::promise<void> reached;
   auto there = reached.get_future().share();
   std::atomic<std::uint64_t> fast = 0, when_released = 0;
-  on.it->run({0,
-              50,
-              [&, there](step_context& at) { // no sum holds them together
-                if (at.replica == 1) {
-                  fast = at.step + 1;
-                  if (at.step + 1 == default_step_window)
-                    reached.set_value();
-                } else if (at.step == 0) {
-                  there.wait(); // the other one takes all of its lease
-                  when_released = fast.load();
-                }
-              },
-              {}});
+  on.it->run(
+    {0,
+     50,
+     [&, there](step_context& at) { // no collective synchronizes the replicas
+       if (at.replica == 1) {
+         fast = at.step + 1;
+         if (at.step + 1 == default_step_window)
+           reached.set_value();
+       } else if (at.step == 0) {
+         there.wait(); // until replica 1 has used its step window
+         when_released = fast.load();
+       }
+     },
+     {}});
   EXPECT_EQ(when_released, default_step_window);
   EXPECT_EQ(fast, 50u);
 }
 
-TEST(ActorCrew, NobodyRunsAheadOfASlowOnCommitByMoreThanTwoLeases) {
+TEST(ActorGroup, NoReplicaIsMoreThanTwoWindowsAheadOfASlowOnCommit) {
   stage on{options_of(2, how::hosted)};
   std::promise<void> reached;
   auto there = reached.get_future();
@@ -121,14 +124,14 @@ TEST(ActorCrew, NobodyRunsAheadOfASlowOnCommitByMoreThanTwoLeases) {
                 [&](const commit_record& x) {
                   if (x.step > 0)
                     return;
-                  there.wait(); // for all that may run ahead
+                  there.wait(); // until all granted steps have run
                   on.it->stop();
                 }});
   EXPECT_EQ(end, 2 * default_step_window);
   EXPECT_EQ(ran, end);
 }
 
-TEST(ActorCrew, WaitsForASlowOnCommitBeyondThePatience) {
+TEST(ActorGroup, OnCommitMayTakeLongerThanTheStepTimeout) {
   auto options = options_of(2, how::hosted);
   options.patience = std::chrono::milliseconds{20};
   stage on{options};
@@ -136,13 +139,13 @@ TEST(ActorCrew, WaitsForASlowOnCommitBeyondThePatience) {
   const auto end =
     on.it->run({0, 40, [](step_context&) {},
                 [&](const commit_record& x) {
-                  if (x.step == 1) // a pause, not a race
+                  if (x.step == 1) // a delay, not a race
                     never.get_future().wait_for(5 * options.patience);
                 }});
   EXPECT_EQ(end, 40u);
 }
 
-TEST(ActorCrew, RefusesToVisitWhileItRuns) {
+TEST(ActorGroup, ForEachThrowsDuringARun) {
   stage on{options_of(2, how::hosted)};
   outcome out;
   auto job = out.job(0, 3);
@@ -152,7 +155,7 @@ TEST(ActorCrew, RefusesToVisitWhileItRuns) {
   EXPECT_EQ(on.it->run(job), 3u);
 }
 
-TEST(ActorCrew, LetsAnExceptionOfACommitPassAndWorksAgain) {
+TEST(ActorGroup, PassesAnExceptionOfOnCommitAndCanRunAgain) {
   stage on{options_of(2, how::hosted)};
   outcome out;
   auto job = out.job(0, 50);
@@ -164,10 +167,11 @@ TEST(ActorCrew, LetsAnExceptionOfACommitPassAndWorksAgain) {
   EXPECT_EQ(on.it->run(out.job(50, 1)), 51u);
 }
 
-TEST(ActorCrew, VisitsEachReplicaOnItsThreadInItsContext) {
+TEST(ActorGroup, ForEachRunsOnTheReplicasThreadInItsContext) {
   stage on{options_of(3, how::hosted)};
   std::array<std::thread::id, 3> there{}, here{};
-  std::array<char, 3> seen{}; // its elements' addresses tell replicas apart
+  std::array<char, 3>
+    seen{}; // the elements' addresses distinguish the replicas
   on.it->for_each([&](std::uint32_t r) {
     there[r] = std::this_thread::get_id();
     EXPECT_EQ(current_context().replica, r);
@@ -195,7 +199,7 @@ TEST(ActorCrew, VisitsEachReplicaOnItsThreadInItsContext) {
             "replica 2: no room");
 }
 
-TEST(ActorCrew, SeveralRuntimesLiveInOneProcess) {
+TEST(ActorGroup, SeveralRuntimesRunInOneProcess) {
   stage a{options_of(2, how::hosted)}, b{options_of(2, how::own)};
   outcome x, y;
   std::thread other{[&] { a.it->run(x.job(0, 20)); }};

@@ -9,7 +9,7 @@
 #include <caf/exit_reason.hpp>
 #include <caf/send.hpp>
 
-// A crew of actors whose roles a test can end.
+// A group of actors whose roles a test can terminate.
 
 namespace troupe::testing {
 

@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-// Where a caller, who is no actor, hears from the roles. All that they say is
-// there before the caller looks, so nobody waits.
+// The queue between the roles of a group and its caller. All notifications are
+// in the queue before the caller reads it, so no test waits.
 
 namespace troupe {
 namespace {
@@ -15,7 +15,7 @@ work_desk new_desk() {
   return work_desk{std::make_shared<sleeping_waiter>()};
 }
 
-/// The steps that were committed, and how the run ended.
+/// The committed steps, and how the run ended.
 std::string heard(work_desk& desk) {
   std::string text;
   try {
@@ -34,7 +34,7 @@ void commit(work_desk& desk, std::uint64_t run, std::uint64_t step) {
   desk.committed(run, commit_record{step, 1, {0}, {}});
 }
 
-TEST(WorkDesk, TellsCommitsInOrderAndThenTheEnd) {
+TEST(CompletionQueue, DeliversCommitsInOrderAndThenTheEnd) {
   auto desk = new_desk();
   const auto run = desk.begin();
   for (const std::uint64_t step : {4, 5, 6})
@@ -43,7 +43,7 @@ TEST(WorkDesk, TellsCommitsInOrderAndThenTheEnd) {
   EXPECT_EQ(heard(desk), "4, 5, 6; next 7");
 }
 
-TEST(WorkDesk, IgnoresWhatIsOfAnotherRun) {
+TEST(CompletionQueue, IgnoresNotificationsOfAnotherRun) {
   auto desk = new_desk();
   const auto first = desk.begin();
   commit(desk, first, 1);
@@ -57,11 +57,11 @@ TEST(WorkDesk, IgnoresWhatIsOfAnotherRun) {
   EXPECT_EQ(heard(desk), "nothing yet");
 }
 
-TEST(WorkDesk, BeginsEachRunWithNothing) {
+TEST(CompletionQueue, BeginsEachRunEmpty) {
   auto desk = new_desk();
   const auto first = desk.begin();
-  desk.given_up(first, ec::stalled, "no news");
-  EXPECT_EQ(heard(desk), "stalled: no news");
+  desk.given_up(first, ec::stalled, "no event");
+  EXPECT_EQ(heard(desk), "stalled: no event");
   const auto second = desk.begin();
   EXPECT_EQ(heard(desk), "nothing yet");
   commit(desk, second, 3);
@@ -70,7 +70,7 @@ TEST(WorkDesk, BeginsEachRunWithNothing) {
   EXPECT_EQ(heard(desk), "next 5");
 }
 
-TEST(WorkDesk, KeepsTheFirstReasonOfAFailure) {
+TEST(CompletionQueue, KeepsTheFirstError) {
   auto desk = new_desk();
   const auto run = desk.begin();
   desk.given_up(run, ec::stalled, "the first");
@@ -80,12 +80,12 @@ TEST(WorkDesk, KeepsTheFirstReasonOfAFailure) {
   EXPECT_THROW(desk.begin(), failure);
 }
 
-TEST(WorkDesk, TakesOneRunOrVisitAtATime) {
+TEST(CompletionQueue, AllowsOneRunOrTaskAtATime) {
   auto desk = new_desk();
   desk.begin();
   EXPECT_THROW(desk.begin(), std::logic_error);
   EXPECT_THROW(desk.begin_visits({0, 1}), std::logic_error);
-  EXPECT_EQ(heard(desk), "nothing yet"); // the caller goes away
+  EXPECT_EQ(heard(desk), "nothing yet"); // the run times out
   const auto visit = desk.begin_visits({0, 1});
   EXPECT_THROW(desk.begin(), std::logic_error);
   EXPECT_THROW(desk.begin_visits({0, 1}), std::logic_error);
@@ -94,7 +94,7 @@ TEST(WorkDesk, TakesOneRunOrVisitAtATime) {
   EXPECT_NO_THROW(desk.begin());
 }
 
-TEST(WorkDesk, HearsThatItsChiefEnded) {
+TEST(CompletionQueue, EndsWithItsChief) {
   auto desk = new_desk();
   desk.begin();
   EXPECT_FALSE(desk.chief_ended());
@@ -108,14 +108,14 @@ TEST(WorkDesk, HearsThatItsChiefEnded) {
   EXPECT_THROW(desk.begin(), failure);
 }
 
-TEST(WorkDesk, HearsThatItsChiefEndedAmidARun) {
+TEST(CompletionQueue, EndsAnActiveRunWithItsChief) {
   auto desk = new_desk();
   desk.begin();
   desk.one_ended(true);
   EXPECT_EQ(heard(desk), "cancelled: " + std::string{chief_is_gone});
 }
 
-TEST(WorkDesk, PrefersTheEndOfARunToThatOfItsChief) {
+TEST(CompletionQueue, PrefersTheEndOfARunToTheEndOfItsChief) {
   auto desk = new_desk();
   const auto run = desk.begin();
   desk.ended(run, 4);
@@ -123,7 +123,7 @@ TEST(WorkDesk, PrefersTheEndOfARunToThatOfItsChief) {
   EXPECT_EQ(heard(desk), "next 4");
 }
 
-TEST(WorkDesk, NamesWhoDoesNotComeToAVisit) {
+TEST(CompletionQueue, NamesAReplicaThatDoesNotRunATask) {
   auto desk = new_desk();
   const auto old = desk.begin_visits({4, 2});
   desk.visited(old, 4, "");
@@ -132,17 +132,17 @@ TEST(WorkDesk, NamesWhoDoesNotComeToAVisit) {
     ADD_FAILURE() << "no failure";
   } catch (const failure& e) {
     EXPECT_EQ(e.code, ec::stalled);
-    EXPECT_STREQ(e.what(), "for 0 ms replica 5 did not come to what each "
-                           "replica was to do");
+    EXPECT_STREQ(e.what(), "for 0 ms replica 5 did not run the function "
+                           "given to for_each");
   }
   const auto visit = desk.begin_visits({4, 2});
   for (const std::uint32_t r : {4, 5})
-    desk.visited(old, r, "of the visit before");
+    desk.visited(old, r, "of the previous task");
   EXPECT_THROW(desk.follow_visits(0ms), failure);
   EXPECT_EQ(visit, old + 1);
 }
 
-TEST(WorkDesk, TellsTheFirstProblemOfAVisit) {
+TEST(CompletionQueue, ThrowsTheFirstErrorOfATask) {
   auto desk = new_desk();
   for (int i = 0; i < 2; ++i) {
     const auto visit = desk.begin_visits({0, 3});
@@ -159,10 +159,11 @@ TEST(WorkDesk, TellsTheFirstProblemOfAVisit) {
   }
   const auto visit = desk.begin_visits({0, 1});
   desk.visited(visit, 0, "");
-  EXPECT_NO_THROW(desk.follow_visits(0ms)) << "older problems are forgotten";
+  EXPECT_NO_THROW(desk.follow_visits(0ms))
+    << "errors of an older task do not count";
 }
 
-TEST(StepBook, FindsAStepFunctionByItsName) {
+TEST(StepRegistry, FindsAStepFunctionByName) {
   step_book book;
   const auto fn = std::make_shared<const step_function>([](step_context&) {});
   EXPECT_FALSE(book.find("a"));

@@ -9,14 +9,14 @@
 #include <string>
 #include <vector>
 
-// A step function with a closed form, and what a run of it leaves behind.
+// A step function with a closed form, and a record of the results of its runs.
 
 namespace troupe::testing {
 
 inline constexpr std::uint32_t small = 3, large = 9; // bucket numbers
 
-/// What replica `r` brings in step `s`: magnitudes differ so much that the bits
-/// of a sum tell in which order it was added.
+/// Contribution of replica `r` in step `s`. Its magnitudes differ so much that
+/// the bits of a sum show the order of its additions.
 inline tensor brought(std::uint32_t r, std::uint64_t s, std::uint32_t bucket) {
   tensor x{shape{bucket == small ? 37 : 20'000}};
   std::uint32_t bits = 2654435761u * (r + 1) + 40503u * std::uint32_t(s + 1);
@@ -27,7 +27,7 @@ inline tensor brought(std::uint32_t r, std::uint64_t s, std::uint32_t bucket) {
   return x;
 }
 
-/// The canonical tree, from its definition.
+/// Sum over replicas [a, b) in canonical tree order, by its definition.
 inline tensor tree(std::uint32_t a, std::uint32_t b, std::uint64_t s,
                    std::uint32_t bucket) {
   if (b - a == 1)
@@ -42,7 +42,7 @@ inline tensor tree(std::uint32_t a, std::uint32_t b, std::uint64_t s,
   return x;
 }
 
-/// All that a run gave: sums by (replica, step, bucket), and its commits.
+/// Results of a run: sums by (replica, step, bucket), and the commits.
 struct outcome {
   std::mutex lock;
   std::map<std::tuple<std::uint32_t, std::uint64_t, std::uint32_t>, tensor>
@@ -70,7 +70,8 @@ struct outcome {
   }
 };
 
-/// The text of the failure that `fn` ends with; "" if it does not.
+/// Text of the error that `fn` throws. Empty: it threw none. An error of
+/// another code than `wanted` is prefixed with its code.
 template <class F>
 std::string failure_of(F&& fn, ec wanted) {
   try {

@@ -15,7 +15,7 @@ const std::vector<firsts> layouts{{0, 1, 2}, {0, 2, 3}, {0, 1, 2, 5}};
 
 } // namespace
 
-TEST(PlaneCrew, GivesTheSumsAndCommitsOfTheInlineCrew) {
+TEST(LaneGroup, ResultsEqualThoseOfTheSequentialGroup) {
   for (const auto& lanes : {"shm", "stream"})
     for (const auto& first : layouts) {
       SCOPED_TRACE(std::string{lanes} + ", " + std::to_string(first.size() - 1)
@@ -32,7 +32,7 @@ TEST(PlaneCrew, GivesTheSumsAndCommitsOfTheInlineCrew) {
     }
 }
 
-TEST(PlaneCrew, GathersAndRunsAheadWhereNothingIsExchanged) {
+TEST(LaneGroup, GathersAlthoughReplicasRunAheadInOtherSteps) {
   plane_stage on{{0, 2, 3}, "shm"};
   std::atomic<int> right = 0;
   on.run({0,
@@ -51,7 +51,7 @@ TEST(PlaneCrew, GathersAndRunsAheadWhereNothingIsExchanged) {
   EXPECT_EQ(right, 90);
 }
 
-TEST(PlaneCrew, GoesOnInANewEpochAfterAStepThatThrew) {
+TEST(LaneGroup, RunsInANewGenerationAfterAnException) {
   for (const auto& first : layouts)
     for (std::uint32_t bad = 0; bad < first.back(); ++bad) {
       plane_stage on{first, "shm"};
@@ -79,7 +79,7 @@ TEST(PlaneCrew, GoesOnInANewEpochAfterAStepThatThrew) {
     }
 }
 
-TEST(PlaneCrew, NamesTheProcessTheOperationAndTheStepWhenOneIsLost) {
+TEST(LaneGroup, NamesALostProcessTheOperationAndTheStep) {
   plane_stage on{{0, 1, 3}, "stream"};
   const auto why = failure_of(
     [&] {
@@ -103,7 +103,7 @@ TEST(PlaneCrew, NamesTheProcessTheOperationAndTheStepWhenOneIsLost) {
     << why;
 }
 
-TEST(PlaneCrew, NamesBothExchangesIfReplicasDiffer) {
+TEST(LaneGroup, NamesBothOperationsIfReplicasDiffer) {
   plane_stage on{{0, 1, 2}, "stream"};
   const auto why = failure_of(
     [&] {
@@ -121,7 +121,7 @@ TEST(PlaneCrew, NamesBothExchangesIfReplicasDiffer) {
   EXPECT_TRUE(mentions(why, "the replicas do not make the same exchanges"));
 }
 
-TEST(PlaneCrew, EndsAWaitWithTheTimeoutOfItsCall) {
+TEST(LaneGroup, EndsAWaitAtTheTimeoutOfItsCollective) {
   std::atomic<bool> over = false;
   plane_stage on{{0, 1, 2}, "shm"};
   const auto why = failure_of(
@@ -148,7 +148,7 @@ TEST(PlaneCrew, EndsAWaitWithTheTimeoutOfItsCall) {
             "the timeout of its call; it misses replica 1");
 }
 
-TEST(PlaneCrew, StalledNamesWhoIsMissing) {
+TEST(LaneGroup, AStallNamesTheMissingReplica) {
   std::atomic<bool> over = false;
   plane_stage on{{0, 1, 2}, "shm", 300ms};
   const auto why = failure_of(
@@ -170,7 +170,7 @@ TEST(PlaneCrew, StalledNamesWhoIsMissing) {
     << why;
 }
 
-TEST(PlaneCrew, HasTheSameBitsThoughParcelsComeTwiceOrLate) {
+TEST(LaneGroup, DuplicateOrLatePacketsChangeNoBit) {
   for (const auto what : {subject::part, subject::sum})
     for (const auto to :
          {fault_seam::fate{.twice = true}, fault_seam::fate{.delay = 2ms}}) {
@@ -185,7 +185,7 @@ TEST(PlaneCrew, HasTheSameBitsThoughParcelsComeTwiceOrLate) {
     }
 }
 
-TEST(PlaneCrew, SaysWhatIsMissingWhenParcelsAreDropped) {
+TEST(LaneGroup, NamesTheMissingInputWhenPacketsAreDropped) {
   for (const auto what : {subject::part, subject::sum}) {
     const auto seam =
       std::make_shared<meddler>(what, 1, fault_seam::fate{.dropped = true});

@@ -16,7 +16,7 @@ std::unique_ptr<crew> crew_of(std::uint32_t replicas) {
 
 } // namespace
 
-TEST(InlineCrew, LeavesTheCanonicalSumWithEveryReplica) {
+TEST(SequentialGroup, EveryReplicaGetsTheCanonicalSum) {
   for (const std::uint32_t replicas : {1, 2, 3, 5}) {
     outcome out;
     EXPECT_EQ(crew_of(replicas)->run(out.job(4, 3)), 7u);
@@ -28,7 +28,7 @@ TEST(InlineCrew, LeavesTheCanonicalSumWithEveryReplica) {
   }
 }
 
-TEST(InlineCrew, CommitsEachStepOnceWithHonestNumbers) {
+TEST(SequentialGroup, CommitsEachStepOnceWithTheTotals) {
   outcome out;
   crew_of(3)->run(out.job(10, 2));
   ASSERT_EQ(out.commits.size(), 2u);
@@ -39,7 +39,7 @@ TEST(InlineCrew, CommitsEachStepOnceWithHonestNumbers) {
   EXPECT_EQ(out.commits[1].total.correct, 33);
 }
 
-TEST(InlineCrew, WithOneReplicaTheSumIsThePartItself) {
+TEST(SequentialGroup, WithOneReplicaTheSumIsTheContribution) {
   const auto mine = tensor::full({8}, 1);
   bool shared = false;
   crew_of(1)->run({0,
@@ -53,7 +53,7 @@ TEST(InlineCrew, WithOneReplicaTheSumIsThePartItself) {
   EXPECT_TRUE(shared);
 }
 
-TEST(InlineCrew, GathersInOrderOfReplicas) {
+TEST(SequentialGroup, GathersInReplicaOrder) {
   int seen = 0;
   crew_of(5)->run({0,
                    2,
@@ -69,7 +69,7 @@ TEST(InlineCrew, GathersInOrderOfReplicas) {
   EXPECT_EQ(seen, 10);
 }
 
-TEST(InlineCrew, StopsAfterTheStepThatItIsAskedIn) {
+TEST(SequentialGroup, StopsAfterTheCurrentStep) {
   for (const std::uint32_t replicas : {1, 3}) {
     const auto it = crew_of(replicas);
     outcome out;
@@ -80,11 +80,12 @@ TEST(InlineCrew, StopsAfterTheStepThatItIsAskedIn) {
     };
     EXPECT_EQ(it->run(job), 5u);
     EXPECT_EQ(it->run(out.job(5, 1)), 6u);
-    EXPECT_EQ(out.commits.back().epoch, 1u); // it went on where it had ended
+    EXPECT_EQ(out.commits.back().epoch,
+              1u); // it continued where the last run ended
   }
 }
 
-TEST(InlineCrew, LetsAnExceptionPassAndWorksAfterIt) {
+TEST(SequentialGroup, PassesAnExceptionAndCanRunAgain) {
   for (const std::uint32_t replicas : {1, 3}) {
     const auto it = crew_of(replicas);
     int unwound = 0;
@@ -96,21 +97,22 @@ TEST(InlineCrew, LetsAnExceptionPassAndWorksAfterIt) {
       const guard g{unwound};
       at.contribute(0, tensor::full({2}, 1));
       if (at.replica == replicas - 1)
-        throw std::out_of_range("a user's mistake");
+        throw std::out_of_range("the user's error");
       at.sum(0);
-      ADD_FAILURE() << "the sum cannot be in";
+      ADD_FAILURE() << "the sum cannot be complete";
     };
     EXPECT_THROW(it->run({0, 1, broken, {}}), std::out_of_range);
     EXPECT_EQ(unwound, int(replicas));
     outcome out;
     EXPECT_EQ(it->run(out.job(0, 1)), 1u);
-    EXPECT_EQ(out.commits[0].epoch, 2u); // nothing of the old one counts
+    EXPECT_EQ(out.commits[0].epoch,
+              2u); // nothing of the old generation is used
     EXPECT_TRUE(
       same_bits(out.sums.at({0, 0, small}), tree(0, replicas, 0, small)));
   }
 }
 
-TEST(InlineCrew, NamesWhoIsMissingWhenASumCannotCome) {
+TEST(SequentialGroup, NamesTheReplicaThatASumMisses) {
   const auto it = crew_of(3);
   const auto text = failure_of(
     [&] {
@@ -130,7 +132,7 @@ TEST(InlineCrew, NamesWhoIsMissingWhenASumCannotCome) {
   EXPECT_TRUE(mentions(text, "misses replica 1")) << text;
 }
 
-TEST(InlineCrew, NamesAMissingPartEvenIfNobodyWaitsForTheSum) {
+TEST(SequentialGroup, NamesAMissingContributionToASumNotAwaited) {
   const auto text = failure_of(
     [&] {
       crew_of(2)->run({0,
@@ -145,11 +147,12 @@ TEST(InlineCrew, NamesAMissingPartEvenIfNobodyWaitsForTheSum) {
   EXPECT_TRUE(mentions(text, "sum of bucket 5 misses replica 1")) << text;
 }
 
-TEST(InlineCrew, RunsEachReplicaInAContextOfItsOwn) {
+TEST(SequentialGroup, RunsEachReplicaInItsOwnContext) {
   for (const std::uint32_t replicas : {1, 3}) {
     const auto it = crew_of(replicas);
     std::vector<std::uint32_t> visited;
-    std::array<char, 3> seen{}; // its elements' addresses tell replicas apart
+    std::array<char, 3>
+      seen{}; // the elements' addresses distinguish the replicas
     it->for_each([&](std::uint32_t r) {
       EXPECT_EQ(current_context().replica, r);
       current_context().place = &seen[r];
@@ -173,7 +176,7 @@ TEST(InlineCrew, RunsEachReplicaInAContextOfItsOwn) {
   }
 }
 
-TEST(InlineCrew, RefusesMisuseOfBuckets) {
+TEST(SequentialGroup, RejectsMisuseOfBuckets) {
   for (const std::uint32_t replicas : {1, 2}) {
     const auto it = crew_of(replicas);
     const auto x = tensor::full({1}, 1);
@@ -192,13 +195,13 @@ TEST(InlineCrew, RefusesMisuseOfBuckets) {
   }
 }
 
-TEST(InlineCrew, RefusesOptionsThatMakeNoSense) {
+TEST(SequentialGroup, RejectsInvalidOptions) {
   EXPECT_THROW(make_inline_crew({.replicas = 0}), std::invalid_argument);
   EXPECT_THROW(make_inline_crew({.threads = 0}), std::invalid_argument);
   EXPECT_THROW(make_inline_crew({.patience = {}}), std::invalid_argument);
 }
 
-TEST(InlineCrew, VisitsItsReplicasWithTheThreadsThatEachMayUse) {
+TEST(SequentialGroup, ForEachUsesTheThreadsOfAReplica) {
   std::vector<std::uint32_t> seen;
   for (const std::uint32_t replicas : {1, 2}) {
     use_threads(1);

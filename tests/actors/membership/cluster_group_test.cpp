@@ -289,7 +289,7 @@ TEST_P(Processes, NameALostLeaderWithTheirStepAndOperation) {
     const auto& x = it.members[i];
     EXPECT_EQ(x.code, ec::peer_lost);
     EXPECT_TRUE(
-      mentions(x.problem, "chief 0, which leads, was lost in step 17: "))
+      mentions(x.problem, "chief 0, the leader, was lost in step 17: "))
       << x.problem;
     EXPECT_TRUE(mentions(x.problem, "waits for the sum of bucket 3"))
       << x.problem;

@@ -190,11 +190,13 @@ TEST(Node, ChecksTheBoundsOfArguments) {
   for (std::size_t size = 0; size < good.arguments.size(); ++size) {
     auto cut = good;
     cut.arguments.resize(size);
-    EXPECT_EQ(refusal(by, cut).rfind("protocol(\"its arguments, ", 0), 0u);
+    EXPECT_EQ(refusal(by, cut).rfind("protocol(\"malformed arguments: ", 0),
+              0u);
   }
   auto longer = good;
   longer.arguments.push_back(0);
-  EXPECT_EQ(refusal(by, longer).rfind("protocol(\"its arguments, ", 0), 0u);
+  EXPECT_EQ(refusal(by, longer).rfind("protocol(\"malformed arguments: ", 0),
+            0u);
   EXPECT_EQ(on.info().running.size(), 0u);
 }
 

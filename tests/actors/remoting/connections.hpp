@@ -9,7 +9,7 @@
 
 namespace troupe::testing {
 
-/// Both ends of a connection in one process; every channel is a loopback.
+/// Both ends of a connection in one process. Each channel is a loopback.
 class connected_pair {
 public:
   using side = net::loopback::side;
@@ -21,10 +21,10 @@ public:
 
   std::shared_ptr<net::connection> end_of(side x) const { return ends_[x]; }
 
-  /// Delivers on all channels. @returns how many frames.
+  /// Delivers the frames of all channels. @returns their number.
   std::size_t deliver() { return wires_->deliver(); }
 
-  /// The connection is no more; both sides hear it.
+  /// Ends the connection and notifies both sides.
   void end(net::ending how, const std::string& why) { wires_->end(how, why); }
 
 private:

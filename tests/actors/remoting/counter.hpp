@@ -2,16 +2,16 @@
 
 #include "troupe/actors/protocol/node_actor.hpp"
 
-// A role of a program's own.
+// A role that a program registers for remote spawning.
 
 namespace troupe::testing {
 
 using counter_actor = caf::typed_actor<
-  // Adds, and gives the total.
+  // Adds, and returns the total.
   caf::replies_to<int>::with<int>,
-  // Ends with an error.
+  // Terminates with an error.
   caf::reacts_to<atom::next>,
-  // Ends in peace.
+  // Terminates normally.
   caf::reacts_to<atom::stop>>;
 
 struct counter_state {
@@ -31,7 +31,7 @@ counter(counter_actor::stateful_pointer<counter_state> self, int first) {
   };
 }
 
-/// Does not go when it is told to.
+/// A counter that ignores exit messages.
 inline counter_actor::behavior_type
 stubborn_counter(counter_actor::stateful_pointer<counter_state> self) {
   self->set_exit_handler([](caf::exit_msg&) {});

@@ -58,7 +58,7 @@ void keeps_its_bytes(std::uint64_t seed) {
   for (std::size_t at = 0; at < bytes.size(); ++at) {
     auto bad = bytes;
     bad[at] ^= std::byte(1 + rng() % 255);
-    if (T z; !net::decode(bad, z)) { // then it is another value, whole
+    if (T z; !net::decode(bad, z)) { // then it is another complete value
       EXPECT_EQ(net::encode(z), bad);
     }
   }
@@ -84,7 +84,7 @@ std::string fault_of(const std::vector<std::byte>& bytes) {
   return fault ? to_string(*fault) : "none";
 }
 
-/// The head of a tensor with these extents, and no elements.
+/// The error of a tensor with these extents that has a head and no elements.
 std::string fault_of_head(int type, std::vector<std::int64_t> extents) {
   net::writer to;
   to(true, std::uint8_t(type), std::uint8_t(extents.size()));
@@ -107,7 +107,7 @@ static_assert(!wire::crosses<household_ref> && !wire::crosses<cast_ref>);
 static_assert(!wire::crosses<replica_actor> && !wire::crosses<caf::actor>);
 static_assert(!wire::crosses<std::vector<replica_actor>>);
 
-TEST(Payload, OfEveryPlainMessageKeepsItsBytes) {
+TEST(MessageCodec, RoundTripsEveryPlainMessage) {
   each_keeps_its_bytes<step_report, commit_record, tree::stamp, tree::part,
                        tree::sum, tree::share, commit::seat, commit::order,
                        commit::grant, commit::probe, commit::seated,
@@ -115,7 +115,7 @@ TEST(Payload, OfEveryPlainMessageKeepsItsBytes) {
                        link_ended, wire::message_head, wire::failure_note>();
 }
 
-TEST(Payload, RefusesANumberThatIsNoCause) {
+TEST(MessageCodec, RejectsAnUnknownAbortCause) {
   commit::failed x;
   x.code = commit::cause::unreachable;
   auto bytes = net::encode(x);
@@ -127,7 +127,7 @@ TEST(Payload, RefusesANumberThatIsNoCause) {
   EXPECT_EQ(to_string(*fault), "byte 25: 5 is no troupe::commit::cause");
 }
 
-TEST(Payload, KeepsEveryBitOfTensorsOfAnyTypeAndShape) {
+TEST(MessageCodec, KeepsEveryBitOfTensorsOfAnyTypeAndShape) {
   rng.seed(5);
   for (const auto& dims : {shape{}, shape{0}, shape{1}, shape{3, 0, 2},
                            shape{5, 7}, shape{1, 2, 1, 2, 1, 2, 1, 2}})
@@ -147,7 +147,7 @@ TEST(Payload, KeepsEveryBitOfTensorsOfAnyTypeAndShape) {
   EXPECT_EQ(fault_of(bytes_of(tensor{})), "none");
 }
 
-TEST(Payload, OfASliceIsTheSliceAlone) {
+TEST(MessageCodec, EncodesOnlyTheElementsOfASlice) {
   const auto all = tensor::of<float>(shape{4}, {1, 2, 3, 4});
   const auto bytes = bytes_of(all.range(1, 3));
   net::reader from{bytes};
@@ -156,7 +156,7 @@ TEST(Payload, OfASliceIsTheSliceAlone) {
   EXPECT_TRUE(same_bits(x, tensor::of<float>(shape{2}, {2, 3})));
 }
 
-TEST(Payload, TakesNoMemoryForATensorThatIsNotThere) {
+TEST(MessageCodec, AllocatesNothingForATensorWithoutElements) {
   const auto before = memory::used().live;
   EXPECT_EQ(fault_of_head(6, {}), "byte 3: a tensor of dtype 6");
   EXPECT_EQ(fault_of_head(0, {1, 1, 1, 1, 1, 1, 1, 1, 1}),
@@ -172,7 +172,7 @@ TEST(Payload, TakesNoMemoryForATensorThatIsNotThere) {
   EXPECT_EQ(memory::used().live, before);
 }
 
-TEST(Payload, OfAListOfTensorsIsEachOfThem) {
+TEST(MessageCodec, RoundTripsAListOfTensors) {
   const tensors all{tensor::of<float>({2}, {1, 2}), {}, tensor::full({}, 3)};
   net::writer to;
   wire::put(to, all);
@@ -193,7 +193,7 @@ TEST(Payload, OfAListOfTensorsIsEachOfThem) {
   }
 }
 
-TEST(Payload, TakesNoMoreTensorsThanThereAreBytes) {
+TEST(MessageCodec, RejectsATensorCountAboveTheNumberOfBytes) {
   for (const std::uint64_t count :
        {std::uint64_t{65'537}, std::uint64_t{9}, ~std::uint64_t{0}}) {
     net::writer to;
@@ -208,13 +208,13 @@ TEST(Payload, TakesNoMoreTensorsThanThereAreBytes) {
   }
 }
 
-TEST(Payload, RefusesAnElementThatIsNeitherTrueNorFalse) {
+TEST(MessageCodec, RejectsAnElementThatIsNeitherTrueNorFalse) {
   auto bytes = bytes_of(tensor::zeros(shape{3}, dtype::boolean));
   bytes.back() = std::byte{2};
   EXPECT_NE(fault_of(bytes).find("neither true nor false"), std::string::npos);
 }
 
-TEST(Payload, TellsSignaturesOfDifferentBytesApart) {
+TEST(MessageCodec, SignaturesOfDifferentBytesHaveDifferentFingerprints) {
   using a = wire::signature<fact<commit::seat>>;
   using b = wire::signature<fact<commit::order>>;
   using c = wire::signature<fact<tree::part, tensor>>;
@@ -234,7 +234,7 @@ TEST(Payload, TellsSignaturesOfDifferentBytesApart) {
                 == "troupe::visit_ref");
 }
 
-TEST(Payload, OfAStepFunctionIsItsName) {
+TEST(MessageCodec, EncodesAStepFunctionByName) {
   net::writer to;
   wire::put(to, step_ref{std::make_shared<const step_function>(), "run 7"});
   wire::put(to, step_ref{});
@@ -249,13 +249,13 @@ TEST(Payload, OfAStepFunctionIsItsName) {
   EXPECT_TRUE(from.failed()) << "one without a name cannot be found";
 }
 
-TEST(Payload, OfAnErrorKeepsItsCodeAndText) {
+TEST(MessageCodec, KeepsCodeAndTextOfAnError) {
   caf::actor_system_config cfg;
   caf::actor_system sys{cfg};
-  const auto there = caf::make_error(ec::superseded, std::string{"epoch 4"});
+  const auto there = caf::make_error(ec::superseded, std::string{"view 4"});
   const auto note = wire::note_of(there, sys);
   EXPECT_EQ(note.code, ec::superseded);
-  EXPECT_EQ(note.text, "epoch 4");
+  EXPECT_EQ(note.text, "view 4");
   EXPECT_EQ(to_string(wire::error_of(note)), to_string(there));
   EXPECT_EQ(wire::note_of(caf::sec::request_timeout, sys).code, ec::stalled);
   EXPECT_EQ(wire::note_of(caf::sec::request_receiver_down, sys).code,

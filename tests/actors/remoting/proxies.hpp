@@ -11,11 +11,11 @@
 #include <deque>
 #include <optional>
 
-// A role, its gateway, a link and its proxy, on one simulated clock.
+// A role, its skeleton, a channel and its proxy, on one simulated clock.
 
 namespace troupe::testing {
 
-/// What an answer is: values, an error, or neither so far.
+/// State of a response: values, an error, or neither so far.
 template <class... Os>
 struct answer {
   std::optional<std::tuple<Os...>> values;
@@ -52,13 +52,13 @@ struct remote_stage {
     }
   }
 
-  /// Asks the proxy; nothing happens yet.
+  /// Sends a request to the proxy. It is not handled yet.
   template <class... Ts>
   auto request(const Ts&... xs) {
     return watcher->request(proxied, std::chrono::seconds{3600}, xs...);
   }
 
-  /// What a request came to, so far.
+  /// Settles, and returns the state of the response.
   template <class... Os, class Handle>
   answer<Os...> read(Handle& asked) {
     answer<Os...> found;
@@ -76,7 +76,7 @@ struct remote_stage {
     return read<Os...>(asked);
   }
 
-  /// What the proxy's monitors heard; none while it lives.
+  /// Settles, and returns the reason of the proxy's termination, or nullopt.
   std::optional<caf::error> proxy_end() {
     settle();
     std::optional<caf::error> why;

@@ -10,21 +10,21 @@ using namespace std::chrono_literals;
 namespace {
 
 using desk_actor = caf::typed_actor<
-  // Repeats the text so often.
+  // Returns the text repeated that many times.
   caf::replies_to<std::uint32_t, std::string>::with<std::string>,
-  // The same elements, and their sum.
+  // Returns the tensor and the sum of its elements.
   caf::replies_to<tensor>::with<tensor, double>,
-  // Twice the number, when somebody says `next`.
+  // Returns twice the number when `next` arrives.
   caf::replies_to<atom::run, std::uint64_t>::with<std::uint64_t>,
   caf::reacts_to<atom::next>,
-  // A function cannot cross.
+  // A function cannot be sent to another process.
   caf::replies_to<visit_ref>::with<bool>,
-  // Counted.
+  // Is counted.
   caf::reacts_to<atom::stop>,
-  // Cannot cross.
+  // Handles cannot be sent to another process.
   caf::reacts_to<cast_ref>>;
 
-/// What the role saw, and the answers that it owes.
+/// Counts of the role's messages, and its open requests.
 struct ledger {
   std::deque<
     std::pair<std::uint64_t, caf::typed_response_promise<std::uint64_t>>>
@@ -82,7 +82,7 @@ std::string error_of(stage& on, std::uint32_t times = 1) {
 
 } // namespace
 
-TEST(Proxy, BringsValuesThereAndBack) {
+TEST(Proxy, SendsArgumentsAndReturnsTheResponse) {
   stage on;
   EXPECT_EQ(on.ask<std::string>(std::uint32_t{3}, std::string{"ab"}).values,
             std::tuple{std::string{"ababab"}});
@@ -94,7 +94,7 @@ TEST(Proxy, BringsValuesThereAndBack) {
   EXPECT_EQ(std::get<1>(*back.values), 11);
 }
 
-TEST(Proxy, BringsFactsOnce) {
+TEST(Proxy, DeliversEachOnewayMessageOnce) {
   stage on;
   caf::anon_send(on.proxied, atom::stop_v);
   on.settle();
@@ -105,13 +105,13 @@ TEST(Proxy, BringsFactsOnce) {
   EXPECT_EQ(on.stops, 2u);
 }
 
-TEST(Proxy, TellsARolesErrorWithItsCodeAndText) {
+TEST(Proxy, ReturnsTheRolesErrorWithCodeAndText) {
   stage on;
   EXPECT_EQ(error_of(on, 101), "refused(\"that is too often\")");
-  EXPECT_EQ(error_of(on), "") << "an error ends nobody";
+  EXPECT_EQ(error_of(on), "") << "an error terminates no role";
 }
 
-TEST(Proxy, RefusesWhatCannotLeaveItsProcessByName) {
+TEST(Proxy, NamesATypeThatCannotLeaveItsProcess) {
   stage on;
   const std::string wanted =
     "invalid(\"a troupe::visit_ref cannot leave its process\")";
@@ -120,18 +120,19 @@ TEST(Proxy, RefusesWhatCannotLeaveItsProcessByName) {
             "invalid(\"a troupe::cast_ref cannot leave its process\")");
 }
 
-TEST(Proxy, RefusesWhatIsLongerThanTheLinkTakes) {
+TEST(Proxy, RejectsMessagesAboveTheLimitOfTheChannel) {
   stage on{{}, {}, {.limits = {.control = 100, .bulk = 1000}}};
   EXPECT_EQ(error_of(on), "");
   const auto error =
     on.ask<std::string>(std::uint32_t{1}, std::string(100, 'x')).error;
-  EXPECT_NE(error.find("at most 100 cross"), std::string::npos) << error;
+  EXPECT_NE(error.find("limit of the channel is 100"), std::string::npos)
+    << error;
   const auto back =
     on.ask<std::string>(std::uint32_t{99}, std::string{"xy"}).error;
-  EXPECT_NE(back.find("an answer of 207 bytes"), std::string::npos) << back;
+  EXPECT_NE(back.find("a response of 207 bytes"), std::string::npos) << back;
 }
 
-TEST(Proxy, FailsARequestAtItsDeadlineAndIgnoresTheLateAnswer) {
+TEST(Proxy, FailsARequestAtItsDeadlineAndIgnoresTheLateResponse) {
   stage on{{.patience = 1s}, {.patience = 10s}};
   auto asked = on.request(atom::run_v, std::uint64_t{21});
   on.advance(990ms);
@@ -143,7 +144,7 @@ TEST(Proxy, FailsARequestAtItsDeadlineAndIgnoresTheLateAnswer) {
   EXPECT_EQ(error_of(on), "");
 }
 
-TEST(Proxy, FailsARequestWhoseFrameOrAnswerIsLost) {
+TEST(Proxy, FailsARequestIfItsFrameOrResponseIsLost) {
   for (const auto lossy : {net::loopback::left, net::loopback::right}) {
     stage on{{.patience = 1s}};
     on.wire.meddle([=](auto from, auto&) {
@@ -152,12 +153,12 @@ TEST(Proxy, FailsARequestWhoseFrameOrAnswerIsLost) {
     auto asked = on.request(std::uint32_t{1}, std::string{"x"});
     on.advance(1100ms);
     EXPECT_EQ(on.read<std::string>(asked).error,
-              "stalled(\"no answer in 1000 ms\")");
+              "stalled(\"no response within 1000 ms\")");
     EXPECT_EQ(on.echoes, lossy == net::loopback::left ? 0u : 1u);
   }
 }
 
-TEST(Proxy, DoesNotMindAnswersThatComeTwice) {
+TEST(Proxy, IgnoresDuplicateResponses) {
   stage on;
   on.wire.meddle([](auto, auto&) { return net::loopback::fate{.copies = 2}; });
   EXPECT_EQ(error_of(on), "");
@@ -166,7 +167,7 @@ TEST(Proxy, DoesNotMindAnswersThatComeTwice) {
   EXPECT_FALSE(on.proxy_end());
 }
 
-TEST(Proxy, MatchesAnswersThatComeInAnotherOrder) {
+TEST(Proxy, MatchesResponsesInAnyOrder) {
   stage on;
   auto first = on.request(atom::run_v, std::uint64_t{1});
   on.settle();
@@ -185,7 +186,7 @@ TEST(Proxy, MatchesAnswersThatComeInAnotherOrder) {
   EXPECT_EQ(answers, (std::vector<std::uint64_t>{4, 2}));
 }
 
-TEST(Proxy, IsBusyBeyondItsWindowAndTheGatewaysAndTheLinks) {
+TEST(Proxy, IsBusyBeyondTheWindowsOfProxySkeletonAndChannel) {
   stage near{{.window = 1}};
   auto open = near.request(atom::run_v, std::uint64_t{1});
   near.settle();
@@ -197,8 +198,7 @@ TEST(Proxy, IsBusyBeyondItsWindowAndTheGatewaysAndTheLinks) {
   stage far{{}, {.window = 1}};
   auto owed = far.request(atom::run_v, std::uint64_t{1});
   far.settle();
-  EXPECT_EQ(error_of(far),
-            "busy(\"the role has 1 requests to answer already\")");
+  EXPECT_EQ(error_of(far), "busy(\"the role has 1 open requests already\")");
   far.answer_first();
   EXPECT_TRUE(far.read<std::uint64_t>(owed).values);
 
@@ -207,17 +207,18 @@ TEST(Proxy, IsBusyBeyondItsWindowAndTheGatewaysAndTheLinks) {
     caf::anon_send(between.proxied, atom::stop_v);
   auto third = between.request(atom::stop_v);
   between.on.settle(); // nothing is delivered meanwhile
-  EXPECT_EQ(between.read<>(third).error, "busy(\"the link takes no more\")");
+  EXPECT_EQ(between.read<>(third).error,
+            "busy(\"the channel accepts no more frames\")");
   EXPECT_EQ(between.stops, 2u);
-  EXPECT_EQ(error_of(between), "") << "there is room again";
+  EXPECT_EQ(error_of(between), "") << "the channel accepts frames again";
 }
 
-TEST(Proxy, KeepsFactsThatTheLinkDoesNotTakeUntilItDoes) {
+TEST(Proxy, KeepsOnewayMessagesUntilTheChannelAcceptsThem) {
   stage on{{.backlog = 10}, {}, {.control = 2}};
   for (int i = 0; i < 9; ++i)
     caf::anon_send(on.proxied, atom::stop_v);
   on.on.settle(); // nothing is delivered meanwhile
-  EXPECT_EQ(error_of(on), "busy(\"the link takes no more\")")
+  EXPECT_EQ(error_of(on), "busy(\"the channel accepts no more frames\")")
     << "a request does not overtake them";
   on.advance(100ms);
   EXPECT_EQ(on.stops, 9u);
@@ -225,7 +226,7 @@ TEST(Proxy, KeepsFactsThatTheLinkDoesNotTakeUntilItDoes) {
   EXPECT_FALSE(on.proxy_end());
 }
 
-TEST(Proxy, EndsWhenAFactThatMustArriveCannotLeave) {
+TEST(Proxy, TerminatesIfAMessageThatMustArriveCannotBeSent) {
   stage full{{.backlog = 3}, {}, {.control = 2}};
   for (int i = 0; i < 6; ++i)
     caf::anon_send(full.proxied, atom::stop_v);
@@ -241,7 +242,7 @@ TEST(Proxy, EndsWhenAFactThatMustArriveCannotLeave) {
   EXPECT_EQ(local.proxy_end(), ec::invalid);
 }
 
-TEST(Proxy, QuitsWithProtocolWhenBytesAreDamaged) {
+TEST(Proxy, TerminatesWithProtocolIfBytesAreDamaged) {
   stage on;
   on.wire.meddle([](auto, auto& bytes) {
     bytes[45] ^= std::byte{1};
@@ -253,7 +254,7 @@ TEST(Proxy, QuitsWithProtocolWhenBytesAreDamaged) {
   EXPECT_EQ(on.echoes, 0u);
 }
 
-TEST(Proxy, FailsWhatIsOpenWhenTheLinkEndsAndSaysHow) {
+TEST(Proxy, FailsOpenRequestsWithTheReasonOfTheChannelsEnd) {
   const std::pair<net::ending, ec> cases[] = {
     {net::ending::dead, ec::peer_lost},
     {net::ending::silent, ec::unreachable},
@@ -269,7 +270,7 @@ TEST(Proxy, FailsWhatIsOpenWhenTheLinkEndsAndSaysHow) {
   }
 }
 
-TEST(Proxy, FailsWhatIsOpenWhenTheRoleEndsOrItsGatewayDoes) {
+TEST(Proxy, FailsOpenRequestsIfTheRoleOrItsSkeletonDies) {
   for (const bool role : {true, false}) {
     stage on;
     auto asked = on.request(atom::run_v, std::uint64_t{1});
@@ -284,25 +285,25 @@ TEST(Proxy, FailsWhatIsOpenWhenTheRoleEndsOrItsGatewayDoes) {
   }
 }
 
-TEST(Proxy, LeavesQuietlyWhenItsRoleIsEndedOnPurpose) {
+TEST(Proxy, TerminatesNormallyIfItsRoleIsStopped) {
   stage on;
   caf::anon_send_exit(on.real, caf::exit_reason::user_shutdown);
   EXPECT_EQ(on.proxy_end(), caf::exit_reason::user_shutdown);
 }
 
-TEST(Proxy, EndsItsGatewayWithIt) {
+TEST(Proxy, TerminatesItsSkeletonToo) {
   stage on;
   caf::anon_send_exit(on.proxied, caf::exit_reason::kill);
   EXPECT_EQ(on.proxy_end(), caf::exit_reason::kill);
   on.watcher->monitor(on.gate);
-  EXPECT_EQ(on.proxy_end(), ec::peer_lost) << "that is the gateway's end";
+  EXPECT_EQ(on.proxy_end(), ec::peer_lost) << "that is the skeleton's end";
 }
 
-TEST(Proxy, IsSupersededInAnOlderEpoch) {
+TEST(Proxy, IsSupersededInAnOlderView) {
   stage on{{.epoch = 4}, {.epoch = 5}};
   auto asked = on.request(std::uint32_t{1}, std::string{"x"});
   EXPECT_EQ(on.read<std::string>(asked).error,
-            "superseded(\"epoch 4, but this is 5\")");
+            "superseded(\"view 4, but the current view is 5\")");
   caf::anon_send(on.proxied, atom::stop_v);
   on.settle();
   EXPECT_EQ(on.stops + on.echoes, 0u);

@@ -20,10 +20,10 @@ using namespace std::chrono_literals;
 namespace {
 
 using slow_actor = caf::typed_actor<
-  // Returns when the test lets it.
+  // Returns when the test allows it.
   caf::reacts_to<atom::next>>;
 
-/// A message as it arrived: its bytes, and its tensors.
+/// A message that arrived: its type, its bytes and its tensors.
 struct arrival {
   std::string type;
   std::vector<std::byte> bytes;
@@ -81,7 +81,7 @@ owner_actor::behavior_type deaf_owner(owner_actor::pointer) {
 
 const tree::stamp at{1, 2, 3, 4, 5, 0, 1};
 
-/// Sends it, and keeps it as it ought to arrive.
+/// Sends a message through the proxy and records it as it must arrive.
 template <class Stage, class... Ts>
 void send(Stage& on, journal& sent, const Ts&... xs) {
   caf::anon_send(on.proxied, xs...);
@@ -89,7 +89,7 @@ void send(Stage& on, journal& sent, const Ts&... xs) {
   sent.push_back(made_of(xs...));
 }
 
-/// A gateway, and what its peer hears.
+/// A skeleton whose peer is controlled by the test.
 struct hostile_stage : remote_stage<reducer_actor> {
   hostile_stage()
     : remote_stage{{}, {}, {}, keeping_reducer, &heard},
@@ -98,11 +98,13 @@ struct hostile_stage : remote_stage<reducer_actor> {
     watcher->monitor(gate);
   }
 
-  /// A fact whose payload is made by hand.
+  /// Sends a frame with this payload.
+  /// @returns the reason of the skeleton's termination, or none.
   caf::error end_after(net::frame_kind kind, std::vector<std::byte> payload) {
     net::frame x{.kind = kind, .tag = 1, .payload = std::move(payload)};
     EXPECT_TRUE(end->post(std::move(x)));
-    return proxy_end().value_or(caf::error{}); // of what is watched
+    return proxy_end().value_or(
+      caf::error{}); // the watcher monitors the skeleton
   }
 
   journal heard;
@@ -120,7 +122,7 @@ const auto probe_form = wire::signature<caf::reacts_to<commit::probe>>::form();
 
 } // namespace
 
-TEST(Gateway, BringsEverySignatureOfAReducer) {
+TEST(Skeleton, DeliversEverySignatureOfAReducer) {
   journal heard, sent;
   remote_stage<reducer_actor> on{{}, {}, {}, keeping_reducer, &heard};
   const auto data = brought(0, 1, large);
@@ -130,7 +132,7 @@ TEST(Gateway, BringsEverySignatureOfAReducer) {
   expect_same(heard, sent);
 }
 
-TEST(Gateway, BringsEverySignatureOfAReplicaThatCanCross) {
+TEST(Skeleton, DeliversEverySerializableSignatureOfAReplica) {
   journal heard, sent;
   remote_stage<replica_actor> on{{}, {}, {}, keeping_replica, &heard};
   const auto data = brought(0, 1, small);
@@ -150,7 +152,7 @@ TEST(Gateway, BringsEverySignatureOfAReplicaThatCanCross) {
   EXPECT_EQ(heard.size(), sent.size());
 }
 
-TEST(Gateway, LetsThePeerSendNoMoreFactsThanTheRoleHasRead) {
+TEST(Skeleton, BoundsTheMailboxOfABusyRoleByTheCredits) {
   constexpr std::size_t credits = 8;
   std::promise<void> begins;
   const std::shared_future<void> begin{begins.get_future()};
@@ -191,7 +193,7 @@ TEST(Gateway, LetsThePeerSendNoMoreFactsThanTheRoleHasRead) {
   caf::anon_send_exit(role, caf::exit_reason::user_shutdown);
 }
 
-TEST(Gateway, QuitsWithProtocolOnWhatIsNoMessageOfItsRole) {
+TEST(Skeleton, TerminatesWithProtocolOnAnInvalidMessage) {
   const auto good = message(1, probe_form);
   auto longer = good, shorter = good;
   longer.push_back({});
@@ -216,7 +218,7 @@ TEST(Gateway, QuitsWithProtocolOnWhatIsNoMessageOfItsRole) {
   EXPECT_EQ(on.heard.size(), 1u);
 }
 
-TEST(Gateway, HearsTheMessageThatTheManualShows) {
+TEST(Skeleton, EncodesTheExampleOfTheManual) {
   journal heard;
   remote_stage<reducer_actor> on{{}, {}, {}, keeping_reducer, &heard};
   std::string payload;
@@ -230,7 +232,7 @@ TEST(Gateway, HearsTheMessageThatTheManualShows) {
   EXPECT_EQ(payload, net::testing::examples().back());
 }
 
-TEST(Gateway, ForgetsOnlyTagsThatAreVeryOld) {
+TEST(Skeleton, FindsDuplicateTagsWithinTheWindow) {
   seen_tags seen;
   EXPECT_TRUE(seen.add(5));
   EXPECT_TRUE(seen.add(3));
@@ -238,13 +240,13 @@ TEST(Gateway, ForgetsOnlyTagsThatAreVeryOld) {
   EXPECT_FALSE(seen.add(3));
   EXPECT_TRUE(seen.add(1027));
   EXPECT_TRUE(seen.add(4));
-  EXPECT_FALSE(seen.add(3)) << "nobody knows any more";
+  EXPECT_FALSE(seen.add(3)) << "older than the window";
   EXPECT_FALSE(seen.add(5));
   EXPECT_TRUE(seen.add(~std::uint64_t{0}));
   EXPECT_FALSE(seen.add(1028));
 }
 
-TEST(Gateway, CarriesATreeSumBetweenProcessesWithTheSameBits) {
+TEST(Skeleton, CarriesATreeReductionWithTheSameBits) {
   for (const std::uint64_t seed : {1, 2, 3, 4, 5}) {
     simulation::sim on{seed};
     std::deque<net::loopback> wires(3); // to the reducer, replica 0, replica 1

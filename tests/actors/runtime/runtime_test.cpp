@@ -9,7 +9,7 @@
 using namespace troupe;
 using namespace std::chrono_literals;
 
-TEST(Runtime, SaysThatItLeavesActorsBehindThatDoNotEnd) {
+TEST(Runtime, LogsActorsThatDoNotTerminate) {
   std::promise<void> begun, release, ended;
   const auto released = release.get_future().share();
   std::string said;
@@ -28,7 +28,7 @@ TEST(Runtime, SaysThatItLeavesActorsBehindThatDoNotEnd) {
   EXPECT_EQ(ended.get_future().wait_for(20s), std::future_status::ready);
 }
 
-TEST(Runtime, SaysNothingIfAllItsActorsEnd) {
+TEST(Runtime, LogsNothingIfAllActorsTerminate) {
   std::string said;
   {
     runtime on{{.log = [&](const auto& x) { said = x; }}};
@@ -37,6 +37,6 @@ TEST(Runtime, SaysNothingIfAllItsActorsEnd) {
   EXPECT_EQ(said, "");
 }
 
-TEST(Runtime, HasAnIncarnationOfItsOwn) {
+TEST(Runtime, HasItsOwnIncarnation) {
   EXPECT_NE(runtime{}.incarnation(), runtime{}.incarnation());
 }
