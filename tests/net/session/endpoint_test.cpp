@@ -83,8 +83,8 @@ TEST(Endpoint, TakesNobodyWithAnotherSecretOrNone) {
     EXPECT_FALSE(x.it);
     EXPECT_FALSE(x.refused);
     EXPECT_EQ(x.how, ending::dead);
-    EXPECT_TRUE(mentions(x.why, *wrong ? "it may have another secret"
-                                       : "it may ask for other credentials"))
+    EXPECT_TRUE(mentions(x.why, *wrong ? "it may use another secret"
+                                       : "it may require other credentials"))
       << x.why;
     const auto* said = *wrong ? "does not know the secret" : "has no secret";
     while (!mentions(right.log.take(), said)) // it was dialed more than once
@@ -113,7 +113,7 @@ TEST(Endpoint, RemembersWhatItSawWhenNobodyIsThereAnyMore) {
   right.reset();
   const auto end = soon(std::move(x));
   EXPECT_TRUE(mentions(end.why, "Connection refused")) << end.why;
-  EXPECT_TRUE(mentions(end.why, "it may have another secret")) << end.why;
+  EXPECT_TRUE(mentions(end.why, "it may use another secret")) << end.why;
 }
 
 TEST(Endpoint, SaysWhatWouldDoWhereItsPortIsInUse) {
@@ -125,7 +125,7 @@ TEST(Endpoint, SaysWhatWouldDoWhereItsPortIsInUse) {
     FAIL();
   } catch (const std::runtime_error& e) {
     EXPECT_TRUE(mentions(e.what(), to_string(*how.listen))) << e.what();
-    EXPECT_TRUE(mentions(e.what(), "another port will do")) << e.what();
+    EXPECT_TRUE(mentions(e.what(), "use another port")) << e.what();
   }
 }
 
@@ -165,7 +165,7 @@ TEST(Endpoint, SaysOnceThatASecretHidesNothingBeyondLoopback) {
   how.listen = address{"0.0.0.0", 0};
   host x{how};
   ASSERT_EQ(x.log.size(), 1u);
-  EXPECT_TRUE(mentions(x.log.take(), "warning: a secret proves"));
+  EXPECT_TRUE(mentions(x.log.take(), "warning: a secret authenticates"));
   EXPECT_EQ(host{listening(secret("s"))}.log.size(), 0u);
 }
 

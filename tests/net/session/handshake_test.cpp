@@ -138,10 +138,10 @@ TEST(Handshake, WithAWrongSecretGetsNoAnswer) {
 
 TEST(Handshake, WithoutTheSecretIsNotEvenGreeted) {
   const meeting x{dialer(""), acceptor("right")};
-  EXPECT_EQ(x.accepts.why(), "it has no secret, but one is asked for");
+  EXPECT_EQ(x.accepts.why(), "it has no secret, but one is required");
   EXPECT_TRUE(x.acceptor_said.empty());
   const meeting y{dialer("s"), acceptor("")};
-  EXPECT_EQ(y.accepts.why(), "it asks for a secret, but none is set here");
+  EXPECT_EQ(y.accepts.why(), "it requires a secret, but none is set here");
   EXPECT_TRUE(y.acceptor_said.empty());
 }
 
@@ -215,8 +215,8 @@ TEST(Handshake, OfAnotherVersionIsRefusedOnBothSidesWithBothNumbers) {
   greeting[4] = std::byte{9};
   tell(accepts, greeting);
   EXPECT_EQ(accepts.now(), state::refused);
-  EXPECT_EQ(accepts.why(), "version 9 of the handshake is spoken there, but 1 "
-                           "here");
+  EXPECT_EQ(accepts.why(), "version 9 of the handshake is used by the peer, "
+                           "but version 1 by this process");
   auto back = said_by(accepts);
   back[4] = std::byte{9};
   tell(dials, back);

@@ -223,8 +223,8 @@ TEST(Member, WhoSaysNothingIsSilentAfterTheSetTime) {
   misbehaving x{how};
   const auto last = x.ends.take();
   EXPECT_EQ(last.how, ending::silent);
-  EXPECT_TRUE(mentions(last.why, "nothing was heard of it for"));
-  EXPECT_TRUE(mentions(x.on.log.take(), "'member' has ended: nothing"));
+  EXPECT_TRUE(mentions(last.why, "no data was received from it for"));
+  EXPECT_TRUE(mentions(x.on.log.take(), "'member' has ended: no data"));
 }
 
 TEST(Member, WhoIsGoneIsDead) {

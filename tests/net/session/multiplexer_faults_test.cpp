@@ -77,7 +77,7 @@ TEST(SwitchboardFaults, BoundsWhatItKeepsForChannelsThatNobodyOpened) {
     EXPECT_EQ(c, most + 1);
     ASSERT_TRUE(over);
     EXPECT_EQ(over->how, ending::broken);
-    EXPECT_TRUE(mentions(over->why, "channels that nobody opened"));
+    EXPECT_TRUE(mentions(over->why, "channels that are not open"));
   }
 
   both large;
@@ -88,7 +88,7 @@ TEST(SwitchboardFaults, BoundsWhatItKeepsForChannelsThatNobodyOpened) {
     end = large.there();
   }
   ASSERT_TRUE(end);
-  EXPECT_TRUE(mentions(end->why, "bytes for channels that nobody opened"));
+  EXPECT_TRUE(mentions(end->why, "bytes for channels that are not open"));
 }
 
 TEST(SwitchboardFaults, TakesNoMoreThanSomeMegabytesThatNobodyReads) {
@@ -134,15 +134,15 @@ TEST(SwitchboardFaults, BreaksWithWhoeverSaysWhatMeansNothing) {
   const auto credit = [](std::uint32_t channel, std::uint32_t count) {
     return encode(channel, priority::control, count);
   };
-  EXPECT_TRUE(mentions(fault_of(9), "says 9"));
-  EXPECT_TRUE(mentions(fault_of(0), "says 0"));
+  EXPECT_TRUE(mentions(fault_of(9), "frame 9 is unknown"));
+  EXPECT_TRUE(mentions(fault_of(0), "frame 0 is unknown"));
   EXPECT_TRUE(mentions(fault_of(2), "a credit: byte 0"));
   EXPECT_TRUE(mentions(fault_of(2, credit(5, 1)), "more credits"));
   EXPECT_EQ(fault_of(2, credit(6, 1)), "none"); // it may have been closed
   EXPECT_TRUE(mentions(fault_of(3, five), "a close: "));
   EXPECT_TRUE(mentions(fault_of(3, encode(0u, std::string{})), "channel 0"));
   EXPECT_TRUE(mentions(fault_of(4, five), "was not being closed"));
-  EXPECT_TRUE(mentions(fault_of(5), "a goodbye: "));
+  EXPECT_TRUE(mentions(fault_of(5), "a goaway: "));
 }
 
 TEST(SwitchboardFaults, BreaksWithAFrameOrCloseAfterAClose) {

@@ -169,12 +169,12 @@ TEST(Channel, RefusesOtherVersionsAndNonsense) {
                     peer.say(std::uint32_t{3});
                     peer.say(std::uint8_t{9}, few_slots, std::string{"x"});
                   }),
-                  "something else"));
+                  "unexpected message"));
   EXPECT_TRUE(has(answer([](talk&, stream& s) {
                     const std::vector<std::byte> ones(64, std::byte{0xFF});
                     s.write_some(ones);
                   }),
-                  "something else"));
+                  "unexpected message"));
 }
 
 TEST(Channel, TellsThePeersReasonAsOneShortLine) {
