@@ -61,7 +61,7 @@ TEST_P(LaneOfTwoProcesses, Carries64MiBEachWayAtOnce) {
   EXPECT_EQ(status, 0);
 }
 
-TEST_P(LaneOfTwoProcesses, IsDeadWhenTheOtherIsKilled) {
+TEST_P(LaneOfTwoProcesses, IsClosedWhenThePeerIsKilled) {
   auto lanes = make_lanes(GetParam());
   const auto child = ::fork();
   ASSERT_GE(child, 0);

@@ -20,7 +20,7 @@ bool mentions(const std::string& text, const std::string& what) {
 
 } // namespace
 
-TEST(Endpoint, BringsTwoProcessesTogether) {
+TEST(Endpoint, ConnectsTwoProcesses) {
   host left{dialing_only()}, right;
   right.decide = [](const hello& x) {
     verdict yes;
@@ -41,7 +41,7 @@ TEST(Endpoint, BringsTwoProcessesTogether) {
   EXPECT_EQ(std::get<control>(y.it)->peer(), who);
 }
 
-TEST(Endpoint, HandsOverAStreamForAnyOtherPurpose) {
+TEST(Endpoint, HandsOverAStreamForPurposesWithoutFrames) {
   host left{dialing_only(secret("s"))}, right{listening(secret("s"))};
   auto x = soon(left.dial(right.it->reachable_at(), hello_of("left", "parts")));
   auto y = right.guests.take();
@@ -57,7 +57,7 @@ TEST(Endpoint, HandsOverAStreamForAnyOtherPurpose) {
   EXPECT_EQ(pass(to, from, "and back").text, "and back");
 }
 
-TEST(Endpoint, RefusesWithASentenceThatBothSidesSee) {
+TEST(Endpoint, RejectsWithAReasonThatBothSidesSee) {
   host left{dialing_only()}, right;
   right.decide = [](const hello& x) {
     return verdict{.taken = false,
@@ -74,7 +74,7 @@ TEST(Endpoint, RefusesWithASentenceThatBothSidesSee) {
   EXPECT_TRUE(mentions(left.log.take(), "no left is expected"));
 }
 
-TEST(Endpoint, TakesNobodyWithAnotherSecretOrNone) {
+TEST(Endpoint, RejectsPeersWithAnotherSecretOrNone) {
   host right{listening(secret("right"))};
   for (const auto* wrong : {"wrong", ""}) {
     host left{dialing_only(secret(wrong))};
@@ -93,7 +93,7 @@ TEST(Endpoint, TakesNobodyWithAnotherSecretOrNone) {
   EXPECT_EQ(right.guests.size(), 0u);
 }
 
-TEST(Endpoint, WaitsForOneThatListensLater) {
+TEST(Endpoint, RetriesUntilThePeerListens) {
   std::optional<host> right{std::in_place};
   const auto where = right->it->reachable_at();
   right.reset();
@@ -105,7 +105,7 @@ TEST(Endpoint, WaitsForOneThatListensLater) {
   EXPECT_TRUE(soon(std::move(x)).it);
 }
 
-TEST(Endpoint, RemembersWhatItSawWhenNobodyIsThereAnyMore) {
+TEST(Endpoint, ReportsTheEarlierHandshakeFailureWhenThePeerIsGone) {
   std::optional<host> right{std::in_place, listening(secret("right"))};
   host left{dialing_only(secret("wrong"))};
   auto x = left.dial(right->it->reachable_at(), hello_of("left"), 2s);
@@ -116,7 +116,7 @@ TEST(Endpoint, RemembersWhatItSawWhenNobodyIsThereAnyMore) {
   EXPECT_TRUE(mentions(end.why, "it may use another secret")) << end.why;
 }
 
-TEST(Endpoint, SaysWhatWouldDoWhereItsPortIsInUse) {
+TEST(Endpoint, HintsAtAnotherPortIfItsPortIsInUse) {
   host right;
   auto how = listening();
   how.listen = right.it->reachable_at();
@@ -129,7 +129,7 @@ TEST(Endpoint, SaysWhatWouldDoWhereItsPortIsInUse) {
   }
 }
 
-TEST(Endpoint, GivesUpInTimeAndSaysWhatItSaw) {
+TEST(Endpoint, FailsAtTheDeadlineWithTheLastReason) {
   std::optional<host> right{std::in_place};
   const auto where = right->it->reachable_at();
   right.reset();
@@ -141,7 +141,7 @@ TEST(Endpoint, GivesUpInTimeAndSaysWhatItSaw) {
   EXPECT_TRUE(mentions(x.why, "Connection refused")) << x.why;
 }
 
-TEST(Endpoint, IsSilentIfNobodyAnswers) {
+TEST(Endpoint, TimesOutIfThePeerDoesNotRespond) {
   endpoint right{listening()}; // takes nobody yet: they wait
   host left{dialing_only()};
   const auto x = soon(left.dial(right.reachable_at(), hello_of("left"), 100ms));
@@ -149,7 +149,7 @@ TEST(Endpoint, IsSilentIfNobodyAnswers) {
   EXPECT_EQ(x.how, ending::silent);
 }
 
-TEST(Endpoint, SpeaksBeyondLoopbackOnlyWithCredentials) {
+TEST(Endpoint, LeavesLoopbackOnlyWithCredentials) {
   auto how = listening();
   how.listen = address{"0.0.0.0", 0};
   EXPECT_THROW(endpoint{how}, std::invalid_argument);
@@ -160,7 +160,7 @@ TEST(Endpoint, SpeaksBeyondLoopbackOnlyWithCredentials) {
                std::invalid_argument);
 }
 
-TEST(Endpoint, SaysOnceThatASecretHidesNothingBeyondLoopback) {
+TEST(Endpoint, WarnsOnceThatASecretDoesNotEncrypt) {
   auto how = listening(secret("s"));
   how.listen = address{"0.0.0.0", 0};
   host x{how};
@@ -181,7 +181,7 @@ TEST(Endpoint, FindsAFreePortInItsRange) {
   EXPECT_LE(second.it->reachable_at().port, how.last_port);
 }
 
-TEST(Endpoint, TellsOthersTheAddressThatIsAdvertised) {
+TEST(Endpoint, PublishesTheAdvertisedAddress) {
   auto how = listening();
   how.advertised = address{"node-1", 0};
   const host x{how};
@@ -189,7 +189,7 @@ TEST(Endpoint, TellsOthersTheAddressThatIsAdvertised) {
   EXPECT_NE(x.it->reachable_at().port, 0);
 }
 
-TEST(Endpoint, FindsAHostByItsName) {
+TEST(Endpoint, ResolvesHostNames) {
   auto how = listening();
   how.listen = address{"localhost", 0};
   host right{how}, left{dialing_only()};
@@ -199,7 +199,7 @@ TEST(Endpoint, FindsAHostByItsName) {
   EXPECT_FALSE(x.it);
 }
 
-TEST(Endpoint, SpeaksIpv6) {
+TEST(Endpoint, SupportsIpv6) {
   auto how = listening();
   how.listen = address{"::1", 0};
   std::optional<host> right;
@@ -220,7 +220,7 @@ TEST(Endpoint, EndsItsDialsWhenItCloses) {
   EXPECT_TRUE(mentions(soon(std::move(x)).why, "the endpoint closes"));
 }
 
-TEST(Endpoint, SaysGoodbyeWhenItCloses) {
+TEST(Endpoint, ClosesItsConnectionsWithAReason) {
   connected_hosts x;
   mailbox<last_words> left, right;
   x.at_left->on_end([&](ending how, auto& why) { left.put({how, why}); });
@@ -232,7 +232,7 @@ TEST(Endpoint, SaysGoodbyeWhenItCloses) {
   EXPECT_EQ(there.why, "the endpoint closes");
 }
 
-TEST(Endpoint, RefusesOptionsThatContradictEachOther) {
+TEST(Endpoint, RejectsContradictoryOptions) {
   auto how = listening();
   how.suspect = how.heartbeat;
   EXPECT_THROW(endpoint{how}, std::invalid_argument);

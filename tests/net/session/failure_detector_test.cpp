@@ -11,7 +11,7 @@ constexpr vigil::clock::time_point start{1000s};
 
 } // namespace
 
-TEST(Vigil, CountsFromWhatWasHeardLast) {
+TEST(FailureDetector, MeasuresSilenceFromTheLastContact) {
   vigil x{start, 100ms};
   for (auto now = start; now <= start + 900ms; now += 100ms)
     x.tick(now);
@@ -20,7 +20,7 @@ TEST(Vigil, CountsFromWhatWasHeardLast) {
   EXPECT_EQ(x.silence(start + 1s), 50ms);
 }
 
-TEST(Vigil, GrantsThePeerTheTimeInWhichItDidNotRunItself) {
+TEST(FailureDetector, ExcludesTimeInWhichThisProcessDidNotRun) {
   vigil x{start, 100ms};
   x.tick(start + 100ms);
   x.tick(start + 1000ms); // 800 ms late
@@ -29,7 +29,7 @@ TEST(Vigil, GrantsThePeerTheTimeInWhichItDidNotRunItself) {
   EXPECT_EQ(x.silence(start + 1200ms), 400ms) << "and then time counts again";
 }
 
-TEST(Vigil, OfAProcessThatNeverGetsItsTurnInTimeAccusesNobodySoon) {
+TEST(FailureDetector, CountsOneIntervalPerTickWhenEveryTickIsLate) {
   vigil x{start, 100ms};
   auto now = start;
   for (int i = 0; i < 9; ++i)
@@ -37,7 +37,7 @@ TEST(Vigil, OfAProcessThatNeverGetsItsTurnInTimeAccusesNobodySoon) {
   EXPECT_EQ(x.silence(now), 900ms) << "a beat for each turn that it had";
 }
 
-TEST(Vigil, DoesNotCountALittleDelayOrGrantMoreThanThereWas) {
+TEST(FailureDetector, IgnoresSmallDelaysAndNeverExcludesMoreThanTheSilence) {
   vigil x{start, 100ms};
   x.tick(start + 200ms);
   EXPECT_EQ(x.silence(start + 200ms), 200ms) << "late by one beat only";

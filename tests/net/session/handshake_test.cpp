@@ -101,7 +101,7 @@ bool mentions(const std::string& text, const std::string& what) {
 
 } // namespace
 
-TEST(Handshake, BringsTheHelloThereAndTheVerdictBackInPiecesOfAnySize) {
+TEST(Handshake, ExchangesHelloAndResponseInPiecesOfAnySize) {
   for (const auto* secret : {"", "sesame"})
     for (const std::size_t piece : {1, 3, 40, 1 << 20}) {
       const meeting x{dialer(secret), acceptor(secret), piece};
@@ -114,7 +114,7 @@ TEST(Handshake, BringsTheHelloThereAndTheVerdictBackInPiecesOfAnySize) {
     }
 }
 
-TEST(Handshake, TellsBothSidesWhyAHelloIsRefused) {
+TEST(Handshake, GivesBothSidesTheReasonOfARejection) {
   auto dials = dialer("s"), accepts = acceptor("s");
   tell(accepts, said_by(dials));
   tell(dials, said_by(accepts));
@@ -128,7 +128,7 @@ TEST(Handshake, TellsBothSidesWhyAHelloIsRefused) {
   EXPECT_EQ(dials.why(), "another job");
 }
 
-TEST(Handshake, WithAWrongSecretGetsNoAnswer) {
+TEST(Handshake, FailsWithoutAResponseToAWrongSecret) {
   const meeting x{dialer("wrong"), acceptor("right")};
   EXPECT_EQ(x.accepts.now(), state::failed);
   EXPECT_EQ(x.accepts.why(), "it does not know the secret");
@@ -136,7 +136,7 @@ TEST(Handshake, WithAWrongSecretGetsNoAnswer) {
   EXPECT_EQ(x.acceptor_said.size(), 40u); // its greeting
 }
 
-TEST(Handshake, WithoutTheSecretIsNotEvenGreeted) {
+TEST(Handshake, SendsNoGreetingToAnotherMode) {
   const meeting x{dialer(""), acceptor("right")};
   EXPECT_EQ(x.accepts.why(), "it has no secret, but one is required");
   EXPECT_TRUE(x.acceptor_said.empty());
@@ -145,7 +145,7 @@ TEST(Handshake, WithoutTheSecretIsNotEvenGreeted) {
   EXPECT_TRUE(y.acceptor_said.empty());
 }
 
-TEST(Handshake, OfAnImpostorIsSeenByTheDialer) {
+TEST(Handshake, DetectsAnImpostorAtTheDialer) {
   const meeting x{dialer("right"), acceptor("right")};
   auto dials = dialer("right", 9);
   tell(dials, x.acceptor_said); // of another meeting
@@ -153,7 +153,7 @@ TEST(Handshake, OfAnImpostorIsSeenByTheDialer) {
   EXPECT_EQ(dials.why(), "it does not know the secret");
 }
 
-TEST(Handshake, SaidAgainIsRefused) {
+TEST(Handshake, RejectsAReplay) {
   const meeting x{dialer("right"), acceptor("right")};
   auto accepts = acceptor("right", 3); // its own nonce is new
   tell(accepts, x.dialer_said);
@@ -161,7 +161,7 @@ TEST(Handshake, SaidAgainIsRefused) {
   EXPECT_EQ(said_by(accepts).size(), 40u);
 }
 
-TEST(Handshake, ReflectedIsRefused) {
+TEST(Handshake, RejectsAReflection) {
   auto dials = dialer("right");
   const auto greeting = said_by(dials);
   tell(dials, greeting); // the same nonce on both sides
@@ -179,7 +179,7 @@ TEST(Handshake, ReadsLittleBeforeTheSecretIsProven) {
   EXPECT_EQ(accepts.wants(), 0u);
 }
 
-TEST(Handshake, WithAnyBitFlippedIsNotTaken) {
+TEST(Handshake, RejectsAnyFlippedBit) {
   const meeting whole{dialer("right"), acceptor("right")};
   for (std::size_t at = 0; at < whole.dialer_said.size(); ++at) {
     if (at == 6 || at == 7) // nobody reads these two
@@ -199,7 +199,7 @@ TEST(Handshake, WithAnyBitFlippedIsNotTaken) {
   }
 }
 
-TEST(Handshake, CutAnywhereWaitsForTheRest) {
+TEST(Handshake, WaitsForTheRestOfATruncatedMessage) {
   const meeting whole{dialer("right"), acceptor("right")};
   for (std::size_t cut = 0; cut < whole.dialer_said.size(); ++cut) {
     auto accepts = acceptor("right");
@@ -209,7 +209,7 @@ TEST(Handshake, CutAnywhereWaitsForTheRest) {
   }
 }
 
-TEST(Handshake, OfAnotherVersionIsRefusedOnBothSidesWithBothNumbers) {
+TEST(Handshake, RejectsAnotherVersionOnBothSidesWithBothNumbers) {
   auto dials = dialer("s"), accepts = acceptor("s");
   auto greeting = said_by(dials);
   greeting[4] = std::byte{9};
@@ -224,13 +224,13 @@ TEST(Handshake, OfAnotherVersionIsRefusedOnBothSidesWithBothNumbers) {
   EXPECT_TRUE(mentions(dials.why(), "version 9"));
 }
 
-TEST(Handshake, OfAStrangerEndsWithItsFirstBytes) {
+TEST(Handshake, DetectsAnotherProtocolByItsFirstByte) {
   auto accepts = acceptor("");
   EXPECT_EQ(tell(accepts, bytes_of("GET / HTTP/1.1"), 1), 1u);
   EXPECT_EQ(accepts.why(), "it does not speak this protocol");
 }
 
-TEST(Handshake, ClaimingALongHelloTakesNoMemory) {
+TEST(Handshake, RejectsALongHelloBeforeAllocation) {
   for (const std::uint32_t length : {65'537u, ~0u}) {
     auto accepts = greeted_acceptor("");
     std::byte claim[4];
@@ -241,7 +241,7 @@ TEST(Handshake, ClaimingALongHelloTakesNoMemory) {
   }
 }
 
-TEST(Handshake, WithAMalformedHelloSaysWhere) {
+TEST(Handshake, ReportsThePositionInAMalformedHello) {
   auto accepts = greeted_acceptor("");
   std::byte letter[7]{};
   store_le(letter, std::uint32_t{3});
@@ -254,7 +254,7 @@ TEST(Handshake, WithAMalformedHelloSaysWhere) {
   EXPECT_EQ(empty.now(), state::failed);
 }
 
-TEST(Handshake, TakesAHelloUpToItsLimitAndNoLonger) {
+TEST(Handshake, AcceptsAHelloUpToTheLimit) {
   auto longest = worker;
   longest.note.resize(most_hello_bytes - encode(worker).size() + 1);
   EXPECT_TRUE(handshake::fits(longest));
@@ -266,7 +266,7 @@ TEST(Handshake, TakesAHelloUpToItsLimitAndNoLonger) {
                std::logic_error);
 }
 
-TEST(Handshake, AnswersTooLongAVerdictWithARefusal) {
+TEST(Handshake, TurnsAResponseBeyondTheLimitIntoARejection) {
   auto dials = dialer(""), accepts = acceptor("");
   tell(accepts, said_by(dials));
   tell(dials, said_by(accepts));
@@ -279,7 +279,7 @@ TEST(Handshake, AnswersTooLongAVerdictWithARefusal) {
   EXPECT_EQ(dials.why(), accepts.why());
 }
 
-TEST(Handshake, OfRandomBytesHarmsNobody) {
+TEST(Handshake, SurvivesRandomBytes) {
   std::mt19937 random{17};
   for (int i = 0; i < 3000; ++i) {
     const auto secret = i % 2 ? "s" : "";
@@ -295,6 +295,6 @@ TEST(Handshake, OfRandomBytesHarmsNobody) {
   }
 }
 
-TEST(Handshake, HasANewNonceEachTime) {
+TEST(Handshake, UsesANewNonceEachTime) {
   EXPECT_NE(random_nonce(), random_nonce());
 }

@@ -56,7 +56,7 @@ private:
 
 } // namespace
 
-TEST(Stranger, WithRandomBytesIsClosed) {
+TEST(HostilePeer, IsClosedAfterRandomBytes) {
   host x;
   std::mt19937 random{5};
   for (int i = 0; i < 50; ++i) {
@@ -72,7 +72,7 @@ TEST(Stranger, WithRandomBytesIsClosed) {
 }
 
 /// Its hello is decided on when it has reset the connection.
-TEST(Stranger, WhoLeavesBeforeItHearsThatItWasTakenIsGone) {
+TEST(HostilePeer, IsAbandonedIfItDisconnectsBeforeTheResponse) {
   mailbox<std::string> seen;
   mailbox<int> asked, left;
   endpoint x{listening()};
@@ -105,7 +105,7 @@ TEST(Stranger, WhoLeavesBeforeItHearsThatItWasTakenIsGone) {
   EXPECT_EQ(what, "somebody is gone");
 }
 
-TEST(Stranger, WithAWrongSecretHearsNoWord) {
+TEST(HostilePeer, GetsNoResponseWithAWrongSecret) {
   host x{listening(secret("right"))};
   stranger y{x.it->reachable_at()};
   EXPECT_EQ(y.meet(hello_of("thief"), "wrong"), state::speaking);
@@ -113,7 +113,7 @@ TEST(Stranger, WithAWrongSecretHearsNoWord) {
   waits_for(x.log, "it does not know the secret");
 }
 
-TEST(Stranger, WhoRepeatsWhatAMemberSaidHearsNoWord) {
+TEST(HostilePeer, GetsNoResponseToAReplayedHandshake) {
   host x{listening(secret("right"))};
   stranger member{x.it->reachable_at()};
   handshake real{handshake::side::dialer, "right", random_nonce(),
@@ -138,7 +138,7 @@ TEST(Stranger, WhoRepeatsWhatAMemberSaidHearsNoWord) {
   EXPECT_EQ(x.guests.size(), 0u);
 }
 
-TEST(Stranger, WhoIsSlowIsClosedWhenThePatienceEnds) {
+TEST(HostilePeer, IsClosedWhenItsHandshakeTimesOut) {
   auto how = listening();
   how.patience = 50ms;
   host x{how};
@@ -150,7 +150,7 @@ TEST(Stranger, WhoIsSlowIsClosedWhenThePatienceEnds) {
   waits_for(x.log, "took too long");
 }
 
-TEST(Stranger, WhoHangsIsPushedOutByOthers) {
+TEST(HostilePeer, IsEvictedByNewConnections) {
   auto how = listening();
   how.half_open = 4;
   how.patience = long_enough;
@@ -162,7 +162,7 @@ TEST(Stranger, WhoHangsIsPushedOutByOthers) {
   a_member_joins(x);
 }
 
-TEST(Stranger, InThousandsKeepsNoMemberOut) {
+TEST(HostilePeer, CannotKeepMembersOutByThousandsOfConnections) {
   auto how = listening(secret("right"));
   how.patience = long_enough;
   host x{how};
@@ -179,7 +179,7 @@ TEST(Stranger, InThousandsKeepsNoMemberOut) {
   RecordProperty("join_ms", std::to_string(took.count()));
 }
 
-TEST(Stranger, InThousandsTakesNoDescriptorThatIsNeeded) {
+TEST(HostilePeer, CannotExhaustDescriptors) {
   host x;
   std::list<stranger> all(40);
   stranger member;
@@ -216,7 +216,7 @@ struct misbehaving {
 
 } // namespace
 
-TEST(Member, WhoSaysNothingIsSilentAfterTheSetTime) {
+TEST(FaultyPeer, TimesOutWhenItSendsNothing) {
   auto how = listening();
   how.heartbeat = 5ms;
   how.suspect = 50ms;
@@ -227,13 +227,13 @@ TEST(Member, WhoSaysNothingIsSilentAfterTheSetTime) {
   EXPECT_TRUE(mentions(x.on.log.take(), "'member' has ended: no data"));
 }
 
-TEST(Member, WhoIsGoneIsDead) {
+TEST(FaultyPeer, IsClosedWhenItDisconnects) {
   misbehaving x;
   x.member = stranger{};
   EXPECT_EQ(x.ends.take().how, ending::dead);
 }
 
-TEST(Member, WhoIsGoneWithinAFrameIsDeadAndTheEndSaysSo) {
+TEST(FaultyPeer, IsClosedWithTheReasonWhenItDisconnectsWithinAFrame) {
   misbehaving x;
   const auto bytes = to_bytes(some_frame(9));
   x.member.say(std::span{bytes}.first(20));
@@ -243,7 +243,7 @@ TEST(Member, WhoIsGoneWithinAFrameIsDeadAndTheEndSaysSo) {
   EXPECT_TRUE(mentions(last.why, "ends within a header")) << last.why;
 }
 
-TEST(Member, WhoSpeaksNoFramesIsBroken) {
+TEST(FaultyPeer, ViolatesTheProtocolWhenItSendsNoFrames) {
   misbehaving x;
   x.member.say(bytes_of("hello, are you there?"));
   const auto last = x.ends.take();
@@ -253,7 +253,7 @@ TEST(Member, WhoSpeaksNoFramesIsBroken) {
     ;
 }
 
-TEST(Member, WhoIgnoresItsCreditsIsBroken) {
+TEST(FaultyPeer, ViolatesTheProtocolWhenItExceedsItsCredits) {
   misbehaving x;
   const auto link = x.it->open(1);
   const auto at = std::make_shared<ear>();
@@ -265,7 +265,7 @@ TEST(Member, WhoIgnoresItsCreditsIsBroken) {
   EXPECT_EQ(at->frames.size(), credits_of(priority::control));
 }
 
-TEST(Member, WhoStopsReadingStopsWhoeverPostsAndNothingGrows) {
+TEST(FaultyPeer, StopsThePostingSideWhenItStopsReading) {
   misbehaving x;
   const auto link = x.it->open(1);
   std::size_t taken = 0, bytes = 0;
@@ -278,7 +278,7 @@ TEST(Member, WhoStopsReadingStopsWhoeverPostsAndNothingGrows) {
   x.it->close("it does not read");
 }
 
-TEST(Member, WhoDoesNotSayGoodbyeIsNotWaitedForBeyondThePatience) {
+TEST(FaultyPeer, IsNotAwaitedBeyondTheTimeoutWhenItSendsNoGoaway) {
   auto how = listening();
   how.heartbeat = 5ms;
   how.patience = 500ms * troupe::test::slowness;
@@ -289,7 +289,7 @@ TEST(Member, WhoDoesNotSayGoodbyeIsNotWaitedForBeyondThePatience) {
   EXPECT_EQ(last.why, "enough");
 }
 
-TEST(Member, WhoDoesNotSayGoodbyeDoesNotKeepAnEndpointFromClosing) {
+TEST(FaultyPeer, CannotKeepAnEndpointFromClosing) {
   auto how = listening();
   how.patience = 500ms * troupe::test::slowness;
   misbehaving x{how};

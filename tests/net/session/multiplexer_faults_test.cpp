@@ -32,7 +32,7 @@ std::vector<std::byte> said(service what, const Ts&... xs) {
 
 } // namespace
 
-TEST(SwitchboardFaults, CountsWhatIsConsumedOnceTooOftenOnce) {
+TEST(MultiplexerFaults, IgnoresConsumedCallsBeyondTheReceivedFrames) {
   both x;
   x.left.open(1), x.right.open(1);
   for (int i = 0; i < 1000; ++i)
@@ -42,7 +42,7 @@ TEST(SwitchboardFaults, CountsWhatIsConsumedOnceTooOftenOnce) {
   EXPECT_FALSE(x.there());
 }
 
-TEST(SwitchboardFaults, BreaksWithWhoeverSendsMoreThanHisCredits) {
+TEST(MultiplexerFaults, EndsWhenAPeerExceedsItsCredits) {
   both x;
   x.right.open(1);
   for (std::size_t i = 0; i <= credits_of(priority::control); ++i) {
@@ -56,7 +56,7 @@ TEST(SwitchboardFaults, BreaksWithWhoeverSendsMoreThanHisCredits) {
   EXPECT_TRUE(mentions(over->why, "more frames on channel 1"));
 }
 
-TEST(SwitchboardFaults, BoundsWhatItKeepsForChannelsThatNobodyOpened) {
+TEST(MultiplexerFaults, BoundsTheBufferForChannelsThatAreNotOpen) {
   // one empty frame each; then an end each, with the longest text there is
   for (const bool ends : {false, true}) {
     both many;
@@ -91,7 +91,7 @@ TEST(SwitchboardFaults, BoundsWhatItKeepsForChannelsThatNobodyOpened) {
   EXPECT_TRUE(mentions(end->why, "bytes for channels that are not open"));
 }
 
-TEST(SwitchboardFaults, TakesNoMoreThanSomeMegabytesThatNobodyReads) {
+TEST(MultiplexerFaults, AcceptsAtMost4MiBThatThePeerDoesNotRead) {
   both x;
   x.left.open(1);
   std::size_t taken = 0;
@@ -100,7 +100,7 @@ TEST(SwitchboardFaults, TakesNoMoreThanSomeMegabytesThatNobodyReads) {
   EXPECT_EQ(taken, 4u);
 }
 
-TEST(SwitchboardFaults, BreaksWithWhoeverSendsOnAndOnButDoesNotRead) {
+TEST(MultiplexerFaults, EndsWhenAPeerKeepsSendingButDoesNotRead) {
   both x;
   x.right.open(1), x.right.open(2);
   while (x.right.post(2, letter((1 << 20) - 200))) // what he does not read
@@ -121,7 +121,7 @@ TEST(SwitchboardFaults, BreaksWithWhoeverSendsOnAndOnButDoesNotRead) {
   EXPECT_LT(waiting, (5u << 20) + (65u << 10));
 }
 
-TEST(SwitchboardFaults, OpensAChannelOnceAndNeverItsOwn) {
+TEST(MultiplexerFaults, RejectsOpeningAChannelTwiceOrChannelZero) {
   both x;
   x.left.open(1);
   EXPECT_THROW(x.left.open(1), std::logic_error);
@@ -129,7 +129,7 @@ TEST(SwitchboardFaults, OpensAChannelOnceAndNeverItsOwn) {
   EXPECT_FALSE(x.left.post(2, letter(1)));
 }
 
-TEST(SwitchboardFaults, BreaksWithWhoeverSaysWhatMeansNothing) {
+TEST(MultiplexerFaults, EndsOnAnInvalidControlFrame) {
   const auto five = encode(std::uint32_t{5});
   const auto credit = [](std::uint32_t channel, std::uint32_t count) {
     return encode(channel, priority::control, count);
@@ -145,7 +145,7 @@ TEST(SwitchboardFaults, BreaksWithWhoeverSaysWhatMeansNothing) {
   EXPECT_TRUE(mentions(fault_of(5), "a goaway: "));
 }
 
-TEST(SwitchboardFaults, BreaksWithAFrameOrCloseAfterAClose) {
+TEST(MultiplexerFaults, EndsOnAFrameOrCloseAfterAClose) {
   for (const bool again : {false, true}) {
     both x;
     std::vector<std::byte> bytes;
@@ -162,7 +162,7 @@ TEST(SwitchboardFaults, BreaksWithAFrameOrCloseAfterAClose) {
   }
 }
 
-TEST(SwitchboardFaults, TellsOfEndsInTextsThatAreShort) {
+TEST(MultiplexerFaults, ShortensAndSanitizesReasonsOfThePeer) {
   const auto text = "\x1b[31mred\n" + std::string(5000, 'x');
   const auto shown = "?[31mred?" + std::string(988, 'x') + "...";
   both x;
@@ -176,7 +176,7 @@ TEST(SwitchboardFaults, TellsOfEndsInTextsThatAreShort) {
   EXPECT_EQ(x.at_right[0].ended, shown);
 }
 
-TEST(SwitchboardFaults, OfRandomFramesHarmsNobody) {
+TEST(MultiplexerFaults, SurvivesRandomFrames) {
   std::mt19937 random{23};
   for (int i = 0; i < 300; ++i) {
     both x;

@@ -5,7 +5,7 @@
 using namespace troupe::net;
 using namespace troupe::net::testing;
 
-TEST(Switchboard, CarriesManyChannelsEachInOrder) {
+TEST(Multiplexer, CarriesManyChannelsEachInOrder) {
   for (const std::size_t piece : {1, 7, 1000, 1 << 20}) {
     both x;
     decltype(payloads({})) sent;
@@ -21,7 +21,7 @@ TEST(Switchboard, CarriesManyChannelsEachInOrder) {
   }
 }
 
-TEST(Switchboard, LetsControlOvertakeBulk) {
+TEST(Multiplexer, LetsControlOvertakeBulk) {
   both x;
   x.left.open(1), x.right.open(1);
   for (const auto how : {priority::bulk, priority::bulk, priority::control})
@@ -31,7 +31,7 @@ TEST(Switchboard, LetsControlOvertakeBulk) {
   EXPECT_EQ(x.at_right[0].heard->priority, priority::control);
 }
 
-TEST(Switchboard, TakesNoMoreThanTheCreditsUntilFramesAreConsumed) {
+TEST(Multiplexer, AcceptsNoFrameBeyondTheCreditsUntilFramesAreConsumed) {
   for (const auto how : {priority::control, priority::bulk}) {
     both x;
     x.left.open(1), x.right.open(1);
@@ -50,7 +50,7 @@ TEST(Switchboard, TakesNoMoreThanTheCreditsUntilFramesAreConsumed) {
   }
 }
 
-TEST(Switchboard, GivesCreditBackInBatches) {
+TEST(Multiplexer, ReturnsCreditsInBatches) {
   both x;
   x.left.open(1), x.right.open(1);
   for (int i = 0; i < 200; ++i)
@@ -65,7 +65,7 @@ TEST(Switchboard, GivesCreditBackInBatches) {
   EXPECT_EQ(credits, 3u);
 }
 
-TEST(Switchboard, KeepsWhatComesBeforeAChannelIsOpened) {
+TEST(Multiplexer, BuffersFramesOfAChannelUntilItIsOpened) {
   both x;
   x.left.open(7);
   x.left.post(7, letter(3, 1));
@@ -80,7 +80,7 @@ TEST(Switchboard, KeepsWhatComesBeforeAChannelIsOpened) {
   EXPECT_EQ(x.at_right.size(), 1u);
 }
 
-TEST(Switchboard, KeepsAFrameForEachReplicaOfALargeJobUntilItIsOpened) {
+TEST(Multiplexer, BuffersAFrameForEachReplicaOfALargeJob) {
   constexpr std::uint32_t replicas = 4096;
   both x;
   for (int round = 0; round < 10; ++round) { // what is opened counts no more
@@ -100,7 +100,7 @@ TEST(Switchboard, KeepsAFrameForEachReplicaOfALargeJobUntilItIsOpened) {
   }
 }
 
-TEST(Switchboard, ClosesAChannelOnBothSidesAfterAllThatWasPosted) {
+TEST(Multiplexer, ClosesAChannelOnBothSidesAfterAllPostedFrames) {
   both x;
   x.left.open(1), x.right.open(1);
   x.left.post(1, letter(1, 1, priority::bulk));
@@ -121,7 +121,7 @@ TEST(Switchboard, ClosesAChannelOnBothSidesAfterAllThatWasPosted) {
   EXPECT_FALSE(x.there());
 }
 
-TEST(Switchboard, ClosesAChannelThatBothCloseOnce) {
+TEST(Multiplexer, ClosesAChannelOnceWhenBothSidesCloseIt) {
   both x;
   x.left.open(1), x.right.open(1);
   x.left.close(1, "left");
@@ -135,7 +135,7 @@ TEST(Switchboard, ClosesAChannelThatBothCloseOnce) {
   EXPECT_TRUE(x.left.out().empty() && x.right.out().empty());
 }
 
-TEST(Switchboard, TellsOfAnEndThatCameBeforeAChannelWasOpened) {
+TEST(Multiplexer, ReportsACloseThatArrivedBeforeTheChannelWasOpened) {
   both x;
   x.left.open(1);
   x.left.post(1, letter(1));
@@ -148,7 +148,7 @@ TEST(Switchboard, TellsOfAnEndThatCameBeforeAChannelWasOpened) {
   EXPECT_FALSE(x.right.post(1, letter(1)));
 }
 
-TEST(Switchboard, SaysGoodbyeAfterAllThatWasPosted) {
+TEST(Multiplexer, SendsGoawayAfterAllPostedFrames) {
   both x;
   x.left.open(1), x.right.open(1);
   x.left.post(1, letter(1, 1, priority::bulk));

@@ -45,7 +45,7 @@ bool ringing_ends(int descriptor) {
 
 } // namespace
 
-TEST(Bell, RingsUntilItIsSilenced) {
+TEST(EventNotifier, StaysSetUntilItIsCleared) {
   bell x;
   const auto passed_on = copy_of(x);
   EXPECT_FALSE(rings(x));
@@ -58,7 +58,7 @@ TEST(Bell, RingsUntilItIsSilenced) {
   EXPECT_TRUE(rings(x));
 }
 
-TEST(Bell, BlocksNobodyWhateverOthersDoWithWhatTheyHold) {
+TEST(EventNotifier, NeverBlocksWhateverOtherHoldersDo) {
   bell x;
   const auto passed_on = copy_of(x);
   const auto flags = ::fcntl(passed_on.get(), F_GETFL);
@@ -75,7 +75,7 @@ TEST(Bell, BlocksNobodyWhateverOthersDoWithWhatTheyHold) {
   EXPECT_TRUE(rings(x));
 }
 
-TEST(Bell, CannotBeSilencedByOthers) {
+TEST(EventNotifier, CannotBeClearedByOthers) {
   bell x;
   const auto passed_on = copy_of(x);
   ring(x.descriptor());
@@ -84,7 +84,7 @@ TEST(Bell, CannotBeSilencedByOthers) {
   EXPECT_TRUE(rings(x));
 }
 
-TEST(Bell, RingsForGoodWhenAnotherShutsItDown) {
+TEST(EventNotifier, StaysSetAfterAPeerShutsItDown) {
   bell x;
   const auto passed_on = copy_of(x);
   ASSERT_EQ(::shutdown(passed_on.get(), SHUT_RDWR), 0);
@@ -95,14 +95,14 @@ TEST(Bell, RingsForGoodWhenAnotherShutsItDown) {
   }
 }
 
-TEST(Bell, OfAProcessThatIsGoneIsRungInVain) {
+TEST(EventNotifier, IgnoresNotifyAfterItsOwnerHasEnded) {
   auto x = std::make_unique<bell>();
   const auto passed_on = copy_of(*x);
   x.reset();
   EXPECT_TRUE(ringing_ends(passed_on.get()));
 }
 
-TEST(Bell, IsAConnectedSocketOfThisHost) {
+TEST(EventNotifier, IsAUnixStreamSocket) {
   EXPECT_TRUE(is_bell(bell{}.descriptor()));
   std::array<int, 2> ends{};
   ASSERT_EQ(::pipe(ends.data()), 0);
