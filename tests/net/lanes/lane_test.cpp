@@ -9,14 +9,14 @@ using namespace troupe::net::testing;
 
 namespace {
 
-/// What holds for every lane.
+/// Properties of every kind of lane.
 class Lane : public ::testing::TestWithParam<const char*> {
 protected:
   lane_pair lanes = make_lanes(GetParam());
   lane& left = *lanes.left;
   lane& right = *lanes.right;
 
-  /// Until the lane takes no more, but at most so many.
+  /// Posts until the lane is full, at most `most` packets.
   std::size_t fill(lane& x, std::size_t most, std::size_t size) {
     std::size_t posted = 0;
     while (posted < most && x.post(head_of(posted), bytes_of(posted, size)))
@@ -172,7 +172,7 @@ TEST_P(Lane, ReportsNoEventForAPacketThatIsLeftInTheLane) {
   std::vector<std::byte> bytes(100);
   EXPECT_TRUE(right.fetch(bytes));
   right.pop();
-  EXPECT_TRUE(wait_for_news(right)); // the next one
+  EXPECT_TRUE(wait_for_news(right)); // the next packet
   EXPECT_NE(right.front(), nullptr);
 }
 
@@ -188,7 +188,7 @@ TEST_P(Lane, DeliversEarlierPacketsBeforeItReportsTheClose) {
   EXPECT_TRUE(right.room().empty());
   EXPECT_FALSE(right.post(head_of(0), bytes_of(0, 1)));
   std::vector<pollfd> watched;
-  EXPECT_TRUE(right.before_sleep(watched)); // no news any more
+  EXPECT_TRUE(right.before_sleep(watched)); // no further events
   EXPECT_TRUE(watched.empty());
 }
 

@@ -21,7 +21,7 @@ frame fact(std::uint64_t tag, std::size_t size = 8,
           .payload = std::vector<std::byte>(size, std::byte(tag))};
 }
 
-/// One channel of a connection, with somebody who listens at each end.
+/// One channel of a connection, with a listener at each end.
 struct line {
   explicit line(connected_hosts& on, std::uint32_t channel = 1)
     : left{on.at_left->open(channel)}, right{on.at_right->open(channel)} {
@@ -33,7 +33,7 @@ struct line {
   std::shared_ptr<ear> at_right = std::make_shared<ear>();
 };
 
-/// Posts so many facts, and hears as many in order at the other end.
+/// Posts `count` frames and expects them in order at the other end.
 void carries(line& on, std::uint64_t count, std::size_t size) {
   std::thread poster{[&] {
     for (std::uint64_t i = 0; i < count; ++i)
@@ -206,7 +206,7 @@ TEST(Connection, ReceivesHeartbeatsWhileIdle) {
   for (auto before = 0ms; beats < 3;) {
     ASSERT_LT(std::chrono::steady_clock::now(), end);
     const auto now = x.at_left->silence();
-    beats += now < before; // something was heard
+    beats += now < before; // a byte was received
     before = now;
   }
 }

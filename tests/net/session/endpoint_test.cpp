@@ -51,7 +51,7 @@ TEST(Endpoint, HandsOverAStreamForPurposesWithoutFrames) {
   socklen_t size = sizeof at_once;
   ::getsockopt(to.descriptor(), IPPROTO_TCP, TCP_NODELAY, &at_once, &size);
   EXPECT_TRUE(at_once);
-  left.it.reset(); // it needs no endpoint any more
+  left.it.reset(); // the stream needs no endpoint any more
   right.it.reset();
   EXPECT_EQ(pass(from, to, "as it is").text, "as it is");
   EXPECT_EQ(pass(to, from, "and back").text, "and back");
@@ -109,7 +109,7 @@ TEST(Endpoint, ReportsTheEarlierHandshakeFailureWhenThePeerIsGone) {
   std::optional<host> right{std::in_place, listening(secret("right"))};
   host left{dialing_only(secret("wrong"))};
   auto x = left.dial(right->it->reachable_at(), hello_of("left"), 2s);
-  right->log.take(); // he was there
+  right->log.take(); // the peer was there
   right.reset();
   const auto end = soon(std::move(x));
   EXPECT_TRUE(mentions(end.why, "Connection refused")) << end.why;
@@ -142,7 +142,7 @@ TEST(Endpoint, FailsAtTheDeadlineWithTheLastReason) {
 }
 
 TEST(Endpoint, TimesOutIfThePeerDoesNotRespond) {
-  endpoint right{listening()}; // takes nobody yet: they wait
+  endpoint right{listening()}; // has no handler yet: dialers wait
   host left{dialing_only()};
   const auto x = soon(left.dial(right.reachable_at(), hello_of("left"), 100ms));
   EXPECT_FALSE(x.it);

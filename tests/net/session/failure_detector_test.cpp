@@ -26,7 +26,7 @@ TEST(FailureDetector, ExcludesTimeInWhichThisProcessDidNotRun) {
   x.tick(start + 1000ms); // 800 ms late
   EXPECT_EQ(x.silence(start + 1000ms), 200ms);
   x.tick(start + 1100ms);
-  EXPECT_EQ(x.silence(start + 1200ms), 400ms) << "and then time counts again";
+  EXPECT_EQ(x.silence(start + 1200ms), 400ms) << "then time counts again";
 }
 
 TEST(FailureDetector, CountsOneIntervalPerTickWhenEveryTickIsLate) {
@@ -34,13 +34,13 @@ TEST(FailureDetector, CountsOneIntervalPerTickWhenEveryTickIsLate) {
   auto now = start;
   for (int i = 0; i < 9; ++i)
     x.tick(now += 500ms);
-  EXPECT_EQ(x.silence(now), 900ms) << "a beat for each turn that it had";
+  EXPECT_EQ(x.silence(now), 900ms) << "one interval for each tick";
 }
 
 TEST(FailureDetector, IgnoresSmallDelaysAndNeverExcludesMoreThanTheSilence) {
   vigil x{start, 100ms};
   x.tick(start + 200ms);
-  EXPECT_EQ(x.silence(start + 200ms), 200ms) << "late by one beat only";
+  EXPECT_EQ(x.silence(start + 200ms), 200ms) << "late by one interval only";
   x.heard(start + 1000ms);
   x.tick(start + 1000ms);
   EXPECT_EQ(x.silence(start + 1000ms), 0ms);

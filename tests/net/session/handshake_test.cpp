@@ -44,7 +44,7 @@ handshake acceptor(std::string secret, unsigned seed = 2) {
   return {side::acceptor, std::move(secret), some_nonce(seed)};
 }
 
-/// All that it has to send.
+/// Takes all bytes that it has to send.
 std::vector<std::byte> said_by(handshake& x) {
   const auto all = x.unsent();
   std::vector<std::byte> bytes{all.begin(), all.end()};
@@ -52,8 +52,8 @@ std::vector<std::byte> said_by(handshake& x) {
   return bytes;
 }
 
-/// Gives it as many of the bytes as it wants, a piece at a time.
-/// @returns how many that were.
+/// Passes as many bytes as it accepts, a piece at a time.
+/// @returns the number of these bytes.
 std::size_t tell(handshake& to, std::span<const std::byte> bytes,
                  std::size_t piece = 1 << 20) {
   const auto all = bytes.size();
@@ -65,7 +65,7 @@ std::size_t tell(handshake& to, std::span<const std::byte> bytes,
   return all - bytes.size();
 }
 
-/// Both sides, until neither has anything to say; all that either said.
+/// Runs both sides until neither has bytes to send, and records all sent bytes.
 struct meeting {
   explicit meeting(handshake d, handshake a, std::size_t piece = 1 << 20)
     : dials{std::move(d)}, accepts{std::move(a)} {
@@ -85,8 +85,8 @@ struct meeting {
   std::vector<std::byte> dialer_said{}, acceptor_said{};
 };
 
-/// After the exchange of greetings: what the acceptor makes of bytes that are
-/// not the dialer's own.
+/// An acceptor after the exchange of greetings, for bytes that a dialer would
+/// not send.
 handshake greeted_acceptor(const std::string& secret) {
   auto accepts = acceptor(secret);
   auto greeting = dialer(secret);
@@ -148,14 +148,14 @@ TEST(Handshake, SendsNoGreetingToAnotherMode) {
 TEST(Handshake, DetectsAnImpostorAtTheDialer) {
   const meeting x{dialer("right"), acceptor("right")};
   auto dials = dialer("right", 9);
-  tell(dials, x.acceptor_said); // of another meeting
+  tell(dials, x.acceptor_said); // of another handshake
   EXPECT_EQ(dials.now(), state::failed);
   EXPECT_EQ(dials.why(), "it does not know the secret");
 }
 
 TEST(Handshake, RejectsAReplay) {
   const meeting x{dialer("right"), acceptor("right")};
-  auto accepts = acceptor("right", 3); // its own nonce is new
+  auto accepts = acceptor("right", 3); // its nonce is new
   tell(accepts, x.dialer_said);
   EXPECT_EQ(accepts.now(), state::failed);
   EXPECT_EQ(said_by(accepts).size(), 40u);
@@ -182,7 +182,7 @@ TEST(Handshake, ReadsLittleBeforeTheSecretIsProven) {
 TEST(Handshake, RejectsAnyFlippedBit) {
   const meeting whole{dialer("right"), acceptor("right")};
   for (std::size_t at = 0; at < whole.dialer_said.size(); ++at) {
-    if (at == 6 || at == 7) // nobody reads these two
+    if (at == 6 || at == 7) // these two are not checked
       continue;
     auto said = whole.dialer_said;
     said[at] ^= std::byte(1 << at % 8);

@@ -13,7 +13,7 @@
 #include <random>
 #include <sys/resource.h>
 
-// What strangers and broken members do to an endpoint, over real sockets.
+// Unauthenticated and faulty peers of an endpoint, over real sockets.
 
 using namespace troupe::net;
 using namespace troupe::net::testing;
@@ -37,7 +37,7 @@ void a_member_joins(host& on, const std::string& password = {}) {
   EXPECT_EQ(on.guests.take().who.name, "member");
 }
 
-/// How many descriptors the process may have; put back at the end.
+/// The process's limit of descriptors; restored at the end.
 class descriptor_limit {
 public:
   descriptor_limit() { ::getrlimit(RLIMIT_NOFILE, &before_); }
@@ -71,7 +71,7 @@ TEST(HostilePeer, IsClosedAfterRandomBytes) {
   a_member_joins(x);
 }
 
-/// Its hello is decided on when it has reset the connection.
+/// The decision on the hello falls after the peer has reset the connection.
 TEST(HostilePeer, IsAbandonedIfItDisconnectsBeforeTheResponse) {
   mailbox<std::string> seen;
   mailbox<int> asked, left;
@@ -83,11 +83,11 @@ TEST(HostilePeer, IsAbandonedIfItDisconnectsBeforeTheResponse) {
       return verdict{};
     },
     [&](const hello&, arrived&&) { seen.put("taken"); },
-    [&](const hello& who) { seen.put(who.name + " is gone"); });
-  std::string what = "taken"; // the news of a reset may take its time
+    [&](const hello& who) { seen.put(who.name + " is abandoned"); });
+  std::string what = "taken"; // a reset may arrive late
   for (int i = 0; i < 100 && what == "taken"; ++i) {
     handshake says{
-      handshake::side::dialer, {}, random_nonce(), hello_of("somebody")};
+      handshake::side::dialer, {}, random_nonce(), hello_of("client")};
     {
       stranger y{x.reachable_at()};
       y.say(says.unsent());
@@ -102,7 +102,7 @@ TEST(HostilePeer, IsAbandonedIfItDisconnectsBeforeTheResponse) {
     left.put(0);
     what = seen.take();
   }
-  EXPECT_EQ(what, "somebody is gone");
+  EXPECT_EQ(what, "client is abandoned");
 }
 
 TEST(HostilePeer, GetsNoResponseWithAWrongSecret) {
@@ -128,7 +128,7 @@ TEST(HostilePeer, GetsNoResponseToAReplayedHandshake) {
   say(member, real);
   real.take(member.hear(40));
   say(member, real);
-  EXPECT_EQ(member.hear(32).size(), 32u); // it was let in
+  EXPECT_EQ(member.hear(32).size(), 32u); // it was accepted
   EXPECT_EQ(x.guests.take().who.name, "member");
 
   stranger thief{x.it->reachable_at()};
@@ -195,11 +195,11 @@ TEST(HostilePeer, CannotExhaustDescriptors) {
   EXPECT_TRUE(all.front().is_closed());
 }
 
-// -- members that misbehave ---------------------------------------------------
+// -- faulty peers that have authenticated -------------------------------------
 
 namespace {
 
-/// A member that says what it likes, and an endpoint's end of its connection.
+/// An authenticated raw socket, and the endpoint's end of its connection.
 struct misbehaving {
   explicit misbehaving(endpoint_options how = listening()) : on{how} {
     EXPECT_EQ(member.meet(hello_of("member")), state::taken);
@@ -273,7 +273,7 @@ TEST(FaultyPeer, StopsThePostingSideWhenItStopsReading) {
     while (link->post({.payload = std::vector<std::byte>(size)}))
       ++taken, bytes += size;
   EXPECT_LE(taken, credits_of(priority::control));
-  EXPECT_LE(bytes, std::size_t{32} << 20); // sockets hold some of it
+  EXPECT_LE(bytes, std::size_t{32} << 20); // socket buffers hold some of it
   EXPECT_FALSE(link->post({}));
   x.it->close("it does not read");
 }

@@ -78,7 +78,7 @@ TEST(LoopbackChannel, AcceptsNoFrameBeyondTheCredits) {
   EXPECT_TRUE(on.post(4, priority::bulk)) << "bulk has credits of its own";
   EXPECT_FALSE(on.post(5, priority::bulk));
   on.wire.deliver();
-  EXPECT_FALSE(on.post(6)) << "arrived is not consumed";
+  EXPECT_FALSE(on.post(6)) << "an arrived frame is not consumed yet";
   on.right->consumed(priority::control);
   EXPECT_TRUE(on.post(7));
   EXPECT_FALSE(on.post(8));
@@ -125,7 +125,7 @@ TEST(LoopbackChannel, DropsDuplicatesAndDelaysFramesByTheFaultHook) {
     EXPECT_TRUE(on.post(tag));
   on.wire.deliver();
   EXPECT_EQ(on.tags(), (list{2, 2, 4, 3}));
-  EXPECT_TRUE(on.post(5)) << "what was lost keeps no credit";
+  EXPECT_TRUE(on.post(5)) << "a lost frame returns its credit";
 }
 
 TEST(LoopbackChannel, ClosesBothEndsAfterAllPostedFrames) {

@@ -12,7 +12,8 @@ void tell_service(both& x, std::uint64_t what, std::vector<std::byte> payload) {
   x.left.out().push({.tag = what, .payload = std::move(payload)});
 }
 
-/// How the right side ends when the left says that.
+/// The reason why the right side ends after a control frame; "none" if it does
+/// not.
 std::string fault_of(std::uint64_t what, std::vector<std::byte> payload = {}) {
   both x;
   x.right.open(5);
@@ -57,7 +58,7 @@ TEST(MultiplexerFaults, EndsWhenAPeerExceedsItsCredits) {
 }
 
 TEST(MultiplexerFaults, BoundsTheBufferForChannelsThatAreNotOpen) {
-  // one empty frame each; then an end each, with the longest text there is
+  // one empty frame each; then one close each, with the longest reason
   for (const bool ends : {false, true}) {
     both many;
     const auto each = switchboard::bytes_per_channel
@@ -103,7 +104,7 @@ TEST(MultiplexerFaults, AcceptsAtMost4MiBThatThePeerDoesNotRead) {
 TEST(MultiplexerFaults, EndsWhenAPeerKeepsSendingButDoesNotRead) {
   both x;
   x.right.open(1), x.right.open(2);
-  while (x.right.post(2, letter((1 << 20) - 200))) // what he does not read
+  while (x.right.post(2, letter((1 << 20) - 200))) // never read by the peer
     ;
   auto f = letter(0);
   f.channel = 1;

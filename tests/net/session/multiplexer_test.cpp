@@ -39,7 +39,7 @@ TEST(Multiplexer, AcceptsNoFrameBeyondTheCreditsUntilFramesAreConsumed) {
       EXPECT_TRUE(x.left.post(1, letter(1, 1, how)));
     EXPECT_FALSE(x.left.post(1, letter(1, 1, how)));
     x.there();
-    EXPECT_FALSE(x.left.post(1, letter(1, 1, how))); // heard, not consumed
+    EXPECT_FALSE(x.left.post(1, letter(1, 1, how))); // received, not consumed
     for (std::size_t i = 0; i < credits_of(how); ++i)
       x.right.consumed(1, how);
     x.back();
@@ -83,7 +83,7 @@ TEST(Multiplexer, BuffersFramesOfAChannelUntilItIsOpened) {
 TEST(Multiplexer, BuffersAFrameForEachReplicaOfALargeJob) {
   constexpr std::uint32_t replicas = 4096;
   both x;
-  for (int round = 0; round < 10; ++round) { // what is opened counts no more
+  for (int round = 0; round < 10; ++round) { // open channels do not count
     for (std::uint32_t c = 1; c <= replicas; ++c) {
       x.left.open(c);
       EXPECT_TRUE(x.left.post(c, letter(64, c)));
@@ -107,7 +107,7 @@ TEST(Multiplexer, ClosesAChannelOnBothSidesAfterAllPostedFrames) {
   x.left.post(1, letter(1));
   x.left.close(1, "done");
   EXPECT_FALSE(x.left.post(1, letter(1)));
-  x.right.post(1, letter(1)); // on its way meanwhile
+  x.right.post(1, letter(1)); // in transit at the same time
   x.there();
   ASSERT_EQ(x.at_right.size(), 3u);
   EXPECT_EQ(x.at_right[2].ended, "done");
@@ -116,7 +116,7 @@ TEST(Multiplexer, ClosesAChannelOnBothSidesAfterAllPostedFrames) {
   ASSERT_EQ(x.at_left.size(), 2u);
   EXPECT_TRUE(x.at_left[0].heard);
   EXPECT_EQ(x.at_left[1].ended, "done");
-  x.left.open(1), x.right.open(1); // it is free again
+  x.left.open(1), x.right.open(1); // the number is free again
   EXPECT_TRUE(x.left.post(1, letter(1)));
   EXPECT_FALSE(x.there());
 }

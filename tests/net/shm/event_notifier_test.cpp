@@ -22,7 +22,7 @@ bool rings(const bell& x) {
   return ::poll(&listener, 1, 0) == 1;
 }
 
-/// What a process has of a bell that another passed to it.
+/// A duplicate of the notifying end, as another process holds it.
 descriptor copy_of(const bell& x) {
   return descriptor{::fcntl(x.descriptor(), F_DUPFD_CLOEXEC, 0)};
 }
@@ -32,7 +32,7 @@ void silence(bell& x) {
   x.silence();
 }
 
-/// Whether ringing ends; if not, its thread stays behind.
+/// True if `notify` returns; if not, its thread is left behind.
 bool ringing_ends(int descriptor) {
   auto rung = std::make_shared<std::promise<void>>();
   auto end = rung->get_future();
@@ -69,7 +69,7 @@ TEST(EventNotifier, NeverBlocksWhateverOtherHoldersDo) {
   ASSERT_EQ(::fcntl(passed_on.get(), F_SETFL, flags & ~O_NONBLOCK), 0);
   EXPECT_TRUE(ringing_ends(x.descriptor()));
   EXPECT_TRUE(rings(x));
-  while (rings(x)) // all of it is read in the end
+  while (rings(x)) // all bytes are read in the end
     silence(x);
   ring(x.descriptor());
   EXPECT_TRUE(rings(x));

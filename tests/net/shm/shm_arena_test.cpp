@@ -30,12 +30,12 @@ descriptor file_of(std::size_t bytes, int seals) {
   return fd;
 }
 
-/// Two processes that lend to each other.
+/// Two processes that post zero-copy to each other.
 struct ShmLending : ::testing::Test {
   const shm_grounds grounds{few_slots, true};
   lane_pair lanes = lanes_over(grounds, 0);
 
-  /// Bytes of the left one's arena.
+  /// Bytes of the left process's arena.
   std::span<std::byte> some(std::size_t begin, std::size_t size) const {
     return grounds.left->my_arena->pages().subspan(begin, size);
   }
@@ -60,7 +60,7 @@ TEST(ShmArena, ReportsTheOffsetOfBytesInIt) {
   const auto all = mine.pages();
   EXPECT_EQ(mine.place_of(all.subspan(64, 100)), 64u);
   EXPECT_EQ(mine.place_of(all.subspan(page)), page);
-  EXPECT_EQ(mine.place_of(all), 0u); // says: nowhere
+  EXPECT_EQ(mine.place_of(all), 0u); // 0 means: not in the arena
   EXPECT_EQ(mine.place_of({all.data() + 3 * page, page + 1}), 0u);
   const std::vector<std::byte> other(10);
   EXPECT_EQ(mine.place_of(other), 0u);
@@ -117,7 +117,7 @@ TEST_F(ShmLending, ViewsThePayloadInTheSendersArena) {
 
 TEST_F(ShmLending, IsReleasedWhenTheReaderHasPoppedIt) {
   ASSERT_TRUE(lanes.left->post(head_of(0), bytes_of(0, 10)));
-  EXPECT_TRUE(lanes.left->flush()); // a copy: it may change
+  EXPECT_TRUE(lanes.left->flush()); // it was copied
   ASSERT_TRUE(lanes.left->lend(head_of(1), some(page, large)));
   ASSERT_TRUE(lanes.left->post(head_of(2), bytes_of(2, 10)));
   for (std::uint64_t i = 0; i < 2; ++i) {

@@ -10,12 +10,12 @@ using namespace troupe::net::testing;
 
 namespace {
 
-/// A file in memory, as a peer may send one.
+/// A memfd, as a peer may send one.
 descriptor file_of(std::size_t bytes, int seals) {
   descriptor fd{::memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
   if (::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0
       || ::fcntl(fd.get(), F_ADD_SEALS, seals) != 0)
-    throw std::runtime_error("no file in memory");
+    throw std::runtime_error("cannot create a memfd");
   return fd;
 }
 
@@ -91,7 +91,7 @@ TEST(ShmLane, LosesNoEventWhenLanesShareANotifier) {
     ASSERT_TRUE(sums.right->before_sleep(watched));
     ASSERT_TRUE(sums.left->post(head_of(i), bytes_of(i, 1)));
     ASSERT_TRUE(parts.left->post(head_of(i), bytes_of(i, 1)));
-    parts.right->after_sleep(); // silences the bell
+    parts.right->after_sleep(); // clears the notifier
     sums.right->after_sleep();
     EXPECT_TRUE(sleep_on(both, std::chrono::seconds{0}, watched));
     ASSERT_NE(parts.right->front(), nullptr);
@@ -147,7 +147,7 @@ TEST(ShmLane, SurvivesAnythingItsPeerWrites) {
   const auto seed = std::random_device{}();
   SCOPED_TRACE("seed " + std::to_string(seed));
   std::mt19937_64 random{seed};
-  // now and then something that could be
+  // sometimes a plausible number
   const auto number = [&](std::uint64_t near) -> std::uint64_t {
     return random() % 4 == 0 ? random() : near + random() % (2 * few_slots);
   };

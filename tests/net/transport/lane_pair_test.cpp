@@ -14,7 +14,7 @@ using namespace troupe::net::testing;
 
 namespace {
 
-/// What became of one side.
+/// Result of one side.
 struct opened {
   channel it;
   std::string error;
@@ -103,7 +103,7 @@ TEST(LanePair, PostsZeroCopyFromAnArena) {
   ASSERT_TRUE(x.dialer.it.parts->lend(head_of(1), lent));
   EXPECT_FALSE(x.dialer.it.parts->flush());
   ASSERT_NE(x.acceptor.it.parts->front(), nullptr);
-  lent[5] = std::byte{9}; // against the rule, so it shows
+  lent[5] = std::byte{9}; // against the rule: it shows that nothing was copied
   EXPECT_EQ(x.acceptor.it.parts->view()[5], std::byte{9});
   x.acceptor.it.parts->pop();
   EXPECT_TRUE(x.dialer.it.parts->flush());
@@ -227,7 +227,7 @@ TEST(LanePair, WorksBetweenTwoProcesses) {
   const auto bytes = take_sometime(*x.it.sums, head);
   ASSERT_TRUE(bytes);
   EXPECT_EQ(*bytes, bytes_of(5, most_parcel_bytes));
-  x.it.parts.reset(); // the child hears of its end
+  x.it.parts.reset(); // the child observes its end
   int status = -1;
   EXPECT_EQ(::waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
