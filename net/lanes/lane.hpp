@@ -82,10 +82,12 @@ public:
   // -- waiting ----------------------------------------------------------------
 
   /// Prepares a wait: appends the descriptors that `poll` has to watch for an
-  /// event of this lane. Events are: a packet if `front` was null, more of its
-  /// bytes if `fetch` was false, space if `reserve` was empty or a post was
-  /// false, completion if `flush` was false, and the lane's end, until `closed`
-  /// has reported it.
+  /// event of this lane. A lane has these events:
+  /// - a packet, if `front` was null;
+  /// - more bytes, if `fetch` was false;
+  /// - space, if `reserve` was empty or a post was false;
+  /// - completion, if `flush` was false;
+  /// - the lane's end, until `closed` has reported it.
   /// @returns false if there is an event already.
   virtual bool before_sleep(std::vector<pollfd>& watched) = 0;
 

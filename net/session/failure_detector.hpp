@@ -25,8 +25,8 @@ public:
     heard_at_ = now.time_since_epoch().count();
   }
 
-  /// If a tick is late by more than one interval, its delay is added to the
-  /// time of the last contact, so that it does not count as silence.
+  /// Records that this process runs. If a tick is late by more than one
+  /// interval, the delay does not count as silence.
   void tick(clock::time_point now) {
     const auto late = now - std::exchange(ticked_at_, now) - beat_;
     if (late > beat_)

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <span>
 
-// Memory for the large buffers of a process, which other processes of its host
-// read in place: a contribution need not be copied to be sent.
+// Memory for the large buffers of a process. Other processes of its host read
+// it in place, so that a contribution need not be copied.
 
 namespace troupe::net {
 

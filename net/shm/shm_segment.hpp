@@ -8,9 +8,9 @@
 #include <cstddef>
 #include <cstdint>
 
-// The shared memory that one process writes and another reads in place: two
-// queues of packets, and the writer's position in the queues of the other
-// process. docs/shared-memory.md has the layout.
+// The shared memory that one process writes and another reads in place. It
+// holds two queues of packets, and the writer's positions in the queues of the
+// peer. docs/shared-memory.md has the layout.
 
 namespace troupe::net {
 
