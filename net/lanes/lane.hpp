@@ -13,96 +13,101 @@
 
 namespace troupe::net {
 
-/// Bytes of a parcel's head, which the lane cannot read.
+/// Size of a packet's header in bytes. A lane does not interpret it.
 inline constexpr std::size_t parcel_head_size = 64;
-/// Most bytes that follow a head.
+/// Maximum size of a packet's payload in bytes.
 inline constexpr std::size_t most_parcel_bytes = std::size_t{256} * 1024;
 
 using parcel_head = std::array<std::byte, parcel_head_size>;
 
-/// Parcels between two processes, both ways, each way in order: a head and at
-/// most `most_parcel_bytes`. Bounded, and it never blocks: whoever waits moves
-/// it on. For one thread at a time.
+/// Carries packets between two processes in both directions, each direction in
+/// order. A packet is a header and at most `max_packet_bytes` of payload. A
+/// lane is bounded and never blocks; the thread that waits makes the progress.
+/// For one thread at a time.
 class lane {
 public:
   virtual ~lane() = default;
 
   // -- sending ----------------------------------------------------------------
 
-  /// Where the next parcel's bytes may be written: 64-byte aligned,
-  /// `most_parcel_bytes` long; empty if there is no room now. Stays the same
+  /// Buffer for the payload of the next packet: 64-byte aligned,
+  /// `max_packet_bytes` long. Empty if there is no space now. Stays the same
   /// until `post`.
   virtual std::span<std::byte> room() = 0;
 
-  /// Sends a head and the first `bytes` of the room. @pre `room` was not empty.
+  /// Sends a header and the first `bytes` of the reserved buffer. @pre
+  /// `reserve` was not empty.
   virtual void post(const parcel_head& head, std::size_t bytes) = 0;
 
-  /// Sends bytes from where they lie; they may change when it returns.
-  /// @returns false if there is no room now, or the lane has ended.
+  /// Sends a copy of the bytes: the caller may change them when it returns.
+  /// @returns false if there is no space now, or the lane has ended.
   virtual bool post(const parcel_head& head,
                     std::span<const std::byte> bytes) = 0;
 
-  /// Sends bytes from where they lie, where the lane can: they must not change
-  /// until `flush` is true.
-  /// @returns false as `post`.
+  /// Sends the bytes without a copy if the lane can. The caller must not change
+  /// them until `flush` returns true.
+  /// @returns false if there is no space now, or the lane has ended.
   virtual bool lend(const parcel_head& head, std::span<const std::byte> bytes) {
     return post(head, bytes);
   }
 
-  /// Moves on what was posted.
-  /// @returns whether all of it is out of this process's hands, and what was
-  ///          lent was given back.
+  /// Continues to send what was posted.
+  /// @returns true if all of it has left this process and the peer has released
+  ///          all zero-copy payloads.
   virtual bool flush() = 0;
 
   // -- receiving --------------------------------------------------------------
 
-  /// The head of the oldest parcel that was not popped, a copy that the peer
-  /// cannot change; null if none has come.
+  /// Header of the oldest packet that was not popped, as a copy that the peer
+  /// cannot change. Null: none has arrived.
   virtual const parcel_head* front() = 0;
 
-  /// Of the front parcel. @pre `front` was not null.
+  /// Payload size of the front packet in bytes. @pre `front` was not null.
   virtual std::size_t front_bytes() const = 0;
 
-  /// The front parcel's bytes where they lie, until `pop`; empty if they have
-  /// to be fetched.
+  /// Payload of the front packet in place, valid until `pop`. Empty: it has to
+  /// be fetched.
   virtual std::span<const std::byte> view() = 0;
 
-  /// Copies or reads the front parcel's bytes. As long as it returns false, the
-  /// caller asks again with as many bytes. If the caller passes another place,
-  /// the bytes that have come are not moved there: for a parcel that nobody
-  /// reads.
-  /// @returns whether all of them are there, and intact.
+  /// Copies or reads the payload of the front packet. While it returns false,
+  /// the caller repeats the call with a buffer of at least that size. Bytes
+  /// that have arrived are not moved to a different buffer; a different one is
+  /// for a packet whose payload is discarded.
+  /// @returns true if all bytes are there, and intact.
   virtual bool fetch(std::span<std::byte> into) = 0;
 
-  /// Lets go of the front parcel. @pre it was viewed, or fetched as a whole.
+  /// Releases the front packet. @pre it was viewed, or fetched as a whole.
   virtual void pop() = 0;
 
   // -- waiting ----------------------------------------------------------------
 
-  /// Adds what `poll` has to look at before there is news of this lane: a
-  /// parcel if `front` was null, more of its bytes if `fetch` was false, room
-  /// if there was none, what `flush` was false for, and the lane's end, until
-  /// `ended` tells of it.
-  /// @returns false if there is news already.
+  /// Prepares a wait: appends the descriptors that `poll` has to watch for an
+  /// event of this lane. A lane has these events:
+  /// - a packet, if `front` was null;
+  /// - more bytes, if `fetch` was false;
+  /// - space, if `reserve` was empty or a post was false;
+  /// - completion, if `flush` was false;
+  /// - the lane's end, until `closed` has reported it.
+  /// @returns false if there is an event already.
   virtual bool before_sleep(std::vector<pollfd>& watched) = 0;
 
-  /// After each `before_sleep`, whatever that returned. One thread of a process
-  /// at a time sleeps on lanes.
+  /// Called after each `arm`, whatever it returned. One thread of a process at
+  /// a time waits on lanes.
   virtual void after_sleep() = 0;
 
   struct end {
     ending how = ending::dead;
     std::string why;
   };
-  /// Set once the lane has ended; what came before that may still be read: look
-  /// at `front` again before parcels are missed.
+  /// Set once the lane has ended. Packets that arrived before can still be
+  /// read: call `front` again before packets are considered missing.
   virtual const std::optional<end>& ended() = 0;
 };
 
-/// Sleeps until there is news of one of the lanes, or the time is over.
-/// @param watched of no interest to the caller; kept so that it need not grow
-///        again.
-/// @returns whether there is news.
+/// Waits until one of the lanes has an event, or the timeout has elapsed.
+/// @param watched scratch space; the caller keeps it so that it need not grow
+///                again.
+/// @returns true if a lane has an event.
 bool sleep_on(std::span<lane* const> lanes, std::chrono::nanoseconds most,
               std::vector<pollfd>& watched);
 

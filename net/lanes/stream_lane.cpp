@@ -14,7 +14,9 @@ namespace layout = parcel_layout;
 
 namespace {
 
-constexpr std::size_t room_begin = 128; ///< Aligned, and a prefix fits before.
+/// Offset of the payload in the buffer: aligned, with space for the prefix
+/// before it.
+constexpr std::size_t room_begin = 128;
 constexpr std::size_t read_ahead = 16 * 1024;
 
 using prefix = std::array<std::byte, layout::size>;
@@ -22,7 +24,7 @@ using prefix = std::array<std::byte, layout::size>;
 prefix prefix_of(const parcel_head& head, std::span<const std::byte> payload,
                  const stream& over) {
   if (payload.size() > most_parcel_bytes)
-    throw std::logic_error("a parcel of " + std::to_string(payload.size())
+    throw std::logic_error("a packet of " + std::to_string(payload.size())
                            + " bytes");
   prefix x{};
   store_le(x.data() + layout::length,
@@ -35,7 +37,7 @@ prefix prefix_of(const parcel_head& head, std::span<const std::byte> payload,
   return x;
 }
 
-/// What has to happen before bytes move again.
+/// Poll events to wait for before bytes can move again.
 short news_after(stream::status how) {
   return how == stream::status::wants_write ? POLLOUT : POLLIN;
 }
@@ -78,7 +80,7 @@ std::span<std::byte> stream_lane::room() {
 
 void stream_lane::post(const parcel_head& head, std::size_t bytes) {
   if (unsent_ != unsent_end_)
-    throw std::logic_error("a parcel was posted without room");
+    throw std::logic_error("a packet was posted without a reserved buffer");
   const std::span payload{out_->bytes + room_begin,
                           std::min(bytes, most_parcel_bytes + 1)};
   const auto before = prefix_of(head, payload, *over_);
@@ -105,7 +107,7 @@ bool stream_lane::post(const parcel_head& head,
     first = first.subspan(of_first);
     second = second.subspan(moved.bytes - of_first);
   }
-  unsent_ = room_begin - first.size(); // so that a full payload fits behind
+  unsent_ = room_begin - first.size(); // so that a full payload fits behind it
   std::copy(first.begin(), first.end(), out_->bytes + unsent_);
   std::copy(second.begin(), second.end(), out_->bytes + room_begin);
   unsent_end_ = room_begin + second.size();
@@ -113,8 +115,8 @@ bool stream_lane::post(const parcel_head& head,
 }
 
 bool stream_lane::flush() {
-  // once it is full, only when a good part of it is free again: a parcel that
-  // goes as a whole is not copied here
+  // After the stream was full, wait until the kernel reports enough free space:
+  // a packet that is sent as a whole is not copied here.
   pollfd x{over_->descriptor(), POLLOUT, 0};
   if (full_ && ::poll(&x, 1, 0) == 0)
     return false;
@@ -149,7 +151,7 @@ void stream_lane::stopped(stream::status how) {
 
 // -- receiving ----------------------------------------------------------------
 
-/// @returns how many bytes came; 0: none now.
+/// @returns the number of bytes read. Zero: none now.
 std::size_t stream_lane::read(std::span<std::byte> to) {
   if (read_over_)
     return 0;
@@ -186,11 +188,11 @@ bool stream_lane::parse_front() {
   const auto flags = load_le<std::uint32_t>(from + layout::flags);
   std::string wrong;
   if (load_le<std::uint32_t>(from + layout::head_sum) != head_sum)
-    wrong = "the checksum of a parcel's head is wrong";
+    wrong = "the checksum of a packet's header is wrong";
   else if (flags != 0)
-    wrong = "a parcel has unknown flags";
+    wrong = "a packet has unknown flags";
   else if (length_ > most_parcel_bytes)
-    wrong = "a parcel of " + std::to_string(length_) + " bytes";
+    wrong = "a packet of " + std::to_string(length_) + " bytes";
   if (!wrong.empty()) {
     break_off(wrong);
     return false;
@@ -205,7 +207,7 @@ bool stream_lane::parse_front() {
   return true;
 }
 
-/// Nobody knows where the next parcel would begin.
+/// Ends the lane: the start of the next packet is unknown.
 void stream_lane::break_off(const std::string& why) {
   read_over_ = write_over_ = true;
   has_front_ = false;
@@ -214,10 +216,10 @@ void stream_lane::break_off(const std::string& why) {
 }
 
 bool stream_lane::fetch(std::span<std::byte> into) {
-  if (!has_front_) // it was broken
+  if (!has_front_) // after a protocol error
     return false;
   if (into.size() < length_)
-    throw std::logic_error("a parcel of " + std::to_string(length_)
+    throw std::logic_error("a packet of " + std::to_string(length_)
                            + " bytes was fetched into "
                            + std::to_string(into.size()));
   if (complete_)
@@ -234,12 +236,12 @@ bool stream_lane::fetch(std::span<std::byte> into) {
   }
   complete_ = sum_ == wanted_;
   if (!complete_)
-    break_off("the checksum of a parcel is wrong");
+    break_off("the checksum of a packet is wrong");
   return complete_;
 }
 
-/// Those that were read ahead, then straight from the stream; the last few with
-/// what follows them, in one call.
+/// Takes bytes that were read ahead, then reads from the stream. The last few
+/// bytes are read together with what follows them, in one call.
 std::size_t stream_lane::next_bytes(std::span<std::byte> to) {
   if (ahead_ == ahead_end_) {
     if (to.size() >= read_ahead)
@@ -262,7 +264,7 @@ void stream_lane::pop() {
 bool stream_lane::before_sleep(std::vector<pollfd>& watched) {
   if (end_)
     return told_;
-  if (flush() && std::exchange(room_missed_, false)) // is news once
+  if (flush() && std::exchange(room_missed_, false)) // reported once
     return false;
   const bool reads = !has_front_ || fetching_;
   const bool next_came = !has_front_ && ahead_end_ - ahead_ >= layout::size;
@@ -281,7 +283,7 @@ bool stream_lane::before_sleep(std::vector<pollfd>& watched) {
 void stream_lane::after_sleep() {
   if (!std::exchange(asleep_, false) || end_)
     return;
-  // a parcel that nobody takes hides the end of the stream behind it
+  // a packet that is not popped hides the end of the stream behind it
   pollfd x{over_->descriptor(), POLLRDHUP, 0};
   if (::poll(&x, 1, 0) > 0)
     stopped(stream::status::closed);

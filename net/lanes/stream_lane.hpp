@@ -8,10 +8,10 @@
 
 namespace troupe::net {
 
-/// A lane over a stream of bytes: each parcel with checksums, over TLS of its
-/// head only, see docs/wire.md.
-/// What the stream does not take at once waits in the lane, one parcel at most.
-/// @cost a parcel of at most 16 KiB: one system call on each side.
+/// A lane over a stream of bytes. Each packet has checksums; over TLS only its
+/// header has one, see docs/wire.md. Bytes that the stream does not accept at
+/// once wait in the lane, one packet at most.
+/// @cost a packet of at most 16 KiB: one system call on each side.
 class stream_lane final : public lane {
 public:
   explicit stream_lane(std::unique_ptr<stream> over);
@@ -44,31 +44,32 @@ private:
 
   std::unique_ptr<stream> over_;
 
-  // Sending: [unsent_, unsent_end_) of the buffer waits; a parcel that is
-  // written in place has its prefix right before the room.
+  // Sending: [unsent_, unsent_end_) of the buffer waits. The prefix of a packet
+  // that is written in place lies directly before the reserved buffer.
   struct out_buffer;
   std::unique_ptr<out_buffer> out_;
   std::size_t unsent_ = 0, unsent_end_ = 0;
   short write_news_ = POLLOUT;
-  bool full_ = false;       ///< The stream's own buffer was.
-  bool write_over_ = false; ///< Nothing more goes.
+  /// The stream's own buffer was full at the last write.
+  bool full_ = false;
+  bool write_over_ = false; ///< No more bytes can be written.
   bool room_missed_ = false;
 
-  // Receiving: [ahead_, ahead_end_) of the buffer was read and not used.
+  // Receiving: [read_begin_, read_end_) of the buffer was read and not used.
   struct in_buffer;
   std::unique_ptr<in_buffer> in_;
   std::size_t ahead_ = 0, ahead_end_ = 0;
   short read_news_ = POLLIN;
-  bool read_over_ = false; ///< Nothing more comes.
+  bool read_over_ = false; ///< No more bytes can be read.
 
   bool has_front_ = false;
   parcel_head head_{};
   std::size_t length_ = 0;
   std::size_t fetched_ = 0;
-  bool fetching_ = false;    ///< Bytes were missing.
-  bool complete_ = false;    ///< And intact.
-  std::uint32_t sum_ = 0;    ///< So far.
-  std::uint32_t wanted_ = 0; ///< In the end.
+  bool fetching_ = false;    ///< The last `fetch` lacked bytes.
+  bool complete_ = false;    ///< All bytes are there, and intact.
+  std::uint32_t sum_ = 0;    ///< Checksum of the bytes so far.
+  std::uint32_t wanted_ = 0; ///< Expected checksum of the whole packet.
 
   std::optional<end> end_;
   bool told_ = false;

@@ -9,9 +9,11 @@ namespace troupe::net {
 namespace {
 
 using namespace std::chrono_literals;
-/// Accepted in one turn of the loop, so that others get theirs.
+/// Maximum number of connections accepted in one turn of the loop, so that
+/// other descriptors are served too.
 constexpr int most_at_once = 64;
-/// Until descriptors or memory may be there again.
+/// Delay before the next attempt when the process has no descriptor or memory
+/// left.
 constexpr auto pause = 20ms;
 
 bool lacks_something(int error) {
@@ -38,7 +40,7 @@ void door::on_knock() {
   for (int i = 0; i < most_at_once; ++i)
     if (!accept_one())
       return;
-  watch_->until_readable(); // true at once if there are more
+  watch_->until_readable(); // fires at once if more connections wait
 }
 
 bool door::accept_one() {
@@ -87,7 +89,8 @@ void door::push_out_oldest() {
   how_.pushed_out();
 }
 
-/// Whoever decided may have kept a place for him.
+/// The code that authorized this peer may have reserved a slot for it, so it is
+/// notified.
 void door::forget(guests::iterator who) {
   const auto x = std::move(*who);
   guests_.erase(who);

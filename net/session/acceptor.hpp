@@ -12,8 +12,9 @@
 
 namespace troupe::net {
 
-/// Where others knock: accepts connections and runs their handshakes, a limited
-/// number at a time. For the loop's thread, but for its making.
+/// Accepts connections and runs their handshakes. At most `half_open`
+/// handshakes run at a time. All functions except the constructor run on the
+/// loop's thread.
 class door {
 public:
   using clock = std::chrono::steady_clock;
@@ -21,23 +22,27 @@ public:
     std::size_t half_open = 256;
     std::chrono::milliseconds patience{5000};
     std::string secret{};
-    /// A stream over a connected socket.
+    /// Makes a stream over a connected socket.
     std::function<std::unique_ptr<stream>(int)> wrap;
     std::function<verdict(const hello&)> decide;
     std::function<void(const hello&, std::unique_ptr<stream>)> take;
-    std::function<void(const hello&)> gone; ///< Taken, but never told so.
-    /// Whence, and why: one was closed, who had not proven who he is or was
-    /// refused by `decide`.
+    /// The peer was accepted, but disconnected before the response was sent.
+    std::function<void(const hello&)> gone;
+    /// Called with the peer's address and the reason. `failed`: the handshake
+    /// failed or timed out. `rejected`: `authorize` rejected the peer, or the
+    /// peer uses another handshake version.
     std::function<void(const std::string&, const std::string&)> failed, refused;
     std::function<void(const std::string&)> warn;
-    std::function<void()> pushed_out; ///< One more that was too slow.
+    /// A handshake was ended to make room for a newer one, or to free a
+    /// descriptor.
+    std::function<void()> pushed_out;
   };
 
   door(io_loop& by, descriptor listening, settings how);
 
-  /// From then on connections are accepted.
+  /// Starts to accept connections.
   void open();
-  /// Ends handshakes that take too long.
+  /// Ends the handshakes that exceed the handshake timeout.
   void tick(clock::time_point now);
 
   std::size_t half_open() const { return guests_.size(); }
@@ -48,10 +53,10 @@ private:
     clock::time_point since;
     std::unique_ptr<meeting> talk;
   };
-  using guests = std::list<guest>; ///< The oldest first.
+  using guests = std::list<guest>; ///< Oldest first.
 
   void on_knock();
-  /// @returns whether to try the next.
+  /// @returns true if another connection may be waiting.
   bool accept_one();
   bool is_full(int error);
   void receive(descriptor socket, const place& from);

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-// The links of a connection, and who hears what comes over them.
+// The channels of a connection: dispatches received events to their listeners.
 
 namespace troupe::net {
 
@@ -46,7 +46,7 @@ std::shared_ptr<link> wired_connection::open(std::uint32_t channel) {
   return std::make_shared<channel_link>(shared_from_this(), channel);
 }
 
-/// What waits is handed over on the loop's thread, as all that follows.
+/// Pending events are delivered on the loop's thread, as are all later ones.
 void wired_connection::listen(std::uint32_t channel,
                               std::shared_ptr<link_listener> to) {
   std::unique_lock hold{lock_};
@@ -72,7 +72,9 @@ void wired_connection::hand_over(std::uint32_t channel) {
   tell(all);
 }
 
-/// @returns whether the listener hears no more.
+/// Appends the pending events of a channel to `deliveries`, and its end if the
+/// connection has ended.
+/// @returns true if the listener gets no more events.
 bool wired_connection::drain(std::uint32_t channel, ear& x,
                              std::vector<news>& to) const {
   const auto ended = !x.waiting.empty() && !x.waiting.back().heard;
@@ -84,7 +86,8 @@ bool wired_connection::drain(std::uint32_t channel, ear& x,
   return over_ || ended;
 }
 
-/// What was read goes to the listeners that there are.
+/// Assigns the events that were read to the listeners; without a listener they
+/// are kept.
 void wired_connection::route() {
   for (auto& e : events_) {
     auto& x = ears_[e.channel];
@@ -100,7 +103,7 @@ void wired_connection::route() {
   events_.clear();
 }
 
-/// Without the lock: a listener may post.
+/// Calls the listeners. The mutex is not held: a listener may post.
 void wired_connection::tell(std::vector<news>& all) {
   for (auto& x : all)
     if (x.what.heard)

@@ -13,30 +13,31 @@
 
 namespace troupe::net {
 
-/// An authenticated connection for control messages between two processes:
-/// links of several roles, by channel, over one stream; it sends heartbeats and
-/// listens for them. Safe to use from any thread.
+/// An authenticated connection for control messages between two processes. It
+/// multiplexes channels over one stream, sends heartbeats and detects missing
+/// ones. Safe to use from any thread.
 class connection {
 public:
   virtual ~connection() = default;
 
-  /// One end of a link; the other side opens the same channel. Frames that come
-  /// before it was opened are kept, within the link's credits. A channel is
-  /// opened once.
+  /// Opens one end of a channel; the other side opens the same number. Frames
+  /// that arrive before that are kept, within the channel's credits. A channel
+  /// number is opened once, until the channel has ended.
   virtual std::shared_ptr<link> open(std::uint32_t channel) = 0;
 
-  /// Who is at the other end.
+  /// The hello of the process at the other end.
   virtual const hello& peer() const = 0;
 
-  /// Since something was heard of the peer, its heartbeats included.
+  /// Time since the last byte from the peer; heartbeats count.
   virtual std::chrono::milliseconds silence() const = 0;
 
-  /// Called once, on the endpoint's thread, when the connection has ended; at
-  /// once if it has. All its links hear the same.
+  /// `fn` is called once, on the endpoint's thread, when the connection has
+  /// ended; at once if it has ended already. The listeners of all its channels
+  /// get the same reason.
   virtual void on_end(std::function<void(ending, const std::string&)> fn) = 0;
 
-  /// Takes no more; sends what was posted, says goodbye, and ends. Bounded by
-  /// the endpoint's patience.
+  /// Accepts no more frames, sends the posted ones and a `goaway`, and ends.
+  /// Ends after the endpoint's handshake timeout at the latest.
   virtual void close(const std::string& why) = 0;
 };
 

@@ -35,7 +35,8 @@ void dialing::start() {
 void dialing::find() {
   if (is_numeric(what_.where))
     return found(resolve(what_.where));
-  // The name service may take its time, and nobody can stop it.
+  // Name resolution may block and cannot be cancelled, so it runs on a thread
+  // of its own.
   auto ask = [where = what_.where, loop = std::weak_ptr{loop_},
               self = weak_from_this()] {
     auto all = resolve(where);
@@ -63,8 +64,8 @@ void dialing::found(places&& all) {
   }
   for (const auto& x : places_.found)
     if (what_.loopback_only && !x.is_loopback())
-      return fail("it is beyond loopback, and there are no credentials: give "
-                  "a secret or certificates");
+      return fail("it is not a loopback address, and there are no credentials: "
+                  "give a secret or certificates");
   try_next();
 }
 
@@ -113,7 +114,7 @@ void dialing::on_met() {
     x.note = met->how().note();
     return end(std::move(x), met->take_stream());
   }
-  heard_ = true; // it has closed the connection at least
+  heard_ = true; // it has closed the connection, at least
   if (met->how().now() == handshake::state::refused) {
     endpoint::dialed x;
     x.refused = true;
@@ -125,14 +126,14 @@ void dialing::on_met() {
   if (met->hopeless())
     return fail(met->why());
   met_problem_ = met->why()
-                 + (!met->heard()          ? " before it said anything; it may "
-                                             "ask for other credentials"
+                 + (!met->heard()          ? " before it sent any data; it may "
+                                             "require other credentials"
                     : what_.secret.empty() ? ""
-                                           : "; it may have another secret");
+                                           : "; it may use another secret");
   missed(met_problem_);
 }
 
-/// This place will not do, now.
+/// Ends this attempt and tries the next address.
 void dialing::missed(std::string why) {
   attempt_.off();
   watch_.reset();
@@ -174,7 +175,7 @@ void dialing::give_up(const std::string& why) {
 void dialing::end(endpoint::dialed&& x, std::unique_ptr<stream> it) {
   if (!then_)
     return;
-  const auto self = shared_from_this(); // its owner lets go of it
+  const auto self = shared_from_this(); // the callback drops the owner's one
   watch_.reset();
   meeting_.reset();
   socket_ = descriptor{};

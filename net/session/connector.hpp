@@ -10,8 +10,8 @@
 
 namespace troupe::net {
 
-/// One `dial`: finds the host, connects, meets, and does it again until it is
-/// taken, refused, or too late. For the loop's thread.
+/// One `dial`: resolves the host, connects, runs the handshake, and retries
+/// until it is accepted, rejected, or past the deadline. For the loop's thread.
 class dialing : public std::enable_shared_from_this<dialing> {
 public:
   struct order {
@@ -19,12 +19,14 @@ public:
     hello who;
     std::string secret;
     std::chrono::steady_clock::time_point deadline;
-    std::chrono::milliseconds patience; ///< Of one handshake.
+    /// Timeout of one attempt: to connect and complete the handshake.
+    std::chrono::milliseconds patience;
     bool loopback_only = false;
-    /// A stream over a connected socket.
+    /// Makes a stream over a connected socket.
     std::function<std::unique_ptr<stream>(int)> wrap;
   };
-  /// `peer` has the stream if it is taken.
+  /// Called once, with the result. The stream is null unless the handshake was
+  /// accepted.
   using ended =
     std::function<void(endpoint::dialed&&, std::unique_ptr<stream>)>;
 
@@ -32,7 +34,7 @@ public:
 
   void start();
 
-  /// Ends it now; `then` is called.
+  /// Ends the dial now; the completion function is called.
   void give_up(const std::string& why);
 
 private:
@@ -55,15 +57,17 @@ private:
   order what_;
   ended then_;
   places places_;
-  std::size_t next_ = 0; ///< Of the places.
+  std::size_t next_ = 0; ///< Index of the next address to try.
   descriptor socket_;
   std::unique_ptr<watch> watch_;
   std::unique_ptr<meeting> meeting_;
   alarm deadline_, pause_, attempt_;
   std::chrono::milliseconds backoff_{10};
-  std::string problem_;     ///< Of the last attempt.
-  std::string met_problem_; ///< Of the last at which somebody was there.
-  bool heard_ = false;      ///< Somebody answered, in some way.
+  std::string problem_; ///< Reason of the last failed attempt.
+  /// Reason of the last attempt that failed in its handshake.
+  std::string met_problem_;
+  /// The peer answered: a handshake, a refusal, or a reset.
+  bool heard_ = false;
 };
 
 } // namespace troupe::net

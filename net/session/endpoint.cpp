@@ -13,8 +13,8 @@ namespace troupe::net {
 namespace {
 
 constexpr auto beyond_loopback =
-  " is beyond loopback, and there are no credentials: give a secret (say by "
-  "TROUPE_SECRET_FILE) or certificates (by TROUPE_TLS_CA, "
+  " is not a loopback address, and there are no credentials: give a secret "
+  "(for example by TROUPE_SECRET_FILE) or certificates (by TROUPE_TLS_CA, "
   "TROUPE_TLS_CERTIFICATE and TROUPE_TLS_KEY), or use 127.0.0.1";
 
 [[noreturn]] void cannot_listen(const address& where, const std::string& why) {
@@ -25,19 +25,20 @@ void check(const endpoint_options& x) {
   using namespace std::chrono_literals;
   if (x.heartbeat < 1ms || x.suspect <= x.heartbeat)
     throw std::invalid_argument{
-      "a heartbeat every " + std::to_string(x.heartbeat.count())
-      + " ms and a suspicion after " + std::to_string(x.suspect.count())
-      + " ms: the first must be at least 1 ms, the second longer"};
+      "heartbeat_interval is " + std::to_string(x.heartbeat.count())
+      + " ms and heartbeat_timeout " + std::to_string(x.suspect.count())
+      + " ms: the interval must be at least 1 ms, the timeout longer"};
   if (x.patience < 1ms || x.half_open == 0)
     throw std::invalid_argument{
-      "an endpoint's patience and half-open connections must be at least 1"};
+      "handshake_timeout and half_open of an endpoint must be at least 1"};
   if (x.listen && x.last_port != 0 && x.last_port < x.listen->port)
     throw std::invalid_argument{"ports " + std::to_string(x.listen->port)
                                 + " to " + std::to_string(x.last_port)
                                 + ": the last is below the first"};
 }
 
-/// The first port of the range, at the first of the places, that is free.
+/// Binds the first free port of the range, at the first address where one is
+/// free.
 descriptor listen_somewhere(const endpoint_options& x) {
   auto all = resolve(*x.listen);
   if (all.found.empty())
@@ -49,7 +50,7 @@ descriptor listen_somewhere(const endpoint_options& x) {
                                     + beyond_loopback};
   int error = 0;
   const auto in_use =
-    "; " + (x.last_port != 0 ? "another range of ports will do" : x.if_in_use);
+    "; " + (x.last_port != 0 ? "use another range of ports" : x.if_in_use);
   const auto last = std::max<int>(x.listen->port, x.last_port);
   for (int port = x.listen->port; port <= last; ++port)
     for (auto& at : all.found) {
@@ -82,9 +83,9 @@ void endpoint::impl::listen() {
     here.port = at.port();
   if (!at.is_loopback() && !certificates)
     log(severity::warning,
-        "a secret proves who is there at " + to_string(at)
-          + ", but neither hides nor signs what follows: use TLS where others "
-            "share the network");
+        "a secret authenticates the peers at " + to_string(at)
+          + ", but the data that follows is neither encrypted nor signed: "
+            "use TLS on a shared network");
   entrance.emplace(
     *loop, std::move(made),
     door::settings{
@@ -124,7 +125,7 @@ void endpoint::impl::tick() {
   if (entrance)
     entrance->tick(now);
   log.tick(now);
-  const auto all = connections; // one may end, and leave the list
+  const auto all = connections; // a copy: an ended connection leaves the list
   for (const auto& x : all)
     x->tick(now);
   ticker.in(tick_time());
@@ -135,7 +136,7 @@ void endpoint::impl::say_closed(const std::string& from,
   log(severity::info, "a connection from " + from + " was closed: " + why);
 }
 
-/// On the loop's thread.
+/// Runs on the loop's thread.
 void endpoint::impl::leave() {
   leaving = true;
   entrance.reset();
@@ -171,7 +172,7 @@ arrived endpoint::impl::arrive(const hello& who, std::unique_ptr<stream> it) {
       check_left();
     });
   connections.push_back(made);
-  loop->post([made] { made->start(); }); // its taker comes first
+  loop->post([made] { made->start(); }); // the handler takes ownership first
   return made;
 }
 

@@ -14,76 +14,83 @@
 namespace troupe::net {
 
 struct endpoint_options {
-  /// Where to listen; port 0: one that is free. None: dials only.
+  /// Address to listen at. Port 0: any free port. None: this endpoint only
+  /// dials.
   std::optional<address> listen{};
-  std::uint16_t last_port = 0;            ///< Above listen's: tries that range.
-  std::optional<address> advertised{};    ///< What others are told to dial.
+  /// Last port of a range that starts at the port of `listen`. Zero: no range.
+  std::uint16_t last_port = 0;
+  /// Address that others dial. None: the address it listens at.
+  std::optional<address> advertised{};
   troupe::net::credentials credentials{}; ///< None: loopback only.
   std::chrono::milliseconds heartbeat{100};
-  /// Longest silence before a connection is given up as `silent`.
+  /// Time without a byte from the peer after which a connection is closed as
+  /// timed out.
   std::chrono::milliseconds suspect{1000};
-  /// Longest that a handshake or a farewell may take.
+  /// Timeout of a handshake, and of the orderly close of a connection.
   std::chrono::milliseconds patience{5000};
-  /// Connections that may be in their handshake at once; one more pushes out
-  /// the oldest.
+  /// Maximum number of concurrent handshakes; one more evicts the oldest.
   std::size_t half_open = 256;
   frame_limits limits{};
-  /// Hears why connections were refused or closed.
+  /// Receives a line for each connection that was rejected or closed.
   log_function log{};
-  /// What would do, for people, if what it listens at is in use.
-  std::string if_in_use = "another port will do, or 0 for one that is free";
+  /// Hint for people, appended to the error when the address is in use.
+  std::string if_in_use = "use another port, or 0 for a free one";
 };
 
-/// What comes of a connection once it is authenticated: those that speak frames
-/// (by `speaks_frames` of the purpose), all others as they are.
+/// An authenticated connection: multiplexed if its purpose carries frames
+/// (`carries_frames`), else the bare stream.
 using arrived =
   std::variant<std::shared_ptr<connection>, std::unique_ptr<stream>>;
 
-/// A process's door: listens, dials, authenticates, with one thread of its own
-/// for all that is waited for. It never blocks its caller.
+/// The network endpoint of a process: listens, dials and authenticates. One
+/// thread of its own does all the waiting; calls never block.
 class endpoint {
 public:
   /// @errors throws `std::invalid_argument` for an address beyond loopback
   ///         without credentials, std::runtime_error when it cannot listen.
   explicit endpoint(const endpoint_options& options);
 
-  /// Closes all connections, says goodbye within the patience. Calls nobody
-  /// any more when it returns. @pre not on its own thread.
+  /// Closes all connections in order, within the handshake timeout. No callback
+  /// runs after it returns. @pre not called on its own thread.
   ~endpoint();
   endpoint(const endpoint&) = delete;
   endpoint& operator=(const endpoint&) = delete;
 
-  /// What others dial. @pre it listens.
+  /// Address that others dial. @pre it listens.
   const address& reachable_at() const;
 
-  /// Whether all that is said here is under TLS.
+  /// True if all connections use TLS.
   bool speaks_tls() const;
 
-  /// Who decides on those that dial this process, and who gets them, or hears
-  /// that one is `gone` who was taken, but did not hear so. Called on the
-  /// endpoint's thread; must not block. Until then they wait.
+  /// Sets the handler of incoming connections: `authorize` accepts or rejects,
+  /// `accepted` takes ownership. `abandoned` is called if the peer disconnects
+  /// after it was authorized but before the response was sent. Called on the
+  /// endpoint's thread; must not block. Dialers wait until a handler is set.
   void on_dialed(std::function<verdict(const hello&)> decide,
                  std::function<void(const hello&, arrived&&)> take,
                  std::function<void(const hello&)> gone = {});
 
   struct dialed {
-    std::optional<arrived> it;   ///< None: `why` it failed.
-    ending how = ending::dead;   ///< `silent` if nobody answered in time.
-    bool refused = false;        ///< By the other side's verdict.
-    std::string why;             ///< Begins with the address.
-    hello peer;                  ///< What the other side says of itself.
-    std::vector<std::byte> note; ///< The verdict's.
+    std::optional<arrived> it; ///< None: the dial failed, see `reason`.
+    /// `timed_out` if the peer did not respond before the deadline.
+    ending how = ending::dead;
+    bool refused = false; ///< The other side rejected the hello.
+    std::string why;      ///< Reason of a failure; begins with the address.
+    hello peer;           ///< Hello of the other side.
+    std::vector<std::byte> note; ///< Payload of the hello response.
   };
-  /// Tries until the deadline; a refusal ends it at once. Calls `then` once, on
-  /// the endpoint's thread.
+  /// Connects to a peer and retries until the timeout; a rejection ends it at
+  /// once. Calls the completion function once, on the endpoint's thread.
   void dial(const address& where, const hello& who,
             std::chrono::milliseconds patience,
             std::function<void(dialed&&)> then);
 
-  /// Connections that were closed as nobody there proved who he is.
+  /// Counts the connections that were closed because the peer did not
+  /// authenticate.
   struct strangers {
     std::size_t count = 0;
-    std::string last; ///< Whence the last one came, and why it was closed.
+    /// Address of the last one, and why it was closed.
+    std::string last;
   };
   strangers turned_away() const;
 

@@ -15,7 +15,8 @@
 
 namespace troupe::net {
 
-/// Its functions and members are for the loop's thread, but where it says so.
+/// The endpoint's state. Its functions and members are for the loop's thread,
+/// unless a comment names another.
 struct endpoint::impl {
   explicit impl(const endpoint_options& x);
 
@@ -28,28 +29,30 @@ struct endpoint::impl {
             std::function<void(dialed&&)> then);
   arrived arrive(const hello& who, std::unique_ptr<stream> it);
 
-  /// Lets go of all that hangs, says goodbye to the others.
+  /// Ends pending dials and handshakes, and starts the orderly close of all
+  /// connections.
   void leave();
   void check_left();
 
-  /// Of somebody who knocked.
+  /// Logs why an incoming connection was closed.
   void say_closed(const std::string& from, const std::string& why);
 
-  const endpoint_options options; ///< Of any thread.
-  address here;                   ///< Of any thread.
+  const endpoint_options options; ///< For any thread.
+  address here;                   ///< For any thread.
   log_limiter log;
   std::optional<tls> certificates;
   std::function<verdict(const hello&)> decide;
   std::function<void(const hello&, arrived&&)> take;
   std::function<void(const hello&)> gone;
-  std::shared_ptr<io_loop> loop = std::make_shared<io_loop>(); ///< Of any.
+  /// For any thread.
+  std::shared_ptr<io_loop> loop = std::make_shared<io_loop>();
   alarm ticker;
   std::optional<door> entrance;
   std::set<std::shared_ptr<dialing>> dials;
   std::vector<std::shared_ptr<wired_connection>> connections;
   bool leaving = false;
 
-  std::mutex lock; // of all below
+  std::mutex lock; // guards all members below
   std::condition_variable left;
   bool all_left = false;
   strangers away;

@@ -7,23 +7,26 @@
 
 namespace troupe::net {
 
-/// How long nothing was heard of a peer. Who did not listen cannot say that
-/// nobody spoke: time in which this process did not run is not counted.
+/// Measures the time since a peer was last heard from. Time during which this
+/// process was not scheduled is excluded, so that a suspended process does not
+/// suspect its peers.
 class vigil {
 public:
   using clock = std::chrono::steady_clock;
 
-  /// @param beat longest time between two ticks of a process that runs.
+  /// @param max_tick_interval maximum time between two ticks while this process
+  ///                          is scheduled.
   vigil(clock::time_point now, clock::duration beat)
     : beat_{beat}, heard_at_{now.time_since_epoch().count()}, ticked_at_{now} {}
 
-  // -- one thread's -----------------------------------------------------------
+  // -- for one thread ---------------------------------------------------------
 
   void heard(clock::time_point now) {
     heard_at_ = now.time_since_epoch().count();
   }
 
-  /// A tick that is late by more than a beat grants the peer that time again.
+  /// Records that this process runs. If a tick is late by more than one
+  /// interval, the delay does not count as silence.
   void tick(clock::time_point now) {
     const auto late = now - std::exchange(ticked_at_, now) - beat_;
     if (late > beat_)
@@ -31,7 +34,7 @@ public:
         std::min(heard_at_ + late.count(), now.time_since_epoch().count());
   }
 
-  // -- from any thread --------------------------------------------------------
+  // -- for any thread ---------------------------------------------------------
 
   std::chrono::milliseconds silence(clock::time_point now) const {
     const auto since = now.time_since_epoch().count() - heard_at_;

@@ -19,9 +19,10 @@ constexpr std::string_view magic = "TRPH";
 constexpr std::size_t version_at = 4, mode_at = 5, nonce_at = 8;
 constexpr std::size_t greeting_size = nonce_at + nonce_size;
 constexpr std::size_t length_size = 4;
-constexpr std::size_t most_why_bytes = 1000; ///< Of a refusal that is shown.
-/// Labels of a proof and of a seal, all of one length; what one side says is
-/// no answer of the other.
+/// Maximum length of a rejection's reason that is shown.
+constexpr std::size_t most_why_bytes = 1000;
+/// Labels of a proof and of a seal, all of one length. They differ by
+/// direction, so that a message cannot be reflected.
 constexpr std::string_view proof_of[] = {"troupe-1 dialer proof   ",
                                          "troupe-1 acceptor proof "};
 constexpr std::string_view seal_of[] = {"troupe-1 dialer letter  ",
@@ -98,10 +99,11 @@ void handshake::fail(std::string why) {
 
 void handshake::take(std::span<const std::byte> from) {
   if (from.size() > wants())
-    throw std::logic_error{"a handshake is given " + std::to_string(from.size())
-                           + " bytes, but wants " + std::to_string(wants())};
+    throw std::logic_error{"a handshake received " + std::to_string(from.size())
+                           + " bytes, but waits for "
+                           + std::to_string(wants())};
   in_.insert(in_.end(), from.begin(), from.end());
-  if (part_ == part::greeting // a stranger is told by the first bytes
+  if (part_ == part::greeting // another protocol is detected by its first bytes
       && !std::equal(in_.begin(),
                      in_.begin() + std::min(in_.size(), magic.size()),
                      bytes(magic).begin()))
@@ -136,14 +138,15 @@ void handshake::on_greeting() {
       && (!same_version || mode == std::byte{!secret_.empty()}))
     greet(); // the other side learns the version from it
   if (!same_version) {
-    fail("version " + std::to_string(version) + " of the handshake is spoken"
-         + " there, but " + std::to_string(handshake_version) + " here");
+    fail("version " + std::to_string(version) + " of the handshake is used"
+         + " by the peer, but version " + std::to_string(handshake_version)
+         + " by this process");
     state_ = state::refused;
     return;
   }
   if (mode != std::byte{!secret_.empty()})
-    return fail(secret_.empty() ? "it asks for a secret, but none is set here"
-                                : "it has no secret, but one is asked for");
+    return fail(secret_.empty() ? "it requires a secret, but none is set here"
+                                : "it has no secret, but one is required");
   std::copy_n(in_.begin() + nonce_at, nonce_size, theirs_.begin());
   if (at_ == side::dialer)
     send_letter(encode(own_));
@@ -163,8 +166,7 @@ void handshake::on_proof() {
 void handshake::on_length() {
   const auto length = load_le<std::uint32_t>(in_.data());
   if (length > most_hello_bytes)
-    return fail("it has " + std::to_string(length)
-                + " bytes to say of itself, but "
+    return fail("its message has " + std::to_string(length) + " bytes, but "
                 + std::to_string(most_hello_bytes) + " is the limit");
   expect(part::letter, length + seal_size());
   if (awaited_ == 0)
@@ -178,7 +180,7 @@ void handshake::on_letter() {
       && !is_same(
         std::span{in_}.last(seal_size()),
         made(secret_, seal_of[index(other())], at_, mine_, theirs_, body)))
-    return fail("what it says of itself was changed on its way");
+    return fail("its message was modified in transit");
   read_letter(body);
   in_ = {};
 }
@@ -192,15 +194,15 @@ void handshake::read_letter(std::span<const std::byte> body) {
   }
   verdict x;
   if (const auto bad = decode(body, x))
-    return fail("its verdict is malformed: " + to_string(*bad));
+    return fail("its response is malformed: " + to_string(*bad));
   peer_ = std::move(x.who);
   note_ = std::move(x.note);
   state_ = x.taken ? state::taken : state::refused;
   why_ = printable(x.why, most_why_bytes);
 }
 
-/// A proof comes before the first letter, so that the other side need not read
-/// the letter of a stranger.
+/// The proof precedes the first message, so that the other side need not read a
+/// message of an unauthenticated peer.
 void handshake::send_letter(std::span<const std::byte> body) {
   const auto put = [this](std::span<const std::byte> x) {
     out_.insert(out_.end(), x.begin(), x.end());
@@ -217,10 +219,10 @@ void handshake::send_letter(std::span<const std::byte> body) {
 
 void handshake::answer(verdict x) {
   if (state_ != state::asked)
-    throw std::logic_error{"a handshake is answered that did not ask"};
+    throw std::logic_error{"a handshake does not await a response"};
   auto body = encode(x);
   if (body.size() > most_hello_bytes) {
-    x = {.taken = false, .why = "the answer to it is too long"};
+    x = {.taken = false, .why = "the response to it is too long"};
     body = encode(x);
   }
   send_letter(body);

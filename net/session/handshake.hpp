@@ -13,42 +13,48 @@
 namespace troupe::net {
 
 inline constexpr std::uint8_t handshake_version = 1;
-/// Most bytes of a hello or a verdict, as they lie on the wire.
+/// Maximum size of an encoded hello or hello response.
 inline constexpr std::size_t most_hello_bytes = std::size_t{64} * 1024;
 inline constexpr std::size_t nonce_size = 32;
 using nonce = std::array<std::byte, nonce_size>;
 
-/// @errors throws std::runtime_error if there is no randomness.
+/// @errors throws std::runtime_error if the system has no random bytes.
 nonce random_nonce();
 
-/// How two processes meet on a fresh stream: bytes in, bytes out, no sockets
-/// and no clock. docs/wire.md has the grammar.
+/// Authenticates two processes over a new stream. A pure state machine: bytes
+/// in, bytes out, no sockets and no clock. docs/wire.md has the grammar.
 ///
-///   who      a dialer and an acceptor, each with a fresh nonce
-///   says     greeting (version, whether a secret is asked for, nonce); with a
-///            secret a proof; a letter: the dialer's hello, the acceptor's
-///            verdict, sealed if there is a secret
-///   opens    the dialer greets
-///   on greeting       acceptor greets back; dialer proves, sends its letter
-///   on proof          must be the secret's over both nonces and the direction
-///   on hello          the owner is asked, and calls `answer`
-///   on verdict        the dialer is done
-///   ends     done, refused, or failed; bytes after the end are not its own
-///   costs    40 + 32 bytes are read before the secret is proven
-///   if       another version     -> the acceptor still greets, both fail
-///            a wrong proof, or none asked -> fails, and nothing is sent
+///   who      a dialer and an acceptor, each with a new nonce
+///   messages greeting (version, whether a secret is required, nonce); with a
+///            secret a proof; a message: the dialer's hello, the acceptor's
+///            response, sealed if there is a secret
+///   start    the dialer sends its greeting
+///   on greeting  the acceptor sends its greeting; the dialer sends its proof
+///                and its message
+///   on proof     must be the HMAC over both nonces and the direction
+///   on hello     waits for the owner's decision: `respond`
+///   on response  the dialer is done
+///   end      accepted, rejected or failed; bytes after the end belong to the
+///            stream's next user
+///   cost     40 + 32 bytes are read before the secret is proven
+///   faults   another version -> the acceptor still greets, both are rejected
+///            a wrong proof, or only one side has a secret -> fails; nothing
+///            more is sent
 class handshake {
 public:
   enum class side : std::uint8_t { dialer, acceptor };
   enum class state : std::uint8_t {
-    speaking, ///< Wants bytes, or has some to send.
-    asked,    ///< An acceptor has the hello and waits for `answer`.
-    taken,    ///< All is said; `unsent` may still hold the last of it.
-    refused,  ///< By a verdict, or for another version; `why` is for people.
-    failed,   ///< `why` is for this side's log only.
+    speaking, ///< Waits for bytes, or has bytes to send.
+    asked,    ///< An acceptor has the hello and waits for `respond`.
+    /// The handshake succeeded; `unsent` may still hold its last bytes.
+    taken,
+    /// The response or the version rejects; the reason is for both sides.
+    refused,
+    failed, ///< The reason is for this side's log only.
   };
 
-  /// @param own of the dialer. @pre `fits(own)`.
+  /// @param own_hello the dialer's hello; unused by an acceptor. @pre
+  ///                  `fits(own_hello)`.
   handshake(side at, std::string secret, const nonce& mine, hello own = {});
 
   static bool fits(const hello& x);
@@ -56,22 +62,24 @@ public:
   state now() const { return state_; }
   const std::string& why() const { return why_; }
 
-  /// How many bytes it can take now; none if it waits for something else.
+  /// @returns the number of bytes that `receive` accepts now. Zero: it does not
+  ///          wait for bytes.
   std::size_t wants() const;
 
-  /// @pre no more than it wants.
+  /// Processes received bytes. @pre no more than it waits for.
   void take(std::span<const std::byte> bytes);
 
-  /// What is to be sent, also after it has ended.
+  /// Bytes to be sent, also after the end.
   std::span<const std::byte> unsent() const;
   void sent(std::size_t bytes);
 
-  /// @pre asked. One that does not fit becomes a refusal.
+  /// Decides on the hello. A response that exceeds the limit becomes a
+  /// rejection. @pre awaiting a decision.
   void answer(verdict x);
 
-  /// What the other side says of itself. @pre asked, taken or refused.
+  /// Hello of the other side. Empty before a hello or a response has arrived.
   const hello& peer() const { return peer_; }
-  /// Of the verdict. @pre taken.
+  /// Payload of the response. @pre this is a dialer that has the response.
   const std::vector<std::byte>& note() const { return note_; }
 
 private:
@@ -96,7 +104,7 @@ private:
   state state_ = state::speaking;
   std::string why_;
   part part_ = part::greeting;
-  std::size_t awaited_ = 0; ///< Bytes of the part.
+  std::size_t awaited_ = 0; ///< Bytes of the current stage.
   std::vector<std::byte> in_, out_;
   std::size_t sent_ = 0;
 };

@@ -36,14 +36,15 @@ void meeting::advance() {
   }
 }
 
-/// @returns whether to go on.
+/// @returns true if the handshake can go on at once.
 bool meeting::write() {
   const auto x = stream_->write_some(how_.unsent());
   how_.sent(x.bytes);
   return x.how == status::ok || wait(x.how);
 }
 
-/// No more than the handshake's own bytes: what follows is not for us.
+/// Reads only the handshake's own bytes: those that follow belong to the
+/// stream's next user.
 bool meeting::read() {
   std::array<std::byte, 4096> piece;
   const auto x = stream_->read_some(

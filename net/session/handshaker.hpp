@@ -9,11 +9,12 @@
 
 namespace troupe::net {
 
-/// A handshake that runs over a stream. For the loop's thread.
+/// Runs a handshake over a stream. For the loop's thread.
 class meeting {
 public:
-  /// @param decide of an acceptor.
-  /// @param over called once, unless it is destroyed before; may destroy it.
+  /// @param authorize decides on a hello; unused by a dialer.
+  /// @param on_done called once at the end, unless the object is destroyed
+  ///                before; it may destroy the object.
   meeting(io_loop& by, std::unique_ptr<stream> over_this, handshake how,
           std::function<verdict(const hello&)> decide,
           std::function<void()> over);
@@ -21,14 +22,16 @@ public:
   void start() { advance(); }
 
   const handshake& how() const { return how_; }
-  bool taken() const { return taken_; } ///< And the other side was told.
-  /// Why it is not taken, for people; without saying who.
+  /// True if the handshake succeeded and all its bytes were sent.
+  bool taken() const { return taken_; }
+  /// Reason of the failure, for people, without the peer's name.
   const std::string& why() const { return why_; }
-  bool heard() const { return heard_; } ///< Whether any byte came.
-  /// Whether another attempt would go the same way.
+  bool heard() const { return heard_; } ///< True if any byte was received.
+  /// True if another attempt would fail in the same way.
   bool hopeless() const { return hopeless_; }
 
-  /// @pre taken. Knows nothing of the loop any more.
+  /// Releases the stream, which is no longer watched by the loop. @pre the
+  /// handshake succeeded.
   std::unique_ptr<stream> take_stream();
 
 private:

@@ -9,32 +9,33 @@
 
 namespace troupe::net {
 
-/// What one process tells another before anything else. Whoever accepts
-/// compares it with what he expects; authentication comes before it.
+/// Identifies the sender at the start of a connection. It is read after the
+/// peer has authenticated. The acceptor compares it with what it expects.
 struct hello {
-  std::string job;               ///< Both sides must name the same.
-  std::string name;              ///< Of the process: "worker 1", "client".
-  std::uint64_t incarnation = 0; ///< Random, of the process.
-  std::string purpose;           ///< "control", "node", "parts", "sums", ...
-  std::vector<std::byte> note;   ///< For whoever accepts; bounded.
+  std::string job;  ///< Name of the job; equal on both sides.
+  std::string name; ///< Name of the process: "worker 1", "client".
+  /// Random number of this life of the process; a restart draws another.
+  std::uint64_t incarnation = 0;
+  std::string purpose; ///< Service: "control", "node", "parts", "sums", ...
+  std::vector<std::byte> note; ///< Data for the acceptor; bounded.
 
   auto fields() { return std::tie(job, name, incarnation, purpose, note); }
   friend bool operator==(const hello&, const hello&) = default;
 };
 
-/// Whether a connection of this purpose carries frames; others are handed over
-/// as streams.
+/// True if a connection of this purpose carries frames. Other connections are
+/// handed over as streams.
 constexpr bool speaks_frames(std::string_view purpose) {
   return purpose == "control" || purpose == "node" || purpose == "status";
 }
 
-/// What answers a hello: taken, with a note back, or refused with a sentence
-/// that both sides get to see.
+/// Answers a hello: accepted, with data for the dialer, or rejected with a
+/// reason that both sides see.
 struct verdict {
   bool taken = true;
-  std::string why{}; ///< Of a refusal.
+  std::string why{}; ///< Reason of a rejection.
   std::vector<std::byte> note{};
-  hello who{}; ///< What the dialer is told of this process.
+  hello who{}; ///< The acceptor's own hello.
 
   auto fields() { return std::tie(taken, why, note, who); }
 };

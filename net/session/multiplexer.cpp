@@ -22,7 +22,7 @@ switchboard::end broken(std::string why) {
   return {ending::broken, std::move(why)};
 }
 
-/// Texts from the other side are for people.
+/// Makes a text of the other side short and printable.
 std::string shortened(const std::string& x) {
   constexpr std::size_t most = 1000;
   return printable(x, most);
@@ -40,15 +40,17 @@ switchboard::channel& switchboard::at(std::uint32_t number) {
 }
 
 switchboard::result switchboard::keep(channel& to, event&& x) {
-  static_assert(bytes_per_channel >= sizeof(channel) + 64 // a map's node
-                && bytes_per_event >= 2 * sizeof(event)); // a vector's room
+  // 64 bytes for the node of the map, twice the event for the vector's
+  // capacity.
+  static_assert(bytes_per_channel >= sizeof(channel) + 64
+                && bytes_per_event >= 2 * sizeof(event));
   const auto bytes =
     bytes_per_event + (x.heard ? x.heard->payload.size() : x.ended.size());
   to.kept_bytes += bytes;
   kept_bytes_ += bytes;
   if (kept_bytes_ > most_kept_bytes)
     return broken("more than " + std::to_string(most_kept_bytes)
-                  + " bytes for channels that nobody opened");
+                  + " bytes for channels that are not open");
   to.kept.push_back(std::move(x));
   return {};
 }
@@ -96,7 +98,7 @@ void switchboard::consumed(std::uint32_t number, priority how) {
   auto& x = found->second;
   const auto i = index(how);
   if (x.owed[i] == x.taken[i])
-    return; // said once too often
+    return; // called more often than frames were received
   if (++x.owed[i] < credits_of(how) / 4)
     return;
   speak(service::credit,
@@ -111,7 +113,7 @@ void switchboard::speak(service what, std::vector<std::byte> payload,
              .payload = std::move(payload)});
 }
 
-/// As bulk: it comes after all that was posted.
+/// Sent with bulk priority, so that it follows all posted frames.
 void switchboard::close(std::uint32_t number, const std::string& why) {
   const auto found = channels_.find(number);
   if (parting_ || found == channels_.end() || found->second.closing)
@@ -144,7 +146,7 @@ switchboard::take(std::span<const std::byte> bytes,
   if (out_.waiting(priority::control) > most_waiting_bytes + header_size
                                           + limits_.of(priority::control)
                                           + most_answer_bytes)
-    return broken("it sends on and on, but does not read the answers");
+    return broken("it keeps sending, but does not read the replies");
   return {};
 }
 
@@ -181,12 +183,12 @@ switchboard::result switchboard::on_service(const frame& x,
     case service::goodbye:
       break;
     default:
-      return broken("channel 0 says " + std::to_string(x.tag)
-                    + ", which means nothing here");
+      return broken("channel 0: control frame " + std::to_string(x.tag)
+                    + " is unknown");
   }
   std::string why;
   if (const auto bad = decode(x.payload, why))
-    return broken("a goodbye: " + to_string(*bad));
+    return broken("a goaway: " + to_string(*bad));
   return end{ending::dead, shortened(why), true};
 }
 
@@ -197,7 +199,7 @@ switchboard::result switchboard::on_credit(const frame& x) {
     return broken("a credit: " + to_string(*bad));
   const auto found = channels_.find(number);
   if (found == channels_.end())
-    return {}; // closed meanwhile
+    return {}; // it was closed in the meantime
   auto& sent = found->second.sent[index(how)];
   if (count > sent)
     return broken("more credits for " + named(number) + " than frames");
@@ -214,7 +216,7 @@ switchboard::result switchboard::on_close(const frame& x,
   if (number == 0)
     return broken("a close of " + named(number));
   auto& to = at(number);
-  if (to.closing) { // both said it: neither answers
+  if (to.closing) { // both sides sent `close`: neither replies
     events.push_back({number, {}, std::move(*to.closing)});
     channels_.erase(number);
     return {};
@@ -235,7 +237,7 @@ switchboard::result switchboard::on_closed(const frame& x,
                                            std::vector<event>& events) {
   std::uint32_t number = 0;
   if (const auto bad = decode(x.payload, number))
-    return broken("a closed: " + to_string(*bad));
+    return broken("a close_ack: " + to_string(*bad));
   const auto found = channels_.find(number);
   if (found == channels_.end() || !found->second.closing)
     return broken(named(number) + " was not being closed");

@@ -12,82 +12,93 @@
 
 namespace troupe::net {
 
-/// What a connection says for itself, on channel 0, as a fact's tag. The
+/// Kinds of control frames: frames on channel 0, whose tag is the kind. The
 /// numbers are a wire format: append, never reuse.
 enum class service : std::uint64_t {
   heartbeat = 1,
-  credit = 2,  ///< So many frames were dealt with.
-  close = 3,   ///< The last of a channel, in this direction.
-  closed = 4,  ///< Answers it; the last in the other.
-  goodbye = 5, ///< The last of the connection.
+  credit = 2, ///< Returns credits of consumed frames.
+  close = 3,  ///< Last frame of a channel in one direction.
+  /// Reply to `close`; last frame of the channel in the other direction.
+  closed = 4,
+  goodbye = 5, ///< Last frame of the connection.
 };
 
-/// Frames of one priority that may be on their way on one channel.
+/// Maximum number of frames of one priority on one channel that are not yet
+/// credited.
 constexpr std::size_t credits_of(priority x) {
   constexpr std::size_t control = 256, bulk = 16;
   return x == priority::control ? control : bulk;
 }
 
-/// The links of a connection as a machine: bytes in, bytes out, no sockets, no
-/// threads and no clock.
+/// Multiplexes the channels of a connection. A pure state machine: bytes in,
+/// bytes out, no sockets, no threads and no clock.
 ///
-///   says     frames of channels; of channel 0: heartbeat, credit, close, ...
-///   on frame      counts against the channel's credits; heard, or kept for
-///                 a channel that nobody opened yet
-///   on close      the channel has ended; answers `closed`
-///   on goodbye    all has ended
-///   costs    a credit frame for every quarter of a channel's credits
-///   if       more frames than credits, too many bytes kept for channels that
-///            nobody opened, frames on and on from who does not read the
-///            answers, anything malformed -> broken
+///   messages frames of channels; on channel 0 heartbeat, credit, close, ...
+///   on frame      counts against the channel's credits; becomes an event, or
+///                 is buffered until the channel is opened
+///   on close      the channel has ended; replies `close_ack`
+///   on goaway     the connection has ended
+///   cost     a credit frame for every quarter of a channel's credits
+///   faults   more frames than credits, too many buffered bytes for channels
+///            that are not open, a peer that keeps sending but does not read
+///            the replies, a malformed frame -> protocol error
 class switchboard {
 public:
-  /// Bytes kept for channels that the other side uses and this one has not
-  /// opened: payloads, and what each channel and each event takes by itself.
+  /// Maximum number of bytes that are buffered for channels that this side has
+  /// not opened: payloads, and a constant for each channel and each event.
   /// There may be many such channels: a peer that is ahead uses one for each
   /// replica of this process.
   static constexpr std::size_t most_kept_bytes = std::size_t{16} << 20;
   static constexpr std::size_t bytes_per_channel = 256, bytes_per_event = 256;
-  /// Bytes that wait to be written before no more frames are taken.
+  /// Maximum number of bytes of one priority that wait to be written; beyond it
+  /// no frames are accepted.
   static constexpr std::size_t most_waiting_bytes = std::size_t{4} << 20;
-  /// Bytes of answers (credits) that wait beside them.
+  /// Bytes of replies (credits) that may wait in addition.
   static constexpr std::size_t most_answer_bytes = std::size_t{64} << 10;
 
-  /// A frame of a channel, or its end if there is none.
+  /// A received frame of a channel. Without a frame: the end of the channel.
   struct event {
     std::uint32_t channel = 0;
     std::optional<frame> heard;
-    std::string ended{}; ///< Why.
+    std::string ended{}; ///< Reason of the end, for people.
     ending how = ending::dead;
   };
   struct end {
     ending how = ending::dead;
     std::string why;
-    bool said = false; ///< By a goodbye: nobody need be told.
+    /// The peer announced it by a `goaway`, so no warning is logged.
+    bool said = false;
   };
 
   explicit switchboard(const frame_limits& limits)
     : limits_{limits}, decoder_{limits} {}
 
-  /// @returns what came before it was opened.
-  /// @errors throws std::logic_error for channel 0, and one that is open.
+  /// Opens a channel.
+  /// @returns the events that were buffered before.
+  /// @errors throws std::logic_error for channel 0, and for a channel that is
+  ///         open.
   std::vector<event> open(std::uint32_t channel);
 
-  /// @returns whether it was taken.
+  /// Sends a frame.
+  /// @returns false if it was not accepted: no credits, too many bytes wait, or
+  ///          the channel or connection is closing.
   /// @errors throws std::logic_error for a payload beyond the limits.
   bool post(std::uint32_t channel, frame&& x);
   void consumed(std::uint32_t channel, priority x);
-  /// The channel takes no more; its end comes as an event.
+  /// Closes a channel: it accepts no more frames; its end comes as an event.
   void close(std::uint32_t channel, const std::string& why);
 
   void beat();
-  /// Takes no more, of any channel.
+  /// Starts the orderly close of the connection: no channel accepts more
+  /// frames.
   void say_goodbye(const std::string& why);
 
-  /// @returns how the connection ended by these bytes, if it did.
+  /// Processes received bytes and appends their events.
+  /// @returns why the connection ended by these bytes; none if it did not.
   std::optional<end> take(std::span<const std::byte> bytes,
                           std::vector<event>& events);
-  /// The stream has ended. @returns what is wrong if that cuts a frame short.
+  /// Called when the stream has ended.
+  /// @returns the error if the stream ended within a frame.
   std::optional<malformed> finish() const { return decoder_.finish(); }
 
   outbox& out() { return out_; }
@@ -96,12 +107,13 @@ public:
 private:
   struct channel {
     bool opened = false;
-    std::optional<std::string> closing; ///< Said `close`: why.
-    std::size_t sent[2] = {0, 0};       ///< By priority, and not credited.
-    std::size_t taken[2] = {0, 0};      ///< And not credited by us.
-    std::size_t owed[2] = {0, 0};       ///< Of those taken: dealt with.
+    /// Reason, once this side has sent `close`.
+    std::optional<std::string> closing;
+    std::size_t sent[2] = {0, 0};  ///< Not yet credited, by priority.
+    std::size_t taken[2] = {0, 0}; ///< Received and not yet credited.
+    std::size_t owed[2] = {0, 0};  ///< Consumed, not yet credited.
     std::vector<event> kept;
-    std::size_t kept_bytes = 0; ///< Its share of `kept_bytes_`.
+    std::size_t kept_bytes = 0; ///< Bytes of this channel.
   };
   using result = std::optional<end>;
 
@@ -110,10 +122,10 @@ private:
   result on_credit(const frame& x);
   result on_close(const frame& x, std::vector<event>& events);
   result on_closed(const frame& x, std::vector<event>& events);
-  /// The channel, made if there is none.
+  /// @returns the channel, which is created if it does not exist.
   channel& at(std::uint32_t number);
-  /// Keeps an event of a channel that is not opened.
-  /// @returns `broken` when this exceeds `most_kept_bytes`.
+  /// Buffers an event of a channel that is not open.
+  /// @returns a protocol error if this exceeds the limit of buffered bytes.
   result keep(channel& to, event&& x);
   void speak(service what, std::vector<std::byte> payload = {},
              priority how = priority::control);

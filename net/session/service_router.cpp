@@ -17,13 +17,13 @@ bool is_too_early(const std::vector<std::byte>& note) {
   return note == std::vector<std::byte>{too_early};
 }
 
-/// Who serves what.
+/// The registered services, by job and purpose.
 class door::desk {
 public:
   using key = std::pair<std::string, std::string>; ///< Job, purpose.
 
   struct entry {
-    std::mutex lock; ///< Held while the host is called.
+    std::mutex lock; ///< Held while the handler is called.
     host by;
     bool open = true;
   };
@@ -34,7 +34,7 @@ public:
     const std::lock_guard hold{lock_};
     if (!entries_.emplace(x, it).second)
       throw std::logic_error("'" + x.second + "' of job '" + x.first
-                             + "' is served already");
+                             + "' is registered already");
     return it;
   }
 
@@ -43,7 +43,7 @@ public:
       const std::lock_guard hold{lock_};
       entries_.erase(x);
     }
-    const std::lock_guard hold{it.lock}; // whoever is inside leaves first
+    const std::lock_guard hold{it.lock}; // waits for a running call
     it.open = false;
     it.by = {};
   }
@@ -81,10 +81,11 @@ private:
     return it == entries_.end() ? nullptr : it->second;
   }
 
-  /// What is served here is nobody's business who asks for something else.
+  /// The rejection does not reveal which services are registered.
   static net::verdict nobody(const net::hello& x) {
     return {false,
-            "nobody here expects '" + x.purpose + "' of job '" + x.job + "'",
+            "no service '" + x.purpose + "' of job '" + x.job
+              + "' is registered",
             {too_early},
             {}};
   }
@@ -99,7 +100,7 @@ door::door(const net::endpoint_options& options)
 door::door(std::shared_ptr<net::endpoint> it)
   : desk_{std::make_shared<desk>()}, it_{std::move(it)} {}
 
-/// Until somebody is served the endpoint lets dialers wait.
+/// Sets the endpoint's handler. Until the first registration dialers wait.
 void door::open() {
   it_->on_dialed([by = desk_](const net::hello& x) { return by->decide(x); },
                  [by = desk_](const net::hello& x, net::arrived&& what) {

@@ -9,38 +9,44 @@
 
 namespace troupe {
 
-/// Several users of one endpoint: whoever dials it is led to the one whose job
-/// and purpose he names. Safe to use from any thread.
+/// Routes the accepted connections of one endpoint to the service that is
+/// registered for the job and purpose of the hello. Safe to use from any
+/// thread.
 class door {
 public:
-  /// Decides on a dialer, and gets his connection if he was taken, or hears
-  /// that he was gone before he knew. Called on the endpoint's thread; must not
-  /// block, nor let go of a guest.
+  /// Handles the connections of one service: `authorize` accepts or rejects,
+  /// `accepted` takes ownership. `abandoned` is called if the peer disconnects
+  /// after it was authorized but before the response was sent. Called on the
+  /// endpoint's thread; must not block, nor destroy a registration.
   struct host {
     std::function<net::verdict(const net::hello&)> decide;
     std::function<void(const net::hello&, net::arrived&&)> take;
     std::function<void(const net::hello&)> gone{};
   };
 
-  /// Being served. When it is gone nobody calls the host any more.
+  /// Registration of a service. After its destruction the handler is not called
+  /// any more.
   class guest {
   public:
     virtual ~guest() = default;
   };
 
-  /// Opens an endpoint of its own.
-  /// @errors as net::endpoint's.
+  /// Creates an endpoint.
+  /// @errors as those of the constructor of `net::endpoint`.
   explicit door(const net::endpoint_options& options);
 
-  /// Takes over who is led in at an endpoint.
+  /// Uses an existing endpoint and replaces its handler.
   explicit door(std::shared_ptr<net::endpoint> it);
   ~door();
 
   net::endpoint& endpoint() { return *it_; }
 
-  /// @param job     as hellos name it.
+  /// Registers a service.
+  /// @param job name of the job in the hellos.
   /// @param purpose "control", "parts", ...
-  /// @errors throws std::logic_error if it is served already.
+  /// @param handler handler of the connections.
+  /// @errors throws std::logic_error if the job and purpose are registered
+  ///         already.
   std::unique_ptr<guest> serve(const std::string& job,
                                const std::string& purpose, host by);
 
@@ -53,8 +59,9 @@ private:
   std::shared_ptr<net::endpoint> it_;
 };
 
-/// Whether a refusal's note says that nobody was there yet who could decide: it
-/// may be that he comes.
+/// True if the connection was rejected because the service is not registered
+/// yet; the dialer may retry.
+/// @param payload payload of the response.
 bool is_too_early(const std::vector<std::byte>& note);
 
 } // namespace troupe

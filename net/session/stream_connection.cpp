@@ -7,7 +7,7 @@ namespace troupe::net {
 namespace {
 
 using status = stream::status;
-/// What is read at once, and in one turn of the loop.
+/// Size of one read, and the maximum number of reads in one turn of the loop.
 constexpr std::size_t piece_bytes = std::size_t{64} * 1024;
 constexpr int most_pieces = 16;
 
@@ -40,7 +40,7 @@ void wired_connection::start() {
   }
   piece_.resize(piece_bytes);
   vigil_.tick(clock::now());
-  on_ready(); // TLS may have read more than the handshake's bytes
+  on_ready(); // TLS may have buffered bytes beyond the handshake
 }
 
 void wired_connection::on_ready() {
@@ -68,7 +68,8 @@ void wired_connection::on_ready() {
     await_stream();
 }
 
-/// @returns how it ended, if it did.
+/// Reads and decodes what is available, within the limit of one turn.
+/// @returns why the connection ended; none if it did not.
 std::optional<switchboard::end> wired_connection::read() {
   more_ = false;
   for (int i = 0; i < most_pieces; ++i) {
@@ -86,13 +87,13 @@ std::optional<switchboard::end> wired_connection::read() {
     if (auto over = board_.take(std::span{piece_}.first(x.bytes), events_))
       return over;
     if (x.bytes < piece_.size() && !stream_->has_buffered())
-      return {}; // `watch` tells of what comes from now on
+      return {}; // the watcher reports what arrives from now on
   }
   more_ = true;
   return {};
 }
 
-/// Writes what can be written now. @pre locked.
+/// Writes what can be written now. @pre the mutex is held.
 void wired_connection::flush() {
   if (over_ || blocked_ != status::ok || (corked_ && loop_->here()))
     return;
@@ -106,7 +107,7 @@ void wired_connection::flush() {
       return loop_->post([self = shared_from_this(), why = stream_->problem()] {
         self->end(ending::dead, why);
       });
-    // What closed it is learnt by reading: a goodbye may lie there.
+    // The reason of a close is found by reading: a `goaway` may be buffered.
     const auto wait =
       x.how == status::wants_read || x.how == status::wants_write;
     loop_->post([self = shared_from_this(), wait] {
@@ -141,7 +142,7 @@ bool wired_connection::judge_silence(clock::time_point now) {
   on_ready();
   if (silence() <= how_.suspect)
     return false;
-  end(ending::silent, "nothing was heard of it for "
+  end(ending::silent, "no data was received from it for "
                         + std::to_string(silence().count()) + " ms");
   return true;
 }
@@ -149,7 +150,7 @@ bool wired_connection::judge_silence(clock::time_point now) {
 void wired_connection::tick(clock::time_point now) {
   const auto self = shared_from_this();
   if (!watch_)
-    return; // it has not begun
+    return; // not started yet
   if (judge_silence(now))
     return;
   std::unique_lock hold{lock_};

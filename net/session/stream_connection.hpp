@@ -13,9 +13,9 @@
 
 namespace troupe::net {
 
-/// A connection over a stream. Who posts also writes, if the stream takes it;
-/// the loop's thread reads, and writes the rest. Lives on by itself until it
-/// has ended.
+/// A connection over a stream. The posting thread writes if the stream accepts
+/// it; the loop's thread reads, and writes the rest. The endpoint owns it until
+/// the connection has ended; users may drop their pointers earlier.
 class wired_connection final
   : public connection,
     public std::enable_shared_from_this<wired_connection> {
@@ -25,7 +25,8 @@ public:
     std::chrono::milliseconds heartbeat, suspect, patience;
     frame_limits limits;
   };
-  /// @param own whether this side had asked for it.
+  /// Called once, when the connection has ended.
+  /// @param closed_here true if this side started the close.
   using over_fn = std::function<void(const wired_connection&,
                                      const switchboard::end& how, bool own)>;
 
@@ -36,12 +37,13 @@ public:
   // -- on the loop's thread ---------------------------------------------------
 
   void start();
-  /// To be called at least every heartbeat.
+  /// Called at least once per heartbeat interval.
   void tick(clock::time_point now);
-  /// Ends it now. Also when the loop has stopped, by whoever stopped it.
+  /// Ends the connection now. When the loop has stopped, the thread that
+  /// stopped it may call this.
   void end(ending how, const std::string& why, bool said = false);
 
-  // -- from any thread --------------------------------------------------------
+  // -- for any thread ---------------------------------------------------------
 
   std::shared_ptr<link> open(std::uint32_t channel) override;
   const hello& peer() const override { return peer_; }
@@ -51,10 +53,11 @@ public:
 
 private:
   class channel_link;
-  /// What is between the connection and a listener.
+  /// The listener of a channel, and the events it has not received.
   struct ear {
     std::shared_ptr<link_listener> to;
-    std::vector<switchboard::event> waiting; ///< For a listener.
+    /// Events that wait for a listener.
+    std::vector<switchboard::event> waiting;
   };
   struct news {
     std::shared_ptr<link_listener> to;
@@ -78,14 +81,14 @@ private:
   over_fn over_fn_;
   vigil vigil_;
 
-  // Of the loop's thread alone.
+  // Members for the loop's thread alone.
   std::unique_ptr<watch> watch_;
   std::vector<std::byte> piece_;
   std::vector<switchboard::event> events_;
   std::vector<news> news_;
   clock::time_point beat_at_{};
 
-  mutable std::mutex lock_; // of all below
+  mutable std::mutex lock_; // guards all members below
   std::unique_ptr<stream> stream_;
   switchboard board_;
   std::map<std::uint32_t, ear> ears_;
@@ -93,9 +96,12 @@ private:
   std::optional<switchboard::end> over_;
   std::optional<std::string> closing_;
   clock::time_point closing_since_{};
-  stream::status blocked_ = stream::status::ok; ///< What a write waits for.
-  bool corked_ = false; ///< The loop's thread will write when it has read.
-  bool more_ = false;   ///< There is more to read than one turn takes.
+  /// `ok`, or the readiness that a write waits for.
+  stream::status blocked_ = stream::status::ok;
+  /// The loop's thread is reading and writes afterwards.
+  bool corked_ = false;
+  /// More bytes may be readable than one turn of the loop reads.
+  bool more_ = false;
 };
 
 } // namespace troupe::net

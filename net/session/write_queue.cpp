@@ -7,7 +7,7 @@ namespace troupe::net {
 
 namespace {
 
-/// A buffer that was larger is given back when it is empty.
+/// Maximum capacity of an empty buffer; a larger one is freed.
 constexpr std::size_t kept_bytes = std::size_t{256} * 1024;
 
 } // namespace

@@ -37,7 +37,8 @@ std::string random_name() {
 struct address_of {
   explicit address_of(const std::string& name) {
     if (name.empty() || name.size() >= sizeof it.sun_path)
-      throw std::runtime_error("'" + printable(name) + "' is no place to meet");
+      throw std::runtime_error("'" + printable(name)
+                               + "' is not a valid socket name");
     it.sun_family = AF_UNIX;
     std::memcpy(it.sun_path + 1, name.data(), name.size()); // 0: abstract
     size =
@@ -56,7 +57,8 @@ bool is_same_user(int socket) {
          && who.uid == ::geteuid();
 }
 
-/// A token and room for the descriptors beside it, as the kernel wants them.
+/// A message with a token and space for descriptors, as `sendmsg` and `recvmsg`
+/// take it.
 struct letter {
   explicit letter(const meeting_token& token) : text{token} {
     it.msg_iov = &part;
@@ -86,10 +88,11 @@ void send(int socket, const meeting_token& token, const offered& mine) {
   head->cmsg_len = CMSG_LEN(bytes);
   std::memcpy(CMSG_DATA(head), fds, bytes);
   if (::sendmsg(socket, &message.it, MSG_NOSIGNAL) < 0)
-    fail("cannot pass memory on");
+    fail("cannot send the descriptors");
 }
 
-/// All that came; whoever sends more must not fill this process's table.
+/// All received descriptors. They are owned, so that surplus ones are closed
+/// and cannot fill this process's table.
 std::vector<descriptor> descriptors_in(msghdr& message) {
   std::vector<descriptor> fds;
   for (auto* x = CMSG_FIRSTHDR(&message); x; x = CMSG_NXTHDR(&message, x)) {
@@ -105,22 +108,24 @@ std::vector<descriptor> descriptors_in(msghdr& message) {
   return fds;
 }
 
-/// None if what came is not from who knows the token.
+/// Receives the descriptors of the peer. None: nothing arrived, or the token is
+/// wrong.
 std::optional<passed> receive(int socket, const meeting_token& token) {
   letter came{meeting_token{}};
   const auto size = ::recvmsg(socket, &came.it, MSG_CMSG_CLOEXEC);
   if (size < 0)
-    return std::nullopt; // nothing has come
+    return std::nullopt; // nothing has arrived
   auto fds = descriptors_in(came.it);
   if (static_cast<std::size_t>(size) != token.size()
       || !is_same(came.text, token))
     return std::nullopt;
   if (fds.size() < 2 || fds.size() > most_passed
       || (came.it.msg_flags & MSG_CTRUNC) != 0)
-    throw std::runtime_error("the peer did not pass a memory, a bell, and at "
-                             "most an arena");
+    throw std::runtime_error("the peer did not send a segment, a notifier and "
+                             "at most one arena");
   if (!is_bell(fds[1].get()))
-    throw std::runtime_error("what the peer passed is no bell");
+    throw std::runtime_error(
+      "the notifier of the peer is not a Unix stream socket");
   fds.resize(most_passed);
   return passed{std::move(fds[0]), std::move(fds[1]), std::move(fds[2])};
 }
@@ -133,11 +138,11 @@ meeting_place::meeting_place()
   const address_of where{name_};
   if (!listener_ || ::bind(listener_.get(), where.get(), where.size) != 0
       || ::listen(listener_.get(), most_waiting) != 0)
-    fail("no place to meet");
+    fail("cannot listen on a Unix socket");
 }
 
 passed meeting_place::welcome(const offered& mine) const {
-  // the visitor is among those that wait, and his message is there
+  // the peer is in the backlog, and its message has been sent
   for (int i = 0; i <= most_waiting; ++i) {
     const descriptor socket{::accept4(listener_.get(), nullptr, nullptr,
                                       SOCK_CLOEXEC | SOCK_NONBLOCK)};
@@ -150,7 +155,7 @@ passed meeting_place::welcome(const offered& mine) const {
       return std::move(*came);
     }
   }
-  throw std::runtime_error("nobody came who knows the token");
+  throw std::runtime_error("no peer with the token has connected");
 }
 
 visit::visit(const std::string& name, const meeting_token& token,
@@ -158,16 +163,16 @@ visit::visit(const std::string& name, const meeting_token& token,
   : token_{token}, socket_{::socket(AF_UNIX, socket_kind, 0)} {
   const address_of where{name};
   if (!socket_ || ::connect(socket_.get(), where.get(), where.size) != 0)
-    fail("cannot meet the peer");
+    fail("cannot connect to the peer's Unix socket");
   if (!is_same_user(socket_.get()))
-    throw std::runtime_error("another user listens where the peer should");
+    throw std::runtime_error("the peer's Unix socket belongs to another user");
   send(socket_.get(), token, mine);
 }
 
 passed visit::received() const {
   auto came = receive(socket_.get(), token_);
   if (!came)
-    throw std::runtime_error("the peer passed nothing");
+    throw std::runtime_error("the peer sent no descriptors");
   return std::move(*came);
 }
 

@@ -6,27 +6,28 @@
 #include <cstddef>
 #include <string>
 
-// How two processes of one host and one user hand each other descriptors.
+// Passes descriptors between two processes of one host and one user.
 
 namespace troupe::net {
 
-/// What one process passes to another: its segment, how to wake it, and, if it
-/// has one, its arena.
+/// Descriptors that were received from the peer: its segment, its notifier, and
+/// its arena if it has one.
 struct passed {
   descriptor memory, bell, arena;
 };
 
-/// The same where it is kept.
+/// Descriptors of this process that are sent to the peer; the caller keeps them
+/// open.
 struct offered {
   int memory = -1, bell = -1;
-  int arena = -1; ///< None.
+  int arena = -1; ///< -1: none.
 };
 
 using meeting_token = std::array<std::byte, 32>;
 
-/// A Unix socket under a random abstract name, where only he is welcome who is
-/// of the same user and knows the token. It never blocks.
-/// @errors everything throws std::runtime_error with a sentence.
+/// A Unix socket under a random abstract name. It accepts a peer only if the
+/// peer runs as this user and knows the token. It never blocks.
+/// @errors all functions throw std::runtime_error with a sentence.
 class meeting_place {
 public:
   meeting_place();
@@ -34,7 +35,10 @@ public:
   const std::string& name() const { return name_; }
   const meeting_token& token() const { return token_; }
 
-  /// Sends strangers away. @pre the visitor said that he is there.
+  /// Accepts the peer, sends it this process's descriptors and returns the
+  /// peer's.
+  /// Other connections are closed.
+  /// @pre the peer has reported that it connected.
   passed welcome(const offered& mine) const;
 
 private:
@@ -43,13 +47,14 @@ private:
   descriptor listener_;
 };
 
-/// The visitor's side, at the moment that he says that he is there.
+/// The connecting side. The constructor connects and sends the token and the
+/// descriptors.
 class visit {
 public:
   visit(const std::string& name, const meeting_token& token,
         const offered& mine);
 
-  /// @pre the host said that the visitor is welcome.
+  /// @pre the acceptor has reported that it accepted.
   passed received() const;
 
 private:

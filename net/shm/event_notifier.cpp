@@ -11,7 +11,8 @@ namespace troupe::net {
 
 namespace {
 
-/// Of a socket's option that is an int; -1 if it is no socket.
+/// @returns the value of an integer socket option; -1 if the descriptor is no
+///          socket.
 int option_of(int descriptor, int which) {
   int value = -1;
   socklen_t size = sizeof value;
@@ -21,12 +22,12 @@ int option_of(int descriptor, int which) {
 
 } // namespace
 
-// A stream, as its listening end can be read for good once somebody shuts the
-// ringing end down: its owner then sleeps no more, but misses no bell.
+// A stream socket: after a peer shuts its end down, the waiting end stays
+// readable. The owner's waits then return at once, but no event is missed.
 bell::bell() {
   std::array<int, 2> ends{};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0)
-    throw std::runtime_error("no bell for lanes: "
+    throw std::runtime_error("cannot create a notifier for lanes: "
                              + std::string{std::strerror(errno)});
   ringing_ = net::descriptor{ends[0]};
   listening_end_ = net::descriptor{ends[1]};
@@ -36,7 +37,7 @@ void bell::silence() {
   if (!listening_)
     return;
   listening_ = false;
-  std::array<std::byte, 512> rings; // more wait only if a peer floods it
+  std::array<std::byte, 512> rings; // more bytes wait only if a peer floods it
   [[maybe_unused]] const auto n =
     ::recv(listening_end_.get(), rings.data(), rings.size(), MSG_DONTWAIT);
 }
@@ -47,8 +48,8 @@ bool is_bell(int descriptor) {
 }
 
 void ring(int descriptor) {
-  // MSG_DONTWAIT is this call's own; O_NONBLOCK would be of all who hold it.
-  // If there is no room the bell rings already.
+  // MSG_DONTWAIT applies to this call; O_NONBLOCK would apply to all holders of
+  // the socket. If the buffer is full, the event is set already.
   const std::byte once{1};
   [[maybe_unused]] const auto n =
     ::send(descriptor, &once, sizeof once, MSG_DONTWAIT | MSG_NOSIGNAL);

@@ -4,23 +4,25 @@
 
 namespace troupe::net {
 
-/// Wakes the one thread of a process that sleeps on its lanes. All lanes of a
-/// process share one bell. It is a pair of connected sockets: other processes
-/// hold the end that rings, and nobody else holds the end that listens.
+/// Wakes the thread that waits on the lanes of its process; one thread waits at
+/// a time. All lanes of a process share one notifier. It is a pair of connected
+/// sockets: other processes hold the notifying end, only the owner holds the
+/// waiting end.
 class bell {
 public:
   /// @errors throws std::runtime_error when the process has no descriptor left.
   bell();
 
-  /// The end for `ring`, which may be passed to other processes.
+  /// The end for `notify`, which may be passed to other processes.
   int descriptor() const { return ringing_.get(); }
-  /// The end to sleep on: it can be read when the bell was rung.
+  /// The end to wait on: it is readable when the event is set.
   int listener() const { return listening_end_.get(); }
 
-  /// Somebody is about to sleep: the next `silence` has something to do.
+  /// Called before a wait: the next `clear` reads the socket.
   void listen() { listening_ = true; }
 
-  /// Forgets who rang; to be followed by a look at everything rung for.
+  /// Clears the event. No effect unless armed. Re-check every condition
+  /// afterwards.
   void silence();
 
 private:
@@ -28,11 +30,11 @@ private:
   bool listening_ = false;
 };
 
-/// Whether it can be passed to `ring`, which then never blocks.
+/// True if the descriptor can be passed to `notify`, which then never blocks.
 bool is_bell(int descriptor);
 
-/// Rings the bell behind a descriptor, from any process. It never blocks,
-/// whatever other holders of the descriptor do with it.
+/// Sets the event of the notifier behind a descriptor, from any process. It
+/// never blocks, whatever other holders of the descriptor do with it.
 void ring(int descriptor);
 
 } // namespace troupe::net

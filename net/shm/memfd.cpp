@@ -20,7 +20,8 @@ namespace {
                            + std::strerror(errno));
 }
 
-/// Growing a file beyond its limit would end the process (SIGXFSZ).
+/// Checks RLIMIT_FSIZE: growing a file beyond it would end the process
+/// (SIGXFSZ).
 bool may_be_so_large(std::size_t bytes) {
   rlimit most{};
   return ::getrlimit(RLIMIT_FSIZE, &most) != 0 || bytes <= most.rlim_cur;
@@ -31,13 +32,13 @@ bool may_be_so_large(std::size_t bytes) {
 descriptor make_memory_file(std::size_t bytes) {
   descriptor fd{::memfd_create("troupe", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
   if (!fd)
-    fail("no file in memory");
+    fail("cannot create a memfd");
   if (!may_be_so_large(bytes)) {
     errno = EFBIG;
-    fail("no room for " + std::to_string(bytes) + " bytes");
+    fail("cannot allocate " + std::to_string(bytes) + " bytes");
   }
   if (::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0)
-    fail("no room for " + std::to_string(bytes) + " bytes");
+    fail("cannot allocate " + std::to_string(bytes) + " bytes");
   return fd;
 }
 
@@ -50,17 +51,18 @@ void seal_memory_file(int fd, int seals) {
 
 std::size_t check_memory_file(int fd) {
   const auto refuse = [](const std::string& why) {
-    throw std::runtime_error("shared memory: what the peer passed " + why);
+    throw std::runtime_error("shared memory: the peer's descriptor " + why);
   };
   struct statfs system {};
   struct stat file {};
-  const auto seals = ::fcntl(fd, F_GET_SEALS); // first: then its size stays
+  // The seals are checked first: afterwards the size cannot shrink.
+  const auto seals = ::fcntl(fd, F_GET_SEALS);
   if (seals < 0 || (seals & F_SEAL_SHRINK) == 0)
-    refuse("can be shortened: it has no F_SEAL_SHRINK");
+    refuse("can shrink: it has no F_SEAL_SHRINK");
   if (::fstatfs(fd, &system) != 0 || system.f_type != TMPFS_MAGIC)
-    refuse("is no file in memory"); // pages of others may not be there
+    refuse("is no memfd"); // pages of another file may vanish
   if (::fstat(fd, &file) != 0)
-    refuse("cannot be looked at");
+    refuse("cannot be examined (fstat failed)");
   return static_cast<std::size_t>(file.st_size);
 }
 

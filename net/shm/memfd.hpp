@@ -6,27 +6,29 @@
 #include <string>
 #include <utility>
 
-// Files in memory, which one process makes and another maps.
+// Memory files (memfd), which one process creates and another maps.
 
 namespace troupe::net {
 
-/// A file of so many zeros, which take memory once they are written.
-/// @errors throws std::runtime_error if this system has no such thing.
+/// Creates a memfd of `bytes` zeros. Pages take memory once they are written.
+/// @errors throws std::runtime_error if the system has no memfd, or the size
+///         exceeds a limit.
 descriptor make_memory_file(std::size_t bytes);
 
-/// Keeps its size as it is for good, and what else the seals say.
+/// Fixes the size for good, and adds the given seals.
 void seal_memory_file(int fd, int seals = 0);
 
-/// @param fd of anything, by whoever sent it.
-/// @returns its bytes, which cannot become less.
-/// @errors throws std::runtime_error, with a sentence, unless it is memory that
-///         cannot shrink.
+/// Validates a descriptor that a peer sent.
+/// @param fd any descriptor.
+/// @returns its size in bytes, which cannot become less.
+/// @errors throws std::runtime_error, with a sentence, unless it is a memfd
+///         that cannot shrink.
 std::size_t check_memory_file(int fd);
 
-/// Pages of a file in memory.
+/// A mapping of the pages of a memfd.
 class shm_mapping {
 public:
-  /// @errors throws std::runtime_error.
+  /// @errors throws std::runtime_error if it cannot be mapped.
   shm_mapping(int fd, std::size_t bytes, int protection);
   ~shm_mapping();
   shm_mapping(shm_mapping&& x) noexcept

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t page = 4096;
 
-/// As much as the machine has memory, and at most a quarter of the addresses
+/// The size of the machine's memory, and at most a quarter of the address space
 /// that this process may have.
 std::size_t addresses_to_take() {
   const auto pages = ::sysconf(_SC_PHYS_PAGES), each = ::sysconf(_SC_PAGESIZE);
@@ -27,7 +27,7 @@ std::size_t addresses_to_take() {
   return std::min(bytes / page * page, shm_arena::most_bytes);
 }
 
-/// A second way to the same file, which cannot be mapped for writing.
+/// Opens the file a second time, so that it cannot be mapped for writing.
 descriptor read_only(int fd) {
   const auto path = "/proc/self/fd/" + std::to_string(fd);
   descriptor x{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
@@ -53,8 +53,9 @@ shm_arena::shm_arena(std::size_t bytes)
   : fd_{make_memory_file(bytes)},
     read_only_{read_only(fd_.get())},
     pages_{fd_.get(), bytes, PROT_READ | PROT_WRITE} {
-  seal_memory_file(fd_.get()); // no F_SEAL_FUTURE_WRITE: it forbids holes, too
-  // A child that wrote here would write into its parent's tensors.
+  // No F_SEAL_FUTURE_WRITE: it also forbids punching holes.
+  seal_memory_file(fd_.get());
+  // Not mapped in a child: it would write into the tensors of its parent.
   ::madvise(pages_.begin(), bytes, MADV_DONTFORK);
 }
 

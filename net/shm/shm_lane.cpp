@@ -9,10 +9,12 @@ namespace troupe::net {
 
 namespace {
 
-/// Whoever only polls looks so often, in calls, whether the peer is alive.
+/// A caller that only polls checks every so many calls whether the peer is
+/// alive.
 constexpr unsigned calls_per_look = 256;
 
-/// What is smaller is copied sooner than it is given back.
+/// Minimum size of a zero-copy payload; a smaller one is copied faster than it
+/// is released.
 constexpr std::size_t least_lent = std::size_t{16} * 1024;
 
 void begin_wait(std::atomic<std::uint32_t>& wanted) {
@@ -45,12 +47,13 @@ void shm_lane::break_off(const std::string& why) {
   told_ = false;
 }
 
-/// What the peer has let go of by now.
-/// @returns false if that cannot be.
+/// Updates the position up to which the peer has popped.
+/// @returns false if the peer's position is invalid.
 bool shm_lane::look_for_room() {
-  const auto now = theirs_.popped.load(); // after `room_wanted`, for the peer
+  // Read after `space_wanted` is written, so that no wake-up is lost.
+  const auto now = theirs_.popped.load();
   if (now - let_go_ > posted_ - let_go_) {
-    break_off("the peer let go of parcel " + std::to_string(now) + " of "
+    break_off("the peer popped packet " + std::to_string(now) + " of "
               + std::to_string(posted_));
     return false;
   }
@@ -63,7 +66,7 @@ bool shm_lane::any_room() {
   return free() || (look_for_room() && free());
 }
 
-/// Whether the peer may still read what was lent.
+/// True if the peer may still read zero-copy payloads.
 bool shm_lane::any_lent() {
   const auto out = [&] { return let_go_ < lent_; };
   return out() && (!look_for_room() || out());
@@ -77,9 +80,10 @@ bool shm_lane::flush() {
 bool shm_lane::any_arrived() {
   if (popped_ != arrived_)
     return true;
-  const auto now = theirs_.posted.load(); // after `parcel_wanted`, for the peer
+  // Read after `packet_wanted` is written, so that no wake-up is lost.
+  const auto now = theirs_.posted.load();
   if (now - popped_ > ground_->theirs.slots()) {
-    break_off("the peer posted parcel " + std::to_string(now) + " after "
+    break_off("the peer posted packet " + std::to_string(now) + " after "
               + std::to_string(popped_) + ", in "
               + std::to_string(ground_->theirs.slots()) + " slots");
     return false;
@@ -97,8 +101,8 @@ std::span<std::byte> shm_lane::room() {
 
 void shm_lane::post(const parcel_head& head, std::size_t bytes) {
   if (bytes > most_parcel_bytes || posted_ - let_go_ >= ground_->mine.slots())
-    throw std::logic_error("a parcel of " + std::to_string(bytes)
-                           + " bytes was posted without room");
+    throw std::logic_error("a packet of " + std::to_string(bytes)
+                           + " bytes was posted without a reserved buffer");
   send(head, bytes, 0);
 }
 
@@ -124,7 +128,7 @@ void shm_lane::send(const parcel_head& head, std::size_t bytes,
   slot.place.store(place, std::memory_order_relaxed);
   slot.bytes.store(static_cast<std::uint32_t>(bytes),
                    std::memory_order_relaxed);
-  mine_.posted.store(++posted_); // before `parcel_wanted` is read
+  mine_.posted.store(++posted_); // written before `packet_wanted` is read
   wake(theirs_.parcel_wanted, parcel_rung_);
 }
 
@@ -138,7 +142,7 @@ bool shm_lane::post(const parcel_head& head, std::span<const std::byte> bytes) {
   return true;
 }
 
-/// Once for each sleep of the peer.
+/// Notifies the peer once for each of its waits.
 void shm_lane::wake(const std::atomic<std::uint32_t>& wanted,
                     std::uint32_t& rung) {
   const auto sleep = wanted.load();
@@ -156,7 +160,7 @@ const parcel_head* shm_lane::front() {
   const auto& slot = ground_->theirs.slot(queue_, popped_);
   bytes_ = slot.bytes.load(std::memory_order_relaxed);
   if (bytes_ > most_parcel_bytes) {
-    break_off("a parcel of " + std::to_string(bytes_) + " bytes");
+    break_off("a packet of " + std::to_string(bytes_) + " bytes");
     return nullptr;
   }
   const auto place = slot.place.load(std::memory_order_relaxed);
@@ -165,7 +169,7 @@ const parcel_head* shm_lane::front() {
              : arena    ? arena->at(place, bytes_)
                         : std::span<const std::byte>{};
   if (payload_.size() != bytes_) {
-    break_off("a parcel of " + std::to_string(bytes_) + " bytes at "
+    break_off("a packet of " + std::to_string(bytes_) + " bytes at offset "
               + std::to_string(place) + " of an arena");
     return nullptr;
   }
@@ -180,7 +184,7 @@ std::span<const std::byte> shm_lane::view() {
 
 bool shm_lane::fetch(std::span<std::byte> into) {
   if (into.size() < bytes_)
-    throw std::logic_error("a parcel of " + std::to_string(bytes_)
+    throw std::logic_error("a packet of " + std::to_string(bytes_)
                            + " bytes was fetched into "
                            + std::to_string(into.size()));
   copy_bytes(view(), into);
@@ -189,7 +193,7 @@ bool shm_lane::fetch(std::span<std::byte> into) {
 
 void shm_lane::pop() {
   has_front_ = false;
-  mine_.popped.store(++popped_); // before `room_wanted` is read
+  mine_.popped.store(++popped_); // written before `space_wanted` is read
   wake(theirs_.room_wanted, room_rung_);
 }
 
@@ -204,7 +208,7 @@ bool shm_lane::before_sleep(std::vector<pollfd>& watched) {
   const bool room_came =
     (room_missed_ && any_room()) || (lent_missed_ && !any_lent());
   if (room_came)
-    room_missed_ = lent_missed_ = false; // is news once
+    room_missed_ = lent_missed_ = false; // reported once
   if (room_came || (!has_front_ && any_arrived()) || end_)
     return false;
   asleep_ = true;
@@ -227,9 +231,9 @@ void shm_lane::look_beside() {
   std::byte none[64];
   switch (beside_->read_some(none).how) {
     case stream::status::ok:
-      return break_off("bytes came beside it");
+      return break_off("unexpected bytes arrived on its connection");
     case stream::status::closed:
-    case stream::status::failed: // nothing of the job's went over it
+    case stream::status::failed: // it carries no data of the job
       end_ = end{ending::dead, "the peer has closed the connection"};
       return;
     case stream::status::wants_read:

@@ -11,25 +11,28 @@
 
 namespace troupe::net {
 
-/// What all lanes between two processes of one host stand on.
+/// Shared memory and notifiers that all lanes between two processes of one host
+/// use.
 struct shm_ground {
   shm_segment mine;
   shm_view theirs;
   std::shared_ptr<bell> my_bell;
   descriptor their_bell;
-  std::shared_ptr<const shm_arena> my_arena{}; ///< If the peer sees it.
+  /// Null: the peer has not mapped it.
+  std::shared_ptr<const shm_arena> my_arena{};
   std::optional<shm_arena_view> their_arena{};
 };
 
-/// A lane through memory that two processes share. Its parcels are viewed where
-/// they lie, and have no checksum. What is lent and lies in the arena is not
+/// A lane through memory that two processes share. Packets are viewed in place
+/// and have no checksum. Zero-copy payloads that lie in the arena are not
 /// copied at all.
-/// @cost a parcel: two cache lines and its bytes; no system call unless the
-///       other side sleeps.
+/// @cost a packet: two cache lines and its bytes; no system call unless the
+///       peer waits.
 class shm_lane final : public lane {
 public:
-  /// @param queue  of the segments, [0, shm_queues).
-  /// @param beside nothing is said over it; its end is the peer's death.
+  /// @param queue index of the queue in both segments, [0, shm_queues).
+  /// @param liveness_stream carries no data; its end means that the peer has
+  ///                        ended.
   shm_lane(std::shared_ptr<shm_ground> ground, std::size_t queue,
            std::unique_ptr<stream> beside);
   ~shm_lane() override;
@@ -66,14 +69,18 @@ private:
   shm_queue& mine_;
   const shm_queue& theirs_;
 
-  // What was read of the peer's memory, once, and found possible.
-  std::uint64_t posted_ = 0, let_go_ = 0;  ///< Of the own queue.
-  std::uint64_t popped_ = 0, arrived_ = 0; ///< Of the peer's.
+  // Positions; those of the peer were read once from its memory and validated.
+  /// Own queue: posted here, popped by the peer.
+  std::uint64_t posted_ = 0, let_go_ = 0;
+  /// Peer's queue: popped here, posted by the peer.
+  std::uint64_t popped_ = 0, arrived_ = 0;
 
-  std::uint32_t parcel_rung_ = 0, room_rung_ = 0; ///< For which of his sleeps.
-  std::uint64_t lent_ = 0; ///< Parcels until the last one that was.
+  /// Value of the peer's wait counter that was notified last, for each.
+  std::uint32_t parcel_rung_ = 0, room_rung_ = 0;
+  /// Position after the last zero-copy packet.
+  std::uint64_t lent_ = 0;
   bool room_missed_ = false;
-  bool lent_missed_ = false; ///< `flush` was false.
+  bool lent_missed_ = false; ///< The last `flush` returned false.
   bool has_front_ = false;
   parcel_head head_{};
   std::size_t bytes_ = 0;

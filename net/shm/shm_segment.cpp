@@ -28,11 +28,12 @@ std::size_t place_of(std::uint32_t slots, std::size_t queue,
   return slots_begin + (queue * slots + position % slots) * sizeof(shm_slot);
 }
 
-/// @returns the descriptor, of a file of that size.
+/// @returns the descriptor.
+/// @errors throws std::runtime_error unless it is a memfd of that size.
 int check_size(int fd, std::size_t bytes) {
   const auto size = check_memory_file(fd);
   if (size != bytes)
-    throw std::runtime_error("shared memory: what the peer passed has "
+    throw std::runtime_error("shared memory: the peer's memfd has "
                              + std::to_string(size) + " bytes, not "
                              + std::to_string(bytes));
   return fd;
@@ -44,7 +45,7 @@ shm_segment::shm_segment(std::uint32_t slots)
   : slots_{slots},
     fd_{make_memory_file(bytes_of(slots))},
     pages_{fd_.get(), bytes_of(slots), PROT_READ | PROT_WRITE} {
-  // what is mapped by now stays writable
+  // the existing mapping stays writable
   seal_memory_file(fd_.get(), F_SEAL_FUTURE_WRITE);
   new (pages_.begin()) shm_header{};
 }

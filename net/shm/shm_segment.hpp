@@ -8,18 +8,19 @@
 #include <cstddef>
 #include <cstdint>
 
-// What one process writes and another reads where it lies: two queues of
-// parcels, and how far the writer is with the other's. docs/shared-memory.md
-// has the layout.
+// The shared memory that one process writes and another reads in place. It
+// holds two queues of packets, and the writer's positions in the queues of the
+// peer. docs/shared-memory.md has the layout.
 
 namespace troupe::net {
 
-/// What the writer of a segment says of one of its queues, or of the one that
-/// it reads. Positions count parcels from 0 and never go back. A `..._wanted`
-/// is odd while the writer sleeps until there is such.
+/// State that the writer of a segment publishes about one of its queues and
+/// about the queue of the peer that it reads. Positions count packets from 0
+/// and never decrease. A `..._wanted` counter is odd while the writer waits for
+/// that condition.
 struct shm_queue {
-  alignas(64) std::atomic<std::uint64_t> posted; ///< Of its own queue.
-  alignas(64) std::atomic<std::uint64_t> popped; ///< Of the other's.
+  alignas(64) std::atomic<std::uint64_t> posted; ///< In its own queue.
+  alignas(64) std::atomic<std::uint64_t> popped; ///< From the peer's queue.
   alignas(64) std::atomic<std::uint32_t> parcel_wanted;
   std::atomic<std::uint32_t> room_wanted;
 };
@@ -28,17 +29,19 @@ inline constexpr std::size_t shm_queues = 2;
 using shm_nonce = std::array<std::byte, 32>;
 
 struct shm_header {
-  shm_nonce nonce; ///< Proves to the other that both mean this memory.
+  shm_nonce nonce; ///< Proves to the peer that both map this memory.
   std::array<shm_queue, shm_queues> queues;
 };
 
 struct shm_slot {
   alignas(64) parcel_head head;
-  alignas(64) std::atomic<std::uint32_t> bytes; ///< Of the payload.
-  /// In the writer's arena, where the payload lies; 0: below.
+  alignas(64) std::atomic<std::uint32_t> bytes; ///< Size of the payload.
+  /// Offset of the payload in the writer's arena. Zero: the payload is in this
+  /// slot.
   std::atomic<std::uint64_t> place;
   alignas(64) std::array<std::byte, most_parcel_bytes> payload;
-  /// So that small parcels of all slots find different places in a cache.
+  /// Padding, so that small packets of different slots map to different cache
+  /// sets.
   std::array<std::byte, 4096> gap;
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
@@ -46,15 +49,16 @@ static_assert(sizeof(shm_slot) == 128 + most_parcel_bytes + 4096);
 
 inline constexpr std::uint32_t least_slots = 2, most_slots = 256;
 
-/// A segment of one's own: a memfd that nobody else can write, and nobody can
-/// shorten. Pages take memory once they are written.
+/// A process's own segment: a memfd that no other process can write or
+/// shrink. Pages take memory once they are written.
 class shm_segment {
 public:
-  /// @pre slots in [least_slots, most_slots].
-  /// @errors throws std::runtime_error if this system has no such memory.
+  /// @pre slots in [min_slots, max_slots].
+  /// @errors throws std::runtime_error if the system has no memfd with these
+  ///         seals.
   explicit shm_segment(std::uint32_t slots);
 
-  /// To be passed on.
+  /// Descriptor to be sent to the peer.
   int descriptor() const { return fd_.get(); }
 
   std::uint32_t slots() const { return slots_; }
@@ -67,12 +71,12 @@ private:
   shm_mapping pages_;
 };
 
-/// Another's segment. All of it may change at any time: read a number once.
+/// A peer's segment. All of it may change at any time: read each number once.
 class shm_view {
 public:
-  /// @param fd of anything, by whoever sent it.
-  /// @errors throws std::runtime_error, with a sentence, unless it is memory of
-  ///         that size that cannot shrink.
+  /// @param fd any descriptor that a peer sent.
+  /// @errors throws std::runtime_error, with a sentence, unless it is a memfd
+  ///         of that size that cannot shrink.
   shm_view(int fd, std::uint32_t slots);
 
   std::uint32_t slots() const { return slots_; }

@@ -22,14 +22,15 @@ namespace {
 
 constexpr std::uint32_t version = 3;
 
-/// Shared memory, as far as this process has come with it.
+/// State of the shared memory setup in this process.
 struct attempt {
   std::optional<shm_segment> mine;
   std::optional<passed> came;
   std::shared_ptr<shm_ground> ground;
-  std::string why; ///< It cannot be.
+  std::string why; ///< Reason why it failed. Empty: it has not.
 
-  /// Keeps what goes wrong here; the peer has to hear of it.
+  /// Runs a step unless one has failed before. A failure is kept, because it is
+  /// sent to the peer.
   template <class Fn>
   void dare(Fn&& fn) {
     try {
@@ -55,7 +56,7 @@ public:
       options_{options},
       bell_{options.my_bell} {}
 
-  /// @returns null if streams it is.
+  /// @returns null if streams are used.
   std::shared_ptr<shm_ground> agree(std::string& why);
 
 private:
@@ -76,9 +77,9 @@ std::shared_ptr<shm_ground> negotiation::agree(std::string& why) {
   std::uint32_t their_version = 0;
   talk_.hear(their_version);
   if (their_version != version)
-    throw std::runtime_error("the peer speaks of lanes in version "
+    throw std::runtime_error("lane negotiation: the peer uses version "
                              + std::to_string(their_version) + ", but "
-                             + std::to_string(version) + " is spoken here");
+                             + std::to_string(version) + " is supported here");
   const auto host = options_.host.empty() ? host_identity() : options_.host;
   talk_.say(options_.policy, options_.slots, host);
   auto policy = lane_policy::automatic;
@@ -90,8 +91,8 @@ std::shared_ptr<shm_ground> negotiation::agree(std::string& why) {
   };
   const bool insists = either(lane_policy::shm);
   if (insists && either(lane_policy::stream))
-    throw std::runtime_error("one of the processes insists on shared memory "
-                             "and the other on streams; give both the same "
+    throw std::runtime_error("one of the processes requires shared memory and "
+                             "the other requires streams; give both the same "
                              "transport, or auto");
   if (either(lane_policy::stream))
     return nullptr;
@@ -99,11 +100,11 @@ std::shared_ptr<shm_ground> negotiation::agree(std::string& why) {
   if (host.empty() || host != their_host)
     why = "the processes are not on one host";
   else if (their_slots_ < least_slots || their_slots_ > most_slots)
-    why = "the peer wants " + std::to_string(their_slots_) + " slots";
+    why = "the peer asks for " + std::to_string(their_slots_) + " slots";
   else
     ground = share(why);
   if (!ground && insists)
-    throw std::runtime_error("there is no shared memory with the peer: " + why);
+    throw std::runtime_error("no shared memory with the peer: " + why);
   return ground;
 }
 
@@ -115,11 +116,11 @@ std::shared_ptr<shm_ground> negotiation::share(std::string& why) {
     meet_as_host(x);
   if (x.came)
     prove(x);
-  why = printable(x.why); // it may be the peer's
+  why = printable(x.why); // it may come from the peer
   return x.why.empty() ? x.ground : nullptr;
 }
 
-/// Each side goes on only when the other said that it can.
+/// A side continues only after the other has reported success.
 void negotiation::meet_as_host(attempt& x) {
   std::optional<meeting_place> place;
   x.dare([&] {
@@ -159,8 +160,9 @@ void negotiation::meet_as_visitor(attempt& x) {
   if (!x.why.empty())
     return;
   talk_.hear(x.why);
+  // The acceptor waits for the mapping proof even if descriptors are missing.
   if (x.why.empty())
-    x.came.emplace(); // the host awaits a proof, whatever is missing
+    x.came.emplace();
   x.dare([&] { x.came = there->received(); });
 }
 
@@ -170,7 +172,8 @@ offered negotiation::offer(const attempt& x) const {
           arena ? arena->descriptor() : -1};
 }
 
-/// If there is one, and room for it; else the peer copies what he sends.
+/// Maps the peer's arena. If there is none, or no addresses are left for it,
+/// the peer copies what it sends.
 void look_into(const passed& came, shm_ground& ground) {
   try {
     if (came.arena)
@@ -180,7 +183,8 @@ void look_into(const passed& came, shm_ground& ground) {
   }
 }
 
-/// Says what is read in the peer's memory: only he knows what he put there.
+/// Sends the nonce that is read in the peer's segment: only the peer knows what
+/// it wrote there.
 void negotiation::prove(attempt& x) {
   shm_nonce seen{};
   x.dare([&] {
@@ -200,7 +204,7 @@ void negotiation::prove(attempt& x) {
     if (!their_why.empty())
       throw std::runtime_error(their_why);
     if (!is_same(std::as_bytes(std::span{said}), x.ground->mine.header().nonce))
-      throw std::runtime_error("the peer sees another memory");
+      throw std::runtime_error("the peer mapped another segment");
     if (they_see)
       x.ground->my_arena = options_.my_arena;
   });
@@ -223,7 +227,8 @@ bool is_loopback(int socket) {
   return peer.ss_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&x.sin6_addr);
 }
 
-/// Pacing, as BBR does it, only costs time where there is no network.
+/// Selects a congestion control without pacing: BBR's pacing only costs time on
+/// loopback.
 void hurry_on_loopback(int socket) {
   constexpr char unpaced[] = "reno"; // every kernel has it
   if (is_loopback(socket))

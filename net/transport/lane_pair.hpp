@@ -12,47 +12,57 @@
 
 namespace troupe::net {
 
-/// What lanes between two processes are made of.
+/// Transport of the lanes between two processes.
 enum class lane_policy : std::uint8_t {
-  automatic, ///< Shared memory on one host, if it can be had; else streams.
-  shm,       ///< Shared memory, or it is an error.
-  stream,    ///< What was dialed.
+  /// Shared memory if both processes are on one host and it is available; else
+  /// streams.
+  automatic,
+  shm,    ///< Shared memory; an error if it is not available.
+  stream, ///< The streams that were dialed.
 };
 
 struct channel_options {
   lane_policy policy = lane_policy::automatic;
-  bool dialed = false;      ///< This side did; the other accepted.
-  std::string over = "tcp"; ///< What the streams are, for reports: "tls".
+  /// True if this side dialed; the other accepted.
+  bool dialed = false;
+  /// Name of the stream transport in reports: "tcp" or "tls".
+  std::string over = "tcp";
   std::chrono::milliseconds patience{5000};
-  std::uint32_t slots = 16;        ///< Parcels that a lane holds, [2, 256].
-  std::shared_ptr<bell> my_bell{}; ///< Of the process. None: one of its own.
-  /// Where what this process lends lies. None: all that is sent is copied.
+  std::uint32_t slots = 16; ///< Packets that a lane holds, in [2, 256].
+  /// The notifier that all lanes of the process share. Null: a new one.
+  std::shared_ptr<bell> my_bell{};
+  /// Arena with the buffers that this process posts zero-copy. Null: all
+  /// payloads are copied.
   std::shared_ptr<const shm_arena> my_arena{};
-  /// What one host's processes have in common. Empty: found out.
+  /// Identity of this host, compared with the peer's. Empty: `host_identity()`.
   std::string host{};
 };
 
-/// The lanes between two processes.
+/// The two lanes between two processes, one for contributions and one for
+/// results.
 struct channel {
   std::unique_ptr<lane> parts, sums;
-  std::string transport;    ///< "shm", or what the streams are.
-  std::string why_no_shm{}; ///< If it was wanted here and could not be had.
+  /// "shm", or the name of the stream transport.
+  std::string transport;
+  /// Reason why there is no shared memory although the policies allow it.
+  /// Empty: none.
+  std::string why_no_shm{};
 };
 
-/// Agrees with the other side, which does the same, on what the lanes are made
-/// of; blocks. The streams connect the same two processes and are
+/// Opens the lanes after a negotiation with the other side, which makes the
+/// same call; blocks. The streams connect the same two processes and are
 /// authenticated.
 /// @errors throws std::runtime_error with a sentence: the policies differ,
-///         shared memory was insisted on and cannot be had, or the peer went
-///         away or was silent for the patience. std::invalid_argument for slots
-///         out of range.
+///         shared memory is required and not available, or the peer
+///         disconnected or did not reply within the timeout.
+///         std::invalid_argument for slots out of range.
 /// @cost four round trips for shared memory, else one.
 channel open_channel(std::unique_ptr<stream> parts,
                      std::unique_ptr<stream> sums,
                      const channel_options& options = {});
 
-/// This host as its processes see it: its boot, and their network namespace.
-/// Empty if it cannot be told.
+/// Identity of this host: its boot id and the network namespace of this
+/// process. Empty if it cannot be determined.
 std::string host_identity();
 
 } // namespace troupe::net

@@ -27,7 +27,7 @@ std::vector<std::byte> talk::hear_bytes() {
   read(length);
   const auto size = load_le<std::uint32_t>(length);
   if (size == 0 || size > longest)
-    throw std::runtime_error("the peer said something else: a message of "
+    throw std::runtime_error("the peer sent an unexpected message of "
                              + std::to_string(size) + " bytes");
   std::vector<std::byte> message(size);
   read(message);
@@ -42,7 +42,8 @@ void talk::read(std::span<std::byte> to) {
   }
 }
 
-/// Nothing to wait for if bytes moved.
+/// Waits until the stream may be ready, at most a second. Returns at once if
+/// bytes moved.
 void talk::wait_after(stream::status how) {
   using std::chrono::milliseconds;
   if (how == stream::status::ok)

@@ -8,9 +8,9 @@
 
 namespace troupe::net {
 
-/// Short messages over a stream by one who may block: when a program starts.
-/// Reads no byte beyond the message that it hears.
-/// @errors everything throws std::runtime_error with a sentence.
+/// Sends and receives short messages over a stream; blocks. Used when a program
+/// starts. Reads no byte beyond the message that it receives.
+/// @errors all functions throw std::runtime_error with a sentence.
 class talk {
 public:
   using clock = std::chrono::steady_clock;
@@ -25,7 +25,7 @@ public:
   template <encodable... Ts>
   void hear(Ts&... xs) {
     if (const auto bad = decode(hear_bytes(), xs...))
-      throw std::runtime_error("the peer said something else: "
+      throw std::runtime_error("the peer sent an unexpected message: "
                                + to_string(*bad));
   }
 

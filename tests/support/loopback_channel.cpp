@@ -18,7 +18,7 @@ std::size_t index(priority x) {
 
 } // namespace
 
-/// What both ends share.
+/// State that both ends share.
 class loopback::wire {
 public:
   explicit wire(const loopback_options& options)
@@ -30,7 +30,7 @@ public:
       ways_[1 - at].to = std::move(to);
       return;
     }
-    hold.unlock(); // no more changes
+    hold.unlock(); // the state does not change any more
     to->ended(over_.first, over_.second);
   }
 
@@ -50,7 +50,7 @@ public:
     give_back(ways_[1 - by], x);
   }
 
-  /// What was posted before still arrives.
+  /// Frames that were posted before still arrive.
   void close(const std::string& why) {
     const std::lock_guard hold{lock_};
     if (!closing_)
@@ -91,7 +91,7 @@ public:
   }
 
   void end(ending how, const std::string& why) {
-    std::shared_ptr<link_listener> to[2]; // told outside the lock
+    std::shared_ptr<link_listener> to[2]; // notified without the mutex
     {
       const std::lock_guard hold{lock_};
       if (!std::exchange(open_, false))
@@ -118,12 +118,12 @@ private:
     unsigned behind = 0;
     bool cut = false;
   };
-  /// From one side to the other.
+  /// Frames from one side to the other.
   struct way {
     explicit way(const frame_limits& limits) : decoder{limits} {}
 
     std::deque<parcel> queues[2]; ///< By priority.
-    std::deque<parcel> held;      ///< Others pass these.
+    std::deque<parcel> held;      ///< Delayed frames; others overtake them.
     std::size_t used[2] = {0, 0}; ///< Credits.
     frame_decoder decoder;
     std::shared_ptr<link_listener> to;
@@ -134,7 +134,7 @@ private:
     used -= used > 0; // a duplicate is consumed twice
   }
 
-  /// The next that arrives; lost ones and those that are held back are not.
+  /// The next frame that arrives; lost and delayed frames are skipped.
   std::optional<parcel> take(side from) {
     auto& way = ways_[from];
     for (;;) {
@@ -176,7 +176,7 @@ private:
     return x;
   }
 
-  /// @returns how the link ends by it, if it does.
+  /// @returns the cause and the reason if the channel ends by it.
   std::optional<std::pair<ending, std::string>>
   feed(way& on, const parcel& x, std::vector<frame>& frames) const {
     for (unsigned copy = 0; copy < x.copies; ++copy)
@@ -200,7 +200,7 @@ private:
   std::mutex lock_;
   loopback_options options_;
   bool open_ = true;
-  std::pair<ending, std::string> over_; ///< Once it is not open.
+  std::pair<ending, std::string> over_; ///< Valid once the channel is not open.
   std::optional<std::string> closing_;
   meddler meddler_;
   way ways_[2]; ///< By the side that posts.
@@ -230,7 +230,7 @@ loopback::loopback(const loopback_options& options)
           std::make_shared<link_end>(wire_, right)} {}
 
 loopback::~loopback() {
-  end(ending::dead, "the loopback is gone");
+  end(ending::dead, "the loopback channel is destroyed");
 }
 
 std::shared_ptr<link> loopback::end_of(side x) const {

@@ -8,26 +8,29 @@
 namespace troupe::net {
 
 struct loopback_options {
-  /// Frames that one side may post and the other has not consumed.
+  /// Credits by priority: frames that one side may post before the other has
+  /// consumed them.
   std::size_t control = 256, bulk = 16;
   frame_limits limits{};
-  /// Bytes are handed over so many at a time.
+  /// Maximum number of bytes that are passed to the decoder at a time.
   std::size_t piece = 1500;
 };
 
-/// Both ends of a link in one process. Frames go through their bytes, and
+/// Both ends of a channel in one process. Frames are encoded and decoded, and
 /// arrive when `deliver` is called, on the caller's thread.
 class loopback {
 public:
   enum side : std::size_t { left, right };
 
-  /// What happens to a frame on its way.
+  /// Fault of a frame in transit.
   struct fate {
-    unsigned copies = 1; ///< 0: it is lost.
-    unsigned behind = 0; ///< So many others pass it, if there are any.
-    bool cut = false;    ///< The connection ends after these bytes.
+    unsigned copies = 1; ///< 0: the frame is lost.
+    /// Number of later frames that overtake it, if there are as many.
+    unsigned behind = 0;
+    bool cut = false; ///< The stream ends after these bytes.
   };
-  /// May change the bytes. @param from who posted them.
+  /// Decides on the fault of a frame and may change its bytes.
+  /// @param from the side that posted it.
   using meddler = std::function<fate(side from, std::vector<std::byte>& bytes)>;
 
   explicit loopback(const loopback_options& options = {});
@@ -39,11 +42,11 @@ public:
 
   void meddle(meddler how);
 
-  /// Hands over what was posted, control before bulk, at most so many frames.
-  /// @returns how many.
+  /// Delivers posted frames, control before bulk, at most `max_frames`.
+  /// @returns the number of delivered frames.
   std::size_t deliver(std::size_t most = ~std::size_t{0});
 
-  /// Both ends hear it.
+  /// Ends the channel; both listeners are notified.
   void end(ending how, const std::string& why);
 
 private:

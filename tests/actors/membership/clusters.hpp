@@ -60,7 +60,7 @@ inline std::shared_ptr<door> door_that_hears_a_refusal(std::promise<void>& at) {
   net::endpoint_options x;
   x.listen = net::address{"127.0.0.1", 0};
   x.log = [&at, once = false](net::severity, const std::string& line) mutable {
-    if (!once && mentions(line, "nobody here expects 'control'")) {
+    if (!once && mentions(line, "no service 'control'")) {
       once = true;
       at.set_value();
     }

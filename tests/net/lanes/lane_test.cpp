@@ -9,14 +9,14 @@ using namespace troupe::net::testing;
 
 namespace {
 
-/// What holds for every lane.
+/// Properties of every kind of lane.
 class Lane : public ::testing::TestWithParam<const char*> {
 protected:
   lane_pair lanes = make_lanes(GetParam());
   lane& left = *lanes.left;
   lane& right = *lanes.right;
 
-  /// Until the lane takes no more, but at most so many.
+  /// Posts until the lane is full, at most `most` packets.
   std::size_t fill(lane& x, std::size_t most, std::size_t size) {
     std::size_t posted = 0;
     while (posted < most && x.post(head_of(posted), bytes_of(posted, size)))
@@ -43,7 +43,7 @@ const std::size_t sizes[]{
 INSTANTIATE_TEST_SUITE_P(Each, Lane, ::testing::Values("shm", "stream", "tls"),
                          [](const auto& x) { return std::string{x.param}; });
 
-TEST_P(Lane, IsEmptyWithRoomAtFirst) {
+TEST_P(Lane, StartsEmptyWithSpace) {
   EXPECT_EQ(left.front(), nullptr);
   const auto room = left.room();
   EXPECT_EQ(room.size(), most_parcel_bytes);
@@ -52,7 +52,7 @@ TEST_P(Lane, IsEmptyWithRoomAtFirst) {
   EXPECT_FALSE(left.ended());
 }
 
-TEST_P(Lane, CarriesParcelsOfAllSizesBothWays) {
+TEST_P(Lane, CarriesPacketsOfAllSizesBothWays) {
   std::uint64_t number = 0;
   for (const auto size : sizes)
     for (auto* from : {&left, &right}) {
@@ -72,7 +72,7 @@ TEST_P(Lane, CarriesParcelsOfAllSizesBothWays) {
     }
 }
 
-TEST_P(Lane, CarriesWhatWasWrittenInItsRoom) {
+TEST_P(Lane, CarriesPayloadsWrittenInPlace) {
   for (const auto size : sizes) {
     const auto bytes = bytes_of(size, size);
     const auto room = left.room();
@@ -91,7 +91,7 @@ TEST_P(Lane, CarriesWhatWasWrittenInItsRoom) {
   }
 }
 
-TEST_P(Lane, IsFullWhenNobodyTakesAndInOrderWhenSomebodyDoes) {
+TEST_P(Lane, FillsUpWithoutAReaderAndKeepsTheOrder) {
   for (const std::size_t size : {std::size_t{8}, most_parcel_bytes}) {
     constexpr std::size_t many = 100'000;
     const auto posted = fill(left, many, size);
@@ -106,14 +106,14 @@ TEST_P(Lane, IsFullWhenNobodyTakesAndInOrderWhenSomebodyDoes) {
   }
 }
 
-TEST_P(Lane, RefusesAParcelThatIsTooLong) {
+TEST_P(Lane, RejectsAPacketThatIsTooLong) {
   const std::vector<std::byte> bytes(most_parcel_bytes + 1);
   EXPECT_THROW(left.post(head_of(0), bytes), std::logic_error);
   EXPECT_FALSE(left.room().empty());
   EXPECT_THROW(left.post(head_of(0), bytes.size()), std::logic_error);
 }
 
-TEST_P(Lane, RefusesToFetchIntoLessThanTheParcel) {
+TEST_P(Lane, RejectsAFetchIntoASmallBuffer) {
   ASSERT_TRUE(left.post(head_of(0), bytes_of(0, 100)));
   ASSERT_TRUE(wait_for_news(right));
   ASSERT_NE(right.front(), nullptr);
@@ -121,7 +121,7 @@ TEST_P(Lane, RefusesToFetchIntoLessThanTheParcel) {
   EXPECT_THROW(right.fetch(little), std::logic_error);
 }
 
-TEST_P(Lane, WakesWhoWaitsForAParcel) {
+TEST_P(Lane, WakesAThreadThatWaitsForAPacket) {
   std::thread waiter{[&] { expect_parcels(right, 200, 4096); }};
   for (std::size_t i = 0; i < 200; ++i)
     EXPECT_TRUE(post_sometime(left, head_of(i), bytes_of(i, 4096)));
@@ -129,7 +129,7 @@ TEST_P(Lane, WakesWhoWaitsForAParcel) {
   waiter.join();
 }
 
-TEST_P(Lane, WakesWhoWaitsForRoom) {
+TEST_P(Lane, WakesAThreadThatWaitsForSpace) {
   const auto posted = fill(left, 100'000, most_parcel_bytes);
   std::thread waiter{[&] {
     EXPECT_TRUE(post_sometime(left, head_of(posted),
@@ -140,7 +140,7 @@ TEST_P(Lane, WakesWhoWaitsForRoom) {
   waiter.join();
 }
 
-TEST_P(Lane, AnswersEachParcelThoughBothSleep) {
+TEST_P(Lane, WakesBothSidesForEachPacketOfAnEcho) {
   constexpr std::uint64_t rounds = 500;
   std::thread echo{[&] {
     for (std::uint64_t i = 0; i < rounds; ++i) {
@@ -160,7 +160,7 @@ TEST_P(Lane, AnswersEachParcelThoughBothSleep) {
   echo.join();
 }
 
-TEST_P(Lane, DoesNotCallAParcelNewsThatItsReaderLeavesWhereItIs) {
+TEST_P(Lane, ReportsNoEventForAPacketThatIsLeftInTheLane) {
   ASSERT_TRUE(left.post(head_of(0), bytes_of(0, 100)));
   ASSERT_TRUE(left.post(head_of(1), bytes_of(1, 100)));
   ASSERT_TRUE(wait_for_news(right));
@@ -172,11 +172,11 @@ TEST_P(Lane, DoesNotCallAParcelNewsThatItsReaderLeavesWhereItIs) {
   std::vector<std::byte> bytes(100);
   EXPECT_TRUE(right.fetch(bytes));
   right.pop();
-  EXPECT_TRUE(wait_for_news(right)); // the next one
+  EXPECT_TRUE(wait_for_news(right)); // the next packet
   EXPECT_NE(right.front(), nullptr);
 }
 
-TEST_P(Lane, GivesWhatCameBeforeItsPeerWentAndIsDeadThen) {
+TEST_P(Lane, DeliversEarlierPacketsBeforeItReportsTheClose) {
   ASSERT_EQ(fill(left, 3, 5000), 3u);
   lanes.left.reset();
   expect_parcels(right, 3, 5000);
@@ -188,11 +188,11 @@ TEST_P(Lane, GivesWhatCameBeforeItsPeerWentAndIsDeadThen) {
   EXPECT_TRUE(right.room().empty());
   EXPECT_FALSE(right.post(head_of(0), bytes_of(0, 1)));
   std::vector<pollfd> watched;
-  EXPECT_TRUE(right.before_sleep(watched)); // no news any more
+  EXPECT_TRUE(right.before_sleep(watched)); // no further events
   EXPECT_TRUE(watched.empty());
 }
 
-TEST_P(Lane, TellsOfItsPeersDeathBehindAParcelThatNobodyTakes) {
+TEST_P(Lane, ReportsTheCloseBehindAPacketThatIsNotPopped) {
   ASSERT_TRUE(left.post(head_of(0), bytes_of(0, 100)));
   ASSERT_TRUE(wait_for_news(right));
   ASSERT_NE(right.front(), nullptr);
@@ -205,7 +205,7 @@ TEST_P(Lane, TellsOfItsPeersDeathBehindAParcelThatNobodyTakes) {
   EXPECT_EQ(bytes, bytes_of(0, 100));
 }
 
-TEST_P(Lane, SleepsNoLongerThanItIsTold) {
+TEST_P(Lane, WaitsNoLongerThanTheTimeout) {
   std::vector<pollfd> watched;
   lane* const both[]{&left, &right};
   EXPECT_FALSE(sleep_on(both, std::chrono::milliseconds{1}, watched));

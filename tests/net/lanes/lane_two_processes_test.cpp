@@ -13,8 +13,8 @@ class LaneOfTwoProcesses : public ::testing::TestWithParam<const char*> {};
 
 constexpr std::size_t parcels = 256; // 64 MiB each way
 
-/// Sends all of its own and takes all of the other's, as both come.
-/// @returns what went wrong.
+/// Sends all own packets and receives all of the peer's, in any order.
+/// @returns the failure; empty: none.
 std::string exchange(lane& x, std::uint64_t mine, std::uint64_t theirs) {
   std::vector<pollfd> watched;
   lane* const only[]{&x};
@@ -27,7 +27,7 @@ std::string exchange(lane& x, std::uint64_t mine, std::uint64_t theirs) {
     sent += moved;
     if (x.front() && x.fetch(into)) {
       if (into != wanted || *x.front() != head_of(taken))
-        return "parcel " + std::to_string(taken) + " differs";
+        return "packet " + std::to_string(taken) + " differs";
       x.pop();
       ++taken;
       moved = true;
@@ -35,7 +35,7 @@ std::string exchange(lane& x, std::uint64_t mine, std::uint64_t theirs) {
     if (const auto& end = x.ended(); end && taken < parcels && !x.front())
       return end->why;
     if (!moved && !sleep_on(only, patience, watched))
-      return "no news";
+      return "no event";
   }
   return {};
 }
@@ -61,7 +61,7 @@ TEST_P(LaneOfTwoProcesses, Carries64MiBEachWayAtOnce) {
   EXPECT_EQ(status, 0);
 }
 
-TEST_P(LaneOfTwoProcesses, IsDeadWhenTheOtherIsKilled) {
+TEST_P(LaneOfTwoProcesses, IsClosedWhenThePeerIsKilled) {
   auto lanes = make_lanes(GetParam());
   const auto child = ::fork();
   ASSERT_GE(child, 0);

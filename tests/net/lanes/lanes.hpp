@@ -20,7 +20,7 @@ namespace troupe::net::testing {
 inline constexpr std::chrono::seconds patience{20};
 inline constexpr std::uint32_t few_slots = 4;
 
-/// The memory of two processes, each with a view of the other's.
+/// The shared memory of two processes, each with a view of the other's segment.
 struct shm_grounds {
   explicit shm_grounds(std::uint32_t slots = few_slots,
                        bool with_arenas = false) {
@@ -45,14 +45,14 @@ struct shm_grounds {
   std::shared_ptr<shm_ground> left, right;
 };
 
-/// Both ends of a stream in the clear.
+/// Both ends of a stream without TLS.
 inline std::pair<std::unique_ptr<stream>, std::unique_ptr<stream>>
 connected_streams() {
   const auto [left, right] = socket_pair();
   return {wrap_socket(left), wrap_socket(right)};
 }
 
-/// Both ends of a stream under TLS, after the handshake.
+/// Both ends of a stream with TLS, after the handshake.
 inline std::pair<std::unique_ptr<stream>, std::unique_ptr<stream>>
 secured_streams() {
   struct files_in_folder : certificate_test {
@@ -68,7 +68,7 @@ secured_streams() {
   return {std::move(dialer), std::move(acceptor)};
 }
 
-/// Two lanes, each of which is the other's peer.
+/// Both ends of a lane.
 struct lane_pair {
   std::unique_ptr<lane> left, right;
 };
@@ -79,7 +79,7 @@ inline lane_pair lanes_over(const shm_grounds& grounds, std::size_t queue) {
           std::make_unique<shm_lane>(grounds.right, queue, std::move(right))};
 }
 
-/// Of a kind: "shm", "stream", "tls".
+/// Makes lanes of a kind: "shm", "stream" or "tls".
 inline lane_pair make_lanes(const std::string& kind) {
   if (kind == "shm")
     return lanes_over(shm_grounds{}, 0);
@@ -88,7 +88,7 @@ inline lane_pair make_lanes(const std::string& kind) {
           std::make_unique<stream_lane>(std::move(right))};
 }
 
-/// Whether its peer broke a rule, so that nothing comes over it any more.
+/// True if the lane has ended because its peer violated the protocol.
 inline bool is_broken(lane& x) {
   return !x.front() && x.ended() && x.ended()->how == ending::broken
          && !x.front();
@@ -110,7 +110,7 @@ inline std::vector<std::byte> bytes_of(std::uint64_t number, std::size_t size) {
   return x;
 }
 
-/// Waits for news until the patience is over.
+/// Waits for an event until the timeout has elapsed.
 inline bool wait_for_news(lane& x) {
   std::vector<pollfd> watched;
   lane* const only[]{&x};
@@ -135,7 +135,7 @@ inline bool flush_sometime(lane& x) {
   return x.flush();
 }
 
-/// The next parcel's bytes; none if the lane ended before it came.
+/// Payload of the next packet. None: the lane ended before it arrived.
 inline std::optional<std::vector<std::byte>> take_sometime(lane& from,
                                                            parcel_head& head) {
   const auto until = std::chrono::steady_clock::now() + patience;

@@ -7,7 +7,7 @@ using namespace troupe::net::testing;
 
 namespace {
 
-/// The bytes that a lane sends for a parcel.
+/// The bytes that a lane sends for a packet.
 std::vector<std::byte> bytes_sent(std::uint64_t number, std::size_t size) {
   auto [left, right] = connected_streams();
   stream_lane lane{std::move(left)};
@@ -38,7 +38,7 @@ struct fed_lane {
 
 } // namespace
 
-TEST(StreamLane, TakesParcelsThatAreCutAnywhere) {
+TEST(StreamLane, AssemblesPacketsFromAnyPieces) {
   const auto bytes = bytes_sent(1, 30);
   ASSERT_EQ(bytes.size(), parcel_layout::size + 30);
   for (std::size_t cut = 1; cut < bytes.size(); ++cut) {
@@ -60,7 +60,7 @@ TEST(StreamLane, TakesParcelsThatAreCutAnywhere) {
   }
 }
 
-TEST(StreamLane, IsBrokenByAnyBitThatIsWrong) {
+TEST(StreamLane, DetectsAnyFlippedBit) {
   const auto good = bytes_sent(1, 30);
   for (std::size_t bit = 0; bit < 8 * good.size(); ++bit) {
     auto bytes = good;
@@ -76,7 +76,7 @@ TEST(StreamLane, IsBrokenByAnyBitThatIsWrong) {
   }
 }
 
-TEST(StreamLane, IsBrokenByRandomBytes) {
+TEST(StreamLane, EndsOnRandomBytes) {
   const auto seed = std::random_device{}();
   SCOPED_TRACE("seed " + std::to_string(seed));
   for (std::uint64_t i = 0; i < 200; ++i) {
@@ -88,7 +88,7 @@ TEST(StreamLane, IsBrokenByRandomBytes) {
   }
 }
 
-TEST(StreamLane, IsDeadWhenTheStreamEndsWithinAParcel) {
+TEST(StreamLane, IsClosedWhenTheStreamEndsWithinAPacket) {
   const auto bytes = bytes_sent(1, 30);
   fed_lane x;
   x.feed(std::span{bytes}.first(bytes.size() - 1));

@@ -21,7 +21,7 @@ frame fact(std::uint64_t tag, std::size_t size = 8,
           .payload = std::vector<std::byte>(size, std::byte(tag))};
 }
 
-/// One channel of a connection, with somebody who listens at each end.
+/// One channel of a connection, with a listener at each end.
 struct line {
   explicit line(connected_hosts& on, std::uint32_t channel = 1)
     : left{on.at_left->open(channel)}, right{on.at_right->open(channel)} {
@@ -33,7 +33,7 @@ struct line {
   std::shared_ptr<ear> at_right = std::make_shared<ear>();
 };
 
-/// Posts so many facts, and hears as many in order at the other end.
+/// Posts `count` frames and expects them in order at the other end.
 void carries(line& on, std::uint64_t count, std::size_t size) {
   std::thread poster{[&] {
     for (std::uint64_t i = 0; i < count; ++i)
@@ -60,7 +60,7 @@ protected:
 
 } // namespace
 
-TEST(Connection, CarriesALinksFramesInOrderBothWays) {
+TEST(Connection, CarriesFramesOfAChannelInOrderBothWays) {
   connected_hosts x;
   line on{x};
   carries(on, 20'000, 100);
@@ -69,14 +69,14 @@ TEST(Connection, CarriesALinksFramesInOrderBothWays) {
   carries(on, 2'000, 10'000);
 }
 
-TEST_F(SecuredConnection, CarriesALinksFramesUnderTls) {
+TEST_F(SecuredConnection, CarriesFramesOfAChannelWithTls) {
   const auto left = under(good("left")), right = under(good("right"));
   connected_hosts x{dialing_only(left), listening(right)};
   line on{x};
   carries(on, 5'000, 1000);
 }
 
-TEST_F(SecuredConnection, IsNotMadeWithACertificateThatWillNotDo) {
+TEST_F(SecuredConnection, IsRejectedWithAnInvalidCertificate) {
   host right{listening(under(good()))};
   for (const auto& bad : {expired(), foreign()}) {
     host left{dialing_only(under(bad))};
@@ -90,7 +90,7 @@ TEST_F(SecuredConnection, IsNotMadeWithACertificateThatWillNotDo) {
   EXPECT_EQ(right.guests.size(), 0u);
 }
 
-TEST(Connection, CarriesManyLinksAtOnce) {
+TEST(Connection, CarriesManyChannelsAtOnce) {
   connected_hosts x;
   std::vector<std::unique_ptr<line>> lines;
   std::vector<std::thread> threads;
@@ -102,7 +102,7 @@ TEST(Connection, CarriesManyLinksAtOnce) {
     t.join();
 }
 
-TEST(Connection, AnswersFromWithinAListener) {
+TEST(Connection, AcceptsAPostFromWithinAListener) {
   struct echo : link_listener {
     void heard(frame&& x) override {
       const auto how = x.priority;
@@ -126,7 +126,7 @@ TEST(Connection, AnswersFromWithinAListener) {
   }
 }
 
-TEST(Connection, KeepsFramesUntilSomebodyListens) {
+TEST(Connection, KeepsFramesUntilAListenerIsSet) {
   connected_hosts x;
   const auto left = x.at_left->open(1);
   for (std::uint64_t i = 0; i < 100; ++i)
@@ -138,7 +138,7 @@ TEST(Connection, KeepsFramesUntilSomebodyListens) {
     EXPECT_EQ(at_right->frames.take().tag, i);
 }
 
-TEST(Connection, ClosesOneLinkAndKeepsTheOthers) {
+TEST(Connection, ClosesOneChannelAndKeepsTheOthers) {
   connected_hosts x;
   line one{x, 1}, two{x, 2};
   one.left->post(fact(7));
@@ -150,7 +150,7 @@ TEST(Connection, ClosesOneLinkAndKeepsTheOthers) {
   carries(two, 10, 10);
 }
 
-TEST(Connection, EndsWithGoodbyeOnBothSidesAfterAllThatWasPosted) {
+TEST(Connection, EndsOnBothSidesAfterAllPostedFrames) {
   connected_hosts x;
   line on{x};
   mailbox<last_words> ends;
@@ -169,7 +169,7 @@ TEST(Connection, EndsWithGoodbyeOnBothSidesAfterAllThatWasPosted) {
   EXPECT_EQ(ends.take().why, "enough");
 }
 
-TEST(Connection, TellsWhoeverComesLateThatItHasEnded) {
+TEST(Connection, NotifiesLateListenersOfItsEnd) {
   connected_hosts x;
   const auto left = x.at_left->open(1);
   left->post(fact(3));
@@ -186,7 +186,7 @@ TEST(Connection, TellsWhoeverComesLateThatItHasEnded) {
   EXPECT_EQ(late->ends.take().why, "enough");
 }
 
-TEST(Connection, OfAClosedEndpointIsDead) {
+TEST(Connection, IsClosedWithItsEndpoint) {
   connected_hosts x;
   line on{x};
   x.right.it.reset();
@@ -197,7 +197,7 @@ TEST(Connection, OfAClosedEndpointIsDead) {
   on.right->close("late");
 }
 
-TEST(Connection, HearsHeartbeatsWhileNobodySpeaks) {
+TEST(Connection, ReceivesHeartbeatsWhileIdle) {
   auto left = dialing_only(), right = listening();
   left.heartbeat = right.heartbeat = 5ms;
   connected_hosts x{left, right};
@@ -206,7 +206,7 @@ TEST(Connection, HearsHeartbeatsWhileNobodySpeaks) {
   for (auto before = 0ms; beats < 3;) {
     ASSERT_LT(std::chrono::steady_clock::now(), end);
     const auto now = x.at_left->silence();
-    beats += now < before; // something was heard
+    beats += now < before; // a byte was received
     before = now;
   }
 }

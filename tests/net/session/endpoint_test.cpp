@@ -20,7 +20,7 @@ bool mentions(const std::string& text, const std::string& what) {
 
 } // namespace
 
-TEST(Endpoint, BringsTwoProcessesTogether) {
+TEST(Endpoint, ConnectsTwoProcesses) {
   host left{dialing_only()}, right;
   right.decide = [](const hello& x) {
     verdict yes;
@@ -41,7 +41,7 @@ TEST(Endpoint, BringsTwoProcessesTogether) {
   EXPECT_EQ(std::get<control>(y.it)->peer(), who);
 }
 
-TEST(Endpoint, HandsOverAStreamForAnyOtherPurpose) {
+TEST(Endpoint, HandsOverAStreamForPurposesWithoutFrames) {
   host left{dialing_only(secret("s"))}, right{listening(secret("s"))};
   auto x = soon(left.dial(right.it->reachable_at(), hello_of("left", "parts")));
   auto y = right.guests.take();
@@ -51,13 +51,13 @@ TEST(Endpoint, HandsOverAStreamForAnyOtherPurpose) {
   socklen_t size = sizeof at_once;
   ::getsockopt(to.descriptor(), IPPROTO_TCP, TCP_NODELAY, &at_once, &size);
   EXPECT_TRUE(at_once);
-  left.it.reset(); // it needs no endpoint any more
+  left.it.reset(); // the stream needs no endpoint any more
   right.it.reset();
   EXPECT_EQ(pass(from, to, "as it is").text, "as it is");
   EXPECT_EQ(pass(to, from, "and back").text, "and back");
 }
 
-TEST(Endpoint, RefusesWithASentenceThatBothSidesSee) {
+TEST(Endpoint, RejectsWithAReasonThatBothSidesSee) {
   host left{dialing_only()}, right;
   right.decide = [](const hello& x) {
     return verdict{.taken = false,
@@ -74,7 +74,7 @@ TEST(Endpoint, RefusesWithASentenceThatBothSidesSee) {
   EXPECT_TRUE(mentions(left.log.take(), "no left is expected"));
 }
 
-TEST(Endpoint, TakesNobodyWithAnotherSecretOrNone) {
+TEST(Endpoint, RejectsPeersWithAnotherSecretOrNone) {
   host right{listening(secret("right"))};
   for (const auto* wrong : {"wrong", ""}) {
     host left{dialing_only(secret(wrong))};
@@ -83,8 +83,8 @@ TEST(Endpoint, TakesNobodyWithAnotherSecretOrNone) {
     EXPECT_FALSE(x.it);
     EXPECT_FALSE(x.refused);
     EXPECT_EQ(x.how, ending::dead);
-    EXPECT_TRUE(mentions(x.why, *wrong ? "it may have another secret"
-                                       : "it may ask for other credentials"))
+    EXPECT_TRUE(mentions(x.why, *wrong ? "it may use another secret"
+                                       : "it may require other credentials"))
       << x.why;
     const auto* said = *wrong ? "does not know the secret" : "has no secret";
     while (!mentions(right.log.take(), said)) // it was dialed more than once
@@ -93,7 +93,7 @@ TEST(Endpoint, TakesNobodyWithAnotherSecretOrNone) {
   EXPECT_EQ(right.guests.size(), 0u);
 }
 
-TEST(Endpoint, WaitsForOneThatListensLater) {
+TEST(Endpoint, RetriesUntilThePeerListens) {
   std::optional<host> right{std::in_place};
   const auto where = right->it->reachable_at();
   right.reset();
@@ -105,18 +105,18 @@ TEST(Endpoint, WaitsForOneThatListensLater) {
   EXPECT_TRUE(soon(std::move(x)).it);
 }
 
-TEST(Endpoint, RemembersWhatItSawWhenNobodyIsThereAnyMore) {
+TEST(Endpoint, ReportsTheEarlierHandshakeFailureWhenThePeerIsGone) {
   std::optional<host> right{std::in_place, listening(secret("right"))};
   host left{dialing_only(secret("wrong"))};
   auto x = left.dial(right->it->reachable_at(), hello_of("left"), 2s);
-  right->log.take(); // he was there
+  right->log.take(); // the peer was there
   right.reset();
   const auto end = soon(std::move(x));
   EXPECT_TRUE(mentions(end.why, "Connection refused")) << end.why;
-  EXPECT_TRUE(mentions(end.why, "it may have another secret")) << end.why;
+  EXPECT_TRUE(mentions(end.why, "it may use another secret")) << end.why;
 }
 
-TEST(Endpoint, SaysWhatWouldDoWhereItsPortIsInUse) {
+TEST(Endpoint, HintsAtAnotherPortIfItsPortIsInUse) {
   host right;
   auto how = listening();
   how.listen = right.it->reachable_at();
@@ -125,11 +125,11 @@ TEST(Endpoint, SaysWhatWouldDoWhereItsPortIsInUse) {
     FAIL();
   } catch (const std::runtime_error& e) {
     EXPECT_TRUE(mentions(e.what(), to_string(*how.listen))) << e.what();
-    EXPECT_TRUE(mentions(e.what(), "another port will do")) << e.what();
+    EXPECT_TRUE(mentions(e.what(), "use another port")) << e.what();
   }
 }
 
-TEST(Endpoint, GivesUpInTimeAndSaysWhatItSaw) {
+TEST(Endpoint, FailsAtTheDeadlineWithTheLastReason) {
   std::optional<host> right{std::in_place};
   const auto where = right->it->reachable_at();
   right.reset();
@@ -141,15 +141,15 @@ TEST(Endpoint, GivesUpInTimeAndSaysWhatItSaw) {
   EXPECT_TRUE(mentions(x.why, "Connection refused")) << x.why;
 }
 
-TEST(Endpoint, IsSilentIfNobodyAnswers) {
-  endpoint right{listening()}; // takes nobody yet: they wait
+TEST(Endpoint, TimesOutIfThePeerDoesNotRespond) {
+  endpoint right{listening()}; // has no handler yet: dialers wait
   host left{dialing_only()};
   const auto x = soon(left.dial(right.reachable_at(), hello_of("left"), 100ms));
   EXPECT_FALSE(x.it);
   EXPECT_EQ(x.how, ending::silent);
 }
 
-TEST(Endpoint, SpeaksBeyondLoopbackOnlyWithCredentials) {
+TEST(Endpoint, LeavesLoopbackOnlyWithCredentials) {
   auto how = listening();
   how.listen = address{"0.0.0.0", 0};
   EXPECT_THROW(endpoint{how}, std::invalid_argument);
@@ -160,12 +160,12 @@ TEST(Endpoint, SpeaksBeyondLoopbackOnlyWithCredentials) {
                std::invalid_argument);
 }
 
-TEST(Endpoint, SaysOnceThatASecretHidesNothingBeyondLoopback) {
+TEST(Endpoint, WarnsOnceThatASecretDoesNotEncrypt) {
   auto how = listening(secret("s"));
   how.listen = address{"0.0.0.0", 0};
   host x{how};
   ASSERT_EQ(x.log.size(), 1u);
-  EXPECT_TRUE(mentions(x.log.take(), "warning: a secret proves"));
+  EXPECT_TRUE(mentions(x.log.take(), "warning: a secret authenticates"));
   EXPECT_EQ(host{listening(secret("s"))}.log.size(), 0u);
 }
 
@@ -181,7 +181,7 @@ TEST(Endpoint, FindsAFreePortInItsRange) {
   EXPECT_LE(second.it->reachable_at().port, how.last_port);
 }
 
-TEST(Endpoint, TellsOthersTheAddressThatIsAdvertised) {
+TEST(Endpoint, PublishesTheAdvertisedAddress) {
   auto how = listening();
   how.advertised = address{"node-1", 0};
   const host x{how};
@@ -189,7 +189,7 @@ TEST(Endpoint, TellsOthersTheAddressThatIsAdvertised) {
   EXPECT_NE(x.it->reachable_at().port, 0);
 }
 
-TEST(Endpoint, FindsAHostByItsName) {
+TEST(Endpoint, ResolvesHostNames) {
   auto how = listening();
   how.listen = address{"localhost", 0};
   host right{how}, left{dialing_only()};
@@ -199,7 +199,7 @@ TEST(Endpoint, FindsAHostByItsName) {
   EXPECT_FALSE(x.it);
 }
 
-TEST(Endpoint, SpeaksIpv6) {
+TEST(Endpoint, SupportsIpv6) {
   auto how = listening();
   how.listen = address{"::1", 0};
   std::optional<host> right;
@@ -220,7 +220,7 @@ TEST(Endpoint, EndsItsDialsWhenItCloses) {
   EXPECT_TRUE(mentions(soon(std::move(x)).why, "the endpoint closes"));
 }
 
-TEST(Endpoint, SaysGoodbyeWhenItCloses) {
+TEST(Endpoint, ClosesItsConnectionsWithAReason) {
   connected_hosts x;
   mailbox<last_words> left, right;
   x.at_left->on_end([&](ending how, auto& why) { left.put({how, why}); });
@@ -232,7 +232,7 @@ TEST(Endpoint, SaysGoodbyeWhenItCloses) {
   EXPECT_EQ(there.why, "the endpoint closes");
 }
 
-TEST(Endpoint, RefusesOptionsThatContradictEachOther) {
+TEST(Endpoint, RejectsContradictoryOptions) {
   auto how = listening();
   how.suspect = how.heartbeat;
   EXPECT_THROW(endpoint{how}, std::invalid_argument);

@@ -14,10 +14,10 @@ namespace troupe::net::testing {
 
 using namespace std::chrono_literals;
 
-/// What a test waits for at most, on a machine that has much else to do.
+/// Maximum wait of a test, on a loaded machine.
 inline constexpr auto long_enough = 60s;
 
-/// What came from another thread, in order.
+/// Items that another thread has put, in order.
 template <class T>
 class mailbox {
 public:
@@ -26,11 +26,12 @@ public:
     all_.push_back(std::move(x));
     news_.notify_all();
   }
-  /// @errors throws if nothing comes in a very long time.
+  /// Waits for the next item.
+  /// @errors throws if none arrives within the maximum wait.
   T take() {
     std::unique_lock hold{lock_};
     if (!news_.wait_for(hold, long_enough, [this] { return !all_.empty(); }))
-      throw std::runtime_error{"nothing came"};
+      throw std::runtime_error{"nothing arrived"};
     auto x = std::move(all_.front());
     all_.pop_front();
     return x;
@@ -51,7 +52,7 @@ struct last_words {
   std::string why;
 };
 
-/// What comes over a link.
+/// Records what arrives on a channel.
 struct ear : link_listener {
   void heard(frame&& x) override { frames.put(std::move(x)); }
   void ended(ending how, const std::string& why) override {
@@ -74,7 +75,7 @@ inline endpoint_options listening(credentials how = {}) {
   endpoint_options x;
   x.listen = address{"127.0.0.1", 0};
   x.credentials = std::move(how);
-  x.suspect = long_enough; // tests of silence set their own
+  x.suspect = long_enough; // tests of timeouts set their own
   return x;
 }
 
@@ -90,7 +91,8 @@ inline credentials secret(std::string x) {
   return how;
 }
 
-/// An endpoint that takes everybody, and keeps what it is told.
+/// An endpoint that accepts every peer and records its connections and log
+/// lines.
 struct host {
   struct guest {
     hello who;
@@ -130,7 +132,7 @@ struct host {
 template <class T>
 T soon(std::future<T>&& x) {
   if (x.wait_for(long_enough) != std::future_status::ready)
-    throw std::runtime_error{"nothing came"};
+    throw std::runtime_error{"nothing arrived"};
   return x.get();
 }
 

@@ -44,7 +44,7 @@ handshake acceptor(std::string secret, unsigned seed = 2) {
   return {side::acceptor, std::move(secret), some_nonce(seed)};
 }
 
-/// All that it has to send.
+/// Takes all bytes that it has to send.
 std::vector<std::byte> said_by(handshake& x) {
   const auto all = x.unsent();
   std::vector<std::byte> bytes{all.begin(), all.end()};
@@ -52,8 +52,8 @@ std::vector<std::byte> said_by(handshake& x) {
   return bytes;
 }
 
-/// Gives it as many of the bytes as it wants, a piece at a time.
-/// @returns how many that were.
+/// Passes as many bytes as it accepts, a piece at a time.
+/// @returns the number of these bytes.
 std::size_t tell(handshake& to, std::span<const std::byte> bytes,
                  std::size_t piece = 1 << 20) {
   const auto all = bytes.size();
@@ -65,7 +65,7 @@ std::size_t tell(handshake& to, std::span<const std::byte> bytes,
   return all - bytes.size();
 }
 
-/// Both sides, until neither has anything to say; all that either said.
+/// Runs both sides until neither has bytes to send, and records all sent bytes.
 struct meeting {
   explicit meeting(handshake d, handshake a, std::size_t piece = 1 << 20)
     : dials{std::move(d)}, accepts{std::move(a)} {
@@ -85,8 +85,8 @@ struct meeting {
   std::vector<std::byte> dialer_said{}, acceptor_said{};
 };
 
-/// After the exchange of greetings: what the acceptor makes of bytes that are
-/// not the dialer's own.
+/// An acceptor after the exchange of greetings, for bytes that a dialer would
+/// not send.
 handshake greeted_acceptor(const std::string& secret) {
   auto accepts = acceptor(secret);
   auto greeting = dialer(secret);
@@ -101,7 +101,7 @@ bool mentions(const std::string& text, const std::string& what) {
 
 } // namespace
 
-TEST(Handshake, BringsTheHelloThereAndTheVerdictBackInPiecesOfAnySize) {
+TEST(Handshake, ExchangesHelloAndResponseInPiecesOfAnySize) {
   for (const auto* secret : {"", "sesame"})
     for (const std::size_t piece : {1, 3, 40, 1 << 20}) {
       const meeting x{dialer(secret), acceptor(secret), piece};
@@ -114,7 +114,7 @@ TEST(Handshake, BringsTheHelloThereAndTheVerdictBackInPiecesOfAnySize) {
     }
 }
 
-TEST(Handshake, TellsBothSidesWhyAHelloIsRefused) {
+TEST(Handshake, GivesBothSidesTheReasonOfARejection) {
   auto dials = dialer("s"), accepts = acceptor("s");
   tell(accepts, said_by(dials));
   tell(dials, said_by(accepts));
@@ -128,7 +128,7 @@ TEST(Handshake, TellsBothSidesWhyAHelloIsRefused) {
   EXPECT_EQ(dials.why(), "another job");
 }
 
-TEST(Handshake, WithAWrongSecretGetsNoAnswer) {
+TEST(Handshake, FailsWithoutAResponseToAWrongSecret) {
   const meeting x{dialer("wrong"), acceptor("right")};
   EXPECT_EQ(x.accepts.now(), state::failed);
   EXPECT_EQ(x.accepts.why(), "it does not know the secret");
@@ -136,32 +136,32 @@ TEST(Handshake, WithAWrongSecretGetsNoAnswer) {
   EXPECT_EQ(x.acceptor_said.size(), 40u); // its greeting
 }
 
-TEST(Handshake, WithoutTheSecretIsNotEvenGreeted) {
+TEST(Handshake, SendsNoGreetingToAnotherMode) {
   const meeting x{dialer(""), acceptor("right")};
-  EXPECT_EQ(x.accepts.why(), "it has no secret, but one is asked for");
+  EXPECT_EQ(x.accepts.why(), "it has no secret, but one is required");
   EXPECT_TRUE(x.acceptor_said.empty());
   const meeting y{dialer("s"), acceptor("")};
-  EXPECT_EQ(y.accepts.why(), "it asks for a secret, but none is set here");
+  EXPECT_EQ(y.accepts.why(), "it requires a secret, but none is set here");
   EXPECT_TRUE(y.acceptor_said.empty());
 }
 
-TEST(Handshake, OfAnImpostorIsSeenByTheDialer) {
+TEST(Handshake, DetectsAnImpostorAtTheDialer) {
   const meeting x{dialer("right"), acceptor("right")};
   auto dials = dialer("right", 9);
-  tell(dials, x.acceptor_said); // of another meeting
+  tell(dials, x.acceptor_said); // of another handshake
   EXPECT_EQ(dials.now(), state::failed);
   EXPECT_EQ(dials.why(), "it does not know the secret");
 }
 
-TEST(Handshake, SaidAgainIsRefused) {
+TEST(Handshake, RejectsAReplay) {
   const meeting x{dialer("right"), acceptor("right")};
-  auto accepts = acceptor("right", 3); // its own nonce is new
+  auto accepts = acceptor("right", 3); // its nonce is new
   tell(accepts, x.dialer_said);
   EXPECT_EQ(accepts.now(), state::failed);
   EXPECT_EQ(said_by(accepts).size(), 40u);
 }
 
-TEST(Handshake, ReflectedIsRefused) {
+TEST(Handshake, RejectsAReflection) {
   auto dials = dialer("right");
   const auto greeting = said_by(dials);
   tell(dials, greeting); // the same nonce on both sides
@@ -179,10 +179,10 @@ TEST(Handshake, ReadsLittleBeforeTheSecretIsProven) {
   EXPECT_EQ(accepts.wants(), 0u);
 }
 
-TEST(Handshake, WithAnyBitFlippedIsNotTaken) {
+TEST(Handshake, RejectsAnyFlippedBit) {
   const meeting whole{dialer("right"), acceptor("right")};
   for (std::size_t at = 0; at < whole.dialer_said.size(); ++at) {
-    if (at == 6 || at == 7) // nobody reads these two
+    if (at == 6 || at == 7) // these two are not checked
       continue;
     auto said = whole.dialer_said;
     said[at] ^= std::byte(1 << at % 8);
@@ -199,7 +199,7 @@ TEST(Handshake, WithAnyBitFlippedIsNotTaken) {
   }
 }
 
-TEST(Handshake, CutAnywhereWaitsForTheRest) {
+TEST(Handshake, WaitsForTheRestOfATruncatedMessage) {
   const meeting whole{dialer("right"), acceptor("right")};
   for (std::size_t cut = 0; cut < whole.dialer_said.size(); ++cut) {
     auto accepts = acceptor("right");
@@ -209,14 +209,14 @@ TEST(Handshake, CutAnywhereWaitsForTheRest) {
   }
 }
 
-TEST(Handshake, OfAnotherVersionIsRefusedOnBothSidesWithBothNumbers) {
+TEST(Handshake, RejectsAnotherVersionOnBothSidesWithBothNumbers) {
   auto dials = dialer("s"), accepts = acceptor("s");
   auto greeting = said_by(dials);
   greeting[4] = std::byte{9};
   tell(accepts, greeting);
   EXPECT_EQ(accepts.now(), state::refused);
-  EXPECT_EQ(accepts.why(), "version 9 of the handshake is spoken there, but 1 "
-                           "here");
+  EXPECT_EQ(accepts.why(), "version 9 of the handshake is used by the peer, "
+                           "but version 1 by this process");
   auto back = said_by(accepts);
   back[4] = std::byte{9};
   tell(dials, back);
@@ -224,13 +224,13 @@ TEST(Handshake, OfAnotherVersionIsRefusedOnBothSidesWithBothNumbers) {
   EXPECT_TRUE(mentions(dials.why(), "version 9"));
 }
 
-TEST(Handshake, OfAStrangerEndsWithItsFirstBytes) {
+TEST(Handshake, DetectsAnotherProtocolByItsFirstByte) {
   auto accepts = acceptor("");
   EXPECT_EQ(tell(accepts, bytes_of("GET / HTTP/1.1"), 1), 1u);
   EXPECT_EQ(accepts.why(), "it does not speak this protocol");
 }
 
-TEST(Handshake, ClaimingALongHelloTakesNoMemory) {
+TEST(Handshake, RejectsALongHelloBeforeAllocation) {
   for (const std::uint32_t length : {65'537u, ~0u}) {
     auto accepts = greeted_acceptor("");
     std::byte claim[4];
@@ -241,7 +241,7 @@ TEST(Handshake, ClaimingALongHelloTakesNoMemory) {
   }
 }
 
-TEST(Handshake, WithAMalformedHelloSaysWhere) {
+TEST(Handshake, ReportsThePositionInAMalformedHello) {
   auto accepts = greeted_acceptor("");
   std::byte letter[7]{};
   store_le(letter, std::uint32_t{3});
@@ -254,7 +254,7 @@ TEST(Handshake, WithAMalformedHelloSaysWhere) {
   EXPECT_EQ(empty.now(), state::failed);
 }
 
-TEST(Handshake, TakesAHelloUpToItsLimitAndNoLonger) {
+TEST(Handshake, AcceptsAHelloUpToTheLimit) {
   auto longest = worker;
   longest.note.resize(most_hello_bytes - encode(worker).size() + 1);
   EXPECT_TRUE(handshake::fits(longest));
@@ -266,7 +266,7 @@ TEST(Handshake, TakesAHelloUpToItsLimitAndNoLonger) {
                std::logic_error);
 }
 
-TEST(Handshake, AnswersTooLongAVerdictWithARefusal) {
+TEST(Handshake, TurnsAResponseBeyondTheLimitIntoARejection) {
   auto dials = dialer(""), accepts = acceptor("");
   tell(accepts, said_by(dials));
   tell(dials, said_by(accepts));
@@ -279,7 +279,7 @@ TEST(Handshake, AnswersTooLongAVerdictWithARefusal) {
   EXPECT_EQ(dials.why(), accepts.why());
 }
 
-TEST(Handshake, OfRandomBytesHarmsNobody) {
+TEST(Handshake, SurvivesRandomBytes) {
   std::mt19937 random{17};
   for (int i = 0; i < 3000; ++i) {
     const auto secret = i % 2 ? "s" : "";
@@ -295,6 +295,6 @@ TEST(Handshake, OfRandomBytesHarmsNobody) {
   }
 }
 
-TEST(Handshake, HasANewNonceEachTime) {
+TEST(Handshake, UsesANewNonceEachTime) {
   EXPECT_NE(random_nonce(), random_nonce());
 }

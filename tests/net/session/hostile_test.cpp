@@ -13,7 +13,7 @@
 #include <random>
 #include <sys/resource.h>
 
-// What strangers and broken members do to an endpoint, over real sockets.
+// Unauthenticated and faulty peers of an endpoint, over real sockets.
 
 using namespace troupe::net;
 using namespace troupe::net::testing;
@@ -37,7 +37,7 @@ void a_member_joins(host& on, const std::string& password = {}) {
   EXPECT_EQ(on.guests.take().who.name, "member");
 }
 
-/// How many descriptors the process may have; put back at the end.
+/// The process's limit of descriptors; restored at the end.
 class descriptor_limit {
 public:
   descriptor_limit() { ::getrlimit(RLIMIT_NOFILE, &before_); }
@@ -56,7 +56,7 @@ private:
 
 } // namespace
 
-TEST(Stranger, WithRandomBytesIsClosed) {
+TEST(HostilePeer, IsClosedAfterRandomBytes) {
   host x;
   std::mt19937 random{5};
   for (int i = 0; i < 50; ++i) {
@@ -71,8 +71,8 @@ TEST(Stranger, WithRandomBytesIsClosed) {
   a_member_joins(x);
 }
 
-/// Its hello is decided on when it has reset the connection.
-TEST(Stranger, WhoLeavesBeforeItHearsThatItWasTakenIsGone) {
+/// The decision on the hello falls after the peer has reset the connection.
+TEST(HostilePeer, IsAbandonedIfItDisconnectsBeforeTheResponse) {
   mailbox<std::string> seen;
   mailbox<int> asked, left;
   endpoint x{listening()};
@@ -83,11 +83,11 @@ TEST(Stranger, WhoLeavesBeforeItHearsThatItWasTakenIsGone) {
       return verdict{};
     },
     [&](const hello&, arrived&&) { seen.put("taken"); },
-    [&](const hello& who) { seen.put(who.name + " is gone"); });
-  std::string what = "taken"; // the news of a reset may take its time
+    [&](const hello& who) { seen.put(who.name + " is abandoned"); });
+  std::string what = "taken"; // a reset may arrive late
   for (int i = 0; i < 100 && what == "taken"; ++i) {
     handshake says{
-      handshake::side::dialer, {}, random_nonce(), hello_of("somebody")};
+      handshake::side::dialer, {}, random_nonce(), hello_of("client")};
     {
       stranger y{x.reachable_at()};
       y.say(says.unsent());
@@ -102,10 +102,10 @@ TEST(Stranger, WhoLeavesBeforeItHearsThatItWasTakenIsGone) {
     left.put(0);
     what = seen.take();
   }
-  EXPECT_EQ(what, "somebody is gone");
+  EXPECT_EQ(what, "client is abandoned");
 }
 
-TEST(Stranger, WithAWrongSecretHearsNoWord) {
+TEST(HostilePeer, GetsNoResponseWithAWrongSecret) {
   host x{listening(secret("right"))};
   stranger y{x.it->reachable_at()};
   EXPECT_EQ(y.meet(hello_of("thief"), "wrong"), state::speaking);
@@ -113,7 +113,7 @@ TEST(Stranger, WithAWrongSecretHearsNoWord) {
   waits_for(x.log, "it does not know the secret");
 }
 
-TEST(Stranger, WhoRepeatsWhatAMemberSaidHearsNoWord) {
+TEST(HostilePeer, GetsNoResponseToAReplayedHandshake) {
   host x{listening(secret("right"))};
   stranger member{x.it->reachable_at()};
   handshake real{handshake::side::dialer, "right", random_nonce(),
@@ -128,7 +128,7 @@ TEST(Stranger, WhoRepeatsWhatAMemberSaidHearsNoWord) {
   say(member, real);
   real.take(member.hear(40));
   say(member, real);
-  EXPECT_EQ(member.hear(32).size(), 32u); // it was let in
+  EXPECT_EQ(member.hear(32).size(), 32u); // it was accepted
   EXPECT_EQ(x.guests.take().who.name, "member");
 
   stranger thief{x.it->reachable_at()};
@@ -138,7 +138,7 @@ TEST(Stranger, WhoRepeatsWhatAMemberSaidHearsNoWord) {
   EXPECT_EQ(x.guests.size(), 0u);
 }
 
-TEST(Stranger, WhoIsSlowIsClosedWhenThePatienceEnds) {
+TEST(HostilePeer, IsClosedWhenItsHandshakeTimesOut) {
   auto how = listening();
   how.patience = 50ms;
   host x{how};
@@ -150,7 +150,7 @@ TEST(Stranger, WhoIsSlowIsClosedWhenThePatienceEnds) {
   waits_for(x.log, "took too long");
 }
 
-TEST(Stranger, WhoHangsIsPushedOutByOthers) {
+TEST(HostilePeer, IsEvictedByNewConnections) {
   auto how = listening();
   how.half_open = 4;
   how.patience = long_enough;
@@ -162,7 +162,7 @@ TEST(Stranger, WhoHangsIsPushedOutByOthers) {
   a_member_joins(x);
 }
 
-TEST(Stranger, InThousandsKeepsNoMemberOut) {
+TEST(HostilePeer, CannotKeepMembersOutByThousandsOfConnections) {
   auto how = listening(secret("right"));
   how.patience = long_enough;
   host x{how};
@@ -179,7 +179,7 @@ TEST(Stranger, InThousandsKeepsNoMemberOut) {
   RecordProperty("join_ms", std::to_string(took.count()));
 }
 
-TEST(Stranger, InThousandsTakesNoDescriptorThatIsNeeded) {
+TEST(HostilePeer, CannotExhaustDescriptors) {
   host x;
   std::list<stranger> all(40);
   stranger member;
@@ -195,11 +195,11 @@ TEST(Stranger, InThousandsTakesNoDescriptorThatIsNeeded) {
   EXPECT_TRUE(all.front().is_closed());
 }
 
-// -- members that misbehave ---------------------------------------------------
+// -- faulty peers that have authenticated -------------------------------------
 
 namespace {
 
-/// A member that says what it likes, and an endpoint's end of its connection.
+/// An authenticated raw socket, and the endpoint's end of its connection.
 struct misbehaving {
   explicit misbehaving(endpoint_options how = listening()) : on{how} {
     EXPECT_EQ(member.meet(hello_of("member")), state::taken);
@@ -216,24 +216,24 @@ struct misbehaving {
 
 } // namespace
 
-TEST(Member, WhoSaysNothingIsSilentAfterTheSetTime) {
+TEST(FaultyPeer, TimesOutWhenItSendsNothing) {
   auto how = listening();
   how.heartbeat = 5ms;
   how.suspect = 50ms;
   misbehaving x{how};
   const auto last = x.ends.take();
   EXPECT_EQ(last.how, ending::silent);
-  EXPECT_TRUE(mentions(last.why, "nothing was heard of it for"));
-  EXPECT_TRUE(mentions(x.on.log.take(), "'member' has ended: nothing"));
+  EXPECT_TRUE(mentions(last.why, "no data was received from it for"));
+  EXPECT_TRUE(mentions(x.on.log.take(), "'member' has ended: no data"));
 }
 
-TEST(Member, WhoIsGoneIsDead) {
+TEST(FaultyPeer, IsClosedWhenItDisconnects) {
   misbehaving x;
   x.member = stranger{};
   EXPECT_EQ(x.ends.take().how, ending::dead);
 }
 
-TEST(Member, WhoIsGoneWithinAFrameIsDeadAndTheEndSaysSo) {
+TEST(FaultyPeer, IsClosedWithTheReasonWhenItDisconnectsWithinAFrame) {
   misbehaving x;
   const auto bytes = to_bytes(some_frame(9));
   x.member.say(std::span{bytes}.first(20));
@@ -243,7 +243,7 @@ TEST(Member, WhoIsGoneWithinAFrameIsDeadAndTheEndSaysSo) {
   EXPECT_TRUE(mentions(last.why, "ends within a header")) << last.why;
 }
 
-TEST(Member, WhoSpeaksNoFramesIsBroken) {
+TEST(FaultyPeer, ViolatesTheProtocolWhenItSendsNoFrames) {
   misbehaving x;
   x.member.say(bytes_of("hello, are you there?"));
   const auto last = x.ends.take();
@@ -253,7 +253,7 @@ TEST(Member, WhoSpeaksNoFramesIsBroken) {
     ;
 }
 
-TEST(Member, WhoIgnoresItsCreditsIsBroken) {
+TEST(FaultyPeer, ViolatesTheProtocolWhenItExceedsItsCredits) {
   misbehaving x;
   const auto link = x.it->open(1);
   const auto at = std::make_shared<ear>();
@@ -265,7 +265,7 @@ TEST(Member, WhoIgnoresItsCreditsIsBroken) {
   EXPECT_EQ(at->frames.size(), credits_of(priority::control));
 }
 
-TEST(Member, WhoStopsReadingStopsWhoeverPostsAndNothingGrows) {
+TEST(FaultyPeer, StopsThePostingSideWhenItStopsReading) {
   misbehaving x;
   const auto link = x.it->open(1);
   std::size_t taken = 0, bytes = 0;
@@ -273,12 +273,12 @@ TEST(Member, WhoStopsReadingStopsWhoeverPostsAndNothingGrows) {
     while (link->post({.payload = std::vector<std::byte>(size)}))
       ++taken, bytes += size;
   EXPECT_LE(taken, credits_of(priority::control));
-  EXPECT_LE(bytes, std::size_t{32} << 20); // sockets hold some of it
+  EXPECT_LE(bytes, std::size_t{32} << 20); // socket buffers hold some of it
   EXPECT_FALSE(link->post({}));
   x.it->close("it does not read");
 }
 
-TEST(Member, WhoDoesNotSayGoodbyeIsNotWaitedForBeyondThePatience) {
+TEST(FaultyPeer, IsNotAwaitedBeyondTheTimeoutWhenItSendsNoGoaway) {
   auto how = listening();
   how.heartbeat = 5ms;
   how.patience = 500ms * troupe::test::slowness;
@@ -289,7 +289,7 @@ TEST(Member, WhoDoesNotSayGoodbyeIsNotWaitedForBeyondThePatience) {
   EXPECT_EQ(last.why, "enough");
 }
 
-TEST(Member, WhoDoesNotSayGoodbyeDoesNotKeepAnEndpointFromClosing) {
+TEST(FaultyPeer, CannotKeepAnEndpointFromClosing) {
   auto how = listening();
   how.patience = 500ms * troupe::test::slowness;
   misbehaving x{how};

@@ -43,7 +43,7 @@ using ends = std::vector<std::pair<ending, std::string>>;
 
 } // namespace
 
-TEST(Loopback, CarriesFramesBothWaysWholeAndInOrder) {
+TEST(LoopbackChannel, CarriesFramesBothWaysWholeAndInOrder) {
   for (const std::size_t piece : {1, 7, 40, 1500}) {
     pair_of_ends on{{.piece = piece}};
     std::vector<frame> sent;
@@ -60,7 +60,7 @@ TEST(Loopback, CarriesFramesBothWaysWholeAndInOrder) {
   }
 }
 
-TEST(Loopback, LetsControlFramesOvertakeBulk) {
+TEST(LoopbackChannel, LetsControlFramesOvertakeBulk) {
   pair_of_ends on;
   on.post(1, priority::bulk);
   on.post(2, priority::bulk);
@@ -70,7 +70,7 @@ TEST(Loopback, LetsControlFramesOvertakeBulk) {
   EXPECT_EQ(on.tags(), (list{3, 4, 1, 2}));
 }
 
-TEST(Loopback, TakesNoMoreThanTheOtherSideConsumes) {
+TEST(LoopbackChannel, AcceptsNoFrameBeyondTheCredits) {
   pair_of_ends on{{.control = 2, .bulk = 1}};
   EXPECT_TRUE(on.post(1));
   EXPECT_TRUE(on.post(2));
@@ -78,13 +78,13 @@ TEST(Loopback, TakesNoMoreThanTheOtherSideConsumes) {
   EXPECT_TRUE(on.post(4, priority::bulk)) << "bulk has credits of its own";
   EXPECT_FALSE(on.post(5, priority::bulk));
   on.wire.deliver();
-  EXPECT_FALSE(on.post(6)) << "arrived is not consumed";
+  EXPECT_FALSE(on.post(6)) << "an arrived frame is not consumed yet";
   on.right->consumed(priority::control);
   EXPECT_TRUE(on.post(7));
   EXPECT_FALSE(on.post(8));
 }
 
-TEST(Loopback, EndsAtBothEndsOnceWhenBytesAreDamaged) {
+TEST(LoopbackChannel, EndsOnceAtBothEndsWhenBytesAreCorrupted) {
   pair_of_ends on;
   on.wire.meddle([](auto, auto& bytes) {
     bytes[41] ^= std::byte{8};
@@ -103,7 +103,7 @@ TEST(Loopback, EndsAtBothEndsOnceWhenBytesAreDamaged) {
   EXPECT_EQ(on.at_right->ends, wanted);
 }
 
-TEST(Loopback, CutWithinAFrameIsDead) {
+TEST(LoopbackChannel, IsClosedWhenTheStreamEndsWithinAFrame) {
   pair_of_ends on;
   on.wire.meddle([](auto, auto& bytes) {
     bytes.resize(41);
@@ -116,7 +116,7 @@ TEST(Loopback, CutWithinAFrameIsDead) {
                    "byte 41: the stream ends 1 bytes before its frame"}}));
 }
 
-TEST(Loopback, LosesDoublesAndDelaysWhatItIsTold) {
+TEST(LoopbackChannel, DropsDuplicatesAndDelaysFramesByTheFaultHook) {
   pair_of_ends on{{.control = 4}};
   std::vector<loopback::fate> fates{
     {.copies = 0}, {.copies = 2}, {.behind = 2}, {}};
@@ -125,10 +125,10 @@ TEST(Loopback, LosesDoublesAndDelaysWhatItIsTold) {
     EXPECT_TRUE(on.post(tag));
   on.wire.deliver();
   EXPECT_EQ(on.tags(), (list{2, 2, 4, 3}));
-  EXPECT_TRUE(on.post(5)) << "what was lost keeps no credit";
+  EXPECT_TRUE(on.post(5)) << "a lost frame returns its credit";
 }
 
-TEST(Loopback, ClosedByOneEndIsDeadAtBothOnceAllHasArrived) {
+TEST(LoopbackChannel, ClosesBothEndsAfterAllPostedFrames) {
   pair_of_ends on;
   on.post(7);
   on.right->close("enough");

@@ -12,7 +12,8 @@ void tell_service(both& x, std::uint64_t what, std::vector<std::byte> payload) {
   x.left.out().push({.tag = what, .payload = std::move(payload)});
 }
 
-/// How the right side ends when the left says that.
+/// The reason why the right side ends after a control frame; "none" if it does
+/// not.
 std::string fault_of(std::uint64_t what, std::vector<std::byte> payload = {}) {
   both x;
   x.right.open(5);
@@ -32,7 +33,7 @@ std::vector<std::byte> said(service what, const Ts&... xs) {
 
 } // namespace
 
-TEST(SwitchboardFaults, CountsWhatIsConsumedOnceTooOftenOnce) {
+TEST(MultiplexerFaults, IgnoresConsumedCallsBeyondTheReceivedFrames) {
   both x;
   x.left.open(1), x.right.open(1);
   for (int i = 0; i < 1000; ++i)
@@ -42,7 +43,7 @@ TEST(SwitchboardFaults, CountsWhatIsConsumedOnceTooOftenOnce) {
   EXPECT_FALSE(x.there());
 }
 
-TEST(SwitchboardFaults, BreaksWithWhoeverSendsMoreThanHisCredits) {
+TEST(MultiplexerFaults, EndsWhenAPeerExceedsItsCredits) {
   both x;
   x.right.open(1);
   for (std::size_t i = 0; i <= credits_of(priority::control); ++i) {
@@ -56,8 +57,8 @@ TEST(SwitchboardFaults, BreaksWithWhoeverSendsMoreThanHisCredits) {
   EXPECT_TRUE(mentions(over->why, "more frames on channel 1"));
 }
 
-TEST(SwitchboardFaults, BoundsWhatItKeepsForChannelsThatNobodyOpened) {
-  // one empty frame each; then an end each, with the longest text there is
+TEST(MultiplexerFaults, BoundsTheBufferForChannelsThatAreNotOpen) {
+  // one empty frame each; then one close each, with the longest reason
   for (const bool ends : {false, true}) {
     both many;
     const auto each = switchboard::bytes_per_channel
@@ -77,7 +78,7 @@ TEST(SwitchboardFaults, BoundsWhatItKeepsForChannelsThatNobodyOpened) {
     EXPECT_EQ(c, most + 1);
     ASSERT_TRUE(over);
     EXPECT_EQ(over->how, ending::broken);
-    EXPECT_TRUE(mentions(over->why, "channels that nobody opened"));
+    EXPECT_TRUE(mentions(over->why, "channels that are not open"));
   }
 
   both large;
@@ -88,10 +89,10 @@ TEST(SwitchboardFaults, BoundsWhatItKeepsForChannelsThatNobodyOpened) {
     end = large.there();
   }
   ASSERT_TRUE(end);
-  EXPECT_TRUE(mentions(end->why, "bytes for channels that nobody opened"));
+  EXPECT_TRUE(mentions(end->why, "bytes for channels that are not open"));
 }
 
-TEST(SwitchboardFaults, TakesNoMoreThanSomeMegabytesThatNobodyReads) {
+TEST(MultiplexerFaults, AcceptsAtMost4MiBThatThePeerDoesNotRead) {
   both x;
   x.left.open(1);
   std::size_t taken = 0;
@@ -100,10 +101,10 @@ TEST(SwitchboardFaults, TakesNoMoreThanSomeMegabytesThatNobodyReads) {
   EXPECT_EQ(taken, 4u);
 }
 
-TEST(SwitchboardFaults, BreaksWithWhoeverSendsOnAndOnButDoesNotRead) {
+TEST(MultiplexerFaults, EndsWhenAPeerKeepsSendingButDoesNotRead) {
   both x;
   x.right.open(1), x.right.open(2);
-  while (x.right.post(2, letter((1 << 20) - 200))) // what he does not read
+  while (x.right.post(2, letter((1 << 20) - 200))) // never read by the peer
     ;
   auto f = letter(0);
   f.channel = 1;
@@ -121,7 +122,7 @@ TEST(SwitchboardFaults, BreaksWithWhoeverSendsOnAndOnButDoesNotRead) {
   EXPECT_LT(waiting, (5u << 20) + (65u << 10));
 }
 
-TEST(SwitchboardFaults, OpensAChannelOnceAndNeverItsOwn) {
+TEST(MultiplexerFaults, RejectsOpeningAChannelTwiceOrChannelZero) {
   both x;
   x.left.open(1);
   EXPECT_THROW(x.left.open(1), std::logic_error);
@@ -129,23 +130,23 @@ TEST(SwitchboardFaults, OpensAChannelOnceAndNeverItsOwn) {
   EXPECT_FALSE(x.left.post(2, letter(1)));
 }
 
-TEST(SwitchboardFaults, BreaksWithWhoeverSaysWhatMeansNothing) {
+TEST(MultiplexerFaults, EndsOnAnInvalidControlFrame) {
   const auto five = encode(std::uint32_t{5});
   const auto credit = [](std::uint32_t channel, std::uint32_t count) {
     return encode(channel, priority::control, count);
   };
-  EXPECT_TRUE(mentions(fault_of(9), "says 9"));
-  EXPECT_TRUE(mentions(fault_of(0), "says 0"));
+  EXPECT_TRUE(mentions(fault_of(9), "frame 9 is unknown"));
+  EXPECT_TRUE(mentions(fault_of(0), "frame 0 is unknown"));
   EXPECT_TRUE(mentions(fault_of(2), "a credit: byte 0"));
   EXPECT_TRUE(mentions(fault_of(2, credit(5, 1)), "more credits"));
   EXPECT_EQ(fault_of(2, credit(6, 1)), "none"); // it may have been closed
   EXPECT_TRUE(mentions(fault_of(3, five), "a close: "));
   EXPECT_TRUE(mentions(fault_of(3, encode(0u, std::string{})), "channel 0"));
   EXPECT_TRUE(mentions(fault_of(4, five), "was not being closed"));
-  EXPECT_TRUE(mentions(fault_of(5), "a goodbye: "));
+  EXPECT_TRUE(mentions(fault_of(5), "a goaway: "));
 }
 
-TEST(SwitchboardFaults, BreaksWithAFrameOrCloseAfterAClose) {
+TEST(MultiplexerFaults, EndsOnAFrameOrCloseAfterAClose) {
   for (const bool again : {false, true}) {
     both x;
     std::vector<std::byte> bytes;
@@ -162,7 +163,7 @@ TEST(SwitchboardFaults, BreaksWithAFrameOrCloseAfterAClose) {
   }
 }
 
-TEST(SwitchboardFaults, TellsOfEndsInTextsThatAreShort) {
+TEST(MultiplexerFaults, ShortensAndSanitizesReasonsOfThePeer) {
   const auto text = "\x1b[31mred\n" + std::string(5000, 'x');
   const auto shown = "?[31mred?" + std::string(988, 'x') + "...";
   both x;
@@ -176,7 +177,7 @@ TEST(SwitchboardFaults, TellsOfEndsInTextsThatAreShort) {
   EXPECT_EQ(x.at_right[0].ended, shown);
 }
 
-TEST(SwitchboardFaults, OfRandomFramesHarmsNobody) {
+TEST(MultiplexerFaults, SurvivesRandomFrames) {
   std::mt19937 random{23};
   for (int i = 0; i < 300; ++i) {
     both x;

@@ -5,7 +5,7 @@
 using namespace troupe::net;
 using namespace troupe::net::testing;
 
-TEST(Switchboard, CarriesManyChannelsEachInOrder) {
+TEST(Multiplexer, CarriesManyChannelsEachInOrder) {
   for (const std::size_t piece : {1, 7, 1000, 1 << 20}) {
     both x;
     decltype(payloads({})) sent;
@@ -21,7 +21,7 @@ TEST(Switchboard, CarriesManyChannelsEachInOrder) {
   }
 }
 
-TEST(Switchboard, LetsControlOvertakeBulk) {
+TEST(Multiplexer, LetsControlOvertakeBulk) {
   both x;
   x.left.open(1), x.right.open(1);
   for (const auto how : {priority::bulk, priority::bulk, priority::control})
@@ -31,7 +31,7 @@ TEST(Switchboard, LetsControlOvertakeBulk) {
   EXPECT_EQ(x.at_right[0].heard->priority, priority::control);
 }
 
-TEST(Switchboard, TakesNoMoreThanTheCreditsUntilFramesAreConsumed) {
+TEST(Multiplexer, AcceptsNoFrameBeyondTheCreditsUntilFramesAreConsumed) {
   for (const auto how : {priority::control, priority::bulk}) {
     both x;
     x.left.open(1), x.right.open(1);
@@ -39,7 +39,7 @@ TEST(Switchboard, TakesNoMoreThanTheCreditsUntilFramesAreConsumed) {
       EXPECT_TRUE(x.left.post(1, letter(1, 1, how)));
     EXPECT_FALSE(x.left.post(1, letter(1, 1, how)));
     x.there();
-    EXPECT_FALSE(x.left.post(1, letter(1, 1, how))); // heard, not consumed
+    EXPECT_FALSE(x.left.post(1, letter(1, 1, how))); // received, not consumed
     for (std::size_t i = 0; i < credits_of(how); ++i)
       x.right.consumed(1, how);
     x.back();
@@ -50,7 +50,7 @@ TEST(Switchboard, TakesNoMoreThanTheCreditsUntilFramesAreConsumed) {
   }
 }
 
-TEST(Switchboard, GivesCreditBackInBatches) {
+TEST(Multiplexer, ReturnsCreditsInBatches) {
   both x;
   x.left.open(1), x.right.open(1);
   for (int i = 0; i < 200; ++i)
@@ -65,7 +65,7 @@ TEST(Switchboard, GivesCreditBackInBatches) {
   EXPECT_EQ(credits, 3u);
 }
 
-TEST(Switchboard, KeepsWhatComesBeforeAChannelIsOpened) {
+TEST(Multiplexer, BuffersFramesOfAChannelUntilItIsOpened) {
   both x;
   x.left.open(7);
   x.left.post(7, letter(3, 1));
@@ -80,10 +80,10 @@ TEST(Switchboard, KeepsWhatComesBeforeAChannelIsOpened) {
   EXPECT_EQ(x.at_right.size(), 1u);
 }
 
-TEST(Switchboard, KeepsAFrameForEachReplicaOfALargeJobUntilItIsOpened) {
+TEST(Multiplexer, BuffersAFrameForEachReplicaOfALargeJob) {
   constexpr std::uint32_t replicas = 4096;
   both x;
-  for (int round = 0; round < 10; ++round) { // what is opened counts no more
+  for (int round = 0; round < 10; ++round) { // open channels do not count
     for (std::uint32_t c = 1; c <= replicas; ++c) {
       x.left.open(c);
       EXPECT_TRUE(x.left.post(c, letter(64, c)));
@@ -100,14 +100,14 @@ TEST(Switchboard, KeepsAFrameForEachReplicaOfALargeJobUntilItIsOpened) {
   }
 }
 
-TEST(Switchboard, ClosesAChannelOnBothSidesAfterAllThatWasPosted) {
+TEST(Multiplexer, ClosesAChannelOnBothSidesAfterAllPostedFrames) {
   both x;
   x.left.open(1), x.right.open(1);
   x.left.post(1, letter(1, 1, priority::bulk));
   x.left.post(1, letter(1));
   x.left.close(1, "done");
   EXPECT_FALSE(x.left.post(1, letter(1)));
-  x.right.post(1, letter(1)); // on its way meanwhile
+  x.right.post(1, letter(1)); // in transit at the same time
   x.there();
   ASSERT_EQ(x.at_right.size(), 3u);
   EXPECT_EQ(x.at_right[2].ended, "done");
@@ -116,12 +116,12 @@ TEST(Switchboard, ClosesAChannelOnBothSidesAfterAllThatWasPosted) {
   ASSERT_EQ(x.at_left.size(), 2u);
   EXPECT_TRUE(x.at_left[0].heard);
   EXPECT_EQ(x.at_left[1].ended, "done");
-  x.left.open(1), x.right.open(1); // it is free again
+  x.left.open(1), x.right.open(1); // the number is free again
   EXPECT_TRUE(x.left.post(1, letter(1)));
   EXPECT_FALSE(x.there());
 }
 
-TEST(Switchboard, ClosesAChannelThatBothCloseOnce) {
+TEST(Multiplexer, ClosesAChannelOnceWhenBothSidesCloseIt) {
   both x;
   x.left.open(1), x.right.open(1);
   x.left.close(1, "left");
@@ -135,7 +135,7 @@ TEST(Switchboard, ClosesAChannelThatBothCloseOnce) {
   EXPECT_TRUE(x.left.out().empty() && x.right.out().empty());
 }
 
-TEST(Switchboard, TellsOfAnEndThatCameBeforeAChannelWasOpened) {
+TEST(Multiplexer, ReportsACloseThatArrivedBeforeTheChannelWasOpened) {
   both x;
   x.left.open(1);
   x.left.post(1, letter(1));
@@ -148,7 +148,7 @@ TEST(Switchboard, TellsOfAnEndThatCameBeforeAChannelWasOpened) {
   EXPECT_FALSE(x.right.post(1, letter(1)));
 }
 
-TEST(Switchboard, SaysGoodbyeAfterAllThatWasPosted) {
+TEST(Multiplexer, SendsGoawayAfterAllPostedFrames) {
   both x;
   x.left.open(1), x.right.open(1);
   x.left.post(1, letter(1, 1, priority::bulk));

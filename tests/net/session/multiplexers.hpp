@@ -11,9 +11,10 @@ namespace troupe::net::testing {
 
 using events = std::vector<switchboard::event>;
 
-/// Two ends; bytes move when told to.
+/// The multiplexers of both ends; bytes move when a test moves them.
 struct both {
-  /// @returns how the receiver's connection ended by it.
+  /// Moves all queued bytes in pieces.
+  /// @returns why the receiver's connection ended; none if it did not.
   static std::optional<switchboard::end> carry(switchboard& from,
                                                switchboard& to, events& heard,
                                                std::size_t piece = 1 << 20) {
@@ -43,7 +44,7 @@ inline frame letter(std::size_t size, std::uint32_t seed = 1,
   return x;
 }
 
-/// What came, as what was posted.
+/// Channels and payloads of the received frames.
 inline std::vector<std::pair<std::uint32_t, std::vector<std::byte>>>
 payloads(const events& all) {
   std::vector<std::pair<std::uint32_t, std::vector<std::byte>>> found;

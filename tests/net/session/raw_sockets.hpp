@@ -12,10 +12,10 @@
 
 namespace troupe::net::testing {
 
-/// A plain blocking socket of nobody's that may say anything.
+/// A plain blocking socket that can send any bytes.
 class stranger {
 public:
-  /// Not connected yet, but it has its descriptor.
+  /// Creates a socket that is not connected.
   stranger() : it_{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)} {
     if (!it_)
       throw std::runtime_error{"no more sockets"};
@@ -32,7 +32,7 @@ public:
                                + std::strerror(errno)};
   }
 
-  /// @returns whether all of it went out.
+  /// @returns true if all bytes were sent.
   bool say(std::span<const std::byte> x) {
     while (!x.empty()) {
       const auto n = ::send(it_.get(), x.data(), x.size(), MSG_NOSIGNAL);
@@ -43,14 +43,14 @@ public:
     return true;
   }
 
-  /// What comes, this much at most; less if the connection ends.
+  /// Receives up to `max_bytes`; fewer if the connection ends.
   std::vector<std::byte> hear(std::size_t most) {
     std::vector<std::byte> x(most);
     std::size_t size = 0;
     for (ssize_t n = 1; n > 0 && size < most;) {
       n = ::recv(it_.get(), x.data() + size, most - size, 0);
       if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
-        throw std::runtime_error{"it neither speaks nor closes"};
+        throw std::runtime_error{"the endpoint neither sends nor closes"};
       size += n > 0 ? static_cast<std::size_t>(n) : 0;
     }
     x.resize(size);
@@ -58,7 +58,8 @@ public:
   }
   bool is_closed() { return hear(1).empty(); }
 
-  /// Goes through the dialer's part. @returns how that ended.
+  /// Runs the dialer's side of a handshake.
+  /// @returns its final state.
   handshake::state meet(const hello& who, std::string secret = {}) {
     handshake x{handshake::side::dialer, std::move(secret), random_nonce(),
                 who};

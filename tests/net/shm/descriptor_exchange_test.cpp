@@ -35,7 +35,7 @@ ino_t file_of(int fd) {
 
 } // namespace
 
-TEST_F(MeetingPlace, PassesMemoryAndBellBothWays) {
+TEST_F(MeetingPlace, PassesSegmentAndNotifierBothWays) {
   const auto visitor = visit_with(place.token());
   const auto by_visitor = welcome();
   const auto by_host = visitor.received();
@@ -49,7 +49,7 @@ TEST_F(MeetingPlace, PassesMemoryAndBellBothWays) {
   EXPECT_EQ(::poll(&listener, 1, 0), 1);
 }
 
-TEST_F(MeetingPlace, PassesAnArenaOfWhoHasOne) {
+TEST_F(MeetingPlace, PassesAnArenaIfThereIsOne) {
   const descriptor arena{::memfd_create("test", MFD_CLOEXEC)};
   const visit visitor{place.name(),
                       place.token(),
@@ -59,7 +59,7 @@ TEST_F(MeetingPlace, PassesAnArenaOfWhoHasOne) {
   EXPECT_FALSE(visitor.received().arena);
 }
 
-TEST_F(MeetingPlace, SendsAwayWhoDoesNotKnowTheToken) {
+TEST_F(MeetingPlace, RejectsAPeerWithAWrongToken) {
   auto wrong = place.token();
   wrong[31] ^= std::byte{1};
   const auto stranger = visit_with(wrong);
@@ -72,14 +72,14 @@ TEST_F(MeetingPlace, SendsAwayWhoDoesNotKnowTheToken) {
   EXPECT_TRUE(visitor.received().memory);
 }
 
-TEST_F(MeetingPlace, IsEmptyWhenNobodyCame) {
+TEST_F(MeetingPlace, FailsWithoutAConnection) {
   EXPECT_THROW(welcome(), std::runtime_error);
   EXPECT_THROW(visit("troupe-nobody", place.token(), mine), std::runtime_error);
   EXPECT_THROW(visit(std::string(200, 'x'), place.token(), mine),
                std::runtime_error);
 }
 
-TEST_F(MeetingPlace, TakesNothingForABellThatIsNone) {
+TEST_F(MeetingPlace, RejectsANotifierThatIsNoSocket) {
   int ends[2];
   ASSERT_EQ(::pipe(ends), 0);
   const descriptor out{ends[0]}, in{ends[1]};

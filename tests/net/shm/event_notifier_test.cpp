@@ -22,7 +22,7 @@ bool rings(const bell& x) {
   return ::poll(&listener, 1, 0) == 1;
 }
 
-/// What a process has of a bell that another passed to it.
+/// A duplicate of the notifying end, as another process holds it.
 descriptor copy_of(const bell& x) {
   return descriptor{::fcntl(x.descriptor(), F_DUPFD_CLOEXEC, 0)};
 }
@@ -32,7 +32,7 @@ void silence(bell& x) {
   x.silence();
 }
 
-/// Whether ringing ends; if not, its thread stays behind.
+/// True if `notify` returns; if not, its thread is left behind.
 bool ringing_ends(int descriptor) {
   auto rung = std::make_shared<std::promise<void>>();
   auto end = rung->get_future();
@@ -45,7 +45,7 @@ bool ringing_ends(int descriptor) {
 
 } // namespace
 
-TEST(Bell, RingsUntilItIsSilenced) {
+TEST(EventNotifier, StaysSetUntilItIsCleared) {
   bell x;
   const auto passed_on = copy_of(x);
   EXPECT_FALSE(rings(x));
@@ -58,7 +58,7 @@ TEST(Bell, RingsUntilItIsSilenced) {
   EXPECT_TRUE(rings(x));
 }
 
-TEST(Bell, BlocksNobodyWhateverOthersDoWithWhatTheyHold) {
+TEST(EventNotifier, NeverBlocksWhateverOtherHoldersDo) {
   bell x;
   const auto passed_on = copy_of(x);
   const auto flags = ::fcntl(passed_on.get(), F_GETFL);
@@ -69,13 +69,13 @@ TEST(Bell, BlocksNobodyWhateverOthersDoWithWhatTheyHold) {
   ASSERT_EQ(::fcntl(passed_on.get(), F_SETFL, flags & ~O_NONBLOCK), 0);
   EXPECT_TRUE(ringing_ends(x.descriptor()));
   EXPECT_TRUE(rings(x));
-  while (rings(x)) // all of it is read in the end
+  while (rings(x)) // all bytes are read in the end
     silence(x);
   ring(x.descriptor());
   EXPECT_TRUE(rings(x));
 }
 
-TEST(Bell, CannotBeSilencedByOthers) {
+TEST(EventNotifier, CannotBeClearedByOthers) {
   bell x;
   const auto passed_on = copy_of(x);
   ring(x.descriptor());
@@ -84,7 +84,7 @@ TEST(Bell, CannotBeSilencedByOthers) {
   EXPECT_TRUE(rings(x));
 }
 
-TEST(Bell, RingsForGoodWhenAnotherShutsItDown) {
+TEST(EventNotifier, StaysSetAfterAPeerShutsItDown) {
   bell x;
   const auto passed_on = copy_of(x);
   ASSERT_EQ(::shutdown(passed_on.get(), SHUT_RDWR), 0);
@@ -95,14 +95,14 @@ TEST(Bell, RingsForGoodWhenAnotherShutsItDown) {
   }
 }
 
-TEST(Bell, OfAProcessThatIsGoneIsRungInVain) {
+TEST(EventNotifier, IgnoresNotifyAfterItsOwnerHasEnded) {
   auto x = std::make_unique<bell>();
   const auto passed_on = copy_of(*x);
   x.reset();
   EXPECT_TRUE(ringing_ends(passed_on.get()));
 }
 
-TEST(Bell, IsAConnectedSocketOfThisHost) {
+TEST(EventNotifier, IsAUnixStreamSocket) {
   EXPECT_TRUE(is_bell(bell{}.descriptor()));
   std::array<int, 2> ends{};
   ASSERT_EQ(::pipe(ends.data()), 0);

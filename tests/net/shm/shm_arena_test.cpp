@@ -30,12 +30,12 @@ descriptor file_of(std::size_t bytes, int seals) {
   return fd;
 }
 
-/// Two processes that lend to each other.
+/// Two processes that post zero-copy to each other.
 struct ShmLending : ::testing::Test {
   const shm_grounds grounds{few_slots, true};
   lane_pair lanes = lanes_over(grounds, 0);
 
-  /// Bytes of the left one's arena.
+  /// Bytes of the left process's arena.
   std::span<std::byte> some(std::size_t begin, std::size_t size) const {
     return grounds.left->my_arena->pages().subspan(begin, size);
   }
@@ -43,7 +43,7 @@ struct ShmLending : ::testing::Test {
 
 } // namespace
 
-TEST(ShmArena, IsReadAndNeverWrittenByWhoGetsIt) {
+TEST(ShmArena, CannotBeWrittenByItsReceiver) {
   const shm_arena mine{4 * page};
   const shm_arena_view theirs{mine.descriptor()};
   mine.pages()[page + 3] = std::byte{7};
@@ -55,18 +55,18 @@ TEST(ShmArena, IsReadAndNeverWrittenByWhoGetsIt) {
   EXPECT_NE(::ftruncate(mine.descriptor(), 0), 0);
 }
 
-TEST(ShmArena, KnowsWhatLiesInIt) {
+TEST(ShmArena, ReportsTheOffsetOfBytesInIt) {
   const shm_arena mine{4 * page};
   const auto all = mine.pages();
   EXPECT_EQ(mine.place_of(all.subspan(64, 100)), 64u);
   EXPECT_EQ(mine.place_of(all.subspan(page)), page);
-  EXPECT_EQ(mine.place_of(all), 0u); // says: nowhere
+  EXPECT_EQ(mine.place_of(all), 0u); // 0 means: not in the arena
   EXPECT_EQ(mine.place_of({all.data() + 3 * page, page + 1}), 0u);
   const std::vector<std::byte> other(10);
   EXPECT_EQ(mine.place_of(other), 0u);
 }
 
-TEST(ShmArena, ShowsNothingBeyondItsEnd) {
+TEST(ShmArena, HasNoBytesBeyondItsEnd) {
   const shm_arena mine{4 * page};
   const shm_arena_view theirs{mine.descriptor()};
   EXPECT_EQ(theirs.at(0, 4 * page).size(), 4 * page);
@@ -75,14 +75,14 @@ TEST(ShmArena, ShowsNothingBeyondItsEnd) {
   EXPECT_TRUE(theirs.at(~std::uint64_t{0}, 2).empty());
 }
 
-TEST(ShmArena, OfAPeerIsRefusedUnlessItIsMemoryThatCannotShrink) {
+TEST(ShmArena, RejectsDescriptorsThatAreNoSealedMemfd) {
   EXPECT_FALSE(is_refused(file_of(page, F_SEAL_SHRINK).get()));
   EXPECT_TRUE(is_refused(file_of(page, 0).get()));
   EXPECT_TRUE(is_refused(file_of(0, F_SEAL_SHRINK).get()));
   EXPECT_TRUE(is_refused(-1));
 }
 
-TEST(ShmArena, HasAsManyAddressesAsTheMachineHasMemory) {
+TEST(ShmArena, ReservesAddressesForTheMachinesMemory) {
   const shm_arena mine;
   const auto pages = static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES));
   EXPECT_EQ(mine.pages().size(), pages * page);
@@ -91,7 +91,7 @@ TEST(ShmArena, HasAsManyAddressesAsTheMachineHasMemory) {
             std::byte{1});
 }
 
-TEST(ShmArena, IsRefusedWhereFilesMayNotBeSoLarge) {
+TEST(ShmArena, FailsBeyondTheFileSizeLimit) {
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
   const rlimit less{64 * page, before.rlim_max};
@@ -101,7 +101,7 @@ TEST(ShmArena, IsRefusedWhereFilesMayNotBeSoLarge) {
   EXPECT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
 }
 
-TEST_F(ShmLending, ShowsBytesWhereTheirOwnerHasThem) {
+TEST_F(ShmLending, ViewsThePayloadInTheSendersArena) {
   const auto lent = some(page, large);
   std::ranges::copy(bytes_of(1, large), lent.begin());
   ASSERT_TRUE(lanes.left->lend(head_of(1), lent));
@@ -115,9 +115,9 @@ TEST_F(ShmLending, ShowsBytesWhereTheirOwnerHasThem) {
   EXPECT_EQ(into, bytes_of(1, large));
 }
 
-TEST_F(ShmLending, IsOverWhenTheReaderHasPoppedIt) {
+TEST_F(ShmLending, IsReleasedWhenTheReaderHasPoppedIt) {
   ASSERT_TRUE(lanes.left->post(head_of(0), bytes_of(0, 10)));
-  EXPECT_TRUE(lanes.left->flush()); // a copy: it may change
+  EXPECT_TRUE(lanes.left->flush()); // it was copied
   ASSERT_TRUE(lanes.left->lend(head_of(1), some(page, large)));
   ASSERT_TRUE(lanes.left->post(head_of(2), bytes_of(2, 10)));
   for (std::uint64_t i = 0; i < 2; ++i) {
@@ -129,7 +129,7 @@ TEST_F(ShmLending, IsOverWhenTheReaderHasPoppedIt) {
   EXPECT_TRUE(lanes.left->flush());
 }
 
-TEST_F(ShmLending, WakesItsOwnerWhenItIsOver) {
+TEST_F(ShmLending, WakesTheSenderWhenItIsReleased) {
   ASSERT_TRUE(lanes.left->lend(head_of(1), some(page, large)));
   ASSERT_FALSE(lanes.left->flush());
   std::vector<pollfd> watched;
@@ -141,7 +141,7 @@ TEST_F(ShmLending, WakesItsOwnerWhenItIsOver) {
   EXPECT_TRUE(flush_sometime(*lanes.left));
 }
 
-TEST_F(ShmLending, IsACopyOfWhatIsSmallOrLiesElsewhere) {
+TEST_F(ShmLending, CopiesPayloadsThatAreSmallOrOutsideTheArena) {
   const auto small = some(page, 1000);
   std::ranges::copy(bytes_of(1, 1000), small.begin());
   const auto elsewhere = bytes_of(2, large);
@@ -154,13 +154,13 @@ TEST_F(ShmLending, IsACopyOfWhatIsSmallOrLiesElsewhere) {
   EXPECT_EQ(take_sometime(*lanes.right, head), elsewhere);
 }
 
-TEST_F(ShmLending, HasNoRoomForMoreThanItsSlots) {
+TEST_F(ShmLending, HoldsNoMorePacketsThanSlots) {
   for (std::uint32_t i = 0; i < few_slots; ++i)
     ASSERT_TRUE(lanes.left->lend(head_of(i), some(page, large)));
   EXPECT_FALSE(lanes.left->lend(head_of(few_slots), some(page, large)));
 }
 
-TEST_F(ShmLending, BreaksTheLaneOfWhoNamesAPlaceOutsideHisArena) {
+TEST_F(ShmLending, EndsTheLaneOnAnOffsetOutsideTheArena) {
   auto& slot = grounds.right->mine.slot(0, 0);
   slot.bytes = large;
   slot.place = shm_grounds::arena_bytes - large + 1;
@@ -168,7 +168,7 @@ TEST_F(ShmLending, BreaksTheLaneOfWhoNamesAPlaceOutsideHisArena) {
   EXPECT_TRUE(is_broken(*lanes.left));
 }
 
-TEST(ShmLane, IsBrokenByAPlaceInAnArenaThatItDoesNotSee) {
+TEST(ShmLane, EndsOnAnOffsetInAnArenaThatIsNotMapped) {
   const shm_grounds grounds;
   auto lanes = lanes_over(grounds, 0);
   grounds.right->mine.slot(0, 0).bytes = 8;

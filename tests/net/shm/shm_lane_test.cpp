@@ -10,12 +10,12 @@ using namespace troupe::net::testing;
 
 namespace {
 
-/// A file in memory, as a peer may send one.
+/// A memfd, as a peer may send one.
 descriptor file_of(std::size_t bytes, int seals) {
   descriptor fd{::memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
   if (::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0
       || ::fcntl(fd.get(), F_ADD_SEALS, seals) != 0)
-    throw std::runtime_error("no file in memory");
+    throw std::runtime_error("cannot create a memfd");
   return fd;
 }
 
@@ -34,7 +34,7 @@ std::string refusal(int fd, std::uint32_t slots) {
 
 } // namespace
 
-TEST(ShmSegment, CannotBeWrittenOrShortenedByWhoGetsIt) {
+TEST(ShmSegment, CannotBeWrittenOrShrunkByItsReceiver) {
   const shm_segment mine{few_slots};
   const auto fd = mine.descriptor();
   const auto bytes = size_of(fd);
@@ -45,7 +45,7 @@ TEST(ShmSegment, CannotBeWrittenOrShortenedByWhoGetsIt) {
   EXPECT_EQ(refusal(fd, few_slots), "");
 }
 
-TEST(ShmSegment, OfAPeerIsRefusedUnlessItIsMemoryOfThatSizeThatCannotShrink) {
+TEST(ShmSegment, RejectsDescriptorsThatAreNoSealedMemfdOfThatSize) {
   const shm_segment mine{few_slots};
   const auto bytes = size_of(mine.descriptor());
   EXPECT_NE(refusal(file_of(bytes, 0).get(), few_slots).find("F_SEAL_SHRINK"),
@@ -59,7 +59,7 @@ TEST(ShmSegment, OfAPeerIsRefusedUnlessItIsMemoryOfThatSizeThatCannotShrink) {
   EXPECT_NE(refusal(-1, few_slots), "");
 }
 
-TEST(ShmLane, ShowsParcelsWhereTheyLie) {
+TEST(ShmLane, ViewsPacketsInPlace) {
   const shm_grounds grounds;
   auto lanes = lanes_over(grounds, 1);
   ASSERT_TRUE(lanes.left->post(head_of(7), bytes_of(7, 1000)));
@@ -69,7 +69,7 @@ TEST(ShmLane, ShowsParcelsWhereTheyLie) {
   EXPECT_EQ(seen.data(), grounds.right->theirs.slot(1, 0).payload.data());
 }
 
-TEST(ShmLane, OfOneQueueSeesNothingOfTheOther) {
+TEST(ShmLane, SeesOnlyItsOwnQueue) {
   const shm_grounds grounds;
   auto parts = lanes_over(grounds, 0), sums = lanes_over(grounds, 1);
   ASSERT_TRUE(parts.left->post(head_of(1), bytes_of(1, 10)));
@@ -81,7 +81,7 @@ TEST(ShmLane, OfOneQueueSeesNothingOfTheOther) {
   EXPECT_EQ(*parts.right->front(), head_of(1));
 }
 
-TEST(ShmLane, LosesNoNewsWhenLanesShareABell) {
+TEST(ShmLane, LosesNoEventWhenLanesShareANotifier) {
   const shm_grounds grounds;
   auto parts = lanes_over(grounds, 0), sums = lanes_over(grounds, 1);
   lane* const both[]{parts.right.get(), sums.right.get()};
@@ -91,7 +91,7 @@ TEST(ShmLane, LosesNoNewsWhenLanesShareABell) {
     ASSERT_TRUE(sums.right->before_sleep(watched));
     ASSERT_TRUE(sums.left->post(head_of(i), bytes_of(i, 1)));
     ASSERT_TRUE(parts.left->post(head_of(i), bytes_of(i, 1)));
-    parts.right->after_sleep(); // silences the bell
+    parts.right->after_sleep(); // clears the notifier
     sums.right->after_sleep();
     EXPECT_TRUE(sleep_on(both, std::chrono::seconds{0}, watched));
     ASSERT_NE(parts.right->front(), nullptr);
@@ -103,7 +103,7 @@ TEST(ShmLane, LosesNoNewsWhenLanesShareABell) {
   }
 }
 
-TEST(ShmLane, IsBrokenByBytesBesideIt) {
+TEST(ShmLane, EndsOnBytesOnItsStream) {
   const shm_grounds grounds;
   auto [left, right] = connected_streams();
   shm_lane lane{grounds.left, 0, std::move(left)};
@@ -114,7 +114,7 @@ TEST(ShmLane, IsBrokenByBytesBesideIt) {
   EXPECT_EQ(lane.ended()->how, ending::broken);
 }
 
-TEST(ShmLane, IsBrokenByAPositionThatCannotBe) {
+TEST(ShmLane, EndsOnAnInvalidPosition) {
   for (const std::uint64_t posted :
        {std::uint64_t{few_slots + 1}, ~std::uint64_t{0}}) {
     const shm_grounds grounds;
@@ -124,7 +124,7 @@ TEST(ShmLane, IsBrokenByAPositionThatCannotBe) {
   }
 }
 
-TEST(ShmLane, IsBrokenByALengthThatCannotBe) {
+TEST(ShmLane, EndsOnAnInvalidLength) {
   const shm_grounds grounds;
   auto lanes = lanes_over(grounds, 0);
   grounds.right->mine.slot(0, 0).bytes = most_parcel_bytes + 1;
@@ -132,7 +132,7 @@ TEST(ShmLane, IsBrokenByALengthThatCannotBe) {
   EXPECT_TRUE(is_broken(*lanes.left));
 }
 
-TEST(ShmLane, IsBrokenByWhoLetsGoOfWhatWasNotPosted) {
+TEST(ShmLane, EndsWhenThePeerPopsWhatWasNotPosted) {
   const shm_grounds grounds;
   auto lanes = lanes_over(grounds, 0);
   grounds.right->mine.header().queues[0].popped = few_slots + 1;
@@ -143,11 +143,11 @@ TEST(ShmLane, IsBrokenByWhoLetsGoOfWhatWasNotPosted) {
   EXPECT_EQ(lanes.left->ended()->how, ending::broken);
 }
 
-TEST(ShmLane, SurvivesWhateverItsPeerWrites) {
+TEST(ShmLane, SurvivesAnythingItsPeerWrites) {
   const auto seed = std::random_device{}();
   SCOPED_TRACE("seed " + std::to_string(seed));
   std::mt19937_64 random{seed};
-  // now and then something that could be
+  // sometimes a plausible number
   const auto number = [&](std::uint64_t near) -> std::uint64_t {
     return random() % 4 == 0 ? random() : near + random() % (2 * few_slots);
   };

@@ -14,7 +14,7 @@ using namespace troupe::net::testing;
 
 namespace {
 
-/// What became of one side.
+/// Result of one side.
 struct opened {
   channel it;
   std::string error;
@@ -77,13 +77,13 @@ channel_options with(lane_policy policy, const std::string& host = {}) {
 
 } // namespace
 
-TEST(Channel, IsSharedMemoryOnOneHost) {
+TEST(LanePair, UsesSharedMemoryOnOneHost) {
   for (const auto mine : {lane_policy::automatic, lane_policy::shm})
     for (const auto theirs : {lane_policy::automatic, lane_policy::shm})
       expect_channel(open_both(with(mine), with(theirs)), "shm");
 }
 
-TEST(Channel, HasAsManySlotsAsEachSideLikes) {
+TEST(LanePair, HasTheNumberOfSlotsThatEachSideChooses) {
   auto many = with(lane_policy::shm);
   many.slots = 2 * few_slots;
   const auto x = open_both(many, with(lane_policy::shm));
@@ -94,7 +94,7 @@ TEST(Channel, HasAsManySlotsAsEachSideLikes) {
   EXPECT_EQ(posted, 2 * few_slots);
 }
 
-TEST(Channel, LendsOutOfTheArenaOfWhoHasOne) {
+TEST(LanePair, PostsZeroCopyFromAnArena) {
   auto one = with(lane_policy::automatic);
   one.my_arena = std::make_shared<const shm_arena>(std::size_t{1} << 20);
   const auto x = open_both(one, with(lane_policy::automatic));
@@ -103,13 +103,13 @@ TEST(Channel, LendsOutOfTheArenaOfWhoHasOne) {
   ASSERT_TRUE(x.dialer.it.parts->lend(head_of(1), lent));
   EXPECT_FALSE(x.dialer.it.parts->flush());
   ASSERT_NE(x.acceptor.it.parts->front(), nullptr);
-  lent[5] = std::byte{9}; // against the rule, so it shows
+  lent[5] = std::byte{9}; // against the rule: it shows that nothing was copied
   EXPECT_EQ(x.acceptor.it.parts->view()[5], std::byte{9});
   x.acceptor.it.parts->pop();
   EXPECT_TRUE(x.dialer.it.parts->flush());
 }
 
-TEST(Channel, IsOfStreamsIfOneSideSaysSo) {
+TEST(LanePair, UsesStreamsIfOneSideRequiresThem) {
   expect_channel(
     open_both(with(lane_policy::stream), with(lane_policy::automatic)), "tcp");
   auto secured = with(lane_policy::stream);
@@ -117,7 +117,7 @@ TEST(Channel, IsOfStreamsIfOneSideSaysSo) {
   expect_channel(open_both(secured, secured), "tls");
 }
 
-TEST(Channel, FallsBackToStreamsBetweenHosts) {
+TEST(LanePair, FallsBackToStreamsBetweenHosts) {
   const auto x = open_both(with(lane_policy::automatic, "here"),
                            with(lane_policy::automatic, "there"));
   expect_channel(x, "tcp");
@@ -125,27 +125,27 @@ TEST(Channel, FallsBackToStreamsBetweenHosts) {
   EXPECT_TRUE(has(x.acceptor.it.why_no_shm, "one host"));
 }
 
-TEST(Channel, IsAnErrorOnBothSidesIfOneInsistsOnSharedMemoryBetweenHosts) {
+TEST(LanePair, FailsOnBothSidesIfOneRequiresSharedMemoryBetweenHosts) {
   const auto x = open_both(with(lane_policy::shm, "here"),
                            with(lane_policy::automatic, "there"));
   EXPECT_TRUE(has(x.dialer.error, "one host")) << x.dialer.error;
   EXPECT_TRUE(has(x.acceptor.error, "one host")) << x.acceptor.error;
 }
 
-TEST(Channel, IsAnErrorOnBothSidesIfTheyInsistOnDifferentThings) {
+TEST(LanePair, FailsOnBothSidesIfTheirPoliciesContradict) {
   const auto x = open_both(with(lane_policy::shm), with(lane_policy::stream));
   EXPECT_TRUE(has(x.dialer.error, "same transport")) << x.dialer.error;
   EXPECT_TRUE(has(x.acceptor.error, "same transport")) << x.acceptor.error;
 }
 
-TEST(Channel, GivesUpOnASilentPeer) {
+TEST(LanePair, TimesOutOnASilentPeer) {
   auto parts = connected_streams(), sums = connected_streams();
   const auto x = open_one(std::move(parts.first), std::move(sums.first),
                           {.patience = std::chrono::milliseconds{20}}, true);
   EXPECT_TRUE(has(x.error, "in time")) << x.error;
 }
 
-TEST(Channel, GivesUpOnAPeerThatGoes) {
+TEST(LanePair, FailsWhenThePeerDisconnects) {
   auto parts = connected_streams(), sums = connected_streams();
   parts.second.reset();
   const auto x = open_one(std::move(parts.first), std::move(sums.first),
@@ -153,7 +153,7 @@ TEST(Channel, GivesUpOnAPeerThatGoes) {
   EXPECT_TRUE(has(x.error, "closed")) << x.error;
 }
 
-TEST(Channel, RefusesOtherVersionsAndNonsense) {
+TEST(LanePair, RejectsOtherVersionsAndInvalidMessages) {
   const auto answer = [](auto&& say) {
     auto parts = connected_streams(), sums = connected_streams();
     talk peer{*parts.second, talk::clock::now() + patience};
@@ -169,15 +169,15 @@ TEST(Channel, RefusesOtherVersionsAndNonsense) {
                     peer.say(std::uint32_t{3});
                     peer.say(std::uint8_t{9}, few_slots, std::string{"x"});
                   }),
-                  "something else"));
+                  "unexpected message"));
   EXPECT_TRUE(has(answer([](talk&, stream& s) {
                     const std::vector<std::byte> ones(64, std::byte{0xFF});
                     s.write_some(ones);
                   }),
-                  "something else"));
+                  "unexpected message"));
 }
 
-TEST(Channel, TellsThePeersReasonAsOneShortLine) {
+TEST(LanePair, ReportsThePeersReasonAsOneShortLine) {
   for (const auto policy : {lane_policy::shm, lane_policy::automatic}) {
     auto parts = connected_streams(), sums = connected_streams();
     talk peer{*parts.second, talk::clock::now() + patience};
@@ -193,14 +193,14 @@ TEST(Channel, TellsThePeersReasonAsOneShortLine) {
   }
 }
 
-TEST(Channel, RefusesSlotsOutOfRange) {
+TEST(LanePair, RejectsSlotsOutOfRange) {
   auto parts = connected_streams(), sums = connected_streams();
   EXPECT_THROW(open_channel(std::move(parts.first), std::move(sums.first),
                             {.slots = most_slots + 1}),
                std::invalid_argument);
 }
 
-TEST(Channel, WorksBetweenTwoProcesses) {
+TEST(LanePair, WorksBetweenTwoProcesses) {
   auto parts = connected_streams(), sums = connected_streams();
   const auto child = ::fork();
   ASSERT_GE(child, 0);
@@ -227,7 +227,7 @@ TEST(Channel, WorksBetweenTwoProcesses) {
   const auto bytes = take_sometime(*x.it.sums, head);
   ASSERT_TRUE(bytes);
   EXPECT_EQ(*bytes, bytes_of(5, most_parcel_bytes));
-  x.it.parts.reset(); // the child hears of its end
+  x.it.parts.reset(); // the child observes its end
   int status = -1;
   EXPECT_EQ(::waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
