@@ -96,7 +96,7 @@ void fit_loop::take_up() {
       + "; resume with the same number");
   if (options_.first_pass.value_or(old.first_pass) != old.first_pass)
     throw std::invalid_argument(
-      "first_pass " + std::to_string(*options_.first_pass)
+      "first_epoch " + std::to_string(*options_.first_pass)
       + ": the interrupted fit began with epoch "
       + std::to_string(old.first_pass)
       + " of the data; give that, or leave the option out");

@@ -63,10 +63,10 @@ std::string account_of(const model_state& it, const data::dataset& batches,
   x.add("seed", it.seed);
   x.add("steps done", it.steps);
   x.add("hash of the optimizer's state", hash_of_slots(it));
-  x.add("batches in a pass", at.batches);
-  x.add("pass", at.at.pass);
-  x.add("first pass", at.first_pass);
-  x.add("batches of the pass done", at.at.index);
+  x.add("batches per epoch", at.batches);
+  x.add("epoch of the data", at.at.pass);
+  x.add("first epoch of the data", at.first_pass);
+  x.add("batches of the epoch done", at.at.index);
   x.add("hash of the next batch", hash_of_batch(batches, at.at));
   x.add("epochs", options.epochs);
   x.add("max_steps", options.max_steps);

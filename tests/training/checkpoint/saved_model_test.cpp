@@ -100,8 +100,8 @@ TEST_F(SavedModel, IsRefusedWhereverItIsCutShort) {
   for (int i = 0; i < 200; ++i) {
     const auto length = i < 64 ? std::size_t(i) : rng() % bytes.size();
     const auto said = refused(bytes.substr(0, length));
-    ASSERT_TRUE(said.find("cut short") != said.npos
-                || said.find("no saved model") != said.npos)
+    ASSERT_TRUE(said.find("truncated") != said.npos
+                || said.find("not a saved model") != said.npos)
       << length << ": " << said;
   }
 }
@@ -119,9 +119,9 @@ TEST_F(SavedModel, IsRefusedWhereverABitIsFlipped) {
 
 TEST_F(SavedModel, IsRefusedWithASentence) {
   const auto bytes = written();
-  expect_refusal("", "is no saved model");
-  expect_refusal("hello, world, this is a text file of mine", "no saved model");
-  expect_refusal(bytes + "x", "longer than its header says");
+  expect_refusal("", "is not a saved model");
+  expect_refusal("hello, world, this is a text file of mine", "not a saved model");
+  expect_refusal(bytes + "x", "longer than its header requires");
   auto newer = bytes;
   newer[8] = 3;
   expect_refusal(newer, "version 3");
@@ -137,14 +137,14 @@ TEST_F(SavedModel, TakesNoMemoryForWhatItMerelyClaims) {
   const auto bytes = written();
   // 24 units become 2^20: 10 GB of weights in a file of 600 KB.
   auto huge = with_header(bytes, R"("units":24)", R"("units":1048576)");
-  expect_refusal(huge, "its parameters are not those of its model");
+  expect_refusal(huge, "its parameters do not match its model");
   huge = with_header(huge, "[784,24]", "[784,1048576]");
   huge = with_header(huge, "[24]", "[1048576]");
   huge = with_header(huge, "[24,10]", "[1048576,10]");
-  expect_refusal(huge, "is cut short");
+  expect_refusal(huge, "is truncated");
   expect_refusal(
     with_header(bytes, R"("shape":[784,24])", R"("shape":[784,24000])"),
-    "not those of its model");
+    "do not match its model");
   expect_refusal(with_header(bytes, R"("name":"adam")", R"("name":"sgd")"),
                  "cannot be used");
 }
@@ -155,7 +155,7 @@ TEST_F(SavedModel, IsRefusedIfItsHeaderNestsTooDeeply) {
     const auto deep = with_header(bytes, R"("input":[28,28,1])",
                                   R"("input":)" + std::string(depth / 2, '[')
                                     + std::string(depth / 2, ']'));
-    expect_refusal(deep, "brackets in more than 101 others");
+    expect_refusal(deep, "brackets nested more than 101 deep");
   }
 }
 
@@ -168,7 +168,7 @@ TEST_F(SavedModel, NamesWhatIsWrongInItsHeader) {
   expect_refusal(with_header(bytes, R"("passes":2)", R"("passez":2)"),
                  "has no \"passes\"");
   expect_refusal(with_header(bytes, R"("first_pass":0)", R"("first_pass":2)"),
-                 "\"fit.first_pass\" is after its pass");
+                 "\"fit.first_pass\" is after the pass");
   expect_refusal(with_header(bytes, R"("loss":"soft)", R"("loss":"hard)"),
                  "there is no loss");
   expect_refusal(with_header(bytes, R"("type":"dense")", R"("type":"dance")"),
@@ -176,7 +176,7 @@ TEST_F(SavedModel, NamesWhatIsWrongInItsHeader) {
   expect_refusal(with_header(bytes, R"("beta1":0.8)", R"("beta1":1.8)"),
                  "beta1");
   expect_refusal(with_header(bytes, "[24,10]", "[1,1,1,1,1,1,1,1,1]"),
-                 "\"parameters[2].shape\" is no shape");
+                 "\"parameters[2].shape\" is not a shape");
   expect_refusal(with_header(bytes, "[24,10]", "[9223372036854775808]"),
                  "is too large");
   expect_refusal(with_header(bytes, R"("beta1":0.8)", R"("be\nta":"x")"),

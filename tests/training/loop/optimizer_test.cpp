@@ -100,7 +100,7 @@ TEST(Optimizer, IsNotForAModelThatWasMadeOutsideTheScope) {
     EXPECT_NE(said[0].find("default strategy was called in a run of another"),
               said[0].npos)
       << said[0];
-    EXPECT_NE(said[1].find("was not made in the scope of the " + on.name()),
+    EXPECT_NE(said[1].find("was not constructed in the scope of the " + on.name()),
               said[1].npos)
       << said[1];
   }

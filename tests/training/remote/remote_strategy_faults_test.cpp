@@ -115,7 +115,7 @@ TEST(RemoteStrategyFaults, RefusesWhatCannotBeInASentence) {
     return "nothing";
   };
   const std::string one = "127.0.0.1:1";
-  EXPECT_TRUE(has(said({}, {.steps = "a"}), "no nodes"));
+  EXPECT_TRUE(has(said({}, {.steps = "a"}), "list of nodes is empty"));
   EXPECT_TRUE(has(said({one}, {}), "steps is empty"));
   EXPECT_TRUE(has(said({one, one}, {.steps = "a"}), one + " is given twice"));
   EXPECT_TRUE(has(said({"nowhere"}, {.steps = "a"}), "nowhere"));

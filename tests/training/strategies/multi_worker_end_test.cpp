@@ -91,8 +91,9 @@ TEST(MultiWorkerEnd, NamesAWorkerThatFitsSomethingElse) {
       EXPECT_EQ(said_in(thrown[0]), said_in(thrown[2]));
       return said_in(thrown[0]);
     };
-  const std::string rest = "; all workers must fit the same model to the same "
-                           "data with the same options";
+  const std::string rest =
+    "; all workers must train the same model on the same "
+    "data with the same options";
   EXPECT_EQ(said([](auto w, auto&, auto&, auto& options) {
               if (w == 2)
                 options.epochs = 3;
@@ -131,7 +132,7 @@ TEST(MultiWorkerEnd, SaysThatTheOthersDoSomethingElse) {
       else
         tell_all(on.state(), "this worker saves");
     });
-    EXPECT_NE(said_in(thrown[0]).find("same things in the same order"),
+    EXPECT_NE(said_in(thrown[0]).find("same calls in the same order"),
               std::string::npos)
       << said_in(thrown[0]);
   }
@@ -169,7 +170,7 @@ TEST_F(MultiWorkerFiles, ThatCannotBeWrittenAreToldToAll) {
     small_model().save(folder / "none" / "one");
   });
   EXPECT_NE(said_in(thrown[0]).find("none/one"), std::string::npos);
-  EXPECT_EQ(said_in(thrown[1]), said_in(thrown[0]) + " (said by worker 0)");
+  EXPECT_EQ(said_in(thrown[1]), said_in(thrown[0]) + " (reported by worker 0)");
 }
 
 } // namespace
