@@ -26,8 +26,9 @@ struct saved_header {
 /// Returns the header as JSON.
 std::string write_header(const saved_header& x);
 
-/// @param version of the file's format; version 1 has no passes of earlier
-///             fits.
+/// Parses the header.
+/// @param version of the file's format; version 1 does not count the epochs of
+///             earlier fits.
 /// @param file_name names the file in errors.
 /// @errors throws std::invalid_argument or std::runtime_error with a sentence.
 saved_header read_header(std::string_view text, std::uint32_t version,

@@ -36,8 +36,8 @@ struct fit_position {
   std::uint64_t waited = 0; ///< Epochs since the best one.
   tensor best_weights;      ///< [size] float32. Empty: none kept.
 
-  /// Batches in an epoch; must be equal when a fit resumes, like `replicas`.
-  std::uint64_t batches = 0; ///< In a pass.
+  // A fit can be resumed only with equal values of these.
+  std::uint64_t batches = 0; ///< Batches in an epoch.
   std::uint32_t replicas = 1;
 
   std::uint64_t epochs_done() const { return at.pass - first_pass; }
