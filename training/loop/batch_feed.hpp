@@ -12,7 +12,7 @@ namespace troupe {
 /// process; a replica may be several steps ahead of another.
 class batch_feed {
 public:
-  /// @param from position of the batch of `first_step`.
+  /// @param start position of the batch of `first_step`.
   /// @param group whose local replicas ask for the batch of each step.
   batch_feed(const data::dataset& batches, const data::position& from,
              std::uint64_t first_step, const crew& over);

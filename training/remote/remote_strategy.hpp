@@ -62,7 +62,7 @@ class remote_strategy {
 public:
   /// Spawns a worker on each node. Returns when all have joined and constructed
   /// their step functions.
-  /// @param runtime outlives the strategy.
+  /// @param local_runtime outlives the strategy.
   /// @param nodes "host:port" of each; the nodes connect to each other by these
   ///             addresses too.
   /// @errors throws std::invalid_argument for invalid options; what

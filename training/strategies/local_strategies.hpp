@@ -46,7 +46,8 @@ struct mirrored_options {
 /// stay bitwise equal.
 class mirrored_strategy : public strategy {
 public:
-  /// @param runtime outlives the strategy and everything made in its scope.
+  /// @param local_runtime outlives the strategy and everything made in its
+  /// scope.
   /// @param devices one replica each.
   /// @errors throws std::invalid_argument if no device is named, a device does
   ///         not exist or is named twice, or an option is below 1.

@@ -60,7 +60,8 @@ class multi_worker_mirrored_strategy : public strategy {
 public:
   /// Joins the job and returns when all workers have joined. Without a cluster,
   /// or with one of a single worker, it does not wait.
-  /// @param runtime outlives the strategy and everything made in its scope.
+  /// @param local_runtime outlives the strategy and everything made in its
+  /// scope.
   /// @param resolver provides the cluster and the task of this process.
   /// @errors throws std::invalid_argument for invalid options, and for a task
   ///         without replicas (ps); `job_error` that names the workers missing

@@ -15,12 +15,12 @@ inline constexpr auto mean = reduce_op::mean;
 /// Returns the elementwise sum or mean of one tensor per replica, added in the
 /// order of the canonical tree: tree[a, b) is tree[a, a + k) + tree[a + k, b)
 /// with k the largest power of two below b - a.
-/// @shape parts equal; float32, float64, int32 or int64; at least one.
+/// @shape values equal; float32, float64, int32 or int64; at least one.
 /// @errors throws std::logic_error if shapes or dtypes differ, and for the mean
 ///         of integers.
 tensor reduce(reduce_op op, std::span<const tensor> parts);
 
-/// Reduces over the replicas and over these axes of every part; parts may
+/// Reduces over the replicas and over these axes of every value; values may
 /// differ in their extents along them. The mean divides by the number of
 /// elements reduced, so it is weighted by each replica's extent. A mean of no
 /// elements is NaN.
@@ -49,7 +49,7 @@ void check_unrecorded(const tensor& x);
 void check_reducible(reduce_op op, const tensor& x);
 
 /// Concatenates one tensor per replica along an axis.
-/// @shape parts rank >= 1; extents agree except along `axis`; any dtype.
+/// @shape values rank >= 1; extents agree except along `axis`; any dtype.
 /// @errors throws std::logic_error with the shapes.
 tensor concatenate(std::span<const tensor> parts, int axis);
 
