@@ -119,8 +119,8 @@ void train_step::forward_and_backward(replica& mine, const batch& part) {
 }
 
 void train_step::contribute(replica& mine, std::uint32_t bucket) {
-  // A NaN in the first element of the buffer, which the last bucket contains,
-  // tells all replicas through the sum that a loss is not finite.
+  // If the loss is not finite, the sum shall inform all replicas: the first
+  // element of the buffer, which the last bucket contains, becomes NaN.
   if (!mine.finite && bucket + 1 == mine.parts.size())
     mine.gradient.mutable_data<float>()[0] =
       std::numeric_limits<float>::quiet_NaN();

@@ -42,8 +42,8 @@ struct mirrored_options {
 };
 
 /// One replica per device. Each replica is an actor with its own thread and its
-/// own copy of the parameters. Replicas exchange gradients, so that the copies
-/// stay bitwise equal.
+/// own copy of the parameters. Replicas all-reduce gradients, so that the
+/// copies stay bitwise equal.
 class mirrored_strategy : public strategy {
 public:
   /// @param local_runtime outlives the strategy and everything made in its

@@ -70,7 +70,7 @@ public:
   ///         rethrown, that of the lowest replica that threw. Throws
   ///         `job_error` if a replica waits for another longer than the step
   ///         timeout; std::logic_error in a replica context. If a `job_error`
-  ///         says that a replica is still inside `fn`: keep what `fn` refers to
+  ///         reports a replica still inside `fn`: keep what `fn` refers to
   ///         (beside the copies) until it has left.
   template <class F, class... Args>
   auto run(F&& fn, Args&&... args) const;

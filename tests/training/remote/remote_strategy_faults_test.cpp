@@ -121,7 +121,8 @@ TEST(RemoteStrategyFaults, InvalidOptionsAreRejectedWithASentence) {
   EXPECT_TRUE(has(said({"nowhere"}, {.steps = "a"}), "nowhere"));
   EXPECT_TRUE(has(said({one}, {.steps = "a", .devices = {}}), "devices"));
   EXPECT_TRUE(has(said({one}, {.steps = "a", .threads = 0}), "threads"));
-  EXPECT_TRUE(has(said({one}, {.steps = "a", .answers = 0ms}), "answers"));
+  EXPECT_TRUE(
+    has(said({one}, {.steps = "a", .answers = 0ms}), "request_timeout"));
 }
 
 } // namespace
