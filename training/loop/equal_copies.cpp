@@ -24,8 +24,8 @@ bool same_bytes(const tensor& a, const tensor& b) {
 }
 
 /// Returns a text that identifies the values of a copy: their hash if several
-/// processes compare them, else the number of the copy. In one process the
-/// caller passes one number for copies that are equal.
+/// processes compare them, else the number of the copy. The caller
+/// uses one text for all equal copies of a process.
 std::string fingerprint(const tensor& x, bool hashed, std::uint32_t copy) {
   if (!hashed)
     return std::to_string(copy);

@@ -31,7 +31,7 @@ struct early_stopping {
 
 /// One committed step.
 struct step_record {
-  /// Number of the step since the model was constructed, from 0.
+  /// Number of the step over all fits of the model, from 0.
   std::uint64_t step = 0;
   std::uint64_t examples = 0;
   double loss = 0; ///< Mean over the step's examples.
@@ -82,7 +82,7 @@ struct fit_options {
   const std::atomic<bool>* stop = nullptr;
   /// Continues the interrupted fit that was saved with the model; dataset and
   /// options must be the same. If false, the fit begins with the epoch
-  /// `first_pass`.
+  /// `first_epoch`.
   bool resume = false;
 };
 

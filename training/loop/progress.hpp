@@ -25,13 +25,13 @@ struct progress_state {
   std::uint64_t examples = 0;
   double loss = 0;                  ///< Mean so far.
   double accuracy = 0;              ///< In [0, 1], so far.
-  double seconds = 0;               ///< Since the first step displayed.
+  double seconds = 0;               ///< Since `progress::begin`.
   std::uint64_t examples_timed = 0; ///< Processed in `seconds`.
 };
 
 /// Returns "epoch 2/5 [####......]  40%  8,120/s  loss 0.2150  acc 93.40%  0:03
 /// left", truncated to `width` columns. The bar takes the columns that remain,
-/// at most 30.
+/// at most 30; it is omitted below 5.
 std::string bar_line(const progress_state& x, std::size_t width);
 
 /// Returns the line without a bar, for a log.

@@ -13,8 +13,8 @@ namespace troupe {
 /// @param bytes_per_pack a tensor opens a new pack when the previous one has
 ///             *more* than that many bytes, as in TensorFlow: 8 bytes make
 ///             packs of three tensors of 4 bytes. Zero: tensors below 64 KiB
-///             are packed up to 1 MiB, each larger tensor is a pack of its own
-///             and is not copied.
+///             are packed with a limit of 1 MiB, each larger tensor is a pack
+///             of its own and is not copied.
 pooled<std::uint32_t> packs_of(std::span<const std::size_t> bytes,
                                std::size_t bytes_per_pack);
 

@@ -19,11 +19,11 @@ using log_sink = std::function<void(log_level, std::string_view)>;
 /// Replaces the sink. Null: standard error, each line with time and level.
 void log_to(log_sink sink);
 
-/// Drops lines below `level` before they are formatted. The default is
-/// `log_level::warning`.
+/// Drops lines below `level`. The default is `log_level::warning`.
 void log_from(log_level least);
 
-/// True if lines of that level are logged.
+/// True if lines of that level are logged. A caller may check this before it
+/// formats a line.
 bool logs(log_level level) noexcept;
 
 /// Logs one line. Exceptions of the sink are ignored.

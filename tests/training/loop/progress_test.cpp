@@ -6,7 +6,7 @@ namespace {
 
 using namespace troupe;
 
-TEST(Progress, NumbersHaveThousandsSeparators) {
+TEST(Progress, NumbersAndDurationsAreReadable) {
   EXPECT_EQ(with_commas(0), "0");
   EXPECT_EQ(with_commas(999), "999");
   EXPECT_EQ(with_commas(1000), "1,000");

@@ -119,7 +119,7 @@ TEST(Run, AcceptsAndReturnsBooleans) {
   EXPECT_TRUE(out[1]);
 }
 
-TEST(Run, NestedRunIsRejected) {
+TEST(Run, RunDuringAnotherRunIsRejected) {
   const auto two = of(2);
   const auto scope = two.scope();
   model it{small_net(), adam{}};
