@@ -12,7 +12,7 @@
 
 namespace troupe {
 
-// Elements are hashed and written as they lie in memory.
+// Elements are hashed and written in their memory layout.
 static_assert(std::endian::native == std::endian::little);
 
 namespace {
@@ -20,12 +20,13 @@ namespace {
 std::shared_ptr<strategy_state> strategy_for_a_model() {
   const auto* place = current_place();
   if (place && place->replica)
-    throw std::logic_error("a model was made in a replica's function; make it "
-                           "in the strategy's scope, around run()");
+    throw std::logic_error(
+      "a model was constructed in a replica's function; construct it "
+      "in the strategy's scope, outside of run()");
   return get_strategy().state();
 }
 
-/// Random ops draw by this seed while it lives.
+/// Sets the seed of random ops during its lifetime.
 class seed_scope {
 public:
   explicit seed_scope(std::uint64_t seed)
@@ -85,13 +86,14 @@ tensor model::operator()(const tensor& inputs,
                          const models::forward_options& how) const {
   const auto* place = current_place();
   const auto differ = [](const strategy_state& a, const strategy_state& b) {
-    return &a != &b && !(a.is_default && b.is_default); // one on each thread
+    // Each thread has a default strategy.
+    return &a != &b && !(a.is_default && b.is_default);
   };
   if (place && place->replica && differ(*place->strategy, *state_->strategy))
     throw std::logic_error(
       "a model of the " + state_->strategy->name
       + " strategy was called in a run of another, the " + place->strategy->name
-      + " strategy; make it in the scope of the strategy that runs it");
+      + " strategy; construct it in the scope of the strategy that runs it");
   const seed_scope of_dropout{state_->seed};
   return state_->net.forward(inputs, state_->variables(), how);
 }
@@ -138,7 +140,7 @@ void model::save(const std::filesystem::path& file,
   try {
     check_equal_copies(*state_, state_->strategy->callback_timeout);
   } catch (const failure&) {
-    // The chief's copy may be the only one left.
+    // If the other workers are lost, the chief's copy may be the only one.
     if (state_->strategy->here.process == 0)
       write();
     throw;

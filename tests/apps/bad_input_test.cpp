@@ -88,8 +88,8 @@ TEST_F(BadInput, IsAFailureIfAFileIsNotWhatItShouldBe) {
   refuses("train --resume none.troupe", 1, {"none.troupe"});
   refuses("predict --model none.troupe", 1, {"none.troupe"});
   put("text", "this is no model");
-  refuses("train --resume text", 1, {"\"text\"", "no saved model"});
-  refuses("predict --model text", 1, {"\"text\"", "no saved model"});
+  refuses("train --resume text", 1, {"\"text\"", "not a saved model"});
+  refuses("predict --model text", 1, {"\"text\"", "not a saved model"});
 }
 
 TEST_F(BadInput, NamesLineColumnAndValueOfATable) {

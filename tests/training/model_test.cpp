@@ -20,7 +20,7 @@ TEST(Model, LearnsDigitsOnOneDevice) {
   EXPECT_GT(seen.last().accuracy, seen.epochs.front().accuracy);
 }
 
-TEST(Model, EvaluatesAsItPredicts) {
+TEST(Model, EvaluateAgreesWithPredict) {
   for (const std::uint32_t replicas : {1, 3}) {
     const auto strategy = turns(replicas);
     const auto scope = strategy.scope();
@@ -37,7 +37,7 @@ TEST(Model, EvaluatesAsItPredicts) {
   }
 }
 
-TEST(Model, PredictsTheSameInOneCallAndInBatches) {
+TEST(Model, PredictionIsIndependentOfBatching) {
   model it{small_net(), adam{}};
   const auto all = digits_200().examples(0, 200);
   EXPECT_EQ(it.predict(all.inputs).dims(), (shape{200, 10}));
@@ -47,7 +47,7 @@ TEST(Model, PredictsTheSameInOneCallAndInBatches) {
     ASSERT_NEAR(batched.data<float>()[i], whole.data<float>()[i], 1e-5);
 }
 
-TEST(Model, PredictsNothingForNothing) {
+TEST(Model, EmptyInputGivesEmptyPrediction) {
   model it{small_net(), adam{}};
   EXPECT_EQ(it.predict(tensor{shape{0, 28, 28, 1}}).dims(), (shape{0, 10}));
 }
@@ -60,7 +60,7 @@ TEST(Model, HashesItsParametersInOrderWithoutGaps) {
   EXPECT_EQ(it.weights_sha256(), to_hex(hash.finish()));
 }
 
-TEST(Model, BeginsWithTheSameWeightsInEveryStrategy) {
+TEST(Model, InitialWeightsAreEqualInEveryStrategy) {
   const auto begun = [](std::uint32_t replicas) {
     const auto strategy = turns(replicas);
     const auto scope = strategy.scope();
@@ -69,7 +69,7 @@ TEST(Model, BeginsWithTheSameWeightsInEveryStrategy) {
   EXPECT_EQ(begun(1), begun(3));
 }
 
-TEST(Model, BelongsToTheStrategyInWhoseScopeItWasMade) {
+TEST(Model, BelongsToTheStrategyOfItsScope) {
   const auto two = turns(2);
   const auto inside = [&] {
     const auto scope = two.scope();
@@ -79,12 +79,12 @@ TEST(Model, BelongsToTheStrategyInWhoseScopeItWasMade) {
   EXPECT_EQ(model(small_net(), adam{}).made_in(), default_strategy{});
 }
 
-TEST(Model, IsNotMadeInAReplicasFunction) {
+TEST(Model, ConstructionInAReplicaFunctionIsRejected) {
   EXPECT_THROW(turns(2).run([] { model(small_net(), adam{}); }),
                std::logic_error);
 }
 
-TEST(Model, KnowsItsLosses) {
+TEST(Model, UnknownLossIsRejected) {
   EXPECT_THROW(model(small_net(), adam{}, {.loss = "hinge"}),
                std::invalid_argument);
 }

@@ -7,11 +7,12 @@
 #include "troupe/training/model.hpp"
 #include "troupe/training/strategies/local_strategies.hpp"
 
-// What the tests of training train: small enough for milliseconds.
+// Models and data for the tests of training, small enough to train in
+// milliseconds.
 
 namespace troupe {
 
-/// 784-24-10 over drawn digits.
+/// Layers of 784, 24 and 10 units for drawn digits.
 inline models::model_description small_net(bool with_dropout = false) {
   const std::string drop =
     with_dropout ? R"({"type": "dropout", "rate": 0.3},)" : "";

@@ -16,12 +16,12 @@ namespace {
 using json = nlohmann::json;
 using ordered = nlohmann::ordered_json;
 
-/// Those of a model's description lie in one more.
+/// A model's description is nested one level deep in the header.
 constexpr int deepest_brackets = models::detail::deepest_brackets + 1;
 
 // -- writing ------------------------------------------------------------------
 
-/// JSON knows no NaN: null stands for "none".
+/// JSON has no NaN: null stands for "none".
 ordered number(double x) {
   return std::isfinite(x) ? ordered(x) : ordered();
 }
@@ -61,7 +61,7 @@ ordered to_json(const fit_position& x) {
 
 // -- reading ------------------------------------------------------------------
 
-/// A value in the header and the way to it, for errors.
+/// A value in the header and its path, for errors.
 class field {
 public:
   field(const json& value, std::string path, const std::string& where)
@@ -79,7 +79,7 @@ public:
 
   template <class T = std::uint64_t>
   T count() const {
-    need(value_.is_number_unsigned(), "is not a whole number from 0");
+    need(value_.is_number_unsigned(), "is not a non-negative integer");
     const auto x = value_.get<std::uint64_t>();
     need(std::in_range<T>(x), "is too large");
     return static_cast<T>(x);
@@ -98,7 +98,7 @@ public:
   }
 
   std::string text() const {
-    need(value_.is_string(), "is not a text");
+    need(value_.is_string(), "is not a string");
     return value_.get<std::string>();
   }
 
@@ -109,7 +109,7 @@ public:
       fn(field{value_[i], path_ + "[" + std::to_string(i) + "]", where_});
   }
 
-  /// Keys and values of an object.
+  /// Calls `fn(key, value)` for each member of an object.
   template <class F>
   void entries(F fn) const {
     need(value_.is_object(), "is not an object");
@@ -144,7 +144,7 @@ shape shape_of(const field& x) {
   try {
     return shape{extents};
   } catch (const std::logic_error&) {
-    x.refuse("is no shape");
+    x.refuse("is not a shape");
   }
 }
 
@@ -168,7 +168,7 @@ fit_position position_of(const field& x, std::uint32_t version) {
   if (version > 1)
     out.first_pass = x["first_pass"].count();
   if (out.first_pass > out.at.pass)
-    x["first_pass"].refuse("is after its pass");
+    x["first_pass"].refuse("is after the pass");
   out.batches = x["batches"].count();
   out.replicas = x["replicas"].count<std::uint32_t>();
   const auto totals = x["totals"];
@@ -184,18 +184,20 @@ fit_position position_of(const field& x, std::uint32_t version) {
 }
 
 json parsed(std::string_view text, const std::string& where) {
-  // Reading on goes as deep as the brackets do: the depth comes first.
+  // The parser recurses as deep as the brackets nest, so the depth is checked
+  // while parsing.
   const auto check = [&](int depth, json::parse_event_t, json&) {
     if (depth > deepest_brackets)
       throw std::runtime_error(where
                                + " is damaged: its header has brackets "
-                                 "in more than "
-                               + std::to_string(deepest_brackets) + " others");
+                                 "nested more than "
+                               + std::to_string(deepest_brackets) + " deep");
     return true;
   };
   auto x = json::parse(text, check, false);
   if (x.is_discarded())
-    throw std::runtime_error(where + " is damaged: its header is no JSON");
+    throw std::runtime_error(where
+                             + " is damaged: its header is not valid JSON");
   return x;
 }
 

@@ -7,26 +7,29 @@
 
 namespace troupe {
 
-/// The header of a saved model: all but the elements of its tensors.
+/// The header of a saved model: everything except the elements of its tensors.
 struct saved_header {
   models::model_description model;
-  std::vector<parameter_spec> parameters; ///< As the file lists them.
+  std::vector<parameter_spec> parameters; ///< In the order of the file.
   std::string loss;
   std::string optimizer;
   named_numbers optimizer_numbers;
   std::uint64_t seed = 0;
   std::uint64_t steps = 0;
-  std::uint64_t passes = 0; ///< As in model_state.
+  std::uint64_t passes = 0; ///< As `model_state::next_epoch`.
   std::string note;
-  std::optional<fit_position> fit; ///< Without the best weights themselves.
-  bool best_weights = false;       ///< Whether they follow.
+  /// Without the elements of the best weights.
+  std::optional<fit_position> fit;
+  bool best_weights = false; ///< True if the file contains the best weights.
 };
 
-/// As JSON.
+/// Returns the header as JSON.
 std::string write_header(const saved_header& x);
 
-/// @param version of the file's format; 1 knows no passes of earlier fits.
-/// @param where   what errors call the file.
+/// Parses the header.
+/// @param version of the file's format; version 1 does not count the epochs of
+///             earlier fits.
+/// @param file_name names the file in errors.
 /// @errors throws std::invalid_argument or std::runtime_error with a sentence.
 saved_header read_header(std::string_view text, std::uint32_t version,
                          const std::string& where);

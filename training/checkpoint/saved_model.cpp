@@ -18,7 +18,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// magic, version (4 bytes), length of the header (4), header, elements, SHA-256
+// Layout: magic, version (4 bytes), length of the header (4), header, elements,
+// SHA-256.
 constexpr std::string_view magic{"TROUPE\x1a\n", 8};
 constexpr std::size_t front_bytes = 16;
 constexpr std::size_t hash_bytes = sizeof(sha256::value);
@@ -34,7 +35,7 @@ void each_parameter(const parameters& own, const tensor& flat, F fn) {
   }
 }
 
-/// The flat buffers that a file holds, in order.
+/// Returns the flat buffers that a file contains, in order.
 std::vector<tensor> buffers(const model_state& x) {
   std::vector<tensor> all{x.own.values(0)};
   all.insert(all.end(), x.slots[0].begin(), x.slots[0].end());
@@ -71,7 +72,7 @@ saved_header header_of(const model_state& x, const std::string& note) {
   return out;
 }
 
-/// A saved model while it is read.
+/// Reads a saved model and checks it meanwhile.
 class reader {
 public:
   explicit reader(const fs::path& file) : where_{"\"" + file.string() + "\""} {
@@ -82,7 +83,7 @@ public:
     if (!in_)
       throw std::runtime_error("cannot read " + where_ + ": "
                                + std::strerror(errno)
-                               + "; name a file that `save` wrote");
+                               + "; name a file written by `save`");
     in_.seekg(0, std::ios::end);
     size_ =
       static_cast<std::uint64_t>(std::max<std::streamoff>(in_.tellg(), 0));
@@ -94,42 +95,42 @@ public:
   saved_header header() {
     std::array<char, front_bytes> front;
     if (size_ < magic.size())
-      refuse("is no saved model");
+      refuse("is not a saved model");
     read(std::span{front}.first(magic.size()));
     if (std::string_view{front.data(), magic.size()} != magic)
-      refuse("is no saved model");
+      refuse("is not a saved model");
     if (size_ < front_bytes + hash_bytes)
-      refuse("is cut short");
+      refuse("is truncated");
     read(std::span{front}.subspan(magic.size()));
     const auto version = get(front.data() + 8);
     if (version > saved_model_version)
-      refuse("is of version " + std::to_string(version)
-             + " of the format, and this Troupe reads versions up to "
+      refuse("has version " + std::to_string(version)
+             + " of the format, but this Troupe reads versions up to "
              + std::to_string(saved_model_version) + "; use a newer Troupe");
     const std::uint64_t length = get(front.data() + 12);
     if (version == 0 || length > largest_header)
-      refuse("is damaged: its first bytes make no sense");
+      refuse("is damaged: its first bytes are invalid");
     if (length > size_ - front_bytes - hash_bytes)
-      refuse("is cut short");
+      refuse("is truncated");
     std::string text(length, '\0');
     read(std::span{text.data(), text.size()});
     at_ = front_bytes + length;
     return read_header(text, version, where_);
   }
 
-  /// Refuses a file unless just that many bytes of elements are left in it.
+  /// Throws unless exactly that many bytes of elements remain in the file.
   void expect(std::uint64_t bytes) const {
     const auto left = size_ - at_ - hash_bytes;
     if (left < bytes)
-      refuse("is cut short");
+      refuse("is truncated");
     if (left > bytes)
-      refuse("is damaged: it is longer than its header says");
+      refuse("is damaged: it is longer than its header requires");
   }
 
   void read(std::span<char> to) {
     in_.read(to.data(), static_cast<std::streamsize>(to.size()));
     if (static_cast<std::size_t>(in_.gcount()) != to.size())
-      refuse("cannot be read to its end");
+      refuse("cannot be read completely");
     hash_.add(std::as_bytes(to));
   }
 
@@ -138,7 +139,7 @@ public:
     sha256::value told;
     in_.read(reinterpret_cast<char*>(told.data()), hash_bytes);
     if (!in_ || told != found)
-      refuse("is damaged: its checksum does not fit; take another copy");
+      refuse("is damaged: its checksum does not match; use another copy");
   }
 
   [[noreturn]] void refuse(const std::string& why) const {
@@ -152,7 +153,7 @@ private:
   sha256 hash_;
 };
 
-/// Bytes of one set of parameters in the file.
+/// Returns the bytes of one set of parameters in the file.
 std::uint64_t payload_of(const models::network& net) {
   std::uint64_t elements = 0;
   for (const auto& one : net.parameters())
@@ -172,7 +173,7 @@ std::unique_ptr<model_state> load(reader& in,
   auto told = in.header();
   const models::network net{told.model};
   if (!same(net.parameters(), told.parameters))
-    in.refuse("is damaged: its parameters are not those of its model");
+    in.refuse("is damaged: its parameters do not match its model");
   const update_rule rule{told.optimizer, told.optimizer_numbers};
   in.expect(payload_of(net) * (1 + rule.slots() + (told.best_weights ? 1 : 0)));
   auto x = std::make_unique<model_state>(
@@ -183,7 +184,7 @@ std::unique_ptr<model_state> load(reader& in,
   x->interrupted = std::move(told.fit);
   if (told.best_weights) {
     if (!x->interrupted)
-      in.refuse("is damaged: it holds best weights of no fit");
+      in.refuse("is damaged: it contains best weights but no fit");
     x->interrupted->best_weights = tensor::zeros(x->own.values(0).dims());
   }
   for (const auto& flat : buffers(*x))

@@ -34,7 +34,7 @@ source split_name(std::string_view name) {
 
 void need_rest(std::string_view name, const source& x, const char* what) {
   if (x.rest.empty())
-    refuse(name, "names no " + std::string{what} + "; write "
+    refuse(name, "has no " + std::string{what} + "; write "
                    + std::string{x.kind} + ":" + what);
 }
 
@@ -46,7 +46,7 @@ std::uint64_t number_of_digits(std::string_view name, const source& x) {
   const auto [end, error] = std::from_chars(x.rest.data(), last, n);
   if (error != std::errc{} || end != last || n < test_part_of_digits
       || n > (std::uint64_t{1} << 24))
-    refuse(name, "has no number of examples from "
+    refuse(name, "needs a number of examples from "
                    + std::to_string(test_part_of_digits)
                    + " to 16777216; write digits:14000");
   return n;
@@ -56,7 +56,8 @@ data::dataset table(std::string_view name, const source& x) {
   need_rest(name, x, "FILE");
   data::csv_options options;
   std::string file{x.rest};
-  // What follows the last colon is a column, unless such a file is there.
+  // The text after the last colon is a column, unless the whole text names a
+  // file.
   if (const auto colon = file.rfind(':');
       colon != file.npos && !std::filesystem::exists(file)) {
     options.label = file.substr(colon + 1);
@@ -71,10 +72,10 @@ data::dataset images(std::string_view name, const source& x) {
   const auto& dims = bytes.dims();
   if (dims.rank() < 2)
     refuse(name, "holds " + to_string(bytes.spec())
-                   + ", which are no images; give a file of images");
+                   + ", which is not a set of images; give a file of images");
   std::vector<std::int64_t> extents(dims.begin(), dims.end());
   if (extents.size() == 3)
-    extents.push_back(1); // grey
+    extents.push_back(1); // A single gray channel.
   tensor inputs{shape{extents}};
   const auto from = bytes.data<std::uint8_t>();
   const auto to = inputs.mutable_data<float>();

@@ -26,7 +26,7 @@ std::uint64_t at_least_one(const char* option, std::int64_t x,
 
 namespace {
 
-/// "sgd:momentum=0.9,nesterov=1" as a name and numbers.
+/// Parses "sgd:momentum=0.9,nesterov=1" into a name and numbers.
 struct named {
   std::string name;
   named_numbers numbers;
@@ -46,7 +46,7 @@ named parse_named(const char* option, const std::string& text) {
     const auto [end, error] = std::from_chars(one.data() + first, last, value);
     if (equals == one.npos || error != std::errc{} || end != last)
       refuse_option(option, text,
-                    "\"" + one + "\" is no setting; write " + out.name
+                    "\"" + one + "\" is not a setting; write " + out.name
                       + ":name=number,name=number");
     out.numbers.push_back({one.substr(0, equals), value});
   }
@@ -57,7 +57,7 @@ bool has(const named_numbers& all, const std::string& name) {
   return std::ranges::find(all, name, &named_number::name) != all.end();
 }
 
-/// Puts a number in unless it is there.
+/// Adds a number unless the name is present.
 void add(named_numbers& to, const char* name, double value) {
   if (!has(to, name))
     to.push_back({name, value});
@@ -125,7 +125,7 @@ settled_job settle(const job& x) {
       && has(parse_named("--optimizer", out.optimizer).numbers,
              "learning_rate"))
     refuse_option("--optimizer", out.optimizer,
-                  "--learning-rate is given as well; leave one of the two out");
+                  "--learning-rate is given too; leave one of the two out");
   out.learning_rate = x.learning_rate.value_or(0);
   const auto nan = x.on_nan.value_or("stop");
   if (nan != "stop" && nan != "skip")
@@ -134,10 +134,10 @@ settled_job settle(const job& x) {
   settle_where(x, out);
   if (out.batch < out.replicas)
     refuse_option("--batch", std::to_string(out.batch),
-                  "it is cut over " + std::to_string(out.replicas)
+                  "it is divided over " + std::to_string(out.replicas)
                     + " replicas; give at least "
                     + std::to_string(out.replicas));
-  out.rates(std::uint64_t{1} << 40); // checks the optimizer too
+  out.rates(std::uint64_t{1} << 40); // Checks the schedule and the optimizer.
   return out;
 }
 

@@ -12,7 +12,7 @@
 
 namespace troupe {
 
-/// The largest numbers that a job's options take; the least is 1.
+/// Maximum values of the options; the minimum is 1.
 struct job_limits {
   static constexpr std::uint64_t epochs = std::uint64_t{1} << 40;
   static constexpr std::uint64_t batch = std::uint64_t{1} << 24;
@@ -22,8 +22,7 @@ struct job_limits {
   static constexpr std::uint64_t workers = 128;
 };
 
-/// A training run as the tool's options describe it. What has no value was not
-/// given.
+/// The options of a training run as given to `troupe train`. None: not given.
 struct job {
   std::optional<std::string> model{}, data{};
   std::optional<std::int64_t> epochs{}, batch{};
@@ -43,50 +42,55 @@ struct job {
   friend bool operator==(const job&, const job&) = default;
 };
 
-/// A job in which nothing is left open, checked.
+/// A checked configuration in which every option has a value.
 struct settled_job {
   std::string model, data, optimizer, schedule, strategy;
-  std::vector<std::string> devices; ///< Of each worker.
+  std::vector<std::string> devices; ///< Devices of each worker.
   std::string transport = "auto";   ///< auto, shm, tcp or tls.
   std::uint64_t epochs = 0, batch = 0;
   int threads = 1;
-  std::uint32_t replicas = 1; ///< Of all workers.
+  std::uint32_t replicas = 1; ///< Replicas of all workers.
   std::uint32_t workers = 1;  ///< Processes.
-  std::uint64_t patience = 0; ///< Of early stopping; 0: none.
+  /// Patience of early stopping, in epochs. Zero: no early stopping.
+  std::uint64_t patience = 0;
   std::uint64_t seed = 1;
   double learning_rate = 0;
   troupe::on_nan on_nan = troupe::on_nan::stop;
 
   update_rule rule() const;
 
-  /// @param steps of the whole job, which a cosine takes unless it says.
+  /// @param steps of the whole run: the length of a cosine schedule that does
+  ///             not set its own.
   troupe::schedule rates(std::uint64_t steps) const;
 
-  /// Whether it is the number of epochs that says when rates fall.
+  /// True if the learning rate schedule depends on the number of epochs.
   bool rates_follow_epochs() const;
 };
 
-/// Fills in the defaults, and the strategy that the rest implies: several
-/// devices are mirrored, several replicas take turns on one, workers are those
-/// of multi_worker_mirrored.
-/// @errors throws std::invalid_argument with a sentence that names the option,
-///         its value and what would do: out of range, unknown, or contradicting
-///         another.
+/// Fills in the defaults, and the strategy that the other options imply:
+/// mirrored for several devices, one_device for several replicas or one named
+/// device, multi_worker_mirrored if workers are given.
+/// @errors throws std::invalid_argument that names the option, its value and
+///         the remedy, if the value is out of range, unknown, or contradicts
+///         another option.
 settled_job settle(const job& x);
 
-/// The job in which all that was settled is given, so that other defaults of
-/// another Troupe change nothing.
+/// Returns options that give every value, so that other defaults of another
+/// version of Troupe have no effect.
 job given_by(const settled_job& x);
 
-/// What was given, as a text for a saved model; and back.
-/// @errors `read_job` throws std::runtime_error if it is no such text.
+/// `write_train_options` converts the given options to a text for a saved
+/// model; `read_train_options` converts it back.
+/// @errors `read_train_options` throws std::runtime_error if the text does not
+///         contain options.
 std::string write_job(const job& x);
 job read_job(const std::string& text);
 
-/// A job that was saved, with what is given anew on top.
-/// @errors throws std::invalid_argument for what would end with other weights
-///         than the undisturbed run: all but --epochs, --strategy, --devices,
-///         --workers (for as many replicas), --transport, --on-nan.
+/// Merges the options of a saved run with those of its resumption.
+/// @errors throws std::invalid_argument if an option would change the weights
+///         of the undisturbed run. Allowed are --epochs, --strategy, --devices,
+///         --replicas, --workers (if the number of replicas stays), --transport
+///         and --on-nan.
 job resumed(const job& saved, const job& given);
 
 } // namespace troupe

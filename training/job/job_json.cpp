@@ -11,7 +11,7 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
-/// Calls `fn(option, member...)` for each option of all the jobs given.
+/// Calls `fn(option, member...)` for each option of all the given option sets.
 template <class F, class... Jobs>
 void each_option(F fn, Jobs&... jobs) {
   fn("model", jobs.model...);
@@ -32,7 +32,7 @@ void each_option(F fn, Jobs&... jobs) {
   fn("on-nan", jobs.on_nan...);
 }
 
-/// Whatever the bytes of its texts are.
+/// Invalid UTF-8 in texts is replaced.
 std::string dumped(const json& x) {
   return x.dump(-1, ' ', false, json::error_handler_t::replace);
 }
@@ -43,11 +43,12 @@ std::string shown(const std::optional<T>& x) {
 }
 
 [[noreturn]] void refuse_text() {
-  throw std::runtime_error("the saved model holds no options of a run; it was "
-                           "not saved by `troupe train`");
+  throw std::runtime_error(
+    "the saved model contains no options of a run; it was "
+    "not saved by `troupe train`");
 }
 
-/// Converts no number: one that does not fit is no option's.
+/// Does not convert integers: rejects a number that does not fit the type.
 template <class T>
 T taken(const json& from) {
   if constexpr (std::is_integral_v<T>) {
@@ -61,7 +62,7 @@ T taken(const json& from) {
   return from.get<T>();
 }
 
-/// Whether an option may differ without a difference in the weights.
+/// True if a change of the option does not change the weights.
 bool may_change(std::string_view option) {
   return option == "epochs" || option == "strategy" || option == "devices"
          || option == "replicas" || option == "workers" || option == "transport"
@@ -83,7 +84,8 @@ std::string write_job(const job& x) {
 
 job read_job(const std::string& text) try {
   const auto all = json::parse(text);
-  (void)all.get_ref<const json::object_t&>(); // else it is no object
+  // Throws if the text is not an object.
+  (void)all.get_ref<const json::object_t&>();
   job x;
   each_option(
     [&](const char* name, auto& value) {

@@ -22,13 +22,14 @@ device device_of(const std::string& name) {
 void check_devices(const std::vector<std::string>& names) {
   if (names.size() > job_limits::replicas)
     refuse("--devices", std::to_string(names.size()) + " devices",
-           "there may be " + std::to_string(job_limits::replicas));
+           "at most " + std::to_string(job_limits::replicas));
   std::vector<device> seen;
   for (const auto& name : names) {
     const auto one = device_of(name);
     if (std::ranges::find(seen, one) != seen.end())
-      refuse("--devices", name,
-             "a device is named twice; name each once, as in cpu:0,cpu:1");
+      refuse(
+        "--devices", name,
+        "a device is named twice; name each device once, as in cpu:0,cpu:1");
     seen.push_back(one);
   }
 }
@@ -43,13 +44,13 @@ std::string implied_strategy(const job& x) {
   return "default";
 }
 
-/// Names cpu:0, cpu:1, ... if none was named.
+/// Names cpu:0, cpu:1, ... if no device was named.
 void name_devices(const job& x, std::uint64_t count, settled_job& out) {
   for (std::uint64_t i = 0; out.devices.size() < count && !x.devices; ++i)
     out.devices.push_back("cpu:" + std::to_string(i));
 }
 
-// For each strategy; `replicas` is 0 if none were asked for.
+// One function per strategy; `replicas` is 0 if the option was not given.
 
 void settle_mirrored(const job& x, std::uint64_t replicas, settled_job& out) {
   const auto count = std::to_string(replicas);
@@ -68,7 +69,7 @@ void settle_mirrored(const job& x, std::uint64_t replicas, settled_job& out) {
 void settle_one_device(std::uint64_t replicas, settled_job& out) {
   if (out.devices.size() > 1)
     refuse("--devices", std::to_string(out.devices.size()) + " devices",
-           "one_device takes one; use --strategy mirrored for several");
+           "one_device has one device; use --strategy mirrored for several");
   if (out.devices.empty())
     out.devices = {"cpu:0"};
   out.replicas =
@@ -78,7 +79,7 @@ void settle_one_device(std::uint64_t replicas, settled_job& out) {
 void settle_default(std::uint64_t replicas, settled_job& out) {
   if (replicas > 1)
     refuse("--replicas", std::to_string(replicas),
-           "the default strategy has one; use --strategy one_device");
+           "the default strategy has one replica; use --strategy one_device");
   if (!out.devices.empty() && out.devices != std::vector<std::string>{"cpu:0"})
     refuse("--devices", out.devices.front(),
            "the default strategy computes on cpu:0; use --strategy "
@@ -95,7 +96,7 @@ void settle_workers(const job& x, std::uint64_t replicas, settled_job& out) {
     replicas = workers * std::max<std::uint64_t>(out.devices.size(), 1);
   if (replicas % workers != 0)
     refuse("--replicas", std::to_string(replicas),
-           "each of " + named + " has as many; give a multiple of "
+           "each of " + named + " has equally many; give a multiple of "
              + std::to_string(workers));
   name_devices(x, replicas / workers, out);
   if (replicas / workers != out.devices.size())
@@ -106,8 +107,9 @@ void settle_workers(const job& x, std::uint64_t replicas, settled_job& out) {
              + "; leave --replicas or --devices out");
   if (replicas > job_limits::replicas)
     refuse("--devices", std::to_string(out.devices.size()) + " devices",
-           "that makes " + std::to_string(replicas) + " replicas on " + named
-             + "; there may be " + std::to_string(job_limits::replicas));
+           "this results in " + std::to_string(replicas) + " replicas on "
+             + named + "; the maximum is "
+             + std::to_string(job_limits::replicas));
   out.replicas = static_cast<std::uint32_t>(replicas);
   out.workers = static_cast<std::uint32_t>(workers);
 }
@@ -130,12 +132,13 @@ void settle_where(const job& x, settled_job& out) {
            "give auto, shm, tcp or tls");
   const bool over_workers = out.strategy == "multi_worker_mirrored";
   if (x.workers && !over_workers)
-    refuse("--workers", std::to_string(*x.workers),
-           "the " + out.strategy
-             + " strategy has one; use --strategy multi_worker_mirrored");
+    refuse(
+      "--workers", std::to_string(*x.workers),
+      "the " + out.strategy
+        + " strategy has one worker; use --strategy multi_worker_mirrored");
   if (x.transport && !over_workers)
     refuse("--transport", out.transport,
-           "it is what tensors cross between workers; give --workers too");
+           "it applies to tensors between workers; give --workers too");
   if (over_workers)
     settle_workers(x, replicas, out);
   else if (out.strategy == "mirrored")

@@ -4,11 +4,11 @@
 
 #include <string>
 
-// What the files that settle a job share.
+// Functions shared by the files that resolve the options of a run.
 
 namespace troupe {
 
-/// "--option value: why"
+/// Throws std::invalid_argument with "option value: reason".
 [[noreturn]] void refuse_option(const std::string& option,
                                 const std::string& value,
                                 const std::string& why);
@@ -16,7 +16,7 @@ namespace troupe {
 std::uint64_t at_least_one(const char* option, std::int64_t x,
                            std::uint64_t most);
 
-/// The part of a job that says where it computes.
+/// Resolves the options that choose strategy, devices, replicas and workers.
 void settle_where(const job& x, settled_job& out);
 
 } // namespace troupe

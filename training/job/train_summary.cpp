@@ -45,7 +45,7 @@ double seconds(const history& x) {
   return sum;
 }
 
-/// As it is written: 0.001, not the float next to it.
+/// Returns the rate as it was given: 0.001, not the nearest float.
 double learning_rate(const settled_job& x) {
   for (const auto& one : x.rule().numbers())
     if (one.name == "learning_rate")

@@ -8,23 +8,24 @@
 
 namespace troupe {
 
-/// The figures of a run, as `troupe train --summary` writes them.
+/// The results of a run, as `troupe train --summary` writes them.
 struct train_summary {
   settled_job job;
   history done;
   std::uint64_t steps = 0;
-  evaluation test{}; ///< With the weights at the end.
+  evaluation test{}; ///< With the final weights.
   std::string weights_sha256{};
-  std::string transport = "none"; ///< As `strategy::transport` says.
+  std::string transport = "none"; ///< As `strategy::transport`.
 
   std::uint64_t examples() const;
-  /// Over the complete epochs, validation not counted.
+  /// Throughput over the complete epochs, without validation.
   double examples_per_second() const;
 };
 
-/// As JSON; docs/formats.md lists the members.
+/// Returns the summary as JSON; docs/formats.md lists the members.
 std::string to_json_text(const train_summary& x);
 
+/// Writes the summary as JSON.
 /// @errors throws std::runtime_error with a sentence; the file appears complete
 ///         or not at all.
 void write_summary(const train_summary& x, const std::filesystem::path& file);

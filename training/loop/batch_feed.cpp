@@ -13,22 +13,22 @@ batch_feed::batch_feed(const data::dataset& batches, const data::position& from,
     ring_(over.local().count == 1 ? 1 : over.ahead() + 1) {}
 
 local_batch batch_feed::of(std::uint64_t step) {
-  // Whoever reads holds the lock while it does, at most for the dataset's
-  // patience; the others want the same batch.
+  // The thread that reads holds the lock meanwhile, at most for the dataset's
+  // timeout. The other replicas need the same batch anyway.
   const std::lock_guard hold{lock_};
   while (next_ <= step) {
     auto& slot = ring_[next_ % ring_.size()];
-    slot = {}; // its memory serves the batch that is read now
+    slot = {}; // Frees memory that the next batch reuses.
     auto read = batches_.next();
     if (!read)
       throw std::logic_error("step " + std::to_string(step)
-                             + " has no batch: the pass ended before it");
+                             + " has no batch: the epoch ended before it");
     slot = std::move(*read);
     ++next_;
   }
   if (step < oldest_ || step + ring_.size() < next_)
     throw std::logic_error("the batch of step " + std::to_string(step)
-                           + " is gone; the feed is at step "
+                           + " is not kept any more; the feed is at step "
                            + std::to_string(next_));
   return ring_[step % ring_.size()];
 }

@@ -7,7 +7,7 @@ namespace troupe {
 
 namespace {
 
-/// Index of the parameter that element `at` belongs to.
+/// Returns the index of the parameter that contains an element.
 std::size_t parameter_at(std::span<const std::size_t> offsets, std::size_t at) {
   const auto after = std::ranges::upper_bound(offsets, at);
   return static_cast<std::size_t>(after - offsets.begin()) - 1;
@@ -18,7 +18,7 @@ std::size_t parameter_at(std::span<const std::size_t> offsets, std::size_t at) {
 std::vector<bucket> cut_into_buckets(std::span<const std::size_t> offsets,
                                      std::size_t size, std::size_t target) {
   if (target == 0)
-    throw std::logic_error("a bucket of no elements");
+    throw std::logic_error("a bucket must have at least one element");
   std::vector<bucket> all;
   if (size == 0 || offsets.empty())
     return all;

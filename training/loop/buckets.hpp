@@ -7,28 +7,29 @@
 
 namespace troupe {
 
-/// A range of the flat gradient buffer that is summed over replicas as one.
+/// A range of the flat gradient buffer that is reduced as one tensor.
 struct bucket {
   std::size_t begin = 0, end = 0; ///< Elements of the flat buffer.
-  /// The parameters whose gradients it holds parts of: [first, last).
+  /// Parameters whose gradients overlap the range: [first, last).
   std::size_t first = 0, last = 0;
 
   friend bool operator==(const bucket&, const bucket&) = default;
 };
 
-/// Cuts a flat buffer into buckets, from its end: backward completes the last
-/// parameters first, so that their sums run while it still does. Together the
-/// buckets cover the buffer; a parameter larger than a bucket spans several.
-/// @param offsets where each parameter starts, ascending, the first at 0.
-/// @param size    elements of the buffer.
-/// @param target  elements of a bucket, rounded up to a multiple of 16; what
-///                remains at the front is joined to its neighbour if it is
-///                below half of that.
+/// Divides a flat buffer into buckets, beginning at its end. The backward pass
+/// completes the last parameters first, so their reduction overlaps the rest of
+/// it. The buckets cover the buffer; a parameter larger than a bucket spans
+/// several.
+/// @param offsets start of each parameter, ascending, the first at 0.
+/// @param size elements of the buffer.
+/// @param target elements of a bucket, rounded up to a multiple of 16. A
+///             remainder at the front below half of that is merged into its
+///             neighbor.
 std::vector<bucket> cut_into_buckets(std::span<const std::size_t> offsets,
                                      std::size_t size, std::size_t target);
 
-/// Which buckets become ready as gradients complete, one step at a time. Asks
-/// the system for nothing once constructed.
+/// Tracks which buckets become ready as the gradients of a step complete. It
+/// allocates no memory after construction.
 class bucket_progress {
 public:
   bucket_progress() = default;
@@ -36,12 +37,13 @@ public:
 
   const std::vector<bucket>& buckets() const { return buckets_; }
 
-  /// Nothing is complete again.
+  /// Marks all gradients as incomplete.
   void restart();
 
-  /// The gradient of a parameter is complete: calls `fn(bucket index)` for each
-  /// bucket that waited for nothing else, in order of their indices, whichever
-  /// is complete first: all replicas must make the same exchanges.
+  /// Marks the gradient of a parameter as complete and calls `fn(bucket index)`
+  /// for each bucket that becomes ready. Buckets are reported in order of their
+  /// indices, whichever completes first, because all replicas must issue their
+  /// collectives in one order.
   template <class F>
   void complete(std::size_t parameter, F&& fn) {
     const auto [first, last] = holding_[parameter];
@@ -56,9 +58,9 @@ private:
     std::size_t first = 0, last = 0;
   };
   std::vector<bucket> buckets_;
-  std::vector<range> holding_;       ///< Per parameter: its buckets.
-  std::vector<std::uint32_t> waits_; ///< Per bucket: gradients to come.
-  std::size_t next_ = 0;             ///< Bucket that was not reported.
+  std::vector<range> holding_;       ///< Buckets of each parameter.
+  std::vector<std::uint32_t> waits_; ///< Missing gradients of each bucket.
+  std::size_t next_ = 0;             ///< First bucket that was not reported.
 };
 
 } // namespace troupe

@@ -1,4 +1,4 @@
-// What happens between two passes of a fit.
+// The end of an epoch in `fit`: validation, early stopping, callbacks.
 
 #include "troupe/training/loop/fit_loop.hpp"
 
@@ -46,7 +46,7 @@ bool fit_loop::end_pass() {
   at_.totals = {};
   shown_.end(x);
   judge(x);
-  it_.interrupted = at_; // for a callback that saves the model
+  it_.interrupted = at_; // For a callback that saves the model.
   try {
     for (const auto& one : options_.callbacks)
       if (one.on_epoch_end)

@@ -11,7 +11,7 @@ namespace troupe {
 
 namespace {
 
-/// Of one variable, its values in one copy.
+/// Returns the values of one variable in one copy.
 tensor values_of(const parameters& own, std::size_t variable,
                  std::uint32_t copy) {
   const auto begin = own.offset(variable);
@@ -23,9 +23,9 @@ bool same_bytes(const tensor& a, const tensor& b) {
   return a.bytes() == 0 || std::memcmp(a.raw(), b.raw(), a.bytes()) == 0;
 }
 
-/// Stands for the values of a copy: their hash if several processes compare
-/// them, else the number of the copy. The caller gives copies of one process
-/// that are equal one fingerprint.
+/// Returns a text that identifies the values of a copy: their hash if several
+/// processes compare them, else the number of the copy. The caller
+/// uses one text for all equal copies of a process.
 std::string fingerprint(const tensor& x, bool hashed, std::uint32_t copy) {
   if (!hashed)
     return std::to_string(copy);
@@ -48,8 +48,8 @@ std::string fingerprint(const tensor& x, bool hashed, std::uint32_t copy) {
 
 } // namespace
 
-/// A line for each variable: its name, then replica and fingerprint of each
-/// copy, with tabs in between.
+/// The text has a line for each variable: its name, then replica and
+/// fingerprint of each copy, separated by tabs.
 std::string copies_here(const model_state& it) {
   const auto& here = it.strategy->here;
   const bool hashed = here.processes > 1;
@@ -77,7 +77,7 @@ void compare_copies(const std::vector<std::string>& told) {
     for (auto& one : all) {
       std::string line, name, word;
       if (!std::getline(one, line))
-        return; // other models differ in more than their copies
+        return; // The models differ in more than their copies.
       std::istringstream words{line};
       std::getline(words, name, '\t');
       if (variable.empty())

@@ -7,22 +7,25 @@
 
 namespace troupe {
 
-/// Whether all replicas hold the same values of each variable. They differ if a
-/// training loop applies gradients that were not summed over the replicas. Over
-/// several processes all of them call it; each waits for the others.
-/// @param join_timeout longest wait for the others to call it; zero: the
-///                     patience.
+/// Checks that all replicas hold the same values of each variable. They differ
+/// if a training loop applies gradients that were not reduced over the
+/// replicas. In a job of several processes all of them must call it; each waits
+/// for the others.
+/// @param join_timeout timeout of the wait for the others to call it. Zero: the
+///             step timeout.
 /// @errors throws std::logic_error, on all workers, that names the first
 ///         variable whose copies differ, and the replicas.
-/// @cost   in one process a comparison of memory; over several a SHA-256 of the
-///         parameters and one small step.
+/// @cost in one process a comparison of memory; in several a SHA-256 of the
+///       parameters and one small step.
 void check_equal_copies(const model_state& it,
                         std::chrono::milliseconds join_timeout = {});
 
-/// What a process tells the others of its copies: a fingerprint of each.
+/// Returns a fingerprint of each copy in this process, as a text for the other
+/// processes.
 std::string copies_here(const model_state& it);
 
-/// Compares what the processes told of their copies, by process.
+/// Compares the fingerprints of all processes.
+/// @param texts those of `describe_copies`, by process.
 /// @errors as `check_equal_copies`.
 void compare_copies(const std::vector<std::string>& told);
 

@@ -13,8 +13,8 @@ namespace troupe {
 
 namespace {
 
-constexpr std::int64_t rows_at_once = 256; // bounds what activations take
-constexpr std::size_t read_ahead = 2;      // batches
+constexpr std::int64_t rows_at_once = 256; // Bounds the memory of activations.
+constexpr std::size_t read_ahead = 2;      // Batches.
 
 data::dataset prefetched(const data::dataset& x) {
   return x.prefetch(x.prefetched().value_or(read_ahead));
@@ -57,10 +57,10 @@ tensor predict(const model_state& it, const tensor& inputs) {
   const auto& dims = inputs.dims();
   it.net.check_input(dims.axes(1, dims.rank()));
   if (is_recorded(inputs))
-    throw std::logic_error("no gradient passes predict(), but a tape records "
-                           "the inputs "
-                           + to_string(inputs.spec())
-                           + "; call the model, or give their detach()");
+    throw std::logic_error(
+      "gradients do not flow through predict(), but a tape records "
+      "the inputs "
+      + to_string(inputs.spec()) + "; call the model, or pass their detach()");
   const pause_recording meanwhile;
   use_threads(it.strategy->threads);
   std::vector<std::int64_t> extents{dims[0]};

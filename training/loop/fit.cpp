@@ -19,7 +19,7 @@ history fit(const std::shared_ptr<model_state>& it,
 
 namespace {
 
-constexpr std::size_t read_ahead = 2; // batches
+constexpr std::size_t read_ahead = 2; // Batches.
 
 bool needs_validation(measure what) {
   return what == measure::validation_loss
@@ -32,17 +32,18 @@ void check(const model_state& it, const data::dataset& batches,
   if (options.validation)
     check_data(it, *options.validation, "the validation data");
   if (options.epochs == 0)
-    throw std::invalid_argument("epochs: 0 trains nothing; give 1 or more");
+    throw std::invalid_argument(
+      "epochs: 0 is not a valid number of epochs; give 1 or more");
   const auto& early = options.early_stopping;
   if (early && needs_validation(early->monitor) && !options.validation)
-    throw std::invalid_argument("early stopping looks at validation data, but "
-                                "there is none; give some or monitor the loss");
+    throw std::invalid_argument("early stopping monitors validation data, but "
+                                "there is none; pass some or monitor the loss");
   const auto rows = batches.element().dims.front();
   if (rows < std::int64_t{it.strategy->replicas})
     throw std::invalid_argument(
-      "a batch of " + std::to_string(rows) + " leaves some of "
+      "a batch size of " + std::to_string(rows) + " leaves some of "
       + std::to_string(it.strategy->replicas)
-      + " replicas without an example; give a batch of at least "
+      + " replicas without an example; give a batch size of at least "
       + std::to_string(it.strategy->replicas));
 }
 
@@ -52,7 +53,7 @@ std::string what_of(const std::exception_ptr& thrown) {
   } catch (const std::exception& e) {
     return e.what();
   } catch (...) {
-    return "something that is no std::exception";
+    return "an exception that is no std::exception";
   }
 }
 
@@ -86,33 +87,36 @@ void fit_loop::take_up() {
   if (old.batches != at_.batches)
     throw std::invalid_argument(
       "the interrupted fit had " + std::to_string(old.batches)
-      + " batches in a pass, but this dataset has "
+      + " batches in an epoch, but this dataset has "
       + std::to_string(at_.batches) + "; resume with the same data and batch");
   if (old.replicas != at_.replicas)
     throw std::invalid_argument(
       "the interrupted fit had " + std::to_string(old.replicas)
       + " replicas, but this strategy has " + std::to_string(at_.replicas)
-      + "; resume with as many");
+      + "; resume with the same number");
   if (options_.first_pass.value_or(old.first_pass) != old.first_pass)
     throw std::invalid_argument(
-      "first_pass " + std::to_string(*options_.first_pass)
-      + ": the interrupted fit began at pass " + std::to_string(old.first_pass)
-      + "; give that, or none");
+      "first_epoch " + std::to_string(*options_.first_pass)
+      + ": the interrupted fit began with epoch "
+      + std::to_string(old.first_pass)
+      + " of the data; give that, or leave the option out");
   at_ = std::move(old);
 }
 
 history fit_loop::run() {
   check_equal_workers(it_, batches_, options_, at_);
-  // A callback may have saved the model in the very epoch that ended it.
+  // A callback may have saved the model in the epoch that met the condition of
+  // early stopping.
   auto end = gives_up() ? fit_end::stopped_early : fit_end::done;
   while (end == fit_end::done && at_.epochs_done() < options_.epochs) {
     end = run_pass();
     if (at_.at.index == at_.batches)
       if (!end_pass())
-        end = fit_end::stopped_early; // even if its last step was interrupted
+        end = fit_end::stopped_early; // Even if the last step was interrupted.
   }
   if (at_.epochs_done() == options_.epochs && end != fit_end::stopped_early)
-    end = fit_end::done; // whatever else its last step was
+    // The fit is complete even if its last step was interrupted.
+    end = fit_end::done;
   if (end == fit_end::interrupted || end == fit_end::max_steps)
     it_.interrupted = at_;
   else
@@ -134,17 +138,17 @@ fit_end fit_loop::run_pass() {
     all.steps = std::min(all.steps, options_.max_steps - done_);
   all.step = [step = step_](step_context& at) { (*step)(at); };
   all.on_commit = [this](const commit_record& x) { hear(x); };
-  // It also bounds how long commits may stay away: while a callback of another
-  // worker runs, no more steps are granted than may wait for that callback.
+  // This timeout also bounds the time without commits: while a callback of
+  // another worker runs, only the steps within the step window are granted.
   all.join_timeout = it_.strategy->callback_timeout;
   if (all.steps > 0)
     run(all);
   if (bad_step_ && options_.on_nan == on_nan::stop)
-    throw std::runtime_error(
-      bad_what_ + " was not a finite number at step "
-      + std::to_string(*bad_step_)
-      + "; the weights are those before it (a smaller learning rate may help, "
-        "or on_nan skip, which is --on-nan skip in the tool)");
+    throw std::runtime_error(bad_what_ + " was not finite at step "
+                             + std::to_string(*bad_step_)
+                             + "; the weights are those before that step (try "
+                               "a smaller learning rate, "
+                               "or on_nan skip, in the tool --on-nan skip)");
   if (end_ == fit_end::done && options_.max_steps > 0
       && done_ == options_.max_steps)
     end_ = fit_end::max_steps;
@@ -156,16 +160,17 @@ void fit_loop::run(const work& all) {
   try {
     next = run_work(it_.strategy, all);
   } catch (...) {
-    step_->catch_up(); // a replica may be stuck in a step: the feed is kept
+    step_->catch_up(); // A replica may be stuck in a step, so the feed is kept.
     throw;
   }
-  step_->feed_from(nullptr); // its batches and its reading thread
+  step_->feed_from(nullptr); // Destroys the batches and their reading thread.
   if (next < all.first_step + all.steps && !bad_step_)
-    end_ = fit_end::interrupted; // by another worker, if not here
+    end_ = fit_end::interrupted; // By this worker or another.
   agree();
 }
 
-/// What one worker's callback threw, and its `stop`, are all workers' end.
+/// An exception of one worker's callback, or the stop of one worker, ends the
+/// fit of all.
 void fit_loop::agree() {
   const auto thrown = std::exchange(thrown_, nullptr);
   const std::string mine = thrown ? "!" + what_of(thrown)
@@ -186,8 +191,8 @@ void fit_loop::agree() {
 }
 
 void fit_loop::hear(const commit_record& x) {
-  // What a callback throws must not tear the replicas apart: they end the steps
-  // that they were granted, all the same ones.
+  // An exception of a callback must not make the replicas diverge: all of them
+  // finish the steps that were granted, the same on each.
   try {
     on_commit(x);
   } catch (...) {
@@ -199,18 +204,18 @@ void fit_loop::hear(const commit_record& x) {
 
 void fit_loop::on_commit(const commit_record& x) {
   if (bad_step_ && options_.on_nan == on_nan::stop)
-    return; // what was granted already did nothing
+    return; // Steps granted before the stop made no update.
   const auto now = clock::now();
   at_.totals.seconds +=
     std::chrono::duration<double>(now - std::exchange(last_, now)).count();
-  if (!std::isfinite(x.total.correct)) { // as train_step tells it
+  if (!std::isfinite(x.total.correct)) { // `train_step` reports it as NaN.
     bad_step_ = x.step;
     bad_what_ = std::isfinite(x.total.loss_sum) ? "a gradient" : "the loss";
     if (options_.on_nan == on_nan::stop)
       return it_.strategy->members->stop();
-    log(log_level::warning, bad_what_ + " was not a finite number at step "
+    log(log_level::warning, bad_what_ + " was not finite at step "
                               + std::to_string(x.step)
-                              + "; its update was left out");
+                              + "; its update was skipped");
   } else {
     at_.totals.add(x.total);
     shown_.step(x.total.examples, x.total.loss_sum, x.total.correct);

@@ -6,8 +6,8 @@
 
 namespace troupe {
 
-/// One call of `fit`: passes over the data, each of them one piece of work for
-/// the strategy's replicas, and what happens between them.
+/// One call of `fit`. Each epoch is one run of the strategy's replicas; between
+/// two epochs it evaluates, updates early stopping and calls the callbacks.
 class fit_loop {
 public:
   fit_loop(std::shared_ptr<model_state> it, const data::dataset& batches,
@@ -25,11 +25,12 @@ private:
   void hear(const commit_record& x);
   void on_commit(const commit_record& x);
   void tell_step(const commit_record& x);
-  /// @returns whether another pass is worth it.
+  /// Evaluates, records and reports the epoch that ended.
+  /// @returns true if another epoch shall run.
   bool end_pass();
-  /// Early stopping looks at an epoch.
+  /// Updates early stopping with an epoch.
   void judge(const epoch_record& x);
-  /// Whether it has waited long enough.
+  /// True if early stopping's patience is exhausted.
   bool gives_up() const;
   void restore_best();
   progress_state shown() const;
@@ -43,12 +44,12 @@ private:
   fit_position at_;
   std::uint64_t done_ = 0; ///< Steps of this call.
 
-  // Of the pass that runs.
+  // State of the current epoch.
   fit_end end_ = fit_end::done;
   std::optional<std::uint64_t> bad_step_;
-  std::string bad_what_; ///< What was not finite in it.
+  std::string bad_what_; ///< The value that was not finite in that step.
   clock::time_point last_;
-  std::exception_ptr thrown_; ///< By a callback.
+  std::exception_ptr thrown_; ///< Exception thrown by a callback.
 };
 
 } // namespace troupe

@@ -35,11 +35,11 @@ void check_data(const model_state& it, const data::dataset& batches,
   const std::string name{what};
   if (!batches.size())
     throw std::invalid_argument(name
-                                + " has no end; say where a pass ends, with "
+                                + " has no end; bound the epoch with "
                                   "take(batches)");
   if (*batches.size() == 0)
     throw std::invalid_argument(name
-                                + " holds no batch; give at least one "
+                                + " has no batch; provide at least one "
                                   "example");
   const auto dims = batches.element().dims;
   if (dims.rank() == it.net.input().rank())

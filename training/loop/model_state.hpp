@@ -9,7 +9,7 @@
 
 namespace troupe {
 
-/// Sums over the steps of a pass so far.
+/// Sums over the steps of an epoch so far.
 struct pass_totals {
   std::uint64_t examples = 0;
   double loss_sum = 0;
@@ -23,27 +23,27 @@ struct pass_totals {
   }
 };
 
-/// Where a fit stands between two steps: with the weights and slots, all that
-/// going on takes.
+/// The position of a fit between two steps. Together with the weights and slots
+/// it is the complete state to resume from.
 struct fit_position {
-  data::position at;            ///< Of the next batch.
-  std::uint64_t first_pass = 0; ///< Pass of the data that epoch 1 reads.
+  data::position at;            ///< Position of the next batch.
+  std::uint64_t first_pass = 0; ///< Epoch of the data that epoch 1 reads.
   pass_totals totals;
   std::vector<epoch_record> epochs;
 
-  double best = epoch_record::none; ///< Early stopping's measure at its best.
+  double best = epoch_record::none; ///< Best value of the monitored metric.
   std::uint64_t best_epoch = 0;
-  std::uint64_t waited = 0; ///< Epochs since then.
-  tensor best_weights;      ///< [size] float32; empty: none kept.
+  std::uint64_t waited = 0; ///< Epochs since the best one.
+  tensor best_weights;      ///< [size] float32. Empty: none kept.
 
-  /// What must be the same for whoever goes on.
-  std::uint64_t batches = 0; ///< In a pass.
+  // A fit can be resumed only with equal values of these.
+  std::uint64_t batches = 0; ///< Batches in an epoch.
   std::uint32_t replicas = 1;
 
   std::uint64_t epochs_done() const { return at.pass - first_pass; }
 };
 
-/// What a `model` is.
+/// The state of a `model`.
 struct model_state {
   model_state(const models::model_description& what, const update_rule& by,
               const models::loss& loss, std::uint64_t seed,
@@ -55,21 +55,22 @@ struct model_state {
   const models::loss* loss;
   std::uint64_t seed;
   parameters own;
-  /// The rule's state, [size] float32 each: `slots[copy][slot]`.
+  /// State of the update rule, [size] float32 each: `slots[copy][slot]`.
   std::vector<std::vector<tensor>> slots;
   std::uint64_t steps = 0;
-  std::uint64_t passes = 0; ///< The pass of the data that the next fit begins.
+  /// Epoch of the data with which the next fit begins.
+  std::uint64_t passes = 0;
   std::optional<fit_position> interrupted;
   std::string note;
 
   std::span<const variable> variables() const { return own.variables(); }
 
-  /// Makes all copies of the values and slots equal to that one.
+  /// Copies the values and slots of one copy to all others.
   void share_copy(std::uint32_t from);
 };
 
-/// Shared: a replica that is stuck in a step may use it when the call has
-/// ended.
+/// The model is shared, because a replica that is stuck in a step may use it
+/// after the call has ended.
 history fit(const std::shared_ptr<model_state>& it,
             const data::dataset& batches, const fit_options& options);
 evaluation evaluate(const std::shared_ptr<model_state>& it,
@@ -77,8 +78,8 @@ evaluation evaluate(const std::shared_ptr<model_state>& it,
 tensor predict(const model_state& it, const tensor& inputs);
 tensor predict(const model_state& it, const data::dataset& batches);
 
-/// Refuses data that the model cannot take.
-/// @param what "the training data"
+/// Rejects data that does not fit the model.
+/// @param description names the data in the error: "the training data".
 void check_data(const model_state& it, const data::dataset& batches,
                 std::string_view what);
 

@@ -11,9 +11,10 @@ namespace troupe {
 
 namespace {
 
-/// The rule's state of one copy of the variables.
+/// State of the update rule for one copy of the variables.
 struct copy_state {
-  std::unordered_map<std::uint32_t, std::array<tensor, 2>> slots; ///< By id.
+  /// By variable id.
+  std::unordered_map<std::uint32_t, std::array<tensor, 2>> slots;
   std::uint64_t steps = 0;
 };
 
@@ -24,7 +25,7 @@ struct optimizer::impl {
   strategy made_in;
   float rate;
   std::vector<copy_state> copies;
-  std::vector<std::uint64_t> calls; ///< Of each replica.
+  std::vector<std::uint64_t> calls; ///< Calls of each replica.
 
   impl(const update_rule& rule, strategy in)
     : rule{rule},
@@ -33,14 +34,14 @@ struct optimizer::impl {
       copies(made_in.state()->copies),
       calls(made_in.local_replicas()) {}
 
-  /// Refuses a variable that replicas would share but do not know of.
+  /// Rejects a variable with another number of copies or replicas.
   void check(const variable& x) const {
     if (x.copies() != copies.size() || x.replicas() != calls.size())
-      throw std::logic_error("the variable " + x.name()
-                             + " was not made in the scope of the "
-                             + made_in.name()
-                             + " strategy, which runs the optimizer; make its "
-                               "model there");
+      throw std::logic_error(
+        "the variable " + x.name() + " was not constructed in the scope of the "
+        + made_in.name()
+        + " strategy, which runs the optimizer; construct its "
+          "model there");
   }
 
   std::array<tensor, 2>& slots_of(copy_state& own, const variable& x) {
@@ -73,7 +74,7 @@ void optimizer::apply(std::span<const tensor> gradients,
   const auto id = replica->replica_id() - impl_->made_in.first_local_replica();
   auto& own = impl_->copies[impl_->copies.size() == 1 ? 0 : id];
   if (++impl_->calls[id] <= own.steps)
-    return; // another replica was here first, and the copy is one for all
+    return; // Another replica has made this update; there is one copy for all.
   ++own.steps;
   for (std::size_t i = 0; i < variables.size(); ++i) {
     impl_->check(variables[i]);

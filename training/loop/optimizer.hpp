@@ -8,8 +8,8 @@
 
 namespace troupe {
 
-/// An update rule with its state, for a training loop of one's own. It belongs
-/// to the strategy in whose scope it was made.
+/// An update rule with its state, for a custom training loop. It belongs to the
+/// strategy in whose scope it was constructed.
 class optimizer {
 public:
   explicit optimizer(const update_rule& rule);
@@ -17,19 +17,21 @@ public:
   optimizer(optimizer&&) noexcept;
   optimizer& operator=(optimizer&&) noexcept;
 
-  /// One step of every variable, by its gradient: in a replica's function, with
-  /// the same gradients on all replicas (`all_reduce`), once they all have read
-  /// the variables. Where replicas take turns on one copy, the first call
-  /// updates it.
+  /// Updates every variable by its gradient. Call it in a replica's function,
+  /// with equal gradients on all replicas (`all_reduce`), after all replicas
+  /// have read the variables. If replicas take turns on one copy, the first
+  /// call updates it.
   /// @param gradients one for each variable, in order, of its shape.
-  /// @errors throws std::logic_error: other shapes or numbers, in cross-replica
-  ///         context, or in the run of another strategy.
+  /// @errors throws std::logic_error for wrong shapes or a wrong number of
+  ///         gradients, in cross-replica context, and in the run of another
+  ///         strategy.
   void apply(std::span<const tensor> gradients,
              std::span<const variable> variables);
 
   float learning_rate() const;
 
-  /// From the next step on. Not while a step runs.
+  /// Sets the rate from the next step on.
+  /// @pre no step runs.
   void set_learning_rate(float x);
 
 private:

@@ -13,7 +13,7 @@ namespace troupe {
 
 namespace {
 
-constexpr double redraw = 0.1, line_every = 10; // seconds
+constexpr double redraw = 0.1, line_every = 10; // Seconds.
 
 template <class... Ts>
 std::string format(const char* how, Ts... xs) {
@@ -24,7 +24,7 @@ std::string format(const char* how, Ts... xs) {
 
 std::string loss_text(double loss) {
   if (!std::isfinite(loss))
-    return "loss is no finite number";
+    return "loss is not finite";
   return format(std::abs(loss) < 1e5 ? "loss %.4f" : "loss %.3e", loss);
 }
 
@@ -70,7 +70,7 @@ progress::sink standard_error() {
     while (!text.empty()) {
       const auto n = ::write(STDERR_FILENO, text.data(), text.size());
       if (n <= 0)
-        return; // progress that nobody can see is no reason to stop
+        return; // A failure to print progress does not end the training.
       text.remove_prefix(static_cast<std::size_t>(n));
     }
   };
@@ -120,7 +120,8 @@ std::string bar_line(const progress_state& x, std::size_t width) {
   tail += loss_text(x.loss) + format("  acc %.2f%%", 100 * x.accuracy);
   tail += time_left(x);
   const auto head = count(x) + " ";
-  const auto used = head.size() + tail.size() + 4; // "[" "] " and the last
+  // "[", "] " and the last column.
+  const auto used = head.size() + tail.size() + 4;
   const auto room = width > used ? std::min<std::size_t>(width - used, 30) : 0;
   std::string bar;
   if (room >= 5) {

@@ -10,33 +10,34 @@
 
 namespace troupe {
 
-/// How `fit` shows how far it is.
+/// How `fit` displays its progress.
 enum class progress_style : std::uint8_t {
   none,
-  lines,     ///< One line an epoch, and one every 10 s within it.
-  bar,       ///< A bar that is redrawn, at most 10 times a second.
-  automatic, ///< A bar where standard error is a terminal, else lines.
+  lines,     ///< One line per epoch, and one every 10 s within it.
+  bar,       ///< A bar that is redrawn at most 10 times a second.
+  automatic, ///< A bar if standard error is a terminal, else lines.
 };
 
-/// Where a pass stands.
+/// Progress within an epoch.
 struct progress_state {
   std::uint64_t epoch = 1, epochs = 1;
-  std::uint64_t step = 0, steps = 0; ///< Of this pass; `steps` 0: unknown.
+  std::uint64_t step = 0, steps = 0; ///< Of this epoch; `steps` 0: unknown.
   std::uint64_t examples = 0;
   double loss = 0;                  ///< Mean so far.
   double accuracy = 0;              ///< In [0, 1], so far.
-  double seconds = 0;               ///< Since the first step shown.
-  std::uint64_t examples_timed = 0; ///< Done in these seconds.
+  double seconds = 0;               ///< Since `progress::begin`.
+  std::uint64_t examples_timed = 0; ///< Processed in `seconds`.
 };
 
-/// "epoch 2/5 [####......]  40%  8,120/s  loss 0.2150  acc 93.40%  0:03 left",
-/// cut to `width` columns; the bar is as long as they allow.
+/// Returns "epoch 2/5 [####......]  40%  8,120/s  loss 0.2150  acc 93.40%  0:03
+/// left", truncated to `width` columns. The bar takes the columns that remain,
+/// at most 30; it is omitted below 5.
 std::string bar_line(const progress_state& x, std::size_t width);
 
-/// The same without the bar, for a log.
+/// Returns the line without a bar, for a log.
 std::string plain_line(const progress_state& x);
 
-/// What is said at the end of an epoch.
+/// Returns the line printed at the end of an epoch.
 std::string epoch_line(const epoch_record& x, std::uint64_t epochs);
 
 /// "1,234,567"
@@ -45,31 +46,32 @@ std::string with_commas(std::uint64_t x);
 /// "0:07", "12:30", "1:02:03"
 std::string as_duration(double seconds);
 
-/// Decides when which line is shown.
+/// Prints the progress of a fit and decides when to print each line.
 class progress {
 public:
   struct sink {
     std::function<void(std::string_view)> write;
-    std::function<double()> now; ///< Seconds, never going back.
+    std::function<double()> now; ///< Seconds, monotonic.
     std::size_t width = 80;      ///< Columns.
   };
 
-  /// To standard error.
+  /// Prints to standard error.
   explicit progress(progress_style style);
   progress(progress_style style, sink to);
   ~progress();
   progress(const progress&) = delete;
   progress& operator=(const progress&) = delete;
 
-  /// A pass begins, or goes on at `at.step` after an interruption.
+  /// Begins an epoch, or continues it at `state.step` after an interruption.
   void begin(const progress_state& at);
 
-  /// A step ended. @cost a clock reading, unless it is time for a line.
+  /// Counts a step.
+  /// @cost a clock reading, unless a line is due.
   void step(std::uint64_t examples, double loss_sum, double correct);
 
   void end(const epoch_record& x);
 
-  /// Leaves the line of an unfinished bar.
+  /// Ends the line of an unfinished bar.
   void leave();
 
 private:
@@ -80,7 +82,7 @@ private:
   progress_state at_;
   double loss_sum_ = 0, correct_ = 0;
   double began_ = 0, next_ = 0;
-  std::size_t drawn_ = 0; ///< Columns of the bar that stands on the terminal.
+  std::size_t drawn_ = 0; ///< Columns of the bar that is displayed.
 };
 
 } // namespace troupe

@@ -22,7 +22,8 @@ std::vector<bucket> buckets_of(const parameters& own) {
                           train_step::bucket_bytes / sizeof(float));
 }
 
-/// Whether no element is infinite or NaN. @cost one read of the elements.
+/// True if no element is infinite or NaN.
+/// @cost one read of the elements.
 bool all_finite(const tensor& x) {
   // Adding one to an exponent of all ones carries into the sign.
   constexpr std::uint32_t exponent = 0x7f800000, one = 0x00800000;
@@ -74,7 +75,7 @@ void train_step::operator()(step_context& at) {
   auto& mine = replicas_[at.replica - first_];
   at.report = {};
   if (mine.halted)
-    return; // as all replicas are, since the same step
+    return; // All replicas stopped at the same step.
   mine.at = &at;
   mine.finite = true;
   const auto read = feed_->of(at.step);
@@ -118,8 +119,8 @@ void train_step::forward_and_backward(replica& mine, const batch& part) {
 }
 
 void train_step::contribute(replica& mine, std::uint32_t bucket) {
-  // A loss that is not finite reaches all replicas with the sums: as a NaN in
-  // the first element of the buffer, which the last bucket holds.
+  // If the loss is not finite, the sum shall inform all replicas: the first
+  // element of the buffer, which the last bucket contains, becomes NaN.
   if (!mine.finite && bucket + 1 == mine.parts.size())
     mine.gradient.mutable_data<float>()[0] =
       std::numeric_limits<float>::quiet_NaN();
@@ -130,8 +131,8 @@ bool train_step::sum(replica& mine) {
   for (std::uint32_t b = 0; b < mine.sums.size(); ++b)
     mine.sums[b] = mine.at->sum(b);
   mine.at->begin_update();
-  // Replicas that take turns on one copy have the same sums: the first scans
-  // them for all.
+  // Replicas that take turns on one copy get the same sums, so only the first
+  // of them scans the sums.
   if (shared_ && scanned_ == mine.at->step)
     return sums_finite_;
   const bool finite = std::ranges::all_of(mine.sums, all_finite);
@@ -144,8 +145,8 @@ bool train_step::sum(replica& mine) {
 
 void train_step::update(replica& mine, std::int64_t examples) {
   const auto step = mine.at->step;
-  // Where replicas take turns on one copy, the first that has all sums updates
-  // it; by then all have read it.
+  // If replicas take turns on one copy, the first that has all sums updates it.
+  // By then all of them have read the copy.
   const bool due = !shared_ || next_shared_ <= step;
   if (due && shared_)
     next_shared_ = step + 1;

@@ -12,48 +12,52 @@
 
 namespace troupe {
 
-/// One step of `fit` for one replica: forward, backward, the sums of its
-/// gradients as they complete, and the update. Made once for a fit; all it
-/// needs is set aside then, so that a step asks the system for nothing. It owns
-/// what it uses: a replica that is stuck in it outlives the call of `fit`.
+/// One step of `fit` for one replica: forward, backward, reduction of the
+/// gradients as they complete, and update. It is constructed once per fit and
+/// preallocates, so that a step allocates no memory from the system. It owns
+/// what it uses, because a replica that is stuck in a step outlives the call of
+/// `fit`.
 class train_step {
 public:
-  /// Bytes of gradient that are summed as one.
+  /// Bytes of gradient that are reduced as one tensor.
   static constexpr std::size_t bucket_bytes = std::size_t{1} << 20;
 
   train_step(std::shared_ptr<model_state> of, const fit_options& options);
 
-  /// From here on batches come from this feed. Null: none; the feed before is
-  /// destroyed. @pre no step runs.
+  /// Sets the source of the batches and destroys the previous one. Null: none.
+  /// @pre no step runs.
   void feed_from(std::shared_ptr<batch_feed> feed) { feed_ = std::move(feed); }
 
-  /// Fills in the step's report. If the loss or the summed gradient is not
-  /// finite, the report's `correct` is NaN, and no replica updates its
-  /// parameters in that step, nor, if told to stop, in any later one.
-  /// @cost with the update, one more read of the gradient.
+  /// Runs a step and fills in its metrics. If the loss or the reduced gradient
+  /// is not finite, the metric `correct` is NaN and no replica updates its
+  /// parameters in that step. With `on_nan::stop` no replica updates them in
+  /// any later step.
+  /// @cost in addition to the step: one read of the gradient.
   void operator()(step_context& at);
 
   float learning_rate(std::uint64_t step) const;
 
-  /// After work that ended with an error: some replicas may be an update ahead
-  /// of others, as none takes one back. Hands on the state of one that is
-  /// furthest, and counts its steps. Only among those of this process: others
-  /// may have come further, or not as far. @pre no step runs.
+  /// Makes the copies of this process equal after a run that failed: a replica
+  /// may be one update ahead of another. Copies the state of the replica with
+  /// most steps to the others, and takes over its step count. Replicas of other
+  /// processes may have made more or fewer steps.
+  /// @pre no step runs.
   void catch_up();
 
 private:
-  /// What one replica has for itself.
+  /// State of one replica.
   struct replica {
-    tensor values, gradient;               ///< [size]
-    std::array<std::span<float>, 2> slots; ///< Of its copy of the values.
-    std::vector<tensor> parts;             ///< Of the gradient, by bucket.
+    tensor values, gradient; ///< [size]
+    /// State of the update rule for its copy.
+    std::array<std::span<float>, 2> slots;
+    std::vector<tensor> parts; ///< Ranges of the gradient, by bucket.
     pooled<tensor> sums;
     bucket_progress progress;
-    tape::completed completed; ///< Contributes what has become ready.
+    tape::completed completed; ///< Contributes buckets that became ready.
     step_context* at = nullptr;
     bool finite = true;
     bool halted = false;
-    std::uint64_t done = 0; ///< Steps, also those that were skipped.
+    std::uint64_t done = 0; ///< Steps completed, including skipped ones.
   };
 
   void forward_and_backward(replica& mine, const batch& part);
@@ -67,11 +71,13 @@ private:
   const on_nan on_nan_;
   std::shared_ptr<batch_feed> feed_;
   std::uint32_t first_; ///< Id of the first replica of this process.
-  bool shared_;         ///< One copy of the values for several replicas.
-  std::uint64_t next_shared_ = 0;        ///< First step that did not update it.
+  bool shared_; ///< True if several replicas have one copy of the values.
+  /// First step that did not update the single copy.
+  std::uint64_t next_shared_ = 0;
   std::optional<std::uint64_t> scanned_; ///< Last step whose sums were scanned.
-  bool sums_finite_ = true;      ///< Of that step. Both only if `shared_`.
-  std::deque<replica> replicas_; ///< Of this process.
+  /// Result for that step. Both only with a single copy.
+  bool sums_finite_ = true;
+  std::deque<replica> replicas_; ///< Replicas of this process.
 };
 
 } // namespace troupe

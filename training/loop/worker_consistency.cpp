@@ -12,7 +12,8 @@ namespace troupe {
 
 namespace {
 
-/// What must be the same, one "name: value" on a line.
+/// Collects the values that must be equal on all workers, one "name: value" per
+/// line.
 class account {
 public:
   template <class T>
@@ -62,10 +63,10 @@ std::string account_of(const model_state& it, const data::dataset& batches,
   x.add("seed", it.seed);
   x.add("steps done", it.steps);
   x.add("hash of the optimizer's state", hash_of_slots(it));
-  x.add("batches in a pass", at.batches);
-  x.add("pass", at.at.pass);
-  x.add("first pass", at.first_pass);
-  x.add("batches of the pass done", at.at.index);
+  x.add("batches per epoch", at.batches);
+  x.add("epoch of the data", at.at.pass);
+  x.add("first epoch of the data", at.first_pass);
+  x.add("batches of the epoch done", at.at.index);
   x.add("hash of the next batch", hash_of_batch(batches, at.at));
   x.add("epochs", options.epochs);
   x.add("max_steps", options.max_steps);
@@ -85,7 +86,7 @@ std::string account_of(const model_state& it, const data::dataset& batches,
   return x.text();
 }
 
-/// The first line in which they differ.
+/// Describes the first line in which two texts differ.
 std::string difference(const std::string& a, const std::string& b) {
   std::istringstream in_a{a}, in_b{b};
   for (std::string x, y;;) {
@@ -121,7 +122,7 @@ void check_equal_workers(const model_state& it, const data::dataset& batches,
     if (all[w] != all[0])
       throw std::invalid_argument(
         "worker " + std::to_string(w) + " has " + difference(all[0], all[w])
-        + "; all workers must fit the same model to the same data with the "
+        + "; all workers must train the same model on the same data with the "
           "same options");
   compare_copies(copies);
 }

@@ -37,8 +37,8 @@ per_replica<tensors> remote_strategy::run(std::string_view step,
   const auto hold = impl_->enter();
   impl_->check_usable(impl_->seats.front().runs, step, "run");
   if (inputs.first() != 0 || inputs.size() != num_replicas_in_sync())
-    throw std::invalid_argument("inputs of " + std::to_string(inputs.size())
-                                + " replicas; give those of " + "all "
+    throw std::invalid_argument("inputs for " + std::to_string(inputs.size())
+                                + " replicas; pass those of " + "all "
                                 + std::to_string(num_replicas_in_sync()));
   worker_task task{std::string{step}, 0, {}, {}};
   for (const auto& seat : impl_->seats) {
@@ -82,9 +82,9 @@ tensors remote_strategy::reduce(reduce_op op,
     std::vector<tensor> parts;
     for (const auto& one : x) {
       if (one.size() != x.begin()->size())
-        throw std::logic_error("replicas gave " + std::to_string(one.size())
+        throw std::logic_error("replicas returned " + std::to_string(one.size())
                                + " and " + std::to_string(x.begin()->size())
-                               + " tensors: no sum of these");
+                               + " tensors, which cannot be reduced");
       parts.push_back(one[i]);
     }
     out.push_back(troupe::reduce(op, parts));

@@ -13,28 +13,28 @@ namespace troupe {
 class remote_node;
 
 struct remote_strategy_options {
-  /// What the replicas can do: the name that all nodes registered it under
-  /// (registered_steps.hpp) ...
+  /// Name of the step functions, which all nodes registered
+  /// (step_functions.hpp).
   std::string steps;
-  /// ... and what is said to its factory on each.
+  /// Argument of their factory on each node.
   std::string argument{};
-  /// Of each node, one replica on each device.
+  /// Devices of each node, one replica on each.
   std::vector<std::string> devices{"cpu:0"};
-  int threads = 1; ///< Of each replica's ops.
+  int threads = 1; ///< Threads of each replica's ops.
   communication_options communication{};
-  /// What tensors cross between two nodes.
+  /// Transport of tensors between two nodes.
   transport_kind transport = transport_kind::automatic;
-  /// None given: `net::credentials_from_environment`.
+  /// None: `net::credentials_from_environment`.
   std::optional<net::credentials> credentials{};
-  /// Longest that the nodes wait for each other at the start.
+  /// Timeout of the wait of the nodes for each other at the start.
   std::chrono::milliseconds patience{60'000};
-  /// Longest that the start, a run or a call may take in all; a node keeps
-  /// nobody waiting for more than ten minutes.
+  /// Timeout of the start, and of each run and call in total. A node limits it
+  /// to ten minutes.
   std::chrono::milliseconds answers{600'000};
-  /// Longest that the end waits for the nodes.
+  /// Timeout of the wait for the nodes in the destructor.
   std::chrono::milliseconds farewell{5000};
   std::chrono::milliseconds heartbeat{100};
-  /// Longest silence of a node before it is given up.
+  /// A node that sends nothing for this long is considered lost.
   std::chrono::milliseconds suspect{1000};
 };
 
@@ -48,75 +48,81 @@ concept is_name = std::convertible_to<const T&, std::string_view>;
 
 } // namespace detail
 
-/// Replicas on nodes, for a program that is none of the workers: it has them
-/// spawned, tells them by name what to do, and gets what they give. The nodes
-/// are workers to each other, in the order given: replica i of node n is
-/// replica n * devices + i, and all is as in multi_worker_mirrored_strategy, to
-/// the last bit.
+/// Replicas on nodes, for a program that is not a worker itself: it spawns
+/// workers on the nodes, runs functions on them by name, and receives the
+/// results. The nodes are workers of one job, in the order given: replica i of
+/// node n is replica n * devices + i. All results are bitwise equal to those of
+/// multi_worker_mirrored_strategy.
 ///
-/// A node that dies or falls silent, and a function that throws, end what runs
-/// with a `failure` that names the node, the function and its number. All nodes
-/// are left then, and every later call throws `failure` (cancelled).
+/// If a node dies or does not respond, or a function throws, the active call
+/// fails with a `job_error` that names the node, the function and its number.
+/// The strategy gives up all nodes then, and every later call throws
+/// `job_error` (cancelled).
 class remote_strategy {
 public:
-  /// Spawns a worker on each node; returns when all have joined and have made
-  /// their steps.
-  /// @param on    outlives it.
-  /// @param nodes "host:port" of each, by which the nodes find each other too.
-  /// @errors throws std::invalid_argument for options that cannot be; what
-  ///         `net::credentials_from_environment` throws, if asked; `failure`
-  ///         that names a node which is not there, refuses (the error lists
-  ///         what it has), or whose factory threw.
+  /// Spawns a worker on each node. Returns when all have joined and constructed
+  /// their step functions.
+  /// @param local_runtime outlives the strategy.
+  /// @param nodes "host:port" of each; the nodes connect to each other by these
+  ///             addresses too.
+  /// @errors throws std::invalid_argument for invalid options; what
+  ///         `net::credentials_from_environment` throws, if it is called;
+  ///         `job_error` that names a node which is unreachable, rejects the
+  ///         request (the error lists the registered names), or whose factory
+  ///         threw.
   remote_strategy(runtime& on, const std::vector<std::string>& nodes,
                   const remote_strategy_options& options);
 
-  /// Tells all to leave, and waits for them, no longer than the farewell.
+  /// Asks all workers to leave, and waits for them, at most `shutdown_timeout`.
   ~remote_strategy();
   remote_strategy(const remote_strategy&) = delete;
   remote_strategy& operator=(const remote_strategy&) = delete;
 
   std::uint32_t num_replicas_in_sync() const;
-  std::uint32_t workers() const; ///< Nodes.
-  /// What tensors cross between two nodes: "shm", "tcp", "tls" or "none".
+  std::uint32_t workers() const; ///< Equal to the number of nodes.
+  /// Transport of tensors between two nodes: "shm", "tcp", "tls" or "none".
   const std::string& transport() const;
 
-  /// A node, for roles of one's own.
-  /// @errors throws std::logic_error for one that there is not.
+  /// Returns a node, for spawning other roles.
+  /// @errors throws std::logic_error if there is no such node.
   remote_node& node(std::size_t worker);
 
-  /// Calls a `step_functions::run` of the name for each replica, on all nodes
-  /// at once, and waits.
-  /// @param inputs of each replica, by id, or for all the same.
-  /// @returns what each replica gave, by id.
+  /// Calls the `step_functions::run` function of a name for each replica, on
+  /// all nodes concurrently, and waits.
+  /// @param inputs of each replica by id, or one list for all replicas.
+  /// @returns the results of each replica, by id.
   /// @errors throws std::invalid_argument for a name that is not registered
-  ///         (the sentence lists those that are) and for inputs of other than
-  ///         all replicas; std::logic_error while another thread runs
-  ///         something; `failure`.
-  /// @cost   inputs and results cross once, at most 1 GiB for each node.
+  ///         (the error lists the registered ones) and for a wrong number of
+  ///         inputs; std::logic_error while another thread runs a function;
+  ///         `job_error`.
+  /// @cost inputs and results are sent once, at most 1 GiB for each node.
   per_replica<tensors> run(std::string_view step,
                            const per_replica<tensors>& inputs);
   per_replica<tensors> run(std::string_view step, const tensors& inputs = {});
 
-  /// Calls a `step_functions::call` of the name once on each node.
-  /// @returns what each gave, by node. @errors as `run`.
+  /// Calls the `step_functions::call` function of a name once on each node.
+  /// @returns the results by node.
+  /// @errors as `run`.
   std::vector<tensors> call(std::string_view what, const tensors& inputs = {});
 
-  /// Functions do not travel.
+  /// Rejects function objects: code is not sent to nodes.
   template <class F, class... Args>
   requires(!detail::is_name<F>) per_replica<tensors> run(const F&,
                                                          const Args&...) {
     static_assert(detail::is_sent_nowhere<F>,
-                  "no code travels to nodes: register the function there, by "
+                  "code is not sent to nodes: register the function there with "
                   "register_steps, and run it by its name");
     return {};
   }
 
-  /// One value from one per replica, here: elementwise, in the order of the
-  /// canonical tree, so with the bits that `strategy::reduce` gives.
+  /// Reduces one value per replica in this process: elementwise, in the order
+  /// of the canonical tree. The result is bitwise equal to that of
+  /// `strategy::reduce`.
   tensor reduce(reduce_op op, const per_replica<tensor>& x) const;
 
-  /// Of each of the tensors that every replica gave.
-  /// @errors throws std::logic_error if some gave more than others.
+  /// Reduces each tensor of the replicas' results over the replicas.
+  /// @errors throws std::logic_error if replicas returned different numbers of
+  ///         tensors.
   tensors reduce(reduce_op op, const per_replica<tensors>& x) const;
 
 private:

@@ -33,8 +33,8 @@ struct remote_strategy::impl {
   std::vector<std::unique_ptr<remote_node>> nodes;
   std::vector<worker_actor> workers;
   std::vector<worker_seat> seats;
-  std::uint64_t next = 0; ///< Numbers what they are told.
-  std::string broken;     ///< Why nothing more can be done; empty: it can.
+  std::uint64_t next = 0; ///< Number of the next request to the workers.
+  std::string broken; ///< Why the strategy is unusable. Empty: it is usable.
   std::mutex busy;
 };
 

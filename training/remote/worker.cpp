@@ -32,7 +32,7 @@ struct worker_state {
   worker_order order;
   steps_factory make;
   std::shared_ptr<const multi_worker_mirrored_strategy> on;
-  step_functions table; ///< May refer to `on`.
+  step_functions table; ///< May refer to `strategy`.
   std::uint64_t next = 0;
 
 private:
@@ -63,7 +63,7 @@ worker_seat worker_state::join() {
   how.job = order.job;
   how.at = at.lock();
   if (!how.at)
-    throw failure{ec::cancelled, "the node ends"};
+    throw failure{ec::cancelled, "the node is shutting down"};
   net::simple_resolver::options own;
   own.task_type = "worker";
   own.task_id = order.index;
@@ -84,8 +84,8 @@ tensors worker_state::run_all(const step_functions::for_replica& fn,
                               std::vector<std::uint32_t>& out) const {
   const auto replicas = on->local_replicas();
   if (parts.size() != 1 && parts.size() != replicas)
-    throw failure{ec::protocol, "inputs of " + std::to_string(parts.size())
-                                  + " replicas, for "
+    throw failure{ec::protocol, "inputs for " + std::to_string(parts.size())
+                                  + " replicas, but the worker has "
                                   + std::to_string(replicas)};
   std::vector<tensors> each;
   auto from = inputs.begin();
@@ -94,7 +94,8 @@ tensors worker_state::run_all(const step_functions::for_replica& fn,
     from += count;
   }
   each.resize(replicas, each.front());
-  // A replica that is stuck outlives this call, perhaps this worker.
+  // Shares the functions and the strategy: a stuck replica outlives this call
+  // and perhaps this worker.
   const auto got =
     on->run([fn, keep = on](replica_context& self,
                             const tensors& mine) { return fn(self, mine); },
@@ -112,11 +113,12 @@ tensors worker_state::run(const std::string& what, std::uint64_t number,
                           const tensors& inputs,
                           std::vector<std::uint32_t>& out) {
   if (!on || number != next)
-    throw failure{ec::protocol, "asked for step " + std::to_string(number)
-                                  + ", not " + std::to_string(next)};
+    throw failure{ec::protocol, "received step " + std::to_string(number)
+                                  + ", expected step " + std::to_string(next)};
   if (std::accumulate(parts.begin(), parts.end(), std::uint64_t{0})
       != inputs.size())
-    throw failure{ec::protocol, "other inputs than there are tensors"};
+    throw failure{ec::protocol,
+                  "the tensor counts do not match the number of tensors"};
   ++next;
   if (const auto fn = table.run.find(what); fn != table.run.end())
     return run_all(fn->second, parts, inputs, out);
@@ -136,7 +138,8 @@ void worker_state::leave() {
 
 // -- behavior -----------------------------------------------------------------
 
-/// What `fn` throws, as news: a `failure` is what strategies tell of others.
+/// Calls `fn` and converts an exception to a status. A `job_error` reports the
+/// failure of another worker.
 template <class F>
 worker_news told(F&& fn) {
   worker_news x;
@@ -148,12 +151,13 @@ worker_news told(F&& fn) {
   } catch (const std::exception& e) {
     x = {false, true, ec::invalid, e.what(), {}, {}};
   } catch (...) {
-    x = {false, true, ec::invalid, "something was thrown", {}, {}};
+    x = {false, true, ec::invalid, "an exception that is no std::exception",
+         {},    {}};
   }
   return x;
 }
 
-/// It blocks, so it has a thread of its own.
+/// The worker blocks in its handlers, so it is detached.
 worker_actor::behavior_type
 worker(worker_actor::stateful_pointer<worker_state> self, runtime* in,
        const std::weak_ptr<door>& at, const worker_order& order,

@@ -10,19 +10,20 @@ namespace troupe {
 
 // -- protocol -----------------------------------------------------------------
 
-/// What a worker is spawned with: its part of a client's strategy.
+/// Arguments of a worker: its part of a client's strategy.
 struct worker_order {
-  std::string job;                      ///< The same for all of one client.
-  std::vector<std::string> addresses{}; ///< Of all nodes, in order of workers.
-  std::uint32_t index = 0;              ///< Which of them this is.
-  std::string argument{};               ///< For the factory of steps.
-  std::vector<std::string> devices{};   ///< Of each worker.
+  std::string job; ///< Name of the job, equal for all workers of a client.
+  /// Addresses of all nodes, in order of workers.
+  std::vector<std::string> addresses{};
+  std::uint32_t index = 0; ///< Number of this worker.
+  std::string argument{};  ///< Argument of the factory of step functions.
+  std::vector<std::string> devices{}; ///< Devices of each worker.
   std::int32_t threads = 1;
   transport_kind transport = transport_kind::automatic;
   std::int64_t bytes_per_pack = 0;
-  std::uint64_t timeout_ms = 0;          ///< Of a step.
-  std::uint64_t callback_timeout_ms = 0; ///< Of a save or a callback.
-  std::uint64_t patience_ms = 0;         ///< Of the start.
+  std::uint64_t timeout_ms = 0;          ///< Timeout of a step.
+  std::uint64_t callback_timeout_ms = 0; ///< Timeout of a save or a callback.
+  std::uint64_t patience_ms = 0;         ///< Timeout of the start.
   auto fields() {
     return std::tie(job, addresses, index, argument, devices, threads,
                     transport, bytes_per_pack, timeout_ms, callback_timeout_ms,
@@ -30,10 +31,10 @@ struct worker_order {
   }
 };
 
-/// What it is once all are there.
+/// Description of a worker, known once all have joined.
 struct worker_seat {
-  std::uint32_t first = 0, count = 0; ///< Its replicas.
-  std::uint32_t replicas = 0;         ///< Of all workers.
+  std::uint32_t first = 0, count = 0; ///< Replicas of this worker.
+  std::uint32_t replicas = 0;         ///< Replicas of all workers.
   std::string transport{};
   std::vector<std::string> runs{}, calls{}; ///< Names of its functions.
   auto fields() {
@@ -41,32 +42,36 @@ struct worker_seat {
   }
 };
 
-/// What came of something it was told.
+/// Status of a request to a worker.
 struct worker_news {
   bool done = false;
-  /// If not: whether it failed here; else another worker did, or was lost.
+  /// If not done: true if this worker failed; false if another worker failed or
+  /// was lost.
   bool here = true;
   ec code = ec::invalid;
   std::string why{};
   worker_seat seat{};
-  std::vector<std::uint32_t> parts{}; ///< Tensors of each replica.
+  /// Number of result tensors of each replica.
+  std::vector<std::uint32_t> parts{};
   auto fields() { return std::tie(done, here, code, why, seat, parts); }
 };
 
 /// WORKER: some replicas of a client's strategy, spawned on a node under
-/// "steps/NAME". One request at a time; after one that failed only `stop`.
+/// "steps/NAME". It processes one request at a time; after a failure it accepts
+/// only `stop`.
 using worker_actor = caf::typed_actor<
-  // Joins the other workers; then the steps are made.
+  // Joins the other workers; then makes the step functions.
   caf::replies_to<atom::who>::with<worker_news>,
-  // Runs a function by name: as how many-th, with how many tensors for each of
-  // its replicas (one number: the same for all), and these.
+  // Runs a function by name. Further arguments: the number of the request,
+  // which the client increments; the tensor count of each local replica (a
+  // single one: all replicas get all tensors); the tensors.
   caf::replies_to<atom::run, std::string, std::uint64_t,
                   std::vector<std::uint32_t>,
                   tensors>::with<worker_news, tensors>,
-  // Leaves the others, once they leave too.
+  // Leaves the job; returns when the other workers leave too.
   caf::replies_to<atom::stop>::with<bool>>;
 
-/// The name of the role that has these steps.
+/// Returns the name of the role that has these step functions.
 std::string role_of_steps(const std::string& name);
 
 } // namespace troupe

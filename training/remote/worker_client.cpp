@@ -14,10 +14,11 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// A proxy says itself that it is late, and why.
+/// Added to timeouts here, because a proxy reports its own timeout with a
+/// reason.
 constexpr milliseconds slack{500};
 
-/// What the asker and whoever waits for him share.
+/// State shared by the requesting actor and the thread that waits.
 class desk {
 public:
   explicit desk(std::size_t workers) : answers_(workers) {}
@@ -38,11 +39,11 @@ public:
     });
     std::vector<worker_answer> out;
     for (auto& x : answers_)
-      out.push_back(
-        x ? std::move(*x)
-          : worker_answer{
-            {.here = !in_time, .code = ec::stalled, .why = "it did not answer"},
-            {}});
+      out.push_back(x ? std::move(*x)
+                      : worker_answer{{.here = !in_time,
+                                       .code = ec::stalled,
+                                       .why = "it did not respond"},
+                                      {}});
     return out;
   }
 
@@ -53,7 +54,9 @@ private:
   bool failed_ = false;
 };
 
-/// @param ask `(actor, worker, request)`: what to ask a worker.
+/// Sends a request to each worker and waits for the replies.
+/// @param request `(actor, worker, index, timeout, on_reply, on_error)`: sends
+///             the request to one worker.
 template <class Ask>
 std::vector<worker_answer> ask_all(caf::actor_system& in,
                                    const std::vector<worker_actor>& workers,

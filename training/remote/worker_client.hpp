@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-// How a client asks all of its workers at once.
+// Requests of a client to all of its workers.
 
 namespace troupe {
 
@@ -15,25 +15,26 @@ struct worker_answer {
   tensors out;
 };
 
-/// Who failed, and why.
+/// The worker that failed, and the reason.
 struct worker_fault {
   std::size_t worker = 0;
   ec code = ec::invalid;
   std::string why;
 };
 
-/// What all are told to do.
+/// A request to all workers.
 struct worker_task {
   std::string what;
   std::uint64_t number = 0;
-  std::vector<std::vector<std::uint32_t>> parts; ///< By worker, as is:
+  /// By worker; as in the request of `worker_actor`.
+  std::vector<std::vector<std::uint32_t>> parts;
   std::vector<tensors> inputs;
 };
 
-/// Each of these asks all, and waits until all have answered, or one has failed
-/// by itself, or the patience ends.
-/// @returns what they answered, by worker; news that are not `done` of those
-///          that did not.
+/// Each of these sends a request to all workers. It waits until all have
+/// replied, one has failed by its own fault, or the timeout expires.
+/// @returns the replies by worker; for a missing reply a status that is not
+///          `done`.
 std::vector<worker_answer> join_all(caf::actor_system& in,
                                     const std::vector<worker_actor>& workers,
                                     std::chrono::milliseconds patience);
@@ -44,8 +45,8 @@ std::vector<worker_answer> run_all(caf::actor_system& in,
 void leave_all(caf::actor_system& in, const std::vector<worker_actor>& workers,
                std::chrono::milliseconds patience);
 
-/// Whose fault it is: one that failed by itself, before one that tells of
-/// another. None: all did what they were told.
+/// Returns the first worker that failed by its own fault; else the first that
+/// reports a failure of another. None: all requests succeeded.
 std::optional<worker_fault>
 fault_among(const std::vector<worker_answer>& answers);
 

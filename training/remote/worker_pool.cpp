@@ -7,7 +7,7 @@
 #include <random>
 #include <set>
 
-// What a client does with its workers.
+// The workers of a client: spawning, requests, and failures.
 
 namespace troupe {
 
@@ -15,7 +15,7 @@ using std::chrono::milliseconds;
 
 namespace {
 
-/// Of all strategies of all clients.
+/// Returns a job name that is unique over all strategies and clients.
 std::string new_job(const std::string& steps) {
   std::random_device dice;
   const auto number = std::uint64_t{dice()} << 32 | dice();
@@ -42,17 +42,18 @@ remote_strategy::impl::~impl() {
 
 void remote_strategy::impl::check() const {
   const auto refuse = [](const std::string& why) {
-    throw std::invalid_argument("a remote_strategy: " + why);
+    throw std::invalid_argument("remote_strategy: " + why);
   };
   if (addresses.empty())
-    refuse("no nodes are given; give the address of at least one");
+    refuse("the list of nodes is empty; give the address of at least one");
   if (options.steps.empty())
-    refuse("steps is empty; give the name that the nodes registered");
+    refuse("steps is empty; give a name that the nodes registered");
   std::set<std::string> all;
   for (const auto& one : addresses) {
     net::parse_address(one);
     if (!all.insert(one).second)
-      refuse("node " + one + " is given twice; give it more devices");
+      refuse("node " + one
+             + " is given twice; name it once and give it more devices");
   }
   troupe::check(options.communication);
   check_threads(options.threads);
@@ -61,7 +62,8 @@ void remote_strategy::impl::check() const {
   for (const auto x : {options.patience, options.answers, options.farewell,
                        options.heartbeat, options.suspect})
     if (x < milliseconds{1} || x > std::chrono::hours{1})
-      refuse("patience, answers, farewell, heartbeat and suspect take 1 ms to "
+      refuse("start_timeout, request_timeout, shutdown_timeout, "
+             "heartbeat_interval and heartbeat_timeout must be 1 ms to "
              "1 h");
 }
 
@@ -103,7 +105,7 @@ void remote_strategy::impl::join() {
   for (std::size_t w = 0; w < answers.size(); ++w) {
     auto& seat = seats.emplace_back(std::move(answers[w].news.seat));
     if (seat.first != first || seat.count != options.devices.size())
-      give_up({w, ec::protocol, "it has other replicas than it was told"},
+      give_up({w, ec::protocol, "it has other replicas than requested"},
               during);
     first += seat.count;
   }
@@ -123,7 +125,7 @@ void remote_strategy::impl::give_up(const worker_fault& x,
 
 void remote_strategy::impl::check_left() const {
   if (!broken.empty())
-    throw failure{ec::cancelled, "all nodes were left, after " + broken};
+    throw failure{ec::cancelled, "the nodes were given up after " + broken};
 }
 
 void remote_strategy::impl::check_usable(const std::vector<std::string>& known,
@@ -148,7 +150,7 @@ std::vector<worker_answer> remote_strategy::impl::tell_all(worker_task&& x) {
   return answers;
 }
 
-/// The parts of what a worker gave.
+/// Divides the results of a worker by replica.
 std::vector<tensors> remote_strategy::impl::cut(std::size_t worker,
                                                 const worker_answer& x,
                                                 std::size_t parts) {
@@ -156,7 +158,9 @@ std::vector<tensors> remote_strategy::impl::cut(std::size_t worker,
   for (const auto count : x.news.parts)
     all += count;
   if (x.news.parts.size() != parts || all != x.out.size())
-    give_up({worker, ec::protocol, "results that cannot be"}, "its results");
+    give_up(
+      {worker, ec::protocol, "the tensor counts do not match the results"},
+      "its results");
   std::vector<tensors> out;
   auto from = x.out.begin();
   for (const auto count : x.news.parts) {
@@ -169,8 +173,8 @@ std::vector<tensors> remote_strategy::impl::cut(std::size_t worker,
 std::unique_lock<std::mutex> remote_strategy::impl::enter() {
   std::unique_lock hold{busy, std::try_to_lock};
   if (!hold)
-    throw std::logic_error("a remote_strategy was told to run something while "
-                           "it runs something else");
+    throw std::logic_error("a function of a remote_strategy was called while "
+                           "another one runs");
   return hold;
 }
 

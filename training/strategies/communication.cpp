@@ -18,10 +18,11 @@ void check(std::int64_t bytes_per_pack, implementations how,
            const char* whose) {
   if (bytes_per_pack < 0)
     refuse("bytes_per_pack " + std::to_string(bytes_per_pack),
-           std::string{"give a number of bytes, or 0 to leave it to "} + whose);
+           std::string{"give a number of bytes, or 0 for the default of "}
+             + whose);
   if (how == implementations::nccl)
     refuse("implementation nccl",
-           "it sums on GPUs, and there is no device for it here; give tree or "
+           "it requires GPUs, which are not supported; give tree or "
            "ring");
 }
 
@@ -31,19 +32,19 @@ void check(const communication_options& x) {
   check(x.bytes_per_pack, x.implementation, "Troupe");
   if (x.timeout <= std::chrono::milliseconds{0})
     refuse("timeout " + std::to_string(x.timeout.count()) + " ms",
-           "nothing here waits for ever, and everything takes some time; give "
+           "the timeout must be positive; give "
            "1 ms or more");
   if (x.callback_timeout <= std::chrono::milliseconds{0})
     refuse("callback_timeout " + std::to_string(x.callback_timeout.count())
              + " ms",
-           "give 1 ms or more");
+           "the timeout must be positive; give 1 ms or more");
 }
 
 void check(const call_options& x) {
   check(x.bytes_per_pack, x.implementation, "the strategy");
   if (x.timeout < std::chrono::milliseconds{0})
     refuse("timeout " + std::to_string(x.timeout.count()) + " ms",
-           "give 1 ms or more, or 0 to leave it to the strategy");
+           "give 1 ms or more, or 0 for the timeout of the strategy");
 }
 
 terms::ways way_of(implementations x, terms::ways usual) {

@@ -6,24 +6,26 @@
 
 namespace troupe {
 
-/// How replicas of several processes sum up.
+/// Options of the collectives between the replicas of several processes.
 struct communication_options {
-  /// Many tensors of one `all_reduce` travel in packs: one is opened when the
-  /// one before holds more than this. 0: packs.hpp says when.
+  /// `all_reduce` of many tensors fuses them into packs: a new pack is opened
+  /// when the previous one holds more bytes than this. Zero: the thresholds of
+  /// `pack_indices` (tensor_packs.hpp).
   std::int64_t bytes_per_pack = 0;
 
-  /// Longest that one step, or one wait in it, may take.
+  /// Timeout of one step and of each wait in it.
   std::chrono::milliseconds timeout{60'000};
 
-  /// Longest that the workers wait for one that saves a model, is in a callback
-  /// of `fit` or comes late to `fit`, `evaluate` or `save`; never less than
-  /// `timeout`. One that is lost is noticed at once all the same.
+  /// Timeout of the wait for a worker that saves a model, runs a callback of
+  /// `fit` or enters `fit`, `evaluate` or `save` late. It is never less than
+  /// `timeout`. A lost worker is noticed at once all the same.
   std::chrono::milliseconds callback_timeout{600'000};
 
-  /// How the sum is made: `tree` adds in the order of the canonical tree,
-  /// wherever the replicas are; `ring` in one that depends on how many workers
-  /// there are and who sits where, each speaking to the next alone. In one
-  /// process both are the tree. `nccl` is not there yet.
+  /// The algorithm of the sum. `tree` adds in the order of the canonical tree,
+  /// independent of the placement of the replicas. `ring` adds in an order that
+  /// depends on the number of workers and their ranks; each worker sends only
+  /// to the next one. In a job of one process both are the tree. `nccl` is not
+  /// implemented.
   enum class implementations : std::uint8_t {
     automatic, ///< The tree.
     tree,
@@ -32,23 +34,24 @@ struct communication_options {
   } implementation = implementations::automatic;
 };
 
-/// What one call of all replicas says of itself; whatever it leaves as it is
-/// here is as the strategy has it.
+/// Options of one collective call; all replicas pass equal ones. A field left
+/// at its default takes the strategy's value.
 struct call_options {
   std::int64_t bytes_per_pack = 0;
-  /// Longest that one wait in the call may take; a strategy's is not exceeded.
+  /// Timeout of each wait in the call, at most the strategy's timeout. Zero:
+  /// the strategy's timeout.
   std::chrono::milliseconds timeout{0};
   communication_options::implementations implementation =
     communication_options::implementations::automatic;
 };
 
-/// @errors throws std::invalid_argument with a sentence: what cannot be, or is
-///         not there.
+/// @errors throws std::invalid_argument that names an option whose value is
+///         invalid or not supported.
 void check(const communication_options& x);
 void check(const call_options& x);
 
-/// "auto", "tree", "ring" or "nccl", in any case.
-/// @errors throws std::invalid_argument for any other.
+/// Parses "auto", "automatic", "tree", "ring" or "nccl", in any case.
+/// @errors throws std::invalid_argument for any other name.
 communication_options::implementations
 parse_implementation(const std::string& name);
 

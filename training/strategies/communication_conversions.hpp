@@ -5,11 +5,12 @@
 
 namespace troupe {
 
-/// How sums are made where nothing else is said.
+/// Returns the algorithm that `implementation` selects; `default_algorithm` if
+/// that is automatic.
 terms::ways way_of(communication_options::implementations x,
                    terms::ways usual = terms::ways::tree);
 
-/// What a call says to the exchanges that it makes.
+/// Converts the options of a call for the collectives that the call makes.
 terms terms_of(const call_options& x, terms::ways usual);
 
 } // namespace troupe

@@ -9,19 +9,19 @@ void check_threads(int threads) {
   if (threads < 1)
     throw std::invalid_argument(
       "threads: " + std::to_string(threads)
-      + " is not a number of threads; give 1 or more");
+      + " is not a valid number of threads; give 1 or more");
 }
 
 std::vector<device> parse_devices(const std::vector<std::string>& names) {
   if (names.empty())
-    throw std::invalid_argument("devices: none was named; name one for each "
+    throw std::invalid_argument("devices: the list is empty; name one for each "
                                 "replica, as in cpu:0, cpu:1");
   std::vector<device> all;
   for (const auto& name : names) {
     const auto one = parse_device(name);
     if (std::ranges::find(all, one) != all.end())
-      throw std::invalid_argument("devices: " + name
-                                  + " was named twice; each takes one replica");
+      throw std::invalid_argument(
+        "devices: " + name + " is named twice; each device takes one replica");
     all.push_back(one);
   }
   return all;

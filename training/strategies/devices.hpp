@@ -7,12 +7,12 @@
 
 namespace troupe {
 
-/// The devices of a strategy, one replica on each.
-/// @errors throws std::invalid_argument for none, one that there is not, and
-///         one named twice.
+/// Parses the devices of a strategy, which has one replica on each.
+/// @errors throws std::invalid_argument if no device is named, a device does
+///         not exist, or a device is named twice.
 std::vector<device> parse_devices(const std::vector<std::string>& names);
 
-/// @errors throws std::invalid_argument for less than one.
+/// @errors throws std::invalid_argument if `threads` is less than one.
 void check_threads(int threads);
 
 } // namespace troupe

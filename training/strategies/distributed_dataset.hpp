@@ -10,9 +10,10 @@
 
 namespace troupe {
 
-/// A batched dataset and the strategy whose replicas its batches are cut over:
-/// part i of each batch (`share_of`) is replica i's, wherever that runs. Each
-/// part knows how many rows the whole has: `batch::global_rows`.
+/// A batched dataset and the strategy over whose replicas its batches are
+/// divided. Replica i gets rows `share_of(rows, i, replicas)` of each batch,
+/// whichever process runs it. Each part carries the row count of the global
+/// batch: `batch::global_rows`.
 class distributed_dataset {
 public:
   distributed_dataset(strategy over, data::dataset batches)
@@ -23,29 +24,30 @@ public:
   const troupe::strategy& over() const { return strategy_; }
   const data::dataset& batches() const { return batches_; }
 
-  /// Reads one pass; each step is a part per replica for `strategy.run`.
+  /// Reads one epoch; each element is a `per_replica` batch for `strategy.run`.
   class steps;
 
-  /// From a position on, in the order of its pass: for a range-for too. Not
-  /// counted among the passes of `begin`.
+  /// Reads the rest of an epoch from a position, also in a range-for. It is not
+  /// counted among the epochs of `begin`.
   steps iterate(const data::position& from = {}) const;
 
-  /// A range-for over the dataset reads one pass: the first pass 0, each later
-  /// one the next, in an order of its own if the dataset is shuffled. Copies of
-  /// this object count the passes together, but each call of `distribute` makes
-  /// one that begins with pass 0 again: make it once, before the loops. All
-  /// workers begin equally many loops. To look at a batch on one worker, use
-  /// `iterate({0, 0})`, which is not counted.
+  /// A range-for over the dataset reads one epoch: the first loop reads epoch
+  /// 0, each later loop the next. A shuffled dataset has another order in each
+  /// epoch. Copies of this object share the epoch counter, but each call of
+  /// `distribute` makes an object that begins with epoch 0: call it once,
+  /// before the loops. All workers must begin equally many loops. To look at a
+  /// batch on one worker, use `iterate({0, 0})`, which is not counted.
   auto begin() const;
   std::default_sentinel_t end() const { return {}; }
 
 private:
   strategy strategy_;
   data::dataset batches_;
-  std::shared_ptr<std::atomic<std::uint64_t>> passes_; ///< Begun by `begin`.
+  /// Epochs begun by `begin`.
+  std::shared_ptr<std::atomic<std::uint64_t>> passes_;
 };
 
-/// For a range-for over what is left of a pass.
+/// Iterator for a range-for over the rest of an epoch.
 class distributed_iterator {
 public:
   using value_type = per_replica<batch>;
@@ -64,7 +66,8 @@ public:
   bool operator==(std::default_sentinel_t) const { return !now_; }
 
 private:
-  std::unique_ptr<distributed_dataset::steps> own_; ///< Null: the caller's.
+  /// Null: the caller owns the steps.
+  std::unique_ptr<distributed_dataset::steps> own_;
   distributed_dataset::steps* of_;
   std::optional<value_type> now_;
 };
@@ -77,7 +80,7 @@ public:
       replicas_{over.num_replicas_in_sync()},
       batches_{std::move(batches)} {}
 
-  /// @returns none at the end of the pass.
+  /// @returns none at the end of the epoch.
   std::optional<per_replica<batch>> next();
 
   data::position save() const { return batches_.save(); }

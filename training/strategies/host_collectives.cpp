@@ -8,7 +8,7 @@
 #include <exception>
 #include <stdexcept>
 
-// What the processes of a job do together, beside training.
+// Collectives between the processes of a job that are not part of training.
 
 namespace troupe {
 
@@ -16,8 +16,8 @@ namespace {
 
 [[noreturn]] void refuse_what_others_do() {
   throw failure(ec::protocol,
-                "the other workers bring something else here: all workers must "
-                "call the same things in the same order");
+                "the other workers called another collective: all workers must "
+                "make the same calls in the same order");
 }
 
 } // namespace
@@ -39,7 +39,7 @@ std::vector<std::string> tell_all(const std::shared_ptr<strategy_state>& on,
                                   std::chrono::milliseconds join_timeout) {
   if (on->here.processes == 1)
     return {mine};
-  // The first replica of each process speaks for it: a one, then the text.
+  // The first replica of each process contributes a one, then the text.
   const auto heard = std::make_shared<std::vector<std::string>>();
   run_once(
     on,
@@ -54,7 +54,7 @@ std::vector<std::string> tell_all(const std::shared_ptr<strategy_state>& on,
       }
       const auto all = self.all_parts(said);
       if (speaks)
-        heard->clear(); // a step may be begun anew
+        heard->clear(); // A step may be run again.
       for (std::size_t i = 0; speaks && i < all.size(); ++i) {
         if (all[i].type() != dtype::uint8 || all[i].bytes() == 0)
           refuse_what_others_do();
@@ -82,7 +82,7 @@ void on_leader(const std::shared_ptr<strategy_state>& on,
       why = e.what();
     } catch (...) {
       thrown = std::current_exception();
-      why = "something that is no std::exception";
+      why = "an exception that is no std::exception";
     }
   }
   const auto said =
@@ -91,7 +91,7 @@ void on_leader(const std::shared_ptr<strategy_state>& on,
     std::rethrow_exception(thrown);
   if (said.starts_with('-'))
     throw std::runtime_error(net::printable_lines(said.substr(1))
-                             + " (said by worker 0)");
+                             + " (reported by worker 0)");
 }
 
 } // namespace troupe

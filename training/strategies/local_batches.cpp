@@ -14,7 +14,7 @@ namespace {
 bool can_tell_apart(const data::dataset& batches, const data::position& from,
                     const crew::share& here, std::uint32_t replicas) {
   if (here.count == replicas)
-    return false; // all rows are of this process
+    return false; // This process has all replicas.
   const auto size = batches.size();
   return (!size || from.index < *size) && batches.batch_rows(from);
 }

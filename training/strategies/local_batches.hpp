@@ -9,30 +9,31 @@
 
 namespace troupe {
 
-/// Some rows of a batch; shares the elements.
+/// Returns some rows of a batch. The result shares its elements.
 batch cut(const batch& from, const share& rows);
 
-/// Of a global batch the rows of this process's replicas.
+/// The rows of a global batch that belong to the replicas of this process.
 struct local_batch {
   batch rows;
-  std::int64_t first = 0; ///< Where they begin in the global batch.
-  std::int64_t whole = 0; ///< Rows of that.
+  std::int64_t first = 0; ///< Index of the first row in the global batch.
+  std::int64_t whole = 0; ///< Rows of the global batch.
 
-  /// A replica's part; shares the elements. @pre the replica is of this
-  /// process.
+  /// Returns the rows of one replica, which share the elements.
+  /// @pre the replica runs in this process.
   batch part_of(std::uint32_t replica, std::uint32_t replicas) const;
 };
 
-/// Reads the global batches of a pass as far as this process needs them: all
-/// rows only where it has all replicas, or where they cannot be told apart
-/// before they are read (dataset::part).
+/// Reads the rows of this process from the global batches of an epoch. It reads
+/// all rows if this process has all replicas, or if the row count of a batch is
+/// not known before it is read (dataset::shard).
 class local_batches {
 public:
   local_batches(const data::dataset& batches, const data::position& from,
                 const crew::share& here, std::uint32_t replicas);
 
-  /// @returns none at the end of the pass.
-  /// @errors throws what reading throws, std::logic_error for single examples.
+  /// @returns none at the end of the epoch.
+  /// @errors throws what reading throws, and std::logic_error if the dataset
+  ///         yields single examples.
   std::optional<local_batch> next();
 
   data::position save() const { return cursor_.save(); }
@@ -41,7 +42,7 @@ private:
   data::dataset batches_;
   crew::share here_;
   std::uint32_t replicas_;
-  bool apart_; ///< Whether the cursor reads these rows alone.
+  bool apart_; ///< True if the cursor reads only the rows of this process.
   data::cursor cursor_;
 };
 

@@ -22,7 +22,7 @@ std::shared_ptr<strategy_state> on_one_device(std::string name,
   options.threads = given.threads;
   auto state = state_over(make_inline_crew(options), std::move(name), {where},
                           given.threads);
-  state->copies = 1; // replicas take turns
+  state->copies = 1; // Replicas take turns with one copy.
   return state;
 }
 
@@ -39,7 +39,8 @@ on_several_devices(runtime& on, const std::vector<std::string>& devices,
                     given.threads);
 }
 
-/// One for each thread, so that threads train models of their own at once.
+/// Returns the default strategy of this thread. Each thread has one, so that
+/// threads can train models independently.
 const std::shared_ptr<strategy_state>& default_state() {
   static thread_local const auto one = [] {
     auto state = on_one_device("default", device{}, {});

@@ -16,7 +16,7 @@ namespace {
 
 constexpr auto name = "multi_worker_mirrored";
 
-/// Those who sum up, in order: the chief, then the workers.
+/// Returns the tasks that have replicas, in order: the chief, then the workers.
 std::vector<net::cluster_task> members_of(const net::cluster_spec& cluster) {
   std::vector<net::cluster_task> all;
   for (const auto* type : {"chief", "worker"})
@@ -26,7 +26,7 @@ std::vector<net::cluster_task> members_of(const net::cluster_spec& cluster) {
   return all;
 }
 
-/// This worker's place in a cluster; none if it is on its own.
+/// Returns this worker's task in the cluster; none if it is the only worker.
 std::optional<net::cluster_task> place_in(const net::cluster_spec& cluster,
                                           const net::cluster_resolver& who) {
   if (cluster.empty())
@@ -34,8 +34,8 @@ std::optional<net::cluster_task> place_in(const net::cluster_spec& cluster,
   auto task = who.task();
   if (!task)
     throw std::invalid_argument(
-      "the cluster names workers, but not which of them this process is; say "
-      "so, in TF_CONFIG by \"task\": {\"type\": \"worker\", \"index\": 0}");
+      "the cluster names workers, but no task for this process; set it, in "
+      "TF_CONFIG as \"task\": {\"type\": \"worker\", \"index\": 0}");
   net::check_task(cluster, *task);
   if (net::worker_count(cluster, *task) == 1)
     return std::nullopt;
@@ -66,7 +66,8 @@ cluster_options options_of(const net::cluster_spec& cluster,
                                       : net::credentials_from_environment();
   if (x.transport == transport_kind::tls && !x.credentials.tls && !x.at)
     throw std::invalid_argument(
-      "transport tls takes certificates; give them as credentials, or name PEM "
+      "transport tls requires certificates; pass them as credentials, or set "
+      "PEM "
       "files in TROUPE_TLS_CA, TROUPE_TLS_CERTIFICATE and TROUPE_TLS_KEY");
   x.heartbeat = given.heartbeat;
   x.suspect = given.suspect;
@@ -76,7 +77,8 @@ cluster_options options_of(const net::cluster_spec& cluster,
   return x;
 }
 
-/// How tensors get to the others; "shm+tcp" if not all in one way.
+/// Describes the transports of tensors to the other workers; "shm+tcp" if they
+/// differ.
 std::string transports(const cluster& in) {
   std::string all;
   for (std::uint32_t p = 0; p < in.processes(); ++p)

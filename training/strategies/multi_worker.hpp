@@ -16,50 +16,56 @@ namespace troupe {
 class runtime;
 
 struct multi_worker_options {
-  /// Where this worker's replicas compute, one on each; every worker has as
-  /// many.
+  /// Devices of this worker's replicas, one replica on each. Every worker has
+  /// equally many.
   std::vector<std::string> devices{"cpu:0"};
-  int threads = 1; ///< Of each replica's ops.
+  int threads = 1; ///< Threads of each replica's ops.
   communication_options communication{};
-  /// What tensors cross between two workers.
+  /// Transport of tensors between two workers.
   transport_kind transport = transport_kind::automatic;
-  /// None given: `net::credentials_from_environment`.
+  /// None: `net::credentials_from_environment`.
   std::optional<net::credentials> credentials{};
-  /// Longest that the start waits for the other workers.
+  /// Timeout of the wait for the other workers at the start.
   std::chrono::milliseconds patience{60'000};
-  std::string job = "job"; ///< All workers name the same.
-  /// What this worker listens on if it is not its address in the cluster, by
-  /// which the others reach it.
+  std::string job = "job"; ///< Name of the job, equal in all workers.
+  /// Address to listen on, if it differs from the address in the cluster that
+  /// the other workers dial.
   std::optional<net::address> listen{};
-  /// Where this worker is dialed already, at its address in the cluster (a
-  /// node's door); then that has the credentials. Null: it listens itself.
+  /// Router that already accepts connections at this worker's address in the
+  /// cluster (that of a node). It has the credentials. Null: this worker
+  /// listens itself.
   std::shared_ptr<door> at{};
   std::chrono::milliseconds heartbeat{100};
-  /// Longest silence of a worker before it is given up.
+  /// A worker that sends nothing for this long is considered lost.
   std::chrono::milliseconds suspect{1000};
-  /// Hears of connections refused and lost; default: `log_of_connections`.
+  /// Receives reports of rejected and lost connections. Default:
+  /// `log_of_connections`.
   net::log_function log{};
-  /// For tests: what befalls what this worker says to others; null: nothing.
+  /// For tests: fault injector for all messages of this worker to others. Null:
+  /// none.
   std::shared_ptr<fault_seam> faults{};
 };
 
-/// Replicas in many processes, the workers, which all run the same program:
-/// each calls the same functions of strategy and models in the same order. The
-/// chief task, or else worker 0, counts as worker 0 here. Replica i of worker w
-/// is replica w * local_replicas() + i of the job; weights are those of as many
-/// replicas in one process, to the last bit.
+/// Replicas in several processes, the workers, which all run the same program.
+/// Each worker calls the same functions of strategy and models in the same
+/// order. Worker 0 here is the chief task, or the first worker task if there is
+/// no chief. Replica i of worker w is replica w * local_replicas() + i of the
+/// job. The weights are bitwise equal to those of as many replicas in one
+/// process.
 ///
-/// A worker that dies or hangs ends what all the others are doing with a
-/// `failure` that names it, in time; they can do no more together then.
+/// If a worker dies or hangs, the calls of all other workers fail in bounded
+/// time with a `job_error` that names it. The strategy cannot run any more
+/// steps then.
 class multi_worker_mirrored_strategy : public strategy {
 public:
-  /// Joins the job: returns when all workers are there. Without a cluster, or
-  /// in one of a single worker, there is nobody to join.
-  /// @param on  outlives the strategy and all made in its scope.
-  /// @param who says which workers there are, and which this is.
-  /// @errors throws std::invalid_argument for options that cannot be, and for a
-  ///         task that sums nothing up (ps); `failure` that names who did not
-  ///         come in time or why this worker was refused.
+  /// Joins the job and returns when all workers have joined. Without a cluster,
+  /// or with one of a single worker, it does not wait.
+  /// @param local_runtime outlives the strategy and everything made in its
+  /// scope.
+  /// @param resolver provides the cluster and the task of this process.
+  /// @errors throws std::invalid_argument for invalid options, and for a task
+  ///         without replicas (ps); `job_error` that names the workers missing
+  ///         at the timeout, or why this worker was rejected.
   explicit multi_worker_mirrored_strategy(
     runtime& on, const net::cluster_resolver& who = tf_config(),
     const multi_worker_options& options = {});

@@ -9,13 +9,14 @@
 
 namespace troupe {
 
-/// A value for each replica of a strategy that runs in this process, in order
-/// of replica id. As an argument of `strategy.run` each replica gets its own.
+/// One value for each replica of a strategy that runs in this process, in order
+/// of replica id. If it is an argument of `strategy.run`, each replica gets its
+/// own value.
 template <class T>
 class per_replica {
 public:
   per_replica() = default;
-  /// @param first id of the first value's replica; others follow.
+  /// @param first replica id of the first value; the others follow.
   explicit per_replica(std::vector<T> values, std::uint32_t first = 0)
     : values_{std::move(values)}, first_{first} {}
 
@@ -24,12 +25,13 @@ public:
   using reference = typename std::vector<T>::const_reference;
 
   /// @param replica id in the job.
-  /// @errors throws std::logic_error for one that has no value here.
+  /// @errors throws std::logic_error if the replica has no value in this
+  ///         process.
   reference operator[](std::size_t replica) const {
     if (replica < first_ || replica - first_ >= values_.size())
-      throw std::logic_error("a value of replicas [" + std::to_string(first_)
+      throw std::logic_error("values of replicas [" + std::to_string(first_)
                              + ", " + std::to_string(first_ + values_.size())
-                             + ") was asked for replica "
+                             + ") include none of replica "
                              + std::to_string(replica));
     return values_[replica - first_];
   }
@@ -42,7 +44,7 @@ private:
   std::uint32_t first_ = 0;
 };
 
-/// What `strategy.run` hands to replica `id` of an argument.
+/// Returns the argument that `strategy.run` passes to replica `id`.
 template <class T>
 const T& local(const T& x, std::size_t) {
   return x;

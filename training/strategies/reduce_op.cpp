@@ -22,7 +22,7 @@ std::size_t axis_of(int axis, const tensor& x) {
   return static_cast<std::size_t>(at);
 }
 
-/// Integers wrap around.
+/// Integers wrap around on overflow.
 template <class T>
 T added(T a, T b) {
   if constexpr (std::is_integral_v<T> && std::is_signed_v<T>) {
@@ -59,7 +59,8 @@ tensor tree(std::span<const tensor> parts) {
   return out;
 }
 
-/// The sum over some axes, in the value's own dtype; integers too.
+/// Sums over some axes. The result has the dtype of the value; integers are
+/// allowed.
 tensor sum_over(const tensor& x, const std::vector<std::size_t>& over) {
   shape kept = x.dims();
   std::vector<std::int64_t> extents;
@@ -107,17 +108,17 @@ void check_same(std::span<const tensor> parts) {
 
 void check_unrecorded(const tensor& x) {
   if (is_recorded(x))
-    throw std::logic_error("no gradient passes an exchange between replicas, "
+    throw std::logic_error("gradients do not flow through a collective, "
                            "but a tape records the value "
                            + to_string(x.spec())
-                           + "; exchange its detach(), or the gradients");
+                           + "; pass its detach(), or reduce the gradients");
 }
 
 void check_reducible(reduce_op op, const tensor& x) {
   check_unrecorded(x);
   check_numbers(x);
   if (op == mean && x.type() != dtype::float32 && x.type() != dtype::float64)
-    throw std::logic_error("the mean of integers, " + to_string(x.spec())
+    throw std::logic_error("integers have no mean: " + to_string(x.spec())
                            + "; convert them with as(dtype::float32)");
 }
 

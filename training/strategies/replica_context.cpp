@@ -10,14 +10,14 @@ namespace troupe {
 
 namespace {
 
-/// Whether replicas sum it as it comes.
+/// True if the all-reduce sums the tensor directly; other dtypes are gathered.
 bool sums(const tensor& x) {
   return x.type() == dtype::float32;
 }
 
 } // namespace
 
-/// Its options hold while it is there.
+/// Applies the options of a call during its lifetime.
 struct replica_context::call {
   call(replica_context& of, const call_options& how) : of{of} {
     check(how);
@@ -59,10 +59,10 @@ tensors replica_context::all_reduce(reduce_op op, const tensors& xs,
   return out;
 }
 
-/// Of float32 tensors.
+/// Sums float32 tensors.
 tensors replica_context::sums_of(reduce_op op, const tensors& xs,
                                  std::size_t bytes_per_pack) {
-  const bool alone = replicas_ == 1; // then there is nothing to pack for
+  const bool alone = replicas_ == 1; // One replica: packing has no benefit.
   const auto packs =
     alone ? std::nullopt
           : std::optional<packed>{std::in_place, xs, bytes_per_pack};
@@ -74,8 +74,8 @@ tensors replica_context::sums_of(reduce_op op, const tensors& xs,
   totals.reserve(parts.size());
   for (auto number = first; number < next_; ++number) {
     auto total = finish_sum(number);
-    // The sum itself is shared with the other replicas; that of one replica is
-    // its part, which the caller may write to.
+    // A sum is shared with the other replicas. With one replica it is the part
+    // itself, so the caller gets a copy that it may write to.
     if (op == mean)
       total = divided(total, replicas_);
     else if (alone)
@@ -95,7 +95,7 @@ tensor replica_context::all_gather(const tensor& x, int axis,
 tensors replica_context::all_parts(const tensor& x) {
   check_unrecorded(x);
   auto all = gather(next_++, x);
-  if (replicas_ == 1 && x) // it is the caller's own
+  if (replicas_ == 1 && x) // The tensor is the caller's own.
     all.front() = all.front().clone();
   return all;
 }
@@ -105,7 +105,7 @@ tensor replica_context::broadcast(const tensor& x, std::uint32_t root) {
     throw std::logic_error("a broadcast from replica " + std::to_string(root)
                            + (root >= replicas_
                                 ? " of " + std::to_string(replicas_)
-                                : ", which brings no tensor"));
+                                : ", which passed no tensor"));
   return all_parts(root == id_ ? x : tensor::zeros({}, dtype::uint8))[root];
 }
 

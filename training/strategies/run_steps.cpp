@@ -11,7 +11,7 @@ namespace troupe {
 
 namespace {
 
-/// A replica in a step of a crew.
+/// The replica context of a step of a replica group.
 class crew_replica final : public replica_context {
 public:
   crew_replica(step_context& at, std::size_t bytes_per_pack)
@@ -64,21 +64,21 @@ struct working_flag {
   std::atomic<bool>& it;
 };
 
-/// What a call of `run_work` shares with the replicas. A replica that is stuck
-/// in the step function outlives the call: it holds the function, and with it
-/// all that the function owns, until it leaves.
+/// State that a call of `run_steps` shares with the replicas. A replica that is
+/// stuck in the step function outlives the call: it keeps the function, and
+/// what the function owns, until it leaves.
 struct shared_run {
   shared_run(const step_function& x, std::size_t replicas)
     : errors(replicas), fn{std::make_shared<const step_function>(x)} {}
 
-  /// Null: the call has ended, and no replica may enter.
+  /// @returns null if the call has ended: no replica may enter any more.
   std::shared_ptr<const step_function> function() {
     const std::lock_guard hold{lock};
     return fn;
   }
 
-  /// Destroys the function, unless a replica is inside: the crew keeps the
-  /// function object that it was given beyond the run.
+  /// Destroys the function when no replica is inside. Without this call the
+  /// group would keep the function object beyond the run.
   void end() {
     std::shared_ptr<const step_function> last;
     const std::lock_guard hold{lock};
@@ -86,7 +86,8 @@ struct shared_run {
   }
 
   std::mutex lock;
-  std::vector<std::exception_ptr> errors; ///< By replica, of those here.
+  /// One entry per replica of this process.
+  std::vector<std::exception_ptr> errors;
 
 private:
   std::shared_ptr<const step_function> fn;
@@ -103,11 +104,11 @@ struct end_of_run {
 std::uint64_t run_work(const std::shared_ptr<strategy_state>& on,
                        const work& x) {
   if (const auto* place = current_place(); place && place->replica)
-    refuse("work of a strategy", "in a replica's function: a step cannot run "
-                                 "another one inside it");
+    refuse("a run of a strategy", "in a replica's function: a step cannot run "
+                                  "another one inside it");
   if (on->working.exchange(true))
-    refuse("work of the " + on->name + " strategy",
-           "while other work of it runs; a strategy does one thing at a time");
+    refuse("a run of the " + on->name + " strategy",
+           "while another run of it is active; a strategy runs one at a time");
   const working_flag flag{on->working};
   const auto shared = std::make_shared<shared_run>(x.step, on->here.count);
   const end_of_run end{*shared};
@@ -138,7 +139,7 @@ std::uint64_t run_work(const std::shared_ptr<strategy_state>& on,
   } catch (...) {
     const std::lock_guard hold{shared->lock};
     for (const auto& error : shared->errors)
-      if (error) // as it was thrown, not as the crew tells of it
+      if (error) // The exception as it was thrown, not as the group reports it.
         std::rethrow_exception(error);
     throw;
   }

@@ -9,7 +9,7 @@
 
 namespace troupe {
 
-// -- places -------------------------------------------------------------------
+// -- execution scope ----------------------------------------------------------
 
 const place_in_job* current_place() {
   return static_cast<const place_in_job*>(current_context().place);
@@ -24,7 +24,7 @@ place_scope::~place_scope() {
 
 namespace {
 
-/// The replica that code is where no strategy is in scope.
+/// The replica of code that runs while no strategy is in scope.
 class only_replica final : public replica_context {
 public:
   only_replica() : replica_context{0, 1} {}
@@ -40,7 +40,7 @@ private:
     return tensors(1, x);
   }
 
-  tensors x_; ///< Started, in order.
+  tensors x_; ///< Started sums, in order.
 };
 
 [[noreturn]] void refuse(const std::string& what, const std::string& why) {
@@ -61,7 +61,7 @@ strategy_scope::strategy_scope(std::shared_ptr<strategy_state> of) {
   const bool is_default = of->is_default;
   if (const auto* place = current_place()) {
     if (place->replica)
-      refuse("scope()", "in a replica's function; call it around run()");
+      refuse("scope()", "in a replica's function; call it outside of run()");
     if (place->strategy != of)
       throw std::logic_error(
         is_default ? "the default strategy cannot be nested in the scope of "
@@ -71,7 +71,7 @@ strategy_scope::strategy_scope(std::shared_ptr<strategy_state> of) {
                        + " strategy cannot be nested in that of another, the "
                        + place->strategy->name + " strategy");
   }
-  if (!is_default) // the default strategy is what holds without a scope
+  if (!is_default) // Without a scope the default strategy is current.
     impl_ = std::make_unique<impl>(place_in_job{std::move(of), nullptr});
 }
 
@@ -143,8 +143,8 @@ void strategy::check_cross_replica(const char* what) const {
                  "all_reduce or all_gather there");
 }
 
-/// Random numbers depend on the number of runs, not on that of steps: `reduce`
-/// takes a step in a job of many processes, and none in one.
+/// The step number of random numbers counts runs, not steps of the group:
+/// `reduce` takes a step in a job of several processes, and none in one.
 void strategy::run_step(const std::function<void(replica_context&)>& fn) const {
   run_once(state_, [fn, number = state_->runs](replica_context& self) {
     current_context().random.step = number;
@@ -153,7 +153,8 @@ void strategy::run_step(const std::function<void(replica_context&)>& fn) const {
   ++state_->runs;
 }
 
-/// What `fn` gives to all replicas alike. It owns what it uses.
+/// Returns a value that `fn` computes equally on all replicas. `fn` owns what
+/// it uses.
 tensor
 strategy::together(const std::function<tensor(replica_context&)>& fn) const {
   const auto out = std::make_shared<tensor>();

@@ -23,77 +23,79 @@ class distributed_dataset;
 class strategy_scope;
 struct strategy_state;
 
-/// Where a program's computation runs and how its replicas stay in step. A
-/// handle: copies mean the same strategy. Made by `default_strategy`,
-/// `one_device_strategy`, `mirrored_strategy` (local_strategies.hpp).
+/// Decides where a program computes and how its replicas stay synchronized. It
+/// is a handle: copies mean the same strategy. `default_strategy`,
+/// `one_device_strategy` and `mirrored_strategy` (local_strategies.hpp) and
+/// `multi_worker_mirrored_strategy` (multi_worker.hpp) construct one.
 ///
-/// Code is in one of two places: in *replica context*, within a function that
-/// `run` calls once for each replica (and where no strategy is in scope), or in
-/// *cross-replica context*, within `scope` and around `run`.
+/// Code runs in one of two contexts. *Replica context*: within a function that
+/// `run` calls once for each replica, and wherever no strategy is in scope.
+/// *Cross-replica context*: within `scope`, around `run`.
 class strategy {
 public:
-  /// "mirrored", as the tool's option names it.
+  /// "mirrored", as in the option --strategy of `troupe train`.
   const std::string& name() const;
-  std::uint32_t num_replicas_in_sync() const; ///< Of all workers.
-  const std::vector<device>& devices() const; ///< Of this worker.
-  int threads() const;                        ///< Of each replica's ops.
+  std::uint32_t num_replicas_in_sync() const; ///< In all workers.
+  const std::vector<device>& devices() const; ///< Devices of this worker.
+  int threads() const; ///< Threads of each replica's ops.
 
-  /// The workers are the processes that train together, each with some of the
-  /// replicas: [first, first + count). In one process there is one.
+  /// The workers are the processes that train together. Each has the replicas
+  /// [first, first + count). A job of one process has one worker.
   std::uint32_t workers() const;
-  std::uint32_t worker() const; ///< This one, in [0, workers).
+  std::uint32_t worker() const; ///< This worker, in [0, workers).
   std::uint32_t first_local_replica() const;
   std::uint32_t local_replicas() const;
 
-  /// What tensors cross between two workers: "shm", "tcp" or "tls"; "none" if
-  /// there is one.
+  /// Transport of tensors between workers: "shm", "tcp" or "tls", joined with
+  /// "+" if the workers use several. "none" if there is only one worker.
   const std::string& transport() const;
 
-  /// Whether this is the worker that writes files and talks for all: the first.
+  /// True on the worker that writes files and prints for all: the first.
   bool is_chief() const { return worker() == 0; }
 
-  /// Makes this the current strategy until the result goes: a model made
-  /// meanwhile has a copy of its parameters on every device.
+  /// Makes this the current strategy during the lifetime of the result. A model
+  /// made meanwhile has a copy of its parameters on every device.
   /// @errors throws std::logic_error while another strategy is in scope, for
   ///         the default strategy while any is, and in a replica context.
   [[nodiscard]] strategy_scope scope() const;
 
   /// Calls `fn(replica_context&, args...)`, or `fn(args...)`, once for each
-  /// replica, each on its replica's thread; a `per_replica` argument is handed
-  /// over as the replica's own part.
-  /// Over several workers all of them call it. `fn` and the arguments are
-  /// copied, or moved; what can be neither is referred to.
-  /// @returns what this worker's replicas returned, as `per_replica`; void for
-  ///          void.
-  /// @errors what `fn` throws ends the step on all replicas and passes on, from
-  ///         the lowest replica that threw; throws `failure` if one waits
-  ///         longer for another than the strategy's patience, std::logic_error
-  ///         in a replica context. A `failure` that says that a replica is
-  ///         still inside `fn`: what `fn` refers to, beside the copies, must be
-  ///         kept until it has left.
+  /// replica, on the thread of that replica. Of a `per_replica` argument each
+  /// replica gets its own value. In a job of several workers all of them must
+  /// call it. `fn` and the arguments are copied or moved; those that allow
+  /// neither are passed by reference.
+  /// @returns the results of this worker's replicas as `per_replica`; void if
+  ///          `fn` returns void.
+  /// @errors an exception of `fn` ends the step on all replicas and is
+  ///         rethrown, that of the lowest replica that threw. Throws
+  ///         `job_error` if a replica waits for another longer than the step
+  ///         timeout; std::logic_error in a replica context. If a `job_error`
+  ///         reports a replica still inside `fn`: keep what `fn` refers to
+  ///         (beside the copies) until it has left.
   template <class F, class... Args>
   auto run(F&& fn, Args&&... args) const;
 
-  /// One value from one per replica: elementwise, or along axes too
-  /// (reduce_op.hpp). For reports; replicas use `all_reduce`. Over several
-  /// workers all of them call it, and all get the result.
+  /// Reduces one value per replica to one: elementwise, or along axes too
+  /// (reduce_op.hpp). It is meant for reports; replicas use `all_reduce`. In a
+  /// job of several workers all of them must call it, and all get the result.
   /// @errors throws std::logic_error in a replica context.
   tensor reduce(reduce_op op, const per_replica<tensor>& x) const;
   tensor reduce(reduce_op op, const per_replica<tensor>& x, axes over) const;
 
-  /// Numbers: the sum in tree order, or that divided by the number of replicas.
+  /// Reduces numbers: the sum in tree order, divided by the number of replicas
+  /// for the mean.
   template <std::floating_point T>
   T reduce(reduce_op op, const per_replica<T>& x) const;
 
-  /// A value that no replica has a part in: its mean is itself; a sum over more
-  /// than one replica is an error (std::logic_error).
+  /// Reduces a value that is not per replica: its mean is the value itself.
+  /// @errors throws std::logic_error for a sum over more than one replica.
   tensor reduce(reduce_op op, const tensor& x) const;
 
-  /// What the replicas hold, one after the other along an axis; as `reduce`
-  /// over several workers.
+  /// Concatenates the values of the replicas along an axis. In a job of several
+  /// workers all of them must call it.
   tensor gather(const per_replica<tensor>& x, int axis) const;
 
-  /// The values of this worker's replicas.
+  /// Returns the values of this worker's replicas.
   template <class T>
   const std::vector<T>& local_results(const per_replica<T>& x) const {
     return x.values();
@@ -103,11 +105,13 @@ public:
     return {x};
   }
 
-  /// `fn(id)` for each of this worker's replicas; ids are those of the job.
+  /// Returns `fn(id)` for each of this worker's replicas; ids are those of the
+  /// job.
   template <class F>
   auto values_from(F&& fn) const;
 
-  /// Cuts each batch of a batched dataset, the global batch, over the replicas.
+  /// Divides each batch of a batched dataset, the global batch, over the
+  /// replicas.
   distributed_dataset distribute(data::dataset batches) const;
 
   friend bool operator==(const strategy&, const strategy&) = default;
@@ -125,7 +129,7 @@ private:
   std::shared_ptr<strategy_state> state_;
 };
 
-/// Ends a scope when it goes; scopes end in reverse order.
+/// Ends the scope in its destructor. Scopes must end in reverse order.
 class strategy_scope {
 public:
   explicit strategy_scope(std::shared_ptr<strategy_state> of);
@@ -138,15 +142,15 @@ private:
   std::unique_ptr<impl> impl_;
 };
 
-/// The strategy in scope, also within a replica's function; the default one if
-/// there is none.
+/// Returns the strategy in scope, also within a replica's function; the default
+/// strategy if none is.
 strategy get_strategy();
 
-/// Whether a strategy other than the default one is in scope.
+/// True if a strategy other than the default one is in scope.
 bool has_strategy();
 
-/// The replica that this code runs as: where no strategy is in scope, the only
-/// one. Null in cross-replica context.
+/// Returns the replica that this code runs as; the only one if no strategy is
+/// in scope. Null in cross-replica context.
 replica_context* get_replica_context();
 
 inline bool in_cross_replica_context() {
@@ -157,7 +161,8 @@ inline bool in_cross_replica_context() {
 
 namespace detail {
 
-/// What can be neither copied nor moved into a `kept_call`.
+/// Refers to an argument that can be neither copied nor moved into a
+/// `stored_call`.
 template <class T>
 struct referred {
   T& it;
@@ -185,8 +190,8 @@ T& value_of(referred<T>& x) {
   return x.it;
 }
 
-/// A call that each replica makes, and the results. The step function shares
-/// it: a replica that is stuck in it outlives `run`.
+/// A call that each replica makes. The step function shares its ownership,
+/// because a replica that is stuck in it outlives `run`.
 template <class F, class... Args>
 struct kept_call {
   kept_call(std::remove_reference_t<F>& f, std::remove_reference_t<Args>&... xs)

@@ -14,82 +14,86 @@ namespace troupe {
 
 class replica_context;
 
-/// What all handles of a strategy share.
+/// State shared by all handles of a strategy.
 struct strategy_state {
   std::string name;
   bool is_default = false;
   std::vector<device> devices;
-  std::uint32_t replicas = 1; ///< Of the job.
-  std::uint32_t copies = 1;   ///< Of the parameters, here, of models in scope.
+  std::uint32_t replicas = 1; ///< Replicas of the job.
+  /// Copies of the parameters in this process, for models made in the scope.
+  std::uint32_t copies = 1;
   int threads = 1;
-  std::size_t bytes_per_pack = 0;   ///< As communication_options has it.
-  std::string transport = "none";   ///< Of tensors to other workers.
-  std::shared_ptr<void> connection; ///< What the crew runs over; may be null.
+  std::size_t bytes_per_pack = 0; ///< `communication_options::bytes_per_pack`.
+  std::string transport = "none"; ///< Transport of tensors to other workers.
+  /// The cluster under the replica group. Null: one process.
+  std::shared_ptr<void> connection;
   std::unique_ptr<crew> members;
-  crew::share here; ///< As the members say.
+  crew::share here; ///< The range of `group` in this process.
 
-  /// How long workers wait for one that saves, is in a callback or comes late
-  /// to `fit`, `evaluate` or `save`. Zero: the patience of the members.
+  /// Timeout of the wait for a worker that saves, runs a callback or enters
+  /// `fit`, `evaluate` or `save` late. Zero: the step timeout of the group.
   std::chrono::milliseconds callback_timeout{0};
 
-  /// One piece of work at a time, from any thread.
+  /// True while a run is active; a strategy runs one at a time, from any
+  /// thread.
   std::atomic<bool> working{false};
-  /// Of `run_once`.
+  /// Number of the next step of `run_one_step`.
   std::uint64_t next_step = 0;
-  /// Calls of `strategy::run` so far that did not throw: the step of the random
-  /// numbers of the next.
+  /// Calls of `strategy::run` that returned without an exception: the step
+  /// number in the random numbers of the next call.
   std::uint64_t runs = 0;
 };
 
-/// Runs work on the strategy's replicas, each step in replica context. If it
-/// throws, a replica that is stuck may still be inside the step function: what
-/// that uses, it owns. The function is destroyed when the call has ended and
-/// no replica is inside.
-/// @errors throws std::logic_error if work runs already, or in a replica
-///         context; what a step threw, from the lowest replica that threw; else
-///         as `crew::run`.
+/// Runs steps on the strategy's replicas, each in replica context. If it
+/// throws, a stuck replica may still be inside the step function, so the
+/// function must own what it uses. The function is destroyed when the call has
+/// ended and no replica is inside.
+/// @errors throws std::logic_error if a run is active, or in a replica context;
+///         the exception of the lowest replica whose step threw; else as
+///         `replica_group::run`.
 std::uint64_t run_work(const std::shared_ptr<strategy_state>& on,
                        const work& x);
 
-/// Of a strategy over that crew; a copy of the parameters for each replica
-/// here.
-/// @param devices where the replicas of this process compute.
+/// Makes the state of a strategy over a replica group, with a copy of the
+/// parameters for each replica of this process.
+/// @param devices of the replicas of this process.
 std::shared_ptr<strategy_state> state_over(std::unique_ptr<crew> members,
                                            std::string name,
                                            std::vector<device> devices,
                                            int threads);
 
-/// One step in which `fn` is called for each replica of this process; like a
-/// step function, it owns what it uses. Over several processes all of them do
-/// so.
-/// @param join_timeout longest wait for the others to call it; zero: the
-///                     patience of the members.
+/// Runs one step in which `fn` is called for each replica of this process. `fn`
+/// must own what it uses. In a job of several processes all of them must call
+/// it.
+/// @param join_timeout timeout of the wait for the other processes to call it.
+///             Zero: the step timeout of the group.
 void run_once(const std::shared_ptr<strategy_state>& on,
               const std::function<void(replica_context&)>& fn,
               std::chrono::milliseconds join_timeout = {});
 
-/// What each process brings, by process. All of them call it; each waits for
-/// the others, as `run_once`. In one process: just what it brings.
+/// Returns the texts of all processes, by process. All of them must call it;
+/// each waits for the others as in `run_one_step`. In a job of one process it
+/// returns that text alone.
 std::vector<std::string> tell_all(const std::shared_ptr<strategy_state>& on,
                                   const std::string& mine,
                                   std::chrono::milliseconds join_timeout = {});
 
-/// Calls `fn` in one process, the first, while the others wait for its end, no
-/// longer than the callback timeout. What it throws is thrown in all, in the
-/// others as a std::runtime_error.
+/// Calls `fn` in process 0 while the others wait for its end, at most the
+/// callback timeout. An exception of `fn` is rethrown in process 0 and is a
+/// std::runtime_error in the others.
 void on_leader(const std::shared_ptr<strategy_state>& on,
                const std::function<void()>& fn);
 
-/// Where code runs; what `context::place` points to.
+/// Execution scope of the running code; `context::place` points to it.
 struct place_in_job {
   std::shared_ptr<strategy_state> strategy;
   replica_context* replica = nullptr; ///< Null: cross-replica context.
 };
 
-/// Null where no strategy is in scope.
+/// Null: no strategy is in scope.
 const place_in_job* current_place();
 
-/// Makes a place current for a block.
+/// Makes an execution scope current during its lifetime.
 class place_scope {
 public:
   explicit place_scope(const place_in_job& x);

@@ -23,7 +23,7 @@ pooled<std::uint32_t> packs_of(std::span<const std::size_t> bytes,
   pooled<std::uint32_t> of;
   of.reserve(bytes.size());
   std::uint32_t packs = 0, open = 0;
-  auto held = limit + 1; // none is open
+  auto held = limit + 1; // No pack is open.
   for (const auto size : bytes) {
     if (automatic && size >= travels_alone) {
       of.push_back(packs++);

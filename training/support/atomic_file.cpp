@@ -31,18 +31,20 @@ std::string remedy(int error) {
     case EROFS:
       return "; name a file in a directory that you may write to";
     case EISDIR:
-      return "; name a file in it";
+      return "; name a file in that directory";
     default:
       return {};
   }
 }
 
-/// The directory itself must reach the disk, or the new name may be lost.
+/// Syncs the directory; otherwise the rename may be lost in a crash.
 void sync_directory(const fs::path& path) {
   const auto folder = path.has_parent_path() ? path.parent_path() : ".";
   const auto file = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (file < 0)
-    return; // may be written to but not read: the rename stands all the same
+    // The directory may be writable but not readable. The rename is done in any
+    // case.
+    return;
   ::fsync(file);
   ::close(file);
 }
@@ -92,7 +94,8 @@ safe_file::~safe_file() {
 }
 
 void safe_file::write(std::span<const std::byte> bytes) {
-  constexpr std::size_t most = std::size_t{1} << 30; // of one system call
+  // Maximum of one system call.
+  constexpr std::size_t most = std::size_t{1} << 30;
   while (!bytes.empty()) {
     const auto n = ::write(file_, bytes.data(), std::min(bytes.size(), most));
     if (n < 0 && errno == EINTR)
@@ -123,7 +126,7 @@ void safe_file::fail(int error) const {
 
 void check_writable(const fs::path& path) {
   std::error_code none;
-  // Opening a pipe would wait for its reader.
+  // Opening a pipe would block until there is a reader.
   if (!path.empty() && fs::is_fifo(path, none)) {
     if (::access(path.c_str(), W_OK) != 0)
       throw std::runtime_error("cannot write \"" + path.string()

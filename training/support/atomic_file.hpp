@@ -8,16 +8,16 @@
 
 namespace troupe {
 
-/// A file that appears complete or not at all: what is written goes to a
-/// temporary file beside it, which `commit` syncs and renames. What is no
-/// regular file (a pipe, a terminal) is written to directly.
+/// A file that appears complete or not at all. Writes go to a temporary file in
+/// the same directory, which `commit` syncs and renames. Files that are not
+/// regular (a pipe, a terminal) are written directly.
 class safe_file {
 public:
-  /// @errors throws std::runtime_error with a sentence that names the file, as
-  ///         do all functions here.
+  /// @errors throws std::runtime_error that names the file, as all functions of
+  ///         this header.
   explicit safe_file(const std::filesystem::path& path);
 
-  /// Removes the temporary file if `commit` was not reached.
+  /// Removes the temporary file if `commit` did not succeed.
   ~safe_file();
   safe_file(const safe_file&) = delete;
   safe_file& operator=(const safe_file&) = delete;
@@ -27,21 +27,21 @@ public:
     write(std::as_bytes(std::span{text.data(), text.size()}));
   }
 
-  /// Once; nothing may be written after that.
+  /// Completes the file. @pre called at most once, after the last write.
   void commit();
 
 private:
   void open_temporary();
   [[noreturn]] void fail(int error) const;
 
-  std::filesystem::path shown_; ///< As the caller named it.
-  std::filesystem::path path_;  ///< With links followed.
-  std::string temporary_;       ///< Empty: written to directly.
+  std::filesystem::path shown_; ///< Path as the caller named it.
+  std::filesystem::path path_;  ///< Path after resolving symbolic links.
+  std::string temporary_;       ///< Empty: the file is written directly.
   int file_ = -1;
 };
 
-/// Throws what writing that file would throw at its start: for a program to say
-/// so before long work. Leaves nothing behind.
+/// Checks that the file can be written, so that a program can fail before long
+/// work. Throws as the constructor of `atomic_file`. Leaves no file behind.
 void check_writable(const std::filesystem::path& path);
 
 } // namespace troupe

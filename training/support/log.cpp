@@ -26,7 +26,7 @@ spdlog::level::level_enum to_spdlog(log_level level) {
   return spdlog::level::off;
 }
 
-/// A logger of our own: a program's own use of spdlog is not disturbed.
+/// Uses its own logger, so that the program's use of spdlog is unaffected.
 log_sink standard_error() {
   auto out = std::make_shared<spdlog::sinks::stderr_sink_mt>();
   out->set_pattern("%H:%M:%S troupe %l: %v");
@@ -45,7 +45,7 @@ struct sink_slot {
   log_sink sink = standard_error();
 };
 
-/// Never destroyed: threads may still log while the program ends.
+/// Never destroyed, because threads may log while the program exits.
 sink_slot& slot() {
   static auto& one = *new sink_slot;
   return one;
@@ -73,7 +73,7 @@ void log(log_level level, std::string_view line) noexcept try {
   const std::lock_guard hold{slot().lock};
   slot().sink(level, line);
 } catch (...) {
-  // A log line is never a reason to stop.
+  // A failure to log does not end the program.
 }
 
 void log_of_connections(net::severity how, const std::string& line) noexcept {

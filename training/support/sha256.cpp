@@ -14,7 +14,7 @@ namespace {
 
 void check(bool ok) {
   if (!ok)
-    throw std::runtime_error("OpenSSL does not offer SHA-256 here");
+    throw std::runtime_error("OpenSSL does not provide SHA-256");
 }
 
 } // namespace

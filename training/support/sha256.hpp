@@ -8,7 +8,7 @@
 
 namespace troupe {
 
-/// SHA-256 of bytes that come in pieces.
+/// SHA-256 of bytes that are added in pieces.
 class sha256 {
 public:
   using value = std::array<std::byte, 32>;
@@ -20,7 +20,8 @@ public:
 
   sha256& add(std::span<const std::byte> bytes);
 
-  /// Of all that was added. Ends it: nothing may be added after that.
+  /// Returns the hash of all bytes added. @pre called at most once; no bytes
+  /// are added afterwards.
   value finish();
 
 private:
@@ -28,7 +29,7 @@ private:
   std::unique_ptr<impl> impl_;
 };
 
-/// 64 lower-case hexadecimal digits.
+/// Returns 64 lower-case hexadecimal digits.
 std::string to_hex(const sha256::value& x);
 
 } // namespace troupe

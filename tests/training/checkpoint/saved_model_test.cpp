@@ -14,7 +14,8 @@ using namespace troupe;
 
 class SavedModel : public scratch_test {
 protected:
-  /// The bytes of an interrupted fit: the largest kind of file there is.
+  /// Returns the bytes of a model with an interrupted fit, which has every
+  /// optional part of the format.
   std::string written() {
     model it{small_net(), adam{.beta1 = 0.8f}, {.seed = 77}};
     it.fit(digits_200().batch(16),
@@ -43,7 +44,7 @@ protected:
     EXPECT_EQ(said.find('\n'), said.npos) << said;
   }
 
-  /// With another header, and a checksum that fits again.
+  /// Replaces text in the header and corrects its length and the checksum.
   std::string with_header(std::string bytes, const std::string& from,
                           const std::string& to) {
     const auto at = bytes.find(from);
@@ -61,7 +62,7 @@ protected:
   std::string hash_;
 };
 
-TEST_F(SavedModel, IsReadBackToTheBit) {
+TEST_F(SavedModel, RoundTripIsBitwiseEqual) {
   const auto bytes = written();
   const auto back = model::load(folder / "good");
   EXPECT_EQ(back.weights_sha256(), hash_);
@@ -74,7 +75,7 @@ TEST_F(SavedModel, IsReadBackToTheBit) {
   EXPECT_EQ(text_of("again"), bytes);
 }
 
-TEST_F(SavedModel, OfTheFirstVersionIsReadAsOneOfASingleFit) {
+TEST_F(SavedModel, VersionOneIsReadAsASingleFit) {
   auto bytes = written();
   bytes[8] = 1;
   bytes = with_header(bytes, R"("first_pass":0,)", "");
@@ -87,26 +88,26 @@ TEST_F(SavedModel, OfTheFirstVersionIsReadAsOneOfASingleFit) {
   EXPECT_EQ(text_of("again"), text_of("good"));
 }
 
-TEST_F(SavedModel, GoesIntoAnotherStrategy) {
+TEST_F(SavedModel, LoadsIntoAnotherStrategy) {
   written();
   const auto three = turns(3);
   const auto scope = three.scope();
   EXPECT_EQ(model::load(folder / "good").weights_sha256(), hash_);
 }
 
-TEST_F(SavedModel, IsRefusedWhereverItIsCutShort) {
+TEST_F(SavedModel, EveryTruncationIsRejected) {
   const auto bytes = written();
   std::mt19937 rng{1};
   for (int i = 0; i < 200; ++i) {
     const auto length = i < 64 ? std::size_t(i) : rng() % bytes.size();
     const auto said = refused(bytes.substr(0, length));
-    ASSERT_TRUE(said.find("cut short") != said.npos
-                || said.find("no saved model") != said.npos)
+    ASSERT_TRUE(said.find("truncated") != said.npos
+                || said.find("not a saved model") != said.npos)
       << length << ": " << said;
   }
 }
 
-TEST_F(SavedModel, IsRefusedWhereverABitIsFlipped) {
+TEST_F(SavedModel, EveryFlippedBitIsRejected) {
   const auto bytes = written();
   std::mt19937 rng{2};
   for (int i = 0; i < 300; ++i) {
@@ -117,11 +118,12 @@ TEST_F(SavedModel, IsRefusedWhereverABitIsFlipped) {
   }
 }
 
-TEST_F(SavedModel, IsRefusedWithASentence) {
+TEST_F(SavedModel, RejectionIsOneSentence) {
   const auto bytes = written();
-  expect_refusal("", "is no saved model");
-  expect_refusal("hello, world, this is a text file of mine", "no saved model");
-  expect_refusal(bytes + "x", "longer than its header says");
+  expect_refusal("", "is not a saved model");
+  expect_refusal("hello, world, this is a text file of mine",
+                 "not a saved model");
+  expect_refusal(bytes + "x", "longer than its header requires");
   auto newer = bytes;
   newer[8] = 3;
   expect_refusal(newer, "version 3");
@@ -133,33 +135,33 @@ TEST_F(SavedModel, IsRefusedWithASentence) {
   expect_refusal(flipped, "checksum");
 }
 
-TEST_F(SavedModel, TakesNoMemoryForWhatItMerelyClaims) {
+TEST_F(SavedModel, ClaimedSizesAllocateNoMemory) {
   const auto bytes = written();
   // 24 units become 2^20: 10 GB of weights in a file of 600 KB.
   auto huge = with_header(bytes, R"("units":24)", R"("units":1048576)");
-  expect_refusal(huge, "its parameters are not those of its model");
+  expect_refusal(huge, "its parameters do not match its model");
   huge = with_header(huge, "[784,24]", "[784,1048576]");
   huge = with_header(huge, "[24]", "[1048576]");
   huge = with_header(huge, "[24,10]", "[1048576,10]");
-  expect_refusal(huge, "is cut short");
+  expect_refusal(huge, "is truncated");
   expect_refusal(
     with_header(bytes, R"("shape":[784,24])", R"("shape":[784,24000])"),
-    "not those of its model");
+    "do not match its model");
   expect_refusal(with_header(bytes, R"("name":"adam")", R"("name":"sgd")"),
                  "cannot be used");
 }
 
-TEST_F(SavedModel, IsRefusedIfItsHeaderNestsTooDeeply) {
+TEST_F(SavedModel, DeeplyNestedHeaderIsRejected) {
   const auto bytes = written();
   for (const std::size_t depth : {300, 200'000}) {
     const auto deep = with_header(bytes, R"("input":[28,28,1])",
                                   R"("input":)" + std::string(depth / 2, '[')
                                     + std::string(depth / 2, ']'));
-    expect_refusal(deep, "brackets in more than 101 others");
+    expect_refusal(deep, "brackets nested more than 101 deep");
   }
 }
 
-TEST_F(SavedModel, NamesWhatIsWrongInItsHeader) {
+TEST_F(SavedModel, ErrorNamesTheHeaderField) {
   const auto bytes = written();
   expect_refusal(with_header(bytes, R"("seed":77)", R"("seed":-7)"),
                  "\"seed\"");
@@ -168,7 +170,7 @@ TEST_F(SavedModel, NamesWhatIsWrongInItsHeader) {
   expect_refusal(with_header(bytes, R"("passes":2)", R"("passez":2)"),
                  "has no \"passes\"");
   expect_refusal(with_header(bytes, R"("first_pass":0)", R"("first_pass":2)"),
-                 "\"fit.first_pass\" is after its pass");
+                 "\"fit.first_pass\" is after the pass");
   expect_refusal(with_header(bytes, R"("loss":"soft)", R"("loss":"hard)"),
                  "there is no loss");
   expect_refusal(with_header(bytes, R"("type":"dense")", R"("type":"dance")"),
@@ -176,7 +178,7 @@ TEST_F(SavedModel, NamesWhatIsWrongInItsHeader) {
   expect_refusal(with_header(bytes, R"("beta1":0.8)", R"("beta1":1.8)"),
                  "beta1");
   expect_refusal(with_header(bytes, "[24,10]", "[1,1,1,1,1,1,1,1,1]"),
-                 "\"parameters[2].shape\" is no shape");
+                 "\"parameters[2].shape\" is not a shape");
   expect_refusal(with_header(bytes, "[24,10]", "[9223372036854775808]"),
                  "is too large");
   expect_refusal(with_header(bytes, R"("beta1":0.8)", R"("be\nta":"x")"),
@@ -185,7 +187,7 @@ TEST_F(SavedModel, NamesWhatIsWrongInItsHeader) {
                  "'a?m' is unknown");
 }
 
-TEST_F(SavedModel, SaysThatThereIsNoSuchFile) {
+TEST_F(SavedModel, ErrorNamesAMissingFile) {
   EXPECT_THROW(model::load(folder / "none"), std::runtime_error);
   EXPECT_THROW(model::load(folder), std::runtime_error);
 }

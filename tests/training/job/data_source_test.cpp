@@ -19,14 +19,14 @@ protected:
   }
 };
 
-TEST_F(DataSource, DrawsAsManyDigitsAsAsked) {
+TEST_F(DataSource, DrawsTheGivenNumberOfDigits) {
   const auto x = open_data("digits:70");
   EXPECT_EQ(x.train.size(), 60u);
   EXPECT_EQ(x.test.size(), 10u);
   EXPECT_EQ(open_to_predict("digits:70").size(), 10u);
 }
 
-TEST_F(DataSource, SplitsATableAtRandomButAlwaysAlike) {
+TEST_F(DataSource, SplitOfATableIsRandomButReproducible) {
   std::string text = "a,kind,b\n";
   for (int i = 0; i < 50; ++i)
     text += std::to_string(i) + "," + std::to_string(i / 25) + ",0\n";
@@ -37,7 +37,7 @@ TEST_F(DataSource, SplitsATableAtRandomButAlwaysAlike) {
   EXPECT_EQ(x.test.size(), 10u);
   const auto test = x.test.examples(0, 10);
   EXPECT_TRUE(same_bits(test.inputs, again.test.examples(0, 10).inputs));
-  // Sorted by label, yet both labels are among the last rows.
+  // The table is sorted by label, but both labels are among the last rows.
   int ones = 0;
   for (const auto label : test.labels.data<std::int32_t>())
     ones += label;
@@ -55,7 +55,7 @@ TEST_F(DataSource, ReadsImagesWithoutLabels) {
   EXPECT_EQ(all.inputs.data<float>()[1], 1.0f);
 }
 
-TEST_F(DataSource, SaysWhatWouldDo) {
+TEST_F(DataSource, ErrorsNameValidForms) {
   for (const auto* name :
        {"", "imagenet", "digit", "mnist", "csv:", "digits:", "digits:x",
         "digits:6", "digits:99999999999", "csv:/none.csv",

@@ -18,7 +18,7 @@ std::string refused(const job& x) {
   return "no error";
 }
 
-TEST(Job, HasSensibleDefaults) {
+TEST(TrainOptions, DefaultsAreResolved) {
   const auto x = settle({});
   EXPECT_EQ(x.model, "mlp");
   EXPECT_EQ(x.data, "digits");
@@ -28,7 +28,7 @@ TEST(Job, HasSensibleDefaults) {
   EXPECT_EQ(x.rule().name(), "adam");
 }
 
-TEST(Job, ImpliesTheStrategy) {
+TEST(TrainOptions, OptionsImplyTheStrategy) {
   const auto mirrored = settle({.devices = names{"cpu:0", "cpu:1"}});
   EXPECT_EQ(mirrored.strategy, "mirrored");
   EXPECT_EQ(mirrored.replicas, 2u);
@@ -39,7 +39,7 @@ TEST(Job, ImpliesTheStrategy) {
             (names{"cpu:0", "cpu:1"}));
 }
 
-TEST(Job, SaysWhatIsWrongInASentenceWithTheValue) {
+TEST(TrainOptions, ErrorsNameOptionAndValue) {
   const auto has = [](const job& x, const char* a, const char* b) {
     const auto said = refused(x);
     EXPECT_NE(said.find(a), said.npos) << said;
@@ -72,7 +72,7 @@ TEST(Job, SaysWhatIsWrongInASentenceWithTheValue) {
   has({.batch = 1, .replicas = 2}, "--batch 1", "at least 2");
 }
 
-TEST(Job, SpreadsReplicasEvenlyOverWorkers) {
+TEST(TrainOptions, ReplicasAreDividedEvenlyOverWorkers) {
   const auto two = settle({.workers = 2});
   EXPECT_EQ(two.strategy, "multi_worker_mirrored");
   EXPECT_EQ(two.workers, 2u);
@@ -102,7 +102,7 @@ TEST(Job, SpreadsReplicasEvenlyOverWorkers) {
   has({.batch = 3, .workers = 4}, "--batch 3", "at least 4");
 }
 
-TEST(Job, GoesOnInAsManyReplicasOfOtherProcesses) {
+TEST(TrainOptions, ResumeAllowsOtherProcessesWithEqualReplicas) {
   const auto saved = given_by(settle({.replicas = 4, .workers = 2}));
   EXPECT_EQ(settle(resumed(saved, {})).workers, 2u);
   const auto wide = settle(resumed(saved, {.workers = 4}));
@@ -116,7 +116,7 @@ TEST(Job, GoesOnInAsManyReplicasOfOtherProcesses) {
   EXPECT_EQ(read_job(write_job(saved)), saved);
 }
 
-TEST(Job, ReadsSettingsOfOptimizerAndSchedule) {
+TEST(TrainOptions, ParsesSettingsOfOptimizerAndSchedule) {
   const auto x = settle({.optimizer = "sgd:momentum=0.9,nesterov=1",
                          .learning_rate = 0.25,
                          .schedule = "step:every=10,factor=0.5"});
@@ -129,7 +129,7 @@ TEST(Job, ReadsSettingsOfOptimizerAndSchedule) {
   EXPECT_FLOAT_EQ(cosine.rates(100).at(0), 1e-3f);
 }
 
-TEST(Job, IsWrittenAndReadBack) {
+TEST(TrainOptions, TextRoundTripIsEqual) {
   job x{.model = "lenet", .seed = ~0ull, .devices = names{"cpu:0", "cpu:1"}};
   x.learning_rate = 0.1;
   EXPECT_EQ(read_job(write_job(x)), x);
@@ -141,7 +141,7 @@ TEST(Job, IsWrittenAndReadBack) {
   EXPECT_THROW(read_job(R"({"epochs": "many"})"), std::runtime_error);
 }
 
-TEST(Job, ReadsNoNumberThatDoesNotFit) {
+TEST(TrainOptions, NumbersOutOfRangeAreRejected) {
   for (const char* text :
        {R"({"epochs":1e300})", R"({"epochs":2.5})", R"({"seed":-1})",
         R"({"batch":18446744073709551615})", R"({"threads":true})"})
@@ -150,7 +150,7 @@ TEST(Job, ReadsNoNumberThatDoesNotFit) {
             ~std::uint64_t{0});
 }
 
-TEST(Job, RefusesInOneShortLine) {
+TEST(TrainOptions, ErrorsAreOneShortLine) {
   const auto strange = "\n\x1b[2J" + std::string(5000, 'x');
   const names many(5000, "cpu:0");
   for (const auto& x :
@@ -167,7 +167,7 @@ TEST(Job, RefusesInOneShortLine) {
   }
 }
 
-TEST(JobResumed, TakesWhatEndsWithTheSameWeights) {
+TEST(MergeForResume, AcceptsOptionsThatKeepTheWeights) {
   const auto saved = given_by(settle({.replicas = 2}));
   const auto mirrored =
     settle(resumed(saved, {.devices = names{"cpu:0", "cpu:1"}}));
@@ -179,7 +179,7 @@ TEST(JobResumed, TakesWhatEndsWithTheSameWeights) {
   EXPECT_EQ(settle(resumed(saved, {})).replicas, 2u);
 }
 
-TEST(JobResumed, RefusesWhatDoesNot) {
+TEST(MergeForResume, RejectsOptionsThatChangeTheWeights) {
   const auto saved = given_by(settle({.replicas = 2}));
   const auto said = [&](const job& x) -> std::string {
     try {

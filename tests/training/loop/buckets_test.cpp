@@ -11,7 +11,7 @@ using namespace troupe;
 
 using sizes = std::vector<std::size_t>;
 
-/// Parameters of 1 to 4,000 elements, each at a multiple of 16.
+/// Makes parameters of 1 to 4,000 elements, each aligned to 16.
 std::pair<sizes, std::size_t> some_layout(std::mt19937& rng) {
   sizes offsets;
   std::size_t at = 0;
@@ -22,7 +22,7 @@ std::pair<sizes, std::size_t> some_layout(std::mt19937& rng) {
   return {offsets, at};
 }
 
-TEST(Buckets, TileTheBufferFromItsEnd) {
+TEST(Buckets, CoverTheBufferFromItsEnd) {
   for (unsigned seed = 0; seed < 200; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937 rng{seed};
@@ -40,27 +40,27 @@ TEST(Buckets, TileTheBufferFromItsEnd) {
   }
 }
 
-TEST(Buckets, NameTheParametersThatTheyHold) {
+TEST(Buckets, ListTheParametersThatTheyOverlap) {
   const auto all = cut_into_buckets(sizes{0, 32, 48, 1024}, 1056, 512);
   const std::vector<bucket> expected{{544, 1056, 2, 4}, {0, 544, 0, 3}};
   EXPECT_EQ(all, expected);
 }
 
-TEST(Buckets, AreNoneForAModelWithoutParameters) {
+TEST(Buckets, AreEmptyForAModelWithoutParameters) {
   EXPECT_TRUE(cut_into_buckets({}, 0, 1024).empty());
 }
 
-TEST(Buckets, HoldNoTinyRestAtTheFront) {
+TEST(Buckets, SmallRemainderIsMergedAtTheFront) {
   const auto all = cut_into_buckets(sizes{0}, 1024 + 496, 1024);
   ASSERT_EQ(all.size(), 1u);
   EXPECT_EQ(all[0], (bucket{0, 1520, 0, 1}));
 }
 
-TEST(Buckets, RejectATargetOfNothing) {
+TEST(Buckets, TargetOfZeroIsRejected) {
   EXPECT_THROW(cut_into_buckets(sizes{0}, 16, 0), std::logic_error);
 }
 
-TEST(BucketProgress, ReportsEachBucketOnceInOrderWhenAllItHoldsIsComplete) {
+TEST(BucketTracker, ReportsEachBucketOnceInOrderWhenItsGradientsAreComplete) {
   for (unsigned seed = 0; seed < 200; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937 rng{seed};

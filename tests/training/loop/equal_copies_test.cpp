@@ -37,7 +37,7 @@ std::string said_by(const std::function<void()>& fn) {
 
 class EqualCopies : public scratch_test {
 protected:
-  /// What `fit`, `evaluate` and `save` say, which must be one sentence.
+  /// Returns the error of `fit`, which `evaluate` and `save` must repeat.
   std::string refused(model& it) {
     const auto batches = digits_200().batch(16);
     const auto said = said_by([&] { it.fit(batches); });
@@ -48,7 +48,7 @@ protected:
   }
 };
 
-TEST_F(EqualCopies, AreRequiredOfAllReplicasOfAProcess) {
+TEST_F(EqualCopies, DifferenceWithinAProcessIsReported) {
   runtime actors;
   const mirrored_strategy three{actors, {"cpu:0", "cpu:1", "cpu:2"}};
   const auto scope = three.scope();
@@ -61,7 +61,7 @@ TEST_F(EqualCopies, AreRequiredOfAllReplicasOfAProcess) {
   it.evaluate(digits_200().batch(16));
 }
 
-TEST_F(EqualCopies, AreRequiredOfAllWorkers) {
+TEST_F(EqualCopies, DifferenceBetweenWorkersIsReported) {
   for (const std::uint32_t replica : {1, 2, 3})
     all_workers(2, 2, [&](const strategy& on, std::uint32_t) {
       const auto scope = on.scope();
@@ -73,7 +73,7 @@ TEST_F(EqualCopies, AreRequiredOfAllWorkers) {
     });
 }
 
-TEST_F(EqualCopies, AreMissedAfterALoopWithoutAllReduce) {
+TEST_F(EqualCopies, DifferenceAfterALoopWithoutAllReduceIsReported) {
   runtime actors;
   const mirrored_strategy two{actors, {"cpu:0", "cpu:1"}};
   const auto scope = two.scope();

@@ -15,7 +15,7 @@ model small_model(const update_rule& rule = adam{}, bool with_dropout = false) {
   return model{small_net(with_dropout), rule, {.seed = 5}};
 }
 
-/// The weights after a fit over so many replicas.
+/// Returns the weights after a fit with a number of replicas.
 std::string weights_after(std::uint32_t replicas, const data::dataset& batches,
                           const fit_options& options = {}) {
   const auto strategy = turns(replicas);
@@ -34,14 +34,14 @@ std::string sentence(const std::function<void()>& fn) {
   return "no error";
 }
 
-TEST(Fit, GivesTheSameBitsInEveryRun) {
+TEST(Fit, RepeatedRunsAreBitwiseEqual) {
   const auto batches = digits_200().shuffle().batch(16);
   for (const std::uint32_t replicas : {1, 2, 3})
     EXPECT_EQ(weights_after(replicas, batches, {.epochs = 2}),
               weights_after(replicas, batches, {.epochs = 2}));
 }
 
-TEST(Fit, GoesOnWithTheNextPassOfTheDataUnlessToldOtherwise) {
+TEST(Fit, ContinuesWithTheNextEpochOfTheDataByDefault) {
   const auto batches = digits_200().shuffle().batch(16);
   const auto after = [&](const std::vector<fit_options>& fits) {
     auto it = small_model();
@@ -55,12 +55,12 @@ TEST(Fit, GoesOnWithTheNextPassOfTheDataUnlessToldOtherwise) {
   EXPECT_EQ(after({{.first_pass = 0}, {.first_pass = 1}, {}}), three);
   EXPECT_NE(after({{.epochs = 2}, {.first_pass = 0}}), three);
   EXPECT_NE(after({{.epochs = 3, .first_pass = 1}}), three);
-  // A fit that was interrupted and is not resumed has begun its pass.
+  // An interrupted fit that is not resumed has begun its epoch.
   EXPECT_EQ(after({{.max_steps = 5}, {}}),
             after({{.max_steps = 5}, {.first_pass = 1}}));
 }
 
-TEST(Fit, DependsOnTheSeedAndOnNothingElse) {
+TEST(Fit, WeightsDependOnTheSeedOnly) {
   const auto once = [](std::uint64_t seed) {
     model it{small_net(true), adam{}, {.seed = seed}};
     it.fit(digits_200().batch(16));
@@ -70,7 +70,7 @@ TEST(Fit, DependsOnTheSeedAndOnNothingElse) {
   EXPECT_NE(once(1), once(2));
 }
 
-/// One step of plain gradient descent by hand, over all examples at once.
+/// Makes one step of plain gradient descent over all examples at once.
 std::vector<tensor> stepped_by_hand(const batch& global, float rate) {
   const auto it = small_model(sgd{});
   tape t;
@@ -87,7 +87,7 @@ std::vector<tensor> stepped_by_hand(const batch& global, float rate) {
   return out;
 }
 
-TEST(Fit, DividesTheSumOverAllReplicasByAllExamples) {
+TEST(Fit, GradientIsTheSumOverAllReplicasDividedByAllExamples) {
   // 7 examples over 3 replicas, 2 over 3 (one has none), 1 over 2.
   for (const auto& [rows, replicas] :
        {std::pair{7, 3u}, std::pair{2, 3u}, std::pair{1, 2u}}) {
@@ -95,7 +95,8 @@ TEST(Fit, DividesTheSumOverAllReplicasByAllExamples) {
     const auto strategy = turns(replicas);
     const auto scope = strategy.scope();
     auto it = small_model(sgd{.learning_rate = 0.5f});
-    // A first batch that is large enough, with no effect: the rate is 0 there.
+    // The first batch is large enough for all replicas and has no effect,
+    // because the rate is 0 in its step.
     const auto examples = digits_200().take(20 + std::uint64_t(rows));
     const auto batches = examples.batch(20);
     const auto last = examples.examples(20, 20 + std::uint64_t(rows));
@@ -112,7 +113,7 @@ TEST(Fit, DividesTheSumOverAllReplicasByAllExamples) {
   }
 }
 
-TEST(Fit, ReportsMeansOverTheExamplesOfThePass) {
+TEST(Fit, ReportsMeansOverTheExamplesOfTheEpoch) {
   auto it = small_model(sgd{.learning_rate = 1e-30f});
   const auto before = it.evaluate(digits_200().batch(64));
   const auto seen = it.fit(digits_200().batch(48)).last();
@@ -122,7 +123,7 @@ TEST(Fit, ReportsMeansOverTheExamplesOfThePass) {
   EXPECT_EQ(seen.accuracy, before.accuracy);
 }
 
-TEST(Fit, CallsBackForEachStepAndEachEpochInOrder) {
+TEST(Fit, CallbacksRunForEachStepAndEpochInOrder) {
   std::string calls;
   fit_options options{.epochs = 2};
   options.callbacks.push_back(
@@ -135,8 +136,9 @@ TEST(Fit, CallsBackForEachStepAndEachEpochInOrder) {
   EXPECT_EQ(calls, "s0s1e1s2s3e2");
 }
 
-TEST(Fit, EndsEarlyWithTheBestWeights) {
-  // Nothing counts as an improvement, so the first epoch remains the best.
+TEST(Fit, EarlyStoppingRestoresTheBestWeights) {
+  // No change is large enough to count as an improvement, so the first epoch
+  // remains the best.
   const early_stopping early{
     .monitor = measure::loss, .patience = 2, .min_delta = 1e9};
   const auto batches = digits_200().batch(50);
@@ -150,7 +152,7 @@ TEST(Fit, EndsEarlyWithTheBestWeights) {
   EXPECT_EQ(it.weights_sha256(), one_epoch.weights_sha256());
 }
 
-TEST(Fit, DoesNotEndEarlyWhileItImproves) {
+TEST(Fit, EarlyStoppingContinuesWhileTheMetricImproves) {
   auto it = small_model();
   const auto seen = it.fit(digits_200().batch(50),
                            {.epochs = 4,
@@ -160,7 +162,7 @@ TEST(Fit, DoesNotEndEarlyWhileItImproves) {
   EXPECT_EQ(seen.epochs.size(), 4u);
 }
 
-TEST(Fit, FollowsItsSchedule) {
+TEST(Fit, LearningRateFollowsTheSchedule) {
   const auto rate_after = [](std::uint64_t epochs) {
     auto it = small_model();
     return it
@@ -175,7 +177,7 @@ TEST(Fit, FollowsItsSchedule) {
   EXPECT_FLOAT_EQ(static_cast<float>(rate_after(3)), 0.025f);
 }
 
-/// Batches of 20; in number `bad` the first pixel is infinite.
+/// Makes batches of 20; the first pixel of batch number `bad` is infinite.
 data::dataset with_nan_in_batch(std::uint64_t bad) {
   const auto all = digits_200();
   return {200, 10, [all, bad](std::uint64_t i) {
@@ -188,14 +190,13 @@ data::dataset with_nan_in_batch(std::uint64_t bad) {
           }};
 }
 
-TEST(Fit, StopsAtALossThatIsNoNumberWithTheWeightsBeforeIt) {
+TEST(Fit, NonFiniteLossStopsWithThePreviousWeights) {
   for (const std::uint32_t replicas : {1, 2, 3}) {
     const auto strategy = turns(replicas);
     const auto scope = strategy.scope();
     auto it = small_model();
     const auto said = sentence([&] { it.fit(with_nan_in_batch(4).batch(20)); });
-    EXPECT_NE(said.find("the loss was not a finite number at step 4;"),
-              said.npos)
+    EXPECT_NE(said.find("the loss was not finite at step 4;"), said.npos)
       << said;
     auto good = small_model();
     good.fit(digits_200().batch(20), {.max_steps = 4});
@@ -204,8 +205,8 @@ TEST(Fit, StopsAtALossThatIsNoNumberWithTheWeightsBeforeIt) {
   }
 }
 
-/// Batches of 20; in batch 4 the first pixels are so large that the gradients
-/// of finite losses overflow when they are added.
+/// Makes batches of 20. In batch 4 the first pixels are so large that the
+/// gradients of finite losses overflow when they are added.
 data::dataset with_overflow() {
   auto all = digits_200().examples(0, 200);
   auto inputs = all.inputs.clone();
@@ -214,14 +215,13 @@ data::dataset with_overflow() {
   return data::dataset{inputs, all.labels, 10}.batch(20);
 }
 
-TEST(Fit, StopsAtAGradientThatIsNoNumberWithTheWeightsBeforeIt) {
+TEST(Fit, NonFiniteGradientStopsWithThePreviousWeights) {
   for (const std::uint32_t replicas : {1, 2, 3}) {
     const auto strategy = turns(replicas);
     const auto scope = strategy.scope();
     auto it = small_model();
     const auto said = sentence([&] { it.fit(with_overflow()); });
-    EXPECT_NE(said.find("a gradient was not a finite number at step 4;"),
-              said.npos)
+    EXPECT_NE(said.find("a gradient was not finite at step 4;"), said.npos)
       << said;
     auto good = small_model();
     good.fit(digits_200().batch(20), {.max_steps = 4});
@@ -233,7 +233,7 @@ TEST(Fit, StopsAtAGradientThatIsNoNumberWithTheWeightsBeforeIt) {
   }
 }
 
-TEST(Fit, SkipsALossThatIsNoNumberIfToldTo) {
+TEST(Fit, NonFiniteLossIsSkippedOnRequest) {
   for (const std::uint32_t replicas : {1, 2}) {
     const auto strategy = turns(replicas);
     const auto scope = strategy.scope();
@@ -246,7 +246,7 @@ TEST(Fit, SkipsALossThatIsNoNumberIfToldTo) {
   }
 }
 
-TEST(Fit, SaysWhatItCannotTrainOn) {
+TEST(Fit, InvalidDataIsRejectedWithAReason) {
   const auto two = turns(2);
   const auto scope = two.scope();
   auto it = small_model();
@@ -272,7 +272,7 @@ TEST(Fit, SaysWhatItCannotTrainOn) {
   has(refused(many.batch(2)), "labels of 12 classes");
 }
 
-TEST(Fit, RefusesADatasetOfAnotherStrategy) {
+TEST(Fit, DatasetOfAnotherStrategyIsRejected) {
   const auto two = turns(2), other = turns(2);
   const auto scope = two.scope();
   auto it = small_model();

@@ -10,7 +10,7 @@ namespace {
 
 using namespace troupe;
 
-/// A loop of one's own over a pass of the digits, as fit would do it.
+/// Runs a custom loop over one epoch of the digits, equivalent to fit.
 std::string weights_after_own_loop(const strategy& over,
                                    const update_rule& rule) {
   const auto scope = over.scope();
@@ -29,17 +29,19 @@ std::string weights_after_own_loop(const strategy& over,
   return it.weights_sha256();
 }
 
-TEST(Optimizer, UpdatesOneCopyOnceHoweverManyReplicasCallIt) {
-  // In tree order two replicas' sums have the bits that two halves have.
+TEST(Optimizer, SingleCopyIsUpdatedOncePerStep) {
+  // In tree order the sums of two replicas are bitwise equal to those of two
+  // halves.
   for (const update_rule& rule :
        {update_rule{sgd{.momentum = 0.9f}}, update_rule{adam{}}}) {
     const auto one = weights_after_own_loop(turns(2), rule);
     EXPECT_EQ(one, weights_after_own_loop(turns(2), rule));
-    EXPECT_NE(one, weights_after_own_loop(turns(1), rule)); // other order
+    // Another order of the sum.
+    EXPECT_NE(one, weights_after_own_loop(turns(1), rule));
   }
 }
 
-TEST(Optimizer, TakesAStepAsTheRuleDoes) {
+TEST(Optimizer, StepEqualsThatOfTheRule) {
   parameters own{{{"x", shape{2}}}};
   own.values().mutable_data<float>()[0] = 1;
   own.values().mutable_data<float>()[1] = 2;
@@ -53,7 +55,7 @@ TEST(Optimizer, TakesAStepAsTheRuleDoes) {
   EXPECT_EQ(own.values().data<float>()[0], -5.0f);
 }
 
-TEST(Optimizer, RefusesWhatDoesNotBelongToIt) {
+TEST(Optimizer, InvalidArgumentsAreRejected) {
   parameters own{{{"x", shape{2}}}};
   const std::vector<tensor> wrong{tensor{shape{3}}}, none;
   optimizer by{sgd{}};
@@ -66,7 +68,8 @@ TEST(Optimizer, RefusesWhatDoesNotBelongToIt) {
   EXPECT_THROW(inside.apply(none, {}), std::logic_error);
 }
 
-/// What a run of `on` says of a model that was made outside its scope.
+/// Returns the errors of a run with a model that was constructed outside the
+/// scope.
 std::vector<std::string> words_for_a_strange_model(const strategy& on) {
   const auto strange = model{small_net(), sgd{}};
   std::vector<std::string> said;
@@ -90,7 +93,7 @@ std::vector<std::string> words_for_a_strange_model(const strategy& on) {
   return said;
 }
 
-TEST(Optimizer, IsNotForAModelThatWasMadeOutsideTheScope) {
+TEST(Optimizer, ModelConstructedOutsideTheScopeIsRejected) {
   runtime actors;
   const std::vector<strategy> both{
     turns(2), mirrored_strategy{actors, {"cpu:0", "cpu:1"}}};
@@ -100,8 +103,9 @@ TEST(Optimizer, IsNotForAModelThatWasMadeOutsideTheScope) {
     EXPECT_NE(said[0].find("default strategy was called in a run of another"),
               said[0].npos)
       << said[0];
-    EXPECT_NE(said[1].find("was not made in the scope of the " + on.name()),
-              said[1].npos)
+    EXPECT_NE(
+      said[1].find("was not constructed in the scope of the " + on.name()),
+      said[1].npos)
       << said[1];
   }
 }

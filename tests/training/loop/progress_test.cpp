@@ -6,7 +6,7 @@ namespace {
 
 using namespace troupe;
 
-TEST(Progress, WritesNumbersAsPeopleDo) {
+TEST(Progress, NumbersAndDurationsAreReadable) {
   EXPECT_EQ(with_commas(0), "0");
   EXPECT_EQ(with_commas(999), "999");
   EXPECT_EQ(with_commas(1000), "1,000");
@@ -26,16 +26,16 @@ progress_state half_way() {
   x.loss = 0.215;
   x.accuracy = 0.934;
   x.seconds = 2;
-  x.examples_timed = 1600; // it went on from step 25
+  x.examples_timed = 1600; // Resumed at step 25.
   return x;
 }
 
-TEST(Progress, TellsRateLossAccuracyAndTimeLeft) {
+TEST(Progress, LineHasRateLossAccuracyAndTimeLeft) {
   EXPECT_EQ(plain_line(half_way()), "epoch 2/5   50%  800 examples/s  loss "
                                     "0.2150  accuracy 93.40%  0:04 left");
 }
 
-TEST(Progress, FitsTheBarToTheTerminal) {
+TEST(Progress, BarFitsTheTerminalWidth) {
   EXPECT_EQ(
     bar_line(half_way(), 80),
     "epoch 2/5 [#########..........]  50%  800/s  loss 0.2150  acc 93.40%"
@@ -44,7 +44,7 @@ TEST(Progress, FitsTheBarToTheTerminal) {
     EXPECT_LT(bar_line(half_way(), width).size(), width);
 }
 
-TEST(Progress, KnowsNoTimeLeftBeforeTheFirstStep) {
+TEST(Progress, TimeLeftIsOmittedBeforeTheFirstStep) {
   progress_state x;
   x.steps = 10;
   EXPECT_EQ(plain_line(x), "epoch 1/1    0%  loss 0.0000  accuracy 0.00%");
@@ -61,7 +61,7 @@ struct screen {
   }
 };
 
-TEST(Progress, RedrawsABarAtMostTenTimesASecond) {
+TEST(Progress, BarIsRedrawnAtMostTenTimesPerSecond) {
   screen on;
   progress shown{progress_style::bar, on.sink()};
   progress_state at;
@@ -76,7 +76,7 @@ TEST(Progress, RedrawsABarAtMostTenTimesASecond) {
   EXPECT_NE(on.text.find("loss 0.1000  acc 50.00%"), on.text.npos);
 }
 
-TEST(Progress, CoversALongerLineWithBlanks) {
+TEST(Progress, LongerLineIsOverwrittenWithBlanks) {
   screen on;
   progress shown{progress_style::bar, on.sink()};
   progress_state at;
@@ -90,7 +90,7 @@ TEST(Progress, CoversALongerLineWithBlanks) {
   EXPECT_GE(on.text.size() - first, first);
 }
 
-TEST(Progress, WritesAPlainLineEveryTenSecondsAndOneAnEpoch) {
+TEST(Progress, PlainLinesAppearEveryTenSecondsAndPerEpoch) {
   screen on;
   progress shown{progress_style::lines, on.sink()};
   progress_state at;
@@ -118,7 +118,7 @@ TEST(Progress, WritesAPlainLineEveryTenSecondsAndOneAnEpoch) {
     << on.text;
 }
 
-TEST(Progress, SaysNothingIfToldSo) {
+TEST(Progress, StyleNonePrintsNothing) {
   screen on;
   {
     progress shown{progress_style::none, on.sink()};

@@ -16,7 +16,8 @@ protected:
   }
 
   static data::dataset batches() {
-    return digits_200().shuffle(data::whole, 7).batch(16); // 13 in a pass
+    // 13 batches per epoch.
+    return digits_200().shuffle(data::whole, 7).batch(16);
   }
 
   static fit_options options() {
@@ -28,7 +29,7 @@ protected:
   }
 };
 
-TEST_F(Resume, EndsWithTheWeightsOfAnUndisturbedRunWhereverItStopped) {
+TEST_F(Resume, WeightsEqualAnUninterruptedFitForEveryStopPosition) {
   for (const std::uint32_t replicas : {1, 2, 3})
     for (const std::uint64_t at : {1, 5, 13, 14, 26, 38}) {
       SCOPED_TRACE(std::to_string(replicas) + " replicas, interrupted after "
@@ -62,7 +63,7 @@ TEST_F(Resume, EndsWithTheWeightsOfAnUndisturbedRunWhereverItStopped) {
     }
 }
 
-TEST_F(Resume, OfASecondFitGoesOnWithItsOwnEpochs) {
+TEST_F(Resume, SecondFitResumesWithItsOwnEpochs) {
   auto whole = fresh(adam{});
   whole.fit(batches(), {.epochs = 2});
   const auto undisturbed = whole.fit(batches(), {.epochs = 2});
@@ -88,7 +89,7 @@ TEST_F(Resume, OfASecondFitGoesOnWithItsOwnEpochs) {
   }
 }
 
-TEST_F(Resume, WorksForEveryOptimizerAndTwiceInARun) {
+TEST_F(Resume, WorksForEveryOptimizerAndRepeatedly) {
   for (const update_rule& rule :
        {update_rule{sgd{}}, update_rule{sgd{.momentum = 0.9f}},
         update_rule{adamw{}}}) {
@@ -109,7 +110,7 @@ TEST_F(Resume, WorksForEveryOptimizerAndTwiceInARun) {
   }
 }
 
-TEST_F(Resume, KeepsTheBestWeightsOfBeforeTheInterruption) {
+TEST_F(Resume, KeepsTheBestWeightsAcrossAnInterruption) {
   auto best_first = options();
   best_first.early_stopping =
     early_stopping{.monitor = measure::loss, .patience = 2, .min_delta = 1e9};
@@ -128,7 +129,7 @@ TEST_F(Resume, KeepsTheBestWeightsOfBeforeTheInterruption) {
   EXPECT_EQ(loaded.weights_sha256(), whole.weights_sha256());
 }
 
-TEST_F(Resume, GoesOnFromWhatACallbackSavedAfterAnEpoch) {
+TEST_F(Resume, ContinuesFromAFileThatACallbackSaved) {
   auto whole = fresh(adam{});
   auto saving = options();
   saving.callbacks.push_back({.on_epoch_end = [&](const epoch_record& x) {
@@ -145,7 +146,7 @@ TEST_F(Resume, GoesOnFromWhatACallbackSavedAfterAnEpoch) {
   }
 }
 
-TEST_F(Resume, EndsWhereEarlyStoppingStruckInTheLastStepItWasGiven) {
+TEST_F(Resume, EarlyStoppingInTheLastStepStaysInForce) {
   auto hopeless = options();
   hopeless.epochs = 5;
   hopeless.early_stopping =
@@ -165,7 +166,7 @@ TEST_F(Resume, EndsWhereEarlyStoppingStruckInTheLastStepItWasGiven) {
   EXPECT_EQ(seen.best_epoch, 1u);
   EXPECT_FALSE(whole.interrupted());
   EXPECT_EQ(whole.weights_sha256(), undisturbed);
-  // Nor does it go on from what a callback saved there.
+  // A file that a callback saved there does not continue either.
   auto loaded = model::load(folder / "a");
   hopeless.callbacks.clear();
   hopeless.max_steps = 0;
@@ -175,7 +176,7 @@ TEST_F(Resume, EndsWhereEarlyStoppingStruckInTheLastStepItWasGiven) {
   EXPECT_EQ(loaded.weights_sha256(), undisturbed);
 }
 
-TEST_F(Resume, CountsTheStepsThatWereSkipped) {
+TEST_F(Resume, SkippedStepsAreCounted) {
   auto inputs = digits_200().examples(0, 200).inputs.clone();
   inputs.mutable_data<float>()[20 * 784] =
     std::numeric_limits<float>::infinity();
@@ -195,7 +196,7 @@ TEST_F(Resume, CountsTheStepsThatWereSkipped) {
   EXPECT_EQ(after(7), after(0));
 }
 
-TEST_F(Resume, EndsAtAStepsBoundaryWhenAskedToStop) {
+TEST_F(Resume, StopEndsTheFitBetweenTwoSteps) {
   std::atomic<bool> stop{false};
   auto it = fresh(adam{});
   fit_options asked;
@@ -215,7 +216,7 @@ TEST_F(Resume, EndsAtAStepsBoundaryWhenAskedToStop) {
   EXPECT_EQ(it.weights_sha256(), whole.weights_sha256());
 }
 
-TEST_F(Resume, IsDoneWhenAskedToStopInTheLastStep) {
+TEST_F(Resume, StopInTheLastStepCompletesTheFit) {
   const std::atomic<bool> stop{true};
   auto it = fresh(adam{});
   const auto seen = it.fit(digits_200().batch(200), {.stop = &stop});
@@ -223,7 +224,7 @@ TEST_F(Resume, IsDoneWhenAskedToStopInTheLastStep) {
   EXPECT_FALSE(it.interrupted());
 }
 
-TEST_F(Resume, RefusesOtherDataAndOtherReplicas) {
+TEST_F(Resume, OtherDataOrReplicasAreRejected) {
   {
     const auto two = turns(2);
     const auto scope = two.scope();

@@ -17,8 +17,8 @@
 #include <thread>
 #include <vector>
 
-// Nodes that are processes to each other, though they are of this one: each has
-// a runtime and an endpoint of its own. And what they are told to do.
+// Nodes in this process, each with its own runtime and endpoint, and step
+// functions for them.
 
 namespace troupe::test {
 
@@ -82,7 +82,7 @@ inline bool has(const std::string& text, const std::string& part) {
   return text.find(part) != text.npos;
 }
 
-/// Waits until what was spawned there has ended.
+/// Waits until all roles on the node have ended.
 inline void expect_no_roles_on(remote_node& node) {
   const auto deadline =
     std::chrono::steady_clock::now() + std::chrono::seconds{20};
@@ -92,7 +92,8 @@ inline void expect_no_roles_on(remote_node& node) {
   EXPECT_TRUE(node.who().running.empty());
 }
 
-/// Who a replica is, what it was given and what the factory heard.
+/// Step functions that return the replica's id, its inputs and the factory's
+/// argument.
 inline step_functions echo(const strategy& on, const std::string& argument) {
   step_functions x;
   x.run["who"] = [](replica_context& self, const tensors& in) {

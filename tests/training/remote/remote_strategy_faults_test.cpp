@@ -8,7 +8,7 @@ using namespace troupe;
 using namespace troupe::test;
 using namespace std::chrono_literals;
 
-TEST(RemoteStrategyFaults, ListsWhatIsRegisteredIfANameIsNot) {
+TEST(RemoteStrategyFaults, UnknownNameListsTheRegisteredOnes) {
   const several_nodes there{2, "echo", echo};
   runtime here;
   const auto why = failure_of([&] {
@@ -38,7 +38,7 @@ TEST(RemoteStrategyFaults, ListsWhatIsRegisteredIfANameIsNot) {
   EXPECT_EQ(on.run("who").size(), 2u) << "a mistake breaks nothing";
 }
 
-TEST(RemoteStrategyFaults, NamesWhereAStepThrewAndLeavesAllNodes) {
+TEST(RemoteStrategyFaults, ExceptionOfAStepNamesTheNodeAndGivesUpAllNodes) {
   const several_nodes there{3, "echo", echo};
   runtime here;
   remote_strategy on{here, there.addresses, {.steps = "echo"}};
@@ -59,7 +59,7 @@ TEST(RemoteStrategyFaults, NamesWhereAStepThrewAndLeavesAllNodes) {
   EXPECT_EQ(again.run("who").size(), 3u);
 }
 
-TEST(RemoteStrategyFaults, NamesANodeWhoseStepsCannotBeMadeWithoutWaiting) {
+TEST(RemoteStrategyFaults, FailedFactoryIsReportedImmediately) {
   const several_nodes there{
     2, "picky", [](const strategy& on, const std::string&) -> step_functions {
       if (on.worker() == 0)
@@ -79,7 +79,7 @@ TEST(RemoteStrategyFaults, NamesANodeWhoseStepsCannotBeMadeWithoutWaiting) {
   EXPECT_TRUE(has(device.what(), "gpu:7")) << device.what();
 }
 
-TEST(RemoteStrategyFaults, SaysWhichNodeIsNotThere) {
+TEST(RemoteStrategyFaults, UnreachableNodeIsNamed) {
   several_nodes there{2, "echo", echo};
   there.all[1].reset();
   runtime here;
@@ -90,7 +90,7 @@ TEST(RemoteStrategyFaults, SaysWhichNodeIsNotThere) {
   EXPECT_TRUE(has(why.what(), there.addresses[1])) << why.what();
 }
 
-TEST(RemoteStrategyFaults, HearsOfANodeThatEndsBetweenTwoSteps) {
+TEST(RemoteStrategyFaults, NodeShutdownBetweenStepsIsReported) {
   several_nodes there{2, "echo", echo};
   runtime here;
   remote_strategy on{here, there.addresses, {.steps = "echo"}};
@@ -103,7 +103,7 @@ TEST(RemoteStrategyFaults, HearsOfANodeThatEndsBetweenTwoSteps) {
     << why.what();
 }
 
-TEST(RemoteStrategyFaults, RefusesWhatCannotBeInASentence) {
+TEST(RemoteStrategyFaults, InvalidOptionsAreRejectedWithASentence) {
   runtime here;
   const auto said = [&](const std::vector<std::string>& nodes,
                         remote_strategy_options options) -> std::string {
@@ -115,13 +115,14 @@ TEST(RemoteStrategyFaults, RefusesWhatCannotBeInASentence) {
     return "nothing";
   };
   const std::string one = "127.0.0.1:1";
-  EXPECT_TRUE(has(said({}, {.steps = "a"}), "no nodes"));
+  EXPECT_TRUE(has(said({}, {.steps = "a"}), "list of nodes is empty"));
   EXPECT_TRUE(has(said({one}, {}), "steps is empty"));
   EXPECT_TRUE(has(said({one, one}, {.steps = "a"}), one + " is given twice"));
   EXPECT_TRUE(has(said({"nowhere"}, {.steps = "a"}), "nowhere"));
   EXPECT_TRUE(has(said({one}, {.steps = "a", .devices = {}}), "devices"));
   EXPECT_TRUE(has(said({one}, {.steps = "a", .threads = 0}), "threads"));
-  EXPECT_TRUE(has(said({one}, {.steps = "a", .answers = 0ms}), "answers"));
+  EXPECT_TRUE(
+    has(said({one}, {.steps = "a", .answers = 0ms}), "request_timeout"));
 }
 
 } // namespace

@@ -15,8 +15,8 @@ using namespace troupe::test;
 
 constexpr std::int64_t global_batch = 16;
 
-/// A loop of one's own, and a fit: of the network, the optimizer and the data
-/// that the factory makes.
+/// Step functions with a custom loop and a fit. They share the network, the
+/// optimizer and the data that the factory makes.
 step_functions small_training(const strategy&, const std::string&) {
   struct parts {
     model net{small_net(true), adam{}, {.seed = 5}};
@@ -42,7 +42,7 @@ step_functions small_training(const strategy&, const std::string&) {
   return x;
 }
 
-/// The batches of `on`, as inputs of "train".
+/// Returns the batches of a strategy as inputs of "train".
 template <class Train>
 void each_batch(const strategy& on, Train train) {
   for (const auto& step :
@@ -97,7 +97,7 @@ trained trained_there(remote_strategy& on) {
   return out;
 }
 
-TEST(RemoteStrategy, TrainsToTheBitsOfAsManyReplicasOfOneDevice) {
+TEST(RemoteStrategy, WeightsAreBitwiseEqualToOneDevice) {
   for (const auto& [nodes, each] :
        {std::pair{1u, 2u}, {2u, 1u}, {3u, 1u}, {2u, 2u}}) {
     SCOPED_TRACE(std::to_string(nodes) + " nodes with " + std::to_string(each));
@@ -112,7 +112,7 @@ TEST(RemoteStrategy, TrainsToTheBitsOfAsManyReplicasOfOneDevice) {
   }
 }
 
-TEST(RemoteStrategy, FitsOnItsNodesWithTheSameWeights) {
+TEST(RemoteStrategy, FitOnNodesGivesEqualWeights) {
   std::string expected;
   {
     const auto on = turns(2);
@@ -129,7 +129,7 @@ TEST(RemoteStrategy, FitsOnItsNodesWithTheSameWeights) {
     EXPECT_EQ(text_of(one[0]), expected);
 }
 
-TEST(RemoteStrategy, GivesEachReplicaItsOwnAndTakesWhatEachGives) {
+TEST(RemoteStrategy, InputsAndResultsArePerReplica) {
   const several_nodes there{2, "echo", echo};
   runtime here;
   remote_strategy on{here,
@@ -162,7 +162,7 @@ TEST(RemoteStrategy, GivesEachReplicaItsOwnAndTakesWhatEachGives) {
   EXPECT_EQ(said[1][1].item<float>(), 3.0f);
 }
 
-TEST(RemoteStrategy, SharesItsNodesWithOthersAndLeavesThemClean) {
+TEST(RemoteStrategy, NodesAreSharedAndKeepNoRoles) {
   const several_nodes there{2, "small", small_training};
   runtime here;
   remote_node watcher{here, there.addresses[0]};
@@ -181,7 +181,7 @@ TEST(RemoteStrategy, SharesItsNodesWithOthersAndLeavesThemClean) {
   expect_no_roles_on(watcher);
 }
 
-/// Where nodes and client have to prove who they are.
+/// Nodes and client that authenticate each other.
 void expect_same_bits(const net::credentials& of_nodes,
                       const net::credentials& of_client, transport_kind by,
                       const std::string& transport) {
@@ -196,14 +196,14 @@ void expect_same_bits(const net::credentials& of_nodes,
   EXPECT_EQ(trained_there(on), trained_here(2));
 }
 
-TEST(RemoteStrategy, TrainsOnNodesThatAskForASecret) {
+TEST(RemoteStrategy, TrainsOnNodesThatRequireASecret) {
   const net::credentials job{.secret = "open sesame"};
   expect_same_bits(job, job, transport_kind::automatic, "shm");
 }
 
 using RemoteStrategyOverTls = net::testing::certificate_test;
 
-TEST_F(RemoteStrategyOverTls, TrainsToTheSameBits) {
+TEST_F(RemoteStrategyOverTls, WeightsAreBitwiseEqual) {
   const auto has = [this](const std::string& name) {
     return net::credentials{.tls = std::make_shared<const files>(good(name))};
   };

@@ -12,7 +12,7 @@ using namespace troupe::test;
 using namespace std::chrono_literals;
 using implementations = communication_options::implementations;
 
-TEST(ClusterTraining, EndsWithTheWeightsOfOneProcess) {
+TEST(ClusterTraining, WeightsEqualThoseOfOneProcess) {
   for (const auto by : {transport_kind::shm, transport_kind::tcp})
     for (const std::uint32_t workers : {2, 3}) {
       const auto expected = weights_after_fit(turns(workers));
@@ -58,9 +58,9 @@ TEST(ClusterTraining, ReducesGathersAndBroadcasts) {
     }));
 }
 
-/// The ring: chunk c of the k-th sum begins at worker (k + c) mod P; here each
+/// In a ring, chunk c of the k-th sum begins at worker (k + c) mod P. Here each
 /// sum is one chunk.
-TEST(ClusterTraining, SumsAroundTheRingIfAsked) {
+TEST(ClusterTraining, RingSumsInRingOrder) {
   const auto part = [](std::uint32_t r) {
     return std::ldexp(1.f, 24) / (r + 1);
   };
@@ -88,7 +88,7 @@ TEST(ClusterTraining, SumsAroundTheRingIfAsked) {
   }
 }
 
-TEST(ClusterTraining, FitsOverTheRingToTheSameWeightsEverywhereAndEachTime) {
+TEST(ClusterTraining, RingFitIsReproducibleAndEqualOnAllWorkers) {
   for (const auto by : {transport_kind::shm, transport_kind::tcp}) {
     static std::string first;
     const multi_worker_options options{
@@ -108,9 +108,9 @@ TEST(ClusterTraining, FitsOverTheRingToTheSameWeightsEverywhereAndEachTime) {
   }
 }
 
-// -- options of a call --------------------------------------------------------
+// -- call options -------------------------------------------------------------
 
-TEST(ClusterTraining, NamesTheReplicaWhoseCallHasOtherOptions) {
+TEST(ClusterTraining, DifferentCallOptionsNameTheReplica) {
   const auto said_if_0_asks = [](const call_options& how) {
     const auto thrown = on_cluster(2, {}, [&](const strategy& on, auto) {
       on.run([&](replica_context& self) {
@@ -130,7 +130,7 @@ TEST(ClusterTraining, NamesTheReplicaWhoseCallHasOtherOptions) {
   has(said_if_0_asks({.implementation = implementations::ring}), "by ring");
 }
 
-TEST(ClusterTraining, EndsACallWithItsOwnTimeoutAndNamesWhoIsMissing) {
+TEST(ClusterTraining, CallTimeoutNamesTheMissingReplica) {
   std::latch waited{1};
   const auto thrown = on_cluster(2, {}, [&](const strategy& on, std::uint32_t) {
     on.run([&](replica_context& self) {
@@ -150,7 +150,7 @@ TEST(ClusterTraining, EndsACallWithItsOwnTimeoutAndNamesWhoIsMissing) {
     << said;
 }
 
-TEST(ClusterTraining, NamesThoseWhoDoNotComeToAReduce) {
+TEST(ClusterTraining, ReduceTimeoutNamesTheMissingWorkers) {
   const multi_worker_options options{
     .communication = {.timeout = std::chrono::milliseconds{1000}}};
   std::latch waited{1};
@@ -169,7 +169,7 @@ TEST(ClusterTraining, NamesThoseWhoDoNotComeToAReduce) {
   EXPECT_NE(said.find("worker 2"), said.npos) << said;
 }
 
-TEST(ClusterTraining, TellsAllWhatAReplicaThrew) {
+TEST(ClusterTraining, ExceptionOfAReplicaReachesAllWorkers) {
   const auto thrown = on_cluster(2, {}, [](const strategy& on, std::uint32_t) {
     on.run([](replica_context& self) {
       if (self.replica_id() == 1)
@@ -182,7 +182,7 @@ TEST(ClusterTraining, TellsAllWhatAReplicaThrew) {
     << said_in(thrown[0]);
 }
 
-TEST(ClusterTraining, NeedsNobodyWithoutACluster) {
+TEST(ClusterTraining, RunsAloneWithoutACluster) {
   runtime actors;
   const net::simple_resolver alone{net::cluster_spec{}};
   const multi_worker_mirrored_strategy on{
@@ -193,7 +193,7 @@ TEST(ClusterTraining, NeedsNobodyWithoutACluster) {
   EXPECT_EQ(weights_after_fit(on), weights_after_fit(turns(2)));
 }
 
-TEST(ClusterTraining, RefusesAProcessThatHasNoTask) {
+TEST(ClusterTraining, ProcessWithoutATaskIsRejected) {
   runtime actors;
   const net::simple_resolver who{
     net::cluster_spec{std::map<std::string, net::cluster_spec::list>{

@@ -14,13 +14,13 @@ constexpr auto timeout = 300ms;
 
 const multi_worker_options impatient{.communication = {.timeout = timeout}};
 
-/// A pause of three timeouts, not a race.
+/// Blocks for three timeouts, so that no race decides the test.
 void pause(std::chrono::milliseconds length = 3 * timeout) {
   std::promise<void> never;
   never.get_future().wait_for(length);
 }
 
-TEST(ClusterWaits, LongerThanTheTimeoutForALeaderThatSaves) {
+TEST(ClusterWaits, SlowSaveMayExceedTheStepTimeout) {
   expect_nothing_thrown(on_cluster(2, impatient, [](const strategy& on, auto) {
     for (int i = 0; i < 2; ++i)
       on_leader(on.state(), [] { pause(); });
@@ -29,7 +29,7 @@ TEST(ClusterWaits, LongerThanTheTimeoutForALeaderThatSaves) {
   }));
 }
 
-TEST(ClusterWaits, LongerThanTheTimeoutForACallbackOfOneWorker) {
+TEST(ClusterWaits, SlowCallbackMayExceedTheStepTimeout) {
   for (const std::uint32_t slow : {0, 1})
     expect_nothing_thrown(
       on_cluster(2, impatient, [&](const strategy& on, std::uint32_t w) {
@@ -50,9 +50,9 @@ TEST(ClusterWaits, LongerThanTheTimeoutForACallbackOfOneWorker) {
       }));
 }
 
-/// More steps than may be ahead, so that the other worker hears of no commit
-/// for longer than a run without callbacks would wait.
-TEST(ClusterWaits, LongerThanTheWaitForACommitForACallbackOfOneWorker) {
+/// The steps exceed the step window, so that the other worker receives no
+/// commit for longer than a run without callbacks would wait.
+TEST(ClusterWaits, SlowCallbackMayExceedTheCommitTimeout) {
   expect_nothing_thrown(
     on_cluster(2, impatient, [&](const strategy& on, std::uint32_t w) {
       const auto scope = on.scope();
@@ -68,7 +68,7 @@ TEST(ClusterWaits, LongerThanTheWaitForACommitForACallbackOfOneWorker) {
     }));
 }
 
-TEST(ClusterWaits, LongerThanTheTimeoutForAWorkerThatComesLate) {
+TEST(ClusterWaits, LateWorkerMayExceedTheStepTimeout) {
   expect_nothing_thrown(
     on_cluster(2, impatient, [&](const strategy& on, std::uint32_t w) {
       const auto scope = on.scope();
@@ -82,7 +82,7 @@ TEST(ClusterWaits, LongerThanTheTimeoutForAWorkerThatComesLate) {
     }));
 }
 
-TEST(ClusterWaits, NoLongerThanTheCallbackTimeoutForALeaderThatSaves) {
+TEST(ClusterWaits, CallbackTimeoutBoundsASlowSave) {
   auto options = impatient;
   options.communication.timeout = 100ms;
   options.communication.callback_timeout = 400ms;
@@ -105,10 +105,10 @@ TEST(ClusterWaits, NoLongerThanTheCallbackTimeoutForALeaderThatSaves) {
   EXPECT_NE(said_in(thrown[0]), "") << "the run was refused, or worker 1 left";
 }
 
-TEST(ClusterWaits, NoLongerForALeaderThatIsLost) {
+TEST(ClusterWaits, LossOfTheChiefEndsTheWait) {
   const auto thrown =
     on_cluster(2, impatient, [](const strategy& on, std::uint32_t w) {
-      if (w == 1) // ten minutes, but for the loss
+      if (w == 1) // Ten minutes, unless the loss is noticed.
         on_leader(on.state(), [] {});
     });
   EXPECT_EQ(said_in(thrown[0]), "");

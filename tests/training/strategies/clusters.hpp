@@ -10,8 +10,8 @@
 
 namespace troupe::test {
 
-/// Workers that are processes to each other, though they are threads of this
-/// one: each has a runtime, an endpoint and lanes of its own.
+/// Runs a function on workers that are threads of this process. Each has its
+/// own runtime, endpoint and lanes.
 inline std::vector<std::exception_ptr>
 on_cluster(std::uint32_t workers, const multi_worker_options& options,
            const std::function<void(const strategy&, std::uint32_t)>& fn) {

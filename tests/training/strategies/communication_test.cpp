@@ -16,7 +16,7 @@ std::string refused(const communication_options& x) {
   return "no error";
 }
 
-TEST(Communication, RefusesWhatCannotBeOrIsNotThere) {
+TEST(Communication, InvalidOptionsAreRejected) {
   check(communication_options{});
   check(communication_options{.implementation = how::tree});
   const auto has = [](const communication_options& x, const char* a,
@@ -33,7 +33,7 @@ TEST(Communication, RefusesWhatCannotBeOrIsNotThere) {
   has({.implementation = how::nccl}, "nccl", "tree or ring");
 }
 
-TEST(Communication, ReadsNamesInAnyCase) {
+TEST(Communication, NamesAreCaseInsensitive) {
   EXPECT_EQ(parse_implementation("AUTO"), how::automatic);
   EXPECT_EQ(parse_implementation("tree"), how::tree);
   EXPECT_EQ(parse_implementation("Ring"), how::ring);

@@ -34,7 +34,7 @@ lists parts(const distributed_dataset& x) {
   return all;
 }
 
-TEST(Share, CutsEvenlyWithTheLongerPartsFirst) {
+TEST(RowRange, DividesEvenlyWithTheLongerRangesFirst) {
   EXPECT_EQ(share_of(7, 0, 4), (share{0, 2}));
   EXPECT_EQ(share_of(7, 2, 4), (share{4, 6}));
   EXPECT_EQ(share_of(7, 3, 4), (share{6, 7}));
@@ -53,7 +53,7 @@ TEST(Share, CutsEvenlyWithTheLongerPartsFirst) {
     }
 }
 
-TEST(Distribute, CutsEachGlobalBatchOverTheReplicas) {
+TEST(DistributedDataset, DividesEachGlobalBatchOverTheReplicas) {
   const auto two = of(2);
   EXPECT_EQ(parts(two.distribute(range(9).batch(4))),
             (lists{{{0, 1}, {2, 3}}, {{4, 5}, {6, 7}}, {{8}, {}}}));
@@ -64,9 +64,9 @@ TEST(Distribute, CutsEachGlobalBatchOverTheReplicas) {
   EXPECT_EQ(parts(two.distribute(range(9).batch(4, true))).size(), 2u);
 }
 
-TEST(Distribute, TellsEachPartTheRowsOfTheGlobalBatch) {
+TEST(DistributedDataset, EachPartCarriesTheGlobalRowCount) {
   const auto plain = range(9).batch(4);
-  EXPECT_EQ(plain.iterate().next()->global_rows, 4); // its own
+  EXPECT_EQ(plain.iterate().next()->global_rows, 4); // Its own row count.
   for (const auto& batches :
        {plain, plain.map([](const batch& x) { return x; })}) {
     std::vector<std::int64_t> rows;
@@ -77,7 +77,7 @@ TEST(Distribute, TellsEachPartTheRowsOfTheGlobalBatch) {
   }
 }
 
-TEST(Distribute, SharesTheElementsOfTheGlobalBatch) {
+TEST(DistributedDataset, PartsShareElementsOfTheGlobalBatch) {
   const auto global = *range(8).batch(8).iterate().next();
   const auto part = cut(global, share_of(8, 1, 2));
   EXPECT_TRUE(part.inputs.shares_storage_with(global.inputs));
@@ -91,7 +91,7 @@ std::vector<std::int32_t> labels_of(const lists& all) {
   return out;
 }
 
-/// As a cursor of the dataset itself reads that pass.
+/// Reads the epoch with a cursor of the dataset itself.
 std::vector<std::int32_t> labels_of(const data::dataset& x,
                                     std::uint64_t pass) {
   std::vector<std::int32_t> out;
@@ -102,13 +102,13 @@ std::vector<std::int32_t> labels_of(const data::dataset& x,
   return out;
 }
 
-TEST(Distribute, ReadsTheNextPassInEachLoop) {
+TEST(DistributedDataset, EachLoopReadsTheNextEpoch) {
   const auto data = range(40).shuffle(data::whole, 5).batch(8);
   EXPECT_NE(labels_of(data, 0), labels_of(data, 1));
   const auto batches = of(2).distribute(data), copy = batches;
   EXPECT_EQ(labels_of(parts(batches)), labels_of(data, 0));
   EXPECT_EQ(labels_of(parts(copy)), labels_of(data, 1));
-  for (const auto& step : batches) { // one that is left counts
+  for (const auto& step : batches) { // A loop that is left early counts.
     EXPECT_EQ(step.size(), 2u);
     break;
   }
@@ -116,7 +116,7 @@ TEST(Distribute, ReadsTheNextPassInEachLoop) {
   EXPECT_EQ(labels_of(parts(of(2).distribute(data))), labels_of(data, 0));
 }
 
-TEST(Distribute, BeginsAtAGivenPosition) {
+TEST(DistributedDataset, IterateBeginsAtAGivenPosition) {
   const auto data = range(40).shuffle(data::whole, 5).batch(8);
   const auto batches = of(2).distribute(data);
   for (const std::uint64_t pass : {2, 0, 2}) {
@@ -132,11 +132,11 @@ TEST(Distribute, BeginsAtAGivenPosition) {
   EXPECT_EQ(labels_of(parts(batches)), labels_of(data, 0));
 }
 
-TEST(Distribute, RefusesExamplesThatWereNotBatched) {
+TEST(DistributedDataset, UnbatchedExamplesAreRejected) {
   EXPECT_THROW((void)parts(of(2).distribute(range(4))), std::logic_error);
 }
 
-TEST(Distribute, GivesEmptyPartsToAFunctionWithoutHarm) {
+TEST(DistributedDataset, EmptyPartsAreValidArguments) {
   const auto two = of(2);
   const auto steps = two.distribute(range(1).batch(2));
   for (const auto& step : steps) {

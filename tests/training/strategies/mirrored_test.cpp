@@ -1,9 +1,9 @@
+#include "../support/scratch.hpp"
+#include "small_jobs.hpp"
 #include "troupe/actors/group/replica_group.hpp"
 #include "troupe/actors/runtime/runtime.hpp"
 #include "troupe/tensors/ops/binary.hpp"
 #include "troupe/tensors/tape.hpp"
-#include "troupe/tests/support/scratch.hpp"
-#include "troupe/tests/training/small_jobs.hpp"
 #include "troupe/training/loop/optimizer.hpp"
 
 #include <gtest/gtest.h>
@@ -29,7 +29,8 @@ protected:
 
   static model net() { return {small_net(true), adam{}, {.seed = 5}}; }
 
-  /// 16 does not divide by 3, nor 200 by 16: parts and batches differ.
+  /// 16 is not divisible by 3, nor 200 by 16, so parts and batches differ in
+  /// size.
   static data::dataset batches() { return digits_200().shuffle().batch(16); }
 
   static data::dataset batches_in_order() { return digits_200().batch(16); }
@@ -45,7 +46,7 @@ protected:
   runtime actors;
 };
 
-TEST_F(Mirrored, EndsWithTheWeightsOfAsManyReplicasInTurn) {
+TEST_F(Mirrored, WeightsEqualThoseOfReplicasInTurn) {
   for (const std::uint32_t replicas : {1, 2, 3, 4}) {
     const fit_options options{.epochs = 2};
     const auto expected = weights_after_fit(turns(replicas), options);
@@ -55,7 +56,7 @@ TEST_F(Mirrored, EndsWithTheWeightsOfAsManyReplicasInTurn) {
   }
 }
 
-TEST_F(Mirrored, EvaluatesToTheBitAsReplicasInTurnDo) {
+TEST_F(Mirrored, EvaluationIsBitwiseEqualToReplicasInTurn) {
   const auto found = [](const strategy& on) {
     const auto scope = on.scope();
     auto it = net();
@@ -67,7 +68,7 @@ TEST_F(Mirrored, EvaluatesToTheBitAsReplicasInTurnDo) {
   EXPECT_EQ(a.examples, 200u);
 }
 
-TEST_F(Mirrored, GivesEachReplicaAThreadOfItsOwn) {
+TEST_F(Mirrored, EachReplicaHasItsOwnThread) {
   const auto ids =
     over(3).run([] { return std::this_thread::get_id(); }).values();
   EXPECT_EQ(std::set<std::thread::id>(ids.begin(), ids.end()).size(), 3u);
@@ -88,7 +89,7 @@ TEST_F(Mirrored, SumsAndGathersAmongItsReplicas) {
   });
 }
 
-TEST_F(Mirrored, PassesOnWhatAReplicaThrewAndRunsAgain) {
+TEST_F(Mirrored, ExceptionOfAReplicaIsRethrownAndTheNextRunSucceeds) {
   struct mine {};
   const auto two = over(2);
   for (int i = 0; i < 3; ++i) {
@@ -102,7 +103,7 @@ TEST_F(Mirrored, PassesOnWhatAReplicaThrewAndRunsAgain) {
   }
 }
 
-TEST_F(Mirrored, NamesWhoIsMissingWhenPatienceEnds) {
+TEST_F(Mirrored, StepTimeoutNamesTheMissingReplica) {
   const auto two = over(2, {.patience = std::chrono::milliseconds{300}});
   try {
     two.run([](replica_context& self) {
@@ -119,7 +120,7 @@ TEST_F(Mirrored, NamesWhoIsMissingWhenPatienceEnds) {
   EXPECT_EQ(two.run([] { return 7; })[0], 7);
 }
 
-TEST_F(Mirrored, GoesOnWhereAnotherStrategyWasInterrupted) {
+TEST_F(Mirrored, ResumesAFitOfAnotherStrategy) {
   const fit_options options{.epochs = 3};
   const auto undisturbed = weights_after_fit(turns(2), options);
   const auto two = over(2);
@@ -139,7 +140,7 @@ TEST_F(Mirrored, GoesOnWhereAnotherStrategyWasInterrupted) {
   }
 }
 
-TEST_F(Mirrored, StopsSoonWhenAskedToAndGoesOn) {
+TEST_F(Mirrored, StopTakesEffectWithinTheStepWindowAndCanBeResumed) {
   const auto expected = weights_after_fit(turns(2), {.epochs = 3});
   std::atomic<bool> stop{false};
   const auto two = over(2);
@@ -152,8 +153,8 @@ TEST_F(Mirrored, StopsSoonWhenAskedToAndGoesOn) {
   }});
   EXPECT_EQ(it.fit(batches(), asked).end, fit_end::interrupted);
   EXPECT_GE(it.steps(), 16u);
-  EXPECT_LE(it.steps(),
-            15 + 2 * default_step_window); // step 15 was not heard yet
+  // The commit of step 15 had not arrived when these steps were granted.
+  EXPECT_LE(it.steps(), 15 + 2 * default_step_window);
   asked.stop = nullptr;
   asked.resume = true;
   it.fit(batches(), asked);
@@ -173,7 +174,7 @@ data::dataset with_infinity() {
           }};
 }
 
-TEST_F(Mirrored, LeavesOutTheSameUpdateOnAllReplicasForALossThatIsNoNumber) {
+TEST_F(Mirrored, NonFiniteLossSkipsTheUpdateOnAllReplicas) {
   for (const auto policy : {on_nan::stop, on_nan::skip}) {
     const auto after = [&](const strategy& on) {
       const auto scope = on.scope();
@@ -192,7 +193,7 @@ TEST_F(Mirrored, LeavesOutTheSameUpdateOnAllReplicasForALossThatIsNoNumber) {
   }
 }
 
-TEST_F(Mirrored, RunsALoopOfOnesOwnToTheSameWeights) {
+TEST_F(Mirrored, CustomLoopGivesEqualWeights) {
   const auto after = [](const strategy& on) {
     const auto scope = on.scope();
     auto it = net();
@@ -215,7 +216,7 @@ TEST_F(Mirrored, RunsALoopOfOnesOwnToTheSameWeights) {
   EXPECT_EQ(after(over(3)), after(turns(3)));
 }
 
-/// Every replica's copy, bit for bit.
+/// Compares the copies of all replicas bitwise.
 void expect_equal_copies(const strategy& on, const model& it) {
   const auto copies = on.run([&] {
     std::vector<float> all;
@@ -230,7 +231,7 @@ void expect_equal_copies(const strategy& on, const model& it) {
     EXPECT_EQ(one, copies[0]);
 }
 
-TEST_F(Mirrored, PassesOnThatItsDataCannotBeReadAndStaysEqual) {
+TEST_F(Mirrored, ReadErrorIsRethrownAndCopiesStayEqual) {
   const auto two = over(2);
   const auto scope = two.scope();
   for (const std::size_t ahead : {0u, 2u})
@@ -259,7 +260,7 @@ TEST_F(Mirrored, PassesOnThatItsDataCannotBeReadAndStaysEqual) {
     }
 }
 
-TEST_F(Mirrored, PassesOnWhatACallbackThrowsAndStaysEqual) {
+TEST_F(Mirrored, CallbackExceptionIsRethrownAndCopiesStayEqual) {
   const auto two = over(2);
   const auto scope = two.scope();
   auto it = net();
@@ -275,7 +276,7 @@ TEST_F(Mirrored, PassesOnWhatACallbackThrowsAndStaysEqual) {
   EXPECT_EQ(it.weights_sha256(), good.weights_sha256());
 }
 
-TEST_F(Mirrored, RefusesDevicesThatThereAreNotOrTwice) {
+TEST_F(Mirrored, UnknownOrRepeatedDevicesAreRejected) {
   EXPECT_THROW(mirrored_strategy(actors, {}), std::invalid_argument);
   EXPECT_THROW(mirrored_strategy(actors, {"cpu:0", "cpu:0"}),
                std::invalid_argument);
@@ -285,7 +286,7 @@ TEST_F(Mirrored, RefusesDevicesThatThereAreNotOrTwice) {
                std::invalid_argument);
 }
 
-TEST_F(Mirrored, SharesAProcessWithAnotherRuntime) {
+TEST_F(Mirrored, TwoRuntimesWorkInOneProcess) {
   runtime other;
   const mirrored_strategy there{other, {"cpu:0", "cpu:1"}};
   const auto here = over(2);

@@ -10,7 +10,7 @@ namespace {
 using namespace troupe;
 using namespace troupe::test;
 
-TEST(MultiWorkerEnd, StopsAtOneStepWhenOneIsAsked) {
+TEST(MultiWorkerEnd, StopOnOneWorkerEndsAllAtTheSameStep) {
   std::atomic<bool> stop{false};
   std::vector<std::uint64_t> steps(3);
   all_workers(3, 1, [&](const strategy& on, std::uint32_t w) {
@@ -32,7 +32,7 @@ TEST(MultiWorkerEnd, StopsAtOneStepWhenOneIsAsked) {
   EXPECT_EQ(steps[2], steps[0]);
 }
 
-TEST(MultiWorkerEnd, StopsEverywhereEvenInAPassThatWasGrantedAlready) {
+TEST(MultiWorkerEnd, StopEndsAnEpochThatWasGrantedCompletely) {
   for (std::uint64_t at = 0; at < 13; ++at) {
     std::atomic<bool> stop{false};
     std::vector<std::uint64_t> steps(2);
@@ -52,7 +52,7 @@ TEST(MultiWorkerEnd, StopsEverywhereEvenInAPassThatWasGrantedAlready) {
   }
 }
 
-TEST(MultiWorkerEnd, TellsAllWhatACallbackOfOneThrew) {
+TEST(MultiWorkerEnd, CallbackExceptionReachesAllWorkers) {
   for (const bool at_end : {false, true}) {
     const auto thrown = on_workers(2, 1, [&](const strategy& on, auto w) {
       const auto scope = on.scope();
@@ -75,7 +75,7 @@ TEST(MultiWorkerEnd, TellsAllWhatACallbackOfOneThrew) {
   }
 }
 
-TEST(MultiWorkerEnd, NamesAWorkerThatFitsSomethingElse) {
+TEST(MultiWorkerEnd, WorkerWithADifferentFitIsNamed) {
   const auto said =
     [](const std::function<void(std::uint32_t, model&, data::dataset&,
                                 fit_options&)>& change) {
@@ -91,8 +91,9 @@ TEST(MultiWorkerEnd, NamesAWorkerThatFitsSomethingElse) {
       EXPECT_EQ(said_in(thrown[0]), said_in(thrown[2]));
       return said_in(thrown[0]);
     };
-  const std::string rest = "; all workers must fit the same model to the same "
-                           "data with the same options";
+  const std::string rest =
+    "; all workers must train the same model on the same "
+    "data with the same options";
   EXPECT_EQ(said([](auto w, auto&, auto&, auto& options) {
               if (w == 2)
                 options.epochs = 3;
@@ -121,7 +122,7 @@ TEST(MultiWorkerEnd, NamesAWorkerThatFitsSomethingElse) {
             "update, or, if a step failed before, load the last saved file");
 }
 
-TEST(MultiWorkerEnd, SaysThatTheOthersDoSomethingElse) {
+TEST(MultiWorkerEnd, DifferentCallsAreReported) {
   for (const auto& part : {tensor::zeros({0}, dtype::uint8), tensor::zeros({3}),
                            tensor::zeros({1}, dtype::uint8)}) {
     const auto thrown = on_workers(2, 1, [&](const strategy& on, auto w) {
@@ -131,13 +132,13 @@ TEST(MultiWorkerEnd, SaysThatTheOthersDoSomethingElse) {
       else
         tell_all(on.state(), "this worker saves");
     });
-    EXPECT_NE(said_in(thrown[0]).find("same things in the same order"),
+    EXPECT_NE(said_in(thrown[0]).find("same calls in the same order"),
               std::string::npos)
       << said_in(thrown[0]);
   }
 }
 
-TEST(MultiWorkerEnd, TellsAllOfWhatIsNoException) {
+TEST(MultiWorkerEnd, ThrownNonExceptionReachesAllWorkers) {
   const auto thrown = on_workers(2, 1, [](const strategy& on, auto) {
     on_leader(on.state(), [] { throw 7; });
   });
@@ -147,14 +148,14 @@ TEST(MultiWorkerEnd, TellsAllOfWhatIsNoException) {
 
 class MultiWorkerFiles : public scratch_test {};
 
-TEST_F(MultiWorkerFiles, AreWrittenByOneAndThereWhenSaveReturnsAnywhere) {
+TEST_F(MultiWorkerFiles, ExistWhenSaveReturnsOnAnyWorker) {
   const auto undisturbed = weights_after_fit(turns(3));
   all_workers(3, 1, [&](const strategy& on, std::uint32_t w) {
     const auto scope = on.scope();
     auto it = small_model();
     const auto file = folder / "one";
     it.fit(uneven_batches(), {.epochs = 2, .max_steps = 17});
-    // Only the first worker's folder is one that can be written to.
+    // Only the folder of the first worker is writable.
     it.save(w == 0 ? file : folder / "none" / "two");
     EXPECT_TRUE(std::filesystem::exists(file));
     auto again = model::load(file);
@@ -163,13 +164,13 @@ TEST_F(MultiWorkerFiles, AreWrittenByOneAndThereWhenSaveReturnsAnywhere) {
   });
 }
 
-TEST_F(MultiWorkerFiles, ThatCannotBeWrittenAreToldToAll) {
+TEST_F(MultiWorkerFiles, WriteErrorReachesAllWorkers) {
   const auto thrown = on_workers(2, 1, [&](const strategy& on, auto) {
     const auto scope = on.scope();
     small_model().save(folder / "none" / "one");
   });
   EXPECT_NE(said_in(thrown[0]).find("none/one"), std::string::npos);
-  EXPECT_EQ(said_in(thrown[1]), said_in(thrown[0]) + " (said by worker 0)");
+  EXPECT_EQ(said_in(thrown[1]), said_in(thrown[0]) + " (reported by worker 0)");
 }
 
 } // namespace

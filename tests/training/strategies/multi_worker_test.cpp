@@ -10,7 +10,7 @@ namespace {
 using namespace troupe;
 using namespace troupe::test;
 
-/// What `fn(strategy)` gives on every worker, which must be one value.
+/// Returns the value of `fn(strategy)`, which must be equal on every worker.
 template <class F>
 auto same_on_all(std::uint32_t workers, std::uint32_t each, F fn) {
   using value = decltype(fn(std::declval<const strategy&>()));
@@ -22,7 +22,7 @@ auto same_on_all(std::uint32_t workers, std::uint32_t each, F fn) {
   return found[0];
 }
 
-TEST(MultiWorker, EndsWithTheWeightsOfAsManyReplicasOfOneProcess) {
+TEST(MultiWorker, WeightsEqualThoseOfOneProcess) {
   for (const auto& [workers, each] :
        {std::pair{1u, 2u}, {2u, 1u}, {3u, 1u}, {2u, 2u}, {3u, 2u}})
     EXPECT_EQ(same_on_all(workers, each, weights_after_fit),
@@ -30,7 +30,7 @@ TEST(MultiWorker, EndsWithTheWeightsOfAsManyReplicasOfOneProcess) {
       << workers << " workers with " << each;
 }
 
-TEST(MultiWorker, ReadsBatchesThatCannotBeCutBeforehandToTheSameWeights) {
+TEST(MultiWorker, BatchesMappedAfterBatchingGiveEqualWeights) {
   const auto fit = [](const strategy& on) {
     const auto scope = on.scope();
     auto it = small_model();
@@ -40,17 +40,17 @@ TEST(MultiWorker, ReadsBatchesThatCannotBeCutBeforehandToTheSameWeights) {
   EXPECT_EQ(same_on_all(3, 1, fit), fit(turns(3)));
 }
 
-TEST(MultiWorker, GivesPartsOfShortBatchesEvenIfThereIsNoneForSome) {
+TEST(MultiWorker, ShortBatchesMayLeaveReplicasWithoutRows) {
   const auto fit = [](const strategy& on) {
     const auto scope = on.scope();
     auto it = small_model();
-    it.fit(digits_200().take(9).batch(4)); // the last one has a single row
+    it.fit(digits_200().take(9).batch(4)); // The last batch has a single row.
     return it.weights_sha256();
   };
   EXPECT_EQ(same_on_all(4, 1, fit), fit(turns(4)));
 }
 
-TEST(MultiWorker, EvaluatesToTheBitAsOneProcessDoes) {
+TEST(MultiWorker, EvaluationIsBitwiseEqualToOneProcess) {
   const auto evaluate = [](const strategy& on) {
     const auto scope = on.scope();
     auto it = small_model();
@@ -60,7 +60,7 @@ TEST(MultiWorker, EvaluatesToTheBitAsOneProcessDoes) {
   EXPECT_EQ(same_on_all(2, 1, evaluate), evaluate(turns(2)));
 }
 
-TEST(MultiWorker, PredictsTheSameEverywhere) {
+TEST(MultiWorker, PredictionsAreEqualOnAllWorkers) {
   const auto predict = [](const strategy& on) {
     const auto scope = on.scope();
     const auto x = small_model().predict(digits_200().batch(48));
@@ -70,7 +70,7 @@ TEST(MultiWorker, PredictsTheSameEverywhere) {
   EXPECT_EQ(same_on_all(2, 1, predict), predict(turns(2)));
 }
 
-TEST(MultiWorker, TellsWhoIsWhere) {
+TEST(MultiWorker, ReportsWorkersAndReplicaIds) {
   all_workers(3, 2, [](const strategy& on, std::uint32_t w) {
     EXPECT_EQ(on.workers(), 3u);
     EXPECT_EQ(on.worker(), w);
@@ -115,7 +115,7 @@ TEST(MultiWorker, ReducesAndGathersOverAllWorkers) {
   });
 }
 
-TEST(MultiWorker, BroadcastsWhatOneReplicaHolds) {
+TEST(MultiWorker, BroadcastsTheTensorOfOneReplica) {
   all_workers(2, 2, [](const strategy& on, std::uint32_t) {
     on.run([](replica_context& self) {
       const auto mine = tensor::full({3}, -0.0 + self.replica_id());
@@ -129,7 +129,7 @@ TEST(MultiWorker, BroadcastsWhatOneReplicaHolds) {
   });
 }
 
-TEST(MultiWorker, RunsALoopOfOnesOwnToTheSameWeights) {
+TEST(MultiWorker, CustomLoopGivesEqualWeights) {
   const auto after = [](const strategy& on) {
     const auto scope = on.scope();
     auto it = small_model();
@@ -155,7 +155,7 @@ TEST(MultiWorker, RunsALoopOfOnesOwnToTheSameWeights) {
   EXPECT_EQ(same_on_all(2, 2, after), after(turns(4)));
 }
 
-TEST(MultiWorker, ReadsTheNextPassInEachLoopOnAllWorkers) {
+TEST(MultiWorker, EachLoopReadsTheNextEpochOnAllWorkers) {
   const auto orders = [](const strategy& on) {
     const auto batches =
       on.distribute(uneven_batches().map([](const batch& x) { return x; }));
@@ -179,7 +179,7 @@ TEST(MultiWorker, ReadsTheNextPassInEachLoopOnAllWorkers) {
   EXPECT_EQ(same_on_all(3, 1, orders), orders(turns(3)));
 }
 
-TEST(MultiWorker, GoesOnWithTheOrdersOfPassesInASecondFit) {
+TEST(MultiWorker, SecondFitContinuesTheEpochsOfTheData) {
   const auto after = [](std::uint64_t fits, std::uint64_t epochs) {
     return [=](const strategy& on) {
       const auto scope = on.scope();
@@ -202,7 +202,7 @@ data::dataset ten_numbers() {
     .batch(4);
 }
 
-TEST(MultiWorker, DividesALossByTheRowsOfTheGlobalBatchOfAllWorkers) {
+TEST(MultiWorker, GlobalRowsCountAllWorkers) {
   const auto losses = [](const strategy& on) {
     std::vector<float> out;
     for (const auto& step : on.distribute(ten_numbers())) {

@@ -9,7 +9,7 @@
 
 #include <algorithm>
 
-// What a training loop of one's own is promised.
+// Contracts for custom training loops.
 
 namespace {
 
@@ -24,7 +24,7 @@ protected:
     mirrored_strategy{actors, {"cpu:0", "cpu:1"}}};
 };
 
-TEST_F(OwnLoop, DropsOnlyInACallForTraining) {
+TEST_F(OwnLoop, DropoutIsActiveOnlyInTrainingCalls) {
   const auto images = digits_200().examples(0, 50).inputs;
   for (const auto& on : all) {
     SCOPED_TRACE(on.name());
@@ -41,7 +41,7 @@ TEST_F(OwnLoop, DropsOnlyInACallForTraining) {
   }
 }
 
-TEST_F(OwnLoop, LeavesEvaluateAndPredictAsTheyWere) {
+TEST_F(OwnLoop, TrainingCallsDoNotAffectEvaluateAndPredict) {
   const auto test = digits_200().batch(40);
   const auto images = digits_200().examples(0, 50).inputs;
   for (const auto& on : all) {
@@ -59,7 +59,7 @@ TEST_F(OwnLoop, LeavesEvaluateAndPredictAsTheyWere) {
   }
 }
 
-/// How many of 1,000 ones are left in each of two steps, doubled.
+/// Returns how many of 1,000 ones remain in each of two steps, times two.
 std::vector<float> left_after_dropout(const strategy& on, std::uint64_t seed) {
   models::dense count{1};
   count.kernel_initializer = initializer{"ones"};
@@ -77,7 +77,7 @@ std::vector<float> left_after_dropout(const strategy& on, std::uint64_t seed) {
   return left;
 }
 
-TEST_F(OwnLoop, DropsByTheSeedTheReplicaAndTheNumberOfTheRun) {
+TEST_F(OwnLoop, DropoutDependsOnSeedReplicaAndRun) {
   const auto two = left_after_dropout(turns(2), 1);
   EXPECT_EQ(two, left_after_dropout(turns(2), 1));
   EXPECT_NE(two, left_after_dropout(turns(2), 2));
@@ -104,12 +104,12 @@ TEST_F(OwnLoop, PredictsWhileATapeRecords) {
   EXPECT_TRUE(same_bits(it.predict(watched.detach()), scores));
 }
 
-TEST_F(OwnLoop, RecordsNothingOfWhatIsPredicted) {
+TEST_F(OwnLoop, PredictionsAreNotRecorded) {
   model it{small_net(), sgd{}};
   const tape t;
   (void)it.predict(digits_200().examples(0, 200).inputs);
   (void)it.predict(digits_200().batch(50).prefetch(0));
-  for (const auto& one : it.variables()) // no tape needs their elements
+  for (const auto& one : it.variables()) // No tape needs their elements.
     EXPECT_NO_THROW(one.value().mutable_data<float>());
   EXPECT_EQ(tape::recording(), &t);
 }
@@ -120,21 +120,22 @@ batch line() {
           tensor::of<float>({8, 1}, {2, -4, 6, 8, -10, 12, 14, -16}), 8};
 }
 
-/// A replica's part of the line: of two replicas the first has `first` rows.
+/// Returns a replica's part of the line. The first of two replicas has `first`
+/// rows.
 batch part_of_line(const replica_context& self, std::int64_t first) {
   const auto count = self.num_replicas_in_sync() == 1 ? 8 : first;
   return cut(line(),
              self.replica_id() == 0 ? share{0, count} : share{count, 8});
 }
 
-/// One weight and a bias, both 0.
+/// A model of one weight and one bias, both 0.
 models::model_description straight() {
   models::dense layer{1};
   layer.kernel_initializer = initializer{"zeros"};
   return {"straight", {1}, models::stack(layer)};
 }
 
-/// One step on the line, in micro-batches.
+/// Makes one step on the line, in micro-batches.
 /// @param first rows of the first of two replicas.
 std::string weights_after_a_step(const strategy& strategy, std::int64_t first,
                                  std::int64_t micro_batch) {
@@ -184,7 +185,7 @@ TEST_F(OwnLoop, AccumulatesTheGradientsOfMicroBatches) {
   }
 }
 
-TEST_F(OwnLoop, ExchangesNoValueThatATapeRecords) {
+TEST_F(OwnLoop, RecordedValuesAreRejectedByCollectives) {
   parameters own{{{"w", {2}}}};
   auto& self = *get_replica_context();
   tape t;
@@ -198,7 +199,8 @@ TEST_F(OwnLoop, ExchangesNoValueThatATapeRecords) {
   EXPECT_THROW(default_strategy{}.gather(per_replica<tensor>{{y}}, 0),
                std::logic_error);
   t.gradient(y, own.variables());
-  EXPECT_TRUE(same_bits(self.all_reduce(sum, y), y)); // asked: a number
+  // The tape has been used, so it does not record `y` any more.
+  EXPECT_TRUE(same_bits(self.all_reduce(sum, y), y));
 }
 
 } // namespace

@@ -26,7 +26,7 @@ TEST(Reduce, SumsAndAveragesOverReplicas) {
   EXPECT_EQ(reduce(mean, four).item<float>(), 2.5f);
 }
 
-TEST(Reduce, AddsInTheOrderOfTheTree) {
+TEST(Reduce, AddsInTreeOrder) {
   // 2^24 + 1 rounds to 2^24: (big + 1) + (1 + 1) differs from the other orders.
   const std::vector<tensor> parts{scalar(1), scalar(1), scalar(1),
                                   scalar(0x1p24f)};
@@ -49,7 +49,7 @@ TEST(Reduce, WeightsAMeanAlongAnAxisByTheNumberOfElements) {
   EXPECT_EQ(reduce(sum, parts, {-1}).item<float>(), 24.0f);
 }
 
-TEST(Reduce, TakesSeveralAxes) {
+TEST(Reduce, ReducesOverSeveralAxes) {
   const std::vector<tensor> parts{
     tensor::of<float>({2, 2, 2}, {1, 2, 3, 4, 5, 6, 7, 8}),
     tensor::of<float>({1, 2, 2}, {10, 20, 30, 40})};
@@ -60,13 +60,13 @@ TEST(Reduce, TakesSeveralAxes) {
             (std::vector<float>{16 / 3.0f, 28 / 3.0f, 40 / 3.0f, 52 / 3.0f}));
 }
 
-TEST(Reduce, CountsAnEmptyPartAsNothing) {
+TEST(Reduce, EmptyPartContributesNothing) {
   const std::vector<tensor> parts{tensor::of<float>({2}, {3, 5}),
                                   tensor{shape{0}}};
   EXPECT_EQ(reduce(mean, parts, {0}).item<float>(), 4.0f);
 }
 
-TEST(Reduce, TakesIntegersButNotTheirMean) {
+TEST(Reduce, SumsIntegersButRejectsTheirMean) {
   const std::vector<tensor> parts{tensor::of<std::int64_t>({2}, {1, 2}),
                                   tensor::of<std::int64_t>({2}, {3, 4})};
   EXPECT_EQ(reduce(sum, parts).data<std::int64_t>()[1], 6);
@@ -74,7 +74,7 @@ TEST(Reduce, TakesIntegersButNotTheirMean) {
   EXPECT_THROW(reduce(mean, parts), std::logic_error);
 }
 
-TEST(Reduce, RefusesWhatDoesNotFit) {
+TEST(Reduce, MismatchedValuesAreRejected) {
   const std::vector<tensor> parts{tensor{shape{2}}, tensor{shape{3}}};
   EXPECT_THROW(reduce(sum, parts), std::logic_error);
   EXPECT_THROW(reduce(sum, parts, {1}), std::logic_error);
@@ -97,7 +97,7 @@ TEST(Concatenate, JoinsInOrderAlongAnAxis) {
   EXPECT_THROW(concatenate(scalars, 0), std::logic_error);
 }
 
-TEST(Reduce, WrapsAroundBeyondTheLargestInteger) {
+TEST(Reduce, IntegerOverflowWrapsAround) {
   const auto sum_of = []<class T>(T a, T b) {
     const std::vector<tensor> two{tensor::of<T>({1}, {a}),
                                   tensor::of<T>({1}, {b})};

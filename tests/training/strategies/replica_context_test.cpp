@@ -7,7 +7,7 @@ namespace {
 
 using namespace troupe;
 
-/// Every call that could give a replica its own argument back.
+/// Makes every call that could return a replica's argument itself.
 void expect_results_of_their_own(replica_context& self) {
   const auto replicas = float(self.num_replicas_in_sync());
   const auto x = tensor::full({4}, 1), y = tensor::full({2}, 1);
@@ -39,7 +39,7 @@ void expect_results_of_their_own(replica_context& self) {
   EXPECT_EQ(root.data<float>()[0], 1.0f);
 }
 
-TEST(ReplicaContext, GivesNothingThatSharesMemoryWithItsArgument) {
+TEST(ReplicaContext, ResultsShareNoMemoryWithArguments) {
   runtime actors;
   expect_results_of_their_own(*get_replica_context());
   default_strategy{}.run(expect_results_of_their_own);

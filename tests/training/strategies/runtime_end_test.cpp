@@ -11,7 +11,7 @@ namespace {
 
 using namespace troupe;
 
-TEST(RuntimeEnd, LeavesNoActorOfAStrategyBehind) {
+TEST(RuntimeEnd, NoActorOfAStrategyOutlivesTheRuntime) {
   std::vector<std::string> left_behind;
   {
     runtime own{

@@ -23,9 +23,9 @@ one_device_strategy of(std::uint32_t replicas) {
   return one_device_strategy{"cpu:0", {.replicas = replicas}};
 }
 
-// -- where code runs ----------------------------------------------------------
+// -- execution scope ----------------------------------------------------------
 
-TEST(Strategy, IsTheDefaultOneWhereNoneIsInScope) {
+TEST(Strategy, DefaultStrategyIsCurrentWithoutAScope) {
   EXPECT_FALSE(has_strategy());
   EXPECT_EQ(get_strategy().name(), "default");
   EXPECT_EQ(get_strategy(), default_strategy{});
@@ -35,7 +35,7 @@ TEST(Strategy, IsTheDefaultOneWhereNoneIsInScope) {
   EXPECT_FALSE(in_cross_replica_context());
 }
 
-TEST(Strategy, EntersCrossReplicaContextWithItsScope) {
+TEST(Strategy, ScopeEntersCrossReplicaContext) {
   const auto two = of(2);
   {
     const auto scope = two.scope();
@@ -47,7 +47,7 @@ TEST(Strategy, EntersCrossReplicaContextWithItsScope) {
   EXPECT_FALSE(in_cross_replica_context());
 }
 
-TEST(Strategy, MayBeEnteredAgainButNotMixedWithAnother) {
+TEST(Strategy, ScopeMayBeReenteredButNotMixed) {
   const auto two = of(2), other = of(2);
   const auto scope = two.scope();
   {
@@ -60,7 +60,7 @@ TEST(Strategy, MayBeEnteredAgainButNotMixedWithAnother) {
   EXPECT_EQ(get_strategy(), two);
 }
 
-TEST(Strategy, LeavesTheDefaultPlaceAsItIs) {
+TEST(Strategy, ScopeOfTheDefaultStrategyHasNoEffect) {
   const auto scope = default_strategy{}.scope();
   EXPECT_FALSE(has_strategy());
   EXPECT_FALSE(in_cross_replica_context());
@@ -69,7 +69,7 @@ TEST(Strategy, LeavesTheDefaultPlaceAsItIs) {
   EXPECT_EQ(get_strategy(), two);
 }
 
-TEST(Strategy, IsInScopeOnTheThreadThatEnteredIt) {
+TEST(Strategy, ScopeAppliesToItsThreadOnly) {
   const auto two = of(2);
   const auto scope = two.scope();
   bool seen = true;
@@ -92,7 +92,7 @@ TEST(Strategy, RunsEachReplicaInItsOwnReplicaContext) {
   EXPECT_FALSE(has_strategy());
 }
 
-TEST(Strategy, KeepsItsReplicaContextOverAWait) {
+TEST(Strategy, ReplicaContextSurvivesAWait) {
   of(3).run([](replica_context& self) {
     self.all_reduce(sum, scalar(1));
     EXPECT_EQ(get_replica_context(), &self);
@@ -102,7 +102,7 @@ TEST(Strategy, KeepsItsReplicaContextOverAWait) {
 
 // -- run ----------------------------------------------------------------------
 
-TEST(Run, HandsEachReplicaItsPartAndAllOthersWhole) {
+TEST(Run, PerReplicaArgumentsAreDividedAndOthersPassedUnchanged) {
   const auto two = of(2);
   const per_replica<int> parts{{10, 20}};
   const auto out =
@@ -112,14 +112,14 @@ TEST(Run, HandsEachReplicaItsPartAndAllOthersWhole) {
   EXPECT_EQ(two.local_results(7), std::vector<int>{7});
 }
 
-TEST(Run, TakesAndGivesFlags) {
+TEST(Run, AcceptsAndReturnsBooleans) {
   const auto out =
     of(2).run([](bool x) { return !x; }, per_replica<bool>{{true, false}});
   EXPECT_FALSE(out[0]);
   EXPECT_TRUE(out[1]);
 }
 
-TEST(Run, RefusesToRunWhileItRuns) {
+TEST(Run, RunDuringAnotherRunIsRejected) {
   const auto two = of(2);
   const auto scope = two.scope();
   model it{small_net(), adam{}};
@@ -130,11 +130,11 @@ TEST(Run, RefusesToRunWhileItRuns) {
   two.run([] {});
 }
 
-TEST(Run, RefusesAValueOfFewerReplicas) {
+TEST(Run, ValueOfFewerReplicasIsRejected) {
   EXPECT_THROW(of(2).run([](int) {}, per_replica<int>{{1}}), std::logic_error);
 }
 
-TEST(Run, PassesOnWhatAReplicaThrewAndCanRunAgain) {
+TEST(Run, ExceptionOfAReplicaIsRethrownAndTheNextRunSucceeds) {
   const auto two = of(2);
   struct mine {};
   EXPECT_THROW(two.run([](replica_context& self) {
@@ -147,7 +147,7 @@ TEST(Run, PassesOnWhatAReplicaThrewAndCanRunAgain) {
   EXPECT_EQ(two.run([] { return 1; }).values(), (std::vector<int>{1, 1}));
 }
 
-TEST(Run, TellsThatReplicasMadeDifferentNumbersOfExchanges) {
+TEST(Run, DifferentNumbersOfCollectivesAreReported) {
   try {
     of(2).run([](replica_context& self) {
       if (self.replica_id() == 1)
@@ -180,7 +180,7 @@ TEST(Run, SumsAndGathersOverReplicas) {
   });
 }
 
-TEST(Run, LeavesTheValuesOfOthersAloneWhenAMeanIsTaken) {
+TEST(Run, MeanDoesNotModifyOtherReplicasValues) {
   of(2).run([](replica_context& self) {
     const auto x = scalar(3);
     const auto m = self.all_reduce(mean, x);
@@ -202,7 +202,7 @@ TEST(Run, WorksInTheDefaultStrategy) {
 
 // -- reduce -------------------------------------------------------------------
 
-TEST(StrategyReduce, DoesWhatTensorFlowDoes) {
+TEST(StrategyReduce, MatchesTensorFlow) {
   const auto two = of(2);
   const per_replica<tensor> x{{scalar(1), scalar(2)}};
   EXPECT_EQ(two.reduce(mean, x).item<float>(), 1.5f);
@@ -214,21 +214,21 @@ TEST(StrategyReduce, DoesWhatTensorFlowDoes) {
   EXPECT_TRUE(same_bits(two.gather(uneven, 0), row({1, 2, 3, 4, 5, 9})));
 }
 
-TEST(StrategyReduce, TakesTheMeanButNotTheSumOfAValueThatIsNotPerReplica) {
+TEST(StrategyReduce, ValueThatIsNotPerReplicaHasAMeanButNoSum) {
   EXPECT_EQ(of(2).reduce(mean, scalar(4)).item<float>(), 4.0f);
   EXPECT_THROW(of(2).reduce(sum, scalar(4)), std::logic_error);
   EXPECT_EQ(of(1).reduce(sum, scalar(4)).item<float>(), 4.0f);
 }
 
-TEST(StrategyValues, ComeFromAFunctionOfTheReplica) {
+TEST(StrategyValues, AreComputedPerReplica) {
   EXPECT_EQ(
     of(3).values_from([](std::uint32_t id) { return 10 * id; }).values(),
     (std::vector<std::uint32_t>{0, 10, 20}));
 }
 
-// -- being made ---------------------------------------------------------------
+// -- construction -------------------------------------------------------------
 
-TEST(Strategies, RefuseDevicesAndNumbersThatThereAreNot) {
+TEST(Strategies, RejectInvalidDevicesAndNumbers) {
   EXPECT_THROW(one_device_strategy{"tpu:0"}, std::invalid_argument);
   EXPECT_THROW((one_device_strategy{"cpu:0", {.replicas = 0}}),
                std::invalid_argument);

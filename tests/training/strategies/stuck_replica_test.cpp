@@ -11,7 +11,7 @@ namespace {
 using namespace troupe;
 using namespace std::chrono_literals;
 
-/// What a replica is stuck in, and what it adds up when it goes on.
+/// Blocks replicas until it is removed, and counts those that continue.
 struct obstacle {
   std::latch removed{1};
   std::atomic<int> seen = 0;
@@ -32,7 +32,7 @@ protected:
     ADD_FAILURE() << "the replicas did not leave the step";
   }
 
-  /// Batches that no replica can read while the obstacle is there; they own
+  /// Makes batches that no replica can read while the obstacle exists. They own
   /// the token.
   data::dataset blocked(std::shared_ptr<int> token) const {
     return digits_200()
@@ -47,8 +47,8 @@ protected:
       .prefetch(0);
   }
 
-  /// Calls `fn(model, batches)`, which the patience ends, and lets go of all
-  /// that the caller had.
+  /// Calls `fn(model, batches)`, which times out, and releases all objects of
+  /// the caller.
   void give_up(const std::function<void(model&, const data::dataset&)>& fn) {
     std::weak_ptr<int> used;
     {
@@ -77,16 +77,16 @@ protected:
   const std::shared_ptr<obstacle> in_the_way = std::make_shared<obstacle>();
 };
 
-TEST_F(StuckReplica, GoesOnAmongWhatLivesAfterFitGaveUp) {
+TEST_F(StuckReplica, UsesLiveObjectsAfterFitTimedOut) {
   give_up([](model& it, const data::dataset& batches) { it.fit(batches); });
 }
 
-TEST_F(StuckReplica, GoesOnAmongWhatLivesAfterEvaluateGaveUp) {
+TEST_F(StuckReplica, UsesLiveObjectsAfterEvaluateTimedOut) {
   give_up(
     [](model& it, const data::dataset& batches) { it.evaluate(batches); });
 }
 
-TEST_F(StuckReplica, GoesOnInTheFunctionAndArgumentsOfARunThatGaveUp) {
+TEST_F(StuckReplica, UsesLiveFunctionAndArgumentsAfterRunTimedOut) {
   std::weak_ptr<int> function, argument;
   {
     auto own = std::make_shared<int>(1), passed = std::make_shared<int>(2);
@@ -110,7 +110,7 @@ TEST_F(StuckReplica, GoesOnInTheFunctionAndArgumentsOfARunThatGaveUp) {
   EXPECT_EQ(in_the_way->seen, 6);
 }
 
-TEST_F(StuckReplica, IsNotWhyAFunctionOutlivesItsRun) {
+TEST_F(StuckReplica, FunctionIsDestroyedWithItsRun) {
   std::weak_ptr<int> used;
   {
     auto own = std::make_shared<int>(1);
@@ -122,7 +122,7 @@ TEST_F(StuckReplica, IsNotWhyAFunctionOutlivesItsRun) {
   EXPECT_TRUE(used.expired());
 }
 
-TEST(Run, RefersToAnArgumentThatCannotBeCopied) {
+TEST(Run, ArgumentThatCannotBeCopiedIsPassedByReference) {
   const auto two = turns(2);
   const auto scope = two.scope();
   const model it{small_net(), adam{}, {.seed = 5}};

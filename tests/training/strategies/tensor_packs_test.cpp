@@ -20,7 +20,7 @@ std::vector<std::uint32_t> numbers(const std::vector<std::size_t>& bytes,
 
 using list = std::vector<std::uint32_t>;
 
-TEST(Packs, OpenWhenTheOneBeforeHoldsMoreThanWasAskedFor) {
+TEST(TensorPacks, NewPackOpensWhenThePreviousExceedsTheLimit) {
   EXPECT_EQ(numbers({4, 4, 4, 4}, 8), (list{0, 0, 0, 1}));
   EXPECT_EQ(numbers({4, 4, 4, 4}, 7), (list{0, 0, 1, 1}));
   EXPECT_EQ(numbers({4, 4, 4, 4}, 1), (list{0, 1, 2, 3}));
@@ -29,18 +29,18 @@ TEST(Packs, OpenWhenTheOneBeforeHoldsMoreThanWasAskedFor) {
   EXPECT_EQ(numbers({}, 8), list{});
 }
 
-TEST(Packs, LeaveLargeTensorsAloneUnlessTold) {
+TEST(TensorPacks, LargeTensorsAreSeparateByDefault) {
   constexpr std::size_t large = 64 << 10;
   EXPECT_EQ(numbers({4, large, 4, large - 1, large}, 0), (list{0, 1, 0, 0, 2}));
   EXPECT_EQ(numbers({4, large, 4}, 1 << 20), (list{0, 0, 0}));
 }
 
-TEST(Packs, MakeAFewOfAThousandSmallTensors) {
+TEST(TensorPacks, ThousandSmallTensorsMakeFewPacks) {
   const auto of = numbers(std::vector<std::size_t>(1000, 4096), 0);
   EXPECT_EQ(of.back(), 3u);
 }
 
-TEST(Packs, GiveBackWhatWentIntoThem) {
+TEST(TensorPacks, UnpackingInvertsPacking) {
   tensors xs;
   for (std::int64_t n = 0; n < 40; ++n)
     xs.push_back(tensor::full({n, 3}, double(n)));
@@ -53,7 +53,7 @@ TEST(Packs, GiveBackWhatWentIntoThem) {
   }
 }
 
-/// All sums of `xs(replica)` as replica 1 of three gets them.
+/// Returns the sums of `xs(replica)` that replica 1 of three receives.
 tensors sums(runtime& actors, std::size_t bytes_per_pack, reduce_op op) {
   const mirrored_strategy three{actors, {"cpu:0", "cpu:1", "cpu:2"}};
   three.state()->bytes_per_pack = bytes_per_pack;
@@ -64,14 +64,14 @@ tensors sums(runtime& actors, std::size_t bytes_per_pack, reduce_op op) {
       xs.push_back(tensor{{n, n}});
       for (auto& e : xs.back().mutable_data<float>())
         e = draw.uniform(-1, 1);
-      if (op == sum && n % 7 == 0) // between them, one of another dtype
+      if (op == sum && n % 7 == 0) // A tensor of another dtype is between them.
         xs.push_back(tensor::full({2}, double(n), dtype::int64));
     }
     return self.all_reduce(op, xs);
   })[1];
 }
 
-TEST(Packs, ChangeNoBitOfASum) {
+TEST(TensorPacks, PackingChangesNoBitOfASum) {
   runtime actors;
   for (const auto op : {sum, mean}) {
     const auto alone = sums(actors, 1, op);
@@ -84,9 +84,9 @@ TEST(Packs, ChangeNoBitOfASum) {
   }
 }
 
-// -- of one call --------------------------------------------------------------
+// -- options of one call -----------------------------------------------------
 
-TEST(CallOptions, HoldForOneCallAndChangeNoBit) {
+TEST(CallOptions, ApplyToOneCallAndChangeNoBit) {
   runtime actors;
   const mirrored_strategy two{actors, {"cpu:0", "cpu:1"}};
   two.run([](replica_context& self) {
@@ -124,7 +124,7 @@ std::string said_if_the_last_asks(const strategy& two, const call_options& x) {
   return "no error";
 }
 
-TEST(CallOptions, AreTheSameForAllReplicasOrTheStepEnds) {
+TEST(CallOptions, DifferencesBetweenReplicasEndTheStep) {
   runtime actors;
   const auto devices = std::vector<std::string>{"cpu:0", "cpu:1"};
   for (int crew = 0; crew < 2; ++crew) {
@@ -139,7 +139,7 @@ TEST(CallOptions, AreTheSameForAllReplicasOrTheStepEnds) {
   }
 }
 
-TEST(CallOptions, EndAWaitInOneProcessToo) {
+TEST(CallOptions, TimeoutEndsAWaitInOneProcess) {
   runtime actors;
   const mirrored_strategy two{actors, {"cpu:0", "cpu:1"}};
   std::atomic<bool> over{false};

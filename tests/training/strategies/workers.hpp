@@ -18,7 +18,8 @@ inline model small_model() {
   return {small_net(true), adam{}, {.seed = 5}};
 }
 
-/// 16 does not divide by 3, nor 200 by 16: parts and batches differ.
+/// 16 is not divisible by 3, nor 200 by 16, so parts and batches differ in
+/// size.
 inline data::dataset uneven_batches() {
   return digits_200().shuffle().batch(16);
 }
@@ -30,9 +31,9 @@ inline std::string weights_after_fit(const strategy& on) {
   return it.weights_sha256();
 }
 
-/// Calls `fn(strategy, worker)` as each of several workers would in a process
-/// of its own, here on a thread each.
-/// @returns what each threw, null if nothing.
+/// Calls `fn(strategy, worker)` as each of several workers, here on one thread
+/// each.
+/// @returns the exception of each worker; null if none.
 inline std::vector<std::exception_ptr>
 on_workers(std::uint32_t workers, std::uint32_t replicas_each,
            const std::function<void(const strategy&, std::uint32_t)>& fn) {
@@ -66,7 +67,7 @@ inline std::string said_in(const std::exception_ptr& x) {
   }
 }
 
-/// The same, where nothing is to be thrown.
+/// Calls `fn` as `on_workers`, and expects no exception.
 inline void
 all_workers(std::uint32_t workers, std::uint32_t replicas_each,
             const std::function<void(const strategy&, std::uint32_t)>& fn) {

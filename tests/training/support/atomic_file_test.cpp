@@ -36,7 +36,7 @@ TEST_F(SafeFile, AppearsOnCommitAndNotBefore) {
   EXPECT_EQ(files(), 1u);
 }
 
-TEST_F(SafeFile, LeavesTheOldOneAndNothingElseIfItIsNotCommitted) {
+TEST_F(SafeFile, UncommittedFileLeavesTheOldOneUnchanged) {
   put("a", "old");
   {
     safe_file out{folder / "a"};
@@ -46,7 +46,7 @@ TEST_F(SafeFile, LeavesTheOldOneAndNothingElseIfItIsNotCommitted) {
   EXPECT_EQ(files(), 1u);
 }
 
-TEST_F(SafeFile, KeepsThePermissionsOfWhatItReplaces) {
+TEST_F(SafeFile, KeepsPermissionsOfTheReplacedFile) {
   put("a", "old");
   fs::permissions(folder / "a", fs::perms::owner_read | fs::perms::owner_write);
   safe_file out{folder / "a"};
@@ -55,7 +55,7 @@ TEST_F(SafeFile, KeepsThePermissionsOfWhatItReplaces) {
             fs::perms::owner_read | fs::perms::owner_write);
 }
 
-TEST_F(SafeFile, ReplacesWhatALinkPointsToAndNotTheLink) {
+TEST_F(SafeFile, ReplacesTheTargetOfALink) {
   put("a", "old");
   fs::create_symlink(folder / "a", folder / "link");
   safe_file out{folder / "link"};
@@ -65,7 +65,7 @@ TEST_F(SafeFile, ReplacesWhatALinkPointsToAndNotTheLink) {
   EXPECT_EQ(text_of("a"), "new");
 }
 
-TEST_F(SafeFile, SaysWhichDiskIsFull) {
+TEST_F(SafeFile, FullDiskIsReported) {
   if (!fs::exists("/dev/full"))
     GTEST_SKIP() << "there is no /dev/full";
   const auto said = sentence([] {
@@ -77,7 +77,7 @@ TEST_F(SafeFile, SaysWhichDiskIsFull) {
                   "some space, or name a file on another disk");
 }
 
-TEST_F(SafeFile, LeavesNothingWhenTheDiskFillsWhileItWrites) {
+TEST_F(SafeFile, WriteErrorLeavesNoFile) {
   put("a", "old");
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
@@ -96,7 +96,7 @@ TEST_F(SafeFile, LeavesNothingWhenTheDiskFillsWhileItWrites) {
   EXPECT_EQ(files(), 1u);
 }
 
-TEST_F(SafeFile, SaysBeforehandWhatCannotBeWritten) {
+TEST_F(SafeFile, CheckReportsFilesThatCannotBeWritten) {
   EXPECT_NE(sentence([this] {
               check_writable(folder / "no" / "a");
             }).find("create its directory first"),
@@ -109,7 +109,7 @@ TEST_F(SafeFile, SaysBeforehandWhatCannotBeWritten) {
   EXPECT_EQ(files(), 0u);
 }
 
-TEST_F(SafeFile, SaysThatADirectoryMayNotBeWrittenTo) {
+TEST_F(SafeFile, DirectoryWithoutPermissionIsReported) {
   if (::geteuid() == 0)
     GTEST_SKIP() << "root may write everywhere";
   fs::permissions(folder, fs::perms::owner_read | fs::perms::owner_exec);
@@ -118,9 +118,9 @@ TEST_F(SafeFile, SaysThatADirectoryMayNotBeWrittenTo) {
   EXPECT_NE(said.find("that you may write to"), said.npos) << said;
 }
 
-TEST_F(SafeFile, DoesNotWaitForThePipesReaderWhenItIsOnlyAsked) {
+TEST_F(SafeFile, CheckDoesNotBlockOnAPipe) {
   ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
-  check_writable(folder / "pipe"); // returns
+  check_writable(folder / "pipe"); // Returns without a reader.
 }
 
 } // namespace

@@ -32,7 +32,7 @@ TEST_F(Log, GoesToTheSinkOfTheUser) {
   EXPECT_EQ(lines[0].second, "the disk is full");
 }
 
-TEST_F(Log, DropsWhatIsBelowTheLevel) {
+TEST_F(Log, DropsLinesBelowTheLevel) {
   log(log_level::debug, "a detail");
   EXPECT_FALSE(logs(log_level::debug));
   EXPECT_TRUE(lines.empty());
@@ -41,7 +41,7 @@ TEST_F(Log, DropsWhatIsBelowTheLevel) {
   EXPECT_TRUE(lines.empty());
 }
 
-TEST_F(Log, CallsTheSinkOnceAtATime) {
+TEST_F(Log, SinkCallsDoNotOverlap) {
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t)
     threads.emplace_back([] {

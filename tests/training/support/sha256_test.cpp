@@ -13,7 +13,7 @@ std::span<const std::byte> bytes(std::string_view text) {
 }
 
 // @source FIPS 180-2, appendix B.1, and the empty message.
-TEST(Sha256, KnowsThePublishedAnswers) {
+TEST(Sha256, MatchesPublishedVectors) {
   EXPECT_EQ(to_hex(sha256{}.finish()), "e3b0c44298fc1c149afbf4c8996fb924"
                                        "27ae41e4649b934ca495991b7852b855");
   EXPECT_EQ(to_hex(sha256{}.add(bytes("abc")).finish()),
@@ -21,7 +21,7 @@ TEST(Sha256, KnowsThePublishedAnswers) {
             "b00361a396177a9cb410ff61f20015ad");
 }
 
-TEST(Sha256, DoesNotDependOnHowTheBytesAreCut) {
+TEST(Sha256, IsIndependentOfThePieces) {
   EXPECT_EQ(sha256{}.add(bytes("abc")).finish(),
             sha256{}.add(bytes("a")).add({}).add(bytes("bc")).finish());
 }
