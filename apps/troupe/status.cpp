@@ -25,10 +25,10 @@ int show(const given& x, const credential_options& by) {
 
 void add_status(CLI::App& tool, action& what) {
   auto& command =
-    *tool.add_subcommand("status", "Say how a job does, or what a node runs");
-  command.footer("Ask a job where its leader (the chief, or worker 0) "
-                 "listens. A step that is\nnot done is explained: who does "
-                 "what, and who is missing.\n");
+    *tool.add_subcommand("status", "Show the state of a job or a node");
+  command.footer("The address of a job is that of its leader: the chief, or "
+                 "worker 0. For a step\nthat is not complete, the output "
+                 "says what each role does and which are missing.\n");
   const auto x = std::make_shared<given>();
   const auto by = std::make_shared<credential_options>(command);
   command.add_option("ADDRESS", x->address, "HOST:PORT")->required();
@@ -39,7 +39,7 @@ void add_status(CLI::App& tool, action& what) {
         x->how.patience =
           std::chrono::seconds{whole_number("--patience", text, 1, 3600)};
       },
-      "Seconds to wait for an answer [5]")
+      "Seconds to wait for a reply [5]")
     ->type_name("SECONDS");
   command.callback(
     [x, by, &what] { what = [x, by] { return show(*x, *by); }; });
