@@ -32,15 +32,20 @@ void add_status(CLI::App& tool, action& what) {
   const auto x = std::make_shared<given>();
   const auto by = std::make_shared<credential_options>(command);
   command.add_option("ADDRESS", x->address, "HOST:PORT")->required();
-  command
-    .add_option_function<std::string>(
-      "--patience",
-      [x](const std::string& text) {
-        x->how.patience =
-          std::chrono::seconds{whole_number("--patience", text, 1, 3600)};
-      },
-      "Seconds to wait for a reply [5]")
-    ->type_name("SECONDS");
+  const auto add_timeout = [&command, x](const std::string& name) {
+    return command
+      .add_option_function<std::string>(
+        name,
+        [x, name](const std::string& text) {
+          x->how.patience =
+            std::chrono::seconds{whole_number(name, text, 1, 3600)};
+        },
+        "Seconds to wait for a reply [5]")
+      ->type_name("SECONDS");
+  };
+  auto* const timeout = add_timeout("--timeout");
+  // The old name, not shown in the help; to be removed after version 0.1.
+  add_timeout("--patience")->group("")->excludes(timeout);
   command.callback(
     [x, by, &what] { what = [x, by] { return show(*x, *by); }; });
 }

@@ -106,8 +106,7 @@ TEST_F(Node, RequiresTheSecretOfItsFile) {
   const auto good = troupe("status " + there.address + " --secret-file secret");
   EXPECT_EQ(good.code, 0) << good.err;
   for (const std::string bad : {"", " --secret-file other"})
-    EXPECT_EQ(troupe("status " + there.address + " --patience 1" + bad).code,
-              1);
+    EXPECT_EQ(troupe("status " + there.address + " --timeout 1" + bad).code, 1);
 }
 
 TEST_F(Node, RejectsInvalidOptions) {
@@ -122,6 +121,16 @@ TEST_F(Node, RejectsInvalidOptions) {
   refuses("node --secret-file none", 1, {"none"});
   refuses("status", 2, {"ADDRESS"});
   refuses("status nowhere", 2, {"nowhere"});
+  refuses("status 127.0.0.1:1 --timeout 0", 2, {"--timeout 0:", "from 1 to"});
+}
+
+TEST_F(Node, TimeoutOfAStatusQueryHasAHiddenOldName) {
+  refuses("status 127.0.0.1:1 --patience 0", 2, {"--patience 0:", "from 1 to"});
+  refuses("status 127.0.0.1:1 --timeout 1 --patience 1", 2,
+          {"--patience", "--timeout"});
+  const auto help = troupe("status --help").out;
+  EXPECT_NE(help.find("--timeout"), help.npos) << help;
+  EXPECT_EQ(help.find("--patience"), help.npos) << help;
 }
 
 TEST_F(Node, ServesTheEmbeddingExampleOfAtMost30Lines) {

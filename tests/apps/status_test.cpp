@@ -62,7 +62,7 @@ TEST_F(Status, OfAJobNamesTheReplicaThatAStepWaitsFor) {
     const auto whom = whom_to_ask(err);
     if (status || !whom)
       return;
-    stranger = troupe("status --patience 1 " + whom->first);
+    stranger = troupe("status --timeout 1 " + whom->first);
     status = why_not_done(whom->first + " --secret-file " + whom->second);
     let_go();
   };
