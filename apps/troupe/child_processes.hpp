@@ -67,10 +67,10 @@ public:
   ///         std::runtime_error if it cannot be started.
   void start(const child_program& what);
 
-  /// Waits for output, for the end of a process, or until descriptor `also` is
+  /// Waits for output, for the end of a process, or until descriptor `extra` is
   /// readable (-1: no descriptor). Then passes on the output, reaps processes
   /// that ended, and sends signals that are due.
-  /// @param at_most maximum time to wait.
+  /// @param max_wait maximum time to wait.
   void pump(std::chrono::milliseconds at_most, int also = -1);
 
   /// Sends a signal to all running processes, without a deadline for their end.
