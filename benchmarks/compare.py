@@ -145,14 +145,14 @@ def ours_alone(p):
     yield ("What model.fit adds to a step, us", [
         [p.program("bench_overhead"), *one, "--steps", steps[one[1]]] for one in placed], {
             "model/batch/threads/strategy/replicas": "case", "model.fit": "fit_us",
-            "bare loop": "bare_us", "added": "added_us", "least": "added_min",
-            "most": "added_max", "bare loop with sums": "summing_us",
-            "added to that": "added_to_summing_us"})
+            "baseline loop": "bare_us", "added": "added_us", "min": "added_min",
+            "max": "added_max", "baseline loop with sums": "summing_us",
+            "added to the latter": "added_to_summing_us"})
     yield ("Peak memory, MiB", [[p.program("bench_memory"), *one] for one in placed], {
         "model/batch/strategy/replicas": "case", "peak": "peak_mib", "by formula": "formula_mib",
-        "beyond it": "beyond_mib", "inputs": "inputs_mib", "parameters": "parameters_mib",
+        "difference": "beyond_mib", "inputs": "inputs_mib", "parameters": "parameters_mib",
         "slots": "slots_mib", "gradients": "gradients_mib", "activations": "activations_mib"})
-    yield ("The ceiling: oneDNN alone, 1 thread", [[p.program("bench_onednn")]], {
+    yield ("Upper bound: oneDNN alone, 1 thread", [[p.program("bench_onednn")]], {
         "model/batch/threads": "case", "products, us": "products_us", "GFLOP/s": "gflop_per_s",
         "update, us": "update_us", "examples/s": "examples_per_s"})
 
