@@ -77,7 +77,7 @@ void print(const training_options& o, double peak, bool json) {
   else
     std::printf(
       "%s: peak %.1f MiB; by formula %.1f (inputs %.1f, parameters "
-      "%.1f, slots %.1f, gradients %.1f, activations %.1f); beyond it "
+      "%.1f, slots %.1f, gradients %.1f, activations %.1f); difference "
       "%.1f\n",
       name.c_str(), peak / mib, need.all() / mib, need.inputs / mib,
       need.parameters / mib, need.slots / mib, need.gradients / mib,

@@ -65,11 +65,12 @@ void print(const training_options& o, const measured& x, bool json) {
               << '\n';
     return;
   }
-  std::printf("%s: %.1f us a step, %.1f us bare: %.1f us added (%.1f to %.1f)",
-              name.c_str(), summarize(x.fit).median, summarize(x.bare).median,
-              over_bare.median, over_bare.min, over_bare.max);
+  std::printf(
+    "%s: %.1f us a step, baseline %.1f us: %.1f us added (%.1f to %.1f)",
+    name.c_str(), summarize(x.fit).median, summarize(x.bare).median,
+    over_bare.median, over_bare.min, over_bare.max);
   if (o.where.replicas > 1)
-    std::printf("; %.1f us bare with sums: %.1f us added (%.1f to %.1f)",
+    std::printf("; baseline with sums %.1f us: %.1f us added (%.1f to %.1f)",
                 summarize(x.summing).median, over_sums.median, over_sums.min,
                 over_sums.max);
   std::printf("\n");

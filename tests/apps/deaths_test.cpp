@@ -24,7 +24,7 @@ protected:
   /// Expects that a process reported an error with this code and these parts.
   static void heard(const outcome& x, const std::string& who, const char* code,
                     std::initializer_list<const char*> parts) {
-    const auto begin = "[" + who + "] heard " + code + ": ";
+    const auto begin = "[" + who + "] error " + code + ": ";
     const auto at = x.err.find(begin);
     ASSERT_NE(at, x.err.npos) << x.err;
     const auto line = x.err.substr(at, x.err.find('\n', at) - at);
@@ -137,7 +137,7 @@ TEST_F(Hosts, BothSidesOfALostLinkNameEachOther) {
     };
   const auto x = run_child(
     {"/bin/sh", "-c", worker(a_, 0) + worker(b_, 1) + "wait"}, options);
-  EXPECT_EQ(count(x.err, "heard unreachable: "), 2) << x.err;
+  EXPECT_EQ(count(x.err, "error unreachable: "), 2) << x.err;
   EXPECT_NE(x.err.find("unreachable: worker 0"), x.err.npos) << x.err;
   EXPECT_NE(x.err.find("unreachable: worker 1"), x.err.npos) << x.err;
 }

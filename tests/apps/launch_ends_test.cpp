@@ -85,12 +85,12 @@ TEST_F(Launch, KillsAStoppedProcessAfterOneGracePeriod) {
   script("if is 0; then echo $$ >id0; read x <here; read x <there; exit 3; fi\n"
          "if is 1; then echo $$ >id; echo on >here\n"
          "tail --pid=$(cat id0) -f /dev/null; kill -STOP $$; fi\n"
-         "trap 'tail --pid=$(cat id) -f /dev/null; echo it is gone; exit 0' "
+         "trap 'tail --pid=$(cat id) -f /dev/null; echo it has ended; exit 0' "
          "TERM\n"
          "echo on >there; stay");
   const auto done = launch("-n 3 --grace 4");
   EXPECT_EQ(done.code, 3) << done.err;
-  EXPECT_EQ(by_name(done.out)["worker 2"], "it is gone\n");
+  EXPECT_EQ(by_name(done.out)["worker 2"], "it has ended\n");
 }
 
 TEST_F(Launch, ForwardsSignals) {
@@ -98,14 +98,14 @@ TEST_F(Launch, ForwardsSignals) {
                                            {SIGTERM, "TERM", 6},
                                            {SIGHUP, "HUP", 7}}) {
     SCOPED_TRACE(name);
-    script("trap 'echo heard; exit " + std::to_string(code) + "' "
+    script("trap 'echo trapped; exit " + std::to_string(code) + "' "
            + std::string{name} + "; echo ready >&2; stay");
     const auto done =
       launch("-n 2 --grace 100",
              when_ready(2, [=](pid_t tool) { ::kill(tool, number); }));
     EXPECT_EQ(done.code, code) << done.err;
     for (const auto* one : {"worker 0", "worker 1"})
-      EXPECT_EQ(by_name(done.out)[one], "heard\n");
+      EXPECT_EQ(by_name(done.out)[one], "trapped\n");
     EXPECT_NE(last_line_of(done.err).find("was passed on; worker "),
               done.err.npos)
       << done.err;

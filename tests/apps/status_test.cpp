@@ -78,7 +78,7 @@ TEST_F(Status, OfAJobNamesTheReplicaThatAStepWaitsFor) {
         "which misses replica 1", "replica 1 of worker 1 has not reported it"})
     EXPECT_NE(status->out.find(part), std::string::npos) << part << "\n"
                                                          << status->out;
-  EXPECT_EQ(stranger->code, 1) << "it knows no secret";
+  EXPECT_EQ(stranger->code, 1) << "the query had no secret";
   EXPECT_EQ(stranger->out, "");
 }
 

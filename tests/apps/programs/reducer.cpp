@@ -4,7 +4,7 @@
 //   reducer SCENARIO [MILLISECONDS]
 //
 // MILLISECONDS is the timeout of a sum. Lines on standard error: "sum <value>"
-// for each sum, and "heard <code>: <text>" for an error (exit code 3).
+// for each sum, and "error <code>: <text>" for an error (exit code 3).
 
 #include <csignal>
 #include <cstdio>
@@ -106,7 +106,7 @@ int main(int argc, char** argv) {
     play(scenario, {all});
     return 0;
   } catch (const failure& e) {
-    std::fprintf(stderr, "heard %s: %s\n", to_string(e.code).c_str(), e.what());
+    std::fprintf(stderr, "error %s: %s\n", to_string(e.code).c_str(), e.what());
     return 3;
   } catch (const std::exception& e) {
     std::fprintf(stderr, "failed: %s\n", e.what());
