@@ -47,8 +47,8 @@ public:
   std::vector<double> time(int windows, std::uint64_t steps,
                            std::uint64_t warm_up);
 
-  /// Trains while the leader runs `time(how)`, which ends the training. Every
-  /// other process of the strategy has to call this.
+  /// Trains while the leader runs `time(windows)`, which ends the training.
+  /// Every other process of the strategy has to call this.
   void follow();
 
   double last_loss() const { return last_loss_; }
