@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# From nothing to a trained network: installs what is missing, builds the tool
-# `troupe`, and trains on digits that it draws itself. Needs no download but
-# Debian's packages.
+# Installs missing Debian packages, builds the tool `troupe`, and trains a network
+# on generated digits. Nothing else is downloaded.
 set -euo pipefail
 cd "$(dirname "$0")"
 . scripts/setup.sh
@@ -22,10 +21,10 @@ echo "\$ $tool ${train[*]}"
 "$tool" "${train[@]}"
 cat <<END
 
-The model is saved in $saved, the figures of the run in quickstart/summary.json.
-Next, see what it makes of some digits:
+The model is saved in $saved, the results of the run in quickstart/summary.json.
+To predict the classes of some digits:
 
   $tool predict --model $saved --data digits --count 10
 
-and all that can be set: $tool train --help
+All options: $tool train --help
 END

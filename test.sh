@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# ./test.sh                  builds everything and passes all tests
-# ./test.sh asan             the same with AddressSanitizer and
+# ./test.sh                  builds everything and runs all tests
+# ./test.sh asan             all tests with AddressSanitizer and
 #                            UndefinedBehaviorSanitizer
-# ./test.sh asan net actors  likewise, of these folders alone
+# ./test.sh asan net actors  the tests of these folders, with the same sanitizers
 # ./test.sh tsan             the concurrent folders with ThreadSanitizer
-# ./test.sh all              one after the other
+# ./test.sh all              these three runs in turn
 #
-# Installs what is missing first. Tests on real data look in TROUPE_DATA_DIR and
-# skip without it.
+# Installs missing packages first. Tests on real data read it from
+# TROUPE_DATA_DIR and are skipped if that is not set.
 set -euo pipefail
 cd "$(dirname "$0")"
 . scripts/setup.sh
@@ -27,13 +27,13 @@ run_folders() {
       targets+=("${folder}_tests")
       labels+=${labels:+|}$folder
     else
-      echo "test.sh: there is no tests/$folder with tests in it." >&2
+      echo "test.sh: tests/$folder does not exist or contains no tests." >&2
       return 2
     fi
   done
   if [ "$preset" = tsan ]; then
     scripts/build-caf-tsan.sh
-    # Where addresses are too random, ThreadSanitizer finds no place for itself.
+    # ThreadSanitizer cannot map its shadow memory if addresses are too random.
     if setarch -R true 2>/dev/null; then fixed=(setarch -R); fi
   fi
   build "$preset" "${targets[@]}"
@@ -44,8 +44,8 @@ case ${1-dev} in
   dev | asan | tsan) presets=("${1-dev}") ;;
   all) presets=(dev asan tsan) ;;
   *)
-    echo "test.sh: '$1' is neither asan, tsan nor all; no argument runs the tests" \
-      "as they are." >&2
+    echo "test.sh: '$1' is neither asan, tsan nor all; without an argument, the" \
+      "tests run without sanitizers." >&2
     exit 2
     ;;
 esac

@@ -1,7 +1,7 @@
 #pragma once
 
-// All that a program needs; no CAF type is named here. Tests of one's own
-// training under faults also take headers of "troupe/simulation/" and link
+// All headers that a training program needs. They name no CAF type. Tests of
+// training under faults also include headers of "troupe/simulation/" and link
 // Troupe::simulation.
 
 #include "troupe/actors/core/version.hpp"

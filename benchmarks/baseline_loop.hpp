@@ -10,26 +10,26 @@
 
 namespace troupe::benchmarks {
 
-/// What replicas do about each other's gradients.
+/// How replicas combine their gradients.
 enum class sharing {
-  none, ///< Each trains alone: the ops, and nothing else.
-  sums, ///< Each adds up its share of the sum, between two barriers: all the
-        ///< arithmetic of a synchronous step, and the cheapest wait for it.
+  none, ///< Each replica trains alone: only the ops of a step.
+  sums, ///< Each replica adds a range of the sum, between two barriers. This is
+        ///< the arithmetic of a synchronous step with the cheapest wait.
 };
 
-/// Training steps without a runtime: one thread per replica, each with
-/// parameters of its own, which calls the ops one after the other.
+/// Training steps without a runtime. Each replica has a thread and parameters
+/// of its own, and calls the ops one after the other.
 class bare_loop {
 public:
-  /// @param batch  examples of each replica.
+  /// @param batch  examples per replica and step.
   bare_loop(const workload& what, std::uint64_t batch, std::uint32_t replicas,
             int threads, sharing how = sharing::none);
   ~bare_loop();
 
-  /// Runs that many steps on every replica, and waits.
+  /// Runs `steps` steps on every replica and waits for them.
   void run(std::uint64_t steps);
 
-  /// Of replica 0, over the examples of its last step.
+  /// @returns the mean loss of replica 0 over the examples of its last step.
   double last_loss() const;
 
 private:
@@ -42,11 +42,12 @@ private:
   const workload& what_;
   update_rule rule_;
   sharing how_;
-  tensor sum_; ///< Of the gradients of all.
+  tensor sum_; ///< Sum of the gradients of all replicas.
   std::vector<std::unique_ptr<replica>> replicas_;
-  std::barrier<> together_; ///< The replicas.
-  std::barrier<> gate_;     ///< The replicas and the caller.
-  std::uint64_t steps_ = 0; ///< Of this run; 0 ends the threads.
+  std::barrier<> together_; ///< Barrier of the replicas.
+  std::barrier<> gate_;     ///< Barrier of the replicas and the caller.
+  std::uint64_t steps_ =
+    0; ///< Steps of the current run. Zero: the threads end.
   std::vector<std::jthread> threads_;
 };
 

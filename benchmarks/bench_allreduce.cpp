@@ -1,6 +1,6 @@
-// How long an all-reduce (sum, float32) takes between processes on this host,
-// as a step function calls it: replica.all_reduce, one replica and one thread
-// in each process, a barrier before each call, times of rank 0.
+// Measures the time of an all-reduce (sum, float32) between processes of this
+// host. A step function calls replica.all_reduce after a barrier. Each process
+// has one replica and one thread; the times are those of rank 0.
 
 #include "troupe/benchmarks/local_job.hpp"
 #include "troupe/benchmarks/options.hpp"
@@ -20,11 +20,12 @@ struct asked {
   std::string implementation = "tree";
   std::vector<std::uint64_t> sizes{4 << 10, 64 << 10, 1 << 20, 16 << 20,
                                    64 << 20};
-  std::uint32_t tensors = 1; ///< Of that size each, in one call.
+  std::uint32_t tensors =
+    1; ///< Number of tensors in one call, each of that size.
   bool json = false;
 };
 
-/// Microseconds of each round.
+/// @returns the microseconds of each round.
 std::vector<double> time_rounds(const strategy& all, std::uint64_t bytes,
                                 std::uint32_t count) {
   const auto elements = static_cast<std::int64_t>(bytes / sizeof(float));
@@ -88,7 +89,9 @@ int main(int argc, char** argv) {
     ->check(CLI::IsMember({"tree", "ring"}))
     ->capture_default_str();
   app.add_option("--sizes", o.sizes, "bytes")->delimiter(',');
-  app.add_option("--tensors", o.tensors, "so many of each size in one call")
+  app
+    .add_option("--tensors", o.tensors,
+                "number of tensors of each size in one call")
     ->check(CLI::Range(1, 100'000))
     ->capture_default_str();
   app.add_flag("--json", o.json, "one line of JSON for each size");

@@ -1,5 +1,5 @@
-// Parcels between two processes on one host: how long one takes there and back,
-// and how long a buffer takes in both directions at once.
+// Measures packets between two processes of one host: the round-trip time of
+// one packet, and the time of a buffer in one direction and in both at once.
 
 #include "troupe/benchmarks/timing.hpp"
 #include "troupe/net/io/socket_stream.hpp"
@@ -44,13 +44,13 @@ std::array<int, 2> tcp_pair() {
   return {dialer, accepted};
 }
 
-/// One of the two processes; both do the same but for who begins.
+/// One of the two processes. They differ only in which sends first.
 class side {
 public:
   side(const settings& s, net::channel x, bool begins)
     : settings_{s}, channel_{std::move(x)}, begins_{begins} {}
 
-  /// @returns microseconds there and back, of each round.
+  /// @returns the mean round-trip time of each round, in microseconds.
   std::vector<double> ping(std::size_t bytes) {
     std::vector<double> us;
     source_.resize(bytes);
@@ -69,7 +69,8 @@ public:
     return us;
   }
 
-  /// @returns milliseconds until all is sent and all has come, of each round.
+  /// @returns the milliseconds of each round until everything is sent and
+  ///          received.
   std::vector<double> exchange(std::size_t bytes, bool sends, bool takes) {
     std::vector<double> ms;
     std::vector<std::byte> from(bytes, std::byte{1}), to(bytes, std::byte{2});
@@ -78,7 +79,7 @@ public:
       const auto start = troupe::benchmarks::clock::now();
       move(from, to, sends ? 0 : bytes, takes ? 0 : bytes);
       meet();
-      if (round >= 2) // the first ones find memory for the first time
+      if (round >= 2) // the first rounds touch memory for the first time
         ms.push_back(seconds_since(start) * 1e3);
     }
     return ms;
@@ -159,8 +160,8 @@ void measure(side& x, const settings& s, bool prints) {
       print(what, unit, xs);
   };
   const auto bytes = s.mib << 20;
-  show("64 B and back", "us", x.ping(64));
-  show("4 KiB and back", "us", x.ping(4096));
+  show("64 B round trip", "us", x.ping(64));
+  show("4 KiB round trip", "us", x.ping(4096));
   show("buffers, one way", "ms", x.exchange(bytes, prints, !prints));
   show("buffers, both ways", "ms", x.exchange(bytes, true, true));
 }
@@ -193,10 +194,10 @@ void run(const settings& s) {
 
 int main(int argc, char** argv) {
   settings s;
-  CLI::App app{"Parcels between two processes of one host"};
+  CLI::App app{"Measures packets between two processes of one host"};
   app.add_option("--transport", s.transport)
     ->check(CLI::IsMember({"shm", "tcp"}));
-  app.add_flag("--sleep", s.sleeps, "Wait in poll, not in a loop");
+  app.add_flag("--sleep", s.sleeps, "Wait in poll instead of a loop");
   app.add_option("--slots", s.slots)->check(CLI::Range(2, 256));
   app.add_option("--mib", s.mib)->check(CLI::Range(1, 4096));
   app.add_option("--pings", s.pings)->check(CLI::Range(1, 10'000'000));

@@ -1,4 +1,5 @@
-// The peak of a training process's memory, and what the model needs by formula.
+// Measures the peak memory of a training process, and computes the memory that
+// the model needs.
 
 #include "troupe/benchmarks/options.hpp"
 #include "troupe/benchmarks/workload.hpp"
@@ -16,7 +17,7 @@ using namespace troupe::benchmarks;
 
 constexpr double mib = 1 << 20;
 
-/// Bytes that this process has had in memory at most.
+/// @returns the peak resident memory of this process in bytes.
 /// @source proc(5), VmHWM.
 double peak_bytes() {
   std::ifstream status{"/proc/self/status"};
@@ -76,7 +77,7 @@ void print(const training_options& o, double peak, bool json) {
   else
     std::printf(
       "%s: peak %.1f MiB; by formula %.1f (inputs %.1f, parameters "
-      "%.1f, slots %.1f, gradients %.1f, activations %.1f); beyond it "
+      "%.1f, slots %.1f, gradients %.1f, activations %.1f); difference "
       "%.1f\n",
       name.c_str(), peak / mib, need.all() / mib, need.inputs / mib,
       need.parameters / mib, need.slots / mib, need.gradients / mib,
@@ -90,7 +91,7 @@ int main(int argc, char** argv) {
   std::uint64_t steps = 50;
   bool json = false;
   CLI::App app{"Trains for some steps and compares the peak of this process's "
-               "memory with what the model needs: the ready-made inputs, "
+               "memory with what the model needs: the prepared inputs, "
                "parameters, slots, gradients and activations."};
   o.add_to(app);
   app.add_option("--steps", steps)

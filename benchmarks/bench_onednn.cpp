@@ -1,6 +1,6 @@
-// What oneDNN alone reaches at the shapes of the benchmarked models: the
-// ceiling that docs/performance.md holds our figures against. One JSON line per
-// product or convolution, then one per model with the sum over a step.
+// Measures oneDNN alone at the shapes of the benchmarked models, which is the
+// upper bound in docs/performance.md. Prints one JSON line per product or
+// convolution, then one per model with the sum over a step.
 
 #include "troupe/benchmarks/timing.hpp"
 #include "troupe/benchmarks/workload.hpp"
@@ -26,7 +26,7 @@ const dnnl::engine& cpu() {
   return it;
 }
 
-/// Seconds of one run on memory that the primitive's own layouts describe.
+/// @returns the seconds of one execution, with memory in the given layouts.
 double time_of(const dnnl::primitive& what,
                std::initializer_list<std::pair<int, layout>> arguments) {
   dnnl::stream stream{cpu()};
@@ -50,7 +50,7 @@ struct result {
   double seconds = 0, flops = 0;
 };
 
-/// Adds up what a step needs, and prints each part of it.
+/// Adds the times of a step's operations, and prints each of them.
 class step_sum {
 public:
   step_sum(const workload& model, std::int64_t batch, int threads)
@@ -67,7 +67,8 @@ public:
               << std::endl;
   }
 
-  /// Of a matrix product, the layout of the weights given or left to oneDNN.
+  /// Times a matrix product, with the given layout of the weights and with one
+  /// that oneDNN chooses. Keeps the faster one.
   void product(const std::string& what, std::int64_t m, std::int64_t n,
                std::int64_t k, tag a, tag b) {
     result best;
@@ -86,8 +87,8 @@ public:
     add(best);
   }
 
-  /// The three products of a dense layer; two if nobody asks for the gradient
-  /// of its input.
+  /// Times the three products of a dense layer. The first layer has two: the
+  /// gradient of its input is not needed.
   void dense(const std::string& what, std::int64_t in, std::int64_t out,
              bool first = false) {
     product(what + " forward", batch_, out, in, tag::ab, tag::ab);
@@ -96,7 +97,7 @@ public:
       product(what + " by data", batch_, in, out, tag::ab, tag::ba);
   }
 
-  /// A 5 x 5 convolution with padding that keeps the extent.
+  /// Times a 5 x 5 convolution with padding that keeps the extent.
   void convolution(const std::string& what, std::int64_t extent,
                    std::int64_t in, std::int64_t out, bool first = false);
 
@@ -224,7 +225,7 @@ int main(int argc, char** argv) {
   app.add_option("--threads", threads)
     ->check(CLI::Range(1, 1024))
     ->capture_default_str();
-  app.add_flag("--version", version, "say which oneDNN this is, and end");
+  app.add_flag("--version", version, "print the version of oneDNN and exit");
   CLI11_PARSE(app, argc, argv);
   print_version();
   if (version)

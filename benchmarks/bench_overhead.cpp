@@ -1,5 +1,5 @@
-// What training through the library adds to a step: `model.fit` and the bare
-// loop over the same ops in turn, in one process.
+// Measures what the library adds to the time of a step: runs `model.fit` and
+// the baseline loop over the same ops in turn, in one process.
 
 #include "troupe/benchmarks/baseline_loop.hpp"
 #include "troupe/benchmarks/options.hpp"
@@ -13,7 +13,7 @@ namespace {
 using namespace troupe::benchmarks;
 
 struct measured {
-  std::vector<double> fit, bare, summing; ///< us per step, by round.
+  std::vector<double> fit, bare, summing; ///< Microseconds per step, by round.
 };
 
 measured measure(const training_options& o, int rounds, std::uint64_t steps) {
@@ -37,7 +37,7 @@ measured measure(const training_options& o, int rounds, std::uint64_t steps) {
   return out;
 }
 
-/// Of the differences within each round.
+/// @returns a summary of the differences `by - to` within each round.
 summary added(const std::vector<double>& to, const std::vector<double>& by) {
   std::vector<double> out;
   for (std::size_t i = 0; i < by.size(); ++i)
@@ -65,11 +65,12 @@ void print(const training_options& o, const measured& x, bool json) {
               << '\n';
     return;
   }
-  std::printf("%s: %.1f us a step, %.1f us bare: %.1f us added (%.1f to %.1f)",
-              name.c_str(), summarize(x.fit).median, summarize(x.bare).median,
-              over_bare.median, over_bare.min, over_bare.max);
+  std::printf(
+    "%s: %.1f us a step, baseline %.1f us: %.1f us added (%.1f to %.1f)",
+    name.c_str(), summarize(x.fit).median, summarize(x.bare).median,
+    over_bare.median, over_bare.min, over_bare.max);
   if (o.where.replicas > 1)
-    std::printf("; %.1f us bare with sums: %.1f us added (%.1f to %.1f)",
+    std::printf("; baseline with sums %.1f us: %.1f us added (%.1f to %.1f)",
                 summarize(x.summing).median, over_sums.median, over_sums.min,
                 over_sums.max);
   std::printf("\n");
@@ -84,8 +85,8 @@ int main(int argc, char** argv) {
   bool json = false;
   CLI::App app{
     "Measures what model.fit adds to the ops of a step, in turn with "
-    "a bare loop: one thread for each replica; with two or more also "
-    "one in which they add up their gradients."};
+    "a baseline loop that has one thread per replica. With two or more "
+    "replicas, also with a loop that sums the gradients."};
   o.add_to(app);
   app.add_option("--rounds", rounds)
     ->check(CLI::Range(1, 1000))

@@ -1,6 +1,6 @@
-// How many examples a second training takes in, in the words of the peers'
-// programs (peers/), which train the same models on the same kind of noise with
-// the same update rules.
+// Measures training in examples per second. The output has the keys of the
+// peers' programs (peers/), which train the same models on the same kind of
+// noise with the same update rules.
 
 #include "troupe/benchmarks/baseline_loop.hpp"
 #include "troupe/benchmarks/local_job.hpp"
@@ -17,7 +17,7 @@ using namespace troupe::benchmarks;
 
 struct measured {
   std::string how;
-  std::vector<double> seconds; ///< Per step, of each window.
+  std::vector<double> seconds; ///< Seconds per step of each window.
   double last_loss = 0;
 };
 
@@ -76,19 +76,20 @@ int main(int argc, char** argv) {
   windows how;
   bool bare = false, json = false;
   CLI::App app{
-    "Measures how fast a model trains, on noise of a fixed seed: the "
-    "median of windows after a warm-up."};
+    "Measures how fast a model trains on noise of a fixed seed. Prints "
+    "the median of several windows after a warm-up."};
   o.add_to(app);
   o.add_workers_to(app);
-  app.add_option("--windows", how.count, "windows to time")
+  app.add_option("--windows", how.count, "number of windows to time")
     ->check(CLI::Range(1, 1000))
     ->capture_default_str();
-  app.add_option("--window-s", how.seconds, "length of one, about")
+  app.add_option("--window-s", how.seconds, "approximate length of a window")
     ->check(CLI::Range(0.01, 600.0))
     ->capture_default_str();
-  app.add_flag("--bare", bare,
-               "the same ops without the library's training: a thread for each "
-               "replica, which share nothing");
+  app.add_flag(
+    "--bare", bare,
+    "the baseline loop: the same ops without the library's training, "
+    "one thread per replica, nothing shared");
   app.add_flag("--json", json, "one line of JSON");
   return run_main(app, argc, argv, [&] {
     print(o,

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Runs our benchmarks and the peers' in turn, and prints a table of ratios.
+"""Runs this project's benchmarks and the peers' in turn, and prints tables of ratios.
 
   benchmarks/compare.py --build build/release --peers build/peers --update docs/performance.md
 
-Each round runs every program of a case once, one after the other (A B C A B C ...), so that what
-disturbs the machine disturbs all. A figure is the median over rounds, with the smallest and the
-largest; a ratio is taken within each round. --update replaces what stands between the lines
-"<!-- measured -->" and "<!-- /measured -->" of a file, and "<!-- processes -->" likewise; with
---only, the tables that were made, each by its title, with what stands below it.
+Each round runs every program of a case once, one after the other (A B C A B C ...), so that a
+disturbance of the machine affects all of them. A figure is the median over rounds, with minimum and
+maximum; a ratio is taken within each round. --update replaces the text between the lines
+"<!-- measured -->" and "<!-- /measured -->" of a file, and between "<!-- processes -->" and
+"<!-- /processes -->". With --only, it replaces single tables, which it finds by their titles.
 """
 import argparse
 import datetime
@@ -32,7 +32,7 @@ class Failed(Exception):
 
 
 def run(command, timeout=600):
-    """The JSON lines that a program prints."""
+    """Runs a program and returns the JSON lines that it prints."""
     done = subprocess.run(command, capture_output=True, text=True, timeout=timeout,
                           env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3",
                                "PYTHONDONTWRITEBYTECODE": "1"})
@@ -76,7 +76,7 @@ class Programs:
 
 
 def cases(p):
-    """Title, figure, and programs by name; the first one is ours."""
+    """Title, figure, and programs by name; the first one is this project's."""
     for model, batch in (("mlp", 64), ("mlp", 512), ("lenet", 64)):
         for threads in (1, 2):
             tf = {"TensorFlow": p.tf(model, batch, threads)}
@@ -136,7 +136,7 @@ def table(title, lines, columns):
 
 
 def ours_alone(p):
-    """Title, commands and columns of what is measured without a peer."""
+    """Title, commands and columns of the tables without a peer."""
     where = (("default", 1), ("mirrored", 2))
     placed = [["--model", model, "--batch", str(batch), "--strategy", strategy,
                "--replicas", str(replicas), "--json"]
@@ -145,14 +145,14 @@ def ours_alone(p):
     yield ("What model.fit adds to a step, us", [
         [p.program("bench_overhead"), *one, "--steps", steps[one[1]]] for one in placed], {
             "model/batch/threads/strategy/replicas": "case", "model.fit": "fit_us",
-            "bare loop": "bare_us", "added": "added_us", "least": "added_min",
-            "most": "added_max", "bare loop with sums": "summing_us",
-            "added to that": "added_to_summing_us"})
+            "baseline loop": "bare_us", "added": "added_us", "min": "added_min",
+            "max": "added_max", "baseline loop with sums": "summing_us",
+            "added to the latter": "added_to_summing_us"})
     yield ("Peak memory, MiB", [[p.program("bench_memory"), *one] for one in placed], {
         "model/batch/strategy/replicas": "case", "peak": "peak_mib", "by formula": "formula_mib",
-        "beyond it": "beyond_mib", "inputs": "inputs_mib", "parameters": "parameters_mib",
+        "difference": "beyond_mib", "inputs": "inputs_mib", "parameters": "parameters_mib",
         "slots": "slots_mib", "gradients": "gradients_mib", "activations": "activations_mib"})
-    yield ("The ceiling: oneDNN alone, 1 thread", [[p.program("bench_onednn")]], {
+    yield ("Upper bound: oneDNN alone, 1 thread", [[p.program("bench_onednn")]], {
         "model/batch/threads": "case", "products, us": "products_us", "GFLOP/s": "gflop_per_s",
         "update, us": "update_us", "examples/s": "examples_per_s"})
 
@@ -168,7 +168,7 @@ def machine(build):
 
 
 def merged(old, here, parts):
-    """Tables, with those of the same titles replaced; each dated on its own if need be."""
+    """Replaces tables with equal titles. One from another machine or day gets its own date."""
     top, *tables = re.split(r"(?m)^(?=\*\*)", old)
     by_title = {x.split("\n", 1)[0]: x.rstrip() + "\n" for x in tables}
     for part in parts:
@@ -181,16 +181,16 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, default="build/release",
-                        help="where the release preset was built (default: %(default)s)")
+                        help="build folder of the preset release (default: %(default)s)")
     parser.add_argument("--peers", type=pathlib.Path,
                         default=os.environ.get("TROUPE_PEERS_DIR", "build/peers"),
-                        help="what peers/setup.sh made (default: $TROUPE_PEERS_DIR, or %(default)s)")
+                        help="folder of peers/setup.sh (default: $TROUPE_PEERS_DIR or %(default)s)")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--windows", type=int, default=3, help="of each program in a round")
+    parser.add_argument("--windows", type=int, default=3, help="windows of each program in a round")
     parser.add_argument("--window-s", type=float, default=0.7)
-    parser.add_argument("--compile", action="store_true", help="PyTorch's torch.compile too")
+    parser.add_argument("--compile", action="store_true", help="also run torch.compile")
     parser.add_argument("--only", action="append", metavar="TEXT",
-                        help="cases whose title holds this text, or another that is given so")
+                        help="only cases whose title contains TEXT; may be repeated")
     parser.add_argument("--update", type=pathlib.Path, help="the file to write the tables into")
     args = parser.parse_args()
     for needed in (args.build / "benchmarks/bench_train", args.peers / "tf/bin/python",

@@ -1,4 +1,4 @@
-"""What several processes cost beside their steps: their start, their memory, their supervision."""
+"""The cost of several processes besides their steps: start, memory, supervision."""
 import os
 import pathlib
 import statistics
@@ -8,7 +8,7 @@ import time
 
 MIB = 1 << 20
 TICK_S = 1 / os.sysconf("SC_CLK_TCK")
-# What a replica's own thread is called; all others move messages and heartbeats, or supervise.
+# Name of a replica's thread. All other threads move messages and heartbeats, or supervise.
 REPLICA = "caf.actor"
 
 
@@ -35,7 +35,7 @@ def processes_of(group):
 
 
 def look(group, cpu, memory):
-    """Notes seconds by thread, and the largest share of memory by process."""
+    """Records the seconds of each thread and the peak memory (PSS) of each process."""
     for process in processes_of(group):
         try:
             for line in (process / "smaps_rollup").read_text().splitlines():
@@ -47,11 +47,11 @@ def look(group, cpu, memory):
                 fields = rest.split()
                 cpu[task.name] = (process.name, name, (int(fields[11]) + int(fields[12])) * TICK_S)
         except (FileNotFoundError, ProcessLookupError, PermissionError):
-            pass  # it ended
+            pass  # the process or thread has ended
 
 
 def watched(command):
-    """Of a command's processes: seconds by (process, thread's name), bytes by process."""
+    """Runs a command. Returns seconds by (process, thread name), and bytes by process."""
     cpu, memory = {}, {}
     with subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True) as job:
         while job.poll() is None:
@@ -71,7 +71,7 @@ def job(p, workers, batch):
 
 
 def supervision(seconds):
-    """The share of a job's processor time that is no replica's, past the first second of each."""
+    """The fraction of a job's processor time outside replicas, in processes that trained > 1 s."""
     trained = {process for (process, name), s in seconds.items() if name == REPLICA and s > 1}
     mine = [(name, s) for (process, name), s in seconds.items() if process in trained]
     return (sum(s for name, s in mine if name not in (REPLICA, "bench_train"))

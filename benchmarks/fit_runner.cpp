@@ -13,7 +13,7 @@ namespace troupe::benchmarks {
 
 namespace {
 
-/// So that a pass does not end while it is timed.
+/// Large enough that an epoch does not end while it is timed.
 constexpr std::uint64_t passes = std::uint64_t{1} << 40;
 
 strategy make(const placement& where, std::unique_ptr<runtime>& made) {
@@ -23,8 +23,8 @@ strategy make(const placement& where, std::unique_ptr<runtime>& made) {
     return one_device_strategy{
       "cpu:0", {.replicas = where.replicas, .threads = where.threads}};
   if (where.strategy != "mirrored")
-    throw std::invalid_argument("there is no strategy '" + where.strategy
-                                + "' here; take default, one_device or "
+    throw std::invalid_argument("no benchmark with strategy '" + where.strategy
+                                + "'; use default, one_device or "
                                   "mirrored");
   made = std::make_unique<runtime>();
   std::vector<std::string> devices;
@@ -73,7 +73,7 @@ void fitted::fit(const std::function<bool(std::uint64_t)>& go_on) {
 }
 
 std::vector<double> fitted::time(const windows& how) {
-  // A fit to learn how long a step takes, then the one that counts.
+  // The first fit estimates the time of a step; the second one is measured.
   const auto begin = clock::now();
   clock::time_point first;
   std::uint64_t steps = 0;

@@ -20,14 +20,14 @@ namespace troupe::benchmarks {
 
 namespace {
 
-/// A folder for the time of a job.
+/// A temporary directory. The destructor removes it.
 class scratch_folder {
 public:
   scratch_folder() {
     auto name =
       (std::filesystem::temp_directory_path() / "troupe-XXXXXX").string();
     if (::mkdtemp(name.data()) == nullptr)
-      throw std::runtime_error("cannot make a folder in " + name);
+      throw std::runtime_error("cannot create a directory " + name);
     path_ = name;
   }
   ~scratch_folder() {
@@ -116,7 +116,7 @@ void run_local_job(
   for (const auto one : others) {
     int status = 0;
     if (::waitpid(one, &status, 0) != one || status != 0)
-      throw std::runtime_error("a rank of the job failed");
+      throw std::runtime_error("a process of the job failed");
   }
 }
 

@@ -14,10 +14,10 @@ struct local_job {
   std::string implementation = "auto"; ///< Or "tree", "ring".
 };
 
-/// Runs `rank` in that many processes of this host, forked from this one, each
-/// with a strategy over all of them.
-/// @pre no thread was started yet.
-/// @errors throws std::runtime_error if one of them fails.
+/// Runs `fn` in several processes of this host, each with a strategy over all
+/// of them. Rank 0 is this process; the others are forked from it.
+/// @pre no thread has been started.
+/// @errors throws std::runtime_error if a process fails.
 void run_local_job(
   const local_job& how,
   const std::function<void(const multi_worker_mirrored_strategy&,

@@ -8,7 +8,7 @@ namespace troupe::benchmarks {
 
 void training_options::add_to(CLI::App& app) {
   app.add_option("--model", model, "mlp or lenet")->capture_default_str();
-  app.add_option("--batch", batch, "examples of each replica in a step")
+  app.add_option("--batch", batch, "examples per replica and step")
     ->check(CLI::Range(1, 1 << 20))
     ->capture_default_str();
   app.add_option("--threads", where.threads, "threads of each replica's ops")
@@ -18,7 +18,7 @@ void training_options::add_to(CLI::App& app) {
     .add_option("--strategy", where.strategy,
                 "default, one_device or mirrored (cpu:0, cpu:1, ...)")
     ->capture_default_str();
-  app.add_option("--replicas", where.replicas, "how many train together")
+  app.add_option("--replicas", where.replicas, "number of replicas")
     ->check(CLI::Range(1, 1024))
     ->capture_default_str();
 }
@@ -30,7 +30,7 @@ void training_options::add_workers_to(CLI::App& app) {
     ->check(CLI::Range(1, 64));
   app
     .add_option("--transport", where.transport,
-                "between workers: auto, shm, tcp or tls")
+                "transport between workers: auto, shm, tcp or tls")
     ->check(CLI::IsMember({"auto", "shm", "tcp", "tls"}))
     ->capture_default_str();
 }

@@ -10,18 +10,18 @@
 
 namespace troupe::benchmarks {
 
-/// What all programs that train can be told.
+/// Options of all programs that train.
 struct training_options {
   std::string model = "mlp";
-  std::uint64_t batch = 64; ///< Of each replica.
+  std::uint64_t batch = 64; ///< Examples per replica and step.
   placement where;
 
   void add_to(CLI::App& app);
   void add_workers_to(CLI::App& app);
 };
 
-/// `main` of a benchmark: reads the command line and runs `fn`.
-/// @returns the exit code: 2 for a command line that is wrong.
+/// Parses the command line and runs `fn`. Each benchmark's `main` calls this.
+/// @returns the exit code; 2 after a usage error.
 int run_main(CLI::App& app, int argc, char** argv,
              const std::function<void()>& fn);
 

@@ -66,7 +66,7 @@ const workload& find_workload(std::string_view name) {
     if (one.name == name)
       return one;
   throw std::invalid_argument("there is no benchmark of '" + std::string{name}
-                              + "'; take mlp or lenet");
+                              + "'; use mlp or lenet");
 }
 
 update_rule rule_for(const workload& of, std::uint64_t batch) {

@@ -13,31 +13,31 @@
 
 namespace troupe::benchmarks {
 
-/// A model as plain calls of ops, with the update rule that the peers train it
-/// with: what a step must compute, and nothing that runs it.
+/// A model as plain calls of ops, and the update rule that the peers' programs
+/// use for it. It defines the arithmetic of a step.
 struct workload {
   std::string_view name;
-  shape example; ///< Of one input.
+  shape example; ///< Shape of one input.
   std::vector<parameter_spec> parameters;
   tensor (*forward)(std::span<const variable> own, const tensor& x);
   update_rule rule;
-  /// Bytes per example that backward needs of forward: every layer's result,
-  /// and a byte for each place that a pool chose.
+  /// Bytes per example that backward needs from forward: the result of every
+  /// layer, and one byte per output of a pooling layer.
   std::size_t activation_bytes;
 };
 
-/// "mlp" or "lenet".
+/// @returns the workload "mlp" or "lenet".
 /// @errors throws std::invalid_argument for another name.
 const workload& find_workload(std::string_view name);
 
-/// The workload's rule. At a batch below 16 a tenth of its learning rate:
-/// training on single examples of noise would diverge, and a step takes as long
-/// at one rate as at another.
+/// @returns the update rule of the workload. Below batch 16, the learning rate
+/// is divided by 10, because training on few examples of noise would diverge.
+/// The learning rate does not change the time of a step.
 update_rule rule_for(const workload& of, std::uint64_t batch);
 
-/// As many ready-made batches as the peers' programs train on, of noise of a
-/// fixed seed; reading one copies nothing.
+/// Number of prepared batches; the peers' programs use the same number.
 inline constexpr std::uint64_t ready_batches = 16;
+/// @returns batches of noise with a fixed seed. Reading a batch copies nothing.
 data::dataset synthetic_batches(const workload& of, std::uint64_t batch);
 
 } // namespace troupe::benchmarks

@@ -1,7 +1,7 @@
-# A global operator new for programs whose steps shall call no malloc
+# A global operator new for programs whose training steps must not call malloc
 # (tensors/allocator/step_allocator.cpp): target_link_libraries(app
-# Troupe::step_allocator). Of objects, as a linker may leave an archive's member
-# out that replaces what another library has.
+# Troupe::step_allocator). It is an object library, because a linker may omit an
+# archive member that replaces a function of another library.
 add_library(troupe_step_allocator OBJECT
   ${PROJECT_SOURCE_DIR}/tensors/allocator/step_allocator.cpp)
 add_library(Troupe::step_allocator ALIAS troupe_step_allocator)

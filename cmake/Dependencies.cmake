@@ -1,4 +1,4 @@
-# Everything that comes from outside; Debian's packages are in packages.txt.
+# All external dependencies. packages.txt lists their Debian packages.
 find_package(CAF 0.17.6 EXACT REQUIRED)
 find_package(dnnl 2.6 REQUIRED)
 find_package(Eigen3 3.4 REQUIRED NO_MODULE)

@@ -1,5 +1,5 @@
-# Debian's own CMake package of oneDNN demands OpenCL's headers, which only its
-# GPU interface uses; this makes DNNL::dnnl without them. It is installed beside
+# Creates DNNL::dnnl. Debian's CMake package of oneDNN requires OpenCL's headers,
+# which only its GPU interface uses. This file is installed beside
 # TroupeConfig.cmake, which needs it too.
 find_path(dnnl_INCLUDE_DIR oneapi/dnnl/dnnl.hpp)
 find_library(dnnl_LIBRARY dnnl)

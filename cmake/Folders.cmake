@@ -1,20 +1,21 @@
-# Includes read the same here and installed: "troupe/<folder>/<file>".
+# Include paths are equal in the tree and after installation:
+# "troupe/<folder>/<file>".
 set(troupe_include ${PROJECT_BINARY_DIR}/include)
 file(MAKE_DIRECTORY ${troupe_include})
 file(CREATE_LINK ${PROJECT_SOURCE_DIR} ${troupe_include}/troupe SYMBOLIC)
 
-# What every translation unit of ours is compiled with. Contraction is off
-# because the same sum must have the same bits at every optimisation level.
+# Compiler flags of all translation units of this project. Contraction is off,
+# because a sum must have the same bits at every optimisation level.
 add_library(troupe_flags INTERFACE)
 target_compile_options(troupe_flags INTERFACE -Wall -Wextra -Wpedantic -ffp-contract=off
-  # g++ 12's are false for "x" + string at -O3 (PR 105651).
+  # g++ 12 gives false warnings for "x" + string at -O3 (PR 105651).
   $<$<AND:$<CXX_COMPILER_ID:GNU>,$<CONFIG:Release>>:-Wno-restrict>
-  # clang's is false for a `this` that only instantiations without members use.
+  # clang gives false warnings for a `this` that only some instantiations use.
   $<$<CXX_COMPILER_ID:Clang>:-Wno-unused-lambda-capture>)
 
-# troupe_precompile(<target> <header>...): other people's headers, which every
-# source of the target pays for, parsed once. Not by default: a compiler cache
-# does better, and a source must not get away with what it forgot to include.
+# troupe_precompile(<target> <header>...): precompiles headers of other projects
+# for a target. It is off by default: a compiler cache is faster, and precompiled
+# headers hide missing includes.
 function(troupe_precompile target)
   if(TROUPE_PRECOMPILE)
     target_precompile_headers(${target} PRIVATE <algorithm> <chrono> <functional> <map> <memory>

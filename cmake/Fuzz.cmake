@@ -1,6 +1,6 @@
 # One program for each tests/fuzz/<target>_fuzz.cpp. With TROUPE_FUZZ (clang,
-# preset `fuzz`) libFuzzer drives it, and `fuzzers` builds them all; else it
-# replays its corpus: fuzz.replay.<target>.
+# preset `fuzz`), libFuzzer drives it, and the target `fuzzers` builds all of
+# them. Otherwise it replays its corpus: test fuzz.replay.<target>.
 if(TROUPE_FUZZ)
   add_custom_target(fuzzers)
   set(fuzz_main libfuzzer)

@@ -1,7 +1,7 @@
-# tensors/kernels/*.cpp are our own hot loops. Each is compiled once per
-# instruction-set level into a namespace of that level, and the best one that
-# the processor has is chosen when the program starts (tensors/kernels.hpp).
-# These files include no Eigen: its inline functions would be compiled for one
+# tensors/kernels/*.cpp contain the innermost loops. Each file is compiled once
+# per instruction-set level, into a namespace of that level. A program chooses the
+# highest level that the processor supports when it starts (tensors/kernels.hpp).
+# These files do not include Eigen: its inline functions would be compiled for one
 # level and linked into all.
 file(GLOB kernel_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tensors/kernels/*.cpp)
 

@@ -1,8 +1,8 @@
 find_package(GTest REQUIRED)
 include(GoogleTest)
 
-# troupe_tests(<folder> [<library>...]): one program of all its *_test.cpp.
-# Sources are globbed, so that no test can be left out.
+# troupe_tests(<folder> [<library>...]): one program of all *_test.cpp files of
+# tests/<folder>. Sources are globbed, so that no test can be left out.
 function(troupe_tests folder)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/${folder}/*_test.cpp)
   if(NOT sources)
@@ -10,8 +10,8 @@ function(troupe_tests folder)
   endif()
   add_executable(${folder}_tests ${sources})
   set_target_properties(${folder}_tests PROPERTIES CXX_EXTENSIONS OFF)
-  # Only who reads the tree knows where it lies: all others' objects are alike in
-  # every checkout, and a compiler cache finds them.
+  # Only sources that read the tree get its path. The objects of all others are
+  # equal in every checkout, so that a compiler cache finds them.
   foreach(source ${sources})
     file(STRINGS ${source} names REGEX "TROUPE_SOURCE_DIR|wire_doc.hpp")
     if(names)
@@ -19,14 +19,14 @@ function(troupe_tests folder)
         COMPILE_DEFINITIONS TROUPE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
     endif()
   endforeach()
-  # What is tested is optimised; the tests themselves need not be.
+  # The code under test is optimised; the tests are compiled with less effort.
   target_compile_options(${folder}_tests PRIVATE $<$<CONFIG:RelWithDebInfo>:-O1>)
   target_link_libraries(${folder}_tests PRIVATE ${ARGN} GTest::gtest_main troupe_flags)
   gtest_discover_tests(${folder}_tests DISCOVERY_TIMEOUT 60 NO_PRETTY_VALUES
     TEST_PREFIX ${folder}. PROPERTIES TIMEOUT 120 LABELS ${folder})
 endfunction()
 
-# With an operator new and a malloc of its own, which the sanitizers have too.
+# These tests replace operator new and malloc, which the sanitizers do too.
 if(NOT CMAKE_CXX_FLAGS MATCHES "-fsanitize")
   add_library(troupe_malloc_counter OBJECT
     ${PROJECT_SOURCE_DIR}/tests/support/malloc_counter.cpp)
@@ -61,7 +61,7 @@ endforeach()
 troupe_tests(apps       Troupe::troupe nlohmann_json::nlohmann_json OpenSSL::Crypto)
 if(TARGET apps_tests)
   troupe_precompile(apps_tests <gtest/gtest.h>)
-  # Programs that tests start, many of them at once.
+  # Programs that the tests start as child processes.
   file(GLOB programs CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/apps/programs/*.cpp)
   foreach(program ${programs})
     get_filename_component(name ${program} NAME_WE)
@@ -81,14 +81,14 @@ if(TARGET apps_tests)
                    example_workers)
 endif()
 
-# style.<what>: checks of the tracked files; 77 is their word for "skipped".
-foreach(what format size words snippets)
+# style.<name>: checks of the tracked files. Exit code 77 means "skipped".
+foreach(what format words snippets)
   add_test(NAME style.${what} COMMAND ${PROJECT_SOURCE_DIR}/tests/style/${what}.sh
            WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
   set_tests_properties(style.${what} PROPERTIES SKIP_RETURN_CODE 77)
 endforeach()
 
-# The sanitizers define weak symbols everywhere.
+# Not with sanitizers, which define weak symbols in every object.
 foreach(level baseline v3 v4)
   if(TARGET troupe_kernels_${level} AND NOT CMAKE_CXX_FLAGS MATCHES "-fsanitize")
     add_test(NAME kernels.symbols.${level}
@@ -103,7 +103,7 @@ add_test(NAME imports.catches
                  -Dscratch=${PROJECT_BINARY_DIR}/imports_scratch
                  -P ${PROJECT_SOURCE_DIR}/tests/support/imports_test.cmake)
 
-# install.<what>: the tree as a user has it, from a prefix and as a subdirectory.
+# install.<name>: the library as users have it: installed, and as a subdirectory.
 set(for_users -Droot=${PROJECT_SOURCE_DIR} -Dbuild=${PROJECT_BINARY_DIR}
   "-Dgenerator=${CMAKE_GENERATOR}" -Dcompiler=${CMAKE_CXX_COMPILER}
   "-Dflags=${CMAKE_CXX_FLAGS}" "-Dlauncher=${CMAKE_CXX_COMPILER_LAUNCHER}"

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Builds CAF with ThreadSanitizer into build/caf-tsan, where the preset `tsan`
-# looks for it: against Debian's own library, which is not instrumented, every
-# message would be reported as a race. Does nothing if it stands there already.
+# looks for it. With Debian's library, which is not instrumented, every message
+# would be reported as a race. Does nothing if that folder is up to date.
 #
-# The source is Debian's, found through an apt source list of this script's own
-# (the machine's configured mirrors, asked for sources) and kept apart from the
-# system's: nothing under /etc or /var changes, and no root is needed.
+# The source is Debian's. It is downloaded with a separate apt source list, made
+# of the configured mirrors. The script changes nothing under /etc or /var and
+# needs no root.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -44,13 +44,13 @@ apt() {
 
 fetch() {
   own_lists
-  apt update >"$work/apt.log" 2>&1 || true # one dead mirror need not matter
+  apt update >"$work/apt.log" 2>&1 || true # one failed mirror need not matter
   (cd "$work" && apt source --download-only --tar-only actor-framework) \
     >>"$work/apt.log" 2>&1 || true
   [ -f "$work/$tarball" ] && return
   cat "$work/apt.log" >&2
-  echo "build-caf-tsan.sh: apt found no $tarball. Put CAF's source there" \
-    "yourself, as $work/$tarball, and start again." >&2
+  echo "build-caf-tsan.sh: apt found no $tarball. Put CAF's source archive" \
+    "there, as $work/$tarball, and start again." >&2
   exit 1
 }
 

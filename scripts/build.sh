@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# Sourced at the root: build <preset> [<target>...] configures and builds into
-# build/<preset>, and says little unless something fails.
+# To be sourced in the root folder. build <preset> [<target>...] configures and
+# builds into build/<preset>, with little output unless it fails.
 build() {
   local preset=$1 log=build/$1/configure.log
   shift

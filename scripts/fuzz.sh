@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # scripts/fuzz.sh [--keep] [SECONDS] [TARGET...]
 #
-# Fuzzes every target of tests/fuzz, or those named, for so many seconds each
-# (60), and sums up; whether a crowded machine let them run, say the seconds of
-# processor time. What is found goes to build/fuzz/found/<target>; inputs that
-# reach new code to build/fuzz/inputs/<target>, where the next call goes on.
-# --keep makes the fewest of them that reach as much the corpus of the tree.
-# Needs clang and its runtime: Debian's clang and libclang-rt-14-dev.
+# Fuzzes all targets of tests/fuzz, or the named ones, for SECONDS each (default:
+# 60), and prints a table. The column of processor time shows whether a busy
+# machine let them run. Failing inputs go to build/fuzz/found/<target>. Inputs that
+# reach new code go to build/fuzz/inputs/<target>, where the next call continues.
+# --keep replaces the corpus of the tree by the smallest set of inputs with the
+# same coverage. Needs Debian's clang and libclang-rt-14-dev.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/build.sh
@@ -24,14 +24,14 @@ if [ $# -eq 0 ]; then
 fi
 for target in "${targets[@]}"; do
   if [ ! -f "tests/fuzz/${target}_fuzz.cpp" ]; then
-    echo "fuzz.sh: no target '$target'; there are:" \
+    echo "fuzz.sh: no target '$target'; the targets are:" \
       $(basename -a -s _fuzz.cpp tests/fuzz/*_fuzz.cpp) >&2
     exit 2
   fi
 done
 if ! command -v clang++ >/dev/null; then
-  echo "fuzz.sh: there is no clang++; Debian has it in clang, and what it needs" \
-    "for fuzzing in libclang-rt-14-dev" >&2
+  echo "fuzz.sh: there is no clang++; install Debian's packages clang and" \
+    "libclang-rt-14-dev" >&2
   exit 1
 fi
 
@@ -60,7 +60,7 @@ fuzz() {
 keep_smallest() {
   local dir=build/fuzz kept=tests/fuzz/corpus/$1 fewest=build/fuzz/kept/$1
   rm -rf "$fewest" && mkdir -p "$fewest"
-  # by the code that they reach, not by how often
+  # coverage of edges, without counts
   nice -n 19 "$dir/fuzz_$1" "${limits[@]}" -set_cover_merge=1 -use_counters=0 \
     "$fewest" "$kept" "$dir/seeds/$1" "$dir/inputs/$1" >"$dir/$1.merge.log" 2>&1
   rm -rf "$kept" && mkdir -p "$kept"

@@ -1,27 +1,28 @@
 #!/usr/bin/env bash
 # Interrupts runs of `troupe train` at random times, one in four by SIGTERM and
-# the others by SIGINT. Each has to end with the exit code for "interrupted and
-# saved" and leave a file, and the run that is resumed from it has to end with
-# the weights_sha256 of an undisturbed run. What ended before its interrupt, or
-# was interrupted before training began, is no result: another time is drawn.
+# the others by SIGINT. Each run has to end with the exit code for "interrupted
+# and saved" and leave a file. The run that is resumed from the file has to end
+# with the weights_sha256 of an undisturbed run. A run that ends before its
+# interrupt, or is interrupted before training begins, does not count; another
+# time is drawn.
 #
 #   scripts/interrupts.sh [-n RUNS] [-w WORKERS] [-s SEED] [-l] [-- OPTION...]
 #
-#   -n RUNS      how many interrupted runs [20]
-#   -w WORKERS   processes of each; 0: one process without --workers [0]
-#   -s SEED      of the times [random, and printed]
+#   -n RUNS      number of interrupted runs [20]
+#   -w WORKERS   processes of each run; 0: one process without --workers [0]
+#   -s SEED      seed of the times [random, and printed]
 #   -l           steps of about 2 s with two workers (lenet, batches of 2,400);
-#                without, a run takes 1 to 5 s
-#   -- OPTION... other options of `troupe train` that say what is trained
+#                without -l, a run takes 1 to 5 s
+#   -- OPTION... other options of `troupe train` that replace those of the run
 #
-# $TROUPE names the tool [build/release/troupe].
+# $TROUPE is the path of the tool [build/release/troupe].
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 tool=$(realpath "${TROUPE-build/release/troupe}")
 runs=20 workers=0 seed=$RANDOM
 job=(--model mlp --data digits:2800 --batch 64 --epochs 20)
-most_seconds=120 # of one run
+most_seconds=120 # limit of one run
 while getopts n:w:s:l option; do
   case $option in
     n) runs=$OPTARG ;;
@@ -46,15 +47,15 @@ RANDOM=$seed
 now() { echo $(($(date +%s%N) / 1000000)); } # in ms
 hash_in() { sed -n 's/^weights_sha256 //p' "$1"; }
 
-# Whether the process is the tool, no longer the shell that starts it, and has
-# its handlers: it sets that of SIGTERM (bit 14) after that of SIGINT.
+# True if the process is the tool, no longer the shell that starts it, and has
+# installed its handlers. It installs that of SIGTERM (bit 14) last.
 has_handlers() {
   [ "$(readlink "/proc/$1/exe")" = "$tool" ] &&
     awk '/^SigCgt:/ { exit substr($2, length($2) - 3, 1) !~ /[4-7c-f]/ }' \
       "/proc/$1/status" 2>/dev/null
 }
 
-# Ends a run that hangs. @returns its exit code.
+# Waits until a run has ended, and kills it after the limit. @returns its exit code.
 end_of() {
   local pid=$1 deadline=$(($(now) + most_seconds * 1000)) code=0
   while kill -0 "$pid" 2>/dev/null; do
@@ -81,7 +82,7 @@ undisturbed=$(hash_in out)
 echo "undisturbed: $span ms, weights_sha256 $undisturbed"
 
 # Interrupts one run.
-# @returns 0: as it should be, 1: not, 2: no result.
+# @returns 0: passed, 1: failed, 2: does not count.
 one_run() {
   local signal=INT after=$(((RANDOM * 32768 + RANDOM) % span)) code=0 pid
   if [ $((RANDOM % 4)) = 0 ]; then signal=TERM; fi
@@ -95,7 +96,7 @@ one_run() {
   printf 'SIG%s after %d ms: ' $signal $after
   case $code in
     0)
-      echo "it had ended, again"
+      echo "it had ended before; trying again"
       return 2
       ;;
     3)
@@ -103,7 +104,7 @@ one_run() {
         echo "FAILED: exit code 3, but there is a file"
         return 1
       fi
-      echo "training had not begun, again"
+      echo "training had not begun; trying again"
       return 2
       ;;
     130) ;;
@@ -135,7 +136,7 @@ passed=0 failed=0 draws=0
 while [ $((passed + failed)) -lt "$runs" ]; do
   draws=$((draws + 1))
   if [ $draws -gt $((20 * runs)) ]; then
-    echo "$draws interrupts, and too few of them came while it trained" >&2
+    echo "$draws interrupts, and too few of them arrived during training" >&2
     break
   fi
   result=0

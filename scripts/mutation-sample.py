@@ -1,19 +1,19 @@
 #!/usr/bin/env python3
 """Mutation testing by sample: makes small changes to the sources of a folder,
 one at a time, in a copy of the tree below build/mutation, and runs the tests
-that can see them. A change that passes all of them is a survivor. It needs a
-test, or a line in tests/mutation/equivalent.txt that says why it makes no
-difference; that file says how such a line is written.
+that can detect them. A change that passes all of them is a survivor. It needs a
+test, or a line in tests/mutation/equivalent.txt with the reason why it makes no
+difference. That file describes the format of a line.
 
   scripts/mutation-sample.py --folder strategies --count 60 --seed 1
   scripts/mutation-sample.py --folder strategies --seed 1 --only 3,17
   scripts/mutation-sample.py --folder strategies --at commit_end.cpp:127
   scripts/mutation-sample.py --folder strategies --list
-  scripts/mutation-sample.py --check     whether each line of that file fits
+  scripts/mutation-sample.py --check     checks that each line of that file matches a change
 
-A seed draws the same sample as long as the sources are the same. The exit
-status is 1 if there is a survivor that is not explained, or a line of
-equivalent.txt that fits no change.
+A seed draws the same sample as long as the sources do not change. The exit
+status is 1 if there is a survivor without an explanation, or a line of
+equivalent.txt that matches no change.
 """
 import argparse
 import os
@@ -34,23 +34,23 @@ ROOT = Path(__file__).resolve().parent.parent
 COPY = ROOT / "build" / "mutation" / "troupe"
 EXPLAINED = ROOT / "tests" / "mutation" / "equivalent.txt"
 
-# The programs that can see a change to a folder, the cheapest first.
+# The test programs that can detect a change to a folder, the cheapest first.
 PROGRAMS = {
     "strategies": ["strategies_tests", "actors_tests", "simulation_tests"],
     "actors": ["actors_tests", "simulation_tests"],
 }
-# Left out: minutes of what other cases do in seconds.
+# Cases that are left out because they take minutes.
 SLOW = ["*ThousandSeeds*"]
-MAX_MEMORY_BYTES = 4 << 30  # Of a test, without what it maps to share it.
+MAX_MEMORY_BYTES = 4 << 30  # Limit of a test program, without shared mappings.
 BUILD_TIMEOUT = 1800        # Seconds.
 
 
 class Failure(Exception):
-    """Ends the run with a sentence."""
+    """Ends the run with an error message."""
 
 def update_copy():
-    """Makes the copy equal to the tree. Files that are equal keep their times,
-    so that the copy's build tree stays valid."""
+    """Makes the copy equal to the tree. Equal files keep their times, so that
+    the build folder of the copy stays valid."""
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT, check=True, capture_output=True, text=True).stdout
@@ -73,7 +73,7 @@ def prepare():
 
 
 def run(command, log, timeout, before=prepare):
-    """Runs a command whose output goes to a file.
+    """Runs a command and writes its output to a file.
     @returns its exit status, or None if it took longer than the timeout."""
     with open(log, "wb") as out:
         process = subprocess.Popen(command, cwd=COPY, stdin=subprocess.DEVNULL, stdout=out,
@@ -84,7 +84,7 @@ def run(command, log, timeout, before=prepare):
             return None
         finally:
             try:
-                os.killpg(process.pid, signal.SIGKILL)  # and what it started
+                os.killpg(process.pid, signal.SIGKILL)  # and its descendants
             except ProcessLookupError:
                 pass
             process.wait()
@@ -96,7 +96,7 @@ def cpu_seconds():
 
 
 class Build:
-    """The build tree of the copy."""
+    """The build folder of the copy."""
 
     def __init__(self, preset, jobs):
         self.preset, self.jobs = preset, jobs
@@ -116,7 +116,7 @@ class Build:
         return run(command, self.log, BUILD_TIMEOUT) == 0
 
     def measure(self, program):
-        """Builds and runs a program without any change."""
+        """Builds and runs a program without a change, to measure its time."""
         if not self.make(program):
             raise Failure(f"{program} does not build without any change; see {self.log}")
         self.cpu_limits[program] = self.timeouts[program] = 1800
@@ -125,11 +125,11 @@ class Build:
             raise Failure(f"{case} fails without any change; see {self.log}")
         took, used = time.monotonic() - began, cpu_seconds() - used
         self.cpu_limits[program] = int(5 + 3 * used)
-        self.timeouts[program] = 30 + 5 * took  # Other programs may need the processor.
+        self.timeouts[program] = 30 + 5 * took  # The processor may be shared.
         print(f"{program} passes in {took:.0f} s, {used:.0f} s of the processor", flush=True)
 
     def failed_case(self, program, only="*", without=()):
-        """@returns the first case that fails, empty if none does, and whether it
+        """@returns the first case that fails (empty: none), and true if the program
         took too long."""
         def limit():
             prepare()
@@ -150,8 +150,8 @@ class Build:
         return (failed or begun[-1:] or ["its start"])[0], late
 
     def killer(self, program):
-        """@returns which case finds the change; empty if none does. A case that
-        fails once and then passes does not count: it depends on time."""
+        """@returns the case that detects the change; empty: none. A case that fails
+        once and then passes does not count: it depends on time."""
         fickle = []
         while True:
             case, late = self.failed_case(program, without=fickle)
@@ -188,14 +188,14 @@ def unfit_lines(lines):
 
 
 def outcome_of(change, build, programs):
-    """@returns the first word of what became of a change, and the rest."""
+    """@returns the outcome of a change as its first word and the rest."""
     path = COPY / change.file
     source = path.read_text()
     path.write_text(change.of(source))
     try:
         for program in programs:
             if not build.make(program):
-                return "invalid", ": does not build, so another one is drawn"
+                return "invalid", ": does not build; another one is drawn"
             if case := build.killer(program):
                 return "killed", f" by {program} {case}"
         return "SURVIVED", ""
@@ -204,8 +204,8 @@ def outcome_of(change, build, programs):
 
 
 def chosen(changes, options):
-    """Numbers and changes in the order in which they are drawn; a number says
-    which draw of the seed it was."""
+    """The changes in the order in which they are drawn, each with the number of its
+    draw, and the number of changes to try."""
     order = list(changes)
     random.Random(options.seed).shuffle(order)
     drawn = list(enumerate(order, 1))
@@ -246,7 +246,7 @@ def try_all(options):
         if not batch:
             break
         tried += len(batch)
-        # A file that is changed twice in a row is compiled once less.
+        # Sorting by file saves compilations: consecutive changes share a file.
         for number, change in sorted(batch, key=lambda x: (x[1].file, x[1].begin)):
             started = time.monotonic()
             why = explanation_of(change, lines)
@@ -272,24 +272,24 @@ def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", default="strategies")
-    parser.add_argument("--count", type=int, default=60, help="how many that build (60)")
-    parser.add_argument("--seed", type=int, default=1, help="draws them (1)")
+    parser.add_argument("--count", type=int, default=60, help="number of changes that build (60)")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the sample (1)")
     parser.add_argument("--only", metavar="N,...", help="only these draws of the seed")
-    parser.add_argument("--at", metavar="FILE:LINE", help="all changes of a line")
-    parser.add_argument("--list", action="store_true", help="print them, change nothing")
+    parser.add_argument("--at", metavar="FILE:LINE", help="try all changes of a line")
+    parser.add_argument("--list", action="store_true", help="print the changes without trying them")
     parser.add_argument("--check", action="store_true",
-                        help="only whether each line of equivalent.txt fits a change")
+                        help="only check that each line of equivalent.txt matches a change")
     parser.add_argument("--programs", metavar="NAME,...",
-                        help="run these, in this order (all that can see the folder)")
-    parser.add_argument("--preset", default="dev", help="of CMakePresets.json (dev)")
+                        help="test programs to run, in this order (those of the folder)")
+    parser.add_argument("--preset", default="dev", help="preset of CMakePresets.json (dev)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     options = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(2))  # ends what runs, too
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(2))  # also ends running commands
     try:
         if options.check:
             unfit = unfit_lines(explanations())
             for line in unfit:
-                print(f"{EXPLAINED.relative_to(ROOT)}: no change is called so: {line}")
+                print(f"{EXPLAINED.relative_to(ROOT)}: matches no change: {line}")
             return 1 if unfit else 0
         return 0 if try_all(options) else 1
     except Failure as failure:

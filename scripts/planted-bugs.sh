@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Shows that the simulation's tests find what they are there for: plants each of
-# the bugs in tests/simulation/planted/ in a copy of the tree and demands that
-# the tests named in the patch fail there, and pass without it.
+# Checks that the simulation's tests find bugs. Applies each patch of
+# tests/simulation/planted/ to a copy of the tree. The tests that the patch names
+# have to fail there, and to pass without it.
 #
-#   scripts/planted-bugs.sh [<patch>...]    all of them if none is named
-#   scripts/planted-bugs.sh --check         only whether they still apply
+#   scripts/planted-bugs.sh [<patch>...]    the named patches, or all
+#   scripts/planted-bugs.sh --check         only checks that all patches apply
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -15,13 +15,13 @@ if [ ${#patches[@]} -eq 0 ]; then
   patches=(tests/simulation/planted/*.patch)
 fi
 
-# Lines around a change may have moved or changed a little.
+# Applies a patch. One line of context is enough, since lines may have moved.
 plant() { GIT_CEILING_DIRECTORIES=$root/build git apply -C1 "$@"; }
 
 if [ "${1-}" = --check ]; then
   for patch in tests/simulation/planted/*.patch; do
     plant --check "$patch" || {
-      echo "planted-bugs.sh: $patch does not apply; plant it anew" >&2
+      echo "planted-bugs.sh: $patch does not apply; make it anew" >&2
       exit 1
     }
   done
@@ -34,11 +34,11 @@ for at in "${!patches[@]}"; do
   patches[at]=$(realpath "${patches[at]}")
 done
 cd "$copy"
-sed -n 's/^+++ b\///p' "${patches[@]}" | xargs touch # if a run was cut short
+sed -n 's/^+++ b\///p' "${patches[@]}" | xargs touch # an earlier run may have been interrupted
 # shellcheck source=scripts/build.sh
 . scripts/build.sh
 
-# One run of the tests; their output goes to a log.
+# Builds and runs the tests; their output goes to a log.
 tests() {
   build dev simulation_tests >build/planted.log 2>&1 || {
     cat build/planted.log >&2
@@ -54,7 +54,7 @@ for patch in "${patches[@]}"; do
   filter=$(sed -n 's/^Found-by: //p' "$patch")
   if ! tests "the tree" "$filter"; then
     cat build/planted.log >&2
-    echo "planted-bugs.sh: $filter fails without any bug planted" >&2
+    echo "planted-bugs.sh: $filter fails without any patch" >&2
     exit 1
   fi
   plant "$patch"

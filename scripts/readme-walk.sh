@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Runs what README.md tells a newcomer to run: every block marked sh, in order,
-# as written, in a fresh clone of HEAD. With an argument, in that folder instead.
-# $HOME is a folder of the walk's own, as some commands install there.
+# Runs every block of README.md that is marked sh, in order and as written, in a
+# fresh clone of HEAD. With an argument, runs them in that folder instead. $HOME
+# is a temporary folder, because some commands install there.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 export CCACHE_DIR=${CCACHE_DIR-$HOME/.cache/ccache}

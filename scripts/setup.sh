@@ -1,25 +1,27 @@
 # shellcheck shell=bash
-# Sourced at the root by quickstart.sh and test.sh: install_missing sees to it
-# that every Debian package of packages.txt is there. With nothing missing it
-# says nothing.
+# To be sourced in the root folder by quickstart.sh and test.sh. install_missing
+# installs the Debian packages of packages.txt that are missing. It prints nothing
+# if none is missing.
 
 listed_packages() { sed -e 's/#.*//' -e 's/[[:space:]]//g' -e '/^$/d' packages.txt; }
 
 missing_packages() {
-  # shellcheck disable=SC2046 # one word per package is what is wanted
+  # shellcheck disable=SC2046 # one argument per package is intended
   comm -23 <(listed_packages | sort) \
     <(dpkg-query -W -f '${db:Status-Status} ${Package}\n' $(listed_packages) \
         2>/dev/null | sed -n 's/^installed //p' | sort -u)
 }
 
-# Boost 1.81's -dev packages exclude 1.74's; a person's are not ours to remove.
+# Lists installed -dev packages of Boost 1.74, which conflict with those of 1.81.
+# The user has to remove them.
 old_boost() {
   dpkg-query -W -f '${db:Status-Status} ${Package}\n' 'libboost*-dev' 2>/dev/null |
     sed -n -e 's/^installed \(libboost.*1\.74-dev\)$/\1/p' \
       -e 's/^installed \(libboost-\(all-\)\?dev\)$/\1/p'
 }
 
-# Sets as_root to what runs a command as root; false if nothing does.
+# Sets as_root to the command prefix that runs a command as root. False: there is
+# none.
 find_root() {
   as_root=()
   if [ "$(id -u)" -eq 0 ]; then return 0; fi
@@ -41,8 +43,8 @@ apt_install() {
 
 install_missing() {
   if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
-    echo "This is no Debian system: what packages.txt lists must be there under" \
-      "your system's names; CMake says what it does not find."
+    echo "This is no Debian system. Install the equivalents of the packages in" \
+      "packages.txt; CMake names those that it does not find."
     return 0
   fi
   local missing conflict
@@ -51,23 +53,23 @@ install_missing() {
 
   mapfile -t conflict < <(old_boost)
   if [ ${#conflict[@]} -gt 0 ] && [[ "${missing[*]}" == *libboost* ]]; then
-    echo "Boost 1.81 is needed, and its -dev packages exclude those of 1.74," \
-      "which are installed here. Remove them, then start again:" >&2
+    echo "Boost 1.81 is needed. Its -dev packages conflict with those of 1.74," \
+      "which are installed. Remove them, then start again:" >&2
     echo "  sudo apt-get remove ${conflict[*]}" >&2
     return 1
   fi
   if ! find_root; then
-    echo "These Debian packages are missing, and neither root nor sudo is at hand" \
-      "to install them. Ask somebody who may, then start again:" >&2
+    echo "These Debian packages are missing, and installing them needs root or" \
+      "sudo. Ask an administrator to install them, then start again:" >&2
     echo "  apt-get update && apt-get install ${missing[*]}" >&2
     return 1
   fi
 
-  echo "Installing from packages.txt what is missing: ${missing[*]}"
+  echo "Installing missing packages of packages.txt: ${missing[*]}"
   apt_install --download-only "${missing[@]}" >/dev/null 2>&1 ||
-    "${as_root[@]}" apt-get update -q # no lists, or old ones
+    "${as_root[@]}" apt-get update -q # package lists are missing or old
   if ! apt_install "${missing[@]}"; then
-    echo "apt-get could not install them; its last lines above say why." >&2
+    echo "apt-get could not install them; see its last lines above." >&2
     return 1
   fi
 }

@@ -1,5 +1,5 @@
-// Without an argument a node; with addresses of nodes, a program that has
-// replicas and a role of its own spawned there.
+// Without arguments, this program is a node. With addresses of nodes as
+// arguments, it spawns replicas and a role of its own on these nodes.
 
 // [doc:begin embed]
 #include <iostream>

@@ -1,4 +1,4 @@
-// A training loop of one's own, mirrored over two devices.
+// A training loop written by the user, mirrored over two devices.
 
 #include <iostream>
 #include <troupe/troupe.hpp>

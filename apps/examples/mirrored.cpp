@@ -1,4 +1,4 @@
-// Trains a network on drawn digits, mirrored over two devices.
+// Trains a network on generated digits, mirrored over two devices.
 
 // [doc:begin mirrored]
 #include <iostream>

@@ -1,4 +1,4 @@
-// One program that runs in many processes: troupe launch -n 2 -- this.
+// A program that runs in many processes: troupe launch -n 2 -- <program>.
 
 #include <iostream>
 #include <troupe/troupe.hpp>

@@ -21,13 +21,13 @@ constexpr auto examples =
   "  troupe cert --out certificates --name worker-1 \\\n"
   "    --hosts worker-1.example,10.0.0.2\n"
   "\n"
-  "The first call makes authority.pem and authority.key, which sign the\n"
+  "The first call creates authority.pem and authority.key, which sign the\n"
   "certificates of this and all later calls. Each process needs "
   "authority.pem,\n"
-  "a NAME.pem and its NAME.key; authority.key stays where certificates are\n"
-  "made. Nothing is ever overwritten.\n";
+  "a NAME.pem and its NAME.key. Keep authority.key where certificates are\n"
+  "created. No file is ever overwritten.\n";
 
-constexpr std::uint64_t most_days = 3650; // and an authority's
+constexpr std::uint64_t most_days = 3650; // also the lifetime of an authority
 constexpr auto authority_name = "authority";
 
 struct given {
@@ -47,8 +47,8 @@ std::string certificate_name(const std::string& text) {
                                 + "\": give at most 64 letters, digits, '-', "
                                   "'_' and '.', as in worker-1");
   if (text == authority_name)
-    throw std::invalid_argument("--name authority: this is the authority's "
-                                "own; give another one, as in worker-1");
+    throw std::invalid_argument("--name authority: the authority has "
+                                "this name; give another one, as in worker-1");
   return text;
 }
 
@@ -92,7 +92,7 @@ struct authority {
   bool is_new;
 };
 
-/// The folder's, if it has one.
+/// @returns the authority in these files, or a new one if there are none.
 authority authority_of(const files& at) {
   if (at.any())
     return {{text_of(at.certificate), text_of(at.key)}, false};
@@ -152,7 +152,7 @@ void add_cert(CLI::App& tool, action& what) {
     .add_option_function<std::string>(
       "--out",
       [x](const std::string& text) { x->out = file_name("--out", text); },
-      "FOLDER to write to, made if it is missing")
+      "FOLDER to write to, created if it is missing")
     ->type_name("FOLDER")
     ->required();
   command
@@ -161,7 +161,7 @@ void add_cert(CLI::App& tool, action& what) {
       [x](const std::string& text) {
         x->hosts = names("--hosts", text, "localhost,127.0.0.1");
       },
-      "Names and addresses the certificate is good for "
+      "Host names and addresses in the certificate "
       "[localhost,127.0.0.1,::1]")
     ->type_name("LIST");
   command
@@ -170,13 +170,13 @@ void add_cert(CLI::App& tool, action& what) {
       [x](const std::string& text) {
         x->days = whole_number("--days", text, 1, most_days);
       },
-      "How long it is good; the authority's is for 3650 [365]")
+      "Days until the certificate expires; an authority has 3650 [365]")
     ->type_name("N");
   command
     .add_option_function<std::string>(
       "--name",
       [x](const std::string& text) { x->name = certificate_name(text); },
-      "Whose it is: writes NAME.pem and NAME.key [worker]")
+      "Name in the certificate and of NAME.pem, NAME.key [worker]")
     ->type_name("NAME");
   command.footer(examples);
   command.callback([x, &what] { what = [x] { return make(*x); }; });

@@ -17,10 +17,11 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Cuts what comes from one stream into lines.
+/// Splits one stream into lines.
 class lines {
 public:
-  /// Takes what there is, at most `most` bytes. Closes at the stream's end.
+  /// Reads the available data, at most `max_bytes`. Closes the descriptor at
+  /// the end of the stream.
   template <class Say>
   void read(troupe::net::descriptor& from, std::size_t most, Say&& say) {
     std::array<char, 16384> some;
@@ -38,7 +39,7 @@ public:
     }
   }
 
-  /// The last line may have no break.
+  /// Closes the descriptor and passes on a last line without a line break.
   template <class Say>
   void end(troupe::net::descriptor& from, Say&& say) {
     from.reset();
@@ -74,9 +75,10 @@ bool is_stopped(pid_t id) {
          && news.si_pid == id;
 }
 
-/// Of one child, before the others have their turn.
+/// Maximum number of bytes read from one child before the next child is read.
 constexpr std::size_t fair_share = 65536;
-/// What a pipe can hold, and more.
+/// Maximum number of bytes read after a child has ended; more than a pipe
+/// holds.
 constexpr std::size_t last_words = std::size_t{8} << 20;
 
 } // namespace
@@ -162,14 +164,16 @@ void children::close_in(std::chrono::milliseconds time, int number) {
   next_ = number;
 }
 
-/// One that is stopped would hear of it only when it is continued.
+/// Sends SIGTERM, or SIGKILL to a stopped process: SIGTERM would stay pending
+/// until the process is continued.
 void children::ask_to_end() {
   for (const auto& x : all_)
     if (!x->ended)
       ::kill(-x->it.id, is_stopped(x->it.id) ? SIGKILL : SIGTERM);
 }
 
-/// Whoever failed may have waited for them.
+/// Kills the stopped processes and notes their names. The failed process may
+/// have waited for one of them.
 void children::kill_stopped() {
   for (const auto& x : all_)
     if (!x->ended && is_stopped(x->it.id)) {
@@ -178,7 +182,8 @@ void children::kill_stopped() {
     }
 }
 
-/// Presses on those who ought to have ended.
+/// Sends the signal that is due to processes that still run, and schedules
+/// SIGKILL as the next one.
 void children::press() {
   if (!due_ || clock::now() < *due_)
     return;
@@ -195,14 +200,16 @@ int children::patience(std::chrono::milliseconds at_most) const {
   return static_cast<int>(std::clamp(time, 0ms, milliseconds{60'000}).count());
 }
 
-/// Nothing of its group stays.
+/// If the process has ended: kills the rest of its process group, records its
+/// exit, and starts the grace period at the first failure.
 void children::reap(child& x) {
   siginfo_t news{};
   const auto id = static_cast<id_t>(x.it.id);
   if (::waitid(P_PID, id, &news, WEXITED | WNOHANG | WNOWAIT) != 0
       || news.si_pid == 0)
     return;
-  ::kill(-x.it.id, SIGKILL); // while nobody else can have its number
+  ::kill(-x.it.id,
+         SIGKILL); // before `waitpid`, after which the id may be reused
   ::waitpid(x.it.id, nullptr, 0);
   x.ended = true;
   x.it.life.reset();

@@ -5,24 +5,26 @@
 #include <string>
 #include <vector>
 
-/// What a command ends with, as the shell sees it.
+/// Exit code of the tool.
 enum exit_code : int {
   ok = 0,
   failed = 1,
   misused = 2,
-  unsaved = 3,       ///< Interrupted, and nothing was saved.
-  interrupted = 130, ///< And saved, so that --resume goes on.
+  unsaved = 3,       ///< The run was interrupted and nothing was saved.
+  interrupted = 130, ///< The run was saved; --resume continues it.
 };
 
-/// Writes the tool's last line: `troupe:` and a sentence, which may quote
-/// another process, without control characters.
-/// @returns the code.
+/// Writes the last line of the tool: `troupe:` and a sentence. Control
+/// characters are replaced, because the sentence may quote another process.
+/// @returns `code`.
 int say(int code, const std::string& sentence);
 
-/// What is to be done, once the command line was read.
+/// Runs the command that was read from the command line. @returns the exit
+/// code.
 using action = std::function<int()>;
 
-// Each adds a command to the tool, which sets `what` if it was given.
+// Each function adds a command to the tool. The command's callback sets `what`
+// if the command is on the command line.
 void add_train(CLI::App& tool, action& what);
 void add_predict(CLI::App& tool, action& what);
 void add_models(CLI::App& tool, action& what);
@@ -30,6 +32,6 @@ void add_cert(CLI::App& tool, action& what);
 void add_node(CLI::App& tool, action& what);
 void add_status(CLI::App& tool, action& what);
 
-/// @param program what follows "--" on the command line.
+/// @param program the words after "--" on the command line.
 void add_launch(CLI::App& tool, action& what,
                 const std::vector<std::string>& program);

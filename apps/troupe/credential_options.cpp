@@ -5,23 +5,25 @@
 credential_options::credential_options(CLI::App& command) {
   command
     .add_option("--secret-file", given_->secret,
-                "The secret that both sides know, in a file of its owner's "
+                "File with the shared secret, readable by its owner alone "
                 "[TROUPE_SECRET_FILE, or TROUPE_SECRET itself]")
     ->type_name("FILE");
   command
     .add_option("--tls-ca", given_->authority,
-                "Speak TLS, with those whose certificates this one signed "
-                "[TROUPE_TLS_CA]")
+                "Use TLS; accept peers whose certificates this authority "
+                "signed [TROUPE_TLS_CA]")
     ->type_name("FILE");
   command
     .add_option("--tls-cert", given_->certificate,
-                "One's own certificate [TROUPE_TLS_CERTIFICATE]")
+                "Certificate of this process [TROUPE_TLS_CERTIFICATE]")
     ->type_name("FILE");
-  command.add_option("--tls-key", given_->key, "Its key [TROUPE_TLS_KEY]")
+  command
+    .add_option("--tls-key", given_->key,
+                "Key of the certificate [TROUPE_TLS_KEY]")
     ->type_name("FILE");
 }
 
-/// Who names a secret's file means that alone.
+/// With --secret-file alone, the certificates of the environment are ignored.
 troupe::net::credentials credential_options::read() const {
   using namespace troupe::net;
   const auto& x = *given_;

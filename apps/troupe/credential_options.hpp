@@ -6,15 +6,16 @@
 #include <memory>
 #include <string>
 
-/// --secret-file, --tls-ca, --tls-cert and --tls-key of a command.
+/// The options --secret-file, --tls-ca, --tls-cert and --tls-key of a command.
 class credential_options {
 public:
   explicit credential_options(CLI::App& command);
 
-  /// As they say. The environment tells the secret if --secret-file does not,
-  /// and the certificates if no option is given.
-  /// @errors throws std::invalid_argument for options that contradict each
-  ///         other, and as `read_secret` and `credentials_from_environment`.
+  /// Reads the credentials. Without --secret-file, the secret comes from the
+  /// environment. If none of the four options is given, the certificates come
+  /// from the environment too.
+  /// @errors throws std::invalid_argument for an incomplete set of TLS
+  ///         options, and as `read_secret` and `credentials_from_environment`.
   troupe::net::credentials read() const;
 
 private:

@@ -4,17 +4,18 @@
 
 #include <initializer_list>
 
-/// Signals that would end this process, heard as bytes of a descriptor. They
-/// stay blocked in the thread that made it, and in threads that it starts.
+/// Receives signals through a descriptor (signalfd) instead of handlers. The
+/// signals stay blocked in the constructing thread and in threads that it
+/// starts.
 class heard_signals {
 public:
-  /// @errors throws std::runtime_error if there is no descriptor left.
+  /// @errors throws std::runtime_error if the descriptor cannot be created.
   explicit heard_signals(std::initializer_list<int> numbers);
 
-  /// Can be read when a signal came.
+  /// Readable when a signal is pending.
   int descriptor() const { return from_.get(); }
 
-  /// @returns one that came, or 0.
+  /// @returns the number of a pending signal, or 0.
   int take() const;
 
 private:

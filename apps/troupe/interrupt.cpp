@@ -12,7 +12,8 @@ namespace {
 std::atomic<bool> asked{false};
 static_assert(std::atomic<bool>::is_always_lock_free);
 
-/// As `troupe:` and a sentence of main, but with what a handler may call.
+/// Writes `troupe:` and a sentence, then exits. Calls only functions that are
+/// safe in a signal handler.
 template <std::size_t N>
 [[noreturn]] void end_saying(const char (&sentence)[N]) {
   constexpr std::string_view tool = "troupe: ";
@@ -36,8 +37,9 @@ void on_second_interrupt(int) {
   end_saying(second_interrupt);
 }
 
-/// For handlers on this thread, which may be inside one of oneDNN's generated
-/// kernels: those keep more below the stack pointer than a handler spares.
+/// Gives handlers on this thread their own stack. A signal may arrive inside a
+/// generated kernel of oneDNN, which keeps more data below the stack pointer
+/// than a handler preserves.
 void give_handlers_their_own_stack() {
   static std::array<char, 64 * 1024> room;
   stack_t x{};

@@ -2,20 +2,21 @@
 
 #include <atomic>
 
-// What Ctrl-C (SIGINT) and SIGTERM do. Each function holds until another is
-// called.
+// Effect of Ctrl-C (SIGINT) and SIGTERM. Each function replaces the effect that
+// an earlier call has set.
 
-/// The first one ends the program at once, with a sentence that nothing was
-/// saved and the exit code `unsaved`.
+/// From now on, the first interrupt ends the program immediately. It says that
+/// nothing was saved and exits with code `unsaved`.
 void end_on_interrupts();
 
-/// @returns what the first one sets. A second one of the same kind ends the
-/// program at once, with a sentence and the exit code `unsaved`.
+/// From now on, the first interrupt only sets a flag. A second signal of the
+/// same number ends the program immediately with a message and code `unsaved`.
+/// @returns the flag.
 const std::atomic<bool>& watch_for_interrupts();
 
-/// What is said when a second one ends everything.
+/// Message when a second interrupt ends the program.
 inline constexpr char second_interrupt[] =
   "ended at once by a second interrupt; what was not saved before is lost";
-/// What is said when a run is interrupted that has not begun.
+/// Message when a run is interrupted before its first step.
 inline constexpr char nothing_to_save[] =
   "interrupted before training began; nothing was saved";

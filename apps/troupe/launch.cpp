@@ -23,17 +23,18 @@ constexpr auto examples =
   "  troupe launch -n 2 -- ./program --its-option\n"
   "  troupe launch -n 3 --chief -- ./program\n"
   "\n"
-  "Each process has TF_CONFIG, with the addresses of all and its own task, "
+  "Each process gets TF_CONFIG, with the addresses of all and its own task, "
   "and\n"
-  "TROUPE_SECRET_FILE, a file with a fresh secret that is gone when the job "
-  "is.\n"
-  "Its lines are shown behind its name: [worker 1] ... SIGINT, SIGTERM and\n"
-  "SIGHUP are passed on. If one fails, or a signal came, the others may go on\n"
-  "for the grace period, then they get SIGTERM, and as long after that "
-  "SIGKILL;\n"
-  "whoever is stopped when another fails gets that at once.\n"
-  "The last line and the exit code (128 + the signal, if it was one) are of\n"
-  "who failed first.\n";
+  "TROUPE_SECRET_FILE, a file with a new secret that is removed after the "
+  "job.\n"
+  "Each output line is shown behind the name of its process: [worker 1] ...\n"
+  "SIGINT, SIGTERM and SIGHUP are passed on. After a failure or a signal, the\n"
+  "other processes may continue for the grace period. Then they get SIGTERM,\n"
+  "and after the same time again SIGKILL. A process that is stopped when\n"
+  "another one fails gets SIGKILL immediately.\n"
+  "The last line and the exit code (128 + the signal, if it was one) are "
+  "those\n"
+  "of the process that failed first.\n";
 
 constexpr std::uint64_t most_processes = 128;
 constexpr std::uint64_t longest_grace = 3600;
@@ -44,7 +45,7 @@ struct given {
   std::vector<std::string> program;
 };
 
-/// In one write, so that lines stay whole beside those of others.
+/// Writes a line in one call, so that lines of different processes do not mix.
 void say(const std::string& name, bool out, std::string_view line) {
   std::string text = "[" + name + "] ";
   text.append(line).append("\n");
@@ -54,8 +55,8 @@ void say(const std::string& name, bool out, std::string_view line) {
     if (n < 0 && errno == EINTR)
       continue;
     if (n < 0)
-      throw std::runtime_error(std::string{"cannot write what "} + name
-                               + " says: " + std::strerror(errno));
+      throw std::runtime_error(std::string{"cannot write output of "} + name
+                               + ": " + std::strerror(errno));
     rest.remove_prefix(static_cast<std::size_t>(n));
   }
 }
@@ -96,7 +97,7 @@ int say_end(const children& all, int signal) {
 
 int launch(const given& x) {
   const heard_signals heard{SIGINT, SIGTERM, SIGHUP};
-  std::signal(SIGPIPE, SIG_IGN); // the write that hits it says so
+  std::signal(SIGPIPE, SIG_IGN); // a failed write returns an error instead
   const net::secret_file secret;
   const net::held_ports ports{x.processes};
   children all{{.grace = std::chrono::seconds{x.grace}, .on_line = say}};
@@ -126,22 +127,23 @@ void add_launch(CLI::App& tool, action& what,
       [x](const std::string& text) {
         x->processes = whole_number("-n", text, 1, most_processes);
       },
-      "How many processes")
+      "Number of processes")
     ->type_name("N")
     ->required();
-  command.add_flag("--chief", x->chief, "The first one is chief, not worker 0");
+  command.add_flag("--chief", x->chief,
+                   "Make the first process the chief instead of worker 0");
   command
     .add_option_function<std::string>(
       "--grace",
       [x](const std::string& text) {
         x->grace = whole_number("--grace", text, 0, longest_grace);
       },
-      "How long the others may go on when one has failed [10]")
+      "Time that others may continue after one has failed [10]")
     ->type_name("SECONDS");
   command.footer(examples);
   command.callback([x, &what] {
     if (x->program.empty())
-      throw std::invalid_argument("launch: no program; give it behind --, as "
+      throw std::invalid_argument("launch: no program; give it after --, as "
                                   "in troupe launch -n 2 -- ./program");
     what = [x] { return launch(*x); };
   });

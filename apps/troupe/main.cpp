@@ -1,4 +1,4 @@
-// The troupe tool: one command per file.
+// The troupe tool. Each command has a file of its own.
 
 #include "command.hpp"
 #include "troupe/actors/core/version.hpp"
@@ -17,28 +17,29 @@
 namespace {
 
 constexpr auto about =
-  "Trains neural networks over several devices, each a replica of the model\n"
-  "that is an actor with a thread of its own.\n";
+  "Trains neural networks on several devices and in several processes. Each\n"
+  "device holds one replica of the model.\n";
 
 constexpr auto examples =
   "Examples:\n"
-  "  troupe train                              a small network on drawn "
-  "digits\n"
+  "  troupe train                              a small network on "
+  "generated digits\n"
   "  troupe train --model lenet --epochs 3 --devices cpu:0,cpu:1 \\\n"
   "    --save digits.troupe\n"
   "  troupe predict --model digits.troupe --data digits --count 10\n"
   "  troupe launch -n 2 -- ./program           a job of two processes\n"
   "  troupe cert --out certificates            for TLS between them\n"
-  "  troupe node                               a process for others' roles\n"
-  "  troupe status 127.0.0.1:4100              how a job or a node does\n"
+  "  troupe node                               a process for remote roles\n"
+  "  troupe status 127.0.0.1:4100              state of a job or a node\n"
   "\n"
-  "Exit codes: 0 done, 1 failed (a file that is missing, damaged or cannot be\n"
-  "written, for instance), 2 wrong use (an option's value will not do, a\n"
-  "table's column among them), 3 interrupted and nothing saved, 130\n"
-  "interrupted and saved (train alone); launch ends with that of the process\n"
-  "that failed first.\n";
+  "Exit codes: 0 success; 1 failure, such as a file that is missing, damaged\n"
+  "or cannot be written; 2 usage error, such as an invalid option value or an\n"
+  "unknown column of a table; 3 interrupted, nothing saved; 130 interrupted "
+  "and\n"
+  "saved (only train). launch ends with the code of the process that failed\n"
+  "first.\n";
 
-/// What the reader of the command line says, and where to read more.
+/// @returns the parser's error in one line, with the help command to run.
 std::string sentence_of(const CLI::App& tool, const CLI::ParseError& e) {
   std::string text = e.what();
   std::ranges::replace(text, '\n', ' ');
@@ -48,8 +49,8 @@ std::string sentence_of(const CLI::App& tool, const CLI::ParseError& e) {
          + "--help";
 }
 
-/// What follows "--": the words of another program, which are not CLI11's to
-/// read; it would take "[a,b]" apart.
+/// Removes "--" and the words after it from `argv`, and returns these words.
+/// They belong to another program; CLI11 would split "[a,b]".
 std::vector<std::string> cut_program(int& argc, char** argv) {
   auto** const end = argv + argc;
   auto** const mark = std::find(argv, end, std::string_view{"--"});
@@ -64,7 +65,7 @@ int run(int argc, char** argv) {
   CLI::App tool{about, "troupe"};
   tool.set_version_flag("--version", troupe::version);
   tool.require_subcommand(0, 1);
-  tool.fallthrough(); // --log is taken after a command too
+  tool.fallthrough(); // --log is accepted after a command too
   tool.footer(examples);
   const std::map<std::string, troupe::log_level> levels{
     {"debug", troupe::log_level::debug},
@@ -73,7 +74,8 @@ int run(int argc, char** argv) {
     {"error", troupe::log_level::error},
     {"off", troupe::log_level::off}};
   std::string level = "warning";
-  tool.add_option("--log", level, "Least level of log lines on standard error")
+  tool
+    .add_option("--log", level, "Minimum level of log lines on standard error")
     ->check(CLI::IsMember({"debug", "info", "warning", "error", "off"}))
     ->capture_default_str();
   action what;
@@ -88,13 +90,13 @@ int run(int argc, char** argv) {
     tool.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
     if (e.get_exit_code() == 0)
-      return tool.exit(e); // help or the version
+      return tool.exit(e); // --help or --version
     throw std::invalid_argument(sentence_of(tool, e));
   }
   if (!what)
     throw std::invalid_argument("no command: give train, predict, models, "
-                                "launch, cert, node or status; troupe --help "
-                                "says more");
+                                "launch, cert, node or status; see "
+                                "troupe --help");
   if (!program.empty() && !tool.got_subcommand("launch"))
     throw std::invalid_argument("-- " + program.front()
                                 + ": only troupe launch starts programs");
@@ -102,7 +104,8 @@ int run(int argc, char** argv) {
   return what();
 }
 
-/// What was printed may not have arrived: a disk can be full.
+/// Flushes standard output and throws if it could not be written, as when a
+/// disk is full.
 void check_output() {
   const bool flushed = std::cout.flush() && std::fflush(stdout) == 0;
   if (!flushed || std::ferror(stdout) != 0)
@@ -120,18 +123,19 @@ int say(int code, const std::string& sentence) {
 }
 
 int main(int argc, char** argv) {
-  // A file-size limit is an error of the write that hits it, with a sentence.
+  // Without SIGXFSZ, a write beyond the file-size limit fails with an error,
+  // which is reported.
   std::signal(SIGXFSZ, SIG_IGN);
   try {
     const auto code = run(argc, argv);
-    if (code == ok) // any other code says that something is missing
+    if (code == ok) // other codes already report a failure
       check_output();
     return code;
   } catch (const std::invalid_argument& e) {
     return say(misused, e.what());
   } catch (const std::bad_alloc&) {
-    return say(failed, "there is not enough memory for this; a smaller batch "
-                       "or model takes less");
+    return say(failed, "not enough memory; use a smaller batch or a smaller "
+                       "model");
   } catch (const std::exception& e) {
     return say(failed, e.what());
   }

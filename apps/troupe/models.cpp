@@ -24,16 +24,16 @@ int list(const std::string& name, bool json) {
 
 void add_models(CLI::App& tool, action& what) {
   auto& command =
-    *tool.add_subcommand("models", "List the ready models, or describe one");
+    *tool.add_subcommand("models", "List the built-in models, or describe one");
   struct given {
     std::string name;
     bool json = false;
   };
   const auto x = std::make_shared<given>();
-  command.add_option("MODEL", x->name,
-                     "A ready model's name, or a description's FILE.json");
-  command.add_flag("--json", x->json,
-                   "Write its description, to start a new one from");
+  command.add_option(
+    "MODEL", x->name,
+    "Name of a built-in model, or FILE.json with a description");
+  command.add_flag("--json", x->json, "Write the description as JSON");
   command.callback(
     [x, &what] { what = [x] { return list(x->name, x->json); }; });
 }

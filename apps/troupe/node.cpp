@@ -18,12 +18,12 @@ constexpr auto examples =
   "  troupe node --listen 0.0.0.0:4100 --ports 4110 \\\n"
   "    --advertise worker-1.example:4100 --secret-file secret\n"
   "\n"
-  "Its first line on standard output says where it listens. Beyond this\n"
-  "machine it needs a secret or certificates. It ends by SIGINT or SIGTERM, "
+  "The first line on standard output is the address that it listens on.\n"
+  "Beyond this machine it needs a secret or certificates. It ends on SIGINT, "
+  "on\n"
+  "SIGTERM, or when a program requests it. A spawned role ends with the node, "
   "or\n"
-  "when a program tells it to; the roles that it was asked for end with it, "
-  "and\n"
-  "with the connection that asked.\n";
+  "earlier with the connection over which it was requested.\n";
 
 struct given {
   troupe::node_server_options node;
@@ -42,8 +42,8 @@ int serve(troupe::node_server_options options, const credential_options& by) {
   const auto first = troupe::net::parse_address(options.listen).port;
   if (options.last_port != 0 && options.last_port < first)
     throw std::invalid_argument("--ports " + std::to_string(options.last_port)
-                                + ": give the last one, from "
-                                + std::to_string(first) + " on");
+                                + ": give the last port, "
+                                + std::to_string(first) + " or higher");
   options.credentials = by.read();
   options.log = troupe::log_of_connections;
   troupe::runtime runtime;
@@ -69,7 +69,7 @@ void add_node(CLI::App& tool, action& what) {
         check_address("--listen", text);
         x->node.listen = text;
       },
-      "Where; port 0: one that is free [127.0.0.1:0]")
+      "Address to listen on; port 0: any free port [127.0.0.1:0]")
     ->type_name("HOST:PORT");
   command
     .add_option_function<std::string>(
@@ -78,7 +78,7 @@ void add_node(CLI::App& tool, action& what) {
         x->node.last_port =
           static_cast<std::uint16_t>(whole_number("--ports", text, 1, 65535));
       },
-      "Try the ports from that of --listen to this one")
+      "Last port to try; the first is that of --listen")
     ->type_name("LAST");
   command
     .add_option_function<std::string>(
@@ -87,9 +87,9 @@ void add_node(CLI::App& tool, action& what) {
         check_address("--advertise", text);
         x->node.advertise = text;
       },
-      "What others dial, if that is another address")
+      "Address that clients connect to, if it differs from --listen")
     ->type_name("HOST:PORT");
-  command.add_option("--name", x->node.name, "What people call it")
+  command.add_option("--name", x->node.name, "Name of the node in messages")
     ->capture_default_str();
   command.callback(
     [x, by, &what] { what = [x, by] { return serve(x->node, *by); }; });

@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
                               + ": " + why);
 }
 
-/// @returns whether all of the text is a number that `to` can hold.
+/// @returns true if the whole text is a number that `to` can hold.
 template <class T>
 bool read(const std::string& text, T& to) {
   const auto* last = text.data() + text.size();

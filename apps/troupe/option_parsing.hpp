@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-// Options' values, read from what stands on the command line.
-// Each throws std::invalid_argument: the option, the value, what would do.
+// Parsers of option values. Each throws std::invalid_argument with the option,
+// the value, and a valid example or range.
 
 /// @returns a number from `least` to `most`.
 std::uint64_t whole_number(const std::string& option, const std::string& text,
@@ -13,14 +13,16 @@ std::uint64_t whole_number(const std::string& option, const std::string& text,
 
 double real_number(const std::string& option, const std::string& text);
 
-/// A file's name, which is not empty.
+/// @returns a file name that is not empty.
 std::string file_name(const std::string& option, const std::string& text);
 
-/// Names with commas between them, such as the `example`.
+/// @returns the names in a list with commas. `example` is a valid list, for the
+/// error text.
 std::vector<std::string> names(const std::string& option,
                                const std::string& text,
                                const std::string& example);
 
-/// Refuses two options that name one file, unless it is a device or a pipe.
+/// Requires that two options name different files. The same device or pipe is
+/// allowed.
 void check_differ(const std::string& option, const std::string& file,
                   const std::string& other, const std::string& other_file);

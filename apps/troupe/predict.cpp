@@ -50,7 +50,8 @@ void append_rows(std::string& text, const troupe::tensor& scores,
   }
 }
 
-/// To a file, whole or not at all, or to standard output.
+/// Writes a table to standard output or to a file. The file appears only when
+/// it is complete.
 class table {
 public:
   explicit table(const std::string& file) {
@@ -110,14 +111,14 @@ int predict(const given& x) {
 
 void add_predict(CLI::App& tool, action& what) {
   auto& command = *tool.add_subcommand(
-    "predict", "Say what a saved model makes of examples, as CSV");
+    "predict", "Predict the classes of examples with a saved model, as CSV");
   const auto x = std::make_shared<given>();
-  command.add_option("--model", x->model, "FILE that train saved")->required();
+  command.add_option("--model", x->model, "FILE saved by train")->required();
   command
     .add_option("--data", x->data,
                 "digits, digits:N or mnist:FOLDER (their test examples), "
-                "csv:FILE, csv:FILE:COLUMN (all rows; the label is not looked "
-                "at), or idx:FILE (images)")
+                "csv:FILE, csv:FILE:COLUMN (all rows; the label is ignored), "
+                "or idx:FILE (images)")
     ->capture_default_str();
   command
     .add_option_function<std::string>(
@@ -125,7 +126,7 @@ void add_predict(CLI::App& tool, action& what) {
       [x](const std::string& text) {
         x->count = whole_number("--count", text, 0, ~std::uint64_t{0});
       },
-      "At most so many; 0: all [0]")
+      "Maximum number of examples; 0: all [0]")
     ->type_name("N");
   command
     .add_option_function<std::string>(
@@ -134,7 +135,7 @@ void add_predict(CLI::App& tool, action& what) {
         x->threads = static_cast<int>(
           whole_number("--threads", text, 1, troupe::job_limits::threads));
       },
-      "Threads to compute with [1]")
+      "Number of threads [1]")
     ->type_name("N");
   command.add_flag("--probabilities", x->all,
                    "Write the probability of every class");

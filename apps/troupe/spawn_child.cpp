@@ -27,12 +27,14 @@ pipe_ends make_pipe() {
   return {descriptor{ends[0]}, descriptor{ends[1]}};
 }
 
-/// glibc 2.36 declares pidfd_open without its C linkage.
+/// Opens a pidfd by its system call, because glibc 2.36 declares pidfd_open
+/// without C linkage.
 int open_life(pid_t id) {
   return static_cast<int>(::syscall(SYS_pidfd_open, id, 0));
 }
 
-/// Texts as C has them; the texts must stay.
+/// @returns a null-terminated array of pointers into `texts`, which must
+/// outlive it.
 std::vector<char*> pointers(std::vector<std::string>& texts) {
   std::vector<char*> all;
   for (auto& one : texts)
@@ -55,8 +57,8 @@ environment_for(const std::map<std::string, std::optional<std::string>>& own) {
   return all;
 }
 
-/// What a child has to know; all of it made before the fork, as little is
-/// allowed after it.
+/// Data that a child needs before `exec`. It is prepared before the fork,
+/// because only async-signal-safe functions may be called afterwards.
 struct plan {
   std::vector<char*> command, environment;
   pid_t parent;
@@ -66,7 +68,7 @@ struct plan {
 [[noreturn]] void become(const plan& x) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != x.parent)
-    ::_exit(127); // it died before it was asked to take us along
+    ::_exit(127); // the parent died before prctl took effect
   ::setpgid(0, 0);
   std::signal(SIGPIPE, SIG_DFL);
   std::signal(SIGXFSZ, SIG_DFL);
@@ -83,7 +85,8 @@ struct plan {
   ::_exit(127);
 }
 
-/// Waits until the child is another program. @returns 0, or why it is not.
+/// Waits until the child has executed its program. @returns 0, or the errno of
+/// the failure.
 int trouble_of(const descriptor& pipe) {
   int why = 0;
   ssize_t n = 0;
@@ -116,7 +119,7 @@ process start_process(const child_program& what) {
                              + std::strerror(errno));
   if (id == 0)
     become(x);
-  ::setpgid(id, id); // whoever of the two comes first
+  ::setpgid(id, id); // parent and child both do it: either may run first
   trouble.write.reset();
   const auto why = trouble_of(trouble.read);
   descriptor life{why == 0 ? open_life(id) : -1};

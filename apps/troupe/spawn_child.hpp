@@ -5,12 +5,15 @@
 
 #include <sys/types.h>
 
-/// A process that runs, and what one hears of it by.
+/// A running child process and the descriptors that report its end and its
+/// output.
 struct process {
   pid_t id = 0;
-  troupe::net::descriptor life; ///< Can be read once it has ended.
+  troupe::net::descriptor life; ///< Readable once the process has ended.
   troupe::net::descriptor out, err;
 };
 
-/// @errors as `children::start`.
+/// Starts a program as a child process.
+/// @errors throws std::invalid_argument if there is no such program,
+///         std::runtime_error if it cannot be started.
 process start_process(const child_program& what);

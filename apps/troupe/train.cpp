@@ -56,7 +56,8 @@ void check_names(const train_arguments& x) {
   check_differ("--summary", x.summary, "an interrupted run", x.rescue());
 }
 
-/// Files that cannot be written are told of before the work, not after it.
+/// Checks that the output files can be written, before training instead of
+/// after it.
 void check_outputs(const train_arguments& x) {
   if (!x.save.empty() || !x.resume.empty())
     check_writable(x.rescue());
@@ -70,7 +71,7 @@ settled_job job_of(const train_arguments& x) {
   return settle(resumed(read_job(saved_note(x.resume)), x.job));
 }
 
-/// What TF_CONFIG says of this process.
+/// Placement of this process in a cluster, as TF_CONFIG says.
 struct place {
   bool in_cluster = false;
   std::uint64_t workers = 1;
@@ -85,12 +86,13 @@ place place_by_environment() {
     return {};
   if (task->type != "chief" && task->type != "worker")
     throw std::invalid_argument("TF_CONFIG: task.type is " + task->type
-                                + ", but to train is for a chief or a worker");
+                                + ", but only a chief or a worker can train");
   return {true, net::worker_count(cluster, *task),
           net::is_chief(cluster, *task)};
 }
 
-/// In a cluster a job of workers has as many as there are.
+/// Resolves the options. In a cluster, the number of workers defaults to that
+/// of the cluster and may not differ from it.
 settled_job job_in(const place& here, train_arguments x) {
   constexpr auto over_workers = "multi_worker_mirrored";
   if (here.in_cluster && !x.job.workers && x.job.strategy == over_workers)
@@ -105,8 +107,9 @@ settled_job job_in(const place& here, train_arguments x) {
   if (here.workers > 1 && job.strategy != over_workers)
     log(log_level::warning, "TF_CONFIG names " + std::to_string(here.workers)
                               + " workers, but --strategy " + job.strategy
-                              + " trains alone; give --strategy " + over_workers
-                              + " to train with the others");
+                              + " trains in this process alone; give "
+                                "--strategy "
+                              + over_workers + " to train on all of them");
   return job;
 }
 
@@ -118,10 +121,10 @@ model make_model(const train_arguments& x, const settled_job& job) {
 
 void check_epochs(const model& it, const settled_job& job) {
   if (const auto done = it.epochs_done(); job.epochs <= done)
-    throw std::invalid_argument("--epochs " + std::to_string(job.epochs)
-                                + ": the run has done " + std::to_string(done)
-                                + (done == 1 ? " epoch" : " epochs")
-                                + "; give more");
+    throw std::invalid_argument(
+      "--epochs " + std::to_string(job.epochs) + ": the run has completed "
+      + std::to_string(done) + (done == 1 ? " epoch" : " epochs")
+      + "; give more");
 }
 
 fit_options options_of(const train_arguments& x, const settled_job& job,
@@ -142,7 +145,7 @@ fit_options options_of(const train_arguments& x, const settled_job& job,
 }
 
 void say_result(const train_summary& x) {
-  char loss[32] = "is no finite number";
+  char loss[32] = "is not finite";
   if (std::isfinite(x.test.loss))
     std::snprintf(loss, sizeof loss, "%.4f", x.test.loss);
   std::printf("test accuracy %.4f  test loss %s  %.0f examples/s\n"
@@ -154,7 +157,7 @@ void say_result(const train_summary& x) {
 void rescue(const train_arguments& x, const settled_job& job, const model& it) {
   it.save(x.rescue(), write_job(given_by(job)));
   if (!x.quiet)
-    std::cerr << "interrupted after step " << it.steps() << "; go on with: "
+    std::cerr << "interrupted after step " << it.steps() << "; continue with: "
               << "troupe train --resume " << x.rescue() << '\n';
 }
 
@@ -165,9 +168,10 @@ bool is_unfinished(const history& x) {
 } // namespace
 
 int train(const train_arguments& given) {
-  // Ctrl-C ends whatever reads our lines too; a write to it must not end this.
+  // Ctrl-C also ends the reader of this output. A write to a closed pipe must
+  // not end this process.
   std::signal(SIGPIPE, SIG_IGN);
-  end_on_interrupts(); // until `fit` can save what there is
+  end_on_interrupts(); // until `fit` can save the run
   auto x = given;
   check_names(x);
   const auto here = place_by_environment();
@@ -195,7 +199,7 @@ int train(const train_arguments& given) {
   else if (!x.save.empty() || !x.resume.empty())
     it.save(x.rescue(), write_job(given_by(job)));
   if (unfinished && x.summary.empty())
-    return interrupted; // nobody asked how good it is
+    return interrupted; // no summary is wanted, so no evaluation
   train_summary summary{job, done};
   summary.steps = it.steps();
   summary.test = it.evaluate(test);

@@ -11,7 +11,7 @@ struct train_arguments {
   std::uint64_t max_steps = 0;
   bool quiet = false;
 
-  /// Where a run is saved that is interrupted, or that was and now ends.
+  /// File that an interrupted or resumed run is saved to.
   std::string rescue() const {
     if (!save.empty())
       return save;
@@ -19,8 +19,9 @@ struct train_arguments {
   }
 };
 
+/// Runs `troupe train`. @returns the exit code.
 int train(const train_arguments& x);
 
-/// The same in as many processes as the job has workers: this program again,
-/// which is then told by TF_CONFIG which worker it is.
+/// Starts this program once per worker of the job and waits for all of them.
+/// TF_CONFIG tells each process its worker index. @returns the exit code.
 int train_in_processes(const troupe::settled_job& job);

@@ -27,15 +27,16 @@ namespace {
 using namespace troupe;
 namespace fs = std::filesystem;
 
-/// A folder for one run that nobody else can read; gone with this object.
+/// A directory for one run that only this user can read. The destructor removes
+/// it.
 class private_folder {
 public:
   private_folder() {
     auto name = (fs::temp_directory_path() / "troupe-run-XXXXXX").string();
     if (!::mkdtemp(name.data()))
-      throw std::runtime_error("cannot make a folder for certificates in \""
-                               + fs::temp_directory_path().string()
-                               + "\": " + std::strerror(errno));
+      throw std::runtime_error(
+        "cannot create a directory for certificates in \""
+        + fs::temp_directory_path().string() + "\": " + std::strerror(errno));
     path_ = name;
   }
   ~private_folder() {
@@ -56,7 +57,7 @@ private:
 
 using environment = decltype(child_program::environment);
 
-/// How the workers of one run prove to each other who they are.
+/// Credentials by which the workers of one run authenticate each other.
 class run_credentials {
 public:
   explicit run_credentials(bool tls) {
@@ -68,13 +69,14 @@ public:
     folder_.emplace();
   }
 
-  /// What one of them finds in its environment.
+  /// @returns the variables with which a worker is started.
   environment of(const std::string& worker) const {
     environment out;
     for (const auto* name :
          {"TROUPE_SECRET", "TROUPE_SECRET_FILE", "TROUPE_TLS_CA",
           "TROUPE_TLS_CERTIFICATE", "TROUPE_TLS_KEY"})
-      out[name] = std::nullopt; // what the caller has is not for this run
+      out[name] =
+        std::nullopt; // the caller's credentials are not used in this run
     if (secret_) {
       out["TROUPE_SECRET_FILE"] = secret_->path().string();
       return out;
@@ -94,21 +96,22 @@ private:
   net::identity authority_;
 };
 
-/// This program and the words it was given.
+/// @returns the command line of this process, with the path of its executable.
 std::vector<std::string> own_command() {
   std::ifstream in{"/proc/self/cmdline"};
   std::vector<std::string> words;
   for (std::string word; std::getline(in, word, '\0');)
     words.push_back(word);
   if (words.empty())
-    throw std::runtime_error("cannot read /proc/self/cmdline, to start the "
-                             "workers as this program was");
+    throw std::runtime_error("cannot read /proc/self/cmdline, which is "
+                             "needed to start the workers");
   words.front() = fs::read_symlink("/proc/self/exe").string();
   return words;
 }
 
-/// What the workers say: the first one's lines as they are, those of others
-/// behind their name, and why each failed kept for later.
+/// Collects the output of the workers. Lines of the leader are written as they
+/// are, lines of other workers behind their name. The error line of each worker
+/// is kept for `failure_text`.
 class listener {
 public:
   explicit listener(std::string leader) : leader_{std::move(leader)} {}
@@ -130,7 +133,8 @@ public:
     if (x.signal == 0 && said != errors_.end())
       return x.name + ": " + said->second;
     const auto text = x.name + ": " + reason(x);
-    for (const auto& [name, heard] : errors_) // in which step it was lost
+    for (const auto& [name, heard] :
+         errors_) // says in which step the peer was lost
       if (name != x.name)
         return text + "; " + name + ": " + heard;
     return text;
@@ -143,9 +147,9 @@ private:
 
 enum class interruption { none, passed_on, repeated };
 
-/// Waits for the workers' end. The first interrupt is passed on, and they may
-/// take as long as they need to save the run. A second one of the same kind
-/// ends them at once.
+/// Waits until all workers have ended. The first interrupt is passed on, and
+/// the workers may take any time to save the run. A second signal of the same
+/// number kills them.
 interruption wait_for_end(children& all, const heard_signals& heard) {
   std::set<int> came;
   auto how = interruption::none;
@@ -164,7 +168,7 @@ interruption wait_for_end(children& all, const heard_signals& heard) {
   return how;
 }
 
-/// How the run ended, by how its workers did.
+/// @returns the exit code of the run, derived from those of its workers.
 int conclude(const children& all, const listener& heard, interruption how) {
   if (how == interruption::repeated)
     return say(unsaved, second_interrupt);
@@ -172,7 +176,8 @@ int conclude(const children& all, const listener& heard, interruption how) {
     return x.signal == 0 && x.code == code;
   };
   const auto& ends = all.ended();
-  // The first failure is the cause of those after it, which `children` ends.
+  // The first failure causes the later ones, since `child_processes` ends the
+  // other workers.
   const auto first = std::ranges::find_if(ends, [&](const child_end& x) {
     return x.failed() && !exited(x, interrupted);
   });
@@ -191,7 +196,7 @@ int conclude(const children& all, const listener& heard, interruption how) {
 } // namespace
 
 int train_in_processes(const settled_job& job) {
-  // before anything is made that has to be removed
+  // Block signals before anything is created that has to be removed.
   const heard_signals interrupts{SIGINT, SIGTERM};
   const net::held_ports ports{job.workers};
   const run_credentials credentials{job.transport == "tls"};

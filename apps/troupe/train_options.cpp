@@ -15,16 +15,17 @@ constexpr auto examples =
   "    --optimizer sgd:momentum=0.9 --learning-rate 0.05 --schedule cosine\n"
   "  troupe train --workers 4 --transport shm    in four processes\n"
   "  troupe launch -n 2 -- troupe train --strategy multi_worker_mirrored\n"
-  "  troupe train --resume lenet.troupe          go on after Ctrl-C\n"
+  "  troupe train --resume lenet.troupe          continue after Ctrl-C\n"
   "\n"
-  "Runs with as many replicas, the same batch, seed and threads end with the\n"
-  "same weights to the last bit, whatever the strategy.\n"
+  "Runs with the same number of replicas, batch, seed and threads end with\n"
+  "bitwise identical weights, whatever the strategy.\n"
   "\n"
-  "Ctrl-C lets the steps end that replicas were given already (at most 8, or\n"
-  "32 with --workers), and the test if an epoch ends with them. Then it saves\n"
-  "the run and says how to go on (exit code 130), however long that takes. A\n"
-  "second Ctrl-C ends everything at once, and so does one before training\n"
-  "began: then nothing is saved (exit code 3).\n";
+  "On Ctrl-C, the steps that replicas were granted already are completed (at\n"
+  "most 8, or 32 with --workers), and the evaluation if an epoch ends with\n"
+  "them. Then the run is saved, however long that takes, and the command to\n"
+  "continue is printed (exit code 130). A second Ctrl-C ends the program\n"
+  "immediately, and so does one before training begins: then nothing is saved\n"
+  "(exit code 3).\n";
 
 void set(std::uint64_t& to, std::uint64_t x) {
   to = x;
@@ -57,19 +58,19 @@ CLI::Option* add_file(CLI::App& command, const std::string& name,
 void add_what(CLI::App& command, troupe::job& job) {
   command
     .add_option("--model", job.model,
-                "A ready model (mlp, lenet) or a description's FILE.json "
-                "[mlp]")
+                "A built-in model (mlp, lenet), or FILE.json with a "
+                "description [mlp]")
     ->type_name("NAME");
   command
     .add_option("--data", job.data,
-                "digits, digits:N (drawn, no download), mnist:FOLDER, "
+                "digits, digits:N (generated, no download), mnist:FOLDER, "
                 "csv:FILE or csv:FILE:COLUMN [digits]")
     ->type_name("NAME");
   add_number(command, "--epochs", job.epochs, 1, job_limits::epochs,
-             "Passes over the data [5]")
+             "Number of passes over the data [5]")
     ->type_name("N");
   add_number(command, "--batch", job.batch, 1, job_limits::batch,
-             "Examples a step, over all replicas [64]")
+             "Examples in a step, over all replicas [64]")
     ->type_name("N");
   command
     .add_option("--optimizer", job.optimizer,
@@ -82,31 +83,31 @@ void add_what(CLI::App& command, troupe::job& job) {
       [&job](const std::string& text) {
         job.learning_rate = real_number("--learning-rate", text);
       },
-      "[the optimizer's own: adam 0.001, sgd 0.01]")
+      "Learning rate [adam 0.001, sgd 0.01]")
     ->type_name("RATE");
   command.add_option(
     "--schedule", job.schedule,
-    "Of the learning rate: constant, step:every=1000,factor=0.1 "
+    "Schedule of the learning rate: constant, step:every=1000,factor=0.1 "
     "or cosine:warm_up=100 [constant]");
   add_number(command, "--patience", job.patience, 1, job_limits::patience,
-             "Stop after so many epochs without a lower test loss, with "
+             "Stop after N epochs without a lower test loss, and restore "
              "the best weights [never]");
   command
     .add_option("--on-nan", job.on_nan,
-                "When a loss is not a number: stop, or skip the step "
+                "What to do when a loss is NaN: stop, or skip the step "
                 "[stop]")
     ->type_name("WHAT");
   add_number(command, "--seed", job.seed, 0, ~std::uint64_t{0},
-             "Of the first weights and the order of examples [1]")
+             "Seed of the initial weights and the order of examples [1]")
     ->type_name("N");
 }
 
 void add_where(CLI::App& command, troupe::job& job) {
   command
     .add_option("--strategy", job.strategy,
-                "default, one_device (replicas take turns), mirrored (a "
-                "replica on each device) or multi_worker_mirrored (in many "
-                "processes) [by the options below]")
+                "default, one_device (all replicas on one device), mirrored "
+                "(one replica per device) or multi_worker_mirrored (several "
+                "processes) [chosen by the options below]")
     ->type_name("NAME");
   command
     .add_option_function<std::string>(
@@ -114,23 +115,23 @@ void add_where(CLI::App& command, troupe::job& job) {
       [&job](const std::string& text) {
         job.devices = names("--devices", text, "cpu:0,cpu:1");
       },
-      "As in cpu:0,cpu:1; of each worker [cpu:0]")
+      "Devices of each worker, as in cpu:0,cpu:1 [cpu:0]")
     ->type_name("LIST");
   add_number(command, "--replicas", job.replicas, 1, job_limits::replicas,
-             "Logical replicas: of one_device [1], or over all workers [one "
-             "each]")
+             "Number of replicas: with one_device [1]; with workers, the "
+             "total [one per worker]")
     ->type_name("N");
   add_number(command, "--workers", job.workers, 1, job_limits::workers,
-             "Processes on this machine to train in, or as many as TF_CONFIG "
-             "names")
+             "Number of processes on this machine; with TF_CONFIG, the "
+             "number of its workers")
     ->type_name("N");
   command
     .add_option("--transport", job.transport,
-                "What tensors cross between workers: auto, shm, tcp or tls "
+                "Transport of tensors between workers: auto, shm, tcp or tls "
                 "[auto]")
     ->type_name("NAME");
   add_number(command, "--threads", job.threads, 1, job_limits::threads,
-             "Of each replica [1]")
+             "Number of threads of each replica [1]")
     ->type_name("N");
 }
 
@@ -138,16 +139,16 @@ void add_files(CLI::App& command, train_arguments& x) {
   add_file(command, "--save", x.save, "Write the trained model to FILE")
     ->type_name("FILE");
   add_file(command, "--summary", x.summary,
-           "Write the figures of the run to FILE, as JSON")
+           "Write the results of the run to FILE, as JSON")
     ->type_name("FILE");
   add_file(command, "--resume", x.resume,
-           "Go on with the interrupted run in FILE; other options "
-           "are taken from there")
+           "Continue the interrupted run in FILE; options not given "
+           "are taken from FILE")
     ->type_name("FILE");
   add_number(command, "--max-steps", x.max_steps, 1, job_limits::epochs,
-             "Interrupt the run after so many steps")
+             "Interrupt the run after N steps")
     ->type_name("N");
-  command.add_flag("--quiet", x.quiet, "Say nothing but errors");
+  command.add_flag("--quiet", x.quiet, "Print only errors");
 }
 
 } // namespace

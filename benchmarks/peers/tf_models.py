@@ -29,7 +29,7 @@ def lenet():
 
 
 def batches(name, batch, count=16, seed=1):
-    """`count` ready-made global batches, stacked on a leading axis."""
+    """`count` prepared global batches, stacked on a leading axis."""
     rng = np.random.default_rng(seed)
     lead = (count, batch)
     shape = (28, 28, 1) if name == "lenet" else (784,)

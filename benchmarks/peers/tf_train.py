@@ -3,7 +3,7 @@
   tf_train.py --model mlp --batch 512 --threads 2 --strategy mirrored2 --api step
 
 api: step  one tf.function call per step (strategy.run, distributed dataset)
-     loop  tf.range over the steps inside one tf.function call: TensorFlow at its best
+     loop  tf.range over the steps inside one tf.function call: the fastest way in TensorFlow
      fit   Keras model.fit
 """
 import argparse

@@ -26,7 +26,7 @@ def lenet():
 
 
 def batches(name, batch, count=16, seed=1):
-    """`count` ready-made batches, each (inputs, targets)."""
+    """`count` prepared batches, each (inputs, targets)."""
     rng = np.random.default_rng(seed)
     shape = (1, 28, 28) if name == "lenet" else (784,)
     return [(torch.from_numpy(rng.standard_normal((batch, *shape), dtype=np.float32)),

@@ -18,7 +18,7 @@ import torch_models as models
 
 
 def trainer(args):
-    """A function that trains `steps` steps on ready-made batches and returns the last loss."""
+    """A function that trains `steps` steps on prepared batches and returns the last loss."""
     torch.manual_seed(1)
     model, loss_fn = models.build(args.model)
     rule = models.optimizer(args.model, model, fused=args.mode != "eager")

@@ -6,7 +6,7 @@
 
 namespace troupe {
 
-/// A program that runs beside the test, which ends it.
+/// A program that runs in the background. The destructor kills it.
 class background {
 public:
   explicit background(const std::vector<std::string>& command) {
@@ -28,7 +28,9 @@ public:
   background(const background&) = delete;
   background& operator=(const background&) = delete;
 
-  /// What it says next, without the line's end; waits for it.
+  /// Waits for the next line of output.
+  /// @returns the line without its end, or "[no line]" after the timeout or at
+  ///          the end of the output.
   std::string line(std::chrono::milliseconds patience = std::chrono::seconds{
                      60}) {
     for (;;) {
@@ -44,13 +46,14 @@ public:
     }
   }
 
-  /// Whatever it says from now on goes to a pipe that nobody reads.
+  /// Closes the reading end of the pipe to which the program writes.
   void stop_reading() { ::close(std::exchange(out_, -1)); }
 
   void signal(int number) const { ::kill(it_, number); }
   pid_t id() const { return it_; }
 
-  /// Waits for its end. @returns its exit code, or 128 + the signal.
+  /// Waits until the program has ended. @returns its exit code, or 128 + the
+  /// signal.
   int end() {
     int status = 0;
     ::waitpid(it_, &status, 0);

@@ -10,7 +10,7 @@ using namespace troupe;
 
 class BadInput : public tool_test {};
 
-TEST_F(BadInput, IsWrongUseWithAWordOnWhatWouldDo) {
+TEST_F(BadInput, IsAUsageErrorWithAValidExample) {
   refuses("train --model lenett", 2, {"lenett", "lenet"});
   refuses("train --data imagenet", 2, {"imagenet", "digits"});
   refuses("train --data digits:none", 2, {"digits:none", "digits:14000"});
@@ -48,7 +48,7 @@ TEST_F(BadInput, NamesOptionValueAndRangeOfANumber) {
   refuses("predict --model m --threads 0", 2, {"--threads 0:", "from 1 to"});
 }
 
-TEST_F(BadInput, SaysWhatIsEmpty) {
+TEST_F(BadInput, NamesTheEmptyOption) {
   refuses("train --save ''", 2, {"--save \"\":", "name a file"});
   refuses("train --summary ''", 2, {"--summary \"\":", "name a file"});
   refuses("train --resume ''", 2, {"--resume \"\":", "name a file"});
@@ -57,19 +57,19 @@ TEST_F(BadInput, SaysWhatIsEmpty) {
   refuses("predict --model m --output ''", 2, {"--output \"\":"});
 }
 
-TEST_F(BadInput, IsOneFileForTwoThings) {
+TEST_F(BadInput, IsOneFileForTwoOptions) {
   refuses("train --save a --summary ./a", 2, {"--summary ./a:", "--save"});
   refuses("train --resume a --summary a", 2, {"--summary a:", "--resume"});
   refuses("train --summary interrupted.troupe", 2, {"an interrupted run"});
   refuses("predict --model a --output a", 2, {"--output a:", "--model"});
 }
 
-TEST_F(BadInput, ContradictsItself) {
+TEST_F(BadInput, IsTwoOptionsThatContradictEachOther) {
   refuses("train --optimizer adam:learning_rate=0.1 --learning-rate 0.2", 2,
           {"--optimizer adam:learning_rate=0.1", "--learning-rate"});
 }
 
-TEST_F(BadInput, IsOneSentenceAlsoFromTheReaderOfOptions) {
+TEST_F(BadInput, GetsOneSentenceFromTheParserToo) {
   for (const auto* words : {"train --colour red", "train --epochs",
                             "train --log loud", "train again"}) {
     SCOPED_TRACE(words);
@@ -99,7 +99,7 @@ TEST_F(BadInput, NamesLineColumnAndValueOfATable) {
   refuses("train --data csv:u.csv:c", 2, {"\"c\"", "a", "b"});
 }
 
-TEST_F(BadInput, NamesWhatIsWrongInADescription) {
+TEST_F(BadInput, NamesTheErrorInADescription) {
   put("m.json", "{");
   refuses("train --model m.json", 2, {"m.json"});
   put("m.json", R"({"version": 1, "name": "m", "input": [2],
@@ -108,18 +108,18 @@ TEST_F(BadInput, NamesWhatIsWrongInADescription) {
   refuses("train --model none.json", 2, {"none.json"});
 }
 
-TEST_F(BadInput, SaysThatDataAndModelDoNotFit) {
+TEST_F(BadInput, NamesTheShapesOfDataAndModelThatDiffer) {
   put("t.csv", "a,b\n1,0\n2,1\n3,0\n4,1\n5,0\n");
   refuses("train --data csv:t.csv --batch 2", 2, {"[28, 28, 1]", "[1]"});
 }
 
-TEST_F(BadInput, IsToldBeforeTheWorkWhereOutputsCannotBeWritten) {
+TEST_F(BadInput, NamesUnwritableOutputsBeforeTraining) {
   refuses("train --save no/x.model", 1, {"no/x.model", "directory"});
   refuses("train --summary no/s.json", 1, {"no/s.json", "directory"});
   refuses("train --summary .", 1, {"\".\""});
 }
 
-TEST_F(BadInput, LeavesNothingBehindWhenTheDiskIsFull) {
+TEST_F(BadInput, LeavesOldFilesWhenTheDiskIsFull) {
   child_options full;
   full.file_limit = 100'000;
   const auto words =
@@ -130,7 +130,7 @@ TEST_F(BadInput, LeavesNothingBehindWhenTheDiskIsFull) {
   EXPECT_EQ(text_of("m.troupe"), "what was there before");
 }
 
-TEST_F(BadInput, SaysThatStandardOutputIsFull) {
+TEST_F(BadInput, NamesStandardOutputThatIsFull) {
   ASSERT_EQ(
     troupe("train --data digits:70 --epochs 1 --quiet --save m.troupe").code,
     0);
@@ -149,7 +149,7 @@ TEST_F(BadInput, SaysThatStandardOutputIsFull) {
           {"/dev/full", "No space left"});
 }
 
-TEST_F(BadInput, StopsAtALossThatIsNoNumberUnlessToldToGoOn) {
+TEST_F(BadInput, StopsAtANanLossUnlessToldToSkip) {
   const std::string words = "train --data digits:350 --epochs 2 --quiet "
                             "--optimizer sgd --learning-rate 1e30";
   refuses(words, 1, {"at step", "smaller learning rate", "--on-nan skip"});
@@ -162,7 +162,7 @@ TEST_F(BadInput, StopsAtALossThatIsNoNumberUnlessToldToGoOn) {
     << shown.out << shown.err;
 }
 
-TEST_F(BadInput, IsAnsweredByHelpThatShowsExamples) {
+TEST_F(BadInput, HasHelpWithExamples) {
   const auto tool = troupe("--help");
   EXPECT_EQ(tool.code, 0);
   EXPECT_NE(tool.out.find("Examples:"), std::string::npos);
@@ -172,7 +172,7 @@ TEST_F(BadInput, IsAnsweredByHelpThatShowsExamples) {
   EXPECT_NE(troupe("--version").out.find("0.1"), std::string::npos);
 }
 
-TEST_F(BadInput, DoesNotReachTheListOfModels) {
+TEST_F(BadInput, IsNotAModelThatTheToolLists) {
   const auto all = troupe("models");
   EXPECT_NE(all.out.find("lenet\n"), std::string::npos);
   EXPECT_NE(troupe("models mlp").out.find("669,706"), std::string::npos);

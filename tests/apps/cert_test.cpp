@@ -24,7 +24,7 @@ protected:
     return it;
   }
 
-  /// What OpenSSL says: X509_V_OK, or why not.
+  /// @returns OpenSSL's result of the verification: X509_V_OK or an error.
   int verdict(const std::string& name) const {
     const std::shared_ptr<X509_STORE> trusted{X509_STORE_new(),
                                               X509_STORE_free};
@@ -42,7 +42,7 @@ protected:
   }
 };
 
-TEST_F(Cert, MakesAnAuthorityAndWhatItSigns) {
+TEST_F(Cert, CreatesAnAuthorityAndACertificate) {
   const auto done = troupe("cert --out c");
   EXPECT_EQ(done.code, 0) << done.err;
   EXPECT_EQ(done.out, "c/worker.pem\nc/worker.key\n");
@@ -55,7 +55,7 @@ TEST_F(Cert, MakesAnAuthorityAndWhatItSigns) {
     EXPECT_EQ(mode_of(key), fs::perms::owner_read | fs::perms::owner_write);
 }
 
-TEST_F(Cert, SignsMoreWithTheAuthorityThatIsThere) {
+TEST_F(Cert, ReusesAnExistingAuthority) {
   ASSERT_EQ(troupe("cert --out c --name worker-1 --hosts one.example").code, 0);
   const auto authority = text_of("c/authority.pem");
   const auto done =
@@ -84,20 +84,20 @@ TEST_F(Cert, OverwritesNothing) {
   EXPECT_EQ(text_of("other.key"), "mine");
 }
 
-TEST_F(Cert, NamesAnAuthorityThatIsNone) {
+TEST_F(Cert, NamesFilesThatAreNoAuthority) {
   put("authority.pem", "text");
   refuses("cert --out .", 1, {"authority.key", "missing"});
   put("authority.key", "text");
   refuses("cert --out .", 1, {"authority.pem", "give PEM"});
 }
 
-TEST_F(Cert, SaysWhichFolderCannotBeMade) {
+TEST_F(Cert, NamesADirectoryThatCannotBeCreated) {
   put("file", "text");
   refuses("cert --out file", 1, {"--out \"file\"", "Not a directory"});
   refuses("cert --out /proc/c", 1, {"--out \"/proc/c\"", "name another"});
 }
 
-TEST_F(Cert, RefusesWhatWillNotDo) {
+TEST_F(Cert, RejectsInvalidOptions) {
   refuses("cert", 2, {"--out"});
   refuses("cert --out c --days 0", 2, {"--days 0:", "from 1 to 3650"});
   refuses("cert --out c --name ../x", 2, {"--name \"../x\":"});

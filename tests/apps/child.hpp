@@ -17,20 +17,21 @@
 
 namespace troupe {
 
-/// What became of a program.
+/// Exit code and output of a program that has ended.
 struct outcome {
-  int code = -1; ///< Its exit code; 128 + the signal that ended it.
+  int code = -1; ///< The exit code, or 128 + the signal that ended it.
   std::string out, err;
 };
 
 struct child_options {
-  std::filesystem::path folder{};     ///< To run in; empty: the current one.
-  std::chrono::seconds patience{100}; ///< Then it is killed.
-  /// Called with its process number and what it wrote to standard error so far,
-  /// whenever that grew: to send it a signal, for instance.
+  std::filesystem::path
+    folder{}; ///< Working directory. Empty: the current one.
+  std::chrono::seconds patience{100}; ///< Time after which it is killed.
+  /// Called with the process id and all standard error so far, whenever there
+  /// is more of it. It may send a signal, for instance.
   std::function<void(pid_t, const std::string&)> on_error_output{};
-  rlim_t file_limit = RLIM_INFINITY; ///< Bytes of a file.
-  std::string out_file{};            ///< Standard output goes there instead.
+  rlim_t file_limit = RLIM_INFINITY; ///< Maximum size of a file in bytes.
+  std::string out_file{}; ///< File for standard output. Empty: a pipe.
 };
 
 namespace detail {
@@ -56,7 +57,7 @@ namespace detail {
   ::_exit(127);
 }
 
-/// @returns whether there may be more.
+/// Appends available data to `to`. @returns true if there may be more.
 inline bool take(int from, std::string& to) {
   std::array<char, 4096> some;
   const auto n = ::read(from, some.data(), some.size());
@@ -67,7 +68,7 @@ inline bool take(int from, std::string& to) {
 
 } // namespace detail
 
-/// Runs a program to its end.
+/// Runs a program until it ends or the timeout has passed.
 inline outcome run_child(const std::vector<std::string>& command,
                          const child_options& options = {}) {
   using clock = std::chrono::steady_clock;

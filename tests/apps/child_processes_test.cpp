@@ -8,12 +8,12 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Shell scripts under `children`, and what each said last.
+/// Shell scripts as child processes, and the last line that each has written.
 struct scripts {
   void start(const std::string& name, const std::string& text) {
     all.start({name, {"/bin/sh", "-c", text}});
   }
-  /// Pumps until one has said that.
+  /// Polls until a script has written that line.
   void wait_for(const std::string& name, const std::string& line) {
     while (last[name] != line && all.running())
       all.pump(60s);
@@ -35,7 +35,7 @@ constexpr auto stay = "while :; do :; done";
 
 } // namespace
 
-TEST(Children, MayTakeAsLongAsTheyNeedAfterASignalThatIsSent) {
+TEST(ChildProcesses, HaveNoDeadlineAfterSend) {
   scripts x;
   x.start("a", std::string{"trap 'for i in $(seq 500); do echo $i; done; "
                            "exit 5' INT; echo ready; "}
@@ -49,7 +49,7 @@ TEST(Children, MayTakeAsLongAsTheyNeedAfterASignalThatIsSent) {
   EXPECT_EQ(x.all.ended()[0].signal, 0);
 }
 
-TEST(Children, EndWithinTheGraceOnceOneFailedAfterASignalThatIsSent) {
+TEST(ChildProcesses, EndWithinTheGracePeriodOfAFailureAfterSend) {
   scripts x;
   x.start("a", std::string{"trap 'exit 5' INT; echo ready; "} + stay);
   x.start("b", std::string{"trap '' INT TERM; echo ready; "} + stay);
@@ -63,7 +63,7 @@ TEST(Children, EndWithinTheGraceOnceOneFailedAfterASignalThatIsSent) {
   EXPECT_EQ(x.all.ended()[1].signal, SIGKILL);
 }
 
-TEST(Children, EndWithinTheGraceAfterASignal) {
+TEST(ChildProcesses, EndWithinTheGracePeriodAfterSignal) {
   scripts x;
   x.start("a", std::string{"trap '' INT TERM; echo ready; "} + stay);
   x.wait_for("a", "ready");

@@ -6,7 +6,7 @@
 #include <chrono>
 #include <memory>
 
-// A client and nodes that are real processes.
+// A client in this process, with nodes in other processes.
 
 namespace {
 
@@ -30,7 +30,9 @@ tensors do_to(int replica, int signal) {
   return {tensor::full({}, replica), tensor::full({}, signal)};
 }
 
-/// What the others hear, and that they are free then for somebody else.
+/// Sends a signal to one node during a step. Checks the error text, and that
+/// the other nodes can be used again.
+/// @returns the error.
 failure after(int signal) {
   const node_processes there{3};
   runtime here;
@@ -43,7 +45,7 @@ failure after(int signal) {
     heard = std::make_unique<failure>(x);
   }
   if (!heard) {
-    ADD_FAILURE() << "nothing was heard";
+    ADD_FAILURE() << "no error was reported";
     return {ec::invalid, ""};
   }
   const std::string begin =
@@ -55,7 +57,7 @@ failure after(int signal) {
   return *heard;
 }
 
-TEST(Clients, HaveNodesFitWithTheWeightsOfOneProcess) {
+TEST(Clients, FitOnNodesWithTheWeightsOfOneProcess) {
   const node_processes there{2};
   runtime here;
   remote_strategy on{here, there.addresses, {.steps = "small"}};
@@ -70,11 +72,11 @@ TEST(Clients, HaveNodesFitWithTheWeightsOfOneProcess) {
   }
 }
 
-TEST(Clients, HearOfANodeThatIsKilledAmidAStep) {
+TEST(Clients, ReportANodeThatIsKilledDuringAStep) {
   EXPECT_EQ(after(SIGKILL).code, ec::peer_lost);
 }
 
-TEST(Clients, HearOfANodeThatFallsSilentAmidAStep) {
+TEST(Clients, ReportANodeThatIsStoppedDuringAStep) {
   EXPECT_EQ(after(SIGSTOP).code, ec::unreachable);
 }
 

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <utility>
 
-// Jobs of real processes in which one dies or falls silent.
+// Jobs of several processes in which one is killed or stopped.
 
 namespace {
 
@@ -15,16 +15,16 @@ using namespace std::chrono_literals;
 
 class Deaths : public tool_test {
 protected:
-  /// A job of the program `reducer`.
+  /// Runs a job of the program `reducer`.
   outcome job(int processes, const std::string& words) const {
     return troupe("launch -n " + std::to_string(processes)
                   + " --grace 2 -- " TROUPE_PROGRAMS "/reducer " + words);
   }
 
-  /// What one process heard, with these in it.
+  /// Expects that a process reported an error with this code and these parts.
   static void heard(const outcome& x, const std::string& who, const char* code,
                     std::initializer_list<const char*> parts) {
-    const auto begin = "[" + who + "] heard " + code + ": ";
+    const auto begin = "[" + who + "] error " + code + ": ";
     const auto at = x.err.find(begin);
     ASSERT_NE(at, x.err.npos) << x.err;
     const auto line = x.err.substr(at, x.err.find('\n', at) - at);
@@ -41,13 +41,13 @@ protected:
   }
 };
 
-TEST_F(Deaths, NobodyDiesInAJobThatGoesWell) {
+TEST_F(Deaths, AJobWithoutAFailureEndsWithCodeZero) {
   const auto x = job(3, "well");
   EXPECT_EQ(x.code, 0) << x.err;
   EXPECT_EQ(count(x.err, "sum 3"), 9) << x.err;
 }
 
-TEST_F(Deaths, A23ASumThatOneOfThreeBeginsNamesTheTwoOthersInTime) {
+TEST_F(Deaths, A23ASumThatOneOfThreeBeginsNamesTheTwoOthersWithinTheTimeout) {
   const auto begin = std::chrono::steady_clock::now();
   const auto x = job(3, "absent 1000");
   EXPECT_LT(std::chrono::steady_clock::now() - begin, 60s);
@@ -55,34 +55,35 @@ TEST_F(Deaths, A23ASumThatOneOfThreeBeginsNamesTheTwoOthersInTime) {
   heard(x, "worker 0", "stalled", {"worker 1", "worker 2"});
 }
 
-TEST_F(Deaths, A24AWorkerThatDiesBetweenTwoSumsIsHeardOf) {
+TEST_F(Deaths, A24AWorkerThatDiesBetweenTwoSumsIsReported) {
   const auto x = job(2, "killed-between");
   EXPECT_EQ(x.code, 128 + SIGKILL) << x.err;
-  EXPECT_EQ(count(x.err, "sum 2"), 2) << x.err; // the first sum, in both
+  EXPECT_EQ(count(x.err, "sum 2"), 2)
+    << x.err; // the first sum, in both workers
   heard(x, "worker 0", "peer_lost", {"worker 1"});
 }
 
-TEST_F(Deaths, AWorkerKilledAmidAStepIsNamedWithOperationAndStep) {
+TEST_F(Deaths, AWorkerKilledDuringAStepIsNamedWithOperationAndStep) {
   const auto x = job(3, "killed-amid");
   EXPECT_EQ(x.code, 128 + SIGKILL) << x.err;
   heard(x, "worker 0", "peer_lost", {"worker 1", "step 0", "sum"});
   heard(x, "worker 2", "peer_lost", {"worker 1", "step 0"});
 }
 
-TEST_F(Deaths, ALeaderKilledAmidAStepIsNamedToo) {
+TEST_F(Deaths, ALeaderKilledDuringAStepIsNamed) {
   const auto x = job(3, "leader-killed-amid");
   EXPECT_EQ(x.code, 128 + SIGKILL) << x.err;
   heard(x, "worker 1", "peer_lost", {"worker 0", "step 0"});
   heard(x, "worker 2", "peer_lost", {"worker 0", "step 0"});
 }
 
-TEST_F(Deaths, AWorkerStoppedAmidAStepIsUnreachable) {
+TEST_F(Deaths, AWorkerStoppedDuringAStepIsUnreachable) {
   const auto x = job(2, "stopped-amid");
   EXPECT_EQ(x.code, 3) << x.err;
   heard(x, "worker 0", "unreachable", {"worker 1", "step 0", "sum"});
 }
 
-/// Two hosts, as network namespaces, with a cable between them.
+/// Two hosts, emulated by network namespaces with a link between them.
 class Hosts : public Deaths {
 protected:
   void SetUp() override {
@@ -127,7 +128,7 @@ protected:
   std::string a_, b_;
 };
 
-TEST_F(Hosts, BothSidesOfACutCableNameEachOther) {
+TEST_F(Hosts, BothSidesOfALostLinkNameEachOther) {
   child_options options;
   options.on_error_output =
     [this, cut = false](pid_t, const std::string& err) mutable {
@@ -136,7 +137,7 @@ TEST_F(Hosts, BothSidesOfACutCableNameEachOther) {
     };
   const auto x = run_child(
     {"/bin/sh", "-c", worker(a_, 0) + worker(b_, 1) + "wait"}, options);
-  EXPECT_EQ(count(x.err, "heard unreachable: "), 2) << x.err;
+  EXPECT_EQ(count(x.err, "error unreachable: "), 2) << x.err;
   EXPECT_NE(x.err.find("unreachable: worker 0"), x.err.npos) << x.err;
   EXPECT_NE(x.err.find("unreachable: worker 1"), x.err.npos) << x.err;
 }

@@ -9,7 +9,7 @@ namespace {
 
 using namespace troupe;
 
-/// What an example says last.
+/// @returns the last line of an example's output.
 std::string last_line_of(const std::string& example) {
   const auto done =
     run_child({std::string{TROUPE_EXAMPLES} + "/example_" + example});
@@ -31,7 +31,7 @@ TEST(Examples, TrainInAtMost30Lines) {
   EXPECT_LE(std::ranges::count(text, '\n'), 30);
 }
 
-TEST(Examples, RunALoopOfOnesOwn) {
+TEST(Examples, RunACustomTrainingLoop) {
   const auto line = last_line_of("loop");
   EXPECT_EQ(line.rfind("step 200  loss ", 0), 0u) << line;
   EXPECT_LT(last_number_of(line), 1) << line;
@@ -45,7 +45,7 @@ TEST(Examples, RunInManyProcesses) {
     << done.out;
 }
 
-TEST(Examples, SayWhichPlaceInAClusterIsNone) {
+TEST(Examples, NameAnInvalidTaskIndex) {
   ::setenv("TF_CONFIG",
            R"({"cluster": {"worker": ["127.0.0.1:1"]},
                "task": {"type": "worker", "index": 1}})",

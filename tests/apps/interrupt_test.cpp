@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <thread>
 
-// What SIGINT does to `troupe train` at each time.
+// The effect of SIGINT on `troupe train` in each phase of a run.
 
 namespace {
 
@@ -18,14 +18,14 @@ using namespace troupe;
 
 class Interrupt : public tool_test {
 protected:
-  /// The tool, which writes errors where it writes all else.
+  /// Starts the tool with standard error redirected to standard output.
   background started(const std::string& words) const {
     return background{{"/bin/sh", "-c",
                        "cd " + folder.string() + " && exec " TROUPE_TOOL " "
                          + words + " 2>&1"}};
   }
 
-  /// Whether a set of signals in /proc has that one.
+  /// @returns true if a signal set of /proc/<id>/status contains `number`.
   static bool has(pid_t id, const std::string& set, int number) {
     std::ifstream in{"/proc/" + std::to_string(id) + "/status"};
     for (std::string line; std::getline(in, line);)
@@ -46,9 +46,10 @@ protected:
     }
   }
 
-  /// Sends SIGINT when the tool has a handler for it, and waits until it was
-  /// heard. The tool sets the handler of SIGTERM after that of SIGINT; the
-  /// shell that starts the tool has one of SIGINT alone.
+  /// Sends SIGINT when the tool has a handler for it, and waits until the
+  /// signal is no longer pending. The tool sets the handler of SIGTERM after
+  /// that of SIGINT. The shell that starts the tool has a handler of SIGINT
+  /// alone.
   static void interrupt(const background& x) {
     const auto id = x.id();
     wait_until([id] { return has(id, "SigCgt", SIGTERM); });
@@ -63,7 +64,7 @@ protected:
     return all;
   }
 
-  /// Steps take a while, so that an interrupt finds one under way.
+  /// A job with long steps, so that an interrupt arrives during a step.
   static constexpr auto job = "train --model lenet --data digits:2000 "
                               "--batch 1000 --epochs 1000 ";
 
@@ -73,10 +74,10 @@ protected:
   }
 };
 
-TEST_F(Interrupt, BeforeTrainingEndsAtOnceAndSaysThatNothingWasSaved) {
+TEST_F(Interrupt, BeforeTrainingEndsImmediatelyAndSavesNothing) {
   for (const auto* more : {"", "--workers 2", "--workers 2 --transport tls"}) {
     SCOPED_TRACE(more);
-    // drawing so many takes seconds
+    // generating so many digits takes seconds
     auto x = started(std::string{"train --data digits:200000 "} + more);
     interrupt(x);
     EXPECT_EQ(rest(x), "troupe: interrupted before training began; nothing was "
@@ -86,7 +87,7 @@ TEST_F(Interrupt, BeforeTrainingEndsAtOnceAndSaysThatNothingWasSaved) {
   }
 }
 
-TEST_F(Interrupt, AFailureBeforeTrainingIsToldThoughOthersSavedNothing) {
+TEST_F(Interrupt, AFailureBeforeTrainingIsReportedInsteadOfTheSignalOfOthers) {
   const auto workers_of = [](const background& x) {
     const auto id = std::to_string(x.id());
     std::ifstream in{"/proc/" + id + "/task/" + id + "/children"};
@@ -102,14 +103,14 @@ TEST_F(Interrupt, AFailureBeforeTrainingIsToldThoughOthersSavedNothing) {
   ASSERT_EQ(workers.size(), 2u);
   ::kill(workers[1], SIGKILL);
   wait_until([&] { return workers_of(x).size() == 1; });
-  ::kill(workers[0], SIGTERM); // as the tool does when the grace is over
+  ::kill(workers[0], SIGTERM); // as the tool does after the grace period
   const auto said = rest(x);
   EXPECT_NE(said.find("worker 1: signal 9 (Killed)"), said.npos) << said;
   EXPECT_EQ(x.end(), 1);
 }
 
-/// A terminal's Ctrl-C ends `tee` in `troupe train 2>&1 | tee log` too.
-TEST_F(Interrupt, SavesThoughNobodyReadsWhatItSays) {
+/// In `troupe train 2>&1 | tee log`, Ctrl-C ends `tee` too.
+TEST_F(Interrupt, SavesTheRunIfItsOutputIsAClosedPipe) {
   for (const auto* more : {"", "--workers 2"}) {
     SCOPED_TRACE(more);
     auto x = started(
@@ -123,9 +124,9 @@ TEST_F(Interrupt, SavesThoughNobodyReadsWhatItSays) {
   }
 }
 
-/// Failures of workers have a grace of 20 s. The file is a pipe, which takes
-/// the run when it is read, and that is later.
-TEST_F(Interrupt, IsNoFailureHoweverLongItTakesToSave) {
+/// After the failure of a worker, the others are killed within 20 s. Here the
+/// file is a pipe that is read only after that time, so saving takes longer.
+TEST_F(Interrupt, AllowsAnyTimeToSave) {
   using clock = std::chrono::steady_clock;
   const auto pipe = folder / "pipe";
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
@@ -150,7 +151,7 @@ TEST_F(Interrupt, IsNoFailureHoweverLongItTakesToSave) {
   EXPECT_EQ(troupe("train --resume m.troupe --quiet --max-steps 3").code, 130);
 }
 
-TEST_F(Interrupt, TheSecondEndsAllAtOnceAndSaysSo) {
+TEST_F(Interrupt, TheSecondEndsTheProgramImmediately) {
   for (const auto* more : {"", "--workers 2"}) {
     SCOPED_TRACE(more);
     auto x = started(std::string{job} + more);

@@ -2,13 +2,14 @@
 
 #include <algorithm>
 
-// How `troupe launch` ends, and with whom.
+// The end of `troupe launch`: its exit code, its last line, and the end of its
+// processes.
 
 namespace {
 
 using namespace troupe;
 
-TEST_F(Launch, NamesWhoFailedFirstAndEndsTheOthers) {
+TEST_F(Launch, NamesTheFirstFailureAndEndsTheOthers) {
   script("is 1 && exit 3; stay");
   const auto done = launch("-n 3 --grace 0");
   EXPECT_EQ(done.code, 3);
@@ -17,7 +18,7 @@ TEST_F(Launch, NamesWhoFailedFirstAndEndsTheOthers) {
     << done.err;
 }
 
-TEST_F(Launch, NamesTheSignalThatKilledTheFirst) {
+TEST_F(Launch, NamesTheSignalOfTheFirstFailure) {
   script("is 0 && kill -9 $$; stay");
   const auto done = launch("-n 2 --grace 0");
   EXPECT_EQ(done.code, 137);
@@ -26,7 +27,7 @@ TEST_F(Launch, NamesTheSignalThatKilledTheFirst) {
     << done.err;
 }
 
-TEST_F(Launch, KillsWhoIsStoppedWhenAnotherFails) {
+TEST_F(Launch, KillsAStoppedProcessWhenAnotherFails) {
   script(
     "if is 1; then echo $$ >id.new; mv id.new id; kill -STOP $$; stay; fi\n"
     "until [ -e id ] && grep -q 'State:.T' /proc/$(cat id)/status\n"
@@ -39,7 +40,7 @@ TEST_F(Launch, KillsWhoIsStoppedWhenAnotherFails) {
     << done.err;
 }
 
-TEST_F(Launch, KnowsWhoWasFirstThoughItHearsOfBothAtOnce) {
+TEST_F(Launch, KnowsTheFirstOfTwoEndsThatItReadsTogether) {
   for (const auto* name : {"go0", "go1"})
     ASSERT_EQ(::mkfifo((folder / name).c_str(), 0600), 0);
   const auto go0 = ::open((folder / "go0").c_str(), O_RDWR);
@@ -63,63 +64,63 @@ TEST_F(Launch, KnowsWhoWasFirstThoughItHearsOfBothAtOnce) {
     << done.err;
 }
 
-TEST_F(Launch, LetsTheOthersSayWhyTheyEndWithinTheGrace) {
+TEST_F(Launch, PassesOnOutputWithinTheGracePeriod) {
   script("is 1 && exit 3; echo lost worker 1 >&2; exit 4");
   const auto done = launch("-n 2 --grace 100");
   EXPECT_NE(done.err.find("[worker 0] lost worker 1\n"), done.err.npos)
     << done.err;
 }
 
-TEST_F(Launch, KillsWhoDoesNotHearASignal) {
+TEST_F(Launch, KillsAProcessThatIgnoresSigterm) {
   script("is 1 && exit 3; trap '' TERM; stay");
   const auto done = launch("-n 2 --grace 0");
   EXPECT_EQ(done.code, 3) << done.err;
 }
 
-/// Worker 2 outlives SIGTERM, to see that worker 1 is gone before the others'
-/// grace is over.
-TEST_F(Launch, KillsWhoIsStoppedAfterOneGrace) {
+/// Worker 2 ignores SIGTERM and observes that worker 1 has ended before the
+/// grace period of the others is over.
+TEST_F(Launch, KillsAStoppedProcessAfterOneGracePeriod) {
   for (const auto* name : {"here", "there"})
     ASSERT_EQ(::mkfifo((folder / name).c_str(), 0600), 0);
   script("if is 0; then echo $$ >id0; read x <here; read x <there; exit 3; fi\n"
          "if is 1; then echo $$ >id; echo on >here\n"
          "tail --pid=$(cat id0) -f /dev/null; kill -STOP $$; fi\n"
-         "trap 'tail --pid=$(cat id) -f /dev/null; echo it is gone; exit 0' "
+         "trap 'tail --pid=$(cat id) -f /dev/null; echo it has ended; exit 0' "
          "TERM\n"
          "echo on >there; stay");
   const auto done = launch("-n 3 --grace 4");
   EXPECT_EQ(done.code, 3) << done.err;
-  EXPECT_EQ(by_name(done.out)["worker 2"], "it is gone\n");
+  EXPECT_EQ(by_name(done.out)["worker 2"], "it has ended\n");
 }
 
-TEST_F(Launch, PassesSignalsOn) {
+TEST_F(Launch, ForwardsSignals) {
   for (const auto& [number, name, code] : {std::tuple{SIGINT, "INT", 5},
                                            {SIGTERM, "TERM", 6},
                                            {SIGHUP, "HUP", 7}}) {
     SCOPED_TRACE(name);
-    script("trap 'echo heard; exit " + std::to_string(code) + "' "
+    script("trap 'echo trapped; exit " + std::to_string(code) + "' "
            + std::string{name} + "; echo ready >&2; stay");
     const auto done =
       launch("-n 2 --grace 100",
              when_ready(2, [=](pid_t tool) { ::kill(tool, number); }));
     EXPECT_EQ(done.code, code) << done.err;
     for (const auto* one : {"worker 0", "worker 1"})
-      EXPECT_EQ(by_name(done.out)[one], "heard\n");
+      EXPECT_EQ(by_name(done.out)[one], "trapped\n");
     EXPECT_NE(last_line_of(done.err).find("was passed on; worker "),
               done.err.npos)
       << done.err;
   }
 }
 
-TEST_F(Launch, EndsWellIfAllEndWellOnASignal) {
+TEST_F(Launch, SucceedsIfAllProcessesSucceedAfterASignal) {
   script("trap 'exit 0' TERM; echo ready >&2; stay");
   const auto done =
     launch("-n 2", when_ready(2, [](pid_t tool) { ::kill(tool, SIGTERM); }));
   EXPECT_EQ(done.code, 0) << done.err;
 }
 
-TEST_F(Launch, TakesItsProcessesAlongIfItIsKilled) {
-  ::setenv("TMPDIR", folder.c_str(), 1); // its secret outlives it
+TEST_F(Launch, EndsItsProcessesIfItIsKilled) {
+  ::setenv("TMPDIR", folder.c_str(), 1); // its secret file remains
   script("is 1 && echo $$ > id; echo ready >&2; exec cat fifo");
   const auto done =
     launch("-n 2", when_ready(2, [](pid_t tool) { ::kill(tool, SIGKILL); }));
@@ -128,18 +129,18 @@ TEST_F(Launch, TakesItsProcessesAlongIfItIsKilled) {
   wait_for_end(std::stoi(text_of("id")));
 }
 
-TEST_F(Launch, LeavesNothingBehindOfWhatItsProcessesStarted) {
+TEST_F(Launch, KillsTheDescendantsOfItsProcesses) {
   script("cat fifo & echo $! > id");
   EXPECT_EQ(launch("-n 1").code, 0);
   wait_for_end(std::stoi(text_of("id")));
 }
 
-TEST_F(Launch, EndsItsProcessesIfNobodyTakesTheirWords) {
+TEST_F(Launch, EndsItsProcessesIfTheirOutputCannotBeWritten) {
   script("echo word; stay");
   child_options options;
   options.out_file = "/dev/full";
   refuses("launch -n 2 --grace 0 -- sh job.sh", 1,
-          {"cannot write what worker", "No space left"}, options);
+          {"cannot write output of worker", "No space left"}, options);
 }
 
 } // namespace

@@ -34,7 +34,7 @@ TEST_F(Launch, MakesTheFirstProcessChiefOnRequest) {
   EXPECT_EQ(x.cluster, net::parse_tf_config(said.at("worker 0")).cluster);
 }
 
-TEST_F(Launch, GivesAllOneFreshSecretThatIsGoneAtTheEnd) {
+TEST_F(Launch, GivesAllProcessesOneNewSecretAndRemovesIt) {
   script("echo $TROUPE_SECRET_FILE; stat -c %a $TROUPE_SECRET_FILE\n"
          "stat -c %a $(dirname $TROUPE_SECRET_FILE)\n"
          "cat $TROUPE_SECRET_FILE");
@@ -57,7 +57,7 @@ TEST_F(Launch, GivesAllOneFreshSecretThatIsGoneAtTheEnd) {
   EXPECT_EQ(seen.size(), 2u);
 }
 
-TEST_F(Launch, KeepsASecretOfTheEnvironmentFromThem) {
+TEST_F(Launch, HidesASecretOfTheEnvironment) {
   ::setenv("TROUPE_SECRET", "another job's", 1);
   script("echo \"<$TROUPE_SECRET>\"");
   const auto done = launch("-n 1");
@@ -75,7 +75,7 @@ TEST_F(Launch, ShowsWholeLinesOfBothStreams) {
   }
 }
 
-TEST_F(Launch, CutsLinesThatDoNotEnd) {
+TEST_F(Launch, SplitsLinesThatAreTooLong) {
   script("head -c 20000 /dev/zero | tr '\\0' x");
   const auto done = launch("-n 1");
   EXPECT_EQ(done.code, 0) << done.err;
@@ -83,7 +83,7 @@ TEST_F(Launch, CutsLinesThatDoNotEnd) {
   EXPECT_EQ(std::ranges::count(done.out, '\n'), 3);
 }
 
-TEST_F(Launch, HandsTheProgramsWordsOnAsTheyAre) {
+TEST_F(Launch, PassesTheProgramsArgumentsUnchanged) {
   put("words.sh", "for x in \"$@\"; do echo \"<$x>\"; done");
   const auto done =
     troupe("launch -n 1 -- sh words.sh -n [a,b] {} --grace '' -- launch");
@@ -92,7 +92,7 @@ TEST_F(Launch, HandsTheProgramsWordsOnAsTheyAre) {
             "<-n>\n<[a,b]>\n<{}>\n<--grace>\n<>\n<-->\n<launch>\n");
 }
 
-TEST_F(Launch, RefusesWhatWillNotDo) {
+TEST_F(Launch, RejectsInvalidOptions) {
   refuses("launch -n 2", 2, {"no program", "--"});
   refuses("launch -n 2 --", 2, {"no program", "--"});
   refuses("launch -- true", 2, {"-n"});

@@ -13,8 +13,8 @@
 
 namespace troupe {
 
-/// Jobs of shell scripts, which know their task from TF_CONFIG. `is 1` is true
-/// in the process with index 1; `stay` does not end by itself.
+/// Jobs of shell scripts, which read their task from TF_CONFIG. `is 1` is true
+/// in the process with index 1. `stay` does not return.
 class Launch : public tool_test {
 protected:
   Launch() { EXPECT_EQ(::mkfifo((folder / "fifo").c_str(), 0600), 0); }
@@ -30,7 +30,7 @@ protected:
     return troupe("launch " + options + " -- sh job.sh", std::move(more));
   }
 
-  /// What each process wrote, by its name.
+  /// @returns the output of each process, by its name.
   static std::map<std::string, std::string> by_name(const std::string& text) {
     std::map<std::string, std::string> all;
     std::istringstream in{text};
@@ -48,19 +48,20 @@ protected:
     return whole.substr(whole.rfind('\n') + 1);
   }
 
-  /// Waits until a process that may not be ours has ended.
+  /// Waits until a process has ended, which need not be a child of this one.
   static void wait_for_end(pid_t id) {
     const auto life = static_cast<int>(::syscall(SYS_pidfd_open, id, 0));
     if (life < 0) {
-      EXPECT_EQ(errno, ESRCH); // it is gone
+      EXPECT_EQ(errno, ESRCH); // it has ended already
       return;
     }
     pollfd end{life, POLLIN, 0};
-    EXPECT_EQ(::poll(&end, 1, 30'000), 1) << "process " << id << " lives on";
+    EXPECT_EQ(::poll(&end, 1, 30'000), 1) << "process " << id << " still runs";
     ::close(life);
   }
 
-  /// Calls it once when all of `count` said "ready" on standard error.
+  /// Calls a function once, when `count` processes have written "ready" to
+  /// standard error.
   static child_options when_ready(std::ptrdiff_t count,
                                   std::function<void(pid_t)> what) {
     child_options options;

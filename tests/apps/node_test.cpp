@@ -13,14 +13,15 @@ namespace {
 using namespace troupe;
 using namespace std::chrono_literals;
 
-/// What apps/examples/embed.cpp serves; only its messages must be the same.
+/// The interface that apps/examples/embed.cpp serves. Only its messages have to
+/// match.
 using greeter_actor =
   caf::typed_actor<caf::replies_to<std::string>::with<std::string>>;
 
 const std::vector<std::string> example{std::string{TROUPE_EXAMPLES}
                                        + "/example_embed"};
 
-/// A process that says where it listens.
+/// A node process, and the address on its first line of output.
 struct node_process : background {
   explicit node_process(const std::vector<std::string>& command)
     : background{command} {
@@ -37,7 +38,8 @@ std::vector<std::string> tool_node() {
   return {TROUPE_TOOL, "node", "--listen", "127.0.0.1:0"};
 }
 
-/// What a monitor of a role there hears when that is done to its process.
+/// Sends a signal to a node's process.
+/// @returns the exit reason that a monitor of a role on that node receives.
 std::string end_after(int signal) {
   node_process there{example};
   runtime here;
@@ -61,14 +63,14 @@ std::string end_after(int signal) {
 
 class Node : public tool_test {};
 
-TEST_F(Node, OfAKilledProcessIsLostAndOfAStoppedOneUnreachable) {
+TEST_F(Node, IsLostIfKilledAndUnreachableIfStopped) {
   const auto killed = end_after(SIGKILL);
   EXPECT_EQ(killed.rfind("peer_lost(", 0), 0u) << killed;
   const auto stopped = end_after(SIGSTOP);
   EXPECT_EQ(stopped.rfind("unreachable(", 0), 0u) << stopped;
 }
 
-TEST_F(Node, EndsInPeaceBySignalsAndWhenToldTo) {
+TEST_F(Node, EndsWithCodeZeroOnASignalAndOnRequest) {
   for (const auto number : {SIGINT, SIGTERM}) {
     node_process there{tool_node()};
     there.signal(number);
@@ -91,7 +93,7 @@ TEST_F(Node, ShowsItsStatus) {
     << done.out;
 }
 
-TEST_F(Node, AsksForTheSecretInItsFile) {
+TEST_F(Node, RequiresTheSecretOfItsFile) {
   put("secret", "open sesame\n");
   put("other", "open barley\n");
   for (const auto* file : {"secret", "other"})
@@ -104,25 +106,34 @@ TEST_F(Node, AsksForTheSecretInItsFile) {
   const auto good = troupe("status " + there.address + " --secret-file secret");
   EXPECT_EQ(good.code, 0) << good.err;
   for (const std::string bad : {"", " --secret-file other"})
-    EXPECT_EQ(troupe("status " + there.address + " --patience 1" + bad).code,
-              1);
+    EXPECT_EQ(troupe("status " + there.address + " --timeout 1" + bad).code, 1);
 }
 
-TEST_F(Node, RefusesWhatItCannotServeInASentence) {
+TEST_F(Node, RejectsInvalidOptions) {
   refuses("node --listen here", 2, {"--listen", "here"});
   refuses("node --listen 0.0.0.0:0", 2, {"0.0.0.0:0"});
   refuses("node --ports many", 2, {"--ports", "many"});
   refuses("node --listen 127.0.0.1:9000 --ports 8000", 2,
-          {"--ports 8000", "from 9000 on"});
+          {"--ports 8000", "9000 or higher"});
   refuses("status 127.0.0.1:1 --tls-ca a --tls-cert a --tls-key a", 2,
           {"the authority in 'a'", "No such file"});
   refuses("node --tls-ca a.pem", 2, {"--tls-ca, --tls-cert and --tls-key"});
   refuses("node --secret-file none", 1, {"none"});
   refuses("status", 2, {"ADDRESS"});
   refuses("status nowhere", 2, {"nowhere"});
+  refuses("status 127.0.0.1:1 --timeout 0", 2, {"--timeout 0:", "from 1 to"});
 }
 
-TEST_F(Node, ServesTheExampleThatEmbedsItInAtMost30Lines) {
+TEST_F(Node, TimeoutOfAStatusQueryHasAHiddenOldName) {
+  refuses("status 127.0.0.1:1 --patience 0", 2, {"--patience 0:", "from 1 to"});
+  refuses("status 127.0.0.1:1 --timeout 1 --patience 1", 2,
+          {"--patience", "--timeout"});
+  const auto help = troupe("status --help").out;
+  EXPECT_NE(help.find("--timeout"), help.npos) << help;
+  EXPECT_EQ(help.find("--patience"), help.npos) << help;
+}
+
+TEST_F(Node, ServesTheEmbeddingExampleOfAtMost30Lines) {
   node_process one{example}, other{example};
   const auto done = run_child({example.front(), one.address, other.address});
   EXPECT_EQ(done.code, 0) << done.err;

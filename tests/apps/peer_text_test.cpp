@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <optional>
 
-// What the tool shows of texts that another process chose.
+// Output of the tool that quotes text of another process.
 
 namespace {
 
@@ -31,7 +31,7 @@ protected:
 
   std::string address() const { return to_string(stranger_->reachable_at()); }
 
-  /// One line on standard error, in which a terminal finds no command.
+  /// Expects one line without control characters.
   static void is_one_harmless_line(const std::string& err) {
     EXPECT_NE(err.find("?]0;title??[31mred?troupe: all is well"), err.npos)
       << err;
@@ -45,7 +45,7 @@ private:
   std::optional<net::endpoint> stranger_;
 };
 
-TEST_F(PeerText, OfARefusalIsOneHarmlessLine) {
+TEST_F(PeerText, OfARejectionIsOneHarmlessLine) {
   const net::held_ports mine{1};
   ::setenv("TF_CONFIG",
            (R"({"cluster": {"worker": [")" + address() + R"(", "127.0.0.1:)"
@@ -60,7 +60,7 @@ TEST_F(PeerText, OfARefusalIsOneHarmlessLine) {
   is_one_harmless_line(done.err);
 }
 
-TEST_F(PeerText, OfWhoIsAskedForItsStatusIsOneHarmlessLine) {
+TEST_F(PeerText, OfAStatusQueryIsOneHarmlessLine) {
   const auto done = troupe("status " + address());
   EXPECT_EQ(done.code, 1);
   is_one_harmless_line(done.err);

@@ -10,7 +10,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// All that a header of ours includes, and what those of ours include.
+/// Collects all headers that a header of this project includes, directly or
+/// through other headers of this project.
 void follow(const std::string& header, std::set<std::string>& seen) {
   std::ifstream in{fs::path{TROUPE_SOURCE_DIR} / header};
   ASSERT_TRUE(in) << header;
@@ -22,7 +23,7 @@ void follow(const std::string& header, std::set<std::string>& seen) {
       follow(found[1].str().substr(std::string{"troupe/"}.size()), seen);
 }
 
-TEST(PublicHeader, ShowsNothingOfTheLibrariesBeneath) {
+TEST(PublicHeader, IncludesNoOtherLibrary) {
   std::set<std::string> all;
   follow("troupe.hpp", all);
   EXPECT_GT(all.size(), 40u);

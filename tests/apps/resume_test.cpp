@@ -35,8 +35,8 @@ TEST_F(ToolResume, EndsWithTheWeightsOfAnUndisturbedRun) {
   }
 }
 
-TEST_F(ToolResume, GoesOnAfterCtrlC) {
-  // Long enough that the signal finds it at work.
+TEST_F(ToolResume, ContinuesAfterCtrlC) {
+  // Long enough that the signal arrives during training.
   const std::string longer = "--epochs 200 --model mlp ";
   const auto cut = interrupted_by(SIGINT, longer);
   ASSERT_EQ(cut.code, 130) << cut.err;
@@ -49,7 +49,7 @@ TEST_F(ToolResume, GoesOnAfterCtrlC) {
   EXPECT_NE(refused.err.find("--batch 30: the run to resume has 20"),
             refused.err.npos)
     << refused.err;
-  // On for a little, and again: the file it came from is the one it goes to.
+  // A resumed run is saved to the file that it was resumed from.
   EXPECT_EQ(troupe("train --resume interrupted.troupe --max-steps 5 "
                    "--quiet")
               .code,
@@ -57,7 +57,7 @@ TEST_F(ToolResume, GoesOnAfterCtrlC) {
   EXPECT_EQ(files(), 1u);
 }
 
-TEST_F(ToolResume, SavesWhatAnUndisturbedRunSavesWhenItEnds) {
+TEST_F(ToolResume, SavesTheFileOfAnUndisturbedRun) {
   const std::string longer = "--epochs 25 --quiet --save ";
   ASSERT_EQ(troupe(job + longer + "whole.troupe").code, 0);
   const auto cut = interrupted_by(SIGINT, "--epochs 25 --save m.troupe");
@@ -71,12 +71,12 @@ TEST_F(ToolResume, SavesWhatAnUndisturbedRunSavesWhenItEnds) {
   EXPECT_TRUE(text_of("m.troupe") == text_of("whole.troupe"));
 }
 
-TEST_F(ToolResume, GoesOnAfterATerminationSignal) {
+TEST_F(ToolResume, ContinuesAfterSigterm) {
   const auto cut = interrupted_by(SIGTERM, "--epochs 200 ");
   EXPECT_EQ(cut.code, 130) << cut.err;
 }
 
-TEST_F(ToolResume, RefusesAsManyEpochsAsAreDone) {
+TEST_F(ToolResume, RejectsEpochsThatAreCompletedAlready) {
   ASSERT_EQ(troupe(job
                    + std::string{"--epochs 5 --quiet --max-steps 70 "
                                  "--save m.troupe"})
@@ -84,11 +84,11 @@ TEST_F(ToolResume, RefusesAsManyEpochsAsAreDone) {
             130);
   for (const auto* epochs : {"1", "2"})
     refuses(std::string{"train --resume m.troupe --epochs "} + epochs, 2,
-            {"--epochs", "the run has done 2 epochs; give more"});
+            {"--epochs", "the run has completed 2 epochs; give more"});
   EXPECT_EQ(troupe("train --resume m.troupe --quiet --epochs 3").code, 0);
 }
 
-TEST_F(ToolResume, SaysThatAFinishedRunHasNothingToResume) {
+TEST_F(ToolResume, RejectsAFinishedRun) {
   ASSERT_EQ(troupe(job + std::string{"--quiet --save m.troupe"}).code, 0);
   refuses("train --resume m.troupe", 2, {"no interrupted fit"});
 }

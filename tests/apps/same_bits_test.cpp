@@ -8,7 +8,8 @@ using namespace troupe;
 
 class SameBits : public tool_test {
 protected:
-  /// Three runs of each strategy with two replicas, and one with three.
+  /// Expects equal weights from three runs of each strategy with two replicas,
+  /// and other weights with three replicas.
   void hold(const std::string& job) {
     const auto expected =
       weights_of(job + "--strategy one_device --replicas 2");
@@ -26,11 +27,11 @@ TEST_F(SameBits, ComeFromMirroredAndFromOneDeviceInEveryRun) {
   hold("train --data digits:500 --epochs 2 --batch 30 ");
 }
 
-TEST_F(SameBits, ComeFromConvolutionsToo) {
+TEST_F(SameBits, ComeFromConvolutions) {
   hold("train --model lenet --data digits:140 --epochs 1 --batch 24 ");
 }
 
-TEST_F(SameBits, ComeFromMnistToo) {
+TEST_F(SameBits, ComeFromMnist) {
   const auto* folder = std::getenv("TROUPE_DATA_DIR");
   if (!folder)
     GTEST_SKIP() << "TROUPE_DATA_DIR is not set";
@@ -38,7 +39,7 @@ TEST_F(SameBits, ComeFromMnistToo) {
        + "/mnist --epochs 1 --batch 512 ");
 }
 
-TEST_F(SameBits, ComeFromARunThatGoesOnInAnotherStrategy) {
+TEST_F(SameBits, ComeFromARunThatContinuesInAnotherStrategy) {
   const std::string job = "train --data digits:500 --epochs 3 --batch 30 ";
   const auto expected = weights_of(job + "--replicas 2");
   ASSERT_EQ(troupe(job

@@ -5,7 +5,7 @@
 #include <optional>
 #include <sys/stat.h>
 
-// A job of real processes that is asked how it does.
+// `troupe status` of a job of several processes.
 
 namespace {
 
@@ -17,14 +17,17 @@ protected:
   Status() {
     const auto go = folder / "go";
     EXPECT_EQ(::mkfifo(go.c_str(), 0600), 0);
-    fifo_ = ::open(go.c_str(), O_RDWR | O_CLOEXEC); // waits for nobody
+    fifo_ =
+      ::open(go.c_str(),
+             O_RDWR | O_CLOEXEC); // does not block: it is open for both ends
     EXPECT_GE(fifo_, 0);
   }
   ~Status() override { ::close(fifo_); }
 
   void let_go() const { EXPECT_EQ(::write(fifo_, "x", 1), 1); }
 
-  /// The words behind "ask " in what the leader said; none if it did not yet.
+  /// @returns the two words after "ask " in the output of the leader. None if
+  /// that line is not complete.
   static std::optional<std::pair<std::string, std::string>>
   whom_to_ask(const std::string& err) {
     const std::string begin = "[worker 0] ask ";
@@ -37,7 +40,7 @@ protected:
     return out;
   }
 
-  /// Asks until it is told why a step is not done.
+  /// Repeats the query until the output explains why a step is not complete.
   outcome why_not_done(const std::string& words) const {
     const auto deadline = std::chrono::steady_clock::now() + 60s;
     for (;;) {
@@ -52,20 +55,20 @@ private:
   int fifo_ = -1;
 };
 
-TEST_F(Status, OfAJobNamesWhoAStepWaitsFor) {
+TEST_F(Status, OfAJobNamesTheReplicaThatAStepWaitsFor) {
   std::optional<outcome> status, stranger;
   child_options options;
   options.on_error_output = [&](pid_t, const std::string& err) {
     const auto whom = whom_to_ask(err);
     if (status || !whom)
       return;
-    stranger = troupe("status --patience 1 " + whom->first);
+    stranger = troupe("status --timeout 1 " + whom->first);
     status = why_not_done(whom->first + " --secret-file " + whom->second);
     let_go();
   };
   const auto job =
     troupe("launch -n 2 -- " TROUPE_PROGRAMS "/reducer held", options);
-  EXPECT_EQ(job.code, 0) << job.err << "nobody noticed that it was asked";
+  EXPECT_EQ(job.code, 0) << job.err << "a status query failed the job";
   ASSERT_TRUE(status) << job.err;
   EXPECT_EQ(status->code, 0) << status->err;
   EXPECT_EQ(status->out.rfind("job ", 0), 0u) << status->out;
@@ -75,7 +78,7 @@ TEST_F(Status, OfAJobNamesWhoAStepWaitsFor) {
         "which misses replica 1", "replica 1 of worker 1 has not reported it"})
     EXPECT_NE(status->out.find(part), std::string::npos) << part << "\n"
                                                          << status->out;
-  EXPECT_EQ(stranger->code, 1) << "it knows no secret";
+  EXPECT_EQ(stranger->code, 1) << "the query had no secret";
   EXPECT_EQ(stranger->out, "");
 }
 

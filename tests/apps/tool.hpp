@@ -8,11 +8,11 @@
 
 namespace troupe {
 
-/// Tests that run the tool in a folder of their own.
+/// Tests that run the tool in a directory of their own.
 class tool_test : public scratch_test {
 protected:
-  /// The words after `troupe`, as a shell would cut them at blanks; '' is an
-  /// empty one.
+  /// Runs the tool.
+  /// @param words arguments, separated by blanks; '' is an empty argument.
   outcome troupe(const std::string& words, child_options options = {}) const {
     std::vector<std::string> command{TROUPE_TOOL};
     std::istringstream in{words};
@@ -23,7 +23,7 @@ protected:
     return run_child(command, options);
   }
 
-  /// Runs it with a summary, and reads that.
+  /// Runs the tool with --summary and parses that file.
   nlohmann::json summary_of(const std::string& words) const {
     const auto done = troupe(words + " --quiet --summary summary.json");
     EXPECT_EQ(done.code, 0) << done.err;
@@ -34,7 +34,8 @@ protected:
     return summary_of(words).value("weights_sha256", "none");
   }
 
-  /// One sentence on standard error, with all of these in it.
+  /// Expects the exit code, an error text that contains all `parts`, no other
+  /// output, and no new file.
   void refuses(const std::string& words, int code,
                std::initializer_list<const char*> parts,
                child_options options = {}) const {

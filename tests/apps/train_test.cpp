@@ -20,7 +20,7 @@ TEST_F(Train, NeedsNoOptions) {
   EXPECT_EQ(files(), 0u);
 }
 
-TEST_F(Train, ShowsPlainLinesWhereItsOutputIsNoTerminal) {
+TEST_F(Train, WritesPlainLinesIfItsOutputIsNoTerminal) {
   const auto done = troupe(small);
   EXPECT_EQ(std::ranges::count(done.err, '\n'), 2) << done.err;
   EXPECT_EQ(done.err.find('\r'), done.err.npos);
@@ -50,7 +50,7 @@ TEST_F(Train, WritesASummary) {
   EXPECT_EQ(x["epochs"].size(), 2u);
 }
 
-TEST_F(Train, LearnsFromATableWithADescriptionOfOnesOwn) {
+TEST_F(Train, LearnsFromACsvTableWithAJsonModel) {
   std::string text = "x,kind,y\n";
   for (int i = 0; i < 200; ++i)
     text +=
@@ -63,7 +63,7 @@ TEST_F(Train, LearnsFromATableWithADescriptionOfOnesOwn) {
   EXPECT_GT(x["test_accuracy"], 0.9);
 }
 
-TEST_F(Train, TakesSettingsOfOptimizerAndSchedule) {
+TEST_F(Train, AcceptsSettingsOfOptimizerAndSchedule) {
   const auto x = summary_of(small
                             + "--optimizer sgd:momentum=0.9 --learning-rate "
                               "0.05 --schedule cosine:warm_up=2");
@@ -78,7 +78,7 @@ TEST_F(Train, GivesTheSameWeightsInEveryRun) {
   EXPECT_NE(weights_of(small + "--seed 2"), once);
 }
 
-TEST_F(Train, SavesWhatPredictReads) {
+TEST_F(Train, SavesAModelThatPredictReads) {
   EXPECT_EQ(troupe(small + "--save m.troupe --quiet").code, 0);
   EXPECT_EQ(files(), 1u);
   const auto done =
@@ -103,13 +103,13 @@ TEST_F(Train, SavesWhatPredictReads) {
   EXPECT_EQ(std::ranges::count(text, '\n'), 51);
 }
 
-TEST_F(Train, SavesWhatItSavedBeforeToTheLastByte) {
+TEST_F(Train, SavesIdenticalFilesInTwoRuns) {
   troupe(small + "--save a.troupe --quiet");
   troupe(small + "--save b.troupe --quiet");
   EXPECT_EQ(text_of("a.troupe"), text_of("b.troupe"));
 }
 
-TEST_F(Train, ReachesTheAccuracyOfALinearModelOnMnistInAFewSteps) {
+TEST_F(Train, ExceedsTheAccuracyOfALinearModelOnMnistInOneEpoch) {
   const auto* folder = std::getenv("TROUPE_DATA_DIR");
   if (!folder)
     GTEST_SKIP() << "TROUPE_DATA_DIR is not set";

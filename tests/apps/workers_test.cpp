@@ -12,7 +12,7 @@ class Workers : public tool_test {
 protected:
   static constexpr auto job = "train --data digits:280 --epochs 2 --batch 20 ";
 
-  /// The process of a worker that the tool has started; 0 if there is none.
+  /// @returns the process id of a worker that the tool has started, or 0.
   static pid_t process_of(pid_t tool, int worker) {
     std::ifstream children{"/proc/" + std::to_string(tool) + "/task/"
                            + std::to_string(tool) + "/children"};
@@ -26,7 +26,8 @@ protected:
     return 0;
   }
 
-  /// Long work over two workers, one of which gets a signal in the midst of it.
+  /// Sends a signal to a worker, or to the tool (-1), during a long run with
+  /// two workers.
   outcome disturbed(int worker, int signal) const {
     child_options options;
     bool sent = false;
@@ -45,7 +46,7 @@ protected:
   }
 };
 
-TEST_F(Workers, EndWithTheWeightsOfOneProcessWhateverTensorsCross) {
+TEST_F(Workers, EndWithTheWeightsOfOneProcessOverEachTransport) {
   const auto expected =
     weights_of(std::string{job} + "--strategy one_device --replicas 4");
   EXPECT_EQ(weights_of(std::string{job} + "--strategy mirrored --replicas 4"),
@@ -64,7 +65,7 @@ TEST_F(Workers, EndWithTheWeightsOfOneProcessWhateverTensorsCross) {
     }
 }
 
-TEST_F(Workers, PrintWhatOneProcessPrints) {
+TEST_F(Workers, PrintTheLinesOfOneProcess) {
   const auto one = troupe(std::string{job} + "--replicas 2");
   const auto two = troupe(std::string{job} + "--workers 2");
   EXPECT_EQ(two.code, 0) << two.err;
@@ -88,10 +89,10 @@ TEST_F(Workers, AreThoseOfTfConfigUnderLaunch) {
   EXPECT_NE(done.out.find("[worker 0] weights_sha256 " + expected),
             std::string::npos)
     << done.out;
-  EXPECT_EQ(files(), 2u); // this summary, and the one of the run before
+  EXPECT_EQ(files(), 2u); // this summary, and that of the earlier run
 }
 
-TEST_F(Workers, GoOnInAnotherNumberOfProcesses) {
+TEST_F(Workers, ContinueInAnotherNumberOfProcesses) {
   const auto expected = weights_of(std::string{job} + "--replicas 2");
   const auto cut =
     troupe(std::string{job} + "--workers 2 --max-steps 15 --save m.troupe");
@@ -103,7 +104,7 @@ TEST_F(Workers, GoOnInAnotherNumberOfProcesses) {
             expected);
 }
 
-TEST_F(Workers, SaveWhatTheyHaveAfterCtrlC) {
+TEST_F(Workers, SaveTheRunAfterCtrlC) {
   const auto cut = disturbed(-1, SIGINT);
   EXPECT_EQ(cut.code, 130) << cut.err;
   EXPECT_NE(cut.err.find("--resume interrupted.troupe"), cut.err.npos)
@@ -114,7 +115,7 @@ TEST_F(Workers, SaveWhatTheyHaveAfterCtrlC) {
     130);
 }
 
-TEST_F(Workers, EndAllWhenOneIsKilledAndSayWhich) {
+TEST_F(Workers, EndAndNameTheWorkerThatWasKilled) {
   const auto done = disturbed(1, SIGKILL);
   EXPECT_EQ(done.code, 1);
   for (const auto* said : {"worker 1: signal 9", "worker 0: "})
@@ -124,7 +125,7 @@ TEST_F(Workers, EndAllWhenOneIsKilledAndSayWhich) {
   EXPECT_EQ(done.err.find("troupe: ", last + 1), done.err.npos) << done.err;
 }
 
-TEST_F(Workers, SayOnceWhatIsWrong) {
+TEST_F(Workers, ReportAUsageErrorOnce) {
   refuses("train --workers 2 --replicas 3", 2, {"--replicas 3", "multiple"});
   refuses("train --workers 2 --data csv:none.csv", 1, {"none.csv"});
   refuses("train --workers 2 --transport carrier", 2, {"--transport"});
@@ -147,7 +148,7 @@ TEST_F(Workers, SayOnceWhatIsWrong) {
   ::unsetenv("TF_CONFIG");
 }
 
-TEST_F(Workers, AreToldThatAStrategyTrainsAlone) {
+TEST_F(Workers, GetAWarningIfTheStrategyIgnoresThem) {
   ::setenv("TF_CONFIG",
            R"({"cluster": {"worker": ["127.0.0.1:1", "127.0.0.1:2"]},
                "task": {"type": "worker", "index": 0}})",
@@ -155,10 +156,10 @@ TEST_F(Workers, AreToldThatAStrategyTrainsAlone) {
   const auto done = troupe("train --data digits:200 --epochs 1");
   ::unsetenv("TF_CONFIG");
   EXPECT_EQ(done.code, 0) << done.err;
-  EXPECT_NE(
-    done.err.find("TF_CONFIG names 2 workers, but --strategy default "
-                  "trains alone; give --strategy multi_worker_mirrored"),
-    done.err.npos)
+  EXPECT_NE(done.err.find("TF_CONFIG names 2 workers, but --strategy default "
+                          "trains in this process alone; give --strategy "
+                          "multi_worker_mirrored"),
+            done.err.npos)
     << done.err;
 }
 

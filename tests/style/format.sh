@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Fails if clang-format would change any tracked C++ file, or those named.
-# Another major version formats differently, so it does not count as one.
+# Fails if clang-format would change a tracked C++ file, or one of the named files.
+# Another major version formats differently, so the check is skipped with it.
 set -euo pipefail
 skipped=77
 version=14
 
 if ! command -v clang-format >/dev/null; then
-  echo "skipped: there is no clang-format (the package is in packages.txt)"
+  echo "skipped: clang-format is not installed (the package is in packages.txt)"
   exit $skipped
 fi
 if ! clang-format --version | grep -q "version $version\."; then
@@ -21,7 +21,7 @@ elif ! mapfile -t files < <(git ls-files '*.cpp' '*.hpp' '*.cu' '*.cuh') ||
   exit $skipped
 fi
 if ! clang-format --dry-run --Werror "${files[@]}"; then
-  echo "To mend it: clang-format -i <file>..."
+  echo "To fix it: clang-format -i <file>..."
   exit 1
 fi
 echo "${#files[@]} files are formatted"

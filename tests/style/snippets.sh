@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Fails if a page shows C++ that no build compiles. A block of it stands below
-# the line
+# Fails if a page contains C++ that no build compiles. A C++ block follows the
+# line
 #   <!-- path/of/file.cpp: name -->
-# and repeats what that file has between `// [doc:begin name]` and
-# `// [doc:end]`. With --write, puts the code into the pages.
+# and repeats the lines of that file between `// [doc:begin name]` and
+# `// [doc:end]`. With --write, updates the pages.
 set -euo pipefail
 mapfile -t pages < <(git ls-files '*.md')
 if [ ${#pages[@]} -eq 0 ]; then
@@ -11,7 +11,7 @@ if [ ${#pages[@]} -eq 0 ]; then
   exit 77
 fi
 
-# Prints the page as it should be.
+# Prints the page with current code.
 renewed() {
   awk -v page="$1" '
     function fail(why) {
@@ -39,7 +39,7 @@ renewed() {
         show(part[2], part[3])
         skipping = 1
       } else
-        fail("say above this code which compiled file it is from")
+        fail("name the compiled file of this code in a line above it")
     }
     { before = $0 }
     END { exit failed }' "$1"
@@ -53,7 +53,7 @@ for page in "${pages[@]}"; do
   if [ "${1-}" = --write ]; then
     [ "$new" = "$(cat "$page" && echo)" ] || printf '%s' "$new" >"$page"
   elif ! diff -u "$page" <(printf '%s' "$new"); then
-    echo "To mend it: $0 --write"
+    echo "To fix it: $0 --write"
     status=1
   fi
 done

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fails on words that the house does without; each line says why.
+# Fails on words that this project does not use. Each rule gives its reason.
 set -euo pipefail
 if ! git ls-files --error-unmatch CMakeLists.txt >/dev/null 2>&1; then
   echo "skipped: git lists no files here"
@@ -18,11 +18,11 @@ never() {
 }
 
 code=('*.cpp' '*.hpp' '*.cu' '*.cuh')
-never "every wait has a deadline" 'caf::infinite|[(,] *infinite *[,)]' "${code[@]}"
-never "send facts, or request().then() with a deadline" '\.await\(' "${code[@]}"
+never "give every wait a deadline" 'caf::infinite|[(,] *infinite *[,)]' "${code[@]}"
+never "send one-way messages, or use request().then() with a deadline" '\.await\(' "${code[@]}"
 never "include what is used" 'caf/all\.hpp|caf/test/' "${code[@]}"
 never "CAF's network layer is not used" 'caf/(io|openssl)/' "${code[@]}"
-never "wait for the thing itself, with a deadline" \
+never "wait for the event itself, with a deadline" \
   '\b(sleep_for|sleep_until|usleep|nanosleep|sleep) *\(' \
   'tests/*.cpp' 'tests/*.hpp'
 never "sums must not depend on a thread count" '#pragma +omp' "${code[@]}"

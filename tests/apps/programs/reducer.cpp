@@ -1,10 +1,10 @@
-// A program of a job of many processes, for tests of what happens when one of
-// them dies: sums with the others, and does to itself what it is told.
+// One process of a job, for tests of failures. It sums with the other processes
+// and raises a signal or waits as its scenario says.
 //
 //   reducer SCENARIO [MILLISECONDS]
 //
-// A sum takes at most so long. What a worker hears is a line on standard error:
-// "heard <code>: <text>", with exit code 3; a sum is "sum <value>".
+// MILLISECONDS is the timeout of a sum. Lines on standard error: "sum <value>"
+// for each sum, and "error <code>: <text>" for an error (exit code 3).
 
 #include <csignal>
 #include <cstdio>
@@ -21,7 +21,7 @@ using namespace troupe;
 struct job {
   const strategy& all;
 
-  /// One step in which everybody brings a 1.
+  /// Runs one step in which each replica contributes ones.
   float sum_of_ones(std::int64_t elements) const {
     const auto sums = all.run([&](replica_context& self) {
       const auto x = self.all_reduce(sum, tensor::full({elements}, 1));
@@ -35,14 +35,14 @@ void say(float x) {
   std::fprintf(stderr, "sum %g\n", static_cast<double>(x));
 }
 
-/// Acceptance case: all but the leader never begin.
+/// Acceptance case: all workers except the leader never begin.
 void absent(const job& x) {
   while (!x.all.is_chief())
     ::pause();
   say(x.sum_of_ones(4));
 }
 
-/// Acceptance case: one sum, and then the other worker is gone.
+/// Acceptance case: the other worker ends after one sum.
 void between(const job& x, int signal) {
   say(x.sum_of_ones(1));
   if (x.all.worker() == 1)
@@ -50,7 +50,7 @@ void between(const job& x, int signal) {
   say(x.sum_of_ones(1));
 }
 
-/// It goes in the middle of a step, when the others wait for its part.
+/// A worker ends during a step, while the others wait for its contribution.
 void amid(const job& x, int signal, std::uint32_t worker) {
   x.all.run([&](replica_context& self) {
     self.all_reduce(sum, tensor::full({1 << 20}, 1));
@@ -60,8 +60,8 @@ void amid(const job& x, int signal, std::uint32_t worker) {
   });
 }
 
-/// Its second step waits, in worker 1, for a byte in the fifo "go"; the leader
-/// says by which address and secret it may be asked how it does.
+/// In the second step, worker 1 waits for a byte in the fifo "go". The leader
+/// writes the address and the secret file for status queries.
 void held(const job& x) {
   say(x.sum_of_ones(1));
   if (x.all.is_chief())
@@ -106,7 +106,7 @@ int main(int argc, char** argv) {
     play(scenario, {all});
     return 0;
   } catch (const failure& e) {
-    std::fprintf(stderr, "heard %s: %s\n", to_string(e.code).c_str(), e.what());
+    std::fprintf(stderr, "error %s: %s\n", to_string(e.code).c_str(), e.what());
     return 3;
   } catch (const std::exception& e) {
     std::fprintf(stderr, "failed: %s\n", e.what());

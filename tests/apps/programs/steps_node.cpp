@@ -1,10 +1,10 @@
-// A node for tests of clients: its first line says where it listens.
+// A node for tests of clients. Its first line of output is its address.
 //
 //   steps_node
 //
-// Steps "small": call "fit" trains a small network on drawn digits for two
-// passes and gives the SHA-256 of its weights; run "sum" sums ones, and replica
-// in[0] does in[1] (a signal) to its process before.
+// Step functions "small": the call "fit" trains a small network on generated
+// digits for two epochs and returns the SHA-256 of its weights. The run "sum"
+// sums ones; before the sum, replica in[0] raises the signal in[1].
 
 #include <csignal>
 #include <iostream>
