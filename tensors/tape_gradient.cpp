@@ -15,7 +15,9 @@ void tape::impl::begin() {
   spent = true;
 }
 
-/// The gradient of a leaf belongs to `home`, at `place` in the caller's list.
+/// Requests the gradient of a leaf.
+/// @param destination Receives the gradient.
+/// @param index Position in the caller's list.
 void tape::impl::ask(std::int32_t leaf, std::size_t place, const tensor& home) {
   auto& x = values[std::size_t(leaf)];
   x.home = home;
@@ -56,7 +58,8 @@ void tape::impl::backward(node& x) {
   call.saved = std::move(x.saved);
   call.grad_out = std::move(values[std::size_t(x.result)].gradient);
   std::array<tensor, 4> grads;
-  std::array<bool, 4> apart{}; // the same value twice: summed afterwards
+  std::array<bool, 4>
+    apart{}; // The same value as an earlier input: added afterwards.
   for (std::size_t i = 0; i < x.what->arity; ++i) {
     if (x.source[i] == constant || !values[std::size_t(x.source[i])].needed)
       continue;

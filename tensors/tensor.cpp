@@ -34,7 +34,7 @@ std::byte* storage::bytes() const {
   return block_ ? reinterpret_cast<std::byte*>(block_ + 1) : nullptr;
 }
 
-/// Elements fit 62 bits, their bytes perhaps not.
+/// Number of bytes. The number of elements fits 62 bits, but the bytes may not.
 static std::size_t bytes_of(const shape& dims, dtype type) {
   std::size_t bytes = 0;
   if (__builtin_mul_overflow(dims.elements(), size_of(type), &bytes)
@@ -170,8 +170,8 @@ void tensor::check_writable() const {
   if (tape::holds(*this))
     throw std::logic_error(
       to_string(spec_)
-      + " cannot be written while a tape holds it for its gradients; write to "
-        "detach().clone(), or after the tape was asked for them");
+      + " cannot be written while a tape needs it for gradients; write to "
+        "detach().clone(), or after the gradients were computed");
 }
 
 std::string to_string(const tensor_spec& x) {
