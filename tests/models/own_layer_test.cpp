@@ -201,9 +201,9 @@ TEST(OwnLayer, ThatWasNotRegisteredIsRefusedByName) {
     FAIL();
   } catch (const std::invalid_argument& e) {
     EXPECT_EQ(std::string{e.what()},
-              "the model \"m\": layers[0].type is \"unknown\", which is no "
-              "layer; it must be one of "
-                + types + ", or your own after register_layer");
+              "the model \"m\": layers[0].type is \"unknown\", which is not a "
+              "layer type; it must be one of "
+                + types + ", or a type added by register_layer");
   }
 }
 

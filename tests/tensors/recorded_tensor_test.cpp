@@ -195,7 +195,7 @@ TEST(Tape, RefusesAnOpThatHasNoGradient) {
   const auto y = x.y();
   EXPECT_EQ(refusal_of([&] { apply(without, {y}); }),
             "negate: a tape records its input, but the op has no gradient; "
-            "give it the input's detach()");
+            "pass the input's detach()");
   EXPECT_EQ(apply(without, {y.detach()}).data<float>()[0], -1);
 }
 

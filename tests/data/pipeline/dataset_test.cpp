@@ -85,8 +85,8 @@ TEST(Dataset, RefusesToBatchWhatMapMadeUnequal) {
     return batch{tensor::zeros({n}), x.labels};
   });
   EXPECT_EQ(complaint([&] { all(x.batch(3)); }),
-            "elements of float32[1] and float32[2] cannot stand side by side "
-            "in a batch: make them the same in map");
+            "elements of float32[1] and float32[2] cannot be in one batch: "
+            "make them equal in map");
 }
 
 TEST(Dataset, TakesAndSkipsExamplesOrBatches) {
@@ -179,8 +179,8 @@ TEST(Dataset, SplitsWithoutLosingOrRepeating) {
 
 TEST(Dataset, RefusesASplitThatWouldLeak) {
   EXPECT_EQ(complaint([] { counted(10).shuffle().split(0.5); }),
-            "split after a shuffle that differs in each pass mixes the parts: "
-            "split first, or shuffle with each_pass = false");
+            "split after a shuffle that differs per epoch mixes the two parts: "
+            "split first, or shuffle with each_epoch = false");
   EXPECT_THROW(counted(10).repeat().split(0.5), std::invalid_argument);
   for (const double x : {0.0, 1.0, -1.0, double(NAN)})
     EXPECT_THROW(counted(10).split(x), std::invalid_argument);
@@ -215,8 +215,8 @@ TEST(Dataset, RefusesTensorsThatDoNotFit) {
   const auto x = tensor::zeros({3, 2});
   const auto y = tensor::zeros({3}, dtype::int32);
   EXPECT_EQ(complaint([&] { dataset(x, y.slice(0, 2)); }),
-            "inputs float32[3, 2] and labels int32[2] make no dataset: inputs "
-            "are [n, ...] and labels int32[n]");
+            "inputs float32[3, 2] and labels int32[2] do not form a dataset: "
+            "inputs must be [n, ...] and labels int32[n]");
   EXPECT_THROW(dataset(x, tensor::zeros({3})), std::invalid_argument);
   EXPECT_THROW(dataset(tensor{}, y), std::invalid_argument);
   const auto bad = tensor::of<std::int32_t>({3}, {0, 3, 1});
@@ -237,7 +237,7 @@ TEST(Dataset, RefusesElementsThatATapeRecords) {
   });
   EXPECT_EQ(complaint([&] { all(scaled.batch(2)); }),
             "the function of map gave float32[2], which a tape records; a "
-            "dataset would lose its gradient, give its detach()");
+            "dataset would lose its gradient: pass its detach()");
   EXPECT_THROW(all(scaled), std::logic_error);
   const auto labels = tensor::zeros({2}, dtype::int32);
   EXPECT_THROW(dataset(recorded, labels), std::logic_error);

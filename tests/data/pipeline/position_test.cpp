@@ -115,8 +115,8 @@ TEST(Position, RefusesOneFromAnotherDataset) {
   EXPECT_EQ(complaint([&] {
               x.restore({0, 5});
             }),
-            "position 5 of a dataset of 4 elements: it was saved from another "
-            "dataset, or another batch size");
+            "position 5 of a dataset of 4 elements: it was saved with another "
+            "dataset or another batch size");
   EXPECT_EQ(x.save(), (position{0, 4}));
 }
 

@@ -80,7 +80,7 @@ TEST(Prefetch, WaitsOnAfterPatienceEnded) {
                 .iterate();
   EXPECT_EQ(complaint([&] { each.next(); }),
             "no element was ready within 1 ms: a map function hangs, or "
-            "prefetch needs more patience");
+            "prefetch needs a longer timeout");
   EXPECT_EQ(each.save(), (position{0, 0}));
   go_on.set_value();
   lists got;

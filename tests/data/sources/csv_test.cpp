@@ -78,9 +78,10 @@ TEST_F(Csv, NamesLineColumnAndValueOfWhatWillNotDo) {
                                   "finite: leave the line out");
   EXPECT_EQ(says("a,b\n,0\n"), "t.csv, line 2, column \"a\": the field is "
                                "empty: fill it in, or leave the line out");
-  EXPECT_EQ(says("a,b\n1,0\n1,0,2\n"), "t.csv, line 3: 3 fields, where the "
-                                       "header names 2 columns");
-  EXPECT_EQ(says("a,b\n1,0\n\n1,0\n"), "t.csv, line 3: blank: leave it out");
+  EXPECT_EQ(says("a,b\n1,0\n1,0,2\n"),
+            "t.csv, line 3: 3 fields, but the header names 2 columns");
+  EXPECT_EQ(says("a,b\n1,0\n\n1,0\n"),
+            "t.csv, line 3: the line is blank: remove it");
 }
 
 TEST_F(Csv, RefusesWhatIsNoClass) {
@@ -119,9 +120,9 @@ TEST_F(Csv, RefusesFilesWithoutExamples) {
   EXPECT_EQ(says("\n\n"), says(""));
   EXPECT_EQ(says("a,b\n"), "t.csv holds no example: lines must follow the one "
                            "with the columns' names");
-  EXPECT_EQ(says("\x1f\x8b\b"), "t.csv is packed: unpack it (gunzip)");
+  EXPECT_EQ(says("\x1f\x8b\b"), "t.csv is compressed: decompress it (gunzip)");
   EXPECT_EQ(complaint([&] { csv(folder); }),
-            folder.string() + " is a folder: name a file in it");
+            folder.string() + " is a folder: give a file in it");
 }
 
 TEST_F(Csv, RefusesQuotesThatDoNotFit) {

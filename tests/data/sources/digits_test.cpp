@@ -119,7 +119,7 @@ TEST(Digits, AreTooHardForALinearModelAndNotForLearning) {
 
 TEST(Digits, RefuseNoneAndTooMany) {
   EXPECT_EQ(complaint([] { digits({.examples = 0}); }),
-            "0 drawn digits: give a number from 1 to 16777216");
+            "0 generated digits: give a number from 1 to 16777216");
   EXPECT_THROW(digits({.examples = 1ull << 40}), std::invalid_argument);
 }
 

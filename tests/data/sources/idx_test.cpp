@@ -78,55 +78,57 @@ TEST_F(Idx, NamesWhatIsNotThere) {
             "cannot read " + (folder / "none").string()
               + ": No such file or directory");
   EXPECT_EQ(complaint([&] { read_idx(folder); }),
-            folder.string() + " is a folder: name a file in it");
+            folder.string() + " is a folder: give a file in it");
   EXPECT_NE(complaint([&] { read_idx("/dev/zero"); }), "");
 }
 
 TEST_F(Idx, SaysWhatIsWrongWithAFile) {
-  EXPECT_EQ(says(""), "x ends within its header, after 0 of 4 bytes: take "
-                      "another copy");
-  EXPECT_EQ(says("P5 28 28"), "x is no IDX file: its first four bytes are not "
-                              "0, 0, a type and a number of axes");
+  EXPECT_EQ(says(""),
+            "x ends within its header, after 0 of 4 bytes: get another copy");
+  EXPECT_EQ(says("P5 28 28"),
+            "x is not an IDX file: its first four bytes are not "
+            "0, 0, a type and a number of axes");
   EXPECT_EQ(says(header({1}, 0x0D)),
             "x holds IDX type 13: convert it to type 8 (bytes)");
   EXPECT_EQ(says(three_images() + "!"),
-            "x announces 3 x 2 x 2 bytes after a header of 16 and has 29 in "
-            "all: take another copy");
-  EXPECT_EQ(says(packed(three_images() + "!")),
-            "x goes on after what its header announces: take another copy");
-  EXPECT_EQ(says(packed(three_images()) + "junk"),
-            "x holds damaged gzip data (incorrect header check): take another "
-            "copy");
+            "x declares 3 x 2 x 2 bytes after a header of 16 and has 29 in "
+            "all: get another copy");
+  EXPECT_EQ(
+    says(packed(three_images() + "!")),
+    "x continues after the data that its header declares: get another copy");
+  EXPECT_EQ(
+    says(packed(three_images()) + "junk"),
+    "x holds damaged gzip data (incorrect header check): get another copy");
   auto wrong_sum = packed(three_images());
   wrong_sum[wrong_sum.size() - 5] ^= 1;
   EXPECT_EQ(says(wrong_sum), "x holds damaged gzip data (incorrect data check)"
-                             ": take another copy");
+                             ": get another copy");
 }
 
 TEST_F(Idx, BelievesNoSizeThatTheFileCannotHold) {
   const auto before = memory::used().peak;
   EXPECT_EQ(says(header({60'000, 28, 28})),
-            "x announces 60000 x 28 x 28 bytes after a header of 16 and has 16 "
-            "in all: take another copy");
+            "x declares 60000 x 28 x 28 bytes after a header of 16 and has 16 "
+            "in all: get another copy");
   EXPECT_EQ(says(header({0xFFFFFFFF, 0xFFFFFFFF, 0xFFFFFFFF})),
-            "x announces 4294967295 x 4294967295 x 4294967295 bytes: at most "
-            "1073741824 are read");
+            "x declares 4294967295 x 4294967295 x 4294967295 bytes: the "
+            "maximum is 1073741824");
   const auto lies = packed(header({1000, 1000, 1000}));
-  EXPECT_EQ(says(lies), "x announces 1000 x 1000 x 1000 bytes after a header "
+  EXPECT_EQ(says(lies), "x declares 1000 x 1000 x 1000 bytes after a header "
                         "of 16 and cannot hold more than "
                           + std::to_string(lies.size() * 1032)
-                          + " in all: take another copy");
+                          + " in all: get another copy");
   EXPECT_EQ(says(header({0, 0xFFFFFFFF, 1})),
-            "x announces 0 x 4294967295 x 1 bytes: at most 1073741824 are "
-            "read");
+            "x declares 0 x 4294967295 x 1 bytes: the maximum is 1073741824");
   EXPECT_LT(memory::used().peak, before + (1 << 20));
 }
 
 TEST_F(Idx, ABombUnpacksToNoMoreThanItAnnounces) {
   const auto bomb = packed(header({10}) + std::string(50'000'000, '\0'));
   const auto before = memory::used().peak;
-  EXPECT_EQ(says(bomb), "x goes on after what its header announces: take "
-                        "another copy");
+  EXPECT_EQ(
+    says(bomb),
+    "x continues after the data that its header declares: get another copy");
   EXPECT_LT(memory::used().peak, before + (1 << 20));
 }
 
@@ -216,16 +218,16 @@ TEST_F(Idx, AFolderThatLacksAFileIsRefusedWithItsName) {
   EXPECT_EQ(complaint([&] { mnist(folder); }),
             at
               + " holds neither t10k-images-idx3-ubyte nor "
-                "t10k-images-idx3-ubyte.gz: put MNIST's files there");
+                "t10k-images-idx3-ubyte.gz: put the MNIST files there");
   put_set("t10k", 3);
   put("train-labels-idx1-ubyte", header({0}));
   EXPECT_EQ(complaint([&] { mnist(folder); }),
             at
               + " holds neither train-images-idx3-ubyte nor "
-                "train-images-idx3-ubyte.gz: put MNIST's files there");
+                "train-images-idx3-ubyte.gz: put the MNIST files there");
   EXPECT_EQ(complaint([&] { mnist(folder / "none"); }),
             (folder / "none").string()
-              + " is no folder: name the one that holds MNIST's files");
+              + " is not a folder: give the folder that holds the MNIST files");
 }
 
 TEST_F(Idx, ImagesAndLabelsMustBelongTogether) {
@@ -236,7 +238,7 @@ TEST_F(Idx, ImagesAndLabelsMustBelongTogether) {
             (folder / "t10k-images-idx3-ubyte").string()
               + " holds 3 images and "
               + (folder / "t10k-labels-idx1-ubyte").string()
-              + " an array [2] of labels: take both of one set");
+              + " an array [2] of labels: use files of one set");
   put("t10k-labels-idx1-ubyte", header({3}) + "\1\12\2");
   EXPECT_EQ(complaint([&] { mnist(folder); }),
             (folder / "t10k-labels-idx1-ubyte").string()
@@ -247,7 +249,7 @@ TEST_F(Idx, ImagesAndLabelsMustBelongTogether) {
   EXPECT_EQ(complaint([&] { mnist(folder); }),
             folder.string()
               + " holds images [1, 1, 1] for training and [2, 1, 1] for "
-                "testing: take both of one set");
+                "testing: use files of one set");
 }
 
 TEST(Mnist, IsTheOneThatEverybodyKnows) {
