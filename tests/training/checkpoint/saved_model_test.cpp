@@ -155,7 +155,7 @@ TEST_F(SavedModel, IsRefusedIfItsHeaderNestsTooDeeply) {
     const auto deep = with_header(bytes, R"("input":[28,28,1])",
                                   R"("input":)" + std::string(depth / 2, '[')
                                     + std::string(depth / 2, ']'));
-    expect_refusal(deep, "brackets are nested more than 101 deep");
+    expect_refusal(deep, "brackets in more than 101 others");
   }
 }
 
