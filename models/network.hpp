@@ -42,7 +42,7 @@ public:
   const layer_node& root() const { return root_; }
 
   /// Fills every copy of the parameters with the same initial values.
-  /// @param parameters made from `parameters()` of this network.
+  /// @param destination Parameters made from `parameters()` of this network.
   void initialize(troupe::parameters& into, std::uint64_t seed) const;
 
   /// Checks the shape of one example.
@@ -50,9 +50,9 @@ public:
   void check_input(const shape& example) const;
 
   /// Computes the output of a batch.
-  /// @shape x  [n, input...] float32, any n
-  /// @param variables of a `parameters` made from `parameters()` of this
-  ///        network.
+  /// @shape inputs  [n, input...] float32, any n
+  /// @param variables Variables of a `parameters` made from `parameters()` of
+  ///        this network.
   /// @param options The default is not training.
   /// @returns [n, output...] float32
   /// @errors throws std::invalid_argument with both shapes.

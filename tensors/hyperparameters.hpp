@@ -26,7 +26,7 @@ double as_written(float x);
 
 /// Reads hyperparameters into the members of an object. A type T lists its
 /// members for reading and writing in one function:
-///   template <class F> void list_hyperparameters(T& x, F visit) {
+///   template <class F> void list(T& x, F visit) {
 ///     visit("learning_rate", x.learning_rate);
 ///   }
 class number_reader {

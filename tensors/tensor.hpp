@@ -140,15 +140,15 @@ public:
 
   /// Copies the elements of a tensor of equal shape and dtype.
   /// @errors throws std::logic_error for another shape or dtype, if a tape
-  ///         tracks `other`, and while a tape needs the elements that are
+  ///         tracks `source`, and while a tape needs the elements that are
   ///         overwritten.
   void copy_from(const tensor& other);
 
-  /// Converts the elements; shares them if the dtype is `type` already. A float
-  /// beyond the range of an integer type becomes the nearest value of that
-  /// type, and NaN becomes 0. Integers wrap around.
-  /// @errors throws std::logic_error if a tape tracks the tensor and `type` is
-  ///         not a float type: integers have no gradient.
+  /// Converts the elements; shares them if the dtype is `target` already. A
+  /// float beyond the range of an integer type becomes the nearest value of
+  /// that type, and NaN becomes 0. Integers wrap around.
+  /// @errors throws std::logic_error if a tape tracks the tensor and `target`
+  ///         is not a float type: integers have no gradient.
   tensor as(dtype type) const;
 
   /// True if no other handle shares the elements.

@@ -12,7 +12,7 @@ namespace troupe::data {
 /// Reads the next elements of an epoch in advance, on a thread of its own.
 class read_ahead {
 public:
-  /// Reads elements [from.index, end) of an epoch, at most `count` ahead.
+  /// Reads elements [start.index, end) of an epoch, at most `count` ahead.
   read_ahead(std::shared_ptr<const stage> of, const position& from,
              std::uint64_t end, std::size_t count);
 

@@ -32,14 +32,14 @@ public:
   virtual bool varies() const = 0;
 
   /// Reads one element.
-  /// @pre `at.index` is below `size()`.
+  /// @pre `pos.index` is below `size()`.
   /// @errors throws `read_cancelled` soon after a stop is requested, and any
   ///         exception of a user's function.
   virtual batch read(const position& at, const std::stop_token& stop) const = 0;
 
   /// Reads elements into one batch, along a new first axis. The default reads
   /// and copies each element.
-  /// @pre `at` is not empty.
+  /// @pre `positions` is not empty.
   virtual batch stack(std::span<const position> at,
                       const std::stop_token& stop) const;
 

@@ -22,8 +22,8 @@ inline double total(const float* x, std::size_t n, F of) {
 
 constexpr std::size_t block_rows = 128, block_columns = 256;
 
-/// Adds `rows` rows of w columns to part_sums[w]; `read(offset, count)` loads a
-/// vector.
+/// Adds `rows` rows of w columns to block_sums[w]; `read(offset, count)` loads
+/// a vector.
 template <class F>
 inline void add_rows(float* part_sums, std::size_t rows, std::size_t w,
                      std::size_t stride, F read) {
