@@ -81,7 +81,7 @@ shape builder::add(const layer_ptr& what, const shape& input) {
 }
 
 /// Returns the layer's own name. If it is empty, returns the type and the
-/// number of previous siblings of this type.
+/// number of siblings of this type so far, including itself.
 std::string builder::name_of(const layer& what) const {
   if (!what.name.empty())
     return what.name;

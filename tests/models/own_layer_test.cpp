@@ -6,7 +6,7 @@ namespace {
 
 using namespace troupe;
 
-/// Multiplies each channel by a factor that it learns.
+/// Multiplies each channel by a learned factor.
 class scale : public models::layer {
 public:
   std::string_view type() const override { return "scale"; }

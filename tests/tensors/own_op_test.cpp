@@ -22,7 +22,7 @@ struct swish_settings {
 
 troupe::tensor_spec infer(std::span<const troupe::tensor_spec> in,
                           const troupe::op_options&) {
-  return in[0]; // as many elements out as in
+  return in[0]; // the output has the shape of the input
 }
 
 template <class T>
@@ -42,7 +42,7 @@ void backward(op_call& c) {
   for (std::size_t i = 0; i < x.size(); ++i) {
     const T s = 1 / (1 + std::exp(-beta * x[i]));
     const T g = gy[i] * s * (1 + beta * x[i] * (1 - s));
-    gx[i] = c.adds(0) ? gx[i] + g : g; // the tape says which
+    gx[i] = c.adds(0) ? gx[i] + g : g; // the tape requests one of them
   }
 }
 
