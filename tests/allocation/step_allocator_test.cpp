@@ -101,7 +101,7 @@ TEST(StepAllocator, CallsTheNewHandlerUntilThereIsMemory) {
   EXPECT_EQ(calls, 3);
 }
 
-/// Blocks that threads leave for each other.
+/// Passes blocks between threads.
 class exchange {
 public:
   piece swap(piece mine, std::size_t slot) {
@@ -131,7 +131,7 @@ TEST(StepAllocator, KeepsBlocksWholeThatOtherThreadsFree) {
       ::operator delete(taken.at);
     }
   };
-  for (unsigned round = 0; round < 3; ++round) { // threads end and begin
+  for (unsigned round = 0; round < 3; ++round) { // Threads end and begin.
     std::vector<std::jthread> threads;
     for (unsigned i = 0; i < 4; ++i)
       threads.emplace_back(work, 10 * round + i);
@@ -142,7 +142,7 @@ TEST(StepAllocator, KeepsBlocksWholeThatOtherThreadsFree) {
 TEST(StepAllocator, GivesNoBlockToTwoThreads) {
   std::atomic<int> broken{0};
   const auto work = [&](unsigned char mark) {
-    for (int i = 0; i < 3000; ++i) { // each exceeds what a thread may keep
+    for (int i = 0; i < 3000; ++i) { // Each exceeds what a thread may keep.
       piece pieces[200];
       for (auto& each : pieces)
         each = make(512, mark);
@@ -170,7 +170,7 @@ TEST(StepAllocator, ReusesWhatThreadsHadThatEnded) {
       for (auto* each : blocks)
         ::operator delete(each);
     }}.join();
-  EXPECT_LT(seen.size(), 1100u); // each thread keeps some to its end
+  EXPECT_LT(seen.size(), 1100u); // Each thread keeps some blocks until it ends.
 }
 
 TEST(StepAllocator, ReusesWhatOneThreadTakesAndAnotherFrees) {
@@ -185,11 +185,12 @@ TEST(StepAllocator, ReusesWhatOneThreadTakesAndAnotherFrees) {
     for (auto* each : blocks)
       ::operator delete(each);
   }
-  EXPECT_LT(seen.size(), 1500u); // 50,000 were asked for
+  EXPECT_LT(seen.size(), 1500u); // Of 50,000 allocations.
 }
 
-/// Frees and takes a block when its thread ends, after the allocator's own
-/// destructor there: it is made before the thread's first request.
+/// Frees and allocates a block when its thread ends, after the allocator's own
+/// destructor there. Therefore it is constructed before the thread's first
+/// request.
 struct late {
   void* block = nullptr;
   ~late() {
@@ -224,7 +225,7 @@ TEST(StepAllocator, WorksInAChildForkedWhileOthersAllocate) {
   for (int i = 0; i < 100; ++i) {
     const auto child = fork();
     if (child == 0) {
-      alarm(20); // a lock that nobody gives back ends here
+      alarm(20); // Ends a deadlock in the child.
       std::vector<void*> blocks(3000);
       for (auto& each : blocks)
         each = ::operator new(64);

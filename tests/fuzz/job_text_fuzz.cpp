@@ -1,6 +1,5 @@
-// training/job: the options of a run that a saved model holds, and what is
-// given anew when it is resumed. An input is one text, or two with a line
-// between.
+// training/job: the options of a run in a saved model, and the options given
+// when it is resumed. An input is one text, or two separated by a line.
 #include "troupe/tests/fuzz/fuzz.hpp"
 #include "troupe/training/job/job.hpp"
 
@@ -11,14 +10,14 @@ namespace troupe::fuzz {
 
 namespace {
 
-/// People read it on a terminal.
+/// Checks a message that is shown on a terminal.
 void check_text(const std::string& why) {
   require(!why.empty() && why.size() < 1000, "a refusal is a short sentence");
   for (const unsigned char c : why)
     require(c >= ' ' && c != 127, "a refusal is one line of text");
 }
 
-/// None if it is refused.
+/// None: the text is rejected.
 template <class Error, class F>
 auto allowed(F fn) -> std::optional<decltype(fn())> {
   try {

@@ -1,5 +1,5 @@
-// net/channel, net/talk, net/meeting_place: what a peer says and passes while
-// two processes agree on shared memory.
+// net/lanes: messages and descriptors of a peer while two processes agree on
+// shared memory.
 #include "troupe/tests/fuzz/lane_pair_peer.hpp"
 
 #include <memory>
@@ -11,7 +11,7 @@ namespace troupe::fuzz {
 
 namespace {
 
-/// The other stream: nothing comes over it.
+/// The other stream: no data arrives.
 class silent final : public stream {
 public:
   moved read_some(std::span<std::byte>) override {
@@ -24,7 +24,7 @@ public:
   void close() override {}
 };
 
-// -- what must hold -----------------------------------------------------------
+// -- properties --------------------------------------------------------------
 
 std::size_t open_descriptors() {
   std::size_t count = 0;
@@ -39,7 +39,7 @@ void check_text(const std::string& why) {
     require(c >= ' ' && c != 127, "a refusal is one line of text");
 }
 
-/// What a process has before it meets anybody.
+/// Resources of a process before it has a peer.
 struct process {
   std::shared_ptr<bell> chime = std::make_shared<bell>();
   std::shared_ptr<net::shm_arena> arena =

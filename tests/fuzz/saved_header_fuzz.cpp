@@ -1,4 +1,5 @@
-// training/saved_header: the JSON of a saved model that somebody sent.
+// training/saved_header: the JSON header of a saved model from an untrusted
+// source.
 #include "troupe/models/zoo.hpp"
 #include "troupe/tests/fuzz/fuzz.hpp"
 #include "troupe/training/checkpoint/saved_header.hpp"
@@ -12,7 +13,7 @@ namespace {
 
 constexpr std::string_view where = "\"x.troupe\"";
 
-/// People read it on a terminal.
+/// Checks a message that is shown on a terminal.
 void check_text(const std::string& why) {
   require(why.find(where) != why.npos, "a refusal names the file");
   require(why.size() < 1000, "a refusal is short");
