@@ -56,7 +56,7 @@ struct pair {
 
 } // namespace
 
-TEST(DataPlane, AsksTheSystemForNothingOnceAStepRan) {
+TEST(DataPlane, RequestsNoMemoryAfterTheFirstStep) {
   for (const auto& lanes : {"shm", "stream"}) {
     pair on{lanes};
     tensors parts;

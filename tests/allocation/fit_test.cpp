@@ -34,14 +34,14 @@ std::uint64_t calls_in_a_fit(const models::model_description& what,
   return calls;
 }
 
-TEST(Fit, AsksMallocForNothingOnceTheFeedIsFull) {
+TEST(Fit, CallsNoMallocOnceTheFeedIsFull) {
   if (troupe::testing::products_call_malloc())
     GTEST_SKIP() << "oneDNN's matrix products call malloc on this processor";
   EXPECT_EQ(calls_in_a_fit(models::mlp(), 1), 0u);
   EXPECT_EQ(calls_in_a_fit(models::lenet(), 1), 0u);
 }
 
-TEST(Fit, AsksMallocForNothingWithReplicasInTurnEither) {
+TEST(Fit, CallsNoMallocWithReplicasInTurn) {
   if (troupe::testing::products_call_malloc())
     GTEST_SKIP() << "oneDNN's matrix products call malloc on this processor";
   EXPECT_EQ(calls_in_a_fit(models::mlp(), 2), 0u);

@@ -23,7 +23,7 @@ TEST(MallocCounter, CountsAVectorThatGrows) {
   EXPECT_EQ(counter.bytes(), 2048u + 4096u);
 }
 
-TEST(MallocCounter, CountsEveryWayToAsk) {
+TEST(MallocCounter, CountsEveryAllocationFunction) {
   const malloc_counter counter;
   seen = std::malloc(10);
   seen = std::realloc(seen, 20);

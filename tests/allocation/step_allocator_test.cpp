@@ -39,7 +39,7 @@ piece make(std::size_t size, unsigned char mark) {
   return {at, size, mark};
 }
 
-TEST(StepAllocator, AsksMallocForNothingOnceItRan) {
+TEST(StepAllocator, CallsNoMallocWhenStepsRepeat) {
   const auto step = [] {
     std::unordered_map<int, std::string> table;
     for (int i = 0; i < 20; ++i)
@@ -55,7 +55,7 @@ TEST(StepAllocator, AsksMallocForNothingOnceItRan) {
   EXPECT_EQ(counter.calls(), 0u);
 }
 
-TEST(StepAllocator, GivesBlocksThatDoNotOverlapAtAnySize) {
+TEST(StepAllocator, BlocksOfAllSizesAreDisjoint) {
   std::vector<piece> pieces;
   for (std::size_t size = 0; size <= 1100; ++size)
     for (int i = 0; i < 3; ++i)
@@ -83,7 +83,7 @@ TEST(StepAllocator, ServesEveryFormOfNew) {
   ::operator delete(nullptr);
 }
 
-TEST(StepAllocator, SaysWhenThereIsNoMemory) {
+TEST(StepAllocator, ThrowsWhenMemoryIsExhausted) {
   volatile std::size_t too_much = std::numeric_limits<std::ptrdiff_t>::max();
   EXPECT_THROW(::operator delete(::operator new(too_much)), std::bad_alloc);
   EXPECT_EQ(::operator new(too_much, std::nothrow), nullptr);
@@ -119,7 +119,7 @@ private:
   std::vector<piece> pieces_ = std::vector<piece>(512);
 };
 
-TEST(StepAllocator, KeepsBlocksWholeThatOtherThreadsFree) {
+TEST(StepAllocator, BlocksFreedByOtherThreadsStayIntact) {
   exchange between;
   std::atomic<int> broken{0};
   const auto work = [&](unsigned seed) {
@@ -139,7 +139,7 @@ TEST(StepAllocator, KeepsBlocksWholeThatOtherThreadsFree) {
   EXPECT_EQ(broken, 0);
 }
 
-TEST(StepAllocator, GivesNoBlockToTwoThreads) {
+TEST(StepAllocator, NoBlockIsInTwoThreads) {
   std::atomic<int> broken{0};
   const auto work = [&](unsigned char mark) {
     for (int i = 0; i < 3000; ++i) { // Each exceeds what a thread may keep.
@@ -159,7 +159,7 @@ TEST(StepAllocator, GivesNoBlockToTwoThreads) {
   EXPECT_EQ(broken, 0);
 }
 
-TEST(StepAllocator, ReusesWhatThreadsHadThatEnded) {
+TEST(StepAllocator, ReusesBlocksOfEndedThreads) {
   std::set<void*> seen;
   for (int i = 0; i < 50; ++i)
     std::jthread{[&] {
@@ -173,7 +173,7 @@ TEST(StepAllocator, ReusesWhatThreadsHadThatEnded) {
   EXPECT_LT(seen.size(), 1100u); // Each thread keeps some blocks until it ends.
 }
 
-TEST(StepAllocator, ReusesWhatOneThreadTakesAndAnotherFrees) {
+TEST(StepAllocator, ReusesBlocksFreedByAnotherThread) {
   std::set<void*> seen;
   for (int round = 0; round < 50; ++round) {
     std::vector<void*> blocks(1000);
@@ -200,7 +200,7 @@ struct late {
 };
 thread_local late left_behind;
 
-TEST(StepAllocator, ServesDestructorsOfAThreadThatEnds) {
+TEST(StepAllocator, ServesDestructorsAtThreadExit) {
   std::set<void*> seen;
   for (int i = 0; i < 300; ++i)
     std::jthread{[&] {
@@ -211,7 +211,7 @@ TEST(StepAllocator, ServesDestructorsOfAThreadThatEnds) {
   EXPECT_LT(seen.size(), 50u);
 }
 
-TEST(StepAllocator, WorksInAChildForkedWhileOthersAllocate) {
+TEST(StepAllocator, WorksInAChildForkedDuringAllocations) {
   std::atomic<bool> stop{false};
   std::jthread busy{[&] {
     while (!stop) {

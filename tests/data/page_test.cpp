@@ -11,7 +11,7 @@
 namespace troupe {
 namespace {
 
-TEST(DataPage, AChainIsReadPassByPass) {
+TEST(DataPage, AChainIsReadEpochByEpoch) {
   std::uint64_t examples = 0;
   // [doc:begin chain]
   auto [train, test] = data::digits({.examples = 1'000, .seed = 1}).split(0.8);
@@ -27,7 +27,7 @@ TEST(DataPage, AChainIsReadPassByPass) {
   EXPECT_EQ(test.size(), 200u);
 }
 
-TEST(DataPage, ACursorGoesOnWhereAnotherStood) {
+TEST(DataPage, ACursorResumesAtASavedPosition) {
   const auto batches = data::digits({.examples = 100}).shuffle().batch(8);
   // [doc:begin resume]
   auto first = batches.iterate();

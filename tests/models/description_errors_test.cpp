@@ -40,7 +40,7 @@ std::string types() {
   return detail::joined(layer_types());
 }
 
-TEST(DescriptionErrors, NameTheLineOfWhatIsNoJson) {
+TEST(DescriptionErrors, NameTheLineOfInvalidJson) {
   EXPECT_EQ(error_of_text(""), "m.json: line 1, column 1: this is not JSON; "
                                "fix it there or just before");
   EXPECT_EQ(
@@ -55,7 +55,7 @@ TEST(DescriptionErrors, NameTheLineOfWhatIsNoJson) {
             "\"input\": [...], \"layers\": [...]}, not [1, 2]");
 }
 
-TEST(DescriptionErrors, NameWhatIsMissingAtTheTop) {
+TEST(DescriptionErrors, NameAMissingTopLevelKey) {
   EXPECT_EQ(error_of_text("{}"), "m.json: version is missing; a model needs "
                                  "it: an integer from 1 to 16777216");
   EXPECT_EQ(error_of_text(R"({"version": 1})"),
@@ -73,13 +73,13 @@ TEST(DescriptionErrors, NameWhatIsMissingAtTheTop) {
             "layers, each like {\"type\": \"flatten\"}");
 }
 
-TEST(DescriptionErrors, TellANewerVersion) {
+TEST(DescriptionErrors, ReportANewerVersion) {
   EXPECT_EQ(error_of_text(R"({"version": 2, "name": "m"})"),
             "m.json: version is 2, but this Troupe reads versions up to 1; use "
             "a newer Troupe");
 }
 
-TEST(DescriptionErrors, NameTheInputThatCannotBe) {
+TEST(DescriptionErrors, NameAnInvalidInput) {
   const std::string wanted = "a list of 1 to 7 numbers, each an integer from 1 "
                              "to 16777216";
   for (const auto* bad : {"[0]", "[-1]", "[1.5]", "[16777217]", "[]", "28",
@@ -96,7 +96,7 @@ TEST(DescriptionErrors, NameTheInputThatCannotBe) {
             "make it smaller");
 }
 
-TEST(DescriptionErrors, NameTheLayerThatIsNone) {
+TEST(DescriptionErrors, NameAnUnknownLayerType) {
   EXPECT_EQ(with_layers("7"), "m.json: layers[0] is 7; it must be a layer, "
                               "{\"type\": ...}");
   EXPECT_EQ(with_layers(R"({"type": "flatten"}, {"units": 3})"),
@@ -164,7 +164,7 @@ TEST(DescriptionErrors, NamePairsAndNumbersOutOfRange) {
         + "; it must be a number, at least 0 and less than 1");
 }
 
-TEST(DescriptionErrors, NameTheInitializerThatCannotBe) {
+TEST(DescriptionErrors, NameAnInvalidInitializer) {
   const auto initial = [](const std::string& value) {
     return with_layers(R"({"type": "conv2d", "filters": 1, "kernel": 1,
                            "bias_initializer": )"
@@ -204,7 +204,7 @@ TEST(DescriptionErrors, GiveThePathIntoNestedLayers) {
             "but its input is [8, 8, 1]; put a \"flatten\" before it");
 }
 
-TEST(DescriptionErrors, TellLayersThatDoNotFitTogether) {
+TEST(DescriptionErrors, ReportLayersThatDoNotFitTogether) {
   EXPECT_EQ(with_layers(R"({"type": "flatten"},
                            {"type": "conv2d", "filters": 1, "kernel": 3})"),
             "m.json: layers[1] (conv2d) takes images of shape [height, width, "
@@ -222,7 +222,7 @@ TEST(DescriptionErrors, TellLayersThatDoNotFitTogether) {
             "rename one of them");
 }
 
-TEST(DescriptionErrors, TellAModelTooLargeBeforeAnythingIsAllocated) {
+TEST(DescriptionErrors, ReportATooLargeModelBeforeAnyAllocation) {
   EXPECT_EQ(with_layers(R"({"type": "flatten"},
                            {"type": "dense", "units": 16777216},
                            {"type": "dense", "units": 16777216})"),
@@ -242,7 +242,7 @@ TEST(DescriptionErrors, TellAModelTooLargeBeforeAnythingIsAllocated) {
     "example, but at most 268435456 elements are allowed; make it smaller");
 }
 
-TEST(DescriptionErrors, TellNestingTooDeep) {
+TEST(DescriptionErrors, ReportTooDeepNesting) {
   const auto nested = [](int depth) {
     std::string text = R"({"type": "relu"})";
     for (int i = 0; i < depth; ++i)
@@ -259,7 +259,7 @@ TEST(DescriptionErrors, TellNestingTooDeep) {
     "m.json: brackets are nested more than 100 deep; nest layers less deeply");
 }
 
-TEST(DescriptionErrors, TellTextThatIsTooLong) {
+TEST(DescriptionErrors, ReportATooLongText) {
   EXPECT_EQ(error_of_text(std::string((1 << 20) + 1, ' ')),
             "m.json: more than 1048576 bytes; a model's description is "
             "shorter");
@@ -288,7 +288,7 @@ TEST_F(DescriptionFileErrors, NameTheFile) {
                 "shorter");
 }
 
-TEST(DescriptionErrors, ListTheReadyModels) {
+TEST(DescriptionErrors, ListTheBuiltInModels) {
   EXPECT_EQ(error_of([] { find("lennet"); }),
             "there is no model \"lennet\"; did you mean \"lenet\"? give one of "
             "lenet, mlp, or a file that ends in .json");

@@ -42,7 +42,7 @@ std::string mutated(std::string text, std::mt19937_64& rng) {
 }
 
 // Run it with the preset asan, too.
-TEST(MutatedDescription, IsReadInFullOrRefusedInOneSentence) {
+TEST(MutatedDescription, IsReadInFullOrRejectedInOneSentence) {
   const auto nested = R"({"version": 1, "name": "n", "input": [9, 9, 2],
     "layers": [{"type": "sequential", "name": "body", "layers": [
       {"type": "conv2d", "filters": 3, "kernel": [3, 2], "padding": "same"},

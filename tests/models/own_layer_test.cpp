@@ -49,7 +49,7 @@ const bool registered = [] {
   return true;
 }();
 
-TEST(OwnLayer, IsDescribedBuiltAndRunLikeTheHousesOwn) {
+TEST(OwnLayer, IsDescribedBuiltAndRunLikeABuiltInLayer) {
   ASSERT_TRUE(registered);
   // [doc:begin own_layer_use]
   const auto description = models::parse(R"({
@@ -106,7 +106,7 @@ const bool residual_registered = [] {
   return true;
 }();
 
-TEST(OwnLayer, MayBeMadeOfOthers) {
+TEST(OwnLayer, MayHaveChildLayers) {
   ASSERT_TRUE(residual_registered);
   const models::network net{models::parse(R"({
     "version": 1, "name": "mine", "input": [2],
@@ -159,7 +159,7 @@ TEST(OwnLayer, SeesWhetherTheModelIsCalledInTraining) {
                         tensor::of<float>({1, 2}, {8, 10})));
 }
 
-TEST(OwnLayer, RefusesInASentenceThatSaysWhereItStands) {
+TEST(OwnLayer, ErrorsContainThePathOfTheLayer) {
   try {
     models::parse(R"({"version": 1, "name": "mine", "input": [2],
       "layers": [{"type": "residual",
@@ -172,7 +172,7 @@ TEST(OwnLayer, RefusesInASentenceThatSaysWhereItStands) {
   }
 }
 
-TEST(OwnLayer, CannotTakeANameThatIsTaken) {
+TEST(OwnLayer, CannotHaveARegisteredName) {
   EXPECT_THROW(models::register_layer<scale>(), std::logic_error);
 }
 
@@ -181,7 +181,7 @@ public:
   std::string_view type() const override { return "has spaces"; }
 };
 
-TEST(OwnLayer, CannotTakeAWordThatIsNoName) {
+TEST(OwnLayer, CannotHaveAnInvalidName) {
   EXPECT_THROW(models::register_layer<nameless>(), std::logic_error);
 }
 
@@ -190,7 +190,7 @@ public:
   std::string_view type() const override { return "unknown"; }
 };
 
-TEST(OwnLayer, ThatWasNotRegisteredIsRefusedByName) {
+TEST(OwnLayer, UnregisteredLayersAreRejectedByName) {
   std::string types;
   for (const auto& type : models::layer_types())
     types += (types.empty() ? "" : ", ") + type;

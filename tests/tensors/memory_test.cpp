@@ -22,7 +22,7 @@ namespace {
 
 namespace memory = troupe::memory;
 
-TEST(Memory, IsAlignedAndAsLargeAsAskedForAtAnySize) {
+TEST(Memory, IsAlignedAndOfTheRequestedSize) {
   std::vector<std::pair<unsigned char*, std::size_t>> blocks;
   std::mt19937 rng{1};
   for (std::size_t i = 0; i < 600; ++i) {
@@ -40,7 +40,7 @@ TEST(Memory, IsAlignedAndAsLargeAsAskedForAtAnySize) {
   }
 }
 
-TEST(Memory, GivesABlockAgainThatWasGivenBack) {
+TEST(Memory, ReusesAReleasedBlock) {
   for (const std::size_t size : {1, 64, 1000, 4096, 100'000, 5'000'000}) {
     auto* first = memory::allocate(size);
     memory::release(first, size);
@@ -50,7 +50,7 @@ TEST(Memory, GivesABlockAgainThatWasGivenBack) {
   }
 }
 
-TEST(Memory, CountsWhatIsInUseAndWhatIsKept) {
+TEST(Memory, CountsLiveAndCachedBytes) {
   memory::trim();
   const auto before = memory::used();
   EXPECT_EQ(before.cached, 0u);
@@ -68,7 +68,7 @@ TEST(Memory, CountsWhatIsInUseAndWhatIsKept) {
   EXPECT_EQ(memory::used().peak, after.peak);
 }
 
-TEST(Memory, LosesAtMostAnEighthOfABlock) {
+TEST(Memory, WastesAtMostAnEighthOfABlock) {
   for (std::size_t size = 1024; size < 70'000'000; size += size / 13) {
     const auto before = memory::used().live;
     auto* block = memory::allocate(size);
@@ -79,7 +79,7 @@ TEST(Memory, LosesAtMostAnEighthOfABlock) {
 }
 
 // Shapes that change in every step must not pile up blocks of old sizes.
-TEST(Memory, KeepsABoundedCacheThoughEverySizeIsNew) {
+TEST(Memory, TheCacheIsBoundedIfEverySizeIsNew) {
   memory::trim();
   const auto before = memory::used();
   for (std::size_t i = 0; i < 200; ++i) {
@@ -94,7 +94,7 @@ TEST(Memory, KeepsABoundedCacheThoughEverySizeIsNew) {
 
 // Two replicas take and give back the same blocks in every step, each time in
 // another order between them.
-TEST(Memory, GivesNothingBackWhileStepsOnlyInterleave) {
+TEST(Memory, ReleasesNothingWhileStepsInterleave) {
   memory::trim();
   const std::vector<std::size_t> step{6'400'000, 12'800'000, 3'200'000,
                                       9'600'000, 5'000'000};
@@ -126,7 +126,7 @@ TEST(Memory, GivesNothingBackWhileStepsOnlyInterleave) {
   memory::trim();
 }
 
-TEST(Memory, RefusesWhatCannotBeAndCountsItNot) {
+TEST(Memory, RejectsImpossibleSizesAndDoesNotCountThem) {
   const auto before = memory::used().live;
   // Volatile: a compiler may not know the size beforehand.
   volatile auto too_much = std::size_t{1} << 62;
@@ -144,7 +144,7 @@ TEST(Memory, ReleasesNothingForNull) {
   EXPECT_EQ(memory::used().live, before.live);
 }
 
-TEST(Memory, BelongsToOneThreadAtATime) {
+TEST(Memory, ABlockBelongsToOneThread) {
   const auto before = memory::used().live;
   const auto work = [](unsigned char mark) {
     std::mt19937 rng{mark};
@@ -176,7 +176,7 @@ TEST(Memory, BelongsToOneThreadAtATime) {
   EXPECT_EQ(memory::used().live, before);
 }
 
-TEST(Pooled, GivesItsMemoryBackToThePool) {
+TEST(Pooled, ReturnsItsMemoryToThePool) {
   memory::trim();
   const auto before = memory::used();
   {
@@ -211,7 +211,7 @@ struct file_pages {
 };
 
 // It stays: after the others that count blocks.
-TEST(MemoryRegion, HoldsLargeBlocksWhileThereIsRoom) {
+TEST(MemoryRegion, HoldsLargeBlocksWhileThereIsSpace) {
   constexpr std::size_t large = 1'000'000;
   memory::trim();
   auto* early = memory::allocate(large);

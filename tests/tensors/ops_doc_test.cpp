@@ -20,7 +20,7 @@ std::string table() {
   return out.str();
 }
 
-TEST(OpsDoc, ShowsTheListThatDispatchReads) {
+TEST(OpsDoc, ShowsTheListOfOps) {
   std::ifstream file{TROUPE_SOURCE_DIR "/docs/ops.md"};
   std::ostringstream text;
   text << file.rdbuf();

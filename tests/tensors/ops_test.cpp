@@ -88,7 +88,7 @@ TEST_P(EveryOp, KernelsAgreeWithTheReferenceWithinTheStatedBound) {
     }
 }
 
-TEST_P(EveryOp, AddsToAGradientThatIsThere) {
+TEST_P(EveryOp, AccumulatesGradients) {
   const auto& x = GetParam();
   if (x.what->passes_through || !differentiable())
     return;
@@ -106,7 +106,7 @@ TEST_P(EveryOp, AddsToAGradientThatIsThere) {
   }
 }
 
-TEST_P(EveryOp, ComputesOnlyWhatIsWanted) {
+TEST_P(EveryOp, ComputesOnlyRequestedGradients) {
   const auto& x = GetParam();
   if (x.what->passes_through || !differentiable())
     return;
@@ -129,7 +129,7 @@ tensor displaced(const tensor& x) {
   return out;
 }
 
-TEST_P(EveryOp, ASliceGivesTheBitsOfACopy) {
+TEST_P(EveryOp, ASliceHasTheBitsOfACopy) {
   const auto& x = GetParam();
   const auto in = draw(x, dtype::float32);
   std::vector<tensor> moved;
@@ -147,7 +147,7 @@ TEST_P(EveryOp, ASliceGivesTheBitsOfACopy) {
 
 INSTANTIATE_TEST_SUITE_P(Grid, EveryOp, testing::ValuesIn(op_grid()), name_of);
 
-TEST(OpList, NamesAreUniqueAndEveryOpIsTried) {
+TEST(OpList, NamesAreUniqueAndEveryOpHasCases) {
   std::vector<std::string_view> names;
   for (const auto* x : ops::all) {
     names.push_back(x->name);

@@ -75,14 +75,14 @@ troupe::tensor apply_swish(const troupe::tensor& x, float beta) {
 namespace troupe {
 namespace {
 
-TEST(OwnOp, IsDifferentiatedByTheTapeLikeABuiltInOne) {
+TEST(OwnOp, IsDifferentiatedLikeABuiltInOp) {
   tape t;
   const auto x = t.watch(tensor::of<double>({1}, {0}));
   const auto g = t.gradient(mine::apply_swish(x, 3), std::array{x});
   EXPECT_EQ(g[0].item<double>(), 0.5);
 }
 
-TEST(OwnOp, IsFoundByNameOnceItIsRegisteredAndRunsOnItsOwnCases) {
+TEST(OwnOp, IsFoundByNameAfterRegistrationAndPassesItsCases) {
   EXPECT_EQ(find_op("swish"), nullptr);
   register_op(mine::swish);
   EXPECT_EQ(find_op("swish"), &mine::swish);
@@ -101,7 +101,7 @@ TEST(OwnOp, IsFoundByNameOnceItIsRegisteredAndRunsOnItsOwnCases) {
   EXPECT_EQ(tried, mine::cases.size());
 }
 
-TEST(OwnOp, IsRefusedWithoutAReferenceOrAName) {
+TEST(OwnOp, IsRejectedWithoutAReferenceOrAName) {
   auto nameless = mine::swish;
   nameless.name = "";
   EXPECT_THROW(register_op(nameless), std::logic_error);
@@ -111,7 +111,7 @@ TEST(OwnOp, IsRefusedWithoutAReferenceOrAName) {
   EXPECT_THROW(register_op(unproved), std::logic_error);
 }
 
-TEST(OpApply, RefusesWhatAnOpCannotTakeAndSaysWhy) {
+TEST(OpApply, RejectsInvalidInputsWithAReason) {
   const auto why = [](auto&& call) -> std::string {
     try {
       call();

@@ -37,7 +37,7 @@ struct pooled {
   }
 };
 
-TEST(MaxPool, GivesTheLargestAndSendsItsGradientToTheFirstOfEquals) {
+TEST(MaxPool, TheFirstOfEqualMaximaGetsTheGradient) {
   for (const auto& at : windows) {
     pooled p{at};
     const auto& k = troupe::kernels();
@@ -73,7 +73,7 @@ TEST(MaxPool, GivesTheLargestAndSendsItsGradientToTheFirstOfEquals) {
   }
 }
 
-TEST(MaxPool, PassesNanOnFromAnyPlace) {
+TEST(MaxPool, PropagatesNanFromAnyElement) {
   for (const auto& at : windows)
     for (std::size_t i = 0; i < at.window_height * at.window_width; ++i) {
       pooled p{at};

@@ -17,7 +17,7 @@ using troupe::random_key;
 using troupe::random_stream;
 
 // The three philox4x32-10 lines of tests/kat_vectors in Random123.
-TEST(Philox, GivesThePublishedKnownAnswers) {
+TEST(Philox, MatchesThePublishedKnownAnswers) {
   using words = troupe::philox_counter;
   EXPECT_EQ(philox({0, 0, 0, 0}, {0, 0}),
             (words{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
@@ -47,7 +47,7 @@ TEST(RandomStream, DiffersInEveryFieldOfItsKey) {
   EXPECT_EQ(seen.size(), std::size(keys));
 }
 
-TEST(RandomStream, GivesTheSameWordInOrderByNumberAndAfterASeek) {
+TEST(RandomStream, WordsAreTheSameInOrderByIndexAndAfterASeek) {
   const random_key key{.seed = 7, .replica = 2, .step = 9, .op = 4};
   random_stream in_order{key};
   for (std::uint64_t i = 0; i < 23; ++i) {
@@ -60,7 +60,7 @@ TEST(RandomStream, GivesTheSameWordInOrderByNumberAndAfterASeek) {
   }
 }
 
-TEST(RandomStream, GivesTheSameWordsOneByOneAndInBlocksAtEveryLevel) {
+TEST(RandomStream, SingleWordsAndBlocksAreTheSameAtEveryLevel) {
   const random_key key{.seed = 3, .op = 1};
   const random_stream s{key};
   // 2^32 - 1: there the block's number needs its second word.
@@ -85,7 +85,7 @@ TEST(RandomStream, GivesTheSameWordsOneByOneAndInBlocksAtEveryLevel) {
 }
 
 // Written down once: they may never change, as weights depend on them.
-TEST(RandomStream, GivesTheseBitsOnEveryMachine) {
+TEST(RandomStream, HasTheseBitsOnEveryMachine) {
   random_stream s{{.seed = 1, .replica = 2, .step = 3, .op = 4}};
   EXPECT_EQ(s.next(), 1864897617u);
   EXPECT_EQ(s.uniform(), 0x1.1be3aep-1f);
@@ -156,7 +156,7 @@ TEST(Normal, IsTheQuantileOfItsWord) {
   EXPECT_NEAR(troupe::normal_of(0), -6.338, 1e-3);
 }
 
-TEST(Normal, HasTheMomentsAskedFor) {
+TEST(Normal, HasTheRequestedMoments) {
   constexpr std::size_t n = 1'000'000;
   std::vector<float> x(n);
   troupe::fill_normal(x, 3, 0.5f, {.seed = 3});
@@ -172,7 +172,7 @@ TEST(Normal, HasTheMomentsAskedFor) {
   EXPECT_NEAR(fourth / n, 3, 5 * std::sqrt(96.0 / n));
 }
 
-TEST(Bernoulli, HitsWithTheProbabilityAskedFor) {
+TEST(Bernoulli, HasTheRequestedProbability) {
   constexpr std::size_t n = 1'000'000;
   for (const auto p : {0.0, 1e-3, 0.5, 0.9, 1.0}) {
     std::vector<float> x(n);
@@ -183,7 +183,7 @@ TEST(Bernoulli, HitsWithTheProbabilityAskedFor) {
   }
 }
 
-TEST(Fills, GiveAPartTheBitsItHasInTheWhole) {
+TEST(Fills, ARangeHasTheBitsOfTheWhole) {
   const random_key key{.seed = 8};
   std::vector<float> whole(300), part(300);
   const auto fill = [&](int kind, std::span<float> out, std::uint64_t first) {
@@ -206,7 +206,7 @@ TEST(Fills, GiveAPartTheBitsItHasInTheWhole) {
   }
 }
 
-TEST(Permutation, HoldsEachNumberOnce) {
+TEST(Permutation, ContainsEachNumberOnce) {
   for (const std::uint64_t n : {0, 1, 2, 5, 1000}) {
     auto p = troupe::permutation(n, {.seed = n});
     std::ranges::sort(p);
@@ -216,7 +216,7 @@ TEST(Permutation, HoldsEachNumberOnce) {
   }
 }
 
-TEST(Permutation, MakesEveryOrderOfFourEquallyOften) {
+TEST(Permutation, EveryOrderOfFourIsEquallyLikely) {
   std::map<std::vector<std::uint32_t>, int> counts;
   constexpr int draws = 24'000;
   for (std::uint64_t i = 0; i < draws; ++i)
@@ -228,7 +228,7 @@ TEST(Permutation, MakesEveryOrderOfFourEquallyOften) {
   EXPECT_LT(chi, 49.7); // 23 degrees of freedom: exceeded once in 1,000
 }
 
-TEST(Permutation, RefusesMoreThanItCanNumber) {
+TEST(Permutation, RejectsMoreThan32Bits) {
   EXPECT_THROW(troupe::permutation(1ull << 32, {}), std::logic_error);
 }
 

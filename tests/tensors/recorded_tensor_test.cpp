@@ -50,7 +50,7 @@ TEST(Tape, SliceOfATracedTensorKeepsItsGradient) {
   EXPECT_EQ(x.gradient(reduce_sum(y) + reduce_sum(part)), 6);
 }
 
-TEST(PauseRecording, MakesConstantsOfWhatEarlierTapesRecorded) {
+TEST(PauseRecording, ValuesOfEarlierTapesBecomeConstants) {
   recorded_bias x;
   const auto y = x.y();
   {
@@ -67,7 +67,7 @@ TEST(PauseRecording, MakesConstantsOfWhatEarlierTapesRecorded) {
   EXPECT_EQ(x.gradient(reduce_sum(y)), 4);
 }
 
-TEST(Tape, SliceOfASliceGoesToItsRows) {
+TEST(Tape, GradientOfASliceOfASliceIsInItsRows) {
   tape t;
   const auto x = t.watch(tensor::of<float>({5}, {1, 2, 3, 4, 5}));
   const auto y = x.slice(1, 5).slice(1, 3); // {3, 4}
@@ -120,14 +120,14 @@ TEST(Tape, VariablesKeepTheirGradientInViews) {
   EXPECT_EQ(x.gradient(loss), 3);
 }
 
-TEST(Tape, DetachIsTheWayOutOfTheTrace) {
+TEST(Tape, DetachRemovesTheTrace) {
   recorded_bias x;
   const auto y = x.y();
   EXPECT_TRUE(y.detach().shares_storage_with(y));
   EXPECT_EQ(x.gradient(reduce_sum(y) + reduce_sum(y.detach())), 4);
 }
 
-TEST(Tape, RefusesToMakeIntegersOfATracedTensor) {
+TEST(Tape, RejectsConversionOfATracedTensorToIntegers) {
   recorded_bias x;
   const auto y = x.y();
   for (const auto type :
@@ -140,7 +140,7 @@ TEST(Tape, RefusesToMakeIntegersOfATracedTensor) {
   }
 }
 
-TEST(Tape, RefusesACopyThatWouldLoseTheTrace) {
+TEST(Tape, RejectsACopyThatWouldLoseTheTrace) {
   recorded_bias x;
   const auto y = x.y();
   tensor out{{8, 2}};
@@ -151,7 +151,7 @@ TEST(Tape, RefusesACopyThatWouldLoseTheTrace) {
   EXPECT_EQ(out.data<float>()[7], 1);
 }
 
-TEST(Tape, RefusesToWriteToWhatItHolds) {
+TEST(Tape, RejectsWritesToElementsThatItNeeds) {
   recorded_bias x;
   auto y = x.y();
   auto w = x.bias().value();
@@ -170,14 +170,14 @@ TEST(Tape, RefusesToWriteToWhatItHolds) {
   w.mutable_data<float>()[0] = 7;
 }
 
-TEST(Tape, LetsAVariableBeWrittenThatItDidNotReadYet) {
+TEST(Tape, AllowsWritesToAVariableThatItDidNotRead) {
   recorded_bias x;
   auto w = x.bias().value();
   w.mutable_data<float>()[0] = w.mutable_data<float>()[1] = 3;
   EXPECT_EQ(x.gradient(square(x.bias().value())), 6);
 }
 
-TEST(Tape, RecordsNothingAfterItWasAsked) {
+TEST(Tape, RecordsNothingAfterGradientsWereRequested) {
   recorded_bias x;
   const auto y = x.y();
   EXPECT_TRUE(is_recorded(y));
@@ -187,7 +187,7 @@ TEST(Tape, RecordsNothingAfterItWasAsked) {
   EXPECT_EQ(y.as(dtype::int32).data<std::int32_t>()[0], 1);
 }
 
-TEST(Tape, RefusesAnOpThatHasNoGradient) {
+TEST(Tape, RejectsAnOpThatHasNoGradient) {
   auto without = *find_op("negate");
   without.backward = {};
   without.reference_backward = nullptr;
@@ -199,7 +199,7 @@ TEST(Tape, RefusesAnOpThatHasNoGradient) {
   EXPECT_EQ(apply(without, {y.detach()}).data<float>()[0], -1);
 }
 
-TEST(Tape, RefusesToWatchWhatHasNoGradientOrIsRecorded) {
+TEST(Tape, RejectsWatchingIntegersAndRecordedTensors) {
   recorded_bias x;
   const auto y = x.y();
   EXPECT_EQ(refusal_of([&] { x.t.watch(tensor::zeros({2}, dtype::int32)); }),
@@ -208,7 +208,7 @@ TEST(Tape, RefusesToWatchWhatHasNoGradientOrIsRecorded) {
   EXPECT_NE(refusal_of([&] { x.t.watch(x.bias().value()); }), "no error");
 }
 
-TEST(Tape, RefusesAValueOfTheTapeThatItShadows) {
+TEST(Tape, RejectsAValueOfAShadowedTape) {
   recorded_bias x;
   const auto y = x.y();
   {
@@ -225,7 +225,7 @@ TEST(Tape, RefusesAValueOfTheTapeThatItShadows) {
   EXPECT_EQ(x.gradient(reduce_sum(y)), 4);
 }
 
-TEST(Tape, RefusesAValueThatAYoungerTapeRecordedInItsPlace) {
+TEST(Tape, RejectsAValueOfANewerTape) {
   recorded_bias x;
   const auto y = x.y();
   tensor z;
@@ -250,7 +250,7 @@ void doubled_backward(op_call& c) {
   c.grad_in[0].copy_from(c.grad_out * 2.0);
 }
 
-TEST(Tape, KernelsComputeOnPlainHandles) {
+TEST(Tape, KernelsGetUntrackedTensors) {
   auto twice = *find_op("negate");
   twice.name = "twice";
   twice.forward = {doubled};
@@ -276,7 +276,7 @@ TEST(Tape, GradientsOfThreeMicroBatchesAddUp) {
   EXPECT_EQ(sum[0].item<float>(), 111);
 }
 
-TEST(Tape, ASecondLossLeavesTheGradientsOfTheFirst) {
+TEST(Tape, ASecondLossKeepsTheGradientsOfTheFirst) {
   parameters own{{{"w", {1}}, {"unused", {1}}}};
   const auto gradient = [&](double inputs) {
     tape t;

@@ -43,7 +43,7 @@ TEST(Tape, AddsTheGradientsOfAValueThatIsUsedTwiceInOneOp) {
   EXPECT_EQ(g[0].data<double>()[2], 6);
 }
 
-TEST(Tape, LeavesAVariablesGradientInItsFlatBufferIfToldTo) {
+TEST(Tape, WritesGradientsToTheFlatBufferOfTheVariables) {
   auto p = two_parameters();
   auto gradients = p.gradients();
   gradients.mutable_data<float>()[0] = 99; // overwritten, not added to
@@ -56,14 +56,14 @@ TEST(Tape, LeavesAVariablesGradientInItsFlatBufferIfToldTo) {
   EXPECT_EQ(gradients.data<float>()[p.offset(1)], 0);
 }
 
-TEST(Tape, GivesZeroForWhatTheLossDoesNotDependOn) {
+TEST(Tape, GradientOfAnUnusedVariableIsZero) {
   auto p = two_parameters();
   tape t;
   const auto g = t.gradient(p.variables()[0].value() * 1.0, p.variables());
   EXPECT_EQ(g[1].item<float>(), 0);
 }
 
-TEST(Tape, GivesZeroForAVariableReadByAnOpThatLeadsNowhere) {
+TEST(Tape, GradientOfAVariableWithoutAPathToTheLossIsZero) {
   auto p = two_parameters();
   tape t;
   const auto dead_end = p.variables()[1].value() * 2.0;
@@ -71,7 +71,7 @@ TEST(Tape, GivesZeroForAVariableReadByAnOpThatLeadsNowhere) {
   EXPECT_EQ(g[1].item<float>(), 0);
 }
 
-TEST(Tape, SaysOnceThatEachGradientIsCompleteAndTheLastLayerFirst) {
+TEST(Tape, CallsTheHookOnceForEachGradientLastLayerFirst) {
   parameters p{
     {{"a", {4, 3}}, {"a/bias", {3}}, {"b", {3, 2}}, {"b/bias", {2}}}};
   const auto& v = p.variables();
@@ -86,7 +86,7 @@ TEST(Tape, SaysOnceThatEachGradientIsCompleteAndTheLastLayerFirst) {
   EXPECT_LT(std::ranges::find(order, 3), std::ranges::find(order, 1));
 }
 
-TEST(Tape, SaysThatAGradientIsCompleteOnlyAfterItsLastUse) {
+TEST(Tape, CallsTheHookAfterTheLastUseOfAVariable) {
   auto p = two_parameters();
   tape t;
   const auto w = p.variables()[0].value();
@@ -108,7 +108,7 @@ TEST(Tape, PassesAGradientThroughReshapeWithoutACopy) {
   EXPECT_EQ(g[0].data<double>()[5], 12);
 }
 
-TEST(Tape, FreesIntermediateValuesAsBackwardPassesThem) {
+TEST(Tape, FreesIntermediateValuesDuringBackward) {
   auto p = two_parameters();
   tape t;
   constexpr std::size_t layers = 8, large = 1 << 18; // 1 MiB each
@@ -126,7 +126,7 @@ TEST(Tape, FreesIntermediateValuesAsBackwardPassesThem) {
   EXPECT_LT(at_end, 4 * large * sizeof(float));
 }
 
-TEST(Tape, RecordsForTheInnermostAndRefusesASecondRequest) {
+TEST(Tape, OnlyTheInnermostRecordsAndASecondRequestFails) {
   tape outer;
   const auto x = outer.watch(tensor::of<double>({1}, {3}));
   {
@@ -139,7 +139,7 @@ TEST(Tape, RecordsForTheInnermostAndRefusesASecondRequest) {
   EXPECT_EQ(outer.gradient(x * x, std::array{x})[0].item<double>(), 6);
 }
 
-TEST(Tape, SaysThatItWasAskedASecondTime) {
+TEST(Tape, ReportsASecondRequest) {
   auto p = two_parameters();
   tape t;
   const auto y = p.variables()[0].value() * 2.0;
@@ -154,14 +154,14 @@ TEST(Tape, SaysThatItWasAskedASecondTime) {
   }
 }
 
-TEST(Tape, RefusesALossThatItDidNotRecord) {
+TEST(Tape, RejectsALossThatItDidNotRecord) {
   tape t;
   const auto x = t.watch(tensor::of<double>({1}, {3}));
   EXPECT_THROW(t.gradient(tensor::of<double>({1}, {3}), std::array{x}),
                std::logic_error);
 }
 
-TEST(Tape, RefusesAVariableThatIsListedTwice) {
+TEST(Tape, RejectsAVariableThatIsListedTwice) {
   auto p = two_parameters();
   tape t;
   const auto w = p.variables()[0];

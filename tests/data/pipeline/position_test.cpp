@@ -57,7 +57,7 @@ chain random_chain(std::mt19937_64& rng) {
 
 // An index that counts what was read ahead, a shuffle that goes on from its
 // last order, a repeat that forgets its pass: each fails here.
-TEST(Position, ContinuesAnyChainWhereItWasCut) {
+TEST(Position, ResumesAnyChain) {
   std::size_t cuts = 0;
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
     std::mt19937_64 rng{seed};
@@ -85,7 +85,7 @@ TEST(Position, ContinuesAnyChainWhereItWasCut) {
   EXPECT_GT(cuts, 1000u);
 }
 
-TEST(Position, CountsWhatWasHandedOut) {
+TEST(Position, CountsReturnedElementsOnly) {
   auto x = counted(10).batch(3).prefetch(4).iterate({2, 0});
   EXPECT_EQ(x.save(), (position{2, 0}));
   x.next();
@@ -109,7 +109,7 @@ TEST(Position, RestoringReadsNothingAgain) {
   EXPECT_EQ(read, 10u);
 }
 
-TEST(Position, RefusesOneFromAnotherDataset) {
+TEST(Position, RejectsAPositionOfAnotherDataset) {
   auto x = counted(10).batch(3).iterate();
   EXPECT_NO_THROW(x.restore({0, 4}));
   EXPECT_EQ(complaint([&] {

@@ -33,7 +33,7 @@ TEST(Prefetch, ReadsOnAThreadOfItsOwn) {
   EXPECT_NE(reader, std::this_thread::get_id());
 }
 
-TEST(Prefetch, IsAheadByWhatWasAskedForAndNoMore) {
+TEST(Prefetch, ReadsExactlyTheRequestedNumberAhead) {
   std::atomic<int> read = 0;
   std::promise<void> third;
   const auto x = counted(10).map([&](const batch& x) {
@@ -49,7 +49,7 @@ TEST(Prefetch, IsAheadByWhatWasAskedForAndNoMore) {
   EXPECT_EQ(read, 3);
 }
 
-TEST(Prefetch, HandsAnErrorOverAfterWhatCameBeforeIt) {
+TEST(Prefetch, AnErrorFollowsTheElementsBeforeIt) {
   std::atomic<bool> broken = true;
   auto each = counted(5)
                 .map([&](const batch& x) {
@@ -67,7 +67,7 @@ TEST(Prefetch, HandsAnErrorOverAfterWhatCameBeforeIt) {
   EXPECT_EQ(rest(each), (lists{{2}, {3}, {4}}));
 }
 
-TEST(Prefetch, WaitsOnAfterPatienceEnded) {
+TEST(Prefetch, ContinuesAfterATimeout) {
   std::promise<void> go_on;
   std::atomic<int> read = 0;
   auto each = counted(2)
@@ -93,7 +93,7 @@ TEST(Prefetch, WaitsOnAfterPatienceEnded) {
   EXPECT_EQ(read, 2);
 }
 
-TEST(Prefetch, CanBeDroppedAtAnyTime) {
+TEST(Prefetch, CanBeDestroyedAtAnyTime) {
   const auto endless = counted(7).repeat().shuffle(5).batch(2).prefetch(3);
   for (std::size_t read = 0; read < 200; ++read) {
     auto each = endless.iterate();
@@ -104,7 +104,7 @@ TEST(Prefetch, CanBeDroppedAtAnyTime) {
   }
 }
 
-TEST(Prefetch, LeavesBehindWhatHangsWhenDropped) {
+TEST(Prefetch, DetachesAThreadThatHangs) {
   struct gate {
     std::promise<void> begun, go_on;
     std::shared_future<void> wait = go_on.get_future().share();

@@ -41,7 +41,7 @@ void expect_two(const batch& x) {
   EXPECT_TRUE(same_bits(x.labels, two_labels));
 }
 
-TEST_F(Csv, TakesTheLastColumnAsLabelUnlessNamed) {
+TEST_F(Csv, TheLabelIsTheLastColumnByDefault) {
   expect_two(read("a,b,c\n1.5,-2,0\n3e2,.25,2\n"));
   EXPECT_EQ(classes, 3);
   expect_two(read("a,kind,b\n1.5,0,-2\n3e2,2,.25\n", {.label = "kind"}));
@@ -49,7 +49,7 @@ TEST_F(Csv, TakesTheLastColumnAsLabelUnlessNamed) {
   EXPECT_EQ(classes, 7);
 }
 
-TEST_F(Csv, ReadsTheSameHoweverItIsWritten) {
+TEST_F(Csv, ReadsEquivalentFilesAlike) {
   expect_two(read("a,b,c\r\n1.5,-2,0\r\n3e2,.25,2\r\n"));
   expect_two(read("a,b,c\n1.5,-2,0\n3e2,.25,2"));
   expect_two(read("a,b,c\r\n1.5,-2,0\r\n3e2,.25,2\r"));
@@ -60,7 +60,7 @@ TEST_F(Csv, ReadsTheSameHoweverItIsWritten) {
   expect_two(read("\"a\",\"b\",\"c\"\n\"1.5\",-2,\"0\"\n3e2,\".25\",2\n"));
 }
 
-TEST_F(Csv, QuotedNamesHoldCommasQuotesAndLineEnds) {
+TEST_F(Csv, QuotedNamesMayContainCommasQuotesAndLineEnds) {
   expect_two(read("a,\"the \"\"kind\"\",\nsay\",b\n1.5,0,-2\n3e2,2,.25\n",
                   {.label = "the \"kind\",\nsay"}));
   EXPECT_EQ(says("\"a\n\n\",b\n1,x\n"),
@@ -68,7 +68,7 @@ TEST_F(Csv, QuotedNamesHoldCommasQuotesAndLineEnds) {
             "0, 1, 2, ... (no regression)");
 }
 
-TEST_F(Csv, NamesLineColumnAndValueOfWhatWillNotDo) {
+TEST_F(Csv, ErrorsNameLineColumnAndValue) {
   EXPECT_EQ(says("a,b,c\n1,2,0\n1,x y,0\n"),
             "t.csv, line 3, column \"b\": \"x y\" is no number: write it with "
             "digits and a decimal point");
@@ -84,7 +84,7 @@ TEST_F(Csv, NamesLineColumnAndValueOfWhatWillNotDo) {
             "t.csv, line 3: the line is blank: remove it");
 }
 
-TEST_F(Csv, RefusesWhatIsNoClass) {
+TEST_F(Csv, RejectsLabelsThatAreNoClass) {
   EXPECT_EQ(says("a,b\n1,1.5\n"), "t.csv, line 2, column \"b\": \"1.5\" is no "
                                   "class number: labels are 0, 1, 2, ... (no "
                                   "regression)");
@@ -98,7 +98,7 @@ TEST_F(Csv, RefusesWhatIsNoClass) {
   EXPECT_NE(says("a,b\n1,99999999999999999999\n"), "");
 }
 
-TEST_F(Csv, NamesTheColumnsThereAreForAnUnknownOne) {
+TEST_F(Csv, AnUnknownColumnIsReportedWithAllColumns) {
   EXPECT_EQ(says("a,b,c\n1,2,0\n", {.label = "d"}),
             "t.csv has no column \"d\" for the labels: there are \"a\", \"b\", "
             "\"c\"");
@@ -113,7 +113,7 @@ TEST_F(Csv, NamesTheColumnsThereAreForAnUnknownOne) {
                                 "separated by commas");
 }
 
-TEST_F(Csv, RefusesFilesWithoutExamples) {
+TEST_F(Csv, RejectsFilesWithoutExamples) {
   EXPECT_EQ(says(""),
             "t.csv is empty: a line with the columns' names and lines "
             "with examples are needed");
@@ -125,7 +125,7 @@ TEST_F(Csv, RefusesFilesWithoutExamples) {
             folder.string() + " is a folder: give a file in it");
 }
 
-TEST_F(Csv, RefusesQuotesThatDoNotFit) {
+TEST_F(Csv, RejectsUnbalancedQuotes) {
   EXPECT_EQ(says("a,b\n1,0\n\"2,0\n"),
             "t.csv, line 3: a quote is never closed");
   EXPECT_EQ(says("a,b\n\"1\"2,0\n"),
@@ -133,7 +133,7 @@ TEST_F(Csv, RefusesQuotesThatDoNotFit) {
             "a comma: write a quote within quotes twice");
 }
 
-TEST_F(Csv, ShowsNoControlCharactersAndNoLongValues) {
+TEST_F(Csv, ErrorsContainNoControlCharactersAndNoLongValues) {
   EXPECT_EQ(
     says(std::string("a,b\n\0\x1b[2J,0\n", 12)),
     "t.csv, line 2, column \"a\": \"??[2J\" is no number: write it with "
@@ -141,7 +141,7 @@ TEST_F(Csv, ShowsNoControlCharactersAndNoLongValues) {
   EXPECT_LT(says("a,b\n" + std::string(100'000, 'x') + ",0\n").size(), 200u);
 }
 
-TEST_F(Csv, EndsInASentenceWhateverTheBytes) {
+TEST_F(Csv, AnyBytesAreReadOrRejectedInOneSentence) {
   const std::string valid = "a,\"b\"\"c\",d\r\n1.5,\"-2\",0\r\n3e2,.25,2\r\n";
   const std::string_view likely = "\",\r\n0.e-\xEF\0x";
   for (std::size_t size = 0; size < valid.size(); ++size)

@@ -117,7 +117,7 @@ TEST(Digits, AreTooHardForALinearModelAndNotForLearning) {
   EXPECT_LT(best, 0.90);
 }
 
-TEST(Digits, RefuseNoneAndTooMany) {
+TEST(Digits, RejectNoneAndTooMany) {
   EXPECT_EQ(complaint([] { digits({.examples = 0}); }),
             "0 generated digits: give a number from 1 to 16777216");
   EXPECT_THROW(digits({.examples = 1ull << 40}), std::invalid_argument);

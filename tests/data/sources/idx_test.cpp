@@ -62,7 +62,7 @@ protected:
   }
 };
 
-TEST_F(Idx, ReadsTheSamePlainAndPacked) {
+TEST_F(Idx, ReadsPlainAndCompressedFilesAlike) {
   const auto wanted = tensor::of<std::uint8_t>(
     {3, 2, 2}, {0, 1, 2, 3, 4, 5, 6, 7, 0x80, 0x90, 0xFE, 0xFF});
   put("plain", three_images());
@@ -73,7 +73,7 @@ TEST_F(Idx, ReadsTheSamePlainAndPacked) {
     EXPECT_TRUE(same_bits(read_idx(folder / name), wanted)) << name;
 }
 
-TEST_F(Idx, NamesWhatIsNotThere) {
+TEST_F(Idx, NamesAMissingFile) {
   EXPECT_EQ(complaint([&] { read_idx(folder / "none"); }),
             "cannot read " + (folder / "none").string()
               + ": No such file or directory");
@@ -82,7 +82,7 @@ TEST_F(Idx, NamesWhatIsNotThere) {
   EXPECT_NE(complaint([&] { read_idx("/dev/zero"); }), "");
 }
 
-TEST_F(Idx, SaysWhatIsWrongWithAFile) {
+TEST_F(Idx, DescribesWhatIsWrongWithAFile) {
   EXPECT_EQ(says(""),
             "x ends within its header, after 0 of 4 bytes: get another copy");
   EXPECT_EQ(says("P5 28 28"),
@@ -105,7 +105,7 @@ TEST_F(Idx, SaysWhatIsWrongWithAFile) {
                              ": get another copy");
 }
 
-TEST_F(Idx, BelievesNoSizeThatTheFileCannotHold) {
+TEST_F(Idx, RejectsASizeThatTheFileCannotHold) {
   const auto before = memory::used().peak;
   EXPECT_EQ(says(header({60'000, 28, 28})),
             "x declares 60000 x 28 x 28 bytes after a header of 16 and has 16 "
@@ -123,7 +123,7 @@ TEST_F(Idx, BelievesNoSizeThatTheFileCannotHold) {
   EXPECT_LT(memory::used().peak, before + (1 << 20));
 }
 
-TEST_F(Idx, ABombUnpacksToNoMoreThanItAnnounces) {
+TEST_F(Idx, ABombIsDecompressedOnlyToItsDeclaredSize) {
   const auto bomb = packed(header({10}) + std::string(50'000'000, '\0'));
   const auto before = memory::used().peak;
   EXPECT_EQ(
@@ -132,13 +132,13 @@ TEST_F(Idx, ABombUnpacksToNoMoreThanItAnnounces) {
   EXPECT_LT(memory::used().peak, before + (1 << 20));
 }
 
-TEST_F(Idx, RefusesEveryCut) {
+TEST_F(Idx, RejectsEveryTruncation) {
   for (const auto& whole : {three_images(), packed(three_images())})
     for (std::size_t size = 0; size < whole.size(); ++size)
       EXPECT_NE(says(whole.substr(0, size)), "") << "cut to " << size;
 }
 
-TEST_F(Idx, RefusesEveryFlippedBitThatChangesTheShape) {
+TEST_F(Idx, RejectsEveryFlippedBitThatChangesTheShape) {
   const auto valid = three_images();
   for (std::size_t bit = 0; bit < 8 * valid.size(); ++bit) {
     auto bad = valid;
@@ -147,7 +147,7 @@ TEST_F(Idx, RefusesEveryFlippedBitThatChangesTheShape) {
   }
 }
 
-TEST_F(Idx, NoFlippedBitOfAPackedFileChangesWhatIsRead) {
+TEST_F(Idx, NoFlippedBitOfACompressedFileChangesTheData) {
   const auto valid = packed(three_images());
   put("valid", valid);
   const auto wanted = read_idx(folder / "valid");
@@ -163,7 +163,7 @@ TEST_F(Idx, NoFlippedBitOfAPackedFileChangesWhatIsRead) {
   EXPECT_LE(harmless, 8u * 7);
 }
 
-TEST_F(Idx, EndsInASentenceWhateverTheBytes) {
+TEST_F(Idx, AnyBytesAreReadOrRejectedInOneSentence) {
   for (std::uint64_t seed = 0; seed < 400; ++seed) {
     std::mt19937_64 rng{seed};
     auto text = rng() % 2 ? three_images() : packed(three_images());
@@ -213,7 +213,7 @@ TEST_F(Idx, AFolderWithoutTrainIsSplit) {
                 "8000 are needed to train and to test");
 }
 
-TEST_F(Idx, AFolderThatLacksAFileIsRefusedWithItsName) {
+TEST_F(Idx, AMissingFileOfAFolderIsNamed) {
   const auto at = folder.string();
   EXPECT_EQ(complaint([&] { mnist(folder); }),
             at
@@ -252,7 +252,7 @@ TEST_F(Idx, ImagesAndLabelsMustBelongTogether) {
                 "testing: use files of one set");
 }
 
-TEST(Mnist, IsTheOneThatEverybodyKnows) {
+TEST(Mnist, HasItsPublishedContent) {
   const auto* data = std::getenv("TROUPE_DATA_DIR");
   const auto at = std::filesystem::path{data ? data : ""} / "mnist";
   if (!std::filesystem::exists(at))
