@@ -6,7 +6,7 @@
 
 #include <cmath>
 
-// What docs/data.md shows.
+// The examples of docs/data.md.
 
 namespace troupe {
 namespace {

@@ -122,7 +122,7 @@ outcome taken_from(lane& x) {
       idle += x.ended().has_value();
       continue;
     }
-    require(x.front_bytes() <= most_parcel_bytes, "parcels are bounded");
+    require(x.front_bytes() <= most_parcel_bytes, "packets are bounded");
     if (!x.fetch(std::span{into}.first(x.front_bytes()))) {
       idle += x.ended().has_value();
       continue;

@@ -12,7 +12,7 @@
 namespace troupe::models {
 namespace {
 
-/// The sentence that reading ends with.
+/// Message of the exception that parsing throws.
 std::string error_of(const auto& read) {
   try {
     read();
@@ -35,7 +35,7 @@ std::string with_layers(const std::string& layers) {
   return with_input("[8, 8, 1]", layers);
 }
 
-/// Other tests of this program may have registered layers of their own.
+/// Other tests of this program may have registered layers.
 std::string types() {
   return detail::joined(layer_types());
 }

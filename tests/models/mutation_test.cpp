@@ -13,7 +13,7 @@
 namespace troupe::models {
 namespace {
 
-/// What a mutation puts in: bytes and words that mean something in JSON.
+/// Texts that a mutation inserts: bytes and words with a meaning in JSON.
 constexpr std::array<std::string_view, 24> pieces{
   "{",    "}",    "[",       "]",    "\"",       ",",
   ":",    "-",    "0",       "9",    "1e400",    "1.5",

@@ -32,7 +32,7 @@ tensor small_integers(const shape& dims) {
 struct built {
   explicit built(const model_description& from, std::uint64_t seed = 1)
     : net{from}, own{net.parameters()} {
-    use_threads(1); // threads that wait for each other cost more than they save
+    use_threads(1); // One thread: waiting threads cost more than they save.
     net.initialize(own, seed);
   }
 
@@ -87,7 +87,7 @@ TEST(Network, OfDenseLayersMatchesAHandComputation) {
   put(own[1], {-5, 0.5f});
   put(own[2], {2, 3});
   put(own[3], {-1});
-  // [1, 2] gives relu [2, 6.5], [3, 0] relu [-2, -5.5]
+  // [1, 2] becomes relu [2, 6.5], and [3, 0] becomes relu [-2, -5.5].
   EXPECT_TRUE(same_bits(x(tensor::of<float>({2, 2}, {1, 2, 3, 0})),
                         tensor::of<float>({2, 1}, {22.5f, -1})));
 }
@@ -100,13 +100,13 @@ TEST(Network, OfConvolutionAndPoolingMatchesAHandComputation) {
   const auto& own = x.own.variables();
   put(own[0], {1, 10, 100, 1000});
   put(own[1], {-2000});
-  // The odd row and column of zeros are below and to the right.
-  // [[1, 2], [3, 4]] gives [[4321, 402], [43, 4]] - 2000
+  // The odd row and column of padding are at the bottom and right.
+  // [[1, 2], [3, 4]] becomes [[4321, 402], [43, 4]] - 2000.
   EXPECT_TRUE(same_bits(x(tensor::of<float>({1, 2, 2, 1}, {1, 2, 3, 4})),
                         tensor::of<float>({1, 1}, {2321})));
 }
 
-// Small integers, so that nothing is rounded.
+// Small integers, so that no result is rounded.
 TEST(Network, FusedConvolutionAndPoolingEqualTheSeparateLayers) {
   const conv2d conv{4, 3, padding::same, activation::relu};
   const max_pool2d pool{2};

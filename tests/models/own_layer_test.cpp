@@ -43,7 +43,7 @@ void start_program() {
   // [doc:end]
 }
 
-/// A name can be taken only once.
+/// A name can be registered only once.
 const bool registered = [] {
   start_program();
   return true;
@@ -75,7 +75,7 @@ TEST(OwnLayer, IsDescribedBuiltAndRunLikeABuiltInLayer) {
 )");
 }
 
-/// x + what the layers in it make of x.
+/// x + the output of its child layers for x.
 class residual : public models::layer {
 public:
   std::string_view type() const override { return "residual"; }

@@ -11,7 +11,7 @@ TEST(Dropout, ARepeatedStepHasTheSameMaskAndTheNextStepAnother) {
   const context_scope in{here};
   const auto x = tensor::full({1000}, 1);
   EXPECT_TRUE(same_bits(dropout(x, 0.5f, false), x));
-  EXPECT_EQ(here.random.op, 0u); // nothing was drawn
+  EXPECT_EQ(here.random.op, 0u); // No random number was drawn.
   const auto draw = [&](std::uint64_t step, std::uint32_t replica) {
     here.random = {7, replica, step, 0};
     const auto first = dropout(x, 0.5f, true), second = dropout(x, 0.5f, true);

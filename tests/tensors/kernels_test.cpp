@@ -24,7 +24,7 @@ constexpr float untouched = -77.25f;
 constexpr auto infinity = std::numeric_limits<float>::infinity();
 constexpr auto nan = std::numeric_limits<float>::quiet_NaN();
 
-/// Values as they occur: both signs, zeros, some large and small.
+/// Typical values: both signs, zeros, some large and small.
 std::vector<float> values(std::size_t n, unsigned seed) {
   std::mt19937 rng{seed};
   std::vector<float> out(n);
@@ -38,7 +38,7 @@ std::vector<float> values(std::size_t n, unsigned seed) {
   return out;
 }
 
-/// What a kernel works on: four arrays that start at any place.
+/// Arguments of a kernel: four arrays at any offset.
 struct bench {
   std::array<std::vector<float>, 4> arrays;
   std::vector<std::uint8_t> bytes = std::vector<std::uint8_t>(room, 9);
@@ -70,7 +70,7 @@ struct bench {
   }
 };
 
-/// Runs `what` at every level on equal input and compares all memory.
+/// Runs `run` at every level on equal input and compares all memory.
 template <class F>
 void expect_same_bits(const char* name, std::size_t n, F what) {
   static const bench input;
@@ -133,7 +133,7 @@ TEST(Kernels, UpdatesHaveTheSameBitsAtEveryLevel) {
       k.nesterov(b[0], b[1], b[2], n, 0.1f, 0.9f, 0.3f);
     });
     expect_same_bits("adam", n, [n](const kernel_table& k, bench& b) {
-      k.relu(b[3], b[3], n); // a mean of squares
+      k.relu(b[3], b[3], n); // Non-negative, like a mean of squares.
       k.adam(b[0], b[1], b[2], b[3], n,
              {0.01f, 0.9f, 0.1f, 0.999f, 0.001f, 1.7f, 1e-8f, 0.99f}, 0.3f);
     });
@@ -169,11 +169,11 @@ TEST(Kernels, RowKernelsHaveTheSameBitsAtEveryLevel) {
 }
 
 const troupe::pool_window windows[] = {
-  {2, 6, 8, 5, 3, 4, 2, 2, 2, 2},       // lenet's kind
-  {2, 7, 9, 33, 3, 4, 2, 2, 2, 2},      // a row and a column left over
+  {2, 6, 8, 5, 3, 4, 2, 2, 2, 2},       // As in lenet.
+  {2, 7, 9, 33, 3, 4, 2, 2, 2, 2},      // A remaining row and column.
   {1, 7, 7, 3, 4, 4, 3, 3, 2, 2, 1, 1}, // padded, overlapping
   {1, 5, 6, 16, 4, 5, 2, 2, 1, 1},      // overlapping
-  {1, 3, 3, 1, 3, 3, 2, 2, 1, 1},       // padded below and to the right only
+  {1, 3, 3, 1, 3, 3, 2, 2, 1, 1},       // Padded at the bottom and right only.
 };
 
 TEST(Kernels, PoolingHasTheSameBitsAtEveryLevel) {
@@ -255,7 +255,7 @@ TEST(Kernels, FindANonfiniteElementAtAnyIndex) {
   }
 }
 
-// The level is chosen once, so another process has to choose.
+// The level is chosen once per process, so the test starts another process.
 TEST(KernelsDeathTest, UseTheLevelInTheEnvironmentOrListTheLevels) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const auto choose = [](const char* level) {

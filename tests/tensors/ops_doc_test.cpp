@@ -8,7 +8,7 @@
 namespace troupe {
 namespace {
 
-/// The table that docs/ops.md shows.
+/// The table of docs/ops.md.
 std::string table() {
   std::ostringstream out;
   out << "| op | inputs | what it computes | differentiable | cases tried |\n"

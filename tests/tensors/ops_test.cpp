@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
-// Every op, on every case that it lists: the float64 reference against central
-// differences, the float32 kernels against the reference, a slice against a
-// copy. A new op is tested by being in the list.
+// Tests every op on each of its cases: the float64 reference against central
+// differences, the float32 kernels against the reference, and a slice against a
+// copy. A new op is tested because it is in the list.
 
 namespace troupe {
 namespace {
@@ -30,7 +30,7 @@ double weighted(const tried_op& x, std::vector<tensor> in,
 
 TEST_P(EveryOp, ReferenceGradientMatchesCentralDifferences) {
   if (GetParam().what->passes_through)
-    return; // the tape passes the gradient on; TapeTest has that
+    return; // Reshape has no kernel; the tests of the tape cover it.
   if (!differentiable())
     GTEST_SKIP() << GetParam().what->name << " is not differentiable";
   auto in = draw(GetParam(), dtype::float64);
@@ -60,7 +60,7 @@ TEST_P(EveryOp, ReferenceGradientMatchesCentralDifferences) {
   }
 }
 
-/// The largest difference, relative to the largest magnitude of `right`.
+/// Maximum difference, relative to the largest magnitude of `right`.
 double error_of(const tensor& left, const tensor& right) {
   double largest = 1e-30, worst = 0;
   const auto wide = left.as(dtype::float64);
@@ -101,7 +101,7 @@ TEST_P(EveryOp, AccumulatesGradients) {
         const auto f = fresh[i].as(dtype::float64).data<double>()[at];
         const auto a = added[i].as(dtype::float64).data<double>()[at];
         ASSERT_NEAR(a, f + 1, 1e-5 * (std::abs(f) + 1)) << "input " << i;
-        at += fresh[i].size() / 100; // a sample of large ones
+        at += fresh[i].size() / 100; // For large gradients: a sample.
       }
   }
 }
@@ -121,7 +121,7 @@ TEST_P(EveryOp, ComputesOnlyRequestedGradients) {
   }
 }
 
-/// The same elements at an address that is 4 bytes past a multiple of 64.
+/// The elements at an address that is 4 bytes past a multiple of 64.
 tensor displaced(const tensor& x) {
   tensor roomy{shape{std::int64_t(x.size()) + 1}, x.type()};
   auto out = roomy.range(1, x.size() + 1).reshaped(x.dims());

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <stdexcept>
 
-// An op of the user's own, made of what a program outside the tree sees.
+// A user's op, defined with installed headers only.
 
 // [doc:begin own_op]
 #include "troupe/tensors/op.hpp"

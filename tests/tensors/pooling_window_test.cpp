@@ -8,7 +8,7 @@
 namespace troupe {
 namespace {
 
-/// A window whose number of places is 0 in 32 bits.
+/// A window whose number of elements is 0 modulo 2^32.
 pool_options too_large(std::int32_t width) {
   return {.window_h = 1 << 16, .window_w = width, .pad = padding::same};
 }

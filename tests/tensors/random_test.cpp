@@ -63,7 +63,7 @@ TEST(RandomStream, WordsAreTheSameInOrderByIndexAndAfterASeek) {
 TEST(RandomStream, SingleWordsAndBlocksAreTheSameAtEveryLevel) {
   const random_key key{.seed = 3, .op = 1};
   const random_stream s{key};
-  // 2^32 - 1: there the block's number needs its second word.
+  // 2^32 - 1: the next block number needs its upper word.
   for (const std::uint64_t first : {0ull, 5ull, (1ull << 32) - 1})
     for (const std::size_t count : {0, 1, 63, 64, 65, 200}) {
       std::vector<std::uint32_t> words(4 * count + 1, 77);
@@ -84,7 +84,8 @@ TEST(RandomStream, SingleWordsAndBlocksAreTheSameAtEveryLevel) {
   }
 }
 
-// Written down once: they may never change, as weights depend on them.
+// Recorded once. These values must never change, because weights depend on
+// them.
 TEST(RandomStream, HasTheseBitsOnEveryMachine) {
   random_stream s{{.seed = 1, .replica = 2, .step = 3, .op = 4}};
   EXPECT_EQ(s.next(), 1864897617u);
@@ -149,7 +150,7 @@ TEST(Normal, IsTheQuantileOfItsWord) {
     const auto back = 0.5 * std::erfc(-z / std::sqrt(2.0));
     const auto density =
       std::exp(-z * z / 2) / std::sqrt(2 * 3.141592653589793);
-    // The float z is off by half a unit: 2^-25 |z|.
+    // The float z is rounded by up to half a unit, 2^-25 |z|.
     EXPECT_NEAR(back, p, density * std::fabs(z) * 0x1p-24 + 1e-15) << word;
   }
   EXPECT_EQ(troupe::normal_of(0), -troupe::normal_of(0xffff'ffff));

@@ -10,12 +10,12 @@
 #include <stdexcept>
 #include <string>
 
-// What a tape records keeps its gradient, or is refused.
+// A recorded tensor keeps its gradient, or the operation is an error.
 
 namespace troupe {
 namespace {
 
-/// A variable `bias` [2] of zeros, under a tape.
+/// A variable `bias` [2] of zeros, and a tape.
 struct recorded_bias {
   parameters own{{{"bias", {2}}}};
   tape t;
@@ -25,7 +25,7 @@ struct recorded_bias {
   /// [4, 2]
   tensor y() const { return tensor::full({4, 2}, 1) + bias().value(); }
 
-  /// Of the first element.
+  /// Gradient of the first element.
   float gradient(const tensor& loss) {
     const auto g = t.gradient(loss, own.variables())[0];
     EXPECT_EQ(g.data<float>()[0], g.data<float>()[1]);
@@ -59,7 +59,7 @@ TEST(PauseRecording, ValuesOfEarlierTapesBecomeConstants) {
     EXPECT_FALSE(is_recorded(y));
     EXPECT_FALSE(is_recorded(y * 2.0));
     EXPECT_FALSE(is_recorded(x.bias().value() * 2.0));
-    tape inner; // records, though it is made meanwhile
+    tape inner; // This tape records, although it is made during the pause.
     const auto z = x.bias().value() * 3.0;
     EXPECT_EQ(inner.gradient(z, x.own.variables())[0].data<float>()[0], 3);
   }
@@ -166,7 +166,8 @@ TEST(Tape, RejectsWritesToElementsThatItNeeds) {
               std::string::npos);
   }
   x.gradient(reduce_sum(y));
-  y.mutable_data<float>()[0] = 7; // asked: nothing depends on it any more
+  y.mutable_data<float>()[0] =
+    7; // Allowed after the request: no gradient depends on it any more.
   w.mutable_data<float>()[0] = 7;
 }
 
@@ -220,7 +221,7 @@ TEST(Tape, RejectsAValueOfAShadowedTape) {
     EXPECT_NE(refusal_of([&] { y.clone(); }), "no error");
     EXPECT_EQ(inner.gradient(y.detach() * z, std::array{z})[0].data<float>()[0],
               1);
-    EXPECT_TRUE(is_recorded(y.clone())); // by the outer tape again
+    EXPECT_TRUE(is_recorded(y.clone())); // Tracked by the outer tape again.
   }
   EXPECT_EQ(x.gradient(reduce_sum(y)), 4);
 }
@@ -237,7 +238,7 @@ TEST(Tape, RejectsAValueOfANewerTape) {
   EXPECT_EQ(x.gradient(y + z.detach()), 4);
 }
 
-/// Doubles, by way of what a tape would refuse or record of its own inputs.
+/// Doubles its input, with operations that a tape would record or reject.
 void doubled(op_call& c) {
   c.in[0].as(dtype::int32);
   c.out.copy_from(c.in[0].clone());
@@ -255,7 +256,7 @@ TEST(Tape, KernelsGetUntrackedTensors) {
   twice.name = "twice";
   twice.forward = {doubled};
   twice.backward = {doubled_backward};
-  tape other; // records while the first runs backward, too
+  tape other; // This tape records while the first one runs backward.
   recorded_bias inner;
   const auto y = apply(twice, {inner.bias().value()});
   EXPECT_EQ(inner.gradient(y), 2);

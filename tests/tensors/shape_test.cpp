@@ -36,7 +36,7 @@ TEST(Shape, RejectsAnOverflowingProductInAnyOrder) {
   EXPECT_THROW((shape{huge}), std::logic_error);
   EXPECT_THROW((shape{huge, 2}), std::logic_error);
   EXPECT_THROW((shape{1ll << 32, 1ll << 32}), std::logic_error); // 0 mod 2^64
-  // A 0 does not excuse the rest: `with` could replace it.
+  // A zero extent does not excuse the others: `with_extent` could replace it.
   EXPECT_THROW((shape{0, huge, 2}), std::logic_error);
   EXPECT_THROW((shape{huge, 2, 0}), std::logic_error);
 }

@@ -46,7 +46,7 @@ TEST(Tape, AddsTheGradientsOfAValueThatIsUsedTwiceInOneOp) {
 TEST(Tape, WritesGradientsToTheFlatBufferOfTheVariables) {
   auto p = two_parameters();
   auto gradients = p.gradients();
-  gradients.mutable_data<float>()[0] = 99; // overwritten, not added to
+  gradients.mutable_data<float>()[0] = 99; // Overwritten, not added to.
   gradients.mutable_data<float>()[p.offset(1)] = 99;
   tape t;
   const auto w = p.variables()[0].value();
@@ -90,7 +90,7 @@ TEST(Tape, CallsTheHookAfterTheLastUseOfAVariable) {
   auto p = two_parameters();
   tape t;
   const auto w = p.variables()[0].value();
-  const auto y = exp(w * 0.0) + w * 2.0; // two ways, one through an older op
+  const auto y = exp(w * 0.0) + w * 2.0; // Two uses, one by an earlier op.
   float at_hook = 0;
   t.gradient_into_variables(
     y, std::span{p.variables()}.first(1),
@@ -182,7 +182,7 @@ TEST(Tape, FollowsTheContextNotTheThread) {
       tape b;
       const auto z = b.watch(tensor::of<double>({1}, {5}));
       exchange_context(&one);
-      const auto y = x * x; // for a, though b is younger
+      const auto y = x * x; // Recorded for a, although b is newer.
       exchange_context(&two);
       EXPECT_EQ(b.gradient(z * z, std::array{z})[0].item<double>(), 10);
       exchange_context(&one);

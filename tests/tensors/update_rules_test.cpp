@@ -17,7 +17,7 @@ using troupe::named_numbers;
 using troupe::sgd;
 using troupe::update_rule;
 
-/// A parameter with what its rule keeps.
+/// A parameter and the slots of its rule.
 struct trained {
   update_rule rule;
   std::vector<float> x;
@@ -62,7 +62,7 @@ const update_rule rules[] = {
   adamw{.learning_rate = 0.05f, .weight_decay = 0.1f},
 };
 
-/// The definitions, in float64, of one parameter; `s` are its slots.
+/// The definitions in float64 for one parameter; `s` are its slots.
 void reference(const update_rule& rule, double& x, double g, double* s, int t) {
   double rate = 0, momentum = 0, beta1 = 0, beta2 = 0, epsilon = 0, decay = 0;
   bool nesterov = false;
@@ -187,7 +187,8 @@ TEST(UpdateRules, AdamWWithoutDecayIsAdamToTheBit) {
 TEST(UpdateRules, StillStepAfterAMillionSteps) {
   trained it{adam{.learning_rate = 0.5f}, {0}};
   it.step = 1'000'000;
-  it.apply({1}); // slots were 0: m = 0.1, v = 0.001, no correction left
+  it.apply(
+    {1}); // The slots were 0: m = 0.1, v = 0.001, without bias correction.
   EXPECT_NEAR(it.x[0], -0.5 * 0.1 / std::sqrt(0.001), 1e-5);
 }
 

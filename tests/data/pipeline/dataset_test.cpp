@@ -127,7 +127,7 @@ TEST(Dataset, EveryOrderIsEquallyLikely) {
   double chi_squared = 0;      // 23 degrees of freedom
   for (const auto& [order, count] : seen)
     chi_squared += (count - 1000.0) * (count - 1000.0) / 1000.0;
-  EXPECT_LT(chi_squared, 49.7); // passed by 1 seed in 1,000
+  EXPECT_LT(chi_squared, 49.7); // Exceeded by 1 seed in 1,000.
 }
 
 TEST(Dataset, ShuffleIsAPermutationThatDependsOnEpochAndSeed) {
@@ -273,10 +273,11 @@ TEST(Dataset, BatchesHaveTheirGlobalRows) {
   EXPECT_EQ(rows(x.prefetch(2)), (list{2, 2, 1}));
   EXPECT_EQ(rows(x.map(keep)), (list{2, 2, 1}));
   EXPECT_EQ(rows(x.map(halve)), (list{1, 1, 1}));
-  EXPECT_EQ(rows(x.part(1, 2, 2)), (list{2, 2, 1})); // of the whole batch
+  EXPECT_EQ(rows(x.part(1, 2, 2)),
+            (list{2, 2, 1})); // Rows of the global batch.
   EXPECT_EQ(rows(x.map(keep).part(1, 2, 2)), (list{2, 2, 1}));
   EXPECT_EQ(rows(x.part(1, 2, 2).map(keep)), (list{2, 2, 1}));
-  EXPECT_EQ(rows(counted(2)), (list{0, 0})); // examples
+  EXPECT_EQ(rows(counted(2)), (list{0, 0})); // Single examples.
   EXPECT_EQ(counted(5).examples(1, 4).global_rows, 3);
 }
 

@@ -15,11 +15,11 @@ struct chain {
   std::string said;
 };
 
-/// Any chain of up to six links that still ends.
+/// Makes any finite chain of up to six stages.
 chain random_chain(std::mt19937_64& rng) {
   const auto n = std::int64_t(rng() % 20);
   chain x{counted(n), "counted(" + std::to_string(n) + ")"};
-  bool mixed = false; // batches of batches need equal sizes
+  bool mixed = false; // Batches of batches need equal sizes.
   for (auto links = rng() % 7; links > 0; --links) {
     const auto k = 1 + rng() % 7;
     const auto said = std::to_string(k) + ")";
@@ -55,8 +55,8 @@ chain random_chain(std::mt19937_64& rng) {
   return x;
 }
 
-// An index that counts what was read ahead, a shuffle that goes on from its
-// last order, a repeat that forgets its pass: each fails here.
+// Fails for a position that counts prefetched elements, a shuffle that
+// continues from its last order, and a repeat that loses its epoch.
 TEST(Position, ResumesAnyChain) {
   std::size_t cuts = 0;
   for (std::uint64_t seed = 0; seed < 300; ++seed) {

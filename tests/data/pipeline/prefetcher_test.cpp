@@ -44,7 +44,7 @@ TEST(Prefetch, ReadsExactlyTheRequestedNumberAhead) {
   {
     auto each = x.prefetch(2).iterate();
     each.next();
-    third.get_future().wait_for(10s); // one handed out, two ready
+    third.get_future().wait_for(10s); // One returned, two ready.
   }
   EXPECT_EQ(read, 3);
 }
@@ -121,7 +121,7 @@ TEST(Prefetch, DetachesAThreadThatHangs) {
     auto each = x.batch(100).prefetch(2, 1ms).iterate();
     EXPECT_THROW(each.next(), std::runtime_error);
     at->begun.get_future().wait_for(60s);
-  } // returns, though the function does not
+  } // The destructor returns, although the function does not.
   EXPECT_EQ(at->read, 1);
   at->go_on.set_value();
 }

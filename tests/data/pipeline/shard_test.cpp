@@ -22,7 +22,7 @@ TEST(Shard, ShardsAddUpToTheBatches) {
       for (std::uint32_t first = 0; first < parts; first += 2) {
         const auto last = std::min(first + 2, parts);
         const auto mine = all(x.part(first, last, parts).prefetch(2), 1);
-        ASSERT_EQ(mine.size(), whole.size()); // empty ones too
+        ASSERT_EQ(mine.size(), whole.size()); // Including empty batches.
         for (std::size_t i = 0; i < mine.size(); ++i)
           joined[i].insert(joined[i].end(), mine[i].begin(), mine[i].end());
       }

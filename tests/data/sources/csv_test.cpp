@@ -22,7 +22,7 @@ protected:
     return x.examples(0, *x.size());
   }
 
-  /// The complaint about a file t.csv, without its folder.
+  /// Error message for a file t.csv, without its folder.
   std::string says(std::string_view text, const csv_options& options = {}) {
     auto out = complaint([&] { read(text, options); });
     if (const auto at = out.find(folder.string()); at != out.npos)

@@ -14,7 +14,7 @@ namespace {
 
 using testing::complaint;
 
-/// FNV-1a, 64 bits.
+/// FNV-1a hash, 64 bits.
 std::uint64_t hash(const tensor& x) {
   std::uint64_t out = 0xcbf29ce484222325;
   for (std::size_t i = 0; i < x.bytes(); ++i)
@@ -96,7 +96,7 @@ TEST(Digits, DependOnSeedAndIndexAlone) {
   EXPECT_FALSE(same_bits(few.inputs, other.inputs));
 }
 
-// What a run on drawn digits gives is compared between machines by its bits.
+// Results of training on these digits are compared bit by bit between machines.
 TEST(Digits, HaveTheSameBitsOnEveryMachine) {
   const auto x = digits({.examples = 100, .seed = 1}).examples(0, 100);
   EXPECT_EQ(hash(x.inputs), 12421490344567595582u);

@@ -151,7 +151,7 @@ TEST_F(Idx, NoFlippedBitOfACompressedFileChangesTheData) {
   const auto valid = packed(three_images());
   put("valid", valid);
   const auto wanted = read_idx(folder / "valid");
-  std::size_t harmless = 0; // time stamps and such
+  std::size_t harmless = 0; // For example, a bit of a time stamp.
   for (std::size_t bit = 0; bit < 8 * valid.size(); ++bit) {
     auto bad = valid;
     bad[bit / 8] = char(bad[bit / 8] ^ 1 << bit % 8);
@@ -267,7 +267,7 @@ TEST(Mnist, HasItsPublishedContent) {
   const auto last = test.examples(1990, 2000);
   EXPECT_TRUE(same_bits(last.labels, tensor::of<std::int32_t>(
                                        {10}, {7, 8, 9, 0, 1, 2, 3, 4, 5, 6})));
-  // The first seven's upper bar, in the eighth row.
+  // The upper bar of the first seven, in row 8.
   const auto seven = first.inputs.range(7 * 28 + 6, 7 * 28 + 9);
   EXPECT_EQ(seven.data<float>()[0], 84.0f / 255);
   EXPECT_EQ(seven.data<float>()[1], 185.0f / 255);
