@@ -49,12 +49,11 @@ public:
 struct layer_node {
   layer_ptr what;
   std::string path; ///< Path in the description: "layers[2]".
-  std::string
-    name; ///< Name, prefixed by those of its ancestors: "body/dense_1".
+  std::string name; ///< Prefixed by its ancestors' names: "body/dense_1".
   shape input;
   shape output;
-  std::vector<std::size_t>
-    parameters; ///< Indices of its own parameters in the network.
+  /// Indices of its own parameters in the network.
+  std::vector<std::size_t> parameters;
   std::vector<layer_node> children;
 };
 

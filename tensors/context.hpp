@@ -16,8 +16,8 @@ struct random_key {
   std::uint64_t seed = 0;
   std::uint32_t replica = 0; ///< Logical replica id.
   std::uint64_t step = 0;    ///< Global step, counted from 0.
-  std::uint32_t op =
-    0; ///< Number of the random op in this step; each random op increments it.
+  /// Number of the random op in this step; each random op increments it.
+  std::uint32_t op = 0;
 };
 
 /// State that follows the running code, not its thread. Each replica has its
@@ -30,11 +30,11 @@ struct context {
   context& operator=(const context&) = delete;
 
   tape* recording = nullptr; ///< Innermost tape. Null: none.
-  std::uint32_t replica =
-    0; ///< Index of the variable copy that the code reads, within its process.
+  /// Index of the variable copy that the code reads, within its process.
+  std::uint32_t replica = 0;
   random_key random;
-  const void* place =
-    nullptr; ///< Execution scope in a job, set by training/. Null: none.
+  /// Execution scope in a job, set by training/. Null: none.
+  const void* place = nullptr;
   /// Created at the first use of oneDNN.
   std::unique_ptr<kernel_cache> kernels;
 };

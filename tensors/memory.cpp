@@ -123,8 +123,9 @@ public:
     const std::lock_guard hold{lock_};
     usage_.live -= bytes;
     if (region_ && bytes >= least_in_region && !region_.holds(block))
-      return std::free(block); // Allocated before the region: the next block of
-                               // this size must come from the region.
+      // Allocated before the region: the next block of this size must come
+      // from the region.
+      return std::free(block);
     usage_.cached += bytes;
     free_[index] = new (block) free_block{free_[index]};
   }

@@ -29,7 +29,7 @@ public:
   template <class T>
   T as() const {
     if (tag_ != &tag_of<T>)
-      throw std::logic_error("an op was given another op's options");
+      throw std::logic_error("an op got the options of another op");
     T x;
     std::memcpy(static_cast<void*>(&x), bytes_.data(), sizeof x);
     return x;
@@ -88,8 +88,8 @@ struct op {
 
   /// float32 kernels by kind of device. Null: not supported.
   std::array<op_kernel, device_kinds> forward{};
-  std::array<op_kernel, device_kinds>
-    backward{}; ///< All null: not differentiable.
+  /// float32 kernels by kind of device. All null: not differentiable.
+  std::array<op_kernel, device_kinds> backward{};
 
   /// float64 kernels on the CPU: the plain definition, and the oracle of all
   /// other kernels.

@@ -23,9 +23,9 @@ using philox_key = std::array<std::uint32_t, 2>;
 philox_counter philox(philox_counter counter, philox_key key);
 
 /// First values of `random_key::op` for draws outside of ops. The ranges are
-/// disjoint from each other and from the numbers of ops.
-inline constexpr std::uint32_t draws_initial =
-  0x8000'0000; ///< Plus parameter index.
+/// disjoint from each other and from the numbers of ops. For an initial value,
+/// the index of the parameter is added.
+inline constexpr std::uint32_t draws_initial = 0x8000'0000;
 inline constexpr std::uint32_t draws_order = 0xC000'0000; ///< Shuffles.
 inline constexpr std::uint32_t draws_data = 0xD000'0000;  ///< Generated data.
 

@@ -24,8 +24,8 @@ struct tape::impl {
     tensor gradient;         ///< Empty: nothing was added yet.
     tensor home;             ///< Leaf only: receives its gradient.
     std::int32_t asked = -1; ///< Index in the caller's list. -1: not requested.
-    std::uint32_t uses =
-      0; ///< Recorded ops that read it and are not yet processed.
+    /// Recorded ops that read it and are not yet processed.
+    std::uint32_t uses = 0;
     bool needed = false; ///< True: a requested gradient depends on it.
     bool leaf = false;
   };

@@ -64,10 +64,11 @@ public:
   /// Concatenates `times` epochs into one. Without a number: endless.
   dataset repeat(std::optional<std::uint64_t> times = std::nullopt) const;
 
-  dataset
-  take(std::uint64_t count) const; ///< The first `count` elements, or all.
-  dataset
-  skip(std::uint64_t count) const; ///< All elements but the first `count`.
+  /// The first `count` elements, or all if there are fewer.
+  dataset take(std::uint64_t count) const;
+
+  /// All elements but the first `count`.
+  dataset skip(std::uint64_t count) const;
 
   /// Keeps of each batch only the rows of shards [first, last) of `shards`, as
   /// `shard_of` cuts it. The result may be an empty batch.

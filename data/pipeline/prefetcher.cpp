@@ -30,8 +30,8 @@ read_ahead::~read_ahead() {
 
 void read_ahead::read(const std::stop_token& stop, desk& on, const stage& of,
                       position at, std::uint64_t end, std::size_t count) {
-  use_threads(
-    1); // The ops of a `map` run on one thread: the other cores train.
+  // The ops of a `map` run on one thread: the other cores train.
+  use_threads(1);
   std::exception_ptr failed;
   try {
     for (; at.index < end; ++at.index) {

@@ -37,8 +37,8 @@ private:
     std::mutex lock;
     std::condition_variable_any changed;
     std::deque<batch> ready;
-    std::exception_ptr
-      failed; ///< Rethrown after all ready elements were returned.
+    /// Rethrown after all ready elements were returned.
+    std::exception_ptr failed;
     bool ended = false;
   };
 

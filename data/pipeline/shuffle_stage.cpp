@@ -40,8 +40,8 @@ void shuffled::trace(std::span<position> at) const {
 
 std::shared_ptr<const shuffled::order>
 shuffled::order_of(std::uint64_t pass, std::uint64_t block) const {
-  constexpr std::size_t kept =
-    4; // Enough for a few cursors, each near the end of an epoch.
+  // Enough for a few cursors, each near the end of an epoch.
+  constexpr std::size_t kept = 4;
   const std::lock_guard hold{lock_};
   const auto known = std::ranges::find_if(
     drawn_, [&](const drawn& x) { return x.pass == pass && x.block == block; });

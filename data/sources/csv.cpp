@@ -92,7 +92,7 @@ private:
                                       - columns_.begin());
     if (count > 1)
       fail("has " + std::to_string(count) + " columns " + in_quotes(label)
-           + ": give the label's a name of its own");
+           + ": give the label column a unique name");
     std::string all;
     for (std::size_t i = 0; i < std::min(columns_.size(), most); ++i)
       all += (i > 0 ? ", " : "") + in_quotes(columns_[i]);

@@ -37,8 +37,8 @@ public:
       shear_{random.uniform(-.32f, .32f)},
       bend_x_{random.uniform(-.28f, .28f)},
       bend_y_{random.uniform(-.28f, .28f)} {
-    const auto half =
-      random.uniform(-.13f, .13f); // Tangent of half the rotation angle.
+    // Tangent of half the rotation angle.
+    const auto half = random.uniform(-.13f, .13f);
     cos_ = (1 - half * half) / (1 + half * half);
     sin_ = 2 * half / (1 + half * half);
     centre_ = {side / 2.f - .5f + random.uniform(-3, 3),

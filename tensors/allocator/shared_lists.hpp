@@ -60,7 +60,7 @@ char* new_chunk(std::size_t index) {
   return at;
 }
 
-// -- what all threads share ---------------------------------------------------
+// -- shared by all threads ----------------------------------------------------
 
 /// Free blocks of one size class, under a spin lock.
 class shared_list {

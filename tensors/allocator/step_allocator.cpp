@@ -35,7 +35,7 @@
 
 namespace {
 
-// -- what a thread has --------------------------------------------------------
+// -- local to a thread --------------------------------------------------------
 
 /// Free blocks of one thread, zero-initialized. `active` is 0 before the first
 /// slow call and after the thread's exit: then every block goes to the shared

@@ -12,8 +12,8 @@ namespace troupe::TROUPE_LEVEL {
 static inline vec exp_of(vec x) {
   x = x > 89.0f ? all(89.0f) : x;     // e^x is infinite above 89.
   x = x < -104.0f ? all(-104.0f) : x; // e^x is 0 below -104.
-  constexpr float to_integer =
-    12582912.0f; // 1.5 * 2^23: adding it rounds to an integer.
+  // 1.5 * 2^23: adding it rounds to an integer.
+  constexpr float to_integer = 12582912.0f;
   const vec shifted = x * 1.44269504f + to_integer;
   const vec k = shifted - to_integer;
   const vec r = (x - k * 0.693359375f) - k * -2.12194440e-4f;

@@ -60,8 +60,8 @@ std::size_t softmax_cross_entropy(const float* logits,
                                   const std::int32_t* labels, std::size_t m,
                                   std::size_t n, float* losses,
                                   float* gradient) {
-  constexpr std::size_t block =
-    64; // Number of rows whose logarithms are computed together.
+  // Number of rows whose logarithms are computed together.
+  constexpr std::size_t block = 64;
   std::size_t good = 0;
   while (good < m && labels[good] >= 0
          && static_cast<std::size_t>(labels[good]) < n)

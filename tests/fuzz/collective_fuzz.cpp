@@ -99,8 +99,8 @@ private:
   /// chunks.
   static constexpr std::array<std::int64_t, 8> sizes{
     0, 1, 16, 16, 1000, 5'000, 8'200, 13'000};
-  static constexpr std::int64_t two_pieces =
-    66'000; ///< Number of elements of a gather contribution.
+  /// Number of elements of a gather contribution.
+  static constexpr std::int64_t two_pieces = 66'000;
   static constexpr std::uint64_t steps = 2;
 
   static task task_of(choices& from) {

@@ -30,7 +30,7 @@ std::vector<bytes> seeds();
 inline void require(bool holds, const char* property) {
   if (holds)
     return;
-  std::fprintf(stderr, "fuzz: this does not hold: %s\n", property);
+  std::fprintf(stderr, "fuzz: property violated: %s\n", property);
   std::abort();
 }
 

@@ -35,7 +35,7 @@ std::optional<job> read(const std::string& text) {
   require(peak <= 256 * text.size() + 16'384, "memory follows the text");
   if (x)
     require(read_job(write_job(*x)) == *x,
-            "what is written is read as the same");
+            "a written value is read as the same value");
   return x;
 }
 
@@ -50,8 +50,8 @@ void check(const job& x) {
           "a settled job can be cut");
   require(done->devices.size() <= job_limits::replicas, "devices have a limit");
   const auto given = given_by(*done);
-  require(given_by(settle(given)) == given, "what was settled stays so");
-  require(resumed(given, {}) == given, "a run goes on as it was");
+  require(given_by(settle(given)) == given, "settled options do not change");
+  require(resumed(given, {}) == given, "a resumed run has the same options");
 }
 
 } // namespace
@@ -74,7 +74,7 @@ void try_one(view input) {
   if (both)
     require(both->seed == saved->seed && both->batch == saved->batch
               && both->model == saved->model && both->data == saved->data,
-            "what is resumed is the same run");
+            "a resumed run is the same run");
 }
 
 std::vector<bytes> seeds() {

@@ -54,8 +54,8 @@ const process& victim() {
 void check(const channel& x, const deeds& did, bool insists) {
   const bool shares = x.transport == "shm";
   require(shares || x.transport == "tcp", "lanes are of something");
-  require(shares || !insists, "who insists on shared memory has it");
-  require(!shares || did.proved, "memory is shared with who has shown it");
+  require(shares || !insists, "required shared memory is used");
+  require(!shares || did.proved, "memory is shared only after a proof");
   require(did.meddled || shares, "two that keep the rules share memory");
   if (!x.why_no_shm.empty())
     check_text(x.why_no_shm);
@@ -63,7 +63,8 @@ void check(const channel& x, const deeds& did, bool insists) {
     return;
   require(x.parts->post(parcel_head{}, bytes(3)), "there is room");
   const view some = victim().arena->pages().subspan(64, 20'000);
-  require(x.sums->lend(parcel_head{}, some), "whether it may be lent or not");
+  require(x.sums->lend(parcel_head{}, some),
+          "a packet can be posted with or without zero-copy");
   require(!x.sums->front() && !x.parts->front(), "nothing came yet");
   require(!x.sums->ended(), "it has not ended");
 }

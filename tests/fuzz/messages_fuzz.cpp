@@ -66,7 +66,7 @@ void check_values(view payload) {
   std::apply([&](const auto&... xs) { (wire::put(to, xs), ...); }, values);
   const auto again = std::move(to).bytes();
   require(std::ranges::equal(again, payload),
-          "what is read has the bytes that it was read from");
+          "a decoded value has the bytes it was decoded from");
 }
 
 template <class Tuple>

@@ -184,7 +184,7 @@ void send(choices& from, view moods, std::size_t piece) {
     while (!lane->flush()) {
     }
   }
-  require(expected(out) == wanted, "what is posted arrives as it was");
+  require(expected(out) == wanted, "a posted packet arrives unchanged");
 }
 
 } // namespace

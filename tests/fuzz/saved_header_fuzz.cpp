@@ -26,7 +26,7 @@ void check(const saved_header& x) {
   const auto again =
     read_header(written, saved_model_version, std::string{where});
   require(write_header(again) == written,
-          "what is written is read as the same");
+          "a written value is read as the same value");
   require(again.fit.has_value() == x.fit.has_value(), "a fit stays one");
   for (const auto& one : x.parameters)
     require(one.dims.elements() <= std::size_t{1} << 62, "shapes are possible");

@@ -86,7 +86,7 @@ public:
     for (const auto& one : layers)
       at = b.add(one, at);
     if (at != input)
-      b.refuse("must give the shape that it takes");
+      b.refuse("must return the shape of its input");
     b.parameter("shift", {1}, initializer{"ones"});
     return input;
   }
@@ -167,8 +167,9 @@ TEST(OwnLayer, ErrorsContainThePathOfTheLayer) {
                   "mine");
     FAIL();
   } catch (const std::invalid_argument& e) {
-    EXPECT_EQ(std::string{e.what()}, "mine: layers[0] (residual) must give the "
-                                     "shape that it takes");
+    EXPECT_EQ(std::string{e.what()},
+              "mine: layers[0] (residual) must return the "
+              "shape of its input");
   }
 }
 

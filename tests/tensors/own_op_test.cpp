@@ -127,7 +127,7 @@ TEST(OpApply, RejectsInvalidInputsWithAReason) {
   EXPECT_EQ(why([&] { apply(mine::swish, {x.as(dtype::int32)}); }),
             "swish: input 0 is int32[2]; convert it with as()");
   EXPECT_EQ(why([&] { apply(mine::swish, {x}); }),
-            "an op was given another op's options");
+            "an op got the options of another op");
   EXPECT_EQ(why([&] {
               apply(*find_op("add"), {x, x.as(dtype::float64)});
             }),

@@ -166,8 +166,8 @@ TEST(Tape, RejectsWritesToElementsThatItNeeds) {
               std::string::npos);
   }
   x.gradient(reduce_sum(y));
-  y.mutable_data<float>()[0] =
-    7; // Allowed after the request: no gradient depends on it any more.
+  // Allowed after the request: no gradient depends on it any more.
+  y.mutable_data<float>()[0] = 7;
   w.mutable_data<float>()[0] = 7;
 }
 

@@ -187,8 +187,8 @@ TEST(UpdateRules, AdamWWithoutDecayIsAdamToTheBit) {
 TEST(UpdateRules, StillStepAfterAMillionSteps) {
   trained it{adam{.learning_rate = 0.5f}, {0}};
   it.step = 1'000'000;
-  it.apply(
-    {1}); // The slots were 0: m = 0.1, v = 0.001, without bias correction.
+  // The slots were 0: m = 0.1, v = 0.001, without bias correction.
+  it.apply({1});
   EXPECT_NEAR(it.x[0], -0.5 * 0.1 / std::sqrt(0.001), 1e-5);
 }
 

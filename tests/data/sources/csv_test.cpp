@@ -107,7 +107,7 @@ TEST_F(Csv, AnUnknownColumnIsReportedWithAllColumns) {
     many += ",x" + std::to_string(i);
   EXPECT_TRUE(says(many, {.label = "y"}).ends_with("\"x19\" and 10 more"));
   EXPECT_EQ(says("a,b,a\n1,2,0\n", {.label = "a"}),
-            "t.csv has 2 columns \"a\": give the label's a name of its own");
+            "t.csv has 2 columns \"a\": give the label column a unique name");
   EXPECT_EQ(says("a;b\n1;0\n"), "t.csv has one column, \"a;b\": an example "
                                 "needs a label and at least one number, "
                                 "separated by commas");
