@@ -28,10 +28,11 @@ public:
   const std::string& name() const { return description_.name; }
   const model_description& description() const { return description_; }
 
-  const shape& input() const { return root_.input; } ///< Shape of one example.
-  const shape& output() const {
-    return root_.output;
-  } ///< Shape of one example.
+  /// Shape of one example, without the batch axis.
+  const shape& input() const { return root_.input; }
+
+  /// Shape of the output for one example, without the batch axis.
+  const shape& output() const { return root_.output; }
 
   /// Names and shapes of the parameters, in the order of files and hashes.
   const std::vector<parameter_spec>& parameters() const {

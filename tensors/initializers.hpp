@@ -30,7 +30,7 @@ fans fans_of(const shape& dims);
 ///   normal          mean (0), deviation (0.05)
 ///   glorot_uniform  +-sqrt(6 / (fan in + fan out))
 ///   glorot_normal   deviation sqrt(2 / (fan in + fan out))
-///  he_uniform      +-sqrt(6 / fan in)
+///   he_uniform      +-sqrt(6 / fan in)
 ///   he_normal       deviation sqrt(2 / fan in)
 ///
 /// The normal distributions are not truncated, unlike TensorFlow's.

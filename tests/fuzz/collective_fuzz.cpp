@@ -95,12 +95,10 @@ public:
   }
 
 private:
-  /// Sizes for: no element, one hop, one whole chunk, three chunks and four
-  /// chunks.
+  /// For no element, one hop, one chunk, three chunks and four chunks.
   static constexpr std::array<std::int64_t, 8> sizes{
     0, 1, 16, 16, 1000, 5'000, 8'200, 13'000};
-  /// Number of elements of a gather contribution.
-  static constexpr std::int64_t two_pieces = 66'000;
+  static constexpr std::int64_t two_pieces = 66'000; ///< Elements gathered.
   static constexpr std::uint64_t steps = 2;
 
   static task task_of(choices& from) {
@@ -152,12 +150,10 @@ private:
       if (script_[bucket].gathers) {
         const auto got = on_.of(r).gathered(r, bucket);
         for (std::uint32_t of = 0; of < all; ++of)
-          require(is_all(got.at(of), of + 1),
-                  "a gathered tensor is that of its owner");
+          require(is_all(got.at(of), of + 1), "a tensor is its owner's");
       } else {
         const auto got = on_.of(r).sum_of(r, bucket);
-        require(is_all(got, all * (all + 1) / 2),
-                "a sum includes all contributions");
+        require(is_all(got, all * (all + 1) / 2), "a sum is complete");
       }
     }
   }
@@ -239,8 +235,7 @@ private:
                                              : from.number<std::uint16_t>()));
         break;
       case 11:
-        if (!x.bytes().empty()) // For the spec of a gather contribution: values
-                                // below 1 MiB.
+        if (!x.bytes().empty()) // For a gathered spec: values below 1 MiB.
           x.own()[from.below(std::min<std::size_t>(x.bytes().size(), 10))] =
             std::byte(from.number<std::uint8_t>());
         break;
