@@ -133,7 +133,7 @@ public:
   void use(std::span<std::byte> pages) {
     const std::lock_guard hold{lock_};
     if (region_)
-      throw std::logic_error("large blocks come from a region already");
+      throw std::logic_error("a shared region is set already");
     release_some(usage_.cached);
     region_ = region{pages};
   }

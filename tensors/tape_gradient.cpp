@@ -10,8 +10,9 @@ namespace troupe {
 
 void tape::impl::begin() {
   if (spent)
-    throw std::logic_error("a tape was asked for gradients a second time; make "
-                           "a tape for each loss");
+    throw std::logic_error(
+      "gradients of a tape were requested a second time; make "
+      "a tape for each loss");
   spent = true;
 }
 
@@ -138,7 +139,7 @@ void tape::impl::run(const tensor& loss, std::span<const variable> variables,
     }
     if (values[place].asked >= 0)
       throw std::logic_error("the gradient of " + variables[i].name()
-                             + " was asked for twice in one list");
+                             + " is requested twice in one list");
     ask(std::int32_t(place), i, homes[i]);
   }
   start(loss);
@@ -180,7 +181,7 @@ tensors tape::gradient(const tensor& loss, std::span<const tensor> watched) {
       throw std::logic_error("the tape does not watch " + to_string(x.spec()));
     if (impl_->values[std::size_t(index)].asked >= 0)
       throw std::logic_error("the gradient of a watched " + to_string(x.spec())
-                             + " was asked for twice in one list");
+                             + " is requested twice in one list");
     out.push_back(tensor::zeros(x.dims(), x.type()));
     impl_->ask(index, out.size() - 1, out.back());
   }

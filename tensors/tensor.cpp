@@ -93,7 +93,7 @@ tensor tensor::slice(std::int64_t begin, std::int64_t end) const {
 
 tensor tensor::reshaped(const shape& to) const {
   if (to.elements() != size())
-    throw std::logic_error(to_string(spec_) + " cannot be seen as "
+    throw std::logic_error(to_string(spec_) + " cannot be reshaped to "
                            + to_string(to));
   if (is_recorded(*this))
     return reshape(*this, to);
@@ -121,7 +121,7 @@ tensor tensor::clone() const {
 
 void tensor::copy_from(const tensor& other) {
   if (spec_ != other.spec_ || !storage_ || !other.storage_)
-    throw std::logic_error("copy of " + to_string(other.spec_) + " into "
+    throw std::logic_error("cannot copy " + to_string(other.spec_) + " into "
                            + to_string(spec_));
   if (is_recorded(other))
     throw std::logic_error("copy_from() of " + to_string(other.spec_)
@@ -163,7 +163,8 @@ void tensor::check(dtype wanted) const {
 
 void tensor::check_single() const {
   if (size() != 1)
-    throw std::logic_error("the only element of " + to_string(spec_));
+    throw std::logic_error("item() needs one element, but got "
+                           + to_string(spec_));
 }
 
 void tensor::check_writable() const {

@@ -114,7 +114,7 @@ private:
     if (problem != std::errc{} || stop != end)
       refuse(line, i,
              in_quotes(text)
-               + " is no number: write it with digits and "
+               + " is not a number: write it with digits and "
                  "a decimal point");
     if (!std::isfinite(out))
       refuse(line, i, in_quotes(text) + " is not finite: leave the line out");
@@ -129,7 +129,7 @@ private:
     if (problem == std::errc::invalid_argument || stop != end)
       refuse(line, label_,
              in_quotes(text)
-               + " is no class number: labels are 0, "
+               + " is not a class number: labels are 0, "
                  "1, 2, ... (no regression)");
     if (problem != std::errc{} || out < 0 || out >= classes)
       refuse(line, label_,

@@ -148,9 +148,10 @@ TEST(Tape, ReportsASecondRequest) {
     t.gradient(y, p.variables());
     FAIL();
   } catch (const std::logic_error& error) {
-    EXPECT_EQ(std::string{error.what()},
-              "a tape was asked for gradients a second time; make a tape for "
-              "each loss");
+    EXPECT_EQ(
+      std::string{error.what()},
+      "gradients of a tape were requested a second time; make a tape for "
+      "each loss");
   }
 }
 

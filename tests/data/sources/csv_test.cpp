@@ -63,15 +63,17 @@ TEST_F(Csv, ReadsEquivalentFilesAlike) {
 TEST_F(Csv, QuotedNamesMayContainCommasQuotesAndLineEnds) {
   expect_two(read("a,\"the \"\"kind\"\",\nsay\",b\n1.5,0,-2\n3e2,2,.25\n",
                   {.label = "the \"kind\",\nsay"}));
-  EXPECT_EQ(says("\"a\n\n\",b\n1,x\n"),
-            "t.csv, line 4, column \"b\": \"x\" is no class number: labels are "
-            "0, 1, 2, ... (no regression)");
+  EXPECT_EQ(
+    says("\"a\n\n\",b\n1,x\n"),
+    "t.csv, line 4, column \"b\": \"x\" is not a class number: labels are "
+    "0, 1, 2, ... (no regression)");
 }
 
 TEST_F(Csv, ErrorsNameLineColumnAndValue) {
-  EXPECT_EQ(says("a,b,c\n1,2,0\n1,x y,0\n"),
-            "t.csv, line 3, column \"b\": \"x y\" is no number: write it with "
-            "digits and a decimal point");
+  EXPECT_EQ(
+    says("a,b,c\n1,2,0\n1,x y,0\n"),
+    "t.csv, line 3, column \"b\": \"x y\" is not a number: write it with "
+    "digits and a decimal point");
   EXPECT_EQ(says("a,b\n1e99,0\n"), "t.csv, line 2, column \"a\": \"1e99\" does "
                                    "not fit a float32: scale the column");
   EXPECT_EQ(says("a,b\nnan,0\n"), "t.csv, line 2, column \"a\": \"nan\" is not "
@@ -136,7 +138,7 @@ TEST_F(Csv, RejectsUnbalancedQuotes) {
 TEST_F(Csv, ErrorsContainNoControlCharactersAndNoLongValues) {
   EXPECT_EQ(
     says(std::string("a,b\n\0\x1b[2J,0\n", 12)),
-    "t.csv, line 2, column \"a\": \"??[2J\" is no number: write it with "
+    "t.csv, line 2, column \"a\": \"??[2J\" is not a number: write it with "
     "digits and a decimal point");
   EXPECT_LT(says("a,b\n" + std::string(100'000, 'x') + ",0\n").size(), 200u);
 }
