@@ -158,7 +158,7 @@ TEST(Tape, RejectsWritesToElementsThatItNeeds) {
   for (auto* held : {&y, &w}) {
     EXPECT_NE(refusal_of([&] {
                 held->mutable_data<float>();
-              }).find("cannot be written while a tape holds it"),
+              }).find("cannot be written while a tape needs it"),
               std::string::npos);
     EXPECT_NE(refusal_of([&] {
                 held->copy_from(tensor::zeros(held->dims()));

@@ -87,9 +87,10 @@ TEST_F(Csv, ErrorsNameLineColumnAndValue) {
 }
 
 TEST_F(Csv, RejectsLabelsThatAreNoClass) {
-  EXPECT_EQ(says("a,b\n1,1.5\n"), "t.csv, line 2, column \"b\": \"1.5\" is no "
-                                  "class number: labels are 0, 1, 2, ... (no "
-                                  "regression)");
+  EXPECT_EQ(says("a,b\n1,1.5\n"),
+            "t.csv, line 2, column \"b\": \"1.5\" is not a "
+            "class number: labels are 0, 1, 2, ... (no "
+            "regression)");
   EXPECT_EQ(says("a,b\n1,-1\n"), "t.csv, line 2, column \"b\": label \"-1\" is "
                                  "not in [0, 65536): number the classes from 0 "
                                  "on");
