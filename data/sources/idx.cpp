@@ -49,8 +49,8 @@ shape read_header(byte_file& from, std::uint64_t most) {
   }
   if (product > most)
     throw std::runtime_error(from.name() + " declares " + said
-                             + " bytes: the maximum is " + std::to_string(most)
-                             + " ");
+                             + " bytes: at most " + std::to_string(most)
+                             + " are supported");
   product *= !empty;
   const auto header = 4 + 4 * std::uint64_t{rank};
   if (from.packed() ? product + header > from.most()

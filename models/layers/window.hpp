@@ -18,7 +18,7 @@ slide(const shape& input, const std::array<std::int64_t, 2>& window,
   if (input.rank() != 3)
     b.refuse(
       "takes images of shape [height, width, channels], but its input is "
-      + to_string(input) + " ; put it before any \"flatten\"");
+      + to_string(input) + "; put it before any \"flatten\"");
   std::array<std::int64_t, 2> out{};
   for (std::size_t i = 0; i < 2; ++i)
     out[i] = ops::place_window(input[i], window[i], stride[i], pad).out;

@@ -111,15 +111,16 @@ TEST_F(Idx, RejectsASizeThatTheFileCannotHold) {
             "x declares 60000 x 28 x 28 bytes after a header of 16 and has 16 "
             "in all: get another copy");
   EXPECT_EQ(says(header({0xFFFFFFFF, 0xFFFFFFFF, 0xFFFFFFFF})),
-            "x declares 4294967295 x 4294967295 x 4294967295 bytes: the "
-            "maximum is 1073741824");
+            "x declares 4294967295 x 4294967295 x 4294967295 bytes: at most "
+            "1073741824 are supported");
   const auto lies = packed(header({1000, 1000, 1000}));
   EXPECT_EQ(says(lies), "x declares 1000 x 1000 x 1000 bytes after a header "
                         "of 16 and cannot hold more than "
                           + std::to_string(lies.size() * 1032)
                           + " in all: get another copy");
-  EXPECT_EQ(says(header({0, 0xFFFFFFFF, 1})),
-            "x declares 0 x 4294967295 x 1 bytes: the maximum is 1073741824");
+  EXPECT_EQ(
+    says(header({0, 0xFFFFFFFF, 1})),
+    "x declares 0 x 4294967295 x 1 bytes: at most 1073741824 are supported");
   EXPECT_LT(memory::used().peak, before + (1 << 20));
 }
 
