@@ -20,7 +20,7 @@ void check_version(detail::reader& in) {
     in.refuse("version", "is " + std::to_string(version)
                            + ", but this Troupe reads versions up to "
                            + std::to_string(description_version)
-                           + "; use a newer one");
+                           + "; use a newer Troupe");
 }
 
 } // namespace

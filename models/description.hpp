@@ -9,31 +9,34 @@
 
 namespace troupe::models {
 
-/// A model as data: enough to build it anywhere, nothing about its weights.
-/// docs/models.md says how it is written as JSON.
+/// Describes a model as data: its layers and shapes, but not its weights. It is
+/// enough to build the model in any process. docs/models.md defines its JSON
+/// form.
 struct model_description {
   std::string name;
-  shape input;       ///< Of one example, without the batch.
-  layer_list layers; ///< In a row. What stands here is shared, not copied: a
-                     ///< layer in a description is not changed any more.
+  shape input;       ///< Shape of one example, without the batch axis.
+  layer_list layers; ///< Layers in sequence; shared, not copied. Do not change
+                     ///< a layer after it is part of a description.
 };
 
-/// The version of the JSON form that this Troupe writes; it reads all up to it.
+/// Version of the JSON form that this Troupe writes. It reads this version and
+/// all older ones.
 inline constexpr int description_version = 1;
 
-/// Reads a description, and makes sure that a network can be built from it.
-/// @param where  what an error calls the text: a file's name.
-/// @errors throws std::invalid_argument with one sentence: where, the path of
-///         the value ("layers[2].units"), the value, what would do. Nothing is
-///         allocated by what the text claims before the claim is checked.
+/// Reads a description and checks that a network can be built from it.
+/// @param source Name of the text in error messages: a file name.
+/// @errors throws std::invalid_argument with one sentence: the source, the path
+///         of the value ("layers[2].units"), the value and the valid range. No
+///         size that the text declares is allocated before it is checked.
 model_description parse(std::string_view text, std::string_view where);
 
-/// The description as JSON. `parse` makes the same of it: written again, it has
-/// the same bytes.
+/// Writes the description as JSON. `parse` restores an equal description, which
+/// is written as the same bytes.
 std::string to_json_text(const model_description& x);
 
 /// Reads a description from a file of at most 1 MiB.
-/// @errors as `parse`; also if the file cannot be read.
+/// @errors as `parse`. Throws std::invalid_argument also if the file cannot be
+///         read.
 model_description load(const std::filesystem::path& file);
 
 } // namespace troupe::models

@@ -2,9 +2,9 @@
 
 namespace troupe::models {
 
-/// How a model is called.
+/// Options of a forward pass.
 struct forward_options {
-  /// Layers that compute something else in training do so: dropout drops.
+  /// True in training: layers such as dropout then compute something else.
   bool training = false;
 };
 

@@ -9,7 +9,8 @@ namespace troupe::models {
 
 namespace {
 
-/// The product, or -1 where it exceeds `limit`.
+/// Returns the product. -1: an extent is below 1, or the product exceeds
+/// `limit`.
 template <class Extents>
 std::int64_t product_within(const Extents& extents, std::int64_t limit) {
   std::int64_t product = 1;
@@ -68,18 +69,19 @@ shape builder::add(const layer_ptr& what, const shape& input) {
   for (const auto& other : node_->children)
     if (&other != &node && other.name == node.name)
       inner.refuse("has the name of " + other.path + ", "
-                   + detail::in_quotes(name) + "; give one of them another");
+                   + detail::in_quotes(name) + "; rename one of them");
   node.output = what->build(input, inner);
   if (node.output.rank() >= shape::max_rank
       || product_within(node.output, largest_example) < 0)
-    inner.refuse("would give " + to_string(node.output)
+    inner.refuse("would return " + to_string(node.output)
                  + " for one example, but at most "
                  + std::to_string(largest_example)
-                 + " elements are possible; make it smaller");
+                 + " elements are allowed; make it smaller");
   return node.output;
 }
 
-/// The one given, or the type with the number of such layers so far.
+/// Returns the layer's own name. If it is empty, returns the type and the
+/// number of siblings of this type so far, including itself.
 std::string builder::name_of(const layer& what) const {
   if (!what.name.empty())
     return what.name;

@@ -18,75 +18,74 @@ namespace troupe::models {
 class builder;
 class place;
 
-/// One step of a model's computation: a description of itself, the parameters
-/// that it needs, and what it computes from them. A layer holds settings and no
-/// state: parameters belong to whoever runs the network, so one layer serves
-/// any number of replicas at once.
+/// One stage of a model's computation. It declares its settings and parameters,
+/// and computes its output from them. A layer has no state: the parameters are
+/// passed to `forward`, so replicas may share a layer concurrently.
 class layer {
 public:
   virtual ~layer() = default;
 
-  /// What descriptions call this kind of layer: "dense".
+  /// Type name in descriptions: "dense".
   virtual std::string_view type() const = 0;
 
-  /// Lists the settings; none unless overridden.
+  /// Visits all settings. The default visits none.
   virtual void list(settings& s);
 
-  /// Declares the parameters, and whatever layers this one is made of, for an
-  /// input of this shape.
-  /// @shape input  one example, without the batch.
-  /// @returns the shape of one example's output.
+  /// Declares the parameters and the child layers for an input of this shape.
+  /// @shape input one example, without the batch axis.
+  /// @returns the shape of the output for one example.
   virtual shape build(const shape& input, builder& b) const = 0;
 
+  /// Computes the output of a batch.
   /// @shape x  [n, input...] float32, any n.
   /// @returns [n, output...] float32.
   virtual tensor forward(const tensor& x, const place& own) const = 0;
 
-  /// In its model; empty: the type and a number, as in "dense_2".
+  /// Name in the model. Empty: the type and a number, as in "dense_2".
   std::string name;
 };
 
-/// A layer as it stands in a network.
+/// A layer in the tree of a network.
 struct layer_node {
   layer_ptr what;
-  std::string path; ///< In the description: "layers[2]".
-  std::string
-    name; ///< With the names of the layers that it is in: "body/dense_1".
+  std::string path; ///< Path in the description: "layers[2]".
+  std::string name; ///< Prefixed by its ancestors' names: "body/dense_1".
   shape input;
   shape output;
-  std::vector<std::size_t>
-    parameters; ///< Its own, as indices into the network's.
+  /// Indices of its own parameters in the network.
+  std::vector<std::size_t> parameters;
   std::vector<layer_node> children;
 };
 
-/// What a layer finds in `forward`: its own parameters, in the order in which
-/// `build` declared them, the layers that it is made of, and how the model is
-/// called.
+/// Context of a call of `forward`: the layer's own parameters in the order of
+/// their declaration in `build`, its child layers, and the options of the
+/// forward pass.
 class place {
 public:
   place(const layer_node& node, std::span<const variable> all,
         const forward_options& how = {})
     : node_{&node}, all_{all}, how_{how} {}
 
-  /// Whether the model is called in training.
+  /// True if the model is called in training.
   bool training() const { return how_.training; }
 
-  /// The parameter's value on the replica that runs.
+  /// Value of parameter `i` on the current replica.
   tensor operator[](std::size_t i) const {
     return all_[node_->parameters.at(i)].value();
   }
 
   std::size_t children() const { return node_->children.size(); }
 
-  /// The child that `build` added as number `i`, and what it finds.
+  /// Child layer `i`, in the order in which `build` added them.
   const layer& child(std::size_t i) const {
     return *node_->children.at(i).what;
   }
+  /// Context of child layer `i`.
   place of_child(std::size_t i) const {
     return {node_->children.at(i), all_, how_};
   }
 
-  /// Runs that child.
+  /// Runs child layer `i`.
   tensor forward(std::size_t i, const tensor& x) const {
     return child(i).forward(x, of_child(i));
   }
@@ -97,33 +96,33 @@ private:
   forward_options how_;
 };
 
-/// The parameters that a network's layers declared, in order.
+/// Parameters declared by the layers of a network, in order.
 struct declarations {
   std::vector<parameter_spec> specs; ///< Named "dense_1/kernel".
   std::vector<initializer> initializers;
-  std::int64_t elements = 0; ///< Of all.
+  std::int64_t elements = 0; ///< Total number of elements.
 };
 
-/// What a layer declares its parameters to while a network is built.
+/// Collects the parameters and child layers that a layer declares in `build`.
 class builder {
 public:
-  /// @param where what the sentences of errors begin with: a file's name.
+  /// @param source Start of error messages: a file name.
   builder(std::string_view where, declarations& declared, layer_node& node);
 
-  /// The layer has a parameter of these extents, filled by `initial` before
-  /// training.
-  /// @errors throws std::invalid_argument if the model grows beyond
-  ///         `largest_model` parameters; nothing was allocated for them.
+  /// Declares a parameter, which `initial` fills before training.
+  /// @errors throws std::invalid_argument if the model would exceed
+  ///         `max_model_parameters`. Nothing is allocated before this check.
   void parameter(std::string_view name,
                  std::initializer_list<std::int64_t> extents,
                  const initializer& initial);
 
-  /// The layer is made of this one, among others.
+  /// Adds a child layer.
   /// @returns the shape of its output.
   shape add(const layer_ptr& what, const shape& input);
 
-  /// The layer cannot be built: throws std::invalid_argument, the sentence of
-  /// which begins with where the layer stands and goes on with `why`.
+  /// Reports that the layer cannot be built.
+  /// @errors throws std::invalid_argument with the source, the path of the
+  ///         layer, and `reason`.
   [[noreturn]] void refuse(const std::string& why) const;
 
 private:
@@ -134,20 +133,20 @@ private:
   layer_node* node_;
 };
 
-/// Most parameters of a model (8 GiB of float32).
+/// Maximum number of parameters of a model (8 GiB of float32).
 inline constexpr std::int64_t largest_model = std::int64_t{1} << 31;
-/// Most elements of one example as a layer takes or gives it.
+/// Maximum number of elements of one example, as input or output of a layer.
 inline constexpr std::int64_t largest_example = std::int64_t{1} << 28;
-/// Deepest that layers may stand in layers.
+/// Maximum depth of nested layers.
 inline constexpr std::size_t deepest_nesting = 32;
 
 using layer_factory = layer_ptr (*)();
 void register_layer(layer_factory make);
 
-/// Makes a kind of layer known to descriptions, under what its `type()` says.
-/// Call it before the first description that names it is read, in `main` for
-/// instance; from any thread.
-/// @errors throws std::logic_error if the name is taken, or is no name.
+/// Registers a layer type for use in descriptions, under the name that `type()`
+/// returns. Call it before a description that names it is read, for instance at
+/// the start of `main`. Thread-safe.
+/// @errors throws std::logic_error if the name is registered or invalid.
 template <std::derived_from<layer> Layer>
 requires std::default_initializable<Layer>
 void register_layer() {
@@ -157,7 +156,7 @@ void register_layer() {
 /// @returns a layer with its default settings; null if no such type is known.
 layer_ptr make_layer(std::string_view type);
 
-/// The types that descriptions may name, sorted.
+/// All types that a description may name, sorted.
 std::vector<std::string> layer_types();
 
 } // namespace troupe::models

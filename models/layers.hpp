@@ -1,6 +1,6 @@
 #pragma once
 
-// The layers that come with Troupe.
+// All built-in layers.
 
 #include "troupe/models/layers/conv2d.hpp"
 #include "troupe/models/layers/dense.hpp"
@@ -12,7 +12,7 @@
 
 namespace troupe::models {
 
-/// The layers in a row: `stack(flatten{}, dense{10})`.
+/// Makes a list of layers: `stack(flatten{}, dense{10})`.
 template <std::derived_from<layer>... Layers>
 layer_list stack(Layers... layers) {
   return {std::make_shared<Layers>(std::move(layers))...};

@@ -25,7 +25,7 @@ tensor cross_entropy(const tensor& logits, const tensor& labels) {
 tensor mean_squared_error(const tensor& outputs, const tensor& targets) {
   const auto& dims = outputs.dims();
   if (dims != targets.dims() || dims.rank() == 0)
-    throw std::logic_error("the mean squared error of outputs "
+    throw std::logic_error("mean_squared_error of outputs "
                            + to_string(outputs.spec()) + " and targets "
                            + to_string(targets.spec()));
   const auto each =

@@ -8,31 +8,34 @@
 
 namespace troupe::models {
 
-/// What training makes small.
+/// A loss function: the quantity that training minimizes.
 struct loss {
+  /// Name in jobs and saved models.
   std::string_view name;
 
-  /// @shape outputs  [n, ...], of a network
-  /// @returns [n], the loss of each example
+  /// Computes the loss of each example.
+  /// @shape outputs [n, ...], the output of a network
+  /// @returns [n]
   /// @errors throws std::logic_error with the shapes.
   tensor (*of)(const tensor& outputs, const tensor& targets);
 
-  /// Targets are labels, [n] int32, and outputs scores, [n, classes]: accuracy
-  /// means something. Otherwise targets look like outputs.
+  /// True: targets are labels, [n] int32, and outputs are scores, [n, classes],
+  /// so that accuracy is defined. False: targets have the shape of the outputs.
   bool classifies;
 };
 
-/// -log softmax(logits)[label]; "softmax_cross_entropy".
-/// @shape logits  [n, classes], not yet through a softmax
-/// @shape labels  [n] int32
+/// "softmax_cross_entropy": -log softmax(logits)[label].
+/// @shape logits [n, classes], without a softmax
+/// @shape labels [n] int32
 tensor cross_entropy(const tensor& logits, const tensor& labels);
 
-/// Mean over an example's outputs of (output - target)^2;
-/// "mean_squared_error".
-/// @shape targets  that of outputs
+/// "mean_squared_error": mean of (output - target)^2 over the outputs of an
+/// example.
+/// @shape targets that of outputs
 tensor mean_squared_error(const tensor& outputs, const tensor& targets);
 
-/// @errors throws std::invalid_argument with the names that would do.
+/// Finds a loss by name.
+/// @errors throws std::invalid_argument with the known names.
 const loss& find_loss(std::string_view name);
 
 std::vector<std::string> loss_names();

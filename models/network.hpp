@@ -10,8 +10,8 @@
 
 namespace troupe::models {
 
-/// A model ready to compute. It holds no parameters: any number of replicas may
-/// run one network at once, each with its own.
+/// A model that is ready to compute. It has no parameters of its own, so
+/// replicas may share a network concurrently, each with its own parameters.
 ///
 ///   network net{lenet()};
 ///   parameters own{net.parameters()};
@@ -19,37 +19,42 @@ namespace troupe::models {
 ///   auto logits = net.forward(images, own.variables());
 class network {
 public:
-  /// Builds what the description says when it is written as JSON and read back,
-  /// so that what runs here is what a saved file makes elsewhere.
-  /// @errors throws std::invalid_argument as `parse` does; also for a layer
-  ///         whose class was not registered.
+  /// Builds the network from the description's JSON form, written and read
+  /// back. Therefore a saved file builds the same network in another process.
+  /// @errors throws std::invalid_argument as `parse`, and for a layer whose
+  ///         class is not registered.
   explicit network(const model_description& from);
 
   const std::string& name() const { return description_.name; }
   const model_description& description() const { return description_; }
 
-  const shape& input() const { return root_.input; }   ///< Of one example.
-  const shape& output() const { return root_.output; } ///< Of one example.
+  /// Shape of one example, without the batch axis.
+  const shape& input() const { return root_.input; }
 
-  /// Names and shapes, in the order that files and hashes keep.
+  /// Shape of the output for one example, without the batch axis.
+  const shape& output() const { return root_.output; }
+
+  /// Names and shapes of the parameters, in the order of files and hashes.
   const std::vector<parameter_spec>& parameters() const {
     return declared_.specs;
   }
 
-  /// The layers in their places; the root is the row of all.
+  /// The tree of layers. Its root is the sequence of all layers.
   const layer_node& root() const { return root_; }
 
-  /// Fills every copy with the same initial values.
-  /// @param into made of `parameters()`.
+  /// Fills every copy of the parameters with the same initial values.
+  /// @param destination Parameters made from `parameters()` of this network.
   void initialize(troupe::parameters& into, std::uint64_t seed) const;
 
-  /// Refuses examples of another shape.
+  /// Checks the shape of one example.
   /// @errors throws std::invalid_argument with both shapes.
   void check_input(const shape& example) const;
 
-  /// @shape x  [n, input...] float32, any n
-  /// @param own  the variables of a `parameters` made of `parameters()`.
-  /// @param how  by default not as in training.
+  /// Computes the output of a batch.
+  /// @shape inputs  [n, input...] float32, any n
+  /// @param variables Variables of a `parameters` made from `parameters()` of
+  ///        this network.
+  /// @param options The default is not training.
   /// @returns [n, output...] float32
   /// @errors throws std::invalid_argument with both shapes.
   tensor forward(const tensor& x, std::span<const variable> own,
@@ -63,7 +68,7 @@ private:
   declarations declared_;
 };
 
-/// The familiar table of layers, output shapes and parameters.
+/// Table of layers, output shapes and parameter counts, in the format of Keras.
 std::string summary(const network& x);
 
 } // namespace troupe::models

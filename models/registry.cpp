@@ -14,7 +14,7 @@ layer_ptr make() {
   return std::make_shared<Layer>();
 }
 
-/// The layers of layers.hpp.
+/// Factories of the built-in layers.
 constexpr layer_factory built_in[] = {
   make<conv2d>, make<dense>,      make<dropout>,   make<flatten>,
   make<relu>,   make<max_pool2d>, make<sequential>};
@@ -39,14 +39,15 @@ registry& known() {
 void register_layer(layer_factory maker) {
   const std::string type{maker()->type()};
   if (!detail::is_name(type))
-    throw std::logic_error("a layer cannot be called " + detail::in_quotes(type)
-                           + ": a name is " + std::string{detail::name_rule});
+    throw std::logic_error("a layer type cannot be named "
+                           + detail::in_quotes(type) + ": a name is "
+                           + std::string{detail::name_rule});
   auto& all = known();
   std::lock_guard guard{all.mutex};
   const auto [at, added] = all.makers.emplace(type, maker);
   if (!added)
-    throw std::logic_error("there is a layer called " + detail::in_quotes(type)
-                           + " already; name yours otherwise");
+    throw std::logic_error("the layer type " + detail::in_quotes(type)
+                           + " is registered already; choose another name");
 }
 
 layer_ptr make_layer(std::string_view type) {

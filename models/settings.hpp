@@ -16,34 +16,34 @@ class layer;
 using layer_ptr = std::shared_ptr<layer>;
 using layer_list = std::vector<layer_ptr>;
 
-/// Largest number that a description may give as a count or an extent.
+/// Maximum of a count or an extent in a description.
 inline constexpr std::int64_t largest_count = std::int64_t{1} << 24;
 
-/// Which integers a setting takes, and whether it must be given.
+/// Range of an integer setting, and whether it is required.
 struct integer_rule {
   bool required = false;
   std::int64_t low = 1;
-  std::int64_t high = largest_count; ///< Included.
+  std::int64_t high = largest_count; ///< Inclusive.
 };
 
-/// Which numbers a setting takes, and whether it must be given.
+/// Range of a real setting, and whether it is required.
 struct real_rule {
   bool required = false;
   double low = -1e30;
-  double below = 1e30; ///< Not included.
+  double below = 1e30; ///< Exclusive.
 };
 
-/// Where a layer lists its settings, once:
+/// Visitor to which a layer passes its settings, in one function:
 ///
-///   void list(settings& s) override {
+///   void visit_settings(layer_settings& s) override {
 ///     s.integer("units", units, {.required = true});
 ///   }
 ///
-/// The same list reads a description, writes one, and tells a key that no layer
-/// knows from one that is merely misspelt. When a description is read, what the
-/// member holds beforehand is its default.
-/// @errors each throws std::invalid_argument with one sentence: where, the key,
-///         the value, what would do.
+/// The same function reads a description, writes one, and lists the known keys,
+/// so that a misspelt key can be reported. When a description is read, the
+/// previous value of a member is its default.
+/// @errors each function throws std::invalid_argument with one sentence: the
+///         source, the key, the value and the valid range.
 class settings {
 public:
   virtual ~settings() = default;
@@ -54,21 +54,22 @@ public:
   virtual void real(std::string_view key, double& x,
                     const real_rule& rule = {}) = 0;
 
-  /// Two integers for height and width; one number stands for both.
+  /// Two integers for height and width. A single number in a description sets
+  /// both.
   virtual void pair(std::string_view key, std::array<std::int64_t, 2>& x,
                     const integer_rule& rule = {}) = 0;
 
-  /// One of the names.
+  /// One of the given names.
   virtual void text(std::string_view key, std::string& x,
                     std::span<const std::string> names) = 0;
 
-  /// What fills a parameter: a name, or {"name": ..., ...} with its numbers.
+  /// An initializer: its name, or {"name": ..., ...} with its hyperparameters.
   virtual void initial(std::string_view key, initializer& x) = 0;
 
-  /// Layers inside this one; at least one.
+  /// A list of child layers; not empty.
   virtual void layers(std::string_view key, layer_list& x) = 0;
 
-  /// An enumeration of which `names[i]` is the value i.
+  /// An enumerator, where `names[i]` is the name of value i.
   template <class Enum>
   void choice(std::string_view key, Enum& x,
               std::span<const std::string> names) {

@@ -9,7 +9,7 @@ namespace {
 
 using row = std::array<std::string, 3>;
 
-/// 3,274,634
+/// Formats a number with thousands separators: 3,274,634.
 std::string grouped(std::size_t x) {
   auto digits = std::to_string(x);
   for (auto at = static_cast<std::ptrdiff_t>(digits.size()) - 3; at > 0;
@@ -18,7 +18,7 @@ std::string grouped(std::size_t x) {
   return digits;
 }
 
-/// (None, 28, 28, 1): the batch is open.
+/// Formats a shape with an unknown batch size: (None, 28, 28, 1).
 std::string open_shape(const shape& x) {
   std::string text = "(None";
   for (const auto extent : x)
@@ -50,7 +50,7 @@ std::string summary(const network& x) {
   for (const auto& node : x.root().children)
     rows.push_back({node.name + " (" + std::string{node.what->type()} + ")",
                     open_shape(node.output), grouped(elements_of(node, x))});
-  // Keras's columns, wider where a name needs it.
+  // The column widths of Keras, or more if a name needs it.
   std::array<std::size_t, 2> widths{29, 26};
   for (const auto& one : rows) {
     widths[0] = std::max(widths[0], one[0].size() + 3);

@@ -19,7 +19,8 @@ context& own_context() {
 context::context() = default;
 context::~context() = default;
 
-// Not inlined: a caller must not keep a thread's address over a switch.
+// Not inlined: a caller must not keep a thread-local address across a fiber
+// switch.
 [[gnu::noinline]] context& current_context() noexcept {
   return installed ? *installed : own_context();
 }

@@ -6,42 +6,48 @@
 namespace troupe {
 
 class tape;
-struct kernel_cache; // what a device's libraries prepared for shapes seen
+struct kernel_cache; // Primitives that a device library prepared for known
+                     // shapes.
 
-/// Keys of the random numbers that running code draws: counters, not a state,
-/// so that a step redone draws the same again.
+/// Key of the random numbers that the current code draws. It consists of
+/// counters, not of a state, so a repeated step draws the same numbers.
 struct random_key {
+  /// Seed of the job.
   std::uint64_t seed = 0;
-  std::uint32_t replica = 0; ///< Logical replica.
-  std::uint64_t step = 0;    ///< Global, from 0.
-  std::uint32_t op = 0;      ///< Counts the random ops of this step.
+  std::uint32_t replica = 0; ///< Logical replica id.
+  std::uint64_t step = 0;    ///< Global step, counted from 0.
+  /// Number of the random op in this step; each random op increments it.
+  std::uint32_t op = 0;
 };
 
-/// What follows the running code rather than its thread. A replica has one of
-/// its own; every other thread has a default one. Whoever switches between
-/// pieces of code on one thread (a fiber) exchanges the current context too.
+/// State that follows the running code, not its thread. Each replica has its
+/// own context, and every other thread has a default one. Code that switches
+/// fibers on a thread must exchange the current context too.
 struct context {
   context();
   ~context();
   context(const context&) = delete;
   context& operator=(const context&) = delete;
 
-  tape* recording = nullptr; ///< The innermost tape, if any.
-  std::uint32_t replica =
-    0; ///< Whose copy of a variable is read (local index).
+  tape* recording = nullptr; ///< Innermost tape. Null: none.
+  /// Index of the variable copy that the code reads, within its process.
+  std::uint32_t replica = 0;
   random_key random;
-  const void* place = nullptr; ///< Where in a job it runs: for training/.
+  /// Execution scope in a job, set by training/. Null: none.
+  const void* place = nullptr;
+  /// Created at the first use of oneDNN.
   std::unique_ptr<kernel_cache> kernels;
 };
 
-/// The context of the running code. Do not keep the reference over a wait.
+/// Returns the context of the running code. Do not keep the reference across a
+/// wait.
 context& current_context() noexcept;
 
-/// Installs another context (null: the thread's own) and returns what was
-/// installed before.
+/// Installs another context and returns the previous one.
+/// @param next Null: the thread's default context.
 context* exchange_context(context* next) noexcept;
 
-/// Installs a context for a block.
+/// Installs a context for the lifetime of this object.
 class context_scope {
 public:
   explicit context_scope(context& in) : before_{exchange_context(&in)} {}
@@ -53,8 +59,8 @@ private:
   context* before_;
 };
 
-/// Sets how many threads the calling thread's ops use; a thread's setting is
-/// its own. @pre `count >= 1`.
+/// Sets the number of threads that ops of the calling thread use.
+/// @pre `count >= 1`.
 void use_threads(int count);
 
 } // namespace troupe

@@ -6,9 +6,10 @@
 
 namespace troupe {
 
-/// A number as another type. A float that an integer type cannot hold becomes
-/// the nearest value that it can, and NaN becomes 0, as in XLA; otherwise it is
-/// cut towards zero. Integers wrap around; as a bool, all but 0 is true.
+/// Converts a number to another type. A float beyond the range of an integer
+/// type becomes the nearest value of that type, and NaN becomes 0, as in XLA.
+/// Other floats are truncated towards zero. Integers wrap around. As a bool,
+/// every value but 0 is true.
 template <class To, class From>
 constexpr To convert(From x) {
   if constexpr (std::floating_point<

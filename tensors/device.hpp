@@ -11,8 +11,9 @@ namespace troupe {
 enum class device_kind : std::uint8_t { cpu, cuda };
 inline constexpr std::size_t device_kinds = 2;
 
-/// Where tensors live and ops run: "cpu:0", "cpu:1", "cuda:0". Several CPU
-/// devices share the processor; each is one replica's thread.
+/// Device on which tensors are stored and ops run: "cpu:0", "cpu:1", "cuda:0".
+/// Several CPU devices share the processor; each of them is the thread of one
+/// replica.
 struct device {
   device_kind kind = device_kind::cpu;
   std::uint32_t index = 0;
@@ -20,11 +21,12 @@ struct device {
   friend auto operator<=>(const device&, const device&) = default;
 };
 
+/// Formats a device as "cpu:0".
 std::string to_string(const device& x);
 
-/// Reads "cpu:0" (and "cpu" as "cpu:0").
-/// @errors throws std::invalid_argument with a sentence that names the text and
-///         what would do; a kind that this build cannot run is one too.
+/// Parses "cpu:0". "cpu" is "cpu:0".
+/// @errors throws std::invalid_argument that names the text and the valid
+///         names, also for a kind that this build does not support.
 device parse_device(std::string_view text);
 
 } // namespace troupe

@@ -6,7 +6,7 @@
 
 namespace troupe {
 
-/// Type of a tensor's elements. The numbers are part of the file format.
+/// Type of a tensor's elements. The values are part of the file format.
 enum class dtype : std::uint8_t {
   float32 = 0,
   float64 = 1,
@@ -17,7 +17,7 @@ enum class dtype : std::uint8_t {
 };
 inline constexpr std::size_t dtype_count = 6;
 
-/// Bytes of one element.
+/// Size of one element in bytes.
 constexpr std::size_t size_of(dtype x) {
   constexpr std::size_t sizes[dtype_count] = {4, 8, 4, 8, 1, 1};
   return sizes[static_cast<std::size_t>(x)];

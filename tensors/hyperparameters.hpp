@@ -8,8 +8,8 @@
 
 namespace troupe {
 
-/// A number with its name, as descriptions of models and jobs hold it. A flag
-/// is 0 or 1.
+/// A number with its name, as in descriptions of models and jobs. A flag is 0
+/// or 1.
 struct named_number {
   std::string name;
   double value = 0;
@@ -20,25 +20,27 @@ using named_numbers = std::vector<named_number>;
 
 namespace detail {
 
-/// The number that reads as `x` does: 0.1, not 0.10000000149011612.
+/// Returns the double with the same shortest decimal form as `x`: 0.1, not
+/// 0.10000000149011612.
 double as_written(float x);
 
-/// Reads named numbers into the members that `into` calls `visit` with, and
-/// writes them back. A type T takes part through
+/// Reads hyperparameters into the members of an object. A type T lists its
+/// members for reading and writing in one function:
 ///   template <class F> void list(T& x, F visit) {
 ///     visit("learning_rate", x.learning_rate);
 ///   }
 class number_reader {
 public:
-  /// @param owner what has these numbers: "adam".
+  /// @param owner Name of the object in error messages: "adam".
   number_reader(std::string_view owner, std::span<const named_number> given);
 
   void operator()(std::string_view name, float& x);
   void operator()(std::string_view name, bool& x);
   void operator()(std::string_view name, std::uint64_t& x);
 
-  /// @errors throws std::invalid_argument if one was given that nobody has, or
-  ///         one was given twice: a sentence with what there is.
+  /// Checks that every given hyperparameter was read.
+  /// @errors throws std::invalid_argument for an unknown name or one that was
+  ///         given twice, and lists the known names.
   void finish() const;
 
 private:
@@ -49,6 +51,7 @@ private:
   std::vector<std::string> known_;
 };
 
+/// Writes the members of an object as hyperparameters.
 struct number_writer {
   named_numbers* out;
 
@@ -63,9 +66,10 @@ struct number_writer {
   }
 };
 
-/// "a, b, c"
+/// Joins names with commas: "a, b, c".
 std::string joined(std::span<const std::string> names);
 
+/// Checks a condition on a hyperparameter.
 /// @errors throws std::invalid_argument: "adam: beta1 is 2; it must be ...".
 void require(bool holds, std::string_view owner, std::string_view name,
              double value, std::string_view rule);

@@ -12,9 +12,9 @@ namespace {
 
 enum class draw { constant, uniform, normal };
 
-/// What a name means. The numbers are the value, the ends, or mean and
-/// deviation; where they follow from the fans, `spread` gives the upper end or
-/// the deviation.
+/// Definition of one initializer. The two numbers are the value, or low and
+/// high, or mean and deviation. If `spread` is set, high or the deviation is
+/// computed from the fans.
 struct entry {
   const char* name;
   draw from;

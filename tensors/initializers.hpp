@@ -12,15 +12,17 @@
 
 namespace troupe {
 
-/// How many inputs one output of a parameter sees, and the other way round:
-/// dense [in, out], convolution [kh, kw, in, out] (any number of window axes);
-/// of a vector both are its length, of a scalar 1.
+/// Fan-in and fan-out of a parameter: the number of inputs of one output, and
+/// of outputs of one input. The shapes are dense [in, out] and convolution [kh,
+/// kw, in, out] with any number of window axes. A vector has its length for
+/// both, a scalar 1.
 struct fans {
   double in = 1, out = 1;
 };
 fans fans_of(const shape& dims);
 
-/// What fills a parameter before training, by name and numbers:
+/// Fills a parameter before training, by name and hyperparameters (with
+/// defaults):
 ///
 ///   zeros, ones
 ///   constant        value (0)
@@ -31,21 +33,21 @@ fans fans_of(const shape& dims);
 ///   he_uniform      +-sqrt(6 / fan in)
 ///   he_normal       deviation sqrt(2 / fan in)
 ///
-/// The normal ones are not truncated (TensorFlow's are).
+/// The normal distributions are not truncated, unlike TensorFlow's.
 /// @source Glorot & Bengio, AISTATS 2010; He et al., ICCV 2015.
 class initializer {
 public:
-  /// @errors throws std::invalid_argument with a sentence that lists the names
-  ///         that there are, of initializers or of this one's numbers, or says
-  ///         which value would do.
+  /// @errors throws std::invalid_argument for an unknown initializer or
+  ///         hyperparameter name, and lists the known names. Throws
+  ///         std::invalid_argument for an invalid value, with the valid range.
   explicit initializer(std::string_view name,
                        std::span<const named_number> numbers = {});
 
   const std::string& name() const { return name_; }
   named_numbers numbers() const;
 
-  /// Fills a parameter of these extents.
-  /// @errors throws std::logic_error if `out` has another size.
+  /// Fills a parameter of shape `dims`.
+  /// @errors throws std::logic_error if `out` has another number of elements.
   void fill(std::span<float> out, const shape& dims,
             const random_key& key) const;
 
@@ -55,10 +57,10 @@ private:
   float first_ = 0, second_ = 0;
 };
 
-/// What `initializer` knows, in the order of its comment.
+/// Names of all initializers, in the order of the comment of `initializer`.
 const std::vector<std::string>& initializer_names();
 
-/// The key for parameter `index` of a model.
+/// Key of the random numbers for parameter `index` of a model.
 random_key initial_key(std::uint64_t seed, std::uint32_t index);
 
 } // namespace troupe

@@ -8,10 +8,11 @@
 namespace troupe {
 
 // Hot loops over raw float32 buffers, compiled for several instruction sets
-// (cmake/Kernels.cmake). They check nothing. All levels give the same bits:
-// nothing is contracted, and what is summed goes to lanes whose number does not
-// depend on the level. (Which NaN comes out, should two meet, is left open.) No
-// result depends on a pointer's alignment. `x[m, n]` is row-major.
+// (cmake/Kernels.cmake). Kernels do not check their arguments. All levels give
+// the same bits: nothing is contracted, and sums use lanes whose number does
+// not depend on the level. If two NaNs meet, it is unspecified which one
+// results. No result depends on the alignment of a pointer. `x[m, n]` is
+// row-major.
 
 struct elementwise_kernels {
   /// out = a + b; `out` may be `a` or `b`.
@@ -37,20 +38,21 @@ struct elementwise_kernels {
   /// out[m, n] = x[m, n] * factors[m], or += that; `out` may be `x`.
   void (*scale_rows)(float* out, const float* x, const float* factors,
                      std::size_t m, std::size_t n, bool accumulate);
-  /// Whether an infinity or a NaN is among them.
+  /// True if an element is infinite or NaN.
   bool (*any_nonfinite)(const float* x, std::size_t n);
-  /// out = e^x; at most 1 ulp off, subnormal results at most 1 ulp of theirs.
+  /// out = e^x, with an error of at most 1 ulp, also for subnormal results.
   /// `out` may be `x`.
   void (*exp)(float* out, const float* x, std::size_t n);
 };
 
 struct reduction_kernels {
-  /// Sums of 4096 elements in 16 float32 lanes, added up in float64.
+  /// Sum: blocks of 4096 elements in 16 float32 lanes, which are added in
+  /// float64.
   double (*sum)(const float* x, std::size_t n);
-  /// Likewise, of squares.
+  /// Sum of squares: blocks of 4096 elements in 16 float32 lanes, which are
+  /// added in float64.
   double (*sum_of_squares)(const float* x, std::size_t n);
-  /// sums[n] = the columns of x[m, n] added up, or += that; blocks of 128 rows
-  /// in order.
+  /// sums[n] = column sums of x[m, n], or += them; blocks of 128 rows in order.
   void (*column_sums)(const float* x, std::size_t m, std::size_t n, float* sums,
                       bool accumulate);
   /// `relu_mask(g, y)` and `column_sums(g)` in one pass.
@@ -58,39 +60,39 @@ struct reduction_kernels {
                              std::size_t n, float* sums, bool accumulate);
   /// out[m, n] = softmax of each row of x; `out` may be `x`.
   void (*softmax)(float* out, const float* x, std::size_t m, std::size_t n);
-  /// losses[m] = -log softmax(logits[m, n])[label], and
-  /// gradient[m, n] = softmax(logits) - onehot(label), which may be `logits`.
-  /// A row with an infinity that is not -inf, or a NaN, has the loss NaN.
-  /// @returns the first row whose label is not in [0, n), and then that row
-  ///          and those after it are not written; m if there is none.
+  /// losses[m] = -log softmax(logits[m, n])[label], and gradient[m, n] =
+  /// softmax(logits) - onehot(label), which may be `logits`. A row that
+  /// contains NaN or +infinity has the loss NaN.
+  /// @returns the first row whose label is not in [0, n); this row and the
+  ///          following ones are not written. m: all labels are valid.
   std::size_t (*softmax_cross_entropy)(const float* logits,
                                        const std::int32_t* labels,
                                        std::size_t m, std::size_t n,
                                        float* losses, float* gradient);
 };
 
-/// Pooling of images x[count, height, width, channels].
+/// Extents of a pooling of images x[count, height, width, channels].
 struct pool_window {
   std::size_t count, height, width, channels;
   std::size_t out_height, out_width;
-  std::size_t window_height, window_width; ///< At most 256 places together.
+  std::size_t window_height, window_width; ///< At most 256 elements.
   std::size_t stride_height, stride_width;
-  std::size_t top = 0, left = 0; ///< Padding, which never is the largest.
+  std::size_t top = 0, left = 0; ///< Padding; it is never the maximum.
 };
 
 struct pooling_kernels {
-  /// out[count, out_height, out_width, channels] = the largest in each window,
-  /// NaN if there is one; `places` says which (its number in the window, row by
-  /// row; the first of equals).
-  void (*max_pool)(const pool_window& at, const float* x, float* out,
-                   std::uint8_t* places);
-  /// The gradient of that, written to (or added to) all of `grad_x`.
-  void (*max_pool_backward)(const pool_window& at, const float* grad_out,
-                            const std::uint8_t* places, float* grad_x,
+  /// out[count, out_height, out_width, channels] = maximum of each window, or
+  /// NaN if the window contains one. `indices` receives the position of the
+  /// maximum within its window, row by row. Of equal values the first counts.
+  void (*max_pool)(const pool_window& window, const float* x, float* out,
+                   std::uint8_t* indices);
+  /// Gradient of `max_pool`, written (or added) to all of `grad_x`.
+  void (*max_pool_backward)(const pool_window& window, const float* grad_out,
+                            const std::uint8_t* indices, float* grad_x,
                             bool accumulate);
 };
 
-/// The numbers of one Adam step, in the names of update_rules.hpp.
+/// Coefficients of one Adam step; update_rules.hpp defines their symbols.
 struct adam_numbers {
   float rate;         ///< learning rate / (1 - beta1^t)
   float beta1, rest1; ///< beta1 and 1 - beta1
@@ -100,7 +102,8 @@ struct adam_numbers {
   float keep; ///< 1 - learning rate * weight decay
 };
 
-/// One pass over a range of parameters; `scale` multiplies the gradient first.
+/// Updates a range of parameters in one pass. The gradient is multiplied by
+/// `scale` first.
 struct update_kernels {
   /// x -= rate * g
   void (*sgd)(float* x, const float* g, std::size_t n, float rate, float scale);
@@ -110,15 +113,17 @@ struct update_kernels {
   /// v = momentum * v + g, x -= rate * (g + momentum * v)
   void (*nesterov)(float* x, const float* g, float* v, std::size_t n,
                    float rate, float momentum, float scale);
-  /// m = beta1 * m + rest1 * g, v = beta2 * v + rest2 * g^2,
-  /// x = keep * x - rate * m / (root * sqrt(v) + epsilon)
+  /// m = beta1 * m + (1 - beta1) * g, v = beta2 * v + (1 - beta2) * g^2,
+  /// x = decay_factor * x
+  ///     - step_size * m / (inv_sqrt_bias_correction * sqrt(v) + epsilon)
   void (*adam)(float* x, const float* g, float* m, float* v, std::size_t n,
-               const adam_numbers& by, float scale);
+               const adam_numbers& coefficients, float scale);
 };
 
 struct random_kernels {
-  /// out[4 * blocks] = the blocks `first`, `first` + 1, ... of the stream with
-  /// this key[2], whose counters have high[2] above the block's number.
+  /// out[4 * blocks] = blocks `first`, `first` + 1, ... of the stream with the
+  /// key key[2]. The upper half of its counters is high[2], the lower half is
+  /// the block number.
   void (*philox)(std::uint32_t* out, std::uint64_t first, std::size_t blocks,
                  const std::uint32_t* high, const std::uint32_t* key);
 };
@@ -131,15 +136,16 @@ struct kernel_table : elementwise_kernels,
   std::string_view level; ///< "baseline"; on x86-64 also "v3" and "v4".
 };
 
-/// The kernels of the best level that the processor has, or of the one that the
-/// environment variable TROUPE_LEVEL names.
-/// @errors throws std::runtime_error if that one is not among `kernel_levels`.
+/// Returns the kernels of the highest level that the processor supports, or of
+/// the level in the environment variable TROUPE_LEVEL.
+/// @errors throws std::runtime_error if that level is not in `kernel_levels`.
 const kernel_table& kernels();
 
-/// The level of `kernels()`.
+/// Level of `kernels()`.
 std::string_view kernel_level();
 
-/// All levels that this build and this processor have, the best last.
+/// All levels that this build contains and this processor supports, in
+/// ascending order.
 std::span<const kernel_table> kernel_levels();
 
 } // namespace troupe

@@ -19,7 +19,7 @@ struct free_block {
   free_block* next;
 };
 
-/// Sizes in classes of 1/8 of a power of two: at most 12.5% of a block is lost.
+/// Size classes of 1/8 of a power of two: at most 12.5% of a block is unused.
 constexpr std::size_t classes = 8 * 64;
 
 struct size_class {
@@ -36,8 +36,8 @@ size_class class_of(std::size_t bytes) {
   return {width * 8 + eighth, rounded};
 }
 
-/// Blocks of whole pages, one behind the other. What was dropped has no pages
-/// but its first, and is of use for its own size only.
+/// Allocates blocks of whole pages, one after the other. A dropped block keeps
+/// only its first page, and is reused for its own size class only.
 class region {
 public:
   region() = default;
@@ -49,7 +49,7 @@ public:
     return block >= pages_.data() && block < pages_.data() + pages_.size();
   }
 
-  /// @returns null if it is full.
+  /// @returns null if the region is full.
   void* take(size_class of) {
     if (auto* block = dropped_[of.index]) {
       dropped_[of.index] = block->next;
@@ -96,9 +96,10 @@ public:
         usage_.cached -= bytes;
         return block;
       }
-      // A new shape: what the old shapes left behind must not pile up. But
-      // replicas whose steps overlap differently each time miss now and then,
-      // and give back nothing that the next step takes.
+      // The miss may be due to a new shape: bound the blocks that are cached
+      // for old shapes. The slack is for replicas that overlap differently in
+      // each step: their occasional misses must not release blocks that the
+      // next step needs.
       const auto most = most_live_ + std::max(spare, most_live_ / 4);
       if (usage_.live + usage_.cached > most)
         release_some(usage_.live + usage_.cached - most);
@@ -122,7 +123,9 @@ public:
     const std::lock_guard hold{lock_};
     usage_.live -= bytes;
     if (region_ && bytes >= least_in_region && !region_.holds(block))
-      return std::free(block); // what follows it had better lie there
+      // Allocated before the region: the next block of this size must come
+      // from the region.
+      return std::free(block);
     usage_.cached += bytes;
     free_[index] = new (block) free_block{free_[index]};
   }
@@ -130,7 +133,7 @@ public:
   void use(std::span<std::byte> pages) {
     const std::lock_guard hold{lock_};
     if (region_)
-      throw std::logic_error("large blocks come from a region already");
+      throw std::logic_error("a shared region is set already");
     release_some(usage_.cached);
     region_ = region{pages};
   }
@@ -170,10 +173,10 @@ private:
   region region_;
   std::array<free_block*, classes> free_{};
   usage usage_;
-  std::size_t most_live_ = 0; ///< Since the last trim.
+  std::size_t most_live_ = 0; ///< Maximum since the last trim.
 };
 
-/// Never destroyed: tensors in statics may outlive it otherwise.
+/// Never destroyed: static tensors may be destroyed later.
 pool& the_pool() {
   static auto* it = new pool;
   return *it;

@@ -6,45 +6,47 @@
 
 namespace troupe {
 
-/// Where tensors and the tape get their memory: blocks that were given back are
-/// kept by size, so that a training step, once it has run, asks the system for
-/// nothing. Safe to use from any thread.
+/// Allocates memory for tensors and tapes. Released blocks are cached by size,
+/// so a repeated training step requests no memory from the system. Thread-safe.
 namespace memory {
 
 inline constexpr std::size_t alignment = 64;
 
 /// @returns at least `bytes` bytes, aligned to 64; never null.
 /// @errors throws std::bad_alloc.
-/// @cost a lock and a list operation when a block of that size is at hand.
+/// @cost a lock and a list operation if a block of that size is cached.
 void* allocate(std::size_t bytes);
 
-/// @pre `block` came from `allocate(bytes)`.
+/// Releases a block to the cache. Null: no effect.
+/// @pre `block` was returned by `allocate(bytes)`.
 void release(void* block, std::size_t bytes) noexcept;
 
+/// Memory usage of the process.
 struct usage {
   std::size_t live = 0;   ///< Bytes in use.
   std::size_t cached = 0; ///< Bytes kept for reuse.
-  std::size_t peak = 0;   ///< Largest sum of both so far.
+  std::size_t peak = 0;   ///< Maximum of live + cached so far.
 };
 
 usage used();
 
-/// Gives all that is kept for reuse back to the system.
+/// Returns all cached blocks to the system.
 void trim();
 
-/// Blocks of at least so many bytes come from the region, if there is one.
+/// Minimum size of the blocks that are allocated in the region, if there is
+/// one.
 inline constexpr std::size_t least_in_region = std::size_t{32} * 1024;
 
-/// Has large blocks come from these pages from now on, while there is room:
-/// memory that others can read where it lies, say. What is given back to the
-/// system leaves a hole in the file behind them.
-/// @param pages of a file in memory, mapped shared and for good.
-/// @errors throws std::logic_error if there is a region already.
+/// Allocates large blocks in these pages from now on, while there is space: for
+/// example in memory that other processes can read in place. Blocks returned to
+/// the system punch a hole in the file.
+/// @param pages A mapping of a memory file, shared and permanent.
+/// @errors throws std::logic_error if a region is set already.
 void use_region(std::span<std::byte> pages);
 
 } // namespace memory
 
-/// For containers that live and die within a step.
+/// Allocator for containers that are created and destroyed within a step.
 template <class T>
 struct pool_allocator {
   using value_type = T;
@@ -65,7 +67,7 @@ struct pool_allocator {
   }
 };
 
-/// A vector that asks the system for nothing in a step that ran before.
+/// A vector that requests no memory from the system in a repeated step.
 template <class T>
 using pooled = std::vector<T, pool_allocator<T>>;
 

@@ -25,7 +25,8 @@ registered& users_ops() {
   throw std::logic_error(std::string{what.name} + ": " + why);
 }
 
-/// float64 anywhere asks for the reference; float32 and float64 do not mix.
+/// float64 if any input is float64. float32 and float64 inputs must not be
+/// mixed.
 dtype precision_of(const op& what, std::span<const tensor> in) {
   bool narrow = false, wide = false;
   for (std::size_t i = 0; i < in.size(); ++i) {
@@ -70,8 +71,8 @@ tensor apply(const op& what, std::span<const tensor> in,
   auto* recording = tape::recording();
   const bool recorded = recording && recording->knows(in);
   if (recorded && !differentiable(what))
-    refuse(what, "a tape records its input, but the op has no gradient; give "
-                 "it the input's detach()");
+    refuse(what, "a tape records its input, but the op has no gradient; pass "
+                 "the input's detach()");
   if (recording)
     recording->check_others(what, in);
 

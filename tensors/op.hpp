@@ -13,7 +13,7 @@
 
 namespace troupe {
 
-/// The settings of one use of an op: any plain struct of at most 64 bytes.
+/// Options of one call of an op: any plain struct of at most 64 bytes.
 class op_options {
 public:
   op_options() = default;
@@ -25,11 +25,11 @@ public:
     std::memcpy(bytes_.data(), &x, sizeof x);
   }
 
-  /// @errors throws std::logic_error if it holds another type.
+  /// @errors throws std::logic_error if it holds an object of another type.
   template <class T>
   T as() const {
     if (tag_ != &tag_of<T>)
-      throw std::logic_error("an op was given another op's options");
+      throw std::logic_error("an op got the options of another op");
     T x;
     std::memcpy(static_cast<void*>(&x), bytes_.data(), sizeof x);
     return x;
@@ -43,10 +43,11 @@ private:
   alignas(8) std::array<std::byte, 64> bytes_{};
 };
 
-/// What a kernel works on. Forward reads `in` and fills `out` (and may put what
-/// backward needs into `saved`). Backward reads `in`, `out`, `saved` as far as
-/// the op keeps them, may overwrite `grad_out`, and fills each `grad_in[i]`
-/// that is there: nobody asked for one that is empty.
+/// Arguments and results of a kernel. A forward kernel reads `in` and fills
+/// `out`, and `saved` if backward needs it. A backward kernel reads `saved`,
+/// and `in` and `out` if the op saves them. It may overwrite `grad_out`, and
+/// fills each `grad_in[i]` that is not empty. An empty `grad_in[i]`: this
+/// gradient is not requested.
 struct op_call {
   op_options options;
   std::span<const tensor> in;
@@ -54,7 +55,8 @@ struct op_call {
   tensor saved;
   tensor grad_out;
   std::span<tensor> grad_in;
-  /// Bit i set: add to `grad_in[i]`; otherwise it is not initialised: write it.
+  /// Bit i set: add to `grad_in[i]`. Otherwise `grad_in[i]` is uninitialised
+  /// and must be written.
   std::uint32_t accumulate = 0;
 
   bool wants(std::size_t i) const { return static_cast<bool>(grad_in[i]); }
@@ -63,70 +65,73 @@ struct op_call {
 
 using op_kernel = void (*)(op_call&);
 
-/// One set of inputs on which the tests try an op, at both precisions.
+/// A set of inputs with which the tests check an op, in float32 and float64.
 struct op_case {
-  std::array<shape, 4> in; ///< As many as the op has inputs.
+  std::array<shape, 4> in; ///< As many as the op's inputs.
   op_options options;
   float low = -1,
-        high = 1;      ///< Range of float inputs; integer inputs: [0, high).
-  double bound = 1e-5; ///< Largest error of float32, relative to the
-                       ///< largest magnitude in the reference result.
+        high = 1; ///< Range of float inputs; integer inputs are in [0, high).
+  double bound = 1e-5; ///< Maximum float32 error, relative to the largest
+                       ///< magnitude of the reference result.
 };
 
-/// All the house knows of an op. One array lists the built-in ones
-/// (ops/all.hpp), `register_op` adds a user's.
+/// Definition of an op. ops/all.hpp lists the built-in ops; `register_op` adds
+/// one.
 struct op {
   std::string_view name;
   std::size_t arity = 1; ///< Number of inputs, at most 4.
 
-  /// The result's shape and dtype; throws std::logic_error with the shapes if
-  /// the inputs do not fit.
+  /// Shape rule: shape and dtype of the result.
+  /// @errors throws std::logic_error with the shapes if the inputs do not fit.
   tensor_spec (*infer)(std::span<const tensor_spec> in,
                        const op_options& options) = nullptr;
 
-  /// float32, per kind of device; null: not on this device.
+  /// float32 kernels by kind of device. Null: not supported.
   std::array<op_kernel, device_kinds> forward{};
-  std::array<op_kernel, device_kinds> backward{}; ///< Null everywhere: not
-                                                  ///< differentiable.
+  /// float32 kernels by kind of device. All null: not differentiable.
+  std::array<op_kernel, device_kinds> backward{};
 
-  /// float64 on the CPU: the plain definition, as short as can be; the oracle
-  /// of all other kernels.
+  /// float64 kernels on the CPU: the plain definition, and the oracle of all
+  /// other kernels.
   op_kernel reference_forward = nullptr;
   op_kernel reference_backward = nullptr;
 
   bool keeps_inputs = true;  ///< Backward reads `in`.
   bool keeps_output = false; ///< Backward reads `out`.
-  /// The gradient of input 0 is `grad_out` in another shape; no kernel runs.
+  /// True: the gradient of input 0 is `grad_out` in another shape, without a
+  /// kernel.
   bool passes_through = false;
-  /// Makes the result a view of input 0, in place of `forward`; null: kernels
-  /// compute it.
+  /// Makes the result a view of input 0, instead of `forward`. Null: kernels
+  /// compute the result.
   tensor (*view)(const tensor& x, const op_options& options) = nullptr;
 
   std::span<const op_case> cases{};
-  std::span<const float> kinks{}; ///< Inputs near which df/dx jumps.
-  std::uint32_t integers = 0;     ///< Bit i set: input i holds int32.
-  std::string_view formula{};     ///< For docs/ops.md.
+  std::span<const float> kinks{}; ///< Inputs at which df/dx jumps.
+  std::uint32_t integers = 0;     ///< Bit i set: input i is int32.
+  std::string_view formula{};     ///< Shown in docs/ops.md.
 };
 
-/// Runs an op and, when a tape records, writes it down. Kernels are given
-/// plain handles: what they compute from them is not recorded.
-/// @errors throws std::logic_error: wrong number, shapes or dtypes of inputs,
-///         no kernel for the dtype; where a gradient would be lost: a tape
-///         records an input of an op that has none, or an input is recorded by
+/// Runs an op and records it if a tape is active. Kernels get untracked
+/// tensors, so their computations are not recorded.
+/// @errors throws std::logic_error for a wrong number, shape or dtype of
+///         inputs, and for a dtype without a kernel. Also throws if a gradient
+///         would be lost: a tape tracks an input of an op without a gradient,
+///         or an input is tracked by a tape that another one shadows.
 ///         a tape that another one shadows.
 tensor apply(const op& what, std::span<const tensor> in,
              const op_options& options = {});
 tensor apply(const op& what, std::initializer_list<tensor> in,
              const op_options& options = {});
 
-/// The built-in ops and the registered ones.
+/// All ops, built-in and registered.
 std::vector<const op*> all_ops();
 
-/// Adds an op of the user's; it must outlive the program's use of it.
-/// @errors throws std::logic_error if the name is taken or a part is missing.
+/// Registers an op, which must outlive all its uses.
+/// @errors throws std::logic_error if the name is registered or a required
+///         member is missing.
 void register_op(const op& what);
 
-/// @returns null if there is no op of that name.
+/// @returns null if no op has this name.
 const op* find_op(std::string_view name);
 
 } // namespace troupe

@@ -88,8 +88,9 @@ philox_counter philox(philox_counter c, philox_key key) {
   return c;
 }
 
-// What names a stream is longer than a key, so a first call maps it to the key
-// and half the counter of the calls that follow.
+// A stream has more than 64 bits of name, but a Philox key has 64. The first
+// call maps the name to a key and to the upper half of the counters of all
+// further calls.
 random_stream::random_stream(const random_key& key) {
   const auto name =
     philox({low_half(key.step), high_half(key.step), key.replica, key.op},
@@ -183,7 +184,7 @@ void fill_bernoulli(std::span<float> out, double probability, float value,
   const auto bits = std::bit_cast<std::uint32_t>(value);
   each_word(random_stream{key}, first, out.size(),
             [&](std::size_t i, std::uint32_t word) {
-              // No branch: nobody could predict it.
+              // Branchless: the branch would be unpredictable.
               const auto mask = -static_cast<std::uint32_t>(word < limit);
               out[i] = std::bit_cast<float>(bits & mask);
             });

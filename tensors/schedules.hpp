@@ -11,21 +11,21 @@
 
 namespace troupe {
 
-/// The learning rate does not change.
+/// A constant learning rate.
 struct constant_schedule {
   float learning_rate = 1e-3f;
 };
 
-/// learning_rate * factor^(step / every), whole division.
+/// learning_rate * factor^floor(step / every).
 struct step_schedule {
   float learning_rate = 1e-1f;
   float factor = 0.1f;
   std::uint64_t every = 1000;
 };
 
-/// Rises in a line from learning_rate / warm_up at step 0 to learning_rate at
-/// step `warm_up` - 1, then falls along half a cosine from learning_rate at
-/// step `warm_up` to `final_rate` at step `steps`, and stays there.
+/// Increases linearly from learning_rate / warm_up at step 0 to learning_rate
+/// at step `warm_up` - 1. Then decreases by half a cosine from learning_rate at
+/// step `warm_up` to `final_rate` at step `steps`, and stays constant.
 /// @source Loshchilov & Hutter, ICLR 2017, without restarts.
 struct cosine_schedule {
   float learning_rate = 1e-1f;
@@ -34,29 +34,31 @@ struct cosine_schedule {
   std::uint64_t warm_up = 0;
 };
 
-/// The learning rate by step (global, from 0): a function of the step alone, so
-/// that whoever resumes finds it again.
+/// The learning rate as a function of the global step, which counts from 0. It
+/// has no state, so a resumed job continues it.
 class schedule {
 public:
   using any = std::variant<constant_schedule, step_schedule, cosine_schedule>;
 
   schedule() : schedule{constant_schedule{}} {}
 
-  /// @errors throws std::invalid_argument: a number that cannot be, with a
-  ///         sentence that names it and says what would do.
+  /// @errors throws std::invalid_argument for an invalid hyperparameter, with
+  ///         its name and valid range.
   schedule(const constant_schedule& form) : form_{form} { check(); }
   schedule(const step_schedule& form) : form_{form} { check(); }
   schedule(const cosine_schedule& form) : form_{form} { check(); }
 
-  /// From a description: constant, step or cosine.
-  /// @errors likewise; an unknown name lists those there are.
+  /// Makes a schedule by name: constant, step or cosine.
+  /// @errors throws std::invalid_argument for an unknown name, and lists the
+  ///         known names; also for an unknown or invalid hyperparameter.
   explicit schedule(std::string_view name,
                     std::span<const named_number> numbers = {});
 
   std::string_view name() const;
   named_numbers numbers() const;
 
-  /// The bits depend on neither processor nor C library.
+  /// Learning rate of a step. The bits depend on neither processor nor C
+  /// library.
   float at(std::uint64_t step) const;
 
 private:
@@ -65,7 +67,7 @@ private:
   any form_;
 };
 
-/// constant, step, cosine
+/// Names of all schedules: constant, step, cosine.
 const std::vector<std::string>& schedule_names();
 
 } // namespace troupe

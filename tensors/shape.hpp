@@ -9,15 +9,15 @@
 
 namespace troupe {
 
-/// The extents of a dense, row-major tensor; no allocation, at most 8 axes.
+/// The extents of a dense, row-major tensor, at most 8 axes. Allocates nothing.
 class shape {
 public:
   static constexpr std::size_t max_rank = 8;
 
   shape() = default; ///< A scalar.
 
-  /// @errors throws std::logic_error beyond 8 axes, for a negative extent, and
-  ///         where the product of the extents does not fit 62 bits.
+  /// @errors throws std::logic_error for more than 8 axes, for a negative
+  ///         extent, and if the product of the extents exceeds 2^62.
   shape(std::initializer_list<std::int64_t> extents);
   explicit shape(std::span<const std::int64_t> extents);
 
@@ -31,11 +31,12 @@ public:
   /// Product of the extents; 1 for a scalar.
   std::size_t elements() const;
 
-  /// This shape with the extent of `axis` replaced.
-  /// @errors throws std::logic_error if there is no such axis or shape.
+  /// Returns this shape with the extent of `axis` replaced.
+  /// @errors throws std::logic_error if the axis does not exist or the new
+  ///         shape is invalid.
   shape with(std::size_t axis, std::int64_t extent) const;
 
-  /// The axes in [first, last).
+  /// Returns the shape of the axes [first, last).
   shape axes(std::size_t first, std::size_t last) const;
 
   friend bool operator==(const shape& a, const shape& b);
@@ -45,10 +46,11 @@ private:
   std::size_t rank_ = 0;
 };
 
-/// "[64, 28, 28, 1]"
+/// Formats a shape: "[64, 28, 28, 1]".
 std::string to_string(const shape& x);
 
-/// NumPy's rule: align at the last axis; an extent of 1 stretches.
+/// Broadcasts by NumPy's rule: shapes are aligned at the last axis, and an
+/// extent of 1 is stretched.
 /// @errors throws std::logic_error with both shapes.
 shape broadcast(const shape& a, const shape& b);
 

@@ -30,7 +30,7 @@ tensor tape::watch(const tensor& x) {
                            + ": only floats have gradients");
   if (is_recorded(x))
     throw std::logic_error("a tape records " + to_string(x.spec())
-                           + " already; watch its detach(), from which no "
+                           + " already; watch its detach(), through which no "
                              "gradient flows back");
   impl::value leaf;
   leaf.spec = x.spec();
@@ -88,13 +88,14 @@ void tape::check_others(const op& what, std::span<const tensor> in) const {
   for (const auto& x : in) {
     if (x.trace() == 0 || trace::is_variable(x.trace()) || impl_->has(x))
       continue;
-    // Of an older tape that is shadowed, or of a younger one that is gone.
+    // Tracked by an older tape, which is shadowed, or by a newer one that was
+    // destroyed.
     if (is_recorded(x) || trace::serial_of(x.trace()) > impl_->serial)
       throw std::logic_error(std::string{what.name}
                              + ": another tape than the "
                                "one that records now recorded its input "
                              + to_string(x.spec())
-                             + "; give it the input's detach(), from which no "
+                             + "; pass the input's detach(), through which no "
                                "gradient flows back");
   }
 }

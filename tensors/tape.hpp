@@ -9,21 +9,22 @@
 
 namespace troupe {
 
-/// Writes down the ops that run while it lives, and runs them backward:
+/// Records the ops that run during its lifetime, and computes gradients from
+/// them:
 ///
 ///   tape t;
 ///   auto loss = cross_entropy(model(x), labels);
 ///   auto gradients = t.gradient(loss, model.variables());
 ///
-/// A tape records until it is asked for gradients. One tape records at a time:
-/// a newer one shadows the older, whose values ops refuse meanwhile. A tape
-/// belongs to the context that it was made in. Gradients are constants: no tape
-/// records what they were computed from.
+/// A tape records until gradients are requested. Only one tape records at a
+/// time: a newer tape shadows older ones, and ops reject their values
+/// meanwhile. A tape belongs to the context in which it was made. Gradients are
+/// constants: no tape tracks them.
 class tape {
 public:
-  /// Called when the gradient of `variables[index]` is complete, while backward
-  /// still runs; each exactly once, also for one that the loss does not depend
-  /// on (its gradient is zero).
+  /// Called once for each variable when the gradient of `variables[index]` is
+  /// complete, while the backward pass continues. Also called for a variable on
+  /// which the loss does not depend; its gradient is zero.
   using completed = std::function<void(std::size_t index)>;
 
   tape();
@@ -31,51 +32,53 @@ public:
   tape(const tape&) = delete;
   tape& operator=(const tape&) = delete;
 
-  /// Makes the tape follow a tensor that is no variable.
+  /// Makes the tape track a tensor that is not a variable.
+  /// @returns the tracked tensor.
   /// @errors throws std::logic_error unless it is float32 or float64, and if a
-  ///         tape records it already.
+  ///         tape tracks it already.
   tensor watch(const tensor& x);
 
-  /// d loss / d variable for each, in tensors of their own. Zeros for a
-  /// variable that the loss does not depend on. Values that only backward
-  /// needed are freed as it passes them, so a tape can be asked once.
-  /// @shape loss  any; what is differentiated is the sum of its elements.
-  /// @errors throws std::logic_error if the tape was asked before, does not
-  ///         know the loss, or a variable is listed twice.
+  /// Returns d loss / d variable for each variable, in new tensors. The
+  /// gradient is zero if the loss does not depend on the variable. Saved values
+  /// are freed during the backward pass, so gradients can be requested only
+  /// once.
+  /// @shape loss  any; the sum of its elements is differentiated.
+  /// @errors throws std::logic_error if gradients were requested before, the
+  ///         tape does not track the loss, or a variable is listed twice.
   tensors gradient(const tensor& loss, std::span<const variable> variables);
 
-  /// The gradients of watched tensors, in tensors of their own.
+  /// Returns the gradients of watched tensors, in new tensors.
   /// @errors throws std::logic_error as for variables, and for a tensor that
   ///         the tape does not watch.
   tensors gradient(const tensor& loss, std::span<const tensor> watched);
 
-  /// The gradients of variables in `variable.gradient()`, whose elements are
-  /// overwritten: for loops that reuse these buffers in every step.
+  /// Writes the gradients of the variables to `variable.gradient()`, for loops
+  /// that reuse these buffers.
   /// @cost allocates nothing for the gradients.
   void gradient_into_variables(const tensor& loss,
                                std::span<const variable> variables,
                                const completed& hook = {});
 
-  /// The tape that records the running code; null: none.
+  /// Returns the tape that records the current code. Null: none.
   static tape* recording();
 
-  /// Whether a tape of the running code that was not asked yet needs the
-  /// elements of `x` for its gradients.
+  /// True if an active tape of the current code needs the elements of `x` for
+  /// its gradients.
   static bool holds(const tensor& x);
 
-  // For `apply`.
+  // The following functions are for `apply`.
 
-  /// Whether this tape records any of these inputs.
+  /// True if this tape tracks any of these inputs.
   bool knows(std::span<const tensor> in) const;
 
-  /// Refuses inputs that another tape records.
+  /// Checks that no other tape tracks an input.
   /// @errors throws std::logic_error that names the op and the input.
   void check_others(const op& what, std::span<const tensor> in) const;
 
   /// Records one op.
-  /// @param call its call, with plain handles of the inputs.
-  /// @param in   the inputs, as the caller of the op gave them.
-  /// @returns the result, as a value of this tape.
+  /// @param call The call, with untracked inputs.
+  /// @param in The inputs as passed by the caller of the op.
+  /// @returns the result, tracked by this tape.
   tensor record(const op& what, const op_call& call,
                 std::span<const tensor> in);
 
@@ -85,13 +88,13 @@ private:
   impl* impl_;
 };
 
-/// Whether a tape of the running code records what is computed from `x`: a
-/// variable or a value of a tape that was not asked for gradients yet.
+/// True if a tape tracks computations with `x`: `x` is a variable or a value of
+/// an active tape, from which no gradients were requested yet.
 bool is_recorded(const tensor& x);
 
-/// While it lives, no tape that was made before records the running code, and
-/// variables and values of these tapes are constants. What these tapes need
-/// must not be overwritten meanwhile.
+/// Suspends all existing tapes of the current code for its lifetime. Their
+/// variables and values are constants meanwhile. Do not overwrite elements that
+/// these tapes need.
 class pause_recording {
 public:
   pause_recording();

@@ -10,12 +10,15 @@ namespace troupe {
 
 void tape::impl::begin() {
   if (spent)
-    throw std::logic_error("a tape was asked for gradients a second time; make "
-                           "a tape for each loss");
+    throw std::logic_error(
+      "gradients of a tape were requested a second time; make "
+      "a tape for each loss");
   spent = true;
 }
 
-/// The gradient of a leaf belongs to `home`, at `place` in the caller's list.
+/// Requests the gradient of a leaf.
+/// @param destination Receives the gradient.
+/// @param index Position in the caller's list.
 void tape::impl::ask(std::int32_t leaf, std::size_t place, const tensor& home) {
   auto& x = values[std::size_t(leaf)];
   x.home = home;
@@ -56,7 +59,8 @@ void tape::impl::backward(node& x) {
   call.saved = std::move(x.saved);
   call.grad_out = std::move(values[std::size_t(x.result)].gradient);
   std::array<tensor, 4> grads;
-  std::array<bool, 4> apart{}; // the same value twice: summed afterwards
+  std::array<bool, 4>
+    apart{}; // The same value as an earlier input: added afterwards.
   for (std::size_t i = 0; i < x.what->arity; ++i) {
     if (x.source[i] == constant || !values[std::size_t(x.source[i])].needed)
       continue;
@@ -135,7 +139,7 @@ void tape::impl::run(const tensor& loss, std::span<const variable> variables,
     }
     if (values[place].asked >= 0)
       throw std::logic_error("the gradient of " + variables[i].name()
-                             + " was asked for twice in one list");
+                             + " is requested twice in one list");
     ask(std::int32_t(place), i, homes[i]);
   }
   start(loss);
@@ -177,7 +181,7 @@ tensors tape::gradient(const tensor& loss, std::span<const tensor> watched) {
       throw std::logic_error("the tape does not watch " + to_string(x.spec()));
     if (impl_->values[std::size_t(index)].asked >= 0)
       throw std::logic_error("the gradient of a watched " + to_string(x.spec())
-                             + " was asked for twice in one list");
+                             + " is requested twice in one list");
     out.push_back(tensor::zeros(x.dims(), x.type()));
     impl_->ask(index, out.size() - 1, out.back());
   }

@@ -2,8 +2,8 @@
 
 #include <cstdint>
 
-// How a tensor's trace number says what it is: a variable (top bit, then its
-// id) or a value of a tape (the tape's serial number, then index + 1).
+// Encoding of a tensor's trace: a variable (top bit and id), or a value of a
+// tape (the tape's serial number, and index + 1).
 
 namespace troupe::trace {
 

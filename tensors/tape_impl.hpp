@@ -9,23 +9,24 @@
 #include <atomic>
 #include <utility>
 
-// What a tape holds, for the tape's own sources: tape.cpp records,
-// tape_gradient.cpp runs backward.
+// State of a tape. tape.cpp records; tape_gradient.cpp computes gradients.
 
 namespace troupe {
 
 struct tape::impl {
-  /// The index of an input that the tape does not record.
+  /// Index of an input that the tape does not track.
   static constexpr std::int32_t constant = -1;
 
-  /// Anything with a gradient: a leaf (variable or watched) or an op's result.
+  /// A tensor with a gradient: a leaf (variable or watched tensor) or the
+  /// result of an op.
   struct value {
     tensor_spec spec;
-    tensor gradient;         ///< Empty until something was added to it.
-    tensor home;             ///< A leaf's: where its gradient belongs.
-    std::int32_t asked = -1; ///< Place in the list that the caller gave.
-    std::uint32_t uses = 0;  ///< Recorded ops that read it, not yet passed.
-    bool needed = false;     ///< A gradient flows on from here.
+    tensor gradient;         ///< Empty: nothing was added yet.
+    tensor home;             ///< Leaf only: receives its gradient.
+    std::int32_t asked = -1; ///< Index in the caller's list. -1: not requested.
+    /// Recorded ops that read it and are not yet processed.
+    std::uint32_t uses = 0;
+    bool needed = false; ///< True: a requested gradient depends on it.
     bool leaf = false;
   };
 
@@ -65,14 +66,14 @@ struct tape::impl {
     return static_cast<std::int32_t>(place);
   }
 
-  /// Index of the value behind a tensor, or `constant`.
+  /// Index of the value of a tensor; `constant` if it is not of this tape.
   std::int32_t index_of(const tensor& x) const {
     return trace::is_value_of(x.trace(), serial)
              ? static_cast<std::int32_t>(trace::low(x.trace())) - 1
              : constant;
   }
 
-  /// Whether `x` is a value of this tape.
+  /// True if `x` is a value of this tape.
   bool has(const tensor& x) const {
     return trace::is_value_of(x.trace(), serial);
   }

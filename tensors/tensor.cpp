@@ -34,7 +34,7 @@ std::byte* storage::bytes() const {
   return block_ ? reinterpret_cast<std::byte*>(block_ + 1) : nullptr;
 }
 
-/// Elements fit 62 bits, their bytes perhaps not.
+/// Number of bytes. The number of elements fits 62 bits, but the bytes may not.
 static std::size_t bytes_of(const shape& dims, dtype type) {
   std::size_t bytes = 0;
   if (__builtin_mul_overflow(dims.elements(), size_of(type), &bytes)
@@ -93,7 +93,7 @@ tensor tensor::slice(std::int64_t begin, std::int64_t end) const {
 
 tensor tensor::reshaped(const shape& to) const {
   if (to.elements() != size())
-    throw std::logic_error(to_string(spec_) + " cannot be seen as "
+    throw std::logic_error(to_string(spec_) + " cannot be reshaped to "
                            + to_string(to));
   if (is_recorded(*this))
     return reshape(*this, to);
@@ -121,7 +121,7 @@ tensor tensor::clone() const {
 
 void tensor::copy_from(const tensor& other) {
   if (spec_ != other.spec_ || !storage_ || !other.storage_)
-    throw std::logic_error("copy of " + to_string(other.spec_) + " into "
+    throw std::logic_error("cannot copy " + to_string(other.spec_) + " into "
                            + to_string(spec_));
   if (is_recorded(other))
     throw std::logic_error("copy_from() of " + to_string(other.spec_)
@@ -163,15 +163,16 @@ void tensor::check(dtype wanted) const {
 
 void tensor::check_single() const {
   if (size() != 1)
-    throw std::logic_error("the only element of " + to_string(spec_));
+    throw std::logic_error("item() needs one element, but got "
+                           + to_string(spec_));
 }
 
 void tensor::check_writable() const {
   if (tape::holds(*this))
     throw std::logic_error(
       to_string(spec_)
-      + " cannot be written while a tape holds it for its gradients; write to "
-        "detach().clone(), or after the tape was asked for them");
+      + " cannot be written while a tape needs it for gradients; write to "
+        "detach().clone(), or after the gradients were computed");
 }
 
 std::string to_string(const tensor_spec& x) {

@@ -15,11 +15,11 @@
 
 namespace troupe {
 
-/// Bytes behind a reference count, aligned to 64.
+/// A reference-counted block of bytes, aligned to 64.
 class storage {
 public:
   storage() = default;
-  /// Not initialised.
+  /// Allocates uninitialised bytes.
   explicit storage(std::size_t bytes);
   storage(const storage& other) noexcept;
   storage(storage&& other) noexcept : block_{std::exchange(other.block_, {})} {}
@@ -44,7 +44,7 @@ private:
   header* block_ = nullptr;
 };
 
-/// What a tensor is without its elements.
+/// Shape and dtype of a tensor.
 struct tensor_spec {
   troupe::shape dims;
   dtype type = dtype::float32;
@@ -52,28 +52,28 @@ struct tensor_spec {
   friend bool operator==(const tensor_spec&, const tensor_spec&) = default;
 };
 
-/// A dense, row-major array of any rank up to 8. Copies share the elements, as
-/// handles do; `clone` copies them. Its shape and dtype never change.
+/// A dense, row-major array of rank 0 to 8. Copies are handles that share the
+/// elements; `clone` copies the elements. Shape and dtype never change.
 ///
-/// While a tape records a tensor, `slice`, `reshaped`, `range`, `clone` and
-/// `as` are recorded as ops with gradients. Only `detach` leaves the trace;
-/// what would lose it in silence throws std::logic_error.
+/// If a tape tracks a tensor, it records `slice`, `reshaped`, `range`, `clone`
+/// and `as` as ops with gradients. `detach` returns an untracked tensor. Other
+/// functions that would lose the gradient throw std::logic_error.
 class tensor {
 public:
-  tensor() = default; ///< No tensor at all; `!x`.
+  tensor() = default; ///< Empty: no tensor.
 
-  /// Not initialised.
+  /// Allocates uninitialised elements.
   /// @errors throws std::bad_alloc.
   explicit tensor(const shape& dims, dtype type = dtype::float32);
   explicit tensor(const tensor_spec& spec) : tensor{spec.dims, spec.type} {}
 
   static tensor zeros(const shape& dims, dtype type = dtype::float32);
 
-  /// All elements the same, converted to `type` as `as` does it.
+  /// Makes a tensor whose elements are all `value`, converted to `type`.
   static tensor full(const shape& dims, double value,
                      dtype type = dtype::float32);
 
-  /// The elements given, in row-major order.
+  /// Makes a tensor of these elements, in row-major order.
   /// @errors throws std::logic_error if their number is not that of `dims`.
   template <class T>
   static tensor of(const shape& dims, std::span<const T> values);
@@ -89,7 +89,7 @@ public:
   std::size_t bytes() const { return size() * size_of(type()); }
   explicit operator bool() const { return static_cast<bool>(storage_); }
 
-  /// The elements.
+  /// Elements for reading.
   /// @errors throws std::logic_error if `T` is not the tensor's dtype.
   template <class T>
   std::span<const T> data() const {
@@ -97,10 +97,9 @@ public:
     return {reinterpret_cast<const T*>(raw()), size()};
   }
 
-  /// The elements, to be written; all handles see it.
+  /// Elements for writing; all handles share them.
   /// @errors throws std::logic_error if `T` is not the tensor's dtype, and
-  ///         while a tape needs the elements for its gradients, which would be
-  ///         wrong.
+  ///         while a tape needs the elements for its gradients.
   template <class T>
   std::span<T> mutable_data() {
     check(dtype_of<T>);
@@ -109,52 +108,56 @@ public:
     return {reinterpret_cast<T*>(raw()), size()};
   }
 
-  /// The first element, unchecked.
+  /// Pointer to the first element, without checks.
   std::byte* raw() const { return storage_.bytes() + offset_; }
 
   /// The only element.
-  /// @errors throws std::logic_error if there are more, or none.
+  /// @errors throws std::logic_error if the tensor does not have exactly one
+  ///         element.
   template <class T>
   T item() const {
     check_single();
     return data<T>()[0];
   }
 
-  /// Rows [begin, end) of the first axis; shares the elements.
+  /// Returns rows [begin, end) of the first axis; shares the elements.
+  /// @errors throws std::logic_error if the rows do not exist.
   tensor slice(std::int64_t begin, std::int64_t end) const;
 
-  /// The same elements in another shape; shares them.
+  /// Returns the same elements in another shape; shares them.
+  /// @errors throws std::logic_error if the number of elements differs.
   tensor reshaped(const shape& dims) const;
 
-  /// Elements [begin, end) of the flattened tensor as [end - begin]; shares
-  /// them.
+  /// Returns elements [begin, end) of the flattened tensor, of shape [end -
+  /// begin]; shares them.
   tensor range(std::size_t begin, std::size_t end) const;
 
-  /// The same elements, copied.
+  /// Returns a copy with elements of its own.
   tensor clone() const;
 
-  /// The same elements, shared, as a constant that no tape records.
+  /// Returns a constant that no tape tracks; shares the elements.
   tensor detach() const { return traced(0); }
 
-  /// Copies the elements of a tensor of the same shape and dtype.
-  /// @errors throws std::logic_error for other shapes and dtypes, while a tape
-  ///         records `other`, and while one needs the elements written to.
+  /// Copies the elements of a tensor of equal shape and dtype.
+  /// @errors throws std::logic_error for another shape or dtype, if a tape
+  ///         tracks `source`, and while a tape needs the elements that are
+  ///         overwritten.
   void copy_from(const tensor& other);
 
-  /// Converted elements; shares them if the dtype is `type` already. A float
-  /// that an integer type cannot hold becomes the nearest value that it can,
-  /// and NaN becomes 0; integers wrap around.
-  /// @errors throws std::logic_error while a tape records the tensor, if `type`
-  ///         is no float: integers have no gradient.
+  /// Converts the elements; shares them if the dtype is `target` already. A
+  /// float beyond the range of an integer type becomes the nearest value of
+  /// that type, and NaN becomes 0. Integers wrap around.
+  /// @errors throws std::logic_error if a tape tracks the tensor and `target`
+  ///         is not a float type: integers have no gradient.
   tensor as(dtype type) const;
 
-  /// Whether nobody else holds these elements.
+  /// True if no other handle shares the elements.
   bool unique() const { return storage_.unique(); }
   bool shares_storage_with(const tensor& other) const {
     return storage_ && storage_.bytes() == other.storage_.bytes();
   }
 
-  /// How a tape knows this value (tape.hpp); 0: no tape does.
+  /// Identifies this value in a tape (tape_ids.hpp). Zero: no tape tracks it.
   std::uint64_t trace() const { return trace_; }
   tensor traced(std::uint64_t trace) const {
     auto other = *this;
@@ -168,20 +171,20 @@ private:
   void check_writable() const;
 
   storage storage_;
-  std::size_t offset_ = 0; ///< In bytes.
+  std::size_t offset_ = 0; ///< Bytes.
   tensor_spec spec_;
   std::uint64_t trace_ = 0;
 };
 
 using tensors = pooled<tensor>;
 
-/// "float32[64, 10]"
+/// Formats a spec: "float32[64, 10]".
 std::string to_string(const tensor_spec& x);
 
-/// Whether shape, dtype and every byte agree, or neither is a tensor.
+/// True if shape, dtype and all bytes are equal, or both tensors are empty.
 bool same_bits(const tensor& a, const tensor& b);
 
-/// Calls `fn(T{})` with a value of the element type of `type`.
+/// Calls `fn(T{})`, where T is the element type of `type`.
 template <class F>
 decltype(auto) with_dtype(dtype type, F&& fn) {
   switch (type) {

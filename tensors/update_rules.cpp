@@ -46,7 +46,7 @@ update_rule::any by_name(std::string_view name) {
                               + detail::joined(update_rule_names()));
 }
 
-/// Checks one number after the other.
+/// Checks the hyperparameters of a rule.
 struct checker {
   std::string_view owner;
 

@@ -9,7 +9,7 @@
 
 namespace troupe {
 
-/// Name and shape of a parameter, before it exists.
+/// Name and shape of a parameter.
 struct parameter_spec {
   std::string name;
   shape dims;
@@ -19,8 +19,9 @@ namespace detail {
 struct parameter_block;
 }
 
-/// A parameter of a model: one copy per replica, all with the same bits between
-/// steps. A handle; the code that runs on a replica sees that replica's copy.
+/// A parameter of a model. Each replica has a copy, or replicas that take turns
+/// share one; all copies have the same bits between steps. A variable is a
+/// handle: code that runs on a replica reads the copy of that replica.
 class variable {
 public:
   variable() = default;
@@ -29,13 +30,15 @@ public:
   const std::string& name() const;
   const shape& dims() const;
 
-  /// [dims] float32, this replica's copy; a tape knows it as this variable.
+  /// Value of this replica's copy, [dims] float32. A tape tracks it as this
+  /// variable.
   tensor value() const;
 
-  /// [dims] float32, where a tape leaves this replica's gradient.
+  /// Buffer for this replica's gradient, [dims] float32.
   tensor gradient() const;
 
-  /// As those of the `parameters` that it is one of.
+  /// Numbers of copies and gradient buffers, as in the `parameters` that it
+  /// belongs to.
   std::uint32_t copies() const;
   std::uint32_t replicas() const;
 
@@ -47,16 +50,16 @@ private:
   std::size_t index_ = 0;
 };
 
-/// All parameters of a model: per copy one flat float32 buffer of values, per
-/// replica one of gradients, both in one layout. Each parameter starts at a
-/// multiple of 16 elements; the gaps hold zeros.
+/// All parameters of a model. There is one flat float32 buffer of values per
+/// copy, and one of gradients per replica, in one layout. Each parameter starts
+/// at a multiple of 16 elements; the gaps hold zeros.
 class parameters {
 public:
   parameters() = default;
 
-  /// @param copies   copies of the values: 1 if replicas take turns on one
-  ///                 device, else one per replica.
-  /// @param replicas gradient buffers.
+  /// @param copies Number of copies of the values: 1 if replicas take turns on
+  ///        one device, else one per replica.
+  /// @param replicas Number of gradient buffers.
   parameters(std::vector<parameter_spec> specs, std::uint32_t copies = 1,
              std::uint32_t replicas = 1);
 
@@ -64,13 +67,13 @@ public:
   std::uint32_t copies() const;
   std::uint32_t replicas() const;
 
-  std::size_t size() const;  ///< Elements of a flat buffer, gaps included.
-  std::size_t count() const; ///< Elements of all parameters, gaps excluded.
+  std::size_t size() const;  ///< Elements of a flat buffer, including gaps.
+  std::size_t count() const; ///< Elements of all parameters, without gaps.
 
   tensor values(std::uint32_t copy = 0) const;       ///< [size] float32
   tensor gradients(std::uint32_t replica = 0) const; ///< [size] float32
 
-  /// Where parameter `index` starts in a flat buffer, in elements.
+  /// Index of the first element of parameter `index` in a flat buffer.
   std::size_t offset(std::size_t index) const;
 
 private:

@@ -9,18 +9,18 @@
 
 namespace troupe {
 
-/// A tape's map from a variable's id to the place of its value, by open
-/// addressing: the standard ones allocate per element.
+/// Maps the id of a variable to the index of its value in a tape. Uses open
+/// addressing, because standard maps allocate memory for each element.
 class leaf_table {
 public:
   static constexpr std::uint32_t absent = ~0u;
 
-  /// The place stored for `id`; `absent` if none was.
+  /// Returns the index stored for `id`; `absent` if there is none.
   std::uint32_t find(std::uint32_t id) const {
     return slots_.empty() ? absent : slots_[index_of(id)].place;
   }
 
-  /// The place of `id`, to be set; `absent` at first.
+  /// Returns a reference to the index of `id`; initially `absent`.
   std::uint32_t& operator[](std::uint32_t id) {
     if (2 * (used_ + 1) > slots_.size())
       grow();
@@ -32,7 +32,7 @@ public:
 
 private:
   struct slot {
-    std::uint32_t id = 0; ///< No variable has id 0.
+    std::uint32_t id = 0; ///< Zero: the slot is empty.
     std::uint32_t place = absent;
   };
 
@@ -52,7 +52,8 @@ private:
         slots_[index_of(x.id)] = x;
   }
 
-  pooled<slot> slots_; ///< A power of two, at most half used.
+  pooled<slot>
+    slots_; ///< The size is a power of two; at most half of the slots are used.
   std::size_t used_ = 0;
 };
 

@@ -32,7 +32,8 @@ std::optional<std::uint64_t> batched::rows_of(const position& at) const {
 
 batch batched::read_rows(const position& at, const share& which,
                          const std::stop_token& stop) const {
-  if (which.size() == 0) { // what no row looks like, a row tells
+  if (which.size()
+      == 0) { // An empty range takes its shape and dtype from the first row.
     const auto one = read_rows(at, {0, 1}, stop);
     return {one.inputs.slice(0, 0), one.labels.slice(0, 0), one.global_rows};
   }
@@ -50,8 +51,8 @@ partial::partial(std::shared_ptr<const stage> on, std::uint32_t first,
   : link{std::move(on)}, first_{first}, last_{last}, parts_{parts} {
   if (first >= last || last > parts)
     throw std::invalid_argument(
-      "parts [" + std::to_string(first) + ", " + std::to_string(last) + ") of "
-      + std::to_string(parts) + ": give some that there are");
+      "shards [" + std::to_string(first) + ", " + std::to_string(last) + ") of "
+      + std::to_string(parts) + ": give a non-empty range within them");
 }
 
 batch partial::read(const position& at, const std::stop_token& stop) const {
@@ -60,8 +61,8 @@ batch partial::read(const position& at, const std::stop_token& stop) const {
       at, share_of(std::int64_t(*rows), first_, last_, parts_), stop);
   const auto all = on().read(at, stop);
   if (all.labels.dims().rank() != 1)
-    throw std::logic_error("parts are taken of batches, and this dataset "
-                           "yields single examples: they follow batch()");
+    throw std::logic_error("shard() needs batches, but this dataset "
+                           "yields single examples: call it after batch()");
   const auto which = share_of(all.labels.dims()[0], first_, last_, parts_);
   return {all.inputs.slice(which.begin, which.end),
           all.labels.slice(which.begin, which.end), all.global_rows};

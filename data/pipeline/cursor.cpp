@@ -46,7 +46,7 @@ void cursor::restore(const position& to) {
     throw std::invalid_argument(
       "position " + std::to_string(to.index) + " of a dataset of "
       + std::to_string(*n)
-      + " elements: it was saved from another dataset, or another batch size");
+      + " elements: it was saved with another dataset or another batch size");
   ahead_.reset();
   at_ = to;
 }

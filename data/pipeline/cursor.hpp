@@ -11,15 +11,15 @@
 
 namespace troupe {
 
-/// Inputs and the labels that belong to them: one example ([...] and a scalar),
-/// or n of them side by side ([n, ...] and [n] int32). Read only: the elements
-/// may be the dataset's own.
+/// Inputs and their labels: one example ([...] and a scalar label), or n
+/// examples along a first axis ([n, ...] and [n] int32 labels). Read-only: the
+/// tensors may share memory with the dataset.
 struct batch {
   tensor inputs;
   tensor labels;
-  /// Rows of the global batch that these are a part of, on whatever worker the
-  /// others are; of a batch that was not distributed over a strategy's
-  /// replicas, its own. Zero: a single example, or not made by a dataset.
+  /// Number of rows of the global batch that these rows belong to. For a batch
+  /// that is not distributed over replicas it is the batch's own number of
+  /// rows. Zero: a single example, or a batch that no dataset made.
   std::int64_t global_rows = 0;
 };
 
@@ -28,9 +28,9 @@ namespace data {
 class stage;
 class read_ahead;
 
-/// Where a cursor stands: the next element, and the pass over the data that it
-/// belongs to. Two numbers say it all, whatever the chain: element and pass
-/// determine what is read.
+/// Position of a cursor: the epoch, and the index of the next element in that
+/// epoch. The two numbers determine which element is read, whatever the stages
+/// are.
 struct position {
   std::uint64_t pass = 0;
   std::uint64_t index = 0;
@@ -38,30 +38,35 @@ struct position {
   friend auto operator<=>(const position&, const position&) = default;
 };
 
-/// Reads one pass of a dataset in order. For one thread at a time. Destroying
-/// it ends its reading thread after the call of `map`'s function that it is
-/// busy with, or, if that takes longer than 1 s, leaves it behind to end by
-/// itself.
+/// Reads the elements of one epoch of a dataset in order. Not thread-safe. The
+/// destructor stops the prefetching thread and waits until its current call of
+/// a `map` function returns. If that takes longer than 1 s, the thread is
+/// detached.
 class cursor {
 public:
-  /// `dataset::iterate` makes cursors.
+  /// Called by `dataset::iterate`.
+  /// @param element_timeout Timeout of `next` while it waits for a prefetched
+  ///        element.
   cursor(std::shared_ptr<const stage> over, const position& from,
          std::size_t ahead, std::chrono::milliseconds patience);
   cursor(cursor&&) noexcept;
   cursor& operator=(cursor&&) noexcept;
   ~cursor();
 
-  /// @returns none at the end of the pass.
-  /// @errors throws what reading the element threw, here also if another thread
-  ///         read it; the position stays, and the next call tries again. Throws
-  ///         std::runtime_error when patience ends.
+  /// @returns the next element; none at the end of the epoch.
+  /// @errors rethrows any exception that was thrown while the element was read,
+  ///         also on the prefetching thread. The position does not change, and
+  ///         the next call tries again. Throws std::runtime_error after the
+  ///         element timeout.
   std::optional<batch> next();
 
-  /// Where `next` reads next; what was read ahead does not count.
+  /// Position of the element that `next` returns next. Prefetched elements do
+  /// not count.
   position save() const { return at_; }
 
-  /// Goes on from a saved position: the elements that follow are those that
-  /// would have followed there. @cost none, nothing is read again.
+  /// Continues at a saved position: the elements that follow are those that
+  /// followed it when it was saved.
+  /// @cost no element is read again.
   /// @errors throws std::invalid_argument for a position beyond the end.
   void restore(const position& to);
 
@@ -77,7 +82,7 @@ private:
   std::unique_ptr<read_ahead> ahead_;
 };
 
-/// For a range-for over what is left of the pass.
+/// Iterates over the remaining elements of the epoch.
 class cursor::iterator {
 public:
   using value_type = batch;

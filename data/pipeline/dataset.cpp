@@ -83,8 +83,8 @@ dataset::parts dataset::split(double fraction) const {
                                 "repeat");
   if (last_->varies())
     throw std::invalid_argument(
-      "split after a shuffle that differs in each pass mixes the parts: split "
-      "first, or shuffle with each_pass = false");
+      "split after a shuffle that differs per epoch mixes the two parts: split "
+      "first, or shuffle with each_epoch = false");
   const auto first =
     static_cast<std::uint64_t>(std::llround(fraction * double(*n)));
   return {take(first), skip(first)};

@@ -9,7 +9,7 @@ namespace troupe::data {
 
 namespace {
 
-/// How long a reader that is busy with one element is waited for at the end.
+/// Maximum time that the destructor waits for a thread that reads an element.
 constexpr auto grace = std::chrono::seconds{1};
 
 } // namespace
@@ -30,7 +30,8 @@ read_ahead::~read_ahead() {
 
 void read_ahead::read(const std::stop_token& stop, desk& on, const stage& of,
                       position at, std::uint64_t end, std::size_t count) {
-  use_threads(1); // those of a map's ops; the others have work
+  // The ops of a `map` run on one thread: the other cores train.
+  use_threads(1);
   std::exception_ptr failed;
   try {
     for (; at.index < end; ++at.index) {
@@ -61,7 +62,7 @@ batch read_ahead::next(std::chrono::milliseconds patience) {
         hold, patience, [&] { return !desk_->ready.empty() || desk_->ended; }))
     throw std::runtime_error(
       "no element was ready within " + std::to_string(patience.count())
-      + " ms: a map function hangs, or prefetch needs more patience");
+      + " ms: a map function hangs, or prefetch needs a longer timeout");
   if (desk_->ready.empty())
     std::rethrow_exception(desk_->failed);
   auto out = std::move(desk_->ready.front());

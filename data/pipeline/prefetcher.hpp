@@ -9,33 +9,36 @@
 
 namespace troupe::data {
 
-/// Keeps the next elements of a pass ready, read by a thread.
+/// Reads the next elements of an epoch in advance, on a thread of its own.
 class read_ahead {
 public:
-  /// Reads elements [from.index, end) of a pass, at most `count` ahead.
+  /// Reads elements [start.index, end) of an epoch, at most `count` ahead.
   read_ahead(std::shared_ptr<const stage> of, const position& from,
              std::uint64_t end, std::size_t count);
 
-  /// Ends the thread; one that is still busy after 1 s is left behind.
+  /// Stops the thread. If the thread is still busy after 1 s, it is detached.
   ~read_ahead();
   read_ahead(const read_ahead&) = delete;
   read_ahead& operator=(const read_ahead&) = delete;
 
-  /// The next element. @pre there is one.
-  /// @errors throws what reading it threw (then no other follows), and
-  ///         std::runtime_error after `patience`.
+  /// Returns the next element.
+  /// @pre there is one: not all up to `end` were returned.
+  /// @errors rethrows the exception that reading the element threw; no element
+  ///         follows it. Throws std::runtime_error after `timeout`.
   batch next(std::chrono::milliseconds patience);
 
-  /// Whether the thread came to the end, or to what it could not read.
+  /// True if no element is left: the thread reached the end or failed, and
+  /// `next` returned all elements that were ready.
   bool ended() const;
 
 private:
-  /// Shared with the thread, which may outlive this object.
+  /// State shared with the thread, which may outlive this object.
   struct desk {
     std::mutex lock;
     std::condition_variable_any changed;
     std::deque<batch> ready;
-    std::exception_ptr failed; ///< Comes after all that is ready.
+    /// Rethrown after all ready elements were returned.
+    std::exception_ptr failed;
     bool ended = false;
   };
 

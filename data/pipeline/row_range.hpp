@@ -13,9 +13,9 @@ struct share {
   friend bool operator==(const share&, const share&) = default;
 };
 
-/// Part `id` of a batch that is cut in `parts`: they follow each other in order
-/// of id, any two differ by at most one row, the longer ones come first. A
-/// short batch is cut alike, so a part may be empty.
+/// Shard `id` of a batch that is cut into `shards`. The shards are consecutive
+/// in order of id. Their sizes differ by at most one row, and the larger ones
+/// come first. A shard of a small batch may be empty.
 inline share share_of(std::int64_t rows, std::uint32_t id,
                       std::uint32_t parts) {
   const std::int64_t base = rows / parts, longer = rows % parts;
@@ -23,7 +23,8 @@ inline share share_of(std::int64_t rows, std::uint32_t id,
   return {begin, begin + base + (id < longer ? 1 : 0)};
 }
 
-/// Parts [first, last) of them, side by side. @pre `first < last`.
+/// Rows of the consecutive shards [first, last).
+/// @pre `first < last`.
 inline share share_of(std::int64_t rows, std::uint32_t first,
                       std::uint32_t last, std::uint32_t parts) {
   return {share_of(rows, first, parts).begin,

@@ -14,13 +14,13 @@ shuffled::shuffled(std::shared_ptr<const stage> on, std::uint64_t block,
   const auto end = size();
   if (block == 0 || std::min(block, end.value_or(whole)) > most)
     throw std::invalid_argument(
-      block == 0
-        ? "shuffle by blocks of 0 elements: give 1 or more, or none to "
-          "shuffle all"
+      block == 0 ? "shuffle by blocks of 0 elements: give 1 or more, or omit "
+                   "the block to "
+                   "shuffle all"
       : end
         ? "shuffle of " + std::to_string(*end)
-            + " elements at once: give blocks of at most 2^31"
-        : "shuffle of an endless dataset as a whole: shuffle before repeat, "
+            + " elements as one block: give a block of at most 2^31"
+        : "shuffle of an endless dataset as one block: shuffle before repeat, "
           "or give a block size");
 }
 
@@ -40,7 +40,8 @@ void shuffled::trace(std::span<position> at) const {
 
 std::shared_ptr<const shuffled::order>
 shuffled::order_of(std::uint64_t pass, std::uint64_t block) const {
-  constexpr std::size_t kept = 4; // a few cursors, each near a pass's end
+  // Enough for a few cursors, each near the end of an epoch.
+  constexpr std::size_t kept = 4;
   const std::lock_guard hold{lock_};
   const auto known = std::ranges::find_if(
     drawn_, [&](const drawn& x) { return x.pass == pass && x.block == block; });

@@ -11,7 +11,7 @@ namespace troupe::data {
 
 namespace {
 
-/// A tensor for `count` elements of this spec side by side.
+/// Allocates a tensor for `count` elements of this spec along a new first axis.
 tensor room_for(std::size_t count, const tensor_spec& one) {
   std::array<std::int64_t, shape::max_rank + 1> extents;
   extents[0] = std::int64_t(count);
@@ -23,12 +23,12 @@ void put(const tensor& one, std::size_t row, const tensor& first, tensor& to) {
   if (one.spec() != first.spec())
     throw std::invalid_argument(
       "elements of " + to_string(first.spec()) + " and " + to_string(one.spec())
-      + " cannot stand side by side in a batch: make them the same in map");
+      + " cannot be in one batch: make them equal in map");
   if (one.bytes() > 0)
     std::memcpy(to.raw() + row * one.bytes(), one.raw(), one.bytes());
 }
 
-/// These rows of `from` side by side.
+/// Copies the rows at these positions into one tensor.
 tensor gather(const tensor& from, std::span<const position> at) {
   auto out = tensor{from.dims().with(0, std::int64_t(at.size())), from.type()};
   const auto row = out.bytes() / at.size();
@@ -38,7 +38,7 @@ tensor gather(const tensor& from, std::span<const position> at) {
   return out;
 }
 
-/// The same, each byte divided by 255.
+/// Copies the rows at these positions, with each byte divided by 255.
 tensor gather_unit(const tensor& from, std::span<const position> at) {
   tensor out{from.dims().with(0, std::int64_t(at.size()))};
   const auto row = out.size() / at.size();
@@ -92,7 +92,7 @@ void check_unrecorded(const batch& x, const char* what) {
     if (is_recorded(*one))
       throw std::logic_error(
         std::string{what} + " " + to_string(one->spec())
-        + ", which a tape records; a dataset would lose its gradient, give "
+        + ", which a tape records; a dataset would lose its gradient: pass "
           "its detach()");
 }
 
@@ -113,11 +113,12 @@ rows::rows(tensor inputs, tensor labels, std::int64_t classes)
     throw std::invalid_argument(
       "inputs " + to_string(inputs_.spec()) + " and labels "
       + to_string(labels_.spec())
-      + " make no dataset: inputs are [n, ...] and labels int32[n]");
+      + " do not form a dataset: inputs must be [n, ...] and labels int32[n]");
   if (classes < 0)
-    throw std::invalid_argument(std::to_string(classes)
-                                + " classes: give their number, or 0 to take "
-                                  "it from the labels");
+    throw std::invalid_argument(
+      std::to_string(classes)
+      + " classes: give the number of classes, or 0 to take "
+        "it from the labels");
   if (y.front() > 0)
     classes_ = checked(classes, labels_.data<std::int32_t>());
 }
@@ -158,8 +159,8 @@ made::made(std::uint64_t size, std::int64_t classes,
            std::function<batch(std::uint64_t)> fn)
   : size_{size}, classes_{classes}, fn_{std::move(fn)} {
   if (!fn_ || classes < 1)
-    throw std::invalid_argument("a dataset that a function makes needs the "
-                                "function and the number of its classes");
+    throw std::invalid_argument("a dataset of generated elements needs a "
+                                "function and at least one class");
 }
 
 batch made::read(const position& at, const std::stop_token&) const {
@@ -247,8 +248,9 @@ std::optional<std::uint64_t> repeated::size() const {
 void repeated::trace(std::span<position> at) const {
   const auto below = on().size();
   if (!below)
-    return; // a pass without end is never repeated
-  // A pass without end here: room for 2^32 of those below before the next.
+    return; // An endless epoch is never repeated.
+  // If the repeated epoch is endless, epoch p maps to epochs from p * 2^32 of
+  // the stage below.
   const auto times = size() ? *times_ : std::uint64_t{1} << 32;
   for (auto& x : at)
     x = {x.pass * times + x.index / *below, x.index % *below};

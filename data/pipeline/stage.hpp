@@ -9,56 +9,60 @@
 #include <stop_token>
 #include <vector>
 
-// What chains are made of. A stage says what its i-th element in a pass is, and
-// remembers nothing (but permutations, which it could draw again): so a
-// position is two numbers, and readers share a chain without knowing of each
-// other.
+// Stages form the chain of a dataset. A stage determines its i-th element of an
+// epoch and is stateless; a cached permutation can be drawn again. Therefore a
+// position is two numbers, and readers share a chain without synchronization.
 
 namespace troupe::data {
 
-/// Thrown out of a read when nobody waits for it any more.
+/// Thrown by a read when its reader has requested a stop.
 struct abandoned {};
 
+/// One stage of a dataset's chain. Safe to read from several threads.
 class stage {
 public:
   virtual ~stage() = default;
 
+  /// Number of elements in an epoch. None: endless.
   virtual std::optional<std::uint64_t> size() const = 0;
+  /// Number of classes: labels are in [0, classes).
   virtual std::int64_t classes() const = 0;
 
-  /// Whether an element's place depends on the pass.
+  /// True if the order of the elements depends on the epoch.
   virtual bool varies() const = 0;
 
-  /// One element. @pre `at.index` is below `size()`.
-  /// @errors throws `abandoned` soon after a stop is requested, and what a
-  ///         user's function throws.
+  /// Reads one element.
+  /// @pre `pos.index` is below `size()`.
+  /// @errors throws `read_cancelled` soon after a stop is requested, and any
+  ///         exception of a user's function.
   virtual batch read(const position& at, const std::stop_token& stop) const = 0;
 
-  /// These elements side by side along a new first axis. Here: reads and copies
-  /// each. @pre `at` is not empty.
+  /// Reads elements into one batch, along a new first axis. The default reads
+  /// and copies each element.
+  /// @pre `positions` is not empty.
   virtual batch stack(std::span<const position> at,
                       const std::stop_token& stop) const;
 
-  /// How many rows an element has that is a batch; none if only reading it
-  /// would tell.
+  /// Number of rows of an element that is a batch. None: only reading it would
+  /// tell.
   virtual std::optional<std::uint64_t> rows_of(const position&) const {
     return std::nullopt;
   }
 
-  /// Some rows of an element that is a batch. Here: reads all of it.
+  /// Reads some rows of an element that is a batch. The default reads all rows.
   virtual batch read_rows(const position& at, const share& which,
                           const std::stop_token& stop) const;
 };
 
-/// Refuses an element that a tape records: it is copied without its gradient.
-/// @param what who gave the element.
+/// Rejects an element that a tape records: copying it would lose its gradient.
+/// @param source Start of the error message: where the element comes from.
 /// @errors throws std::logic_error.
 void check_unrecorded(const batch& x, const char* what);
 
-/// Rows of an element; zero for a single example.
+/// Number of rows of an element. Zero: a single example.
 std::int64_t row_count(const batch& x);
 
-/// Rows of two tensors.
+/// Yields the rows of two tensors.
 class rows : public stage {
 public:
   rows(tensor inputs, tensor labels, std::int64_t classes);
@@ -79,7 +83,7 @@ private:
   std::int64_t classes_;
 };
 
-/// Rows of bytes, read as float32 in [0, 1].
+/// Yields rows of bytes as float32 in [0, 1].
 class pixels : public rows {
 public:
   using rows::rows;
@@ -88,7 +92,7 @@ public:
               const std::stop_token&) const override;
 };
 
-/// What a function makes of an index.
+/// Yields the elements that a function makes of their indices.
 class made : public stage {
 public:
   made(std::uint64_t size, std::int64_t classes,
@@ -105,7 +109,8 @@ private:
   std::function<batch(std::uint64_t)> fn_;
 };
 
-/// A stage on top of another; by itself it changes nothing.
+/// Base of a stage that reads another stage. Without overrides it changes
+/// nothing.
 class link : public stage {
 public:
   explicit link(std::shared_ptr<const stage> on) : on_{std::move(on)} {}
@@ -121,6 +126,7 @@ private:
   std::shared_ptr<const stage> on_;
 };
 
+/// Applies a function to each element.
 class mapped : public link {
 public:
   mapped(std::shared_ptr<const stage> on,
@@ -131,6 +137,7 @@ private:
   std::function<batch(const batch&)> fn_;
 };
 
+/// Groups `count` consecutive elements into a batch.
 class batched : public link {
 public:
   batched(std::shared_ptr<const stage> on, std::uint64_t count, bool drop);
@@ -145,7 +152,7 @@ private:
   bool drop_;
 };
 
-/// Of each batch the rows of parts [first, last) of `parts`.
+/// Keeps of each batch the rows of shards [first, last) of `shards`.
 class partial : public link {
 public:
   partial(std::shared_ptr<const stage> on, std::uint32_t first,
@@ -156,7 +163,7 @@ private:
   std::uint32_t first_, last_, parts_;
 };
 
-/// Elements of another stage in other places.
+/// Base of a stage that yields elements of another stage in another order.
 class moved : public link {
 public:
   using link::link;
@@ -168,11 +175,11 @@ public:
                   const std::stop_token& stop) const final;
 
 protected:
-  /// Replaces each place by the one below that its element comes from.
+  /// Replaces each position by that of the element in the stage below.
   virtual void trace(std::span<position> at) const = 0;
 };
 
-/// `count` elements after the first `first`.
+/// Skips `first` elements and yields up to `count` after them.
 class window : public moved {
 public:
   window(std::shared_ptr<const stage> on, std::uint64_t first,
@@ -185,7 +192,8 @@ private:
   std::uint64_t first_, count_;
 };
 
-/// One pass after the other: pass p here holds the passes from p * times on.
+/// Concatenates epochs: epoch p yields the epochs [p * times, (p + 1) * times)
+/// of the stage below.
 class repeated : public moved {
 public:
   repeated(std::shared_ptr<const stage> on, std::optional<std::uint64_t> times);
@@ -197,7 +205,7 @@ private:
   std::optional<std::uint64_t> times_;
 };
 
-/// Blocks of elements, each in an order drawn from (seed, pass, block).
+/// Permutes blocks of elements, in an order drawn from (seed, epoch, block).
 class shuffled : public moved {
 public:
   shuffled(std::shared_ptr<const stage> on, std::uint64_t block,
@@ -218,7 +226,7 @@ private:
   std::uint64_t block_, seed_;
   bool each_pass_;
   mutable std::mutex lock_;
-  mutable std::list<drawn> drawn_; ///< The latest first.
+  mutable std::list<drawn> drawn_; ///< Most recently used first.
 };
 
 } // namespace troupe::data

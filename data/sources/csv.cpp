@@ -17,10 +17,11 @@ std::string text_of(const std::filesystem::path& name) {
   constexpr auto most = std::uint64_t{1} << 31;
   byte_file from{name};
   if (from.packed())
-    throw std::runtime_error(from.name() + " is packed: unpack it (gunzip)");
+    throw std::runtime_error(from.name()
+                             + " is compressed: decompress it (gunzip)");
   if (from.most() > most)
     throw std::runtime_error(from.name() + " has " + std::to_string(from.most())
-                             + " bytes: at most 2147483648 are read");
+                             + " bytes: the maximum is 2147483648");
   std::string out(from.most(), '\0');
   from.read(std::as_writable_bytes(std::span{out}), "data");
   return out;
@@ -31,7 +32,7 @@ std::string_view trimmed(std::string_view x) {
   return x.substr(first, x.find_last_not_of(" \t") + 1 - first);
 }
 
-/// A table's columns, and what to say of a field in one of them.
+/// The columns of a table. Converts fields, and reports invalid ones.
 class table {
 public:
   table(std::string name, const std::vector<std::string>& header,
@@ -46,13 +47,14 @@ public:
     label_ = options.label.empty() ? columns_.size() - 1 : find(options.label);
   }
 
-  /// @errors throws std::runtime_error about the first field that will not do.
+  /// Converts the fields of one record.
+  /// @errors throws std::runtime_error about the first invalid field.
   void add(const std::vector<std::string>& fields, std::size_t line,
            std::vector<float>& inputs,
            std::vector<std::int32_t>& labels) const {
     if (fields.size() != columns_.size())
       fail_at(line, ": " + std::to_string(fields.size())
-                      + " fields, where the header names "
+                      + " fields, but the header names "
                       + std::to_string(columns_.size()) + " columns");
     for (std::size_t i = 0; i < fields.size(); ++i) {
       const auto text = trimmed(fields[i]);
@@ -90,7 +92,7 @@ private:
                                       - columns_.begin());
     if (count > 1)
       fail("has " + std::to_string(count) + " columns " + in_quotes(label)
-           + ": give the label's a name of its own");
+           + ": give the label column a unique name");
     std::string all;
     for (std::size_t i = 0; i < std::min(columns_.size(), most); ++i)
       all += (i > 0 ? ", " : "") + in_quotes(columns_[i]);
@@ -112,7 +114,7 @@ private:
     if (problem != std::errc{} || stop != end)
       refuse(line, i,
              in_quotes(text)
-               + " is no number: write it with digits and "
+               + " is not a number: write it with digits and "
                  "a decimal point");
     if (!std::isfinite(out))
       refuse(line, i, in_quotes(text) + " is not finite: leave the line out");
@@ -127,7 +129,7 @@ private:
     if (problem == std::errc::invalid_argument || stop != end)
       refuse(line, label_,
              in_quotes(text)
-               + " is no class number: labels are 0, "
+               + " is not a class number: labels are 0, "
                  "1, 2, ... (no regression)");
     if (problem != std::errc{} || out < 0 || out >= classes)
       refuse(line, label_,

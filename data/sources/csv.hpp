@@ -8,19 +8,19 @@
 namespace troupe::data {
 
 struct csv_options {
-  std::string label = {};   ///< The label's column; empty: the last.
-  std::int64_t classes = 0; ///< 0: the largest label + 1, at most 65536.
+  std::string label = {}; ///< Name of the label column. Empty: the last column.
+  std::int64_t classes = 0; ///< Zero: the maximum label + 1, at most 65536.
 };
 
-/// Reads examples from a table: a header line with the columns' names, then a
-/// line for each example: numbers separated by commas, decimal points, fields
-/// in quotes or not, lines that end in LF or CRLF. For classification only:
-/// labels are class numbers 0, 1, 2, ...; targets for regression are not read.
+/// Reads examples from a CSV file: a header line with the column names, then
+/// one line for each example. Fields are numbers with decimal points, separated
+/// by commas and optionally quoted. Lines end in LF or CRLF. Supports
+/// classification only: labels are class numbers 0, 1, 2, ...
 ///
-/// @shape inputs [n, columns - 1] float32 in the columns' order; labels [n].
-/// @errors throws std::runtime_error with a sentence that names file, line,
-///         column and value; std::invalid_argument for an unknown label column,
-///         with those that there are.
+/// @shape inputs [n, columns - 1] float32 in column order; labels [n].
+/// @errors throws std::runtime_error that names file, line, column and value.
+///         Throws std::invalid_argument for an unknown label column, and lists
+///         the columns.
 /// @cost reads the file into memory, at most 2 GiB.
 dataset csv(const std::filesystem::path& name, const csv_options& options = {});
 

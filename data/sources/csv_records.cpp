@@ -19,7 +19,7 @@ bool csv_records::next() {
     return false;
   first_line_ = blank_from;
   if (line_ != blank_from)
-    fail("blank: leave it out");
+    fail("the line is blank: remove it");
   std::size_t count = 0;
   do {
     if (fields_.size() == count)

@@ -7,21 +7,22 @@
 
 namespace troupe::data {
 
-/// Cuts the text of a table into records and fields.
-/// @source RFC 4180; line ends are LF or CRLF, a byte order mark is skipped.
+/// Splits CSV text into records and fields. A byte order mark is skipped.
+/// @source RFC 4180; lines end in LF or CRLF.
 class csv_records {
 public:
-  /// @param name for sentences about the text.
+  /// @param name Name of the text in error messages.
   csv_records(std::string_view name, std::string_view text);
 
-  /// Reads the next record into `fields()`; blank lines at the end are none.
-  /// @errors throws std::runtime_error: a quote that is never closed or is
-  ///         followed by something, a blank line in between.
+  /// Reads the next record into `fields()`. Blank lines at the end are ignored.
+  /// @returns false at the end of the text.
+  /// @errors throws std::runtime_error if a quote is not closed or is followed
+  ///         by other text, and for a blank line between records.
   bool next();
 
   const std::vector<std::string>& fields() const { return fields_; }
 
-  /// Of the record's first character, from 1.
+  /// Line of the first character of the record, counted from 1.
   std::size_t line() const { return first_line_; }
 
 private:
@@ -36,7 +37,8 @@ private:
   std::vector<std::string> fields_;
 };
 
-/// In double quotes, printable and not long, whatever it is.
+/// Quotes a text for an error message: control characters become `?`, and at
+/// most 40 bytes are kept.
 std::string in_quotes(std::string_view text);
 
 } // namespace troupe::data

@@ -10,8 +10,8 @@
 #include <stdexcept>
 #include <string>
 
-// Additions, multiplications, divisions and square roots only: these are exact
-// to the last bit by IEEE 754, so an image is the same on every machine.
+// Uses only additions, multiplications, divisions and square roots. IEEE 754
+// defines their results to the last bit, so an image is equal on all machines.
 
 namespace troupe::data {
 
@@ -20,7 +20,7 @@ namespace {
 constexpr int side = 28;
 using image = std::array<float, side * side>;
 
-/// Roughly normal with standard deviation 1: a sum of four bytes.
+/// Approximately normal, standard deviation 1: a sum of four uniform bytes.
 float bell(random_stream& random) {
   const auto bits = random.next();
   const auto sum =
@@ -28,7 +28,7 @@ float bell(random_stream& random) {
   return (float(sum) - 510.0f) / 147.80f;
 }
 
-/// How one digit is written: from a glyph's own units to pixels.
+/// The handwriting of one digit: maps glyph coordinates to pixels.
 class hand {
 public:
   explicit hand(random_stream& random)
@@ -37,7 +37,8 @@ public:
       shear_{random.uniform(-.32f, .32f)},
       bend_x_{random.uniform(-.28f, .28f)},
       bend_y_{random.uniform(-.28f, .28f)} {
-    const auto half = random.uniform(-.13f, .13f); // tan of half the angle
+    // Tangent of half the rotation angle.
+    const auto half = random.uniform(-.13f, .13f);
     cos_ = (1 - half * half) / (1 + half * half);
     sin_ = 2 * half / (1 + half * half);
     centre_ = {side / 2.f - .5f + random.uniform(-3, 3),
@@ -57,8 +58,8 @@ private:
   point centre_;
 };
 
-/// Inks all within `radius` of the line from `a` to `b`; edges are half a pixel
-/// wide on either side.
+/// Draws a line from `a` to `b` with the given radius. Its edges are blurred by
+/// half a pixel on either side.
 void draw(point a, point b, float radius, image& on) {
   const auto reach = radius + .5f;
   const auto first = [&](float x, float y) {
@@ -81,7 +82,8 @@ void draw(point a, point b, float radius, image& on) {
     }
 }
 
-/// A smooth curve through the points. @source Catmull & Rom, 1974.
+/// Draws a smooth curve through the points.
+/// @source Catmull & Rom, 1974.
 void draw_smooth(std::span<const point> through, float radius, image& on) {
   constexpr int pieces = 5;
   const auto n = through.size();
@@ -111,7 +113,7 @@ void draw_stroke(const stroke& drawn, const hand& by, float radius,
   constexpr float tremor = .033f;
   std::vector<point> piece;
   for (std::size_t i = 0; i < drawn.size(); ++i) {
-    if (i > 0 && drawn[i] == drawn[i - 1]) { // a corner
+    if (i > 0 && drawn[i] == drawn[i - 1]) { // A repeated point is a corner.
       draw_smooth(piece, radius, on);
       piece = {piece.back()};
       continue;
@@ -145,7 +147,7 @@ dataset digits(const digits_options& options) {
   const auto n = options.examples;
   if (n == 0 || n > 1u << 24)
     throw std::invalid_argument(std::to_string(n)
-                                + " drawn digits: give a number from 1 to "
+                                + " generated digits: give a number from 1 to "
                                   "16777216");
   tensor images{{std::int64_t(n), side, side, 1}, dtype::uint8};
   tensor labels{{std::int64_t(n)}, dtype::int32};

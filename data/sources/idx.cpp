@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The numbers that an IDX file opens with, checked against the file.
+/// Reads the header of an IDX file and checks it against the file size.
 shape read_header(byte_file& from, std::uint64_t most) {
   std::array<std::byte, 4> magic;
   from.read(magic, "header");
@@ -22,9 +22,10 @@ shape read_header(byte_file& from, std::uint64_t most) {
   const auto rank = std::to_integer<unsigned>(magic[3]);
   if (magic[0] != std::byte{0} || magic[1] != std::byte{0} || type < 0x08
       || type > 0x0E || rank == 0 || rank > shape::max_rank)
-    throw std::runtime_error(from.name()
-                             + " is no IDX file: its first four bytes are not "
-                               "0, 0, a type and a number of axes");
+    throw std::runtime_error(
+      from.name()
+      + " is not an IDX file: its first four bytes are not "
+        "0, 0, a type and a number of axes");
   if (type != 0x08)
     throw std::runtime_error(from.name() + " holds IDX type "
                              + std::to_string(type)
@@ -41,28 +42,28 @@ shape read_header(byte_file& from, std::uint64_t most) {
       extent = extent << 8 | std::to_integer<std::uint64_t>(each);
     extents[axis] = static_cast<std::int64_t>(extent);
     said += (axis > 0 ? " x " : "") + std::to_string(extent);
-    // Below the limit a product is far from overflow: an extent has 32 bits.
+    // No overflow: a product within the limit is multiplied by at most 2^32.
     if (product <= most)
       product *= std::max(extent, std::uint64_t{1});
     empty |= extent == 0;
   }
   if (product > most)
-    throw std::runtime_error(from.name() + " announces " + said
+    throw std::runtime_error(from.name() + " declares " + said
                              + " bytes: at most " + std::to_string(most)
-                             + " are read");
+                             + " are supported");
   product *= !empty;
   const auto header = 4 + 4 * std::uint64_t{rank};
   if (from.packed() ? product + header > from.most()
                     : product + header != from.most())
     throw std::runtime_error(
-      from.name() + " announces " + said + " bytes after a header of "
+      from.name() + " declares " + said + " bytes after a header of "
       + std::to_string(header) + " and "
       + (from.packed() ? "cannot hold more than " : "has ")
-      + std::to_string(from.most()) + " in all: take another copy");
+      + std::to_string(from.most()) + " in all: get another copy");
   return shape{std::span{extents}.first(rank)};
 }
 
-/// The file of this name in a folder, plain or packed.
+/// Finds the file of this name in a folder, plain or compressed (".gz").
 std::optional<fs::path> find(const fs::path& folder, const std::string& name) {
   for (const auto* ending : {"", ".gz"}) {
     std::error_code none;
@@ -76,10 +77,10 @@ fs::path need(const fs::path& folder, const std::string& name) {
   if (auto file = find(folder, name))
     return *file;
   throw std::runtime_error(folder.string() + " holds neither " + name + " nor "
-                           + name + ".gz: put MNIST's files there");
+                           + name + ".gz: put the MNIST files there");
 }
 
-/// Images and labels, checked against each other.
+/// Reads images and labels and checks that they belong together.
 dataset read_part(const fs::path& folder, const std::string& part) {
   const auto images_file = need(folder, part + "-images-idx3-ubyte");
   const auto labels_file = need(folder, part + "-labels-idx1-ubyte");
@@ -94,7 +95,7 @@ dataset read_part(const fs::path& folder, const std::string& part) {
     throw std::runtime_error(
       images_file.string() + " holds " + std::to_string(x.front())
       + " images and " + labels_file.string() + " an array "
-      + to_string(labels.dims()) + " of labels: take both of one set");
+      + to_string(labels.dims()) + " of labels: use files of one set");
   try {
     return dataset::of_pixels(images.reshaped({x[0], x[1], x[2], 1}),
                               labels.as(dtype::int32), 10);
@@ -116,9 +117,10 @@ tensor read_idx(const fs::path& name, std::uint64_t most) {
 dataset::parts mnist(const fs::path& folder) {
   std::error_code none;
   if (!fs::is_directory(folder, none))
-    throw std::runtime_error(folder.string()
-                             + " is no folder: name the one that holds MNIST's "
-                               "files");
+    throw std::runtime_error(
+      folder.string()
+      + " is not a folder: give the folder that holds the MNIST "
+        "files");
   const auto test = read_part(folder, "t10k");
   if (find(folder, "train-images-idx3-ubyte")
       || find(folder, "train-labels-idx1-ubyte")) {
@@ -127,7 +129,7 @@ dataset::parts mnist(const fs::path& folder) {
       throw std::runtime_error(
         folder.string() + " holds images " + to_string(train.element().dims)
         + " for training and " + to_string(test.element().dims)
-        + " for testing: take both of one set");
+        + " for testing: use files of one set");
     return {train, test};
   }
   constexpr std::uint64_t for_training = 8'000;

@@ -15,22 +15,23 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Deflate's largest gain is 1032 to 1. @source zlib, "Technical details".
+/// Maximum compression ratio of deflate, 1032 to 1.
+/// @source zlib, "Technical details".
 constexpr std::uint64_t largest_gain = 1032;
 
 [[noreturn]] void damaged(const std::string& name, const std::string& how) {
-  throw std::runtime_error(name + " " + how + ": take another copy");
+  throw std::runtime_error(name + " " + how + ": get another copy");
 }
 
 std::FILE* open_regular(const fs::path& name) {
   std::error_code problem;
   const auto is = fs::status(name, problem);
   if (fs::is_directory(is))
-    throw std::runtime_error(name.string() + " is a folder: name a file in it");
+    throw std::runtime_error(name.string() + " is a folder: give a file in it");
   if (fs::exists(is) && !fs::is_regular_file(is))
     throw std::runtime_error(name.string()
                              + " is not a regular file: copy "
-                               "what it gives to one");
+                               "its data to one");
   auto* file = std::fopen(name.c_str(), "rb");
   if (!file)
     throw std::runtime_error("cannot read " + name.string() + ": "
@@ -49,7 +50,7 @@ struct byte_file::unpacker {
   ~unpacker() { inflateEnd(&state); }
 
   z_stream state{};
-  bool ended = false; ///< A member's checksum was read, and it fits.
+  bool ended = false; ///< The checksum of a gzip member was read and matches.
   std::array<unsigned char, 1 << 16> in{};
 };
 
@@ -84,7 +85,7 @@ void byte_file::read(std::span<std::byte> to, const char* what) {
 void byte_file::finish() {
   std::array<std::byte, 1> more;
   if (read_some(more) > 0)
-    damaged(name_, "goes on after what its header announces");
+    damaged(name_, "continues after the data that its header declares");
 }
 
 std::size_t byte_file::read_some(std::span<std::byte> to) {
@@ -110,12 +111,12 @@ std::size_t byte_file::read_packed(std::span<std::byte> to) {
         std::fread(unpack_->in.data(), 1, unpack_->in.size(), file_.get()));
       if (x.avail_in == 0) {
         if (!unpack_->ended)
-          damaged(name_, "ends before its packed data does");
+          damaged(name_, "ends within its compressed data");
         break;
       }
     }
     if (std::exchange(unpack_->ended, false))
-      inflateReset(&x); // another member may follow
+      inflateReset(&x); // Another gzip member may follow.
     const auto state = inflate(&x, Z_NO_FLUSH);
     if (state == Z_STREAM_END)
       unpack_->ended = true;

@@ -10,12 +10,11 @@
 
 namespace troupe::data {
 
-/// A file read from its first byte to its last, unpacked on the way if its
-/// first bytes say gzip. Nothing that it says is believed before it was
-/// checked.
+/// Reads a file once from start to end, and decompresses it if its first bytes
+/// are the gzip magic number.
 ///
-/// All of these throw std::runtime_error with a sentence that names the file,
-/// also for a folder, a pipe, and packed bytes that are damaged or cut short.
+/// All functions throw std::runtime_error that names the file, also for a
+/// folder, a pipe, and compressed data that is damaged or truncated.
 class byte_file {
 public:
   explicit byte_file(const std::filesystem::path& name);
@@ -25,15 +24,18 @@ public:
 
   const std::string& name() const { return name_; }
 
-  /// Unpacked bytes that there can be at most, by the size of the file: exact
-  /// if it is plain. Ask before you allocate.
+  /// Maximum number of decompressed bytes, by the size of the file; exact for a
+  /// plain file. Check it before you allocate memory.
   std::uint64_t most() const;
   bool packed() const { return unpack_ != nullptr; }
 
-  /// Fills `to`. @param what for the sentence if the file ends before: "header"
+  /// Fills `destination`.
+  /// @param section Name of the data in the error message if the file ends
+  ///        early: "header".
   void read(std::span<std::byte> to, const char* what);
 
-  /// Makes sure that nothing follows (and that a packed file's checksum fits).
+  /// Checks that no data follows, and that the checksum of a compressed file
+  /// matches.
   void finish();
 
 private:

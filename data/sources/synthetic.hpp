@@ -11,10 +11,10 @@ struct synthetic_options {
   std::uint64_t seed = 0;
 };
 
-/// Noise, for measurements: standard normal inputs and labels that have nothing
-/// to do with them, each class equally likely.
+/// Random data for measurements: standard normal inputs, and uniformly
+/// distributed labels that are independent of them.
 /// @shape inputs [examples, ...example] float32.
-/// @errors throws std::invalid_argument for no examples or no classes.
+/// @errors throws std::invalid_argument for 0 examples or 0 classes.
 dataset synthetic(const synthetic_options& options = {});
 
 } // namespace troupe::data

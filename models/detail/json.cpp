@@ -10,7 +10,7 @@ namespace troupe::models::detail {
 
 namespace {
 
-/// "line 3, column 7" of the byte at `offset`.
+/// Formats the position of a byte: "line 3, column 7".
 std::string place_of(std::string_view text, std::size_t offset) {
   const auto before = text.substr(0, std::min(offset, text.size()));
   const auto line = 1 + std::ranges::count(before, '\n');
@@ -19,6 +19,7 @@ std::string place_of(std::string_view text, std::size_t offset) {
          + std::to_string(before.size() - start + 1);
 }
 
+/// Formats a value on one line.
 std::string inline_text(const json& x) {
   std::string text;
   if (x.is_object()) {
@@ -40,6 +41,8 @@ bool holds_objects(const json& x) {
   });
 }
 
+/// Formats a value; objects, and lists that contain objects, take several
+/// lines.
 std::string lines(const json& x, const std::string& indent) {
   if (!x.is_structured() || !holds_objects(x))
     return inline_text(x);
@@ -64,8 +67,8 @@ json parse_json(std::string_view text, std::string_view where) {
   std::vector<std::set<std::string>> keys;
   const auto check = [&](int depth, json::parse_event_t event, json& value) {
     if (depth > deepest_brackets)
-      fail("brackets in more than " + std::to_string(deepest_brackets)
-           + " others; nest layers less deeply");
+      fail("brackets are nested more than " + std::to_string(deepest_brackets)
+           + " deep; nest layers less deeply");
     if (event == json::parse_event_t::object_start)
       keys.emplace_back();
     if (event == json::parse_event_t::object_end)
@@ -73,7 +76,7 @@ json parse_json(std::string_view text, std::string_view where) {
     if (event == json::parse_event_t::key) {
       const auto& key = value.get_ref<const std::string&>();
       if (!keys.back().insert(key).second)
-        fail("the key " + in_quotes(key) + " stands twice in one object; "
+        fail("the key " + in_quotes(key) + " occurs twice in one object; "
              + "remove one");
     }
     return true;
@@ -82,8 +85,8 @@ json parse_json(std::string_view text, std::string_view where) {
     return json::parse(text, check);
   } catch (const json::parse_error& e) {
     fail(place_of(text, e.byte > 0 ? e.byte - 1 : 0)
-         + ": this is not JSON; mend it there or just before");
-  } catch (const json::exception&) { // a number beyond double
+         + ": this is not JSON; fix it there or just before");
+  } catch (const json::exception&) { // A number exceeds the range of double.
     fail("a number is too large; it must be below 1e308");
   }
   return {};

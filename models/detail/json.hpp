@@ -6,31 +6,33 @@
 #include <string>
 #include <string_view>
 
-// Descriptions as JSON values: what description.cpp is made of.
+// Descriptions as JSON values; used by description.cpp.
 
 namespace troupe::models::detail {
 
 using json = nlohmann::ordered_json;
 
-/// Keeps the order of keys; refuses what no description is: text that is no
-/// JSON, more than `largest_text` bytes, brackets within more than
-/// `deepest_brackets` others, a key given twice.
-/// @errors throws std::invalid_argument: `where`, line, column, what would do.
+/// Parses JSON and keeps the order of keys. Rejects invalid JSON, duplicate
+/// keys, more than `max_text_bytes` bytes, and more than `max_bracket_depth`
+/// nested brackets.
+/// @errors throws std::invalid_argument with the source, the line and column if
+///         known, and the valid range.
 json parse_json(std::string_view text, std::string_view where);
 inline constexpr std::size_t largest_text = std::size_t{1} << 20;
 inline constexpr int deepest_brackets = 100;
 
-/// Objects and lists that hold objects on several lines, the others on one.
+/// Formats a value. Objects, and lists that contain objects, take several
+/// lines; other values take one.
 std::string pretty(const json& x);
 
-/// A value as an error sentence quotes it, shortened.
+/// Formats a value for an error message, shortened.
 std::string shown(const json& x);
 
-/// One JSON object as it is read; remembers which keys were asked for.
+/// Reads settings from one JSON object, and remembers which keys were read.
 class reader : public settings {
 public:
-  /// @param path of the object: "layers[2]"; empty at the top.
-  /// @param kind what the object describes: "a dense layer".
+  /// @param path Path of the object: "layers[2]". Empty at the top.
+  /// @param kind Kind of the object in error messages: "a dense layer".
   reader(const json& object, std::string where, std::string path,
          std::string kind, std::size_t depth);
 
@@ -45,20 +47,22 @@ public:
   void initial(std::string_view key, initializer& x) override;
   void layers(std::string_view key, layer_list& x) override;
 
-  /// A name, kept as it is.
+  /// Reads a name.
   void name(std::string_view key, std::string& x, bool required);
 
-  /// Between `least` and `most` integers.
+  /// Reads a list of `min_count` to `max_count` integers.
   void integers(std::string_view key, std::vector<std::int64_t>& x,
                 std::size_t least, std::size_t most);
 
-  /// Refuses keys that nobody asked for.
+  /// Rejects the keys that were not read.
+  /// @errors throws std::invalid_argument with the key and the known keys.
   void finish() const;
 
-  /// "layers[2].units", for a key of this object.
+  /// Path of a key of this object: "layers[2].units".
   std::string path_of(std::string_view key) const;
 
-  /// Throws: where, the path of the key, `why`.
+  /// Throws std::invalid_argument with the source, the path of the key, and
+  /// `reason`.
   [[noreturn]] void refuse(std::string_view key, const std::string& why) const;
 
 private:
@@ -77,7 +81,7 @@ private:
   std::vector<std::string> known_;
 };
 
-/// One JSON object as it is written.
+/// Writes settings to one JSON object.
 class writer : public settings {
 public:
   explicit writer(std::size_t depth) : depth_{depth} {}

@@ -4,24 +4,24 @@
 #include <string>
 #include <string_view>
 
-// What error sentences about names are made of.
+// Helpers for names in error messages.
 
 namespace troupe::models::detail {
 
-/// "a, b, c"
+/// Joins names with commas: "a, b, c".
 std::string joined(std::span<const std::string> names);
 
-/// The known name with the fewest edits (insert, delete, replace, swap of
-/// neighbours) to `name`; empty if none is near enough to be meant.
+/// Finds the known name with the fewest edits (insert, delete, replace, swap of
+/// neighbours) to `name`. Empty if no name is similar.
 std::string nearest(std::string_view name, std::span<const std::string> known);
 
-/// ` did you mean "dense"?` or nothing.
+/// Returns ` did you mean "dense"?`, or an empty string if no name is similar.
 std::string guess(std::string_view name, std::span<const std::string> known);
 
-/// In quotes, cut at 60 bytes, control characters and what is not ASCII as `?`.
+/// Quotes a text, cut at 60 bytes. Bytes outside printable ASCII become `?`.
 std::string in_quotes(std::string_view text);
 
-/// Whether it is 1 to 64 letters, digits, `_`, `-`, `.`.
+/// True for 1 to 64 letters, digits, `_`, `-` or `.`.
 bool is_name(std::string_view text);
 inline constexpr std::string_view name_rule =
   "1 to 64 letters, digits, \"_\", \"-\" or \".\"";

@@ -7,9 +7,9 @@
 
 namespace troupe::models::detail {
 
-/// The layers of a model in their places, with all shapes and parameters known.
+/// The tree of a model's layers, with all shapes and parameters.
 struct plan {
-  /// @errors throws std::invalid_argument if they do not fit together.
+  /// @errors throws std::invalid_argument if the layers do not fit together.
   plan(const model_description& from, std::string_view where);
 
   layer_node root;

@@ -10,7 +10,7 @@ namespace troupe::models::detail {
 
 namespace {
 
-/// Most layers in one list.
+/// Maximum number of layers in one list.
 constexpr std::size_t most_layers = 1000;
 
 std::string text_of(double x) {
@@ -24,7 +24,8 @@ std::string wanted_integer(const integer_rule& rule) {
          + std::to_string(rule.high);
 }
 
-/// Whether `x` is an integer that the rule allows; then `out` is it.
+/// Stores `x` in `out` if it is an integer that the rule allows.
+/// @returns true if it is stored.
 bool take(const json& x, const integer_rule& rule, std::int64_t& out) {
   if (!x.is_number_integer())
     return false;
@@ -68,12 +69,12 @@ const json* reader::find(std::string_view key, bool required,
     return &*at;
   if (!required)
     return nullptr;
-  // A misspelt key is more likely than a forgotten one.
+  // A misspelt key is more likely than a missing one.
   const std::array wanted_key{std::string{key}};
   for (const auto& [given, value] : object_->items())
     if (given != "name" && nearest(given, wanted_key) == key)
-      refuse(key, "is missing; is " + in_quotes(given) + " meant to be it? "
-                    + kind_ + " needs " + wanted);
+      refuse(key, "is missing; was " + in_quotes(given) + " meant? " + kind_
+                    + " needs " + wanted);
   refuse(key, "is missing; " + kind_ + " needs it: " + wanted);
 }
 
@@ -111,7 +112,7 @@ void reader::real(std::string_view key, double& x, const real_rule& rule) {
 void reader::pair(std::string_view key, std::array<std::int64_t, 2>& x,
                   const integer_rule& rule) {
   const auto wanted =
-    wanted_integer(rule) + ", or a list of two such, height and width";
+    wanted_integer(rule) + ", or a list of two of them, height and width";
   const auto* at = find(key, rule.required, wanted);
   if (!at)
     return;
@@ -159,7 +160,7 @@ initializer reader::initializer_of(std::string_view key, const json& x) const {
         continue;
       if (!is_name(number) || !value.is_number())
         refuse(key, "has " + in_quotes(number) + ": " + shown(value)
-                      + "; besides its name an initializer has numbers");
+                      + "; all other settings of an initializer are numbers");
       numbers.push_back({number, value.get<double>()});
     }
   }
@@ -174,7 +175,7 @@ initializer reader::initializer_of(std::string_view key, const json& x) const {
   try {
     return initializer{given, numbers};
   } catch (const std::invalid_argument& e) {
-    refuse(key, std::string{"cannot be: "} + e.what());
+    refuse(key, std::string{"is invalid: "} + e.what());
   }
 }
 
@@ -209,8 +210,8 @@ void reader::layers(std::string_view key, layer_list& x) {
   if (!at->is_array() || at->empty() || at->size() > most_layers)
     refuse_value(key, *at, wanted);
   if (depth_ > deepest_nesting)
-    refuse(key, "stands in more than " + std::to_string(deepest_nesting)
-                  + " others; nest layers less deeply");
+    refuse(key, "is nested in more than " + std::to_string(deepest_nesting)
+                  + " layers; nest layers less deeply");
   x.clear();
   for (std::size_t i = 0; i < at->size(); ++i)
     x.push_back(
@@ -232,9 +233,9 @@ layer_ptr reader::layer_at(const json& x, const std::string& path) const {
   const auto& given = type->get_ref<const std::string&>();
   auto made = make_layer(given);
   if (!made)
-    fail(".type is " + in_quotes(given) + ", which is no layer;"
+    fail(".type is " + in_quotes(given) + ", which is not a layer type;"
          + guess(given, types) + " it must be one of " + joined(types)
-         + ", or your own after register_layer");
+         + ", or a type added by register_layer");
   reader inner{x, where_, path, "a " + given + " layer", depth_ + 1};
   inner.known_.emplace_back("type");
   inner.name("name", made->name, false);
@@ -248,8 +249,8 @@ void reader::finish() const {
     if (std::ranges::find(known_, key) == known_.end())
       throw std::invalid_argument(
         where_ + ": " + (path_.empty() ? "" : path_ + ": ") + in_quotes(key)
-        + " is no setting of " + kind_ + ";" + guess(key, known_) + " it has "
-        + joined(known_));
+        + " is not a setting of " + kind_ + ";" + guess(key, known_)
+        + " it has " + joined(known_));
 }
 
 } // namespace troupe::models::detail

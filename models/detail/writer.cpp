@@ -42,9 +42,9 @@ void writer::initial(std::string_view key, initializer& x) {
 
 void writer::layers(std::string_view key, layer_list& x) {
   if (depth_ > deepest_nesting)
-    throw std::logic_error("layers in layers in layers, more than "
+    throw std::logic_error("layers are nested more than "
                            + std::to_string(deepest_nesting)
-                           + " deep; does one hold itself?");
+                           + " deep; does a layer contain itself?");
   auto list = json::array();
   for (const auto& one : x) {
     if (!one)

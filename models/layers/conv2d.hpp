@@ -5,12 +5,13 @@
 
 namespace troupe::models {
 
-/// Slides a window over an image: y = f(x * kernel + bias).
+/// Convolution of an image: y = f(x * kernel + bias).
 /// @shape input  [height, width, channels]
 /// @shape kernel [window height, window width, channels, filters]
 /// @shape bias   [filters]
 /// @returns [height / stride, width / stride, filters], rounded up, with
-///          padding `same`; only where the whole window fits with `valid`.
+///          padding `same`. With `valid`, only positions where the whole window
+///          fits count.
 class conv2d : public layer {
 public:
   conv2d() = default;
@@ -24,10 +25,10 @@ public:
   shape build(const shape& input, builder& b) const override;
   tensor forward(const tensor& x, const place& own) const override;
 
-  conv2d_options options() const; ///< Of the op.
+  conv2d_options options() const; ///< Options of the conv2d op.
 
   std::int64_t filters = 0;
-  std::array<std::int64_t, 2> kernel{}; ///< Height and width of the window.
+  std::array<std::int64_t, 2> kernel{}; ///< Height and width.
   std::array<std::int64_t, 2> stride{1, 1};
   troupe::padding padding = troupe::padding::valid;
   troupe::activation activation = troupe::activation::none;

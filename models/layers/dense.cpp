@@ -14,8 +14,8 @@ void dense::list(settings& s) {
 
 shape dense::build(const shape& input, builder& b) const {
   if (input.rank() != 1)
-    b.refuse("takes examples of one axis, and " + to_string(input)
-             + " arrives; put a \"flatten\" before it");
+    b.refuse("takes examples of one axis, but its input is " + to_string(input)
+             + "; put a \"flatten\" before it");
   b.parameter("kernel", {input[0], units}, kernel_initializer);
   b.parameter("bias", {units}, bias_initializer);
   return {units};

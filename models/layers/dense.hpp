@@ -5,7 +5,7 @@
 
 namespace troupe::models {
 
-/// y = f(x kernel + bias).
+/// Fully connected layer: y = f(x kernel + bias).
 /// @shape input  [in]
 /// @shape kernel [in, units]
 /// @shape bias   [units]

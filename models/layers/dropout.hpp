@@ -4,8 +4,8 @@
 
 namespace troupe::models {
 
-/// In training sets a share of the elements to zero and scales the others by
-/// 1 / (1 - rate); elsewhere does nothing.
+/// In training, sets each element to zero with probability `rate` and
+/// multiplies the others by 1 / (1 - rate). Otherwise returns its input.
 class dropout : public layer {
 public:
   dropout() = default;

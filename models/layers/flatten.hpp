@@ -4,7 +4,7 @@
 
 namespace troupe::models {
 
-/// Puts the elements of an example in a row.
+/// Flattens each example to one axis.
 /// @returns [elements of the input]
 class flatten : public layer {
 public:

@@ -9,7 +9,7 @@ namespace {
 
 using extents = std::array<std::int64_t, 2>;
 
-/// The op keeps the place of the largest in one byte.
+/// The op stores the index of the maximum within the window in one byte.
 constexpr std::int64_t largest_window = 256;
 
 extents stride_of(const max_pool2d& x) {
@@ -29,7 +29,7 @@ shape max_pool2d::build(const shape& input, builder& b) const {
   if (window[0] * window[1] > largest_window)
     b.refuse("has a window of " + to_string(shape{window[0], window[1]})
              + ", but at most " + std::to_string(largest_window)
-             + " places are possible; make it smaller");
+             + " elements are allowed; make it smaller");
   const auto [height, width] =
     slide(input, window, stride_of(*this), padding, b);
   return {height, width, input[2]};

@@ -5,9 +5,10 @@
 
 namespace troupe::models {
 
-/// The largest value in each window, channel by channel.
+/// Maximum over each window, separately for each channel.
 /// @shape input [height, width, channels]
-/// @returns as conv2d, with the channels of the input.
+/// @returns [out height, out width, channels], where the extents are those of
+///          conv2d.
 class max_pool2d : public layer {
 public:
   max_pool2d() = default;
@@ -18,7 +19,7 @@ public:
   shape build(const shape& input, builder& b) const override;
   tensor forward(const tensor& x, const place& own) const override;
 
-  pool_options options() const; ///< Of the op.
+  pool_options options() const; ///< Options of the max_pool2d op.
 
   std::array<std::int64_t, 2> window{2, 2};
   std::array<std::int64_t, 2> stride{}; ///< Zeros: that of the window.

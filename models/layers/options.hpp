@@ -3,17 +3,17 @@
 #include <array>
 #include <string>
 
-// How descriptions spell the settings that layers share.
+// Names of the enumerators that layer settings share.
 
 namespace troupe::models {
 
-/// By value of troupe::activation.
+/// Names in the order of the values of troupe::activation.
 inline const std::array<std::string, 2>& activation_names() {
   static const std::array<std::string, 2> names{"none", "relu"};
   return names;
 }
 
-/// By value of troupe::padding.
+/// Names in the order of the values of troupe::padding.
 inline const std::array<std::string, 2>& padding_names() {
   static const std::array<std::string, 2> names{"valid", "same"};
   return names;

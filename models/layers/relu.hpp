@@ -4,8 +4,8 @@
 
 namespace troupe::models {
 
-/// max(x, 0), elementwise. After dense and conv2d their own `activation` does
-/// the same in one pass.
+/// max(x, 0), elementwise. For dense and conv2d layers, their `activation`
+/// setting computes it in one pass.
 class relu : public layer {
 public:
   std::string_view type() const override { return "relu"; }

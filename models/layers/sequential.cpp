@@ -10,15 +10,16 @@ namespace troupe::models {
 
 namespace {
 
-/// The layer if it is of this very class: one derived from it may compute
-/// something else.
+/// Casts to the class `Layer` only if the layer is of exactly this class: a
+/// derived class may compute something else.
+/// @returns null if it is of another class.
 template <class Layer>
 const Layer* exactly(const layer& x) {
   return typeid(x) == typeid(Layer) ? static_cast<const Layer*>(&x) : nullptr;
 }
 
-/// A convolution and the pooling after it are one op.
-/// @returns an empty tensor if these two layers are something else.
+/// Runs a convolution and the pooling after it as one op.
+/// @returns an empty tensor if these two layers are not such a pair.
 tensor convolve_and_pool(const tensor& x, const place& own, std::size_t i) {
   if (i + 1 >= own.children())
     return {};

@@ -4,7 +4,7 @@
 
 namespace troupe::models {
 
-/// Layers in a row, each fed with what the one before gave.
+/// Layers in sequence: each takes the output of the previous one.
 class sequential : public layer {
 public:
   sequential() = default;

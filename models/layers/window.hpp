@@ -7,16 +7,18 @@
 
 namespace troupe::models {
 
-/// Height and width of what a window finds that slides over an image.
+/// Number of window positions along height and width.
 /// @shape input [height, width, channels]
-/// @errors refuses an input that is no image, and a window larger than it.
+/// @errors throws by `builder::refuse` if the input is not an image, or the
+///         window is larger than the input.
 inline std::array<std::int64_t, 2>
 slide(const shape& input, const std::array<std::int64_t, 2>& window,
       const std::array<std::int64_t, 2>& stride, padding pad,
       const builder& b) {
   if (input.rank() != 3)
-    b.refuse("takes images of shape [height, width, channels], and "
-             + to_string(input) + " arrives; put it before any \"flatten\"");
+    b.refuse(
+      "takes images of shape [height, width, channels], but its input is "
+      + to_string(input) + "; put it before any \"flatten\"");
   std::array<std::int64_t, 2> out{};
   for (std::size_t i = 0; i < 2; ++i)
     out[i] = ops::place_window(input[i], window[i], stride[i], pad).out;

@@ -1,6 +1,7 @@
 #pragma once
 
-// For step_allocator.cpp alone: what all threads share. It calls no new.
+// State that all threads share. Only step_allocator.cpp includes this file.
+// Nothing here calls operator new.
 
 #include <atomic>
 #include <cstddef>
@@ -12,7 +13,7 @@
 
 namespace {
 
-constexpr std::size_t granule = 16; // what operator new aligns to
+constexpr std::size_t granule = 16; // Alignment of operator new.
 constexpr std::size_t largest = 1024;
 constexpr std::size_t classes = largest / granule;
 constexpr std::size_t chunk_size = 64 << 10;
@@ -31,7 +32,8 @@ constexpr std::size_t size_of(std::size_t index) {
   return (index + 1) * granule;
 }
 
-/// How many free blocks move between a thread and the shared list at once.
+/// Number of free blocks that move between a thread and the shared list at
+/// once.
 constexpr std::uint32_t batch_of(std::size_t index) {
   return index < 8 ? 64 : index < 32 ? 32 : 16;
 }
@@ -39,12 +41,12 @@ constexpr std::uint32_t batch_of(std::size_t index) {
 // -- the range ----------------------------------------------------------------
 
 std::atomic<char*> range{nullptr};
-std::atomic<std::size_t> range_size{0}; // set after `range`, at first use
+std::atomic<std::size_t> range_size{0}; // Set after `range`, at first use.
 std::atomic<std::size_t> chunks_used{0};
 std::uint8_t class_of_chunk[chunk_count];
 
-/// Takes the next chunk for a class.
-/// @returns null if the range is used up or the system has no memory.
+/// Takes the next chunk for a size class.
+/// @returns null if the range is used up or the system is out of memory.
 char* new_chunk(std::size_t index) {
   const auto i = chunks_used.fetch_add(1, std::memory_order_relaxed);
   if ((i + 1) * chunk_size > range_size.load(std::memory_order_relaxed)) {
@@ -53,13 +55,14 @@ char* new_chunk(std::size_t index) {
   }
   auto* at = range.load(std::memory_order_relaxed) + i * chunk_size;
   if (mprotect(at, chunk_size, PROT_READ | PROT_WRITE) != 0)
-    return nullptr; // that chunk is lost: the system is out of memory anyway
+    return nullptr; // The chunk is not reused: the system is out of memory.
   class_of_chunk[i] = static_cast<std::uint8_t>(index);
   return at;
 }
 
-// -- what all threads share ---------------------------------------------------
+// -- shared by all threads ----------------------------------------------------
 
+/// Free blocks of one size class, under a spin lock.
 class shared_list {
 public:
   void lock() {
@@ -68,8 +71,8 @@ public:
   }
   void unlock() { locked_.store(false, std::memory_order_release); }
 
-  /// @returns a list of 1 to `wanted` blocks, their number in `got`; null if
-  ///          there is no memory.
+  /// Takes up to `wanted` blocks and stores their number in `got`.
+  /// @returns a linked list of blocks; null if there is no memory.
   block* take(std::size_t index, std::uint32_t wanted, std::uint32_t& got) {
     lock();
     block* list = nullptr;
@@ -109,7 +112,7 @@ private:
 
   std::atomic<bool> locked_{false};
   block* free_ = nullptr;
-  char* at_ = nullptr; ///< The part of a chunk that nobody had yet.
+  char* at_ = nullptr; ///< Unused rest of the current chunk.
   char* end_ = nullptr;
 };
 
@@ -125,11 +128,12 @@ void unlock_all() {
     list.unlock();
 }
 
-/// Reserves the range, without memory behind it. A fork keeps the lists whole.
+/// Reserves the address range without memory. The fork handlers keep the lists
+/// consistent in a child process.
 void reserve() {
   static std::atomic<bool> begun{false};
   if (begun.exchange(true))
-    return; // whoever comes between uses malloc
+    return; // A concurrent first call falls back to malloc.
   for (auto size = chunk_count * chunk_size; size >= chunk_size; size /= 4) {
     void* at = mmap(nullptr, size, PROT_NONE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

@@ -1,16 +1,17 @@
 // Replaces the global operator new and delete in a program that links
-// Troupe::step_allocator. Requests of up to 1 KiB are served from lists that
-// each thread keeps for itself, so that a training step that ran before calls
-// no malloc and takes no lock, although oneDNN builds a hash table in every
-// execution of a primitive. Larger ones go to malloc.
+// Troupe::step_allocator. Requests of up to 1 KiB are served from free lists of
+// the calling thread. Therefore a repeated training step calls no malloc and
+// takes no lock, although oneDNN builds a hash table in every execution of a
+// primitive. Larger requests go to malloc.
 //
-// The small blocks lie in one reserved range of addresses, cut into chunks of
-// one size each; so delete knows them, whichever thread calls it. A thread
-// keeps a bounded number of free blocks of each size; what exceeds it, and all
-// it has when it ends, goes to a list that all threads share. Memory of small
-// blocks is reused, never given back to the system.
+// Small blocks lie in one reserved address range, which is cut into chunks of
+// one block size each. Thus delete recognizes a small block in any thread. A
+// thread keeps a bounded number of free blocks of each size. Excess blocks, and
+// all blocks of a thread that ends, move to a shared list. Memory of small
+// blocks is reused, but never returned to the system.
 //
-// The sanitizers bring operators of their own; with them this file is empty.
+// The sanitizers replace these operators themselves. With a sanitizer this file
+// is empty.
 
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)        \
@@ -34,10 +35,11 @@
 
 namespace {
 
-// -- what a thread has --------------------------------------------------------
+// -- local to a thread --------------------------------------------------------
 
-/// Needs no construction. `room` is 0 before the first slow call and after the
-/// thread's end: then every block goes to the shared list.
+/// Free blocks of one thread, zero-initialized. `active` is 0 before the first
+/// slow call and after the thread's exit: then every block goes to the shared
+/// list.
 struct thread_lists {
   block* free[classes];
   std::uint32_t count[classes];
@@ -46,6 +48,7 @@ struct thread_lists {
 
 constinit thread_local thread_lists mine{};
 
+/// Moves all blocks of a thread to the shared lists when the thread exits.
 struct last_will {
   ~last_will() {
     mine.room = 0;
@@ -67,7 +70,8 @@ struct last_will {
 enum class life : std::uint8_t { fresh, running };
 constinit thread_local life stage = life::fresh;
 
-/// Gives the thread its lists, once: not again while it ends.
+/// Activates the lists of the calling thread. No effect if that was done
+/// before, so it is not repeated during the thread's exit.
 void begin_thread() {
   if (stage != life::fresh)
     return;
@@ -108,7 +112,8 @@ void* from_malloc(std::size_t size, std::size_t alignment) {
   return list;
 }
 
-/// Makes room by passing half of a thread's blocks on.
+/// Frees a block, and moves half of the thread's blocks to the shared list if
+/// it holds too many.
 [[gnu::noinline]] void give_away(block* one, std::size_t index) {
   begin_thread();
   if (!mine.room) {
@@ -161,7 +166,7 @@ inline void put(void* at) noexcept {
 
 } // namespace
 
-// The other forms of the standard library call these.
+// The other forms in the standard library call these functions.
 
 void* operator new(std::size_t size) {
   return take(size);

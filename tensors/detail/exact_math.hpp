@@ -3,8 +3,8 @@
 #include <bit>
 #include <cstdint>
 
-// Functions that have the same bits with every C library, as long as nothing is
-// contracted to fused operations.
+// Functions whose results have the same bits with every C library. The compiler
+// must not contract operations to fused multiply-adds.
 
 namespace troupe::detail {
 
@@ -17,8 +17,8 @@ inline double power(double x, std::uint64_t n) {
   return out;
 }
 
-/// ln x for positive normal x, within a few units of the last place: with s =
-/// (m - 1) / (m + 1), ln m = 2 atanh s.
+/// ln x for positive normal x, within a few units in the last place.
+/// @source with s = (m - 1) / (m + 1), ln m = 2 atanh s.
 inline double log(double x) {
   const auto bits = std::bit_cast<std::int64_t>(x);
   constexpr std::int64_t root_half = 0x3FE6A09E667F3BCD; // sqrt(1/2)
@@ -32,13 +32,13 @@ inline double log(double x) {
   return 2 * s * series + static_cast<double>(exponent) * 0.6931471805599453;
 }
 
-/// cos(pi x) for x in [0, 1], by the series about the nearest of 0, 1/2 and 1.
+/// cos(pi x) for x in [0, 1], by the series around the nearest of 0, 1/2 and 1.
 inline double cos_pi(double x) {
   if (x > 0.5)
     return -cos_pi(1 - x);
   constexpr double pi = 3.141592653589793;
   const bool is_sine = x > 0.25;
-  const auto y = is_sine ? pi * (0.5 - x) : pi * x; // at most pi / 4
+  const auto y = is_sine ? pi * (0.5 - x) : pi * x; // At most pi / 4.
   double term = is_sine ? y : 1, sum = term;
   for (int n = is_sine ? 2 : 1; n < 20; n += 2) {
     term *= -y * y / (n * (n + 1));

@@ -72,7 +72,8 @@ static void scale_rows(float* out, const float* x, const float* factors,
 }
 
 static bool any_nonfinite(const float* x, std::size_t n) {
-  constexpr std::size_t block = 1024; // how far behind the first one to look
+  // Number of elements between two checks for a result.
+  constexpr std::size_t block = 1024;
   for (std::size_t begin = 0; begin < n; begin += block) {
     ints found{};
     in_vectors(n - begin < block ? n - begin : block,

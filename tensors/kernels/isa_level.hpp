@@ -1,8 +1,8 @@
 #pragma once
 
-// For tensors/kernels/*.cpp alone: vectors as wide as the level's registers.
-// Everything here has internal linkage, as a function that the linker may share
-// between levels would bring one level's instructions to all.
+// Vectors as wide as the registers of the level. Only tensors/kernels/*.cpp
+// include this file. Everything here has internal linkage: a function that the
+// linker shares between levels would use instructions of one level in all.
 
 #include "troupe/tensors/kernels.hpp"
 
@@ -34,7 +34,8 @@ typedef std::int32_t loose_int __attribute__((may_alias));
 typedef float loose_vec
   __attribute__((vector_size(width * 4), aligned(4), may_alias));
 
-/// How many elements a load or a store moves: a whole vector, or the last few.
+/// Number of elements that a load or a store moves: a full vector, or the last
+/// `n`.
 struct whole {};
 struct part {
   std::size_t n;
@@ -86,7 +87,7 @@ static inline vec all(float x) {
   return x - vec{};
 }
 
-/// The vector with another value in the lanes that a load left out.
+/// Sets the lanes that a partial load left out to another value.
 static inline vec padded(vec x, float, whole) {
   return x;
 }
@@ -96,12 +97,12 @@ static inline vec padded(vec x, float with, part k) {
 }
 
 static inline vec relu_of(vec x) {
-  return x <= 0 ? vec{} : x; // keeps NaN
+  return x <= 0 ? vec{} : x; // Keeps NaN.
 }
 
 namespace {
 
-/// Calls `body(i, how_many)` for [0, n) in vectors.
+/// Calls `body(i, count)` for vectors that cover [0, n).
 template <class F>
 inline void in_vectors(std::size_t n, F body) {
   std::size_t i = 0;
@@ -111,13 +112,14 @@ inline void in_vectors(std::size_t n, F body) {
     body(i, part{n - i});
 }
 
-/// Lane i is lane i + `by`, and what is beyond the end comes round.
+/// Rotates the lanes: lane i of the result is lane (i + offset) % width of x.
 template <std::size_t by, std::size_t... i>
 inline vec rotated(vec x, std::index_sequence<i...>) {
   return __builtin_shufflevector(x, x, ((i + by) % width)...);
 }
 
-/// Combines lane i with i + half, that with i + half / 2, and so on.
+/// Reduces a vector to one value: combines lane i with i + half, then with i +
+/// half / 2, and so on.
 template <std::size_t half, class F>
 inline float folded(vec x, F two) {
   x = two(x, rotated<half>(x, std::make_index_sequence<width>{}));
@@ -127,13 +129,13 @@ inline float folded(vec x, F two) {
     return x[0];
 }
 
-/// 16 running sums, whatever the width.
+/// 16 running sums, for every vector width.
 struct lanes {
   static constexpr std::size_t count = 16;
   vec of[count / width] = {};
 
-  /// Combines lane i with i + 8, that with i + 4, and so on: `two` takes and
-  /// gives vectors.
+  /// Reduces the sums to one value: combines lane i with i + 8, then with i +
+  /// 4, and so on. `combine` takes and returns vectors.
   template <class F>
   inline float fold(F two) const {
     vec x[count / width];
@@ -146,7 +148,8 @@ struct lanes {
   }
 };
 
-/// Calls `body(lane, i, how_many)` for [0, n): element i goes to lane i % 16.
+/// Calls `body(v, i, count)` for vectors that cover [0, n): element i belongs
+/// to lane i % 16, in vector v of the lanes.
 template <class F>
 inline void in_lanes(std::size_t n, F body) {
   constexpr auto vectors = lanes::count / width;

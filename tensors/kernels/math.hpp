@@ -4,15 +4,16 @@
 
 namespace troupe::TROUPE_LEVEL {
 
-/// e^x within 1 ulp of the result, also where that is subnormal; NaN for NaN.
-/// e^x = 2^k e^r, k = round(x / ln 2): k ln 2 is taken off in two parts, of
-/// which the first is exact, and e^r on [-ln 2 / 2, ln 2 / 2] is a polynomial.
+/// e^x within 1 ulp of the result, also if that is subnormal; NaN for NaN. e^x
+/// = 2^k e^r, with k = round(x / ln 2). k ln 2 is subtracted in two terms, of
+/// which the first is exact. e^r on [-ln 2 / 2, ln 2 / 2] is a polynomial.
 /// @source Cody & Waite, Software Manual for the Elementary Functions, 1980;
-///         the coefficients are Cephes' (Moshier).
+///         coefficients of Cephes (Moshier).
 static inline vec exp_of(vec x) {
-  x = x > 89.0f ? all(89.0f) : x;           // where e^x is infinite
-  x = x < -104.0f ? all(-104.0f) : x;       // where it is 0
-  constexpr float to_integer = 12582912.0f; // 1.5 * 2^23: the sum is rounded
+  x = x > 89.0f ? all(89.0f) : x;     // e^x is infinite above 89.
+  x = x < -104.0f ? all(-104.0f) : x; // e^x is 0 below -104.
+  // 1.5 * 2^23: adding it rounds to an integer.
+  constexpr float to_integer = 12582912.0f;
   const vec shifted = x * 1.44269504f + to_integer;
   const vec k = shifted - to_integer;
   const vec r = (x - k * 0.693359375f) - k * -2.12194440e-4f;
@@ -23,7 +24,7 @@ static inline vec exp_of(vec x) {
   p = p * r + 1.6666665459e-1f;
   p = p * r + 5.0000001201e-1f;
   const vec e = p * (r * r) + r + 1.0f;
-  // 2^k in two factors: k reaches from -150 to 128.
+  // 2^k as two factors: k is in [-150, 128].
   const ints whole_k = (ints)shifted - 0x4B400000;
   const ints half = whole_k >> 1;
   const vec first = (vec)((half + 127) << 23);
@@ -31,8 +32,8 @@ static inline vec exp_of(vec x) {
   return e * first * second;
 }
 
-/// ln x for positive finite x, good to a float's last bit; for each sum of
-/// exponentials there is one.
+/// ln x for positive finite x, accurate to the last bit of a float. Scalar:
+/// there is one call for each row of a softmax.
 static inline float log_of(float x) {
   std::int64_t bits;
   const double wide = x;
@@ -40,7 +41,7 @@ static inline float log_of(float x) {
   constexpr std::int64_t root_half = 0x3FE6A09E667F3BCD; // sqrt(1/2)
   const auto exponent = (bits - root_half) >> 52;
   bits -= exponent * (std::int64_t{1} << 52);
-  double m; // in [sqrt(1/2), sqrt(2))
+  double m; // In [sqrt(1/2), sqrt(2)).
   __builtin_memcpy(&m, &bits, sizeof m);
   const double s = (m - 1) / (m + 1), q = s * s;
   double series = 1.0 / 13;

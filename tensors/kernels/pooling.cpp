@@ -2,8 +2,8 @@
 
 namespace troupe::TROUPE_LEVEL {
 
-/// Windows of 2 x 2 that touch but do not overlap: four rows of channels in,
-/// one out, without a look at what is padding.
+/// True for adjacent windows of 2 x 2 without padding. Then one output row of
+/// channels depends on four input rows, and no bounds are checked.
 static bool is_halving(const pool_window& at) {
   return at.window_height == 2 && at.window_width == 2 && at.stride_height == 2
          && at.stride_width == 2 && at.top == 0 && at.left == 0
@@ -28,8 +28,8 @@ static void largest_of_4(const float* __restrict a, std::size_t right,
   }
 }
 
-/// Any window: `visit(pixel, p, c0)` for each place p of the window at (row,
-/// column) that is not padding.
+/// Calls `visit(pixel, p)` for each position p of the window at (row, column)
+/// that is not padding, for a window of any size.
 namespace {
 template <class F>
 inline void in_window(const pool_window& at, std::size_t row,
@@ -79,8 +79,8 @@ static void max_pool(const pool_window& at, const float* x, float* out,
   }
 }
 
-/// In blocks, with the places as wide as the numbers: so it needs no more than
-/// the oldest instructions.
+/// Works in blocks, with the indices as wide as the floats, so that the
+/// baseline instructions suffice.
 static void spread_to_4(const float* __restrict g,
                         const std::uint8_t* __restrict places,
                         std::size_t right, std::size_t below,
@@ -89,7 +89,7 @@ static void spread_to_4(const float* __restrict g,
   constexpr std::size_t block = 64;
   for (std::size_t c0 = 0; c0 < channels; c0 += block) {
     const auto n = channels - c0 < block ? channels - c0 : block;
-    float wide[block]; // integers, moved as numbers
+    float wide[block]; // Integers, moved as floats.
     for (std::size_t c = 0; c < n; ++c)
       reinterpret_cast<loose_int*>(wide)[c] = places[c0 + c];
     for (std::int32_t p = 0; p < 4; ++p) {

@@ -2,7 +2,7 @@
 
 namespace troupe::TROUPE_LEVEL {
 
-/// One round for each of `n` counters, kept by word.
+/// One Philox round for each of `n` counters, stored word by word.
 static void round(std::uint32_t* __restrict c0, std::uint32_t* __restrict c1,
                   std::uint32_t* __restrict c2, std::uint32_t* __restrict c3,
                   std::uint32_t key0, std::uint32_t key1, std::size_t n) {

@@ -4,7 +4,7 @@ namespace troupe::TROUPE_LEVEL {
 
 namespace {
 
-/// Adds up `of(x)` for vectors x.
+/// Sums `f(x)` over the vectors x.
 template <class F>
 inline double total(const float* x, std::size_t n, F of) {
   constexpr std::size_t block = 4096;
@@ -22,7 +22,8 @@ inline double total(const float* x, std::size_t n, F of) {
 
 constexpr std::size_t block_rows = 128, block_columns = 256;
 
-/// Adds `rows` rows of w columns to part[w]; `row(at, k)` reads a vector.
+/// Adds `rows` rows of w columns to block_sums[w]; `read(offset, count)` loads
+/// a vector.
 template <class F>
 inline void add_rows(float* part_sums, std::size_t rows, std::size_t w,
                      std::size_t stride, F read) {
@@ -42,8 +43,8 @@ inline void add_rows(float* part_sums, std::size_t rows, std::size_t w,
     });
 }
 
-/// Blocks of rows one after the other, each summed on its own, so that the
-/// error grows with the number of blocks rather than of rows.
+/// Sums blocks of rows separately and adds the block sums in order. Thus the
+/// error grows with the number of blocks, not of rows.
 template <class F>
 inline void sum_columns(std::size_t m, std::size_t n, float* sums,
                         bool accumulate, F read) {

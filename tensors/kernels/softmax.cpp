@@ -4,7 +4,7 @@ namespace troupe::TROUPE_LEVEL {
 
 namespace {
 
-/// The largest of the row, NaN left out.
+/// Maximum of the row; NaN is ignored, unless it is the first element.
 float largest(const float* x, std::size_t n) {
   lanes most;
   for (auto& lane : most.of)
@@ -39,7 +39,8 @@ void softmax(float* out, const float* x, std::size_t m, std::size_t n) {
   }
 }
 
-/// One row: its sum of exponentials, and the label's logit below the largest.
+/// Computes one row: its sum of exponentials, and the label's logit minus the
+/// maximum.
 static void entropy_row(const float* logits, std::size_t label, std::size_t n,
                         float* gradient, float& sum, float& right) {
   const auto most = largest(logits, n);
@@ -59,7 +60,8 @@ std::size_t softmax_cross_entropy(const float* logits,
                                   const std::int32_t* labels, std::size_t m,
                                   std::size_t n, float* losses,
                                   float* gradient) {
-  constexpr std::size_t block = 64; // rows whose logarithms are taken together
+  // Number of rows whose logarithms are computed together.
+  constexpr std::size_t block = 64;
   std::size_t good = 0;
   while (good < m && labels[good] >= 0
          && static_cast<std::size_t>(labels[good]) < n)

@@ -4,7 +4,7 @@ namespace troupe::TROUPE_LEVEL {
 
 static inline vec sqrt_of(vec x) {
 #if defined(__AVX512F__)
-  return _mm512_maskz_sqrt_ps(0xFFFF, x); // GCC 12 warns about the other one
+  return _mm512_maskz_sqrt_ps(0xFFFF, x); // GCC 12 warns about _mm512_sqrt_ps.
 #elif defined(__AVX2__)
   return _mm256_sqrt_ps(x);
 #else
@@ -42,7 +42,7 @@ static void nesterov(float* x, const float* g, float* v, std::size_t n,
 
 static void adam(float* x, const float* g, float* m, float* v, std::size_t n,
                  const adam_numbers& by, float scale) {
-  const auto c = by; // a copy that no store can change
+  const auto c = by; // A local copy, which no store can alias.
   in_vectors(n, [=](std::size_t i, auto k) {
     const auto slope = load(g + i, k) * scale;
     const auto mean = c.beta1 * load(m + i, k) + c.rest1 * slope;

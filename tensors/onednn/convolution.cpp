@@ -6,8 +6,8 @@ namespace troupe::onednn {
 
 namespace {
 
-/// How oneDNN sees a convolution of ours: sizes as [n, c, h, w] whatever the
-/// layout is, weights in whatever layout it likes best.
+/// Memory layouts of a convolution in oneDNN: extents are [n, c, h, w] in every
+/// layout, and oneDNN chooses the layout of its weights.
 struct described {
   explicit described(const convolution& c)
     : x{{c.n, c.ci, c.h, c.w}, f32, tag::nhwc},
@@ -38,7 +38,7 @@ runnable prepare_reorder(const layout& from, const layout& to) {
   return out.bind(DNNL_ARG_FROM, from).bind(DNNL_ARG_TO, to);
 }
 
-/// @param own the layout that the primitive chose for its weights.
+/// @param own The layout that the primitive chose for its weights.
 prepared_convolution with_reorders(runnable main, const described& d,
                                    const layout& own) {
   return {std::move(main), prepare_reorder(d.flat, own),

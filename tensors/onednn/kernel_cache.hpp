@@ -6,7 +6,7 @@
 
 namespace troupe {
 
-/// What oneDNN prepared for the shapes that a context has seen.
+/// Primitives that oneDNN prepared for the shapes that a context has used.
 struct kernel_cache {
   kernel_cache();
   ~kernel_cache();

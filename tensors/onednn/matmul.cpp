@@ -26,7 +26,7 @@ runnable prepare(const product& p) {
   return p.bias ? out.bind(DNNL_ARG_BIAS, bias) : out;
 }
 
-/// For one row oneDNN's matrix-vector product, which copies no operand.
+/// Multiplies a single row by dnnl_sgemm, which copies no operand.
 void run_row(const product& p, const float* a, const float* b,
              const float* bias, float* c) {
   dnnl_sgemm('N', p.b_transposed ? 'T' : 'N', 1, p.n, p.k, 1, a, p.k, b,
@@ -35,7 +35,7 @@ void run_row(const product& p, const float* a, const float* b,
     kernels().bias_add(c, bias, 1, std::size_t(p.n));
 }
 
-/// Of no products: zeros, with bias.
+/// A product with k = 0: zeros, plus the bias.
 void run_empty(const product& p, const float* bias, float* c) {
   if (!p.add)
     std::fill_n(c, p.m * p.n, 0.0f);

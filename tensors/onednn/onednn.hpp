@@ -3,20 +3,20 @@
 #include <cstddef>
 #include <cstdint>
 
-// The only door to oneDNN's own interface, which its versions change. Shapes
-// are prepared once per context and kept; a call that ran before prepares
-// nothing. Not for users.
+// The only interface to oneDNN, whose own interface changes with its versions.
+// Primitives are prepared once for each shape and context; a repeated call
+// prepares nothing. Not for users.
 
 namespace troupe::onednn {
 
-/// c = a b [+ bias], or c += a b. An activation is not among the choices:
-/// oneDNN's relu makes zeros of NaNs, and hides that training has failed.
+/// c = a b [+ bias], or c += a b. There is no fused activation: oneDNN's relu
+/// turns NaN into 0, which hides that training has failed.
 struct product {
   std::int64_t m = 0, n = 0, k = 0; ///< a is [m, k], b [k, n], c [m, n].
   bool a_transposed = false;        ///< a is stored as [k, m].
   bool b_transposed = false;        ///< b is stored as [n, k].
   bool bias = false;                ///< [n]
-  bool add = false;                 ///< Adds to c; then no bias.
+  bool add = false;                 ///< Adds to c; then there is no bias.
 
   bool operator==(const product&) const = default;
 };
@@ -35,11 +35,12 @@ void forward(const convolution& what, const float* x, const float* weights,
              const float* bias, float* y);
 void backward_data(const convolution& what, const float* gy,
                    const float* weights, float* gx);
-/// Of the weights alone: oneDNN takes twice as long for a bias as its sum does.
+/// Gradient of the weights only: oneDNN's gradient of the bias takes twice as
+/// long as a column sum.
 void backward_weights(const convolution& what, const float* x, const float* gy,
                       float* gw);
 
-/// Of the calling thread's ops.
+/// Sets the number of threads for ops of the calling thread.
 void set_threads(int count);
 int threads();
 

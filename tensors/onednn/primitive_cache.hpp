@@ -9,7 +9,7 @@
 #include <oneapi/dnnl/dnnl.hpp>
 #include <unordered_map>
 
-// Between this folder's sources: what they keep of oneDNN's objects.
+// Declarations for the sources of this folder: oneDNN objects that are kept.
 
 namespace troupe {
 
@@ -21,7 +21,7 @@ inline constexpr auto f32 = dnnl::memory::data_type::f32;
 
 dnnl::engine& cpu_engine();
 
-/// FNV-1a over a key's numbers.
+/// FNV-1a hash of a key's numbers.
 template <class T>
 struct hash_of {
   std::size_t operator()(const T& x) const {
@@ -38,8 +38,8 @@ struct hash_of {
   }
 };
 
-/// A primitive with the memories that it is run on; their handles are set for
-/// each run, so a run prepares nothing.
+/// A primitive with its memory objects. A run only sets their data handles, so
+/// it prepares nothing.
 class runnable {
 public:
   runnable() = default;
@@ -55,7 +55,8 @@ public:
     return *this;
   }
 
-  /// Handles in the order of `bind`; the scratch pad is the caller's.
+  /// Runs the primitive. The handles are in the order of `bind`; the caller
+  /// owns the scratchpad.
   void run(const dnnl::stream& on, void* scratch,
            std::initializer_list<const float*> handles) {
     set(0, scratch);
@@ -81,10 +82,12 @@ private:
   std::array<dnnl_exec_arg_t, 6> arguments_{};
 };
 
-/// Scratch memory is the caller's, so that a run allocates none.
+/// Attributes with a scratchpad that the caller provides, so that a run
+/// allocates nothing.
 dnnl::primitive_attr our_attributes();
 
-/// A convolution with the reorders between the flat weights and its own.
+/// A convolution with the reorders between flat weights and the weights' own
+/// layout.
 struct prepared_convolution {
   runnable main, to_own, from_own;
   std::size_t own_floats = 0;
@@ -120,12 +123,11 @@ struct kernel_cache::prepared {
 
 namespace onednn {
 
-/// What the running code's context has prepared.
+/// Returns the cache of the current context.
 kernel_cache::prepared& cache();
 
-/// What was prepared for `key`, or what `prepare(key)` gives now. A program
-/// that goes through very many shapes starts over now and then: memory is
-/// bounded.
+/// Finds the primitive for `key`, or adds the result of `prepare(key)`. The map
+/// is cleared when it holds 256 entries, so its memory is bounded.
 template <class Map, class Key, class F>
 auto& find_or_prepare(Map& among, const Key& key, F prepare) {
   constexpr std::size_t most = 256;

@@ -4,7 +4,7 @@
 
 namespace troupe {
 
-/// What a fused op applies to its result before writing it.
+/// Activation that a fused op applies to its result.
 enum class activation : std::uint8_t { none, relu };
 
 } // namespace troupe

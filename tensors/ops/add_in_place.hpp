@@ -5,12 +5,12 @@
 namespace troupe {
 
 /// sum += x, elementwise.
-/// @shape both  the same; float32 or float64.
+/// @shape both equal; float32 or float64.
 void add_in_place(tensor& sum, const tensor& x);
 
-/// Stores the gradient of input `i`, or adds it, as the call asks.
+/// Writes the gradient of input `i`, or adds it if the call accumulates.
 /// @pre `call.wants(i)`
-/// @shape gradient  the input's.
+/// @shape gradient that of input `i`.
 void put_gradient(op_call& call, std::size_t i, const tensor& gradient);
 
 } // namespace troupe

@@ -6,8 +6,8 @@
 
 namespace troupe::ops {
 
-/// The one list of built-in ops. Dispatch by name, gradient checks, the grid of
-/// shapes, and docs/ops.md all read it.
+/// List of all built-in ops. Dispatch by name, gradient checks, shape tests and
+/// docs/ops.md read it.
 extern const std::span<const op* const> all;
 
 } // namespace troupe::ops

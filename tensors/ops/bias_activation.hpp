@@ -6,9 +6,9 @@
 
 namespace troupe::ops {
 
-/// The first part of the backward pass of a fused op whose input 2 is a bias
-/// over the last axis: takes the gradient back through the activation, in
-/// `grad_out`, and leaves its column sums in the bias's gradient.
+/// Starts the backward pass of a fused op whose input 2 is a bias over the last
+/// axis. Multiplies `grad_out` by the derivative of the activation, and writes
+/// its column sums to the gradient of the bias.
 inline void mask_and_sum_columns(op_call& c, activation f) {
   auto* g = c.grad_out.mutable_data<float>().data();
   const auto* y = c.out ? c.out.data<float>().data() : nullptr;

@@ -7,8 +7,8 @@ namespace troupe {
 
 namespace {
 
-// Works on scalars and on Eigen's arrays alike: `f`, and the derivatives with
-// respect to either operand, times the incoming gradient g.
+// Definitions for scalars and Eigen arrays: `f`, and its derivatives with
+// respect to either operand, multiplied by the incoming gradient g.
 
 struct add_definition {
   static auto f(const auto& a, const auto& b) { return a + b; }
@@ -38,7 +38,7 @@ tensor_spec infer(std::span<const tensor_spec> in, const op_options&) {
   return {broadcast(in[0].dims, in[1].dims), in[0].type};
 }
 
-/// Row-major strides of `x` seen as `as`: 0 along what is stretched.
+/// Row-major strides of `x` broadcast to `target`: 0 along broadcast axes.
 std::array<std::size_t, shape::max_rank> strides(const shape& x,
                                                  const shape& as) {
   std::array<std::size_t, shape::max_rank> out{};
@@ -51,7 +51,7 @@ std::array<std::size_t, shape::max_rank> strides(const shape& x,
   return out;
 }
 
-/// Calls `fn(place in a, place in b, place in the result)` for every element.
+/// Calls `fn(index in a, index in b, index in the result)` for every element.
 template <class F>
 void each(const shape& a, const shape& b, const shape& out, F fn) {
   const auto sa = strides(a, out), sb = strides(b, out);

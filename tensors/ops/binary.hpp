@@ -4,8 +4,9 @@
 
 namespace troupe {
 
-// Elementwise on two tensors of one dtype, float32 or float64, with NumPy's
-// broadcasting; the gradient of what was stretched is summed, in row order.
+// Elementwise ops on two tensors of one dtype, float32 or float64, with NumPy's
+// broadcasting. The gradient of a broadcast operand is summed, in row-major
+// order.
 // @errors throws std::logic_error with both shapes.
 
 tensor add(const tensor& a, const tensor& b);
@@ -26,7 +27,7 @@ inline tensor operator/(const tensor& a, const tensor& b) {
   return divide(a, b);
 }
 
-/// With a scalar of the tensor's dtype.
+/// Operators with a scalar, which is converted to the tensor's dtype.
 tensor operator*(const tensor& a, double b);
 tensor operator/(const tensor& a, double b);
 tensor operator+(const tensor& a, double b);

@@ -4,12 +4,12 @@
 
 namespace troupe::ops {
 
-/// float32 or float64.
+/// Target type: float32 or float64.
 struct cast_type {
   dtype type = dtype::float32;
 };
 
-/// What `tensor::as` records; its options are a `cast_type`. The gradient is
+/// Recorded by `tensor::as`, with `cast_type` as options. The gradient is
 /// converted back.
 extern const op cast;
 

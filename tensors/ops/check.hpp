@@ -8,8 +8,9 @@
 
 namespace troupe::ops {
 
-/// Throws std::logic_error with what was expected and all inputs' specs unless
-/// `good`.
+/// Checks the inputs of an op.
+/// @errors throws std::logic_error with the expectation and the specs of all
+///         inputs, unless `good` is true.
 inline void require(bool good, const char* expected,
                     std::span<const tensor_spec> in) {
   if (good)

@@ -4,7 +4,7 @@
 
 namespace troupe::ops {
 
-/// What `tensor::clone` records.
+/// Recorded by `tensor::clone`.
 extern const op clone;
 
 } // namespace troupe::ops

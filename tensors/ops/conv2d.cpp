@@ -67,7 +67,8 @@ void forward(op_call& c) {
   }
 }
 
-/// Where a kernel that only writes puts a gradient that must be added.
+/// Output buffer for a kernel that cannot accumulate: a temporary if the
+/// gradient must be added, else the gradient itself.
 struct destination {
   destination(op_call& c, std::size_t i)
     : final{c.grad_in[i]}, written{c.adds(i) ? tensor{final.spec()} : final} {}
@@ -98,7 +99,7 @@ void backward(op_call& c) {
   }
 }
 
-/// Calls `fn(place in x, place in w, place in y)` for every scalar product.
+/// Calls `fn(index in x, index in w, index in y)` for every scalar product.
 template <class F>
 void each_product(const onednn::convolution& g, F fn) {
   std::size_t y = 0;

@@ -5,8 +5,9 @@
 
 namespace troupe {
 
-/// `same`: the result is [ceil(h / stride), ceil(w / stride)], zeros around the
-/// image, the odd one at the bottom and right. `valid`: no zeros.
+/// `same`: the result is [ceil(h / stride), ceil(w / stride)]. The image is
+/// padded with zeros; an odd one is at the bottom and right. `valid`: no
+/// padding.
 enum class padding : std::uint8_t { valid, same };
 
 struct conv2d_options {
@@ -15,15 +16,15 @@ struct conv2d_options {
   activation f = activation::none;
 };
 
-/// y = f(x * w + b): cross-correlation, as every framework calls convolution.
+/// y = f(x * w + b), where * is cross-correlation.
 /// @shape x  [n, h, w, ci]
 /// @shape w  [kh, kw, ci, co]
 /// @shape b  [co]
 /// @returns [n, oh, ow, co]
-/// @errors throws std::logic_error with the shapes; a window larger than the
-///         image is one with `valid`.
-/// @cost 2 n oh ow kh kw ci co flops forward, twice that backward; the gradient
-///       of an input that nobody asks for is not computed.
+/// @errors throws std::logic_error with the shapes; with `valid` also for a
+///         window larger than the image.
+/// @cost 2 n oh ow kh kw ci co flops forward, and twice as many backward.
+///       Gradients of inputs are computed only if they are requested.
 tensor conv2d(const tensor& x, const tensor& w, const tensor& b,
               const conv2d_options& options = {});
 
@@ -31,13 +32,14 @@ namespace ops {
 
 extern const op conv2d;
 
-/// Where a window stands: extent of the result and zeros before the input.
+/// Extent of the result along one axis, and padding before and after the input.
 struct window {
   std::int64_t out, before, after;
 };
 
+/// Computes the number of window positions along one axis; 0 if the window does
+/// not fit.
 /// @pre `extent`, `size` and `stride` are at least 1.
-/// `out` is 0 if the window does not fit.
 constexpr window place_window(std::int64_t extent, std::int64_t size,
                               std::int64_t stride, padding pad) {
   if (pad == padding::valid)

@@ -28,10 +28,11 @@ tensor_spec infer(std::span<const tensor_spec> in, const op_options& options) {
   return ops::max_pool2d.infer(between, o.pool);
 }
 
-/// Both ops on some of the images, and the room for what is between them.
+/// Runs both ops on a tile: a few of the images. Holds the buffer for the
+/// convolution's output.
 struct part {
-  /// Bytes of images and of what they are convolved to that are worked on at
-  /// once, for each thread: the size of a second-level cache.
+  /// Bytes of the images of a tile and their convolution output, for each
+  /// thread: the size of a second-level cache.
   static constexpr std::size_t bytes = 1u << 20;
 
   explicit part(const op_call& c)
@@ -48,7 +49,8 @@ struct part {
     out_floats = std::int64_t(pool.out_height * pool.out_width) * conv.co;
   }
 
-  /// Calls `fn(first image)` with `conv` and `pool` set for a part.
+  /// Calls `fn(index of the first image)` for each tile, with `conv` and `pool`
+  /// set for it.
   template <class F>
   void each(F fn) {
     for (std::int64_t i = 0; i < images; i += at_once) {
@@ -61,7 +63,8 @@ struct part {
   onednn::convolution conv;
   pool_window pool{};
   std::int64_t images, at_once = 0;
-  std::int64_t x_floats, room_floats, out_floats = 0; ///< Of one image.
+  std::int64_t x_floats, room_floats,
+    out_floats = 0; ///< Number of floats of one image.
   tensor room;
 };
 
@@ -83,8 +86,9 @@ void forward(op_call& c) {
 }
 
 void backward(op_call& c) {
-  // Each window's gradient goes to one place, and relu's mask is that of the
-  // window's largest value: so both may be dealt with before it goes there.
+  // Each window's gradient goes to one element, and relu masks by the maximum
+  // of the window. Therefore mask and bias gradient can be computed before the
+  // gradient is spread.
   ops::mask_and_sum_columns(c, options_of(c).conv.f);
   if (!c.wants(0) && !c.wants(1))
     return;
@@ -120,7 +124,7 @@ void backward(op_call& c) {
                        gx.data<float>().data(), gx.size());
 }
 
-/// What is between the two ops.
+/// Computes the output of the convolution, the input of the pooling.
 tensor reference_between(const op_call& c) {
   const std::array in{c.in[0].spec(), c.in[1].spec(), c.in[2].spec()};
   op_call conv;
@@ -166,7 +170,7 @@ const std::array cases{
           conv_pool_options{{2, 1, padding::valid, activation::relu},
                             {3, 2, 2, 1, padding::same}}},
   op_case{{{{0, 4, 4, 2}, {3, 3, 2, 2}, {2}}}, with_relu},
-  // Two images at once, and a rest.
+  // Several tiles of two images, and one of the remaining image.
   op_case{{{{5, 32, 32, 1}, {1, 1, 1, 100}, {100}}}, with_relu, -1, 1, 3e-5},
 };
 

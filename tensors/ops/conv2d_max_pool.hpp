@@ -10,12 +10,11 @@ struct conv_pool_options {
   pool_options pool{};
 };
 
-/// max_pool2d(conv2d(x, w, b)), a few images at a time: what the convolution
-/// gives stays in the cache and is never stored whole, forward or backward.
-/// The results are those of the two ops in turn, up to rounding: gradients are
-/// summed in another order.
-/// @cost as the two, and what is kept for backward is a quarter or less.
-/// @shape  as conv2d and max_pool2d
+/// max_pool2d(conv2d(x, w, b)), computed for a few images at a time: the
+/// convolution's output stays in the cache and is never stored as a whole. The
+/// results are those of the two ops, but gradients are summed in another order.
+/// @cost as the two ops; the memory saved for backward is a quarter or less.
+/// @shape as conv2d and max_pool2d
 tensor conv2d_max_pool(const tensor& x, const tensor& w, const tensor& b,
                        const conv_pool_options& options = {});
 

@@ -106,7 +106,7 @@ const std::array dense_cases{
 // -- matmul -------------------------------------------------------------------
 
 struct matmul_options {
-  bool a = false, b = false; ///< Transposed.
+  bool a = false, b = false; ///< True: transposed.
 };
 
 onednn::product product_of(const op_call& c) {
@@ -134,8 +134,8 @@ void matmul_forward(op_call& c) {
               c.out.mutable_data<float>().data());
 }
 
-// With A = op(a), B = op(b), C = A B: gA = gC B^T, gB = A^T gC; where the
-// stored matrix is the transpose, so is its gradient.
+// With A = op(a), B = op(b), C = A B: gA = gC B^T, gB = A^T gC. If the stored
+// matrix is transposed, its gradient is transposed too.
 void matmul_backward(op_call& c) {
   const auto p = product_of(c);
   const auto* a = c.in[0].data<float>().data();
@@ -179,7 +179,7 @@ void matmul_backward(op_call& c) {
   }
 }
 
-/// Calls `fn(place in a, place in b, place in c)` for every scalar product.
+/// Calls `fn(index in a, index in b, index in c)` for every scalar product.
 template <class F>
 void each_product(const onednn::product& p, F fn) {
   for (std::int64_t i = 0; i < p.m; ++i)
@@ -233,7 +233,7 @@ const op ops::dense{
   .backward = {dense_backward},
   .reference_forward = dense_reference_forward,
   .reference_backward = dense_reference_backward,
-  .keeps_output = true, // for the mask of relu
+  .keeps_output = true, // For the mask of relu.
   .cases = dense_cases,
   .formula = "f(x w + b)",
 };

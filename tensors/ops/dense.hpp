@@ -5,20 +5,21 @@
 
 namespace troupe {
 
-/// y = f(x w + b), the matrix product with bias and activation in one pass.
-/// @shape x  [n, in] float32 or float64
+/// y = f(x w + b): the matrix product with bias and activation in one op.
+/// @shape x [n, in] float32 or float64
 /// @shape w  [in, out]
 /// @shape b  [out]
 /// @returns [n, out]
 /// @errors throws std::logic_error with the shapes.
-/// @cost 2 n in out flops forward, twice that backward.
+/// @cost 2 n in out flops forward, twice as many backward.
 tensor dense(const tensor& x, const tensor& w, const tensor& b,
              activation f = activation::none);
 
-/// a b, either operand read transposed if asked.
+/// Matrix product a b, with optional transposition of either operand.
 /// @shape a  [m, k], or [k, m] if `transpose_a`
 /// @shape b  [k, n], or [n, k] if `transpose_b`
 /// @returns [m, n]
+/// @errors throws std::logic_error with the shapes.
 tensor matmul(const tensor& a, const tensor& b, bool transpose_a = false,
               bool transpose_b = false);
 

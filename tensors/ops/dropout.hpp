@@ -4,13 +4,13 @@
 
 namespace troupe {
 
-/// Sets elements to zero with probability `rate` and multiplies the others by
-/// 1 / (1 - rate), in training; else returns `x`. Which ones is a function of
-/// the context's random key, whose op it counts up: a step that is redone drops
-/// the same.
-/// @param rate  in [0, 1)
-/// @param training  in a layer: `own.training()`.
-/// @errors throws std::logic_error if the rate is not in its range.
+/// In training, sets each element to zero with probability `rate` and
+/// multiplies the others by 1 / (1 - rate). Otherwise returns `x`. The mask is
+/// a function of the context's random key, whose op counter this call
+/// increments. Therefore a repeated step has the same mask.
+/// @param rate In [0, 1).
+/// @param training In a layer: `scope.training()`.
+/// @errors throws std::logic_error if the rate is out of range.
 tensor dropout(const tensor& x, float rate, bool training);
 
 namespace ops {

@@ -6,7 +6,8 @@
 
 namespace troupe::ops {
 
-// A convolution and a pooling as the kernels take them; for ops' own sources.
+// Extents of a convolution and a pooling for the kernels. Only sources of ops
+// include this file.
 
 onednn::convolution geometry(const shape& x, const shape& w,
                              const conv2d_options& o);

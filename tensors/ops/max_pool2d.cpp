@@ -40,7 +40,7 @@ tensor_spec infer(std::span<const tensor_spec> in, const op_options& options) {
   ops::require(x.rank() == 4 && x[1] > 0 && x[2] > 0 && o.window_h > 0
                  && o.window_w > 0 && places <= 256 && o.stride_h > 0
                  && o.stride_w > 0,
-               "max_pool2d x [n, h, w, c], a window of 1 to 256 places, "
+               "max_pool2d x [n, h, w, c], a window of 1 to 256 elements, "
                "strides of 1 or more",
                in);
   const auto rows = ops::place_window(x[1], o.window_h, o.stride_h, o.pad);
@@ -65,7 +65,7 @@ void backward(op_call& c) {
                                 c.adds(0));
 }
 
-/// Where the largest value of the window of output `y` is in x.
+/// Index in x of the maximum of the window of output element `y`.
 std::size_t largest(const pool_window& g, std::span<const double> x,
                     std::size_t y) {
   const auto c = y % g.channels, j = y / g.channels % g.out_width,
@@ -76,7 +76,8 @@ std::size_t largest(const pool_window& g, std::span<const double> x,
     for (std::size_t v = 0; v < g.window_width; ++v) {
       const auto r = i * g.stride_height + u - g.top,
                  s = j * g.stride_width + v - g.left;
-      if (r >= g.height || s >= g.width) // also those before the image
+      if (r >= g.height
+          || s >= g.width) // Wrapped indices before the image are large too.
         continue;
       const auto at = ((n * g.height + r) * g.width + s) * g.channels + c;
       if (best == x.size() || x[at] > x[best]

@@ -6,13 +6,13 @@
 namespace troupe {
 
 struct pool_options {
-  std::int32_t window_h = 2, window_w = 2; ///< >= 1, at most 256 places.
+  std::int32_t window_h = 2, window_w = 2; ///< >= 1, at most 256 elements.
   std::int32_t stride_h = 2, stride_w = 2; ///< >= 1
-  padding pad = padding::valid;            ///< Padding never is the largest.
+  padding pad = padding::valid;            ///< Padding is never the maximum.
 };
 
-/// The largest value of each window; of equals the first, row by row, and the
-/// gradient goes to that one.
+/// Maximum of each window. Of equal values the first counts, row by row, and
+/// gets the gradient.
 /// @shape x  [n, h, w, c]
 /// @returns [n, oh, ow, c]
 /// @errors throws std::logic_error with the shape.

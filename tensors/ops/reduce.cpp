@@ -23,7 +23,7 @@ tensor_spec infer(std::span<const tensor_spec> in, const op_options& options) {
   return {shape{std::span{extents.data(), rank}}, in[0].type};
 }
 
-/// Calls `fn(place in x, place in the result)` for every element of x.
+/// Calls `fn(index in x, index in the result)` for every element of x.
 template <class F>
 void each(const shape& x, std::uint32_t over, F fn) {
   std::array<std::size_t, shape::max_rank> strides{};
@@ -47,7 +47,7 @@ void each(const shape& x, std::uint32_t over, F fn) {
   }
 }
 
-/// What each summand is divided by.
+/// The number by which each sum is divided.
 double divisor(const op_call& c, const shape& out, bool mean) {
   return mean ? double(c.in[0].size()) / double(out.elements()) : 1;
 }

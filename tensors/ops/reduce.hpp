@@ -6,17 +6,21 @@
 
 namespace troupe {
 
-/// Axes of a reduction; negative ones count from the end; none means all.
+/// Axes of a reduction. Negative axes count from the end. Empty: all axes.
 using axes = std::initializer_list<int>;
 
-/// Adds up along axes, in row-major order and in float64: the bits depend on
-/// nothing but the values.
+/// Sums along axes, in row-major order and in float64, so the bits depend on
+/// the values only.
 /// @shape x  any, float32 or float64
-/// @param keep  leave reduced axes in place, with extent 1
-/// @errors throws std::logic_error for an axis out of range or named twice.
+/// @param keep True: reduced axes remain, with extent 1.
+/// @errors throws std::logic_error for an axis that is out of range or given
+///         twice.
 tensor reduce_sum(const tensor& x, axes over = {}, bool keep = false);
 
-/// The sum divided by the number of elements reduced; NaN for none.
+/// Mean along axes: the sum divided by the number of reduced elements; NaN for
+/// 0 elements.
+/// @errors throws std::logic_error for an axis that is out of range or given
+///         twice.
 tensor reduce_mean(const tensor& x, axes over = {}, bool keep = false);
 
 namespace ops {

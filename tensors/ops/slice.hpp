@@ -4,13 +4,13 @@
 
 namespace troupe::ops {
 
-/// Rows [begin, end) of the first axis.
+/// Rows [begin, end) along the first axis.
 struct slice_rows {
   std::int64_t begin = 0, end = 0;
 };
 
-/// What `tensor::slice` records; its options are `slice_rows`. The result
-/// shares the elements.
+/// Recorded by `tensor::slice`, with `slice_rows` as options. The result shares
+/// its elements with the input.
 extern const op slice;
 
 } // namespace troupe::ops

@@ -46,7 +46,7 @@ void loss_backward(op_call& c) {
                          std::size_t(c.saved.dims()[1]), c.adds(0));
 }
 
-/// exp(x - largest) of one row and their sum.
+/// Computes exp(x - maximum) of one row, and returns the sum.
 double exponentials(std::span<const double> row, std::span<double> out) {
   const auto largest = std::ranges::max(row);
   double sum = 0;

@@ -4,7 +4,8 @@
 
 namespace troupe {
 
-/// -log softmax(logits)[label] of each row, in one pass with its gradient.
+/// -log softmax(logits)[label] of each row, computed together with its
+/// gradient.
 /// @shape logits  [n, classes] float32 or float64
 /// @shape labels  [n] int32, each in [0, classes)
 /// @returns [n], natural logarithm
@@ -12,7 +13,8 @@ namespace troupe {
 ///         label that is out of range.
 tensor softmax_cross_entropy(const tensor& logits, const tensor& labels);
 
-/// softmax of each row. @shape x  [n, classes]
+/// Softmax of each row.
+/// @shape x  [n, classes]
 tensor softmax(const tensor& x);
 
 namespace ops {

@@ -6,8 +6,8 @@ namespace troupe {
 
 namespace {
 
-// Value and derivative side by side; `y` is f(x). Everything else is made from
-// these: adding one is a struct here, a line below and one in ops/all.cpp.
+// Values and derivatives; `y` is f(x). To add an op, add a struct here, a
+// constant below and an entry in ops/all.cpp.
 
 struct relu_scalar {
   template <class T>

@@ -4,7 +4,8 @@
 
 namespace troupe {
 
-// One value in, one out, for every element. @shape x  any, float32 or float64.
+// Elementwise ops on one tensor.
+// @shape x  any, float32 or float64.
 
 tensor relu(const tensor& x);    ///< x > 0 ? x : 0; NaN stays NaN.
 tensor sigmoid(const tensor& x); ///< 1 / (1 + exp(-x))

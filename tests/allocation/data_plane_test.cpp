@@ -10,7 +10,7 @@ namespace {
 
 using kind = data_plane::wish::kind;
 
-/// Two processes with one replica each, in turn.
+/// Two processes with one replica each, which take turns.
 struct pair {
   explicit pair(const std::string& lanes) {
     const net::testing::shm_grounds grounds;
@@ -56,7 +56,7 @@ struct pair {
 
 } // namespace
 
-TEST(DataPlane, AsksTheSystemForNothingOnceAStepRan) {
+TEST(DataPlane, RequestsNoMemoryAfterTheFirstStep) {
   for (const auto& lanes : {"shm", "stream"}) {
     pair on{lanes};
     tensors parts;

@@ -12,9 +12,9 @@ namespace {
 
 using namespace troupe;
 
-/// What the caller's thread asks of malloc from the end of step 5 to the end of
-/// the last one: whole steps, with the feed, which then holds as many batches
-/// as replicas may be apart, and the commit.
+/// Counts the calls of malloc by the caller's thread from the end of step 5 to
+/// the end of the last step. The steps include the feed, which holds as many
+/// batches as replicas may be apart by then, and the commit.
 std::uint64_t calls_in_a_fit(const models::model_description& what,
                              std::uint32_t replicas) {
   const one_device_strategy strategy{"cpu:0", {.replicas = replicas}};
@@ -23,7 +23,7 @@ std::uint64_t calls_in_a_fit(const models::model_description& what,
   std::optional<troupe::testing::malloc_counter> counter;
   std::uint64_t calls = 0;
   fit_options options;
-  options.prefetch = 0; // a reading thread takes blocks when it happens to
+  options.prefetch = 0; // A prefetching thread allocates blocks at any time.
   options.callbacks.push_back({.on_step = [&](const step_record& x) {
     if (x.step == 5)
       counter.emplace();
@@ -34,16 +34,16 @@ std::uint64_t calls_in_a_fit(const models::model_description& what,
   return calls;
 }
 
-TEST(Fit, AsksMallocForNothingOnceTheFeedIsFull) {
+TEST(Fit, CallsNoMallocOnceTheFeedIsFull) {
   if (troupe::testing::products_call_malloc())
-    GTEST_SKIP() << "oneDNN's products call malloc on this processor";
+    GTEST_SKIP() << "oneDNN's matrix products call malloc on this processor";
   EXPECT_EQ(calls_in_a_fit(models::mlp(), 1), 0u);
   EXPECT_EQ(calls_in_a_fit(models::lenet(), 1), 0u);
 }
 
-TEST(Fit, AsksMallocForNothingWithReplicasInTurnEither) {
+TEST(Fit, CallsNoMallocWithReplicasInTurn) {
   if (troupe::testing::products_call_malloc())
-    GTEST_SKIP() << "oneDNN's products call malloc on this processor";
+    GTEST_SKIP() << "oneDNN's matrix products call malloc on this processor";
   EXPECT_EQ(calls_in_a_fit(models::mlp(), 2), 0u);
 }
 

@@ -10,19 +10,20 @@ namespace {
 
 using troupe::testing::malloc_counter;
 
-/// What the compiler may not leave out.
+/// Keeps the compiler from removing an allocation.
 void* volatile seen;
 
 TEST(MallocCounter, CountsAVectorThatGrows) {
   std::vector<int> x;
   const malloc_counter counter;
-  for (int i = 0; i < 1024; ++i) // 1024 ints: twice beyond 1 KiB, at 2 and 4
+  for (int i = 0; i < 1024;
+       ++i) // 1024 ints: exceeds 1 KiB twice, at 2 and at 4 KiB.
     x.push_back(i);
   EXPECT_EQ(counter.calls(), 2u);
   EXPECT_EQ(counter.bytes(), 2048u + 4096u);
 }
 
-TEST(MallocCounter, CountsEveryWayToAsk) {
+TEST(MallocCounter, CountsEveryAllocationFunction) {
   const malloc_counter counter;
   seen = std::malloc(10);
   seen = std::realloc(seen, 20);

@@ -39,7 +39,7 @@ piece make(std::size_t size, unsigned char mark) {
   return {at, size, mark};
 }
 
-TEST(StepAllocator, AsksMallocForNothingOnceItRan) {
+TEST(StepAllocator, CallsNoMallocWhenStepsRepeat) {
   const auto step = [] {
     std::unordered_map<int, std::string> table;
     for (int i = 0; i < 20; ++i)
@@ -55,7 +55,7 @@ TEST(StepAllocator, AsksMallocForNothingOnceItRan) {
   EXPECT_EQ(counter.calls(), 0u);
 }
 
-TEST(StepAllocator, GivesBlocksThatDoNotOverlapAtAnySize) {
+TEST(StepAllocator, BlocksOfAllSizesAreDisjoint) {
   std::vector<piece> pieces;
   for (std::size_t size = 0; size <= 1100; ++size)
     for (int i = 0; i < 3; ++i)
@@ -83,7 +83,7 @@ TEST(StepAllocator, ServesEveryFormOfNew) {
   ::operator delete(nullptr);
 }
 
-TEST(StepAllocator, SaysWhenThereIsNoMemory) {
+TEST(StepAllocator, ThrowsWhenMemoryIsExhausted) {
   volatile std::size_t too_much = std::numeric_limits<std::ptrdiff_t>::max();
   EXPECT_THROW(::operator delete(::operator new(too_much)), std::bad_alloc);
   EXPECT_EQ(::operator new(too_much, std::nothrow), nullptr);
@@ -101,7 +101,7 @@ TEST(StepAllocator, CallsTheNewHandlerUntilThereIsMemory) {
   EXPECT_EQ(calls, 3);
 }
 
-/// Blocks that threads leave for each other.
+/// Passes blocks between threads.
 class exchange {
 public:
   piece swap(piece mine, std::size_t slot) {
@@ -119,7 +119,7 @@ private:
   std::vector<piece> pieces_ = std::vector<piece>(512);
 };
 
-TEST(StepAllocator, KeepsBlocksWholeThatOtherThreadsFree) {
+TEST(StepAllocator, BlocksFreedByOtherThreadsStayIntact) {
   exchange between;
   std::atomic<int> broken{0};
   const auto work = [&](unsigned seed) {
@@ -131,7 +131,7 @@ TEST(StepAllocator, KeepsBlocksWholeThatOtherThreadsFree) {
       ::operator delete(taken.at);
     }
   };
-  for (unsigned round = 0; round < 3; ++round) { // threads end and begin
+  for (unsigned round = 0; round < 3; ++round) { // Threads end and begin.
     std::vector<std::jthread> threads;
     for (unsigned i = 0; i < 4; ++i)
       threads.emplace_back(work, 10 * round + i);
@@ -139,10 +139,10 @@ TEST(StepAllocator, KeepsBlocksWholeThatOtherThreadsFree) {
   EXPECT_EQ(broken, 0);
 }
 
-TEST(StepAllocator, GivesNoBlockToTwoThreads) {
+TEST(StepAllocator, NoBlockIsInTwoThreads) {
   std::atomic<int> broken{0};
   const auto work = [&](unsigned char mark) {
-    for (int i = 0; i < 3000; ++i) { // each exceeds what a thread may keep
+    for (int i = 0; i < 3000; ++i) { // Each exceeds what a thread may keep.
       piece pieces[200];
       for (auto& each : pieces)
         each = make(512, mark);
@@ -159,7 +159,7 @@ TEST(StepAllocator, GivesNoBlockToTwoThreads) {
   EXPECT_EQ(broken, 0);
 }
 
-TEST(StepAllocator, ReusesWhatThreadsHadThatEnded) {
+TEST(StepAllocator, ReusesBlocksOfEndedThreads) {
   std::set<void*> seen;
   for (int i = 0; i < 50; ++i)
     std::jthread{[&] {
@@ -170,10 +170,10 @@ TEST(StepAllocator, ReusesWhatThreadsHadThatEnded) {
       for (auto* each : blocks)
         ::operator delete(each);
     }}.join();
-  EXPECT_LT(seen.size(), 1100u); // each thread keeps some to its end
+  EXPECT_LT(seen.size(), 1100u); // Each thread keeps some blocks until it ends.
 }
 
-TEST(StepAllocator, ReusesWhatOneThreadTakesAndAnotherFrees) {
+TEST(StepAllocator, ReusesBlocksFreedByAnotherThread) {
   std::set<void*> seen;
   for (int round = 0; round < 50; ++round) {
     std::vector<void*> blocks(1000);
@@ -185,11 +185,12 @@ TEST(StepAllocator, ReusesWhatOneThreadTakesAndAnotherFrees) {
     for (auto* each : blocks)
       ::operator delete(each);
   }
-  EXPECT_LT(seen.size(), 1500u); // 50,000 were asked for
+  EXPECT_LT(seen.size(), 1500u); // Of 50,000 allocations.
 }
 
-/// Frees and takes a block when its thread ends, after the allocator's own
-/// destructor there: it is made before the thread's first request.
+/// Frees and allocates a block when its thread ends, after the allocator's own
+/// destructor there. Therefore it is constructed before the thread's first
+/// request.
 struct late {
   void* block = nullptr;
   ~late() {
@@ -199,7 +200,7 @@ struct late {
 };
 thread_local late left_behind;
 
-TEST(StepAllocator, ServesDestructorsOfAThreadThatEnds) {
+TEST(StepAllocator, ServesDestructorsAtThreadExit) {
   std::set<void*> seen;
   for (int i = 0; i < 300; ++i)
     std::jthread{[&] {
@@ -210,7 +211,7 @@ TEST(StepAllocator, ServesDestructorsOfAThreadThatEnds) {
   EXPECT_LT(seen.size(), 50u);
 }
 
-TEST(StepAllocator, WorksInAChildForkedWhileOthersAllocate) {
+TEST(StepAllocator, WorksInAChildForkedDuringAllocations) {
   std::atomic<bool> stop{false};
   std::jthread busy{[&] {
     while (!stop) {
@@ -224,7 +225,7 @@ TEST(StepAllocator, WorksInAChildForkedWhileOthersAllocate) {
   for (int i = 0; i < 100; ++i) {
     const auto child = fork();
     if (child == 0) {
-      alarm(20); // a lock that nobody gives back ends here
+      alarm(20); // Ends a deadlock in the child.
       std::vector<void*> blocks(3000);
       for (auto& each : blocks)
         each = ::operator new(64);

@@ -9,8 +9,8 @@
 namespace troupe {
 namespace {
 
-/// Calls of malloc by the replicas' threads in each step of the training of
-/// `what`, from the hand-over of the batch to the end of the update.
+/// Calls of malloc by the replicas' threads in each step of training, from the
+/// hand-over of the batch to the end of the update.
 std::vector<std::uint64_t> calls_by_step(const models::model_description& what,
                                          const update_rule& rule,
                                          std::uint32_t replicas) {
@@ -42,7 +42,7 @@ class TrainStep
 
 TEST_P(TrainStep, CallsNoMallocAfterTheThird) {
   if (testing::products_call_malloc())
-    GTEST_SKIP() << "oneDNN's products call malloc on this processor";
+    GTEST_SKIP() << "oneDNN's matrix products call malloc on this processor";
   const auto& [name, replicas] = GetParam();
   for (const update_rule& rule :
        {update_rule{sgd{.momentum = 0.9f}}, update_rule{adam{}}}) {

@@ -8,7 +8,7 @@
 
 namespace troupe::data::testing {
 
-/// Example i holds the inputs [i, -i] and the label i % 3.
+/// Makes n examples: example i has the inputs [i, -i] and the label i % 3.
 inline dataset counted(std::int64_t n) {
   tensor inputs{{n, 2}};
   tensor labels{{n}, dtype::int32};
@@ -20,8 +20,8 @@ inline dataset counted(std::int64_t n) {
   return {inputs, labels, 3};
 }
 
-/// Which examples of `counted` these are; -1 stands for one whose parts do not
-/// belong together.
+/// Numbers of these examples of `counted`. -1: inputs and label do not belong
+/// together.
 inline std::vector<int> names(const batch& x) {
   std::vector<int> out;
   const auto in = x.inputs.data<float>();
@@ -36,7 +36,8 @@ inline std::vector<int> names(const batch& x) {
 
 using lists = std::vector<std::vector<int>>;
 
-/// The names in each element that is left, of at most `limit`.
+/// Numbers of the examples in each remaining element, for at most `limit`
+/// elements.
 inline lists rest(cursor& x, std::size_t limit = 10'000) {
   lists out;
   while (out.size() < limit) {
@@ -60,7 +61,7 @@ inline std::vector<int> flat(const lists& x) {
   return out;
 }
 
-/// The sentence of what `fn` throws; empty if nothing.
+/// Message of the exception that `fn` throws; empty if it throws none.
 template <class F>
 std::string complaint(F&& fn) {
   try {

@@ -6,12 +6,12 @@
 
 #include <cmath>
 
-// What docs/data.md shows.
+// The examples of docs/data.md.
 
 namespace troupe {
 namespace {
 
-TEST(DataPage, AChainIsReadPassByPass) {
+TEST(DataPage, AChainIsReadEpochByEpoch) {
   std::uint64_t examples = 0;
   // [doc:begin chain]
   auto [train, test] = data::digits({.examples = 1'000, .seed = 1}).split(0.8);
@@ -27,12 +27,12 @@ TEST(DataPage, AChainIsReadPassByPass) {
   EXPECT_EQ(test.size(), 200u);
 }
 
-TEST(DataPage, ACursorGoesOnWhereAnotherStood) {
+TEST(DataPage, ACursorResumesAtASavedPosition) {
   const auto batches = data::digits({.examples = 100}).shuffle().batch(8);
   // [doc:begin resume]
   auto first = batches.iterate();
   first.next();
-  const data::position stood = first.save(); // {.pass = 0, .index = 1}
+  const data::position stood = first.save(); // {.epoch = 0, .index = 1}
 
   auto second = batches.iterate(stood);
   // [doc:end]
@@ -41,7 +41,7 @@ TEST(DataPage, ACursorGoesOnWhereAnotherStood) {
 
 TEST(DataPage, AFunctionIsASource) {
   // [doc:begin own]
-  // Points within and outside a circle, made when they are read.
+  // Points inside and outside a circle, generated when they are read.
   data::dataset circle{10'000, 2, [](std::uint64_t i) {
                          const float x = float(i % 100) / 50 - 1;
                          const float y = float(i / 100) / 50 - 1;
@@ -69,7 +69,7 @@ TEST_F(TablePage, ColumnsAreScaledInMap) {
                      inputs.mutable_data<float>()[0] /= 10; // length, in cm
                      return troupe::batch{inputs, x.labels};
                    })
-                   .shuffle(data::whole, 1, /*each_pass=*/false);
+                   .shuffle(data::whole, 1, /*each_epoch=*/false);
   auto [train, test] = flowers.split(0.5);
   // [doc:end]
   EXPECT_EQ(train.size(), 1u);

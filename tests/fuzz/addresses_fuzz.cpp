@@ -1,4 +1,4 @@
-// net/address: what a person or a file calls an address.
+// net/address: texts that a person or a file gives as addresses.
 #include "troupe/net/base/address.hpp"
 #include "troupe/tests/fuzz/fuzz.hpp"
 
@@ -14,7 +14,8 @@ void check_text(const std::string& why) {
   for (const unsigned char c : why)
     require(c >= ' ' && c < 127, "a refusal is one line of text");
   require(why.size() < 400, "a refusal is short");
-  require(why.find("host:port will do") != why.npos, "it says what would do");
+  require(why.find("host:port will do") != why.npos,
+          "the error names a valid form");
 }
 
 } // namespace

@@ -1,5 +1,5 @@
-// strategies/exchange: what comes of parcels that a member says twice, changes,
-// or makes up; and the heads alone.
+// strategies/collective: packets that a peer repeats, changes or invents; and
+// packet headers alone.
 #include "troupe/tests/fuzz/fuzz.hpp"
 #include "troupe/tests/strategies/collective/packet_queues.hpp"
 
@@ -18,7 +18,7 @@ struct task {
   terms said{};
 };
 
-/// One float, again and again; made once, as it takes longer than a step.
+/// A tensor of one repeated value, cached because making it is slow.
 const tensor& all_of(std::size_t elements, double value) {
   static std::map<std::pair<std::size_t, double>, tensor> made;
   auto& x = made[{elements, value}];
@@ -32,15 +32,15 @@ bool is_all(const tensor& x, double value) {
   return x.bytes() == due.bytes() && !memcmp(x.raw(), due.raw(), x.bytes());
 }
 
-/// Where a replica is in its script.
+/// Position of a replica in its script.
 struct walker {
   std::uint64_t step = 0;
   std::size_t next = 0;
   bool inside = false;
 };
 
-/// A job whose process 0 is the victim, and hears the others through somebody
-/// who meddles.
+/// A job whose process 0 is the victim. A man in the middle changes the packets
+/// of the other processes.
 class victim {
 public:
   explicit victim(choices& from)
@@ -73,9 +73,9 @@ public:
           meddle(to, from);
   }
 
-  /// Everybody goes on as well as he can.
+  /// Lets all processes continue as far as possible.
   void finish() {
-    // a parcel that is fetched in pieces moves only when it is whole
+    // A packet that is fetched in pieces counts only when it is complete.
     for (int idle = 0; idle < 20 && !done(); ++idle) {
       for (std::uint32_t r = 0; r < walkers_.size(); ++r)
         if (walk(r))
@@ -87,18 +87,18 @@ public:
     const auto& wrong = on_.machines[0]->wrong();
     if (wrong) {
       require(wrong->process != 0 && wrong->process < on_.who.processes(),
-              "whoever is accused is another process");
-      require(wrong->why.size() < 400, "a fault is a sentence");
-      require(!on_.pump(0), "after a fault nothing moves");
+              "the accused process is another one");
+      require(wrong->why.size() < 400, "an error is one sentence");
+      require(!on_.pump(0), "nothing moves after an error");
     }
-    require(changed_ || done(), "what is said twice harms nobody");
+    require(changed_ || done(), "a repeated packet has no effect");
   }
 
 private:
-  /// Of nothing, in one hop, whole, in three chunks and in four.
+  /// For no element, one hop, one chunk, three chunks and four chunks.
   static constexpr std::array<std::int64_t, 8> sizes{
     0, 1, 16, 16, 1000, 5'000, 8'200, 13'000};
-  static constexpr std::int64_t two_pieces = 66'000; ///< Of a share.
+  static constexpr std::int64_t two_pieces = 66'000; ///< Elements gathered.
   static constexpr std::uint64_t steps = 2;
 
   static task task_of(choices& from) {
@@ -114,7 +114,7 @@ private:
                                [](const auto& x) { return x.step == steps; });
   }
 
-  /// @returns whether it came further.
+  /// @returns true if the replica made progress.
   bool walk(std::uint32_t r) {
     auto& x = walkers_[r];
     auto& it = on_.of(r);
@@ -150,15 +150,15 @@ private:
       if (script_[bucket].gathers) {
         const auto got = on_.of(r).gathered(r, bucket);
         for (std::uint32_t of = 0; of < all; ++of)
-          require(is_all(got.at(of), of + 1), "a share is its owner's");
+          require(is_all(got.at(of), of + 1), "a tensor is its owner's");
       } else {
         const auto got = on_.of(r).sum_of(r, bucket);
-        require(is_all(got, all * (all + 1) / 2), "a sum is of all parts");
+        require(is_all(got, all * (all + 1) / 2), "a sum is complete");
       }
     }
   }
 
-  /// All leave where they are, and begin again in the next epoch.
+  /// All replicas leave their steps and begin again in the next generation.
   void give_up() {
     for (std::uint32_t r = 0; r < walkers_.size(); ++r)
       if (std::exchange(walkers_[r].inside, false))
@@ -169,7 +169,7 @@ private:
       x.step = first;
   }
 
-  /// What was posted last, and nobody has looked at.
+  /// Changes the packet that was posted last and not yet read.
   void meddle(std::deque<letter>& to, choices& from) {
     const bool room = to.size() < on_.office.capacity;
     switch (from.below(8)) {
@@ -235,7 +235,7 @@ private:
                                              : from.number<std::uint16_t>()));
         break;
       case 11:
-        if (!x.bytes().empty()) // of a share's spec, what stays below 1 MiB
+        if (!x.bytes().empty()) // For a gathered spec: values below 1 MiB.
           x.own()[from.below(std::min<std::size_t>(x.bytes().size(), 10))] =
             std::byte(from.number<std::uint8_t>());
         break;
@@ -267,10 +267,10 @@ void check_spec(view input) {
   if (!read(x, spec))
     return;
   require(spec.dims.elements() * size_of(spec.type) <= most_share,
-          "a share has a limit");
+          "a gather contribution has a maximum size");
   tensor_spec again;
   require(read(write(spec), again) && again == spec,
-          "what is written is read as the same");
+          "a written value is read as the same value");
 }
 
 } // namespace

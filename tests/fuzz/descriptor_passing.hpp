@@ -13,8 +13,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-// What a process may pass to another, and how, in the raw: any descriptors
-// beside any text.
+// Passes arbitrary descriptors and text to another process over a socket.
 
 namespace troupe::fuzz {
 
@@ -22,7 +21,7 @@ using net::bell, net::descriptor, net::shm_segment;
 
 inline constexpr std::uint32_t slots = 2;
 
-/// What a peer may pass on, made once: the first two are what it should.
+/// Descriptors that a peer may pass, created once. The first two are valid.
 struct belongings {
   static constexpr std::size_t count = 10;
 
@@ -31,7 +30,7 @@ struct belongings {
     if (::ftruncate(unsealed.get(), size) != 0
         || ::ftruncate(small.get(), 4096) != 0
         || ::fcntl(small.get(), F_ADD_SEALS, F_SEAL_SHRINK) != 0)
-      require(false, "there are files in memory");
+      require(false, "memory files can be created");
     for (auto& b : memory.header().nonce)
       b = std::byte(++last_);
   }
@@ -47,11 +46,11 @@ struct belongings {
 
   shm_segment memory{slots}, large{slots + 1};
   bell chime;
-  net::shm_arena arena{8192}; ///< May be passed as the third.
+  net::shm_arena arena{8192}; ///< Valid as the third descriptor.
   descriptor unsealed{::memfd_create("x", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
   descriptor small{::memfd_create("x", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
   descriptor zeros{::open("/dev/zero", O_RDWR | O_CLOEXEC)};
-  descriptor slow{::eventfd(0, EFD_CLOEXEC)}; ///< No bell.
+  descriptor slow{::eventfd(0, EFD_CLOEXEC)}; ///< Not a notifier: it blocks.
   descriptor folder{::open("/proc/self", O_RDONLY | O_CLOEXEC)};
   descriptor status{::open("/proc/self/status", O_RDONLY | O_CLOEXEC)};
 
@@ -104,7 +103,7 @@ inline std::vector<descriptor> passed_to(int socket) {
   return all;
 }
 
-/// Of an abstract socket.
+/// Address of an abstract socket.
 struct place_named {
   explicit place_named(const std::string& name) {
     it.sun_family = AF_UNIX;

@@ -12,7 +12,7 @@ namespace troupe::fuzz {
 
 namespace {
 
-/// Whoever attacks can count, too: puts right checksums where headers are.
+/// Writes correct checksums to the headers, as an attacker can.
 void seal(bytes& x) {
   for (std::size_t at = 0; x.size() - at >= header_size;) {
     const auto head = std::span{x}.subspan(at, header_size);
@@ -27,7 +27,7 @@ void seal(bytes& x) {
   }
 }
 
-/// Decodes it at once, and looks at the memory that this takes.
+/// Decodes a stream at once, and checks the memory that this takes.
 void check_memory(view stream, const frame_limits& limits) {
   std::size_t given = 0;
   frame_decoder decoder{limits};
@@ -40,7 +40,8 @@ void check_memory(view stream, const frame_limits& limits) {
     });
     given += before - left.size();
     require(peak <= 2 * given + 1024, "memory follows the bytes that came");
-    require(decoder.held() <= 2 * given, "so does what is kept");
+    require(decoder.held() <= 2 * given,
+            "kept memory follows the bytes that came");
   }
 }
 
@@ -66,7 +67,8 @@ void try_one(view input) {
   }
   bytes again;
   for (const auto& x : whole.frames) {
-    require(x.payload.size() <= limits.of(x.priority), "limits are kept");
+    require(x.payload.size() <= limits.of(x.priority),
+            "frames are within the limits");
     append(again, to_bytes(x));
   }
   require(again.size() <= stream.size()
@@ -76,7 +78,7 @@ void try_one(view input) {
   require(
     !whole.fault
       || (whole.fault->at >= again.size() && whole.fault->at <= stream.size()),
-    "a fault has a place behind the last frame");
+    "an error is located after the last frame");
   check_memory(stream, limits);
 }
 

@@ -11,8 +11,8 @@
 #include <type_traits>
 #include <vector>
 
-// What a fuzz target is made of: a file `<target>_fuzz.cpp` that defines
-// `try_one` and `seeds`. libFuzzer drives it (scripts/fuzz.sh), or a plain
+// Helpers of fuzz targets. A target is a file `<target>_fuzz.cpp` that defines
+// `try_one` and `seeds`. It is driven by libFuzzer (scripts/fuzz.sh), or by a
 // program that replays its corpus (the tests `fuzz.replay.<target>`).
 
 namespace troupe::fuzz {
@@ -20,27 +20,28 @@ namespace troupe::fuzz {
 using view = std::span<const std::byte>;
 using bytes = std::vector<std::byte>;
 
-/// Tries one input on the decoder. What must not happen, aborts.
+/// Tries one input. Aborts if a property does not hold.
 void try_one(view input);
 
-/// Inputs to begin with: valid ones, one of each kind.
+/// Initial inputs: valid ones, one of each kind.
 std::vector<bytes> seeds();
 
-/// A property that holds whatever the input is.
+/// Checks a property that must hold for every input.
 inline void require(bool holds, const char* property) {
   if (holds)
     return;
-  std::fprintf(stderr, "fuzz: this does not hold: %s\n", property);
+  std::fprintf(stderr, "fuzz: property violated: %s\n", property);
   std::abort();
 }
 
-/// Memory that `operator new` has given out and not taken back.
+/// Bytes that `operator new` has allocated and that are not freed.
 std::size_t live_bytes();
-/// The most that it was since `forget_peak`.
+/// Maximum of `live_bytes` since the last call of `forget_peak`.
 std::size_t peak_bytes();
 void forget_peak();
 
-/// @returns the most memory that `fn` had at once, beyond what there was.
+/// @returns the maximum memory that `fn` used at once, in addition to the
+///          memory in use before.
 template <class F>
 std::size_t memory_of(F&& fn) {
   forget_peak();
@@ -49,7 +50,8 @@ std::size_t memory_of(F&& fn) {
   return peak_bytes() - before;
 }
 
-/// An input as a sequence of choices, taken off its front; zeros once it ends.
+/// Reads an input as a sequence of choices, from its front; zeros after its
+/// end.
 class choices {
 public:
   explicit choices(view from) : left_{from} {}
@@ -69,7 +71,7 @@ public:
   std::size_t below(std::size_t n) { return number<std::uint8_t>() % n; }
   bool flip() { return below(2) == 1; }
 
-  /// At most so many.
+  /// Takes at most `count` bytes.
   view take(std::size_t count) {
     const auto some = left_.first(std::min(count, left_.size()));
     left_ = left_.subspan(some.size());

@@ -1,5 +1,5 @@
-// net/handshake and net/proof: how two processes meet, when one of them is not
-// what it should be.
+// net/handshake and net/proof: two processes connect, and one of them does not
+// follow the protocol.
 #include "troupe/net/codec/codec.hpp"
 #include "troupe/net/session/handshake.hpp"
 #include "troupe/tests/fuzz/fuzz.hpp"
@@ -14,7 +14,8 @@ namespace troupe::fuzz {
 
 namespace {
 
-/// Most memory of a handshake: a letter in, one out, and what they hold.
+/// Maximum memory of a handshake: one received message, one sent message, and
+/// their contents.
 constexpr std::size_t most_memory = 12 * most_hello_bytes;
 
 nonce nonce_of(int seed) {
@@ -33,22 +34,23 @@ const hello& somebody() {
   return x;
 }
 
-/// @param seed of its nonce; the same in all conversations that are recorded.
+/// @param seed Seed of the nonce; constant in all recorded conversations.
 handshake one(side at, const std::string& secret, int seed = 1) {
   return at == side::dialer ? handshake{at, secret, nonce_of(seed), somebody()}
                             : handshake{at, secret, nonce_of(seed + 100)};
 }
 
-/// What there is to see of it from outside.
+/// Observable state of a handshake.
 struct looks {
   state now;
   std::string why;
   bytes said;
-  std::size_t taken; ///< Bytes; of a failure it is of no interest.
+  std::size_t taken; ///< Bytes; zero after a failure.
   friend bool operator==(const looks&, const looks&) = default;
 };
 
-/// Gives it bytes, a piece at a time, until it ends; an owner answers.
+/// Passes bytes to the handshake, in pieces, until it ends. Authorizes the peer
+/// when asked.
 looks tell(handshake& x, view left, std::size_t piece) {
   const auto all = left.size();
   bytes said;
@@ -69,8 +71,8 @@ looks tell(handshake& x, view left, std::size_t piece) {
   return {x.now(), x.why(), said, failed ? 0 : all - left.size()};
 }
 
-/// Bytes of anybody. A stranger does not know the secret, but what was said in
-/// another conversation; an insider's bytes may be proven.
+/// Passes arbitrary bytes. An outsider does not know the secret, but a recorded
+/// conversation. The bytes of an insider may be authenticated.
 void meet_one(side at, const std::string& secret, bool insider, view input,
               std::size_t piece) {
   const int seed = insider ? 1 : 2;
@@ -82,17 +84,17 @@ void meet_one(side at, const std::string& secret, bool insider, view input,
   require(memory <= most_memory, "memory is bounded");
   if (!insider && !secret.empty()) {
     require(whole->now != state::taken && whole->now != state::asked,
-            "nobody gets in without the secret");
+            "no connection without the secret");
     require(at == side::dialer || whole->said.size() <= 40,
-            "a stranger is told nothing");
+            "an outsider learns nothing");
   }
   auto again = one(at, secret, seed);
   require(tell(again, input, piece) == *whole,
           "bytes in any pieces have the same effect");
 }
 
-/// Two that know the secret, and somebody between them who changes what they
-/// say.
+/// Two sides that know the secret, and a man in the middle that changes their
+/// messages.
 void meet_through(const std::string& secret, choices& from) {
   auto dials = one(side::dialer, secret), accepts = one(side::acceptor, secret);
   bool changed = false;
@@ -125,14 +127,14 @@ void meet_through(const std::string& secret, choices& from) {
   }
   const bool both =
     dials.now() == state::taken && accepts.now() == state::taken;
-  require(changed || both, "two that know the secret meet");
+  require(changed || both, "two sides that know the secret connect");
   if (secret.empty())
     return;
   if (accepts.now() == state::taken)
-    require(accepts.peer() == somebody(), "a hello arrives as it was said");
+    require(accepts.peer() == somebody(), "a hello arrives unchanged");
   if (dials.now() == state::taken)
     require(dials.note() == yes.note && dials.peer() == yes.who,
-            "a verdict arrives as it was said");
+            "a hello response arrives unchanged");
 }
 
 } // namespace
@@ -150,7 +152,7 @@ void try_one(view input) {
 
 namespace {
 
-/// What either side says when all goes well.
+/// Messages of both sides of a successful handshake.
 std::pair<bytes, bytes> said_by_both(const std::string& secret) {
   auto dials = one(side::dialer, secret), accepts = one(side::acceptor, secret);
   bytes there, back;

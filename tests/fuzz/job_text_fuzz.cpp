@@ -1,6 +1,5 @@
-// training/job: the options of a run that a saved model holds, and what is
-// given anew when it is resumed. An input is one text, or two with a line
-// between.
+// training/job: the options of a run in a saved model, and the options given
+// when it is resumed. An input is one text, or two separated by a line.
 #include "troupe/tests/fuzz/fuzz.hpp"
 #include "troupe/training/job/job.hpp"
 
@@ -11,14 +10,14 @@ namespace troupe::fuzz {
 
 namespace {
 
-/// People read it on a terminal.
+/// Checks a message that is shown on a terminal.
 void check_text(const std::string& why) {
   require(!why.empty() && why.size() < 1000, "a refusal is a short sentence");
   for (const unsigned char c : why)
     require(c >= ' ' && c != 127, "a refusal is one line of text");
 }
 
-/// None if it is refused.
+/// None: the text is rejected.
 template <class Error, class F>
 auto allowed(F fn) -> std::optional<decltype(fn())> {
   try {
@@ -36,7 +35,7 @@ std::optional<job> read(const std::string& text) {
   require(peak <= 256 * text.size() + 16'384, "memory follows the text");
   if (x)
     require(read_job(write_job(*x)) == *x,
-            "what is written is read as the same");
+            "a written value is read as the same value");
   return x;
 }
 
@@ -51,8 +50,8 @@ void check(const job& x) {
           "a settled job can be cut");
   require(done->devices.size() <= job_limits::replicas, "devices have a limit");
   const auto given = given_by(*done);
-  require(given_by(settle(given)) == given, "what was settled stays so");
-  require(resumed(given, {}) == given, "a run goes on as it was");
+  require(given_by(settle(given)) == given, "settled options do not change");
+  require(resumed(given, {}) == given, "a resumed run has the same options");
 }
 
 } // namespace
@@ -75,7 +74,7 @@ void try_one(view input) {
   if (both)
     require(both->seed == saved->seed && both->batch == saved->batch
               && both->model == saved->model && both->data == saved->data,
-            "what is resumed is the same run");
+            "a resumed run is the same run");
 }
 
 std::vector<bytes> seeds() {

@@ -1,5 +1,5 @@
-// net/channel, net/talk, net/meeting_place: what a peer says and passes while
-// two processes agree on shared memory.
+// net/lanes: messages and descriptors of a peer while two processes agree on
+// shared memory.
 #include "troupe/tests/fuzz/lane_pair_peer.hpp"
 
 #include <memory>
@@ -11,7 +11,7 @@ namespace troupe::fuzz {
 
 namespace {
 
-/// The other stream: nothing comes over it.
+/// The other stream: no data arrives.
 class silent final : public stream {
 public:
   moved read_some(std::span<std::byte>) override {
@@ -24,7 +24,7 @@ public:
   void close() override {}
 };
 
-// -- what must hold -----------------------------------------------------------
+// -- properties --------------------------------------------------------------
 
 std::size_t open_descriptors() {
   std::size_t count = 0;
@@ -39,7 +39,7 @@ void check_text(const std::string& why) {
     require(c >= ' ' && c != 127, "a refusal is one line of text");
 }
 
-/// What a process has before it meets anybody.
+/// Resources of a process before it has a peer.
 struct process {
   std::shared_ptr<bell> chime = std::make_shared<bell>();
   std::shared_ptr<net::shm_arena> arena =
@@ -54,8 +54,8 @@ const process& victim() {
 void check(const channel& x, const deeds& did, bool insists) {
   const bool shares = x.transport == "shm";
   require(shares || x.transport == "tcp", "lanes are of something");
-  require(shares || !insists, "who insists on shared memory has it");
-  require(!shares || did.proved, "memory is shared with who has shown it");
+  require(shares || !insists, "required shared memory is used");
+  require(!shares || did.proved, "memory is shared only after a proof");
   require(did.meddled || shares, "two that keep the rules share memory");
   if (!x.why_no_shm.empty())
     check_text(x.why_no_shm);
@@ -63,7 +63,8 @@ void check(const channel& x, const deeds& did, bool insists) {
     return;
   require(x.parts->post(parcel_head{}, bytes(3)), "there is room");
   const view some = victim().arena->pages().subspan(64, 20'000);
-  require(x.sums->lend(parcel_head{}, some), "whether it may be lent or not");
+  require(x.sums->lend(parcel_head{}, some),
+          "a packet can be posted with or without zero-copy");
   require(!x.sums->front() && !x.parts->front(), "nothing came yet");
   require(!x.sums->ended(), "it has not ended");
 }

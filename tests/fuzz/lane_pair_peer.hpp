@@ -6,19 +6,20 @@
 
 #include <string>
 
-// The other side of net/channel, by hand.
+// A hand-written peer of net/lanes.
 
 namespace troupe::fuzz {
 
 inline constexpr std::size_t longest_message = 4096;
 
-/// What a peer did, for whoever asks when it is gone.
+/// Actions of a peer, for checks after its end.
 struct deeds {
-  bool meddled = false; ///< Other than it should.
-  bool proved = false;  ///< It said what the victim's memory holds.
+  bool meddled = false; ///< It deviated from the protocol.
+  bool proved = false;  ///< It sent the nonce of the victim's memory.
 };
 
-/// Plays the peer: it answers when it is listened to, mostly as it should.
+/// Plays the peer: it answers when the victim reads, mostly according to the
+/// protocol.
 class peer final : public net::stream {
 public:
   peer(choices& from, bool hosts, deeds& did)
@@ -38,7 +39,7 @@ public:
   }
 
   moved write_some(view first, view second) override {
-    require(second.empty(), "a talk says one thing");
+    require(second.empty(), "one message at a time");
     if (odd() && ++idle_ < 4)
       return {0, status::wants_write};
     const auto n = std::min(first.size(), piece());
@@ -46,7 +47,8 @@ public:
     std::uint32_t size = 0;
     while (in_.size() >= sizeof size) {
       std::memcpy(&size, in_.data(), sizeof size);
-      require(size > 0 && size <= longest_message, "it keeps its own limits");
+      require(size > 0 && size <= longest_message,
+              "messages are within the limits");
       if (in_.size() < sizeof size + size)
         break;
       const auto end = in_.begin() + std::ptrdiff_t(sizeof size + size);
@@ -57,7 +59,7 @@ public:
   }
 
   bool has_buffered() const override { return !out_.empty(); }
-  /// One that `poll` always finds ready.
+  /// A descriptor that `poll` always reports as ready.
   int descriptor() const override { return mine().zeros.get(); }
   std::string problem() const override { return "problem"; }
   void close() override {}
@@ -91,7 +93,7 @@ private:
         words = {some.begin(), some.end()};
         break;
       }
-      case 13: // a reason
+      case 13: // A reason.
         words = net::encode(
           std::string(from_.number<std::uint16_t>() % longest_message,
                       char(from_.number<std::uint8_t>())));
@@ -118,26 +120,26 @@ private:
     append(out_, words);
   }
 
-  /// What it should say now; nothing if it is out of step.
+  /// Message that the protocol requires now; empty if the peer is out of step.
   bytes due() {
     const auto stage = stage_++;
     const std::size_t answers = stage < 2 ? 0
                                 : hosts_  ? stage - 1
                                           : stage + (stage > 2);
     if (heard_.size() <= answers) {
-      require(did_.meddled, "it speaks in its turn");
+      require(did_.meddled, "messages alternate");
       over_ = true;
       return {};
     }
-    due_ = stage == 0   ? heard_[0] // the version is the victim's
+    due_ = stage == 0   ? heard_[0] // The victim's version.
            : stage == 1 ? terms()
            : hosts_     ? host(stage)
                         : visitor(stage);
     return due_;
   }
 
-  /// Whether it only says otherwise whether it maps the victim's arena, behind
-  /// the nonce, which is still right then.
+  /// True if the message differs only in whether the peer maps the victim's
+  /// arena. That flag follows the nonce, which is still correct.
   bool differs_in_sight(bytes words) const {
     constexpr std::size_t sight = 1 + 8 + sizeof(net::shm_nonce);
     if (words.size() != due_.size() || words.size() <= sight + 1)
@@ -200,13 +202,14 @@ private:
     std::string name, why;
     std::vector<std::uint8_t> numbers;
     require(!net::decode(heard_.at(2), name, numbers, why),
-            "what is said can be read");
+            "the message can be decoded");
     token known{};
     require(why.empty() && numbers.size() == known.size(),
-            "there is a place to meet");
+            "the message names a socket");
     std::memcpy(known.data(), numbers.data(), known.size());
     const place_named where{name};
-    for (auto n = from_.below(24); n >= 21; --n) { // strangers come first
+    for (auto n = from_.below(24); n >= 21;
+         --n) { // Unrelated clients connect first.
       auto stranger = new_socket();
       ::connect(stranger.get(), where.get(), where.size);
       token wrong{};
@@ -218,7 +221,7 @@ private:
     give(socket_.get(), known);
   }
 
-  /// Mostly one memory, one bell, and an arena or none.
+  /// Passes mostly one memory file, one notifier, and optionally an arena.
   void give(int to, token text) {
     std::vector<int> fds{mine().at(0), mine().at(1)};
     if (from_.flip())
@@ -250,14 +253,15 @@ private:
     pass(to, std::span{text}.first(size), fds);
   }
 
-  /// The victim's own, but with what his memory holds.
+  /// The victim's own message with the nonce of its memory.
   bytes proof(std::vector<net::descriptor> came, bytes his) {
     const auto& known = mine().memory.header().nonce;
     const auto at =
       std::search(his.begin(), his.end(), known.begin(), known.end());
     if (came.empty() || at == his.end())
       return his;
-    require(::fcntl(came[0].get(), F_GETFL) >= 0, "what is passed is open");
+    require(::fcntl(came[0].get(), F_GETFL) >= 0,
+            "a passed descriptor is open");
     const net::shm_view theirs{came[0].get(), slots};
     std::ranges::copy(theirs.header().nonce, at);
     did_.proved = true;

@@ -1,4 +1,4 @@
-// A target as libFuzzer wants it. `<target> --seeds FOLDER` writes the seeds.
+// Entry point for libFuzzer. `<target> --seeds FOLDER` writes the seeds.
 #include "troupe/tests/fuzz/fuzz.hpp"
 
 #include <filesystem>

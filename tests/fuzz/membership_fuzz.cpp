@@ -1,5 +1,5 @@
-// actors/cluster_hall, strategies/roster and strategies/muster: what members of
-// a job say to each other and to its leader, in any order.
+// actors/membership, strategies/membership: messages between members of a job
+// and its leader, in any order.
 #include "troupe/actors/membership/cluster_impl.hpp"
 #include "troupe/net/codec/codec.hpp"
 #include "troupe/strategies/membership/run_barrier.hpp"
@@ -24,12 +24,13 @@ void check_text(const std::string& why) {
 
 // -- notices ------------------------------------------------------------------
 
-/// Of all wires together: what is said over one is not for another.
+/// Counters of all connections: a message must have an effect on its own
+/// connection only.
 struct tally {
   std::size_t posted = 0, done = 0, closed = 0;
 };
 
-/// A connection by hand, and its only link.
+/// A hand-written connection with one channel.
 struct wire final : net::connection, net::link {
   explicit wire(tally& in) : all{in} {}
 
@@ -48,7 +49,7 @@ struct wire final : net::connection, net::link {
   bool post(net::frame&& x) override {
     notice said;
     require(!net::decode(x.payload, said.what, said.text, said.all),
-            "what is said can be read");
+            "the message can be decoded");
     ++all.posted;
     return true;
   }
@@ -71,7 +72,7 @@ roster::table table_of(choices& from) {
   return x;
 }
 
-/// What is in a notice, mostly as it should be.
+/// Payload of a notice, mostly valid.
 bytes notice_of(choices& from) {
   const auto some = [&] {
     const auto x = from.take(from.below(64));
@@ -97,7 +98,7 @@ public:
       hall_->who.emplace(who, roster::hello{0, 1, "host", 1, {}});
   }
   ~hall_of() {
-    for (auto& x : wires_) // they hold each other
+    for (auto& x : wires_) // They refer to each other.
       x->ear.reset();
   }
 
@@ -137,22 +138,24 @@ private:
     const auto memory = memory_of(
       [&] { one.ear->heard(net::frame{.payload = std::move(said)}); });
     require(memory <= 16 * size + 2048, "memory follows the bytes that came");
-    require(all_.done == before.done + seated, "a frame is dealt with once");
+    require(all_.done == before.done + seated, "a frame is processed once");
     require(all_.posted <= before.posted + (seated && !fault && !over),
-            "one word is answered by one");
+            "a message has at most one reply");
     require(one.closed == (closed || (seated && fault))
               && all_.closed == before.closed + (one.closed && !closed),
-            "who says what cannot be read is sent away, and nobody else");
-    require(!hall_->who || !hall_->table, "nobody tells a leader who is there");
+            "only a connection with an undecodable message is closed");
+    require(!hall_->who || !hall_->table,
+            "a leader accepts no membership from others");
     if (seated && !fault && read.what == word::table && !hall_->who)
       require(encode(hall_->table->epoch, hall_->table->members)
                 == encode(read.all.epoch, read.all.members),
-              "a table is as it was told");
+              "a membership arrives unchanged");
   }
 
   tally all_;
   std::shared_ptr<hall> hall_;
-  std::vector<std::shared_ptr<wire>> wires_; ///< By incarnation, from 1.
+  std::vector<std::shared_ptr<wire>>
+    wires_; ///< In order of incarnation, from 1.
   std::vector<std::uint32_t> at_;
 };
 
@@ -207,7 +210,8 @@ void check_roster(choices& from) {
     const bool may = !told && like && x.task < tasks && !in[x.task];
     const auto answer = machine.on(x);
     const auto* no = std::get_if<roster::refused>(&answer);
-    require(may == !no, "who is free and of one mind is taken, nobody else");
+    require(may == !no,
+            "only a process with a free task and equal options is admitted");
     if (no)
       require(!no->why.empty()
                 && no->why.size()
@@ -216,20 +220,22 @@ void check_roster(choices& from) {
     else
       in[x.task] = x.incarnation;
     const bool all = std::ranges::all_of(in, [](auto& i) { return bool(i); });
-    require(machine.complete() == all, "all are there when they are");
-    require(machine.missing().empty() == all, "who is missing is named");
+    require(machine.complete() == all,
+            "the membership is complete if all joined");
+    require(machine.missing().empty() == all, "missing processes are named");
     if (!all || told || from.flip())
       continue;
     told = true;
     const auto table = machine.members();
     for (std::uint32_t i = 0; i < tasks; ++i)
-      require(table.members[i].incarnation == in[i], "the table is who came");
+      require(table.members[i].incarnation == in[i],
+              "the membership lists the admitted processes");
   }
 }
 
 // -- joins --------------------------------------------------------------------
 
-/// Everybody's last words, and what came of them.
+/// Checks the run barrier against the last request of every process.
 void check_muster(choices& from) {
   muster::machine machine{who};
   std::array<muster::join, tasks> last{};
@@ -255,10 +261,10 @@ void check_muster(choices& from) {
         last[x.process] = x;
       out = machine.on(x);
     }
-    require(out.size() <= tasks + 1, "one word makes few");
+    require(out.size() <= tasks + 1, "a message has few effects");
     for (const auto& e : out)
       if (const auto* no = std::get_if<muster::refuse>(&e)) {
-        require(no->whom < tasks, "who is refused is somebody");
+        require(no->whom < tasks, "a refused process exists");
         check_text(no->why);
       } else if (const auto* yes = std::get_if<muster::begin>(&e)) {
         require(yes->what.run > begun, "a run begins once");
@@ -271,7 +277,7 @@ void check_muster(choices& from) {
         check_text(std::get<muster::abandon>(e).why);
       }
     require(machine.waiting().has_value() == !machine.absent().empty(),
-            "who waits, waits for somebody");
+            "a waiting barrier names the absent processes");
   }
 }
 

@@ -1,5 +1,5 @@
-// net/reader and actors/payload: what is in a frame, of every message struct
-// and every signature of every role that can be in another process.
+// net/codec and actors/remoting: payloads of frames, for every message struct
+// and every signature of every remote role.
 #include "troupe/actors/protocol/type_ids.hpp"
 #include "troupe/actors/remoting/channel_mailbox.hpp"
 #include "troupe/actors/remoting/message_codec.hpp"
@@ -41,8 +41,7 @@ struct sides<
     std::tuple<std::conditional_t<std::is_void_v<Os>, bool, Os>...>>;
 };
 
-/// Values that were read have the bytes that they were read from, or nothing
-/// is read.
+/// Decoded values are encoded to the same bytes, or decoding fails.
 template <class... Ts>
 void check_values(view payload) {
   std::tuple<Ts...> values;
@@ -67,7 +66,7 @@ void check_values(view payload) {
   std::apply([&](const auto&... xs) { (wire::put(to, xs), ...); }, values);
   const auto again = std::move(to).bytes();
   require(std::ranges::equal(again, payload),
-          "what is read has the bytes that it was read from");
+          "a decoded value has the bytes it was decoded from");
 }
 
 template <class Tuple>

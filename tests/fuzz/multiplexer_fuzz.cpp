@@ -1,5 +1,5 @@
-// net/switchboard: the links of a connection, against a member that says what
-// it likes, and between two that are only driven badly.
+// net/multiplexer: the channels of a connection to an arbitrary peer, and a
+// pair of multiplexers whose owners act in any order.
 #include "troupe/net/codec/codec.hpp"
 #include "troupe/net/codec/crc32c.hpp"
 #include "troupe/net/codec/frame_layout.hpp"
@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::uint32_t most_channels = 4;
 const frame_limits limits{.control = 1000, .bulk = 100'000};
-/// Enough for more frames than there are credits, on each channel.
+/// More frames than credits, on each channel.
 constexpr std::size_t long_enough = 64'000;
 
 frame plain_letter(std::size_t size, std::size_t number, priority how) {
@@ -27,7 +27,8 @@ frame plain_letter(std::size_t size, std::size_t number, priority how) {
   return x;
 }
 
-/// What an input says, in few bytes: services and frames of a few channels.
+/// Decodes an input to a stream of service messages and frames on a few
+/// channels.
 bytes stream_of(choices& from) {
   bytes stream;
   while (from.any() && stream.size() < long_enough) {
@@ -36,7 +37,7 @@ bytes stream_of(choices& from) {
             .tag = from.below(7),
             .payload = {},
             .channel = std::uint32_t(from.below(most_channels + 2))};
-    if (what < 6) { // as it should be, if it may be said now
+    if (what < 6) { // A valid service message.
       const std::uint32_t number = x.channel;
       x.channel = 0;
       x.tag = what;
@@ -66,7 +67,7 @@ bytes stream_of(choices& from) {
   return stream;
 }
 
-/// What there is to see of it.
+/// Observable state of a multiplexer.
 struct looks {
   std::vector<switchboard::event> events;
   std::optional<switchboard::end> over;
@@ -99,7 +100,8 @@ looks hear(view stream, std::size_t piece) {
     stream = stream.subspan(some.size());
   }
   for (std::uint32_t c = most_channels / 2 + 1; c <= most_channels; ++c)
-    for (auto& e : board.open(c)) // what came too early
+    for (auto& e :
+         board.open(c)) // Events that arrived before the channel was opened.
       x.events.push_back(std::move(e));
   while (!board.out().empty()) {
     const auto front = board.out().front();
@@ -116,20 +118,20 @@ void check_member(view stream, std::size_t piece) {
   require(memory <= 16 * stream.size() + 65536,
           "memory follows the bytes that came");
   require(whole.said.size() <= 8 * stream.size() + 1024,
-          "little is said to who says little");
+          "replies are proportional to the input");
   require(hear(stream, piece) == whole, "bytes in any pieces do the same");
   std::map<std::uint32_t, std::size_t> heard[2];
   for (const auto& e : whole.events)
     if (e.heard)
       require(++heard[std::size_t(e.heard->priority)][e.channel]
                 <= credits_of(e.heard->priority),
-              "nobody sends more than he has credits for");
+              "a peer sends only as many frames as it has credits");
 }
 
-/// Two boards, and owners that do what they may in any order.
+/// Two multiplexers whose owners make valid calls in any order.
 class pair_of_boards {
 public:
-  /// @returns false if the connection is over.
+  /// @returns false if the connection has ended.
   void act(choices& from) {
     const auto side = from.below(2);
     auto& me = side == 0 ? on_.left : on_.right;
@@ -177,7 +179,7 @@ public:
         auto& peer = at_[1 - side][number];
         for (const int i : {0, 1})
           require(peer.heard[i] == x.posted[i],
-                  "what was posted is heard, in order");
+                  "posted frames arrive in order");
       }
   }
 
@@ -193,13 +195,13 @@ private:
     auto& to = side == 0 ? on_.right : on_.left;
     events heard;
     const auto over = both::carry(from, to, heard, piece);
-    require(!over, "two that keep the rules do not break off");
+    require(!over, "valid calls do not end the connection");
     take(1 - side, std::move(heard));
   }
   void take(std::size_t side, events&& all) {
     for (auto& e : all) {
       auto& x = at_[side][e.channel];
-      require(!x.ended, "an end is the last of a channel");
+      require(!x.ended, "the end is the last event of a channel");
       if (!e.heard) {
         x.ended = true;
         continue;

@@ -1,4 +1,4 @@
-// net/stream_lane: parcels over a stream that gives and takes as it likes.
+// net/stream_lane: packets over a stream that transfers arbitrary pieces.
 #include "troupe/net/base/little_endian.hpp"
 #include "troupe/net/codec/crc32c.hpp"
 #include "troupe/net/lanes/stream_lane.hpp"
@@ -21,14 +21,14 @@ struct letter {
   friend bool operator==(const letter&, const letter&) = default;
 };
 
-/// Gives `in` and keeps what it is given in `out`, in pieces of its own choice.
+/// Reads from `in` and writes to `out`, in pieces of arbitrary size.
 class moody_stream final : public stream {
 public:
   moody_stream(view in, bytes& out, view moods, std::size_t piece)
     : in_{in}, out_{out}, moods_{moods}, piece_{piece} {}
 
   moved read_some(std::span<std::byte> to) override {
-    require(!to.empty(), "nobody reads nothing");
+    require(!to.empty(), "a read has a buffer");
     const auto n = std::min({to.size(), in_.size(), some()});
     std::copy_n(in_.begin(), n, to.begin());
     in_ = in_.subspan(n);
@@ -44,7 +44,7 @@ public:
     return {n, n > 0 ? status::ok : status::wants_write};
   }
   bool has_buffered() const override { return false; }
-  /// One that `poll` always finds writable.
+  /// A descriptor that `poll` always reports as writable.
   int descriptor() const override {
     static const int it = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
     return it;
@@ -53,7 +53,7 @@ public:
   void close() override {}
 
 private:
-  /// How many bytes move now; sometimes none.
+  /// Number of bytes to transfer now; sometimes zero.
   std::size_t some() {
     const auto x = moods_.any() ? moods_.number<std::uint8_t>() : 100;
     return x < 64 ? 0 : piece_ * (x - 63);
@@ -65,7 +65,7 @@ private:
   std::size_t piece_;
 };
 
-/// Puts right checksums where parcels are.
+/// Writes correct checksums to the packets.
 void seal(bytes& x) {
   for (std::size_t at = 0; x.size() - at >= layout::size;) {
     auto* from = x.data() + at;
@@ -80,7 +80,7 @@ void seal(bytes& x) {
   }
 }
 
-/// The parcels of a stream by docs/wire.md, and whether it is broken.
+/// Packets of a stream by docs/wire.md, and whether it is broken.
 struct outcome {
   std::vector<letter> all;
   bool broken = false;
@@ -112,7 +112,7 @@ outcome expected(view from) {
   return x;
 }
 
-/// All parcels until the lane has ended.
+/// All packets until the end of the lane.
 outcome taken_from(lane& x) {
   outcome got;
   static bytes into(most_parcel_bytes);
@@ -122,7 +122,7 @@ outcome taken_from(lane& x) {
       idle += x.ended().has_value();
       continue;
     }
-    require(x.front_bytes() <= most_parcel_bytes, "parcels are bounded");
+    require(x.front_bytes() <= most_parcel_bytes, "packets are bounded");
     if (!x.fetch(std::span{into}.first(x.front_bytes()))) {
       idle += x.ended().has_value();
       continue;
@@ -155,7 +155,7 @@ void receive(view in, view moods, std::size_t piece) {
           "memory follows the bytes that came");
 }
 
-/// What is posted through any stream, is what comes out of it.
+/// Posted packets arrive unchanged through every stream.
 void send(choices& from, view moods, std::size_t piece) {
   outcome wanted;
   bytes out;
@@ -184,7 +184,7 @@ void send(choices& from, view moods, std::size_t piece) {
     while (!lane->flush()) {
     }
   }
-  require(expected(out) == wanted, "what is posted arrives as it was");
+  require(expected(out) == wanted, "a posted packet arrives unchanged");
 }
 
 } // namespace

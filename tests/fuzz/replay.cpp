@@ -1,5 +1,5 @@
-// <target> FOLDER: tries the seeds, and every file of the folder, and what
-// either is when it is cut short.
+// <target> FOLDER: tries the seeds and every file of the folder, and truncated
+// copies of them.
 #include "troupe/tests/fuzz/fuzz.hpp"
 
 #include <filesystem>
@@ -25,7 +25,7 @@ bytes content(const fs::path& name) {
 }
 
 void try_with_cuts(const bytes& x) {
-  // a copy of its own, so that a sanitizer sees where it ends
+  // A copy, so that a sanitizer detects reads beyond its end.
   const auto cut_at = [&](std::size_t size) {
     const bytes some{x.begin(), x.begin() + static_cast<std::ptrdiff_t>(size)};
     try_one(some);

@@ -1,4 +1,5 @@
-// training/saved_header: the JSON of a saved model that somebody sent.
+// training/saved_header: the JSON header of a saved model from an untrusted
+// source.
 #include "troupe/models/zoo.hpp"
 #include "troupe/tests/fuzz/fuzz.hpp"
 #include "troupe/training/checkpoint/saved_header.hpp"
@@ -12,7 +13,7 @@ namespace {
 
 constexpr std::string_view where = "\"x.troupe\"";
 
-/// People read it on a terminal.
+/// Checks a message that is shown on a terminal.
 void check_text(const std::string& why) {
   require(why.find(where) != why.npos, "a refusal names the file");
   require(why.size() < 1000, "a refusal is short");
@@ -25,7 +26,7 @@ void check(const saved_header& x) {
   const auto again =
     read_header(written, saved_model_version, std::string{where});
   require(write_header(again) == written,
-          "what is written is read as the same");
+          "a written value is read as the same value");
   require(again.fit.has_value() == x.fit.has_value(), "a fit stays one");
   for (const auto& one : x.parameters)
     require(one.dims.elements() <= std::size_t{1} << 62, "shapes are possible");

@@ -1,4 +1,4 @@
-// net/shm_lane: a segment whose writer writes what he likes, when he likes.
+// net/shm_lane: a segment that the peer changes at any time.
 #include "troupe/tests/fuzz/fuzz.hpp"
 #include "troupe/tests/net/lanes/lanes.hpp"
 
@@ -9,7 +9,7 @@ namespace troupe::fuzz {
 
 namespace {
 
-/// Nothing is said beside the lane, or it ends.
+/// The control stream beside the lane: silent, or closed.
 class beside final : public stream {
 public:
   explicit beside(const bool& closed) : closed_{closed} {}
@@ -31,7 +31,7 @@ shm_grounds& grounds() {
   return all;
 }
 
-/// A lane, what its owner knows, and the peer's segment.
+/// A lane, its owner, and the peer's segment.
 class owner {
 public:
   void act(choices& from) {
@@ -46,7 +46,7 @@ public:
       case 4:
         watched_.clear();
         me_.before_sleep(watched_);
-        require(watched_.size() <= 2, "a lane watches two things");
+        require(watched_.size() <= 2, "a lane watches two descriptors");
         return me_.after_sleep();
       case 5:
         me_.ended();
@@ -58,7 +58,8 @@ public:
 
   void finish() {
     if (const auto& end = me_.ended(); end && end->how == ending::broken)
-      require(!me_.front() || had_front_, "nothing comes over a broken lane");
+      require(!me_.front() || had_front_,
+              "no packet arrives over a broken lane");
   }
 
 private:
@@ -75,7 +76,8 @@ private:
     const auto room = me_.room();
     if (room.empty())
       return;
-    require(room.size() == most_parcel_bytes, "a room is for any parcel");
+    require(room.size() == most_parcel_bytes,
+            "a reserved buffer fits any packet");
     room.front() = room.back() = std::byte{1};
     me_.post(head, size);
     ++posted_;
@@ -88,21 +90,22 @@ private:
       return;
     const auto before = *head;
     const auto size = me_.front_bytes();
-    require(size <= most_parcel_bytes, "parcels are bounded");
-    write(from); // while it is looked at
+    require(size <= most_parcel_bytes, "packets are bounded");
+    write(from); // While the packet is being read.
     require(me_.front() == head && *head == before && me_.front_bytes() == size,
-            "what was read of a parcel does not change");
+            "the metadata of a read packet does not change");
     const auto there = me_.view();
-    require(there.size() == size, "a view is all of a parcel");
-    if (size > 0) // a sanitizer sees whether it lies in the segment
+    require(there.size() == size, "a view covers the packet");
+    if (size > 0) // A sanitizer checks that the view is within the segment.
       require(to_integer<int>(there.front() | there.back()) < 256, "readable");
     static bytes into(most_parcel_bytes);
-    require(me_.fetch(std::span{into}.first(size)), "a parcel is there");
+    require(me_.fetch(std::span{into}.first(size)), "a packet can be fetched");
     me_.pop();
     had_front_ = false;
   }
 
-  /// The peer: small numbers around what could be, or any.
+  /// Changes the peer's segment: small numbers around valid ones, or arbitrary
+  /// numbers.
   void write(choices& from) {
     const auto number = [&](std::uint64_t near) {
       return from.flip() ? near + from.below(2 * few_slots)

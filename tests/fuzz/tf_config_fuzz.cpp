@@ -1,4 +1,4 @@
-// net/tf_config: the environment variable, and what is asked of the cluster.
+// net/tf_config: the environment variable, and queries of the cluster.
 #include "troupe/net/cluster/tf_config.hpp"
 #include "troupe/tests/fuzz/fuzz.hpp"
 
@@ -10,7 +10,8 @@ namespace troupe::fuzz {
 
 namespace {
 
-/// People read it in a log: one line, and not the whole variable again.
+/// Checks a message that is logged: one line that does not repeat the whole
+/// variable.
 void check_text(const std::string& why) {
   require(why.starts_with("TF_CONFIG: "), "a refusal names the variable");
   require(why.size() < 1000, "a refusal is short");
@@ -18,7 +19,7 @@ void check_text(const std::string& why) {
     require(c >= ' ' && c < 127, "a refusal is one line of text");
 }
 
-/// Whatever may be asked of a task that was accepted.
+/// Calls all queries for an accepted task.
 void ask(const cluster_spec& cluster, const cluster_task& task) {
   check_task(cluster, task);
   is_chief(cluster, task);
@@ -44,7 +45,7 @@ void check(const tf_settings& x) {
   const auto again = parse_tf_config(write_tf_config(x.cluster, task));
   require(again.cluster == x.cluster && again.task_type == x.task_type
             && again.task_id == x.task_id,
-          "what is written is read as the same");
+          "a written value is read as the same value");
 }
 
 } // namespace

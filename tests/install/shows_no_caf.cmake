@@ -1,6 +1,6 @@
 cmake_minimum_required(VERSION 3.25)
-# Fails if <troupe/troupe.hpp> brings a header of ${hidden} to its users: those
-# libraries are how the house works, not what it offers.
+# Fails if <troupe/troupe.hpp> includes a header of ${hidden}: those libraries are
+# implementation details.
 set(hidden caf Eigen oneapi boost cereal nlohmann spdlog)
 
 execute_process(
@@ -11,6 +11,6 @@ if(NOT seen MATCHES "/troupe/troupe\\.hpp")
 endif()
 foreach(library ${hidden})
   if(seen MATCHES "[^ ]*/${library}/[^ ]*")
-    message(SEND_ERROR "troupe.hpp brings ${CMAKE_MATCH_0}")
+    message(SEND_ERROR "troupe.hpp includes ${CMAKE_MATCH_0}")
   endif()
 endforeach()

@@ -12,7 +12,7 @@
 namespace troupe::models {
 namespace {
 
-/// The sentence that reading ends with.
+/// Message of the exception that parsing throws.
 std::string error_of(const auto& read) {
   try {
     read();
@@ -35,27 +35,27 @@ std::string with_layers(const std::string& layers) {
   return with_input("[8, 8, 1]", layers);
 }
 
-/// Other tests of this program may have registered layers of their own.
+/// Other tests of this program may have registered layers.
 std::string types() {
   return detail::joined(layer_types());
 }
 
-TEST(DescriptionErrors, NameTheLineOfWhatIsNoJson) {
+TEST(DescriptionErrors, NameTheLineOfInvalidJson) {
   EXPECT_EQ(error_of_text(""), "m.json: line 1, column 1: this is not JSON; "
-                               "mend it there or just before");
-  EXPECT_EQ(error_of_text("{\n  \"name\": nul\n}"),
-            "m.json: line 2, column 14: this is not JSON; mend it there or "
-            "just before");
+                               "fix it there or just before");
+  EXPECT_EQ(
+    error_of_text("{\n  \"name\": nul\n}"),
+    "m.json: line 2, column 14: this is not JSON; fix it there or just before");
   EXPECT_EQ(error_of_text("[1e999]"),
             "m.json: a number is too large; it must be below 1e308");
   EXPECT_EQ(error_of_text(R"({"name": "a", "name": "b"})"),
-            "m.json: the key \"name\" stands twice in one object; remove one");
+            "m.json: the key \"name\" occurs twice in one object; remove one");
   EXPECT_EQ(error_of_text("[1, 2]"),
             "m.json: a model is an object, {\"version\": 1, \"name\": ..., "
             "\"input\": [...], \"layers\": [...]}, not [1, 2]");
 }
 
-TEST(DescriptionErrors, NameWhatIsMissingAtTheTop) {
+TEST(DescriptionErrors, NameAMissingTopLevelKey) {
   EXPECT_EQ(error_of_text("{}"), "m.json: version is missing; a model needs "
                                  "it: an integer from 1 to 16777216");
   EXPECT_EQ(error_of_text(R"({"version": 1})"),
@@ -65,7 +65,7 @@ TEST(DescriptionErrors, NameWhatIsMissingAtTheTop) {
             "m.json: name is \"a b\"; it must be 1 to 64 letters, digits, "
             "\"_\", \"-\" or \".\"");
   EXPECT_EQ(error_of_text(R"({"version": 1, "name": "m", "inputs": [1]})"),
-            "m.json: input is missing; is \"inputs\" meant to be it? a model "
+            "m.json: input is missing; was \"inputs\" meant? a model "
             "needs a list of 1 to 7 numbers, each an integer from 1 to "
             "16777216");
   EXPECT_EQ(error_of_text(R"({"version": 1, "name": "m", "input": [1]})"),
@@ -73,13 +73,13 @@ TEST(DescriptionErrors, NameWhatIsMissingAtTheTop) {
             "layers, each like {\"type\": \"flatten\"}");
 }
 
-TEST(DescriptionErrors, TellANewerVersion) {
+TEST(DescriptionErrors, ReportANewerVersion) {
   EXPECT_EQ(error_of_text(R"({"version": 2, "name": "m"})"),
             "m.json: version is 2, but this Troupe reads versions up to 1; use "
-            "a newer one");
+            "a newer Troupe");
 }
 
-TEST(DescriptionErrors, NameTheInputThatCannotBe) {
+TEST(DescriptionErrors, NameAnInvalidInput) {
   const std::string wanted = "a list of 1 to 7 numbers, each an integer from 1 "
                              "to 16777216";
   for (const auto* bad : {"[0]", "[-1]", "[1.5]", "[16777217]", "[]", "28",
@@ -96,21 +96,23 @@ TEST(DescriptionErrors, NameTheInputThatCannotBe) {
             "make it smaller");
 }
 
-TEST(DescriptionErrors, NameTheLayerThatIsNone) {
+TEST(DescriptionErrors, NameAnUnknownLayerType) {
   EXPECT_EQ(with_layers("7"), "m.json: layers[0] is 7; it must be a layer, "
                               "{\"type\": ...}");
   EXPECT_EQ(with_layers(R"({"type": "flatten"}, {"units": 3})"),
             "m.json: layers[1].type is missing; it must be one of " + types());
   EXPECT_EQ(with_layers(R"({"type": 3})"),
             "m.json: layers[0].type is 3; it must be one of " + types());
-  EXPECT_EQ(with_layers(R"({"type": "conv3d"})"),
-            "m.json: layers[0].type is \"conv3d\", which is no layer; did you "
-            "mean \"conv2d\"? it must be one of "
-              + types() + ", or your own after register_layer");
-  EXPECT_EQ(with_layers(R"({"type": "lstm"})"),
-            "m.json: layers[0].type is \"lstm\", which is no layer; it must be "
-            "one of "
-              + types() + ", or your own after register_layer");
+  EXPECT_EQ(
+    with_layers(R"({"type": "conv3d"})"),
+    "m.json: layers[0].type is \"conv3d\", which is not a layer type; did you "
+    "mean \"conv2d\"? it must be one of "
+      + types() + ", or a type added by register_layer");
+  EXPECT_EQ(
+    with_layers(R"({"type": "lstm"})"),
+    "m.json: layers[0].type is \"lstm\", which is not a layer type; it must be "
+    "one of "
+      + types() + ", or a type added by register_layer");
   EXPECT_EQ(with_layers(""),
             "m.json: layers is []; it must be a list of 1 to 1000 layers, each "
             "like {\"type\": \"flatten\"}");
@@ -122,7 +124,7 @@ TEST(DescriptionErrors, NameTheSettingAndItsValue) {
             "m.json: layers[1].units is missing; a dense layer needs it: an "
             "integer from 1 to 16777216");
   EXPECT_EQ(with_layers(flat + R"({"type": "dense", "unit": 3})"),
-            "m.json: layers[1].units is missing; is \"unit\" meant to be it? a "
+            "m.json: layers[1].units is missing; was \"unit\" meant? a "
             "dense layer needs an integer from 1 to 16777216");
   EXPECT_EQ(with_layers(flat + R"({"type": "dense", "units": -5})"),
             "m.json: layers[1].units is -5; it must be an integer from 1 to "
@@ -139,7 +141,7 @@ TEST(DescriptionErrors, NameTheSettingAndItsValue) {
             "m.json: layers[1].activation is null; it must be one of none, "
             "relu");
   EXPECT_EQ(with_layers(R"({"type": "max_pool2d", "strides": 2})"),
-            "m.json: layers[0]: \"strides\" is no setting of a max_pool2d "
+            "m.json: layers[0]: \"strides\" is not a setting of a max_pool2d "
             "layer; did you mean \"stride\"? it has type, name, window, "
             "stride, padding");
   EXPECT_EQ(with_layers(R"({"type": "relu", "name": "a/b"})"),
@@ -149,7 +151,7 @@ TEST(DescriptionErrors, NameTheSettingAndItsValue) {
 
 TEST(DescriptionErrors, NamePairsAndNumbersOutOfRange) {
   const std::string wanted = "it must be an integer from 1 to 16777216, or a "
-                             "list of two such, height and width";
+                             "list of two of them, height and width";
   for (const auto* bad : {"0", "[1]", "[1, 2, 3]", "[1, 0]", "1.5", "true"})
     EXPECT_EQ(with_layers(R"({"type": "conv2d", "filters": 1, "kernel": )"
                           + std::string{bad} + "}"),
@@ -162,7 +164,7 @@ TEST(DescriptionErrors, NamePairsAndNumbersOutOfRange) {
         + "; it must be a number, at least 0 and less than 1");
 }
 
-TEST(DescriptionErrors, NameTheInitializerThatCannotBe) {
+TEST(DescriptionErrors, NameAnInvalidInitializer) {
   const auto initial = [](const std::string& value) {
     return with_layers(R"({"type": "conv2d", "filters": 1, "kernel": 1,
                            "bias_initializer": )"
@@ -181,14 +183,14 @@ TEST(DescriptionErrors, NameTheInitializerThatCannotBe) {
             at + "has no name; it must be one of " + names);
   EXPECT_EQ(initial(R"({"name": "constant", "value": "one"})"),
             at
-              + "has \"value\": \"one\"; besides its name an initializer has "
-                "numbers");
+              + "has \"value\": \"one\"; all other settings of an initializer "
+                "are numbers");
   EXPECT_EQ(initial(R"({"name": "normal", "deviation": -1})"),
             at
-              + "cannot be: normal: deviation is -1; it must not be "
+              + "is invalid: normal: deviation is -1; it must not be "
                 "negative");
   EXPECT_EQ(initial(R"({"name": "zeros", "value": 1})"),
-            at + "cannot be: zeros has no 'value'; it has no numbers");
+            at + "is invalid: zeros has no 'value'; it has no numbers");
 }
 
 TEST(DescriptionErrors, GiveThePathIntoNestedLayers) {
@@ -199,28 +201,28 @@ TEST(DescriptionErrors, GiveThePathIntoNestedLayers) {
   EXPECT_EQ(with_layers(R"({"type": "sequential", "layers": [
               {"type": "relu"}, {"type": "dense", "units": 2}]})"),
             "m.json: layers[0].layers[1] (dense) takes examples of one axis, "
-            "and [8, 8, 1] arrives; put a \"flatten\" before it");
+            "but its input is [8, 8, 1]; put a \"flatten\" before it");
 }
 
-TEST(DescriptionErrors, TellLayersThatDoNotFitTogether) {
+TEST(DescriptionErrors, ReportLayersThatDoNotFitTogether) {
   EXPECT_EQ(with_layers(R"({"type": "flatten"},
                            {"type": "conv2d", "filters": 1, "kernel": 3})"),
             "m.json: layers[1] (conv2d) takes images of shape [height, width, "
-            "channels], and [64] arrives; put it before any \"flatten\"");
+            "channels], but its input is [64]; put it before any \"flatten\"");
   EXPECT_EQ(with_layers(R"({"type": "conv2d", "filters": 1, "kernel": 9})"),
             "m.json: layers[0] (conv2d) has a window of [9, 9], which does not "
             "fit into [8, 8, 1]; make it smaller or the padding \"same\"");
   EXPECT_EQ(with_layers(R"({"type": "max_pool2d", "window": 17,
                             "padding": "same"})"),
             "m.json: layers[0] (max_pool2d) has a window of [17, 17], but at "
-            "most 256 places are possible; make it smaller");
+            "most 256 elements are allowed; make it smaller");
   EXPECT_EQ(with_layers(R"({"type": "relu", "name": "relu_2"},
                            {"type": "relu"})"),
             "m.json: layers[1] (relu) has the name of layers[0], \"relu_2\"; "
-            "give one of them another");
+            "rename one of them");
 }
 
-TEST(DescriptionErrors, TellAModelTooLargeBeforeAnythingIsAllocated) {
+TEST(DescriptionErrors, ReportATooLargeModelBeforeAnyAllocation) {
   EXPECT_EQ(with_layers(R"({"type": "flatten"},
                            {"type": "dense", "units": 16777216},
                            {"type": "dense", "units": 16777216})"),
@@ -233,14 +235,14 @@ TEST(DescriptionErrors, TellAModelTooLargeBeforeAnythingIsAllocated) {
             "m.json: layers[2] (dense) cannot have the parameter kernel of "
             "shape [16777216, 64]: a model has at most 2147483648 parameters; "
             "make its layers smaller");
-  EXPECT_EQ(with_layers(R"({"type": "conv2d", "filters": 16777216,
+  EXPECT_EQ(
+    with_layers(R"({"type": "conv2d", "filters": 16777216,
                             "kernel": 1})"),
-            "m.json: layers[0] (conv2d) would give [8, 8, 16777216] for one "
-            "example, but at most 268435456 elements are possible; make it "
-            "smaller");
+    "m.json: layers[0] (conv2d) would return [8, 8, 16777216] for one "
+    "example, but at most 268435456 elements are allowed; make it smaller");
 }
 
-TEST(DescriptionErrors, TellNestingTooDeep) {
+TEST(DescriptionErrors, ReportTooDeepNesting) {
   const auto nested = [](int depth) {
     std::string text = R"({"type": "relu"})";
     for (int i = 0; i < depth; ++i)
@@ -248,15 +250,14 @@ TEST(DescriptionErrors, TellNestingTooDeep) {
     return with_layers(text);
   };
   EXPECT_EQ(nested(32), "no error");
-  EXPECT_NE(nested(33).find("stands in more than 32 others; nest layers less "
-                            "deeply"),
+  EXPECT_NE(nested(33).find("is nested in more than 32 layers; nest"),
             std::string::npos);
-  EXPECT_EQ(error_of_text(std::string(100'000, '[')),
-            "m.json: brackets in more than 100 others; nest layers less "
-            "deeply");
+  EXPECT_EQ(
+    error_of_text(std::string(100'000, '[')),
+    "m.json: brackets are nested more than 100 deep; nest layers less deeply");
 }
 
-TEST(DescriptionErrors, TellTextThatIsTooLong) {
+TEST(DescriptionErrors, ReportATooLongText) {
   EXPECT_EQ(error_of_text(std::string((1 << 20) + 1, ' ')),
             "m.json: more than 1048576 bytes; a model's description is "
             "shorter");
@@ -273,10 +274,10 @@ TEST_F(DescriptionFileErrors, NameTheFile) {
               + ": it is a folder; give the JSON file in it");
   put("broken.json", "{");
   const auto broken = (folder / "broken.json").string();
-  EXPECT_EQ(error_of([&] { find(broken); }),
-            broken
-              + ": line 1, column 2: this is not JSON; mend it there or "
-                "just before");
+  EXPECT_EQ(
+    error_of([&] { find(broken); }),
+    broken
+      + ": line 1, column 2: this is not JSON; fix it there or just before");
   put("long.json", std::string((1 << 20) + 1, ' '));
   const auto big = (folder / "long.json").string();
   EXPECT_EQ(error_of([&] { find(big); }),
@@ -285,7 +286,7 @@ TEST_F(DescriptionFileErrors, NameTheFile) {
                 "shorter");
 }
 
-TEST(DescriptionErrors, ListTheReadyModels) {
+TEST(DescriptionErrors, ListTheBuiltInModels) {
   EXPECT_EQ(error_of([] { find("lennet"); }),
             "there is no model \"lennet\"; did you mean \"lenet\"? give one of "
             "lenet, mlp, or a file that ends in .json");

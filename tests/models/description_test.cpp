@@ -86,7 +86,7 @@ model_description some_description(generator& rng) {
 
 using Description = scratch_test;
 
-TEST_F(Description, ReadAndWrittenAgainHasTheSameBytesAndMakesTheSameNetwork) {
+TEST_F(Description, IsTheSameAfterReadingAndWriting) {
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     generator rng{seed};
@@ -107,7 +107,7 @@ TEST_F(Description, ReadAndWrittenAgainHasTheSameBytesAndMakesTheSameNetwork) {
   }
 }
 
-TEST_F(Description, OfMlpReadsLikeThis) {
+TEST_F(Description, OfMlpHasThisJson) {
   EXPECT_EQ(to_json_text(mlp()), R"({
   "version": 1,
   "name": "mlp",
@@ -128,7 +128,7 @@ TEST_F(Description, OfMlpReadsLikeThis) {
 )");
 }
 
-TEST_F(Description, OfAFewWordsTakesKerasDefaults) {
+TEST_F(Description, DefaultsAreThoseOfKeras) {
   const auto read = parse(R"({"version": 1, "name": "few", "input": [8, 8, 3],
     "layers": [{"type": "conv2d", "filters": 4, "kernel": [3, 2]},
                {"type": "max_pool2d", "window": 3},
@@ -151,7 +151,7 @@ TEST_F(Description, OfAFewWordsTakesKerasDefaults) {
 )");
 }
 
-TEST_F(Description, KeepsTheNumbersOfAnInitializer) {
+TEST_F(Description, KeepsTheHyperparametersOfAnInitializer) {
   const auto read = parse(R"({"version": 1, "name": "m", "input": [3],
     "layers": [{"type": "dense", "units": 2, "kernel_initializer":
       {"name": "uniform", "low": -0.1}, "bias_initializer": "constant"}]})",
@@ -174,7 +174,7 @@ TEST_F(Description, IsFoundByNameOrFile) {
   EXPECT_EQ(find((folder / "other").string()).name, "mine");
 }
 
-TEST_F(Description, OfLayersThatHoldThemselvesIsRefused) {
+TEST_F(Description, RejectsLayersThatContainThemselves) {
   const auto snake = std::make_shared<sequential>();
   snake->layers = {snake};
   const model_description endless{"endless", {1}, {snake}};
@@ -182,7 +182,7 @@ TEST_F(Description, OfLayersThatHoldThemselvesIsRefused) {
   snake->layers.clear();
 }
 
-TEST_F(Description, OfValuesThatNoDescriptionMayHaveBuildsNoNetwork) {
+TEST_F(Description, RejectsInvalidValuesSetInAProgram) {
   EXPECT_THROW((network{{"m", {4}, stack(dense{-3})}}), std::invalid_argument);
   EXPECT_THROW((network{{"m", {4}, stack(dropout{1.5})}}),
                std::invalid_argument);

@@ -53,7 +53,7 @@ TEST(Metrics, CountTheFirstOfEqualScoresAndNoRowWithNaN) {
   EXPECT_EQ(correct(tensor{{0, 3}}, tensor{{0}, dtype::int32}), 0u);
 }
 
-TEST(Metrics, RefuseLabelsAndShapesThatDoNotFit) {
+TEST(Metrics, RejectLabelsAndShapesThatDoNotFit) {
   const auto scores = tensor::zeros({1, 3});
   for (const std::int32_t bad : {-1, 3})
     EXPECT_THROW(correct(scores, tensor::of<std::int32_t>({1}, {bad})),

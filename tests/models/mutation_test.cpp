@@ -13,7 +13,7 @@
 namespace troupe::models {
 namespace {
 
-/// What a mutation puts in: bytes and words that mean something in JSON.
+/// Texts that a mutation inserts: bytes and words with a meaning in JSON.
 constexpr std::array<std::string_view, 24> pieces{
   "{",    "}",    "[",       "]",    "\"",       ",",
   ":",    "-",    "0",       "9",    "1e400",    "1.5",
@@ -42,7 +42,7 @@ std::string mutated(std::string text, std::mt19937_64& rng) {
 }
 
 // Run it with the preset asan, too.
-TEST(MutatedDescription, IsReadInFullOrRefusedInOneSentence) {
+TEST(MutatedDescription, IsReadInFullOrRejectedInOneSentence) {
   const auto nested = R"({"version": 1, "name": "n", "input": [9, 9, 2],
     "layers": [{"type": "sequential", "name": "body", "layers": [
       {"type": "conv2d", "filters": 3, "kernel": [3, 2], "padding": "same"},

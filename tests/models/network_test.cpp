@@ -32,7 +32,7 @@ tensor small_integers(const shape& dims) {
 struct built {
   explicit built(const model_description& from, std::uint64_t seed = 1)
     : net{from}, own{net.parameters()} {
-    use_threads(1); // threads that wait for each other cost more than they save
+    use_threads(1); // One thread: waiting threads cost more than they save.
     net.initialize(own, seed);
   }
 
@@ -53,7 +53,7 @@ std::string error_of(const auto& call) {
   return "no error";
 }
 
-TEST(Network, HasAsManyParametersAsTheArithmeticSays) {
+TEST(Network, HasTheComputedNumberOfParameters) {
   EXPECT_EQ(parameters{network{mlp()}.parameters()}.count(),
             784u * 512 + 512 + 512 * 512 + 512 + 512 * 10 + 10);
   EXPECT_EQ(parameters{network{mlp()}.parameters()}.count(), 669'706u);
@@ -80,19 +80,19 @@ TEST(Network, NamesItsParametersByLayer) {
                    "head/bias[2] dense_3/kernel[2, 1] dense_3/bias[1] ");
 }
 
-TEST(Network, OfDenseLayersComputesWhatIsWorkedByHand) {
+TEST(Network, OfDenseLayersMatchesAHandComputation) {
   const built x{{"m", {2}, stack(dense{2, activation::relu}, dense{1})}};
   const auto& own = x.own.variables();
   put(own[0], {1, -2, 3, 4}); // [[1, -2], [3, 4]]
   put(own[1], {-5, 0.5f});
   put(own[2], {2, 3});
   put(own[3], {-1});
-  // [1, 2] gives relu [2, 6.5], [3, 0] relu [-2, -5.5]
+  // [1, 2] becomes relu [2, 6.5], and [3, 0] becomes relu [-2, -5.5].
   EXPECT_TRUE(same_bits(x(tensor::of<float>({2, 2}, {1, 2, 3, 0})),
                         tensor::of<float>({2, 1}, {22.5f, -1})));
 }
 
-TEST(Network, OfConvolutionAndPoolingComputesWhatIsWorkedByHand) {
+TEST(Network, OfConvolutionAndPoolingMatchesAHandComputation) {
   const built x{
     {"m",
      {2, 2, 1},
@@ -100,14 +100,14 @@ TEST(Network, OfConvolutionAndPoolingComputesWhatIsWorkedByHand) {
   const auto& own = x.own.variables();
   put(own[0], {1, 10, 100, 1000});
   put(own[1], {-2000});
-  // The odd row and column of zeros are below and to the right.
-  // [[1, 2], [3, 4]] gives [[4321, 402], [43, 4]] - 2000
+  // The odd row and column of padding are at the bottom and right.
+  // [[1, 2], [3, 4]] becomes [[4321, 402], [43, 4]] - 2000.
   EXPECT_TRUE(same_bits(x(tensor::of<float>({1, 2, 2, 1}, {1, 2, 3, 4})),
                         tensor::of<float>({1, 1}, {2321})));
 }
 
-// Small integers, so that nothing is rounded.
-TEST(Network, OfAConvolutionThatIsPooledGivesWhatItsLayersGiveInTurn) {
+// Small integers, so that no result is rounded.
+TEST(Network, FusedConvolutionAndPoolingEqualTheSeparateLayers) {
   const conv2d conv{4, 3, padding::same, activation::relu};
   const max_pool2d pool{2};
   const built x{{"m", {9, 7, 2}, stack(conv, pool)}};
@@ -142,7 +142,7 @@ TEST(Network, CallsALayerThatIsDerivedFromPooling) {
                         tensor::of<float>({1, 1, 1, 1}, {26})));
 }
 
-TEST(Network, GivesAnExampleTheSameInAnyBatch) {
+TEST(Network, AnExampleHasTheSameOutputInAnyBatch) {
   const built x{{"m",
                  {9, 7, 2},
                  stack(conv2d{4, 3, padding::same, activation::relu},
@@ -164,7 +164,7 @@ TEST(Network, TakesAnEmptyBatch) {
   EXPECT_EQ(built{mlp()}(tensor{{0, 28, 28, 1}}).dims(), (shape{0, 10}));
 }
 
-TEST(Network, PromisesTheShapesThatItsLayersGive) {
+TEST(Network, OutputShapesAreThoseOfTheLayers) {
   for (const auto pad : {padding::valid, padding::same})
     for (std::int64_t height = 5; height < 8; ++height)
       for (std::int64_t window = 1; window <= 4; ++window)
@@ -198,14 +198,14 @@ TEST(Network, DropsInTrainingOnly) {
     same_bits(almost_all(ones, {.training = true}), tensor::zeros({1, 1000})));
 }
 
-TEST(Network, TellsLayersWithinLayersThatItIsInTraining) {
+TEST(Network, NestedLayersKnowThatItIsTraining) {
   const built x{{"m", {1000}, stack(sequential{stack(relu{}, dropout{0.5})})}};
   const auto ones = tensor::full({1, 1000}, 1);
   EXPECT_TRUE(same_bits(x(ones), ones));
   EXPECT_FALSE(same_bits(x(ones, {.training = true}), ones));
 }
 
-TEST(Network, StartsFromItsSeedAloneAndAlikeInAllCopies) {
+TEST(Network, InitialValuesDependOnTheSeedOnlyAndEqualInAllCopies) {
   const network net{lenet()};
   parameters one{net.parameters(), 2, 2}, same{net.parameters()},
     other{net.parameters()};
@@ -217,7 +217,7 @@ TEST(Network, StartsFromItsSeedAloneAndAlikeInAllCopies) {
   EXPECT_FALSE(same_bits(one.values(0), other.values()));
 }
 
-TEST(Network, StartsWithGlorotKernelsAndZeroBiasesUnlessToldOtherwise) {
+TEST(Network, DefaultInitializersAreGlorotKernelsAndZeroBiases) {
   dense constant{3};
   constant.kernel_initializer = initializer{"zeros"};
   const built x{{"m", {50}, stack(dense{30}, constant)}, 3};
@@ -233,7 +233,7 @@ TEST(Network, StartsWithGlorotKernelsAndZeroBiasesUnlessToldOtherwise) {
   EXPECT_TRUE(same_bits(own[2].value(), tensor::zeros({30, 3})));
 }
 
-TEST(Network, StartsLayersOfOneShapeDifferently) {
+TEST(Network, LayersOfEqualShapeHaveDifferentInitialValues) {
   const built x{{"m", {8}, stack(dense{8}, dense{8})}};
   EXPECT_FALSE(
     same_bits(x.own.variables()[0].value(), x.own.variables()[2].value()));
@@ -262,7 +262,7 @@ TEST(Network, LearnsByItsGradient) {
   EXPECT_EQ(correct(x(images), labels), 8u);
 }
 
-TEST(Network, RefusesInputOfAnotherShapeOrDtypeNamingBoth) {
+TEST(Network, RejectsInputOfAnotherShapeOrDtypeAndNamesBoth) {
   const built x{mlp()};
   EXPECT_EQ(error_of([&] {
               x(tensor::zeros({5, 784}));

@@ -6,7 +6,7 @@ namespace {
 
 using namespace troupe;
 
-/// Multiplies each channel by a factor that it learns.
+/// Multiplies each channel by a learned factor.
 class scale : public models::layer {
 public:
   std::string_view type() const override { return "scale"; }
@@ -43,13 +43,13 @@ void start_program() {
   // [doc:end]
 }
 
-/// A name can be taken only once.
+/// A name can be registered only once.
 const bool registered = [] {
   start_program();
   return true;
 }();
 
-TEST(OwnLayer, IsDescribedBuiltAndRunLikeTheHousesOwn) {
+TEST(OwnLayer, IsDescribedBuiltAndRunLikeABuiltInLayer) {
   ASSERT_TRUE(registered);
   // [doc:begin own_layer_use]
   const auto description = models::parse(R"({
@@ -75,7 +75,7 @@ TEST(OwnLayer, IsDescribedBuiltAndRunLikeTheHousesOwn) {
 )");
 }
 
-/// x + what the layers in it make of x.
+/// x + the output of its child layers for x.
 class residual : public models::layer {
 public:
   std::string_view type() const override { return "residual"; }
@@ -86,7 +86,7 @@ public:
     for (const auto& one : layers)
       at = b.add(one, at);
     if (at != input)
-      b.refuse("must give the shape that it takes");
+      b.refuse("must return the shape of its input");
     b.parameter("shift", {1}, initializer{"ones"});
     return input;
   }
@@ -106,7 +106,7 @@ const bool residual_registered = [] {
   return true;
 }();
 
-TEST(OwnLayer, MayBeMadeOfOthers) {
+TEST(OwnLayer, MayHaveChildLayers) {
   ASSERT_TRUE(residual_registered);
   const models::network net{models::parse(R"({
     "version": 1, "name": "mine", "input": [2],
@@ -159,7 +159,7 @@ TEST(OwnLayer, SeesWhetherTheModelIsCalledInTraining) {
                         tensor::of<float>({1, 2}, {8, 10})));
 }
 
-TEST(OwnLayer, RefusesInASentenceThatSaysWhereItStands) {
+TEST(OwnLayer, ErrorsContainThePathOfTheLayer) {
   try {
     models::parse(R"({"version": 1, "name": "mine", "input": [2],
       "layers": [{"type": "residual",
@@ -167,12 +167,13 @@ TEST(OwnLayer, RefusesInASentenceThatSaysWhereItStands) {
                   "mine");
     FAIL();
   } catch (const std::invalid_argument& e) {
-    EXPECT_EQ(std::string{e.what()}, "mine: layers[0] (residual) must give the "
-                                     "shape that it takes");
+    EXPECT_EQ(std::string{e.what()},
+              "mine: layers[0] (residual) must return the "
+              "shape of its input");
   }
 }
 
-TEST(OwnLayer, CannotTakeANameThatIsTaken) {
+TEST(OwnLayer, CannotHaveARegisteredName) {
   EXPECT_THROW(models::register_layer<scale>(), std::logic_error);
 }
 
@@ -181,7 +182,7 @@ public:
   std::string_view type() const override { return "has spaces"; }
 };
 
-TEST(OwnLayer, CannotTakeAWordThatIsNoName) {
+TEST(OwnLayer, CannotHaveAnInvalidName) {
   EXPECT_THROW(models::register_layer<nameless>(), std::logic_error);
 }
 
@@ -190,7 +191,7 @@ public:
   std::string_view type() const override { return "unknown"; }
 };
 
-TEST(OwnLayer, ThatWasNotRegisteredIsRefusedByName) {
+TEST(OwnLayer, UnregisteredLayersAreRejectedByName) {
   std::string types;
   for (const auto& type : models::layer_types())
     types += (types.empty() ? "" : ", ") + type;
@@ -201,9 +202,9 @@ TEST(OwnLayer, ThatWasNotRegisteredIsRefusedByName) {
     FAIL();
   } catch (const std::invalid_argument& e) {
     EXPECT_EQ(std::string{e.what()},
-              "the model \"m\": layers[0].type is \"unknown\", which is no "
-              "layer; it must be one of "
-                + types + ", or your own after register_layer");
+              "the model \"m\": layers[0].type is \"unknown\", which is not a "
+              "layer type; it must be one of "
+                + types + ", or a type added by register_layer");
   }
 }
 

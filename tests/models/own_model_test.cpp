@@ -31,7 +31,7 @@ tensor scores_of(const tensor& images) { // [n, 28, 28, 1]
 
 namespace {
 
-TEST(OwnModel, GivesTenScoresForEachImage) {
+TEST(OwnModel, ReturnsTenScoresForEachImage) {
   testing::internal::CaptureStdout();
   const auto scores = scores_of(tensor::zeros({3, 28, 28, 1}));
   EXPECT_NE(testing::internal::GetCapturedStdout().find("27,210"),

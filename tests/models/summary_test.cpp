@@ -7,7 +7,7 @@
 namespace troupe::models {
 namespace {
 
-TEST(Summary, OfLenetIsTheFamiliarTable) {
+TEST(Summary, OfLenetIsTheTableOfKeras) {
   EXPECT_EQ(summary(network{lenet()}), R"(Model: "lenet"
 _________________________________________________________________
  Layer (type)                Output Shape              Param #
@@ -27,7 +27,7 @@ _________________________________________________________________
 )");
 }
 
-TEST(Summary, GrowsWithLongNamesAndCountsWhatIsNested) {
+TEST(Summary, ColumnsGrowWithNamesAndCountsIncludeNestedLayers) {
   dense long_named{2};
   long_named.name = "a_name_that_is_rather_too_long_for_it";
   const model_description nested{

@@ -11,14 +11,15 @@
 
 namespace troupe::test {
 
-/// The crews of several processes as threads of one have them: each holds some
-/// of the replicas of one crew, and a run begins when all have called it.
+/// The replica groups of several processes, run by threads of one process. Each
+/// has some of the replicas of one group. A run begins when all have called
+/// `run`.
 class joint_crew : public std::enable_shared_from_this<joint_crew> {
 public:
   joint_crew(std::unique_ptr<crew> all, std::uint32_t processes)
     : all_{std::move(all)}, works_(processes) {}
 
-  /// That process's crew.
+  /// Replica group of a process.
   std::unique_ptr<crew> of(std::uint32_t process) {
     return std::make_unique<member>(shared_from_this(), process);
   }
@@ -96,7 +97,7 @@ private:
   std::unique_ptr<crew> all_;
   std::mutex lock_;
   std::condition_variable changed_;
-  std::vector<const work*> works_; ///< By process.
+  std::vector<const work*> works_; ///< Indexed by process.
   std::size_t arrived_ = 0;
   std::uint64_t runs_ = 0, next_ = 0;
   std::exception_ptr failed_;

@@ -11,7 +11,7 @@ namespace troupe::test {
 
 enum class host { this_thread, detached_actor };
 
-/// For what holds on a plain thread and on an actor's own alike.
+/// Runs a test on a plain thread and on a detached actor.
 class OnEachHost : public testing::TestWithParam<host> {
 protected:
   void there(const std::function<void()>& fn) {

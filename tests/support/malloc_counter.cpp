@@ -3,7 +3,7 @@
 #include <cerrno>
 #include <cstddef>
 
-// glibc's own functions under its other names for them.
+// Aliases of glibc's own functions.
 extern "C" {
 void* __libc_malloc(std::size_t size);
 void* __libc_calloc(std::size_t count, std::size_t size);

@@ -4,9 +4,9 @@
 
 namespace troupe::testing {
 
-/// Counts what the calling thread asks of malloc, calloc, realloc and their
-/// aligned relatives while it lives. Counters nest. A program that links
-/// troupe_malloc_counter has these functions replaced (glibc only).
+/// Counts the calls of malloc, calloc, realloc and their aligned variants by
+/// the calling thread during its lifetime. Counters can be nested. A program
+/// that links troupe_malloc_counter has these functions replaced (glibc only).
 class malloc_counter {
 public:
   malloc_counter();
@@ -20,9 +20,8 @@ private:
   std::uint64_t calls_before_, bytes_before_;
 };
 
-/// Whether oneDNN packs what it multiplies in memory that it asks malloc for in
-/// every call, which nothing of ours can change: its kernels for AVX-512 do
-/// not.
+/// True if oneDNN calls malloc in every matrix product, to pack its operands.
+/// Its kernels for AVX-512 do not.
 inline bool products_call_malloc() {
 #if defined(__x86_64__)
   return !__builtin_cpu_supports("avx512f");

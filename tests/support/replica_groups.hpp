@@ -12,7 +12,7 @@
 
 namespace troupe::test {
 
-/// The crews that there are: all must do the same.
+/// The kinds of replica groups. All must have the same behavior.
 enum class kind_of_crew { inside, actors, simulated };
 
 inline void PrintTo(kind_of_crew x, std::ostream* out) {
@@ -27,7 +27,7 @@ inline const auto name_of_kind = [](const auto& info) {
   return testing::PrintToString(info.param);
 };
 
-/// A crew of a kind, with what it runs in.
+/// A replica group of any kind, with its environment.
 class any_crew {
 public:
   any_crew(kind_of_crew kind, const crew_options& options) {
@@ -52,7 +52,8 @@ public:
 private:
   std::optional<runtime> runtime_;
   std::optional<simulation::sim> world_;
-  std::unique_ptr<crew> it_; ///< Last: what it runs in outlives it.
+  std::unique_ptr<crew>
+    it_; ///< Last, so that it is destroyed before its environment.
 };
 
 } // namespace troupe::test

@@ -4,8 +4,8 @@
 
 namespace troupe::test {
 
-/// How many times as long as elsewhere a thing may take here, roughly: for
-/// deadlines that a test sets as short as it can, because it waits for them.
+/// Approximate slowdown by a sanitizer: a factor for the short deadlines of
+/// tests that wait for them.
 #if defined(__SANITIZE_THREAD__)
 inline constexpr int slowness = 20;
 #elif defined(__SANITIZE_ADDRESS__)
@@ -14,8 +14,9 @@ inline constexpr int slowness = 5;
 inline constexpr int slowness = 1;
 #endif
 
-/// How many of `all` seeds to try. A sanitizer finds in few what it can find,
-/// as each goes the same ways; rare orders are for the tests without one.
+/// Number of seeds to try. With a sanitizer a few suffice, because all seeds
+/// execute the same code. Rare orders of events are for tests without a
+/// sanitizer.
 constexpr std::uint64_t seeds_of(std::uint64_t all) {
   return slowness == 1 ? all : slowness < 10 ? (all + 4) / 5 : (all + 9) / 10;
 }

@@ -11,7 +11,7 @@
 
 namespace troupe {
 
-/// A test with an empty folder of its own, gone when the test ends.
+/// A test with an empty temporary folder, which is removed at its end.
 class scratch_test : public ::testing::Test {
 protected:
   scratch_test() {
@@ -35,7 +35,7 @@ protected:
     return {std::istreambuf_iterator<char>{in}, {}};
   }
 
-  /// How many there are, hidden ones too.
+  /// Number of files, including hidden ones.
   std::size_t files() const {
     using it = std::filesystem::directory_iterator;
     return static_cast<std::size_t>(std::distance(it{folder}, it{}));

@@ -12,10 +12,10 @@
 
 namespace troupe::test {
 
-/// Training of a network so small that a thousand runs take seconds, yet real:
-/// two dense layers, cross-entropy, a tape, a sum per parameter that begins
-/// while backward still runs, momentum. No two gradients are alike, so that a
-/// sum taken in another order has other bits.
+/// Training of a small but complete network, so that a thousand runs take
+/// seconds: two dense layers, cross-entropy, a tape, momentum, and one sum per
+/// parameter that begins during the backward pass. All gradients differ, so a
+/// sum in another order has other bits.
 class tiny_training {
 public:
   explicit tiny_training(std::uint32_t replicas)
@@ -33,16 +33,16 @@ public:
     }
   }
 
-  /// One step on its own batch.
+  /// Runs one step on the batch of its number.
   void step(step_context& at) { step(at, at.step); }
 
-  /// One step on the batch of that number.
+  /// Runs one step on the given batch.
   void step(step_context& at, std::uint64_t batch) {
     contribute(at, batch);
     update(at);
   }
 
-  /// Forward and backward; each sum begins when its gradient is complete.
+  /// Runs forward and backward. Each sum begins when its gradient is complete.
   void contribute(step_context& at, std::uint64_t batch) {
     random_stream draw{{.seed = 2, .replica = at.replica, .step = batch}};
     tensor x{{examples, inputs}}, labels{{examples}, dtype::int32};
@@ -57,7 +57,7 @@ public:
       softmax_cross_entropy(dense(h, v[2].value(), v[3].value()), labels);
     at.report.examples = examples;
     at.report.loss_sum = reduce_sum(loss).item<float>();
-    // cloned, so that what is still under way keeps its old values
+    // Cloned, so that pending contributions keep their values.
     t.gradient_into_variables(loss, v, [&](std::size_t i) {
       at.contribute(static_cast<std::uint32_t>(i), v[i].gradient().clone());
     });
@@ -79,7 +79,7 @@ public:
       apply(at, weights_.offset(i), all[i]);
   }
 
-  /// Of every replica: values, then momentum.
+  /// State of all replicas: values and momenta.
   tensors state() const {
     tensors all;
     for (std::uint32_t r = 0; r < momenta_.size(); ++r) {
@@ -104,7 +104,7 @@ private:
   }
 
   parameters weights_;
-  tensors momenta_; ///< By replica.
+  tensors momenta_; ///< Indexed by replica.
 };
 
 } // namespace troupe::test

@@ -4,7 +4,8 @@
 
 namespace troupe {
 
-/// A variable of the environment, unset when this ends. Null: unset.
+/// Sets an environment variable, and unsets it at the end of its lifetime.
+/// Null: unset from the start.
 struct variable_is {
   variable_is(const char* name, const char* value) : name{name} {
     if (value)

@@ -22,7 +22,7 @@ TEST(Context, IsTheThreadsOwnUnlessOneIsInstalled) {
   EXPECT_EQ(&current_context(), own);
 }
 
-TEST(Context, OfOneThreadIsNotThatOfAnother) {
+TEST(Context, DiffersBetweenThreads) {
   current_context().replica = 5;
   std::jthread{[] {
     EXPECT_EQ(current_context().replica, 0u);
@@ -32,7 +32,7 @@ TEST(Context, OfOneThreadIsNotThatOfAnother) {
   current_context().replica = 0;
 }
 
-TEST(Context, OfAScopeEndsWithItAlsoByAnException) {
+TEST(Context, IsRestoredAtTheEndOfAScopeAlsoByAnException) {
   context outer, inner;
   const context_scope out{outer};
   try {
@@ -44,8 +44,8 @@ TEST(Context, OfAScopeEndsWithItAlsoByAnException) {
   }
 }
 
-TEST(Context, BelongsToTheCodeThatRunsAsFibersExchangeIt) {
-  context a, b; // two pieces of code that take turns on one thread
+TEST(Context, FollowsFibersThatExchangeIt) {
+  context a, b; // Two pieces of code that alternate on one thread.
   auto* outside = exchange_context(&a);
   current_context().random.op = 1;
   exchange_context(&b);

@@ -20,7 +20,7 @@ std::string refusal_of(const std::string& text) {
   return "no error";
 }
 
-TEST(Device, IsReadAndWrittenByTheSameName) {
+TEST(Device, ParsesItsOwnName) {
   for (const auto* name : {"cpu:0", "cpu:1", "cpu:17", "cpu:65535"})
     EXPECT_EQ(to_string(parse_device(name)), name);
   EXPECT_EQ(parse_device("cpu"), (device{device_kind::cpu, 0}));
@@ -32,7 +32,7 @@ TEST(Device, IsOrderedByKindAndThenByIndex) {
   EXPECT_LT((device{device_kind::cpu, 0}), (device{device_kind::cpu, 1}));
 }
 
-TEST(Device, RefusesATextThatIsNoNameAndSaysWhatIs) {
+TEST(Device, RejectsAnInvalidNameAndListsValidNames) {
   for (const auto* text :
        {"", "gpx:0", "CPU:0", " cpu:0", "cpu:", "cpu:x", "cpu:1x", "cpu: 1",
         "cpu:-1", "cpu:+1", "cpu:0x1", "cpu:1:2", "cpu:65536",
@@ -43,7 +43,7 @@ TEST(Device, RefusesATextThatIsNoNameAndSaysWhatIs) {
   }
 }
 
-TEST(Device, SaysThatAKindNeedsAnotherBuild) {
+TEST(Device, ReportsAKindThatNeedsAnotherBuild) {
   for (const auto* text : {"cuda:0", "gpu:0", "cuda"}) {
     const auto why = refusal_of(text);
     EXPECT_NE(why.find("CUDA"), why.npos) << why;

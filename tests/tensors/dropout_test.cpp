@@ -6,12 +6,12 @@
 namespace troupe {
 namespace {
 
-TEST(Dropout, DropsTheSameWhenAStepIsRedoneAndOtherwiseInTheNext) {
+TEST(Dropout, ARepeatedStepHasTheSameMaskAndTheNextStepAnother) {
   context here;
   const context_scope in{here};
   const auto x = tensor::full({1000}, 1);
   EXPECT_TRUE(same_bits(dropout(x, 0.5f, false), x));
-  EXPECT_EQ(here.random.op, 0u); // nothing was drawn
+  EXPECT_EQ(here.random.op, 0u); // No random number was drawn.
   const auto draw = [&](std::uint64_t step, std::uint32_t replica) {
     here.random = {7, replica, step, 0};
     const auto first = dropout(x, 0.5f, true), second = dropout(x, 0.5f, true);
@@ -23,7 +23,7 @@ TEST(Dropout, DropsTheSameWhenAStepIsRedoneAndOtherwiseInTheNext) {
   EXPECT_FALSE(same_bits(draw(3, 1), draw(3, 2)));
 }
 
-TEST(Dropout, KeepsTheMeanAndTheShareThatItIsTold) {
+TEST(Dropout, KeepsTheMeanAndTheRate) {
   context here;
   const context_scope in{here};
   here.random.seed = 11;
@@ -37,7 +37,7 @@ TEST(Dropout, KeepsTheMeanAndTheShareThatItIsTold) {
   EXPECT_NEAR(sum / 1e5, 1.0, 0.008);
 }
 
-TEST(Dropout, RefusesARateThatLeavesNothing) {
+TEST(Dropout, RejectsARateOfOne) {
   EXPECT_THROW(dropout(tensor::full({1}, 1), 1.0f, true), std::logic_error);
   EXPECT_THROW(dropout(tensor::full({1}, 1), -0.1f, true), std::logic_error);
 }

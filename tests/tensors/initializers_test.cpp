@@ -30,7 +30,7 @@ std::string refusal_of(const std::string& name, const named_numbers& numbers) {
   return "no error";
 }
 
-TEST(Fans, CountWhatAnOutputSees) {
+TEST(Fans, CountInputsAndOutputs) {
   const auto expect = [](const shape& dims, double in, double out) {
     EXPECT_EQ(troupe::fans_of(dims).in, in) << to_string(dims);
     EXPECT_EQ(troupe::fans_of(dims).out, out) << to_string(dims);
@@ -42,7 +42,7 @@ TEST(Fans, CountWhatAnOutputSees) {
   expect({3, 8, 4}, 24, 12);
 }
 
-TEST(Initializer, PutsConstantsEverywhere) {
+TEST(Initializer, FillsWithConstants) {
   EXPECT_EQ(filled(initializer{"zeros"}, {3}), (std::vector<float>{0, 0, 0}));
   EXPECT_EQ(filled(initializer{"ones"}, {2}), (std::vector<float>{1, 1}));
   const named_numbers value{{"value", 0.1}};
@@ -98,7 +98,7 @@ TEST(Initializer, DependsOnTheSeedAndTheParameter) {
   EXPECT_NE(filled(by, dims, 1, 0), filled(by, dims, 1, 1));
 }
 
-TEST(Initializer, IsWhatItsNameAndNumbersSay) {
+TEST(Initializer, HasItsNameAndHyperparameters) {
   for (const auto& name : troupe::initializer_names()) {
     const initializer plain{name};
     const initializer again{plain.name(), plain.numbers()};
@@ -114,7 +114,7 @@ TEST(Initializer, FillsAParameterWithoutElements) {
   EXPECT_TRUE(filled(initializer{"glorot_uniform"}, {0}).empty());
 }
 
-TEST(Initializer, SaysWhatThereIsWhenAskedForWhatThereIsNot) {
+TEST(Initializer, ErrorsListTheKnownNames) {
   EXPECT_EQ(refusal_of("xavier", {}),
             "the initializer 'xavier' is unknown; there are zeros, ones, "
             "constant, uniform, normal, glorot_uniform, glorot_normal, "
@@ -135,7 +135,7 @@ TEST(Initializer, SaysWhatThereIsWhenAskedForWhatThereIsNot) {
             "constant: value is 1e+300; it must be a finite number");
 }
 
-TEST(Initializer, RefusesABufferOfAnotherSize) {
+TEST(Initializer, RejectsABufferOfAnotherSize) {
   std::vector<float> out(5);
   EXPECT_THROW(initializer{"zeros"}.fill(out, {2, 3}, {}), std::logic_error);
 }

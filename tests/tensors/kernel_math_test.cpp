@@ -13,7 +13,7 @@ namespace {
 constexpr auto infinity = std::numeric_limits<float>::infinity();
 constexpr auto nan = std::numeric_limits<float>::quiet_NaN();
 
-/// The distance of a float from the true value, in the spacing of floats there.
+/// Error of a float in units of the last place.
 double ulps(float got, double truth) {
   const auto near = static_cast<float>(truth);
   const auto next = std::nextafter(std::fabs(near), infinity);
@@ -28,7 +28,8 @@ std::vector<float> exp_of(const std::vector<float>& x) {
 }
 
 TEST(KernelExp, IsWithinOneUlpFromZeroToInfinity) {
-  std::vector<float> x; // every 211th float, both signs, to beyond both ends
+  std::vector<float>
+    x; // Every 211th float of either sign, beyond both ends of the range.
   for (std::uint32_t bits = 0; bits < std::bit_cast<std::uint32_t>(110.0f);
        bits += 211)
     for (const auto sign : {0u, 0x80000000u})
@@ -51,7 +52,7 @@ TEST(KernelExp, IsWithinOneUlpFromZeroToInfinity) {
   RecordProperty("worst_ulps", std::to_string(worst));
 }
 
-TEST(KernelExp, TakesWhatIsNotFinite) {
+TEST(KernelExp, AcceptsNonfiniteValues) {
   const auto y = exp_of({-infinity, infinity, nan, -1e30f, 1e30f, 0, -0.0f});
   EXPECT_EQ(y[0], 0);
   EXPECT_EQ(y[1], infinity);
@@ -76,7 +77,7 @@ entropy cross_entropy(const std::vector<float>& logits,
   return out;
 }
 
-/// -log softmax(x)[label], and softmax(x), in float64.
+/// -log softmax(x)[label] and softmax(x), in float64.
 double reference(const float* x, std::size_t n, std::size_t label,
                  std::vector<double>& p) {
   double most = x[0], sum = 0;
@@ -111,7 +112,7 @@ TEST(KernelCrossEntropy, AgreesWithFloat64OverOddShapes) {
         const auto loss = reference(x.data() + row * n, n, label, p);
         EXPECT_NEAR(got.losses[row], loss, 1e-6 * std::max(1.0, loss));
         for (std::size_t i = 0; i < n; ++i) {
-          // x - largest is rounded: its error grows with the spread.
+          // x - maximum is rounded, so the error grows with the range.
           EXPECT_NEAR(soft[row * n + i], p[i], 2e-6);
           EXPECT_NEAR(got.gradient[row * n + i], p[i] - (i == label), 2e-6);
         }
@@ -119,7 +120,7 @@ TEST(KernelCrossEntropy, AgreesWithFloat64OverOddShapes) {
     }
 }
 
-TEST(KernelCrossEntropy, LosesNothingForLogitsThatAreLargeOrMinusInfinity) {
+TEST(KernelCrossEntropy, IsExactForLargeOrMinusInfiniteLogits) {
   const auto got = cross_entropy({1e30f, 0, -infinity, 0}, {0, 1});
   EXPECT_EQ(got.losses[0], 0);
   EXPECT_EQ(got.losses[1], 0);
@@ -142,7 +143,7 @@ TEST(KernelCrossEntropy, NamesTheFirstRowWhoseLabelIsOutOfRange) {
   EXPECT_EQ(cross_entropy({1, 2, 3, 4, 5, 6}, {1, 1, 0}).rows, 3u);
 }
 
-TEST(KernelSums, StayNearFloat64OverAMillionElements) {
+TEST(KernelSums, AreAccurateOverAMillionElements) {
   std::mt19937 rng{5};
   std::vector<float> x(1'000'003);
   double sum = 0, squares = 0, magnitude = 0;
@@ -157,7 +158,7 @@ TEST(KernelSums, StayNearFloat64OverAMillionElements) {
               1e-6 * squares);
 }
 
-TEST(KernelSums, OfColumnsStayNearFloat64OverFiftyThousandRows) {
+TEST(KernelSums, OfColumnsAreAccurateOverFiftyThousandRows) {
   constexpr std::size_t m = 50'176, n = 3;
   std::mt19937 rng{6};
   std::vector<float> g(m * n), y(m * n), sums(n, 5.0f);

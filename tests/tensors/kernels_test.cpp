@@ -24,7 +24,7 @@ constexpr float untouched = -77.25f;
 constexpr auto infinity = std::numeric_limits<float>::infinity();
 constexpr auto nan = std::numeric_limits<float>::quiet_NaN();
 
-/// Values as they occur: both signs, zeros, some large and small.
+/// Typical values: both signs, zeros, some large and small.
 std::vector<float> values(std::size_t n, unsigned seed) {
   std::mt19937 rng{seed};
   std::vector<float> out(n);
@@ -38,7 +38,7 @@ std::vector<float> values(std::size_t n, unsigned seed) {
   return out;
 }
 
-/// What a kernel works on: four arrays that start at any place.
+/// Arguments of a kernel: four arrays at any offset.
 struct bench {
   std::array<std::vector<float>, 4> arrays;
   std::vector<std::uint8_t> bytes = std::vector<std::uint8_t>(room, 9);
@@ -70,7 +70,7 @@ struct bench {
   }
 };
 
-/// Runs `what` at every level on equal input and compares all memory.
+/// Runs `run` at every level on equal input and compares all memory.
 template <class F>
 void expect_same_bits(const char* name, std::size_t n, F what) {
   static const bench input;
@@ -92,7 +92,7 @@ void expect_same_bits(const char* name, std::size_t n, F what) {
 const std::size_t sizes[] = {0,  1,  2,  3,  4,  5,   7,   8,   9,    15,  16,
                              17, 31, 32, 33, 47, 100, 255, 257, 4095, 4097};
 
-TEST(Kernels, ElementwiseOnesGiveTheSameBitsAtEveryLevel) {
+TEST(Kernels, ElementwiseKernelsHaveTheSameBitsAtEveryLevel) {
   for (const auto n : sizes) {
     expect_same_bits("add", n, [n](const kernel_table& k, bench& b) {
       k.add(b[0], b[1], b[2], n);
@@ -121,7 +121,7 @@ TEST(Kernels, ElementwiseOnesGiveTheSameBitsAtEveryLevel) {
   }
 }
 
-TEST(Kernels, UpdatesGiveTheSameBitsAtEveryLevel) {
+TEST(Kernels, UpdatesHaveTheSameBitsAtEveryLevel) {
   for (const auto n : sizes) {
     expect_same_bits("sgd", n, [n](const kernel_table& k, bench& b) {
       k.sgd(b[0], b[1], n, 0.1f, 0.3f);
@@ -133,14 +133,14 @@ TEST(Kernels, UpdatesGiveTheSameBitsAtEveryLevel) {
       k.nesterov(b[0], b[1], b[2], n, 0.1f, 0.9f, 0.3f);
     });
     expect_same_bits("adam", n, [n](const kernel_table& k, bench& b) {
-      k.relu(b[3], b[3], n); // a mean of squares
+      k.relu(b[3], b[3], n); // Non-negative, like a mean of squares.
       k.adam(b[0], b[1], b[2], b[3], n,
              {0.01f, 0.9f, 0.1f, 0.999f, 0.001f, 1.7f, 1e-8f, 0.99f}, 0.3f);
     });
   }
 }
 
-TEST(Kernels, OnesOverRowsGiveTheSameBitsAtEveryLevel) {
+TEST(Kernels, RowKernelsHaveTheSameBitsAtEveryLevel) {
   for (const std::size_t m : {0, 1, 2, 3, 5, 31, 129})
     for (const std::size_t n : {1, 2, 7, 10, 16, 17, 33, 64, 255, 257}) {
       expect_same_bits("bias_add", n, [=](const kernel_table& k, bench& b) {
@@ -169,14 +169,14 @@ TEST(Kernels, OnesOverRowsGiveTheSameBitsAtEveryLevel) {
 }
 
 const troupe::pool_window windows[] = {
-  {2, 6, 8, 5, 3, 4, 2, 2, 2, 2},       // lenet's kind
-  {2, 7, 9, 33, 3, 4, 2, 2, 2, 2},      // a row and a column left over
+  {2, 6, 8, 5, 3, 4, 2, 2, 2, 2},       // As in lenet.
+  {2, 7, 9, 33, 3, 4, 2, 2, 2, 2},      // A remaining row and column.
   {1, 7, 7, 3, 4, 4, 3, 3, 2, 2, 1, 1}, // padded, overlapping
   {1, 5, 6, 16, 4, 5, 2, 2, 1, 1},      // overlapping
-  {1, 3, 3, 1, 3, 3, 2, 2, 1, 1},       // padded below and to the right only
+  {1, 3, 3, 1, 3, 3, 2, 2, 1, 1},       // Padded at the bottom and right only.
 };
 
-TEST(Kernels, PoolingGivesTheSameBitsAtEveryLevel) {
+TEST(Kernels, PoolingHasTheSameBitsAtEveryLevel) {
   for (const auto& at : windows)
     expect_same_bits("pool", at.channels, [&](const kernel_table& k, bench& b) {
       k.max_pool(at, b[0], b[1], b.bytes.data());
@@ -185,7 +185,7 @@ TEST(Kernels, PoolingGivesTheSameBitsAtEveryLevel) {
     });
 }
 
-TEST(Kernels, WriteNothingBesideTheirOutput) {
+TEST(Kernels, WriteOnlyTheirOutput) {
   for (const auto& k : troupe::kernel_levels())
     for (const auto n : sizes) {
       std::vector<float> out(n + 2, untouched);
@@ -199,7 +199,7 @@ TEST(Kernels, WriteNothingBesideTheirOutput) {
     }
 }
 
-TEST(Kernels, ElementwiseOnesComputeTheirDefinition) {
+TEST(Kernels, ElementwiseKernelsComputeTheirDefinition) {
   constexpr std::size_t n = 103;
   const auto& k = troupe::kernels();
   const auto a = values(n, 1), b = values(n, 2);
@@ -231,7 +231,7 @@ TEST(Kernels, ElementwiseOnesComputeTheirDefinition) {
     EXPECT_EQ(out[i], a[i] + a[i] * b[i / 10]);
 }
 
-TEST(Kernels, ReluKeepsNanAndGivesNoNegativeZero) {
+TEST(Kernels, ReluKeepsNanAndReturnsNoNegativeZero) {
   const float x[] = {nan, -0.0f, -infinity, infinity};
   float y[4];
   troupe::kernels().relu(y, x, 4);
@@ -241,7 +241,7 @@ TEST(Kernels, ReluKeepsNanAndGivesNoNegativeZero) {
   EXPECT_EQ(y[3], infinity);
 }
 
-TEST(Kernels, FindOneNonfiniteElementWhereverItIs) {
+TEST(Kernels, FindANonfiniteElementAtAnyIndex) {
   std::vector<float> x(2051, 1.0f);
   for (const auto& k : troupe::kernel_levels()) {
     EXPECT_FALSE(k.any_nonfinite(x.data(), x.size()));
@@ -255,8 +255,8 @@ TEST(Kernels, FindOneNonfiniteElementWhereverItIs) {
   }
 }
 
-// The level is chosen once, so another process has to choose.
-TEST(KernelsDeathTest, ChooseTheLevelThatTheEnvironmentNamesOrSayWhatThereIs) {
+// The level is chosen once per process, so the test starts another process.
+TEST(KernelsDeathTest, UseTheLevelInTheEnvironmentOrListTheLevels) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const auto choose = [](const char* level) {
     setenv("TROUPE_LEVEL", level, 1);

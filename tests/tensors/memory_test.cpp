@@ -22,7 +22,7 @@ namespace {
 
 namespace memory = troupe::memory;
 
-TEST(Memory, IsAlignedAndAsLargeAsAskedForAtAnySize) {
+TEST(Memory, IsAlignedAndOfTheRequestedSize) {
   std::vector<std::pair<unsigned char*, std::size_t>> blocks;
   std::mt19937 rng{1};
   for (std::size_t i = 0; i < 600; ++i) {
@@ -40,7 +40,7 @@ TEST(Memory, IsAlignedAndAsLargeAsAskedForAtAnySize) {
   }
 }
 
-TEST(Memory, GivesABlockAgainThatWasGivenBack) {
+TEST(Memory, ReusesAReleasedBlock) {
   for (const std::size_t size : {1, 64, 1000, 4096, 100'000, 5'000'000}) {
     auto* first = memory::allocate(size);
     memory::release(first, size);
@@ -50,14 +50,14 @@ TEST(Memory, GivesABlockAgainThatWasGivenBack) {
   }
 }
 
-TEST(Memory, CountsWhatIsInUseAndWhatIsKept) {
+TEST(Memory, CountsLiveAndCachedBytes) {
   memory::trim();
   const auto before = memory::used();
   EXPECT_EQ(before.cached, 0u);
   auto* block = memory::allocate(100'000);
   const auto during = memory::used();
   EXPECT_GE(during.live, before.live + 100'000);
-  EXPECT_LE(during.live, before.live + 112'500 + 64); // 1/8 lost at most
+  EXPECT_LE(during.live, before.live + 112'500 + 64); // At most 1/8 is unused.
   EXPECT_GE(during.peak, during.live);
   memory::release(block, 100'000);
   const auto after = memory::used();
@@ -68,7 +68,7 @@ TEST(Memory, CountsWhatIsInUseAndWhatIsKept) {
   EXPECT_EQ(memory::used().peak, after.peak);
 }
 
-TEST(Memory, LosesAtMostAnEighthOfABlock) {
+TEST(Memory, WastesAtMostAnEighthOfABlock) {
   for (std::size_t size = 1024; size < 70'000'000; size += size / 13) {
     const auto before = memory::used().live;
     auto* block = memory::allocate(size);
@@ -78,8 +78,8 @@ TEST(Memory, LosesAtMostAnEighthOfABlock) {
   }
 }
 
-// Shapes that change in every step must not pile up blocks of old sizes.
-TEST(Memory, KeepsABoundedCacheThoughEverySizeIsNew) {
+// If shapes change in every step, blocks of old sizes must not accumulate.
+TEST(Memory, TheCacheIsBoundedIfEverySizeIsNew) {
   memory::trim();
   const auto before = memory::used();
   for (std::size_t i = 0; i < 200; ++i) {
@@ -92,9 +92,9 @@ TEST(Memory, KeepsABoundedCacheThoughEverySizeIsNew) {
   memory::trim();
 }
 
-// Two replicas take and give back the same blocks in every step, each time in
-// another order between them.
-TEST(Memory, GivesNothingBackWhileStepsOnlyInterleave) {
+// Two replicas allocate and release the same blocks in every step, in a
+// different interleaving each time.
+TEST(Memory, ReleasesNothingWhileStepsInterleave) {
   memory::trim();
   const std::vector<std::size_t> step{6'400'000, 12'800'000, 3'200'000,
                                       9'600'000, 5'000'000};
@@ -106,7 +106,7 @@ TEST(Memory, GivesNothingBackWhileStepsOnlyInterleave) {
     std::array<std::vector<void*>, 2> held;
     std::array<bool, 2> back{};
     while (!back[0] || !back[1] || !held[0].empty() || !held[1].empty()) {
-      if (i < 3) // one after the other at first
+      if (i < 3) // In sequence at first.
         r = back[0] && held[0].empty() ? 1 : 0;
       else
         r = rng() % 2;
@@ -126,9 +126,9 @@ TEST(Memory, GivesNothingBackWhileStepsOnlyInterleave) {
   memory::trim();
 }
 
-TEST(Memory, RefusesWhatCannotBeAndCountsItNot) {
+TEST(Memory, RejectsImpossibleSizesAndDoesNotCountThem) {
   const auto before = memory::used().live;
-  // Volatile: a compiler may not know the size beforehand.
+  // Volatile: hides the size from the compiler.
   volatile auto too_much = std::size_t{1} << 62;
   EXPECT_THROW(memory::allocate(too_much), std::bad_alloc);
   too_much = std::numeric_limits<std::size_t>::max();
@@ -144,7 +144,7 @@ TEST(Memory, ReleasesNothingForNull) {
   EXPECT_EQ(memory::used().live, before.live);
 }
 
-TEST(Memory, BelongsToOneThreadAtATime) {
+TEST(Memory, ABlockBelongsToOneThread) {
   const auto before = memory::used().live;
   const auto work = [](unsigned char mark) {
     std::mt19937 rng{mark};
@@ -176,7 +176,7 @@ TEST(Memory, BelongsToOneThreadAtATime) {
   EXPECT_EQ(memory::used().live, before);
 }
 
-TEST(Pooled, GivesItsMemoryBackToThePool) {
+TEST(Pooled, ReturnsItsMemoryToThePool) {
   memory::trim();
   const auto before = memory::used();
   {
@@ -188,7 +188,7 @@ TEST(Pooled, GivesItsMemoryBackToThePool) {
   EXPECT_GE(memory::used().cached, 4000u);
 }
 
-/// A file in memory, mapped for good.
+/// A memory file with a permanent mapping.
 struct file_pages {
   explicit file_pages(std::size_t bytes)
     : fd{::memfd_create("test", MFD_CLOEXEC)} {
@@ -210,8 +210,8 @@ struct file_pages {
   std::span<std::byte> all;
 };
 
-// It stays: after the others that count blocks.
-TEST(MemoryRegion, HoldsLargeBlocksWhileThereIsRoom) {
+// The region is permanent, so this test runs after the tests that count blocks.
+TEST(MemoryRegion, HoldsLargeBlocksWhileThereIsSpace) {
   constexpr std::size_t large = 1'000'000;
   memory::trim();
   auto* early = memory::allocate(large);
@@ -219,7 +219,7 @@ TEST(MemoryRegion, HoldsLargeBlocksWhileThereIsRoom) {
   memory::use_region(pages.all);
   EXPECT_THROW(memory::use_region(pages.all), std::logic_error);
 
-  memory::release(early, large); // not kept: the next one lies in the region
+  memory::release(early, large); // Not cached: the next block is in the region.
   auto* first = memory::allocate(large);
   EXPECT_TRUE(pages.hold(first));
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(first) % memory::alignment, 0u);
@@ -242,7 +242,8 @@ TEST(MemoryRegion, HoldsLargeBlocksWhileThereIsRoom) {
   memory::release(first, large);
   memory::release(second, large);
   memory::trim();
-  EXPECT_LE(pages.bytes_used(), std::size_t{64} * 1024); // holes in the file
+  EXPECT_LE(pages.bytes_used(),
+            std::size_t{64} * 1024); // Dropped blocks are holes in the file.
   EXPECT_EQ(memory::used().cached, 0u);
   auto* again = memory::allocate(large);
   EXPECT_TRUE(pages.hold(again));

@@ -20,8 +20,7 @@ bool has_nan(const tensor& x) {
   return false;
 }
 
-// A network of relus must not turn its NaNs into zeros: the loss would look
-// fine for ever.
+// A network with relu must not turn NaN into 0: the loss would look valid.
 TEST(NaN, PassesThroughDenseWithRelu) {
   for (const std::int64_t rows : {1, 3}) {
     auto x = tensor::full({rows, 8}, 1);

@@ -11,7 +11,7 @@
 
 namespace troupe {
 
-/// One op on one of its cases: the grid that all op tests run over.
+/// An op and the index of one of its cases. All op tests run over all of them.
 struct tried_op {
   const op* what = nullptr;
   std::size_t which = 0;
@@ -41,12 +41,13 @@ inline void PrintTo(const tried_op& x, std::ostream* out) {
   *out << ", seed " << x.seed();
 }
 
-/// A number in [0, 1) of 24 bits, the same with every standard library.
+/// Uniform in [0, 1), 24 bits; equal with every standard library.
 inline float unit(std::mt19937& rng) {
   return static_cast<float>(rng() >> 8) * 0x1p-24f;
 }
 
-/// Inputs for a case: values that float32 holds, away from the op's kinks.
+/// Draws inputs for a case: values that float32 represents, away from the op's
+/// nondifferentiable points.
 inline std::vector<tensor> draw(const tried_op& x, dtype type) {
   std::mt19937 rng{x.seed()};
   std::vector<tensor> out;
@@ -84,7 +85,7 @@ inline tensor draw_like(const tensor_spec& spec, std::uint32_t seed) {
   return t.as(spec.type);
 }
 
-/// One direct run of an op's kernels, without a tape.
+/// Runs the kernels of an op directly, without a tape.
 struct run_of_op {
   run_of_op(const tried_op& x, std::vector<tensor> inputs)
     : in{std::move(inputs)}, wide{false} {
@@ -105,8 +106,8 @@ struct run_of_op {
       (wide ? what->reference_forward : what->forward[0])(call);
   }
 
-  /// Gradients for the given one, of the inputs in `wanted`; `start` is what
-  /// they are added to, if anything.
+  /// Returns the gradients of the inputs in `wanted` for a gradient of the
+  /// output. They are added to `start` if it is not empty.
   std::vector<tensor> backward(const tensor& grad_out, unsigned wanted = ~0u,
                                bool add = false) {
     std::vector<tensor> grads(in.size());

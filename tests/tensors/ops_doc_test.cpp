@@ -8,7 +8,7 @@
 namespace troupe {
 namespace {
 
-/// The table that docs/ops.md shows.
+/// The table of docs/ops.md.
 std::string table() {
   std::ostringstream out;
   out << "| op | inputs | what it computes | differentiable | cases tried |\n"
@@ -20,7 +20,7 @@ std::string table() {
   return out.str();
 }
 
-TEST(OpsDoc, ShowsTheListThatDispatchReads) {
+TEST(OpsDoc, ShowsTheListOfOps) {
   std::ifstream file{TROUPE_SOURCE_DIR "/docs/ops.md"};
   std::ostringstream text;
   text << file.rdbuf();

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
-// Every op, on every case that it lists: the float64 reference against central
-// differences, the float32 kernels against the reference, a slice against a
-// copy. A new op is tested by being in the list.
+// Tests every op on each of its cases: the float64 reference against central
+// differences, the float32 kernels against the reference, and a slice against a
+// copy. A new op is tested because it is in the list.
 
 namespace troupe {
 namespace {
@@ -30,7 +30,7 @@ double weighted(const tried_op& x, std::vector<tensor> in,
 
 TEST_P(EveryOp, ReferenceGradientMatchesCentralDifferences) {
   if (GetParam().what->passes_through)
-    return; // the tape passes the gradient on; TapeTest has that
+    return; // Reshape has no kernel; the tests of the tape cover it.
   if (!differentiable())
     GTEST_SKIP() << GetParam().what->name << " is not differentiable";
   auto in = draw(GetParam(), dtype::float64);
@@ -60,7 +60,7 @@ TEST_P(EveryOp, ReferenceGradientMatchesCentralDifferences) {
   }
 }
 
-/// The largest difference, relative to the largest magnitude of `right`.
+/// Maximum difference, relative to the largest magnitude of `right`.
 double error_of(const tensor& left, const tensor& right) {
   double largest = 1e-30, worst = 0;
   const auto wide = left.as(dtype::float64);
@@ -88,7 +88,7 @@ TEST_P(EveryOp, KernelsAgreeWithTheReferenceWithinTheStatedBound) {
     }
 }
 
-TEST_P(EveryOp, AddsToAGradientThatIsThere) {
+TEST_P(EveryOp, AccumulatesGradients) {
   const auto& x = GetParam();
   if (x.what->passes_through || !differentiable())
     return;
@@ -101,12 +101,12 @@ TEST_P(EveryOp, AddsToAGradientThatIsThere) {
         const auto f = fresh[i].as(dtype::float64).data<double>()[at];
         const auto a = added[i].as(dtype::float64).data<double>()[at];
         ASSERT_NEAR(a, f + 1, 1e-5 * (std::abs(f) + 1)) << "input " << i;
-        at += fresh[i].size() / 100; // a sample of large ones
+        at += fresh[i].size() / 100; // For large gradients: a sample.
       }
   }
 }
 
-TEST_P(EveryOp, ComputesOnlyWhatIsWanted) {
+TEST_P(EveryOp, ComputesOnlyRequestedGradients) {
   const auto& x = GetParam();
   if (x.what->passes_through || !differentiable())
     return;
@@ -121,7 +121,7 @@ TEST_P(EveryOp, ComputesOnlyWhatIsWanted) {
   }
 }
 
-/// The same elements at an address that is 4 bytes past a multiple of 64.
+/// The elements at an address that is 4 bytes past a multiple of 64.
 tensor displaced(const tensor& x) {
   tensor roomy{shape{std::int64_t(x.size()) + 1}, x.type()};
   auto out = roomy.range(1, x.size() + 1).reshaped(x.dims());
@@ -129,7 +129,7 @@ tensor displaced(const tensor& x) {
   return out;
 }
 
-TEST_P(EveryOp, ASliceGivesTheBitsOfACopy) {
+TEST_P(EveryOp, ASliceHasTheBitsOfACopy) {
   const auto& x = GetParam();
   const auto in = draw(x, dtype::float32);
   std::vector<tensor> moved;
@@ -147,7 +147,7 @@ TEST_P(EveryOp, ASliceGivesTheBitsOfACopy) {
 
 INSTANTIATE_TEST_SUITE_P(Grid, EveryOp, testing::ValuesIn(op_grid()), name_of);
 
-TEST(OpList, NamesAreUniqueAndEveryOpIsTried) {
+TEST(OpList, NamesAreUniqueAndEveryOpHasCases) {
   std::vector<std::string_view> names;
   for (const auto* x : ops::all) {
     names.push_back(x->name);

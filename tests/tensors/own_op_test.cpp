@@ -6,7 +6,7 @@
 #include <cmath>
 #include <stdexcept>
 
-// An op of the user's own, made of what a program outside the tree sees.
+// A user's op, defined with installed headers only.
 
 // [doc:begin own_op]
 #include "troupe/tensors/op.hpp"
@@ -22,7 +22,7 @@ struct swish_settings {
 
 troupe::tensor_spec infer(std::span<const troupe::tensor_spec> in,
                           const troupe::op_options&) {
-  return in[0]; // as many elements out as in
+  return in[0]; // the output has the shape of the input
 }
 
 template <class T>
@@ -42,7 +42,7 @@ void backward(op_call& c) {
   for (std::size_t i = 0; i < x.size(); ++i) {
     const T s = 1 / (1 + std::exp(-beta * x[i]));
     const T g = gy[i] * s * (1 + beta * x[i] * (1 - s));
-    gx[i] = c.adds(0) ? gx[i] + g : g; // the tape says which
+    gx[i] = c.adds(0) ? gx[i] + g : g; // the tape requests one of them
   }
 }
 
@@ -75,14 +75,14 @@ troupe::tensor apply_swish(const troupe::tensor& x, float beta) {
 namespace troupe {
 namespace {
 
-TEST(OwnOp, IsDifferentiatedByTheTapeLikeABuiltInOne) {
+TEST(OwnOp, IsDifferentiatedLikeABuiltInOp) {
   tape t;
   const auto x = t.watch(tensor::of<double>({1}, {0}));
   const auto g = t.gradient(mine::apply_swish(x, 3), std::array{x});
   EXPECT_EQ(g[0].item<double>(), 0.5);
 }
 
-TEST(OwnOp, IsFoundByNameOnceItIsRegisteredAndRunsOnItsOwnCases) {
+TEST(OwnOp, IsFoundByNameAfterRegistrationAndPassesItsCases) {
   EXPECT_EQ(find_op("swish"), nullptr);
   register_op(mine::swish);
   EXPECT_EQ(find_op("swish"), &mine::swish);
@@ -101,7 +101,7 @@ TEST(OwnOp, IsFoundByNameOnceItIsRegisteredAndRunsOnItsOwnCases) {
   EXPECT_EQ(tried, mine::cases.size());
 }
 
-TEST(OwnOp, IsRefusedWithoutAReferenceOrAName) {
+TEST(OwnOp, IsRejectedWithoutAReferenceOrAName) {
   auto nameless = mine::swish;
   nameless.name = "";
   EXPECT_THROW(register_op(nameless), std::logic_error);
@@ -111,7 +111,7 @@ TEST(OwnOp, IsRefusedWithoutAReferenceOrAName) {
   EXPECT_THROW(register_op(unproved), std::logic_error);
 }
 
-TEST(OpApply, RefusesWhatAnOpCannotTakeAndSaysWhy) {
+TEST(OpApply, RejectsInvalidInputsWithAReason) {
   const auto why = [](auto&& call) -> std::string {
     try {
       call();
@@ -127,7 +127,7 @@ TEST(OpApply, RefusesWhatAnOpCannotTakeAndSaysWhy) {
   EXPECT_EQ(why([&] { apply(mine::swish, {x.as(dtype::int32)}); }),
             "swish: input 0 is int32[2]; convert it with as()");
   EXPECT_EQ(why([&] { apply(mine::swish, {x}); }),
-            "an op was given another op's options");
+            "an op got the options of another op");
   EXPECT_EQ(why([&] {
               apply(*find_op("add"), {x, x.as(dtype::float64)});
             }),

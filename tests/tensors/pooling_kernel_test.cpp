@@ -13,10 +13,10 @@ using troupe::pool_window;
 
 const pool_window windows[] = {
   {2, 6, 8, 5, 3, 4, 2, 2, 2, 2},       // halving
-  {2, 7, 9, 33, 3, 4, 2, 2, 2, 2},      // a row and a column left over
+  {2, 7, 9, 33, 3, 4, 2, 2, 2, 2},      // A remaining row and column.
   {1, 7, 7, 3, 4, 4, 3, 3, 2, 2, 1, 1}, // padded, overlapping
   {1, 5, 6, 16, 4, 5, 2, 2, 1, 1},      // overlapping
-  {1, 3, 3, 1, 3, 3, 2, 2, 1, 1},       // padded below and to the right only
+  {1, 3, 3, 1, 3, 3, 2, 2, 1, 1},       // Padded at the bottom and right only.
 };
 
 struct pooled {
@@ -31,13 +31,13 @@ struct pooled {
       places(out.size()) {
     std::mt19937 rng{3};
     for (auto& each : x)
-      each = static_cast<float>(rng() % 7) - 3; // with equals
+      each = static_cast<float>(rng() % 7) - 3; // Contains equal values.
     for (auto& each : grad_out)
       each = static_cast<float>(rng() % 100);
   }
 };
 
-TEST(MaxPool, GivesTheLargestAndSendsItsGradientToTheFirstOfEquals) {
+TEST(MaxPool, TheFirstOfEqualMaximaGetsTheGradient) {
   for (const auto& at : windows) {
     pooled p{at};
     const auto& k = troupe::kernels();
@@ -53,7 +53,7 @@ TEST(MaxPool, GivesTheLargestAndSendsItsGradientToTheFirstOfEquals) {
           const auto row = i * at.stride_height + a - at.top;
           const auto column = j * at.stride_width + b - at.left;
           if (row >= at.height || column >= at.width)
-            continue; // padding; what would be negative is large
+            continue; // Padding: indices before the image wrap to large values.
           const auto here =
             ((image * at.height + row) * at.width + column) * at.channels + c;
           if (where == p.x.size() || p.x[here] > p.x[where])
@@ -73,7 +73,7 @@ TEST(MaxPool, GivesTheLargestAndSendsItsGradientToTheFirstOfEquals) {
   }
 }
 
-TEST(MaxPool, PassesNanOnFromAnyPlace) {
+TEST(MaxPool, PropagatesNanFromAnyElement) {
   for (const auto& at : windows)
     for (std::size_t i = 0; i < at.window_height * at.window_width; ++i) {
       pooled p{at};

@@ -17,7 +17,7 @@ using troupe::random_key;
 using troupe::random_stream;
 
 // The three philox4x32-10 lines of tests/kat_vectors in Random123.
-TEST(Philox, GivesThePublishedKnownAnswers) {
+TEST(Philox, MatchesThePublishedKnownAnswers) {
   using words = troupe::philox_counter;
   EXPECT_EQ(philox({0, 0, 0, 0}, {0, 0}),
             (words{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
@@ -47,7 +47,7 @@ TEST(RandomStream, DiffersInEveryFieldOfItsKey) {
   EXPECT_EQ(seen.size(), std::size(keys));
 }
 
-TEST(RandomStream, GivesTheSameWordInOrderByNumberAndAfterASeek) {
+TEST(RandomStream, WordsAreTheSameInOrderByIndexAndAfterASeek) {
   const random_key key{.seed = 7, .replica = 2, .step = 9, .op = 4};
   random_stream in_order{key};
   for (std::uint64_t i = 0; i < 23; ++i) {
@@ -60,10 +60,10 @@ TEST(RandomStream, GivesTheSameWordInOrderByNumberAndAfterASeek) {
   }
 }
 
-TEST(RandomStream, GivesTheSameWordsOneByOneAndInBlocksAtEveryLevel) {
+TEST(RandomStream, SingleWordsAndBlocksAreTheSameAtEveryLevel) {
   const random_key key{.seed = 3, .op = 1};
   const random_stream s{key};
-  // 2^32 - 1: there the block's number needs its second word.
+  // 2^32 - 1: the next block number needs its upper word.
   for (const std::uint64_t first : {0ull, 5ull, (1ull << 32) - 1})
     for (const std::size_t count : {0, 1, 63, 64, 65, 200}) {
       std::vector<std::uint32_t> words(4 * count + 1, 77);
@@ -84,8 +84,9 @@ TEST(RandomStream, GivesTheSameWordsOneByOneAndInBlocksAtEveryLevel) {
   }
 }
 
-// Written down once: they may never change, as weights depend on them.
-TEST(RandomStream, GivesTheseBitsOnEveryMachine) {
+// Recorded once. These values must never change, because weights depend on
+// them.
+TEST(RandomStream, HasTheseBitsOnEveryMachine) {
   random_stream s{{.seed = 1, .replica = 2, .step = 3, .op = 4}};
   EXPECT_EQ(s.next(), 1864897617u);
   EXPECT_EQ(s.uniform(), 0x1.1be3aep-1f);
@@ -149,14 +150,14 @@ TEST(Normal, IsTheQuantileOfItsWord) {
     const auto back = 0.5 * std::erfc(-z / std::sqrt(2.0));
     const auto density =
       std::exp(-z * z / 2) / std::sqrt(2 * 3.141592653589793);
-    // The float z is off by half a unit: 2^-25 |z|.
+    // The float z is rounded by up to half a unit, 2^-25 |z|.
     EXPECT_NEAR(back, p, density * std::fabs(z) * 0x1p-24 + 1e-15) << word;
   }
   EXPECT_EQ(troupe::normal_of(0), -troupe::normal_of(0xffff'ffff));
   EXPECT_NEAR(troupe::normal_of(0), -6.338, 1e-3);
 }
 
-TEST(Normal, HasTheMomentsAskedFor) {
+TEST(Normal, HasTheRequestedMoments) {
   constexpr std::size_t n = 1'000'000;
   std::vector<float> x(n);
   troupe::fill_normal(x, 3, 0.5f, {.seed = 3});
@@ -172,7 +173,7 @@ TEST(Normal, HasTheMomentsAskedFor) {
   EXPECT_NEAR(fourth / n, 3, 5 * std::sqrt(96.0 / n));
 }
 
-TEST(Bernoulli, HitsWithTheProbabilityAskedFor) {
+TEST(Bernoulli, HasTheRequestedProbability) {
   constexpr std::size_t n = 1'000'000;
   for (const auto p : {0.0, 1e-3, 0.5, 0.9, 1.0}) {
     std::vector<float> x(n);
@@ -183,7 +184,7 @@ TEST(Bernoulli, HitsWithTheProbabilityAskedFor) {
   }
 }
 
-TEST(Fills, GiveAPartTheBitsItHasInTheWhole) {
+TEST(Fills, ARangeHasTheBitsOfTheWhole) {
   const random_key key{.seed = 8};
   std::vector<float> whole(300), part(300);
   const auto fill = [&](int kind, std::span<float> out, std::uint64_t first) {
@@ -206,7 +207,7 @@ TEST(Fills, GiveAPartTheBitsItHasInTheWhole) {
   }
 }
 
-TEST(Permutation, HoldsEachNumberOnce) {
+TEST(Permutation, ContainsEachNumberOnce) {
   for (const std::uint64_t n : {0, 1, 2, 5, 1000}) {
     auto p = troupe::permutation(n, {.seed = n});
     std::ranges::sort(p);
@@ -216,7 +217,7 @@ TEST(Permutation, HoldsEachNumberOnce) {
   }
 }
 
-TEST(Permutation, MakesEveryOrderOfFourEquallyOften) {
+TEST(Permutation, EveryOrderOfFourIsEquallyLikely) {
   std::map<std::vector<std::uint32_t>, int> counts;
   constexpr int draws = 24'000;
   for (std::uint64_t i = 0; i < draws; ++i)
@@ -228,7 +229,7 @@ TEST(Permutation, MakesEveryOrderOfFourEquallyOften) {
   EXPECT_LT(chi, 49.7); // 23 degrees of freedom: exceeded once in 1,000
 }
 
-TEST(Permutation, RefusesMoreThanItCanNumber) {
+TEST(Permutation, RejectsMoreThan32Bits) {
   EXPECT_THROW(troupe::permutation(1ull << 32, {}), std::logic_error);
 }
 

@@ -10,12 +10,12 @@
 #include <stdexcept>
 #include <string>
 
-// What a tape records keeps its gradient, or is refused.
+// A recorded tensor keeps its gradient, or the operation is an error.
 
 namespace troupe {
 namespace {
 
-/// A variable `bias` [2] of zeros, under a tape.
+/// A variable `bias` [2] of zeros, and a tape.
 struct recorded_bias {
   parameters own{{{"bias", {2}}}};
   tape t;
@@ -25,7 +25,7 @@ struct recorded_bias {
   /// [4, 2]
   tensor y() const { return tensor::full({4, 2}, 1) + bias().value(); }
 
-  /// Of the first element.
+  /// Gradient of the first element.
   float gradient(const tensor& loss) {
     const auto g = t.gradient(loss, own.variables())[0];
     EXPECT_EQ(g.data<float>()[0], g.data<float>()[1]);
@@ -50,7 +50,7 @@ TEST(Tape, SliceOfATracedTensorKeepsItsGradient) {
   EXPECT_EQ(x.gradient(reduce_sum(y) + reduce_sum(part)), 6);
 }
 
-TEST(PauseRecording, MakesConstantsOfWhatEarlierTapesRecorded) {
+TEST(PauseRecording, ValuesOfEarlierTapesBecomeConstants) {
   recorded_bias x;
   const auto y = x.y();
   {
@@ -59,7 +59,7 @@ TEST(PauseRecording, MakesConstantsOfWhatEarlierTapesRecorded) {
     EXPECT_FALSE(is_recorded(y));
     EXPECT_FALSE(is_recorded(y * 2.0));
     EXPECT_FALSE(is_recorded(x.bias().value() * 2.0));
-    tape inner; // records, though it is made meanwhile
+    tape inner; // This tape records, although it is made during the pause.
     const auto z = x.bias().value() * 3.0;
     EXPECT_EQ(inner.gradient(z, x.own.variables())[0].data<float>()[0], 3);
   }
@@ -67,7 +67,7 @@ TEST(PauseRecording, MakesConstantsOfWhatEarlierTapesRecorded) {
   EXPECT_EQ(x.gradient(reduce_sum(y)), 4);
 }
 
-TEST(Tape, SliceOfASliceGoesToItsRows) {
+TEST(Tape, GradientOfASliceOfASliceIsInItsRows) {
   tape t;
   const auto x = t.watch(tensor::of<float>({5}, {1, 2, 3, 4, 5}));
   const auto y = x.slice(1, 5).slice(1, 3); // {3, 4}
@@ -120,14 +120,14 @@ TEST(Tape, VariablesKeepTheirGradientInViews) {
   EXPECT_EQ(x.gradient(loss), 3);
 }
 
-TEST(Tape, DetachIsTheWayOutOfTheTrace) {
+TEST(Tape, DetachRemovesTheTrace) {
   recorded_bias x;
   const auto y = x.y();
   EXPECT_TRUE(y.detach().shares_storage_with(y));
   EXPECT_EQ(x.gradient(reduce_sum(y) + reduce_sum(y.detach())), 4);
 }
 
-TEST(Tape, RefusesToMakeIntegersOfATracedTensor) {
+TEST(Tape, RejectsConversionOfATracedTensorToIntegers) {
   recorded_bias x;
   const auto y = x.y();
   for (const auto type :
@@ -140,7 +140,7 @@ TEST(Tape, RefusesToMakeIntegersOfATracedTensor) {
   }
 }
 
-TEST(Tape, RefusesACopyThatWouldLoseTheTrace) {
+TEST(Tape, RejectsACopyThatWouldLoseTheTrace) {
   recorded_bias x;
   const auto y = x.y();
   tensor out{{8, 2}};
@@ -151,14 +151,14 @@ TEST(Tape, RefusesACopyThatWouldLoseTheTrace) {
   EXPECT_EQ(out.data<float>()[7], 1);
 }
 
-TEST(Tape, RefusesToWriteToWhatItHolds) {
+TEST(Tape, RejectsWritesToElementsThatItNeeds) {
   recorded_bias x;
   auto y = x.y();
   auto w = x.bias().value();
   for (auto* held : {&y, &w}) {
     EXPECT_NE(refusal_of([&] {
                 held->mutable_data<float>();
-              }).find("cannot be written while a tape holds it"),
+              }).find("cannot be written while a tape needs it"),
               std::string::npos);
     EXPECT_NE(refusal_of([&] {
                 held->copy_from(tensor::zeros(held->dims()));
@@ -166,18 +166,19 @@ TEST(Tape, RefusesToWriteToWhatItHolds) {
               std::string::npos);
   }
   x.gradient(reduce_sum(y));
-  y.mutable_data<float>()[0] = 7; // asked: nothing depends on it any more
+  // Allowed after the request: no gradient depends on it any more.
+  y.mutable_data<float>()[0] = 7;
   w.mutable_data<float>()[0] = 7;
 }
 
-TEST(Tape, LetsAVariableBeWrittenThatItDidNotReadYet) {
+TEST(Tape, AllowsWritesToAVariableThatItDidNotRead) {
   recorded_bias x;
   auto w = x.bias().value();
   w.mutable_data<float>()[0] = w.mutable_data<float>()[1] = 3;
   EXPECT_EQ(x.gradient(square(x.bias().value())), 6);
 }
 
-TEST(Tape, RecordsNothingAfterItWasAsked) {
+TEST(Tape, RecordsNothingAfterGradientsWereRequested) {
   recorded_bias x;
   const auto y = x.y();
   EXPECT_TRUE(is_recorded(y));
@@ -187,7 +188,7 @@ TEST(Tape, RecordsNothingAfterItWasAsked) {
   EXPECT_EQ(y.as(dtype::int32).data<std::int32_t>()[0], 1);
 }
 
-TEST(Tape, RefusesAnOpThatHasNoGradient) {
+TEST(Tape, RejectsAnOpThatHasNoGradient) {
   auto without = *find_op("negate");
   without.backward = {};
   without.reference_backward = nullptr;
@@ -195,11 +196,11 @@ TEST(Tape, RefusesAnOpThatHasNoGradient) {
   const auto y = x.y();
   EXPECT_EQ(refusal_of([&] { apply(without, {y}); }),
             "negate: a tape records its input, but the op has no gradient; "
-            "give it the input's detach()");
+            "pass the input's detach()");
   EXPECT_EQ(apply(without, {y.detach()}).data<float>()[0], -1);
 }
 
-TEST(Tape, RefusesToWatchWhatHasNoGradientOrIsRecorded) {
+TEST(Tape, RejectsWatchingIntegersAndRecordedTensors) {
   recorded_bias x;
   const auto y = x.y();
   EXPECT_EQ(refusal_of([&] { x.t.watch(tensor::zeros({2}, dtype::int32)); }),
@@ -208,7 +209,7 @@ TEST(Tape, RefusesToWatchWhatHasNoGradientOrIsRecorded) {
   EXPECT_NE(refusal_of([&] { x.t.watch(x.bias().value()); }), "no error");
 }
 
-TEST(Tape, RefusesAValueOfTheTapeThatItShadows) {
+TEST(Tape, RejectsAValueOfAShadowedTape) {
   recorded_bias x;
   const auto y = x.y();
   {
@@ -220,12 +221,12 @@ TEST(Tape, RefusesAValueOfTheTapeThatItShadows) {
     EXPECT_NE(refusal_of([&] { y.clone(); }), "no error");
     EXPECT_EQ(inner.gradient(y.detach() * z, std::array{z})[0].data<float>()[0],
               1);
-    EXPECT_TRUE(is_recorded(y.clone())); // by the outer tape again
+    EXPECT_TRUE(is_recorded(y.clone())); // Tracked by the outer tape again.
   }
   EXPECT_EQ(x.gradient(reduce_sum(y)), 4);
 }
 
-TEST(Tape, RefusesAValueThatAYoungerTapeRecordedInItsPlace) {
+TEST(Tape, RejectsAValueOfANewerTape) {
   recorded_bias x;
   const auto y = x.y();
   tensor z;
@@ -237,7 +238,7 @@ TEST(Tape, RefusesAValueThatAYoungerTapeRecordedInItsPlace) {
   EXPECT_EQ(x.gradient(y + z.detach()), 4);
 }
 
-/// Doubles, by way of what a tape would refuse or record of its own inputs.
+/// Doubles its input, with operations that a tape would record or reject.
 void doubled(op_call& c) {
   c.in[0].as(dtype::int32);
   c.out.copy_from(c.in[0].clone());
@@ -250,12 +251,12 @@ void doubled_backward(op_call& c) {
   c.grad_in[0].copy_from(c.grad_out * 2.0);
 }
 
-TEST(Tape, KernelsComputeOnPlainHandles) {
+TEST(Tape, KernelsGetUntrackedTensors) {
   auto twice = *find_op("negate");
   twice.name = "twice";
   twice.forward = {doubled};
   twice.backward = {doubled_backward};
-  tape other; // records while the first runs backward, too
+  tape other; // This tape records while the first one runs backward.
   recorded_bias inner;
   const auto y = apply(twice, {inner.bias().value()});
   EXPECT_EQ(inner.gradient(y), 2);
@@ -276,7 +277,7 @@ TEST(Tape, GradientsOfThreeMicroBatchesAddUp) {
   EXPECT_EQ(sum[0].item<float>(), 111);
 }
 
-TEST(Tape, ASecondLossLeavesTheGradientsOfTheFirst) {
+TEST(Tape, ASecondLossKeepsTheGradientsOfTheFirst) {
   parameters own{{{"w", {1}}, {"unused", {1}}}};
   const auto gradient = [&](double inputs) {
     tape t;

@@ -15,7 +15,7 @@ using troupe::named_numbers;
 using troupe::schedule;
 using troupe::step_schedule;
 
-TEST(Schedules, ConstantStaysWhereItIs) {
+TEST(Schedules, ConstantIsConstant) {
   const schedule s{constant_schedule{.learning_rate = 0.3f}};
   for (const std::uint64_t step : {0ull, 1ull, ~0ull})
     EXPECT_EQ(s.at(step), 0.3f);
@@ -47,7 +47,7 @@ TEST(Schedules, CosineFallsFromItsRateToItsFinalRate) {
   }
 }
 
-TEST(Schedules, CosineWarmsUpInALineWithoutAJump) {
+TEST(Schedules, CosineWarmsUpLinearlyWithoutAJump) {
   const schedule s{cosine_schedule{
     .learning_rate = 4, .final_rate = 0, .steps = 12, .warm_up = 4}};
   EXPECT_EQ(s.at(0), 1);
@@ -58,7 +58,7 @@ TEST(Schedules, CosineWarmsUpInALineWithoutAJump) {
   EXPECT_EQ(s.at(12), 0);
 }
 
-TEST(Schedules, AreWhatTheirNameAndNumbersSay) {
+TEST(Schedules, HaveTheirNameAndHyperparameters) {
   const schedule all[] = {constant_schedule{0.1f}, step_schedule{0.2f, 0.3f, 7},
                           cosine_schedule{0.4f, 0.1f, 50, 5}};
   for (const auto& s : all) {
@@ -72,7 +72,7 @@ TEST(Schedules, AreWhatTheirNameAndNumbersSay) {
   EXPECT_EQ(all[2].numbers(), expected);
 }
 
-TEST(Schedules, SayInOneSentenceWhatIsWrong) {
+TEST(Schedules, ReportInvalidHyperparametersInOneSentence) {
   const auto refusal = [](const std::string& name,
                           const named_numbers& numbers) {
     try {

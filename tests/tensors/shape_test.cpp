@@ -23,25 +23,25 @@ TEST(Shape, CountsItsElements) {
   EXPECT_EQ((shape{1, 1, 1, 1, 1, 1, 1, 2}).elements(), 2u);
 }
 
-TEST(Shape, RefusesANinthAxisAndANegativeExtent) {
+TEST(Shape, RejectsANinthAxisAndANegativeExtent) {
   EXPECT_THROW((shape{1, 1, 1, 1, 1, 1, 1, 1, 1}), std::logic_error);
   EXPECT_THROW((shape{2, -1}), std::logic_error);
   EXPECT_THROW((shape{std::numeric_limits<std::int64_t>::min()}),
                std::logic_error);
 }
 
-TEST(Shape, RefusesAProductThatDoesNotFitInWhateverOrder) {
+TEST(Shape, RejectsAnOverflowingProductInAnyOrder) {
   EXPECT_NO_THROW((shape{1ll << 31, 1ll << 31}));
   EXPECT_THROW((shape{1ll << 32, 1ll << 31}), std::logic_error);
   EXPECT_THROW((shape{huge}), std::logic_error);
   EXPECT_THROW((shape{huge, 2}), std::logic_error);
   EXPECT_THROW((shape{1ll << 32, 1ll << 32}), std::logic_error); // 0 mod 2^64
-  // A 0 does not excuse the rest: `with` could replace it.
+  // A zero extent does not excuse the others: `with_extent` could replace it.
   EXPECT_THROW((shape{0, huge, 2}), std::logic_error);
   EXPECT_THROW((shape{huge, 2, 0}), std::logic_error);
 }
 
-TEST(Shape, ChecksAnExtentThatIsReplaced) {
+TEST(Shape, ChecksAReplacedExtent) {
   const shape x{2, 3};
   EXPECT_EQ(x.with(0, 5), (shape{5, 3}));
   EXPECT_EQ(x.with(1, 0), (shape{2, 0}));
@@ -50,7 +50,7 @@ TEST(Shape, ChecksAnExtentThatIsReplaced) {
   EXPECT_THROW(x.with(2, 1), std::logic_error);
 }
 
-TEST(Shape, GivesARangeOfItsAxes) {
+TEST(Shape, ReturnsARangeOfItsAxes) {
   const shape x{2, 3, 4};
   EXPECT_EQ(x.axes(0, 3), x);
   EXPECT_EQ(x.axes(1, 3), (shape{3, 4}));
@@ -64,7 +64,7 @@ TEST(Shape, DiffersByRankAndByOrder) {
   EXPECT_NE(shape{}, (shape{0}));
 }
 
-TEST(Shape, ReadsAsAList) {
+TEST(Shape, IsFormattedAsAList) {
   EXPECT_EQ(to_string(shape{}), "[]");
   EXPECT_EQ(to_string(shape{64, 28, 28, 1}), "[64, 28, 28, 1]");
 }
@@ -78,14 +78,14 @@ TEST(Broadcast, FollowsNumPysRule) {
   EXPECT_EQ(broadcast({1}, {0}), (shape{0}));
 }
 
-TEST(Broadcast, GivesTheSameForEitherOrder) {
+TEST(Broadcast, IsCommutative) {
   const shape all[] = {{}, {1}, {3}, {2, 3}, {2, 1}, {4, 1, 3}, {1, 1, 1}};
   for (const auto& a : all)
     for (const auto& b : all)
       EXPECT_EQ(broadcast(a, b), broadcast(b, a));
 }
 
-TEST(Broadcast, NamesBothShapesThatDoNotFit) {
+TEST(Broadcast, ErrorsNameBothShapes) {
   try {
     broadcast({4, 3}, {2, 3});
     FAIL();
@@ -97,7 +97,7 @@ TEST(Broadcast, NamesBothShapesThatDoNotFit) {
   EXPECT_THROW(broadcast({0}, {2}), std::logic_error);
 }
 
-TEST(Broadcast, RefusesAResultThatIsTooLarge) {
+TEST(Broadcast, RejectsATooLargeResult) {
   EXPECT_THROW(broadcast({1ll << 40, 1}, {1, 1ll << 40}), std::logic_error);
 }
 

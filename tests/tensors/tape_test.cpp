@@ -43,10 +43,10 @@ TEST(Tape, AddsTheGradientsOfAValueThatIsUsedTwiceInOneOp) {
   EXPECT_EQ(g[0].data<double>()[2], 6);
 }
 
-TEST(Tape, LeavesAVariablesGradientInItsFlatBufferIfToldTo) {
+TEST(Tape, WritesGradientsToTheFlatBufferOfTheVariables) {
   auto p = two_parameters();
   auto gradients = p.gradients();
-  gradients.mutable_data<float>()[0] = 99; // overwritten, not added to
+  gradients.mutable_data<float>()[0] = 99; // Overwritten, not added to.
   gradients.mutable_data<float>()[p.offset(1)] = 99;
   tape t;
   const auto w = p.variables()[0].value();
@@ -56,14 +56,14 @@ TEST(Tape, LeavesAVariablesGradientInItsFlatBufferIfToldTo) {
   EXPECT_EQ(gradients.data<float>()[p.offset(1)], 0);
 }
 
-TEST(Tape, GivesZeroForWhatTheLossDoesNotDependOn) {
+TEST(Tape, GradientOfAnUnusedVariableIsZero) {
   auto p = two_parameters();
   tape t;
   const auto g = t.gradient(p.variables()[0].value() * 1.0, p.variables());
   EXPECT_EQ(g[1].item<float>(), 0);
 }
 
-TEST(Tape, GivesZeroForAVariableReadByAnOpThatLeadsNowhere) {
+TEST(Tape, GradientOfAVariableWithoutAPathToTheLossIsZero) {
   auto p = two_parameters();
   tape t;
   const auto dead_end = p.variables()[1].value() * 2.0;
@@ -71,7 +71,7 @@ TEST(Tape, GivesZeroForAVariableReadByAnOpThatLeadsNowhere) {
   EXPECT_EQ(g[1].item<float>(), 0);
 }
 
-TEST(Tape, SaysOnceThatEachGradientIsCompleteAndTheLastLayerFirst) {
+TEST(Tape, CallsTheHookOnceForEachGradientLastLayerFirst) {
   parameters p{
     {{"a", {4, 3}}, {"a/bias", {3}}, {"b", {3, 2}}, {"b/bias", {2}}}};
   const auto& v = p.variables();
@@ -86,11 +86,11 @@ TEST(Tape, SaysOnceThatEachGradientIsCompleteAndTheLastLayerFirst) {
   EXPECT_LT(std::ranges::find(order, 3), std::ranges::find(order, 1));
 }
 
-TEST(Tape, SaysThatAGradientIsCompleteOnlyAfterItsLastUse) {
+TEST(Tape, CallsTheHookAfterTheLastUseOfAVariable) {
   auto p = two_parameters();
   tape t;
   const auto w = p.variables()[0].value();
-  const auto y = exp(w * 0.0) + w * 2.0; // two ways, one through an older op
+  const auto y = exp(w * 0.0) + w * 2.0; // Two uses, one by an earlier op.
   float at_hook = 0;
   t.gradient_into_variables(
     y, std::span{p.variables()}.first(1),
@@ -108,7 +108,7 @@ TEST(Tape, PassesAGradientThroughReshapeWithoutACopy) {
   EXPECT_EQ(g[0].data<double>()[5], 12);
 }
 
-TEST(Tape, FreesIntermediateValuesAsBackwardPassesThem) {
+TEST(Tape, FreesIntermediateValuesDuringBackward) {
   auto p = two_parameters();
   tape t;
   constexpr std::size_t layers = 8, large = 1 << 18; // 1 MiB each
@@ -126,7 +126,7 @@ TEST(Tape, FreesIntermediateValuesAsBackwardPassesThem) {
   EXPECT_LT(at_end, 4 * large * sizeof(float));
 }
 
-TEST(Tape, RecordsForTheInnermostAndRefusesASecondRequest) {
+TEST(Tape, OnlyTheInnermostRecordsAndASecondRequestFails) {
   tape outer;
   const auto x = outer.watch(tensor::of<double>({1}, {3}));
   {
@@ -139,7 +139,7 @@ TEST(Tape, RecordsForTheInnermostAndRefusesASecondRequest) {
   EXPECT_EQ(outer.gradient(x * x, std::array{x})[0].item<double>(), 6);
 }
 
-TEST(Tape, SaysThatItWasAskedASecondTime) {
+TEST(Tape, ReportsASecondRequest) {
   auto p = two_parameters();
   tape t;
   const auto y = p.variables()[0].value() * 2.0;
@@ -148,20 +148,21 @@ TEST(Tape, SaysThatItWasAskedASecondTime) {
     t.gradient(y, p.variables());
     FAIL();
   } catch (const std::logic_error& error) {
-    EXPECT_EQ(std::string{error.what()},
-              "a tape was asked for gradients a second time; make a tape for "
-              "each loss");
+    EXPECT_EQ(
+      std::string{error.what()},
+      "gradients of a tape were requested a second time; make a tape for "
+      "each loss");
   }
 }
 
-TEST(Tape, RefusesALossThatItDidNotRecord) {
+TEST(Tape, RejectsALossThatItDidNotRecord) {
   tape t;
   const auto x = t.watch(tensor::of<double>({1}, {3}));
   EXPECT_THROW(t.gradient(tensor::of<double>({1}, {3}), std::array{x}),
                std::logic_error);
 }
 
-TEST(Tape, RefusesAVariableThatIsListedTwice) {
+TEST(Tape, RejectsAVariableThatIsListedTwice) {
   auto p = two_parameters();
   tape t;
   const auto w = p.variables()[0];
@@ -182,7 +183,7 @@ TEST(Tape, FollowsTheContextNotTheThread) {
       tape b;
       const auto z = b.watch(tensor::of<double>({1}, {5}));
       exchange_context(&one);
-      const auto y = x * x; // for a, though b is younger
+      const auto y = x * x; // Recorded for a, although b is newer.
       exchange_context(&two);
       EXPECT_EQ(b.gradient(z * z, std::array{z})[0].item<double>(), 10);
       exchange_context(&one);

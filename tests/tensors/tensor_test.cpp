@@ -37,7 +37,7 @@ tensor counting(const troupe::shape& dims) {
   return out;
 }
 
-TEST(Tensor, IsNoTensorUntilItIsGivenOne) {
+TEST(Tensor, IsEmptyByDefault) {
   const tensor x;
   EXPECT_FALSE(x);
   EXPECT_TRUE(tensor{troupe::shape{}});
@@ -48,7 +48,7 @@ TEST(Tensor, IsNoTensorUntilItIsGivenOne) {
   EXPECT_NE(refusal_of([&] { scalar.copy_from(x); }), "no error");
 }
 
-TEST(Tensor, RefusesMoreBytesThanThereCanBe) {
+TEST(Tensor, RejectsImpossibleSizes) {
   const troupe::shape most{std::int64_t{1} << 62};
   for (const auto type : all_types) // 2^65 of float64: 0 mod 2^64
     EXPECT_THROW(tensor(most, type), std::bad_alloc) << to_string(type);
@@ -75,7 +75,7 @@ TEST(Tensor, HoldsElementsOfEveryTypeAlignedTo64Bytes) {
   }
 }
 
-TEST(Tensor, TakesItsElementsInRowMajorOrder) {
+TEST(Tensor, HasItsElementsInRowMajorOrder) {
   const auto x = tensor::of<std::int32_t>({2, 3}, {1, 2, 3, 4, 5, 6});
   EXPECT_EQ(x.type(), dtype::int32);
   EXPECT_EQ(x.slice(1, 2).data<std::int32_t>()[0], 4);
@@ -85,7 +85,7 @@ TEST(Tensor, TakesItsElementsInRowMajorOrder) {
             std::string::npos);
 }
 
-TEST(Tensor, SharesElementsWithItsCopiesAndNotWithAClone) {
+TEST(Tensor, SharesElementsWithCopiesButNotWithAClone) {
   auto x = counting({4});
   const auto copy = x;
   const auto clone = x.clone();
@@ -98,7 +98,7 @@ TEST(Tensor, SharesElementsWithItsCopiesAndNotWithAClone) {
   EXPECT_TRUE(clone.unique());
 }
 
-TEST(Tensor, IsUniqueAgainWhenTheOtherHandlesAreGone) {
+TEST(Tensor, IsUniqueAgainWithoutOtherHandles) {
   auto x = counting({4});
   {
     const auto part = x.slice(0, 1);
@@ -109,7 +109,7 @@ TEST(Tensor, IsUniqueAgainWhenTheOtherHandlesAreGone) {
   EXPECT_TRUE(moved.unique());
 }
 
-TEST(Tensor, RefusesToBeReadAsAnotherType) {
+TEST(Tensor, RejectsAccessAsAnotherType) {
   const auto x = counting({2, 3});
   const auto why = refusal_of([&] { x.data<double>(); });
   EXPECT_NE(why.find("float32[2, 3]"), why.npos) << why;
@@ -118,7 +118,7 @@ TEST(Tensor, RefusesToBeReadAsAnotherType) {
   EXPECT_NE(refusal_of([&] { y.mutable_data<std::uint8_t>(); }), "no error");
 }
 
-TEST(Tensor, HasAnItemOnlyIfThereIsOne) {
+TEST(Tensor, HasAnItemOnlyWithOneElement) {
   EXPECT_EQ(tensor::full({1, 1}, 5).item<float>(), 5);
   EXPECT_EQ(tensor::full({}, 5).item<float>(), 5);
   EXPECT_NE(refusal_of([] { counting({2}).item<float>(); }), "no error");
@@ -138,7 +138,7 @@ TEST(Tensor, SlicesRowsOfSlicesInPlace) {
   EXPECT_EQ(x.slice(6, 6).size(), 0u);
 }
 
-TEST(Tensor, RefusesRowsThatItDoesNotHave) {
+TEST(Tensor, RejectsRowsThatItDoesNotHave) {
   const auto x = counting({6, 2});
   for (const auto& [begin, end] : {std::pair{-1, 2}, {3, 2}, {0, 7}, {7, 7}})
     EXPECT_NE(refusal_of([&, b = begin, e = end] { x.slice(b, e); }),
@@ -157,7 +157,7 @@ TEST(Tensor, SlicesRowsWithoutElements) {
             (troupe::shape{0, 4}));
 }
 
-TEST(Tensor, IsSeenInAnotherShapeOfTheSameSize) {
+TEST(Tensor, IsReshapedToTheSameSize) {
   const auto x = counting({2, 6});
   const auto y = x.slice(1, 2).reshaped({3, 2});
   EXPECT_EQ(y.data<float>()[5], 11);
@@ -167,7 +167,7 @@ TEST(Tensor, IsSeenInAnotherShapeOfTheSameSize) {
   EXPECT_NE(why.find("[2, 6]"), why.npos) << why;
 }
 
-TEST(Tensor, GivesARangeOfTheFlattenedElements) {
+TEST(Tensor, ReturnsARangeOfTheFlattenedElements) {
   const auto x = counting({3, 4});
   const auto y = x.range(3, 9);
   EXPECT_EQ(y.dims(), (troupe::shape{6}));
@@ -203,7 +203,7 @@ TEST(Tensor, ConvertsBetweenAllTypes) {
   EXPECT_TRUE(x.as(dtype::float32).shares_storage_with(x));
 }
 
-TEST(Tensor, ConvertsAFloatThatNoIntegerHoldsToTheNearestOne) {
+TEST(Tensor, FloatsBeyondAnIntegerTypeBecomeItsNearestValue) {
   const auto check = [&]<class From>(From) {
     using limits = std::numeric_limits<From>;
     const auto x = tensor::of<From>(
@@ -273,7 +273,7 @@ TEST(Tensor, ComparesBitsNotValues) {
   EXPECT_TRUE(same_bits(nan, nan.clone()));
 }
 
-TEST(Tensor, LivesAsLongAsItsLastHandleOnAnyThread) {
+TEST(Tensor, ElementsLiveAsLongAsTheLastHandleOnAnyThread) {
   for (int i = 0; i < 200; ++i) {
     auto x = counting({64});
     std::vector<std::jthread> readers;

@@ -17,7 +17,7 @@ using troupe::named_numbers;
 using troupe::sgd;
 using troupe::update_rule;
 
-/// A parameter with what its rule keeps.
+/// A parameter and the slots of its rule.
 struct trained {
   update_rule rule;
   std::vector<float> x;
@@ -62,7 +62,7 @@ const update_rule rules[] = {
   adamw{.learning_rate = 0.05f, .weight_decay = 0.1f},
 };
 
-/// The definitions, in float64, of one parameter; `s` are its slots.
+/// The definitions in float64 for one parameter; `s` are its slots.
 void reference(const update_rule& rule, double& x, double g, double* s, int t) {
   double rate = 0, momentum = 0, beta1 = 0, beta2 = 0, epsilon = 0, decay = 0;
   bool nesterov = false;
@@ -88,7 +88,7 @@ void reference(const update_rule& rule, double& x, double g, double* s, int t) {
   x -= rate * mean / (std::sqrt(square) + epsilon);
 }
 
-TEST(UpdateRules, FollowTheirFloat64DefinitionForTwentySteps) {
+TEST(UpdateRules, MatchTheirFloat64DefinitionForTwentySteps) {
   constexpr std::size_t n = 37;
   for (const auto& rule : rules) {
     trained it{rule, noise(n, 1)};
@@ -104,7 +104,7 @@ TEST(UpdateRules, FollowTheirFloat64DefinitionForTwentySteps) {
   }
 }
 
-TEST(UpdateRules, GiveTheValuesOfTheirFormulasInClosedForm) {
+TEST(UpdateRules, HaveTheValuesOfTheirClosedForms) {
   trained plain{sgd{.learning_rate = 0.5f}, {1}};
   plain.apply({2});
   EXPECT_EQ(plain.x[0], 0); // 1 - 0.5 * 2
@@ -136,7 +136,7 @@ TEST(UpdateRules, GiveTheValuesOfTheirFormulasInClosedForm) {
   EXPECT_EQ(decays.x, (std::vector<float>{0.75f, -6}));
 }
 
-TEST(UpdateRules, GiveAPartTheBitsItHasInTheWhole) {
+TEST(UpdateRules, ARangeHasTheBitsOfTheWhole) {
   constexpr std::size_t n = 101;
   for (const auto& rule : rules) {
     trained whole{rule, noise(n, 2)}, parts{rule, noise(n, 2)};
@@ -166,7 +166,7 @@ TEST(UpdateRules, ScaleTheGradientAsIfItHadBeenScaledBefore) {
   }
 }
 
-TEST(UpdateRules, LeaveAZeroGapZero) {
+TEST(UpdateRules, KeepZeroGapsZero) {
   for (const auto& rule : rules) {
     trained it{rule, {0, -0.0f}};
     for (int t = 0; t < 3; ++t)
@@ -187,11 +187,12 @@ TEST(UpdateRules, AdamWWithoutDecayIsAdamToTheBit) {
 TEST(UpdateRules, StillStepAfterAMillionSteps) {
   trained it{adam{.learning_rate = 0.5f}, {0}};
   it.step = 1'000'000;
-  it.apply({1}); // slots were 0: m = 0.1, v = 0.001, no correction left
+  // The slots were 0: m = 0.1, v = 0.001, without bias correction.
+  it.apply({1});
   EXPECT_NEAR(it.x[0], -0.5 * 0.1 / std::sqrt(0.001), 1e-5);
 }
 
-TEST(UpdateRules, AreWhatTheirNameAndNumbersSay) {
+TEST(UpdateRules, HaveTheirNameAndHyperparameters) {
   for (const auto& rule : rules) {
     const update_rule again{rule.name(), rule.numbers()};
     EXPECT_EQ(again.numbers(), rule.numbers());
@@ -204,13 +205,13 @@ TEST(UpdateRules, AreWhatTheirNameAndNumbersSay) {
   EXPECT_EQ(update_rule{"adam"}.numbers(), expected);
 }
 
-TEST(UpdateRules, KeepASlotOnlyWhereThereIsMomentum) {
+TEST(UpdateRules, HaveASlotOnlyWithMomentum) {
   EXPECT_EQ(update_rule{sgd{}}.slots(), 0u);
   EXPECT_EQ(update_rule{sgd{.momentum = 0.5f}}.slots(), 1u);
   EXPECT_EQ(update_rule{adam{}}.slots(), 2u);
 }
 
-TEST(UpdateRules, SayInOneSentenceWhatIsWrong) {
+TEST(UpdateRules, ReportInvalidHyperparametersInOneSentence) {
   const auto refusal = [](const std::function<update_rule()>& make) {
     try {
       make();
@@ -242,7 +243,7 @@ TEST(UpdateRules, SayInOneSentenceWhatIsWrong) {
             "sgd: nesterov is 2; it must be true or false");
 }
 
-TEST(UpdateRules, RefuseRangesThatDoNotFit) {
+TEST(UpdateRules, RejectRangesThatDoNotFit) {
   std::vector<float> x(3), short_one(2), m(3), v(3);
   const update_rule rule{adam{}};
   const std::span<float> slots[] = {m, v}, bad_slots[] = {m, short_one};

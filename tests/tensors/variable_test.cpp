@@ -46,7 +46,7 @@ TEST(Parameters, AreViewsOfTheFlatBuffers) {
   EXPECT_EQ(p.gradients().data<float>()[1], 7);
 }
 
-TEST(Parameters, KeepNamesShapesAndIdsThatNoOtherHas) {
+TEST(Parameters, HaveNamesShapesAndUniqueIds) {
   const auto p = three(), q = three();
   std::set<std::uint32_t> ids;
   for (const auto* each : {&p, &q})
@@ -58,7 +58,7 @@ TEST(Parameters, KeepNamesShapesAndIdsThatNoOtherHas) {
   EXPECT_EQ(p.variables()[2].dims(), (troupe::shape{16}));
 }
 
-TEST(Parameters, GiveEachReplicaItsCopyAndItsGradient) {
+TEST(Parameters, EachReplicaHasItsCopyAndItsGradient) {
   const auto p = three(3, 3);
   EXPECT_EQ(p.copies(), 3u);
   for (std::uint32_t r = 0; r < 3; ++r) {
@@ -75,7 +75,7 @@ TEST(Parameters, GiveEachReplicaItsCopyAndItsGradient) {
   }
 }
 
-TEST(Parameters, ShareOneCopyAmongReplicasThatTakeTurns) {
+TEST(Parameters, ReplicasThatTakeTurnsShareOneCopy) {
   const auto p = three(1, 2);
   troupe::context c;
   c.replica = 1;
@@ -85,7 +85,7 @@ TEST(Parameters, ShareOneCopyAmongReplicasThatTakeTurns) {
   EXPECT_TRUE(x.gradient().shares_storage_with(p.gradients(1)));
 }
 
-TEST(Parameters, RefuseAReplicaThatHasNoCopy) {
+TEST(Parameters, RejectAReplicaWithoutACopy) {
   const auto p = three(2, 2);
   troupe::context c;
   c.replica = 2;
@@ -98,12 +98,12 @@ TEST(Parameters, RefuseAReplicaThatHasNoCopy) {
   }
 }
 
-TEST(Parameters, RefuseToBeWithoutACopyOrAReplica) {
+TEST(Parameters, RejectZeroCopiesOrReplicas) {
   EXPECT_THROW(three(0, 1), std::logic_error);
   EXPECT_THROW(three(1, 0), std::logic_error);
 }
 
-TEST(Parameters, MayBeNone) {
+TEST(Parameters, MayBeEmpty) {
   const parameters nothing, empty{std::vector<troupe::parameter_spec>{}};
   for (const auto* p : {&nothing, &empty}) {
     EXPECT_EQ(p->size(), 0u);

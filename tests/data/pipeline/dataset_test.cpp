@@ -26,7 +26,7 @@ std::vector<int> first(int n) {
   return out;
 }
 
-TEST(Dataset, GivesItsExamplesInOrder) {
+TEST(Dataset, YieldsItsExamplesInOrder) {
   const auto x = counted(3);
   EXPECT_EQ(all(x), (lists{{0}, {1}, {2}}));
   EXPECT_EQ(x.size(), 3u);
@@ -34,7 +34,7 @@ TEST(Dataset, GivesItsExamplesInOrder) {
   EXPECT_EQ(x.element(), (tensor_spec{{2}, dtype::float32}));
 }
 
-TEST(Dataset, KeepsTheLastShortBatchUnlessTold) {
+TEST(Dataset, KeepsTheLastSmallBatchByDefault) {
   const auto x = counted(5).batch(2);
   EXPECT_EQ(all(x), (lists{{0, 1}, {2, 3}, {4}}));
   EXPECT_EQ(x.size(), 3u);
@@ -45,14 +45,14 @@ TEST(Dataset, KeepsTheLastShortBatchUnlessTold) {
   EXPECT_EQ(all(counted(4).batch(2)), all(counted(4).batch(2, true)));
 }
 
-TEST(Dataset, BatchesOfBatchesStandSideBySide) {
+TEST(Dataset, BatchesOfBatchesAddAnAxis) {
   const auto x = counted(4).batch(2).batch(2);
   EXPECT_EQ(x.element(), (tensor_spec{{2, 2, 2}, dtype::float32}));
   EXPECT_EQ(all(x), (lists{{0, 1, 2, 3}}));
   EXPECT_THROW(all(counted(3).batch(2).batch(2)), std::invalid_argument);
 }
 
-TEST(Dataset, CopiesNothingWhereExamplesLieSideBySide) {
+TEST(Dataset, AdjacentExamplesAreNotCopied) {
   const auto inputs = tensor::zeros({4, 2});
   const auto labels = tensor::zeros({4}, dtype::int32);
   auto each = dataset{inputs, labels}.batch(2).iterate();
@@ -79,14 +79,14 @@ TEST(Dataset, MapsExamplesBeforeBatchAndBatchesAfter) {
   EXPECT_EQ(ranks, (std::vector<std::size_t>{2, 2}));
 }
 
-TEST(Dataset, RefusesToBatchWhatMapMadeUnequal) {
+TEST(Dataset, RejectsBatchesOfUnequalElements) {
   const auto x = counted(3).map([](const batch& x) {
     const auto n = 1 + std::int64_t(x.inputs.data<float>()[0]) / 2;
     return batch{tensor::zeros({n}), x.labels};
   });
   EXPECT_EQ(complaint([&] { all(x.batch(3)); }),
-            "elements of float32[1] and float32[2] cannot stand side by side "
-            "in a batch: make them the same in map");
+            "elements of float32[1] and float32[2] cannot be in one batch: "
+            "make them equal in map");
 }
 
 TEST(Dataset, TakesAndSkipsExamplesOrBatches) {
@@ -100,7 +100,7 @@ TEST(Dataset, TakesAndSkipsExamplesOrBatches) {
   EXPECT_EQ(counted(5).skip(2).take(whole).size(), 3u);
 }
 
-TEST(Dataset, RepeatsBeforeBatchAcrossTheSeam) {
+TEST(Dataset, BatchesSpanEpochsAfterRepeat) {
   EXPECT_EQ(all(counted(3).repeat(2).batch(2)),
             (lists{{0, 1}, {2, 0}, {1, 2}}));
   EXPECT_EQ(all(counted(3).batch(2).repeat(2)),
@@ -109,7 +109,7 @@ TEST(Dataset, RepeatsBeforeBatchAcrossTheSeam) {
   EXPECT_EQ(counted(0).repeat().size(), 0u);
 }
 
-TEST(Dataset, RepeatsForEverWithoutANumber) {
+TEST(Dataset, RepeatIsEndlessWithoutANumber) {
   const auto x = counted(3).repeat();
   EXPECT_EQ(x.size(), std::nullopt);
   auto each = x.iterate({0, 3'000'000'001});
@@ -118,7 +118,7 @@ TEST(Dataset, RepeatsForEverWithoutANumber) {
   EXPECT_EQ(x.batch(2, true).size(), std::nullopt);
 }
 
-TEST(Dataset, ShufflesIntoEveryOrderEquallyOften) {
+TEST(Dataset, EveryOrderIsEquallyLikely) {
   std::map<std::vector<int>, int> seen;
   const auto x = counted(4).shuffle(whole, 1);
   for (std::uint64_t pass = 0; pass < 24'000; ++pass)
@@ -127,10 +127,10 @@ TEST(Dataset, ShufflesIntoEveryOrderEquallyOften) {
   double chi_squared = 0;      // 23 degrees of freedom
   for (const auto& [order, count] : seen)
     chi_squared += (count - 1000.0) * (count - 1000.0) / 1000.0;
-  EXPECT_LT(chi_squared, 49.7); // passed by 1 seed in 1,000
+  EXPECT_LT(chi_squared, 49.7); // Exceeded by 1 seed in 1,000.
 }
 
-TEST(Dataset, ShuffleLosesNothingAndDiffersByPassAndSeed) {
+TEST(Dataset, ShuffleIsAPermutationThatDependsOnEpochAndSeed) {
   std::set<std::vector<int>> orders;
   for (std::uint64_t seed = 0; seed < 4; ++seed)
     for (std::uint64_t pass = 0; pass < 4; ++pass) {
@@ -141,13 +141,13 @@ TEST(Dataset, ShuffleLosesNothingAndDiffersByPassAndSeed) {
   EXPECT_EQ(orders.size(), 16u);
 }
 
-TEST(Dataset, ShuffleOfOneOrderForGoodKeepsIt) {
+TEST(Dataset, ShuffleCanKeepOneOrderForAllEpochs) {
   const auto x = counted(100).shuffle(whole, 7, false);
   EXPECT_EQ(all(x, 0), all(x, 5));
   EXPECT_NE(all(x), all(counted(100)));
 }
 
-TEST(Dataset, ShufflesBlocksAmongThemselves) {
+TEST(Dataset, ShuffleStaysWithinBlocks) {
   const auto order = flat(all(counted(10).shuffle(4, 1)));
   for (int begin = 0; begin < 10; begin += 4)
     for (int i = begin; i < std::min(begin + 4, 10); ++i)
@@ -158,7 +158,7 @@ TEST(Dataset, ShufflesBlocksAmongThemselves) {
   EXPECT_EQ(counted(10).repeat().shuffle(4, 1).size(), std::nullopt);
 }
 
-TEST(Dataset, RepeatAfterShuffleDrawsEachPassAnew) {
+TEST(Dataset, RepeatedEpochsAreShuffledDifferently) {
   const auto x = counted(50).shuffle(whole, 2);
   const auto twice = flat(all(x.repeat(2), 3));
   const auto half = twice.begin() + 50;
@@ -166,7 +166,7 @@ TEST(Dataset, RepeatAfterShuffleDrawsEachPassAnew) {
   EXPECT_EQ(std::vector(half, twice.end()), flat(all(x, 7)));
 }
 
-TEST(Dataset, SplitsWithoutLosingOrRepeating) {
+TEST(Dataset, SplitIsAPartition) {
   auto [train, test] = counted(10).split(0.8);
   EXPECT_EQ(flat(all(train)), first(8));
   EXPECT_EQ(all(test), (lists{{8}, {9}}));
@@ -177,22 +177,22 @@ TEST(Dataset, SplitsWithoutLosingOrRepeating) {
   EXPECT_EQ(sorted(both), first(10));
 }
 
-TEST(Dataset, RefusesASplitThatWouldLeak) {
+TEST(Dataset, RejectsASplitThatWouldLeak) {
   EXPECT_EQ(complaint([] { counted(10).shuffle().split(0.5); }),
-            "split after a shuffle that differs in each pass mixes the parts: "
-            "split first, or shuffle with each_pass = false");
+            "split after a shuffle that differs per epoch mixes the two parts: "
+            "split first, or shuffle with each_epoch = false");
   EXPECT_THROW(counted(10).repeat().split(0.5), std::invalid_argument);
   for (const double x : {0.0, 1.0, -1.0, double(NAN)})
     EXPECT_THROW(counted(10).split(x), std::invalid_argument);
 }
 
-TEST(Dataset, GivesExamplesByRange) {
+TEST(Dataset, ReadsARangeOfExamples) {
   EXPECT_EQ(names(counted(9).examples(2, 5)), (std::vector{2, 3, 4}));
   EXPECT_THROW(counted(9).examples(2, 10), std::invalid_argument);
   EXPECT_THROW(counted(9).examples(2, 2), std::invalid_argument);
 }
 
-TEST(Dataset, ReadsWhatAFunctionMakes) {
+TEST(Dataset, ReadsGeneratedElements) {
   const dataset x{5, 3, [](std::uint64_t i) {
                     const auto n = float(i);
                     return batch{tensor::of<float>({2}, {n, -n}),
@@ -202,7 +202,7 @@ TEST(Dataset, ReadsWhatAFunctionMakes) {
   EXPECT_EQ(sorted(flat(all(x.shuffle()))), first(5));
 }
 
-TEST(Dataset, KeepsOtherTypesAsTheyAre) {
+TEST(Dataset, KeepsOtherDtypes) {
   const auto pixels = tensor::of<std::uint8_t>({3, 1}, {7, 255, 0});
   const auto labels = tensor::of<std::int32_t>({3}, {0, 4, 1});
   const dataset x{pixels, labels};
@@ -211,12 +211,12 @@ TEST(Dataset, KeepsOtherTypesAsTheyAre) {
   EXPECT_EQ(one->inputs.type(), dtype::uint8);
 }
 
-TEST(Dataset, RefusesTensorsThatDoNotFit) {
+TEST(Dataset, RejectsTensorsThatDoNotMatch) {
   const auto x = tensor::zeros({3, 2});
   const auto y = tensor::zeros({3}, dtype::int32);
   EXPECT_EQ(complaint([&] { dataset(x, y.slice(0, 2)); }),
-            "inputs float32[3, 2] and labels int32[2] make no dataset: inputs "
-            "are [n, ...] and labels int32[n]");
+            "inputs float32[3, 2] and labels int32[2] do not form a dataset: "
+            "inputs must be [n, ...] and labels int32[n]");
   EXPECT_THROW(dataset(x, tensor::zeros({3})), std::invalid_argument);
   EXPECT_THROW(dataset(tensor{}, y), std::invalid_argument);
   const auto bad = tensor::of<std::int32_t>({3}, {0, 3, 1});
@@ -228,7 +228,7 @@ TEST(Dataset, RefusesTensorsThatDoNotFit) {
   EXPECT_THROW(dataset(x, y, -1), std::invalid_argument);
 }
 
-TEST(Dataset, RefusesElementsThatATapeRecords) {
+TEST(Dataset, RejectsElementsThatATapeRecords) {
   const auto x = counted(4);
   tape t;
   const auto recorded = t.watch(tensor::zeros({2}));
@@ -237,7 +237,7 @@ TEST(Dataset, RefusesElementsThatATapeRecords) {
   });
   EXPECT_EQ(complaint([&] { all(scaled.batch(2)); }),
             "the function of map gave float32[2], which a tape records; a "
-            "dataset would lose its gradient, give its detach()");
+            "dataset would lose its gradient: pass its detach()");
   EXPECT_THROW(all(scaled), std::logic_error);
   const auto labels = tensor::zeros({2}, dtype::int32);
   EXPECT_THROW(dataset(recorded, labels), std::logic_error);
@@ -250,7 +250,7 @@ TEST(Dataset, RefusesElementsThatATapeRecords) {
   EXPECT_EQ(plain.shuffle().batch(2).iterate().next()->inputs.size(), 2u);
 }
 
-TEST(Dataset, TellsABatchItsRows) {
+TEST(Dataset, BatchesHaveTheirGlobalRows) {
   const auto rows = [](const dataset& x) {
     std::vector<std::int64_t> out;
     auto each = x.iterate();
@@ -273,14 +273,15 @@ TEST(Dataset, TellsABatchItsRows) {
   EXPECT_EQ(rows(x.prefetch(2)), (list{2, 2, 1}));
   EXPECT_EQ(rows(x.map(keep)), (list{2, 2, 1}));
   EXPECT_EQ(rows(x.map(halve)), (list{1, 1, 1}));
-  EXPECT_EQ(rows(x.part(1, 2, 2)), (list{2, 2, 1})); // of the whole batch
+  EXPECT_EQ(rows(x.part(1, 2, 2)),
+            (list{2, 2, 1})); // Rows of the global batch.
   EXPECT_EQ(rows(x.map(keep).part(1, 2, 2)), (list{2, 2, 1}));
   EXPECT_EQ(rows(x.part(1, 2, 2).map(keep)), (list{2, 2, 1}));
-  EXPECT_EQ(rows(counted(2)), (list{0, 0})); // examples
+  EXPECT_EQ(rows(counted(2)), (list{0, 0})); // Single examples.
   EXPECT_EQ(counted(5).examples(1, 4).global_rows, 3);
 }
 
-TEST(Dataset, RefusesSettingsThatCannotBe) {
+TEST(Dataset, RejectsInvalidOptions) {
   EXPECT_THROW(counted(3).batch(0), std::invalid_argument);
   EXPECT_THROW(counted(3).shuffle(0), std::invalid_argument);
   EXPECT_THROW(counted(3).repeat().shuffle(), std::invalid_argument);
@@ -288,7 +289,7 @@ TEST(Dataset, RefusesSettingsThatCannotBe) {
   EXPECT_THROW(counted(0).element(), std::invalid_argument);
 }
 
-TEST(Dataset, AnEmptyOneEndsAtOnce) {
+TEST(Dataset, AnEmptyDatasetHasNoElement) {
   EXPECT_EQ(all(counted(0).shuffle().batch(3).prefetch(2)), lists{});
   EXPECT_EQ(counted(0).batch(3).size(), 0u);
 }

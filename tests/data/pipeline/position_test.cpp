@@ -15,11 +15,11 @@ struct chain {
   std::string said;
 };
 
-/// Any chain of up to six links that still ends.
+/// Makes any finite chain of up to six stages.
 chain random_chain(std::mt19937_64& rng) {
   const auto n = std::int64_t(rng() % 20);
   chain x{counted(n), "counted(" + std::to_string(n) + ")"};
-  bool mixed = false; // batches of batches need equal sizes
+  bool mixed = false; // Batches of batches need equal sizes.
   for (auto links = rng() % 7; links > 0; --links) {
     const auto k = 1 + rng() % 7;
     const auto said = std::to_string(k) + ")";
@@ -55,9 +55,9 @@ chain random_chain(std::mt19937_64& rng) {
   return x;
 }
 
-// An index that counts what was read ahead, a shuffle that goes on from its
-// last order, a repeat that forgets its pass: each fails here.
-TEST(Position, ContinuesAnyChainWhereItWasCut) {
+// Fails for a position that counts prefetched elements, a shuffle that
+// continues from its last order, and a repeat that loses its epoch.
+TEST(Position, ResumesAnyChain) {
   std::size_t cuts = 0;
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
     std::mt19937_64 rng{seed};
@@ -85,7 +85,7 @@ TEST(Position, ContinuesAnyChainWhereItWasCut) {
   EXPECT_GT(cuts, 1000u);
 }
 
-TEST(Position, CountsWhatWasHandedOut) {
+TEST(Position, CountsReturnedElementsOnly) {
   auto x = counted(10).batch(3).prefetch(4).iterate({2, 0});
   EXPECT_EQ(x.save(), (position{2, 0}));
   x.next();
@@ -109,14 +109,14 @@ TEST(Position, RestoringReadsNothingAgain) {
   EXPECT_EQ(read, 10u);
 }
 
-TEST(Position, RefusesOneFromAnotherDataset) {
+TEST(Position, RejectsAPositionOfAnotherDataset) {
   auto x = counted(10).batch(3).iterate();
   EXPECT_NO_THROW(x.restore({0, 4}));
   EXPECT_EQ(complaint([&] {
               x.restore({0, 5});
             }),
-            "position 5 of a dataset of 4 elements: it was saved from another "
-            "dataset, or another batch size");
+            "position 5 of a dataset of 4 elements: it was saved with another "
+            "dataset or another batch size");
   EXPECT_EQ(x.save(), (position{0, 4}));
 }
 

@@ -33,7 +33,7 @@ TEST(Prefetch, ReadsOnAThreadOfItsOwn) {
   EXPECT_NE(reader, std::this_thread::get_id());
 }
 
-TEST(Prefetch, IsAheadByWhatWasAskedForAndNoMore) {
+TEST(Prefetch, ReadsExactlyTheRequestedNumberAhead) {
   std::atomic<int> read = 0;
   std::promise<void> third;
   const auto x = counted(10).map([&](const batch& x) {
@@ -44,12 +44,12 @@ TEST(Prefetch, IsAheadByWhatWasAskedForAndNoMore) {
   {
     auto each = x.prefetch(2).iterate();
     each.next();
-    third.get_future().wait_for(10s); // one handed out, two ready
+    third.get_future().wait_for(10s); // One returned, two ready.
   }
   EXPECT_EQ(read, 3);
 }
 
-TEST(Prefetch, HandsAnErrorOverAfterWhatCameBeforeIt) {
+TEST(Prefetch, AnErrorFollowsTheElementsBeforeIt) {
   std::atomic<bool> broken = true;
   auto each = counted(5)
                 .map([&](const batch& x) {
@@ -67,7 +67,7 @@ TEST(Prefetch, HandsAnErrorOverAfterWhatCameBeforeIt) {
   EXPECT_EQ(rest(each), (lists{{2}, {3}, {4}}));
 }
 
-TEST(Prefetch, WaitsOnAfterPatienceEnded) {
+TEST(Prefetch, ContinuesAfterATimeout) {
   std::promise<void> go_on;
   std::atomic<int> read = 0;
   auto each = counted(2)
@@ -80,7 +80,7 @@ TEST(Prefetch, WaitsOnAfterPatienceEnded) {
                 .iterate();
   EXPECT_EQ(complaint([&] { each.next(); }),
             "no element was ready within 1 ms: a map function hangs, or "
-            "prefetch needs more patience");
+            "prefetch needs a longer timeout");
   EXPECT_EQ(each.save(), (position{0, 0}));
   go_on.set_value();
   lists got;
@@ -93,7 +93,7 @@ TEST(Prefetch, WaitsOnAfterPatienceEnded) {
   EXPECT_EQ(read, 2);
 }
 
-TEST(Prefetch, CanBeDroppedAtAnyTime) {
+TEST(Prefetch, CanBeDestroyedAtAnyTime) {
   const auto endless = counted(7).repeat().shuffle(5).batch(2).prefetch(3);
   for (std::size_t read = 0; read < 200; ++read) {
     auto each = endless.iterate();
@@ -104,7 +104,7 @@ TEST(Prefetch, CanBeDroppedAtAnyTime) {
   }
 }
 
-TEST(Prefetch, LeavesBehindWhatHangsWhenDropped) {
+TEST(Prefetch, DetachesAThreadThatHangs) {
   struct gate {
     std::promise<void> begun, go_on;
     std::shared_future<void> wait = go_on.get_future().share();
@@ -121,7 +121,7 @@ TEST(Prefetch, LeavesBehindWhatHangsWhenDropped) {
     auto each = x.batch(100).prefetch(2, 1ms).iterate();
     EXPECT_THROW(each.next(), std::runtime_error);
     at->begun.get_future().wait_for(60s);
-  } // returns, though the function does not
+  } // The destructor returns, although the function does not.
   EXPECT_EQ(at->read, 1);
   at->go_on.set_value();
 }

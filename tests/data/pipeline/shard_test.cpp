@@ -10,7 +10,7 @@ namespace {
 
 using namespace testing;
 
-TEST(Part, PartsTogetherAreTheBatches) {
+TEST(Shard, ShardsAddUpToTheBatches) {
   const dataset chains[] = {
     counted(23).shuffle().batch(5), counted(23).batch(4).shuffle(3),
     counted(7).batch(3).repeat(2).skip(1), counted(2).batch(4),
@@ -22,7 +22,7 @@ TEST(Part, PartsTogetherAreTheBatches) {
       for (std::uint32_t first = 0; first < parts; first += 2) {
         const auto last = std::min(first + 2, parts);
         const auto mine = all(x.part(first, last, parts).prefetch(2), 1);
-        ASSERT_EQ(mine.size(), whole.size()); // empty ones too
+        ASSERT_EQ(mine.size(), whole.size()); // Including empty batches.
         for (std::size_t i = 0; i < mine.size(); ++i)
           joined[i].insert(joined[i].end(), mine[i].begin(), mine[i].end());
       }
@@ -30,7 +30,7 @@ TEST(Part, PartsTogetherAreTheBatches) {
     }
 }
 
-TEST(Part, ReadsNoRowOfOthers) {
+TEST(Shard, ReadsNoRowOfOtherShards) {
   std::atomic<int> read{0};
   const auto x = counted(32)
                    .map([&](const batch& one) {
@@ -43,7 +43,7 @@ TEST(Part, ReadsNoRowOfOthers) {
   EXPECT_EQ(read, 8);
 }
 
-TEST(Part, TellsTheRowsOfABatchUnlessReadingAloneTells) {
+TEST(Shard, KnowsTheRowsOfABatchUnlessItMustBeRead) {
   const auto x = counted(10).batch(4);
   EXPECT_EQ(x.batch_rows({0, 0}), 4u);
   EXPECT_EQ(x.batch_rows({0, 2}), 2u);
@@ -53,14 +53,14 @@ TEST(Part, TellsTheRowsOfABatchUnlessReadingAloneTells) {
   EXPECT_EQ(x.map(same).batch_rows({0, 0}), std::nullopt);
 }
 
-TEST(Part, RefusesPartsThatThereAreNot) {
+TEST(Shard, RejectsShardsThatDoNotExist) {
   const auto x = counted(10).batch(4);
   EXPECT_THROW(x.part(1, 1, 2), std::invalid_argument);
   EXPECT_THROW(x.part(1, 3, 2), std::invalid_argument);
   EXPECT_THROW(all(counted(10).part(0, 1, 2)), std::logic_error);
 }
 
-TEST(Prefetch, KeepsAPatienceThatWasGivenBefore) {
+TEST(Prefetch, KeepsAnEarlierTimeout) {
   EXPECT_EQ(counted(4).prefetched(), std::nullopt);
   EXPECT_EQ(counted(4).prefetch(3).prefetched(), 3u);
   const auto slow = counted(4).prefetch(3, std::chrono::milliseconds{1});

@@ -22,7 +22,7 @@ protected:
     return x.examples(0, *x.size());
   }
 
-  /// The complaint about a file t.csv, without its folder.
+  /// Error message for a file t.csv, without its folder.
   std::string says(std::string_view text, const csv_options& options = {}) {
     auto out = complaint([&] { read(text, options); });
     if (const auto at = out.find(folder.string()); at != out.npos)
@@ -41,7 +41,7 @@ void expect_two(const batch& x) {
   EXPECT_TRUE(same_bits(x.labels, two_labels));
 }
 
-TEST_F(Csv, TakesTheLastColumnAsLabelUnlessNamed) {
+TEST_F(Csv, TheLabelIsTheLastColumnByDefault) {
   expect_two(read("a,b,c\n1.5,-2,0\n3e2,.25,2\n"));
   EXPECT_EQ(classes, 3);
   expect_two(read("a,kind,b\n1.5,0,-2\n3e2,2,.25\n", {.label = "kind"}));
@@ -49,7 +49,7 @@ TEST_F(Csv, TakesTheLastColumnAsLabelUnlessNamed) {
   EXPECT_EQ(classes, 7);
 }
 
-TEST_F(Csv, ReadsTheSameHoweverItIsWritten) {
+TEST_F(Csv, ReadsEquivalentFilesAlike) {
   expect_two(read("a,b,c\r\n1.5,-2,0\r\n3e2,.25,2\r\n"));
   expect_two(read("a,b,c\n1.5,-2,0\n3e2,.25,2"));
   expect_two(read("a,b,c\r\n1.5,-2,0\r\n3e2,.25,2\r"));
@@ -60,33 +60,37 @@ TEST_F(Csv, ReadsTheSameHoweverItIsWritten) {
   expect_two(read("\"a\",\"b\",\"c\"\n\"1.5\",-2,\"0\"\n3e2,\".25\",2\n"));
 }
 
-TEST_F(Csv, QuotedNamesHoldCommasQuotesAndLineEnds) {
+TEST_F(Csv, QuotedNamesMayContainCommasQuotesAndLineEnds) {
   expect_two(read("a,\"the \"\"kind\"\",\nsay\",b\n1.5,0,-2\n3e2,2,.25\n",
                   {.label = "the \"kind\",\nsay"}));
-  EXPECT_EQ(says("\"a\n\n\",b\n1,x\n"),
-            "t.csv, line 4, column \"b\": \"x\" is no class number: labels are "
-            "0, 1, 2, ... (no regression)");
+  EXPECT_EQ(
+    says("\"a\n\n\",b\n1,x\n"),
+    "t.csv, line 4, column \"b\": \"x\" is not a class number: labels are "
+    "0, 1, 2, ... (no regression)");
 }
 
-TEST_F(Csv, NamesLineColumnAndValueOfWhatWillNotDo) {
-  EXPECT_EQ(says("a,b,c\n1,2,0\n1,x y,0\n"),
-            "t.csv, line 3, column \"b\": \"x y\" is no number: write it with "
-            "digits and a decimal point");
+TEST_F(Csv, ErrorsNameLineColumnAndValue) {
+  EXPECT_EQ(
+    says("a,b,c\n1,2,0\n1,x y,0\n"),
+    "t.csv, line 3, column \"b\": \"x y\" is not a number: write it with "
+    "digits and a decimal point");
   EXPECT_EQ(says("a,b\n1e99,0\n"), "t.csv, line 2, column \"a\": \"1e99\" does "
                                    "not fit a float32: scale the column");
   EXPECT_EQ(says("a,b\nnan,0\n"), "t.csv, line 2, column \"a\": \"nan\" is not "
                                   "finite: leave the line out");
   EXPECT_EQ(says("a,b\n,0\n"), "t.csv, line 2, column \"a\": the field is "
                                "empty: fill it in, or leave the line out");
-  EXPECT_EQ(says("a,b\n1,0\n1,0,2\n"), "t.csv, line 3: 3 fields, where the "
-                                       "header names 2 columns");
-  EXPECT_EQ(says("a,b\n1,0\n\n1,0\n"), "t.csv, line 3: blank: leave it out");
+  EXPECT_EQ(says("a,b\n1,0\n1,0,2\n"),
+            "t.csv, line 3: 3 fields, but the header names 2 columns");
+  EXPECT_EQ(says("a,b\n1,0\n\n1,0\n"),
+            "t.csv, line 3: the line is blank: remove it");
 }
 
-TEST_F(Csv, RefusesWhatIsNoClass) {
-  EXPECT_EQ(says("a,b\n1,1.5\n"), "t.csv, line 2, column \"b\": \"1.5\" is no "
-                                  "class number: labels are 0, 1, 2, ... (no "
-                                  "regression)");
+TEST_F(Csv, RejectsLabelsThatAreNoClass) {
+  EXPECT_EQ(says("a,b\n1,1.5\n"),
+            "t.csv, line 2, column \"b\": \"1.5\" is not a "
+            "class number: labels are 0, 1, 2, ... (no "
+            "regression)");
   EXPECT_EQ(says("a,b\n1,-1\n"), "t.csv, line 2, column \"b\": label \"-1\" is "
                                  "not in [0, 65536): number the classes from 0 "
                                  "on");
@@ -97,7 +101,7 @@ TEST_F(Csv, RefusesWhatIsNoClass) {
   EXPECT_NE(says("a,b\n1,99999999999999999999\n"), "");
 }
 
-TEST_F(Csv, NamesTheColumnsThereAreForAnUnknownOne) {
+TEST_F(Csv, AnUnknownColumnIsReportedWithAllColumns) {
   EXPECT_EQ(says("a,b,c\n1,2,0\n", {.label = "d"}),
             "t.csv has no column \"d\" for the labels: there are \"a\", \"b\", "
             "\"c\"");
@@ -106,25 +110,25 @@ TEST_F(Csv, NamesTheColumnsThereAreForAnUnknownOne) {
     many += ",x" + std::to_string(i);
   EXPECT_TRUE(says(many, {.label = "y"}).ends_with("\"x19\" and 10 more"));
   EXPECT_EQ(says("a,b,a\n1,2,0\n", {.label = "a"}),
-            "t.csv has 2 columns \"a\": give the label's a name of its own");
+            "t.csv has 2 columns \"a\": give the label column a unique name");
   EXPECT_EQ(says("a;b\n1;0\n"), "t.csv has one column, \"a;b\": an example "
                                 "needs a label and at least one number, "
                                 "separated by commas");
 }
 
-TEST_F(Csv, RefusesFilesWithoutExamples) {
+TEST_F(Csv, RejectsFilesWithoutExamples) {
   EXPECT_EQ(says(""),
             "t.csv is empty: a line with the columns' names and lines "
             "with examples are needed");
   EXPECT_EQ(says("\n\n"), says(""));
   EXPECT_EQ(says("a,b\n"), "t.csv holds no example: lines must follow the one "
                            "with the columns' names");
-  EXPECT_EQ(says("\x1f\x8b\b"), "t.csv is packed: unpack it (gunzip)");
+  EXPECT_EQ(says("\x1f\x8b\b"), "t.csv is compressed: decompress it (gunzip)");
   EXPECT_EQ(complaint([&] { csv(folder); }),
-            folder.string() + " is a folder: name a file in it");
+            folder.string() + " is a folder: give a file in it");
 }
 
-TEST_F(Csv, RefusesQuotesThatDoNotFit) {
+TEST_F(Csv, RejectsUnbalancedQuotes) {
   EXPECT_EQ(says("a,b\n1,0\n\"2,0\n"),
             "t.csv, line 3: a quote is never closed");
   EXPECT_EQ(says("a,b\n\"1\"2,0\n"),
@@ -132,15 +136,15 @@ TEST_F(Csv, RefusesQuotesThatDoNotFit) {
             "a comma: write a quote within quotes twice");
 }
 
-TEST_F(Csv, ShowsNoControlCharactersAndNoLongValues) {
+TEST_F(Csv, ErrorsContainNoControlCharactersAndNoLongValues) {
   EXPECT_EQ(
     says(std::string("a,b\n\0\x1b[2J,0\n", 12)),
-    "t.csv, line 2, column \"a\": \"??[2J\" is no number: write it with "
+    "t.csv, line 2, column \"a\": \"??[2J\" is not a number: write it with "
     "digits and a decimal point");
   EXPECT_LT(says("a,b\n" + std::string(100'000, 'x') + ",0\n").size(), 200u);
 }
 
-TEST_F(Csv, EndsInASentenceWhateverTheBytes) {
+TEST_F(Csv, AnyBytesAreReadOrRejectedInOneSentence) {
   const std::string valid = "a,\"b\"\"c\",d\r\n1.5,\"-2\",0\r\n3e2,.25,2\r\n";
   const std::string_view likely = "\",\r\n0.e-\xEF\0x";
   for (std::size_t size = 0; size < valid.size(); ++size)

@@ -14,7 +14,7 @@ namespace {
 
 using testing::complaint;
 
-/// FNV-1a, 64 bits.
+/// FNV-1a hash, 64 bits.
 std::uint64_t hash(const tensor& x) {
   std::uint64_t out = 0xcbf29ce484222325;
   for (std::size_t i = 0; i < x.bytes(); ++i)
@@ -96,7 +96,7 @@ TEST(Digits, DependOnSeedAndIndexAlone) {
   EXPECT_FALSE(same_bits(few.inputs, other.inputs));
 }
 
-// What a run on drawn digits gives is compared between machines by its bits.
+// Results of training on these digits are compared bit by bit between machines.
 TEST(Digits, HaveTheSameBitsOnEveryMachine) {
   const auto x = digits({.examples = 100, .seed = 1}).examples(0, 100);
   EXPECT_EQ(hash(x.inputs), 12421490344567595582u);
@@ -117,9 +117,9 @@ TEST(Digits, AreTooHardForALinearModelAndNotForLearning) {
   EXPECT_LT(best, 0.90);
 }
 
-TEST(Digits, RefuseNoneAndTooMany) {
+TEST(Digits, RejectNoneAndTooMany) {
   EXPECT_EQ(complaint([] { digits({.examples = 0}); }),
-            "0 drawn digits: give a number from 1 to 16777216");
+            "0 generated digits: give a number from 1 to 16777216");
   EXPECT_THROW(digits({.examples = 1ull << 40}), std::invalid_argument);
 }
 

@@ -62,7 +62,7 @@ protected:
   }
 };
 
-TEST_F(Idx, ReadsTheSamePlainAndPacked) {
+TEST_F(Idx, ReadsPlainAndCompressedFilesAlike) {
   const auto wanted = tensor::of<std::uint8_t>(
     {3, 2, 2}, {0, 1, 2, 3, 4, 5, 6, 7, 0x80, 0x90, 0xFE, 0xFF});
   put("plain", three_images());
@@ -73,70 +73,73 @@ TEST_F(Idx, ReadsTheSamePlainAndPacked) {
     EXPECT_TRUE(same_bits(read_idx(folder / name), wanted)) << name;
 }
 
-TEST_F(Idx, NamesWhatIsNotThere) {
+TEST_F(Idx, NamesAMissingFile) {
   EXPECT_EQ(complaint([&] { read_idx(folder / "none"); }),
             "cannot read " + (folder / "none").string()
               + ": No such file or directory");
   EXPECT_EQ(complaint([&] { read_idx(folder); }),
-            folder.string() + " is a folder: name a file in it");
+            folder.string() + " is a folder: give a file in it");
   EXPECT_NE(complaint([&] { read_idx("/dev/zero"); }), "");
 }
 
-TEST_F(Idx, SaysWhatIsWrongWithAFile) {
-  EXPECT_EQ(says(""), "x ends within its header, after 0 of 4 bytes: take "
-                      "another copy");
-  EXPECT_EQ(says("P5 28 28"), "x is no IDX file: its first four bytes are not "
-                              "0, 0, a type and a number of axes");
+TEST_F(Idx, DescribesWhatIsWrongWithAFile) {
+  EXPECT_EQ(says(""),
+            "x ends within its header, after 0 of 4 bytes: get another copy");
+  EXPECT_EQ(says("P5 28 28"),
+            "x is not an IDX file: its first four bytes are not "
+            "0, 0, a type and a number of axes");
   EXPECT_EQ(says(header({1}, 0x0D)),
             "x holds IDX type 13: convert it to type 8 (bytes)");
   EXPECT_EQ(says(three_images() + "!"),
-            "x announces 3 x 2 x 2 bytes after a header of 16 and has 29 in "
-            "all: take another copy");
-  EXPECT_EQ(says(packed(three_images() + "!")),
-            "x goes on after what its header announces: take another copy");
-  EXPECT_EQ(says(packed(three_images()) + "junk"),
-            "x holds damaged gzip data (incorrect header check): take another "
-            "copy");
+            "x declares 3 x 2 x 2 bytes after a header of 16 and has 29 in "
+            "all: get another copy");
+  EXPECT_EQ(
+    says(packed(three_images() + "!")),
+    "x continues after the data that its header declares: get another copy");
+  EXPECT_EQ(
+    says(packed(three_images()) + "junk"),
+    "x holds damaged gzip data (incorrect header check): get another copy");
   auto wrong_sum = packed(three_images());
   wrong_sum[wrong_sum.size() - 5] ^= 1;
   EXPECT_EQ(says(wrong_sum), "x holds damaged gzip data (incorrect data check)"
-                             ": take another copy");
+                             ": get another copy");
 }
 
-TEST_F(Idx, BelievesNoSizeThatTheFileCannotHold) {
+TEST_F(Idx, RejectsASizeThatTheFileCannotHold) {
   const auto before = memory::used().peak;
   EXPECT_EQ(says(header({60'000, 28, 28})),
-            "x announces 60000 x 28 x 28 bytes after a header of 16 and has 16 "
-            "in all: take another copy");
+            "x declares 60000 x 28 x 28 bytes after a header of 16 and has 16 "
+            "in all: get another copy");
   EXPECT_EQ(says(header({0xFFFFFFFF, 0xFFFFFFFF, 0xFFFFFFFF})),
-            "x announces 4294967295 x 4294967295 x 4294967295 bytes: at most "
-            "1073741824 are read");
+            "x declares 4294967295 x 4294967295 x 4294967295 bytes: at most "
+            "1073741824 are supported");
   const auto lies = packed(header({1000, 1000, 1000}));
-  EXPECT_EQ(says(lies), "x announces 1000 x 1000 x 1000 bytes after a header "
+  EXPECT_EQ(says(lies), "x declares 1000 x 1000 x 1000 bytes after a header "
                         "of 16 and cannot hold more than "
                           + std::to_string(lies.size() * 1032)
-                          + " in all: take another copy");
-  EXPECT_EQ(says(header({0, 0xFFFFFFFF, 1})),
-            "x announces 0 x 4294967295 x 1 bytes: at most 1073741824 are "
-            "read");
+                          + " in all: get another copy");
+  EXPECT_EQ(
+    says(header({0, 0xFFFFFFFF, 1})),
+    "x declares 0 x 4294967295 x 1 bytes: at most 1073741824 are supported");
   EXPECT_LT(memory::used().peak, before + (1 << 20));
 }
 
-TEST_F(Idx, ABombUnpacksToNoMoreThanItAnnounces) {
+TEST_F(Idx, ABombIsDecompressedOnlyToItsDeclaredSize) {
   const auto bomb = packed(header({10}) + std::string(50'000'000, '\0'));
   const auto before = memory::used().peak;
-  EXPECT_EQ(says(bomb), "x goes on after what its header announces: take "
-                        "another copy");
+  EXPECT_EQ(
+    says(bomb),
+    "x continues after the data that its header declares: get another copy");
   EXPECT_LT(memory::used().peak, before + (1 << 20));
 }
 
-TEST_F(Idx, RefusesEveryCut) {
+TEST_F(Idx, RejectsEveryTruncation) {
   for (const auto& whole : {three_images(), packed(three_images())})
     for (std::size_t size = 0; size < whole.size(); ++size)
       EXPECT_NE(says(whole.substr(0, size)), "") << "cut to " << size;
 }
 
-TEST_F(Idx, RefusesEveryFlippedBitThatChangesTheShape) {
+TEST_F(Idx, RejectsEveryFlippedBitThatChangesTheShape) {
   const auto valid = three_images();
   for (std::size_t bit = 0; bit < 8 * valid.size(); ++bit) {
     auto bad = valid;
@@ -145,11 +148,11 @@ TEST_F(Idx, RefusesEveryFlippedBitThatChangesTheShape) {
   }
 }
 
-TEST_F(Idx, NoFlippedBitOfAPackedFileChangesWhatIsRead) {
+TEST_F(Idx, NoFlippedBitOfACompressedFileChangesTheData) {
   const auto valid = packed(three_images());
   put("valid", valid);
   const auto wanted = read_idx(folder / "valid");
-  std::size_t harmless = 0; // time stamps and such
+  std::size_t harmless = 0; // For example, a bit of a time stamp.
   for (std::size_t bit = 0; bit < 8 * valid.size(); ++bit) {
     auto bad = valid;
     bad[bit / 8] = char(bad[bit / 8] ^ 1 << bit % 8);
@@ -161,7 +164,7 @@ TEST_F(Idx, NoFlippedBitOfAPackedFileChangesWhatIsRead) {
   EXPECT_LE(harmless, 8u * 7);
 }
 
-TEST_F(Idx, EndsInASentenceWhateverTheBytes) {
+TEST_F(Idx, AnyBytesAreReadOrRejectedInOneSentence) {
   for (std::uint64_t seed = 0; seed < 400; ++seed) {
     std::mt19937_64 rng{seed};
     auto text = rng() % 2 ? three_images() : packed(three_images());
@@ -211,21 +214,21 @@ TEST_F(Idx, AFolderWithoutTrainIsSplit) {
                 "8000 are needed to train and to test");
 }
 
-TEST_F(Idx, AFolderThatLacksAFileIsRefusedWithItsName) {
+TEST_F(Idx, AMissingFileOfAFolderIsNamed) {
   const auto at = folder.string();
   EXPECT_EQ(complaint([&] { mnist(folder); }),
             at
               + " holds neither t10k-images-idx3-ubyte nor "
-                "t10k-images-idx3-ubyte.gz: put MNIST's files there");
+                "t10k-images-idx3-ubyte.gz: put the MNIST files there");
   put_set("t10k", 3);
   put("train-labels-idx1-ubyte", header({0}));
   EXPECT_EQ(complaint([&] { mnist(folder); }),
             at
               + " holds neither train-images-idx3-ubyte nor "
-                "train-images-idx3-ubyte.gz: put MNIST's files there");
+                "train-images-idx3-ubyte.gz: put the MNIST files there");
   EXPECT_EQ(complaint([&] { mnist(folder / "none"); }),
             (folder / "none").string()
-              + " is no folder: name the one that holds MNIST's files");
+              + " is not a folder: give the folder that holds the MNIST files");
 }
 
 TEST_F(Idx, ImagesAndLabelsMustBelongTogether) {
@@ -236,7 +239,7 @@ TEST_F(Idx, ImagesAndLabelsMustBelongTogether) {
             (folder / "t10k-images-idx3-ubyte").string()
               + " holds 3 images and "
               + (folder / "t10k-labels-idx1-ubyte").string()
-              + " an array [2] of labels: take both of one set");
+              + " an array [2] of labels: use files of one set");
   put("t10k-labels-idx1-ubyte", header({3}) + "\1\12\2");
   EXPECT_EQ(complaint([&] { mnist(folder); }),
             (folder / "t10k-labels-idx1-ubyte").string()
@@ -247,10 +250,10 @@ TEST_F(Idx, ImagesAndLabelsMustBelongTogether) {
   EXPECT_EQ(complaint([&] { mnist(folder); }),
             folder.string()
               + " holds images [1, 1, 1] for training and [2, 1, 1] for "
-                "testing: take both of one set");
+                "testing: use files of one set");
 }
 
-TEST(Mnist, IsTheOneThatEverybodyKnows) {
+TEST(Mnist, HasItsPublishedContent) {
   const auto* data = std::getenv("TROUPE_DATA_DIR");
   const auto at = std::filesystem::path{data ? data : ""} / "mnist";
   if (!std::filesystem::exists(at))
@@ -265,7 +268,7 @@ TEST(Mnist, IsTheOneThatEverybodyKnows) {
   const auto last = test.examples(1990, 2000);
   EXPECT_TRUE(same_bits(last.labels, tensor::of<std::int32_t>(
                                        {10}, {7, 8, 9, 0, 1, 2, 3, 4, 5, 6})));
-  // The first seven's upper bar, in the eighth row.
+  // The upper bar of the first seven, in row 8.
   const auto seven = first.inputs.range(7 * 28 + 6, 7 * 28 + 9);
   EXPECT_EQ(seven.data<float>()[0], 84.0f / 255);
   EXPECT_EQ(seven.data<float>()[1], 185.0f / 255);
