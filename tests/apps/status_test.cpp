@@ -72,7 +72,7 @@ TEST_F(Status, OfAJobNamesWhoAStepWaitsFor) {
   for (const auto* part :
        {"epoch 1, step 1, ", "last commit ", "\nworker 0  seated ",
         "\nworker 1  seated ", "step 1 is not done: replica 0 waits for ",
-        "which misses replica 1", "replica 1 of worker 1 has not reported it"})
+        "still missing replica 1", "replica 1 of worker 1 has not reported it"})
     EXPECT_NE(status->out.find(part), std::string::npos) << part << "\n"
                                                          << status->out;
   EXPECT_EQ(stranger->code, 1) << "it knows no secret";

@@ -67,7 +67,7 @@ TEST(ClusterStatus, NamesTheMembersAndWhoAStepWaitsFor) {
   EXPECT_EQ(said.rfind("job job, epoch 1, step 3, ", 0), 0u) << said;
   for (const char* part :
        {"\nchief 0   seated ", "\nworker 1  seated ",
-        "replica 0 waits for the sum of bucket ", "which misses replica 1",
+        "replica 0 waits for the sum of bucket ", "still missing replica 1",
         "replica 1 of worker 1 has not reported it"})
     EXPECT_TRUE(mentions(said, part)) << part << "\n" << said;
   door.open();

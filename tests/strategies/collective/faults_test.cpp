@@ -53,10 +53,10 @@ TEST(ExchangeFaults, NameBothExchangesIfProcessesDiffer) {
   on.of(2).contribute(2, 7, ones(4096));
   on.pump_all();
   EXPECT_EQ(on.machines[0]->wrong()->process, 2u);
-  EXPECT_EQ(why(*on.machines[0]),
-            "process 2 sent bucket 7 of 4096 elements where bucket 6 of 1024 "
-            "elements is due in step 3: the replicas do not make the same "
-            "exchanges");
+  EXPECT_EQ(
+    why(*on.machines[0]),
+    "process 2 sent bucket 7 of 4096 elements where bucket 6 of 1024 elements "
+    "was expected in step 3: the replicas do not call the same collectives");
 }
 
 TEST(ExchangeFaults, NameTheTypesAndGathersThatDiffer) {
@@ -67,12 +67,13 @@ TEST(ExchangeFaults, NameTheTypesAndGathersThatDiffer) {
   on.of(1).contribute(1, 6, tensor::zeros({8}, dtype::float64));
   on.of(2).gather(2, 6, ones(8));
   on.pump_all();
-  EXPECT_EQ(why(*on.machines[0]),
-            "process 1 sent bucket 6 of 8 elements of float64 where float32 is "
-            "due in step 3: the replicas do not make the same exchanges");
+  EXPECT_EQ(
+    why(*on.machines[0]),
+    "process 1 sent bucket 6 of 8 elements of float64 where float32 was "
+    "expected in step 3: the replicas do not call the same collectives");
   EXPECT_EQ(why(*on.machines[2]),
-            "process 0 sent bucket 6 of 8 elements where gather 6 is due in "
-            "step 3: the replicas do not make the same exchanges");
+            "process 0 sent bucket 6 of 8 elements where gather 6 was expected "
+            "in step 3: the replicas do not call the same collectives");
 }
 
 TEST(ExchangeFaults, NameAStepThatHasOneExchangeLess) {
@@ -85,25 +86,27 @@ TEST(ExchangeFaults, NameAStepThatHasOneExchangeLess) {
   on.pump_all();
   EXPECT_EQ(why(*on.machines[0]),
             "process 1 sent bucket 0 of 8 elements of step 1 where bucket 0 of "
-            "8 elements is due in step 0: a parcel was lost, or the replicas "
-            "do not make the same exchanges");
+            "8 elements was expected in step 0: a packet was lost, or the "
+            "replicas do not call the same collectives");
 }
 
 TEST(ExchangeFaults, NameALostParcel) {
   begun_sum on{1 << 20};
   on.office.of(1, 0, queue::parts).pop_front();
   on.pump_all();
-  EXPECT_EQ(why(*on.machines[0]),
-            "process 1 sent a part of chunk 2 of bucket 0 of 1048576 elements "
-            "of replicas [1, 2) where a part of chunk 0 of bucket 0 of 1048576 "
-            "elements of replicas [1, 2) is due in step 0: a parcel was lost");
+  EXPECT_EQ(
+    why(*on.machines[0]),
+    "process 1 sent a contribution to chunk 2 of bucket 0 of 1048576 elements "
+    "of replicas [1, 2) where a contribution to chunk 0 of bucket 0 of 1048576 "
+    "elements of replicas [1, 2) was expected in step 0: a packet was lost");
 }
 
 TEST(ExchangeFaults, RefuseAPartThatIsTooShort) {
   begun_sum on{10};
   on.office.of(1, 0, queue::parts).front().own().resize(39);
   on.pump_all();
-  EXPECT_EQ(why(*on.machines[0]), "process 1 sent 39 bytes where 40 are due");
+  EXPECT_EQ(why(*on.machines[0]),
+            "process 1 sent 39 bytes where 40 were expected");
   EXPECT_FALSE(on.pump(0));
 }
 
@@ -114,9 +117,9 @@ TEST(ExchangeFaults, RefuseWhatReplicasOfAProcessDoNotAgreeOn) {
   auto& it = on.of(0);
   it.contribute(0, 3, ones(8));
   EXPECT_EQ(refusal([&] { it.contribute(1, 3, ones(9)); }),
-            "replica 1 brought bucket 3 of float32[9] to exchange 0 of step 4, "
-            "replica 0 bucket 3 of float32[8] to exchange 0 of step 4: the "
-            "replicas do not make the same exchanges");
+            "replica 1 contributed bucket 3 of float32[9] as operation 0 of "
+            "step 4, replica 0 bucket 3 of float32[8] as operation 0 of step "
+            "4: the replicas do not call the same collectives");
   EXPECT_NE(refusal([&] { it.contribute(1, 4, ones(8)); }), "");
   EXPECT_NE(refusal([&] { it.gather(1, 3, ones(8)); }), "");
   EXPECT_EQ(refusal([&] { it.contribute(0, 3, ones(8)); }),
@@ -128,7 +131,7 @@ TEST(ExchangeFaults, RefuseWhatReplicasOfAProcessDoNotAgreeOn) {
   EXPECT_EQ(refusal([] {
               machine{{{0, 1, 1}, 0}};
             }),
-            "process 1 of an exchange has no replica");
+            "process 1 of a collective has no replica");
 }
 
 TEST(ExchangeFaults, RefuseASharesSpecBeforeMemoryIsTaken) {
@@ -157,9 +160,8 @@ TEST(ExchangeFaults, RefuseASharesSpecBeforeMemoryIsTaken) {
   on.pump(1);
   on.office.of(1, 0, queue::parts).front().own()[12] = std::byte{1};
   on.pump_all();
-  EXPECT_EQ(why(*on.machines[0]),
-            "process 1 sent a share of gather 0 that is no tensor, or too "
-            "large");
+  EXPECT_EQ(why(*on.machines[0]), "process 1 sent a contribution to gather 0 "
+                                  "whose tensor spec is invalid or too large");
 }
 
 // -- old news -----------------------------------------------------------------

@@ -41,8 +41,8 @@ TEST(RingFaults, NameTheWaysThatDiffer) {
   EXPECT_EQ(on.machines[1]->wrong()->process, 0u);
   EXPECT_EQ(why(*on.machines[1]),
             "process 0 sent bucket 6 of 8 elements by tree where bucket 6 of 8 "
-            "elements by ring is due in step 3: the replicas do not give the "
-            "same options");
+            "elements by ring was expected in step 3: the replicas do not pass "
+            "the same options");
 }
 
 TEST(RingFaults, NameTheOptionsThatDiffer) {
@@ -52,11 +52,11 @@ TEST(RingFaults, NameTheOptionsThatDiffer) {
   on.of(0).contribute(0, 6, ones(8), {terms::ways::ring, 100, 8});
   on.of(1).contribute(1, 6, ones(4), {terms::ways::ring, 0, 4});
   on.pump_all();
-  EXPECT_EQ(why(*on.machines[1]),
-            "process 0 sent bucket 6 of 8 elements by ring with timeout 100 ms "
-            "and bytes_per_pack 8 where bucket 6 of 4 elements by ring with "
-            "bytes_per_pack 4 is due in step 3: the replicas do not give the "
-            "same options");
+  EXPECT_EQ(
+    why(*on.machines[1]),
+    "process 0 sent bucket 6 of 8 elements by ring with timeout 100 ms and "
+    "bytes_per_pack 8 where bucket 6 of 4 elements by ring with bytes_per_pack "
+    "4 was expected in step 3: the replicas do not pass the same options");
 }
 
 TEST(RingFaults, NameTheOptionsThatReplicasOfAProcessDifferIn) {
@@ -70,9 +70,9 @@ TEST(RingFaults, NameTheOptionsThatReplicasOfAProcessDifferIn) {
   } catch (const std::logic_error& e) {
     EXPECT_STREQ(
       e.what(),
-      "replica 1 brought bucket 3 of float32[8] by ring with timeout 50 ms to "
-      "exchange 0 of step 4, replica 0 bucket 3 of float32[8] by ring to "
-      "exchange 0 of step 4: the replicas do not make the same exchanges");
+      "replica 1 contributed bucket 3 of float32[8] by ring with timeout 50 ms "
+      "as operation 0 of step 4, replica 0 bucket 3 of float32[8] by ring as "
+      "operation 0 of step 4: the replicas do not call the same collectives");
   }
 }
 
@@ -87,7 +87,7 @@ TEST(RingFaults, NameALostPartAndALostSum) {
     on.office.of(1, 2, q).pop_front();
     on.pump_all();
     EXPECT_EQ(on.machines[2]->wrong()->process, 1u);
-    EXPECT_NE(why(*on.machines[2]).find(": a parcel was lost"),
+    EXPECT_NE(why(*on.machines[2]).find(": a packet was lost"),
               std::string::npos)
       << why(*on.machines[2]);
   }
@@ -101,10 +101,11 @@ TEST(RingFaults, SayWhichReplicasARoundaboutPartIsOf) {
   ASSERT_EQ(on.office.of(0, 1, queue::parts).size(), 2u);
   on.office.of(0, 1, queue::parts).pop_front(); // chunk 0
   on.pump(1);
-  EXPECT_EQ(why(*on.machines[1]),
-            "process 0 sent a part of chunk 2 of bucket 6 of 1048576 elements "
-            "of replicas [2, 1) where a part of chunk 0 of bucket 6 of 1048576 "
-            "elements of replicas [0, 1) is due in step 3: a parcel was lost");
+  EXPECT_EQ(
+    why(*on.machines[1]),
+    "process 0 sent a contribution to chunk 2 of bucket 6 of 1048576 elements "
+    "of replicas [2, 1) where a contribution to chunk 0 of bucket 6 of 1048576 "
+    "elements of replicas [0, 1) was expected in step 3: a packet was lost");
 }
 
 TEST(RingFaults, RefuseAPartThatIsTooShort) {
@@ -113,7 +114,8 @@ TEST(RingFaults, RefuseAPartThatIsTooShort) {
   on.pump(0);
   on.office.of(0, 1, queue::parts).front().own().resize(39);
   on.pump_all();
-  EXPECT_EQ(why(*on.machines[1]), "process 0 sent 39 bytes where 40 are due");
+  EXPECT_EQ(why(*on.machines[1]),
+            "process 0 sent 39 bytes where 40 were expected");
 }
 
 /// Made up: it would be written over what is still to be sent on.
@@ -135,9 +137,10 @@ TEST(RingFaults, RefuseASumBeforeItsPartWasSentOn) {
   to.push_back({write(made), std::vector<std::byte>(40)});
   on.pump(1);
   EXPECT_EQ(on.machines[1]->wrong()->process, 0u);
-  EXPECT_EQ(why(*on.machines[1]),
-            "process 0 sent the sum of chunk 0 of bucket 6 of 10 elements of "
-            "replicas [0, 3) before this one had added to it");
+  EXPECT_EQ(
+    why(*on.machines[1]),
+    "process 0 sent the result of chunk 0 of bucket 6 of 10 elements of "
+    "replicas [0, 3) before this process had added its contribution");
 }
 
 // -- old news -----------------------------------------------------------------
@@ -254,7 +257,7 @@ TEST(RingFaults, NameWhoLendsNumbersWhereNoneCanBeRead) {
     std::ranges::copy(honest, elsewhere.begin() + 1);
     it.lent = std::span{elsewhere}.subspan(1);
     on.pump(0);
-    EXPECT_EQ(why(*on.machines[0]), "process 1 lent float32 at an address that "
-                                    "is not aligned");
+    EXPECT_EQ(why(*on.machines[0]),
+              "process 1 sent float32 at an address that is not aligned");
   }
 }

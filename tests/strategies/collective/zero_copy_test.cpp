@@ -205,8 +205,8 @@ TEST(ExchangeFaults, TellALostExchangeFromAnotherOne) {
   ASSERT_TRUE(on.machines[0]->wrong());
   EXPECT_EQ(on.machines[0]->wrong()->why,
             "process 1 sent bucket 7 of 8 elements of step 0 where bucket 6 of "
-            "8 elements is due in step 0: a parcel was lost, or the replicas "
-            "do not make the same exchanges");
+            "8 elements was expected in step 0: a packet was lost, or the "
+            "replicas do not call the same collectives");
 }
 
 TEST(Exchange, FindsBucketsThatAreNotInOrder) {
@@ -273,11 +273,10 @@ TEST(Exchange, NamesWhoOpenedAnExchangeThatAnotherReplicaDoesNotMake) {
     on.of(0).contribute(0, 3, tensor::full({9}, 1));
     ADD_FAILURE() << "no error";
   } catch (const std::logic_error& e) {
-    EXPECT_STREQ(
-      e.what(),
-      "replica 0 brought bucket 3 of float32[9] to exchange 0 of step 4, "
-      "replica 1 bucket 3 of float32[8] to exchange 0 of step 4: the replicas "
-      "do not make the same exchanges");
+    EXPECT_STREQ(e.what(),
+                 "replica 0 contributed bucket 3 of float32[9] as operation 0 "
+                 "of step 4, replica 1 bucket 3 of float32[8] as operation 0 "
+                 "of step 4: the replicas do not call the same collectives");
   }
 }
 

@@ -44,13 +44,15 @@ TEST(Roster, IsCompleteWhenEveryTaskHasCome) {
 
 TEST(Roster, RefusesStrangersAndSecondsWithASentence) {
   auto it = of_three();
-  EXPECT_EQ(why_not(it.on(hello(7, 1))), "task 7 is none of this job's 3");
-  EXPECT_EQ(why_not(it.on(hello(3, 1))), "task 3 is none of this job's 3");
+  EXPECT_EQ(why_not(it.on(hello(7, 1))),
+            "task 7 does not exist in this job; its number of tasks is 3");
+  EXPECT_EQ(why_not(it.on(hello(3, 1))),
+            "task 3 does not exist in this job; its number of tasks is 3");
   EXPECT_NE(why_not(it.on(hello(0, 1))), "") << "the leader is in";
   EXPECT_EQ(why_not(it.on(hello(1, 11))), "");
   EXPECT_EQ(why_not(it.on(hello(1, 99))),
-            "worker 1 is in already, by a process that lives; this one is a "
-            "second");
+            "worker 1 has joined already and that process is alive; this is a "
+            "second process for the same task");
   EXPECT_EQ(it.missing(), "worker 2") << "nobody was pushed out";
 }
 
@@ -67,7 +69,8 @@ TEST(Roster, TakesAProcessThatWasRestartedWhileOthersAreAwaited) {
   it.on_lost(1, 12);
   EXPECT_TRUE(it.complete()) << "from here on the chief deals with losses";
   EXPECT_EQ(why_not(it.on(hello(1, 13))),
-            "worker 1 came after the job had begun with all its 3 processes");
+            "worker 1 asked to join after the job had started with all its 3 "
+            "processes");
 }
 
 TEST(Roster, FreesTheTaskOfTheLastWhoCameIfItIsLostBeforeAllAreTold) {

@@ -47,8 +47,8 @@ TEST(Muster, NamesBothWhoAskForDifferentSteps) {
   ASSERT_EQ(no.size(), 2u);
   for (const auto& x : no) {
     EXPECT_EQ(x.code, commit::cause::protocol);
-    EXPECT_EQ(x.why, "worker 1 asks for steps [0, 10) as its run 1, but worker "
-                     "2 for steps [0, 11) as its run 1");
+    EXPECT_EQ(x.why, "worker 1 requests steps [0, 10) as its run 1, but worker "
+                     "2 requests steps [0, 11) as its run 1");
   }
   const auto later = refusals(it.on(join{0, 1, 0, 10}));
   ASSERT_EQ(later.size(), 1u) << "the third hears it when he comes";
@@ -115,7 +115,7 @@ TEST(Muster, NamesWhoDidNotCome) {
   EXPECT_EQ(no[0].whom, 0u);
   EXPECT_EQ(no[0].code, commit::cause::stalled);
   EXPECT_EQ(no[0].why, "steps [4, 5) as its run 1 cannot begin: for 1000 ms "
-                       "worker 1 and worker 2 did not come");
+                       "worker 1 and worker 2 did not join");
   EXPECT_TRUE(it.on_late("1000 ms").empty());
 }
 
@@ -126,8 +126,9 @@ TEST(Muster, BeginsNothingWithoutOneThatIsLost) {
     refusals(it.on_lost(2, commit::cause::unreachable, "silent for 1 s"));
   ASSERT_EQ(no.size(), 1u);
   EXPECT_EQ(no[0].code, commit::cause::unreachable);
-  EXPECT_EQ(no[0].why, "worker 2 is lost, without it no work can begin: silent "
-                       "for 1 s");
+  EXPECT_EQ(
+    no[0].why,
+    "worker 2 is lost, and no run can start without it: silent for 1 s");
   EXPECT_EQ(refusals(it.on(join{1, 1, 0, 1})).at(0).why, no[0].why);
   EXPECT_EQ(refusals(it.on(join{1, 2, 0, 1})).at(0).why, no[0].why);
 }
@@ -139,7 +140,7 @@ TEST(Muster, EndsARunThatSomebodyLeft) {
   const auto what = it.on(join{1, 2, 0, 3});
   ASSERT_EQ(what.size(), 2u);
   const std::string why =
-    "worker 1 left run 1 and asks for steps [0, 3) as its run 2";
+    "worker 1 left run 1 and requests steps [0, 3) as its run 2";
   EXPECT_EQ(std::get<abandon>(what[0]).why, why);
   EXPECT_EQ(std::get<refuse>(what[1]).run, 2u);
   it.over();
@@ -186,7 +187,8 @@ TEST(Muster, TellsALatecomerThatARunIsOverOfWhichItIsNotTheLast) {
     it.on_late("1000 ms");
   }
   const auto first = refusals(it.on({1, 1, 0, 1}));
-  EXPECT_EQ(first.at(0).why, "run 1 of worker 1 is over for all others");
+  EXPECT_EQ(first.at(0).why,
+            "run 1 of worker 1 has ended for all other processes");
   EXPECT_EQ(first.at(0).code, commit::cause::protocol);
   const auto second = refusals(it.on({1, 2, 0, 1}));
   EXPECT_EQ(second.at(0).code, commit::cause::stalled);
@@ -211,8 +213,9 @@ TEST(Muster, GivesTheLossAsTheReasonToWhoeverLeavesARun) {
   const auto what = it.on({1, 2, 0, 3});
   ASSERT_EQ(what.size(), 2u);
   EXPECT_EQ(std::get<refuse>(what[1]).code, commit::cause::unreachable);
-  EXPECT_EQ(std::get<refuse>(what[1]).why,
-            "worker 2 is lost, without it no work can begin: silent for 1 s");
+  EXPECT_EQ(
+    std::get<refuse>(what[1]).why,
+    "worker 2 is lost, and no run can start without it: silent for 1 s");
 }
 
 TEST(Muster, NamesTheEndOfARunThatHasNone) {
@@ -220,5 +223,5 @@ TEST(Muster, NamesTheEndOfARunThatHasNone) {
   it.on({0, 1, 4, ~std::uint64_t{0}});
   EXPECT_EQ(refusals(it.on_late("1 s")).at(0).why,
             "steps [4, 18446744073709551615) as its run 1 cannot begin: for 1 "
-            "s worker 1 and worker 2 did not come");
+            "s worker 1 and worker 2 did not join");
 }

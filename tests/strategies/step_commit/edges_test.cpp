@@ -158,9 +158,9 @@ TEST(LedgerSeats, AreNotAwaitedFromAProcessThatIsLostBeforeTheFirstStep) {
   EXPECT_EQ(std::get<given_up>(end[0]).why,
             "worker 1 was lost before step 6: silent");
   const auto refused = book.run(6, 9);
-  EXPECT_EQ(std::get<given_up>(refused.at(0)).why,
-            "replica 2 of worker 1 is lost; the crew can do no step without "
-            "it");
+  EXPECT_EQ(
+    std::get<given_up>(refused.at(0)).why,
+    "replica 2 of worker 1 is lost; the group cannot run a step without it");
 }
 
 // -- reports ------------------------------------------------------------------

@@ -41,7 +41,8 @@ TEST(LedgerLosses, OfAReplicaWhileNothingRunsEndNothing) {
   EXPECT_TRUE(d.book.on_lost(1, "killed").empty());
   EXPECT_EQ(d.book.epoch(), 1u);
   d.keep(d.book.run(0, 9));
-  EXPECT_EQ(d.why(), "replica 1 is lost; the crew can do no step without it");
+  EXPECT_EQ(d.why(),
+            "replica 1 is lost; the group cannot run a step without it");
   EXPECT_FALSE(d.book.busy());
 }
 
@@ -63,8 +64,9 @@ TEST(LedgerLosses, OfOneProcessLeaveTheOthersTheirReplicas) {
   EXPECT_TRUE(d.book.on_process_lost(0, cause::lost, "closed").empty());
   EXPECT_FALSE(d.book.busy()) << "nothing runs, so nobody is probed";
   d.keep(d.book.run(0, 9));
-  EXPECT_EQ(d.why(), "replica 0 of chief 0 is lost; the crew can do no step "
-                     "without it");
+  EXPECT_EQ(
+    d.why(),
+    "replica 0 of chief 0 is lost; the group cannot run a step without it");
   d.keep(d.book.on_lost(2, "killed"));
   EXPECT_EQ(d.count<given_up>(), 1u);
 }
@@ -80,7 +82,7 @@ TEST(LedgerLosses, OfASecondProcessLeaveTheVerdictToTheFirst) {
   ASSERT_EQ(d.count<given_up>(), 1u);
   EXPECT_EQ(d.all<given_up>()[0].code, cause::lost);
   EXPECT_EQ(d.why(), "worker 1 was lost in step 0: closed; replica 0 waits for "
-                     "the sum of bucket 3, which misses replicas 1, 2");
+                     "the sum of bucket 3, still missing replicas 1, 2");
 }
 
 TEST(LedgerLosses, NameTheFirstStepThatASurvivorDidNotReport) {

@@ -64,7 +64,7 @@ TEST(LedgerOverProcesses, NamesTheWorkerTheStepAndTheOperation) {
   EXPECT_EQ(d.all<given_up>()[0].code, cause::lost);
   EXPECT_EQ(d.all<given_up>()[0].why,
             "worker 1 was lost in step 1: closed by the peer; replica 0 waits "
-            "for the sum of bucket 3, which misses replicas 2, 3; replica 1 "
+            "for the sum of bucket 3, still missing replicas 2, 3; replica 1 "
             "has nothing to do");
 }
 
@@ -81,7 +81,7 @@ TEST(LedgerOverProcesses, KeepsNoBlameOfReplicasThatDoNotExist) {
   ASSERT_EQ(d.all<given_up>().size(), 1u);
   EXPECT_EQ(d.all<given_up>()[0].why,
             "worker 1 was lost in step 0: closed by the peer; replica 0 waits "
-            "for the sum of bucket 7, which misses replicas 2, 3; replica 1 "
+            "for the sum of bucket 7, still missing replicas 2, 3; replica 1 "
             "has nothing to do");
 }
 
@@ -126,7 +126,7 @@ TEST(Ledger, RemembersADeadReducer) {
   const auto said = book.run(0, 1);
   const auto& why = std::get<given_up>(said.at(0));
   EXPECT_EQ(why.code, cause::lost);
-  EXPECT_EQ(why.why, "reducer 2 is lost; the crew can add no sum without it");
+  EXPECT_EQ(why.why, "reducer 2 is lost; the group cannot reduce without it");
 }
 
 TEST(Ledger, IgnoresWhatAnotherIncarnationSays) {

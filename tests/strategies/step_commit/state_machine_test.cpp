@@ -179,12 +179,12 @@ TEST(Ledger, ProbesBeforeItBlames) {
   d.keep(d.book.on_late("5 s"));
   d.seat_all();
   EXPECT_EQ(d.last<given_up>().code, cause::stalled);
-  EXPECT_EQ(d.last<given_up>().why,
-            "step 0 stalled for 5 s: replica 0 waits for the sum of bucket 7; "
-            "replica 2 waits in the gather of bucket 8, which misses replica "
-            "1; reducer 3 cannot finish the sum of bucket 7, which misses "
-            "replica 1; replica 1 does not answer: it is in the step function, "
-            "or its process is stopped");
+  EXPECT_EQ(
+    d.last<given_up>().why,
+    "step 0 stalled for 5 s: replica 0 waits for the sum of bucket 7; replica "
+    "2 waits in the gather of bucket 8, still missing replica 1; reducer 3 "
+    "cannot finish the sum of bucket 7, still missing replica 1; replica 1 "
+    "does not answer: it is in the step function, or its process is stopped");
 }
 
 TEST(Ledger, AReportDuringAProbeMeansThatItMovesAfterAll) {

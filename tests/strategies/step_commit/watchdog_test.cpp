@@ -154,8 +154,8 @@ TEST(LedgerGuard, SaysWhoDoesNotTakeItsSeatAndForgetsTheWork) {
   ASSERT_EQ(end.size(), 1u);
   EXPECT_EQ(std::get<given_up>(end[0]).code, cause::stalled);
   EXPECT_EQ(std::get<given_up>(end[0]).why,
-            "step 7 cannot begin: for 1 s replicas 0, 2 did not take the seat "
-            "of epoch 1 and may still be in an older step");
+            "step 7 cannot begin: for 1 s replicas 0, 2 did not acknowledge "
+            "generation 1 and may still be in an older step");
   EXPECT_FALSE(book.busy());
   EXPECT_FALSE(book.probing());
   EXPECT_TRUE(book.on_late("1 s").empty()) << "nothing is owed to anyone";

@@ -87,16 +87,16 @@ TEST(TreeSum, FaultsOnOtherTermsOrWithoutRoomForItsSlices) {
   timed.at.said.timeout = 100;
   machine.on(timed, x);
   EXPECT_EQ(why(machine.on(by(0), x)),
-            "the part of replica 0 in bucket 3, step 7 is asked for by tree, "
-            "that of replica 1 by tree with timeout 100 ms: the replicas do "
-            "not give the same options");
+            "the contribution of replica 0 to bucket 3, step 7 requests a sum "
+            "by tree, that of replica 1 by tree with timeout 100 ms: the "
+            "replicas do not pass the same options");
   timed.at.replica = 0;
   EXPECT_TRUE(std::holds_alternative<missing>(machine.on(timed, x)));
   tree_sum sliced{{1, 7, 3, 2, 0, 2}};
   sliced.on(by(0, 0, 2), x);
   EXPECT_EQ(why(sliced.on(by(1, 0, 2), x)),
-            "the part of replica 1 in bucket 3, step 7: nobody brought room "
-            "for the sum");
+            "the contribution of replica 1 to bucket 3, step 7: no "
+            "contribution carries an output tensor");
 }
 
 TEST(TreeSum, AddsAtLeastABlockAtATime) {

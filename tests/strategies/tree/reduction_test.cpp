@@ -196,8 +196,8 @@ TEST(TreeSum, IgnoresOldNewsAndFaultsOnWhatIsYetToCome) {
   auto early = by(0);
   early.at.step = 8;
   EXPECT_EQ(why(machine.on(early, x)),
-            "the part of replica 0 in bucket 3, step 8 of epoch 1 came in "
-            "step 7 of epoch 1");
+            "the contribution of replica 0 to bucket 3, step 8 of generation 1 "
+            "arrived in step 7 of generation 1");
   early.at = by(0).at;
   early.at.epoch = 2;
   EXPECT_NE(why(machine.on(early, x)), "no fault");
@@ -207,12 +207,13 @@ TEST(TreeSum, IgnoresOldNewsAndFaultsOnWhatIsYetToCome) {
 TEST(TreeSum, FaultsNameTheReplicaAndBothShapes) {
   const auto one = tensor::zeros({4}), other = tensor::zeros({5});
   tree_sum machine{of(2)};
-  EXPECT_EQ(why(machine.on(by(2), one)),
-            "the part of replica 2 in bucket 3, step 7: there are 2 replicas");
+  EXPECT_EQ(
+    why(machine.on(by(2), one)),
+    "the contribution of replica 2 to bucket 3, step 7: there are 2 replicas");
   machine.on(by(1), one);
   EXPECT_EQ(why(machine.on(by(0), other)),
-            "the part of replica 0 in bucket 3, step 7 is float32[5], that of "
-            "replica 1 is float32[4]");
+            "the contribution of replica 0 to bucket 3, step 7 is float32[5], "
+            "that of replica 1 is float32[4]");
   EXPECT_NE(why(machine.on(by(0), tensor::zeros({4}, dtype::int32))),
             "no fault");
   EXPECT_NE(why(machine.on(by(0), tensor{})), "no fault");

@@ -58,9 +58,10 @@ TEST(Adders, FaultIfReplicasCutABucketDifferently) {
   other.slices = 2;
   const auto what = sums.on({other}, ones(), ones());
   ASSERT_TRUE(std::holds_alternative<fault>(what));
-  EXPECT_EQ(std::get<fault>(what).why,
-            "the part of replica 1 in bucket 3, step 0, is cut into 2, those "
-            "before it into 1: the replicas do not make the same exchanges");
+  EXPECT_EQ(
+    std::get<fault>(what).why,
+    "the contribution of replica 1 to bucket 3, step 0, has slice count 2, "
+    "earlier contributions 1: the replicas do not call the same collectives");
 }
 
 TEST(Adders, NameWhoIsMissing) {
