@@ -6,8 +6,8 @@
 
 namespace troupe::exchange {
 
-/// The j-th chunk that a process adds. A direct bucket has one chunk, and every
-/// process adds it.
+/// The j-th chunk that a process adds. An `all_to_all` bucket has one chunk,
+/// and every process adds it.
 std::uint32_t machine::chunk_of(const record& x, std::uint32_t adder,
                                 std::uint32_t j) const {
   const auto all = at_.processes();

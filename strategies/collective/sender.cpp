@@ -36,8 +36,8 @@ bool machine::send_part(courier& by, std::uint32_t to) {
     return send_part_on(by, to, what);
   const auto bytes = bytes_of(x, x.own[what.begin - mine()], what.chunk);
   if (what.end - what.begin == 1) {
-    // The sum of a direct bucket is known here before the peers have read the
-    // contribution, so the contribution must be copied.
+    // In an `all_to_all` bucket the sum is known here before the peers have
+    // read the contribution, so the contribution must be copied.
     const auto said = write(what);
     if (!(x.chunks.direct ? by.post(to, queue::parts, said, bytes)
                           : by.lend(to, queue::parts, said, bytes)))

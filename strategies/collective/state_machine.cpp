@@ -219,7 +219,7 @@ void machine::begin(record& x) {
   } else {
     x.chunks =
       cut_of(x.spec.dims.elements(), x.spec.type, at_.processes(), x.said.way);
-    // A caller that has the sum may change its contribution, so direct
+    // A caller that has the sum may change its contribution, so all-to-all
     // operations count the packets to send as well.
     x.left = x.chunks.count + (x.chunks.direct ? at_.processes() - 1 : 0);
     const bool in_place = x.of_sum == room::of_part && locals() == 1

@@ -19,7 +19,7 @@
 ///   on contribute  by all local replicas: the k-th collective of the step
 ///            starts. Chunk c is added by process (k + c) mod P. Every other
 ///            process sends it one contribution per maximal subtree of the
-///            canonical tree that covers its replicas. For a small (direct)
+///            canonical tree that covers its replicas. For a small (all-to-all)
 ///            bucket every process sends its contributions to all others, and
 ///            every process adds them itself
 ///   on contribution  when all contributions to a chunk, own ones included,
@@ -29,7 +29,7 @@
 ///   on gather  keep the piece; the first piece is the spec of the tensor
 ///   end      when all chunks of all collectives are kept and sent
 ///   cost     2 (P-1)/P of a bucket out of and into each process, two hops; for
-///            a direct bucket P-1 buckets and one hop. R - 1 additions per
+///            an all-to-all bucket P-1 buckets and one hop. R - 1 additions per
 ///            element
 ///   order    all replicas call the same collectives in the same order. Chunks
 ///            travel in order; contributions (with gathers) and results each

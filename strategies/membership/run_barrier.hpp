@@ -117,7 +117,7 @@ private:
   std::string described(const join& x) const;
 
   std::vector<std::string> names_;
-  /// By process; the joins of `now_`.
+  /// By process; the joins of `joining_run_`.
   std::vector<std::optional<join>> joined_;
   std::vector<std::uint64_t> asked_; ///< By process: highest run it asked for.
   std::vector<std::uint64_t> stopped_; ///< By process: highest run it stopped.

@@ -35,7 +35,8 @@ TEST(Address, ComesBackFromItsText) {
 }
 
 TEST(Address, ThatIsNoneIsRefusedWithTheTextAndWhatWouldDo) {
-  EXPECT_TRUE(complains("node", "'node' is no address: it has no port"));
+  EXPECT_TRUE(
+    complains("node", "'node' is not a valid address: it has no port"));
   EXPECT_TRUE(complains("node", "127.0.0.1:7000"));
   EXPECT_TRUE(complains("node:", "no number from 0 to 65535"));
   EXPECT_TRUE(complains("node:65536", "no number from 0 to 65535"));
@@ -43,7 +44,7 @@ TEST(Address, ThatIsNoneIsRefusedWithTheTextAndWhatWouldDo) {
   EXPECT_TRUE(complains("node:1x", "no number from 0 to 65535"));
   EXPECT_TRUE(complains(":1", "it has no host"));
   EXPECT_TRUE(complains("[]:1", "it has no host"));
-  EXPECT_TRUE(complains("::1:80", "stands in brackets"));
+  EXPECT_TRUE(complains("::1:80", "must be in brackets"));
   EXPECT_TRUE(complains("[node]:1", "no IPv6 address"));
   EXPECT_TRUE(complains("no de:1", "neither a name nor IPv4"));
   EXPECT_TRUE(complains("", "it has no port"));
@@ -51,5 +52,5 @@ TEST(Address, ThatIsNoneIsRefusedWithTheTextAndWhatWouldDo) {
   EXPECT_LT(complaint(std::string(100'000, 'a')).size(), 300u);
   // a sentence of one line, even if the text is a peer's
   EXPECT_TRUE(complains(std::string{"[\x06\0]:1\n", 7},
-                        "'[??]:1?' is no address: its port"));
+                        "'[??]:1?' is not a valid address: its port"));
 }

@@ -22,8 +22,8 @@ TEST(LogLimiter, CountsWhatIsTooMuchByItsSeverity) {
   const log_limiter::clock::time_point start{1h};
   log.tick(start);
   EXPECT_EQ(said, (std::vector{std::pair(
-                    severity::info, std::string{"30 more sentences like these "
-                                                "were left out"})}));
+                    severity::info,
+                    std::string{"30 further messages were suppressed"})}));
   log.tick(start + 999ms);
   EXPECT_EQ(said.size(), 1u);
 }

@@ -128,15 +128,15 @@ const auto jobs = "give chief, worker, ps or evaluator";
 const auto whole = "give a whole number from 0, without quotes";
 
 const std::vector<bad> malformed{
-  {"{", "this is no JSON at byte 2; " + std::string{example}},
-  {"worker", "this is no JSON at byte 1; " + std::string{example}},
-  {"{} {}", "this is no JSON at byte 4; " + std::string{example}},
+  {"{", "this is not valid JSON at byte 2; " + std::string{example}},
+  {"worker", "this is not valid JSON at byte 1; " + std::string{example}},
+  {"{} {}", "this is not valid JSON at byte 4; " + std::string{example}},
   {"{\"cluster\": \"\xff\"}",
-   "this is no JSON at byte 14; " + std::string{example}},
+   "this is not valid JSON at byte 14; " + std::string{example}},
   {"[]", "this is a list; give an object, "
          R"({"cluster": {...}, "task": {...}})"},
   {R"({"task": {}, "task": {}})",
-   R"(the key "task" stands twice in one object; remove one)"},
+   R"(the key "task" appears twice in one object; remove one)"},
   {in_cluster("1e999"), "a number is too large; indices are below 4294967296"},
   {in_cluster("[]"), "cluster is a list; give an object, as in "
                      R"({"worker": ["10.0.0.1:2222"]})"},
@@ -220,8 +220,9 @@ TEST_F(TfConfig, HasAddressesWithAPort) {
 
 TEST_F(TfConfig, IsRefusedBeforeItCostsMemoryOrStack) {
   const auto deep = std::string(100'000, '[');
-  EXPECT_NE(thrown([&] { parse_tf_config(deep); }).find("more than 32 others"),
-            std::string::npos);
+  EXPECT_NE(
+    thrown([&] { parse_tf_config(deep); }).find("deeper than 32 levels"),
+    std::string::npos);
   const auto large = std::string(tf_limits::bytes + 1, ' ');
   EXPECT_NE(thrown([&] { parse_tf_config(large); }).find("too many"),
             std::string::npos);

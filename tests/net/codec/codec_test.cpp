@@ -180,7 +180,7 @@ TEST(Codec, NamesTheValueThatIsNone) {
   EXPECT_EQ(fault_of<std::uint32_t>(bytes_of({1, 2, 3})),
             "byte 1: a number of 4 bytes, but 2 are left");
   EXPECT_EQ(fault_of<std::uint8_t>(bytes_of({0, 2})),
-            "byte 0: byte order 0, but 1 (little-endian) is spoken here");
+            "byte 0: byte order 0, but 1 (little-endian) is expected");
   EXPECT_EQ(fault_of<std::uint8_t>({}),
             "byte 0: a number of 1 bytes, but 0 are left");
 }

@@ -110,9 +110,9 @@ TEST(Frame, SaysWhichFieldIsWrong) {
     return sealed([=](auto& bytes) { bytes[at] = std::byte(x); });
   };
   EXPECT_EQ(fault_of(with(layout::magic + 1, 0)),
-            (malformed{0, "no frame begins here"}));
+            (malformed{0, "not the start of a frame"}));
   EXPECT_EQ(fault_of(with(layout::version, 9)),
-            (malformed{4, "version 9, but 2 is spoken here"}));
+            (malformed{4, "version 9, but version 2 is expected"}));
   EXPECT_EQ(fault_of(with(layout::kind, 0)), (malformed{5, "unknown kind 0"}));
   EXPECT_EQ(fault_of(with(layout::kind, 6)), (malformed{5, "unknown kind 6"}));
   EXPECT_EQ(fault_of(with(layout::flags, 128)),
