@@ -29,7 +29,7 @@ public:
   }
 
   /// @returns the next `count` bytes; empty and an error if there are fewer.
-  /// @param what name of the value in the error: "text".
+  /// @param kind name of the value in the error: "text".
   std::span<const std::byte> raw(std::uint64_t count, const char* what);
 
   void fail(std::string why);
