@@ -29,12 +29,12 @@ TEST(Address, IsANameOrIpv4OrIpv6AndAPort) {
   EXPECT_EQ(parse_address("[fe80::1%eth0]:1"), (address{"fe80::1%eth0", 1}));
 }
 
-TEST(Address, ComesBackFromItsText) {
+TEST(Address, SurvivesARoundTripThroughText) {
   for (const std::string text : {"a:1", "127.0.0.1:80", "[::1]:7000"})
     EXPECT_EQ(to_string(parse_address(text)), text);
 }
 
-TEST(Address, ThatIsNoneIsRefusedWithTheTextAndWhatWouldDo) {
+TEST(Address, InvalidTextIsRejectedWithTheTextAndARemedy) {
   EXPECT_TRUE(
     complains("node", "'node' is not a valid address: it has no port"));
   EXPECT_TRUE(complains("node", "127.0.0.1:7000"));

@@ -8,7 +8,7 @@
 using namespace troupe::net;
 using namespace std::chrono_literals;
 
-TEST(LogLimiter, CountsWhatIsTooMuchByItsSeverity) {
+TEST(LogRateLimiter, CountsSuppressedMessagesBySeverity) {
   std::vector<std::pair<severity, std::string>> said;
   log_limiter log{
     [&](severity how, const std::string& x) { said.emplace_back(how, x); }};

@@ -27,7 +27,7 @@ const std::string two_workers =
   R"("cluster": {"worker": ["10.0.0.1:2222", "[fd00::2]:2222"]},
      "task": {"type": "worker", "index": 1})";
 
-TEST_F(TfConfig, SaysWhoIsThere) {
+TEST_F(TfConfig, DescribesTheCluster) {
   say("{" + two_workers + R"(, "environment": "cloud", "other": [1]})");
   EXPECT_EQ(x.cluster_spec().task_address("worker", 0), "10.0.0.1:2222");
   EXPECT_EQ(x.cluster_spec().num_tasks("worker"), 2u);
@@ -58,7 +58,7 @@ TEST_F(TfConfig, A31LetsTheSessionMasterWin) {
   EXPECT_EQ(x.master(), "m:1");
 }
 
-TEST_F(TfConfig, IsLocalIfItIsNotThere) {
+TEST_F(TfConfig, IsLocalIfItIsNotSet) {
   for (const auto* text :
        {"", "{}", R"({"cluster": {}})", R"({"cluster": null, "task": {}})"}) {
     SCOPED_TRACE(text);
@@ -71,7 +71,7 @@ TEST_F(TfConfig, IsLocalIfItIsNotThere) {
   EXPECT_TRUE(x.cluster_spec().empty());
 }
 
-TEST_F(TfConfig, IsReadAnewInEveryCall) {
+TEST_F(TfConfig, IsReadInEveryCall) {
   say("{" + two_workers + "}");
   EXPECT_EQ(x.task_id(), 1u);
   say(R"({"task": {"type": "chief", "index": 0}})");
@@ -79,14 +79,14 @@ TEST_F(TfConfig, IsReadAnewInEveryCall) {
   EXPECT_TRUE(x.cluster_spec().empty());
 }
 
-TEST_F(TfConfig, NeedNotHaveTheEvaluatorInItsCluster) {
+TEST_F(TfConfig, NeedNotListTheEvaluator) {
   say(R"({"cluster": {"chief": ["a:1"], "worker": ["b:1"]},
           "task": {"type": "evaluator", "index": 0}})");
   EXPECT_EQ(x.task(), (cluster_task{"evaluator", 0}));
   EXPECT_TRUE(is_chief(x.cluster_spec(), *x.task()));
 }
 
-TEST_F(TfConfig, GivesWayToWhatTheProgramSays) {
+TEST_F(TfConfig, IsOverriddenByTheProgram) {
   say("{" + two_workers + R"(, "rpc_layer": "rpc"})");
   const tf_config_resolver own{
     {.task_id = 0, .rpc_layer = "", .environment = "lab"}};
@@ -193,7 +193,7 @@ const std::vector<bad> malformed{
    R"(environment is an object; give a text, as in "cloud")"},
 };
 
-TEST_F(TfConfig, IsRefusedInOneSentenceWithTheKeyAndWhatWouldDo) {
+TEST_F(TfConfig, IsRejectedInOneSentenceWithTheKeyAndARemedy) {
   for (const auto& one : malformed) {
     SCOPED_TRACE(one.text);
     EXPECT_EQ(thrown([&] { parse_tf_config(one.text); }),
@@ -203,7 +203,7 @@ TEST_F(TfConfig, IsRefusedInOneSentenceWithTheKeyAndWhatWouldDo) {
   }
 }
 
-TEST_F(TfConfig, HasAddressesWithAPort) {
+TEST_F(TfConfig, NeedsAddressesWithAPort) {
   for (const std::string bad :
        {"1", "null", "\"\"", "\"a\"", "\":1\"", "\"a:\"", "\"a:0\"",
         "\"a:65536\"", "\"a:1x\"", "\"a:-1\"", "\"a b:1\"", "\"a\\n:1\"",
@@ -218,7 +218,7 @@ TEST_F(TfConfig, HasAddressesWithAPort) {
   }
 }
 
-TEST_F(TfConfig, IsRefusedBeforeItCostsMemoryOrStack) {
+TEST_F(TfConfig, IsRejectedBeforeItUsesMemoryOrStack) {
   const auto deep = std::string(100'000, '[');
   EXPECT_NE(
     thrown([&] { parse_tf_config(deep); }).find("deeper than 32 levels"),

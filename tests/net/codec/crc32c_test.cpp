@@ -36,7 +36,7 @@ TEST(Crc32c, GivesThePublishedValues) {
   }
 }
 
-TEST(Crc32c, GoesOnAtAnyCutAndAlignmentWithAndWithoutTheInstruction) {
+TEST(Crc32c, ContinuesAtAnyCutAndAlignmentWithAndWithoutTheInstruction) {
   std::mt19937 random{7};
   std::vector<std::byte> x(97);
   for (auto& b : x)
@@ -51,7 +51,7 @@ TEST(Crc32c, GoesOnAtAnyCutAndAlignmentWithAndWithoutTheInstruction) {
   }
 }
 
-TEST(Crc32c, IsThatOfTheTablesForAnyLength) {
+TEST(Crc32c, EqualsTheTablesForAnyLength) {
   std::mt19937 random{11};
   std::vector<std::byte> x(100'000);
   for (auto& b : x)

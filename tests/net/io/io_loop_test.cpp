@@ -51,19 +51,19 @@ sigset_t blocked_here() {
 
 } // namespace
 
-TEST(Alarm, DoesNotRingOnceItIsOffThoughItsTimeHasCome) {
+TEST(Timer, DoesNotExpireAfterCancelEvenIfItIsDue) {
   three_alarms x{[](timer& other) { other.off(); }};
   EXPECT_EQ(x.rung.take(), "first");
   EXPECT_EQ(x.rung.take(), "third");
 }
 
-TEST(Alarm, ForgetsAnOlderTimeThoughItHasCome) {
+TEST(Timer, ReplacesAnEarlierTimeEvenIfItIsDue) {
   three_alarms x{[](timer& other) { other.in(long_enough); }};
   EXPECT_EQ(x.rung.take(), "first");
   EXPECT_EQ(x.rung.take(), "third");
 }
 
-TEST(IoLoop, LeavesTheCallersSignalsAsTheyAreIfItCannotBegin) {
+TEST(IoLoop, KeepsTheCallersSignalMaskIfItCannotStart) {
   pthread_attr_t usual, huge;
   ASSERT_EQ(pthread_getattr_default_np(&usual), 0);
   pthread_attr_init(&huge);

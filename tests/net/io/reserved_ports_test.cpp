@@ -27,14 +27,14 @@ int listen_at(std::uint16_t port, int reuse) {
   return why;
 }
 
-TEST(HeldPorts, AreAllDifferent) {
+TEST(ReservedPorts, AreAllDifferent) {
   const held_ports x{50};
   const std::set<std::uint16_t> all{x.numbers().begin(), x.numbers().end()};
   EXPECT_EQ(all.size(), 50u);
   EXPECT_FALSE(all.contains(0));
 }
 
-TEST(HeldPorts, AreForThoseWhoKnowThem) {
+TEST(ReservedPorts, CanBeUsedOnlyExplicitly) {
   const held_ports x{1};
   const auto port = x.numbers().front();
   EXPECT_EQ(listen_at(port, 1), 0);

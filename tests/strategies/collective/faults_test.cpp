@@ -45,7 +45,7 @@ struct begun_sum : house {
 
 // -- who differs --------------------------------------------------------------
 
-TEST(ExchangeFaults, NameBothExchangesIfProcessesDiffer) {
+TEST(CollectiveFaults, NameBothCollectivesIfProcessesDiffer) {
   house on{{0, 1, 2, 3}};
   on.seat(1);
   on.enter(3);
@@ -59,7 +59,7 @@ TEST(ExchangeFaults, NameBothExchangesIfProcessesDiffer) {
     "was expected in step 3: the replicas do not call the same collectives");
 }
 
-TEST(ExchangeFaults, NameTheTypesAndGathersThatDiffer) {
+TEST(CollectiveFaults, NameTheTypesAndGathersThatDiffer) {
   house on{{0, 1, 2, 3}};
   on.seat(1);
   on.enter(3);
@@ -76,7 +76,7 @@ TEST(ExchangeFaults, NameTheTypesAndGathersThatDiffer) {
             "in step 3: the replicas do not call the same collectives");
 }
 
-TEST(ExchangeFaults, NameAStepThatHasOneExchangeLess) {
+TEST(CollectiveFaults, NameAStepWithAMissingCollective) {
   house on{{0, 1, 2}};
   on.seat(1);
   on.enter(0);
@@ -90,7 +90,7 @@ TEST(ExchangeFaults, NameAStepThatHasOneExchangeLess) {
             "replicas do not call the same collectives");
 }
 
-TEST(ExchangeFaults, NameALostParcel) {
+TEST(CollectiveFaults, NameALostPacket) {
   begun_sum on{1 << 20};
   on.office.of(1, 0, queue::parts).pop_front();
   on.pump_all();
@@ -101,7 +101,7 @@ TEST(ExchangeFaults, NameALostParcel) {
     "elements of replicas [1, 2) was expected in step 0: a packet was lost");
 }
 
-TEST(ExchangeFaults, RefuseAPartThatIsTooShort) {
+TEST(CollectiveFaults, RejectAContributionThatIsTooShort) {
   begun_sum on{10};
   on.office.of(1, 0, queue::parts).front().own().resize(39);
   on.pump_all();
@@ -110,7 +110,7 @@ TEST(ExchangeFaults, RefuseAPartThatIsTooShort) {
   EXPECT_FALSE(on.pump(0));
 }
 
-TEST(ExchangeFaults, RefuseWhatReplicasOfAProcessDoNotAgreeOn) {
+TEST(CollectiveFaults, RejectDifferentCallsOfLocalReplicas) {
   house on{{0, 2}};
   on.seat(1);
   on.enter(4);
@@ -134,7 +134,7 @@ TEST(ExchangeFaults, RefuseWhatReplicasOfAProcessDoNotAgreeOn) {
             "process 1 of a collective has no replica");
 }
 
-TEST(ExchangeFaults, RefuseASharesSpecBeforeMemoryIsTaken) {
+TEST(CollectiveFaults, RejectAGatherSpecBeforeMemoryIsAllocated) {
   const auto good = write(tensor_spec{{3, 4}, dtype::int64});
   tensor_spec out;
   ASSERT_TRUE(read(good, out));
@@ -166,7 +166,7 @@ TEST(ExchangeFaults, RefuseASharesSpecBeforeMemoryIsTaken) {
 
 // -- old news -----------------------------------------------------------------
 
-TEST(ExchangeFaults, IgnoreAParcelThatIsSaidTwice) {
+TEST(CollectiveFaults, IgnoreARepeatedPacket) {
   for (const bool views : {true, false}) {
     house on{{0, 1, 2}, 4, views};
     on.seat(1);
@@ -193,7 +193,7 @@ TEST(ExchangeFaults, IgnoreAParcelThatIsSaidTwice) {
   }
 }
 
-TEST(ExchangeFaults, DropWhatIsOfAnOlderEpochAndLeaveWhatIsOfANewer) {
+TEST(CollectiveFaults, DropPacketsOfOlderGenerationsAndKeepThoseOfNewer) {
   for (std::uint64_t seed = 0; seed < test::seeds_of(40); ++seed)
     for (const bool views : {true, false}) {
       SCOPED_TRACE("seed " + std::to_string(seed));
@@ -236,7 +236,7 @@ TEST(ExchangeFaults, DropWhatIsOfAnOlderEpochAndLeaveWhatIsOfANewer) {
     }
 }
 
-TEST(ExchangeFaults, ReadNothingOfAnAbandonedStepIntoABufferThatIsUsedAgain) {
+TEST(CollectiveFaults, ReadNoDataOfAnAbortedStepIntoAReusedBuffer) {
   std::size_t in_part = 0; // runs in which a sum had come in part
   for (std::uint64_t seed = 0; seed < test::seeds_of(40); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -272,7 +272,7 @@ TEST(ExchangeFaults, ReadNothingOfAnAbandonedStepIntoABufferThatIsUsedAgain) {
   EXPECT_GT(in_part, 0u);
 }
 
-TEST(ExchangeFaults, TellAReplicaWhoseSiblingIsInANewerEpochOfNothing) {
+TEST(CollectiveFaults, GiveNoResultToAReplicaOfAnOlderGeneration) {
   house on{{0, 2, 3}};
   on.seat(1);
   on.enter(0);
@@ -287,7 +287,7 @@ TEST(ExchangeFaults, TellAReplicaWhoseSiblingIsInANewerEpochOfNothing) {
   EXPECT_EQ(on.of(0).incomplete(0), 0u);
 }
 
-TEST(ExchangeFaults, LeaveNobodysTensorToOthersAfterAnAbort) {
+TEST(CollectiveFaults, HoldNoTensorAfterAnAbort) {
   house on{{0, 2, 3}};
   on.seat(1);
   on.enter(0);
@@ -304,7 +304,7 @@ TEST(ExchangeFaults, LeaveNobodysTensorToOthersAfterAnAbort) {
 
 // -- who is missing -----------------------------------------------------------
 
-TEST(ExchangeFaults, SayWhoIsMissingForWhichBucket) {
+TEST(CollectiveFaults, ReportMissingReplicasPerBucket) {
   house on{{0, 2, 3, 5}};
   on.seat(1);
   on.enter(7);
@@ -331,7 +331,7 @@ TEST(ExchangeFaults, SayWhoIsMissingForWhichBucket) {
   EXPECT_EQ(lack->replicas, (std::vector<std::uint32_t>{0, 1, 3, 4}));
 }
 
-TEST(ExchangeFaults, SayWhoDoesNotTakeWhatIsOwedToHim) {
+TEST(CollectiveFaults, ReportAPeerThatAcceptsNoPackets) {
   house on{{0, 1, 2}, 1};
   on.office.of(0, 1, queue::parts).push_back({}); // is full, for good
   on.seat(1);

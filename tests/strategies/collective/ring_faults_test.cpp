@@ -31,7 +31,7 @@ void bring(house& on, std::int64_t n) {
 
 // -- who differs --------------------------------------------------------------
 
-TEST(RingFaults, NameTheWaysThatDiffer) {
+TEST(RingFaults, NameTheAlgorithmsThatDiffer) {
   house on{{0, 1, 2}};
   on.seat(1);
   on.enter(3);
@@ -59,7 +59,7 @@ TEST(RingFaults, NameTheOptionsThatDiffer) {
     "4 was expected in step 3: the replicas do not pass the same options");
 }
 
-TEST(RingFaults, NameTheOptionsThatReplicasOfAProcessDifferIn) {
+TEST(RingFaults, NameTheOptionsThatDifferBetweenLocalReplicas) {
   house on{{0, 2, 3}};
   on.seat(1);
   on.enter(4);
@@ -76,7 +76,7 @@ TEST(RingFaults, NameTheOptionsThatReplicasOfAProcessDifferIn) {
   }
 }
 
-TEST(RingFaults, NameALostPartAndALostSum) {
+TEST(RingFaults, NameALostContributionAndALostResult) {
   for (const auto q : {queue::parts, queue::sums}) {
     house on{{0, 1, 2, 3}, 4};
     bring(on, 1 << 20);
@@ -93,7 +93,7 @@ TEST(RingFaults, NameALostPartAndALostSum) {
   }
 }
 
-TEST(RingFaults, SayWhichReplicasARoundaboutPartIsOf) {
+TEST(RingFaults, NameTheReplicasOfAContributionThatWrapsAround) {
   house on{{0, 1, 2, 3}, 4};
   bring(on, 1 << 20);
   for (const std::uint32_t p : {2, 0, 0})
@@ -108,7 +108,7 @@ TEST(RingFaults, SayWhichReplicasARoundaboutPartIsOf) {
     "elements of replicas [0, 1) was expected in step 3: a packet was lost");
 }
 
-TEST(RingFaults, RefuseAPartThatIsTooShort) {
+TEST(RingFaults, RejectAContributionThatIsTooShort) {
   house on{{0, 1, 2}};
   bring(on, 10);
   on.pump(0);
@@ -119,7 +119,7 @@ TEST(RingFaults, RefuseAPartThatIsTooShort) {
 }
 
 /// Made up: it would be written over what is still to be sent on.
-TEST(RingFaults, RefuseASumBeforeItsPartWasSentOn) {
+TEST(RingFaults, RejectAResultBeforeItsContributionWasForwarded) {
   house on{{0, 1, 2, 3}};
   bring(on, 10);
   auto& to = on.office.of(0, 1, queue::sums);
@@ -145,7 +145,7 @@ TEST(RingFaults, RefuseASumBeforeItsPartWasSentOn) {
 
 // -- old news -----------------------------------------------------------------
 
-TEST(RingFaults, IgnoreAParcelThatIsSaidTwice) {
+TEST(RingFaults, IgnoreARepeatedPacket) {
   for (const bool views : {true, false}) {
     house on{{0, 1, 2, 4}, 4, views};
     bring(on, 100'000);
@@ -164,7 +164,7 @@ TEST(RingFaults, IgnoreAParcelThatIsSaidTwice) {
   }
 }
 
-TEST(RingFaults, GoOnInANewEpochFromAnyMoment) {
+TEST(RingFaults, ContinueInANewGenerationFromAnyState) {
   for (std::uint64_t seed = 0; seed < test::seeds_of(60); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937_64 rng{seed};
@@ -194,7 +194,7 @@ TEST(RingFaults, GoOnInANewEpochFromAnyMoment) {
 
 // -- who is missing -----------------------------------------------------------
 
-TEST(RingFaults, NameWhoDidNotBeginHoweverFarAway) {
+TEST(RingFaults, NameTheProcessThatDidNotStartAtAnyDistance) {
   for (std::uint32_t missing = 0; missing < 4; ++missing) {
     house on{{0, 1, 2, 3, 4}};
     on.seat(1);
@@ -215,7 +215,7 @@ TEST(RingFaults, NameWhoDidNotBeginHoweverFarAway) {
 }
 
 /// Of a single chunk the others learn less.
-TEST(RingFaults, NameAllWhoMayNotHaveBegunIfOneChunkGoesAround) {
+TEST(RingFaults, NameAllCandidatesIfThereIsOneChunk) {
   house on{{0, 1, 2, 3, 4}};
   on.seat(1);
   on.enter(7);
@@ -230,7 +230,7 @@ TEST(RingFaults, NameAllWhoMayNotHaveBegunIfOneChunkGoesAround) {
   EXPECT_FALSE(on.of(0).lacking(7));
 }
 
-TEST(RingFaults, SayWhoDoesNotTakeWhatIsOwedToHim) {
+TEST(RingFaults, ReportAPeerThatAcceptsNoPackets) {
   house on{{0, 1, 2, 3}, 1};
   bring(on, 10); // the sum goes from 2 to 0 to 1
   for (const std::uint32_t p : {0, 1})
@@ -243,7 +243,7 @@ TEST(RingFaults, SayWhoDoesNotTakeWhatIsOwedToHim) {
   EXPECT_EQ(on.of(0).lacking(3)->replicas, ids{1});
 }
 
-TEST(RingFaults, NameWhoLendsNumbersWhereNoneCanBeRead) {
+TEST(RingFaults, NameAPeerThatSendsAnUnalignedAddress) {
   for (const auto way : {terms::ways::tree, terms::ways::ring}) {
     house on{{0, 1, 2}};
     on.seat(1);

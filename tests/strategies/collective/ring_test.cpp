@@ -129,14 +129,14 @@ struct play {
 
 // -- bits ---------------------------------------------------------------------
 
-TEST(Ring, GivesTheBitsOfItsOrderInEveryLayout) {
+TEST(Ring, GivesTheBitsOfItsOrderInEveryPlacement) {
   for (const auto& first : layouts)
     for (const bool views : {true, false})
       for (const auto size : sizes)
         walk<float>(first, views, size);
 }
 
-TEST(Ring, GivesThemOfManyGroupsOfChunks) {
+TEST(Ring, GivesTheBitsOfItsOrderForManyGroupsOfChunks) {
   walk<float>({0, 1, 4, 5}, true, 300'001);
 }
 
@@ -170,7 +170,7 @@ TEST(Ring, SumsIntegersExactly) {
 }
 
 /// What `docs/protocols/ring.md` warns of.
-TEST(Ring, HasOtherBitsElsewhereButTheTreeHasNot) {
+TEST(Ring, BitsDependOnThePlacementAndThoseOfTheTreeDoNot) {
   const auto parts = parts_of<float>(4, 5000, 3);
   const auto two = ring_of<float>(parts, {0, 2, 4}, 0);
   const auto four = ring_of<float>(parts, {0, 1, 2, 3, 4}, 0);
@@ -180,7 +180,7 @@ TEST(Ring, HasOtherBitsElsewhereButTheTreeHasNot) {
 
 // -- costs --------------------------------------------------------------------
 
-TEST(Ring, SendsTwiceTheBucketButItsOwnPartToTheNextAlone) {
+TEST(Ring, SendsTwiceTheBucketLessItsOwnShareToTheNextProcessOnly) {
   for (const std::uint32_t p : {2, 3, 4, 5}) {
     firsts first;
     for (std::uint32_t i = 0; i <= p; ++i)
@@ -207,7 +207,7 @@ TEST(Ring, SendsTwiceTheBucketButItsOwnPartToTheNextAlone) {
   }
 }
 
-TEST(Ring, CutsAsTheTreeDoesButSendsNobodyAll) {
+TEST(Ring, CutsAsTheTreeButHasNoAllToAllBuckets) {
   using c = cut;
   constexpr auto way = terms::ways::ring;
   constexpr auto f = dtype::float32;
@@ -219,7 +219,7 @@ TEST(Ring, CutsAsTheTreeDoesButSendsNobodyAll) {
 
 // -- queues -------------------------------------------------------------------
 
-TEST(Ring, NeverLocksUpAmongTreesAndGathersWithQueuesOfOne) {
+TEST(Ring, NeverDeadlocksMixedWithTreesAndGathersAndQueuesOfOne) {
   for (std::uint64_t seed = 0; seed < test::seeds_of(50); ++seed) {
     play it{seed};
     SCOPED_TRACE("seed " + std::to_string(seed) + ", " + text_of(it.first));
@@ -238,7 +238,7 @@ TEST(Ring, NeverLocksUpAmongTreesAndGathersWithQueuesOfOne) {
   }
 }
 
-TEST(Ring, OfNothingNeedsNoParcel) {
+TEST(Ring, EmptyBucketNeedsNoPacket) {
   house on{{0, 1, 2, 3}};
   on.seat(1);
   on.enter(0);

@@ -31,7 +31,7 @@ struct exchange_op {
 
 // -- bits ---------------------------------------------------------------------
 
-TEST(Exchange, GivesTheBitsOfTreeSumInEveryLayout) {
+TEST(Collective, GivesTheBitsOfTheTreeInEveryPlacement) {
   for (const auto& first : layouts)
     for (const bool views : {true, false})
       for (const std::size_t size : {1, 7, 5000, 20'000, 300'001}) {
@@ -53,7 +53,7 @@ TEST(Exchange, GivesTheBitsOfTreeSumInEveryLayout) {
       }
 }
 
-TEST(Exchange, PutsTheSumWhereTheOnlyPartWasIfItMay) {
+TEST(Collective, OverwritesTheOnlyContributionIfAllowed) {
   for (const auto& first : layouts)
     for (const bool views : {true, false})
       for (const std::size_t size : {7, 5000, 300'001}) {
@@ -81,7 +81,7 @@ TEST(Exchange, PutsTheSumWhereTheOnlyPartWasIfItMay) {
       }
 }
 
-TEST(Exchange, AddsDoublesInTheSameTree) {
+TEST(Collective, AddsDoublesInTheSameTree) {
   for (const auto& first : layouts) {
     SCOPED_TRACE(text_of(first));
     house on{first};
@@ -96,7 +96,7 @@ TEST(Exchange, AddsDoublesInTheSameTree) {
   }
 }
 
-TEST(Exchange, SharesOneTensorAmongTheReplicasOfAProcess) {
+TEST(Collective, SharesOneTensorAmongLocalReplicas) {
   house on{{0, 2, 3}};
   on.seat(1);
   on.enter(0);
@@ -108,7 +108,7 @@ TEST(Exchange, SharesOneTensorAmongTheReplicasOfAProcess) {
 
 // -- cuts ---------------------------------------------------------------------
 
-TEST(Exchange, CutsOnlyByElementsAndProcesses) {
+TEST(Collective, CutsOnlyByElementsTypeAndProcesses) {
   using c = cut;
   constexpr auto f = dtype::float32;
   EXPECT_EQ(cut_of(0, f, 2), (c{0, 0, false}));
@@ -129,7 +129,7 @@ TEST(Exchange, CutsOnlyByElementsAndProcesses) {
       }
 }
 
-TEST(Exchange, SendsOnePartForEachWholeSubtree) {
+TEST(Collective, SendsOneContributionPerMaximalSubtree) {
   const layout x{{0, 3, 4, 9}, 0};
   EXPECT_EQ(subtrees_of(x, 0), (std::vector<range>{{0, 2}, {2, 3}}));
   EXPECT_EQ(subtrees_of(x, 1), (std::vector<range>{{3, 4}}));
@@ -137,7 +137,7 @@ TEST(Exchange, SendsOnePartForEachWholeSubtree) {
   EXPECT_EQ(subtrees_of({{0, 4}, 0}, 0), (std::vector<range>{{0, 4}}));
 }
 
-TEST(Exchange, MovesTwiceTheBucketButItsOwnPart) {
+TEST(Collective, MovesTwiceTheBucketLessItsOwnShare) {
   for (const std::uint32_t p : {2, 3, 4, 5}) {
     firsts first;
     for (std::uint32_t i = 0; i <= p; ++i)
@@ -160,7 +160,7 @@ TEST(Exchange, MovesTwiceTheBucketButItsOwnPart) {
   }
 }
 
-TEST(Exchange, SendsSmallOnesInOneHop) {
+TEST(Collective, SendsSmallBucketsInOneHop) {
   house on{{0, 1, 2, 3}};
   on.seat(1);
   on.enter(0);
@@ -177,7 +177,7 @@ TEST(Exchange, SendsSmallOnesInOneHop) {
 
 // -- queues -------------------------------------------------------------------
 
-TEST(Exchange, NeverLocksUpHoweverChanceLetsReplicasAndQueuesGo) {
+TEST(Collective, NeverDeadlocksInAnyRandomSchedule) {
   using kind = exchange_op::kind;
   for (std::uint64_t seed = 0; seed < test::seeds_of(60); ++seed) {
     std::mt19937_64 rng{seed};
@@ -258,7 +258,7 @@ TEST(Exchange, NeverLocksUpHoweverChanceLetsReplicasAndQueuesGo) {
   }
 }
 
-TEST(Exchange, MakesAThousandSmallSumsInAStep) {
+TEST(Collective, MakesAThousandSmallSumsInAStep) {
   house on{{0, 1, 2}, 8};
   on.seat(1);
   for (std::uint64_t step = 0; step < 2; ++step) {
@@ -276,7 +276,7 @@ TEST(Exchange, MakesAThousandSmallSumsInAStep) {
   }
 }
 
-TEST(Exchange, OfNothingNeedsNoParcel) {
+TEST(Collective, EmptyBucketNeedsNoPacket) {
   house on{{0, 1, 2}};
   on.seat(1);
   on.enter(0);

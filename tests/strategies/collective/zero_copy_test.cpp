@@ -39,7 +39,7 @@ struct one_sum : house {
 
 // -- lending ------------------------------------------------------------------
 
-TEST(ExchangeLending, KeepsASumUntilItIsGivenBack) {
+TEST(CollectiveZeroCopy, KeepsAResultUntilItIsReleased) {
   one_sum on{one_chunk};
   on.exhaust(1);
   on.exhaust(2);
@@ -54,7 +54,7 @@ TEST(ExchangeLending, KeepsASumUntilItIsGivenBack) {
   EXPECT_TRUE(sum.unique());
 }
 
-TEST(ExchangeLending, KeepsAPartUntilItIsGivenBack) {
+TEST(CollectiveZeroCopy, KeepsAContributionUntilItIsReleased) {
   one_sum on{one_chunk};
   on.pump_all();
   ASSERT_TRUE(on.of(2).settled(2));
@@ -64,7 +64,7 @@ TEST(ExchangeLending, KeepsAPartUntilItIsGivenBack) {
   EXPECT_TRUE(on.parts[2].unique());
 }
 
-TEST(ExchangeLending, KeepsAPartThoughItsReplicaLeavesTooEarly) {
+TEST(CollectiveZeroCopy, KeepsAContributionIfItsReplicaEndsTheStepTooEarly) {
   one_sum on{one_chunk};
   on.exhaust(1);
   ASSERT_FALSE(on.of(2).settled(2));
@@ -74,7 +74,7 @@ TEST(ExchangeLending, KeepsAPartThoughItsReplicaLeavesTooEarly) {
   EXPECT_TRUE(on.parts[2].unique());
 }
 
-TEST(ExchangeLending, KeepsAPartThoughANewEpochOpens) {
+TEST(CollectiveZeroCopy, KeepsAContributionIfANewGenerationStarts) {
   one_sum on{one_chunk};
   on.exhaust(1);
   on.of(2).seat(2, 2);
@@ -83,7 +83,7 @@ TEST(ExchangeLending, KeepsAPartThoughANewEpochOpens) {
   EXPECT_TRUE(on.parts[2].unique());
 }
 
-TEST(ExchangeLending, LetsGoOfTheLastStepWhenTheNextIsEntered) {
+TEST(CollectiveZeroCopy, ReleasesTheLastStepWhenTheNextBegins) {
   house on{{0, 1}};
   on.seat(1);
   on.enter(0);
@@ -97,7 +97,7 @@ TEST(ExchangeLending, LetsGoOfTheLastStepWhenTheNextIsEntered) {
   EXPECT_TRUE(part.unique());
 }
 
-TEST(ExchangeLending, NeverLendsWhatAllAddThemselves) {
+TEST(CollectiveZeroCopy, CopiesContributionsOfAllToAllBuckets) {
   one_sum on{100};
   on.exhaust(1);
   EXPECT_TRUE(on.boxes[1]->flush());
@@ -105,7 +105,7 @@ TEST(ExchangeLending, NeverLendsWhatAllAddThemselves) {
   EXPECT_TRUE(on.parts[2].unique());
 }
 
-TEST(ExchangeLending, LetsGoOfPartsWhenAllHaveLeftTheStep) {
+TEST(CollectiveZeroCopy, ReleasesContributionsWhenAllReplicasEndedTheStep) {
   one_sum on{one_chunk};
   on.pump_all();
   ASSERT_TRUE(on.settled());
@@ -118,7 +118,7 @@ TEST(ExchangeLending, LetsGoOfPartsWhenAllHaveLeftTheStep) {
 
 // -- gathers ------------------------------------------------------------------
 
-TEST(ExchangeGather, SendsSharesOfEverySizeInPieces) {
+TEST(CollectiveGather, SendsTensorsOfEverySizeInPieces) {
   constexpr std::size_t piece = most_bytes / sizeof(float);
   for (const std::size_t size :
        {std::size_t{0}, piece - 1, piece, piece + 1, 2 * piece})
@@ -141,7 +141,7 @@ TEST(ExchangeGather, SendsSharesOfEverySizeInPieces) {
     }
 }
 
-TEST(ExchangeGather, SaysWhoseSharesAreMissing) {
+TEST(CollectiveGather, ReportsMissingReplicas) {
   house on{{0, 1, 3}, 2};
   on.seat(1);
   on.enter(7);
@@ -164,7 +164,7 @@ TEST(ExchangeGather, SaysWhoseSharesAreMissing) {
   EXPECT_EQ(on.of(0).gathered(0, 5).size(), 3u);
 }
 
-TEST(ExchangeGather, RefusesWhatIsNoTensorOrTooLarge) {
+TEST(CollectiveGather, RejectsMissingAndTooLargeTensors) {
   house on{{0, 1, 2}};
   on.seat(1);
   on.enter(0);
@@ -174,7 +174,7 @@ TEST(ExchangeGather, RefusesWhatIsNoTensorOrTooLarge) {
   EXPECT_NO_THROW(on.of(0).gather(0, 4, tensor::full({1}, 1)));
 }
 
-TEST(ExchangeGather, ReadsSpecsUpToTheirLimits) {
+TEST(CollectiveGather, ReadsSpecsUpToTheirLimits) {
   tensor_spec out;
   const tensor_spec deep{{1, 2, 1, 2, 1, 2, 1, 2}, dtype::int32};
   ASSERT_EQ(deep.dims.rank(), shape::max_rank);
@@ -191,7 +191,7 @@ TEST(ExchangeGather, ReadsSpecsUpToTheirLimits) {
 
 // -- what is due --------------------------------------------------------------
 
-TEST(ExchangeFaults, TellALostExchangeFromAnotherOne) {
+TEST(CollectiveFaults, DistinguishALostCollectiveFromADifferentOne) {
   house on{{0, 1, 2}, 4};
   on.seat(1);
   on.enter(0);
@@ -209,7 +209,7 @@ TEST(ExchangeFaults, TellALostExchangeFromAnotherOne) {
             "replicas do not call the same collectives");
 }
 
-TEST(Exchange, FindsBucketsThatAreNotInOrder) {
+TEST(Collective, FindsBucketsThatAreNotInOrder) {
   house on{{0, 1, 2}, 8};
   on.seat(1);
   on.enter(0);
@@ -226,7 +226,7 @@ TEST(Exchange, FindsBucketsThatAreNotInOrder) {
   EXPECT_EQ(on.of(0).completed(), 4u);
 }
 
-TEST(Exchange, ForgetsFaultsAndHalfOfASumInANewEpoch) {
+TEST(Collective, DiscardsErrorsAndPartialSumsInANewGeneration) {
   one_sum on{one_chunk};
   on.exhaust(1);
   on.exhaust(0); // has the part of process 1, and waits for that of process 2
@@ -245,7 +245,7 @@ TEST(Exchange, ForgetsFaultsAndHalfOfASumInANewEpoch) {
     EXPECT_EQ(on.of(r).sum_of(r, 0).data<float>()[one_chunk - 1], 8);
 }
 
-TEST(Exchange, CountsNothingOfTheStepBefore) {
+TEST(Collective, CountsNoBucketsOfThePreviousStep) {
   house on{{0, 1, 2}, 8};
   on.seat(1);
   for (std::uint64_t step = 0; step < 2; ++step) {
@@ -264,7 +264,7 @@ TEST(Exchange, CountsNothingOfTheStepBefore) {
   }
 }
 
-TEST(Exchange, NamesWhoOpenedAnExchangeThatAnotherReplicaDoesNotMake) {
+TEST(Collective, NamesTheFirstContributorIfAnotherReplicaDiffers) {
   house on{{0, 2, 3}};
   on.seat(1);
   on.enter(4);
@@ -280,7 +280,7 @@ TEST(Exchange, NamesWhoOpenedAnExchangeThatAnotherReplicaDoesNotMake) {
   }
 }
 
-TEST(Exchange, TakesNoPartInAnotherEpoch) {
+TEST(Collective, AcceptsNoContributionOfAnotherGeneration) {
   house on{{0, 1, 2}};
   EXPECT_FALSE(on.pump(0)) << "no epoch is open";
   on.seat(2);

@@ -25,7 +25,7 @@ std::string why_not(const roster::answer& x) {
 
 } // namespace
 
-TEST(Roster, IsCompleteWhenEveryTaskHasCome) {
+TEST(Rendezvous, IsCompleteWhenEveryTaskIsTaken) {
   auto it = of_three();
   EXPECT_EQ(it.missing(), "worker 1 and worker 2");
   EXPECT_EQ(why_not(it.on(hello(2, 12))), "");
@@ -42,7 +42,7 @@ TEST(Roster, IsCompleteWhenEveryTaskHasCome) {
   }
 }
 
-TEST(Roster, RefusesStrangersAndSecondsWithASentence) {
+TEST(Rendezvous, RejectsUnknownAndDuplicateTasksWithAReason) {
   auto it = of_three();
   EXPECT_EQ(why_not(it.on(hello(7, 1))),
             "task 7 does not exist in this job; its number of tasks is 3");
@@ -56,7 +56,7 @@ TEST(Roster, RefusesStrangersAndSecondsWithASentence) {
   EXPECT_EQ(it.missing(), "worker 2") << "nobody was pushed out";
 }
 
-TEST(Roster, TakesAProcessThatWasRestartedWhileOthersAreAwaited) {
+TEST(Rendezvous, AdmitsARestartedProcessBeforeTheViewIsClosed) {
   auto it = of_three();
   EXPECT_EQ(why_not(it.on(hello(1, 11))), "");
   it.on_lost(1, 99); // an older one's end
@@ -73,7 +73,7 @@ TEST(Roster, TakesAProcessThatWasRestartedWhileOthersAreAwaited) {
             "processes");
 }
 
-TEST(Roster, FreesTheTaskOfTheLastWhoCameIfItIsLostBeforeAllAreTold) {
+TEST(Rendezvous, FreesTheLastTaskIfItsProcessIsLostBeforeTheViewIsClosed) {
   auto it = of_three();
   it.on(hello(1, 11));
   it.on(hello(2, 12));
@@ -84,7 +84,7 @@ TEST(Roster, FreesTheTaskOfTheLastWhoCameIfItIsLostBeforeAllAreTold) {
   EXPECT_EQ(it.members().members[2].incarnation, 13u);
 }
 
-TEST(Roster, NeverFreesTheLeadersTask) {
+TEST(Rendezvous, NeverFreesTheLeadersTask) {
   auto it = of_three();
   it.on_lost(0, 10);
   EXPECT_EQ(it.missing(), "worker 1 and worker 2");
@@ -93,14 +93,14 @@ TEST(Roster, NeverFreesTheLeadersTask) {
   EXPECT_EQ(it.missing(), "worker 1 and worker 2");
 }
 
-TEST(Roster, ListsAnyNumberOfNames) {
+TEST(Rendezvous, JoinsAnyNumberOfNames) {
   EXPECT_EQ(roster::listed({}), "");
   EXPECT_EQ(roster::listed({"a"}), "a");
   EXPECT_EQ(roster::listed({"a", "b"}), "a and b");
   EXPECT_EQ(roster::listed({"a", "b", "c", "d"}), "a, b, c and d");
 }
 
-TEST(Roster, NamesWhatIsNotTheSameOnBothSides) {
+TEST(Rendezvous, NamesTheConfigurationThatDiffers) {
   const auto with = [](auto change) {
     auto x = same;
     change(x);

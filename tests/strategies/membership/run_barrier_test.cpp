@@ -25,7 +25,7 @@ std::vector<refuse> refusals(const reaction& x) {
 
 } // namespace
 
-TEST(Muster, BeginsWhenAllHaveAskedForTheSame) {
+TEST(RunBarrier, StartsWhenAllProcessesRequestTheSameRun) {
   auto it = of_three();
   EXPECT_TRUE(it.on(join{1, 1, 0, 10}).empty());
   EXPECT_TRUE(it.on(join{0, 1, 0, 10}).empty());
@@ -40,7 +40,7 @@ TEST(Muster, BeginsWhenAllHaveAskedForTheSame) {
   EXPECT_TRUE(begins(it.on(join{2, 2, 10, 5})));
 }
 
-TEST(Muster, NamesBothWhoAskForDifferentSteps) {
+TEST(RunBarrier, NamesBothProcessesThatRequestDifferentSteps) {
   auto it = of_three();
   it.on(join{1, 1, 0, 10});
   const auto no = refusals(it.on(join{2, 1, 0, 11}));
@@ -56,7 +56,7 @@ TEST(Muster, NamesBothWhoAskForDifferentSteps) {
   EXPECT_EQ(later[0].why, no[0].why);
 }
 
-TEST(Muster, EndsTheRunUnderWayWhenItIsStopped) {
+TEST(RunBarrier, EndsTheActiveRunWhenItIsStopped) {
   auto it = of_three();
   for (std::uint32_t p = 0; p < 3; ++p)
     it.on(join{p, 1, 0, 10});
@@ -65,7 +65,7 @@ TEST(Muster, EndsTheRunUnderWayWhenItIsStopped) {
   EXPECT_TRUE(std::holds_alternative<halt>(what[0]));
 }
 
-TEST(Muster, AStopThatComesLateDoesNotEndTheNextRun) {
+TEST(RunBarrier, ALateStopDoesNotEndTheNextRun) {
   auto it = of_three();
   for (std::uint32_t p = 0; p < 3; ++p)
     it.on(join{p, 1, 0, 10});
@@ -82,7 +82,7 @@ TEST(Muster, AStopThatComesLateDoesNotEndTheNextRun) {
   EXPECT_EQ(it.on(stop{1, 2}).size(), 1u);
 }
 
-TEST(Muster, ARunThatIsStoppedBeforeItBeginsBeginsStopped) {
+TEST(RunBarrier, ARunThatIsStoppedBeforeItStartsStartsStopped) {
   auto it = of_three();
   it.on(stop{1, 1}); // overtook the join of its process
   it.on(join{0, 1, 0, 10});
@@ -96,7 +96,7 @@ TEST(Muster, ARunThatIsStoppedBeforeItBeginsBeginsStopped) {
   EXPECT_FALSE(std::get<begin>(it.on(join{2, 2, 10, 5})[0]).stopped);
 }
 
-TEST(Muster, GoesOnWithTheNextRunAfterOneWasRefused) {
+TEST(RunBarrier, StartsTheNextRunAfterOneWasRejected) {
   auto it = of_three();
   it.on(join{0, 1, 0, 1});
   it.on_late("1000 ms");
@@ -107,7 +107,7 @@ TEST(Muster, GoesOnWithTheNextRunAfterOneWasRefused) {
   EXPECT_TRUE(begins(it.on(join{2, 2, 0, 1})));
 }
 
-TEST(Muster, NamesWhoDidNotCome) {
+TEST(RunBarrier, NamesTheProcessesThatDidNotJoin) {
   auto it = of_three();
   it.on(join{0, 1, 4, 1});
   const auto no = refusals(it.on_late("1000 ms"));
@@ -119,7 +119,7 @@ TEST(Muster, NamesWhoDidNotCome) {
   EXPECT_TRUE(it.on_late("1000 ms").empty());
 }
 
-TEST(Muster, BeginsNothingWithoutOneThatIsLost) {
+TEST(RunBarrier, StartsNoRunAfterAProcessWasLost) {
   auto it = of_three();
   it.on(join{0, 1, 0, 1});
   const auto no =
@@ -133,7 +133,7 @@ TEST(Muster, BeginsNothingWithoutOneThatIsLost) {
   EXPECT_EQ(refusals(it.on(join{1, 2, 0, 1})).at(0).why, no[0].why);
 }
 
-TEST(Muster, EndsARunThatSomebodyLeft) {
+TEST(RunBarrier, AbortsARunThatAProcessLeft) {
   machine it{{"chief 0", "worker 1"}};
   it.on(join{0, 1, 0, 10});
   it.on(join{1, 1, 0, 10});
@@ -147,21 +147,21 @@ TEST(Muster, EndsARunThatSomebodyLeft) {
   EXPECT_EQ(refusals(it.on(join{0, 2, 0, 3})).at(0).why, why);
 }
 
-TEST(Muster, IgnoresAProcessThatIsNotOfTheJob) {
+TEST(RunBarrier, IgnoresAnUnknownProcess) {
   auto it = of_three();
   it.on({0, 1, 0, 10});
   EXPECT_TRUE(it.on({3, 1'000'000, 0, 99}).empty());
   EXPECT_EQ(it.absent(), (std::vector<std::string>{"worker 1", "worker 2"}));
 }
 
-TEST(Muster, WaitsForNobodyIfNobodyAsked) {
+TEST(RunBarrier, WaitsForNoProcessIfNoneJoined) {
   auto it = of_three();
   EXPECT_FALSE(it.waiting());
   EXPECT_TRUE(it.absent().empty());
   EXPECT_TRUE(it.on_late("1000 ms").empty());
 }
 
-TEST(Muster, ComparesRunFirstStepAndSteps) {
+TEST(RunBarrier, ComparesRunFirstStepAndSteps) {
   for (const auto& other :
        {join{2, 2, 4, 10}, join{2, 1, 5, 10}, join{2, 1, 4, 9}}) {
     auto it = of_three();
@@ -171,7 +171,7 @@ TEST(Muster, ComparesRunFirstStepAndSteps) {
   }
 }
 
-TEST(Muster, TakesTheLastWordOfAProcess) {
+TEST(RunBarrier, UsesTheLastRequestOfAProcess) {
   auto it = of_three();
   EXPECT_TRUE(it.on({0, 1, 0, 10}).empty());
   EXPECT_TRUE(it.on({0, 2, 7, 5}).empty());
@@ -180,7 +180,7 @@ TEST(Muster, TakesTheLastWordOfAProcess) {
   EXPECT_TRUE(begins(it.on({2, 2, 7, 5})));
 }
 
-TEST(Muster, TellsALatecomerThatARunIsOverOfWhichItIsNotTheLast) {
+TEST(RunBarrier, RejectsALateJoinOfAnOlderRun) {
   auto it = of_three();
   for (const std::uint64_t run : {1, 2}) {
     it.on({0, run, 0, 1});
@@ -195,7 +195,7 @@ TEST(Muster, TellsALatecomerThatARunIsOverOfWhichItIsNotTheLast) {
   EXPECT_EQ(second.at(0).run, 2u);
 }
 
-TEST(Muster, EndsTheRunUnderWayOnce) {
+TEST(RunBarrier, AbortsTheActiveRunOnce) {
   auto it = of_three();
   for (const std::uint32_t p : {0, 1, 2})
     it.on({p, 1, 0, 10});
@@ -205,7 +205,7 @@ TEST(Muster, EndsTheRunUnderWayOnce) {
   EXPECT_EQ(other[0].whom, 2u);
 }
 
-TEST(Muster, GivesTheLossAsTheReasonToWhoeverLeavesARun) {
+TEST(RunBarrier, GivesTheLossAsTheReasonToAProcessThatLeavesARun) {
   auto it = of_three();
   for (const std::uint32_t p : {0, 1, 2})
     it.on({p, 1, 0, 10});
@@ -218,7 +218,7 @@ TEST(Muster, GivesTheLossAsTheReasonToWhoeverLeavesARun) {
     "worker 2 is lost, and no run can start without it: silent for 1 s");
 }
 
-TEST(Muster, NamesTheEndOfARunThatHasNone) {
+TEST(RunBarrier, NamesTheLargestStepAsTheEndOfAnEndlessRun) {
   auto it = of_three();
   it.on({0, 1, 4, ~std::uint64_t{0}});
   EXPECT_EQ(refusals(it.on_late("1 s")).at(0).why,

@@ -8,7 +8,7 @@ using namespace troupe;
 using namespace troupe::commit;
 using namespace troupe::commit::testing;
 
-TEST(LedgerFailures, OfAnotherEpochOrAnUnknownReplicaAreIgnored) {
+TEST(StepCommitFailures, OfAnotherGenerationOrAnUnknownReplicaAreIgnored) {
   desk d{2};
   d.keep(d.book.run(0, 9));
   for (const auto& [epoch, replica] :
@@ -22,7 +22,7 @@ TEST(LedgerFailures, OfAnotherEpochOrAnUnknownReplicaAreIgnored) {
   EXPECT_EQ(d.why(), "mine");
 }
 
-TEST(LedgerLosses, OfAReducerEndTheWork) {
+TEST(StepCommitLosses, OfAReducerAbortTheRun) {
   desk d{2};
   d.keep(d.book.run(4, 9));
   d.commit_step(4);
@@ -35,7 +35,7 @@ TEST(LedgerLosses, OfAReducerEndTheWork) {
   EXPECT_EQ(d.book.epoch(), 2u);
 }
 
-TEST(LedgerLosses, OfAReplicaWhileNothingRunsEndNothing) {
+TEST(StepCommitLosses, OfAReplicaWithoutARunAbortNothing) {
   desk d{2};
   EXPECT_TRUE(d.book.on_lost(1, "killed").empty());
   EXPECT_TRUE(d.book.on_lost(1, "killed").empty());
@@ -46,7 +46,7 @@ TEST(LedgerLosses, OfAReplicaWhileNothingRunsEndNothing) {
   EXPECT_FALSE(d.book.busy());
 }
 
-TEST(LedgerLosses, OfAReplicaAfterThatOfItsProcessChangeNothing) {
+TEST(StepCommitLosses, OfAReplicaAfterThatOfItsProcessChangeNothing) {
   desk d{4, two};
   d.keep(d.book.run(0, 9));
   d.keep(d.book.on_process_lost(1, cause::lost, "closed"));
@@ -59,7 +59,7 @@ TEST(LedgerLosses, OfAReplicaAfterThatOfItsProcessChangeNothing) {
   EXPECT_EQ(d.why().find("worker 1 was lost in step 0: closed"), 0u);
 }
 
-TEST(LedgerLosses, OfOneProcessLeaveTheOthersTheirReplicas) {
+TEST(StepCommitLosses, OfOneProcessKeepTheReplicasOfOthers) {
   desk d{4, two};
   EXPECT_TRUE(d.book.on_process_lost(0, cause::lost, "closed").empty());
   EXPECT_FALSE(d.book.busy()) << "nothing runs, so nobody is probed";
@@ -71,7 +71,7 @@ TEST(LedgerLosses, OfOneProcessLeaveTheOthersTheirReplicas) {
   EXPECT_EQ(d.count<given_up>(), 1u);
 }
 
-TEST(LedgerLosses, OfASecondProcessLeaveTheVerdictToTheFirst) {
+TEST(StepCommitLosses, OfASecondProcessKeepTheFirstReason) {
   desk d{3, {{"chief 0", "worker 1", "worker 2"}, {0, 1, 2, 3}}};
   d.keep(d.book.run(0, 9));
   d.keep(d.book.on_process_lost(1, cause::lost, "closed"));
@@ -85,7 +85,7 @@ TEST(LedgerLosses, OfASecondProcessLeaveTheVerdictToTheFirst) {
                      "the sum of bucket 3, still missing replicas 1, 2");
 }
 
-TEST(LedgerLosses, NameTheFirstStepThatASurvivorDidNotReport) {
+TEST(StepCommitLosses, NameTheFirstStepThatASurvivorDidNotReport) {
   desk d{4, two};
   d.keep(d.book.run(0, 9));
   for (const std::uint64_t step : {0, 1})
@@ -97,7 +97,7 @@ TEST(LedgerLosses, NameTheFirstStepThatASurvivorDidNotReport) {
   EXPECT_EQ(d.book.behind(), ids{}) << "both have reported step 0";
 }
 
-TEST(LedgerLosses, NameTheStepDueIfSurvivorsReportedAllThatWasGranted) {
+TEST(StepCommitLosses, NameTheNextStepIfSurvivorsReportedAllGrantedSteps) {
   desk d{4, two};
   d.keep(d.book.run(0, 9));
   for (std::uint64_t step = 0; step < 4; ++step)
@@ -107,7 +107,7 @@ TEST(LedgerLosses, NameTheStepDueIfSurvivorsReportedAllThatWasGranted) {
   EXPECT_EQ(d.all<send_probes>().back().to_all.step, 0u);
 }
 
-TEST(LedgerLosses, NameTheStepDueAtTheEndOfARunToo) {
+TEST(StepCommitLosses, NameTheNextStepAtTheEndOfARun) {
   desk d{4, two};
   d.keep(d.book.run(0, 2));
   for (const std::uint64_t step : {0, 1})
@@ -117,7 +117,7 @@ TEST(LedgerLosses, NameTheStepDueAtTheEndOfARunToo) {
   EXPECT_EQ(d.all<send_probes>().back().to_all.step, 0u);
 }
 
-TEST(LedgerLosses, OfTheOnlyReplicaEndTheWorkAtOnce) {
+TEST(StepCommitLosses, OfTheOnlyReplicaAbortTheRunAtOnce) {
   desk d{1};
   d.keep(d.book.run(0, 9));
   d.keep(d.book.on_lost(0, "killed"));
@@ -125,7 +125,7 @@ TEST(LedgerLosses, OfTheOnlyReplicaEndTheWorkAtOnce) {
   EXPECT_FALSE(d.book.busy());
 }
 
-TEST(LedgerPlaces, NameAProcessOnlyIfThereAreSeveral) {
+TEST(StepCommitPlacement, NamesAProcessOnlyIfThereAreSeveral) {
   const places one{{"this process"}, {0, 2}};
   EXPECT_EQ(one.name_of(1), "replica 1");
   EXPECT_EQ(two.name_of(1), "replica 1 of chief 0");

@@ -49,7 +49,7 @@ struct desk {
 
 } // namespace
 
-TEST(LedgerOverProcesses, NamesTheWorkerTheStepAndTheOperation) {
+TEST(StepCommitOverProcesses, NamesTheWorkerTheStepAndTheOperation) {
   desk d;
   d.report_all(0);
   d.keep(d.book.on_process_lost(1, cause::lost, "closed by the peer"));
@@ -68,7 +68,7 @@ TEST(LedgerOverProcesses, NamesTheWorkerTheStepAndTheOperation) {
             "has nothing to do");
 }
 
-TEST(LedgerOverProcesses, KeepsNoBlameOfReplicasThatDoNotExist) {
+TEST(StepCommitOverProcesses, IgnoresWaitReportsOfUnknownReplicas) {
   desk d;
   d.keep(d.book.on_process_lost(1, cause::lost, "closed by the peer"));
   d.keep(d.book.on(blame{1, 0, false, 4, doing::sum, 3, {}}));
@@ -85,7 +85,7 @@ TEST(LedgerOverProcesses, KeepsNoBlameOfReplicasThatDoNotExist) {
             "has nothing to do");
 }
 
-TEST(LedgerOverProcesses, DoesNotWaitForeverForWhoDoesNotAnswer) {
+TEST(StepCommitOverProcesses, DoesNotWaitForeverForReplicasThatDoNotAnswer) {
   desk d;
   d.keep(d.book.on_process_lost(1, cause::unreachable, "silent for 1 s"));
   d.keep(d.book.on_late("1 s"));
@@ -95,7 +95,7 @@ TEST(LedgerOverProcesses, DoesNotWaitForeverForWhoDoesNotAnswer) {
   EXPECT_EQ(d.all<given_up>()[0].code, cause::unreachable);
 }
 
-TEST(LedgerOverProcesses, SaysWhoseStepFunctionFailed) {
+TEST(StepCommitOverProcesses, NamesTheReplicaWhoseStepFunctionFailed) {
   desk d;
   d.keep(d.book.on(failed{1, 0, 3, 1, cause::invalid, "no such file"}));
   d.seat_all();
@@ -103,7 +103,7 @@ TEST(LedgerOverProcesses, SaysWhoseStepFunctionFailed) {
             "replica 3 of worker 1 failed in step 0: no such file");
 }
 
-TEST(LedgerOverProcesses, GrantsAQuarterOfAWideLeaseAtOnce) {
+TEST(StepCommitOverProcesses, GrantsAQuarterOfAWideWindowAtATime) {
   desk d{16};
   for (std::uint64_t s = 0; s < 40; ++s)
     d.report_all(s);
@@ -112,14 +112,14 @@ TEST(LedgerOverProcesses, GrantsAQuarterOfAWideLeaseAtOnce) {
   EXPECT_EQ(d.all<send_grants>().back().to_all.until, 56u);
 }
 
-TEST(LedgerOverProcesses, GrantsWhatIsLeftAtTheEnd) {
+TEST(StepCommitOverProcesses, GrantsThePartialBatchAtTheEnd) {
   desk d{16, two, 18};
   for (std::uint64_t s = 0; s < 18; ++s)
     d.report_all(s);
   EXPECT_EQ(d.all<ended>().at(0).next, 18u);
 }
 
-TEST(Ledger, RemembersADeadReducer) {
+TEST(StepCommit, RejectsRunsAfterAReducerWasLost) {
   ledger book{1, 4};
   book.open();
   book.on_reducer_lost(2, "killed");
@@ -129,7 +129,7 @@ TEST(Ledger, RemembersADeadReducer) {
   EXPECT_EQ(why.why, "reducer 2 is lost; the group cannot reduce without it");
 }
 
-TEST(Ledger, IgnoresWhatAnotherIncarnationSays) {
+TEST(StepCommit, IgnoresMessagesOfAnotherIncarnation) {
   desk d{4, {}};
   for (std::uint32_t r = 0; r < 4; ++r)
     d.keep(d.book.on(report{1, 0, r, 2, {}}));
@@ -139,7 +139,7 @@ TEST(Ledger, IgnoresWhatAnotherIncarnationSays) {
   EXPECT_EQ(d.all<committed>().size(), 1u);
 }
 
-TEST(Ledger, CountsOneBlameOfEach) {
+TEST(StepCommit, CountsOneWaitReportPerRole) {
   desk d{4, {}};
   d.keep(d.book.on_late("1 s"));
   d.keep(d.book.on(blame{1, 0, false, 0, doing::computing, 0, {}}));
@@ -150,7 +150,7 @@ TEST(Ledger, CountsOneBlameOfEach) {
   EXPECT_EQ(why.find("replica 0"), why.rfind("replica 0")) << why;
 }
 
-TEST(Ledger, SendsASeatOnceMoreToWhoDoesNotTakeIt) {
+TEST(StepCommit, ResendsConfigureOnceIfItIsNotAcknowledged) {
   ledger book{2, 4};
   book.open();
   book.on(seated{1, 0, 1, 0});

@@ -64,7 +64,7 @@ bool has(const std::string& text, const std::string& part) {
 
 } // namespace
 
-TEST(Ledger, GrantsTheLeaseAndOneStepMoreForEachCommit) {
+TEST(StepCommit, GrantsTheWindowAndOneMoreStepPerCommit) {
   desk d{2};
   d.keep(d.book.run(10, 6));
   EXPECT_EQ(d.last<send_orders>().to_all.first, 10u);
@@ -79,7 +79,7 @@ TEST(Ledger, GrantsTheLeaseAndOneStepMoreForEachCommit) {
             (std::vector<std::uint32_t>{0, 1}));
 }
 
-TEST(Ledger, CommitsInOrderWhateverTheOrderOfReports) {
+TEST(StepCommit, CommitsInOrderForAnyOrderOfReports) {
   std::mt19937_64 rng{3};
   for (int round = 0; round < 200; ++round) {
     SCOPED_TRACE("seed 3, round " + std::to_string(round));
@@ -108,7 +108,7 @@ TEST(Ledger, CommitsInOrderWhateverTheOrderOfReports) {
   }
 }
 
-TEST(Ledger, StopGrantsNoMore) {
+TEST(StepCommit, StopGrantsNoMoreSteps) {
   desk d{2};
   d.keep(d.book.run(0, 100));
   d.keep(d.book.stop());
@@ -121,7 +121,7 @@ TEST(Ledger, StopGrantsNoMore) {
   EXPECT_TRUE(d.all<send_grants>().empty());
 }
 
-TEST(Ledger, WaitsForAllSeatsBeforeItOrders) {
+TEST(StepCommit, StartsStepsWhenAllReplicasAreConfigured) {
   ledger book{2, lease};
   book.open();
   EXPECT_TRUE(book.run(0, 1).empty());
@@ -130,7 +130,7 @@ TEST(Ledger, WaitsForAllSeatsBeforeItOrders) {
   EXPECT_EQ(book.on(seated{1, 1, 1, 0}).size(), 1u);
 }
 
-TEST(Ledger, IgnoresReportsOfAnOlderEpoch) {
+TEST(StepCommit, IgnoresReportsOfAnOlderGeneration) {
   desk d{1};
   d.keep(d.book.run(0, 2));
   d.keep(d.book.on(failed{1, 0, 0, 1, cause::invalid, "broken"}));
@@ -144,7 +144,7 @@ TEST(Ledger, IgnoresReportsOfAnOlderEpoch) {
   EXPECT_EQ(d.last<committed>().record.epoch, 2u);
 }
 
-TEST(Ledger, SaysWhyOnlyWhenEverybodyHasLeft) {
+TEST(StepCommit, ReportsTheReasonWhenAllReplicasLeftTheStep) {
   desk d{3};
   d.keep(d.book.run(0, 9));
   d.keep(d.book.on(failed{1, 0, 2, 1, cause::invalid, "broken"}));
@@ -156,7 +156,7 @@ TEST(Ledger, SaysWhyOnlyWhenEverybodyHasLeft) {
   EXPECT_EQ(d.all<given_up>().size(), 1u);
 }
 
-TEST(Ledger, ALostReplicaEndsTheWorkAndAllThatComesAfter) {
+TEST(StepCommit, ALostReplicaAbortsTheRunAndAllLaterOnes) {
   desk d{2};
   d.keep(d.book.run(0, 9));
   d.keep(d.book.on_lost(1, "killed"));
@@ -168,7 +168,7 @@ TEST(Ledger, ALostReplicaEndsTheWorkAndAllThatComesAfter) {
   EXPECT_TRUE(has(d.last<given_up>().why, "replica 1 is lost"));
 }
 
-TEST(Ledger, ProbesBeforeItBlames) {
+TEST(StepCommit, ProbesBeforeItAborts) {
   desk d{3};
   d.keep(d.book.run(0, 9));
   d.keep(d.book.on_late("5 s"));
@@ -187,7 +187,7 @@ TEST(Ledger, ProbesBeforeItBlames) {
     "does not answer: it is in the step function, or its process is stopped");
 }
 
-TEST(Ledger, AReportDuringAProbeMeansThatItMovesAfterAll) {
+TEST(StepCommit, AReportDuringAProbeIsProgress) {
   desk d{2};
   d.keep(d.book.run(0, 1));
   d.keep(d.book.on_late("5 s"));
@@ -198,7 +198,7 @@ TEST(Ledger, AReportDuringAProbeMeansThatItMovesAfterAll) {
   EXPECT_EQ(d.last<ended>().next, 1u);
 }
 
-TEST(Ledger, AReportOfAStepNotGrantedBreaksTheRules) {
+TEST(StepCommit, AReportOfAStepNotGrantedIsAProtocolError) {
   desk d{1};
   d.keep(d.book.run(0, 1));
   d.report_step(0, 5);
@@ -206,7 +206,7 @@ TEST(Ledger, AReportOfAStepNotGrantedBreaksTheRules) {
   EXPECT_EQ(d.last<given_up>().code, cause::protocol);
 }
 
-TEST(Ledger, OpensANewEpochUnlessWorkGoesOnWhereItEnded) {
+TEST(StepCommit, BeginsANewGenerationUnlessTheRunIsContiguous) {
   desk d{1};
   d.keep(d.book.run(0, 1));
   d.report_step(0, 0);
@@ -217,7 +217,7 @@ TEST(Ledger, OpensANewEpochUnlessWorkGoesOnWhereItEnded) {
   EXPECT_EQ(d.book.epoch(), 2u);
 }
 
-TEST(Ledger, GrantsNoMoreThanTwoLeasesBeyondWhatTheCallerHeard) {
+TEST(StepCommit, GrantsAtMostTwoWindowsBeyondTheAcknowledgedStep) {
   desk d{1};
   d.hears = false;
   d.keep(d.book.run(0, 100));
@@ -232,7 +232,7 @@ TEST(Ledger, GrantsNoMoreThanTwoLeasesBeyondWhatTheCallerHeard) {
   EXPECT_TRUE(d.book.heard(100).empty()); // not committed
 }
 
-TEST(Ledger, StopEndsAtOnceIfAllThatWasGrantedIsDone) {
+TEST(StepCommit, StopCompletesAtOnceIfAllGrantedStepsAreCommitted) {
   desk d{1};
   d.hears = false;
   d.keep(d.book.run(0, 100));

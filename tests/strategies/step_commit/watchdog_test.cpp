@@ -27,7 +27,7 @@ blame idle_blame(const desk& d, std::uint32_t replica, std::uint64_t step) {
 
 // -- moves --------------------------------------------------------------------
 
-TEST(LedgerMoves, CountSeatsRunsAndReportsOnce) {
+TEST(StepCommitProgress, CountsAcknowledgementsRunsAndReportsOnce) {
   ledger book{2, 4};
   auto before = book.moves();
   const auto moved = [&] { return std::exchange(before, book.moves()); };
@@ -50,7 +50,7 @@ TEST(LedgerMoves, CountSeatsRunsAndReportsOnce) {
 }
 
 /// So that what a late guard asks for gets time to come.
-TEST(LedgerMoves, CountALateGuardInEveryPhase) {
+TEST(StepCommitProgress, CountsATimeoutInEveryPhase) {
   desk d{2};
   const auto late = [&] { return d.book.on_late("1 s"); };
   d.keep(d.book.run(0, 9));
@@ -65,7 +65,7 @@ TEST(LedgerMoves, CountALateGuardInEveryPhase) {
   EXPECT_EQ(d.count<given_up>(), 2u);
 }
 
-TEST(LedgerMoves, CountALossOnce) {
+TEST(StepCommitProgress, CountsALossOnce) {
   desk d{4, two};
   const auto lose = [&](std::uint32_t r) {
     return moves(d, [&] { return d.book.on_lost(r, "killed"); });
@@ -79,7 +79,7 @@ TEST(LedgerMoves, CountALossOnce) {
   EXPECT_EQ(d.count<given_up>(), 1u);
 }
 
-TEST(LedgerMoves, CountTheCallerOnlyIfReplicasWaitForIt) {
+TEST(StepCommitProgress, CountsTheCallerOnlyIfReplicasWaitForIt) {
   desk d{1};
   d.keep(d.book.run(0, 100));
   const auto hear = [&](std::uint64_t next) {
@@ -97,7 +97,7 @@ TEST(LedgerMoves, CountTheCallerOnlyIfReplicasWaitForIt) {
 
 // -- how long a guard waits ---------------------------------------------------
 
-TEST(LedgerGuard, WaitsForLongAgainOnceTheSeatsAreTaken) {
+TEST(StepCommitWatchdog, UsesTheLongTimeoutAfterReplicasAreConfigured) {
   desk d{2};
   d.keep(d.book.run(0, 9));
   d.keep(d.book.on(failed{1, 0, 0, 1, cause::invalid, "broken"}));
@@ -109,7 +109,7 @@ TEST(LedgerGuard, WaitsForLongAgainOnceTheSeatsAreTaken) {
   EXPECT_FALSE(d.book.busy());
 }
 
-TEST(LedgerGuard, SendsSeatsAgainInEveryEpoch) {
+TEST(StepCommitWatchdog, ResendsConfigureInEveryGeneration) {
   desk d{2};
   for (int i = 0; i < 2; ++i) {
     d.keep(d.book.run(0, 9));
@@ -126,7 +126,7 @@ TEST(LedgerGuard, SendsSeatsAgainInEveryEpoch) {
   }
 }
 
-TEST(LedgerGuard, SendsSeatsAgainThoughItDidInTheEpochBefore) {
+TEST(StepCommitWatchdog, ResendsConfigureAgainInTheNextGeneration) {
   ledger book{2, 4};
   book.open();
   book.run(0, 9);
@@ -140,7 +140,7 @@ TEST(LedgerGuard, SendsSeatsAgainThoughItDidInTheEpochBefore) {
             std::vector<std::uint32_t>{1});
 }
 
-TEST(LedgerGuard, SaysWhoDoesNotTakeItsSeatAndForgetsTheWork) {
+TEST(StepCommitWatchdog, NamesReplicasThatDoNotAcknowledgeAndDropsTheRun) {
   ledger book{3, 4};
   book.open();
   book.on(seated{1, 1, 1, 0});
@@ -163,7 +163,7 @@ TEST(LedgerGuard, SaysWhoDoesNotTakeItsSeatAndForgetsTheWork) {
   EXPECT_TRUE(book.on(seated{1, 2, 1, 0}).empty()) << "the work is forgotten";
 }
 
-TEST(LedgerGuard, ComesTooLateWhereWorkHasEnded) {
+TEST(StepCommitWatchdog, HasNoEffectAfterTheRunEnded) {
   desk d{2};
   EXPECT_TRUE(d.book.on_late("1 s").empty());
   d.keep(d.book.run(0, 1));
@@ -175,7 +175,7 @@ TEST(LedgerGuard, ComesTooLateWhereWorkHasEnded) {
 
 // -- probes -------------------------------------------------------------------
 
-TEST(LedgerProbe, AsksAgainIfReportsOfSurvivorsWereUnderWay) {
+TEST(StepCommitProbe, IsRepeatedIfReportsOfSurvivorsArriveLate) {
   desk d{4, two};
   d.keep(d.book.run(0, 9));
   d.keep(d.book.on_process_lost(1, cause::lost, "closed"));
@@ -199,7 +199,7 @@ TEST(LedgerProbe, AsksAgainIfReportsOfSurvivorsWereUnderWay) {
                      "nothing to do; replica 1 has nothing to do");
 }
 
-TEST(LedgerProbe, EndsWithWhatAReplicaFailedOfOnceAProcessIsLost) {
+TEST(StepCommitProbe, EndsWithTheFailureOfAReplicaAfterAProcessIsLost) {
   desk d{4, two};
   d.keep(d.book.run(0, 9));
   d.keep(d.book.on_process_lost(1, cause::unreachable, "silent"));
@@ -211,7 +211,7 @@ TEST(LedgerProbe, EndsWithWhatAReplicaFailedOfOnceAProcessIsLost) {
   EXPECT_EQ(d.why(), "worker 1 was lost in step 0: silent; no such file");
 }
 
-TEST(LedgerProbe, IsOfOneStepAndEpochAlone) {
+TEST(StepCommitProbe, AcceptsReportsOfItsStepAndGenerationOnly) {
   desk d{2};
   d.keep(d.book.run(0, 9));
   d.keep(d.book.on_late("1 s"));
@@ -226,7 +226,7 @@ TEST(LedgerProbe, IsOfOneStepAndEpochAlone) {
             "the step function, or their processes are stopped");
 }
 
-TEST(LedgerProbe, TellsAReducerFromTheReplicaOfItsNumber) {
+TEST(StepCommitProbe, DistinguishesAReducerFromTheReplicaOfTheSameId) {
   desk d{2};
   d.keep(d.book.run(0, 9));
   d.report_step(1, 0);

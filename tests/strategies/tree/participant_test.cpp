@@ -7,7 +7,7 @@ using namespace troupe;
 using namespace troupe::tree;
 using namespace troupe::tree::testing;
 
-TEST(Member, HasASumWhenAllItsSlicesAreIn) {
+TEST(TreeParticipant, HasASumWhenAllSlicesHaveArrived) {
   member m{0, 2};
   m.open(1, 0);
   const auto part = ones(), whole = ones();
@@ -24,7 +24,7 @@ TEST(Member, HasASumWhenAllItsSlicesAreIn) {
   EXPECT_TRUE(m.settled());
 }
 
-TEST(Member, IgnoresSumsOfAnotherStepEpochOrBucket) {
+TEST(TreeParticipant, IgnoresSumsOfAnotherStepGenerationOrBucket) {
   member m{1, 2};
   m.open(2, 5);
   EXPECT_FALSE(m.contribute(0, ones(), 2)); // only replica 0 brings room
@@ -37,7 +37,7 @@ TEST(Member, IgnoresSumsOfAnotherStepEpochOrBucket) {
   EXPECT_FALSE(m.settled());
 }
 
-TEST(Member, KeepsSharesOfStepsToComeAndDropsOldOnes) {
+TEST(TreeParticipant, KeepsGatheredTensorsOfLaterStepsAndDropsOldOnes) {
   member m{0, 2};
   m.open(1, 3);
   EXPECT_FALSE(m.on(share{at(4, 1, 2)}, ones()));
@@ -53,7 +53,7 @@ TEST(Member, KeepsSharesOfStepsToComeAndDropsOldOnes) {
   EXPECT_NE(m.gathered(2), nullptr);
 }
 
-TEST(Member, RefusesMisuse) {
+TEST(TreeParticipant, RejectsMisuse) {
   member m{0, 2};
   m.open(1, 0);
   m.contribute(0, ones(), 1);
@@ -63,7 +63,7 @@ TEST(Member, RefusesMisuse) {
   EXPECT_THROW(m.gather(0, ones()), std::logic_error);
 }
 
-TEST(Member, CountsEachSliceOnceAndNoneBeyond) {
+TEST(TreeParticipant, CountsEachSliceOnceAndNoUnknownSlice) {
   member m{1, 2};
   m.open(1, 0);
   m.contribute(3, ones(), 2);
@@ -82,7 +82,7 @@ TEST(Member, CountsEachSliceOnceAndNoneBeyond) {
   EXPECT_TRUE(m.settled());
 }
 
-TEST(Member, SettlesWhenAllBucketsAreComplete) {
+TEST(TreeParticipant, IsDrainedWhenAllBucketsAreComplete) {
   member m{1, 2};
   m.open(1, 0);
   EXPECT_TRUE(m.settled());
@@ -97,7 +97,7 @@ TEST(Member, SettlesWhenAllBucketsAreComplete) {
   EXPECT_THROW(m.sum_of(4), std::logic_error);
 }
 
-TEST(Member, GathersFromAllWhoeverComesFirst) {
+TEST(TreeParticipant, GathersInAnyOrderOfArrival) {
   member m{0, 3};
   m.open(1, 2);
   m.gather(7, ones());
@@ -113,7 +113,7 @@ TEST(Member, GathersFromAllWhoeverComesFirst) {
   EXPECT_EQ(m.gathered(8), nullptr);
 }
 
-TEST(Member, KeepsNoSharesOfAnotherEpoch) {
+TEST(TreeParticipant, KeepsNoTensorsOfAnotherGeneration) {
   member m{0, 2};
   m.open(1, 3);
   EXPECT_FALSE(m.on(share{at(4, 1, 2)}, ones()));

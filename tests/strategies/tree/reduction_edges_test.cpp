@@ -21,7 +21,7 @@ std::string why(const reaction& x) {
 
 } // namespace
 
-TEST(TreeSum, OpenedAgainKeepsNoRoomOfTheLastStep) {
+TEST(TreeReduction, RestartedKeepsNoOutputOfTheLastStep) {
   const auto room = ones(10);
   tree_sum machine{of(2)};
   machine.on(by(0), ones(10), room);
@@ -33,7 +33,7 @@ TEST(TreeSum, OpenedAgainKeepsNoRoomOfTheLastStep) {
   EXPECT_FALSE(std::get<finished>(what).sum.shares_storage_with(room));
 }
 
-TEST(TreeSum, WritesNoElementBeforeItsSlice) {
+TEST(TreeReduction, WritesNoElementBeforeItsSlice) {
   const auto room = tensor::full({40}, -1);
   tree_sum machine{{1, 7, 3, 2, 1, 2}};
   machine.on(by(0, 1, 2), ones(40), room);
@@ -45,7 +45,7 @@ TEST(TreeSum, WritesNoElementBeforeItsSlice) {
   EXPECT_EQ(room.data<float>()[32], 2);
 }
 
-TEST(TreeSum, WritesNoElementBehindItsSlice) {
+TEST(TreeReduction, WritesNoElementAfterItsSlice) {
   const auto ones = [] {
     auto x = tensor::zeros({40}, dtype::float64);
     std::ranges::fill(x.mutable_data<double>(), 1);
@@ -60,7 +60,7 @@ TEST(TreeSum, WritesNoElementBehindItsSlice) {
   EXPECT_EQ(room.data<double>()[32], 0);
 }
 
-TEST(TreeSum, IsCutEvenlyFromALargeBucketOn) {
+TEST(TreeReduction, SplitsOnlyLargeBuckets) {
   EXPECT_EQ(range_of(32, 0, 2).end, 16u);
   EXPECT_EQ(range_of(33, 0, 2).end, 32u);
   EXPECT_EQ(slices_of(worth_sharing - 1, 4), 1u);
@@ -68,7 +68,7 @@ TEST(TreeSum, IsCutEvenlyFromALargeBucketOn) {
   EXPECT_EQ(slices_of(worth_sharing, 100), most_slices);
 }
 
-TEST(TreeSum, FaultsOnAnotherBucketSliceOrCut) {
+TEST(TreeReduction, RejectsAnotherBucketSliceOrNumberOfSlices) {
   const auto x = tensor::zeros({64});
   for (const auto change : {0, 1, 2}) {
     tree_sum machine{{1, 7, 3, 2, 0, 2}};
@@ -80,7 +80,7 @@ TEST(TreeSum, FaultsOnAnotherBucketSliceOrCut) {
   }
 }
 
-TEST(TreeSum, FaultsOnOtherTermsOrWithoutRoomForItsSlices) {
+TEST(TreeReduction, RejectsOtherOptionsAndAMissingOutput) {
   const auto x = tensor::zeros({64});
   tree_sum machine{of(3)};
   auto timed = by(1);
@@ -99,7 +99,7 @@ TEST(TreeSum, FaultsOnOtherTermsOrWithoutRoomForItsSlices) {
             "contribution carries an output tensor");
 }
 
-TEST(TreeSum, AddsAtLeastABlockAtATime) {
+TEST(TreeReduction, AddsAtLeastABlockAtATime) {
   tree_sum machine{of(2)};
   machine.on(by(0), ones(3 * block));
   EXPECT_TRUE(std::holds_alternative<missing>(machine.work(all)));

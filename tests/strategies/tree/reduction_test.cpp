@@ -74,7 +74,7 @@ bool is_ignored(const reaction& x) {
 
 } // namespace
 
-TEST(TreeSum, GivesTheSameBitsInEveryOrderOfArrival) {
+TEST(TreeReduction, ArrivalOrderChangesNoBit) {
   for (std::uint32_t replicas = 1; replicas <= 5; ++replicas) {
     const auto parts = parts_of<float>(replicas, 37, replicas);
     const auto wanted = expected<float>(parts);
@@ -87,7 +87,7 @@ TEST(TreeSum, GivesTheSameBitsInEveryOrderOfArrival) {
   }
 }
 
-TEST(TreeSum, EqualsTheRecursiveDefinitionUpTo33Replicas) {
+TEST(TreeReduction, EqualsTheRecursiveDefinitionUpTo33Replicas) {
   std::mt19937_64 rng{33};
   for (std::uint32_t replicas = 1; replicas <= 33; ++replicas)
     for (const std::size_t size : {1, 2, 15, 16, 17, 1023, 1024, 1025, 3001}) {
@@ -104,14 +104,14 @@ TEST(TreeSum, EqualsTheRecursiveDefinitionUpTo33Replicas) {
     }
 }
 
-TEST(TreeSum, AddsDoublesInTheSameTree) {
+TEST(TreeReduction, AddsDoublesInTheSameTree) {
   const auto parts = parts_of<double>(6, 1500);
   tree_sum machine{of(6)};
   EXPECT_TRUE(same_bits(run(machine, parts, {5, 4, 3, 2, 1, 0}, 700),
                         expected<double>(parts)));
 }
 
-TEST(TreeSum, IsNotTheSumFromLeftToRight) {
+TEST(TreeReduction, IsNotTheSumFromLeftToRight) {
   const auto parts = parts_of<float>(4, 256);
   tensor chain = parts[0].clone();
   for (std::size_t r = 1; r < 4; ++r)
@@ -120,13 +120,13 @@ TEST(TreeSum, IsNotTheSumFromLeftToRight) {
   EXPECT_FALSE(same_bits(chain, expected<float>(parts)));
 }
 
-TEST(TreeSum, OfOneReplicaIsItsPartItself) {
+TEST(TreeReduction, OfOneReplicaIsItsContribution) {
   const auto parts = parts_of<float>(1, 5);
   tree_sum machine{of(1)};
   EXPECT_TRUE(run(machine, parts, {0}).shares_storage_with(parts[0]));
 }
 
-TEST(TreeSum, NeverWritesToAPartAndLetsGoOfItAtTheEnd) {
+TEST(TreeReduction, NeverWritesToAContributionAndReleasesItAtTheEnd) {
   const auto parts = parts_of<float>(3, 2000);
   tensors before;
   for (const auto& x : parts)
@@ -140,7 +140,7 @@ TEST(TreeSum, NeverWritesToAPartAndLetsGoOfItAtTheEnd) {
   EXPECT_TRUE(sum.unique());
 }
 
-TEST(TreeSum, IsCutIntoSlicesThatFillOneRoom) {
+TEST(TreeReduction, SlicesFillOneOutput) {
   for (const std::size_t size : {0, 1, 16, 100, 4097}) {
     const auto parts = parts_of<float>(3, size);
     tensor room{parts[0].spec()};
@@ -157,7 +157,7 @@ TEST(TreeSum, IsCutIntoSlicesThatFillOneRoom) {
   }
 }
 
-TEST(TreeSum, SlicesCoverEveryElementOnce) {
+TEST(TreeReduction, SlicesCoverEveryElementOnce) {
   for (const std::size_t size : {0, 1, 15, 16, 17, 1000, 669'706})
     for (std::uint32_t slices = 1; slices <= 7; ++slices) {
       std::size_t next = 0;
@@ -170,7 +170,7 @@ TEST(TreeSum, SlicesCoverEveryElementOnce) {
     }
 }
 
-TEST(TreeSum, CountsAPartThatIsSaidTwiceOnce) {
+TEST(TreeReduction, CountsARepeatedContributionOnce) {
   const auto parts = parts_of<float>(2, 10);
   tree_sum machine{of(2)};
   machine.on(by(0), parts[0]);
@@ -183,7 +183,7 @@ TEST(TreeSum, CountsAPartThatIsSaidTwiceOnce) {
   EXPECT_TRUE(is_ignored(machine.on(by(0), parts[0])));
 }
 
-TEST(TreeSum, IgnoresOldNewsAndFaultsOnWhatIsYetToCome) {
+TEST(TreeReduction, IgnoresOlderStepsAndRejectsNewerOnes) {
   const auto x = parts_of<float>(1, 4)[0];
   tree_sum machine{of(2)};
   auto old = by(0);
@@ -204,7 +204,7 @@ TEST(TreeSum, IgnoresOldNewsAndFaultsOnWhatIsYetToCome) {
   EXPECT_FALSE(machine.has(0));
 }
 
-TEST(TreeSum, FaultsNameTheReplicaAndBothShapes) {
+TEST(TreeReduction, ErrorsNameTheReplicaAndBothShapes) {
   const auto one = tensor::zeros({4}), other = tensor::zeros({5});
   tree_sum machine{of(2)};
   EXPECT_EQ(
@@ -221,7 +221,7 @@ TEST(TreeSum, FaultsNameTheReplicaAndBothShapes) {
   EXPECT_NE(why(machine.on(by(0, 1, 2), one)), "no fault");
 }
 
-TEST(TreeSum, OpenedAgainKnowsNothingOfTheLastStep) {
+TEST(TreeReduction, RestartedKeepsNothingOfTheLastStep) {
   const auto parts = parts_of<float>(2, 10);
   tree_sum machine{of(2)};
   machine.on(by(0), parts[0]);
@@ -230,7 +230,7 @@ TEST(TreeSum, OpenedAgainKnowsNothingOfTheLastStep) {
   EXPECT_TRUE(is_ignored(machine.on(by(1), parts[1])));
 }
 
-TEST(StepReport, IsSummedInTheTreeOfItsReplicas) {
+TEST(StepMetrics, AreSummedInTheTreeOfTheReplicas) {
   std::vector<step_report> reports;
   const auto losses = parts_of<double>(5, 1);
   for (std::size_t r = 0; r < 5; ++r)

@@ -9,7 +9,7 @@ using namespace troupe;
 using namespace troupe::tree;
 using namespace troupe::tree::testing;
 
-TEST(Adders, AddEachBucketOnItsOwnAndTheOneThatIsAskedForFirst) {
+TEST(SliceReducers, AddEachBucketSeparatelyAndTheRequestedOneFirst) {
   adders sums{2};
   for (const std::uint32_t bucket : {5, 6})
     for (const std::uint32_t r : {0, 1})
@@ -24,7 +24,7 @@ TEST(Adders, AddEachBucketOnItsOwnAndTheOneThatIsAskedForFirst) {
   EXPECT_FALSE(sums.work(all));
 }
 
-TEST(Adders, IgnoreWhatComesTwiceAfterTheSumIsOut) {
+TEST(SliceReducers, IgnoreRepeatedContributionsAfterTheSum) {
   adders sums{2};
   sums.on({at(0, 0)}, ones(), {});
   sums.on({at(0, 1)}, ones(), {});
@@ -35,7 +35,7 @@ TEST(Adders, IgnoreWhatComesTwiceAfterTheSumIsOut) {
   EXPECT_TRUE(std::holds_alternative<ignored>(sums.on({at(0, 1)}, ones(), {})));
 }
 
-TEST(Adders, ANewerEpochTakesOver) {
+TEST(SliceReducers, ANewerGenerationReplacesTheOlder) {
   adders sums{2};
   sums.on({at(3, 0)}, ones(), {});
   sums.on({at(0, 0, 0, 2)}, ones(), {});
@@ -44,14 +44,14 @@ TEST(Adders, ANewerEpochTakesOver) {
   EXPECT_EQ(sums.work(all)->at.epoch, 2u);
 }
 
-TEST(Adders, FaultIfReplicasDisagreeOnTheirBuckets) {
+TEST(SliceReducers, RejectDifferentBuckets) {
   adders sums{2};
   sums.on({at(0, 0)}, ones(), {});
   const auto what = sums.on({at(1, 1)}, ones(), {});
   EXPECT_TRUE(std::holds_alternative<fault>(what));
 }
 
-TEST(Adders, FaultIfReplicasCutABucketDifferently) {
+TEST(SliceReducers, RejectDifferentNumbersOfSlices) {
   adders sums{2};
   sums.on({at(0, 0, 3)}, ones(), {});
   auto other = at(0, 1, 3);
@@ -64,7 +64,7 @@ TEST(Adders, FaultIfReplicasCutABucketDifferently) {
     "earlier contributions 1: the replicas do not call the same collectives");
 }
 
-TEST(Adders, NameWhoIsMissing) {
+TEST(SliceReducers, NameMissingReplicas) {
   adders sums{4};
   sums.on({at(0, 1, 9)}, ones(), {});
   const auto lack = sums.lacking(0);
@@ -74,7 +74,7 @@ TEST(Adders, NameWhoIsMissing) {
   EXPECT_FALSE(sums.lacking(1));
 }
 
-TEST(Adders, OfOneReplicaGiveItsPartBack) {
+TEST(SliceReducers, OfOneReplicaReturnItsContribution) {
   adders sums{1};
   const auto mine = ones();
   EXPECT_TRUE(std::holds_alternative<adding>(sums.on({at(0, 0)}, mine, {})));
@@ -83,7 +83,7 @@ TEST(Adders, OfOneReplicaGiveItsPartBack) {
   EXPECT_FALSE(sums.busy());
 }
 
-TEST(Adders, AddStepAfterStep) {
+TEST(SliceReducers, AddStepAfterStep) {
   adders sums{2};
   for (std::uint64_t step = 0; step < 3; ++step) {
     EXPECT_FALSE(sums.lacking(step));
@@ -102,7 +102,7 @@ TEST(Adders, AddStepAfterStep) {
   }
 }
 
-TEST(Adders, AddABlockAtATime) {
+TEST(SliceReducers, AddABlockAtATime) {
   adders sums{2};
   for (const std::uint32_t r : {0, 1})
     sums.on({at(0, r)}, tensor::full({3000}, 1), {});
@@ -114,7 +114,7 @@ TEST(Adders, AddABlockAtATime) {
   EXPECT_FALSE(sums.busy());
 }
 
-TEST(Adders, AddTheSlicesOfABucketEachOnItsOwn) {
+TEST(SliceReducers, AddTheSlicesOfABucketSeparately) {
   adders sums{2};
   const auto room = tensor::zeros({64});
   for (const std::uint32_t slice : {0, 1})
@@ -136,7 +136,7 @@ TEST(Adders, AddTheSlicesOfABucketEachOnItsOwn) {
   EXPECT_FALSE(sums.busy());
 }
 
-TEST(Adders, TakeANewCutOfABucketInItsNextStep) {
+TEST(SliceReducers, AcceptAnotherNumberOfSlicesInTheNextStep) {
   adders sums{2};
   for (const std::uint32_t r : {0, 1})
     sums.on({at(0, r)}, ones(), {});
@@ -147,7 +147,7 @@ TEST(Adders, TakeANewCutOfABucketInItsNextStep) {
   EXPECT_EQ(sums.lacking(1)->missing, std::vector<std::uint32_t>{1});
 }
 
-TEST(Adders, FaultOnASliceThatCannotBe) {
+TEST(SliceReducers, RejectAnInvalidSlice) {
   adders sums{2};
   auto x = at(0, 0);
   for (const auto& [slice, slices] :
@@ -159,7 +159,7 @@ TEST(Adders, FaultOnASliceThatCannotBe) {
   EXPECT_FALSE(sums.lacking(0));
 }
 
-TEST(Adders, LetGoOfWhatIsComplete) {
+TEST(SliceReducers, ReleaseCompleteSlices) {
   adders sums{2};
   for (const std::uint32_t r : {0, 1})
     sums.on({at(0, r)}, ones(), {});
@@ -171,7 +171,7 @@ TEST(Adders, LetGoOfWhatIsComplete) {
   EXPECT_FALSE(sums.work(all));
 }
 
-TEST(Adders, CallOnlyStepsThatMissAPartIncomplete) {
+TEST(SliceReducers, ReportOnlyStepsThatLackAContribution) {
   adders sums{2};
   sums.on({at(4, 0, 1)}, ones(), {});
   for (const std::uint32_t r : {0, 1})
