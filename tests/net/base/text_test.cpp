@@ -23,10 +23,10 @@ TEST(Printable, ReplacesControlCharactersByQuestionMarks) {
 }
 
 TEST(Printable, ReplacesInvalidUtf8ByQuestionMarks) {
-  EXPECT_EQ(printable("\xc3"), "?"); // cut short
+  EXPECT_EQ(printable("\xc3"), "?"); // truncated
   EXPECT_EQ(printable("\xe2\x82"), "??");
   EXPECT_EQ(printable("\xc3z\xf0\x9fz"), "?z??z");
-  EXPECT_EQ(printable("\xc1\x9b"), "??"); // longer than it need be
+  EXPECT_EQ(printable("\xc1\x9b"), "??"); // overlong
   EXPECT_EQ(printable("\xe0\x82\x9b"), "???");
   EXPECT_EQ(printable("\xf0\x80\x82\x9b"), "????");
   EXPECT_EQ(printable("\xed\xa0\x80"), "???"); // a surrogate

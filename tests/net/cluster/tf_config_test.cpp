@@ -10,7 +10,7 @@ namespace {
 
 using namespace troupe::net;
 
-/// Has TF_CONFIG as it is told, and leaves it unset.
+/// Sets TF_CONFIG, and unsets it afterwards.
 class TfConfig : public testing::Test {
 protected:
   TfConfig() { ::unsetenv("TF_CONFIG"); }
@@ -112,7 +112,7 @@ TEST_F(TfConfig, HasNoMasterWithoutATask) {
 
 struct bad {
   std::string text;
-  std::string says; ///< Beyond "TF_CONFIG: ".
+  std::string says; ///< Without "TF_CONFIG: ".
 };
 
 std::string in_cluster(const std::string& x) {

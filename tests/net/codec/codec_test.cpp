@@ -147,7 +147,7 @@ TEST(Codec, SurvivesEveryFlippedByte) {
       auto bad = bytes;
       bad[at] ^= std::byte(with);
       wired::outer x;
-      if (!decode(bad, x)) { // then it is another value, whole
+      if (!decode(bad, x)) { // the byte belongs to another valid value
         EXPECT_EQ(encode(x), bad) << "byte " << at;
       }
     }

@@ -56,7 +56,7 @@ TEST(Crc32c, EqualsTheTablesForAnyLength) {
   std::vector<std::byte> x(100'000);
   for (auto& b : x)
     b = std::byte(random());
-  // around one, two and three times what the instruction takes at once
+  // around one, two and three times the block size of the instruction
   for (const std::size_t size :
        {767, 768, 769, 1536, 2311, 12287, 12288, 12296, 13056, 24576, 99'991})
     for (std::size_t from = 0; from < 9; ++from) {

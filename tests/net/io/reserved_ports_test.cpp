@@ -11,7 +11,7 @@ namespace {
 
 using troupe::net::held_ports;
 
-/// @returns 0 if one can listen there, else errno.
+/// @returns 0 if a socket can listen on the port, else errno.
 int listen_at(std::uint16_t port, int reuse) {
   const auto at = ::socket(AF_INET, SOCK_STREAM, 0);
   ::setsockopt(at, SOL_SOCKET, SO_REUSEADDR, &reuse, sizeof reuse);

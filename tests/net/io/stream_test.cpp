@@ -27,7 +27,7 @@ protected:
     return {tls{dialer}.wrap(x[0], tls::side::dialer),
             tls{acceptor}.wrap(x[1], tls::side::acceptor)};
   }
-  /// What the acceptor makes of the dialer, and the dialer of the acceptor.
+  /// @returns what the acceptor and the dialer received.
   static std::pair<received, received> meet(two x) {
     auto there = pass(*x.first, *x.second, "hello");
     there.text += x.second->problem();
@@ -54,10 +54,10 @@ void carries_both_ways(stream& left, stream& right) {
   EXPECT_TRUE(pass(right, left, text).text == text);
 }
 
-/// Writes until no more fits, reads all of it, and so on.
+/// Alternately writes until the stream is full, and reads everything.
 void repeats_what_did_not_move(stream& from, stream& to) {
   const auto text = letters(2'000'000);
-  pass(from, to, "x"); // TLS has shaken hands
+  pass(from, to, "x"); // completes the TLS handshake
   pass(to, from, "y");
   std::string got;
   std::vector<std::byte> piece(70'000);

@@ -24,7 +24,7 @@ certificate_ptr read(const std::string& text) {
   return it;
 }
 
-/// What OpenSSL says of a certificate: X509_V_OK, or why not.
+/// @returns OpenSSL's result for a certificate: X509_V_OK or an error.
 int verdict(const identity& authority, const identity& x,
             const char* host = nullptr, int purpose = X509_PURPOSE_SSL_SERVER) {
   const std::shared_ptr<X509_STORE> trusted{X509_STORE_new(), X509_STORE_free};

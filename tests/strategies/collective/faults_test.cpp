@@ -29,8 +29,8 @@ tensor ones(std::int64_t n) {
   return tensor::full({n}, 1);
 }
 
-/// Two processes of one replica each, about to sum; process 1 has sent what
-/// fits.
+/// Two processes of one replica each that sum a bucket. Process 1 has sent as
+/// many packets as its queue holds.
 struct begun_sum : house {
   explicit begun_sum(std::int64_t elements) : house{{0, 1, 2}} {
     seat(1);
@@ -43,7 +43,7 @@ struct begun_sum : house {
 
 } // namespace
 
-// -- who differs --------------------------------------------------------------
+// -- differences --------------------------------------------------------------
 
 TEST(CollectiveFaults, NameBothCollectivesIfProcessesDiffer) {
   house on{{0, 1, 2, 3}};
@@ -164,7 +164,7 @@ TEST(CollectiveFaults, RejectAGatherSpecBeforeMemoryIsAllocated) {
                                   "whose tensor spec is invalid or too large");
 }
 
-// -- old news -----------------------------------------------------------------
+// -- stale packets ------------------------------------------------------------
 
 TEST(CollectiveFaults, IgnoreARepeatedPacket) {
   for (const bool views : {true, false}) {
@@ -208,7 +208,7 @@ TEST(CollectiveFaults, DropPacketsOfOlderGenerationsAndKeepThoseOfNewer) {
       for (auto turns = rng() % 60; turns > 0; --turns)
         on.pump(std::uint32_t(rng() % 2));
       for (std::uint32_t r = 0; r < 3; ++r)
-        on.of(r).leave(r); // in the middle: nothing of this epoch moves
+        on.of(r).leave(r); // in mid-step: the generation is aborted
       EXPECT_FALSE(on.pump(0) && !on.settled());
       on.of(2).seat(2, 2); // process 1 is ahead
       on.of(2).enter(2, 0);
@@ -219,7 +219,7 @@ TEST(CollectiveFaults, DropPacketsOfOlderGenerationsAndKeepThoseOfNewer) {
       on.of(0).enter(0, 0);
       on.of(0).contribute(0, 0, tensor::full({100'000}, 6));
       EXPECT_FALSE(on.of(1).current(1));
-      on.of(1).contribute(1, 0, ones(3)); // of the old epoch: void
+      on.of(1).contribute(1, 0, ones(3)); // of the old generation: ignored
       on.pump_all();
       EXPECT_FALSE(on.of(0).sum_of(0, 0));
       on.of(1).seat(1, 2);
@@ -237,7 +237,7 @@ TEST(CollectiveFaults, DropPacketsOfOlderGenerationsAndKeepThoseOfNewer) {
 }
 
 TEST(CollectiveFaults, ReadNoDataOfAnAbortedStepIntoAReusedBuffer) {
-  std::size_t in_part = 0; // runs in which a sum had come in part
+  std::size_t in_part = 0; // runs in which a result was partly read
   for (std::uint64_t seed = 0; seed < test::seeds_of(40); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937_64 rng{seed};
@@ -302,7 +302,7 @@ TEST(CollectiveFaults, HoldNoTensorAfterAnAbort) {
   EXPECT_FALSE(on.of(1).sum_of(1, 0));
 }
 
-// -- who is missing -----------------------------------------------------------
+// -- missing inputs -----------------------------------------------------------
 
 TEST(CollectiveFaults, ReportMissingReplicasPerBucket) {
   house on{{0, 2, 3, 5}};
@@ -333,7 +333,7 @@ TEST(CollectiveFaults, ReportMissingReplicasPerBucket) {
 
 TEST(CollectiveFaults, ReportAPeerThatAcceptsNoPackets) {
   house on{{0, 1, 2}, 1};
-  on.office.of(0, 1, queue::parts).push_back({}); // is full, for good
+  on.office.of(0, 1, queue::parts).push_back({}); // the queue stays full
   on.seat(1);
   on.enter(7);
   for (std::uint32_t r = 0; r < 2; ++r)

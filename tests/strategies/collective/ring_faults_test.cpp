@@ -19,7 +19,7 @@ tensor ones(std::int64_t n) {
   return tensor::full({n}, 1);
 }
 
-/// All bring `n` ones.
+/// All replicas contribute `n` ones.
 void bring(house& on, std::int64_t n) {
   on.seat(1);
   on.enter(3);
@@ -29,7 +29,7 @@ void bring(house& on, std::int64_t n) {
 
 } // namespace
 
-// -- who differs --------------------------------------------------------------
+// -- differences --------------------------------------------------------------
 
 TEST(RingFaults, NameTheAlgorithmsThatDiffer) {
   house on{{0, 1, 2}};
@@ -118,7 +118,7 @@ TEST(RingFaults, RejectAContributionThatIsTooShort) {
             "process 0 sent 39 bytes where 40 were expected");
 }
 
-/// Made up: it would be written over what is still to be sent on.
+/// Such a result would overwrite a contribution that is still to be forwarded.
 TEST(RingFaults, RejectAResultBeforeItsContributionWasForwarded) {
   house on{{0, 1, 2, 3}};
   bring(on, 10);
@@ -143,7 +143,7 @@ TEST(RingFaults, RejectAResultBeforeItsContributionWasForwarded) {
     "replicas [0, 3) before this process had added its contribution");
 }
 
-// -- old news -----------------------------------------------------------------
+// -- stale packets ------------------------------------------------------------
 
 TEST(RingFaults, IgnoreARepeatedPacket) {
   for (const bool views : {true, false}) {
@@ -192,7 +192,7 @@ TEST(RingFaults, ContinueInANewGenerationFromAnyState) {
   }
 }
 
-// -- who is missing -----------------------------------------------------------
+// -- missing inputs -----------------------------------------------------------
 
 TEST(RingFaults, NameTheProcessThatDidNotStartAtAnyDistance) {
   for (std::uint32_t missing = 0; missing < 4; ++missing) {
@@ -214,7 +214,7 @@ TEST(RingFaults, NameTheProcessThatDidNotStartAtAnyDistance) {
   }
 }
 
-/// Of a single chunk the others learn less.
+/// A single chunk does not tell which of the preceding processes is missing.
 TEST(RingFaults, NameAllCandidatesIfThereIsOneChunk) {
   house on{{0, 1, 2, 3, 4}};
   on.seat(1);
@@ -232,10 +232,10 @@ TEST(RingFaults, NameAllCandidatesIfThereIsOneChunk) {
 
 TEST(RingFaults, ReportAPeerThatAcceptsNoPackets) {
   house on{{0, 1, 2, 3}, 1};
-  bring(on, 10); // the sum goes from 2 to 0 to 1
+  bring(on, 10); // the result travels from 2 to 0 to 1
   for (const std::uint32_t p : {0, 1})
     on.pump(p);
-  on.office.of(0, 1, queue::sums).push_back({}); // is full, for good
+  on.office.of(0, 1, queue::sums).push_back({}); // the queue stays full
   for (const std::uint32_t p : {2, 0, 0})
     on.pump(p);
   ASSERT_TRUE(on.of(0).complete(0));

@@ -14,7 +14,7 @@ const std::vector<firsts> layouts{
   {0, 3, 4},       {0, 1, 4},    {0, 1, 2, 3},    {0, 3, 5, 6},
   {0, 1, 2, 3, 4}, {0, 5, 6, 8}, {0, 1, 4, 5, 9}, {0, 1, 2, 3, 4, 5}};
 
-/// A replica on its way through a script that is the same for all.
+/// A replica and its position in a script that is equal for all replicas.
 struct player {
   std::uint32_t id;
   std::size_t op = 0;
@@ -44,7 +44,9 @@ TEST(Collective, GivesTheBitsOfTheTreeInEveryPlacement) {
         for (std::uint32_t r = 0; r < on.who.replicas(); ++r)
           on.of(r).contribute(r, 3, parts[r]);
         on.pump_all();
-        while (!views && !on.settled()) // a fetch moves nothing until it ends
+        while (
+          !views
+          && !on.settled()) // a read that is incomplete counts as no progress
           on.pump_all();
         ASSERT_TRUE(on.settled());
         const auto wanted = oracle(parts);
@@ -106,7 +108,7 @@ TEST(Collective, SharesOneTensorAmongLocalReplicas) {
   EXPECT_TRUE(on.of(0).sum_of(0, 0).shares_storage_with(on.of(1).sum_of(1, 0)));
 }
 
-// -- cuts ---------------------------------------------------------------------
+// -- chunks -------------------------------------------------------------------
 
 TEST(Collective, CutsOnlyByElementsTypeAndProcesses) {
   using c = cut;
@@ -171,7 +173,7 @@ TEST(Collective, SendsSmallBucketsInOneHop) {
     }
   while (on.pump(0)) {
   }
-  EXPECT_TRUE(on.of(0).sum_of(0, 0)); // nobody else was asked again
+  EXPECT_TRUE(on.of(0).sum_of(0, 0)); // no further packets were needed
   EXPECT_EQ(on.office.sent[0], 2u * 400);
 }
 
@@ -206,7 +208,7 @@ TEST(Collective, NeverDeadlocksInAnyRandomSchedule) {
         gathers[op.bucket] = true;
     std::size_t over = 0;
     for (int turns = 0; over < players.size(); ++turns) {
-      ASSERT_LT(turns, 200'000) << "locked up";
+      ASSERT_LT(turns, 200'000) << "deadlock";
       const auto p = std::uint32_t(rng() % on.who.processes());
       on.pump(p);
       auto& it = players[rng() % players.size()];
@@ -238,7 +240,7 @@ TEST(Collective, NeverDeadlocksInAnyRandomSchedule) {
         ASSERT_TRUE(same_bits(
           sum,
           oracle(parts_of<float>(on.who.replicas(), sizes[op.bucket], at))));
-        auto& mine = it.brought[op.bucket]; // nobody reads it any more
+        auto& mine = it.brought[op.bucket]; // no peer reads it any more
         if (mine.raw() != sum.raw())
           std::ranges::fill(mine.mutable_data<float>(), 1e30F);
       } else {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-// How long an exchange keeps what others read, and how much it sends.
+// Lifetime of tensors that peers read without a copy, and sizes of gathers.
 
 using namespace troupe;
 using namespace troupe::exchange;
@@ -12,11 +12,11 @@ namespace {
 
 using ids = std::vector<std::uint32_t>;
 
-/// Elements of a bucket that is one chunk, which one of three processes adds.
+/// Number of elements of a one-chunk bucket that one of three processes adds.
 constexpr std::int64_t one_chunk = 8192;
 
-/// Three processes, the first of two replicas, that sum one chunk: process 0
-/// adds it and lends the sum, the others lend it their parts.
+/// Three processes, the first with two replicas, that sum one chunk. Process 0
+/// adds it. Contributions and the result are sent without a copy.
 struct one_sum : house {
   explicit one_sum(std::int64_t elements) : house{{0, 2, 3, 4}, 4} {
     seat(1);
@@ -26,7 +26,7 @@ struct one_sum : house {
       of(r).contribute(r, 0, parts.back());
     }
   }
-  /// Lets a process move until it does not.
+  /// Lets a process make progress until nothing moves.
   void exhaust(std::uint32_t process) {
     while (pump(process)) {
     }
@@ -37,7 +37,7 @@ struct one_sum : house {
 
 } // namespace
 
-// -- lending ------------------------------------------------------------------
+// -- zero copy ----------------------------------------------------------------
 
 TEST(CollectiveZeroCopy, KeepsAResultUntilItIsReleased) {
   one_sum on{one_chunk};
@@ -46,7 +46,7 @@ TEST(CollectiveZeroCopy, KeepsAResultUntilItIsReleased) {
   on.exhaust(0);
   ASSERT_TRUE(on.of(0).settled(0));
   const auto sum = on.of(0).sum_of(0, 0);
-  ASSERT_FALSE(on.boxes[0]->flush()) << "nobody has read it";
+  ASSERT_FALSE(on.boxes[0]->flush()) << "no peer has read it";
   for (const std::uint32_t r : {0, 1})
     on.of(r).leave(r);
   EXPECT_FALSE(sum.unique());
@@ -152,7 +152,7 @@ TEST(CollectiveGather, ReportsMissingReplicas) {
   EXPECT_EQ(on.of(0).incomplete(0), 5u);
   while (on.office.of(1, 0, queue::parts).size() < 2)
     ASSERT_TRUE(on.pump(1));
-  while (on.pump(0)) { // takes the share of replica 1
+  while (on.pump(0)) { // receives the tensor of replica 1
   }
   const auto lack = on.of(0).lacking(7);
   ASSERT_TRUE(lack);
@@ -189,7 +189,7 @@ TEST(CollectiveGather, ReadsSpecsUpToTheirLimits) {
   EXPECT_TRUE(read(write(tensor_spec{{0, 7}, dtype::float32}), out));
 }
 
-// -- what is due --------------------------------------------------------------
+// -- order --------------------------------------------------------------------
 
 TEST(CollectiveFaults, DistinguishALostCollectiveFromADifferentOne) {
   house on{{0, 1, 2}, 4};
@@ -229,7 +229,8 @@ TEST(Collective, FindsBucketsThatAreNotInOrder) {
 TEST(Collective, DiscardsErrorsAndPartialSumsInANewGeneration) {
   one_sum on{one_chunk};
   on.exhaust(1);
-  on.exhaust(0); // has the part of process 1, and waits for that of process 2
+  on.exhaust(
+    0); // has the contribution of process 1, waits for that of process 2
   on.office.of(2, 0, queue::parts)
     .push_back({write(parcel{.epoch = 1}), {}, {}});
   on.exhaust(0);
@@ -282,12 +283,12 @@ TEST(Collective, NamesTheFirstContributorIfAnotherReplicaDiffers) {
 
 TEST(Collective, AcceptsNoContributionOfAnotherGeneration) {
   house on{{0, 1, 2}};
-  EXPECT_FALSE(on.pump(0)) << "no epoch is open";
+  EXPECT_FALSE(on.pump(0)) << "no generation has started";
   on.seat(2);
   on.enter(0);
   for (const std::uint32_t r : {0, 1})
     on.of(r).contribute(r, 0, tensor::full({8}, 1));
-  on.of(0).seat(0, 2); // said twice
+  on.of(0).seat(0, 2); // repeated
   on.pump_all();
   EXPECT_TRUE(on.of(0).sum_of(0, 0));
   on.of(0).seat(0, 3);

@@ -17,7 +17,7 @@ roster::machine of_three() {
   return {{"chief 0", "worker 1", "worker 2"}, hello(0, 10)};
 }
 
-/// "" if it was taken.
+/// @returns the reason of a rejection; "" if the request was admitted.
 std::string why_not(const roster::answer& x) {
   const auto* no = std::get_if<roster::refused>(&x);
   return no ? no->why : "";
@@ -48,18 +48,18 @@ TEST(Rendezvous, RejectsUnknownAndDuplicateTasksWithAReason) {
             "task 7 does not exist in this job; its number of tasks is 3");
   EXPECT_EQ(why_not(it.on(hello(3, 1))),
             "task 3 does not exist in this job; its number of tasks is 3");
-  EXPECT_NE(why_not(it.on(hello(0, 1))), "") << "the leader is in";
+  EXPECT_NE(why_not(it.on(hello(0, 1))), "") << "the leader is a member";
   EXPECT_EQ(why_not(it.on(hello(1, 11))), "");
   EXPECT_EQ(why_not(it.on(hello(1, 99))),
             "worker 1 has joined already and that process is alive; this is a "
             "second process for the same task");
-  EXPECT_EQ(it.missing(), "worker 2") << "nobody was pushed out";
+  EXPECT_EQ(it.missing(), "worker 2") << "the first process of task 1 was kept";
 }
 
 TEST(Rendezvous, AdmitsARestartedProcessBeforeTheViewIsClosed) {
   auto it = of_three();
   EXPECT_EQ(why_not(it.on(hello(1, 11))), "");
-  it.on_lost(1, 99); // an older one's end
+  it.on_lost(1, 99); // of an older incarnation
   EXPECT_NE(why_not(it.on(hello(1, 12))), "");
   it.on_lost(1, 11);
   EXPECT_EQ(it.missing(), "worker 1 and worker 2");
@@ -67,7 +67,8 @@ TEST(Rendezvous, AdmitsARestartedProcessBeforeTheViewIsClosed) {
   EXPECT_EQ(why_not(it.on(hello(2, 20))), "");
   EXPECT_EQ(it.members().members[1].incarnation, 12u);
   it.on_lost(1, 12);
-  EXPECT_TRUE(it.complete()) << "from here on the chief deals with losses";
+  EXPECT_TRUE(it.complete())
+    << "losses after the view is closed have no effect";
   EXPECT_EQ(why_not(it.on(hello(1, 13))),
             "worker 1 asked to join after the job had started with all its 3 "
             "processes");
@@ -88,8 +89,8 @@ TEST(Rendezvous, NeverFreesTheLeadersTask) {
   auto it = of_three();
   it.on_lost(0, 10);
   EXPECT_EQ(it.missing(), "worker 1 and worker 2");
-  it.on_lost(3, 10); // there is no such task
-  it.on_lost(1, 11); // nobody has come
+  it.on_lost(3, 10); // unknown task
+  it.on_lost(1, 11); // the task is free
   EXPECT_EQ(it.missing(), "worker 1 and worker 2");
 }
 

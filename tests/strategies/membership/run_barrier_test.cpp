@@ -15,7 +15,7 @@ bool begins(const reaction& x) {
   return x.size() == 1 && std::holds_alternative<begin>(x[0]);
 }
 
-/// The whole of them, if there are refusals and nothing else.
+/// @returns the rejections; empty unless all effects are rejections.
 std::vector<refuse> refusals(const reaction& x) {
   std::vector<refuse> out;
   for (const auto& one : x)
@@ -29,11 +29,11 @@ TEST(RunBarrier, StartsWhenAllProcessesRequestTheSameRun) {
   auto it = of_three();
   EXPECT_TRUE(it.on(join{1, 1, 0, 10}).empty());
   EXPECT_TRUE(it.on(join{0, 1, 0, 10}).empty());
-  EXPECT_TRUE(it.on(join{0, 1, 0, 10}).empty()) << "said twice";
+  EXPECT_TRUE(it.on(join{0, 1, 0, 10}).empty()) << "repeated";
   EXPECT_EQ(it.waiting(), 1u);
   EXPECT_TRUE(begins(it.on(join{2, 1, 0, 10})));
   EXPECT_FALSE(it.waiting());
-  EXPECT_TRUE(it.on(join{2, 1, 0, 10}).empty()) << "it runs";
+  EXPECT_TRUE(it.on(join{2, 1, 0, 10}).empty()) << "the run is active";
   it.over();
   EXPECT_TRUE(it.on(join{0, 2, 10, 5}).empty());
   EXPECT_TRUE(it.on(join{1, 2, 10, 5}).empty());
@@ -51,7 +51,7 @@ TEST(RunBarrier, NamesBothProcessesThatRequestDifferentSteps) {
                      "2 requests steps [0, 11) as its run 1");
   }
   const auto later = refusals(it.on(join{0, 1, 0, 10}));
-  ASSERT_EQ(later.size(), 1u) << "the third hears it when he comes";
+  ASSERT_EQ(later.size(), 1u) << "the third process is rejected when it joins";
   EXPECT_EQ(later[0].whom, 0u);
   EXPECT_EQ(later[0].why, no[0].why);
 }
@@ -70,21 +70,21 @@ TEST(RunBarrier, ALateStopDoesNotEndTheNextRun) {
   for (std::uint32_t p = 0; p < 3; ++p)
     it.on(join{p, 1, 0, 10});
   it.over();
-  EXPECT_TRUE(it.on(stop{2, 1}).empty()) << "nothing runs";
+  EXPECT_TRUE(it.on(stop{2, 1}).empty()) << "no run is active";
   it.on(join{0, 2, 10, 5});
-  EXPECT_TRUE(it.on(stop{1, 1}).empty()) << "run 2 is gathered";
+  EXPECT_TRUE(it.on(stop{1, 1}).empty()) << "run 2 has not started";
   it.on(join{1, 2, 10, 5});
   const auto what = it.on(join{2, 2, 10, 5});
   ASSERT_TRUE(begins(what));
   EXPECT_FALSE(std::get<begin>(what[0]).stopped);
-  EXPECT_TRUE(it.on(stop{1, 1}).empty()) << "run 2 is under way";
+  EXPECT_TRUE(it.on(stop{1, 1}).empty()) << "run 2 is active";
   EXPECT_TRUE(it.on(stop{3, 2}).empty()) << "there is no process 3";
   EXPECT_EQ(it.on(stop{1, 2}).size(), 1u);
 }
 
 TEST(RunBarrier, ARunThatIsStoppedBeforeItStartsStartsStopped) {
   auto it = of_three();
-  it.on(stop{1, 1}); // overtook the join of its process
+  it.on(stop{1, 1}); // arrives before the join of its process
   it.on(join{0, 1, 0, 10});
   it.on(join{1, 1, 0, 10});
   const auto what = it.on(join{2, 1, 0, 10});
@@ -175,7 +175,7 @@ TEST(RunBarrier, UsesTheLastRequestOfAProcess) {
   auto it = of_three();
   EXPECT_TRUE(it.on({0, 1, 0, 10}).empty());
   EXPECT_TRUE(it.on({0, 2, 7, 5}).empty());
-  EXPECT_TRUE(it.on({0, 1, 0, 10}).empty()) << "an older one";
+  EXPECT_TRUE(it.on({0, 1, 0, 10}).empty()) << "an older run";
   EXPECT_TRUE(it.on({1, 2, 7, 5}).empty());
   EXPECT_TRUE(begins(it.on({2, 2, 7, 5})));
 }
@@ -201,7 +201,8 @@ TEST(RunBarrier, AbortsTheActiveRunOnce) {
     it.on({p, 1, 0, 10});
   EXPECT_EQ(it.on({1, 2, 0, 3}).size(), 2u);
   const auto other = refusals(it.on({2, 2, 0, 3}));
-  ASSERT_EQ(other.size(), 1u) << "that run is refused, the first ends already";
+  ASSERT_EQ(other.size(), 1u)
+    << "that run is rejected, the first was aborted already";
   EXPECT_EQ(other[0].whom, 2u);
 }
 

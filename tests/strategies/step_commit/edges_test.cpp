@@ -4,8 +4,7 @@
 
 #include <limits>
 
-// The first and the last of everything that the ledger counts, and what comes
-// when it is not due.
+// Limits of everything that the state machine counts, and unexpected messages.
 
 using namespace troupe;
 using namespace troupe::commit;
@@ -33,7 +32,7 @@ TEST(StepCommitRun, CompletesOnce) {
   EXPECT_TRUE(d.book.stop().empty());
   EXPECT_TRUE(d.book.on(report{1, 2, 0, 1, {}}).empty());
   EXPECT_TRUE(d.book.on(failed{1, 2, 0, 1, cause::invalid, "late"}).empty());
-  EXPECT_EQ(d.count<send_grants>(), 0u) << "the first order granted all";
+  EXPECT_EQ(d.count<send_grants>(), 0u) << "start_steps granted all steps";
   EXPECT_EQ(d.book.next(), 2u);
 }
 
@@ -94,11 +93,11 @@ TEST(StepCommitRun, NeedsNoNewGenerationIfNoStepWasGranted) {
   d.seat_all();
   EXPECT_EQ(d.book.epoch(), 2u);
   d.keep(d.book.run(0, 1));
-  EXPECT_EQ(d.book.epoch(), 2u) << "no step of it was granted";
+  EXPECT_EQ(d.book.epoch(), 2u) << "no step of that generation was granted";
   EXPECT_EQ(d.all<send_orders>().back().to_all.epoch, 2u);
 }
 
-// -- seats --------------------------------------------------------------------
+// -- configuration ------------------------------------------------------------
 
 TEST(StepCommitConfigure, IsSentToAllReplicasFirst) {
   ledger book{3, 4};
@@ -153,7 +152,7 @@ TEST(StepCommitConfigure, DoesNotWaitForAProcessLostBeforeTheFirstStep) {
   EXPECT_EQ(std::get<send_seats>(what.at(0)).to_all.epoch, 2u);
   EXPECT_TRUE(book.on(seated{2, 0, 1, 0}).empty());
   const auto end = book.on(seated{2, 1, 1, 0});
-  ASSERT_EQ(end.size(), 1u) << "only a process that lives is waited for";
+  ASSERT_EQ(end.size(), 1u) << "only live processes are waited for";
   EXPECT_EQ(std::get<given_up>(end[0]).code, cause::unreachable);
   EXPECT_EQ(std::get<given_up>(end[0]).why,
             "worker 1 was lost before step 6: silent");

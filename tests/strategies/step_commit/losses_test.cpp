@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-// Who is blamed for the end of work, and for which step.
+// Process and step that are named when a run is aborted.
 
 using namespace troupe;
 using namespace troupe::commit;
@@ -51,7 +51,8 @@ TEST(StepCommitLosses, OfAReplicaAfterThatOfItsProcessChangeNothing) {
   d.keep(d.book.run(0, 9));
   d.keep(d.book.on_process_lost(1, cause::lost, "closed"));
   EXPECT_TRUE(d.book.on_lost(2, "its actor ended").empty());
-  EXPECT_TRUE(d.book.on_lost(0, "killed").empty()) << "one verdict is enough";
+  EXPECT_TRUE(d.book.on_lost(0, "killed").empty())
+    << "the run was aborted already";
   EXPECT_TRUE(d.book.probing());
   d.keep(d.book.on_late("1 s"));
   d.seat(1);
@@ -62,7 +63,7 @@ TEST(StepCommitLosses, OfAReplicaAfterThatOfItsProcessChangeNothing) {
 TEST(StepCommitLosses, OfOneProcessKeepTheReplicasOfOthers) {
   desk d{4, two};
   EXPECT_TRUE(d.book.on_process_lost(0, cause::lost, "closed").empty());
-  EXPECT_FALSE(d.book.busy()) << "nothing runs, so nobody is probed";
+  EXPECT_FALSE(d.book.busy()) << "without a run there is no probe";
   d.keep(d.book.run(0, 9));
   EXPECT_EQ(
     d.why(),

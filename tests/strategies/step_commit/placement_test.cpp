@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-// What the chief decides when replicas are in several processes, and what it
-// remembers.
+// Decisions of the chief when replicas are in several processes, and the state
+// that it keeps between runs.
 
 using namespace troupe;
 using namespace troupe::commit;
@@ -12,7 +12,7 @@ namespace {
 
 const places two{{"chief 0", "worker 1"}, {0, 2, 4}};
 
-/// A ledger whose replicas are all seated and have work.
+/// A state machine whose replicas are configured and have an active run.
 struct desk {
   explicit desk(std::uint64_t lease = 4, const places& where = two,
                 std::uint64_t steps = 100)
@@ -55,9 +55,10 @@ TEST(StepCommitOverProcesses, NamesTheWorkerTheStepAndTheOperation) {
   d.keep(d.book.on_process_lost(1, cause::lost, "closed by the peer"));
   EXPECT_EQ(d.all<send_probes>().back().to_all.step, 1u);
   d.keep(d.book.on(blame{1, 1, false, 0, doing::sum, 3, {2, 3}}));
-  EXPECT_TRUE(d.book.probing()) << "replica 1 may have more to tell";
+  EXPECT_TRUE(d.book.probing()) << "replica 1 may still answer the probe";
   d.keep(d.book.on(blame{1, 1, false, 1, doing::idle, 0, {}}));
-  EXPECT_TRUE(d.all<given_up>().empty()) << "they are still in their steps";
+  EXPECT_TRUE(d.all<given_up>().empty())
+    << "the replicas have not left their steps";
   d.keep(d.book.on(seated{2, 0, 1, 0}));
   d.keep(d.book.on(seated{2, 1, 1, 0}));
   ASSERT_EQ(d.all<given_up>().size(), 1u);
@@ -89,7 +90,7 @@ TEST(StepCommitOverProcesses, DoesNotWaitForeverForReplicasThatDoNotAnswer) {
   desk d;
   d.keep(d.book.on_process_lost(1, cause::unreachable, "silent for 1 s"));
   d.keep(d.book.on_late("1 s"));
-  d.keep(d.book.on_late("1 s")); // they do not leave: they are sent seats again
+  d.keep(d.book.on_late("1 s")); // no acknowledgement: configure is sent again
   d.keep(d.book.on_late("1 s"));
   ASSERT_EQ(d.all<given_up>().size(), 1u);
   EXPECT_EQ(d.all<given_up>()[0].code, cause::unreachable);
@@ -158,7 +159,7 @@ TEST(StepCommit, ResendsConfigureOnceIfItIsNotAcknowledged) {
   const auto again = book.on_late("1 s");
   EXPECT_EQ(std::get<send_seats>(again.at(0)).whom,
             std::vector<std::uint32_t>{1});
-  EXPECT_TRUE(book.probing()) << "it need not wait for as long again";
+  EXPECT_TRUE(book.probing()) << "the shorter timeout applies";
   const auto begun = book.on(seated{1, 1, 1, 0});
   EXPECT_TRUE(std::holds_alternative<send_orders>(begun.at(0)));
 }

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::uint64_t lease = 4;
 
-/// A ledger whose reactions are kept, and replicas that answer it.
+/// A state machine whose effects are recorded, and replicas that answer.
 struct desk {
   explicit desk(std::uint32_t replicas)
     : replicas{replicas}, book{replicas, lease} {
@@ -36,7 +36,7 @@ struct desk {
     keep(book.on(report{book.epoch(), step, r, 1, {r + 1, double(step), 0}}));
   }
 
-  /// The kept reactions of one kind.
+  /// @returns the recorded effects of one type.
   template <class T>
   std::vector<T> all() const {
     std::vector<T> out;
@@ -55,7 +55,7 @@ struct desk {
   std::uint32_t replicas;
   ledger book;
   reaction said;
-  bool hears = true; ///< Whether the caller is through with each commit.
+  bool hears = true; ///< The caller acknowledges each commit.
 };
 
 bool has(const std::string& text, const std::string& part) {
@@ -95,7 +95,7 @@ TEST(StepCommit, CommitsInOrderForAnyOrderOfReports) {
         continue;
       d.report_step(r, next[r]);
       if (rng() % 2)
-        d.report_step(r, next[r]); // said twice
+        d.report_step(r, next[r]); // repeated
       ++next[r];
       --left;
     }
@@ -126,7 +126,7 @@ TEST(StepCommit, StartsStepsWhenAllReplicasAreConfigured) {
   book.open();
   EXPECT_TRUE(book.run(0, 1).empty());
   EXPECT_TRUE(book.on(seated{1, 0, 1, 0}).empty());
-  EXPECT_TRUE(book.on(seated{1, 0, 1, 0}).empty()); // said twice
+  EXPECT_TRUE(book.on(seated{1, 0, 1, 0}).empty()); // repeated
   EXPECT_EQ(book.on(seated{1, 1, 1, 0}).size(), 1u);
 }
 
@@ -160,7 +160,7 @@ TEST(StepCommit, ALostReplicaAbortsTheRunAndAllLaterOnes) {
   desk d{2};
   d.keep(d.book.run(0, 9));
   d.keep(d.book.on_lost(1, "killed"));
-  EXPECT_TRUE(d.all<given_up>().empty()); // replica 0 is still in its step
+  EXPECT_TRUE(d.all<given_up>().empty()); // replica 0 has not left its step
   d.keep(d.book.on(seated{2, 0, 1, 0}));
   EXPECT_EQ(d.last<given_up>().code, cause::lost);
   EXPECT_EQ(d.last<given_up>().why, "replica 1 was lost in step 0: killed");
@@ -224,11 +224,11 @@ TEST(StepCommit, GrantsAtMostTwoWindowsBeyondTheAcknowledgedStep) {
   for (std::uint64_t s = 0; s < 2 * lease; ++s)
     d.report_step(0, s);
   EXPECT_EQ(d.last<send_grants>().to_all.until, 2 * lease);
-  EXPECT_FALSE(d.book.busy()); // it is the caller who is waited for
+  EXPECT_FALSE(d.book.busy()); // replicas wait for the caller's acknowledgement
   d.keep(d.book.heard(1));
   EXPECT_EQ(d.last<send_grants>().to_all.until, 2 * lease + 1);
   EXPECT_TRUE(d.book.busy());
-  EXPECT_TRUE(d.book.heard(1).empty());   // said twice
+  EXPECT_TRUE(d.book.heard(1).empty());   // repeated
   EXPECT_TRUE(d.book.heard(100).empty()); // not committed
 }
 

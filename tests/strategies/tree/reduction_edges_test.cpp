@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <limits>
 
-// Where slices and blocks begin and end, and what parts must agree on.
+// Limits of slices and blocks, and fields in which contributions must agree.
 
 using namespace troupe;
 using namespace troupe::tree;

@@ -16,7 +16,8 @@ using namespace troupe::tree::testing;
 
 namespace {
 
-/// Values of very different size, so that the bits tell the order of addition.
+/// Values of very different size, so that the bits depend on the order of
+/// addition.
 template <class T>
 tensors parts_of(std::uint32_t replicas, std::size_t elements,
                  std::uint64_t seed = 1) {
@@ -31,7 +32,7 @@ tensors parts_of(std::uint32_t replicas, std::size_t elements,
   return out;
 }
 
-/// The definition, one element at a time.
+/// The definition, computed element by element.
 template <class T>
 T tree_of(const tensors& parts, std::size_t a, std::size_t b, std::size_t i) {
   if (b - a == 1)

@@ -92,7 +92,7 @@ TEST(SliceReducers, AddStepAfterStep) {
     EXPECT_EQ(sums.lacking(step)->missing, std::vector<std::uint32_t>{1});
     EXPECT_FALSE(sums.busy());
     sums.on({at(step, 1)}, tensor::full({4}, float(step)), {});
-    EXPECT_FALSE(sums.lacking(step)) << "nobody is missing";
+    EXPECT_FALSE(sums.lacking(step)) << "no contribution is missing";
     EXPECT_TRUE(sums.busy());
     const auto done = sums.work(all);
     ASSERT_TRUE(done);
@@ -165,7 +165,7 @@ TEST(SliceReducers, ReleaseCompleteSlices) {
     sums.on({at(0, r)}, ones(), {});
   EXPECT_TRUE(sums.busy());
   sums.open(1);
-  EXPECT_TRUE(sums.busy()) << "it is no newer epoch";
+  EXPECT_TRUE(sums.busy()) << "the generation is not newer";
   sums.open(2);
   EXPECT_FALSE(sums.busy());
   EXPECT_FALSE(sums.work(all));
@@ -176,6 +176,6 @@ TEST(SliceReducers, ReportOnlyStepsThatLackAContribution) {
   sums.on({at(4, 0, 1)}, ones(), {});
   for (const std::uint32_t r : {0, 1})
     sums.on({at(5, r, 2)}, ones(), {});
-  EXPECT_FALSE(sums.lacking(5)) << "bucket 2 is complete, if not added";
+  EXPECT_FALSE(sums.lacking(5)) << "bucket 2 is complete but not added";
   EXPECT_EQ(sums.lacking(4)->bucket, 1u);
 }
