@@ -30,7 +30,6 @@ void check_task(const cluster_spec& cluster, const cluster_task& task);
 /// process without a cluster. Such a process writes the files, for example.
 bool is_chief(const cluster_spec& cluster, const cluster_task& task);
 
-/// A place among those that sum up: the chief's is 0, then come the workers.
 /// @returns the rank among the tasks that take part in sums: the chief is 0,
 ///          workers follow. The evaluator is 0.
 /// @errors throws std::invalid_argument for a ps, which has none.

@@ -19,7 +19,7 @@ struct place {
   sockaddr* get() { return reinterpret_cast<sockaddr*>(&it); }
   std::uint16_t port() const;
   void set_port(std::uint16_t x);
-  /// True for 127.0.0.0/8 and ::1.
+  /// True for 127.0.0.0/8, also if mapped to IPv6, and ::1.
   bool is_loopback() const;
 };
 

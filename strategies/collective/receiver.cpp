@@ -12,8 +12,8 @@ void machine::blame(std::uint32_t process, std::string why) {
     wrong_ = fault{process, std::move(why)};
 }
 
-/// Compares the front packet of a queue with the expected header. Null `due`:
-/// no packet is expected yet.
+/// Compares the front packet of a queue with the expected header. Null
+/// `expected`: no packet is expected yet.
 machine::verdict machine::judge(courier& by, std::uint32_t from, queue q,
                                 const parcel* due) {
   const auto* front = by.front(from, q);

@@ -31,9 +31,9 @@
 ///            the operation that is waited for and the missing replicas
 ///   end      when the last granted step is committed; `stop` grants no more
 ///   cost     R step_done per step and R grants per quarter of the step window;
-///            no step waits for them. R configure, configured and start_steps
-///            per generation. A replica that does not acknowledge is sent
-///            `configure` once more
+///            no step waits for them. R configure and configured per
+///            generation, R start_steps per run. A replica that does not
+///            acknowledge is sent `configure` once more
 ///   order    metrics are added in tree order over replica ids
 ///   faults   older generation, another incarnation than the configured one, or
 ///            a repeated message -> ignored

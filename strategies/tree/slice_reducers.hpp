@@ -24,8 +24,8 @@ public:
 
   /// Begins a generation and discards the state of older ones.
   void open(std::uint64_t epoch);
-  /// True if `reduce_some` has work to do.
 
+  /// True if `reduce_some` has work to do.
   bool busy() const { return ready_ > 0; }
 
   struct done {
