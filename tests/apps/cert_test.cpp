@@ -103,7 +103,7 @@ TEST_F(Cert, RefusesWhatWillNotDo) {
   refuses("cert --out c --name ../x", 2, {"--name \"../x\":"});
   refuses("cert --out c --name ''", 2, {"--name \"\":"});
   refuses("cert --out c --name authority", 2, {"--name authority:"});
-  refuses("cert --out c --hosts a/b", 2, {"a/b", "give a name or an address"});
+  refuses("cert --out c --hosts a/b", 2, {"a/b", "use a name or an address"});
   refuses("cert --out c --hosts a,", 2, {"--hosts a,:", "empty"});
 }
 
