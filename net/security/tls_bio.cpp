@@ -14,7 +14,7 @@ namespace troupe::net {
 namespace {
 
 struct buffer {
-  std::size_t begin = 0, end = 0; ///< range of bytes in use
+  std::size_t begin = 0, end = 0; ///< Range of bytes in use.
   std::array<char, records_at_a_time * SSL3_RT_MAX_PACKET_SIZE> bytes;
 };
 
@@ -64,7 +64,7 @@ int write(BIO* x, const char* from, int count) {
   return static_cast<int>(n);
 }
 
-/// Reads from the socket into `in`. @returns the result of `recv`.
+/// Reads from the socket into `received`. @returns the result of `recv`.
 ssize_t receive(BIO* x) {
   auto& [descriptor, out, in] = state_of(x);
   for (;;) {

@@ -191,7 +191,7 @@ private:
     parcel last; ///< The last packet that was popped.
     /// Destination of a copy that is in progress. Empty: none.
     std::span<std::byte> into;
-    tensor keep;          ///< Keeps the tensor alive that `into` lies in.
+    tensor keep;          ///< Keeps the tensor of `destination` alive.
     bool fetched = false; ///< The copy is complete.
     /// The front packet is the last contribution to a chunk; it is popped after
     /// the addition.

@@ -71,9 +71,7 @@ reaction ledger::heard(std::uint64_t next) {
     return out;
   heard_ = next;
   if (next_ == granted_)
-    // the replicas were idle until this acknowledgement: restart the step
-    // timeout
-    ++moves_;
+    ++moves_; // replicas were idle: restart the step timeout
   go_on(out);
   return out;
 }
