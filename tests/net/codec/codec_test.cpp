@@ -174,7 +174,7 @@ TEST(Codec, NamesTheInvalidValue) {
     EXPECT_EQ(fault_of<wired::color>(bytes_of({1, i})) == "none",
               i == 0 || i == 3);
   EXPECT_EQ(fault_of<wired::color>(bytes_of({1, 1})),
-            "byte 1: 1 is no wired::color");
+            "byte 1: 1 is not a value of wired::color");
   EXPECT_EQ(fault_of<std::uint8_t>(bytes_of({1, 2, 3})),
             "byte 2: 1 bytes too many");
   EXPECT_EQ(fault_of<std::uint32_t>(bytes_of({1, 2, 3})),
