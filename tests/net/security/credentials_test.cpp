@@ -50,7 +50,7 @@ TEST_F(Secret, MissingOrEmptyOrHugeIsRejectedWithItsName) {
   EXPECT_NE(complaint(file("\n")).find("empty"), std::string::npos);
   EXPECT_NE(complaint(file(std::string(5000, 'x'))).find("more than 4096"),
             std::string::npos);
-  EXPECT_NE(complaint(folder.string()).find("no regular file"),
+  EXPECT_NE(complaint(folder.string()).find("not a regular file"),
             std::string::npos);
 }
 
