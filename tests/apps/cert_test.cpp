@@ -88,7 +88,7 @@ TEST_F(Cert, NamesAnAuthorityThatIsNone) {
   put("authority.pem", "text");
   refuses("cert --out .", 1, {"authority.key", "missing"});
   put("authority.key", "text");
-  refuses("cert --out .", 1, {"authority.pem", "give PEM"});
+  refuses("cert --out .", 1, {"authority.pem", "use a PEM file"});
 }
 
 TEST_F(Cert, SaysWhichFolderCannotBeMade) {

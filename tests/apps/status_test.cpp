@@ -42,7 +42,7 @@ protected:
     const auto deadline = std::chrono::steady_clock::now() + 60s;
     for (;;) {
       const auto x = troupe("status " + words);
-      if (x.code != 0 || x.out.find("misses") != x.out.npos
+      if (x.code != 0 || x.out.find("still missing") != x.out.npos
           || std::chrono::steady_clock::now() > deadline)
         return x;
     }

@@ -38,14 +38,14 @@ TEST(Address, InvalidTextIsRejectedWithTheTextAndARemedy) {
   EXPECT_TRUE(
     complains("node", "'node' is not a valid address: it has no port"));
   EXPECT_TRUE(complains("node", "127.0.0.1:7000"));
-  EXPECT_TRUE(complains("node:", "no number from 0 to 65535"));
-  EXPECT_TRUE(complains("node:65536", "no number from 0 to 65535"));
-  EXPECT_TRUE(complains("node:-1", "no number from 0 to 65535"));
-  EXPECT_TRUE(complains("node:1x", "no number from 0 to 65535"));
+  EXPECT_TRUE(complains("node:", "not a number from 0 to 65535"));
+  EXPECT_TRUE(complains("node:65536", "not a number from 0 to 65535"));
+  EXPECT_TRUE(complains("node:-1", "not a number from 0 to 65535"));
+  EXPECT_TRUE(complains("node:1x", "not a number from 0 to 65535"));
   EXPECT_TRUE(complains(":1", "it has no host"));
   EXPECT_TRUE(complains("[]:1", "it has no host"));
   EXPECT_TRUE(complains("::1:80", "must be in brackets"));
-  EXPECT_TRUE(complains("[node]:1", "no IPv6 address"));
+  EXPECT_TRUE(complains("[node]:1", "not an IPv6 address"));
   EXPECT_TRUE(complains("no de:1", "neither a name nor IPv4"));
   EXPECT_TRUE(complains("", "it has no port"));
   EXPECT_TRUE(complains(std::string(300, 'a') + ":1", "too long"));
