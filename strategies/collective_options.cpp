@@ -5,7 +5,7 @@ namespace troupe {
 std::string to_string(const terms& x) {
   std::string out = x.way == terms::ways::tree   ? "by tree"
                     : x.way == terms::ways::ring ? "by ring"
-                                                 : "in an unknown way";
+                                                 : "by an unknown algorithm";
   if (x.timeout > 0)
     out += " with timeout " + std::to_string(x.timeout) + " ms";
   if (x.bytes_per_pack > 0)

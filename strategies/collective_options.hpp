@@ -8,22 +8,23 @@
 
 namespace troupe {
 
-/// What the call says that an exchange is for: all replicas say the same, and
-/// whoever adds compares it.
+/// Options of one collective call. All replicas must pass equal options; the
+/// reducer of the collective compares them.
 struct terms {
-  /// Who adds what when, over several processes; in one it is always the tree.
+  /// Algorithm over several processes. Within one process it is always the
+  /// tree.
   enum class ways : std::uint8_t {
-    tree, ///< tree_sum.hpp
-    ring, ///< ring.hpp
+    tree, ///< See tree/reduction.hpp.
+    ring, ///< See collective/ring.hpp.
   } way = ways::tree;
-  std::uint32_t timeout = 0;        ///< Milliseconds; 0: nothing was said.
-  std::uint64_t bytes_per_pack = 0; ///< 0: nothing was said.
+  std::uint32_t timeout = 0;        ///< Milliseconds. Zero: not set.
+  std::uint64_t bytes_per_pack = 0; ///< Bytes. Zero: not set.
 
   auto fields() { return std::tie(way, timeout, bytes_per_pack); }
   friend bool operator==(const terms&, const terms&) = default;
 };
 
-/// "by tree", "by ring with timeout 100 ms and bytes_per_pack 8".
+/// For people: "by tree", "by ring with timeout 100 ms and bytes_per_pack 8".
 std::string to_string(const terms& x);
 
 } // namespace troupe

@@ -8,10 +8,10 @@ namespace troupe::net {
 
 namespace {
 
-/// A name of DNS has 253 at most.
+/// Maximum length of a host; a DNS name has at most 253 characters.
 constexpr std::size_t most_host = 255;
 
-/// One line of a log, whatever it is: a peer may have said it.
+/// Makes one printable line of any text: a peer may have sent it.
 std::string shown(std::string_view text) {
   constexpr std::size_t most = 100;
   std::string out;
@@ -22,8 +22,8 @@ std::string shown(std::string_view text) {
 
 [[noreturn]] void refuse(std::string_view text, const std::string& why) {
   throw std::invalid_argument{
-    "'" + shown(text) + "' is no address: " + why
-    + "; host:port will do, such as node-1:7000, 127.0.0.1:7000 or "
+    "'" + shown(text) + "' is not a valid address: " + why
+    + "; use host:port, such as node-1:7000, 127.0.0.1:7000 or "
       "[::1]:7000"};
 }
 
@@ -41,7 +41,7 @@ bool is_in_name(char x) {
          || (x >= '0' && x <= '9') || x == '-' || x == '.' || x == '_';
 }
 
-/// '%' begins a zone: fe80::1%eth0.
+/// '%' starts a zone, as in fe80::1%eth0.
 bool is_in_ipv6(char x) {
   return is_in_name(x) || x == ':' || x == '%';
 }
@@ -62,20 +62,20 @@ address parse_address(std::string_view text) {
   auto host = text.substr(0, colon);
   const auto port = port_of(text.substr(colon + 1));
   if (!port)
-    refuse(text, "its port is no number from 0 to 65535");
+    refuse(text, "its port is not a number from 0 to 65535");
   const auto bracketed =
     host.size() >= 2 && host.front() == '[' && host.back() == ']';
   if (bracketed)
     host = host.substr(1, host.size() - 2);
   else if (host.find(':') != std::string_view::npos)
-    refuse(text, "an IPv6 address stands in brackets");
+    refuse(text, "an IPv6 address must be in brackets");
   if (host.empty())
     refuse(text, "it has no host");
   if (host.size() > most_host)
     refuse(text, "its host is too long");
   if (!is_made_of(host, bracketed ? is_in_ipv6 : is_in_name)
       || (bracketed && host.find(':') == std::string_view::npos))
-    refuse(text, bracketed ? "what is in brackets is no IPv6 address"
+    refuse(text, bracketed ? "the text in brackets is not an IPv6 address"
                            : "its host is neither a name nor IPv4");
   return {std::string{host}, *port};
 }

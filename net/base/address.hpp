@@ -6,7 +6,8 @@
 
 namespace troupe::net {
 
-/// Where a process listens: a name, IPv4 or IPv6 address, and a port.
+/// Address of a listening process: a host name, IPv4 or IPv6 address, and a
+/// port.
 struct address {
   std::string host;
   std::uint16_t port = 0;
@@ -14,8 +15,8 @@ struct address {
   friend bool operator==(const address&, const address&) = default;
 };
 
-/// "host:port", "127.0.0.1:80", "[::1]:80".
-/// @errors throws std::invalid_argument with a sentence.
+/// Parses "host:port", such as "127.0.0.1:80" or "[::1]:80".
+/// @errors throws std::invalid_argument with a sentence for people.
 address parse_address(std::string_view text);
 std::string to_string(const address& x);
 

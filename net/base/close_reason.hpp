@@ -4,11 +4,12 @@
 
 namespace troupe::net {
 
-/// How a link ended: what may be concluded differs.
+/// Reason why a channel closed. The reactions differ.
 enum class ending : std::uint8_t {
-  dead,   ///< The other end is known to be gone.
-  silent, ///< Nothing is heard of it; it may live.
-  broken, ///< What was sent is no frame.
+  dead, ///< The peer process is known to have terminated.
+  /// Nothing was received within the heartbeat timeout; the peer may be alive.
+  silent,
+  broken, ///< The received bytes are not a valid frame.
 };
 
 } // namespace troupe::net

@@ -6,7 +6,7 @@
 
 namespace troupe::net {
 
-/// A file descriptor that closes itself; -1 is none.
+/// Owner of a file descriptor; closes it on destruction. -1: none.
 class descriptor {
 public:
   descriptor() = default;
@@ -22,7 +22,7 @@ public:
   int get() const { return fd_; }
   explicit operator bool() const { return fd_ >= 0; }
   int release() { return std::exchange(fd_, -1); }
-  void reset() { // leaves `errno` to whoever wants to tell of it
+  void reset() { // leaves `errno` unchanged for the caller
     if (fd_ < 0)
       return;
     const auto error = errno;

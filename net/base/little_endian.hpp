@@ -7,9 +7,10 @@
 namespace troupe::net {
 
 static_assert(std::endian::native == std::endian::little,
-              "numbers are copied to the wire as they lie in memory");
+              "numbers are copied to the wire in memory order");
 
-/// A number from bytes at any address. @pre `sizeof(T)` bytes are there.
+/// Reads a number from an unaligned address. @pre `sizeof(T)` bytes are
+/// readable.
 template <class T>
 T load_le(const std::byte* from) {
   T x;
@@ -17,6 +18,8 @@ T load_le(const std::byte* from) {
   return x;
 }
 
+/// Writes a number to an unaligned address. @pre `sizeof(T)` bytes are
+/// writable.
 template <class T>
 void store_le(std::byte* to, T x) {
   std::memcpy(to, &x, sizeof x);

@@ -6,13 +6,14 @@
 
 namespace troupe::net {
 
-/// How much a sentence matters to whoever watches a process.
+/// Importance of a log message.
 enum class severity : std::uint8_t {
-  info,    ///< As it goes: a stranger was sent away.
-  warning, ///< Somebody may have to do something about it.
+  info,    ///< Normal operation, such as a rejected connection.
+  warning, ///< The operator may have to react.
 };
 
-/// Hears, in sentences, what becomes of connections. Called from any thread.
+/// Receives log messages about connections, one sentence each. Called from any
+/// thread.
 using log_function = std::function<void(severity, const std::string&)>;
 
 } // namespace troupe::net

@@ -25,12 +25,12 @@ void log_limiter::tick(clock::time_point now) {
           std::exchange(of_.at(static_cast<std::size_t>(how)), {});
         before.unsaid > 0)
       (*this)(how, std::to_string(before.unsaid)
-                     + " more sentences like these were left out");
+                     + " further messages were suppressed");
   if (const auto n = std::exchange(pushed_out_, 0); n > 0)
     (*this)(severity::warning,
             std::to_string(n)
-              + " connections did not finish their handshake and were pushed "
-                "out by others");
+              + " connections were evicted by newer ones before their "
+                "handshake was complete");
 }
 
 } // namespace troupe::net

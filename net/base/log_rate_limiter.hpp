@@ -10,20 +10,22 @@
 
 namespace troupe::net {
 
-/// Passes sentences on, but no flood of them: so many a second, and then how
-/// many others there were. Nothing in them can move a terminal's cursor.
+/// Forwards log messages at a limited rate per severity, then the number of
+/// suppressed ones. Control characters are removed, so that no message can move
+/// a terminal's cursor.
 class log_limiter {
 public:
   using clock = std::chrono::steady_clock;
 
   explicit log_limiter(log_function to) : to_{std::move(to)} {}
 
+  /// Forwards a message, or counts it as suppressed.
   void operator()(severity how, const std::string& sentence);
 
-  /// Counts one of a kind that is common; `tick` says how many there were.
+  /// Counts an evicted connection; `tick` logs the number.
   void pushed_out() { ++pushed_out_; }
 
-  /// To be called now and then.
+  /// Starts a new interval once a second has passed. To be called regularly.
   void tick(clock::time_point now);
 
 private:
@@ -34,7 +36,8 @@ private:
   struct tally {
     std::size_t said = 0, unsaid = 0;
   };
-  std::array<tally, 2> of_; ///< By severity: neither pushes the other out.
+  /// By severity, so that one severity cannot suppress the other.
+  std::array<tally, 2> of_;
   std::size_t pushed_out_ = 0;
 };
 

@@ -12,7 +12,7 @@ namespace {
 #if defined(__x86_64__)
 constexpr std::size_t at_once = 128;
 
-/// A multiple of `at_once` bytes.
+/// Copies with AVX. @pre `bytes` is a multiple of `block_bytes`.
 __attribute__((target("avx"))) void
 by_vectors(const std::byte* from, std::byte* to, std::size_t bytes) {
   for (std::size_t i = 0; i < bytes; i += at_once) {

@@ -5,10 +5,10 @@
 
 namespace troupe::net {
 
-/// Copies to memory elsewhere; `to` is at least as long. The C library's copy
-/// takes the processor's string instruction for what is large, which falls to
-/// about a fifth of its speed on some where the target lies a little ahead of
-/// the source in its page.
+/// Copies `source` to `target`, which must not overlap and must be at least as
+/// long. For large sizes the C library uses the string instruction of the
+/// processor. On some processors that is about five times slower if the target
+/// lies slightly ahead of the source in its page.
 void copy_bytes(std::span<const std::byte> from, std::span<std::byte> to);
 
 } // namespace troupe::net

@@ -12,7 +12,7 @@ bool continues(unsigned char c) {
   return (c & 0xc0U) == 0x80;
 }
 
-/// @pre a code point of two bytes and more.
+/// @pre `point` is a code point encoded in at least two bytes.
 bool is_harmless(std::uint32_t point) {
   return point >= 0xa0 // no C1 control
          && point != 0x061c && point != 0x200e && point != 0x200f // directions
@@ -21,8 +21,8 @@ bool is_harmless(std::uint32_t point) {
          && !(point >= 0xd800 && point <= 0xdfff); // surrogates
 }
 
-/// @returns the bytes of the character that the text begins with; 0 if it is
-///          not to be shown, or is none.
+/// @returns the size of the first character of the text. Zero if it must not
+///          be shown or is not valid UTF-8.
 std::size_t shown(std::string_view text) {
   const auto byte = [text](std::size_t i) {
     return static_cast<unsigned char>(text[i]);
@@ -39,7 +39,8 @@ std::size_t shown(std::string_view text) {
       return 0;
     point = point << 6 | (byte(i) & 0x3fU);
   }
-  constexpr std::uint32_t least[]{0x80, 0x800, 0x10000}; // else too long
+  // smaller ones are overlong
+  constexpr std::uint32_t least[]{0x80, 0x800, 0x10000};
   return point >= least[size - 2] && point <= 0x10ffff && is_harmless(point)
            ? size
            : 0;

@@ -4,21 +4,21 @@
 #include <string>
 #include <string_view>
 
-// Texts of other processes are shown to people. A terminal obeys control
-// characters, so none of a peer's may reach it.
+// Text from other processes that is shown to people. A terminal obeys control
+// characters, so those of a peer must not reach it.
 
 namespace troupe::net {
 
-/// Of a sentence that may list all replicas of a job.
+/// Maximum length of a sentence that may list all replicas of a job.
 inline constexpr std::size_t max_sentence_bytes = std::size_t{64} << 10;
 
 /// @returns the text with `?` for each byte of a control character, of a
-///          character that changes the direction of others, or of what is not
-///          UTF-8. It has one line and at most `most` bytes; "..." stands for
-///          what is cut off.
+///          character that changes the text direction, or of invalid UTF-8. The
+///          result has one line and at most `max_bytes` bytes; "..." marks a
+///          cut.
 std::string printable(std::string_view text, std::size_t most = 300);
 
-/// As `printable`, but line breaks and tabs stay.
+/// Like `printable`, but keeps line breaks and tabs.
 std::string printable_lines(std::string_view text,
                             std::size_t most = max_sentence_bytes);
 

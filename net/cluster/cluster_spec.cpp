@@ -17,7 +17,7 @@ std::string names_of(const cluster_spec& x) {
   return text.empty() ? "none" : text;
 }
 
-/// "0, 1, 5", and no more than a few of them.
+/// @returns "0, 1, 5"; at most eight indices.
 std::string indices_of(const cluster_spec::dict& tasks) {
   if (tasks.size() > 1 && is_dense(tasks))
     return "0 to " + std::to_string(tasks.size() - 1);

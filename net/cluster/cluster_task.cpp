@@ -25,11 +25,11 @@ void check_cluster(const cluster_spec& cluster) {
 
 [[noreturn]] void refuse_ps(const char* what) {
   throw std::invalid_argument(std::string{"A ps has no "} + what
-                              + ": it sums nothing up; ask for a chief or a "
+                              + ": it takes part in no sum; use a chief or a "
                                 "worker");
 }
 
-/// Of a job that has any.
+/// @returns task 0 of a job; empty if the job has no task.
 std::optional<cluster_task> first_of(const cluster_spec& cluster,
                                      const std::string& job) {
   if (count(cluster, job) == 0)

@@ -4,7 +4,7 @@
 
 namespace troupe::net {
 
-/// What a program says itself.
+/// A cluster and task that the program passes.
 class simple_resolver : public cluster_resolver {
 public:
   struct options {
@@ -17,7 +17,8 @@ public:
 
   explicit simple_resolver(net::cluster_spec cluster)
     : simple_resolver{std::move(cluster), options{}} {}
-  /// @errors throws std::invalid_argument for a task that the cluster has not.
+  /// @errors throws std::invalid_argument for a task that is not in the
+  ///         cluster.
   simple_resolver(net::cluster_spec cluster, options own);
 
   net::cluster_spec cluster_spec() const override { return cluster_; }
@@ -25,7 +26,8 @@ public:
     return own_.task_type;
   }
   std::optional<task_index> task_id() const override { return own_.task_id; }
-  /// The address of a task if its type and id are asked for, else the options'.
+  /// @returns the address of a task if the query has its type and index, else
+  ///          `options::master`.
   std::string master(const master_query& query = {}) const override;
   std::string rpc_layer() const override { return own_.rpc_layer; }
   std::string environment() const override { return own_.environment; }

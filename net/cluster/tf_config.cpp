@@ -21,7 +21,7 @@ constexpr std::array<const char*, 4> job_names{"chief", "worker", "ps",
   throw std::invalid_argument("TF_CONFIG: " + why);
 }
 
-/// A value as a sentence quotes it, shortened.
+/// Formats a value for an error message, shortened.
 std::string shown(const json& x) {
   if (x.is_object())
     return "an object";
@@ -41,7 +41,7 @@ std::string counted(std::size_t n, const std::string& what) {
   return std::to_string(n) + " " + what + (n == 1 ? "" : "s");
 }
 
-/// Refuses what nests too deeply, and keys that stand twice in one object.
+/// Parses JSON; rejects deep nesting and duplicate keys in one object.
 json parse(std::string_view text) {
   if (text.size() > tf_limits::bytes)
     refuse(std::to_string(text.size()) + " bytes are too many; give at most "
@@ -49,8 +49,9 @@ json parse(std::string_view text) {
   std::vector<std::set<std::string>> keys;
   const auto check = [&](int depth, json::parse_event_t event, json& value) {
     if (depth > tf_limits::depth)
-      refuse("brackets in more than " + std::to_string(tf_limits::depth)
-             + R"( others; give {"cluster": {...}, "task": {...}})");
+      refuse("brackets are nested deeper than "
+             + std::to_string(tf_limits::depth)
+             + R"( levels; give {"cluster": {...}, "task": {...}})");
     if (event == json::parse_event_t::object_start)
       keys.emplace_back();
     if (event == json::parse_event_t::object_end)
@@ -58,21 +59,21 @@ json parse(std::string_view text) {
     if (event == json::parse_event_t::key
         && !keys.back().insert(value.get_ref<const std::string&>()).second)
       refuse("the key " + shown(value)
-             + " stands twice in one object; "
+             + " appears twice in one object; "
                "remove one");
     return true;
   };
   try {
     return json::parse(text, check);
   } catch (const json::parse_error& e) {
-    refuse("this is no JSON at byte " + std::to_string(e.byte)
+    refuse("this is not valid JSON at byte " + std::to_string(e.byte)
            + R"(; give {"cluster": {...}, "task": {...}})");
-  } catch (const json::exception&) { // a number beyond double
+  } catch (const json::exception&) { // a number beyond the range of double
     refuse("a number is too large; indices are below 4294967296");
   }
 }
 
-/// A member that may be missing, or null.
+/// @returns a member; null if it is missing or null.
 const json* find(const json& in, const char* key) {
   const auto it = in.find(key);
   return it == in.end() || it->is_null() ? nullptr : &*it;

@@ -6,36 +6,37 @@
 
 namespace troupe::net {
 
-/// What the environment variable TF_CONFIG says.
+/// Contents of the environment variable TF_CONFIG.
 struct tf_settings {
-  net::cluster_spec cluster{}; ///< Empty without "cluster": local.
+  net::cluster_spec cluster{}; ///< Empty if "cluster" is missing: local.
   std::optional<std::string> task_type{};
   std::optional<task_index> task_id{};
   std::optional<std::string> session_master{};
-  std::string rpc_layer{}, environment{}; ///< "" if not given.
+  std::string rpc_layer{}, environment{}; ///< "" if missing.
 };
 
+/// Limits of the JSON text.
 struct tf_limits {
   static constexpr std::size_t bytes = std::size_t{1} << 20;
-  static constexpr int depth = 32; ///< Brackets within brackets.
+  static constexpr int depth = 32; ///< Maximum nesting of brackets.
 };
 
-/// Reads TF_CONFIG:
+/// Parses TF_CONFIG:
 ///
 ///   {"cluster": {"chief": ["host:port"], "worker": ["host:port", ...],
 ///                "ps": [...], "evaluator": ["host:port"]},
 ///    "task": {"type": "worker", "index": 0},
 ///    "rpc_layer": "...", "environment": "...", "session_master": "..."}
 ///
-/// Each key may be missing, and keys that are not named here are not looked at.
-/// The task is one of the cluster's, if there is one; only the evaluator may be
-/// missing there. At most one chief and one evaluator.
+/// Each key may be missing; other keys are ignored. The task must be one of the
+/// cluster's if there is a cluster; only an evaluator may be missing there. At
+/// most one chief and one evaluator.
 ///
-/// @errors throws std::invalid_argument: one sentence with the key and what
-///         would do.
+/// @errors throws std::invalid_argument with one sentence that names the key
+///         and a valid value.
 tf_settings parse_tf_config(std::string_view text);
 
-/// What `parse_tf_config` reads as this cluster and task.
+/// @returns a text that `parse_tf_config` reads as this cluster and task.
 std::string write_tf_config(const net::cluster_spec& cluster,
                             const cluster_task& task);
 

@@ -4,11 +4,11 @@
 
 namespace troupe::net {
 
-/// Reads the environment variable TF_CONFIG, in every call anew
-/// (`parse_tf_config` has its format); unset or empty: local, and no task.
+/// Reads the environment variable TF_CONFIG in every call (format:
+/// `parse_tf_config`). Unset or empty: local, without a task.
 class tf_config_resolver : public cluster_resolver {
 public:
-  /// These take the place of what the variable says.
+  /// Values that override those of the variable.
   struct options {
     std::optional<std::string> task_type{};
     std::optional<task_index> task_id{};
@@ -22,10 +22,10 @@ public:
   net::cluster_spec cluster_spec() const override;
   std::optional<std::string> task_type() const override;
   std::optional<task_index> task_id() const override;
-  /// "session_master" if there is one; "" in a cluster of at most one task;
-  /// else the address of the task that is asked for, or this process's.
-  /// @errors throws std::invalid_argument if it has no task, or the cluster
-  ///         has not that task.
+  /// @returns "session_master" if it is set; "" in a cluster of at most one
+  ///          task; else the address of the query's task or of this process.
+  /// @errors throws std::invalid_argument if there is no task, or if the
+  ///         cluster does not have it.
   std::string master(const master_query& query = {}) const override;
   std::string rpc_layer() const override;
   std::string environment() const override;
@@ -38,8 +38,8 @@ private:
 
 namespace troupe {
 
-/// The cluster and this process's task as TF_CONFIG says, for a strategy over
-/// processes.
+/// The cluster and this process's task from TF_CONFIG, for a strategy over
+/// several processes.
 inline net::tf_config_resolver tf_config() {
   return {};
 }

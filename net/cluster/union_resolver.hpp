@@ -6,14 +6,14 @@
 
 namespace troupe::net {
 
-/// Several clusters as one: the lists of a job are joined one after the other;
-/// if a part gives it as a dict (`cluster_spec::as_dict`), all do, and no index
-/// may stand in two of them. All else is the first part's.
+/// Merges several clusters: lists of a job are concatenated. If a source gives
+/// the job as a dict (`cluster_spec::as_dict`), all are merged by index, and no
+/// index may appear twice. All other values are those of the first source.
 class union_resolver : public cluster_resolver {
 public:
   using part = std::shared_ptr<const cluster_resolver>;
 
-  /// These take the place of the first part's.
+  /// Values that override those of the first source.
   struct options {
     std::optional<std::string> task_type{};
     std::optional<task_index> task_id{};
@@ -22,10 +22,11 @@ public:
 
   explicit union_resolver(std::vector<part> parts)
     : union_resolver{std::move(parts), options{}} {}
-  /// @errors throws std::invalid_argument without parts, or if one is null.
+  /// @errors throws std::invalid_argument if there are no sources or one is
+  ///         null.
   union_resolver(std::vector<part> parts, options own);
 
-  /// @errors throws std::invalid_argument if an index stands in two parts.
+  /// @errors throws std::invalid_argument if an index appears in two sources.
   net::cluster_spec cluster_spec() const override;
   std::optional<std::string> task_type() const override;
   std::optional<task_index> task_id() const override;

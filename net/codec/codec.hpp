@@ -10,7 +10,7 @@
 
 namespace troupe::net {
 
-/// Values, one after the other, in Cereal's portable binary form.
+/// Encodes values one after the other in Cereal's portable binary form.
 template <encodable... Ts>
 std::vector<std::byte> encode(const Ts&... xs) {
   writer to;
@@ -18,8 +18,8 @@ std::vector<std::byte> encode(const Ts&... xs) {
   return std::move(to).bytes();
 }
 
-/// Reads what `encode` wrote. What is wrong is the result, never an exception;
-/// the values are then as far as they were read.
+/// Decodes the output of `encode`. Errors are returned, never thrown; values
+/// before the error have been read.
 template <encodable... Ts>
 std::optional<malformed> decode(std::span<const std::byte> bytes, Ts&... xs) {
   reader from{bytes};

@@ -12,7 +12,7 @@ constexpr std::uint32_t polynomial = 0x82F63B78; // reflected
 
 using table = std::array<std::array<std::uint32_t, 256>, 8>;
 
-/// Row k: what a byte becomes when k more bytes of zeros follow it.
+/// Row k: the remainder of a byte that is followed by k zero bytes.
 constexpr table make_table() {
   table t{};
   for (std::uint32_t i = 0; i < 256; ++i) {
@@ -53,11 +53,12 @@ constexpr std::uint32_t power(std::size_t bytes) {
   return x;
 }
 
-/// Goes on over zeros, so many that the sums of two neighbours become one.
+/// Extends a checksum by zero bytes, to combine it with that of the next block.
 template <std::size_t Zeros>
 std::uint32_t over_zeros(std::uint32_t x) {
   static constexpr auto rows = [] {
-    const auto zeros = power(Zeros); // once: clang counts its steps
+    // computed once: clang limits constexpr steps
+    const auto zeros = power(Zeros);
     std::array<std::array<std::uint32_t, 256>, 4> t{};
     for (std::uint32_t k = 0; k < 4; ++k)
       for (std::uint32_t i = 0; i < 256; ++i)
@@ -68,8 +69,8 @@ std::uint32_t over_zeros(std::uint32_t x) {
          ^ rows[2][(x >> 16) & 0xFF] ^ rows[3][x >> 24];
 }
 
-/// Takes three neighbours of `Block` bytes at a time off the front, as the
-/// instruction starts every cycle but takes three.
+/// Processes three adjacent blocks of `Block` bytes at a time: the instruction
+/// has a latency of three cycles and a throughput of one.
 template <std::size_t Block>
 __attribute__((target("sse4.2"))) std::uint32_t
 threes(std::span<const std::byte>& bytes, std::uint32_t x) {

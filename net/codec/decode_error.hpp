@@ -5,15 +5,15 @@
 
 namespace troupe::net {
 
-/// What is wrong with bytes that came from somewhere else, and where.
+/// Error in received bytes, and its position.
 struct malformed {
-  std::uint64_t at = 0; ///< Byte of the stream, or of the payload.
-  std::string why;      ///< Without the place; no full stop.
+  std::uint64_t at = 0; ///< Offset of the byte in the stream or payload.
+  std::string why; ///< Reason, without the position and without a full stop.
 
   friend bool operator==(const malformed&, const malformed&) = default;
 };
 
-/// "byte 7: version 9, but 1 is spoken here"
+/// "byte 7: version 9, but version 1 is expected"
 inline std::string to_string(const malformed& x) {
   return "byte " + std::to_string(x.at) + ": " + x.why;
 }

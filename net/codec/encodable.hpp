@@ -9,9 +9,8 @@
 
 namespace troupe::net {
 
-/// A struct that lists its fields:
-/// `auto fields() { return std::tie(a, b); }`, and has a `serialize` for Cereal
-/// that passes them on in that order.
+/// A struct that lists its fields by `auto fields() { return std::tie(a, b); }`
+/// and has a Cereal `serialize` that passes them on in that order.
 template <class T>
 concept lists_fields = requires(T& x) {
   x.fields();
@@ -44,13 +43,13 @@ template <>
 struct is_encodable<std::string> : std::true_type {};
 template <class T>
 struct is_encodable<std::vector<T>> : is_encodable<T> {};
-template <> // its elements are no objects
+template <> // its elements are not objects
 struct is_encodable<std::vector<bool>> : std::false_type {};
 
 } // namespace detail
 
-/// What has a form on the wire: integers of a fixed size, float, double, bool,
-/// enumerations, strings, vectors of these and structs that list such fields.
+/// Types that have a wire form: integers of fixed size, float, double, bool,
+/// enumerations, strings, vectors of these, and structs that list such fields.
 template <class T>
 concept encodable = detail::is_encodable<T>::value;
 

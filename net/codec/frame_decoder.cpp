@@ -28,21 +28,21 @@ frame_decoder::result frame_decoder::fail(malformed&& x) {
   return *broken_;
 }
 
-/// Whether whoever speaks speaks this language at all: told by five bytes.
+/// Rejects peers of another protocol or version by the first five bytes.
 std::optional<malformed> frame_decoder::check_start() const {
   if (!std::equal(frame_magic.begin(), frame_magic.end(), header_.begin()))
-    return bad(layout::magic, "no frame begins here");
+    return bad(layout::magic, "not the start of a frame");
   if (const auto v = number(header_[layout::version]); v != wire_version)
-    return bad(layout::version, "version " + std::to_string(v) + ", but "
-                                  + std::to_string(wire_version)
-                                  + " is spoken here");
+    return bad(layout::version,
+               "version " + std::to_string(v) + ", but version "
+                 + std::to_string(wire_version) + " is expected");
   return {};
 }
 
 std::optional<malformed> frame_decoder::check_header() const {
   const auto sum = crc32c(std::span{header_}.first(layout::header_sum));
   if (sum != load_le<std::uint32_t>(&header_[layout::header_sum]))
-    return bad(layout::header_sum, "the header's checksum does not fit it");
+    return bad(layout::header_sum, "the header checksum does not match");
   const auto kind = number(header_[layout::kind]);
   if (kind < number(std::byte(frame_kind::fact))
       || kind > number(std::byte(frame_kind::gone)))
@@ -105,7 +105,7 @@ frame_decoder::result frame_decoder::next(std::span<const std::byte>& bytes) {
   const auto sum = crc32c(frame_.payload,
                           load_le<std::uint32_t>(&header_[layout::header_sum]));
   if (sum != load_le<std::uint32_t>(&header_[layout::sum]))
-    return fail(bad(layout::sum, "the checksum does not fit the payload"));
+    return fail(bad(layout::sum, "the payload checksum does not match"));
   begin_ += header_size + length_;
   filled_ = 0;
   return std::exchange(frame_, {});
@@ -121,7 +121,7 @@ std::optional<malformed> frame_decoder::finish() const {
   return bad(header_size + frame_.payload.size(),
              "the stream ends "
                + std::to_string(length_ - frame_.payload.size())
-               + " bytes before its frame");
+               + " bytes before the end of its frame");
 }
 
 } // namespace troupe::net

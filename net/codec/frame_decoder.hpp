@@ -8,24 +8,25 @@
 
 namespace troupe::net {
 
-/// Makes frames of a stream of bytes that may be cut anywhere. The first
-/// malformed byte ends it: nobody knows where the next frame would begin.
+/// Decodes frames from a byte stream that may be split anywhere. After the
+/// first error it returns that error for ever, because the start of the next
+/// frame is unknown.
 class frame_decoder {
 public:
   explicit frame_decoder(const frame_limits& limits = {}) : limits_{limits} {}
 
-  /// `more`: all bytes are taken, and the frame is not complete.
+  /// All bytes were consumed and the frame is incomplete.
   struct more {};
   using result = std::variant<more, frame, malformed>;
 
-  /// Takes bytes off the front, to the end of a frame at most. Memory follows
-  /// the bytes that came, not the length that was claimed.
+  /// Consumes bytes up to the end of one frame. Allocates memory for the bytes
+  /// that have arrived, not for the length that the header claims.
   result next(std::span<const std::byte>& bytes);
 
-  /// The stream has ended. @returns what is wrong if that cuts a frame short.
+  /// Ends the stream. @returns an error if that truncates a frame.
   std::optional<malformed> finish() const;
 
-  /// Bytes of memory behind the frame that is incomplete.
+  /// Bytes of memory allocated for the incomplete frame.
   std::size_t held() const { return frame_.payload.capacity(); }
 
 private:
@@ -37,10 +38,10 @@ private:
   result fail(malformed&& x);
 
   frame_limits limits_;
-  std::uint64_t begin_ = 0; ///< Of the frame in the stream.
+  std::uint64_t begin_ = 0; ///< Offset of the current frame in the stream.
   std::array<std::byte, header_size> header_{};
-  std::size_t filled_ = 0;   ///< Bytes of the header.
-  std::uint64_t length_ = 0; ///< Of the payload, checked.
+  std::size_t filled_ = 0;   ///< Number of header bytes received.
+  std::uint64_t length_ = 0; ///< Payload length, validated.
   frame frame_;
   std::optional<malformed> broken_;
 };

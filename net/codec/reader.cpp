@@ -9,7 +9,7 @@ reader::reader(std::span<const std::byte> bytes) : bytes_{bytes} {
   get_number(order);
   if (!failed() && order != 1)
     fail_before(1, "byte order " + std::to_string(order)
-                     + ", but 1 (little-endian) is spoken here");
+                     + ", but 1 (little-endian) is expected");
 }
 
 std::span<const std::byte> reader::raw(std::uint64_t count, const char* what) {

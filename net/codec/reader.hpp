@@ -14,12 +14,12 @@
 
 namespace troupe::net {
 
-/// Reads what a `writer` wrote, and believes nothing: Cereal's own archive
-/// makes room for whatever length the bytes claim, and takes any number for an
-/// enumerator. After the first fault it reads nothing more.
+/// Decodes the output of a `writer` and validates it. Cereal's own archive
+/// allocates whatever length the bytes claim, and accepts any number as an
+/// enumerator. After the first error nothing more is read.
 class reader {
 public:
-  /// @pre the bytes outlive it.
+  /// @pre the bytes outlive the reader.
   explicit reader(std::span<const std::byte> bytes);
 
   template <encodable... Ts>
@@ -28,26 +28,26 @@ public:
     return *this;
   }
 
-  /// The next `count` bytes, or none if there are not so many.
-  /// @param what for the sentence: "text".
+  /// @returns the next `count` bytes; empty and an error if there are fewer.
+  /// @param kind name of the value in the error: "text".
   std::span<const std::byte> raw(std::uint64_t count, const char* what);
 
   void fail(std::string why);
   bool failed() const { return fault_.has_value(); }
   std::size_t left() const { return bytes_.size() - at_; }
 
-  /// No more values are expected.
+  /// Sets an error if bytes are left. @returns the first error.
   std::optional<malformed> finish();
 
 private:
-  /// Any bits are one.
+  /// True for types for which any bit pattern is valid.
   template <class T>
   static constexpr bool
     is_number = (std::is_arithmetic_v<T> && !std::is_same_v<T, bool>)
                 || std::is_same_v<T, std::byte>;
 
-  /// @returns the length of something whose elements take at least `least`
-  ///          bytes, if that much is there; else 0 and a fault.
+  /// @returns the length of a sequence whose elements take at least `min_bytes`
+  ///          bytes each, if that many bytes are left; else 0 and an error.
   std::size_t count(std::size_t least, const char* what);
 
   template <class T>
@@ -77,7 +77,7 @@ private:
     if (is_enumerator<E>(number))
       x = static_cast<E>(number);
     else
-      fail_before(sizeof number, std::to_string(number) + " is no "
+      fail_before(sizeof number, std::to_string(number) + " is not a value of "
                                    + std::string{type_name<E>()});
   }
 
@@ -94,7 +94,8 @@ private:
       for (auto n = count(1, "list"); n > 0 && !failed(); --n) {
         const auto before = at_;
         get(xs.emplace_back());
-        if (at_ == before) // or a length could be claimed without its bytes
+        // otherwise a length could be claimed without its bytes
+        if (at_ == before)
           fail("an element of a list has no bytes");
       }
     }

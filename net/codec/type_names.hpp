@@ -5,7 +5,8 @@
 #include <type_traits>
 #include <utility>
 
-// What the compiler calls types and enumerators, so that nobody lists them.
+// Names of types and enumerators as the compiler spells them, so that no list
+// has to be maintained.
 
 namespace troupe::net {
 
@@ -21,14 +22,15 @@ constexpr std::string_view spelled_value() {
   return __PRETTY_FUNCTION__;
 }
 
-/// The text after "<parameter> = ", to the end of the list in brackets.
+/// @returns the text after "<parameter> = ", up to the end of the bracketed
+///          list.
 constexpr std::string_view argument(std::string_view text) {
   auto from = text.find(" = ") + 3;
   auto to = text.find_first_of(";]", from);
   return text.substr(from, to - from);
 }
 
-/// One without a name is spelled as a cast or a number.
+/// A value that is not an enumerator is spelled as a cast or a number.
 template <class E, std::size_t I>
 constexpr bool is_named() {
   constexpr auto text = argument(spelled_value<static_cast<E>(I)>());
@@ -42,16 +44,16 @@ constexpr bool is_named(std::size_t x, std::index_sequence<Is...>) {
 
 } // namespace detail
 
-/// For people: "troupe::step_ref".
+/// Name for people, such as "troupe::step_function_ref".
 template <class T>
 constexpr std::string_view type_name() {
   return detail::argument(detail::spelled_type<T>());
 }
 
-/// Enumerators beyond it do not cross a process.
+/// Enumerators from this value on cannot be sent between processes.
 inline constexpr std::size_t most_enumerators = 64;
 
-/// Whether `x` is an enumerator of E, of those in [0, 64).
+/// True if the value is an enumerator of E in [0, 64).
 template <class E>
 constexpr bool is_enumerator(std::underlying_type_t<E> x) {
   using unsigned_x = std::make_unsigned_t<std::underlying_type_t<E>>;

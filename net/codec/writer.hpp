@@ -13,8 +13,8 @@
 
 namespace troupe::net {
 
-/// Appends values in Cereal's portable binary form, little-endian: the first
-/// byte, 1, says so.
+/// Encodes values in Cereal's portable binary form, little-endian. The first
+/// byte, 1, states the byte order.
 class writer {
 public:
   writer() : stream_{&buffer_}, archive_{stream_, options::LittleEndian()} {}
@@ -26,12 +26,12 @@ public:
     return *this;
   }
 
-  /// Bytes as they are, with no length.
+  /// Appends bytes without a length.
   void raw(std::span<const std::byte> bytes) {
     buffer_.bytes.insert(buffer_.bytes.end(), bytes.begin(), bytes.end());
   }
 
-  /// For one who knows how much comes.
+  /// Allocates memory for at least `more` further bytes.
   void reserve(std::size_t more) {
     buffer_.bytes.reserve(buffer_.bytes.size() + more);
   }

@@ -5,12 +5,13 @@
 
 namespace troupe::net {
 
+/// Users that may read the file.
 enum class readers { owner, everybody };
 
-/// Writes a file that does not exist yet, whole or not at all; mode 0600, or
-/// 0644 as the umask has it.
-/// @errors throws std::runtime_error with a sentence; a file of that name, or a
-///         link, is left as it is.
+/// Creates a file that must not exist yet, and writes it completely or not at
+/// all. The mode is 0600, or 0644 less the umask.
+/// @errors throws std::runtime_error with a sentence for people. An existing
+///         file or link of that name is not changed.
 void write_new_file(const std::filesystem::path& file, std::string_view text,
                     readers who);
 

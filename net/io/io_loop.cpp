@@ -23,7 +23,8 @@ namespace asio = boost::asio;
 using error_code = boost::system::error_code;
 using descriptor = asio::posix::stream_descriptor;
 
-/// While it lives the thread takes no signal, nor do those that it starts.
+/// Blocks all signals in this thread and in threads that it starts, during the
+/// object's lifetime.
 class no_signals {
 public:
   no_signals() {
@@ -39,7 +40,7 @@ private:
   sigset_t before_;
 };
 
-/// A thread that takes no signal of the program's.
+/// Starts a thread that receives no signals.
 std::thread quiet_thread(std::function<void()> fn) {
   const no_signals quiet;
   return std::thread{std::move(fn)};
@@ -68,14 +69,16 @@ struct io_loop::core {
     running.clear();
   }
 
-  std::mutex lock; // of the next two
+  std::mutex lock; // guards `posted` and `stopped`
   std::vector<std::function<void()>> posted;
   bool stopped = false;
-  std::vector<std::function<void()>> running; ///< Of the loop's thread.
+  /// Used by the loop's thread only.
+  std::vector<std::function<void()>> running;
   asio::io_context context{1};
   asio::executor_work_guard<asio::io_context::executor_type> work{
     context.get_executor()};
-  std::atomic<std::chrono::microseconds::rep> used{0}; ///< Once it has stopped.
+  /// CPU time in microseconds, valid after the loop has stopped.
+  std::atomic<std::chrono::microseconds::rep> used{0};
   std::thread thread;
 };
 
@@ -98,7 +101,7 @@ void io_loop::post(std::function<void()> fn) {
       return;
     core_->posted.push_back(std::move(fn));
     if (core_->posted.size() > 1)
-      return; // it has been woken
+      return; // the loop was woken already
   }
   asio::post(core_->context, [x = core_.get()] { x->run_posted(); });
 }
@@ -112,7 +115,8 @@ void io_loop::stop() {
     return;
   core_->context.stop();
   core_->thread.join();
-  std::vector<std::function<void()>> dropped; // may hold what holds the loop
+  // destroyed last: a function may own the loop
+  std::vector<std::function<void()>> dropped;
   const std::lock_guard hold{core_->lock};
   core_->stopped = true;
   dropped.swap(core_->posted);
@@ -123,7 +127,7 @@ std::chrono::microseconds io_loop::cpu_time() const {
                                   : std::chrono::microseconds{core_->used};
 }
 
-// -- a descriptor -------------------------------------------------------------
+// -- descriptor_watcher -------------------------------------------------------
 
 struct watch::state {
   state(io_loop::core& by, int fd, std::function<void()> fn)
@@ -162,7 +166,7 @@ void watch::until_writable() {
   state::wait(state_, descriptor::wait_write, state_->writes);
 }
 
-// -- a time -------------------------------------------------------------------
+// -- timer --------------------------------------------------------------------
 
 struct alarm::state {
   state(io_loop::core& by, std::function<void()> fn)
@@ -170,7 +174,9 @@ struct alarm::state {
 
   asio::steady_timer it;
   std::function<void()> ring;
-  std::uint64_t set = 0; ///< So often; a ring may be on its way already.
+  /// Number of times that the timer was set; detects a handler that is already
+  /// queued.
+  std::uint64_t set = 0;
 };
 
 alarm::alarm(io_loop& by, std::function<void()> ring)

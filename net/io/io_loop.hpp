@@ -6,25 +6,27 @@
 
 namespace troupe::net {
 
-/// A thread that waits for descriptors and for times to come, and runs what is
-/// to be done then. Nothing that it runs may block or throw.
+/// A thread that waits for descriptors and timers and runs their handlers. A
+/// handler must not block or throw.
 class io_loop {
 public:
   io_loop();
-  ~io_loop(); ///< Stops.
+  ~io_loop(); ///< Calls `stop`.
   io_loop(const io_loop&) = delete;
   io_loop& operator=(const io_loop&) = delete;
 
-  /// From any thread. Dropped once the loop has stopped.
+  /// Runs a function on the loop's thread. Callable from any thread. Dropped if
+  /// the loop has stopped.
   void post(std::function<void()> fn);
 
-  /// Whether the caller is its thread.
+  /// True if the caller is the loop's thread.
   bool here() const;
 
-  /// Returns when its thread has ended; what waits is dropped. Not from `here`.
+  /// Stops the loop and joins its thread; pending functions are dropped. @pre
+  /// not called on the loop's thread.
   void stop();
 
-  /// CPU time of its thread.
+  /// CPU time of the loop's thread.
   std::chrono::microseconds cpu_time() const;
 
   struct core;
@@ -35,18 +37,19 @@ private:
   std::unique_ptr<core> core_;
 };
 
-/// Waits for one descriptor. For the loop's thread; may be destroyed by what it
-/// calls.
+/// Waits for one descriptor. Used on the loop's thread only; a handler may
+/// destroy it.
 class watch {
 public:
-  /// @pre the descriptor stays open until this is gone.
+  /// @pre the descriptor stays open for the lifetime of the watcher.
   watch(io_loop& by, int descriptor, std::function<void()> ready);
   ~watch();
   watch(const watch&) = delete;
   watch& operator=(const watch&) = delete;
 
-  /// Calls `ready` once, when it can be read, or has ended.
+  /// Calls `ready` once when the descriptor is readable or has reached its end.
   void until_readable();
+  /// Calls `ready` once when the descriptor is writable.
   void until_writable();
 
 private:
@@ -54,7 +57,7 @@ private:
   std::shared_ptr<state> state_;
 };
 
-/// Waits for a time. For the loop's thread; may be destroyed by what it calls.
+/// One-shot timer. Used on the loop's thread only; its handler may destroy it.
 class alarm {
 public:
   alarm(io_loop& by, std::function<void()> ring);
@@ -62,8 +65,9 @@ public:
   alarm(const alarm&) = delete;
   alarm& operator=(const alarm&) = delete;
 
-  /// Rings once; forgets what was set before.
+  /// Calls the handler once after this time; replaces an earlier setting.
   void in(std::chrono::nanoseconds from_now);
+  /// Cancels the timer.
   void off();
 
 private:

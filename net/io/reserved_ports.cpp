@@ -18,7 +18,7 @@ namespace {
                            + std::strerror(errno));
 }
 
-/// Binds, but does not listen.
+/// Binds the socket to a free port without listening.
 std::uint16_t bind_to_any(int socket) {
   const int yes = 1;
   sockaddr_in where{};

@@ -5,12 +5,12 @@
 
 namespace troupe::net {
 
-/// Free TCP ports of 127.0.0.1, held for processes that are about to start:
-/// nobody is given them by chance, and who listens there with SO_REUSEADDR, as
-/// `endpoint` does, may do so while they are held.
+/// Reserves free TCP ports of 127.0.0.1 for processes that will be started. The
+/// kernel gives a reserved port to no other process by chance. A process can
+/// listen on it with SO_REUSEADDR, as `endpoint` does, while it is reserved.
 class held_ports {
 public:
-  /// @errors throws std::runtime_error if there are not as many.
+  /// @errors throws std::runtime_error if there are fewer free ports.
   explicit held_ports(std::size_t count);
   ~held_ports();
   held_ports(const held_ports&) = delete;

@@ -86,7 +86,7 @@ places resolve(const address& x) {
 
 descriptor listen_at(const place& x) {
   auto made = make_socket(x);
-  const int on = 1; // a port in TIME_WAIT may be taken
+  const int on = 1; // allows a port in TIME_WAIT
   if (!made
       || ::setsockopt(made.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0
       || ::bind(made.get(), x.get(), x.size) != 0

@@ -10,7 +10,7 @@
 
 namespace troupe::net {
 
-/// An address of a host, with its port, as the kernel has it.
+/// Address and port of a socket in the kernel's form.
 struct place {
   sockaddr_storage it{};
   socklen_t size = 0;
@@ -19,37 +19,43 @@ struct place {
   sockaddr* get() { return reinterpret_cast<sockaddr*>(&it); }
   std::uint16_t port() const;
   void set_port(std::uint16_t x);
+  /// True for 127.0.0.0/8, also if mapped to IPv6, and ::1.
   bool is_loopback() const;
 };
 
-/// "127.0.0.1:80"
+/// Formats as "127.0.0.1:80".
 std::string to_string(const place& x);
 
-/// Whether the host is an IPv4 or IPv6 address, not a name.
+/// True if the host is an IPv4 or IPv6 address, not a name.
 bool is_numeric(const address& x);
 
+/// Result of a name lookup.
 struct places {
   std::vector<place> found;
-  std::string problem; ///< If there are none.
+  std::string problem; ///< Reason if nothing was found.
 };
-/// Where an address is. Asks the name service, and may block for seconds,
-/// unless it is numeric.
+/// Looks up the socket addresses of an address. May block for seconds in the
+/// name service, unless the address is numeric.
 places resolve(const address& x);
 
-/// A socket that listens there, non-blocking; empty, with `errno` set, if not.
+/// @returns a non-blocking listening socket. Empty, with `errno` set, on
+///          failure.
 descriptor listen_at(const place& x);
 
-/// A socket that is being connected; `connected` says how that went, once it
-/// can be written. Empty, with `errno` set, if it cannot be.
+/// @returns a non-blocking socket whose connection is in progress. When it is
+///          writable, `connect_result` returns the outcome. Empty, with `errno`
+///          set, on failure.
 descriptor start_connecting(const place& x);
 
-/// @returns 0, or an error number. To itself, it was refused.
+/// @returns 0 or an error number. A socket that connected to itself returns
+///          ECONNREFUSED.
 int connected(int descriptor);
 
-/// The next that dials; empty, with `errno` set, if there is none.
+/// Accepts the next connection. @returns an empty descriptor, with `errno` set,
+/// if there is none.
 descriptor accept_from(int listening, place& from);
 
-/// The address that a socket is bound to.
+/// @returns the address that a socket is bound to.
 place bound_to(int descriptor);
 
 } // namespace troupe::net

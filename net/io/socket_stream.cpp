@@ -87,7 +87,7 @@ void prepare_socket(int descriptor) {
     fail("cannot make a socket non-blocking");
   if (::fcntl(descriptor, F_SETFD, FD_CLOEXEC) < 0)
     fail("cannot let a socket close on exec");
-  const int on = 1; // a Unix socket knows neither
+  const int on = 1; // a Unix socket supports neither option
   ::setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   ::setsockopt(descriptor, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
 }

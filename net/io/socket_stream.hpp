@@ -6,13 +6,14 @@
 
 namespace troupe::net {
 
-/// A stream in the clear over a connected TCP or Unix socket, which it owns and
-/// makes non-blocking; TCP sends small pieces at once.
+/// Creates an unencrypted stream over a connected TCP or Unix socket. The
+/// stream owns the socket and makes it non-blocking; TCP sends small writes at
+/// once.
 /// @errors throws std::system_error; the socket is closed then.
 std::unique_ptr<stream> wrap_socket(int descriptor);
 
-/// Non-blocking, closed on exec; TCP_NODELAY and SO_KEEPALIVE where the socket
-/// knows them.
+/// Makes a socket non-blocking and closed on exec. Sets TCP_NODELAY and
+/// SO_KEEPALIVE if the socket supports them.
 /// @errors throws std::system_error.
 void prepare_socket(int descriptor);
 

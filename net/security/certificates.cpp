@@ -34,7 +34,9 @@ using certificate_ptr = owned<X509, X509_free>;
 using bio_ptr = owned<BIO, BIO_free>;
 using names_ptr = owned<GENERAL_NAMES, GENERAL_NAMES_free>;
 
-/// @returns what OpenSSL gave, if it gave something.
+/// @returns the result of an OpenSSL call.
+/// @errors throws std::runtime_error with OpenSSL's reason if the result is
+///         null or 0.
 template <class T>
 T must(T x, const char* what) {
   if (x)
@@ -55,7 +57,7 @@ bool is_host_name(std::string_view text) {
          && text.front() != '.' && text.find("..") == text.npos;
 }
 
-/// A name or an address, as a certificate has it.
+/// Makes a DNS name or an IP address entry of a certificate.
 GENERAL_NAME* make_name(const std::string& host) {
   owned<GENERAL_NAME, GENERAL_NAME_free> name{
     must(GENERAL_NAME_new(), "make a name")};
@@ -64,9 +66,10 @@ GENERAL_NAME* make_name(const std::string& host) {
                    : ::inet_pton(AF_INET6, host.c_str(), bytes) == 1 ? 16
                                                                      : 0;
   if (size == 0 && !is_host_name(host))
-    throw std::invalid_argument("host \"" + host
-                                + "\": give a name or an address, as in "
-                                  "worker-1.example or 127.0.0.1");
+    throw std::invalid_argument(
+      "host \"" + host
+      + "\" is not valid: use a name or an address, as in "
+        "worker-1.example or 127.0.0.1");
   auto* text =
     ASN1_STRING_type_new(size ? V_ASN1_OCTET_STRING : V_ASN1_IA5STRING);
   GENERAL_NAME_set0_value(name.get(), size ? GEN_IPADD : GEN_DNS,
@@ -97,22 +100,22 @@ void add(X509* to, X509* authority, int what, const char* value) {
 void set_serial(X509* to) {
   unsigned char bytes[16];
   must(RAND_bytes(bytes, sizeof bytes) == 1, "draw a number");
-  bytes[0] = (bytes[0] & 0x7F) | 0x40; // positive, and as long as the others
+  bytes[0] = (bytes[0] & 0x7F) | 0x40; // positive and of constant length
   const owned<BIGNUM, BN_free> number{
     must(BN_bin2bn(bytes, sizeof bytes, nullptr), "make a number")};
   must(BN_to_ASN1_INTEGER(number.get(), X509_get_serialNumber(to)),
        "set the number");
 }
 
-/// A certificate but for issuer, extensions and signature.
+/// Makes a certificate without issuer, extensions and signature.
 certificate_ptr draft(const certificate_options& x, EVP_PKEY* key) {
   if (x.name.empty() || x.name.size() > 64)
     throw std::invalid_argument("a certificate's name of "
                                 + std::to_string(x.name.size())
-                                + " bytes: give 1 to 64");
+                                + " bytes: use 1 to 64");
   if (x.not_after <= x.not_before)
-    throw std::invalid_argument("a certificate that ends before it begins: "
-                                "give a not_after beyond not_before");
+    throw std::invalid_argument("a certificate that expires before it is "
+                                "valid: use a not_after later than not_before");
   certificate_ptr it{must(X509_new(), "make a certificate")};
   must(X509_set_version(it.get(), X509_VERSION_3), "set the version");
   set_serial(it.get());
@@ -153,7 +156,7 @@ bio_ptr reading(const std::string& text) {
     must(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())), "read")};
 }
 
-/// Of a key that is encrypted, which nobody is asked for.
+/// Password callback for encrypted keys, which are not supported.
 int no_password(char*, int, int, void*) {
   return -1;
 }
@@ -170,16 +173,16 @@ issuer read_authority(const identity& x) {
                                             no_password, nullptr)}};
   ERR_clear_error();
   if (!by.certificate)
-    throw bad_authority("the authority's certificate is none; give "
-                        "PEM");
+    throw bad_authority("the authority's certificate cannot be read; "
+                        "use a PEM file");
   if (!by.key)
-    throw bad_authority("the authority's key is none; give PEM that "
-                        "is not encrypted");
+    throw bad_authority("the authority's key cannot be read; use an "
+                        "unencrypted PEM file");
   if (X509_check_private_key(by.certificate.get(), by.key.get()) != 1
       || X509_check_ca(by.certificate.get()) != 1) {
     ERR_clear_error();
-    throw bad_authority("this certificate and key make no authority; "
-                        "give those of one");
+    throw bad_authority("this certificate and key are not those of an "
+                        "authority; use the authority's own");
   }
   return by;
 }

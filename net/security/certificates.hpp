@@ -1,7 +1,7 @@
 #pragma once
 
-// Certificates for tests and small clusters, as PEM texts. Keys are of the
-// curve P-256 and never encrypted: keep them in files of mode 0600.
+// Certificates for tests and small clusters, as PEM texts. Keys use the curve
+// P-256 and are never encrypted: keep them in files of mode 0600.
 
 #include <chrono>
 #include <stdexcept>
@@ -10,36 +10,39 @@
 
 namespace troupe::net {
 
-/// A certificate and the private key that goes with it, both PEM.
+/// A certificate and its private key, both as PEM.
 struct identity {
   std::string certificate, key;
 };
 
+/// Contents of a certificate.
 struct certificate_options {
-  std::string name = "worker"; ///< Its common name: 1 to 64 bytes.
-  /// Names and addresses that it is good for; an authority has none.
+  std::string name = "worker"; ///< Common name; 1 to 64 bytes.
+  /// Host names and addresses for which the certificate is valid; unused by an
+  /// authority.
   std::vector<std::string> hosts{"localhost", "127.0.0.1", "::1"};
-  /// An hour ago, as clocks differ.
+  /// Start of validity; one hour ago by default, because clocks differ.
   std::chrono::system_clock::time_point not_before =
     std::chrono::system_clock::now() - std::chrono::hours{1};
+  /// End of validity.
   std::chrono::system_clock::time_point not_after =
     std::chrono::system_clock::now() + std::chrono::days{365};
 };
 
-/// Texts that are no authority's certificate and key.
+/// Thrown if a text is not the certificate or key of an authority.
 struct bad_authority : std::invalid_argument {
   using std::invalid_argument::invalid_argument;
 };
 
-/// Signs itself, and others; no authority below it may.
-/// @errors throws std::invalid_argument for a name or a time that will not do,
-///         std::runtime_error if OpenSSL cannot.
+/// Makes a self-signed authority, which cannot have authorities below it.
+/// @errors throws std::invalid_argument for an invalid name or time,
+///         std::runtime_error if OpenSSL fails.
 identity make_authority(const certificate_options& options);
 
-/// For both sides of a connection. Time is not checked: tests want expired
-/// ones.
-/// @errors throws std::invalid_argument for a host, a name or a time that will
-///         not do, `bad_authority`, std::runtime_error if OpenSSL cannot.
+/// Makes a certificate for either side of a connection. The time is not
+/// checked, because tests need expired ones.
+/// @errors throws std::invalid_argument for an invalid host, name or time,
+///         `invalid_authority`, std::runtime_error if OpenSSL fails.
 identity make_certificate(const identity& authority,
                           const certificate_options& options);
 

@@ -36,9 +36,10 @@ void check(const std::string& file, const open_file& opened) {
     refuse(file, std::generic_category().message(errno));
   struct stat is {};
   if (::fstat(opened.it, &is) != 0 || !S_ISREG(is.st_mode))
-    refuse(file, "it is no regular file");
+    refuse(file, "it is not a regular file");
   if ((is.st_mode & (S_IRWXG | S_IRWXO)) != 0)
-    refuse(file, "others than its owner may use it; chmod 600 will do");
+    refuse(file,
+           "users other than its owner may access it; run chmod 600 on it");
 }
 
 } // namespace
@@ -70,8 +71,8 @@ std::string secret_from_environment() {
   const auto* secret = std::getenv("TROUPE_SECRET");
   const auto* file = std::getenv("TROUPE_SECRET_FILE");
   if (secret && file)
-    throw std::invalid_argument{
-      "TROUPE_SECRET and TROUPE_SECRET_FILE are both set: one of them will do"};
+    throw std::invalid_argument{"TROUPE_SECRET and TROUPE_SECRET_FILE are both "
+                                "set: set only one of them"};
   if (file)
     return read_secret(file);
   return secret ? secret : "";

@@ -29,7 +29,7 @@ proof prove(std::string_view secret,
             raw(all), all.size(),
             reinterpret_cast<unsigned char*>(result.data()), &size)
       || size != result.size())
-    throw std::runtime_error{"HMAC-SHA-256 is not to be had"};
+    throw std::runtime_error{"HMAC-SHA-256 is not available"};
   return result;
 }
 
@@ -42,7 +42,7 @@ void fill_randomly(std::span<std::byte> to) {
   if (RAND_bytes(reinterpret_cast<unsigned char*>(to.data()),
                  static_cast<int>(to.size()))
       != 1)
-    throw std::runtime_error{"no random bytes are to be had"};
+    throw std::runtime_error{"no random bytes are available"};
 }
 
 } // namespace troupe::net

@@ -8,17 +8,19 @@
 
 namespace troupe::net {
 
+/// A HMAC-SHA-256 value.
 using proof = std::array<std::byte, 32>;
 
-/// HMAC-SHA-256 of the parts, one after the other. @pre all but the last have
-/// a length that both sides know, or the same bytes could be cut differently.
+/// @returns the HMAC-SHA-256 of the concatenated `inputs`. @pre all but the
+///          last have a length that both sides know; otherwise the same bytes
+///          could be split differently.
 proof prove(std::string_view secret,
             std::initializer_list<std::span<const std::byte>> parts);
 
-/// In the same time wherever they differ.
+/// Compares in time independent of the contents.
 bool is_same(std::span<const std::byte> a, std::span<const std::byte> b);
 
-/// Random bytes for keys and nonces.
+/// Fills a buffer with random bytes for keys and nonces.
 /// @errors throws std::runtime_error if there are none.
 void fill_randomly(std::span<std::byte> to);
 

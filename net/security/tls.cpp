@@ -31,10 +31,10 @@ struct freed {
 using ssl_ptr = std::unique_ptr<SSL, freed<SSL_free>>;
 using ctx_ptr = std::unique_ptr<SSL_CTX, freed<SSL_CTX_free>>;
 
-/// Of a stranger's chain.
+/// Maximum size of a peer's certificate chain.
 constexpr long most_certificate_bytes = 32 * 1024;
 
-/// The thread's first error, and forgets all of them.
+/// @returns the first OpenSSL error of this thread, and clears all of them.
 std::string take_error() {
   const auto code = ERR_get_error();
   ERR_clear_error();
@@ -44,7 +44,7 @@ std::string take_error() {
   return reason ? reason : "unknown error " + std::to_string(code);
 }
 
-/// Whose certificate it is, and what would do; empty if that is not known.
+/// @returns which certificate is at fault and a remedy; empty if unknown.
 std::string remedy_for(int reason, long verified) {
   switch (verified) {
     case X509_V_OK:
@@ -100,16 +100,18 @@ public:
     return x;
   }
 
-  /// Several records go in one system call. What is sealed counts as moved once
-  /// all of it is sent: until then somebody has to wait for the socket.
+  /// Several records are sent by one system call. Encrypted bytes count as
+  /// transferred when all of them are sent; until then the caller has to wait
+  /// for the socket.
   moved write_some(std::span<const std::byte> first,
                    std::span<const std::byte> second) override {
     if (!ssl_ || broken_)
       return over();
     if (sealed_ > first.size() + second.size())
-      throw std::logic_error{"TLS has sealed more than is brought again"};
+      throw std::logic_error{
+        "TLS has encrypted more bytes than this write passes again"};
     if (!SSL_is_init_finished(ssl_.get()))
-      drained_ = false; // what follows a handshake may come with its end
+      drained_ = false; // records may follow the last message of the handshake
     ERR_clear_error();
     if (sealed_ == 0)
       if (const auto x = seal(first, second); sealed_ == 0)
@@ -148,7 +150,8 @@ private:
     return {0, how};
   }
 
-  /// As many records as are gathered. @returns what the last one came to.
+  /// Encrypts as many records as are batched. @returns the result of the last
+  /// one.
   moved seal(std::span<const std::byte> first,
              std::span<const std::byte> second) {
     moved x{0, status::ok};
@@ -166,7 +169,7 @@ private:
     return x;
   }
 
-  /// What fits into one record goes as one.
+  /// Encrypts one record; `first` and `second` share it if they fit.
   moved seal_one(std::span<const std::byte> first,
                  std::span<const std::byte> second) {
     if (!second.empty() && first.size() < record_.size()) {
@@ -223,16 +226,17 @@ private:
   ssl_ptr ssl_;
   std::optional<status> broken_;
   std::string problem_;
-  bool drained_ = true;    ///< No whole record was read ahead.
-  std::size_t sealed_ = 0; ///< Bytes within records that are not all sent.
-  /// As much as one record holds.
+  bool drained_ = true; ///< No complete record was read ahead.
+  /// Encrypted bytes in records that are not all sent.
+  std::size_t sealed_ = 0;
+  /// Plaintext of one record.
   std::array<std::byte, SSL3_RT_MAX_PLAIN_LENGTH> record_;
 };
 
 [[noreturn]] void cannot_use(const char* what, const std::string& file) {
   throw std::invalid_argument{std::string{"TLS: cannot use "} + what + " in '"
                               + file + "' (" + take_error()
-                              + "): a readable PEM file will do"};
+                              + "): use a readable PEM file"};
 }
 
 } // namespace
@@ -245,7 +249,7 @@ tls::tls(const credentials::certificates& files) {
   ERR_clear_error();
   ctx_ptr x{SSL_CTX_new(TLS_method())};
   if (!x || !SSL_CTX_set_min_proto_version(x.get(), TLS1_3_VERSION))
-    throw std::runtime_error{"TLS 1.3 is not to be had: " + take_error()};
+    throw std::runtime_error{"TLS 1.3 is not available: " + take_error()};
   SSL_CTX_set_ciphersuites(x.get(), // the fastest first
                            "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:"
                            "TLS_CHACHA20_POLY1305_SHA256");
@@ -267,7 +271,7 @@ tls::tls(const credentials::certificates& files) {
       throw std::invalid_argument{"TLS: the key in '" + files.key
                                   + "' is not that of the certificate in '"
                                   + files.certificate
-                                  + "': give the one that was made with it"};
+                                  + "': use the key that belongs to it"};
     cannot_use("the key", files.key);
   }
   context_ = std::make_shared<context>(context{std::move(x)});

@@ -7,20 +7,22 @@
 
 namespace troupe::net {
 
-/// TLS 1.3 with certificates on both sides: whoever has one that the authority
-/// signed, and that is valid now, is let in. Names in it are not compared with
-/// addresses. Makes streams; they may outlive it. Safe to use from any thread.
+/// TLS 1.3 with certificates on both sides. A peer is accepted if its
+/// certificate is valid now and signed by the authority. Names in certificates
+/// are not compared with addresses. Streams may outlive this object. All
+/// functions are thread-safe.
 class tls {
 public:
   enum class side { dialer, acceptor };
 
-  /// @errors throws std::invalid_argument with a sentence: which file cannot
-  ///         be used, and why.
+  /// @errors throws std::invalid_argument with a sentence that names the
+  ///         unusable file and the reason.
   explicit tls(const credentials::certificates& files);
 
-  /// A stream over a connected socket, which it owns. The handshake runs within
-  /// its first reads and writes; a bad certificate makes them `failed`. After a
-  /// write of which nothing moved, the next one must bring the same bytes.
+  /// Creates a stream over a connected socket, which it owns. The handshake
+  /// runs during the first reads and writes; an invalid certificate makes them
+  /// `failed`. If a write transferred nothing, the next one must pass the same
+  /// bytes.
   /// @errors throws std::system_error; the socket is closed then.
   std::unique_ptr<stream> wrap(int descriptor, side at) const;
 

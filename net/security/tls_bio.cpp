@@ -14,14 +14,14 @@ namespace troupe::net {
 namespace {
 
 struct buffer {
-  std::size_t begin = 0, end = 0; ///< of what waits in it
+  std::size_t begin = 0, end = 0; ///< Range of bytes in use.
   std::array<char, records_at_a_time * SSL3_RT_MAX_PACKET_SIZE> bytes;
 };
 
 struct socket_state {
   int descriptor;
-  buffer out; ///< Gathered, and not sent.
-  buffer in;  ///< Received, and not asked for.
+  buffer out; ///< Bytes to send.
+  buffer in;  ///< Received bytes that OpenSSL has not read.
 };
 
 socket_state& state_of(BIO* x) {
@@ -32,7 +32,8 @@ bool not_now() {
   return errno == EAGAIN || errno == EWOULDBLOCK;
 }
 
-/// @returns whether nothing is left; if not, errno or a retry flag says why.
+/// @returns true if all bytes were sent; otherwise errno or a retry flag has
+///          the reason.
 bool send_gathered(BIO* x) {
   BIO_clear_retry_flags(x);
   auto& [descriptor, out, in] = state_of(x);
@@ -63,7 +64,7 @@ int write(BIO* x, const char* from, int count) {
   return static_cast<int>(n);
 }
 
-/// @returns what `recv` does.
+/// Reads from the socket into `received`. @returns the result of `recv`.
 ssize_t receive(BIO* x) {
   auto& [descriptor, out, in] = state_of(x);
   for (;;) {
@@ -108,7 +109,8 @@ int destroy(BIO* x) {
   return 1;
 }
 
-/// Made once and never freed: sockets of any thread use it to the end.
+/// Created once and never freed: sockets of any thread use it until the process
+/// ends.
 const BIO_METHOD* method() {
   static const BIO_METHOD* const it = [] {
     auto* x = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK,

@@ -12,11 +12,12 @@ namespace {
 
 constexpr std::size_t kib = 1024;
 
-/// What everybody is sent in all is at most this, in one hop.
+/// Maximum total number of bytes that a process sends if every process adds the
+/// bucket itself, in one hop.
 constexpr std::size_t most_direct = 32 * kib;
-/// Up to here it is not worth cutting.
+/// Maximum size of a bucket, in bytes, that is not cut into chunks.
 constexpr std::size_t most_whole = 32 * kib;
-/// Enough to keep copying, adding and sending busy at once.
+/// Chunks per process: enough to overlap copying, adding and sending.
 constexpr std::size_t chunks_each = 4;
 constexpr std::size_t least_chunk = 16 * kib;
 constexpr std::size_t line = 64;
@@ -64,7 +65,7 @@ cut cut_of(std::size_t elements, dtype type, std::uint32_t processes,
           static_cast<std::uint32_t>((bytes + each - 1) / each), false};
 }
 
-// -- heads --------------------------------------------------------------------
+// -- headers ------------------------------------------------------------------
 
 static_assert(std::endian::native == std::endian::little);
 static_assert(sizeof(parcel) == sizeof(head));

@@ -10,14 +10,16 @@
 #include <string>
 #include <vector>
 
-// What processes say in an exchange (exchange.hpp), and through what.
+// Packets that processes exchange in a collective (state_machine.hpp), and the
+// interface of the transport that carries them.
 
 namespace troupe::exchange {
 
-/// Who holds which replicas.
+/// Maps processes to the replicas that they host. Ranges are contiguous.
 struct layout {
-  std::vector<std::uint32_t> first; ///< [P + 1], ascending from 0.
-  std::uint32_t me = 0;             ///< This process, in [0, P).
+  /// [P + 1] first replica of each process, ascending from 0.
+  std::vector<std::uint32_t> first;
+  std::uint32_t me = 0; ///< Index of this process, in [0, P).
 
   std::uint32_t processes() const {
     return static_cast<std::uint32_t>(first.size() - 1);
@@ -26,12 +28,13 @@ struct layout {
   std::uint32_t count(std::uint32_t process) const {
     return first[process + 1] - first[process];
   }
-  /// Whose a replica is.
+  /// @returns the process that hosts a replica.
   std::uint32_t process_of(std::uint32_t replica) const;
 };
 
-/// Where a sum goes: memory of its own, or where the part lies, if nobody else
-/// here brings one and nobody reads the part once there is a sum.
+/// Memory that receives a sum. `separate`: a tensor of its own. `in_place`: the
+/// contribution's own tensor; possible if no other replica of this process
+/// contributes and nothing reads the contribution once the sum exists.
 enum class room : std::uint8_t { own, of_part };
 
 /// Replicas [begin, end).
@@ -41,50 +44,62 @@ struct range {
   friend bool operator==(const range&, const range&) = default;
 };
 
-/// The whole subtrees of the canonical tree over all replicas that a process's
-/// replicas are made of, the largest possible ones, in order.
+/// The maximal complete subtrees of the canonical tree over all replicas that
+/// together cover the replicas of one process, in order.
 std::vector<range> subtrees_of(const layout& x, std::uint32_t process);
 
-/// Most bytes of a parcel.
+/// Maximum payload of a packet, in bytes.
 inline constexpr std::size_t most_bytes = std::size_t{256} * 1024;
 
-/// Most bytes of a share of a gather.
+/// Maximum size of a tensor contributed to a gather, in bytes.
 inline constexpr std::size_t most_share = std::size_t{1} << 30;
 
-/// How a bucket is cut into chunks.
+/// Describes how a bucket is cut into chunks.
 struct cut {
-  std::size_t each = 0;    ///< Elements, but of the last one.
-  std::uint32_t count = 0; ///< None of an empty bucket.
-  bool direct = false;     ///< One chunk that everybody adds himself.
+  std::size_t each = 0;    ///< Elements of each chunk but the last.
+  std::uint32_t count = 0; ///< Number of chunks. Zero for an empty bucket.
+  /// The bucket is one chunk, and every process adds it itself.
+  bool direct = false;
 
   friend bool operator==(const cut&, const cut&) = default;
 };
 
-/// The same in all processes: a chunk is at most `most_bytes`, begins at a
-/// multiple of 64 bytes, and is small enough that copying, adding and sending
-/// of several overlap.
+/// Computes the chunks of a bucket. The result is equal in all processes. A
+/// chunk has at most `max_packet_bytes`, begins at a multiple of 64 bytes, and
+/// is small enough that copying, adding and sending of several chunks overlap.
 cut cut_of(std::size_t elements, dtype type, std::uint32_t processes,
            terms::ways way = terms::ways::tree);
 
+/// Kind of a packet: a process's partial sum of a chunk, the complete sum of a
+/// chunk, or a piece of a tensor that is gathered.
 enum class subject : std::uint8_t { part, sum, share };
 
-/// What the bytes of a parcel are: its head.
+/// Header of a packet: identifies its payload.
 struct parcel {
+  /// Attempt to run steps; the chief increments it when it reconfigures the
+  /// replicas.
   std::uint64_t epoch = 0;
+  /// Step number; ascends within a generation.
   std::uint64_t step = 0;
-  std::uint64_t elements = 0; ///< Of the bucket; of a share 0.
-  std::uint32_t exchange = 0; ///< Of the step, from 0.
+  /// Elements of the whole bucket. Zero for a gather.
+  std::uint64_t elements = 0;
+  /// Index of the collective within the step, from 0; each call of a replica
+  /// increments it.
+  std::uint32_t exchange = 0;
+  /// Bucket, or number of the gather, as the caller passed it.
   std::uint32_t bucket = 0;
-  std::uint32_t chunk = 0; ///< Of a share: piece; 0 is its spec.
-  std::uint32_t from = 0;  ///< Process.
-  /// Replicas that are in it; around a ring from `begin` on to before `end`.
+  /// Chunk of the bucket. For a gather: piece; piece 0 is the tensor's spec.
+  std::uint32_t chunk = 0;
+  std::uint32_t from = 0; ///< Process that sends the packet.
+  /// Replicas whose contributions the payload includes. On a ring the range
+  /// begins at the first contributor and wraps around to just before `end`.
   std::uint32_t begin = 0, end = 0;
   subject what = subject::part;
-  dtype type = dtype::float32; ///< Of a share float32.
+  dtype type = dtype::float32; ///< Element type. `float32` for a gather.
   terms::ways way = terms::ways::tree;
-  std::uint8_t zero = 0;
-  std::uint32_t timeout = 0;        ///< As the call's terms say.
-  std::uint64_t bytes_per_pack = 0; ///< Likewise.
+  std::uint8_t zero = 0;     ///< Padding.
+  std::uint32_t timeout = 0; ///< Milliseconds; `timeout` of the call's options.
+  std::uint64_t bytes_per_pack = 0; ///< `bytes_per_pack` of the call's options.
 
   terms said() const { return {way, timeout, bytes_per_pack}; }
 
@@ -93,51 +108,61 @@ struct parcel {
 
 using head = std::array<std::byte, 64>;
 head write(const parcel& x);
-/// Any bytes will do: the caller compares it with what is due.
+/// Accepts any bytes: the caller compares the result with the expected header.
 parcel read(const head& x);
 
-/// The first piece of a share: rank, dtype, and 8 extents.
+/// The first piece of a gathered tensor: rank, dtype, and 8 extents.
 using share_spec = std::array<std::byte, 72>;
 share_spec write(const tensor_spec& x);
-/// @returns whether it is the spec of a tensor of at most `most_share` bytes.
+/// @returns false unless the bytes specify a tensor of at most
+///          `max_gather_bytes`.
 bool read(const share_spec& x, tensor_spec& into);
 
+/// Selects one of the two queues between two processes. Gathered tensors travel
+/// in `contributions`.
 enum class queue : std::uint8_t { parts, sums };
 
-/// Queues of parcels to and from the other processes, as the machine sees them.
-/// Never blocks. A mirror of net's lanes (net/lanes/lane.hpp) that knows no
-/// sockets.
+/// Queues of packets to and from the other processes, as the state machine sees
+/// them. No function blocks. The interface mirrors the lanes of
+/// net/lanes/lane.hpp but does not depend on sockets.
 class courier {
 public:
   virtual ~courier() = default;
 
-  /// Where the next parcel's bytes may be written: `most_bytes` long, aligned
-  /// to 64; empty if there is no room now. The same until `post`.
+  /// @returns a buffer of `max_packet_bytes` bytes, aligned to 64, for the next
+  ///          packet's payload; empty if the queue is full. Calls before the
+  ///          next `send` return the same buffer.
   virtual std::span<std::byte> room(std::uint32_t to, queue by) = 0;
-  /// Sends the first bytes of the room. @pre `room` was not empty.
+  /// Sends the first `bytes` bytes of the buffer. @pre `reserve` returned a
+  /// buffer.
   virtual void post(std::uint32_t to, queue by, const head& x,
                     std::size_t bytes) = 0;
-  /// @returns false if there is no room now.
+  /// Copies a payload into the queue. @returns false if the queue is full.
   virtual bool post(std::uint32_t to, queue by, const head& x,
                     std::span<const std::byte> bytes) = 0;
 
-  /// Sends bytes from where they lie, if it can: they must not change until all
-  /// that was sent is known to be out of this process's hands.
-  /// @returns false as `post`.
+  /// Sends a payload without a copy if the transport can. The payload must not
+  /// change until the transport reports that all sent packets have left this
+  /// process.
+  /// @returns false if the queue is full.
   virtual bool lend(std::uint32_t to, queue by, const head& x,
                     std::span<const std::byte> bytes) {
     return post(to, by, x, bytes);
   }
 
-  /// The head of the oldest parcel that was not popped, or null.
+  /// @returns the header of the oldest packet that was not popped. Null: none.
   virtual const head* front(std::uint32_t from, queue by) = 0;
+  /// @returns the payload size of the front packet, in bytes.
   virtual std::size_t front_bytes(std::uint32_t from, queue by) = 0;
-  /// Its bytes where they lie, until `pop`; empty if they must be fetched.
+  /// @returns the payload of the front packet in the transport's memory, valid
+  ///          until `pop`. Empty if it has to be copied by `read_into`.
   virtual std::span<const std::byte> view(std::uint32_t from, queue by) = 0;
-  /// Copies its bytes. As long as it returns false, the caller asks again; if
-  /// it passes another place, the bytes that have come are not moved there.
+  /// Copies the payload of the front packet. As long as it returns false, the
+  /// caller calls it again. If the caller passes another destination, bytes
+  /// that were already copied are not moved there.
   virtual bool fetch(std::uint32_t from, queue by,
                      std::span<std::byte> into) = 0;
+  /// Removes the front packet.
   virtual void pop(std::uint32_t from, queue by) = 0;
 };
 

@@ -12,7 +12,8 @@ void machine::blame(std::uint32_t process, std::string why) {
     wrong_ = fault{process, std::move(why)};
 }
 
-/// What the front parcel of a queue is, beside what is due there.
+/// Compares the front packet of a queue with the expected header. Null
+/// `expected`: no packet is expected yet.
 machine::verdict machine::judge(courier& by, std::uint32_t from, queue q,
                                 const parcel* due) {
   const auto* front = by.front(from, q);
@@ -39,15 +40,16 @@ bool machine::sized(courier& by, std::uint32_t from, queue q,
   if (there != bytes)
     blame(from, "process " + std::to_string(from) + " sent "
                   + std::to_string(there) + " bytes where "
-                  + std::to_string(bytes) + " are due");
+                  + std::to_string(bytes) + " were expected");
   return there == bytes;
 }
 
-/// Whether a peer's numbers lie where numbers can be read.
+/// @returns whether a peer's payload is aligned for its element type. If it is
+///          not, a protocol error is set.
 bool machine::aligned(std::uint32_t from, const std::byte* at, dtype type) {
   const bool it_is = reinterpret_cast<std::uintptr_t>(at) % size_of(type) == 0;
   if (!it_is)
-    blame(from, "process " + std::to_string(from) + " lent "
+    blame(from, "process " + std::to_string(from) + " sent "
                   + std::string{to_string(type)}
                   + " at an address that is not aligned");
   return it_is;
@@ -72,7 +74,7 @@ void machine::pop(courier& by, std::uint32_t from, queue q) {
   x.fetched = x.here = false;
 }
 
-/// Takes what is old out of the way.
+/// Discards a stale front packet.
 bool machine::drop(courier& by, std::uint32_t from, queue q) {
   auto& x = in(from, q);
   if (!x.fetched && by.view(from, q).empty()) {
@@ -97,7 +99,7 @@ bool machine::take_sum(courier& by, std::uint32_t from) {
   auto& x = at(next.record);
   if (rings(x) && !part_is_sent(next, due.chunk)) {
     blame(from, "process " + std::to_string(from) + " sent " + named(due)
-                  + " before this one had added to it");
+                  + " before this process had added its contribution");
     return false;
   }
   const auto into = bytes_of(x, x.whole, due.chunk);
@@ -113,7 +115,7 @@ bool machine::take_sum(courier& by, std::uint32_t from) {
 bool machine::take_part(courier& by, std::uint32_t from) {
   auto& mine = peers_[from].parts;
   if (mine.here)
-    return false; // it is up to the others
+    return false; // other peers' packets of this chunk are still missing
   const bool open = next_part(mine.next, from, at_.me);
   const auto due = open ? about_part(mine.next, from, at_.me) : parcel{};
   const auto what = judge(by, from, queue::parts, open ? &due : nullptr);
@@ -162,9 +164,10 @@ bool machine::take_share(courier& by, std::uint32_t from, const parcel& due) {
       return false;
     tensor_spec spec;
     if (!read(mine.spec, spec)) {
-      blame(from, "process " + std::to_string(from) + " sent a share of gather "
+      blame(from, "process " + std::to_string(from)
+                    + " sent a contribution to gather "
                     + std::to_string(due.bucket)
-                    + " that is no tensor, or too large");
+                    + " whose tensor spec is invalid or too large");
       return false;
     }
     all = tensor{spec};
@@ -184,7 +187,7 @@ bool machine::take_share(courier& by, std::uint32_t from, const parcel& due) {
   return true;
 }
 
-/// All parts of a chunk, which are here.
+/// Adds all contributions to a chunk. @pre all of them have arrived.
 void machine::fold(record& x, std::uint32_t chunk) {
   const auto into = bytes_of(x, x.whole, chunk);
   const auto offset = into.data() - x.whole.raw();
@@ -202,7 +205,8 @@ void machine::fold(record& x, std::uint32_t chunk) {
     };
     auto* out = reinterpret_cast<T*>(into.data());
     const auto elements = into.size() / sizeof(T);
-    if (!in_place || at_.replicas() == 2) // then each element is read first
+    // each element is read before it is written
+    if (!in_place || at_.replicas() == 2)
       return tree::fold_all(0, at_.replicas(), 0, elements, out, leaf);
     alignas(64) T sum[tree::block];
     for (std::size_t at = 0; at < elements; at += tree::block) {
@@ -218,7 +222,7 @@ void machine::fold(record& x, std::uint32_t chunk) {
     run(double{});
 }
 
-/// Adds the next chunk if all parts of it are here.
+/// Adds the next chunk if all contributions to it have arrived.
 bool machine::add(courier& by) {
   if (!next_added(added_))
     return false;

@@ -3,11 +3,12 @@
 
 #include <algorithm>
 
-// Around the ring: which chunk is next, what is sent on, and who is silent.
+// Ring algorithm: the order of chunks, forwarding, and the processes to report
+// as missing.
 
 namespace troupe::exchange {
 
-/// A ring of one is its own tree.
+/// With one process the ring and the tree are equal, so the tree is used.
 bool machine::rings(const record& x) const {
   return x.said.way == terms::ways::ring && x.what != subject::share
          && at_.processes() > 1;
@@ -20,8 +21,8 @@ std::uint32_t machine::chunk_at(const place& x, subject what,
                               : way.part_at(x.j, x.i, from);
 }
 
-/// Moves on from hops of chunks that do not exist.
-/// @returns false if there is none left in this record.
+/// Skips hops of chunks that do not exist.
+/// @returns false if this operation has no hop left.
 bool machine::next_hop(place& x, subject what, std::uint32_t from,
                        std::uint32_t to) const {
   const auto& r = at(x.record);
@@ -60,7 +61,8 @@ bool machine::send_part_on(courier& by, std::uint32_t to, const parcel& what) {
   return true;
 }
 
-/// Whether the sum is here: added, or heard from the one before.
+/// True if the sum is available: added here, or received from the previous
+/// process.
 bool machine::may_send_sum(const place& x) const {
   const auto& in = peers_[before_me()];
   return x.i == 0 ? in.parts.next
@@ -70,8 +72,8 @@ bool machine::may_send_sum(const place& x) const {
 
 // -- receiving ----------------------------------------------------------------
 
-/// Adds the own to it, into where its sum will lie: so it is taken at once,
-/// whoever waits for room to send it on.
+/// Adds the local contribution and writes the sum to the memory of the result.
+/// The packet can therefore be popped at once, even if the next queue is full.
 bool machine::take_part_on(courier& by, std::uint32_t from, const parcel& due) {
   auto& next = peers_[from].parts.next;
   auto& x = at(next.record);
@@ -93,7 +95,7 @@ bool machine::take_part_on(courier& by, std::uint32_t from, const parcel& due) {
   return true;
 }
 
-/// theirs + what the replicas here sum up to.
+/// into = theirs + the sum of the local replicas.
 void machine::add_own(const record& x, std::uint32_t chunk,
                       std::span<const std::byte> theirs,
                       std::span<std::byte> into) {
@@ -120,8 +122,8 @@ void machine::add_own(const record& x, std::uint32_t chunk,
     run(double{});
 }
 
-/// Whether this process has sent on, or last added to, the part of a chunk
-/// whose sum has come: before that there can be none.
+/// True if this process has forwarded the contribution to a chunk, or was the
+/// last to add to it. A result that arrives earlier is a protocol error.
 bool machine::part_is_sent(const place& sum, std::uint32_t chunk) const {
   const auto way = ring_of(at(sum.record));
   return peers_[way.next(at_.me)].parts_out
@@ -130,14 +132,16 @@ bool machine::part_is_sent(const place& sum, std::uint32_t chunk) const {
 
 // -- who is missing -----------------------------------------------------------
 
-/// Of those who must have added before what is due can come, whoever is not
-/// known to have begun; if all are, the one before.
+/// Processes that must add before the expected packet can arrive and are not
+/// known to have started. If all have started: the previous process.
 std::vector<std::uint32_t> machine::silent_in_ring(const record& x) const {
   const auto way = ring_of(x);
   const auto before = before_me();
-  auto due = peers_[before].parts.next; // all before it are taken
+  // all packets before this one were received
+  auto due = peers_[before].parts.next;
   const bool part = next_part(due, before, at_.me) && due.record == complete_;
-  std::uint32_t begun = 0; // so many before this one
+  // number of preceding processes that are known to have started
+  std::uint32_t begun = 0;
   for (place at{complete_, 0, 0}; at.i < way.hops(); ++at.i)
     if (at < peers_[before].parts.next
         && chunk_at(at, subject::part, before) < x.chunks.count)

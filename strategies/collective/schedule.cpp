@@ -2,11 +2,12 @@
 
 #include <algorithm>
 
-// Which parcel comes next in each queue: the same on both of its ends.
+// Order of packets in each queue. Sender and receiver compute the same order.
 
 namespace troupe::exchange {
 
-/// The j-th chunk that a process adds; of a direct one everybody adds the only.
+/// The j-th chunk that a process adds. An `all_to_all` bucket has one chunk,
+/// and every process adds it.
 std::uint32_t machine::chunk_of(const record& x, std::uint32_t adder,
                                 std::uint32_t j) const {
   const auto all = at_.processes();
@@ -18,8 +19,8 @@ bool machine::has_chunk(const record& x, std::uint32_t adder,
   return chunk_of(x, adder, j) < x.chunks.count;
 }
 
-/// Moves on from places that do not exist.
-/// @returns false if what follows has not begun here.
+/// Skips cursor positions that do not exist.
+/// @returns false if the next operation has not started here.
 bool machine::next_part(place& x, std::uint32_t from, std::uint32_t to) const {
   for (; x.record < ready_; x = {x.record + 1, 0, 0}) {
     const auto& r = at(x.record);
@@ -61,7 +62,7 @@ bool machine::next_added(place& x) const {
   return false;
 }
 
-// -- heads --------------------------------------------------------------------
+// -- headers ------------------------------------------------------------------
 
 parcel machine::about(const record& x, subject what, std::uint32_t from) const {
   parcel out;
@@ -119,7 +120,8 @@ std::span<std::byte> machine::bytes_of(const record& x, const tensor& in,
 
 // -- who is missing -----------------------------------------------------------
 
-/// Who does not take what is owed to him, where all is complete.
+/// Finds a peer that has not accepted its packets although all operations are
+/// complete.
 std::optional<lack> machine::owed(std::uint64_t step) const {
   lack out;
   for (std::uint32_t p = 0; p < at_.processes(); ++p)
@@ -154,7 +156,7 @@ std::optional<lack> machine::lacking(std::uint64_t step) const {
     out.processes = silent_in_ring(x);
   for (const auto queue : {&peer::parts, &peer::sums}) {
     if (!out.processes.empty())
-      break; // a sum waits for the parts
+      break; // results wait for contributions
     for (std::uint32_t p = 0; p < at_.processes(); ++p)
       if (p != at_.me && late(peers_[p].*queue))
         out.processes.push_back(p);
@@ -168,7 +170,7 @@ std::optional<lack> machine::lacking(std::uint64_t step) const {
   return out;
 }
 
-// -- words --------------------------------------------------------------------
+// -- texts --------------------------------------------------------------------
 
 namespace {
 
@@ -189,8 +191,8 @@ std::string type_of(const parcel& x) {
 
 std::string machine::named(const parcel& x) {
   const auto piece = x.what == subject::share ? "piece " : "chunk ";
-  const auto of = x.what == subject::sum    ? "the sum of "
-                  : x.what == subject::part ? "a part of "
+  const auto of = x.what == subject::sum    ? "the result of "
+                  : x.what == subject::part ? "a contribution to "
                                             : "";
   return of + std::string{piece} + std::to_string(x.chunk) + " of "
          + elements_of(x) + " of replicas [" + std::to_string(x.begin) + ", "
@@ -199,18 +201,18 @@ std::string machine::named(const parcel& x) {
 
 std::string machine::difference(const parcel& got, const parcel& due) const {
   const auto sent = "process " + std::to_string(due.from) + " sent ";
-  const auto step = " is due in step " + std::to_string(due.step);
-  const std::string differ = "the replicas do not make the same exchanges";
+  const auto step = " was expected in step " + std::to_string(due.step);
+  const std::string differ = "the replicas do not call the same collectives";
   const auto on = [](const parcel& x) {
     return elements_of(x) + " " + to_string(x.said());
   };
   if (got.step != due.step || got.exchange != due.exchange)
     return sent + elements_of(got) + " of step " + std::to_string(got.step)
-           + " where " + elements_of(due) + step + ": a parcel was lost, or "
+           + " where " + elements_of(due) + step + ": a packet was lost, or "
            + differ;
   if (got.said() != due.said())
     return sent + on(got) + " where " + on(due) + step
-           + ": the replicas do not give the same options";
+           + ": the replicas do not pass the same options";
   if (got.bucket != due.bucket || got.elements != due.elements
       || (got.what == subject::share) != (due.what == subject::share))
     return sent + elements_of(got) + " where " + elements_of(due) + step + ": "
@@ -219,7 +221,7 @@ std::string machine::difference(const parcel& got, const parcel& due) const {
     return sent + elements_of(got) + " of " + type_of(got) + " where "
            + type_of(due) + step + ": " + differ;
   return sent + named(got) + " where " + named(due) + step
-         + ": a parcel was lost";
+         + ": a packet was lost";
 }
 
 } // namespace troupe::exchange

@@ -5,7 +5,7 @@
 
 namespace troupe::exchange {
 
-/// Adds some of the replicas here, of one chunk.
+/// Adds the contributions of some local replicas to one chunk.
 void machine::fold_own(const record& x, range of, std::uint32_t chunk,
                        std::span<std::byte> into) {
   const auto begin = x.chunks.each * chunk * size_of(x.spec.type);
@@ -36,7 +36,8 @@ bool machine::send_part(courier& by, std::uint32_t to) {
     return send_part_on(by, to, what);
   const auto bytes = bytes_of(x, x.own[what.begin - mine()], what.chunk);
   if (what.end - what.begin == 1) {
-    // The sum of a direct one is known here before others have read it.
+    // In an `all_to_all` bucket the sum is known here before the peers have
+    // read the contribution, so the contribution must be copied.
     const auto said = write(what);
     if (!(x.chunks.direct ? by.post(to, queue::parts, said, bytes)
                           : by.lend(to, queue::parts, said, bytes)))

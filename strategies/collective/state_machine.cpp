@@ -29,14 +29,15 @@ machine::machine(layout at)
     leaves_(at_.replicas()) {
   for (std::uint32_t p = 0; p < at_.processes(); ++p) {
     if (at_.first[p] >= at_.first[p + 1])
-      refuse("process " + std::to_string(p) + " of an exchange has no replica");
+      refuse("process " + std::to_string(p)
+             + " of a collective has no replica");
     subtrees_.push_back(subtrees_of(at_, p));
     owners_.resize(at_.first[p + 1], p);
   }
   members_.resize(locals());
 }
 
-// -- epochs and steps ---------------------------------------------------------
+// -- generations and steps ----------------------------------------------------
 
 machine::member& machine::of(std::uint32_t replica) {
   return members_[replica - mine()];
@@ -68,8 +69,8 @@ void machine::open(std::uint64_t epoch) {
   }
 }
 
-/// The rest of a parcel that is of no use any more is read into memory that
-/// nobody else reads: its destination may be a tensor that the caller reuses.
+/// Redirects the rest of an obsolete packet to scratch memory: its original
+/// destination may be a tensor that the caller reuses.
 void machine::discard_rest(incoming& x, std::size_t bytes) {
   if (!trash_)
     trash_ = tensor{shape{std::int64_t(most_bytes)}, dtype::uint8};
@@ -159,13 +160,13 @@ machine::record& machine::next_record(std::uint32_t replica, subject what,
   auto& x = at(m.next);
   if (x.step != m.step || x.k != k || x.what != what || x.bucket != bucket
       || x.spec != spec || x.said != said)
-    refuse("replica " + std::to_string(replica) + " brought "
-           + text_of(what, bucket, spec, said) + " to exchange "
+    refuse("replica " + std::to_string(replica) + " contributed "
+           + text_of(what, bucket, spec, said) + " as operation "
            + std::to_string(k) + " of step " + std::to_string(m.step)
            + ", replica " + std::to_string(x.opener) + " "
-           + text_of(x.what, x.bucket, x.spec, x.said) + " to exchange "
+           + text_of(x.what, x.bucket, x.spec, x.said) + " as operation "
            + std::to_string(x.k) + " of step " + std::to_string(x.step)
-           + ": the replicas do not make the same exchanges");
+           + ": the replicas do not call the same collectives");
   ++m.next;
   return x;
 }
@@ -188,19 +189,20 @@ void machine::gather(std::uint32_t replica, std::uint32_t bucket,
   if (!current(replica))
     return;
   if (!part || part.bytes() > most_share)
-    refuse("gather " + std::to_string(bucket) + " is given "
+    refuse("gather " + std::to_string(bucket) + " was called with "
            + (part ? to_string(part.spec()) + ", which is more than "
                        + std::to_string(most_share) + " bytes"
                    : "no tensor"));
   const terms plain{terms::ways::tree, said.timeout, said.bytes_per_pack};
-  const auto copy = part.clone(); // others may read it after this step's end
+  // peers may read it after the end of this step
+  const auto copy = part.clone();
   auto& x = next_record(replica, subject::share, bucket, part, plain);
   x.own[replica - mine()] = copy;
   x.all[replica] = copy;
   begin_ready();
 }
 
-/// Begins what all replicas here have brought their part to.
+/// Starts the operations that all local replicas have contributed to.
 void machine::begin_ready() {
   auto until = ~std::uint64_t{0};
   for (const auto& m : members_)
@@ -209,14 +211,16 @@ void machine::begin_ready() {
     begin(at(ready_));
 }
 
-/// A record for which there is no memory has not begun, and can begin later.
+/// If memory for the result cannot be allocated, the operation is not started
+/// and the next call can start it.
 void machine::begin(record& x) {
   if (x.what == subject::share) {
     x.left = at_.replicas() - locals();
   } else {
     x.chunks =
       cut_of(x.spec.dims.elements(), x.spec.type, at_.processes(), x.said.way);
-    // Whoever has the sum may change what he brought.
+    // A caller that has the sum may change its contribution, so all-to-all
+    // operations count the packets to send as well.
     x.left = x.chunks.count + (x.chunks.direct ? at_.processes() - 1 : 0);
     const bool in_place = x.of_sum == room::of_part && locals() == 1
                           && !x.chunks.direct && !rings(x);
@@ -239,7 +243,7 @@ void machine::ended() {
     ++complete_;
 }
 
-/// Nothing here reads its tensors any more.
+/// Releases the contributions; no local code reads them any more.
 void machine::let_go(record& x) {
   if (lent_) {
     std::ranges::copy(x.own, std::back_inserter(kept_));
@@ -253,7 +257,7 @@ void machine::given_back() {
   kept_.clear();
 }
 
-/// Lets go of what nobody needs any more.
+/// Removes operations that no replica and no queue needs any more.
 void machine::trim() {
   auto until = complete_;
   for (const auto& m : members_)

@@ -7,58 +7,66 @@
 #include <string>
 #include <vector>
 
-/// Sums and gathers among processes, each of which holds some of the replicas.
-/// This is one process's side.
+/// Sums and gathers among processes, each of which hosts some of the replicas.
+/// This is the side of one process.
 ///
-///   who      P processes; process p holds replicas [first[p], first[p+1])
-///   says     part: what a whole subtree of a process's replicas sums up to, of
-///            one chunk
-///            sum: a chunk over all replicas
-///            share: one replica's part of a gather, in pieces
-///   opens    with a seat of an epoch; then each replica enters step by step
-///   on contribute  from all replicas here: the k-th exchange of the step may
-///            go; chunk c of it is added by process (k + c) mod P, everybody
-///            else sends it one part for each whole subtree of the canonical
-///            tree that his replicas are. Of what is small everybody is sent
-///            all parts, and adds them himself
-///   on part  when all of a chunk are there, and the own ones: add in tree
-///            order, keep it, send the sum to all others
-///   on sum   keep it
-///   on share keep it; its first piece says how large it is
-///   ends     when all chunks of all exchanges are kept and sent
-///   costs    2 (P-1)/P of a bucket out of and into each process, two hops; of
-///            a small one P-1 buckets and one hop. R - 1 additions an element
-///   order    all replicas make the same exchanges in the same order; chunks
-///            go in order, parts (and shares) and sums each in a queue of their
-///            own. The sum is tree_sum.hpp's, to the last bit
-///   if       older epoch or step, or the last parcel again -> ignored
-///            newer than what is begun here                 -> left where it is
-///            another exchange, size, type or chunk than is due -> fault, with
-///                                                    the names of both
-///            a replica leaves a step that is not settled   -> nothing moves
-///                                                    any more in this epoch
+///   who      P processes; process p hosts replicas [first[p], first[p+1])
+///   messages contribution: sum of one chunk over a whole subtree of the
+///            sender's replicas
+///            result: sum of one chunk over all replicas
+///            gather: one replica's tensor, in pieces
+///   start    with a generation; then each replica begins and ends steps
+///   on contribute  by all local replicas: the k-th collective of the step
+///            starts. Chunk c is added by process (k + c) mod P. Every other
+///            process sends it one contribution per maximal subtree of the
+///            canonical tree that covers its replicas. For a small (all-to-all)
+///            bucket every process sends its contributions to all others, and
+///            every process adds them itself
+///   on contribution  when all contributions to a chunk, own ones included,
+///            have arrived: add them in tree order, keep the result and send it
+///            to all others
+///   on result  keep it
+///   on gather  keep the piece; the first piece is the spec of the tensor
+///   end      when all chunks of all collectives are kept and sent
+///   cost     2 (P-1)/P of a bucket out of and into each process, two hops; for
+///            an all-to-all bucket P-1 buckets and one hop. R - 1 additions per
+///            element
+///   order    all replicas call the same collectives in the same order. Chunks
+///            travel in order; contributions (with gathers) and results each
+///            have a queue. The sum equals that of tree/reduction.hpp to the
+///            last bit
+///   faults   older generation or step, or a repeated packet -> ignored
+///            newer than what has started here -> stays in the queue
+///            unexpected collective, size, type or chunk -> protocol error that
+///            names the received and the expected packet
+///            a replica ends a step before its packets are sent -> no packet
+///            moves for the rest of the generation
 ///
-/// That is the way of the tree; an exchange whose terms say so goes around a
-/// ring instead (ring.hpp), in the same queues.
+/// This is the tree algorithm. A collective whose options say so uses a ring
+/// instead (ring.hpp), over the same queues.
 namespace troupe::exchange {
 
-/// Somebody broke a rule.
+/// A peer violated the protocol.
 struct fault {
-  std::uint32_t process = 0; ///< Who sent what was not due.
-  std::string why;
+  std::uint32_t process = 0; ///< Process that sent an unexpected packet.
+  std::string why;           ///< For people.
 };
 
-/// What the first exchange that does not end waits for.
+/// Missing inputs of the first incomplete collective.
 struct lack {
-  bool gather = false;
+  bool gather = false; ///< The collective is a gather, not a sum.
   std::uint32_t bucket = 0;
-  std::vector<std::uint32_t> processes; ///< Ascending; may be this one.
-  std::vector<std::uint32_t> replicas;  ///< Ascending; all of another process.
+  /// Processes that are waited for, ascending; may include this one.
+  std::vector<std::uint32_t> processes;
+  /// Their missing replicas, ascending. For a sum: all replicas of a remote
+  /// process.
+  std::vector<std::uint32_t> replicas;
 };
 
-/// One process's side of the sums and gathers of its replicas, which are named
-/// by their ids in the job. Once a step ran, the next of its kind asks the
-/// system for nothing.
+/// One process's side of the collectives of its replicas. Replicas are named by
+/// their ids in the job.
+/// @cost after one step ran, a further step with the same collectives allocates
+///       no memory from the system.
 class machine {
 public:
   /// @errors throws std::logic_error if a process has no replica.
@@ -66,114 +74,129 @@ public:
 
   const layout& at() const { return at_; }
 
-  // -- what the replicas here say ---------------------------------------------
+  // -- calls of the local replicas --------------------------------------------
 
-  /// A replica has left all that is older than this epoch. The first one opens
-  /// it: all that is under way of an older one is let go.
+  /// Notes that a replica has left all older generations. The first call for a
+  /// generation starts it and discards everything that is pending in an older
+  /// one.
   void seat(std::uint32_t replica, std::uint64_t epoch);
 
-  /// Whether what the replica says counts: it is of this epoch, and nobody has
-  /// left a step of it too early.
+  /// True if the calls of a replica take effect: it has begun the current
+  /// generation, and no local replica has ended a step of it too early.
   bool current(std::uint32_t replica) const;
 
-  /// Enters a step, of a higher number than the last one of this epoch.
+  /// Begins a step. Its number must be higher than that of the last step in
+  /// this generation.
   void enter(std::uint32_t replica, std::uint64_t step);
 
-  /// Leaves it. If it is not settled, the epoch ends here, and nobody here
-  /// reads any replica's tensors any more. What was lent is kept until
-  /// `given_back`.
+  /// Ends the step. If the step is not drained, the generation ends here, and
+  /// no code of this process reads any replica's tensors any more. Tensors that
+  /// were sent without a copy are kept until `release_zero_copy`.
   void leave(std::uint32_t replica);
 
-  /// Nobody reads any more what was lent so far.
+  /// Releases the tensors that were sent without a copy. @pre no peer reads
+  /// them any more.
   void given_back();
 
-  /// Brings a part of a sum, float32 or float64; it must not change until the
-  /// sum is known. Ignored if the replica is not current.
-  /// @errors throws std::logic_error if that is not what the other replicas
-  ///         here brought at this place, or it brought this bucket already.
+  /// Contributes a tensor of float32 or float64 to a sum. The tensor must not
+  /// change until the sum is known. Ignored if the replica is not current.
+  /// @errors throws std::logic_error if another local replica contributed
+  ///         something different to this operation, or if this replica already
+  ///         contributed to the bucket.
   void contribute(std::uint32_t replica, std::uint32_t bucket,
                   const tensor& part, const terms& said = {},
                   room of_sum = room::own);
 
-  /// Brings a part of a gather, of any shape and type; copied. It knows no
-  /// ways.
+  /// Contributes a tensor of any shape and type to a gather; the tensor is
+  /// copied. The algorithm in the options is ignored. Ignored if the replica is
+  /// not current.
+  /// @errors throws std::logic_error under the conditions of `contribute`, and
+  ///         if the tensor has more than `max_gather_bytes`.
   void gather(std::uint32_t replica, std::uint32_t bucket, const tensor& part,
               const terms& said = {});
 
-  // -- moving -----------------------------------------------------------------
+  // -- progress ---------------------------------------------------------------
 
-  /// Moves at most one parcel a queue, and adds at most one chunk.
-  /// @returns whether anything moved.
+  /// Moves at most one packet per queue, and adds at most one chunk.
+  /// @returns true if anything moved.
   bool pump(courier& by);
 
-  /// Set for the rest of the epoch once somebody broke a rule.
+  /// The first protocol violation of a peer in this generation. Empty: none.
   const std::optional<fault>& wrong() const { return wrong_; }
 
-  /// Grows whenever an exchange completes.
+  /// Number of completed operations; never decreases.
   std::uint64_t completed() const { return completed_; }
 
-  // -- what they get ----------------------------------------------------------
+  // -- results ----------------------------------------------------------------
 
-  /// The sum, one tensor for all replicas here and, until the step is settled,
-  /// for others who still read it, or none while it is incomplete.
-  /// @errors throws std::logic_error if the replica did not contribute to it in
-  ///         this step.
+  /// @returns the sum, or an empty handle while it is incomplete or if the
+  ///          replica is not current. All local replicas share the tensor;
+  ///          peers may read it until the step is drained.
+  /// @errors throws std::logic_error if the replica did not contribute to the
+  ///         bucket in this step.
   tensor sum_of(std::uint32_t replica, std::uint32_t bucket) const;
 
-  /// All parts in order of replica, or none while some are missing.
+  /// @returns all gathered tensors by replica id; empty while some are missing.
   tensors gathered(std::uint32_t replica, std::uint32_t bucket) const;
 
-  /// Whether all that the replica takes part in is complete.
+  /// True if all operations that the replica called are complete.
   bool complete(std::uint32_t replica) const;
-  /// Whether, beyond that, all that is owed to others for it went to the
-  /// courier.
+  /// True if, in addition, all packets to peers for these operations were
+  /// passed to the transport.
   bool settled(std::uint32_t replica) const;
-  /// Bucket of the first incomplete exchange; 0 if none is, or if the replica
-  /// is not current.
+  /// @returns the bucket of the first incomplete operation. Zero if none is
+  ///          incomplete or the replica is not current.
   std::uint32_t incomplete(std::uint32_t replica) const;
 
-  /// What the first incomplete exchange of a step waits for; if all are
-  /// complete, who does not take what is owed to him. Who has yet to read what
-  /// was lent to him is not known here, but to the courier.
+  /// @returns the missing inputs of the first incomplete operation of a step.
+  ///          If all are complete, it names a peer that has not accepted its
+  ///          packets. Peers that still read zero-copy buffers are known only
+  ///          to the transport.
   std::optional<lack> lacking(std::uint64_t step) const;
 
 private:
-  /// One exchange of a step.
+  /// One collective of a step.
   struct record {
-    subject what = subject::part; ///< part: a sum. share: a gather.
-    std::uint64_t step = 0;
-    std::uint32_t k = 0; ///< In the step.
-    std::uint32_t bucket = 0;
-    std::uint32_t opener = 0; ///< The replica that came first.
+    /// `contribution`: a sum. `gather_contribution`: a gather.
+    subject what = subject::part;
+    std::uint64_t step = 0;   ///< Step that the operation belongs to.
+    std::uint32_t k = 0;      ///< Index in the step, from 0.
+    std::uint32_t bucket = 0; ///< Bucket of the sum, or number of the gather.
+    std::uint32_t opener = 0; ///< Replica that called the collective first.
     terms said;
-    tensor_spec spec; ///< Of a sum.
-    cut chunks;       ///< Of a sum.
+    tensor_spec spec; ///< Spec of the bucket. Unused by a gather.
+    cut chunks;       ///< Chunks of the bucket. Unused by a gather.
     room of_sum = room::own;
-    bool begun = false;     ///< All replicas here brought their part.
-    std::uint32_t left = 0; ///< Then: chunks, or shares, to come.
-    tensors own;            ///< Parts, by replica of this process.
-    tensor whole;           ///< Sum.
-    tensors all;            ///< Gather: by replica.
+    bool begun = false; ///< All local replicas have contributed.
+    /// Once started: chunks or gathered tensors to come.
+    std::uint32_t left = 0;
+    tensors own;  ///< Contributions of the local replicas.
+    tensor whole; ///< The sum. Unused by a gather.
+    tensors all;  ///< Gathered tensors by replica id.
   };
-  /// The next parcel of a queue: of a record, the j-th chunk of its adder and a
-  /// subtree, or the j-th replica of its process and a piece, or a group of
-  /// chunks and a hop.
+  /// Position of the next packet of a queue. For a sum by tree: `j`-th chunk of
+  /// its adder, `i`-th subtree. For a gather: `j`-th replica of the sender,
+  /// `i`-th piece. For a ring: `j`-th group of chunks, `i`-th hop.
   struct place {
-    std::uint64_t record = 0; ///< Counted over the epoch.
+    /// Operation number, counted over the generation.
+    std::uint64_t record = 0;
     std::uint32_t j = 0;
     std::uint32_t i = 0;
 
     auto operator<=>(const place&) const = default;
   };
-  /// What comes in over one queue of one process.
+  /// State of one incoming queue of one peer.
   struct incoming {
-    place next;
-    parcel last;               ///< What was taken before.
-    std::span<std::byte> into; ///< A fetch is under way.
-    tensor keep;               ///< Where `into` lies, if in a tensor.
-    bool fetched = false;      ///< It is over.
-    bool here = false;         ///< The front is the last part of a chunk.
-    share_spec spec{};
+    place next;  ///< The expected packet.
+    parcel last; ///< The last packet that was popped.
+    /// Destination of a copy that is in progress. Empty: none.
+    std::span<std::byte> into;
+    tensor keep;          ///< Keeps the tensor of `destination` alive.
+    bool fetched = false; ///< The copy is complete.
+    /// The front packet is the last contribution to a chunk; it is popped after
+    /// the addition.
+    bool here = false;
+    share_spec spec{}; ///< Spec of the gathered tensor.
   };
   struct peer {
     incoming parts, sums;
@@ -181,14 +204,15 @@ private:
   };
   struct member {
     std::uint64_t epoch = 0, step = 0;
-    std::uint64_t first = 0; ///< Record of its first exchange in the step.
-    std::uint64_t next = 0;  ///< Record of its next exchange.
-    std::array<std::int64_t, 2> highest{-1, -1}; ///< Buckets of the step.
+    std::uint64_t first = 0; ///< Number of its first operation in the step.
+    std::uint64_t next = 0;  ///< Number of its next operation.
+    /// Highest bucket and highest gather of the step.
+    std::array<std::int64_t, 2> highest{-1, -1};
     bool inside = false;
   };
   enum class verdict { due, old, later, wrong };
 
-  // exchange.cpp: what the replicas say and get
+  // state_machine.cpp: calls of the replicas, and results
   void open(std::uint64_t epoch);
   void discard_rest(incoming& x, std::size_t bytes);
   member& of(std::uint32_t replica);
@@ -209,7 +233,7 @@ private:
   std::uint32_t mine() const { return at_.first[at_.me]; }
   std::uint32_t locals() const { return at_.count(at_.me); }
 
-  // exchange_order.cpp: which parcel comes next
+  // schedule.cpp: which packet comes next
   bool next_part(place& x, std::uint32_t from, std::uint32_t to) const;
   bool next_sum(place& x, std::uint32_t from, std::uint32_t to) const;
   bool next_added(place& x) const;
@@ -225,14 +249,14 @@ private:
   static std::string named(const parcel& x);
   std::string difference(const parcel& got, const parcel& due) const;
 
-  // exchange_out.cpp: sending
+  // sender.cpp: sending
   bool send_part(courier& by, std::uint32_t to);
   bool send_piece(courier& by, std::uint32_t to, const parcel& x);
   bool send_sum(courier& by, std::uint32_t to);
   void fold_own(const record& x, range of, std::uint32_t chunk,
                 std::span<std::byte> into);
 
-  // exchange_in.cpp: receiving and adding
+  // receiver.cpp: receiving and adding
   bool take_sum(courier& by, std::uint32_t from);
   bool take_part(courier& by, std::uint32_t from);
   bool take_share(courier& by, std::uint32_t from, const parcel& due);
@@ -247,7 +271,7 @@ private:
   void fold(record& x, std::uint32_t chunk);
   void blame(std::uint32_t process, std::string why);
 
-  // exchange_ring.cpp: around the ring
+  // ring_schedule.cpp: the ring
   bool rings(const record& x) const;
   ring ring_of(const record& x) const { return {at_.processes(), x.k}; }
   std::uint32_t before_me() const {
@@ -271,23 +295,26 @@ private:
 
   layout at_;
   std::uint64_t epoch_ = 0;
-  bool over_ = false; ///< Somebody left too early.
+  bool over_ = false; ///< A replica ended a step too early.
   std::optional<fault> wrong_;
   pooled<member> members_;
   pooled<record> records_;
-  std::uint64_t base_ = 0;     ///< Number of the first record kept.
-  std::uint64_t ready_ = 0;    ///< Records before it are begun.
-  std::uint64_t complete_ = 0; ///< Records before it are complete.
+  std::uint64_t base_ = 0;     ///< Number of the first operation that is kept.
+  std::uint64_t ready_ = 0;    ///< Operations before it have started.
+  std::uint64_t complete_ = 0; ///< Operations before it are complete.
   std::uint64_t completed_ = 0;
-  std::vector<peer> peers_; ///< By process; this one's is unused.
-  place added_;             ///< The next chunk to add here.
-  std::vector<std::vector<range>> subtrees_; ///< By process.
-  std::vector<std::uint32_t> owners_;        ///< Process, by replica.
-  std::vector<tensor> scratch_; ///< By first replica of a subtree, if needed.
-  std::vector<const std::byte*> leaves_; ///< Likewise: a part that is here.
+  /// By process; the entry of this process is unused.
+  std::vector<peer> peers_;
+  place added_;                              ///< The next chunk to add here.
+  std::vector<std::vector<range>> subtrees_; ///< Maximal subtrees by process.
+  std::vector<std::uint32_t> owners_;        ///< Hosting process by replica.
+  /// Receive buffers, by the first replica of a subtree. Empty if unused.
+  std::vector<tensor> scratch_;
+  /// Arrived contributions, by the first replica of their subtree.
+  std::vector<const std::byte*> leaves_;
   tensor trash_;
-  bool lent_ = false; ///< Others may still read something that is here.
-  tensors kept_;      ///< Then: what only they need.
+  bool lent_ = false; ///< Peers may still read tensors of this process.
+  tensors kept_;      ///< Tensors that only peers may still read.
 };
 
 } // namespace troupe::exchange

@@ -11,16 +11,18 @@ machine::machine(std::vector<std::string> names, const hello& leader)
 
 answer machine::on(const hello& x) {
   if (x.task >= tasks_.size())
-    return refused{"task " + std::to_string(x.task) + " is none of this job's "
+    return refused{"task " + std::to_string(x.task)
+                   + " does not exist in this job; its number of tasks is "
                    + std::to_string(tasks_.size())};
   const auto& who = names_[x.task];
   if (told_)
-    return refused{who + " came after the job had begun with all its "
+    return refused{who
+                   + " asked to join after the job had started with all its "
                    + std::to_string(tasks_.size()) + " processes"};
   if (tasks_[x.task])
     return refused{who
-                   + " is in already, by a process that lives; this one is "
-                     "a second"};
+                   + " has joined already and that process is alive; this is "
+                     "a second process for the same task"};
   if (auto why = unlike(x.on, who); !why.empty())
     return refused{std::move(why)};
   tasks_[x.task] = member{x.incarnation, x.host, x.port};

@@ -9,48 +9,51 @@
 #include <variant>
 #include <vector>
 
-/// Who is in a job: one process for each task, all of one mind, before a step
-/// runs. This is the leader's side, task 0.
+/// Membership of a job: exactly one process per task, all with the same
+/// configuration, complete before the first step. This is the side of the
+/// leader, task 0.
 ///
 ///   who      P tasks; a process has an incarnation, drawn when it starts
-///   says     a process: hello, with what it is and holds
-///            the leader: taken, or refused with a sentence; the table, when
-///            all have come
-///   opens    with the leader's own terms: everybody's are compared with them
-///   on hello of a free task, on the same terms   -> taken
-///   on lost before the table was told   -> the task is free again
-///   ends     when every task is taken (`complete`), or the patience does:
-///            `missing` says who did not come
-///   if       a task that nobody expects, a second process for one whose first
-///            lives, another version, other kernels, threads, replicas or
-///            options, a hello after the table was told   -> refused
+///   messages process: join_request, with its configuration and address
+///            leader: admitted, or rejected with a reason; the membership view,
+///            when all tasks are taken
+///   start    with the leader's own configuration; every request is compared
+///            with it
+///   on join_request  for a free task, with equal configuration: admitted
+///   on lost  before the view is closed: the task is free again
+///   end      when every task is taken (`complete`), or when the start timeout
+///            elapses: `missing` names the tasks that did not join
+///   faults   unknown task; second process for a task whose process is alive;
+///            different version, kernels, threads, replicas or options; request
+///            after the view was closed -> rejected
 namespace troupe::roster {
 
 using troupe::inspect, troupe::serialize;
 
-/// What all processes must agree on, or their bits or their words differ.
+/// Configuration that must be equal in all processes; otherwise their sums or
+/// their messages would differ.
 struct terms {
-  std::string version;        ///< Of the program's library.
-  std::string kernels;        ///< Level of the processor's instructions.
-  std::uint32_t threads = 1;  ///< Of each replica.
-  std::uint32_t replicas = 1; ///< Of each process.
-  std::string options;        ///< Whatever else, as text.
+  std::string version; ///< Version of the program's library.
+  std::string kernels; ///< Instruction set level of the processor's kernels.
+  std::uint32_t threads = 1;  ///< Threads per replica.
+  std::uint32_t replicas = 1; ///< Replicas per process.
+  std::string options;        ///< Other options, as text; compared as a whole.
   auto fields() {
     return std::tie(version, kernels, threads, replicas, options);
   }
 };
 
-/// What a process says of itself.
+/// Request of a process to join the job.
 struct hello {
-  std::uint32_t task = 0;
-  std::uint64_t incarnation = 0;
-  std::string host; ///< Where others dial it ...
-  std::uint16_t port = 0;
-  terms on;
+  std::uint32_t task = 0;        ///< Index of the task.
+  std::uint64_t incarnation = 0; ///< Drawn at random when the process starts.
+  std::string host;       ///< Host at which peers connect to the process.
+  std::uint16_t port = 0; ///< Port at which peers connect to the process.
+  terms on;               ///< Configuration of the process.
   auto fields() { return std::tie(task, incarnation, host, port, on); }
 };
 
-/// One who is in.
+/// A process that was admitted. The fields are copied from its join request.
 struct member {
   std::uint64_t incarnation = 0;
   std::string host;
@@ -58,39 +61,43 @@ struct member {
   auto fields() { return std::tie(incarnation, host, port); }
 };
 
-/// What the leader tells all when the job is complete.
+/// Membership that the leader sends to all processes when the job is complete.
 struct table {
-  std::uint64_t epoch = 0; ///< Of the membership.
-  std::vector<member> members;
+  /// Number of the membership; always 1, because it does not change yet.
+  std::uint64_t epoch = 0;
+  std::vector<member> members; ///< By task.
   auto fields() { return std::tie(epoch, members); }
 };
 
 struct taken {
-  bool complete = false; ///< It was the last.
+  bool complete = false; ///< All tasks are taken now.
 };
 struct refused {
-  std::string why; ///< A sentence for both sides.
+  std::string why; ///< Sentence for the logs of both sides.
 };
 using answer = std::variant<taken, refused>;
 
 class machine {
 public:
-  /// @param names of the tasks, "chief 0", "worker 1"; the leader is the first,
-  ///              and in.
+  /// @param names names of the tasks, such as "chief 0" and "worker 1". The
+  ///              first is the leader, which is a member from the start.
   machine(std::vector<std::string> names, const hello& leader);
 
   answer on(const hello& x);
 
-  /// A process that was taken is gone. Void once the table was told.
+  /// Frees the task of an admitted process that was lost. No effect if the view
+  /// is closed, or if the task is held by another incarnation.
   void on_lost(std::uint32_t task, std::uint64_t incarnation);
 
   bool complete() const;
 
-  /// The table, to be told to all: nobody comes or goes any more.
-  /// @pre complete.
+  /// Closes the membership: from here on no process can join or free its task.
+  /// @returns the view to send to all processes.
+  /// @pre `complete()`.
   table members();
 
-  /// "worker 1", "worker 1 and worker 3": who did not come.
+  /// @returns the names of the tasks that did not join: "worker 1", "worker 1
+  ///          and worker 3".
   std::string missing() const;
 
 private:
@@ -102,7 +109,7 @@ private:
   bool told_ = false;
 };
 
-/// "a", "a and b", "a, b and c".
+/// @returns "a", "a and b", or "a, b and c".
 std::string listed(const std::vector<std::string>& names);
 
 } // namespace troupe::roster

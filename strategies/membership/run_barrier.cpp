@@ -17,12 +17,12 @@ reaction machine::on(const join& x) {
   if (x.process >= names_.size())
     return {};
   if (x.run <= asked_[x.process])
-    return {}; // said twice: it was answered, or will be
+    return {}; // a repeated request: it was answered or will be
   asked_[x.process] = x.run;
   if (under_way_ > 0 && x.run > decided_) {
     last_ = {x.run, commit::cause::protocol,
              names_[x.process] + " left run " + std::to_string(under_way_)
-               + " and asks for " + described(x)};
+               + " and requests " + described(x)};
     reaction out{abandon{last_.why}};
     for (auto& one : refuse_one(x))
       out.push_back(std::move(one));
@@ -34,8 +34,9 @@ reaction machine::on(const join& x) {
     if (other && other->process != x.process
         && (other->run != x.run || other->first != x.first
             || other->steps != x.steps)) {
-      const auto why = names_[other->process] + " asks for " + described(*other)
-                       + ", but " + names_[x.process] + " for " + described(x);
+      const auto why = names_[other->process] + " requests " + described(*other)
+                       + ", but " + names_[x.process] + " requests "
+                       + described(x);
       joined_[x.process] = x;
       return refuse_all(commit::cause::protocol, why);
     }
@@ -74,7 +75,7 @@ reaction machine::refuse_one(const join& x) {
   else if (x.run != last_.run)
     what = {x.run, commit::cause::protocol,
             "run " + std::to_string(x.run) + " of " + names_[x.process]
-              + " is over for all others"};
+              + " has ended for all other processes"};
   decided_ = std::max(decided_, x.run);
   return {refuse{x.process, x.run, what.code, what.why}};
 }
@@ -108,14 +109,14 @@ reaction machine::on_late(const std::string& waited) {
       what = *one;
   return refuse_all(commit::cause::stalled,
                     described(what) + " cannot begin: for " + waited + " "
-                      + roster::listed(absent()) + " did not come");
+                      + roster::listed(absent()) + " did not join");
 }
 
 reaction machine::on_lost(std::uint32_t process, commit::cause code,
                           const std::string& why) {
   lost_ = {0, code,
            names_.at(process)
-             + " is lost, without it no work can begin: " + why};
+             + " is lost, and no run can start without it: " + why};
   return refuse_all(code, lost_->why);
 }
 

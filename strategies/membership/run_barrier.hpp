@@ -9,61 +9,70 @@
 #include <variant>
 #include <vector>
 
-/// Every process calls `run` with the same steps; the work begins when all
-/// have. This is the chief's side of that.
+/// Every process calls `run` with the same steps; the run starts when all have
+/// called it. This is the side of the chief.
 ///
 ///   who      a chief, P processes, each with a caller of `run`
-///   says     a caller: join, with the number of his run and its steps; stop,
-///            with the number of the run that is to end early
-///            the chief: begin (to itself), or why not, to whoever has joined
-///   opens    with the first who joins a run that was not decided yet
-///   on join  by all, with equal words: begin
-///   on late  whoever joined hears who did not
-///   on lost  likewise; and so does everybody who joins later
-///   on stop  of the run under way: end it. Of a run that is yet to begin: kept
-///            until it begins, and `begin` says so. Of any other: void
-///   ends     when the work has ended (`over`); its number is not used again
-///   costs    P messages a run
-///   if       others steps, or another run   -> refused, naming both
-///            a run that was refused already -> refused for the same reason
-///            said twice                     -> ignored
+///   messages caller: join, with its run number and steps; stop, with the
+///            number of the run to end early
+///            chief: start (to itself); reject, with a reason, to every process
+///            that joined
+///   start    with the first join of a run that is not decided yet
+///   on join  by all processes, with equal run and steps: start
+///   on timeout  reject all processes that joined, naming those that did not
+///   on lost  reject all processes that joined, and every later join
+///   on stop  of the active run: end it. Of a run that has not started: keep
+///            the request, and let `start` report it. Of any other run: no
+///            effect
+///   end      when the run has ended (`finished`); its number is not used again
+///   cost     P messages per run
+///   faults   join with different steps or run -> all rejected, naming both
+///            join of a newer run while a run is active -> that run is aborted,
+///            the join is rejected
+///            join of a run that was rejected -> rejected for the original
+///            reason
+///            repeated join -> ignored
 namespace troupe::muster {
 
 using troupe::inspect, troupe::serialize;
 
+/// Request of a process to start a run.
 struct join {
-  std::uint32_t process = 0;
-  std::uint64_t run = 0; ///< Each process counts its own, from 1.
-  std::uint64_t first = 0;
-  std::uint64_t steps = 0;
-  /// Milliseconds that a caller waits for the other processes if it is the
-  /// first to join; at least the chief's patience, and at most a year.
+  std::uint32_t process = 0; ///< Process that sends the request.
+  /// Run number; each process counts its own calls of `run`, from 1.
+  std::uint64_t run = 0;
+  std::uint64_t first = 0; ///< First step of the run.
+  std::uint64_t steps = 0; ///< Number of steps of the run.
+  /// Milliseconds for which the first process to join waits for the others. At
+  /// least the chief's step timeout, at most a year.
   std::uint64_t timeout = 0;
   auto fields() { return std::tie(process, run, first, steps, timeout); }
 };
 
-/// A caller wants its run to end as soon as it can, in all processes.
+/// Request of a caller to end its run early, in all processes.
 struct stop {
-  std::uint32_t process = 0;
-  std::uint64_t run = 0; ///< As in `join`: another run is not stopped.
+  std::uint32_t process = 0; ///< Process that sends the request.
+  /// Run number, as in `join`. Other runs are not stopped.
+  std::uint64_t run = 0;
   auto fields() { return std::tie(process, run); }
 };
 
-/// All have joined.
+/// All processes have joined: the run starts.
 struct begin {
-  join what;            ///< `process` is the last who came.
-  bool stopped = false; ///< A process stopped the run before it began.
+  join what; ///< The run and its steps; `process` is the last that joined.
+  bool stopped = false; ///< A process stopped the run before it started.
 };
-/// The run under way grants no more steps.
+/// The active run grants no more steps.
 struct halt {};
-/// The run does not begin, as this process is to hear.
+/// The run does not start; `reason` is sent to one process.
 struct refuse {
-  std::uint32_t whom = 0;
-  std::uint64_t run = 0;
+  std::uint32_t whom = 0; ///< Process to notify.
+  std::uint64_t run = 0;  ///< Run number that the process asked for.
   commit::cause code = commit::cause::stalled;
   std::string why;
 };
-/// Somebody asks for another run while one is under way: that cannot end.
+/// A process asked for another run while one is active, so that the active run
+/// cannot complete.
 struct abandon {
   std::string why;
 };
@@ -72,25 +81,29 @@ using reaction = std::vector<effect>;
 
 class machine {
 public:
-  /// @param names of the processes: "chief 0", "worker 1".
+  /// @param names names of the processes, such as "chief 0" and "worker 1".
   explicit machine(std::vector<std::string> names);
 
   reaction on(const join& x);
   reaction on(const stop& x);
 
-  /// Nobody came for the patience. @param waited for people: "200 ms".
+  /// The wait for the other processes has timed out: rejects the processes that
+  /// joined.
+  /// @param waited the timeout for people, such as "200 ms".
   reaction on_late(const std::string& waited);
 
+  /// A process was lost: no run can start any more.
   /// @param code lost or unreachable.
   reaction on_lost(std::uint32_t process, commit::cause code,
                    const std::string& why);
 
-  /// The run under way has ended.
+  /// The active run has ended.
   void over() { under_way_ = 0; }
 
-  /// Whether somebody waits for others, and for which run.
+  /// @returns the run for which processes wait for others. Empty: none.
   std::optional<std::uint64_t> waiting() const;
-  /// Who is waited for; nobody if nobody waits.
+  /// @returns the names of the processes that did not join the run. Empty if no
+  ///          process waits.
   std::vector<std::string> absent() const;
 
 private:
@@ -104,14 +117,16 @@ private:
   std::string described(const join& x) const;
 
   std::vector<std::string> names_;
-  std::vector<std::optional<join>> joined_; ///< By process; of `now_`.
-  std::vector<std::uint64_t> asked_;        ///< Each process's last run.
-  std::vector<std::uint64_t> stopped_;      ///< The last run that each stopped.
-  std::uint64_t now_ = 0;                   ///< The run that is gathered.
-  std::uint64_t decided_ = 0;   ///< Runs up to this one began or were refused.
-  std::uint64_t under_way_ = 0; ///< Which run is; 0: none.
-  end last_;                    ///< Why the last refused one was.
-  std::optional<end> lost_;     ///< Somebody is, so nothing can begin.
+  /// By process; the joins of `joining_run_`.
+  std::vector<std::optional<join>> joined_;
+  std::vector<std::uint64_t> asked_; ///< By process: highest run it asked for.
+  std::vector<std::uint64_t> stopped_; ///< By process: highest run it stopped.
+  std::uint64_t now_ = 0;              ///< The run that processes are joining.
+  std::uint64_t decided_ = 0; ///< Runs up to this one were started or rejected.
+  std::uint64_t under_way_ = 0; ///< Number of the active run. Zero: none.
+  end last_;                    ///< Reason of the last rejection.
+  /// Set when a process was lost; no run can start then.
+  std::optional<end> lost_;
 };
 
 } // namespace troupe::muster

@@ -4,8 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-// How work ends that does not come to its end: faults, losses, and whoever is
-// late.
+// Ends of a run other than completion: failures, losses and timeouts.
 
 namespace troupe::commit {
 
@@ -75,8 +74,8 @@ reaction ledger::on_process_lost(std::uint32_t process, cause code,
   return out;
 }
 
-/// The first that one of those who live did not report: the last words of the
-/// lost may be lost too.
+/// First step that a live replica has not reported. Lost replicas are not
+/// considered: their last reports may have been lost with them.
 std::uint64_t ledger::awaited_step() const {
   for (auto step = next_; step < granted_; ++step)
     for (std::uint32_t r = 0; r < members_.size(); ++r)
@@ -85,7 +84,7 @@ std::uint64_t ledger::awaited_step() const {
   return next_;
 }
 
-/// Ends the work with the name of the lost, and of what waits for it.
+/// Aborts the run, naming the lost process and the replicas that wait for it.
 void ledger::tell_loss(reaction& out, const std::string& more) {
   const auto what = more.empty() ? waits() : more;
   fail(out, loss_->code,
@@ -115,7 +114,8 @@ reaction ledger::on_reducer_lost(std::uint32_t reducer,
   return out;
 }
 
-/// Sends seats once more to those who did not take theirs.
+/// Sends the configure message again to the replicas that did not acknowledge
+/// it.
 /// @returns false if that was done already.
 bool ledger::urge(reaction& out) {
   if (std::exchange(urged_, true))
@@ -136,12 +136,12 @@ reaction ledger::on_late(const std::string& waited) {
     case phase::seating:
       if (urge(out))
         break;
-      now_ = phase::idle; // nothing was granted, so there is nothing to leave
+      now_ = phase::idle; // no step was granted, so no replica has to leave one
       wanted_ = urged_ = false;
       add(out, given_up{cause::stalled,
                         "step " + std::to_string(first_) + " cannot begin: for "
                           + waited + " " + replicas_named(late_ones())
-                          + " did not take the seat of epoch "
+                          + " did not acknowledge generation "
                           + std::to_string(epoch_)
                           + " and may still be in an older step"});
       break;
@@ -151,7 +151,7 @@ reaction ledger::on_late(const std::string& waited) {
       else
         fail(out, cause::stalled, verdict(waited));
       break;
-    case phase::leaving: // whoever is left does not even leave
+    case phase::leaving: // a replica does not acknowledge the next generation
       if (urge(out))
         break;
       now_ = phase::idle;
@@ -171,7 +171,7 @@ reaction ledger::on(const blame& x) {
   if (!loss_ || !all_answered())
     return out;
   if (const auto step = awaited_step(); step > probed_)
-    probe_all(out, step); // their reports were under way
+    probe_all(out, step); // its reports arrived after the probe was sent
   else
     tell_loss(out);
   return out;
@@ -182,7 +182,8 @@ bool ledger::is_possible(const blame& x) const {
          && (x.reducer || x.id < members_.size());
 }
 
-/// Notes the answer to the last probe. @returns false if it came before.
+/// Notes the answer of a role to the last probe.
+/// @returns false if that role has answered before.
 bool ledger::first_answer(const blame& x) {
   if (x.reducer)
     return std::ranges::none_of(
@@ -218,7 +219,8 @@ std::string ledger::verdict(const std::string& waited) const {
          + waits();
 }
 
-/// Who waits for what, as far as a probe found out.
+/// @returns a sentence that says which roles wait for what, as far as the last
+///          probe found out.
 std::string ledger::waits() const {
   std::vector<std::uint32_t> behind, silent;
   for (std::uint32_t r = 0; r < members_.size(); ++r) {

@@ -10,7 +10,7 @@ std::string of_one(const blame& x) {
   const auto who = (x.reducer ? "reducer " : "replica ") + std::to_string(x.id);
   const auto bucket = " of bucket " + std::to_string(x.bucket);
   const auto misses =
-    x.missing.empty() ? "" : ", which misses " + replicas_named(x.missing);
+    x.missing.empty() ? "" : ", still missing " + replicas_named(x.missing);
   switch (x.what) {
     case doing::sum:
       return who + " waits for the sum" + bucket + misses;

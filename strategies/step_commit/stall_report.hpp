@@ -6,11 +6,11 @@
 
 namespace troupe::commit {
 
-/// "replica 1", "replicas 1, 3".
+/// @returns "replica 1" or "replicas 1, 3".
 std::string replicas_named(std::span<const std::uint32_t> ids);
 
-/// Why a step does not end, for people.
-/// @param said   what those who answered wait for.
+/// @returns a text for people that says why a step does not complete.
+/// @param reports   the answers to the probe.
 /// @param behind replicas that did not report the step.
 /// @param silent replicas that did not answer.
 std::string explain(std::span<const blame> said,

@@ -33,14 +33,15 @@ reaction ledger::run(std::uint64_t first, std::uint64_t steps) {
   const auto lost = std::ranges::find(members_, true, &member::lost);
   if (lost != members_.end()) {
     const auto who = where_.name_of(std::uint32_t(lost - members_.begin()));
-    add(out, given_up{cause::lost,
-                      who + " is lost; the crew can do no step without it"});
+    add(out,
+        given_up{cause::lost,
+                 who + " is lost; the group cannot run a step without it"});
     return out;
   }
   if (!lost_reducers_.empty()) {
     add(out, given_up{cause::lost,
                       "reducer " + std::to_string(lost_reducers_.front())
-                        + " is lost; the crew can add no sum without it"});
+                        + " is lost; the group cannot reduce without it"});
     return out;
   }
   if (!fresh_ && first != next_)
@@ -55,11 +56,11 @@ reaction ledger::run(std::uint64_t first, std::uint64_t steps) {
 
 reaction ledger::stop() {
   reaction out;
-  if (wanted_) // nothing was granted yet
+  if (wanted_) // no step was granted yet
     end_ = first_;
   else if (works()) {
     end_ = granted_;
-    go_on(out); // there may be nothing left to wait for
+    go_on(out); // every granted step may be committed already
   }
   return out;
 }
@@ -70,7 +71,7 @@ reaction ledger::heard(std::uint64_t next) {
     return out;
   heard_ = next;
   if (next_ == granted_)
-    ++moves_; // the replicas waited for this, and are owed time from here
+    ++moves_; // replicas were idle: restart the step timeout
   go_on(out);
   return out;
 }
@@ -99,7 +100,7 @@ bool ledger::all_seated() const {
     members_, [this](const member& m) { return m.lost || m.seated == epoch_; });
 }
 
-/// Goes on once everybody has taken the seat of this epoch.
+/// Continues when all replicas have acknowledged this generation.
 void ledger::settle(reaction& out) {
   if (!all_seated())
     return;
@@ -164,7 +165,7 @@ reaction ledger::on(const report& x) {
   reports_[slot][x.replica] = x.what;
   ++counts_[slot];
   if (!loss_)
-    now_ = phase::running; // it moves after all
+    now_ = phase::running; // a report is progress
   ++moves_;
   while (next_ < granted_ && counts_[next_ % lease_] == members_.size())
     commit_next(out);
@@ -183,7 +184,7 @@ void ledger::commit_next(reaction& out) {
   go_on(out);
 }
 
-/// Grants what may be granted, or ends.
+/// Grants the steps that may be granted, or completes the run.
 void ledger::go_on(reaction& out) {
   const auto bound = std::min(next_ + lease_, heard_ + 2 * lease_);
   const auto more = std::min(bound, end_);

@@ -11,124 +11,140 @@
 #include <vector>
 
 /// Steps are granted ahead and committed in order: R replicas work on the same
-/// steps, and a step counts once all of them reported it. This is the chief.
+/// steps, and a step counts when all have reported it. This is the chief.
 ///
-///   who      a chief, R replicas; R is fixed for life
-///   says     the chief: seat, order, grant, and probe to ask why nothing
-///   moves.
-///            a replica: seated, report, failed, and blame in answer to a probe
-///   opens    with an epoch: everybody is sent a seat of it and leaves whatever
-///            step of an older one it is in
-///   on seated   from all: order the work, granting `lease` steps
-///   on report   from all, in order of steps: commit, grant one step more
-///   on failed   end the work: open the next epoch, say why when all left
-///   on lost     likewise; the replica stays lost. Of a whole process: probe
-///               first, so that the name of the operation can be told
-///   on late     nothing moved for too long: probe, then end the work with the
-///               name of what was waited for, and of those who are missing
-///   ends     when the last granted step is committed; `stop` grants no more
-///   costs    R reports a step and R grants for each quarter of the lease, none
-///            of which a step waits for; R seats, seateds and orders an epoch.
-///            Whoever does not take his seat is sent it once more
-///   order    the totals are added in tree order over replica ids
-///   if       older epoch, another incarnation than the one that is seated, or
-///            said twice                                  -> ignored
-///            report of a step not granted, unknown replica -> fault: the work
-///                                                  ends as `cause::protocol`
-///            blame of an unknown replica, or one that names more replicas
-///            than there are               -> ignored
+///   who      a chief, R replicas; R is fixed for the life of the job
+///   messages chief: configure, start_steps, grant, and probe, which asks why a
+///            step does not complete
+///            replica: configured, step_done, failed, and wait_report in answer
+///            to a probe
+///   start    with a generation: every replica is sent `configure`, abandons
+///            any step of an older generation and answers `configured`
+///   on configured  by all: start the steps, granting `step_window` of them
+///   on step_done  by all, in order of steps: commit the step, grant one more
+///   on failed  abort the run: begin the next generation, and report the reason
+///            when all replicas have acknowledged it
+///   on lost  abort the run as on failed; the replica stays lost. If a whole
+///            process is lost: probe first, to name the operation that waits
+///            for it
+///   on timeout  no progress: probe. At the next timeout abort the run, naming
+///            the operation that is waited for and the missing replicas
+///   end      when the last granted step is committed; `stop` grants no more
+///   cost     R step_done per step and R grants per quarter of the step window;
+///            no step waits for them. R configure and configured per
+///            generation, R start_steps per run. A replica that does not
+///            acknowledge is sent `configure` once more
+///   order    metrics are added in tree order over replica ids
+///   faults   older generation, another incarnation than the configured one, or
+///            a repeated message -> ignored
+///            step_done of a step that was not granted, or of an unknown
+///            replica -> the run is aborted as `protocol`
+///            wait_report of an unknown replica, or one that names more
+///            replicas than exist -> ignored
 namespace troupe::commit {
 
 using troupe::inspect, troupe::serialize;
 
 // -- messages -----------------------------------------------------------------
 
+/// Assigns a replica to a generation. The replica abandons all older ones.
 struct seat {
+  /// Generation to enter; the chief increments it at each reconfiguration.
   std::uint64_t epoch = 0;
-  std::uint32_t replica = 0;
-  std::uint32_t replicas = 1;
+  std::uint32_t replica = 0;  ///< Id of the receiving replica.
+  std::uint32_t replicas = 1; ///< Number of replicas of the job.
   auto fields() { return std::tie(epoch, replica, replicas); }
 };
 
-/// The step function travels beside it.
+/// Starts the steps of a run. The step function travels beside this message.
 struct order {
-  std::uint64_t epoch = 0;
-  std::uint64_t first = 0; ///< Step.
-  std::uint64_t until = 0; ///< Steps before it are granted.
+  std::uint64_t epoch = 0; ///< Generation of the run.
+  std::uint64_t first = 0; ///< First step of the run.
+  std::uint64_t until = 0; ///< Steps below this one are granted.
   auto fields() { return std::tie(epoch, first, until); }
 };
 
+/// Grants more steps.
 struct grant {
-  std::uint64_t epoch = 0;
-  std::uint64_t until = 0;
+  std::uint64_t epoch = 0; ///< Generation of the run.
+  std::uint64_t until = 0; ///< Steps below this one are granted; only grows.
   auto fields() { return std::tie(epoch, until); }
 };
 
+/// Asks every role why a step does not complete.
 struct probe {
-  std::uint64_t epoch = 0;
-  std::uint64_t step = 0; ///< The one that does not come to its end.
+  std::uint64_t epoch = 0; ///< Generation of the run.
+  std::uint64_t step = 0;  ///< Step that does not complete.
   auto fields() { return std::tie(epoch, step); }
 };
 
+/// Acknowledges `configure`.
 struct seated {
-  std::uint64_t epoch = 0;
-  std::uint32_t replica = 0;
+  std::uint64_t epoch = 0;   ///< Generation that the replica has entered.
+  std::uint32_t replica = 0; ///< Id of the replica.
+  /// Life of the replica's actor; always 0, because replicas are not respawned.
   std::uint32_t incarnation = 0;
-  std::uint64_t next = 0; ///< The first step that it did not apply.
+  std::uint64_t next = 0; ///< First step that the replica has not applied.
   auto fields() { return std::tie(epoch, replica, incarnation, next); }
 };
 
+/// Reports that a replica has finished a step.
 struct report {
-  std::uint64_t epoch = 0;
-  std::uint64_t step = 0;
-  std::uint32_t replica = 0;
-  std::uint32_t incarnation = 0;
-  step_report what;
+  std::uint64_t epoch = 0;       ///< Generation of the run.
+  std::uint64_t step = 0;        ///< Step that is finished.
+  std::uint32_t replica = 0;     ///< Id of the replica.
+  std::uint32_t incarnation = 0; ///< As in `configured`.
+  step_report what;              ///< Metrics of the step.
   auto fields() { return std::tie(epoch, step, replica, incarnation, what); }
 };
 
-/// Why work ends; who reacts differently is a caller of the crew.
+/// Reason why a run was aborted. Callers of `run` may react differently to
+/// each.
 enum class cause : std::uint8_t {
-  stalled,
-  lost, ///< Known to be dead.
-  invalid,
-  protocol,
-  unreachable, ///< Nothing is heard of it.
+  stalled,     ///< No progress within the step timeout.
+  lost,        ///< A role is known to have terminated.
+  invalid,     ///< The step function failed, or the request is invalid.
+  protocol,    ///< A peer violated the protocol.
+  unreachable, ///< A process does not respond.
 };
 
+/// Reports that a step function failed.
 struct failed {
-  std::uint64_t epoch = 0;
-  std::uint64_t step = 0;
-  std::uint32_t replica = 0;
-  std::uint32_t incarnation = 0;
+  std::uint64_t epoch = 0;       ///< Generation of the run.
+  std::uint64_t step = 0;        ///< Step that failed.
+  std::uint32_t replica = 0;     ///< Id of the replica.
+  std::uint32_t incarnation = 0; ///< As in `configured`.
   cause code = cause::invalid;
-  std::string why;
+  std::string why; ///< For people.
   auto fields() {
     return std::tie(epoch, step, replica, incarnation, code, why);
   }
 };
 
+/// Current activity of a role.
 enum class doing : std::uint8_t { idle, computing, sum, gather, adding };
 
-/// What somebody waits for.
+/// Answer to a probe: the activity of a role and the inputs it waits for.
 struct blame {
-  std::uint64_t epoch = 0;
-  std::uint64_t step = 0;
-  bool reducer = false; ///< Who speaks: a reducer or a replica.
-  std::uint32_t id = 0; ///< Its number.
+  std::uint64_t epoch = 0; ///< Generation of the probe.
+  std::uint64_t step = 0;  ///< Step of the probe.
+  bool reducer = false;    ///< The sender is a reducer, not a replica.
+  std::uint32_t id = 0;    ///< Id of the reducer or replica.
   doing what = doing::idle;
-  std::uint32_t bucket = 0;           ///< Of a sum or gather.
-  std::vector<std::uint32_t> missing; ///< Replicas, as far as it can tell.
+  /// Bucket of the collective, if the activity is one.
+  std::uint32_t bucket = 0;
+  /// Replicas whose contributions are missing, as far as the role knows.
+  std::vector<std::uint32_t> missing;
   auto fields() {
     return std::tie(epoch, step, reducer, id, what, bucket, missing);
   }
 };
 
-// -- reactions ----------------------------------------------------------------
+// -- effects ------------------------------------------------------------------
 
 struct send_seats {
-  seat to_all; ///< `replica` is for the sender to fill in.
-  std::vector<std::uint32_t> whom;
+  seat to_all;                     ///< The sender fills in `replica`.
+  std::vector<std::uint32_t> whom; ///< Replicas to send to.
 };
 struct send_orders {
   order to_all;
@@ -143,51 +159,61 @@ struct committed {
   commit_record record;
 };
 struct ended {
-  std::uint64_t next = 0; ///< The first step that was not run.
+  std::uint64_t next = 0; ///< First step that was not run.
 };
 struct given_up {
   cause code = cause::stalled;
-  std::string why;
+  std::string why; ///< For people.
 };
 using effect = std::variant<send_seats, send_orders, send_grants, send_probes,
                             committed, ended, given_up>;
-/// In the order in which they are to happen.
+/// Effects, to be performed in this order.
 using reaction = std::vector<effect>;
 
-// -- the machine --------------------------------------------------------------
+// -- state machine ------------------------------------------------------------
 
-/// Which process holds which replicas.
+/// Maps processes to the replicas that they host. Ranges are contiguous.
 struct places {
-  std::vector<std::string> names;   ///< "chief 0", "worker 1".
-  std::vector<std::uint32_t> first; ///< [P + 1] replicas, ascending from 0.
+  /// Names of the processes, such as "chief 0" and "worker 1".
+  std::vector<std::string> names;
+  /// [P + 1] first replica of each process, ascending from 0.
+  std::vector<std::uint32_t> first;
 
   bool several() const { return names.size() > 1; }
-  /// "replica 2", and of several processes " of worker 1".
+  /// @returns "replica 2", with " of worker 1" appended if there are several
+  ///          processes.
   std::string name_of(std::uint32_t replica) const;
 };
 
-/// Steps whose reports, commits or grants travel together.
+/// @returns the number of steps whose reports, commits or grants are batched.
 constexpr std::uint64_t at_once(std::uint64_t lease) {
   return lease < 4 ? 1 : lease / 4;
 }
 
-/// The step behind the last of a run; the last there is, if it has no end.
+/// @returns the step after the last one of a run. Saturates at the maximum,
+///          which means a run without end.
 constexpr std::uint64_t end_of(std::uint64_t first, std::uint64_t steps) {
   return steps > ~first ? ~std::uint64_t{0} : first + steps;
 }
 
 class ledger {
 public:
-  /// @param lease how many steps replicas may be ahead of the last commit.
+  /// @param step_window maximum number of steps that replicas may be ahead of
+  /// the
+  ///              last commit.
   ledger(std::uint32_t replicas, std::uint64_t lease, places where = {});
 
-  /// Seats everyone for the first time.
+  /// Begins the first generation.
   reaction open();
 
-  /// @pre nothing runs.
+  /// Starts a run of `steps` steps, beginning with `first`. @pre no run is
+  /// active.
   reaction run(std::uint64_t first, std::uint64_t steps);
+  /// Grants no more steps: the run completes when the granted steps are
+  /// committed.
   reaction stop();
-  /// The caller is through with the commits of all steps before this one.
+  /// Acknowledges all commits of steps below `next`. Steps are granted at most
+  /// two windows beyond the last acknowledged step.
   reaction heard(std::uint64_t next);
 
   reaction on(const seated& x);
@@ -195,48 +221,54 @@ public:
   reaction on(const failed& x);
   reaction on(const blame& x);
 
-  /// @param why what its end was called.
+  /// The actor of a replica terminated. @param reason its exit reason.
   reaction on_lost(std::uint32_t replica, const std::string& why);
-  /// All its replicas are. @param code lost or unreachable.
+  /// A process with all its replicas is lost. @param code lost or unreachable.
   reaction on_process_lost(std::uint32_t process, cause code,
                            const std::string& why);
   reaction on_reducer_lost(std::uint32_t reducer, const std::string& why);
 
-  /// Ends what runs, for a reason that is not of its steps.
+  /// Aborts the active run for a reason outside its steps. No effect if no run
+  /// is active.
   reaction end_with(cause code, const std::string& why);
 
-  /// Nothing moved (`moves` stayed the same) for the patience.
-  /// @param waited for people, such as "200 ms".
+  /// No progress (`progress_count` did not change) within the step timeout.
+  /// @param waited the timeout for people, such as "200 ms".
   reaction on_late(const std::string& waited);
 
-  /// Whether a peer that keeps the rules can have said this: its replica
-  /// exists, and it misses no more replicas than there are. The ids of reducers
-  /// are not known here.
+  /// @returns whether a correct peer can have sent this report: its replica
+  ///          exists, and it names no more replicas than exist. The ids of
+  ///          reducers are unknown here.
   bool is_possible(const blame& x) const;
 
-  /// Whether somebody is owed something, so that a guard has to run.
+  /// True if the machine waits for messages of replicas, so that the watchdog
+  /// must run.
   bool busy() const {
     return now_ != phase::idle
            && !(now_ == phase::running && next_ == granted_);
   }
-  /// Whether a guard need not wait for long any more: answers to a probe, or
-  /// to a seat that was sent again.
+  /// True if a shorter timeout suffices: the machine waits for answers to a
+  /// probe or to a repeated `configure`.
   bool probing() const { return now_ == phase::probing || urged_; }
+  /// Changes whenever the machine makes progress.
   std::uint64_t moves() const { return moves_; }
   std::uint64_t epoch() const { return epoch_; }
-  /// The first step that is not committed.
+  /// First step that is not committed.
   std::uint64_t next() const { return next_; }
-  /// Who lives and has not reported it, or not even taken a seat.
+  /// @returns the live replicas that have not reported the step `next()`, or
+  ///          have not acknowledged the generation.
   std::vector<std::uint32_t> behind() const;
 
 private:
   enum class phase { idle, seating, running, probing, leaving };
   struct member {
-    std::uint64_t seated = 0; ///< Epoch.
+    std::uint64_t seated = 0; ///< Generation that the replica has acknowledged.
     std::uint32_t incarnation = 0;
     bool lost = false;
-    bool answered = false;  ///< The probe, or it is lost.
-    bool explained = false; ///< Its blame is kept, of the last probe.
+    /// The replica has answered the last probe, or is lost.
+    bool answered = false;
+    /// The wait report of the replica to the last probe is stored.
+    bool explained = false;
   };
 
   template <class T>
@@ -267,20 +299,25 @@ private:
   std::string waits() const;
 
   std::vector<member> members_;
-  std::uint64_t lease_, at_once_; ///< Steps that are granted together.
+  /// The step window, and the number of steps that are granted together.
+  std::uint64_t lease_, at_once_;
   places where_;
   std::vector<std::uint32_t> lost_reducers_;
-  std::optional<given_up> loss_; ///< Of a process; while it probes.
-  std::string lost_one_;         ///< Its name.
-  std::uint64_t probed_ = 0;     ///< The step that was asked about.
-  bool urged_ = false;           ///< Seats were sent once more.
+  /// Set while the machine probes after the loss of a process.
+  std::optional<given_up> loss_;
+  std::string lost_one_;     ///< Name of the lost process.
+  std::uint64_t probed_ = 0; ///< Step of the last probe.
+  bool urged_ = false;       ///< `configure` was sent a second time.
   phase now_ = phase::idle;
   std::uint64_t epoch_ = 0;
-  bool fresh_ = true; ///< No step of this epoch was granted.
+  bool fresh_ = true; ///< No step of this generation was granted.
   std::uint64_t first_ = 0, next_ = 0, granted_ = 0, end_ = 0;
-  std::uint64_t heard_ = 0; ///< The first step the caller is not through with.
-  bool wanted_ = false;     ///< Work waits until all are seated.
-  /// Of steps [next_, next_ + lease), by step % lease and replica.
+  /// First step whose commit the caller has not acknowledged.
+  std::uint64_t heard_ = 0;
+  /// A run waits until all replicas have acknowledged the generation.
+  bool wanted_ = false;
+  /// Reports of steps [next_, next_ + step_window), by step % step_window and
+  /// replica.
   std::vector<std::vector<step_report>> reports_;
   std::vector<std::vector<bool>> reported_;
   std::vector<std::uint32_t> counts_;

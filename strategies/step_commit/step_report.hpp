@@ -9,28 +9,32 @@
 
 namespace troupe {
 
-/// What a replica tells of one step; summed over replicas in tree order.
+/// Metrics of one replica for one step; added over replicas in tree order.
 struct step_report {
-  std::uint64_t examples = 0;
-  double loss_sum = 0; ///< Over examples, not a mean.
-  double correct = 0;  ///< Examples whose label was predicted.
+  std::uint64_t examples = 0; ///< Number of examples.
+  double loss_sum = 0;        ///< Sum over the examples, not a mean.
+  double correct = 0;         ///< Number of examples whose label was predicted.
 
   auto fields() { return std::tie(examples, loss_sum, correct); }
   friend bool operator==(const step_report&, const step_report&) = default;
 };
 
-/// One step as its replicas agreed on it.
+/// A committed step.
 struct commit_record {
-  std::uint64_t step = 0;                  ///< Global, from 0.
-  std::uint64_t epoch = 0;                 ///< Of the membership.
+  /// Step number, from 0; the chief commits in ascending order.
+  std::uint64_t step = 0;
+  /// Generation in which the step ran; the chief increments it at each
+  /// reconfiguration.
+  std::uint64_t epoch = 0;
   std::vector<std::uint32_t> contributors; ///< Replica ids, ascending.
-  step_report total;
+  step_report total; ///< Metrics summed over the contributors.
 
   auto fields() { return std::tie(step, epoch, contributors, total); }
   friend bool operator==(const commit_record&, const commit_record&) = default;
 };
 
-/// The sum over replicas, in the order of the canonical tree (tree_sum.hpp).
+/// Sums metrics over replicas in the order of the canonical tree
+/// (tree/reduction.hpp).
 /// @param reports by replica id.
 step_report total(std::span<const step_report> reports);
 

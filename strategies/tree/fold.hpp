@@ -7,16 +7,17 @@
 #include <cstddef>
 #include <cstring>
 
-// How the canonical tree is added up, whatever its leaves are.
+// Evaluation of the canonical tree for any kind of leaves.
 
 namespace troupe::tree {
 
-/// The largest power of two below `n`. @pre `n >= 2`.
+/// @returns the largest power of two below `n`. @pre `n >= 2`.
 constexpr std::size_t split(std::size_t n) {
   return std::bit_floor(n - 1);
 }
 
-/// Elements; small enough that a subtree's sum stays in the first cache.
+/// Elements that are added at a time: small enough that the sum of a subtree
+/// stays in the first-level cache.
 inline constexpr std::size_t block = 1024;
 
 inline void add(float* out, const float* a, const float* b, std::size_t n) {
@@ -28,10 +29,10 @@ inline void add(double* out, const double* a, const double* b, std::size_t n) {
     out[i] = a[i] + b[i];
 }
 
-/// tree[a, b) of elements [at, at + n), n <= block.
-/// @param leaf (a, b) -> where the elements of that sum lie, or null if it is
-///             to be split; never null for one replica.
-/// @returns where the sum stands: in `out`, or in the leaf if it is one.
+/// Computes tree[a, b) for the elements [at, at + n), n <= block.
+/// @param leaf (a, b) -> the elements of that sum, or null if the range has to
+///             be split. Never null for one replica.
+/// @returns the sum: in `out`, or in the leaf if the range is a leaf.
 template <class T, class Leaf>
 const T* fold(std::size_t a, std::size_t b, std::size_t at, std::size_t n,
               T* out, const Leaf& leaf) {
@@ -48,7 +49,8 @@ const T* fold(std::size_t a, std::size_t b, std::size_t at, std::size_t n,
   return out;
 }
 
-/// tree[a, b) of elements [begin, end), to `out` + begin.
+/// Computes tree[a, b) for the elements [begin, end) and stores them at `out` +
+/// begin.
 template <class T, class Leaf>
 void fold_all(std::size_t a, std::size_t b, std::size_t begin, std::size_t end,
               T* out, const Leaf& leaf) {

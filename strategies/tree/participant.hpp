@@ -6,54 +6,61 @@
 
 namespace troupe::tree {
 
-/// A replica's side of the sums and gathers of the step that it is in.
+/// A replica's side of the sums and gathers of its current step.
 class member {
 public:
   member(std::uint32_t replica, std::uint32_t replicas);
 
-  /// Enters a step: what belongs to older ones is let go.
+  /// Begins a step and discards the state of older ones.
   void open(std::uint64_t epoch, std::uint64_t step);
 
-  /// Brings a part of a sum.
-  /// @param slices how many adders share the bucket.
-  /// @returns the room for the sum: a new tensor if this is replica 0 and there
-  ///          are several adders, else none.
-  /// @errors throws std::logic_error if the bucket was contributed to already.
+  /// Contributes a tensor to a sum.
+  /// @param slices number of reducers that share the bucket.
+  /// @returns the output tensor: a new one if this is replica 0 and there are
+  ///          several reducers, else an empty handle.
+  /// @errors throws std::logic_error if this replica already contributed to the
+  ///         bucket.
   tensor contribute(std::uint32_t bucket, const tensor& part,
                     std::uint32_t slices);
 
-  /// @returns whether that completes a sum; what is not of this step, or said
-  ///          twice, changes nothing.
+  /// @returns true if the slice completes a sum. Messages of other steps and
+  ///          repeated messages change nothing.
   bool on(const sum& x, const tensor& whole);
 
-  /// The sum, or none while it is incomplete.
-  /// @errors throws std::logic_error if this replica did not contribute to it.
+  /// @returns the sum; an empty handle while it is incomplete.
+  /// @errors throws std::logic_error if this replica did not contribute to the
+  ///         bucket.
   const tensor& sum_of(std::uint32_t bucket) const;
 
-  /// Whether all sums that were contributed to are complete.
+  /// True if all sums that the replica contributed to are complete.
   bool settled() const { return open_ == 0; }
-  /// The first bucket whose sum is incomplete. @pre `!settled()`.
+  /// @returns the first bucket whose sum is incomplete. @pre `!is_drained()`.
   std::uint32_t unsettled() const;
 
-  /// Brings this replica's part of a gather.
-  /// @errors throws std::logic_error if it did already.
+  /// Contributes this replica's tensor to a gather.
+  /// @errors throws std::logic_error if it already did.
   void gather(std::uint32_t bucket, const tensor& part);
 
-  /// May be of a step yet to come: others may be ahead by the lease.
-  /// @returns whether that completes a gather of this step.
+  /// Stores another replica's tensor. It may belong to a later step: replicas
+  /// may be ahead by the step window.
+  /// @returns true if the tensor completes a gather of the current step.
   bool on(const share& x, const tensor& part);
 
-  /// All parts of a gather, or null while some are missing.
+  /// @returns all tensors of a gather by replica id. Null while some are
+  ///          missing.
   const tensors* gathered(std::uint32_t bucket) const;
+  /// @returns the replicas whose tensors are missing in a gather of the current
+  ///          step.
   std::vector<std::uint32_t> missing_in_gather(std::uint32_t bucket) const;
 
 private:
   struct bucket_state {
     std::uint32_t number = 0;
     std::uint32_t slices = 1;
-    std::uint64_t arrived = 0; ///< Bit i: slice i.
+    std::uint64_t arrived = 0; ///< Bit i: slice i has arrived.
     std::uint32_t count = 0;
-    tensor whole; ///< Of the last slice; all slices fill the same.
+    /// The whole bucket; every slice's message carries this tensor.
+    tensor whole;
     bool done = false;
   };
   struct collection {
@@ -71,7 +78,8 @@ private:
   std::uint64_t epoch_ = 0, step_ = 0;
   pooled<bucket_state> buckets_;
   pooled<collection> collections_;
-  std::uint32_t open_ = 0; ///< Buckets contributed to and incomplete.
+  /// Number of buckets that were contributed to and are incomplete.
+  std::uint32_t open_ = 0;
 };
 
 } // namespace troupe::tree

@@ -18,8 +18,9 @@ void add_range(const tensors& parts, range of, tensor& sum) {
 }
 
 std::string named(const part& x) {
-  return "the part of replica " + std::to_string(x.at.replica) + " in bucket "
-         + std::to_string(x.at.bucket) + ", step " + std::to_string(x.at.step);
+  return "the contribution of replica " + std::to_string(x.at.replica)
+         + " to bucket " + std::to_string(x.at.bucket) + ", step "
+         + std::to_string(x.at.step);
 }
 
 } // namespace
@@ -45,12 +46,12 @@ reaction tree_sum::check(const part& x, const tensor& data) const {
   if (at.epoch < at_.epoch || (at.epoch == at_.epoch && at.step < at_.step))
     return ignored{};
   if (at.epoch > at_.epoch || at.step > at_.step)
-    return fault{named(x) + " of epoch " + std::to_string(at.epoch)
-                 + " came in step " + std::to_string(at_.step) + " of epoch "
-                 + std::to_string(at_.epoch)};
+    return fault{named(x) + " of generation " + std::to_string(at.epoch)
+                 + " arrived in step " + std::to_string(at_.step)
+                 + " of generation " + std::to_string(at_.epoch)};
   if (at.bucket != at_.bucket || at.slice != at_.slice
       || at.slices != at_.slices)
-    return fault{named(x) + " came to the adder of bucket "
+    return fault{named(x) + " arrived at the reducer of bucket "
                  + std::to_string(at_.bucket)};
   if (at.replica >= at_.replicas)
     return fault{named(x) + ": there are " + std::to_string(at_.replicas)
@@ -58,14 +59,14 @@ reaction tree_sum::check(const part& x, const tensor& data) const {
   if (complete() || parts_[at.replica])
     return ignored{};
   if (!data || (data.type() != dtype::float32 && data.type() != dtype::float64))
-    return fault{named(x) + " holds no float32 or float64"};
+    return fault{named(x) + " is not of float32 or float64"};
   const auto other = std::ranges::find_if(
     parts_, [](const tensor& y) { return static_cast<bool>(y); });
   if (other != parts_.end() && at.said != said_)
-    return fault{named(x) + " is asked for " + to_string(at.said)
+    return fault{named(x) + " requests a sum " + to_string(at.said)
                  + ", that of replica " + std::to_string(other - parts_.begin())
                  + " " + to_string(said_)
-                 + ": the replicas do not give the same options"};
+                 + ": the replicas do not pass the same options"};
   if (other != parts_.end() && other->spec() != data.spec())
     return fault{named(x) + " is " + to_string(data.spec()) + ", that of "
                  + "replica " + std::to_string(other - parts_.begin()) + " is "
@@ -78,7 +79,7 @@ reaction tree_sum::on(const part& x, const tensor& data, const tensor& room) {
     return verdict;
   if (room && room.spec() != data.spec())
     return fault{named(x) + " is " + to_string(data.spec())
-                 + " and brings room for " + to_string(room.spec())};
+                 + " but its output tensor is " + to_string(room.spec())};
   said_ = x.at.said;
   if (room)
     sum_ = room;
@@ -88,7 +89,7 @@ reaction tree_sum::on(const part& x, const tensor& data, const tensor& room) {
   if (at_.replicas == 1)
     return finished{std::exchange(parts_[0], {})};
   if (!sum_ && at_.slices > 1)
-    return fault{named(x) + ": nobody brought room for the sum"};
+    return fault{named(x) + ": no contribution carries an output tensor"};
   if (!sum_)
     sum_ = tensor{data.spec()};
   next_ = range_of(data.size(), at_.slice, at_.slices).begin;
@@ -108,7 +109,7 @@ reaction tree_sum::work(std::size_t max_elements) {
   next_ = till;
   if (next_ < end)
     return adding{};
-  std::ranges::fill(parts_, tensor{}); // the inputs are free again
+  std::ranges::fill(parts_, tensor{}); // releases the inputs
   return finished{std::exchange(sum_, {})};
 }
 

@@ -10,45 +10,53 @@
 #include <tuple>
 #include <variant>
 
-/// The canonical tree sum: R replicas each bring a tensor of one shape; all
-/// leave with the elementwise sum, the same bits on every replica, whoever
-/// adds.
+/// Canonical tree sum: each of R replicas contributes a tensor of one shape,
+/// and each receives the elementwise sum, with equal bits on every replica,
+/// independent of the reducer.
 ///
-///   who      replica r of R; an adder per slice of the bucket: a reducer, or a
-///            replica that waits for the sum anyway. This is the adder
-///   says     a replica: part{at} with its tensor, by reference; replica 0's
-///            brings the room for the sum if several adders fill it.
-///            the adder: sum{at} with the sum
-///   opens    with a seat: which slice of which bucket of which step
-///   on part  keeps the handle; the last one makes it add, a block at a time,
-///            as often as `work` is called
-///   ends     when all elements of the slice are added
-///   costs    R parts in, R sums out (one each, sent by the owner); reads every
-///            element once, writes the sum once; R - 1 additions an element. No
-///            part is written to; the sum is one tensor from the pool. With
-///            R = 1 the sum is the part itself
-///   order    tree[a, b) = tree[a, a+k) + tree[a+k, b), k the largest power of
-///            two below b - a, over replica ids, whoever came first
-///   if       older epoch or step, or said twice           -> ignored
-///            newer epoch or step, other bucket or slice,
-///            unknown replica, other shape, dtype or terms,
-///            no float32 or float64, no room               -> fault
-///            a replica is lost                            -> nothing ends; the
-///                             owner drops this and opens another, epoch + 1
+///   who      replica r of R; one reducer per slice of the bucket: a reducer
+///            actor, or a replica that waits for the sum anyway. This is the
+///            reducer
+///   messages replica: contribution{key} with its tensor, by reference; that of
+///            replica 0 also carries the output tensor if there are several
+///            reducers
+///            reducer: reduced_slice{key} with the sum
+///   start    with a slice_spec: which slice of which bucket of which step
+///   on contribution  keep the tensor handle. The last one starts the addition,
+///            a block at a time, as often as `reduce_some` is called
+///   end      when all elements of the slice are added
+///   cost     R contributions in, R results out (one each, sent by the owner).
+///            Reads every element once, writes the sum once; R - 1 additions
+///            per element. Contributions are not written to; the sum is one
+///            tensor from the pool. If R = 1, the sum is the contribution
+///            itself
+///   order    tree[a, b) = tree[a, a+k) + tree[a+k, b), where k is the largest
+///            power of two below b - a, over replica ids, independent of
+///            arrival
+///   faults   older generation or step, or a repeated contribution -> ignored
+///            newer generation or step, other bucket or slice, unknown replica,
+///            other shape, dtype or options, not float32 or float64, no output
+///            tensor -> protocol error
+///            a replica is lost -> the sum does not complete; the owner
+///            discards it and starts another one in the next generation
 namespace troupe::tree {
 
 using troupe::inspect, troupe::serialize;
 
-/// Of which step a message is, and whose.
+/// Identifies a contribution or a result.
 struct stamp {
-  std::uint64_t epoch = 0;       ///< Of the membership.
-  std::uint64_t step = 0;        ///< Global, from 0.
-  std::uint32_t incarnation = 0; ///< Of the replica's actor.
-  std::uint32_t replica = 0;     ///< A part's; of a sum: to whom.
-  std::uint32_t bucket = 0;
-  std::uint32_t slice = 0; ///< In [0, slices).
-  std::uint32_t slices = 1;
-  terms said{}; ///< Of a part: all say the same.
+  /// Attempt to run steps; the chief increments it when it reconfigures the
+  /// replicas.
+  std::uint64_t epoch = 0;
+  std::uint64_t step = 0; ///< Step number, from 0; ascends within a generation.
+  std::uint32_t incarnation = 0; ///< Life of the replica's actor; always 0,
+                                 ///< because replicas are not respawned.
+  /// Contributing replica. In a reduced slice: the receiving replica.
+  std::uint32_t replica = 0;
+  std::uint32_t bucket = 0; ///< Index of the bucket.
+  std::uint32_t slice = 0;  ///< Slice of the bucket, in [0, slices).
+  std::uint32_t slices = 1; ///< Number of slices of the bucket.
+  terms said{}; ///< Options of the call; equal in all contributions.
 
   auto fields() {
     return std::tie(epoch, step, incarnation, replica, bucket, slice, slices,
@@ -57,61 +65,68 @@ struct stamp {
   friend bool operator==(const stamp&, const stamp&) = default;
 };
 
+/// A replica's tensor for a sum.
 struct part {
   stamp at;
   auto fields() { return std::tie(at); }
 };
 
+/// A slice of the sum, complete.
 struct sum {
   stamp at;
   auto fields() { return std::tie(at); }
 };
 
-/// A part of a gather: goes to every other replica, and nobody adds.
+/// A replica's tensor for a gather. It is sent to every other replica; there is
+/// no reducer.
 struct share {
   stamp at;
   auto fields() { return std::tie(at); }
 };
 
+/// Identifies the slice that a reducer adds.
 struct seat {
-  std::uint64_t epoch = 0;
-  std::uint64_t step = 0;
+  std::uint64_t epoch = 0; ///< Generation of the sum.
+  std::uint64_t step = 0;  ///< Step of the sum.
   std::uint32_t bucket = 0;
   std::uint32_t replicas = 1; ///< R >= 1.
   std::uint32_t slice = 0;
   std::uint32_t slices = 1;
 };
 
-/// A range of elements.
+/// Elements [begin, end).
 struct range {
   std::size_t begin = 0, end = 0;
 };
 
-/// Most adders that may share a bucket.
+/// Maximum number of reducers that share a bucket.
 inline constexpr std::uint32_t most_slices = 64;
 
-/// Elements; below, one adder is faster than two with their messages.
+/// Elements. Below this size one reducer is faster than two with their
+/// messages.
 inline constexpr std::size_t worth_sharing = 8192;
 
-/// Into how many slices a bucket is cut that so many could add.
+/// @returns the number of slices of a bucket that `reducers` reducers can
+/// share.
 constexpr std::uint32_t slices_of(std::size_t elements, std::uint32_t adders) {
   return elements < worth_sharing ? 1 : std::min(adders, most_slices);
 }
 
-/// Which of them adds a slice.
+/// @returns the reducer that adds a slice.
 constexpr std::uint32_t adder_of(std::uint32_t bucket, std::uint32_t slice,
                                  std::uint32_t adders) {
   return (bucket + slice) % adders;
 }
 
-/// The elements of a slice; slices begin at multiples of 16 elements.
+/// @returns the elements of a slice. Slices begin at multiples of 16 elements.
 range range_of(std::size_t elements, std::uint32_t slice, std::uint32_t slices);
 
 struct ignored {};
-struct missing {}; ///< More parts are to come.
-struct adding {};  ///< All are here; `work` has something to do.
+struct missing {}; ///< More contributions are expected.
+/// All contributions have arrived; `reduce_some` has work to do.
+struct adding {};
 struct finished {
-  tensor sum; ///< The whole bucket; this slice of it is written.
+  tensor sum; ///< The whole bucket; only this slice of it is written.
 };
 struct fault {
   std::string why;
@@ -123,15 +138,17 @@ public:
   tree_sum() = default;
   explicit tree_sum(const seat& at) { open(at); }
 
-  /// Starts over; what it held is let go.
+  /// Starts another slice; the state of the previous one is discarded.
   void open(const seat& at);
 
-  /// @param room where the sum goes, of the part's spec; empty: a new tensor
-  ///             (only if this is the only slice).
+  /// @param output output tensor with the spec of the contribution. Empty: a
+  /// new
+  ///             tensor is allocated, which is possible only if this is the
+  ///             only slice.
   reaction on(const part& x, const tensor& data, const tensor& room = {});
 
-  /// Adds at most `max_elements` more, at least one block.
-  /// @returns adding, finished, or missing if it may not begin yet.
+  /// Adds at most `max_elements` more elements, at least one block.
+  /// @returns reducing, finished, or missing if contributions are missing.
   reaction work(std::size_t max_elements);
 
   const seat& at() const { return at_; }
@@ -142,9 +159,9 @@ private:
   reaction check(const part& x, const tensor& data) const;
 
   seat at_;
-  tensors parts_; ///< By replica; empty handles are missing.
+  tensors parts_; ///< By replica. Empty handle: not arrived.
   tensor sum_;
-  terms said_; ///< By whoever came first.
+  terms said_; ///< Options of the first contribution.
   std::uint32_t arrived_ = 0;
   std::size_t next_ = 0; ///< Elements before it are added.
 };

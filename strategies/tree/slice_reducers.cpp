@@ -19,7 +19,8 @@ adders::slice& adders::of(const stamp& at) {
   return slices_.back();
 }
 
-/// The same bucket of this step, if it is under way in other slices.
+/// @returns the slice of the same bucket and step that is in progress with
+///          another number of slices. Null: none.
 const seat* adders::otherwise_cut(const stamp& at) const {
   const auto it = std::ranges::find_if(slices_, [&](const slice& s) {
     const auto& seat = s.machine.at();
@@ -46,12 +47,12 @@ reaction adders::on(const part& x, const tensor& data, const tensor& room) {
     return fault{"slice " + std::to_string(at.slice) + " of "
                  + std::to_string(at.slices)};
   if (const auto* other = otherwise_cut(at))
-    return fault{"the part of replica " + std::to_string(at.replica)
-                 + " in bucket " + std::to_string(at.bucket) + ", step "
-                 + std::to_string(at.step) + ", is cut into "
-                 + std::to_string(at.slices) + ", those before it into "
+    return fault{"the contribution of replica " + std::to_string(at.replica)
+                 + " to bucket " + std::to_string(at.bucket) + ", step "
+                 + std::to_string(at.step) + ", has slice count "
+                 + std::to_string(at.slices) + ", earlier contributions "
                  + std::to_string(other->slices)
-                 + ": the replicas do not make the same exchanges"};
+                 + ": the replicas do not call the same collectives"};
   auto& mine = of(at);
   if (mine.done && at.step > mine.machine.at().step) {
     mine.done = false;

@@ -7,45 +7,49 @@
 
 namespace troupe::tree {
 
-/// All sums that one host adds: a reducer, or a replica's own thread. A slice
-/// of a bucket is at one step at a time, because no replica ends a step before
-/// its sums are complete.
+/// All slices that one host adds: a reducer actor, or a replica's own thread. A
+/// slice of a bucket is at one step at a time, because no replica ends a step
+/// before its sums are complete.
 class adders {
 public:
   explicit adders(std::uint32_t replicas) : replicas_{replicas} {}
 
-  /// Takes a part; one of a newer step or epoch begins that, one of an older is
-  /// ignored. Never `finished`: ask `work`.
-  /// @errors a fault if a slice's newer step begins before its older one of the
-  ///         same epoch ended, or if replicas cut a bucket differently: they
-  ///         do not agree on their buckets.
+  /// Accepts a contribution. One of a newer step or generation starts that
+  /// step; one of an older step is ignored. Never returns `finished`: call
+  /// `reduce_some`.
+  /// @errors a protocol error if a step of a slice starts before its previous
+  ///         step of the same generation ended, or if replicas divide a bucket
+  ///         into different numbers of slices.
   reaction on(const part& x, const tensor& data, const tensor& room);
 
-  /// Lets go of all that is older.
+  /// Begins a generation and discards the state of older ones.
   void open(std::uint64_t epoch);
 
+  /// True if `reduce_some` has work to do.
   bool busy() const { return ready_ > 0; }
 
   struct done {
     seat at;
     tensor sum;
   };
-  /// Adds at most so many elements of one slice, of `bucket` if that has any.
-  /// @returns the sum if that ends it.
+  /// Adds at most `max_elements` elements of one slice; slices of `bucket` come
+  /// first.
+  /// @returns the sum if that completes the slice.
   std::optional<done> work(std::size_t max_elements, std::uint32_t bucket = 0);
 
   struct lack {
     std::uint32_t bucket = 0;
     std::vector<std::uint32_t> missing; ///< Replicas, ascending.
   };
-  /// The first bucket of a step that misses a part; none if all are complete.
+  /// @returns the first bucket of a step whose contributions are incomplete.
+  ///          Empty: none.
   std::optional<lack> lacking(std::uint64_t step) const;
 
 private:
   struct slice {
     tree_sum machine;
-    bool done = false; ///< The machine's step is over.
-    tensor sum;        ///< Of one replica: complete at once.
+    bool done = false; ///< The slice's step is complete.
+    tensor sum;        ///< Result for one replica, which needs no addition.
   };
   slice& of(const stamp& at);
   const seat* otherwise_cut(const stamp& at) const;
@@ -53,7 +57,7 @@ private:
   std::uint32_t replicas_;
   std::uint64_t epoch_ = 0;
   pooled<slice> slices_;
-  std::uint32_t ready_ = 0; ///< Slices with something to add.
+  std::uint32_t ready_ = 0; ///< Number of slices with elements to add.
 };
 
 } // namespace troupe::tree

@@ -88,7 +88,7 @@ TEST_F(Cert, NamesFilesThatAreNoAuthority) {
   put("authority.pem", "text");
   refuses("cert --out .", 1, {"authority.key", "missing"});
   put("authority.key", "text");
-  refuses("cert --out .", 1, {"authority.pem", "give PEM"});
+  refuses("cert --out .", 1, {"authority.pem", "use a PEM file"});
 }
 
 TEST_F(Cert, NamesADirectoryThatCannotBeCreated) {
@@ -103,7 +103,7 @@ TEST_F(Cert, RejectsInvalidOptions) {
   refuses("cert --out c --name ../x", 2, {"--name \"../x\":"});
   refuses("cert --out c --name ''", 2, {"--name \"\":"});
   refuses("cert --out c --name authority", 2, {"--name authority:"});
-  refuses("cert --out c --hosts a/b", 2, {"a/b", "give a name or an address"});
+  refuses("cert --out c --hosts a/b", 2, {"a/b", "use a name or an address"});
   refuses("cert --out c --hosts a,", 2, {"--hosts a,:", "empty"});
 }
 

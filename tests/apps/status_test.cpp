@@ -45,7 +45,7 @@ protected:
     const auto deadline = std::chrono::steady_clock::now() + 60s;
     for (;;) {
       const auto x = troupe("status " + words);
-      if (x.code != 0 || x.out.find("misses") != x.out.npos
+      if (x.code != 0 || x.out.find("still missing") != x.out.npos
           || std::chrono::steady_clock::now() > deadline)
         return x;
     }
@@ -75,7 +75,7 @@ TEST_F(Status, OfAJobNamesTheReplicaThatAStepWaitsFor) {
   for (const auto* part :
        {"generation 1, step 1, ", "last commit ", "\nworker 0  active ",
         "\nworker 1  active ", "step 1 is not done: replica 0 waits for ",
-        "which misses replica 1", "replica 1 of worker 1 has not reported it"})
+        "still missing replica 1", "replica 1 of worker 1 has not reported it"})
     EXPECT_NE(status->out.find(part), std::string::npos) << part << "\n"
                                                          << status->out;
   EXPECT_EQ(stranger->code, 1) << "the query had no secret";

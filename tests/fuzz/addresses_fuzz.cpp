@@ -14,7 +14,7 @@ void check_text(const std::string& why) {
   for (const unsigned char c : why)
     require(c >= ' ' && c < 127, "a refusal is one line of text");
   require(why.size() < 400, "a refusal is short");
-  require(why.find("host:port will do") != why.npos,
+  require(why.find("use host:port") != why.npos,
           "the error names a valid form");
 }
 

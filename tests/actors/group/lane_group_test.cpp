@@ -118,7 +118,7 @@ TEST(LaneGroup, NamesBothOperationsIfReplicasDiffer) {
     },
     ec::protocol);
   EXPECT_TRUE(mentions(why, "where bucket 6 of 1")) << why;
-  EXPECT_TRUE(mentions(why, "the replicas do not make the same exchanges"));
+  EXPECT_TRUE(mentions(why, "the replicas do not call the same collectives"));
 }
 
 TEST(LaneGroup, EndsAWaitAtTheTimeoutOfItsCollective) {
@@ -166,7 +166,7 @@ TEST(LaneGroup, AStallNamesTheMissingReplica) {
     ec::stalled);
   over = true;
   EXPECT_TRUE(mentions(
-    why, "replica 0 waits for the sum of bucket 2, which misses replica 1"))
+    why, "replica 0 waits for the sum of bucket 2, still missing replica 1"))
     << why;
 }
 
@@ -193,7 +193,7 @@ TEST(LaneGroup, NamesTheMissingInputWhenPacketsAreDropped) {
     plane_stage on{{0, 1, 2}, "shm", 300ms, seam};
     const auto why = failure_of([&] { on.run(out.job(0, 4)); }, ec::stalled);
     EXPECT_TRUE(mentions(why, "waits for the sum of bucket")) << why;
-    EXPECT_TRUE(mentions(why, "which misses replica")) << why;
+    EXPECT_TRUE(mentions(why, "still missing replica")) << why;
     outcome again;
     EXPECT_EQ(on.run(again.job(2, 2)), 4u);
   }

@@ -172,7 +172,7 @@ TEST(A23, AReduceThatOneOfThreeBeganNamesTheTwoMissing) {
   }
   EXPECT_EQ(it.members[2].problem,
             "steps [0, 1) as its run 1 cannot begin: for 1000 ms chief 0 and "
-            "worker 1 did not come");
+            "worker 1 did not join");
   EXPECT_EQ(it.members[0].problem, it.members[2].problem);
 }
 
@@ -211,7 +211,7 @@ TEST(FaultyProcess, IsNamedInTheErrorIfItsPacketIsCorrupt) {
                          "worker 1 (replica 1) violated the protocol: "
                          "process 1 sent "
                          "bucket 9 of 4294987296 elements where bucket 9 of "
-                         "20000 elements is due in step 3"))
+                         "20000 elements was expected in step 3"))
       << x.problem;
   }
 }
@@ -224,7 +224,7 @@ TEST(FaultyProcess, IsNamedInTheErrorIfItsPacketIsDropped) {
     EXPECT_TRUE(mentions(x.problem, "step 3 stalled for 1000 ms")) << x.problem;
     EXPECT_TRUE(mentions(x.problem, "replica 0 waits for the sum of bucket "))
       << x.problem;
-    EXPECT_TRUE(mentions(x.problem, "which misses replica 1")) << x.problem;
+    EXPECT_TRUE(mentions(x.problem, "still missing replica 1")) << x.problem;
   }
 }
 

@@ -97,7 +97,7 @@ TEST(Cluster, RejectsASecondProcessForATaskWhoseFirstLives) {
   it.join();
   const auto &a = it.members[1], &b = it.members[2];
   EXPECT_TRUE((a.code == ec::refused) != (b.code == ec::refused));
-  EXPECT_TRUE(mentions(a.problem + b.problem, "this one is a second"));
+  EXPECT_TRUE(mentions(a.problem + b.problem, "this is a second process"));
   EXPECT_TRUE(mentions(it.members[0].problem, "worker 2 did not join"));
 }
 

@@ -68,7 +68,7 @@ TEST(StatusService, NamesTheMembersAndTheReplicasAStepWaitsFor) {
   EXPECT_EQ(said.rfind("job job, generation 1, step 3, ", 0), 0u) << said;
   for (const char* part :
        {"\nchief 0   active ", "\nworker 1  active ",
-        "replica 0 waits for the sum of bucket ", "which misses replica 1",
+        "replica 0 waits for the sum of bucket ", "still missing replica 1",
         "replica 1 of worker 1 has not reported it"})
     EXPECT_TRUE(mentions(said, part)) << part << "\n" << said;
   door.open();

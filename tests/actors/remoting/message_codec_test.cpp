@@ -124,7 +124,8 @@ TEST(MessageCodec, RejectsAnUnknownAbortCause) {
   bytes[at] = std::byte{5};
   const auto fault = net::decode(bytes, x);
   ASSERT_TRUE(fault);
-  EXPECT_EQ(to_string(*fault), "byte 25: 5 is no troupe::commit::cause");
+  EXPECT_EQ(to_string(*fault),
+            "byte 25: 5 is not a value of troupe::commit::cause");
 }
 
 TEST(MessageCodec, KeepsEveryBitOfTensorsOfAnyTypeAndShape) {

@@ -29,27 +29,28 @@ TEST(Address, IsANameOrIpv4OrIpv6AndAPort) {
   EXPECT_EQ(parse_address("[fe80::1%eth0]:1"), (address{"fe80::1%eth0", 1}));
 }
 
-TEST(Address, ComesBackFromItsText) {
+TEST(Address, SurvivesARoundTripThroughText) {
   for (const std::string text : {"a:1", "127.0.0.1:80", "[::1]:7000"})
     EXPECT_EQ(to_string(parse_address(text)), text);
 }
 
-TEST(Address, ThatIsNoneIsRefusedWithTheTextAndWhatWouldDo) {
-  EXPECT_TRUE(complains("node", "'node' is no address: it has no port"));
+TEST(Address, InvalidTextIsRejectedWithTheTextAndARemedy) {
+  EXPECT_TRUE(
+    complains("node", "'node' is not a valid address: it has no port"));
   EXPECT_TRUE(complains("node", "127.0.0.1:7000"));
-  EXPECT_TRUE(complains("node:", "no number from 0 to 65535"));
-  EXPECT_TRUE(complains("node:65536", "no number from 0 to 65535"));
-  EXPECT_TRUE(complains("node:-1", "no number from 0 to 65535"));
-  EXPECT_TRUE(complains("node:1x", "no number from 0 to 65535"));
+  EXPECT_TRUE(complains("node:", "not a number from 0 to 65535"));
+  EXPECT_TRUE(complains("node:65536", "not a number from 0 to 65535"));
+  EXPECT_TRUE(complains("node:-1", "not a number from 0 to 65535"));
+  EXPECT_TRUE(complains("node:1x", "not a number from 0 to 65535"));
   EXPECT_TRUE(complains(":1", "it has no host"));
   EXPECT_TRUE(complains("[]:1", "it has no host"));
-  EXPECT_TRUE(complains("::1:80", "stands in brackets"));
-  EXPECT_TRUE(complains("[node]:1", "no IPv6 address"));
+  EXPECT_TRUE(complains("::1:80", "must be in brackets"));
+  EXPECT_TRUE(complains("[node]:1", "not an IPv6 address"));
   EXPECT_TRUE(complains("no de:1", "neither a name nor IPv4"));
   EXPECT_TRUE(complains("", "it has no port"));
   EXPECT_TRUE(complains(std::string(300, 'a') + ":1", "too long"));
   EXPECT_LT(complaint(std::string(100'000, 'a')).size(), 300u);
-  // a sentence of one line, even if the text is a peer's
+  // one printable line, even if the text is from a peer
   EXPECT_TRUE(complains(std::string{"[\x06\0]:1\n", 7},
-                        "'[??]:1?' is no address: its port"));
+                        "'[??]:1?' is not a valid address: its port"));
 }

@@ -8,7 +8,7 @@
 using namespace troupe::net;
 using namespace std::chrono_literals;
 
-TEST(LogLimiter, CountsWhatIsTooMuchByItsSeverity) {
+TEST(LogRateLimiter, CountsSuppressedMessagesBySeverity) {
   std::vector<std::pair<severity, std::string>> said;
   log_limiter log{
     [&](severity how, const std::string& x) { said.emplace_back(how, x); }};
@@ -22,8 +22,8 @@ TEST(LogLimiter, CountsWhatIsTooMuchByItsSeverity) {
   const log_limiter::clock::time_point start{1h};
   log.tick(start);
   EXPECT_EQ(said, (std::vector{std::pair(
-                    severity::info, std::string{"30 more sentences like these "
-                                                "were left out"})}));
+                    severity::info,
+                    std::string{"30 further messages were suppressed"})}));
   log.tick(start + 999ms);
   EXPECT_EQ(said.size(), 1u);
 }

@@ -6,7 +6,7 @@
 using namespace troupe::net;
 using namespace troupe::net::testing;
 
-TEST(CopyBytes, CopiesThemAndNoMoreWhereverTheyLie) {
+TEST(MemoryCopy, CopiesExactlyTheBytesAtAnyAlignment) {
   const auto from = bytes_of(1, 5000);
   for (const std::size_t size : {0, 1, 127, 1023, 1024, 1025, 1151, 1152, 4096})
     for (std::size_t shift = 0; shift < 70; shift += 3) {

@@ -11,7 +11,7 @@ TEST(Printable, KeepsTextOfAnyLanguage) {
     EXPECT_EQ(printable(text), text);
 }
 
-TEST(Printable, ShowsWhatATerminalObeysAsQuestionMarks) {
+TEST(Printable, ReplacesControlCharactersByQuestionMarks) {
   EXPECT_EQ(printable("\x1b]0;title\x07\x1b[31mred\ntroupe: all is well"),
             "?]0;title??[31mred?troupe: all is well");
   EXPECT_EQ(printable("a\r\t\x7f\x08z"), "a????z");
@@ -22,18 +22,18 @@ TEST(Printable, ShowsWhatATerminalObeysAsQuestionMarks) {
   EXPECT_EQ(printable("\u2066\u2069\u2028"), "?????????");
 }
 
-TEST(Printable, ShowsWhatIsNotUtf8AsQuestionMarks) {
-  EXPECT_EQ(printable("\xc3"), "?"); // cut short
+TEST(Printable, ReplacesInvalidUtf8ByQuestionMarks) {
+  EXPECT_EQ(printable("\xc3"), "?"); // truncated
   EXPECT_EQ(printable("\xe2\x82"), "??");
   EXPECT_EQ(printable("\xc3z\xf0\x9fz"), "?z??z");
-  EXPECT_EQ(printable("\xc1\x9b"), "??"); // longer than it need be
+  EXPECT_EQ(printable("\xc1\x9b"), "??"); // overlong
   EXPECT_EQ(printable("\xe0\x82\x9b"), "???");
   EXPECT_EQ(printable("\xf0\x80\x82\x9b"), "????");
   EXPECT_EQ(printable("\xed\xa0\x80"), "???"); // a surrogate
   EXPECT_EQ(printable("\xf4\x90\x80\x80\xff"), "?????");
 }
 
-TEST(Printable, CutsOffWhatIsTooLongBetweenCharacters) {
+TEST(Printable, CutsLongTextBetweenCharacters) {
   EXPECT_EQ(printable(std::string(300, 'x')), std::string(300, 'x'));
   EXPECT_EQ(printable(std::string(301, 'x')), std::string(297, 'x') + "...");
   EXPECT_EQ(printable("123456", 6), "123456");
@@ -45,6 +45,6 @@ TEST(Printable, CutsOffWhatIsTooLongBetweenCharacters) {
   EXPECT_EQ(printable(std::string(1000, '\x1b'), 6), "???...");
 }
 
-TEST(PrintableLines, KeepsLineBreaksAndTabsAlone) {
+TEST(PrintableLines, KeepsOnlyLineBreaksAndTabs) {
   EXPECT_EQ(printable_lines("a\n\tb\r\x1b[2J", 100), "a\n\tb??[2J");
 }

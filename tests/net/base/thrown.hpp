@@ -3,7 +3,7 @@
 #include <stdexcept>
 #include <string>
 
-/// The sentence that a person gets for a mistake; "" if there was none.
+/// @returns the text of the exception; "" if none was thrown.
 template <class F>
 std::string thrown(F&& f) {
   try {

@@ -14,7 +14,7 @@ using dicts = std::map<std::string, dict>;
 
 const cluster_spec workers{lists{{"worker", {"a:1", "b:1"}}}};
 
-TEST(SimpleResolver, SaysWhatItWasTold) {
+TEST(SimpleResolver, ReturnsItsOptions) {
   const simple_resolver x{workers,
                           {.master = "a:1",
                            .task_type = "worker",
@@ -30,14 +30,14 @@ TEST(SimpleResolver, SaysWhatItWasTold) {
   EXPECT_EQ(x.environment(), "lab");
 }
 
-TEST(SimpleResolver, NeedsNoMoreThanACluster) {
+TEST(SimpleResolver, NeedsOnlyACluster) {
   const simple_resolver x{workers};
   EXPECT_EQ(x.task(), std::nullopt);
   EXPECT_EQ(x.master(), "");
   EXPECT_EQ(x.environment(), "");
 }
 
-TEST(SimpleResolver, RefusesATaskThatTheClusterHasNot) {
+TEST(SimpleResolver, RejectsATaskThatIsNotInTheCluster) {
   EXPECT_EQ(thrown([] {
               simple_resolver{workers, {.task_type = "worker", .task_id = 2}};
             }),
@@ -53,7 +53,7 @@ union_resolver::part part(cluster_spec x, simple_resolver::options own = {}) {
   return std::make_shared<simple_resolver>(std::move(x), std::move(own));
 }
 
-TEST(UnionResolver, JoinsListsOneAfterTheOther) {
+TEST(UnionResolver, ConcatenatesLists) {
   const union_resolver x{
     {part(workers),
      part(cluster_spec{lists{{"worker", {"c:1"}}, {"ps", {"d:1"}}}})}};
@@ -70,7 +70,7 @@ TEST(UnionResolver, MergesDictsAndListsIfOneIsADict) {
     (cluster_spec{dicts{{"worker", {{0, "a:1"}, {1, "b:1"}, {3, "d:1"}}}}}));
 }
 
-TEST(UnionResolver, RefusesAnIndexThatStandsTwice) {
+TEST(UnionResolver, RejectsADuplicateIndex) {
   const union_resolver x{
     {part(workers), part(cluster_spec{dicts{{"worker", {{1, "c:1"}}}}})}};
   EXPECT_EQ(thrown([&] { x.cluster_spec(); }),
@@ -78,7 +78,7 @@ TEST(UnionResolver, RefusesAnIndexThatStandsTwice) {
             "\"b:1\" and \"c:1\"; give each index once");
 }
 
-TEST(UnionResolver, HasAllElseFromItsFirstPart) {
+TEST(UnionResolver, TakesOtherValuesFromTheFirstSource) {
   const auto first = part(workers, {.master = "a:1",
                                     .task_type = "worker",
                                     .task_id = 1,
@@ -93,7 +93,7 @@ TEST(UnionResolver, HasAllElseFromItsFirstPart) {
   EXPECT_EQ(x.environment(), "lab");
 }
 
-TEST(UnionResolver, LetsIndex0TakeThePlaceOfTheFirstParts) {
+TEST(UnionResolver, LetsIndex0OverrideThatOfTheFirstSource) {
   const union_resolver x{
     {part(workers, {.task_type = "worker", .task_id = 1, .rpc_layer = "rpc"})},
     {.task_id = 0, .rpc_layer = ""}};
@@ -101,7 +101,7 @@ TEST(UnionResolver, LetsIndex0TakeThePlaceOfTheFirstParts) {
   EXPECT_EQ(x.rpc_layer(), "");
 }
 
-TEST(UnionResolver, NeedsAPart) {
+TEST(UnionResolver, NeedsASource) {
   const std::string sentence =
     "A union of resolvers needs at least one, and none may be null";
   EXPECT_EQ(thrown([] { union_resolver{{}}; }), sentence);

@@ -28,7 +28,7 @@ TEST(ClusterSpec, KeepsTheIndicesOfADict) {
   EXPECT_EQ(sparse.task_address("worker", 3), "d:1");
 }
 
-TEST(ClusterSpec, IsAListIfNoIndexIsLeftOut) {
+TEST(ClusterSpec, IsAListIfNoIndexIsMissing) {
   EXPECT_EQ(std::get<list>(dense.as_dict().at("worker")), (list{"a:1", "b:1"}));
   EXPECT_EQ(std::get<dict>(sparse.as_dict().at("worker")),
             (dict{{1, "b:1"}, {3, "d:1"}}));
@@ -37,7 +37,7 @@ TEST(ClusterSpec, IsAListIfNoIndexIsLeftOut) {
   EXPECT_EQ(std::get<list>(whole.as_dict().at("ps")), (list{"a:1", "b:1"}));
 }
 
-TEST(ClusterSpec, NamesWhatItHasNot) {
+TEST(ClusterSpec, NamesUnknownJobsAndTasks) {
   EXPECT_EQ(thrown([] { dense.num_tasks("chief"); }),
             "No such job in cluster: \"chief\"; there is ps, worker");
   EXPECT_EQ(thrown([] { dense.task_address("worker", 2); }),
@@ -64,7 +64,7 @@ TEST(ClusterTask, A32NumbersTheChiefFirstAndThenTheWorkers) {
   EXPECT_EQ(worker_count(dense, {"worker", 1}), 2u);
 }
 
-TEST(ClusterTask, IsChiefIfItIsWorker0AndNobodyElseIs) {
+TEST(ClusterTask, IsChiefIfItIsWorker0AndThereIsNoChief) {
   const cluster_spec with{
     std::map<std::string, list>{{"chief", {"a:1"}}, {"worker", {"b:1"}}}};
   EXPECT_TRUE(is_chief(with, {"chief", 0}));
@@ -77,7 +77,7 @@ TEST(ClusterTask, IsChiefIfItIsWorker0AndNobodyElseIs) {
             (cluster_task{"worker", 0}));
 }
 
-TEST(ClusterTask, IsLedByTheFirstPsIfAllHaveToMeet) {
+TEST(ClusterTask, TheFirstPsLeadsTheCoordination) {
   EXPECT_EQ(coordination_leader(dense), (cluster_task{"ps", 0}));
   const cluster_spec x{
     std::map<std::string, list>{{"chief", {"a:1"}}, {"worker", {"b:1"}}}};
@@ -85,7 +85,7 @@ TEST(ClusterTask, IsLedByTheFirstPsIfAllHaveToMeet) {
   EXPECT_EQ(coordination_leader(cluster_spec{}), std::nullopt);
 }
 
-TEST(ClusterTask, OfAnEvaluatorIsOnItsOwn) {
+TEST(ClusterTask, AnEvaluatorIsAlone) {
   const cluster_task evaluator{"evaluator", 0};
   EXPECT_TRUE(is_chief(dense, evaluator));
   EXPECT_EQ(id_in_cluster(dense, evaluator), 0u);
@@ -93,7 +93,7 @@ TEST(ClusterTask, OfAnEvaluatorIsOnItsOwn) {
   EXPECT_EQ(collective_leader(dense, evaluator), std::nullopt);
 }
 
-TEST(ClusterTask, OfAnEmptyClusterIsAllThereIs) {
+TEST(ClusterTask, InAnEmptyClusterIsAlone) {
   const cluster_task alone{"worker", 0};
   EXPECT_TRUE(is_chief({}, alone));
   EXPECT_EQ(id_in_cluster({}, alone), 0u);
@@ -101,7 +101,7 @@ TEST(ClusterTask, OfAnEmptyClusterIsAllThereIs) {
   EXPECT_EQ(collective_leader({}, alone), std::nullopt);
 }
 
-TEST(ClusterTask, IsRefusedWithAWordOnWhatWouldDo) {
+TEST(ClusterTask, IsRejectedWithARemedy) {
   const cluster_spec two_chiefs{
     std::map<std::string, list>{{"chief", {"a:1", "b:1"}}}};
   EXPECT_NE(thrown([&] {

@@ -10,7 +10,7 @@ namespace {
 
 using namespace troupe::net;
 
-/// Has TF_CONFIG as it is told, and leaves it unset.
+/// Sets TF_CONFIG, and unsets it afterwards.
 class TfConfig : public testing::Test {
 protected:
   TfConfig() { ::unsetenv("TF_CONFIG"); }
@@ -27,7 +27,7 @@ const std::string two_workers =
   R"("cluster": {"worker": ["10.0.0.1:2222", "[fd00::2]:2222"]},
      "task": {"type": "worker", "index": 1})";
 
-TEST_F(TfConfig, SaysWhoIsThere) {
+TEST_F(TfConfig, DescribesTheCluster) {
   say("{" + two_workers + R"(, "environment": "cloud", "other": [1]})");
   EXPECT_EQ(x.cluster_spec().task_address("worker", 0), "10.0.0.1:2222");
   EXPECT_EQ(x.cluster_spec().num_tasks("worker"), 2u);
@@ -58,7 +58,7 @@ TEST_F(TfConfig, A31LetsTheSessionMasterWin) {
   EXPECT_EQ(x.master(), "m:1");
 }
 
-TEST_F(TfConfig, IsLocalIfItIsNotThere) {
+TEST_F(TfConfig, IsLocalIfItIsNotSet) {
   for (const auto* text :
        {"", "{}", R"({"cluster": {}})", R"({"cluster": null, "task": {}})"}) {
     SCOPED_TRACE(text);
@@ -71,7 +71,7 @@ TEST_F(TfConfig, IsLocalIfItIsNotThere) {
   EXPECT_TRUE(x.cluster_spec().empty());
 }
 
-TEST_F(TfConfig, IsReadAnewInEveryCall) {
+TEST_F(TfConfig, IsReadInEveryCall) {
   say("{" + two_workers + "}");
   EXPECT_EQ(x.task_id(), 1u);
   say(R"({"task": {"type": "chief", "index": 0}})");
@@ -79,14 +79,14 @@ TEST_F(TfConfig, IsReadAnewInEveryCall) {
   EXPECT_TRUE(x.cluster_spec().empty());
 }
 
-TEST_F(TfConfig, NeedNotHaveTheEvaluatorInItsCluster) {
+TEST_F(TfConfig, NeedNotListTheEvaluator) {
   say(R"({"cluster": {"chief": ["a:1"], "worker": ["b:1"]},
           "task": {"type": "evaluator", "index": 0}})");
   EXPECT_EQ(x.task(), (cluster_task{"evaluator", 0}));
   EXPECT_TRUE(is_chief(x.cluster_spec(), *x.task()));
 }
 
-TEST_F(TfConfig, GivesWayToWhatTheProgramSays) {
+TEST_F(TfConfig, IsOverriddenByTheProgram) {
   say("{" + two_workers + R"(, "rpc_layer": "rpc"})");
   const tf_config_resolver own{
     {.task_id = 0, .rpc_layer = "", .environment = "lab"}};
@@ -112,7 +112,7 @@ TEST_F(TfConfig, HasNoMasterWithoutATask) {
 
 struct bad {
   std::string text;
-  std::string says; ///< Beyond "TF_CONFIG: ".
+  std::string says; ///< Without "TF_CONFIG: ".
 };
 
 std::string in_cluster(const std::string& x) {
@@ -128,15 +128,15 @@ const auto jobs = "give chief, worker, ps or evaluator";
 const auto whole = "give a whole number from 0, without quotes";
 
 const std::vector<bad> malformed{
-  {"{", "this is no JSON at byte 2; " + std::string{example}},
-  {"worker", "this is no JSON at byte 1; " + std::string{example}},
-  {"{} {}", "this is no JSON at byte 4; " + std::string{example}},
+  {"{", "this is not valid JSON at byte 2; " + std::string{example}},
+  {"worker", "this is not valid JSON at byte 1; " + std::string{example}},
+  {"{} {}", "this is not valid JSON at byte 4; " + std::string{example}},
   {"{\"cluster\": \"\xff\"}",
-   "this is no JSON at byte 14; " + std::string{example}},
+   "this is not valid JSON at byte 14; " + std::string{example}},
   {"[]", "this is a list; give an object, "
          R"({"cluster": {...}, "task": {...}})"},
   {R"({"task": {}, "task": {}})",
-   R"(the key "task" stands twice in one object; remove one)"},
+   R"(the key "task" appears twice in one object; remove one)"},
   {in_cluster("1e999"), "a number is too large; indices are below 4294967296"},
   {in_cluster("[]"), "cluster is a list; give an object, as in "
                      R"({"worker": ["10.0.0.1:2222"]})"},
@@ -193,7 +193,7 @@ const std::vector<bad> malformed{
    R"(environment is an object; give a text, as in "cloud")"},
 };
 
-TEST_F(TfConfig, IsRefusedInOneSentenceWithTheKeyAndWhatWouldDo) {
+TEST_F(TfConfig, IsRejectedInOneSentenceWithTheKeyAndARemedy) {
   for (const auto& one : malformed) {
     SCOPED_TRACE(one.text);
     EXPECT_EQ(thrown([&] { parse_tf_config(one.text); }),
@@ -203,7 +203,7 @@ TEST_F(TfConfig, IsRefusedInOneSentenceWithTheKeyAndWhatWouldDo) {
   }
 }
 
-TEST_F(TfConfig, HasAddressesWithAPort) {
+TEST_F(TfConfig, NeedsAddressesWithAPort) {
   for (const std::string bad :
        {"1", "null", "\"\"", "\"a\"", "\":1\"", "\"a:\"", "\"a:0\"",
         "\"a:65536\"", "\"a:1x\"", "\"a:-1\"", "\"a b:1\"", "\"a\\n:1\"",
@@ -218,10 +218,11 @@ TEST_F(TfConfig, HasAddressesWithAPort) {
   }
 }
 
-TEST_F(TfConfig, IsRefusedBeforeItCostsMemoryOrStack) {
+TEST_F(TfConfig, IsRejectedBeforeItUsesMemoryOrStack) {
   const auto deep = std::string(100'000, '[');
-  EXPECT_NE(thrown([&] { parse_tf_config(deep); }).find("more than 32 others"),
-            std::string::npos);
+  EXPECT_NE(
+    thrown([&] { parse_tf_config(deep); }).find("deeper than 32 levels"),
+    std::string::npos);
   const auto large = std::string(tf_limits::bytes + 1, ' ');
   EXPECT_NE(thrown([&] { parse_tf_config(large); }).find("too many"),
             std::string::npos);

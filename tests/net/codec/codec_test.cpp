@@ -88,7 +88,7 @@ static_assert(encodable<wired::outer>);
 static_assert(!encodable<handle> && !encodable<void*>);
 static_assert(!encodable<std::vector<handle>>);
 
-TEST(Codec, GivesBackWhatItWasGiven) {
+TEST(Codec, DecodesWhatItEncoded) {
   auto x = sample();
   wired::outer y;
   int z = 0;
@@ -98,7 +98,7 @@ TEST(Codec, GivesBackWhatItWasGiven) {
   EXPECT_TRUE(std::signbit(y.real));
 }
 
-TEST(Codec, WritesWhatCerealsOwnArchiveReads) {
+TEST(Codec, WritesBytesThatCerealsArchiveReads) {
   const auto bytes = encode(sample());
   std::stringstream stream{
     {reinterpret_cast<const char*>(bytes.data()), bytes.size()}};
@@ -108,7 +108,7 @@ TEST(Codec, WritesWhatCerealsOwnArchiveReads) {
   EXPECT_EQ(x, sample());
 }
 
-TEST(Codec, IsLittleEndianWhateverTheMachine) {
+TEST(Codec, IsLittleEndianOnEveryMachine) {
   EXPECT_EQ(encode(std::uint32_t{0x01020304}, true, wired::color::green,
                    std::string{"hi"}),
             bytes_of({1, 4, 3, 2, 1, 1, 3, 2, 0, 0, 0, 0, 0, 0, 0, 'h', 'i'}));
@@ -131,7 +131,7 @@ TEST(Codec, KeepsTheBitsOfFloats) {
   }
 }
 
-TEST(Codec, RefusesWhatIsCutShortAnywhere) {
+TEST(Codec, RejectsTruncationAnywhere) {
   const auto bytes = encode(sample());
   for (std::size_t cut = 0; cut < bytes.size(); ++cut) {
     wired::outer x;
@@ -147,13 +147,13 @@ TEST(Codec, SurvivesEveryFlippedByte) {
       auto bad = bytes;
       bad[at] ^= std::byte(with);
       wired::outer x;
-      if (!decode(bad, x)) { // then it is another value, whole
+      if (!decode(bad, x)) { // the byte belongs to another valid value
         EXPECT_EQ(encode(x), bad) << "byte " << at;
       }
     }
 }
 
-TEST(Codec, ClaimsAreCheckedAgainstTheBytesThatAreThere) {
+TEST(Codec, ChecksLengthsAgainstTheBytesLeft) {
   const auto huge = bytes_of({1, 255, 255, 255, 255, 255, 255, 255, 255, 'x'});
   EXPECT_EQ(fault_of<std::string>(huge),
             "byte 1: a text of 18446744073709551615, but 1 bytes are left");
@@ -167,25 +167,25 @@ TEST(Codec, ClaimsAreCheckedAgainstTheBytesThatAreThere) {
             "byte 9: an element of a list has no bytes");
 }
 
-TEST(Codec, NamesTheValueThatIsNone) {
+TEST(Codec, NamesTheInvalidValue) {
   EXPECT_EQ(fault_of<bool>(bytes_of({1, 2})),
             "byte 1: 2 is neither true nor false");
   for (int i = 0; i < 256; ++i)
     EXPECT_EQ(fault_of<wired::color>(bytes_of({1, i})) == "none",
               i == 0 || i == 3);
   EXPECT_EQ(fault_of<wired::color>(bytes_of({1, 1})),
-            "byte 1: 1 is no wired::color");
+            "byte 1: 1 is not a value of wired::color");
   EXPECT_EQ(fault_of<std::uint8_t>(bytes_of({1, 2, 3})),
             "byte 2: 1 bytes too many");
   EXPECT_EQ(fault_of<std::uint32_t>(bytes_of({1, 2, 3})),
             "byte 1: a number of 4 bytes, but 2 are left");
   EXPECT_EQ(fault_of<std::uint8_t>(bytes_of({0, 2})),
-            "byte 0: byte order 0, but 1 (little-endian) is spoken here");
+            "byte 0: byte order 0, but 1 (little-endian) is expected");
   EXPECT_EQ(fault_of<std::uint8_t>({}),
             "byte 0: a number of 1 bytes, but 0 are left");
 }
 
-TEST(Codec, TakesAnyByteForAByte) {
+TEST(Codec, AcceptsAnyBitsOfAByte) {
   std::vector<std::byte> x(256), y;
   for (std::size_t i = 0; i < x.size(); ++i)
     x[i] = std::byte(i);

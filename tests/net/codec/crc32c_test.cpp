@@ -36,7 +36,7 @@ TEST(Crc32c, GivesThePublishedValues) {
   }
 }
 
-TEST(Crc32c, GoesOnAtAnyCutAndAlignmentWithAndWithoutTheInstruction) {
+TEST(Crc32c, ContinuesAtAnyCutAndAlignmentWithAndWithoutTheInstruction) {
   std::mt19937 random{7};
   std::vector<std::byte> x(97);
   for (auto& b : x)
@@ -51,12 +51,12 @@ TEST(Crc32c, GoesOnAtAnyCutAndAlignmentWithAndWithoutTheInstruction) {
   }
 }
 
-TEST(Crc32c, IsThatOfTheTablesForAnyLength) {
+TEST(Crc32c, EqualsTheTablesForAnyLength) {
   std::mt19937 random{11};
   std::vector<std::byte> x(100'000);
   for (auto& b : x)
     b = std::byte(random());
-  // around one, two and three times what the instruction takes at once
+  // around one, two and three times the block size of the instruction
   for (const std::size_t size :
        {767, 768, 769, 1536, 2311, 12287, 12288, 12296, 13056, 24576, 99'991})
     for (std::size_t from = 0; from < 9; ++from) {

@@ -9,7 +9,7 @@ using namespace troupe::net::testing;
 
 namespace {
 
-/// A header whose checksums fit whatever `change` does to it.
+/// A header that was changed by `change`, with correct checksums.
 template <class F>
 std::vector<std::byte> sealed(F&& change) {
   auto bytes = to_bytes(some_frame(9));
@@ -30,7 +30,7 @@ malformed fault_of(const std::vector<std::byte>& bytes,
 
 } // namespace
 
-TEST(Frame, ComesBackWholeFromPiecesOfAnySize) {
+TEST(Frame, IsDecodedFromPiecesOfAnySize) {
   std::vector<frame> sent;
   std::vector<std::byte> stream;
   for (const std::size_t size : {0, 1, 2, 7, 39, 40, 41, 255, 4099}) {
@@ -46,7 +46,7 @@ TEST(Frame, ComesBackWholeFromPiecesOfAnySize) {
   }
 }
 
-TEST(Frame, ComesBackWholeFromEveryTwoHalves) {
+TEST(Frame, IsDecodedFromAnyTwoPieces) {
   const std::vector sent{some_frame(5, 1), some_frame(0, 2), some_frame(61, 3)};
   std::vector<std::byte> stream;
   for (const auto& x : sent)
@@ -66,7 +66,7 @@ TEST(Frame, ComesBackWholeFromEveryTwoHalves) {
   }
 }
 
-TEST(Frame, WithAnyBitFlippedIsRefusedAtTheSamePlaceInAnyPieces) {
+TEST(Frame, WithAnyFlippedBitIsRejectedAtTheSameOffsetInAnyPieces) {
   const auto bytes = to_bytes(some_frame(23));
   for (std::size_t at = 0; at < bytes.size(); ++at)
     for (int bit = 0; bit < 8; ++bit) {
@@ -79,7 +79,7 @@ TEST(Frame, WithAnyBitFlippedIsRefusedAtTheSamePlaceInAnyPieces) {
     }
 }
 
-TEST(Frame, CutAnywhereIsNoFrameAndTheEndSaysWhere) {
+TEST(Frame, TruncatedAnywhereIsReportedWithItsOffset) {
   const auto bytes = to_bytes(some_frame(11));
   for (std::size_t cut = 1; cut < bytes.size(); ++cut) {
     const auto x = decode_all(std::span{bytes}.first(cut), 5);
@@ -89,13 +89,13 @@ TEST(Frame, CutAnywhereIsNoFrameAndTheEndSaysWhere) {
   }
 }
 
-TEST(Frame, OfRandomBytesIsNone) {
+TEST(Frame, RandomBytesAreRejected) {
   std::mt19937 random{11};
   for (int i = 0; i < 2000; ++i) {
     std::vector<std::byte> bytes(random() % 200);
     for (auto& b : bytes)
       b = std::byte(random());
-    if (i % 2) // gets past the first checks
+    if (i % 2) // passes the first checks
       std::copy_n(to_bytes(some_frame(3)).begin(),
                   std::min<std::size_t>(bytes.size(), random() % 40),
                   bytes.begin());
@@ -105,14 +105,14 @@ TEST(Frame, OfRandomBytesIsNone) {
   }
 }
 
-TEST(Frame, SaysWhichFieldIsWrong) {
+TEST(Frame, NamesTheInvalidField) {
   const auto with = [](std::size_t at, int x) {
     return sealed([=](auto& bytes) { bytes[at] = std::byte(x); });
   };
   EXPECT_EQ(fault_of(with(layout::magic + 1, 0)),
-            (malformed{0, "no frame begins here"}));
+            (malformed{0, "not the start of a frame"}));
   EXPECT_EQ(fault_of(with(layout::version, 9)),
-            (malformed{4, "version 9, but 2 is spoken here"}));
+            (malformed{4, "version 9, but version 2 is expected"}));
   EXPECT_EQ(fault_of(with(layout::kind, 0)), (malformed{5, "unknown kind 0"}));
   EXPECT_EQ(fault_of(with(layout::kind, 6)), (malformed{5, "unknown kind 6"}));
   EXPECT_EQ(fault_of(with(layout::flags, 128)),
@@ -121,7 +121,7 @@ TEST(Frame, SaysWhichFieldIsWrong) {
             (malformed{7, "unknown priority 2"}));
 }
 
-TEST(Frame, ThatFollowsAGoodOneIsRefusedAtItsPlaceInTheStream) {
+TEST(Frame, IsRejectedWithItsOffsetInTheStream) {
   auto bytes = to_bytes(some_frame(10));
   const auto next = sealed([](auto& x) { x[layout::kind] = std::byte{77}; });
   bytes.insert(bytes.end(), next.begin(), next.end());
@@ -130,7 +130,7 @@ TEST(Frame, ThatFollowsAGoodOneIsRefusedAtItsPlaceInTheStream) {
   EXPECT_EQ(x.fault, (malformed{50 + 5, "unknown kind 77"}));
 }
 
-TEST(Frame, ClaimingTooMuchTakesNoMemory) {
+TEST(Frame, ClaimingTooMuchAllocatesNoMemory) {
   const frame_limits limits{.control = 100, .bulk = 1 << 20};
   for (const auto length : {std::uint32_t{101}, std::uint32_t{1} << 20,
                             std::uint32_t{1} << 31, ~std::uint32_t{0}}) {
@@ -147,7 +147,7 @@ TEST(Frame, ClaimingTooMuchTakesNoMemory) {
   }
 }
 
-TEST(Frame, TakesMemoryForTheBytesThatCameNotForThoseClaimed) {
+TEST(Frame, AllocatesForReceivedBytesNotForClaimedOnes) {
   const auto bytes = sealed([](auto& x) {
     x[layout::priority] = std::byte{1};
     store_le(&x[layout::length], std::uint32_t{1} << 30);
@@ -161,7 +161,7 @@ TEST(Frame, TakesMemoryForTheBytesThatCameNotForThoseClaimed) {
   EXPECT_LE(decoder.held(), 2 * (bytes.size() - header_size));
 }
 
-TEST(Frame, AfterAMalformedOneIsNotLookedFor) {
+TEST(Frame, IsNotSearchedAfterAnInvalidOne) {
   frame_decoder decoder;
   auto bytes = to_bytes(some_frame(4));
   bytes[20] ^= std::byte{1};

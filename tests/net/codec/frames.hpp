@@ -20,13 +20,13 @@ inline frame some_frame(std::size_t size, std::uint32_t seed = 1) {
   return x;
 }
 
-/// All that a stream of bytes holds, and what is wrong with it.
+/// The frames of a byte stream, and its error.
 struct decoded {
   std::vector<frame> frames;
   std::optional<malformed> fault;
 };
 
-/// @param piece the decoder is fed so many bytes at a time.
+/// @param piece number of bytes passed to the decoder at a time.
 inline decoded decode_all(std::span<const std::byte> bytes, std::size_t piece,
                           const frame_limits& limits = {}) {
   frame_decoder decoder{limits};

@@ -16,7 +16,7 @@ protected:
   }
 };
 
-TEST_F(NewFile, IsItsOwnersAloneIfItIsASecret) {
+TEST_F(NewFile, IsReadableByItsOwnerOnlyIfItIsASecret) {
   net::write_new_file(folder / "a", "text", net::readers::owner);
   EXPECT_EQ(text_of("a"), "text");
   EXPECT_EQ(mode_of("a"), 0600);
@@ -24,7 +24,7 @@ TEST_F(NewFile, IsItsOwnersAloneIfItIsASecret) {
   EXPECT_NE(mode_of("b") & 0600, 0);
 }
 
-TEST_F(NewFile, TakesNobodysPlace) {
+TEST_F(NewFile, ReplacesNoExistingFile) {
   put("a", "first");
   EXPECT_THROW(net::write_new_file(folder / "a", "x", net::readers::owner),
                std::runtime_error);
@@ -35,7 +35,7 @@ TEST_F(NewFile, TakesNobodysPlace) {
   EXPECT_EQ(files(), 2u);
 }
 
-TEST_F(NewFile, NamesTheFileAndTheReasonIfThereIsNoFolder) {
+TEST_F(NewFile, NamesTheFileAndTheReasonIfTheFolderIsMissing) {
   try {
     net::write_new_file(folder / "no" / "a", "x", net::readers::owner);
     FAIL() << "it was written";

@@ -12,10 +12,10 @@ using namespace troupe::net::testing;
 
 namespace {
 
-using timer = troupe::net::alarm; // C has one too
+using timer = troupe::net::alarm;
 
-/// Three alarms whose time comes at once; the first one meddles with the
-/// second, the third is the last to ring.
+/// Three timers that are due at once. The handler of the first changes the
+/// second; the third expires last.
 struct three_alarms {
   explicit three_alarms(std::function<void(timer&)> meddle)
     : first{loop,
@@ -30,7 +30,7 @@ struct three_alarms {
       second->in(0ns);
       third.in(0ns);
       const auto due = std::chrono::steady_clock::now();
-      while (std::chrono::steady_clock::now() == due) // all of them are
+      while (std::chrono::steady_clock::now() == due) // until all are due
         ;
     });
   }
@@ -51,19 +51,19 @@ sigset_t blocked_here() {
 
 } // namespace
 
-TEST(Alarm, DoesNotRingOnceItIsOffThoughItsTimeHasCome) {
+TEST(Timer, DoesNotExpireAfterCancelEvenIfItIsDue) {
   three_alarms x{[](timer& other) { other.off(); }};
   EXPECT_EQ(x.rung.take(), "first");
   EXPECT_EQ(x.rung.take(), "third");
 }
 
-TEST(Alarm, ForgetsAnOlderTimeThoughItHasCome) {
+TEST(Timer, ReplacesAnEarlierTimeEvenIfItIsDue) {
   three_alarms x{[](timer& other) { other.in(long_enough); }};
   EXPECT_EQ(x.rung.take(), "first");
   EXPECT_EQ(x.rung.take(), "third");
 }
 
-TEST(IoLoop, LeavesTheCallersSignalsAsTheyAreIfItCannotBegin) {
+TEST(IoLoop, KeepsTheCallersSignalMaskIfItCannotStart) {
   pthread_attr_t usual, huge;
   ASSERT_EQ(pthread_getattr_default_np(&usual), 0);
   pthread_attr_init(&huge);

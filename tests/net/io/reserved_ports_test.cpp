@@ -11,7 +11,7 @@ namespace {
 
 using troupe::net::held_ports;
 
-/// @returns 0 if one can listen there, else errno.
+/// @returns 0 if a socket can listen on the port, else errno.
 int listen_at(std::uint16_t port, int reuse) {
   const auto at = ::socket(AF_INET, SOCK_STREAM, 0);
   ::setsockopt(at, SOL_SOCKET, SO_REUSEADDR, &reuse, sizeof reuse);
@@ -27,14 +27,14 @@ int listen_at(std::uint16_t port, int reuse) {
   return why;
 }
 
-TEST(HeldPorts, AreAllDifferent) {
+TEST(ReservedPorts, AreAllDifferent) {
   const held_ports x{50};
   const std::set<std::uint16_t> all{x.numbers().begin(), x.numbers().end()};
   EXPECT_EQ(all.size(), 50u);
   EXPECT_FALSE(all.contains(0));
 }
 
-TEST(HeldPorts, AreForThoseWhoKnowThem) {
+TEST(ReservedPorts, CanBeUsedOnlyExplicitly) {
   const held_ports x{1};
   const auto port = x.numbers().front();
   EXPECT_EQ(listen_at(port, 1), 0);

@@ -27,7 +27,7 @@ protected:
     return {tls{dialer}.wrap(x[0], tls::side::dialer),
             tls{acceptor}.wrap(x[1], tls::side::acceptor)};
   }
-  /// What the acceptor makes of the dialer, and the dialer of the acceptor.
+  /// @returns what the acceptor and the dialer received.
   static std::pair<received, received> meet(two x) {
     auto there = pass(*x.first, *x.second, "hello");
     there.text += x.second->problem();
@@ -54,10 +54,10 @@ void carries_both_ways(stream& left, stream& right) {
   EXPECT_TRUE(pass(right, left, text).text == text);
 }
 
-/// Writes until no more fits, reads all of it, and so on.
+/// Alternately writes until the stream is full, and reads everything.
 void repeats_what_did_not_move(stream& from, stream& to) {
   const auto text = letters(2'000'000);
-  pass(from, to, "x"); // TLS has shaken hands
+  pass(from, to, "x"); // completes the TLS handshake
   pass(to, from, "y");
   std::string got;
   std::vector<std::byte> piece(70'000);
@@ -89,22 +89,22 @@ void ends_without_a_signal(stream& left, stream& right) {
 
 } // namespace
 
-TEST(SocketStream, CarriesBytesBothWays) {
+TEST(SocketStream, TransfersBytesBothWays) {
   const auto [left, right] = clear();
   carries_both_ways(*left, *right);
 }
 
-TEST(SocketStream, GoesOnWithWhatDidNotMove) {
+TEST(SocketStream, ContinuesAfterAPartialTransfer) {
   const auto [left, right] = clear();
   repeats_what_did_not_move(*left, *right);
 }
 
-TEST(SocketStream, EndsWithoutASignalIfThePeerIsGone) {
+TEST(SocketStream, ClosesWithoutASignalIfThePeerIsGone) {
   const auto [left, right] = clear();
   ends_without_a_signal(*left, *right);
 }
 
-TEST(SocketStream, SaysWhatItWaitsFor) {
+TEST(SocketStream, ReportsTheEventItWaitsFor) {
   const auto [left, right] = clear();
   std::vector<std::byte> piece(10);
   EXPECT_EQ(left->read_some(piece).how, status::wants_read);
@@ -112,22 +112,22 @@ TEST(SocketStream, SaysWhatItWaitsFor) {
   EXPECT_EQ(left->read_some(piece).how, status::closed);
 }
 
-TEST_F(TlsStream, CarriesBytesBothWays) {
+TEST_F(TlsStream, TransfersBytesBothWays) {
   const auto [left, right] = under(good("a"), good("b"));
   carries_both_ways(*left, *right);
 }
 
-TEST_F(TlsStream, GoesOnWithWhatDidNotMove) {
+TEST_F(TlsStream, ContinuesAfterAPartialTransfer) {
   const auto [left, right] = under(good("a"), good("b"));
   repeats_what_did_not_move(*left, *right);
 }
 
-TEST_F(TlsStream, EndsWithoutASignalIfThePeerIsGone) {
+TEST_F(TlsStream, ClosesWithoutASignalIfThePeerIsGone) {
   const auto [left, right] = under(good("a"), good("b"));
   ends_without_a_signal(*left, *right);
 }
 
-TEST_F(TlsStream, FailsIfABitChangesOnTheWay) {
+TEST_F(TlsStream, FailsIfABitChangesInTransit) {
   const auto near = socket_pair(), far = socket_pair();
   const auto left = tls{good("a")}.wrap(near[0], tls::side::dialer);
   const auto right = tls{good("b")}.wrap(far[0], tls::side::acceptor);
@@ -157,7 +157,7 @@ TEST_F(TlsStream, FailsIfABitChangesOnTheWay) {
   EXPECT_NE(right->problem().find("TLS"), std::string::npos);
 }
 
-TEST_F(TlsStream, TellsOfBytesThatPollDoesNotSee) {
+TEST_F(TlsStream, ReportsBufferedBytesThatPollDoesNotSee) {
   const auto [left, right] = under(good("a"), good("b"));
   pass(*left, *right, "x");
   pass(*right, *left, "y");
@@ -168,7 +168,7 @@ TEST_F(TlsStream, TellsOfBytesThatPollDoesNotSee) {
   EXPECT_TRUE(right->has_buffered());
 }
 
-TEST_F(TlsStream, TellsOfBytesThatCameWithTheEndOfAHandshake) {
+TEST_F(TlsStream, ReportsBytesThatArriveWithTheEndOfTheHandshake) {
   const auto [left, right] = under(good("a"), good("b"));
   EXPECT_EQ(left->write_some(bytes_of("hello")).how, status::wants_read);
   EXPECT_EQ(right->write_some(bytes_of("x")).how, status::wants_read);
@@ -180,7 +180,7 @@ TEST_F(TlsStream, TellsOfBytesThatCameWithTheEndOfAHandshake) {
   EXPECT_FALSE(right->has_buffered());
 }
 
-TEST_F(TlsStream, RefusesAnExpiredCertificateOfEitherSide) {
+TEST_F(TlsStream, RejectsAnExpiredCertificateOfEitherSide) {
   const auto dialer = meet(under(expired(), good()));
   EXPECT_EQ(dialer.first.how, status::failed);
   EXPECT_EQ(dialer.first.text, "TLS: certificate verify failed: certificate "
@@ -195,7 +195,7 @@ TEST_F(TlsStream, RefusesAnExpiredCertificateOfEitherSide) {
   EXPECT_NE(left->problem().find("expired"), std::string::npos);
 }
 
-TEST_F(TlsStream, RefusesACertificateOfAnotherAuthority) {
+TEST_F(TlsStream, RejectsACertificateOfAnotherAuthority) {
   const auto x = meet(under(foreign(), good()));
   EXPECT_EQ(x.first.how, status::failed);
   EXPECT_NE(x.first.text.find("unable to get local issuer certificate"),
@@ -207,7 +207,7 @@ TEST_F(TlsStream, RefusesACertificateOfAnotherAuthority) {
     << x.second.text;
 }
 
-TEST_F(TlsStream, RefusesWhatIsNoTls) {
+TEST_F(TlsStream, RejectsAPeerWithoutTls) {
   const auto x = socket_pair();
   const auto left = wrap_socket(x[0]);
   const auto right = tls{good()}.wrap(x[1], tls::side::acceptor);
@@ -215,7 +215,7 @@ TEST_F(TlsStream, RefusesWhatIsNoTls) {
   EXPECT_NE(right->problem().find("TLS: "), std::string::npos);
 }
 
-TEST_F(TlsStream, SaysWhichFileCannotBeUsed) {
+TEST_F(TlsStream, NamesTheUnusableFile) {
   auto x = good();
   x.key = (folder / "none.key").string();
   try {

@@ -13,7 +13,7 @@
 
 namespace troupe::net::testing {
 
-/// Two sockets that are connected to each other.
+/// @returns two sockets that are connected to each other.
 inline std::array<int, 2> socket_pair() {
   std::array<int, 2> x{};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, x.data()) != 0)
@@ -29,14 +29,14 @@ inline std::string text_of(std::span<const std::byte> x) {
   return {reinterpret_cast<const char*>(x.data()), x.size()};
 }
 
-/// What came, until `count` bytes have, or the stream ended.
+/// Bytes received until `count` have arrived or the stream ended.
 struct received {
   std::string text;
   stream::status how = stream::status::ok;
 };
 
 /// Writes to one end and reads from the other until `sent` has passed, or
-/// either ends. @returns what was read, and how it ended.
+/// either ends. @returns the bytes read and the final status.
 inline received pass(stream& from, stream& to, std::string_view sent) {
   const auto deadline =
     std::chrono::steady_clock::now() + std::chrono::seconds{20};

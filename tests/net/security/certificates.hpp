@@ -8,12 +8,12 @@
 
 namespace troupe::net::testing {
 
-/// Files of an authority and of those it vouches for.
+/// Files of an authority and of the certificates that it signed.
 class certificate_test : public scratch_test {
 protected:
   using files = credentials::certificates;
 
-  /// Signed by `by`; whoever has it trusts `ours`.
+  /// Files of a certificate signed by `by`, whose owner trusts `ours`.
   files signed_by(const identity& by, const std::string& name,
                   std::chrono::hours until = std::chrono::hours{1}) const {
     const auto now = std::chrono::system_clock::now();

@@ -24,7 +24,7 @@ certificate_ptr read(const std::string& text) {
   return it;
 }
 
-/// What OpenSSL says of a certificate: X509_V_OK, or why not.
+/// @returns OpenSSL's result for a certificate: X509_V_OK or an error.
 int verdict(const identity& authority, const identity& x,
             const char* host = nullptr, int purpose = X509_PURPOSE_SSL_SERVER) {
   const std::shared_ptr<X509_STORE> trusted{X509_STORE_new(), X509_STORE_free};
@@ -47,13 +47,13 @@ protected:
   identity authority = make_authority({.name = "an authority"});
 };
 
-TEST_F(Certificates, HoldOnBothSidesOfAConnection) {
+TEST_F(Certificates, AreValidOnBothSidesOfAConnection) {
   const auto x = make_certificate(authority, {});
   EXPECT_EQ(verdict(authority, x), X509_V_OK);
   EXPECT_EQ(verdict(authority, x, nullptr, X509_PURPOSE_SSL_CLIENT), X509_V_OK);
 }
 
-TEST_F(Certificates, AreGoodForTheirHostsAlone) {
+TEST_F(Certificates, AreValidForTheirHostsOnly) {
   const auto x = make_certificate(
     authority, {.hosts = {"worker-1.example", "10.1.2.3", "fd00::1"}});
   for (const auto* host : {"worker-1.example", "10.1.2.3", "fd00::1"})
@@ -63,12 +63,12 @@ TEST_F(Certificates, AreGoodForTheirHostsAlone) {
   EXPECT_EQ(verdict(authority, x, "10.1.2.4"), X509_V_ERR_IP_ADDRESS_MISMATCH);
 }
 
-TEST_F(Certificates, OfAnotherAuthorityOfTheSameNameDoNotHold) {
+TEST_F(Certificates, OfAnotherAuthorityWithTheSameNameAreInvalid) {
   const auto other = make_authority({.name = "an authority"});
   EXPECT_NE(verdict(authority, make_certificate(other, {})), X509_V_OK);
 }
 
-TEST_F(Certificates, EndWhenTheyAreToldTo) {
+TEST_F(Certificates, ExpireAtTheirNotAfterTime) {
   const auto now = clock::now();
   const auto late = make_certificate(
     authority, {.not_before = now - hours{2}, .not_after = now - hours{1}});
@@ -78,14 +78,14 @@ TEST_F(Certificates, EndWhenTheyAreToldTo) {
   EXPECT_EQ(verdict(authority, early), X509_V_ERR_CERT_NOT_YET_VALID);
 }
 
-TEST_F(Certificates, SignNoOthers) {
+TEST_F(Certificates, CannotSignOthers) {
   const auto worker = make_certificate(authority, {});
   EXPECT_THROW(make_certificate(worker, {}), bad_authority);
   EXPECT_THROW(make_certificate({authority.certificate, worker.key}, {}),
                bad_authority);
 }
 
-TEST_F(Certificates, DifferInKeyAndNumber) {
+TEST_F(Certificates, DifferInKeyAndSerialNumber) {
   const auto a = make_certificate(authority, {});
   const auto b = make_certificate(authority, {});
   EXPECT_NE(a.key, b.key);
@@ -94,7 +94,7 @@ TEST_F(Certificates, DifferInKeyAndNumber) {
             0);
 }
 
-TEST_F(Certificates, RefuseWhatIsNoHostNoNameAndNoTime) {
+TEST_F(Certificates, RejectInvalidHostsNamesAndTimes) {
   for (const std::string host :
        {"", "a b", "a,DNS:b", "..", "1.2.3.4/8", "a\n", "*"})
     EXPECT_THROW(make_certificate(authority, {.hosts = {host}}),
@@ -108,7 +108,7 @@ TEST_F(Certificates, RefuseWhatIsNoHostNoNameAndNoTime) {
                std::invalid_argument);
 }
 
-TEST_F(Certificates, RefuseAnAuthorityThatIsNoPem) {
+TEST_F(Certificates, RejectAnAuthorityThatIsNotPem) {
   for (const auto& bad :
        {identity{}, identity{"text", "text"},
         identity{authority.certificate, ""}, identity{"", authority.key}})

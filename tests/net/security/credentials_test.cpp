@@ -31,26 +31,26 @@ protected:
 
 } // namespace
 
-TEST_F(Secret, IsAFilesBytesWithoutTheLastLineBreak) {
+TEST_F(Secret, IsTheBytesOfAFileWithoutTheLastLineBreak) {
   EXPECT_EQ(read_secret(file("open sesame\n")), "open sesame");
   EXPECT_EQ(read_secret(file("open\nsesame\r\n")), "open\nsesame");
   EXPECT_EQ(read_secret(file(" x ")), " x ");
   EXPECT_EQ(read_secret(file("x", 0400)), "x");
 }
 
-TEST_F(Secret, ThatOthersMayUseIsRefused) {
+TEST_F(Secret, AccessibleToOthersIsRejected) {
   for (const mode_t mode : {0640, 0604, 0602, 0660, 0610})
     EXPECT_NE(complaint(file("x", mode)).find("chmod 600"), std::string::npos);
 }
 
-TEST_F(Secret, ThatIsMissingOrEmptyOrHugeIsRefusedByName) {
+TEST_F(Secret, MissingOrEmptyOrHugeIsRejectedWithItsName) {
   const auto none = (folder / "none").string();
   EXPECT_EQ(complaint(none), "the secret in '" + none
                                + "' cannot be used: No such file or directory");
   EXPECT_NE(complaint(file("\n")).find("empty"), std::string::npos);
   EXPECT_NE(complaint(file(std::string(5000, 'x'))).find("more than 4096"),
             std::string::npos);
-  EXPECT_NE(complaint(folder.string()).find("no regular file"),
+  EXPECT_NE(complaint(folder.string()).find("not a regular file"),
             std::string::npos);
 }
 

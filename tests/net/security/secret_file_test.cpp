@@ -14,7 +14,7 @@ std::string text_of(const fs::path& file) {
   return {std::istreambuf_iterator<char>{in}, {}};
 }
 
-TEST(SecretFile, IsItsOwnersAloneAndFresh) {
+TEST(SecretFile, IsNewAndReadableByItsOwnerOnly) {
   const secret_file a, b;
   EXPECT_EQ(fs::status(a.path()).permissions(),
             fs::perms::owner_read | fs::perms::owner_write);
@@ -24,7 +24,7 @@ TEST(SecretFile, IsItsOwnersAloneAndFresh) {
   EXPECT_NE(text_of(a.path()), text_of(b.path()));
 }
 
-TEST(SecretFile, LeavesNothingBehind) {
+TEST(SecretFile, IsRemovedWithItsFolder) {
   fs::path folder;
   {
     const secret_file x;

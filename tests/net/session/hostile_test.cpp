@@ -248,7 +248,7 @@ TEST(FaultyPeer, ViolatesTheProtocolWhenItSendsNoFrames) {
   x.member.say(bytes_of("hello, are you there?"));
   const auto last = x.ends.take();
   EXPECT_EQ(last.how, ending::broken);
-  EXPECT_EQ(last.why, "byte 0: no frame begins here");
+  EXPECT_EQ(last.why, "byte 0: not the start of a frame");
   while (!x.member.hear(100).empty()) // heartbeats
     ;
 }

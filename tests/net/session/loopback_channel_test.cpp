@@ -94,7 +94,7 @@ TEST(LoopbackChannel, EndsOnceAtBothEndsWhenBytesAreCorrupted) {
   on.post(2);
   on.wire.deliver();
   const ends wanted{
-    {ending::broken, "byte 36: the checksum does not fit the payload"}};
+    {ending::broken, "byte 36: the payload checksum does not match"}};
   EXPECT_EQ(on.at_left->ends, wanted);
   EXPECT_EQ(on.at_right->ends, wanted);
   EXPECT_TRUE(on.at_right->frames.empty());
@@ -111,9 +111,10 @@ TEST(LoopbackChannel, IsClosedWhenTheStreamEndsWithinAFrame) {
   });
   on.post(1);
   on.wire.deliver();
-  EXPECT_EQ(on.at_right->ends,
-            (ends{{ending::dead,
-                   "byte 41: the stream ends 1 bytes before its frame"}}));
+  EXPECT_EQ(
+    on.at_right->ends,
+    (ends{{ending::dead,
+           "byte 41: the stream ends 1 bytes before the end of its frame"}}));
 }
 
 TEST(LoopbackChannel, DropsDuplicatesAndDelaysFramesByTheFaultHook) {

@@ -29,8 +29,8 @@ tensor ones(std::int64_t n) {
   return tensor::full({n}, 1);
 }
 
-/// Two processes of one replica each, about to sum; process 1 has sent what
-/// fits.
+/// Two processes of one replica each that sum a bucket. Process 1 has sent as
+/// many packets as its queue holds.
 struct begun_sum : house {
   explicit begun_sum(std::int64_t elements) : house{{0, 1, 2}} {
     seat(1);
@@ -43,9 +43,9 @@ struct begun_sum : house {
 
 } // namespace
 
-// -- who differs --------------------------------------------------------------
+// -- differences --------------------------------------------------------------
 
-TEST(ExchangeFaults, NameBothExchangesIfProcessesDiffer) {
+TEST(CollectiveFaults, NameBothCollectivesIfProcessesDiffer) {
   house on{{0, 1, 2, 3}};
   on.seat(1);
   on.enter(3);
@@ -53,13 +53,13 @@ TEST(ExchangeFaults, NameBothExchangesIfProcessesDiffer) {
   on.of(2).contribute(2, 7, ones(4096));
   on.pump_all();
   EXPECT_EQ(on.machines[0]->wrong()->process, 2u);
-  EXPECT_EQ(why(*on.machines[0]),
-            "process 2 sent bucket 7 of 4096 elements where bucket 6 of 1024 "
-            "elements is due in step 3: the replicas do not make the same "
-            "exchanges");
+  EXPECT_EQ(
+    why(*on.machines[0]),
+    "process 2 sent bucket 7 of 4096 elements where bucket 6 of 1024 elements "
+    "was expected in step 3: the replicas do not call the same collectives");
 }
 
-TEST(ExchangeFaults, NameTheTypesAndGathersThatDiffer) {
+TEST(CollectiveFaults, NameTheTypesAndGathersThatDiffer) {
   house on{{0, 1, 2, 3}};
   on.seat(1);
   on.enter(3);
@@ -67,15 +67,16 @@ TEST(ExchangeFaults, NameTheTypesAndGathersThatDiffer) {
   on.of(1).contribute(1, 6, tensor::zeros({8}, dtype::float64));
   on.of(2).gather(2, 6, ones(8));
   on.pump_all();
-  EXPECT_EQ(why(*on.machines[0]),
-            "process 1 sent bucket 6 of 8 elements of float64 where float32 is "
-            "due in step 3: the replicas do not make the same exchanges");
+  EXPECT_EQ(
+    why(*on.machines[0]),
+    "process 1 sent bucket 6 of 8 elements of float64 where float32 was "
+    "expected in step 3: the replicas do not call the same collectives");
   EXPECT_EQ(why(*on.machines[2]),
-            "process 0 sent bucket 6 of 8 elements where gather 6 is due in "
-            "step 3: the replicas do not make the same exchanges");
+            "process 0 sent bucket 6 of 8 elements where gather 6 was expected "
+            "in step 3: the replicas do not call the same collectives");
 }
 
-TEST(ExchangeFaults, NameAStepThatHasOneExchangeLess) {
+TEST(CollectiveFaults, NameAStepWithAMissingCollective) {
   house on{{0, 1, 2}};
   on.seat(1);
   on.enter(0);
@@ -85,38 +86,40 @@ TEST(ExchangeFaults, NameAStepThatHasOneExchangeLess) {
   on.pump_all();
   EXPECT_EQ(why(*on.machines[0]),
             "process 1 sent bucket 0 of 8 elements of step 1 where bucket 0 of "
-            "8 elements is due in step 0: a parcel was lost, or the replicas "
-            "do not make the same exchanges");
+            "8 elements was expected in step 0: a packet was lost, or the "
+            "replicas do not call the same collectives");
 }
 
-TEST(ExchangeFaults, NameALostParcel) {
+TEST(CollectiveFaults, NameALostPacket) {
   begun_sum on{1 << 20};
   on.office.of(1, 0, queue::parts).pop_front();
   on.pump_all();
-  EXPECT_EQ(why(*on.machines[0]),
-            "process 1 sent a part of chunk 2 of bucket 0 of 1048576 elements "
-            "of replicas [1, 2) where a part of chunk 0 of bucket 0 of 1048576 "
-            "elements of replicas [1, 2) is due in step 0: a parcel was lost");
+  EXPECT_EQ(
+    why(*on.machines[0]),
+    "process 1 sent a contribution to chunk 2 of bucket 0 of 1048576 elements "
+    "of replicas [1, 2) where a contribution to chunk 0 of bucket 0 of 1048576 "
+    "elements of replicas [1, 2) was expected in step 0: a packet was lost");
 }
 
-TEST(ExchangeFaults, RefuseAPartThatIsTooShort) {
+TEST(CollectiveFaults, RejectAContributionThatIsTooShort) {
   begun_sum on{10};
   on.office.of(1, 0, queue::parts).front().own().resize(39);
   on.pump_all();
-  EXPECT_EQ(why(*on.machines[0]), "process 1 sent 39 bytes where 40 are due");
+  EXPECT_EQ(why(*on.machines[0]),
+            "process 1 sent 39 bytes where 40 were expected");
   EXPECT_FALSE(on.pump(0));
 }
 
-TEST(ExchangeFaults, RefuseWhatReplicasOfAProcessDoNotAgreeOn) {
+TEST(CollectiveFaults, RejectDifferentCallsOfLocalReplicas) {
   house on{{0, 2}};
   on.seat(1);
   on.enter(4);
   auto& it = on.of(0);
   it.contribute(0, 3, ones(8));
   EXPECT_EQ(refusal([&] { it.contribute(1, 3, ones(9)); }),
-            "replica 1 brought bucket 3 of float32[9] to exchange 0 of step 4, "
-            "replica 0 bucket 3 of float32[8] to exchange 0 of step 4: the "
-            "replicas do not make the same exchanges");
+            "replica 1 contributed bucket 3 of float32[9] as operation 0 of "
+            "step 4, replica 0 bucket 3 of float32[8] as operation 0 of step "
+            "4: the replicas do not call the same collectives");
   EXPECT_NE(refusal([&] { it.contribute(1, 4, ones(8)); }), "");
   EXPECT_NE(refusal([&] { it.gather(1, 3, ones(8)); }), "");
   EXPECT_EQ(refusal([&] { it.contribute(0, 3, ones(8)); }),
@@ -128,10 +131,10 @@ TEST(ExchangeFaults, RefuseWhatReplicasOfAProcessDoNotAgreeOn) {
   EXPECT_EQ(refusal([] {
               machine{{{0, 1, 1}, 0}};
             }),
-            "process 1 of an exchange has no replica");
+            "process 1 of a collective has no replica");
 }
 
-TEST(ExchangeFaults, RefuseASharesSpecBeforeMemoryIsTaken) {
+TEST(CollectiveFaults, RejectAGatherSpecBeforeMemoryIsAllocated) {
   const auto good = write(tensor_spec{{3, 4}, dtype::int64});
   tensor_spec out;
   ASSERT_TRUE(read(good, out));
@@ -157,14 +160,13 @@ TEST(ExchangeFaults, RefuseASharesSpecBeforeMemoryIsTaken) {
   on.pump(1);
   on.office.of(1, 0, queue::parts).front().own()[12] = std::byte{1};
   on.pump_all();
-  EXPECT_EQ(why(*on.machines[0]),
-            "process 1 sent a share of gather 0 that is no tensor, or too "
-            "large");
+  EXPECT_EQ(why(*on.machines[0]), "process 1 sent a contribution to gather 0 "
+                                  "whose tensor spec is invalid or too large");
 }
 
-// -- old news -----------------------------------------------------------------
+// -- stale packets ------------------------------------------------------------
 
-TEST(ExchangeFaults, IgnoreAParcelThatIsSaidTwice) {
+TEST(CollectiveFaults, IgnoreARepeatedPacket) {
   for (const bool views : {true, false}) {
     house on{{0, 1, 2}, 4, views};
     on.seat(1);
@@ -191,7 +193,7 @@ TEST(ExchangeFaults, IgnoreAParcelThatIsSaidTwice) {
   }
 }
 
-TEST(ExchangeFaults, DropWhatIsOfAnOlderEpochAndLeaveWhatIsOfANewer) {
+TEST(CollectiveFaults, DropPacketsOfOlderGenerationsAndKeepThoseOfNewer) {
   for (std::uint64_t seed = 0; seed < test::seeds_of(40); ++seed)
     for (const bool views : {true, false}) {
       SCOPED_TRACE("seed " + std::to_string(seed));
@@ -206,7 +208,7 @@ TEST(ExchangeFaults, DropWhatIsOfAnOlderEpochAndLeaveWhatIsOfANewer) {
       for (auto turns = rng() % 60; turns > 0; --turns)
         on.pump(std::uint32_t(rng() % 2));
       for (std::uint32_t r = 0; r < 3; ++r)
-        on.of(r).leave(r); // in the middle: nothing of this epoch moves
+        on.of(r).leave(r); // in mid-step: the generation is aborted
       EXPECT_FALSE(on.pump(0) && !on.settled());
       on.of(2).seat(2, 2); // process 1 is ahead
       on.of(2).enter(2, 0);
@@ -217,7 +219,7 @@ TEST(ExchangeFaults, DropWhatIsOfAnOlderEpochAndLeaveWhatIsOfANewer) {
       on.of(0).enter(0, 0);
       on.of(0).contribute(0, 0, tensor::full({100'000}, 6));
       EXPECT_FALSE(on.of(1).current(1));
-      on.of(1).contribute(1, 0, ones(3)); // of the old epoch: void
+      on.of(1).contribute(1, 0, ones(3)); // of the old generation: ignored
       on.pump_all();
       EXPECT_FALSE(on.of(0).sum_of(0, 0));
       on.of(1).seat(1, 2);
@@ -234,8 +236,8 @@ TEST(ExchangeFaults, DropWhatIsOfAnOlderEpochAndLeaveWhatIsOfANewer) {
     }
 }
 
-TEST(ExchangeFaults, ReadNothingOfAnAbandonedStepIntoABufferThatIsUsedAgain) {
-  std::size_t in_part = 0; // runs in which a sum had come in part
+TEST(CollectiveFaults, ReadNoDataOfAnAbortedStepIntoAReusedBuffer) {
+  std::size_t in_part = 0; // runs in which a result was partly read
   for (std::uint64_t seed = 0; seed < test::seeds_of(40); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937_64 rng{seed};
@@ -270,7 +272,7 @@ TEST(ExchangeFaults, ReadNothingOfAnAbandonedStepIntoABufferThatIsUsedAgain) {
   EXPECT_GT(in_part, 0u);
 }
 
-TEST(ExchangeFaults, TellAReplicaWhoseSiblingIsInANewerEpochOfNothing) {
+TEST(CollectiveFaults, GiveNoResultToAReplicaOfAnOlderGeneration) {
   house on{{0, 2, 3}};
   on.seat(1);
   on.enter(0);
@@ -285,7 +287,7 @@ TEST(ExchangeFaults, TellAReplicaWhoseSiblingIsInANewerEpochOfNothing) {
   EXPECT_EQ(on.of(0).incomplete(0), 0u);
 }
 
-TEST(ExchangeFaults, LeaveNobodysTensorToOthersAfterAnAbort) {
+TEST(CollectiveFaults, HoldNoTensorAfterAnAbort) {
   house on{{0, 2, 3}};
   on.seat(1);
   on.enter(0);
@@ -300,9 +302,9 @@ TEST(ExchangeFaults, LeaveNobodysTensorToOthersAfterAnAbort) {
   EXPECT_FALSE(on.of(1).sum_of(1, 0));
 }
 
-// -- who is missing -----------------------------------------------------------
+// -- missing inputs -----------------------------------------------------------
 
-TEST(ExchangeFaults, SayWhoIsMissingForWhichBucket) {
+TEST(CollectiveFaults, ReportMissingReplicasPerBucket) {
   house on{{0, 2, 3, 5}};
   on.seat(1);
   on.enter(7);
@@ -329,9 +331,9 @@ TEST(ExchangeFaults, SayWhoIsMissingForWhichBucket) {
   EXPECT_EQ(lack->replicas, (std::vector<std::uint32_t>{0, 1, 3, 4}));
 }
 
-TEST(ExchangeFaults, SayWhoDoesNotTakeWhatIsOwedToHim) {
+TEST(CollectiveFaults, ReportAPeerThatAcceptsNoPackets) {
   house on{{0, 1, 2}, 1};
-  on.office.of(0, 1, queue::parts).push_back({}); // is full, for good
+  on.office.of(0, 1, queue::parts).push_back({}); // the queue stays full
   on.seat(1);
   on.enter(7);
   for (std::uint32_t r = 0; r < 2; ++r)

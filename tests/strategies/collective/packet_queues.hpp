@@ -12,20 +12,20 @@
 #include <string>
 #include <vector>
 
-// Processes in one thread: bounded queues between them, and replicas that walk
-// through a script whenever chance lets them.
+// Simulates several processes in one thread, connected by bounded queues.
+// Replicas execute a script in random order.
 
 namespace troupe::exchange::testing {
 
 struct letter {
   head about;
   std::vector<std::byte> copy;
-  std::span<const std::byte> lent{}; ///< Where they lie at their sender's.
+  std::span<const std::byte> lent{}; ///< The sender's memory, if not copied.
 
   std::span<const std::byte> bytes() const {
     return lent.empty() ? std::span<const std::byte>{copy} : lent;
   }
-  /// To be changed, which its sender does not see.
+  /// @returns the payload as a private copy, which a test may change.
   std::vector<std::byte>& own() {
     if (!lent.empty())
       copy.assign(lent.begin(), lent.end());
@@ -50,11 +50,11 @@ struct post_office {
 
   std::uint32_t all;
   std::size_t capacity;
-  bool views; ///< Else bytes are fetched, a few at a time.
+  bool views; ///< If false, payloads are read in pieces.
   std::minstd_rand chance;
   std::vector<std::deque<letter>> queues;
   std::vector<std::size_t> sent = std::vector<std::size_t>(all); ///< Bytes.
-  std::size_t most = 0; ///< Letters in a queue.
+  std::size_t most = 0; ///< Maximum length of a queue.
 };
 
 class box final : public courier {
@@ -94,7 +94,7 @@ public:
     last.copy.clear();
     return true;
   }
-  /// Whether nobody may still read what was lent.
+  /// True if no peer may still read zero-copy payloads.
   bool flush() const {
     for (std::uint32_t to = 0; to < in_.all; ++to)
       for (const auto by : {queue::parts, queue::sums})
@@ -151,7 +151,7 @@ private:
   std::vector<reading> read_;
 };
 
-/// P machines, and who of them is whose.
+/// P state machines and the replicas that they host.
 struct house {
   explicit house(std::vector<std::uint32_t> first, std::size_t capacity = 2,
                  bool views = true, std::uint64_t seed = 1)
@@ -180,7 +180,7 @@ struct house {
   bool pump(std::uint32_t process) {
     return machines[process]->pump(*boxes[process]);
   }
-  /// Until nothing moves.
+  /// Makes progress until nothing moves.
   void pump_all() {
     for (bool moved = true; moved;) {
       moved = false;
@@ -208,7 +208,8 @@ struct house {
   std::vector<std::unique_ptr<box>> boxes;
 };
 
-/// Values of very different size, so that the bits tell the order of addition.
+/// Values of very different size, so that the bits depend on the order of
+/// addition.
 template <class T>
 tensor brought(std::size_t elements, std::uint64_t seed) {
   tensor x{shape{std::int64_t(elements)}, dtype_of<T>};
@@ -222,7 +223,7 @@ tensor brought(std::size_t elements, std::uint64_t seed) {
 
 using firsts = std::vector<std::uint32_t>;
 
-/// What tree_sum.hpp's machine makes of parts [begin, end).
+/// Sum of the inputs [begin, end) by tree/reduction.hpp.
 inline tensor tree_of(const tensors& parts, std::uint32_t begin,
                       std::uint32_t end) {
   tree::tree_sum machine{{1, 0, 0, end - begin, 0, 1}};
@@ -234,7 +235,7 @@ inline tensor tree_of(const tensors& parts, std::uint32_t begin,
   return std::get<tree::finished>(what).sum;
 }
 
-/// Of all parts.
+/// Sum of all inputs.
 inline tensor oracle(const tensors& parts) {
   return tree_of(parts, 0, static_cast<std::uint32_t>(parts.size()));
 }

@@ -19,7 +19,7 @@ tensor ones(std::int64_t n) {
   return tensor::full({n}, 1);
 }
 
-/// All bring `n` ones.
+/// All replicas contribute `n` ones.
 void bring(house& on, std::int64_t n) {
   on.seat(1);
   on.enter(3);
@@ -29,9 +29,9 @@ void bring(house& on, std::int64_t n) {
 
 } // namespace
 
-// -- who differs --------------------------------------------------------------
+// -- differences --------------------------------------------------------------
 
-TEST(RingFaults, NameTheWaysThatDiffer) {
+TEST(RingFaults, NameTheAlgorithmsThatDiffer) {
   house on{{0, 1, 2}};
   on.seat(1);
   on.enter(3);
@@ -41,8 +41,8 @@ TEST(RingFaults, NameTheWaysThatDiffer) {
   EXPECT_EQ(on.machines[1]->wrong()->process, 0u);
   EXPECT_EQ(why(*on.machines[1]),
             "process 0 sent bucket 6 of 8 elements by tree where bucket 6 of 8 "
-            "elements by ring is due in step 3: the replicas do not give the "
-            "same options");
+            "elements by ring was expected in step 3: the replicas do not pass "
+            "the same options");
 }
 
 TEST(RingFaults, NameTheOptionsThatDiffer) {
@@ -52,14 +52,14 @@ TEST(RingFaults, NameTheOptionsThatDiffer) {
   on.of(0).contribute(0, 6, ones(8), {terms::ways::ring, 100, 8});
   on.of(1).contribute(1, 6, ones(4), {terms::ways::ring, 0, 4});
   on.pump_all();
-  EXPECT_EQ(why(*on.machines[1]),
-            "process 0 sent bucket 6 of 8 elements by ring with timeout 100 ms "
-            "and bytes_per_pack 8 where bucket 6 of 4 elements by ring with "
-            "bytes_per_pack 4 is due in step 3: the replicas do not give the "
-            "same options");
+  EXPECT_EQ(
+    why(*on.machines[1]),
+    "process 0 sent bucket 6 of 8 elements by ring with timeout 100 ms and "
+    "bytes_per_pack 8 where bucket 6 of 4 elements by ring with bytes_per_pack "
+    "4 was expected in step 3: the replicas do not pass the same options");
 }
 
-TEST(RingFaults, NameTheOptionsThatReplicasOfAProcessDifferIn) {
+TEST(RingFaults, NameTheOptionsThatDifferBetweenLocalReplicas) {
   house on{{0, 2, 3}};
   on.seat(1);
   on.enter(4);
@@ -70,13 +70,13 @@ TEST(RingFaults, NameTheOptionsThatReplicasOfAProcessDifferIn) {
   } catch (const std::logic_error& e) {
     EXPECT_STREQ(
       e.what(),
-      "replica 1 brought bucket 3 of float32[8] by ring with timeout 50 ms to "
-      "exchange 0 of step 4, replica 0 bucket 3 of float32[8] by ring to "
-      "exchange 0 of step 4: the replicas do not make the same exchanges");
+      "replica 1 contributed bucket 3 of float32[8] by ring with timeout 50 ms "
+      "as operation 0 of step 4, replica 0 bucket 3 of float32[8] by ring as "
+      "operation 0 of step 4: the replicas do not call the same collectives");
   }
 }
 
-TEST(RingFaults, NameALostPartAndALostSum) {
+TEST(RingFaults, NameALostContributionAndALostResult) {
   for (const auto q : {queue::parts, queue::sums}) {
     house on{{0, 1, 2, 3}, 4};
     bring(on, 1 << 20);
@@ -87,13 +87,13 @@ TEST(RingFaults, NameALostPartAndALostSum) {
     on.office.of(1, 2, q).pop_front();
     on.pump_all();
     EXPECT_EQ(on.machines[2]->wrong()->process, 1u);
-    EXPECT_NE(why(*on.machines[2]).find(": a parcel was lost"),
+    EXPECT_NE(why(*on.machines[2]).find(": a packet was lost"),
               std::string::npos)
       << why(*on.machines[2]);
   }
 }
 
-TEST(RingFaults, SayWhichReplicasARoundaboutPartIsOf) {
+TEST(RingFaults, NameTheReplicasOfAContributionThatWrapsAround) {
   house on{{0, 1, 2, 3}, 4};
   bring(on, 1 << 20);
   for (const std::uint32_t p : {2, 0, 0})
@@ -101,23 +101,25 @@ TEST(RingFaults, SayWhichReplicasARoundaboutPartIsOf) {
   ASSERT_EQ(on.office.of(0, 1, queue::parts).size(), 2u);
   on.office.of(0, 1, queue::parts).pop_front(); // chunk 0
   on.pump(1);
-  EXPECT_EQ(why(*on.machines[1]),
-            "process 0 sent a part of chunk 2 of bucket 6 of 1048576 elements "
-            "of replicas [2, 1) where a part of chunk 0 of bucket 6 of 1048576 "
-            "elements of replicas [0, 1) is due in step 3: a parcel was lost");
+  EXPECT_EQ(
+    why(*on.machines[1]),
+    "process 0 sent a contribution to chunk 2 of bucket 6 of 1048576 elements "
+    "of replicas [2, 1) where a contribution to chunk 0 of bucket 6 of 1048576 "
+    "elements of replicas [0, 1) was expected in step 3: a packet was lost");
 }
 
-TEST(RingFaults, RefuseAPartThatIsTooShort) {
+TEST(RingFaults, RejectAContributionThatIsTooShort) {
   house on{{0, 1, 2}};
   bring(on, 10);
   on.pump(0);
   on.office.of(0, 1, queue::parts).front().own().resize(39);
   on.pump_all();
-  EXPECT_EQ(why(*on.machines[1]), "process 0 sent 39 bytes where 40 are due");
+  EXPECT_EQ(why(*on.machines[1]),
+            "process 0 sent 39 bytes where 40 were expected");
 }
 
-/// Made up: it would be written over what is still to be sent on.
-TEST(RingFaults, RefuseASumBeforeItsPartWasSentOn) {
+/// Such a result would overwrite a contribution that is still to be forwarded.
+TEST(RingFaults, RejectAResultBeforeItsContributionWasForwarded) {
   house on{{0, 1, 2, 3}};
   bring(on, 10);
   auto& to = on.office.of(0, 1, queue::sums);
@@ -135,14 +137,15 @@ TEST(RingFaults, RefuseASumBeforeItsPartWasSentOn) {
   to.push_back({write(made), std::vector<std::byte>(40)});
   on.pump(1);
   EXPECT_EQ(on.machines[1]->wrong()->process, 0u);
-  EXPECT_EQ(why(*on.machines[1]),
-            "process 0 sent the sum of chunk 0 of bucket 6 of 10 elements of "
-            "replicas [0, 3) before this one had added to it");
+  EXPECT_EQ(
+    why(*on.machines[1]),
+    "process 0 sent the result of chunk 0 of bucket 6 of 10 elements of "
+    "replicas [0, 3) before this process had added its contribution");
 }
 
-// -- old news -----------------------------------------------------------------
+// -- stale packets ------------------------------------------------------------
 
-TEST(RingFaults, IgnoreAParcelThatIsSaidTwice) {
+TEST(RingFaults, IgnoreARepeatedPacket) {
   for (const bool views : {true, false}) {
     house on{{0, 1, 2, 4}, 4, views};
     bring(on, 100'000);
@@ -161,7 +164,7 @@ TEST(RingFaults, IgnoreAParcelThatIsSaidTwice) {
   }
 }
 
-TEST(RingFaults, GoOnInANewEpochFromAnyMoment) {
+TEST(RingFaults, ContinueInANewGenerationFromAnyState) {
   for (std::uint64_t seed = 0; seed < test::seeds_of(60); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937_64 rng{seed};
@@ -189,9 +192,9 @@ TEST(RingFaults, GoOnInANewEpochFromAnyMoment) {
   }
 }
 
-// -- who is missing -----------------------------------------------------------
+// -- missing inputs -----------------------------------------------------------
 
-TEST(RingFaults, NameWhoDidNotBeginHoweverFarAway) {
+TEST(RingFaults, NameTheProcessThatDidNotStartAtAnyDistance) {
   for (std::uint32_t missing = 0; missing < 4; ++missing) {
     house on{{0, 1, 2, 3, 4}};
     on.seat(1);
@@ -211,8 +214,8 @@ TEST(RingFaults, NameWhoDidNotBeginHoweverFarAway) {
   }
 }
 
-/// Of a single chunk the others learn less.
-TEST(RingFaults, NameAllWhoMayNotHaveBegunIfOneChunkGoesAround) {
+/// A single chunk does not tell which of the preceding processes is missing.
+TEST(RingFaults, NameAllCandidatesIfThereIsOneChunk) {
   house on{{0, 1, 2, 3, 4}};
   on.seat(1);
   on.enter(7);
@@ -227,12 +230,12 @@ TEST(RingFaults, NameAllWhoMayNotHaveBegunIfOneChunkGoesAround) {
   EXPECT_FALSE(on.of(0).lacking(7));
 }
 
-TEST(RingFaults, SayWhoDoesNotTakeWhatIsOwedToHim) {
+TEST(RingFaults, ReportAPeerThatAcceptsNoPackets) {
   house on{{0, 1, 2, 3}, 1};
-  bring(on, 10); // the sum goes from 2 to 0 to 1
+  bring(on, 10); // the result travels from 2 to 0 to 1
   for (const std::uint32_t p : {0, 1})
     on.pump(p);
-  on.office.of(0, 1, queue::sums).push_back({}); // is full, for good
+  on.office.of(0, 1, queue::sums).push_back({}); // the queue stays full
   for (const std::uint32_t p : {2, 0, 0})
     on.pump(p);
   ASSERT_TRUE(on.of(0).complete(0));
@@ -240,7 +243,7 @@ TEST(RingFaults, SayWhoDoesNotTakeWhatIsOwedToHim) {
   EXPECT_EQ(on.of(0).lacking(3)->replicas, ids{1});
 }
 
-TEST(RingFaults, NameWhoLendsNumbersWhereNoneCanBeRead) {
+TEST(RingFaults, NameAPeerThatSendsAnUnalignedAddress) {
   for (const auto way : {terms::ways::tree, terms::ways::ring}) {
     house on{{0, 1, 2}};
     on.seat(1);
@@ -254,7 +257,7 @@ TEST(RingFaults, NameWhoLendsNumbersWhereNoneCanBeRead) {
     std::ranges::copy(honest, elsewhere.begin() + 1);
     it.lent = std::span{elsewhere}.subspan(1);
     on.pump(0);
-    EXPECT_EQ(why(*on.machines[0]), "process 1 lent float32 at an address that "
-                                    "is not aligned");
+    EXPECT_EQ(why(*on.machines[0]),
+              "process 1 sent float32 at an address that is not aligned");
   }
 }

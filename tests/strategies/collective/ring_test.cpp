@@ -9,13 +9,14 @@ using namespace troupe::exchange::testing;
 
 namespace {
 
-/// P = 1 to 5, even and uneven.
+/// Placements with P = 1 to 5, even and uneven.
 const std::vector<firsts> layouts{
   {0, 1},          {0, 3},          {0, 1, 2},          {0, 3, 4},
   {0, 1, 6},       {0, 1, 2, 3},    {0, 3, 5, 6},       {0, 1, 2, 3, 4},
   {0, 1, 4, 5, 9}, {0, 2, 4, 6, 8}, {0, 1, 2, 3, 4, 5}, {0, 4, 5, 8, 10, 11}};
 
-/// Elements: chunks of 16 KiB and more, one more and one less than full ones.
+/// Numbers of elements: chunks of 16 KiB and more, and one element more and
+/// less than full chunks.
 const std::vector<std::size_t> sizes{1, 8192, 8193, 20'479, 20'480, 20'481};
 
 template <class T>
@@ -27,7 +28,7 @@ void walk(const firsts& first, bool views, std::size_t size) {
   const auto parts = parts_of<T>(all, size, size);
   on.seat(1);
   on.enter(5);
-  for (std::uint32_t b = 0; b < 2; ++b) // each begins elsewhere
+  for (std::uint32_t b = 0; b < 2; ++b) // each starts at another process
     for (std::uint32_t r = 0; r < all; ++r)
       on.of(r).contribute(r, b, parts[r], ringed);
   for (int i = 0; i < 20'000 && !on.settled(); ++i)
@@ -51,7 +52,7 @@ struct player {
   std::uint64_t step = 0;
 };
 
-/// Replicas of a job that walk through one script, each at its own pace.
+/// Replicas of a job that execute one script, each at its own pace.
 struct play {
   static constexpr std::uint32_t buckets = 10;
 
@@ -86,7 +87,7 @@ struct play {
              : tree_of(parts, 0, on.who.replicas());
   }
 
-  /// @returns whether it went on.
+  /// @returns true if the replica made progress.
   bool act(player& it) {
     const auto [what, b] = script[it.at];
     auto& own = on.of(it.id);
@@ -129,14 +130,14 @@ struct play {
 
 // -- bits ---------------------------------------------------------------------
 
-TEST(Ring, GivesTheBitsOfItsOrderInEveryLayout) {
+TEST(Ring, GivesTheBitsOfItsOrderInEveryPlacement) {
   for (const auto& first : layouts)
     for (const bool views : {true, false})
       for (const auto size : sizes)
         walk<float>(first, views, size);
 }
 
-TEST(Ring, GivesThemOfManyGroupsOfChunks) {
+TEST(Ring, GivesTheBitsOfItsOrderForManyGroupsOfChunks) {
   walk<float>({0, 1, 4, 5}, true, 300'001);
 }
 
@@ -169,8 +170,8 @@ TEST(Ring, SumsIntegersExactly) {
   }
 }
 
-/// What `docs/protocols/ring.md` warns of.
-TEST(Ring, HasOtherBitsElsewhereButTheTreeHasNot) {
+/// See docs/protocols/ring.md, "Which bits".
+TEST(Ring, BitsDependOnThePlacementAndThoseOfTheTreeDoNot) {
   const auto parts = parts_of<float>(4, 5000, 3);
   const auto two = ring_of<float>(parts, {0, 2, 4}, 0);
   const auto four = ring_of<float>(parts, {0, 1, 2, 3, 4}, 0);
@@ -180,7 +181,7 @@ TEST(Ring, HasOtherBitsElsewhereButTheTreeHasNot) {
 
 // -- costs --------------------------------------------------------------------
 
-TEST(Ring, SendsTwiceTheBucketButItsOwnPartToTheNextAlone) {
+TEST(Ring, SendsTwiceTheBucketLessItsOwnShareToTheNextProcessOnly) {
   for (const std::uint32_t p : {2, 3, 4, 5}) {
     firsts first;
     for (std::uint32_t i = 0; i <= p; ++i)
@@ -207,7 +208,7 @@ TEST(Ring, SendsTwiceTheBucketButItsOwnPartToTheNextAlone) {
   }
 }
 
-TEST(Ring, CutsAsTheTreeDoesButSendsNobodyAll) {
+TEST(Ring, CutsAsTheTreeButHasNoAllToAllBuckets) {
   using c = cut;
   constexpr auto way = terms::ways::ring;
   constexpr auto f = dtype::float32;
@@ -219,13 +220,13 @@ TEST(Ring, CutsAsTheTreeDoesButSendsNobodyAll) {
 
 // -- queues -------------------------------------------------------------------
 
-TEST(Ring, NeverLocksUpAmongTreesAndGathersWithQueuesOfOne) {
+TEST(Ring, NeverDeadlocksMixedWithTreesAndGathersAndQueuesOfOne) {
   for (std::uint64_t seed = 0; seed < test::seeds_of(50); ++seed) {
     play it{seed};
     SCOPED_TRACE("seed " + std::to_string(seed) + ", " + text_of(it.first));
     const auto over = [](const player& x) { return x.step == 3; };
     for (int turns = 0; !std::ranges::all_of(it.players, over); ++turns) {
-      ASSERT_LT(turns, 300'000) << "locked up";
+      ASSERT_LT(turns, 300'000) << "deadlock";
       const auto p = std::uint32_t(it.rng() % it.on.who.processes());
       it.on.pump(p);
       ASSERT_FALSE(it.on.machines[p]->wrong())
@@ -238,7 +239,7 @@ TEST(Ring, NeverLocksUpAmongTreesAndGathersWithQueuesOfOne) {
   }
 }
 
-TEST(Ring, OfNothingNeedsNoParcel) {
+TEST(Ring, EmptyBucketNeedsNoPacket) {
   house on{{0, 1, 2, 3}};
   on.seat(1);
   on.enter(0);

@@ -6,7 +6,7 @@ namespace troupe::exchange::testing {
 
 inline constexpr terms ringed{terms::ways::ring};
 
-/// The order of the ring, one element after the other.
+/// Sum in the order of the ring, computed element by element.
 template <class T>
 tensor ring_of(const tensors& parts, const firsts& first, std::uint32_t k) {
   const auto all = std::uint32_t(first.size() - 1);

@@ -14,7 +14,7 @@ const std::vector<firsts> layouts{
   {0, 3, 4},       {0, 1, 4},    {0, 1, 2, 3},    {0, 3, 5, 6},
   {0, 1, 2, 3, 4}, {0, 5, 6, 8}, {0, 1, 4, 5, 9}, {0, 1, 2, 3, 4, 5}};
 
-/// A replica on its way through a script that is the same for all.
+/// A replica and its position in a script that is equal for all replicas.
 struct player {
   std::uint32_t id;
   std::size_t op = 0;
@@ -31,7 +31,7 @@ struct exchange_op {
 
 // -- bits ---------------------------------------------------------------------
 
-TEST(Exchange, GivesTheBitsOfTreeSumInEveryLayout) {
+TEST(Collective, GivesTheBitsOfTheTreeInEveryPlacement) {
   for (const auto& first : layouts)
     for (const bool views : {true, false})
       for (const std::size_t size : {1, 7, 5000, 20'000, 300'001}) {
@@ -44,7 +44,9 @@ TEST(Exchange, GivesTheBitsOfTreeSumInEveryLayout) {
         for (std::uint32_t r = 0; r < on.who.replicas(); ++r)
           on.of(r).contribute(r, 3, parts[r]);
         on.pump_all();
-        while (!views && !on.settled()) // a fetch moves nothing until it ends
+        while (
+          !views
+          && !on.settled()) // a read that is incomplete counts as no progress
           on.pump_all();
         ASSERT_TRUE(on.settled());
         const auto wanted = oracle(parts);
@@ -53,7 +55,7 @@ TEST(Exchange, GivesTheBitsOfTreeSumInEveryLayout) {
       }
 }
 
-TEST(Exchange, PutsTheSumWhereTheOnlyPartWasIfItMay) {
+TEST(Collective, OverwritesTheOnlyContributionIfAllowed) {
   for (const auto& first : layouts)
     for (const bool views : {true, false})
       for (const std::size_t size : {7, 5000, 300'001}) {
@@ -81,7 +83,7 @@ TEST(Exchange, PutsTheSumWhereTheOnlyPartWasIfItMay) {
       }
 }
 
-TEST(Exchange, AddsDoublesInTheSameTree) {
+TEST(Collective, AddsDoublesInTheSameTree) {
   for (const auto& first : layouts) {
     SCOPED_TRACE(text_of(first));
     house on{first};
@@ -96,7 +98,7 @@ TEST(Exchange, AddsDoublesInTheSameTree) {
   }
 }
 
-TEST(Exchange, SharesOneTensorAmongTheReplicasOfAProcess) {
+TEST(Collective, SharesOneTensorAmongLocalReplicas) {
   house on{{0, 2, 3}};
   on.seat(1);
   on.enter(0);
@@ -106,9 +108,9 @@ TEST(Exchange, SharesOneTensorAmongTheReplicasOfAProcess) {
   EXPECT_TRUE(on.of(0).sum_of(0, 0).shares_storage_with(on.of(1).sum_of(1, 0)));
 }
 
-// -- cuts ---------------------------------------------------------------------
+// -- chunks -------------------------------------------------------------------
 
-TEST(Exchange, CutsOnlyByElementsAndProcesses) {
+TEST(Collective, CutsOnlyByElementsTypeAndProcesses) {
   using c = cut;
   constexpr auto f = dtype::float32;
   EXPECT_EQ(cut_of(0, f, 2), (c{0, 0, false}));
@@ -129,7 +131,7 @@ TEST(Exchange, CutsOnlyByElementsAndProcesses) {
       }
 }
 
-TEST(Exchange, SendsOnePartForEachWholeSubtree) {
+TEST(Collective, SendsOneContributionPerMaximalSubtree) {
   const layout x{{0, 3, 4, 9}, 0};
   EXPECT_EQ(subtrees_of(x, 0), (std::vector<range>{{0, 2}, {2, 3}}));
   EXPECT_EQ(subtrees_of(x, 1), (std::vector<range>{{3, 4}}));
@@ -137,7 +139,7 @@ TEST(Exchange, SendsOnePartForEachWholeSubtree) {
   EXPECT_EQ(subtrees_of({{0, 4}, 0}, 0), (std::vector<range>{{0, 4}}));
 }
 
-TEST(Exchange, MovesTwiceTheBucketButItsOwnPart) {
+TEST(Collective, MovesTwiceTheBucketLessItsOwnShare) {
   for (const std::uint32_t p : {2, 3, 4, 5}) {
     firsts first;
     for (std::uint32_t i = 0; i <= p; ++i)
@@ -160,7 +162,7 @@ TEST(Exchange, MovesTwiceTheBucketButItsOwnPart) {
   }
 }
 
-TEST(Exchange, SendsSmallOnesInOneHop) {
+TEST(Collective, SendsSmallBucketsInOneHop) {
   house on{{0, 1, 2, 3}};
   on.seat(1);
   on.enter(0);
@@ -171,13 +173,13 @@ TEST(Exchange, SendsSmallOnesInOneHop) {
     }
   while (on.pump(0)) {
   }
-  EXPECT_TRUE(on.of(0).sum_of(0, 0)); // nobody else was asked again
+  EXPECT_TRUE(on.of(0).sum_of(0, 0)); // no further packets were needed
   EXPECT_EQ(on.office.sent[0], 2u * 400);
 }
 
 // -- queues -------------------------------------------------------------------
 
-TEST(Exchange, NeverLocksUpHoweverChanceLetsReplicasAndQueuesGo) {
+TEST(Collective, NeverDeadlocksInAnyRandomSchedule) {
   using kind = exchange_op::kind;
   for (std::uint64_t seed = 0; seed < test::seeds_of(60); ++seed) {
     std::mt19937_64 rng{seed};
@@ -206,7 +208,7 @@ TEST(Exchange, NeverLocksUpHoweverChanceLetsReplicasAndQueuesGo) {
         gathers[op.bucket] = true;
     std::size_t over = 0;
     for (int turns = 0; over < players.size(); ++turns) {
-      ASSERT_LT(turns, 200'000) << "locked up";
+      ASSERT_LT(turns, 200'000) << "deadlock";
       const auto p = std::uint32_t(rng() % on.who.processes());
       on.pump(p);
       auto& it = players[rng() % players.size()];
@@ -238,7 +240,7 @@ TEST(Exchange, NeverLocksUpHoweverChanceLetsReplicasAndQueuesGo) {
         ASSERT_TRUE(same_bits(
           sum,
           oracle(parts_of<float>(on.who.replicas(), sizes[op.bucket], at))));
-        auto& mine = it.brought[op.bucket]; // nobody reads it any more
+        auto& mine = it.brought[op.bucket]; // no peer reads it any more
         if (mine.raw() != sum.raw())
           std::ranges::fill(mine.mutable_data<float>(), 1e30F);
       } else {
@@ -258,7 +260,7 @@ TEST(Exchange, NeverLocksUpHoweverChanceLetsReplicasAndQueuesGo) {
   }
 }
 
-TEST(Exchange, MakesAThousandSmallSumsInAStep) {
+TEST(Collective, MakesAThousandSmallSumsInAStep) {
   house on{{0, 1, 2}, 8};
   on.seat(1);
   for (std::uint64_t step = 0; step < 2; ++step) {
@@ -276,7 +278,7 @@ TEST(Exchange, MakesAThousandSmallSumsInAStep) {
   }
 }
 
-TEST(Exchange, OfNothingNeedsNoParcel) {
+TEST(Collective, EmptyBucketNeedsNoPacket) {
   house on{{0, 1, 2}};
   on.seat(1);
   on.enter(0);

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-// How long an exchange keeps what others read, and how much it sends.
+// Lifetime of tensors that peers read without a copy, and sizes of gathers.
 
 using namespace troupe;
 using namespace troupe::exchange;
@@ -12,11 +12,11 @@ namespace {
 
 using ids = std::vector<std::uint32_t>;
 
-/// Elements of a bucket that is one chunk, which one of three processes adds.
+/// Number of elements of a one-chunk bucket that one of three processes adds.
 constexpr std::int64_t one_chunk = 8192;
 
-/// Three processes, the first of two replicas, that sum one chunk: process 0
-/// adds it and lends the sum, the others lend it their parts.
+/// Three processes, the first with two replicas, that sum one chunk. Process 0
+/// adds it. Contributions and the result are sent without a copy.
 struct one_sum : house {
   explicit one_sum(std::int64_t elements) : house{{0, 2, 3, 4}, 4} {
     seat(1);
@@ -26,7 +26,7 @@ struct one_sum : house {
       of(r).contribute(r, 0, parts.back());
     }
   }
-  /// Lets a process move until it does not.
+  /// Lets a process make progress until nothing moves.
   void exhaust(std::uint32_t process) {
     while (pump(process)) {
     }
@@ -37,16 +37,16 @@ struct one_sum : house {
 
 } // namespace
 
-// -- lending ------------------------------------------------------------------
+// -- zero copy ----------------------------------------------------------------
 
-TEST(ExchangeLending, KeepsASumUntilItIsGivenBack) {
+TEST(CollectiveZeroCopy, KeepsAResultUntilItIsReleased) {
   one_sum on{one_chunk};
   on.exhaust(1);
   on.exhaust(2);
   on.exhaust(0);
   ASSERT_TRUE(on.of(0).settled(0));
   const auto sum = on.of(0).sum_of(0, 0);
-  ASSERT_FALSE(on.boxes[0]->flush()) << "nobody has read it";
+  ASSERT_FALSE(on.boxes[0]->flush()) << "no peer has read it";
   for (const std::uint32_t r : {0, 1})
     on.of(r).leave(r);
   EXPECT_FALSE(sum.unique());
@@ -54,7 +54,7 @@ TEST(ExchangeLending, KeepsASumUntilItIsGivenBack) {
   EXPECT_TRUE(sum.unique());
 }
 
-TEST(ExchangeLending, KeepsAPartUntilItIsGivenBack) {
+TEST(CollectiveZeroCopy, KeepsAContributionUntilItIsReleased) {
   one_sum on{one_chunk};
   on.pump_all();
   ASSERT_TRUE(on.of(2).settled(2));
@@ -64,7 +64,7 @@ TEST(ExchangeLending, KeepsAPartUntilItIsGivenBack) {
   EXPECT_TRUE(on.parts[2].unique());
 }
 
-TEST(ExchangeLending, KeepsAPartThoughItsReplicaLeavesTooEarly) {
+TEST(CollectiveZeroCopy, KeepsAContributionIfItsReplicaEndsTheStepTooEarly) {
   one_sum on{one_chunk};
   on.exhaust(1);
   ASSERT_FALSE(on.of(2).settled(2));
@@ -74,7 +74,7 @@ TEST(ExchangeLending, KeepsAPartThoughItsReplicaLeavesTooEarly) {
   EXPECT_TRUE(on.parts[2].unique());
 }
 
-TEST(ExchangeLending, KeepsAPartThoughANewEpochOpens) {
+TEST(CollectiveZeroCopy, KeepsAContributionIfANewGenerationStarts) {
   one_sum on{one_chunk};
   on.exhaust(1);
   on.of(2).seat(2, 2);
@@ -83,7 +83,7 @@ TEST(ExchangeLending, KeepsAPartThoughANewEpochOpens) {
   EXPECT_TRUE(on.parts[2].unique());
 }
 
-TEST(ExchangeLending, LetsGoOfTheLastStepWhenTheNextIsEntered) {
+TEST(CollectiveZeroCopy, ReleasesTheLastStepWhenTheNextBegins) {
   house on{{0, 1}};
   on.seat(1);
   on.enter(0);
@@ -97,7 +97,7 @@ TEST(ExchangeLending, LetsGoOfTheLastStepWhenTheNextIsEntered) {
   EXPECT_TRUE(part.unique());
 }
 
-TEST(ExchangeLending, NeverLendsWhatAllAddThemselves) {
+TEST(CollectiveZeroCopy, CopiesContributionsOfAllToAllBuckets) {
   one_sum on{100};
   on.exhaust(1);
   EXPECT_TRUE(on.boxes[1]->flush());
@@ -105,7 +105,7 @@ TEST(ExchangeLending, NeverLendsWhatAllAddThemselves) {
   EXPECT_TRUE(on.parts[2].unique());
 }
 
-TEST(ExchangeLending, LetsGoOfPartsWhenAllHaveLeftTheStep) {
+TEST(CollectiveZeroCopy, ReleasesContributionsWhenAllReplicasEndedTheStep) {
   one_sum on{one_chunk};
   on.pump_all();
   ASSERT_TRUE(on.settled());
@@ -118,7 +118,7 @@ TEST(ExchangeLending, LetsGoOfPartsWhenAllHaveLeftTheStep) {
 
 // -- gathers ------------------------------------------------------------------
 
-TEST(ExchangeGather, SendsSharesOfEverySizeInPieces) {
+TEST(CollectiveGather, SendsTensorsOfEverySizeInPieces) {
   constexpr std::size_t piece = most_bytes / sizeof(float);
   for (const std::size_t size :
        {std::size_t{0}, piece - 1, piece, piece + 1, 2 * piece})
@@ -141,7 +141,7 @@ TEST(ExchangeGather, SendsSharesOfEverySizeInPieces) {
     }
 }
 
-TEST(ExchangeGather, SaysWhoseSharesAreMissing) {
+TEST(CollectiveGather, ReportsMissingReplicas) {
   house on{{0, 1, 3}, 2};
   on.seat(1);
   on.enter(7);
@@ -152,7 +152,7 @@ TEST(ExchangeGather, SaysWhoseSharesAreMissing) {
   EXPECT_EQ(on.of(0).incomplete(0), 5u);
   while (on.office.of(1, 0, queue::parts).size() < 2)
     ASSERT_TRUE(on.pump(1));
-  while (on.pump(0)) { // takes the share of replica 1
+  while (on.pump(0)) { // receives the tensor of replica 1
   }
   const auto lack = on.of(0).lacking(7);
   ASSERT_TRUE(lack);
@@ -164,7 +164,7 @@ TEST(ExchangeGather, SaysWhoseSharesAreMissing) {
   EXPECT_EQ(on.of(0).gathered(0, 5).size(), 3u);
 }
 
-TEST(ExchangeGather, RefusesWhatIsNoTensorOrTooLarge) {
+TEST(CollectiveGather, RejectsMissingAndTooLargeTensors) {
   house on{{0, 1, 2}};
   on.seat(1);
   on.enter(0);
@@ -174,7 +174,7 @@ TEST(ExchangeGather, RefusesWhatIsNoTensorOrTooLarge) {
   EXPECT_NO_THROW(on.of(0).gather(0, 4, tensor::full({1}, 1)));
 }
 
-TEST(ExchangeGather, ReadsSpecsUpToTheirLimits) {
+TEST(CollectiveGather, ReadsSpecsUpToTheirLimits) {
   tensor_spec out;
   const tensor_spec deep{{1, 2, 1, 2, 1, 2, 1, 2}, dtype::int32};
   ASSERT_EQ(deep.dims.rank(), shape::max_rank);
@@ -189,9 +189,9 @@ TEST(ExchangeGather, ReadsSpecsUpToTheirLimits) {
   EXPECT_TRUE(read(write(tensor_spec{{0, 7}, dtype::float32}), out));
 }
 
-// -- what is due --------------------------------------------------------------
+// -- order --------------------------------------------------------------------
 
-TEST(ExchangeFaults, TellALostExchangeFromAnotherOne) {
+TEST(CollectiveFaults, DistinguishALostCollectiveFromADifferentOne) {
   house on{{0, 1, 2}, 4};
   on.seat(1);
   on.enter(0);
@@ -205,11 +205,11 @@ TEST(ExchangeFaults, TellALostExchangeFromAnotherOne) {
   ASSERT_TRUE(on.machines[0]->wrong());
   EXPECT_EQ(on.machines[0]->wrong()->why,
             "process 1 sent bucket 7 of 8 elements of step 0 where bucket 6 of "
-            "8 elements is due in step 0: a parcel was lost, or the replicas "
-            "do not make the same exchanges");
+            "8 elements was expected in step 0: a packet was lost, or the "
+            "replicas do not call the same collectives");
 }
 
-TEST(Exchange, FindsBucketsThatAreNotInOrder) {
+TEST(Collective, FindsBucketsThatAreNotInOrder) {
   house on{{0, 1, 2}, 8};
   on.seat(1);
   on.enter(0);
@@ -226,10 +226,11 @@ TEST(Exchange, FindsBucketsThatAreNotInOrder) {
   EXPECT_EQ(on.of(0).completed(), 4u);
 }
 
-TEST(Exchange, ForgetsFaultsAndHalfOfASumInANewEpoch) {
+TEST(Collective, DiscardsErrorsAndPartialSumsInANewGeneration) {
   one_sum on{one_chunk};
   on.exhaust(1);
-  on.exhaust(0); // has the part of process 1, and waits for that of process 2
+  on.exhaust(
+    0); // has the contribution of process 1, waits for that of process 2
   on.office.of(2, 0, queue::parts)
     .push_back({write(parcel{.epoch = 1}), {}, {}});
   on.exhaust(0);
@@ -245,7 +246,7 @@ TEST(Exchange, ForgetsFaultsAndHalfOfASumInANewEpoch) {
     EXPECT_EQ(on.of(r).sum_of(r, 0).data<float>()[one_chunk - 1], 8);
 }
 
-TEST(Exchange, CountsNothingOfTheStepBefore) {
+TEST(Collective, CountsNoBucketsOfThePreviousStep) {
   house on{{0, 1, 2}, 8};
   on.seat(1);
   for (std::uint64_t step = 0; step < 2; ++step) {
@@ -264,7 +265,7 @@ TEST(Exchange, CountsNothingOfTheStepBefore) {
   }
 }
 
-TEST(Exchange, NamesWhoOpenedAnExchangeThatAnotherReplicaDoesNotMake) {
+TEST(Collective, NamesTheFirstContributorIfAnotherReplicaDiffers) {
   house on{{0, 2, 3}};
   on.seat(1);
   on.enter(4);
@@ -273,22 +274,21 @@ TEST(Exchange, NamesWhoOpenedAnExchangeThatAnotherReplicaDoesNotMake) {
     on.of(0).contribute(0, 3, tensor::full({9}, 1));
     ADD_FAILURE() << "no error";
   } catch (const std::logic_error& e) {
-    EXPECT_STREQ(
-      e.what(),
-      "replica 0 brought bucket 3 of float32[9] to exchange 0 of step 4, "
-      "replica 1 bucket 3 of float32[8] to exchange 0 of step 4: the replicas "
-      "do not make the same exchanges");
+    EXPECT_STREQ(e.what(),
+                 "replica 0 contributed bucket 3 of float32[9] as operation 0 "
+                 "of step 4, replica 1 bucket 3 of float32[8] as operation 0 "
+                 "of step 4: the replicas do not call the same collectives");
   }
 }
 
-TEST(Exchange, TakesNoPartInAnotherEpoch) {
+TEST(Collective, AcceptsNoContributionOfAnotherGeneration) {
   house on{{0, 1, 2}};
-  EXPECT_FALSE(on.pump(0)) << "no epoch is open";
+  EXPECT_FALSE(on.pump(0)) << "no generation has started";
   on.seat(2);
   on.enter(0);
   for (const std::uint32_t r : {0, 1})
     on.of(r).contribute(r, 0, tensor::full({8}, 1));
-  on.of(0).seat(0, 2); // said twice
+  on.of(0).seat(0, 2); // repeated
   on.pump_all();
   EXPECT_TRUE(on.of(0).sum_of(0, 0));
   on.of(0).seat(0, 3);

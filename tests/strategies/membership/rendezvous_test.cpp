@@ -17,7 +17,7 @@ roster::machine of_three() {
   return {{"chief 0", "worker 1", "worker 2"}, hello(0, 10)};
 }
 
-/// "" if it was taken.
+/// @returns the reason of a rejection; "" if the request was admitted.
 std::string why_not(const roster::answer& x) {
   const auto* no = std::get_if<roster::refused>(&x);
   return no ? no->why : "";
@@ -25,7 +25,7 @@ std::string why_not(const roster::answer& x) {
 
 } // namespace
 
-TEST(Roster, IsCompleteWhenEveryTaskHasCome) {
+TEST(Rendezvous, IsCompleteWhenEveryTaskIsTaken) {
   auto it = of_three();
   EXPECT_EQ(it.missing(), "worker 1 and worker 2");
   EXPECT_EQ(why_not(it.on(hello(2, 12))), "");
@@ -42,22 +42,24 @@ TEST(Roster, IsCompleteWhenEveryTaskHasCome) {
   }
 }
 
-TEST(Roster, RefusesStrangersAndSecondsWithASentence) {
+TEST(Rendezvous, RejectsUnknownAndDuplicateTasksWithAReason) {
   auto it = of_three();
-  EXPECT_EQ(why_not(it.on(hello(7, 1))), "task 7 is none of this job's 3");
-  EXPECT_EQ(why_not(it.on(hello(3, 1))), "task 3 is none of this job's 3");
-  EXPECT_NE(why_not(it.on(hello(0, 1))), "") << "the leader is in";
+  EXPECT_EQ(why_not(it.on(hello(7, 1))),
+            "task 7 does not exist in this job; its number of tasks is 3");
+  EXPECT_EQ(why_not(it.on(hello(3, 1))),
+            "task 3 does not exist in this job; its number of tasks is 3");
+  EXPECT_NE(why_not(it.on(hello(0, 1))), "") << "the leader is a member";
   EXPECT_EQ(why_not(it.on(hello(1, 11))), "");
   EXPECT_EQ(why_not(it.on(hello(1, 99))),
-            "worker 1 is in already, by a process that lives; this one is a "
-            "second");
-  EXPECT_EQ(it.missing(), "worker 2") << "nobody was pushed out";
+            "worker 1 has joined already and that process is alive; this is a "
+            "second process for the same task");
+  EXPECT_EQ(it.missing(), "worker 2") << "the first process of task 1 was kept";
 }
 
-TEST(Roster, TakesAProcessThatWasRestartedWhileOthersAreAwaited) {
+TEST(Rendezvous, AdmitsARestartedProcessBeforeTheViewIsClosed) {
   auto it = of_three();
   EXPECT_EQ(why_not(it.on(hello(1, 11))), "");
-  it.on_lost(1, 99); // an older one's end
+  it.on_lost(1, 99); // of an older incarnation
   EXPECT_NE(why_not(it.on(hello(1, 12))), "");
   it.on_lost(1, 11);
   EXPECT_EQ(it.missing(), "worker 1 and worker 2");
@@ -65,12 +67,14 @@ TEST(Roster, TakesAProcessThatWasRestartedWhileOthersAreAwaited) {
   EXPECT_EQ(why_not(it.on(hello(2, 20))), "");
   EXPECT_EQ(it.members().members[1].incarnation, 12u);
   it.on_lost(1, 12);
-  EXPECT_TRUE(it.complete()) << "from here on the chief deals with losses";
+  EXPECT_TRUE(it.complete())
+    << "losses after the view is closed have no effect";
   EXPECT_EQ(why_not(it.on(hello(1, 13))),
-            "worker 1 came after the job had begun with all its 3 processes");
+            "worker 1 asked to join after the job had started with all its 3 "
+            "processes");
 }
 
-TEST(Roster, FreesTheTaskOfTheLastWhoCameIfItIsLostBeforeAllAreTold) {
+TEST(Rendezvous, FreesTheLastTaskIfItsProcessIsLostBeforeTheViewIsClosed) {
   auto it = of_three();
   it.on(hello(1, 11));
   it.on(hello(2, 12));
@@ -81,23 +85,23 @@ TEST(Roster, FreesTheTaskOfTheLastWhoCameIfItIsLostBeforeAllAreTold) {
   EXPECT_EQ(it.members().members[2].incarnation, 13u);
 }
 
-TEST(Roster, NeverFreesTheLeadersTask) {
+TEST(Rendezvous, NeverFreesTheLeadersTask) {
   auto it = of_three();
   it.on_lost(0, 10);
   EXPECT_EQ(it.missing(), "worker 1 and worker 2");
-  it.on_lost(3, 10); // there is no such task
-  it.on_lost(1, 11); // nobody has come
+  it.on_lost(3, 10); // unknown task
+  it.on_lost(1, 11); // the task is free
   EXPECT_EQ(it.missing(), "worker 1 and worker 2");
 }
 
-TEST(Roster, ListsAnyNumberOfNames) {
+TEST(Rendezvous, JoinsAnyNumberOfNames) {
   EXPECT_EQ(roster::listed({}), "");
   EXPECT_EQ(roster::listed({"a"}), "a");
   EXPECT_EQ(roster::listed({"a", "b"}), "a and b");
   EXPECT_EQ(roster::listed({"a", "b", "c", "d"}), "a, b, c and d");
 }
 
-TEST(Roster, NamesWhatIsNotTheSameOnBothSides) {
+TEST(Rendezvous, NamesTheConfigurationThatDiffers) {
   const auto with = [](auto change) {
     auto x = same;
     change(x);

@@ -4,8 +4,7 @@
 
 #include <limits>
 
-// The first and the last of everything that the ledger counts, and what comes
-// when it is not due.
+// Limits of everything that the state machine counts, and unexpected messages.
 
 using namespace troupe;
 using namespace troupe::commit;
@@ -13,7 +12,7 @@ using namespace troupe::commit::testing;
 
 // -- runs ---------------------------------------------------------------------
 
-TEST(LedgerRun, OfNoStepsEndsAtOnce) {
+TEST(StepCommitRun, WithoutStepsCompletesAtOnce) {
   desk d{2};
   d.keep(d.book.run(5, 0));
   ASSERT_EQ(d.count<ended>(), 1u);
@@ -22,7 +21,7 @@ TEST(LedgerRun, OfNoStepsEndsAtOnce) {
   EXPECT_FALSE(d.book.busy());
 }
 
-TEST(LedgerRun, EndsOnce) {
+TEST(StepCommitRun, CompletesOnce) {
   desk d{2};
   d.keep(d.book.run(0, 2));
   d.commit_step(0);
@@ -33,11 +32,11 @@ TEST(LedgerRun, EndsOnce) {
   EXPECT_TRUE(d.book.stop().empty());
   EXPECT_TRUE(d.book.on(report{1, 2, 0, 1, {}}).empty());
   EXPECT_TRUE(d.book.on(failed{1, 2, 0, 1, cause::invalid, "late"}).empty());
-  EXPECT_EQ(d.count<send_grants>(), 0u) << "the first order granted all";
+  EXPECT_EQ(d.count<send_grants>(), 0u) << "start_steps granted all steps";
   EXPECT_EQ(d.book.next(), 2u);
 }
 
-TEST(LedgerRun, MayBeAsLongAsStepsCanBeCounted) {
+TEST(StepCommitRun, MayHaveTheLargestNumberOfSteps) {
   constexpr auto most = std::numeric_limits<std::uint64_t>::max();
   EXPECT_EQ(end_of(10, 5), 15u);
   EXPECT_EQ(end_of(10, most), most);
@@ -45,14 +44,14 @@ TEST(LedgerRun, MayBeAsLongAsStepsCanBeCounted) {
   EXPECT_EQ(end_of(10, most - 11), most - 1);
 }
 
-TEST(LedgerRun, GrantsOneStepAtOnceUnlessTheLeaseIsWide) {
+TEST(StepCommitRun, GrantsOneStepAtATimeUnlessTheWindowIsWide) {
   for (const std::uint64_t lease : {1, 2, 3, 4, 7})
     EXPECT_EQ(at_once(lease), 1u) << lease;
   EXPECT_EQ(at_once(8), 2u);
   EXPECT_EQ(at_once(16), 4u);
 }
 
-TEST(LedgerRun, GrantsWhatIsLeftBeforeReplicasWaitForIt) {
+TEST(StepCommitRun, GrantsThePartialBatchBeforeReplicasWaitForIt) {
   desk d{1, {}, 16};
   d.keep(d.book.run(0, 18));
   d.commit_step(0);
@@ -62,7 +61,7 @@ TEST(LedgerRun, GrantsWhatIsLeftBeforeReplicasWaitForIt) {
   EXPECT_EQ(d.all<send_grants>()[0].to_all.until, 18u);
 }
 
-TEST(LedgerRun, IsStoppedBeforeItsSeatsAreTaken) {
+TEST(StepCommitRun, CanBeStoppedBeforeReplicasAreConfigured) {
   ledger book{2, 4};
   book.open();
   book.on(seated{1, 0, 1, 0});
@@ -73,7 +72,7 @@ TEST(LedgerRun, IsStoppedBeforeItsSeatsAreTaken) {
   EXPECT_EQ(std::get<ended>(what[0]).next, 3u);
 }
 
-TEST(LedgerRun, EndsForAReasonThatIsNotOfItsSteps) {
+TEST(StepCommitRun, CanBeAbortedForAnExternalReason) {
   desk d{2};
   EXPECT_TRUE(d.book.end_with(cause::protocol, "too early").empty());
   d.keep(d.book.run(0, 9));
@@ -87,20 +86,20 @@ TEST(LedgerRun, EndsForAReasonThatIsNotOfItsSteps) {
   EXPECT_EQ(d.why(), "another run");
 }
 
-TEST(LedgerRun, NeedsNoNewEpochAfterOneThatGrantedNothing) {
+TEST(StepCommitRun, NeedsNoNewGenerationIfNoStepWasGranted) {
   desk d{1};
   d.keep(d.book.run(3, 9));
   d.keep(d.book.end_with(cause::invalid, "broken"));
   d.seat_all();
   EXPECT_EQ(d.book.epoch(), 2u);
   d.keep(d.book.run(0, 1));
-  EXPECT_EQ(d.book.epoch(), 2u) << "no step of it was granted";
+  EXPECT_EQ(d.book.epoch(), 2u) << "no step of that generation was granted";
   EXPECT_EQ(d.all<send_orders>().back().to_all.epoch, 2u);
 }
 
-// -- seats --------------------------------------------------------------------
+// -- configuration ------------------------------------------------------------
 
-TEST(LedgerSeats, AreSentToAllAtFirst) {
+TEST(StepCommitConfigure, IsSentToAllReplicasFirst) {
   ledger book{3, 4};
   const auto what = book.open();
   ASSERT_EQ(what.size(), 1u);
@@ -110,7 +109,7 @@ TEST(LedgerSeats, AreSentToAllAtFirst) {
   EXPECT_EQ(seats.to_all.replicas, 3u);
 }
 
-TEST(LedgerSeats, OfAnotherEpochAreNotTaken) {
+TEST(StepCommitConfigure, IgnoresAcknowledgementsOfAnotherGeneration) {
   ledger book{1, 4};
   book.open();
   book.run(0, 1);
@@ -120,7 +119,7 @@ TEST(LedgerSeats, OfAnotherEpochAreNotTaken) {
   EXPECT_EQ(book.on(seated{1, 0, 1, 0}).size(), 1u);
 }
 
-TEST(LedgerSeats, NeedNotBeTakenByTheLost) {
+TEST(StepCommitConfigure, DoesNotWaitForLostReplicas) {
   desk d{4, two};
   d.keep(d.book.run(0, 9));
   d.keep(d.book.on(failed{1, 0, 0, 1, cause::invalid, "broken"}));
@@ -133,7 +132,7 @@ TEST(LedgerSeats, NeedNotBeTakenByTheLost) {
   EXPECT_EQ(d.why(), "replica 0 of chief 0 failed in step 0: broken");
 }
 
-TEST(LedgerSeats, NeedNotBeTakenByALostProcess) {
+TEST(StepCommitConfigure, DoesNotWaitForALostProcess) {
   desk d{4, two};
   d.keep(d.book.run(0, 9));
   d.keep(d.book.on(failed{1, 0, 0, 1, cause::invalid, "broken"}));
@@ -144,7 +143,7 @@ TEST(LedgerSeats, NeedNotBeTakenByALostProcess) {
   EXPECT_EQ(d.count<given_up>(), 1u);
 }
 
-TEST(LedgerSeats, AreNotAwaitedFromAProcessThatIsLostBeforeTheFirstStep) {
+TEST(StepCommitConfigure, DoesNotWaitForAProcessLostBeforeTheFirstStep) {
   ledger book{4, 4, two};
   book.open();
   book.on(seated{1, 0, 1, 0});
@@ -153,19 +152,19 @@ TEST(LedgerSeats, AreNotAwaitedFromAProcessThatIsLostBeforeTheFirstStep) {
   EXPECT_EQ(std::get<send_seats>(what.at(0)).to_all.epoch, 2u);
   EXPECT_TRUE(book.on(seated{2, 0, 1, 0}).empty());
   const auto end = book.on(seated{2, 1, 1, 0});
-  ASSERT_EQ(end.size(), 1u) << "only a process that lives is waited for";
+  ASSERT_EQ(end.size(), 1u) << "only live processes are waited for";
   EXPECT_EQ(std::get<given_up>(end[0]).code, cause::unreachable);
   EXPECT_EQ(std::get<given_up>(end[0]).why,
             "worker 1 was lost before step 6: silent");
   const auto refused = book.run(6, 9);
-  EXPECT_EQ(std::get<given_up>(refused.at(0)).why,
-            "replica 2 of worker 1 is lost; the crew can do no step without "
-            "it");
+  EXPECT_EQ(
+    std::get<given_up>(refused.at(0)).why,
+    "replica 2 of worker 1 is lost; the group cannot run a step without it");
 }
 
 // -- reports ------------------------------------------------------------------
 
-TEST(LedgerReports, OfTheFirstStepNotGrantedBreakTheRules) {
+TEST(StepCommitReports, OfTheFirstStepNotGrantedAreProtocolErrors) {
   desk d{1};
   d.keep(d.book.run(0, 9));
   d.report_step(0, 4);
@@ -175,7 +174,7 @@ TEST(LedgerReports, OfTheFirstStepNotGrantedBreakTheRules) {
   EXPECT_EQ(d.why(), "replica 0 reported step 4, which it was not granted");
 }
 
-TEST(LedgerReports, OfAnUnknownReplicaBreakTheRules) {
+TEST(StepCommitReports, OfAnUnknownReplicaAreProtocolErrors) {
   desk d{2};
   d.keep(d.book.run(0, 9));
   d.report_step(2, 0);
@@ -184,7 +183,7 @@ TEST(LedgerReports, OfAnUnknownReplicaBreakTheRules) {
   EXPECT_EQ(d.all<given_up>().at(0).code, cause::protocol);
 }
 
-TEST(LedgerReports, OfTheLastStepGrantedCountBeforeTheirTurn) {
+TEST(StepCommitReports, OfTheLastGrantedStepCountOutOfOrder) {
   desk d{1};
   d.keep(d.book.run(0, 9));
   for (const std::uint64_t step : {3, 2, 1})
@@ -194,7 +193,7 @@ TEST(LedgerReports, OfTheLastStepGrantedCountBeforeTheirTurn) {
   EXPECT_EQ(d.count<committed>(), 4u);
 }
 
-TEST(LedgerReports, AreForgottenWithTheirEpoch) {
+TEST(StepCommitReports, AreDiscardedWithTheirGeneration) {
   desk d{2};
   d.keep(d.book.run(0, 9));
   d.report_step(0, 0);

@@ -2,13 +2,13 @@
 
 #include <gtest/gtest.h>
 
-// Who is blamed for the end of work, and for which step.
+// Process and step that are named when a run is aborted.
 
 using namespace troupe;
 using namespace troupe::commit;
 using namespace troupe::commit::testing;
 
-TEST(LedgerFailures, OfAnotherEpochOrAnUnknownReplicaAreIgnored) {
+TEST(StepCommitFailures, OfAnotherGenerationOrAnUnknownReplicaAreIgnored) {
   desk d{2};
   d.keep(d.book.run(0, 9));
   for (const auto& [epoch, replica] :
@@ -22,7 +22,7 @@ TEST(LedgerFailures, OfAnotherEpochOrAnUnknownReplicaAreIgnored) {
   EXPECT_EQ(d.why(), "mine");
 }
 
-TEST(LedgerLosses, OfAReducerEndTheWork) {
+TEST(StepCommitLosses, OfAReducerAbortTheRun) {
   desk d{2};
   d.keep(d.book.run(4, 9));
   d.commit_step(4);
@@ -35,22 +35,24 @@ TEST(LedgerLosses, OfAReducerEndTheWork) {
   EXPECT_EQ(d.book.epoch(), 2u);
 }
 
-TEST(LedgerLosses, OfAReplicaWhileNothingRunsEndNothing) {
+TEST(StepCommitLosses, OfAReplicaWithoutARunAbortNothing) {
   desk d{2};
   EXPECT_TRUE(d.book.on_lost(1, "killed").empty());
   EXPECT_TRUE(d.book.on_lost(1, "killed").empty());
   EXPECT_EQ(d.book.epoch(), 1u);
   d.keep(d.book.run(0, 9));
-  EXPECT_EQ(d.why(), "replica 1 is lost; the crew can do no step without it");
+  EXPECT_EQ(d.why(),
+            "replica 1 is lost; the group cannot run a step without it");
   EXPECT_FALSE(d.book.busy());
 }
 
-TEST(LedgerLosses, OfAReplicaAfterThatOfItsProcessChangeNothing) {
+TEST(StepCommitLosses, OfAReplicaAfterThatOfItsProcessChangeNothing) {
   desk d{4, two};
   d.keep(d.book.run(0, 9));
   d.keep(d.book.on_process_lost(1, cause::lost, "closed"));
   EXPECT_TRUE(d.book.on_lost(2, "its actor ended").empty());
-  EXPECT_TRUE(d.book.on_lost(0, "killed").empty()) << "one verdict is enough";
+  EXPECT_TRUE(d.book.on_lost(0, "killed").empty())
+    << "the run was aborted already";
   EXPECT_TRUE(d.book.probing());
   d.keep(d.book.on_late("1 s"));
   d.seat(1);
@@ -58,18 +60,19 @@ TEST(LedgerLosses, OfAReplicaAfterThatOfItsProcessChangeNothing) {
   EXPECT_EQ(d.why().find("worker 1 was lost in step 0: closed"), 0u);
 }
 
-TEST(LedgerLosses, OfOneProcessLeaveTheOthersTheirReplicas) {
+TEST(StepCommitLosses, OfOneProcessKeepTheReplicasOfOthers) {
   desk d{4, two};
   EXPECT_TRUE(d.book.on_process_lost(0, cause::lost, "closed").empty());
-  EXPECT_FALSE(d.book.busy()) << "nothing runs, so nobody is probed";
+  EXPECT_FALSE(d.book.busy()) << "without a run there is no probe";
   d.keep(d.book.run(0, 9));
-  EXPECT_EQ(d.why(), "replica 0 of chief 0 is lost; the crew can do no step "
-                     "without it");
+  EXPECT_EQ(
+    d.why(),
+    "replica 0 of chief 0 is lost; the group cannot run a step without it");
   d.keep(d.book.on_lost(2, "killed"));
   EXPECT_EQ(d.count<given_up>(), 1u);
 }
 
-TEST(LedgerLosses, OfASecondProcessLeaveTheVerdictToTheFirst) {
+TEST(StepCommitLosses, OfASecondProcessKeepTheFirstReason) {
   desk d{3, {{"chief 0", "worker 1", "worker 2"}, {0, 1, 2, 3}}};
   d.keep(d.book.run(0, 9));
   d.keep(d.book.on_process_lost(1, cause::lost, "closed"));
@@ -80,10 +83,10 @@ TEST(LedgerLosses, OfASecondProcessLeaveTheVerdictToTheFirst) {
   ASSERT_EQ(d.count<given_up>(), 1u);
   EXPECT_EQ(d.all<given_up>()[0].code, cause::lost);
   EXPECT_EQ(d.why(), "worker 1 was lost in step 0: closed; replica 0 waits for "
-                     "the sum of bucket 3, which misses replicas 1, 2");
+                     "the sum of bucket 3, still missing replicas 1, 2");
 }
 
-TEST(LedgerLosses, NameTheFirstStepThatASurvivorDidNotReport) {
+TEST(StepCommitLosses, NameTheFirstStepThatASurvivorDidNotReport) {
   desk d{4, two};
   d.keep(d.book.run(0, 9));
   for (const std::uint64_t step : {0, 1})
@@ -95,7 +98,7 @@ TEST(LedgerLosses, NameTheFirstStepThatASurvivorDidNotReport) {
   EXPECT_EQ(d.book.behind(), ids{}) << "both have reported step 0";
 }
 
-TEST(LedgerLosses, NameTheStepDueIfSurvivorsReportedAllThatWasGranted) {
+TEST(StepCommitLosses, NameTheNextStepIfSurvivorsReportedAllGrantedSteps) {
   desk d{4, two};
   d.keep(d.book.run(0, 9));
   for (std::uint64_t step = 0; step < 4; ++step)
@@ -105,7 +108,7 @@ TEST(LedgerLosses, NameTheStepDueIfSurvivorsReportedAllThatWasGranted) {
   EXPECT_EQ(d.all<send_probes>().back().to_all.step, 0u);
 }
 
-TEST(LedgerLosses, NameTheStepDueAtTheEndOfARunToo) {
+TEST(StepCommitLosses, NameTheNextStepAtTheEndOfARun) {
   desk d{4, two};
   d.keep(d.book.run(0, 2));
   for (const std::uint64_t step : {0, 1})
@@ -115,7 +118,7 @@ TEST(LedgerLosses, NameTheStepDueAtTheEndOfARunToo) {
   EXPECT_EQ(d.all<send_probes>().back().to_all.step, 0u);
 }
 
-TEST(LedgerLosses, OfTheOnlyReplicaEndTheWorkAtOnce) {
+TEST(StepCommitLosses, OfTheOnlyReplicaAbortTheRunAtOnce) {
   desk d{1};
   d.keep(d.book.run(0, 9));
   d.keep(d.book.on_lost(0, "killed"));
@@ -123,7 +126,7 @@ TEST(LedgerLosses, OfTheOnlyReplicaEndTheWorkAtOnce) {
   EXPECT_FALSE(d.book.busy());
 }
 
-TEST(LedgerPlaces, NameAProcessOnlyIfThereAreSeveral) {
+TEST(StepCommitPlacement, NamesAProcessOnlyIfThereAreSeveral) {
   const places one{{"this process"}, {0, 2}};
   EXPECT_EQ(one.name_of(1), "replica 1");
   EXPECT_EQ(two.name_of(1), "replica 1 of chief 0");

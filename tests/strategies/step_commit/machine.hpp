@@ -12,8 +12,8 @@ using ids = std::vector<std::uint32_t>;
 /// Two processes of two replicas each.
 inline const places two{{"chief 0", "worker 1"}, {0, 2, 4}};
 
-/// A ledger whose reactions are kept, with replicas of incarnation 1 that are
-/// seated and idle.
+/// A state machine whose effects are recorded. Its replicas have incarnation 1,
+/// are configured and idle.
 struct desk {
   explicit desk(std::uint32_t replicas, const places& where = {},
                 std::uint64_t lease = 4)
@@ -34,14 +34,14 @@ struct desk {
   void report_step(std::uint32_t r, std::uint64_t step) {
     keep(book.on(report{book.epoch(), step, r, 1, {1, double(step), 0}}));
   }
-  /// All report a step, and the caller hears of its commit.
+  /// All replicas report a step, and the caller acknowledges its commit.
   void commit_step(std::uint64_t step) {
     for (std::uint32_t r = 0; r < replicas; ++r)
       report_step(r, step);
     keep(book.heard(step + 1));
   }
 
-  /// The kept reactions of one kind.
+  /// @returns the recorded effects of one type.
   template <class T>
   std::vector<T> all() const {
     std::vector<T> out;
@@ -54,7 +54,7 @@ struct desk {
   std::size_t count() const {
     return all<T>().size();
   }
-  /// Why work was given up last; empty if it never was.
+  /// @returns the reason of the last abort; empty if there was none.
   std::string why() const {
     const auto found = all<given_up>();
     return found.empty() ? "" : found.back().why;

@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-// What the chief decides when replicas are in several processes, and what it
-// remembers.
+// Decisions of the chief when replicas are in several processes, and the state
+// that it keeps between runs.
 
 using namespace troupe;
 using namespace troupe::commit;
@@ -12,7 +12,7 @@ namespace {
 
 const places two{{"chief 0", "worker 1"}, {0, 2, 4}};
 
-/// A ledger whose replicas are all seated and have work.
+/// A state machine whose replicas are configured and have an active run.
 struct desk {
   explicit desk(std::uint64_t lease = 4, const places& where = two,
                 std::uint64_t steps = 100)
@@ -49,26 +49,27 @@ struct desk {
 
 } // namespace
 
-TEST(LedgerOverProcesses, NamesTheWorkerTheStepAndTheOperation) {
+TEST(StepCommitOverProcesses, NamesTheWorkerTheStepAndTheOperation) {
   desk d;
   d.report_all(0);
   d.keep(d.book.on_process_lost(1, cause::lost, "closed by the peer"));
   EXPECT_EQ(d.all<send_probes>().back().to_all.step, 1u);
   d.keep(d.book.on(blame{1, 1, false, 0, doing::sum, 3, {2, 3}}));
-  EXPECT_TRUE(d.book.probing()) << "replica 1 may have more to tell";
+  EXPECT_TRUE(d.book.probing()) << "replica 1 may still answer the probe";
   d.keep(d.book.on(blame{1, 1, false, 1, doing::idle, 0, {}}));
-  EXPECT_TRUE(d.all<given_up>().empty()) << "they are still in their steps";
+  EXPECT_TRUE(d.all<given_up>().empty())
+    << "the replicas have not left their steps";
   d.keep(d.book.on(seated{2, 0, 1, 0}));
   d.keep(d.book.on(seated{2, 1, 1, 0}));
   ASSERT_EQ(d.all<given_up>().size(), 1u);
   EXPECT_EQ(d.all<given_up>()[0].code, cause::lost);
   EXPECT_EQ(d.all<given_up>()[0].why,
             "worker 1 was lost in step 1: closed by the peer; replica 0 waits "
-            "for the sum of bucket 3, which misses replicas 2, 3; replica 1 "
+            "for the sum of bucket 3, still missing replicas 2, 3; replica 1 "
             "has nothing to do");
 }
 
-TEST(LedgerOverProcesses, KeepsNoBlameOfReplicasThatDoNotExist) {
+TEST(StepCommitOverProcesses, IgnoresWaitReportsOfUnknownReplicas) {
   desk d;
   d.keep(d.book.on_process_lost(1, cause::lost, "closed by the peer"));
   d.keep(d.book.on(blame{1, 0, false, 4, doing::sum, 3, {}}));
@@ -81,21 +82,21 @@ TEST(LedgerOverProcesses, KeepsNoBlameOfReplicasThatDoNotExist) {
   ASSERT_EQ(d.all<given_up>().size(), 1u);
   EXPECT_EQ(d.all<given_up>()[0].why,
             "worker 1 was lost in step 0: closed by the peer; replica 0 waits "
-            "for the sum of bucket 7, which misses replicas 2, 3; replica 1 "
+            "for the sum of bucket 7, still missing replicas 2, 3; replica 1 "
             "has nothing to do");
 }
 
-TEST(LedgerOverProcesses, DoesNotWaitForeverForWhoDoesNotAnswer) {
+TEST(StepCommitOverProcesses, DoesNotWaitForeverForReplicasThatDoNotAnswer) {
   desk d;
   d.keep(d.book.on_process_lost(1, cause::unreachable, "silent for 1 s"));
   d.keep(d.book.on_late("1 s"));
-  d.keep(d.book.on_late("1 s")); // they do not leave: they are sent seats again
+  d.keep(d.book.on_late("1 s")); // no acknowledgement: configure is sent again
   d.keep(d.book.on_late("1 s"));
   ASSERT_EQ(d.all<given_up>().size(), 1u);
   EXPECT_EQ(d.all<given_up>()[0].code, cause::unreachable);
 }
 
-TEST(LedgerOverProcesses, SaysWhoseStepFunctionFailed) {
+TEST(StepCommitOverProcesses, NamesTheReplicaWhoseStepFunctionFailed) {
   desk d;
   d.keep(d.book.on(failed{1, 0, 3, 1, cause::invalid, "no such file"}));
   d.seat_all();
@@ -103,7 +104,7 @@ TEST(LedgerOverProcesses, SaysWhoseStepFunctionFailed) {
             "replica 3 of worker 1 failed in step 0: no such file");
 }
 
-TEST(LedgerOverProcesses, GrantsAQuarterOfAWideLeaseAtOnce) {
+TEST(StepCommitOverProcesses, GrantsAQuarterOfAWideWindowAtATime) {
   desk d{16};
   for (std::uint64_t s = 0; s < 40; ++s)
     d.report_all(s);
@@ -112,24 +113,24 @@ TEST(LedgerOverProcesses, GrantsAQuarterOfAWideLeaseAtOnce) {
   EXPECT_EQ(d.all<send_grants>().back().to_all.until, 56u);
 }
 
-TEST(LedgerOverProcesses, GrantsWhatIsLeftAtTheEnd) {
+TEST(StepCommitOverProcesses, GrantsThePartialBatchAtTheEnd) {
   desk d{16, two, 18};
   for (std::uint64_t s = 0; s < 18; ++s)
     d.report_all(s);
   EXPECT_EQ(d.all<ended>().at(0).next, 18u);
 }
 
-TEST(Ledger, RemembersADeadReducer) {
+TEST(StepCommit, RejectsRunsAfterAReducerWasLost) {
   ledger book{1, 4};
   book.open();
   book.on_reducer_lost(2, "killed");
   const auto said = book.run(0, 1);
   const auto& why = std::get<given_up>(said.at(0));
   EXPECT_EQ(why.code, cause::lost);
-  EXPECT_EQ(why.why, "reducer 2 is lost; the crew can add no sum without it");
+  EXPECT_EQ(why.why, "reducer 2 is lost; the group cannot reduce without it");
 }
 
-TEST(Ledger, IgnoresWhatAnotherIncarnationSays) {
+TEST(StepCommit, IgnoresMessagesOfAnotherIncarnation) {
   desk d{4, {}};
   for (std::uint32_t r = 0; r < 4; ++r)
     d.keep(d.book.on(report{1, 0, r, 2, {}}));
@@ -139,7 +140,7 @@ TEST(Ledger, IgnoresWhatAnotherIncarnationSays) {
   EXPECT_EQ(d.all<committed>().size(), 1u);
 }
 
-TEST(Ledger, CountsOneBlameOfEach) {
+TEST(StepCommit, CountsOneWaitReportPerRole) {
   desk d{4, {}};
   d.keep(d.book.on_late("1 s"));
   d.keep(d.book.on(blame{1, 0, false, 0, doing::computing, 0, {}}));
@@ -150,7 +151,7 @@ TEST(Ledger, CountsOneBlameOfEach) {
   EXPECT_EQ(why.find("replica 0"), why.rfind("replica 0")) << why;
 }
 
-TEST(Ledger, SendsASeatOnceMoreToWhoDoesNotTakeIt) {
+TEST(StepCommit, ResendsConfigureOnceIfItIsNotAcknowledged) {
   ledger book{2, 4};
   book.open();
   book.on(seated{1, 0, 1, 0});
@@ -158,7 +159,7 @@ TEST(Ledger, SendsASeatOnceMoreToWhoDoesNotTakeIt) {
   const auto again = book.on_late("1 s");
   EXPECT_EQ(std::get<send_seats>(again.at(0)).whom,
             std::vector<std::uint32_t>{1});
-  EXPECT_TRUE(book.probing()) << "it need not wait for as long again";
+  EXPECT_TRUE(book.probing()) << "the shorter timeout applies";
   const auto begun = book.on(seated{1, 1, 1, 0});
   EXPECT_TRUE(std::holds_alternative<send_orders>(begun.at(0)));
 }

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::uint64_t lease = 4;
 
-/// A ledger whose reactions are kept, and replicas that answer it.
+/// A state machine whose effects are recorded, and replicas that answer.
 struct desk {
   explicit desk(std::uint32_t replicas)
     : replicas{replicas}, book{replicas, lease} {
@@ -36,7 +36,7 @@ struct desk {
     keep(book.on(report{book.epoch(), step, r, 1, {r + 1, double(step), 0}}));
   }
 
-  /// The kept reactions of one kind.
+  /// @returns the recorded effects of one type.
   template <class T>
   std::vector<T> all() const {
     std::vector<T> out;
@@ -55,7 +55,7 @@ struct desk {
   std::uint32_t replicas;
   ledger book;
   reaction said;
-  bool hears = true; ///< Whether the caller is through with each commit.
+  bool hears = true; ///< The caller acknowledges each commit.
 };
 
 bool has(const std::string& text, const std::string& part) {
@@ -64,7 +64,7 @@ bool has(const std::string& text, const std::string& part) {
 
 } // namespace
 
-TEST(Ledger, GrantsTheLeaseAndOneStepMoreForEachCommit) {
+TEST(StepCommit, GrantsTheWindowAndOneMoreStepPerCommit) {
   desk d{2};
   d.keep(d.book.run(10, 6));
   EXPECT_EQ(d.last<send_orders>().to_all.first, 10u);
@@ -79,7 +79,7 @@ TEST(Ledger, GrantsTheLeaseAndOneStepMoreForEachCommit) {
             (std::vector<std::uint32_t>{0, 1}));
 }
 
-TEST(Ledger, CommitsInOrderWhateverTheOrderOfReports) {
+TEST(StepCommit, CommitsInOrderForAnyOrderOfReports) {
   std::mt19937_64 rng{3};
   for (int round = 0; round < 200; ++round) {
     SCOPED_TRACE("seed 3, round " + std::to_string(round));
@@ -95,7 +95,7 @@ TEST(Ledger, CommitsInOrderWhateverTheOrderOfReports) {
         continue;
       d.report_step(r, next[r]);
       if (rng() % 2)
-        d.report_step(r, next[r]); // said twice
+        d.report_step(r, next[r]); // repeated
       ++next[r];
       --left;
     }
@@ -108,7 +108,7 @@ TEST(Ledger, CommitsInOrderWhateverTheOrderOfReports) {
   }
 }
 
-TEST(Ledger, StopGrantsNoMore) {
+TEST(StepCommit, StopGrantsNoMoreSteps) {
   desk d{2};
   d.keep(d.book.run(0, 100));
   d.keep(d.book.stop());
@@ -121,16 +121,16 @@ TEST(Ledger, StopGrantsNoMore) {
   EXPECT_TRUE(d.all<send_grants>().empty());
 }
 
-TEST(Ledger, WaitsForAllSeatsBeforeItOrders) {
+TEST(StepCommit, StartsStepsWhenAllReplicasAreConfigured) {
   ledger book{2, lease};
   book.open();
   EXPECT_TRUE(book.run(0, 1).empty());
   EXPECT_TRUE(book.on(seated{1, 0, 1, 0}).empty());
-  EXPECT_TRUE(book.on(seated{1, 0, 1, 0}).empty()); // said twice
+  EXPECT_TRUE(book.on(seated{1, 0, 1, 0}).empty()); // repeated
   EXPECT_EQ(book.on(seated{1, 1, 1, 0}).size(), 1u);
 }
 
-TEST(Ledger, IgnoresReportsOfAnOlderEpoch) {
+TEST(StepCommit, IgnoresReportsOfAnOlderGeneration) {
   desk d{1};
   d.keep(d.book.run(0, 2));
   d.keep(d.book.on(failed{1, 0, 0, 1, cause::invalid, "broken"}));
@@ -144,7 +144,7 @@ TEST(Ledger, IgnoresReportsOfAnOlderEpoch) {
   EXPECT_EQ(d.last<committed>().record.epoch, 2u);
 }
 
-TEST(Ledger, SaysWhyOnlyWhenEverybodyHasLeft) {
+TEST(StepCommit, ReportsTheReasonWhenAllReplicasLeftTheStep) {
   desk d{3};
   d.keep(d.book.run(0, 9));
   d.keep(d.book.on(failed{1, 0, 2, 1, cause::invalid, "broken"}));
@@ -156,11 +156,11 @@ TEST(Ledger, SaysWhyOnlyWhenEverybodyHasLeft) {
   EXPECT_EQ(d.all<given_up>().size(), 1u);
 }
 
-TEST(Ledger, ALostReplicaEndsTheWorkAndAllThatComesAfter) {
+TEST(StepCommit, ALostReplicaAbortsTheRunAndAllLaterOnes) {
   desk d{2};
   d.keep(d.book.run(0, 9));
   d.keep(d.book.on_lost(1, "killed"));
-  EXPECT_TRUE(d.all<given_up>().empty()); // replica 0 is still in its step
+  EXPECT_TRUE(d.all<given_up>().empty()); // replica 0 has not left its step
   d.keep(d.book.on(seated{2, 0, 1, 0}));
   EXPECT_EQ(d.last<given_up>().code, cause::lost);
   EXPECT_EQ(d.last<given_up>().why, "replica 1 was lost in step 0: killed");
@@ -168,7 +168,7 @@ TEST(Ledger, ALostReplicaEndsTheWorkAndAllThatComesAfter) {
   EXPECT_TRUE(has(d.last<given_up>().why, "replica 1 is lost"));
 }
 
-TEST(Ledger, ProbesBeforeItBlames) {
+TEST(StepCommit, ProbesBeforeItAborts) {
   desk d{3};
   d.keep(d.book.run(0, 9));
   d.keep(d.book.on_late("5 s"));
@@ -179,15 +179,15 @@ TEST(Ledger, ProbesBeforeItBlames) {
   d.keep(d.book.on_late("5 s"));
   d.seat_all();
   EXPECT_EQ(d.last<given_up>().code, cause::stalled);
-  EXPECT_EQ(d.last<given_up>().why,
-            "step 0 stalled for 5 s: replica 0 waits for the sum of bucket 7; "
-            "replica 2 waits in the gather of bucket 8, which misses replica "
-            "1; reducer 3 cannot finish the sum of bucket 7, which misses "
-            "replica 1; replica 1 does not answer: it is in the step function, "
-            "or its process is stopped");
+  EXPECT_EQ(
+    d.last<given_up>().why,
+    "step 0 stalled for 5 s: replica 0 waits for the sum of bucket 7; replica "
+    "2 waits in the gather of bucket 8, still missing replica 1; reducer 3 "
+    "cannot finish the sum of bucket 7, still missing replica 1; replica 1 "
+    "does not answer: it is in the step function, or its process is stopped");
 }
 
-TEST(Ledger, AReportDuringAProbeMeansThatItMovesAfterAll) {
+TEST(StepCommit, AReportDuringAProbeIsProgress) {
   desk d{2};
   d.keep(d.book.run(0, 1));
   d.keep(d.book.on_late("5 s"));
@@ -198,7 +198,7 @@ TEST(Ledger, AReportDuringAProbeMeansThatItMovesAfterAll) {
   EXPECT_EQ(d.last<ended>().next, 1u);
 }
 
-TEST(Ledger, AReportOfAStepNotGrantedBreaksTheRules) {
+TEST(StepCommit, AReportOfAStepNotGrantedIsAProtocolError) {
   desk d{1};
   d.keep(d.book.run(0, 1));
   d.report_step(0, 5);
@@ -206,7 +206,7 @@ TEST(Ledger, AReportOfAStepNotGrantedBreaksTheRules) {
   EXPECT_EQ(d.last<given_up>().code, cause::protocol);
 }
 
-TEST(Ledger, OpensANewEpochUnlessWorkGoesOnWhereItEnded) {
+TEST(StepCommit, BeginsANewGenerationUnlessTheRunIsContiguous) {
   desk d{1};
   d.keep(d.book.run(0, 1));
   d.report_step(0, 0);
@@ -217,22 +217,22 @@ TEST(Ledger, OpensANewEpochUnlessWorkGoesOnWhereItEnded) {
   EXPECT_EQ(d.book.epoch(), 2u);
 }
 
-TEST(Ledger, GrantsNoMoreThanTwoLeasesBeyondWhatTheCallerHeard) {
+TEST(StepCommit, GrantsAtMostTwoWindowsBeyondTheAcknowledgedStep) {
   desk d{1};
   d.hears = false;
   d.keep(d.book.run(0, 100));
   for (std::uint64_t s = 0; s < 2 * lease; ++s)
     d.report_step(0, s);
   EXPECT_EQ(d.last<send_grants>().to_all.until, 2 * lease);
-  EXPECT_FALSE(d.book.busy()); // it is the caller who is waited for
+  EXPECT_FALSE(d.book.busy()); // replicas wait for the caller's acknowledgement
   d.keep(d.book.heard(1));
   EXPECT_EQ(d.last<send_grants>().to_all.until, 2 * lease + 1);
   EXPECT_TRUE(d.book.busy());
-  EXPECT_TRUE(d.book.heard(1).empty());   // said twice
+  EXPECT_TRUE(d.book.heard(1).empty());   // repeated
   EXPECT_TRUE(d.book.heard(100).empty()); // not committed
 }
 
-TEST(Ledger, StopEndsAtOnceIfAllThatWasGrantedIsDone) {
+TEST(StepCommit, StopCompletesAtOnceIfAllGrantedStepsAreCommitted) {
   desk d{1};
   d.hears = false;
   d.keep(d.book.run(0, 100));

@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-// What a guard learns from the ledger: whether anything moved since it last
-// looked, whether anything is owed, and how long it has to wait.
+// Interface of the watchdog: progress since the last check, whether the
+// watchdog must run, and which timeout applies.
 
 using namespace troupe;
 using namespace troupe::commit;
@@ -11,7 +11,7 @@ using namespace troupe::commit::testing;
 
 namespace {
 
-/// Whether a call counts as a move.
+/// True if a call counts as progress.
 template <class F>
 bool moves(desk& d, F&& call) {
   const auto before = d.book.moves();
@@ -25,9 +25,9 @@ blame idle_blame(const desk& d, std::uint32_t replica, std::uint64_t step) {
 
 } // namespace
 
-// -- moves --------------------------------------------------------------------
+// -- progress -----------------------------------------------------------------
 
-TEST(LedgerMoves, CountSeatsRunsAndReportsOnce) {
+TEST(StepCommitProgress, CountsAcknowledgementsRunsAndReportsOnce) {
   ledger book{2, 4};
   auto before = book.moves();
   const auto moved = [&] { return std::exchange(before, book.moves()); };
@@ -37,7 +37,7 @@ TEST(LedgerMoves, CountSeatsRunsAndReportsOnce) {
     book.on(seated{1, 0, 1, 0});
     EXPECT_EQ(moved() == book.moves(), twice == 1);
   }
-  book.on(seated{1, 2, 1, 0}); // there is no such replica
+  book.on(seated{1, 2, 1, 0}); // unknown replica
   EXPECT_EQ(moved(), book.moves());
   book.run(0, 2);
   EXPECT_NE(moved(), book.moves());
@@ -49,23 +49,23 @@ TEST(LedgerMoves, CountSeatsRunsAndReportsOnce) {
   }
 }
 
-/// So that what a late guard asks for gets time to come.
-TEST(LedgerMoves, CountALateGuardInEveryPhase) {
+/// Replies that a timeout asks for get a timeout of their own.
+TEST(StepCommitProgress, CountsATimeoutInEveryPhase) {
   desk d{2};
   const auto late = [&] { return d.book.on_late("1 s"); };
   d.keep(d.book.run(0, 9));
   EXPECT_TRUE(moves(d, late)) << "it probes";
-  EXPECT_TRUE(moves(d, late)) << "it ends the work";
-  EXPECT_TRUE(moves(d, late)) << "it sends seats again";
-  EXPECT_TRUE(moves(d, late)) << "it gives up";
+  EXPECT_TRUE(moves(d, late)) << "it aborts the run";
+  EXPECT_TRUE(moves(d, late)) << "it sends configure again";
+  EXPECT_TRUE(moves(d, late)) << "it stops waiting";
   EXPECT_EQ(d.count<given_up>(), 1u);
   d.keep(d.book.run(0, 9));
-  EXPECT_TRUE(moves(d, late)) << "it sends seats again";
-  EXPECT_TRUE(moves(d, late)) << "it gives up";
+  EXPECT_TRUE(moves(d, late)) << "it sends configure again";
+  EXPECT_TRUE(moves(d, late)) << "it stops waiting";
   EXPECT_EQ(d.count<given_up>(), 2u);
 }
 
-TEST(LedgerMoves, CountALossOnce) {
+TEST(StepCommitProgress, CountsALossOnce) {
   desk d{4, two};
   const auto lose = [&](std::uint32_t r) {
     return moves(d, [&] { return d.book.on_lost(r, "killed"); });
@@ -74,12 +74,12 @@ TEST(LedgerMoves, CountALossOnce) {
   EXPECT_FALSE(lose(3));
   EXPECT_TRUE(
     moves(d, [&] { return d.book.on_process_lost(1, cause::lost, "closed"); }));
-  EXPECT_FALSE(lose(2)) << "it went with its process";
-  EXPECT_TRUE(moves(d, [&] { return d.book.run(0, 1); })) << "it is refused";
+  EXPECT_FALSE(lose(2)) << "it was lost with its process";
+  EXPECT_TRUE(moves(d, [&] { return d.book.run(0, 1); })) << "it is rejected";
   EXPECT_EQ(d.count<given_up>(), 1u);
 }
 
-TEST(LedgerMoves, CountTheCallerOnlyIfReplicasWaitForIt) {
+TEST(StepCommitProgress, CountsTheCallerOnlyIfReplicasWaitForIt) {
   desk d{1};
   d.keep(d.book.run(0, 100));
   const auto hear = [&](std::uint64_t next) {
@@ -89,27 +89,27 @@ TEST(LedgerMoves, CountTheCallerOnlyIfReplicasWaitForIt) {
   EXPECT_FALSE(hear(1)) << "steps are granted";
   for (std::uint64_t s = 1; s < 9; ++s)
     d.report_step(0, s);
-  ASSERT_FALSE(d.book.busy()) << "all that was granted is committed";
-  EXPECT_FALSE(hear(1)) << "said twice";
+  ASSERT_FALSE(d.book.busy()) << "all granted steps are committed";
+  EXPECT_FALSE(hear(1)) << "repeated";
   EXPECT_TRUE(hear(2));
   EXPECT_TRUE(d.book.busy());
 }
 
-// -- how long a guard waits ---------------------------------------------------
+// -- timeouts -----------------------------------------------------------------
 
-TEST(LedgerGuard, WaitsForLongAgainOnceTheSeatsAreTaken) {
+TEST(StepCommitWatchdog, UsesTheLongTimeoutAfterReplicasAreConfigured) {
   desk d{2};
   d.keep(d.book.run(0, 9));
   d.keep(d.book.on(failed{1, 0, 0, 1, cause::invalid, "broken"}));
   EXPECT_FALSE(d.book.probing());
   d.keep(d.book.on_late("1 s"));
-  EXPECT_TRUE(d.book.probing()) << "seats were sent again";
+  EXPECT_TRUE(d.book.probing()) << "configure was sent again";
   d.seat_all();
   EXPECT_FALSE(d.book.probing());
   EXPECT_FALSE(d.book.busy());
 }
 
-TEST(LedgerGuard, SendsSeatsAgainInEveryEpoch) {
+TEST(StepCommitWatchdog, ResendsConfigureInEveryGeneration) {
   desk d{2};
   for (int i = 0; i < 2; ++i) {
     d.keep(d.book.run(0, 9));
@@ -126,7 +126,7 @@ TEST(LedgerGuard, SendsSeatsAgainInEveryEpoch) {
   }
 }
 
-TEST(LedgerGuard, SendsSeatsAgainThoughItDidInTheEpochBefore) {
+TEST(StepCommitWatchdog, ResendsConfigureAgainInTheNextGeneration) {
   ledger book{2, 4};
   book.open();
   book.run(0, 9);
@@ -140,7 +140,7 @@ TEST(LedgerGuard, SendsSeatsAgainThoughItDidInTheEpochBefore) {
             std::vector<std::uint32_t>{1});
 }
 
-TEST(LedgerGuard, SaysWhoDoesNotTakeItsSeatAndForgetsTheWork) {
+TEST(StepCommitWatchdog, NamesReplicasThatDoNotAcknowledgeAndDropsTheRun) {
   ledger book{3, 4};
   book.open();
   book.on(seated{1, 1, 1, 0});
@@ -154,16 +154,16 @@ TEST(LedgerGuard, SaysWhoDoesNotTakeItsSeatAndForgetsTheWork) {
   ASSERT_EQ(end.size(), 1u);
   EXPECT_EQ(std::get<given_up>(end[0]).code, cause::stalled);
   EXPECT_EQ(std::get<given_up>(end[0]).why,
-            "step 7 cannot begin: for 1 s replicas 0, 2 did not take the seat "
-            "of epoch 1 and may still be in an older step");
+            "step 7 cannot begin: for 1 s replicas 0, 2 did not acknowledge "
+            "generation 1 and may still be in an older step");
   EXPECT_FALSE(book.busy());
   EXPECT_FALSE(book.probing());
-  EXPECT_TRUE(book.on_late("1 s").empty()) << "nothing is owed to anyone";
+  EXPECT_TRUE(book.on_late("1 s").empty()) << "no run is active";
   book.on(seated{1, 0, 1, 0});
-  EXPECT_TRUE(book.on(seated{1, 2, 1, 0}).empty()) << "the work is forgotten";
+  EXPECT_TRUE(book.on(seated{1, 2, 1, 0}).empty()) << "the run was dropped";
 }
 
-TEST(LedgerGuard, ComesTooLateWhereWorkHasEnded) {
+TEST(StepCommitWatchdog, HasNoEffectAfterTheRunEnded) {
   desk d{2};
   EXPECT_TRUE(d.book.on_late("1 s").empty());
   d.keep(d.book.run(0, 1));
@@ -175,21 +175,21 @@ TEST(LedgerGuard, ComesTooLateWhereWorkHasEnded) {
 
 // -- probes -------------------------------------------------------------------
 
-TEST(LedgerProbe, AsksAgainIfReportsOfSurvivorsWereUnderWay) {
+TEST(StepCommitProbe, IsRepeatedIfReportsOfSurvivorsArriveLate) {
   desk d{4, two};
   d.keep(d.book.run(0, 9));
   d.keep(d.book.on_process_lost(1, cause::lost, "closed"));
   EXPECT_EQ(d.all<send_probes>().back().to_all.step, 0u);
   d.report_step(0, 0);
   d.report_step(1, 0);
-  EXPECT_TRUE(d.book.probing()) << "the lost will never report";
+  EXPECT_TRUE(d.book.probing()) << "lost replicas never report";
   d.keep(d.book.on(idle_blame(d, 0, 0)));
   d.keep(d.book.on(idle_blame(d, 1, 0)));
   ASSERT_EQ(d.count<send_probes>(), 2u);
   EXPECT_EQ(d.all<send_probes>().back().to_all.step, 1u);
   d.keep(d.book.on(idle_blame(d, 0, 0))); // answers the first probe
   d.keep(d.book.on(idle_blame(d, 0, 1)));
-  EXPECT_EQ(d.book.epoch(), 1u) << "replica 1 has not answered this one";
+  EXPECT_EQ(d.book.epoch(), 1u) << "replica 1 has not answered this probe";
   d.keep(d.book.on(idle_blame(d, 1, 1)));
   EXPECT_EQ(d.book.epoch(), 2u);
   EXPECT_FALSE(d.book.probing());
@@ -199,7 +199,7 @@ TEST(LedgerProbe, AsksAgainIfReportsOfSurvivorsWereUnderWay) {
                      "nothing to do; replica 1 has nothing to do");
 }
 
-TEST(LedgerProbe, EndsWithWhatAReplicaFailedOfOnceAProcessIsLost) {
+TEST(StepCommitProbe, EndsWithTheFailureOfAReplicaAfterAProcessIsLost) {
   desk d{4, two};
   d.keep(d.book.run(0, 9));
   d.keep(d.book.on_process_lost(1, cause::unreachable, "silent"));
@@ -211,7 +211,7 @@ TEST(LedgerProbe, EndsWithWhatAReplicaFailedOfOnceAProcessIsLost) {
   EXPECT_EQ(d.why(), "worker 1 was lost in step 0: silent; no such file");
 }
 
-TEST(LedgerProbe, IsOfOneStepAndEpochAlone) {
+TEST(StepCommitProbe, AcceptsReportsOfItsStepAndGenerationOnly) {
   desk d{2};
   d.keep(d.book.run(0, 9));
   d.keep(d.book.on_late("1 s"));
@@ -226,16 +226,17 @@ TEST(LedgerProbe, IsOfOneStepAndEpochAlone) {
             "the step function, or their processes are stopped");
 }
 
-TEST(LedgerProbe, TellsAReducerFromTheReplicaOfItsNumber) {
+TEST(StepCommitProbe, DistinguishesAReducerFromTheReplicaOfTheSameId) {
   desk d{2};
   d.keep(d.book.run(0, 9));
   d.report_step(1, 0);
   d.keep(d.book.on_late("1 s"));
   d.keep(d.book.on(blame{1, 0, true, 0, doing::adding, 5, {}}));
   d.keep(d.book.on(blame{1, 0, true, 9, doing::idle, 0, {}}));
-  d.keep(d.book.on(blame{1, 0, false, 1, doing::idle, 0, {}})); // is done
+  d.keep(d.book.on(blame{1, 0, false, 1, doing::idle, 0, {}})); // has reported
   d.keep(d.book.on(blame{1, 0, true, 2, doing::idle, 0, {}}));
-  d.keep(d.book.on(blame{1, 0, false, 2, doing::idle, 0, {}})); // not of us
+  d.keep(
+    d.book.on(blame{1, 0, false, 2, doing::idle, 0, {}})); // unknown replica
   d.keep(d.book.on_late("1 s"));
   d.seat_all();
   EXPECT_EQ(d.why(),

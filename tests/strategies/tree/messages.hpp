@@ -4,7 +4,7 @@
 
 #include <limits>
 
-// Messages of the tree's protocols, as the tests of its machines send them.
+// Messages of the tree protocol for its tests.
 
 namespace troupe::tree::testing {
 

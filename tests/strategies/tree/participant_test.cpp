@@ -7,15 +7,15 @@ using namespace troupe;
 using namespace troupe::tree;
 using namespace troupe::tree::testing;
 
-TEST(Member, HasASumWhenAllItsSlicesAreIn) {
+TEST(TreeParticipant, HasASumWhenAllSlicesHaveArrived) {
   member m{0, 2};
   m.open(1, 0);
   const auto part = ones(), whole = ones();
-  EXPECT_TRUE(m.contribute(3, part, 2)); // replica 0 brings the room
+  EXPECT_TRUE(m.contribute(3, part, 2)); // replica 0 provides the output
   auto s = at(0, 0, 3);
   s.slices = 2;
   EXPECT_FALSE(m.on(sum{s}, whole));
-  EXPECT_FALSE(m.on(sum{s}, whole)); // said twice
+  EXPECT_FALSE(m.on(sum{s}, whole)); // repeated
   EXPECT_FALSE(m.sum_of(3));
   EXPECT_EQ(m.unsettled(), 3u);
   s.slice = 1;
@@ -24,11 +24,12 @@ TEST(Member, HasASumWhenAllItsSlicesAreIn) {
   EXPECT_TRUE(m.settled());
 }
 
-TEST(Member, IgnoresSumsOfAnotherStepEpochOrBucket) {
+TEST(TreeParticipant, IgnoresSumsOfAnotherStepGenerationOrBucket) {
   member m{1, 2};
   m.open(2, 5);
-  EXPECT_FALSE(m.contribute(0, ones(), 2)); // only replica 0 brings room
-  EXPECT_FALSE(member(0, 2).contribute(0, ones(), 1)); // to several adders
+  EXPECT_FALSE(m.contribute(0, ones(), 2)); // only replica 0 provides an output
+  EXPECT_FALSE(
+    member(0, 2).contribute(0, ones(), 1)); // and only for several reducers
   m.open(2, 5);
   m.contribute(0, ones(), 1);
   EXPECT_FALSE(m.on(sum{at(5, 1, 0, 1)}, ones()));
@@ -37,7 +38,7 @@ TEST(Member, IgnoresSumsOfAnotherStepEpochOrBucket) {
   EXPECT_FALSE(m.settled());
 }
 
-TEST(Member, KeepsSharesOfStepsToComeAndDropsOldOnes) {
+TEST(TreeParticipant, KeepsGatheredTensorsOfLaterStepsAndDropsOldOnes) {
   member m{0, 2};
   m.open(1, 3);
   EXPECT_FALSE(m.on(share{at(4, 1, 2)}, ones()));
@@ -53,7 +54,7 @@ TEST(Member, KeepsSharesOfStepsToComeAndDropsOldOnes) {
   EXPECT_NE(m.gathered(2), nullptr);
 }
 
-TEST(Member, RefusesMisuse) {
+TEST(TreeParticipant, RejectsMisuse) {
   member m{0, 2};
   m.open(1, 0);
   m.contribute(0, ones(), 1);
@@ -63,7 +64,7 @@ TEST(Member, RefusesMisuse) {
   EXPECT_THROW(m.gather(0, ones()), std::logic_error);
 }
 
-TEST(Member, CountsEachSliceOnceAndNoneBeyond) {
+TEST(TreeParticipant, CountsEachSliceOnceAndNoUnknownSlice) {
   member m{1, 2};
   m.open(1, 0);
   m.contribute(3, ones(), 2);
@@ -75,14 +76,14 @@ TEST(Member, CountsEachSliceOnceAndNoneBeyond) {
   }
   s.slice = 0;
   s.slices = 1;
-  EXPECT_FALSE(m.on(sum{s}, ones())) << "of another cut";
+  EXPECT_FALSE(m.on(sum{s}, ones())) << "of another number of slices";
   s.slices = 2;
   EXPECT_TRUE(m.on(sum{s}, ones()));
   EXPECT_FALSE(m.on(sum{s}, ones())) << "it is complete";
   EXPECT_TRUE(m.settled());
 }
 
-TEST(Member, SettlesWhenAllBucketsAreComplete) {
+TEST(TreeParticipant, IsDrainedWhenAllBucketsAreComplete) {
   member m{1, 2};
   m.open(1, 0);
   EXPECT_TRUE(m.settled());
@@ -93,19 +94,19 @@ TEST(Member, SettlesWhenAllBucketsAreComplete) {
   EXPECT_FALSE(m.settled());
   EXPECT_EQ(m.unsettled(), 5u);
   m.open(1, 1);
-  EXPECT_TRUE(m.settled()) << "the older step is let go";
+  EXPECT_TRUE(m.settled()) << "the older step is discarded";
   EXPECT_THROW(m.sum_of(4), std::logic_error);
 }
 
-TEST(Member, GathersFromAllWhoeverComesFirst) {
+TEST(TreeParticipant, GathersInAnyOrderOfArrival) {
   member m{0, 3};
   m.open(1, 2);
   m.gather(7, ones());
   EXPECT_FALSE(m.on(share{at(2, 1, 7)}, ones())) << "one is missing";
-  EXPECT_FALSE(m.on(share{at(2, 1, 7)}, ones())) << "said twice";
+  EXPECT_FALSE(m.on(share{at(2, 1, 7)}, ones())) << "repeated";
   EXPECT_FALSE(m.on(share{at(2, 2, 7)}, tensor{})) << "no tensor";
   EXPECT_FALSE(m.on(share{at(2, 3, 7)}, ones())) << "no such replica";
-  EXPECT_FALSE(m.on(share{at(2, 2, 7, 2)}, ones())) << "of another epoch";
+  EXPECT_FALSE(m.on(share{at(2, 2, 7, 2)}, ones())) << "of another generation";
   EXPECT_EQ(m.missing_in_gather(7), (std::vector<std::uint32_t>{2}));
   EXPECT_TRUE(m.missing_in_gather(8).empty());
   EXPECT_TRUE(m.on(share{at(2, 2, 7)}, ones()));
@@ -113,7 +114,7 @@ TEST(Member, GathersFromAllWhoeverComesFirst) {
   EXPECT_EQ(m.gathered(8), nullptr);
 }
 
-TEST(Member, KeepsNoSharesOfAnotherEpoch) {
+TEST(TreeParticipant, KeepsNoTensorsOfAnotherGeneration) {
   member m{0, 2};
   m.open(1, 3);
   EXPECT_FALSE(m.on(share{at(4, 1, 2)}, ones()));

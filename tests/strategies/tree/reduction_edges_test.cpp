@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <limits>
 
-// Where slices and blocks begin and end, and what parts must agree on.
+// Limits of slices and blocks, and fields in which contributions must agree.
 
 using namespace troupe;
 using namespace troupe::tree;
@@ -21,7 +21,7 @@ std::string why(const reaction& x) {
 
 } // namespace
 
-TEST(TreeSum, OpenedAgainKeepsNoRoomOfTheLastStep) {
+TEST(TreeReduction, RestartedKeepsNoOutputOfTheLastStep) {
   const auto room = ones(10);
   tree_sum machine{of(2)};
   machine.on(by(0), ones(10), room);
@@ -33,7 +33,7 @@ TEST(TreeSum, OpenedAgainKeepsNoRoomOfTheLastStep) {
   EXPECT_FALSE(std::get<finished>(what).sum.shares_storage_with(room));
 }
 
-TEST(TreeSum, WritesNoElementBeforeItsSlice) {
+TEST(TreeReduction, WritesNoElementBeforeItsSlice) {
   const auto room = tensor::full({40}, -1);
   tree_sum machine{{1, 7, 3, 2, 1, 2}};
   machine.on(by(0, 1, 2), ones(40), room);
@@ -45,7 +45,7 @@ TEST(TreeSum, WritesNoElementBeforeItsSlice) {
   EXPECT_EQ(room.data<float>()[32], 2);
 }
 
-TEST(TreeSum, WritesNoElementBehindItsSlice) {
+TEST(TreeReduction, WritesNoElementAfterItsSlice) {
   const auto ones = [] {
     auto x = tensor::zeros({40}, dtype::float64);
     std::ranges::fill(x.mutable_data<double>(), 1);
@@ -60,7 +60,7 @@ TEST(TreeSum, WritesNoElementBehindItsSlice) {
   EXPECT_EQ(room.data<double>()[32], 0);
 }
 
-TEST(TreeSum, IsCutEvenlyFromALargeBucketOn) {
+TEST(TreeReduction, SplitsOnlyLargeBuckets) {
   EXPECT_EQ(range_of(32, 0, 2).end, 16u);
   EXPECT_EQ(range_of(33, 0, 2).end, 32u);
   EXPECT_EQ(slices_of(worth_sharing - 1, 4), 1u);
@@ -68,7 +68,7 @@ TEST(TreeSum, IsCutEvenlyFromALargeBucketOn) {
   EXPECT_EQ(slices_of(worth_sharing, 100), most_slices);
 }
 
-TEST(TreeSum, FaultsOnAnotherBucketSliceOrCut) {
+TEST(TreeReduction, RejectsAnotherBucketSliceOrNumberOfSlices) {
   const auto x = tensor::zeros({64});
   for (const auto change : {0, 1, 2}) {
     tree_sum machine{{1, 7, 3, 2, 0, 2}};
@@ -80,26 +80,26 @@ TEST(TreeSum, FaultsOnAnotherBucketSliceOrCut) {
   }
 }
 
-TEST(TreeSum, FaultsOnOtherTermsOrWithoutRoomForItsSlices) {
+TEST(TreeReduction, RejectsOtherOptionsAndAMissingOutput) {
   const auto x = tensor::zeros({64});
   tree_sum machine{of(3)};
   auto timed = by(1);
   timed.at.said.timeout = 100;
   machine.on(timed, x);
   EXPECT_EQ(why(machine.on(by(0), x)),
-            "the part of replica 0 in bucket 3, step 7 is asked for by tree, "
-            "that of replica 1 by tree with timeout 100 ms: the replicas do "
-            "not give the same options");
+            "the contribution of replica 0 to bucket 3, step 7 requests a sum "
+            "by tree, that of replica 1 by tree with timeout 100 ms: the "
+            "replicas do not pass the same options");
   timed.at.replica = 0;
   EXPECT_TRUE(std::holds_alternative<missing>(machine.on(timed, x)));
   tree_sum sliced{{1, 7, 3, 2, 0, 2}};
   sliced.on(by(0, 0, 2), x);
   EXPECT_EQ(why(sliced.on(by(1, 0, 2), x)),
-            "the part of replica 1 in bucket 3, step 7: nobody brought room "
-            "for the sum");
+            "the contribution of replica 1 to bucket 3, step 7: no "
+            "contribution carries an output tensor");
 }
 
-TEST(TreeSum, AddsAtLeastABlockAtATime) {
+TEST(TreeReduction, AddsAtLeastABlockAtATime) {
   tree_sum machine{of(2)};
   machine.on(by(0), ones(3 * block));
   EXPECT_TRUE(std::holds_alternative<missing>(machine.work(all)));

@@ -16,7 +16,8 @@ using namespace troupe::tree::testing;
 
 namespace {
 
-/// Values of very different size, so that the bits tell the order of addition.
+/// Values of very different size, so that the bits depend on the order of
+/// addition.
 template <class T>
 tensors parts_of(std::uint32_t replicas, std::size_t elements,
                  std::uint64_t seed = 1) {
@@ -31,7 +32,7 @@ tensors parts_of(std::uint32_t replicas, std::size_t elements,
   return out;
 }
 
-/// The definition, one element at a time.
+/// The definition, computed element by element.
 template <class T>
 T tree_of(const tensors& parts, std::size_t a, std::size_t b, std::size_t i) {
   if (b - a == 1)
@@ -74,7 +75,7 @@ bool is_ignored(const reaction& x) {
 
 } // namespace
 
-TEST(TreeSum, GivesTheSameBitsInEveryOrderOfArrival) {
+TEST(TreeReduction, ArrivalOrderChangesNoBit) {
   for (std::uint32_t replicas = 1; replicas <= 5; ++replicas) {
     const auto parts = parts_of<float>(replicas, 37, replicas);
     const auto wanted = expected<float>(parts);
@@ -87,7 +88,7 @@ TEST(TreeSum, GivesTheSameBitsInEveryOrderOfArrival) {
   }
 }
 
-TEST(TreeSum, EqualsTheRecursiveDefinitionUpTo33Replicas) {
+TEST(TreeReduction, EqualsTheRecursiveDefinitionUpTo33Replicas) {
   std::mt19937_64 rng{33};
   for (std::uint32_t replicas = 1; replicas <= 33; ++replicas)
     for (const std::size_t size : {1, 2, 15, 16, 17, 1023, 1024, 1025, 3001}) {
@@ -104,14 +105,14 @@ TEST(TreeSum, EqualsTheRecursiveDefinitionUpTo33Replicas) {
     }
 }
 
-TEST(TreeSum, AddsDoublesInTheSameTree) {
+TEST(TreeReduction, AddsDoublesInTheSameTree) {
   const auto parts = parts_of<double>(6, 1500);
   tree_sum machine{of(6)};
   EXPECT_TRUE(same_bits(run(machine, parts, {5, 4, 3, 2, 1, 0}, 700),
                         expected<double>(parts)));
 }
 
-TEST(TreeSum, IsNotTheSumFromLeftToRight) {
+TEST(TreeReduction, IsNotTheSumFromLeftToRight) {
   const auto parts = parts_of<float>(4, 256);
   tensor chain = parts[0].clone();
   for (std::size_t r = 1; r < 4; ++r)
@@ -120,13 +121,13 @@ TEST(TreeSum, IsNotTheSumFromLeftToRight) {
   EXPECT_FALSE(same_bits(chain, expected<float>(parts)));
 }
 
-TEST(TreeSum, OfOneReplicaIsItsPartItself) {
+TEST(TreeReduction, OfOneReplicaIsItsContribution) {
   const auto parts = parts_of<float>(1, 5);
   tree_sum machine{of(1)};
   EXPECT_TRUE(run(machine, parts, {0}).shares_storage_with(parts[0]));
 }
 
-TEST(TreeSum, NeverWritesToAPartAndLetsGoOfItAtTheEnd) {
+TEST(TreeReduction, NeverWritesToAContributionAndReleasesItAtTheEnd) {
   const auto parts = parts_of<float>(3, 2000);
   tensors before;
   for (const auto& x : parts)
@@ -140,7 +141,7 @@ TEST(TreeSum, NeverWritesToAPartAndLetsGoOfItAtTheEnd) {
   EXPECT_TRUE(sum.unique());
 }
 
-TEST(TreeSum, IsCutIntoSlicesThatFillOneRoom) {
+TEST(TreeReduction, SlicesFillOneOutput) {
   for (const std::size_t size : {0, 1, 16, 100, 4097}) {
     const auto parts = parts_of<float>(3, size);
     tensor room{parts[0].spec()};
@@ -157,7 +158,7 @@ TEST(TreeSum, IsCutIntoSlicesThatFillOneRoom) {
   }
 }
 
-TEST(TreeSum, SlicesCoverEveryElementOnce) {
+TEST(TreeReduction, SlicesCoverEveryElementOnce) {
   for (const std::size_t size : {0, 1, 15, 16, 17, 1000, 669'706})
     for (std::uint32_t slices = 1; slices <= 7; ++slices) {
       std::size_t next = 0;
@@ -170,7 +171,7 @@ TEST(TreeSum, SlicesCoverEveryElementOnce) {
     }
 }
 
-TEST(TreeSum, CountsAPartThatIsSaidTwiceOnce) {
+TEST(TreeReduction, CountsARepeatedContributionOnce) {
   const auto parts = parts_of<float>(2, 10);
   tree_sum machine{of(2)};
   machine.on(by(0), parts[0]);
@@ -183,7 +184,7 @@ TEST(TreeSum, CountsAPartThatIsSaidTwiceOnce) {
   EXPECT_TRUE(is_ignored(machine.on(by(0), parts[0])));
 }
 
-TEST(TreeSum, IgnoresOldNewsAndFaultsOnWhatIsYetToCome) {
+TEST(TreeReduction, IgnoresOlderStepsAndRejectsNewerOnes) {
   const auto x = parts_of<float>(1, 4)[0];
   tree_sum machine{of(2)};
   auto old = by(0);
@@ -196,23 +197,24 @@ TEST(TreeSum, IgnoresOldNewsAndFaultsOnWhatIsYetToCome) {
   auto early = by(0);
   early.at.step = 8;
   EXPECT_EQ(why(machine.on(early, x)),
-            "the part of replica 0 in bucket 3, step 8 of epoch 1 came in "
-            "step 7 of epoch 1");
+            "the contribution of replica 0 to bucket 3, step 8 of generation 1 "
+            "arrived in step 7 of generation 1");
   early.at = by(0).at;
   early.at.epoch = 2;
   EXPECT_NE(why(machine.on(early, x)), "no fault");
   EXPECT_FALSE(machine.has(0));
 }
 
-TEST(TreeSum, FaultsNameTheReplicaAndBothShapes) {
+TEST(TreeReduction, ErrorsNameTheReplicaAndBothShapes) {
   const auto one = tensor::zeros({4}), other = tensor::zeros({5});
   tree_sum machine{of(2)};
-  EXPECT_EQ(why(machine.on(by(2), one)),
-            "the part of replica 2 in bucket 3, step 7: there are 2 replicas");
+  EXPECT_EQ(
+    why(machine.on(by(2), one)),
+    "the contribution of replica 2 to bucket 3, step 7: there are 2 replicas");
   machine.on(by(1), one);
   EXPECT_EQ(why(machine.on(by(0), other)),
-            "the part of replica 0 in bucket 3, step 7 is float32[5], that of "
-            "replica 1 is float32[4]");
+            "the contribution of replica 0 to bucket 3, step 7 is float32[5], "
+            "that of replica 1 is float32[4]");
   EXPECT_NE(why(machine.on(by(0), tensor::zeros({4}, dtype::int32))),
             "no fault");
   EXPECT_NE(why(machine.on(by(0), tensor{})), "no fault");
@@ -220,7 +222,7 @@ TEST(TreeSum, FaultsNameTheReplicaAndBothShapes) {
   EXPECT_NE(why(machine.on(by(0, 1, 2), one)), "no fault");
 }
 
-TEST(TreeSum, OpenedAgainKnowsNothingOfTheLastStep) {
+TEST(TreeReduction, RestartedKeepsNothingOfTheLastStep) {
   const auto parts = parts_of<float>(2, 10);
   tree_sum machine{of(2)};
   machine.on(by(0), parts[0]);
@@ -229,7 +231,7 @@ TEST(TreeSum, OpenedAgainKnowsNothingOfTheLastStep) {
   EXPECT_TRUE(is_ignored(machine.on(by(1), parts[1])));
 }
 
-TEST(StepReport, IsSummedInTheTreeOfItsReplicas) {
+TEST(StepMetrics, AreSummedInTheTreeOfTheReplicas) {
   std::vector<step_report> reports;
   const auto losses = parts_of<double>(5, 1);
   for (std::size_t r = 0; r < 5; ++r)

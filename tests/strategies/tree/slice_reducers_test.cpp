@@ -9,7 +9,7 @@ using namespace troupe;
 using namespace troupe::tree;
 using namespace troupe::tree::testing;
 
-TEST(Adders, AddEachBucketOnItsOwnAndTheOneThatIsAskedForFirst) {
+TEST(SliceReducers, AddEachBucketSeparatelyAndTheRequestedOneFirst) {
   adders sums{2};
   for (const std::uint32_t bucket : {5, 6})
     for (const std::uint32_t r : {0, 1})
@@ -24,7 +24,7 @@ TEST(Adders, AddEachBucketOnItsOwnAndTheOneThatIsAskedForFirst) {
   EXPECT_FALSE(sums.work(all));
 }
 
-TEST(Adders, IgnoreWhatComesTwiceAfterTheSumIsOut) {
+TEST(SliceReducers, IgnoreRepeatedContributionsAfterTheSum) {
   adders sums{2};
   sums.on({at(0, 0)}, ones(), {});
   sums.on({at(0, 1)}, ones(), {});
@@ -35,7 +35,7 @@ TEST(Adders, IgnoreWhatComesTwiceAfterTheSumIsOut) {
   EXPECT_TRUE(std::holds_alternative<ignored>(sums.on({at(0, 1)}, ones(), {})));
 }
 
-TEST(Adders, ANewerEpochTakesOver) {
+TEST(SliceReducers, ANewerGenerationReplacesTheOlder) {
   adders sums{2};
   sums.on({at(3, 0)}, ones(), {});
   sums.on({at(0, 0, 0, 2)}, ones(), {});
@@ -44,26 +44,27 @@ TEST(Adders, ANewerEpochTakesOver) {
   EXPECT_EQ(sums.work(all)->at.epoch, 2u);
 }
 
-TEST(Adders, FaultIfReplicasDisagreeOnTheirBuckets) {
+TEST(SliceReducers, RejectDifferentBuckets) {
   adders sums{2};
   sums.on({at(0, 0)}, ones(), {});
   const auto what = sums.on({at(1, 1)}, ones(), {});
   EXPECT_TRUE(std::holds_alternative<fault>(what));
 }
 
-TEST(Adders, FaultIfReplicasCutABucketDifferently) {
+TEST(SliceReducers, RejectDifferentNumbersOfSlices) {
   adders sums{2};
   sums.on({at(0, 0, 3)}, ones(), {});
   auto other = at(0, 1, 3);
   other.slices = 2;
   const auto what = sums.on({other}, ones(), ones());
   ASSERT_TRUE(std::holds_alternative<fault>(what));
-  EXPECT_EQ(std::get<fault>(what).why,
-            "the part of replica 1 in bucket 3, step 0, is cut into 2, those "
-            "before it into 1: the replicas do not make the same exchanges");
+  EXPECT_EQ(
+    std::get<fault>(what).why,
+    "the contribution of replica 1 to bucket 3, step 0, has slice count 2, "
+    "earlier contributions 1: the replicas do not call the same collectives");
 }
 
-TEST(Adders, NameWhoIsMissing) {
+TEST(SliceReducers, NameMissingReplicas) {
   adders sums{4};
   sums.on({at(0, 1, 9)}, ones(), {});
   const auto lack = sums.lacking(0);
@@ -73,7 +74,7 @@ TEST(Adders, NameWhoIsMissing) {
   EXPECT_FALSE(sums.lacking(1));
 }
 
-TEST(Adders, OfOneReplicaGiveItsPartBack) {
+TEST(SliceReducers, OfOneReplicaReturnItsContribution) {
   adders sums{1};
   const auto mine = ones();
   EXPECT_TRUE(std::holds_alternative<adding>(sums.on({at(0, 0)}, mine, {})));
@@ -82,7 +83,7 @@ TEST(Adders, OfOneReplicaGiveItsPartBack) {
   EXPECT_FALSE(sums.busy());
 }
 
-TEST(Adders, AddStepAfterStep) {
+TEST(SliceReducers, AddStepAfterStep) {
   adders sums{2};
   for (std::uint64_t step = 0; step < 3; ++step) {
     EXPECT_FALSE(sums.lacking(step));
@@ -91,7 +92,7 @@ TEST(Adders, AddStepAfterStep) {
     EXPECT_EQ(sums.lacking(step)->missing, std::vector<std::uint32_t>{1});
     EXPECT_FALSE(sums.busy());
     sums.on({at(step, 1)}, tensor::full({4}, float(step)), {});
-    EXPECT_FALSE(sums.lacking(step)) << "nobody is missing";
+    EXPECT_FALSE(sums.lacking(step)) << "no contribution is missing";
     EXPECT_TRUE(sums.busy());
     const auto done = sums.work(all);
     ASSERT_TRUE(done);
@@ -101,7 +102,7 @@ TEST(Adders, AddStepAfterStep) {
   }
 }
 
-TEST(Adders, AddABlockAtATime) {
+TEST(SliceReducers, AddABlockAtATime) {
   adders sums{2};
   for (const std::uint32_t r : {0, 1})
     sums.on({at(0, r)}, tensor::full({3000}, 1), {});
@@ -113,7 +114,7 @@ TEST(Adders, AddABlockAtATime) {
   EXPECT_FALSE(sums.busy());
 }
 
-TEST(Adders, AddTheSlicesOfABucketEachOnItsOwn) {
+TEST(SliceReducers, AddTheSlicesOfABucketSeparately) {
   adders sums{2};
   const auto room = tensor::zeros({64});
   for (const std::uint32_t slice : {0, 1})
@@ -135,7 +136,7 @@ TEST(Adders, AddTheSlicesOfABucketEachOnItsOwn) {
   EXPECT_FALSE(sums.busy());
 }
 
-TEST(Adders, TakeANewCutOfABucketInItsNextStep) {
+TEST(SliceReducers, AcceptAnotherNumberOfSlicesInTheNextStep) {
   adders sums{2};
   for (const std::uint32_t r : {0, 1})
     sums.on({at(0, r)}, ones(), {});
@@ -146,7 +147,7 @@ TEST(Adders, TakeANewCutOfABucketInItsNextStep) {
   EXPECT_EQ(sums.lacking(1)->missing, std::vector<std::uint32_t>{1});
 }
 
-TEST(Adders, FaultOnASliceThatCannotBe) {
+TEST(SliceReducers, RejectAnInvalidSlice) {
   adders sums{2};
   auto x = at(0, 0);
   for (const auto& [slice, slices] :
@@ -158,23 +159,23 @@ TEST(Adders, FaultOnASliceThatCannotBe) {
   EXPECT_FALSE(sums.lacking(0));
 }
 
-TEST(Adders, LetGoOfWhatIsComplete) {
+TEST(SliceReducers, ReleaseCompleteSlices) {
   adders sums{2};
   for (const std::uint32_t r : {0, 1})
     sums.on({at(0, r)}, ones(), {});
   EXPECT_TRUE(sums.busy());
   sums.open(1);
-  EXPECT_TRUE(sums.busy()) << "it is no newer epoch";
+  EXPECT_TRUE(sums.busy()) << "the generation is not newer";
   sums.open(2);
   EXPECT_FALSE(sums.busy());
   EXPECT_FALSE(sums.work(all));
 }
 
-TEST(Adders, CallOnlyStepsThatMissAPartIncomplete) {
+TEST(SliceReducers, ReportOnlyStepsThatLackAContribution) {
   adders sums{2};
   sums.on({at(4, 0, 1)}, ones(), {});
   for (const std::uint32_t r : {0, 1})
     sums.on({at(5, r, 2)}, ones(), {});
-  EXPECT_FALSE(sums.lacking(5)) << "bucket 2 is complete, if not added";
+  EXPECT_FALSE(sums.lacking(5)) << "bucket 2 is complete but not added";
   EXPECT_EQ(sums.lacking(4)->bucket, 1u);
 }

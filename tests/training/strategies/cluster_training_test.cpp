@@ -123,7 +123,7 @@ TEST(ClusterTraining, DifferentCallOptionsNameTheReplica) {
   };
   const auto has = [](const std::string& said, const std::string& a) {
     EXPECT_NE(said.find(a), said.npos) << said;
-    EXPECT_NE(said.find("do not give the same options"), said.npos) << said;
+    EXPECT_NE(said.find("do not pass the same options"), said.npos) << said;
   };
   has(said_if_0_asks({.bytes_per_pack = 8}), "by tree with bytes_per_pack 8");
   has(said_if_0_asks({.timeout = 70s}), "by tree with timeout 70000 ms");

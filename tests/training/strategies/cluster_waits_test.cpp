@@ -101,7 +101,7 @@ TEST(ClusterWaits, CallbackTimeoutBoundsASlowSave) {
       on_leader(on.state(), [&] { there.wait_for(60s); });
     });
   const auto said = said_in(thrown[1]);
-  EXPECT_NE(said.find("for 400 ms worker 0 did not come"), said.npos) << said;
+  EXPECT_NE(said.find("for 400 ms worker 0 did not join"), said.npos) << said;
   EXPECT_NE(said_in(thrown[0]), "") << "the run was refused, or worker 1 left";
 }
 

@@ -134,7 +134,7 @@ TEST(CallOptions, DifferencesBetweenReplicasEndTheStep) {
          {call_options{.bytes_per_pack = 8},
           call_options{.timeout = std::chrono::minutes{1}}}) {
       const auto said = said_if_the_last_asks(two, x);
-      EXPECT_NE(said.find("do not give the same options"), said.npos) << said;
+      EXPECT_NE(said.find("do not pass the same options"), said.npos) << said;
     }
   }
 }
