@@ -11,119 +11,121 @@
 
 namespace troupe::benchmarks {
 
-struct bare_loop::replica {
-  replica(const workload& what, std::uint64_t batch, std::uint32_t id,
+struct baseline_loop::replica {
+  replica(const workload& workload, std::uint64_t batch, std::uint32_t id,
           int threads)
-    : id{id}, threads{threads}, own{what.parameters} {
-    for (auto& x : synthetic_batches(what, batch).iterate())
-      batches.push_back(x);
+    : id{id}, threads{threads}, params{workload.parameters} {
+    for (auto& prepared : synthetic_batches(workload, batch).iterate())
+      batches.push_back(prepared);
     const initializer weights{"glorot_uniform"};
-    auto values = own.values();
-    for (std::uint32_t i = 0; i < what.parameters.size(); ++i)
-      if (const auto& dims = what.parameters[i].dims; dims.rank() > 1)
-        weights.fill(
-          values.mutable_data<float>().subspan(own.offset(i), dims.elements()),
-          dims, initial_key(1, i));
-    for (std::size_t s = 0; s < what.rule.slots(); ++s)
+    auto values = params.values();
+    for (std::uint32_t i = 0; i < workload.parameters.size(); ++i)
+      if (const auto& dims = workload.parameters[i].dims; dims.rank() > 1)
+        weights.fill(values.mutable_data<float>().subspan(params.offset(i),
+                                                          dims.elements()),
+                     dims, initial_key(1, i));
+    for (std::size_t s = 0; s < workload.rule.slots(); ++s)
       slots.push_back(tensor::zeros(values.dims()));
   }
 
   std::uint32_t id;
   int threads;
-  parameters own;
+  parameters params;
   std::vector<tensor> slots;
   std::vector<batch> batches;
-  std::uint64_t done = 0;
+  std::uint64_t steps_done = 0;
   double loss = 0;
 };
 
-bare_loop::bare_loop(const workload& what, std::uint64_t batch,
-                     std::uint32_t replicas, int threads, sharing how)
-  : what_{what},
-    rule_{rule_for(what, batch)},
-    how_{how},
-    together_{replicas},
-    gate_{replicas + 1} {
+baseline_loop::baseline_loop(const workload& workload, std::uint64_t batch,
+                             std::uint32_t replicas, int threads,
+                             gradient_sync sync)
+  : workload_{workload},
+    rule_{rule_for(workload, batch)},
+    sync_{sync},
+    sum_barrier_{replicas},
+    run_barrier_{replicas + 1} {
   for (std::uint32_t id = 0; id < replicas; ++id)
-    replicas_.push_back(std::make_unique<replica>(what, batch, id, threads));
-  sum_ = tensor::zeros(replicas_[0]->own.values().dims());
+    replicas_.push_back(
+      std::make_unique<replica>(workload, batch, id, threads));
+  sum_ = tensor::zeros(replicas_[0]->params.values().dims());
   for (auto& one : replicas_)
-    threads_.emplace_back([this, &one] { work(*one); });
+    threads_.emplace_back([this, &one] { run_replica(*one); });
 }
 
-bare_loop::~bare_loop() {
+baseline_loop::~baseline_loop() {
   steps_ = 0;
-  gate_.arrive_and_wait();
+  run_barrier_.arrive_and_wait();
 }
 
-void bare_loop::run(std::uint64_t steps) {
+void baseline_loop::run(std::uint64_t steps) {
   if (steps == 0)
     return;
   steps_ = steps;
-  gate_.arrive_and_wait();
-  gate_.arrive_and_wait();
+  run_barrier_.arrive_and_wait();
+  run_barrier_.arrive_and_wait();
 }
 
-double bare_loop::last_loss() const {
+double baseline_loop::last_loss() const {
   return replicas_[0]->loss;
 }
 
-void bare_loop::work(replica& mine) {
-  context own;
-  const context_scope in{own};
-  use_threads(mine.threads);
+void baseline_loop::run_replica(replica& self) {
+  context own_context;
+  const context_scope in{own_context};
+  use_threads(self.threads);
   for (;;) {
-    gate_.arrive_and_wait();
+    run_barrier_.arrive_and_wait();
     if (steps_ == 0)
       return;
     for (std::uint64_t i = 0; i < steps_; ++i)
-      step(mine);
-    gate_.arrive_and_wait();
+      step(self);
+    run_barrier_.arrive_and_wait();
   }
 }
 
-void bare_loop::step(replica& mine) {
-  const auto& batch = mine.batches[mine.done++ % mine.batches.size()];
-  const auto& variables = mine.own.variables();
+void baseline_loop::step(replica& self) {
+  const auto& batch = self.batches[self.steps_done++ % self.batches.size()];
+  const auto& variables = self.params.variables();
   {
     tape t;
     const auto losses = softmax_cross_entropy(
-      what_.forward(variables, batch.inputs), batch.labels);
+      workload_.forward(variables, batch.inputs), batch.labels);
     const auto each = losses.data<float>();
-    mine.loss = kernels().sum(each.data(), each.size()) / double(each.size());
+    self.loss = kernels().sum(each.data(), each.size()) / double(each.size());
     t.gradient_into_variables(losses, variables);
   }
-  auto gradient = mine.own.gradients();
+  auto gradient = self.params.gradients();
   auto examples = batch.inputs.dims()[0];
-  if (how_ == sharing::sums && replicas_.size() > 1) {
-    sum(mine);
+  if (sync_ == gradient_sync::sums && replicas_.size() > 1) {
+    sum(self);
     gradient = sum_;
     examples *= std::int64_t(replicas_.size());
   }
   std::array<std::span<float>, 2> slots;
-  for (std::size_t s = 0; s < mine.slots.size(); ++s)
-    slots[s] = mine.slots[s].mutable_data<float>();
-  auto values = mine.own.values();
+  for (std::size_t s = 0; s < self.slots.size(); ++s)
+    slots[s] = self.slots[s].mutable_data<float>();
+  auto values = self.params.values();
   rule_.apply(values.mutable_data<float>(), gradient.data<float>(),
-              std::span{slots}.first(mine.slots.size()), mine.done,
+              std::span{slots}.first(self.slots.size()), self.steps_done,
               rule_.learning_rate(), 1 / float(examples));
 }
 
-void bare_loop::sum(replica& mine) {
+void baseline_loop::sum(replica& self) {
   const auto count = replicas_.size();
-  const auto begin = sum_.size() * mine.id / count / 16 * 16;
-  const auto end = mine.id + 1 == count
+  const auto begin = sum_.size() * self.id / count / 16 * 16;
+  const auto end = self.id + 1 == count
                      ? sum_.size()
-                     : sum_.size() * (mine.id + 1) / count / 16 * 16;
-  const auto part = [&](std::size_t id) {
-    return replicas_[id]->own.gradients().data<float>().data() + begin;
+                     : sum_.size() * (self.id + 1) / count / 16 * 16;
+  const auto gradient_of = [&](std::size_t id) {
+    return replicas_[id]->params.gradients().data<float>().data() + begin;
   };
-  auto* to = sum_.mutable_data<float>().data() + begin;
-  together_.arrive_and_wait();
-  kernels().add(to, part(0), part(1), end - begin);
+  auto* target = sum_.mutable_data<float>().data() + begin;
+  sum_barrier_.arrive_and_wait();
+  kernels().add(target, gradient_of(0), gradient_of(1), end - begin);
   for (std::size_t id = 2; id < count; ++id)
-    kernels().add_into(to, part(id), end - begin);
-  together_.arrive_and_wait();
+    kernels().add_into(target, gradient_of(id), end - begin);
+  sum_barrier_.arrive_and_wait();
 }
 
 } // namespace troupe::benchmarks

@@ -11,20 +11,22 @@
 namespace troupe::benchmarks {
 
 /// How replicas combine their gradients.
-enum class sharing {
+enum class gradient_sync {
   none, ///< Each replica trains alone: only the ops of a step.
-  sums, ///< Each replica adds a range of the sum, between two barriers. This is
-        ///< the arithmetic of a synchronous step with the cheapest wait.
+  /// Each replica adds a range of the sum, between two barriers. This is the
+  /// arithmetic of a synchronous step with the cheapest wait.
+  sums,
 };
 
 /// Training steps without a runtime. Each replica has a thread and parameters
 /// of its own, and calls the ops one after the other.
-class bare_loop {
+class baseline_loop {
 public:
   /// @param batch  examples per replica and step.
-  bare_loop(const workload& what, std::uint64_t batch, std::uint32_t replicas,
-            int threads, sharing how = sharing::none);
-  ~bare_loop();
+  baseline_loop(const workload& workload, std::uint64_t batch,
+                std::uint32_t replicas, int threads,
+                gradient_sync sync = gradient_sync::none);
+  ~baseline_loop();
 
   /// Runs `steps` steps on every replica and waits for them.
   void run(std::uint64_t steps);
@@ -35,19 +37,19 @@ public:
 private:
   struct replica;
 
-  void work(replica& mine);
-  void step(replica& mine);
-  void sum(replica& mine);
+  void run_replica(replica& self);
+  void step(replica& self);
+  void sum(replica& self);
 
-  const workload& what_;
+  const workload& workload_;
   update_rule rule_;
-  sharing how_;
+  gradient_sync sync_;
   tensor sum_; ///< Sum of the gradients of all replicas.
   std::vector<std::unique_ptr<replica>> replicas_;
-  std::barrier<> together_; ///< Barrier of the replicas.
-  std::barrier<> gate_;     ///< Barrier of the replicas and the caller.
-  std::uint64_t steps_ =
-    0; ///< Steps of the current run. Zero: the threads end.
+  std::barrier<> sum_barrier_; ///< Barrier of the replicas.
+  std::barrier<> run_barrier_; ///< Barrier of the replicas and the caller.
+  /// Steps of the current run. Zero: the threads end.
+  std::uint64_t steps_ = 0;
   std::vector<std::jthread> threads_;
 };
 

@@ -14,45 +14,46 @@ namespace {
 using namespace troupe;
 using namespace troupe::benchmarks;
 
-struct asked {
+struct allreduce_options {
   std::uint32_t ranks = 2;
   std::string transport = "auto";
   std::string implementation = "tree";
   std::vector<std::uint64_t> sizes{4 << 10, 64 << 10, 1 << 20, 16 << 20,
                                    64 << 20};
-  std::uint32_t tensors =
-    1; ///< Number of tensors in one call, each of that size.
+  /// Number of tensors in one call, each of that size.
+  std::uint32_t tensors = 1;
   bool json = false;
 };
 
 /// @returns the microseconds of each round.
-std::vector<double> time_rounds(const strategy& all, std::uint64_t bytes,
+std::vector<double> time_rounds(const strategy& workers, std::uint64_t bytes,
                                 std::uint32_t count) {
   const auto elements = static_cast<std::int64_t>(bytes / sizeof(float));
   const int rounds = bytes * count <= 1 << 20 ? 200 : 15;
   const tensors xs(count, tensor::full({elements}, 1));
   const auto token = tensor::full({1}, 1);
-  const auto expected = static_cast<float>(all.num_replicas_in_sync());
-  std::vector<double> us;
+  const auto expected = static_cast<float>(workers.num_replicas_in_sync());
+  std::vector<double> times_us;
   for (int i = -5; i < rounds; ++i)
-    all.run([&](replica_context& replica) {
+    workers.run([&](replica_context& replica) {
       replica.all_reduce(sum, token); // a barrier
       const auto start = benchmarks::clock::now();
       const auto sums = count == 1
                           ? tensors(1, replica.all_reduce(sum, xs.front()))
                           : replica.all_reduce(sum, xs);
       if (i >= 0)
-        us.push_back(1e6 * seconds_since(start));
+        times_us.push_back(1e6 * seconds_since(start));
       const auto last = sums.back().data<float>();
       if (last.front() != expected || last.back() != expected)
         throw std::logic_error("an all-reduce gave a wrong sum");
     });
-  return us;
+  return times_us;
 }
 
-void print(const asked& o, std::uint64_t bytes, std::vector<double> us) {
-  std::ranges::sort(us);
-  const auto median = benchmarks::median(us);
+void print(const allreduce_options& o, std::uint64_t bytes,
+           std::vector<double> times_us) {
+  std::ranges::sort(times_us);
+  const auto median = benchmarks::median(times_us);
   const auto ring = o.implementation == "ring" ? "ring/" : "";
   const auto name = "allreduce/troupe/" + std::string{ring} + o.transport + "/r"
                     + std::to_string(o.ranks) + "/" + std::to_string(bytes)
@@ -63,21 +64,22 @@ void print(const asked& o, std::uint64_t bytes, std::vector<double> us) {
                                 {"bytes", bytes},
                                 {"tensors", o.tensors},
                                 {"median_us", median},
-                                {"min", us.front()},
-                                {"max", us.back()},
-                                {"p95_us", us[us.size() * 95 / 100]},
-                                {"rounds", us.size()},
+                                {"min", times_us.front()},
+                                {"max", times_us.back()},
+                                {"p95_us",
+                                 times_us[times_us.size() * 95 / 100]},
+                                {"rounds", times_us.size()},
                                 {"algbw_GBps", rate}}
               << std::endl;
   else
     std::printf("%s: %.1f us (%.1f to %.1f), %.2f GB/s\n", name.c_str(), median,
-                us.front(), us.back(), rate);
+                times_us.front(), times_us.back(), rate);
 }
 
 } // namespace
 
 int main(int argc, char** argv) {
-  asked o;
+  allreduce_options o;
   CLI::App app{"Measures all-reduce between processes of this host."};
   app.add_option("--ranks", o.ranks, "processes")
     ->check(CLI::Range(1, 64))
@@ -98,11 +100,11 @@ int main(int argc, char** argv) {
   return run_main(app, argc, argv, [&] {
     run_local_job(
       {o.ranks, o.transport, o.implementation},
-      [&](const multi_worker_mirrored_strategy& all, std::uint32_t rank) {
+      [&](const multi_worker_mirrored_strategy& workers, std::uint32_t rank) {
         for (const auto bytes : o.sizes) {
-          auto us = time_rounds(all, bytes, o.tensors);
+          auto times_us = time_rounds(workers, bytes, o.tensors);
           if (rank == 0)
-            print(o, bytes, std::move(us));
+            print(o, bytes, std::move(times_us));
         }
       });
   });

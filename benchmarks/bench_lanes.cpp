@@ -1,5 +1,6 @@
 // Measures packets between two processes of one host: the round-trip time of
-// one packet, and the time of a buffer in one direction and in both at once.
+// one packet, and the time of a buffer in one direction and in both at the same
+// time.
 
 #include "troupe/benchmarks/timing.hpp"
 #include "troupe/net/io/socket_stream.hpp"
@@ -29,99 +30,102 @@ struct settings {
 
 std::array<int, 2> tcp_pair() {
   const int listener = ::socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in at{};
-  at.sin_family = AF_INET;
-  at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof at;
-  auto* where = reinterpret_cast<sockaddr*>(&at);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  auto* generic_address = reinterpret_cast<sockaddr*>(&address);
   const int dialer = ::socket(AF_INET, SOCK_STREAM, 0);
-  if (::bind(listener, where, size) != 0 || ::listen(listener, 1) != 0
-      || ::getsockname(listener, where, &size) != 0
-      || ::connect(dialer, where, size) != 0)
+  if (::bind(listener, generic_address, size) != 0 || ::listen(listener, 1) != 0
+      || ::getsockname(listener, generic_address, &size) != 0
+      || ::connect(dialer, generic_address, size) != 0)
     throw std::runtime_error("no connection on loopback");
   const int accepted = ::accept(listener, nullptr, nullptr);
   ::close(listener);
   return {dialer, accepted};
 }
 
-/// One of the two processes. They differ only in which sends first.
-class side {
+/// One of the two processes. `begins` is true for the one that sends first.
+class peer {
 public:
-  side(const settings& s, net::channel x, bool begins)
-    : settings_{s}, channel_{std::move(x)}, begins_{begins} {}
+  peer(const settings& s, net::lane_pair lanes, bool begins)
+    : settings_{s}, lanes_{std::move(lanes)}, begins_{begins} {}
 
   /// @returns the mean round-trip time of each round, in microseconds.
-  std::vector<double> ping(std::size_t bytes) {
-    std::vector<double> us;
+  std::vector<double> time_round_trips(std::size_t bytes) {
+    std::vector<double> times_us;
     source_.resize(bytes);
     for (int round = 0; round < settings_.rounds; ++round) {
       const auto start = troupe::benchmarks::clock::now();
       for (std::size_t i = 0; i < settings_.pings; ++i) {
         if (begins_)
-          post();
-        take(source_);
+          send();
+        receive(source_);
         if (!begins_)
-          post();
+          send();
       }
-      us.push_back(seconds_since(start) * 1e6
-                   / static_cast<double>(settings_.pings));
+      times_us.push_back(seconds_since(start) * 1e6
+                         / static_cast<double>(settings_.pings));
     }
-    return us;
+    return times_us;
   }
 
   /// @returns the milliseconds of each round until everything is sent and
   ///          received.
-  std::vector<double> exchange(std::size_t bytes, bool sends, bool takes) {
-    std::vector<double> ms;
-    std::vector<std::byte> from(bytes, std::byte{1}), to(bytes, std::byte{2});
+  std::vector<double> time_transfers(std::size_t bytes, bool sends,
+                                     bool receives) {
+    std::vector<double> times_ms;
+    std::vector<std::byte> source(bytes, std::byte{1}),
+      target(bytes, std::byte{2});
     for (int round = 0; round < settings_.rounds + 2; ++round) {
-      meet();
+      synchronize();
       const auto start = troupe::benchmarks::clock::now();
-      move(from, to, sends ? 0 : bytes, takes ? 0 : bytes);
-      meet();
+      transfer(source, target, sends ? 0 : bytes, receives ? 0 : bytes);
+      synchronize();
       if (round >= 2) // the first rounds touch memory for the first time
-        ms.push_back(seconds_since(start) * 1e3);
+        times_ms.push_back(seconds_since(start) * 1e3);
     }
-    return ms;
+    return times_ms;
   }
 
 private:
-  net::lane& lane() { return *channel_.parts; }
+  net::lane& lane() { return *lanes_.contributions; }
 
-  void meet() {
+  void synchronize() {
     source_.resize(1);
     if (begins_)
-      post();
-    take(source_);
+      send();
+    receive(source_);
     if (!begins_)
-      post();
+      send();
   }
 
-  void post() {
-    while (!lane().post(head_, source_))
+  void send() {
+    while (!lane().post(header_, source_))
       wait();
     while (!lane().flush())
       wait();
   }
 
-  void take(std::span<std::byte> into) {
+  void receive(std::span<std::byte> target) {
     while (lane().front() == nullptr)
       wait();
-    while (!lane().fetch(into))
+    while (!lane().fetch(target))
       wait();
     lane().pop();
   }
 
-  void move(std::span<const std::byte> from, std::span<std::byte> to,
-            std::size_t sent, std::size_t taken) {
-    while (sent < from.size() || taken < to.size() || !lane().flush()) {
-      const auto out = from.subspan(
-        sent, std::min(net::most_parcel_bytes, from.size() - sent));
-      bool moved = !out.empty() && lane().post(head_, out);
+  void transfer(std::span<const std::byte> source, std::span<std::byte> target,
+                std::size_t sent, std::size_t received) {
+    while (sent < source.size() || received < target.size()
+           || !lane().flush()) {
+      const auto out = source.subspan(
+        sent, std::min(net::max_packet_bytes, source.size() - sent));
+      bool moved = !out.empty() && lane().post(header_, out);
       sent += moved ? out.size() : 0;
-      if (taken < to.size() && lane().front() != nullptr
-          && lane().fetch(to.subspan(taken))) {
-        taken += lane().front_bytes();
+      if (received < target.size() && lane().front() != nullptr
+          && lane().fetch(target.subspan(received))) {
+        received += lane().front_bytes();
         lane().pop();
         moved = true;
       }
@@ -131,61 +135,61 @@ private:
   }
 
   void wait() {
-    if (lane().ended() && lane().front() == nullptr)
-      throw std::runtime_error(lane().ended()->why);
+    if (lane().closed() && lane().front() == nullptr)
+      throw std::runtime_error(lane().closed()->reason);
     if (!settings_.sleeps)
       return __builtin_ia32_pause();
     net::lane* const all[]{&lane()};
-    net::sleep_on(all, std::chrono::milliseconds{100}, watched_);
+    net::wait_any(all, std::chrono::milliseconds{100}, watched_);
   }
 
   const settings& settings_;
-  net::channel channel_;
+  net::lane_pair lanes_;
   bool begins_;
-  net::parcel_head head_{};
+  net::packet_header header_{};
   std::vector<std::byte> source_;
   std::vector<pollfd> watched_;
 };
 
-void print(const char* what, const char* unit, const std::vector<double>& xs) {
+void print(const char* label, const char* unit, const std::vector<double>& xs) {
   const auto s = troupe::benchmarks::summarize(xs);
-  std::printf("  %-22s %9.2f %s  (%.2f to %.2f)\n", what, s.median, unit, s.min,
-              s.max);
+  std::printf("  %-22s %9.2f %s  (%.2f to %.2f)\n", label, s.median, unit,
+              s.min, s.max);
 }
 
-void measure(side& x, const settings& s, bool prints) {
-  const auto show = [&](const char* what, const char* unit,
+void measure(peer& self, const settings& s, bool prints) {
+  const auto show = [&](const char* label, const char* unit,
                         const std::vector<double>& xs) {
     if (prints)
-      print(what, unit, xs);
+      print(label, unit, xs);
   };
   const auto bytes = s.mib << 20;
-  show("64 B round trip", "us", x.ping(64));
-  show("4 KiB round trip", "us", x.ping(4096));
-  show("buffers, one way", "ms", x.exchange(bytes, prints, !prints));
-  show("buffers, both ways", "ms", x.exchange(bytes, true, true));
+  show("64 B round trip", "us", self.time_round_trips(64));
+  show("4 KiB round trip", "us", self.time_round_trips(4096));
+  show("buffers, one way", "ms", self.time_transfers(bytes, prints, !prints));
+  show("buffers, both ways", "ms", self.time_transfers(bytes, true, true));
 }
 
 void run(const settings& s) {
-  const auto parts = tcp_pair(), sums = tcp_pair();
+  const auto contributions = tcp_pair(), results = tcp_pair();
   const auto child = ::fork();
-  const std::size_t me = child == 0 ? 1 : 0;
-  ::close(parts[1 - me]);
-  ::close(sums[1 - me]);
-  const net::channel_options options{.policy = s.transport == "shm"
-                                                 ? net::lane_policy::shm
-                                                 : net::lane_policy::stream,
-                                     .dialed = me == 0,
-                                     .slots = s.slots};
-  side x{s,
-         net::open_channel(net::wrap_socket(parts[me]),
-                           net::wrap_socket(sums[me]), options),
-         me == 0};
-  if (me == 0)
+  const std::size_t rank = child == 0 ? 1 : 0;
+  ::close(contributions[1 - rank]);
+  ::close(results[1 - rank]);
+  const net::lane_options options{.policy = s.transport == "shm"
+                                              ? net::lane_policy::shm
+                                              : net::lane_policy::stream,
+                                  .is_dialer = rank == 0,
+                                  .slots = s.slots};
+  peer self{s,
+            net::open_lanes(net::wrap_socket(contributions[rank]),
+                            net::wrap_socket(results[rank]), options),
+            rank == 0};
+  if (rank == 0)
     std::printf("%s, %s, %u slots, %zu MiB\n", s.transport.c_str(),
                 s.sleeps ? "sleeping" : "polling", s.slots, s.mib);
-  measure(x, s, me == 0);
-  if (me == 1)
+  measure(self, s, rank == 0);
+  if (rank == 1)
     ::_exit(0);
   ::waitpid(child, nullptr, 0);
 }

@@ -30,42 +30,42 @@ double peak_bytes() {
   throw std::runtime_error("/proc/self/status names no VmHWM");
 }
 
-struct needs {
+struct memory_needs {
   double inputs = 0, parameters = 0, slots = 0, gradients = 0, activations = 0;
 
-  double all() const {
+  double total() const {
     return inputs + parameters + slots + gradients + activations;
   }
 };
 
-needs by_formula(const training_options& o) {
-  const auto& what = find_workload(o.model);
-  const auto replicas = double(o.where.replicas);
-  const auto copies = o.where.strategy == "mirrored" ? replicas : 1.0;
+memory_needs estimate_needs(const training_options& o) {
+  const auto& workload = find_workload(o.model);
+  const auto replicas = double(o.config.replicas);
+  const auto copies = o.config.strategy == "mirrored" ? replicas : 1.0;
   double count = 0;
-  for (const auto& one : what.parameters)
-    count += double(one.dims.elements());
+  for (const auto& parameter : workload.parameters)
+    count += double(parameter.dims.elements());
   const auto examples = double(o.batch) * replicas;
   return {
-    .inputs =
-      ready_batches * examples * (4.0 * double(what.example.elements()) + 4.0),
+    .inputs = prepared_batches * examples
+              * (4.0 * double(workload.example.elements()) + 4.0),
     .parameters = 4 * count * copies,
-    .slots = 4 * count * copies * double(what.rule.slots()),
+    .slots = 4 * count * copies * double(workload.rule.slots()),
     .gradients = 4 * count * replicas,
-    .activations = examples * double(what.activation_bytes),
+    .activations = examples * double(workload.activation_bytes),
   };
 }
 
 void print(const training_options& o, double peak, bool json) {
-  const auto need = by_formula(o);
+  const auto need = estimate_needs(o);
   const auto name = o.model + "/b" + std::to_string(o.batch) + "/"
-                    + o.where.strategy + "/r"
-                    + std::to_string(o.where.replicas);
+                    + o.config.strategy + "/r"
+                    + std::to_string(o.config.replicas);
   if (json)
     std::cout << nlohmann::json{{"case", name},
                                 {"peak_mib", peak / mib},
-                                {"formula_mib", need.all() / mib},
-                                {"beyond_mib", (peak - need.all()) / mib},
+                                {"formula_mib", need.total() / mib},
+                                {"beyond_mib", (peak - need.total()) / mib},
                                 {"inputs_mib", need.inputs / mib},
                                 {"parameters_mib", need.parameters / mib},
                                 {"slots_mib", need.slots / mib},
@@ -79,9 +79,9 @@ void print(const training_options& o, double peak, bool json) {
       "%s: peak %.1f MiB; by formula %.1f (inputs %.1f, parameters "
       "%.1f, slots %.1f, gradients %.1f, activations %.1f); difference "
       "%.1f\n",
-      name.c_str(), peak / mib, need.all() / mib, need.inputs / mib,
+      name.c_str(), peak / mib, need.total() / mib, need.inputs / mib,
       need.parameters / mib, need.slots / mib, need.gradients / mib,
-      need.activations / mib, (peak - need.all()) / mib);
+      need.activations / mib, (peak - need.total()) / mib);
 }
 
 } // namespace
@@ -99,7 +99,7 @@ int main(int argc, char** argv) {
     ->capture_default_str();
   app.add_flag("--json", json, "one line of JSON");
   return run_main(app, argc, argv, [&] {
-    fitted{o.model, o.batch, o.where}.time(1, steps, 5);
+    fit_runner{o.model, o.batch, o.config}.time(1, steps, 5);
     print(o, peak_bytes(), json);
   });
 }

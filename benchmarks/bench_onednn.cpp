@@ -22,30 +22,30 @@ using tag = dnnl::memory::format_tag;
 constexpr auto f32 = dnnl::memory::data_type::f32;
 
 const dnnl::engine& cpu() {
-  static const dnnl::engine it{dnnl::engine::kind::cpu, 0};
-  return it;
+  static const dnnl::engine engine{dnnl::engine::kind::cpu, 0};
+  return engine;
 }
 
 /// @returns the seconds of one execution, with memory in the given layouts.
-double time_of(const dnnl::primitive& what,
+double time_of(const dnnl::primitive& primitive,
                std::initializer_list<std::pair<int, layout>> arguments) {
   dnnl::stream stream{cpu()};
   std::unordered_map<int, dnnl::memory> bound;
-  for (const auto& [argument, as] : arguments) {
-    dnnl::memory room{as, cpu()};
-    std::fill_n(static_cast<float*>(room.get_data_handle()),
-                as.get_size() / sizeof(float), 0.5f);
-    bound.emplace(argument, room);
+  for (const auto& [argument, memory_layout] : arguments) {
+    dnnl::memory memory{memory_layout, cpu()};
+    std::fill_n(static_cast<float*>(memory.get_data_handle()),
+                memory_layout.get_size() / sizeof(float), 0.5f);
+    bound.emplace(argument, memory);
   }
   return median(time_steps({.count = 5, .seconds = 0.03}, [&](auto runs) {
     for (; runs > 0; --runs)
-      what.execute(stream, bound);
+      primitive.execute(stream, bound);
     stream.wait();
   }));
 }
 
 struct result {
-  std::string what;
+  std::string label;
   std::string implementation;
   double seconds = 0, flops = 0;
 };
@@ -56,50 +56,53 @@ public:
   step_sum(const workload& model, std::int64_t batch, int threads)
     : model_{model}, batch_{batch}, threads_{threads} {}
 
-  void add(const result& x) {
-    seconds_ += x.seconds;
-    flops_ += x.flops;
+  void add(const result& measured) {
+    seconds_ += measured.seconds;
+    flops_ += measured.flops;
     std::cout << nlohmann::json{{"case", name()},
-                                {"what", x.what},
-                                {"us", 1e6 * x.seconds},
-                                {"gflop_per_s", 1e-9 * x.flops / x.seconds},
-                                {"implementation", x.implementation}}
+                                {"what", measured.label},
+                                {"us", 1e6 * measured.seconds},
+                                {"gflop_per_s",
+                                 1e-9 * measured.flops / measured.seconds},
+                                {"implementation", measured.implementation}}
               << std::endl;
   }
 
   /// Times a matrix product, with the given layout of the weights and with one
   /// that oneDNN chooses. Keeps the faster one.
-  void product(const std::string& what, std::int64_t m, std::int64_t n,
+  void product(const std::string& label, std::int64_t m, std::int64_t n,
                std::int64_t k, tag a, tag b) {
     result best;
     for (const auto weights : {b, tag::any}) {
-      const dnnl::matmul::primitive_desc made{{layout{{m, k}, f32, a},
-                                               layout{{k, n}, f32, weights},
-                                               layout{{m, n}, f32, tag::ab}},
-                                              cpu()};
+      const dnnl::matmul::primitive_desc descriptor{
+        {layout{{m, k}, f32, a}, layout{{k, n}, f32, weights},
+         layout{{m, n}, f32, tag::ab}},
+        cpu()};
       const auto seconds =
-        time_of(dnnl::matmul{made}, {{DNNL_ARG_SRC, made.src_desc()},
-                                     {DNNL_ARG_WEIGHTS, made.weights_desc()},
-                                     {DNNL_ARG_DST, made.dst_desc()}});
+        time_of(dnnl::matmul{descriptor},
+                {{DNNL_ARG_SRC, descriptor.src_desc()},
+                 {DNNL_ARG_WEIGHTS, descriptor.weights_desc()},
+                 {DNNL_ARG_DST, descriptor.dst_desc()}});
       if (best.seconds == 0 || seconds < best.seconds)
-        best = {what, made.impl_info_str(), seconds, 2.0 * m * n * k};
+        best = {label, descriptor.impl_info_str(), seconds, 2.0 * m * n * k};
     }
     add(best);
   }
 
   /// Times the three products of a dense layer. The first layer has two: the
   /// gradient of its input is not needed.
-  void dense(const std::string& what, std::int64_t in, std::int64_t out,
-             bool first = false) {
-    product(what + " forward", batch_, out, in, tag::ab, tag::ab);
-    product(what + " by weights", in, out, batch_, tag::ba, tag::ab);
+  void dense(const std::string& label, std::int64_t inputs,
+             std::int64_t outputs, bool first = false) {
+    product(label + " forward", batch_, outputs, inputs, tag::ab, tag::ab);
+    product(label + " by weights", inputs, outputs, batch_, tag::ba, tag::ab);
     if (!first)
-      product(what + " by data", batch_, in, out, tag::ab, tag::ba);
+      product(label + " by data", batch_, inputs, outputs, tag::ab, tag::ba);
   }
 
   /// Times a 5 x 5 convolution with padding that keeps the extent.
-  void convolution(const std::string& what, std::int64_t extent,
-                   std::int64_t in, std::int64_t out, bool first = false);
+  void convolution(const std::string& label, std::int64_t extent,
+                   std::int64_t in_channels, std::int64_t out_channels,
+                   bool first = false);
 
   void finish() {
     const auto update = time_update();
@@ -121,8 +124,8 @@ private:
   }
 
   double time_update() const {
-    troupe::parameters own{model_.parameters};
-    auto values = own.values();
+    troupe::parameters params{model_.parameters};
+    auto values = params.values();
     std::array slots{troupe::tensor::zeros(values.dims()),
                      troupe::tensor::zeros(values.dims())};
     std::array<std::span<float>, 2> spans{slots[0].mutable_data<float>(),
@@ -131,7 +134,7 @@ private:
     return median(time_steps({.count = 5, .seconds = 0.05}, [&](auto runs) {
       for (; runs > 0; --runs)
         model_.rule.apply(values.mutable_data<float>(),
-                          own.gradients().data<float>(),
+                          params.gradients().data<float>(),
                           std::span{spans}.first(model_.rule.slots()), ++step,
                           model_.rule.learning_rate());
     }));
@@ -143,25 +146,27 @@ private:
   double seconds_ = 0, flops_ = 0;
 };
 
-void step_sum::convolution(const std::string& what, std::int64_t extent,
-                           std::int64_t in, std::int64_t out, bool first) {
+void step_sum::convolution(const std::string& label, std::int64_t extent,
+                           std::int64_t in_channels, std::int64_t out_channels,
+                           bool first) {
   constexpr auto direct = dnnl::algorithm::convolution_direct;
   const dnnl::memory::dims ones{1, 1}, twos{2, 2};
-  const layout bias{{out}, f32, tag::a};
-  const layout weights{{out, in, 5, 5}, f32, tag::any};
-  const auto flops = 2.0 * batch_ * extent * extent * 25 * in * out;
+  const layout bias{{out_channels}, f32, tag::a};
+  const layout weights{{out_channels, in_channels, 5, 5}, f32, tag::any};
+  const auto flops =
+    2.0 * batch_ * extent * extent * 25 * in_channels * out_channels;
   std::array<result, 3> best;
-  const auto keep = [&](std::size_t i, const char* direction, const auto& made,
-                        double seconds) {
+  const auto keep = [&](std::size_t i, const char* direction,
+                        const auto& descriptor, double seconds) {
     if (best[i].seconds == 0 || seconds < best[i].seconds)
-      best[i] = {what + direction, made.impl_info_str(), seconds, flops};
+      best[i] = {label + direction, descriptor.impl_info_str(), seconds, flops};
   };
   for (const auto images : {tag::nhwc, tag::any}) {
-    const layout x{{batch_, in, extent, extent}, f32, images};
-    const layout y{{batch_, out, extent, extent}, f32, images};
+    const layout input{{batch_, in_channels, extent, extent}, f32, images};
+    const layout output{{batch_, out_channels, extent, extent}, f32, images};
     const dnnl::convolution_forward::primitive_desc forward{
-      {dnnl::prop_kind::forward_training, direct, x, weights, bias, y, ones,
-       twos, twos},
+      {dnnl::prop_kind::forward_training, direct, input, weights, bias, output,
+       ones, twos, twos},
       cpu()};
     keep(0, " forward", forward,
          time_of(dnnl::convolution_forward{forward},
@@ -170,7 +175,7 @@ void step_sum::convolution(const std::string& what, std::int64_t extent,
                   {DNNL_ARG_BIAS, bias},
                   {DNNL_ARG_DST, forward.dst_desc()}}));
     const dnnl::convolution_backward_weights::primitive_desc by_weights{
-      {direct, x, weights, bias, y, ones, twos, twos}, cpu(), forward};
+      {direct, input, weights, bias, output, ones, twos, twos}, cpu(), forward};
     keep(1, " by weights", by_weights,
          time_of(dnnl::convolution_backward_weights{by_weights},
                  {{DNNL_ARG_SRC, by_weights.src_desc()},
@@ -180,7 +185,7 @@ void step_sum::convolution(const std::string& what, std::int64_t extent,
     if (first)
       continue;
     const dnnl::convolution_backward_data::primitive_desc by_data{
-      {direct, x, weights, y, ones, twos, twos}, cpu(), forward};
+      {direct, input, weights, output, ones, twos, twos}, cpu(), forward};
     keep(2, " by data", by_data,
          time_of(dnnl::convolution_backward_data{by_data},
                  {{DNNL_ARG_DIFF_DST, by_data.diff_dst_desc()},
@@ -208,10 +213,11 @@ void measure(const std::string& model, std::int64_t batch, int threads) {
 }
 
 void print_version() {
-  const auto* is = dnnl::version();
-  std::cout << nlohmann::json{{"onednn", std::to_string(is->major) + '.'
-                                           + std::to_string(is->minor) + '.'
-                                           + std::to_string(is->patch)}}
+  const auto* version = dnnl::version();
+  std::cout << nlohmann::json{{"onednn", std::to_string(version->major) + '.'
+                                           + std::to_string(version->minor)
+                                           + '.'
+                                           + std::to_string(version->patch)}}
             << std::endl;
 }
 

@@ -13,16 +13,18 @@ namespace {
 using namespace troupe::benchmarks;
 
 struct measured {
-  std::vector<double> fit, bare, summing; ///< Microseconds per step, by round.
+  /// Microseconds per step, by round.
+  std::vector<double> fit, baseline, summing;
 };
 
 measured measure(const training_options& o, int rounds, std::uint64_t steps) {
-  const auto replicas = o.where.replicas;
-  const auto& what = find_workload(o.model);
-  bare_loop alone{what, o.batch, replicas, o.where.threads};
-  bare_loop summing{what, o.batch, replicas, o.where.threads, sharing::sums};
-  fitted fit{o.model, o.batch, o.where};
-  const auto time = [&](bare_loop& loop) {
+  const auto replicas = o.config.replicas;
+  const auto& workload = find_workload(o.model);
+  baseline_loop alone{workload, o.batch, replicas, o.config.threads};
+  baseline_loop summing{workload, o.batch, replicas, o.config.threads,
+                        gradient_sync::sums};
+  fit_runner fit{o.model, o.batch, o.config};
+  const auto time = [&](baseline_loop& loop) {
     loop.run(20);
     const auto start = clock::now();
     loop.run(steps);
@@ -30,35 +32,37 @@ measured measure(const training_options& o, int rounds, std::uint64_t steps) {
   };
   measured out;
   for (int i = 0; i < rounds; ++i) {
-    out.bare.push_back(time(alone));
+    out.baseline.push_back(time(alone));
     out.fit.push_back(1e6 * fit.time(1, steps, 20).at(0));
-    out.summing.push_back(replicas > 1 ? time(summing) : out.bare.back());
+    out.summing.push_back(replicas > 1 ? time(summing) : out.baseline.back());
   }
   return out;
 }
 
-/// @returns a summary of the differences `by - to` within each round.
-summary added(const std::vector<double>& to, const std::vector<double>& by) {
+/// @returns a summary of the differences `measured_times - reference` within
+///          each round.
+summary differences(const std::vector<double>& reference,
+                    const std::vector<double>& measured_times) {
   std::vector<double> out;
-  for (std::size_t i = 0; i < by.size(); ++i)
-    out.push_back(by[i] - to[i]);
+  for (std::size_t i = 0; i < measured_times.size(); ++i)
+    out.push_back(measured_times[i] - reference[i]);
   return summarize(out);
 }
 
-void print(const training_options& o, const measured& x, bool json) {
+void print(const training_options& o, const measured& times, bool json) {
   const auto name = o.model + "/b" + std::to_string(o.batch) + "/t"
-                    + std::to_string(o.where.threads) + "/" + o.where.strategy
-                    + "/r" + std::to_string(o.where.replicas);
-  const auto over_bare = added(x.bare, x.fit);
-  const auto over_sums = added(x.summing, x.fit);
+                    + std::to_string(o.config.threads) + "/" + o.config.strategy
+                    + "/r" + std::to_string(o.config.replicas);
+  const auto over_baseline = differences(times.baseline, times.fit);
+  const auto over_sums = differences(times.summing, times.fit);
   if (json) {
     std::cout << nlohmann::json{{"case", name},
-                                {"fit_us", summarize(x.fit).median},
-                                {"bare_us", summarize(x.bare).median},
-                                {"summing_us", summarize(x.summing).median},
-                                {"added_us", over_bare.median},
-                                {"added_min", over_bare.min},
-                                {"added_max", over_bare.max},
+                                {"fit_us", summarize(times.fit).median},
+                                {"bare_us", summarize(times.baseline).median},
+                                {"summing_us", summarize(times.summing).median},
+                                {"added_us", over_baseline.median},
+                                {"added_min", over_baseline.min},
+                                {"added_max", over_baseline.max},
                                 {"added_to_summing_us", over_sums.median},
                                 {"added_to_summing_min", over_sums.min},
                                 {"added_to_summing_max", over_sums.max}}
@@ -67,12 +71,12 @@ void print(const training_options& o, const measured& x, bool json) {
   }
   std::printf(
     "%s: %.1f us a step, baseline %.1f us: %.1f us added (%.1f to %.1f)",
-    name.c_str(), summarize(x.fit).median, summarize(x.bare).median,
-    over_bare.median, over_bare.min, over_bare.max);
-  if (o.where.replicas > 1)
+    name.c_str(), summarize(times.fit).median, summarize(times.baseline).median,
+    over_baseline.median, over_baseline.min, over_baseline.max);
+  if (o.config.replicas > 1)
     std::printf("; baseline with sums %.1f us: %.1f us added (%.1f to %.1f)",
-                summarize(x.summing).median, over_sums.median, over_sums.min,
-                over_sums.max);
+                summarize(times.summing).median, over_sums.median,
+                over_sums.min, over_sums.max);
   std::printf("\n");
 }
 

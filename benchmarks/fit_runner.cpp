@@ -14,65 +14,68 @@ namespace troupe::benchmarks {
 namespace {
 
 /// Large enough that an epoch does not end while it is timed.
-constexpr std::uint64_t passes = std::uint64_t{1} << 40;
+constexpr std::uint64_t epochs = std::uint64_t{1} << 40;
 
-strategy make(const placement& where, std::unique_ptr<runtime>& made) {
-  if (where.strategy == "default" && where.replicas == 1 && where.threads == 1)
+strategy make_strategy(const run_config& config,
+                       std::unique_ptr<runtime>& created_runtime) {
+  if (config.strategy == "default" && config.replicas == 1
+      && config.threads == 1)
     return default_strategy{};
-  if (where.strategy == "default" || where.strategy == "one_device")
+  if (config.strategy == "default" || config.strategy == "one_device")
     return one_device_strategy{
-      "cpu:0", {.replicas = where.replicas, .threads = where.threads}};
-  if (where.strategy != "mirrored")
-    throw std::invalid_argument("no benchmark with strategy '" + where.strategy
+      "cpu:0", {.replicas = config.replicas, .threads = config.threads}};
+  if (config.strategy != "mirrored")
+    throw std::invalid_argument("no benchmark with strategy '" + config.strategy
                                 + "'; use default, one_device or "
                                   "mirrored");
-  made = std::make_unique<runtime>();
+  created_runtime = std::make_unique<runtime>();
   std::vector<std::string> devices;
-  for (std::uint32_t i = 0; i < where.replicas; ++i)
+  for (std::uint32_t i = 0; i < config.replicas; ++i)
     devices.push_back("cpu:" + std::to_string(i));
-  return mirrored_strategy{*made, devices, {.threads = where.threads}};
+  return mirrored_strategy{
+    *created_runtime, devices, {.threads = config.threads}};
 }
 
 } // namespace
 
-fitted::fitted(const std::string& name, std::uint64_t batch,
-               const placement& where) {
-  begin(name, batch, make(where, runtime_));
+fit_runner::fit_runner(const std::string& name, std::uint64_t batch,
+                       const run_config& config) {
+  begin(name, batch, make_strategy(config, runtime_));
 }
 
-fitted::fitted(const std::string& name, std::uint64_t batch,
-               const strategy& in) {
-  begin(name, batch, in);
+fit_runner::fit_runner(const std::string& name, std::uint64_t batch,
+                       const strategy& chosen) {
+  begin(name, batch, chosen);
 }
 
-void fitted::begin(const std::string& name, std::uint64_t batch,
-                   const strategy& in) {
-  batches_ =
-    synthetic_batches(find_workload(name), batch * in.num_replicas_in_sync())
-      .repeat(passes);
+void fit_runner::begin(const std::string& name, std::uint64_t batch,
+                       const strategy& chosen) {
+  batches_ = synthetic_batches(find_workload(name),
+                               batch * chosen.num_replicas_in_sync())
+               .repeat(epochs);
   std::optional<strategy_scope> scope;
-  if (in.name() != "default")
-    scope.emplace(in.scope());
-  model_ = std::make_unique<model>(models::find(name),
+  if (chosen.name() != "default")
+    scope.emplace(chosen.scope());
+  model_ = std::make_unique<model>(models::find_model(name),
                                    rule_for(find_workload(name), batch));
 }
 
-fitted::~fitted() = default;
+fit_runner::~fit_runner() = default;
 
-void fitted::fit(const std::function<bool(std::uint64_t)>& go_on) {
+void fit_runner::fit(const std::function<bool(std::uint64_t)>& continue_after) {
   std::atomic<bool> stop{false};
   std::uint64_t done = 0;
   fit_options options;
   options.stop = &stop;
   options.callbacks.push_back({.on_step = [&](const step_record& x) {
     last_loss_ = x.loss;
-    if (!stop && !go_on(++done))
+    if (!stop && !continue_after(++done))
       stop = true;
   }});
   model_->fit(*batches_, options);
 }
 
-std::vector<double> fitted::time(const windows& how) {
+std::vector<double> fit_runner::time(const timing_windows& windows) {
   // The first fit estimates the time of a step; the second one is measured.
   const auto begin = clock::now();
   clock::time_point first;
@@ -81,21 +84,21 @@ std::vector<double> fitted::time(const windows& how) {
     if (step == 5)
       first = clock::now();
     steps = step;
-    return step < 15 || seconds_since(begin) < how.seconds;
+    return step < 15 || seconds_since(begin) < windows.seconds;
   });
   const auto each = seconds_since(first) / double(steps - 5);
-  const auto fitting =
-    std::max<std::uint64_t>(5, static_cast<std::uint64_t>(how.seconds / each));
-  return time(how.count, fitting, fitting);
+  const auto fitting = std::max<std::uint64_t>(
+    5, static_cast<std::uint64_t>(windows.seconds / each));
+  return time(windows.count, fitting, fitting);
 }
 
-void fitted::follow() {
+void fit_runner::run_follower() {
   for (int fits = 0; fits < 2; ++fits)
     fit([](std::uint64_t) { return true; });
 }
 
-std::vector<double> fitted::time(int windows, std::uint64_t steps,
-                                 std::uint64_t warm_up) {
+std::vector<double> fit_runner::time(int windows, std::uint64_t steps,
+                                     std::uint64_t warm_up) {
   std::vector<double> out;
   clock::time_point start;
   fit([&](std::uint64_t step) {

@@ -21,24 +21,24 @@ namespace troupe::benchmarks {
 namespace {
 
 /// A temporary directory. The destructor removes it.
-class scratch_folder {
+class scratch_directory {
 public:
-  scratch_folder() {
+  scratch_directory() {
     auto name =
       (std::filesystem::temp_directory_path() / "troupe-XXXXXX").string();
     if (::mkdtemp(name.data()) == nullptr)
       throw std::runtime_error("cannot create a directory " + name);
     path_ = name;
   }
-  ~scratch_folder() {
+  ~scratch_directory() {
     std::error_code ignored;
     std::filesystem::remove_all(path_, ignored);
   }
-  scratch_folder(const scratch_folder&) = delete;
-  scratch_folder& operator=(const scratch_folder&) = delete;
+  scratch_directory(const scratch_directory&) = delete;
+  scratch_directory& operator=(const scratch_directory&) = delete;
 
   std::string write(const std::string& name, const std::string& text) const {
-    net::write_new_file(path_ / name, text, net::readers::owner);
+    net::write_new_file(path_ / name, text, net::file_access::owner);
     return path_ / name;
   }
 
@@ -57,63 +57,64 @@ transport_kind kind_of(const std::string& name) {
 }
 
 net::credentials credentials_for(const std::string& transport,
-                                 const scratch_folder& in) {
+                                 const scratch_directory& directory) {
   net::credentials out;
   if (transport != "tls")
     return out;
   const auto authority = net::make_authority({.name = "benchmark"});
-  const auto own = net::make_certificate(authority, {});
+  const auto certificate = net::make_certificate(authority, {});
   out.tls = std::make_shared<const net::credentials::certificates>(
-    net::credentials::certificates{in.write("ca.pem", authority.certificate),
-                                   in.write("own.pem", own.certificate),
-                                   in.write("own.key", own.key)});
+    net::credentials::certificates{
+      directory.write("ca.pem", authority.certificate),
+      directory.write("own.pem", certificate.certificate),
+      directory.write("own.key", certificate.key)});
   return out;
 }
 
 } // namespace
 
 void run_local_job(
-  const local_job& how,
+  const local_job& job,
   const std::function<void(const multi_worker_mirrored_strategy&,
                            std::uint32_t rank)>& fn) {
-  const net::held_ports ports{how.processes};
-  const scratch_folder folder;
+  const net::reserved_ports ports{job.processes};
+  const scratch_directory directory;
   multi_worker_options options;
-  options.transport = kind_of(how.transport);
+  options.transport = kind_of(job.transport);
   options.communication.implementation =
-    parse_implementation(how.implementation);
-  options.credentials = credentials_for(how.transport, folder);
+    parse_implementation(job.implementation);
+  options.credentials = credentials_for(job.transport, directory);
   std::vector<std::string> addresses;
   for (const auto port : ports.numbers())
     addresses.push_back("127.0.0.1:" + std::to_string(port));
 
-  const auto be = [&](std::uint32_t rank) {
+  const auto run_rank = [&](std::uint32_t rank) {
     runtime actors;
-    const net::simple_resolver who{
+    const net::simple_resolver resolver{
       net::cluster_spec{
         std::map<std::string, net::cluster_spec::list>{{"worker", addresses}}},
       {.task_type = "worker", .task_id = rank}};
-    const multi_worker_mirrored_strategy all{actors, who, options};
-    fn(all, rank);
+    const multi_worker_mirrored_strategy workers{actors, resolver, options};
+    fn(workers, rank);
   };
-  std::vector<pid_t> others;
-  for (std::uint32_t rank = 1; rank < how.processes; ++rank) {
+  std::vector<pid_t> children;
+  for (std::uint32_t rank = 1; rank < job.processes; ++rank) {
     const auto child = ::fork();
     if (child != 0) {
-      others.push_back(child);
+      children.push_back(child);
       continue;
     }
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     try {
-      be(rank);
+      run_rank(rank);
       ::_exit(0);
     } catch (const std::exception& e) {
       std::fprintf(stderr, "rank %u: %s\n", rank, e.what());
       ::_exit(1);
     }
   }
-  be(0);
-  for (const auto one : others) {
+  run_rank(0);
+  for (const auto one : children) {
     int status = 0;
     if (::waitpid(one, &status, 0) != one || status != 0)
       throw std::runtime_error("a process of the job failed");

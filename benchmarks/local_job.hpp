@@ -19,7 +19,7 @@ struct local_job {
 /// @pre no thread has been started.
 /// @errors throws std::runtime_error if a process fails.
 void run_local_job(
-  const local_job& how,
+  const local_job& job,
   const std::function<void(const multi_worker_mirrored_strategy&,
                            std::uint32_t rank)>& fn);
 

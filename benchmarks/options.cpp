@@ -11,25 +11,25 @@ void training_options::add_to(CLI::App& app) {
   app.add_option("--batch", batch, "examples per replica and step")
     ->check(CLI::Range(1, 1 << 20))
     ->capture_default_str();
-  app.add_option("--threads", where.threads, "threads of each replica's ops")
+  app.add_option("--threads", config.threads, "threads of each replica's ops")
     ->check(CLI::Range(1, 1024))
     ->capture_default_str();
   app
-    .add_option("--strategy", where.strategy,
+    .add_option("--strategy", config.strategy,
                 "default, one_device or mirrored (cpu:0, cpu:1, ...)")
     ->capture_default_str();
-  app.add_option("--replicas", where.replicas, "number of replicas")
+  app.add_option("--replicas", config.replicas, "number of replicas")
     ->check(CLI::Range(1, 1024))
     ->capture_default_str();
 }
 
 void training_options::add_workers_to(CLI::App& app) {
   app
-    .add_option("--workers", where.workers,
+    .add_option("--workers", config.workers,
                 "processes of one replica each, instead of --strategy")
     ->check(CLI::Range(1, 64));
   app
-    .add_option("--transport", where.transport,
+    .add_option("--transport", config.transport,
                 "transport between workers: auto, shm, tcp or tls")
     ->check(CLI::IsMember({"auto", "shm", "tcp", "tls"}))
     ->capture_default_str();

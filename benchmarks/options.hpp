@@ -14,7 +14,7 @@ namespace troupe::benchmarks {
 struct training_options {
   std::string model = "mlp";
   std::uint64_t batch = 64; ///< Examples per replica and step.
-  placement where;
+  run_config config;
 
   void add_to(CLI::App& app);
   void add_workers_to(CLI::App& app);

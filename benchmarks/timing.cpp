@@ -15,7 +15,7 @@ summary summarize(const std::vector<double>& xs) {
   return {median(xs), low, high};
 }
 
-std::vector<double> time_steps(const windows& how,
+std::vector<double> time_steps(const timing_windows& windows,
                                const std::function<void(std::uint64_t)>& run) {
   const auto timed = [&](std::uint64_t steps) {
     const auto start = clock::now();
@@ -24,12 +24,12 @@ std::vector<double> time_steps(const windows& how,
   };
   const auto fitting = [&](double seconds_per_step) {
     return std::max<std::uint64_t>(
-      5, std::uint64_t(how.seconds / seconds_per_step));
+      5, std::uint64_t(windows.seconds / seconds_per_step));
   };
   timed(5);
   const auto steps = fitting(timed(fitting(timed(10))));
   std::vector<double> out;
-  for (int i = 0; i < how.count; ++i)
+  for (int i = 0; i < windows.count; ++i)
     out.push_back(timed(steps));
   return out;
 }

@@ -23,7 +23,7 @@ struct summary {
 /// @returns median, minimum and maximum. @pre `xs` is not empty.
 summary summarize(const std::vector<double>& xs);
 
-struct windows {
+struct timing_windows {
   int count = 5;
   double seconds = 0.7; ///< Approximate length of a window.
 };
@@ -32,7 +32,7 @@ struct windows {
 /// numbers of steps.
 /// @param run  runs the given number of steps.
 /// @returns seconds per step of each window.
-std::vector<double> time_steps(const windows& how,
+std::vector<double> time_steps(const timing_windows& windows,
                                const std::function<void(std::uint64_t)>& run);
 
 } // namespace troupe::benchmarks

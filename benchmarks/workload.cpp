@@ -13,23 +13,24 @@ namespace {
 
 constexpr auto relu = activation::relu;
 
-tensor mlp(std::span<const variable> own, const tensor& x) {
-  auto h = reshape(x, shape{x.dims()[0], 784});
-  h = dense(h, own[0].value(), own[1].value(), relu);
-  h = dense(h, own[2].value(), own[3].value(), relu);
-  return dense(h, own[4].value(), own[5].value());
+tensor mlp(std::span<const variable> variables, const tensor& images) {
+  auto h = reshape(images, shape{images.dims()[0], 784});
+  h = dense(h, variables[0].value(), variables[1].value(), relu);
+  h = dense(h, variables[2].value(), variables[3].value(), relu);
+  return dense(h, variables[4].value(), variables[5].value());
 }
 
-tensor lenet(std::span<const variable> own, const tensor& x) {
+tensor lenet(std::span<const variable> variables, const tensor& images) {
   const conv_pool_options same{.conv = {.pad = padding::same, .f = relu}};
-  auto h = conv2d_max_pool(x, own[0].value(), own[1].value(), same);
-  h = conv2d_max_pool(h, own[2].value(), own[3].value(), same);
-  h = reshape(h, shape{x.dims()[0], 7 * 7 * 64});
-  h = dense(h, own[4].value(), own[5].value(), relu);
-  return dense(h, own[6].value(), own[7].value());
+  auto h =
+    conv2d_max_pool(images, variables[0].value(), variables[1].value(), same);
+  h = conv2d_max_pool(h, variables[2].value(), variables[3].value(), same);
+  h = reshape(h, shape{images.dims()[0], 7 * 7 * 64});
+  h = dense(h, variables[4].value(), variables[5].value(), relu);
+  return dense(h, variables[6].value(), variables[7].value());
 }
 
-const std::vector<workload>& all() {
+const std::vector<workload>& workloads() {
   static const std::vector<workload> list{
     {.name = "mlp",
      .example = {28, 28, 1},
@@ -62,26 +63,26 @@ const std::vector<workload>& all() {
 } // namespace
 
 const workload& find_workload(std::string_view name) {
-  for (const auto& one : all())
+  for (const auto& one : workloads())
     if (one.name == name)
       return one;
   throw std::invalid_argument("there is no benchmark of '" + std::string{name}
                               + "'; use mlp or lenet");
 }
 
-update_rule rule_for(const workload& of, std::uint64_t batch) {
+update_rule rule_for(const workload& model, std::uint64_t batch) {
   if (batch >= 16)
-    return of.rule;
-  auto numbers = of.rule.numbers();
+    return model.rule;
+  auto numbers = model.rule.numbers();
   for (auto& [name, value] : numbers)
     if (name == "learning_rate")
       value /= 10;
-  return update_rule{of.rule.name(), numbers};
+  return update_rule{model.rule.name(), numbers};
 }
 
-data::dataset synthetic_batches(const workload& of, std::uint64_t batch) {
-  return data::synthetic({.example = of.example,
-                          .examples = batch * ready_batches,
+data::dataset synthetic_batches(const workload& model, std::uint64_t batch) {
+  return data::synthetic({.example = model.example,
+                          .examples = batch * prepared_batches,
                           .classes = 10,
                           .seed = 1})
     .batch(batch);

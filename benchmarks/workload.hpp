@@ -33,11 +33,11 @@ const workload& find_workload(std::string_view name);
 /// @returns the update rule of the workload. Below batch 16, the learning rate
 /// is divided by 10, because training on few examples of noise would diverge.
 /// The learning rate does not change the time of a step.
-update_rule rule_for(const workload& of, std::uint64_t batch);
+update_rule rule_for(const workload& model, std::uint64_t batch);
 
 /// Number of prepared batches; the peers' programs use the same number.
-inline constexpr std::uint64_t ready_batches = 16;
+inline constexpr std::uint64_t prepared_batches = 16;
 /// @returns batches of noise with a fixed seed. Reading a batch copies nothing.
-data::dataset synthetic_batches(const workload& of, std::uint64_t batch);
+data::dataset synthetic_batches(const workload& model, std::uint64_t batch);
 
 } // namespace troupe::benchmarks

@@ -5,7 +5,7 @@ file(MAKE_DIRECTORY ${troupe_include})
 file(CREATE_LINK ${PROJECT_SOURCE_DIR} ${troupe_include}/troupe SYMBOLIC)
 
 # Compiler flags of all translation units of this project. Contraction is off,
-# because a sum must have the same bits at every optimisation level.
+# because a sum must have the same bits at every optimization level.
 add_library(troupe_flags INTERFACE)
 target_compile_options(troupe_flags INTERFACE -Wall -Wextra -Wpedantic -ffp-contract=off
   # g++ 12 gives false warnings for "x" + string at -O3 (PR 105651).
@@ -30,12 +30,12 @@ endfunction()
 #
 # One static library per top-level folder, made of every .cpp directly in it and
 # beneath it and installed with its headers: Troupe::<folder>. The MAY_USE lists
-# are the import DAG; an edge carries on to all that its end may use. An
-# #include across any other edge fails the test `imports.<folder>`. PRIVATE
-# libraries serve the folder's sources alone.
+# are the import DAG; its edges are transitive. An #include across any other edge
+# fails the test `imports.<folder>`. PRIVATE libraries are used only by the .cpp
+# files of the folder.
 #
-# SUBFOLDERS are the import DAG of a folder's subfolders, lowest first: after the
-# colon stand those that a subfolder may use; `.` is the folder itself. WITHOUT
+# SUBFOLDERS are the import DAG of a folder's subfolders, lowest first. The names
+# after the colon are those that a subfolder may use; `.` is the folder itself. WITHOUT
 # matches the system headers that the folder must not include.
 function(troupe_folder folder)
   cmake_parse_arguments(arg "" "WITHOUT" "MAY_USE;PRIVATE;SUBFOLDERS" ${ARGN})
@@ -50,7 +50,7 @@ function(troupe_folder folder)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/*.cpp)
   # cmake/Kernels.cmake, cmake/Allocator.cmake
   list(FILTER sources EXCLUDE REGEX "/tensors/(kernels|allocator)/")
-  if(NOT sources) # headers only, so far
+  if(NOT sources) # a folder of headers only
     set(sources ${PROJECT_BINARY_DIR}/empty.cpp)
     file(WRITE ${sources} "")
   endif()
@@ -66,7 +66,7 @@ function(troupe_folder folder)
 
   install(TARGETS troupe_${folder} EXPORT Troupe ARCHIVE DESTINATION lib)
   install(DIRECTORY ${folder} DESTINATION include/troupe FILES_MATCHING PATTERN *.hpp
-          PATTERN kernels EXCLUDE PATTERN allocator EXCLUDE) # of their own sources alone
+          PATTERN kernels EXCLUDE PATTERN allocator EXCLUDE) # only their own sources include them
 
   if(PROJECT_IS_TOP_LEVEL)
     add_test(NAME imports.${folder}

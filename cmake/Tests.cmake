@@ -19,7 +19,7 @@ function(troupe_tests folder)
         COMPILE_DEFINITIONS TROUPE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
     endif()
   endforeach()
-  # The code under test is optimised; the tests are compiled with less effort.
+  # The code under test is optimized; the tests are compiled with less effort.
   target_compile_options(${folder}_tests PRIVATE $<$<CONFIG:RelWithDebInfo>:-O1>)
   target_link_libraries(${folder}_tests PRIVATE ${ARGN} GTest::gtest_main troupe_flags)
   gtest_discover_tests(${folder}_tests DISCOVERY_TIMEOUT 60 NO_PRETTY_VALUES
@@ -82,7 +82,7 @@ if(TARGET apps_tests)
 endif()
 
 # style.<name>: checks of the tracked files. Exit code 77 means "skipped".
-foreach(what format words snippets)
+foreach(what format words replaced_words snippets)
   add_test(NAME style.${what} COMMAND ${PROJECT_SOURCE_DIR}/tests/style/${what}.sh
            WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
   set_tests_properties(style.${what} PROPERTIES SKIP_RETURN_CODE 77)

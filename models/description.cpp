@@ -25,59 +25,60 @@ void check_version(detail::reader& in) {
 
 } // namespace
 
-model_description parse(std::string_view text, std::string_view where) {
-  const auto root = detail::parse_json(text, where);
+model_description parse(std::string_view text, std::string_view source) {
+  const auto root = detail::parse_json(text, source);
   if (!root.is_object())
     throw std::invalid_argument(
-      std::string{where} + ": a model is an object, "
+      std::string{source} + ": a model is an object, "
       + R"({"version": 1, "name": ..., "input": [...], "layers": [...]}, not )"
-      + detail::shown(root));
+      + detail::abbreviated(root));
   model_description out;
-  detail::reader in{root, std::string{where}, "", "a model", 0};
-  check_version(in);
-  in.name("name", out.name, true);
+  detail::reader fields{root, std::string{source}, "", "a model", 0};
+  check_version(fields);
+  fields.name("name", out.name, true);
   std::vector<std::int64_t> input;
-  in.integers("input", input, 1, shape::max_rank - 1);
+  fields.integers("input", input, 1, shape::max_rank - 1);
   std::int64_t elements = 1;
   for (const auto extent : input)
-    if (elements *= extent; elements > largest_example)
-      in.refuse("input", "has more than " + std::to_string(largest_example)
-                           + " elements for one example; make it smaller");
+    if (elements *= extent; elements > max_example_elements)
+      fields.refuse("input", "has more than "
+                               + std::to_string(max_example_elements)
+                               + " elements for one example; make it smaller");
   out.input = shape{input};
-  in.layers("layers", out.layers);
-  in.finish();
-  detail::plan{out, where};
+  fields.layers("layers", out.layers);
+  fields.finish();
+  detail::network_plan{out, source};
   return out;
 }
 
-std::string to_json_text(const model_description& x) {
+std::string to_json_text(const model_description& description) {
   detail::writer out{0};
   out.object["version"] = description_version;
-  out.object["name"] = x.name;
-  out.object["input"] =
-    std::vector<std::int64_t>{x.input.begin(), x.input.end()};
-  auto layers = x.layers;
+  out.object["name"] = description.name;
+  out.object["input"] = std::vector<std::int64_t>{description.input.begin(),
+                                                  description.input.end()};
+  auto layers = description.layers;
   out.layers("layers", layers);
   return detail::pretty(out.object);
 }
 
 model_description load(const std::filesystem::path& file) {
-  const auto where = file.string();
+  const auto source = file.string();
   const auto fail = [&](const std::string& why) {
-    throw std::invalid_argument("cannot read the model " + where + ": " + why);
+    throw std::invalid_argument("cannot read the model " + source + ": " + why);
   };
   std::error_code ignored;
   if (std::filesystem::is_directory(file, ignored))
     fail("it is a folder; give the JSON file in it");
-  std::ifstream in{file, std::ios::binary};
-  if (!in)
+  std::ifstream stream{file, std::ios::binary};
+  if (!stream)
     fail(std::strerror(errno));
-  std::string text(detail::largest_text + 1, '\0');
-  in.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (in.bad())
+  std::string text(detail::max_text_bytes + 1, '\0');
+  stream.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (stream.bad())
     fail(std::strerror(errno));
-  text.resize(static_cast<std::size_t>(in.gcount()));
-  return parse(text, where);
+  text.resize(static_cast<std::size_t>(stream.gcount()));
+  return parse(text, source);
 }
 
 } // namespace troupe::models

@@ -14,9 +14,10 @@ namespace troupe::models {
 /// form.
 struct model_description {
   std::string name;
-  shape input;       ///< Shape of one example, without the batch axis.
-  layer_list layers; ///< Layers in sequence; shared, not copied. Do not change
-                     ///< a layer after it is part of a description.
+  shape input; ///< Shape of one example, without the batch axis.
+  /// Layers in sequence; shared, not copied. Do not change a layer after it is
+  /// part of a description.
+  layer_list layers;
 };
 
 /// Version of the JSON form that this Troupe writes. It reads this version and
@@ -28,11 +29,11 @@ inline constexpr int description_version = 1;
 /// @errors throws std::invalid_argument with one sentence: the source, the path
 ///         of the value ("layers[2].units"), the value and the valid range. No
 ///         size that the text declares is allocated before it is checked.
-model_description parse(std::string_view text, std::string_view where);
+model_description parse(std::string_view text, std::string_view source);
 
 /// Writes the description as JSON. `parse` restores an equal description, which
 /// is written as the same bytes.
-std::string to_json_text(const model_description& x);
+std::string to_json_text(const model_description& description);
 
 /// Reads a description from a file of at most 1 MiB.
 /// @errors as `parse`. Throws std::invalid_argument also if the file cannot be

@@ -30,11 +30,11 @@ std::string text_of(std::initializer_list<std::int64_t> extents) {
 
 } // namespace
 
-void layer::list(settings&) {}
+void layer::visit_settings(layer_settings&) {}
 
-builder::builder(std::string_view where, declarations& declared,
+builder::builder(std::string_view source, parameter_declarations& declared,
                  layer_node& node)
-  : where_{where}, declared_{&declared}, node_{&node} {}
+  : source_{source}, declared_{&declared}, node_{&node} {}
 
 void builder::parameter(std::string_view name,
                         std::initializer_list<std::int64_t> extents,
@@ -42,11 +42,11 @@ void builder::parameter(std::string_view name,
   const auto elements =
     extents.size() > shape::max_rank
       ? -1
-      : product_within(extents, largest_model - declared_->elements);
+      : product_within(extents, max_model_parameters - declared_->elements);
   if (elements < 0)
     refuse("cannot have the parameter " + std::string{name} + " of shape "
            + text_of(extents) + ": a model has at most "
-           + std::to_string(largest_model)
+           + std::to_string(max_model_parameters)
            + " parameters; make its layers smaller");
   node_->parameters.push_back(declared_->specs.size());
   declared_->specs.push_back(
@@ -55,44 +55,46 @@ void builder::parameter(std::string_view name,
   declared_->elements += elements;
 }
 
-shape builder::add(const layer_ptr& what, const shape& input) {
-  if (!what)
+shape builder::add(const layer_ptr& child, const shape& input) {
+  if (!child)
     throw std::logic_error("a layer of " + node_->path + " is null");
   auto& node = node_->children.emplace_back();
-  node.what = what;
+  node.instance = child;
   node.path = (node_->path.empty() ? "" : node_->path + ".") + "layers["
               + std::to_string(node_->children.size() - 1) + "]";
   node.input = input;
-  builder inner{where_, *declared_, node};
-  const auto name = name_of(*what);
+  builder inner{source_, *declared_, node};
+  const auto name = name_of(*child);
   node.name = node_->name + (node_->name.empty() ? "" : "/") + name;
   for (const auto& other : node_->children)
     if (&other != &node && other.name == node.name)
       inner.refuse("has the name of " + other.path + ", "
                    + detail::in_quotes(name) + "; rename one of them");
-  node.output = what->build(input, inner);
+  node.output = child->build(input, inner);
   if (node.output.rank() >= shape::max_rank
-      || product_within(node.output, largest_example) < 0)
+      || product_within(node.output, max_example_elements) < 0)
     inner.refuse("would return " + to_string(node.output)
                  + " for one example, but at most "
-                 + std::to_string(largest_example)
+                 + std::to_string(max_example_elements)
                  + " elements are allowed; make it smaller");
   return node.output;
 }
 
 /// Returns the layer's own name. If it is empty, returns the type and the
 /// number of siblings of this type so far, including itself.
-std::string builder::name_of(const layer& what) const {
-  if (!what.name.empty())
-    return what.name;
-  const auto same = std::ranges::count_if(
-    node_->children, [&](auto& x) { return x.what->type() == what.type(); });
-  return std::string{what.type()} + "_" + std::to_string(same);
+std::string builder::name_of(const layer& child) const {
+  if (!child.name.empty())
+    return child.name;
+  const auto same = std::ranges::count_if(node_->children, [&](auto& x) {
+    return x.instance->type() == child.type();
+  });
+  return std::string{child.type()} + "_" + std::to_string(same);
 }
 
-void builder::refuse(const std::string& why) const {
-  throw std::invalid_argument(where_ + ": " + node_->path + " ("
-                              + std::string{node_->what->type()} + ") " + why);
+void builder::refuse(const std::string& reason) const {
+  throw std::invalid_argument(source_ + ": " + node_->path + " ("
+                              + std::string{node_->instance->type()} + ") "
+                              + reason);
 }
 
 } // namespace troupe::models

@@ -16,7 +16,7 @@
 namespace troupe::models {
 
 class builder;
-class place;
+class layer_scope;
 
 /// One stage of a model's computation. It declares its settings and parameters,
 /// and computes its output from them. A layer has no state: the parameters are
@@ -29,7 +29,7 @@ public:
   virtual std::string_view type() const = 0;
 
   /// Visits all settings. The default visits none.
-  virtual void list(settings& s);
+  virtual void visit_settings(layer_settings& s);
 
   /// Declares the parameters and the child layers for an input of this shape.
   /// @shape input one example, without the batch axis.
@@ -39,7 +39,7 @@ public:
   /// Computes the output of a batch.
   /// @shape x  [n, input...] float32, any n.
   /// @returns [n, output...] float32.
-  virtual tensor forward(const tensor& x, const place& own) const = 0;
+  virtual tensor forward(const tensor& x, const layer_scope& scope) const = 0;
 
   /// Name in the model. Empty: the type and a number, as in "dense_2".
   std::string name;
@@ -47,7 +47,7 @@ public:
 
 /// A layer in the tree of a network.
 struct layer_node {
-  layer_ptr what;
+  layer_ptr instance;
   std::string path; ///< Path in the description: "layers[2]".
   std::string name; ///< Prefixed by its ancestors' names: "body/dense_1".
   shape input;
@@ -60,44 +60,44 @@ struct layer_node {
 /// Context of a call of `forward`: the layer's own parameters in the order of
 /// their declaration in `build`, its child layers, and the options of the
 /// forward pass.
-class place {
+class layer_scope {
 public:
-  place(const layer_node& node, std::span<const variable> all,
-        const forward_options& how = {})
-    : node_{&node}, all_{all}, how_{how} {}
+  layer_scope(const layer_node& node, std::span<const variable> variables,
+              const forward_options& options = {})
+    : node_{&node}, variables_{variables}, options_{options} {}
 
   /// True if the model is called in training.
-  bool training() const { return how_.training; }
+  bool training() const { return options_.training; }
 
   /// Value of parameter `i` on the current replica.
   tensor operator[](std::size_t i) const {
-    return all_[node_->parameters.at(i)].value();
+    return variables_[node_->parameters.at(i)].value();
   }
 
   std::size_t children() const { return node_->children.size(); }
 
   /// Child layer `i`, in the order in which `build` added them.
   const layer& child(std::size_t i) const {
-    return *node_->children.at(i).what;
+    return *node_->children.at(i).instance;
   }
   /// Context of child layer `i`.
-  place of_child(std::size_t i) const {
-    return {node_->children.at(i), all_, how_};
+  layer_scope child_scope(std::size_t i) const {
+    return {node_->children.at(i), variables_, options_};
   }
 
   /// Runs child layer `i`.
   tensor forward(std::size_t i, const tensor& x) const {
-    return child(i).forward(x, of_child(i));
+    return child(i).forward(x, child_scope(i));
   }
 
 private:
   const layer_node* node_;
-  std::span<const variable> all_;
-  forward_options how_;
+  std::span<const variable> variables_;
+  forward_options options_;
 };
 
 /// Parameters declared by the layers of a network, in order.
-struct declarations {
+struct parameter_declarations {
   std::vector<parameter_spec> specs; ///< Named "dense_1/kernel".
   std::vector<initializer> initializers;
   std::int64_t elements = 0; ///< Total number of elements.
@@ -107,7 +107,8 @@ struct declarations {
 class builder {
 public:
   /// @param source Start of error messages: a file name.
-  builder(std::string_view where, declarations& declared, layer_node& node);
+  builder(std::string_view source, parameter_declarations& declared,
+          layer_node& node);
 
   /// Declares a parameter, which `initial` fills before training.
   /// @errors throws std::invalid_argument if the model would exceed
@@ -118,27 +119,27 @@ public:
 
   /// Adds a child layer.
   /// @returns the shape of its output.
-  shape add(const layer_ptr& what, const shape& input);
+  shape add(const layer_ptr& child, const shape& input);
 
   /// Reports that the layer cannot be built.
   /// @errors throws std::invalid_argument with the source, the path of the
   ///         layer, and `reason`.
-  [[noreturn]] void refuse(const std::string& why) const;
+  [[noreturn]] void refuse(const std::string& reason) const;
 
 private:
-  std::string name_of(const layer& what) const;
+  std::string name_of(const layer& child) const;
 
-  std::string where_;
-  declarations* declared_;
+  std::string source_;
+  parameter_declarations* declared_;
   layer_node* node_;
 };
 
 /// Maximum number of parameters of a model (8 GiB of float32).
-inline constexpr std::int64_t largest_model = std::int64_t{1} << 31;
+inline constexpr std::int64_t max_model_parameters = std::int64_t{1} << 31;
 /// Maximum number of elements of one example, as input or output of a layer.
-inline constexpr std::int64_t largest_example = std::int64_t{1} << 28;
+inline constexpr std::int64_t max_example_elements = std::int64_t{1} << 28;
 /// Maximum depth of nested layers.
-inline constexpr std::size_t deepest_nesting = 32;
+inline constexpr std::size_t max_nesting_depth = 32;
 
 using layer_factory = layer_ptr (*)();
 void register_layer(layer_factory make);

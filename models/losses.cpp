@@ -13,8 +13,8 @@ namespace troupe::models {
 
 namespace {
 
-constexpr loss all[] = {{"softmax_cross_entropy", cross_entropy, true},
-                        {"mean_squared_error", mean_squared_error, false}};
+constexpr loss losses[] = {{"softmax_cross_entropy", cross_entropy, true},
+                           {"mean_squared_error", mean_squared_error, false}};
 
 } // namespace
 
@@ -35,7 +35,7 @@ tensor mean_squared_error(const tensor& outputs, const tensor& targets) {
 }
 
 const loss& find_loss(std::string_view name) {
-  for (const auto& one : all)
+  for (const auto& one : losses)
     if (one.name == name)
       return one;
   const auto names = loss_names();
@@ -46,7 +46,7 @@ const loss& find_loss(std::string_view name) {
 
 std::vector<std::string> loss_names() {
   std::vector<std::string> names;
-  for (const auto& one : all)
+  for (const auto& one : losses)
     names.emplace_back(one.name);
   return names;
 }

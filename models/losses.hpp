@@ -17,7 +17,7 @@ struct loss {
   /// @shape outputs [n, ...], the output of a network
   /// @returns [n]
   /// @errors throws std::logic_error with the shapes.
-  tensor (*of)(const tensor& outputs, const tensor& targets);
+  tensor (*compute)(const tensor& outputs, const tensor& targets);
 
   /// True: targets are labels, [n] int32, and outputs are scores, [n, classes],
   /// so that accuracy is defined. False: targets have the shape of the outputs.

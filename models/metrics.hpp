@@ -9,8 +9,9 @@
 
 namespace troupe::models {
 
-/// Counts the examples whose maximum score is at their label. Of equal scores
-/// the first is the prediction. A row with a NaN is not correct.
+/// Counts the examples whose maximum score is at their label. If several scores
+/// are maximal, the first of them is the prediction. An example with a NaN
+/// among its scores is not counted.
 /// @shape scores  [n, classes] float32
 /// @shape labels  [n] int32, each in [0, classes)
 /// @errors throws std::logic_error with the shapes, or with the label that is

@@ -44,7 +44,7 @@ public:
 
   /// Fills every copy of the parameters with the same initial values.
   /// @param destination Parameters made from `parameters()` of this network.
-  void initialize(troupe::parameters& into, std::uint64_t seed) const;
+  void initialize(troupe::parameters& destination, std::uint64_t seed) const;
 
   /// Checks the shape of one example.
   /// @errors throws std::invalid_argument with both shapes.
@@ -57,18 +57,18 @@ public:
   /// @param options The default is not training.
   /// @returns [n, output...] float32
   /// @errors throws std::invalid_argument with both shapes.
-  tensor forward(const tensor& x, std::span<const variable> own,
-                 const forward_options& how = {}) const;
+  tensor forward(const tensor& inputs, std::span<const variable> variables,
+                 const forward_options& options = {}) const;
 
 private:
-  void check_variables(std::span<const variable> own) const;
+  void check_variables(std::span<const variable> variables) const;
 
   model_description description_;
   layer_node root_;
-  declarations declared_;
+  parameter_declarations declared_;
 };
 
 /// Table of layers, output shapes and parameter counts, in the format of Keras.
-std::string summary(const network& x);
+std::string summary(const network& net);
 
 } // namespace troupe::models

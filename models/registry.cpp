@@ -29,7 +29,7 @@ struct registry {
   }
 };
 
-registry& known() {
+registry& layer_registry() {
   static registry the_one;
   return the_one;
 }
@@ -42,7 +42,7 @@ void register_layer(layer_factory maker) {
     throw std::logic_error("a layer type cannot be named "
                            + detail::in_quotes(type) + ": a name is "
                            + std::string{detail::name_rule});
-  auto& all = known();
+  auto& all = layer_registry();
   std::lock_guard guard{all.mutex};
   const auto [at, added] = all.makers.emplace(type, maker);
   if (!added)
@@ -51,7 +51,7 @@ void register_layer(layer_factory maker) {
 }
 
 layer_ptr make_layer(std::string_view type) {
-  auto& all = known();
+  auto& all = layer_registry();
   layer_factory maker = nullptr;
   {
     std::lock_guard guard{all.mutex};
@@ -62,7 +62,7 @@ layer_ptr make_layer(std::string_view type) {
 }
 
 std::vector<std::string> layer_types() {
-  auto& all = known();
+  auto& all = layer_registry();
   std::lock_guard guard{all.mutex};
   std::vector<std::string> types;
   for (const auto& [type, maker] : all.makers)

@@ -17,13 +17,13 @@ using layer_ptr = std::shared_ptr<layer>;
 using layer_list = std::vector<layer_ptr>;
 
 /// Maximum of a count or an extent in a description.
-inline constexpr std::int64_t largest_count = std::int64_t{1} << 24;
+inline constexpr std::int64_t max_extent = std::int64_t{1} << 24;
 
 /// Range of an integer setting, and whether it is required.
 struct integer_rule {
   bool required = false;
   std::int64_t low = 1;
-  std::int64_t high = largest_count; ///< Inclusive.
+  std::int64_t high = max_extent; ///< Inclusive.
 };
 
 /// Range of a real setting, and whether it is required.
@@ -44,40 +44,40 @@ struct real_rule {
 /// previous value of a member is its default.
 /// @errors each function throws std::invalid_argument with one sentence: the
 ///         source, the key, the value and the valid range.
-class settings {
+class layer_settings {
 public:
-  virtual ~settings() = default;
+  virtual ~layer_settings() = default;
 
-  virtual void flag(std::string_view key, bool& x) = 0;
-  virtual void integer(std::string_view key, std::int64_t& x,
+  virtual void flag(std::string_view key, bool& setting) = 0;
+  virtual void integer(std::string_view key, std::int64_t& setting,
                        const integer_rule& rule = {}) = 0;
-  virtual void real(std::string_view key, double& x,
+  virtual void real(std::string_view key, double& setting,
                     const real_rule& rule = {}) = 0;
 
   /// Two integers for height and width. A single number in a description sets
   /// both.
-  virtual void pair(std::string_view key, std::array<std::int64_t, 2>& x,
+  virtual void pair(std::string_view key, std::array<std::int64_t, 2>& setting,
                     const integer_rule& rule = {}) = 0;
 
   /// One of the given names.
-  virtual void text(std::string_view key, std::string& x,
+  virtual void text(std::string_view key, std::string& setting,
                     std::span<const std::string> names) = 0;
 
   /// An initializer: its name, or {"name": ..., ...} with its hyperparameters.
-  virtual void initial(std::string_view key, initializer& x) = 0;
+  virtual void initial(std::string_view key, initializer& setting) = 0;
 
   /// A list of child layers; not empty.
-  virtual void layers(std::string_view key, layer_list& x) = 0;
+  virtual void layers(std::string_view key, layer_list& setting) = 0;
 
   /// An enumerator, where `names[i]` is the name of value i.
   template <class Enum>
-  void choice(std::string_view key, Enum& x,
+  void choice(std::string_view key, Enum& setting,
               std::span<const std::string> names) {
-    auto name = names[static_cast<std::size_t>(x)];
+    auto name = names[static_cast<std::size_t>(setting)];
     text(key, name, names);
     for (std::size_t i = 0; i < names.size(); ++i)
       if (names[i] == name)
-        x = static_cast<Enum>(i);
+        setting = static_cast<Enum>(i);
   }
 };
 

@@ -35,21 +35,21 @@ std::size_t elements_of(const layer_node& node, const network& net) {
   return sum;
 }
 
-std::string padded(const row& x, const std::array<std::size_t, 2>& widths) {
-  auto line = " " + x[0];
+std::string padded(const row& cells, const std::array<std::size_t, 2>& widths) {
+  auto line = " " + cells[0];
   line.resize(std::max(line.size() + 1, widths[0]), ' ');
-  line += x[1];
+  line += cells[1];
   line.resize(std::max(line.size() + 1, widths[0] + widths[1]), ' ');
-  return line + x[2] + "\n";
+  return line + cells[2] + "\n";
 }
 
 } // namespace
 
-std::string summary(const network& x) {
+std::string summary(const network& net) {
   std::vector<row> rows{{"Layer (type)", "Output Shape", "Param #"}};
-  for (const auto& node : x.root().children)
-    rows.push_back({node.name + " (" + std::string{node.what->type()} + ")",
-                    open_shape(node.output), grouped(elements_of(node, x))});
+  for (const auto& node : net.root().children)
+    rows.push_back({node.name + " (" + std::string{node.instance->type()} + ")",
+                    open_shape(node.output), grouped(elements_of(node, net))});
   // The column widths of Keras, or more if a name needs it.
   std::array<std::size_t, 2> widths{29, 26};
   for (const auto& one : rows) {
@@ -57,8 +57,8 @@ std::string summary(const network& x) {
     widths[1] = std::max(widths[1], one[1].size() + 2);
   }
   const auto width = widths[0] + widths[1] + 10;
-  const auto total = grouped(elements_of(x.root(), x));
-  auto text = "Model: \"" + x.name() + "\"\n" + std::string(width, '_') + "\n"
+  const auto total = grouped(elements_of(net.root(), net));
+  auto text = "Model: \"" + net.name() + "\"\n" + std::string(width, '_') + "\n"
               + padded(rows[0], widths) + std::string(width, '=') + "\n";
   for (std::size_t i = 1; i < rows.size(); ++i)
     text += padded(rows[i], widths);

@@ -9,12 +9,12 @@ namespace troupe::models {
 
 namespace {
 
-struct ready_model {
+struct zoo_entry {
   std::string_view name;
   model_description (*make)();
 };
 
-constexpr ready_model all[] = {{"lenet", lenet}, {"mlp", mlp}};
+constexpr zoo_entry entries[] = {{"lenet", lenet}, {"mlp", mlp}};
 
 } // namespace
 
@@ -36,22 +36,22 @@ model_description lenet() {
                           dense{1024, relu}, dense{10})};
 }
 
-std::vector<std::string> ready_names() {
+std::vector<std::string> zoo_names() {
   std::vector<std::string> names;
-  for (const auto& one : all)
+  for (const auto& one : entries)
     names.emplace_back(one.name);
   return names;
 }
 
-model_description find(std::string_view what) {
-  for (const auto& one : all)
-    if (one.name == what)
+model_description find_model(std::string_view name) {
+  for (const auto& one : entries)
+    if (one.name == name)
       return one.make();
-  if (what.ends_with(".json") || what.find('/') != what.npos)
-    return load(std::filesystem::path{what});
-  const auto names = ready_names();
-  throw std::invalid_argument("there is no model " + detail::in_quotes(what)
-                              + ";" + detail::guess(what, names)
+  if (name.ends_with(".json") || name.find('/') != name.npos)
+    return load(std::filesystem::path{name});
+  const auto names = zoo_names();
+  throw std::invalid_argument("there is no model " + detail::in_quotes(name)
+                              + ";" + detail::guess(name, names)
                               + " give one of " + detail::joined(names)
                               + ", or a file that ends in .json");
 }

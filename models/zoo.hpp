@@ -19,11 +19,11 @@ model_description mlp();
 model_description lenet();
 
 /// Names of the built-in models, sorted.
-std::vector<std::string> ready_names();
+std::vector<std::string> zoo_names();
 
 /// Finds a built-in model by name, or loads a description from a file.
 /// @param name "lenet", or a path: it ends in ".json" or contains a "/".
 /// @errors throws std::invalid_argument with the known names.
-model_description find(std::string_view what);
+model_description find_model(std::string_view name);
 
 } // namespace troupe::models

@@ -2,7 +2,7 @@
 # Interrupts runs of `troupe train` at random times, one in four by SIGTERM and
 # the others by SIGINT. Each run has to end with the exit code for "interrupted
 # and saved" and leave a file. The run that is resumed from the file has to end
-# with the weights_sha256 of an undisturbed run. A run that ends before its
+# with the weights_sha256 of an uninterrupted run. A run that ends before its
 # interrupt, or is interrupted before training begins, does not count; another
 # time is drawn.
 #

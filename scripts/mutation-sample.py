@@ -7,7 +7,7 @@ difference. That file describes the format of a line.
 
   scripts/mutation-sample.py --folder strategies --count 60 --seed 1
   scripts/mutation-sample.py --folder strategies --seed 1 --only 3,17
-  scripts/mutation-sample.py --folder strategies --at commit_end.cpp:127
+  scripts/mutation-sample.py --folder strategies --at failure_handling.cpp:127
   scripts/mutation-sample.py --folder strategies --list
   scripts/mutation-sample.py --check     checks that each line of that file matches a change
 

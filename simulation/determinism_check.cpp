@@ -11,70 +11,77 @@ namespace {
 
 template <class T>
 std::string first_difference(const tensor& a, const tensor& b) {
-  const auto x = a.data<T>(), y = b.data<T>();
-  for (std::size_t i = 0; i < x.size(); ++i)
-    if (std::memcmp(&x[i], &y[i], sizeof(T)) != 0) {
+  const auto a_values = a.data<T>(), b_values = b.data<T>();
+  for (std::size_t i = 0; i < a_values.size(); ++i)
+    if (std::memcmp(&a_values[i], &b_values[i], sizeof(T)) != 0) {
       std::ostringstream out;
       out.precision(17);
-      out << "element " << i << ": " << +x[i] << " is not " << +y[i];
+      out << "element " << i << ": " << +a_values[i] << " is not "
+          << +b_values[i];
       return out.str();
     }
   return "";
 }
 
-using attempt = std::function<tensors(sim&, const crew_options&, fault_dice&)>;
+using run_fn = std::function<tensors(simulator&, const replica_group_options&,
+                                     random_fault_injector&)>;
 
-verdict compare(const trials& under, const tensors& expected,
-                const attempt& of) {
-  verdict out;
-  for (auto seed = under.first_seed;
-       out.same && seed < under.first_seed + under.seeds; ++seed) {
-    sim world{seed};
-    fault_dice dice{under.plan, seed};
-    auto options = under.crew;
-    if (options.reducing == crew_options::reducers::automatic)
-      options.reducing =
-        seed % 2 ? crew_options::reducers::hosted : crew_options::reducers::own;
+determinism_result compare(const trial_options& trials, const tensors& expected,
+                           const run_fn& run) {
+  determinism_result result;
+  for (auto seed = trials.first_seed;
+       result.same && seed < trials.first_seed + trials.seeds; ++seed) {
+    simulator sim{seed};
+    random_fault_injector injector{trials.plan, seed};
+    auto options = trials.group;
+    if (options.reducers == replica_group_options::reducer_kind::automatic)
+      options.reducers =
+        seed % 2 ? replica_group_options::reducer_kind::replica_threads
+                 : replica_group_options::reducer_kind::reducer_actors;
     try {
-      out.what = difference(of(world, options, dice), expected);
+      result.message = difference(run(sim, options, injector), expected);
     } catch (const std::exception& e) {
-      out.what = std::string{"the job threw: "} + e.what();
+      result.message = std::string{"the job threw: "} + e.what();
     }
-    out.same = out.what.empty();
-    if (!out.same)
-      out.what = "seed " + std::to_string(seed) + ": " + out.what;
-    out.fired += dice.fired;
-    out.delivered += world.delivered;
+    result.same = result.message.empty();
+    if (!result.same)
+      result.message = "seed " + std::to_string(seed) + ": " + result.message;
+    result.fired += injector.fired;
+    result.delivered += sim.delivered;
   }
-  return out;
+  return result;
 }
 
-tensors of_one(const job& what, const trials& under, sim& in,
-               const crew_options& x, fault_dice& dice) {
-  return what(make_strategy(in,
-                            {.replicas = x.replicas,
-                             .processes = under.processes,
-                             .threads = x.threads,
-                             .patience = x.patience,
-                             .reducing = x.reducing,
-                             .seed = x.seed,
-                             .lease = x.lease,
-                             .network = under.network},
-                            &dice));
+tensors run_single(const job& training_job, const trial_options& trials,
+                   simulator& sim, const replica_group_options& group_options,
+                   random_fault_injector& injector) {
+  return training_job(make_strategy(sim,
+                                    {.replicas = group_options.replicas,
+                                     .processes = trials.processes,
+                                     .threads = group_options.threads,
+                                     .step_timeout = group_options.step_timeout,
+                                     .reduce_on = group_options.reducers,
+                                     .seed = group_options.seed,
+                                     .step_window = group_options.step_window,
+                                     .network = trials.network},
+                                    &injector));
 }
 
-tensors of_workers(const job& what, const trials& under, sim& in,
-                   const crew_options& x, fault_dice& dice) {
-  processes all{in, x, {under.processes, under.network}, &dice};
-  std::vector<tensors> got(all.count());
-  const auto ends = all.each([&](std::uint32_t p) {
-    got[p] = what(make_worker_strategy(all, p, x.threads));
+tensors run_workers(const job& training_job, const trial_options& trials,
+                    simulator& sim, const replica_group_options& group_options,
+                    random_fault_injector& injector) {
+  simulated_processes processes{
+    sim, group_options, {trials.processes, trials.network}, &injector};
+  std::vector<tensors> results(processes.count());
+  const auto errors = processes.run_all([&](std::uint32_t p) {
+    results[p] =
+      training_job(make_worker_strategy(processes, p, group_options.threads));
   });
   tensors out;
-  for (std::uint32_t p = 0; p < all.count(); ++p) {
-    if (ends[p])
-      std::rethrow_exception(ends[p]);
-    out.insert(out.end(), got[p].begin(), got[p].end());
+  for (std::uint32_t p = 0; p < processes.count(); ++p) {
+    if (errors[p])
+      std::rethrow_exception(errors[p]);
+    out.insert(out.end(), results[p].begin(), results[p].end());
   }
   return out;
 }
@@ -86,46 +93,54 @@ std::string difference(const tensors& a, const tensors& b) {
     return std::to_string(a.size()) + " tensors, expected "
            + std::to_string(b.size());
   for (std::size_t i = 0; i < a.size(); ++i) {
-    const auto where = "tensor " + std::to_string(i) + ", ";
+    const auto position = "tensor " + std::to_string(i) + ", ";
     if (a[i].spec() != b[i].spec())
-      return where + to_string(a[i].spec()) + " is not "
+      return position + to_string(a[i].spec()) + " is not "
              + to_string(b[i].spec());
-    const auto what = with_dtype(
+    const auto text = with_dtype(
       a[i].type(), [&]<class T>(T) { return first_difference<T>(a[i], b[i]); });
-    if (!what.empty())
-      return where + what;
+    if (!text.empty())
+      return position + text;
   }
   return "";
 }
 
-verdict same_bits(const job& what, const trials& under) {
-  const auto& options = under.crew;
+determinism_result same_bits(const job& training_job,
+                             const trial_options& trials) {
+  const auto& options = trials.group;
   const one_device_strategy alone{
     "cpu:0", {.replicas = options.replicas, .threads = options.threads}};
-  return compare(under, what(alone),
-                 [&](sim& in, const crew_options& x, fault_dice& dice) {
-                   return under.workers ? of_workers(what, under, in, x, dice)
-                                        : of_one(what, under, in, x, dice);
-                 });
-}
-
-verdict same_bits_of_crew(const crew_job& what, const trials& under) {
   return compare(
-    under, what(*make_inline_crew(under.crew)),
-    [&](sim& in, const crew_options& x, fault_dice& dice) {
-      return what(*make_crew(in, x, {under.processes, under.network}, &dice));
+    trials, training_job(alone),
+    [&](simulator& sim, const replica_group_options& group_options,
+        random_fault_injector& injector) {
+      return trials.workers
+               ? run_workers(training_job, trials, sim, group_options, injector)
+               : run_single(training_job, trials, sim, group_options, injector);
     });
 }
 
-tensors values_on_each(const strategy& of, const std::vector<variable>& all) {
-  const auto copies = of.run([&] {
+determinism_result same_bits_of_group(const group_job& training_job,
+                                      const trial_options& trials) {
+  return compare(
+    trials, training_job(*make_sequential_group(trials.group)),
+    [&](simulator& sim, const replica_group_options& group_options,
+        random_fault_injector& injector) {
+      return training_job(*make_replica_group(
+        sim, group_options, {trials.processes, trials.network}, &injector));
+    });
+}
+
+tensors values_on_each(const strategy& job_strategy,
+                       const std::vector<variable>& variables) {
+  const auto copies = job_strategy.run([&] {
     tensors mine;
-    for (const auto& v : all)
+    for (const auto& v : variables)
       mine.push_back(v.value().clone());
     return mine;
   });
   tensors out;
-  for (const auto& mine : of.local_results(copies))
+  for (const auto& mine : job_strategy.local_results(copies))
     out.insert(out.end(), mine.begin(), mine.end());
   return out;
 }

@@ -16,15 +16,15 @@ namespace troupe::simulation {
 using job = std::function<tensors(const strategy&)>;
 
 /// Conditions under which a job is run.
-struct trials {
+struct trial_options {
   faults plan{};
   std::uint64_t seeds = 1000; ///< Number of seeds.
   std::uint64_t first_seed = 1;
-  /// If `reduce_on` is automatic, odd seeds add sums on the replicas' threads
-  /// and even seeds in reducer actors.
-  crew_options crew{.replicas = 3};
+  /// If `reducers` of the group is automatic, odd seeds add sums on the
+  /// replicas' threads and even seeds in reducer actors.
+  replica_group_options group{.replicas = 3};
   std::uint32_t processes = 1; ///< Number of processes that host the replicas.
-  simulation::network network{};
+  simulation::network_options network{};
   /// True: each process runs the job over the replicas that it hosts, as the
   /// workers of a real job do. The tensors that they return are compared as one
   /// list, in the order of the processes. False: the job runs once, over all
@@ -33,27 +33,29 @@ struct trials {
 };
 
 /// Result of a determinism check.
-struct verdict {
+struct determinism_result {
   bool same = true; ///< No seed made a difference, and none threw.
   /// The seed, and the first element that differs or the exception. Empty if
-  /// `same`.
-  std::string what;
-  fault_dice::counts fired;  ///< Injected faults of all seeds.
-  std::size_t delivered = 0; ///< Delivered messages of all seeds.
+  /// `same` is true.
+  std::string message;
+  random_fault_injector::counts fired; ///< Injected faults of all seeds.
+  std::size_t delivered = 0;           ///< Delivered messages of all seeds.
 };
 
 /// Runs the job once on one device without faults, where the replicas take
 /// turns, then in the simulator with each seed. Compares the returned tensors
 /// bit by bit.
 /// @cost stops at the first difference.
-verdict same_bits(const job& what, const trials& under = {});
+determinism_result same_bits(const job& training_job,
+                             const trial_options& trials = {});
 
 /// Function that runs steps on a replica group and returns tensors that must
 /// not depend on timing or faults.
-using crew_job = std::function<tensors(crew&)>;
+using group_job = std::function<tensors(replica_group&)>;
 /// Checks a function of a replica group as `same_bits` checks a job. Ignores
 /// `workers`.
-verdict same_bits_of_crew(const crew_job& what, const trials& under = {});
+determinism_result same_bits_of_group(const group_job& training_job,
+                                      const trial_options& trials = {});
 
 /// @returns the first element that differs, with its tensor and both values.
 ///          Empty if all bits agree.
@@ -61,7 +63,8 @@ std::string difference(const tensors& a, const tensors& b);
 
 /// @returns the values of some variables on each local replica: those of
 ///          replica 0, then those of replica 1, ...
-tensors values_on_each(const strategy& of, const std::vector<variable>& all);
+tensors values_on_each(const strategy& job_strategy,
+                       const std::vector<variable>& variables);
 
 } // namespace troupe::simulation
 
@@ -70,8 +73,7 @@ tensors values_on_each(const strategy& of, const std::vector<variable>& all);
 /// EXPECT_SAME_BITS(my_job, {.plan = faults{}.delay(0.1)})
 #define EXPECT_SAME_BITS(...)                                                  \
   GTEST_AMBIGUOUS_ELSE_BLOCKER_                                                \
-  if (const auto troupe_verdict =                                              \
-        ::troupe::simulation::same_bits(__VA_ARGS__);                          \
-      troupe_verdict.same) {                                                   \
+  if (const auto troupe_result = ::troupe::simulation::same_bits(__VA_ARGS__); \
+      troupe_result.same) {                                                    \
   } else                                                                       \
-    ADD_FAILURE() << troupe_verdict.what
+    ADD_FAILURE() << troupe_result.message

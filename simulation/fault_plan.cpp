@@ -10,157 +10,173 @@ namespace {
 
 /// Maximum number of messages between the first message of a step and a fault
 /// that is set for that step.
-constexpr std::size_t last_words = 12;
+constexpr std::size_t max_messages_before_fault = 12;
 
-bool is(const party& x, std::uint32_t replica) {
-  return x == party{party::role::replica, replica};
+bool is_replica(const role_id& role, std::uint32_t replica) {
+  return role == role_id{role_id::kind::replica, replica};
 }
 
 } // namespace
 
-faults& faults::kill(replica who, at_step when) {
-  kills_.push_back({who.id, when.step});
+faults& faults::kill(replica target, at_step when) {
+  kills_.push_back({target.id, when.step});
   return *this;
 }
 
-faults& faults::cut(process who, at_step when) {
-  blows_.push_back({blow::kind::cut, who.id, when.step});
+faults& faults::disconnect(process target, at_step when) {
+  network_faults_.push_back(
+    {network_fault::kind::disconnect, target.id, when.step});
   return *this;
 }
 
-faults& faults::isolate(process who, at_step when) {
-  blows_.push_back({blow::kind::isolate, who.id, when.step});
+faults& faults::partition(process target, at_step when) {
+  network_faults_.push_back(
+    {network_fault::kind::partition, target.id, when.step});
   return *this;
 }
 
-faults& faults::slow(process who, at_step when, double times) {
-  if (!(times >= 1 && times <= 1e9))
+faults& faults::clog(process target, at_step when, double factor) {
+  if (!(factor >= 1 && factor <= 1e9))
     throw std::invalid_argument("a process slowed down by a factor of "
-                                + std::to_string(times) + ": give 1 to 1e9");
-  blows_.push_back({blow::kind::slow, who.id, when.step, times});
+                                + std::to_string(factor) + ": give 1 to 1e9");
+  network_faults_.push_back(
+    {network_fault::kind::clog, target.id, when.step, factor});
   return *this;
 }
 
-faults& faults::drop(double chance) {
-  return add({kind::drop, {}, chance, {}});
+faults& faults::drop(double probability) {
+  return add({kind::drop, {}, probability, {}});
 }
 
-faults& faults::drop(replica who, double chance) {
-  return add({kind::drop, who.id, chance, {}});
+faults& faults::drop(replica target, double probability) {
+  return add({kind::drop, target.id, probability, {}});
 }
 
-faults& faults::duplicate(double chance) {
-  return add({kind::duplicate, {}, chance, {}});
+faults& faults::duplicate(double probability) {
+  return add({kind::duplicate, {}, probability, {}});
 }
 
-faults& faults::duplicate(replica who, double chance) {
-  return add({kind::duplicate, who.id, chance, {}});
+faults& faults::duplicate(replica target, double probability) {
+  return add({kind::duplicate, target.id, probability, {}});
 }
 
-faults& faults::delay(double chance, duration longest) {
-  return add({kind::delay, {}, chance, longest});
+faults& faults::delay(double probability, duration max_delay) {
+  return add({kind::delay, {}, probability, max_delay});
 }
 
-faults& faults::delay(replica who, double chance, duration longest) {
-  return add({kind::delay, who.id, chance, longest});
+faults& faults::delay(replica target, double probability, duration max_delay) {
+  return add({kind::delay, target.id, probability, max_delay});
 }
 
-faults& faults::add(const chance& x) {
-  if (!(x.of >= 0 && x.of <= 1))
+faults& faults::add(const message_fault& fault) {
+  if (!(fault.probability >= 0 && fault.probability <= 1))
     throw std::invalid_argument("a fault with probability "
-                                + std::to_string(x.of) + ": give 0 to 1");
-  if (x.what == kind::delay && x.longest <= duration{0})
+                                + std::to_string(fault.probability)
+                                + ": give 0 to 1");
+  if (fault.type == kind::delay && fault.max_delay <= duration{0})
     throw std::invalid_argument("a delay of at most "
-                                + std::to_string(x.longest.count())
+                                + std::to_string(fault.max_delay.count())
                                 + " ns: give 1 ns or more");
-  chances_.push_back(x);
+  message_faults_.push_back(fault);
   return *this;
 }
 
-fault_dice::counts& fault_dice::counts::operator+=(const counts& x) {
-  kills += x.kills;
-  drops += x.drops;
-  duplicates += x.duplicates;
-  delays += x.delays;
-  cuts += x.cuts;
-  slowed += x.slowed;
+random_fault_injector::counts&
+random_fault_injector::counts::operator+=(const counts& other) {
+  kills += other.kills;
+  drops += other.drops;
+  duplicates += other.duplicates;
+  delays += other.delays;
+  cuts += other.cuts;
+  slowed += other.slowed;
   return *this;
 }
 
-fault_dice::fault_dice(faults plan, std::uint64_t seed)
+random_fault_injector::random_fault_injector(faults plan, std::uint64_t seed)
   : plan_{std::move(plan)},
-    deaths_(plan_.kills().size()),
-    blows_(plan_.blows().size()),
+    kills_(plan_.kills().size()),
+    network_faults_(plan_.network_faults().size()),
     rng_{seed} {}
 
-bool fault_dice::happens(double chance) {
+bool random_fault_injector::happens(double probability) {
   // 53 bits, the precision of a double, so the result is the same everywhere.
-  return static_cast<double>(rng_() >> 11) * 0x1p-53 < chance;
+  return static_cast<double>(rng_() >> 11) * 0x1p-53 < probability;
 }
 
 /// Draws when the fault occurs, on the first message of its step.
-/// @param spoken its replica, or one of its process, sent a message in the
-/// step.
-void fault_dice::look(appointment& x, bool spoken) {
-  if (!x.due && spoken)
-    x.due = messages_ + rng_() % (last_words + 1);
+/// @param sent true if the replica that the fault applies to, or a replica of
+///             the process, has sent a message in the step.
+void random_fault_injector::schedule(scheduled_fault& fault, bool sent) {
+  if (!fault.due && sent)
+    fault.due = messages_ + rng_() % (max_messages_before_fault + 1);
 }
 
-bool fault_dice::comes(appointment& x) const {
-  return x.due && messages_ >= *x.due && !std::exchange(x.kept, true);
+bool random_fault_injector::take_if_due(scheduled_fault& fault) const {
+  return fault.due && messages_ >= *fault.due
+         && !std::exchange(fault.occurred, true);
 }
 
-bool fault_dice::is_in(const party& x, std::uint32_t process) const {
-  return x.what == party::role::replica && process + 1 < first_.size()
-         && x.id >= first_[process] && x.id < first_[process + 1];
+bool random_fault_injector::is_hosted_by(const role_id& role,
+                                         std::uint32_t process) const {
+  return role.role == role_id::kind::replica
+         && process + 1 < first_replicas_.size()
+         && role.id >= first_replicas_[process]
+         && role.id < first_replicas_[process + 1];
 }
 
-fault_seam::fate fault_dice::decide(const party& from, const party& to, subject,
-                                    std::uint64_t, std::uint64_t step) {
+fault_injector::injected_fault
+random_fault_injector::on_send(const role_id& sender, const role_id& receiver,
+                               message_kind, std::uint64_t,
+                               std::uint64_t step) {
   ++messages_;
-  for (std::size_t i = 0; i < deaths_.size(); ++i)
-    look(deaths_[i],
-         is(from, plan_.kills()[i].who) && step >= plan_.kills()[i].step);
-  for (std::size_t i = 0; i < blows_.size(); ++i)
-    look(blows_[i],
-         is_in(from, plan_.blows()[i].who) && step >= plan_.blows()[i].step);
-  fate out;
-  for (const auto& x : plan_.chances()) {
-    if ((x.who && !is(from, *x.who) && !is(to, *x.who)) || !happens(x.of))
+  for (std::size_t i = 0; i < kills_.size(); ++i)
+    schedule(kills_[i], is_replica(sender, plan_.kills()[i].replica)
+                          && step >= plan_.kills()[i].step);
+  for (std::size_t i = 0; i < network_faults_.size(); ++i)
+    schedule(network_faults_[i],
+             is_hosted_by(sender, plan_.network_faults()[i].process)
+               && step >= plan_.network_faults()[i].step);
+  injected_fault out;
+  for (const auto& fault : plan_.message_faults()) {
+    if ((fault.replica && !is_replica(sender, *fault.replica)
+         && !is_replica(receiver, *fault.replica))
+        || !happens(fault.probability))
       continue;
-    switch (x.what) {
+    switch (fault.type) {
       case faults::kind::drop:
         out.dropped = true;
         break;
       case faults::kind::duplicate:
-        out.twice = true;
+        out.duplicated = true;
         break;
       case faults::kind::delay:
         out.delay = faults::duration{static_cast<faults::duration::rep>(
-          1 + rng_() % static_cast<std::uint64_t>(x.longest.count()))};
+          1 + rng_() % static_cast<std::uint64_t>(fault.max_delay.count()))};
         break;
     }
   }
   fired.drops += out.dropped;
-  fired.duplicates += out.twice && !out.dropped;
+  fired.duplicates += out.duplicated && !out.dropped;
   fired.delays += out.delay.count() > 0 && !out.dropped;
   return out;
 }
 
-std::optional<std::uint32_t> fault_dice::victim() {
-  for (std::size_t i = 0; i < deaths_.size(); ++i)
-    if (comes(deaths_[i])) {
+std::optional<std::uint32_t> random_fault_injector::next_kill() {
+  for (std::size_t i = 0; i < kills_.size(); ++i)
+    if (take_if_due(kills_[i])) {
       ++fired.kills;
-      return plan_.kills()[i].who;
+      return plan_.kills()[i].replica;
     }
   return std::nullopt;
 }
 
-std::optional<faults::blow> fault_dice::next_blow() {
-  for (std::size_t i = 0; i < blows_.size(); ++i)
-    if (comes(blows_[i])) {
-      const auto& x = plan_.blows()[i];
-      ++(x.what == faults::blow::kind::slow ? fired.slowed : fired.cuts);
+std::optional<faults::network_fault>
+random_fault_injector::next_network_fault() {
+  for (std::size_t i = 0; i < network_faults_.size(); ++i)
+    if (take_if_due(network_faults_[i])) {
+      const auto& x = plan_.network_faults()[i];
+      ++(x.type == faults::network_fault::kind::clog ? fired.slowed
+                                                     : fired.cuts);
       return x;
     }
   return std::nullopt;

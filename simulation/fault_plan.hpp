@@ -39,119 +39,129 @@ public:
 
   /// Kills the replica's actor once, 0 to 12 messages after its first message
   /// of the step.
-  faults& kill(replica who, at_step when);
+  faults& kill(replica target, at_step when);
 
   /// Drops messages: of all roles, or those to and from one replica.
   /// @errors throws std::invalid_argument for a probability outside [0, 1].
-  faults& drop(double chance);
-  faults& drop(replica who, double chance);
+  faults& drop(double probability);
+  faults& drop(replica target, double probability);
 
   /// Delivers messages twice: of all roles, or those to and from one replica.
   /// @errors throws std::invalid_argument for a probability outside [0, 1].
-  faults& duplicate(double chance);
-  faults& duplicate(replica who, double chance);
+  faults& duplicate(double probability);
+  faults& duplicate(replica target, double probability);
 
   /// Delays messages by up to `max_delay`: of all roles, or those to and from
   /// one replica. Later messages can arrive first.
   /// @errors throws std::invalid_argument for a probability outside [0, 1] or a
   ///         delay below 1 ns.
-  faults& delay(double chance,
-                duration longest = std::chrono::milliseconds{100});
-  faults& delay(replica who, double chance,
-                duration longest = std::chrono::milliseconds{100});
+  faults& delay(double probability,
+                duration max_delay = std::chrono::milliseconds{100});
+  faults& delay(replica target, double probability,
+                duration max_delay = std::chrono::milliseconds{100});
 
   /// Closes all connections of a process, 0 to 12 messages after one of its
   /// replicas first sent a message in the step. Both sides are notified.
-  faults& cut(process who, at_step when);
+  faults& disconnect(process target, at_step when);
 
   /// Stops all traffic of a process, 0 to 12 messages after one of its replicas
   /// first sent a message in the step. Neither side is notified.
-  faults& isolate(process who, at_step when);
+  faults& partition(process target, at_step when);
 
-  /// Makes all messages to and from a process take `times` as long, from 0 to
-  /// 12 messages after one of its replicas first sent a message in the step.
+  /// Makes all messages to and from a process take `factor` times as long, from
+  /// 0 to 12 messages after one of its replicas first sent a message in the
+  /// step.
   /// @errors throws std::invalid_argument for a factor outside [1, 1e9].
-  faults& slow(process who, at_step when, double times);
+  faults& clog(process target, at_step when, double factor);
 
   /// Kill of a replica in a step.
-  struct killing {
-    std::uint32_t who; ///< Replica.
+  struct kill_fault {
+    std::uint32_t replica;
     std::uint64_t step;
   };
   /// Fault of all connections of a process.
-  struct blow {
-    enum class kind { cut, isolate, slow } what;
-    std::uint32_t who; ///< Process.
+  struct network_fault {
+    enum class kind { disconnect, partition, clog } type;
+    std::uint32_t process;
     std::uint64_t step;
-    double times = 1; ///< Factor, if the kind is `clog`.
+    double factor = 1; ///< Factor, if the kind is `clog`.
   };
   enum class kind { drop, duplicate, delay };
   /// Fault of single messages.
-  struct chance {
-    kind what;
-    std::optional<std::uint32_t> who; ///< Replica. None: all roles.
-    double of;                        ///< Probability, in [0, 1].
-    duration longest; ///< Maximum delay, if the kind is `delay`.
+  struct message_fault {
+    kind type;
+    std::optional<std::uint32_t> replica; ///< None: all roles.
+    double probability;                   ///< In [0, 1].
+    duration max_delay; ///< Maximum delay, if the kind is `delay`.
   };
-  const std::vector<killing>& kills() const { return kills_; }
-  const std::vector<chance>& chances() const { return chances_; }
-  const std::vector<blow>& blows() const { return blows_; }
+  const std::vector<kill_fault>& kills() const { return kills_; }
+  const std::vector<message_fault>& message_faults() const {
+    return message_faults_;
+  }
+  const std::vector<network_fault>& network_faults() const {
+    return network_faults_;
+  }
 
 private:
-  faults& add(const chance& x);
+  faults& add(const message_fault& fault);
 
-  std::vector<killing> kills_;
-  std::vector<chance> chances_;
-  std::vector<blow> blows_;
+  std::vector<kill_fault> kills_;
+  std::vector<message_fault> message_faults_;
+  std::vector<network_fault> network_faults_;
 };
 
 /// Fault injector that draws the faults of a plan with one seed, and counts
 /// them: a test of a fault asserts that it occurred. Used on the simulator's
 /// thread only.
-class fault_dice : public fault_seam {
+class random_fault_injector : public fault_injector {
 public:
   struct counts {
     std::size_t kills = 0, drops = 0, duplicates = 0, delays = 0;
     std::size_t cuts = 0;   ///< Disconnected and partitioned processes.
     std::size_t slowed = 0; ///< Slowed processes.
-    counts& operator+=(const counts& x);
+    counts& operator+=(const counts& other);
   };
 
-  fault_dice(faults plan, std::uint64_t seed);
+  random_fault_injector(faults plan, std::uint64_t seed);
 
-  fate decide(const party& from, const party& to, subject what,
-              std::uint64_t epoch, std::uint64_t step) override;
+  injected_fault on_send(const role_id& sender, const role_id& receiver,
+                         message_kind kind, std::uint64_t generation,
+                         std::uint64_t step) override;
 
   /// @returns the next replica to be killed now. None: no kill is due. Each
   ///          kill of the plan is returned once.
-  std::optional<std::uint32_t> victim();
+  std::optional<std::uint32_t> next_kill();
 
   /// Sets which replicas each process hosts: process p hosts
   /// [first[p], first[p + 1]).
-  void spread(std::vector<std::uint32_t> first) { first_ = std::move(first); }
+  void set_placement(std::vector<std::uint32_t> first_replicas) {
+    first_replicas_ = std::move(first_replicas);
+  }
 
   /// @returns the next network fault to be applied now. None: none is due. Each
   ///          network fault of the plan is returned once.
-  std::optional<faults::blow> next_blow();
+  std::optional<faults::network_fault> next_network_fault();
 
   counts fired; ///< Faults that have occurred so far.
 
 private:
   /// State of a fault that the plan sets for a step.
-  struct appointment {
-    /// Number of messages after which it occurs. None: its step has not begun.
+  struct scheduled_fault {
+    /// Number of messages of the job after which the fault occurs. None: the
+    /// replica or process has not sent a message in the step of the fault.
     std::optional<std::size_t> due;
-    bool kept = false; ///< It has occurred.
+    bool occurred = false;
   };
-  void look(appointment& x, bool spoken);
-  bool comes(appointment& x) const;
-  bool is_in(const party& x, std::uint32_t process) const;
-  bool happens(double chance);
+  void schedule(scheduled_fault& fault, bool sent);
+  bool take_if_due(scheduled_fault& fault) const;
+  bool is_hosted_by(const role_id& role, std::uint32_t process) const;
+  bool happens(double probability);
 
   faults plan_;
-  std::vector<appointment> deaths_, blows_; ///< In the order of the plan.
-  std::vector<std::uint32_t>
-    first_;                  ///< See `set_placement`. Empty: one process.
+  std::vector<scheduled_fault> kills_,
+    network_faults_; ///< In the order of the plan.
+  /// See `set_placement`. Empty: one process.
+  std::vector<std::uint32_t> first_replicas_;
   std::size_t messages_ = 0; ///< Number of messages so far.
   std::mt19937_64 rng_;
 };

@@ -10,230 +10,248 @@ namespace troupe::simulation {
 
 namespace {
 
-using net::switchboard;
+using net::multiplexer;
 
-std::string silence_of(std::chrono::milliseconds x) {
-  return "nothing was heard of it for " + std::to_string(x.count()) + " ms";
+std::string silence_text(std::chrono::milliseconds x) {
+  return "no data was received from it for " + std::to_string(x.count())
+         + " ms";
 }
 
-class wire final : public cable, public std::enable_shared_from_this<wire> {
+class simulated_connection final
+  : public simulated_link,
+    public std::enable_shared_from_this<simulated_connection> {
 public:
-  wire(const std::shared_ptr<network_core>& by,
-       const network_core::pair& between)
-    : net_{by} {
-    ends_[0].out = {between.first, between.second};
-    ends_[1].out = {between.second, between.first};
+  simulated_connection(const std::shared_ptr<network_core>& net,
+                       const network_core::process_pair& between)
+    : net_{net} {
+    sides_[0].outgoing = {between.first, between.second};
+    sides_[1].outgoing = {between.second, between.first};
   }
 
   void open(std::size_t side, std::uint32_t channel) {
-    auto& x = ends_[side];
-    x.ears[channel].waiting = x.board.open(channel);
+    auto& state = sides_[side];
+    state.channels[channel].pending = state.mux.open(channel);
     flush(side);
   }
 
-  void listen(std::size_t side, std::uint32_t channel,
-              std::shared_ptr<net::link_listener> to) {
-    ends_[side].ears[channel].to = std::move(to);
-    hand_over(side, channel);
+  void set_listener(std::size_t side, std::uint32_t channel,
+                    std::shared_ptr<net::channel_listener> listener) {
+    sides_[side].channels[channel].listener = std::move(listener);
+    deliver(side, channel);
   }
 
-  bool post(std::size_t side, std::uint32_t channel, net::frame&& x) {
-    auto& from = ends_[side];
-    if (from.over || !from.board.post(channel, std::move(x)))
+  bool post(std::size_t side, std::uint32_t channel, net::frame&& frame) {
+    auto& state = sides_[side];
+    if (state.closed || !state.mux.post(channel, std::move(frame)))
       return false;
     flush(side);
     return true;
   }
 
   void consumed(std::size_t side, std::uint32_t channel, net::priority x) {
-    ends_[side].board.consumed(channel, x);
+    sides_[side].mux.consumed(channel, x);
     flush(side);
   }
 
   void close(std::size_t side, std::uint32_t channel, const std::string& why) {
-    ends_[side].board.close(channel, why);
+    sides_[side].mux.close(channel, why);
     flush(side);
   }
 
-  void say_goodbye(std::size_t side, const std::string& why) {
-    ends_[side].board.say_goodbye(why);
+  void send_goaway(std::size_t side, const std::string& why) {
+    sides_[side].mux.send_goaway(why);
     flush(side);
   }
 
-  void on_end(std::size_t side,
-              std::function<void(net::ending, const std::string&)> fn) {
-    auto& x = ends_[side];
-    if (x.over)
-      fn(x.over->how, x.over->why);
+  void
+  on_closed(std::size_t side,
+            std::function<void(net::close_reason, const std::string&)> fn) {
+    auto& state = sides_[side];
+    if (state.closed)
+      fn(state.closed->cause, state.closed->reason);
     else
-      x.on_end.push_back(std::move(fn));
+      state.closed_callbacks.push_back(std::move(fn));
   }
 
-  const net::frame_limits& limits() const { return ends_[0].board.limits(); }
+  const net::frame_limits& limits() const { return sides_[0].mux.limits(); }
 
-  void cut(net::ending how) override {
+  void disconnect(net::close_reason reason) override {
     const auto net = net_.lock();
-    if (!net || std::exchange(gone_, true))
+    if (!net || std::exchange(disconnected_, true))
       return;
     for (std::size_t side : {0, 1}) {
-      const auto& x = ends_[side];
-      const bool told = how == net::ending::dead;
-      const auto wait = told ? net->moment(x.out.to, x.out.from)
-                             : network_core::time{net->how.suspect};
-      const auto why = told ? std::string{"the connection was cut"}
-                            : silence_of(net->how.suspect);
-      net->at(net->now() + wait, [self = weak_from_this(), side, how, why] {
-        if (const auto it = self.lock())
-          it->end(side, {how, why});
-      });
+      const auto& x = sides_[side];
+      const bool closed = reason == net::close_reason::closed;
+      const auto wait =
+        closed ? net->sample_latency(x.outgoing.receiver, x.outgoing.sender)
+               : network_core::time{net->options.heartbeat_timeout};
+      const auto why = closed ? std::string{"the connection was cut"}
+                              : silence_text(net->options.heartbeat_timeout);
+      net->schedule(net->now() + wait,
+                    [self = weak_from_this(), side, reason, why] {
+                      if (const auto it = self.lock())
+                        it->finish(side, {reason, why});
+                    });
     }
   }
 
 private:
-  struct ear {
-    std::shared_ptr<net::link_listener> to;
-    std::vector<switchboard::event> waiting; ///< Not passed to a listener yet.
+  struct channel_state {
+    std::shared_ptr<net::channel_listener> listener;
+    std::vector<multiplexer::event> pending; ///< Not passed to a listener yet.
   };
-  struct side_of {
-    switchboard board{net::frame_limits{}};
-    network_core::road out;
-    std::map<std::uint32_t, ear> ears; ///< By channel.
-    std::optional<switchboard::end> over;
-    std::vector<std::function<void(net::ending, const std::string&)>> on_end;
+  struct connection_side {
+    multiplexer mux{net::frame_limits{}};
+    network_core::direction outgoing;
+    std::map<std::uint32_t, channel_state> channels; ///< By channel.
+    std::optional<multiplexer::closed_state> closed;
+    std::vector<std::function<void(net::close_reason, const std::string&)>>
+      closed_callbacks;
   };
 
   void flush(std::size_t side) {
-    auto& x = ends_[side];
+    auto& state = sides_[side];
     const auto net = net_.lock();
-    while (!x.board.out().empty()) {
-      const auto front = x.board.out().front();
+    while (!state.mux.output().empty()) {
+      const auto front = state.mux.output().front();
       std::vector<std::byte> bytes(front.begin(), front.end());
-      x.board.out().written(bytes.size());
-      if (!net || gone_ || x.over)
+      state.mux.output().written(bytes.size());
+      if (!net || disconnected_ || state.closed)
         continue;
-      const auto comes = net->send(x.out, bytes.size()).last;
-      net->at(comes, [self = weak_from_this(), side, bytes] {
-        if (const auto it = self.lock(); it && !it->gone_)
-          it->take(1 - side, bytes);
+      const auto arrival = net->send(state.outgoing, bytes.size()).last_byte;
+      net->schedule(arrival, [self = weak_from_this(), side, bytes] {
+        if (const auto it = self.lock(); it && !it->disconnected_)
+          it->receive(1 - side, bytes);
       });
     }
   }
 
-  void take(std::size_t side, const std::vector<std::byte>& bytes) {
-    auto& x = ends_[side];
-    if (x.over)
+  void receive(std::size_t side, const std::vector<std::byte>& bytes) {
+    auto& state = sides_[side];
+    if (state.closed)
       return;
-    std::vector<switchboard::event> events;
-    const auto over = x.board.take(bytes, events);
+    std::vector<multiplexer::event> events;
+    const auto end = state.mux.receive(bytes, events);
     for (auto& e : events) {
       const auto channel = e.channel;
-      x.ears[channel].waiting.push_back(std::move(e));
-      hand_over(side, channel);
+      state.channels[channel].pending.push_back(std::move(e));
+      deliver(side, channel);
     }
     flush(side);
-    if (!over)
+    if (!end)
       return;
-    if (over->said) // the other side announced the end: it receives no more
-      end(1 - side, *over);
-    end(side, *over);
+    if (end->announced) // the other side announced the end: it receives no more
+      finish(1 - side, *end);
+    finish(side, *end);
   }
 
-  void hand_over(std::size_t side, std::uint32_t channel) {
-    auto& x = ends_[side].ears[channel];
-    const auto to = x.to;
-    if (!to)
+  void deliver(std::size_t side, std::uint32_t channel) {
+    auto& state = sides_[side].channels[channel];
+    const auto listener = state.listener;
+    if (!listener)
       return;
-    auto all = std::exchange(x.waiting, {});
-    const bool ended = !all.empty() && !all.back().heard;
-    if (const auto& over = ends_[side].over; over && !ended)
-      all.push_back({channel, {}, over->why, over->how});
-    if (!all.empty() && !all.back().heard)
-      ends_[side].ears.erase(channel);
-    for (auto& e : all)
-      if (e.heard)
-        to->heard(std::move(*e.heard));
+    auto events = std::exchange(state.pending, {});
+    const bool ended = !events.empty() && !events.back().received;
+    if (const auto& over = sides_[side].closed; over && !ended)
+      events.push_back({channel, {}, over->reason, over->cause});
+    if (!events.empty() && !events.back().received)
+      sides_[side].channels.erase(channel);
+    for (auto& e : events)
+      if (e.received)
+        listener->on_frame(std::move(*e.received));
       else
-        to->ended(e.how, e.ended);
+        listener->on_closed(e.cause, e.reason);
   }
 
-  void end(std::size_t side, const switchboard::end& how) {
-    auto& x = ends_[side];
-    if (x.over)
+  void finish(std::size_t side, const multiplexer::closed_state& reason) {
+    auto& state = sides_[side];
+    if (state.closed)
       return;
-    x.over = how;
+    state.closed = reason;
     std::vector<std::uint32_t> channels;
-    for (const auto& [channel, of] : x.ears)
+    for (const auto& [channel, of] : state.channels)
       channels.push_back(channel);
     for (const auto channel : channels)
-      hand_over(side, channel);
-    for (const auto& fn : std::exchange(x.on_end, {}))
-      fn(how.how, how.why);
+      deliver(side, channel);
+    for (const auto& fn : std::exchange(state.closed_callbacks, {}))
+      fn(reason.cause, reason.reason);
   }
 
   std::weak_ptr<network_core> net_;
-  side_of ends_[2];
-  bool gone_ = false;
+  connection_side sides_[2];
+  bool disconnected_ = false;
 };
 
-class wire_link final : public net::link {
+class simulated_channel final : public net::channel {
 public:
-  wire_link(std::shared_ptr<wire> by, std::size_t side, std::uint32_t channel)
-    : by_{std::move(by)}, side_{side}, channel_{channel} {}
+  simulated_channel(std::shared_ptr<simulated_connection> connection,
+                    std::size_t side, std::uint32_t channel)
+    : connection_{std::move(connection)}, side_{side}, channel_{channel} {}
 
-  void listen(std::shared_ptr<net::link_listener> to) override {
-    by_->listen(side_, channel_, std::move(to));
+  void set_listener(std::shared_ptr<net::channel_listener> listener) override {
+    connection_->set_listener(side_, channel_, std::move(listener));
   }
-  bool post(net::frame&& x) override {
-    return by_->post(side_, channel_, std::move(x));
+  bool post(net::frame&& frame) override {
+    return connection_->post(side_, channel_, std::move(frame));
   }
-  void consumed(net::priority x) override { by_->consumed(side_, channel_, x); }
-  const net::frame_limits& limits() const override { return by_->limits(); }
+  void consumed(net::priority x) override {
+    connection_->consumed(side_, channel_, x);
+  }
+  const net::frame_limits& limits() const override {
+    return connection_->limits();
+  }
   std::size_t credits(net::priority x) const override {
     return net::credits_of(x);
   }
   void close(const std::string& why) override {
-    by_->close(side_, channel_, why);
+    connection_->close(side_, channel_, why);
   }
 
 private:
-  const std::shared_ptr<wire> by_;
+  const std::shared_ptr<simulated_connection> connection_;
   const std::size_t side_;
   const std::uint32_t channel_;
 };
 
-class wire_end final : public net::connection {
+class simulated_connection_end final : public net::connection {
 public:
-  wire_end(std::shared_ptr<wire> by, std::size_t side)
-    : by_{std::move(by)}, side_{side} {}
+  simulated_connection_end(std::shared_ptr<simulated_connection> connection,
+                           std::size_t side)
+    : connection_{std::move(connection)}, side_{side} {}
 
-  std::shared_ptr<net::link> open(std::uint32_t channel) override {
-    by_->open(side_, channel);
-    return std::make_shared<wire_link>(by_, side_, channel);
+  std::shared_ptr<net::channel> open(std::uint32_t channel) override {
+    connection_->open(side_, channel);
+    return std::make_shared<simulated_channel>(connection_, side_, channel);
   }
   const net::hello& peer() const override { return peer_; }
   std::chrono::milliseconds silence() const override { return {}; }
-  void
-  on_end(std::function<void(net::ending, const std::string&)> fn) override {
-    by_->on_end(side_, std::move(fn));
+  void on_closed(
+    std::function<void(net::close_reason, const std::string&)> fn) override {
+    connection_->on_closed(side_, std::move(fn));
   }
-  void close(const std::string& why) override { by_->say_goodbye(side_, why); }
+  void close(const std::string& why) override {
+    connection_->send_goaway(side_, why);
+  }
 
 private:
-  const std::shared_ptr<wire> by_;
+  const std::shared_ptr<simulated_connection> connection_;
   const std::size_t side_;
   const net::hello peer_{};
 };
 
 } // namespace
 
-std::shared_ptr<cable> make_wire(const std::shared_ptr<network_core>& by,
-                                 const network_core::pair& between) {
-  return std::make_shared<wire>(by, between);
+std::shared_ptr<simulated_link>
+make_simulated_connection(const std::shared_ptr<network_core>& net,
+                          const network_core::process_pair& processes) {
+  return std::make_shared<simulated_connection>(net, processes);
 }
 
-std::shared_ptr<net::connection> end_of_wire(const std::shared_ptr<cable>& x,
-                                             std::size_t side) {
-  return std::make_shared<wire_end>(std::static_pointer_cast<wire>(x), side);
+std::shared_ptr<net::connection>
+make_connection_end(const std::shared_ptr<simulated_link>& link,
+                    std::size_t side) {
+  return std::make_shared<simulated_connection_end>(
+    std::static_pointer_cast<simulated_connection>(link), side);
 }
 
 } // namespace troupe::simulation

@@ -8,63 +8,72 @@
 
 namespace troupe::simulation {
 
-bool stepping_waiter::wait(std::unique_lock<std::mutex>& hold,
-                           const std::function<bool()>& done,
-                           std::chrono::milliseconds patience) {
-  const auto till = in_.elapsed() + patience;
+bool simulated_wait_strategy::wait(std::unique_lock<std::mutex>& hold,
+                                   const std::function<bool()>& done,
+                                   std::chrono::milliseconds timeout) {
+  const auto deadline = sim_.elapsed() + timeout;
   while (!done()) {
     hold.unlock(); // actors that run now may lock it
     bool more = true;
     if (fiber::inside())
       fiber::park();
     else
-      more = go_on();
+      more = step();
     hold.lock();
-    if (!more || hopeless_ || in_.elapsed() > till)
+    if (!more || abandoned_ || sim_.elapsed() > deadline)
       return done();
   }
   return true;
 }
 
-void stepping_waiter::spawned(const party& who, const caf::actor& it) {
-  in_.ends(it);
-  if (who.what == party::role::replica)
-    replicas_[who.id] = it.address();
+void simulated_wait_strategy::register_role(const role_id& role,
+                                            const caf::actor& handle) {
+  sim_.own(handle);
+  if (role.role == role_id::kind::replica)
+    replicas_[role.id] = handle.address();
 }
 
-bool stepping_waiter::go_on() {
-  while (const auto who = faults_ ? faults_->victim() : std::nullopt)
+bool simulated_wait_strategy::step() {
+  while (const auto who = faults_ ? faults_->next_kill() : std::nullopt)
     if (const auto it = caf::actor_cast<caf::actor>(replicas_[*who]))
       caf::anon_send_exit(it, caf::exit_reason::kill);
-  while (const auto x = faults_ && net_ ? faults_->next_blow() : std::nullopt)
-    if (x->what == faults::blow::kind::slow)
-      net_->slow(x->who, x->times);
+  while (const auto x =
+           faults_ && net_ ? faults_->next_network_fault() : std::nullopt)
+    if (x->type == faults::network_fault::kind::clog)
+      net_->clog(x->process, x->factor);
     else
-      net_->cut(x->who, x->what == faults::blow::kind::cut
-                          ? net::ending::dead
-                          : net::ending::silent);
-  return in_.next();
+      net_->disconnect(x->process,
+                       x->type == faults::network_fault::kind::disconnect
+                         ? net::close_reason::closed
+                         : net::close_reason::timed_out);
+  return sim_.advance_once();
 }
 
-crew_place place_in(sim& in, const std::shared_ptr<stepping_waiter>& waits,
-                    fault_dice* faults) {
-  crew_place place{in.sys};
-  place.on = threads::shared;
-  place.waiting = waits;
-  place.faults = {faults, [](fault_seam*) {}}; // the caller owns it
-  place.by_mail = true;
-  place.on_spawn = [waits](const party& who, const caf::actor& it) {
-    waits->spawned(who, it);
+group_environment
+simulated_environment(simulator& sim,
+                      const std::shared_ptr<simulated_wait_strategy>& waits,
+                      random_fault_injector* faults) {
+  group_environment environment{sim.sys};
+  environment.replica_spawn_policy = spawn_policy::scheduled;
+  environment.caller_wait_strategy = waits;
+  environment.faults = {faults, [](fault_injector*) {}}; // the caller owns it
+  environment.via_mailbox = true;
+  environment.on_spawn = [waits](const role_id& who, const caf::actor& it) {
+    waits->register_role(who, it);
   };
-  return place;
+  return environment;
 }
 
-std::unique_ptr<crew> make_crew(sim& in, const crew_options& options,
-                                fault_dice* faults) {
-  auto here = options;
-  here.polling = std::chrono::microseconds{0}; // spinning moves no virtual time
-  return troupe::make_crew(
-    place_in(in, std::make_shared<stepping_waiter>(in, faults), faults), here);
+std::unique_ptr<replica_group>
+make_replica_group(simulator& sim, const replica_group_options& options,
+                   random_fault_injector* faults) {
+  auto local_options = options;
+  local_options.spin_timeout =
+    std::chrono::microseconds{0}; // spinning moves no virtual time
+  return troupe::make_replica_group(
+    simulated_environment(
+      sim, std::make_shared<simulated_wait_strategy>(sim, faults), faults),
+    local_options);
 }
 
 } // namespace troupe::simulation

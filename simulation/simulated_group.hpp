@@ -15,7 +15,8 @@ namespace troupe::simulation {
 /// @param faults fault injector for the roles' messages; null: none. Must
 ///               outlive the group.
 /// @errors throws std::invalid_argument for invalid options.
-std::unique_ptr<crew> make_crew(sim& in, const crew_options& options,
-                                fault_dice* faults = nullptr);
+std::unique_ptr<replica_group>
+make_replica_group(simulator& sim, const replica_group_options& options,
+                   random_fault_injector* faults = nullptr);
 
 } // namespace troupe::simulation

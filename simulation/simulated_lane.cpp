@@ -12,189 +12,206 @@ namespace troupe::simulation {
 
 namespace {
 
-class lane_cable final : public cable,
-                         public std::enable_shared_from_this<lane_cable> {
+class simulated_lane final
+  : public simulated_link,
+    public std::enable_shared_from_this<simulated_lane> {
 public:
-  lane_cable(const std::shared_ptr<network_core>& by,
-             const network_core::pair& between)
-    : net_{by}, viewed_{by->chance()} {
-    ways_[0].on = {between.first, between.second};
-    ways_[1].on = {between.second, between.first};
+  simulated_lane(const std::shared_ptr<network_core>& net,
+                 const network_core::process_pair& between)
+    : net_{net}, viewed_in_place_{net->flip_coin()} {
+    directions_[0].direction = {between.first, between.second};
+    directions_[1].direction = {between.second, between.first};
   }
 
   /// Packet that one side has sent.
-  struct parcel {
-    net::parcel_head head;
+  struct packet {
+    net::packet_header head;
     std::vector<std::byte> bytes;
   };
-  struct way {
-    network_core::road on;
-    std::deque<parcel> all; ///< Packets that were sent and not popped.
-    std::size_t begun = 0;  ///< Number of `packets` whose header has arrived.
-    std::size_t whole =
-      0;                  ///< Number of `packets` that have arrived completely.
-    std::size_t used = 0; ///< Slots that the sender takes for full.
-    std::optional<net::lane::end> end; ///< Closed state, as the sender sees it.
+  struct direction_state {
+    network_core::direction direction;
+    std::deque<packet> packets; ///< Packets that were sent and not popped.
+    /// Number of `packets` whose header has arrived.
+    std::size_t headers_arrived = 0;
+    /// Number of `packets` that have arrived completely.
+    std::size_t packets_arrived = 0;
+    std::size_t slots_used = 0; ///< Slots that are full as the sender sees it.
+    /// Closed state, as the sender sees it.
+    std::optional<net::lane::closed_state> closed;
   };
 
-  way& from(std::size_t side) { return ways_[side]; }
-  bool viewed() const { return viewed_; }
+  direction_state& sent_by(std::size_t side) { return directions_[side]; }
+  bool is_viewed_in_place() const { return viewed_in_place_; }
 
-  bool has_room(std::size_t side) const {
+  bool has_free_slot(std::size_t side) const {
     const auto net = net_.lock();
-    const auto& x = ways_[side];
-    return net && !x.end && x.used < net->how.parcels;
+    const auto& outgoing = directions_[side];
+    return net && !outgoing.closed
+           && outgoing.slots_used < net->options.lane_capacity;
   }
 
   /// @pre the lane has a free slot.
-  void post(std::size_t side, const net::parcel_head& head,
+  void send(std::size_t side, const net::packet_header& head,
             std::span<const std::byte> bytes) {
-    auto& x = ways_[side];
-    ++x.used;
+    auto& outgoing = directions_[side];
+    ++outgoing.slots_used;
     const auto net = net_.lock();
-    if (gone_ || !net)
+    if (disconnected_ || !net)
       return;
-    x.all.push_back({head, {bytes.begin(), bytes.end()}});
-    auto trip = net->send(x.on, head.size() + bytes.size());
-    if (viewed_) // shared memory shows a packet only when it is complete
-      trip.first = trip.last;
-    later(*net, trip.first, side, &way::begun);
-    later(*net, trip.last, side, &way::whole);
+    outgoing.packets.push_back({head, {bytes.begin(), bytes.end()}});
+    auto trip = net->send(outgoing.direction, head.size() + bytes.size());
+    if (viewed_in_place_) // shared memory shows a packet only when it is
+                          // complete
+      trip.first_byte = trip.last_byte;
+    count_later(*net, trip.first_byte, side, &direction_state::headers_arrived);
+    count_later(*net, trip.last_byte, side, &direction_state::packets_arrived);
   }
 
   void pop(std::size_t side) {
-    auto& x = ways_[1 - side];
-    x.all.pop_front();
-    --x.begun, --x.whole;
+    auto& incoming = directions_[1 - side];
+    incoming.packets.pop_front();
+    --incoming.headers_arrived, --incoming.packets_arrived;
     const auto net = net_.lock();
-    if (gone_ || !net)
+    if (disconnected_ || !net)
       return;
-    net->at(net->now() + net->moment(x.on.to, x.on.from),
-            [self = weak_from_this(), side] {
-              const auto it = self.lock();
-              if (!it || it->gone_)
-                return;
-              auto& x = it->ways_[1 - side];
-              --x.used;
-              it->tell(x.on.from);
-            });
+    net->schedule(net->now()
+                    + net->sample_latency(incoming.direction.receiver,
+                                          incoming.direction.sender),
+                  [self = weak_from_this(), side] {
+                    const auto lane = self.lock();
+                    if (!lane || lane->disconnected_)
+                      return;
+                    auto& x = lane->directions_[1 - side];
+                    --x.slots_used;
+                    lane->notify(x.direction.sender);
+                  });
   }
 
-  void cut(net::ending how) override {
+  void disconnect(net::close_reason reason) override {
     const auto net = net_.lock();
-    if (!net || std::exchange(gone_, true))
+    if (!net || std::exchange(disconnected_, true))
       return;
     for (std::size_t side : {0, 1}) {
-      auto& x = ways_[side];
-      x.all.resize(x.begun);
-      if (how != net::ending::dead)
+      auto& outgoing = directions_[side];
+      outgoing.packets.resize(outgoing.headers_arrived);
+      if (reason != net::close_reason::closed)
         continue;
-      net->at(net->now() + net->moment(x.on.to, x.on.from),
-              [self = weak_from_this(), side] {
-                if (const auto it = self.lock()) {
-                  auto& x = it->ways_[side];
-                  x.end = {net::ending::dead, "the lane was cut"};
-                  it->tell(x.on.from);
-                }
-              });
+      net->schedule(
+        net->now()
+          + net->sample_latency(outgoing.direction.receiver,
+                                outgoing.direction.sender),
+        [self = weak_from_this(), side] {
+          if (const auto it = self.lock()) {
+            auto& x = it->directions_[side];
+            x.closed = {net::close_reason::closed, "the lane was cut"};
+            it->notify(x.direction.sender);
+          }
+        });
     }
   }
 
 private:
-  void later(network_core& net, network_core::time when, std::size_t side,
-             std::size_t way::*count) {
-    net.at(when, [self = weak_from_this(), side, count] {
-      const auto it = self.lock();
-      if (!it || it->gone_)
+  void count_later(network_core& net, network_core::time arrival,
+                   std::size_t side, std::size_t direction_state::*count) {
+    net.schedule(arrival, [self = weak_from_this(), side, count] {
+      const auto lane = self.lock();
+      if (!lane || lane->disconnected_)
         return;
-      auto& x = it->ways_[side];
+      auto& x = lane->directions_[side];
       ++(x.*count);
-      it->tell(x.on.to);
+      lane->notify(x.direction.receiver);
     });
   }
 
-  void tell(std::uint32_t process) const {
+  void notify(std::uint32_t process) const {
     if (const auto net = net_.lock())
-      net->news_of(process);
+      net->notify(process);
   }
 
   std::weak_ptr<network_core> net_;
-  way ways_[2]; ///< By the sending side.
-  const bool viewed_;
-  bool gone_ = false;
+  direction_state directions_[2]; ///< By the sending side.
+  const bool viewed_in_place_;
+  bool disconnected_ = false;
 };
 
-class lane_end final : public net::lane {
+class simulated_lane_end final : public net::lane {
 public:
-  lane_end(std::shared_ptr<lane_cable> by, std::size_t side)
-    : by_{std::move(by)}, side_{side} {}
+  simulated_lane_end(std::shared_ptr<simulated_lane> lane, std::size_t side)
+    : lane_{std::move(lane)}, side_{side} {}
 
-  std::span<std::byte> room() override {
-    if (!by_->has_room(side_))
+  std::span<std::byte> reserve() override {
+    if (!lane_->has_free_slot(side_))
       return {};
-    if (!room_)
-      room_ = std::make_unique<block>();
-    return room_->bytes;
+    if (!buffer_)
+      buffer_ = std::make_unique<packet_buffer>();
+    return buffer_->bytes;
   }
-  void post(const net::parcel_head& head, std::size_t bytes) override {
-    by_->post(side_, head, std::span{room_->bytes}.first(bytes));
+  void post(const net::packet_header& head, std::size_t bytes) override {
+    lane_->send(side_, head, std::span{buffer_->bytes}.first(bytes));
   }
-  bool post(const net::parcel_head& head,
+  bool post(const net::packet_header& head,
             std::span<const std::byte> bytes) override {
-    if (!by_->has_room(side_))
+    if (!lane_->has_free_slot(side_))
       return false;
-    by_->post(side_, head, bytes);
+    lane_->send(side_, head, bytes);
     return true;
   }
   bool flush() override { return true; }
 
-  const net::parcel_head* front() override {
-    return in().begun > 0 ? &in().all.front().head : nullptr;
+  const net::packet_header* front() override {
+    return incoming().headers_arrived > 0 ? &incoming().packets.front().head
+                                          : nullptr;
   }
   std::size_t front_bytes() const override {
-    return in().all.front().bytes.size();
+    return incoming().packets.front().bytes.size();
   }
   std::span<const std::byte> view() override {
-    return by_->viewed() ? std::span<const std::byte>{in().all.front().bytes}
-                         : std::span<const std::byte>{};
+    return lane_->is_viewed_in_place()
+             ? std::span<const std::byte>{incoming().packets.front().bytes}
+             : std::span<const std::byte>{};
   }
   bool fetch(std::span<std::byte> into) override {
-    if (in().whole == 0)
+    if (incoming().packets_arrived == 0)
       return false;
-    const auto& bytes = in().all.front().bytes;
+    const auto& bytes = incoming().packets.front().bytes;
     std::memcpy(into.data(), bytes.data(), bytes.size());
     return true;
   }
-  void pop() override { by_->pop(side_); }
+  void pop() override { lane_->pop(side_); }
 
-  bool before_sleep(std::vector<pollfd>&) override {
+  bool arm(std::vector<pollfd>&) override {
     throw std::logic_error("a thread would block on a simulated lane");
   }
-  void after_sleep() override {}
-  const std::optional<end>& ended() override { return by_->from(side_).end; }
+  void disarm() override {}
+  const std::optional<closed_state>& closed() override {
+    return lane_->sent_by(side_).closed;
+  }
 
 private:
-  struct alignas(64) block {
-    std::array<std::byte, net::most_parcel_bytes> bytes;
+  struct alignas(64) packet_buffer {
+    std::array<std::byte, net::max_packet_bytes> bytes;
   };
-  lane_cable::way& in() const { return by_->from(1 - side_); }
+  simulated_lane::direction_state& incoming() const {
+    return lane_->sent_by(1 - side_);
+  }
 
-  const std::shared_ptr<lane_cable> by_;
+  const std::shared_ptr<simulated_lane> lane_;
   const std::size_t side_;
-  std::unique_ptr<block> room_;
+  std::unique_ptr<packet_buffer> buffer_;
 };
 
 } // namespace
 
-std::shared_ptr<cable> make_lane(const std::shared_ptr<network_core>& by,
-                                 const network_core::pair& between) {
-  return std::make_shared<lane_cable>(by, between);
+std::shared_ptr<simulated_link>
+make_simulated_lane(const std::shared_ptr<network_core>& net,
+                    const network_core::process_pair& processes) {
+  return std::make_shared<simulated_lane>(net, processes);
 }
 
-std::unique_ptr<net::lane> end_of_lane(const std::shared_ptr<cable>& x,
-                                       std::size_t side) {
-  return std::make_unique<lane_end>(std::static_pointer_cast<lane_cable>(x),
-                                    side);
+std::unique_ptr<net::lane>
+make_lane_end(const std::shared_ptr<simulated_link>& link, std::size_t side) {
+  return std::make_unique<simulated_lane_end>(
+    std::static_pointer_cast<simulated_lane>(link), side);
 }
 
 } // namespace troupe::simulation

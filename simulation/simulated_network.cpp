@@ -13,26 +13,28 @@ namespace troupe::simulation {
 namespace {
 
 /// Runs the network's scheduled calls when the simulator's clock reaches them.
-caf::behavior alarm(caf::event_based_actor*, std::weak_ptr<network_core> of) {
-  return {[of](atom::wake) {
-    if (const auto it = of.lock())
+caf::behavior network_timer(caf::event_based_actor*,
+                            std::weak_ptr<network_core> network) {
+  return {[network](atom::wake) {
+    if (const auto it = network.lock())
       it->run_due();
   }};
 }
 
-void check(const network& x) {
+void check(const network_options& options) {
   const auto refuse = [](const std::string& what, const std::string& why) {
     throw std::invalid_argument("a network with " + what + ": " + why);
   };
-  if (x.latency.count() < 0 || x.jitter.count() < 0)
+  if (options.latency.count() < 0 || options.jitter.count() < 0)
     refuse("a negative latency or jitter", "give 0 ns or more");
-  if (!(x.bandwidth >= 0) || std::isinf(x.bandwidth))
-    refuse("bandwidth " + std::to_string(x.bandwidth),
+  if (!(options.bandwidth >= 0) || std::isinf(options.bandwidth))
+    refuse("bandwidth " + std::to_string(options.bandwidth),
            "give bytes per second, or 0 for no limit");
-  if (x.parcels < 1)
+  if (options.lane_capacity < 1)
     refuse("a lane capacity of 0 packets", "give 1 or more");
-  if (x.suspect <= std::chrono::milliseconds{0})
-    refuse("heartbeat_timeout " + std::to_string(x.suspect.count()) + " ms",
+  if (options.heartbeat_timeout <= std::chrono::milliseconds{0})
+    refuse("heartbeat_timeout "
+             + std::to_string(options.heartbeat_timeout.count()) + " ms",
            "give 1 ms or more");
 }
 
@@ -40,16 +42,17 @@ void check(const network& x) {
 
 // -- time ---------------------------------------------------------------------
 
-network_core::core(sim& in, std::uint32_t all, const network& x)
-  : how{x}, processes(all), in_{in}, rng_{in.draw()} {}
+network_core::core(simulator& sim, std::uint32_t count,
+                   const network_options& options)
+  : options{options}, processes(count), sim_{sim}, rng_{sim.draw()} {}
 
 void network_core::open() {
-  alarm_ = in_.spawn(alarm, weak_from_this());
+  timer_ = sim_.spawn(network_timer, weak_from_this());
 }
 
-void network_core::at(time due, std::function<void()> fn) {
+void network_core::schedule(time due, std::function<void()> fn) {
   events_.emplace(due, std::move(fn));
-  caf::delayed_anon_send(alarm_, std::max(due - now(), time{0}), atom::wake_v);
+  caf::delayed_anon_send(timer_, std::max(due - now(), time{0}), atom::wake_v);
 }
 
 void network_core::run_due() {
@@ -62,101 +65,107 @@ void network_core::run_due() {
 
 namespace {
 
-network_core::time times(network_core::time x, double factor) {
+network_core::time scale(network_core::time x, double factor) {
   const auto ns = static_cast<double>(x.count()) * factor;
   return network_core::time{static_cast<std::int64_t>(std::min(ns, 1e18))};
 }
 
 } // namespace
 
-network_core::time network_core::moment(std::uint32_t from, std::uint32_t to) {
-  auto out = how.latency;
-  if (how.jitter.count() > 0)
+network_core::time network_core::sample_latency(std::uint32_t sender,
+                                                std::uint32_t receiver) {
+  auto out = options.latency;
+  if (options.jitter.count() > 0)
     out += time{static_cast<std::int64_t>(
-      rng_() % (static_cast<std::uint64_t>(how.jitter.count()) + 1))};
-  return times(out, std::max(processes[from].slower, processes[to].slower));
+      rng_() % (static_cast<std::uint64_t>(options.jitter.count()) + 1))};
+  return scale(
+    out, std::max(processes[sender].slowdown, processes[receiver].slowdown));
 }
 
-network_core::trip network_core::send(road& on, std::size_t bytes) {
-  auto& from = processes[on.from];
-  const auto begin = std::max(now(), from.free);
-  if (how.bandwidth > 0)
-    from.free = begin
-                + times(std::chrono::seconds{1},
-                        static_cast<double>(bytes) / how.bandwidth
-                          * std::max(from.slower, processes[on.to].slower));
+network_core::transit network_core::send(direction& path, std::size_t bytes) {
+  auto& sender = processes[path.sender];
+  const auto begin = std::max(now(), sender.idle_at);
+  if (options.bandwidth > 0)
+    sender.idle_at =
+      begin
+      + scale(std::chrono::seconds{1},
+              static_cast<double>(bytes) / options.bandwidth
+                * std::max(sender.slowdown, processes[path.receiver].slowdown));
   else
-    from.free = begin;
-  const auto moving = moment(on.from, on.to);
-  trip out;
-  out.first = std::max(on.last, begin + moving);
-  out.last = std::max(out.first, from.free + moving);
-  on.last = out.last;
+    sender.idle_at = begin;
+  const auto latency = sample_latency(path.sender, path.receiver);
+  transit out;
+  out.first_byte = std::max(path.last_arrival, begin + latency);
+  out.last_byte = std::max(out.first_byte, sender.idle_at + latency);
+  path.last_arrival = out.last_byte;
   ++sent.messages;
   sent.bytes += bytes;
-  if (out.last < from.comes)
-    ++sent.overtakings;
-  from.comes = std::max(from.comes, out.last);
+  if (out.last_byte < sender.last_arrival)
+    ++sent.reorderings;
+  sender.last_arrival = std::max(sender.last_arrival, out.last_byte);
   return out;
 }
 
-void network_core::news_of(std::uint32_t process) const {
-  if (const auto& fn = processes[process].news)
+void network_core::notify(std::uint32_t process) const {
+  if (const auto& fn = processes[process].on_lane_event)
     fn();
 }
 
 // -- interface ----------------------------------------------------------------
 
-simulated_network::simulated_network(sim& in, std::uint32_t all,
-                                     const network& how) {
-  check(how);
-  core_ = std::make_shared<core>(in, all, how);
+simulated_network::simulated_network(simulator& sim, std::uint32_t count,
+                                     const network_options& options) {
+  check(options);
+  core_ = std::make_shared<core>(sim, count, options);
   core_->open();
-  for (std::uint32_t p = 0; p < all; ++p)
-    for (std::uint32_t q = p + 1; q < all; ++q)
-      core_->cables[{p, q}] = {make_wire(core_, {p, q}),
-                               make_lane(core_, {p, q}),
-                               make_lane(core_, {p, q})};
+  for (std::uint32_t p = 0; p < count; ++p)
+    for (std::uint32_t q = p + 1; q < count; ++q)
+      core_->links[{p, q}] = {make_simulated_connection(core_, {p, q}),
+                              make_simulated_lane(core_, {p, q}),
+                              make_simulated_lane(core_, {p, q})};
 }
 
 simulated_network::~simulated_network() = default;
 
 std::shared_ptr<net::connection>
-simulated_network::connection(std::uint32_t at, std::uint32_t to) {
-  return end_of_wire(core_->cables.at(std::minmax(at, to))[0], at > to);
+simulated_network::connection(std::uint32_t process, std::uint32_t peer) {
+  return make_connection_end(core_->links.at(std::minmax(process, peer))[0],
+                             process > peer);
 }
 
-peer_lanes simulated_network::lanes(std::uint32_t at, std::uint32_t to) {
-  const auto& all = core_->cables.at(std::minmax(at, to));
-  return {end_of_lane(all[1], at > to), end_of_lane(all[2], at > to)};
+peer_lanes simulated_network::lanes(std::uint32_t process, std::uint32_t peer) {
+  const auto& links = core_->links.at(std::minmax(process, peer));
+  return {make_lane_end(links[1], process > peer),
+          make_lane_end(links[2], process > peer)};
 }
 
-void simulated_network::on_news(std::uint32_t process,
-                                std::function<void()> fn) {
-  core_->processes.at(process).news = std::move(fn);
+void simulated_network::on_lane_event(std::uint32_t process,
+                                      std::function<void()> fn) {
+  core_->processes.at(process).on_lane_event = std::move(fn);
 }
 
-void simulated_network::wake_later(std::uint32_t process,
-                                   std::chrono::nanoseconds delay) {
-  core_->at(core_->now() + delay,
-            [it = core_.get(), process] { it->news_of(process); });
+void simulated_network::notify_later(std::uint32_t process,
+                                     std::chrono::nanoseconds delay) {
+  core_->schedule(core_->now() + delay,
+                  [it = core_.get(), process] { it->notify(process); });
 }
 
-void simulated_network::cut(std::uint32_t process, net::ending how) {
-  if (std::exchange(core_->processes.at(process).cut, true))
+void simulated_network::disconnect(std::uint32_t process,
+                                   net::close_reason reason) {
+  if (std::exchange(core_->processes.at(process).disconnected, true))
     return;
-  for (const auto& [between, all] : core_->cables)
+  for (const auto& [between, all] : core_->links)
     if (between.first == process || between.second == process)
       for (const auto& x : all)
-        x->cut(how);
+        x->disconnect(reason);
 }
 
-bool simulated_network::is_cut(std::uint32_t process) const {
-  return core_->processes.at(process).cut;
+bool simulated_network::is_disconnected(std::uint32_t process) const {
+  return core_->processes.at(process).disconnected;
 }
 
-void simulated_network::slow(std::uint32_t process, double factor) {
-  core_->processes.at(process).slower = factor;
+void simulated_network::clog(std::uint32_t process, double factor) {
+  core_->processes.at(process).slowdown = factor;
 }
 
 const simulated_network::counts& simulated_network::sent() const {

@@ -15,7 +15,7 @@ namespace troupe::simulation {
 
 /// Properties of the network between simulated processes. A connection keeps
 /// the order of its messages; two connections are not ordered.
-struct network {
+struct network_options {
   /// Minimum time from the sender to the receiver.
   std::chrono::nanoseconds latency{std::chrono::microseconds{50}};
   /// Maximum additional latency, drawn for each message.
@@ -24,58 +24,59 @@ struct network {
   /// no limit.
   double bandwidth = 0;
   /// Capacity of a lane in packets, in flight or not read yet.
-  std::size_t parcels = 4;
-  /// Silence after which a process takes another for unreachable.
-  std::chrono::milliseconds suspect{1000};
+  std::size_t lane_capacity = 4;
+  /// Silence after which a process considers another unreachable.
+  std::chrono::milliseconds heartbeat_timeout{1000};
 };
 
 /// Simulated control connections and tensor lanes between P processes, on the
 /// clock and the seed of a simulator. A connection carries the bytes that a
 /// real one would. The seed decides which lanes let the receiver view packets
 /// in place and which copy them. No heartbeats are sent: a process becomes
-/// silent only if it is cut off.
+/// silent only if it is disconnected.
 class simulated_network {
 public:
   /// @param sim must outlive the network and its connections and lanes.
   /// @errors throws std::invalid_argument for an invalid option.
-  simulated_network(sim& in, std::uint32_t processes, const network& how);
+  simulated_network(simulator& sim, std::uint32_t count,
+                    const network_options& options);
   ~simulated_network();
   simulated_network(const simulated_network&) = delete;
   simulated_network& operator=(const simulated_network&) = delete;
 
   /// One process's end of its control connection to another.
-  std::shared_ptr<net::connection> connection(std::uint32_t at,
-                                              std::uint32_t to);
+  std::shared_ptr<net::connection> connection(std::uint32_t process,
+                                              std::uint32_t peer);
 
   /// One process's ends of its lanes to another.
   /// @pre called once for each two processes and direction.
-  peer_lanes lanes(std::uint32_t at, std::uint32_t to);
+  peer_lanes lanes(std::uint32_t process, std::uint32_t peer);
 
   /// Sets the function that is called when a lane of a process has changed: a
   /// packet arrived, space became free, or the lane closed.
-  void on_news(std::uint32_t process, std::function<void()> fn);
+  void on_lane_event(std::uint32_t process, std::function<void()> fn);
 
   /// Calls the function that `on_lane_event` set for the process, after a
   /// delay.
-  void wake_later(std::uint32_t process, std::chrono::nanoseconds delay);
+  void notify_later(std::uint32_t process, std::chrono::nanoseconds delay);
 
   /// Closes all connections and lanes of a process; messages in flight are
   /// lost. With `closed` both ends of all are notified. With `timed_out` only
   /// the ends of control connections are, after the heartbeat timeout. No
-  /// effect if the process is cut off already.
-  void cut(std::uint32_t process, net::ending how);
-  bool is_cut(std::uint32_t process) const;
+  /// effect if the process is disconnected already.
+  void disconnect(std::uint32_t process, net::close_reason reason);
+  bool is_disconnected(std::uint32_t process) const;
 
   /// Makes all messages to and from the process take a factor longer. Between
   /// two slowed processes the greater factor applies.
-  void slow(std::uint32_t process, double times);
+  void clog(std::uint32_t process, double factor);
 
   /// Traffic since the construction.
   struct counts {
     std::size_t messages = 0; ///< Packets, and writes to connections.
     std::size_t bytes = 0;
     /// Messages that arrive before an earlier one of the same sender.
-    std::size_t overtakings = 0;
+    std::size_t reorderings = 0;
   };
   const counts& sent() const;
 

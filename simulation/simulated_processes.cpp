@@ -22,30 +22,33 @@ constexpr std::size_t stack_bytes = std::size_t{8} << 20;
 
 /// Applies the message faults of a plan to packets. After a delayed packet it
 /// wakes the sending process, which then sends the packet.
-class parcel_faults final : public fault_seam {
+class packet_fault_injector final : public fault_injector {
 public:
-  parcel_faults(fault_dice& by, simulated_network& net, std::uint32_t process)
-    : by_{by}, net_{net}, process_{process} {}
+  packet_fault_injector(random_fault_injector& injector, simulated_network& net,
+                        std::uint32_t process)
+    : injector_{injector}, net_{net}, process_{process} {}
 
-  fate decide(const party& from, const party& to, subject what,
-              std::uint64_t epoch, std::uint64_t step) override {
-    const auto out = by_.decide(from, to, what, epoch, step);
+  injected_fault on_send(const role_id& sender, const role_id& receiver,
+                         message_kind kind, std::uint64_t generation,
+                         std::uint64_t step) override {
+    const auto out =
+      injector_.on_send(sender, receiver, kind, generation, step);
     if (out.delay > std::chrono::nanoseconds{0})
-      net_.wake_later(process_, out.delay);
+      net_.notify_later(process_, out.delay);
     return out;
   }
 
 private:
-  fault_dice& by_;
+  random_fault_injector& injector_;
   simulated_network& net_;
   std::uint32_t process_;
 };
 
-void check(const crew_options& options, const spread& over) {
+void check(const replica_group_options& options, const process_layout& layout) {
   troupe::check(options);
-  if (over.processes < 1 || over.processes > options.replicas)
+  if (layout.processes < 1 || layout.processes > options.replicas)
     throw std::invalid_argument(
-      std::to_string(over.processes) + " processes for "
+      std::to_string(layout.processes) + " processes for "
       + std::to_string(options.replicas)
       + " replicas: each process hosts at least one; give 1 to "
       + std::to_string(options.replicas));
@@ -53,31 +56,32 @@ void check(const crew_options& options, const spread& over) {
 
 } // namespace
 
-struct processes::impl {
-  impl(sim& in, const crew_options& options, const spread& over,
-       fault_dice* faults)
-    : in{in},
+struct simulated_processes::impl {
+  impl(simulator& sim, const replica_group_options& options,
+       const process_layout& layout, random_fault_injector* faults)
+    : sim{sim},
       faults{faults},
-      waits{std::make_shared<stepping_waiter>(in, faults)},
-      net{in, over.processes, over.network} {
-    for (std::uint32_t p = 0; p < over.processes; ++p)
-      where.names.push_back("process " + std::to_string(p));
-    for (std::uint32_t p = 0; p <= over.processes; ++p)
-      where.first.push_back(p * options.replicas / over.processes);
+      waits{std::make_shared<simulated_wait_strategy>(sim, faults)},
+      net{sim, layout.processes, layout.network} {
+    for (std::uint32_t p = 0; p < layout.processes; ++p)
+      placement.names.push_back("process " + std::to_string(p));
+    for (std::uint32_t p = 0; p <= layout.processes; ++p)
+      placement.first.push_back(p * options.replicas / layout.processes);
     if (faults)
-      faults->spread(where.first);
-    waits->over(&net);
-    for (std::uint32_t p = 0; p < over.processes; ++p)
-      crews.push_back(make(p, options));
+      faults->set_placement(placement.first);
+    waits->set_network(&net);
+    for (std::uint32_t p = 0; p < layout.processes; ++p)
+      groups.push_back(make_group(p, options));
   }
 
-  std::unique_ptr<crew> make(std::uint32_t me, crew_options options) {
-    auto place = place_in(in, waits, faults);
+  std::unique_ptr<replica_group> make_group(std::uint32_t process,
+                                            replica_group_options options) {
+    auto environment = simulated_environment(sim, waits, faults);
     const auto replicas = std::make_shared<std::vector<caf::actor_addr>>();
-    place.on_spawn = [waits = waits, replicas](const party& who,
-                                               const caf::actor& it) {
-      waits->spawned(who, it);
-      if (who.what == party::role::replica)
+    environment.on_spawn = [waits = waits, replicas](const role_id& who,
+                                                     const caf::actor& it) {
+      waits->register_role(who, it);
+      if (who.role == role_id::kind::replica)
         replicas->push_back(it.address());
     };
     const auto wake = [replicas] {
@@ -85,87 +89,92 @@ struct processes::impl {
         if (const auto it = caf::actor_cast<caf::actor>(who))
           caf::anon_send(it, atom::wake_v);
     };
-    net.on_news(me, wake);
-    place.with = company_of(me, wake);
-    options.polling = std::chrono::microseconds{0};
-    return troupe::make_crew(place, options);
+    net.on_lane_event(process, wake);
+    environment.job_world = make_world(process, wake);
+    options.spin_timeout = std::chrono::microseconds{0};
+    return troupe::make_replica_group(environment, options);
   }
 
-  std::shared_ptr<company> company_of(std::uint32_t me,
-                                      const std::function<void()>& wake) {
-    auto out = std::make_shared<company>();
-    out->where = where;
-    out->me = me;
-    out->epoch = 1;
-    const auto all = out->processes();
-    out->wires.resize(all);
-    std::vector<peer_lanes> lanes(all);
-    for (std::uint32_t p = 0; p < all; ++p)
-      if (p != me)
-        lanes[p] = net.lanes(me, p);
-    for (std::uint32_t p = 0; p < all; ++p)
-      if (p != me && (p == 0 || me == 0))
-        out->wires[p] = net.connection(me, p);
-    data_plane_options how;
-    how.names = where.names;
-    how.wake = wake;
-    how.now = [&in = in] {
+  std::shared_ptr<world> make_world(std::uint32_t process,
+                                    const std::function<void()>& wake) {
+    auto out = std::make_shared<world>();
+    out->placement = placement;
+    out->rank = process;
+    out->view_id = 1;
+    const auto process_count = out->processes();
+    out->connections.resize(process_count);
+    std::vector<peer_lanes> lanes(process_count);
+    for (std::uint32_t p = 0; p < process_count; ++p)
+      if (p != process)
+        lanes[p] = net.lanes(process, p);
+    for (std::uint32_t p = 0; p < process_count; ++p)
+      if (p != process && (p == 0 || process == 0))
+        out->connections[p] = net.connection(process, p);
+    lane_backend_options backend_options;
+    backend_options.names = placement.names;
+    backend_options.wake = wake;
+    backend_options.now = [&in = sim] {
       return std::chrono::steady_clock::time_point{in.elapsed()};
     };
     if (faults)
-      how.faults = std::make_shared<parcel_faults>(*faults, net, me);
-    out->plane = std::make_shared<data_plane>(exchange::layout{where.first, me},
-                                              std::move(lanes), how);
+      backend_options.faults =
+        std::make_shared<packet_fault_injector>(*faults, net, process);
+    out->backend = std::make_shared<lane_backend>(
+      collective::placement{placement.first, process}, std::move(lanes),
+      backend_options);
     return out;
   }
 
-  sim& in;
-  fault_dice* faults;
-  std::shared_ptr<stepping_waiter> waits;
+  simulator& sim;
+  random_fault_injector* faults;
+  std::shared_ptr<simulated_wait_strategy> waits;
   simulated_network net;
-  commit::places where;
-  std::vector<std::unique_ptr<crew>> crews; ///< Last: they use all the others.
+  step_commit::placement placement;
+  /// Last: they use all the others.
+  std::vector<std::unique_ptr<replica_group>> groups;
 };
 
-processes::processes(sim& in, const crew_options& options, const spread& over,
-                     fault_dice* faults) {
-  check(options, over);
-  impl_ = std::make_unique<impl>(in, options, over, faults);
+simulated_processes::simulated_processes(simulator& sim,
+                                         const replica_group_options& options,
+                                         const process_layout& layout,
+                                         random_fault_injector* faults) {
+  check(options, layout);
+  impl_ = std::make_unique<impl>(sim, options, layout, faults);
 }
 
-processes::~processes() = default;
+simulated_processes::~simulated_processes() = default;
 
-std::uint32_t processes::count() const {
-  return static_cast<std::uint32_t>(impl_->crews.size());
+std::uint32_t simulated_processes::count() const {
+  return static_cast<std::uint32_t>(impl_->groups.size());
 }
 
-crew& processes::of(std::uint32_t process) {
-  return *impl_->crews.at(process);
+replica_group& simulated_processes::group_of(std::uint32_t process) {
+  return *impl_->groups.at(process);
 }
 
-simulated_network& processes::network() {
+simulated_network& simulated_processes::network() {
   return impl_->net;
 }
 
-std::vector<std::exception_ptr>
-processes::each(const std::function<void(std::uint32_t)>& program) {
-  std::vector<std::unique_ptr<fiber>> all;
+std::vector<std::exception_ptr> simulated_processes::run_all(
+  const std::function<void(std::uint32_t)>& program) {
+  std::vector<std::unique_ptr<fiber>> fibers;
   for (std::uint32_t p = 0; p < count(); ++p)
-    all.push_back(std::make_unique<fiber>([&program, p] { program(p); },
-                                          p == 0 ? &current_context() : nullptr,
-                                          stack_bytes));
-  for (bool left = true; left;) {
-    left = false;
-    for (const auto& x : all)
+    fibers.push_back(std::make_unique<fiber>(
+      [&program, p] { program(p); }, p == 0 ? &current_context() : nullptr,
+      stack_bytes));
+  for (bool running = true; running;) {
+    running = false;
+    for (const auto& x : fibers)
       if (!x->done()) {
         x->resume();
-        left |= !x->done();
+        running |= !x->done();
       }
-    impl_->waits->give_up(left && !impl_->waits->go_on());
+    impl_->waits->abandon_waits(running && !impl_->waits->step());
   }
-  impl_->waits->give_up(false);
+  impl_->waits->abandon_waits(false);
   std::vector<std::exception_ptr> out;
-  for (const auto& x : all)
+  for (const auto& x : fibers)
     out.push_back(x->error());
   return out;
 }
@@ -174,51 +183,55 @@ processes::each(const std::function<void(std::uint32_t)>& program) {
 
 namespace {
 
-class joint_crew final : public crew {
+class combined_group final : public replica_group {
 public:
-  joint_crew(sim& in, const crew_options& options, const spread& over,
-             fault_dice* faults)
-    : all_{in, options, over, faults} {}
+  combined_group(simulator& sim, const replica_group_options& options,
+                 const process_layout& layout, random_fault_injector* faults)
+    : processes_{sim, options, layout, faults} {}
 
   std::uint32_t replicas() const override { return leader().replicas(); }
-  std::uint64_t ahead() const override { return leader().ahead(); }
+  std::uint64_t max_steps_ahead() const override {
+    return leader().max_steps_ahead();
+  }
   void stop() override { leader().stop(); }
 
-  std::uint64_t run(const work& x) override {
+  std::uint64_t run(const run_request& request) override {
     std::uint64_t next = 0;
-    const auto ends = all_.each([&](std::uint32_t p) {
-      auto mine = x;
+    const auto errors = processes_.run_all([&](std::uint32_t p) {
+      auto mine = request;
       if (p > 0)
         mine.on_commit = {}; // the leader's receives all commits
-      const auto end = all_.of(p).run(mine);
+      const auto end = processes_.group_of(p).run(mine);
       if (p == 0)
         next = end;
     });
     for (const bool cut : {false, true})
-      for (std::uint32_t p = 0; p < ends.size(); ++p)
-        if (ends[p] && all_.network().is_cut(p) == cut)
-          std::rethrow_exception(ends[p]);
+      for (std::uint32_t p = 0; p < errors.size(); ++p)
+        if (errors[p] && processes_.network().is_disconnected(p) == cut)
+          std::rethrow_exception(errors[p]);
     return next;
   }
 
   void for_each(const std::function<void(std::uint32_t)>& fn) override {
-    for (std::uint32_t p = 0; p < all_.count(); ++p)
-      all_.of(p).for_each(fn);
+    for (std::uint32_t p = 0; p < processes_.count(); ++p)
+      processes_.group_of(p).for_each(fn);
   }
 
 private:
-  crew& leader() const { return all_.of(0); }
+  replica_group& leader() const { return processes_.group_of(0); }
 
-  mutable processes all_;
+  mutable simulated_processes processes_;
 };
 
 } // namespace
 
-std::unique_ptr<crew> make_crew(sim& in, const crew_options& options,
-                                const spread& over, fault_dice* faults) {
-  if (over.processes == 1)
-    return make_crew(in, options, faults);
-  return std::make_unique<joint_crew>(in, options, over, faults);
+std::unique_ptr<replica_group>
+make_replica_group(simulator& sim, const replica_group_options& options,
+                   const process_layout& layout,
+                   random_fault_injector* faults) {
+  if (layout.processes == 1)
+    return make_replica_group(sim, options, faults);
+  return std::make_unique<combined_group>(sim, options, layout, faults);
 }
 
 } // namespace troupe::simulation

@@ -13,20 +13,20 @@
 // replicas, proxies, skeletons and a lane backend. All processes are in one
 // actor system, on one thread. Two of them share only the simulated network: a
 // control connection and two lanes, for contributions and for results. A fiber
-// stands for the thread that calls the replica group. A process that is cut off
-// lives on, and its connections close too.
+// stands for the thread that calls the replica group. The roles of a
+// disconnected process continue to run, and its own connections close too.
 
 namespace troupe::simulation {
 
 /// Number of processes of a simulated job, and the network between them.
-struct spread {
+struct process_layout {
   std::uint32_t processes = 1; ///< In [1, number of replicas].
-  simulation::network network{};
+  simulation::network_options network{};
 };
 
 /// The simulated processes of a job, named "process 0", "process 1", ...
 /// Process 0 is the leader.
-class processes {
+class simulated_processes {
 public:
   /// @param sim     the simulator that runs all roles; must outlive this.
   /// @param options of the whole job. Of R replicas, process p of P hosts
@@ -34,15 +34,16 @@ public:
   /// @param faults  fault injector for messages and packets; null: none. Must
   ///                outlive this.
   /// @errors throws std::invalid_argument for invalid options.
-  processes(sim& in, const crew_options& options, const spread& over,
-            fault_dice* faults = nullptr);
-  ~processes();
-  processes(const processes&) = delete;
-  processes& operator=(const processes&) = delete;
+  simulated_processes(simulator& sim, const replica_group_options& options,
+                      const process_layout& layout,
+                      random_fault_injector* faults = nullptr);
+  ~simulated_processes();
+  simulated_processes(const simulated_processes&) = delete;
+  simulated_processes& operator=(const simulated_processes&) = delete;
 
   std::uint32_t count() const; ///< Number of processes.
   /// Replica group of a process.
-  crew& of(std::uint32_t process);
+  replica_group& group_of(std::uint32_t process);
   simulated_network& network();
 
   /// Runs the programs of all processes concurrently: calls `program` for each
@@ -50,7 +51,7 @@ public:
   /// wait for their replica groups.
   /// @returns by process, the exception that its program threw; null: none.
   std::vector<std::exception_ptr>
-  each(const std::function<void(std::uint32_t)>& program);
+  run_all(const std::function<void(std::uint32_t)>& program);
 
 private:
   struct impl;
@@ -58,10 +59,12 @@ private:
 };
 
 /// Makes one replica group whose replicas are in several simulated processes:
-/// `run` runs the steps in all of them. If processes fail, it throws the error
-/// of the first that is not cut off, or else of the first.
-std::unique_ptr<crew> make_crew(sim& in, const crew_options& options,
-                                const spread& over,
-                                fault_dice* faults = nullptr);
+/// `run` runs the steps in all of them. If processes fail, `run` throws the
+/// error of the first process that is still connected. If all that failed are
+/// disconnected, it throws the error of the first of them.
+std::unique_ptr<replica_group>
+make_replica_group(simulator& sim, const replica_group_options& options,
+                   const process_layout& layout,
+                   random_fault_injector* faults = nullptr);
 
 } // namespace troupe::simulation

@@ -7,44 +7,52 @@ namespace troupe::simulation {
 namespace {
 
 /// Forwards to a replica group that it does not own.
-class borrowed_crew final : public crew {
+class borrowed_group final : public replica_group {
 public:
-  explicit borrowed_crew(crew& of) : of_{of} {}
+  explicit borrowed_group(replica_group& group) : group_{group} {}
 
-  std::uint32_t replicas() const override { return of_.replicas(); }
-  share local() const override { return of_.local(); }
-  std::uint64_t ahead() const override { return of_.ahead(); }
-  std::uint64_t run(const work& x) override { return of_.run(x); }
-  void stop() override { of_.stop(); }
+  std::uint32_t replicas() const override { return group_.replicas(); }
+  replica_range local_replicas() const override {
+    return group_.local_replicas();
+  }
+  std::uint64_t max_steps_ahead() const override {
+    return group_.max_steps_ahead();
+  }
+  std::uint64_t run(const run_request& request) override {
+    return group_.run(request);
+  }
+  void stop() override { group_.stop(); }
   void for_each(const std::function<void(std::uint32_t)>& fn) override {
-    of_.for_each(fn);
+    group_.for_each(fn);
   }
 
 private:
-  crew& of_;
+  replica_group& group_;
 };
 
 std::vector<device> cpus(std::uint32_t count) {
-  std::vector<device> all;
+  std::vector<device> devices;
   for (std::uint32_t r = 0; r < count; ++r)
-    all.push_back({device_kind::cpu, r});
-  return all;
+    devices.push_back({device_kind::cpu, r});
+  return devices;
 }
 
 } // namespace
 
-strategy make_strategy(sim& in, const job_setup& setup, fault_dice* faults) {
-  return strategy{state_over(
-    make_crew(in, setup.crew(), {setup.processes, setup.network}, faults),
+strategy make_strategy(simulator& sim, const job_setup& setup,
+                       random_fault_injector* faults) {
+  return strategy{make_strategy_state(
+    make_replica_group(sim, setup.group_options(),
+                       {setup.processes, setup.network}, faults),
     "mirrored", cpus(setup.replicas), setup.threads)};
 }
 
-strategy make_worker_strategy(processes& of, std::uint32_t process,
-                              int threads) {
-  auto& mine = of.of(process);
-  return strategy{state_over(std::make_unique<borrowed_crew>(mine),
-                             "multi_worker_mirrored", cpus(mine.local().count),
-                             threads)};
+strategy make_worker_strategy(simulated_processes& processes,
+                              std::uint32_t process, int threads) {
+  auto& group = processes.group_of(process);
+  return strategy{make_strategy_state(
+    std::make_unique<borrowed_group>(group), "multi_worker_mirrored",
+    cpus(group.local_replicas().count), threads)};
 }
 
 } // namespace troupe::simulation

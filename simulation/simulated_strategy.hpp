@@ -11,19 +11,20 @@ struct job_setup {
   std::uint32_t replicas = 1;  ///< Replicas of all processes together.
   std::uint32_t processes = 1; ///< In [1, replicas].
   int threads = 1;
-  std::chrono::milliseconds patience{60'000};
-  crew_options::reducers reducing = crew_options::reducers::automatic;
+  std::chrono::milliseconds step_timeout{60'000};
+  replica_group_options::reducer_kind reduce_on =
+    replica_group_options::reducer_kind::automatic;
   std::uint64_t seed = 0;
-  std::uint64_t lease = 0;
-  simulation::network network{};
+  std::uint64_t step_window = 0;
+  simulation::network_options network{};
 
-  crew_options crew() const {
+  replica_group_options group_options() const {
     return {.replicas = replicas,
             .threads = threads,
-            .patience = patience,
-            .reducing = reducing,
+            .step_timeout = step_timeout,
+            .reducers = reduce_on,
             .seed = seed,
-            .lease = lease};
+            .step_window = step_window};
   }
 };
 
@@ -36,14 +37,14 @@ struct job_setup {
 /// @param faults fault injector for messages and packets; null: none. Must
 ///               outlive the strategy.
 /// @errors throws std::invalid_argument for an invalid setup.
-strategy make_strategy(sim& in, const job_setup& setup,
-                       fault_dice* faults = nullptr);
+strategy make_strategy(simulator& sim, const job_setup& setup,
+                       random_fault_injector* faults = nullptr);
 
 /// Makes a strategy like `multi_worker_mirrored_strategy` for one simulated
 /// process, over the replicas of that process. For use inside
 /// `simulated_processes::run_all`.
 /// @param processes must outlive the strategy.
-strategy make_worker_strategy(processes& of, std::uint32_t process,
-                              int threads = 1);
+strategy make_worker_strategy(simulated_processes& processes,
+                              std::uint32_t process, int threads = 1);
 
 } // namespace troupe::simulation

@@ -11,25 +11,26 @@ namespace troupe::simulation {
 
 namespace {
 
-config& simulated(config& c) {
+config& use_test_scheduler(config& c) {
   c.put("scheduler.policy", caf::atom("testing"));
   return c;
 }
 
 } // namespace
 
-sim::sim(std::uint64_t seed)
+simulator::simulator(std::uint64_t seed)
   : rng_{seed},
-    sys{simulated(cfg)},
+    sys{use_test_scheduler(cfg)},
     sched{dynamic_cast<caf::scheduler::test_coordinator&>(sys.scheduler())} {}
 
-sim::~sim() {
+simulator::~simulator() {
   for (const auto& who : spawned_)
     if (const auto it = caf::actor_cast<caf::strong_actor_ptr>(who))
       caf::anon_send_exit(caf::actor_cast<caf::actor>(it),
                           caf::exit_reason::kill);
-  settle();
-  for (int i = 0; i < 10'000 && sys.registry().running() > 0 && next(); ++i) {
+  run_until_idle();
+  for (int i = 0; i < 10'000 && sys.registry().running() > 0 && advance_once();
+       ++i) {
   }
   if (const auto left = sys.registry().running(); left > 0) {
     std::fprintf(stderr, "simulator: %zu actors do not terminate\n", left);
@@ -37,7 +38,7 @@ sim::~sim() {
   }
 }
 
-bool sim::step() {
+bool simulator::step() {
   if (sched.jobs.empty())
     return false;
   std::swap(sched.jobs.front(), sched.jobs[rng_() % sched.jobs.size()]);
@@ -46,31 +47,31 @@ bool sim::step() {
   return true;
 }
 
-void sim::settle(std::size_t limit) {
+void simulator::run_until_idle(std::size_t limit) {
   while (limit-- > 0 && step()) {
   }
 }
 
-void sim::advance(caf::timespan by, caf::timespan grain) {
-  settle();
-  for (; by > caf::timespan{0}; by -= grain) {
-    sched.advance_time(std::min(by, grain));
-    settle();
+void simulator::advance(caf::timespan duration, caf::timespan grain) {
+  run_until_idle();
+  for (; duration > caf::timespan{0}; duration -= grain) {
+    sched.advance_time(std::min(duration, grain));
+    run_until_idle();
   }
 }
 
-bool sim::next() {
+bool simulator::advance_once() {
   return step() || sched.trigger_timeout();
 }
 
-bool sim::run_until(const std::function<bool()>& done) {
+bool simulator::run_until(const std::function<bool()>& done) {
   while (!done())
-    if (!next())
+    if (!advance_once())
       return false;
   return true;
 }
 
-caf::timespan sim::elapsed() const {
+caf::timespan simulator::elapsed() const {
   return sched.clock().current_time.time_since_epoch();
 }
 

@@ -20,30 +20,30 @@ namespace troupe::simulation {
 /// Deterministic scheduler and virtual clock that run a whole job on one
 /// thread. Each step delivers one message. The clock moves only on request, or
 /// when no message is left. The schedule is a pure function of the seed.
-class sim {
+class simulator {
 public:
-  explicit sim(std::uint64_t seed = 0);
+  explicit simulator(std::uint64_t seed = 0);
 
   /// Kills all actors that it owns and lets pending timers expire. Aborts the
   /// program if an actor is still alive then, because CAF would hang.
-  ~sim();
-  sim(const sim&) = delete;
-  sim& operator=(const sim&) = delete;
+  ~simulator();
+  simulator(const simulator&) = delete;
+  simulator& operator=(const simulator&) = delete;
 
   /// Spawns a role on the simulator's thread. The simulator owns it.
   template <class F, class... Args>
   auto spawn(F role, Args&&... args) {
-    auto it =
-      troupe::spawn(sys, threads::shared, role, std::forward<Args>(args)...);
-    ends(it);
-    return it;
+    auto handle = troupe::spawn(sys, spawn_policy::scheduled, role,
+                                std::forward<Args>(args)...);
+    own(handle);
+    return handle;
   }
 
   /// Makes the simulator own an actor that other code spawned: the destructor
   /// kills it.
   template <class Handle>
-  void ends(const Handle& it) {
-    spawned_.push_back(caf::actor_cast<caf::actor_addr>(it));
+  void own(const Handle& handle) {
+    spawned_.push_back(caf::actor_cast<caf::actor_addr>(handle));
   }
 
   /// Draws a random number. It is a function of the seed and of all earlier
@@ -55,17 +55,18 @@ public:
   bool step();
 
   /// Delivers messages until all mailboxes are empty, at most `limit` of them.
-  void settle(std::size_t limit = 1'000'000);
+  void run_until_idle(std::size_t limit = 1'000'000);
 
-  /// Moves the clock by `by` in steps of `grain` and delivers all messages
-  /// after each step. Timers fire in order, and re-armed timers fire again.
-  void advance(caf::timespan by,
+  /// Moves the clock by `duration`, in steps of `grain`, and delivers all
+  /// messages after each step. Timers fire in order, and re-armed timers fire
+  /// again.
+  void advance(caf::timespan duration,
                caf::timespan grain = std::chrono::milliseconds{100});
 
   /// Delivers one message or, if all mailboxes are empty, moves the clock to
   /// the next timer.
   /// @returns false if there is neither a message nor a timer.
-  bool next();
+  bool advance_once();
 
   /// Delivers messages and moves the clock until `done` holds.
   /// @returns false if neither a message nor a timer is left before that.

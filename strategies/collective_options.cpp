@@ -2,15 +2,17 @@
 
 namespace troupe {
 
-std::string to_string(const terms& x) {
-  std::string out = x.way == terms::ways::tree   ? "by tree"
-                    : x.way == terms::ways::ring ? "by ring"
-                                                 : "by an unknown algorithm";
-  if (x.timeout > 0)
-    out += " with timeout " + std::to_string(x.timeout) + " ms";
-  if (x.bytes_per_pack > 0)
-    out += (x.timeout > 0 ? " and" : " with")
-           + (" bytes_per_pack " + std::to_string(x.bytes_per_pack));
+std::string to_string(const collective_options& options) {
+  std::string out =
+    options.algorithm == collective_options::algorithm_kind::tree ? "by tree"
+    : options.algorithm == collective_options::algorithm_kind::ring
+      ? "by ring"
+      : "by an unknown algorithm";
+  if (options.timeout > 0)
+    out += " with timeout " + std::to_string(options.timeout) + " ms";
+  if (options.bytes_per_pack > 0)
+    out += (options.timeout > 0 ? " and" : " with")
+           + (" bytes_per_pack " + std::to_string(options.bytes_per_pack));
   return out;
 }
 

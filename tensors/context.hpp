@@ -6,8 +6,8 @@
 namespace troupe {
 
 class tape;
-struct kernel_cache; // Primitives that a device library prepared for known
-                     // shapes.
+/// Primitives that a device library prepared for known shapes.
+struct kernel_cache;
 
 /// Key of the random numbers that the current code draws. It consists of
 /// counters, not of a state, so a repeated step draws the same numbers.
@@ -31,10 +31,10 @@ struct context {
 
   tape* recording = nullptr; ///< Innermost tape. Null: none.
   /// Index of the variable copy that the code reads, within its process.
-  std::uint32_t replica = 0;
+  std::uint32_t copy_index = 0;
   random_key random;
   /// Execution scope in a job, set by training/. Null: none.
-  const void* place = nullptr;
+  const void* execution_scope = nullptr;
   /// Created at the first use of oneDNN.
   std::unique_ptr<kernel_cache> kernels;
 };

@@ -26,17 +26,17 @@ double as_written(float x) {
   return out;
 }
 
-number_reader::number_reader(std::string_view owner,
-                             std::span<const named_number> given)
-  : owner_{owner}, given_{given} {}
+hyperparameter_reader::hyperparameter_reader(
+  std::string_view owner, std::span<const hyperparameter> values)
+  : owner_{owner}, values_{values} {}
 
-const double* number_reader::find(std::string_view name) {
+const double* hyperparameter_reader::find(std::string_view name) {
   known_.emplace_back(name);
-  const auto at = std::ranges::find(given_, name, &named_number::name);
-  return at == given_.end() ? nullptr : &at->value;
+  const auto at = std::ranges::find(values_, name, &hyperparameter::name);
+  return at == values_.end() ? nullptr : &at->value;
 }
 
-void number_reader::operator()(std::string_view name, float& x) {
+void hyperparameter_reader::operator()(std::string_view name, float& x) {
   if (const auto* value = find(name)) {
     require(std::isfinite(static_cast<float>(*value)), owner_, name, *value,
             "it must be a finite number");
@@ -44,7 +44,7 @@ void number_reader::operator()(std::string_view name, float& x) {
   }
 }
 
-void number_reader::operator()(std::string_view name, bool& x) {
+void hyperparameter_reader::operator()(std::string_view name, bool& x) {
   if (const auto* value = find(name)) {
     require(*value == 0 || *value == 1, owner_, name, *value,
             "it must be true or false");
@@ -52,7 +52,8 @@ void number_reader::operator()(std::string_view name, bool& x) {
   }
 }
 
-void number_reader::operator()(std::string_view name, std::uint64_t& x) {
+void hyperparameter_reader::operator()(std::string_view name,
+                                       std::uint64_t& x) {
   if (const auto* value = find(name)) {
     require(*value >= 0 && *value <= 0x1p53 && std::floor(*value) == *value,
             owner_, name, *value, "it must be a whole number from 0");
@@ -60,13 +61,13 @@ void number_reader::operator()(std::string_view name, std::uint64_t& x) {
   }
 }
 
-void number_reader::finish() const {
-  for (const auto& each : given_) {
+void hyperparameter_reader::finish() const {
+  for (const auto& each : values_) {
     if (std::ranges::find(known_, each.name) == known_.end())
       throw std::invalid_argument(
         owner_ + " has no '" + each.name + "'; it has "
         + (known_.empty() ? "no numbers" : joined(known_)));
-    if (std::ranges::count(given_, each.name, &named_number::name) > 1)
+    if (std::ranges::count(values_, each.name, &hyperparameter::name) > 1)
       throw std::invalid_argument(owner_ + " was given '" + each.name
                                   + "' twice; give it once");
   }

@@ -10,13 +10,14 @@ namespace troupe {
 
 /// A number with its name, as in descriptions of models and jobs. A flag is 0
 /// or 1.
-struct named_number {
+struct hyperparameter {
   std::string name;
   double value = 0;
 
-  friend bool operator==(const named_number&, const named_number&) = default;
+  friend bool operator==(const hyperparameter&,
+                         const hyperparameter&) = default;
 };
-using named_numbers = std::vector<named_number>;
+using hyperparameters = std::vector<hyperparameter>;
 
 namespace detail {
 
@@ -29,10 +30,11 @@ double as_written(float x);
 ///   template <class F> void list(T& x, F visit) {
 ///     visit("learning_rate", x.learning_rate);
 ///   }
-class number_reader {
+class hyperparameter_reader {
 public:
   /// @param owner Name of the object in error messages: "adam".
-  number_reader(std::string_view owner, std::span<const named_number> given);
+  hyperparameter_reader(std::string_view owner,
+                        std::span<const hyperparameter> values);
 
   void operator()(std::string_view name, float& x);
   void operator()(std::string_view name, bool& x);
@@ -47,13 +49,13 @@ private:
   const double* find(std::string_view name);
 
   std::string owner_;
-  std::span<const named_number> given_;
+  std::span<const hyperparameter> values_;
   std::vector<std::string> known_;
 };
 
 /// Writes the members of an object as hyperparameters.
-struct number_writer {
-  named_numbers* out;
+struct hyperparameter_writer {
+  hyperparameters* out;
 
   void operator()(std::string_view name, float x) const {
     out->push_back({std::string{name}, as_written(x)});

@@ -17,7 +17,7 @@ enum class draw { constant, uniform, normal };
 /// computed from the fans.
 struct entry {
   const char* name;
-  draw from;
+  draw distribution;
   const char* first = nullptr;
   float first_default = 0;
   const char* second = nullptr;
@@ -32,16 +32,16 @@ const entry entries[] = {
   {"uniform", draw::uniform, "low", -0.05f, "high", 0.05f},
   {"normal", draw::normal, "mean", 0, "deviation", 0.05f},
   {.name = "glorot_uniform",
-   .from = draw::uniform,
+   .distribution = draw::uniform,
    .spread = [](const fans& f) { return std::sqrt(6 / (f.in + f.out)); }},
   {.name = "glorot_normal",
-   .from = draw::normal,
+   .distribution = draw::normal,
    .spread = [](const fans& f) { return std::sqrt(2 / (f.in + f.out)); }},
   {.name = "he_uniform",
-   .from = draw::uniform,
+   .distribution = draw::uniform,
    .spread = [](const fans& f) { return std::sqrt(6 / f.in); }},
   {.name = "he_normal",
-   .from = draw::normal,
+   .distribution = draw::normal,
    .spread = [](const fans& f) { return std::sqrt(2 / f.in); }},
 };
 
@@ -60,39 +60,39 @@ fans fans_of(const shape& dims) {
 }
 
 initializer::initializer(std::string_view name,
-                         std::span<const named_number> numbers)
+                         std::span<const hyperparameter> numbers)
   : name_{name} {
   const auto& names = initializer_names();
-  const auto at = std::ranges::find(names, name);
-  if (at == names.end())
+  const auto found = std::ranges::find(names, name);
+  if (found == names.end())
     throw std::invalid_argument("the initializer '" + name_
                                 + "' is unknown; there are "
                                 + detail::joined(names));
-  kind_ = static_cast<std::size_t>(at - names.begin());
-  const auto& is = entries[kind_];
-  first_ = is.first_default;
-  second_ = is.second_default;
-  detail::number_reader read{name, numbers};
-  if (is.first)
-    read(is.first, first_);
-  if (is.second)
-    read(is.second, second_);
+  kind_ = static_cast<std::size_t>(found - names.begin());
+  const auto& definition = entries[kind_];
+  first_ = definition.first_default;
+  second_ = definition.second_default;
+  detail::hyperparameter_reader read{name, numbers};
+  if (definition.first)
+    read(definition.first, first_);
+  if (definition.second)
+    read(definition.second, second_);
   read.finish();
-  if (is.second && is.from == draw::uniform) {
+  if (definition.second && definition.distribution == draw::uniform) {
     const auto high = detail::as_written(second_);
     detail::require(first_ < second_, name, "high", high,
                     "it must be above low");
     detail::require(std::isfinite(second_ - first_), name, "high", high,
                     "it is too far above low");
   }
-  if (is.second && is.from == draw::normal)
+  if (definition.second && definition.distribution == draw::normal)
     detail::require(second_ >= 0, name, "deviation",
                     detail::as_written(second_), "it must not be negative");
 }
 
-named_numbers initializer::numbers() const {
-  named_numbers out;
-  const detail::number_writer write{&out};
+hyperparameters initializer::numbers() const {
+  hyperparameters out;
+  const detail::hyperparameter_writer write{&out};
   if (entries[kind_].first)
     write(entries[kind_].first, first_);
   if (entries[kind_].second)
@@ -106,15 +106,15 @@ void initializer::fill(std::span<float> out, const shape& dims,
     throw std::logic_error(std::to_string(out.size())
                            + " elements for a parameter of shape "
                            + to_string(dims));
-  const auto& is = entries[kind_];
+  const auto& definition = entries[kind_];
   auto first = first_, second = second_;
-  if (is.spread && !out.empty()) {
-    second = static_cast<float>(is.spread(fans_of(dims)));
-    first = is.from == draw::uniform ? -second : 0;
+  if (definition.spread && !out.empty()) {
+    second = static_cast<float>(definition.spread(fans_of(dims)));
+    first = definition.distribution == draw::uniform ? -second : 0;
   }
-  if (is.from == draw::constant)
+  if (definition.distribution == draw::constant)
     std::ranges::fill(out, first);
-  else if (is.from == draw::uniform)
+  else if (definition.distribution == draw::uniform)
     fill_uniform(out, first, second, key);
   else
     fill_normal(out, first, second, key);

@@ -41,10 +41,10 @@ public:
   ///         hyperparameter name, and lists the known names. Throws
   ///         std::invalid_argument for an invalid value, with the valid range.
   explicit initializer(std::string_view name,
-                       std::span<const named_number> numbers = {});
+                       std::span<const hyperparameter> numbers = {});
 
   const std::string& name() const { return name_; }
-  named_numbers numbers() const;
+  hyperparameters numbers() const;
 
   /// Fills a parameter of shape `dims`.
   /// @errors throws std::logic_error if `out` has another number of elements.

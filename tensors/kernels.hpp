@@ -93,13 +93,13 @@ struct pooling_kernels {
 };
 
 /// Coefficients of one Adam step; update_rules.hpp defines their symbols.
-struct adam_numbers {
-  float rate;         ///< learning rate / (1 - beta1^t)
-  float beta1, rest1; ///< beta1 and 1 - beta1
-  float beta2, rest2; ///< beta2 and 1 - beta2
-  float root;         ///< 1 / sqrt(1 - beta2^t)
+struct adam_coefficients {
+  float step_size; ///< learning rate / (1 - beta1^t)
+  float beta1, one_minus_beta1;
+  float beta2, one_minus_beta2;
+  float inv_sqrt_bias_correction; ///< 1 / sqrt(1 - beta2^t)
   float epsilon;
-  float keep; ///< 1 - learning rate * weight decay
+  float decay_factor; ///< 1 - learning rate * weight decay
 };
 
 /// Updates a range of parameters in one pass. The gradient is multiplied by
@@ -117,7 +117,7 @@ struct update_kernels {
   /// x = decay_factor * x
   ///     - step_size * m / (inv_sqrt_bias_correction * sqrt(v) + epsilon)
   void (*adam)(float* x, const float* g, float* m, float* v, std::size_t n,
-               const adam_numbers& coefficients, float scale);
+               const adam_coefficients& coefficients, float scale);
 };
 
 struct random_kernels {
@@ -141,7 +141,7 @@ struct kernel_table : elementwise_kernels,
 /// @errors throws std::runtime_error if that level is not in `kernel_levels`.
 const kernel_table& kernels();
 
-/// Level of `kernels()`.
+/// Name of the instruction-set level of `kernels()`.
 std::string_view kernel_level();
 
 /// All levels that this build contains and this processor supports, in

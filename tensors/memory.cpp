@@ -50,24 +50,25 @@ public:
   }
 
   /// @returns null if the region is full.
-  void* take(size_class of) {
-    if (auto* block = dropped_[of.index]) {
-      dropped_[of.index] = block->next;
+  void* take(size_class block_class) {
+    if (auto* block = dropped_[block_class.index]) {
+      dropped_[block_class.index] = block->next;
       return block;
     }
     const auto page = page_bytes();
-    const auto size = (of.bytes + page - 1) / page * page;
+    const auto size = (block_class.bytes + page - 1) / page * page;
     if (size > pages_.size() - used_)
       return nullptr;
     used_ += size;
     return pages_.data() + used_ - size;
   }
 
-  void drop(void* block, size_class of) {
-    if (const auto page = page_bytes(); of.bytes > page)
-      ::madvise(static_cast<std::byte*>(block) + page, of.bytes - page,
+  void drop(void* block, size_class block_class) {
+    if (const auto page = page_bytes(); block_class.bytes > page)
+      ::madvise(static_cast<std::byte*>(block) + page, block_class.bytes - page,
                 MADV_REMOVE);
-    dropped_[of.index] = new (block) free_block{dropped_[of.index]};
+    dropped_[block_class.index] =
+      new (block) free_block{dropped_[block_class.index]};
   }
 
 private:
@@ -84,13 +85,13 @@ private:
 class pool {
 public:
   void* take(std::size_t wanted) {
-    if (wanted > largest)
+    if (wanted > max_block_bytes)
       throw std::bad_alloc{};
     const auto [index, bytes] = class_of(wanted);
     {
       const std::lock_guard hold{lock_};
       usage_.live += bytes;
-      most_live_ = std::max(most_live_, usage_.live);
+      max_live_ = std::max(max_live_, usage_.live);
       if (auto* block = free_[index]) {
         free_[index] = block->next;
         usage_.cached -= bytes;
@@ -100,11 +101,11 @@ public:
       // for old shapes. The slack is for replicas that overlap differently in
       // each step: their occasional misses must not release blocks that the
       // next step needs.
-      const auto most = most_live_ + std::max(spare, most_live_ / 4);
-      if (usage_.live + usage_.cached > most)
-        release_some(usage_.live + usage_.cached - most);
+      const auto max_bytes = max_live_ + std::max(min_slack, max_live_ / 4);
+      if (usage_.live + usage_.cached > max_bytes)
+        release_some(usage_.live + usage_.cached - max_bytes);
       usage_.peak = std::max(usage_.peak, usage_.live + usage_.cached);
-      if (region_ && bytes >= least_in_region)
+      if (region_ && bytes >= min_region_bytes)
         if (auto* block = region_.take({index, bytes}))
           return block;
     }
@@ -122,7 +123,7 @@ public:
     const auto [index, bytes] = class_of(wanted);
     const std::lock_guard hold{lock_};
     usage_.live -= bytes;
-    if (region_ && bytes >= least_in_region && !region_.holds(block))
+    if (region_ && bytes >= min_region_bytes && !region_.holds(block))
       // Allocated before the region: the next block of this size must come
       // from the region.
       return std::free(block);
@@ -130,7 +131,7 @@ public:
     free_[index] = new (block) free_block{free_[index]};
   }
 
-  void use(std::span<std::byte> pages) {
+  void use_shared_region(std::span<std::byte> pages) {
     const std::lock_guard hold{lock_};
     if (region_)
       throw std::logic_error("a shared region is set already");
@@ -141,7 +142,7 @@ public:
   void trim() {
     const std::lock_guard hold{lock_};
     release_some(usage_.cached);
-    most_live_ = usage_.live;
+    max_live_ = usage_.live;
   }
 
   usage used() {
@@ -150,8 +151,8 @@ public:
   }
 
 private:
-  static constexpr std::size_t spare = 32u << 20;
-  static constexpr std::size_t largest = std::size_t{1} << 46; // 64 TiB
+  static constexpr std::size_t min_slack = 32u << 20;
+  static constexpr std::size_t max_block_bytes = std::size_t{1} << 46; // 64 TiB
 
   void release_some(std::size_t goal) {
     for (std::size_t i = classes; i-- > 0 && goal > 0;) {
@@ -173,7 +174,7 @@ private:
   region region_;
   std::array<free_block*, classes> free_{};
   usage usage_;
-  std::size_t most_live_ = 0; ///< Maximum since the last trim.
+  std::size_t max_live_ = 0; ///< Maximum of `live` since the last trim.
 };
 
 /// Never destroyed: static tensors may be destroyed later.
@@ -201,8 +202,8 @@ void trim() {
   the_pool().trim();
 }
 
-void use_region(std::span<std::byte> pages) {
-  the_pool().use(pages);
+void use_shared_region(std::span<std::byte> pages) {
+  the_pool().use_shared_region(pages);
 }
 
 } // namespace troupe::memory

@@ -35,14 +35,14 @@ void trim();
 
 /// Minimum size of the blocks that are allocated in the region, if there is
 /// one.
-inline constexpr std::size_t least_in_region = std::size_t{32} * 1024;
+inline constexpr std::size_t min_region_bytes = std::size_t{32} * 1024;
 
 /// Allocates large blocks in these pages from now on, while there is space: for
 /// example in memory that other processes can read in place. Blocks returned to
 /// the system punch a hole in the file.
 /// @param pages A mapping of a memory file, shared and permanent.
 /// @errors throws std::logic_error if a region is set already.
-void use_region(std::span<std::byte> pages);
+void use_shared_region(std::span<std::byte> pages);
 
 } // namespace memory
 

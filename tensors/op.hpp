@@ -55,12 +55,12 @@ struct op_call {
   tensor saved;
   tensor grad_out;
   std::span<tensor> grad_in;
-  /// Bit i set: add to `grad_in[i]`. Otherwise `grad_in[i]` is uninitialised
+  /// Bit i set: add to `grad_in[i]`. Otherwise `grad_in[i]` is uninitialized
   /// and must be written.
   std::uint32_t accumulate = 0;
 
   bool wants(std::size_t i) const { return static_cast<bool>(grad_in[i]); }
-  bool adds(std::size_t i) const { return accumulate >> i & 1; }
+  bool accumulates(std::size_t i) const { return accumulate >> i & 1; }
 };
 
 using op_kernel = void (*)(op_call&);
@@ -69,10 +69,11 @@ using op_kernel = void (*)(op_call&);
 struct op_case {
   std::array<shape, 4> in; ///< As many as the op's inputs.
   op_options options;
-  float low = -1,
-        high = 1; ///< Range of float inputs; integer inputs are in [0, high).
-  double bound = 1e-5; ///< Maximum float32 error, relative to the largest
-                       ///< magnitude of the reference result.
+  /// Range of float inputs; integer inputs are in [0, high).
+  float low = -1, high = 1;
+  /// Maximum float32 error, relative to the largest magnitude of the reference
+  /// result.
+  double bound = 1e-5;
 };
 
 /// Definition of an op. ops/all.hpp lists the built-in ops; `register_op` adds
@@ -96,19 +97,20 @@ struct op {
   op_kernel reference_forward = nullptr;
   op_kernel reference_backward = nullptr;
 
-  bool keeps_inputs = true;  ///< Backward reads `in`.
-  bool keeps_output = false; ///< Backward reads `out`.
+  bool saves_inputs = true;  ///< Backward reads `in`.
+  bool saves_output = false; ///< Backward reads `out`.
   /// True: the gradient of input 0 is `grad_out` in another shape, without a
   /// kernel.
-  bool passes_through = false;
+  bool is_reshape = false;
   /// Makes the result a view of input 0, instead of `forward`. Null: kernels
   /// compute the result.
   tensor (*view)(const tensor& x, const op_options& options) = nullptr;
 
   std::span<const op_case> cases{};
-  std::span<const float> kinks{}; ///< Inputs at which df/dx jumps.
-  std::uint32_t integers = 0;     ///< Bit i set: input i is int32.
-  std::string_view formula{};     ///< Shown in docs/ops.md.
+  /// Inputs at which df/dx jumps.
+  std::span<const float> nondifferentiable_points{};
+  std::uint32_t integers = 0; ///< Bit i set: input i is int32.
+  std::string_view formula{}; ///< Shown in docs/ops.md.
 };
 
 /// Runs an op and records it if a tape is active. Kernels get untracked
@@ -117,10 +119,9 @@ struct op {
 ///         inputs, and for a dtype without a kernel. Also throws if a gradient
 ///         would be lost: a tape tracks an input of an op without a gradient,
 ///         or an input is tracked by a tape that another one shadows.
-///         a tape that another one shadows.
-tensor apply(const op& what, std::span<const tensor> in,
+tensor apply(const op& definition, std::span<const tensor> in,
              const op_options& options = {});
-tensor apply(const op& what, std::initializer_list<tensor> in,
+tensor apply(const op& definition, std::initializer_list<tensor> in,
              const op_options& options = {});
 
 /// All ops, built-in and registered.
@@ -129,7 +130,7 @@ std::vector<const op*> all_ops();
 /// Registers an op, which must outlive all its uses.
 /// @errors throws std::logic_error if the name is registered or a required
 ///         member is missing.
-void register_op(const op& what);
+void register_op(const op& definition);
 
 /// @returns null if no op has this name.
 const op* find_op(std::string_view name);

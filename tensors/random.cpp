@@ -26,14 +26,14 @@ constexpr std::uint32_t high_half(std::uint64_t x) {
 
 /// Calls `put(i, word first + i)` for i in [0, n).
 template <class F>
-void each_word(const random_stream& from, std::uint64_t first, std::size_t n,
+void each_word(const random_stream& stream, std::uint64_t first, std::size_t n,
                F put) {
-  constexpr std::size_t room = 256;
-  std::uint32_t words[room];
+  constexpr std::size_t capacity = 256;
+  std::uint32_t words[capacity];
   for (std::size_t i = 0; i < n;) {
     const auto skip = (first + i) % 4;
-    const auto count = std::min(n - i, room - skip);
-    from.blocks((first + i) / 4, {words, (skip + count + 3) / 4 * 4});
+    const auto count = std::min(n - i, capacity - skip);
+    stream.blocks((first + i) / 4, {words, (skip + count + 3) / 4 * 4});
     for (std::size_t j = 0; j < count; ++j)
       put(i + j, words[skip + j]);
     i += count;
@@ -109,7 +109,7 @@ void random_stream::blocks(std::uint64_t first,
   kernels().philox(out.data(), first, out.size() / 4, high_, key_.data());
 }
 
-std::uint32_t random_stream::at(std::uint64_t index) const {
+std::uint32_t random_stream::word(std::uint64_t index) const {
   return block(index / 4)[index % 4];
 }
 
@@ -141,7 +141,7 @@ float random_stream::normal() {
 std::uint32_t random_stream::below(std::uint32_t n) {
   auto product = std::uint64_t{next()} * n;
   if (low_half(product) < n)
-    for (const auto least = -n % n; low_half(product) < least;)
+    for (const auto threshold = -n % n; low_half(product) < threshold;)
       product = std::uint64_t{next()} * n;
   return high_half(product);
 }

@@ -35,7 +35,7 @@ public:
   explicit random_stream(const random_key& key);
 
   /// Returns word `index`.
-  std::uint32_t at(std::uint64_t index) const;
+  std::uint32_t word(std::uint64_t index) const;
 
   /// Returns words 4i to 4i + 3.
   philox_counter block(std::uint64_t i) const;

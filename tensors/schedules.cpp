@@ -29,7 +29,7 @@ void list(cosine_schedule& x, F& visit) {
   visit("warm_up", x.warm_up);
 }
 
-schedule::any by_name(std::string_view name) {
+schedule::variant_type by_name(std::string_view name) {
   if (name == "constant")
     return constant_schedule{};
   if (name == "step")
@@ -49,16 +49,16 @@ double rate_at(const step_schedule& x, std::uint64_t step) {
   return x.learning_rate * detail::power(x.factor, step / x.every);
 }
 
-double rate_at(const cosine_schedule& x, std::uint64_t step) {
-  const double high = x.learning_rate, low = x.final_rate;
-  if (step < x.warm_up)
+double rate_at(const cosine_schedule& cosine, std::uint64_t step) {
+  const double high = cosine.learning_rate, low = cosine.final_rate;
+  if (step < cosine.warm_up)
     return high * static_cast<double>(step + 1)
-           / static_cast<double>(x.warm_up);
-  if (step >= x.steps)
+           / static_cast<double>(cosine.warm_up);
+  if (step >= cosine.steps)
     return low;
-  const auto part = static_cast<double>(step - x.warm_up)
-                    / static_cast<double>(x.steps - x.warm_up);
-  return low + (high - low) * (1 + detail::cos_pi(part)) / 2;
+  const auto fraction = static_cast<double>(step - cosine.warm_up)
+                        / static_cast<double>(cosine.steps - cosine.warm_up);
+  return low + (high - low) * (1 + detail::cos_pi(fraction)) / 2;
 }
 
 struct checker {
@@ -86,9 +86,10 @@ struct checker {
 
 } // namespace
 
-schedule::schedule(std::string_view name, std::span<const named_number> numbers)
+schedule::schedule(std::string_view name,
+                   std::span<const hyperparameter> numbers)
   : form_{by_name(name)} {
-  detail::number_reader read{name, numbers};
+  detail::hyperparameter_reader read{name, numbers};
   std::visit([&](auto& form) { list(form, read); }, form_);
   read.finish();
   check();
@@ -98,9 +99,9 @@ std::string_view schedule::name() const {
   return schedule_names()[form_.index()];
 }
 
-named_numbers schedule::numbers() const {
-  named_numbers out;
-  detail::number_writer write{&out};
+hyperparameters schedule::numbers() const {
+  hyperparameters out;
+  detail::hyperparameter_writer write{&out};
   std::visit([&](auto form) { list(form, write); }, form_);
   return out;
 }

@@ -38,7 +38,8 @@ struct cosine_schedule {
 /// has no state, so a resumed job continues it.
 class schedule {
 public:
-  using any = std::variant<constant_schedule, step_schedule, cosine_schedule>;
+  using variant_type =
+    std::variant<constant_schedule, step_schedule, cosine_schedule>;
 
   schedule() : schedule{constant_schedule{}} {}
 
@@ -52,10 +53,10 @@ public:
   /// @errors throws std::invalid_argument for an unknown name, and lists the
   ///         known names; also for an unknown or invalid hyperparameter.
   explicit schedule(std::string_view name,
-                    std::span<const named_number> numbers = {});
+                    std::span<const hyperparameter> numbers = {});
 
   std::string_view name() const;
-  named_numbers numbers() const;
+  hyperparameters numbers() const;
 
   /// Learning rate of a step. The bits depend on neither processor nor C
   /// library.
@@ -64,7 +65,7 @@ public:
 private:
   void check() const;
 
-  any form_;
+  variant_type form_;
 };
 
 /// Names of all schedules: constant, step, cosine.

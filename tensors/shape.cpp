@@ -29,7 +29,7 @@ std::size_t shape::elements() const {
   return product;
 }
 
-shape shape::with(std::size_t axis, std::int64_t extent) const {
+shape shape::with_extent(std::size_t axis, std::int64_t extent) const {
   if (axis >= rank_)
     throw std::logic_error("axis " + std::to_string(axis) + " of "
                            + to_string(*this));

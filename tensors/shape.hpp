@@ -34,7 +34,7 @@ public:
   /// Returns this shape with the extent of `axis` replaced.
   /// @errors throws std::logic_error if the axis does not exist or the new
   ///         shape is invalid.
-  shape with(std::size_t axis, std::int64_t extent) const;
+  shape with_extent(std::size_t axis, std::int64_t extent) const;
 
   /// Returns the shape of the axes [first, last).
   shape axes(std::size_t first, std::size_t last) const;

@@ -17,9 +17,9 @@ namespace troupe {
 ///   auto gradients = t.gradient(loss, model.variables());
 ///
 /// A tape records until gradients are requested. Only one tape records at a
-/// time: a newer tape shadows older ones, and ops reject their values
-/// meanwhile. A tape belongs to the context in which it was made. Gradients are
-/// constants: no tape tracks them.
+/// time: a newer tape shadows the older ones. Until it is destroyed, ops reject
+/// values that the older ones track. A tape belongs to the context in which it
+/// was made. Gradients are constants: no tape tracks them.
 class tape {
 public:
   /// Called once for each variable when the gradient of `variables[index]` is
@@ -36,7 +36,7 @@ public:
   /// @returns the tracked tensor.
   /// @errors throws std::logic_error unless it is float32 or float64, and if a
   ///         tape tracks it already.
-  tensor watch(const tensor& x);
+  tensor watch(const tensor& input);
 
   /// Returns d loss / d variable for each variable, in new tensors. The
   /// gradient is zero if the loss does not depend on the variable. Saved values
@@ -69,17 +69,18 @@ public:
   // The following functions are for `apply`.
 
   /// True if this tape tracks any of these inputs.
-  bool knows(std::span<const tensor> in) const;
+  bool tracks(std::span<const tensor> in) const;
 
   /// Checks that no other tape tracks an input.
   /// @errors throws std::logic_error that names the op and the input.
-  void check_others(const op& what, std::span<const tensor> in) const;
+  void check_other_tapes(const op& definition,
+                         std::span<const tensor> in) const;
 
   /// Records one op.
   /// @param call The call, with untracked inputs.
   /// @param in The inputs as passed by the caller of the op.
   /// @returns the result, tracked by this tape.
-  tensor record(const op& what, const op_call& call,
+  tensor record(const op& definition, const op_call& call,
                 std::span<const tensor> in);
 
 private:
@@ -92,9 +93,9 @@ private:
 /// an active tape, from which no gradients were requested yet.
 bool is_recorded(const tensor& x);
 
-/// Suspends all existing tapes of the current code for its lifetime. Their
-/// variables and values are constants meanwhile. Do not overwrite elements that
-/// these tapes need.
+/// Suspends all existing tapes of the current code for its lifetime. During
+/// that time their variables and values are constants. Do not overwrite
+/// elements that these tapes need.
 class pause_recording {
 public:
   pause_recording();

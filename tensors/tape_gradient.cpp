@@ -8,22 +8,23 @@
 
 namespace troupe {
 
-void tape::impl::begin() {
-  if (spent)
+void tape::impl::consume() {
+  if (consumed)
     throw std::logic_error(
       "gradients of a tape were requested a second time; make "
       "a tape for each loss");
-  spent = true;
+  consumed = true;
 }
 
 /// Requests the gradient of a leaf.
 /// @param destination Receives the gradient.
 /// @param index Position in the caller's list.
-void tape::impl::ask(std::int32_t leaf, std::size_t place, const tensor& home) {
+void tape::impl::request_gradient(std::int32_t leaf, std::size_t index,
+                                  const tensor& destination) {
   auto& x = values[std::size_t(leaf)];
-  x.home = home;
-  x.asked = std::int32_t(place);
-  x.needed = true;
+  x.destination = destination;
+  x.request_index = std::int32_t(index);
+  x.requires_gradient = true;
 }
 
 void tape::impl::start(const tensor& loss) {
@@ -33,118 +34,122 @@ void tape::impl::start(const tensor& loss) {
                            + to_string(loss.spec()));
   auto& seed = values[std::size_t(index)];
   seed.gradient = tensor::full(seed.spec.dims, 1, seed.spec.type);
-  if (seed.leaf && seed.home)
-    seed.home.copy_from(seed.gradient), seed.gradient = seed.home;
+  if (seed.leaf && seed.destination)
+    seed.destination.copy_from(seed.gradient), seed.gradient = seed.destination;
   for (const auto& x : nodes)
     for (const auto source : x.source)
-      if (source != constant && values[std::size_t(source)].needed)
-        values[std::size_t(x.result)].needed = true;
+      if (source != constant && values[std::size_t(source)].requires_gradient)
+        values[std::size_t(x.result)].requires_gradient = true;
 }
 
 void tape::impl::run(const tape::completed& hook) {
-  for (auto x = nodes.rbegin(); x != nodes.rend(); ++x) {
-    auto& result = values[std::size_t(x->result)];
-    if (result.gradient && result.needed)
-      x->what->passes_through ? pass_through(*x) : backward(*x);
+  for (auto entry = nodes.rbegin(); entry != nodes.rend(); ++entry) {
+    auto& result = values[std::size_t(entry->result)];
+    if (result.gradient && result.requires_gradient)
+      entry->definition->is_reshape ? pass_through(*entry) : backward(*entry);
     result.gradient = {};
-    release(*x, hook);
+    release(*entry, hook);
   }
 }
 
-void tape::impl::backward(node& x) {
+void tape::impl::backward(node& entry) {
   op_call call;
-  call.options = x.options;
-  call.in = {x.in.data(), x.what->arity};
-  call.out = std::move(x.out);
-  call.saved = std::move(x.saved);
-  call.grad_out = std::move(values[std::size_t(x.result)].gradient);
+  call.options = entry.options;
+  call.in = {entry.in.data(), entry.definition->arity};
+  call.out = std::move(entry.out);
+  call.saved = std::move(entry.saved);
+  call.grad_out = std::move(values[std::size_t(entry.result)].gradient);
   std::array<tensor, 4> grads;
   std::array<bool, 4>
-    apart{}; // The same value as an earlier input: added afterwards.
-  for (std::size_t i = 0; i < x.what->arity; ++i) {
-    if (x.source[i] == constant || !values[std::size_t(x.source[i])].needed)
+    repeated{}; // The same value as an earlier input: added afterwards.
+  for (std::size_t i = 0; i < entry.definition->arity; ++i) {
+    if (entry.source[i] == constant
+        || !values[std::size_t(entry.source[i])].requires_gradient)
       continue;
-    auto& to = values[std::size_t(x.source[i])];
-    apart[i] =
-      std::find(x.source.begin(), x.source.begin() + long(i), x.source[i])
-      != x.source.begin() + long(i);
-    if (apart[i]) {
-      grads[i] = tensor{to.spec};
-    } else if (to.gradient) {
-      grads[i] = to.gradient;
+    auto& target = values[std::size_t(entry.source[i])];
+    repeated[i] = std::find(entry.source.begin(),
+                            entry.source.begin() + long(i), entry.source[i])
+                  != entry.source.begin() + long(i);
+    if (repeated[i]) {
+      grads[i] = tensor{target.spec};
+    } else if (target.gradient) {
+      grads[i] = target.gradient;
       call.accumulate |= 1u << i;
     } else {
-      grads[i] = to.gradient = to.home ? to.home : tensor{to.spec};
+      grads[i] = target.gradient =
+        target.destination ? target.destination : tensor{target.spec};
     }
   }
-  call.grad_in = {grads.data(), x.what->arity};
+  call.grad_in = {grads.data(), entry.definition->arity};
   const bool wide = call.grad_out.type() == dtype::float64;
-  const auto kernel = wide ? x.what->reference_backward
-                           : x.what->backward[std::size_t(device_kind::cpu)];
+  const auto kernel =
+    wide ? entry.definition->reference_backward
+         : entry.definition->backward[std::size_t(device_kind::cpu)];
   if (!kernel)
-    throw std::logic_error(std::string{x.what->name}
+    throw std::logic_error(std::string{entry.definition->name}
                            + " has no gradient for this dtype");
   kernel(call);
-  for (std::size_t i = 0; i < x.what->arity; ++i)
-    if (apart[i])
-      add_in_place(values[std::size_t(x.source[i])].gradient, grads[i]);
+  for (std::size_t i = 0; i < entry.definition->arity; ++i)
+    if (repeated[i])
+      add_in_place(values[std::size_t(entry.source[i])].gradient, grads[i]);
 }
 
-void tape::impl::pass_through(node& x) {
-  if (x.source[0] == constant || !values[std::size_t(x.source[0])].needed)
+void tape::impl::pass_through(node& entry) {
+  if (entry.source[0] == constant
+      || !values[std::size_t(entry.source[0])].requires_gradient)
     return;
-  auto& to = values[std::size_t(x.source[0])];
-  const auto gradient =
-    std::move(values[std::size_t(x.result)].gradient).reshaped(to.spec.dims);
-  if (to.gradient) {
-    add_in_place(to.gradient, gradient);
-  } else if (to.home) {
-    to.home.copy_from(gradient);
-    to.gradient = to.home;
+  auto& target = values[std::size_t(entry.source[0])];
+  const auto gradient = std::move(values[std::size_t(entry.result)].gradient)
+                          .reshaped(target.spec.dims);
+  if (target.gradient) {
+    add_in_place(target.gradient, gradient);
+  } else if (target.destination) {
+    target.destination.copy_from(gradient);
+    target.gradient = target.destination;
   } else {
-    to.gradient = gradient;
+    target.gradient = gradient;
   }
 }
 
-void tape::impl::release(node& x, const tape::completed& hook) {
-  for (const auto source : x.source)
+void tape::impl::release(node& entry, const tape::completed& hook) {
+  for (const auto source : entry.source)
     if (source != constant) {
       auto& from = values[std::size_t(source)];
       if (--from.uses == 0 && from.leaf)
         complete(from, hook);
     }
-  x = node{};
+  entry = node{};
 }
 
 void tape::impl::complete(value& leaf, const tape::completed& hook) {
-  if (leaf.asked < 0)
+  if (leaf.request_index < 0)
     return;
   if (!leaf.gradient) {
-    std::memset(leaf.home.raw(), 0, leaf.home.bytes());
-    leaf.gradient = leaf.home;
+    std::memset(leaf.destination.raw(), 0, leaf.destination.bytes());
+    leaf.gradient = leaf.destination;
   }
   if (hook)
-    hook(std::size_t(leaf.asked));
+    hook(std::size_t(leaf.request_index));
 }
 
 void tape::impl::run(const tensor& loss, std::span<const variable> variables,
-                     const tensors& homes, const tape::completed& hook) {
-  begin();
+                     const tensors& destinations, const tape::completed& hook) {
+  consume();
   pooled<std::size_t> unused;
   for (std::size_t i = 0; i < variables.size(); ++i) {
-    const auto place = leaves.find(variables[i].id());
-    if (place == leaf_table::absent) {
+    const auto leaf_index = leaves.find(variables[i].id());
+    if (leaf_index == variable_table::absent) {
       unused.push_back(i);
       continue;
     }
-    if (values[place].asked >= 0)
+    if (values[leaf_index].request_index >= 0)
       throw std::logic_error("the gradient of " + variables[i].name()
                              + " is requested twice in one list");
-    ask(std::int32_t(place), i, homes[i]);
+    request_gradient(std::int32_t(leaf_index), i, destinations[i]);
   }
   start(loss);
   for (const auto i : unused) {
-    std::memset(homes[i].raw(), 0, homes[i].bytes());
+    std::memset(destinations[i].raw(), 0, destinations[i].bytes());
     if (hook)
       hook(i);
   }
@@ -172,18 +177,20 @@ void tape::gradient_into_variables(const tensor& loss,
 }
 
 tensors tape::gradient(const tensor& loss, std::span<const tensor> watched) {
-  impl_->begin();
+  impl_->consume();
   tensors out;
   out.reserve(watched.size());
-  for (const auto& x : watched) {
-    const auto index = impl_->index_of(x);
+  for (const auto& input : watched) {
+    const auto index = impl_->index_of(input);
     if (index == impl::constant || !impl_->values[std::size_t(index)].leaf)
-      throw std::logic_error("the tape does not watch " + to_string(x.spec()));
-    if (impl_->values[std::size_t(index)].asked >= 0)
-      throw std::logic_error("the gradient of a watched " + to_string(x.spec())
+      throw std::logic_error("the tape does not watch "
+                             + to_string(input.spec()));
+    if (impl_->values[std::size_t(index)].request_index >= 0)
+      throw std::logic_error("the gradient of a watched "
+                             + to_string(input.spec())
                              + " is requested twice in one list");
-    out.push_back(tensor::zeros(x.dims(), x.type()));
-    impl_->ask(index, out.size() - 1, out.back());
+    out.push_back(tensor::zeros(input.dims(), input.type()));
+    impl_->request_gradient(index, out.size() - 1, out.back());
   }
   impl_->start(loss);
   impl_->run({});

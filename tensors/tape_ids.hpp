@@ -5,7 +5,7 @@
 // Encoding of a tensor's trace: a variable (top bit and id), or a value of a
 // tape (the tape's serial number, and index + 1).
 
-namespace troupe::trace {
+namespace troupe::tape_ids {
 
 inline constexpr std::uint64_t variable_bit = std::uint64_t{1} << 63;
 
@@ -34,4 +34,4 @@ constexpr std::uint32_t low(std::uint64_t x) {
   return static_cast<std::uint32_t>(x);
 }
 
-} // namespace troupe::trace
+} // namespace troupe::tape_ids

@@ -21,17 +21,19 @@ struct tape::impl {
   /// result of an op.
   struct value {
     tensor_spec spec;
-    tensor gradient;         ///< Empty: nothing was added yet.
-    tensor home;             ///< Leaf only: receives its gradient.
-    std::int32_t asked = -1; ///< Index in the caller's list. -1: not requested.
+    tensor gradient;    ///< Empty: nothing was added yet.
+    tensor destination; ///< Leaf only: receives its gradient.
+    /// Index in the caller's list. -1: not requested.
+    std::int32_t request_index = -1;
     /// Recorded ops that read it and are not yet processed.
     std::uint32_t uses = 0;
-    bool needed = false; ///< True: a requested gradient depends on it.
+    /// True: a requested gradient depends on it.
+    bool requires_gradient = false;
     bool leaf = false;
   };
 
   struct node {
-    const op* what = nullptr;
+    const op* definition = nullptr;
     op_options options;
     std::array<tensor, 4> in;
     std::array<std::int32_t, 4> source{constant, constant, constant, constant};
@@ -45,10 +47,10 @@ struct tape::impl {
   tape* outer = nullptr;
   std::uint32_t serial =
     next_serial.fetch_add(1, std::memory_order_relaxed) & 0x7fff'ffff;
-  bool spent = false;
+  bool consumed = false;
   pooled<node> nodes;
   pooled<value> values;
-  leaf_table leaves;
+  variable_table leaves;
 
   std::int32_t add(value x) {
     values.push_back(std::move(x));
@@ -56,33 +58,34 @@ struct tape::impl {
   }
 
   std::int32_t leaf_of(const tensor& x) {
-    auto& place = leaves[trace::low(x.trace())];
-    if (place == leaf_table::absent) {
+    auto& leaf_index = leaves[tape_ids::low(x.trace())];
+    if (leaf_index == variable_table::absent) {
       value leaf;
       leaf.spec = x.spec();
       leaf.leaf = true;
-      place = static_cast<std::uint32_t>(add(std::move(leaf)));
+      leaf_index = static_cast<std::uint32_t>(add(std::move(leaf)));
     }
-    return static_cast<std::int32_t>(place);
+    return static_cast<std::int32_t>(leaf_index);
   }
 
   /// Index of the value of a tensor; `constant` if it is not of this tape.
   std::int32_t index_of(const tensor& x) const {
-    return trace::is_value_of(x.trace(), serial)
-             ? static_cast<std::int32_t>(trace::low(x.trace())) - 1
+    return tape_ids::is_value_of(x.trace(), serial)
+             ? static_cast<std::int32_t>(tape_ids::low(x.trace())) - 1
              : constant;
   }
 
   /// True if `x` is a value of this tape.
   bool has(const tensor& x) const {
-    return trace::is_value_of(x.trace(), serial);
+    return tape_ids::is_value_of(x.trace(), serial);
   }
 
-  void begin();
-  void ask(std::int32_t leaf, std::size_t place, const tensor& home);
+  void consume();
+  void request_gradient(std::int32_t leaf, std::size_t index,
+                        const tensor& destination);
   void start(const tensor& loss);
   void run(const tensor& loss, std::span<const variable> variables,
-           const tensors& homes, const tape::completed& hook);
+           const tensors& destinations, const tape::completed& hook);
   void run(const tape::completed& hook);
   void backward(node& x);
   void pass_through(node& x);

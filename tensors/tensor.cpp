@@ -85,20 +85,20 @@ tensor tensor::slice(std::int64_t begin, std::int64_t end) const {
     return apply(ops::slice, {*this}, ops::slice_rows{begin, end});
   auto out = *this;
   const auto row = dims().front() ? bytes() / std::size_t(dims().front()) : 0;
-  out.spec_.dims = dims().with(0, end - begin);
+  out.spec_.dims = dims().with_extent(0, end - begin);
   out.offset_ += std::size_t(begin) * row;
   out.trace_ = 0;
   return out;
 }
 
-tensor tensor::reshaped(const shape& to) const {
-  if (to.elements() != size())
+tensor tensor::reshaped(const shape& new_dims) const {
+  if (new_dims.elements() != size())
     throw std::logic_error(to_string(spec_) + " cannot be reshaped to "
-                           + to_string(to));
+                           + to_string(new_dims));
   if (is_recorded(*this))
-    return reshape(*this, to);
+    return reshape(*this, new_dims);
   auto out = *this;
-  out.spec_.dims = to;
+  out.spec_.dims = new_dims;
   out.trace_ = 0;
   return out;
 }
@@ -119,34 +119,34 @@ tensor tensor::clone() const {
   return out;
 }
 
-void tensor::copy_from(const tensor& other) {
-  if (spec_ != other.spec_ || !storage_ || !other.storage_)
-    throw std::logic_error("cannot copy " + to_string(other.spec_) + " into "
+void tensor::copy_from(const tensor& source) {
+  if (spec_ != source.spec_ || !storage_ || !source.storage_)
+    throw std::logic_error("cannot copy " + to_string(source.spec_) + " into "
                            + to_string(spec_));
-  if (is_recorded(other))
-    throw std::logic_error("copy_from() of " + to_string(other.spec_)
+  if (is_recorded(source))
+    throw std::logic_error("copy_from() of " + to_string(source.spec_)
                            + ", which a tape records, would lose its gradient; "
                              "copy from its detach()");
   if (trace_ != 0)
     check_writable();
   if (bytes() > 0)
-    std::memmove(raw(), other.raw(), bytes());
+    std::memmove(raw(), source.raw(), bytes());
 }
 
-tensor tensor::as(dtype to) const {
-  if (to == type())
+tensor tensor::as(dtype target) const {
+  if (target == type())
     return *this;
   if (is_recorded(*this)) {
-    if (to != dtype::float32 && to != dtype::float64)
-      throw std::logic_error("as(" + std::string{to_string(to)} + ") of "
+    if (target != dtype::float32 && target != dtype::float64)
+      throw std::logic_error("as(" + std::string{to_string(target)} + ") of "
                              + to_string(spec_)
                              + ", which a tape records, would lose its "
                                "gradient; convert its detach()");
-    return apply(ops::cast, {*this}, ops::cast_type{to});
+    return apply(ops::cast, {*this}, ops::cast_type{target});
   }
-  tensor out{dims(), to};
+  tensor out{dims(), target};
   with_dtype(type(), [&]<class From>(From) {
-    with_dtype(to, [&]<class To>(To) {
+    with_dtype(target, [&]<class To>(To) {
       std::ranges::transform(data<From>(), out.mutable_data<To>().begin(),
                              [](From x) { return convert<To>(x); });
     });

@@ -19,7 +19,7 @@ namespace troupe {
 class storage {
 public:
   storage() = default;
-  /// Allocates uninitialised bytes.
+  /// Allocates uninitialized bytes.
   explicit storage(std::size_t bytes);
   storage(const storage& other) noexcept;
   storage(storage&& other) noexcept : block_{std::exchange(other.block_, {})} {}
@@ -62,7 +62,7 @@ class tensor {
 public:
   tensor() = default; ///< Empty: no tensor.
 
-  /// Allocates uninitialised elements.
+  /// Allocates uninitialized elements.
   /// @errors throws std::bad_alloc.
   explicit tensor(const shape& dims, dtype type = dtype::float32);
   explicit tensor(const tensor_spec& spec) : tensor{spec.dims, spec.type} {}
@@ -126,7 +126,7 @@ public:
 
   /// Returns the same elements in another shape; shares them.
   /// @errors throws std::logic_error if the number of elements differs.
-  tensor reshaped(const shape& dims) const;
+  tensor reshaped(const shape& new_dims) const;
 
   /// Returns elements [begin, end) of the flattened tensor, of shape [end -
   /// begin]; shares them.
@@ -136,20 +136,20 @@ public:
   tensor clone() const;
 
   /// Returns a constant that no tape tracks; shares the elements.
-  tensor detach() const { return traced(0); }
+  tensor detach() const { return with_trace(0); }
 
   /// Copies the elements of a tensor of equal shape and dtype.
   /// @errors throws std::logic_error for another shape or dtype, if a tape
   ///         tracks `source`, and while a tape needs the elements that are
   ///         overwritten.
-  void copy_from(const tensor& other);
+  void copy_from(const tensor& source);
 
   /// Converts the elements; shares them if the dtype is `target` already. A
   /// float beyond the range of an integer type becomes the nearest value of
   /// that type, and NaN becomes 0. Integers wrap around.
   /// @errors throws std::logic_error if a tape tracks the tensor and `target`
   ///         is not a float type: integers have no gradient.
-  tensor as(dtype type) const;
+  tensor as(dtype target) const;
 
   /// True if no other handle shares the elements.
   bool unique() const { return storage_.unique(); }
@@ -159,7 +159,7 @@ public:
 
   /// Identifies this value in a tape (tape_ids.hpp). Zero: no tape tracks it.
   std::uint64_t trace() const { return trace_; }
-  tensor traced(std::uint64_t trace) const {
+  tensor with_trace(std::uint64_t trace) const {
     auto other = *this;
     other.trace_ = trace;
     return other;

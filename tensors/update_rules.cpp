@@ -26,15 +26,15 @@ void list(adam& x, F& visit) {
 }
 
 template <class F>
-void list(adamw& x, F& visit) {
-  visit("learning_rate", x.learning_rate);
-  visit("beta1", x.beta1);
-  visit("beta2", x.beta2);
-  visit("epsilon", x.epsilon);
-  visit("weight_decay", x.weight_decay);
+void list(adamw& rule, F& visit) {
+  visit("learning_rate", rule.learning_rate);
+  visit("beta1", rule.beta1);
+  visit("beta2", rule.beta2);
+  visit("epsilon", rule.epsilon);
+  visit("weight_decay", rule.weight_decay);
 }
 
-update_rule::any by_name(std::string_view name) {
+update_rule::variant_type by_name(std::string_view name) {
   if (name == "sgd")
     return sgd{};
   if (name == "adam")
@@ -51,23 +51,24 @@ struct checker {
   std::string_view owner;
 
   void at_least_0(const char* name, float x) const {
-    say(std::isfinite(x) && x >= 0, name, x, "it must be at least 0");
+    check_value(std::isfinite(x) && x >= 0, name, x, "it must be at least 0");
   }
   void above_0(const char* name, float x) const {
-    say(std::isfinite(x) && x > 0, name, x, "it must be above 0");
+    check_value(std::isfinite(x) && x > 0, name, x, "it must be above 0");
   }
   void below_1(const char* name, float x) const {
-    say(x >= 0 && x < 1, name, x, "it must be at least 0 and below 1");
+    check_value(x >= 0 && x < 1, name, x, "it must be at least 0 and below 1");
   }
-  void say(bool holds, const char* name, float x, const char* rule) const {
+  void check_value(bool holds, const char* name, float x,
+                   const char* rule) const {
     detail::require(holds, owner, name, detail::as_written(x), rule);
   }
 
   void operator()(const sgd& x) const {
     at_least_0("learning_rate", x.learning_rate);
     below_1("momentum", x.momentum);
-    say(!x.nesterov || x.momentum > 0, "momentum", x.momentum,
-        "it must be above 0 with nesterov");
+    check_value(!x.nesterov || x.momentum > 0, "momentum", x.momentum,
+                "it must be above 0 with nesterov");
   }
   void operator()(const adam& x) const {
     at_least_0("learning_rate", x.learning_rate);
@@ -81,26 +82,27 @@ struct checker {
   }
 };
 
-adam_numbers numbers_at(const adam& x, std::uint64_t step, double rate,
-                        double decay) {
-  const double beta1 = x.beta1, beta2 = x.beta2;
-  return {.rate = static_cast<float>(rate / (1 - detail::power(beta1, step))),
-          .beta1 = x.beta1,
-          .rest1 = static_cast<float>(1 - beta1),
-          .beta2 = x.beta2,
-          .rest2 = static_cast<float>(1 - beta2),
-          .root =
+adam_coefficients coefficients_at(const adam& rule, std::uint64_t step,
+                                  double rate, double decay) {
+  const double beta1 = rule.beta1, beta2 = rule.beta2;
+  return {.step_size =
+            static_cast<float>(rate / (1 - detail::power(beta1, step))),
+          .beta1 = rule.beta1,
+          .one_minus_beta1 = static_cast<float>(1 - beta1),
+          .beta2 = rule.beta2,
+          .one_minus_beta2 = static_cast<float>(1 - beta2),
+          .inv_sqrt_bias_correction =
             static_cast<float>(1 / std::sqrt(1 - detail::power(beta2, step))),
-          .epsilon = x.epsilon,
-          .keep = static_cast<float>(1 - rate * decay)};
+          .epsilon = rule.epsilon,
+          .decay_factor = static_cast<float>(1 - rate * decay)};
 }
 
 } // namespace
 
 update_rule::update_rule(std::string_view name,
-                         std::span<const named_number> numbers)
+                         std::span<const hyperparameter> numbers)
   : rule_{by_name(name)} {
-  detail::number_reader read{name, numbers};
+  detail::hyperparameter_reader read{name, numbers};
   std::visit([&](auto& rule) { list(rule, read); }, rule_);
   read.finish();
   check();
@@ -110,9 +112,9 @@ std::string_view update_rule::name() const {
   return update_rule_names()[rule_.index()];
 }
 
-named_numbers update_rule::numbers() const {
-  named_numbers out;
-  detail::number_writer write{&out};
+hyperparameters update_rule::numbers() const {
+  hyperparameters out;
+  detail::hyperparameter_writer write{&out};
   std::visit([&](auto rule) { list(rule, write); }, rule_);
   return out;
 }
@@ -160,12 +162,12 @@ void update_rule::apply(std::span<float> values,
   }
   const auto* plain = std::get_if<adam>(&rule_);
   const auto* decaying = std::get_if<adamw>(&rule_);
-  const auto at = plain
-                    ? numbers_at(*plain, step, learning_rate, 0)
-                    : numbers_at({decaying->learning_rate, decaying->beta1,
-                                  decaying->beta2, decaying->epsilon},
-                                 step, learning_rate, decaying->weight_decay);
-  run.adam(x, g, slots[0].data(), slots[1].data(), n, at, scale);
+  const auto coefficients =
+    plain ? coefficients_at(*plain, step, learning_rate, 0)
+          : coefficients_at({decaying->learning_rate, decaying->beta1,
+                             decaying->beta2, decaying->epsilon},
+                            step, learning_rate, decaying->weight_decay);
+  run.adam(x, g, slots[0].data(), slots[1].data(), n, coefficients, scale);
 }
 
 const std::vector<std::string>& update_rule_names() {

@@ -13,7 +13,7 @@
 namespace troupe {
 
 // In-place update rules in float32. x is a parameter, g its gradient, and t the
-// step, which counts from 1. Slots are initialised to zero. Coefficients that
+// step, which counts from 1. Slots are initialized to zero. Coefficients that
 // depend on t only are computed in float64 and rounded once.
 
 /// Stochastic gradient descent.
@@ -58,7 +58,7 @@ struct adamw {
 /// One of the update rules.
 class update_rule {
 public:
-  using any = std::variant<sgd, adam, adamw>;
+  using variant_type = std::variant<sgd, adam, adamw>;
 
   /// @errors throws std::invalid_argument for an invalid hyperparameter, with
   ///         its name and valid range.
@@ -70,10 +70,10 @@ public:
   /// @errors throws std::invalid_argument for an unknown name, and lists the
   ///         known names; also for an unknown or invalid hyperparameter.
   explicit update_rule(std::string_view name,
-                       std::span<const named_number> numbers = {});
+                       std::span<const hyperparameter> numbers = {});
 
   std::string_view name() const;
-  named_numbers numbers() const;
+  hyperparameters numbers() const;
 
   float learning_rate() const;
 
@@ -97,7 +97,7 @@ public:
 private:
   void check() const;
 
-  any rule_;
+  variant_type rule_;
 };
 
 /// Names of all update rules: sgd, adam, adamw.

@@ -30,7 +30,7 @@ std::atomic<std::uint32_t> next_id{1};
 const tensor& copy_of(const std::vector<std::vector<tensor>>& copies,
                       std::size_t index) {
   const std::size_t replica =
-    copies.size() == 1 ? 0 : current_context().replica;
+    copies.size() == 1 ? 0 : current_context().copy_index;
   if (replica >= copies.size())
     throw std::logic_error("replica " + std::to_string(replica)
                            + " reads a variable that has "
@@ -54,7 +54,8 @@ const shape& variable::dims() const {
 }
 
 tensor variable::value() const {
-  return copy_of(block_->values, index_).traced(trace::of_variable(id()));
+  return copy_of(block_->values, index_)
+    .with_trace(tape_ids::of_variable(id()));
 }
 
 tensor variable::gradient() const {

@@ -11,29 +11,29 @@ namespace troupe {
 
 /// Maps the id of a variable to the index of its value in a tape. Uses open
 /// addressing, because standard maps allocate memory for each element.
-class leaf_table {
+class variable_table {
 public:
   static constexpr std::uint32_t absent = ~0u;
 
   /// Returns the index stored for `id`; `absent` if there is none.
   std::uint32_t find(std::uint32_t id) const {
-    return slots_.empty() ? absent : slots_[index_of(id)].place;
+    return slots_.empty() ? absent : slots_[index_of(id)].value_index;
   }
 
   /// Returns a reference to the index of `id`; initially `absent`.
   std::uint32_t& operator[](std::uint32_t id) {
     if (2 * (used_ + 1) > slots_.size())
       grow();
-    auto& at = slots_[index_of(id)];
-    used_ += at.id == 0;
-    at.id = id;
-    return at.place;
+    auto& entry = slots_[index_of(id)];
+    used_ += entry.id == 0;
+    entry.id = id;
+    return entry.value_index;
   }
 
 private:
   struct slot {
     std::uint32_t id = 0; ///< Zero: the slot is empty.
-    std::uint32_t place = absent;
+    std::uint32_t value_index = absent;
   };
 
   std::size_t index_of(std::uint32_t id) const {
@@ -52,8 +52,8 @@ private:
         slots_[index_of(x.id)] = x;
   }
 
-  pooled<slot>
-    slots_; ///< The size is a power of two; at most half of the slots are used.
+  /// The size is a power of two; at most half of the slots are used.
+  pooled<slot> slots_;
   std::size_t used_ = 0;
 };
 

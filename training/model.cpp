@@ -17,9 +17,9 @@ static_assert(std::endian::native == std::endian::little);
 
 namespace {
 
-std::shared_ptr<strategy_state> strategy_for_a_model() {
-  const auto* place = current_place();
-  if (place && place->replica)
+std::shared_ptr<strategy_state> current_model_strategy() {
+  const auto* scope = current_execution_scope();
+  if (scope && scope->replica)
     throw std::logic_error(
       "a model was constructed in a replica's function; construct it "
       "in the strategy's scope, outside of run()");
@@ -30,23 +30,23 @@ std::shared_ptr<strategy_state> strategy_for_a_model() {
 class seed_scope {
 public:
   explicit seed_scope(std::uint64_t seed)
-    : before_{std::exchange(current_context().random.seed, seed)} {}
-  ~seed_scope() { current_context().random.seed = before_; }
+    : previous_{std::exchange(current_context().random.seed, seed)} {}
+  ~seed_scope() { current_context().random.seed = previous_; }
   seed_scope(const seed_scope&) = delete;
   seed_scope& operator=(const seed_scope&) = delete;
 
 private:
-  std::uint64_t before_;
+  std::uint64_t previous_;
 };
 
 } // namespace
 
-model::model(const models::model_description& what, const update_rule& by,
-             const model_options& options)
-  : state_{
-    std::make_shared<model_state>(what, by, models::find_loss(options.loss),
-                                  options.seed, strategy_for_a_model())} {
-  state_->net.initialize(state_->own, options.seed);
+model::model(const models::model_description& architecture,
+             const update_rule& rule, const model_options& options)
+  : state_{std::make_shared<model_state>(
+    architecture, rule, models::find_loss(options.loss), options.seed,
+    current_model_strategy())} {
+  state_->net.initialize(state_->model_parameters, options.seed);
 }
 
 model::model(std::unique_ptr<model_state> state) : state_{std::move(state)} {}
@@ -60,9 +60,9 @@ history model::fit(const data::dataset& batches, const fit_options& options) {
 
 history model::fit(const distributed_dataset& batches,
                    const fit_options& options) {
-  if (batches.over().state() != state_->strategy)
+  if (batches.run_strategy().state() != state_->strategy)
     throw std::logic_error(
-      "the dataset was distributed over the " + batches.over().name()
+      "the dataset was distributed over the " + batches.run_strategy().name()
       + " strategy, but the model was made in the scope of "
         "another, the "
       + state_->strategy->name + " strategy");
@@ -83,23 +83,25 @@ tensor model::predict(const data::dataset& batches) const {
 }
 
 tensor model::operator()(const tensor& inputs,
-                         const models::forward_options& how) const {
-  const auto* place = current_place();
-  const auto differ = [](const strategy_state& a, const strategy_state& b) {
-    // Each thread has a default strategy.
+                         const models::forward_options& options) const {
+  const auto* scope = current_execution_scope();
+  const auto are_different = [](const strategy_state& a,
+                                const strategy_state& b) {
+    // The default strategies of all threads count as one.
     return &a != &b && !(a.is_default && b.is_default);
   };
-  if (place && place->replica && differ(*place->strategy, *state_->strategy))
+  if (scope && scope->replica
+      && are_different(*scope->strategy, *state_->strategy))
     throw std::logic_error(
       "a model of the " + state_->strategy->name
-      + " strategy was called in a run of another, the " + place->strategy->name
+      + " strategy was called in a run of another, the " + scope->strategy->name
       + " strategy; construct it in the scope of the strategy that runs it");
-  const seed_scope of_dropout{state_->seed};
-  return state_->net.forward(inputs, state_->variables(), how);
+  const seed_scope dropout_seed{state_->seed};
+  return state_->net.forward(inputs, state_->variables(), options);
 }
 
 const std::vector<variable>& model::variables() const {
-  return state_->own.variables();
+  return state_->model_parameters.variables();
 }
 
 const models::model_description& model::description() const {
@@ -124,9 +126,9 @@ std::string model::summary() const {
 
 std::string model::weights_sha256() const {
   sha256 hash;
-  const auto flat = state_->own.values(0);
+  const auto flat = state_->model_parameters.values(0);
   for (std::size_t i = 0; i < variables().size(); ++i) {
-    const auto begin = state_->own.offset(i);
+    const auto begin = state_->model_parameters.offset(i);
     const auto one =
       flat.range(begin, begin + variables()[i].dims().elements());
     hash.add(std::as_bytes(one.data<float>()));
@@ -139,17 +141,17 @@ void model::save(const std::filesystem::path& file,
   const auto write = [&] { save_model(*state_, file, note); };
   try {
     check_equal_copies(*state_, state_->strategy->callback_timeout);
-  } catch (const failure&) {
+  } catch (const job_error&) {
     // If the other workers are lost, the chief's copy may be the only one.
-    if (state_->strategy->here.process == 0)
+    if (state_->strategy->local_replicas.process == 0)
       write();
     throw;
   }
-  on_leader(state_->strategy, write);
+  run_on_chief(state_->strategy, write);
 }
 
 model model::load(const std::filesystem::path& file) {
-  return model{load_model(file, strategy_for_a_model())};
+  return model{load_model(file, current_model_strategy())};
 }
 
 const std::string& model::note() const {

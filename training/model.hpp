@@ -29,7 +29,7 @@ class model {
 public:
   /// @errors throws std::invalid_argument for an invalid description and for an
   ///         unknown loss; std::logic_error in a replica's function.
-  model(const models::model_description& what, const update_rule& by,
+  model(const models::model_description& architecture, const update_rule& rule,
         const model_options& options = {});
   ~model();
   model(model&&) noexcept;
@@ -70,7 +70,7 @@ public:
   /// themselves.
   /// @errors throws std::logic_error in a run of another strategy.
   tensor operator()(const tensor& inputs,
-                    const models::forward_options& how = {}) const;
+                    const models::forward_options& options = {}) const;
 
   const std::vector<variable>& variables() const;
   const models::model_description& description() const;

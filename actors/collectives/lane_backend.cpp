@@ -3,146 +3,162 @@
 
 namespace troupe {
 
-data_plane::impl::impl(const exchange::layout& at,
-                       std::vector<peer_lanes> given,
-                       const data_plane_options& x)
-  : options{x}, machine{at}, courier{at, std::move(given), x.faults, x.now} {
-  for (std::uint32_t p = 0; p < at.processes(); ++p)
-    if (p != at.me)
-      for (const auto by : {exchange::queue::parts, exchange::queue::sums})
-        lanes.push_back(&courier.of(p, by));
+lane_backend::impl::impl(const collective::placement& placement,
+                         std::vector<peer_lanes> lane_pairs,
+                         const lane_backend_options& backend_options)
+  : options{backend_options},
+    machine{placement},
+    transport{placement, std::move(lane_pairs), backend_options.faults,
+              backend_options.now} {
+  for (std::uint32_t p = 0; p < placement.processes(); ++p)
+    if (p != placement.rank)
+      for (const auto lane_id :
+           {collective::lane_id::contributions, collective::lane_id::results})
+        lanes.push_back(&transport.lane_of(p, lane_id));
 }
 
-data_plane::data_plane(const exchange::layout& at,
-                       std::vector<peer_lanes> lanes,
-                       const data_plane_options& options)
-  : impl_{std::make_unique<impl>(at, std::move(lanes), options)} {}
+lane_backend::lane_backend(const collective::placement& placement,
+                           std::vector<peer_lanes> lanes,
+                           const lane_backend_options& options)
+  : impl_{std::make_unique<impl>(placement, std::move(lanes), options)} {}
 
-data_plane::~data_plane() = default;
+lane_backend::~lane_backend() = default;
 
-const exchange::layout& data_plane::at() const {
-  return impl_->machine.at();
+const collective::placement& lane_backend::placement() const {
+  return impl_->machine.replica_placement();
 }
 
-bool data_plane::sleeps() const {
+bool lane_backend::blocks() const {
   return !impl_->options.wake;
 }
 
 // -- failures -----------------------------------------------------------------
 
-void data_plane::impl::name(std::uint32_t process, net::ending how,
-                            const std::string& why) {
-  if (!gone)
-    gone = told_of(process, how, why);
+void lane_backend::impl::set_failure(std::uint32_t process,
+                                     net::close_reason reason,
+                                     const std::string& description) {
+  if (!failure)
+    failure = describe_failure(process, reason, description);
 }
 
-data_plane::trouble data_plane::impl::told_of(std::uint32_t process,
-                                              net::ending how,
-                                              const std::string& why) const {
-  const auto& at = machine.at();
+lane_backend::peer_failure
+lane_backend::impl::describe_failure(std::uint32_t process,
+                                     net::close_reason reason,
+                                     const std::string& description) const {
+  const auto& placement = machine.replica_placement();
   std::vector<std::uint32_t> ids;
-  for (auto r = at.first[process]; r < at.first[process + 1]; ++r)
+  for (auto r = placement.first[process]; r < placement.first[process + 1]; ++r)
     ids.push_back(r);
-  const auto what = how == net::ending::dead     ? " was lost: "
-                    : how == net::ending::silent ? " is unreachable: "
-                                                 : " violated the protocol: ";
-  const auto called = process < options.names.size()
-                        ? options.names[process]
-                        : "process " + std::to_string(process);
-  return {process, how,
-          called + " (" + commit::replicas_named(ids) + ")" + what + why};
+  const auto outcome = reason == net::close_reason::closed ? " was lost: "
+                       : reason == net::close_reason::timed_out
+                         ? " is unreachable: "
+                         : " violated the protocol: ";
+  const auto process_name = process < options.names.size()
+                              ? options.names[process]
+                              : "process " + std::to_string(process);
+  return {process, reason,
+          process_name + " (" + step_commit::replica_list(ids) + ")" + outcome
+            + description};
 }
 
-std::optional<data_plane::trouble> data_plane::impl::look_for_trouble() {
-  if (const auto& x = machine.wrong())
-    return told_of(x->process, net::ending::broken, x->why);
-  for (std::uint32_t p = 0; !gone && p < machine.at().processes(); ++p)
-    if (p != machine.at().me)
-      for (const auto by : {exchange::queue::parts, exchange::queue::sums})
-        if (const auto& end = courier.of(p, by).ended())
-          name(p, end->how, end->why);
-  return gone;
+std::optional<lane_backend::peer_failure>
+lane_backend::impl::check_for_failure() {
+  if (const auto& x = machine.error())
+    return describe_failure(x->process, net::close_reason::protocol_error,
+                            x->reason);
+  for (std::uint32_t p = 0;
+       !failure && p < machine.replica_placement().processes(); ++p)
+    if (p != machine.replica_placement().rank)
+      for (const auto lane_id :
+           {collective::lane_id::contributions, collective::lane_id::results})
+        if (const auto& end = transport.lane_of(p, lane_id).closed())
+          set_failure(p, end->cause, end->reason);
+  return failure;
 }
 
-std::optional<data_plane::trouble> data_plane::troubled() {
-  const impl::hold locked{impl_->lock};
-  return impl_->look_for_trouble();
+std::optional<lane_backend::peer_failure> lane_backend::failure() {
+  const impl::unique_lock locked{impl_->lock};
+  return impl_->check_for_failure();
 }
 
 /// Makes progress on a thread that is not the driver, and wakes a sleeping
 /// driver so that it processes the new state.
-void data_plane::impl::moved_by_others() {
-  while (move()) {
+void lane_backend::impl::progress_for_others() {
+  while (make_progress()) {
   }
-  if (asleep)
-    net::ring(alarm.descriptor());
+  if (driver_sleeps)
+    net::notify(notifier.descriptor());
 }
 
 // -- calls of the replicas ----------------------------------------------------
 
-void data_plane::seat(std::uint32_t replica, std::uint64_t epoch) {
-  const impl::hold locked{impl_->lock};
-  impl_->machine.seat(replica, epoch);
-  impl_->tell();
+void lane_backend::begin_generation(std::uint32_t replica,
+                                    std::uint64_t generation) {
+  const impl::unique_lock locked{impl_->lock};
+  impl_->machine.begin_generation(replica, generation);
+  impl_->notify();
 }
 
-void data_plane::enter(std::uint32_t replica, std::uint64_t step) {
-  const impl::hold locked{impl_->lock};
-  impl_->machine.enter(replica, step);
+void lane_backend::begin_step(std::uint32_t replica, std::uint64_t step) {
+  const impl::unique_lock locked{impl_->lock};
+  impl_->machine.begin_step(replica, step);
 }
 
-void data_plane::leave(std::uint32_t replica) {
-  const impl::hold locked{impl_->lock};
-  impl_->machine.leave(replica);
+void lane_backend::end_step(std::uint32_t replica) {
+  const impl::unique_lock locked{impl_->lock};
+  impl_->machine.end_step(replica);
 }
 
-void data_plane::contribute(std::uint32_t replica, std::uint32_t bucket,
-                            const tensor& part, const terms& said,
-                            exchange::room of_sum) {
-  const impl::hold locked{impl_->lock};
-  impl_->machine.contribute(replica, bucket, part, said, of_sum);
-  impl_->moved_by_others();
+void lane_backend::contribute(std::uint32_t replica, std::uint32_t bucket,
+                              const tensor& contribution,
+                              const collective_options& options,
+                              collective::output_placement output) {
+  const impl::unique_lock locked{impl_->lock};
+  impl_->machine.contribute(replica, bucket, contribution, options, output);
+  impl_->progress_for_others();
 }
 
-void data_plane::gather(std::uint32_t replica, std::uint32_t bucket,
-                        const tensor& part, const terms& said) {
-  const impl::hold locked{impl_->lock};
-  impl_->machine.gather(replica, bucket, part, said);
-  impl_->moved_by_others();
+void lane_backend::gather(std::uint32_t replica, std::uint32_t bucket,
+                          const tensor& contribution,
+                          const collective_options& options) {
+  const impl::unique_lock locked{impl_->lock};
+  impl_->machine.gather(replica, bucket, contribution, options);
+  impl_->progress_for_others();
 }
 
-bool data_plane::current(std::uint32_t replica) {
-  const impl::hold locked{impl_->lock};
-  return impl_->machine.current(replica);
+bool lane_backend::is_current(std::uint32_t replica) {
+  const impl::unique_lock locked{impl_->lock};
+  return impl_->machine.is_current(replica);
 }
 
-tensor data_plane::sum_of(std::uint32_t replica, std::uint32_t bucket) {
-  const impl::hold locked{impl_->lock};
+tensor lane_backend::sum_of(std::uint32_t replica, std::uint32_t bucket) {
+  const impl::unique_lock locked{impl_->lock};
   return impl_->machine.sum_of(replica, bucket);
 }
 
-tensors data_plane::gathered(std::uint32_t replica, std::uint32_t bucket) {
-  const impl::hold locked{impl_->lock};
+tensors lane_backend::gathered(std::uint32_t replica, std::uint32_t bucket) {
+  const impl::unique_lock locked{impl_->lock};
   return impl_->machine.gathered(replica, bucket);
 }
 
-std::uint32_t data_plane::incomplete(std::uint32_t replica) {
-  const impl::hold locked{impl_->lock};
-  return impl_->machine.incomplete(replica);
+std::uint32_t lane_backend::first_incomplete(std::uint32_t replica) {
+  const impl::unique_lock locked{impl_->lock};
+  return impl_->machine.first_incomplete(replica);
 }
 
-std::optional<exchange::lack> data_plane::lacking(std::uint64_t step) {
-  const impl::hold locked{impl_->lock};
-  impl_->move();
-  return impl_->machine.lacking(step);
+std::optional<collective::missing_inputs>
+lane_backend::missing_inputs(std::uint64_t step) {
+  const impl::unique_lock locked{impl_->lock};
+  impl_->make_progress();
+  return impl_->machine.missing(step);
 }
 
-std::vector<std::uint32_t> data_plane::unread() {
-  const impl::hold locked{impl_->lock};
+std::vector<std::uint32_t> lane_backend::pending_receivers() {
+  const impl::unique_lock locked{impl_->lock};
   std::vector<std::uint32_t> out;
-  for (std::uint32_t p = 0; p < at().processes(); ++p)
-    if (!impl_->courier.flush(p))
-      for (auto r = at().first[p]; r < at().first[p + 1]; ++r)
+  for (std::uint32_t p = 0; p < placement().processes(); ++p)
+    if (!impl_->transport.flush(p))
+      for (auto r = placement().first[p]; r < placement().first[p + 1]; ++r)
         out.push_back(r);
   return out;
 }

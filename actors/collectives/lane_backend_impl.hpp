@@ -10,43 +10,47 @@ namespace troupe {
 
 /// State of a lane backend. One lock guards all of it. The driver releases the
 /// lock while it sleeps and between polls.
-struct data_plane::impl {
-  using hold = std::unique_lock<std::mutex>;
+struct lane_backend::impl {
+  using unique_lock = std::unique_lock<std::mutex>;
 
-  impl(const exchange::layout& at, std::vector<peer_lanes> given,
-       const data_plane_options& x);
+  impl(const collective::placement& placement,
+       std::vector<peer_lanes> lane_pairs,
+       const lane_backend_options& backend_options);
 
   // lane_backend.cpp
-  void name(std::uint32_t process, net::ending how, const std::string& why);
-  trouble told_of(std::uint32_t process, net::ending how,
-                  const std::string& why) const;
-  std::optional<trouble> look_for_trouble();
-  void moved_by_others();
+  void set_failure(std::uint32_t process, net::close_reason reason,
+                   const std::string& description);
+  peer_failure describe_failure(std::uint32_t process, net::close_reason reason,
+                                const std::string& description) const;
+  std::optional<peer_failure> check_for_failure();
+  void progress_for_others();
 
   // progress_driver.cpp
-  bool granted(std::uint32_t replica, const wish& x);
-  bool stuck(std::uint32_t replica, const wish& x);
-  bool move();
+  bool holds(std::uint32_t replica, const wait_condition& condition);
+  bool has_failed(std::uint32_t replica, const wait_condition& condition);
+  bool make_progress();
   bool flush();
-  void tell();
-  struct turn;
-  news drive(hold& locked, std::uint32_t replica, const wish& x);
-  void poll(hold& locked, std::uint32_t replica, const wish& x);
-  void sleep(hold& locked);
+  void notify();
+  struct driver_scope;
+  wait_status drive(unique_lock& locked, std::uint32_t replica,
+                    const wait_condition& condition);
+  void poll(unique_lock& locked, std::uint32_t replica,
+            const wait_condition& condition);
+  void sleep(unique_lock& locked);
 
-  data_plane_options options;
+  lane_backend_options options;
   std::mutex lock;
-  std::condition_variable told;
-  exchange::machine machine;
-  lane_courier courier;
+  std::condition_variable progressed;
+  collective::state_machine machine;
+  lane_transport transport;
   std::vector<net::lane*> lanes;
   std::vector<pollfd> watched;
-  net::bell alarm;     ///< Wakes the driver.
-  bool driven = false; ///< True while a thread is the driver.
-  bool asleep = false; ///< True while the driver sleeps.
-  int followers = 0;   ///< Number of threads that wait for the driver.
+  net::event_notifier notifier; ///< Wakes the driver.
+  bool has_driver = false;      ///< True while a thread is the driver.
+  bool driver_sleeps = false;   ///< True while the driver sleeps.
+  int followers = 0;            ///< Number of threads that wait for the driver.
   /// First lane that closed. Never reset.
-  std::optional<trouble> gone;
+  std::optional<peer_failure> failure;
 };
 
 } // namespace troupe

@@ -11,123 +11,135 @@ using clock = std::chrono::steady_clock;
 /// Index of the header byte that a fault changes: a byte of the element count.
 constexpr std::size_t changed_byte = 20;
 
-subject subject_of(exchange::subject x) {
+message_kind message_kind_of(collective::packet_kind x) {
   switch (x) {
-    case exchange::subject::sum:
-      return subject::sum;
-    case exchange::subject::share:
-      return subject::share;
-    case exchange::subject::part:
+    case collective::packet_kind::result:
+      return message_kind::result;
+    case collective::packet_kind::gather_contribution:
+      return message_kind::gather_contribution;
+    case collective::packet_kind::contribution:
       break;
   }
-  return subject::part;
+  return message_kind::contribution;
 }
 
 } // namespace
 
-struct lane_courier::held {
-  exchange::head about;
+struct lane_transport::delayed_packet {
+  collective::packet_header_bytes header;
   std::vector<std::byte> bytes;
   clock::time_point due;
 };
 
-lane_courier::lane_courier(const exchange::layout& at,
-                           std::vector<peer_lanes> lanes,
-                           std::shared_ptr<fault_seam> faults,
-                           courier_clock now)
-  : at_{at},
+lane_transport::lane_transport(const collective::placement& placement,
+                               std::vector<peer_lanes> lanes,
+                               std::shared_ptr<fault_injector> faults,
+                               clock_function now)
+  : placement_{placement},
     lanes_{std::move(lanes)},
     faults_{std::move(faults)},
     now_{now ? std::move(now) : clock::now},
-    held_(at.processes() * std::size_t{2}) {
-  if (lanes_.size() != at.processes())
-    throw std::logic_error(std::to_string(lanes_.size())
-                           + " pairs of lanes for "
-                           + std::to_string(at.processes()) + " processes");
+    delayed_(placement.processes() * std::size_t{2}) {
+  if (lanes_.size() != placement.processes())
+    throw std::logic_error(
+      std::to_string(lanes_.size()) + " pairs of lanes for "
+      + std::to_string(placement.processes()) + " processes");
   for (std::uint32_t p = 0; p < lanes_.size(); ++p)
-    if ((lanes_[p].parts && lanes_[p].sums) != (p != at_.me))
-      throw std::logic_error("process " + std::to_string(at_.me) + " has "
-                             + (p == at_.me ? "" : "no ") + "lanes to process "
-                             + std::to_string(p));
+    if ((lanes_[p].contributions && lanes_[p].results)
+        != (p != placement_.rank))
+      throw std::logic_error("process " + std::to_string(placement_.rank)
+                             + " has " + (p == placement_.rank ? "" : "no ")
+                             + "lanes to process " + std::to_string(p));
 }
 
-lane_courier::~lane_courier() = default;
+lane_transport::~lane_transport() = default;
 
-bool lane_courier::flush() {
+bool lane_transport::flush() {
   bool all = true;
   for (std::uint32_t p = 0; p < lanes_.size(); ++p)
     all = flush(p) && all;
   return all;
 }
 
-bool lane_courier::flush(std::uint32_t to) {
+bool lane_transport::flush(std::uint32_t process) {
   bool all = true;
-  if (to != at_.me)
-    for (const auto by : {exchange::queue::parts, exchange::queue::sums})
-      all = !blocked(to, by) && of(to, by).flush() && all;
+  if (process != placement_.rank)
+    for (const auto lane_id :
+         {collective::lane_id::contributions, collective::lane_id::results})
+      all = !is_blocked(process, lane_id) && lane_of(process, lane_id).flush()
+            && all;
   return all;
 }
 
-std::span<std::byte> lane_courier::room(std::uint32_t to, exchange::queue by) {
-  return blocked(to, by) ? std::span<std::byte>{} : of(to, by).room();
+std::span<std::byte> lane_transport::reserve(std::uint32_t process,
+                                             collective::lane_id lane_id) {
+  return is_blocked(process, lane_id) ? std::span<std::byte>{}
+                                      : lane_of(process, lane_id).reserve();
 }
 
-void lane_courier::post(std::uint32_t to, exchange::queue by,
-                        const exchange::head& x, std::size_t bytes) {
-  auto& lane = of(to, by);
+void lane_transport::send(std::uint32_t process, collective::lane_id lane_id,
+                          const collective::packet_header_bytes& header,
+                          std::size_t bytes) {
+  auto& lane = lane_of(process, lane_id);
   if (!faults_)
-    return lane.post(x, bytes);
-  const auto room = lane.room();
-  const std::vector<std::byte> copy(room.begin(), room.begin() + bytes);
-  post_fated(to, by, x, copy);
+    return lane.post(header, bytes);
+  const auto buffer = lane.reserve();
+  const std::vector<std::byte> copy(buffer.begin(), buffer.begin() + bytes);
+  send_with_faults(process, lane_id, header, copy);
 }
 
-bool lane_courier::post(std::uint32_t to, exchange::queue by,
-                        const exchange::head& x,
-                        std::span<const std::byte> bytes) {
+bool lane_transport::send(std::uint32_t process, collective::lane_id lane_id,
+                          const collective::packet_header_bytes& header,
+                          std::span<const std::byte> bytes) {
   if (!faults_)
-    return of(to, by).post(x, bytes);
-  if (room(to, by).empty())
+    return lane_of(process, lane_id).post(header, bytes);
+  if (reserve(process, lane_id).empty())
     return false;
-  return post_fated(to, by, x, bytes);
+  return send_with_faults(process, lane_id, header, bytes);
 }
 
-bool lane_courier::lend(std::uint32_t to, exchange::queue by,
-                        const exchange::head& x,
-                        std::span<const std::byte> bytes) {
-  return faults_ ? post(to, by, x, bytes) : of(to, by).lend(x, bytes);
+bool lane_transport::send_zero_copy(
+  std::uint32_t process, collective::lane_id lane_id,
+  const collective::packet_header_bytes& header,
+  std::span<const std::byte> bytes) {
+  return faults_ ? send(process, lane_id, header, bytes)
+                 : lane_of(process, lane_id).post_zero_copy(header, bytes);
 }
 
 /// Decides on the fault of a packet and sends it accordingly.
 /// @pre the lane is writable.
-bool lane_courier::post_fated(std::uint32_t to, exchange::queue by,
-                              exchange::head x,
-                              std::span<const std::byte> bytes) {
-  const auto about = exchange::read(x);
-  const auto fate =
-    faults_->decide({party::role::replica, at_.first[at_.me]},
-                    {party::role::replica, at_.first[to]},
-                    subject_of(about.what), about.epoch, about.step);
-  if (fate.dropped)
+bool lane_transport::send_with_faults(std::uint32_t process,
+                                      collective::lane_id lane_id,
+                                      collective::packet_header_bytes header,
+                                      std::span<const std::byte> bytes) {
+  const auto packet = collective::read(header);
+  const auto fault = faults_->on_send(
+    {role_id::kind::replica, placement_.first[placement_.rank]},
+    {role_id::kind::replica, placement_.first[process]},
+    message_kind_of(packet.kind), packet.generation, packet.step);
+  if (fault.dropped)
     return true;
-  if (fate.corrupted)
-    x[changed_byte] ^= std::byte{1};
-  if (fate.twice) // no effect if the lane is not writable
-    of(to, by).post(x, bytes);
-  if (fate.delay > std::chrono::nanoseconds{0} || !of(to, by).post(x, bytes))
-    held_[to * 2 + std::size_t(by)] =
-      held{x, {bytes.begin(), bytes.end()}, now_() + fate.delay};
+  if (fault.corrupted)
+    header[changed_byte] ^= std::byte{1};
+  if (fault.duplicated) // no effect if the lane is not writable
+    lane_of(process, lane_id).post(header, bytes);
+  if (fault.delay > std::chrono::nanoseconds{0}
+      || !lane_of(process, lane_id).post(header, bytes))
+    delayed_[process * 2 + std::size_t(lane_id)] = delayed_packet{
+      header, {bytes.begin(), bytes.end()}, now_() + fault.delay};
   return true;
 }
 
 /// Sends the delayed packet of a lane if it is due.
 /// @returns true if it is still held. Later packets of the lane must then wait,
 ///          because packets stay in order.
-bool lane_courier::blocked(std::uint32_t to, exchange::queue by) {
-  auto& x = held_[to * 2 + std::size_t(by)];
-  if (x && now_() >= x->due && of(to, by).post(x->about, x->bytes))
-    x.reset();
-  return x.has_value();
+bool lane_transport::is_blocked(std::uint32_t process,
+                                collective::lane_id lane_id) {
+  auto& delayed = delayed_[process * 2 + std::size_t(lane_id)];
+  if (delayed && now_() >= delayed->due
+      && lane_of(process, lane_id).post(delayed->header, delayed->bytes))
+    delayed.reset();
+  return delayed.has_value();
 }
 
 } // namespace troupe

@@ -14,28 +14,31 @@ namespace troupe {
 
 /// The two lanes to another process: one for contributions, one for results.
 struct peer_lanes {
-  std::unique_ptr<net::lane> parts, sums;
+  std::unique_ptr<net::lane> contributions, results;
 };
 
 /// Returns the time. Null: the system's steady clock is used.
-using courier_clock = std::function<std::chrono::steady_clock::time_point()>;
+using clock_function = std::function<std::chrono::steady_clock::time_point()>;
 
 /// Sends the packets of collectives over lanes and injects faults. The fault
 /// injector sees a packet as a message from the first replica of the sending
 /// process to the first replica of the receiving one.
-class lane_courier final : public exchange::courier {
+class lane_transport final : public collective::packet_transport {
 public:
   /// @param lanes  lanes to each process; those of this process are null.
   /// @param faults fault injector. Null: none.
   /// @errors throws std::logic_error if `lanes` does not fit the placement.
-  lane_courier(const exchange::layout& at, std::vector<peer_lanes> lanes,
-               std::shared_ptr<fault_seam> faults, courier_clock now = {});
-  ~lane_courier() override;
+  lane_transport(const collective::placement& placement,
+                 std::vector<peer_lanes> lanes,
+                 std::shared_ptr<fault_injector> faults,
+                 clock_function now = {});
+  ~lane_transport() override;
 
   /// @returns a lane to a process. @pre it is not this process.
-  net::lane& of(std::uint32_t process, exchange::queue by) {
-    auto& x = lanes_[process];
-    return by == exchange::queue::parts ? *x.parts : *x.sums;
+  net::lane& lane_of(std::uint32_t process, collective::lane_id lane_id) {
+    auto& pair = lanes_[process];
+    return lane_id == collective::lane_id::contributions ? *pair.contributions
+                                                         : *pair.results;
   }
 
   /// Sends queued packets of all lanes as far as the lanes are writable.
@@ -46,47 +49,54 @@ public:
   /// writable.
   /// @returns true if no packet sent to it is left in this process and it reads
   ///          no zero-copy buffer any more.
-  bool flush(std::uint32_t to);
+  bool flush(std::uint32_t process);
 
-  std::span<std::byte> room(std::uint32_t to, exchange::queue by) override;
-  void post(std::uint32_t to, exchange::queue by, const exchange::head& x,
+  std::span<std::byte> reserve(std::uint32_t process,
+                               collective::lane_id lane_id) override;
+  void send(std::uint32_t process, collective::lane_id lane_id,
+            const collective::packet_header_bytes& header,
             std::size_t bytes) override;
-  bool post(std::uint32_t to, exchange::queue by, const exchange::head& x,
+  bool send(std::uint32_t process, collective::lane_id lane_id,
+            const collective::packet_header_bytes& header,
             std::span<const std::byte> bytes) override;
 
-  bool lend(std::uint32_t to, exchange::queue by, const exchange::head& x,
-            std::span<const std::byte> bytes) override;
+  bool send_zero_copy(std::uint32_t process, collective::lane_id lane_id,
+                      const collective::packet_header_bytes& header,
+                      std::span<const std::byte> bytes) override;
 
-  const exchange::head* front(std::uint32_t from, exchange::queue by) override {
-    return of(from, by).front();
+  const collective::packet_header_bytes*
+  front(std::uint32_t process, collective::lane_id lane_id) override {
+    return lane_of(process, lane_id).front();
   }
-  std::size_t front_bytes(std::uint32_t from, exchange::queue by) override {
-    return of(from, by).front_bytes();
+  std::size_t front_bytes(std::uint32_t process,
+                          collective::lane_id lane_id) override {
+    return lane_of(process, lane_id).front_bytes();
   }
-  std::span<const std::byte> view(std::uint32_t from,
-                                  exchange::queue by) override {
-    return of(from, by).view();
+  std::span<const std::byte> view(std::uint32_t process,
+                                  collective::lane_id lane_id) override {
+    return lane_of(process, lane_id).view();
   }
-  bool fetch(std::uint32_t from, exchange::queue by,
-             std::span<std::byte> into) override {
-    return of(from, by).fetch(into);
+  bool read_into(std::uint32_t process, collective::lane_id lane_id,
+                 std::span<std::byte> into) override {
+    return lane_of(process, lane_id).fetch(into);
   }
-  void pop(std::uint32_t from, exchange::queue by) override {
-    of(from, by).pop();
+  void pop(std::uint32_t process, collective::lane_id lane_id) override {
+    lane_of(process, lane_id).pop();
   }
 
 private:
-  struct held; ///< A packet that a fault delays.
-  bool blocked(std::uint32_t to, exchange::queue by);
-  bool post_fated(std::uint32_t to, exchange::queue by, exchange::head x,
-                  std::span<const std::byte> bytes);
+  struct delayed_packet; ///< A packet that a fault delays.
+  bool is_blocked(std::uint32_t process, collective::lane_id lane_id);
+  bool send_with_faults(std::uint32_t process, collective::lane_id lane_id,
+                        collective::packet_header_bytes header,
+                        std::span<const std::byte> bytes);
 
-  exchange::layout at_;
+  collective::placement placement_;
   std::vector<peer_lanes> lanes_;
-  std::shared_ptr<fault_seam> faults_;
-  courier_clock now_;
+  std::shared_ptr<fault_injector> faults_;
+  clock_function now_;
   /// Delayed packet of each lane, indexed by 2 * process + lane.
-  std::vector<std::optional<held>> held_;
+  std::vector<std::optional<delayed_packet>> delayed_;
 };
 
 } // namespace troupe

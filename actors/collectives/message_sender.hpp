@@ -11,56 +11,61 @@
 namespace troupe {
 
 /// Sends all messages of one role to other roles and injects faults into them.
-class outbox {
+class message_sender {
 public:
-  outbox() = default;
-  outbox(party from, std::shared_ptr<transport> by,
-         std::shared_ptr<fault_seam> faults)
-    : from_{from}, by_{std::move(by)}, faults_{std::move(faults)} {}
+  message_sender() = default;
+  message_sender(role_id role, std::shared_ptr<tensor_transport> transport,
+                 std::shared_ptr<fault_injector> faults)
+    : role_{role},
+      transport_{std::move(transport)},
+      faults_{std::move(faults)} {}
 
-  const party& from() const { return from_; }
+  const role_id& role() const { return role_; }
 
   /// Sends a tensor message through the transport. Its key states the step that
   /// it belongs to.
-  void post(const party& to, letter&& x) {
-    const auto fate = fate_of(to, x.what, x.at.epoch, x.at.step);
-    if (fate.dropped)
+  void send_tensor(const role_id& receiver, tensor_message&& message) {
+    const auto fault = fault_of(receiver, message.kind, message.key.generation,
+                                message.key.step);
+    if (fault.dropped)
       return;
-    if (fate.twice)
-      by_->post(to, letter{x});
-    if (fate.delay > std::chrono::nanoseconds{0})
-      by_->post_later(to, std::move(x), fate.delay);
+    if (fault.duplicated)
+      transport_->send(receiver, tensor_message{message});
+    if (fault.delay > std::chrono::nanoseconds{0})
+      transport_->send_after(receiver, std::move(message), fault.delay);
     else
-      by_->post(to, std::move(x));
+      transport_->send(receiver, std::move(message));
   }
 
   /// Sends a message without a tensor to the mailbox of a role.
   /// @param receiver address of the receiver, for the fault injector.
   /// @param handle   handle of the receiver.
   template <class Handle, class... Ts>
-  void send(const party& to, const Handle& who, subject what,
-            std::uint64_t epoch, std::uint64_t step, const Ts&... xs) {
-    const auto fate = fate_of(to, what, epoch, step);
-    if (fate.dropped)
+  void send(const role_id& receiver, const Handle& handle, message_kind kind,
+            std::uint64_t generation, std::uint64_t step, const Ts&... xs) {
+    const auto fault = fault_of(receiver, kind, generation, step);
+    if (fault.dropped)
       return;
-    if (fate.twice)
-      caf::anon_send(who, xs...);
-    if (fate.delay > std::chrono::nanoseconds{0})
-      caf::delayed_anon_send(who, fate.delay, xs...);
+    if (fault.duplicated)
+      caf::anon_send(handle, xs...);
+    if (fault.delay > std::chrono::nanoseconds{0})
+      caf::delayed_anon_send(handle, fault.delay, xs...);
     else
-      caf::anon_send(who, xs...);
+      caf::anon_send(handle, xs...);
   }
 
 private:
-  fault_seam::fate fate_of(const party& to, subject what, std::uint64_t epoch,
-                           std::uint64_t step) const {
-    return faults_ ? faults_->decide(from_, to, what, epoch, step)
-                   : fault_seam::fate{};
+  fault_injector::injected_fault fault_of(const role_id& receiver,
+                                          message_kind kind,
+                                          std::uint64_t generation,
+                                          std::uint64_t step) const {
+    return faults_ ? faults_->on_send(role_, receiver, kind, generation, step)
+                   : fault_injector::injected_fault{};
   }
 
-  party from_;
-  std::shared_ptr<transport> by_;
-  std::shared_ptr<fault_seam> faults_;
+  role_id role_;
+  std::shared_ptr<tensor_transport> transport_;
+  std::shared_ptr<fault_injector> faults_;
 };
 
 } // namespace troupe

@@ -13,189 +13,198 @@ namespace {
 using clock = std::chrono::steady_clock; // lanes are not simulated
 
 /// Number of packets that are moved before other threads may take the lock.
-constexpr int at_a_time = 16;
+constexpr int max_packets_per_lock = 16;
 /// Time for which polling does not yield the core.
-constexpr std::chrono::microseconds selfish{50};
+constexpr std::chrono::microseconds min_yield_delay{50};
 
-void relax() {
+void cpu_relax() {
 #if defined(__x86_64__) || defined(__i386__)
   __builtin_ia32_pause();
 #endif
 }
 
 /// Yields the core. @returns false if another thread seems to have used it.
-bool nobody_took(clock::time_point now) {
-  constexpr std::chrono::microseconds taken{
+bool core_is_idle(clock::time_point now) {
+  constexpr std::chrono::microseconds max_idle_yield{
     500}; // a longer yield means that another thread ran
   std::this_thread::yield();
-  return clock::now() < now + taken;
+  return clock::now() < now + max_idle_yield;
 }
 
-void sleep_on(std::vector<pollfd>& watched, std::chrono::nanoseconds most) {
-  const auto ns = most.count();
+void wait_for_events(std::vector<pollfd>& watched,
+                     std::chrono::nanoseconds timeout) {
+  const auto ns = timeout.count();
   const timespec span{ns / 1'000'000'000, ns % 1'000'000'000};
   ::ppoll(watched.data(), watched.size(), &span, nullptr);
 }
 
 } // namespace
 
-bool data_plane::impl::granted(std::uint32_t replica, const wish& x) {
-  if (!machine.current(replica))
+bool lane_backend::impl::holds(std::uint32_t replica,
+                               const wait_condition& condition) {
+  if (!machine.is_current(replica))
     return false;
-  switch (x.what) {
-    case wish::kind::sum:
-      return static_cast<bool>(machine.sum_of(replica, x.bucket));
-    case wish::kind::gather:
-      return !machine.gathered(replica, x.bucket).empty();
-    case wish::kind::complete:
-      return machine.complete(replica);
-    case wish::kind::settled:
+  switch (condition.event) {
+    case wait_condition::kind::sum:
+      return static_cast<bool>(machine.sum_of(replica, condition.bucket));
+    case wait_condition::kind::gather:
+      return !machine.gathered(replica, condition.bucket).empty();
+    case wait_condition::kind::complete:
+      return machine.is_complete(replica);
+    case wait_condition::kind::drained:
       break;
   }
-  return machine.settled(replica) && flush();
+  return machine.is_drained(replica) && flush();
 }
 
 /// Sends queued packets, and releases zero-copy buffers once all are sent.
 /// @returns true if no sent packet is left in this process and no peer reads a
 ///          zero-copy buffer any more.
-bool data_plane::impl::flush() {
-  if (!courier.flush())
+bool lane_backend::impl::flush() {
+  if (!transport.flush())
     return false;
-  machine.given_back();
+  machine.release_zero_copy();
   return true;
 }
 
 /// Moves some packets, and notifies waiting threads if a
 /// collective completed or failed.
 /// @returns true if there may be more to move.
-bool data_plane::impl::move() {
+bool lane_backend::impl::make_progress() {
   const auto before = machine.completed();
   int n = 0;
-  while (n < at_a_time && machine.pump(courier))
+  while (n < max_packets_per_lock && machine.progress(transport))
     ++n;
   flush();
-  if (before != machine.completed() || machine.wrong()
+  if (before != machine.completed() || machine.error()
       || (options.wake && n > 0))
-    tell();
-  return n == at_a_time;
+    notify();
+  return n == max_packets_per_lock;
 }
 
-void data_plane::impl::tell() {
+void lane_backend::impl::notify() {
   if (followers > 0)
-    told.notify_all();
-  if (asleep)
-    net::ring(alarm.descriptor());
+    progressed.notify_all();
+  if (driver_sleeps)
+    net::notify(notifier.descriptor());
   if (options.wake)
     options.wake();
 }
 
 /// True if a peer has failed and the packets that arrived before do not make
 /// the condition hold.
-bool data_plane::impl::stuck(std::uint32_t replica, const wish& x) {
-  if (!look_for_trouble())
+bool lane_backend::impl::has_failed(std::uint32_t replica,
+                                    const wait_condition& condition) {
+  if (!check_for_failure())
     return false;
-  while (move()) {
+  while (make_progress()) {
   }
-  return !granted(replica, x);
+  return !holds(replica, condition);
 }
 
 // -- waiting ------------------------------------------------------------------
 
-data_plane::news data_plane::wait(std::uint32_t replica, const wish& x,
-                                  bool patient) {
-  impl::hold locked{impl_->lock};
-  while (impl_->move() && !impl_->granted(replica, x)) {
+lane_backend::wait_status lane_backend::wait(std::uint32_t replica,
+                                             const wait_condition& condition,
+                                             bool blocking) {
+  impl::unique_lock locked{impl_->lock};
+  while (impl_->make_progress() && !impl_->holds(replica, condition)) {
   }
-  if (impl_->granted(replica, x))
-    return news::granted;
-  if (impl_->stuck(replica, x))
-    return news::troubled;
-  if (!patient || !sleeps())
-    return impl_->granted(replica, x) ? news::granted : news::waiting;
-  if (impl_->driven || !impl_->machine.current(replica)) {
+  if (impl_->holds(replica, condition))
+    return wait_status::ready;
+  if (impl_->has_failed(replica, condition))
+    return wait_status::failed;
+  if (!blocking || !blocks())
+    return impl_->holds(replica, condition) ? wait_status::ready
+                                            : wait_status::pending;
+  if (impl_->has_driver || !impl_->machine.is_current(replica)) {
     ++impl_->followers;
-    impl_->told.wait_for(locked, impl_->options.nap);
+    impl_->progressed.wait_for(locked, impl_->options.max_sleep);
     --impl_->followers;
-    if (impl_->granted(replica, x))
-      return news::granted;
-    if (impl_->stuck(replica, x))
-      return news::troubled;
-    if (impl_->driven || !impl_->machine.current(replica))
-      return news::waiting;
+    if (impl_->holds(replica, condition))
+      return wait_status::ready;
+    if (impl_->has_failed(replica, condition))
+      return wait_status::failed;
+    if (impl_->has_driver || !impl_->machine.is_current(replica))
+      return wait_status::pending;
   }
-  return impl_->drive(locked, replica, x);
+  return impl_->drive(locked, replica, condition);
 }
 
 /// Makes this thread the driver. At the end of the scope another waiting thread
 /// may become the driver.
-struct data_plane::impl::turn {
-  explicit turn(impl& of) : of{of} { of.driven = true; }
-  ~turn() {
-    of.driven = false;
-    if (of.followers > 0)
-      of.told.notify_all();
+struct lane_backend::impl::driver_scope {
+  explicit driver_scope(impl& backend) : backend{backend} {
+    backend.has_driver = true;
   }
-  impl& of;
+  ~driver_scope() {
+    backend.has_driver = false;
+    if (backend.followers > 0)
+      backend.progressed.notify_all();
+  }
+  impl& backend;
 };
 
-data_plane::news data_plane::impl::drive(hold& locked, std::uint32_t replica,
-                                         const wish& x) {
+lane_backend::wait_status
+lane_backend::impl::drive(unique_lock& locked, std::uint32_t replica,
+                          const wait_condition& condition) {
   {
-    const turn mine{*this};
-    poll(locked, replica, x);
-    if (!granted(replica, x) && !machine.wrong()) {
+    const driver_scope driver{*this};
+    poll(locked, replica, condition);
+    if (!holds(replica, condition) && !machine.error()) {
       sleep(locked);
-      while (move() && !granted(replica, x)) {
+      while (make_progress() && !holds(replica, condition)) {
       }
     }
   }
-  if (granted(replica, x))
-    return news::granted;
-  return stuck(replica, x) ? news::troubled : news::waiting;
+  if (holds(replica, condition))
+    return wait_status::ready;
+  return has_failed(replica, condition) ? wait_status::failed
+                                        : wait_status::pending;
 }
 
 /// Polls for at most `spin_timeout`. After a short time it yields the core at
 /// each poll, and stops if another thread used it: then sleeping is better, as
 /// a sleeping thread is woken sooner than a yielding one is scheduled.
-void data_plane::impl::poll(hold& locked, std::uint32_t replica,
-                            const wish& x) {
+void lane_backend::impl::poll(unique_lock& locked, std::uint32_t replica,
+                              const wait_condition& condition) {
   const auto begin = clock::now();
-  bool alone = true;
-  for (auto now = begin; alone && now < begin + options.polling;
+  bool core_idle = true;
+  for (auto now = begin; core_idle && now < begin + options.spin_timeout;
        now = clock::now()) {
     locked.unlock();
-    if (now < begin + selfish)
-      relax();
+    if (now < begin + min_yield_delay)
+      cpu_relax();
     else
-      alone = nobody_took(now);
+      core_idle = core_is_idle(now);
     locked.lock();
-    while (move() && !granted(replica, x)) {
+    while (make_progress() && !holds(replica, condition)) {
     }
-    if (granted(replica, x) || machine.wrong())
+    if (holds(replica, condition) || machine.error())
       return;
   }
 }
 
 /// Sleeps until a lane or another replica has an event, or `max_sleep` has
 /// elapsed.
-void data_plane::impl::sleep(hold& locked) {
+void lane_backend::impl::sleep(unique_lock& locked) {
   watched.clear();
-  watched.push_back({alarm.listener(), POLLIN, 0});
-  alarm.listen();
-  std::size_t asked = 0;
-  bool news = gone.has_value() || machine.wrong();
-  while (!news && asked < lanes.size())
-    news = !lanes[asked++]->before_sleep(watched);
-  if (!news) {
-    asleep = true;
+  watched.push_back({notifier.wait_descriptor(), POLLIN, 0});
+  notifier.arm();
+  std::size_t armed = 0;
+  bool has_event = failure.has_value() || machine.error();
+  while (!has_event && armed < lanes.size())
+    has_event = !lanes[armed++]->arm(watched);
+  if (!has_event) {
+    driver_sleeps = true;
     locked.unlock();
-    sleep_on(watched, options.nap);
+    wait_for_events(watched, options.max_sleep);
     locked.lock();
-    asleep = false;
+    driver_sleeps = false;
   }
-  alarm.silence();
-  for (std::size_t i = 0; i < asked; ++i)
-    lanes[i]->after_sleep();
+  notifier.clear();
+  for (std::size_t i = 0; i < armed; ++i)
+    lanes[i]->disarm();
 }
 
 } // namespace troupe

@@ -8,10 +8,10 @@ namespace troupe {
 
 namespace {
 
-std::shared_ptr<const net::shm_arena> make() {
+std::shared_ptr<const net::shm_arena> make_arena() {
   try {
     auto arena = std::make_shared<const net::shm_arena>();
-    memory::use_region(arena->pages());
+    memory::use_shared_region(arena->pages());
     return arena;
   } catch (const std::runtime_error&) {
     return nullptr; // packets are copied then
@@ -22,8 +22,8 @@ std::shared_ptr<const net::shm_arena> make() {
 
 std::shared_ptr<const net::shm_arena> shared_arena() {
   // Never destroyed, because tensors in static variables may outlive it.
-  static const auto* it = new std::shared_ptr{make()};
-  return *it;
+  static const auto* arena = new std::shared_ptr{make_arena()};
+  return *arena;
 }
 
 } // namespace troupe

@@ -7,14 +7,14 @@ namespace troupe {
 
 /// A message with a tensor within a process, in the form that a tensor queue
 /// stores.
-struct letter {
+struct tensor_message {
   /// Contribution to a sum, reduced slice, or contribution to a gather.
-  subject what = subject::part;
-  tree::stamp at; ///< Step, sender, bucket and slice of the message.
+  message_kind kind = message_kind::contribution;
+  tree::slice_key key; ///< Step, sender, bucket and slice of the message.
   tensor data;
   /// Output of the sum, in a contribution of the replica that allocates it;
   /// else empty.
-  tensor room;
+  tensor output;
 };
 
 } // namespace troupe

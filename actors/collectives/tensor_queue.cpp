@@ -12,47 +12,47 @@ namespace troupe {
 // are sequentially consistent, so at least one of the two sees the other's
 // write.
 
-port::port() : slots_{std::make_unique<slot[]>(size)} {
+tensor_queue::tensor_queue() : slots_{std::make_unique<slot[]>(size)} {
   for (std::size_t i = 0; i < size; ++i)
     slots_[i].turn.store(i, std::memory_order_relaxed);
 }
 
-bool port::post(letter&& x) {
-  auto number = next_post_.load(std::memory_order_relaxed);
+bool tensor_queue::push(tensor_message&& message) {
+  auto position = next_push_.load(std::memory_order_relaxed);
   for (;;) {
-    auto& to = slots_[number % size];
-    const auto turn = to.turn.load(std::memory_order_acquire);
-    if (turn == number) {
-      if (next_post_.compare_exchange_weak(number, number + 1,
+    auto& target = slots_[position % size];
+    const auto turn = target.turn.load(std::memory_order_acquire);
+    if (turn == position) {
+      if (next_push_.compare_exchange_weak(position, position + 1,
                                            std::memory_order_relaxed)) {
-        to.content = std::move(x);
-        to.turn.store(number + 1, std::memory_order_seq_cst);
+        target.message = std::move(message);
+        target.turn.store(position + 1, std::memory_order_seq_cst);
         return true;
       }
-    } else if (turn < number) {
+    } else if (turn < position) {
       return false;
     } else {
-      number = next_post_.load(std::memory_order_relaxed);
+      position = next_push_.load(std::memory_order_relaxed);
     }
   }
 }
 
-bool port::empty() const {
-  return slots_[next_take_ % size].turn.load(std::memory_order_seq_cst)
-         != next_take_ + 1;
+bool tensor_queue::empty() const {
+  return slots_[next_pop_ % size].turn.load(std::memory_order_seq_cst)
+         != next_pop_ + 1;
 }
 
-bool port::take(letter& into) {
-  auto& from = slots_[next_take_ % size];
-  if (from.turn.load(std::memory_order_acquire) != next_take_ + 1)
+bool tensor_queue::pop(tensor_message& message) {
+  auto& source = slots_[next_pop_ % size];
+  if (source.turn.load(std::memory_order_acquire) != next_pop_ + 1)
     return false;
-  into = std::exchange(from.content, {});
-  from.turn.store(next_take_ + size, std::memory_order_release);
-  ++next_take_;
+  message = std::exchange(source.message, {});
+  source.turn.store(next_pop_ + size, std::memory_order_release);
+  ++next_pop_;
   return true;
 }
 
-bool port::park() {
+bool tensor_queue::park() {
   parked_.store(true, std::memory_order_seq_cst);
   if (empty())
     return true;
@@ -60,7 +60,7 @@ bool port::park() {
   return false;
 }
 
-bool port::must_wake() {
+bool tensor_queue::needs_wakeup() {
   return parked_.load(std::memory_order_seq_cst)
          && parked_.exchange(false, std::memory_order_acq_rel);
 }

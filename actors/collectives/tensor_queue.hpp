@@ -12,20 +12,20 @@ namespace troupe {
 /// producers and one consumer, the owner. It allocates nothing after
 /// construction. A producer must wake an owner that has parked.
 /// @source D. Vyukov's bounded MPMC queue.
-class port {
+class tensor_queue {
 public:
   /// Capacity in messages.
   static constexpr std::size_t size = 256;
 
-  port();
+  tensor_queue();
 
   /// Appends a message. May be called from any thread.
   /// @returns false if the queue is full; `message` is then unchanged.
-  bool post(letter&& x);
+  bool push(tensor_message&& message);
 
   /// Removes the oldest message. Only the owner may call this.
   /// @returns false if the queue is empty.
-  bool take(letter& into);
+  bool pop(tensor_message& message);
 
   /// Announces that the owner will not read the queue until it is woken. Only
   /// the owner may call this.
@@ -35,18 +35,18 @@ public:
   /// Called after `push`.
   /// @returns true if the caller must wake the owner. Exactly one caller gets
   ///          true for each time that the owner parks.
-  bool must_wake();
+  bool needs_wakeup();
 
 private:
   struct alignas(64) slot {
     std::atomic<std::size_t> turn;
-    letter content;
+    tensor_message message;
   };
   bool empty() const;
 
   std::unique_ptr<slot[]> slots_;
-  alignas(64) std::atomic<std::size_t> next_post_{0};
-  alignas(64) std::size_t next_take_ = 0;
+  alignas(64) std::atomic<std::size_t> next_push_{0};
+  alignas(64) std::size_t next_pop_ = 0;
   std::atomic<bool> parked_{false};
 };
 

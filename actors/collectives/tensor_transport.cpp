@@ -7,72 +7,78 @@
 
 namespace troupe {
 
-std::string to_string(const party& x) {
-  switch (x.what) {
-    case party::role::chief:
+std::string to_string(const role_id& role) {
+  switch (role.role) {
+    case role_id::kind::chief:
       return "chief";
-    case party::role::replica:
-      return "replica " + std::to_string(x.id);
-    case party::role::steward:
-      return "local agent " + std::to_string(x.id);
-    case party::role::reducer:
+    case role_id::kind::replica:
+      return "replica " + std::to_string(role.id);
+    case role_id::kind::local_agent:
+      return "local agent " + std::to_string(role.id);
+    case role_id::kind::reducer:
       break;
   }
-  return "reducer " + std::to_string(x.id);
+  return "reducer " + std::to_string(role.id);
 }
 
-direct_transport::direct_transport(std::uint32_t replicas, bool by_mail)
-  : by_mail_{by_mail}, places_(replicas) {}
+local_transport::local_transport(std::uint32_t replicas, bool via_mailbox)
+  : via_mailbox_{via_mailbox}, endpoints_(replicas) {}
 
-void direct_transport::place(const party& who, const caf::actor& it) {
-  if (who.what == party::role::replica) {
-    places_.at(who.id).who = it.address();
+void local_transport::register_role(const role_id& role,
+                                    const caf::actor& actor) {
+  if (role.role == role_id::kind::replica) {
+    endpoints_.at(role.id).address = actor.address();
   } else {
-    if (reducers_.size() <= who.id)
-      reducers_.resize(who.id + 1);
-    reducers_[who.id] = it.address();
+    if (reducers_.size() <= role.id)
+      reducers_.resize(role.id + 1);
+    reducers_[role.id] = actor.address();
   }
 }
 
-caf::actor direct_transport::find(const party& x) const {
-  const auto& address =
-    x.what == party::role::replica ? places_[x.id].who : reducers_[x.id];
+caf::actor local_transport::actor_of(const role_id& role) const {
+  const auto& address = role.role == role_id::kind::replica
+                          ? endpoints_[role.id].address
+                          : reducers_[role.id];
   return caf::actor_cast<caf::actor>(address);
 }
 
-void direct_transport::mail(const party& to, letter&& x,
-                            std::chrono::nanoseconds delay) const {
-  const auto who = find(to);
-  if (!who)
+void local_transport::send_via_mailbox(const role_id& receiver,
+                                       tensor_message&& message,
+                                       std::chrono::nanoseconds delay) const {
+  const auto actor = actor_of(receiver);
+  if (!actor)
     return;
-  const auto send = [&](auto&&... xs) {
+  const auto deliver = [&](auto&&... xs) {
     if (delay > std::chrono::nanoseconds{0})
-      caf::delayed_anon_send(who, delay, std::move(xs)...);
+      caf::delayed_anon_send(actor, delay, std::move(xs)...);
     else
-      caf::anon_send(who, std::move(xs)...);
+      caf::anon_send(actor, std::move(xs)...);
   };
-  if (x.what == subject::part)
-    send(tree::part{x.at}, std::move(x.data), std::move(x.room));
-  else if (x.what == subject::sum)
-    send(tree::sum{x.at}, std::move(x.data));
+  if (message.kind == message_kind::contribution)
+    deliver(tree::contribution{message.key}, std::move(message.data),
+            std::move(message.output));
+  else if (message.kind == message_kind::result)
+    deliver(tree::reduced_slice{message.key}, std::move(message.data));
   else
-    send(tree::share{x.at}, std::move(x.data));
+    deliver(tree::gather_contribution{message.key}, std::move(message.data));
 }
 
-void direct_transport::post(const party& to, letter&& x) {
-  if (by_mail_ || to.what != party::role::replica)
-    return mail(to, std::move(x), {});
-  auto& place = places_[to.id];
-  if (!place.letters.post(std::move(x)))
-    return mail(to, std::move(x), {}); // the queue is full, a mailbox never is
-  if (place.letters.must_wake())
-    if (const auto who = find(to))
-      caf::anon_send(who, atom::wake_v);
+void local_transport::send(const role_id& receiver, tensor_message&& message) {
+  if (via_mailbox_ || receiver.role != role_id::kind::replica)
+    return send_via_mailbox(receiver, std::move(message), {});
+  auto& endpoint = endpoints_[receiver.id];
+  if (!endpoint.queue.push(std::move(message)))
+    return send_via_mailbox(receiver, std::move(message),
+                            {}); // the queue is full, a mailbox never is
+  if (endpoint.queue.needs_wakeup())
+    if (const auto actor = actor_of(receiver))
+      caf::anon_send(actor, atom::wake_v);
 }
 
-void direct_transport::post_later(const party& to, letter&& x,
-                                  std::chrono::nanoseconds delay) {
-  mail(to, std::move(x), delay);
+void local_transport::send_after(const role_id& receiver,
+                                 tensor_message&& message,
+                                 std::chrono::nanoseconds delay) {
+  send_via_mailbox(receiver, std::move(message), delay);
 }
 
 } // namespace troupe

@@ -13,47 +13,50 @@
 namespace troupe {
 
 /// Delivers tensor messages to replicas and reducers.
-class transport {
+class tensor_transport {
 public:
-  virtual ~transport() = default;
+  virtual ~tensor_transport() = default;
 
   /// Delivers a message. Never blocks. A message that cannot be delivered is
   /// lost; a receiver that waits for it has a timeout.
-  virtual void post(const party& to, letter&& x) = 0;
+  virtual void send(const role_id& receiver, tensor_message&& message) = 0;
   /// Delivers a message after a delay. Never blocks.
-  virtual void post_later(const party& to, letter&& x,
+  virtual void send_after(const role_id& receiver, tensor_message&& message,
                           std::chrono::nanoseconds delay) = 0;
 };
 
 /// Delivers tensor messages inside a process, with tensors by reference: to a
 /// replica through its tensor queue, to a reducer through its mailbox.
-class direct_transport final : public transport {
+class local_transport final : public tensor_transport {
 public:
   /// @param via_mailbox messages to replicas go through their mailboxes, too.
   ///                    Tests of message schedules need this.
-  direct_transport(std::uint32_t replicas, bool by_mail);
+  local_transport(std::uint32_t replicas, bool via_mailbox);
 
   /// Registers the actor of a replica or reducer. @pre no message was sent yet.
-  void place(const party& who, const caf::actor& it);
+  void register_role(const role_id& role, const caf::actor& actor);
 
   /// @returns the queue of a replica.
-  port& port_of(std::uint32_t replica) { return places_[replica].letters; }
-  bool by_mail() const { return by_mail_; }
+  tensor_queue& queue_of(std::uint32_t replica) {
+    return endpoints_[replica].queue;
+  }
+  bool via_mailbox() const { return via_mailbox_; }
 
-  void post(const party& to, letter&& x) override;
-  void post_later(const party& to, letter&& x,
+  void send(const role_id& receiver, tensor_message&& message) override;
+  void send_after(const role_id& receiver, tensor_message&& message,
                   std::chrono::nanoseconds delay) override;
 
 private:
-  struct place_of_replica {
-    port letters;
-    caf::actor_addr who; ///< Weak, so that a terminated actor is released.
+  struct replica_endpoint {
+    tensor_queue queue;
+    caf::actor_addr address; ///< Weak, so that a terminated actor is released.
   };
-  caf::actor find(const party& x) const;
-  void mail(const party& to, letter&& x, std::chrono::nanoseconds delay) const;
+  caf::actor actor_of(const role_id& role) const;
+  void send_via_mailbox(const role_id& receiver, tensor_message&& message,
+                        std::chrono::nanoseconds delay) const;
 
-  bool by_mail_;
-  std::deque<place_of_replica> places_;
+  bool via_mailbox_;
+  std::deque<replica_endpoint> endpoints_;
   std::vector<caf::actor_addr> reducers_;
 };
 

@@ -21,256 +21,271 @@ overload(Fs...) -> overload<Fs...>; // clang 14 requires it
 
 /// Delay before the termination of a replica of another process is handled. Its
 /// last reports, or the loss of its whole process, may arrive in this time.
-constexpr auto process_news = 2 * longest_in_company;
+constexpr auto replica_loss_delay = 2 * max_batch_delay;
 
 } // namespace
 
-void chief_state::open(const chief_options& x, outbox by) {
-  options = x;
-  if (options.where.names.empty())
-    options.where = {{"this process"}, {0, options.replicas}};
-  out = std::move(by);
-  book = std::make_unique<commit::ledger>(options.replicas, options.lease,
-                                          options.where);
-  gathering = std::make_unique<muster::machine>(options.where.names);
+void chief_state::open(const chief_options& new_options,
+                       message_sender new_sender) {
+  options = new_options;
+  if (options.placement.names.empty())
+    options.placement = {{"this process"}, {0, options.replicas}};
+  sender = std::move(new_sender);
+  commits = std::make_unique<step_commit::state_machine>(
+    options.replicas, options.step_window, options.placement);
+  barrier =
+    std::make_unique<run_barrier::state_machine>(options.placement.names);
 }
 
-void chief_state::take(const cast_ref& x) {
-  cast = x;
-  const auto know = [this](const auto& who, const party& as) {
+void chief_state::set_roles(const job_roles& new_roles) {
+  roles = new_roles;
+  const auto monitor_role = [this](const auto& who, const role_id& as) {
     self->monitor(who);
-    ids.emplace(who.address(), as);
+    role_ids.emplace(who.address(), as);
   };
-  for (std::uint32_t r = 0; r < cast.replicas.size(); ++r)
-    know(cast.replicas[r], replica_named(r));
-  for (std::uint32_t r = 0; r < cast.reducers.size(); ++r)
-    know(cast.reducers[r], {party::role::reducer, r});
-  for (std::uint32_t p = 0; p < cast.callers.size(); ++p)
-    if (cast.callers[p].there)
-      know(cast.callers[p].there, {party::role::steward, p});
-  perform(book->open());
+  for (std::uint32_t r = 0; r < roles.replicas.size(); ++r)
+    monitor_role(roles.replicas[r], replica_id(r));
+  for (std::uint32_t r = 0; r < roles.reducers.size(); ++r)
+    monitor_role(roles.reducers[r], {role_id::kind::reducer, r});
+  for (std::uint32_t p = 0; p < roles.clients.size(); ++p)
+    if (roles.clients[p].remote)
+      monitor_role(roles.clients[p].remote, {role_id::kind::local_agent, p});
+  perform(commits->open());
 }
 
-void chief_state::on_batch(const owner_batch& x) {
-  for (const auto& one : x.seated)
-    perform(book->on(one));
-  for (const auto& one : x.reports)
-    perform(book->on(one));
-  for (const auto& one : x.blames)
-    on_blame(one);
+void chief_state::on_batch(const owner_batch& batch) {
+  for (const auto& one : batch.configured)
+    perform(commits->on(one));
+  for (const auto& one : batch.steps_done)
+    perform(commits->on(one));
+  for (const auto& one : batch.wait_reports)
+    on_wait_report(one);
 }
 
-void chief_state::on_blame(const commit::blame& x) {
-  if (!book->is_possible(x) || (x.reducer && x.id >= cast.reducers.size()))
+void chief_state::on_wait_report(const step_commit::wait_report& report) {
+  if (!commits->is_possible(report)
+      || (report.reducer && report.id >= roles.reducers.size()))
     return; // a peer violated the protocol; its answer is ignored
-  survey.on(x);
-  perform(book->on(x));
+  survey.on_wait_report(report);
+  perform(commits->on(report));
 }
 
-void chief_state::on_heard(const run_heard& x) {
-  if (run == 0 || x.run != run || x.process >= heard.size())
+void chief_state::on_commit_ack(const commit_ack& ack) {
+  if (run == 0 || ack.run != run || ack.process >= acknowledged.size())
     return;
-  heard[x.process] = std::max(heard[x.process], x.next);
-  perform(book->heard(*std::ranges::min_element(heard)));
+  acknowledged[ack.process] =
+    std::max(acknowledged[ack.process], ack.next_step);
+  perform(commits->acknowledge(*std::ranges::min_element(acknowledged)));
 }
 
-bool chief_state::is_here(std::uint32_t replica) const {
-  for (std::uint32_t p = 0; p < cast.callers.size(); ++p)
-    if (replica < options.where.first[p + 1])
-      return !cast.callers[p].there;
+bool chief_state::is_local(std::uint32_t replica) const {
+  for (std::uint32_t p = 0; p < roles.clients.size(); ++p)
+    if (replica < options.placement.first[p + 1])
+      return !roles.clients[p].remote;
   return true;
 }
 
-void chief_state::on_lost(const caf::down_msg& x) {
-  const auto it = ids.find(x.source);
-  if (it == ids.end())
+void chief_state::on_lost(const caf::down_msg& down) {
+  const auto it = role_ids.find(down.source);
+  if (it == role_ids.end())
     return;
-  const auto who = it->second;
-  ids.erase(it);
-  if (who.what == party::role::steward)
-    return on_process_lost(who.id, x.reason);
-  const auto why = "its actor ended (" + self->system().render(x.reason) + ")";
-  if (who.what == party::role::reducer)
-    perform(book->on_reducer_lost(who.id, why));
-  else if (is_here(who.id))
-    perform(book->on_lost(who.id, why));
+  const auto id = it->second;
+  role_ids.erase(it);
+  if (id.role == role_id::kind::local_agent)
+    return on_process_lost(id.id, down.reason);
+  const auto reason =
+    "its actor ended (" + self->system().render(down.reason) + ")";
+  if (id.role == role_id::kind::reducer)
+    perform(commits->on_reducer_lost(id.id, reason));
+  else if (is_local(id.id))
+    perform(commits->on_lost(id.id, reason));
   else // the whole process may be lost, which is reported separately
-    self->delayed_send(self, process_news, atom::ended_v, who.id, why);
+    self->delayed_send(self, replica_loss_delay, atom::ended_v, id.id, reason);
 }
 
 void chief_state::on_process_lost(std::uint32_t process,
-                                  const caf::error& why) {
-  const auto code =
-    why == ec::unreachable ? commit::cause::unreachable : commit::cause::lost;
-  const auto text = !why || why == caf::exit_reason::user_shutdown
+                                  const caf::error& reason) {
+  const auto code = reason == ec::unreachable
+                      ? step_commit::abort_cause::unreachable
+                      : step_commit::abort_cause::lost;
+  const auto text = !reason || reason == caf::exit_reason::user_shutdown
                       ? "it has shut down"
-                      : wire::note_of(why, self->system()).text;
-  perform(gathering->on_lost(process, code, text));
-  perform(book->on_process_lost(process, code, text));
+                      : wire::to_wire(reason, self->system()).text;
+  perform(barrier->on_lost(process, code, text));
+  perform(commits->on_process_lost(process, code, text));
 }
 
-void chief_state::perform(muster::reaction what) {
+void chief_state::perform(run_barrier::reaction effects) {
   const overload act{
-    [this](muster::begin& x) {
-      run = x.what.run;
-      pace.begin(self->clock().now(), x.what.first);
-      heard.assign(cast.callers.size(), x.what.first);
-      if (!work.it)
-        work.name = "run " + std::to_string(run);
-      perform(book->run(x.what.first, x.what.steps));
-      if (x.stopped)
-        perform(book->stop());
+    [this](run_barrier::start& start) {
+      run = start.request.run;
+      rate.begin(self->clock().now(), start.request.first);
+      acknowledged.assign(roles.clients.size(), start.request.first);
+      if (!run_function.function)
+        run_function.name = "run " + std::to_string(run);
+      perform(commits->run(start.request.first, start.request.steps));
+      if (start.stopped)
+        perform(commits->stop());
     },
-    [this](muster::halt&) { perform(book->stop()); },
-    [this](muster::refuse& x) {
-      if (cast.callers[x.whom].here)
-        work = {};
-      tell_failure(x.whom, x.run, code_of(x.code), x.why);
+    [this](run_barrier::halt&) { perform(commits->stop()); },
+    [this](run_barrier::reject& x) {
+      if (roles.clients[x.process].listener)
+        run_function = {};
+      notify_aborted(x.process, x.run, error_code_of(x.code), x.reason);
     },
-    [this](muster::abandon& x) {
-      perform(book->end_with(commit::cause::protocol, x.why));
+    [this](run_barrier::abort& x) {
+      perform(commits->end_with(step_commit::abort_cause::protocol, x.reason));
     },
   };
-  for (auto& effect : what)
+  for (auto& effect : effects)
     std::visit(act, effect);
 }
 
 /// Arms the watchdog if the machine waits for a message, and disarms it
 /// otherwise. It expires `step_timeout` after the last progress, or
 /// `probe_timeout` after a probe.
-void chief_state::watch() {
+void chief_state::update_watchdog() {
   const auto now = self->clock().now();
-  if (moves != book->moves()) {
-    moves = book->moves();
-    moved = now;
+  if (progress_count != commits->progress_count()) {
+    progress_count = commits->progress_count();
+    last_progress = now;
   }
-  if (!book->busy()) {
-    ++guard; // a timer that was set is no longer valid
-    armed = false;
-  } else if (!armed || probed != book->probing()) {
-    armed = true;
-    probed = book->probing();
-    const auto wait = probed ? grace() : options.patience;
-    self->delayed_send(self, wait, atom::late_v, ++guard);
+  if (!commits->busy()) {
+    ++watchdog_id; // a timer that was set is no longer valid
+    watchdog_armed = false;
+  } else if (!watchdog_armed || watchdog_probing != commits->probing()) {
+    watchdog_armed = true;
+    watchdog_probing = commits->probing();
+    const auto wait = watchdog_probing ? probe_timeout() : options.step_timeout;
+    self->delayed_send(self, wait, atom::watchdog_v, ++watchdog_id);
   }
 }
 
-std::chrono::milliseconds chief_state::grace() const {
-  return std::clamp(options.patience / 4, std::chrono::milliseconds{20},
+std::chrono::milliseconds chief_state::probe_timeout() const {
+  return std::clamp(options.step_timeout / 4, std::chrono::milliseconds{20},
                     std::chrono::milliseconds{1000});
 }
 
-void chief_state::on_late(std::uint64_t of_guard) {
-  if (of_guard != guard)
+void chief_state::on_watchdog(std::uint64_t timer_id) {
+  if (timer_id != watchdog_id)
     return;
   const auto rest =
-    moved + (probed ? grace() : options.patience) - self->clock().now();
+    last_progress + (watchdog_probing ? probe_timeout() : options.step_timeout)
+    - self->clock().now();
   if (rest > caf::timespan{0}) { // there was progress since the timer was set
-    self->delayed_send(self, rest, atom::late_v, ++guard);
+    self->delayed_send(self, rest, atom::watchdog_v, ++watchdog_id);
     return;
   }
-  armed = false;
-  perform(book->on_late(std::to_string(options.patience.count()) + " ms"));
+  watchdog_armed = false;
+  perform(
+    commits->on_timeout(std::to_string(options.step_timeout.count()) + " ms"));
 }
 
 template <class Message>
-void chief_state::tell_replicas(subject what, std::uint64_t step,
-                                const Message& x) {
-  for (std::uint32_t r = 0; r < cast.replicas.size(); ++r)
-    out.send(replica_named(r), cast.replicas[r], what, x.epoch, step, x);
+void chief_state::send_to_replicas(message_kind kind, std::uint64_t step,
+                                   const Message& message) {
+  for (std::uint32_t r = 0; r < roles.replicas.size(); ++r)
+    sender.send(replica_id(r), roles.replicas[r], kind, message.generation,
+                step, message);
 }
 
-void chief_state::probe(const commit::probe& x) {
-  tell_replicas(subject::probe, x.step, x);
-  probe_reducers(x);
+void chief_state::probe(const step_commit::probe& question) {
+  send_to_replicas(message_kind::probe, question.step, question);
+  probe_reducers(question);
 }
 
-void chief_state::probe_reducers(const commit::probe& x) {
-  for (std::uint32_t r = 0; r < cast.reducers.size(); ++r)
-    out.send({party::role::reducer, r}, cast.reducers[r], subject::probe,
-             x.epoch, x.step, x);
+void chief_state::probe_reducers(const step_commit::probe& question) {
+  for (std::uint32_t r = 0; r < roles.reducers.size(); ++r)
+    sender.send({role_id::kind::reducer, r}, roles.reducers[r],
+                message_kind::probe, question.generation, question.step,
+                question);
 }
 
-void chief_state::perform(commit::reaction what) {
+void chief_state::perform(step_commit::reaction effects) {
   const overload act{
-    [this](commit::send_seats& x) {
-      for (const auto r : x.whom) {
-        x.to_all.replica = r;
-        out.send(replica_named(r), cast.replicas[r], subject::seat,
-                 x.to_all.epoch, 0, x.to_all);
+    [this](step_commit::send_configure& x) {
+      for (const auto r : x.replicas) {
+        x.message.replica = r;
+        sender.send(replica_id(r), roles.replicas[r], message_kind::configure,
+                    x.message.generation, 0, x.message);
       }
     },
-    [this](commit::send_orders& x) {
-      for (std::uint32_t r = 0; r < cast.replicas.size(); ++r)
-        out.send(replica_named(r), cast.replicas[r], subject::order,
-                 x.to_all.epoch, x.to_all.first, x.to_all, work);
+    [this](step_commit::send_start& x) {
+      for (std::uint32_t r = 0; r < roles.replicas.size(); ++r)
+        sender.send(replica_id(r), roles.replicas[r], message_kind::start_steps,
+                    x.message.generation, x.message.first, x.message,
+                    run_function);
     },
-    [this](commit::send_grants& x) {
-      tell_replicas(subject::grant, x.to_all.until, x.to_all);
+    [this](step_commit::send_grant& x) {
+      send_to_replicas(message_kind::grant, x.message.until, x.message);
     },
-    [this](commit::send_probes& x) { probe(x.to_all); },
-    [this](commit::committed& x) {
-      pace.commit(self->clock().now(), x.record.step + 1);
-      tell_commit(std::move(x.record));
+    [this](step_commit::send_probe& x) { probe(x.message); },
+    [this](step_commit::committed& x) {
+      rate.on_commit(self->clock().now(), x.record.step + 1);
+      notify_commit(std::move(x.record));
     },
-    [this](commit::ended& x) {
-      work = {};
-      gathering->over();
-      tell_end(x.next);
+    [this](step_commit::completed& x) {
+      run_function = {};
+      barrier->finished();
+      notify_completed(x.next);
       run = 0;
     },
-    [this](commit::given_up& x) {
-      work = {};
-      gathering->over();
+    [this](step_commit::aborted& aborted) {
+      run_function = {};
+      barrier->finished();
       flush();
       const auto of_run = std::exchange(run, 0);
-      for (auto p = std::uint32_t(cast.callers.size()); p-- > 0;)
-        tell_failure(p, of_run, code_of(x.code), x.why);
+      for (auto p = std::uint32_t(roles.clients.size()); p-- > 0;)
+        notify_aborted(p, of_run, error_code_of(aborted.code), aborted.reason);
     },
   };
-  for (auto& effect : what)
+  for (auto& effect : effects)
     std::visit(act, effect);
-  watch();
+  update_watchdog();
 }
 
-chief_inside::behavior_type
-chief(chief_inside::stateful_pointer<chief_state> self, chief_options options,
-      outbox out) {
-  keep_last_words(self);
-  self->state.open(options, std::move(out));
+chief_internal_actor::behavior_type
+chief(chief_internal_actor::stateful_pointer<chief_state> self,
+      chief_options options, message_sender sender) {
+  install_exception_handler(self);
+  self->state.open(options, std::move(sender));
   self->set_down_handler(
     [self](const caf::down_msg& x) { self->state.on_lost(x); });
-  const auto hear = [self](const auto& x) {
-    self->state.perform(self->state.book->on(x));
+  const auto handle = [self](const auto& x) {
+    self->state.perform(self->state.commits->on(x));
   };
   return {
-    [=](const commit::seated& x) { hear(x); },
-    [=](const commit::report& x) { hear(x); },
-    [=](const commit::failed& x) { hear(x); },
-    [self](const commit::blame& x) { self->state.on_blame(x); },
-    [self](const owner_batch& x) { self->state.on_batch(x); },
-    [self](const muster::join& x) { self->state.join(x); },
-    [self](const run_heard& x) { self->state.on_heard(x); },
-    [self](const muster::stop& x) {
-      self->state.perform(self->state.gathering->on(x));
+    [=](const step_commit::configured& x) { handle(x); },
+    [=](const step_commit::step_done& x) { handle(x); },
+    [=](const step_commit::failed& x) { handle(x); },
+    [self](const step_commit::wait_report& x) {
+      self->state.on_wait_report(x);
     },
-    [self](const cast_ref& x) { self->state.take(x); },
-    [self](const muster::join& x, const step_ref& fn) {
-      self->state.work = fn;
+    [self](const owner_batch& x) { self->state.on_batch(x); },
+    [self](const run_barrier::join& x) { self->state.join(x); },
+    [self](const commit_ack& x) { self->state.on_commit_ack(x); },
+    [self](const run_barrier::stop& x) {
+      self->state.perform(self->state.barrier->on(x));
+    },
+    [self](const job_roles& x) { self->state.set_roles(x); },
+    [self](const run_barrier::join& x, const step_function_ref& fn) {
+      self->state.run_function = fn;
       self->state.join(x);
     },
     [self](atom::status) { return self->state.status(); },
-    [self](atom::late, std::uint64_t guard) { self->state.on_late(guard); },
-    [self](atom::absent) { self->state.on_absent(); },
+    [self](atom::watchdog, std::uint64_t timer_id) {
+      self->state.on_watchdog(timer_id);
+    },
+    [self](atom::missing) { self->state.on_join_timer(); },
     [self](atom::ended, std::uint32_t replica, const std::string& why) {
-      self->state.perform(self->state.book->on_lost(replica, why));
+      self->state.perform(self->state.commits->on_lost(replica, why));
     },
     [self](atom::flush) {
-      self->state.flushing = false;
+      self->state.flush_scheduled = false;
       self->state.flush();
     },
     [self](atom::status, std::uint64_t number) {
-      self->state.on_surveyed(number);
+      self->state.on_survey_timeout(number);
     },
   };
 }

@@ -14,23 +14,23 @@ namespace troupe {
 struct chief_options {
   std::uint32_t replicas = 1;
   /// Steps that a replica may be ahead of the last commit.
-  std::uint64_t lease = default_step_window;
+  std::uint64_t step_window = default_step_window;
   /// Time without progress after which the roles are probed and the run is
   /// aborted. It is also the minimum timeout of the wait until all processes
   /// have joined a run. Measured by the actors' clock.
-  std::chrono::milliseconds patience{60'000};
+  std::chrono::milliseconds step_timeout{60'000};
   /// Placement of the replicas on the processes. Empty: one process holds all.
-  commit::places where;
+  step_commit::placement placement;
 };
 
 // -- protocol -----------------------------------------------------------------
 
 /// The chief's interface and the messages that it sends to itself.
-using chief_inside = chief_actor::extend<
+using chief_internal_actor = chief_actor::extend<
   // The watchdog timer with this number has expired.
-  caf::reacts_to<atom::late, std::uint64_t>,
+  caf::reacts_to<atom::watchdog, std::uint64_t>,
   // The wait until all processes have joined a run may have timed out.
-  caf::reacts_to<atom::absent>,
+  caf::reacts_to<atom::missing>,
   // A replica of another process terminated a while ago, with this reason.
   // Sent after a delay, in which the loss of its process may be reported.
   caf::reacts_to<atom::ended, std::uint32_t, std::string>,
@@ -45,91 +45,93 @@ using chief_inside = chief_actor::extend<
 struct chief_state {
   static inline const char* name = "chief";
 
-  explicit chief_state(chief_inside::pointer self) : self{self} {}
+  explicit chief_state(chief_internal_actor::pointer self) : self{self} {}
   ~chief_state();
 
-  void open(const chief_options& x, outbox by);
-  void take(const cast_ref& x);
-  void join(const muster::join& x);
-  std::chrono::milliseconds join_timeout_of(const muster::join& x) const;
-  void on_heard(const run_heard& x);
-  void on_lost(const caf::down_msg& x);
-  void on_process_lost(std::uint32_t process, const caf::error& why);
-  void on_late(std::uint64_t guard);
-  void on_absent();
-  void on_batch(const owner_batch& x);
-  void on_blame(const commit::blame& x);
-  void perform(muster::reaction what);
-  void perform(commit::reaction what);
-  void watch();
+  void open(const chief_options& new_options, message_sender new_sender);
+  void set_roles(const job_roles& new_roles);
+  void join(const run_barrier::join& request);
+  std::chrono::milliseconds
+  join_timeout_of(const run_barrier::join& request) const;
+  void on_commit_ack(const commit_ack& ack);
+  void on_lost(const caf::down_msg& down);
+  void on_process_lost(std::uint32_t process, const caf::error& reason);
+  void on_watchdog(std::uint64_t timer_id);
+  void on_join_timer();
+  void on_batch(const owner_batch& batch);
+  void on_wait_report(const step_commit::wait_report& report);
+  void perform(run_barrier::reaction effects);
+  void perform(step_commit::reaction effects);
+  void update_watchdog();
   /// Timeout of the answers to a probe.
-  std::chrono::milliseconds grace() const;
+  std::chrono::milliseconds probe_timeout() const;
   /// True if the replica runs in the chief's process.
-  bool is_here(std::uint32_t replica) const;
+  bool is_local(std::uint32_t replica) const;
   template <class Message>
-  void tell_replicas(subject what, std::uint64_t step, const Message& x);
+  void send_to_replicas(message_kind kind, std::uint64_t step,
+                        const Message& message);
 
-  void probe(const commit::probe& x);
-  void probe_reducers(const commit::probe& x);
+  void probe(const step_commit::probe& question);
+  void probe_reducers(const step_commit::probe& question);
 
   // Status of the job; implemented in status_survey.cpp.
   caf::result<job_status> status();
-  void on_surveyed(std::uint64_t number);
-  job_status report() const;
-  std::string why_not_done() const;
+  void on_survey_timeout(std::uint64_t number);
+  job_status make_status() const;
+  std::string stall_reason() const;
 
   // Notifications to the callers of `run`; implemented in run_notifier.cpp.
-  void tell_commit(commit_record&& x);
-  void tell_end(std::uint64_t next);
-  void tell_failure(std::uint32_t process, std::uint64_t of_run, ec code,
-                    const std::string& why);
+  void notify_commit(commit_record&& record);
+  void notify_completed(std::uint64_t next);
+  void notify_aborted(std::uint32_t process, std::uint64_t of_run, ec code,
+                      const std::string& reason);
   void flush();
   template <class Message>
-  void tell(std::uint32_t process, const Message& x);
+  void send_to_process(std::uint32_t process, const Message& message);
 
-  chief_inside::pointer self;
+  chief_internal_actor::pointer self;
   chief_options options;
-  outbox out;
-  std::unique_ptr<commit::ledger> book;
-  std::unique_ptr<muster::machine> gathering;
-  cast_ref cast;
-  std::map<caf::actor_addr, party> ids;
-  step_ref work;
+  message_sender sender;
+  std::unique_ptr<step_commit::state_machine> commits;
+  std::unique_ptr<run_barrier::state_machine> barrier;
+  job_roles roles;
+  std::map<caf::actor_addr, role_id> role_ids;
+  step_function_ref run_function;
   std::uint64_t run = 0; ///< Number of the active run. Zero: none.
   /// By process: the first step whose commit its caller has not acknowledged.
-  std::vector<std::uint64_t> heard;
+  std::vector<std::uint64_t> acknowledged;
   /// Commits that were not sent to the other processes yet.
-  std::vector<commit_record> unsent;
-  bool flushing = false; ///< True while a `flush` message is scheduled.
-  job_pace pace;
-  chief_survey survey;
+  std::vector<commit_record> unsent_commits;
+  bool flush_scheduled = false; ///< True while a `flush` message is scheduled.
+  step_rate rate;
+  status_survey survey;
   /// The run that the join timeout and its deadline belong to.
-  std::uint64_t guarded = 0;
+  std::uint64_t joining_run = 0;
   /// Number of the valid watchdog timer; older timers are ignored.
-  std::uint64_t guard = 0;
-  bool armed = false; ///< True until the valid watchdog timer expires.
+  std::uint64_t watchdog_id = 0;
+  bool watchdog_armed = false; ///< True until the valid watchdog timer expires.
   /// True if the watchdog timer was set for the answers to a probe, or to
   /// `configure` messages that were sent again.
-  bool probed = false;
+  bool watchdog_probing = false;
   /// Progress count of the step-commit machine at the last check.
-  std::uint64_t moves = 0;
+  std::uint64_t progress_count = 0;
   /// Time of the last check that found progress.
-  caf::actor_clock::time_point moved{};
+  caf::actor_clock::time_point last_progress{};
 
   /// Timeout of the wait until all processes have joined the run.
   std::chrono::milliseconds join_timeout{0};
   caf::actor_clock::time_point join_deadline{}; ///< End of that wait.
-  bool join_alarm = false; ///< True while a timer for that wait is set.
+  bool join_timer_set = false; ///< True while a timer for that wait is set.
 };
 
-ec code_of(commit::cause x);
+ec error_code_of(step_commit::abort_cause cause);
 
 // -- behavior -----------------------------------------------------------------
 
 /// Owns the roles of a job: grants steps to the replicas, commits the steps in
 /// order, and names the missing roles if there is no progress.
-chief_inside::behavior_type
-chief(chief_inside::stateful_pointer<chief_state> self, chief_options options,
-      outbox out);
+chief_internal_actor::behavior_type
+chief(chief_internal_actor::stateful_pointer<chief_state> self,
+      chief_options options, message_sender sender);
 
 } // namespace troupe

@@ -16,37 +16,37 @@ constexpr std::chrono::milliseconds max_join_timeout{365ull * 24 * 3600 * 1000};
 } // namespace
 
 std::chrono::milliseconds
-chief_state::join_timeout_of(const muster::join& x) const {
-  const std::uint64_t most = max_join_timeout.count();
-  return std::max(options.patience,
-                  std::chrono::milliseconds{std::min(x.timeout, most)});
+chief_state::join_timeout_of(const run_barrier::join& request) const {
+  const std::uint64_t max_ms = max_join_timeout.count();
+  return std::max(options.step_timeout,
+                  std::chrono::milliseconds{std::min(request.timeout, max_ms)});
 }
 
-void chief_state::join(const muster::join& x) {
-  perform(gathering->on(x));
-  const auto waits = gathering->waiting();
-  if (waits && *waits != guarded) {
-    guarded = *waits;
-    join_timeout = join_timeout_of(x);
+void chief_state::join(const run_barrier::join& request) {
+  perform(barrier->on(request));
+  const auto waits = barrier->waiting();
+  if (waits && *waits != joining_run) {
+    joining_run = *waits;
+    join_timeout = join_timeout_of(request);
     join_deadline = self->clock().now() + join_timeout;
-    if (!std::exchange(join_alarm, true))
-      self->delayed_send(self, options.patience, atom::absent_v);
+    if (!std::exchange(join_timer_set, true))
+      self->delayed_send(self, options.step_timeout, atom::missing_v);
   }
 }
 
 /// Checks the join deadline. At most one timer is set at a time, whatever
 /// timeouts peers ask for; this function sets the next one.
-void chief_state::on_absent() {
-  join_alarm = false;
-  if (!gathering->waiting())
+void chief_state::on_join_timer() {
+  join_timer_set = false;
+  if (!barrier->waiting())
     return;
   const auto rest = join_deadline - self->clock().now();
   if (rest <= caf::timespan{0})
     return perform(
-      gathering->on_late(std::to_string(join_timeout.count()) + " ms"));
-  join_alarm = true;
-  self->delayed_send(self, std::min<caf::timespan>(rest, options.patience),
-                     atom::absent_v);
+      barrier->on_timeout(std::to_string(join_timeout.count()) + " ms"));
+  join_timer_set = true;
+  self->delayed_send(self, std::min<caf::timespan>(rest, options.step_timeout),
+                     atom::missing_v);
 }
 
 } // namespace troupe

@@ -17,262 +17,285 @@ namespace {
 
 /// A replica that is configured with this generation has left all steps and
 /// runs no other.
-constexpr auto last_epoch = std::numeric_limits<std::uint64_t>::max();
+constexpr auto last_generation = std::numeric_limits<std::uint64_t>::max();
 
-const party chief_party{party::role::chief, 0};
+const role_id chief_id{role_id::kind::chief, 0};
 
 } // namespace
 
-steward_state::~steward_state() {
-  if (options.listener) // no caller waits for a dead agent
-    options.listener->no_more(ec::cancelled, chief_is_gone);
+local_agent_state::~local_agent_state() {
+  if (options.listener) // ends the wait of a caller of `run`
+    options.listener->on_group_terminated(ec::cancelled,
+                                          group_terminated_message);
 }
 
 /// Sends the batched messages of the replicas and then this message to the
 /// chief.
 template <class Message>
-void steward_state::pass_on(subject what, const Message& x) {
+void local_agent_state::forward(message_kind kind, const Message& message) {
   flush();
   if (!chief_lost)
-    out.send(chief_party, house.chief, what, epoch, step(), x);
+    sender.send(chief_id, roles.chief, kind, generation,
+                first_unreported_step(), message);
 }
 
-void steward_state::flush() {
-  const auto all = std::exchange(unsent, {});
+void local_agent_state::flush() {
+  const auto pending = std::exchange(unsent, {});
   if (chief_lost)
     return;
-  for (const auto& x : split(all)) {
-    const auto what = !x.reports.empty()  ? subject::report
-                      : !x.seated.empty() ? subject::seated
-                                          : subject::blame;
-    out.send(chief_party, house.chief, what, epoch,
-             x.reports.empty() ? step() : x.reports.front().step, x);
+  for (const auto& batch : split(pending)) {
+    const auto kind = !batch.steps_done.empty()   ? message_kind::step_done
+                      : !batch.configured.empty() ? message_kind::configured
+                                                  : message_kind::wait_report;
+    sender.send(chief_id, roles.chief, kind, generation,
+                batch.steps_done.empty() ? first_unreported_step()
+                                         : batch.steps_done.front().step,
+                batch);
   }
 }
 
-std::uint64_t steward_state::step() const {
-  const auto it = std::ranges::min_element(next);
-  return it == next.end() ? 0 : *it;
+std::uint64_t local_agent_state::first_unreported_step() const {
+  const auto it = std::ranges::min_element(next_steps);
+  return it == next_steps.end() ? 0 : *it;
 }
 
-void steward_state::on_seated(const commit::seated& x) {
-  epoch = std::max(epoch, x.epoch);
-  unsent.seated.push_back(x);
-  if (unsent.seated.size() >= house.replicas.size())
+void local_agent_state::on_configured(const step_commit::configured& answer) {
+  generation = std::max(generation, answer.generation);
+  unsent.configured.push_back(answer);
+  if (unsent.configured.size() >= roles.replicas.size())
     flush();
-  else if (unsent.seated.size() == 1) // the chief waits for every replica
+  else if (unsent.configured.size() == 1) // the chief waits for every replica
     self->delayed_send(self, max_answer_delay, atom::flush_v);
 }
 
-void steward_state::on_report(const commit::report& x) {
-  const auto i = x.replica - options.first_replica;
-  if (x.epoch == epoch && i < next.size())
-    next[i] = std::max(next[i], x.step + 1);
-  unsent.reports.push_back(x);
-  const auto many = options.together * std::max<std::size_t>(next.size(), 1);
-  if (unsent.reports.size() >= many || is_last(x))
+void local_agent_state::on_step_done(const step_commit::step_done& report) {
+  const auto i = report.replica - options.first_replica;
+  if (report.generation == generation && i < next_steps.size())
+    next_steps[i] = std::max(next_steps[i], report.step + 1);
+  unsent.steps_done.push_back(report);
+  const auto batch_size =
+    options.report_batch * std::max<std::size_t>(next_steps.size(), 1);
+  if (unsent.steps_done.size() >= batch_size || completes_run(report))
     flush();
-  else if (!std::exchange(flushing, true))
-    self->delayed_send(self, longest_in_company, atom::flush_v);
+  else if (!std::exchange(flush_scheduled, true))
+    self->delayed_send(self, max_batch_delay, atom::flush_v);
 }
 
 /// True if the chief needs only the reports in `unsent` to end the run.
-bool steward_state::is_last(const commit::report& x) const {
-  return x.step + 1 >= ends && (next.empty() || std::ranges::min(next) >= ends);
+bool local_agent_state::completes_run(
+  const step_commit::step_done& report) const {
+  return report.step + 1 >= end_step
+         && (next_steps.empty() || std::ranges::min(next_steps) >= end_step);
 }
 
-void steward_state::on_failed(const commit::failed& x) {
-  pass_on(subject::failed, x);
-  if (x.epoch != epoch)
+void local_agent_state::on_failed(const step_commit::failed& failure) {
+  forward(message_kind::failed, failure);
+  if (failure.generation != generation)
     return;
-  trouble = x.why; // may be the first sign that the chief is lost
-  if (asked)
-    conclude(trouble);
+  // The loss of the chief may be reported after this failure, which it caused;
+  // its error then contains this text.
+  failure_text = failure.reason;
+  if (handling_loss)
+    terminate_run(failure_text);
 }
 
-void steward_state::on_blame(const commit::blame& x) {
-  unsent.blames.push_back(x);
-  if (unsent.blames.size() >= house.replicas.size())
+void local_agent_state::on_wait_report(const step_commit::wait_report& report) {
+  unsent.wait_reports.push_back(report);
+  if (unsent.wait_reports.size() >= roles.replicas.size())
     flush();
-  else if (unsent.blames.size() == 1) // the chief waits `probe_timeout` only
+  else if (unsent.wait_reports.size()
+           == 1) // the chief waits `probe_timeout` only
     self->delayed_send(self, max_answer_delay, atom::flush_v);
-  const auto i = x.id - options.first_replica;
-  if (!asked || x.epoch != epoch || i >= next.size())
+  const auto i = report.id - options.first_replica;
+  if (!handling_loss || report.generation != generation
+      || i >= next_steps.size())
     return;
-  if (x.step < next[i]) // the replica has reported that step since
+  if (report.step < next_steps[i]) // the replica has reported that step since
     return probe(i);
-  blames.push_back(x);
-  if (blames.size() < house.replicas.size())
+  wait_reports.push_back(report);
+  if (wait_reports.size() < roles.replicas.size())
     return;
-  conclude({});
+  terminate_run({});
 }
 
-void steward_state::on_join(const muster::join& x) {
-  if (x.run <= joined)
+void local_agent_state::on_join(const run_barrier::join& request) {
+  if (request.run <= joined)
     return; // a duplicate must not reset the state of the run
-  joined = run = x.run;
-  trouble.clear();
-  told = heard = x.first;
-  early.clear();
-  end.reset();
-  next.assign(house.replicas.size(), x.first);
-  ends = commit::end_of(x.first, x.steps);
-  pass_on(subject::join, x);
+  joined = run = request.run;
+  failure_text.clear();
+  next_delivery = acknowledged = request.first;
+  reorder_buffer.clear();
+  run_end.reset();
+  next_steps.assign(roles.replicas.size(), request.first);
+  end_step = step_commit::end_step(request.first, request.steps);
+  forward(message_kind::join, request);
 }
 
 /// Commits may arrive in any order and repeatedly; the caller gets each once,
 /// in order.
-void steward_state::on_commits(const run_commits& x) {
-  if (x.run != run)
+void local_agent_state::on_commits(const commit_batch& batch) {
+  if (batch.run != run)
     return;
-  for (const auto& record : x.records) {
-    if (record.step >= std::min(ends, heard + 2 * options.lease))
-      return end_with(ec::protocol,
-                      options.leader
-                        + ", the leader, violated the protocol: it committed "
-                          "step "
-                        + std::to_string(record.step) + " where step "
-                        + std::to_string(told) + " is next");
-    if (record.step >= told)
-      early.emplace(record.step, record);
+  for (const auto& record : batch.records) {
+    if (record.step
+        >= std::min(end_step, acknowledged + 2 * options.step_window))
+      return terminate(ec::protocol,
+                       options.leader
+                         + ", the leader, violated the protocol: it committed "
+                           "step "
+                         + std::to_string(record.step) + " where step "
+                         + std::to_string(next_delivery) + " is next");
+    if (record.step >= next_delivery)
+      reorder_buffer.emplace(record.step, record);
   }
-  tell_in_order();
+  deliver_commits();
 }
 
-void steward_state::on_heard(const run_heard& x) {
-  if (x.run == run)
-    heard = std::max(heard, x.next);
-  pass_on(subject::news, x);
+void local_agent_state::on_commit_ack(const commit_ack& ack) {
+  if (ack.run == run)
+    acknowledged = std::max(acknowledged, ack.next_step);
+  forward(message_kind::notification, ack);
 }
 
-void steward_state::on_ended(const run_ended& x) {
-  if (x.run != run)
+void local_agent_state::on_completed(const run_completed& end) {
+  if (end.run != run)
     return;
-  end = x.next;
-  tell_in_order();
+  run_end = end.next_step;
+  deliver_commits();
 }
 
-void steward_state::tell_in_order() {
-  for (auto it = early.begin(); it != early.end() && it->first == told;
-       it = early.erase(it), ++told)
-    options.listener->committed(run, std::move(it->second));
-  if (end && *end <= told)
-    options.listener->ended(std::exchange(run, 0), *end);
+void local_agent_state::deliver_commits() {
+  for (auto it = reorder_buffer.begin();
+       it != reorder_buffer.end() && it->first == next_delivery;
+       it = reorder_buffer.erase(it), ++next_delivery)
+    options.listener->on_committed(run, std::move(it->second));
+  if (run_end && *run_end <= next_delivery)
+    options.listener->on_completed(std::exchange(run, 0), *run_end);
 }
 
-void steward_state::over(std::uint64_t of_run) {
+void local_agent_state::clear_run(std::uint64_t of_run) {
   if (run == of_run)
     run = 0;
 }
 
-void steward_state::on_gate(const caf::actor_addr& x) {
-  gate = x;
-  if (const auto it = caf::actor_cast<caf::actor>(x))
-    self->monitor(it);
+void local_agent_state::on_skeleton(const caf::actor_addr& skeleton) {
+  chief_skeleton = skeleton;
+  if (const auto actor = caf::actor_cast<caf::actor>(skeleton))
+    self->monitor(actor);
   else
-    on_all_heard();
+    on_chief_drained();
 }
 
 /// The chief's messages arrive on another channel than the notification of its
 /// termination, and may arrive later. One of them may end the run regularly.
-void steward_state::on_lost(const caf::down_msg& x) {
-  if (x.source == gate)
-    on_all_heard();
+void local_agent_state::on_lost(const caf::down_msg& down) {
+  if (down.source == chief_skeleton)
+    on_chief_drained();
   else
-    on_chief_lost(x.reason);
+    on_chief_lost(down.reason);
 }
 
-void steward_state::on_chief_lost(const caf::error& reason) {
+void local_agent_state::on_chief_lost(const caf::error& reason) {
   if (std::exchange(chief_lost, true))
     return;
-  code = reason == ec::unreachable ? ec::unreachable : ec::peer_lost;
+  loss_code = reason == ec::unreachable ? ec::unreachable : ec::peer_lost;
   if (reason && reason != caf::exit_reason::user_shutdown)
-    why = wire::note_of(reason, self->system()).text;
-  if (all_heard)
-    on_all_heard();
+    loss_reason = wire::to_wire(reason, self->system()).text;
+  if (chief_drained)
+    on_chief_drained();
   else
-    self->delayed_send(self, options.last_words, atom::absent_v);
+    self->delayed_send(self, options.drain_timeout, atom::missing_v);
 }
 
-void steward_state::on_all_heard() {
-  all_heard = true;
-  if (!chief_lost || std::exchange(asked, true))
+void local_agent_state::on_chief_drained() {
+  chief_drained = true;
+  if (!chief_lost || std::exchange(handling_loss, true))
     return;
-  if (run == 0 || !trouble.empty())
-    return conclude(trouble);
-  for (std::uint32_t i = 0; i < house.replicas.size(); ++i)
+  if (run == 0 || !failure_text.empty())
+    return terminate_run(failure_text);
+  for (std::uint32_t i = 0; i < roles.replicas.size(); ++i)
     probe(i);
-  self->delayed_send(self, options.grace, atom::late_v);
+  self->delayed_send(self, options.probe_timeout, atom::watchdog_v);
 }
 
-void steward_state::probe(std::uint32_t i) {
-  out.send(replica_named(options.first_replica + i), house.replicas[i],
-           subject::probe, epoch, next[i], commit::probe{epoch, next[i]});
+void local_agent_state::probe(std::uint32_t i) {
+  sender.send(replica_id(options.first_replica + i), roles.replicas[i],
+              message_kind::probe, generation, next_steps[i],
+              step_commit::probe{generation, next_steps[i]});
 }
 
-std::string steward_state::what_became_of_it() const {
-  const auto in = run > 0 ? "step " + std::to_string(step()) : "";
-  if (why.empty())
-    return "has shut down" + (run > 0 ? " before the end of " + in : in);
-  return "was lost" + (run > 0 ? " in " + in : in) + ": " + why;
+std::string local_agent_state::describe_chief_loss() const {
+  const auto step_name =
+    run > 0 ? "step " + std::to_string(first_unreported_step()) : "";
+  if (loss_reason.empty())
+    return "has shut down"
+           + (run > 0 ? " before the end of " + step_name : step_name);
+  return "was lost" + (run > 0 ? " in " + step_name : step_name) + ": "
+         + loss_reason;
 }
 
 /// Terminates because the chief is lost.
 /// @param more text of a replica's failure. Empty: none.
-void steward_state::conclude(const std::string& more) {
-  const auto what =
-    more.empty() && run > 0 ? commit::explain(blames, {}, {}) : more;
-  end_with(code, options.leader + ", the leader, " + what_became_of_it()
-                   + (what.empty() ? "" : "; " + what));
+void local_agent_state::terminate_run(const std::string& more) {
+  const auto stall = more.empty() && run > 0
+                       ? step_commit::describe_stall(wait_reports, {}, {})
+                       : more;
+  terminate(loss_code, options.leader + ", the leader, " + describe_chief_loss()
+                         + (stall.empty() ? "" : "; " + stall));
 }
 
 /// Makes all replicas leave their steps, reports the reason to the listener and
 /// terminates.
-void steward_state::end_with(ec code, const std::string& text) {
-  for (std::uint32_t i = 0; i < house.replicas.size(); ++i) {
+void local_agent_state::terminate(ec code, const std::string& text) {
+  for (std::uint32_t i = 0; i < roles.replicas.size(); ++i) {
     const auto id = options.first_replica + i;
-    out.send(replica_named(id), house.replicas[i], subject::seat, last_epoch, 0,
-             commit::seat{last_epoch, id, 1});
+    sender.send(replica_id(id), roles.replicas[i], message_kind::configure,
+                last_generation, 0,
+                step_commit::configure{last_generation, id, 1});
   }
   if (const auto listener = std::exchange(options.listener, {}))
-    listener->no_more(code, text);
+    listener->on_group_terminated(code, text);
   self->quit();
 }
 
-steward_inside::behavior_type
-steward(steward_inside::stateful_pointer<steward_state> self,
-        steward_options options, outbox out) {
-  keep_last_words(self);
+local_agent_internal_actor::behavior_type local_agent(
+  local_agent_internal_actor::stateful_pointer<local_agent_state> self,
+  local_agent_options options, message_sender sender) {
+  install_exception_handler(self);
   auto& state = self->state;
   state.options = std::move(options);
-  state.out = std::move(out);
+  state.sender = std::move(sender);
   self->set_down_handler(
     [self](const caf::down_msg& x) { self->state.on_lost(x); });
   return {
-    [&state](const commit::seated& x) { state.on_seated(x); },
-    [&state](const commit::report& x) { state.on_report(x); },
-    [&state](const commit::failed& x) { state.on_failed(x); },
-    [&state](const commit::blame& x) { state.on_blame(x); },
-    [&state](const run_commits& x) { state.on_commits(x); },
-    [&state](const run_ended& x) { state.on_ended(x); },
-    [&state](const run_failed& x) {
-      state.over(x.run);
-      state.options.listener->given_up(x.run, x.code, std::string{x.why});
+    [&state](const step_commit::configured& x) { state.on_configured(x); },
+    [&state](const step_commit::step_done& x) { state.on_step_done(x); },
+    [&state](const step_commit::failed& x) { state.on_failed(x); },
+    [&state](const step_commit::wait_report& x) { state.on_wait_report(x); },
+    [&state](const commit_batch& x) { state.on_commits(x); },
+    [&state](const run_completed& x) { state.on_completed(x); },
+    [&state](const run_aborted& x) {
+      state.clear_run(x.run);
+      state.options.listener->on_aborted(x.run, x.code, std::string{x.reason});
     },
-    [&state](const muster::join& x, const step_ref&) { state.on_join(x); },
-    [&state](const run_heard& x) { state.on_heard(x); },
-    [&state](const muster::stop& x) { state.pass_on(subject::news, x); },
-    [self, &state](const household_ref& x) {
-      state.house = x;
+    [&state](const run_barrier::join& x, const step_function_ref&) {
+      state.on_join(x);
+    },
+    [&state](const commit_ack& x) { state.on_commit_ack(x); },
+    [&state](const run_barrier::stop& x) {
+      state.forward(message_kind::notification, x);
+    },
+    [self, &state](const local_roles& x) {
+      state.roles = x;
       self->monitor(x.chief);
     },
-    [&state](const caf::actor_addr& x) { state.on_gate(x); },
+    [&state](const caf::actor_addr& x) { state.on_skeleton(x); },
     [&state](atom::flush) {
-      state.flushing = false;
+      state.flush_scheduled = false;
       state.flush();
     },
-    [&state](atom::late) { state.conclude({}); },
-    [&state](atom::absent) { state.on_all_heard(); },
+    [&state](atom::watchdog) { state.terminate_run({}); },
+    [&state](atom::missing) { state.on_chief_drained(); },
   };
 }
 

@@ -8,82 +8,85 @@
 
 namespace troupe {
 
-ec code_of(commit::cause x) {
-  switch (x) {
-    case commit::cause::stalled:
+ec error_code_of(step_commit::abort_cause cause) {
+  switch (cause) {
+    case step_commit::abort_cause::stalled:
       return ec::stalled;
-    case commit::cause::lost:
+    case step_commit::abort_cause::lost:
       return ec::peer_lost;
-    case commit::cause::unreachable:
+    case step_commit::abort_cause::unreachable:
       return ec::unreachable;
-    case commit::cause::protocol:
+    case step_commit::abort_cause::protocol:
       return ec::protocol;
-    case commit::cause::invalid:
+    case step_commit::abort_cause::invalid:
       break;
   }
   return ec::invalid;
 }
 
 chief_state::~chief_state() {
-  for (const auto& to : cast.callers) // no caller waits for a dead chief
-    if (to.here)
-      to.here->no_more(ec::cancelled, chief_is_gone);
+  for (const auto& client : roles.clients) // ends the waits of callers of `run`
+    if (client.listener)
+      client.listener->on_group_terminated(ec::cancelled,
+                                           group_terminated_message);
 }
 
 template <class Message>
-void chief_state::tell(std::uint32_t process, const Message& x) {
-  if (const auto& to = cast.callers[process].there)
-    out.send({party::role::steward, process}, to, subject::news, book->epoch(),
-             0, x);
+void chief_state::send_to_process(std::uint32_t process,
+                                  const Message& message) {
+  if (const auto& client = roles.clients[process].remote)
+    sender.send({role_id::kind::local_agent, process}, client,
+                message_kind::notification, commits->generation(), 0, message);
 }
 
-void chief_state::tell_commit(commit_record&& x) {
-  bool elsewhere = false;
-  for (const auto& to : cast.callers) {
-    elsewhere |= static_cast<bool>(to.there);
-    if (to.here)
-      to.here->committed(run, commit_record{x});
+void chief_state::notify_commit(commit_record&& record) {
+  bool has_remote = false;
+  for (const auto& client : roles.clients) {
+    has_remote |= static_cast<bool>(client.remote);
+    if (client.listener)
+      client.listener->on_committed(run, commit_record{record});
   }
-  if (!elsewhere)
+  if (!has_remote)
     return;
-  unsent.push_back(std::move(x));
-  if (unsent.size() >= commit::at_once(options.lease)) {
+  unsent_commits.push_back(std::move(record));
+  if (unsent_commits.size() >= step_commit::grant_batch(options.step_window)) {
     flush();
-  } else if (!flushing) {
-    flushing = true;
-    self->delayed_send(self, longest_in_company, atom::flush_v);
+  } else if (!flush_scheduled) {
+    flush_scheduled = true;
+    self->delayed_send(self, max_batch_delay, atom::flush_v);
   }
 }
 
 void chief_state::flush() {
   // A record lists all replicas, and the size of a frame is limited.
-  const auto most = max_batch_elements / (options.replicas + 8u) + 1;
-  for (auto left = std::span{unsent}; !left.empty();) {
-    const auto some = left.first(std::min<std::size_t>(most, left.size()));
-    left = left.subspan(some.size());
-    const run_commits all{run, {some.begin(), some.end()}};
-    for (std::uint32_t p = 0; p < cast.callers.size(); ++p)
-      tell(p, all);
+  const auto max_records = max_batch_elements / (options.replicas + 8u) + 1;
+  for (auto left = std::span{unsent_commits}; !left.empty();) {
+    const auto records =
+      left.first(std::min<std::size_t>(max_records, left.size()));
+    left = left.subspan(records.size());
+    const commit_batch batch{run, {records.begin(), records.end()}};
+    for (std::uint32_t p = 0; p < roles.clients.size(); ++p)
+      send_to_process(p, batch);
   }
-  unsent.clear();
+  unsent_commits.clear();
 }
 
-void chief_state::tell_end(std::uint64_t next) {
+void chief_state::notify_completed(std::uint64_t next) {
   flush();
   // this process last: its caller may destroy the group immediately
-  for (auto p = static_cast<std::uint32_t>(cast.callers.size()); p-- > 0;)
-    if (const auto& to = cast.callers[p]; to.here)
-      to.here->ended(run, next);
+  for (auto p = static_cast<std::uint32_t>(roles.clients.size()); p-- > 0;)
+    if (const auto& client = roles.clients[p]; client.listener)
+      client.listener->on_completed(run, next);
     else
-      tell(p, run_ended{run, next});
+      send_to_process(p, run_completed{run, next});
 }
 
-void chief_state::tell_failure(std::uint32_t process, std::uint64_t of_run,
-                               ec code, const std::string& why) {
-  if (const auto& to = cast.callers[process]; to.here)
-    to.here->given_up(of_run, code, std::string{why});
+void chief_state::notify_aborted(std::uint32_t process, std::uint64_t of_run,
+                                 ec code, const std::string& reason) {
+  if (const auto& client = roles.clients[process]; client.listener)
+    client.listener->on_aborted(of_run, code, std::string{reason});
   else
-    tell(process, run_failed{of_run, code, why});
+    send_to_process(process, run_aborted{of_run, code, reason});
 }
 
 } // namespace troupe

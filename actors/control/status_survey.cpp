@@ -14,124 +14,131 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto window = 10s;
-constexpr auto grain = 250ms;
-constexpr std::size_t most_askers = 64;
+constexpr auto rate_window = 10s;
+constexpr auto sample_interval = 250ms;
+constexpr std::size_t max_status_requests = 64;
 
 /// Maximum duration of a status survey.
-constexpr std::chrono::milliseconds longest_survey{300};
+constexpr std::chrono::milliseconds max_survey_duration{300};
 
-std::uint64_t ms_between(job_pace::time_point a, job_pace::time_point b) {
+std::uint64_t ms_between(step_rate::time_point a, step_rate::time_point b) {
   return static_cast<std::uint64_t>(
     std::chrono::duration_cast<std::chrono::milliseconds>(b - a).count());
 }
 
 } // namespace
 
-void job_pace::begin(time_point now, std::uint64_t next) {
-  marks_.assign(1, {now, next});
-  last_ = marks_.front();
+void step_rate::begin(time_point now, std::uint64_t next) {
+  samples_.assign(1, {now, next});
+  last_ = samples_.front();
 }
 
-void job_pace::commit(time_point now, std::uint64_t next) {
+void step_rate::on_commit(time_point now, std::uint64_t next) {
   last_ = {now, next};
-  if (marks_.empty() || now - marks_.back().at >= grain)
-    marks_.push_back(last_);
-  while (marks_.size() > 1 && now - marks_[1].at > window)
-    marks_.pop_front();
+  if (samples_.empty() || now - samples_.back().time >= sample_interval)
+    samples_.push_back(last_);
+  while (samples_.size() > 1 && now - samples_[1].time > rate_window)
+    samples_.pop_front();
 }
 
-void job_pace::tell(time_point now, job_status& to) const {
-  if (marks_.empty())
+void step_rate::write_to(time_point now, job_status& status) const {
+  if (samples_.empty())
     return;
-  const auto& first = marks_.front();
-  to.window_ms = ms_between(first.at, now);
-  to.news_ms = ms_between(last_.at, now);
-  if (to.window_ms > 0)
-    to.steps_per_second = static_cast<double>(last_.next - first.next) * 1000
-                          / static_cast<double>(to.window_ms);
+  const auto& first = samples_.front();
+  status.window_ms = ms_between(first.time, now);
+  status.since_commit_ms = ms_between(last_.time, now);
+  if (status.window_ms > 0)
+    status.steps_per_second =
+      static_cast<double>(last_.next_step - first.next_step) * 1000
+      / static_cast<double>(status.window_ms);
 }
 
-chief_survey::~chief_survey() {
-  for (auto& x : askers)
-    x.deliver(caf::make_error(ec::cancelled, std::string{chief_is_gone}));
+status_survey::~status_survey() {
+  for (auto& x : requests)
+    x.deliver(
+      caf::make_error(ec::cancelled, std::string{group_terminated_message}));
 }
 
-void chief_survey::on(const commit::blame& x) {
-  if (x.epoch != epoch || x.step != step)
+void status_survey::on_wait_report(const step_commit::wait_report& report) {
+  if (report.generation != generation || report.step != step)
     return;
-  if (!x.reducer)
-    owing.erase(x.id);
-  if (!askers.empty() && speakers.emplace(x.reducer, x.id).second)
-    said.push_back(x);
+  if (!report.reducer)
+    unanswered.erase(report.id);
+  if (!requests.empty()
+      && reporting_roles.emplace(report.reducer, report.id).second)
+    wait_reports.push_back(report);
 }
 
-void chief_survey::begin(std::uint64_t of_epoch, std::uint64_t of_step) {
-  if (of_epoch != epoch || of_step != step)
-    owing.clear();
-  epoch = of_epoch;
-  step = of_step;
-  said.clear();
-  speakers.clear();
+void status_survey::begin(std::uint64_t new_generation,
+                          std::uint64_t new_step) {
+  if (new_generation != generation || new_step != step)
+    unanswered.clear();
+  generation = new_generation;
+  step = new_step;
+  wait_reports.clear();
+  reporting_roles.clear();
 }
 
 caf::result<job_status> chief_state::status() {
   if (run == 0) {
-    auto x = report();
-    if (const auto absent = gathering->absent(); !absent.empty())
-      x.waiting = roster::listed(absent) + " did not join the run";
-    return x;
+    auto idle_status = make_status();
+    if (const auto absent = barrier->missing(); !absent.empty())
+      idle_status.stall_reason =
+        rendezvous::join_words(absent) + " did not join the run";
+    return idle_status;
   }
-  if (survey.askers.size() >= most_askers)
+  if (survey.requests.size() >= max_status_requests)
     return caf::make_error(ec::busy,
                            std::string{"too many status requests are pending"});
   auto promise = self->make_response_promise<job_status>();
-  survey.askers.push_back(promise);
-  if (survey.askers.size() > 1)
+  survey.requests.push_back(promise);
+  if (survey.requests.size() > 1)
     return promise; // the running survey answers this request too
-  survey.begin(book->epoch(), book->next());
-  const commit::probe question{survey.epoch, survey.step};
-  for (std::uint32_t r = 0; r < cast.replicas.size(); ++r)
-    if (survey.owing.insert(r).second)
-      out.send(replica_named(r), cast.replicas[r], subject::probe,
-               question.epoch, question.step, question);
+  survey.begin(commits->generation(), commits->next());
+  const step_commit::probe question{survey.generation, survey.step};
+  for (std::uint32_t r = 0; r < roles.replicas.size(); ++r)
+    if (survey.unanswered.insert(r).second)
+      sender.send(replica_id(r), roles.replicas[r], message_kind::probe,
+                  question.generation, question.step, question);
   probe_reducers(question);
-  self->delayed_send(self, std::min(grace(), longest_survey), atom::status_v,
-                     ++survey.number);
+  self->delayed_send(self, std::min(probe_timeout(), max_survey_duration),
+                     atom::status_v, ++survey.round);
   return promise;
 }
 
-void chief_state::on_surveyed(std::uint64_t number) {
-  if (number != survey.number)
+void chief_state::on_survey_timeout(std::uint64_t number) {
+  if (number != survey.round)
     return;
-  auto x = report();
-  if (run != 0 && x.step == survey.step && x.epoch == survey.epoch)
-    x.waiting = why_not_done();
-  for (auto& to : std::exchange(survey.askers, {}))
-    to.deliver(x);
+  auto status = make_status();
+  if (run != 0 && status.step == survey.step
+      && status.generation == survey.generation)
+    status.stall_reason = stall_reason();
+  for (auto& request : std::exchange(survey.requests, {}))
+    request.deliver(status);
 }
 
-job_status chief_state::report() const {
-  job_status x;
-  x.epoch = book->epoch();
-  x.step = book->next();
+job_status chief_state::make_status() const {
+  job_status status;
+  status.generation = commits->generation();
+  status.step = commits->next();
   if (run != 0)
-    pace.tell(self->clock().now(), x);
-  return x;
+    rate.write_to(self->clock().now(), status);
+  return status;
 }
 
-std::string chief_state::why_not_done() const {
-  const auto behind = book->behind();
+std::string chief_state::stall_reason() const {
+  const auto behind = commits->behind();
   std::vector<std::uint32_t> silent;
   for (const auto r : behind)
-    if (std::ranges::none_of(survey.said, [r](const commit::blame& x) {
-          return !x.reducer && x.id == r;
-        }))
+    if (std::ranges::none_of(survey.wait_reports,
+                             [r](const step_commit::wait_report& x) {
+                               return !x.reducer && x.id == r;
+                             }))
       silent.push_back(r);
-  auto text = commit::explain(survey.said, behind, silent);
+  auto text = step_commit::describe_stall(survey.wait_reports, behind, silent);
   for (const auto r : behind) {
-    if (text.empty() || options.where.several())
-      text += (text.empty() ? "" : "; ") + options.where.name_of(r)
+    if (text.empty() || options.placement.is_distributed())
+      text += (text.empty() ? "" : "; ") + options.placement.name_of(r)
               + " has not reported it";
   }
   return text;

@@ -17,7 +17,7 @@ enum class ec : std::uint8_t {
   protocol = 2,
   /// The receiver has no capacity now. Retry later.
   busy = 3,
-  /// The peer is known to have terminated. Replace it.
+  /// The peer is known to have terminated. It can be replaced.
   peer_lost = 4,
   /// The peer is dead or disconnected; which of the two is unknown. Fence it
   /// before it is replaced.
@@ -40,9 +40,9 @@ enum class ec : std::uint8_t {
 std::string to_string(ec x);
 
 /// Runtime failure of a job, thrown to callers that use no actors.
-struct failure : std::runtime_error {
-  failure(ec code, const std::string& what)
-    : std::runtime_error{what}, code{code} {}
+struct job_error : std::runtime_error {
+  job_error(ec code, const std::string& message)
+    : std::runtime_error{message}, code{code} {}
 
   ec code;
 };

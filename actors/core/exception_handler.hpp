@@ -10,7 +10,7 @@ namespace troupe {
 /// handler of `self` becomes the exit reason, `ec::protocol` with its text.
 /// CAF's default handler only prints the text to standard output.
 template <class Self>
-void keep_last_words(Self* self) {
+void install_exception_handler(Self* self) {
   self->set_exception_handler([](std::exception_ptr& thrown) -> caf::error {
     try {
       std::rethrow_exception(thrown);

@@ -37,44 +37,45 @@ namespace {
 namespace ctx = boost::context;
 
 /// The usable address range of a stack.
-struct extent {
+struct stack_range {
   const void* base = nullptr;
   std::size_t size = 0;
 };
 
 /// Allocates stacks with a guard page and records their range, which the
 /// sanitizers need.
-struct stack_source {
+struct guarded_stack_allocator {
   ctx::protected_fixedsize_stack stacks;
-  extent* lies;
+  stack_range* range;
 
   ctx::stack_context allocate() {
-    auto it = stacks.allocate();
+    auto stack = stacks.allocate();
     const auto guard = ctx::stack_traits::page_size();
-    lies->size = it.size - guard;
-    lies->base = static_cast<char*>(it.sp) - lies->size;
-    return it;
+    range->size = stack.size - guard;
+    range->base = static_cast<char*>(stack.sp) - range->size;
+    return stack;
   }
 
-  void deallocate(ctx::stack_context& it) noexcept {
+  void deallocate(ctx::stack_context& stack) noexcept {
 #ifdef TROUPE_ASAN
     // Frames that never returned leave poisoned memory behind, and the address
     // will be used again.
-    __asan_unpoison_memory_region(static_cast<char*>(it.sp) - it.size, it.size);
+    __asan_unpoison_memory_region(static_cast<char*>(stack.sp) - stack.size,
+                                  stack.size);
 #endif
-    stacks.deallocate(it);
+    stacks.deallocate(stack);
   }
 };
 
 /// State of the exceptions in flight, which the C++ runtime keeps per thread:
 /// two words. @source Itanium C++ ABI, 2.2.2.
-struct exceptions {
+struct exception_globals {
   void* words[2] = {};
 
   /// Replaces the state of this thread. @returns the previous state.
-  static exceptions exchange(const exceptions& next) {
+  static exception_globals exchange(const exception_globals& next) {
     auto* globals = static_cast<void*>(abi::__cxa_get_globals());
-    exceptions before;
+    exception_globals before;
     std::memcpy(&before, globals, sizeof before);
     std::memcpy(globals, &next, sizeof next);
     return before;
@@ -84,20 +85,21 @@ struct exceptions {
 } // namespace
 
 struct fiber::impl {
-  impl(context* in, std::size_t stack);
+  impl(context* body_context, std::size_t stack);
   ~impl();
 
-  void enter();     // runs on the resumer's stack
-  void switch_to(); // switches the stack and notifies the sanitizers
+  void run_until_parked(); // runs on the resumer's stack
+  void switch_stack();     // switches the stack and notifies the sanitizers
   ctx::fiber main(ctx::fiber back);
   void run_body();
-  void arrived();
-  void leave(); // runs on the fiber's stack
+  void finish_switch();
+  void return_to_resumer(); // runs on the fiber's stack
 
-  std::unique_ptr<context> own;
-  context* home;    // current context when a body begins
-  context* current; // current context of the body while the fiber is parked
-  exceptions in_flight;
+  std::unique_ptr<context> own_context;
+  context* initial_context; // current context when a body begins
+  context*
+    saved_context; // current context of the body while the fiber is parked
+  exception_globals in_flight;
   std::function<void()> body;
   std::exception_ptr error;
   bool done = true;
@@ -107,13 +109,13 @@ struct fiber::impl {
   bool ending = false;
 
   ctx::fiber back; // continuation of the resumer while the fiber runs
-  extent stack;
+  stack_range stack;
 #ifdef TROUPE_ASAN
   void* fake_stack = nullptr;
-  extent resumer;
+  stack_range resumer;
 #endif
 #ifdef TROUPE_TSAN
-  void* told = __tsan_create_fiber(0);
+  void* tsan_fiber = __tsan_create_fiber(0);
 #endif
   ctx::fiber code; // continuation of the body while the fiber is parked
 
@@ -124,17 +126,19 @@ struct fiber::impl {
 
 thread_local fiber::impl* fiber::impl::on_thread = nullptr;
 
-fiber::impl::impl(context* in, std::size_t bytes)
-  : own{in ? nullptr : std::make_unique<context>()},
-    home{in ? in : own.get()},
-    current{home} {
+fiber::impl::impl(context* body_context, std::size_t bytes)
+  : own_context{body_context ? nullptr : std::make_unique<context>()},
+    initial_context{body_context ? body_context : own_context.get()},
+    saved_context{initial_context} {
 #ifdef TROUPE_TSAN
   auto* resumer = __tsan_get_current_fiber();
-  __tsan_switch_to_fiber(told, 0); // the constructor enters the new stack once
+  __tsan_switch_to_fiber(tsan_fiber,
+                         0); // the constructor enters the new stack once
 #endif
-  code = ctx::fiber{std::allocator_arg,
-                    stack_source{ctx::protected_fixedsize_stack{bytes}, &stack},
-                    [this](ctx::fiber&& x) { return main(std::move(x)); }};
+  code = ctx::fiber{
+    std::allocator_arg,
+    guarded_stack_allocator{ctx::protected_fixedsize_stack{bytes}, &stack},
+    [this](ctx::fiber&& x) { return main(std::move(x)); }};
 #ifdef TROUPE_TSAN
   __tsan_switch_to_fiber(resumer, 0);
 #endif
@@ -142,32 +146,32 @@ fiber::impl::impl(context* in, std::size_t bytes)
 
 fiber::impl::~impl() {
   ending = true;
-  enter(); // makes `main` return, which releases the stack
+  run_until_parked(); // makes `main` return, which releases the stack
 #ifdef TROUPE_TSAN
-  __tsan_destroy_fiber(told);
+  __tsan_destroy_fiber(tsan_fiber);
 #endif
 }
 
-void fiber::impl::enter() {
+void fiber::impl::run_until_parked() {
   auto* outer = std::exchange(on_thread, this);
-  auto* before = exchange_context(current);
-  const auto handled = exceptions::exchange(in_flight);
+  auto* before = exchange_context(saved_context);
+  const auto handled = exception_globals::exchange(in_flight);
   running = true;
-  switch_to();
+  switch_stack();
   running = false;
-  in_flight = exceptions::exchange(handled);
-  current = exchange_context(before);
+  in_flight = exception_globals::exchange(handled);
+  saved_context = exchange_context(before);
   on_thread = outer;
 }
 
-void fiber::impl::switch_to() {
+void fiber::impl::switch_stack() {
 #ifdef TROUPE_ASAN
   void* fake = nullptr;
   __sanitizer_start_switch_fiber(&fake, stack.base, stack.size);
 #endif
 #ifdef TROUPE_TSAN
   auto* resumer = __tsan_get_current_fiber();
-  __tsan_switch_to_fiber(told, 0);
+  __tsan_switch_to_fiber(tsan_fiber, 0);
 #endif
   code = std::move(code).resume();
 #ifdef TROUPE_TSAN
@@ -180,11 +184,11 @@ void fiber::impl::switch_to() {
 
 ctx::fiber fiber::impl::main(ctx::fiber x) {
   back = std::move(x);
-  arrived();
+  finish_switch();
   while (!ending) {
     run_body();
     done = true;
-    leave();
+    return_to_resumer();
   }
 #ifdef TROUPE_ASAN
   __sanitizer_start_switch_fiber(nullptr, resumer.base, resumer.size);
@@ -203,25 +207,26 @@ void fiber::impl::run_body() {
   body = nullptr; // destroys the captures while their context is current
 }
 
-void fiber::impl::leave() {
+void fiber::impl::return_to_resumer() {
 #ifdef TROUPE_ASAN
   __sanitizer_start_switch_fiber(&fake_stack, resumer.base, resumer.size);
 #endif
   back = std::move(back).resume();
-  arrived();
+  finish_switch();
 }
 
-void fiber::impl::arrived() {
+void fiber::impl::finish_switch() {
 #ifdef TROUPE_ASAN
   __sanitizer_finish_switch_fiber(fake_stack, &resumer.base, &resumer.size);
 #endif
 }
 
-fiber::fiber(context* in, std::size_t stack)
-  : impl_{std::make_unique<impl>(in, stack)} {}
+fiber::fiber(context* body_context, std::size_t stack_bytes)
+  : impl_{std::make_unique<impl>(body_context, stack_bytes)} {}
 
-fiber::fiber(std::function<void()> body, context* in, std::size_t stack)
-  : fiber{in, stack} {
+fiber::fiber(std::function<void()> body, context* body_context,
+             std::size_t stack_bytes)
+  : fiber{body_context, stack_bytes} {
   start(std::move(body));
 }
 
@@ -238,7 +243,7 @@ void fiber::start(std::function<void()> body) {
     throw std::logic_error("a fiber was started with an empty function");
   impl_->body = std::move(body);
   impl_->error = nullptr;
-  impl_->current = impl_->home;
+  impl_->saved_context = impl_->initial_context;
   impl_->aborting = impl_->begun = impl_->done = false;
 }
 
@@ -248,7 +253,7 @@ void fiber::resume() {
   if (impl_->running)
     throw std::logic_error("a fiber was resumed while it runs");
   impl_->begun = true;
-  impl_->enter();
+  impl_->run_until_parked();
 }
 
 void fiber::abort() {
@@ -258,7 +263,7 @@ void fiber::abort() {
     throw std::logic_error("a fiber was aborted by the code that runs on it");
   impl_->aborting = true;
   if (impl_->begun) {
-    impl_->enter();
+    impl_->run_until_parked();
   } else {
     impl_->body = nullptr;
     impl_->done = true;
@@ -278,7 +283,7 @@ void fiber::park() {
   if (!self)
     throw std::logic_error("only code on a fiber can park");
   if (!self->aborting)
-    self->leave();
+    self->return_to_resumer();
   if (self->aborting)
     throw superseded{};
 }

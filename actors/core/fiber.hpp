@@ -28,11 +28,12 @@ public:
   ///                     outlive the fiber. Null: the fiber has its own
   ///                     context.
   /// @param stack_bytes  size of the stack.
-  explicit fiber(context* in = nullptr, std::size_t stack = default_stack);
+  explicit fiber(context* body_context = nullptr,
+                 std::size_t stack_bytes = default_stack);
 
   /// Makes a fiber and starts `body` on it; the first `resume` begins it.
-  explicit fiber(std::function<void()> body, context* in = nullptr,
-                 std::size_t stack = default_stack);
+  explicit fiber(std::function<void()> body, context* body_context = nullptr,
+                 std::size_t stack_bytes = default_stack);
 
   /// Aborts a body that is not done.
   ~fiber();
@@ -52,10 +53,10 @@ public:
   void resume();
 
   /// Ends the body: its current wait and every later one throw `superseded`
-  /// until it returns. A body that has not begun never does. No effect if the
+  /// until it returns. A body that has not begun never begins. No effect if the
   /// fiber is done.
   /// @errors throws std::logic_error if the fiber is the caller.
-  /// @pre the body does not catch `superseded` and wait again for ever.
+  /// @pre the body does not catch `superseded` and wait again forever.
   void abort();
 
   bool done() const;

@@ -15,7 +15,7 @@ namespace troupe {
 
 /// A replica's view of one step, with the collectives that a step function may
 /// call. It is used on the fiber that runs the step. A call that waits parks
-/// the fiber and throws `superseded` if the step is abandoned meanwhile.
+/// the fiber and throws `superseded` if the step is abandoned while it waits.
 class step_context {
 public:
   virtual ~step_context() = default;
@@ -28,26 +28,27 @@ public:
   std::uint64_t step = 0;
   /// Number of the attempt to run steps (the generation), from 1. It grows with
   /// every run that does not continue the last one.
-  std::uint64_t epoch = 0;
+  std::uint64_t generation = 0;
   /// Metrics of this step, filled in by the step function.
-  step_report report;
+  step_metrics report;
 
   /// Options of the following sums and gathers; the options of the group when a
   /// step begins. All replicas set equal ones. The timeout applies to each wait
   /// that begins under it. A timeout longer than the step timeout of the group
   /// has no effect.
-  terms said;
+  collective_options options;
 
   /// Contributes to the sum of a bucket over all replicas. Returns without
   /// waiting for other replicas. `contribution` must not change until the step
   /// ends; it is never written.
   /// @param bucket any number that the replicas agree on, at most once a step.
-  virtual void contribute(std::uint32_t bucket, const tensor& part) = 0;
+  virtual void contribute(std::uint32_t bucket, const tensor& contribution) = 0;
 
   /// Contributes to the sum of a bucket, which may overwrite `contribution`.
   /// That saves the memory of one tensor.
-  virtual void give(std::uint32_t bucket, const tensor& part) {
-    contribute(bucket, part);
+  virtual void contribute_in_place(std::uint32_t bucket,
+                                   const tensor& contribution) {
+    contribute(bucket, contribution);
   }
 
   /// Waits for the sum of a bucket over all replicas.
@@ -60,7 +61,7 @@ public:
   /// Contributes a tensor to a gather and waits for the tensors of all
   /// replicas.
   /// @returns the tensors in order of replica id.
-  virtual tensors gather(std::uint32_t bucket, const tensor& part) = 0;
+  virtual tensors gather(std::uint32_t bucket, const tensor& contribution) = 0;
 
   /// Begins the update. From here on the step cannot be undone.
   /// @errors throws std::logic_error if a sum that this replica contributed to
@@ -78,7 +79,7 @@ struct superseded {};
 using step_function = std::function<void(step_context&)>;
 
 /// A request to run steps.
-struct work {
+struct run_request {
   std::uint64_t first_step = 0; ///< Number of the first step in the job.
   std::uint64_t steps = 1;      ///< Number of steps.
   step_function step;

@@ -10,34 +10,34 @@ namespace troupe {
 
 /// How a thread that is not an actor waits for actors. In a program the thread
 /// blocks; in the simulator the wait runs the actors.
-class waiter {
+class wait_strategy {
 public:
-  virtual ~waiter() = default;
+  virtual ~wait_strategy() = default;
 
   /// Waits until `done` holds.
   /// @param lock a held lock. It is released while waiting and held while
   ///             `done` is called.
   /// @returns false if `done` did not hold within `timeout`.
-  virtual bool wait(std::unique_lock<std::mutex>& hold,
+  virtual bool wait(std::unique_lock<std::mutex>& lock,
                     const std::function<bool()>& done,
-                    std::chrono::milliseconds patience) = 0;
+                    std::chrono::milliseconds timeout) = 0;
 
   /// Makes the waiting thread call `done` again. May be called from any thread.
   virtual void notify() = 0;
 };
 
 /// Blocks on a condition variable.
-class sleeping_waiter final : public waiter {
+class blocking_wait_strategy final : public wait_strategy {
 public:
-  bool wait(std::unique_lock<std::mutex>& hold,
+  bool wait(std::unique_lock<std::mutex>& lock,
             const std::function<bool()>& done,
-            std::chrono::milliseconds patience) override {
-    return news_.wait_for(hold, patience, done);
+            std::chrono::milliseconds timeout) override {
+    return notified_.wait_for(lock, timeout, done);
   }
-  void notify() override { news_.notify_all(); }
+  void notify() override { notified_.notify_all(); }
 
 private:
-  std::condition_variable news_;
+  std::condition_variable notified_;
 };
 
 } // namespace troupe

@@ -23,212 +23,232 @@ using namespace std::chrono_literals;
 
 /// A replica that is configured with this generation has left all steps and
 /// runs no other.
-constexpr auto last_epoch = std::numeric_limits<std::uint64_t>::max();
+constexpr auto last_generation = std::numeric_limits<std::uint64_t>::max();
 
 /// Replaces automatic options by values.
-crew_options chosen(crew_options x, const crew_place& place) {
+replica_group_options resolve_options(replica_group_options options,
+                                      const group_environment& environment) {
   const auto cores = std::max(std::thread::hardware_concurrency(), 1u);
-  using how = crew_options::reducers;
-  const auto here = share_of(place, x);
-  if (x.lease == 0)
-    x.lease =
-      here.processes > 1 ? multi_process_step_window : default_step_window;
-  if (here.processes > 1)
-    x.reducing = how::hosted; // the lane backend adds
-  if (x.replicas == 1)
-    x.reducing = how::hosted; // there is nothing to add
-  else if (x.reducing == how::automatic)
-    x.reducing = std::uint64_t{x.replicas} * std::uint64_t(x.threads) >= cores
-                   ? how::hosted
-                   : how::own;
-  if (place.by_mail || place.on == threads::shared)
-    x.polling = 0us;
-  else if (x.polling < 0us)
-    x.polling = here.count <= cores ? 50us : 0us;
-  return x;
+  using reduction = replica_group_options::reducer_kind;
+  const auto local_range = local_replicas_of(environment, options);
+  if (options.step_window == 0)
+    options.step_window = local_range.processes > 1 ? multi_process_step_window
+                                                    : default_step_window;
+  if (local_range.processes > 1)
+    options.reducers = reduction::replica_threads; // the lane backend adds
+  if (options.replicas == 1)
+    options.reducers = reduction::replica_threads; // there is nothing to add
+  else if (options.reducers == reduction::automatic)
+    options.reducers =
+      std::uint64_t{options.replicas} * std::uint64_t(options.threads) >= cores
+        ? reduction::replica_threads
+        : reduction::reducer_actors;
+  if (environment.via_mailbox
+      || environment.replica_spawn_policy == spawn_policy::scheduled)
+    options.spin_timeout = 0us;
+  else if (options.spin_timeout < 0us)
+    options.spin_timeout = local_range.count <= cores ? 50us : 0us;
+  return options;
 }
 
-class actor_crew final : public crew {
+class actor_group final : public replica_group {
 public:
-  actor_crew(const crew_place& place, const crew_options& options)
+  actor_group(const group_environment& environment,
+              const replica_group_options& options)
     : options_{options},
-      here_{share_of(place, options)},
-      desk_{std::make_shared<work_desk>(
-        place.waiting ? place.waiting : std::make_shared<sleeping_waiter>())},
-      cast_{cast_crew(place, options_, desk_, book_)} {}
+      local_range_{local_replicas_of(environment, options)},
+      completions_{std::make_shared<completion_queue>(
+        environment.caller_wait_strategy
+          ? environment.caller_wait_strategy
+          : std::make_shared<blocking_wait_strategy>())},
+      roles_{spawn_roles(environment, options_, completions_, registry_)} {}
 
-  ~actor_crew() override {
-    const auto roles = std::exchange(cast_.roles, {});
-    for (const auto& who : roles) // the chief or the local agent is the first
-      caf::anon_send_exit(caf::actor_cast<caf::actor>(who),
+  ~actor_group() override {
+    const auto roles = std::exchange(roles_.roles, {});
+    for (const auto& role : roles) // the chief or the local agent is the first
+      caf::anon_send_exit(caf::actor_cast<caf::actor>(role),
                           caf::exit_reason::user_shutdown);
-    cast_.front = nullptr;
-    cast_.replicas.clear(); // these handles must not keep the roles alive
-    desk_->await_ends(roles.size(), 5s);
-    end_wires(roles.size());
+    roles_.run_service = nullptr;
+    roles_.replicas.clear(); // these handles must not keep the roles alive
+    completions_->wait_for_terminations(roles.size(), 5s);
+    end_proxies(roles.size());
   }
 
   std::uint32_t replicas() const override { return options_.replicas; }
-  share local() const override { return here_; }
-  std::uint64_t ahead() const override { return options_.lease; }
+  replica_range local_replicas() const override { return local_range_; }
+  std::uint64_t max_steps_ahead() const override {
+    return options_.step_window;
+  }
 
-  std::uint64_t run(const work& x) override {
-    const auto number = desk_->begin();
-    const auto gate = std::make_shared<step_gate>(options_.replicas, desk_);
-    const step_function gated = [gate, fn = x.step](step_context& at) {
-      const step_gate::pass inside{*gate, at.replica};
+  std::uint64_t run(const run_request& request) override {
+    const auto number = completions_->begin_run();
+    const auto gate =
+      std::make_shared<step_gate>(options_.replicas, completions_);
+    const step_function guarded = [gate, fn = request.step](step_context& at) {
+      const step_gate::holder inside{*gate, at.replica};
       fn(at);
     };
-    const page at{*book_, "run " + std::to_string(number),
-                  std::make_shared<const step_function>(gated)};
+    const scoped_registration registration{
+      *registry_, "run " + std::to_string(number),
+      std::make_shared<const step_function>(guarded)};
     caf::anon_send(
-      cast_.front,
-      muster::join{here_.process, number, x.first_step, x.steps,
-                   std::uint64_t(std::max(x.join_timeout, 0ms).count())},
-      at.ref);
+      roles_.run_service,
+      run_barrier::join{
+        local_range_.process, number, request.first_step, request.steps,
+        std::uint64_t(std::max(request.join_timeout, 0ms).count())},
+      registration.ref);
     try {
-      return follow(x, number);
-    } catch (const failure& e) {
-      const auto left = see_off(*gate);
+      return wait_for_run(request, number);
+    } catch (const job_error& e) {
+      const auto left = drain_step_gate(*gate);
       if (left.empty())
         throw;
-      throw failure(e.code, e.what() + still_inside(left));
+      throw job_error(e.code, e.what() + describe_stuck(left));
     } catch (...) {
-      see_off(*gate);
+      drain_step_gate(*gate);
       throw;
     }
   }
 
   void stop() override {
-    if (const auto run = desk_->running())
-      caf::anon_send(cast_.front, muster::stop{here_.process, *run});
+    if (const auto run = completions_->active_run())
+      caf::anon_send(roles_.run_service,
+                     run_barrier::stop{local_range_.process, *run});
   }
 
   void for_each(const std::function<void(std::uint32_t)>& fn) override {
-    const auto number = desk_->begin_visits(here_);
-    const auto gate = std::make_shared<step_gate>(options_.replicas, desk_);
-    const std::function<void(std::uint32_t)> gated = [gate,
-                                                      fn](std::uint32_t r) {
-      const step_gate::pass inside{*gate, r};
+    const auto number = completions_->begin_tasks(local_range_);
+    const auto gate =
+      std::make_shared<step_gate>(options_.replicas, completions_);
+    const std::function<void(std::uint32_t)> guarded = [gate,
+                                                        fn](std::uint32_t r) {
+      const step_gate::holder inside{*gate, r};
       fn(r);
     };
     const auto shared =
-      std::make_shared<const std::function<void(std::uint32_t)>>(gated);
-    for (const auto& who : cast_.replicas)
-      caf::anon_send(who, visit_ref{shared, desk_, number});
+      std::make_shared<const std::function<void(std::uint32_t)>>(guarded);
+    for (const auto& replica : roles_.replicas)
+      caf::anon_send(replica, replica_task{shared, completions_, number});
     try {
-      desk_->follow_visits(options_.patience);
-    } catch (const failure& e) {
-      const auto left = gate->close(farewell());
+      completions_->wait_for_tasks(options_.step_timeout);
+    } catch (const job_error& e) {
+      const auto left = gate->close(gate_timeout());
       if (left.empty())
         throw;
-      throw failure(e.code, e.what() + still_inside(left));
+      throw job_error(e.code, e.what() + describe_stuck(left));
     }
   }
 
 private:
   /// Registers a step function under its name while this object exists.
-  struct page {
-    page(step_book& in, std::string name,
-         std::shared_ptr<const step_function> fn)
-      : in{in}, ref{fn, std::move(name)} {
-      in.put(ref.name, std::move(fn));
+  struct scoped_registration {
+    scoped_registration(step_registry& registry, std::string name,
+                        std::shared_ptr<const step_function> fn)
+      : registry{registry}, ref{fn, std::move(name)} {
+      registry.add(ref.name, std::move(fn));
     }
-    ~page() { in.drop(ref.name); }
-    page(const page&) = delete;
-    page& operator=(const page&) = delete;
+    ~scoped_registration() { registry.remove(ref.name); }
+    scoped_registration(const scoped_registration&) = delete;
+    scoped_registration& operator=(const scoped_registration&) = delete;
 
-    step_book& in;
-    step_ref ref;
+    step_registry& registry;
+    step_function_ref ref;
   };
 
   /// Waits for the end of all proxies and skeletons. A skeleton notifies its
   /// peer and terminates after its role. A proxy terminates when its last
   /// handle is released, after it has handled the messages it got before.
-  void end_wires(std::size_t ended) {
-    ended += cast_.proxies.size() + cast_.gates.size();
-    for (const auto* all : {&cast_.proxies, &cast_.gates})
-      for (const auto& who : *all)
-        who->attach_functor([desk = desk_] { desk->one_ended(false); });
-    cast_.proxies.clear();
-    if (!desk_->await_ends(ended, 5s))
-      for (const auto& who : cast_.gates)
-        caf::anon_send_exit(who, caf::exit_reason::user_shutdown);
-    forget_logger();
+  void end_proxies(std::size_t ended) {
+    ended += roles_.proxies.size() + roles_.skeletons.size();
+    for (const auto* actors : {&roles_.proxies, &roles_.skeletons})
+      for (const auto& actor : *actors)
+        actor->attach_functor([completions = completions_] {
+          completions->on_role_terminated(false);
+        });
+    roles_.proxies.clear();
+    if (!completions_->wait_for_terminations(ended, 5s))
+      for (const auto& actor : roles_.skeletons)
+        caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
+    release_caf_logger();
   }
 
-  static std::string still_inside(std::span<const std::uint32_t> ids) {
-    return "; " + commit::replicas_named(ids)
+  static std::string describe_stuck(std::span<const std::uint32_t> ids) {
+    return "; " + step_commit::replica_list(ids)
            + (ids.size() == 1 ? " is" : " are")
            + " still inside the caller's function; keep the objects that it "
              "refers to";
   }
 
   /// Timeout of the wait for replicas inside the step function of a failed run.
-  std::chrono::milliseconds farewell() const {
-    return std::max<std::chrono::milliseconds>(2 * options_.patience, 1s);
+  std::chrono::milliseconds gate_timeout() const {
+    return std::max<std::chrono::milliseconds>(2 * options_.step_timeout, 1s);
   }
 
   /// Waits until no replica is inside the step function.
   /// @returns the replicas that did not leave it.
-  std::vector<std::uint32_t> see_off(step_gate& gate) {
-    if (desk_->chief_ended()) // no chief makes the replicas leave their steps
-      for (const auto& who : cast_.replicas)
-        caf::anon_send(who, commit::seat{last_epoch});
-    return gate.close(farewell());
+  std::vector<std::uint32_t> drain_step_gate(step_gate& gate) {
+    if (completions_
+          ->group_terminated()) // no chief makes the replicas leave their steps
+      for (const auto& replica : roles_.replicas)
+        caf::anon_send(replica, step_commit::configure{last_generation});
+    return gate.close(gate_timeout());
   }
 
-  std::uint64_t follow(const work& x, std::uint64_t number) {
+  std::uint64_t wait_for_run(const run_request& request, std::uint64_t number) {
     // After the processes have joined, the chief aborts a run without progress
     // after the step timeout, a probe and the end of the current steps.
-    const auto longest =
-      std::max(x.join_timeout, 0ms) + 3 * options_.patience + 5s;
+    const auto timeout =
+      std::max(request.join_timeout, 0ms) + 3 * options_.step_timeout + 5s;
     std::exception_ptr thrown; // by on_commit; granted steps are still run
-    const auto often = commit::at_once(options_.lease);
-    const auto tell = [&](const commit_record& record, bool more) {
+    const auto ack_interval = step_commit::grant_batch(options_.step_window);
+    const auto deliver = [&](const commit_record& record, bool more) {
       try {
-        if (x.on_commit && !thrown)
-          x.on_commit(record);
+        if (request.on_commit && !thrown)
+          request.on_commit(record);
       } catch (...) {
         thrown = std::current_exception();
         stop();
       }
-      if (!more || (record.step + 1) % often == 0)
-        caf::anon_send(cast_.front,
-                       run_heard{here_.process, number, record.step + 1});
+      if (!more || (record.step + 1) % ack_interval == 0)
+        caf::anon_send(roles_.run_service, commit_ack{local_range_.process,
+                                                      number, record.step + 1});
     };
     std::optional<std::uint64_t> next;
     try {
-      next = desk_->follow(tell, longest);
-    } catch (const failure&) {
+      next = completions_->wait_for_run(deliver, timeout);
+    } catch (const job_error&) {
       if (!thrown)
         throw;
     }
     if (thrown)
       std::rethrow_exception(thrown);
     if (!next)
-      throw failure(ec::stalled, "no message from the chief for "
-                                   + std::to_string(longest.count()) + " ms");
+      throw job_error(ec::stalled, "no message from the chief for "
+                                     + std::to_string(timeout.count()) + " ms");
     return *next;
   }
 
-  const crew_options options_;
-  const share here_;
-  std::shared_ptr<work_desk> desk_;
-  std::shared_ptr<step_book> book_ = std::make_shared<step_book>();
-  crew_cast cast_;
+  const replica_group_options options_;
+  const replica_range local_range_;
+  std::shared_ptr<completion_queue> completions_;
+  std::shared_ptr<step_registry> registry_ = std::make_shared<step_registry>();
+  spawned_roles roles_;
 };
 
 } // namespace
 
-std::unique_ptr<crew> make_crew(const crew_place& place,
-                                const crew_options& options) {
+std::unique_ptr<replica_group>
+make_replica_group(const group_environment& environment,
+                   const replica_group_options& options) {
   check(options);
-  return std::make_unique<actor_crew>(place, chosen(options, place));
+  return std::make_unique<actor_group>(environment,
+                                       resolve_options(options, environment));
 }
 
-std::unique_ptr<crew> make_crew(runtime& in, const crew_options& options) {
-  return make_crew({.system = in.system()}, options);
+std::unique_ptr<replica_group>
+make_replica_group(runtime& actor_runtime,
+                   const replica_group_options& options) {
+  return make_replica_group({.system = actor_runtime.system()}, options);
 }
 
 } // namespace troupe

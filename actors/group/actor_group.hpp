@@ -11,6 +11,8 @@ class runtime;
 /// Makes a group in which each replica is an actor on a thread of its own, and
 /// a chief commits the steps. The runtime must outlive the group.
 /// @errors throws std::invalid_argument for invalid options.
-std::unique_ptr<crew> make_crew(runtime& in, const crew_options& options);
+std::unique_ptr<replica_group>
+make_replica_group(runtime& actor_runtime,
+                   const replica_group_options& options);
 
 } // namespace troupe

@@ -7,26 +7,28 @@
 
 namespace troupe {
 
-std::uint64_t work_desk::begin() {
+std::uint64_t completion_queue::begin_run() {
   const std::lock_guard hold{lock_};
-  if (gone_)
-    throw failure{*gone_};
-  if (running_ || visiting_)
+  if (termination_)
+    throw job_error{*termination_};
+  if (run_active_ || task_active_)
     throw std::logic_error("run was called while another run or for_each is "
                            "active");
-  running_ = true;
+  run_active_ = true;
   commits_.clear();
   next_.reset();
   failure_.reset();
   return ++run_;
 }
 
-std::optional<std::uint64_t> work_desk::follow(
+std::optional<std::uint64_t> completion_queue::wait_for_run(
   const std::function<void(const commit_record&, bool)>& on_commit,
-  std::chrono::milliseconds patience) {
+  std::chrono::milliseconds timeout) {
   std::unique_lock hold{lock_};
-  const auto heard = [this] { return !commits_.empty() || next_ || failure_; };
-  while (waiter_->wait(hold, heard, patience)) {
+  const auto has_event = [this] {
+    return !commits_.empty() || next_ || failure_;
+  };
+  while (wait_strategy_->wait(hold, has_event, timeout)) {
     while (!commits_.empty()) {
       const auto record = std::move(commits_.front());
       commits_.pop_front();
@@ -37,121 +39,124 @@ std::optional<std::uint64_t> work_desk::follow(
     }
     if (!next_ && !failure_)
       continue;
-    running_ = false;
+    run_active_ = false;
     if (failure_)
-      throw failure{*std::exchange(failure_, std::nullopt)};
+      throw job_error{*std::exchange(failure_, std::nullopt)};
     return next_;
   }
-  running_ = false;
+  run_active_ = false;
   return std::nullopt;
 }
 
-std::uint64_t work_desk::begin_visits(const crew::share& whom) {
+std::uint64_t
+completion_queue::begin_tasks(const replica_group::replica_range& replicas) {
   const std::lock_guard hold{lock_};
-  if (running_ || visiting_)
+  if (run_active_ || task_active_)
     throw std::logic_error("for_each was called while a run or another "
                            "for_each is active");
-  visiting_ = true;
-  problem_.clear();
-  unvisited_.clear();
-  for (std::uint32_t i = 0; i < whom.count; ++i)
-    unvisited_.insert(whom.first + i);
-  return ++visit_;
+  task_active_ = true;
+  task_error_.clear();
+  pending_replicas_.clear();
+  for (std::uint32_t i = 0; i < replicas.count; ++i)
+    pending_replicas_.insert(replicas.first + i);
+  return ++task_;
 }
 
-void work_desk::follow_visits(std::chrono::milliseconds patience) {
+void completion_queue::wait_for_tasks(std::chrono::milliseconds timeout) {
   std::unique_lock hold{lock_};
-  const bool all = waiter_->wait(
-    hold, [this] { return unvisited_.empty(); }, patience);
-  visiting_ = false;
-  if (!all)
-    throw failure(ec::stalled,
-                  "for " + std::to_string(patience.count()) + " ms replica "
-                    + std::to_string(*unvisited_.begin())
-                    + " did not run the function given to for_each");
-  if (!problem_.empty())
-    throw failure(ec::invalid, std::exchange(problem_, {}));
+  const bool completed = wait_strategy_->wait(
+    hold, [this] { return pending_replicas_.empty(); }, timeout);
+  task_active_ = false;
+  if (!completed)
+    throw job_error(ec::stalled,
+                    "for " + std::to_string(timeout.count()) + " ms replica "
+                      + std::to_string(*pending_replicas_.begin())
+                      + " did not run the function given to for_each");
+  if (!task_error_.empty())
+    throw job_error(ec::invalid, std::exchange(task_error_, {}));
 }
 
-std::optional<std::uint64_t> work_desk::running() {
+std::optional<std::uint64_t> completion_queue::active_run() {
   const std::lock_guard hold{lock_};
-  return running_ ? std::optional{run_} : std::nullopt;
+  return run_active_ ? std::optional{run_} : std::nullopt;
 }
 
-bool work_desk::chief_ended() {
+bool completion_queue::group_terminated() {
   const std::lock_guard hold{lock_};
-  return gone_.has_value();
+  return termination_.has_value();
 }
 
-bool work_desk::await(const std::function<bool()>& done,
-                      std::chrono::milliseconds patience) {
+bool completion_queue::wait_until(const std::function<bool()>& done,
+                                  std::chrono::milliseconds timeout) {
   std::unique_lock hold{lock_};
-  return waiter_->wait(hold, done, patience);
+  return wait_strategy_->wait(hold, done, timeout);
 }
 
-bool work_desk::await_ends(std::size_t roles,
-                           std::chrono::milliseconds patience) {
-  return await([&] { return ended_ >= roles; }, patience);
+bool completion_queue::wait_for_terminations(
+  std::size_t roles, std::chrono::milliseconds timeout) {
+  return wait_until([&] { return terminated_roles_ >= roles; }, timeout);
 }
 
 template <class F>
-void work_desk::note(F&& change) {
+void completion_queue::update(F&& change) {
   {
     const std::lock_guard hold{lock_};
     change();
   }
-  waiter_->notify();
+  wait_strategy_->notify();
 }
 
-void work_desk::committed(std::uint64_t run, commit_record&& x) {
-  note([&] {
+void completion_queue::on_committed(std::uint64_t run, commit_record&& record) {
+  update([&] {
     if (run == run_)
-      commits_.push_back(std::move(x));
+      commits_.push_back(std::move(record));
   });
 }
 
-void work_desk::ended(std::uint64_t run, std::uint64_t next) {
-  note([&] {
+void completion_queue::on_completed(std::uint64_t run, std::uint64_t next) {
+  update([&] {
     if (run == run_)
       next_ = next;
   });
 }
 
-void work_desk::given_up(std::uint64_t run, ec code, std::string&& why) {
-  note([&] {
+void completion_queue::on_aborted(std::uint64_t run, ec code,
+                                  std::string&& reason) {
+  update([&] {
     if (run == run_ && !failure_)
-      failure_.emplace(code, net::printable_lines(why)); // peers send it too
+      failure_.emplace(code, net::printable_lines(reason)); // peers send it too
   });
 }
 
-void work_desk::no_more(ec code, const std::string& why) {
-  note([&] {
-    if (!gone_)
-      gone_.emplace(code, why);
-    if (running_ && !next_ && !failure_) // also a run the chief never received
-      failure_ = gone_;
+void completion_queue::on_group_terminated(ec code, const std::string& reason) {
+  update([&] {
+    if (!termination_)
+      termination_.emplace(code, reason);
+    if (run_active_ && !next_
+        && !failure_) // also a run the chief never received
+      failure_ = termination_;
   });
 }
 
-void work_desk::visited(std::uint64_t visit, std::uint32_t replica,
-                        std::string&& problem) {
-  note([&] {
-    if (visit != visit_)
+void completion_queue::on_task_done(std::uint64_t task, std::uint32_t replica,
+                                    std::string&& error) {
+  update([&] {
+    if (task != task_)
       return; // that task has timed out
-    unvisited_.erase(replica);
-    if (!problem.empty() && problem_.empty())
-      problem_ = "replica " + std::to_string(replica) + ": " + problem;
+    pending_replicas_.erase(replica);
+    if (!error.empty() && task_error_.empty())
+      task_error_ = "replica " + std::to_string(replica) + ": " + error;
   });
 }
 
-void work_desk::one_ended(bool chief) {
+void completion_queue::on_role_terminated(bool chief) {
   if (chief)
-    no_more(ec::cancelled, chief_is_gone);
-  note([&] { ++ended_; });
+    on_group_terminated(ec::cancelled, group_terminated_message);
+  update([&] { ++terminated_roles_; });
 }
 
-void work_desk::nudge() {
-  note([] {});
+void completion_queue::notify() {
+  update([] {});
 }
 
 } // namespace troupe

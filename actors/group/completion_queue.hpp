@@ -12,9 +12,10 @@ namespace troupe {
 
 /// Queue through which the roles of a group notify the thread that called it,
 /// which is no actor. A caller begins one run or task at a time.
-class work_desk final : public work_listener {
+class completion_queue final : public run_listener {
 public:
-  explicit work_desk(std::shared_ptr<waiter> by) : waiter_{std::move(by)} {}
+  explicit completion_queue(std::shared_ptr<wait_strategy> strategy)
+    : wait_strategy_{std::move(strategy)} {}
 
   // -- the caller -------------------------------------------------------------
 
@@ -22,7 +23,7 @@ public:
   /// @returns the run's number; numbers count from 1.
   /// @errors throws std::logic_error if a run or a task is active, `job_error`
   ///         if the group has terminated.
-  std::uint64_t begin();
+  std::uint64_t begin_run();
 
   /// Waits for the end of the run and calls `on_commit` for each commit. Its
   /// second argument is true if another commit is in the queue already.
@@ -30,65 +31,67 @@ public:
   ///          arrived within the timeout.
   /// @errors throws `job_error` as `replica_group::run` does.
   std::optional<std::uint64_t>
-  follow(const std::function<void(const commit_record&, bool)>& on_commit,
-         std::chrono::milliseconds patience);
+  wait_for_run(const std::function<void(const commit_record&, bool)>& on_commit,
+               std::chrono::milliseconds timeout);
 
   /// Begins a task that each of these replicas runs once.
   /// @returns the task's number; numbers count from 1.
   /// @errors throws std::logic_error if a run or a task is active.
-  std::uint64_t begin_visits(const crew::share& whom);
+  std::uint64_t begin_tasks(const replica_group::replica_range& replicas);
   /// Waits until all replicas have run the task.
   /// @errors throws `job_error` that names a replica.
-  void follow_visits(std::chrono::milliseconds patience);
+  void wait_for_tasks(std::chrono::milliseconds timeout);
 
   /// Number of the active run, or nullopt. It may be called from any thread.
-  std::optional<std::uint64_t> running();
+  std::optional<std::uint64_t> active_run();
 
   /// True if the group has terminated: it can run no more steps.
-  bool chief_ended();
+  bool group_terminated();
 
   /// Waits until `done` holds. It is checked again after each notification.
   /// @returns true if it held within the timeout.
-  bool await(const std::function<bool()>& done,
-             std::chrono::milliseconds patience);
+  bool wait_until(const std::function<bool()>& done,
+                  std::chrono::milliseconds timeout);
 
   /// Waits until `roles` roles have terminated.
   /// @returns true if they terminated within the timeout.
-  bool await_ends(std::size_t roles, std::chrono::milliseconds patience);
+  bool wait_for_terminations(std::size_t roles,
+                             std::chrono::milliseconds timeout);
 
   // -- the roles --------------------------------------------------------------
 
-  void committed(std::uint64_t run, commit_record&& x) override;
-  void ended(std::uint64_t run, std::uint64_t next) override;
-  void given_up(std::uint64_t run, ec code, std::string&& why) override;
-  void no_more(ec code, const std::string& why) override;
-  void visited(std::uint64_t visit, std::uint32_t replica,
-               std::string&& problem) override;
+  void on_committed(std::uint64_t run, commit_record&& record) override;
+  void on_completed(std::uint64_t run, std::uint64_t next) override;
+  void on_aborted(std::uint64_t run, ec code, std::string&& reason) override;
+  void on_group_terminated(ec code, const std::string& reason) override;
+  void on_task_done(std::uint64_t task, std::uint32_t replica,
+                    std::string&& error) override;
   /// A role has terminated.
   /// @param chief true for the chief or the local agent.
-  void one_ended(bool chief);
+  void on_role_terminated(bool chief);
   /// Makes waiting threads check their conditions again.
-  void nudge();
+  void notify();
 
 private:
   /// Applies `change` under the lock and wakes the caller.
   template <class F>
-  void note(F&& change);
+  void update(F&& change);
 
-  std::shared_ptr<waiter> waiter_;
+  std::shared_ptr<wait_strategy> wait_strategy_;
   std::mutex lock_;
   std::deque<commit_record> commits_;
   /// The first step that was not run; set at the end of the run.
   std::optional<std::uint64_t> next_;
-  std::optional<failure> failure_; ///< Error that ended the run.
-  bool running_ = false;
-  std::optional<failure> gone_; ///< Why the group has terminated.
-  std::uint64_t run_ = 0;       ///< Number of the last run.
-  bool visiting_ = false;
-  std::uint64_t visit_ = 0;           ///< Number of the last task.
-  std::set<std::uint32_t> unvisited_; ///< Replicas that have not run the task.
-  std::string problem_;               ///< First error of the task. Empty: none.
-  std::size_t ended_ = 0;             ///< Number of roles that have terminated.
+  std::optional<job_error> failure_; ///< Error that ended the run.
+  bool run_active_ = false;
+  std::optional<job_error> termination_; ///< Why the group has terminated.
+  std::uint64_t run_ = 0;                ///< Number of the last run.
+  bool task_active_ = false;
+  std::uint64_t task_ = 0; ///< Number of the last task.
+  /// Replicas that have not run the task.
+  std::set<std::uint32_t> pending_replicas_;
+  std::string task_error_;           ///< First error of the task. Empty: none.
+  std::size_t terminated_roles_ = 0; ///< Number of roles that have terminated.
 };
 
 } // namespace troupe

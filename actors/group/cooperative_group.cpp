@@ -11,206 +11,214 @@ namespace troupe {
 
 namespace {
 
-enum class kind { sum, gather };
+enum class collective_kind { sum, gather };
 
 /// The collectives of the current step among all replicas.
-struct exchange {
+struct cooperative_collectives {
   struct bucket {
     static constexpr std::string_view name = "sum";
-    bool has(std::uint32_t replica) const { return machine.has(replica); }
+    bool has(std::uint32_t replica) const { return reduction.has(replica); }
 
     std::uint32_t number = 0;
-    tree::tree_sum machine;
+    tree::reduction reduction;
     tensor sum; ///< Empty until the sum is complete.
   };
-  struct collection {
+  struct pending_gather {
     static constexpr std::string_view name = "gather";
-    bool has(std::uint32_t replica) const { return bool(parts[replica]); }
+    bool has(std::uint32_t replica) const {
+      return bool(contributions[replica]);
+    }
 
     std::uint32_t number = 0;
     std::uint32_t arrived = 0;
-    tensors parts; ///< By replica. Empty tensor: not contributed yet.
+    tensors contributions; ///< By replica. Empty tensor: not contributed yet.
   };
 
-  std::uint64_t step = 0, epoch = 0;
+  std::uint64_t step = 0, generation = 0;
   std::uint32_t replicas = 1;
   pooled<bucket> buckets;
-  pooled<collection> collections;
+  pooled<pending_gather> gathers;
   /// Number of contributions so far; each may let a parked replica continue.
-  std::uint64_t news = 0;
+  std::uint64_t progress_count = 0;
 
-  bucket& of(std::uint32_t number) {
+  bucket& bucket_of(std::uint32_t number) {
     const auto it = std::ranges::find(buckets, number, &bucket::number);
     if (it != buckets.end())
       return *it;
     buckets.push_back(
-      {number, tree::tree_sum{{epoch, step, number, replicas}}, {}});
+      {number, tree::reduction{{generation, step, number, replicas}}, {}});
     return buckets.back();
   }
 
-  collection& collected(std::uint32_t number) {
-    const auto it = std::ranges::find(collections, number, &collection::number);
-    if (it != collections.end())
+  pending_gather& gather_of(std::uint32_t number) {
+    const auto it = std::ranges::find(gathers, number, &pending_gather::number);
+    if (it != gathers.end())
       return *it;
-    collections.push_back({number, 0, tensors(replicas)});
-    return collections.back();
+    gathers.push_back({number, 0, tensors(replicas)});
+    return gathers.back();
   }
 
-  void bring(std::uint32_t number, std::uint32_t replica, const tensor& part,
-             const terms& said) {
-    auto& to = of(number);
-    if (to.sum || to.has(replica))
-      refuse_bucket("bucket ", number, " was contributed to twice in a step");
-    auto what =
-      to.machine.on({{epoch, step, 0, replica, number, 0, 1, said}}, part);
-    if (std::holds_alternative<tree::adding>(what))
-      what = to.machine.work(std::numeric_limits<std::size_t>::max());
-    if (auto* broken = std::get_if<tree::fault>(&what))
-      throw std::logic_error(broken->why);
-    if (auto* done = std::get_if<tree::finished>(&what))
-      to.sum = std::move(done->sum);
-    ++news;
+  void contribute(std::uint32_t number, std::uint32_t replica,
+                  const tensor& contribution,
+                  const collective_options& options) {
+    auto& target = bucket_of(number);
+    if (target.sum || target.has(replica))
+      throw_bucket_error("bucket ", number,
+                         " was contributed to twice in a step");
+    auto reaction = target.reduction.on(
+      {{generation, step, 0, replica, number, 0, 1, options}}, contribution);
+    if (std::holds_alternative<tree::reducing>(reaction))
+      reaction =
+        target.reduction.reduce_some(std::numeric_limits<std::size_t>::max());
+    if (auto* broken = std::get_if<tree::protocol_error>(&reaction))
+      throw std::logic_error(broken->reason);
+    if (auto* done = std::get_if<tree::finished>(&reaction))
+      target.sum = std::move(done->sum);
+    ++progress_count;
   }
 };
 
-class turn_step final : public step_context {
+class cooperative_context final : public step_context {
 public:
-  void contribute(std::uint32_t bucket, const tensor& part) override {
-    shared->bring(bucket, replica, part, said);
+  void contribute(std::uint32_t bucket, const tensor& contribution) override {
+    collectives->contribute(bucket, replica, contribution, options);
   }
 
   tensor sum(std::uint32_t bucket) override {
-    auto& mine = shared->of(bucket);
-    if (!mine.sum && !mine.has(replica))
-      refuse_bucket("the sum of bucket ", bucket,
-                    " was asked for before a contribution to it");
-    waits = {kind::sum, bucket};
-    while (!shared->of(bucket).sum) // other replicas may have added buckets
+    auto& bucket_state = collectives->bucket_of(bucket);
+    if (!bucket_state.sum && !bucket_state.has(replica))
+      throw_bucket_error("the sum of bucket ", bucket,
+                         " was requested before a contribution to it");
+    awaited = {collective_kind::sum, bucket};
+    while (!collectives->bucket_of(bucket)
+              .sum) // other replicas may have added buckets
       fiber::park();
-    return shared->of(bucket).sum;
+    return collectives->bucket_of(bucket).sum;
   }
 
-  tensors gather(std::uint32_t bucket, const tensor& part) override {
-    auto& mine = shared->collected(bucket);
-    if (mine.parts[replica])
-      refuse_bucket("gather ", bucket, " was called twice in a step");
-    mine.parts[replica] = part.clone();
-    ++mine.arrived;
-    ++shared->news;
-    waits = {kind::gather, bucket};
-    while (shared->collected(bucket).arrived < replicas)
+  tensors gather(std::uint32_t bucket, const tensor& contribution) override {
+    auto& pending = collectives->gather_of(bucket);
+    if (pending.contributions[replica])
+      throw_bucket_error("gather ", bucket, " was called twice in a step");
+    pending.contributions[replica] = contribution.clone();
+    ++pending.arrived;
+    ++collectives->progress_count;
+    awaited = {collective_kind::gather, bucket};
+    while (collectives->gather_of(bucket).arrived < replicas)
       fiber::park();
-    return shared->collected(bucket).parts;
+    return collectives->gather_of(bucket).contributions;
   }
 
   void begin_update() override {
-    for (const auto& b : shared->buckets)
+    for (const auto& b : collectives->buckets)
       if (!b.sum && b.has(replica))
-        refuse_bucket("the update began before the sum of bucket ", b.number,
-                      " was in");
+        throw_bucket_error("the update began before the sum of bucket ",
+                           b.number, " was in");
   }
 
-  exchange* shared = nullptr;
+  cooperative_collectives* collectives = nullptr;
   struct {
-    kind what = kind::sum;
+    collective_kind kind = collective_kind::sum;
     std::uint32_t bucket = 0;
-  } waits; ///< The collective that the replica waits for while it is parked.
+  } awaited; ///< The collective that the replica waits for while it is parked.
 };
 
-class turns_crew final : public inline_crew {
+class cooperative_group final : public sequential_group {
 public:
-  explicit turns_crew(const crew_options& options) : inline_crew{options} {
+  explicit cooperative_group(const replica_group_options& options)
+    : sequential_group{options} {
     for (std::uint32_t r = 0; r < options.replicas; ++r) {
-      auto& one = members_.emplace_back();
-      prepare(one.own, options, r, 0);
-      one.at.shared = &shared_;
+      auto& replica = replicas_.emplace_back();
+      prepare(replica.op_context, options, r, 0);
+      replica.step.collectives = &collectives_;
     }
-    shared_.replicas = options.replicas;
+    collectives_.replicas = options.replicas;
   }
 
 protected:
   void run_step(const step_function& fn, std::uint64_t step,
-                std::uint64_t epoch) override {
-    shared_.step = step;
-    shared_.epoch = epoch;
-    const leftovers ends{*this};
+                std::uint64_t generation) override {
+    collectives_.step = step;
+    collectives_.generation = generation;
+    const abort_on_exit ends{*this};
     for (std::uint32_t r = 0; r < replicas(); ++r) {
-      auto& one = members_[r];
-      prepare(one.own, options_, r, step);
-      prepare(one.at, options_, r, step, epoch);
-      one.code.start([&fn, &one] { fn(one.at); });
+      auto& replica = replicas_[r];
+      prepare(replica.op_context, options_, r, step);
+      prepare(replica.step, options_, r, step, generation);
+      replica.step_fiber.start([&fn, &replica] { fn(replica.step); });
     }
-    while (take_turns()) {
+    while (resume_all()) {
     }
-    for (const auto& b : shared_.buckets)
+    for (const auto& b : collectives_.buckets)
       if (!b.sum)
-        stalled(missed(b));
+        throw_stalled(describe_missing(b));
     for (std::uint32_t r = 0; r < replicas(); ++r)
-      reports_[r] = members_[r].at.report;
+      reports_[r] = replicas_[r].step.report;
   }
 
   context& context_of(std::uint32_t replica) override {
-    return members_[replica].own;
+    return replicas_[replica].op_context;
   }
 
 private:
-  struct member {
-    context own;
-    turn_step at;
-    fiber code{&own};
+  struct local_replica {
+    context op_context;
+    cooperative_context step;
+    fiber step_fiber{&op_context};
   };
 
   /// At the end of a step, also by an exception: makes all replicas leave the
   /// step function and releases the contributions.
-  struct leftovers {
-    explicit leftovers(turns_crew& of) : of{of} {}
-    ~leftovers() {
-      for (auto& one : of.members_)
-        one.code.abort();
-      of.shared_.buckets.clear();
-      of.shared_.collections.clear();
+  struct abort_on_exit {
+    explicit abort_on_exit(cooperative_group& group) : group{group} {}
+    ~abort_on_exit() {
+      for (auto& replica : group.replicas_)
+        replica.step_fiber.abort();
+      group.collectives_.buckets.clear();
+      group.collectives_.gathers.clear();
     }
-    turns_crew& of;
+    cooperative_group& group;
   };
 
   /// Resumes each replica once, until it parks or finishes the step.
   /// @returns true if a replica has not finished the step.
   /// @errors throws `job_error` if no replica can continue.
-  bool take_turns() {
-    const auto news = shared_.news;
-    bool left = false, moved = false;
-    for (auto& one : members_) {
-      if (one.code.done())
+  bool resume_all() {
+    const auto progress_before = collectives_.progress_count;
+    bool unfinished = false, finished_one = false;
+    for (auto& replica : replicas_) {
+      if (replica.step_fiber.done())
         continue;
-      one.code.resume();
-      if (one.code.error())
-        std::rethrow_exception(one.code.error());
-      moved |= one.code.done();
-      left |= !one.code.done();
+      replica.step_fiber.resume();
+      if (replica.step_fiber.error())
+        std::rethrow_exception(replica.step_fiber.error());
+      finished_one |= replica.step_fiber.done();
+      unfinished |= !replica.step_fiber.done();
     }
-    if (left && !moved && news == shared_.news)
-      nobody_moves();
-    return left;
+    if (unfinished && !finished_one
+        && progress_before == collectives_.progress_count)
+      throw_no_progress();
+    return unfinished;
   }
 
-  [[noreturn]] void stalled(const std::string& why) {
-    throw failure(ec::stalled,
-                  "step " + std::to_string(shared_.step) + " stalled: " + why);
+  [[noreturn]] void throw_stalled(const std::string& reason) {
+    throw job_error(ec::stalled, "step " + std::to_string(collectives_.step)
+                                   + " stalled: " + reason);
   }
 
-  [[noreturn]] void nobody_moves() {
-    const auto it = std::ranges::find_if(
-      members_, [](const member& x) { return !x.code.done(); });
-    const auto [what, bucket] = it->at.waits;
-    const auto waiting =
-      "replica " + std::to_string(it->at.replica) + " waits, ";
-    if (what == kind::sum)
-      stalled(waiting + missed(shared_.of(bucket)));
-    stalled(waiting + missed(shared_.collected(bucket)));
+  [[noreturn]] void throw_no_progress() {
+    const auto waiting_replica = std::ranges::find_if(
+      replicas_, [](const local_replica& x) { return !x.step_fiber.done(); });
+    const auto [kind, bucket] = waiting_replica->step.awaited;
+    const auto text =
+      "replica " + std::to_string(waiting_replica->step.replica) + " waits, ";
+    if (kind == collective_kind::sum)
+      throw_stalled(text + describe_missing(collectives_.bucket_of(bucket)));
+    throw_stalled(text + describe_missing(collectives_.gather_of(bucket)));
   }
 
   template <class B>
-  std::string missed(const B& b) const {
+  std::string describe_missing(const B& b) const {
     std::string names;
     for (std::uint32_t r = 0; r < replicas(); ++r)
       if (!b.has(r))
@@ -219,14 +227,16 @@ private:
            + std::to_string(b.number) + " misses replica " + names;
   }
 
-  exchange shared_;
-  std::deque<member> members_; ///< A deque, since a context must not move.
+  cooperative_collectives collectives_;
+  /// A deque, since a context must not move.
+  std::deque<local_replica> replicas_;
 };
 
 } // namespace
 
-std::unique_ptr<crew> make_turns_crew(const crew_options& options) {
-  return std::make_unique<turns_crew>(options);
+std::unique_ptr<replica_group>
+make_cooperative_group(const replica_group_options& options) {
+  return std::make_unique<cooperative_group>(options);
 }
 
 } // namespace troupe

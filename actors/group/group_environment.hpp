@@ -15,24 +15,26 @@ namespace troupe {
 
 /// Environment of a group whose replicas are actors: the actor system, the
 /// other processes, and the parts that a simulator or a test replaces.
-struct crew_place {
+struct group_environment {
   caf::actor_system& system;
-  threads on = threads::own; ///< Spawn policy of the replicas.
+  /// Spawn policy of the replicas.
+  spawn_policy replica_spawn_policy = spawn_policy::detached;
   /// Wait strategy of the threads that call the group. Null: they block.
-  std::shared_ptr<waiter> waiting{};
-  std::shared_ptr<fault_seam> faults{}; ///< Null: no faults are injected.
+  std::shared_ptr<wait_strategy> caller_wait_strategy{};
+  std::shared_ptr<fault_injector> faults{}; ///< Null: no faults are injected.
   /// True: tensor messages go through the roles' mailboxes. False: they go
   /// through tensor queues.
-  bool by_mail = false;
+  bool via_mailbox = false;
   /// The processes of the job. Null: this is the only one.
-  std::shared_ptr<const company> with{};
+  std::shared_ptr<const world> job_world{};
   /// Called with each role when it has been spawned. Empty: not called.
-  std::function<void(const party&, const caf::actor&)> on_spawn{};
+  std::function<void(const role_id&, const caf::actor&)> on_spawn{};
 };
 
 /// Makes a group whose replicas are actors in the environment's actor system.
 /// @errors throws std::invalid_argument for invalid options.
-std::unique_ptr<crew> make_crew(const crew_place& place,
-                                const crew_options& options);
+std::unique_ptr<replica_group>
+make_replica_group(const group_environment& environment,
+                   const replica_group_options& options);
 
 } // namespace troupe

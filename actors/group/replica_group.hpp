@@ -15,9 +15,9 @@ namespace troupe {
 /// The replicas of a job, ready to run steps. If the job has several processes,
 /// each of them has a group. All processes call `run` with the same steps in
 /// the same order, and each `on_commit` gets the commits of the whole job.
-class crew {
+class replica_group {
 public:
-  virtual ~crew() = default;
+  virtual ~replica_group() = default;
 
   /// Number of replicas of the whole job.
   virtual std::uint32_t replicas() const = 0;
@@ -25,20 +25,21 @@ public:
   /// The replicas of the job that run in this process: [first, first + count).
   /// Step functions and functions given to `for_each` are called for these
   /// replicas only, with their ids in the job.
-  struct share {
+  struct replica_range {
     std::uint32_t first = 0, count = 1;
     /// Number of this process, and number of processes of the job.
     std::uint32_t process = 0, processes = 1;
 
-    friend bool operator==(const share&, const share&) = default;
+    friend bool operator==(const replica_range&,
+                           const replica_range&) = default;
   };
-  virtual share local() const { return {0, replicas(), 0, 1}; }
+  virtual replica_range local_replicas() const { return {0, replicas(), 0, 1}; }
 
   /// Maximum number of steps that a replica is ahead of the last commit, and of
   /// commits that wait for `on_commit`. After `stop`, replicas therefore run at
   /// most 2 * max_steps_ahead() steps beyond the last one whose `on_commit` has
   /// returned.
-  virtual std::uint64_t ahead() const { return default_step_window; }
+  virtual std::uint64_t max_steps_ahead() const { return default_step_window; }
 
   /// Runs the requested steps, or the steps before the one at which `stop`
   /// ended the run.
@@ -61,7 +62,7 @@ public:
   /// inside. Only then must the caller keep the objects that the function
   /// refers to, until that replica returns or the process ends. The function
   /// object itself is kept in any case.
-  virtual std::uint64_t run(const work& x) = 0;
+  virtual std::uint64_t run(const run_request& request) = 0;
 
   /// Ends `run` after the steps that were granted already, at the same step in
   /// all processes. It may be called from `on_commit` and from any thread. No
@@ -78,6 +79,7 @@ public:
 
 /// Makes a group that runs all replicas in turn on the caller's thread, without
 /// actors. With one replica a step costs a function call.
-std::unique_ptr<crew> make_inline_crew(const crew_options& options);
+std::unique_ptr<replica_group>
+make_sequential_group(const replica_group_options& options);
 
 } // namespace troupe

@@ -16,170 +16,193 @@ namespace {
 
 constexpr std::uint32_t reducer_count = 4;
 
-class casting {
+class role_spawner {
 public:
-  casting(const crew_place& place, const crew_options& options,
-          const std::shared_ptr<work_desk>& desk,
-          const std::shared_ptr<const step_book>& book)
-    : place_{place},
+  role_spawner(const group_environment& environment,
+               const replica_group_options& options,
+               const std::shared_ptr<completion_queue>& completions,
+               const std::shared_ptr<const step_registry>& registry)
+    : environment_{environment},
       options_{options},
-      desk_{desk},
-      book_{book},
-      here_{share_of(place, options)},
-      by_{std::make_shared<direct_transport>(options.replicas, place.by_mail)} {
-  }
+      completions_{completions},
+      registry_{registry},
+      local_range_{local_replicas_of(environment, options)},
+      transport_{std::make_shared<local_transport>(options.replicas,
+                                                   environment.via_mailbox)} {}
 
-  crew_cast done() && {
-    if (here_.process == 0)
-      lead();
+  spawned_roles spawn_all() && {
+    if (local_range_.process == 0)
+      spawn_chief_side();
     else
-      serve();
-    forget_logger();
-    return std::move(cast_);
+      spawn_agent_side();
+    release_caf_logger();
+    return std::move(spawned_);
   }
 
 private:
-  outbox box(const party& who) const { return {who, by_, place_.faults}; }
+  message_sender sender_for(const role_id& role) const {
+    return {role, transport_, environment_.faults};
+  }
 
   /// Registers a role with the transport, the completion queue and the list of
   /// roles. The chief and the local agent receive no tensor messages.
   template <class Handle>
-  void add(const party& who, const Handle& handle) {
-    const auto it = caf::actor_cast<caf::actor>(handle);
-    const bool leads =
-      who.what == party::role::chief || who.what == party::role::steward;
-    if (!leads)
-      by_->place(who, it);
-    it->attach_functor([desk = desk_, leads] { desk->one_ended(leads); });
-    cast_.roles.push_back(it.address());
-    if (place_.on_spawn)
-      place_.on_spawn(who, it);
+  void add_role(const role_id& id, const Handle& handle) {
+    const auto role = caf::actor_cast<caf::actor>(handle);
+    const bool is_owner =
+      id.role == role_id::kind::chief || id.role == role_id::kind::local_agent;
+    if (!is_owner)
+      transport_->register_role(id, role);
+    role->attach_functor([completions = completions_, is_owner] {
+      completions->on_role_terminated(is_owner);
+    });
+    spawned_.roles.push_back(role.address());
+    if (environment_.on_spawn)
+      environment_.on_spawn(id, role);
   }
 
-  void lead() {
-    const auto owned =
-      options_.reducing == crew_options::reducers::own ? reducer_count : 0;
-    chief_options how{options_.replicas, options_.lease, options_.patience, {}};
-    if (place_.with)
-      how.where = place_.with->where;
-    const party first{party::role::chief, 0};
-    const auto it = place_.system.spawn(chief, how, box(first));
-    cast_.front = it;
-    add(first, it);
-    cast_ref all;
-    for (std::uint32_t i = 0; i < owned; ++i) {
-      const party who{party::role::reducer, i};
-      all.reducers.push_back(
-        place_.system.spawn(reducer, i, options_.replicas, box(who), it));
-      add(who, all.reducers.back());
+  void spawn_chief_side() {
+    const auto reducer_actors =
+      options_.reducers == replica_group_options::reducer_kind::reducer_actors
+        ? reducer_count
+        : 0;
+    chief_options chief_settings{
+      options_.replicas, options_.step_window, options_.step_timeout, {}};
+    if (environment_.job_world)
+      chief_settings.placement = environment_.job_world->placement;
+    const role_id chief_id{role_id::kind::chief, 0};
+    const auto chief_handle =
+      environment_.system.spawn(chief, chief_settings, sender_for(chief_id));
+    spawned_.run_service = chief_handle;
+    add_role(chief_id, chief_handle);
+    job_roles roles;
+    for (std::uint32_t i = 0; i < reducer_actors; ++i) {
+      const role_id id{role_id::kind::reducer, i};
+      roles.reducers.push_back(environment_.system.spawn(
+        reducer, i, options_.replicas, sender_for(id), chief_handle));
+      add_role(id, roles.reducers.back());
     }
-    add_replicas(it, owned);
-    all.replicas = cast_.replicas;
-    all.callers.push_back({desk_, {}});
-    for (std::uint32_t p = 1; p < here_.processes; ++p)
-      reach(p, all);
-    caf::anon_send(it, std::move(all));
-    for (std::uint32_t p = 1; p < here_.processes; ++p)
-      open_gate<office_actor>(p, it, chief_channel);
+    add_replicas(chief_handle, reducer_actors);
+    roles.replicas = spawned_.replicas;
+    roles.clients.push_back({completions_, {}});
+    for (std::uint32_t p = 1; p < local_range_.processes; ++p)
+      open_proxies(p, roles);
+    caf::anon_send(chief_handle, std::move(roles));
+    for (std::uint32_t p = 1; p < local_range_.processes; ++p)
+      open_skeleton<chief_remote_actor>(p, chief_handle, chief_channel);
   }
 
-  void serve() {
-    const auto& with = *place_.with;
-    const party me{party::role::steward, with.me};
-    const auto it = place_.system.spawn(
-      steward,
-      steward_options{.leader = with.where.names[0],
-                      .process = with.me,
-                      .first_replica = here_.first,
-                      .listener = desk_,
-                      .together = commit::at_once(options_.lease),
-                      .lease = options_.lease},
-      box(me));
-    cast_.front = it;
-    add(me, it);
-    add_replicas(it, 0);
+  void spawn_agent_side() {
+    const auto& world = *environment_.job_world;
+    const role_id agent_id{role_id::kind::local_agent, world.rank};
+    const auto agent = environment_.system.spawn(
+      local_agent,
+      local_agent_options{.leader = world.placement.names[0],
+                          .process = world.rank,
+                          .first_replica = local_range_.first,
+                          .listener = completions_,
+                          .report_batch =
+                            step_commit::grant_batch(options_.step_window),
+                          .step_window = options_.step_window},
+      sender_for(agent_id));
+    spawned_.run_service = agent;
+    add_role(agent_id, agent);
+    add_replicas(agent, 0);
     // before a skeleton delivers messages that the agent has to answer
-    caf::anon_send(it, household_ref{open_proxy<office_actor>(0, chief_channel),
-                                     cast_.replicas});
-    for (const auto& one : cast_.replicas)
-      open_gate<replica_actor>(
-        0, one, replica_channel + here_.first + std::uint32_t(opened_++));
-    open_gate<caller_actor>(0, it, caller_channel);
-    caf::anon_send(it, cast_.gates.back().address());
+    caf::anon_send(agent,
+                   local_roles{open_proxy<chief_remote_actor>(0, chief_channel),
+                               spawned_.replicas});
+    for (const auto& replica_handle : spawned_.replicas)
+      open_skeleton<replica_actor>(0, replica_handle,
+                                   replica_channel + local_range_.first
+                                     + std::uint32_t(opened_skeletons_++));
+    open_skeleton<run_client_actor>(0, agent, run_client_channel);
+    caf::anon_send(agent, spawned_.skeletons.back().address());
   }
 
   template <class Owner>
   void add_replicas(const Owner& owner, std::uint32_t reducers) {
-    for (std::uint32_t i = 0; i < here_.count; ++i) {
-      const auto id = here_.first + i;
-      replica_wiring wiring{id, options_, 1, reducers, by_, place_.faults};
-      wiring.steps = book_;
-      if (place_.with)
-        wiring.plane = place_.with->plane;
-      cast_.replicas.push_back(
-        spawn(place_.system, place_.on, replica, wiring, owner));
-      add(replica_named(id), cast_.replicas.back());
+    for (std::uint32_t i = 0; i < local_range_.count; ++i) {
+      const auto id = local_range_.first + i;
+      replica_config config{id,       options_,   1,
+                            reducers, transport_, environment_.faults};
+      config.registry = registry_;
+      if (environment_.job_world)
+        config.backend = environment_.job_world->backend;
+      spawned_.replicas.push_back(spawn(environment_.system,
+                                        environment_.replica_spawn_policy,
+                                        replica, config, owner));
+      add_role(replica_id(id), spawned_.replicas.back());
     }
   }
 
   /// Opens the chief's proxies for the roles of another process.
-  void reach(std::uint32_t process, cast_ref& all) {
-    const auto& first = place_.with->where.first;
+  void open_proxies(std::uint32_t process, job_roles& roles) {
+    const auto& first = environment_.job_world->placement.first;
     for (auto r = first[process]; r < first[process + 1]; ++r)
-      all.replicas.push_back(
+      roles.replicas.push_back(
         open_proxy<replica_actor>(process, replica_channel + r));
-    all.callers.push_back(
-      {nullptr, open_proxy<caller_actor>(process, caller_channel)});
+    roles.clients.push_back(
+      {nullptr, open_proxy<run_client_actor>(process, run_client_channel)});
   }
 
-  std::shared_ptr<net::link> link(std::uint32_t process, std::uint32_t on) {
-    return place_.with->wires.at(process)->open(on);
+  std::shared_ptr<net::channel> open_channel(std::uint32_t process,
+                                             std::uint32_t channel) {
+    return environment_.job_world->connections.at(process)->open(channel);
   }
 
   template <class Role>
-  Role open_proxy(std::uint32_t process, std::uint32_t on) {
-    proxy_options how;
-    how.epoch = place_.with->epoch;
+  Role open_proxy(std::uint32_t process, std::uint32_t channel) {
+    proxy_options options;
+    options.view_id = environment_.job_world->view_id;
     // Each replica answers `configure` and a probe, and may fail; reports,
     // commits and grants are sent in batches.
-    how.backlog = 256 + std::size_t{8} * options_.replicas;
-    const Role it = place_.system.spawn(proxy<Role>, link(process, on), how);
-    cast_.proxies.push_back(caf::actor_cast<caf::actor>(it));
-    return it;
+    options.backlog = 256 + std::size_t{8} * options_.replicas;
+    const Role role = environment_.system.spawn(
+      proxy<Role>, open_channel(process, channel), options);
+    spawned_.proxies.push_back(caf::actor_cast<caf::actor>(role));
+    return role;
   }
 
   template <class Role, class Target>
-  void open_gate(std::uint32_t process, const Target& of, std::uint32_t on) {
-    gateway_options how;
-    how.epoch = place_.with->epoch;
-    cast_.gates.push_back(caf::actor_cast<caf::actor>(
-      place_.system.spawn(gateway<Role>, Role{of}, link(process, on), how)));
+  void open_skeleton(std::uint32_t process, const Target& target,
+                     std::uint32_t channel) {
+    skeleton_options options;
+    options.view_id = environment_.job_world->view_id;
+    spawned_.skeletons.push_back(caf::actor_cast<caf::actor>(
+      environment_.system.spawn(skeleton<Role>, Role{target},
+                                open_channel(process, channel), options)));
   }
 
-  const crew_place& place_;
-  const crew_options& options_;
-  std::shared_ptr<work_desk> desk_;
-  std::shared_ptr<const step_book> book_;
-  crew::share here_;
-  std::shared_ptr<direct_transport> by_;
-  std::size_t opened_ = 0;
-  crew_cast cast_;
+  const group_environment& environment_;
+  const replica_group_options& options_;
+  std::shared_ptr<completion_queue> completions_;
+  std::shared_ptr<const step_registry> registry_;
+  replica_group::replica_range local_range_;
+  std::shared_ptr<local_transport> transport_;
+  std::size_t opened_skeletons_ = 0;
+  spawned_roles spawned_;
 };
 
 } // namespace
 
-crew::share share_of(const crew_place& place, const crew_options& options) {
-  if (!place.with)
+replica_group::replica_range
+local_replicas_of(const group_environment& environment,
+                  const replica_group_options& options) {
+  if (!environment.job_world)
     return {0, options.replicas, 0, 1};
-  const auto& x = *place.with;
-  const auto& first = x.where.first;
-  return {first[x.me], first[x.me + 1] - first[x.me], x.me, x.processes()};
+  const auto& world = *environment.job_world;
+  const auto& first = world.placement.first;
+  return {first[world.rank], first[world.rank + 1] - first[world.rank],
+          world.rank, world.processes()};
 }
 
-crew_cast cast_crew(const crew_place& place, const crew_options& options,
-                    const std::shared_ptr<work_desk>& desk,
-                    const std::shared_ptr<const step_book>& book) {
-  return casting{place, options, desk, book}.done();
+spawned_roles
+spawn_roles(const group_environment& environment,
+            const replica_group_options& options,
+            const std::shared_ptr<completion_queue>& completions,
+            const std::shared_ptr<const step_registry>& registry) {
+  return role_spawner{environment, options, completions, registry}.spawn_all();
 }
 
 } // namespace troupe

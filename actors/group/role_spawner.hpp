@@ -10,11 +10,11 @@
 namespace troupe {
 
 /// The actors of a group in this process.
-struct crew_cast {
-  front_actor front;                   ///< The chief or the local agent.
+struct spawned_roles {
+  run_service_actor run_service;       ///< The chief or the local agent.
   std::vector<replica_actor> replicas; ///< Replicas of this process.
   /// Proxies of roles in other processes, and skeletons of local roles.
-  std::vector<caf::actor> proxies, gates;
+  std::vector<caf::actor> proxies, skeletons;
   /// All roles of this process; the chief or the local agent is the first.
   std::vector<caf::actor_addr> roles;
 };
@@ -22,11 +22,14 @@ struct crew_cast {
 /// Spawns the roles of this process and connects them. `completions` is
 /// notified when one of them terminates.
 /// @param options must not contain automatic values.
-crew_cast cast_crew(const crew_place& place, const crew_options& options,
-                    const std::shared_ptr<work_desk>& desk,
-                    const std::shared_ptr<const step_book>& book);
+spawned_roles spawn_roles(const group_environment& environment,
+                          const replica_group_options& options,
+                          const std::shared_ptr<completion_queue>& completions,
+                          const std::shared_ptr<const step_registry>& registry);
 
 /// The replicas of the group that are in this process.
-crew::share share_of(const crew_place& place, const crew_options& options);
+replica_group::replica_range
+local_replicas_of(const group_environment& environment,
+                  const replica_group_options& options);
 
 } // namespace troupe

@@ -4,8 +4,9 @@
 
 namespace troupe {
 
-void refuse_bucket(const char* what, std::uint32_t bucket, const char* why) {
-  throw std::logic_error(what + std::to_string(bucket) + why);
+void throw_bucket_error(const char* what, std::uint32_t bucket,
+                        const char* reason) {
+  throw std::logic_error(what + std::to_string(bucket) + reason);
 }
 
 namespace {
@@ -13,70 +14,72 @@ namespace {
 // A group of one replica: a step is a function call, and the sum of a bucket is
 // the contribution itself.
 
-class lone_step final : public step_context {
+class single_replica_context final : public step_context {
 public:
-  void contribute(std::uint32_t bucket, const tensor& part) override {
-    if (find(bucket) != parts.end())
-      refuse_bucket("bucket ", bucket, " was contributed to twice in a step");
-    parts.push_back({bucket, part});
+  void contribute(std::uint32_t bucket, const tensor& contribution) override {
+    if (find(bucket) != inputs.end())
+      throw_bucket_error("bucket ", bucket,
+                         " was contributed to twice in a step");
+    inputs.push_back({bucket, contribution});
   }
 
   tensor sum(std::uint32_t bucket) override {
     const auto it = find(bucket);
-    if (it == parts.end())
-      refuse_bucket("the sum of bucket ", bucket,
-                    " was asked for before a contribution to it");
-    return it->part;
+    if (it == inputs.end())
+      throw_bucket_error("the sum of bucket ", bucket,
+                         " was requested before a contribution to it");
+    return it->value;
   }
 
-  tensors gather(std::uint32_t, const tensor& part) override {
-    return tensors(1, part);
+  tensors gather(std::uint32_t, const tensor& contribution) override {
+    return tensors(1, contribution);
   }
 
   void begin_update() override {}
 
-  struct brought {
+  struct input {
     std::uint32_t bucket;
-    tensor part;
+    tensor value;
   };
-  pooled<brought> parts;
+  pooled<input> inputs;
 
 private:
-  pooled<brought>::iterator find(std::uint32_t bucket) {
-    return std::ranges::find(parts, bucket, &brought::bucket);
+  pooled<input>::iterator find(std::uint32_t bucket) {
+    return std::ranges::find(inputs, bucket, &input::bucket);
   }
 };
 
-class lone_crew final : public inline_crew {
+class single_replica_group final : public sequential_group {
 public:
-  using inline_crew::inline_crew;
+  using sequential_group::sequential_group;
 
 protected:
   void run_step(const step_function& fn, std::uint64_t step,
-                std::uint64_t epoch) override {
+                std::uint64_t generation) override {
     prepare(context_, options_, 0, step);
-    prepare(at_, options_, 0, step, epoch);
-    at_.parts.clear();
+    prepare(step_, options_, 0, step, generation);
+    step_.inputs.clear();
     const context_scope inside{context_};
-    fn(at_);
-    at_.parts.clear();
-    reports_[0] = at_.report;
+    fn(step_);
+    step_.inputs.clear();
+    reports_[0] = step_.report;
   }
 
   context& context_of(std::uint32_t) override { return context_; }
 
 private:
   context context_;
-  lone_step at_;
+  single_replica_context step_;
 };
 
 } // namespace
 
-std::unique_ptr<crew> make_inline_crew(const crew_options& options) {
+std::unique_ptr<replica_group>
+make_sequential_group(const replica_group_options& options) {
   check(options);
   if (options.replicas == 1)
-    return std::make_unique<lone_crew>(options);
-  return make_turns_crew(options);
+    return std::make_unique<single_replica_group>(options);
+  return make_cooperative_group(options);
 }
 
 } // namespace troupe

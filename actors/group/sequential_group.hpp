@@ -11,9 +11,9 @@ namespace troupe {
 
 /// Base of the groups that run on the caller's thread: they run the steps in
 /// order, one at a time.
-class inline_crew : public crew {
+class sequential_group : public replica_group {
 public:
-  explicit inline_crew(const crew_options& options)
+  explicit sequential_group(const replica_group_options& options)
     : options_{options}, reports_(options.replicas) {
     for (std::uint32_t r = 0; r < options.replicas; ++r)
       commit_.contributors.push_back(r);
@@ -21,22 +21,22 @@ public:
 
   std::uint32_t replicas() const override { return options_.replicas; }
 
-  std::uint64_t run(const work& x) override {
+  std::uint64_t run(const run_request& request) override {
     if (running_)
       throw std::logic_error("run was called while another run is active");
     const running_flag flag{running_};
     stopping_ = false;
     use_threads(options_.threads);
-    commit_.epoch = epochs_.of_run(x.first_step);
-    auto step = x.first_step;
-    for (; step - x.first_step < x.steps && !stopping_; ++step) {
-      run_step(x.step, step, commit_.epoch);
+    commit_.generation = generations_.begin_run(request.first_step);
+    auto step = request.first_step;
+    for (; step - request.first_step < request.steps && !stopping_; ++step) {
+      run_step(request.step, step, commit_.generation);
       commit_.step = step;
-      commit_.total = total(reports_);
-      if (x.on_commit)
-        x.on_commit(commit_);
+      commit_.total = sum_metrics(reports_);
+      if (request.on_commit)
+        request.on_commit(commit_);
     }
-    epochs_.ended(step);
+    generations_.complete_run(step);
     return step;
   }
 
@@ -52,31 +52,32 @@ public:
 
 protected:
   virtual void run_step(const step_function& fn, std::uint64_t step,
-                        std::uint64_t epoch) = 0;
+                        std::uint64_t generation) = 0;
   virtual context& context_of(std::uint32_t replica) = 0;
 
-  const crew_options options_;
+  const replica_group_options options_;
   /// By replica: metrics of the current step.
-  std::vector<step_report> reports_;
+  std::vector<step_metrics> reports_;
 
 private:
   struct running_flag {
-    explicit running_flag(bool& it) : it{it} { it = true; }
-    ~running_flag() { it = false; }
-    bool& it;
+    explicit running_flag(bool& flag) : flag{flag} { flag = true; }
+    ~running_flag() { flag = false; }
+    bool& flag;
   };
 
-  epoch_count epochs_;
+  generation_counter generations_;
   commit_record commit_;
   bool running_ = false;
   std::atomic<bool> stopping_ = false;
 };
 
 /// Makes a group of several replicas that run in turn, each on its own fiber.
-std::unique_ptr<crew> make_turns_crew(const crew_options& options);
+std::unique_ptr<replica_group>
+make_cooperative_group(const replica_group_options& options);
 
 /// Throws std::logic_error with a text that names the bucket.
-[[noreturn]] void refuse_bucket(const char* what, std::uint32_t bucket,
-                                const char* why);
+[[noreturn]] void throw_bucket_error(const char* what, std::uint32_t bucket,
+                                     const char* reason);
 
 } // namespace troupe

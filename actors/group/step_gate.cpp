@@ -4,26 +4,27 @@
 
 namespace troupe {
 
-step_gate::step_gate(std::uint32_t replicas, std::shared_ptr<work_desk> tell)
-  : inside_(replicas), tell_{std::move(tell)} {}
+step_gate::step_gate(std::uint32_t replicas,
+                     std::shared_ptr<completion_queue> completions)
+  : inside_(replicas), completions_{std::move(completions)} {}
 
-step_gate::pass::pass(step_gate& of, std::uint32_t replica)
-  : of_{of}, replica_{replica} {
-  of_.inside_.at(replica_) = true;
-  if (of_.closed_) {
-    of_.leave(replica_);
-    throw failure(ec::cancelled, "the caller of this function has returned");
+step_gate::holder::holder(step_gate& gate, std::uint32_t replica)
+  : gate_{gate}, replica_{replica} {
+  gate_.inside_.at(replica_) = true;
+  if (gate_.closed_) {
+    gate_.leave(replica_);
+    throw job_error(ec::cancelled, "the caller of this function has returned");
   }
 }
 
-step_gate::pass::~pass() {
-  of_.leave(replica_);
+step_gate::holder::~holder() {
+  gate_.leave(replica_);
 }
 
 void step_gate::leave(std::uint32_t replica) {
   inside_[replica] = false;
   if (closed_)
-    tell_->nudge();
+    completions_->notify();
 }
 
 std::vector<std::uint32_t> step_gate::inside() const {
@@ -34,10 +35,9 @@ std::vector<std::uint32_t> step_gate::inside() const {
   return out;
 }
 
-std::vector<std::uint32_t>
-step_gate::close(std::chrono::milliseconds patience) {
+std::vector<std::uint32_t> step_gate::close(std::chrono::milliseconds timeout) {
   closed_ = true;
-  tell_->await([this] { return inside().empty(); }, patience);
+  completions_->wait_until([this] { return inside().empty(); }, timeout);
   return inside();
 }
 

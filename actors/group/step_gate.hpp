@@ -13,26 +13,27 @@ namespace troupe {
 class step_gate {
 public:
   /// @param completions is notified when a replica leaves the closed gate.
-  step_gate(std::uint32_t replicas, std::shared_ptr<work_desk> tell);
+  step_gate(std::uint32_t replicas,
+            std::shared_ptr<completion_queue> completions);
 
   /// The replica is inside while this object exists. Used on the replica's
   /// fiber or thread.
-  class pass {
+  class holder {
   public:
     /// @errors throws `job_error` if the gate is closed.
-    pass(step_gate& of, std::uint32_t replica);
-    ~pass();
-    pass(const pass&) = delete;
-    pass& operator=(const pass&) = delete;
+    holder(step_gate& gate, std::uint32_t replica);
+    ~holder();
+    holder(const holder&) = delete;
+    holder& operator=(const holder&) = delete;
 
   private:
-    step_gate& of_;
+    step_gate& gate_;
     std::uint32_t replica_;
   };
 
   /// Blocks new entries and waits until no replica is inside.
   /// @returns the replicas that did not leave within the timeout, ascending.
-  std::vector<std::uint32_t> close(std::chrono::milliseconds patience);
+  std::vector<std::uint32_t> close(std::chrono::milliseconds timeout);
 
 private:
   std::vector<std::uint32_t> inside() const;
@@ -42,7 +43,7 @@ private:
   // or the closing thread sees the replica inside.
   std::atomic<bool> closed_ = false;
   std::vector<std::atomic<bool>> inside_;
-  std::shared_ptr<work_desk> tell_;
+  std::shared_ptr<completion_queue> completions_;
 };
 
 } // namespace troupe

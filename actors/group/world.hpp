@@ -9,31 +9,31 @@
 
 namespace troupe {
 
-/// The connected processes of a job. Process 0 is the leader: it has a
-/// connection to every other process, and each of those has one to it.
-struct company {
+/// The connected processes of a job. Process 0 is the leader. Every other
+/// process has one control connection, to the leader.
+struct world {
   /// Names of the processes, and which process holds which replicas.
-  commit::places where;
-  std::uint32_t me = 0; ///< Number of this process.
+  step_commit::placement placement;
+  std::uint32_t rank = 0; ///< Number of this process.
   /// By process. Null: this process has no connection to it.
-  std::vector<std::shared_ptr<net::connection>> wires;
+  std::vector<std::shared_ptr<net::connection>> connections;
   /// Runs the collectives of this process's replicas with other processes.
-  std::shared_ptr<data_plane> plane;
+  std::shared_ptr<lane_backend> backend;
   /// Number of the membership view that the rendezvous agreed on. It does not
   /// change in the life of the job.
-  std::uint64_t epoch = 0;
+  std::uint64_t view_id = 0;
 
   std::uint32_t processes() const {
-    return static_cast<std::uint32_t>(where.names.size());
+    return static_cast<std::uint32_t>(placement.names.size());
   }
 };
 
 /// Channels of a connection between two processes of a job. The numbers are a
 /// wire format.
-enum channel : std::uint32_t {
+enum channel_id : std::uint32_t {
   // channel 0 is reserved for the connection
   chief_channel = 1,
-  caller_channel = 2,
+  run_client_channel = 2,
   membership_channel = 3,
   replica_channel = 16, ///< The id of the replica is added.
 };

@@ -12,93 +12,100 @@
 
 #include <algorithm>
 
-// Admission: which processes the leader admits and which streams a process
-// accepts, and the hello by which a process introduces itself.
+// Admission: which processes the leader admits, which streams a process
+// accepts, and the hello that a process sends.
 
 namespace troupe {
 
 using namespace std::chrono_literals;
 
-void cluster::inside::open_door() {
-  door_ = options.at;
-  if (door_)
+void cluster::impl::open_router() {
+  router_ = options.router;
+  if (router_)
     return;
-  const auto& mine = options.addresses[options.index];
-  net::endpoint_options x;
-  x.listen = options.listen ? *options.listen : mine;
+  const auto& mine = options.addresses[options.task];
+  net::endpoint_options endpoint_config;
+  endpoint_config.listen = options.listen ? *options.listen : mine;
   if (mine.port != 0)
-    x.advertised = mine;
-  x.credentials = options.credentials;
-  x.heartbeat = options.heartbeat;
-  x.suspect = options.suspect;
-  x.patience = std::min<std::chrono::milliseconds>(options.farewell, 5s);
-  x.log = options.log;
-  x.if_in_use = "does another process say that it is " + me() + "?";
-  door_ = std::make_shared<door>(x);
+    endpoint_config.advertised = mine;
+  endpoint_config.credentials = options.credentials;
+  endpoint_config.heartbeat_interval = options.heartbeat_interval;
+  endpoint_config.heartbeat_timeout = options.heartbeat_timeout;
+  endpoint_config.handshake_timeout =
+    std::min<std::chrono::milliseconds>(options.shutdown_timeout, 5s);
+  endpoint_config.log = options.log;
+  endpoint_config.address_in_use_hint =
+    "does another process say that it is " + own_name() + "?";
+  router_ = std::make_shared<service_router>(endpoint_config);
 }
 
-roster::hello cluster::inside::own_hello() const {
-  const auto& at = door_->endpoint().reachable_at();
-  return {options.index,
+rendezvous::join_request cluster::impl::own_join_request() const {
+  const auto& own_address = router_->endpoint().advertised_address();
+  return {options.task,
           incarnation_,
-          at.host,
-          at.port,
+          own_address.host,
+          own_address.port,
           {"wire " + std::to_string(net::wire_version),
            std::string{kernel_level()},
            static_cast<std::uint32_t>(options.threads), options.replicas,
-           options.agreed}};
+           options.shared_config}};
 }
 
-net::hello cluster::inside::greeting(const std::string& purpose) const {
-  const auto self = own_hello();
-  return {
-    options.job, me(), incarnation_, purpose,
-    net::encode(self.task, self.incarnation, self.host, self.port, self.on)};
+net::hello cluster::impl::make_hello(const std::string& purpose) const {
+  const auto self = own_join_request();
+  return {options.job, own_name(), incarnation_, purpose,
+          net::encode(self.task, self.incarnation, self.host, self.port,
+                      self.config)};
 }
 
 // -- accepted connections -----------------------------------------------------
 
-void cluster::inside::serve() {
-  if (options.index == 0)
-    hall_->who.emplace(options.names, own_hello());
-  if (options.index == 0) // first: members join before they dial for streams
-    served_.push_back(door_->serve(
+void cluster::impl::register_services() {
+  if (options.task == 0)
+    peers_->admission_state.emplace(options.names, own_join_request());
+  if (options.task == 0) // registered first: members join, then open streams
+    registrations_.push_back(router_->serve(
       options.job, "control",
-      {[this](const net::hello& x) { return admit(x); },
-       [in = hall_](const net::hello& x, net::arrived&& what) {
-         roster::hello from;
-         auto* it = std::get_if<std::shared_ptr<net::connection>>(&what);
-         if (it
-             && !net::decode(x.note, from.task, from.incarnation, from.host,
-                             from.port, from.on))
-           settle(in, from.task, from.incarnation, std::move(*it));
+      {[this](const net::hello& hello) { return admit(hello); },
+       [peers = peers_](const net::hello& hello,
+                        net::accepted_connection&& accepted) {
+         rendezvous::join_request request;
+         auto* connection =
+           std::get_if<std::shared_ptr<net::connection>>(&accepted);
+         if (connection
+             && !net::decode(hello.payload, request.task, request.incarnation,
+                             request.host, request.port, request.config))
+           attach_peer(peers, request.task, request.incarnation,
+                       std::move(*connection));
        },
-       [in = hall_](const net::hello& x) {
-         roster::hello from;
-         if (net::decode(x.note, from.task, from.incarnation, from.host,
-                         from.port, from.on))
+       [peers = peers_](const net::hello& hello) {
+         rendezvous::join_request request;
+         if (net::decode(hello.payload, request.task, request.incarnation,
+                         request.host, request.port, request.config))
            return;
-         const std::lock_guard hold{in->lock};
-         in->who->on_lost(from.task, from.incarnation);
-         in->news.notify_all();
+         const std::lock_guard hold{peers->lock};
+         peers->admission_state->on_lost(request.task, request.incarnation);
+         peers->changed.notify_all();
        }}));
-  for (const auto* purpose : {"parts", "sums"})
-    served_.push_back(door_->serve(
+  for (const auto* purpose : {"contributions", "results"})
+    registrations_.push_back(router_->serve(
       options.job, purpose,
-      {[this](const net::hello& x) { return admit_stream(x); },
-       [in = hall_](const net::hello& x, net::arrived&& what) {
-         roster::hello from;
-         auto* it = std::get_if<std::unique_ptr<net::stream>>(&what);
-         if (!it
-             || net::decode(x.note, from.task, from.incarnation, from.host,
-                            from.port, from.on))
+      {[this](const net::hello& hello) { return admit_stream(hello); },
+       [peers = peers_](const net::hello& hello,
+                        net::accepted_connection&& accepted) {
+         rendezvous::join_request request;
+         auto* stream = std::get_if<std::unique_ptr<net::stream>>(&accepted);
+         if (!stream
+             || net::decode(hello.payload, request.task, request.incarnation,
+                            request.host, request.port, request.config))
            return;
-         const std::lock_guard hold{in->lock};
-         in->streams[{from.task, from.incarnation, x.purpose}] = std::move(*it);
-         in->news.notify_all();
+         const std::lock_guard hold{peers->lock};
+         peers->streams[{request.task, request.incarnation, hello.purpose}] =
+           std::move(*stream);
+         peers->changed.notify_all();
        }}));
   try {
-    served_.push_back(door_->serve({}, "status", status_host()));
+    registrations_.push_back(router_->serve({}, "status", status_handler()));
   } catch (const std::logic_error&) {
     // another job of this process answers status queries on this endpoint
   }
@@ -106,66 +113,70 @@ void cluster::inside::serve() {
 
 /// In the leader's process answers status queries. Any other process rejects
 /// them and names the leader.
-door::host cluster::inside::status_host() {
-  if (options.index > 0)
-    return {[why = me() + " does not lead; ask " + options.names[0] + " at "
+service_router::service_handler cluster::impl::status_handler() {
+  if (options.task > 0)
+    return {[why = own_name() + " does not lead; ask " + options.names[0]
+                   + " at "
                    + to_string(options.addresses[0])](const net::hello&) {
-              return net::verdict{false, why, {}, {}};
+              return net::hello_response{false, why, {}, {}};
             },
-            [](const net::hello&, net::arrived&&) {}};
-  const auto it = spawn_reporter(
-    on.system(), {hall_, options.job, options.names, incarnation_});
-  forget_logger();
-  reporter_ = caf::actor_cast<caf::actor>(it);
-  return {[](const net::hello&) { return net::verdict{}; },
-          [it](const net::hello&, net::arrived&& x) {
-            if (auto* one = std::get_if<std::shared_ptr<net::connection>>(&x))
-              caf::anon_send(it, guest_ref{std::move(*one)});
+            [](const net::hello&, net::accepted_connection&&) {}};
+  const auto service = spawn_status_service(
+    local_runtime.system(), {peers_, options.job, options.names, incarnation_});
+  release_caf_logger();
+  status_service_ = caf::actor_cast<caf::actor>(service);
+  return {[](const net::hello&) { return net::hello_response{}; },
+          [service](const net::hello&, net::accepted_connection&& accepted) {
+            if (auto* connection =
+                  std::get_if<std::shared_ptr<net::connection>>(&accepted))
+              caf::anon_send(service, client_ref{std::move(*connection)});
           }};
 }
 
-net::verdict cluster::inside::admit(const net::hello& x) {
-  net::verdict out;
-  out.who = greeting("control");
-  roster::hello from;
-  if (const auto fault = net::decode(x.note, from.task, from.incarnation,
-                                     from.host, from.port, from.on)) {
-    out = {false, "the hello is malformed: " + to_string(*fault), {}, {}};
-    return out;
+net::hello_response cluster::impl::admit(const net::hello& hello) {
+  net::hello_response response;
+  response.responder = make_hello("control");
+  rendezvous::join_request request;
+  if (const auto fault =
+        net::decode(hello.payload, request.task, request.incarnation,
+                    request.host, request.port, request.config)) {
+    response = {false, "the hello is malformed: " + to_string(*fault), {}, {}};
+    return response;
   }
-  const std::lock_guard hold{hall_->lock};
-  const auto what = hall_->who->on(from);
-  if (const auto* no = std::get_if<roster::refused>(&what)) {
-    out.taken = false;
-    out.why = no->why;
-    const auto said = net::printable(no->why);
-    if (from.task < processes())
-      hall_->turned_away[from.task] = said;
+  const std::lock_guard hold{peers_->lock};
+  const auto decision = peers_->admission_state->on(request);
+  if (const auto* rejection = std::get_if<rendezvous::rejected>(&decision)) {
+    response.accepted = false;
+    response.reason = rejection->reason;
+    const auto reason = net::printable(rejection->reason);
+    if (request.task < processes())
+      peers_->rejections[request.task] = reason;
     if (options.log)
       options.log(net::severity::warning,
-                  me() + " rejected a process: " + said);
+                  own_name() + " rejected a process: " + reason);
   }
-  return out;
+  return response;
 }
 
-net::verdict cluster::inside::admit_stream(const net::hello& x) {
-  roster::hello from;
-  if (net::decode(x.note, from.task, from.incarnation, from.host, from.port,
-                  from.on)
-      || from.task <= options.index || from.task >= processes())
+net::hello_response cluster::impl::admit_stream(const net::hello& hello) {
+  rendezvous::join_request request;
+  if (net::decode(hello.payload, request.task, request.incarnation,
+                  request.host, request.port, request.config)
+      || request.task <= options.task || request.task >= processes())
     return {false,
             "only processes with a higher task number may open streams to "
-              + me(),
+              + own_name(),
             {},
             {}};
-  const std::lock_guard hold{hall_->lock};
-  if (hall_->streams.size() > 8 * options.names.size())
-    return {false, me() + " has too many unused streams", {}, {}};
-  if (hall_->table
-      && (from.task >= hall_->table->members.size()
-          || hall_->table->members[from.task].incarnation != from.incarnation))
+  const std::lock_guard hold{peers_->lock};
+  if (peers_->streams.size() > 8 * options.names.size())
+    return {false, own_name() + " has too many unused streams", {}, {}};
+  if (peers_->view
+      && (request.task >= peers_->view->members.size()
+          || peers_->view->members[request.task].incarnation
+               != request.incarnation))
     return {false,
-            "another process is the admitted " + options.names[from.task],
+            "another process is the admitted " + options.names[request.task],
             {},
             {}};
   return {};

@@ -20,9 +20,9 @@ using namespace std::chrono_literals;
 
 // -- interface ----------------------------------------------------------------
 
-cluster::cluster(runtime& in, cluster_options options)
-  : inside_{std::make_unique<inside>(in, std::move(options))} {
-  inside_->join();
+cluster::cluster(runtime& local_runtime, cluster_options options)
+  : impl_{std::make_unique<impl>(local_runtime, std::move(options))} {
+  impl_->join();
 }
 
 cluster::~cluster() {
@@ -30,51 +30,51 @@ cluster::~cluster() {
 }
 
 void cluster::leave() noexcept {
-  inside_->leave();
+  impl_->leave();
 }
 
-std::uint32_t cluster::index() const {
-  return inside_->options.index;
+std::uint32_t cluster::task() const {
+  return impl_->options.task;
 }
 
 std::uint32_t cluster::processes() const {
-  return inside_->processes();
+  return impl_->processes();
 }
 
 std::uint32_t cluster::replicas() const {
-  return processes() * inside_->options.replicas;
+  return processes() * impl_->options.replicas;
 }
 
 const std::string& cluster::name(std::uint32_t task) const {
-  return inside_->options.names.at(task);
+  return impl_->options.names.at(task);
 }
 
 std::string cluster::transport_to(std::uint32_t task) const {
-  return inside_->transports.at(task);
+  return impl_->transports.at(task);
 }
 
 // -- implementation -----------------------------------------------------------
 
-cluster::inside::inside(runtime& in, cluster_options&& x)
-  : on{in}, options{std::move(x)} {
+cluster::impl::impl(runtime& local_runtime, cluster_options&& initial_options)
+  : local_runtime{local_runtime}, options{std::move(initial_options)} {
   if (options.names.empty())
     for (std::size_t i = 0; i < options.addresses.size(); ++i)
       options.names.push_back("worker " + std::to_string(i));
   check();
-  hall_ = std::make_shared<hall>(options.names.size());
+  peers_ = std::make_shared<peer_table>(options.names.size());
   lanes.resize(options.names.size());
   transports.assign(options.names.size(), "none");
   std::random_device dice;
   incarnation_ = std::uint64_t{dice()} << 32 | dice();
 }
 
-cluster::inside::~inside() {
-  served_.clear();
-  if (reporter_)
-    caf::anon_send_exit(reporter_, caf::exit_reason::user_shutdown);
+cluster::impl::~impl() {
+  registrations_.clear();
+  if (status_service_)
+    caf::anon_send_exit(status_service_, caf::exit_reason::user_shutdown);
 }
 
-void cluster::inside::check() const {
+void cluster::impl::check() const {
   const auto refuse = [](const std::string& why) {
     throw std::invalid_argument("a cluster: " + why);
   };
@@ -84,100 +84,109 @@ void cluster::inside::check() const {
     refuse(std::to_string(options.names.size()) + " names for "
            + std::to_string(options.addresses.size())
            + " addresses; give one name and one address for each process");
-  if (options.index >= options.addresses.size())
-    refuse("task " + std::to_string(options.index) + " is not one of its "
+  if (options.task >= options.addresses.size())
+    refuse("task " + std::to_string(options.task) + " is not one of its "
            + std::to_string(options.addresses.size())
            + " tasks, which are numbered from 0");
   if (options.replicas < 1
-      || options.replicas * options.addresses.size() > most_replicas)
+      || options.replicas * options.addresses.size() > max_replicas)
     refuse(std::to_string(options.replicas)
            + " replicas in each process; give at least 1, in all processes "
              "together at most "
-           + std::to_string(most_replicas));
-  if (options.patience <= 0ms || options.farewell <= 0ms)
+           + std::to_string(max_replicas));
+  if (options.start_timeout <= 0ms || options.shutdown_timeout <= 0ms)
     refuse("start_timeout and shutdown_timeout must be 1 ms or more");
-  const bool tls = options.at ? options.at->endpoint().speaks_tls()
-                              : options.credentials.tls != nullptr;
+  const bool tls = options.router ? options.router->endpoint().uses_tls()
+                                  : options.credentials.tls != nullptr;
   if (options.transport == transport_kind::tls && !tls)
     refuse("transport tls needs certificates; give credentials.tls");
 }
 
 /// If the caller does not set the spin timeout, the lanes spin only if each
 /// replica on this host can have a core of its own.
-std::shared_ptr<const company>
-cluster::inside::make_company(const crew_options& x) {
-  if (std::exchange(crewed_, true))
+std::shared_ptr<const world>
+cluster::impl::make_world(const replica_group_options& group_options) {
+  if (std::exchange(has_group_, true))
     throw std::logic_error("a cluster makes one replica group only");
-  auto out = std::make_shared<company>();
-  out->where.names = options.names;
+  auto out = std::make_shared<world>();
+  out->placement.names = options.names;
   for (std::uint32_t p = 0; p <= processes(); ++p)
-    out->where.first.push_back(p * options.replicas);
-  out->me = options.index;
-  out->epoch = table_.epoch;
-  out->wires.resize(processes());
+    out->placement.first.push_back(p * options.replicas);
+  out->rank = options.task;
+  out->view_id = view_.view_id;
+  out->connections.resize(processes());
   std::uint32_t near = options.replicas; // on this host
   for (std::uint32_t p = 0; p < processes(); ++p) {
-    out->wires[p] = hall_->seats[p].wire;
-    near += p != options.index && on_this_host(p) ? options.replicas : 0;
+    out->connections[p] = peers_->entries[p].connection;
+    near += p != options.task && is_same_host(p) ? options.replicas : 0;
   }
-  data_plane_options how;
+  lane_backend_options backend_options;
   const auto cores = std::max(std::thread::hardware_concurrency(), 1u);
-  how.polling = x.polling >= 0us ? x.polling : near <= cores ? 2000us : 0us;
-  how.names = options.names;
-  how.faults = options.faults;
-  out->plane = std::make_shared<data_plane>(
-    exchange::layout{out->where.first, options.index}, std::move(lanes), how);
+  backend_options.spin_timeout = group_options.spin_timeout >= 0us
+                                   ? group_options.spin_timeout
+                                 : near <= cores ? 2000us
+                                                 : 0us;
+  backend_options.names = options.names;
+  backend_options.faults = options.faults;
+  out->backend = std::make_shared<lane_backend>(
+    collective::placement{out->placement.first, options.task}, std::move(lanes),
+    backend_options);
   return out;
 }
 
-bool cluster::inside::on_this_host(std::uint32_t peer) const {
+bool cluster::impl::is_same_host(std::uint32_t peer) const {
   return transports[peer] == "shm"
-         || table_.members[peer].host == table_.members[options.index].host;
+         || view_.members[peer].host == view_.members[options.task].host;
 }
 
-void cluster::inside::leave() noexcept {
+void cluster::impl::leave() noexcept {
   if (!std::exchange(joined_, false))
     return;
-  const auto till = hall::clock::now() + options.farewell;
-  std::unique_lock hold{hall_->lock};
-  for (auto& x : hall_->seats)
-    if (x.line && !x.left)
-      hall_->say(x, {options.index == 0 ? word::over : word::leave, {}, {}});
-  hall_->wait(hold, till, [this] {
-    return std::ranges::all_of(hall_->seats, [](const hall::seat& x) {
-      return !x.line || x.left || x.end;
-    });
+  const auto deadline = peer_table::clock::now() + options.shutdown_timeout;
+  std::unique_lock hold{peers_->lock};
+  for (auto& peer : peers_->entries)
+    if (peer.channel && !peer.has_left)
+      peers_->send(peer, {options.task == 0 ? membership_message_kind::shutdown
+                                            : membership_message_kind::leave,
+                          {},
+                          {}});
+  peers_->wait(hold, deadline, [this] {
+    return std::ranges::all_of(
+      peers_->entries, [](const peer_table::peer_entry& peer) {
+        return !peer.channel || peer.has_left || peer.closed;
+      });
   });
-  std::vector<std::shared_ptr<net::connection>> wires;
-  for (auto& x : hall_->seats)
-    if (x.wire)
-      wires.push_back(std::move(x.wire));
+  std::vector<std::shared_ptr<net::connection>> connections;
+  for (auto& peer : peers_->entries)
+    if (peer.connection)
+      connections.push_back(std::move(peer.connection));
   hold.unlock();
-  for (const auto& x : wires)
-    x->close(me() + " has left");
-  served_.clear();
+  for (const auto& peer : connections)
+    peer->close(own_name() + " has left");
+  registrations_.clear();
 }
 
 // -- replica groups -----------------------------------------------------------
 
-std::unique_ptr<crew> make_crew(cluster& in, const crew_options& options) {
-  auto& it = in.in();
-  auto here = options;
-  here.replicas = in.replicas();
-  here.threads = it.options.threads;
-  if (in.processes() == 1)
-    return make_crew(it.on, here);
-  check(here);
-  crew_place place{it.on.system()};
-  place.with = it.make_company(here);
-  if (it.reporter())
-    place.on_spawn = [to = it.reporter()](const party& who,
-                                          const caf::actor& x) {
-      if (who.what == party::role::chief)
-        caf::anon_send(to, x.address());
+std::unique_ptr<replica_group>
+make_replica_group(cluster& job_cluster, const replica_group_options& options) {
+  auto& impl = job_cluster.implementation();
+  auto group_options = options;
+  group_options.replicas = job_cluster.replicas();
+  group_options.threads = impl.options.threads;
+  if (job_cluster.processes() == 1)
+    return make_replica_group(impl.local_runtime, group_options);
+  check(group_options);
+  group_environment environment{impl.local_runtime.system()};
+  environment.job_world = impl.make_world(group_options);
+  if (impl.status_service())
+    environment.on_spawn = [status_service = impl.status_service()](
+                             const role_id& role, const caf::actor& handle) {
+      if (role.role == role_id::kind::chief)
+        caf::anon_send(status_service, handle.address());
     };
-  place.faults = it.options.faults;
-  return make_crew(place, here);
+  environment.faults = impl.options.faults;
+  return make_replica_group(environment, group_options);
 }
 
 } // namespace troupe

@@ -13,8 +13,8 @@
 
 namespace troupe {
 
-class door;
-class fault_seam;
+class service_router;
+class fault_injector;
 class runtime;
 
 /// Transport of tensors between two processes.
@@ -34,22 +34,22 @@ struct cluster_options {
   std::vector<net::address> addresses{};
   /// Display name of every task: "chief 0", "worker 1". Empty: "worker <task>".
   std::vector<std::string> names{};
-  std::uint32_t index = 0;    ///< This process's task.
+  std::uint32_t task = 0;     ///< This process's task.
   std::uint32_t replicas = 1; ///< Replicas in each process.
   int threads = 1; ///< Threads of each replica. All processes must agree.
   /// Further configuration that all processes must agree on. The leader
   /// compares the text.
-  std::string agreed{};
+  std::string shared_config{};
   /// Timeout of waiting for the other processes at the start.
-  std::chrono::milliseconds patience{60'000};
+  std::chrono::milliseconds start_timeout{60'000};
   /// Timeout of waiting for the other processes at the end.
-  std::chrono::milliseconds farewell{5'000};
+  std::chrono::milliseconds shutdown_timeout{5'000};
   transport_kind transport = transport_kind::automatic;
 
   net::credentials credentials{}; ///< Empty: loopback only.
-  std::chrono::milliseconds heartbeat{100};
+  std::chrono::milliseconds heartbeat_interval{100};
   /// Silence after which a process counts as unreachable.
-  std::chrono::milliseconds suspect{1000};
+  std::chrono::milliseconds heartbeat_timeout{1000};
   /// Address that this process listens on. None: its own in `addresses`.
   std::optional<net::address> listen{};
   /// Receives rejected and ended connections. Null: no log.
@@ -57,15 +57,15 @@ struct cluster_options {
   /// Router of an endpoint that already accepts this process's connections.
   /// Null: the cluster opens an endpoint with the credentials and heartbeat
   /// options above.
-  std::shared_ptr<door> at{};
+  std::shared_ptr<service_router> router{};
   /// Fault injector for all messages and tensors that this process sends.
   /// Null: none.
-  std::shared_ptr<fault_seam> faults{};
+  std::shared_ptr<fault_injector> faults{};
 };
 
 /// Membership of this process in a job whose processes all run the same
 /// program. Every other process connects to the leader, task 0. For tensors
-/// each process also connects to all with a lower task number.
+/// each process also connects to every process with a lower task number.
 class cluster {
 public:
   /// Joins the job. Returns when all tasks have joined and are connected to
@@ -75,36 +75,36 @@ public:
   ///         ec::refused gives, on both sides, the reason of a rejection,
   ///         ec::peer_lost or ec::unreachable names a process that was lost
   ///         during the start.
-  cluster(runtime& in, cluster_options options);
+  cluster(runtime& local_runtime, cluster_options options);
 
   /// Leaves the job if `leave` was not called.
   ~cluster();
   cluster(const cluster&) = delete;
   cluster& operator=(const cluster&) = delete;
 
-  std::uint32_t index() const;
+  std::uint32_t task() const;
   std::uint32_t processes() const;
   std::uint32_t replicas() const; ///< Replicas of all processes together.
-  bool leads() const { return index() == 0; }
+  bool is_leader() const { return task() == 0; }
   const std::string& name(std::uint32_t task) const;
 
   /// Transport of tensors to another process: "shm", "tcp" or "tls". "none" for
   /// this process.
   std::string transport_to(std::uint32_t task) const;
 
-  /// Leaves the job. The leader tells all processes that the job ends, any
-  /// other process tells the leader that it leaves. Then waits for the
+  /// Leaves the job. The leader notifies all processes that the job ends; any
+  /// other process notifies the leader that it leaves. Then waits for the
   /// acknowledgements, at most the shutdown timeout, and closes the
   /// connections. No effect the second time.
   /// @pre the replica group of the cluster is destroyed.
   void leave() noexcept;
 
   /// Implementation. The replica group and the actors use it too.
-  class inside;
-  inside& in() const { return *inside_; }
+  class impl;
+  impl& implementation() const { return *impl_; }
 
 private:
-  std::unique_ptr<inside> inside_;
+  std::unique_ptr<impl> impl_;
 };
 
 /// Makes this process's replica group of the cluster, over all replicas of the
@@ -113,6 +113,7 @@ private:
 /// @param options `replicas` and `threads` are ignored: the cluster has them.
 /// @errors throws std::invalid_argument for invalid options, std::logic_error
 ///         for a second group of several processes.
-std::unique_ptr<crew> make_crew(cluster& in, const crew_options& options);
+std::unique_ptr<replica_group>
+make_replica_group(cluster& job_cluster, const replica_group_options& options);
 
 } // namespace troupe

@@ -11,53 +11,59 @@ using namespace std::chrono_literals;
 /// Opens the lanes in ascending order of the peer's task number. All processes
 /// use this order, which prevents deadlock: of all pairs still to be opened,
 /// both processes of the lowest pair work on it.
-void cluster::inside::open_lanes() {
-  bell_ = std::make_shared<net::bell>();
+void cluster::impl::open_lanes() {
+  notifier_ = std::make_shared<net::event_notifier>();
   for (std::uint32_t peer = 0; peer < processes(); ++peer)
-    if (peer != options.index)
+    if (peer != options.task)
       open_lane(peer);
 }
 
-void cluster::inside::open_lane(std::uint32_t peer) {
-  const auto now = table_.members[peer].incarnation;
-  const hall::stream_key parts{peer, now, "parts"}, sums{peer, now, "sums"};
-  std::unique_lock hold{hall_->lock};
-  hall_->wait(hold, deadline_, [&] {
-    return (hall_->streams.contains(parts) && hall_->streams.contains(sums))
-           || hall_->failed();
+void cluster::impl::open_lane(std::uint32_t peer) {
+  const auto incarnation = view_.members[peer].incarnation;
+  const peer_table::stream_id contribution_id{peer, incarnation,
+                                              "contributions"},
+    result_id{peer, incarnation, "results"};
+  std::unique_lock hold{peers_->lock};
+  peers_->wait(hold, deadline_, [&] {
+    return (peers_->streams.contains(contribution_id)
+            && peers_->streams.contains(result_id))
+           || peers_->failed();
   });
-  check_news(hold);
-  if (!hall_->streams.contains(parts) || !hall_->streams.contains(sums)) {
+  throw_if_failed(hold);
+  if (!peers_->streams.contains(contribution_id)
+      || !peers_->streams.contains(result_id)) {
     hold.unlock();
     fail(ec::stalled, options.names[peer] + " did not open its streams to "
-                        + me() + " in time");
+                        + own_name() + " in time");
   }
-  auto a = std::move(hall_->streams[parts]);
-  auto b = std::move(hall_->streams[sums]);
+  auto contribution_stream = std::move(peers_->streams[contribution_id]);
+  auto result_stream = std::move(peers_->streams[result_id]);
   hold.unlock();
-  net::channel_options how;
-  how.policy =
+  net::lane_options lane_config;
+  lane_config.policy =
     options.transport == transport_kind::automatic ? net::lane_policy::automatic
     : options.transport == transport_kind::shm     ? net::lane_policy::shm
                                                    : net::lane_policy::stream;
-  how.dialed = peer < options.index;
-  how.over = door_->endpoint().speaks_tls() ? "tls" : "tcp";
-  how.my_bell = bell_;
-  if (how.policy != net::lane_policy::stream)
-    how.my_arena = shared_arena();
-  how.patience = std::max(std::chrono::duration_cast<std::chrono::milliseconds>(
-                            deadline_ - hall::clock::now()),
-                          1000ms);
+  lane_config.is_dialer = peer < options.task;
+  lane_config.stream_transport = router_->endpoint().uses_tls() ? "tls" : "tcp";
+  lane_config.notifier = notifier_;
+  if (lane_config.policy != net::lane_policy::stream)
+    lane_config.arena = shared_arena();
+  lane_config.handshake_timeout =
+    std::max(std::chrono::duration_cast<std::chrono::milliseconds>(
+               deadline_ - peer_table::clock::now()),
+             1000ms);
   try {
-    auto it = net::open_channel(std::move(a), std::move(b), how);
-    transports[peer] = it.transport;
-    lanes[peer] = {std::move(it.parts), std::move(it.sums)};
-    if (!it.why_no_shm.empty() && options.log)
+    auto opened = net::open_lanes(std::move(contribution_stream),
+                                  std::move(result_stream), lane_config);
+    transports[peer] = opened.transport;
+    lanes[peer] = {std::move(opened.contributions), std::move(opened.results)};
+    if (!opened.shm_unavailable_reason.empty() && options.log)
       options.log(net::severity::warning, "no shared memory with "
                                             + options.names[peer] + ": "
-                                            + it.why_no_shm);
+                                            + opened.shm_unavailable_reason);
   } catch (const std::runtime_error& e) {
-    fail(ec::peer_lost, "no lanes between " + me() + " and "
+    fail(ec::peer_lost, "no lanes between " + own_name() + " and "
                           + options.names[peer] + ": " + e.what());
   }
 }

@@ -8,99 +8,105 @@ namespace troupe {
 
 namespace {
 
-class line_listener final : public net::link_listener {
+class membership_channel_listener final : public net::channel_listener {
 public:
-  line_listener(std::shared_ptr<hall> in, std::uint32_t task,
-                std::uint64_t incarnation)
-    : in_{std::move(in)}, task_{task}, incarnation_{incarnation} {}
+  membership_channel_listener(std::shared_ptr<peer_table> peers,
+                              std::uint32_t task, std::uint64_t incarnation)
+    : peers_{std::move(peers)}, task_{task}, incarnation_{incarnation} {}
 
-  void heard(net::frame&& x) override {
-    notice what;
-    const auto fault = net::decode(x.payload, what.what, what.text, what.all);
-    const std::lock_guard hold{in_->lock};
-    auto& from = in_->seats[task_];
-    if (from.incarnation != incarnation_ || !from.line)
+  void on_frame(net::frame&& frame) override {
+    membership_message message;
+    const auto fault =
+      net::decode(frame.payload, message.kind, message.text, message.view);
+    const std::lock_guard hold{peers_->lock};
+    auto& peer = peers_->entries[task_];
+    if (peer.incarnation != incarnation_ || !peer.channel)
       return;
-    from.line->consumed(x.priority);
+    peer.channel->consumed(frame.priority);
     if (!fault)
-      hear(from, std::move(what));
-    else if (from.wire)
-      from.wire->close("a membership message is malformed: "
-                       + to_string(*fault));
-    in_->news.notify_all();
+      handle(peer, std::move(message));
+    else if (peer.connection)
+      peer.connection->close("a membership message is malformed: "
+                             + to_string(*fault));
+    peers_->changed.notify_all();
   }
 
-  void ended(net::ending how, const std::string& why) override {
-    const std::lock_guard hold{in_->lock};
-    auto& from = in_->seats[task_];
-    if (from.incarnation != incarnation_)
+  void on_closed(net::close_reason reason, const std::string& text) override {
+    const std::lock_guard hold{peers_->lock};
+    auto& peer = peers_->entries[task_];
+    if (peer.incarnation != incarnation_)
       return;
-    if (in_->who)
-      in_->who->on_lost(task_, incarnation_);
-    from.end.emplace(how, why);
-    in_->news.notify_all();
+    if (peers_->admission_state)
+      peers_->admission_state->on_lost(task_, incarnation_);
+    peer.closed.emplace(reason, text);
+    peers_->changed.notify_all();
   }
 
 private:
-  void hear(hall::seat& from, notice&& x) {
-    switch (x.what) {
-      case word::table:
-        if (!in_->who) // the leader makes the view itself
-          in_->table = std::move(x.all);
+  void handle(peer_table::peer_entry& peer, membership_message&& message) {
+    switch (message.kind) {
+      case membership_message_kind::view:
+        if (!peers_->admission_state) // the leader makes the view itself
+          peers_->view = std::move(message.view);
         break;
-      case word::ready:
-        from.ready = true;
+      case membership_message_kind::ready:
+        peer.is_ready = true;
         break;
-      case word::go:
-        in_->go = true;
+      case membership_message_kind::start:
+        peers_->started = true;
         break;
-      case word::give_up:
+      case membership_message_kind::abort:
         // Before the view is agreed the leader can admit another process.
-        if (in_->table || !in_->who)
-          in_->given_up = net::printable(x.text, net::max_sentence_bytes);
+        if (peers_->view || !peers_->admission_state)
+          peers_->abort_reason =
+            net::printable(message.text, net::max_sentence_bytes);
         break;
-      case word::leave:
-        from.left = true;
-        in_->say(from, {word::bye, {}, {}});
+      case membership_message_kind::leave:
+        peer.has_left = true;
+        peers_->send(peer, {membership_message_kind::leave_ack, {}, {}});
         break;
-      case word::bye:
-        from.left = true;
+      case membership_message_kind::leave_ack:
+        peer.has_left = true;
         break;
-      case word::over:
-        in_->over = true;
-        in_->say(from, {word::leave, {}, {}});
+      case membership_message_kind::shutdown:
+        peers_->shut_down = true;
+        peers_->send(peer, {membership_message_kind::leave, {}, {}});
     }
   }
 
-  std::shared_ptr<hall> in_;
+  std::shared_ptr<peer_table> peers_;
   std::uint32_t task_;
   std::uint64_t incarnation_;
 };
 
 } // namespace
 
-void hall::say(seat& to, notice x) {
-  if (!to.line || to.end)
+void peer_table::send(peer_entry& peer, membership_message message) {
+  if (!peer.channel || peer.closed)
     return;
-  to.line->post({net::frame_kind::fact, net::priority::control, 0, ++to.tag,
-                 net::encode(x.what, x.text, x.all)});
+  peer.channel->post({net::frame_kind::oneway, net::priority::control, 0,
+                      ++peer.last_tag,
+                      net::encode(message.kind, message.text, message.view)});
 }
 
-bool hall::failed() const {
-  return given_up || std::ranges::any_of(seats, [](const seat& x) {
-           return bool(x.end);
+bool peer_table::failed() const {
+  return abort_reason || std::ranges::any_of(entries, [](const peer_entry& x) {
+           return bool(x.closed);
          });
 }
 
-void settle(const std::shared_ptr<hall>& in, std::uint32_t task,
-            std::uint64_t incarnation, std::shared_ptr<net::connection> wire) {
-  const auto line = wire->open(membership_channel);
+void attach_peer(const std::shared_ptr<peer_table>& peers, std::uint32_t task,
+                 std::uint64_t incarnation,
+                 std::shared_ptr<net::connection> connection) {
+  const auto channel = connection->open(membership_channel);
   {
-    const std::lock_guard hold{in->lock};
-    in->seats[task] = {std::move(wire), line, incarnation, 0, false, false, {}};
-    in->news.notify_all();
+    const std::lock_guard hold{peers->lock};
+    peers->entries[task] = {
+      std::move(connection), channel, incarnation, 0, false, false, {}};
+    peers->changed.notify_all();
   }
-  line->listen(std::make_shared<line_listener>(in, task, incarnation));
+  channel->set_listener(
+    std::make_shared<membership_channel_listener>(peers, task, incarnation));
 }
 
 } // namespace troupe

@@ -13,36 +13,36 @@ using namespace std::chrono_literals;
 
 namespace {
 
-ec code_of(net::ending x) {
-  return x == net::ending::silent ? ec::unreachable
-         : x == net::ending::dead ? ec::peer_lost
-                                  : ec::protocol;
+ec error_code_of(net::close_reason x) {
+  return x == net::close_reason::timed_out ? ec::unreachable
+         : x == net::close_reason::closed  ? ec::peer_lost
+                                           : ec::protocol;
 }
 
 /// Delay before a process dials the leader again after a rejection because the
 /// leader did not serve the job yet.
-constexpr auto pause = 20ms;
+constexpr auto retry_delay = 20ms;
 
 /// Maximum delay before the leader logs which processes are missing.
-constexpr std::chrono::milliseconds soon{5000};
+constexpr std::chrono::milliseconds first_report_delay{5000};
 
 } // namespace
 
-void cluster::inside::join() {
-  deadline_ = hall::clock::now() + options.patience;
-  open_door();
-  strangers_before_ = door_->endpoint().turned_away().count;
-  serve();
+void cluster::impl::join() {
+  deadline_ = peer_table::clock::now() + options.start_timeout;
+  open_router();
+  rejected_before_ = router_->endpoint().rejections().count;
+  register_services();
   try {
-    if (options.index == 0)
-      gather_all();
+    if (options.task == 0)
+      wait_for_members();
     else
-      dial_leader();
+      join_leader();
     dial_peers();
     open_lanes();
-    start_together();
+    start_barrier();
   } catch (...) {
-    joined_ = true; // so that `leave` tells the connected processes
+    joined_ = true; // so that `leave` notifies the connected processes
     leave();
     throw;
   }
@@ -53,216 +53,229 @@ void cluster::inside::join() {
 
 /// Sends the reason to all connected processes and throws it.
 /// @pre the lock of the peer table is not held.
-void cluster::inside::fail(ec code, const std::string& text) {
-  const auto why =
+void cluster::impl::fail(ec code, const std::string& text) {
+  const auto reason =
     net::printable(text, net::max_sentence_bytes); // a peer may have sent it
-  const std::lock_guard hold{hall_->lock};
-  for (auto& x : hall_->seats)
-    hall_->say(x, {word::give_up, why, {}});
-  throw failure(code, why);
+  const std::lock_guard hold{peers_->lock};
+  for (auto& x : peers_->entries)
+    peers_->send(x, {membership_message_kind::abort, reason, {}});
+  throw job_error(code, reason);
 }
 
 /// Text about the connections that were rejected as unauthenticated since this
 /// job began to wait. Empty if there were none.
-std::string cluster::inside::strangers() const {
-  const auto all = door_->endpoint().turned_away();
-  const auto count = all.count - strangers_before_;
+std::string cluster::impl::rejected_text() const {
+  const auto rejected = router_->endpoint().rejections();
+  const auto count = rejected.count - rejected_before_;
   if (count == 0)
     return "";
   return (count == 1 ? "; one connection was closed, from "
                      : "; " + std::to_string(count)
                          + " connections were closed, the last from ")
-         + all.last;
+         + rejected.last;
 }
 
-void cluster::inside::gather_all() {
-  std::unique_lock hold{hall_->lock};
-  const auto here = [this](std::size_t task) {
-    const auto& x = hall_->seats[task];
-    return task == 0 || (x.wire && !x.end);
+void cluster::impl::wait_for_members() {
+  std::unique_lock hold{peers_->lock};
+  const auto has_joined = [this](std::size_t task) {
+    const auto& x = peers_->entries[task];
+    return task == 0 || (x.connection && !x.closed);
   };
-  const auto all = [&] {
-    for (std::size_t i = 0; i < hall_->seats.size(); ++i)
-      if (!here(i))
+  const auto all_joined = [&] {
+    for (std::size_t i = 0; i < peers_->entries.size(); ++i)
+      if (!has_joined(i))
         return false;
-    return hall_->who->complete();
+    return peers_->admission_state->complete();
   };
-  const auto waited_for = [&] {
+  const auto describe_missing = [&] {
     std::vector<std::string> missing;
-    std::string places, refused;
-    for (std::uint32_t i = 0; i < hall_->seats.size(); ++i)
-      if (!here(i)) {
+    std::string addresses, rejected;
+    for (std::uint32_t i = 0; i < peers_->entries.size(); ++i)
+      if (!has_joined(i)) {
         missing.push_back(options.names[i]);
-        places +=
-          (places.empty() ? "" : ", ") + to_string(options.addresses[i]);
-        if (const auto why = hall_->turned_away.find(i);
-            why != hall_->turned_away.end())
-          refused += "; rejected: " + why->second;
+        addresses +=
+          (addresses.empty() ? "" : ", ") + to_string(options.addresses[i]);
+        if (const auto why = peers_->rejections.find(i);
+            why != peers_->rejections.end())
+          rejected += "; rejected: " + why->second;
       }
-    return roster::listed(missing) + " did not join (" + places + ")"
-           + (refused.empty() ? strangers() : refused);
+    return rendezvous::join_words(missing) + " did not join (" + addresses + ")"
+           + (rejected.empty() ? rejected_text() : rejected);
   };
-  if (!hall_->wait(
-        hold, hall::clock::now() + std::min(soon, options.patience / 4), all)
-      && hall::clock::now() < deadline_ && options.log)
+  if (!peers_->wait(hold,
+                    peer_table::clock::now()
+                      + std::min(first_report_delay, options.start_timeout / 4),
+                    all_joined)
+      && peer_table::clock::now() < deadline_ && options.log)
     options.log(net::severity::warning,
-                "job '" + options.job + "' waits: " + waited_for());
-  if (!hall_->wait(hold, deadline_, all)) {
-    const auto why = waited_for();
+                "job '" + options.job + "' waits: " + describe_missing());
+  if (!peers_->wait(hold, deadline_, all_joined)) {
+    const auto why = describe_missing();
     hold.unlock();
     fail(ec::stalled, "job '" + options.job + "' cannot begin: for "
-                        + std::to_string(options.patience.count()) + " ms "
+                        + std::to_string(options.start_timeout.count()) + " ms "
                         + why);
   }
-  table_ = hall_->who->members();
-  hall_->table = table_;
-  for (auto& x : hall_->seats)
-    hall_->say(x, {word::table, {}, table_});
+  view_ = peers_->admission_state->close();
+  peers_->view = view_;
+  for (auto& x : peers_->entries)
+    peers_->send(x, {membership_message_kind::view, {}, view_});
 }
 
-void cluster::inside::dial_leader() {
-  const auto& where = options.addresses[0];
+void cluster::impl::join_leader() {
+  const auto& address = options.addresses[0];
   const auto& leader = options.names[0];
-  std::string refusal; // the last rejection
+  std::string rejection; // the last rejection
   for (;;) {
-    auto done = std::make_shared<std::optional<net::endpoint::dialed>>();
-    const auto left =
+    auto done = std::make_shared<std::optional<net::endpoint::dial_result>>();
+    const auto remaining =
       std::max(std::chrono::duration_cast<std::chrono::milliseconds>(
-                 deadline_ - hall::clock::now()),
+                 deadline_ - peer_table::clock::now()),
                1ms);
-    door_->endpoint().dial(where, greeting("control"), left,
-                           [in = hall_, done](net::endpoint::dialed&& x) {
-                             const std::lock_guard hold{in->lock};
-                             *done = std::move(x);
-                             in->news.notify_all();
-                           });
-    std::unique_lock hold{hall_->lock};
-    const bool told =
-      hall_->wait(hold, deadline_ + 5s, [&] { return done->has_value(); });
-    if (!told) {
+    router_->endpoint().dial(
+      address, make_hello("control"), remaining,
+      [in = peers_, done](net::endpoint::dial_result&& x) {
+        const std::lock_guard hold{in->lock};
+        *done = std::move(x);
+        in->changed.notify_all();
+      });
+    std::unique_lock hold{peers_->lock};
+    const bool completed =
+      peers_->wait(hold, deadline_ + 5s, [&] { return done->has_value(); });
+    if (!completed) {
       hold.unlock();
       fail(ec::unreachable,
-           leader + " at " + to_string(where) + " did not answer");
+           leader + " at " + to_string(address) + " did not answer");
     }
-    auto& x = **done;
-    if (x.it) {
-      if (auto* it = std::get_if<std::shared_ptr<net::connection>>(&*x.it)) {
+    auto& attempt = **done;
+    if (attempt.connection) {
+      if (auto* it = std::get_if<std::shared_ptr<net::connection>>(
+            &*attempt.connection)) {
         auto wire = std::move(*it);
         hold.unlock();
-        settle(hall_, 0, x.peer.incarnation, std::move(wire));
+        attach_peer(peers_, 0, attempt.peer.incarnation, std::move(wire));
         break;
       }
     }
-    const bool early = x.refused && is_too_early(x.note)
-                       && hall::clock::now() + pause < deadline_;
-    if (!early) {
+    const bool may_retry =
+      attempt.rejected && is_retryable(attempt.payload)
+      && peer_table::clock::now() + retry_delay < deadline_;
+    if (!may_retry) {
       hold.unlock();
-      const auto at = leader + " at " + to_string(where);
-      if (x.refused)
-        refusal = x.why;
-      if (!refusal.empty()) // explains more than a timeout does
-        fail(ec::refused, leader + " rejected " + me() + ": " + refusal);
-      fail(ec::stalled, me() + " could not reach " + at + " for "
-                          + std::to_string(options.patience.count())
-                          + " ms: " + x.why);
+      const auto leader_text = leader + " at " + to_string(address);
+      if (attempt.rejected)
+        rejection = attempt.reason;
+      if (!rejection.empty()) // explains more than a timeout does
+        fail(ec::refused,
+             leader + " rejected " + own_name() + ": " + rejection);
+      fail(ec::stalled, own_name() + " could not reach " + leader_text + " for "
+                          + std::to_string(options.start_timeout.count())
+                          + " ms: " + attempt.reason);
     }
-    refusal = x.why;
-    hall_->wait(hold, hall::clock::now() + pause, [] { return false; });
+    rejection = attempt.reason;
+    peers_->wait(hold, peer_table::clock::now() + retry_delay,
+                 [] { return false; });
   }
-  std::unique_lock hold{hall_->lock};
+  std::unique_lock hold{peers_->lock};
   // The leader names the missing processes when its own start timeout ends.
-  const auto till = deadline_ + options.patience + options.farewell;
-  hall_->wait(hold, till, [this] {
-    return hall_->table || hall_->given_up || hall_->seats[0].end;
+  const auto view_deadline =
+    deadline_ + options.start_timeout + options.shutdown_timeout;
+  peers_->wait(hold, view_deadline, [this] {
+    return peers_->view || peers_->abort_reason || peers_->entries[0].closed;
   });
-  check_news(hold);
-  if (hall_->table)
-    table_ = *hall_->table;
+  throw_if_failed(hold);
+  if (peers_->view)
+    view_ = *peers_->view;
   hold.unlock();
-  if (table_.members.empty())
+  if (view_.members.empty())
     fail(ec::stalled, leader + " did not send the members of the job in time");
-  if (table_.members.size() != processes())
-    fail(ec::protocol,
-         leader + " has a job of " + std::to_string(table_.members.size())
-           + " processes, " + me() + " expects " + std::to_string(processes()));
-  deadline_ = std::max(deadline_, hall::clock::now() + options.patience / 2);
+  if (view_.members.size() != processes())
+    fail(ec::protocol, leader + " has a job of "
+                         + std::to_string(view_.members.size()) + " processes, "
+                         + own_name() + " expects "
+                         + std::to_string(processes()));
+  deadline_ =
+    std::max(deadline_, peer_table::clock::now() + options.start_timeout / 2);
 }
 
 /// Throws if the job can no longer begin: a process has aborted the start, or
 /// was lost.
-void cluster::inside::check_news(std::unique_lock<std::mutex>& hold) {
-  if (hall_->given_up) {
-    const auto why = *hall_->given_up;
+void cluster::impl::throw_if_failed(std::unique_lock<std::mutex>& hold) {
+  if (peers_->abort_reason) {
+    const auto why = *peers_->abort_reason;
     hold.unlock();
     fail(ec::stalled, why);
   }
-  for (std::uint32_t i = 0; i < hall_->seats.size(); ++i)
-    if (const auto end = hall_->seats[i].end) {
+  for (std::uint32_t i = 0; i < peers_->entries.size(); ++i)
+    if (const auto end = peers_->entries[i].closed) {
       hold.unlock();
-      fail(code_of(end->first),
+      fail(error_code_of(end->first),
            options.names[i] + " was lost during the start: " + end->second);
     }
 }
 
-void cluster::inside::dial_peers() {
-  for (std::uint32_t i = 0; i < options.index; ++i)
-    for (const auto* purpose : {"parts", "sums"})
+void cluster::impl::dial_peers() {
+  for (std::uint32_t i = 0; i < options.task; ++i)
+    for (const auto* purpose : {"contributions", "results"})
       dial_peer(i, purpose);
 }
 
-void cluster::inside::dial_peer(std::uint32_t peer,
-                                const std::string& purpose) {
-  const auto& to = table_.members[peer];
-  const auto left =
+void cluster::impl::dial_peer(std::uint32_t peer, const std::string& purpose) {
+  const auto& member = view_.members[peer];
+  const auto remaining =
     std::max(std::chrono::duration_cast<std::chrono::milliseconds>(
-               deadline_ - hall::clock::now()),
+               deadline_ - peer_table::clock::now()),
              1ms);
-  const hall::stream_key key{peer, to.incarnation, purpose};
-  door_->endpoint().dial(
-    {to.host, to.port}, greeting(purpose), left,
-    [in = hall_, key, me = me(),
-     name = options.names[peer]](net::endpoint::dialed&& x) {
-      const std::lock_guard hold{in->lock};
-      auto* it =
-        x.it ? std::get_if<std::unique_ptr<net::stream>>(&*x.it) : nullptr;
-      if (it)
-        in->streams[key] = std::move(*it);
-      else if (!in->given_up)
-        in->given_up = me + " could not connect to " + name + " for stream "
-                       + std::get<2>(key) + ": " + x.why;
-      in->news.notify_all();
+  const peer_table::stream_id id{peer, member.incarnation, purpose};
+  router_->endpoint().dial(
+    {member.host, member.port}, make_hello(purpose), remaining,
+    [peers = peers_, id, dialer = own_name(),
+     name = options.names[peer]](net::endpoint::dial_result&& attempt) {
+      const std::lock_guard hold{peers->lock};
+      auto* stream =
+        attempt.connection
+          ? std::get_if<std::unique_ptr<net::stream>>(&*attempt.connection)
+          : nullptr;
+      if (stream)
+        peers->streams[id] = std::move(*stream);
+      else if (!peers->abort_reason)
+        peers->abort_reason = dialer + " could not connect to " + name
+                              + " for stream " + std::get<2>(id) + ": "
+                              + attempt.reason;
+      peers->changed.notify_all();
     });
 }
 
-void cluster::inside::start_together() {
-  std::unique_lock hold{hall_->lock};
-  const auto till = deadline_ + 5s;
-  if (options.index == 0) {
-    const auto slow = [this] {
+void cluster::impl::start_barrier() {
+  std::unique_lock hold{peers_->lock};
+  const auto deadline = deadline_ + 5s;
+  if (options.task == 0) {
+    const auto not_ready = [this] {
       std::vector<std::string> out;
-      for (std::size_t i = 1; i < hall_->seats.size(); ++i)
-        if (!hall_->seats[i].ready)
+      for (std::size_t i = 1; i < peers_->entries.size(); ++i)
+        if (!peers_->entries[i].is_ready)
           out.push_back(options.names[i]);
       return out;
     };
-    hall_->wait(hold, till, [&] { return slow().empty() || hall_->failed(); });
-    check_news(hold);
-    if (const auto who = slow(); !who.empty()) {
+    peers_->wait(hold, deadline,
+                 [&] { return not_ready().empty() || peers_->failed(); });
+    throw_if_failed(hold);
+    if (const auto who = not_ready(); !who.empty()) {
       hold.unlock();
-      fail(ec::stalled, roster::listed(who)
+      fail(ec::stalled, rendezvous::join_words(who)
                           + " did not connect to all other processes in time");
     }
-    for (auto& x : hall_->seats)
-      hall_->say(x, {word::go, {}, {}});
-    hall_->go = true;
+    for (auto& x : peers_->entries)
+      peers_->send(x, {membership_message_kind::start, {}, {}});
+    peers_->started = true;
     return;
   }
-  hall_->say(hall_->seats[0], {word::ready, {}, {}});
-  hall_->wait(hold, till + options.patience,
-              [this] { return hall_->go || hall_->failed(); });
-  if (hall_->go)
+  peers_->send(peers_->entries[0], {membership_message_kind::ready, {}, {}});
+  peers_->wait(hold, deadline + options.start_timeout,
+               [this] { return peers_->started || peers_->failed(); });
+  if (peers_->started)
     return;
-  check_news(hold);
+  throw_if_failed(hold);
   hold.unlock();
   fail(ec::stalled,
        options.names[0] + " did not report in time that all are ready");

@@ -10,116 +10,124 @@ namespace troupe {
 
 namespace {
 
-/// Maximum number of clients at once.
-constexpr std::size_t most_guests = 64;
+/// Maximum number of simultaneous clients.
+constexpr std::size_t max_clients = 64;
 /// Timeout of a request to the chief.
-constexpr std::chrono::milliseconds patience{1000};
+constexpr std::chrono::milliseconds request_timeout{1000};
 
-struct reporter_state {
-  struct guest {
-    std::shared_ptr<net::connection> via;
-    caf::actor door;
+struct status_service_state {
+  struct client {
+    std::shared_ptr<net::connection> connection;
+    caf::actor skeleton;
   };
-  reporter_view of;
+  status_view view;
   caf::actor_addr chief;
-  std::map<caf::actor_addr, guest> guests;
+  std::map<caf::actor_addr, client> clients;
 
-  ~reporter_state() {
-    for (auto& [addr, x] : guests)
-      x.via->close("the job has ended");
+  ~status_service_state() {
+    for (auto& [addr, x] : clients)
+      x.connection->close("the job has ended");
   }
 };
 
-using reporter_self = reporter_actor::stateful_pointer<reporter_state>;
+using status_service_pointer =
+  status_service_actor::stateful_pointer<status_service_state>;
 
-member_state state_of(const hall::seat& x, bool gone) {
-  if (x.left)
+member_state state_of(const peer_table::peer_entry& peer, bool begun) {
+  if (peer.has_left)
     return member_state::left;
-  if (x.end)
-    return x.end->first == net::ending::silent ? member_state::silent
-                                               : member_state::lost;
-  if (!x.wire)
+  if (peer.closed)
+    return peer.closed->first == net::close_reason::timed_out
+             ? member_state::unreachable
+             : member_state::lost;
+  if (!peer.connection)
     return member_state::absent;
-  return gone ? member_state::seated : member_state::joining;
+  return begun ? member_state::active : member_state::joining;
 }
 
-void add_members(const reporter_view& of, job_status& to) {
-  const std::lock_guard hold{of.in->lock};
-  to.job = of.job;
-  std::vector<std::string> absent;
-  for (std::size_t p = 0; p < of.names.size(); ++p) {
-    member_status one{of.names[p], of.incarnation, 0,
-                      of.in->go ? member_state::seated : member_state::joining};
+void add_members(const status_view& view, job_status& status) {
+  const std::lock_guard hold{view.peers->lock};
+  status.job = view.job;
+  std::vector<std::string> missing;
+  for (std::size_t p = 0; p < view.names.size(); ++p) {
+    member_status member{view.names[p], view.incarnation, 0,
+                         view.peers->started ? member_state::active
+                                             : member_state::joining};
     if (p > 0) {
-      const auto& seat = of.in->seats[p];
-      one.incarnation = seat.incarnation;
-      one.state = state_of(seat, of.in->go);
-      if (seat.wire)
-        one.silence_ms =
-          static_cast<std::uint64_t>(seat.wire->silence().count());
+      const auto& peer = view.peers->entries[p];
+      member.incarnation = peer.incarnation;
+      member.state = state_of(peer, view.peers->started);
+      if (peer.connection)
+        member.since_contact_ms =
+          static_cast<std::uint64_t>(peer.connection->silence().count());
     }
-    if (one.state == member_state::absent)
-      absent.push_back(one.name);
-    to.members.push_back(std::move(one));
+    if (member.state == member_state::absent)
+      missing.push_back(member.name);
+    status.members.push_back(std::move(member));
   }
-  if (to.waiting.empty() && !absent.empty())
-    to.waiting = roster::listed(absent) + " did not join yet";
+  if (status.stall_reason.empty() && !missing.empty())
+    status.stall_reason = rendezvous::join_words(missing) + " did not join yet";
 }
 
-caf::result<job_status> answer(reporter_self self) {
+caf::result<job_status> handle_status(status_service_pointer self) {
   const auto chief = caf::actor_cast<caf::actor>(self->state.chief);
   if (!chief) {
     job_status x;
-    add_members(self->state.of, x);
+    add_members(self->state.view, x);
     return x;
   }
   auto promise = self->make_response_promise<job_status>();
-  self->request(caf::actor_cast<chief_actor>(chief), patience, atom::status_v)
+  self
+    ->request(caf::actor_cast<chief_actor>(chief), request_timeout,
+              atom::status_v)
     .then(
       [self, promise](job_status& x) mutable {
-        add_members(self->state.of, x);
+        add_members(self->state.view, x);
         promise.deliver(x);
       },
       [self, promise](const caf::error&) mutable { // the chief has just ended
         job_status x;
-        add_members(self->state.of, x);
+        add_members(self->state.view, x);
         promise.deliver(x);
       });
   return promise;
 }
 
-void welcome(reporter_self self, const guest_ref& x) {
-  auto& guests = self->state.guests;
-  if (guests.size() >= most_guests)
-    return x.it->close("too many status clients are connected");
-  auto door = caf::actor_cast<caf::actor>(
-    self->spawn(gateway<status_actor>, status_actor{self},
-                x.it->open(desk_channel), gateway_options{}));
-  self->monitor(door);
-  guests.emplace(door.address(), reporter_state::guest{x.it, door});
+void accept_client(status_service_pointer self, const client_ref& ref) {
+  auto& clients = self->state.clients;
+  if (clients.size() >= max_clients)
+    return ref.connection->close("too many status clients are connected");
+  auto client_skeleton = caf::actor_cast<caf::actor>(
+    self->spawn(skeleton<status_actor>, status_actor{self},
+                ref.connection->open(root_channel), skeleton_options{}));
+  self->monitor(client_skeleton);
+  clients.emplace(
+    client_skeleton.address(),
+    status_service_state::client{ref.connection, client_skeleton});
 }
 
-reporter_actor::behavior_type reporter_role(reporter_self self,
-                                            reporter_view of) {
-  self->state.of = std::move(of);
+status_service_actor::behavior_type
+status_service_role(status_service_pointer self, status_view view) {
+  self->state.view = std::move(view);
   self->set_down_handler([self](const caf::down_msg& x) {
-    const auto it = self->state.guests.find(x.source);
-    if (it == self->state.guests.end())
+    const auto it = self->state.clients.find(x.source);
+    if (it == self->state.clients.end())
       return;
-    it->second.via->close("the status client is done");
-    self->state.guests.erase(it);
+    it->second.connection->close("the status client is done");
+    self->state.clients.erase(it);
   });
   return {
-    [self](atom::status) { return answer(self); },
-    [self](const guest_ref& x) { welcome(self, x); },
+    [self](atom::status) { return handle_status(self); },
+    [self](const client_ref& x) { accept_client(self, x); },
     [self](const caf::actor_addr& chief) { self->state.chief = chief; },
   };
 }
 
 } // namespace
 
-reporter_actor spawn_reporter(caf::actor_system& in, reporter_view of) {
-  return in.spawn(reporter_role, std::move(of));
+status_service_actor spawn_status_service(caf::actor_system& system,
+                                          status_view view) {
+  return system.spawn(status_service_role, std::move(view));
 }
 
 } // namespace troupe

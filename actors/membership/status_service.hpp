@@ -10,21 +10,22 @@ namespace troupe {
 
 /// STATUS SERVICE: answers status queries in the leader's process. The private
 /// messages come from that process.
-using reporter_actor = status_actor::extend<
+using status_service_actor = status_actor::extend<
   // Serves a new connection with the purpose "status".
-  caf::reacts_to<guest_ref>,
-  // Names the chief that knows the progress of the job.
+  caf::reacts_to<client_ref>,
+  // Sets the chief, which is asked for the progress of the job.
   caf::reacts_to<caf::actor_addr>>;
 
 /// State of the job that the status service reads.
-struct reporter_view {
-  std::shared_ptr<hall> in;
+struct status_view {
+  std::shared_ptr<peer_table> peers;
   std::string job;                ///< Name of the job.
   std::vector<std::string> names; ///< Display names of the processes, by task.
   std::uint64_t incarnation = 0;  ///< Incarnation of the leader's process.
 };
 
 /// Spawns the actor that answers status queries about a job.
-reporter_actor spawn_reporter(caf::actor_system& in, reporter_view of);
+status_service_actor spawn_status_service(caf::actor_system& system,
+                                          status_view view);
 
 } // namespace troupe

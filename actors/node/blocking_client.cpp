@@ -6,45 +6,51 @@ namespace troupe {
 
 namespace {
 
-ec code_of(const net::endpoint::dialed& x) {
-  if (x.refused)
+ec error_code_of(const net::endpoint::dial_result& x) {
+  if (x.rejected)
     return ec::refused;
-  return x.how == net::ending::silent ? ec::unreachable : ec::peer_lost;
+  return x.cause == net::close_reason::timed_out ? ec::unreachable
+                                                 : ec::peer_lost;
 }
 
 } // namespace
 
-std::unique_ptr<net::endpoint> endpoint_for(const remote_options& options) {
-  net::endpoint_options to;
-  to.credentials = options.credentials ? *options.credentials
-                                       : net::credentials_from_environment();
-  to.heartbeat = options.heartbeat;
-  to.suspect = options.suspect;
-  to.patience = options.patience;
-  return std::make_unique<net::endpoint>(to);
+std::unique_ptr<net::endpoint>
+make_client_endpoint(const client_options& options) {
+  net::endpoint_options endpoint_config;
+  endpoint_config.credentials = options.credentials
+                                  ? *options.credentials
+                                  : net::credentials_from_environment();
+  endpoint_config.heartbeat_interval = options.heartbeat_interval;
+  endpoint_config.heartbeat_timeout = options.heartbeat_timeout;
+  endpoint_config.handshake_timeout = options.connect_timeout;
+  return std::make_unique<net::endpoint>(endpoint_config);
 }
 
-std::shared_ptr<net::connection> call(net::endpoint& from,
-                                      const std::string& where,
-                                      const net::hello& who,
-                                      std::chrono::milliseconds patience) {
-  const auto to = net::parse_address(where);
-  const auto done = std::make_shared<std::promise<net::endpoint::dialed>>();
-  auto heard = done->get_future();
-  from.dial(to, who, patience, [done](net::endpoint::dialed&& x) {
+std::shared_ptr<net::connection> connect(net::endpoint& endpoint,
+                                         const std::string& address,
+                                         const net::hello& hello,
+                                         std::chrono::milliseconds timeout) {
+  const auto target = net::parse_address(address);
+  const auto done =
+    std::make_shared<std::promise<net::endpoint::dial_result>>();
+  auto result = done->get_future();
+  endpoint.dial(target, hello, timeout, [done](net::endpoint::dial_result&& x) {
     done->set_value(std::move(x));
   });
-  // The endpoint keeps the deadline. This one guards against an endpoint that
-  // does not.
-  if (heard.wait_for(2 * patience) != std::future_status::ready)
-    throw failure{ec::unreachable,
-                  where + ": the connection attempt did not end in time"};
-  auto x = heard.get();
-  if (!x.it)
-    throw failure{code_of(x), x.why};
-  if (auto* it = std::get_if<std::shared_ptr<net::connection>>(&*x.it))
-    return std::move(*it);
-  throw failure{ec::protocol, where + ": the connection does not carry frames"};
+  // `dial` reports a timeout itself. The longer timeout here only prevents an
+  // endless wait if it does not.
+  if (result.wait_for(2 * timeout) != std::future_status::ready)
+    throw job_error{ec::unreachable,
+                    address + ": the connection attempt did not end in time"};
+  auto attempt = result.get();
+  if (!attempt.connection)
+    throw job_error{error_code_of(attempt), attempt.reason};
+  if (auto* connection =
+        std::get_if<std::shared_ptr<net::connection>>(&*attempt.connection))
+    return std::move(*connection);
+  throw job_error{ec::protocol,
+                  address + ": the connection does not carry frames"};
 }
 
 } // namespace troupe

@@ -18,38 +18,40 @@ namespace troupe {
 /// Makes an endpoint that connects only and does not listen.
 /// @errors throws what `net::credentials_from_environment` throws, if the
 ///         options give no credentials.
-std::unique_ptr<net::endpoint> endpoint_for(const remote_options& options);
+std::unique_ptr<net::endpoint>
+make_client_endpoint(const client_options& options);
 
 /// Connects to a process and waits for the connection.
 /// @errors throws `job_error` that names the address (refused, peer_lost,
 ///         unreachable, or protocol if the purpose carries no frames), and
 ///         std::invalid_argument for a malformed address.
-std::shared_ptr<net::connection> call(net::endpoint& from,
-                                      const std::string& where,
-                                      const net::hello& who,
-                                      std::chrono::milliseconds patience);
+std::shared_ptr<net::connection> connect(net::endpoint& endpoint,
+                                         const std::string& address,
+                                         const net::hello& hello,
+                                         std::chrono::milliseconds timeout);
 
 /// Sends a request to an actor and waits for the response.
 /// @param operation begins the error text: "node a:1: spawning \"x\"".
 /// @errors throws `job_error` with the code of the actor's error.
 template <class T, class Handle, class... Ts>
-T ask(caf::actor_system& in, const std::string& what, const Handle& whom,
-      std::chrono::milliseconds patience, const Ts&... xs) {
+T ask(caf::actor_system& system, const std::string& operation,
+      const Handle& target, std::chrono::milliseconds timeout,
+      const Ts&... xs) {
   // A proxy reports its own timeout with a reason, so it gets more time.
-  constexpr std::chrono::milliseconds slack{500};
-  std::optional<T> got;
-  caf::error why;
+  constexpr std::chrono::milliseconds proxy_allowance{500};
+  std::optional<T> response;
+  caf::error error;
   {
-    caf::scoped_actor self{in};
-    self->request(whom, patience + slack, xs...)
-      .receive([&](T& x) { got = std::move(x); },
-               [&](caf::error& e) { why = std::move(e); });
+    caf::scoped_actor self{system};
+    self->request(target, timeout + proxy_allowance, xs...)
+      .receive([&](T& x) { response = std::move(x); },
+               [&](caf::error& e) { error = std::move(e); });
   }
-  forget_logger();
-  if (got)
-    return std::move(*got);
-  const auto note = wire::note_of(why, in);
-  throw failure{note.code, what + ": " + note.text};
+  release_caf_logger();
+  if (response)
+    return std::move(*response);
+  const auto note = wire::to_wire(error, system);
+  throw job_error{note.code, operation + ": " + note.text};
 }
 
 } // namespace troupe

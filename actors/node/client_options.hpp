@@ -10,20 +10,20 @@
 namespace troupe {
 
 /// Options of a connection to another process.
-struct remote_options {
+struct client_options {
   /// Credentials that match the other side's. None:
   /// `net::credentials_from_environment`.
   std::optional<net::credentials> credentials{};
   std::string name = "client"; ///< Name of this process in the peer's texts.
   /// Timeout of connecting, and of requests to the node itself.
-  std::chrono::milliseconds patience{5000};
+  std::chrono::milliseconds connect_timeout{5000};
   /// Timeout of a request to a role.
-  std::chrono::milliseconds answers{30'000};
+  std::chrono::milliseconds request_timeout{30'000};
   /// Maximum number of open requests to one role.
   std::size_t window = 256;
-  std::chrono::milliseconds heartbeat{100};
+  std::chrono::milliseconds heartbeat_interval{100};
   /// Silence after which the other process counts as unreachable.
-  std::chrono::milliseconds suspect{1000};
+  std::chrono::milliseconds heartbeat_timeout{1000};
 };
 
 } // namespace troupe

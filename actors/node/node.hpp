@@ -9,13 +9,13 @@
 namespace troupe {
 
 /// New connection of a client, as a message to the actor that serves it.
-struct guest_ref {
-  std::shared_ptr<net::connection> it;
+struct client_ref {
+  std::shared_ptr<net::connection> connection;
 };
 
 } // namespace troupe
 
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::guest_ref)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::client_ref)
 
 namespace troupe {
 
@@ -24,72 +24,75 @@ struct node_settings {
   std::uint64_t incarnation = 0; ///< Incarnation of the process.
   std::shared_ptr<const role_registry> roles{};
   /// Router that accepts the node's connections; spawned roles may use it.
-  std::weak_ptr<door> at{};
-  std::size_t guests = 64;          ///< Maximum number of connections at once.
-  std::size_t roles_per_guest = 64; ///< Maximum number of running roles of one
-                                    ///< connection.
+  std::weak_ptr<service_router> router{};
+  std::size_t max_clients = 64; ///< Maximum number of open connections.
+  std::size_t max_roles_per_client = 64; ///< Maximum number of running roles of
+                                         ///< one connection.
   /// Timeout of a role's response to a request.
-  std::chrono::milliseconds patience{600'000};
+  std::chrono::milliseconds request_timeout{600'000};
   /// Time that a role gets to shut down before it is killed, once its handle is
   /// gone or its connection has closed.
-  std::chrono::milliseconds farewell{5000};
-  /// Called when a client has told the node to stop. Null: no call.
-  std::function<void()> stopped{};
+  std::chrono::milliseconds shutdown_timeout{5000};
+  /// Called when a client has stopped the node. Null: no call.
+  std::function<void()> on_stop{};
 };
 
 /// Interface of the node with its private message: a new connection to serve.
-using node_inside = node_actor::extend<caf::reacts_to<guest_ref>>;
+using node_internal_actor = node_actor::extend<caf::reacts_to<client_ref>>;
 
 // -- state --------------------------------------------------------------------
 
 struct node_state {
   static inline const char* name = "node";
 
-  explicit node_state(node_inside::pointer self) : self{self} {}
+  explicit node_state(node_internal_actor::pointer self) : self{self} {}
   ~node_state();
 
-  void welcome(const guest_ref& x);
-  caf::result<std::uint32_t> spawn(const spawn_order& x);
+  void accept(const client_ref& ref);
+  caf::result<std::uint32_t> spawn(const spawn_request& request);
   node_info info() const;
   void stop();
-  void on_down(const caf::actor_addr& who);
+  void on_down(const caf::actor_addr& source);
 
   /// Client connection.
-  struct guest {
-    std::shared_ptr<net::connection> via;
-    caf::actor door; ///< Skeleton of the node on this connection.
-    std::uint32_t channels = desk_channel; ///< Highest channel in use so far.
+  struct client {
+    std::shared_ptr<net::connection> connection;
+    caf::actor skeleton; ///< Skeleton of the node on this connection.
+    /// Highest channel in use so far.
+    std::uint32_t last_channel = root_channel;
     std::size_t roles = 0; ///< Number of its roles that have not ended.
   };
   /// Spawned role.
   struct role {
-    caf::actor it;
-    caf::actor_addr guest; ///< Node skeleton of the connection that owns it.
-    std::string name;      ///< Registered name.
+    caf::actor handle;
+    caf::actor_addr client; ///< Node skeleton of the connection that owns it.
+    std::string name;       ///< Registered name.
   };
   /// Skeleton of a spawned role.
-  struct gate {
-    caf::actor it;
+  struct role_skeleton {
+    caf::actor handle;
     caf::actor_addr role; ///< The role that it serves.
   };
 
-  node_inside::pointer self;
+  node_internal_actor::pointer self;
   node_settings settings;
-  caf::actor_clock::time_point since{};
-  std::map<caf::actor_addr, guest> guests; ///< By the skeleton of the node.
-  std::map<caf::actor_addr, role> roles;   ///< By the role.
-  std::map<caf::actor_addr, gate> gates;   ///< By the skeleton of the role.
+  caf::actor_clock::time_point started{};
+  std::map<caf::actor_addr, client> clients; ///< By the skeleton of the node.
+  std::map<caf::actor_addr, role> roles;     ///< By the role.
+  /// By the skeleton of the role.
+  std::map<caf::actor_addr, role_skeleton> role_skeletons;
 
 private:
-  caf::expected<caf::actor> make(const spawn_order& x) const;
-  void end_role(const caf::actor& it);
+  caf::expected<caf::actor> make_role(const spawn_request& request) const;
+  void end_role(const caf::actor& handle);
 };
 
 // -- behavior -----------------------------------------------------------------
 
-/// NODE: serves the connections that it receives. It spawns the roles that
+/// A node. It serves the connections that it receives. It spawns the roles that
 /// their clients request and ends them when the connection closes.
-node_inside::behavior_type node(node_inside::stateful_pointer<node_state> self,
-                                node_settings settings);
+node_internal_actor::behavior_type
+node(node_internal_actor::stateful_pointer<node_state> self,
+     node_settings settings);
 
 } // namespace troupe

@@ -14,75 +14,82 @@ namespace troupe {
 
 namespace {
 
-net::endpoint_options endpoint_of(const node_server_options& x) {
-  net::endpoint_options to;
-  to.listen = net::parse_address(x.listen);
-  to.last_port = x.last_port;
-  if (!x.advertise.empty())
-    to.advertised = net::parse_address(x.advertise);
-  to.credentials =
-    x.credentials ? *x.credentials : net::credentials_from_environment();
-  to.heartbeat = x.heartbeat;
-  to.suspect = x.suspect;
-  to.patience = x.patience;
-  to.log = x.log;
-  return to;
+net::endpoint_options
+make_endpoint_options(const node_server_options& options) {
+  net::endpoint_options endpoint_config;
+  endpoint_config.listen = net::parse_address(options.listen);
+  endpoint_config.last_port = options.last_port;
+  if (!options.advertise.empty())
+    endpoint_config.advertised = net::parse_address(options.advertise);
+  endpoint_config.credentials = options.credentials
+                                  ? *options.credentials
+                                  : net::credentials_from_environment();
+  endpoint_config.heartbeat_interval = options.heartbeat_interval;
+  endpoint_config.heartbeat_timeout = options.heartbeat_timeout;
+  endpoint_config.handshake_timeout = options.handshake_timeout;
+  endpoint_config.log = options.log;
+  return endpoint_config;
 }
 
-struct stop_note {
+struct stop_notification {
   std::mutex lock;
-  std::condition_variable news;
-  bool said = false;
+  std::condition_variable changed;
+  bool is_set = false;
 };
 
 } // namespace
 
 struct node_server::impl {
-  impl(runtime& in, const node_server_options& x)
-    : told{std::make_shared<stop_note>()},
-      entrance{std::make_shared<door>(endpoint_of(x))},
-      it{in.system().spawn(node, settings_of(in, x))},
-      served{entrance->serve(
+  impl(runtime& local_runtime, const node_server_options& options)
+    : stop_requested{std::make_shared<stop_notification>()},
+      router{std::make_shared<service_router>(make_endpoint_options(options))},
+      node_handle{local_runtime.system().spawn(
+        node, make_settings(local_runtime, options))},
+      registration{router->serve(
         {}, "node",
-        {[](const net::hello&) { return net::verdict{}; },
-         [to = it](const net::hello&, net::arrived&& x) {
-           if (auto* one = std::get_if<std::shared_ptr<net::connection>>(&x))
-             caf::anon_send(to, guest_ref{std::move(*one)});
+        {[](const net::hello&) { return net::hello_response{}; },
+         [target = node_handle](const net::hello&,
+                                net::accepted_connection&& accepted) {
+           if (auto* connection =
+                 std::get_if<std::shared_ptr<net::connection>>(&accepted))
+             caf::anon_send(target, client_ref{std::move(*connection)});
          }})},
-      address{to_string(entrance->endpoint().reachable_at())} {
-    forget_logger();
+      address{to_string(router->endpoint().advertised_address())} {
+    release_caf_logger();
   }
 
   ~impl() {
-    served.reset();
-    caf::anon_send_exit(it, caf::exit_reason::user_shutdown);
+    registration.reset();
+    caf::anon_send_exit(node_handle, caf::exit_reason::user_shutdown);
   }
 
-  node_settings settings_of(runtime& in, const node_server_options& x) const {
-    node_settings to;
-    to.name = x.name;
-    to.incarnation = in.incarnation();
-    to.roles = in.roles();
-    to.at = entrance;
-    to.guests = x.guests;
-    to.roles_per_guest = x.roles_per_guest;
-    to.stopped = [told = told] {
-      const std::lock_guard hold{told->lock};
-      told->said = true;
-      told->news.notify_all();
+  node_settings make_settings(runtime& local_runtime,
+                              const node_server_options& options) const {
+    node_settings settings;
+    settings.name = options.name;
+    settings.incarnation = local_runtime.incarnation();
+    settings.roles = local_runtime.roles();
+    settings.router = router;
+    settings.max_clients = options.max_clients;
+    settings.max_roles_per_client = options.max_roles_per_client;
+    settings.on_stop = [notification = stop_requested] {
+      const std::lock_guard hold{notification->lock};
+      notification->is_set = true;
+      notification->changed.notify_all();
     };
-    return to;
+    return settings;
   }
 
-  std::shared_ptr<stop_note> told;
-  std::shared_ptr<door> entrance;
-  node_inside it;
-  std::unique_ptr<door::guest> served;
+  std::shared_ptr<stop_notification> stop_requested;
+  std::shared_ptr<service_router> router;
+  node_internal_actor node_handle;
+  std::unique_ptr<service_router::registration> registration;
   std::string address;
 };
 
-node_server::node_server(runtime& in, const node_server_options& options)
-  : impl_{std::make_unique<impl>(in, options)} {}
+node_server::node_server(runtime& local_runtime,
+                         const node_server_options& options)
+  : impl_{std::make_unique<impl>(local_runtime, options)} {}
 
 node_server::~node_server() = default;
 
@@ -90,10 +97,10 @@ const std::string& node_server::address() const {
   return impl_->address;
 }
 
-bool node_server::wait_for_stop(std::chrono::milliseconds patience) {
-  std::unique_lock hold{impl_->told->lock};
-  return impl_->told->news.wait_for(hold, patience,
-                                    [this] { return impl_->told->said; });
+bool node_server::wait_for_stop(std::chrono::milliseconds timeout) {
+  std::unique_lock hold{impl_->stop_requested->lock};
+  return impl_->stop_requested->changed.wait_for(
+    hold, timeout, [this] { return impl_->stop_requested->is_set; });
 }
 
 } // namespace troupe

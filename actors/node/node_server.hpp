@@ -24,15 +24,15 @@ struct node_server_options {
   /// None: `net::credentials_from_environment`. Empty credentials: loopback
   /// only.
   std::optional<net::credentials> credentials{};
-  std::string name = "node";        ///< Display name.
-  std::size_t guests = 64;          ///< Maximum number of connections at once.
-  std::size_t roles_per_guest = 64; ///< Maximum number of running roles of one
-                                    ///< connection.
-  std::chrono::milliseconds heartbeat{100};
+  std::string name = "node";    ///< Display name.
+  std::size_t max_clients = 64; ///< Maximum number of open connections.
+  std::size_t max_roles_per_client = 64; ///< Maximum number of running roles of
+                                         ///< one connection.
+  std::chrono::milliseconds heartbeat_interval{100};
   /// Silence after which a connection is closed as unreachable.
-  std::chrono::milliseconds suspect{1000};
+  std::chrono::milliseconds heartbeat_timeout{1000};
   /// Timeout of a handshake, and of an orderly shutdown of a connection.
-  std::chrono::milliseconds patience{5000};
+  std::chrono::milliseconds handshake_timeout{5000};
   /// Receives why connections were rejected or closed, and a warning if the
   /// node listens beyond loopback with a secret but without TLS. Null: no log.
   net::log_function log{};
@@ -47,7 +47,8 @@ public:
   /// @errors throws std::invalid_argument for an address that is malformed, or
   ///         beyond loopback without credentials; std::runtime_error if it
   ///         cannot listen; what `net::credentials_from_environment` throws.
-  explicit node_server(runtime& in, const node_server_options& options = {});
+  explicit node_server(runtime& local_runtime,
+                       const node_server_options& options = {});
   ~node_server();
   node_server(const node_server&) = delete;
   node_server& operator=(const node_server&) = delete;
@@ -55,9 +56,9 @@ public:
   /// Address that other processes connect to, "host:port".
   const std::string& address() const;
 
-  /// Waits until a client tells the node to stop, or the timeout has passed.
-  /// @returns true if a client did.
-  bool wait_for_stop(std::chrono::milliseconds patience);
+  /// Waits until a client stops the node, or the timeout has passed.
+  /// @returns true if a client has stopped it.
+  bool wait_for_stop(std::chrono::milliseconds timeout);
 
 private:
   struct impl;

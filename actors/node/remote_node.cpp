@@ -8,61 +8,70 @@
 namespace troupe {
 
 struct remote_node::impl {
-  impl(runtime& in, const std::string& where, const remote_options& options)
-    : where{where},
+  impl(runtime& local_runtime, const std::string& node_address,
+       const client_options& options)
+    : address{node_address},
       options{options},
-      system{in.system()},
-      phone{endpoint_for(options)},
-      line{call(*phone, where, {{}, options.name, in.incarnation(), "node", {}},
-                options.patience)},
-      desk{in.system().spawn(proxy<node_actor>, line->open(desk_channel),
-                             proxy_options{.patience = options.patience})} {
-    forget_logger();
+      system{local_runtime.system()},
+      endpoint{make_client_endpoint(options)},
+      connection{
+        connect(*endpoint, node_address,
+                {{}, options.name, local_runtime.incarnation(), "node", {}},
+                options.connect_timeout)},
+      node_proxy{local_runtime.system().spawn(
+        proxy<node_actor>, connection->open(root_channel),
+        proxy_options{.request_timeout = options.connect_timeout})} {
+    release_caf_logger();
   }
 
-  ~impl() { line->close("the client closed the node's handle"); }
+  ~impl() { connection->close("the client closed the node's handle"); }
 
-  std::string where;
-  remote_options options;
+  std::string address;
+  client_options options;
   caf::actor_system& system;
-  std::unique_ptr<net::endpoint> phone;
-  std::shared_ptr<net::connection> line;
-  node_actor desk;
+  std::unique_ptr<net::endpoint> endpoint;
+  std::shared_ptr<net::connection> connection;
+  node_actor node_proxy;
 };
 
-remote_node::remote_node(runtime& in, const std::string& where,
-                         const remote_options& options)
-  : impl_{std::make_unique<impl>(in, where, options)} {}
+remote_node::remote_node(runtime& local_runtime, const std::string& address,
+                         const client_options& options)
+  : impl_{std::make_unique<impl>(local_runtime, address, options)} {}
 
 remote_node::~remote_node() = default;
 
-std::shared_ptr<net::link> remote_node::order(const spawn_order& x) {
-  const auto what = "node " + impl_->where + ": spawning \"" + x.role + "\"";
-  const auto channel = ask<std::uint32_t>(
-    system(), what, impl_->desk, impl_->options.patience, atom::spawn_v, x);
+std::shared_ptr<net::channel>
+remote_node::request_spawn(const spawn_request& request) {
+  const auto operation =
+    "node " + impl_->address + ": spawning \"" + request.role + "\"";
+  const auto channel =
+    ask<std::uint32_t>(system(), operation, impl_->node_proxy,
+                       impl_->options.connect_timeout, atom::spawn_v, request);
   try {
-    return impl_->line->open(channel);
+    return impl_->connection->open(channel);
   } catch (const std::logic_error& e) { // the node broke the protocol
-    throw failure{ec::protocol,
-                  what + ": the response is invalid: " + e.what()};
+    throw job_error{ec::protocol,
+                    operation + ": the response is invalid: " + e.what()};
   }
 }
 
-node_info remote_node::who() {
-  return ask<node_info>(system(), "node " + impl_->where + ": info",
-                        impl_->desk, impl_->options.patience, atom::who_v);
+node_info remote_node::info() {
+  return ask<node_info>(system(), "node " + impl_->address + ": info",
+                        impl_->node_proxy, impl_->options.connect_timeout,
+                        atom::info_v);
 }
 
 void remote_node::stop() {
-  caf::anon_send(impl_->desk, atom::stop_v);
+  caf::anon_send(impl_->node_proxy, atom::stop_v);
 }
 
 caf::actor_system& remote_node::system() {
   return impl_->system;
 }
 
-proxy_options remote_node::options_for_roles() const {
-  return {.patience = impl_->options.answers, .window = impl_->options.window};
+proxy_options remote_node::role_options() const {
+  return {.request_timeout = impl_->options.request_timeout,
+          .window = impl_->options.window};
 }
 
 } // namespace troupe

@@ -15,15 +15,15 @@ namespace troupe {
 class remote_node {
 public:
   /// Connects to a node.
-  /// @param where "host:port"
-  /// @pre   the runtime outlives the client.
+  /// @param address "host:port"
+  /// @pre the runtime outlives the client.
   /// @errors throws std::invalid_argument for a malformed address; what
   ///         `net::credentials_from_environment` throws, if the options give no
   ///         credentials; `job_error`: refused with the node's reason;
   ///         peer_lost if no process listens there; unreachable if no response
   ///         arrives in time.
-  remote_node(runtime& in, const std::string& where,
-              const remote_options& options = {});
+  remote_node(runtime& local_runtime, const std::string& address,
+              const client_options& options = {});
   ~remote_node();
   remote_node(const remote_node&) = delete;
   remote_node& operator=(const remote_node&) = delete;
@@ -38,25 +38,25 @@ public:
   ///         peer_lost or unreachable if the connection is lost.
   template <class Handle, class... Args>
   Handle spawn(const std::string& role, const Args&... args) {
-    auto over = order(order_of<Handle>(role, args...));
-    Handle it =
-      system().spawn(proxy<Handle>, std::move(over), options_for_roles());
-    forget_logger();
-    return it;
+    auto channel = request_spawn(make_spawn_request<Handle>(role, args...));
+    Handle handle =
+      system().spawn(proxy<Handle>, std::move(channel), role_options());
+    release_caf_logger();
+    return handle;
   }
 
   /// Asks the node for its name, roles, devices and load.
   /// @errors throws `job_error`.
-  node_info who();
+  node_info info();
 
   /// Tells the node to end all of its roles, those of other clients included,
   /// and to stop serving. Does not wait.
   void stop();
 
 private:
-  std::shared_ptr<net::link> order(const spawn_order& x);
+  std::shared_ptr<net::channel> request_spawn(const spawn_request& request);
   caf::actor_system& system();
-  proxy_options options_for_roles() const;
+  proxy_options role_options() const;
 
   struct impl;
   std::unique_ptr<impl> impl_;

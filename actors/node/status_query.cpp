@@ -11,41 +11,42 @@ namespace troupe {
 namespace {
 
 template <class Role, class T, class Atom>
-std::string ask_at(runtime& in, net::endpoint& from, const std::string& where,
-                   const char* purpose, const remote_options& options,
-                   Atom question) {
-  const auto line =
-    call(from, where, {{}, options.name, in.incarnation(), purpose, {}},
-         options.patience);
-  const Role desk =
-    in.system().spawn(proxy<Role>, line->open(desk_channel),
-                      proxy_options{.patience = options.patience});
-  auto said = to_text(ask<T>(in.system(), where + ": " + purpose, desk,
-                             options.patience, question));
-  line->close("the status client is done");
-  return said;
+std::string query(runtime& local_runtime, net::endpoint& endpoint,
+                  const std::string& address, const char* purpose,
+                  const client_options& options, Atom request) {
+  const auto connection =
+    connect(endpoint, address,
+            {{}, options.name, local_runtime.incarnation(), purpose, {}},
+            options.connect_timeout);
+  const Role role_proxy = local_runtime.system().spawn(
+    proxy<Role>, connection->open(root_channel),
+    proxy_options{.request_timeout = options.connect_timeout});
+  auto text = to_text(ask<T>(local_runtime.system(), address + ": " + purpose,
+                             role_proxy, options.connect_timeout, request));
+  connection->close("the status client is done");
+  return text;
 }
 
 } // namespace
 
-std::string remote_status(runtime& in, const std::string& where,
-                          const remote_options& options) {
-  const auto from = endpoint_for(options);
-  const auto is_refusal = [](const failure& x) {
+std::string query_status(runtime& local_runtime, const std::string& address,
+                         const client_options& options) {
+  const auto endpoint = make_client_endpoint(options);
+  const auto is_refusal = [](const job_error& x) {
     return x.code == ec::refused;
   };
   try {
-    return ask_at<status_actor, job_status>(in, *from, where, "status", options,
-                                            atom::status_v);
-  } catch (const failure& x) {
-    if (!is_refusal(x))
+    return query<status_actor, job_status>(local_runtime, *endpoint, address,
+                                           "status", options, atom::status_v);
+  } catch (const job_error& first_error) {
+    if (!is_refusal(first_error))
       throw;
     try {
-      return ask_at<node_actor, node_info>(in, *from, where, "node", options,
-                                           atom::who_v);
-    } catch (const failure& y) {
-      // The first rejection may name the leader, which is to be asked.
-      throw failure{is_refusal(y) ? x : y};
+      return query<node_actor, node_info>(local_runtime, *endpoint, address,
+                                          "node", options, atom::info_v);
+    } catch (const job_error& second_error) {
+      // The first rejection may name the leader, which answers the query.
+      throw job_error{is_refusal(second_error) ? first_error : second_error};
     }
   }
 }

@@ -16,42 +16,42 @@ namespace troupe {
 /// A step function with its name. Only the name is transmitted to another
 /// process, which finds the function in its step registry. A function without a
 /// name stays in its process.
-struct step_ref {
-  std::shared_ptr<const step_function> it;
+struct step_function_ref {
+  std::shared_ptr<const step_function> function;
   std::string name;
 };
 
 /// Error text of a run that is aborted or rejected because the chief has
 /// terminated.
-inline constexpr const char* chief_is_gone =
+inline constexpr const char* group_terminated_message =
   "the chief of this replica group has terminated; the group can run no more "
   "steps";
 
 /// Callbacks of the caller of a run. The roles call them on their threads, so
 /// they must not block. The caller numbers its runs, from 1; callbacks of an
 /// older run are ignored.
-class work_listener {
+class run_listener {
 public:
-  virtual ~work_listener() = default;
+  virtual ~run_listener() = default;
   /// A step of the run was committed. Called in order of steps.
-  virtual void committed(std::uint64_t run, commit_record&& x) = 0;
+  virtual void on_committed(std::uint64_t run, commit_record&& record) = 0;
   /// The run is complete. @param next_step the first step that was not run.
-  virtual void ended(std::uint64_t run, std::uint64_t next) = 0;
+  virtual void on_completed(std::uint64_t run, std::uint64_t next_step) = 0;
   /// The run was aborted or rejected. @param reason text for people.
-  virtual void given_up(std::uint64_t run, ec code, std::string&& why) = 0;
+  virtual void on_aborted(std::uint64_t run, ec code, std::string&& reason) = 0;
   /// The group has terminated. No other callback follows.
-  virtual void no_more(ec code, const std::string& why) = 0;
+  virtual void on_group_terminated(ec code, const std::string& reason) = 0;
   /// A replica has finished a task.
   /// @param task    number of the task.
   /// @param problem error text of the task. Empty: it succeeded.
-  virtual void visited(std::uint64_t visit, std::uint32_t replica,
-                       std::string&& problem) = 0;
+  virtual void on_task_done(std::uint64_t task, std::uint32_t replica,
+                            std::string&& problem) = 0;
 };
 
 /// A function that a replica calls once, outside any step.
-struct visit_ref {
-  std::shared_ptr<const std::function<void(std::uint32_t)>> it;
-  std::shared_ptr<work_listener> by;
+struct replica_task {
+  std::shared_ptr<const std::function<void(std::uint32_t)>> function;
+  std::shared_ptr<run_listener> listener;
   /// Number of the task, which the caller increments for each task.
   std::uint64_t number = 0;
 };
@@ -60,17 +60,17 @@ struct visit_ref {
 
 CAF_BEGIN_TYPE_ID_BLOCK(troupe_atoms, caf::first_custom_type_id)
 
-  CAF_ADD_ATOM(troupe_atoms, troupe::atom, absent, "absent")
+  CAF_ADD_ATOM(troupe_atoms, troupe::atom, missing, "missing")
   CAF_ADD_ATOM(troupe_atoms, troupe::atom, ended, "ended")
   CAF_ADD_ATOM(troupe_atoms, troupe::atom, flush, "flush")
-  CAF_ADD_ATOM(troupe_atoms, troupe::atom, late, "late")
+  CAF_ADD_ATOM(troupe_atoms, troupe::atom, watchdog, "watchdog")
   CAF_ADD_ATOM(troupe_atoms, troupe::atom, next, "next")
   CAF_ADD_ATOM(troupe_atoms, troupe::atom, run, "run")
   CAF_ADD_ATOM(troupe_atoms, troupe::atom, spawn, "spawn")
   CAF_ADD_ATOM(troupe_atoms, troupe::atom, status, "status")
   CAF_ADD_ATOM(troupe_atoms, troupe::atom, stop, "stop")
   CAF_ADD_ATOM(troupe_atoms, troupe::atom, wake, "wake")
-  CAF_ADD_ATOM(troupe_atoms, troupe::atom, who, "who")
+  CAF_ADD_ATOM(troupe_atoms, troupe::atom, info, "info")
 
 CAF_END_TYPE_ID_BLOCK(troupe_atoms)
 
@@ -78,5 +78,5 @@ CAF_END_TYPE_ID_BLOCK(troupe_atoms)
 // types by its own encoding.
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::tensor)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::tensors)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::step_ref)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::visit_ref)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::step_function_ref)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::replica_task)

@@ -27,9 +27,9 @@ std::string to_string(member_state x) {
   switch (x) {
     case member_state::joining:
       return "joining";
-    case member_state::seated:
+    case member_state::active:
       return "active";
-    case member_state::silent:
+    case member_state::unreachable:
       return "unreachable";
     case member_state::lost:
       return "lost";
@@ -41,34 +41,36 @@ std::string to_string(member_state x) {
   return "?";
 }
 
-std::string to_text(const job_status& x) {
-  auto text = "job " + net::printable(x.job) + ", generation "
-              + std::to_string(x.epoch) + ", step " + std::to_string(x.step);
-  if (x.window_ms > 0)
-    text += line(", %.4g steps/s over ", x.steps_per_second)
-            + seconds(x.window_ms) + ", last commit " + seconds(x.news_ms)
-            + " ago";
+std::string to_text(const job_status& status) {
+  auto text = "job " + net::printable(status.job) + ", generation "
+              + std::to_string(status.generation) + ", step "
+              + std::to_string(status.step);
+  if (status.window_ms > 0)
+    text += line(", %.4g steps/s over ", status.steps_per_second)
+            + seconds(status.window_ms) + ", last commit "
+            + seconds(status.since_commit_ms) + " ago";
   std::size_t widest = 6;
   std::vector<std::string> names;
-  for (const auto& one : x.members) {
+  for (const auto& one : status.members) {
     names.push_back(net::printable(one.name));
     widest = std::max(widest, names.back().size());
   }
   text += "\n" + std::string{"member"} + std::string(widest - 6, ' ')
           + "  state        incarnation       last contact\n";
   for (std::size_t i = 0; i < names.size(); ++i) {
-    const auto& one = x.members[i];
-    text +=
-      names[i] + std::string(widest - names[i].size(), ' ')
-      + line("  %-11s  %016" PRIx64 "  ", to_string(one.state).c_str(),
-             one.incarnation)
-      + (one.state == member_state::absent ? "never"
-                                           : seconds(one.silence_ms) + " ago")
-      + "\n";
+    const auto& member = status.members[i];
+    text += names[i] + std::string(widest - names[i].size(), ' ')
+            + line("  %-11s  %016" PRIx64 "  ", to_string(member.state).c_str(),
+                   member.incarnation)
+            + (member.state == member_state::absent
+                 ? "never"
+                 : seconds(member.since_contact_ms) + " ago")
+            + "\n";
   }
-  if (!x.waiting.empty())
-    text += "step " + std::to_string(x.step) + " is not done: "
-            + net::printable(x.waiting, net::max_sentence_bytes) + "\n";
+  if (!status.stall_reason.empty())
+    text += "step " + std::to_string(status.step) + " is not done: "
+            + net::printable(status.stall_reason, net::max_sentence_bytes)
+            + "\n";
   return text;
 }
 

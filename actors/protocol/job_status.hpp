@@ -12,12 +12,12 @@ namespace troupe {
 /// State of a process of a job. The numbers are a wire format: append, never
 /// reuse.
 enum class member_state : std::uint8_t {
-  joining = 0, ///< Connected; the job has not begun.
-  seated = 1,  ///< Takes part in the job.
-  silent = 2,  ///< Sends nothing any more; it may be alive.
-  lost = 3,    ///< Known to have terminated.
-  left = 4,    ///< Left the job in order.
-  absent = 5,  ///< Has not connected yet.
+  joining = 0,     ///< Connected; the job has not begun.
+  active = 1,      ///< Takes part in the job.
+  unreachable = 2, ///< Sends nothing any more; it may be alive.
+  lost = 3,        ///< Known to have terminated.
+  left = 4,        ///< Left the job by `cluster::leave`.
+  absent = 5,      ///< Has not connected yet.
 };
 
 /// @returns the state as `troupe status` prints it; "?" if it is unknown.
@@ -30,9 +30,9 @@ struct member_status {
   /// connected.
   std::uint64_t incarnation = 0;
   /// Milliseconds since the last frame from the process, heartbeats included.
-  std::uint64_t silence_ms = 0;
+  std::uint64_t since_contact_ms = 0;
   member_state state = member_state::joining;
-  auto fields() { return std::tie(name, incarnation, silence_ms, state); }
+  auto fields() { return std::tie(name, incarnation, since_contact_ms, state); }
 };
 
 /// Status of a job.
@@ -42,20 +42,20 @@ struct job_status {
   std::vector<member_status> members;
   /// Generation of the chief: number of the attempt to run steps, which the
   /// chief increments. Zero: no generation has begun.
-  std::uint64_t epoch = 0;
+  std::uint64_t generation = 0;
   std::uint64_t step = 0;      ///< First step that is not committed.
   double steps_per_second = 0; ///< Mean over the last `window_ms`.
   /// Milliseconds that `steps_per_second` covers. Zero: no run is active, or it
   /// has just begun.
   std::uint64_t window_ms = 0;
   /// Milliseconds since the last commit, or since the run began.
-  std::uint64_t news_ms = 0;
+  std::uint64_t since_commit_ms = 0;
   /// Sentences that say why `step` is not done: the roles, their activity, and
   /// the missing replicas or processes. Empty: no run is active or awaited.
-  std::string waiting;
+  std::string stall_reason;
   auto fields() {
-    return std::tie(job, members, epoch, step, steps_per_second, window_ms,
-                    news_ms, waiting);
+    return std::tie(job, members, generation, step, steps_per_second, window_ms,
+                    since_commit_ms, stall_reason);
   }
 };
 
@@ -67,6 +67,6 @@ using status_actor =
   caf::typed_actor<caf::replies_to<atom::status>::with<job_status>>;
 
 /// @returns the status for people: several lines, each with a line break.
-std::string to_text(const job_status& x);
+std::string to_text(const job_status& status);
 
 } // namespace troupe

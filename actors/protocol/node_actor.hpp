@@ -15,19 +15,21 @@ namespace troupe {
 
 /// Fingerprint of a role. A program spawns a role in another program only if
 /// the fingerprints of both are equal.
-struct role_form {
+struct role_fingerprint {
   std::uint32_t messages = 0;  ///< CRC-32C of the text of the interface.
   std::uint32_t arguments = 0; ///< CRC-32C of the text of the argument types.
   auto fields() { return std::tie(messages, arguments); }
-  friend bool operator==(const role_form&, const role_form&) = default;
+  friend bool operator==(const role_fingerprint&,
+                         const role_fingerprint&) = default;
 };
 
 /// A request to spawn a role.
-struct spawn_order {
+struct spawn_request {
   std::string role; ///< Registered name of the role.
-  role_form form;   ///< Fingerprint of the role in the requesting program.
+  /// Fingerprint of the role in the requesting program.
+  role_fingerprint fingerprint;
   std::vector<std::uint8_t> arguments; ///< Encoded arguments, concatenated.
-  auto fields() { return std::tie(role, form, arguments); }
+  auto fields() { return std::tie(role, fingerprint, arguments); }
 };
 
 /// Description of a node.
@@ -39,20 +41,20 @@ struct node_info {
   std::vector<std::string> roles{};   ///< Roles that can be spawned.
   std::vector<std::string> running{}; ///< Name of each spawned role.
   std::vector<std::string> devices{}; ///< Devices, such as "cpu:0".
-  std::uint32_t guests = 0;           ///< Number of client connections.
+  std::uint32_t clients = 0;          ///< Number of client connections.
   std::uint64_t uptime_ms = 0;        ///< Milliseconds since the start.
   /// Load of the machine: mean number of runnable tasks over one minute.
   double load = 0;
   auto fields() {
-    return std::tie(name, incarnation, version, roles, running, devices, guests,
-                    uptime_ms, load);
+    return std::tie(name, incarnation, version, roles, running, devices,
+                    clients, uptime_ms, load);
   }
 };
 
 // -- protocol -----------------------------------------------------------------
 
 /// Channel of the main role of a connection, for the purpose "node".
-inline constexpr std::uint32_t desk_channel = 1;
+inline constexpr std::uint32_t root_channel = 1;
 
 /// A node, which spawns roles by name. It serves the `root_channel` of each
 /// connection with the purpose "node".
@@ -63,16 +65,16 @@ using node_actor = caf::typed_actor<
   //   refused   no role of this name is registered, or it could not be created
   //   invalid   the fingerprints differ: two versions of a program
   //   busy      the connection has the maximum number of roles
-  caf::replies_to<atom::spawn, spawn_order>::with<std::uint32_t>,
+  caf::replies_to<atom::spawn, spawn_request>::with<std::uint32_t>,
   // Returns the description of the node.
-  caf::replies_to<atom::who>::with<node_info>,
+  caf::replies_to<atom::info>::with<node_info>,
   // Ends all roles and stops the node.
   caf::reacts_to<atom::stop>>;
 
 /// @returns the names separated by commas, or "none" if there are none.
-std::string listed(const std::vector<std::string>& names);
+std::string name_list(const std::vector<std::string>& names);
 
 /// @returns the description for people: several lines, each with a line break.
-std::string to_text(const node_info& x);
+std::string to_text(const node_info& info);
 
 } // namespace troupe

@@ -11,42 +11,42 @@ namespace troupe {
 
 /// The owner of replicas and reducers, as they see it: the chief or the local
 /// agent of their process.
-using owner_actor = caf::typed_actor<
+using replica_owner_actor = caf::typed_actor<
   // The replica has left all steps of older generations.
-  caf::reacts_to<commit::seated>,
+  caf::reacts_to<step_commit::configured>,
   // The replica has completed a step, its sums and its update.
-  caf::reacts_to<commit::report>,
+  caf::reacts_to<step_commit::step_done>,
   // The replica or reducer cannot continue.
-  caf::reacts_to<commit::failed>,
+  caf::reacts_to<step_commit::failed>,
   // Answers a probe.
-  caf::reacts_to<commit::blame>>;
+  caf::reacts_to<step_commit::wait_report>>;
 
 /// A role that reduces slices of buckets: a replica or a reducer actor.
-using adder_actor = caf::typed_actor<
+using slice_reducer_actor = caf::typed_actor<
   // Contributes to a sum. The tensors are the contribution and the output; the
   // output is an empty handle if another contribution brings it.
-  caf::reacts_to<tree::part, tensor, tensor>,
+  caf::reacts_to<tree::contribution, tensor, tensor>,
   // The chief asks which inputs of a step are missing. The role answers its
   // owner with a wait report.
-  caf::reacts_to<commit::probe>>;
+  caf::reacts_to<step_commit::probe>>;
 
 /// A replica, as the chief, its peers and the reducers see it.
-using replica_actor = adder_actor::extend<
+using replica_actor = slice_reducer_actor::extend<
   // Begins a newer generation. The replica abandons its step and then
   // acknowledges.
-  caf::reacts_to<commit::seat>,
+  caf::reacts_to<step_commit::configure>,
   // Starts the steps of a run with the given step function.
-  caf::reacts_to<commit::order, step_ref>,
+  caf::reacts_to<step_commit::start_steps, step_function_ref>,
   // Permits more steps.
-  caf::reacts_to<commit::grant>,
+  caf::reacts_to<step_commit::grant>,
   // Delivers the sum of a slice of a bucket.
-  caf::reacts_to<tree::sum, tensor>,
+  caf::reacts_to<tree::reduced_slice, tensor>,
   // Delivers another replica's contribution to a gather.
-  caf::reacts_to<tree::share, tensor>,
+  caf::reacts_to<tree::gather_contribution, tensor>,
   // Calls a function outside any step.
-  caf::reacts_to<visit_ref>>;
+  caf::reacts_to<replica_task>>;
 
 /// A reducer actor, which reduces slices and has no other task.
-using reducer_actor = adder_actor;
+using reducer_actor = slice_reducer_actor;
 
 } // namespace troupe

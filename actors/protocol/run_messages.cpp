@@ -5,29 +5,29 @@ namespace troupe {
 namespace {
 
 /// Distributes the elements of a batch over batches of limited size.
-class splitter {
+class batch_splitter {
 public:
   /// Appends the elements of one list, in order.
   template <class T>
-  void add(std::vector<T> owner_batch::*list, const std::vector<T>& all) {
-    for (const auto& x : all) {
-      const auto size = elements(x);
+  void add(std::vector<T> owner_batch::*list, const std::vector<T>& items) {
+    for (const auto& item : items) {
+      const auto size = elements(item);
       if (batches_.empty() || filled_ + size > max_batch_elements) {
         batches_.emplace_back();
         filled_ = 0;
       }
       filled_ += size;
-      (batches_.back().*list).push_back(x);
+      (batches_.back().*list).push_back(item);
     }
   }
-  std::vector<owner_batch> done() && { return std::move(batches_); }
+  std::vector<owner_batch> result() && { return std::move(batches_); }
 
 private:
   template <class T>
   static std::size_t elements(const T&) {
     return 1;
   }
-  static std::size_t elements(const commit::blame& x) {
+  static std::size_t elements(const step_commit::wait_report& x) {
     return 1 + x.missing.size();
   }
 
@@ -37,12 +37,12 @@ private:
 
 } // namespace
 
-std::vector<owner_batch> split(const owner_batch& x) {
-  splitter out;
-  out.add(&owner_batch::seated, x.seated);
-  out.add(&owner_batch::reports, x.reports);
-  out.add(&owner_batch::blames, x.blames);
-  return std::move(out).done();
+std::vector<owner_batch> split(const owner_batch& batch) {
+  batch_splitter splitter;
+  splitter.add(&owner_batch::configured, batch.configured);
+  splitter.add(&owner_batch::steps_done, batch.steps_done);
+  splitter.add(&owner_batch::wait_reports, batch.wait_reports);
+  return std::move(splitter).result();
 }
 
 } // namespace troupe

@@ -17,7 +17,7 @@ namespace troupe {
 
 /// Maximum delay of a completed step or a commit while it waits in its process
 /// to be sent together with others.
-constexpr std::chrono::milliseconds longest_in_company{20};
+constexpr std::chrono::milliseconds max_batch_delay{20};
 
 /// Maximum delay of a `configured` or a `wait_report` while it waits in its
 /// process to be sent together with others.
@@ -28,71 +28,71 @@ constexpr std::chrono::milliseconds max_answer_delay{2};
 constexpr std::size_t max_batch_elements = 8192;
 
 /// Notifies a run client of committed steps.
-struct run_commits {
+struct commit_batch {
   std::uint64_t run = 0; ///< Number of the run, which its clients increment.
   std::vector<commit_record> records; ///< In order of steps.
   auto fields() { return std::tie(run, records); }
 };
 
 /// Notifies a run client that a run is complete.
-struct run_ended {
-  std::uint64_t run = 0;  ///< Number of the run, which its clients increment.
-  std::uint64_t next = 0; ///< First step that was not run.
-  auto fields() { return std::tie(run, next); }
+struct run_completed {
+  std::uint64_t run = 0; ///< Number of the run, which its clients increment.
+  std::uint64_t next_step = 0; ///< First step that was not run.
+  auto fields() { return std::tie(run, next_step); }
 };
 
 /// Notifies a run client that a run was aborted or rejected.
-struct run_failed {
+struct run_aborted {
   std::uint64_t run = 0; ///< Number of the run, which its clients increment.
-  ec code = ec::stalled; ///< Reason for the program.
-  std::string why;       ///< Reason for people.
-  auto fields() { return std::tie(run, code, why); }
+  ec code = ec::stalled; ///< Error code of the abort.
+  std::string reason;    ///< Error text for people.
+  auto fields() { return std::tie(run, code, reason); }
 };
 
 /// Acknowledges all commits of a run with a step number below `next_step`.
-struct run_heard {
+struct commit_ack {
   std::uint32_t process = 0; ///< Number of the acknowledging process.
-  std::uint64_t run = 0;  ///< Number of the run, which its clients increment.
-  std::uint64_t next = 0; ///< First step whose commit is not acknowledged.
-  auto fields() { return std::tie(process, run, next); }
+  std::uint64_t run = 0; ///< Number of the run, which its clients increment.
+  std::uint64_t next_step = 0; ///< First step whose commit is not acknowledged.
+  auto fields() { return std::tie(process, run, next_step); }
 };
 
 /// A client of runs: one in each process.
-using caller_actor =
-  caf::typed_actor<caf::reacts_to<run_commits>, caf::reacts_to<run_ended>,
-                   caf::reacts_to<run_failed>>;
+using run_client_actor =
+  caf::typed_actor<caf::reacts_to<commit_batch>, caf::reacts_to<run_completed>,
+                   caf::reacts_to<run_aborted>>;
 
-/// Messages of the replicas of a process to their owner, sent as one. The
+/// Messages of the replicas of a process to their owner, in one batch. The
 /// receiver handles the fields in the order of their declaration.
 struct owner_batch {
-  std::vector<commit::seated> seated;
-  std::vector<commit::report> reports;
-  std::vector<commit::blame> blames;
-  auto fields() { return std::tie(seated, reports, blames); }
+  std::vector<step_commit::configured> configured;
+  std::vector<step_commit::step_done> steps_done;
+  std::vector<step_commit::wait_report> wait_reports;
+  auto fields() { return std::tie(configured, steps_done, wait_reports); }
 };
 
 /// Splits a batch into batches that each fit into a frame. The order of the
 /// elements is kept.
-std::vector<owner_batch> split(const owner_batch& x);
+std::vector<owner_batch> split(const owner_batch& batch);
 
 /// The chief, as other processes see it.
-using office_actor = owner_actor::extend<
+using chief_remote_actor = replica_owner_actor::extend<
   // Messages of the replicas of a process to their owner.
   caf::reacts_to<owner_batch>,
   // A process joins a run.
-  caf::reacts_to<muster::join>,
+  caf::reacts_to<run_barrier::join>,
   // A process acknowledges commits.
-  caf::reacts_to<run_heard>,
-  // The chief shall grant no more steps of a run.
-  caf::reacts_to<muster::stop>>;
+  caf::reacts_to<commit_ack>,
+  // Requests that the chief grants no more steps of a run.
+  caf::reacts_to<run_barrier::stop>>;
 
 /// The chief or the local agent, as the replica group of its process sees it.
-using front_actor = caf::typed_actor<
+using run_service_actor = caf::typed_actor<
   // Joins a run with the step function of this process.
-  caf::reacts_to<muster::join, step_ref>,
+  caf::reacts_to<run_barrier::join, step_function_ref>,
   // Acknowledges commits.
-  caf::reacts_to<run_heard>,
-  // The chief shall grant no more steps of a run.
-  caf::reacts_to<muster::stop>>;
+  caf::reacts_to<commit_ack>,
+  // Requests that the chief grants no more steps of a run.
+  caf::reacts_to<run_barrier::stop>>;
 
 } // namespace troupe

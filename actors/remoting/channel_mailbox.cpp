@@ -8,39 +8,41 @@ namespace troupe {
 
 namespace {
 
-ec code_of(net::ending x) {
-  switch (x) {
-    case net::ending::dead:
+ec error_code_of(net::close_reason cause) {
+  switch (cause) {
+    case net::close_reason::closed:
       return ec::peer_lost;
-    case net::ending::silent:
+    case net::close_reason::timed_out:
       return ec::unreachable;
-    case net::ending::broken:
+    case net::close_reason::protocol_error:
       break;
   }
   return ec::protocol;
 }
 
-class mail_listener final : public net::link_listener {
+class mailbox_listener final : public net::channel_listener {
 public:
-  explicit mail_listener(const caf::actor_addr& who) : who_{who} {}
+  explicit mailbox_listener(const caf::actor_addr& receiver)
+    : receiver_{receiver} {}
 
-  void heard(net::frame&& x) override {
-    if (const auto to = caf::actor_cast<caf::actor>(who_))
-      caf::anon_send(to, std::move(x));
+  void on_frame(net::frame&& frame) override {
+    if (const auto receiver = caf::actor_cast<caf::actor>(receiver_))
+      caf::anon_send(receiver, std::move(frame));
   }
-  void ended(net::ending how, const std::string& why) override {
-    if (const auto to = caf::actor_cast<caf::actor>(who_))
-      caf::anon_send(to, link_ended{code_of(how), why});
+  void on_closed(net::close_reason cause, const std::string& reason) override {
+    if (const auto receiver = caf::actor_cast<caf::actor>(receiver_))
+      caf::anon_send(receiver, channel_closed{error_code_of(cause), reason});
   }
 
 private:
-  caf::actor_addr who_;
+  caf::actor_addr receiver_;
 };
 
 } // namespace
 
-std::shared_ptr<net::link_listener> mail_to(const caf::actor_addr& who) {
-  return std::make_shared<mail_listener>(who);
+std::shared_ptr<net::channel_listener>
+deliver_to_mailbox(const caf::actor_addr& receiver) {
+  return std::make_shared<mailbox_listener>(receiver);
 }
 
 } // namespace troupe

@@ -18,14 +18,15 @@ namespace troupe {
 
 /// A channel was closed. With peer_lost the peer is known to be dead, and may
 /// be replaced without fencing. With unreachable the peer may still be alive.
-struct link_ended {
+struct channel_closed {
   ec code = ec::unreachable; ///< unreachable, peer_lost or protocol.
-  std::string why;
-  auto fields() { return std::tie(code, why); }
+  std::string reason;
+  auto fields() { return std::tie(code, reason); }
 };
 
 /// Makes a listener that sends the frames of a channel, and `channel_closed` at
 /// its end, to the mailbox of an actor. It does not keep the actor alive.
-std::shared_ptr<net::link_listener> mail_to(const caf::actor_addr& who);
+std::shared_ptr<net::channel_listener>
+deliver_to_mailbox(const caf::actor_addr& receiver);
 
 } // namespace troupe

@@ -12,122 +12,123 @@ namespace troupe::wire {
 
 namespace {
 
-constexpr std::size_t longest_text = 4096;
-constexpr std::uint64_t most_tensors = 65'536; ///< Limit for one list.
+constexpr std::size_t max_text_bytes = 4096;
+constexpr std::uint64_t max_tensors = 65'536; ///< Limit for one list.
 
 /// Reads the dimensions of a tensor. Nullopt if they are invalid.
-std::optional<shape> get_shape(net::reader& from) {
+std::optional<shape> get_shape(net::reader& in) {
   std::uint8_t rank = 0;
-  from(rank);
+  in(rank);
   if (rank > shape::max_rank) {
-    from.fail("a tensor of " + std::to_string(rank) + " axes");
+    in.fail("a tensor of " + std::to_string(rank) + " axes");
     return {};
   }
   std::array<std::int64_t, shape::max_rank> extents{};
   for (std::size_t i = 0; i < rank; ++i)
-    from(extents[i]);
-  if (from.failed())
+    in(extents[i]);
+  if (in.failed())
     return {};
   try {
     return shape{std::span{extents.data(), rank}};
   } catch (const std::logic_error& e) {
-    from.fail(e.what());
+    in.fail(e.what());
     return {};
   }
 }
 
 } // namespace
 
-void put_tensor(net::writer& to, const tensor& x) {
-  to(static_cast<bool>(x));
-  if (!x)
+void put_tensor(net::writer& out, const tensor& value) {
+  out(static_cast<bool>(value));
+  if (!value)
     return;
-  to(static_cast<std::uint8_t>(x.type()),
-     static_cast<std::uint8_t>(x.dims().rank()));
-  for (const auto extent : x.dims())
-    to(extent);
-  to.reserve(x.bytes());
-  to.raw({x.raw(), x.bytes()});
+  out(static_cast<std::uint8_t>(value.type()),
+      static_cast<std::uint8_t>(value.dims().rank()));
+  for (const auto extent : value.dims())
+    out(extent);
+  out.reserve(value.bytes());
+  out.raw({value.raw(), value.bytes()});
 }
 
-void get_tensor(net::reader& from, tensor& x) {
-  x = {};
+void get_tensor(net::reader& in, tensor& value) {
+  value = {};
   bool present = false;
   std::uint8_t type = 0;
-  from(present);
+  in(present);
   if (!present)
     return;
-  from(type);
+  in(type);
   if (type >= dtype_count)
-    return from.fail("a tensor of dtype " + std::to_string(type));
-  const auto dims = get_shape(from);
+    return in.fail("a tensor of dtype " + std::to_string(type));
+  const auto dims = get_shape(in);
   if (!dims)
     return;
   const tensor_spec spec{*dims, static_cast<dtype>(type)};
-  if (dims->elements() > from.left() / size_of(spec.type))
-    return from.fail(to_string(spec) + ", but " + std::to_string(from.left())
-                     + " bytes are left");
-  const auto bytes = from.raw(dims->elements() * size_of(spec.type), "tensor");
+  if (dims->elements() > in.remaining() / size_of(spec.type))
+    return in.fail(to_string(spec) + ", but " + std::to_string(in.remaining())
+                   + " bytes are left");
+  const auto bytes = in.raw(dims->elements() * size_of(spec.type), "tensor");
   if (spec.type == dtype::boolean
       && std::any_of(bytes.begin(), bytes.end(),
                      [](auto b) { return b > std::byte{1}; }))
-    return from.fail("an element is neither true nor false");
-  x = tensor{spec};
-  std::copy(bytes.begin(), bytes.end(), x.raw());
+    return in.fail("an element is neither true nor false");
+  value = tensor{spec};
+  std::copy(bytes.begin(), bytes.end(), value.raw());
 }
 
-void put_tensors(net::writer& to, const tensors& xs) {
+void put_tensors(net::writer& out, const tensors& xs) {
   std::size_t bytes = 0;
   for (const auto& x : xs)
     bytes += x ? x.bytes() + 96 : 1; // 96: above the size of any head
-  to(std::uint64_t{xs.size()});
-  to.reserve(bytes);
+  out(std::uint64_t{xs.size()});
+  out.reserve(bytes);
   for (const auto& x : xs)
-    put_tensor(to, x);
+    put_tensor(out, x);
 }
 
-void get_tensors(net::reader& from, tensors& xs) {
+void get_tensors(net::reader& in, tensors& xs) {
   xs.clear();
   std::uint64_t count = 0;
-  from(count);
-  if (count > most_tensors || count > from.left())
-    return from.fail("a list of " + std::to_string(count) + " tensors");
-  for (; count > 0 && !from.failed(); --count)
-    get_tensor(from, xs.emplace_back());
+  in(count);
+  if (count > max_tensors || count > in.remaining())
+    return in.fail("a list of " + std::to_string(count) + " tensors");
+  for (; count > 0 && !in.failed(); --count)
+    get_tensor(in, xs.emplace_back());
 }
 
-void get_step(net::reader& from, step_ref& x) {
-  x = {};
-  from(x.name);
-  if (x.name.empty() && !from.failed())
-    from.fail("a step function without a name");
+void get_step(net::reader& in, step_function_ref& step) {
+  step = {};
+  in(step.name);
+  if (step.name.empty() && !in.failed())
+    in.fail("a step function without a name");
 }
 
-std::uint32_t number_of(const std::string& form) {
-  return net::crc32c(std::as_bytes(std::span{form}));
+std::uint32_t fingerprint_of(const std::string& schema) {
+  return net::crc32c(std::as_bytes(std::span{schema}));
 }
 
-failure_note note_of(const caf::error& x, caf::actor_system& sys) {
+wire_error to_wire(const caf::error& error, caf::actor_system& sys) {
   auto code = ec::invalid;
   std::string text;
-  if (x.category() == caf::atom("troupe")) {
-    code = static_cast<ec>(x.code());
-    if (x.context().match_elements<std::string>())
-      text = x.context().get_as<std::string>(0);
-  } else if (x == caf::sec::request_timeout) {
+  if (error.category() == caf::atom("troupe")) {
+    code = static_cast<ec>(error.code());
+    if (error.context().match_elements<std::string>())
+      text = error.context().get_as<std::string>(0);
+  } else if (error == caf::sec::request_timeout) {
     code = ec::stalled;
     text = "the role did not answer in time";
-  } else if (x == caf::sec::request_receiver_down) {
+  } else if (error == caf::sec::request_receiver_down) {
     code = ec::peer_lost;
     text = "the role ended";
   }
   if (text.empty())
-    text = sys.render(x);
-  return {code, text.substr(0, longest_text)};
+    text = sys.render(error);
+  return {code, text.substr(0, max_text_bytes)};
 }
 
-caf::error error_of(const failure_note& x) {
-  return caf::make_error(x.code, net::printable_lines(x.text, longest_text));
+caf::error from_wire(const wire_error& error) {
+  return caf::make_error(error.code,
+                         net::printable_lines(error.text, max_text_bytes));
 }
 
 } // namespace troupe::wire

@@ -31,52 +31,52 @@ concept carries_tensors = std::same_as<T, tensor> || std::same_as<T, tensors>;
 /// A type whose values can be sent to another process. Handles and listeners
 /// cannot; of a step function only the name is sent.
 template <class T>
-concept crosses = is_atom<T>::value || carries_tensors<T> || std::same_as<
-  T, step_ref> || net::encodable<T>;
+concept is_serializable = is_atom<T>::value || carries_tensors<
+  T> || std::same_as<T, step_function_ref> || net::encodable<T>;
 
 // -- values -------------------------------------------------------------------
 
 /// Writes shape and dtype, then the elements in their memory layout.
-void put_tensor(net::writer& to, const tensor& x);
+void put_tensor(net::writer& out, const tensor& value);
 
 /// Reads what `put_tensor` has written.
 /// @errors fails the reader, before it allocates memory.
-void get_tensor(net::reader& from, tensor& x);
+void get_tensor(net::reader& in, tensor& value);
 
 /// Writes the number of tensors, then each tensor.
-void put_tensors(net::writer& to, const tensors& xs);
+void put_tensors(net::writer& out, const tensors& xs);
 
 /// Reads what `put_tensors` has written.
 /// @errors fails the reader as `get_tensor`, and for more than 65,536 tensors.
-void get_tensors(net::reader& from, tensors& xs);
+void get_tensors(net::reader& in, tensors& xs);
 
 /// Reads the name of a step function. The replica that runs it finds the
 /// function in its `step_registry`.
 /// @errors fails the reader if the name is empty.
-void get_step(net::reader& from, step_ref& x);
+void get_step(net::reader& in, step_function_ref& step);
 
-template <crosses T>
-void put(net::writer& to, const T& x) {
+template <is_serializable T>
+void put(net::writer& out, const T& value) {
   if constexpr (std::same_as<T, tensor>)
-    put_tensor(to, x);
+    put_tensor(out, value);
   else if constexpr (std::same_as<T, tensors>)
-    put_tensors(to, x);
-  else if constexpr (std::same_as<T, step_ref>)
-    to(x.name);
+    put_tensors(out, value);
+  else if constexpr (std::same_as<T, step_function_ref>)
+    out(value.name);
   else if constexpr (!is_atom<T>::value) // the signature contains the atom
-    to(x);
+    out(value);
 }
 
-template <crosses T>
-void get(net::reader& from, T& x) {
+template <is_serializable T>
+void get(net::reader& in, T& value) {
   if constexpr (std::same_as<T, tensor>)
-    get_tensor(from, x);
+    get_tensor(in, value);
   else if constexpr (std::same_as<T, tensors>)
-    get_tensors(from, x);
-  else if constexpr (std::same_as<T, step_ref>)
-    get_step(from, x);
+    get_tensors(in, value);
+  else if constexpr (std::same_as<T, step_function_ref>)
+    get_step(in, value);
   else if constexpr (!is_atom<T>::value)
-    from(x);
+    in(value);
 }
 
 // -- schemas ------------------------------------------------------------------
@@ -86,11 +86,11 @@ void get(net::reader& from, T& x) {
 
 /// Appends the schema of `T`.
 template <class T>
-void describe(std::string& to);
+void append_schema(std::string& schema);
 
 template <class... Ts>
-void describe_all(std::string& to, std::tuple<Ts&...>*) {
-  (describe<Ts>(to), ...);
+void append_schemas(std::string& schema, std::tuple<Ts&...>*) {
+  (append_schema<Ts>(schema), ...);
 }
 
 template <class T>
@@ -101,46 +101,46 @@ struct element_of<std::vector<T>> {
 };
 
 template <class T>
-void describe(std::string& to) {
+void append_schema(std::string& schema) {
   if constexpr (is_atom<T>::value)
-    to += "'" + to_string(caf::atom_value{T{}}) + "'";
+    schema += "'" + to_string(caf::atom_value{T{}}) + "'";
   else if constexpr (std::same_as<T, tensor>)
-    to += "t";
+    schema += "t";
   else if constexpr (std::same_as<T, tensors>)
-    to += "[t]";
-  else if constexpr (std::same_as<T, step_ref>)
-    to += "n";
+    schema += "[t]";
+  else if constexpr (std::same_as<T, step_function_ref>)
+    schema += "n";
   else if constexpr (std::same_as<T, std::string>)
-    to += "s";
+    schema += "s";
   else if constexpr (std::same_as<T, bool>)
-    to += "b";
+    schema += "b";
   else if constexpr (std::is_enum_v<T>)
-    to += "e" + std::to_string(sizeof(T));
+    schema += "e" + std::to_string(sizeof(T));
   else if constexpr (std::is_floating_point_v<T>)
-    to += "f" + std::to_string(sizeof(T));
+    schema += "f" + std::to_string(sizeof(T));
   else if constexpr (std::is_integral_v<T>)
-    to += (std::is_signed_v<T> ? "i" : "u") + std::to_string(sizeof(T));
+    schema += (std::is_signed_v<T> ? "i" : "u") + std::to_string(sizeof(T));
   else if constexpr (requires { typename element_of<T>::type; }) {
-    to += "[";
-    describe<typename element_of<T>::type>(to);
-    to += "]";
+    schema += "[";
+    append_schema<typename element_of<T>::type>(schema);
+    schema += "]";
   } else {
     using fields = decltype(std::declval<T&>().fields());
-    to += "(";
-    describe_all(to, static_cast<fields*>(nullptr));
-    to += ")";
+    schema += "(";
+    append_schemas(schema, static_cast<fields*>(nullptr));
+    schema += ")";
   }
 }
 
 /// Fingerprint of a schema: its CRC-32C.
-std::uint32_t number_of(const std::string& form);
+std::uint32_t fingerprint_of(const std::string& schema);
 
 // -- signatures ---------------------------------------------------------------
 
 /// Name of a type that cannot be sent to another process. Empty: it can.
 template <class T>
-constexpr std::string_view name_if_local() {
-  if constexpr (std::is_void_v<T> || crosses<T>)
+constexpr std::string_view name_if_nonserializable() {
+  if constexpr (std::is_void_v<T> || is_serializable<T>)
     return {};
   else
     return net::type_name<T>();
@@ -158,30 +158,30 @@ struct signature<
   using inputs = std::tuple<Is...>;
 
   /// True if the message has no response.
-  static constexpr bool is_fact = (std::is_void_v<Os> && ...);
+  static constexpr bool is_oneway = (std::is_void_v<Os> && ...);
 
   /// Name of the first type that cannot be sent to another process. Empty: all
   /// can.
-  static constexpr std::string_view local() {
+  static constexpr std::string_view nonserializable_type() {
     std::string_view first;
-    ((first = first.empty() ? name_if_local<Is>() : first), ...);
-    ((first = first.empty() ? name_if_local<Os>() : first), ...);
+    ((first = first.empty() ? name_if_nonserializable<Is>() : first), ...);
+    ((first = first.empty() ? name_if_nonserializable<Os>() : first), ...);
     return first;
   }
 
   /// Schema of the message, and of its response after ">".
-  static std::string text() {
+  static std::string schema() {
     std::string text;
-    (describe<Is>(text), ...);
-    if constexpr (!is_fact) {
+    (append_schema<Is>(text), ...);
+    if constexpr (!is_oneway) {
       text += ">";
-      (describe<Os>(text), ...);
+      (append_schema<Os>(text), ...);
     }
     return text;
   }
 
   /// Fingerprint of that schema.
-  static std::uint32_t form() { return number_of(text()); }
+  static std::uint32_t fingerprint() { return fingerprint_of(schema()); }
 };
 
 /// Priority of a message. Messages with tensors are sent after those without.
@@ -194,16 +194,16 @@ constexpr net::priority priority_of = (carries_tensors<Ts> || ...)
 struct message_head {
   std::uint16_t signature = 0; ///< Position of the signature in the interface.
   /// Fingerprint of that signature. It must be equal at both ends.
-  std::uint32_t form = 0;
+  std::uint32_t fingerprint = 0;
   /// Timeout of a request in milliseconds. Zero in a oneway message.
-  std::uint32_t patience = 0;
-  auto fields() { return std::tie(signature, form, patience); }
+  std::uint32_t timeout_ms = 0;
+  auto fields() { return std::tie(signature, fingerprint, timeout_ms); }
 };
 
 // -- errors -------------------------------------------------------------------
 
 /// An error as it is sent to another process.
-struct failure_note {
+struct wire_error {
   ec code = ec::protocol;
   std::string text;
   auto fields() { return std::tie(code, text); }
@@ -212,9 +212,9 @@ struct failure_note {
 /// Converts any error. CAF's request timeout becomes `stalled`, a terminated
 /// receiver becomes `peer_lost`, and any other error without an `ec` becomes
 /// `invalid`. The text is cut at 4,096 bytes.
-failure_note note_of(const caf::error& x, caf::actor_system& sys);
+wire_error to_wire(const caf::error& error, caf::actor_system& sys);
 
 /// Converts an error of another process. Its text is made printable.
-caf::error error_of(const failure_note& x);
+caf::error from_wire(const wire_error& error);
 
 } // namespace troupe::wire

@@ -14,12 +14,12 @@ namespace troupe {
 // -- protocol -----------------------------------------------------------------
 
 /// Timer message of a proxy.
-struct call_is_due {
+struct request_timer {
   auto fields() { return std::tie(); }
 };
 
-/// PROXY: stands for a role of another process, with the role's interface.
-/// Besides the role's own errors, a request may fail with
+/// A proxy. It stands for a role of another process, and has the interface of
+/// the role. Besides the role's own errors, a request may fail with
 ///   busy         too many requests are open, or the channel accepts no more
 ///   invalid      the message can never be sent
 ///   stalled      no response in time
@@ -27,10 +27,10 @@ struct call_is_due {
 /// If a oneway message is sent as a request, the response arrives when the
 /// message was sent or put into the backlog (proxy_options).
 template <class Role>
-using proxy_inside =
+using proxy_internal_actor =
   typename Role::template extend<caf::reacts_to<net::frame>,
-                                 caf::reacts_to<link_ended>,
-                                 caf::reacts_to<call_is_due>>;
+                                 caf::reacts_to<channel_closed>,
+                                 caf::reacts_to<request_timer>>;
 
 // -- state --------------------------------------------------------------------
 
@@ -38,28 +38,29 @@ template <class Role>
 struct proxy_state : proxy_core {
   static inline const char* name = "proxy";
 
-  explicit proxy_state(typename proxy_inside<Role>::pointer self)
+  explicit proxy_state(typename proxy_internal_actor<Role>::pointer self)
     : self{self} {}
 
   /// Schedules a timer for the next deadline, unless an earlier one is set.
-  void tick() {
+  void schedule_timer() {
     const auto due = next_deadline();
-    if (!due || (alarm && *alarm <= *due))
+    if (!due || (next_timer && *next_timer <= *due))
       return;
-    alarm = due;
+    next_timer = due;
     const auto wait = *due - self->clock().now();
-    self->delayed_send(self, std::max(wait, wait.zero()), call_is_due{});
+    self->delayed_send(self, std::max(wait, wait.zero()), request_timer{});
   }
 
-  void on_due() {
+  void on_timer() {
     const auto now = self->clock().now();
-    if (alarm && *alarm <= now) // otherwise another timer is still scheduled
-      alarm.reset();
+    if (next_timer
+        && *next_timer <= now) // otherwise another timer is still scheduled
+      next_timer.reset();
     expire(now);
-    tick();
+    schedule_timer();
   }
 
-  typename proxy_inside<Role>::pointer self;
+  typename proxy_internal_actor<Role>::pointer self;
 };
 
 // -- behavior -----------------------------------------------------------------
@@ -67,40 +68,41 @@ struct proxy_state : proxy_core {
 namespace detail {
 
 template <class... Os>
-void read_answer(caf::response_promise& to, net::reader& from) {
+void read_response(caf::response_promise& promise, net::reader& in) {
   std::tuple<Os...> values;
-  std::apply([&from](auto&... ys) { (wire::get(from, ys), ...); }, values);
-  if (!from.finish())
-    std::apply([&to](auto&... ys) { to.deliver(std::move(ys)...); }, values);
+  std::apply([&in](auto&... ys) { (wire::get(in, ys), ...); }, values);
+  if (!in.finish())
+    std::apply([&promise](auto&... ys) { promise.deliver(std::move(ys)...); },
+               values);
 }
 
 template <class Sig, class... Is>
-void write_message(net::writer& to, std::size_t position,
-                   std::uint32_t patience, const Is&... xs) {
-  static const auto form = wire::signature<Sig>::form();
-  to(static_cast<std::uint16_t>(position), form, patience);
-  (wire::put(to, xs), ...);
+void write_message(net::writer& out, std::size_t position,
+                   std::uint32_t timeout_ms, const Is&... xs) {
+  static const auto fingerprint = wire::signature<Sig>::fingerprint();
+  out(static_cast<std::uint16_t>(position), fingerprint, timeout_ms);
+  (wire::put(out, xs), ...);
 }
 
 /// Makes the handler that forwards the oneway message at this position of the
 /// interface.
 template <std::size_t Position, class Self, class... Is>
-auto forward_of(
+auto forwarder_of(
   Self* self,
   caf::typed_mpi<caf::detail::type_list<Is...>, caf::output_tuple<void>> sig) {
   return [self](const Is&... xs) -> caf::result<void> {
-    using line = wire::signature<decltype(sig)>;
+    using message = wire::signature<decltype(sig)>;
     auto& state = self->state;
     caf::error problem;
-    if constexpr (!line::local().empty()) {
+    if constexpr (!message::nonserializable_type().empty()) {
       ((void)xs, ...);
-      problem = state.refuse(line::local());
+      problem = state.nonserializable_error(message::nonserializable_type());
     } else {
-      net::writer to;
-      write_message<decltype(sig)>(to, Position, 0, xs...);
-      problem = state.post_fact(std::move(to), wire::priority_of<Is...>,
-                                self->clock().now());
-      state.tick();
+      net::writer out;
+      write_message<decltype(sig)>(out, Position, 0, xs...);
+      problem = state.send_oneway(std::move(out), wire::priority_of<Is...>,
+                                  self->clock().now());
+      state.schedule_timer();
     }
     if (!problem)
       return caf::unit;
@@ -113,29 +115,30 @@ auto forward_of(
 /// Makes the handler that forwards the request at this position of the
 /// interface.
 template <std::size_t Position, class Self, class... Is, class... Os>
-auto forward_of(
+auto forwarder_of(
   Self* self,
   caf::typed_mpi<caf::detail::type_list<Is...>, caf::output_tuple<Os...>> sig) {
   return [self](const Is&... xs) -> caf::result<Os...> {
-    using line = wire::signature<decltype(sig)>;
-    if constexpr (!line::local().empty()) {
+    using message = wire::signature<decltype(sig)>;
+    if constexpr (!message::nonserializable_type().empty()) {
       ((void)xs, ...);
-      return self->state.refuse(line::local());
+      return self->state.nonserializable_error(message::nonserializable_type());
     } else {
-      auto& it = self->state;
-      net::writer to;
-      write_message<decltype(sig)>(to, Position, it.patience_ms(), xs...);
+      auto& state = self->state;
+      net::writer out;
+      write_message<decltype(sig)>(out, Position, state.request_timeout_ms(),
+                                   xs...);
       auto promise = self->template make_response_promise<Os...>();
-      it.post_request(std::move(to), wire::priority_of<Is...>,
-                      self->clock().now(), promise, read_answer<Os...>);
-      it.tick();
+      state.send_request(std::move(out), wire::priority_of<Is...>,
+                         self->clock().now(), promise, read_response<Os...>);
+      state.schedule_timer();
       return promise;
     }
   };
 }
 
 template <class Role, class Self, class... Sigs, std::size_t... Positions>
-typename proxy_inside<Role>::behavior_type
+typename proxy_internal_actor<Role>::behavior_type
 proxy_behavior(Self* self, caf::detail::type_list<Sigs...>,
                std::index_sequence<Positions...>) {
   const auto quit = [self](const caf::error& why) {
@@ -143,10 +146,10 @@ proxy_behavior(Self* self, caf::detail::type_list<Sigs...>,
       self->quit(why);
   };
   return {
-    forward_of<Positions>(self, Sigs{})...,
-    [=](const net::frame& x) { quit(self->state.hear(x)); },
-    [=](const link_ended& x) { quit(self->state.hear(x)); },
-    [=](const call_is_due&) { self->state.on_due(); },
+    forwarder_of<Positions>(self, Sigs{})...,
+    [=](const net::frame& x) { quit(self->state.on_frame(x)); },
+    [=](const channel_closed& x) { quit(self->state.on_channel_closed(x)); },
+    [=](const request_timer&) { self->state.on_timer(); },
   };
 }
 
@@ -156,13 +159,14 @@ proxy_behavior(Self* self, caf::detail::type_list<Sigs...>,
 /// and closes it when it terminates. It is spawned like any role, and its
 /// handle converts to a handle of the role.
 template <class Role>
-typename proxy_inside<Role>::behavior_type
-proxy(typename proxy_inside<Role>::template stateful_pointer<proxy_state<Role>>
+typename proxy_internal_actor<Role>::behavior_type
+proxy(typename proxy_internal_actor<Role>::template stateful_pointer<
+        proxy_state<Role>>
         self,
-      std::shared_ptr<net::link> out, proxy_options options) {
-  keep_last_words(self);
-  out->listen(mail_to(self->address()));
-  self->state.open(std::move(out), options);
+      std::shared_ptr<net::channel> channel, proxy_options options) {
+  install_exception_handler(self);
+  channel->set_listener(deliver_to_mailbox(self->address()));
+  self->state.open(std::move(channel), options);
   using list = typename Role::signatures;
   return detail::proxy_behavior<Role>(
     self, list{},

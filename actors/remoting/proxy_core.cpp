@@ -7,52 +7,53 @@
 namespace troupe {
 
 proxy_core::~proxy_core() {
-  if (!end_)
-    end_ = caf::make_error(ec::peer_lost, std::string{"the proxy ended"});
-  for (auto& [tag, x] : calls_)
-    x.promise.deliver(end_);
-  if (out_)
-    out_->close("the proxy ended");
+  if (!end_error_)
+    end_error_ = caf::make_error(ec::peer_lost, std::string{"the proxy ended"});
+  for (auto& [tag, x] : pending_)
+    x.promise.deliver(end_error_);
+  if (channel_)
+    channel_->close("the proxy ended");
 }
 
-void proxy_core::open(std::shared_ptr<net::link> out,
+void proxy_core::open(std::shared_ptr<net::channel> channel,
                       const proxy_options& options) {
-  out_ = std::move(out);
+  channel_ = std::move(channel);
   options_ = options;
 }
 
-std::uint32_t proxy_core::patience_ms() const {
-  return static_cast<std::uint32_t>(options_.patience.count());
+std::uint32_t proxy_core::request_timeout_ms() const {
+  return static_cast<std::uint32_t>(options_.request_timeout.count());
 }
 
-caf::error proxy_core::check_size(std::size_t bytes, net::priority how) const {
-  const auto most = out_->limits().of(how);
-  if (bytes <= most)
+caf::error proxy_core::check_size(std::size_t bytes,
+                                  net::priority priority) const {
+  const auto limit = channel_->limits().max_payload(priority);
+  if (bytes <= limit)
     return {};
   return caf::make_error(ec::invalid, "a message of " + std::to_string(bytes)
                                         + " bytes; the limit of the channel is "
-                                        + std::to_string(most) + " bytes");
+                                        + std::to_string(limit) + " bytes");
 }
 
 /// @returns true if the channel accepted the frame.
-bool proxy_core::post(net::frame_kind kind, net::priority how,
-                      std::vector<std::byte>&& payload) {
-  const bool taken =
-    out_->post({kind, how, options_.epoch, last_tag_ + 1, std::move(payload)});
+bool proxy_core::send_frame(net::frame_kind kind, net::priority priority,
+                            std::vector<std::byte>&& payload) {
+  const bool taken = channel_->post(
+    {kind, priority, options_.view_id, last_tag_ + 1, std::move(payload)});
   last_tag_ += taken;
   return taken;
 }
 
-caf::error proxy_core::post_fact(net::writer&& x, net::priority how,
-                                 time_point now) {
-  auto payload = std::move(x).bytes();
-  if (auto problem = check_size(payload.size(), how))
+caf::error proxy_core::send_oneway(net::writer&& message,
+                                   net::priority priority, time_point now) {
+  auto payload = std::move(message).bytes();
+  if (auto problem = check_size(payload.size(), priority))
     return problem;
   // A frame that the channel rejects is lost. If the message may enter the
   // backlog, a copy is kept.
   if (backlog_.empty()) {
     auto copy = must_deliver() ? payload : std::vector<std::byte>{};
-    if (post(net::frame_kind::fact, how, std::move(payload)))
+    if (send_frame(net::frame_kind::oneway, priority, std::move(payload)))
       return {};
     payload = std::move(copy);
     retry_at_ = now + options_.retry_interval;
@@ -65,112 +66,115 @@ caf::error proxy_core::post_fact(net::writer&& x, net::priority how,
                                            + " messages are waiting already"
                                        : std::string{"the channel accepts no "
                                                      "more frames"});
-  backlog_.push_back({how, std::move(payload)});
+  backlog_.push_back({priority, std::move(payload)});
   return {};
 }
 
-void proxy_core::post_request(net::writer&& x, net::priority how,
+void proxy_core::send_request(net::writer&& message, net::priority priority,
                               time_point now, caf::response_promise promise,
-                              answer_reader read) {
-  if (calls_.size() >= options_.window)
-    return promise.deliver(caf::make_error(
-      ec::busy, std::to_string(calls_.size()) + " requests are open already"));
-  auto payload = std::move(x).bytes();
-  if (auto problem = check_size(payload.size(), how))
+                              response_reader read) {
+  if (pending_.size() >= options_.window)
+    return promise.deliver(
+      caf::make_error(ec::busy, std::to_string(pending_.size())
+                                  + " requests are open already"));
+  auto payload = std::move(message).bytes();
+  if (auto problem = check_size(payload.size(), priority))
     return promise.deliver(std::move(problem));
   if (!backlog_.empty() // a request must not overtake oneway messages
-      || !post(net::frame_kind::request, how, std::move(payload)))
+      || !send_frame(net::frame_kind::request, priority, std::move(payload)))
     return promise.deliver(caf::make_error(
       ec::busy, std::string{"the channel accepts no more frames"}));
-  calls_.emplace(last_tag_,
-                 call{std::move(promise), read, now + options_.patience});
+  pending_.emplace(last_tag_, pending_request{std::move(promise), read,
+                                              now + options_.request_timeout});
 }
 
-caf::error proxy_core::refuse(std::string_view type) {
+caf::error proxy_core::nonserializable_error(std::string_view type) {
   return caf::make_error(ec::invalid, "a " + std::string{type}
                                         + " cannot leave its process");
 }
 
-caf::error proxy_core::hear(const net::frame& x) {
-  out_->consumed(x.priority);
-  if (x.epoch != options_.epoch)
+caf::error proxy_core::on_frame(const net::frame& frame) {
+  channel_->consumed(frame.priority);
+  if (frame.view_id != options_.view_id)
     return {}; // a frame of another view
-  switch (x.kind) {
-    case net::frame_kind::reply:
-    case net::frame_kind::failure:
-      end_ = answer(x);
+  switch (frame.kind) {
+    case net::frame_kind::response:
+    case net::frame_kind::error:
+      end_error_ = on_response(frame);
       break;
-    case net::frame_kind::gone:
-      return leave(x);
-    case net::frame_kind::fact:
+    case net::frame_kind::terminated:
+      return on_terminated(frame);
+    case net::frame_kind::oneway:
     case net::frame_kind::request:
-      end_ = caf::make_error(ec::protocol,
-                             std::string{"a proxy received a request or a "
-                                         "oneway message"});
+      end_error_ = caf::make_error(
+        ec::protocol, std::string{"a proxy received a request or a "
+                                  "oneway message"});
   }
-  return end_;
+  return end_error_;
 }
 
 /// Completes the request that a response or an error belongs to.
 /// @returns an error if the peer violated the protocol.
-caf::error proxy_core::answer(const net::frame& x) {
-  const auto it = calls_.find(x.tag);
-  if (it == calls_.end())
+caf::error proxy_core::on_response(const net::frame& frame) {
+  const auto it = pending_.find(frame.tag);
+  if (it == pending_.end())
     return {}; // late or duplicate
-  auto call = std::move(it->second);
-  calls_.erase(it);
-  net::reader from{x.payload};
-  if (x.kind == net::frame_kind::reply) {
-    call.read(call.promise, from);
-  } else if (wire::failure_note note; !from(note.code, note.text).finish()) {
-    call.promise.deliver(wire::error_of(note));
+  auto request = std::move(it->second);
+  pending_.erase(it);
+  net::reader in{frame.payload};
+  if (frame.kind == net::frame_kind::response) {
+    request.read(request.promise, in);
+  } else if (wire::wire_error remote_error;
+             !in(remote_error.code, remote_error.text).finish()) {
+    request.promise.deliver(wire::from_wire(remote_error));
   }
-  const auto fault = from.finish();
+  const auto fault = in.finish();
   if (!fault)
     return {};
-  auto why =
+  auto error =
     caf::make_error(ec::protocol, "malformed response: " + to_string(*fault));
-  call.promise.deliver(why);
-  return why;
+  request.promise.deliver(error);
+  return error;
 }
 
-caf::error proxy_core::leave(const net::frame& x) {
-  wire::failure_note note;
-  if (const auto fault = net::decode(x.payload, note.code, note.text))
-    note = {ec::protocol, "malformed termination: " + to_string(*fault)};
-  end_ = wire::error_of(note);
-  if (note.code == ec::cancelled) // the role was stopped on purpose
+caf::error proxy_core::on_terminated(const net::frame& frame) {
+  wire::wire_error error;
+  if (const auto fault = net::decode(frame.payload, error.code, error.text))
+    error = {ec::protocol, "malformed termination: " + to_string(*fault)};
+  end_error_ = wire::from_wire(error);
+  if (error.code == ec::cancelled) // the role was stopped on purpose
     return caf::exit_reason::user_shutdown;
-  return end_;
+  return end_error_;
 }
 
-caf::error proxy_core::hear(const link_ended& x) {
-  end_ = caf::make_error(x.code, x.why);
-  return end_;
+caf::error proxy_core::on_channel_closed(const channel_closed& end) {
+  end_error_ = caf::make_error(end.code, end.reason);
+  return end_error_;
 }
 
 void proxy_core::expire(time_point now) {
   while (!backlog_.empty()) {
     auto& first = backlog_.front();
-    if (!post(net::frame_kind::fact, first.how, std::vector{first.payload})) {
+    if (!send_frame(net::frame_kind::oneway, first.priority,
+                    std::vector{first.payload})) {
       retry_at_ = now + options_.retry_interval;
       break;
     }
     backlog_.pop_front();
   }
-  while (!calls_.empty() && calls_.begin()->second.deadline <= now) {
-    auto x = std::move(calls_.begin()->second);
-    calls_.erase(calls_.begin());
-    x.promise.deliver(
-      caf::make_error(ec::stalled, "no response within "
-                                     + std::to_string(patience_ms()) + " ms"));
+  while (!pending_.empty() && pending_.begin()->second.deadline <= now) {
+    auto expired = std::move(pending_.begin()->second);
+    pending_.erase(pending_.begin());
+    expired.promise.deliver(caf::make_error(
+      ec::stalled,
+      "no response within " + std::to_string(request_timeout_ms()) + " ms"));
   }
 }
 
 std::optional<proxy_core::time_point> proxy_core::next_deadline() const {
   std::optional<time_point> due;
-  if (!calls_.empty())
-    due = calls_.begin()->second.deadline;
+  if (!pending_.empty())
+    due = pending_.begin()->second.deadline;
   if (!backlog_.empty() && (!due || retry_at_ < *due))
     due = retry_at_;
   return due;

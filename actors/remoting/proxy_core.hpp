@@ -15,12 +15,12 @@ namespace troupe {
 
 struct proxy_options {
   /// Timeout of a response.
-  std::chrono::milliseconds patience{5000};
+  std::chrono::milliseconds request_timeout{5000};
   /// Maximum number of open requests; further ones fail as `busy`.
   std::size_t window = 256;
   /// Membership view that all frames carry; frames of another view are ignored.
   /// The rendezvous assigns it. Zero between a client and a node.
-  std::uint64_t epoch = 0;
+  std::uint64_t view_id = 0;
   /// Maximum number of oneway messages that wait while the channel accepts no
   /// more frames. Zero: such a message fails as `busy`, unnoticed by a sender
   /// that made no request. Otherwise no message is lost silently: one that
@@ -37,31 +37,34 @@ public:
   using time_point = caf::actor_clock::time_point;
 
   /// Decodes a response and delivers it if it is complete.
-  using answer_reader = void (*)(caf::response_promise&, net::reader&);
+  using response_reader = void (*)(caf::response_promise&, net::reader&);
 
   ~proxy_core();
 
-  void open(std::shared_ptr<net::link> out, const proxy_options& options);
+  void open(std::shared_ptr<net::channel> channel,
+            const proxy_options& options);
 
   /// Sends a oneway message or puts it into the backlog.
   /// @returns the reason if it did neither.
-  caf::error post_fact(net::writer&& x, net::priority how, time_point now);
+  caf::error send_oneway(net::writer&& message, net::priority priority,
+                         time_point now);
 
   /// True if a oneway message that cannot be sent terminates the proxy.
   bool must_deliver() const { return options_.backlog > 0; }
 
   /// Sends a request. The promise gets the response, or an error: immediately,
   /// at the deadline, or when the channel closes.
-  void post_request(net::writer&& x, net::priority how, time_point now,
-                    caf::response_promise promise, answer_reader read);
+  void send_request(net::writer&& message, net::priority priority,
+                    time_point now, caf::response_promise promise,
+                    response_reader read);
 
   /// @returns the error for a type that cannot be sent to another process.
-  caf::error refuse(std::string_view type);
+  caf::error nonserializable_error(std::string_view type);
 
   /// Handles a frame or the end of the channel.
   /// @returns the reason with which the proxy must terminate, or none.
-  caf::error hear(const net::frame& x);
-  caf::error hear(const link_ended& x);
+  caf::error on_frame(const net::frame& frame);
+  caf::error on_channel_closed(const channel_closed& end);
 
   /// Sends messages of the backlog until the channel accepts no more frames,
   /// and fails the requests whose timeout has elapsed.
@@ -71,35 +74,35 @@ public:
   /// backlog is empty.
   std::optional<time_point> next_deadline() const;
 
-  std::uint32_t patience_ms() const;
+  std::uint32_t request_timeout_ms() const;
 
   /// Time of the scheduled timer. Nullopt: none is scheduled.
-  std::optional<time_point> alarm;
+  std::optional<time_point> next_timer;
 
 private:
-  struct call {
+  struct pending_request {
     caf::response_promise promise;
-    answer_reader read;
+    response_reader read;
     time_point deadline;
   };
-  struct waiting_fact {
-    net::priority how;
+  struct backlog_entry {
+    net::priority priority;
     std::vector<std::byte> payload;
   };
-  caf::error check_size(std::size_t bytes, net::priority how) const;
-  bool post(net::frame_kind kind, net::priority how,
-            std::vector<std::byte>&& payload);
-  caf::error answer(const net::frame& x);
-  caf::error leave(const net::frame& x);
+  caf::error check_size(std::size_t bytes, net::priority priority) const;
+  bool send_frame(net::frame_kind kind, net::priority priority,
+                  std::vector<std::byte>&& payload);
+  caf::error on_response(const net::frame& frame);
+  caf::error on_terminated(const net::frame& frame);
 
-  std::shared_ptr<net::link> out_;
+  std::shared_ptr<net::channel> channel_;
   proxy_options options_;
   std::uint64_t last_tag_ = 0;
   /// Open requests by tag. Tags grow, so the order is also by deadline.
-  std::map<std::uint64_t, call> calls_;
-  std::deque<waiting_fact> backlog_; ///< In the order of arrival.
+  std::map<std::uint64_t, pending_request> pending_;
+  std::deque<backlog_entry> backlog_; ///< In the order of arrival.
   time_point retry_at_{}; ///< Next attempt to send messages of the backlog.
-  caf::error end_;        ///< Error of the requests open at the end.
+  caf::error end_error_;  ///< Error of the requests open at the end.
 };
 
 } // namespace troupe

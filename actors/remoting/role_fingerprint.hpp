@@ -18,10 +18,10 @@ template <class List>
 struct interface;
 template <class... Sigs>
 struct interface<caf::detail::type_list<Sigs...>> {
-  static constexpr bool crosses =
-    (wire::signature<Sigs>::local().empty() && ...);
-  static std::string text() {
-    return ((wire::signature<Sigs>::text() + ";") + ... + "");
+  static constexpr bool is_serializable =
+    (wire::signature<Sigs>::nonserializable_type().empty() && ...);
+  static std::string schema() {
+    return ((wire::signature<Sigs>::schema() + ";") + ... + "");
   }
 };
 
@@ -30,21 +30,21 @@ struct interface<caf::detail::type_list<Sigs...>> {
 /// Schema of a role's spawn arguments in the notation of docs/wire.md, such as
 /// "(i4s)".
 template <net::encodable... Args>
-std::string text_of_arguments() {
+std::string argument_schema() {
   std::string text = "(";
-  (wire::describe<Args>(text), ...);
+  (wire::append_schema<Args>(text), ...);
   return text + ")";
 }
 
 template <class Handle, net::encodable... Args>
-role_form form_of_role() {
-  using all = detail::interface<typename Handle::signatures>;
-  static_assert(all::crosses,
+role_fingerprint fingerprint_of_role() {
+  using messages = detail::interface<typename Handle::signatures>;
+  static_assert(messages::is_serializable,
                 "every message of a remote role must consist of types that can "
                 "be sent to another process: numbers, texts, tensors, lists "
                 "and structs with `fields`");
-  return {wire::number_of(all::text()),
-          wire::number_of(text_of_arguments<Args...>())};
+  return {wire::fingerprint_of(messages::schema()),
+          wire::fingerprint_of(argument_schema<Args...>())};
 }
 
 namespace detail {
@@ -52,7 +52,7 @@ namespace detail {
 /// The type that an argument is sent as: a string literal is sent as
 /// std::string.
 template <class T>
-using sent_as =
+using wire_type =
   std::conditional_t<!net::encodable<T> && std::convertible_to<T, std::string>,
                      std::string, T>;
 
@@ -60,14 +60,16 @@ using sent_as =
 
 /// Makes the request that spawns `role` with these arguments.
 template <class Handle, class... Args>
-spawn_order order_of(const std::string& role, const Args&... args) {
-  net::writer to;
-  to(static_cast<const detail::sent_as<std::decay_t<Args>>&>(args)...);
-  spawn_order x{
-    role, form_of_role<Handle, detail::sent_as<std::decay_t<Args>>...>(), {}};
-  for (const auto b : std::move(to).bytes())
-    x.arguments.push_back(std::to_integer<std::uint8_t>(b));
-  return x;
+spawn_request make_spawn_request(const std::string& role, const Args&... args) {
+  net::writer out;
+  out(static_cast<const detail::wire_type<std::decay_t<Args>>&>(args)...);
+  spawn_request request{
+    role,
+    fingerprint_of_role<Handle, detail::wire_type<std::decay_t<Args>>...>(),
+    {}};
+  for (const auto b : std::move(out).bytes())
+    request.arguments.push_back(std::to_integer<std::uint8_t>(b));
+  return request;
 }
 
 } // namespace troupe

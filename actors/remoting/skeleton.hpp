@@ -15,107 +15,112 @@ namespace troupe {
 
 // -- protocol -----------------------------------------------------------------
 
-/// SKELETON: receives the frames of its channel, and the channel's end.
-using gateway_actor =
-  caf::typed_actor<caf::reacts_to<net::frame>, caf::reacts_to<link_ended>>;
+/// A skeleton. It receives the frames of its channel, and the end of the
+/// channel.
+using skeleton_actor =
+  caf::typed_actor<caf::reacts_to<net::frame>, caf::reacts_to<channel_closed>>;
 
 // -- state --------------------------------------------------------------------
 
 template <class Role>
-struct gateway_state : gateway_core {
+struct skeleton_state : skeleton_core {
   static inline const char* name = "skeleton";
 
-  explicit gateway_state(gateway_actor::pointer self) : self{self} {}
+  explicit skeleton_state(skeleton_actor::pointer self) : self{self} {}
 
   /// Decodes a frame and sends the message to the role.
   /// @returns the reason with which the skeleton must terminate, or none.
-  caf::error hear(const net::frame& x) {
-    if (!admit(x))
+  caf::error on_frame(const net::frame& frame) {
+    if (!accept_frame(frame))
       return {};
     using list = typename Role::signatures;
-    net::reader from{x.payload};
+    net::reader in{frame.payload};
     wire::message_head head;
-    from(head.signature, head.form, head.patience);
-    auto why =
-      take(x, head, from, list{},
-           std::make_index_sequence<caf::detail::tl_size<list>::value>{});
-    return why.empty() ? caf::error{} : accuse(x, why);
+    in(head.signature, head.fingerprint, head.timeout_ms);
+    auto violation =
+      decode(frame, head, in, list{},
+             std::make_index_sequence<caf::detail::tl_size<list>::value>{});
+    return violation.empty() ? caf::error{}
+                             : report_violation(frame, violation);
   }
 
-  gateway_actor::pointer self;
+  skeleton_actor::pointer self;
   Role target;
 
 private:
   /// @returns how the frame violates the protocol, or an empty text.
   template <class... Sigs, std::size_t... Positions>
-  std::string take(const net::frame& x, const wire::message_head& head,
-                   net::reader& from, caf::detail::type_list<Sigs...>,
-                   std::index_sequence<Positions...>) {
-    if (from.failed())
-      return "malformed message: " + to_string(*from.finish());
-    std::string why = "signature " + std::to_string(head.signature)
-                      + " does not exist; the interface has "
-                      + std::to_string(sizeof...(Sigs));
+  std::string decode(const net::frame& frame, const wire::message_head& head,
+                     net::reader& in, caf::detail::type_list<Sigs...>,
+                     std::index_sequence<Positions...>) {
+    if (in.failed())
+      return "malformed message: " + to_string(*in.finish());
+    std::string violation = "signature " + std::to_string(head.signature)
+                            + " does not exist; the interface has "
+                            + std::to_string(sizeof...(Sigs));
     (void)((head.signature == Positions
-            && (why = take_one(x, head, from, Sigs{}), true))
+            && (violation = decode_as(frame, head, in, Sigs{}), true))
            || ...);
-    return why;
+    return violation;
   }
 
   template <class Sig>
-  std::string take_one(const net::frame& x, const wire::message_head& head,
-                       net::reader& from, Sig sig) {
-    using line = wire::signature<Sig>;
-    const auto which = "signature " + std::to_string(head.signature);
-    if constexpr (!line::local().empty()) {
-      return which + " has a " + std::string{line::local()}
+  std::string decode_as(const net::frame& frame, const wire::message_head& head,
+                        net::reader& in, Sig sig) {
+    using message = wire::signature<Sig>;
+    const auto signature_name = "signature " + std::to_string(head.signature);
+    if constexpr (!message::nonserializable_type().empty()) {
+      return signature_name + " has a "
+             + std::string{message::nonserializable_type()}
              + ", which cannot leave its process";
     } else {
-      static const auto form = line::form();
+      static const auto fingerprint = message::fingerprint();
       const auto kind =
-        line::is_fact ? net::frame_kind::fact : net::frame_kind::request;
-      if (head.form != form)
-        return which
+        message::is_oneway ? net::frame_kind::oneway : net::frame_kind::request;
+      if (head.fingerprint != fingerprint)
+        return signature_name
                + " has another fingerprint in this process; run the same "
                  "version of the program at both ends";
-      if (x.kind != kind)
-        return which + " is a "
-               + (line::is_fact ? "oneway message, not a request"
-                                : "request, not a oneway message");
-      typename line::inputs values;
-      std::apply([&from](auto&... xs) { (wire::get(from, xs), ...); }, values);
-      if (const auto fault = from.finish())
-        return "malformed arguments of " + which + ": " + to_string(*fault);
-      hand_on(x, head, sig, values);
+      if (frame.kind != kind)
+        return signature_name + " is a "
+               + (message::is_oneway ? "oneway message, not a request"
+                                     : "request, not a oneway message");
+      typename message::inputs values;
+      std::apply([&in](auto&... xs) { (wire::get(in, xs), ...); }, values);
+      if (const auto fault = in.finish())
+        return "malformed arguments of " + signature_name + ": "
+               + to_string(*fault);
+      dispatch(frame, head, sig, values);
       return {};
     }
   }
 
   template <class... Is, class... Os>
-  void hand_on(
-    const net::frame& x, const wire::message_head& head,
+  void dispatch(
+    const net::frame& frame, const wire::message_head& head,
     caf::typed_mpi<caf::detail::type_list<Is...>, caf::output_tuple<Os...>>,
     std::tuple<Is...>& values) {
     std::apply(
       [&](auto&... xs) {
         if constexpr ((std::is_void_v<Os> && ...))
-          tell(x.priority, std::move(xs)...);
-        else if (begin(x))
-          ask<Os...>(x.tag, patience(head.patience), std::move(xs)...);
+          send_to_role(frame.priority, std::move(xs)...);
+        else if (begin_request(frame))
+          request_from_role<Os...>(frame.tag, timeout_of(head.timeout_ms),
+                                   std::move(xs)...);
       },
       values);
   }
 
   template <class... Is>
-  void tell(net::priority how, Is&&... xs) {
+  void send_to_role(net::priority priority, Is&&... xs) {
     caf::anon_send(target, std::move(xs)...);
-    if (handed_on(how))
-      ask_what_was_read();
+    if (on_oneway_delivered(priority))
+      request_receipt();
   }
 
   /// Requests a receipt. CAF answers this request for the role, in the order of
   /// its mailbox, so the role has then read all earlier messages.
-  void ask_what_was_read() {
+  void request_receipt() {
     begin_receipt();
     self
       ->request(caf::actor_cast<caf::actor>(target), receipt_timeout,
@@ -124,25 +129,26 @@ private:
         [this](caf::ok_atom, const std::string&, const caf::strong_actor_ptr&,
                const std::string&) {
           if (on_receipt())
-            ask_what_was_read();
+            request_receipt();
         },
         [this](const caf::error& why) {
           if (why == caf::sec::request_timeout) // the role is busy: ask again
-            ask_what_was_read();
+            request_receipt();
         });
   }
 
   template <class... Os, class... Is>
-  void ask(std::uint64_t tag, std::chrono::milliseconds patience, Is&&... xs) {
-    self->request(target, patience, std::move(xs)...)
+  void request_from_role(std::uint64_t tag, std::chrono::milliseconds timeout,
+                         Is&&... xs) {
+    self->request(target, timeout, std::move(xs)...)
       .then(
         [this, tag](const Os&... ys) {
-          net::writer to;
-          (wire::put(to, ys), ...);
-          succeed(tag, std::move(to), wire::priority_of<Os...>);
+          net::writer out;
+          (wire::put(out, ys), ...);
+          respond(tag, std::move(out), wire::priority_of<Os...>);
         },
         [this, tag](const caf::error& why) {
-          fail(tag, wire::note_of(why, self->system()));
+          fail_request(tag, wire::to_wire(why, self->system()));
         });
   }
 };
@@ -153,12 +159,13 @@ private:
 /// and sends back the responses. It owns the channel. The channel does not keep
 /// it alive, so the code that spawns it must keep the handle.
 template <class Role>
-gateway_actor::behavior_type
-gateway(gateway_actor::stateful_pointer<gateway_state<Role>> self, Role target,
-        std::shared_ptr<net::link> out, gateway_options options) {
-  keep_last_words(self);
-  out->listen(mail_to(self->address()));
-  self->state.open(std::move(out), options);
+skeleton_actor::behavior_type
+skeleton(skeleton_actor::stateful_pointer<skeleton_state<Role>> self,
+         Role target, std::shared_ptr<net::channel> channel,
+         skeleton_options options) {
+  install_exception_handler(self);
+  channel->set_listener(deliver_to_mailbox(self->address()));
+  self->state.open(std::move(channel), options);
   self->monitor(target);
   self->state.target = std::move(target);
   self->set_down_handler([self](const caf::down_msg& x) {
@@ -166,10 +173,12 @@ gateway(gateway_actor::stateful_pointer<gateway_state<Role>> self, Role target,
   });
   return {
     [self](const net::frame& x) {
-      if (const auto why = self->state.hear(x))
+      if (const auto why = self->state.on_frame(x))
         self->quit(why);
     },
-    [self](const link_ended& x) { self->quit(caf::make_error(x.code, x.why)); },
+    [self](const channel_closed& x) {
+      self->quit(caf::make_error(x.code, x.reason));
+    },
   };
 }
 

@@ -7,7 +7,7 @@
 
 namespace troupe {
 
-bool seen_tags::add(std::uint64_t tag) {
+bool duplicate_filter::add(std::uint64_t tag) {
   if (tag > newest_) {
     if (tag - newest_ >= window)
       seen_.reset();
@@ -22,133 +22,144 @@ bool seen_tags::add(std::uint64_t tag) {
   return true;
 }
 
-gateway_core::~gateway_core() {
-  if (out_)
-    out_->close("the skeleton ended");
+skeleton_core::~skeleton_core() {
+  if (channel_)
+    channel_->close("the skeleton ended");
 }
 
-void gateway_core::open(std::shared_ptr<net::link> out,
-                        const gateway_options& options) {
-  out_ = std::move(out);
+void skeleton_core::open(std::shared_ptr<net::channel> channel,
+                         const skeleton_options& options) {
+  channel_ = std::move(channel);
   options_ = options;
 }
 
-std::chrono::milliseconds gateway_core::patience(std::uint32_t asked_ms) const {
-  return std::min(options_.patience, std::chrono::milliseconds{asked_ms});
+std::chrono::milliseconds
+skeleton_core::timeout_of(std::uint32_t asked_ms) const {
+  return std::min(options_.request_timeout,
+                  std::chrono::milliseconds{asked_ms});
 }
 
-bool gateway_core::admit(const net::frame& x) {
-  const bool fresh = seen_[static_cast<std::size_t>(x.priority)].add(x.tag);
-  const bool looked_at = fresh && x.epoch == options_.epoch;
-  if (!looked_at || x.kind != net::frame_kind::fact)
-    out_->consumed(x.priority);
-  if (looked_at || !fresh)
-    return looked_at;
-  if (x.kind == net::frame_kind::request) {
-    net::writer to;
-    to(ec::superseded, "view " + std::to_string(x.epoch)
-                         + ", but the current view is "
-                         + std::to_string(options_.epoch));
-    out_->post({net::frame_kind::failure, net::priority::control, x.epoch,
-                x.tag, std::move(to).bytes()});
+bool skeleton_core::accept_frame(const net::frame& frame) {
+  const bool fresh =
+    duplicates_[static_cast<std::size_t>(frame.priority)].add(frame.tag);
+  const bool accepted = fresh && frame.view_id == options_.view_id;
+  if (!accepted || frame.kind != net::frame_kind::oneway)
+    channel_->consumed(frame.priority);
+  if (accepted || !fresh)
+    return accepted;
+  if (frame.kind == net::frame_kind::request) {
+    net::writer out;
+    out(ec::superseded, "view " + std::to_string(frame.view_id)
+                          + ", but the current view is "
+                          + std::to_string(options_.view_id));
+    channel_->post({net::frame_kind::error, net::priority::control,
+                    frame.view_id, frame.tag, std::move(out).bytes()});
   }
   return false;
 }
 
 /// True if unread messages use at least a quarter of the credits. With fewer
 /// the peer can still send, so a receipt would cost more than it gains.
-bool gateway_core::is_due(net::priority how) const {
-  return unread_[static_cast<std::size_t>(how)]
-         >= std::max<std::size_t>(out_->credits(how) / 4, 1);
+bool skeleton_core::is_receipt_due(net::priority priority) const {
+  return unread_[static_cast<std::size_t>(priority)]
+         >= std::max<std::size_t>(channel_->credits(priority) / 4, 1);
 }
 
-bool gateway_core::handed_on(net::priority how) {
-  ++unread_[static_cast<std::size_t>(how)];
-  return !asking_ && is_due(how);
+bool skeleton_core::on_oneway_delivered(net::priority priority) {
+  ++unread_[static_cast<std::size_t>(priority)];
+  return !receipt_pending_ && is_receipt_due(priority);
 }
 
-void gateway_core::begin_receipt() {
-  asking_ = true;
-  asked_ = unread_;
+void skeleton_core::begin_receipt() {
+  receipt_pending_ = true;
+  in_receipt_ = unread_;
 }
 
-bool gateway_core::on_receipt() {
-  asking_ = false;
-  for (const auto how : {net::priority::control, net::priority::bulk}) {
-    const auto i = static_cast<std::size_t>(how);
-    unread_[i] -= asked_[i];
-    for (auto left = std::exchange(asked_[i], 0); left > 0; --left)
-      out_->consumed(how);
+bool skeleton_core::on_receipt() {
+  receipt_pending_ = false;
+  for (const auto priority : {net::priority::control, net::priority::bulk}) {
+    const auto i = static_cast<std::size_t>(priority);
+    unread_[i] -= in_receipt_[i];
+    for (auto left = std::exchange(in_receipt_[i], 0); left > 0; --left)
+      channel_->consumed(priority);
   }
-  return is_due(net::priority::control) || is_due(net::priority::bulk);
+  return is_receipt_due(net::priority::control)
+         || is_receipt_due(net::priority::bulk);
 }
 
-bool gateway_core::begin(const net::frame& x) {
-  const auto room = open_.size() < options_.window;
-  open_.insert(x.tag);
-  if (!room)
-    fail(x.tag, {ec::busy, "the role has " + std::to_string(options_.window)
-                             + " open requests already"});
-  return room;
+bool skeleton_core::begin_request(const net::frame& frame) {
+  const auto accepted = open_requests_.size() < options_.window;
+  open_requests_.insert(frame.tag);
+  if (!accepted)
+    fail_request(frame.tag,
+                 {ec::busy, "the role has " + std::to_string(options_.window)
+                              + " open requests already"});
+  return accepted;
 }
 
-void gateway_core::succeed(std::uint64_t tag, net::writer&& answer,
-                           net::priority how) {
-  if (open_.erase(tag) > 0)
-    post(net::frame_kind::reply, how, tag, std::move(answer));
+void skeleton_core::respond(std::uint64_t tag, net::writer&& response,
+                            net::priority priority) {
+  if (open_requests_.erase(tag) > 0)
+    send_frame(net::frame_kind::response, priority, tag, std::move(response));
 }
 
-void gateway_core::fail(std::uint64_t tag, const wire::failure_note& why) {
-  if (open_.erase(tag) == 0)
+void skeleton_core::fail_request(std::uint64_t tag,
+                                 const wire::wire_error& reason) {
+  if (open_requests_.erase(tag) == 0)
     return;
-  net::writer to;
-  to(why.code, why.text);
-  post(net::frame_kind::failure, net::priority::control, tag, std::move(to));
+  net::writer out;
+  out(reason.code, reason.text);
+  send_frame(net::frame_kind::error, net::priority::control, tag,
+             std::move(out));
 }
 
 /// A response that the channel does not accept is lost; the proxy's timeout
 /// then fails the request.
-void gateway_core::post(net::frame_kind kind, net::priority how,
-                        std::uint64_t tag, net::writer&& x) {
-  auto payload = std::move(x).bytes();
-  if (const auto most = out_->limits().of(how); payload.size() > most) {
-    net::writer to;
-    to(ec::invalid, "a response of " + std::to_string(payload.size())
-                      + " bytes; the limit of the channel is "
-                      + std::to_string(most) + " bytes");
-    kind = net::frame_kind::failure;
-    how = net::priority::control;
-    payload = std::move(to).bytes();
+void skeleton_core::send_frame(net::frame_kind kind, net::priority priority,
+                               std::uint64_t tag, net::writer&& response) {
+  auto payload = std::move(response).bytes();
+  if (const auto limit = channel_->limits().max_payload(priority);
+      payload.size() > limit) {
+    net::writer error_writer;
+    error_writer(ec::invalid, "a response of " + std::to_string(payload.size())
+                                + " bytes; the limit of the channel is "
+                                + std::to_string(limit) + " bytes");
+    kind = net::frame_kind::error;
+    priority = net::priority::control;
+    payload = std::move(error_writer).bytes();
   }
-  out_->post({kind, how, options_.epoch, tag, std::move(payload)});
+  channel_->post({kind, priority, options_.view_id, tag, std::move(payload)});
 }
 
-void gateway_core::say_gone(const wire::failure_note& why) {
-  while (!open_.empty())
-    fail(*open_.begin(), why);
-  net::writer to;
-  to(why.code, why.text);
-  post(net::frame_kind::gone, net::priority::control, 0, std::move(to));
+void skeleton_core::send_terminated(const wire::wire_error& reason) {
+  while (!open_requests_.empty())
+    fail_request(*open_requests_.begin(), reason);
+  net::writer out;
+  out(reason.code, reason.text);
+  send_frame(net::frame_kind::terminated, net::priority::control, 0,
+             std::move(out));
 }
 
-caf::error gateway_core::accuse(const net::frame& x, const std::string& why) {
-  const wire::failure_note note{ec::protocol, why};
-  if (x.kind == net::frame_kind::request) {
-    open_.insert(x.tag);
-    fail(x.tag, note);
+caf::error skeleton_core::report_violation(const net::frame& frame,
+                                           const std::string& reason) {
+  const wire::wire_error error{ec::protocol, reason};
+  if (frame.kind == net::frame_kind::request) {
+    open_requests_.insert(frame.tag);
+    fail_request(frame.tag, error);
   }
-  say_gone(note);
-  return wire::error_of(note);
+  send_terminated(error);
+  return wire::from_wire(error);
 }
 
-caf::error gateway_core::on_role_lost(const caf::error& why,
-                                      caf::actor_system& sys) {
-  if (!why || why == caf::exit_reason::user_shutdown) {
-    say_gone({ec::cancelled, "the role was stopped"});
-    return why;
+caf::error skeleton_core::on_role_lost(const caf::error& reason,
+                                       caf::actor_system& sys) {
+  if (!reason || reason == caf::exit_reason::user_shutdown) {
+    send_terminated({ec::cancelled, "the role was stopped"});
+    return reason;
   }
-  say_gone({ec::peer_lost, "the role ended: " + sys.render(why)});
-  return caf::make_error(ec::peer_lost, "the role ended: " + sys.render(why));
+  send_terminated({ec::peer_lost, "the role ended: " + sys.render(reason)});
+  return caf::make_error(ec::peer_lost,
+                         "the role ended: " + sys.render(reason));
 }
 
 } // namespace troupe

@@ -10,18 +10,18 @@
 
 namespace troupe {
 
-struct gateway_options {
+struct skeleton_options {
   /// Maximum timeout of the role's response; the proxy's timeout may be less.
-  std::chrono::milliseconds patience{5000};
+  std::chrono::milliseconds request_timeout{5000};
   /// Maximum number of open requests; further ones fail as `busy`.
   std::size_t window = 256;
   /// Membership view of the role; requests of another view fail as
   /// `superseded`. The rendezvous assigns it. Zero between a client and a node.
-  std::uint64_t epoch = 0;
+  std::uint64_t view_id = 0;
 };
 
 /// Finds duplicates among the last 1,024 tags.
-class seen_tags {
+class duplicate_filter {
 public:
   /// @returns false if the tag was added before, or is older than the window.
   bool add(std::uint64_t tag);
@@ -33,21 +33,22 @@ private:
 };
 
 /// The part of a skeleton that does not depend on its role.
-class gateway_core {
+class skeleton_core {
 public:
-  ~gateway_core();
+  ~skeleton_core();
 
-  void open(std::shared_ptr<net::link> out, const gateway_options& options);
+  void open(std::shared_ptr<net::channel> channel,
+            const skeleton_options& options);
 
   /// Checks the tag and the view of a frame.
   /// @returns true if the frame is of this view and no duplicate. An accepted
   ///          oneway message uses a credit of the channel until the role has
   ///          read it, which bounds the mailbox of a busy role.
-  bool admit(const net::frame& x);
+  bool accept_frame(const net::frame& frame);
 
   /// A oneway message was sent to the role.
   /// @returns true if the role must be asked for a receipt now.
-  bool handed_on(net::priority how);
+  bool on_oneway_delivered(net::priority priority);
   /// A receipt is requested: the role confirms that it has read all messages
   /// that were sent to it before.
   void begin_receipt();
@@ -56,40 +57,43 @@ public:
 
   /// The peer violated the protocol.
   /// @returns the reason with which the skeleton must terminate.
-  caf::error accuse(const net::frame& x, const std::string& why);
+  caf::error report_violation(const net::frame& frame,
+                              const std::string& reason);
 
   /// The role has terminated.
   /// @returns the reason with which the skeleton must terminate.
-  caf::error on_role_lost(const caf::error& why, caf::actor_system& sys);
+  caf::error on_role_lost(const caf::error& reason, caf::actor_system& sys);
 
   /// Begins a request.
   /// @returns false if too many are open; the request then fails as `busy`.
-  bool begin(const net::frame& x);
-  void succeed(std::uint64_t tag, net::writer&& answer, net::priority how);
-  void fail(std::uint64_t tag, const wire::failure_note& why);
+  bool begin_request(const net::frame& frame);
+  void respond(std::uint64_t tag, net::writer&& response,
+               net::priority priority);
+  void fail_request(std::uint64_t tag, const wire::wire_error& reason);
 
   /// Timeout of a request for which the proxy waits `asked_ms` milliseconds.
-  std::chrono::milliseconds patience(std::uint32_t asked_ms) const;
+  std::chrono::milliseconds timeout_of(std::uint32_t asked_ms) const;
 
 protected:
   /// Timeout of a receipt; then another one is requested.
   static constexpr std::chrono::seconds receipt_timeout{5};
 
 private:
-  bool is_due(net::priority how) const;
-  void post(net::frame_kind kind, net::priority how, std::uint64_t tag,
-            net::writer&& x);
-  void say_gone(const wire::failure_note& why);
+  bool is_receipt_due(net::priority priority) const;
+  void send_frame(net::frame_kind kind, net::priority priority,
+                  std::uint64_t tag, net::writer&& response);
+  void send_terminated(const wire::wire_error& reason);
 
-  std::shared_ptr<net::link> out_;
-  gateway_options options_;
-  seen_tags seen_[2]; ///< By priority, since one priority overtakes the other.
-  std::set<std::uint64_t> open_; ///< Tags of the open requests.
+  std::shared_ptr<net::channel> channel_;
+  skeleton_options options_;
+  /// By priority, since one priority overtakes the other.
+  duplicate_filter duplicates_[2];
+  std::set<std::uint64_t> open_requests_; ///< Tags of the open requests.
   /// By priority: oneway messages that the role has not confirmed as read.
   std::array<std::size_t, 2> unread_{};
   /// By priority: the part of `unread_` that the pending receipt confirms.
-  std::array<std::size_t, 2> asked_{};
-  bool asking_ = false; ///< True while a receipt is pending.
+  std::array<std::size_t, 2> in_receipt_{};
+  bool receipt_pending_ = false; ///< True while a receipt is pending.
 };
 
 } // namespace troupe

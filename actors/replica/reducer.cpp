@@ -8,61 +8,68 @@ namespace troupe {
 namespace {
 
 /// Number of elements that are added for one message: less than a millisecond.
-constexpr std::size_t at_a_time = 256 * 1024;
+constexpr std::size_t max_elements_at_once = 256 * 1024;
 
 } // namespace
 
-void reducer_state::on_part(const tree::part& x, const tensor& data,
-                            const tensor& room) {
-  const auto what = sums->on(x, data, room);
-  if (const auto* broken = std::get_if<tree::fault>(&what))
-    out.send(
-      {party::role::chief, 0}, owner, subject::failed, x.at.epoch, x.at.step,
-      commit::failed{x.at.epoch, x.at.step, x.at.replica, x.at.incarnation,
-                     commit::cause::protocol, broken->why});
-  if (sums->busy() && !adding) {
-    adding = true;
+void reducer_state::on_contribution(const tree::contribution& contribution,
+                                    const tensor& data, const tensor& output) {
+  const auto result = slices->on(contribution, data, output);
+  if (const auto* violation = std::get_if<tree::protocol_error>(&result))
+    sender.send({role_id::kind::chief, 0}, owner, message_kind::failed,
+                contribution.key.generation, contribution.key.step,
+                step_commit::failed{
+                  contribution.key.generation, contribution.key.step,
+                  contribution.key.replica, contribution.key.incarnation,
+                  step_commit::abort_cause::protocol, violation->reason});
+  if (slices->busy() && !next_pending) {
+    next_pending = true;
     self->send(self, atom::next_v);
   }
 }
 
-void reducer_state::add_some() {
-  if (const auto done = sums->work(at_a_time)) {
-    const auto& seat = done->at;
-    tree::stamp at{seat.epoch,  seat.step,  0,          0,
-                   seat.bucket, seat.slice, seat.slices};
-    for (at.replica = 0; at.replica < replicas; ++at.replica)
-      out.post({party::role::replica, at.replica},
-               {subject::sum, at, done->sum, {}});
+void reducer_state::reduce_some() {
+  if (const auto result = slices->reduce_some(max_elements_at_once)) {
+    const auto& slice = result->spec;
+    tree::slice_key key{slice.generation, slice.step,  0,           0,
+                        slice.bucket,     slice.slice, slice.slices};
+    for (key.replica = 0; key.replica < replicas; ++key.replica)
+      sender.send_tensor({role_id::kind::replica, key.replica},
+                         {message_kind::result, key, result->sum, {}});
   }
-  adding = sums->busy();
-  if (adding)
+  next_pending = slices->busy();
+  if (next_pending)
     self->send(self, atom::next_v);
 }
 
-void reducer_state::on_probe(const commit::probe& x) {
-  if (const auto lack = sums->lacking(x.step))
-    out.send({party::role::chief, 0}, owner, subject::blame, x.epoch, x.step,
-             commit::blame{x.epoch, x.step, true, id, commit::doing::adding,
-                           lack->bucket, lack->missing});
+void reducer_state::on_probe(const step_commit::probe& x) {
+  if (const auto incomplete = slices->missing(x.step))
+    sender.send({role_id::kind::chief, 0}, owner, message_kind::wait_report,
+                x.generation, x.step,
+                step_commit::wait_report{x.generation, x.step, true, id,
+                                         step_commit::activity::reducing,
+                                         incomplete->bucket,
+                                         incomplete->replicas});
 }
 
-reducer_inside::behavior_type
-reducer(reducer_inside::stateful_pointer<reducer_state> self, std::uint32_t id,
-        std::uint32_t replicas, outbox out, owner_actor owner) {
-  keep_last_words(self);
+reducer_internal_actor::behavior_type
+reducer(reducer_internal_actor::stateful_pointer<reducer_state> self,
+        std::uint32_t id, std::uint32_t replicas, message_sender sender,
+        replica_owner_actor owner) {
+  install_exception_handler(self);
   auto& state = self->state;
   state.id = id;
   state.replicas = replicas;
-  state.out = std::move(out);
+  state.sender = std::move(sender);
   state.owner = std::move(owner);
-  state.sums = std::make_unique<tree::adders>(replicas);
+  state.slices = std::make_unique<tree::slice_reducers>(replicas);
   return {
-    [self](const tree::part& x, const tensor& data, const tensor& room) {
-      self->state.on_part(x, data, room);
+    [self](const tree::contribution& x, const tensor& data,
+           const tensor& output) {
+      self->state.on_contribution(x, data, output);
     },
-    [self](const commit::probe& x) { self->state.on_probe(x); },
-    [self](atom::next) { self->state.add_some(); },
+    [self](const step_commit::probe& x) { self->state.on_probe(x); },
+    [self](atom::next) { self->state.reduce_some(); },
   };
 }
 

@@ -13,7 +13,7 @@ namespace troupe {
 // -- protocol -----------------------------------------------------------------
 
 /// The interface of a reducer with its messages to itself.
-using reducer_inside = reducer_actor::extend<
+using reducer_internal_actor = reducer_actor::extend<
   // Adds some more elements.
   caf::reacts_to<atom::next>>;
 
@@ -22,26 +22,29 @@ using reducer_inside = reducer_actor::extend<
 struct reducer_state {
   static inline const char* name = "reducer";
 
-  explicit reducer_state(reducer_inside::pointer self) : self{self} {}
+  explicit reducer_state(reducer_internal_actor::pointer self) : self{self} {}
 
-  void on_part(const tree::part& x, const tensor& data, const tensor& room);
-  void on_probe(const commit::probe& x);
-  void add_some();
+  void on_contribution(const tree::contribution& contribution,
+                       const tensor& data, const tensor& output);
+  void on_probe(const step_commit::probe& x);
+  void reduce_some();
 
-  reducer_inside::pointer self;
+  reducer_internal_actor::pointer self;
   std::uint32_t id = 0, replicas = 1;
-  outbox out;
-  owner_actor owner;
-  std::unique_ptr<tree::adders> sums;
-  bool adding = false; ///< True while a `next` message to itself is pending.
+  message_sender sender;
+  replica_owner_actor owner;
+  std::unique_ptr<tree::slice_reducers> slices;
+  /// True while a `next` message to itself is pending.
+  bool next_pending = false;
 };
 
 // -- behavior -----------------------------------------------------------------
 
 /// Reduces whole buckets. Each message to itself adds for less than a
 /// millisecond, so that the reducer keeps reading its mailbox.
-reducer_inside::behavior_type
-reducer(reducer_inside::stateful_pointer<reducer_state> self, std::uint32_t id,
-        std::uint32_t replicas, outbox out, owner_actor owner);
+reducer_internal_actor::behavior_type
+reducer(reducer_internal_actor::stateful_pointer<reducer_state> self,
+        std::uint32_t id, std::uint32_t replicas, message_sender sender,
+        replica_owner_actor owner);
 
 } // namespace troupe

@@ -11,9 +11,9 @@ namespace troupe {
 
 namespace {
 
-const party chief_party{party::role::chief, 0};
+const role_id chief_id{role_id::kind::chief, 0};
 
-std::string text_of(const std::exception_ptr& x) {
+std::string exception_text(const std::exception_ptr& x) {
   try {
     std::rethrow_exception(x);
   } catch (const std::exception& e) {
@@ -26,261 +26,277 @@ std::string text_of(const std::exception_ptr& x) {
 } // namespace
 
 replica_state::~replica_state() {
-  wanted_epoch = ~std::uint64_t{0}; // makes every wait throw `superseded`
-  code.reset();
-  if (plane && in_step)
-    plane->leave(id);
+  newest_generation = ~std::uint64_t{0}; // makes every wait throw `superseded`
+  step_fiber.reset();
+  if (backend && in_step)
+    backend->end_step(id);
 }
 
-void replica_state::wire(const replica_wiring& x, owner_actor to) {
-  id = x.id;
-  options = x.options;
-  incarnation = x.incarnation;
+void replica_state::configure(const replica_config& config,
+                              replica_owner_actor replica_owner) {
+  id = config.id;
+  options = config.options;
+  incarnation = config.incarnation;
   replicas = options.replicas;
-  reducers = x.reducers;
-  by = x.by;
-  steps = x.steps;
-  plane = x.plane;
-  out = {replica_named(id), x.by, x.faults};
-  owner = std::move(to);
-  mine = std::make_unique<tree::member>(id, replicas);
-  hosted = std::make_unique<tree::adders>(replicas);
-  prepare(own, options, id, 0);
-  step = std::make_unique<replica_step>(*this);
-  code = std::make_unique<fiber>(&own);
+  reducers = config.reducers;
+  transport = config.transport;
+  registry = config.registry;
+  backend = config.backend;
+  sender = {replica_id(id), config.transport, config.faults};
+  owner = std::move(replica_owner);
+  local_collectives = std::make_unique<tree::participant>(id, replicas);
+  slice_reducers = std::make_unique<tree::slice_reducers>(replicas);
+  prepare(own_context, options, id, 0);
+  step = std::make_unique<replica_step_context>(*this);
+  step_fiber = std::make_unique<fiber>(&own_context);
 }
 
 // -- messages of the chief ----------------------------------------------------
 
-void replica_state::on_seat(const commit::seat& x) {
-  if (x.epoch == epoch && !in_step && !broken)
-    return say_seated(); // the chief did not receive the acknowledgement
-  wanted_epoch = std::max(wanted_epoch, x.epoch);
-  turn();
+void replica_state::on_configure(const step_commit::configure& x) {
+  if (x.generation == generation && !in_step && !failed)
+    return send_configured(); // the chief did not receive the acknowledgement
+  newest_generation = std::max(newest_generation, x.generation);
+  make_progress();
 }
 
-void replica_state::on_order(const commit::order& x, const step_ref& fn) {
-  if (x.epoch != epoch || abandoned() || in_step || x.first < next)
+void replica_state::on_start_steps(const step_commit::start_steps& start,
+                                   const step_function_ref& fn) {
+  if (start.generation != generation || is_superseded() || in_step
+      || start.first < next_step)
     return;
-  work = fn;
-  next = x.first;
-  if (!work.it && steps)
-    work.it = steps->find(fn.name);
-  if (!work.it)
-    return fail(commit::cause::protocol,
+  run_function = fn;
+  next_step = start.first;
+  if (!run_function.function && registry)
+    run_function.function = registry->find(fn.name);
+  if (!run_function.function)
+    return fail(step_commit::abort_cause::protocol,
                 "replica " + std::to_string(id)
-                  + " was told to run the step function '" + fn.name
+                  + " received a request to run the step function '" + fn.name
                   + "', which is not registered in its process");
-  until = x.until;
-  turn();
+  granted_until = start.until;
+  make_progress();
 }
 
-void replica_state::on_grant(const commit::grant& x) {
-  if (x.epoch != epoch || abandoned())
+void replica_state::on_grant(const step_commit::grant& x) {
+  if (x.generation != generation || is_superseded())
     return;
-  until = std::max(until, x.until);
-  turn();
+  granted_until = std::max(granted_until, x.until);
+  make_progress();
 }
 
-void replica_state::on_probe(const commit::probe& x) {
-  if (x.epoch != epoch)
+void replica_state::on_probe(const step_commit::probe& probe) {
+  if (probe.generation != generation)
     return;
-  if (about_to_enter(x.step)) { // the pending `next` message starts that step
-    self->send(self, x);
+  if (is_next_step(probe.step)) { // the pending `next` message starts that step
+    self->send(self, probe);
     return;
   }
-  commit::blame answer{epoch, x.step, false, id, doing, waits_for, {}};
-  if (!in_step || next != x.step)
-    answer.what = commit::doing::idle;
-  answer.missing = missing_in(x.step);
-  out.send(chief_party, owner, subject::blame, epoch, x.step, answer);
+  step_commit::wait_report answer{generation, probe.step,     false, id,
+                                  activity,   awaited_bucket, {}};
+  if (!in_step || next_step != probe.step)
+    answer.current_activity = step_commit::activity::idle;
+  answer.missing = missing_replicas(probe.step);
+  sender.send(chief_id, owner, message_kind::wait_report, generation,
+              probe.step, answer);
 }
 
-bool replica_state::about_to_enter(std::uint64_t number) const {
-  return !in_step && !abandoned() && work.it && next == number && next < until;
+bool replica_state::is_next_step(std::uint64_t number) const {
+  return !in_step && !is_superseded() && run_function.function
+         && next_step == number && next_step < granted_until;
 }
 
-void replica_state::visit(const visit_ref& x) {
+void replica_state::run_task(const replica_task& task) {
   std::string problem;
   if (in_step) {
-    problem = "the replica is in step " + std::to_string(next);
+    problem = "the replica is in step " + std::to_string(next_step);
   } else {
     use_threads(options.threads);
-    const context_scope inside{own};
+    const context_scope scope{own_context};
     try {
-      (*x.it)(id);
+      (*task.function)(id);
     } catch (...) {
-      problem = text_of(std::current_exception());
+      problem = exception_text(std::current_exception());
     }
   }
-  x.by->visited(x.number, id, std::move(problem));
+  task.listener->on_task_done(task.number, id, std::move(problem));
 }
 
 // -- steps --------------------------------------------------------------------
 
-void replica_state::turn() {
+void replica_state::make_progress() {
   for (;;) {
     if (in_step) {
-      if (abandoned())
-        code->abort();
+      if (is_superseded())
+        step_fiber->abort();
       else
-        code->resume();
-      if (!code->done())
+        step_fiber->resume();
+      if (!step_fiber->done())
         return; // the step function waits
       end_step();
-      if (next < until) { // read the mailbox before the next step
+      if (next_step < granted_until) { // read the mailbox before the next step
         self->send(self, atom::next_v);
         return;
       }
     }
-    drain();
-    if (wanted_epoch > epoch)
-      take_seat();
-    while (add_some(0)) {
+    drain_queue();
+    if (newest_generation > generation)
+      begin_generation();
+    while (reduce_some(0)) {
     }
-    if (!broken && work.it && next < until)
+    if (!failed && run_function.function && next_step < granted_until)
       start_step();
-    else if (by->port_of(id).park())
+    else if (transport->queue_of(id).park())
       return;
   }
 }
 
 void replica_state::start_step() {
   in_step = true;
-  doing = commit::doing::computing;
-  updating = false;
-  mine->open(epoch, next);
-  if (plane)
-    plane->enter(id, next);
-  prepare(own, options, id, next);
-  prepare(*step, options, id, next, epoch);
-  code->start([this] {
-    (*work.it)(*step);
-    static_cast<replica_step&>(*step).settle();
+  activity = step_commit::activity::computing;
+  update_begun = false;
+  local_collectives->begin_step(generation, next_step);
+  if (backend)
+    backend->begin_step(id, next_step);
+  prepare(own_context, options, id, next_step);
+  prepare(*step, options, id, next_step, generation);
+  step_fiber->start([this] {
+    (*run_function.function)(*step);
+    static_cast<replica_step_context&>(*step).wait_until_drained();
   });
 }
 
 void replica_state::end_step() {
   in_step = false;
-  doing = commit::doing::idle;
-  if (plane)
-    plane->leave(id);
-  if (updating && !code->error())
-    applied = next + 1; // also if the chief has aborted the step meanwhile
-  if (const auto thrown = code->error()) {
-    fail(commit::cause::invalid, text_of(thrown));
-  } else if (!abandoned()) {
-    out.send(chief_party, owner, subject::report, epoch, next,
-             commit::report{epoch, next, id, incarnation, step->report});
-    ++next;
+  activity = step_commit::activity::idle;
+  if (backend)
+    backend->end_step(id);
+  if (update_begun && !step_fiber->error())
+    first_unapplied =
+      next_step + 1; // also if the chief has aborted the step meanwhile
+  if (const auto thrown = step_fiber->error()) {
+    fail(step_commit::abort_cause::invalid, exception_text(thrown));
+  } else if (!is_superseded()) {
+    sender.send(chief_id, owner, message_kind::step_done, generation, next_step,
+                step_commit::step_done{generation, next_step, id, incarnation,
+                                       step->report});
+    ++next_step;
   }
 }
 
-void replica_state::fail(commit::cause code, const std::string& why) {
-  if (broken)
+void replica_state::fail(step_commit::abort_cause cause,
+                         const std::string& reason) {
+  if (failed)
     return;
-  broken = true;
-  out.send(chief_party, owner, subject::failed, epoch, next,
-           commit::failed{epoch, next, id, incarnation, code, why});
+  failed = true;
+  sender.send(
+    chief_id, owner, message_kind::failed, generation, next_step,
+    step_commit::failed{generation, next_step, id, incarnation, cause, reason});
 }
 
 /// Fails because a wait exceeded the timeout of its collective options.
-void replica_state::fail_of_time(std::chrono::milliseconds waited) {
-  const auto missing = missing_in(next);
-  fail(commit::cause::stalled,
-       "replica " + std::to_string(id) + " waited for " + awaited()
-         + " in step " + std::to_string(next) + " for "
+void replica_state::fail_for_timeout(std::chrono::milliseconds waited) {
+  const auto missing = missing_replicas(next_step);
+  fail(step_commit::abort_cause::stalled,
+       "replica " + std::to_string(id) + " waited for " + awaited_operation()
+         + " in step " + std::to_string(next_step) + " for "
          + std::to_string(waited.count()) + " ms, the timeout of its call"
          + (missing.empty()
               ? ""
-              : "; it misses " + commit::replicas_named(missing)));
+              : "; it misses " + step_commit::replica_list(missing)));
 }
 
-std::string replica_state::awaited() const {
-  const auto* what =
-    doing == commit::doing::gather ? "the gather " : "the sum of bucket ";
-  return what + std::to_string(waits_for);
+std::string replica_state::awaited_operation() const {
+  const auto* operation = activity == step_commit::activity::all_gather
+                            ? "the gather "
+                            : "the sum of bucket ";
+  return operation + std::to_string(awaited_bucket);
 }
 
-/// Replicas that this replica knows to be missing in a step: those whose inputs
-/// are missing, or those that have not accepted their packets.
+/// @returns the missing replicas of a step, as far as this replica can
+///          determine them: those whose inputs are missing, or those that have
+///          not accepted their packets.
 std::vector<std::uint32_t>
-replica_state::missing_in(std::uint64_t at_step) const {
-  if (plane) {
-    if (auto lack = plane->lacking(at_step))
-      return std::move(lack->replicas);
-    if (doing == commit::doing::sum && settling && at_step == next)
-      return plane->unread();
-  } else if (const auto lack = hosted->lacking(at_step)) {
-    return lack->missing;
-  } else if (doing == commit::doing::gather) {
-    return mine->missing_in_gather(waits_for);
+replica_state::missing_replicas(std::uint64_t number) const {
+  if (backend) {
+    if (auto incomplete = backend->missing_inputs(number))
+      return std::move(incomplete->replicas);
+    if (activity == step_commit::activity::all_reduce && draining
+        && number == next_step)
+      return backend->pending_receivers();
+  } else if (const auto incomplete = slice_reducers->missing(number)) {
+    return incomplete->replicas;
+  } else if (activity == step_commit::activity::all_gather) {
+    return local_collectives->missing_in_gather(awaited_bucket);
   }
   return {};
 }
 
-/// Fails because a peer has failed. The text names the awaited operation, which
-/// only this replica knows.
-void replica_state::fail_of_peer(const data_plane::trouble& x) {
-  const auto code = x.how == net::ending::dead     ? commit::cause::lost
-                    : x.how == net::ending::silent ? commit::cause::unreachable
-                                                   : commit::cause::protocol;
-  fail(code, x.why + ", while replica " + std::to_string(id) + " waited for "
-               + awaited() + " in step " + std::to_string(next));
+/// Fails because a peer has failed. Adds the awaited operation to the text.
+void replica_state::fail_for_peer(const lane_backend::peer_failure& peer) {
+  const auto cause = peer.reason == net::close_reason::closed
+                       ? step_commit::abort_cause::lost
+                     : peer.reason == net::close_reason::timed_out
+                       ? step_commit::abort_cause::unreachable
+                       : step_commit::abort_cause::protocol;
+  fail(cause, peer.description + ", while replica " + std::to_string(id)
+                + " waited for " + awaited_operation() + " in step "
+                + std::to_string(next_step));
 }
 
-void replica_state::take_seat() {
-  epoch = wanted_epoch;
-  broken = false;
-  work = {};
-  next = until = 0;
-  mine->open(epoch, 0);
-  hosted->open(epoch);
-  if (plane)
-    plane->seat(id, epoch);
+void replica_state::begin_generation() {
+  generation = newest_generation;
+  failed = false;
+  run_function = {};
+  next_step = granted_until = 0;
+  local_collectives->begin_step(generation, 0);
+  slice_reducers->begin_generation(generation);
+  if (backend)
+    backend->begin_generation(id, generation);
   use_threads(options.threads);
-  say_seated();
+  send_configured();
 }
 
-void replica_state::say_seated() {
-  out.send(chief_party, owner, subject::seated, epoch, next,
-           commit::seated{epoch, id, incarnation, applied});
+void replica_state::send_configured() {
+  sender.send(
+    chief_id, owner, message_kind::configured, generation, next_step,
+    step_commit::configured{generation, id, incarnation, first_unapplied});
 }
 
 // -- behavior -----------------------------------------------------------------
 
-replica_inside::behavior_type
-replica(replica_inside::stateful_pointer<replica_state> self,
-        replica_wiring wiring, owner_actor owner) {
-  keep_last_words(self);
-  self->state.wire(wiring, std::move(owner));
-  const auto receive = [self](subject what, const tree::stamp& at,
-                              const tensor& data, const tensor& room) {
-    self->state.on_letter({what, at, data, room});
-    self->state.turn();
+replica_internal_actor::behavior_type
+replica(replica_internal_actor::stateful_pointer<replica_state> self,
+        replica_config config, replica_owner_actor owner) {
+  install_exception_handler(self);
+  self->state.configure(config, std::move(owner));
+  const auto receive = [self](message_kind what, const tree::slice_key& at,
+                              const tensor& data, const tensor& output) {
+    self->state.on_tensor_message({what, at, data, output});
+    self->state.make_progress();
   };
   return {
-    [=](const tree::part& x, const tensor& data, const tensor& room) {
-      receive(subject::part, x.at, data, room);
+    [=](const tree::contribution& x, const tensor& data, const tensor& output) {
+      receive(message_kind::contribution, x.key, data, output);
     },
-    [self](const commit::probe& x) { self->state.on_probe(x); },
-    [self](const commit::seat& x) { self->state.on_seat(x); },
-    [self](const commit::order& x, const step_ref& fn) {
-      self->state.on_order(x, fn);
+    [self](const step_commit::probe& x) { self->state.on_probe(x); },
+    [self](const step_commit::configure& x) { self->state.on_configure(x); },
+    [self](const step_commit::start_steps& x, const step_function_ref& fn) {
+      self->state.on_start_steps(x, fn);
     },
-    [self](const commit::grant& x) { self->state.on_grant(x); },
-    [=](const tree::sum& x, const tensor& whole) {
-      receive(subject::sum, x.at, whole, {});
+    [self](const step_commit::grant& x) { self->state.on_grant(x); },
+    [=](const tree::reduced_slice& x, const tensor& whole) {
+      receive(message_kind::result, x.key, whole, {});
     },
-    [=](const tree::share& x, const tensor& part) {
-      receive(subject::share, x.at, part, {});
+    [=](const tree::gather_contribution& x, const tensor& part) {
+      receive(message_kind::gather_contribution, x.key, part, {});
     },
-    [self](const visit_ref& x) { self->state.visit(x); },
+    [self](const replica_task& x) { self->state.run_task(x); },
     [self](atom::wake) {
-      self->state.woken = false;
-      self->state.turn();
+      self->state.wake_pending = false;
+      self->state.make_progress();
     },
-    [self](atom::next) { self->state.turn(); },
+    [self](atom::next) { self->state.make_progress(); },
   };
 }
 

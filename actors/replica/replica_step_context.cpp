@@ -7,188 +7,210 @@ namespace troupe {
 
 namespace {
 
-void relax() {
+void cpu_relax() {
 #if defined(__x86_64__) || defined(__i386__)
   __builtin_ia32_pause();
 #endif
 }
 
-[[noreturn]] void refuse_update(std::uint32_t bucket) {
+[[noreturn]] void throw_early_update(std::uint32_t bucket) {
   throw std::logic_error("the update began before the sum of bucket "
                          + std::to_string(bucket) + " was complete");
 }
 
 } // namespace
 
-std::optional<caf::actor_clock::time_point> replica_step::deadline() const {
-  if (said.timeout == 0)
+std::optional<caf::actor_clock::time_point>
+replica_step_context::deadline() const {
+  if (options.timeout == 0)
     return std::nullopt;
-  return of_.self->clock().now() + std::chrono::milliseconds{said.timeout};
+  return state_.self->clock().now()
+         + std::chrono::milliseconds{options.timeout};
 }
 
 /// Fails the step if the deadline has passed.
 /// @returns whether it has passed.
-bool replica_step::is_over(std::optional<caf::actor_clock::time_point> till) {
-  if (!till || of_.self->clock().now() < *till)
+bool replica_step_context::fail_if_expired(
+  std::optional<caf::actor_clock::time_point> limit) {
+  if (!limit || state_.self->clock().now() < *limit)
     return false;
-  of_.fail_of_time(std::chrono::milliseconds{said.timeout});
+  state_.fail_for_timeout(std::chrono::milliseconds{options.timeout});
   return true;
 }
 
-void replica_step::ring_at(caf::actor_clock::time_point then) {
-  of_.self->delayed_send(of_.self, then - of_.self->clock().now(),
-                         atom::wake_v);
+void replica_step_context::wake_at(caf::actor_clock::time_point time) {
+  state_.self->delayed_send(state_.self, time - state_.self->clock().now(),
+                            atom::wake_v);
 }
 
 /// Waits until `ready()` holds. Meanwhile reads the tensor queue and reduces;
 /// if there is nothing to do, polls for at most `spin_timeout` and then parks.
 template <class Ready>
-void replica_step::wait(commit::doing what, std::uint32_t bucket, Ready ready) {
-  of_.doing = what;
-  of_.waits_for = bucket;
-  const auto poll = of_.options.polling > std::chrono::microseconds{0};
-  const auto last = deadline();
-  bool alarmed = false;
-  caf::actor_clock::time_point till{};
+void replica_step_context::wait(step_commit::activity activity,
+                                std::uint32_t bucket, Ready ready) {
+  state_.activity = activity;
+  state_.awaited_bucket = bucket;
+  const auto polls = state_.options.spin_timeout > std::chrono::microseconds{0};
+  const auto wait_deadline = deadline();
+  bool timer_set = false;
+  caf::actor_clock::time_point spin_end{};
   for (;;) {
-    of_.drain();
-    if (of_.abandoned())
+    state_.drain_queue();
+    if (state_.is_superseded())
       throw superseded{};
     if (ready())
       break;
-    if (of_.add_some(bucket))
+    if (state_.reduce_some(bucket))
       continue;
-    if (poll) {
-      const auto now = of_.self->clock().now();
-      if (till == caf::actor_clock::time_point{})
-        till = now + of_.options.polling;
-      if (now < till) {
-        relax();
+    if (polls) {
+      const auto now = state_.self->clock().now();
+      if (spin_end == caf::actor_clock::time_point{})
+        spin_end = now + state_.options.spin_timeout;
+      if (now < spin_end) {
+        cpu_relax();
         continue;
       }
     }
-    if (is_over(last))
+    if (fail_if_expired(wait_deadline))
       throw superseded{};
-    if (last && !std::exchange(alarmed, true))
-      ring_at(*last);
-    if (of_.by->port_of(of_.id).park())
+    if (wait_deadline && !std::exchange(timer_set, true))
+      wake_at(*wait_deadline);
+    if (state_.transport->queue_of(state_.id).park())
       fiber::park();
-    till = {};
+    spin_end = {};
   }
-  of_.doing = commit::doing::computing;
+  state_.activity = step_commit::activity::computing;
 }
 
 /// Parks so that the replica reads its mailbox. A backend that does not block
 /// wakes the replica itself; else the replica sends itself a message.
-void replica_step::look_at_mail() {
-  if (of_.plane->sleeps() && !std::exchange(of_.woken, true))
-    of_.self->send(of_.self, atom::wake_v);
+void replica_step_context::yield_to_mailbox() {
+  if (state_.backend->blocks() && !std::exchange(state_.wake_pending, true))
+    state_.self->send(state_.self, atom::wake_v);
   fiber::park();
 }
 
 /// Waits until a condition of the backend holds. Between the waits of the
 /// backend the replica reads its mailbox.
-void replica_step::await(commit::doing what, const data_plane::wish& x) {
-  using news = data_plane::news;
-  of_.settling = x.what == data_plane::wish::kind::settled;
-  of_.doing = what;
-  of_.waits_for = x.bucket;
-  const auto last = deadline();
-  bool alarmed = false;
+void replica_step_context::wait_for_backend(
+  step_commit::activity activity,
+  const lane_backend::wait_condition& condition) {
+  using wait_status = lane_backend::wait_status;
+  state_.draining =
+    condition.event == lane_backend::wait_condition::kind::drained;
+  state_.activity = activity;
+  state_.awaited_bucket = condition.bucket;
+  const auto wait_deadline = deadline();
+  bool timer_set = false;
   for (;;) {
-    if (of_.abandoned())
+    if (state_.is_superseded())
       throw superseded{};
-    const auto it = of_.plane->wait(of_.id, x, true);
-    if (it == news::granted)
+    const auto status = state_.backend->wait(state_.id, condition, true);
+    if (status == wait_status::ready)
       break;
-    if (it == news::troubled) {
-      of_.fail_of_peer(*of_.plane->troubled());
+    if (status == wait_status::failed) {
+      state_.fail_for_peer(*state_.backend->failure());
       throw superseded{};
     }
-    if (is_over(last))
+    if (fail_if_expired(wait_deadline))
       throw superseded{};
-    if (last && !of_.plane->sleeps() && !std::exchange(alarmed, true))
-      ring_at(*last);
-    look_at_mail();
+    if (wait_deadline && !state_.backend->blocks()
+        && !std::exchange(timer_set, true))
+      wake_at(*wait_deadline);
+    yield_to_mailbox();
   }
-  of_.doing = commit::doing::computing;
+  state_.activity = step_commit::activity::computing;
 }
 
-void replica_step::contribute(std::uint32_t bucket, const tensor& part) {
-  if (of_.plane)
-    return of_.plane->contribute(of_.id, bucket, part, said);
-  of_.send_part(bucket, part, said);
-  of_.drain();
+void replica_step_context::contribute(std::uint32_t bucket,
+                                      const tensor& contribution) {
+  if (state_.backend)
+    return state_.backend->contribute(state_.id, bucket, contribution, options);
+  state_.send_contribution(bucket, contribution, options);
+  state_.drain_queue();
 }
 
-void replica_step::give(std::uint32_t bucket, const tensor& part) {
-  if (!of_.plane)
-    return contribute(bucket, part);
-  of_.plane->contribute(of_.id, bucket, part, said, exchange::room::of_part);
+void replica_step_context::contribute_in_place(std::uint32_t bucket,
+                                               const tensor& contribution) {
+  if (!state_.backend)
+    return contribute(bucket, contribution);
+  state_.backend->contribute(state_.id, bucket, contribution, options,
+                             collective::output_placement::in_place);
 }
 
-tensor replica_step::sum(std::uint32_t bucket) {
-  if (of_.plane) {
-    of_.plane->sum_of(of_.id,
-                      bucket); // throws if there was no contribution
+tensor replica_step_context::sum(std::uint32_t bucket) {
+  if (state_.backend) {
+    state_.backend->sum_of(state_.id,
+                           bucket); // throws if there was no contribution
     tensor total;
     while (!total) { // another replica may leave the step after the wait
-      await(commit::doing::sum, {data_plane::wish::kind::sum, bucket});
-      total = of_.plane->sum_of(of_.id, bucket);
+      wait_for_backend(step_commit::activity::all_reduce,
+                       {lane_backend::wait_condition::kind::sum, bucket});
+      total = state_.backend->sum_of(state_.id, bucket);
     }
     return total;
   }
-  of_.mine->sum_of(bucket); // throws if there was no contribution
-  wait(commit::doing::sum, bucket,
-       [&] { return static_cast<bool>(of_.mine->sum_of(bucket)); });
-  return of_.mine->sum_of(bucket);
-}
-
-tensors replica_step::gather(std::uint32_t bucket, const tensor& part) {
-  if (of_.plane) {
-    of_.plane->gather(of_.id, bucket, part, said);
-    tensors all;
-    while (all.empty()) { // another replica may leave the step after the wait
-      await(commit::doing::gather, {data_plane::wish::kind::gather, bucket});
-      all = of_.plane->gathered(of_.id, bucket);
-    }
-    return all;
-  }
-  of_.send_share(bucket, part);
-  const tensors* all = nullptr;
-  wait(commit::doing::gather, bucket, [&] {
-    all = of_.mine->gathered(bucket);
-    return all != nullptr;
+  state_.local_collectives->sum_of(
+    bucket); // throws if there was no contribution
+  wait(step_commit::activity::all_reduce, bucket, [&] {
+    return static_cast<bool>(state_.local_collectives->sum_of(bucket));
   });
-  return *all;
+  return state_.local_collectives->sum_of(bucket);
 }
 
-void replica_step::begin_update() {
-  of_.drain();
-  if (of_.abandoned())
-    throw superseded{};
-  if (of_.plane) {
-    using wish = data_plane::wish;
-    const wish whole{wish::kind::complete, 0};
-    if (of_.plane->wait(of_.id, whole, false) == data_plane::news::waiting
-        && of_.plane->current(of_.id))
-      refuse_update(of_.plane->incomplete(of_.id));
-    await(commit::doing::sum, whole); // throws if the step is abandoned
-    settle(); // peers need their packets, because this step is not undone
-  } else if (!of_.mine->settled()) {
-    refuse_update(of_.mine->unsettled());
+tensors replica_step_context::gather(std::uint32_t bucket,
+                                     const tensor& contribution) {
+  if (state_.backend) {
+    state_.backend->gather(state_.id, bucket, contribution, options);
+    tensors gathered;
+    while (
+      gathered.empty()) { // another replica may leave the step after the wait
+      wait_for_backend(step_commit::activity::all_gather,
+                       {lane_backend::wait_condition::kind::gather, bucket});
+      gathered = state_.backend->gathered(state_.id, bucket);
+    }
+    return gathered;
   }
-  of_.updating = true;
+  state_.send_gather_contribution(bucket, contribution);
+  const tensors* gathered = nullptr;
+  wait(step_commit::activity::all_gather, bucket, [&] {
+    gathered = state_.local_collectives->gathered(bucket);
+    return gathered != nullptr;
+  });
+  return *gathered;
 }
 
-void replica_step::settle() {
-  if (of_.plane)
-    return await(commit::doing::sum, {data_plane::wish::kind::settled,
-                                      of_.plane->incomplete(of_.id)});
-  while (!of_.mine->settled()) {
-    const auto bucket = of_.mine->unsettled();
-    wait(commit::doing::sum, bucket,
-         [&] { return static_cast<bool>(of_.mine->sum_of(bucket)); });
+void replica_step_context::begin_update() {
+  state_.drain_queue();
+  if (state_.is_superseded())
+    throw superseded{};
+  if (state_.backend) {
+    using wait_condition = lane_backend::wait_condition;
+    const wait_condition complete{wait_condition::kind::complete, 0};
+    if (state_.backend->wait(state_.id, complete, false)
+          == lane_backend::wait_status::pending
+        && state_.backend->is_current(state_.id))
+      throw_early_update(state_.backend->first_incomplete(state_.id));
+    wait_for_backend(step_commit::activity::all_reduce,
+                     complete); // throws if the step is abandoned
+    wait_until_drained(); // peers need their packets, because this step is not
+                          // undone
+  } else if (!state_.local_collectives->is_drained()) {
+    throw_early_update(state_.local_collectives->first_incomplete());
+  }
+  state_.update_begun = true;
+}
+
+void replica_step_context::wait_until_drained() {
+  if (state_.backend)
+    return wait_for_backend(step_commit::activity::all_reduce,
+                            {lane_backend::wait_condition::kind::drained,
+                             state_.backend->first_incomplete(state_.id)});
+  while (!state_.local_collectives->is_drained()) {
+    const auto bucket = state_.local_collectives->first_incomplete();
+    wait(step_commit::activity::all_reduce, bucket, [&] {
+      return static_cast<bool>(state_.local_collectives->sum_of(bucket));
+    });
   }
 }
 

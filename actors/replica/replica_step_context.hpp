@@ -10,35 +10,37 @@ namespace troupe {
 
 /// Step context of a replica actor. Only code on the fiber of the replica uses
 /// it.
-class replica_step final : public step_context {
+class replica_step_context final : public step_context {
 public:
-  explicit replica_step(replica_state& of) : of_{of} {}
+  explicit replica_step_context(replica_state& state) : state_{state} {}
 
-  void contribute(std::uint32_t bucket, const tensor& part) override;
-  void give(std::uint32_t bucket, const tensor& part) override;
+  void contribute(std::uint32_t bucket, const tensor& contribution) override;
+  void contribute_in_place(std::uint32_t bucket,
+                           const tensor& contribution) override;
   tensor sum(std::uint32_t bucket) override;
-  tensors gather(std::uint32_t bucket, const tensor& part) override;
+  tensors gather(std::uint32_t bucket, const tensor& contribution) override;
   void begin_update() override;
 
   /// Waits for all sums that this replica contributed to and, with a backend,
   /// until all packets and buffers of its collectives are released.
-  void settle();
+  void wait_until_drained();
 
 private:
   template <class Ready>
-  void wait(commit::doing what, std::uint32_t bucket, Ready ready);
+  void wait(step_commit::activity activity, std::uint32_t bucket, Ready ready);
 
   /// @returns the deadline of a wait that begins now; none if the collective
   ///          options have no timeout.
   std::optional<caf::actor_clock::time_point> deadline() const;
-  bool is_over(std::optional<caf::actor_clock::time_point> till);
-  void ring_at(caf::actor_clock::time_point then);
+  bool fail_if_expired(std::optional<caf::actor_clock::time_point> limit);
+  void wake_at(caf::actor_clock::time_point time);
 
   // Only with a backend.
-  void await(commit::doing what, const data_plane::wish& x);
-  void look_at_mail();
+  void wait_for_backend(step_commit::activity activity,
+                        const lane_backend::wait_condition& condition);
+  void yield_to_mailbox();
 
-  replica_state& of_;
+  replica_state& state_;
 };
 
 } // namespace troupe

@@ -7,22 +7,24 @@ namespace troupe {
 
 namespace {
 
-constexpr std::size_t longest_name = 64;
+constexpr std::size_t max_name_length = 64;
 
-bool is_name(const std::string& x) {
-  return !x.empty() && x.size() <= longest_name
-         && std::ranges::all_of(x, [](char c) { return c > ' ' && c <= '~'; });
+bool is_valid_name(const std::string& name) {
+  return !name.empty() && name.size() <= max_name_length
+         && std::ranges::all_of(name,
+                                [](char c) { return c > ' ' && c <= '~'; });
 }
 
 } // namespace
 
-void role_registry::add(const std::string& name, entry&& x) {
-  if (!is_name(name))
-    throw std::logic_error("\"" + name.substr(0, longest_name)
+void role_registry::add(const std::string& name, entry&& new_entry) {
+  if (!is_valid_name(name))
+    throw std::logic_error("\"" + name.substr(0, max_name_length)
                            + "\" cannot name a role; give 1 to 64 printable "
                              "characters without blanks");
   const std::lock_guard hold{lock_};
-  if (!entries_.emplace(name, std::make_shared<const entry>(std::move(x)))
+  if (!entries_
+         .emplace(name, std::make_shared<const entry>(std::move(new_entry)))
          .second)
     throw std::logic_error("a role \"" + name
                            + "\" is registered already; give another name");

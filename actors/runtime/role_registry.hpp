@@ -15,14 +15,14 @@
 
 namespace troupe {
 
-class door;
+class service_router;
 
 /// Context in which a role is created.
-struct role_place {
+struct role_context {
   caf::actor_system& system;
   /// Router of the node's incoming connections, for roles that connect to roles
   /// of other nodes. Expires with the node. Null: there is no router.
-  std::weak_ptr<door> at{};
+  std::weak_ptr<service_router> router{};
 };
 
 // -- the registry -------------------------------------------------------------
@@ -32,20 +32,21 @@ struct role_place {
 class role_registry {
 public:
   struct entry {
-    role_form form;
+    role_fingerprint fingerprint;
     std::string arguments; ///< Schema of the arguments, for error texts.
     /// Decodes the arguments and creates the role.
-    std::function<caf::expected<caf::actor>(const role_place&, net::reader&)>
-      make;
+    std::function<caf::expected<caf::actor>(const role_context&, net::reader&)>
+      create;
     /// Spawns the skeleton of a role.
-    caf::actor (*open)(caf::actor_system&, const caf::actor& role,
-                       std::shared_ptr<net::link>, const gateway_options&);
+    caf::actor (*open_skeleton)(caf::actor_system&, const caf::actor& role,
+                                std::shared_ptr<net::channel>,
+                                const skeleton_options&);
   };
 
   /// @errors throws std::logic_error if the name is registered already, empty,
   ///         longer than 64 characters, or has blanks or unprintable
   ///         characters.
-  void add(const std::string& name, entry&& x);
+  void add(const std::string& name, entry&& new_entry);
 
   /// @returns null if there is no such role.
   std::shared_ptr<const entry> find(const std::string& name) const;
@@ -60,38 +61,39 @@ private:
 namespace detail {
 
 template <class Handle, class F, class... Args>
-caf::expected<caf::actor> make_role(const role_place& at, net::reader& from,
-                                    const F& fn) {
+caf::expected<caf::actor> create_role(const role_context& context,
+                                      net::reader& in, const F& fn) {
   std::tuple<Args...> values;
-  std::apply([&from](auto&... xs) { from(xs...); }, values);
-  if (const auto fault = from.finish())
+  std::apply([&in](auto&... xs) { in(xs...); }, values);
+  if (const auto fault = in.finish())
     return caf::make_error(ec::protocol,
                            "malformed arguments: " + to_string(*fault));
   return std::apply(
     [&](auto&... xs) -> caf::expected<caf::actor> {
-      Handle it;
-      if constexpr (std::is_invocable_r_v<Handle, const F&, const role_place&,
+      Handle handle;
+      if constexpr (std::is_invocable_r_v<Handle, const F&, const role_context&,
                                           Args...>)
-        it = fn(at, std::move(xs)...);
+        handle = fn(context, std::move(xs)...);
       else if constexpr (std::is_invocable_r_v<Handle, const F&,
                                                caf::actor_system&, Args...>)
-        it = fn(at.system, std::move(xs)...);
+        handle = fn(context.system, std::move(xs)...);
       else
-        it = at.system.spawn(fn, std::move(xs)...);
-      if (!it)
+        handle = context.system.spawn(fn, std::move(xs)...);
+      if (!handle)
         return caf::make_error(ec::refused,
                                std::string{"the role was not created"});
-      return caf::actor_cast<caf::actor>(it);
+      return caf::actor_cast<caf::actor>(handle);
     },
     values);
 }
 
 template <class Handle>
-caf::actor open_role(caf::actor_system& sys, const caf::actor& role,
-                     std::shared_ptr<net::link> out,
-                     const gateway_options& options) {
-  return caf::actor_cast<caf::actor>(sys.spawn(
-    gateway<Handle>, caf::actor_cast<Handle>(role), std::move(out), options));
+caf::actor open_role_skeleton(caf::actor_system& sys, const caf::actor& role,
+                              std::shared_ptr<net::channel> channel,
+                              const skeleton_options& options) {
+  return caf::actor_cast<caf::actor>(sys.spawn(skeleton<Handle>,
+                                               caf::actor_cast<Handle>(role),
+                                               std::move(channel), options));
 }
 
 } // namespace detail
@@ -104,17 +106,18 @@ caf::actor open_role(caf::actor_system& sys, const caf::actor& role,
 ///        function, so it must return quickly.
 /// @errors throws std::logic_error as `role_registry::add` does.
 template <class Handle, net::encodable... Args, class F>
-void register_role(role_registry& in, const std::string& name, F fn) {
-  in.add(name, {form_of_role<Handle, Args...>(), text_of_arguments<Args...>(),
-                [fn](const role_place& at, net::reader& from) {
-                  return detail::make_role<Handle, F, Args...>(at, from, fn);
-                },
-                detail::open_role<Handle>});
+void register_role(role_registry& registry, const std::string& name, F fn) {
+  registry.add(
+    name, {fingerprint_of_role<Handle, Args...>(), argument_schema<Args...>(),
+           [fn](const role_context& at, net::reader& in) {
+             return detail::create_role<Handle, F, Args...>(at, in, fn);
+           },
+           detail::open_role_skeleton<Handle>});
 }
 
 template <class Handle, net::encodable... Args, class F>
-void register_role(runtime& in, const std::string& name, F fn) {
-  register_role<Handle, Args...>(*in.roles(), name, std::move(fn));
+void register_role(runtime& actor_runtime, const std::string& name, F fn) {
+  register_role<Handle, Args...>(*actor_runtime.roles(), name, std::move(fn));
 }
 
 } // namespace troupe

@@ -15,29 +15,29 @@
 
 namespace troupe {
 
-void forget_logger() {
+void release_caf_logger() {
   caf::logger::set_current_actor_system(nullptr);
 }
 
 struct runtime::impl {
   explicit impl(const runtime_options& x)
-    : settings{configured(x)}, system{*settings} {
-    forget_logger();
+    : settings{make_config(x)}, system{*settings} {
+    release_caf_logger();
   }
 
-  static std::unique_ptr<config> configured(const runtime_options& x) {
-    auto it = std::make_unique<config>();
+  static std::unique_ptr<config> make_config(const runtime_options& x) {
+    auto result = std::make_unique<config>();
     if (x.threads > 0)
-      it->put("scheduler.max-threads", x.threads);
-    return it;
+      result->put("scheduler.max-threads", x.threads);
+    return result;
   }
 
-  static std::uint64_t drawn() {
+  static std::uint64_t random_incarnation() {
     std::random_device from;
     return std::uint64_t{from()} << 32 | from();
   }
 
-  const std::uint64_t incarnation = drawn();
+  const std::uint64_t incarnation = random_incarnation();
   std::shared_ptr<role_registry> roles = std::make_shared<role_registry>();
   std::unique_ptr<config> settings;
   caf::actor_system system;
@@ -50,19 +50,19 @@ void log_to_stderr(const std::string& text) {
 }
 
 /// One-shot notification that another thread has ended.
-struct end_note {
+struct notification {
   std::mutex lock;
-  std::condition_variable news;
+  std::condition_variable condition;
   bool done = false;
 
-  void say() {
+  void notify() {
     const std::lock_guard hold{lock};
     done = true;
-    news.notify_all();
+    condition.notify_all();
   }
-  bool wait(std::chrono::milliseconds patience) {
+  bool wait(std::chrono::milliseconds timeout) {
     std::unique_lock hold{lock};
-    return news.wait_for(hold, patience, [this] { return done; });
+    return condition.wait_for(hold, timeout, [this] { return done; });
   }
 };
 
@@ -76,23 +76,23 @@ runtime::runtime(const runtime_options& options)
 
 runtime::~runtime() {
   // CAF waits for its last actor without a timeout, so another thread waits.
-  forget_logger();
+  release_caf_logger();
   // Meanwhile roles on their own threads may still use the system.
-  auto note = std::make_shared<end_note>();
-  std::thread last{[note, it = impl_.get()] {
+  auto system_deleted = std::make_shared<notification>();
+  std::thread deleter{[system_deleted, it = impl_.get()] {
     delete it;
-    note->say();
+    system_deleted->notify();
   }};
-  const bool done = note->wait(options_.patience);
-  static_cast<void>(impl_.release()); // that thread deletes it
+  const bool done = system_deleted->wait(options_.shutdown_timeout);
+  static_cast<void>(impl_.release()); // the other thread deletes it
   if (done) {
-    last.join();
+    deleter.join();
     return;
   }
-  last.detach();
+  deleter.detach();
   options_.log("runtime: some actors did not end within "
-               + std::to_string(options_.patience.count())
-               + " ms; they and their threads are left behind");
+               + std::to_string(options_.shutdown_timeout.count())
+               + " ms; they and their threads are abandoned");
 }
 
 caf::actor_system& runtime::system() {

@@ -20,8 +20,8 @@ struct runtime_options {
   /// at least 2.
   std::size_t threads = 0;
   /// Timeout of the destructor's wait for actors that do not terminate.
-  std::chrono::milliseconds patience{5000};
-  /// Gets a sentence about actors that were left behind. Empty: it is written
+  std::chrono::milliseconds shutdown_timeout{5000};
+  /// Receives a sentence about actors that were abandoned. Empty: it is written
   /// to standard error.
   std::function<void(const std::string&)> log;
 };
@@ -33,8 +33,8 @@ public:
   explicit runtime(const runtime_options& options = {});
 
   /// Waits for the end of its actors until the timeout. Actors that have not
-  /// terminated then are left behind, which is logged. Replica groups must be
-  /// destroyed before: each terminates its own roles.
+  /// terminated then are abandoned with their threads, which is logged. Replica
+  /// groups must be destroyed before: each terminates its own roles.
   ~runtime();
   runtime(const runtime&) = delete;
   runtime& operator=(const runtime&) = delete;

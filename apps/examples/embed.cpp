@@ -15,24 +15,24 @@ role::behavior_type greeter(const std::string& word) {
   return {[=](const std::string& name) { return word + ", " + name; }};
 }
 
-tensors add_up(replica_context& me, const tensors& x) {
-  return {me.all_reduce(sum, x[0] + me.replica_id())};
+tensors add_up(replica_context& replica, const tensors& inputs) {
+  return {replica.all_reduce(sum, inputs[0] + replica.replica_id())};
 }
 
 int main(int argc, char** argv) {
-  runtime here;
+  runtime actors;
   if (argc == 1) {
-    register_role<role, std::string>(here, "greeter", greeter);
-    register_steps(here, "sums", {.run = {{"add_up", add_up}}});
-    node_server node{here};
+    register_role<role, std::string>(actors, "greeter", greeter);
+    register_steps(actors, "sums", {.run = {{"add_up", add_up}}});
+    node_server node{actors};
     std::cout << "listening on " << node.address() << std::endl;
     return node.wait_for_stop(std::chrono::hours{1}) ? 0 : 1;
   }
-  remote_strategy nodes{here, {argv + 1, argv + argc}, {.steps = "sums"}};
+  remote_strategy nodes{actors, {argv + 1, argv + argc}, {.steps = "sums"}};
   const auto sums = nodes.run("add_up", {tensor::full({}, 1)});
   std::cout << "mean " << nodes.reduce(mean, sums)[0] << '\n';
-  const auto there = nodes.node(0).spawn<role>("greeter", "Hello");
-  std::cout << ask<std::string>(here.system(), "greeting", there,
+  const auto remote_greeter = nodes.node(0).spawn<role>("greeter", "Hello");
+  std::cout << ask<std::string>(actors.system(), "greeting", remote_greeter,
                                 std::chrono::seconds{5}, std::string{"world"})
             << "\n";
 }

@@ -11,8 +11,8 @@ int main() try {
   // [doc:end]
   const auto scope = strategy.scope();
   troupe::model model{troupe::models::mlp(), troupe::adam{}};
-  const auto all = troupe::data::digits({.examples = 1'000});
-  model.fit(all.shuffle().batch(50), {.epochs = 1});
+  const auto digits = troupe::data::digits({.examples = 1'000});
+  model.fit(digits.shuffle().batch(50), {.epochs = 1});
   if (strategy.is_chief())
     std::cout << strategy.num_replicas_in_sync() << " replicas, weights "
               << model.weights_sha256() << '\n';

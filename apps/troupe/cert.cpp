@@ -27,10 +27,10 @@ constexpr auto examples =
   "a NAME.pem and its NAME.key. Keep authority.key where certificates are\n"
   "created. No file is ever overwritten.\n";
 
-constexpr std::uint64_t most_days = 3650; // also the lifetime of an authority
+constexpr std::uint64_t max_days = 3650; // also the lifetime of an authority
 constexpr auto authority_name = "authority";
 
-struct given {
+struct cert_options {
   std::string out, name = "worker";
   std::vector<std::string> hosts{"localhost", "127.0.0.1", "::1"};
   std::uint64_t days = 365;
@@ -58,24 +58,25 @@ struct files {
   files(const fs::path& folder, const std::string& name)
     : certificate{folder / (name + ".pem")}, key{folder / (name + ".key")} {}
 
-  bool any() const { return fs::exists(certificate) || fs::exists(key); }
+  bool any_exists() const { return fs::exists(certificate) || fs::exists(key); }
 };
 
-std::string text_of(const fs::path& file) {
-  constexpr std::size_t most = 65536;
-  std::string text(most, '\0');
-  std::ifstream in{file, std::ios::binary};
-  in.read(text.data(), static_cast<std::streamsize>(most));
-  text.resize(static_cast<std::size_t>(in.gcount()));
+std::string read_text(const fs::path& file) {
+  constexpr std::size_t max_bytes = 65536;
+  std::string text(max_bytes, '\0');
+  std::ifstream input{file, std::ios::binary};
+  input.read(text.data(), static_cast<std::streamsize>(max_bytes));
+  text.resize(static_cast<std::size_t>(input.gcount()));
   if (text.empty())
     throw std::runtime_error("cannot read \"" + file.string()
                              + "\": it is missing or empty");
   return text;
 }
 
-void write(const files& to, const net::identity& x) {
-  net::write_new_file(to.key, x.key, net::readers::owner);
-  net::write_new_file(to.certificate, x.certificate, net::readers::everybody);
+void write(const files& target, const net::certified_key& content) {
+  net::write_new_file(target.key, content.key, net::file_access::owner);
+  net::write_new_file(target.certificate, content.certificate,
+                      net::file_access::everyone);
 }
 
 net::certificate_options options_for(const std::string& name,
@@ -88,78 +89,82 @@ net::certificate_options options_for(const std::string& name,
 }
 
 struct authority {
-  net::identity it;
+  net::certified_key key_pair;
   bool is_new;
 };
 
 /// @returns the authority in these files, or a new one if there are none.
-authority authority_of(const files& at) {
-  if (at.any())
-    return {{text_of(at.certificate), text_of(at.key)}, false};
-  return {net::make_authority(options_for("Troupe job authority", most_days)),
+authority authority_of(const files& stored) {
+  if (stored.any_exists())
+    return {{read_text(stored.certificate), read_text(stored.key)}, false};
+  return {net::make_authority(options_for("Troupe job authority", max_days)),
           true};
 }
 
-net::identity certificate_of(const given& x, const authority& by,
-                             const files& at) {
-  auto options = options_for(x.name, x.days);
-  options.hosts = x.hosts;
+net::certified_key certificate_of(const cert_options& arguments,
+                                  const authority& issuer,
+                                  const files& issuer_files) {
+  auto options = options_for(arguments.name, arguments.days);
+  options.hosts = arguments.hosts;
   try {
-    return net::make_certificate(by.it, options);
-  } catch (const net::bad_authority& e) {
-    throw std::runtime_error("cannot sign with \"" + at.certificate.string()
-                             + "\" and \"" + at.key.string()
-                             + "\": " + e.what());
+    return net::make_certificate(issuer.key_pair, options);
+  } catch (const net::invalid_authority& e) {
+    throw std::runtime_error("cannot sign with \""
+                             + issuer_files.certificate.string() + "\" and \""
+                             + issuer_files.key.string() + "\": " + e.what());
   }
 }
 
 void make_folder(const fs::path& folder) {
-  std::error_code why;
-  fs::create_directories(folder, why);
-  if (why)
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error)
     throw std::runtime_error("--out \"" + folder.string()
                              + "\": there is no such folder, and it cannot be "
                                "made: "
-                             + why.message() + "; name another one");
+                             + error.message() + "; name another one");
 }
 
-int make(const given& x) {
-  const fs::path folder{x.out};
-  const files at{folder, x.name};
-  if (at.any())
-    throw std::runtime_error("\"" + at.certificate.string() + "\" or \""
-                             + at.key.string()
+int make(const cert_options& arguments) {
+  const fs::path folder{arguments.out};
+  const files target{folder, arguments.name};
+  if (target.any_exists())
+    throw std::runtime_error("\"" + target.certificate.string() + "\" or \""
+                             + target.key.string()
                              + "\" is there already and is kept; give "
                                "another --name or --out");
-  const files above{folder, authority_name};
-  const auto by = authority_of(above);
-  const auto made = certificate_of(x, by, above);
+  const files issuer_files{folder, authority_name};
+  const auto issuer = authority_of(issuer_files);
+  const auto certificate = certificate_of(arguments, issuer, issuer_files);
   make_folder(folder);
-  if (by.is_new)
-    write(above, by.it);
-  write(at, made);
-  std::cout << at.certificate.string() << '\n' << at.key.string() << '\n';
+  if (issuer.is_new)
+    write(issuer_files, issuer.key_pair);
+  write(target, certificate);
+  std::cout << target.certificate.string() << '\n'
+            << target.key.string() << '\n';
   return ok;
 }
 
 } // namespace
 
-void add_cert(CLI::App& tool, action& what) {
+void add_cert(CLI::App& tool, action& selected) {
   auto& command = *tool.add_subcommand(
     "cert", "Make certificates for tests and small clusters");
-  const auto x = std::make_shared<given>();
+  const auto options = std::make_shared<cert_options>();
   command
     .add_option_function<std::string>(
       "--out",
-      [x](const std::string& text) { x->out = file_name("--out", text); },
+      [options](const std::string& text) {
+        options->out = parse_file_name("--out", text);
+      },
       "FOLDER to write to, created if it is missing")
     ->type_name("FOLDER")
     ->required();
   command
     .add_option_function<std::string>(
       "--hosts",
-      [x](const std::string& text) {
-        x->hosts = names("--hosts", text, "localhost,127.0.0.1");
+      [options](const std::string& text) {
+        options->hosts = parse_list("--hosts", text, "localhost,127.0.0.1");
       },
       "Host names and addresses in the certificate "
       "[localhost,127.0.0.1,::1]")
@@ -167,17 +172,20 @@ void add_cert(CLI::App& tool, action& what) {
   command
     .add_option_function<std::string>(
       "--days",
-      [x](const std::string& text) {
-        x->days = whole_number("--days", text, 1, most_days);
+      [options](const std::string& text) {
+        options->days = parse_integer("--days", text, 1, max_days);
       },
       "Days until the certificate expires; an authority has 3650 [365]")
     ->type_name("N");
   command
     .add_option_function<std::string>(
       "--name",
-      [x](const std::string& text) { x->name = certificate_name(text); },
+      [options](const std::string& text) {
+        options->name = certificate_name(text);
+      },
       "Name in the certificate and of NAME.pem, NAME.key [worker]")
     ->type_name("NAME");
   command.footer(examples);
-  command.callback([x, &what] { what = [x] { return make(*x); }; });
+  command.callback(
+    [options, &selected] { selected = [options] { return make(*options); }; });
 }

@@ -12,7 +12,7 @@
 #include <vector>
 
 /// A program to start as a child process.
-struct child_program {
+struct process_spec {
   std::string name;                 ///< For messages, such as "worker 1".
   std::vector<std::string> command; ///< The first word is looked up in PATH.
   /// Variables that differ from this process's environment. Without a value,
@@ -21,7 +21,7 @@ struct child_program {
 };
 
 /// How a child process ended.
-struct child_end {
+struct process_exit {
   std::string name;
   int code = 0;   ///< 128 + the signal if a signal ended it, as in shells.
   int signal = 0; ///< Zero: the process exited.
@@ -30,17 +30,17 @@ struct child_end {
 };
 
 /// @returns the exit as text: "exit code 3" or "signal 9 (Killed)".
-std::string reason(const child_end& x);
+std::string reason(const process_exit& ended);
 
-struct children_options {
+struct child_processes_options {
   /// Time that the other processes may continue after the first failure or a
   /// call of `signal`. Then each gets SIGTERM, or SIGKILL if it is stopped.
   /// After the same time again, all that still run get SIGKILL. A process that
   /// is stopped (SIGSTOP) at the first failure gets SIGKILL immediately.
-  std::chrono::milliseconds grace{10'000};
+  std::chrono::milliseconds grace_period{10'000};
   /// Called with each line of output, without its line break. A line of more
   /// than `max_line_bytes` arrives in pieces. `out` is true for standard output
-  /// and false for standard error. An exception leaves `poll_once`.
+  /// and false for standard error. `poll_once` throws its exceptions.
   std::function<void(const std::string& name, bool out, std::string_view line)>
     on_line{};
 };
@@ -52,62 +52,63 @@ struct children_options {
 /// Each child leads its own process group, and its standard input is /dev/null.
 /// Of this process's descriptors it inherits only the two for its output. An
 /// object may be used by one thread at a time.
-class children {
+class child_processes {
 public:
-  static constexpr std::size_t longest_line = 8192;
+  static constexpr std::size_t max_line_bytes = 8192;
 
-  explicit children(children_options options);
+  explicit child_processes(child_processes_options options);
   /// Ends the processes that still run, within `grace_period`.
-  ~children();
-  children(const children&) = delete;
-  children& operator=(const children&) = delete;
+  ~child_processes();
+  child_processes(const child_processes&) = delete;
+  child_processes& operator=(const child_processes&) = delete;
 
   /// Starts a program.
   /// @errors throws std::invalid_argument if there is no such program,
   ///         std::runtime_error if it cannot be started.
-  void start(const child_program& what);
+  void start(const process_spec& spec);
 
   /// Waits for output, for the end of a process, or until descriptor `extra` is
   /// readable (-1: no descriptor). Then passes on the output, reaps processes
   /// that ended, and sends signals that are due.
   /// @param max_wait maximum time to wait.
-  void pump(std::chrono::milliseconds at_most, int also = -1);
+  void poll_once(std::chrono::milliseconds max_wait, int extra = -1);
 
   /// Sends a signal to all running processes, without a deadline for their end.
-  void send(int number);
+  void send(int signal_number);
   /// Sends a signal to all running processes. They have to end within
   /// `grace_period` from now on.
-  void signal(int number);
+  void signal(int signal_number);
 
   bool running() const;
   /// The processes that have ended, in the order of their ends.
-  const std::vector<child_end>& ended() const { return ended_; }
+  const std::vector<process_exit>& ended() const { return ended_; }
   /// The first process that ended with another exit code than 0.
-  const std::optional<child_end>& first_failure() const { return failure_; }
+  const std::optional<process_exit>& first_failure() const { return failure_; }
   /// Names the children that were stopped (SIGSTOP) at the first failure and
   /// were killed for that reason. Empty if there were none. To be appended to
   /// an error message.
-  const std::string& said_of_stopped() const { return stopped_; }
+  const std::string& stopped_note() const { return stopped_note_; }
 
 private:
   using clock = std::chrono::steady_clock;
   struct child;
 
-  void close_in(std::chrono::milliseconds time, int number);
-  void ask_to_end();
+  void schedule_signal(std::chrono::milliseconds delay, int signal_number);
+  void request_end();
   void kill_stopped();
-  void hear_of_ends();
-  void reap(child& x);
-  void press();
-  int patience(std::chrono::milliseconds at_most) const;
+  void reap_exited();
+  void reap(child& target);
+  void escalate_shutdown();
+  int poll_timeout(std::chrono::milliseconds max_wait) const;
 
-  children_options options_;
-  troupe::net::descriptor ends_; ///< An epoll; reports ends in their order.
-  std::vector<std::unique_ptr<child>> all_;
-  std::vector<child_end> ended_;
-  std::optional<child_end> failure_;
-  std::string stopped_;
-  std::optional<clock::time_point>
-    due_; ///< Time at which `next_signal_` is sent.
-  int next_ = 0;
+  child_processes_options options_;
+  /// An epoll; reports ends in their order.
+  troupe::net::descriptor exit_events_;
+  std::vector<std::unique_ptr<child>> children_;
+  std::vector<process_exit> ended_;
+  std::optional<process_exit> failure_;
+  std::string stopped_note_;
+  /// Time at which `next_signal_` is sent.
+  std::optional<clock::time_point> due_;
+  int next_signal_ = 0;
 };

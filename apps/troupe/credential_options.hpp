@@ -19,8 +19,8 @@ public:
   troupe::net::credentials read() const;
 
 private:
-  struct given {
+  struct file_paths {
     std::string secret, authority, certificate, key;
   };
-  std::shared_ptr<given> given_ = std::make_shared<given>();
+  std::shared_ptr<file_paths> paths_ = std::make_shared<file_paths>();
 };

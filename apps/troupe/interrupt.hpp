@@ -16,7 +16,7 @@ const std::atomic<bool>& watch_for_interrupts();
 
 /// Message when a second interrupt ends the program.
 inline constexpr char second_interrupt[] =
-  "ended at once by a second interrupt; what was not saved before is lost";
+  "ended immediately by a second interrupt; what was not saved before is lost";
 /// Message when a run is interrupted before its first step.
 inline constexpr char nothing_to_save[] =
   "interrupted before training began; nothing was saved";

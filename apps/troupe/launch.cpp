@@ -1,7 +1,7 @@
 #include "child_processes.hpp"
 #include "command.hpp"
-#include "heard_signals.hpp"
 #include "option_parsing.hpp"
+#include "signal_receiver.hpp"
 #include "troupe/net/cluster/cluster_task.hpp"
 #include "troupe/net/cluster/tf_config.hpp"
 #include "troupe/net/io/reserved_ports.hpp"
@@ -27,7 +27,7 @@ constexpr auto examples =
   "and\n"
   "TROUPE_SECRET_FILE, a file with a new secret that is removed after the "
   "job.\n"
-  "Each output line is shown behind the name of its process: [worker 1] ...\n"
+  "The name of its process precedes each output line: [worker 1] ...\n"
   "SIGINT, SIGTERM and SIGHUP are passed on. After a failure or a signal, the\n"
   "other processes may continue for the grace period. Then they get SIGTERM,\n"
   "and after the same time again SIGKILL. A process that is stopped when\n"
@@ -36,17 +36,17 @@ constexpr auto examples =
   "those\n"
   "of the process that failed first.\n";
 
-constexpr std::uint64_t most_processes = 128;
-constexpr std::uint64_t longest_grace = 3600;
+constexpr std::uint64_t max_processes = 128;
+constexpr std::uint64_t max_grace_seconds = 3600;
 
-struct given {
-  std::uint64_t processes = 0, grace = 10;
+struct launch_options {
+  std::uint64_t processes = 0, grace_seconds = 10;
   bool chief = false;
   std::vector<std::string> program;
 };
 
 /// Writes a line in one call, so that lines of different processes do not mix.
-void say(const std::string& name, bool out, std::string_view line) {
+void write_line(const std::string& name, bool out, std::string_view line) {
   std::string text = "[" + name + "] ";
   text.append(line).append("\n");
   for (std::string_view rest = text; !rest.empty();) {
@@ -61,29 +61,31 @@ void say(const std::string& name, bool out, std::string_view line) {
   }
 }
 
-net::cluster_spec cluster_of(const given& x, const net::held_ports& ports) {
+net::cluster_spec cluster_of(const launch_options& options,
+                             const net::reserved_ports& ports) {
   std::map<std::string, net::cluster_spec::list> jobs;
   for (const auto port : ports.numbers())
-    jobs[x.chief && jobs.empty() ? "chief" : "worker"].push_back(
+    jobs[options.chief && jobs.empty() ? "chief" : "worker"].push_back(
       "127.0.0.1:" + std::to_string(port));
   return net::cluster_spec{jobs};
 }
 
-void start_all(children& all, const given& x, const net::cluster_spec& cluster,
+void start_all(child_processes& children, const launch_options& options,
+               const net::cluster_spec& cluster,
                const net::secret_file& secret) {
   for (const auto& job : cluster.jobs())
     for (const auto index : cluster.task_indices(job)) {
       const net::cluster_task task{job, index};
-      all.start({to_string(task),
-                 x.program,
-                 {{"TF_CONFIG", net::write_tf_config(cluster, task)},
-                  {"TROUPE_SECRET_FILE", secret.path().string()},
-                  {"TROUPE_SECRET", std::nullopt}}});
+      children.start({to_string(task),
+                      options.program,
+                      {{"TF_CONFIG", net::write_tf_config(cluster, task)},
+                       {"TROUPE_SECRET_FILE", secret.path().string()},
+                       {"TROUPE_SECRET", std::nullopt}}});
     }
 }
 
-int say_end(const children& all, int signal) {
-  const auto& first = all.first_failure();
+int report_end(const child_processes& children, int signal) {
+  const auto& first = children.first_failure();
   if (!first)
     return ok;
   std::cerr << "troupe: ";
@@ -91,60 +93,63 @@ int say_end(const children& all, int signal) {
     std::cerr << "signal " << signal << " (" << ::strsignal(signal)
               << ") was passed on; ";
   std::cerr << first->name << " failed first: " << reason(*first)
-            << all.said_of_stopped() << '\n';
+            << children.stopped_note() << '\n';
   return first->code;
 }
 
-int launch(const given& x) {
-  const heard_signals heard{SIGINT, SIGTERM, SIGHUP};
+int launch(const launch_options& options) {
+  const signal_receiver signals{SIGINT, SIGTERM, SIGHUP};
   std::signal(SIGPIPE, SIG_IGN); // a failed write returns an error instead
   const net::secret_file secret;
-  const net::held_ports ports{x.processes};
-  children all{{.grace = std::chrono::seconds{x.grace}, .on_line = say}};
-  start_all(all, x, cluster_of(x, ports), secret);
-  int passed_on = 0;
-  while (all.running()) {
-    all.pump(std::chrono::seconds{60}, heard.descriptor());
-    while (const auto number = heard.take()) {
-      all.signal(number);
-      passed_on = passed_on ? passed_on : number;
+  const net::reserved_ports ports{options.processes};
+  child_processes children{
+    {.grace_period = std::chrono::seconds{options.grace_seconds},
+     .on_line = write_line}};
+  start_all(children, options, cluster_of(options, ports), secret);
+  int forwarded = 0;
+  while (children.running()) {
+    children.poll_once(std::chrono::seconds{60}, signals.descriptor());
+    while (const auto signal_number = signals.take()) {
+      children.signal(signal_number);
+      forwarded = forwarded ? forwarded : signal_number;
     }
   }
-  return say_end(all, passed_on);
+  return report_end(children, forwarded);
 }
 
 } // namespace
 
-void add_launch(CLI::App& tool, action& what,
+void add_launch(CLI::App& tool, action& selected,
                 const std::vector<std::string>& program) {
   auto& command = *tool.add_subcommand(
     "launch", "Start a job's processes on this machine: -- program args...");
-  const auto x = std::make_shared<given>();
-  x->program = program;
+  const auto options = std::make_shared<launch_options>();
+  options->program = program;
   command
     .add_option_function<std::string>(
       "-n",
-      [x](const std::string& text) {
-        x->processes = whole_number("-n", text, 1, most_processes);
+      [options](const std::string& text) {
+        options->processes = parse_integer("-n", text, 1, max_processes);
       },
       "Number of processes")
     ->type_name("N")
     ->required();
-  command.add_flag("--chief", x->chief,
+  command.add_flag("--chief", options->chief,
                    "Make the first process the chief instead of worker 0");
   command
     .add_option_function<std::string>(
       "--grace",
-      [x](const std::string& text) {
-        x->grace = whole_number("--grace", text, 0, longest_grace);
+      [options](const std::string& text) {
+        options->grace_seconds =
+          parse_integer("--grace", text, 0, max_grace_seconds);
       },
       "Time that others may continue after one has failed [10]")
     ->type_name("SECONDS");
   command.footer(examples);
-  command.callback([x, &what] {
-    if (x->program.empty())
+  command.callback([options, &selected] {
+    if (options->program.empty())
       throw std::invalid_argument("launch: no program; give it after --, as "
                                   "in troupe launch -n 2 -- ./program");
-    what = [x] { return launch(*x); };
+    selected = [options] { return launch(*options); };
   });
 }

@@ -40,7 +40,7 @@ constexpr auto examples =
   "first.\n";
 
 /// @returns the parser's error in one line, with the help command to run.
-std::string sentence_of(const CLI::App& tool, const CLI::ParseError& e) {
+std::string parse_error_text(const CLI::App& tool, const CLI::ParseError& e) {
   std::string text = e.what();
   std::ranges::replace(text, '\n', ' ');
   const auto commands = tool.get_subcommands();
@@ -78,22 +78,22 @@ int run(int argc, char** argv) {
     .add_option("--log", level, "Minimum level of log lines on standard error")
     ->check(CLI::IsMember({"debug", "info", "warning", "error", "off"}))
     ->capture_default_str();
-  action what;
-  add_train(tool, what);
-  add_predict(tool, what);
-  add_models(tool, what);
-  add_launch(tool, what, program);
-  add_cert(tool, what);
-  add_node(tool, what);
-  add_status(tool, what);
+  action selected;
+  add_train(tool, selected);
+  add_predict(tool, selected);
+  add_models(tool, selected);
+  add_launch(tool, selected, program);
+  add_cert(tool, selected);
+  add_node(tool, selected);
+  add_status(tool, selected);
   try {
     tool.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
     if (e.get_exit_code() == 0)
       return tool.exit(e); // --help or --version
-    throw std::invalid_argument(sentence_of(tool, e));
+    throw std::invalid_argument(parse_error_text(tool, e));
   }
-  if (!what)
+  if (!selected)
     throw std::invalid_argument("no command: give train, predict, models, "
                                 "launch, cert, node or status; see "
                                 "troupe --help");
@@ -101,7 +101,7 @@ int run(int argc, char** argv) {
     throw std::invalid_argument("-- " + program.front()
                                 + ": only troupe launch starts programs");
   troupe::log_from(levels.at(level));
-  return what();
+  return selected();
 }
 
 /// Flushes standard output and throws if it could not be written, as when a
@@ -115,7 +115,7 @@ void check_output() {
 
 } // namespace
 
-int say(int code, const std::string& sentence) {
+int report_error(int code, const std::string& sentence) {
   std::cerr << "troupe: "
             << troupe::net::printable(sentence, troupe::net::max_sentence_bytes)
             << '\n';
@@ -132,11 +132,12 @@ int main(int argc, char** argv) {
       check_output();
     return code;
   } catch (const std::invalid_argument& e) {
-    return say(misused, e.what());
+    return report_error(usage_error, e.what());
   } catch (const std::bad_alloc&) {
-    return say(failed, "not enough memory; use a smaller batch or a smaller "
-                       "model");
+    return report_error(failed,
+                        "not enough memory; use a smaller batch or a smaller "
+                        "model");
   } catch (const std::exception& e) {
-    return say(failed, e.what());
+    return report_error(failed, e.what());
   }
 }

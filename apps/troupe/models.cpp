@@ -8,32 +8,33 @@ namespace {
 
 int list(const std::string& name, bool json) {
   if (name.empty()) {
-    for (const auto& one : troupe::models::ready_names())
+    for (const auto& one : troupe::models::zoo_names())
       std::cout << one << '\n';
     return ok;
   }
-  const auto what = troupe::models::find(name);
+  const auto description = troupe::models::find_model(name);
   if (json)
-    std::cout << troupe::models::to_json_text(what) << '\n';
+    std::cout << troupe::models::to_json_text(description) << '\n';
   else
-    std::cout << summary(troupe::models::network{what});
+    std::cout << summary(troupe::models::network{description});
   return ok;
 }
 
 } // namespace
 
-void add_models(CLI::App& tool, action& what) {
+void add_models(CLI::App& tool, action& selected) {
   auto& command =
     *tool.add_subcommand("models", "List the built-in models, or describe one");
-  struct given {
+  struct models_options {
     std::string name;
     bool json = false;
   };
-  const auto x = std::make_shared<given>();
+  const auto options = std::make_shared<models_options>();
   command.add_option(
-    "MODEL", x->name,
+    "MODEL", options->name,
     "Name of a built-in model, or FILE.json with a description");
-  command.add_flag("--json", x->json, "Write the description as JSON");
-  command.callback(
-    [x, &what] { what = [x] { return list(x->name, x->json); }; });
+  command.add_flag("--json", options->json, "Write the description as JSON");
+  command.callback([options, &selected] {
+    selected = [options] { return list(options->name, options->json); };
+  });
 }

@@ -25,8 +25,8 @@ constexpr auto examples =
   "or\n"
   "earlier with the connection over which it was requested.\n";
 
-struct given {
-  troupe::node_server_options node;
+struct node_options {
+  troupe::node_server_options server;
 };
 
 void check_address(const std::string& option, const std::string& text) {
@@ -37,14 +37,15 @@ void check_address(const std::string& option, const std::string& text) {
   }
 }
 
-int serve(troupe::node_server_options options, const credential_options& by) {
+int serve(troupe::node_server_options options,
+          const credential_options& credentials) {
   const auto& interrupted = watch_for_interrupts();
-  const auto first = troupe::net::parse_address(options.listen).port;
-  if (options.last_port != 0 && options.last_port < first)
+  const auto first_port = troupe::net::parse_address(options.listen).port;
+  if (options.last_port != 0 && options.last_port < first_port)
     throw std::invalid_argument("--ports " + std::to_string(options.last_port)
                                 + ": give the last port, "
-                                + std::to_string(first) + " or higher");
-  options.credentials = by.read();
+                                + std::to_string(first_port) + " or higher");
+  options.credentials = credentials.read();
   options.log = troupe::log_of_connections;
   troupe::runtime runtime;
   troupe::node_server node{runtime, options};
@@ -56,41 +57,45 @@ int serve(troupe::node_server_options options, const credential_options& by) {
 
 } // namespace
 
-void add_node(CLI::App& tool, action& what) {
+void add_node(CLI::App& tool, action& selected) {
   auto& command = *tool.add_subcommand(
     "node", "Let other programs spawn roles in this process");
   command.footer(examples);
-  const auto x = std::make_shared<given>();
-  const auto by = std::make_shared<credential_options>(command);
+  const auto options = std::make_shared<node_options>();
+  const auto credentials = std::make_shared<credential_options>(command);
   command
     .add_option_function<std::string>(
       "--listen",
-      [x](const std::string& text) {
+      [options](const std::string& text) {
         check_address("--listen", text);
-        x->node.listen = text;
+        options->server.listen = text;
       },
       "Address to listen on; port 0: any free port [127.0.0.1:0]")
     ->type_name("HOST:PORT");
   command
     .add_option_function<std::string>(
       "--ports",
-      [x](const std::string& text) {
-        x->node.last_port =
-          static_cast<std::uint16_t>(whole_number("--ports", text, 1, 65535));
+      [options](const std::string& text) {
+        options->server.last_port =
+          static_cast<std::uint16_t>(parse_integer("--ports", text, 1, 65535));
       },
       "Last port to try; the first is that of --listen")
     ->type_name("LAST");
   command
     .add_option_function<std::string>(
       "--advertise",
-      [x](const std::string& text) {
+      [options](const std::string& text) {
         check_address("--advertise", text);
-        x->node.advertise = text;
+        options->server.advertise = text;
       },
       "Address that clients connect to, if it differs from --listen")
     ->type_name("HOST:PORT");
-  command.add_option("--name", x->node.name, "Name of the node in messages")
+  command
+    .add_option("--name", options->server.name, "Name of the node in messages")
     ->capture_default_str();
-  command.callback(
-    [x, by, &what] { what = [x, by] { return serve(x->node, *by); }; });
+  command.callback([options, credentials, &selected] {
+    selected = [options, credentials] {
+      return serve(options->server, *credentials);
+    };
+  });
 }

@@ -13,39 +13,40 @@
 
 namespace {
 
-struct given {
+struct predict_options {
   std::string model, data = "digits", output;
   std::uint64_t count = 0;
   int threads = 1;
-  bool all = false;
+  bool all_classes = false;
 };
 
-std::string header(std::size_t classes, bool all) {
+std::string header(std::size_t classes, bool all_classes) {
   std::string text = "example,prediction,probability";
-  for (std::size_t c = 0; all && c < classes; ++c)
+  for (std::size_t c = 0; all_classes && c < classes; ++c)
     text += ",p" + std::to_string(c);
   return text + "\n";
 }
 
-std::string number(float x) {
+std::string format_number(float x) {
   char text[32];
   std::snprintf(text, sizeof text, "%.6g", static_cast<double>(x));
   return text;
 }
 
 void append_rows(std::string& text, const troupe::tensor& scores,
-                 std::uint64_t first, bool all) {
+                 std::uint64_t first, bool all_classes) {
   const auto likely = troupe::softmax(scores);
   const auto classes = static_cast<std::size_t>(scores.dims()[1]);
   const auto values = likely.data<float>();
   for (std::int64_t row = 0; row < scores.dims()[0]; ++row) {
-    const auto of =
+    const auto probabilities =
       values.subspan(static_cast<std::size_t>(row) * classes, classes);
-    const auto best = std::ranges::max_element(of);
+    const auto best = std::ranges::max_element(probabilities);
     text += std::to_string(first + static_cast<std::uint64_t>(row)) + ","
-            + std::to_string(best - of.begin()) + "," + number(*best);
-    for (std::size_t c = 0; all && c < classes; ++c)
-      text += "," + number(of[c]);
+            + std::to_string(best - probabilities.begin()) + ","
+            + format_number(*best);
+    for (std::size_t c = 0; all_classes && c < classes; ++c)
+      text += "," + format_number(probabilities[c]);
     text += "\n";
   }
 }
@@ -75,31 +76,33 @@ public:
   }
 
 private:
-  std::optional<troupe::safe_file> file_;
+  std::optional<troupe::atomic_file> file_;
 };
 
-int predict(const given& x) {
-  check_differ("--output", x.output, "--model", x.model);
-  if (!x.output.empty())
-    troupe::check_writable(x.output);
-  const troupe::one_device_strategy strategy{"cpu:0", {.threads = x.threads}};
+int predict(const predict_options& options) {
+  require_distinct("--output", options.output, "--model", options.model);
+  if (!options.output.empty())
+    troupe::check_writable(options.output);
+  const troupe::one_device_strategy strategy{"cpu:0",
+                                             {.threads = options.threads}};
   const auto scope = strategy.scope();
-  const auto model = troupe::model::load(x.model);
-  auto examples = troupe::open_to_predict(x.data);
-  if (x.count > 0)
-    examples = examples.take(x.count);
-  table out{x.output};
+  const auto model = troupe::model::load(options.model);
+  auto examples = troupe::open_to_predict(options.data);
+  if (options.count > 0)
+    examples = examples.take(options.count);
+  table out{options.output};
   std::uint64_t done = 0;
-  for (const auto& part : examples.batch(256).iterate()) {
-    const auto scores = model.predict(part.inputs);
+  for (const auto& batch : examples.batch(256).iterate()) {
+    const auto scores = model.predict(batch.inputs);
     if (scores.dims().rank() != 2)
-      throw std::invalid_argument("the model in \"" + x.model
+      throw std::invalid_argument("the model in \"" + options.model
                                   + "\" is no classifier: it gives "
                                   + to_string(scores.spec()));
     if (done == 0)
-      out.write(header(static_cast<std::size_t>(scores.dims()[1]), x.all));
+      out.write(header(static_cast<std::size_t>(scores.dims()[1]),
+                       options.all_classes));
     std::string text;
-    append_rows(text, scores, done, x.all);
+    append_rows(text, scores, done, options.all_classes);
     out.write(text);
     done += static_cast<std::uint64_t>(scores.dims()[0]);
   }
@@ -109,13 +112,14 @@ int predict(const given& x) {
 
 } // namespace
 
-void add_predict(CLI::App& tool, action& what) {
+void add_predict(CLI::App& tool, action& selected) {
   auto& command = *tool.add_subcommand(
     "predict", "Predict the classes of examples with a saved model, as CSV");
-  const auto x = std::make_shared<given>();
-  command.add_option("--model", x->model, "FILE saved by train")->required();
+  const auto options = std::make_shared<predict_options>();
+  command.add_option("--model", options->model, "FILE saved by train")
+    ->required();
   command
-    .add_option("--data", x->data,
+    .add_option("--data", options->data,
                 "digits, digits:N or mnist:FOLDER (their test examples), "
                 "csv:FILE, csv:FILE:COLUMN (all rows; the label is ignored), "
                 "or idx:FILE (images)")
@@ -123,27 +127,31 @@ void add_predict(CLI::App& tool, action& what) {
   command
     .add_option_function<std::string>(
       "--count",
-      [x](const std::string& text) {
-        x->count = whole_number("--count", text, 0, ~std::uint64_t{0});
+      [options](const std::string& text) {
+        options->count = parse_integer("--count", text, 0, ~std::uint64_t{0});
       },
       "Maximum number of examples; 0: all [0]")
     ->type_name("N");
   command
     .add_option_function<std::string>(
       "--threads",
-      [x](const std::string& text) {
-        x->threads = static_cast<int>(
-          whole_number("--threads", text, 1, troupe::job_limits::threads));
+      [options](const std::string& text) {
+        options->threads = static_cast<int>(parse_integer(
+          "--threads", text, 1, troupe::train_option_limits::threads));
       },
       "Number of threads [1]")
     ->type_name("N");
-  command.add_flag("--probabilities", x->all,
+  command.add_flag("--probabilities", options->all_classes,
                    "Write the probability of every class");
   command
     .add_option_function<std::string>(
       "--output",
-      [x](const std::string& text) { x->output = file_name("--output", text); },
+      [options](const std::string& text) {
+        options->output = parse_file_name("--output", text);
+      },
       "Write to FILE instead of standard output")
     ->type_name("FILE");
-  command.callback([x, &what] { what = [x] { return predict(*x); }; });
+  command.callback([options, &selected] {
+    selected = [options] { return predict(*options); };
+  });
 }

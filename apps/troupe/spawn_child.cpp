@@ -29,45 +29,45 @@ pipe_ends make_pipe() {
 
 /// Opens a pidfd by its system call, because glibc 2.36 declares pidfd_open
 /// without C linkage.
-int open_life(pid_t id) {
+int open_pidfd(pid_t id) {
   return static_cast<int>(::syscall(SYS_pidfd_open, id, 0));
 }
 
 /// @returns a null-terminated array of pointers into `texts`, which must
 /// outlive it.
-std::vector<char*> pointers(std::vector<std::string>& texts) {
-  std::vector<char*> all;
+std::vector<char*> to_pointers(std::vector<std::string>& texts) {
+  std::vector<char*> result;
   for (auto& one : texts)
-    all.push_back(one.data());
-  all.push_back(nullptr);
-  return all;
+    result.push_back(one.data());
+  result.push_back(nullptr);
+  return result;
 }
 
-std::vector<std::string>
-environment_for(const std::map<std::string, std::optional<std::string>>& own) {
-  std::vector<std::string> all;
+std::vector<std::string> environment_for(
+  const std::map<std::string, std::optional<std::string>>& overrides) {
+  std::vector<std::string> entries;
   for (auto** it = environ; *it; ++it) {
-    const std::string_view one{*it};
-    if (!own.contains(std::string{one.substr(0, one.find('='))}))
-      all.emplace_back(one);
+    const std::string_view entry{*it};
+    if (!overrides.contains(std::string{entry.substr(0, entry.find('='))}))
+      entries.emplace_back(entry);
   }
-  for (const auto& [name, value] : own)
+  for (const auto& [name, value] : overrides)
     if (value)
-      all.push_back(name + "=" + *value);
-  return all;
+      entries.push_back(name + "=" + *value);
+  return entries;
 }
 
 /// Data that a child needs before `exec`. It is prepared before the fork,
 /// because only async-signal-safe functions may be called afterwards.
-struct plan {
+struct exec_plan {
   std::vector<char*> command, environment;
   pid_t parent;
-  int out, err, trouble;
+  int out, err, error_pipe;
 };
 
-[[noreturn]] void become(const plan& x) {
+[[noreturn]] void exec_child(const exec_plan& plan) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != x.parent)
+  if (::getppid() != plan.parent)
     ::_exit(127); // the parent died before prctl took effect
   ::setpgid(0, 0);
   std::signal(SIGPIPE, SIG_DFL);
@@ -76,29 +76,33 @@ struct plan {
   sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
   ::dup2(::open("/dev/null", O_RDONLY | O_CLOEXEC), STDIN_FILENO);
-  ::dup2(x.out, STDOUT_FILENO);
-  ::dup2(x.err, STDERR_FILENO);
-  ::execvpe(x.command[0], x.command.data(), x.environment.data());
-  const int why = errno;
-  if (::write(x.trouble, &why, sizeof why) != sizeof why)
+  ::dup2(plan.out, STDOUT_FILENO);
+  ::dup2(plan.err, STDERR_FILENO);
+  ::execvpe(plan.command[0], plan.command.data(), plan.environment.data());
+  const int error_number = errno;
+  if (::write(plan.error_pipe, &error_number, sizeof error_number)
+      != sizeof error_number)
     ::_exit(126);
   ::_exit(127);
 }
 
 /// Waits until the child has executed its program. @returns 0, or the errno of
 /// the failure.
-int trouble_of(const descriptor& pipe) {
-  int why = 0;
+int read_exec_error(const descriptor& pipe) {
+  int error_number = 0;
   ssize_t n = 0;
   do
-    n = ::read(pipe.get(), &why, sizeof why);
+    n = ::read(pipe.get(), &error_number, sizeof error_number);
   while (n < 0 && errno == EINTR);
-  return n == sizeof why ? why : 0;
+  return n == sizeof error_number ? error_number : 0;
 }
 
-[[noreturn]] void refuse(const std::string& program, int why) {
-  const auto text = "cannot run \"" + program + "\": " + std::strerror(why);
-  if (why == ENOENT || why == EACCES || why == ENOEXEC || why == ENOTDIR)
+[[noreturn]] void throw_exec_error(const std::string& program,
+                                   int error_number) {
+  const auto text =
+    "cannot run \"" + program + "\": " + std::strerror(error_number);
+  if (error_number == ENOENT || error_number == EACCES
+      || error_number == ENOEXEC || error_number == ENOTDIR)
     throw std::invalid_argument(text
                                 + "; name a program that is in PATH, or "
                                   "give its path");
@@ -107,29 +111,30 @@ int trouble_of(const descriptor& pipe) {
 
 } // namespace
 
-process start_process(const child_program& what) {
-  auto out = make_pipe(), err = make_pipe(), trouble = make_pipe();
-  auto words = what.command;
-  auto environment = environment_for(what.environment);
-  const plan x{pointers(words), pointers(environment), ::getpid(),
-               out.write.get(), err.write.get(),       trouble.write.get()};
+child_process spawn_child(const process_spec& spec) {
+  auto out = make_pipe(), err = make_pipe(), error_pipe = make_pipe();
+  auto words = spec.command;
+  auto environment = environment_for(spec.environment);
+  const exec_plan plan{to_pointers(words), to_pointers(environment),
+                       ::getpid(),         out.write.get(),
+                       err.write.get(),    error_pipe.write.get()};
   const auto id = ::fork();
   if (id < 0)
     throw std::runtime_error(std::string{"cannot start a process: "}
                              + std::strerror(errno));
   if (id == 0)
-    become(x);
+    exec_child(plan);
   ::setpgid(id, id); // parent and child both do it: either may run first
-  trouble.write.reset();
-  const auto why = trouble_of(trouble.read);
-  descriptor life{why == 0 ? open_life(id) : -1};
-  if (!life) {
-    const auto reason = why == 0 ? errno : why;
+  error_pipe.write.reset();
+  const auto exec_error = read_exec_error(error_pipe.read);
+  descriptor pidfd{exec_error == 0 ? open_pidfd(id) : -1};
+  if (!pidfd) {
+    const auto reason = exec_error == 0 ? errno : exec_error;
     ::kill(id, SIGKILL);
     ::waitpid(id, nullptr, 0);
-    refuse(what.command.front(), reason);
+    throw_exec_error(spec.command.front(), reason);
   }
   for (const auto* end : {&out.read, &err.read})
     ::fcntl(end->get(), F_SETFL, O_NONBLOCK);
-  return {id, std::move(life), std::move(out.read), std::move(err.read)};
+  return {id, std::move(pidfd), std::move(out.read), std::move(err.read)};
 }

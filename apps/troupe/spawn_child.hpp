@@ -7,13 +7,13 @@
 
 /// A running child process and the descriptors that report its end and its
 /// output.
-struct process {
+struct child_process {
   pid_t id = 0;
-  troupe::net::descriptor life; ///< Readable once the process has ended.
+  troupe::net::descriptor pidfd; ///< Readable once the process has ended.
   troupe::net::descriptor out, err;
 };
 
 /// Starts a program as a child process.
 /// @errors throws std::invalid_argument if there is no such program,
 ///         std::runtime_error if it cannot be started.
-process start_process(const child_program& what);
+child_process spawn_child(const process_spec& spec);

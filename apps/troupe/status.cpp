@@ -8,44 +8,48 @@
 
 namespace {
 
-struct given {
+struct status_options {
   std::string address;
-  troupe::remote_options how{.name = "status"};
+  troupe::client_options client{.name = "status"};
 };
 
-int show(const given& x, const credential_options& by) {
-  auto how = x.how;
-  how.credentials = by.read();
+int show(const status_options& options, const credential_options& credentials) {
+  auto client = options.client;
+  client.credentials = credentials.read();
   troupe::runtime runtime;
-  std::cout << troupe::remote_status(runtime, x.address, how);
+  std::cout << troupe::query_status(runtime, options.address, client);
   return ok;
 }
 
 } // namespace
 
-void add_status(CLI::App& tool, action& what) {
+void add_status(CLI::App& tool, action& selected) {
   auto& command =
     *tool.add_subcommand("status", "Show the state of a job or a node");
   command.footer("The address of a job is that of its leader: the chief, or "
                  "worker 0. For a step\nthat is not complete, the output "
                  "says what each role does and which are missing.\n");
-  const auto x = std::make_shared<given>();
-  const auto by = std::make_shared<credential_options>(command);
-  command.add_option("ADDRESS", x->address, "HOST:PORT")->required();
-  const auto add_timeout = [&command, x](const std::string& name) {
+  const auto options = std::make_shared<status_options>();
+  const auto credentials = std::make_shared<credential_options>(command);
+  command.add_option("ADDRESS", options->address, "HOST:PORT")->required();
+  const auto add_timeout = [&command, options](const std::string& name) {
     return command
       .add_option_function<std::string>(
         name,
-        [x, name](const std::string& text) {
-          x->how.patience =
-            std::chrono::seconds{whole_number(name, text, 1, 3600)};
+        [options, name](const std::string& text) {
+          options->client.connect_timeout =
+            std::chrono::seconds{parse_integer(name, text, 1, 3600)};
         },
         "Seconds to wait for a reply [5]")
       ->type_name("SECONDS");
   };
   auto* const timeout = add_timeout("--timeout");
   // The old name, not shown in the help; to be removed after version 0.1.
-  add_timeout("--patience")->group("")->excludes(timeout);
-  command.callback(
-    [x, by, &what] { what = [x, by] { return show(*x, *by); }; });
+  auto* const old_name = add_timeout("--patience")->group("");
+  command.callback([options, credentials, timeout, old_name, &selected] {
+    if (timeout->count() > 0 && old_name->count() > 0)
+      throw CLI::ValidationError{
+        "--patience", "is the old name of --timeout: give --timeout only"};
+    selected = [options, credentials] { return show(*options, *credentials); };
+  });
 }

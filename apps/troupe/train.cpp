@@ -27,58 +27,63 @@ using namespace troupe;
 
 constexpr std::uint64_t test_batch = 256;
 
-transport_kind transport_of(const settled_job& x) {
-  return x.transport == "shm"   ? transport_kind::shm
-         : x.transport == "tcp" ? transport_kind::tcp
-         : x.transport == "tls" ? transport_kind::tls
-                                : transport_kind::automatic;
+transport_kind transport_of(const train_config& config) {
+  return config.transport == "shm"   ? transport_kind::shm
+         : config.transport == "tcp" ? transport_kind::tcp
+         : config.transport == "tls" ? transport_kind::tls
+                                     : transport_kind::automatic;
 }
 
-strategy make_strategy(const settled_job& x, std::optional<runtime>& actors) {
+strategy make_strategy(const train_config& config,
+                       std::optional<runtime>& actors) {
   runtime_options options;
   options.log = [](const std::string& line) { log(log_level::warning, line); };
-  if (x.strategy == "mirrored")
+  if (config.strategy == "mirrored")
     return mirrored_strategy{
-      actors.emplace(options), x.devices, {.threads = x.threads}};
-  if (x.strategy == "multi_worker_mirrored")
+      actors.emplace(options), config.devices, {.threads = config.threads}};
+  if (config.strategy == "multi_worker_mirrored")
     return multi_worker_mirrored_strategy{actors.emplace(options),
                                           tf_config(),
-                                          {.devices = x.devices,
-                                           .threads = x.threads,
-                                           .transport = transport_of(x)}};
-  return one_device_strategy{x.devices.front(),
-                             {.replicas = x.replicas, .threads = x.threads}};
+                                          {.devices = config.devices,
+                                           .threads = config.threads,
+                                           .transport = transport_of(config)}};
+  return one_device_strategy{
+    config.devices.front(),
+    {.replicas = config.replicas, .threads = config.threads}};
 }
 
-void check_names(const train_arguments& x) {
-  check_differ("--summary", x.summary, "--save", x.save);
-  check_differ("--summary", x.summary, "--resume", x.resume);
-  check_differ("--summary", x.summary, "an interrupted run", x.rescue());
+void check_names(const train_arguments& arguments) {
+  require_distinct("--summary", arguments.summary, "--save", arguments.save);
+  require_distinct("--summary", arguments.summary, "--resume",
+                   arguments.resume);
+  require_distinct("--summary", arguments.summary, "an interrupted run",
+                   arguments.save_path());
 }
 
 /// Checks that the output files can be written, before training instead of
 /// after it.
-void check_outputs(const train_arguments& x) {
-  if (!x.save.empty() || !x.resume.empty())
-    check_writable(x.rescue());
-  if (!x.summary.empty())
-    check_writable(x.summary);
+void check_outputs(const train_arguments& arguments) {
+  if (!arguments.save.empty() || !arguments.resume.empty())
+    check_writable(arguments.save_path());
+  if (!arguments.summary.empty())
+    check_writable(arguments.summary);
 }
 
-settled_job job_of(const train_arguments& x) {
-  if (x.resume.empty())
-    return settle(x.job);
-  return settle(resumed(read_job(saved_note(x.resume)), x.job));
+train_config config_of(const train_arguments& arguments) {
+  if (arguments.resume.empty())
+    return resolve_options(arguments.options);
+  return resolve_options(merge_for_resume(
+    read_train_options(saved_note(arguments.resume)), arguments.options));
 }
 
 /// Placement of this process in a cluster, as TF_CONFIG says.
-struct place {
+struct task_placement {
   bool in_cluster = false;
   std::uint64_t workers = 1;
   bool chief = true;
 };
 
-place place_by_environment() {
+task_placement placement_from_environment() {
   const auto config = tf_config();
   const auto cluster = config.cluster_spec();
   const auto task = config.task();
@@ -93,121 +98,131 @@ place place_by_environment() {
 
 /// Resolves the options. In a cluster, the number of workers defaults to that
 /// of the cluster and may not differ from it.
-settled_job job_in(const place& here, train_arguments x) {
+train_config config_in(const task_placement& placement,
+                       train_arguments arguments) {
   constexpr auto over_workers = "multi_worker_mirrored";
-  if (here.in_cluster && !x.job.workers && x.job.strategy == over_workers)
-    x.job.workers = static_cast<std::int64_t>(here.workers);
-  auto job = job_of(x);
-  if (here.in_cluster && job.strategy == over_workers
-      && job.workers != here.workers)
+  if (placement.in_cluster && !arguments.options.workers
+      && arguments.options.strategy == over_workers)
+    arguments.options.workers = static_cast<std::int64_t>(placement.workers);
+  auto config = config_of(arguments);
+  if (placement.in_cluster && config.strategy == over_workers
+      && config.workers != placement.workers)
     throw std::invalid_argument(
-      "--workers " + std::to_string(job.workers) + ": TF_CONFIG names "
-      + std::to_string(here.workers) + "; give --workers "
-      + std::to_string(here.workers));
-  if (here.workers > 1 && job.strategy != over_workers)
-    log(log_level::warning, "TF_CONFIG names " + std::to_string(here.workers)
-                              + " workers, but --strategy " + job.strategy
+      "--workers " + std::to_string(config.workers) + ": TF_CONFIG names "
+      + std::to_string(placement.workers) + "; give --workers "
+      + std::to_string(placement.workers));
+  if (placement.workers > 1 && config.strategy != over_workers)
+    log(log_level::warning, "TF_CONFIG names "
+                              + std::to_string(placement.workers)
+                              + " workers, but --strategy " + config.strategy
                               + " trains in this process alone; give "
                                 "--strategy "
                               + over_workers + " to train on all of them");
-  return job;
+  return config;
 }
 
-model make_model(const train_arguments& x, const settled_job& job) {
-  return x.resume.empty()
-           ? model{models::find(job.model), job.rule(), {.seed = job.seed}}
-           : model::load(x.resume);
+model make_model(const train_arguments& arguments, const train_config& config) {
+  return arguments.resume.empty() ? model{models::find_model(config.model),
+                                          config.rule(),
+                                          {.seed = config.seed}}
+                                  : model::load(arguments.resume);
 }
 
-void check_epochs(const model& it, const settled_job& job) {
-  if (const auto done = it.epochs_done(); job.epochs <= done)
+void check_epochs(const model& model, const train_config& config) {
+  if (const auto done = model.epochs_done(); config.epochs <= done)
     throw std::invalid_argument(
-      "--epochs " + std::to_string(job.epochs) + ": the run has completed "
+      "--epochs " + std::to_string(config.epochs) + ": the run has completed "
       + std::to_string(done) + (done == 1 ? " epoch" : " epochs")
       + "; give more");
 }
 
-fit_options options_of(const train_arguments& x, const settled_job& job,
-                       const data::dataset& training,
-                       const data::dataset& test) {
+fit_options fit_options_of(const train_arguments& arguments,
+                           const train_config& config,
+                           const data::dataset& training,
+                           const data::dataset& test) {
   fit_options options;
-  options.epochs = job.epochs;
+  options.epochs = config.epochs;
   options.validation = test;
-  options.schedule = job.rates(job.epochs * training.size().value_or(1));
-  if (job.patience > 0)
-    options.early_stopping = early_stopping{.patience = job.patience};
-  options.progress = x.quiet ? progress_style::none : progress_style::automatic;
-  options.on_nan = job.on_nan;
-  options.max_steps = x.max_steps;
+  options.schedule =
+    config.learning_rate_schedule(config.epochs * training.size().value_or(1));
+  if (config.patience > 0)
+    options.early_stopping = early_stopping{.patience = config.patience};
+  options.progress =
+    arguments.quiet ? progress_style::none : progress_style::automatic;
+  options.on_nan = config.on_nan;
+  options.max_steps = arguments.max_steps;
   options.stop = &watch_for_interrupts();
-  options.resume = !x.resume.empty();
+  options.resume = !arguments.resume.empty();
   return options;
 }
 
-void say_result(const train_summary& x) {
+void print_result(const train_summary& summary) {
   char loss[32] = "is not finite";
-  if (std::isfinite(x.test.loss))
-    std::snprintf(loss, sizeof loss, "%.4f", x.test.loss);
+  if (std::isfinite(summary.test.loss))
+    std::snprintf(loss, sizeof loss, "%.4f", summary.test.loss);
   std::printf("test accuracy %.4f  test loss %s  %.0f examples/s\n"
               "weights_sha256 %s\n",
-              x.test.accuracy, loss, x.examples_per_second(),
-              x.weights_sha256.c_str());
+              summary.test.accuracy, loss, summary.examples_per_second(),
+              summary.weights_sha256.c_str());
 }
 
-void rescue(const train_arguments& x, const settled_job& job, const model& it) {
-  it.save(x.rescue(), write_job(given_by(job)));
-  if (!x.quiet)
-    std::cerr << "interrupted after step " << it.steps() << "; continue with: "
-              << "troupe train --resume " << x.rescue() << '\n';
+void save_interrupted(const train_arguments& arguments,
+                      const train_config& config, const model& model) {
+  model.save(arguments.save_path(), write_train_options(to_options(config)));
+  if (!arguments.quiet)
+    std::cerr << "interrupted after step " << model.steps()
+              << "; continue with: "
+              << "troupe train --resume " << arguments.save_path() << '\n';
 }
 
-bool is_unfinished(const history& x) {
-  return x.end == fit_end::interrupted || x.end == fit_end::max_steps;
+bool is_unfinished(const history& result) {
+  return result.end == fit_end::interrupted || result.end == fit_end::max_steps;
 }
 
 } // namespace
 
-int train(const train_arguments& given) {
+int train(const train_arguments& given_arguments) {
   // Ctrl-C also ends the reader of this output. A write to a closed pipe must
   // not end this process.
   std::signal(SIGPIPE, SIG_IGN);
   end_on_interrupts(); // until `fit` can save the run
-  auto x = given;
-  check_names(x);
-  const auto here = place_by_environment();
-  const auto job = job_in(here, x);
-  const bool leads = here.chief || job.workers == 1;
-  if (leads)
-    check_outputs(x);
-  if (job.workers > 1 && !here.in_cluster)
-    return train_in_processes(job);
-  x.quiet = x.quiet || !leads;
+  auto arguments = given_arguments;
+  check_names(arguments);
+  const auto placement = placement_from_environment();
+  const auto config = config_in(placement, arguments);
+  const bool is_chief = placement.chief || config.workers == 1;
+  if (is_chief)
+    check_outputs(arguments);
+  if (config.workers > 1 && !placement.in_cluster)
+    return launch_workers(config);
+  arguments.quiet = arguments.quiet || !is_chief;
   std::optional<runtime> actors;
-  const auto strategy = make_strategy(job, actors);
+  const auto strategy = make_strategy(config, actors);
   const auto scope = strategy.scope();
-  auto it = make_model(x, job);
-  check_epochs(it, job);
-  const auto [examples, test_examples] = open_data(job.data);
+  auto model = make_model(arguments, config);
+  check_epochs(model, config);
+  const auto [examples, test_examples] = open_data(config.data);
   const auto training =
-    examples.shuffle(data::whole, job.seed).batch(job.batch);
+    examples.shuffle(data::whole_dataset, config.seed).batch(config.batch);
   const auto test = test_examples.batch(test_batch);
-  const auto done = it.fit(training, options_of(x, job, training, test));
+  const auto result =
+    model.fit(training, fit_options_of(arguments, config, training, test));
 
-  const bool unfinished = is_unfinished(done);
+  const bool unfinished = is_unfinished(result);
   if (unfinished)
-    rescue(x, job, it);
-  else if (!x.save.empty() || !x.resume.empty())
-    it.save(x.rescue(), write_job(given_by(job)));
-  if (unfinished && x.summary.empty())
+    save_interrupted(arguments, config, model);
+  else if (!arguments.save.empty() || !arguments.resume.empty())
+    model.save(arguments.save_path(), write_train_options(to_options(config)));
+  if (unfinished && arguments.summary.empty())
     return interrupted; // no summary is wanted, so no evaluation
-  train_summary summary{job, done};
-  summary.steps = it.steps();
-  summary.test = it.evaluate(test);
-  summary.weights_sha256 = it.weights_sha256();
+  train_summary summary{config, result};
+  summary.steps = model.steps();
+  summary.test = model.evaluate(test);
+  summary.weights_sha256 = model.weights_sha256();
   summary.transport = strategy.transport();
-  if (!x.summary.empty() && leads)
-    write_summary(summary, x.summary);
-  if (!unfinished && !x.quiet)
-    say_result(summary);
+  if (!arguments.summary.empty() && is_chief)
+    write_summary(summary, arguments.summary);
+  if (!unfinished && !arguments.quiet)
+    print_result(summary);
   return unfinished ? interrupted : ok;
 }

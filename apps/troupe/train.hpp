@@ -6,13 +6,13 @@
 
 /// The command line of `troupe train`.
 struct train_arguments {
-  troupe::job job;
+  troupe::train_options options;
   std::string summary, save, resume;
   std::uint64_t max_steps = 0;
   bool quiet = false;
 
   /// File that an interrupted or resumed run is saved to.
-  std::string rescue() const {
+  std::string save_path() const {
     if (!save.empty())
       return save;
     return resume.empty() ? "interrupted.troupe" : resume;
@@ -20,8 +20,8 @@ struct train_arguments {
 };
 
 /// Runs `troupe train`. @returns the exit code.
-int train(const train_arguments& x);
+int train(const train_arguments& given_arguments);
 
 /// Starts this program once per worker of the job and waits for all of them.
 /// TF_CONFIG tells each process its worker index. @returns the exit code.
-int train_in_processes(const troupe::settled_job& job);
+int launch_workers(const troupe::train_config& config);

@@ -4,7 +4,7 @@
 
 namespace {
 
-using troupe::job_limits;
+using troupe::train_option_limits;
 
 constexpr auto examples =
   "Examples:\n"
@@ -27,84 +27,88 @@ constexpr auto examples =
   "immediately, and so does one before training begins: then nothing is saved\n"
   "(exit code 3).\n";
 
-void set(std::uint64_t& to, std::uint64_t x) {
-  to = x;
+void set(std::uint64_t& target, std::uint64_t value) {
+  target = value;
 }
 
 template <class T>
-void set(std::optional<T>& to, std::uint64_t x) {
-  to = static_cast<T>(x);
+void set(std::optional<T>& target, std::uint64_t value) {
+  target = static_cast<T>(value);
 }
 
 template <class T>
-CLI::Option* add_number(CLI::App& command, const std::string& name, T& to,
-                        std::uint64_t least, std::uint64_t most,
+CLI::Option* add_number(CLI::App& command, const std::string& name, T& target,
+                        std::uint64_t min, std::uint64_t max,
                         const std::string& about) {
   return command.add_option_function<std::string>(
     name,
-    [&to, name, least, most](const std::string& text) {
-      set(to, whole_number(name, text, least, most));
+    [&target, name, min, max](const std::string& text) {
+      set(target, parse_integer(name, text, min, max));
     },
     about);
 }
 
 CLI::Option* add_file(CLI::App& command, const std::string& name,
-                      std::string& to, const std::string& about) {
+                      std::string& target, const std::string& about) {
   return command.add_option_function<std::string>(
-    name, [&to, name](const std::string& text) { to = file_name(name, text); },
+    name,
+    [&target, name](const std::string& text) {
+      target = parse_file_name(name, text);
+    },
     about);
 }
 
-void add_what(CLI::App& command, troupe::job& job) {
+void add_training_options(CLI::App& command, troupe::train_options& options) {
   command
-    .add_option("--model", job.model,
+    .add_option("--model", options.model,
                 "A built-in model (mlp, lenet), or FILE.json with a "
                 "description [mlp]")
     ->type_name("NAME");
   command
-    .add_option("--data", job.data,
+    .add_option("--data", options.data,
                 "digits, digits:N (generated, no download), mnist:FOLDER, "
                 "csv:FILE or csv:FILE:COLUMN [digits]")
     ->type_name("NAME");
-  add_number(command, "--epochs", job.epochs, 1, job_limits::epochs,
-             "Number of passes over the data [5]")
+  add_number(command, "--epochs", options.epochs, 1,
+             train_option_limits::epochs, "Number of passes over the data [5]")
     ->type_name("N");
-  add_number(command, "--batch", job.batch, 1, job_limits::batch,
+  add_number(command, "--batch", options.batch, 1, train_option_limits::batch,
              "Examples in a step, over all replicas [64]")
     ->type_name("N");
   command
-    .add_option("--optimizer", job.optimizer,
+    .add_option("--optimizer", options.optimizer,
                 "sgd, adam or adamw, with settings as in "
                 "sgd:momentum=0.9,nesterov=1 [adam]")
     ->type_name("NAME");
   command
     .add_option_function<std::string>(
       "--learning-rate",
-      [&job](const std::string& text) {
-        job.learning_rate = real_number("--learning-rate", text);
+      [&options](const std::string& text) {
+        options.learning_rate = parse_real("--learning-rate", text);
       },
       "Learning rate [adam 0.001, sgd 0.01]")
     ->type_name("RATE");
   command.add_option(
-    "--schedule", job.schedule,
+    "--schedule", options.schedule,
     "Schedule of the learning rate: constant, step:every=1000,factor=0.1 "
     "or cosine:warm_up=100 [constant]");
-  add_number(command, "--patience", job.patience, 1, job_limits::patience,
+  add_number(command, "--patience", options.patience, 1,
+             train_option_limits::patience,
              "Stop after N epochs without a lower test loss, and restore "
              "the best weights [never]");
   command
-    .add_option("--on-nan", job.on_nan,
+    .add_option("--on-nan", options.on_nan,
                 "What to do when a loss is NaN: stop, or skip the step "
                 "[stop]")
     ->type_name("WHAT");
-  add_number(command, "--seed", job.seed, 0, ~std::uint64_t{0},
+  add_number(command, "--seed", options.seed, 0, ~std::uint64_t{0},
              "Seed of the initial weights and the order of examples [1]")
     ->type_name("N");
 }
 
-void add_where(CLI::App& command, troupe::job& job) {
+void add_placement_options(CLI::App& command, troupe::train_options& options) {
   command
-    .add_option("--strategy", job.strategy,
+    .add_option("--strategy", options.strategy,
                 "default, one_device (all replicas on one device), mirrored "
                 "(one replica per device) or multi_worker_mirrored (several "
                 "processes) [chosen by the options below]")
@@ -112,53 +116,58 @@ void add_where(CLI::App& command, troupe::job& job) {
   command
     .add_option_function<std::string>(
       "--devices",
-      [&job](const std::string& text) {
-        job.devices = names("--devices", text, "cpu:0,cpu:1");
+      [&options](const std::string& text) {
+        options.devices = parse_list("--devices", text, "cpu:0,cpu:1");
       },
       "Devices of each worker, as in cpu:0,cpu:1 [cpu:0]")
     ->type_name("LIST");
-  add_number(command, "--replicas", job.replicas, 1, job_limits::replicas,
+  add_number(command, "--replicas", options.replicas, 1,
+             train_option_limits::replicas,
              "Number of replicas: with one_device [1]; with workers, the "
              "total [one per worker]")
     ->type_name("N");
-  add_number(command, "--workers", job.workers, 1, job_limits::workers,
+  add_number(command, "--workers", options.workers, 1,
+             train_option_limits::workers,
              "Number of processes on this machine; with TF_CONFIG, the "
              "number of its workers")
     ->type_name("N");
   command
-    .add_option("--transport", job.transport,
+    .add_option("--transport", options.transport,
                 "Transport of tensors between workers: auto, shm, tcp or tls "
                 "[auto]")
     ->type_name("NAME");
-  add_number(command, "--threads", job.threads, 1, job_limits::threads,
+  add_number(command, "--threads", options.threads, 1,
+             train_option_limits::threads,
              "Number of threads of each replica [1]")
     ->type_name("N");
 }
 
-void add_files(CLI::App& command, train_arguments& x) {
-  add_file(command, "--save", x.save, "Write the trained model to FILE")
+void add_file_options(CLI::App& command, train_arguments& arguments) {
+  add_file(command, "--save", arguments.save, "Write the trained model to FILE")
     ->type_name("FILE");
-  add_file(command, "--summary", x.summary,
+  add_file(command, "--summary", arguments.summary,
            "Write the results of the run to FILE, as JSON")
     ->type_name("FILE");
-  add_file(command, "--resume", x.resume,
+  add_file(command, "--resume", arguments.resume,
            "Continue the interrupted run in FILE; options not given "
            "are taken from FILE")
     ->type_name("FILE");
-  add_number(command, "--max-steps", x.max_steps, 1, job_limits::epochs,
-             "Interrupt the run after N steps")
+  add_number(command, "--max-steps", arguments.max_steps, 1,
+             train_option_limits::epochs, "Interrupt the run after N steps")
     ->type_name("N");
-  command.add_flag("--quiet", x.quiet, "Print only errors");
+  command.add_flag("--quiet", arguments.quiet, "Print only errors");
 }
 
 } // namespace
 
-void add_train(CLI::App& tool, action& what) {
+void add_train(CLI::App& tool, action& selected) {
   auto& command = *tool.add_subcommand("train", "Train a model");
-  const auto x = std::make_shared<train_arguments>();
-  add_what(command, x->job);
-  add_where(command, x->job);
-  add_files(command, *x);
+  const auto arguments = std::make_shared<train_arguments>();
+  add_training_options(command, arguments->options);
+  add_placement_options(command, arguments->options);
+  add_file_options(command, *arguments);
   command.footer(examples);
-  command.callback([x, &what] { what = [x] { return train(*x); }; });
+  command.callback([arguments, &selected] {
+    selected = [arguments] { return train(*arguments); };
+  });
 }

@@ -9,10 +9,13 @@
 
 namespace troupe::data {
 
-cursor::cursor(std::shared_ptr<const stage> over, const position& from,
-               std::size_t ahead, std::chrono::milliseconds patience)
-  : over_{std::move(over)}, count_{ahead}, patience_{patience} {
-  restore(from);
+cursor::cursor(std::shared_ptr<const stage> source, const position& start,
+               std::size_t prefetch_count,
+               std::chrono::milliseconds element_timeout)
+  : stage_{std::move(source)},
+    prefetch_count_{prefetch_count},
+    element_timeout_{element_timeout} {
+  restore(start);
 }
 
 cursor::cursor(cursor&&) noexcept = default;
@@ -20,35 +23,36 @@ cursor& cursor::operator=(cursor&&) noexcept = default;
 cursor::~cursor() = default;
 
 std::optional<batch> cursor::next() {
-  const auto end = over_->size().value_or(whole);
-  if (at_.index >= end)
+  const auto end = stage_->size().value_or(whole_dataset);
+  if (position_.index >= end)
     return std::nullopt;
   std::optional<batch> out;
-  if (count_ == 0) {
-    out = over_->read(at_, {});
+  if (prefetch_count_ == 0) {
+    out = stage_->read(position_, {});
   } else {
-    if (!ahead_)
-      ahead_ = std::make_unique<read_ahead>(over_, at_, end, count_);
+    if (!prefetcher_)
+      prefetcher_ =
+        std::make_unique<prefetcher>(stage_, position_, end, prefetch_count_);
     try {
-      out = ahead_->next(patience_);
+      out = prefetcher_->next(element_timeout_);
     } catch (...) {
-      if (ahead_->ended())
-        ahead_.reset();
+      if (prefetcher_->ended())
+        prefetcher_.reset();
       throw;
     }
   }
-  ++at_.index;
+  ++position_.index;
   return out;
 }
 
-void cursor::restore(const position& to) {
-  if (const auto n = over_->size(); n && to.index > *n)
+void cursor::restore(const position& saved) {
+  if (const auto n = stage_->size(); n && saved.index > *n)
     throw std::invalid_argument(
-      "position " + std::to_string(to.index) + " of a dataset of "
+      "position " + std::to_string(saved.index) + " of a dataset of "
       + std::to_string(*n)
       + " elements: it was saved with another dataset or another batch size");
-  ahead_.reset();
-  at_ = to;
+  prefetcher_.reset();
+  position_ = saved;
 }
 
 } // namespace troupe::data

@@ -26,13 +26,13 @@ struct batch {
 namespace data {
 
 class stage;
-class read_ahead;
+class prefetcher;
 
 /// Position of a cursor: the epoch, and the index of the next element in that
 /// epoch. The two numbers determine which element is read, whatever the stages
 /// are.
 struct position {
-  std::uint64_t pass = 0;
+  std::uint64_t epoch = 0;
   std::uint64_t index = 0;
 
   friend auto operator<=>(const position&, const position&) = default;
@@ -47,8 +47,8 @@ public:
   /// Called by `dataset::iterate`.
   /// @param element_timeout Timeout of `next` while it waits for a prefetched
   ///        element.
-  cursor(std::shared_ptr<const stage> over, const position& from,
-         std::size_t ahead, std::chrono::milliseconds patience);
+  cursor(std::shared_ptr<const stage> source, const position& start,
+         std::size_t prefetch_count, std::chrono::milliseconds element_timeout);
   cursor(cursor&&) noexcept;
   cursor& operator=(cursor&&) noexcept;
   ~cursor();
@@ -62,24 +62,24 @@ public:
 
   /// Position of the element that `next` returns next. Prefetched elements do
   /// not count.
-  position save() const { return at_; }
+  position save() const { return position_; }
 
   /// Continues at a saved position: the elements that follow are those that
   /// followed it when it was saved.
   /// @cost no element is read again.
   /// @errors throws std::invalid_argument for a position beyond the end.
-  void restore(const position& to);
+  void restore(const position& saved);
 
   class iterator;
   iterator begin();
   std::default_sentinel_t end() { return {}; }
 
 private:
-  std::shared_ptr<const stage> over_;
-  position at_;
-  std::size_t count_;
-  std::chrono::milliseconds patience_;
-  std::unique_ptr<read_ahead> ahead_;
+  std::shared_ptr<const stage> stage_;
+  position position_;
+  std::size_t prefetch_count_;
+  std::chrono::milliseconds element_timeout_;
+  std::unique_ptr<prefetcher> prefetcher_;
 };
 
 /// Iterates over the remaining elements of the epoch.
@@ -88,18 +88,19 @@ public:
   using value_type = batch;
   using difference_type = std::ptrdiff_t;
 
-  explicit iterator(cursor& of) : of_{&of}, now_{of.next()} {}
-  const batch& operator*() const { return *now_; }
+  explicit iterator(cursor& source)
+    : cursor_{&source}, element_{source.next()} {}
+  const batch& operator*() const { return *element_; }
   iterator& operator++() {
-    now_ = of_->next();
+    element_ = cursor_->next();
     return *this;
   }
   void operator++(int) { ++*this; }
-  bool operator==(std::default_sentinel_t) const { return !now_; }
+  bool operator==(std::default_sentinel_t) const { return !element_; }
 
 private:
-  cursor* of_;
-  std::optional<batch> now_;
+  cursor* cursor_;
+  std::optional<batch> element_;
 };
 
 inline cursor::iterator cursor::begin() {

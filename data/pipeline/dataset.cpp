@@ -10,24 +10,24 @@
 namespace troupe::data {
 
 dataset::dataset(tensor inputs, tensor labels, std::int64_t classes)
-  : last_{
-    std::make_shared<rows>(std::move(inputs), std::move(labels), classes)} {}
+  : last_{std::make_shared<tensor_stage>(std::move(inputs), std::move(labels),
+                                         classes)} {}
 
-dataset dataset::of_pixels(tensor x, tensor labels, std::int64_t classes) {
-  if (x.type() != dtype::uint8)
-    throw std::invalid_argument("pixels of " + to_string(x.spec())
+dataset dataset::of_pixels(tensor pixels, tensor labels, std::int64_t classes) {
+  if (pixels.type() != dtype::uint8)
+    throw std::invalid_argument("pixels of " + to_string(pixels.spec())
                                 + ": give them as uint8 [n, ...]");
   dataset out;
-  out.last_ =
-    std::make_shared<pixels>(std::move(x), std::move(labels), classes);
+  out.last_ = std::make_shared<pixel_stage>(std::move(pixels),
+                                            std::move(labels), classes);
   return out;
 }
 
 dataset::dataset(std::uint64_t size, std::int64_t classes,
                  std::function<troupe::batch(std::uint64_t)> fn)
-  : last_{std::make_shared<made>(size, classes, std::move(fn))} {}
+  : last_{std::make_shared<generated_stage>(size, classes, std::move(fn))} {}
 
-dataset dataset::with(std::shared_ptr<const stage> last) const {
+dataset dataset::append_stage(std::shared_ptr<const stage> last) const {
   auto out = *this;
   out.last_ = std::move(last);
   return out;
@@ -35,45 +35,49 @@ dataset dataset::with(std::shared_ptr<const stage> last) const {
 
 dataset
 dataset::map(std::function<troupe::batch(const troupe::batch&)> fn) const {
-  return with(std::make_shared<mapped>(last_, std::move(fn)));
+  return append_stage(std::make_shared<map_stage>(last_, std::move(fn)));
 }
 
 dataset dataset::shuffle(std::uint64_t block, std::uint64_t seed,
-                         bool each_pass) const {
-  return with(std::make_shared<shuffled>(last_, block, seed, each_pass));
+                         bool each_epoch) const {
+  return append_stage(
+    std::make_shared<shuffle_stage>(last_, block, seed, each_epoch));
 }
 
 dataset dataset::batch(std::uint64_t count, bool drop_remainder) const {
-  return with(std::make_shared<batched>(last_, count, drop_remainder));
+  return append_stage(
+    std::make_shared<batch_stage>(last_, count, drop_remainder));
 }
 
 dataset dataset::repeat(std::optional<std::uint64_t> times) const {
-  return with(std::make_shared<repeated>(last_, times));
+  return append_stage(std::make_shared<repeat_stage>(last_, times));
 }
 
 dataset dataset::take(std::uint64_t count) const {
-  return with(std::make_shared<window>(last_, 0, count));
+  return append_stage(std::make_shared<slice_stage>(last_, 0, count));
 }
 
 dataset dataset::skip(std::uint64_t count) const {
-  return with(std::make_shared<window>(last_, count, whole));
+  return append_stage(
+    std::make_shared<slice_stage>(last_, count, whole_dataset));
 }
 
-dataset dataset::part(std::uint32_t first, std::uint32_t last,
-                      std::uint32_t parts) const {
-  return with(std::make_shared<partial>(last_, first, last, parts));
+dataset dataset::shard(std::uint32_t first, std::uint32_t last,
+                       std::uint32_t shards) const {
+  return append_stage(
+    std::make_shared<shard_stage>(last_, first, last, shards));
 }
 
-dataset
-dataset::prefetch(std::size_t count,
-                  std::optional<std::chrono::milliseconds> patience) const {
+dataset dataset::prefetch(
+  std::size_t count,
+  std::optional<std::chrono::milliseconds> element_timeout) const {
   auto out = *this;
-  out.ahead_ = count;
-  out.patience_ = patience.value_or(patience_);
+  out.prefetch_count_ = count;
+  out.element_timeout_ = element_timeout.value_or(element_timeout_);
   return out;
 }
 
-dataset::parts dataset::split(double fraction) const {
+dataset::train_test dataset::split(double fraction) const {
   if (!(fraction > 0 && fraction < 1))
     throw std::invalid_argument("split at " + std::to_string(fraction)
                                 + ": give a fraction between 0 and 1");
@@ -81,7 +85,7 @@ dataset::parts dataset::split(double fraction) const {
   if (!n)
     throw std::invalid_argument("split of an endless dataset: split before "
                                 "repeat");
-  if (last_->varies())
+  if (last_->differs_per_epoch())
     throw std::invalid_argument(
       "split after a shuffle that differs per epoch mixes the two parts: split "
       "first, or shuffle with each_epoch = false");
@@ -98,8 +102,8 @@ std::int64_t dataset::classes() const {
   return last_->classes();
 }
 
-std::optional<std::uint64_t> dataset::batch_rows(const position& at) const {
-  return last_->rows_of(at);
+std::optional<std::uint64_t> dataset::batch_rows(const position& pos) const {
+  return last_->rows_of(pos);
 }
 
 tensor_spec dataset::element() const {
@@ -109,20 +113,20 @@ tensor_spec dataset::element() const {
 }
 
 troupe::batch dataset::examples(std::uint64_t begin, std::uint64_t end) const {
-  if (begin >= end || end > size().value_or(whole))
-    throw std::invalid_argument("elements [" + std::to_string(begin) + ", "
-                                + std::to_string(end) + ") of a dataset of "
-                                + std::to_string(size().value_or(whole)));
-  std::vector<position> at(end - begin);
-  for (auto& x : at)
+  if (begin >= end || end > size().value_or(whole_dataset))
+    throw std::invalid_argument(
+      "elements [" + std::to_string(begin) + ", " + std::to_string(end)
+      + ") of a dataset of " + std::to_string(size().value_or(whole_dataset)));
+  std::vector<position> positions(end - begin);
+  for (auto& x : positions)
     x.index = begin++;
-  auto out = last_->stack(at, {});
-  out.global_rows = std::int64_t(at.size());
+  auto out = last_->stack(positions, {});
+  out.global_rows = std::int64_t(positions.size());
   return out;
 }
 
-cursor dataset::iterate(const position& from) const {
-  return {last_, from, ahead_.value_or(0), patience_};
+cursor dataset::iterate(const position& start) const {
+  return {last_, start, prefetch_count_.value_or(0), element_timeout_};
 }
 
 } // namespace troupe::data

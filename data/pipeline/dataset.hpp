@@ -7,10 +7,10 @@
 namespace troupe::data {
 
 /// Block size for `shuffle`: all elements form one block.
-inline constexpr auto whole = ~std::uint64_t{0};
+inline constexpr auto whole_dataset = ~std::uint64_t{0};
 
 /// Default timeout of `cursor::next` while it waits for a prefetched element.
-inline constexpr std::chrono::milliseconds usual_patience{60'000};
+inline constexpr std::chrono::milliseconds default_element_timeout{60'000};
 
 /// A chain of stages that yields elements: examples, or batches after `batch`.
 /// A dataset is an immutable handle: copies are cheap, and each method returns
@@ -52,8 +52,8 @@ public:
   /// false, every epoch has the order of epoch 0.
   /// @cost 4 bytes an element for each of the last 4 blocks read; elements are
   ///       not copied.
-  dataset shuffle(std::uint64_t block = whole, std::uint64_t seed = 0,
-                  bool each_pass = true) const;
+  dataset shuffle(std::uint64_t block = whole_dataset, std::uint64_t seed = 0,
+                  bool each_epoch = true) const;
 
   /// Groups `count` consecutive elements into a batch of shape [count, ...].
   /// The last batch of an epoch holds the remaining elements, unless
@@ -70,33 +70,33 @@ public:
   /// All elements but the first `count`.
   dataset skip(std::uint64_t count) const;
 
-  /// Keeps of each batch only the rows of shards [first, last) of `shards`, as
-  /// `shard_of` cuts it. The result may be an empty batch.
+  /// Cuts each batch into `shards` shards as `shard_of` does, and keeps only
+  /// the rows of shards [first, last). The result may be an empty batch.
   /// @pre elements are batches.
   /// @cost other rows are not read, unless a `map` follows `batch`.
-  dataset part(std::uint32_t first, std::uint32_t last,
-               std::uint32_t parts) const;
+  dataset shard(std::uint32_t first, std::uint32_t last,
+                std::uint32_t shards) const;
 
   /// Makes cursors keep `count` elements of the complete chain ready, read by a
   /// thread of each cursor. Zero: no prefetching. The position of this call in
   /// the chain makes no difference.
   /// @param element_timeout Timeout of `cursor::next`. None: the timeout of an
   ///        earlier call, or else `default_element_timeout`.
-  dataset prefetch(
-    std::size_t count,
-    std::optional<std::chrono::milliseconds> patience = std::nullopt) const;
+  dataset prefetch(std::size_t count,
+                   std::optional<std::chrono::milliseconds> element_timeout =
+                     std::nullopt) const;
 
   /// The `count` of the last call of `prefetch`. None: it was not called.
-  std::optional<std::size_t> prefetched() const { return ahead_; }
+  std::optional<std::size_t> prefetched() const { return prefetch_count_; }
 
-  struct parts;
+  struct train_test;
   /// Splits into the first `fraction` of the elements, rounded to the nearest
   /// count, and the rest.
   /// @errors throws std::invalid_argument unless 0 < fraction < 1. Throws
   ///         std::invalid_argument for an endless dataset, and after a shuffle
   ///         that differs per epoch: elements held back in one epoch would be
   ///         seen in the next.
-  parts split(double fraction) const;
+  train_test split(double fraction) const;
 
   /// Number of elements in an epoch: examples or batches. None: endless.
   std::optional<std::uint64_t> size() const;
@@ -108,9 +108,9 @@ public:
   /// @errors throws std::invalid_argument if there is no element.
   tensor_spec element() const;
 
-  /// Number of rows of the batch at a position. None: only reading it would
-  /// tell.
-  std::optional<std::uint64_t> batch_rows(const position& at) const;
+  /// Number of rows of the batch at a position. None: it is unknown until the
+  /// batch is read.
+  std::optional<std::uint64_t> batch_rows(const position& pos) const;
 
   /// Elements [begin, end) of the first epoch, along a new first axis.
   /// @cost one copy of the elements; none if they are adjacent in memory.
@@ -120,18 +120,19 @@ public:
 
   /// Starts reading at a position.
   /// @errors throws std::invalid_argument for a position beyond the end.
-  cursor iterate(const position& from = {}) const;
+  cursor iterate(const position& start = {}) const;
 
 private:
   dataset() = default;
-  dataset with(std::shared_ptr<const stage> last) const;
+  dataset append_stage(std::shared_ptr<const stage> last) const;
 
   std::shared_ptr<const stage> last_;
-  std::optional<std::size_t> ahead_; ///< None: `prefetch` was not called.
-  std::chrono::milliseconds patience_{usual_patience};
+  /// None: `prefetch` was not called.
+  std::optional<std::size_t> prefetch_count_;
+  std::chrono::milliseconds element_timeout_{default_element_timeout};
 };
 
-struct dataset::parts {
+struct dataset::train_test {
   dataset train, test;
 };
 

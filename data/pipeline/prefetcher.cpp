@@ -10,70 +10,75 @@ namespace troupe::data {
 namespace {
 
 /// Maximum time that the destructor waits for a thread that reads an element.
-constexpr auto grace = std::chrono::seconds{1};
+constexpr auto shutdown_timeout = std::chrono::seconds{1};
 
 } // namespace
 
-read_ahead::read_ahead(std::shared_ptr<const stage> of, const position& from,
-                       std::uint64_t end, std::size_t count)
-  : thread_{[on = desk_, of = std::move(of), from, end,
+prefetcher::prefetcher(std::shared_ptr<const stage> source,
+                       const position& start, std::uint64_t end,
+                       std::size_t count)
+  : thread_{[output = buffer_, source = std::move(source), start, end,
              count](const std::stop_token& stop) {
-      read(stop, *on, *of, from, end, count);
+      read(stop, *output, *source, start, end, count);
     }} {}
 
-read_ahead::~read_ahead() {
+prefetcher::~prefetcher() {
   thread_.request_stop();
-  std::unique_lock hold{desk_->lock};
-  if (!desk_->changed.wait_for(hold, grace, [&] { return desk_->ended; }))
+  std::unique_lock hold{buffer_->lock};
+  if (!buffer_->changed.wait_for(hold, shutdown_timeout,
+                                 [&] { return buffer_->ended; }))
     thread_.detach();
 }
 
-void read_ahead::read(const std::stop_token& stop, desk& on, const stage& of,
-                      position at, std::uint64_t end, std::size_t count) {
-  // The ops of a `map` run on one thread: the other cores train.
+void prefetcher::read(const std::stop_token& stop, buffer& output,
+                      const stage& source, position current, std::uint64_t end,
+                      std::size_t count) {
+  // The ops of a `map` run on one thread, because training uses the other
+  // cores.
   use_threads(1);
-  std::exception_ptr failed;
+  std::exception_ptr error;
   try {
-    for (; at.index < end; ++at.index) {
+    for (; current.index < end; ++current.index) {
       {
-        std::unique_lock hold{on.lock};
-        if (!on.changed.wait(hold, stop,
-                             [&] { return on.ready.size() < count; }))
+        std::unique_lock hold{output.lock};
+        if (!output.changed.wait(hold, stop,
+                                 [&] { return output.ready.size() < count; }))
           break;
       }
-      auto element = of.read(at, stop);
-      const std::lock_guard hold{on.lock};
-      on.ready.push_back(std::move(element));
-      on.changed.notify_all();
+      auto element = source.read(current, stop);
+      const std::lock_guard hold{output.lock};
+      output.ready.push_back(std::move(element));
+      output.changed.notify_all();
     }
-  } catch (const abandoned&) {
+  } catch (const read_cancelled&) {
   } catch (...) {
-    failed = std::current_exception();
+    error = std::current_exception();
   }
-  const std::lock_guard hold{on.lock};
-  on.failed = std::move(failed);
-  on.ended = true;
-  on.changed.notify_all();
+  const std::lock_guard hold{output.lock};
+  output.error = std::move(error);
+  output.ended = true;
+  output.changed.notify_all();
 }
 
-batch read_ahead::next(std::chrono::milliseconds patience) {
-  std::unique_lock hold{desk_->lock};
-  if (!desk_->changed.wait_for(
-        hold, patience, [&] { return !desk_->ready.empty() || desk_->ended; }))
+batch prefetcher::next(std::chrono::milliseconds timeout) {
+  std::unique_lock hold{buffer_->lock};
+  if (!buffer_->changed.wait_for(hold, timeout, [&] {
+        return !buffer_->ready.empty() || buffer_->ended;
+      }))
     throw std::runtime_error(
-      "no element was ready within " + std::to_string(patience.count())
+      "no element was ready within " + std::to_string(timeout.count())
       + " ms: a map function hangs, or prefetch needs a longer timeout");
-  if (desk_->ready.empty())
-    std::rethrow_exception(desk_->failed);
-  auto out = std::move(desk_->ready.front());
-  desk_->ready.pop_front();
-  desk_->changed.notify_all();
+  if (buffer_->ready.empty())
+    std::rethrow_exception(buffer_->error);
+  auto out = std::move(buffer_->ready.front());
+  buffer_->ready.pop_front();
+  buffer_->changed.notify_all();
   return out;
 }
 
-bool read_ahead::ended() const {
-  const std::lock_guard hold{desk_->lock};
-  return desk_->ended && desk_->ready.empty();
+bool prefetcher::ended() const {
+  const std::lock_guard hold{buffer_->lock};
+  return buffer_->ended && buffer_->ready.empty();
 }
 
 } // namespace troupe::data

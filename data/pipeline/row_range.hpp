@@ -6,29 +6,29 @@
 namespace troupe {
 
 /// Rows [begin, end) of a batch.
-struct share {
+struct row_range {
   std::int64_t begin = 0, end = 0;
 
   std::int64_t size() const { return end - begin; }
-  friend bool operator==(const share&, const share&) = default;
+  friend bool operator==(const row_range&, const row_range&) = default;
 };
 
 /// Shard `id` of a batch that is cut into `shards`. The shards are consecutive
 /// in order of id. Their sizes differ by at most one row, and the larger ones
 /// come first. A shard of a small batch may be empty.
-inline share share_of(std::int64_t rows, std::uint32_t id,
-                      std::uint32_t parts) {
-  const std::int64_t base = rows / parts, longer = rows % parts;
+inline row_range shard_of(std::int64_t rows, std::uint32_t id,
+                          std::uint32_t shards) {
+  const std::int64_t base = rows / shards, longer = rows % shards;
   const auto begin = base * id + std::min<std::int64_t>(id, longer);
   return {begin, begin + base + (id < longer ? 1 : 0)};
 }
 
 /// Rows of the consecutive shards [first, last).
 /// @pre `first < last`.
-inline share share_of(std::int64_t rows, std::uint32_t first,
-                      std::uint32_t last, std::uint32_t parts) {
-  return {share_of(rows, first, parts).begin,
-          share_of(rows, last - 1, parts).end};
+inline row_range shard_of(std::int64_t rows, std::uint32_t first,
+                          std::uint32_t last, std::uint32_t shards) {
+  return {shard_of(rows, first, shards).begin,
+          shard_of(rows, last - 1, shards).end};
 }
 
 } // namespace troupe

@@ -7,12 +7,16 @@
 
 namespace troupe::data {
 
-shuffled::shuffled(std::shared_ptr<const stage> on, std::uint64_t block,
-                   std::uint64_t seed, bool each_pass)
-  : moved{std::move(on)}, block_{block}, seed_{seed}, each_pass_{each_pass} {
-  constexpr auto most = std::uint64_t{1} << 31;
+shuffle_stage::shuffle_stage(std::shared_ptr<const stage> upstream,
+                             std::uint64_t block, std::uint64_t seed,
+                             bool each_epoch)
+  : reindexing_stage{std::move(upstream)},
+    block_{block},
+    seed_{seed},
+    each_epoch_{each_epoch} {
+  constexpr auto max_block = std::uint64_t{1} << 31;
   const auto end = size();
-  if (block == 0 || std::min(block, end.value_or(whole)) > most)
+  if (block == 0 || std::min(block, end.value_or(whole_dataset)) > max_block)
     throw std::invalid_argument(
       block == 0 ? "shuffle by blocks of 0 elements: give 1 or more, or omit "
                    "the block to "
@@ -24,41 +28,44 @@ shuffled::shuffled(std::shared_ptr<const stage> on, std::uint64_t block,
           "or give a block size");
 }
 
-void shuffled::trace(std::span<position> at) const {
+void shuffle_stage::map_positions(std::span<position> positions) const {
   std::shared_ptr<const order> now;
-  std::uint64_t pass = 0, block = 0;
-  for (auto& x : at) {
-    const auto wanted = x.index / block_;
-    if (!now || x.pass != pass || wanted != block) {
-      pass = x.pass;
+  std::uint64_t epoch = 0, block = 0;
+  for (auto& pos : positions) {
+    const auto wanted = pos.index / block_;
+    if (!now || pos.epoch != epoch || wanted != block) {
+      epoch = pos.epoch;
       block = wanted;
-      now = order_of(each_pass_ ? pass : 0, block);
+      now = order_of(each_epoch_ ? epoch : 0, block);
     }
-    x.index = block * block_ + (*now)[x.index - block * block_];
+    pos.index = block * block_ + (*now)[pos.index - block * block_];
   }
 }
 
-std::shared_ptr<const shuffled::order>
-shuffled::order_of(std::uint64_t pass, std::uint64_t block) const {
-  // Enough for a few cursors, each near the end of an epoch.
+std::shared_ptr<const shuffle_stage::order>
+shuffle_stage::order_of(std::uint64_t epoch, std::uint64_t block) const {
+  // Enough for a few cursors, each of which may alternate between two epochs.
   constexpr std::size_t kept = 4;
   const std::lock_guard hold{lock_};
-  const auto known = std::ranges::find_if(
-    drawn_, [&](const drawn& x) { return x.pass == pass && x.block == block; });
+  const auto known = std::ranges::find_if(drawn_, [&](const drawn_order& x) {
+    return x.epoch == epoch && x.block == block;
+  });
   if (known != drawn_.end()) {
     drawn_.splice(drawn_.begin(), drawn_, known);
-    return known->is;
+    return known->indices;
   }
-  const auto count = std::min(block_, size().value_or(whole) - block * block_);
-  auto is = permutation(count, {.seed = seed_,
-                                .replica = static_cast<std::uint32_t>(block),
-                                .step = pass,
-                                .op = draws_order});
+  const auto count =
+    std::min(block_, size().value_or(whole_dataset) - block * block_);
+  auto indices =
+    permutation(count, {.seed = seed_,
+                        .replica = static_cast<std::uint32_t>(block),
+                        .step = epoch,
+                        .op = draws_order});
   drawn_.push_front(
-    {pass, block, std::make_shared<const order>(std::move(is))});
+    {epoch, block, std::make_shared<const order>(std::move(indices))});
   if (drawn_.size() > kept)
     drawn_.pop_back();
-  return drawn_.front().is;
+  return drawn_.front().indices;
 }
 
 } // namespace troupe::data

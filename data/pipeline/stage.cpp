@@ -12,86 +12,92 @@ namespace troupe::data {
 namespace {
 
 /// Allocates a tensor for `count` elements of this spec along a new first axis.
-tensor room_for(std::size_t count, const tensor_spec& one) {
+tensor allocate_stacked(std::size_t count, const tensor_spec& one) {
   std::array<std::int64_t, shape::max_rank + 1> extents;
   extents[0] = std::int64_t(count);
   std::ranges::copy(one.dims, extents.begin() + 1);
   return tensor{shape{std::span{extents}.first(one.dims.rank() + 1)}, one.type};
 }
 
-void put(const tensor& one, std::size_t row, const tensor& first, tensor& to) {
-  if (one.spec() != first.spec())
+void put(const tensor& element, std::size_t row, const tensor& first,
+         tensor& output) {
+  if (element.spec() != first.spec())
     throw std::invalid_argument(
-      "elements of " + to_string(first.spec()) + " and " + to_string(one.spec())
+      "elements of " + to_string(first.spec()) + " and "
+      + to_string(element.spec())
       + " cannot be in one batch: make them equal in map");
-  if (one.bytes() > 0)
-    std::memcpy(to.raw() + row * one.bytes(), one.raw(), one.bytes());
+  if (element.bytes() > 0)
+    std::memcpy(output.raw() + row * element.bytes(), element.raw(),
+                element.bytes());
 }
 
 /// Copies the rows at these positions into one tensor.
-tensor gather(const tensor& from, std::span<const position> at) {
-  auto out = tensor{from.dims().with(0, std::int64_t(at.size())), from.type()};
-  const auto row = out.bytes() / at.size();
+tensor gather(const tensor& source, std::span<const position> positions) {
+  auto out =
+    tensor{source.dims().with_extent(0, std::int64_t(positions.size())),
+           source.type()};
+  const auto row = out.bytes() / positions.size();
   auto* to = out.raw();
-  for (std::size_t i = 0; i < at.size() && row > 0; ++i, to += row)
-    std::memcpy(to, from.raw() + at[i].index * row, row);
+  for (std::size_t i = 0; i < positions.size() && row > 0; ++i, to += row)
+    std::memcpy(to, source.raw() + positions[i].index * row, row);
   return out;
 }
 
 /// Copies the rows at these positions, with each byte divided by 255.
-tensor gather_unit(const tensor& from, std::span<const position> at) {
-  tensor out{from.dims().with(0, std::int64_t(at.size()))};
-  const auto row = out.size() / at.size();
-  const auto bytes = from.data<std::uint8_t>();
+tensor gather_unit(const tensor& source, std::span<const position> positions) {
+  tensor out{source.dims().with_extent(0, std::int64_t(positions.size()))};
+  const auto row = out.size() / positions.size();
+  const auto bytes = source.data<std::uint8_t>();
   auto* to = out.mutable_data<float>().data();
-  for (const auto& x : at)
+  for (const auto& x : positions)
     for (const auto byte : bytes.subspan(x.index * row, row))
       *to++ = float(byte) / 255;
   return out;
 }
 
-std::int64_t checked(std::int64_t classes, std::span<const std::int32_t> of) {
-  const auto largest = std::ranges::max(of);
+std::int64_t checked_classes(std::int64_t classes,
+                             std::span<const std::int32_t> labels) {
+  const auto max_label = std::ranges::max(labels);
   if (const auto bad = std::ranges::find_if(
-        of, [&](auto x) { return x < 0 || (classes > 0 && x >= classes); });
-      bad != of.end())
+        labels, [&](auto x) { return x < 0 || (classes > 0 && x >= classes); });
+      bad != labels.end())
     throw std::invalid_argument(
       "label " + std::to_string(*bad) + " of example "
-      + std::to_string(bad - of.begin()) + " is not in [0, "
+      + std::to_string(bad - labels.begin()) + " is not in [0, "
       + (classes > 0 ? std::to_string(classes) : std::string{"classes"})
       + "): number the classes from 0 on");
-  return classes > 0 ? classes : std::int64_t{largest} + 1;
+  return classes > 0 ? classes : std::int64_t{max_label} + 1;
 }
 
 } // namespace
 
-batch stage::stack(std::span<const position> at,
+batch stage::stack(std::span<const position> positions,
                    const std::stop_token& stop) const {
-  const auto first = read(at[0], stop);
-  auto out = batch{room_for(at.size(), first.inputs.spec()),
-                   room_for(at.size(), first.labels.spec())};
-  for (std::size_t i = 0; i < at.size(); ++i) {
+  const auto first = read(positions[0], stop);
+  auto out = batch{allocate_stacked(positions.size(), first.inputs.spec()),
+                   allocate_stacked(positions.size(), first.labels.spec())};
+  for (std::size_t i = 0; i < positions.size(); ++i) {
     if (stop.stop_requested())
-      throw abandoned{};
-    const auto one = i == 0 ? first : read(at[i], stop);
+      throw read_cancelled{};
+    const auto one = i == 0 ? first : read(positions[i], stop);
     put(one.inputs, i, first.inputs, out.inputs);
     put(one.labels, i, first.labels, out.labels);
   }
   return out;
 }
 
-batch stage::read_rows(const position& at, const share& which,
+batch stage::read_rows(const position& pos, const row_range& range,
                        const std::stop_token& stop) const {
-  const auto all = read(at, stop);
-  return {all.inputs.slice(which.begin, which.end),
-          all.labels.slice(which.begin, which.end), all.global_rows};
+  const auto all = read(pos, stop);
+  return {all.inputs.slice(range.begin, range.end),
+          all.labels.slice(range.begin, range.end), all.global_rows};
 }
 
-void check_unrecorded(const batch& x, const char* what) {
-  for (const auto* one : {&x.inputs, &x.labels})
+void check_unrecorded(const batch& element, const char* source) {
+  for (const auto* one : {&element.inputs, &element.labels})
     if (is_recorded(*one))
       throw std::logic_error(
-        std::string{what} + " " + to_string(one->spec())
+        std::string{source} + " " + to_string(one->spec())
         + ", which a tape records; a dataset would lose its gradient: pass "
           "its detach()");
 }
@@ -103,12 +109,13 @@ std::int64_t row_count(const batch& x) {
 
 // -- sources ------------------------------------------------------------------
 
-rows::rows(tensor inputs, tensor labels, std::int64_t classes)
+tensor_stage::tensor_stage(tensor inputs, tensor labels, std::int64_t classes)
   : inputs_{inputs.detach()}, labels_{labels.detach()}, classes_{classes} {
   check_unrecorded({inputs, labels}, "a dataset was given");
-  const auto& x = inputs_.dims();
-  const auto& y = labels_.dims();
-  if (!inputs_ || x.rank() == 0 || y.rank() != 1 || x.front() != y.front()
+  const auto& input_dims = inputs_.dims();
+  const auto& label_dims = labels_.dims();
+  if (!inputs_ || input_dims.rank() == 0 || label_dims.rank() != 1
+      || input_dims.front() != label_dims.front()
       || labels_.type() != dtype::int32)
     throw std::invalid_argument(
       "inputs " + to_string(inputs_.spec()) + " and labels "
@@ -119,52 +126,54 @@ rows::rows(tensor inputs, tensor labels, std::int64_t classes)
       std::to_string(classes)
       + " classes: give the number of classes, or 0 to take "
         "it from the labels");
-  if (y.front() > 0)
-    classes_ = checked(classes, labels_.data<std::int32_t>());
+  if (label_dims.front() > 0)
+    classes_ = checked_classes(classes, labels_.data<std::int32_t>());
 }
 
-std::optional<std::uint64_t> rows::size() const {
+std::optional<std::uint64_t> tensor_stage::size() const {
   return std::uint64_t(inputs_.dims().front());
 }
 
-batch rows::read(const position& at, const std::stop_token&) const {
-  const auto i = std::int64_t(at.index);
+batch tensor_stage::read(const position& pos, const std::stop_token&) const {
+  const auto i = std::int64_t(pos.index);
   const auto& x = inputs_.dims();
   return {inputs_.slice(i, i + 1).reshaped(x.axes(1, x.rank())),
           labels_.slice(i, i + 1).reshaped({})};
 }
 
-batch rows::stack(std::span<const position> at, const std::stop_token&) const {
-  const auto first = at[0].index;
-  for (std::size_t i = 0; i < at.size(); ++i)
-    if (at[i].index != first + i)
-      return {gather(inputs_, at), gather(labels_, at)};
-  const auto begin = std::int64_t(first), end = begin + std::int64_t(at.size());
+batch tensor_stage::stack(std::span<const position> positions,
+                          const std::stop_token&) const {
+  const auto first = positions[0].index;
+  for (std::size_t i = 0; i < positions.size(); ++i)
+    if (positions[i].index != first + i)
+      return {gather(inputs_, positions), gather(labels_, positions)};
+  const auto begin = std::int64_t(first),
+             end = begin + std::int64_t(positions.size());
   return {inputs_.slice(begin, end), labels_.slice(begin, end)};
 }
 
-batch pixels::read(const position& at, const std::stop_token&) const {
-  const auto one = gather_unit(inputs(), {&at, 1});
-  const auto i = std::int64_t(at.index);
+batch pixel_stage::read(const position& pos, const std::stop_token&) const {
+  const auto one = gather_unit(inputs(), {&pos, 1});
+  const auto i = std::int64_t(pos.index);
   return {one.reshaped(one.dims().axes(1, one.dims().rank())),
           labels().slice(i, i + 1).reshaped({})};
 }
 
-batch pixels::stack(std::span<const position> at,
-                    const std::stop_token&) const {
-  return {gather_unit(inputs(), at), gather(labels(), at)};
+batch pixel_stage::stack(std::span<const position> positions,
+                         const std::stop_token&) const {
+  return {gather_unit(inputs(), positions), gather(labels(), positions)};
 }
 
-made::made(std::uint64_t size, std::int64_t classes,
-           std::function<batch(std::uint64_t)> fn)
+generated_stage::generated_stage(std::uint64_t size, std::int64_t classes,
+                                 std::function<batch(std::uint64_t)> fn)
   : size_{size}, classes_{classes}, fn_{std::move(fn)} {
   if (!fn_ || classes < 1)
     throw std::invalid_argument("a dataset of generated elements needs a "
                                 "function and at least one class");
 }
 
-batch made::read(const position& at, const std::stop_token&) const {
-  auto out = fn_(at.index);
+batch generated_stage::read(const position& pos, const std::stop_token&) const {
+  auto out = fn_(pos.index);
   check_unrecorded(out, "a dataset's function gave");
   if (out.global_rows == 0)
     out.global_rows = row_count(out);
@@ -173,87 +182,89 @@ batch made::read(const position& at, const std::stop_token&) const {
 
 // -- links --------------------------------------------------------------------
 
-mapped::mapped(std::shared_ptr<const stage> on,
-               std::function<batch(const batch&)> fn)
-  : link{std::move(on)}, fn_{std::move(fn)} {
+map_stage::map_stage(std::shared_ptr<const stage> upstream,
+                     std::function<batch(const batch&)> fn)
+  : wrapping_stage{std::move(upstream)}, fn_{std::move(fn)} {
   if (!fn_)
     throw std::invalid_argument("map needs a function");
 }
 
-batch mapped::read(const position& at, const std::stop_token& stop) const {
-  const auto in = on().read(at, stop);
-  auto out = fn_(in);
+batch map_stage::read(const position& pos, const std::stop_token& stop) const {
+  const auto element = upstream().read(pos, stop);
+  auto out = fn_(element);
   check_unrecorded(out, "the function of map gave");
   const auto count = row_count(out);
-  if (out.global_rows == 0 || out.global_rows == in.global_rows)
-    out.global_rows = count == row_count(in) ? in.global_rows : count;
+  if (out.global_rows == 0 || out.global_rows == element.global_rows)
+    out.global_rows = count == row_count(element) ? element.global_rows : count;
   return out;
 }
 
-batch moved::read(const position& at, const std::stop_token& stop) const {
-  auto from = at;
-  trace({&from, 1});
-  return on().read(from, stop);
+batch reindexing_stage::read(const position& pos,
+                             const std::stop_token& stop) const {
+  auto from = pos;
+  map_positions({&from, 1});
+  return upstream().read(from, stop);
 }
 
-batch moved::stack(std::span<const position> at,
-                   const std::stop_token& stop) const {
-  pooled<position> from(at.begin(), at.end());
-  trace(from);
-  return on().stack(from, stop);
+batch reindexing_stage::stack(std::span<const position> positions,
+                              const std::stop_token& stop) const {
+  pooled<position> from(positions.begin(), positions.end());
+  map_positions(from);
+  return upstream().stack(from, stop);
 }
 
-std::optional<std::uint64_t> moved::rows_of(const position& at) const {
-  auto from = at;
-  trace({&from, 1});
-  return on().rows_of(from);
+std::optional<std::uint64_t>
+reindexing_stage::rows_of(const position& pos) const {
+  auto from = pos;
+  map_positions({&from, 1});
+  return upstream().rows_of(from);
 }
 
-batch moved::read_rows(const position& at, const share& which,
-                       const std::stop_token& stop) const {
-  auto from = at;
-  trace({&from, 1});
-  return on().read_rows(from, which, stop);
+batch reindexing_stage::read_rows(const position& pos, const row_range& range,
+                                  const std::stop_token& stop) const {
+  auto from = pos;
+  map_positions({&from, 1});
+  return upstream().read_rows(from, range, stop);
 }
 
-window::window(std::shared_ptr<const stage> on, std::uint64_t first,
-               std::uint64_t count)
-  : moved{std::move(on)}, first_{first}, count_{count} {}
+slice_stage::slice_stage(std::shared_ptr<const stage> upstream,
+                         std::uint64_t first, std::uint64_t count)
+  : reindexing_stage{std::move(upstream)}, first_{first}, count_{count} {}
 
-std::optional<std::uint64_t> window::size() const {
-  const auto below = on().size();
+std::optional<std::uint64_t> slice_stage::size() const {
+  const auto below = upstream().size();
   if (!below)
-    return count_ == whole ? below : count_;
+    return count_ == whole_dataset ? below : count_;
   return std::min(count_, *below - std::min(*below, first_));
 }
 
-void window::trace(std::span<position> at) const {
-  for (auto& x : at)
+void slice_stage::map_positions(std::span<position> positions) const {
+  for (auto& x : positions)
     x.index += first_;
 }
 
-repeated::repeated(std::shared_ptr<const stage> on,
-                   std::optional<std::uint64_t> times)
-  : moved{std::move(on)}, times_{times} {}
+repeat_stage::repeat_stage(std::shared_ptr<const stage> upstream,
+                           std::optional<std::uint64_t> times)
+  : reindexing_stage{std::move(upstream)}, times_{times} {}
 
-std::optional<std::uint64_t> repeated::size() const {
-  const auto below = on().size();
+std::optional<std::uint64_t> repeat_stage::size() const {
+  const auto below = upstream().size();
   if (below == 0 || times_ == 0)
     return 0;
-  if (!below || !times_ || *times_ > whole / *below)
+  if (!below || !times_ || *times_ > whole_dataset / *below)
     return std::nullopt;
   return *times_ * *below;
 }
 
-void repeated::trace(std::span<position> at) const {
-  const auto below = on().size();
+void repeat_stage::map_positions(std::span<position> positions) const {
+  const auto below = upstream().size();
   if (!below)
     return; // An endless epoch is never repeated.
   // If the repeated epoch is endless, epoch p maps to epochs from p * 2^32 of
-  // the stage below.
+  // the upstream stage.
   const auto times = size() ? *times_ : std::uint64_t{1} << 32;
-  for (auto& x : at)
-    x = {x.pass * times + x.index / *below, x.index % *below};
+  for (auto& x : positions)
+    x = {x.epoch * times + x.index / *below, x.index % *below};
 }
 
 } // namespace troupe::data

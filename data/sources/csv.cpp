@@ -14,16 +14,17 @@ namespace troupe::data {
 namespace {
 
 std::string text_of(const std::filesystem::path& name) {
-  constexpr auto most = std::uint64_t{1} << 31;
-  byte_file from{name};
-  if (from.packed())
-    throw std::runtime_error(from.name()
+  constexpr auto max_bytes = std::uint64_t{1} << 31;
+  input_file file{name};
+  if (file.is_compressed())
+    throw std::runtime_error(file.name()
                              + " is compressed: decompress it (gunzip)");
-  if (from.most() > most)
-    throw std::runtime_error(from.name() + " has " + std::to_string(from.most())
+  if (file.max_size() > max_bytes)
+    throw std::runtime_error(file.name() + " has "
+                             + std::to_string(file.max_size())
                              + " bytes: the maximum is 2147483648");
-  std::string out(from.most(), '\0');
-  from.read(std::as_writable_bytes(std::span{out}), "data");
+  std::string out(file.max_size(), '\0');
+  file.read(std::as_writable_bytes(std::span{out}), "data");
   return out;
 }
 
@@ -85,7 +86,7 @@ private:
   }
 
   std::size_t find(const std::string& label) const {
-    constexpr std::size_t most = 20;
+    constexpr std::size_t max_names = 20;
     const auto count = std::ranges::count(columns_, label);
     if (count == 1)
       return static_cast<std::size_t>(std::ranges::find(columns_, label)
@@ -93,13 +94,14 @@ private:
     if (count > 1)
       fail("has " + std::to_string(count) + " columns " + in_quotes(label)
            + ": give the label column a unique name");
-    std::string all;
-    for (std::size_t i = 0; i < std::min(columns_.size(), most); ++i)
-      all += (i > 0 ? ", " : "") + in_quotes(columns_[i]);
-    if (columns_.size() > most)
-      all += " and " + std::to_string(columns_.size() - most) + " more";
+    std::string column_names;
+    for (std::size_t i = 0; i < std::min(columns_.size(), max_names); ++i)
+      column_names += (i > 0 ? ", " : "") + in_quotes(columns_[i]);
+    if (columns_.size() > max_names)
+      column_names +=
+        " and " + std::to_string(columns_.size() - max_names) + " more";
     throw std::invalid_argument(name_ + " has no column " + in_quotes(label)
-                                + " for the labels: there are " + all);
+                                + " for the labels: there are " + column_names);
   }
 
   float number(std::string_view text, std::size_t line, std::size_t i) const {
@@ -148,16 +150,16 @@ private:
 
 dataset csv(const std::filesystem::path& name, const csv_options& options) {
   const auto text = text_of(name);
-  csv_records from{name.string(), text};
-  if (!from.next())
+  csv_records records{name.string(), text};
+  if (!records.next())
     throw std::runtime_error(name.string()
                              + " is empty: a line with the columns' names and "
                                "lines with examples are needed");
-  const table columns{name.string(), from.fields(), options};
+  const table columns{name.string(), records.fields(), options};
   std::vector<float> inputs;
   std::vector<std::int32_t> labels;
-  while (from.next())
-    columns.add(from.fields(), from.line(), inputs, labels);
+  while (records.next())
+    columns.add(records.fields(), records.line(), inputs, labels);
   if (labels.empty())
     throw std::runtime_error(name.string()
                              + " holds no example: lines must follow the one "

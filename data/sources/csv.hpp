@@ -9,7 +9,8 @@ namespace troupe::data {
 
 struct csv_options {
   std::string label = {}; ///< Name of the label column. Empty: the last column.
-  std::int64_t classes = 0; ///< Zero: the maximum label + 1, at most 65536.
+  /// Number of classes. Zero: the maximum label + 1. At most 65536.
+  std::int64_t classes = 0;
 };
 
 /// Reads examples from a CSV file: a header line with the column names, then

@@ -8,7 +8,7 @@ namespace troupe::data {
 csv_records::csv_records(std::string_view name, std::string_view text)
   : name_{name}, text_{text} {
   if (text_.starts_with("\xEF\xBB\xBF"))
-    at_ = 3;
+    position_ = 3;
 }
 
 bool csv_records::next() {
@@ -25,7 +25,7 @@ bool csv_records::next() {
     if (fields_.size() == count)
       fields_.emplace_back();
     read_field(fields_[count++]);
-  } while (!at_end() && text_[at_] == ',' && ++at_);
+  } while (!at_end() && text_[position_] == ',' && ++position_);
   fields_.resize(count);
   if (!at_end() && !end_line())
     fail("a quoted field is followed by something other than a comma: write a "
@@ -33,37 +33,38 @@ bool csv_records::next() {
   return true;
 }
 
-void csv_records::read_field(std::string& to) {
-  to.clear();
-  if (at_end() || text_[at_] != '"') {
-    const auto end = std::min(text_.find_first_of(",\n", at_), text_.size());
-    to = text_.substr(at_, end - at_);
-    at_ = end;
-    if (to.ends_with('\r') && (at_end() || text_[at_] == '\n'))
-      to.pop_back();
+void csv_records::read_field(std::string& field) {
+  field.clear();
+  if (at_end() || text_[position_] != '"') {
+    const auto end =
+      std::min(text_.find_first_of(",\n", position_), text_.size());
+    field = text_.substr(position_, end - position_);
+    position_ = end;
+    if (field.ends_with('\r') && (at_end() || text_[position_] == '\n'))
+      field.pop_back();
     return;
   }
-  for (++at_;; ++at_) {
-    const auto end = text_.find('"', at_);
+  for (++position_;; ++position_) {
+    const auto end = text_.find('"', position_);
     if (end == text_.npos)
       fail("a quote is never closed");
-    const auto part = text_.substr(at_, end - at_);
-    line_ += static_cast<std::size_t>(std::ranges::count(part, '\n'));
-    to += part;
-    at_ = end + 1;
-    if (at_end() || text_[at_] != '"')
+    const auto piece = text_.substr(position_, end - position_);
+    line_ += static_cast<std::size_t>(std::ranges::count(piece, '\n'));
+    field += piece;
+    position_ = end + 1;
+    if (at_end() || text_[position_] != '"')
       return;
-    to += '"';
+    field += '"';
   }
 }
 
 bool csv_records::end_line() {
-  const auto left = text_.substr(at_);
+  const auto left = text_.substr(position_);
   const std::size_t size = left.starts_with("\r\n") ? 2
                            : left.starts_with('\n') ? 1
                            : left == "\r"           ? 1
                                                     : 0;
-  at_ += size;
+  position_ += size;
   line_ += size > 0;
   return size > 0;
 }
@@ -74,11 +75,11 @@ void csv_records::fail(const std::string& how) const {
 }
 
 std::string in_quotes(std::string_view text) {
-  constexpr std::size_t most = 40;
+  constexpr std::size_t max_size = 40;
   std::string out{"\""};
-  for (const auto c : text.substr(0, most))
+  for (const auto c : text.substr(0, max_size))
     out += c < ' ' || c == 127 ? '?' : c;
-  return out + (text.size() > most ? "...\"" : "\"");
+  return out + (text.size() > max_size ? "...\"" : "\"");
 }
 
 } // namespace troupe::data

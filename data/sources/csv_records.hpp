@@ -27,13 +27,13 @@ public:
 
 private:
   [[noreturn]] void fail(const std::string& how) const;
-  void read_field(std::string& to);
+  void read_field(std::string& field);
   bool end_line();
-  bool at_end() const { return at_ == text_.size(); }
+  bool at_end() const { return position_ == text_.size(); }
 
   std::string name_;
   std::string_view text_;
-  std::size_t at_ = 0, line_ = 1, first_line_ = 0;
+  std::size_t position_ = 0, line_ = 1, first_line_ = 0;
   std::vector<std::string> fields_;
 };
 

@@ -21,14 +21,15 @@ constexpr int side = 28;
 using image = std::array<float, side * side>;
 
 /// Approximately normal, standard deviation 1: a sum of four uniform bytes.
-float bell(random_stream& random) {
+float approximate_normal(random_stream& random) {
   const auto bits = random.next();
   const auto sum =
     (bits & 255) + (bits >> 8 & 255) + (bits >> 16 & 255) + (bits >> 24);
   return (float(sum) - 510.0f) / 147.80f;
 }
 
-/// The handwriting of one digit: maps glyph coordinates to pixels.
+/// Random position, rotation, size, slant and distortion of one digit: maps the
+/// coordinates of its glyph to pixels.
 class hand {
 public:
   explicit hand(random_stream& random)
@@ -60,7 +61,7 @@ private:
 
 /// Draws a line from `a` to `b` with the given radius. Its edges are blurred by
 /// half a pixel on either side.
-void draw(point a, point b, float radius, image& on) {
+void draw(point a, point b, float radius, image& canvas) {
   const auto reach = radius + .5f;
   const auto first = [&](float x, float y) {
     return std::clamp(int(std::min(x, y) - reach + 1), 0, side);
@@ -77,20 +78,20 @@ void draw(point a, point b, float radius, image& on) {
       const auto off_x = x - along * dx, off_y = y - along * dy;
       const auto ink =
         std::min(reach - std::sqrt(off_x * off_x + off_y * off_y), 1.f);
-      auto& to = on[std::size_t(row * side + column)];
+      auto& to = canvas[std::size_t(row * side + column)];
       to = std::max(to, ink);
     }
 }
 
 /// Draws a smooth curve through the points.
 /// @source Catmull & Rom, 1974.
-void draw_smooth(std::span<const point> through, float radius, image& on) {
+void draw_smooth(std::span<const point> through, float radius, image& canvas) {
   constexpr int pieces = 5;
   const auto n = through.size();
   for (std::size_t i = 0; i + 1 < n; ++i) {
     const auto p = through[i > 0 ? i - 1 : 0], q = through[i],
                r = through[i + 1], s = through[std::min(i + 2, n - 1)];
-    const auto at = [](float a, float b, float c, float d, float t) {
+    const auto interpolate = [](float a, float b, float c, float d, float t) {
       return b
              + t / 2
                  * (c - a
@@ -101,43 +102,46 @@ void draw_smooth(std::span<const point> through, float radius, image& on) {
     auto before = q;
     for (int k = 1; k <= pieces; ++k) {
       const auto t = float(k) / pieces;
-      const point now{at(p.x, q.x, r.x, s.x, t), at(p.y, q.y, r.y, s.y, t)};
-      draw(before, now, radius, on);
+      const point now{interpolate(p.x, q.x, r.x, s.x, t),
+                      interpolate(p.y, q.y, r.y, s.y, t)};
+      draw(before, now, radius, canvas);
       before = now;
     }
   }
 }
 
-void draw_stroke(const stroke& drawn, const hand& by, float radius,
-                 random_stream& random, image& on) {
+void draw_stroke(const stroke& drawn, const hand& transform, float radius,
+                 random_stream& random, image& canvas) {
   constexpr float tremor = .033f;
   std::vector<point> piece;
   for (std::size_t i = 0; i < drawn.size(); ++i) {
     if (i > 0 && drawn[i] == drawn[i - 1]) { // A repeated point is a corner.
-      draw_smooth(piece, radius, on);
+      draw_smooth(piece, radius, canvas);
       piece = {piece.back()};
       continue;
     }
-    const auto x = drawn[i].x + tremor * bell(random);
-    const auto y = drawn[i].y + tremor * bell(random);
-    piece.push_back(by({x, y}));
+    const auto x = drawn[i].x + tremor * approximate_normal(random);
+    const auto y = drawn[i].y + tremor * approximate_normal(random);
+    piece.push_back(transform({x, y}));
   }
-  draw_smooth(piece, radius, on);
+  draw_smooth(piece, radius, canvas);
 }
 
-void draw_digit(int digit, random_stream& random, std::span<std::uint8_t> to) {
+void draw_digit(int digit, random_stream& random,
+                std::span<std::uint8_t> pixels) {
   const auto& ways = glyphs(digit);
   const auto& way = ways[random.below(std::uint32_t(ways.size()))];
-  const hand by{random};
+  const hand transform{random};
   const auto radius = random.uniform(.7f, 1.9f);
   const auto ink = random.uniform(.7f, 1.f);
   const auto noise = random.uniform(0.f, .12f);
-  image on{};
+  image canvas{};
   for (const auto& each : way)
-    draw_stroke(each, by, radius, random, on);
-  for (std::size_t i = 0; i < on.size(); ++i) {
-    const auto x = std::clamp(ink * on[i] + noise * bell(random), 0.f, 1.f);
-    to[i] = static_cast<std::uint8_t>(255 * x + .5f);
+    draw_stroke(each, transform, radius, random, canvas);
+  for (std::size_t i = 0; i < canvas.size(); ++i) {
+    const auto x = std::clamp(
+      ink * canvas[i] + noise * approximate_normal(random), 0.f, 1.f);
+    pixels[i] = static_cast<std::uint8_t>(255 * x + .5f);
   }
 }
 

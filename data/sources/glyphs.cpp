@@ -9,7 +9,7 @@ namespace {
 using ways = std::vector<glyph>;
 
 const ways& zero() {
-  static const ways all{
+  static const ways variants{
     {{{.04f, -.5f},
       {-.2f, -.38f},
       {-.3f, 0},
@@ -29,11 +29,11 @@ const ways& zero() {
       {.1f, -.46f},
       {-.06f, -.4f}}},
   };
-  return all;
+  return variants;
 }
 
 const ways& one() {
-  static const ways all{
+  static const ways variants{
     {{{.02f, -.5f}, {0, 0}, {-.02f, .5f}}},
     {{{-.2f, -.28f},
       {-.06f, -.38f},
@@ -44,11 +44,11 @@ const ways& one() {
     {{{-.18f, -.32f}, {.02f, -.5f}, {.02f, -.5f}, {.01f, 0}, {0, .48f}},
      {{-.2f, .49f}, {0, .48f}, {.2f, .49f}}},
   };
-  return all;
+  return variants;
 }
 
 const ways& two() {
-  static const ways all{
+  static const ways variants{
     {{{-.28f, -.3f},
       {-.08f, -.5f},
       {.22f, -.38f},
@@ -69,11 +69,11 @@ const ways& two() {
       {.14f, .49f},
       {.32f, .4f}}},
   };
-  return all;
+  return variants;
 }
 
 const ways& three() {
-  static const ways all{
+  static const ways variants{
     {{{-.26f, -.4f},
       {0, -.5f},
       {.24f, -.34f},
@@ -96,11 +96,11 @@ const ways& three() {
       {.02f, .49f},
       {-.28f, .38f}}},
   };
-  return all;
+  return variants;
 }
 
 const ways& four() {
-  static const ways all{
+  static const ways variants{
     {{{-.18f, -.5f},
       {-.24f, -.2f},
       {-.28f, .06f},
@@ -116,11 +116,11 @@ const ways& four() {
       {.3f, .14f}},
      {{.12f, -.5f}, {.12f, 0}, {.1f, .5f}}},
   };
-  return all;
+  return variants;
 }
 
 const ways& five() {
-  static const ways all{
+  static const ways variants{
     {{{.27f, -.49f},
       {0, -.47f},
       {-.2f, -.48f},
@@ -143,11 +143,11 @@ const ways& five() {
       {-.28f, .4f}},
      {{-.16f, -.46f}, {.06f, -.49f}, {.3f, -.5f}}},
   };
-  return all;
+  return variants;
 }
 
 const ways& six() {
-  static const ways all{
+  static const ways variants{
     {{{.18f, -.48f},
       {-.1f, -.28f},
       {-.26f, .1f},
@@ -166,11 +166,11 @@ const ways& six() {
       {.02f, .08f},
       {-.18f, .26f}}},
   };
-  return all;
+  return variants;
 }
 
 const ways& seven() {
-  static const ways all{
+  static const ways variants{
     {{{-.28f, -.46f},
       {0, -.48f},
       {.28f, -.48f},
@@ -193,11 +193,11 @@ const ways& seven() {
       {.06f, 0},
       {.02f, .5f}}},
   };
-  return all;
+  return variants;
 }
 
 const ways& eight() {
-  static const ways all{
+  static const ways variants{
     {{{.2f, -.36f},
       {0, -.5f},
       {-.2f, -.34f},
@@ -220,11 +220,11 @@ const ways& eight() {
       {.24f, .24f},
       {.02f, -.03f}}},
   };
-  return all;
+  return variants;
 }
 
 const ways& nine() {
-  static const ways all{
+  static const ways variants{
     {{{.22f, -.32f},
       {0, -.5f},
       {-.24f, -.28f},
@@ -245,7 +245,7 @@ const ways& nine() {
       {.06f, .48f},
       {-.2f, .42f}}},
   };
-  return all;
+  return variants;
 }
 
 } // namespace

@@ -4,7 +4,7 @@
 
 namespace troupe::data {
 
-/// In units of a digit's height, relative to its centre; y points down.
+/// In units of a digit's height, relative to its center; y points down.
 struct point {
   float x, y;
 

@@ -15,51 +15,51 @@ namespace {
 namespace fs = std::filesystem;
 
 /// Reads the header of an IDX file and checks it against the file size.
-shape read_header(byte_file& from, std::uint64_t most) {
+shape read_header(input_file& file, std::uint64_t max_elements) {
   std::array<std::byte, 4> magic;
-  from.read(magic, "header");
+  file.read(magic, "header");
   const auto type = std::to_integer<unsigned>(magic[2]);
   const auto rank = std::to_integer<unsigned>(magic[3]);
   if (magic[0] != std::byte{0} || magic[1] != std::byte{0} || type < 0x08
       || type > 0x0E || rank == 0 || rank > shape::max_rank)
     throw std::runtime_error(
-      from.name()
+      file.name()
       + " is not an IDX file: its first four bytes are not "
         "0, 0, a type and a number of axes");
   if (type != 0x08)
-    throw std::runtime_error(from.name() + " holds IDX type "
+    throw std::runtime_error(file.name() + " holds IDX type "
                              + std::to_string(type)
                              + ": convert it to type 8 (bytes)");
   std::array<std::int64_t, shape::max_rank> extents{};
   std::uint64_t product = 1;
   bool empty = false;
-  std::string said;
+  std::string extents_text;
   for (unsigned axis = 0; axis < rank; ++axis) {
     std::array<std::byte, 4> big_endian;
-    from.read(big_endian, "header");
+    file.read(big_endian, "header");
     std::uint64_t extent = 0;
     for (const auto each : big_endian)
       extent = extent << 8 | std::to_integer<std::uint64_t>(each);
     extents[axis] = static_cast<std::int64_t>(extent);
-    said += (axis > 0 ? " x " : "") + std::to_string(extent);
+    extents_text += (axis > 0 ? " x " : "") + std::to_string(extent);
     // No overflow: a product within the limit is multiplied by at most 2^32.
-    if (product <= most)
+    if (product <= max_elements)
       product *= std::max(extent, std::uint64_t{1});
     empty |= extent == 0;
   }
-  if (product > most)
-    throw std::runtime_error(from.name() + " declares " + said
-                             + " bytes: at most " + std::to_string(most)
+  if (product > max_elements)
+    throw std::runtime_error(file.name() + " declares " + extents_text
+                             + " bytes: at most " + std::to_string(max_elements)
                              + " are supported");
   product *= !empty;
   const auto header = 4 + 4 * std::uint64_t{rank};
-  if (from.packed() ? product + header > from.most()
-                    : product + header != from.most())
+  if (file.is_compressed() ? product + header > file.max_size()
+                           : product + header != file.max_size())
     throw std::runtime_error(
-      from.name() + " declares " + said + " bytes after a header of "
+      file.name() + " declares " + extents_text + " bytes after a header of "
       + std::to_string(header) + " and "
-      + (from.packed() ? "cannot hold more than " : "has ")
-      + std::to_string(from.most()) + " in all: get another copy");
+      + (file.is_compressed() ? "cannot hold more than " : "has ")
+      + std::to_string(file.max_size()) + " in all: get another copy");
   return shape{std::span{extents}.first(rank)};
 }
 
@@ -81,24 +81,25 @@ fs::path need(const fs::path& folder, const std::string& name) {
 }
 
 /// Reads images and labels and checks that they belong together.
-dataset read_part(const fs::path& folder, const std::string& part) {
-  const auto images_file = need(folder, part + "-images-idx3-ubyte");
-  const auto labels_file = need(folder, part + "-labels-idx1-ubyte");
+dataset read_subset(const fs::path& folder, const std::string& subset) {
+  const auto images_file = need(folder, subset + "-images-idx3-ubyte");
+  const auto labels_file = need(folder, subset + "-labels-idx1-ubyte");
   const auto images = read_idx(images_file);
   const auto labels = read_idx(labels_file);
-  const auto& x = images.dims();
-  if (x.rank() != 3 || x.elements() == 0)
+  const auto& image_dims = images.dims();
+  if (image_dims.rank() != 3 || image_dims.elements() == 0)
     throw std::runtime_error(images_file.string() + " holds an array "
-                             + to_string(x)
+                             + to_string(image_dims)
                              + ": images are [n, height, width]");
-  if (labels.dims() != shape{x.front()})
+  if (labels.dims() != shape{image_dims.front()})
     throw std::runtime_error(
-      images_file.string() + " holds " + std::to_string(x.front())
+      images_file.string() + " holds " + std::to_string(image_dims.front())
       + " images and " + labels_file.string() + " an array "
       + to_string(labels.dims()) + " of labels: use files of one set");
   try {
-    return dataset::of_pixels(images.reshaped({x[0], x[1], x[2], 1}),
-                              labels.as(dtype::int32), 10);
+    return dataset::of_pixels(
+      images.reshaped({image_dims[0], image_dims[1], image_dims[2], 1}),
+      labels.as(dtype::int32), 10);
   } catch (const std::invalid_argument& why) {
     throw std::runtime_error(labels_file.string() + ": " + why.what());
   }
@@ -106,25 +107,25 @@ dataset read_part(const fs::path& folder, const std::string& part) {
 
 } // namespace
 
-tensor read_idx(const fs::path& name, std::uint64_t most) {
-  byte_file from{name};
-  tensor out{read_header(from, most), dtype::uint8};
-  from.read({out.raw(), out.bytes()}, "data");
-  from.finish();
+tensor read_idx(const fs::path& name, std::uint64_t max_elements) {
+  input_file file{name};
+  tensor out{read_header(file, max_elements), dtype::uint8};
+  file.read({out.raw(), out.bytes()}, "data");
+  file.finish();
   return out;
 }
 
-dataset::parts mnist(const fs::path& folder) {
+dataset::train_test mnist(const fs::path& folder) {
   std::error_code none;
   if (!fs::is_directory(folder, none))
     throw std::runtime_error(
       folder.string()
       + " is not a folder: give the folder that holds the MNIST "
         "files");
-  const auto test = read_part(folder, "t10k");
+  const auto test = read_subset(folder, "t10k");
   if (find(folder, "train-images-idx3-ubyte")
       || find(folder, "train-labels-idx1-ubyte")) {
-    const auto train = read_part(folder, "train");
+    const auto train = read_subset(folder, "train");
     if (train.element() != test.element())
       throw std::runtime_error(
         folder.string() + " holds images " + to_string(train.element().dims)

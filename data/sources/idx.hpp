@@ -15,7 +15,7 @@ namespace troupe::data {
 ///         another size than declared. Memory is allocated only after the
 ///         declared size was checked against the file size.
 tensor read_idx(const std::filesystem::path& name,
-                std::uint64_t most = std::uint64_t{1} << 30);
+                std::uint64_t max_elements = std::uint64_t{1} << 30);
 
 /// Reads MNIST, or data in its format: train-images-idx3-ubyte,
 /// train-labels-idx1-ubyte, t10k-images-idx3-ubyte and t10k-labels-idx1-ubyte,
@@ -25,6 +25,6 @@ tensor read_idx(const std::filesystem::path& name,
 /// @shape inputs [n, 28, 28, 1] float32 in [0, 1]; labels 0-9.
 /// @errors throws std::runtime_error that names the file.
 /// @cost one byte a pixel.
-dataset::parts mnist(const std::filesystem::path& folder);
+dataset::train_test mnist(const std::filesystem::path& folder);
 
 } // namespace troupe::data

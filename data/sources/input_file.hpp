@@ -15,39 +15,39 @@ namespace troupe::data {
 ///
 /// All functions throw std::runtime_error that names the file, also for a
 /// folder, a pipe, and compressed data that is damaged or truncated.
-class byte_file {
+class input_file {
 public:
-  explicit byte_file(const std::filesystem::path& name);
-  ~byte_file();
-  byte_file(const byte_file&) = delete;
-  byte_file& operator=(const byte_file&) = delete;
+  explicit input_file(const std::filesystem::path& name);
+  ~input_file();
+  input_file(const input_file&) = delete;
+  input_file& operator=(const input_file&) = delete;
 
   const std::string& name() const { return name_; }
 
   /// Maximum number of decompressed bytes, by the size of the file; exact for a
   /// plain file. Check it before you allocate memory.
-  std::uint64_t most() const;
-  bool packed() const { return unpack_ != nullptr; }
+  std::uint64_t max_size() const;
+  bool is_compressed() const { return gzip_reader_ != nullptr; }
 
   /// Fills `destination`.
   /// @param section Name of the data in the error message if the file ends
   ///        early: "header".
-  void read(std::span<std::byte> to, const char* what);
+  void read(std::span<std::byte> destination, const char* section);
 
   /// Checks that no data follows, and that the checksum of a compressed file
   /// matches.
   void finish();
 
 private:
-  struct unpacker;
+  struct gzip_reader;
 
-  std::size_t read_some(std::span<std::byte> to);
-  std::size_t read_packed(std::span<std::byte> to);
+  std::size_t read_some(std::span<std::byte> destination);
+  std::size_t read_compressed(std::span<std::byte> destination);
 
   std::string name_;
   std::uint64_t size_ = 0;
   std::unique_ptr<std::FILE, int (*)(std::FILE*)> file_;
-  std::unique_ptr<unpacker> unpack_;
+  std::unique_ptr<gzip_reader> gzip_reader_;
 };
 
 } // namespace troupe::data

@@ -11,7 +11,7 @@ namespace troupe::models::detail {
 namespace {
 
 /// Formats the position of a byte: "line 3, column 7".
-std::string place_of(std::string_view text, std::size_t offset) {
+std::string line_and_column(std::string_view text, std::size_t offset) {
   const auto before = text.substr(0, std::min(offset, text.size()));
   const auto line = 1 + std::ranges::count(before, '\n');
   const auto start = before.rfind('\n') + 1; // npos + 1 is 0
@@ -20,17 +20,17 @@ std::string place_of(std::string_view text, std::size_t offset) {
 }
 
 /// Formats a value on one line.
-std::string inline_text(const json& x) {
+std::string inline_text(const json& node) {
   std::string text;
-  if (x.is_object()) {
-    for (const auto& [key, value] : x.items())
+  if (node.is_object()) {
+    for (const auto& [key, value] : node.items())
       text += (text.empty() ? "" : ", ") + json(key).dump() + ": "
               + inline_text(value);
     return "{" + text + "}";
   }
-  if (!x.is_array())
-    return x.dump();
-  for (const auto& value : x)
+  if (!node.is_array())
+    return node.dump();
+  for (const auto& value : node)
     text += (text.empty() ? "" : ", ") + inline_text(value);
   return "[" + text + "]";
 }
@@ -43,31 +43,31 @@ bool holds_objects(const json& x) {
 
 /// Formats a value; objects, and lists that contain objects, take several
 /// lines.
-std::string lines(const json& x, const std::string& indent) {
-  if (!x.is_structured() || !holds_objects(x))
-    return inline_text(x);
+std::string lines(const json& node, const std::string& indent) {
+  if (!node.is_structured() || !holds_objects(node))
+    return inline_text(node);
   std::string text;
-  for (const auto& [key, value] : x.items())
+  for (const auto& [key, value] : node.items())
     text += (text.empty() ? "" : ",") + ("\n" + indent) + "  "
-            + (x.is_object() ? json(key).dump() + ": " : "")
+            + (node.is_object() ? json(key).dump() + ": " : "")
             + lines(value, indent + "  ");
-  return (x.is_object() ? "{" : "[") + text + "\n" + indent
-         + (x.is_object() ? "}" : "]");
+  return (node.is_object() ? "{" : "[") + text + "\n" + indent
+         + (node.is_object() ? "}" : "]");
 }
 
 } // namespace
 
-json parse_json(std::string_view text, std::string_view where) {
+json parse_json(std::string_view text, std::string_view source) {
   const auto fail = [&](const std::string& why) {
-    throw std::invalid_argument(std::string{where} + ": " + why);
+    throw std::invalid_argument(std::string{source} + ": " + why);
   };
-  if (text.size() > largest_text)
-    fail("more than " + std::to_string(largest_text)
+  if (text.size() > max_text_bytes)
+    fail("more than " + std::to_string(max_text_bytes)
          + " bytes; a model's description is shorter");
   std::vector<std::set<std::string>> keys;
   const auto check = [&](int depth, json::parse_event_t event, json& value) {
-    if (depth > deepest_brackets)
-      fail("brackets are nested more than " + std::to_string(deepest_brackets)
+    if (depth > max_bracket_depth)
+      fail("brackets are nested more than " + std::to_string(max_bracket_depth)
            + " deep; nest layers less deeply");
     if (event == json::parse_event_t::object_start)
       keys.emplace_back();
@@ -84,7 +84,7 @@ json parse_json(std::string_view text, std::string_view where) {
   try {
     return json::parse(text, check);
   } catch (const json::parse_error& e) {
-    fail(place_of(text, e.byte > 0 ? e.byte - 1 : 0)
+    fail(line_and_column(text, e.byte > 0 ? e.byte - 1 : 0)
          + ": this is not JSON; fix it there or just before");
   } catch (const json::exception&) { // A number exceeds the range of double.
     fail("a number is too large; it must be below 1e308");
@@ -96,18 +96,18 @@ std::string pretty(const json& x) {
   return lines(x, "") + "\n";
 }
 
-std::string shown(const json& x) {
-  if (x.is_string())
-    return in_quotes(x.get_ref<const std::string&>());
-  if (x.is_object())
+std::string abbreviated(const json& node) {
+  if (node.is_string())
+    return in_quotes(node.get_ref<const std::string&>());
+  if (node.is_object())
     return "an object";
-  if (x.is_array() && x.size() > 8)
-    return "a list of " + std::to_string(x.size());
-  if (x.is_array() && std::ranges::any_of(x, [](const json& value) {
+  if (node.is_array() && node.size() > 8)
+    return "a list of " + std::to_string(node.size());
+  if (node.is_array() && std::ranges::any_of(node, [](const json& value) {
         return !value.is_number();
       }))
-    return x.empty() ? "[]" : "a list of other things than numbers";
-  return inline_text(x);
+    return node.empty() ? "[]" : "a list of other things than numbers";
+  return inline_text(node);
 }
 
 } // namespace troupe::models::detail

@@ -17,23 +17,23 @@ using json = nlohmann::ordered_json;
 /// nested brackets.
 /// @errors throws std::invalid_argument with the source, the line and column if
 ///         known, and the valid range.
-json parse_json(std::string_view text, std::string_view where);
-inline constexpr std::size_t largest_text = std::size_t{1} << 20;
-inline constexpr int deepest_brackets = 100;
+json parse_json(std::string_view text, std::string_view source);
+inline constexpr std::size_t max_text_bytes = std::size_t{1} << 20;
+inline constexpr int max_bracket_depth = 100;
 
 /// Formats a value. Objects, and lists that contain objects, take several
 /// lines; other values take one.
 std::string pretty(const json& x);
 
 /// Formats a value for an error message, shortened.
-std::string shown(const json& x);
+std::string abbreviated(const json& node);
 
 /// Reads settings from one JSON object, and remembers which keys were read.
-class reader : public settings {
+class reader : public layer_settings {
 public:
   /// @param path Path of the object: "layers[2]". Empty at the top.
   /// @param kind Kind of the object in error messages: "a dense layer".
-  reader(const json& object, std::string where, std::string path,
+  reader(const json& object, std::string source, std::string path,
          std::string kind, std::size_t depth);
 
   void flag(std::string_view key, bool& x) override;
@@ -52,7 +52,7 @@ public:
 
   /// Reads a list of `min_count` to `max_count` integers.
   void integers(std::string_view key, std::vector<std::int64_t>& x,
-                std::size_t least, std::size_t most);
+                std::size_t min_count, std::size_t max_count);
 
   /// Rejects the keys that were not read.
   /// @errors throws std::invalid_argument with the key and the known keys.
@@ -63,7 +63,8 @@ public:
 
   /// Throws std::invalid_argument with the source, the path of the key, and
   /// `reason`.
-  [[noreturn]] void refuse(std::string_view key, const std::string& why) const;
+  [[noreturn]] void refuse(std::string_view key,
+                           const std::string& reason) const;
 
 private:
   const json* find(std::string_view key, bool required,
@@ -74,7 +75,7 @@ private:
   layer_ptr layer_at(const json& x, const std::string& path) const;
 
   const json* object_;
-  std::string where_;
+  std::string source_;
   std::string path_;
   std::string kind_;
   std::size_t depth_;
@@ -82,7 +83,7 @@ private:
 };
 
 /// Writes settings to one JSON object.
-class writer : public settings {
+class writer : public layer_settings {
 public:
   explicit writer(std::size_t depth) : depth_{depth} {}
 

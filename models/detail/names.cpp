@@ -13,7 +13,7 @@ bool is_letter_or_digit(char c) {
 }
 
 /// Optimal string alignment distance: insertions, deletions, replacements and
-/// swaps of neighbours.
+/// swaps of neighbors.
 std::size_t edits(std::string_view a, std::string_view b) {
   std::vector<std::vector<std::size_t>> d(
     a.size() + 1, std::vector<std::size_t>(b.size() + 1));

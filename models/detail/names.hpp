@@ -12,7 +12,7 @@ namespace troupe::models::detail {
 std::string joined(std::span<const std::string> names);
 
 /// Finds the known name with the fewest edits (insert, delete, replace, swap of
-/// neighbours) to `name`. Empty if no name is similar.
+/// neighbors) to `name`. Empty if no name is similar.
 std::string nearest(std::string_view name, std::span<const std::string> known);
 
 /// Returns ` did you mean "dense"?`, or an empty string if no name is similar.

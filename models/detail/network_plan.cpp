@@ -4,11 +4,12 @@
 
 namespace troupe::models::detail {
 
-plan::plan(const model_description& from, std::string_view where) {
-  root.what = std::make_shared<sequential>(from.layers);
-  root.input = from.input;
-  builder b{where, declared, root};
-  root.output = root.what->build(from.input, b);
+network_plan::network_plan(const model_description& description,
+                           std::string_view source) {
+  root.instance = std::make_shared<sequential>(description.layers);
+  root.input = description.input;
+  builder b{source, declared, root};
+  root.output = root.instance->build(description.input, b);
 }
 
 } // namespace troupe::models::detail

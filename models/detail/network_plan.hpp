@@ -8,12 +8,12 @@
 namespace troupe::models::detail {
 
 /// The tree of a model's layers, with all shapes and parameters.
-struct plan {
+struct network_plan {
   /// @errors throws std::invalid_argument if the layers do not fit together.
-  plan(const model_description& from, std::string_view where);
+  network_plan(const model_description& description, std::string_view source);
 
   layer_node root;
-  declarations declared;
+  parameter_declarations declared;
 };
 
 } // namespace troupe::models::detail

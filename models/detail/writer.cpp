@@ -28,32 +28,32 @@ void writer::text(std::string_view key, std::string& x,
   object[std::string{key}] = x;
 }
 
-void writer::initial(std::string_view key, initializer& x) {
-  const auto numbers = x.numbers();
-  auto& at = object[std::string{key}];
+void writer::initial(std::string_view key, initializer& setting) {
+  const auto numbers = setting.numbers();
+  auto& entry = object[std::string{key}];
   if (numbers.empty()) {
-    at = x.name();
+    entry = setting.name();
     return;
   }
-  at["name"] = x.name();
+  entry["name"] = setting.name();
   for (const auto& number : numbers)
-    at[number.name] = number.value;
+    entry[number.name] = number.value;
 }
 
-void writer::layers(std::string_view key, layer_list& x) {
-  if (depth_ > deepest_nesting)
+void writer::layers(std::string_view key, layer_list& setting) {
+  if (depth_ > max_nesting_depth)
     throw std::logic_error("layers are nested more than "
-                           + std::to_string(deepest_nesting)
+                           + std::to_string(max_nesting_depth)
                            + " deep; does a layer contain itself?");
   auto list = json::array();
-  for (const auto& one : x) {
-    if (!one)
+  for (const auto& child : setting) {
+    if (!child)
       throw std::logic_error("a layer of a description is null");
     writer inner{depth_ + 1};
-    inner.object["type"] = one->type();
-    if (!one->name.empty())
-      inner.object["name"] = one->name;
-    one->list(inner);
+    inner.object["type"] = child->type();
+    if (!child->name.empty())
+      inner.object["name"] = child->name;
+    child->visit_settings(inner);
     list.push_back(std::move(inner.object));
   }
   object[std::string{key}] = std::move(list);

@@ -5,7 +5,7 @@
 
 namespace troupe::models {
 
-void conv2d::list(settings& s) {
+void conv2d::visit_settings(layer_settings& s) {
   s.integer("filters", filters, {.required = true});
   s.pair("kernel", kernel, {.required = true});
   s.pair("stride", stride);
@@ -16,15 +16,16 @@ void conv2d::list(settings& s) {
 }
 
 shape conv2d::build(const shape& input, builder& b) const {
-  const auto [height, width] = slide(input, kernel, stride, padding, b);
+  const auto [height, width] =
+    window_positions(input, kernel, stride, padding, b);
   b.parameter("kernel", {kernel[0], kernel[1], input[2], filters},
               kernel_initializer);
   b.parameter("bias", {filters}, bias_initializer);
   return {height, width, filters};
 }
 
-tensor conv2d::forward(const tensor& x, const place& own) const {
-  return troupe::conv2d(x, own[0], own[1], options());
+tensor conv2d::forward(const tensor& x, const layer_scope& scope) const {
+  return troupe::conv2d(x, scope[0], scope[1], options());
 }
 
 conv2d_options conv2d::options() const {

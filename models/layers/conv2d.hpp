@@ -21,9 +21,9 @@ public:
     : filters{filters}, kernel{window, window}, padding{pad}, activation{f} {}
 
   std::string_view type() const override { return "conv2d"; }
-  void list(settings& s) override;
+  void visit_settings(layer_settings& s) override;
   shape build(const shape& input, builder& b) const override;
-  tensor forward(const tensor& x, const place& own) const override;
+  tensor forward(const tensor& x, const layer_scope& scope) const override;
 
   conv2d_options options() const; ///< Options of the conv2d op.
 

@@ -5,7 +5,7 @@
 
 namespace troupe::models {
 
-void dense::list(settings& s) {
+void dense::visit_settings(layer_settings& s) {
   s.integer("units", units, {.required = true});
   s.choice("activation", activation, activation_names());
   s.initial("kernel_initializer", kernel_initializer);
@@ -21,8 +21,8 @@ shape dense::build(const shape& input, builder& b) const {
   return {units};
 }
 
-tensor dense::forward(const tensor& x, const place& own) const {
-  return troupe::dense(x, own[0], own[1], activation);
+tensor dense::forward(const tensor& x, const layer_scope& scope) const {
+  return troupe::dense(x, scope[0], scope[1], activation);
 }
 
 } // namespace troupe::models

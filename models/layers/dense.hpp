@@ -18,9 +18,9 @@ public:
     : units{units}, activation{f} {}
 
   std::string_view type() const override { return "dense"; }
-  void list(settings& s) override;
+  void visit_settings(layer_settings& s) override;
   shape build(const shape& input, builder& b) const override;
-  tensor forward(const tensor& x, const place& own) const override;
+  tensor forward(const tensor& x, const layer_scope& scope) const override;
 
   std::int64_t units = 0;
   troupe::activation activation = troupe::activation::none;

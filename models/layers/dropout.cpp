@@ -6,7 +6,7 @@
 
 namespace troupe::models {
 
-void dropout::list(settings& s) {
+void dropout::visit_settings(layer_settings& s) {
   s.real("rate", rate, {.required = true, .low = 0, .below = 1});
 }
 
@@ -14,10 +14,10 @@ shape dropout::build(const shape& input, builder&) const {
   return input;
 }
 
-tensor dropout::forward(const tensor& x, const place& own) const {
+tensor dropout::forward(const tensor& x, const layer_scope& scope) const {
   // A rate just below 1 must not be rounded to 1.
   return troupe::dropout(x, std::min(static_cast<float>(rate), 0x1.fffffep-1f),
-                         own.training());
+                         scope.training());
 }
 
 } // namespace troupe::models

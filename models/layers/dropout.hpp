@@ -12,9 +12,9 @@ public:
   explicit dropout(double rate) : rate{rate} {}
 
   std::string_view type() const override { return "dropout"; }
-  void list(settings& s) override;
+  void visit_settings(layer_settings& s) override;
   shape build(const shape& input, builder& b) const override;
-  tensor forward(const tensor& x, const place& own) const override;
+  tensor forward(const tensor& x, const layer_scope& scope) const override;
 
   double rate = 0; ///< In [0, 1).
 };

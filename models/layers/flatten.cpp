@@ -8,7 +8,7 @@ shape flatten::build(const shape& input, builder&) const {
   return {static_cast<std::int64_t>(input.elements())};
 }
 
-tensor flatten::forward(const tensor& x, const place&) const {
+tensor flatten::forward(const tensor& x, const layer_scope&) const {
   const auto row = x.dims().axes(1, x.dims().rank()).elements();
   return troupe::reshape(x, {x.dims().front(), static_cast<std::int64_t>(row)});
 }

@@ -10,7 +10,7 @@ class flatten : public layer {
 public:
   std::string_view type() const override { return "flatten"; }
   shape build(const shape& input, builder& b) const override;
-  tensor forward(const tensor& x, const place& own) const override;
+  tensor forward(const tensor& x, const layer_scope& scope) const override;
 };
 
 } // namespace troupe::models

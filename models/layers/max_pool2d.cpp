@@ -10,7 +10,7 @@ namespace {
 using extents = std::array<std::int64_t, 2>;
 
 /// The op stores the index of the maximum within the window in one byte.
-constexpr std::int64_t largest_window = 256;
+constexpr std::int64_t max_window_elements = 256;
 
 extents stride_of(const max_pool2d& x) {
   return x.stride == extents{} ? x.window : x.stride;
@@ -18,7 +18,7 @@ extents stride_of(const max_pool2d& x) {
 
 } // namespace
 
-void max_pool2d::list(settings& s) {
+void max_pool2d::visit_settings(layer_settings& s) {
   s.pair("window", window);
   stride = stride_of(*this);
   s.pair("stride", stride);
@@ -26,16 +26,16 @@ void max_pool2d::list(settings& s) {
 }
 
 shape max_pool2d::build(const shape& input, builder& b) const {
-  if (window[0] * window[1] > largest_window)
+  if (window[0] * window[1] > max_window_elements)
     b.refuse("has a window of " + to_string(shape{window[0], window[1]})
-             + ", but at most " + std::to_string(largest_window)
+             + ", but at most " + std::to_string(max_window_elements)
              + " elements are allowed; make it smaller");
   const auto [height, width] =
-    slide(input, window, stride_of(*this), padding, b);
+    window_positions(input, window, stride_of(*this), padding, b);
   return {height, width, input[2]};
 }
 
-tensor max_pool2d::forward(const tensor& x, const place&) const {
+tensor max_pool2d::forward(const tensor& x, const layer_scope&) const {
   return troupe::max_pool2d(x, options());
 }
 

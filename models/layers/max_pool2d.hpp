@@ -15,9 +15,9 @@ public:
   explicit max_pool2d(std::int64_t window) : window{window, window} {}
 
   std::string_view type() const override { return "max_pool2d"; }
-  void list(settings& s) override;
+  void visit_settings(layer_settings& s) override;
   shape build(const shape& input, builder& b) const override;
-  tensor forward(const tensor& x, const place& own) const override;
+  tensor forward(const tensor& x, const layer_scope& scope) const override;
 
   pool_options options() const; ///< Options of the max_pool2d op.
 

@@ -8,7 +8,7 @@ shape relu::build(const shape& input, builder&) const {
   return input;
 }
 
-tensor relu::forward(const tensor& x, const place&) const {
+tensor relu::forward(const tensor& x, const layer_scope&) const {
   return troupe::relu(x);
 }
 

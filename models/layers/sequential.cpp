@@ -20,42 +20,43 @@ const Layer* exactly(const layer& x) {
 
 /// Runs a convolution and the pooling after it as one op.
 /// @returns an empty tensor if these two layers are not such a pair.
-tensor convolve_and_pool(const tensor& x, const place& own, std::size_t i) {
-  if (i + 1 >= own.children())
+tensor convolve_and_pool(const tensor& input, const layer_scope& scope,
+                         std::size_t i) {
+  if (i + 1 >= scope.children())
     return {};
-  const auto* conv = exactly<conv2d>(own.child(i));
-  const auto* pool = exactly<max_pool2d>(own.child(i + 1));
+  const auto* conv = exactly<conv2d>(scope.child(i));
+  const auto* pool = exactly<max_pool2d>(scope.child(i + 1));
   if (!conv || !pool)
     return {};
-  const auto mine = own.of_child(i);
-  return conv2d_max_pool(x, mine[0], mine[1],
+  const auto conv_scope = scope.child_scope(i);
+  return conv2d_max_pool(input, conv_scope[0], conv_scope[1],
                          {conv->options(), pool->options()});
 }
 
 } // namespace
 
-void sequential::list(settings& s) {
+void sequential::visit_settings(layer_settings& s) {
   s.layers("layers", layers);
 }
 
 shape sequential::build(const shape& input, builder& b) const {
-  auto at = input;
+  auto dims = input;
   for (const auto& one : layers)
-    at = b.add(one, at);
-  return at;
+    dims = b.add(one, dims);
+  return dims;
 }
 
-tensor sequential::forward(const tensor& x, const place& own) const {
-  auto y = x;
-  for (std::size_t i = 0; i < own.children(); ++i) {
-    if (auto both = convolve_and_pool(y, own, i)) {
-      y = std::move(both);
+tensor sequential::forward(const tensor& x, const layer_scope& scope) const {
+  auto output = x;
+  for (std::size_t i = 0; i < scope.children(); ++i) {
+    if (auto both = convolve_and_pool(output, scope, i)) {
+      output = std::move(both);
       ++i;
     } else {
-      y = own.forward(i, y);
+      output = scope.forward(i, output);
     }
   }
-  return y;
+  return output;
 }
 
 } // namespace troupe::models

@@ -11,9 +11,9 @@ public:
   explicit sequential(layer_list layers) : layers{std::move(layers)} {}
 
   std::string_view type() const override { return "sequential"; }
-  void list(settings& s) override;
+  void visit_settings(layer_settings& s) override;
   shape build(const shape& input, builder& b) const override;
-  tensor forward(const tensor& x, const place& own) const override;
+  tensor forward(const tensor& x, const layer_scope& scope) const override;
 
   layer_list layers;
 };

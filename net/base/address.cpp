@@ -9,14 +9,14 @@ namespace troupe::net {
 namespace {
 
 /// Maximum length of a host; a DNS name has at most 253 characters.
-constexpr std::size_t most_host = 255;
+constexpr std::size_t max_host_length = 255;
 
 /// Makes one printable line of any text: a peer may have sent it.
 std::string shown(std::string_view text) {
   constexpr std::size_t most = 100;
   std::string out;
-  for (const auto x : text.substr(0, most))
-    out += x < ' ' || x > '~' ? '?' : x;
+  for (const auto value : text.substr(0, most))
+    out += value < ' ' || value > '~' ? '?' : value;
   return out + (text.size() > most ? "..." : "");
 }
 
@@ -28,12 +28,12 @@ std::string shown(std::string_view text) {
 }
 
 std::optional<std::uint16_t> port_of(std::string_view text) {
-  std::uint16_t x = 0;
+  std::uint16_t port = 0;
   const auto end = text.data() + text.size();
-  const auto read = std::from_chars(text.data(), end, x);
+  const auto read = std::from_chars(text.data(), end, port);
   if (text.empty() || read.ec != std::errc{} || read.ptr != end)
     return {};
-  return x;
+  return port;
 }
 
 bool is_in_name(char x) {
@@ -71,7 +71,7 @@ address parse_address(std::string_view text) {
     refuse(text, "an IPv6 address must be in brackets");
   if (host.empty())
     refuse(text, "it has no host");
-  if (host.size() > most_host)
+  if (host.size() > max_host_length)
     refuse(text, "its host is too long");
   if (!is_made_of(host, bracketed ? is_in_ipv6 : is_in_name)
       || (bracketed && host.find(':') == std::string_view::npos))

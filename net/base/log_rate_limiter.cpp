@@ -4,29 +4,29 @@
 
 namespace troupe::net {
 
-void log_limiter::operator()(severity how, const std::string& sentence) {
-  if (!to_)
+void log_rate_limiter::operator()(severity level, const std::string& sentence) {
+  if (!sink_)
     return;
-  auto& of = of_.at(static_cast<std::size_t>(how));
-  if (of.said == most_per_second) {
-    ++of.unsaid;
+  auto& counter = counters_.at(static_cast<std::size_t>(level));
+  if (counter.emitted == max_per_second) {
+    ++counter.suppressed;
     return;
   }
-  ++of.said;
-  to_(how, printable(sentence));
+  ++counter.emitted;
+  sink_(level, printable(sentence));
 }
 
-void log_limiter::tick(clock::time_point now) {
+void log_rate_limiter::tick(clock::time_point now) {
   if (now - since_ < std::chrono::seconds{1})
     return;
   since_ = now;
-  for (const auto how : {severity::info, severity::warning})
+  for (const auto level : {severity::info, severity::warning})
     if (const auto before =
-          std::exchange(of_.at(static_cast<std::size_t>(how)), {});
-        before.unsaid > 0)
-      (*this)(how, std::to_string(before.unsaid)
-                     + " further messages were suppressed");
-  if (const auto n = std::exchange(pushed_out_, 0); n > 0)
+          std::exchange(counters_.at(static_cast<std::size_t>(level)), {});
+        before.suppressed > 0)
+      (*this)(level, std::to_string(before.suppressed)
+                       + " further messages were suppressed");
+  if (const auto n = std::exchange(evicted_, 0); n > 0)
     (*this)(severity::warning,
             std::to_string(n)
               + " connections were evicted by newer ones before their "

@@ -13,32 +13,32 @@ namespace troupe::net {
 /// Forwards log messages at a limited rate per severity, then the number of
 /// suppressed ones. Control characters are removed, so that no message can move
 /// a terminal's cursor.
-class log_limiter {
+class log_rate_limiter {
 public:
   using clock = std::chrono::steady_clock;
 
-  explicit log_limiter(log_function to) : to_{std::move(to)} {}
+  explicit log_rate_limiter(log_function sink) : sink_{std::move(sink)} {}
 
   /// Forwards a message, or counts it as suppressed.
-  void operator()(severity how, const std::string& sentence);
+  void operator()(severity level, const std::string& sentence);
 
   /// Counts an evicted connection; `tick` logs the number.
-  void pushed_out() { ++pushed_out_; }
+  void count_evicted() { ++evicted_; }
 
   /// Starts a new interval once a second has passed. To be called regularly.
   void tick(clock::time_point now);
 
 private:
-  static constexpr std::size_t most_per_second = 20;
+  static constexpr std::size_t max_per_second = 20;
 
-  log_function to_;
+  log_function sink_;
   clock::time_point since_{};
-  struct tally {
-    std::size_t said = 0, unsaid = 0;
+  struct counter {
+    std::size_t emitted = 0, suppressed = 0;
   };
   /// By severity, so that one severity cannot suppress the other.
-  std::array<tally, 2> of_;
-  std::size_t pushed_out_ = 0;
+  std::array<counter, 2> counters_;
+  std::size_t evicted_ = 0;
 };
 
 } // namespace troupe::net

@@ -10,35 +10,38 @@ namespace troupe::net {
 namespace {
 
 #if defined(__x86_64__)
-constexpr std::size_t at_once = 128;
+constexpr std::size_t block_bytes = 128;
 
 /// Copies with AVX. @pre `bytes` is a multiple of `block_bytes`.
 __attribute__((target("avx"))) void
-by_vectors(const std::byte* from, std::byte* to, std::size_t bytes) {
-  for (std::size_t i = 0; i < bytes; i += at_once) {
-    __m256i x[4];
+copy_by_vectors(const std::byte* source, std::byte* target, std::size_t bytes) {
+  for (std::size_t i = 0; i < bytes; i += block_bytes) {
+    __m256i vectors[4];
     for (std::size_t k = 0; k < 4; ++k)
-      x[k] =
-        _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + i + 32 * k));
+      vectors[k] = _mm256_loadu_si256(
+        reinterpret_cast<const __m256i*>(source + i + 32 * k));
     for (std::size_t k = 0; k < 4; ++k)
-      _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + i + 32 * k), x[k]);
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(target + i + 32 * k),
+                          vectors[k]);
   }
 }
 #endif
 
 } // namespace
 
-void copy_bytes(std::span<const std::byte> from, std::span<std::byte> to) {
+void copy_large(std::span<const std::byte> source,
+                std::span<std::byte> target) {
   std::size_t done = 0;
 #if defined(__x86_64__)
   static const bool has_vectors = __builtin_cpu_supports("avx");
-  if (has_vectors && from.size() >= 1024) {
-    done = from.size() / at_once * at_once;
-    by_vectors(from.data(), to.data(), done);
+  if (has_vectors && source.size() >= 1024) {
+    done = source.size() / block_bytes * block_bytes;
+    copy_by_vectors(source.data(), target.data(), done);
   }
 #endif
-  if (done < from.size())
-    std::memcpy(to.data() + done, from.data() + done, from.size() - done);
+  if (done < source.size())
+    std::memcpy(target.data() + done, source.data() + done,
+                source.size() - done);
 }
 
 } // namespace troupe::net

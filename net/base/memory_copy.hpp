@@ -9,6 +9,6 @@ namespace troupe::net {
 /// long. For large sizes the C library uses the string instruction of the
 /// processor. On some processors that is about five times slower if the target
 /// lies slightly ahead of the source in its page.
-void copy_bytes(std::span<const std::byte> from, std::span<std::byte> to);
+void copy_large(std::span<const std::byte> source, std::span<std::byte> target);
 
 } // namespace troupe::net

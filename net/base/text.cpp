@@ -46,10 +46,11 @@ std::size_t shown(std::string_view text) {
            : 0;
 }
 
-std::string cleaned(std::string_view text, std::size_t most, bool lines) {
-  const auto goes_on = text.size() > most;
+std::string sanitized(std::string_view text, std::size_t max_bytes,
+                      bool lines) {
+  const auto goes_on = text.size() > max_bytes;
   std::string out;
-  while (!text.empty() && out.size() <= most) {
+  while (!text.empty() && out.size() <= max_bytes) {
     const auto kept = lines && (text[0] == '\n' || text[0] == '\t');
     const auto size = kept ? 1 : shown(text);
     if (size == 0)
@@ -60,7 +61,7 @@ std::string cleaned(std::string_view text, std::size_t most, bool lines) {
   }
   if (!goes_on)
     return out;
-  auto end = most < cut_off.size() ? 0 : most - cut_off.size();
+  auto end = max_bytes < cut_off.size() ? 0 : max_bytes - cut_off.size();
   while (end > 0 && continues(static_cast<unsigned char>(out[end])))
     --end;
   return out.erase(end).append(cut_off);
@@ -68,12 +69,12 @@ std::string cleaned(std::string_view text, std::size_t most, bool lines) {
 
 } // namespace
 
-std::string printable(std::string_view text, std::size_t most) {
-  return cleaned(text, most, false);
+std::string printable(std::string_view text, std::size_t max_bytes) {
+  return sanitized(text, max_bytes, false);
 }
 
-std::string printable_lines(std::string_view text, std::size_t most) {
-  return cleaned(text, most, true);
+std::string printable_lines(std::string_view text, std::size_t max_bytes) {
+  return sanitized(text, max_bytes, true);
 }
 
 } // namespace troupe::net

@@ -10,9 +10,9 @@ bool is_dense(const cluster_spec::dict& tasks) {
   return tasks.empty() || tasks.rbegin()->first == tasks.size() - 1;
 }
 
-std::string names_of(const cluster_spec& x) {
+std::string names_of(const cluster_spec& cluster) {
   std::string text;
-  for (const auto& job : x.jobs())
+  for (const auto& job : cluster.jobs())
     text += (text.empty() ? "" : ", ") + job;
   return text.empty() ? "none" : text;
 }
@@ -45,17 +45,17 @@ cluster_spec::cluster_spec(std::map<std::string, dict> jobs)
 
 std::map<std::string, std::variant<cluster_spec::list, cluster_spec::dict>>
 cluster_spec::as_dict() const {
-  std::map<std::string, std::variant<list, dict>> all;
+  std::map<std::string, std::variant<list, dict>> result;
   for (const auto& [job, tasks] : jobs_) {
     list dense;
     for (const auto& [index, address] : tasks)
       dense.push_back(address);
     if (is_dense(tasks))
-      all.emplace(job, std::move(dense));
+      result.emplace(job, std::move(dense));
     else
-      all.emplace(job, tasks);
+      result.emplace(job, tasks);
   }
-  return all;
+  return result;
 }
 
 cluster_spec::list cluster_spec::jobs() const {
@@ -66,11 +66,11 @@ cluster_spec::list cluster_spec::jobs() const {
 }
 
 const cluster_spec::dict& cluster_spec::tasks(const std::string& job) const {
-  const auto it = jobs_.find(job);
-  if (it == jobs_.end())
+  const auto found = jobs_.find(job);
+  if (found == jobs_.end())
     throw std::invalid_argument("No such job in cluster: \"" + job
                                 + "\"; there is " + names_of(*this));
-  return it->second;
+  return found->second;
 }
 
 std::size_t cluster_spec::num_tasks(const std::string& job) const {
@@ -79,21 +79,21 @@ std::size_t cluster_spec::num_tasks(const std::string& job) const {
 
 std::vector<task_index>
 cluster_spec::task_indices(const std::string& job) const {
-  std::vector<task_index> all;
+  std::vector<task_index> indices;
   for (const auto& [index, address] : tasks(job))
-    all.push_back(index);
-  return all;
+    indices.push_back(index);
+  return indices;
 }
 
 const std::string& cluster_spec::task_address(const std::string& job,
                                               task_index index) const {
-  const auto& of = tasks(job);
-  const auto it = of.find(index);
-  if (it == of.end())
+  const auto& job_tasks = tasks(job);
+  const auto found = job_tasks.find(index);
+  if (found == job_tasks.end())
     throw std::invalid_argument("No task with index " + std::to_string(index)
                                 + " in job \"" + job + "\"; there is "
-                                + indices_of(of));
-  return it->second;
+                                + indices_of(job_tasks));
+  return found->second;
 }
 
 } // namespace troupe::net

@@ -11,13 +11,13 @@ namespace {
 constexpr std::array<const char*, 4> types{"chief", "worker", "ps",
                                            "evaluator"};
 
-std::size_t count(const cluster_spec& cluster, const std::string& job) {
+std::size_t task_count(const cluster_spec& cluster, const std::string& job) {
   return cluster.has(job) ? cluster.num_tasks(job) : 0;
 }
 
 void check_cluster(const cluster_spec& cluster) {
   for (const auto* job : {"chief", "evaluator"})
-    if (const auto n = count(cluster, job); n > 1)
+    if (const auto n = task_count(cluster, job); n > 1)
       throw std::invalid_argument(
         "There must be at most one " + std::string{job} + " in a cluster, not "
         + std::to_string(n) + "; make the others workers");
@@ -32,7 +32,7 @@ void check_cluster(const cluster_spec& cluster) {
 /// @returns task 0 of a job; empty if the job has no task.
 std::optional<cluster_task> first_of(const cluster_spec& cluster,
                                      const std::string& job) {
-  if (count(cluster, job) == 0)
+  if (task_count(cluster, job) == 0)
     return {};
   return cluster_task{job, 0};
 }
@@ -66,7 +66,8 @@ void check_task(const cluster_spec& cluster, const cluster_task& task) {
 bool is_chief(const cluster_spec& cluster, const cluster_task& task) {
   check_task(cluster, task);
   return cluster.empty() || task.type == "chief" || task.type == "evaluator"
-         || (task.type == "worker" && task.id == 0 && !count(cluster, "chief"));
+         || (task.type == "worker" && task.id == 0
+             && !task_count(cluster, "chief"));
 }
 
 std::size_t id_in_cluster(const cluster_spec& cluster,
@@ -76,7 +77,7 @@ std::size_t id_in_cluster(const cluster_spec& cluster,
     refuse_ps("id in a cluster");
   if (task.type != "worker" || cluster.empty())
     return 0;
-  return task.id + count(cluster, "chief");
+  return task.id + task_count(cluster, "chief");
 }
 
 std::size_t worker_count(const cluster_spec& cluster,
@@ -86,7 +87,7 @@ std::size_t worker_count(const cluster_spec& cluster,
     refuse_ps("count of workers");
   if (task.type == "evaluator" || cluster.empty())
     return 1;
-  return count(cluster, "chief") + count(cluster, "worker");
+  return task_count(cluster, "chief") + task_count(cluster, "worker");
 }
 
 std::optional<cluster_task> collective_leader(const cluster_spec& cluster,

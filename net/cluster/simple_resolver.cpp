@@ -2,8 +2,8 @@
 
 namespace troupe::net {
 
-simple_resolver::simple_resolver(net::cluster_spec cluster, options own)
-  : cluster_{std::move(cluster)}, own_{std::move(own)} {
+simple_resolver::simple_resolver(net::cluster_spec cluster, options values)
+  : cluster_{std::move(cluster)}, options_{std::move(values)} {
   if (const auto it = task())
     check_task(cluster_, *it);
 }
@@ -12,8 +12,8 @@ std::string simple_resolver::master(const master_query& query) const {
   const auto address =
     query.task_type && query.task_id
       ? cluster_.task_address(*query.task_type, *query.task_id)
-      : own_.master;
-  return master_url(address, query.rpc_layer.value_or(own_.rpc_layer));
+      : options_.master;
+  return master_url(address, query.rpc_layer.value_or(options_.rpc_layer));
 }
 
 } // namespace troupe::net

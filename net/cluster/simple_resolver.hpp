@@ -19,22 +19,24 @@ public:
     : simple_resolver{std::move(cluster), options{}} {}
   /// @errors throws std::invalid_argument for a task that is not in the
   ///         cluster.
-  simple_resolver(net::cluster_spec cluster, options own);
+  simple_resolver(net::cluster_spec cluster, options values);
 
   net::cluster_spec cluster_spec() const override { return cluster_; }
   std::optional<std::string> task_type() const override {
-    return own_.task_type;
+    return options_.task_type;
   }
-  std::optional<task_index> task_id() const override { return own_.task_id; }
+  std::optional<task_index> task_id() const override {
+    return options_.task_id;
+  }
   /// @returns the address of a task if the query has its type and index, else
   ///          `options::master`.
   std::string master(const master_query& query = {}) const override;
-  std::string rpc_layer() const override { return own_.rpc_layer; }
-  std::string environment() const override { return own_.environment; }
+  std::string rpc_layer() const override { return options_.rpc_layer; }
+  std::string environment() const override { return options_.environment; }
 
 private:
   net::cluster_spec cluster_;
-  options own_;
+  options options_;
 };
 
 } // namespace troupe::net

@@ -22,12 +22,12 @@ constexpr std::array<const char*, 4> job_names{"chief", "worker", "ps",
 }
 
 /// Formats a value for an error message, shortened.
-std::string shown(const json& x) {
-  if (x.is_object())
+std::string shown(const json& value) {
+  if (value.is_object())
     return "an object";
-  if (x.is_array())
+  if (value.is_array())
     return "a list";
-  auto text = x.dump(-1, ' ', true);
+  auto text = value.dump(-1, ' ', true);
   if (constexpr std::size_t most = 60; text.size() > most)
     text = text.substr(0, most) + "...";
   return text;
@@ -43,14 +43,14 @@ std::string counted(std::size_t n, const std::string& what) {
 
 /// Parses JSON; rejects deep nesting and duplicate keys in one object.
 json parse(std::string_view text) {
-  if (text.size() > tf_limits::bytes)
+  if (text.size() > tf_limits::max_bytes)
     refuse(std::to_string(text.size()) + " bytes are too many; give at most "
-           + std::to_string(tf_limits::bytes));
+           + std::to_string(tf_limits::max_bytes));
   std::vector<std::set<std::string>> keys;
   const auto check = [&](int depth, json::parse_event_t event, json& value) {
-    if (depth > tf_limits::depth)
+    if (depth > tf_limits::max_depth)
       refuse("brackets are nested deeper than "
-             + std::to_string(tf_limits::depth)
+             + std::to_string(tf_limits::max_depth)
              + R"( levels; give {"cluster": {...}, "task": {...}})");
     if (event == json::parse_event_t::object_start)
       keys.emplace_back();
@@ -89,13 +89,13 @@ const json* find_object(const json& in, const char* key, const char* example) {
 
 std::optional<std::string> text_of(const json& in, const char* key,
                                    const char* example) {
-  const auto* x = find(in, key);
-  if (!x)
+  const auto* value = find(in, key);
+  if (!value)
     return {};
-  if (!x->is_string())
-    refuse(std::string{key} + " is " + shown(*x) + "; give a text, as in "
+  if (!value->is_string())
+    refuse(std::string{key} + " is " + shown(*value) + "; give a text, as in "
            + example);
-  return x->get<std::string>();
+  return value->get<std::string>();
 }
 
 bool is_address(const std::string& text) {
@@ -106,20 +106,20 @@ bool is_address(const std::string& text) {
   }
 }
 
-cluster_spec::list addresses_of(const std::string& key, const json& x) {
-  if (!x.is_array())
-    refuse(key + " is " + shown(x)
+cluster_spec::list addresses_of(const std::string& key, const json& value) {
+  if (!value.is_array())
+    refuse(key + " is " + shown(value)
            + R"(; give a list of addresses, as in ["10.0.0.1:2222"])");
-  if (x.empty())
+  if (value.empty())
     refuse(key + " has no addresses; give some, or leave it out");
-  cluster_spec::list all;
-  for (const auto& one : x) {
+  cluster_spec::list addresses;
+  for (const auto& one : value) {
     if (!one.is_string() || !is_address(one.get_ref<const std::string&>()))
-      refuse(key + "[" + std::to_string(all.size()) + "] is " + shown(one)
+      refuse(key + "[" + std::to_string(addresses.size()) + "] is " + shown(one)
              + R"(; give an address with its port, as in "10.0.0.1:2222")");
-    all.push_back(one.get<std::string>());
+    addresses.push_back(one.get<std::string>());
   }
-  return all;
+  return addresses;
 }
 
 void check_differ(const std::map<std::string, cluster_spec::list>& jobs) {
@@ -134,12 +134,12 @@ void check_differ(const std::map<std::string, cluster_spec::list>& jobs) {
 }
 
 net::cluster_spec cluster_of(const json& in) {
-  const auto* x =
+  const auto* jobs_value =
     find_object(in, "cluster", R"({"worker": ["10.0.0.1:2222"]})");
-  if (!x)
+  if (!jobs_value)
     return {};
   std::map<std::string, cluster_spec::list> jobs;
-  for (const auto& [job, tasks] : x->items()) {
+  for (const auto& [job, tasks] : jobs_value->items()) {
     const auto key = "cluster." + job;
     if (!is_job_name(job))
       refuse("cluster has the job " + shown(job)
@@ -154,12 +154,12 @@ net::cluster_spec cluster_of(const json& in) {
 }
 
 task_index index_of(const json& task) {
-  const auto* x = find(task, "index");
-  if (!x)
+  const auto* value = find(task, "index");
+  if (!value)
     refuse("task.index is missing; give this process's, as in 0");
-  const auto* whole = x->get_ptr<const json::number_unsigned_t*>();
+  const auto* whole = value->get_ptr<const json::number_unsigned_t*>();
   if (!whole || *whole > ~task_index{0})
-    refuse("task.index is " + shown(*x)
+    refuse("task.index is " + shown(*value)
            + "; give a whole number from 0, without quotes");
   return static_cast<task_index>(*whole);
 }
@@ -178,35 +178,38 @@ void check(const net::cluster_spec& cluster, const cluster_task& task) {
            + "; give one of its jobs, or add cluster." + task.type);
 }
 
-void read_task(const json& in, tf_settings& to) {
-  const auto* x = find_object(in, "task", R"({"type": "worker", "index": 0})");
-  if (!x || x->empty())
+void read_task(const json& in, tf_config_values& values) {
+  const auto* task =
+    find_object(in, "task", R"({"type": "worker", "index": 0})");
+  if (!task || task->empty())
     return;
-  const auto* type = find(*x, "type");
+  const auto* type = find(*task, "type");
   if (!type)
     refuse("task.type is missing; give chief, worker, ps or evaluator");
   if (!type->is_string() || !is_job_name(type->get_ref<const std::string&>()))
     refuse("task.type is " + shown(*type)
            + "; give chief, worker, ps or evaluator");
-  to.task_type = type->get<std::string>();
-  to.task_id = index_of(*x);
-  check(to.cluster, {*to.task_type, *to.task_id});
+  values.task_type = type->get<std::string>();
+  values.task_id = index_of(*task);
+  check(values.cluster, {*values.task_type, *values.task_id});
 }
 
 } // namespace
 
-tf_settings parse_tf_config(std::string_view text) {
-  const auto all = parse(text);
-  if (!all.is_object())
-    refuse("this is " + shown(all)
+tf_config_values parse_tf_config(std::string_view text) {
+  const auto document = parse(text);
+  if (!document.is_object())
+    refuse("this is " + shown(document)
            + R"(; give an object, {"cluster": {...}, "task": {...}})");
-  tf_settings x;
-  x.cluster = cluster_of(all);
-  read_task(all, x);
-  x.session_master = text_of(all, "session_master", R"("10.0.0.1:2222")");
-  x.rpc_layer = text_of(all, "rpc_layer", R"("grpc")").value_or("");
-  x.environment = text_of(all, "environment", R"("cloud")").value_or("");
-  return x;
+  tf_config_values values;
+  values.cluster = cluster_of(document);
+  read_task(document, values);
+  values.session_master =
+    text_of(document, "session_master", R"("10.0.0.1:2222")");
+  values.rpc_layer = text_of(document, "rpc_layer", R"("grpc")").value_or("");
+  values.environment =
+    text_of(document, "environment", R"("cloud")").value_or("");
+  return values;
 }
 
 std::string write_tf_config(const net::cluster_spec& cluster,

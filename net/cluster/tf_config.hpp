@@ -7,7 +7,7 @@
 namespace troupe::net {
 
 /// Contents of the environment variable TF_CONFIG.
-struct tf_settings {
+struct tf_config_values {
   net::cluster_spec cluster{}; ///< Empty if "cluster" is missing: local.
   std::optional<std::string> task_type{};
   std::optional<task_index> task_id{};
@@ -17,8 +17,8 @@ struct tf_settings {
 
 /// Limits of the JSON text.
 struct tf_limits {
-  static constexpr std::size_t bytes = std::size_t{1} << 20;
-  static constexpr int depth = 32; ///< Maximum nesting of brackets.
+  static constexpr std::size_t max_bytes = std::size_t{1} << 20;
+  static constexpr int max_depth = 32; ///< Maximum nesting of brackets.
 };
 
 /// Parses TF_CONFIG:
@@ -34,7 +34,7 @@ struct tf_limits {
 ///
 /// @errors throws std::invalid_argument with one sentence that names the key
 ///         and a valid value.
-tf_settings parse_tf_config(std::string_view text);
+tf_config_values parse_tf_config(std::string_view text);
 
 /// @returns a text that `parse_tf_config` reads as this cluster and task.
 std::string write_tf_config(const net::cluster_spec& cluster,

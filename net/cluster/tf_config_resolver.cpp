@@ -9,9 +9,9 @@ namespace troupe::net {
 
 namespace {
 
-tf_settings settings() {
+tf_config_values current_values() {
   const auto* text = std::getenv("TF_CONFIG");
-  return text && *text ? parse_tf_config(text) : tf_settings{};
+  return text && *text ? parse_tf_config(text) : tf_config_values{};
 }
 
 bool is_alone(const cluster_spec& x) {
@@ -22,22 +22,23 @@ bool is_alone(const cluster_spec& x) {
 } // namespace
 
 net::cluster_spec tf_config_resolver::cluster_spec() const {
-  return settings().cluster;
+  return current_values().cluster;
 }
 
 std::optional<std::string> tf_config_resolver::task_type() const {
-  return own_.task_type ? own_.task_type : settings().task_type;
+  return overrides_.task_type ? overrides_.task_type
+                              : current_values().task_type;
 }
 
 std::optional<task_index> tf_config_resolver::task_id() const {
-  return own_.task_id ? own_.task_id : settings().task_id;
+  return overrides_.task_id ? overrides_.task_id : current_values().task_id;
 }
 
 std::string tf_config_resolver::master(const master_query& query) const {
-  const auto given = settings();
-  if (given.session_master)
-    return *given.session_master;
-  if (is_alone(given.cluster))
+  const auto values = current_values();
+  if (values.session_master)
+    return *values.session_master;
+  if (is_alone(values.cluster))
     return "";
   const auto type = query.task_type ? query.task_type : task_type();
   const auto id = query.task_id ? query.task_id : task_id();
@@ -45,16 +46,18 @@ std::string tf_config_resolver::master(const master_query& query) const {
     throw std::invalid_argument("TF_CONFIG: task is missing, so there is no "
                                 "master; give {\"type\": \"worker\", "
                                 "\"index\": 0}");
-  return master_url(given.cluster.task_address(*type, *id),
+  return master_url(values.cluster.task_address(*type, *id),
                     query.rpc_layer.value_or(rpc_layer()));
 }
 
 std::string tf_config_resolver::rpc_layer() const {
-  return own_.rpc_layer ? *own_.rpc_layer : settings().rpc_layer;
+  return overrides_.rpc_layer ? *overrides_.rpc_layer
+                              : current_values().rpc_layer;
 }
 
 std::string tf_config_resolver::environment() const {
-  return own_.environment ? *own_.environment : settings().environment;
+  return overrides_.environment ? *overrides_.environment
+                                : current_values().environment;
 }
 
 } // namespace troupe::net

@@ -17,7 +17,8 @@ public:
   };
 
   tf_config_resolver() = default;
-  explicit tf_config_resolver(options own) : own_{std::move(own)} {}
+  explicit tf_config_resolver(options overrides)
+    : overrides_{std::move(overrides)} {}
 
   net::cluster_spec cluster_spec() const override;
   std::optional<std::string> task_type() const override;
@@ -31,7 +32,7 @@ public:
   std::string environment() const override;
 
 private:
-  options own_;
+  options overrides_;
 };
 
 } // namespace troupe::net

@@ -11,7 +11,7 @@ namespace troupe::net {
 /// index may appear twice. All other values are those of the first source.
 class union_resolver : public cluster_resolver {
 public:
-  using part = std::shared_ptr<const cluster_resolver>;
+  using source = std::shared_ptr<const cluster_resolver>;
 
   /// Values that override those of the first source.
   struct options {
@@ -20,11 +20,11 @@ public:
     std::optional<std::string> rpc_layer{};
   };
 
-  explicit union_resolver(std::vector<part> parts)
-    : union_resolver{std::move(parts), options{}} {}
+  explicit union_resolver(std::vector<source> sources)
+    : union_resolver{std::move(sources), options{}} {}
   /// @errors throws std::invalid_argument if there are no sources or one is
   ///         null.
-  union_resolver(std::vector<part> parts, options own);
+  union_resolver(std::vector<source> sources, options overrides);
 
   /// @errors throws std::invalid_argument if an index appears in two sources.
   net::cluster_spec cluster_spec() const override;
@@ -35,8 +35,8 @@ public:
   std::string environment() const override;
 
 private:
-  std::vector<part> parts_;
-  options own_;
+  std::vector<source> sources_;
+  options overrides_;
 };
 
 } // namespace troupe::net

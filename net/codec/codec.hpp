@@ -21,7 +21,8 @@ std::vector<std::byte> encode(const Ts&... xs) {
 /// Decodes the output of `encode`. Errors are returned, never thrown; values
 /// before the error have been read.
 template <encodable... Ts>
-std::optional<malformed> decode(std::span<const std::byte> bytes, Ts&... xs) {
+std::optional<decode_error> decode(std::span<const std::byte> bytes,
+                                   Ts&... xs) {
   reader from{bytes};
   from(xs...);
   return from.finish();

@@ -44,18 +44,18 @@ constexpr std::uint32_t product(std::uint32_t a, std::uint32_t b) {
 
 /// x to the power of 8 * `bytes`.
 constexpr std::uint32_t power(std::size_t bytes) {
-  auto x = 1u << 31, square = 1u << 23; // 1 and x^8
+  auto result = 1u << 31, square = 1u << 23; // 1 and x^8
   for (; bytes != 0; bytes >>= 1) {
     if (bytes & 1)
-      x = product(x, square);
+      result = product(result, square);
     square = product(square, square);
   }
-  return x;
+  return result;
 }
 
 /// Extends a checksum by zero bytes, to combine it with that of the next block.
 template <std::size_t Zeros>
-std::uint32_t over_zeros(std::uint32_t x) {
+std::uint32_t over_zeros(std::uint32_t crc) {
   static constexpr auto rows = [] {
     // computed once: clang limits constexpr steps
     const auto zeros = power(Zeros);
@@ -65,35 +65,36 @@ std::uint32_t over_zeros(std::uint32_t x) {
         t[k][i] = product(i << (8 * k), zeros);
     return t;
   }();
-  return rows[0][x & 0xFF] ^ rows[1][(x >> 8) & 0xFF]
-         ^ rows[2][(x >> 16) & 0xFF] ^ rows[3][x >> 24];
+  return rows[0][crc & 0xFF] ^ rows[1][(crc >> 8) & 0xFF]
+         ^ rows[2][(crc >> 16) & 0xFF] ^ rows[3][crc >> 24];
 }
 
 /// Processes three adjacent blocks of `Block` bytes at a time: the instruction
 /// has a latency of three cycles and a throughput of one.
 template <std::size_t Block>
 __attribute__((target("sse4.2"))) std::uint32_t
-threes(std::span<const std::byte>& bytes, std::uint32_t x) {
+three_blocks(std::span<const std::byte>& bytes, std::uint32_t crc) {
   static_assert(Block % 8 == 0);
   for (; bytes.size() >= 3 * Block; bytes = bytes.subspan(3 * Block)) {
-    const auto* from = bytes.data();
-    std::uint64_t a = x, b = 0, c = 0;
+    const auto* data = bytes.data();
+    std::uint64_t a = crc, b = 0, c = 0;
     for (std::size_t i = 0; i < Block; i += 8) {
-      a = __builtin_ia32_crc32di(a, load_le<std::uint64_t>(from + i));
-      b = __builtin_ia32_crc32di(b, load_le<std::uint64_t>(from + Block + i));
+      a = __builtin_ia32_crc32di(a, load_le<std::uint64_t>(data + i));
+      b = __builtin_ia32_crc32di(b, load_le<std::uint64_t>(data + Block + i));
       c =
-        __builtin_ia32_crc32di(c, load_le<std::uint64_t>(from + 2 * Block + i));
+        __builtin_ia32_crc32di(c, load_le<std::uint64_t>(data + 2 * Block + i));
     }
-    x = over_zeros<Block>(static_cast<std::uint32_t>(a))
-        ^ static_cast<std::uint32_t>(b);
-    x = over_zeros<Block>(x) ^ static_cast<std::uint32_t>(c);
+    crc = over_zeros<Block>(static_cast<std::uint32_t>(a))
+          ^ static_cast<std::uint32_t>(b);
+    crc = over_zeros<Block>(crc) ^ static_cast<std::uint32_t>(c);
   }
-  return x;
+  return crc;
 }
 
 __attribute__((target("sse4.2"))) std::uint32_t
 by_instruction(std::span<const std::byte> bytes, std::uint32_t before) {
-  std::uint64_t x = threes<256>(bytes, threes<4096>(bytes, ~before));
+  std::uint64_t x =
+    three_blocks<256>(bytes, three_blocks<4096>(bytes, ~before));
   for (; bytes.size() >= 8; bytes = bytes.subspan(8))
     x = __builtin_ia32_crc32di(x, load_le<std::uint64_t>(bytes.data()));
   auto y = static_cast<std::uint32_t>(x);
@@ -108,16 +109,17 @@ by_instruction(std::span<const std::byte> bytes, std::uint32_t before) {
 
 std::uint32_t crc32c_by_tables(std::span<const std::byte> bytes,
                                std::uint32_t before) {
-  auto x = ~before;
+  auto crc = ~before;
   for (; bytes.size() >= 8; bytes = bytes.subspan(8)) {
-    const auto word = load_le<std::uint64_t>(bytes.data()) ^ x;
-    x = 0;
+    const auto word = load_le<std::uint64_t>(bytes.data()) ^ crc;
+    crc = 0;
     for (std::size_t i = 0; i < 8; ++i)
-      x ^= slices[7 - i][(word >> (8 * i)) & 0xFF];
+      crc ^= slices[7 - i][(word >> (8 * i)) & 0xFF];
   }
   for (const auto b : bytes)
-    x = (x >> 8) ^ slices[0][(x ^ std::to_integer<std::uint32_t>(b)) & 0xFF];
-  return ~x;
+    crc =
+      (crc >> 8) ^ slices[0][(crc ^ std::to_integer<std::uint32_t>(b)) & 0xFF];
+  return ~crc;
 }
 
 std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t before) {

@@ -10,23 +10,23 @@
 
 namespace troupe::net {
 
-std::array<std::byte, header_size> header_of(const frame& x) {
-  if (x.payload.size() > std::numeric_limits<std::uint32_t>::max())
+std::array<std::byte, header_size> header_of(const frame& message) {
+  if (message.payload.size() > std::numeric_limits<std::uint32_t>::max())
     throw std::logic_error{"a frame's payload of "
-                           + std::to_string(x.payload.size()) + " bytes"};
+                           + std::to_string(message.payload.size()) + " bytes"};
   std::array<std::byte, header_size> header{};
   std::copy(frame_magic.begin(), frame_magic.end(), header.begin());
   header[layout::version] = std::byte{wire_version};
-  header[layout::kind] = static_cast<std::byte>(x.kind);
-  header[layout::priority] = static_cast<std::byte>(x.priority);
-  store_le(&header[layout::epoch], x.epoch);
-  store_le(&header[layout::tag], x.tag);
+  header[layout::kind] = static_cast<std::byte>(message.kind);
+  header[layout::priority] = static_cast<std::byte>(message.priority);
+  store_le(&header[layout::view_id], message.view_id);
+  store_le(&header[layout::tag], message.tag);
   store_le(&header[layout::length],
-           static_cast<std::uint32_t>(x.payload.size()));
-  store_le(&header[layout::channel], x.channel);
+           static_cast<std::uint32_t>(message.payload.size()));
+  store_le(&header[layout::channel], message.channel);
   const auto head = crc32c(std::span{header}.first(layout::header_sum));
   store_le(&header[layout::header_sum], head);
-  store_le(&header[layout::sum], crc32c(x.payload, head));
+  store_le(&header[layout::sum], crc32c(message.payload, head));
   return header;
 }
 

@@ -14,12 +14,12 @@ namespace troupe::net {
 
 /// Kind of a frame. The numbers are a wire format: append, never reuse.
 enum class frame_kind : std::uint8_t {
-  fact = 1,    ///< No answer.
+  oneway = 1,  ///< No answer.
   request = 2, ///< Answered by one response or error with the same tag.
-  reply = 3,
-  failure = 4, ///< Answer to a request that failed: a code and a text.
+  response = 3,
+  error = 4, ///< Answer to a request that failed: a code and a text.
   /// The receiving role is known to have terminated: a code and a text.
-  gone = 5,
+  terminated = 5,
 };
 
 /// Priority of a frame: control frames overtake bulk frames.
@@ -27,11 +27,11 @@ enum class priority : std::uint8_t { control = 0, bulk = 1 };
 
 /// A message on one channel of a connection.
 struct frame {
-  frame_kind kind = frame_kind::fact;
+  frame_kind kind = frame_kind::oneway;
   net::priority priority = net::priority::control;
   /// Number of the membership view; always 1 in a job, 0 between a client and a
   /// node.
-  std::uint64_t epoch = 0;
+  std::uint64_t view_id = 0;
   /// Number of the frame; its sender increments it. In an answer: tag of the
   /// request.
   std::uint64_t tag = 0;
@@ -48,21 +48,21 @@ struct frame_limits {
   std::uint64_t bulk = std::uint64_t{1} << 30;
 
   /// @returns the limit for a priority; at most what the length field can hold.
-  std::uint64_t of(priority x) const {
+  std::uint64_t max_payload(priority x) const {
     return std::min<std::uint64_t>(x == priority::control ? control : bulk,
                                    std::uint32_t(-1));
   }
 };
 
 inline constexpr std::size_t header_size = 40;
-inline constexpr std::uint8_t wire_version = 2;
+inline constexpr std::uint8_t wire_version = 3;
 inline constexpr std::array<std::byte, 4> frame_magic{
   std::byte{'T'}, std::byte{'R'}, std::byte{'P'}, std::byte{'F'}};
 
 /// @returns the bytes before the payload, with the checksums of header and
 ///          payload.
 /// @errors throws std::logic_error for a payload of 4 GiB or more.
-std::array<std::byte, header_size> header_of(const frame& x);
+std::array<std::byte, header_size> header_of(const frame& message);
 
 /// @returns header and payload.
 std::vector<std::byte> to_bytes(const frame& x);

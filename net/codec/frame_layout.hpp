@@ -10,9 +10,9 @@ namespace troupe::net::layout {
 inline constexpr std::size_t magic = 0;
 inline constexpr std::size_t version = 4;
 inline constexpr std::size_t kind = 5;
-inline constexpr std::size_t flags = 6; ///< All bits are zero in version 2.
+inline constexpr std::size_t flags = 6; ///< All bits are zero in version 3.
 inline constexpr std::size_t priority = 7;
-inline constexpr std::size_t epoch = 8;
+inline constexpr std::size_t view_id = 8;
 inline constexpr std::size_t tag = 16;
 inline constexpr std::size_t length = 24; ///< Length of the payload.
 inline constexpr std::size_t channel = 28;

@@ -12,59 +12,59 @@ reader::reader(std::span<const std::byte> bytes) : bytes_{bytes} {
                      + ", but 1 (little-endian) is expected");
 }
 
-std::span<const std::byte> reader::raw(std::uint64_t count, const char* what) {
+std::span<const std::byte> reader::raw(std::uint64_t count, const char* kind) {
   if (failed())
     return {};
-  if (count > left()) {
-    fail("a " + std::string{what} + " of " + std::to_string(count)
-         + " bytes, but " + std::to_string(left()) + " are left");
+  if (count > remaining()) {
+    fail("a " + std::string{kind} + " of " + std::to_string(count)
+         + " bytes, but " + std::to_string(remaining()) + " are left");
     return {};
   }
-  const auto found = bytes_.subspan(at_, count);
-  at_ += count;
+  const auto found = bytes_.subspan(offset_, count);
+  offset_ += count;
   return found;
 }
 
-std::size_t reader::count(std::size_t least, const char* what) {
+std::size_t reader::count(std::size_t min_bytes, const char* kind) {
   std::uint64_t n = 0;
   get_number(n);
-  if (failed() || n <= left() / least)
+  if (failed() || n <= remaining() / min_bytes)
     return failed() ? 0 : n;
-  fail_before(sizeof n, "a " + std::string{what} + " of " + std::to_string(n)
-                          + ", but " + std::to_string(left())
+  fail_before(sizeof n, "a " + std::string{kind} + " of " + std::to_string(n)
+                          + ", but " + std::to_string(remaining())
                           + " bytes are left");
   return 0;
 }
 
-void reader::get(std::string& x) {
+void reader::get(std::string& value) {
   const auto from = raw(count(1, "text"), "text");
   if (!failed())
-    x.assign(reinterpret_cast<const char*>(from.data()), from.size());
+    value.assign(reinterpret_cast<const char*>(from.data()), from.size());
 }
 
-void reader::get_bool(bool& x) {
+void reader::get_bool(bool& value) {
   std::uint8_t number = 0;
   get_number(number);
   if (number > 1)
     fail_before(1, std::to_string(number) + " is neither true nor false");
   else if (!failed())
-    x = number == 1;
+    value = number == 1;
 }
 
-void reader::fail(std::string why) {
-  if (!fault_)
-    fault_ = malformed{at_, std::move(why)};
+void reader::fail(std::string reason) {
+  if (!error_)
+    error_ = decode_error{offset_, std::move(reason)};
 }
 
-void reader::fail_before(std::size_t bytes, std::string why) {
-  if (!fault_)
-    fault_ = malformed{at_ - bytes, std::move(why)};
+void reader::fail_before(std::size_t bytes, std::string reason) {
+  if (!error_)
+    error_ = decode_error{offset_ - bytes, std::move(reason)};
 }
 
-std::optional<malformed> reader::finish() {
-  if (left() > 0)
-    fail(std::to_string(left()) + " bytes too many");
-  return fault_;
+std::optional<decode_error> reader::finish() {
+  if (remaining() > 0)
+    fail(std::to_string(remaining()) + " bytes too many");
+  return error_;
 }
 
 } // namespace troupe::net

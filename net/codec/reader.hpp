@@ -30,14 +30,14 @@ public:
 
   /// @returns the next `count` bytes; empty and an error if there are fewer.
   /// @param kind name of the value in the error: "text".
-  std::span<const std::byte> raw(std::uint64_t count, const char* what);
+  std::span<const std::byte> raw(std::uint64_t count, const char* kind);
 
-  void fail(std::string why);
-  bool failed() const { return fault_.has_value(); }
-  std::size_t left() const { return bytes_.size() - at_; }
+  void fail(std::string reason);
+  bool failed() const { return error_.has_value(); }
+  std::size_t remaining() const { return bytes_.size() - offset_; }
 
   /// Sets an error if bytes are left. @returns the first error.
-  std::optional<malformed> finish();
+  std::optional<decode_error> finish();
 
 private:
   /// True for types for which any bit pattern is valid.
@@ -48,34 +48,34 @@ private:
 
   /// @returns the length of a sequence whose elements take at least `min_bytes`
   ///          bytes each, if that many bytes are left; else 0 and an error.
-  std::size_t count(std::size_t least, const char* what);
+  std::size_t count(std::size_t min_bytes, const char* kind);
 
   template <class T>
-  void get(T& x) {
+  void get(T& value) {
     if constexpr (std::is_same_v<T, bool>)
-      get_bool(x);
+      get_bool(value);
     else if constexpr (is_number<T>)
-      get_number(x);
+      get_number(value);
     else if constexpr (std::is_enum_v<T>)
-      get_enumerator(x);
+      get_enumerator(value);
     else
-      std::apply([this](auto&... xs) { (get(xs), ...); }, x.fields());
+      std::apply([this](auto&... xs) { (get(xs), ...); }, value.fields());
   }
 
   template <class T>
-  void get_number(T& x) {
-    if (const auto b = raw(sizeof x, "number"); !b.empty())
-      x = load_le<T>(b.data());
+  void get_number(T& value) {
+    if (const auto b = raw(sizeof value, "number"); !b.empty())
+      value = load_le<T>(b.data());
   }
 
   template <class E>
-  void get_enumerator(E& x) {
+  void get_enumerator(E& value) {
     std::underlying_type_t<E> number{};
     get_number(number);
     if (failed())
       return;
     if (is_enumerator<E>(number))
-      x = static_cast<E>(number);
+      value = static_cast<E>(number);
     else
       fail_before(sizeof number, std::to_string(number) + " is not a value of "
                                    + std::string{type_name<E>()});
@@ -92,22 +92,22 @@ private:
         std::memcpy(xs.data(), from.data(), from.size());
     } else {
       for (auto n = count(1, "list"); n > 0 && !failed(); --n) {
-        const auto before = at_;
+        const auto before = offset_;
         get(xs.emplace_back());
         // otherwise a length could be claimed without its bytes
-        if (at_ == before)
+        if (offset_ == before)
           fail("an element of a list has no bytes");
       }
     }
   }
 
-  void get(std::string& x);
-  void get_bool(bool& x);
-  void fail_before(std::size_t bytes, std::string why);
+  void get(std::string& value);
+  void get_bool(bool& value);
+  void fail_before(std::size_t bytes, std::string reason);
 
   std::span<const std::byte> bytes_;
-  std::size_t at_ = 0;
-  std::optional<malformed> fault_;
+  std::size_t offset_ = 0;
+  std::optional<decode_error> error_;
 };
 
 } // namespace troupe::net

@@ -51,16 +51,16 @@ constexpr std::string_view type_name() {
 }
 
 /// Enumerators from this value on cannot be sent between processes.
-inline constexpr std::size_t most_enumerators = 64;
+inline constexpr std::size_t max_enumerators = 64;
 
 /// True if the value is an enumerator of E in [0, 64).
 template <class E>
 constexpr bool is_enumerator(std::underlying_type_t<E> x) {
   using unsigned_x = std::make_unsigned_t<std::underlying_type_t<E>>;
   const auto y = static_cast<unsigned_x>(x);
-  return y < most_enumerators
+  return y < max_enumerators
          && detail::is_named<E>(static_cast<std::size_t>(y),
-                                std::make_index_sequence<most_enumerators>{});
+                                std::make_index_sequence<max_enumerators>{});
 }
 
 } // namespace troupe::net

@@ -30,18 +30,18 @@ bool write_all(int to, std::string_view text) {
 } // namespace
 
 void write_new_file(const std::filesystem::path& file, std::string_view text,
-                    readers who) {
+                    file_access access) {
   const auto fd = ::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
-                         who == readers::owner ? 0600 : 0644);
+                         access == file_access::owner ? 0600 : 0644);
   if (fd < 0)
     fail(file, errno);
   const bool written = write_all(fd, text);
-  const auto why = errno;
+  const auto write_error = errno;
   if (::close(fd) == 0 && written)
     return;
-  const auto late = errno;
+  const auto close_error = errno;
   ::unlink(file.c_str());
-  fail(file, written ? late : why);
+  fail(file, written ? close_error : write_error);
 }
 
 } // namespace troupe::net

@@ -25,28 +25,28 @@ using descriptor = asio::posix::stream_descriptor;
 
 /// Blocks all signals in this thread and in threads that it starts, during the
 /// object's lifetime.
-class no_signals {
+class signal_blocker {
 public:
-  no_signals() {
+  signal_blocker() {
     sigset_t all;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before_);
   }
-  ~no_signals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  no_signals(const no_signals&) = delete;
-  no_signals& operator=(const no_signals&) = delete;
+  ~signal_blocker() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  signal_blocker(const signal_blocker&) = delete;
+  signal_blocker& operator=(const signal_blocker&) = delete;
 
 private:
   sigset_t before_;
 };
 
 /// Starts a thread that receives no signals.
-std::thread quiet_thread(std::function<void()> fn) {
-  const no_signals quiet;
+std::thread start_without_signals(std::function<void()> fn) {
+  const signal_blocker quiet;
   return std::thread{std::move(fn)};
 }
 
-std::chrono::microseconds used_by(pthread_t thread) {
+std::chrono::microseconds cpu_time_of(pthread_t thread) {
   clockid_t clock{};
   timespec used{};
   if (pthread_getcpuclockid(thread, &clock) != 0
@@ -83,10 +83,10 @@ struct io_loop::core {
 };
 
 io_loop::io_loop() : core_{std::make_unique<core>()} {
-  core_->thread = quiet_thread([x = core_.get()] {
+  core_->thread = start_without_signals([x = core_.get()] {
     pthread_setname_np(pthread_self(), "troupe-net");
     x->context.run();
-    x->used = used_by(pthread_self()).count();
+    x->used = cpu_time_of(pthread_self()).count();
   });
 }
 
@@ -106,7 +106,7 @@ void io_loop::post(std::function<void()> fn) {
   asio::post(core_->context, [x = core_.get()] { x->run_posted(); });
 }
 
-bool io_loop::here() const {
+bool io_loop::is_loop_thread() const {
   return core_->context.get_executor().running_in_this_thread();
 }
 
@@ -123,80 +123,81 @@ void io_loop::stop() {
 }
 
 std::chrono::microseconds io_loop::cpu_time() const {
-  return core_->thread.joinable() ? used_by(core_->thread.native_handle())
+  return core_->thread.joinable() ? cpu_time_of(core_->thread.native_handle())
                                   : std::chrono::microseconds{core_->used};
 }
 
 // -- descriptor_watcher -------------------------------------------------------
 
-struct watch::state {
-  state(io_loop::core& by, int fd, std::function<void()> fn)
-    : it{by.context, fd}, ready{std::move(fn)} {}
+struct descriptor_watcher::state {
+  state(io_loop::core& loop, int fd, std::function<void()> fn)
+    : handle{loop.context, fd}, ready{std::move(fn)} {}
 
-  static void wait(const std::shared_ptr<state>& x, descriptor::wait_type what,
-                   bool& waits) {
+  static void wait(const std::shared_ptr<state>& self,
+                   descriptor::wait_type what, bool& waits) {
     if (std::exchange(waits, true))
       return;
-    x->it.async_wait(what, [x, &waits](const error_code& fault) {
+    self->handle.async_wait(what, [self, &waits](const error_code& fault) {
       waits = false;
-      if (!x->over && fault != asio::error::operation_aborted)
-        x->ready();
+      if (!self->closed && fault != asio::error::operation_aborted)
+        self->ready();
     });
   }
 
-  descriptor it;
+  descriptor handle;
   std::function<void()> ready;
   bool reads = false, writes = false;
-  bool over = false;
+  bool closed = false;
 };
 
-watch::watch(io_loop& by, int fd, std::function<void()> ready)
-  : state_{std::make_shared<state>(*by.core_, fd, std::move(ready))} {}
+descriptor_watcher::descriptor_watcher(io_loop& loop, int fd,
+                                       std::function<void()> ready)
+  : state_{std::make_shared<state>(*loop.core_, fd, std::move(ready))} {}
 
-watch::~watch() {
-  state_->over = true;
-  state_->it.release();
+descriptor_watcher::~descriptor_watcher() {
+  state_->closed = true;
+  state_->handle.release();
 }
 
-void watch::until_readable() {
+void descriptor_watcher::async_wait_readable() {
   state::wait(state_, descriptor::wait_read, state_->reads);
 }
 
-void watch::until_writable() {
+void descriptor_watcher::async_wait_writable() {
   state::wait(state_, descriptor::wait_write, state_->writes);
 }
 
 // -- timer --------------------------------------------------------------------
 
-struct alarm::state {
-  state(io_loop::core& by, std::function<void()> fn)
-    : it{by.context}, ring{std::move(fn)} {}
+struct timer::state {
+  state(io_loop::core& loop, std::function<void()> fn)
+    : handle{loop.context}, expired{std::move(fn)} {}
 
-  asio::steady_timer it;
-  std::function<void()> ring;
+  asio::steady_timer handle;
+  std::function<void()> expired;
   /// Number of times that the timer was set; detects a handler that is already
   /// queued.
-  std::uint64_t set = 0;
+  std::uint64_t times_set = 0;
 };
 
-alarm::alarm(io_loop& by, std::function<void()> ring)
-  : state_{std::make_shared<state>(*by.core_, std::move(ring))} {}
+timer::timer(io_loop& loop, std::function<void()> expired)
+  : state_{std::make_shared<state>(*loop.core_, std::move(expired))} {}
 
-alarm::~alarm() {
-  off();
+timer::~timer() {
+  cancel();
 }
 
-void alarm::off() {
-  ++state_->set;
-  state_->it.cancel();
+void timer::cancel() {
+  ++state_->times_set;
+  state_->handle.cancel();
 }
 
-void alarm::in(std::chrono::nanoseconds from_now) {
-  const auto this_time = ++state_->set;
-  state_->it.expires_after(from_now);
-  state_->it.async_wait([x = state_, this_time](const error_code& fault) {
-    if (x->set == this_time && !fault)
-      x->ring();
+void timer::expires_after(std::chrono::nanoseconds from_now) {
+  const auto this_time = ++state_->times_set;
+  state_->handle.expires_after(from_now);
+  state_->handle.async_wait([x = state_, this_time](const error_code& fault) {
+    if (x->times_set == this_time && !fault)
+      x->expired();
   });
 }
 

@@ -20,7 +20,7 @@ public:
   void post(std::function<void()> fn);
 
   /// True if the caller is the loop's thread.
-  bool here() const;
+  bool is_loop_thread() const;
 
   /// Stops the loop and joins its thread; pending functions are dropped. @pre
   /// not called on the loop's thread.
@@ -32,25 +32,26 @@ public:
   struct core;
 
 private:
-  friend class watch;
-  friend class alarm;
+  friend class descriptor_watcher;
+  friend class timer;
   std::unique_ptr<core> core_;
 };
 
 /// Waits for one descriptor. Used on the loop's thread only; a handler may
 /// destroy it.
-class watch {
+class descriptor_watcher {
 public:
   /// @pre the descriptor stays open for the lifetime of the watcher.
-  watch(io_loop& by, int descriptor, std::function<void()> ready);
-  ~watch();
-  watch(const watch&) = delete;
-  watch& operator=(const watch&) = delete;
+  descriptor_watcher(io_loop& loop, int descriptor,
+                     std::function<void()> ready);
+  ~descriptor_watcher();
+  descriptor_watcher(const descriptor_watcher&) = delete;
+  descriptor_watcher& operator=(const descriptor_watcher&) = delete;
 
   /// Calls `ready` once when the descriptor is readable or has reached its end.
-  void until_readable();
+  void async_wait_readable();
   /// Calls `ready` once when the descriptor is writable.
-  void until_writable();
+  void async_wait_writable();
 
 private:
   struct state;
@@ -58,17 +59,17 @@ private:
 };
 
 /// One-shot timer. Used on the loop's thread only; its handler may destroy it.
-class alarm {
+class timer {
 public:
-  alarm(io_loop& by, std::function<void()> ring);
-  ~alarm();
-  alarm(const alarm&) = delete;
-  alarm& operator=(const alarm&) = delete;
+  timer(io_loop& loop, std::function<void()> expired);
+  ~timer();
+  timer(const timer&) = delete;
+  timer& operator=(const timer&) = delete;
 
   /// Calls the handler once after this time; replaces an earlier setting.
-  void in(std::chrono::nanoseconds from_now);
+  void expires_after(std::chrono::nanoseconds from_now);
   /// Cancels the timer.
-  void off();
+  void cancel();
 
 private:
   struct state;

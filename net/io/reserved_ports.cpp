@@ -21,15 +21,16 @@ namespace {
 /// Binds the socket to a free port without listening.
 std::uint16_t bind_to_any(int socket) {
   const int yes = 1;
-  sockaddr_in where{};
-  where.sin_family = AF_INET;
-  where.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  auto* at = reinterpret_cast<sockaddr*>(&where);
-  socklen_t size = sizeof where;
+  sockaddr_in bound{};
+  bound.sin_family = AF_INET;
+  bound.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  auto* generic = reinterpret_cast<sockaddr*>(&bound);
+  socklen_t size = sizeof bound;
   if (::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) != 0
-      || ::bind(socket, at, size) != 0 || ::getsockname(socket, at, &size) != 0)
+      || ::bind(socket, generic, size) != 0
+      || ::getsockname(socket, generic, &size) != 0)
     fail();
-  return ntohs(where.sin_port);
+  return ntohs(bound.sin_port);
 }
 
 void close_all(const std::vector<int>& sockets) {
@@ -39,7 +40,7 @@ void close_all(const std::vector<int>& sockets) {
 
 } // namespace
 
-held_ports::held_ports(std::size_t count) {
+reserved_ports::reserved_ports(std::size_t count) {
   try {
     while (numbers_.size() < count) {
       const auto one = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -54,7 +55,7 @@ held_ports::held_ports(std::size_t count) {
   }
 }
 
-held_ports::~held_ports() {
+reserved_ports::~reserved_ports() {
   close_all(sockets_);
 }
 

@@ -12,126 +12,129 @@ namespace troupe::net {
 
 namespace {
 
-using found_addresses = std::unique_ptr<addrinfo, void (*)(addrinfo*)>;
+using addrinfo_list = std::unique_ptr<addrinfo, void (*)(addrinfo*)>;
 
-std::pair<int, found_addresses> look_up(const address& x, int flags) {
+std::pair<int, addrinfo_list> look_up(const address& name, int flags) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = flags | AI_NUMERICSERV;
   addrinfo* first = nullptr;
   const auto fault = ::getaddrinfo(
-    x.host.c_str(), std::to_string(x.port).c_str(), &hints, &first);
-  return {fault, found_addresses{first, ::freeaddrinfo}};
+    name.host.c_str(), std::to_string(name.port).c_str(), &hints, &first);
+  return {fault, addrinfo_list{first, ::freeaddrinfo}};
 }
 
-descriptor make_socket(const place& x) {
-  return descriptor{::socket(
-    x.it.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP)};
+descriptor make_socket(const socket_address& target) {
+  return descriptor{::socket(target.storage.ss_family,
+                             SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC,
+                             IPPROTO_TCP)};
 }
 
 } // namespace
 
-std::uint16_t place::port() const {
-  if (it.ss_family == AF_INET6)
-    return ntohs(reinterpret_cast<const sockaddr_in6&>(it).sin6_port);
-  return ntohs(reinterpret_cast<const sockaddr_in&>(it).sin_port);
+std::uint16_t socket_address::port() const {
+  if (storage.ss_family == AF_INET6)
+    return ntohs(reinterpret_cast<const sockaddr_in6&>(storage).sin6_port);
+  return ntohs(reinterpret_cast<const sockaddr_in&>(storage).sin_port);
 }
 
-void place::set_port(std::uint16_t x) {
-  if (it.ss_family == AF_INET6)
-    reinterpret_cast<sockaddr_in6&>(it).sin6_port = htons(x);
+void socket_address::set_port(std::uint16_t x) {
+  if (storage.ss_family == AF_INET6)
+    reinterpret_cast<sockaddr_in6&>(storage).sin6_port = htons(x);
   else
-    reinterpret_cast<sockaddr_in&>(it).sin_port = htons(x);
+    reinterpret_cast<sockaddr_in&>(storage).sin_port = htons(x);
 }
 
-bool place::is_loopback() const {
+bool socket_address::is_loopback() const {
   constexpr std::uint32_t block = 127; // 127.0.0.0/8
-  if (it.ss_family == AF_INET6) {
-    const auto& x = reinterpret_cast<const sockaddr_in6&>(it).sin6_addr;
+  if (storage.ss_family == AF_INET6) {
+    const auto& x = reinterpret_cast<const sockaddr_in6&>(storage).sin6_addr;
     return IN6_IS_ADDR_LOOPBACK(&x)
            || (IN6_IS_ADDR_V4MAPPED(&x) && x.s6_addr[12] == block);
   }
-  const auto& x = reinterpret_cast<const sockaddr_in&>(it).sin_addr;
-  return it.ss_family == AF_INET && ntohl(x.s_addr) >> 24 == block;
+  const auto& x = reinterpret_cast<const sockaddr_in&>(storage).sin_addr;
+  return storage.ss_family == AF_INET && ntohl(x.s_addr) >> 24 == block;
 }
 
-std::string to_string(const place& x) {
+std::string to_string(const socket_address& target) {
   char host[NI_MAXHOST];
-  if (::getnameinfo(x.get(), x.size, host, sizeof host, nullptr, 0,
+  if (::getnameinfo(target.get(), target.size, host, sizeof host, nullptr, 0,
                     NI_NUMERICHOST)
       != 0)
     return "somewhere";
-  return to_string(address{host, x.port()});
+  return to_string(address{host, target.port()});
 }
 
 bool is_numeric(const address& x) {
   return look_up(x, AI_NUMERICHOST).first == 0;
 }
 
-places resolve(const address& x) {
-  const auto [fault, first] = look_up(x, 0);
-  places all;
+resolved_addresses resolve(const address& name) {
+  const auto [fault, first] = look_up(name, 0);
+  resolved_addresses result;
   if (fault != 0)
-    all.problem = "'" + x.host + "' cannot be found: " + ::gai_strerror(fault);
-  for (const auto* at = first.get(); at; at = at->ai_next)
-    if (at->ai_family == AF_INET || at->ai_family == AF_INET6) {
-      auto& to = all.found.emplace_back();
-      std::memcpy(&to.it, at->ai_addr, at->ai_addrlen);
-      to.size = at->ai_addrlen;
+    result.problem =
+      "'" + name.host + "' cannot be found: " + ::gai_strerror(fault);
+  for (const auto* entry = first.get(); entry; entry = entry->ai_next)
+    if (entry->ai_family == AF_INET || entry->ai_family == AF_INET6) {
+      auto& added = result.found.emplace_back();
+      std::memcpy(&added.storage, entry->ai_addr, entry->ai_addrlen);
+      added.size = entry->ai_addrlen;
     }
-  if (all.found.empty() && all.problem.empty())
-    all.problem = "'" + x.host + "' has no address";
-  return all;
+  if (result.found.empty() && result.problem.empty())
+    result.problem = "'" + name.host + "' has no address";
+  return result;
 }
 
-descriptor listen_at(const place& x) {
-  auto made = make_socket(x);
+descriptor listen_on(const socket_address& target) {
+  auto made = make_socket(target);
   const int on = 1; // allows a port in TIME_WAIT
   if (!made
       || ::setsockopt(made.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0
-      || ::bind(made.get(), x.get(), x.size) != 0
+      || ::bind(made.get(), target.get(), target.size) != 0
       || ::listen(made.get(), SOMAXCONN) != 0)
     return descriptor{};
   return made;
 }
 
-descriptor start_connecting(const place& x) {
-  auto made = make_socket(x);
-  if (made && ::connect(made.get(), x.get(), x.size) != 0
+descriptor connect_async(const socket_address& target) {
+  auto made = make_socket(target);
+  if (made && ::connect(made.get(), target.get(), target.size) != 0
       && errno != EINPROGRESS && errno != EINTR)
     return descriptor{};
   return made;
 }
 
-int connected(int descriptor) {
+int connect_result(int descriptor) {
   int error = 0;
   socklen_t size = sizeof error;
   if (::getsockopt(descriptor, SOL_SOCKET, SO_ERROR, &error, &size) != 0)
     return errno;
   if (error != 0)
     return error;
-  place there;
-  there.size = sizeof there.it;
-  if (::getpeername(descriptor, there.get(), &there.size) != 0)
+  socket_address remote;
+  remote.size = sizeof remote.storage;
+  if (::getpeername(descriptor, remote.get(), &remote.size) != 0)
     return errno;
-  const auto here = bound_to(descriptor);
+  const auto local = local_address(descriptor);
   const auto itself =
-    here.size == there.size && std::memcmp(&here.it, &there.it, here.size) == 0;
+    local.size == remote.size
+    && std::memcmp(&local.storage, &remote.storage, local.size) == 0;
   return itself ? ECONNREFUSED : 0;
 }
 
-descriptor accept_from(int listening, place& from) {
-  from.size = sizeof from.it;
+descriptor accept_from(int listening, socket_address& peer) {
+  peer.size = sizeof peer.storage;
   return descriptor{
-    ::accept4(listening, from.get(), &from.size, SOCK_NONBLOCK | SOCK_CLOEXEC)};
+    ::accept4(listening, peer.get(), &peer.size, SOCK_NONBLOCK | SOCK_CLOEXEC)};
 }
 
-place bound_to(int descriptor) {
-  place x;
-  x.size = sizeof x.it;
-  if (::getsockname(descriptor, x.get(), &x.size) != 0)
-    x.size = 0;
-  return x;
+socket_address local_address(int descriptor) {
+  socket_address bound;
+  bound.size = sizeof bound.storage;
+  if (::getsockname(descriptor, bound.get(), &bound.size) != 0)
+    bound.size = 0;
+  return bound;
 }
 
 } // namespace troupe::net

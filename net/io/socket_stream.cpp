@@ -25,9 +25,9 @@ public:
   socket_stream(const socket_stream&) = delete;
   socket_stream& operator=(const socket_stream&) = delete;
 
-  moved read_some(std::span<std::byte> to) override {
+  io_result read_some(std::span<std::byte> target) override {
     for (;;) {
-      const auto n = ::recv(descriptor_, to.data(), to.size(), 0);
+      const auto n = ::recv(descriptor_, target.data(), target.size(), 0);
       if (n == 0) {
         problem_ = "the other side closed the connection";
         return {0, status::closed};
@@ -37,8 +37,8 @@ public:
     }
   }
 
-  moved write_some(std::span<const std::byte> first,
-                   std::span<const std::byte> second) override {
+  io_result write_some(std::span<const std::byte> first,
+                       std::span<const std::byte> second) override {
     iovec parts[2] = {{const_cast<std::byte*>(first.data()), first.size()},
                       {const_cast<std::byte*>(second.data()), second.size()}};
     msghdr message{};
@@ -61,7 +61,7 @@ public:
   }
 
 private:
-  moved outcome(ssize_t n, status if_not_now) {
+  io_result outcome(ssize_t n, status if_not_now) {
     if (n > 0)
       return {static_cast<std::size_t>(n), status::ok};
     if (n == 0 || errno == EAGAIN || errno == EWOULDBLOCK)
@@ -86,7 +86,7 @@ void prepare_socket(int descriptor) {
   if (flags < 0 || ::fcntl(descriptor, F_SETFL, flags | O_NONBLOCK) < 0)
     fail("cannot make a socket non-blocking");
   if (::fcntl(descriptor, F_SETFD, FD_CLOEXEC) < 0)
-    fail("cannot let a socket close on exec");
+    fail("cannot set FD_CLOEXEC on a socket");
   const int on = 1; // a Unix socket supports neither option
   ::setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   ::setsockopt(descriptor, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);

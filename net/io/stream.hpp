@@ -24,19 +24,19 @@ public:
     closed, ///< The peer has closed or reset the connection.
     failed, ///< `problem` has the reason.
   };
-  struct moved {
+  struct io_result {
     std::size_t bytes = 0;
-    status how = status::ok; ///< `ok` if and only if bytes > 0.
+    status state = status::ok; ///< `ok` if and only if bytes > 0.
   };
 
   /// Reads at most `target.size()` bytes. @pre `target` is not empty.
-  virtual moved read_some(std::span<std::byte> to) = 0;
+  virtual io_result read_some(std::span<std::byte> target) = 0;
 
   /// Writes `first`, then `second`, as if they were one buffer. If nothing was
   /// transferred, the next call must pass the same bytes, possibly followed by
   /// more, because TLS has already encrypted them. @pre not both are empty.
-  virtual moved write_some(std::span<const std::byte> first,
-                           std::span<const std::byte> second = {}) = 0;
+  virtual io_result write_some(std::span<const std::byte> first,
+                               std::span<const std::byte> second = {}) = 0;
 
   /// True if decrypted bytes are available that `poll` on the descriptor does
   /// not report.
@@ -50,8 +50,8 @@ public:
   /// Reason for people why the stream was closed or failed.
   virtual std::string problem() const = 0;
 
-  /// Sends an orderly end if that is possible at once, then closes. Raises no
-  /// SIGPIPE.
+  /// Sends an orderly end if that is possible without waiting, then closes.
+  /// Raises no SIGPIPE.
   virtual void close() = 0;
 };
 

@@ -5,22 +5,22 @@
 
 namespace troupe::net {
 
-bool sleep_on(std::span<lane* const> lanes, std::chrono::nanoseconds most,
+bool wait_any(std::span<lane* const> lanes, std::chrono::nanoseconds timeout,
               std::vector<pollfd>& watched) {
   watched.clear();
-  std::size_t asked = 0;
-  bool news = false;
-  while (!news && asked < lanes.size())
-    news = !lanes[asked++]->before_sleep(watched);
-  if (!news) {
-    const auto ns = std::max<std::int64_t>(most.count(), 0);
-    const timespec span{.tv_sec = ns / 1'000'000'000,
-                        .tv_nsec = ns % 1'000'000'000};
-    news = ::ppoll(watched.data(), watched.size(), &span, nullptr) > 0;
+  std::size_t armed = 0;
+  bool ready = false;
+  while (!ready && armed < lanes.size())
+    ready = !lanes[armed++]->arm(watched);
+  if (!ready) {
+    const auto timeout_ns = std::max<std::int64_t>(timeout.count(), 0);
+    const timespec span{.tv_sec = timeout_ns / 1'000'000'000,
+                        .tv_nsec = timeout_ns % 1'000'000'000};
+    ready = ::ppoll(watched.data(), watched.size(), &span, nullptr) > 0;
   }
-  for (std::size_t i = 0; i < asked; ++i)
-    lanes[i]->after_sleep();
-  return news;
+  for (std::size_t i = 0; i < armed; ++i)
+    lanes[i]->disarm();
+  return ready;
 }
 
 } // namespace troupe::net

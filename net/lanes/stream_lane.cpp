@@ -10,122 +10,130 @@
 
 namespace troupe::net {
 
-namespace layout = parcel_layout;
+namespace layout = packet_layout;
 
 namespace {
 
 /// Offset of the payload in the buffer: aligned, with space for the prefix
 /// before it.
-constexpr std::size_t room_begin = 128;
-constexpr std::size_t read_ahead = 16 * 1024;
+constexpr std::size_t payload_offset = 128;
+constexpr std::size_t read_ahead_bytes = 16 * 1024;
 
-using prefix = std::array<std::byte, layout::size>;
+using packet_prefix = std::array<std::byte, layout::size>;
 
-prefix prefix_of(const parcel_head& head, std::span<const std::byte> payload,
-                 const stream& over) {
-  if (payload.size() > most_parcel_bytes)
+packet_prefix prefix_of(const packet_header& header,
+                        std::span<const std::byte> payload,
+                        const stream& carrier) {
+  if (payload.size() > max_packet_bytes)
     throw std::logic_error("a packet of " + std::to_string(payload.size())
                            + " bytes");
-  prefix x{};
-  store_le(x.data() + layout::length,
+  packet_prefix result{};
+  store_le(result.data() + layout::length,
            static_cast<std::uint32_t>(payload.size()));
-  std::memcpy(x.data() + layout::head, head.data(), head.size());
-  const auto head_sum = crc32c(std::span{x}.first(layout::head_sum));
-  store_le(x.data() + layout::head_sum, head_sum);
-  store_le(x.data() + layout::sum,
-           over.is_authentic() ? head_sum : crc32c(payload, head_sum));
-  return x;
+  std::memcpy(result.data() + layout::header, header.data(), header.size());
+  const auto header_checksum =
+    crc32c(std::span{result}.first(layout::header_checksum));
+  store_le(result.data() + layout::header_checksum, header_checksum);
+  store_le(result.data() + layout::checksum,
+           carrier.is_authentic() ? header_checksum
+                                  : crc32c(payload, header_checksum));
+  return result;
 }
 
 /// Poll events to wait for before bytes can move again.
-short news_after(stream::status how) {
-  return how == stream::status::wants_write ? POLLOUT : POLLIN;
+short events_after(stream::status result) {
+  return result == stream::status::wants_write ? POLLOUT : POLLIN;
 }
 
 } // namespace
 
 struct stream_lane::out_buffer {
-  alignas(64) std::byte bytes[room_begin + most_parcel_bytes];
+  alignas(64) std::byte bytes[payload_offset + max_packet_bytes];
 };
 struct stream_lane::in_buffer {
-  std::byte bytes[read_ahead];
+  std::byte bytes[read_ahead_bytes];
 };
 
-stream_lane::stream_lane(std::unique_ptr<stream> over)
-  : over_{std::move(over)}, out_{new out_buffer}, in_{new in_buffer} {}
+stream_lane::stream_lane(std::unique_ptr<stream> connected_stream)
+  : stream_{std::move(connected_stream)},
+    output_{new out_buffer},
+    input_{new in_buffer} {}
 
 stream_lane::~stream_lane() {
-  over_->close();
+  stream_->close();
 }
 
-void stream_lane::stop(ending how, const std::string& why) {
-  if (end_ && (end_->how == ending::broken || how != ending::broken))
+void stream_lane::set_closed(close_reason cause, const std::string& reason) {
+  if (closed_
+      && (closed_->cause == close_reason::protocol_error
+          || cause != close_reason::protocol_error))
     return;
-  end_ = end{how, why};
-  told_ = false;
+  closed_ = closed_state{cause, reason};
+  close_reported_ = false;
 }
 
 // -- sending ------------------------------------------------------------------
 
 bool stream_lane::can_post() {
-  room_missed_ = !flush() || end_;
-  return !room_missed_;
+  space_wanted_ = !flush() || closed_;
+  return !space_wanted_;
 }
 
-std::span<std::byte> stream_lane::room() {
+std::span<std::byte> stream_lane::reserve() {
   if (!can_post())
     return {};
-  return std::span{out_->bytes}.subspan(room_begin);
+  return std::span{output_->bytes}.subspan(payload_offset);
 }
 
-void stream_lane::post(const parcel_head& head, std::size_t bytes) {
+void stream_lane::post(const packet_header& header, std::size_t bytes) {
   if (unsent_ != unsent_end_)
     throw std::logic_error("a packet was posted without a reserved buffer");
-  const std::span payload{out_->bytes + room_begin,
-                          std::min(bytes, most_parcel_bytes + 1)};
-  const auto before = prefix_of(head, payload, *over_);
-  unsent_ = room_begin - before.size();
-  unsent_end_ = room_begin + bytes;
-  std::memcpy(out_->bytes + unsent_, before.data(), before.size());
+  const std::span payload{output_->bytes + payload_offset,
+                          std::min(bytes, max_packet_bytes + 1)};
+  const auto prefix = prefix_of(header, payload, *stream_);
+  unsent_ = payload_offset - prefix.size();
+  unsent_end_ = payload_offset + bytes;
+  std::memcpy(output_->bytes + unsent_, prefix.data(), prefix.size());
   flush();
 }
 
-bool stream_lane::post(const parcel_head& head,
+bool stream_lane::post(const packet_header& header,
                        std::span<const std::byte> bytes) {
   if (!can_post())
     return false;
-  const auto before = prefix_of(head, bytes, *over_);
-  std::span<const std::byte> first{before}, second{bytes};
+  const auto prefix = prefix_of(header, bytes, *stream_);
+  std::span<const std::byte> first{prefix}, second{bytes};
   while (!first.empty() || !second.empty()) {
-    const auto moved = first.empty() ? over_->write_some(second)
-                                     : over_->write_some(first, second);
-    if (moved.how != stream::status::ok) {
-      write_stopped(moved.how);
+    const auto written = first.empty() ? stream_->write_some(second)
+                                       : stream_->write_some(first, second);
+    if (written.state != stream::status::ok) {
+      on_write_stopped(written.state);
       break;
     }
-    const auto of_first = std::min(moved.bytes, first.size());
+    const auto of_first = std::min(written.bytes, first.size());
     first = first.subspan(of_first);
-    second = second.subspan(moved.bytes - of_first);
+    second = second.subspan(written.bytes - of_first);
   }
-  unsent_ = room_begin - first.size(); // so that a full payload fits behind it
-  std::copy(first.begin(), first.end(), out_->bytes + unsent_);
-  std::copy(second.begin(), second.end(), out_->bytes + room_begin);
-  unsent_end_ = room_begin + second.size();
+  unsent_ =
+    payload_offset - first.size(); // so that a full payload fits behind it
+  std::copy(first.begin(), first.end(), output_->bytes + unsent_);
+  std::copy(second.begin(), second.end(), output_->bytes + payload_offset);
+  unsent_end_ = payload_offset + second.size();
   return true;
 }
 
 bool stream_lane::flush() {
   // After the stream was full, wait until the kernel reports enough free space:
   // a packet that is sent as a whole is not copied here.
-  pollfd x{over_->descriptor(), POLLOUT, 0};
-  if (full_ && ::poll(&x, 1, 0) == 0)
+  pollfd x{stream_->descriptor(), POLLOUT, 0};
+  if (stream_full_ && ::poll(&x, 1, 0) == 0)
     return false;
-  full_ = false;
-  while (unsent_ != unsent_end_ && !write_over_) {
+  stream_full_ = false;
+  while (unsent_ != unsent_end_ && !write_closed_) {
     const auto moved =
-      over_->write_some({out_->bytes + unsent_, unsent_end_ - unsent_});
-    if (moved.how != stream::status::ok) {
-      write_stopped(moved.how);
+      stream_->write_some({output_->bytes + unsent_, unsent_end_ - unsent_});
+    if (moved.state != stream::status::ok) {
+      on_write_stopped(moved.state);
       return false;
     }
     unsent_ += moved.bytes;
@@ -133,86 +141,88 @@ bool stream_lane::flush() {
   return unsent_ == unsent_end_;
 }
 
-void stream_lane::write_stopped(stream::status how) {
-  write_news_ = news_after(how);
-  full_ = how == stream::status::wants_write;
-  if (full_ || how == stream::status::wants_read)
+void stream_lane::on_write_stopped(stream::status write_status) {
+  write_events_ = events_after(write_status);
+  stream_full_ = write_status == stream::status::wants_write;
+  if (stream_full_ || write_status == stream::status::wants_read)
     return;
-  write_over_ = true;
-  stopped(how);
+  write_closed_ = true;
+  on_stream_closed(write_status);
 }
 
-void stream_lane::stopped(stream::status how) {
-  if (how == stream::status::closed)
-    stop(ending::dead, "the peer has closed the connection");
+void stream_lane::on_stream_closed(stream::status stream_status) {
+  if (stream_status == stream::status::closed)
+    set_closed(close_reason::closed, "the peer has closed the connection");
   else
-    stop(ending::broken, over_->problem());
+    set_closed(close_reason::protocol_error, stream_->problem());
 }
 
 // -- receiving ----------------------------------------------------------------
 
 /// @returns the number of bytes read. Zero: none now.
-std::size_t stream_lane::read(std::span<std::byte> to) {
-  if (read_over_)
+std::size_t stream_lane::read(std::span<std::byte> destination) {
+  if (read_closed_)
     return 0;
-  const auto moved = over_->read_some(to);
-  if (moved.how == stream::status::ok)
+  const auto moved = stream_->read_some(destination);
+  if (moved.state == stream::status::ok)
     return moved.bytes;
-  read_news_ = news_after(moved.how);
-  if (moved.how == stream::status::closed
-      || moved.how == stream::status::failed) {
-    read_over_ = true;
-    stopped(moved.how);
+  read_events_ = events_after(moved.state);
+  if (moved.state == stream::status::closed
+      || moved.state == stream::status::failed) {
+    read_closed_ = true;
+    on_stream_closed(moved.state);
   }
   return 0;
 }
 
-const parcel_head* stream_lane::front() {
+const packet_header* stream_lane::front() {
   if (has_front_)
-    return &head_;
-  while (ahead_end_ - ahead_ < layout::size) {
-    std::copy(in_->bytes + ahead_, in_->bytes + ahead_end_, in_->bytes);
-    ahead_end_ -= std::exchange(ahead_, 0);
-    const auto came = read(std::span{in_->bytes}.subspan(ahead_end_));
-    if (came == 0)
+    return &header_;
+  while (read_end_ - read_begin_ < layout::size) {
+    std::copy(input_->bytes + read_begin_, input_->bytes + read_end_,
+              input_->bytes);
+    read_end_ -= std::exchange(read_begin_, 0);
+    const auto count = read(std::span{input_->bytes}.subspan(read_end_));
+    if (count == 0)
       return nullptr;
-    ahead_end_ += came;
+    read_end_ += count;
   }
-  return parse_front() ? &head_ : nullptr;
+  return parse_front() ? &header_ : nullptr;
 }
 
 bool stream_lane::parse_front() {
-  const auto* from = in_->bytes + ahead_;
-  const auto head_sum = crc32c({from, layout::head_sum});
-  length_ = load_le<std::uint32_t>(from + layout::length);
-  const auto flags = load_le<std::uint32_t>(from + layout::flags);
-  std::string wrong;
-  if (load_le<std::uint32_t>(from + layout::head_sum) != head_sum)
-    wrong = "the checksum of a packet's header is wrong";
+  const auto* prefix = input_->bytes + read_begin_;
+  const auto header_checksum = crc32c({prefix, layout::header_checksum});
+  length_ = load_le<std::uint32_t>(prefix + layout::length);
+  const auto flags = load_le<std::uint32_t>(prefix + layout::flags);
+  std::string problem;
+  if (load_le<std::uint32_t>(prefix + layout::header_checksum)
+      != header_checksum)
+    problem = "the checksum of a packet's header is wrong";
   else if (flags != 0)
-    wrong = "a packet has unknown flags";
-  else if (length_ > most_parcel_bytes)
-    wrong = "a packet of " + std::to_string(length_) + " bytes";
-  if (!wrong.empty()) {
-    break_off(wrong);
+    problem = "a packet has unknown flags";
+  else if (length_ > max_packet_bytes)
+    problem = "a packet of " + std::to_string(length_) + " bytes";
+  if (!problem.empty()) {
+    fail(problem);
     return false;
   }
-  std::memcpy(head_.data(), from + layout::head, head_.size());
-  sum_ = head_sum;
-  wanted_ = load_le<std::uint32_t>(from + layout::sum);
-  ahead_ += layout::size;
+  std::memcpy(header_.data(), prefix + layout::header, header_.size());
+  checksum_ = header_checksum;
+  expected_checksum_ = load_le<std::uint32_t>(prefix + layout::checksum);
+  read_begin_ += layout::size;
   fetched_ = 0;
-  fetching_ = false;
+  fetch_incomplete_ = false;
   has_front_ = true;
   return true;
 }
 
 /// Ends the lane: the start of the next packet is unknown.
-void stream_lane::break_off(const std::string& why) {
-  read_over_ = write_over_ = true;
+void stream_lane::fail(const std::string& reason) {
+  read_closed_ = write_closed_ = true;
   has_front_ = false;
-  ahead_ = ahead_end_ = 0;
-  stop(ending::broken, why);
+  read_begin_ = read_end_ = 0;
+  set_closed(close_reason::protocol_error, reason);
 }
 
 bool stream_lane::fetch(std::span<std::byte> into) {
@@ -224,35 +234,36 @@ bool stream_lane::fetch(std::span<std::byte> into) {
                            + std::to_string(into.size()));
   if (complete_)
     return true;
-  for (auto left = into.first(length_).subspan(fetched_); !left.empty();) {
-    const auto came = next_bytes(left);
-    fetching_ = came == 0;
-    if (fetching_)
+  for (auto remaining = into.first(length_).subspan(fetched_);
+       !remaining.empty();) {
+    const auto count = next_bytes(remaining);
+    fetch_incomplete_ = count == 0;
+    if (fetch_incomplete_)
       return false;
-    if (!over_->is_authentic())
-      sum_ = crc32c(left.first(came), sum_);
-    fetched_ += came;
-    left = left.subspan(came);
+    if (!stream_->is_authentic())
+      checksum_ = crc32c(remaining.first(count), checksum_);
+    fetched_ += count;
+    remaining = remaining.subspan(count);
   }
-  complete_ = sum_ == wanted_;
+  complete_ = checksum_ == expected_checksum_;
   if (!complete_)
-    break_off("the checksum of a packet is wrong");
+    fail("the checksum of a packet is wrong");
   return complete_;
 }
 
 /// Takes bytes that were read ahead, then reads from the stream. The last few
 /// bytes are read together with what follows them, in one call.
-std::size_t stream_lane::next_bytes(std::span<std::byte> to) {
-  if (ahead_ == ahead_end_) {
-    if (to.size() >= read_ahead)
-      return read(to);
-    ahead_ = 0;
-    ahead_end_ = read(in_->bytes);
+std::size_t stream_lane::next_bytes(std::span<std::byte> destination) {
+  if (read_begin_ == read_end_) {
+    if (destination.size() >= read_ahead_bytes)
+      return read(destination);
+    read_begin_ = 0;
+    read_end_ = read(input_->bytes);
   }
-  const auto kept = std::min(ahead_end_ - ahead_, to.size());
-  std::memcpy(to.data(), in_->bytes + ahead_, kept);
-  ahead_ += kept;
-  return kept;
+  const auto count = std::min(read_end_ - read_begin_, destination.size());
+  std::memcpy(destination.data(), input_->bytes + read_begin_, count);
+  read_begin_ += count;
+  return count;
 }
 
 void stream_lane::pop() {
@@ -261,37 +272,38 @@ void stream_lane::pop() {
 
 // -- waiting ------------------------------------------------------------------
 
-bool stream_lane::before_sleep(std::vector<pollfd>& watched) {
-  if (end_)
-    return told_;
-  if (flush() && std::exchange(room_missed_, false)) // reported once
+bool stream_lane::arm(std::vector<pollfd>& watched) {
+  if (closed_)
+    return close_reported_;
+  if (flush() && std::exchange(space_wanted_, false)) // reported once
     return false;
-  const bool reads = !has_front_ || fetching_;
-  const bool next_came = !has_front_ && ahead_end_ - ahead_ >= layout::size;
-  if (end_ || next_came || (reads && over_->has_buffered()))
+  const bool reads = !has_front_ || fetch_incomplete_;
+  const bool next_arrived =
+    !has_front_ && read_end_ - read_begin_ >= layout::size;
+  if (closed_ || next_arrived || (reads && stream_->has_buffered()))
     return false;
   short events = POLLRDHUP;
   if (unsent_ != unsent_end_)
-    events |= write_news_;
+    events |= write_events_;
   if (reads)
-    events |= read_news_;
-  watched.push_back({over_->descriptor(), events, 0});
-  asleep_ = true;
+    events |= read_events_;
+  watched.push_back({stream_->descriptor(), events, 0});
+  armed_ = true;
   return true;
 }
 
-void stream_lane::after_sleep() {
-  if (!std::exchange(asleep_, false) || end_)
+void stream_lane::disarm() {
+  if (!std::exchange(armed_, false) || closed_)
     return;
   // a packet that is not popped hides the end of the stream behind it
-  pollfd x{over_->descriptor(), POLLRDHUP, 0};
+  pollfd x{stream_->descriptor(), POLLRDHUP, 0};
   if (::poll(&x, 1, 0) > 0)
-    stopped(stream::status::closed);
+    on_stream_closed(stream::status::closed);
 }
 
-const std::optional<lane::end>& stream_lane::ended() {
-  told_ = end_.has_value();
-  return end_;
+const std::optional<lane::closed_state>& stream_lane::closed() {
+  close_reported_ = closed_.has_value();
+  return closed_;
 }
 
 } // namespace troupe::net

@@ -11,7 +11,7 @@
 namespace troupe::net {
 
 /// A certificate and its private key, both as PEM.
-struct identity {
+struct certified_key {
   std::string certificate, key;
 };
 
@@ -30,20 +30,20 @@ struct certificate_options {
 };
 
 /// Thrown if a text is not the certificate or key of an authority.
-struct bad_authority : std::invalid_argument {
+struct invalid_authority : std::invalid_argument {
   using std::invalid_argument::invalid_argument;
 };
 
 /// Makes a self-signed authority, which cannot have authorities below it.
 /// @errors throws std::invalid_argument for an invalid name or time,
 ///         std::runtime_error if OpenSSL fails.
-identity make_authority(const certificate_options& options);
+certified_key make_authority(const certificate_options& options);
 
 /// Makes a certificate for either side of a connection. The time is not
 /// checked, because tests need expired ones.
 /// @errors throws std::invalid_argument for an invalid host, name or time,
 ///         `invalid_authority`, std::runtime_error if OpenSSL fails.
-identity make_certificate(const identity& authority,
-                          const certificate_options& options);
+certified_key make_certificate(const certified_key& authority,
+                               const certificate_options& options);
 
 } // namespace troupe::net

@@ -12,18 +12,18 @@ namespace troupe::net {
 
 namespace {
 
-constexpr std::size_t most_bytes = 4096;
+constexpr std::size_t max_secret_bytes = 4096;
 
 struct open_file {
   explicit open_file(const std::string& name)
-    : it{::open(name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)} {}
+    : fd{::open(name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)} {}
   ~open_file() {
-    if (it >= 0)
-      ::close(it);
+    if (fd >= 0)
+      ::close(fd);
   }
   open_file(const open_file&) = delete;
   open_file& operator=(const open_file&) = delete;
-  const int it;
+  const int fd;
 };
 
 [[noreturn]] void refuse(const std::string& file, const std::string& why) {
@@ -32,10 +32,10 @@ struct open_file {
 }
 
 void check(const std::string& file, const open_file& opened) {
-  if (opened.it < 0)
+  if (opened.fd < 0)
     refuse(file, std::generic_category().message(errno));
   struct stat is {};
-  if (::fstat(opened.it, &is) != 0 || !S_ISREG(is.st_mode))
+  if (::fstat(opened.fd, &is) != 0 || !S_ISREG(is.st_mode))
     refuse(file, "it is not a regular file");
   if ((is.st_mode & (S_IRWXG | S_IRWXO)) != 0)
     refuse(file,
@@ -47,17 +47,18 @@ void check(const std::string& file, const open_file& opened) {
 std::string read_secret(const std::string& file) {
   const open_file opened{file};
   check(file, opened);
-  std::string text(most_bytes + 1, '\0');
+  std::string text(max_secret_bytes + 1, '\0');
   std::size_t size = 0;
   for (ssize_t n = 1; n > 0 && size < text.size();
        size += static_cast<std::size_t>(n)) {
-    n = ::read(opened.it, text.data() + size, text.size() - size);
+    n = ::read(opened.fd, text.data() + size, text.size() - size);
     if (n < 0)
       refuse(file, std::generic_category().message(errno));
   }
   text.resize(size);
-  if (text.size() > most_bytes)
-    refuse(file, "it has more than " + std::to_string(most_bytes) + " bytes");
+  if (text.size() > max_secret_bytes)
+    refuse(file,
+           "it has more than " + std::to_string(max_secret_bytes) + " bytes");
   if (text.ends_with('\n'))
     text.pop_back();
   if (text.ends_with('\r'))
@@ -86,13 +87,13 @@ std::shared_ptr<const credentials::certificates> tls_from_environment() {
   const credentials::certificates files{variable("TROUPE_TLS_CA"),
                                         variable("TROUPE_TLS_CERTIFICATE"),
                                         variable("TROUPE_TLS_KEY")};
-  const auto given =
+  const auto count =
     !files.authority.empty() + !files.certificate.empty() + !files.key.empty();
-  if (given != 0 && given != 3)
+  if (count != 0 && count != 3)
     throw std::invalid_argument(
       "TLS takes three PEM files, in TROUPE_TLS_CA, TROUPE_TLS_CERTIFICATE and "
       "TROUPE_TLS_KEY; set all of them, or none");
-  return given == 0 ? nullptr
+  return count == 0 ? nullptr
                     : std::make_shared<const credentials::certificates>(files);
 }
 

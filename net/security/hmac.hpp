@@ -9,19 +9,20 @@
 namespace troupe::net {
 
 /// A HMAC-SHA-256 value.
-using proof = std::array<std::byte, 32>;
+using hmac = std::array<std::byte, 32>;
 
 /// @returns the HMAC-SHA-256 of the concatenated `inputs`. @pre all but the
 ///          last have a length that both sides know; otherwise the same bytes
 ///          could be split differently.
-proof prove(std::string_view secret,
-            std::initializer_list<std::span<const std::byte>> parts);
+hmac hmac_sha256(std::string_view secret,
+                 std::initializer_list<std::span<const std::byte>> inputs);
 
 /// Compares in time independent of the contents.
-bool is_same(std::span<const std::byte> a, std::span<const std::byte> b);
+bool constant_time_equal(std::span<const std::byte> a,
+                         std::span<const std::byte> b);
 
 /// Fills a buffer with random bytes for keys and nonces.
 /// @errors throws std::runtime_error if there are none.
-void fill_randomly(std::span<std::byte> to);
+void random_bytes(std::span<std::byte> target);
 
 } // namespace troupe::net

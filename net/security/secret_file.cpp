@@ -45,7 +45,7 @@ void discard(const fs::path& folder) {
 
 secret_file::secret_file() : folder_{make_folder()} {
   try {
-    write_new_file(path(), fresh_secret(), readers::owner);
+    write_new_file(path(), fresh_secret(), file_access::owner);
   } catch (...) {
     discard(folder_);
     throw;

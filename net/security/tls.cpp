@@ -22,17 +22,17 @@ namespace troupe::net {
 namespace {
 
 template <auto Free>
-struct freed {
+struct ssl_deleter {
   template <class T>
   void operator()(T* x) const {
     Free(x);
   }
 };
-using ssl_ptr = std::unique_ptr<SSL, freed<SSL_free>>;
-using ctx_ptr = std::unique_ptr<SSL_CTX, freed<SSL_CTX_free>>;
+using ssl_ptr = std::unique_ptr<SSL, ssl_deleter<SSL_free>>;
+using ctx_ptr = std::unique_ptr<SSL_CTX, ssl_deleter<SSL_CTX_free>>;
 
 /// Maximum size of a peer's certificate chain.
-constexpr long most_certificate_bytes = 32 * 1024;
+constexpr long max_certificate_bytes = 32 * 1024;
 
 /// @returns the first OpenSSL error of this thread, and clears all of them.
 std::string take_error() {
@@ -71,7 +71,7 @@ std::string remedy_for(int reason, long verified) {
     case SSL_R_SSLV3_ALERT_CERTIFICATE_EXPIRED:
       return "; this side needs a certificate that is valid now";
     case SSL_R_WRONG_VERSION_NUMBER:
-      return "; the other side may not speak TLS";
+      return "; the other side may not use TLS";
     default:
       return "";
   }
@@ -89,24 +89,24 @@ public:
 
   SSL* ssl() { return ssl_.get(); }
 
-  moved read_some(std::span<std::byte> to) override {
+  io_result read_some(std::span<std::byte> target) override {
     if (!ssl_ || broken_)
-      return over();
+      return closed_result();
     ERR_clear_error();
     std::size_t n = 0;
-    const auto done = SSL_read_ex(ssl_.get(), to.data(), to.size(), &n);
+    const auto done = SSL_read_ex(ssl_.get(), target.data(), target.size(), &n);
     const auto x = outcome(done, n);
-    drained_ = x.how != status::ok;
+    drained_ = x.state != status::ok;
     return x;
   }
 
   /// Several records are sent by one system call. Encrypted bytes count as
   /// transferred when all of them are sent; until then the caller has to wait
   /// for the socket.
-  moved write_some(std::span<const std::byte> first,
-                   std::span<const std::byte> second) override {
+  io_result write_some(std::span<const std::byte> first,
+                       std::span<const std::byte> second) override {
     if (!ssl_ || broken_)
-      return over();
+      return closed_result();
     if (sealed_ > first.size() + second.size())
       throw std::logic_error{
         "TLS has encrypted more bytes than this write passes again"};
@@ -142,9 +142,11 @@ public:
   }
 
 private:
-  moved over() const { return {0, broken_.value_or(status::closed)}; }
+  io_result closed_result() const {
+    return {0, broken_.value_or(status::closed)};
+  }
 
-  moved end(status how, std::string why) {
+  io_result end(status how, std::string why) {
     broken_ = how;
     problem_ = std::move(why);
     return {0, how};
@@ -152,26 +154,27 @@ private:
 
   /// Encrypts as many records as are batched. @returns the result of the last
   /// one.
-  moved seal(std::span<const std::byte> first,
-             std::span<const std::byte> second) {
-    moved x{0, status::ok};
-    for (std::size_t i = 0; i < records_at_a_time && x.how == status::ok
-                            && !(first.empty() && second.empty());
+  io_result seal(std::span<const std::byte> first,
+                 std::span<const std::byte> second) {
+    io_result result{0, status::ok};
+    for (std::size_t i = 0;
+         i < records_per_syscall && result.state == status::ok
+         && !(first.empty() && second.empty());
          ++i) {
       if (first.empty())
         first = std::exchange(second, {});
-      x = seal_one(first, second);
-      sealed_ += x.bytes;
-      const auto of_first = std::min(x.bytes, first.size());
+      result = seal_one(first, second);
+      sealed_ += result.bytes;
+      const auto of_first = std::min(result.bytes, first.size());
       first = first.subspan(of_first);
-      second = second.subspan(x.bytes - of_first);
+      second = second.subspan(result.bytes - of_first);
     }
-    return x;
+    return result;
   }
 
   /// Encrypts one record; `first` and `second` share it if they fit.
-  moved seal_one(std::span<const std::byte> first,
-                 std::span<const std::byte> second) {
+  io_result seal_one(std::span<const std::byte> first,
+                     std::span<const std::byte> second) {
     if (!second.empty() && first.size() < record_.size()) {
       const auto rest = std::min(record_.size() - first.size(), second.size());
       std::memcpy(record_.data(), first.data(), first.size());
@@ -183,14 +186,14 @@ private:
     return outcome(done, n);
   }
 
-  moved not_sent() {
+  io_result not_sent() {
     const auto error = errno;
     if (BIO_should_write(SSL_get_wbio(ssl_.get())))
       return {0, status::wants_write};
     return end(status::closed, std::generic_category().message(error));
   }
 
-  moved outcome(int done, std::size_t n) {
+  io_result outcome(int done, std::size_t n) {
     if (done == 1)
       return {n, status::ok};
     const auto error = errno;
@@ -206,11 +209,11 @@ private:
                                      ? std::generic_category().message(error)
                                      : "the connection was cut");
       default:
-        return fault();
+        return fail_from_openssl();
     }
   }
 
-  moved fault() {
+  io_result fail_from_openssl() {
     if (ERR_GET_REASON(ERR_peek_error()) == SSL_R_UNEXPECTED_EOF_WHILE_READING)
       return end(status::closed, "the connection was cut");
     const auto verified = SSL_get_verify_result(ssl_.get());
@@ -242,31 +245,35 @@ private:
 } // namespace
 
 struct tls::context {
-  ctx_ptr it;
+  ctx_ptr ssl_context;
 };
 
 tls::tls(const credentials::certificates& files) {
   ERR_clear_error();
-  ctx_ptr x{SSL_CTX_new(TLS_method())};
-  if (!x || !SSL_CTX_set_min_proto_version(x.get(), TLS1_3_VERSION))
+  ctx_ptr ssl_context{SSL_CTX_new(TLS_method())};
+  if (!ssl_context
+      || !SSL_CTX_set_min_proto_version(ssl_context.get(), TLS1_3_VERSION))
     throw std::runtime_error{"TLS 1.3 is not available: " + take_error()};
-  SSL_CTX_set_ciphersuites(x.get(), // the fastest first
+  SSL_CTX_set_ciphersuites(ssl_context.get(), // the fastest first
                            "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:"
                            "TLS_CHACHA20_POLY1305_SHA256");
-  SSL_CTX_set_options(x.get(), SSL_OP_NO_RENEGOTIATION);
-  SSL_CTX_set_session_cache_mode(x.get(), SSL_SESS_CACHE_OFF);
-  SSL_CTX_set_num_tickets(x.get(), 0);
-  SSL_CTX_set_max_cert_list(x.get(), most_certificate_bytes);
-  SSL_CTX_set_mode(x.get(), SSL_MODE_ENABLE_PARTIAL_WRITE
-                              | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
-  SSL_CTX_set_verify(x.get(), SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT,
+  SSL_CTX_set_options(ssl_context.get(), SSL_OP_NO_RENEGOTIATION);
+  SSL_CTX_set_session_cache_mode(ssl_context.get(), SSL_SESS_CACHE_OFF);
+  SSL_CTX_set_num_tickets(ssl_context.get(), 0);
+  SSL_CTX_set_max_cert_list(ssl_context.get(), max_certificate_bytes);
+  SSL_CTX_set_mode(ssl_context.get(), SSL_MODE_ENABLE_PARTIAL_WRITE
+                                        | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+  SSL_CTX_set_verify(ssl_context.get(),
+                     SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT,
                      nullptr);
-  if (!SSL_CTX_load_verify_file(x.get(), files.authority.c_str()))
+  if (!SSL_CTX_load_verify_file(ssl_context.get(), files.authority.c_str()))
     cannot_use("the authority", files.authority);
-  if (!SSL_CTX_use_certificate_chain_file(x.get(), files.certificate.c_str()))
+  if (!SSL_CTX_use_certificate_chain_file(ssl_context.get(),
+                                          files.certificate.c_str()))
     cannot_use("the certificate", files.certificate);
-  if (!SSL_CTX_use_PrivateKey_file(x.get(), files.key.c_str(), SSL_FILETYPE_PEM)
-      || !SSL_CTX_check_private_key(x.get())) {
+  if (!SSL_CTX_use_PrivateKey_file(ssl_context.get(), files.key.c_str(),
+                                   SSL_FILETYPE_PEM)
+      || !SSL_CTX_check_private_key(ssl_context.get())) {
     if (ERR_GET_REASON(ERR_peek_error()) == X509_R_KEY_VALUES_MISMATCH)
       throw std::invalid_argument{"TLS: the key in '" + files.key
                                   + "' is not that of the certificate in '"
@@ -274,24 +281,24 @@ tls::tls(const credentials::certificates& files) {
                                   + "': use the key that belongs to it"};
     cannot_use("the key", files.key);
   }
-  context_ = std::make_shared<context>(context{std::move(x)});
+  context_ = std::make_shared<context>(context{std::move(ssl_context)});
 }
 
-std::unique_ptr<stream> tls::wrap(int descriptor, side at) const {
-  ssl_ptr ssl{SSL_new(context_->it.get())};
+std::unique_ptr<stream> tls::wrap(int descriptor, side role) const {
+  ssl_ptr ssl{SSL_new(context_->ssl_context.get())};
   if (!ssl) {
     ::close(descriptor);
     throw std::bad_alloc{};
   }
-  auto x = std::make_unique<tls_stream>(descriptor, std::move(ssl));
-  auto* socket = make_tls_socket(descriptor);
-  SSL_set_bio(x->ssl(), socket, socket);
-  if (at == side::dialer)
-    SSL_set_connect_state(x->ssl());
+  auto wrapped = std::make_unique<tls_stream>(descriptor, std::move(ssl));
+  auto* socket = make_tls_bio(descriptor);
+  SSL_set_bio(wrapped->ssl(), socket, socket);
+  if (role == side::dialer)
+    SSL_set_connect_state(wrapped->ssl());
   else
-    SSL_set_accept_state(x->ssl());
+    SSL_set_accept_state(wrapped->ssl());
   prepare_socket(descriptor);
-  return x;
+  return wrapped;
 }
 
 } // namespace troupe::net

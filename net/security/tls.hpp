@@ -24,7 +24,7 @@ public:
   /// `failed`. If a write transferred nothing, the next one must pass the same
   /// bytes.
   /// @errors throws std::system_error; the socket is closed then.
-  std::unique_ptr<stream> wrap(int descriptor, side at) const;
+  std::unique_ptr<stream> wrap(int descriptor, side role) const;
 
 private:
   struct context;

@@ -6,7 +6,7 @@
 namespace troupe::net {
 
 /// Maximum number of full records that one system call transfers.
-constexpr std::size_t records_at_a_time = 8;
+constexpr std::size_t records_per_syscall = 8;
 
 /// Creates an OpenSSL BIO for a connected socket. It raises no SIGPIPE,
 /// collects written bytes until BIO_flush, and reads ahead, so that one system
@@ -14,6 +14,6 @@ constexpr std::size_t records_at_a_time = 8;
 /// ahead. The BIO does not own the descriptor. The caller frees it with
 /// BIO_free.
 /// @errors throws std::bad_alloc.
-BIO* make_tls_socket(int descriptor);
+BIO* make_tls_bio(int descriptor);
 
 } // namespace troupe::net

@@ -11,109 +11,115 @@ namespace {
 using namespace std::chrono_literals;
 /// Maximum number of connections accepted in one turn of the loop, so that
 /// other descriptors are served too.
-constexpr int most_at_once = 64;
+constexpr int max_accepts_per_turn = 64;
 /// Delay before the next attempt when the process has no descriptor or memory
 /// left.
-constexpr auto pause = 20ms;
+constexpr auto retry_delay = 20ms;
 
-bool lacks_something(int error) {
+bool is_resource_shortage(int error) {
   return error == EMFILE || error == ENFILE || error == ENOBUFS
          || error == ENOMEM;
 }
 
 } // namespace
 
-door::door(io_loop& by, descriptor listening, settings how)
-  : loop_{by},
-    listening_{std::move(listening)},
-    how_{std::move(how)},
-    pause_{by, [this] { on_knock(); }} {}
+acceptor::acceptor(io_loop& loop, descriptor listening, settings options)
+  : loop_{loop},
+    listening_socket_{std::move(listening)},
+    settings_{std::move(options)},
+    retry_timer_{loop, [this] { on_readable(); }} {}
 
-void door::open() {
-  if (watch_)
+void acceptor::open() {
+  if (watcher_)
     return;
-  watch_.emplace(loop_, listening_.get(), [this] { on_knock(); });
-  watch_->until_readable();
+  watcher_.emplace(loop_, listening_socket_.get(), [this] { on_readable(); });
+  watcher_->async_wait_readable();
 }
 
-void door::on_knock() {
-  for (int i = 0; i < most_at_once; ++i)
+void acceptor::on_readable() {
+  for (int i = 0; i < max_accepts_per_turn; ++i)
     if (!accept_one())
       return;
-  watch_->until_readable(); // fires at once if more connections wait
+  watcher_->async_wait_readable(); // fires immediately if more connections wait
 }
 
-bool door::accept_one() {
-  place from;
-  auto socket = accept_from(listening_.get(), from);
+bool acceptor::accept_one() {
+  socket_address peer_address;
+  auto socket = accept_from(listening_socket_.get(), peer_address);
   if (socket) {
-    receive(std::move(socket), from);
+    start_handshake(std::move(socket), peer_address);
     return true;
   }
   const auto error = errno;
   if (error == EINTR || error == ECONNABORTED || error == EPROTO)
     return true;
   if (error == EAGAIN || error == EWOULDBLOCK)
-    watch_->until_readable();
-  else if (lacks_something(error) && !guests_.empty()) {
-    push_out_oldest();
+    watcher_->async_wait_readable();
+  else if (is_resource_shortage(error) && !pending_.empty()) {
+    evict_oldest();
     return true;
   } else {
-    how_.warn("cannot accept a connection: "
-              + std::generic_category().message(error));
-    pause_.in(pause);
+    settings_.warn("cannot accept a connection: "
+                   + std::generic_category().message(error));
+    retry_timer_.expires_after(retry_delay);
   }
   return false;
 }
 
-void door::receive(descriptor socket, const place& from) {
-  const auto who =
-    guests_.insert(guests_.end(), {to_string(from), clock::now(), nullptr});
+void acceptor::start_handshake(descriptor socket,
+                               const socket_address& peer_address) {
+  const auto entry = pending_.insert(
+    pending_.end(), {to_string(peer_address), clock::now(), nullptr});
   try {
-    who->talk = std::make_unique<meeting>(
-      loop_, how_.wrap(socket.release()),
-      handshake{handshake::side::acceptor, how_.secret, random_nonce()},
-      how_.decide, [this, who] { on_met(who); });
+    entry->active_handshaker = std::make_unique<handshaker>(
+      loop_, settings_.wrap(socket.release()),
+      handshake{handshake::side::acceptor, settings_.secret, random_nonce()},
+      settings_.authorize, [this, entry] { on_handshake_done(entry); });
   } catch (const std::exception& e) {
-    how_.failed(who->from, e.what());
-    guests_.erase(who);
+    settings_.failed(entry->peer_address, e.what());
+    pending_.erase(entry);
     return;
   }
-  if (guests_.size() > how_.half_open)
-    push_out_oldest();
-  who->talk->start();
+  if (pending_.size() > settings_.max_handshakes)
+    evict_oldest();
+  entry->active_handshaker->start();
 }
 
-void door::push_out_oldest() {
-  forget(guests_.begin());
-  how_.pushed_out();
+void acceptor::evict_oldest() {
+  remove(pending_.begin());
+  settings_.on_evicted();
 }
 
 /// The code that authorized this peer may have reserved a slot for it, so it is
 /// notified.
-void door::forget(guests::iterator who) {
-  const auto x = std::move(*who);
-  guests_.erase(who);
-  if (x.talk->how().now() == handshake::state::taken)
-    how_.gone(x.talk->how().peer());
+void acceptor::remove(pending_handshakes::iterator entry) {
+  const auto removed = std::move(*entry);
+  pending_.erase(entry);
+  if (removed.active_handshaker->machine().current()
+      == handshake::state::accepted)
+    settings_.abandoned(removed.active_handshaker->machine().peer());
 }
 
-void door::on_met(guests::iterator who) {
-  if (!who->talk->taken()) {
-    const auto how = who->talk->how().now();
-    (how == handshake::state::refused ? how_.refused : how_.failed)(
-      who->from, who->talk->why());
-    return forget(who);
+void acceptor::on_handshake_done(pending_handshakes::iterator entry) {
+  if (!entry->active_handshaker->accepted()) {
+    const auto state = entry->active_handshaker->machine().current();
+    (state == handshake::state::rejected ? settings_.rejected
+                                         : settings_.failed)(
+      entry->peer_address, entry->active_handshaker->reason());
+    return remove(entry);
   }
-  const auto x = std::move(*who);
-  guests_.erase(who);
-  how_.take(x.talk->how().peer(), x.talk->take_stream());
+  const auto done = std::move(*entry);
+  pending_.erase(entry);
+  settings_.accepted(done.active_handshaker->machine().peer(),
+                     done.active_handshaker->take_stream());
 }
 
-void door::tick(clock::time_point now) {
-  while (!guests_.empty() && now - guests_.front().since > how_.patience) {
-    how_.failed(guests_.front().from, "its handshake took too long");
-    forget(guests_.begin());
+void acceptor::tick(clock::time_point now) {
+  while (!pending_.empty()
+         && now - pending_.front().accepted_at > settings_.handshake_timeout) {
+    settings_.failed(pending_.front().peer_address,
+                     "its handshake took too long");
+    remove(pending_.begin());
   }
 }
 

@@ -12,64 +12,65 @@
 
 namespace troupe::net {
 
-/// Accepts connections and runs their handshakes. At most `half_open`
+/// Accepts connections and runs their handshakes. At most `max_handshakes`
 /// handshakes run at a time. All functions except the constructor run on the
 /// loop's thread.
-class door {
+class acceptor {
 public:
   using clock = std::chrono::steady_clock;
   struct settings {
-    std::size_t half_open = 256;
-    std::chrono::milliseconds patience{5000};
+    std::size_t max_handshakes = 256;
+    std::chrono::milliseconds handshake_timeout{5000};
     std::string secret{};
     /// Makes a stream over a connected socket.
     std::function<std::unique_ptr<stream>(int)> wrap;
-    std::function<verdict(const hello&)> decide;
-    std::function<void(const hello&, std::unique_ptr<stream>)> take;
+    std::function<hello_response(const hello&)> authorize;
+    std::function<void(const hello&, std::unique_ptr<stream>)> accepted;
     /// The peer was accepted, but disconnected before the response was sent.
-    std::function<void(const hello&)> gone;
+    std::function<void(const hello&)> abandoned;
     /// Called with the peer's address and the reason. `failed`: the handshake
     /// failed or timed out. `rejected`: `authorize` rejected the peer, or the
     /// peer uses another handshake version.
-    std::function<void(const std::string&, const std::string&)> failed, refused;
+    std::function<void(const std::string&, const std::string&)> failed,
+      rejected;
     std::function<void(const std::string&)> warn;
     /// A handshake was ended to make room for a newer one, or to free a
     /// descriptor.
-    std::function<void()> pushed_out;
+    std::function<void()> on_evicted;
   };
 
-  door(io_loop& by, descriptor listening, settings how);
+  acceptor(io_loop& loop, descriptor listening, settings options);
 
   /// Starts to accept connections.
   void open();
   /// Ends the handshakes that exceed the handshake timeout.
   void tick(clock::time_point now);
 
-  std::size_t half_open() const { return guests_.size(); }
+  std::size_t pending_count() const { return pending_.size(); }
 
 private:
-  struct guest {
-    std::string from;
-    clock::time_point since;
-    std::unique_ptr<meeting> talk;
+  struct pending_handshake {
+    std::string peer_address;
+    clock::time_point accepted_at;
+    std::unique_ptr<handshaker> active_handshaker;
   };
-  using guests = std::list<guest>; ///< Oldest first.
+  using pending_handshakes = std::list<pending_handshake>; ///< Oldest first.
 
-  void on_knock();
+  void on_readable();
   /// @returns true if another connection may be waiting.
   bool accept_one();
   bool is_full(int error);
-  void receive(descriptor socket, const place& from);
-  void on_met(guests::iterator who);
-  void push_out_oldest();
-  void forget(guests::iterator who);
+  void start_handshake(descriptor socket, const socket_address& peer_address);
+  void on_handshake_done(pending_handshakes::iterator entry);
+  void evict_oldest();
+  void remove(pending_handshakes::iterator entry);
 
   io_loop& loop_;
-  const descriptor listening_;
-  settings how_;
-  guests guests_;
-  std::optional<watch> watch_;
-  alarm pause_;
+  const descriptor listening_socket_;
+  settings settings_;
+  pending_handshakes pending_;
+  std::optional<descriptor_watcher> watcher_;
+  timer retry_timer_;
 };
 
 } // namespace troupe::net

@@ -6,111 +6,120 @@
 
 namespace troupe::net {
 
-class wired_connection::channel_link final : public link {
+class stream_connection::connection_channel final : public channel {
 public:
-  channel_link(std::shared_ptr<wired_connection> by, std::uint32_t channel)
-    : by_{std::move(by)}, channel_{channel} {}
+  connection_channel(std::shared_ptr<stream_connection> owner,
+                     std::uint32_t channel)
+    : owner_{std::move(owner)}, channel_{channel} {}
 
-  void listen(std::shared_ptr<link_listener> to) override {
-    by_->listen(channel_, std::move(to));
+  void set_listener(std::shared_ptr<channel_listener> listener) override {
+    owner_->set_listener(channel_, std::move(listener));
   }
-  bool post(frame&& x) override {
-    const std::lock_guard hold{by_->lock_};
-    if (by_->over_ || !by_->board_.post(channel_, std::move(x)))
+  bool post(frame&& outgoing) override {
+    const std::lock_guard hold{owner_->lock_};
+    if (owner_->closed_
+        || !owner_->multiplexer_.post(channel_, std::move(outgoing)))
       return false;
-    by_->flush();
+    owner_->flush();
     return true;
   }
-  void consumed(priority x) override {
-    const std::lock_guard hold{by_->lock_};
-    by_->board_.consumed(channel_, x);
-    by_->flush();
+  void consumed(priority frame_priority) override {
+    const std::lock_guard hold{owner_->lock_};
+    owner_->multiplexer_.consumed(channel_, frame_priority);
+    owner_->flush();
   }
-  const frame_limits& limits() const override { return by_->how_.limits; }
-  std::size_t credits(priority x) const override { return credits_of(x); }
-  void close(const std::string& why) override {
-    const std::lock_guard hold{by_->lock_};
-    by_->board_.close(channel_, why);
-    by_->flush();
+  const frame_limits& limits() const override {
+    return owner_->settings_.limits;
+  }
+  std::size_t credits(priority frame_priority) const override {
+    return credits_of(frame_priority);
+  }
+  void close(const std::string& reason) override {
+    const std::lock_guard hold{owner_->lock_};
+    owner_->multiplexer_.close(channel_, reason);
+    owner_->flush();
   }
 
 private:
-  const std::shared_ptr<wired_connection> by_;
+  const std::shared_ptr<stream_connection> owner_;
   const std::uint32_t channel_;
 };
 
-std::shared_ptr<link> wired_connection::open(std::uint32_t channel) {
+std::shared_ptr<channel> stream_connection::open(std::uint32_t channel) {
   const std::lock_guard hold{lock_};
-  auto kept = board_.open(channel);
-  ears_[channel].waiting = std::move(kept);
-  return std::make_shared<channel_link>(shared_from_this(), channel);
+  auto kept = multiplexer_.open(channel);
+  listeners_[channel].pending = std::move(kept);
+  return std::make_shared<connection_channel>(shared_from_this(), channel);
 }
 
 /// Pending events are delivered on the loop's thread, as are all later ones.
-void wired_connection::listen(std::uint32_t channel,
-                              std::shared_ptr<link_listener> to) {
+void stream_connection::set_listener(
+  std::uint32_t channel, std::shared_ptr<channel_listener> listener) {
   std::unique_lock hold{lock_};
-  auto& x = ears_[channel];
-  x.to = std::move(to);
-  if (over_) {
+  auto& entry = listeners_[channel];
+  entry.listener = std::move(listener);
+  if (closed_) {
     hold.unlock();
-    hand_over(channel);
-  } else if (!x.waiting.empty()) {
+    dispatch(channel);
+  } else if (!entry.pending.empty()) {
     loop_->post(
-      [self = shared_from_this(), channel] { self->hand_over(channel); });
+      [self = shared_from_this(), channel] { self->dispatch(channel); });
   }
 }
 
-void wired_connection::hand_over(std::uint32_t channel) {
-  std::vector<news> all;
+void stream_connection::dispatch(std::uint32_t channel) {
+  std::vector<delivery> deliveries;
   {
     const std::lock_guard hold{lock_};
-    if (const auto x = ears_.find(channel); x != ears_.end() && x->second.to)
-      if (drain(x->first, x->second, all))
-        ears_.erase(x);
+    if (const auto entry = listeners_.find(channel);
+        entry != listeners_.end() && entry->second.listener)
+      if (take_pending(entry->first, entry->second, deliveries))
+        listeners_.erase(entry);
   }
-  tell(all);
+  deliver(deliveries);
 }
 
 /// Appends the pending events of a channel to `deliveries`, and its end if the
 /// connection has ended.
 /// @returns true if the listener gets no more events.
-bool wired_connection::drain(std::uint32_t channel, ear& x,
-                             std::vector<news>& to) const {
-  const auto ended = !x.waiting.empty() && !x.waiting.back().heard;
-  for (auto& e : x.waiting)
-    to.push_back({x.to, std::move(e)});
-  x.waiting.clear();
-  if (over_ && !ended)
-    to.push_back({x.to, {channel, {}, over_->why, over_->how}});
-  return over_ || ended;
+bool stream_connection::take_pending(std::uint32_t channel,
+                                     listener_entry& entry,
+                                     std::vector<delivery>& deliveries) const {
+  const auto ended = !entry.pending.empty() && !entry.pending.back().received;
+  for (auto& e : entry.pending)
+    deliveries.push_back({entry.listener, std::move(e)});
+  entry.pending.clear();
+  if (closed_ && !ended)
+    deliveries.push_back(
+      {entry.listener, {channel, {}, closed_->reason, closed_->cause}});
+  return closed_ || ended;
 }
 
 /// Assigns the events that were read to the listeners; without a listener they
 /// are kept.
-void wired_connection::route() {
+void stream_connection::route_events() {
   for (auto& e : events_) {
-    auto& x = ears_[e.channel];
-    const auto ended = !e.heard;
-    const auto to = x.to;
-    if (to && x.waiting.empty())
-      news_.push_back({to, std::move(e)});
+    auto& entry = listeners_[e.channel];
+    const auto ended = !e.received;
+    const auto listener = entry.listener;
+    if (listener && entry.pending.empty())
+      deliveries_.push_back({listener, std::move(e)});
     else
-      x.waiting.push_back(std::move(e));
-    if (ended && to && x.waiting.empty())
-      ears_.erase(e.channel);
+      entry.pending.push_back(std::move(e));
+    if (ended && listener && entry.pending.empty())
+      listeners_.erase(e.channel);
   }
   events_.clear();
 }
 
 /// Calls the listeners. The mutex is not held: a listener may post.
-void wired_connection::tell(std::vector<news>& all) {
-  for (auto& x : all)
-    if (x.what.heard)
-      x.to->heard(std::move(*x.what.heard));
+void stream_connection::deliver(std::vector<delivery>& deliveries) {
+  for (auto& x : deliveries)
+    if (x.event.received)
+      x.listener->on_frame(std::move(*x.event.received));
     else
-      x.to->ended(x.what.how, x.what.ended);
-  all.clear();
+      x.listener->on_closed(x.event.cause, x.event.reason);
+  deliveries.clear();
 }
 
 } // namespace troupe::net

@@ -23,7 +23,7 @@ public:
   /// Opens one end of a channel; the other side opens the same number. Frames
   /// that arrive before that are kept, within the channel's credits. A channel
   /// number is opened once, until the channel has ended.
-  virtual std::shared_ptr<link> open(std::uint32_t channel) = 0;
+  virtual std::shared_ptr<channel> open(std::uint32_t channel) = 0;
 
   /// The hello of the process at the other end.
   virtual const hello& peer() const = 0;
@@ -32,13 +32,14 @@ public:
   virtual std::chrono::milliseconds silence() const = 0;
 
   /// `fn` is called once, on the endpoint's thread, when the connection has
-  /// ended; at once if it has ended already. The listeners of all its channels
-  /// get the same reason.
-  virtual void on_end(std::function<void(ending, const std::string&)> fn) = 0;
+  /// ended; immediately if it has ended already. The listeners of all its
+  /// channels get the same reason.
+  virtual void
+  on_closed(std::function<void(close_reason, const std::string&)> fn) = 0;
 
   /// Accepts no more frames, sends the posted ones and a `goaway`, and ends.
   /// Ends after the endpoint's handshake timeout at the latest.
-  virtual void close(const std::string& why) = 0;
+  virtual void close(const std::string& reason) = 0;
 };
 
 } // namespace troupe::net

@@ -11,176 +11,185 @@ namespace troupe::net {
 namespace {
 
 using namespace std::chrono_literals;
-constexpr auto longest_backoff = 200ms;
+constexpr auto max_backoff = 200ms;
 
-std::string text_of(int error) {
+std::string error_text(int error) {
   return std::generic_category().message(error);
 }
 
 } // namespace
 
-dialing::dialing(std::shared_ptr<io_loop> by, order what, ended then)
-  : loop_{std::move(by)},
-    what_{std::move(what)},
-    then_{std::move(then)},
-    deadline_{*loop_, [this] { on_deadline(); }},
-    pause_{*loop_, [this] { find(); }},
-    attempt_{*loop_, [this] { missed("it did not answer in time"); }} {}
+connector::connector(std::shared_ptr<io_loop> loop, request options,
+                     done_fn on_done)
+  : loop_{std::move(loop)},
+    request_{std::move(options)},
+    on_done_{std::move(on_done)},
+    deadline_timer_{*loop_, [this] { on_deadline(); }},
+    retry_timer_{*loop_, [this] { resolve_host(); }},
+    attempt_timer_{*loop_,
+                   [this] { attempt_failed("it did not answer in time"); }} {}
 
-void dialing::start() {
-  deadline_.in(what_.deadline - clock::now());
-  find();
+void connector::start() {
+  deadline_timer_.expires_after(request_.deadline - clock::now());
+  resolve_host();
 }
 
-void dialing::find() {
-  if (is_numeric(what_.where))
-    return found(resolve(what_.where));
+void connector::resolve_host() {
+  if (is_numeric(request_.peer_address))
+    return on_resolved(resolve(request_.peer_address));
   // Name resolution may block and cannot be cancelled, so it runs on a thread
   // of its own.
-  auto ask = [where = what_.where, loop = std::weak_ptr{loop_},
-              self = weak_from_this()] {
-    auto all = resolve(where);
+  auto resolve_address = [host_address = request_.peer_address,
+                          loop = std::weak_ptr{loop_},
+                          self = weak_from_this()] {
+    auto all = resolve(host_address);
     if (const auto on = loop.lock())
       on->post([self, all = std::move(all)]() mutable {
         if (const auto x = self.lock())
-          x->found(std::move(all));
+          x->on_resolved(std::move(all));
       });
   };
   try {
-    std::thread{std::move(ask)}.detach();
+    std::thread{std::move(resolve_address)}.detach();
   } catch (const std::system_error& e) {
-    found({{}, e.what()});
+    on_resolved({{}, e.what()});
   }
 }
 
-void dialing::found(places&& all) {
-  if (!then_)
+void connector::on_resolved(resolved_addresses&& resolved) {
+  if (!on_done_)
     return;
-  places_ = std::move(all);
-  next_ = 0;
-  if (places_.found.empty()) {
-    problem_ = places_.problem;
-    return again();
+  addresses_ = std::move(resolved);
+  next_address_ = 0;
+  if (addresses_.found.empty()) {
+    last_problem_ = addresses_.problem;
+    return retry();
   }
-  for (const auto& x : places_.found)
-    if (what_.loopback_only && !x.is_loopback())
+  for (const auto& x : addresses_.found)
+    if (request_.loopback_only && !x.is_loopback())
       return fail("it is not a loopback address, and there are no credentials: "
                   "give a secret or certificates");
   try_next();
 }
 
-void dialing::try_next() {
-  if (next_ == places_.found.size())
-    return again();
-  socket_ = start_connecting(places_.found[next_++]);
+void connector::try_next() {
+  if (next_address_ == addresses_.found.size())
+    return retry();
+  socket_ = connect_async(addresses_.found[next_address_++]);
   if (!socket_)
-    return missed(text_of(errno));
-  attempt_.in(what_.patience);
+    return attempt_failed(error_text(errno));
+  attempt_timer_.expires_after(request_.handshake_timeout);
   try {
-    watch_ = std::make_unique<watch>(*loop_, socket_.get(),
-                                     [this] { on_connected(); });
+    watcher_ = std::make_unique<descriptor_watcher>(*loop_, socket_.get(),
+                                                    [this] { on_connected(); });
   } catch (const std::exception& e) {
-    return missed(e.what());
+    return attempt_failed(e.what());
   }
-  watch_->until_writable();
+  watcher_->async_wait_writable();
 }
 
-void dialing::on_connected() {
-  if (const auto error = connected(socket_.get()); error != 0) {
-    heard_ = heard_ || error == ECONNREFUSED || error == ECONNRESET;
-    return missed(text_of(error));
+void connector::on_connected() {
+  if (const auto error = connect_result(socket_.get()); error != 0) {
+    peer_responded_ =
+      peer_responded_ || error == ECONNREFUSED || error == ECONNRESET;
+    return attempt_failed(error_text(error));
   }
-  watch_.reset();
+  watcher_.reset();
   try {
-    meet();
+    start_handshake();
   } catch (const std::exception& e) {
-    missed(e.what());
+    attempt_failed(e.what());
   }
 }
 
-void dialing::meet() {
-  meeting_ = std::make_unique<meeting>(
-    *loop_, what_.wrap(socket_.release()),
-    handshake{handshake::side::dialer, what_.secret, random_nonce(), what_.who},
-    nullptr, [this] { on_met(); });
-  meeting_->start();
+void connector::start_handshake() {
+  handshaker_ = std::make_unique<handshaker>(
+    *loop_, request_.wrap(socket_.release()),
+    handshake{handshake::side::dialer, request_.secret, random_nonce(),
+              request_.own_hello},
+    nullptr, [this] { on_handshake_done(); });
+  handshaker_->start();
 }
 
-void dialing::on_met() {
-  const auto met = std::move(meeting_);
-  if (met->taken()) {
-    endpoint::dialed x;
-    x.peer = met->how().peer();
-    x.note = met->how().note();
-    return end(std::move(x), met->take_stream());
+void connector::on_handshake_done() {
+  const auto finished = std::move(handshaker_);
+  if (finished->accepted()) {
+    endpoint::dial_result result;
+    result.peer = finished->machine().peer();
+    result.payload = finished->machine().payload();
+    return finish(std::move(result), finished->take_stream());
   }
-  heard_ = true; // it has closed the connection, at least
-  if (met->how().now() == handshake::state::refused) {
-    endpoint::dialed x;
-    x.refused = true;
-    x.why = said(met->why());
-    x.peer = met->how().peer();
-    x.note = met->how().note();
-    return end(std::move(x));
+  peer_responded_ = true; // at least by closing the connection
+  if (finished->machine().current() == handshake::state::rejected) {
+    endpoint::dial_result result;
+    result.rejected = true;
+    result.reason = with_address(finished->reason());
+    result.peer = finished->machine().peer();
+    result.payload = finished->machine().payload();
+    return finish(std::move(result));
   }
-  if (met->hopeless())
-    return fail(met->why());
-  met_problem_ = met->why()
-                 + (!met->heard()          ? " before it sent any data; it may "
-                                             "require other credentials"
-                    : what_.secret.empty() ? ""
-                                           : "; it may use another secret");
-  missed(met_problem_);
+  if (finished->is_permanent_failure())
+    return fail(finished->reason());
+  handshake_problem_ =
+    finished->reason()
+    + (!finished->received_any() ? " before it sent any data; it may "
+                                   "require other credentials"
+       : request_.secret.empty() ? ""
+                                 : "; it may use another secret");
+  attempt_failed(handshake_problem_);
 }
 
 /// Ends this attempt and tries the next address.
-void dialing::missed(std::string why) {
-  attempt_.off();
-  watch_.reset();
-  meeting_.reset();
+void connector::attempt_failed(std::string reason) {
+  attempt_timer_.cancel();
+  watcher_.reset();
+  handshaker_.reset();
   socket_ = descriptor{};
-  problem_ = std::move(why);
+  last_problem_ = std::move(reason);
   try_next();
 }
 
-void dialing::again() {
-  pause_.in(backoff_);
-  backoff_ = std::min<std::chrono::milliseconds>(2 * backoff_, longest_backoff);
+void connector::retry() {
+  retry_timer_.expires_after(backoff_);
+  backoff_ = std::min<std::chrono::milliseconds>(2 * backoff_, max_backoff);
 }
 
-std::string dialing::said(const std::string& why) const {
-  return to_string(what_.where) + ": " + why;
+std::string connector::with_address(const std::string& reason) const {
+  return to_string(request_.peer_address) + ": " + reason;
 }
 
-void dialing::on_deadline() {
-  endpoint::dialed x;
-  x.how = heard_ ? ending::dead : ending::silent;
-  auto what = problem_;
-  if (!met_problem_.empty() && met_problem_ != what)
-    what += "; before that " + met_problem_;
-  x.why = said("not reached in time" + (what.empty() ? "" : " (" + what + ")"));
-  end(std::move(x));
+void connector::on_deadline() {
+  endpoint::dial_result result;
+  result.cause =
+    peer_responded_ ? close_reason::closed : close_reason::timed_out;
+  auto reason = last_problem_;
+  if (!handshake_problem_.empty() && handshake_problem_ != reason)
+    reason += "; before that " + handshake_problem_;
+  result.reason = with_address("not reached in time"
+                               + (reason.empty() ? "" : " (" + reason + ")"));
+  finish(std::move(result));
 }
 
-void dialing::fail(const std::string& why) {
-  endpoint::dialed x;
-  x.why = said(why);
-  end(std::move(x));
+void connector::fail(const std::string& reason) {
+  endpoint::dial_result result;
+  result.reason = with_address(reason);
+  finish(std::move(result));
 }
 
-void dialing::give_up(const std::string& why) {
-  fail(why);
+void connector::cancel(const std::string& reason) {
+  fail(reason);
 }
 
-void dialing::end(endpoint::dialed&& x, std::unique_ptr<stream> it) {
-  if (!then_)
+void connector::finish(endpoint::dial_result&& result,
+                       std::unique_ptr<stream> connected_stream) {
+  if (!on_done_)
     return;
   const auto self = shared_from_this(); // the callback drops the owner's one
-  watch_.reset();
-  meeting_.reset();
+  watcher_.reset();
+  handshaker_.reset();
   socket_ = descriptor{};
-  const auto then = std::exchange(then_, nullptr);
-  then(std::move(x), std::move(it));
+  const auto on_done = std::exchange(on_done_, nullptr);
+  on_done(std::move(result), std::move(connected_stream));
 }
 
 } // namespace troupe::net

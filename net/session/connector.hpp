@@ -12,62 +12,63 @@ namespace troupe::net {
 
 /// One `dial`: resolves the host, connects, runs the handshake, and retries
 /// until it is accepted, rejected, or past the deadline. For the loop's thread.
-class dialing : public std::enable_shared_from_this<dialing> {
+class connector : public std::enable_shared_from_this<connector> {
 public:
-  struct order {
-    address where;
-    hello who;
+  struct request {
+    address peer_address;
+    hello own_hello;
     std::string secret;
     std::chrono::steady_clock::time_point deadline;
     /// Timeout of one attempt: to connect and complete the handshake.
-    std::chrono::milliseconds patience;
+    std::chrono::milliseconds handshake_timeout;
     bool loopback_only = false;
     /// Makes a stream over a connected socket.
     std::function<std::unique_ptr<stream>(int)> wrap;
   };
   /// Called once, with the result. The stream is null unless the handshake was
   /// accepted.
-  using ended =
-    std::function<void(endpoint::dialed&&, std::unique_ptr<stream>)>;
+  using done_fn =
+    std::function<void(endpoint::dial_result&&, std::unique_ptr<stream>)>;
 
-  dialing(std::shared_ptr<io_loop> by, order what, ended then);
+  connector(std::shared_ptr<io_loop> loop, request options, done_fn on_done);
 
   void start();
 
   /// Ends the dial now; the completion function is called.
-  void give_up(const std::string& why);
+  void cancel(const std::string& reason);
 
 private:
   using clock = std::chrono::steady_clock;
 
-  void find();
-  void found(places&& all);
+  void resolve_host();
+  void on_resolved(resolved_addresses&& resolved);
   void try_next();
   void on_connected();
-  void meet();
-  void on_met();
-  void missed(std::string why);
-  void again();
+  void start_handshake();
+  void on_handshake_done();
+  void attempt_failed(std::string reason);
+  void retry();
   void on_deadline();
-  void end(endpoint::dialed&& x, std::unique_ptr<stream> it = {});
-  void fail(const std::string& why);
-  std::string said(const std::string& why) const;
+  void finish(endpoint::dial_result&& result,
+              std::unique_ptr<stream> connected_stream = {});
+  void fail(const std::string& reason);
+  std::string with_address(const std::string& reason) const;
 
   std::shared_ptr<io_loop> loop_;
-  order what_;
-  ended then_;
-  places places_;
-  std::size_t next_ = 0; ///< Index of the next address to try.
+  request request_;
+  done_fn on_done_;
+  resolved_addresses addresses_;
+  std::size_t next_address_ = 0; ///< Index of the next address to try.
   descriptor socket_;
-  std::unique_ptr<watch> watch_;
-  std::unique_ptr<meeting> meeting_;
-  alarm deadline_, pause_, attempt_;
+  std::unique_ptr<descriptor_watcher> watcher_;
+  std::unique_ptr<handshaker> handshaker_;
+  timer deadline_timer_, retry_timer_, attempt_timer_;
   std::chrono::milliseconds backoff_{10};
-  std::string problem_; ///< Reason of the last failed attempt.
+  std::string last_problem_; ///< Reason of the last failed attempt.
   /// Reason of the last attempt that failed in its handshake.
-  std::string met_problem_;
+  std::string handshake_problem_;
   /// The peer answered: a handshake, a refusal, or a reset.
-  bool heard_ = false;
+  bool peer_responded_ = false;
 };
 
 } // namespace troupe::net

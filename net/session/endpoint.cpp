@@ -12,268 +12,292 @@ namespace troupe::net {
 
 namespace {
 
-constexpr auto beyond_loopback =
+constexpr auto not_loopback =
   " is not a loopback address, and there are no credentials: give a secret "
   "(for example by TROUPE_SECRET_FILE) or certificates (by TROUPE_TLS_CA, "
   "TROUPE_TLS_CERTIFICATE and TROUPE_TLS_KEY), or use 127.0.0.1";
 
-[[noreturn]] void cannot_listen(const address& where, const std::string& why) {
-  throw std::runtime_error{"cannot listen at " + to_string(where) + ": " + why};
+[[noreturn]] void cannot_listen(const address& listen_address,
+                                const std::string& reason) {
+  throw std::runtime_error{"cannot listen at " + to_string(listen_address)
+                           + ": " + reason};
 }
 
-void check(const endpoint_options& x) {
+void check_options(const endpoint_options& options) {
   using namespace std::chrono_literals;
-  if (x.heartbeat < 1ms || x.suspect <= x.heartbeat)
+  if (options.heartbeat_interval < 1ms
+      || options.heartbeat_timeout <= options.heartbeat_interval)
     throw std::invalid_argument{
-      "heartbeat_interval is " + std::to_string(x.heartbeat.count())
-      + " ms and heartbeat_timeout " + std::to_string(x.suspect.count())
+      "heartbeat_interval is "
+      + std::to_string(options.heartbeat_interval.count())
+      + " ms and heartbeat_timeout "
+      + std::to_string(options.heartbeat_timeout.count())
       + " ms: the interval must be at least 1 ms, the timeout longer"};
-  if (x.patience < 1ms || x.half_open == 0)
+  if (options.handshake_timeout < 1ms || options.max_handshakes == 0)
     throw std::invalid_argument{
-      "handshake_timeout and half_open of an endpoint must be at least 1"};
-  if (x.listen && x.last_port != 0 && x.last_port < x.listen->port)
-    throw std::invalid_argument{"ports " + std::to_string(x.listen->port)
-                                + " to " + std::to_string(x.last_port)
+      "handshake_timeout and max_handshakes of an endpoint must be at least 1"};
+  if (options.listen && options.last_port != 0
+      && options.last_port < options.listen->port)
+    throw std::invalid_argument{"ports " + std::to_string(options.listen->port)
+                                + " to " + std::to_string(options.last_port)
                                 + ": the last is below the first"};
 }
 
 /// Binds the first free port of the range, at the first address where one is
 /// free.
-descriptor listen_somewhere(const endpoint_options& x) {
-  auto all = resolve(*x.listen);
-  if (all.found.empty())
-    cannot_listen(*x.listen, all.problem);
-  if (x.credentials.none())
-    for (const auto& at : all.found)
-      if (!at.is_loopback())
-        throw std::invalid_argument{"'" + to_string(*x.listen) + "'"
-                                    + beyond_loopback};
+descriptor bind_first_free(const endpoint_options& options) {
+  auto candidates = resolve(*options.listen);
+  if (candidates.found.empty())
+    cannot_listen(*options.listen, candidates.problem);
+  if (options.credentials.none())
+    for (const auto& candidate : candidates.found)
+      if (!candidate.is_loopback())
+        throw std::invalid_argument{"'" + to_string(*options.listen) + "'"
+                                    + not_loopback};
   int error = 0;
-  const auto in_use =
-    "; " + (x.last_port != 0 ? "use another range of ports" : x.if_in_use);
-  const auto last = std::max<int>(x.listen->port, x.last_port);
-  for (int port = x.listen->port; port <= last; ++port)
-    for (auto& at : all.found) {
-      at.set_port(static_cast<std::uint16_t>(port));
-      if (auto made = listen_at(at))
+  const auto in_use = "; "
+                      + (options.last_port != 0 ? "use another range of ports"
+                                                : options.address_in_use_hint);
+  const auto last = std::max<int>(options.listen->port, options.last_port);
+  for (int port = options.listen->port; port <= last; ++port)
+    for (auto& candidate : candidates.found) {
+      candidate.set_port(static_cast<std::uint16_t>(port));
+      if (auto made = listen_on(candidate))
         return made;
       error = errno;
     }
-  cannot_listen(*x.listen, std::generic_category().message(error)
-                             + (error == EADDRINUSE ? in_use : ""));
+  cannot_listen(*options.listen, std::generic_category().message(error)
+                                   + (error == EADDRINUSE ? in_use : ""));
 }
 
 } // namespace
 
 // -- making and ending --------------------------------------------------------
 
-endpoint::impl::impl(const endpoint_options& x)
-  : options{x}, log{x.log}, ticker{*loop, [this] { tick(); }} {
-  if (x.credentials.tls)
-    certificates.emplace(*x.credentials.tls);
-  if (x.listen)
+endpoint::impl::impl(const endpoint_options& initial_options)
+  : options{initial_options},
+    log{initial_options.log},
+    tick_timer{*loop, [this] { tick(); }} {
+  if (initial_options.credentials.tls)
+    certificates.emplace(*initial_options.credentials.tls);
+  if (initial_options.listen)
     listen();
 }
 
 void endpoint::impl::listen() {
-  auto made = listen_somewhere(options);
-  const auto at = bound_to(made.get());
-  here = options.advertised.value_or(address{options.listen->host, at.port()});
-  if (here.port == 0)
-    here.port = at.port();
-  if (!at.is_loopback() && !certificates)
+  auto listening = bind_first_free(options);
+  const auto bound_address = local_address(listening.get());
+  advertised_address = options.advertised.value_or(
+    address{options.listen->host, bound_address.port()});
+  if (advertised_address.port == 0)
+    advertised_address.port = bound_address.port();
+  if (!bound_address.is_loopback() && !certificates)
     log(severity::warning,
-        "a secret authenticates the peers at " + to_string(at)
+        "a secret authenticates the peers at " + to_string(bound_address)
           + ", but the data that follows is neither encrypted nor signed: "
             "use TLS on a shared network");
-  entrance.emplace(
-    *loop, std::move(made),
-    door::settings{
-      options.half_open, options.patience, options.credentials.secret,
+  connection_acceptor.emplace(
+    *loop, std::move(listening),
+    acceptor::settings{
+      options.max_handshakes, options.handshake_timeout,
+      options.credentials.secret,
       [this](int fd) { return wrap(fd, tls::side::acceptor); },
-      [this](const hello& x) { return decide(x); },
+      [this](const hello& x) { return authorize(x); },
       [this](const hello& x, std::unique_ptr<stream> it) {
-        take(x, arrive(x, std::move(it)));
+        accepted(x, make_connection(x, std::move(it)));
       },
-      [this](const hello& x) { gone ? gone(x) : void(); },
-      [this](const std::string& from, const std::string& why) {
-        say_closed(from, why);
+      [this](const hello& x) { abandoned ? abandoned(x) : void(); },
+      [this](const std::string& peer_address, const std::string& reason) {
+        log_closed(peer_address, reason);
         const std::lock_guard hold{lock};
-        ++away.count;
-        away.last = from + ": " + printable(why);
+        ++rejections.count;
+        rejections.last = peer_address + ": " + printable(reason);
       },
-      [this](const std::string& from, const std::string& why) {
-        say_closed(from, why);
+      [this](const std::string& peer_address, const std::string& reason) {
+        log_closed(peer_address, reason);
       },
       [this](const std::string& text) { log(severity::warning, text); },
-      [this] { log.pushed_out(); }});
+      [this] { log.count_evicted(); }});
 }
 
-std::unique_ptr<stream> endpoint::impl::wrap(int fd, tls::side at) const {
-  return certificates ? certificates->wrap(fd, at) : wrap_socket(fd);
+std::unique_ptr<stream> endpoint::impl::wrap(int fd, tls::side own_side) const {
+  return certificates ? certificates->wrap(fd, own_side) : wrap_socket(fd);
 }
 
-std::chrono::milliseconds endpoint::impl::tick_time() const {
+std::chrono::milliseconds endpoint::impl::tick_interval() const {
   using namespace std::chrono_literals;
   return std::max<std::chrono::milliseconds>(
-    1ms,
-    std::min({options.heartbeat, options.suspect / 4, options.patience / 4}));
+    1ms, std::min({options.heartbeat_interval, options.heartbeat_timeout / 4,
+                   options.handshake_timeout / 4}));
 }
 
 void endpoint::impl::tick() {
   const auto now = std::chrono::steady_clock::now();
-  if (entrance)
-    entrance->tick(now);
+  if (connection_acceptor)
+    connection_acceptor->tick(now);
   log.tick(now);
   const auto all = connections; // a copy: an ended connection leaves the list
   for (const auto& x : all)
     x->tick(now);
-  ticker.in(tick_time());
+  tick_timer.expires_after(tick_interval());
 }
 
-void endpoint::impl::say_closed(const std::string& from,
-                                const std::string& why) {
-  log(severity::info, "a connection from " + from + " was closed: " + why);
+void endpoint::impl::log_closed(const std::string& peer_address,
+                                const std::string& reason) {
+  log(severity::info,
+      "a connection from " + peer_address + " was closed: " + reason);
 }
 
 /// Runs on the loop's thread.
-void endpoint::impl::leave() {
-  leaving = true;
-  entrance.reset();
-  for (const auto& x : std::set{dials})
-    x->give_up("the endpoint closes");
+void endpoint::impl::shut_down() {
+  closing = true;
+  connection_acceptor.reset();
+  for (const auto& x : std::set{connectors})
+    x->cancel("the endpoint closes");
   for (const auto& x : connections)
     x->close("the endpoint closes");
-  check_left();
+  check_all_closed();
 }
 
-void endpoint::impl::check_left() {
-  if (!leaving || !connections.empty())
+void endpoint::impl::check_all_closed() {
+  if (!closing || !connections.empty())
     return;
   const std::lock_guard hold{lock};
-  all_left = true;
-  left.notify_all();
+  all_closed = true;
+  closed_event.notify_all();
 }
 
 // -- what arrives -------------------------------------------------------------
 
-arrived endpoint::impl::arrive(const hello& who, std::unique_ptr<stream> it) {
-  if (!speaks_frames(who.purpose))
-    return it;
-  const wired_connection::settings how{options.heartbeat, options.suspect,
-                                       options.patience, options.limits};
-  auto made = std::make_shared<wired_connection>(
-    loop, std::move(it), who, how,
-    [this](const wired_connection& x, const switchboard::end& how, bool own) {
-      if (!own && !how.said)
-        log(severity::warning,
-            "the connection to '" + x.peer().name + "' has ended: " + how.why);
+accepted_connection
+endpoint::impl::make_connection(const hello& peer,
+                                std::unique_ptr<stream> connected_stream) {
+  if (!carries_frames(peer.purpose))
+    return connected_stream;
+  const stream_connection::settings settings{
+    options.heartbeat_interval, options.heartbeat_timeout,
+    options.handshake_timeout, options.limits};
+  auto opened = std::make_shared<stream_connection>(
+    loop, std::move(connected_stream), peer, settings,
+    [this](const stream_connection& x,
+           const multiplexer::closed_state& end_state, bool closed_here) {
+      if (!closed_here && !end_state.announced)
+        log(severity::warning, "the connection to '" + x.peer().name
+                                 + "' has ended: " + end_state.reason);
       std::erase_if(connections, [&x](const auto& y) { return y.get() == &x; });
-      check_left();
+      check_all_closed();
     });
-  connections.push_back(made);
-  loop->post([made] { made->start(); }); // the handler takes ownership first
-  return made;
+  connections.push_back(opened);
+  loop->post(
+    [opened] { opened->start(); }); // the handler takes ownership first
+  return opened;
 }
 
-void endpoint::impl::dial(const address& where, const hello& who,
+void endpoint::impl::dial(const address& peer_address, const hello& own_hello,
                           std::chrono::steady_clock::time_point deadline,
-                          std::function<void(dialed&&)> then) {
-  dialing::order what{where,
-                      who,
-                      options.credentials.secret,
-                      deadline,
-                      options.patience,
-                      options.credentials.none(),
-                      [this](int fd) { return wrap(fd, tls::side::dialer); }};
-  const auto self = std::make_shared<std::weak_ptr<dialing>>();
-  const auto x = std::make_shared<dialing>(
-    loop, std::move(what),
-    [this, self, purpose = who.purpose, where,
-     then = std::move(then)](dialed&& how, std::unique_ptr<stream> it) {
-      dials.erase(self->lock());
-      if (it) {
-        auto peer = how.peer;
+                          std::function<void(dial_result&&)> on_done) {
+  connector::request request{
+    peer_address,
+    own_hello,
+    options.credentials.secret,
+    deadline,
+    options.handshake_timeout,
+    options.credentials.none(),
+    [this](int fd) { return wrap(fd, tls::side::dialer); }};
+  const auto self = std::make_shared<std::weak_ptr<connector>>();
+  const auto attempt = std::make_shared<connector>(
+    loop, std::move(request),
+    [this, self, purpose = own_hello.purpose, peer_address,
+     on_done = std::move(on_done)](dial_result&& result,
+                                   std::unique_ptr<stream> connected_stream) {
+      connectors.erase(self->lock());
+      if (connected_stream) {
+        auto peer = result.peer;
         peer.purpose = purpose;
         if (peer.name.empty())
-          peer.name = to_string(where);
-        how.it = arrive(peer, std::move(it));
+          peer.name = to_string(peer_address);
+        result.connection = make_connection(peer, std::move(connected_stream));
       } else {
-        log(severity::info, "dialing " + how.why); // who dials is told
+        log(severity::info,
+            "dialing " + result.reason); // the caller is notified
       }
-      then(std::move(how));
+      on_done(std::move(result));
     });
-  *self = x;
-  dials.insert(x);
-  if (leaving)
-    x->give_up("the endpoint closes");
+  *self = attempt;
+  connectors.insert(attempt);
+  if (closing)
+    attempt->cancel("the endpoint closes");
   else
-    x->start();
+    attempt->start();
 }
 
 // -- the endpoint -------------------------------------------------------------
 
 endpoint::endpoint(const endpoint_options& options) {
-  check(options);
+  check_options(options);
   impl_ = std::make_shared<impl>(options);
   impl_->loop->post([x = impl_.get()] { x->tick(); });
 }
 
 endpoint::~endpoint() {
-  auto& x = *impl_;
-  x.loop->post([&x] { x.leave(); });
+  auto& state = *impl_;
+  state.loop->post([&state] { state.shut_down(); });
   {
-    std::unique_lock hold{x.lock};
-    x.left.wait_for(hold, x.options.patience, [&x] { return x.all_left; });
+    std::unique_lock hold{state.lock};
+    state.closed_event.wait_for(hold, state.options.handshake_timeout,
+                                [&state] { return state.all_closed; });
   }
-  x.loop->stop();
-  for (const auto& c : std::vector{x.connections})
-    c->end(ending::dead, "the endpoint is closed");
+  state.loop->stop();
+  for (const auto& c : std::vector{state.connections})
+    c->terminate(close_reason::closed, "the endpoint is closed");
 }
 
-const address& endpoint::reachable_at() const {
+const address& endpoint::advertised_address() const {
   if (!impl_->options.listen)
     throw std::logic_error{"an endpoint that does not listen is not reachable"};
-  return impl_->here;
+  return impl_->advertised_address;
 }
 
-void endpoint::on_dialed(std::function<verdict(const hello&)> decide,
-                         std::function<void(const hello&, arrived&&)> take,
-                         std::function<void(const hello&)> gone) {
-  impl_->loop->post([x = impl_.get(), decide = std::move(decide),
-                     take = std::move(take), gone = std::move(gone)]() mutable {
-    x->decide = std::move(decide);
-    x->take = std::move(take);
-    x->gone = std::move(gone);
-    if (x->entrance)
-      x->entrance->open();
+void endpoint::serve(
+  std::function<hello_response(const hello&)> authorize,
+  std::function<void(const hello&, accepted_connection&&)> accepted,
+  std::function<void(const hello&)> abandoned) {
+  impl_->loop->post([state = impl_.get(), authorize = std::move(authorize),
+                     accepted = std::move(accepted),
+                     abandoned = std::move(abandoned)]() mutable {
+    state->authorize = std::move(authorize);
+    state->accepted = std::move(accepted);
+    state->abandoned = std::move(abandoned);
+    if (state->connection_acceptor)
+      state->connection_acceptor->open();
   });
 }
 
-void endpoint::dial(const address& where, const hello& who,
-                    std::chrono::milliseconds patience,
-                    std::function<void(dialed&&)> then) {
-  const auto& how = impl_->options;
-  if (!handshake::fits(who))
+void endpoint::dial(const address& peer_address, const hello& own_hello,
+                    std::chrono::milliseconds timeout,
+                    std::function<void(dial_result&&)> on_done) {
+  const auto& options = impl_->options;
+  if (!handshake::fits(own_hello))
     throw std::logic_error{"a hello of more than "
-                           + std::to_string(most_hello_bytes) + " bytes"};
-  if (how.credentials.none() && is_numeric(where)
-      && !resolve(where).found.front().is_loopback())
-    throw std::invalid_argument{"'" + to_string(where) + "'" + beyond_loopback};
-  impl_->loop->post([x = impl_.get(), where, who,
-                     deadline = std::chrono::steady_clock::now() + patience,
-                     then = std::move(then)]() mutable {
-    x->dial(where, who, deadline, std::move(then));
+                           + std::to_string(max_hello_bytes) + " bytes"};
+  if (options.credentials.none() && is_numeric(peer_address)
+      && !resolve(peer_address).found.front().is_loopback())
+    throw std::invalid_argument{"'" + to_string(peer_address) + "'"
+                                + not_loopback};
+  impl_->loop->post([x = impl_.get(), peer_address, own_hello,
+                     deadline = std::chrono::steady_clock::now() + timeout,
+                     on_done = std::move(on_done)]() mutable {
+    x->dial(peer_address, own_hello, deadline, std::move(on_done));
   });
 }
 
-bool endpoint::speaks_tls() const {
+bool endpoint::uses_tls() const {
   return impl_->options.credentials.tls != nullptr;
 }
 
-endpoint::strangers endpoint::turned_away() const {
+endpoint::rejected_peers endpoint::rejections() const {
   const std::lock_guard hold{impl_->lock};
-  return impl_->away;
+  return impl_->rejections;
 }
 
 std::chrono::microseconds endpoint::cpu_time() const {

@@ -22,24 +22,24 @@ struct endpoint_options {
   /// Address that others dial. None: the address it listens at.
   std::optional<address> advertised{};
   troupe::net::credentials credentials{}; ///< None: loopback only.
-  std::chrono::milliseconds heartbeat{100};
+  std::chrono::milliseconds heartbeat_interval{100};
   /// Time without a byte from the peer after which a connection is closed as
   /// timed out.
-  std::chrono::milliseconds suspect{1000};
+  std::chrono::milliseconds heartbeat_timeout{1000};
   /// Timeout of a handshake, and of the orderly close of a connection.
-  std::chrono::milliseconds patience{5000};
+  std::chrono::milliseconds handshake_timeout{5000};
   /// Maximum number of concurrent handshakes; one more evicts the oldest.
-  std::size_t half_open = 256;
+  std::size_t max_handshakes = 256;
   frame_limits limits{};
   /// Receives a line for each connection that was rejected or closed.
   log_function log{};
   /// Hint for people, appended to the error when the address is in use.
-  std::string if_in_use = "use another port, or 0 for a free one";
+  std::string address_in_use_hint = "use another port, or 0 for a free one";
 };
 
 /// An authenticated connection: multiplexed if its purpose carries frames
 /// (`carries_frames`), else the bare stream.
-using arrived =
+using accepted_connection =
   std::variant<std::shared_ptr<connection>, std::unique_ptr<stream>>;
 
 /// The network endpoint of a process: listens, dials and authenticates. One
@@ -50,49 +50,51 @@ public:
   ///         without credentials, std::runtime_error when it cannot listen.
   explicit endpoint(const endpoint_options& options);
 
-  /// Closes all connections in order, within the handshake timeout. No callback
-  /// runs after it returns. @pre not called on its own thread.
+  /// Starts the orderly close of all connections and waits for it, at most the
+  /// handshake timeout. No callback runs after it returns. @pre not called on
+  /// its own thread.
   ~endpoint();
   endpoint(const endpoint&) = delete;
   endpoint& operator=(const endpoint&) = delete;
 
   /// Address that others dial. @pre it listens.
-  const address& reachable_at() const;
+  const address& advertised_address() const;
 
   /// True if all connections use TLS.
-  bool speaks_tls() const;
+  bool uses_tls() const;
 
   /// Sets the handler of incoming connections: `authorize` accepts or rejects,
   /// `accepted` takes ownership. `abandoned` is called if the peer disconnects
   /// after it was authorized but before the response was sent. Called on the
   /// endpoint's thread; must not block. Dialers wait until a handler is set.
-  void on_dialed(std::function<verdict(const hello&)> decide,
-                 std::function<void(const hello&, arrived&&)> take,
-                 std::function<void(const hello&)> gone = {});
+  void serve(std::function<hello_response(const hello&)> authorize,
+             std::function<void(const hello&, accepted_connection&&)> accepted,
+             std::function<void(const hello&)> abandoned = {});
 
-  struct dialed {
-    std::optional<arrived> it; ///< None: the dial failed, see `reason`.
+  struct dial_result {
+    /// None: the dial failed, see `reason`.
+    std::optional<accepted_connection> connection;
     /// `timed_out` if the peer did not respond before the deadline.
-    ending how = ending::dead;
-    bool refused = false; ///< The other side rejected the hello.
-    std::string why;      ///< Reason of a failure; begins with the address.
-    hello peer;           ///< Hello of the other side.
-    std::vector<std::byte> note; ///< Payload of the hello response.
+    close_reason cause = close_reason::closed;
+    bool rejected = false; ///< The other side rejected the hello.
+    std::string reason;    ///< Reason of a failure; begins with the address.
+    hello peer;            ///< Hello of the other side.
+    std::vector<std::byte> payload; ///< Payload of the hello response.
   };
   /// Connects to a peer and retries until the timeout; a rejection ends it at
   /// once. Calls the completion function once, on the endpoint's thread.
-  void dial(const address& where, const hello& who,
-            std::chrono::milliseconds patience,
-            std::function<void(dialed&&)> then);
+  void dial(const address& peer_address, const hello& own_hello,
+            std::chrono::milliseconds timeout,
+            std::function<void(dial_result&&)> on_done);
 
   /// Counts the connections that were closed because the peer did not
   /// authenticate.
-  struct strangers {
+  struct rejected_peers {
     std::size_t count = 0;
     /// Address of the last one, and why it was closed.
     std::string last;
   };
-  strangers turned_away() const;
+  rejected_peers rejections() const;
 
   /// CPU time that the endpoint's thread has used.
   std::chrono::microseconds cpu_time() const;

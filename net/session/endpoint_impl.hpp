@@ -18,44 +18,45 @@ namespace troupe::net {
 /// The endpoint's state. Its functions and members are for the loop's thread,
 /// unless a comment names another.
 struct endpoint::impl {
-  explicit impl(const endpoint_options& x);
+  explicit impl(const endpoint_options& initial_options);
 
   void listen();
-  std::unique_ptr<stream> wrap(int fd, tls::side at) const;
-  std::chrono::milliseconds tick_time() const;
+  std::unique_ptr<stream> wrap(int fd, tls::side own_side) const;
+  std::chrono::milliseconds tick_interval() const;
   void tick();
-  void dial(const address& where, const hello& who,
+  void dial(const address& peer_address, const hello& own_hello,
             std::chrono::steady_clock::time_point deadline,
-            std::function<void(dialed&&)> then);
-  arrived arrive(const hello& who, std::unique_ptr<stream> it);
+            std::function<void(dial_result&&)> on_done);
+  accepted_connection make_connection(const hello& peer,
+                                      std::unique_ptr<stream> connected_stream);
 
   /// Ends pending dials and handshakes, and starts the orderly close of all
   /// connections.
-  void leave();
-  void check_left();
+  void shut_down();
+  void check_all_closed();
 
   /// Logs why an incoming connection was closed.
-  void say_closed(const std::string& from, const std::string& why);
+  void log_closed(const std::string& peer_address, const std::string& reason);
 
-  const endpoint_options options; ///< For any thread.
-  address here;                   ///< For any thread.
-  log_limiter log;
+  const endpoint_options options; ///< May be read by any thread.
+  address advertised_address;     ///< May be read by any thread.
+  log_rate_limiter log;
   std::optional<tls> certificates;
-  std::function<verdict(const hello&)> decide;
-  std::function<void(const hello&, arrived&&)> take;
-  std::function<void(const hello&)> gone;
-  /// For any thread.
+  std::function<hello_response(const hello&)> authorize;
+  std::function<void(const hello&, accepted_connection&&)> accepted;
+  std::function<void(const hello&)> abandoned;
+  /// May be used by any thread.
   std::shared_ptr<io_loop> loop = std::make_shared<io_loop>();
-  alarm ticker;
-  std::optional<door> entrance;
-  std::set<std::shared_ptr<dialing>> dials;
-  std::vector<std::shared_ptr<wired_connection>> connections;
-  bool leaving = false;
+  timer tick_timer;
+  std::optional<acceptor> connection_acceptor;
+  std::set<std::shared_ptr<connector>> connectors;
+  std::vector<std::shared_ptr<stream_connection>> connections;
+  bool closing = false;
 
   std::mutex lock; // guards all members below
-  std::condition_variable left;
-  bool all_left = false;
-  strangers away;
+  std::condition_variable closed_event;
+  bool all_closed = false;
+  rejected_peers rejections;
 };
 
 } // namespace troupe::net

@@ -7,45 +7,47 @@
 
 namespace troupe::net {
 
-/// Measures the time since a peer was last heard from. Time during which this
-/// process was not scheduled is excluded, so that a suspended process does not
-/// suspect its peers.
-class vigil {
+/// Measures the time since the last byte from a peer. Time during which this
+/// process was not scheduled is excluded. Otherwise a process that was
+/// suspended would consider its peers unreachable.
+class failure_detector {
 public:
   using clock = std::chrono::steady_clock;
 
   /// @param max_tick_interval maximum time between two ticks while this process
   ///                          is scheduled.
-  vigil(clock::time_point now, clock::duration beat)
-    : beat_{beat}, heard_at_{now.time_since_epoch().count()}, ticked_at_{now} {}
+  failure_detector(clock::time_point now, clock::duration max_tick_interval)
+    : max_tick_interval_{max_tick_interval},
+      last_received_{now.time_since_epoch().count()},
+      last_tick_{now} {}
 
   // -- for one thread ---------------------------------------------------------
 
-  void heard(clock::time_point now) {
-    heard_at_ = now.time_since_epoch().count();
+  void received(clock::time_point now) {
+    last_received_ = now.time_since_epoch().count();
   }
 
   /// Records that this process runs. If a tick is late by more than one
   /// interval, the delay does not count as silence.
   void tick(clock::time_point now) {
-    const auto late = now - std::exchange(ticked_at_, now) - beat_;
-    if (late > beat_)
-      heard_at_ =
-        std::min(heard_at_ + late.count(), now.time_since_epoch().count());
+    const auto late = now - std::exchange(last_tick_, now) - max_tick_interval_;
+    if (late > max_tick_interval_)
+      last_received_ =
+        std::min(last_received_ + late.count(), now.time_since_epoch().count());
   }
 
   // -- for any thread ---------------------------------------------------------
 
   std::chrono::milliseconds silence(clock::time_point now) const {
-    const auto since = now.time_since_epoch().count() - heard_at_;
+    const auto since = now.time_since_epoch().count() - last_received_;
     return std::chrono::duration_cast<std::chrono::milliseconds>(
       clock::duration{std::max<clock::rep>(since, 0)});
   }
 
 private:
-  const clock::duration beat_;
-  std::atomic<clock::rep> heard_at_;
-  clock::time_point ticked_at_;
+  const clock::duration max_tick_interval_;
+  std::atomic<clock::rep> last_received_;
+  clock::time_point last_tick_;
 };
 
 } // namespace troupe::net

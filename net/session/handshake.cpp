@@ -16,17 +16,17 @@ namespace troupe::net {
 namespace {
 
 constexpr std::string_view magic = "TRPH";
-constexpr std::size_t version_at = 4, mode_at = 5, nonce_at = 8;
-constexpr std::size_t greeting_size = nonce_at + nonce_size;
+constexpr std::size_t version_offset = 4, mode_offset = 5, nonce_offset = 8;
+constexpr std::size_t greeting_size = nonce_offset + nonce_size;
 constexpr std::size_t length_size = 4;
 /// Maximum length of a rejection's reason that is shown.
-constexpr std::size_t most_why_bytes = 1000;
+constexpr std::size_t max_reason_bytes = 1000;
 /// Labels of a proof and of a seal, all of one length. They differ by
 /// direction, so that a message cannot be reflected.
-constexpr std::string_view proof_of[] = {"troupe-1 dialer proof   ",
-                                         "troupe-1 acceptor proof "};
-constexpr std::string_view seal_of[] = {"troupe-1 dialer letter  ",
-                                        "troupe-1 acceptor letter"};
+constexpr std::string_view proof_labels[] = {"troupe-1 dialer proof   ",
+                                             "troupe-1 acceptor proof "};
+constexpr std::string_view seal_labels[] = {"troupe-1 dialer letter  ",
+                                            "troupe-1 acceptor letter"};
 
 std::size_t index(handshake::side x) {
   return static_cast<std::size_t>(x);
@@ -36,198 +36,209 @@ std::span<const std::byte> bytes(std::string_view x) {
   return std::as_bytes(std::span{x});
 }
 
-proof made(std::string_view secret, std::string_view label,
-           handshake::side mine, const nonce& my, const nonce& their,
-           std::span<const std::byte> body = {}) {
-  const auto dialed = mine == handshake::side::dialer;
-  return prove(secret,
-               {bytes(label), dialed ? my : their, dialed ? their : my, body});
+hmac make_hmac(std::string_view secret, std::string_view label,
+               handshake::side own_side, const nonce& own_nonce,
+               const nonce& peer_nonce, std::span<const std::byte> body = {}) {
+  const auto dialed = own_side == handshake::side::dialer;
+  return hmac_sha256(secret, {bytes(label), dialed ? own_nonce : peer_nonce,
+                              dialed ? peer_nonce : own_nonce, body});
 }
 
 } // namespace
 
 nonce random_nonce() {
   nonce x;
-  fill_randomly(x);
+  random_bytes(x);
   return x;
 }
 
 bool handshake::fits(const hello& x) {
-  return encode(x).size() <= most_hello_bytes;
+  return encode(x).size() <= max_hello_bytes;
 }
 
-handshake::handshake(side at, std::string secret, const nonce& mine, hello own)
-  : at_{at}, secret_{std::move(secret)}, mine_{mine}, own_{std::move(own)} {
-  if (at == side::dialer && !fits(own_))
+handshake::handshake(side own_side, std::string secret, const nonce& own_nonce,
+                     hello own_hello)
+  : side_{own_side},
+    secret_{std::move(secret)},
+    own_nonce_{own_nonce},
+    own_hello_{std::move(own_hello)} {
+  if (own_side == side::dialer && !fits(own_hello_))
     throw std::logic_error{"a hello of more than "
-                           + std::to_string(most_hello_bytes) + " bytes"};
-  expect(part::greeting, greeting_size);
-  if (at_ == side::dialer)
+                           + std::to_string(max_hello_bytes) + " bytes"};
+  expect(stage::greeting, greeting_size);
+  if (side_ == side::dialer)
     greet();
 }
 
-handshake::side handshake::other() const {
-  return at_ == side::dialer ? side::acceptor : side::dialer;
+handshake::side handshake::peer_side() const {
+  return side_ == side::dialer ? side::acceptor : side::dialer;
 }
 
 std::size_t handshake::seal_size() const {
-  return secret_.empty() ? 0 : sizeof(proof);
+  return secret_.empty() ? 0 : sizeof(hmac);
 }
 
-std::size_t handshake::wants() const {
-  return state_ == state::speaking ? awaited_ - in_.size() : 0;
+std::size_t handshake::bytes_wanted() const {
+  return state_ == state::in_progress ? awaited_bytes_ - received_.size() : 0;
 }
 
 std::span<const std::byte> handshake::unsent() const {
-  return std::span{out_}.subspan(sent_);
+  return std::span{output_}.subspan(sent_);
 }
 
 void handshake::sent(std::size_t count) {
   sent_ += count;
 }
 
-void handshake::expect(part what, std::size_t count) {
-  part_ = what;
-  awaited_ = count;
-  in_.clear();
+void handshake::expect(stage next_stage, std::size_t count) {
+  stage_ = next_stage;
+  awaited_bytes_ = count;
+  received_.clear();
 }
 
-void handshake::fail(std::string why) {
+void handshake::fail(std::string reason) {
   state_ = state::failed;
-  why_ = std::move(why);
+  reason_ = std::move(reason);
 }
 
-void handshake::take(std::span<const std::byte> from) {
-  if (from.size() > wants())
-    throw std::logic_error{"a handshake received " + std::to_string(from.size())
-                           + " bytes, but waits for "
-                           + std::to_string(wants())};
-  in_.insert(in_.end(), from.begin(), from.end());
-  if (part_ == part::greeting // another protocol is detected by its first bytes
-      && !std::equal(in_.begin(),
-                     in_.begin() + std::min(in_.size(), magic.size()),
+void handshake::receive(std::span<const std::byte> received) {
+  if (received.size() > bytes_wanted())
+    throw std::logic_error{
+      "a handshake received " + std::to_string(received.size())
+      + " bytes, but waits for " + std::to_string(bytes_wanted())};
+  received_.insert(received_.end(), received.begin(), received.end());
+  if (stage_
+        == stage::greeting // another protocol is detected by its first bytes
+      && !std::equal(received_.begin(),
+                     received_.begin()
+                       + std::min(received_.size(), magic.size()),
                      bytes(magic).begin()))
-    return fail("it does not speak this protocol");
-  if (in_.size() < awaited_)
+    return fail("it uses another protocol");
+  if (received_.size() < awaited_bytes_)
     return;
-  switch (part_) {
-    case part::greeting:
+  switch (stage_) {
+    case stage::greeting:
       return on_greeting();
-    case part::proof:
+    case stage::proof:
       return on_proof();
-    case part::length:
+    case stage::length:
       return on_length();
-    case part::letter:
-      return on_letter();
+    case stage::message:
+      return on_message();
   }
 }
 
 void handshake::greet() {
-  out_.resize(greeting_size);
-  std::ranges::copy(bytes(magic), out_.begin());
-  out_[version_at] = std::byte{handshake_version};
-  out_[mode_at] = std::byte{!secret_.empty()};
-  std::ranges::copy(mine_, out_.begin() + nonce_at);
+  output_.resize(greeting_size);
+  std::ranges::copy(bytes(magic), output_.begin());
+  output_[version_offset] = std::byte{handshake_version};
+  output_[mode_offset] = std::byte{!secret_.empty()};
+  std::ranges::copy(own_nonce_, output_.begin() + nonce_offset);
 }
 
 void handshake::on_greeting() {
-  const auto version = std::to_integer<unsigned>(in_[version_at]);
-  const auto mode = in_[mode_at];
+  const auto version = std::to_integer<unsigned>(received_[version_offset]);
+  const auto mode = received_[mode_offset];
   const auto same_version = version == handshake_version;
-  if (at_ == side::acceptor
+  if (side_ == side::acceptor
       && (!same_version || mode == std::byte{!secret_.empty()}))
-    greet(); // the other side learns the version from it
+    greet(); // lets the other side detect the version
   if (!same_version) {
     fail("version " + std::to_string(version) + " of the handshake is used"
          + " by the peer, but version " + std::to_string(handshake_version)
          + " by this process");
-    state_ = state::refused;
+    state_ = state::rejected;
     return;
   }
   if (mode != std::byte{!secret_.empty()})
     return fail(secret_.empty() ? "it requires a secret, but none is set here"
                                 : "it has no secret, but one is required");
-  std::copy_n(in_.begin() + nonce_at, nonce_size, theirs_.begin());
-  if (at_ == side::dialer)
-    send_letter(encode(own_));
+  std::copy_n(received_.begin() + nonce_offset, nonce_size,
+              peer_nonce_.begin());
+  if (side_ == side::dialer)
+    send_message(encode(own_hello_));
   if (secret_.empty())
-    expect(part::length, length_size);
+    expect(stage::length, length_size);
   else
-    expect(part::proof, sizeof(proof));
+    expect(stage::proof, sizeof(hmac));
 }
 
 void handshake::on_proof() {
-  if (!is_same(in_,
-               made(secret_, proof_of[index(other())], at_, mine_, theirs_)))
+  if (!constant_time_equal(received_,
+                           make_hmac(secret_, proof_labels[index(peer_side())],
+                                     side_, own_nonce_, peer_nonce_)))
     return fail("it does not know the secret");
-  expect(part::length, length_size);
+  expect(stage::length, length_size);
 }
 
 void handshake::on_length() {
-  const auto length = load_le<std::uint32_t>(in_.data());
-  if (length > most_hello_bytes)
+  const auto length = load_le<std::uint32_t>(received_.data());
+  if (length > max_hello_bytes)
     return fail("its message has " + std::to_string(length) + " bytes, but "
-                + std::to_string(most_hello_bytes) + " is the limit");
-  expect(part::letter, length + seal_size());
-  if (awaited_ == 0)
-    on_letter();
+                + std::to_string(max_hello_bytes) + " is the limit");
+  expect(stage::message, length + seal_size());
+  if (awaited_bytes_ == 0)
+    on_message();
 }
 
-void handshake::on_letter() {
+void handshake::on_message() {
   const auto body =
-    std::span<const std::byte>{in_}.first(in_.size() - seal_size());
+    std::span<const std::byte>{received_}.first(received_.size() - seal_size());
   if (!secret_.empty()
-      && !is_same(
-        std::span{in_}.last(seal_size()),
-        made(secret_, seal_of[index(other())], at_, mine_, theirs_, body)))
+      && !constant_time_equal(std::span{received_}.last(seal_size()),
+                              make_hmac(secret_,
+                                        seal_labels[index(peer_side())], side_,
+                                        own_nonce_, peer_nonce_, body)))
     return fail("its message was modified in transit");
-  read_letter(body);
-  in_ = {};
+  read_message(body);
+  received_ = {};
 }
 
-void handshake::read_letter(std::span<const std::byte> body) {
-  if (at_ == side::acceptor) {
-    if (const auto bad = decode(body, peer_))
+void handshake::read_message(std::span<const std::byte> body) {
+  if (side_ == side::acceptor) {
+    if (const auto bad = decode(body, peer_hello_))
       return fail("its hello is malformed: " + to_string(*bad));
-    state_ = state::asked;
+    state_ = state::awaiting_decision;
     return;
   }
-  verdict x;
-  if (const auto bad = decode(body, x))
+  hello_response response;
+  if (const auto bad = decode(body, response))
     return fail("its response is malformed: " + to_string(*bad));
-  peer_ = std::move(x.who);
-  note_ = std::move(x.note);
-  state_ = x.taken ? state::taken : state::refused;
-  why_ = printable(x.why, most_why_bytes);
+  peer_hello_ = std::move(response.responder);
+  payload_ = std::move(response.payload);
+  state_ = response.accepted ? state::accepted : state::rejected;
+  reason_ = printable(response.reason, max_reason_bytes);
 }
 
 /// The proof precedes the first message, so that the other side need not read a
 /// message of an unauthenticated peer.
-void handshake::send_letter(std::span<const std::byte> body) {
-  const auto put = [this](std::span<const std::byte> x) {
-    out_.insert(out_.end(), x.begin(), x.end());
+void handshake::send_message(std::span<const std::byte> body) {
+  const auto append = [this](std::span<const std::byte> x) {
+    output_.insert(output_.end(), x.begin(), x.end());
   };
   if (!secret_.empty())
-    put(made(secret_, proof_of[index(at_)], at_, mine_, theirs_));
+    append(make_hmac(secret_, proof_labels[index(side_)], side_, own_nonce_,
+                     peer_nonce_));
   std::array<std::byte, length_size> length;
   store_le(length.data(), static_cast<std::uint32_t>(body.size()));
-  put(length);
-  put(body);
+  append(length);
+  append(body);
   if (!secret_.empty())
-    put(made(secret_, seal_of[index(at_)], at_, mine_, theirs_, body));
+    append(make_hmac(secret_, seal_labels[index(side_)], side_, own_nonce_,
+                     peer_nonce_, body));
 }
 
-void handshake::answer(verdict x) {
-  if (state_ != state::asked)
+void handshake::respond(hello_response response) {
+  if (state_ != state::awaiting_decision)
     throw std::logic_error{"a handshake does not await a response"};
-  auto body = encode(x);
-  if (body.size() > most_hello_bytes) {
-    x = {.taken = false, .why = "the response to it is too long"};
-    body = encode(x);
+  auto body = encode(response);
+  if (body.size() > max_hello_bytes) {
+    response = {.accepted = false, .reason = "the response to it is too long"};
+    body = encode(response);
   }
-  send_letter(body);
-  state_ = x.taken ? state::taken : state::refused;
-  why_ = std::move(x.why);
+  send_message(body);
+  state_ = response.accepted ? state::accepted : state::rejected;
+  reason_ = std::move(response.reason);
 }
 
 } // namespace troupe::net

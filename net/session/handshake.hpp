@@ -14,7 +14,7 @@ namespace troupe::net {
 
 inline constexpr std::uint8_t handshake_version = 1;
 /// Maximum size of an encoded hello or hello response.
-inline constexpr std::size_t most_hello_bytes = std::size_t{64} * 1024;
+inline constexpr std::size_t max_hello_bytes = std::size_t{64} * 1024;
 inline constexpr std::size_t nonce_size = 32;
 using nonce = std::array<std::byte, nonce_size>;
 
@@ -44,30 +44,31 @@ class handshake {
 public:
   enum class side : std::uint8_t { dialer, acceptor };
   enum class state : std::uint8_t {
-    speaking, ///< Waits for bytes, or has bytes to send.
-    asked,    ///< An acceptor has the hello and waits for `respond`.
+    in_progress,       ///< Waits for bytes, or has bytes to send.
+    awaiting_decision, ///< An acceptor has the hello and waits for `respond`.
     /// The handshake succeeded; `unsent` may still hold its last bytes.
-    taken,
+    accepted,
     /// The response or the version rejects; the reason is for both sides.
-    refused,
+    rejected,
     failed, ///< The reason is for this side's log only.
   };
 
   /// @param own_hello the dialer's hello; unused by an acceptor. @pre
   ///                  `fits(own_hello)`.
-  handshake(side at, std::string secret, const nonce& mine, hello own = {});
+  handshake(side own_side, std::string secret, const nonce& own_nonce,
+            hello own_hello = {});
 
   static bool fits(const hello& x);
 
-  state now() const { return state_; }
-  const std::string& why() const { return why_; }
+  state current() const { return state_; }
+  const std::string& reason() const { return reason_; }
 
   /// @returns the number of bytes that `receive` accepts now. Zero: it does not
   ///          wait for bytes.
-  std::size_t wants() const;
+  std::size_t bytes_wanted() const;
 
   /// Processes received bytes. @pre no more than it waits for.
-  void take(std::span<const std::byte> bytes);
+  void receive(std::span<const std::byte> bytes);
 
   /// Bytes to be sent, also after the end.
   std::span<const std::byte> unsent() const;
@@ -75,37 +76,37 @@ public:
 
   /// Decides on the hello. A response that exceeds the limit becomes a
   /// rejection. @pre awaiting a decision.
-  void answer(verdict x);
+  void respond(hello_response response);
 
   /// Hello of the other side. Empty before a hello or a response has arrived.
-  const hello& peer() const { return peer_; }
+  const hello& peer() const { return peer_hello_; }
   /// Payload of the response. @pre this is a dialer that has the response.
-  const std::vector<std::byte>& note() const { return note_; }
+  const std::vector<std::byte>& payload() const { return payload_; }
 
 private:
-  enum class part : std::uint8_t { greeting, proof, length, letter };
-  void expect(part what, std::size_t bytes);
+  enum class stage : std::uint8_t { greeting, proof, length, message };
+  void expect(stage next_stage, std::size_t bytes);
   void on_greeting();
   void on_proof();
   void on_length();
-  void on_letter();
-  void read_letter(std::span<const std::byte> body);
+  void on_message();
+  void read_message(std::span<const std::byte> body);
   void greet();
-  void send_letter(std::span<const std::byte> body);
-  void fail(std::string why);
-  side other() const;
+  void send_message(std::span<const std::byte> body);
+  void fail(std::string reason);
+  side peer_side() const;
   std::size_t seal_size() const;
 
-  side at_;
+  side side_;
   std::string secret_;
-  nonce mine_, theirs_{};
-  hello own_, peer_;
-  std::vector<std::byte> note_;
-  state state_ = state::speaking;
-  std::string why_;
-  part part_ = part::greeting;
-  std::size_t awaited_ = 0; ///< Bytes of the current stage.
-  std::vector<std::byte> in_, out_;
+  nonce own_nonce_, peer_nonce_{};
+  hello own_hello_, peer_hello_;
+  std::vector<std::byte> payload_;
+  state state_ = state::in_progress;
+  std::string reason_;
+  stage stage_ = stage::greeting;
+  std::size_t awaited_bytes_ = 0; ///< Bytes of the current stage.
+  std::vector<std::byte> received_, output_;
   std::size_t sent_ = 0;
 };
 

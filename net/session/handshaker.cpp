@@ -8,74 +8,75 @@ namespace troupe::net {
 
 using status = stream::status;
 
-meeting::meeting(io_loop& by, std::unique_ptr<stream> over_this, handshake how,
-                 std::function<verdict(const hello&)> decide,
-                 std::function<void()> over)
-  : stream_{std::move(over_this)},
-    how_{std::move(how)},
-    decide_{std::move(decide)},
-    over_{std::move(over)},
-    watch_{std::make_unique<watch>(by, stream_->descriptor(),
-                                   [this] { advance(); })} {}
+handshaker::handshaker(io_loop& loop, std::unique_ptr<stream> connected_stream,
+                       handshake initial_state,
+                       std::function<hello_response(const hello&)> authorize,
+                       std::function<void()> on_done)
+  : stream_{std::move(connected_stream)},
+    machine_{std::move(initial_state)},
+    authorize_{std::move(authorize)},
+    on_done_{std::move(on_done)},
+    watcher_{std::make_unique<descriptor_watcher>(loop, stream_->descriptor(),
+                                                  [this] { advance(); })} {}
 
-void meeting::advance() {
+void handshaker::advance() {
   for (;;) {
-    if (how_.now() == handshake::state::asked)
-      how_.answer(decide_(how_.peer()));
-    if (!how_.unsent().empty()) {
+    if (machine_.current() == handshake::state::awaiting_decision)
+      machine_.respond(authorize_(machine_.peer()));
+    if (!machine_.unsent().empty()) {
       if (!write())
         return;
-    } else if (how_.wants() > 0) {
+    } else if (machine_.bytes_wanted() > 0) {
       if (!read())
         return;
     } else {
-      taken_ = how_.now() == handshake::state::taken;
-      why_ = how_.why();
-      return end();
+      accepted_ = machine_.current() == handshake::state::accepted;
+      reason_ = machine_.reason();
+      return finish();
     }
   }
 }
 
-/// @returns true if the handshake can go on at once.
-bool meeting::write() {
-  const auto x = stream_->write_some(how_.unsent());
-  how_.sent(x.bytes);
-  return x.how == status::ok || wait(x.how);
+/// @returns true if the handshake can continue without waiting.
+bool handshaker::write() {
+  const auto result = stream_->write_some(machine_.unsent());
+  machine_.sent(result.bytes);
+  return result.state == status::ok || wait(result.state);
 }
 
 /// Reads only the handshake's own bytes: those that follow belong to the
 /// stream's next user.
-bool meeting::read() {
+bool handshaker::read() {
   std::array<std::byte, 4096> piece;
-  const auto x = stream_->read_some(
-    std::span{piece}.first(std::min(how_.wants(), piece.size())));
-  heard_ = heard_ || x.bytes > 0;
-  how_.take(std::span{piece}.first(x.bytes));
-  return x.how == status::ok || wait(x.how);
+  const auto result = stream_->read_some(
+    std::span{piece}.first(std::min(machine_.bytes_wanted(), piece.size())));
+  received_any_ = received_any_ || result.bytes > 0;
+  machine_.receive(std::span{piece}.first(result.bytes));
+  return result.state == status::ok || wait(result.state);
 }
 
-bool meeting::wait(status how) {
-  if (how == status::wants_read) {
-    watch_->until_readable();
-  } else if (how == status::wants_write) {
-    watch_->until_writable();
+bool handshaker::wait(status blocked_on) {
+  if (blocked_on == status::wants_read) {
+    watcher_->async_wait_readable();
+  } else if (blocked_on == status::wants_write) {
+    watcher_->async_wait_writable();
   } else {
-    why_ = stream_->problem();
-    hopeless_ = how == status::failed;
-    end();
+    reason_ = stream_->problem();
+    permanent_failure_ = blocked_on == status::failed;
+    finish();
   }
   return false;
 }
 
-void meeting::end() {
-  watch_.reset();
-  if (!taken_)
+void handshaker::finish() {
+  watcher_.reset();
+  if (!accepted_)
     stream_->close();
-  const auto over = std::move(over_);
-  over();
+  const auto on_done = std::move(on_done_);
+  on_done();
 }
 
-std::unique_ptr<stream> meeting::take_stream() {
+std::unique_ptr<stream> handshaker::take_stream() {
   return std::move(stream_);
 }
 

@@ -10,25 +10,28 @@
 namespace troupe::net {
 
 /// Runs a handshake over a stream. For the loop's thread.
-class meeting {
+class handshaker {
 public:
   /// @param authorize decides on a hello; unused by a dialer.
   /// @param on_done called once at the end, unless the object is destroyed
   ///                before; it may destroy the object.
-  meeting(io_loop& by, std::unique_ptr<stream> over_this, handshake how,
-          std::function<verdict(const hello&)> decide,
-          std::function<void()> over);
+  handshaker(io_loop& loop, std::unique_ptr<stream> connected_stream,
+             handshake initial_state,
+             std::function<hello_response(const hello&)> authorize,
+             std::function<void()> on_done);
 
   void start() { advance(); }
 
-  const handshake& how() const { return how_; }
+  const handshake& machine() const { return machine_; }
   /// True if the handshake succeeded and all its bytes were sent.
-  bool taken() const { return taken_; }
+  bool accepted() const { return accepted_; }
   /// Reason of the failure, for people, without the peer's name.
-  const std::string& why() const { return why_; }
-  bool heard() const { return heard_; } ///< True if any byte was received.
+  const std::string& reason() const { return reason_; }
+  bool received_any() const {
+    return received_any_;
+  } ///< True if any byte was received.
   /// True if another attempt would fail in the same way.
-  bool hopeless() const { return hopeless_; }
+  bool is_permanent_failure() const { return permanent_failure_; }
 
   /// Releases the stream, which is no longer watched by the loop. @pre the
   /// handshake succeeded.
@@ -38,16 +41,16 @@ private:
   void advance();
   bool write();
   bool read();
-  bool wait(stream::status how);
-  void end();
+  bool wait(stream::status blocked_on);
+  void finish();
 
   std::unique_ptr<stream> stream_;
-  handshake how_;
-  std::function<verdict(const hello&)> decide_;
-  std::function<void()> over_;
-  std::string why_;
-  bool taken_ = false, heard_ = false, hopeless_ = false;
-  std::unique_ptr<watch> watch_;
+  handshake machine_;
+  std::function<hello_response(const hello&)> authorize_;
+  std::function<void()> on_done_;
+  std::string reason_;
+  bool accepted_ = false, received_any_ = false, permanent_failure_ = false;
+  std::unique_ptr<descriptor_watcher> watcher_;
 };
 
 } // namespace troupe::net

@@ -16,38 +16,39 @@ struct hello {
   std::string name; ///< Name of the process: "worker 1", "client".
   /// Random number of this life of the process; a restart draws another.
   std::uint64_t incarnation = 0;
-  std::string purpose; ///< Service: "control", "node", "parts", "sums", ...
-  std::vector<std::byte> note; ///< Data for the acceptor; bounded.
+  std::string
+    purpose; ///< Service: "control", "node", "contributions", "results", ...
+  std::vector<std::byte> payload; ///< Data for the acceptor; bounded.
 
-  auto fields() { return std::tie(job, name, incarnation, purpose, note); }
+  auto fields() { return std::tie(job, name, incarnation, purpose, payload); }
   friend bool operator==(const hello&, const hello&) = default;
 };
 
 /// True if a connection of this purpose carries frames. Other connections are
 /// handed over as streams.
-constexpr bool speaks_frames(std::string_view purpose) {
+constexpr bool carries_frames(std::string_view purpose) {
   return purpose == "control" || purpose == "node" || purpose == "status";
 }
 
 /// Answers a hello: accepted, with data for the dialer, or rejected with a
 /// reason that both sides see.
-struct verdict {
-  bool taken = true;
-  std::string why{}; ///< Reason of a rejection.
-  std::vector<std::byte> note{};
-  hello who{}; ///< The acceptor's own hello.
+struct hello_response {
+  bool accepted = true;
+  std::string reason{}; ///< Reason of a rejection.
+  std::vector<std::byte> payload{};
+  hello responder{}; ///< The acceptor's own hello.
 
-  auto fields() { return std::tie(taken, why, note, who); }
+  auto fields() { return std::tie(accepted, reason, payload, responder); }
 };
 
 template <class Archive>
-void serialize(Archive& to, hello& x) {
-  to(x.job, x.name, x.incarnation, x.purpose, x.note);
+void serialize(Archive& archive, hello& x) {
+  archive(x.job, x.name, x.incarnation, x.purpose, x.payload);
 }
 
 template <class Archive>
-void serialize(Archive& to, verdict& x) {
-  to(x.taken, x.why, x.note, x.who);
+void serialize(Archive& archive, hello_response& x) {
+  archive(x.accepted, x.reason, x.payload, x.responder);
 }
 
 } // namespace troupe::net

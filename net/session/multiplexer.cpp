@@ -14,48 +14,50 @@ std::size_t index(priority x) {
   return static_cast<std::size_t>(x);
 }
 
-std::string named(std::uint32_t channel) {
+std::string channel_name(std::uint32_t channel) {
   return "channel " + std::to_string(channel);
 }
 
-switchboard::end broken(std::string why) {
-  return {ending::broken, std::move(why)};
+multiplexer::closed_state protocol_violation(std::string reason) {
+  return {close_reason::protocol_error, std::move(reason)};
 }
 
 /// Makes a text of the other side short and printable.
-std::string shortened(const std::string& x) {
-  constexpr std::size_t most = 1000;
-  return printable(x, most);
+std::string shortened(const std::string& text) {
+  constexpr std::size_t max_bytes = 1000;
+  return printable(text, max_bytes);
 }
 
 } // namespace
 
-switchboard::channel& switchboard::at(std::uint32_t number) {
-  const auto [found, made] = channels_.try_emplace(number);
-  if (made) {
-    found->second.kept_bytes = bytes_per_channel;
-    kept_bytes_ += bytes_per_channel;
+multiplexer::channel_state& multiplexer::find_or_create(std::uint32_t number) {
+  const auto [found, created] = channels_.try_emplace(number);
+  if (created) {
+    found->second.buffered_bytes = bytes_per_channel;
+    buffered_bytes_ += bytes_per_channel;
   }
   return found->second;
 }
 
-switchboard::result switchboard::keep(channel& to, event&& x) {
+multiplexer::result multiplexer::buffer_event(channel_state& target,
+                                              event&& item) {
   // 64 bytes for the node of the map, twice the event for the vector's
   // capacity.
-  static_assert(bytes_per_channel >= sizeof(channel) + 64
+  static_assert(bytes_per_channel >= sizeof(channel_state) + 64
                 && bytes_per_event >= 2 * sizeof(event));
   const auto bytes =
-    bytes_per_event + (x.heard ? x.heard->payload.size() : x.ended.size());
-  to.kept_bytes += bytes;
-  kept_bytes_ += bytes;
-  if (kept_bytes_ > most_kept_bytes)
-    return broken("more than " + std::to_string(most_kept_bytes)
-                  + " bytes for channels that are not open");
-  to.kept.push_back(std::move(x));
+    bytes_per_event
+    + (item.received ? item.received->payload.size() : item.reason.size());
+  target.buffered_bytes += bytes;
+  buffered_bytes_ += bytes;
+  if (buffered_bytes_ > max_buffered_bytes)
+    return protocol_violation("more than " + std::to_string(max_buffered_bytes)
+                              + " bytes for channels that are not open");
+  target.buffered.push_back(std::move(item));
   return {};
 }
 
-std::vector<switchboard::event> switchboard::open(std::uint32_t number) {
+std::vector<multiplexer::event> multiplexer::open(std::uint32_t number) {
   if (number == 0)
     throw std::logic_error{"channel 0 is the connection's own"};
   const auto found = channels_.find(number);
@@ -63,184 +65,193 @@ std::vector<switchboard::event> switchboard::open(std::uint32_t number) {
     channels_[number].opened = true;
     return {};
   }
-  auto& x = found->second;
-  if (std::exchange(x.opened, true))
-    throw std::logic_error{named(number) + " is opened a second time"};
-  kept_bytes_ -= std::exchange(x.kept_bytes, 0);
-  auto kept = std::exchange(x.kept, {});
-  if (!kept.empty() && !kept.back().heard) // it has ended already
+  auto& state = found->second;
+  if (std::exchange(state.opened, true))
+    throw std::logic_error{channel_name(number) + " is opened a second time"};
+  buffered_bytes_ -= std::exchange(state.buffered_bytes, 0);
+  auto buffered = std::exchange(state.buffered, {});
+  if (!buffered.empty() && !buffered.back().received) // it has ended already
     channels_.erase(found);
-  return kept;
+  return buffered;
 }
 
-bool switchboard::post(std::uint32_t number, frame&& x) {
+bool multiplexer::post(std::uint32_t number, frame&& outgoing) {
   const auto found = channels_.find(number);
-  if (parting_ || found == channels_.end() || found->second.closing)
+  if (closing_ || found == channels_.end() || found->second.closing)
     return false;
-  if (x.payload.size() > limits_.of(x.priority))
+  if (outgoing.payload.size() > limits_.max_payload(outgoing.priority))
     throw std::logic_error{
-      "a frame of " + std::to_string(x.payload.size()) + " bytes, but "
-      + std::to_string(limits_.of(x.priority)) + " is the limit"};
-  auto& sent = found->second.sent[index(x.priority)];
-  if (sent == credits_of(x.priority)
-      || out_.waiting(x.priority) >= most_waiting_bytes)
+      "a frame of " + std::to_string(outgoing.payload.size()) + " bytes, but "
+      + std::to_string(limits_.max_payload(outgoing.priority))
+      + " is the limit"};
+  auto& sent = found->second.sent[index(outgoing.priority)];
+  if (sent == credits_of(outgoing.priority)
+      || output_.queued_bytes(outgoing.priority) >= max_queued_bytes)
     return false;
   ++sent;
-  x.channel = number;
-  out_.push(x);
+  outgoing.channel = number;
+  output_.push(outgoing);
   return true;
 }
 
-void switchboard::consumed(std::uint32_t number, priority how) {
+void multiplexer::consumed(std::uint32_t number, priority frame_priority) {
   const auto found = channels_.find(number);
   if (found == channels_.end())
     return;
-  auto& x = found->second;
-  const auto i = index(how);
-  if (x.owed[i] == x.taken[i])
+  auto& state = found->second;
+  const auto i = index(frame_priority);
+  if (state.consumed[i] == state.received[i])
     return; // called more often than frames were received
-  if (++x.owed[i] < credits_of(how) / 4)
+  if (++state.consumed[i] < credits_of(frame_priority) / 4)
     return;
-  speak(service::credit,
-        encode(number, how, static_cast<std::uint32_t>(x.owed[i])));
-  x.taken[i] -= std::exchange(x.owed[i], 0);
+  send_control(control_frame::credit,
+               encode(number, frame_priority,
+                      static_cast<std::uint32_t>(state.consumed[i])));
+  state.received[i] -= std::exchange(state.consumed[i], 0);
 }
 
-void switchboard::speak(service what, std::vector<std::byte> payload,
-                        priority how) {
-  out_.push({.priority = how,
-             .tag = static_cast<std::uint64_t>(what),
-             .payload = std::move(payload)});
+void multiplexer::send_control(control_frame kind,
+                               std::vector<std::byte> payload,
+                               priority frame_priority) {
+  output_.push({.priority = frame_priority,
+                .tag = static_cast<std::uint64_t>(kind),
+                .payload = std::move(payload)});
 }
 
 /// Sent with bulk priority, so that it follows all posted frames.
-void switchboard::close(std::uint32_t number, const std::string& why) {
+void multiplexer::close(std::uint32_t number, const std::string& reason) {
   const auto found = channels_.find(number);
-  if (parting_ || found == channels_.end() || found->second.closing)
+  if (closing_ || found == channels_.end() || found->second.closing)
     return;
-  found->second.closing = why;
-  speak(service::close, encode(number, shortened(why)), priority::bulk);
+  found->second.closing = reason;
+  send_control(control_frame::close, encode(number, shortened(reason)),
+               priority::bulk);
 }
 
-void switchboard::beat() {
-  if (!parting_)
-    speak(service::heartbeat);
+void multiplexer::send_heartbeat() {
+  if (!closing_)
+    send_control(control_frame::heartbeat);
 }
 
-void switchboard::say_goodbye(const std::string& why) {
-  if (!std::exchange(parting_, true))
-    speak(service::goodbye, encode(shortened(why)), priority::bulk);
+void multiplexer::send_goaway(const std::string& reason) {
+  if (!std::exchange(closing_, true))
+    send_control(control_frame::goaway, encode(shortened(reason)),
+                 priority::bulk);
 }
 
-std::optional<switchboard::end>
-switchboard::take(std::span<const std::byte> bytes,
-                  std::vector<event>& events) {
+std::optional<multiplexer::closed_state>
+multiplexer::receive(std::span<const std::byte> bytes,
+                     std::vector<event>& events) {
   while (!bytes.empty()) {
     auto next = decoder_.next(bytes);
-    if (const auto* bad = std::get_if<malformed>(&next))
-      return broken(to_string(*bad));
+    if (const auto* bad = std::get_if<decode_error>(&next))
+      return protocol_violation(to_string(*bad));
     if (auto* whole = std::get_if<frame>(&next))
-      if (auto over = on_frame(std::move(*whole), events))
-        return over;
+      if (auto end_state = on_frame(std::move(*whole), events))
+        return end_state;
   }
-  if (out_.waiting(priority::control) > most_waiting_bytes + header_size
-                                          + limits_.of(priority::control)
-                                          + most_answer_bytes)
-    return broken("it keeps sending, but does not read the replies");
+  if (output_.queued_bytes(priority::control)
+      > max_queued_bytes + header_size + limits_.max_payload(priority::control)
+          + max_queued_reply_bytes)
+    return protocol_violation(
+      "it keeps sending, but does not read the replies");
   return {};
 }
 
-switchboard::result switchboard::on_frame(frame&& x,
+multiplexer::result multiplexer::on_frame(frame&& incoming,
                                           std::vector<event>& events) {
-  if (x.channel == 0)
-    return on_service(x, events);
-  const auto number = x.channel;
-  auto& to = at(number);
-  auto& taken = to.taken[index(x.priority)];
-  if (taken == credits_of(x.priority))
-    return broken("more frames on " + named(number) + " than its credits");
-  ++taken;
-  if (to.opened) {
-    events.push_back({number, std::move(x)});
+  if (incoming.channel == 0)
+    return on_control_frame(incoming, events);
+  const auto number = incoming.channel;
+  auto& target = find_or_create(number);
+  auto& received = target.received[index(incoming.priority)];
+  if (received == credits_of(incoming.priority))
+    return protocol_violation("more frames on " + channel_name(number)
+                              + " than its credits");
+  ++received;
+  if (target.opened) {
+    events.push_back({number, std::move(incoming)});
     return {};
   }
-  if (!to.kept.empty() && !to.kept.back().heard)
-    return broken("a frame on " + named(number) + " after its close");
-  return keep(to, {number, std::move(x)});
+  if (!target.buffered.empty() && !target.buffered.back().received)
+    return protocol_violation("a frame on " + channel_name(number)
+                              + " after its close");
+  return buffer_event(target, {number, std::move(incoming)});
 }
 
-switchboard::result switchboard::on_service(const frame& x,
-                                            std::vector<event>& events) {
-  switch (static_cast<service>(x.tag)) {
-    case service::heartbeat:
+multiplexer::result multiplexer::on_control_frame(const frame& incoming,
+                                                  std::vector<event>& events) {
+  switch (static_cast<control_frame>(incoming.tag)) {
+    case control_frame::heartbeat:
       return {};
-    case service::credit:
-      return on_credit(x);
-    case service::close:
-      return on_close(x, events);
-    case service::closed:
-      return on_closed(x, events);
-    case service::goodbye:
+    case control_frame::credit:
+      return on_credit(incoming);
+    case control_frame::close:
+      return on_close(incoming, events);
+    case control_frame::close_ack:
+      return on_close_ack(incoming, events);
+    case control_frame::goaway:
       break;
     default:
-      return broken("channel 0: control frame " + std::to_string(x.tag)
-                    + " is unknown");
+      return protocol_violation("channel 0: control frame "
+                                + std::to_string(incoming.tag) + " is unknown");
   }
-  std::string why;
-  if (const auto bad = decode(x.payload, why))
-    return broken("a goaway: " + to_string(*bad));
-  return end{ending::dead, shortened(why), true};
+  std::string reason;
+  if (const auto bad = decode(incoming.payload, reason))
+    return protocol_violation("a goaway: " + to_string(*bad));
+  return closed_state{close_reason::closed, shortened(reason), true};
 }
 
-switchboard::result switchboard::on_credit(const frame& x) {
+multiplexer::result multiplexer::on_credit(const frame& incoming) {
   std::uint32_t number = 0, count = 0;
-  priority how{};
-  if (const auto bad = decode(x.payload, number, how, count))
-    return broken("a credit: " + to_string(*bad));
+  priority frame_priority{};
+  if (const auto bad = decode(incoming.payload, number, frame_priority, count))
+    return protocol_violation("a credit: " + to_string(*bad));
   const auto found = channels_.find(number);
   if (found == channels_.end())
     return {}; // it was closed in the meantime
-  auto& sent = found->second.sent[index(how)];
+  auto& sent = found->second.sent[index(frame_priority)];
   if (count > sent)
-    return broken("more credits for " + named(number) + " than frames");
+    return protocol_violation("more credits for " + channel_name(number)
+                              + " than frames");
   sent -= count;
   return {};
 }
 
-switchboard::result switchboard::on_close(const frame& x,
+multiplexer::result multiplexer::on_close(const frame& incoming,
                                           std::vector<event>& events) {
   std::uint32_t number = 0;
-  std::string why;
-  if (const auto bad = decode(x.payload, number, why))
-    return broken("a close: " + to_string(*bad));
+  std::string reason;
+  if (const auto bad = decode(incoming.payload, number, reason))
+    return protocol_violation("a close: " + to_string(*bad));
   if (number == 0)
-    return broken("a close of " + named(number));
-  auto& to = at(number);
-  if (to.closing) { // both sides sent `close`: neither replies
-    events.push_back({number, {}, std::move(*to.closing)});
+    return protocol_violation("a close of " + channel_name(number));
+  auto& target = find_or_create(number);
+  if (target.closing) { // both sides sent `close`: neither replies
+    events.push_back({number, {}, std::move(*target.closing)});
     channels_.erase(number);
     return {};
   }
-  speak(service::closed, encode(number), priority::bulk);
-  event last{number, {}, shortened(why)};
-  if (to.opened) {
-    events.push_back(std::move(last));
+  send_control(control_frame::close_ack, encode(number), priority::bulk);
+  event final_event{number, {}, shortened(reason)};
+  if (target.opened) {
+    events.push_back(std::move(final_event));
     channels_.erase(number);
     return {};
   }
-  if (!to.kept.empty() && !to.kept.back().heard)
-    return broken("a second close of " + named(number));
-  return keep(to, std::move(last));
+  if (!target.buffered.empty() && !target.buffered.back().received)
+    return protocol_violation("a second close of " + channel_name(number));
+  return buffer_event(target, std::move(final_event));
 }
 
-switchboard::result switchboard::on_closed(const frame& x,
-                                           std::vector<event>& events) {
+multiplexer::result multiplexer::on_close_ack(const frame& incoming,
+                                              std::vector<event>& events) {
   std::uint32_t number = 0;
-  if (const auto bad = decode(x.payload, number))
-    return broken("a close_ack: " + to_string(*bad));
+  if (const auto bad = decode(incoming.payload, number))
+    return protocol_violation("a close_ack: " + to_string(*bad));
   const auto found = channels_.find(number);
   if (found == channels_.end() || !found->second.closing)
-    return broken(named(number) + " was not being closed");
+    return protocol_violation(channel_name(number) + " was not being closed");
   events.push_back({number, {}, std::move(*found->second.closing)});
   channels_.erase(found);
   return {};

@@ -14,13 +14,13 @@ namespace troupe::net {
 
 /// Kinds of control frames: frames on channel 0, whose tag is the kind. The
 /// numbers are a wire format: append, never reuse.
-enum class service : std::uint64_t {
+enum class control_frame : std::uint64_t {
   heartbeat = 1,
   credit = 2, ///< Returns credits of consumed frames.
   close = 3,  ///< Last frame of a channel in one direction.
   /// Reply to `close`; last frame of the channel in the other direction.
-  closed = 4,
-  goodbye = 5, ///< Last frame of the connection.
+  close_ack = 4,
+  goaway = 5, ///< Last frame of the connection.
 };
 
 /// Maximum number of frames of one priority on one channel that are not yet
@@ -42,35 +42,35 @@ constexpr std::size_t credits_of(priority x) {
 ///   faults   more frames than credits, too many buffered bytes for channels
 ///            that are not open, a peer that keeps sending but does not read
 ///            the replies, a malformed frame -> protocol error
-class switchboard {
+class multiplexer {
 public:
   /// Maximum number of bytes that are buffered for channels that this side has
   /// not opened: payloads, and a constant for each channel and each event.
   /// There may be many such channels: a peer that is ahead uses one for each
   /// replica of this process.
-  static constexpr std::size_t most_kept_bytes = std::size_t{16} << 20;
+  static constexpr std::size_t max_buffered_bytes = std::size_t{16} << 20;
   static constexpr std::size_t bytes_per_channel = 256, bytes_per_event = 256;
   /// Maximum number of bytes of one priority that wait to be written; beyond it
   /// no frames are accepted.
-  static constexpr std::size_t most_waiting_bytes = std::size_t{4} << 20;
+  static constexpr std::size_t max_queued_bytes = std::size_t{4} << 20;
   /// Bytes of replies (credits) that may wait in addition.
-  static constexpr std::size_t most_answer_bytes = std::size_t{64} << 10;
+  static constexpr std::size_t max_queued_reply_bytes = std::size_t{64} << 10;
 
   /// A received frame of a channel. Without a frame: the end of the channel.
   struct event {
     std::uint32_t channel = 0;
-    std::optional<frame> heard;
-    std::string ended{}; ///< Reason of the end, for people.
-    ending how = ending::dead;
+    std::optional<frame> received;
+    std::string reason{}; ///< Reason of the end, for people.
+    close_reason cause = close_reason::closed;
   };
-  struct end {
-    ending how = ending::dead;
-    std::string why;
+  struct closed_state {
+    close_reason cause = close_reason::closed;
+    std::string reason;
     /// The peer announced it by a `goaway`, so no warning is logged.
-    bool said = false;
+    bool announced = false;
   };
 
-  explicit switchboard(const frame_limits& limits)
+  explicit multiplexer(const frame_limits& limits)
     : limits_{limits}, decoder_{limits} {}
 
   /// Opens a channel.
@@ -83,59 +83,59 @@ public:
   /// @returns false if it was not accepted: no credits, too many bytes wait, or
   ///          the channel or connection is closing.
   /// @errors throws std::logic_error for a payload beyond the limits.
-  bool post(std::uint32_t channel, frame&& x);
-  void consumed(std::uint32_t channel, priority x);
+  bool post(std::uint32_t channel, frame&& outgoing);
+  void consumed(std::uint32_t channel, priority state);
   /// Closes a channel: it accepts no more frames; its end comes as an event.
-  void close(std::uint32_t channel, const std::string& why);
+  void close(std::uint32_t channel, const std::string& reason);
 
-  void beat();
+  void send_heartbeat();
   /// Starts the orderly close of the connection: no channel accepts more
   /// frames.
-  void say_goodbye(const std::string& why);
+  void send_goaway(const std::string& reason);
 
   /// Processes received bytes and appends their events.
   /// @returns why the connection ended by these bytes; none if it did not.
-  std::optional<end> take(std::span<const std::byte> bytes,
-                          std::vector<event>& events);
+  std::optional<closed_state> receive(std::span<const std::byte> bytes,
+                                      std::vector<event>& events);
   /// Called when the stream has ended.
   /// @returns the error if the stream ended within a frame.
-  std::optional<malformed> finish() const { return decoder_.finish(); }
+  std::optional<decode_error> finish() const { return decoder_.finish(); }
 
-  outbox& out() { return out_; }
+  write_queue& output() { return output_; }
   const frame_limits& limits() const { return limits_; }
 
 private:
-  struct channel {
+  struct channel_state {
     bool opened = false;
     /// Reason, once this side has sent `close`.
     std::optional<std::string> closing;
-    std::size_t sent[2] = {0, 0};  ///< Not yet credited, by priority.
-    std::size_t taken[2] = {0, 0}; ///< Received and not yet credited.
-    std::size_t owed[2] = {0, 0};  ///< Consumed, not yet credited.
-    std::vector<event> kept;
-    std::size_t kept_bytes = 0; ///< Bytes of this channel.
+    std::size_t sent[2] = {0, 0};     ///< Not yet credited, by priority.
+    std::size_t received[2] = {0, 0}; ///< Received and not yet credited.
+    std::size_t consumed[2] = {0, 0}; ///< Consumed, not yet credited.
+    std::vector<event> buffered;
+    std::size_t buffered_bytes = 0; ///< Bytes of this channel.
   };
-  using result = std::optional<end>;
+  using result = std::optional<closed_state>;
 
-  result on_frame(frame&& x, std::vector<event>& events);
-  result on_service(const frame& x, std::vector<event>& events);
-  result on_credit(const frame& x);
-  result on_close(const frame& x, std::vector<event>& events);
-  result on_closed(const frame& x, std::vector<event>& events);
+  result on_frame(frame&& incoming, std::vector<event>& events);
+  result on_control_frame(const frame& incoming, std::vector<event>& events);
+  result on_credit(const frame& incoming);
+  result on_close(const frame& incoming, std::vector<event>& events);
+  result on_close_ack(const frame& incoming, std::vector<event>& events);
   /// @returns the channel, which is created if it does not exist.
-  channel& at(std::uint32_t number);
+  channel_state& find_or_create(std::uint32_t number);
   /// Buffers an event of a channel that is not open.
   /// @returns a protocol error if this exceeds the limit of buffered bytes.
-  result keep(channel& to, event&& x);
-  void speak(service what, std::vector<std::byte> payload = {},
-             priority how = priority::control);
+  result buffer_event(channel_state& target, event&& item);
+  void send_control(control_frame kind, std::vector<std::byte> payload = {},
+                    priority frame_priority = priority::control);
 
   frame_limits limits_;
   frame_decoder decoder_;
-  outbox out_;
-  std::map<std::uint32_t, channel> channels_;
-  std::size_t kept_bytes_ = 0;
-  bool parting_ = false;
+  write_queue output_;
+  std::map<std::uint32_t, channel_state> channels_;
+  std::size_t buffered_bytes_ = 0;
+  bool closing_ = false;
 };
 
 } // namespace troupe::net

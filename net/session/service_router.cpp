@@ -9,125 +9,133 @@ namespace troupe {
 
 namespace {
 
-constexpr std::byte too_early{1};
+constexpr std::byte not_registered{1};
 
 } // namespace
 
-bool is_too_early(const std::vector<std::byte>& note) {
-  return note == std::vector<std::byte>{too_early};
+bool is_retryable(const std::vector<std::byte>& payload) {
+  return payload == std::vector<std::byte>{not_registered};
 }
 
 /// The registered services, by job and purpose.
-class door::desk {
+class service_router::routing_table {
 public:
   using key = std::pair<std::string, std::string>; ///< Job, purpose.
 
-  struct entry {
+  struct route {
     std::mutex lock; ///< Held while the handler is called.
-    host by;
-    bool open = true;
+    service_handler handler;
+    bool active = true;
   };
 
-  std::shared_ptr<entry> add(const key& x, host&& by) {
-    const auto it = std::make_shared<entry>();
-    it->by = std::move(by);
+  std::shared_ptr<route> add(const key& service_key,
+                             service_handler&& handler) {
+    const auto added = std::make_shared<route>();
+    added->handler = std::move(handler);
     const std::lock_guard hold{lock_};
-    if (!entries_.emplace(x, it).second)
-      throw std::logic_error("'" + x.second + "' of job '" + x.first
-                             + "' is registered already");
-    return it;
+    if (!routes_.emplace(service_key, added).second)
+      throw std::logic_error("'" + service_key.second + "' of job '"
+                             + service_key.first + "' is registered already");
+    return added;
   }
 
-  void remove(const key& x, entry& it) {
+  void remove(const key& service_key, route& removed) {
     {
       const std::lock_guard hold{lock_};
-      entries_.erase(x);
+      routes_.erase(service_key);
     }
-    const std::lock_guard hold{it.lock}; // waits for a running call
-    it.open = false;
-    it.by = {};
+    const std::lock_guard hold{removed.lock}; // waits for a running call
+    removed.active = false;
+    removed.handler = {};
   }
 
-  net::verdict decide(const net::hello& x) {
-    const auto it = find(x);
-    if (!it)
-      return nobody(x);
-    const std::lock_guard hold{it->lock};
-    if (!it->open)
-      return nobody(x);
-    return it->by.decide(x);
+  net::hello_response authorize(const net::hello& peer) {
+    const auto found = find(peer);
+    if (!found)
+      return no_such_service(peer);
+    const std::lock_guard hold{found->lock};
+    if (!found->active)
+      return no_such_service(peer);
+    return found->handler.authorize(peer);
   }
 
-  void take(const net::hello& x, net::arrived&& what) {
-    if (const auto it = find(x)) {
-      const std::lock_guard hold{it->lock};
-      if (it->open)
-        it->by.take(x, std::move(what));
+  void accepted(const net::hello& peer, net::accepted_connection&& connection) {
+    if (const auto found = find(peer)) {
+      const std::lock_guard hold{found->lock};
+      if (found->active)
+        found->handler.accepted(peer, std::move(connection));
     }
   }
 
-  void gone(const net::hello& x) {
-    if (const auto it = find(x)) {
-      const std::lock_guard hold{it->lock};
-      if (it->open && it->by.gone)
-        it->by.gone(x);
+  void abandoned(const net::hello& peer) {
+    if (const auto found = find(peer)) {
+      const std::lock_guard hold{found->lock};
+      if (found->active && found->handler.abandoned)
+        found->handler.abandoned(peer);
     }
   }
 
 private:
-  std::shared_ptr<entry> find(const net::hello& x) const {
+  std::shared_ptr<route> find(const net::hello& peer) const {
     const std::lock_guard hold{lock_};
-    const auto it = entries_.find({x.job, x.purpose});
-    return it == entries_.end() ? nullptr : it->second;
+    const auto found = routes_.find({peer.job, peer.purpose});
+    return found == routes_.end() ? nullptr : found->second;
   }
 
   /// The rejection does not reveal which services are registered.
-  static net::verdict nobody(const net::hello& x) {
+  static net::hello_response no_such_service(const net::hello& peer) {
     return {false,
-            "no service '" + x.purpose + "' of job '" + x.job
+            "no service '" + peer.purpose + "' of job '" + peer.job
               + "' is registered",
-            {too_early},
+            {not_registered},
             {}};
   }
 
   mutable std::mutex lock_;
-  std::map<key, std::shared_ptr<entry>> entries_;
+  std::map<key, std::shared_ptr<route>> routes_;
 };
 
-door::door(const net::endpoint_options& options)
-  : door{std::make_shared<net::endpoint>(options)} {}
+service_router::service_router(const net::endpoint_options& options)
+  : service_router{std::make_shared<net::endpoint>(options)} {}
 
-door::door(std::shared_ptr<net::endpoint> it)
-  : desk_{std::make_shared<desk>()}, it_{std::move(it)} {}
+service_router::service_router(std::shared_ptr<net::endpoint> shared_endpoint)
+  : routing_table_{std::make_shared<routing_table>()},
+    endpoint_{std::move(shared_endpoint)} {}
 
 /// Sets the endpoint's handler. Until the first registration dialers wait.
-void door::open() {
-  it_->on_dialed([by = desk_](const net::hello& x) { return by->decide(x); },
-                 [by = desk_](const net::hello& x, net::arrived&& what) {
-                   by->take(x, std::move(what));
-                 },
-                 [by = desk_](const net::hello& x) { by->gone(x); });
+void service_router::open() {
+  endpoint_->serve(
+    [by = routing_table_](const net::hello& x) { return by->authorize(x); },
+    [by = routing_table_](const net::hello& x,
+                          net::accepted_connection&& what) {
+      by->accepted(x, std::move(what));
+    },
+    [by = routing_table_](const net::hello& x) { by->abandoned(x); });
 }
 
-door::~door() = default;
+service_router::~service_router() = default;
 
-std::unique_ptr<door::guest> door::serve(const std::string& job,
-                                         const std::string& purpose, host by) {
-  struct served final : guest {
-    served(std::shared_ptr<desk> at, desk::key what, host&& by)
-      : at{std::move(at)},
-        what{std::move(what)},
-        entry{this->at->add(this->what, std::move(by))} {}
-    ~served() override { at->remove(what, *entry); }
+std::unique_ptr<service_router::registration>
+service_router::serve(const std::string& job, const std::string& purpose,
+                      service_handler handler) {
+  struct scoped_registration final : registration {
+    scoped_registration(std::shared_ptr<routing_table> at,
+                        routing_table::key what, service_handler&& by)
+      : table{std::move(at)},
+        service_key{std::move(what)},
+        active_route{this->table->add(this->service_key, std::move(by))} {}
+    ~scoped_registration() override {
+      table->remove(service_key, *active_route);
+    }
 
-    std::shared_ptr<desk> at;
-    desk::key what;
-    std::shared_ptr<desk::entry> entry;
+    std::shared_ptr<routing_table> table;
+    routing_table::key service_key;
+    std::shared_ptr<routing_table::route> active_route;
   };
-  auto guest =
-    std::make_unique<served>(desk_, desk::key{job, purpose}, std::move(by));
+  auto added = std::make_unique<scoped_registration>(
+    routing_table_, routing_table::key{job, purpose}, std::move(handler));
   std::call_once(opened_, [this] { open(); });
-  return guest;
+  return added;
 }
 
 } // namespace troupe

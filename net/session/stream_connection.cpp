@@ -8,108 +8,114 @@ namespace {
 
 using status = stream::status;
 /// Size of one read, and the maximum number of reads in one turn of the loop.
-constexpr std::size_t piece_bytes = std::size_t{64} * 1024;
-constexpr int most_pieces = 16;
+constexpr std::size_t read_bytes = std::size_t{64} * 1024;
+constexpr int max_reads_per_turn = 16;
 
 } // namespace
 
-wired_connection::wired_connection(std::shared_ptr<io_loop> by,
-                                   std::unique_ptr<stream> over, hello peer,
-                                   const settings& how, over_fn then)
-  : loop_{std::move(by)},
+stream_connection::stream_connection(std::shared_ptr<io_loop> loop,
+                                     std::unique_ptr<stream> connected_stream,
+                                     hello peer, const settings& options,
+                                     on_closed_fn closed_fn)
+  : loop_{std::move(loop)},
     peer_{std::move(peer)},
-    how_{how},
-    over_fn_{std::move(then)},
-    vigil_{clock::now(), how.heartbeat},
-    stream_{std::move(over)},
-    board_{how.limits} {}
+    settings_{options},
+    on_closed_fn_{std::move(closed_fn)},
+    failure_detector_{clock::now(), options.heartbeat_interval},
+    stream_{std::move(connected_stream)},
+    multiplexer_{options.limits} {}
 
-wired_connection::~wired_connection() = default;
+stream_connection::~stream_connection() = default;
 
 // -- the stream ---------------------------------------------------------------
 
-void wired_connection::start() {
+void stream_connection::start() {
   try {
     const std::lock_guard hold{lock_};
-    if (over_)
+    if (closed_)
       return;
-    watch_ = std::make_unique<watch>(*loop_, stream_->descriptor(),
-                                     [this] { on_ready(); });
+    watcher_ = std::make_unique<descriptor_watcher>(
+      *loop_, stream_->descriptor(), [this] { on_ready(); });
   } catch (const std::exception& e) {
-    return end(ending::dead, e.what());
+    return terminate(close_reason::closed, e.what());
   }
-  piece_.resize(piece_bytes);
-  vigil_.tick(clock::now());
+  read_buffer_.resize(read_bytes);
+  failure_detector_.tick(clock::now());
   on_ready(); // TLS may have buffered bytes beyond the handshake
 }
 
-void wired_connection::on_ready() {
+void stream_connection::on_ready() {
   const auto self = shared_from_this();
-  std::optional<switchboard::end> over;
+  std::optional<multiplexer::closed_state> end_state;
   {
     const std::lock_guard hold{lock_};
-    if (over_)
+    if (closed_)
       return;
-    blocked_ = status::ok;
-    over = read();
-    route();
+    blocked_on_ = status::ok;
+    end_state = read();
+    route_events();
     corked_ = true;
   }
-  tell(news_);
+  deliver(deliveries_);
   {
     const std::lock_guard hold{lock_};
     corked_ = false;
-    if (!over)
+    if (!end_state)
       flush();
   }
-  if (over)
-    end(over->how, over->why, over->said);
+  if (end_state)
+    terminate(end_state->cause, end_state->reason, end_state->announced);
   else
     await_stream();
 }
 
 /// Reads and decodes what is available, within the limit of one turn.
 /// @returns why the connection ended; none if it did not.
-std::optional<switchboard::end> wired_connection::read() {
-  more_ = false;
-  for (int i = 0; i < most_pieces; ++i) {
-    const auto x = stream_->read_some(piece_);
-    if (x.how == status::wants_read || x.how == status::wants_write) {
-      blocked_ = x.how == status::wants_write ? x.how : blocked_;
+std::optional<multiplexer::closed_state> stream_connection::read() {
+  more_to_read_ = false;
+  for (int i = 0; i < max_reads_per_turn; ++i) {
+    const auto result = stream_->read_some(read_buffer_);
+    if (result.state == status::wants_read
+        || result.state == status::wants_write) {
+      blocked_on_ =
+        result.state == status::wants_write ? result.state : blocked_on_;
       return {};
     }
-    if (x.how != status::ok) {
-      const auto cut = board_.finish();
-      return switchboard::end{ending::dead, stream_->problem()
-                                              + (cut ? ", " + cut->why : "")};
+    if (result.state != status::ok) {
+      const auto truncated = multiplexer_.finish();
+      return multiplexer::closed_state{
+        close_reason::closed,
+        stream_->problem() + (truncated ? ", " + truncated->reason : "")};
     }
-    vigil_.heard(clock::now());
-    if (auto over = board_.take(std::span{piece_}.first(x.bytes), events_))
-      return over;
-    if (x.bytes < piece_.size() && !stream_->has_buffered())
+    failure_detector_.received(clock::now());
+    if (auto end_state = multiplexer_.receive(
+          std::span{read_buffer_}.first(result.bytes), events_))
+      return end_state;
+    if (result.bytes < read_buffer_.size() && !stream_->has_buffered())
       return {}; // the watcher reports what arrives from now on
   }
-  more_ = true;
+  more_to_read_ = true;
   return {};
 }
 
 /// Writes what can be written now. @pre the mutex is held.
-void wired_connection::flush() {
-  if (over_ || blocked_ != status::ok || (corked_ && loop_->here()))
+void stream_connection::flush() {
+  if (closed_ || blocked_on_ != status::ok
+      || (corked_ && loop_->is_loop_thread()))
     return;
-  while (!board_.out().empty()) {
-    const auto x = stream_->write_some(board_.out().front());
-    board_.out().written(x.bytes);
-    if (x.how == status::ok)
+  while (!multiplexer_.output().empty()) {
+    const auto result = stream_->write_some(multiplexer_.output().front());
+    multiplexer_.output().written(result.bytes);
+    if (result.state == status::ok)
       continue;
-    blocked_ = x.how;
-    if (x.how == status::failed)
+    blocked_on_ = result.state;
+    if (result.state == status::failed)
       return loop_->post([self = shared_from_this(), why = stream_->problem()] {
-        self->end(ending::dead, why);
+        self->terminate(close_reason::closed, why);
       });
     // The reason of a close is found by reading: a `goaway` may be buffered.
     const auto wait =
-      x.how == status::wants_read || x.how == status::wants_write;
+      result.state == status::wants_read || result.state == status::wants_write;
     loop_->post([self = shared_from_this(), wait] {
       wait ? self->await_stream() : self->on_ready();
     });
@@ -117,104 +123,109 @@ void wired_connection::flush() {
   }
 }
 
-void wired_connection::await_stream() {
+void stream_connection::await_stream() {
   const std::lock_guard hold{lock_};
-  if (over_ || !watch_)
+  if (closed_ || !watcher_)
     return;
-  if (blocked_ == status::wants_write)
-    watch_->until_writable();
-  if (more_)
+  if (blocked_on_ == status::wants_write)
+    watcher_->async_wait_writable();
+  if (more_to_read_)
     loop_->post([self = shared_from_this()] { self->on_ready(); });
   else
-    watch_->until_readable();
+    watcher_->async_wait_readable();
 }
 
 // -- time, and the end --------------------------------------------------------
 
-std::chrono::milliseconds wired_connection::silence() const {
-  return vigil_.silence(clock::now());
+std::chrono::milliseconds stream_connection::silence() const {
+  return failure_detector_.silence(clock::now());
 }
 
-bool wired_connection::judge_silence(clock::time_point now) {
-  vigil_.tick(now);
-  if (silence() <= how_.suspect)
+bool stream_connection::check_heartbeat(clock::time_point now) {
+  failure_detector_.tick(now);
+  if (silence() <= settings_.heartbeat_timeout)
     return false;
   on_ready();
-  if (silence() <= how_.suspect)
+  if (silence() <= settings_.heartbeat_timeout)
     return false;
-  end(ending::silent, "no data was received from it for "
-                        + std::to_string(silence().count()) + " ms");
+  terminate(close_reason::timed_out, "no data was received from it for "
+                                       + std::to_string(silence().count())
+                                       + " ms");
   return true;
 }
 
-void wired_connection::tick(clock::time_point now) {
+void stream_connection::tick(clock::time_point now) {
   const auto self = shared_from_this();
-  if (!watch_)
+  if (!watcher_)
     return; // not started yet
-  if (judge_silence(now))
+  if (check_heartbeat(now))
     return;
   std::unique_lock hold{lock_};
-  if (over_)
+  if (closed_)
     return;
-  if (closing_ && now - closing_since_ > how_.patience) {
+  if (closing_ && now - closing_since_ > settings_.close_timeout) {
     hold.unlock();
-    return end(ending::dead, *closing_);
+    return terminate(close_reason::closed, *closing_);
   }
-  if (now - beat_at_ < how_.heartbeat * 3 / 4 || !board_.out().empty())
+  if (now - last_heartbeat_ < settings_.heartbeat_interval * 3 / 4
+      || !multiplexer_.output().empty())
     return;
-  beat_at_ = now;
-  board_.beat();
+  last_heartbeat_ = now;
+  multiplexer_.send_heartbeat();
   flush();
 }
 
-void wired_connection::close(const std::string& why) {
+void stream_connection::close(const std::string& reason) {
   const std::lock_guard hold{lock_};
-  if (over_ || closing_)
+  if (closed_ || closing_)
     return;
-  closing_ = why;
+  closing_ = reason;
   closing_since_ = clock::now();
-  board_.say_goodbye(why);
+  multiplexer_.send_goaway(reason);
   flush();
 }
 
-void wired_connection::end(ending how, const std::string& why, bool said) {
+void stream_connection::terminate(close_reason cause, const std::string& reason,
+                                  bool announced) {
   const auto self = shared_from_this();
-  std::vector<news> all;
-  std::vector<std::function<void(ending, const std::string&)>> on_end;
+  std::vector<delivery> deliveries;
+  std::vector<std::function<void(close_reason, const std::string&)>> callbacks;
   bool closing = false;
   {
     const std::lock_guard hold{lock_};
-    if (over_)
+    if (closed_)
       return;
     closing = closing_.has_value();
-    over_ = closing && how == ending::dead ? switchboard::end{how, *closing_}
-                                           : switchboard::end{how, why, said};
-    watch_.reset();
+    closed_ = closing && cause == close_reason::closed
+                ? multiplexer::closed_state{cause, *closing_}
+                : multiplexer::closed_state{cause, reason, announced};
+    watcher_.reset();
     stream_->close();
-    for (auto x = ears_.begin(); x != ears_.end();)
-      if (x->second.to && drain(x->first, x->second, all))
-        x = ears_.erase(x);
+    for (auto entry = listeners_.begin(); entry != listeners_.end();)
+      if (entry->second.listener
+          && take_pending(entry->first, entry->second, deliveries))
+        entry = listeners_.erase(entry);
       else
-        ++x;
-    on_end = std::exchange(on_end_, {});
+        ++entry;
+    callbacks = std::exchange(on_closed_callbacks_, {});
   }
-  tell(all);
-  for (const auto& fn : on_end)
-    fn(over_->how, over_->why);
-  if (const auto fn = std::exchange(over_fn_, nullptr))
-    fn(*this, *over_, closing);
+  deliver(deliveries);
+  for (const auto& fn : callbacks)
+    fn(closed_->cause, closed_->reason);
+  if (const auto fn = std::exchange(on_closed_fn_, nullptr))
+    fn(*this, *closed_, closing);
 }
 
-void wired_connection::on_end(
-  std::function<void(ending, const std::string&)> fn) {
+void stream_connection::on_closed(
+  std::function<void(close_reason, const std::string&)> fn) {
   {
     const std::lock_guard hold{lock_};
-    if (!over_) {
-      on_end_.push_back(std::move(fn));
+    if (!closed_) {
+      on_closed_callbacks_.push_back(std::move(fn));
       return;
     }
   }
-  fn(over_->how, over_->why); // it does not change any more
+  fn(closed_->cause, closed_->reason); // it does not change any more
 }
 
 } // namespace troupe::net

@@ -16,23 +16,25 @@ namespace troupe::net {
 /// A connection over a stream. The posting thread writes if the stream accepts
 /// it; the loop's thread reads, and writes the rest. The endpoint owns it until
 /// the connection has ended; users may drop their pointers earlier.
-class wired_connection final
+class stream_connection final
   : public connection,
-    public std::enable_shared_from_this<wired_connection> {
+    public std::enable_shared_from_this<stream_connection> {
 public:
   using clock = std::chrono::steady_clock;
   struct settings {
-    std::chrono::milliseconds heartbeat, suspect, patience;
+    std::chrono::milliseconds heartbeat_interval, heartbeat_timeout,
+      close_timeout;
     frame_limits limits;
   };
   /// Called once, when the connection has ended.
-  /// @param closed_here true if this side started the close.
-  using over_fn = std::function<void(const wired_connection&,
-                                     const switchboard::end& how, bool own)>;
+  /// @param own true if this side started the close.
+  using on_closed_fn = std::function<void(
+    const stream_connection&, const multiplexer::closed_state& how, bool own)>;
 
-  wired_connection(std::shared_ptr<io_loop> by, std::unique_ptr<stream> over,
-                   hello peer, const settings& how, over_fn then);
-  ~wired_connection() override;
+  stream_connection(std::shared_ptr<io_loop> loop,
+                    std::unique_ptr<stream> connected_stream, hello peer,
+                    const settings& options, on_closed_fn closed_fn);
+  ~stream_connection() override;
 
   // -- on the loop's thread ---------------------------------------------------
 
@@ -41,67 +43,72 @@ public:
   void tick(clock::time_point now);
   /// Ends the connection now. When the loop has stopped, the thread that
   /// stopped it may call this.
-  void end(ending how, const std::string& why, bool said = false);
+  void terminate(close_reason cause, const std::string& reason,
+                 bool announced = false);
 
   // -- for any thread ---------------------------------------------------------
 
-  std::shared_ptr<link> open(std::uint32_t channel) override;
+  std::shared_ptr<channel> open(std::uint32_t channel) override;
   const hello& peer() const override { return peer_; }
   std::chrono::milliseconds silence() const override;
-  void on_end(std::function<void(ending, const std::string&)> fn) override;
-  void close(const std::string& why) override;
+  void
+  on_closed(std::function<void(close_reason, const std::string&)> fn) override;
+  void close(const std::string& reason) override;
 
 private:
-  class channel_link;
+  class connection_channel;
   /// The listener of a channel, and the events it has not received.
-  struct ear {
-    std::shared_ptr<link_listener> to;
+  struct listener_entry {
+    std::shared_ptr<channel_listener> listener;
     /// Events that wait for a listener.
-    std::vector<switchboard::event> waiting;
+    std::vector<multiplexer::event> pending;
   };
-  struct news {
-    std::shared_ptr<link_listener> to;
-    switchboard::event what;
+  struct delivery {
+    std::shared_ptr<channel_listener> listener;
+    multiplexer::event event;
   };
 
-  void listen(std::uint32_t channel, std::shared_ptr<link_listener> to);
-  void hand_over(std::uint32_t channel);
-  bool drain(std::uint32_t channel, ear& x, std::vector<news>& to) const;
-  static void tell(std::vector<news>& all);
+  void set_listener(std::uint32_t channel,
+                    std::shared_ptr<channel_listener> listener);
+  void dispatch(std::uint32_t channel);
+  bool take_pending(std::uint32_t channel, listener_entry& entry,
+                    std::vector<delivery>& deliveries) const;
+  static void deliver(std::vector<delivery>& deliveries);
   void on_ready();
-  std::optional<switchboard::end> read();
-  void route();
+  std::optional<multiplexer::closed_state> read();
+  void route_events();
   void flush();
   void await_stream();
-  bool judge_silence(clock::time_point now);
+  bool check_heartbeat(clock::time_point now);
 
   const std::shared_ptr<io_loop> loop_;
   const hello peer_;
-  const settings how_;
-  over_fn over_fn_;
-  vigil vigil_;
+  const settings settings_;
+  on_closed_fn on_closed_fn_;
+  failure_detector failure_detector_;
 
   // Members for the loop's thread alone.
-  std::unique_ptr<watch> watch_;
-  std::vector<std::byte> piece_;
-  std::vector<switchboard::event> events_;
-  std::vector<news> news_;
-  clock::time_point beat_at_{};
+  std::unique_ptr<descriptor_watcher> watcher_;
+  std::vector<std::byte> read_buffer_;
+  std::vector<multiplexer::event> events_;
+  std::vector<delivery> deliveries_;
+  clock::time_point last_heartbeat_{};
 
   mutable std::mutex lock_; // guards all members below
   std::unique_ptr<stream> stream_;
-  switchboard board_;
-  std::map<std::uint32_t, ear> ears_;
-  std::vector<std::function<void(ending, const std::string&)>> on_end_;
-  std::optional<switchboard::end> over_;
+  multiplexer multiplexer_;
+  std::map<std::uint32_t, listener_entry> listeners_;
+  std::vector<std::function<void(close_reason, const std::string&)>>
+    on_closed_callbacks_;
+  std::optional<multiplexer::closed_state> closed_;
   std::optional<std::string> closing_;
   clock::time_point closing_since_{};
   /// `ok`, or the readiness that a write waits for.
-  stream::status blocked_ = stream::status::ok;
+  stream::status blocked_on_ = stream::status::ok;
   /// The loop's thread is reading and writes afterwards.
   bool corked_ = false;
   /// More bytes may be readable than one turn of the loop reads.
-  bool more_ = false;
+  bool more_to_read_ = false;
 };
 
 } // namespace troupe::net

@@ -8,41 +8,43 @@ namespace troupe::net {
 namespace {
 
 /// Maximum capacity of an empty buffer; a larger one is freed.
-constexpr std::size_t kept_bytes = std::size_t{256} * 1024;
+constexpr std::size_t max_kept_capacity = std::size_t{256} * 1024;
 
 } // namespace
 
-void outbox::push(const frame& x) {
-  if (x.priority == priority::bulk) {
-    bulk_.push_back(to_bytes(x));
+void write_queue::push(const frame& queued) {
+  if (queued.priority == priority::bulk) {
+    bulk_.push_back(to_bytes(queued));
   } else {
-    const auto header = header_of(x);
+    const auto header = header_of(queued);
     control_.insert(control_.end(), header.begin(), header.end());
-    control_.insert(control_.end(), x.payload.begin(), x.payload.end());
+    control_.insert(control_.end(), queued.payload.begin(),
+                    queued.payload.end());
   }
-  bytes_of_[std::size_t(x.priority)] += header_size + x.payload.size();
+  queued_bytes_[std::size_t(queued.priority)] +=
+    header_size + queued.payload.size();
 }
 
-std::span<const std::byte> outbox::front() {
-  if (at_ == now_.size()) {
-    if (now_.capacity() > kept_bytes)
-      now_ = {};
-    now_.clear();
-    at_ = 0;
-    kind_ = control_.empty() ? priority::bulk : priority::control;
+std::span<const std::byte> write_queue::front() {
+  if (offset_ == writing_.size()) {
+    if (writing_.capacity() > max_kept_capacity)
+      writing_ = {};
+    writing_.clear();
+    offset_ = 0;
+    writing_priority_ = control_.empty() ? priority::bulk : priority::control;
     if (!control_.empty()) {
-      std::swap(now_, control_);
+      std::swap(writing_, control_);
     } else if (!bulk_.empty()) {
-      now_ = std::move(bulk_.front());
+      writing_ = std::move(bulk_.front());
       bulk_.pop_front();
     }
   }
-  return std::span{now_}.subspan(at_);
+  return std::span{writing_}.subspan(offset_);
 }
 
-void outbox::written(std::size_t count) {
-  at_ += count;
-  bytes_of_[std::size_t(kind_)] -= count;
+void write_queue::written(std::size_t count) {
+  offset_ += count;
+  queued_bytes_[std::size_t(writing_priority_)] -= count;
 }
 
 } // namespace troupe::net

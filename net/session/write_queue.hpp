@@ -10,14 +10,16 @@ namespace troupe::net {
 
 /// Encoded frames that wait to be written: control before bulk, and many small
 /// control frames in one piece.
-class outbox {
+class write_queue {
 public:
   /// Appends a frame.
-  void push(const frame& x);
+  void push(const frame& queued);
 
-  bool empty() const { return bytes_of_[0] + bytes_of_[1] == 0; }
+  bool empty() const { return queued_bytes_[0] + queued_bytes_[1] == 0; }
   /// Number of bytes of a priority that are not yet written.
-  std::size_t waiting(priority x) const { return bytes_of_[std::size_t(x)]; }
+  std::size_t queued_bytes(priority frame_priority) const {
+    return queued_bytes_[std::size_t(frame_priority)];
+  }
 
   /// Bytes to be written next. They stay the same until they are reported as
   /// written. Empty: nothing waits.
@@ -25,13 +27,13 @@ public:
   void written(std::size_t bytes);
 
 private:
-  std::vector<std::byte> now_; ///< Bytes that are being written.
-  std::size_t at_ = 0;
+  std::vector<std::byte> writing_; ///< Bytes that are being written.
+  std::size_t offset_ = 0;
   /// Priority of the bytes that are being written.
-  priority kind_ = priority::control;
+  priority writing_priority_ = priority::control;
   std::vector<std::byte> control_;
   std::deque<std::vector<std::byte>> bulk_;
-  std::size_t bytes_of_[2] = {0, 0};
+  std::size_t queued_bytes_[2] = {0, 0};
 };
 
 } // namespace troupe::net

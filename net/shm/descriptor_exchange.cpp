@@ -17,16 +17,16 @@ namespace troupe::net {
 namespace {
 
 constexpr int socket_kind = SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK;
-constexpr int most_waiting = 16;
-constexpr std::size_t most_passed = 3;
+constexpr int max_backlog = 16;
+constexpr std::size_t max_descriptors = 3;
 
-[[noreturn]] void fail(const std::string& what) {
-  throw std::runtime_error(what + ": " + std::strerror(errno));
+[[noreturn]] void fail(const std::string& action) {
+  throw std::runtime_error(action + ": " + std::strerror(errno));
 }
 
 std::string random_name() {
   std::array<std::byte, 16> bytes;
-  fill_randomly(bytes);
+  random_bytes(bytes);
   std::string name = "troupe-";
   for (const auto b : bytes)
     for (const auto digit : {b >> 4, b & std::byte{15}})
@@ -34,60 +34,62 @@ std::string random_name() {
   return name;
 }
 
-struct address_of {
-  explicit address_of(const std::string& name) {
-    if (name.empty() || name.size() >= sizeof it.sun_path)
+struct unix_address {
+  explicit unix_address(const std::string& name) {
+    if (name.empty() || name.size() >= sizeof address_.sun_path)
       throw std::runtime_error("'" + printable(name)
                                + "' is not a valid socket name");
-    it.sun_family = AF_UNIX;
-    std::memcpy(it.sun_path + 1, name.data(), name.size()); // 0: abstract
+    address_.sun_family = AF_UNIX;
+    std::memcpy(address_.sun_path + 1, name.data(), name.size()); // 0: abstract
     size =
       static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
   }
-  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&it); }
+  const sockaddr* get() const {
+    return reinterpret_cast<const sockaddr*>(&address_);
+  }
 
-  sockaddr_un it{};
+  sockaddr_un address_{};
   socklen_t size = 0;
 };
 
 bool is_same_user(int socket) {
-  ucred who{};
-  socklen_t size = sizeof who;
-  return ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &who, &size) == 0
-         && who.uid == ::geteuid();
+  ucred credentials{};
+  socklen_t size = sizeof credentials;
+  return ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &size) == 0
+         && credentials.uid == ::geteuid();
 }
 
 /// A message with a token and space for descriptors, as `sendmsg` and `recvmsg`
 /// take it.
-struct letter {
-  explicit letter(const meeting_token& token) : text{token} {
-    it.msg_iov = &part;
-    it.msg_iovlen = 1;
-    it.msg_control = room.data();
-    it.msg_controllen = room.size();
+struct scm_message {
+  explicit scm_message(const exchange_token& token) : token{token} {
+    header.msg_iov = &buffer;
+    header.msg_iovlen = 1;
+    header.msg_control = control.data();
+    header.msg_controllen = control.size();
   }
-  letter(const letter&) = delete;
-  letter& operator=(const letter&) = delete;
+  scm_message(const scm_message&) = delete;
+  scm_message& operator=(const scm_message&) = delete;
 
-  meeting_token text;
-  iovec part{text.data(), text.size()};
-  alignas(
-    cmsghdr) std::array<char, CMSG_SPACE(most_passed * sizeof(int))> room{};
-  msghdr it{};
+  exchange_token token;
+  iovec buffer{token.data(), token.size()};
+  alignas(cmsghdr)
+    std::array<char, CMSG_SPACE(max_descriptors * sizeof(int))> control{};
+  msghdr header{};
 };
 
-void send(int socket, const meeting_token& token, const offered& mine) {
-  const int fds[most_passed]{mine.memory, mine.bell, mine.arena};
+void send(int socket, const exchange_token& token, const descriptor_set& own) {
+  const int fds[max_descriptors]{own.segment, own.notifier, own.arena};
   const auto bytes =
-    (mine.arena < 0 ? most_passed - 1 : most_passed) * sizeof(int);
-  letter message{token};
-  message.it.msg_controllen = CMSG_SPACE(bytes);
-  auto* head = CMSG_FIRSTHDR(&message.it);
-  head->cmsg_level = SOL_SOCKET;
-  head->cmsg_type = SCM_RIGHTS;
-  head->cmsg_len = CMSG_LEN(bytes);
-  std::memcpy(CMSG_DATA(head), fds, bytes);
-  if (::sendmsg(socket, &message.it, MSG_NOSIGNAL) < 0)
+    (own.arena < 0 ? max_descriptors - 1 : max_descriptors) * sizeof(int);
+  scm_message message{token};
+  message.header.msg_controllen = CMSG_SPACE(bytes);
+  auto* control = CMSG_FIRSTHDR(&message.header);
+  control->cmsg_level = SOL_SOCKET;
+  control->cmsg_type = SCM_RIGHTS;
+  control->cmsg_len = CMSG_LEN(bytes);
+  std::memcpy(CMSG_DATA(control), fds, bytes);
+  if (::sendmsg(socket, &message.header, MSG_NOSIGNAL) < 0)
     fail("cannot send the descriptors");
 }
 
@@ -95,13 +97,15 @@ void send(int socket, const meeting_token& token, const offered& mine) {
 /// and cannot fill this process's table.
 std::vector<descriptor> descriptors_in(msghdr& message) {
   std::vector<descriptor> fds;
-  for (auto* x = CMSG_FIRSTHDR(&message); x; x = CMSG_NXTHDR(&message, x)) {
-    if (x->cmsg_level != SOL_SOCKET || x->cmsg_type != SCM_RIGHTS)
+  for (auto* control = CMSG_FIRSTHDR(&message); control;
+       control = CMSG_NXTHDR(&message, control)) {
+    if (control->cmsg_level != SOL_SOCKET || control->cmsg_type != SCM_RIGHTS)
       continue;
-    for (std::size_t at = 0; CMSG_LEN(at + sizeof(int)) <= x->cmsg_len;
-         at += sizeof(int)) {
+    for (std::size_t offset = 0;
+         CMSG_LEN(offset + sizeof(int)) <= control->cmsg_len;
+         offset += sizeof(int)) {
       int fd;
-      std::memcpy(&fd, CMSG_DATA(x) + at, sizeof fd);
+      std::memcpy(&fd, CMSG_DATA(control) + offset, sizeof fd);
       fds.emplace_back(fd);
     }
   }
@@ -110,70 +114,77 @@ std::vector<descriptor> descriptors_in(msghdr& message) {
 
 /// Receives the descriptors of the peer. None: nothing arrived, or the token is
 /// wrong.
-std::optional<passed> receive(int socket, const meeting_token& token) {
-  letter came{meeting_token{}};
-  const auto size = ::recvmsg(socket, &came.it, MSG_CMSG_CLOEXEC);
+std::optional<received_descriptors> receive_from(int socket,
+                                                 const exchange_token& token) {
+  scm_message message{exchange_token{}};
+  const auto size = ::recvmsg(socket, &message.header, MSG_CMSG_CLOEXEC);
   if (size < 0)
     return std::nullopt; // nothing has arrived
-  auto fds = descriptors_in(came.it);
+  auto fds = descriptors_in(message.header);
   if (static_cast<std::size_t>(size) != token.size()
-      || !is_same(came.text, token))
+      || !constant_time_equal(message.token, token))
     return std::nullopt;
-  if (fds.size() < 2 || fds.size() > most_passed
-      || (came.it.msg_flags & MSG_CTRUNC) != 0)
+  if (fds.size() < 2 || fds.size() > max_descriptors
+      || (message.header.msg_flags & MSG_CTRUNC) != 0)
     throw std::runtime_error("the peer did not send a segment, a notifier and "
                              "at most one arena");
-  if (!is_bell(fds[1].get()))
+  if (!is_event_notifier(fds[1].get()))
     throw std::runtime_error(
       "the notifier of the peer is not a Unix stream socket");
-  fds.resize(most_passed);
-  return passed{std::move(fds[0]), std::move(fds[1]), std::move(fds[2])};
+  fds.resize(max_descriptors);
+  return received_descriptors{std::move(fds[0]), std::move(fds[1]),
+                              std::move(fds[2])};
 }
 
 } // namespace
 
-meeting_place::meeting_place()
-  : name_{random_name()}, listener_{::socket(AF_UNIX, socket_kind, 0)} {
-  fill_randomly(token_);
-  const address_of where{name_};
-  if (!listener_ || ::bind(listener_.get(), where.get(), where.size) != 0
-      || ::listen(listener_.get(), most_waiting) != 0)
+descriptor_acceptor::descriptor_acceptor()
+  : name_{random_name()}, listening_socket_{::socket(AF_UNIX, socket_kind, 0)} {
+  random_bytes(token_);
+  const unix_address socket_name{name_};
+  if (!listening_socket_
+      || ::bind(listening_socket_.get(), socket_name.get(), socket_name.size)
+           != 0
+      || ::listen(listening_socket_.get(), max_backlog) != 0)
     fail("cannot listen on a Unix socket");
 }
 
-passed meeting_place::welcome(const offered& mine) const {
+received_descriptors
+descriptor_acceptor::accept(const descriptor_set& own) const {
   // the peer is in the backlog, and its message has been sent
-  for (int i = 0; i <= most_waiting; ++i) {
-    const descriptor socket{::accept4(listener_.get(), nullptr, nullptr,
+  for (int i = 0; i <= max_backlog; ++i) {
+    const descriptor socket{::accept4(listening_socket_.get(), nullptr, nullptr,
                                       SOCK_CLOEXEC | SOCK_NONBLOCK)};
     if (!socket)
       break;
     if (!is_same_user(socket.get()))
       continue;
-    if (auto came = receive(socket.get(), token_)) {
-      send(socket.get(), token_, mine);
-      return std::move(*came);
+    if (auto received = receive_from(socket.get(), token_)) {
+      send(socket.get(), token_, own);
+      return std::move(*received);
     }
   }
   throw std::runtime_error("no peer with the token has connected");
 }
 
-visit::visit(const std::string& name, const meeting_token& token,
-             const offered& mine)
+descriptor_connector::descriptor_connector(const std::string& name,
+                                           const exchange_token& token,
+                                           const descriptor_set& own)
   : token_{token}, socket_{::socket(AF_UNIX, socket_kind, 0)} {
-  const address_of where{name};
-  if (!socket_ || ::connect(socket_.get(), where.get(), where.size) != 0)
+  const unix_address socket_name{name};
+  if (!socket_
+      || ::connect(socket_.get(), socket_name.get(), socket_name.size) != 0)
     fail("cannot connect to the peer's Unix socket");
   if (!is_same_user(socket_.get()))
     throw std::runtime_error("the peer's Unix socket belongs to another user");
-  send(socket_.get(), token, mine);
+  send(socket_.get(), token, own);
 }
 
-passed visit::received() const {
-  auto came = receive(socket_.get(), token_);
-  if (!came)
+received_descriptors descriptor_connector::receive() const {
+  auto result = receive_from(socket_.get(), token_);
+  if (!result)
     throw std::runtime_error("the peer sent no descriptors");
-  return std::move(*came);
+  return std::move(*result);
 }
 
 } // namespace troupe::net

@@ -12,53 +12,53 @@ namespace troupe::net {
 
 /// Descriptors that were received from the peer: its segment, its notifier, and
 /// its arena if it has one.
-struct passed {
-  descriptor memory, bell, arena;
+struct received_descriptors {
+  descriptor segment, notifier, arena;
 };
 
 /// Descriptors of this process that are sent to the peer; the caller keeps them
 /// open.
-struct offered {
-  int memory = -1, bell = -1;
+struct descriptor_set {
+  int segment = -1, notifier = -1;
   int arena = -1; ///< -1: none.
 };
 
-using meeting_token = std::array<std::byte, 32>;
+using exchange_token = std::array<std::byte, 32>;
 
 /// A Unix socket under a random abstract name. It accepts a peer only if the
 /// peer runs as this user and knows the token. It never blocks.
 /// @errors all functions throw std::runtime_error with a sentence.
-class meeting_place {
+class descriptor_acceptor {
 public:
-  meeting_place();
+  descriptor_acceptor();
 
   const std::string& name() const { return name_; }
-  const meeting_token& token() const { return token_; }
+  const exchange_token& token() const { return token_; }
 
   /// Accepts the peer, sends it this process's descriptors and returns the
   /// peer's.
   /// Other connections are closed.
   /// @pre the peer has reported that it connected.
-  passed welcome(const offered& mine) const;
+  received_descriptors accept(const descriptor_set& own) const;
 
 private:
   std::string name_;
-  meeting_token token_;
-  descriptor listener_;
+  exchange_token token_;
+  descriptor listening_socket_;
 };
 
 /// The connecting side. The constructor connects and sends the token and the
 /// descriptors.
-class visit {
+class descriptor_connector {
 public:
-  visit(const std::string& name, const meeting_token& token,
-        const offered& mine);
+  descriptor_connector(const std::string& name, const exchange_token& token,
+                       const descriptor_set& own);
 
   /// @pre the acceptor has reported that it accepted.
-  passed received() const;
+  received_descriptors receive() const;
 
 private:
-  meeting_token token_;
+  exchange_token token_;
   descriptor socket_;
 };
 

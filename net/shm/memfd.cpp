@@ -15,25 +15,25 @@ namespace troupe::net {
 
 namespace {
 
-[[noreturn]] void fail(const std::string& what) {
-  throw std::runtime_error("shared memory: " + what + ": "
+[[noreturn]] void fail(const std::string& action) {
+  throw std::runtime_error("shared memory: " + action + ": "
                            + std::strerror(errno));
 }
 
 /// Checks RLIMIT_FSIZE: growing a file beyond it would end the process
 /// (SIGXFSZ).
-bool may_be_so_large(std::size_t bytes) {
-  rlimit most{};
-  return ::getrlimit(RLIMIT_FSIZE, &most) != 0 || bytes <= most.rlim_cur;
+bool is_within_file_limit(std::size_t bytes) {
+  rlimit limit{};
+  return ::getrlimit(RLIMIT_FSIZE, &limit) != 0 || bytes <= limit.rlim_cur;
 }
 
 } // namespace
 
-descriptor make_memory_file(std::size_t bytes) {
+descriptor create_memfd(std::size_t bytes) {
   descriptor fd{::memfd_create("troupe", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
   if (!fd)
     fail("cannot create a memfd");
-  if (!may_be_so_large(bytes)) {
+  if (!is_within_file_limit(bytes)) {
     errno = EFBIG;
     fail("cannot allocate " + std::to_string(bytes) + " bytes");
   }
@@ -42,15 +42,15 @@ descriptor make_memory_file(std::size_t bytes) {
   return fd;
 }
 
-void seal_memory_file(int fd, int seals) {
+void seal_memfd(int fd, int seals) {
   if (::fcntl(fd, F_ADD_SEALS,
               F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL | seals)
       != 0)
     fail("cannot be sealed");
 }
 
-std::size_t check_memory_file(int fd) {
-  const auto refuse = [](const std::string& why) {
+std::size_t validate_memfd(int fd) {
+  const auto reject = [](const std::string& why) {
     throw std::runtime_error("shared memory: the peer's descriptor " + why);
   };
   struct statfs system {};
@@ -58,21 +58,21 @@ std::size_t check_memory_file(int fd) {
   // The seals are checked first: afterwards the size cannot shrink.
   const auto seals = ::fcntl(fd, F_GET_SEALS);
   if (seals < 0 || (seals & F_SEAL_SHRINK) == 0)
-    refuse("can shrink: it has no F_SEAL_SHRINK");
+    reject("can shrink: it has no F_SEAL_SHRINK");
   if (::fstatfs(fd, &system) != 0 || system.f_type != TMPFS_MAGIC)
-    refuse("is no memfd"); // pages of another file may vanish
+    reject("is no memfd"); // pages of another file may vanish
   if (::fstat(fd, &file) != 0)
-    refuse("cannot be examined (fstat failed)");
+    reject("cannot be examined (fstat failed)");
   return static_cast<std::size_t>(file.st_size);
 }
 
 shm_mapping::shm_mapping(int fd, std::size_t bytes, int protection)
   : bytes_{bytes} {
-  auto* at =
+  auto* address =
     ::mmap(nullptr, bytes, protection, MAP_SHARED | MAP_NORESERVE, fd, 0);
-  if (at == MAP_FAILED)
+  if (address == MAP_FAILED)
     fail("cannot map " + std::to_string(bytes) + " bytes");
-  begin_ = static_cast<std::byte*>(at);
+  begin_ = static_cast<std::byte*>(address);
 }
 
 shm_mapping::~shm_mapping() {

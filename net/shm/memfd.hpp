@@ -13,17 +13,17 @@ namespace troupe::net {
 /// Creates a memfd of `bytes` zeros. Pages take memory once they are written.
 /// @errors throws std::runtime_error if the system has no memfd, or the size
 ///         exceeds a limit.
-descriptor make_memory_file(std::size_t bytes);
+descriptor create_memfd(std::size_t bytes);
 
 /// Fixes the size for good, and adds the given seals.
-void seal_memory_file(int fd, int seals = 0);
+void seal_memfd(int fd, int seals = 0);
 
 /// Validates a descriptor that a peer sent.
 /// @param fd any descriptor.
 /// @returns its size in bytes, which cannot become less.
 /// @errors throws std::runtime_error, with a sentence, unless it is a memfd
 ///         that cannot shrink.
-std::size_t check_memory_file(int fd);
+std::size_t validate_memfd(int fd);
 
 /// A mapping of the pages of a memfd.
 class shm_mapping {

@@ -17,18 +17,19 @@ constexpr std::size_t page = 4096;
 
 /// The size of the machine's memory, and at most a quarter of the address space
 /// that this process may have.
-std::size_t addresses_to_take() {
-  const auto pages = ::sysconf(_SC_PHYS_PAGES), each = ::sysconf(_SC_PAGESIZE);
+std::size_t addresses_to_reserve() {
+  const auto pages = ::sysconf(_SC_PHYS_PAGES),
+             page_bytes = ::sysconf(_SC_PAGESIZE);
   auto bytes = static_cast<std::size_t>(std::max(pages, 1L))
-               * static_cast<std::size_t>(std::max(each, 4096L));
-  rlimit most{};
-  if (::getrlimit(RLIMIT_AS, &most) == 0 && most.rlim_cur != RLIM_INFINITY)
-    bytes = std::min<std::size_t>(bytes, most.rlim_cur / 4);
-  return std::min(bytes / page * page, shm_arena::most_bytes);
+               * static_cast<std::size_t>(std::max(page_bytes, 4096L));
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
+    bytes = std::min<std::size_t>(bytes, limit.rlim_cur / 4);
+  return std::min(bytes / page * page, shm_arena::max_bytes);
 }
 
 /// Opens the file a second time, so that it cannot be mapped for writing.
-descriptor read_only(int fd) {
+descriptor open_read_only(int fd) {
   const auto path = "/proc/self/fd/" + std::to_string(fd);
   descriptor x{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
   if (!x)
@@ -37,9 +38,9 @@ descriptor read_only(int fd) {
   return x;
 }
 
-std::size_t checked(int fd) {
-  const auto bytes = check_memory_file(fd);
-  if (bytes == 0 || bytes > shm_arena::most_bytes)
+std::size_t validated_size(int fd) {
+  const auto bytes = validate_memfd(fd);
+  if (bytes == 0 || bytes > shm_arena::max_bytes)
     throw std::runtime_error("shared memory: an arena of "
                              + std::to_string(bytes) + " bytes");
   return bytes;
@@ -47,34 +48,35 @@ std::size_t checked(int fd) {
 
 } // namespace
 
-shm_arena::shm_arena() : shm_arena{addresses_to_take()} {}
+shm_arena::shm_arena() : shm_arena{addresses_to_reserve()} {}
 
 shm_arena::shm_arena(std::size_t bytes)
-  : fd_{make_memory_file(bytes)},
-    read_only_{read_only(fd_.get())},
+  : fd_{create_memfd(bytes)},
+    read_only_{open_read_only(fd_.get())},
     pages_{fd_.get(), bytes, PROT_READ | PROT_WRITE} {
   // No F_SEAL_FUTURE_WRITE: it also forbids punching holes.
-  seal_memory_file(fd_.get());
+  seal_memfd(fd_.get());
   // Not mapped in a child: it would write into the tensors of its parent.
   ::madvise(pages_.begin(), bytes, MADV_DONTFORK);
 }
 
-std::uint64_t shm_arena::place_of(std::span<const std::byte> bytes) const {
+std::uint64_t shm_arena::offset_of(std::span<const std::byte> bytes) const {
   const auto begin = reinterpret_cast<std::uintptr_t>(pages_.begin());
-  const auto at = reinterpret_cast<std::uintptr_t>(bytes.data());
-  return at > begin && at - begin < pages_.bytes()
-             && bytes.size() <= pages_.bytes() - (at - begin)
-           ? at - begin
+  const auto address = reinterpret_cast<std::uintptr_t>(bytes.data());
+  return address > begin && address - begin < pages_.bytes()
+             && bytes.size() <= pages_.bytes() - (address - begin)
+           ? address - begin
            : 0;
 }
 
-shm_arena_view::shm_arena_view(int fd) : pages_{fd, checked(fd), PROT_READ} {}
+shm_arena_view::shm_arena_view(int fd)
+  : pages_{fd, validated_size(fd), PROT_READ} {}
 
-std::span<const std::byte> shm_arena_view::at(std::uint64_t place,
-                                              std::size_t bytes) const {
-  if (place >= pages_.bytes() || bytes > pages_.bytes() - place)
+std::span<const std::byte> shm_arena_view::span_at(std::uint64_t offset,
+                                                   std::size_t bytes) const {
+  if (offset >= pages_.bytes() || bytes > pages_.bytes() - offset)
     return {};
-  return {pages_.begin() + place, bytes};
+  return {pages_.begin() + offset, bytes};
 }
 
 } // namespace troupe::net

@@ -19,10 +19,10 @@ public:
   /// @errors throws std::runtime_error if the system has no memfd, or not
   ///         enough addresses.
   shm_arena();
-  /// @pre `bytes` is a multiple of 4096, and no more than `most_bytes`.
+  /// @pre `bytes` is a multiple of 4096, and no more than `max_bytes`.
   explicit shm_arena(std::size_t bytes);
 
-  static constexpr std::size_t most_bytes = std::size_t{1} << 42;
+  static constexpr std::size_t max_bytes = std::size_t{1} << 42;
 
   /// Descriptor to be sent to peers; it is open for reading only.
   int descriptor() const { return read_only_.get(); }
@@ -33,7 +33,7 @@ public:
 
   /// Offset of bytes in the arena. Zero: they do not lie in it as a whole, or
   /// lie at its start, which is never sent.
-  std::uint64_t place_of(std::span<const std::byte> bytes) const;
+  std::uint64_t offset_of(std::span<const std::byte> bytes) const;
 
 private:
   net::descriptor fd_, read_only_;
@@ -49,7 +49,8 @@ public:
   explicit shm_arena_view(int fd);
 
   /// The bytes at an offset. Empty: they do not all lie in the arena.
-  std::span<const std::byte> at(std::uint64_t place, std::size_t bytes) const;
+  std::span<const std::byte> span_at(std::uint64_t offset,
+                                     std::size_t bytes) const;
 
 private:
   shm_mapping pages_;

@@ -11,11 +11,11 @@ namespace {
 
 /// A caller that only polls checks every so many calls whether the peer is
 /// alive.
-constexpr unsigned calls_per_look = 256;
+constexpr unsigned calls_per_liveness_check = 256;
 
 /// Minimum size of a zero-copy payload; a smaller one is copied faster than it
 /// is released.
-constexpr std::size_t least_lent = std::size_t{16} * 1024;
+constexpr std::size_t min_zero_copy_bytes = std::size_t{16} * 1024;
 
 void begin_wait(std::atomic<std::uint32_t>& wanted) {
   wanted.store(wanted.load(std::memory_order_relaxed) | 1);
@@ -29,153 +29,160 @@ void end_wait(std::atomic<std::uint32_t>& wanted) {
 
 } // namespace
 
-shm_lane::shm_lane(std::shared_ptr<shm_ground> ground, std::size_t queue,
-                   std::unique_ptr<stream> beside)
-  : ground_{std::move(ground)},
+shm_lane::shm_lane(std::shared_ptr<shm_context> context, std::size_t queue,
+                   std::unique_ptr<stream> liveness_stream)
+  : context_{std::move(context)},
     queue_{queue},
-    beside_{std::move(beside)},
-    mine_{ground_->mine.header().queues.at(queue)},
-    theirs_{ground_->theirs.header().queues.at(queue)} {}
+    liveness_stream_{std::move(liveness_stream)},
+    own_queue_{context_->own_segment.header().queues.at(queue)},
+    peer_queue_{context_->peer_segment.header().queues.at(queue)} {}
 
 shm_lane::~shm_lane() {
-  beside_->close();
+  liveness_stream_->close();
 }
 
-void shm_lane::break_off(const std::string& why) {
-  if (!end_ || end_->how != ending::broken)
-    end_ = end{ending::broken, "shared memory: " + why};
-  told_ = false;
+void shm_lane::fail(const std::string& reason) {
+  if (!closed_ || closed_->cause != close_reason::protocol_error)
+    closed_ =
+      closed_state{close_reason::protocol_error, "shared memory: " + reason};
+  close_reported_ = false;
 }
 
 /// Updates the position up to which the peer has popped.
 /// @returns false if the peer's position is invalid.
-bool shm_lane::look_for_room() {
+bool shm_lane::update_peer_popped() {
   // Read after `space_wanted` is written, so that no wake-up is lost.
-  const auto now = theirs_.popped.load();
-  if (now - let_go_ > posted_ - let_go_) {
-    break_off("the peer popped packet " + std::to_string(now) + " of "
-              + std::to_string(posted_));
+  const auto popped = peer_queue_.popped.load();
+  if (popped - peer_popped_ > posted_ - peer_popped_) {
+    fail("the peer popped packet " + std::to_string(popped) + " of "
+         + std::to_string(posted_));
     return false;
   }
-  let_go_ = now;
+  peer_popped_ = popped;
   return true;
 }
 
-bool shm_lane::any_room() {
-  const auto free = [&] { return posted_ - let_go_ < ground_->mine.slots(); };
-  return free() || (look_for_room() && free());
+bool shm_lane::has_space() {
+  const auto free = [&] {
+    return posted_ - peer_popped_ < context_->own_segment.slots();
+  };
+  return free() || (update_peer_popped() && free());
 }
 
 /// True if the peer may still read zero-copy payloads.
-bool shm_lane::any_lent() {
-  const auto out = [&] { return let_go_ < lent_; };
-  return out() && (!look_for_room() || out());
+bool shm_lane::has_unreleased() {
+  const auto unreleased = [&] { return peer_popped_ < zero_copy_end_; };
+  return unreleased() && (!update_peer_popped() || unreleased());
 }
 
 bool shm_lane::flush() {
-  lent_missed_ = any_lent();
-  return !lent_missed_;
+  release_wanted_ = has_unreleased();
+  return !release_wanted_;
 }
 
-bool shm_lane::any_arrived() {
-  if (popped_ != arrived_)
+bool shm_lane::has_arrived() {
+  if (popped_ != peer_posted_)
     return true;
   // Read after `packet_wanted` is written, so that no wake-up is lost.
-  const auto now = theirs_.posted.load();
-  if (now - popped_ > ground_->theirs.slots()) {
-    break_off("the peer posted packet " + std::to_string(now) + " after "
-              + std::to_string(popped_) + ", in "
-              + std::to_string(ground_->theirs.slots()) + " slots");
+  const auto posted = peer_queue_.posted.load();
+  if (posted - popped_ > context_->peer_segment.slots()) {
+    fail("the peer posted packet " + std::to_string(posted) + " after "
+         + std::to_string(popped_) + ", in "
+         + std::to_string(context_->peer_segment.slots()) + " slots");
     return false;
   }
-  arrived_ = now;
-  return popped_ != arrived_;
+  peer_posted_ = posted;
+  return popped_ != peer_posted_;
 }
 
-std::span<std::byte> shm_lane::room() {
-  room_missed_ = end_ || !any_room();
-  if (room_missed_)
+std::span<std::byte> shm_lane::reserve() {
+  space_wanted_ = closed_ || !has_space();
+  if (space_wanted_)
     return {};
-  return ground_->mine.slot(queue_, posted_).payload;
+  return context_->own_segment.slot(queue_, posted_).payload;
 }
 
-void shm_lane::post(const parcel_head& head, std::size_t bytes) {
-  if (bytes > most_parcel_bytes || posted_ - let_go_ >= ground_->mine.slots())
+void shm_lane::post(const packet_header& header, std::size_t bytes) {
+  if (bytes > max_packet_bytes
+      || posted_ - peer_popped_ >= context_->own_segment.slots())
     throw std::logic_error("a packet of " + std::to_string(bytes)
                            + " bytes was posted without a reserved buffer");
-  send(head, bytes, 0);
+  send(header, bytes, 0);
 }
 
-bool shm_lane::lend(const parcel_head& head, std::span<const std::byte> bytes) {
-  const auto& arena = ground_->my_arena;
-  const auto place =
-    arena && bytes.size() >= least_lent && bytes.size() <= most_parcel_bytes
-      ? arena->place_of(bytes)
-      : 0;
-  if (place == 0)
-    return post(head, bytes);
-  if (room().empty())
+bool shm_lane::post_zero_copy(const packet_header& header,
+                              std::span<const std::byte> bytes) {
+  const auto& arena = context_->own_arena;
+  const auto offset = arena && bytes.size() >= min_zero_copy_bytes
+                          && bytes.size() <= max_packet_bytes
+                        ? arena->offset_of(bytes)
+                        : 0;
+  if (offset == 0)
+    return post(header, bytes);
+  if (reserve().empty())
     return false;
-  send(head, bytes.size(), place);
-  lent_ = posted_;
+  send(header, bytes.size(), offset);
+  zero_copy_end_ = posted_;
   return true;
 }
 
-void shm_lane::send(const parcel_head& head, std::size_t bytes,
-                    std::uint64_t place) {
-  auto& slot = ground_->mine.slot(queue_, posted_);
-  slot.head = head;
-  slot.place.store(place, std::memory_order_relaxed);
+void shm_lane::send(const packet_header& header, std::size_t bytes,
+                    std::uint64_t offset) {
+  auto& slot = context_->own_segment.slot(queue_, posted_);
+  slot.header = header;
+  slot.offset.store(offset, std::memory_order_relaxed);
   slot.bytes.store(static_cast<std::uint32_t>(bytes),
                    std::memory_order_relaxed);
-  mine_.posted.store(++posted_); // written before `packet_wanted` is read
-  wake(theirs_.parcel_wanted, parcel_rung_);
+  own_queue_.posted.store(++posted_); // written before `packet_wanted` is read
+  wake_peer(peer_queue_.packet_wanted, packet_notified_);
 }
 
-bool shm_lane::post(const parcel_head& head, std::span<const std::byte> bytes) {
-  const auto to = room();
-  if (to.empty())
+bool shm_lane::post(const packet_header& header,
+                    std::span<const std::byte> bytes) {
+  const auto buffer = reserve();
+  if (buffer.empty())
     return false;
-  if (bytes.size() <= to.size())
-    copy_bytes(bytes, to);
-  post(head, bytes.size());
+  if (bytes.size() <= buffer.size())
+    copy_large(bytes, buffer);
+  post(header, bytes.size());
   return true;
 }
 
 /// Notifies the peer once for each of its waits.
-void shm_lane::wake(const std::atomic<std::uint32_t>& wanted,
-                    std::uint32_t& rung) {
-  const auto sleep = wanted.load();
-  if (sleep % 2 == 1 && sleep != rung) {
-    rung = sleep;
-    ring(ground_->their_bell.get());
+void shm_lane::wake_peer(const std::atomic<std::uint32_t>& wanted,
+                         std::uint32_t& notified) {
+  const auto wait_count = wanted.load();
+  if (wait_count % 2 == 1 && wait_count != notified) {
+    notified = wait_count;
+    notify(context_->peer_notifier.get());
   }
 }
 
-const parcel_head* shm_lane::front() {
+const packet_header* shm_lane::front() {
   if (has_front_)
-    return &head_;
-  if ((end_ && end_->how == ending::broken) || !any_arrived())
+    return &header_;
+  if ((closed_ && closed_->cause == close_reason::protocol_error)
+      || !has_arrived())
     return nullptr;
-  const auto& slot = ground_->theirs.slot(queue_, popped_);
+  const auto& slot = context_->peer_segment.slot(queue_, popped_);
   bytes_ = slot.bytes.load(std::memory_order_relaxed);
-  if (bytes_ > most_parcel_bytes) {
-    break_off("a packet of " + std::to_string(bytes_) + " bytes");
+  if (bytes_ > max_packet_bytes) {
+    fail("a packet of " + std::to_string(bytes_) + " bytes");
     return nullptr;
   }
-  const auto place = slot.place.load(std::memory_order_relaxed);
-  const auto& arena = ground_->their_arena;
-  payload_ = place == 0 ? std::span{slot.payload}.first(bytes_)
-             : arena    ? arena->at(place, bytes_)
-                        : std::span<const std::byte>{};
+  const auto offset = slot.offset.load(std::memory_order_relaxed);
+  const auto& arena = context_->peer_arena;
+  payload_ = offset == 0 ? std::span{slot.payload}.first(bytes_)
+             : arena     ? arena->span_at(offset, bytes_)
+                         : std::span<const std::byte>{};
   if (payload_.size() != bytes_) {
-    break_off("a packet of " + std::to_string(bytes_) + " bytes at offset "
-              + std::to_string(place) + " of an arena");
+    fail("a packet of " + std::to_string(bytes_) + " bytes at offset "
+         + std::to_string(offset) + " of an arena");
     return nullptr;
   }
-  head_ = slot.head;
+  header_ = slot.header;
   has_front_ = true;
-  return &head_;
+  return &header_;
 }
 
 std::span<const std::byte> shm_lane::view() {
@@ -187,54 +194,55 @@ bool shm_lane::fetch(std::span<std::byte> into) {
     throw std::logic_error("a packet of " + std::to_string(bytes_)
                            + " bytes was fetched into "
                            + std::to_string(into.size()));
-  copy_bytes(view(), into);
+  copy_large(view(), into);
   return true;
 }
 
 void shm_lane::pop() {
   has_front_ = false;
-  mine_.popped.store(++popped_); // written before `space_wanted` is read
-  wake(theirs_.room_wanted, room_rung_);
+  own_queue_.popped.store(++popped_); // written before `space_wanted` is read
+  wake_peer(peer_queue_.space_wanted, space_notified_);
 }
 
-bool shm_lane::before_sleep(std::vector<pollfd>& watched) {
-  if (end_)
-    return told_;
+bool shm_lane::arm(std::vector<pollfd>& watched) {
+  if (closed_)
+    return close_reported_;
   if (!has_front_)
-    begin_wait(mine_.parcel_wanted);
-  if (room_missed_ || lent_missed_)
-    begin_wait(mine_.room_wanted);
-  ground_->my_bell->listen();
-  const bool room_came =
-    (room_missed_ && any_room()) || (lent_missed_ && !any_lent());
-  if (room_came)
-    room_missed_ = lent_missed_ = false; // reported once
-  if (room_came || (!has_front_ && any_arrived()) || end_)
+    begin_wait(own_queue_.packet_wanted);
+  if (space_wanted_ || release_wanted_)
+    begin_wait(own_queue_.space_wanted);
+  context_->own_notifier->arm();
+  const bool space_available =
+    (space_wanted_ && has_space()) || (release_wanted_ && !has_unreleased());
+  if (space_available)
+    space_wanted_ = release_wanted_ = false; // reported once
+  if (space_available || (!has_front_ && has_arrived()) || closed_)
     return false;
-  asleep_ = true;
-  watched.push_back({ground_->my_bell->listener(), POLLIN, 0});
-  watched.push_back({beside_->descriptor(), POLLIN | POLLRDHUP, 0});
+  armed_ = true;
+  watched.push_back({context_->own_notifier->wait_descriptor(), POLLIN, 0});
+  watched.push_back({liveness_stream_->descriptor(), POLLIN | POLLRDHUP, 0});
   return true;
 }
 
-void shm_lane::after_sleep() {
-  end_wait(mine_.parcel_wanted);
-  end_wait(mine_.room_wanted);
-  ground_->my_bell->silence();
-  if (std::exchange(asleep_, false))
-    look_beside();
+void shm_lane::disarm() {
+  end_wait(own_queue_.packet_wanted);
+  end_wait(own_queue_.space_wanted);
+  context_->own_notifier->clear();
+  if (std::exchange(armed_, false))
+    check_liveness();
 }
 
-void shm_lane::look_beside() {
-  if (end_)
+void shm_lane::check_liveness() {
+  if (closed_)
     return;
-  std::byte none[64];
-  switch (beside_->read_some(none).how) {
+  std::byte unexpected[64];
+  switch (liveness_stream_->read_some(unexpected).state) {
     case stream::status::ok:
-      return break_off("unexpected bytes arrived on its connection");
+      return fail("unexpected bytes arrived on its connection");
     case stream::status::closed:
     case stream::status::failed: // it carries no data of the job
-      end_ = end{ending::dead, "the peer has closed the connection"};
+      closed_ = closed_state{close_reason::closed,
+                             "the peer has closed the connection"};
       return;
     case stream::status::wants_read:
     case stream::status::wants_write:
@@ -242,11 +250,11 @@ void shm_lane::look_beside() {
   }
 }
 
-const std::optional<lane::end>& shm_lane::ended() {
-  if (!end_ && ++looks_ % calls_per_look == 0)
-    look_beside();
-  told_ = end_.has_value();
-  return end_;
+const std::optional<lane::closed_state>& shm_lane::closed() {
+  if (!closed_ && ++liveness_calls_ % calls_per_liveness_check == 0)
+    check_liveness();
+  close_reported_ = closed_.has_value();
+  return closed_;
 }
 
 } // namespace troupe::net

@@ -13,14 +13,14 @@ namespace troupe::net {
 
 /// Shared memory and notifiers that all lanes between two processes of one host
 /// use.
-struct shm_ground {
-  shm_segment mine;
-  shm_view theirs;
-  std::shared_ptr<bell> my_bell;
-  descriptor their_bell;
+struct shm_context {
+  shm_segment own_segment;
+  shm_view peer_segment;
+  std::shared_ptr<event_notifier> own_notifier;
+  descriptor peer_notifier;
   /// Null: the peer has not mapped it.
-  std::shared_ptr<const shm_arena> my_arena{};
-  std::optional<shm_arena_view> their_arena{};
+  std::shared_ptr<const shm_arena> own_arena{};
+  std::optional<shm_arena_view> peer_arena{};
 };
 
 /// A lane through memory that two processes share. Packets are viewed in place
@@ -33,62 +33,67 @@ public:
   /// @param queue index of the queue in both segments, [0, shm_queues).
   /// @param liveness_stream carries no data; its end means that the peer has
   ///                        ended.
-  shm_lane(std::shared_ptr<shm_ground> ground, std::size_t queue,
-           std::unique_ptr<stream> beside);
+  shm_lane(std::shared_ptr<shm_context> context, std::size_t queue,
+           std::unique_ptr<stream> liveness_stream);
   ~shm_lane() override;
 
-  std::span<std::byte> room() override;
-  void post(const parcel_head& head, std::size_t bytes) override;
-  bool post(const parcel_head& head, std::span<const std::byte> bytes) override;
-  bool lend(const parcel_head& head, std::span<const std::byte> bytes) override;
+  std::span<std::byte> reserve() override;
+  void post(const packet_header& header, std::size_t bytes) override;
+  bool post(const packet_header& header,
+            std::span<const std::byte> bytes) override;
+  bool post_zero_copy(const packet_header& header,
+                      std::span<const std::byte> bytes) override;
   bool flush() override;
 
-  const parcel_head* front() override;
+  const packet_header* front() override;
   std::size_t front_bytes() const override { return bytes_; }
   std::span<const std::byte> view() override;
   bool fetch(std::span<std::byte> into) override;
   void pop() override;
 
-  bool before_sleep(std::vector<pollfd>& watched) override;
-  void after_sleep() override;
-  const std::optional<end>& ended() override;
+  bool arm(std::vector<pollfd>& watched) override;
+  void disarm() override;
+  const std::optional<closed_state>& closed() override;
 
 private:
-  bool look_for_room();
-  bool any_room();
-  bool any_lent();
-  bool any_arrived();
-  void send(const parcel_head& head, std::size_t bytes, std::uint64_t place);
-  void wake(const std::atomic<std::uint32_t>& wanted, std::uint32_t& rung);
-  void look_beside();
-  void break_off(const std::string& why);
+  bool update_peer_popped();
+  bool has_space();
+  bool has_unreleased();
+  bool has_arrived();
+  void send(const packet_header& header, std::size_t bytes,
+            std::uint64_t offset);
+  void wake_peer(const std::atomic<std::uint32_t>& wanted,
+                 std::uint32_t& notified);
+  void check_liveness();
+  void fail(const std::string& reason);
 
-  std::shared_ptr<shm_ground> ground_;
+  std::shared_ptr<shm_context> context_;
   std::size_t queue_;
-  std::unique_ptr<stream> beside_;
-  shm_queue& mine_;
-  const shm_queue& theirs_;
+  std::unique_ptr<stream> liveness_stream_;
+  shm_queue& own_queue_;
+  const shm_queue& peer_queue_;
 
   // Positions; those of the peer were read once from its memory and validated.
   /// Own queue: posted here, popped by the peer.
-  std::uint64_t posted_ = 0, let_go_ = 0;
+  std::uint64_t posted_ = 0, peer_popped_ = 0;
   /// Peer's queue: popped here, posted by the peer.
-  std::uint64_t popped_ = 0, arrived_ = 0;
+  std::uint64_t popped_ = 0, peer_posted_ = 0;
 
-  /// Value of the peer's wait counter that was notified last, for each.
-  std::uint32_t parcel_rung_ = 0, room_rung_ = 0;
+  /// Last value of each wait counter of the peer for which the peer was
+  /// notified.
+  std::uint32_t packet_notified_ = 0, space_notified_ = 0;
   /// Position after the last zero-copy packet.
-  std::uint64_t lent_ = 0;
-  bool room_missed_ = false;
-  bool lent_missed_ = false; ///< The last `flush` returned false.
+  std::uint64_t zero_copy_end_ = 0;
+  bool space_wanted_ = false;
+  bool release_wanted_ = false; ///< The last `flush` returned false.
   bool has_front_ = false;
-  parcel_head head_{};
+  packet_header header_{};
   std::size_t bytes_ = 0;
   std::span<const std::byte> payload_;
-  std::optional<end> end_;
-  bool told_ = false;
-  bool asleep_ = false;
-  unsigned looks_ = 0;
+  std::optional<closed_state> closed_;
+  bool close_reported_ = false;
+  bool armed_ = false;
+  unsigned liveness_calls_ = 0;
 };
 
 } // namespace troupe::net

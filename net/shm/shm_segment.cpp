@@ -18,20 +18,20 @@ constexpr std::size_t slots_begin = 4096;
 static_assert(sizeof(shm_header) <= slots_begin);
 
 std::size_t bytes_of(std::uint32_t slots) {
-  if (slots < least_slots || slots > most_slots)
+  if (slots < min_slots || slots > max_slots)
     throw std::logic_error("a segment of " + std::to_string(slots) + " slots");
   return slots_begin + shm_queues * slots * sizeof(shm_slot);
 }
 
-std::size_t place_of(std::uint32_t slots, std::size_t queue,
-                     std::uint64_t position) {
+std::size_t slot_offset(std::uint32_t slots, std::size_t queue,
+                        std::uint64_t position) {
   return slots_begin + (queue * slots + position % slots) * sizeof(shm_slot);
 }
 
 /// @returns the descriptor.
 /// @errors throws std::runtime_error unless it is a memfd of that size.
 int check_size(int fd, std::size_t bytes) {
-  const auto size = check_memory_file(fd);
+  const auto size = validate_memfd(fd);
   if (size != bytes)
     throw std::runtime_error("shared memory: the peer's memfd has "
                              + std::to_string(size) + " bytes, not "
@@ -43,10 +43,10 @@ int check_size(int fd, std::size_t bytes) {
 
 shm_segment::shm_segment(std::uint32_t slots)
   : slots_{slots},
-    fd_{make_memory_file(bytes_of(slots))},
+    fd_{create_memfd(bytes_of(slots))},
     pages_{fd_.get(), bytes_of(slots), PROT_READ | PROT_WRITE} {
   // the existing mapping stays writable
-  seal_memory_file(fd_.get(), F_SEAL_FUTURE_WRITE);
+  seal_memfd(fd_.get(), F_SEAL_FUTURE_WRITE);
   new (pages_.begin()) shm_header{};
 }
 
@@ -56,7 +56,7 @@ shm_header& shm_segment::header() const {
 
 shm_slot& shm_segment::slot(std::size_t queue, std::uint64_t position) const {
   return *reinterpret_cast<shm_slot*>(pages_.begin()
-                                      + place_of(slots_, queue, position));
+                                      + slot_offset(slots_, queue, position));
 }
 
 shm_view::shm_view(int fd, std::uint32_t slots)
@@ -70,7 +70,7 @@ const shm_header& shm_view::header() const {
 const shm_slot& shm_view::slot(std::size_t queue,
                                std::uint64_t position) const {
   return *reinterpret_cast<const shm_slot*>(
-    pages_.begin() + place_of(slots_, queue, position));
+    pages_.begin() + slot_offset(slots_, queue, position));
 }
 
 } // namespace troupe::net

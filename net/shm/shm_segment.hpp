@@ -21,8 +21,8 @@ namespace troupe::net {
 struct shm_queue {
   alignas(64) std::atomic<std::uint64_t> posted; ///< In its own queue.
   alignas(64) std::atomic<std::uint64_t> popped; ///< From the peer's queue.
-  alignas(64) std::atomic<std::uint32_t> parcel_wanted;
-  std::atomic<std::uint32_t> room_wanted;
+  alignas(64) std::atomic<std::uint32_t> packet_wanted;
+  std::atomic<std::uint32_t> space_wanted;
 };
 
 inline constexpr std::size_t shm_queues = 2;
@@ -34,20 +34,20 @@ struct shm_header {
 };
 
 struct shm_slot {
-  alignas(64) parcel_head head;
+  alignas(64) packet_header header;
   alignas(64) std::atomic<std::uint32_t> bytes; ///< Size of the payload.
   /// Offset of the payload in the writer's arena. Zero: the payload is in this
   /// slot.
-  std::atomic<std::uint64_t> place;
-  alignas(64) std::array<std::byte, most_parcel_bytes> payload;
+  std::atomic<std::uint64_t> offset;
+  alignas(64) std::array<std::byte, max_packet_bytes> payload;
   /// Padding, so that small packets of different slots map to different cache
   /// sets.
-  std::array<std::byte, 4096> gap;
+  std::array<std::byte, 4096> padding;
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
-static_assert(sizeof(shm_slot) == 128 + most_parcel_bytes + 4096);
+static_assert(sizeof(shm_slot) == 128 + max_packet_bytes + 4096);
 
-inline constexpr std::uint32_t least_slots = 2, most_slots = 256;
+inline constexpr std::uint32_t min_slots = 2, max_slots = 256;
 
 /// A process's own segment: a memfd that no other process can write or
 /// shrink. Pages take memory once they are written.

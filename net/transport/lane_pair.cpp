@@ -23,195 +23,203 @@ namespace {
 constexpr std::uint32_t version = 3;
 
 /// State of the shared memory setup in this process.
-struct attempt {
-  std::optional<shm_segment> mine;
-  std::optional<passed> came;
-  std::shared_ptr<shm_ground> ground;
-  std::string why; ///< Reason why it failed. Empty: it has not.
+struct shm_setup {
+  std::optional<shm_segment> segment;
+  std::optional<received_descriptors> received;
+  std::shared_ptr<shm_context> context;
+  std::string failure; ///< Reason why it failed. Empty: it has not.
 
   /// Runs a step unless one has failed before. A failure is kept, because it is
   /// sent to the peer.
   template <class Fn>
-  void dare(Fn&& fn) {
+  void try_step(Fn&& fn) {
     try {
-      if (why.empty())
+      if (failure.empty())
         fn();
     } catch (const std::exception& e) {
-      why = e.what();
+      failure = e.what();
     }
   }
 };
 
 template <std::size_t Size>
-std::vector<std::uint8_t> numbers_in(const std::array<std::byte, Size>& x) {
+std::vector<std::uint8_t>
+to_numbers(const std::array<std::byte, Size>& bytes_in) {
   std::vector<std::uint8_t> bytes(Size);
-  std::memcpy(bytes.data(), x.data(), Size);
+  std::memcpy(bytes.data(), bytes_in.data(), Size);
   return bytes;
 }
 
 class negotiation {
 public:
-  negotiation(stream& over, const channel_options& options)
-    : talk_{over, talk::clock::now() + options.patience},
+  negotiation(stream& control_stream, const lane_options& options)
+    : messages_{control_stream,
+                message_stream::clock::now() + options.handshake_timeout},
       options_{options},
-      bell_{options.my_bell} {}
+      notifier_{options.notifier} {}
 
   /// @returns null if streams are used.
-  std::shared_ptr<shm_ground> agree(std::string& why);
+  std::shared_ptr<shm_context> run(std::string& reason);
 
 private:
-  std::shared_ptr<shm_ground> share(std::string& why);
-  void meet_as_host(attempt& x);
-  void meet_as_visitor(attempt& x);
-  void prove(attempt& x);
-  offered offer(const attempt& x) const;
+  std::shared_ptr<shm_context> set_up_shm(std::string& reason);
+  void negotiate_as_acceptor(shm_setup& setup);
+  void negotiate_as_connector(shm_setup& setup);
+  void verify_mapping(shm_setup& setup);
+  descriptor_set own_descriptors(const shm_setup& setup) const;
 
-  talk talk_;
-  const channel_options& options_;
-  std::shared_ptr<bell> bell_;
-  std::uint32_t their_slots_ = 0;
+  message_stream messages_;
+  const lane_options& options_;
+  std::shared_ptr<event_notifier> notifier_;
+  std::uint32_t peer_slots_ = 0;
 };
 
-std::shared_ptr<shm_ground> negotiation::agree(std::string& why) {
-  talk_.say(version);
-  std::uint32_t their_version = 0;
-  talk_.hear(their_version);
-  if (their_version != version)
+std::shared_ptr<shm_context> negotiation::run(std::string& reason) {
+  messages_.send(version);
+  std::uint32_t peer_version = 0;
+  messages_.receive(peer_version);
+  if (peer_version != version)
     throw std::runtime_error("lane negotiation: the peer uses version "
-                             + std::to_string(their_version) + ", but "
+                             + std::to_string(peer_version) + ", but "
                              + std::to_string(version) + " is supported here");
-  const auto host = options_.host.empty() ? host_identity() : options_.host;
-  talk_.say(options_.policy, options_.slots, host);
-  auto policy = lane_policy::automatic;
-  std::string their_host;
-  talk_.hear(policy, their_slots_, their_host);
+  const auto own_host = options_.host.empty() ? host_identity() : options_.host;
+  messages_.send(options_.policy, options_.slots, own_host);
+  auto peer_policy = lane_policy::automatic;
+  std::string peer_host;
+  messages_.receive(peer_policy, peer_slots_, peer_host);
 
   const auto either = [&](lane_policy x) {
-    return options_.policy == x || policy == x;
+    return options_.policy == x || peer_policy == x;
   };
-  const bool insists = either(lane_policy::shm);
-  if (insists && either(lane_policy::stream))
+  const bool shm_required = either(lane_policy::shm);
+  if (shm_required && either(lane_policy::stream))
     throw std::runtime_error("one of the processes requires shared memory and "
                              "the other requires streams; give both the same "
                              "transport, or auto");
   if (either(lane_policy::stream))
     return nullptr;
-  std::shared_ptr<shm_ground> ground;
-  if (host.empty() || host != their_host)
-    why = "the processes are not on one host";
-  else if (their_slots_ < least_slots || their_slots_ > most_slots)
-    why = "the peer asks for " + std::to_string(their_slots_) + " slots";
+  std::shared_ptr<shm_context> context;
+  if (own_host.empty() || own_host != peer_host)
+    reason = "the processes are not on one host";
+  else if (peer_slots_ < min_slots || peer_slots_ > max_slots)
+    reason = "the peer asks for " + std::to_string(peer_slots_) + " slots";
   else
-    ground = share(why);
-  if (!ground && insists)
-    throw std::runtime_error("no shared memory with the peer: " + why);
-  return ground;
+    context = set_up_shm(reason);
+  if (!context && shm_required)
+    throw std::runtime_error("no shared memory with the peer: " + reason);
+  return context;
 }
 
-std::shared_ptr<shm_ground> negotiation::share(std::string& why) {
-  attempt x;
-  if (options_.dialed)
-    meet_as_visitor(x);
+std::shared_ptr<shm_context> negotiation::set_up_shm(std::string& reason) {
+  shm_setup setup;
+  if (options_.is_dialer)
+    negotiate_as_connector(setup);
   else
-    meet_as_host(x);
-  if (x.came)
-    prove(x);
-  why = printable(x.why); // it may come from the peer
-  return x.why.empty() ? x.ground : nullptr;
+    negotiate_as_acceptor(setup);
+  if (setup.received)
+    verify_mapping(setup);
+  reason = printable(setup.failure); // it may come from the peer
+  return setup.failure.empty() ? setup.context : nullptr;
 }
 
 /// A side continues only after the other has reported success.
-void negotiation::meet_as_host(attempt& x) {
-  std::optional<meeting_place> place;
-  x.dare([&] {
-    bell_ = bell_ ? bell_ : std::make_shared<bell>();
-    x.mine.emplace(options_.slots);
-    fill_randomly(x.mine->header().nonce);
-    place.emplace();
+void negotiation::negotiate_as_acceptor(shm_setup& setup) {
+  std::optional<descriptor_acceptor> fd_acceptor;
+  setup.try_step([&] {
+    notifier_ = notifier_ ? notifier_ : std::make_shared<event_notifier>();
+    setup.segment.emplace(options_.slots);
+    random_bytes(setup.segment->header().nonce);
+    fd_acceptor.emplace();
   });
-  talk_.say(place ? place->name() : std::string{},
-            numbers_in(place ? place->token() : meeting_token{}), x.why);
-  if (!x.why.empty())
+  messages_.send(
+    fd_acceptor ? fd_acceptor->name() : std::string{},
+    to_numbers(fd_acceptor ? fd_acceptor->token() : exchange_token{}),
+    setup.failure);
+  if (!setup.failure.empty())
     return;
-  talk_.hear(x.why);
-  if (!x.why.empty())
+  messages_.receive(setup.failure);
+  if (!setup.failure.empty())
     return;
-  x.dare([&] { x.came = place->welcome(offer(x)); });
-  talk_.say(x.why);
+  setup.try_step(
+    [&] { setup.received = fd_acceptor->accept(own_descriptors(setup)); });
+  messages_.send(setup.failure);
 }
 
-void negotiation::meet_as_visitor(attempt& x) {
+void negotiation::negotiate_as_connector(shm_setup& setup) {
   std::string name;
   std::vector<std::uint8_t> numbers;
-  talk_.hear(name, numbers, x.why);
-  if (!x.why.empty())
+  messages_.receive(name, numbers, setup.failure);
+  if (!setup.failure.empty())
     return;
-  std::optional<visit> there;
-  x.dare([&] {
-    bell_ = bell_ ? bell_ : std::make_shared<bell>();
-    x.mine.emplace(options_.slots);
-    fill_randomly(x.mine->header().nonce);
-    meeting_token token{};
+  std::optional<descriptor_connector> fd_connector;
+  setup.try_step([&] {
+    notifier_ = notifier_ ? notifier_ : std::make_shared<event_notifier>();
+    setup.segment.emplace(options_.slots);
+    random_bytes(setup.segment->header().nonce);
+    exchange_token token{};
     std::memcpy(token.data(), numbers.data(),
                 std::min(numbers.size(), token.size()));
-    there.emplace(name, token, offer(x));
+    fd_connector.emplace(name, token, own_descriptors(setup));
   });
-  talk_.say(x.why);
-  if (!x.why.empty())
+  messages_.send(setup.failure);
+  if (!setup.failure.empty())
     return;
-  talk_.hear(x.why);
+  messages_.receive(setup.failure);
   // The acceptor waits for the mapping proof even if descriptors are missing.
-  if (x.why.empty())
-    x.came.emplace();
-  x.dare([&] { x.came = there->received(); });
+  if (setup.failure.empty())
+    setup.received.emplace();
+  setup.try_step([&] { setup.received = fd_connector->receive(); });
 }
 
-offered negotiation::offer(const attempt& x) const {
-  const auto& arena = options_.my_arena;
-  return {x.mine->descriptor(), bell_->descriptor(),
+descriptor_set negotiation::own_descriptors(const shm_setup& setup) const {
+  const auto& arena = options_.arena;
+  return {setup.segment->descriptor(), notifier_->descriptor(),
           arena ? arena->descriptor() : -1};
 }
 
 /// Maps the peer's arena. If there is none, or no addresses are left for it,
 /// the peer copies what it sends.
-void look_into(const passed& came, shm_ground& ground) {
+void map_peer_arena(const received_descriptors& received,
+                    shm_context& context) {
   try {
-    if (came.arena)
-      ground.their_arena.emplace(came.arena.get());
+    if (received.arena)
+      context.peer_arena.emplace(received.arena.get());
   } catch (const std::runtime_error&) {
-    ground.their_arena.reset();
+    context.peer_arena.reset();
   }
 }
 
 /// Sends the nonce that is read in the peer's segment: only the peer knows what
 /// it wrote there.
-void negotiation::prove(attempt& x) {
-  shm_nonce seen{};
-  x.dare([&] {
-    shm_view theirs{x.came->memory.get(), their_slots_};
-    seen = theirs.header().nonce;
-    x.ground.reset(new shm_ground{std::move(*x.mine), std::move(theirs), bell_,
-                                  std::move(x.came->bell)});
-    look_into(*x.came, *x.ground);
+void negotiation::verify_mapping(shm_setup& setup) {
+  shm_nonce peer_nonce{};
+  setup.try_step([&] {
+    shm_view theirs{setup.received->segment.get(), peer_slots_};
+    peer_nonce = theirs.header().nonce;
+    setup.context.reset(new shm_context{std::move(*setup.segment),
+                                        std::move(theirs), notifier_,
+                                        std::move(setup.received->notifier)});
+    map_peer_arena(*setup.received, *setup.context);
   });
-  const bool see = x.ground && x.ground->their_arena;
-  talk_.say(numbers_in(seen), see, x.why);
-  std::vector<std::uint8_t> said;
-  bool they_see = false;
-  std::string their_why;
-  talk_.hear(said, they_see, their_why);
-  x.dare([&] {
-    if (!their_why.empty())
-      throw std::runtime_error(their_why);
-    if (!is_same(std::as_bytes(std::span{said}), x.ground->mine.header().nonce))
+  const bool mapped = setup.context && setup.context->peer_arena;
+  messages_.send(to_numbers(peer_nonce), mapped, setup.failure);
+  std::vector<std::uint8_t> echoed_nonce;
+  bool peer_mapped = false;
+  std::string peer_failure;
+  messages_.receive(echoed_nonce, peer_mapped, peer_failure);
+  setup.try_step([&] {
+    if (!peer_failure.empty())
+      throw std::runtime_error(peer_failure);
+    if (!constant_time_equal(std::as_bytes(std::span{echoed_nonce}),
+                             setup.context->own_segment.header().nonce))
       throw std::runtime_error("the peer mapped another segment");
-    if (they_see)
-      x.ground->my_arena = options_.my_arena;
+    if (peer_mapped)
+      setup.context->own_arena = options_.arena;
   });
-  talk_.say(x.why);
-  talk_.hear(their_why);
-  if (x.why.empty())
-    x.why = their_why;
+  messages_.send(setup.failure);
+  messages_.receive(peer_failure);
+  if (setup.failure.empty())
+    setup.failure = peer_failure;
 }
 
 bool is_loopback(int socket) {
@@ -220,16 +228,16 @@ bool is_loopback(int socket) {
   if (::getpeername(socket, reinterpret_cast<sockaddr*>(&peer), &size) != 0)
     return false;
   if (peer.ss_family == AF_INET) {
-    const auto& x = reinterpret_cast<const sockaddr_in&>(peer);
-    return ntohl(x.sin_addr.s_addr) >> 24 == 127;
+    const auto& address = reinterpret_cast<const sockaddr_in&>(peer);
+    return ntohl(address.sin_addr.s_addr) >> 24 == 127;
   }
-  const auto& x = reinterpret_cast<const sockaddr_in6&>(peer);
-  return peer.ss_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&x.sin6_addr);
+  const auto& address = reinterpret_cast<const sockaddr_in6&>(peer);
+  return peer.ss_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&address.sin6_addr);
 }
 
 /// Selects a congestion control without pacing: BBR's pacing only costs time on
 /// loopback.
-void hurry_on_loopback(int socket) {
+void disable_pacing_on_loopback(int socket) {
   constexpr char unpaced[] = "reno"; // every kernel has it
   if (is_loopback(socket))
     ::setsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, unpaced, sizeof unpaced);
@@ -237,36 +245,41 @@ void hurry_on_loopback(int socket) {
 
 } // namespace
 
-channel open_channel(std::unique_ptr<stream> parts,
-                     std::unique_ptr<stream> sums,
-                     const channel_options& options) {
-  if (options.slots < least_slots || options.slots > most_slots)
+lane_pair open_lanes(std::unique_ptr<stream> contributions,
+                     std::unique_ptr<stream> results,
+                     const lane_options& options) {
+  if (options.slots < min_slots || options.slots > max_slots)
     throw std::invalid_argument("slots " + std::to_string(options.slots)
-                                + " is not in [" + std::to_string(least_slots)
-                                + ", " + std::to_string(most_slots) + "]");
-  channel x;
-  const auto ground = negotiation{*parts, options}.agree(x.why_no_shm);
-  if (ground) {
-    x.parts = std::make_unique<shm_lane>(ground, 0, std::move(parts));
-    x.sums = std::make_unique<shm_lane>(ground, 1, std::move(sums));
+                                + " is not in [" + std::to_string(min_slots)
+                                + ", " + std::to_string(max_slots) + "]");
+  lane_pair opened;
+  const auto context =
+    negotiation{*contributions, options}.run(opened.shm_unavailable_reason);
+  if (context) {
+    opened.contributions =
+      std::make_unique<shm_lane>(context, 0, std::move(contributions));
+    opened.results = std::make_unique<shm_lane>(context, 1, std::move(results));
   } else {
-    hurry_on_loopback(parts->descriptor());
-    hurry_on_loopback(sums->descriptor());
-    x.parts = std::make_unique<stream_lane>(std::move(parts));
-    x.sums = std::make_unique<stream_lane>(std::move(sums));
+    disable_pacing_on_loopback(contributions->descriptor());
+    disable_pacing_on_loopback(results->descriptor());
+    opened.contributions =
+      std::make_unique<stream_lane>(std::move(contributions));
+    opened.results = std::make_unique<stream_lane>(std::move(results));
   }
-  x.transport = ground ? "shm" : options.over;
-  return x;
+  opened.transport = context ? "shm" : options.stream_transport;
+  return opened;
 }
 
 std::string host_identity() {
-  std::string boot;
-  std::ifstream{"/proc/sys/kernel/random/boot_id"} >> boot;
-  char network[64];
-  const auto size = ::readlink("/proc/self/ns/net", network, sizeof network);
-  if (boot.empty() || size <= 0)
+  std::string boot_id;
+  std::ifstream{"/proc/sys/kernel/random/boot_id"} >> boot_id;
+  char network_namespace[64];
+  const auto size = ::readlink("/proc/self/ns/net", network_namespace,
+                               sizeof network_namespace);
+  if (boot_id.empty() || size <= 0)
     return {};
-  return boot + ' ' + std::string(network, static_cast<std::size_t>(size));
+  return boot_id + ' '
+         + std::string(network_namespace, static_cast<std::size_t>(size));
 }
 
 } // namespace troupe::net

@@ -21,32 +21,32 @@ enum class lane_policy : std::uint8_t {
   stream, ///< The streams that were dialed.
 };
 
-struct channel_options {
+struct lane_options {
   lane_policy policy = lane_policy::automatic;
   /// True if this side dialed; the other accepted.
-  bool dialed = false;
+  bool is_dialer = false;
   /// Name of the stream transport in reports: "tcp" or "tls".
-  std::string over = "tcp";
-  std::chrono::milliseconds patience{5000};
+  std::string stream_transport = "tcp";
+  std::chrono::milliseconds handshake_timeout{5000};
   std::uint32_t slots = 16; ///< Packets that a lane holds, in [2, 256].
   /// The notifier that all lanes of the process share. Null: a new one.
-  std::shared_ptr<bell> my_bell{};
+  std::shared_ptr<event_notifier> notifier{};
   /// Arena with the buffers that this process posts zero-copy. Null: all
   /// payloads are copied.
-  std::shared_ptr<const shm_arena> my_arena{};
+  std::shared_ptr<const shm_arena> arena{};
   /// Identity of this host, compared with the peer's. Empty: `host_identity()`.
   std::string host{};
 };
 
 /// The two lanes between two processes, one for contributions and one for
 /// results.
-struct channel {
-  std::unique_ptr<lane> parts, sums;
+struct lane_pair {
+  std::unique_ptr<lane> contributions, results;
   /// "shm", or the name of the stream transport.
   std::string transport;
   /// Reason why there is no shared memory although the policies allow it.
   /// Empty: none.
-  std::string why_no_shm{};
+  std::string shm_unavailable_reason{};
 };
 
 /// Opens the lanes after a negotiation with the other side, which makes the
@@ -57,9 +57,9 @@ struct channel {
 ///         disconnected or did not reply within the timeout.
 ///         std::invalid_argument for slots out of range.
 /// @cost four round trips for shared memory, else one.
-channel open_channel(std::unique_ptr<stream> parts,
-                     std::unique_ptr<stream> sums,
-                     const channel_options& options = {});
+lane_pair open_lanes(std::unique_ptr<stream> contributions,
+                     std::unique_ptr<stream> results,
+                     const lane_options& options = {});
 
 /// Identity of this host: its boot id and the network namespace of this
 /// process. Empty if it cannot be determined.

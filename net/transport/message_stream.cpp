@@ -7,26 +7,26 @@ namespace troupe::net {
 
 namespace {
 
-constexpr std::uint32_t longest = 4096;
+constexpr std::uint32_t max_message_bytes = 4096;
 
 } // namespace
 
-void talk::say_bytes(std::vector<std::byte> message) {
+void message_stream::send_bytes(std::vector<std::byte> message) {
   std::byte length[4];
   store_le(length, static_cast<std::uint32_t>(message.size()));
   message.insert(message.begin(), std::begin(length), std::end(length));
-  for (std::span<const std::byte> left{message}; !left.empty();) {
-    const auto moved = over_.write_some(left);
-    left = left.subspan(moved.bytes);
-    wait_after(moved.how);
+  for (std::span<const std::byte> remaining{message}; !remaining.empty();) {
+    const auto moved = stream_.write_some(remaining);
+    remaining = remaining.subspan(moved.bytes);
+    wait_after(moved.state);
   }
 }
 
-std::vector<std::byte> talk::hear_bytes() {
+std::vector<std::byte> message_stream::receive_bytes() {
   std::byte length[4];
   read(length);
   const auto size = load_le<std::uint32_t>(length);
-  if (size == 0 || size > longest)
+  if (size == 0 || size > max_message_bytes)
     throw std::runtime_error("the peer sent an unexpected message of "
                              + std::to_string(size) + " bytes");
   std::vector<std::byte> message(size);
@@ -34,31 +34,32 @@ std::vector<std::byte> talk::hear_bytes() {
   return message;
 }
 
-void talk::read(std::span<std::byte> to) {
-  while (!to.empty()) {
-    const auto moved = over_.read_some(to);
-    to = to.subspan(moved.bytes);
-    wait_after(moved.how);
+void message_stream::read(std::span<std::byte> destination) {
+  while (!destination.empty()) {
+    const auto moved = stream_.read_some(destination);
+    destination = destination.subspan(moved.bytes);
+    wait_after(moved.state);
   }
 }
 
-/// Waits until the stream may be ready, at most a second. Returns at once if
-/// bytes moved.
-void talk::wait_after(stream::status how) {
+/// Waits until the stream may be ready, at most a second. Returns immediately
+/// if bytes moved.
+void message_stream::wait_after(stream::status stream_status) {
   using std::chrono::milliseconds;
-  if (how == stream::status::ok)
+  if (stream_status == stream::status::ok)
     return;
-  if (how == stream::status::closed)
+  if (stream_status == stream::status::closed)
     throw std::runtime_error("the peer has closed the connection");
-  if (how == stream::status::failed)
-    throw std::runtime_error("the connection failed: " + over_.problem());
-  const auto left =
-    std::chrono::ceil<milliseconds>(until_ - clock::now()).count();
-  if (left <= 0)
+  if (stream_status == stream::status::failed)
+    throw std::runtime_error("the connection failed: " + stream_.problem());
+  const auto remaining =
+    std::chrono::ceil<milliseconds>(deadline_ - clock::now()).count();
+  if (remaining <= 0)
     throw std::runtime_error("the peer did not answer in time");
-  const short events = how == stream::status::wants_write ? POLLOUT : POLLIN;
-  pollfd x{over_.descriptor(), events, 0};
-  ::poll(&x, 1, static_cast<int>(std::min<std::int64_t>(left, 1000)));
+  const short events =
+    stream_status == stream::status::wants_write ? POLLOUT : POLLIN;
+  pollfd x{stream_.descriptor(), events, 0};
+  ::poll(&x, 1, static_cast<int>(std::min<std::int64_t>(remaining, 1000)));
 }
 
 } // namespace troupe::net

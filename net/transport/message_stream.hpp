@@ -11,32 +11,33 @@ namespace troupe::net {
 /// Sends and receives short messages over a stream; blocks. Used when a program
 /// starts. Reads no byte beyond the message that it receives.
 /// @errors all functions throw std::runtime_error with a sentence.
-class talk {
+class message_stream {
 public:
   using clock = std::chrono::steady_clock;
 
-  talk(stream& over, clock::time_point until) : over_{over}, until_{until} {}
+  message_stream(stream& carrier, clock::time_point deadline)
+    : stream_{carrier}, deadline_{deadline} {}
 
   template <encodable... Ts>
-  void say(const Ts&... xs) {
-    say_bytes(encode(xs...));
+  void send(const Ts&... xs) {
+    send_bytes(encode(xs...));
   }
 
   template <encodable... Ts>
-  void hear(Ts&... xs) {
-    if (const auto bad = decode(hear_bytes(), xs...))
+  void receive(Ts&... xs) {
+    if (const auto bad = decode(receive_bytes(), xs...))
       throw std::runtime_error("the peer sent an unexpected message: "
                                + to_string(*bad));
   }
 
 private:
-  void say_bytes(std::vector<std::byte> message);
-  std::vector<std::byte> hear_bytes();
-  void read(std::span<std::byte> to);
-  void wait_after(stream::status how);
+  void send_bytes(std::vector<std::byte> message);
+  std::vector<std::byte> receive_bytes();
+  void read(std::span<std::byte> destination);
+  void wait_after(stream::status stream_status);
 
-  stream& over_;
-  clock::time_point until_;
+  stream& stream_;
+  clock::time_point deadline_;
 };
 
 } // namespace troupe::net

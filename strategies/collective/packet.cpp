@@ -6,7 +6,7 @@
 #include <bit>
 #include <cstring>
 
-namespace troupe::exchange {
+namespace troupe::collective {
 
 namespace {
 
@@ -14,53 +14,56 @@ constexpr std::size_t kib = 1024;
 
 /// Maximum total number of bytes that a process sends if every process adds the
 /// bucket itself, in one hop.
-constexpr std::size_t most_direct = 32 * kib;
+constexpr std::size_t max_all_to_all_bytes = 32 * kib;
 /// Maximum size of a bucket, in bytes, that is not cut into chunks.
-constexpr std::size_t most_whole = 32 * kib;
+constexpr std::size_t max_unchunked_bytes = 32 * kib;
 /// Chunks per process: enough to overlap copying, adding and sending.
-constexpr std::size_t chunks_each = 4;
-constexpr std::size_t least_chunk = 16 * kib;
-constexpr std::size_t line = 64;
+constexpr std::size_t chunks_per_process = 4;
+constexpr std::size_t min_chunk_bytes = 16 * kib;
+constexpr std::size_t cache_line_bytes = 64;
 
-void add_subtrees(std::uint32_t a, std::uint32_t b, range of,
-                  std::vector<range>& out) {
-  if (b <= of.begin || a >= of.end)
+void add_subtrees(std::uint32_t a, std::uint32_t b, replica_range hosted,
+                  std::vector<replica_range>& subtrees) {
+  if (b <= hosted.begin || a >= hosted.end)
     return;
-  if (a >= of.begin && b <= of.end) {
-    out.push_back({a, b});
+  if (a >= hosted.begin && b <= hosted.end) {
+    subtrees.push_back({a, b});
     return;
   }
   const auto cut = a + static_cast<std::uint32_t>(tree::split(b - a));
-  add_subtrees(a, cut, of, out);
-  add_subtrees(cut, b, of, out);
+  add_subtrees(a, cut, hosted, subtrees);
+  add_subtrees(cut, b, hosted, subtrees);
 }
 
 } // namespace
 
-std::uint32_t layout::process_of(std::uint32_t replica) const {
+std::uint32_t placement::process_of(std::uint32_t replica) const {
   const auto after = std::ranges::upper_bound(first, replica);
   return static_cast<std::uint32_t>(after - first.begin()) - 1;
 }
 
-std::vector<range> subtrees_of(const layout& x, std::uint32_t process) {
-  std::vector<range> out;
-  add_subtrees(0, x.replicas(), {x.first[process], x.first[process + 1]}, out);
+std::vector<replica_range> subtrees_of(const placement& placed,
+                                       std::uint32_t process) {
+  std::vector<replica_range> out;
+  add_subtrees(0, placed.replicas(),
+               {placed.first[process], placed.first[process + 1]}, out);
   return out;
 }
 
-cut cut_of(std::size_t elements, dtype type, std::uint32_t processes,
-           terms::ways way) {
+chunking chunking_of(std::size_t elements, dtype type, std::uint32_t processes,
+                     collective_options::algorithm_kind algorithm) {
   const auto bytes = elements * size_of(type);
   if (bytes == 0)
     return {};
-  if (way == terms::ways::tree && processes > 1
-      && bytes <= most_direct / (processes - 1))
+  if (algorithm == collective_options::algorithm_kind::tree && processes > 1
+      && bytes <= max_all_to_all_bytes / (processes - 1))
     return {elements, 1, true};
-  if (bytes <= most_whole)
+  if (bytes <= max_unchunked_bytes)
     return {elements, 1, false};
-  const auto fair = bytes / (chunks_each * processes);
+  const auto fair = bytes / (chunks_per_process * processes);
   const auto each =
-    (std::clamp(fair, least_chunk, most_bytes) + line - 1) / line * line;
+    (std::clamp(fair, min_chunk_bytes, max_packet_bytes) + cache_line_bytes - 1)
+    / cache_line_bytes * cache_line_bytes;
   return {each / size_of(type),
           static_cast<std::uint32_t>((bytes + each - 1) / each), false};
 }
@@ -68,40 +71,41 @@ cut cut_of(std::size_t elements, dtype type, std::uint32_t processes,
 // -- headers ------------------------------------------------------------------
 
 static_assert(std::endian::native == std::endian::little);
-static_assert(sizeof(parcel) == sizeof(head));
+static_assert(sizeof(packet_header) == sizeof(packet_header_bytes));
 
-head write(const parcel& x) {
-  return std::bit_cast<head>(x);
+packet_header_bytes write(const packet_header& header) {
+  return std::bit_cast<packet_header_bytes>(header);
 }
 
-parcel read(const head& x) {
-  return std::bit_cast<parcel>(x);
+packet_header read(const packet_header_bytes& bytes) {
+  return std::bit_cast<packet_header>(bytes);
 }
 
-share_spec write(const tensor_spec& x) {
-  share_spec out{};
-  out[0] = static_cast<std::byte>(x.dims.rank());
-  out[1] = static_cast<std::byte>(x.type);
-  std::memcpy(out.data() + 8, x.dims.begin(), x.dims.rank() * 8);
+gather_spec write(const tensor_spec& spec) {
+  gather_spec out{};
+  out[0] = static_cast<std::byte>(spec.dims.rank());
+  out[1] = static_cast<std::byte>(spec.type);
+  std::memcpy(out.data() + 8, spec.dims.begin(), spec.dims.rank() * 8);
   return out;
 }
 
-bool read(const share_spec& x, tensor_spec& into) {
-  const auto rank = std::to_integer<std::size_t>(x[0]);
-  const auto type = std::to_integer<std::size_t>(x[1]);
+bool read(const gather_spec& bytes, tensor_spec& spec) {
+  const auto rank = std::to_integer<std::size_t>(bytes[0]);
+  const auto type = std::to_integer<std::size_t>(bytes[1]);
   if (rank > shape::max_rank || type >= dtype_count)
     return false;
   std::array<std::int64_t, shape::max_rank> extents{};
-  std::memcpy(extents.data(), x.data() + 8, rank * 8);
+  std::memcpy(extents.data(), bytes.data() + 8, rank * 8);
   const auto dims = std::span{extents}.first(rank);
-  std::size_t most = most_share / size_of(static_cast<dtype>(type));
+  std::size_t max_elements =
+    max_gather_bytes / size_of(static_cast<dtype>(type));
   for (const auto n : dims) {
-    if (n < 0 || static_cast<std::uint64_t>(n) > most)
+    if (n < 0 || static_cast<std::uint64_t>(n) > max_elements)
       return false;
-    most /= std::max<std::size_t>(static_cast<std::size_t>(n), 1);
+    max_elements /= std::max<std::size_t>(static_cast<std::size_t>(n), 1);
   }
-  into = {shape{dims}, static_cast<dtype>(type)};
+  spec = {shape{dims}, static_cast<dtype>(type)};
   return true;
 }
 
-} // namespace troupe::exchange
+} // namespace troupe::collective

@@ -13,13 +13,13 @@
 // Packets that processes exchange in a collective (state_machine.hpp), and the
 // interface of the transport that carries them.
 
-namespace troupe::exchange {
+namespace troupe::collective {
 
 /// Maps processes to the replicas that they host. Ranges are contiguous.
-struct layout {
+struct placement {
   /// [P + 1] first replica of each process, ascending from 0.
   std::vector<std::uint32_t> first;
-  std::uint32_t me = 0; ///< Index of this process, in [0, P).
+  std::uint32_t rank = 0; ///< Index of this process, in [0, P).
 
   std::uint32_t processes() const {
     return static_cast<std::uint32_t>(first.size() - 1);
@@ -35,135 +35,149 @@ struct layout {
 /// Memory that receives a sum. `separate`: a tensor of its own. `in_place`: the
 /// contribution's own tensor; possible if no other replica of this process
 /// contributes and nothing reads the contribution once the sum exists.
-enum class room : std::uint8_t { own, of_part };
+enum class output_placement : std::uint8_t { separate, in_place };
 
 /// Replicas [begin, end).
-struct range {
+struct replica_range {
   std::uint32_t begin = 0, end = 0;
 
-  friend bool operator==(const range&, const range&) = default;
+  friend bool operator==(const replica_range&, const replica_range&) = default;
 };
 
 /// The maximal complete subtrees of the canonical tree over all replicas that
 /// together cover the replicas of one process, in order.
-std::vector<range> subtrees_of(const layout& x, std::uint32_t process);
+std::vector<replica_range> subtrees_of(const placement& placed,
+                                       std::uint32_t process);
 
 /// Maximum payload of a packet, in bytes.
-inline constexpr std::size_t most_bytes = std::size_t{256} * 1024;
+inline constexpr std::size_t max_packet_bytes = std::size_t{256} * 1024;
 
 /// Maximum size of a tensor contributed to a gather, in bytes.
-inline constexpr std::size_t most_share = std::size_t{1} << 30;
+inline constexpr std::size_t max_gather_bytes = std::size_t{1} << 30;
 
 /// Describes how a bucket is cut into chunks.
-struct cut {
-  std::size_t each = 0;    ///< Elements of each chunk but the last.
+struct chunking {
+  std::size_t chunk_elements = 0; ///< Elements of each chunk but the last.
   std::uint32_t count = 0; ///< Number of chunks. Zero for an empty bucket.
   /// The bucket is one chunk, and every process adds it itself.
-  bool direct = false;
+  bool all_to_all = false;
 
-  friend bool operator==(const cut&, const cut&) = default;
+  friend bool operator==(const chunking&, const chunking&) = default;
 };
 
 /// Computes the chunks of a bucket. The result is equal in all processes. A
 /// chunk has at most `max_packet_bytes`, begins at a multiple of 64 bytes, and
 /// is small enough that copying, adding and sending of several chunks overlap.
-cut cut_of(std::size_t elements, dtype type, std::uint32_t processes,
-           terms::ways way = terms::ways::tree);
+chunking chunking_of(std::size_t elements, dtype type, std::uint32_t processes,
+                     collective_options::algorithm_kind algorithm =
+                       collective_options::algorithm_kind::tree);
 
 /// Kind of a packet: a process's partial sum of a chunk, the complete sum of a
 /// chunk, or a piece of a tensor that is gathered.
-enum class subject : std::uint8_t { part, sum, share };
+enum class packet_kind : std::uint8_t {
+  contribution,
+  result,
+  gather_contribution
+};
 
 /// Header of a packet: identifies its payload.
-struct parcel {
+struct packet_header {
   /// Attempt to run steps; the chief increments it when it reconfigures the
   /// replicas.
-  std::uint64_t epoch = 0;
+  std::uint64_t generation = 0;
   /// Step number; ascends within a generation.
   std::uint64_t step = 0;
   /// Elements of the whole bucket. Zero for a gather.
   std::uint64_t elements = 0;
   /// Index of the collective within the step, from 0; each call of a replica
   /// increments it.
-  std::uint32_t exchange = 0;
-  /// Bucket, or number of the gather, as the caller passed it.
+  std::uint32_t sequence = 0;
+  /// Number of the bucket or of the gather; the caller of the collective
+  /// chooses it.
   std::uint32_t bucket = 0;
-  /// Chunk of the bucket. For a gather: piece; piece 0 is the tensor's spec.
+  /// Index of the chunk in the bucket. For a gather: index of the piece; piece
+  /// 0 is the tensor's spec.
   std::uint32_t chunk = 0;
-  std::uint32_t from = 0; ///< Process that sends the packet.
+  std::uint32_t sender = 0; ///< Process that sends the packet.
   /// Replicas whose contributions the payload includes. On a ring the range
   /// begins at the first contributor and wraps around to just before `end`.
   std::uint32_t begin = 0, end = 0;
-  subject what = subject::part;
+  packet_kind kind = packet_kind::contribution;
   dtype type = dtype::float32; ///< Element type. `float32` for a gather.
-  terms::ways way = terms::ways::tree;
-  std::uint8_t zero = 0;     ///< Padding.
+  collective_options::algorithm_kind algorithm =
+    collective_options::algorithm_kind::tree;
+  std::uint8_t padding = 0;  ///< Padding.
   std::uint32_t timeout = 0; ///< Milliseconds; `timeout` of the call's options.
   std::uint64_t bytes_per_pack = 0; ///< `bytes_per_pack` of the call's options.
 
-  terms said() const { return {way, timeout, bytes_per_pack}; }
+  collective_options options() const {
+    return {algorithm, timeout, bytes_per_pack};
+  }
 
-  friend bool operator==(const parcel&, const parcel&) = default;
+  friend bool operator==(const packet_header&, const packet_header&) = default;
 };
 
-using head = std::array<std::byte, 64>;
-head write(const parcel& x);
+using packet_header_bytes = std::array<std::byte, 64>;
+packet_header_bytes write(const packet_header& header);
 /// Accepts any bytes: the caller compares the result with the expected header.
-parcel read(const head& x);
+packet_header read(const packet_header_bytes& bytes);
 
 /// The first piece of a gathered tensor: rank, dtype, and 8 extents.
-using share_spec = std::array<std::byte, 72>;
-share_spec write(const tensor_spec& x);
+using gather_spec = std::array<std::byte, 72>;
+gather_spec write(const tensor_spec& spec);
 /// @returns false unless the bytes specify a tensor of at most
 ///          `max_gather_bytes`.
-bool read(const share_spec& x, tensor_spec& into);
+bool read(const gather_spec& bytes, tensor_spec& spec);
 
 /// Selects one of the two queues between two processes. Gathered tensors travel
 /// in `contributions`.
-enum class queue : std::uint8_t { parts, sums };
+enum class lane_id : std::uint8_t { contributions, results };
 
 /// Queues of packets to and from the other processes, as the state machine sees
 /// them. No function blocks. The interface mirrors the lanes of
 /// net/lanes/lane.hpp but does not depend on sockets.
-class courier {
+class packet_transport {
 public:
-  virtual ~courier() = default;
+  virtual ~packet_transport() = default;
 
   /// @returns a buffer of `max_packet_bytes` bytes, aligned to 64, for the next
   ///          packet's payload; empty if the queue is full. Calls before the
   ///          next `send` return the same buffer.
-  virtual std::span<std::byte> room(std::uint32_t to, queue by) = 0;
+  virtual std::span<std::byte> reserve(std::uint32_t peer, lane_id lane) = 0;
   /// Sends the first `bytes` bytes of the buffer. @pre `reserve` returned a
   /// buffer.
-  virtual void post(std::uint32_t to, queue by, const head& x,
-                    std::size_t bytes) = 0;
+  virtual void send(std::uint32_t peer, lane_id lane,
+                    const packet_header_bytes& header, std::size_t bytes) = 0;
   /// Copies a payload into the queue. @returns false if the queue is full.
-  virtual bool post(std::uint32_t to, queue by, const head& x,
+  virtual bool send(std::uint32_t peer, lane_id lane,
+                    const packet_header_bytes& header,
                     std::span<const std::byte> bytes) = 0;
 
   /// Sends a payload without a copy if the transport can. The payload must not
   /// change until the transport reports that all sent packets have left this
   /// process.
   /// @returns false if the queue is full.
-  virtual bool lend(std::uint32_t to, queue by, const head& x,
-                    std::span<const std::byte> bytes) {
-    return post(to, by, x, bytes);
+  virtual bool send_zero_copy(std::uint32_t peer, lane_id lane,
+                              const packet_header_bytes& header,
+                              std::span<const std::byte> bytes) {
+    return send(peer, lane, header, bytes);
   }
 
   /// @returns the header of the oldest packet that was not popped. Null: none.
-  virtual const head* front(std::uint32_t from, queue by) = 0;
+  virtual const packet_header_bytes* front(std::uint32_t peer,
+                                           lane_id lane) = 0;
   /// @returns the payload size of the front packet, in bytes.
-  virtual std::size_t front_bytes(std::uint32_t from, queue by) = 0;
+  virtual std::size_t front_bytes(std::uint32_t peer, lane_id lane) = 0;
   /// @returns the payload of the front packet in the transport's memory, valid
   ///          until `pop`. Empty if it has to be copied by `read_into`.
-  virtual std::span<const std::byte> view(std::uint32_t from, queue by) = 0;
+  virtual std::span<const std::byte> view(std::uint32_t peer, lane_id lane) = 0;
   /// Copies the payload of the front packet. As long as it returns false, the
   /// caller calls it again. If the caller passes another destination, bytes
   /// that were already copied are not moved there.
-  virtual bool fetch(std::uint32_t from, queue by,
-                     std::span<std::byte> into) = 0;
+  virtual bool read_into(std::uint32_t peer, lane_id lane,
+                         std::span<std::byte> destination) = 0;
   /// Removes the front packet.
-  virtual void pop(std::uint32_t from, queue by) = 0;
+  virtual void pop(std::uint32_t peer, lane_id lane) = 0;
 };
 
-} // namespace troupe::exchange
+} // namespace troupe::collective

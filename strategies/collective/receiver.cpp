@@ -5,244 +5,265 @@
 #include <cstring>
 #include <tuple>
 
-namespace troupe::exchange {
+namespace troupe::collective {
 
-void machine::blame(std::uint32_t process, std::string why) {
-  if (!wrong_)
-    wrong_ = fault{process, std::move(why)};
+void state_machine::set_error(std::uint32_t process, std::string reason) {
+  if (!error_)
+    error_ = protocol_error{process, std::move(reason)};
 }
 
 /// Compares the front packet of a queue with the expected header. Null
 /// `expected`: no packet is expected yet.
-machine::verdict machine::judge(courier& by, std::uint32_t from, queue q,
-                                const parcel* due) {
-  const auto* front = by.front(from, q);
+state_machine::packet_match
+state_machine::classify(packet_transport& transport, std::uint32_t peer,
+                        lane_id lane, const packet_header* expected) {
+  const auto* front = transport.front(peer, lane);
   if (!front)
-    return verdict::later;
-  const auto got = read(*front);
-  if (got.epoch > epoch_)
-    return verdict::later;
-  if (got.epoch < epoch_ || got == in(from, q).last)
-    return verdict::old;
-  if (!due)
-    return verdict::later;
-  if (got == *due)
-    return verdict::due;
-  if (std::tie(got.step, got.exchange) < std::tie(due->step, due->exchange))
-    return verdict::old;
-  blame(from, difference(got, *due));
-  return verdict::wrong;
+    return packet_match::early;
+  const auto received = read(*front);
+  if (received.generation > generation_)
+    return packet_match::early;
+  if (received.generation < generation_
+      || received == receive_state_of(peer, lane).last)
+    return packet_match::stale;
+  if (!expected)
+    return packet_match::early;
+  if (received == *expected)
+    return packet_match::expected;
+  if (std::tie(received.step, received.sequence)
+      < std::tie(expected->step, expected->sequence))
+    return packet_match::stale;
+  set_error(peer, describe_mismatch(received, *expected));
+  return packet_match::mismatch;
 }
 
-bool machine::sized(courier& by, std::uint32_t from, queue q,
-                    std::size_t bytes) {
-  const auto there = by.front_bytes(from, q);
-  if (there != bytes)
-    blame(from, "process " + std::to_string(from) + " sent "
-                  + std::to_string(there) + " bytes where "
-                  + std::to_string(bytes) + " were expected");
-  return there == bytes;
+bool state_machine::has_size(packet_transport& transport, std::uint32_t peer,
+                             lane_id lane, std::size_t bytes) {
+  const auto actual = transport.front_bytes(peer, lane);
+  if (actual != bytes)
+    set_error(peer, "process " + std::to_string(peer) + " sent "
+                      + std::to_string(actual) + " bytes where "
+                      + std::to_string(bytes) + " were expected");
+  return actual == bytes;
 }
 
 /// @returns whether a peer's payload is aligned for its element type. If it is
 ///          not, a protocol error is set.
-bool machine::aligned(std::uint32_t from, const std::byte* at, dtype type) {
+bool state_machine::is_aligned(std::uint32_t peer, const std::byte* at,
+                               dtype type) {
   const bool it_is = reinterpret_cast<std::uintptr_t>(at) % size_of(type) == 0;
   if (!it_is)
-    blame(from, "process " + std::to_string(from) + " sent "
-                  + std::string{to_string(type)}
-                  + " at an address that is not aligned");
+    set_error(peer, "process " + std::to_string(peer) + " sent "
+                      + std::string{to_string(type)}
+                      + " at an address that is not aligned");
   return it_is;
 }
 
-bool machine::fetch(courier& by, std::uint32_t from, queue q,
-                    std::span<std::byte> into, const tensor& keep) {
-  auto& x = in(from, q);
-  if (x.fetched)
+bool state_machine::read_into(packet_transport& transport, std::uint32_t peer,
+                              lane_id lane, std::span<std::byte> into,
+                              const tensor& keep) {
+  auto& state = receive_state_of(peer, lane);
+  if (state.received)
     return true;
-  x.into = into;
-  x.keep = keep;
-  return x.fetched = by.fetch(from, q, into);
+  state.destination = into;
+  state.destination_owner = keep;
+  return state.received = transport.read_into(peer, lane, into);
 }
 
-void machine::pop(courier& by, std::uint32_t from, queue q) {
-  auto& x = in(from, q);
-  x.last = read(*by.front(from, q));
-  by.pop(from, q);
-  x.into = {};
-  x.keep = {};
-  x.fetched = x.here = false;
+void state_machine::pop(packet_transport& transport, std::uint32_t peer,
+                        lane_id lane) {
+  auto& state = receive_state_of(peer, lane);
+  state.last = read(*transport.front(peer, lane));
+  transport.pop(peer, lane);
+  state.destination = {};
+  state.destination_owner = {};
+  state.received = state.chunk_arrived = false;
 }
 
 /// Discards a stale front packet.
-bool machine::drop(courier& by, std::uint32_t from, queue q) {
-  auto& x = in(from, q);
-  if (!x.fetched && by.view(from, q).empty()) {
-    if (x.into.empty())
-      discard_rest(x, by.front_bytes(from, q));
-    if (!fetch(by, from, q, x.into, tensor{x.keep}))
+bool state_machine::discard(packet_transport& transport, std::uint32_t peer,
+                            lane_id lane) {
+  auto& state = receive_state_of(peer, lane);
+  if (!state.received && transport.view(peer, lane).empty()) {
+    if (state.destination.empty())
+      discard_rest(state, transport.front_bytes(peer, lane));
+    if (!read_into(transport, peer, lane, state.destination,
+                   tensor{state.destination_owner}))
       return false;
   }
-  pop(by, from, q);
+  pop(transport, peer, lane);
   return true;
 }
 
-bool machine::take_sum(courier& by, std::uint32_t from) {
-  auto& next = peers_[from].sums.next;
-  const bool open = next_sum(next, from, at_.me);
-  const auto due = open ? about_sum(next, from) : parcel{};
-  const auto what = judge(by, from, queue::sums, open ? &due : nullptr);
-  if (what == verdict::old)
-    return drop(by, from, queue::sums);
-  if (what != verdict::due)
+bool state_machine::receive_result(packet_transport& transport,
+                                   std::uint32_t peer) {
+  auto& next = peers_[peer].results.next;
+  const bool open = next_result(next, peer, placement_.rank);
+  const auto expected = open ? result_header(next, peer) : packet_header{};
+  const auto match =
+    classify(transport, peer, lane_id::results, open ? &expected : nullptr);
+  if (match == packet_match::stale)
+    return discard(transport, peer, lane_id::results);
+  if (match != packet_match::expected)
     return false;
-  auto& x = at(next.record);
-  if (rings(x) && !part_is_sent(next, due.chunk)) {
-    blame(from, "process " + std::to_string(from) + " sent " + named(due)
-                  + " before this process had added its contribution");
+  auto& op = operation_at(next.operation_number);
+  if (uses_ring(op) && !contribution_was_sent(next, expected.chunk)) {
+    set_error(peer, "process " + std::to_string(peer) + " sent "
+                      + describe(expected)
+                      + " before this process had added its contribution");
     return false;
   }
-  const auto into = bytes_of(x, x.whole, due.chunk);
-  if (!sized(by, from, queue::sums, into.size())
-      || !fetch(by, from, queue::sums, into, x.whole))
+  const auto into = bytes_of(op, op.output, expected.chunk);
+  if (!has_size(transport, peer, lane_id::results, into.size())
+      || !read_into(transport, peer, lane_id::results, into, op.output))
     return false;
-  pop(by, from, queue::sums);
-  ++(rings(x) ? next.i : next.j);
-  kept(x);
+  pop(transport, peer, lane_id::results);
+  ++(uses_ring(op) ? next.i : next.j);
+  complete_one(op);
   return true;
 }
 
-bool machine::take_part(courier& by, std::uint32_t from) {
-  auto& mine = peers_[from].parts;
-  if (mine.here)
+bool state_machine::receive_contribution(packet_transport& transport,
+                                         std::uint32_t peer) {
+  auto& state = peers_[peer].contributions;
+  if (state.chunk_arrived)
     return false; // other peers' packets of this chunk are still missing
-  const bool open = next_part(mine.next, from, at_.me);
-  const auto due = open ? about_part(mine.next, from, at_.me) : parcel{};
-  const auto what = judge(by, from, queue::parts, open ? &due : nullptr);
-  if (what == verdict::old)
-    return drop(by, from, queue::parts);
-  if (what != verdict::due)
+  const bool open = next_contribution(state.next, peer, placement_.rank);
+  const auto expected =
+    open ? contribution_header(state.next, peer, placement_.rank)
+         : packet_header{};
+  const auto match = classify(transport, peer, lane_id::contributions,
+                              open ? &expected : nullptr);
+  if (match == packet_match::stale)
+    return discard(transport, peer, lane_id::contributions);
+  if (match != packet_match::expected)
     return false;
-  const auto& x = at(mine.next.record);
-  if (x.what == subject::share)
-    return take_share(by, from, due);
-  if (rings(x))
-    return take_part_on(by, from, due);
-  const auto bytes = bytes_of(x, x.whole, due.chunk).size();
-  if (!sized(by, from, queue::parts, bytes))
+  const auto& op = operation_at(state.next.operation_number);
+  if (op.kind == packet_kind::gather_contribution)
+    return receive_gather_piece(transport, peer, expected);
+  if (uses_ring(op))
+    return receive_ring_contribution(transport, peer, expected);
+  const auto bytes = bytes_of(op, op.output, expected.chunk).size();
+  if (!has_size(transport, peer, lane_id::contributions, bytes))
     return false;
-  const bool last = mine.next.i + 1 == subtrees_[from].size();
-  auto view = last ? by.view(from, queue::parts) : std::span<const std::byte>{};
+  const bool last = state.next.i + 1 == subtrees_[peer].size();
+  auto view = last ? transport.view(peer, lane_id::contributions)
+                   : std::span<const std::byte>{};
   if (view.empty()) {
-    auto& kept = scratch_[due.begin];
+    auto& kept = scratch_[expected.begin];
     if (!kept)
-      kept = tensor{shape{std::int64_t(most_bytes)}, dtype::uint8};
+      kept = tensor{shape{std::int64_t(max_packet_bytes)}, dtype::uint8};
     const std::span into{kept.raw(), bytes};
-    if (!fetch(by, from, queue::parts, into, kept))
+    if (!read_into(transport, peer, lane_id::contributions, into, kept))
       return false;
     view = into;
   }
-  if (!aligned(from, view.data(), x.spec.type))
+  if (!is_aligned(peer, view.data(), op.spec.type))
     return false;
-  leaves_[due.begin] = view.data();
+  leaves_[expected.begin] = view.data();
   if (last) {
-    mine.here = true;
+    state.chunk_arrived = true;
   } else {
-    pop(by, from, queue::parts);
-    ++mine.next.i;
+    pop(transport, peer, lane_id::contributions);
+    ++state.next.i;
   }
   return true;
 }
 
-bool machine::take_share(courier& by, std::uint32_t from, const parcel& due) {
-  auto& mine = peers_[from].parts;
-  auto& x = at(mine.next.record);
-  auto& all = x.all[due.begin];
-  if (due.chunk == 0) {
-    if (!sized(by, from, queue::parts, mine.spec.size())
-        || !fetch(by, from, queue::parts, mine.spec, {}))
+bool state_machine::receive_gather_piece(packet_transport& transport,
+                                         std::uint32_t peer,
+                                         const packet_header& expected) {
+  auto& state = peers_[peer].contributions;
+  auto& op = operation_at(state.next.operation_number);
+  auto& target = op.gathered[expected.begin];
+  if (expected.chunk == 0) {
+    if (!has_size(transport, peer, lane_id::contributions, state.spec.size())
+        || !read_into(transport, peer, lane_id::contributions, state.spec, {}))
       return false;
     tensor_spec spec;
-    if (!read(mine.spec, spec)) {
-      blame(from, "process " + std::to_string(from)
-                    + " sent a contribution to gather "
-                    + std::to_string(due.bucket)
-                    + " whose tensor spec is invalid or too large");
+    if (!read(state.spec, spec)) {
+      set_error(peer, "process " + std::to_string(peer)
+                        + " sent a contribution to gather "
+                        + std::to_string(expected.bucket)
+                        + " whose tensor spec is invalid or too large");
       return false;
     }
-    all = tensor{spec};
+    target = tensor{spec};
   } else {
-    const auto done = std::size_t{due.chunk - 1} * most_bytes;
-    const auto size = std::min(most_bytes, all.bytes() - done);
-    if (!sized(by, from, queue::parts, size)
-        || !fetch(by, from, queue::parts, {all.raw() + done, size}, all))
+    const auto done = std::size_t{expected.chunk - 1} * max_packet_bytes;
+    const auto size = std::min(max_packet_bytes, target.bytes() - done);
+    if (!has_size(transport, peer, lane_id::contributions, size)
+        || !read_into(transport, peer, lane_id::contributions,
+                      {target.raw() + done, size}, target))
       return false;
   }
-  pop(by, from, queue::parts);
-  ++mine.next.i;
-  if (std::size_t{due.chunk} * most_bytes >= all.bytes()) {
-    mine.next = {mine.next.record, mine.next.j + 1, 0};
-    kept(x);
+  pop(transport, peer, lane_id::contributions);
+  ++state.next.i;
+  if (std::size_t{expected.chunk} * max_packet_bytes >= target.bytes()) {
+    state.next = {state.next.operation_number, state.next.j + 1, 0};
+    complete_one(op);
   }
   return true;
 }
 
 /// Adds all contributions to a chunk. @pre all of them have arrived.
-void machine::fold(record& x, std::uint32_t chunk) {
-  const auto into = bytes_of(x, x.whole, chunk);
-  const auto offset = into.data() - x.whole.raw();
-  const bool in_place = x.whole.raw() == x.own[0].raw();
+void state_machine::fold(operation& op, std::uint32_t chunk) {
+  const auto into = bytes_of(op, op.output, chunk);
+  const auto offset = into.data() - op.output.raw();
+  const bool in_place = op.output.raw() == op.inputs[0].raw();
   const auto run = [&]<class T>(T) {
     const auto leaf = [&](std::size_t a, std::size_t b) -> const T* {
       const auto p = owners_[a];
-      if (b > at_.first[p + 1])
+      if (b > placement_.first[p + 1])
         return nullptr;
-      if (p != at_.me)
+      if (p != placement_.rank)
         return reinterpret_cast<const T*>(leaves_[a]);
-      return b - a == 1
-               ? reinterpret_cast<const T*>(x.own[a - mine()].raw() + offset)
-               : nullptr;
+      return b - a == 1 ? reinterpret_cast<const T*>(
+               op.inputs[a - first_local()].raw() + offset)
+                        : nullptr;
     };
     auto* out = reinterpret_cast<T*>(into.data());
     const auto elements = into.size() / sizeof(T);
     // each element is read before it is written
-    if (!in_place || at_.replicas() == 2)
-      return tree::fold_all(0, at_.replicas(), 0, elements, out, leaf);
+    if (!in_place || placement_.replicas() == 2)
+      return tree::fold_all(0, placement_.replicas(), 0, elements, out, leaf);
     alignas(64) T sum[tree::block];
     for (std::size_t at = 0; at < elements; at += tree::block) {
       const auto n = std::min(tree::block, elements - at);
-      const auto* stands = tree::fold(0, at_.replicas(), at, n, sum, leaf);
+      const auto* stands =
+        tree::fold(0, placement_.replicas(), at, n, sum, leaf);
       if (stands != out + at)
         std::memcpy(out + at, stands, n * sizeof(T));
     }
   };
-  if (x.spec.type == dtype::float32)
+  if (op.spec.type == dtype::float32)
     run(float{});
   else
     run(double{});
 }
 
 /// Adds the next chunk if all contributions to it have arrived.
-bool machine::add(courier& by) {
-  if (!next_added(added_))
+bool state_machine::add_chunk(packet_transport& transport) {
+  if (!next_chunk_to_add(next_to_add_))
     return false;
-  for (std::uint32_t p = 0; p < at_.processes(); ++p) {
-    const auto& parts = peers_[p].parts;
-    if (p != at_.me
-        && (!parts.here || parts.next.record != added_.record
-            || parts.next.j != added_.j))
+  for (std::uint32_t p = 0; p < placement_.processes(); ++p) {
+    const auto& arrived = peers_[p].contributions;
+    if (p != placement_.rank
+        && (!arrived.chunk_arrived
+            || arrived.next.operation_number != next_to_add_.operation_number
+            || arrived.next.j != next_to_add_.j))
       return false;
   }
-  auto& x = at(added_.record);
-  fold(x, chunk_of(x, at_.me, added_.j));
-  for (std::uint32_t p = 0; p < at_.processes(); ++p)
-    if (p != at_.me) {
-      pop(by, p, queue::parts);
-      ++peers_[p].parts.next.i;
+  auto& op = operation_at(next_to_add_.operation_number);
+  fold(op, chunk_of(op, placement_.rank, next_to_add_.j));
+  for (std::uint32_t p = 0; p < placement_.processes(); ++p)
+    if (p != placement_.rank) {
+      pop(transport, p, lane_id::contributions);
+      ++peers_[p].contributions.next.i;
     }
-  ++added_.j;
-  kept(x);
+  ++next_to_add_.j;
+  complete_one(op);
   return true;
 }
 
-} // namespace troupe::exchange
+} // namespace troupe::collective

@@ -28,17 +28,17 @@
 ///            of P, within a group in order of hops
 ///   faults   as in state_machine.hpp. A result that arrives before its
 ///            contribution was forwarded -> protocol error
-namespace troupe::exchange {
+namespace troupe::collective {
 
 /// Schedule of the chunks of one collective. P >= 2.
 struct ring {
   std::uint32_t processes = 2; ///< P.
-  std::uint32_t exchange = 0;  ///< Index k of the collective in its step.
+  std::uint32_t sequence = 0;  ///< Index k of the collective in its step.
 
   std::uint32_t next(std::uint32_t process) const {
     return (process + 1) % processes;
   }
-  std::uint32_t before(std::uint32_t process, std::uint32_t hops = 1) const {
+  std::uint32_t previous(std::uint32_t process, std::uint32_t hops = 1) const {
     return (process + processes - hops) % processes;
   }
   /// @returns the number of times that a chunk's contribution is sent; its
@@ -47,30 +47,30 @@ struct ring {
 
   /// @returns the process that sends a chunk first.
   std::uint32_t first_of(std::uint32_t chunk) const {
-    return (exchange % processes + chunk % processes) % processes;
+    return (sequence % processes + chunk % processes) % processes;
   }
   /// @returns the process that adds to a chunk last and sends its result first.
   std::uint32_t last_of(std::uint32_t chunk) const {
-    return before(first_of(chunk));
+    return previous(first_of(chunk));
   }
   /// @returns the hop in which a process sends the contribution of a chunk;
   ///          `hops()` for the last process.
   std::uint32_t hop_of(std::uint32_t chunk, std::uint32_t process) const {
-    return before(process, first_of(chunk));
+    return previous(process, first_of(chunk));
   }
   /// @returns the chunk of a group whose contribution a process sends in a hop.
   ///          The index may lie beyond the bucket's last chunk.
-  std::uint32_t part_at(std::uint32_t group, std::uint32_t hop,
-                        std::uint32_t process) const {
+  std::uint32_t contribution_at(std::uint32_t group, std::uint32_t hop,
+                                std::uint32_t process) const {
     return group * processes
-           + before(before(process, hop), exchange % processes);
+           + previous(previous(process, hop), sequence % processes);
   }
   /// @returns the chunk of a group whose result a process sends in a hop. The
   ///          index may lie beyond the bucket's last chunk.
-  std::uint32_t sum_at(std::uint32_t group, std::uint32_t hop,
-                       std::uint32_t process) const {
-    return part_at(group, hop, next(process));
+  std::uint32_t result_at(std::uint32_t group, std::uint32_t hop,
+                          std::uint32_t process) const {
+    return contribution_at(group, hop, next(process));
   }
 };
 
-} // namespace troupe::exchange
+} // namespace troupe::collective

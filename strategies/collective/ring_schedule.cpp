@@ -6,55 +6,63 @@
 // Ring algorithm: the order of chunks, forwarding, and the processes to report
 // as missing.
 
-namespace troupe::exchange {
+namespace troupe::collective {
 
 /// With one process the ring and the tree are equal, so the tree is used.
-bool machine::rings(const record& x) const {
-  return x.said.way == terms::ways::ring && x.what != subject::share
-         && at_.processes() > 1;
+bool state_machine::uses_ring(const operation& op) const {
+  return op.options.algorithm == collective_options::algorithm_kind::ring
+         && op.kind != packet_kind::gather_contribution
+         && placement_.processes() > 1;
 }
 
-std::uint32_t machine::chunk_at(const place& x, subject what,
-                                std::uint32_t from) const {
-  const auto way = ring_of(at(x.record));
-  return what == subject::sum ? way.sum_at(x.j, x.i, from)
-                              : way.part_at(x.j, x.i, from);
+std::uint32_t state_machine::chunk_at(const cursor& position, packet_kind kind,
+                                      std::uint32_t sender) const {
+  const auto schedule = ring_of(operation_at(position.operation_number));
+  return kind == packet_kind::result
+           ? schedule.result_at(position.j, position.i, sender)
+           : schedule.contribution_at(position.j, position.i, sender);
 }
 
 /// Skips hops of chunks that do not exist.
 /// @returns false if this operation has no hop left.
-bool machine::next_hop(place& x, subject what, std::uint32_t from,
-                       std::uint32_t to) const {
-  const auto& r = at(x.record);
-  const auto way = ring_of(r);
-  if (to != way.next(from))
+bool state_machine::next_hop(cursor& position, packet_kind kind,
+                             std::uint32_t sender,
+                             std::uint32_t receiver) const {
+  const auto& r = operation_at(position.operation_number);
+  const auto schedule = ring_of(r);
+  if (receiver != schedule.next(sender))
     return false;
-  for (; x.j * way.processes < r.chunks.count; x = {x.record, x.j + 1, 0})
-    for (; x.i < way.hops(); ++x.i)
-      if (chunk_at(x, what, from) < r.chunks.count)
+  for (; position.j * schedule.processes < r.chunks.count;
+       position = {position.operation_number, position.j + 1, 0})
+    for (; position.i < schedule.hops(); ++position.i)
+      if (chunk_at(position, kind, sender) < r.chunks.count)
         return true;
   return false;
 }
 
 // -- sending ------------------------------------------------------------------
 
-bool machine::send_part_on(courier& by, std::uint32_t to, const parcel& what) {
-  auto& next = peers_[to].parts_out;
-  const auto& x = at(next.record);
+bool state_machine::forward_contribution(packet_transport& transport,
+                                         std::uint32_t peer,
+                                         const packet_header& header) {
+  auto& next = peers_[peer].contributions_out;
+  const auto& op = operation_at(next.operation_number);
   const bool begins = next.i == 0;
   if (!begins
-      && peers_[before_me()].parts.next
-           <= place{next.record, next.j, next.i - 1})
+      && peers_[previous_process()].contributions.next
+           <= cursor{next.operation_number, next.j, next.i - 1})
     return false;
-  if (begins && locals() > 1) {
-    const auto room = by.room(to, queue::parts);
-    if (room.empty())
+  if (begins && local_count() > 1) {
+    const auto buffer = transport.reserve(peer, lane_id::contributions);
+    if (buffer.empty())
       return false;
-    const auto bytes = bytes_of(x, x.whole, what.chunk).size();
-    fold_own(x, {mine(), mine() + locals()}, what.chunk, room.first(bytes));
-    by.post(to, queue::parts, write(what), bytes);
-  } else if (!by.post(to, queue::parts, write(what),
-                      bytes_of(x, begins ? x.own[0] : x.whole, what.chunk))) {
+    const auto bytes = bytes_of(op, op.output, header.chunk).size();
+    fold_local(op, {first_local(), first_local() + local_count()}, header.chunk,
+               buffer.first(bytes));
+    transport.send(peer, lane_id::contributions, write(header), bytes);
+  } else if (!transport.send(
+               peer, lane_id::contributions, write(header),
+               bytes_of(op, begins ? op.inputs[0] : op.output, header.chunk))) {
     return false;
   }
   ++next.i;
@@ -63,48 +71,56 @@ bool machine::send_part_on(courier& by, std::uint32_t to, const parcel& what) {
 
 /// True if the sum is available: added here, or received from the previous
 /// process.
-bool machine::may_send_sum(const place& x) const {
-  const auto& in = peers_[before_me()];
-  return x.i == 0 ? in.parts.next
-                      > place{x.record, x.j, ring_of(at(x.record)).hops() - 1}
-                  : in.sums.next > place{x.record, x.j, x.i - 1};
+bool state_machine::can_send_result(const cursor& position) const {
+  const auto& in = peers_[previous_process()];
+  return position.i == 0
+           ? in.contributions.next
+               > cursor{position.operation_number, position.j,
+                        ring_of(operation_at(position.operation_number)).hops()
+                          - 1}
+           : in.results.next
+               > cursor{position.operation_number, position.j, position.i - 1};
 }
 
 // -- receiving ----------------------------------------------------------------
 
 /// Adds the local contribution and writes the sum to the memory of the result.
-/// The packet can therefore be popped at once, even if the next queue is full.
-bool machine::take_part_on(courier& by, std::uint32_t from, const parcel& due) {
-  auto& next = peers_[from].parts.next;
-  auto& x = at(next.record);
-  const auto into = bytes_of(x, x.whole, due.chunk);
-  if (!sized(by, from, queue::parts, into.size()))
+/// The packet can therefore be popped immediately, even if the next queue is
+/// full.
+bool state_machine::receive_ring_contribution(packet_transport& transport,
+                                              std::uint32_t peer,
+                                              const packet_header& expected) {
+  auto& next = peers_[peer].contributions.next;
+  auto& op = operation_at(next.operation_number);
+  const auto into = bytes_of(op, op.output, expected.chunk);
+  if (!has_size(transport, peer, lane_id::contributions, into.size()))
     return false;
-  std::span<const std::byte> theirs = by.view(from, queue::parts);
+  std::span<const std::byte> theirs =
+    transport.view(peer, lane_id::contributions);
   if (theirs.empty()) {
-    if (!fetch(by, from, queue::parts, into, x.whole))
+    if (!read_into(transport, peer, lane_id::contributions, into, op.output))
       return false;
     theirs = into;
   }
-  if (!aligned(from, theirs.data(), x.spec.type))
+  if (!is_aligned(peer, theirs.data(), op.spec.type))
     return false;
-  add_own(x, due.chunk, theirs, into);
-  pop(by, from, queue::parts);
-  if (++next.i == ring_of(x).hops())
-    kept(x);
+  add_local(op, expected.chunk, theirs, into);
+  pop(transport, peer, lane_id::contributions);
+  if (++next.i == ring_of(op).hops())
+    complete_one(op);
   return true;
 }
 
-/// into = theirs + the sum of the local replicas.
-void machine::add_own(const record& x, std::uint32_t chunk,
-                      std::span<const std::byte> theirs,
-                      std::span<std::byte> into) {
-  const auto begin = x.chunks.each * chunk * size_of(x.spec.type);
+/// Sets `into` to `theirs` plus the sum over the local replicas.
+void state_machine::add_local(const operation& op, std::uint32_t chunk,
+                              std::span<const std::byte> theirs,
+                              std::span<std::byte> into) {
+  const auto begin = op.chunks.chunk_elements * chunk * size_of(op.spec.type);
   const auto run = [&]<class T>(T) {
     const auto leaf = [&](std::size_t a, std::size_t b) -> const T* {
-      return b - a == 1
-               ? reinterpret_cast<const T*>(x.own[a - mine()].raw() + begin)
-               : nullptr;
+      return b - a == 1 ? reinterpret_cast<const T*>(
+               op.inputs[a - first_local()].raw() + begin)
+                        : nullptr;
     };
     const auto* left = reinterpret_cast<const T*>(theirs.data());
     auto* out = reinterpret_cast<T*>(into.data());
@@ -112,48 +128,57 @@ void machine::add_own(const record& x, std::uint32_t chunk,
     alignas(64) T sum[tree::block];
     for (std::size_t at = 0; at < all; at += tree::block) {
       const auto n = std::min(tree::block, all - at);
-      const auto* own = tree::fold(mine(), mine() + locals(), at, n, sum, leaf);
+      const auto* own = tree::fold(first_local(), first_local() + local_count(),
+                                   at, n, sum, leaf);
       tree::add(out + at, left + at, own, n);
     }
   };
-  if (x.spec.type == dtype::float32)
+  if (op.spec.type == dtype::float32)
     run(float{});
   else
     run(double{});
 }
 
-/// True if this process has forwarded the contribution to a chunk, or was the
-/// last to add to it. A result that arrives earlier is a protocol error.
-bool machine::part_is_sent(const place& sum, std::uint32_t chunk) const {
-  const auto way = ring_of(at(sum.record));
-  return peers_[way.next(at_.me)].parts_out
-         > place{sum.record, sum.j, way.hop_of(chunk, at_.me)};
+/// True if this process has forwarded the contribution to a chunk, or is the
+/// last one that adds to it and so forwards none. A result that arrives before
+/// that is a protocol error.
+bool state_machine::contribution_was_sent(const cursor& sum,
+                                          std::uint32_t chunk) const {
+  const auto schedule = ring_of(operation_at(sum.operation_number));
+  return peers_[schedule.next(placement_.rank)].contributions_out
+         > cursor{sum.operation_number, sum.j,
+                  schedule.hop_of(chunk, placement_.rank)};
 }
 
 // -- who is missing -----------------------------------------------------------
 
-/// Processes that must add before the expected packet can arrive and are not
-/// known to have started. If all have started: the previous process.
-std::vector<std::uint32_t> machine::silent_in_ring(const record& x) const {
-  const auto way = ring_of(x);
-  const auto before = before_me();
+/// Processes that must add to a chunk before the expected packet can arrive,
+/// and from which no contribution has arrived. If contributions of all have
+/// arrived: the previous process.
+std::vector<std::uint32_t>
+state_machine::silent_ring_peers(const operation& op) const {
+  const auto schedule = ring_of(op);
+  const auto previous = previous_process();
   // all packets before this one were received
-  auto due = peers_[before].parts.next;
-  const bool part = next_part(due, before, at_.me) && due.record == complete_;
-  // number of preceding processes that are known to have started
+  auto expected = peers_[previous].contributions.next;
+  const bool is_contribution =
+    next_contribution(expected, previous, placement_.rank)
+    && expected.operation_number == complete_;
+  // number of preceding processes whose contributions have arrived
   std::uint32_t begun = 0;
-  for (place at{complete_, 0, 0}; at.i < way.hops(); ++at.i)
-    if (at < peers_[before].parts.next
-        && chunk_at(at, subject::part, before) < x.chunks.count)
+  for (cursor at{complete_, 0, 0}; at.i < schedule.hops(); ++at.i)
+    if (at < peers_[previous].contributions.next
+        && chunk_at(at, packet_kind::contribution, previous) < op.chunks.count)
       begun = at.i + 1;
-  const auto most = part && due.j == 0 ? due.i + 1 : way.hops();
+  const auto most =
+    is_contribution && expected.j == 0 ? expected.i + 1 : schedule.hops();
   std::vector<std::uint32_t> out;
   for (auto hops = begun; hops < most; ++hops)
-    out.push_back(way.before(before, hops));
+    out.push_back(schedule.previous(previous, hops));
   if (out.empty())
-    out.push_back(before);
+    out.push_back(previous);
   std::ranges::sort(out);
   return out;
 }
 
-} // namespace troupe::exchange
+} // namespace troupe::collective

@@ -2,61 +2,72 @@
 
 #include <algorithm>
 
-// Order of packets in each queue. Sender and receiver compute the same order.
+// Order of packets in each queue, the inputs that are missing, and error texts.
+// Sender and receiver compute the same order.
 
-namespace troupe::exchange {
+namespace troupe::collective {
 
 /// The j-th chunk that a process adds. An `all_to_all` bucket has one chunk,
 /// and every process adds it.
-std::uint32_t machine::chunk_of(const record& x, std::uint32_t adder,
-                                std::uint32_t j) const {
-  const auto all = at_.processes();
-  return x.chunks.direct ? j : (adder + all - x.k % all) % all + j * all;
+std::uint32_t state_machine::chunk_of(const operation& op,
+                                      std::uint32_t reducer,
+                                      std::uint32_t j) const {
+  const auto all = placement_.processes();
+  return op.chunks.all_to_all
+           ? j
+           : (reducer + all - op.sequence % all) % all + j * all;
 }
 
-bool machine::has_chunk(const record& x, std::uint32_t adder,
-                        std::uint32_t j) const {
-  return chunk_of(x, adder, j) < x.chunks.count;
+bool state_machine::has_chunk(const operation& op, std::uint32_t reducer,
+                              std::uint32_t j) const {
+  return chunk_of(op, reducer, j) < op.chunks.count;
 }
 
-/// Skips cursor positions that do not exist.
-/// @returns false if the next operation has not started here.
-bool machine::next_part(place& x, std::uint32_t from, std::uint32_t to) const {
-  for (; x.record < ready_; x = {x.record + 1, 0, 0}) {
-    const auto& r = at(x.record);
-    if (r.what == subject::share) {
-      if (x.j < at_.count(from))
+/// Moves the cursor to the next contribution that this queue carries.
+/// @returns false if no operation that has started here has another one.
+bool state_machine::next_contribution(cursor& position, std::uint32_t sender,
+                                      std::uint32_t receiver) const {
+  for (; position.operation_number < ready_;
+       position = {position.operation_number + 1, 0, 0}) {
+    const auto& r = operation_at(position.operation_number);
+    if (r.kind == packet_kind::gather_contribution) {
+      if (position.j < placement_.count(sender))
         return true;
       continue;
     }
-    if (rings(r)) {
-      if (next_hop(x, r.what, from, to))
+    if (uses_ring(r)) {
+      if (next_hop(position, r.kind, sender, receiver))
         return true;
       continue;
     }
-    if (x.i == subtrees_[from].size())
-      x = {x.record, x.j + 1, 0};
-    if (has_chunk(r, to, x.j))
+    if (position.i == subtrees_[sender].size())
+      position = {position.operation_number, position.j + 1, 0};
+    if (has_chunk(r, receiver, position.j))
       return true;
   }
   return false;
 }
 
-bool machine::next_sum(place& x, std::uint32_t from, std::uint32_t to) const {
-  for (; x.record < ready_; x = {x.record + 1, 0, 0}) {
-    const auto& r = at(x.record);
-    if (rings(r) ? next_hop(x, subject::sum, from, to)
-                 : r.what != subject::share && !r.chunks.direct
-                     && has_chunk(r, from, x.j))
+bool state_machine::next_result(cursor& position, std::uint32_t sender,
+                                std::uint32_t receiver) const {
+  for (; position.operation_number < ready_;
+       position = {position.operation_number + 1, 0, 0}) {
+    const auto& r = operation_at(position.operation_number);
+    if (uses_ring(r)
+          ? next_hop(position, packet_kind::result, sender, receiver)
+          : r.kind != packet_kind::gather_contribution && !r.chunks.all_to_all
+              && has_chunk(r, sender, position.j))
       return true;
   }
   return false;
 }
 
-bool machine::next_added(place& x) const {
-  for (; x.record < ready_; x = {x.record + 1, 0, 0}) {
-    const auto& r = at(x.record);
-    if (r.what != subject::share && !rings(r) && has_chunk(r, at_.me, x.j))
+bool state_machine::next_chunk_to_add(cursor& position) const {
+  for (; position.operation_number < ready_;
+       position = {position.operation_number + 1, 0, 0}) {
+    const auto& r = operation_at(position.operation_number);
+    if (r.kind != packet_kind::gather_contribution && !uses_ring(r)
+        && has_chunk(r, placement_.rank, position.j))
       return true;
   }
   return false;
@@ -64,108 +75,120 @@ bool machine::next_added(place& x) const {
 
 // -- headers ------------------------------------------------------------------
 
-parcel machine::about(const record& x, subject what, std::uint32_t from) const {
-  parcel out;
-  out.epoch = epoch_;
-  out.step = x.step;
-  out.exchange = x.k;
-  out.bucket = x.bucket;
-  out.from = from;
-  out.what = what;
-  if (what != subject::share) {
-    out.elements = x.spec.dims.elements();
-    out.type = x.spec.type;
+packet_header state_machine::header_of(const operation& op, packet_kind kind,
+                                       std::uint32_t sender) const {
+  packet_header out;
+  out.generation = generation_;
+  out.step = op.step;
+  out.sequence = op.sequence;
+  out.bucket = op.bucket;
+  out.sender = sender;
+  out.kind = kind;
+  if (kind != packet_kind::gather_contribution) {
+    out.elements = op.spec.dims.elements();
+    out.type = op.spec.type;
   }
-  out.way = x.said.way;
-  out.timeout = x.said.timeout;
-  out.bytes_per_pack = x.said.bytes_per_pack;
+  out.algorithm = op.options.algorithm;
+  out.timeout = op.options.timeout;
+  out.bytes_per_pack = op.options.bytes_per_pack;
   return out;
 }
 
-parcel machine::about_part(const place& x, std::uint32_t from,
-                           std::uint32_t to) const {
-  const auto& r = at(x.record);
-  auto out = about(r, r.what, from);
-  if (r.what == subject::share) {
-    out.begin = at_.first[from] + x.j;
+packet_header state_machine::contribution_header(const cursor& position,
+                                                 std::uint32_t sender,
+                                                 std::uint32_t receiver) const {
+  const auto& r = operation_at(position.operation_number);
+  auto out = header_of(r, r.kind, sender);
+  if (r.kind == packet_kind::gather_contribution) {
+    out.begin = placement_.first[sender] + position.j;
     out.end = out.begin + 1;
-    out.chunk = x.i;
-  } else if (rings(r)) {
-    out.chunk = chunk_at(x, subject::part, from);
-    out.begin = at_.first[ring_of(r).first_of(out.chunk)];
-    out.end = at_.first[from + 1];
+    out.chunk = position.i;
+  } else if (uses_ring(r)) {
+    out.chunk = chunk_at(position, packet_kind::contribution, sender);
+    out.begin = placement_.first[ring_of(r).first_of(out.chunk)];
+    out.end = placement_.first[sender + 1];
   } else {
-    out.begin = subtrees_[from][x.i].begin;
-    out.end = subtrees_[from][x.i].end;
-    out.chunk = chunk_of(r, to, x.j);
+    out.begin = subtrees_[sender][position.i].begin;
+    out.end = subtrees_[sender][position.i].end;
+    out.chunk = chunk_of(r, receiver, position.j);
   }
   return out;
 }
 
-parcel machine::about_sum(const place& x, std::uint32_t from) const {
-  const auto& r = at(x.record);
-  auto out = about(r, subject::sum, from);
-  out.end = at_.replicas();
-  out.chunk =
-    rings(r) ? chunk_at(x, subject::sum, from) : chunk_of(r, from, x.j);
+packet_header state_machine::result_header(const cursor& position,
+                                           std::uint32_t sender) const {
+  const auto& r = operation_at(position.operation_number);
+  auto out = header_of(r, packet_kind::result, sender);
+  out.end = placement_.replicas();
+  out.chunk = uses_ring(r) ? chunk_at(position, packet_kind::result, sender)
+                           : chunk_of(r, sender, position.j);
   return out;
 }
 
-std::span<std::byte> machine::bytes_of(const record& x, const tensor& in,
-                                       std::uint32_t chunk) const {
-  const auto size = size_of(x.spec.type);
-  const auto begin = x.chunks.each * chunk * size;
-  return {in.raw() + begin, std::min(x.chunks.each * size, in.bytes() - begin)};
+std::span<std::byte> state_machine::bytes_of(const operation& op,
+                                             const tensor& in,
+                                             std::uint32_t chunk) const {
+  const auto size = size_of(op.spec.type);
+  const auto begin = op.chunks.chunk_elements * chunk * size;
+  return {in.raw() + begin,
+          std::min(op.chunks.chunk_elements * size, in.bytes() - begin)};
 }
 
 // -- who is missing -----------------------------------------------------------
 
 /// Finds a peer that has not accepted its packets although all operations are
 /// complete.
-std::optional<lack> machine::owed(std::uint64_t step) const {
-  lack out;
-  for (std::uint32_t p = 0; p < at_.processes(); ++p)
-    for (const auto* x : {&peers_[p].parts_out, &peers_[p].sums_out}) {
-      if (p == at_.me || x->record >= ready_ || at(x->record).step != step)
+std::optional<missing_inputs>
+state_machine::undelivered(std::uint64_t step) const {
+  missing_inputs out;
+  for (std::uint32_t p = 0; p < placement_.processes(); ++p)
+    for (const auto* x :
+         {&peers_[p].contributions_out, &peers_[p].results_out}) {
+      if (p == placement_.rank || x->operation_number >= ready_
+          || operation_at(x->operation_number).step != step)
         continue;
-      out.bucket = at(x->record).bucket;
+      out.bucket = operation_at(x->operation_number).bucket;
       out.processes = {p};
-      for (auto r = at_.first[p]; r < at_.first[p + 1]; ++r)
+      for (auto r = placement_.first[p]; r < placement_.first[p + 1]; ++r)
         out.replicas.push_back(r);
       return out;
     }
   return std::nullopt;
 }
 
-std::optional<lack> machine::lacking(std::uint64_t step) const {
-  if (complete_ >= base_ + records_.size() || at(complete_).step != step)
-    return owed(step);
-  const auto& x = at(complete_);
-  lack out{x.what == subject::share, x.bucket, {}, {}};
-  for (std::uint32_t i = 0; i < locals(); ++i)
-    if (members_[i].epoch != epoch_ || members_[i].next <= complete_)
-      out.replicas.push_back(mine() + i);
+std::optional<missing_inputs> state_machine::missing(std::uint64_t step) const {
+  if (complete_ >= base_ + operations_.size()
+      || operation_at(complete_).step != step)
+    return undelivered(step);
+  const auto& op = operation_at(complete_);
+  missing_inputs out{
+    op.kind == packet_kind::gather_contribution, op.bucket, {}, {}};
+  for (std::uint32_t i = 0; i < local_count(); ++i)
+    if (local_replicas_[i].generation != generation_
+        || local_replicas_[i].next <= complete_)
+      out.replicas.push_back(first_local() + i);
   if (!out.replicas.empty()) {
-    out.processes = {at_.me};
+    out.processes = {placement_.rank};
     return out;
   }
-  const auto late = [&](const incoming& in) {
-    return in.next.record == complete_ && !in.here;
+  const auto late = [&](const receive_state& in) {
+    return in.next.operation_number == complete_ && !in.chunk_arrived;
   };
-  if (rings(x))
-    out.processes = silent_in_ring(x);
-  for (const auto queue : {&peer::parts, &peer::sums}) {
+  if (uses_ring(op))
+    out.processes = silent_ring_peers(op);
+  for (const auto queue : {&peer_state::contributions, &peer_state::results}) {
     if (!out.processes.empty())
       break; // results wait for contributions
-    for (std::uint32_t p = 0; p < at_.processes(); ++p)
-      if (p != at_.me && late(peers_[p].*queue))
+    for (std::uint32_t p = 0; p < placement_.processes(); ++p)
+      if (p != placement_.rank && late(peers_[p].*queue))
         out.processes.push_back(p);
   }
   if (out.processes.empty())
-    return owed(step);
+    return undelivered(step);
   for (const auto p : out.processes)
-    for (auto r = at_.first[p] + (out.gather ? peers_[p].parts.next.j : 0);
-         r < at_.first[p + 1]; ++r)
+    for (auto r = placement_.first[p]
+                  + (out.gather ? peers_[p].contributions.next.j : 0);
+         r < placement_.first[p + 1]; ++r)
       out.replicas.push_back(r);
   return out;
 }
@@ -174,54 +197,60 @@ std::optional<lack> machine::lacking(std::uint64_t step) const {
 
 namespace {
 
-std::string elements_of(const parcel& x) {
-  return x.what == subject::share
-           ? "gather " + std::to_string(x.bucket)
-           : "bucket " + std::to_string(x.bucket) + " of "
-               + std::to_string(x.elements) + " elements";
+std::string elements_of(const packet_header& header) {
+  return header.kind == packet_kind::gather_contribution
+           ? "gather " + std::to_string(header.bucket)
+           : "bucket " + std::to_string(header.bucket) + " of "
+               + std::to_string(header.elements) + " elements";
 }
 
-std::string type_of(const parcel& x) {
-  return static_cast<std::size_t>(x.type) < dtype_count
-           ? std::string{to_string(x.type)}
+std::string type_of(const packet_header& header) {
+  return static_cast<std::size_t>(header.type) < dtype_count
+           ? std::string{to_string(header.type)}
            : "an unknown type";
 }
 
 } // namespace
 
-std::string machine::named(const parcel& x) {
-  const auto piece = x.what == subject::share ? "piece " : "chunk ";
-  const auto of = x.what == subject::sum    ? "the result of "
-                  : x.what == subject::part ? "a contribution to "
-                                            : "";
-  return of + std::string{piece} + std::to_string(x.chunk) + " of "
-         + elements_of(x) + " of replicas [" + std::to_string(x.begin) + ", "
-         + std::to_string(x.end) + ")";
+std::string state_machine::describe(const packet_header& header) {
+  const auto piece =
+    header.kind == packet_kind::gather_contribution ? "piece " : "chunk ";
+  const auto of = header.kind == packet_kind::result ? "the result of "
+                  : header.kind == packet_kind::contribution
+                    ? "a contribution to "
+                    : "";
+  return of + std::string{piece} + std::to_string(header.chunk) + " of "
+         + elements_of(header) + " of replicas [" + std::to_string(header.begin)
+         + ", " + std::to_string(header.end) + ")";
 }
 
-std::string machine::difference(const parcel& got, const parcel& due) const {
-  const auto sent = "process " + std::to_string(due.from) + " sent ";
-  const auto step = " was expected in step " + std::to_string(due.step);
+std::string
+state_machine::describe_mismatch(const packet_header& received,
+                                 const packet_header& expected) const {
+  const auto sent = "process " + std::to_string(expected.sender) + " sent ";
+  const auto step = " was expected in step " + std::to_string(expected.step);
   const std::string differ = "the replicas do not call the same collectives";
-  const auto on = [](const parcel& x) {
-    return elements_of(x) + " " + to_string(x.said());
+  const auto with_options = [](const packet_header& header) {
+    return elements_of(header) + " " + to_string(header.options());
   };
-  if (got.step != due.step || got.exchange != due.exchange)
-    return sent + elements_of(got) + " of step " + std::to_string(got.step)
-           + " where " + elements_of(due) + step + ": a packet was lost, or "
-           + differ;
-  if (got.said() != due.said())
-    return sent + on(got) + " where " + on(due) + step
-           + ": the replicas do not pass the same options";
-  if (got.bucket != due.bucket || got.elements != due.elements
-      || (got.what == subject::share) != (due.what == subject::share))
-    return sent + elements_of(got) + " where " + elements_of(due) + step + ": "
-           + differ;
-  if (got.type != due.type)
-    return sent + elements_of(got) + " of " + type_of(got) + " where "
-           + type_of(due) + step + ": " + differ;
-  return sent + named(got) + " where " + named(due) + step
+  if (received.step != expected.step || received.sequence != expected.sequence)
+    return sent + elements_of(received) + " of step "
+           + std::to_string(received.step) + " where " + elements_of(expected)
+           + step + ": a packet was lost, or " + differ;
+  if (received.options() != expected.options())
+    return sent + with_options(received) + " where " + with_options(expected)
+           + step + ": the replicas do not pass the same options";
+  if (received.bucket != expected.bucket
+      || received.elements != expected.elements
+      || (received.kind == packet_kind::gather_contribution)
+           != (expected.kind == packet_kind::gather_contribution))
+    return sent + elements_of(received) + " where " + elements_of(expected)
+           + step + ": " + differ;
+  if (received.type != expected.type)
+    return sent + elements_of(received) + " of " + type_of(received) + " where "
+           + type_of(expected) + step + ": " + differ;
+  return sent + describe(received) + " where " + describe(expected) + step
          + ": a packet was lost";
 }
 
-} // namespace troupe::exchange
+} // namespace troupe::collective

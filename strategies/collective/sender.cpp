@@ -3,111 +3,125 @@
 
 #include <algorithm>
 
-namespace troupe::exchange {
+namespace troupe::collective {
 
 /// Adds the contributions of some local replicas to one chunk.
-void machine::fold_own(const record& x, range of, std::uint32_t chunk,
-                       std::span<std::byte> into) {
-  const auto begin = x.chunks.each * chunk * size_of(x.spec.type);
+void state_machine::fold_local(const operation& op, replica_range hosted,
+                               std::uint32_t chunk, std::span<std::byte> into) {
+  const auto begin = op.chunks.chunk_elements * chunk * size_of(op.spec.type);
   const auto run = [&]<class T>(T) {
     const auto leaf = [&](std::size_t a, std::size_t b) -> const T* {
-      return b - a == 1
-               ? reinterpret_cast<const T*>(x.own[a - mine()].raw() + begin)
-               : nullptr;
+      return b - a == 1 ? reinterpret_cast<const T*>(
+               op.inputs[a - first_local()].raw() + begin)
+                        : nullptr;
     };
-    tree::fold_all(of.begin, of.end, 0, into.size() / sizeof(T),
+    tree::fold_all(hosted.begin, hosted.end, 0, into.size() / sizeof(T),
                    reinterpret_cast<T*>(into.data()), leaf);
   };
-  if (x.spec.type == dtype::float32)
+  if (op.spec.type == dtype::float32)
     run(float{});
   else
     run(double{});
 }
 
-bool machine::send_part(courier& by, std::uint32_t to) {
-  auto& next = peers_[to].parts_out;
-  if (!next_part(next, at_.me, to))
+bool state_machine::send_contribution(packet_transport& transport,
+                                      std::uint32_t peer) {
+  auto& next = peers_[peer].contributions_out;
+  if (!next_contribution(next, placement_.rank, peer))
     return false;
-  auto& x = at(next.record);
-  const auto what = about_part(next, at_.me, to);
-  if (x.what == subject::share)
-    return send_piece(by, to, what);
-  if (rings(x))
-    return send_part_on(by, to, what);
-  const auto bytes = bytes_of(x, x.own[what.begin - mine()], what.chunk);
-  if (what.end - what.begin == 1) {
-    // In an `all_to_all` bucket the sum is known here before the peers have
+  auto& op = operation_at(next.operation_number);
+  const auto header = contribution_header(next, placement_.rank, peer);
+  if (op.kind == packet_kind::gather_contribution)
+    return send_gather_piece(transport, peer, header);
+  if (uses_ring(op))
+    return forward_contribution(transport, peer, header);
+  const auto bytes =
+    bytes_of(op, op.inputs[header.begin - first_local()], header.chunk);
+  if (header.end - header.begin == 1) {
+    // In an `all_to_all` bucket the sum is complete here before the peers have
     // read the contribution, so the contribution must be copied.
-    const auto said = write(what);
-    if (!(x.chunks.direct ? by.post(to, queue::parts, said, bytes)
-                          : by.lend(to, queue::parts, said, bytes)))
+    const auto header_bytes = write(header);
+    if (!(op.chunks.all_to_all
+            ? transport.send(peer, lane_id::contributions, header_bytes, bytes)
+            : transport.send_zero_copy(peer, lane_id::contributions,
+                                       header_bytes, bytes)))
       return false;
-    lent_ |= !x.chunks.direct;
+    zero_copy_pending_ |= !op.chunks.all_to_all;
   } else {
-    const auto room = by.room(to, queue::parts);
-    if (room.empty())
+    const auto buffer = transport.reserve(peer, lane_id::contributions);
+    if (buffer.empty())
       return false;
-    fold_own(x, {what.begin, what.end}, what.chunk, room.first(bytes.size()));
-    by.post(to, queue::parts, write(what), bytes.size());
+    fold_local(op, {header.begin, header.end}, header.chunk,
+               buffer.first(bytes.size()));
+    transport.send(peer, lane_id::contributions, write(header), bytes.size());
   }
-  if (++next.i == subtrees_[at_.me].size() && x.chunks.direct)
-    kept(x);
+  if (++next.i == subtrees_[placement_.rank].size() && op.chunks.all_to_all)
+    complete_one(op);
   return true;
 }
 
-bool machine::send_piece(courier& by, std::uint32_t to, const parcel& x) {
-  auto& next = peers_[to].parts_out;
-  const auto& part = at(next.record).own[x.begin - mine()];
-  const auto done = next.i == 0 ? 0 : std::size_t{next.i - 1} * most_bytes;
-  const auto size = std::min(most_bytes, part.bytes() - done);
-  const auto spec = write(part.spec());
-  if (!by.post(to, queue::parts, write(x),
-               next.i == 0
-                 ? std::span<const std::byte>{spec}
-                 : std::span<const std::byte>{part.raw() + done, size}))
+bool state_machine::send_gather_piece(packet_transport& transport,
+                                      std::uint32_t peer,
+                                      const packet_header& header) {
+  auto& next = peers_[peer].contributions_out;
+  const auto& input =
+    operation_at(next.operation_number).inputs[header.begin - first_local()];
+  const auto done =
+    next.i == 0 ? 0 : std::size_t{next.i - 1} * max_packet_bytes;
+  const auto size = std::min(max_packet_bytes, input.bytes() - done);
+  const auto spec = write(input.spec());
+  if (!transport.send(peer, lane_id::contributions, write(header),
+                      next.i == 0
+                        ? std::span<const std::byte>{spec}
+                        : std::span<const std::byte>{input.raw() + done, size}))
     return false;
   const bool last =
-    next.i == 0 ? part.bytes() == 0 : done + size == part.bytes();
-  next = last ? place{next.record, next.j + 1, 0}
-              : place{next.record, next.j, next.i + 1};
+    next.i == 0 ? input.bytes() == 0 : done + size == input.bytes();
+  next = last ? cursor{next.operation_number, next.j + 1, 0}
+              : cursor{next.operation_number, next.j, next.i + 1};
   return true;
 }
 
-bool machine::send_sum(courier& by, std::uint32_t to) {
-  auto& next = peers_[to].sums_out;
-  if (!next_sum(next, at_.me, to))
+bool state_machine::send_result(packet_transport& transport,
+                                std::uint32_t peer) {
+  auto& next = peers_[peer].results_out;
+  if (!next_result(next, placement_.rank, peer))
     return false;
-  const auto& x = at(next.record);
-  if (rings(x) ? !may_send_sum(next) : next >= place{added_.record, added_.j})
+  const auto& op = operation_at(next.operation_number);
+  if (uses_ring(op)
+        ? !can_send_result(next)
+        : next >= cursor{next_to_add_.operation_number, next_to_add_.j})
     return false;
-  const auto what = about_sum(next, at_.me);
-  const auto said = write(what);
-  const auto bytes = bytes_of(x, x.whole, what.chunk);
-  if (!(rings(x) ? by.post(to, queue::sums, said, bytes)
-                 : by.lend(to, queue::sums, said, bytes)))
+  const auto header = result_header(next, placement_.rank);
+  const auto header_bytes = write(header);
+  const auto bytes = bytes_of(op, op.output, header.chunk);
+  if (!(uses_ring(op)
+          ? transport.send(peer, lane_id::results, header_bytes, bytes)
+          : transport.send_zero_copy(peer, lane_id::results, header_bytes,
+                                     bytes)))
     return false;
-  lent_ |= !rings(x);
-  ++(rings(x) ? next.i : next.j);
+  zero_copy_pending_ |= !uses_ring(op);
+  ++(uses_ring(op) ? next.i : next.j);
   return true;
 }
 
-bool machine::pump(courier& by) {
-  if (over_ || wrong_ || epoch_ == 0)
+bool state_machine::progress(packet_transport& transport) {
+  if (aborted_ || error_ || generation_ == 0)
     return false;
   bool moved = false;
-  const auto all = at_.processes();
-  for (std::uint32_t i = 1; i < all; ++i) {
-    const auto p = (at_.me + i) % all;
-    moved |= take_sum(by, p);
-    moved |= take_part(by, p);
+  const auto processes = placement_.processes();
+  for (std::uint32_t i = 1; i < processes; ++i) {
+    const auto p = (placement_.rank + i) % processes;
+    moved |= receive_result(transport, p);
+    moved |= receive_contribution(transport, p);
   }
-  moved |= add(by);
-  for (std::uint32_t i = 1; i < all; ++i) {
-    const auto p = (at_.me + i) % all;
-    moved |= send_sum(by, p);
-    moved |= send_part(by, p);
+  moved |= add_chunk(transport);
+  for (std::uint32_t i = 1; i < processes; ++i) {
+    const auto p = (placement_.rank + i) % processes;
+    moved |= send_result(transport, p);
+    moved |= send_contribution(transport, p);
   }
-  return moved && !wrong_;
+  return moved && !error_;
 }
 
-} // namespace troupe::exchange
+} // namespace troupe::collective

@@ -4,107 +4,112 @@
 #include <iterator>
 #include <stdexcept>
 
-namespace troupe::exchange {
+namespace troupe::collective {
 
 namespace {
 
-[[noreturn]] void refuse(const std::string& what) {
+[[noreturn]] void throw_usage_error(const std::string& what) {
   throw std::logic_error(what);
 }
 
-std::string text_of(subject what, std::uint32_t bucket, const tensor_spec& spec,
-                    const terms& said) {
-  return (what == subject::share
+std::string text_of(packet_kind kind, std::uint32_t bucket,
+                    const tensor_spec& spec,
+                    const collective_options& options) {
+  return (kind == packet_kind::gather_contribution
             ? "gather " + std::to_string(bucket)
             : "bucket " + std::to_string(bucket) + " of " + to_string(spec))
-         + (said == terms{} ? "" : " " + to_string(said));
+         + (options == collective_options{} ? "" : " " + to_string(options));
 }
 
 } // namespace
 
-machine::machine(layout at)
-  : at_{std::move(at)},
-    peers_(at_.processes()),
-    scratch_(at_.replicas()),
-    leaves_(at_.replicas()) {
-  for (std::uint32_t p = 0; p < at_.processes(); ++p) {
-    if (at_.first[p] >= at_.first[p + 1])
-      refuse("process " + std::to_string(p)
-             + " of a collective has no replica");
-    subtrees_.push_back(subtrees_of(at_, p));
-    owners_.resize(at_.first[p + 1], p);
+state_machine::state_machine(placement placed)
+  : placement_{std::move(placed)},
+    peers_(placement_.processes()),
+    scratch_(placement_.replicas()),
+    leaves_(placement_.replicas()) {
+  for (std::uint32_t p = 0; p < placement_.processes(); ++p) {
+    if (placement_.first[p] >= placement_.first[p + 1])
+      throw_usage_error("process " + std::to_string(p)
+                        + " of a collective has no replica");
+    subtrees_.push_back(subtrees_of(placement_, p));
+    owners_.resize(placement_.first[p + 1], p);
   }
-  members_.resize(locals());
+  local_replicas_.resize(local_count());
 }
 
 // -- generations and steps ----------------------------------------------------
 
-machine::member& machine::of(std::uint32_t replica) {
-  return members_[replica - mine()];
+state_machine::local_replica_state&
+state_machine::state_of(std::uint32_t replica) {
+  return local_replicas_[replica - first_local()];
 }
 
-const machine::member& machine::of(std::uint32_t replica) const {
-  return members_[replica - mine()];
+const state_machine::local_replica_state&
+state_machine::state_of(std::uint32_t replica) const {
+  return local_replicas_[replica - first_local()];
 }
 
-void machine::open(std::uint64_t epoch) {
+void state_machine::start_generation(std::uint64_t generation) {
   for (auto& p : peers_)
-    for (auto* in : {&p.parts, &p.sums})
-      if (!in->into.empty() && !in->fetched)
-        discard_rest(*in, in->into.size());
-  epoch_ = epoch;
-  over_ = false;
-  wrong_.reset();
-  for (auto& r : records_)
-    let_go(r);
-  records_.clear();
+    for (auto* in : {&p.contributions, &p.results})
+      if (!in->destination.empty() && !in->received)
+        discard_rest(*in, in->destination.size());
+  generation_ = generation;
+  aborted_ = false;
+  error_.reset();
+  for (auto& r : operations_)
+    release_inputs(r);
+  operations_.clear();
   base_ = ready_ = complete_ = 0;
-  added_ = {};
+  next_to_add_ = {};
   for (auto& p : peers_) {
-    p.parts_out = p.sums_out = {};
-    for (auto* in : {&p.parts, &p.sums}) {
+    p.contributions_out = p.results_out = {};
+    for (auto* in : {&p.contributions, &p.results}) {
       in->next = {};
-      in->here = false;
+      in->chunk_arrived = false;
     }
   }
 }
 
 /// Redirects the rest of an obsolete packet to scratch memory: its original
 /// destination may be a tensor that the caller reuses.
-void machine::discard_rest(incoming& x, std::size_t bytes) {
-  if (!trash_)
-    trash_ = tensor{shape{std::int64_t(most_bytes)}, dtype::uint8};
-  x.into = {trash_.raw(), bytes};
-  x.keep = trash_;
+void state_machine::discard_rest(receive_state& state, std::size_t bytes) {
+  if (!discard_buffer_)
+    discard_buffer_ =
+      tensor{shape{std::int64_t(max_packet_bytes)}, dtype::uint8};
+  state.destination = {discard_buffer_.raw(), bytes};
+  state.destination_owner = discard_buffer_;
 }
 
-void machine::seat(std::uint32_t replica, std::uint64_t epoch) {
-  if (epoch > epoch_)
-    open(epoch);
-  auto& m = of(replica);
-  if (m.epoch != epoch)
+void state_machine::begin_generation(std::uint32_t replica,
+                                     std::uint64_t generation) {
+  if (generation > generation_)
+    start_generation(generation);
+  auto& m = state_of(replica);
+  if (m.generation != generation)
     m = {};
-  m.epoch = epoch;
+  m.generation = generation;
 }
 
-bool machine::current(std::uint32_t replica) const {
-  return of(replica).epoch == epoch_ && !over_;
+bool state_machine::is_current(std::uint32_t replica) const {
+  return state_of(replica).generation == generation_ && !aborted_;
 }
 
-void machine::enter(std::uint32_t replica, std::uint64_t step) {
-  auto& m = of(replica);
+void state_machine::begin_step(std::uint32_t replica, std::uint64_t step) {
+  auto& m = state_of(replica);
   m.step = step;
   m.first = m.next;
   m.highest = {-1, -1};
   trim();
 }
 
-void machine::leave(std::uint32_t replica) {
-  auto& m = of(replica);
-  if (current(replica) && !settled(replica)) {
-    over_ = true;
-    for (auto& r : records_)
-      let_go(r);
+void state_machine::end_step(std::uint32_t replica) {
+  auto& m = state_of(replica);
+  if (is_current(replica) && !is_drained(replica)) {
+    aborted_ = true;
+    for (auto& r : operations_)
+      release_inputs(r);
   }
   m.first = m.next;
   trim();
@@ -112,209 +117,231 @@ void machine::leave(std::uint32_t replica) {
 
 // -- contributions ------------------------------------------------------------
 
-const machine::record* machine::find(const member& m, subject what,
-                                     std::uint32_t bucket) const {
+const state_machine::operation*
+state_machine::find(const local_replica_state& m, packet_kind kind,
+                    std::uint32_t bucket) const {
   const auto fits = [&](std::uint64_t number) {
-    const auto& x = at(number);
-    return x.bucket == bucket && x.what == what;
+    const auto& op = operation_at(number);
+    return op.bucket == bucket && op.kind == kind;
   };
   if (m.first + bucket < m.next && fits(m.first + bucket))
-    return &at(m.first + bucket);
+    return &operation_at(m.first + bucket);
   for (auto number = m.first; number < m.next; ++number)
     if (fits(number))
-      return &at(number);
+      return &operation_at(number);
   return nullptr;
 }
 
-machine::record& machine::next_record(std::uint32_t replica, subject what,
-                                      std::uint32_t bucket, const tensor& part,
-                                      const terms& said) {
-  auto& m = of(replica);
-  auto& highest = m.highest[what == subject::share];
-  if (bucket <= highest && find(m, what, bucket))
-    refuse(what == subject::share ? "gather " + std::to_string(bucket)
-                                      + " was called twice in a step"
-                                  : "bucket " + std::to_string(bucket)
-                                      + " was contributed to twice in a step");
+state_machine::operation&
+state_machine::next_operation(std::uint32_t replica, packet_kind kind,
+                              std::uint32_t bucket, const tensor& input,
+                              const collective_options& options) {
+  auto& m = state_of(replica);
+  auto& highest = m.highest[kind == packet_kind::gather_contribution];
+  if (bucket <= highest && find(m, kind, bucket))
+    throw_usage_error(kind == packet_kind::gather_contribution
+                        ? "gather " + std::to_string(bucket)
+                            + " was called twice in a step"
+                        : "bucket " + std::to_string(bucket)
+                            + " was contributed to twice in a step");
   highest = std::max<std::int64_t>(highest, bucket);
   const auto k = static_cast<std::uint32_t>(m.next - m.first);
-  const auto spec = what == subject::share ? tensor_spec{} : part.spec();
-  if (m.next == base_ + records_.size()) {
-    auto& x = records_.emplace_back();
+  const auto spec =
+    kind == packet_kind::gather_contribution ? tensor_spec{} : input.spec();
+  if (m.next == base_ + operations_.size()) {
+    auto& opened = operations_.emplace_back();
     try {
-      x.own.resize(locals());
-      if (what == subject::share)
-        x.all.resize(at_.replicas());
+      opened.inputs.resize(local_count());
+      if (kind == packet_kind::gather_contribution)
+        opened.gathered.resize(placement_.replicas());
     } catch (...) {
-      records_.pop_back();
+      operations_.pop_back();
       throw;
     }
-    x.what = what;
-    x.step = m.step;
-    x.k = k;
-    x.bucket = bucket;
-    x.opener = replica;
-    x.said = said;
-    x.spec = spec;
+    opened.kind = kind;
+    opened.step = m.step;
+    opened.sequence = k;
+    opened.bucket = bucket;
+    opened.first_contributor = replica;
+    opened.options = options;
+    opened.spec = spec;
   }
-  auto& x = at(m.next);
-  if (x.step != m.step || x.k != k || x.what != what || x.bucket != bucket
-      || x.spec != spec || x.said != said)
-    refuse("replica " + std::to_string(replica) + " contributed "
-           + text_of(what, bucket, spec, said) + " as operation "
-           + std::to_string(k) + " of step " + std::to_string(m.step)
-           + ", replica " + std::to_string(x.opener) + " "
-           + text_of(x.what, x.bucket, x.spec, x.said) + " as operation "
-           + std::to_string(x.k) + " of step " + std::to_string(x.step)
-           + ": the replicas do not call the same collectives");
+  auto& op = operation_at(m.next);
+  if (op.step != m.step || op.sequence != k || op.kind != kind
+      || op.bucket != bucket || op.spec != spec || op.options != options)
+    throw_usage_error("replica " + std::to_string(replica) + " contributed "
+                      + text_of(kind, bucket, spec, options) + " as operation "
+                      + std::to_string(k) + " of step " + std::to_string(m.step)
+                      + ", replica " + std::to_string(op.first_contributor)
+                      + " " + text_of(op.kind, op.bucket, op.spec, op.options)
+                      + " as operation " + std::to_string(op.sequence)
+                      + " of step " + std::to_string(op.step)
+                      + ": the replicas do not call the same collectives");
   ++m.next;
-  return x;
+  return op;
 }
 
-void machine::contribute(std::uint32_t replica, std::uint32_t bucket,
-                         const tensor& part, const terms& said, room of_sum) {
-  if (!current(replica))
+void state_machine::contribute(std::uint32_t replica, std::uint32_t bucket,
+                               const tensor& input,
+                               const collective_options& options,
+                               output_placement result_placement) {
+  if (!is_current(replica))
     return;
-  if (!part || (part.type() != dtype::float32 && part.type() != dtype::float64))
-    refuse("bucket " + std::to_string(bucket)
-           + " is not of float32 or float64");
-  auto& x = next_record(replica, subject::part, bucket, part, said);
-  x.own[replica - mine()] = part;
-  x.of_sum = of_sum;
-  begin_ready();
+  if (!input
+      || (input.type() != dtype::float32 && input.type() != dtype::float64))
+    throw_usage_error("bucket " + std::to_string(bucket)
+                      + " is not of float32 or float64");
+  auto& op =
+    next_operation(replica, packet_kind::contribution, bucket, input, options);
+  op.inputs[replica - first_local()] = input;
+  op.result_placement = result_placement;
+  start_ready();
 }
 
-void machine::gather(std::uint32_t replica, std::uint32_t bucket,
-                     const tensor& part, const terms& said) {
-  if (!current(replica))
+void state_machine::gather(std::uint32_t replica, std::uint32_t bucket,
+                           const tensor& input,
+                           const collective_options& options) {
+  if (!is_current(replica))
     return;
-  if (!part || part.bytes() > most_share)
-    refuse("gather " + std::to_string(bucket) + " was called with "
-           + (part ? to_string(part.spec()) + ", which is more than "
-                       + std::to_string(most_share) + " bytes"
-                   : "no tensor"));
-  const terms plain{terms::ways::tree, said.timeout, said.bytes_per_pack};
+  if (!input || input.bytes() > max_gather_bytes)
+    throw_usage_error("gather " + std::to_string(bucket) + " was called with "
+                      + (input
+                           ? to_string(input.spec()) + ", which is more than "
+                               + std::to_string(max_gather_bytes) + " bytes"
+                           : "no tensor"));
+  const collective_options plain{collective_options::algorithm_kind::tree,
+                                 options.timeout, options.bytes_per_pack};
   // peers may read it after the end of this step
-  const auto copy = part.clone();
-  auto& x = next_record(replica, subject::share, bucket, part, plain);
-  x.own[replica - mine()] = copy;
-  x.all[replica] = copy;
-  begin_ready();
+  const auto copy = input.clone();
+  auto& op = next_operation(replica, packet_kind::gather_contribution, bucket,
+                            input, plain);
+  op.inputs[replica - first_local()] = copy;
+  op.gathered[replica] = copy;
+  start_ready();
 }
 
 /// Starts the operations that all local replicas have contributed to.
-void machine::begin_ready() {
+void state_machine::start_ready() {
   auto until = ~std::uint64_t{0};
-  for (const auto& m : members_)
-    until = std::min(until, m.epoch == epoch_ ? m.next : 0);
+  for (const auto& m : local_replicas_)
+    until = std::min(until, m.generation == generation_ ? m.next : 0);
   for (; ready_ < until; ++ready_)
-    begin(at(ready_));
+    start_operation(operation_at(ready_));
 }
 
 /// If memory for the result cannot be allocated, the operation is not started
 /// and the next call can start it.
-void machine::begin(record& x) {
-  if (x.what == subject::share) {
-    x.left = at_.replicas() - locals();
+void state_machine::start_operation(operation& op) {
+  if (op.kind == packet_kind::gather_contribution) {
+    op.remaining = placement_.replicas() - local_count();
   } else {
-    x.chunks =
-      cut_of(x.spec.dims.elements(), x.spec.type, at_.processes(), x.said.way);
+    op.chunks = chunking_of(op.spec.dims.elements(), op.spec.type,
+                            placement_.processes(), op.options.algorithm);
     // A caller that has the sum may change its contribution, so all-to-all
     // operations count the packets to send as well.
-    x.left = x.chunks.count + (x.chunks.direct ? at_.processes() - 1 : 0);
-    const bool in_place = x.of_sum == room::of_part && locals() == 1
-                          && !x.chunks.direct && !rings(x);
-    x.whole = in_place ? x.own[0] : tensor{x.spec};
+    op.remaining =
+      op.chunks.count + (op.chunks.all_to_all ? placement_.processes() - 1 : 0);
+    const bool in_place = op.result_placement == output_placement::in_place
+                          && local_count() == 1 && !op.chunks.all_to_all
+                          && !uses_ring(op);
+    op.output = in_place ? op.inputs[0] : tensor{op.spec};
   }
-  x.begun = true;
-  if (x.left == 0)
-    ended();
+  op.started = true;
+  if (op.remaining == 0)
+    complete_operation();
 }
 
-void machine::kept(record& x) {
-  if (--x.left == 0)
-    ended();
+void state_machine::complete_one(operation& op) {
+  if (--op.remaining == 0)
+    complete_operation();
 }
 
-void machine::ended() {
+void state_machine::complete_operation() {
   ++completed_;
-  while (complete_ < base_ + records_.size() && at(complete_).begun
-         && at(complete_).left == 0)
+  while (complete_ < base_ + operations_.size()
+         && operation_at(complete_).started
+         && operation_at(complete_).remaining == 0)
     ++complete_;
 }
 
 /// Releases the contributions; no local code reads them any more.
-void machine::let_go(record& x) {
-  if (lent_) {
-    std::ranges::copy(x.own, std::back_inserter(kept_));
-    kept_.push_back(x.whole);
+void state_machine::release_inputs(operation& op) {
+  if (zero_copy_pending_) {
+    std::ranges::copy(op.inputs, std::back_inserter(zero_copy_tensors_));
+    zero_copy_tensors_.push_back(op.output);
   }
-  x.own.clear();
+  op.inputs.clear();
 }
 
-void machine::given_back() {
-  lent_ = false;
-  kept_.clear();
+void state_machine::release_zero_copy() {
+  zero_copy_pending_ = false;
+  zero_copy_tensors_.clear();
 }
 
 /// Removes operations that no replica and no queue needs any more.
-void machine::trim() {
+void state_machine::trim() {
   auto until = complete_;
-  for (const auto& m : members_)
-    until = std::min(until, m.epoch == epoch_ ? m.first : 0);
-  for (std::uint32_t p = 0; p < at_.processes(); ++p)
-    if (p != at_.me)
-      for (const auto* x : {&peers_[p].parts_out, &peers_[p].sums_out,
-                            &peers_[p].parts.next, &peers_[p].sums.next})
-        until = std::min(until, x->record);
-  until = std::min(until, added_.record);
+  for (const auto& m : local_replicas_)
+    until = std::min(until, m.generation == generation_ ? m.first : 0);
+  for (std::uint32_t p = 0; p < placement_.processes(); ++p)
+    if (p != placement_.rank)
+      for (const auto* x :
+           {&peers_[p].contributions_out, &peers_[p].results_out,
+            &peers_[p].contributions.next, &peers_[p].results.next})
+        until = std::min(until, x->operation_number);
+  until = std::min(until, next_to_add_.operation_number);
   const auto count = until - base_;
   if (count == 0)
     return;
-  const auto end = records_.begin() + static_cast<std::ptrdiff_t>(count);
-  std::for_each(records_.begin(), end, [this](record& x) { let_go(x); });
-  records_.erase(records_.begin(), end);
+  const auto end = operations_.begin() + static_cast<std::ptrdiff_t>(count);
+  std::for_each(operations_.begin(), end,
+                [this](operation& op) { release_inputs(op); });
+  operations_.erase(operations_.begin(), end);
   base_ = until;
 }
 
 // -- results ------------------------------------------------------------------
 
-tensor machine::sum_of(std::uint32_t replica, std::uint32_t bucket) const {
-  if (!current(replica))
+tensor state_machine::sum_of(std::uint32_t replica,
+                             std::uint32_t bucket) const {
+  if (!is_current(replica))
     return {};
-  const auto* x = find(of(replica), subject::part, bucket);
-  if (!x)
-    refuse("the sum of bucket " + std::to_string(bucket)
-           + " was asked for before a contribution to it");
-  return x->begun && x->left == 0 ? x->whole : tensor{};
+  const auto* op = find(state_of(replica), packet_kind::contribution, bucket);
+  if (!op)
+    throw_usage_error("the sum of bucket " + std::to_string(bucket)
+                      + " was requested before a contribution to it");
+  return op->started && op->remaining == 0 ? op->output : tensor{};
 }
 
-tensors machine::gathered(std::uint32_t replica, std::uint32_t bucket) const {
-  if (!current(replica))
+tensors state_machine::gathered(std::uint32_t replica,
+                                std::uint32_t bucket) const {
+  if (!is_current(replica))
     return {};
-  const auto& m = of(replica);
-  const auto* x = find(m, subject::share, bucket);
-  return x && x->begun && x->left == 0 ? x->all : tensors{};
+  const auto& m = state_of(replica);
+  const auto* op = find(m, packet_kind::gather_contribution, bucket);
+  return op && op->started && op->remaining == 0 ? op->gathered : tensors{};
 }
 
-bool machine::complete(std::uint32_t replica) const {
-  return complete_ >= of(replica).next;
+bool state_machine::is_complete(std::uint32_t replica) const {
+  return complete_ >= state_of(replica).next;
 }
 
-bool machine::settled(std::uint32_t replica) const {
-  const auto until = of(replica).next;
+bool state_machine::is_drained(std::uint32_t replica) const {
+  const auto until = state_of(replica).next;
   if (complete_ < until)
     return false;
-  for (std::uint32_t p = 0; p < at_.processes(); ++p)
-    if (p != at_.me
-        && (peers_[p].parts_out.record < until
-            || peers_[p].sums_out.record < until))
+  for (std::uint32_t p = 0; p < placement_.processes(); ++p)
+    if (p != placement_.rank
+        && (peers_[p].contributions_out.operation_number < until
+            || peers_[p].results_out.operation_number < until))
       return false;
   return true;
 }
 
-std::uint32_t machine::incomplete(std::uint32_t replica) const {
-  return !complete(replica) && current(replica) ? at(complete_).bucket : 0;
+std::uint32_t state_machine::first_incomplete(std::uint32_t replica) const {
+  return !is_complete(replica) && is_current(replica)
+           ? operation_at(complete_).bucket
+           : 0;
 }
 
-} // namespace troupe::exchange
+} // namespace troupe::collective

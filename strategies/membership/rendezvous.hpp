@@ -26,13 +26,13 @@
 ///   faults   unknown task; second process for a task whose process is alive;
 ///            different version, kernels, threads, replicas or options; request
 ///            after the view was closed -> rejected
-namespace troupe::roster {
+namespace troupe::rendezvous {
 
 using troupe::inspect, troupe::serialize;
 
 /// Configuration that must be equal in all processes; otherwise their sums or
 /// their messages would differ.
-struct terms {
+struct process_config {
   std::string version; ///< Version of the program's library.
   std::string kernels; ///< Instruction set level of the processor's kernels.
   std::uint32_t threads = 1;  ///< Threads per replica.
@@ -44,13 +44,13 @@ struct terms {
 };
 
 /// Request of a process to join the job.
-struct hello {
+struct join_request {
   std::uint32_t task = 0;        ///< Index of the task.
   std::uint64_t incarnation = 0; ///< Drawn at random when the process starts.
   std::string host;       ///< Host at which peers connect to the process.
   std::uint16_t port = 0; ///< Port at which peers connect to the process.
-  terms on;               ///< Configuration of the process.
-  auto fields() { return std::tie(task, incarnation, host, port, on); }
+  process_config config;  ///< Configuration of the process.
+  auto fields() { return std::tie(task, incarnation, host, port, config); }
 };
 
 /// A process that was admitted. The fields are copied from its join request.
@@ -62,28 +62,28 @@ struct member {
 };
 
 /// Membership that the leader sends to all processes when the job is complete.
-struct table {
+struct membership_view {
   /// Number of the membership; always 1, because it does not change yet.
-  std::uint64_t epoch = 0;
+  std::uint64_t view_id = 0;
   std::vector<member> members; ///< By task.
-  auto fields() { return std::tie(epoch, members); }
+  auto fields() { return std::tie(view_id, members); }
 };
 
-struct taken {
+struct admitted {
   bool complete = false; ///< All tasks are taken now.
 };
-struct refused {
-  std::string why; ///< Sentence for the logs of both sides.
+struct rejected {
+  std::string reason; ///< Sentence for the logs of both sides.
 };
-using answer = std::variant<taken, refused>;
+using decision = std::variant<admitted, rejected>;
 
-class machine {
+class state_machine {
 public:
   /// @param names names of the tasks, such as "chief 0" and "worker 1". The
   ///              first is the leader, which is a member from the start.
-  machine(std::vector<std::string> names, const hello& leader);
+  state_machine(std::vector<std::string> names, const join_request& leader);
 
-  answer on(const hello& x);
+  decision on(const join_request& request);
 
   /// Frees the task of an admitted process that was lost. No effect if the view
   /// is closed, or if the task is held by another incarnation.
@@ -94,22 +94,23 @@ public:
   /// Closes the membership: from here on no process can join or free its task.
   /// @returns the view to send to all processes.
   /// @pre `complete()`.
-  table members();
+  membership_view close();
 
   /// @returns the names of the tasks that did not join: "worker 1", "worker 1
   ///          and worker 3".
   std::string missing() const;
 
 private:
-  std::string unlike(const terms& x, const std::string& who) const;
+  std::string describe_difference(const process_config& config,
+                                  const std::string& name) const;
 
   std::vector<std::string> names_;
-  terms on_;
+  process_config config_;
   std::vector<std::optional<member>> tasks_;
-  bool told_ = false;
+  bool closed_ = false;
 };
 
 /// @returns "a", "a and b", or "a, b and c".
-std::string listed(const std::vector<std::string>& names);
+std::string join_words(const std::vector<std::string>& names);
 
-} // namespace troupe::roster
+} // namespace troupe::rendezvous

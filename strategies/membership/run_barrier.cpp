@@ -5,94 +5,100 @@
 #include <algorithm>
 #include <limits>
 
-namespace troupe::muster {
+namespace troupe::run_barrier {
 
-machine::machine(std::vector<std::string> names)
+state_machine::state_machine(std::vector<std::string> names)
   : names_{std::move(names)},
     joined_(names_.size()),
-    asked_(names_.size()),
+    last_run_(names_.size()),
     stopped_(names_.size()) {}
 
-reaction machine::on(const join& x) {
-  if (x.process >= names_.size())
+reaction state_machine::on(const join& request) {
+  if (request.process >= names_.size())
     return {};
-  if (x.run <= asked_[x.process])
+  if (request.run <= last_run_[request.process])
     return {}; // a repeated request: it was answered or will be
-  asked_[x.process] = x.run;
-  if (under_way_ > 0 && x.run > decided_) {
-    last_ = {x.run, commit::cause::protocol,
-             names_[x.process] + " left run " + std::to_string(under_way_)
-               + " and requests " + described(x)};
-    reaction out{abandon{last_.why}};
-    for (auto& one : refuse_one(x))
+  last_run_[request.process] = request.run;
+  if (active_run_ > 0 && request.run > decided_) {
+    last_rejection_ = {request.run, step_commit::abort_cause::protocol,
+                       names_[request.process] + " left run "
+                         + std::to_string(active_run_) + " and requests "
+                         + describe(request)};
+    reaction out{abort{last_rejection_.reason}};
+    for (auto& one : reject_one(request))
       out.push_back(std::move(one));
     return out;
   }
-  if (lost_ || x.run <= decided_)
-    return refuse_one(x);
+  if (lost_ || request.run <= decided_)
+    return reject_one(request);
   for (const auto& other : joined_)
-    if (other && other->process != x.process
-        && (other->run != x.run || other->first != x.first
-            || other->steps != x.steps)) {
-      const auto why = names_[other->process] + " requests " + described(*other)
-                       + ", but " + names_[x.process] + " requests "
-                       + described(x);
-      joined_[x.process] = x;
-      return refuse_all(commit::cause::protocol, why);
+    if (other && other->process != request.process
+        && (other->run != request.run || other->first != request.first
+            || other->steps != request.steps)) {
+      const auto reason =
+        names_[other->process] + " requests " + describe(*other) + ", but "
+        + names_[request.process] + " requests " + describe(request);
+      joined_[request.process] = request;
+      return reject_all(step_commit::abort_cause::protocol, reason);
     }
-  joined_[x.process] = x;
-  now_ = x.run;
+  joined_[request.process] = request;
+  joining_run_ = request.run;
   if (!std::ranges::all_of(joined_, [](const auto& j) { return bool(j); }))
     return {};
-  decided_ = now_;
-  under_way_ = now_;
+  decided_ = joining_run_;
+  active_run_ = joining_run_;
   joined_.assign(names_.size(), std::nullopt);
-  const auto stopped = std::ranges::find(stopped_, now_) != stopped_.end();
-  return {begin{x, stopped}};
+  const auto stopped =
+    std::ranges::find(stopped_, joining_run_) != stopped_.end();
+  return {start{request, stopped}};
 }
 
-reaction machine::on(const stop& x) {
-  if (x.process >= names_.size())
+reaction state_machine::on(const stop& request) {
+  if (request.process >= names_.size())
     return {};
-  if (under_way_ > 0 && x.run == under_way_)
+  if (active_run_ > 0 && request.run == active_run_)
     return {halt{}};
-  if (x.run > decided_)
-    stopped_[x.process] = x.run;
+  if (request.run > decided_)
+    stopped_[request.process] = request.run;
   return {};
 }
 
-std::string machine::described(const join& x) const {
+std::string state_machine::describe(const join& request) const {
   const auto most = std::numeric_limits<std::uint64_t>::max();
-  const auto end = x.steps > most - x.first ? most : x.first + x.steps;
-  return "steps [" + std::to_string(x.first) + ", " + std::to_string(end)
-         + ") as its run " + std::to_string(x.run);
+  const auto end =
+    request.steps > most - request.first ? most : request.first + request.steps;
+  return "steps [" + std::to_string(request.first) + ", " + std::to_string(end)
+         + ") as its run " + std::to_string(request.run);
 }
 
-reaction machine::refuse_one(const join& x) {
-  auto what = last_;
+reaction state_machine::reject_one(const join& request) {
+  auto outcome = last_rejection_;
   if (lost_)
-    what = *lost_;
-  else if (x.run != last_.run)
-    what = {x.run, commit::cause::protocol,
-            "run " + std::to_string(x.run) + " of " + names_[x.process]
-              + " has ended for all other processes"};
-  decided_ = std::max(decided_, x.run);
-  return {refuse{x.process, x.run, what.code, what.why}};
+    outcome = *lost_;
+  else if (request.run != last_rejection_.run)
+    outcome = {request.run, step_commit::abort_cause::protocol,
+               "run " + std::to_string(request.run) + " of "
+                 + names_[request.process]
+                 + " has ended for all other processes"};
+  decided_ = std::max(decided_, request.run);
+  return {reject{request.process, request.run, outcome.code, outcome.reason}};
 }
 
-reaction machine::refuse_all(commit::cause code, std::string why) {
+reaction state_machine::reject_all(step_commit::abort_cause code,
+                                   std::string reason) {
   reaction out;
-  last_ = {now_, code, std::move(why)};
+  last_rejection_ = {joining_run_, code, std::move(reason)};
   for (const auto& x : joined_)
     if (x) {
-      out.emplace_back(refuse{x->process, x->run, code, last_.why});
+      out.emplace_back(
+        reject{x->process, x->run, code, last_rejection_.reason});
       decided_ = std::max(decided_, x->run);
     }
   joined_.assign(names_.size(), std::nullopt);
   return out;
 }
 
-std::vector<std::string> machine::absent() const {
+std::vector<std::string> state_machine::missing() const {
   std::vector<std::string> out;
   for (std::size_t p = 0; waiting() && p < joined_.size(); ++p)
     if (!joined_[p])
@@ -100,31 +106,32 @@ std::vector<std::string> machine::absent() const {
   return out;
 }
 
-reaction machine::on_late(const std::string& waited) {
+reaction state_machine::on_timeout(const std::string& waited) {
   if (!waiting())
     return {};
-  join what;
+  join request;
   for (const auto& one : joined_)
     if (one)
-      what = *one;
-  return refuse_all(commit::cause::stalled,
-                    described(what) + " cannot begin: for " + waited + " "
-                      + roster::listed(absent()) + " did not join");
+      request = *one;
+  return reject_all(step_commit::abort_cause::stalled,
+                    describe(request) + " cannot begin: for " + waited + " "
+                      + rendezvous::join_words(missing()) + " did not join");
 }
 
-reaction machine::on_lost(std::uint32_t process, commit::cause code,
-                          const std::string& why) {
+reaction state_machine::on_lost(std::uint32_t process,
+                                step_commit::abort_cause code,
+                                const std::string& reason) {
   lost_ = {0, code,
            names_.at(process)
-             + " is lost, and no run can start without it: " + why};
-  return refuse_all(code, lost_->why);
+             + " is lost, and no run can start without it: " + reason};
+  return reject_all(code, lost_->reason);
 }
 
-std::optional<std::uint64_t> machine::waiting() const {
+std::optional<std::uint64_t> state_machine::waiting() const {
   for (const auto& x : joined_)
     if (x)
       return x->run;
   return {};
 }
 
-} // namespace troupe::muster
+} // namespace troupe::run_barrier

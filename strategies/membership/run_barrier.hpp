@@ -32,7 +32,7 @@
 ///            join of a run that was rejected -> rejected for the original
 ///            reason
 ///            repeated join -> ignored
-namespace troupe::muster {
+namespace troupe::run_barrier {
 
 using troupe::inspect, troupe::serialize;
 
@@ -58,75 +58,76 @@ struct stop {
 };
 
 /// All processes have joined: the run starts.
-struct begin {
-  join what; ///< The run and its steps; `process` is the last that joined.
+struct start {
+  join request; ///< The run and its steps; `process` is the last that joined.
   bool stopped = false; ///< A process stopped the run before it started.
 };
 /// The active run grants no more steps.
 struct halt {};
 /// The run does not start; `reason` is sent to one process.
-struct refuse {
-  std::uint32_t whom = 0; ///< Process to notify.
-  std::uint64_t run = 0;  ///< Run number that the process asked for.
-  commit::cause code = commit::cause::stalled;
-  std::string why;
+struct reject {
+  std::uint32_t process = 0; ///< Process to notify.
+  std::uint64_t run = 0;     ///< Run number that the process asked for.
+  step_commit::abort_cause code = step_commit::abort_cause::stalled;
+  std::string reason;
 };
 /// A process asked for another run while one is active, so that the active run
 /// cannot complete.
-struct abandon {
-  std::string why;
+struct abort {
+  std::string reason;
 };
-using effect = std::variant<begin, refuse, abandon, halt>;
+using effect = std::variant<start, reject, abort, halt>;
 using reaction = std::vector<effect>;
 
-class machine {
+class state_machine {
 public:
   /// @param names names of the processes, such as "chief 0" and "worker 1".
-  explicit machine(std::vector<std::string> names);
+  explicit state_machine(std::vector<std::string> names);
 
-  reaction on(const join& x);
-  reaction on(const stop& x);
+  reaction on(const join& request);
+  reaction on(const stop& request);
 
   /// The wait for the other processes has timed out: rejects the processes that
   /// joined.
   /// @param waited the timeout for people, such as "200 ms".
-  reaction on_late(const std::string& waited);
+  reaction on_timeout(const std::string& waited);
 
   /// A process was lost: no run can start any more.
   /// @param code lost or unreachable.
-  reaction on_lost(std::uint32_t process, commit::cause code,
-                   const std::string& why);
+  reaction on_lost(std::uint32_t process, step_commit::abort_cause code,
+                   const std::string& reason);
 
   /// The active run has ended.
-  void over() { under_way_ = 0; }
+  void finished() { active_run_ = 0; }
 
   /// @returns the run for which processes wait for others. Empty: none.
   std::optional<std::uint64_t> waiting() const;
   /// @returns the names of the processes that did not join the run. Empty if no
   ///          process waits.
-  std::vector<std::string> absent() const;
+  std::vector<std::string> missing() const;
 
 private:
-  struct end {
+  struct rejection {
     std::uint64_t run = 0;
-    commit::cause code = commit::cause::stalled;
-    std::string why;
+    step_commit::abort_cause code = step_commit::abort_cause::stalled;
+    std::string reason;
   };
-  reaction refuse_all(commit::cause code, std::string why);
-  reaction refuse_one(const join& x);
-  std::string described(const join& x) const;
+  reaction reject_all(step_commit::abort_cause code, std::string reason);
+  reaction reject_one(const join& request);
+  std::string describe(const join& request) const;
 
   std::vector<std::string> names_;
   /// By process; the joins of `joining_run_`.
   std::vector<std::optional<join>> joined_;
-  std::vector<std::uint64_t> asked_; ///< By process: highest run it asked for.
+  /// By process: highest run it asked for.
+  std::vector<std::uint64_t> last_run_;
   std::vector<std::uint64_t> stopped_; ///< By process: highest run it stopped.
-  std::uint64_t now_ = 0;              ///< The run that processes are joining.
+  std::uint64_t joining_run_ = 0;      ///< The run that processes are joining.
   std::uint64_t decided_ = 0; ///< Runs up to this one were started or rejected.
-  std::uint64_t under_way_ = 0; ///< Number of the active run. Zero: none.
-  end last_;                    ///< Reason of the last rejection.
+  std::uint64_t active_run_ = 0; ///< Number of the active run. Zero: none.
+  rejection last_rejection_;     ///< Reason of the last rejection.
   /// Set when a process was lost; no run can start then.
-  std::optional<end> lost_;
+  std::optional<rejection> lost_;
 };
 
-} // namespace troupe::muster
+} // namespace troupe::run_barrier

@@ -6,69 +6,72 @@
 
 // Ends of a run other than completion: failures, losses and timeouts.
 
-namespace troupe::commit {
+namespace troupe::step_commit {
 
-void ledger::fail(reaction& out, cause code, std::string why) {
-  verdict_ = {code, std::move(why)};
-  wanted_ = false;
-  now_ = phase::leaving;
-  reseat(out);
-  settle(out);
+void state_machine::fail(reaction& out, abort_cause code, std::string reason) {
+  failure_ = {code, std::move(reason)};
+  run_pending_ = false;
+  phase_ = phase::aborting;
+  reconfigure(out);
+  continue_if_configured(out);
 }
 
-reaction ledger::on(const failed& x) {
+reaction state_machine::on(const failed& failure) {
   reaction out;
-  if (x.epoch != epoch_ || x.replica >= members_.size() || !works()
-      || !known(x.replica, x.incarnation))
+  if (failure.generation != generation_ || failure.replica >= members_.size()
+      || !is_active() || !is_current(failure.replica, failure.incarnation))
     return out;
-  if (loss_)
-    tell_loss(out, x.why);
-  else if (where_.several())
-    fail(out, x.code,
-         where_.name_of(x.replica) + " failed in step " + std::to_string(x.step)
-           + ": " + x.why);
+  if (lost_process_)
+    finish_loss(out, failure.reason);
+  else if (placement_.is_distributed())
+    fail(out, failure.code,
+         placement_.name_of(failure.replica) + " failed in step "
+           + std::to_string(failure.step) + ": " + failure.reason);
   else
-    fail(out, x.code, x.why);
+    fail(out, failure.code, failure.reason);
   return out;
 }
 
-reaction ledger::end_with(cause code, const std::string& why) {
+reaction state_machine::end_with(abort_cause code, const std::string& reason) {
   reaction out;
-  if (now_ != phase::idle && now_ != phase::leaving)
-    fail(out, code, why);
+  if (phase_ != phase::idle && phase_ != phase::aborting)
+    fail(out, code, reason);
   return out;
 }
 
-reaction ledger::on_lost(std::uint32_t replica, const std::string& why) {
+reaction state_machine::on_lost(std::uint32_t replica,
+                                const std::string& reason) {
   reaction out;
   if (members_[replica].lost)
     return out;
   members_[replica].lost = true;
-  ++moves_;
-  if (now_ == phase::leaving)
-    settle(out);
-  else if (now_ != phase::idle && !loss_)
-    fail(out, cause::lost,
-         where_.name_of(replica) + " was lost in step " + std::to_string(next_)
-           + ": " + why);
+  ++progress_count_;
+  if (phase_ == phase::aborting)
+    continue_if_configured(out);
+  else if (phase_ != phase::idle && !lost_process_)
+    fail(out, abort_cause::lost,
+         placement_.name_of(replica) + " was lost in step "
+           + std::to_string(next_) + ": " + reason);
   return out;
 }
 
-reaction ledger::on_process_lost(std::uint32_t process, cause code,
-                                 const std::string& why) {
+reaction state_machine::on_process_lost(std::uint32_t process, abort_cause code,
+                                        const std::string& reason) {
   reaction out;
-  for (auto r = where_.first[process]; r < where_.first[process + 1]; ++r)
+  for (auto r = placement_.first[process]; r < placement_.first[process + 1];
+       ++r)
     members_[r].lost = true;
-  ++moves_;
-  const auto who = where_.names[process];
-  if (now_ == phase::leaving) {
-    settle(out);
-  } else if (now_ == phase::seating) {
+  ++progress_count_;
+  const auto name = placement_.names[process];
+  if (phase_ == phase::aborting) {
+    continue_if_configured(out);
+  } else if (phase_ == phase::configuring) {
     fail(out, code,
-         who + " was lost before step " + std::to_string(next_) + ": " + why);
-  } else if (works() && !loss_) {
-    loss_ = {code, why};
-    lost_one_ = who;
+         name + " was lost before step " + std::to_string(next_) + ": "
+           + reason);
+  } else if (is_active() && !lost_process_) {
+    lost_process_ = {code, reason};
+    lost_name_ = name;
     probe_all(out, awaited_step());
   }
   return out;
@@ -76,7 +79,7 @@ reaction ledger::on_process_lost(std::uint32_t process, cause code,
 
 /// First step that a live replica has not reported. Lost replicas are not
 /// considered: their last reports may have been lost with them.
-std::uint64_t ledger::awaited_step() const {
+std::uint64_t state_machine::awaited_step() const {
   for (auto step = next_; step < granted_; ++step)
     for (std::uint32_t r = 0; r < members_.size(); ++r)
       if (!members_[r].lost && !reported(r, step))
@@ -85,128 +88,131 @@ std::uint64_t ledger::awaited_step() const {
 }
 
 /// Aborts the run, naming the lost process and the replicas that wait for it.
-void ledger::tell_loss(reaction& out, const std::string& more) {
-  const auto what = more.empty() ? waits() : more;
-  fail(out, loss_->code,
-       lost_one_ + " was lost in step " + std::to_string(awaited_step()) + ": "
-         + loss_->why + (what.empty() ? "" : "; " + what));
+void state_machine::finish_loss(reaction& out, const std::string& more) {
+  const auto waits = more.empty() ? describe_waits() : more;
+  fail(out, lost_process_->code,
+       lost_name_ + " was lost in step " + std::to_string(awaited_step()) + ": "
+         + lost_process_->reason + (waits.empty() ? "" : "; " + waits));
 }
 
-void ledger::probe_all(reaction& out, std::uint64_t step) {
-  now_ = phase::probing;
-  probed_ = step;
-  blames_.clear();
+void state_machine::probe_all(reaction& out, std::uint64_t step) {
+  phase_ = phase::probing;
+  probed_step_ = step;
+  wait_reports_.clear();
   for (auto& m : members_) {
     m.answered = m.lost;
     m.explained = false;
   }
-  add(out, send_probes{{epoch_, step}});
+  add(out, send_probe{{generation_, step}});
 }
 
-reaction ledger::on_reducer_lost(std::uint32_t reducer,
-                                 const std::string& why) {
+reaction state_machine::on_reducer_lost(std::uint32_t reducer,
+                                        const std::string& reason) {
   reaction out;
   lost_reducers_.push_back(reducer);
-  if (now_ != phase::idle && now_ != phase::leaving)
-    fail(out, cause::lost,
+  if (phase_ != phase::idle && phase_ != phase::aborting)
+    fail(out, abort_cause::lost,
          "reducer " + std::to_string(reducer) + " was lost in step "
-           + std::to_string(next_) + ": " + why);
+           + std::to_string(next_) + ": " + reason);
   return out;
 }
 
 /// Sends the configure message again to the replicas that did not acknowledge
 /// it.
 /// @returns false if that was done already.
-bool ledger::urge(reaction& out) {
-  if (std::exchange(urged_, true))
+bool state_machine::resend_configure(reaction& out) {
+  if (std::exchange(resent_, true))
     return false;
-  add(out, send_seats{next_seat(), late_ones()});
+  add(out, send_configure{next_configure(), unconfigured()});
   return true;
 }
 
-reaction ledger::on_late(const std::string& waited) {
+reaction state_machine::on_timeout(const std::string& waited) {
   reaction out;
-  ++moves_;
-  switch (now_) {
+  ++progress_count_;
+  switch (phase_) {
     case phase::idle:
       break;
     case phase::running:
       probe_all(out, next_);
       break;
-    case phase::seating:
-      if (urge(out))
+    case phase::configuring:
+      if (resend_configure(out))
         break;
-      now_ = phase::idle; // no step was granted, so no replica has to leave one
-      wanted_ = urged_ = false;
-      add(out, given_up{cause::stalled,
-                        "step " + std::to_string(first_) + " cannot begin: for "
-                          + waited + " " + replicas_named(late_ones())
-                          + " did not acknowledge generation "
-                          + std::to_string(epoch_)
-                          + " and may still be in an older step"});
+      phase_ =
+        phase::idle; // no step was granted, so no replica has to leave one
+      run_pending_ = resent_ = false;
+      add(out, aborted{abort_cause::stalled,
+                       "step " + std::to_string(first_) + " cannot begin: for "
+                         + waited + " " + replica_list(unconfigured())
+                         + " did not acknowledge generation "
+                         + std::to_string(generation_)
+                         + " and may still be in an older step"});
       break;
     case phase::probing:
-      if (loss_)
-        tell_loss(out);
+      if (lost_process_)
+        finish_loss(out);
       else
-        fail(out, cause::stalled, verdict(waited));
+        fail(out, abort_cause::stalled, stall_message(waited));
       break;
-    case phase::leaving: // a replica does not acknowledge the next generation
-      if (urge(out))
+    case phase::aborting: // a replica does not acknowledge the next generation
+      if (resend_configure(out))
         break;
-      now_ = phase::idle;
-      urged_ = false;
-      add(out, verdict_);
+      phase_ = phase::idle;
+      resent_ = false;
+      add(out, failure_);
   }
   return out;
 }
 
-reaction ledger::on(const blame& x) {
+reaction state_machine::on(const wait_report& report) {
   reaction out;
-  if (now_ != phase::probing || x.epoch != epoch_ || x.step != probed_)
+  if (phase_ != phase::probing || report.generation != generation_
+      || report.step != probed_step_)
     return out;
-  if (!is_possible(x) || !first_answer(x))
+  if (!is_possible(report) || !first_answer(report))
     return out;
-  blames_.push_back(x);
-  if (!loss_ || !all_answered())
+  wait_reports_.push_back(report);
+  if (!lost_process_ || !all_answered())
     return out;
-  if (const auto step = awaited_step(); step > probed_)
+  if (const auto step = awaited_step(); step > probed_step_)
     probe_all(out, step); // its reports arrived after the probe was sent
   else
-    tell_loss(out);
+    finish_loss(out);
   return out;
 }
 
-bool ledger::is_possible(const blame& x) const {
-  return x.missing.size() <= members_.size()
-         && (x.reducer || x.id < members_.size());
+bool state_machine::is_possible(const wait_report& report) const {
+  return report.missing.size() <= members_.size()
+         && (report.reducer || report.id < members_.size());
 }
 
 /// Notes the answer of a role to the last probe.
 /// @returns false if that role has answered before.
-bool ledger::first_answer(const blame& x) {
-  if (x.reducer)
-    return std::ranges::none_of(
-      blames_, [&x](const blame& y) { return y.reducer && y.id == x.id; });
-  members_[x.id].answered = true;
-  return !std::exchange(members_[x.id].explained, true);
+bool state_machine::first_answer(const wait_report& report) {
+  if (report.reducer)
+    return std::ranges::none_of(wait_reports_, [&report](const wait_report& y) {
+      return y.reducer && y.id == report.id;
+    });
+  members_[report.id].answered = true;
+  return !std::exchange(members_[report.id].explained, true);
 }
 
-bool ledger::all_answered() const {
+bool state_machine::all_answered() const {
   return std::ranges::all_of(members_, &member::answered);
 }
 
-std::vector<std::uint32_t> ledger::late_ones() const {
+std::vector<std::uint32_t> state_machine::unconfigured() const {
   std::vector<std::uint32_t> out;
   for (std::uint32_t r = 0; r < members_.size(); ++r)
-    if (!members_[r].lost && members_[r].seated != epoch_)
+    if (!members_[r].lost && members_[r].configured_generation != generation_)
       out.push_back(r);
   return out;
 }
 
-std::vector<std::uint32_t> ledger::behind() const {
-  if (!works())
-    return late_ones();
+std::vector<std::uint32_t> state_machine::behind() const {
+  if (!is_active())
+    return unconfigured();
   std::vector<std::uint32_t> out;
   for (std::uint32_t r = 0; r < members_.size(); ++r)
     if (!members_[r].lost && !reported(r, next_))
@@ -214,22 +220,22 @@ std::vector<std::uint32_t> ledger::behind() const {
   return out;
 }
 
-std::string ledger::verdict(const std::string& waited) const {
+std::string state_machine::stall_message(const std::string& waited) const {
   return "step " + std::to_string(next_) + " stalled for " + waited + ": "
-         + waits();
+         + describe_waits();
 }
 
-/// @returns a sentence that says which roles wait for what, as far as the last
-///          probe found out.
-std::string ledger::waits() const {
+/// @returns a sentence that names the waiting roles and the inputs they wait
+///          for, according to the answers to the last probe.
+std::string state_machine::describe_waits() const {
   std::vector<std::uint32_t> behind, silent;
   for (std::uint32_t r = 0; r < members_.size(); ++r) {
-    if (!members_[r].lost && !reported(r, probed_))
+    if (!members_[r].lost && !reported(r, probed_step_))
       behind.push_back(r);
     if (!members_[r].answered)
       silent.push_back(r);
   }
-  return explain(blames_, behind, silent);
+  return describe_stall(wait_reports_, behind, silent);
 }
 
-} // namespace troupe::commit
+} // namespace troupe::step_commit

@@ -4,17 +4,17 @@
 
 #include <span>
 
-namespace troupe::commit {
+namespace troupe::step_commit {
 
 /// @returns "replica 1" or "replicas 1, 3".
-std::string replicas_named(std::span<const std::uint32_t> ids);
+std::string replica_list(std::span<const std::uint32_t> ids);
 
 /// @returns a text for people that says why a step does not complete.
-/// @param reports   the answers to the probe.
-/// @param behind replicas that did not report the step.
-/// @param silent replicas that did not answer.
-std::string explain(std::span<const blame> said,
-                    std::span<const std::uint32_t> behind,
-                    std::span<const std::uint32_t> silent);
+/// @param reports the answers to the probe.
+/// @param behind  replicas that did not report the step.
+/// @param silent  replicas that did not answer the probe.
+std::string describe_stall(std::span<const wait_report> reports,
+                           std::span<const std::uint32_t> behind,
+                           std::span<const std::uint32_t> silent);
 
-} // namespace troupe::commit
+} // namespace troupe::step_commit

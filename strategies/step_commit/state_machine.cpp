@@ -2,201 +2,208 @@
 
 #include <algorithm>
 
-namespace troupe::commit {
+namespace troupe::step_commit {
 
-std::string places::name_of(std::uint32_t replica) const {
+std::string placement::name_of(std::uint32_t replica) const {
   const auto name = "replica " + std::to_string(replica);
-  if (!several())
+  if (!is_distributed())
     return name;
   const auto next = std::ranges::upper_bound(first, replica);
   return name + " of " + names.at(std::size_t(next - first.begin()) - 1);
 }
 
-ledger::ledger(std::uint32_t replicas, std::uint64_t lease, places where)
+state_machine::state_machine(std::uint32_t replicas, std::uint64_t step_window,
+                             placement replica_placement)
   : members_(replicas),
-    lease_{lease},
-    at_once_{at_once(lease)},
-    where_{std::move(where)},
-    reports_(lease, std::vector<step_report>(replicas)),
-    reported_(lease, std::vector<bool>(replicas)),
-    counts_(lease) {}
+    step_window_{step_window},
+    grant_batch_{grant_batch(step_window)},
+    placement_{std::move(replica_placement)},
+    reports_(step_window, std::vector<step_metrics>(replicas)),
+    reported_(step_window, std::vector<bool>(replicas)),
+    report_counts_(step_window) {}
 
-reaction ledger::open() {
+reaction state_machine::open() {
   reaction out;
-  reseat(out);
+  reconfigure(out);
   return out;
 }
 
-reaction ledger::run(std::uint64_t first, std::uint64_t steps) {
+reaction state_machine::run(std::uint64_t first, std::uint64_t steps) {
   reaction out;
-  ++moves_;
+  ++progress_count_;
   const auto lost = std::ranges::find(members_, true, &member::lost);
   if (lost != members_.end()) {
-    const auto who = where_.name_of(std::uint32_t(lost - members_.begin()));
+    const auto name =
+      placement_.name_of(std::uint32_t(lost - members_.begin()));
     add(out,
-        given_up{cause::lost,
-                 who + " is lost; the group cannot run a step without it"});
+        aborted{abort_cause::lost,
+                name + " is lost; the group cannot run a step without it"});
     return out;
   }
   if (!lost_reducers_.empty()) {
-    add(out, given_up{cause::lost,
-                      "reducer " + std::to_string(lost_reducers_.front())
-                        + " is lost; the group cannot reduce without it"});
+    add(out, aborted{abort_cause::lost,
+                     "reducer " + std::to_string(lost_reducers_.front())
+                       + " is lost; the group cannot reduce without it"});
     return out;
   }
-  if (!fresh_ && first != next_)
-    reseat(out);
-  first_ = next_ = granted_ = heard_ = first;
-  end_ = end_of(first, steps);
-  wanted_ = true;
-  now_ = phase::seating;
-  settle(out);
+  if (!unused_generation_ && first != next_)
+    reconfigure(out);
+  first_ = next_ = granted_ = acknowledged_ = first;
+  end_ = end_step(first, steps);
+  run_pending_ = true;
+  phase_ = phase::configuring;
+  continue_if_configured(out);
   return out;
 }
 
-reaction ledger::stop() {
+reaction state_machine::stop() {
   reaction out;
-  if (wanted_) // no step was granted yet
+  if (run_pending_) // no step was granted yet
     end_ = first_;
-  else if (works()) {
+  else if (is_active()) {
     end_ = granted_;
-    go_on(out); // every granted step may be committed already
+    grant_more(out); // every granted step may be committed already
   }
   return out;
 }
 
-reaction ledger::heard(std::uint64_t next) {
+reaction state_machine::acknowledge(std::uint64_t next) {
   reaction out;
-  if (!works() || next <= heard_ || next > next_)
+  if (!is_active() || next <= acknowledged_ || next > next_)
     return out;
-  heard_ = next;
+  acknowledged_ = next;
   if (next_ == granted_)
-    ++moves_; // replicas were idle: restart the step timeout
-  go_on(out);
+    ++progress_count_; // replicas were idle: restart the step timeout
+  grant_more(out);
   return out;
 }
 
-seat ledger::next_seat() const {
-  return {epoch_, 0, static_cast<std::uint32_t>(members_.size())};
+configure state_machine::next_configure() const {
+  return {generation_, 0, static_cast<std::uint32_t>(members_.size())};
 }
 
-void ledger::reseat(reaction& out) {
-  ++epoch_;
-  ++moves_;
-  fresh_ = true;
-  urged_ = false;
-  loss_.reset();
+void state_machine::reconfigure(reaction& out) {
+  ++generation_;
+  ++progress_count_;
+  unused_generation_ = true;
+  resent_ = false;
+  lost_process_.reset();
   for (auto& step : reported_)
     step.assign(members_.size(), false);
-  std::ranges::fill(counts_, 0u);
-  send_seats all{next_seat(), {}};
+  std::ranges::fill(report_counts_, 0u);
+  send_configure all{next_configure(), {}};
   for (std::uint32_t r = 0; r < members_.size(); ++r)
-    all.whom.push_back(r);
+    all.replicas.push_back(r);
   add(out, std::move(all));
 }
 
-bool ledger::all_seated() const {
-  return std::ranges::all_of(
-    members_, [this](const member& m) { return m.lost || m.seated == epoch_; });
+bool state_machine::all_configured() const {
+  return std::ranges::all_of(members_, [this](const member& m) {
+    return m.lost || m.configured_generation == generation_;
+  });
 }
 
 /// Continues when all replicas have acknowledged this generation.
-void ledger::settle(reaction& out) {
-  if (!all_seated())
+void state_machine::continue_if_configured(reaction& out) {
+  if (!all_configured())
     return;
-  urged_ = false;
-  if (now_ == phase::leaving) {
-    now_ = phase::idle;
-    add(out, verdict_);
-  } else if (now_ == phase::seating && wanted_) {
-    wanted_ = false;
-    begin(out);
+  resent_ = false;
+  if (phase_ == phase::aborting) {
+    phase_ = phase::idle;
+    add(out, failure_);
+  } else if (phase_ == phase::configuring && run_pending_) {
+    run_pending_ = false;
+    start(out);
   }
 }
 
-void ledger::begin(reaction& out) {
-  granted_ = std::min(first_ + lease_, end_);
+void state_machine::start(reaction& out) {
+  granted_ = std::min(first_ + step_window_, end_);
   if (granted_ == first_) {
-    now_ = phase::idle;
-    add(out, ended{first_});
+    phase_ = phase::idle;
+    add(out, completed{first_});
     return;
   }
-  fresh_ = false;
-  now_ = phase::running;
-  add(out, send_orders{{epoch_, first_, granted_}});
+  unused_generation_ = false;
+  phase_ = phase::running;
+  add(out, send_start{{generation_, first_, granted_}});
 }
 
-reaction ledger::on(const seated& x) {
+reaction state_machine::on(const configured& reply) {
   reaction out;
-  if (x.epoch != epoch_ || x.replica >= members_.size()
-      || members_[x.replica].seated == epoch_)
+  if (reply.generation != generation_ || reply.replica >= members_.size()
+      || members_[reply.replica].configured_generation == generation_)
     return out;
-  members_[x.replica].seated = epoch_;
-  members_[x.replica].incarnation = x.incarnation;
-  ++moves_;
-  settle(out);
+  members_[reply.replica].configured_generation = generation_;
+  members_[reply.replica].incarnation = reply.incarnation;
+  ++progress_count_;
+  continue_if_configured(out);
   return out;
 }
 
-bool ledger::known(std::uint32_t replica, std::uint32_t incarnation) const {
+bool state_machine::is_current(std::uint32_t replica,
+                               std::uint32_t incarnation) const {
   return replica >= members_.size()
          || members_[replica].incarnation == incarnation;
 }
 
-bool ledger::reported(std::uint32_t replica, std::uint64_t step) const {
-  return reported_[step % lease_][replica];
+bool state_machine::reported(std::uint32_t replica, std::uint64_t step) const {
+  return reported_[step % step_window_][replica];
 }
 
-reaction ledger::on(const report& x) {
+reaction state_machine::on(const step_done& done) {
   reaction out;
-  if (x.epoch != epoch_ || !works() || x.step < next_
-      || !known(x.replica, x.incarnation))
+  if (done.generation != generation_ || !is_active() || done.step < next_
+      || !is_current(done.replica, done.incarnation))
     return out;
-  if (x.replica >= members_.size() || x.step >= granted_) {
-    fail(out, cause::protocol,
-         "replica " + std::to_string(x.replica) + " reported step "
-           + std::to_string(x.step) + ", which it was not granted");
+  if (done.replica >= members_.size() || done.step >= granted_) {
+    fail(out, abort_cause::protocol,
+         "replica " + std::to_string(done.replica) + " reported step "
+           + std::to_string(done.step) + ", which it was not granted");
     return out;
   }
-  if (reported(x.replica, x.step))
+  if (reported(done.replica, done.step))
     return out;
-  const auto slot = x.step % lease_;
-  reported_[slot][x.replica] = true;
-  reports_[slot][x.replica] = x.what;
-  ++counts_[slot];
-  if (!loss_)
-    now_ = phase::running; // a report is progress
-  ++moves_;
-  while (next_ < granted_ && counts_[next_ % lease_] == members_.size())
+  const auto slot = done.step % step_window_;
+  reported_[slot][done.replica] = true;
+  reports_[slot][done.replica] = done.metrics;
+  ++report_counts_[slot];
+  if (!lost_process_)
+    phase_ = phase::running; // a report is progress
+  ++progress_count_;
+  while (next_ < granted_
+         && report_counts_[next_ % step_window_] == members_.size())
     commit_next(out);
   return out;
 }
 
-void ledger::commit_next(reaction& out) {
-  const auto slot = next_ % lease_;
-  commit_record record{next_, epoch_, {}, total(reports_[slot])};
+void state_machine::commit_next(reaction& out) {
+  const auto slot = next_ % step_window_;
+  commit_record record{next_, generation_, {}, sum_metrics(reports_[slot])};
   for (std::uint32_t r = 0; r < members_.size(); ++r)
     record.contributors.push_back(r);
   reported_[slot].assign(members_.size(), false);
-  counts_[slot] = 0;
+  report_counts_[slot] = 0;
   ++next_;
   add(out, committed{std::move(record)});
-  go_on(out);
+  grant_more(out);
 }
 
 /// Grants the steps that may be granted, or completes the run.
-void ledger::go_on(reaction& out) {
-  const auto bound = std::min(next_ + lease_, heard_ + 2 * lease_);
+void state_machine::grant_more(reaction& out) {
+  const auto bound =
+    std::min(next_ + step_window_, acknowledged_ + 2 * step_window_);
   const auto more = std::min(bound, end_);
   if (more > granted_
-      && (more - granted_ >= at_once_ || more == end_ || next_ == granted_)) {
+      && (more - granted_ >= grant_batch_ || more == end_
+          || next_ == granted_)) {
     granted_ = more;
-    add(out, send_grants{{epoch_, granted_}});
+    add(out, send_grant{{generation_, granted_}});
   }
   if (next_ == end_) {
-    now_ = phase::idle;
-    add(out, ended{next_});
+    phase_ = phase::idle;
+    add(out, completed{next_});
   }
 }
 
-} // namespace troupe::commit
+} // namespace troupe::step_commit

@@ -10,8 +10,9 @@
 #include <variant>
 #include <vector>
 
-/// Steps are granted ahead and committed in order: R replicas work on the same
-/// steps, and a step counts when all have reported it. This is the chief.
+/// Steps are granted in advance and committed in order: R replicas run the same
+/// steps, and a step is committed when all have reported it. This is the side
+/// of the chief.
 ///
 ///   who      a chief, R replicas; R is fixed for the life of the job
 ///   messages chief: configure, start_steps, grant, and probe, which asks why a
@@ -21,7 +22,8 @@
 ///   start    with a generation: every replica is sent `configure`, abandons
 ///            any step of an older generation and answers `configured`
 ///   on configured  by all: start the steps, granting `step_window` of them
-///   on step_done  by all, in order of steps: commit the step, grant one more
+///   on step_done  by all replicas, in order of steps: commit the step and
+///            grant one more
 ///   on failed  abort the run: begin the next generation, and report the reason
 ///            when all replicas have acknowledged it
 ///   on lost  abort the run as on failed; the replica stays lost. If a whole
@@ -41,66 +43,69 @@
 ///            replica -> the run is aborted as `protocol`
 ///            wait_report of an unknown replica, or one that names more
 ///            replicas than exist -> ignored
-namespace troupe::commit {
+namespace troupe::step_commit {
 
 using troupe::inspect, troupe::serialize;
 
 // -- messages -----------------------------------------------------------------
 
 /// Assigns a replica to a generation. The replica abandons all older ones.
-struct seat {
+struct configure {
   /// Generation to enter; the chief increments it at each reconfiguration.
-  std::uint64_t epoch = 0;
+  std::uint64_t generation = 0;
   std::uint32_t replica = 0;  ///< Id of the receiving replica.
   std::uint32_t replicas = 1; ///< Number of replicas of the job.
-  auto fields() { return std::tie(epoch, replica, replicas); }
+  auto fields() { return std::tie(generation, replica, replicas); }
 };
 
 /// Starts the steps of a run. The step function travels beside this message.
-struct order {
-  std::uint64_t epoch = 0; ///< Generation of the run.
-  std::uint64_t first = 0; ///< First step of the run.
-  std::uint64_t until = 0; ///< Steps below this one are granted.
-  auto fields() { return std::tie(epoch, first, until); }
+struct start_steps {
+  std::uint64_t generation = 0; ///< Generation of the run.
+  std::uint64_t first = 0;      ///< First step of the run.
+  std::uint64_t until = 0;      ///< Steps below this one are granted.
+  auto fields() { return std::tie(generation, first, until); }
 };
 
 /// Grants more steps.
 struct grant {
-  std::uint64_t epoch = 0; ///< Generation of the run.
+  std::uint64_t generation = 0; ///< Generation of the run.
   std::uint64_t until = 0; ///< Steps below this one are granted; only grows.
-  auto fields() { return std::tie(epoch, until); }
+  auto fields() { return std::tie(generation, until); }
 };
 
 /// Asks every role why a step does not complete.
 struct probe {
-  std::uint64_t epoch = 0; ///< Generation of the run.
-  std::uint64_t step = 0;  ///< Step that does not complete.
-  auto fields() { return std::tie(epoch, step); }
+  std::uint64_t generation = 0; ///< Generation of the run.
+  std::uint64_t step = 0;       ///< Step that does not complete.
+  auto fields() { return std::tie(generation, step); }
 };
 
 /// Acknowledges `configure`.
-struct seated {
-  std::uint64_t epoch = 0;   ///< Generation that the replica has entered.
-  std::uint32_t replica = 0; ///< Id of the replica.
-  /// Life of the replica's actor; always 0, because replicas are not respawned.
+struct configured {
+  std::uint64_t generation = 0; ///< Generation that the replica has entered.
+  std::uint32_t replica = 0;    ///< Id of the replica.
+  /// Number of the replica's actor among those with this id; always 1 in a
+  /// job, because replicas are not respawned.
   std::uint32_t incarnation = 0;
   std::uint64_t next = 0; ///< First step that the replica has not applied.
-  auto fields() { return std::tie(epoch, replica, incarnation, next); }
+  auto fields() { return std::tie(generation, replica, incarnation, next); }
 };
 
 /// Reports that a replica has finished a step.
-struct report {
-  std::uint64_t epoch = 0;       ///< Generation of the run.
+struct step_done {
+  std::uint64_t generation = 0;  ///< Generation of the run.
   std::uint64_t step = 0;        ///< Step that is finished.
   std::uint32_t replica = 0;     ///< Id of the replica.
   std::uint32_t incarnation = 0; ///< As in `configured`.
-  step_report what;              ///< Metrics of the step.
-  auto fields() { return std::tie(epoch, step, replica, incarnation, what); }
+  step_metrics metrics;          ///< Metrics of the step.
+  auto fields() {
+    return std::tie(generation, step, replica, incarnation, metrics);
+  }
 };
 
 /// Reason why a run was aborted. Callers of `run` may react differently to
 /// each.
-enum class cause : std::uint8_t {
+enum class abort_cause : std::uint8_t {
   stalled,     ///< No progress within the step timeout.
   lost,        ///< A role is known to have terminated.
   invalid,     ///< The step function failed, or the request is invalid.
@@ -110,98 +115,105 @@ enum class cause : std::uint8_t {
 
 /// Reports that a step function failed.
 struct failed {
-  std::uint64_t epoch = 0;       ///< Generation of the run.
+  std::uint64_t generation = 0;  ///< Generation of the run.
   std::uint64_t step = 0;        ///< Step that failed.
   std::uint32_t replica = 0;     ///< Id of the replica.
   std::uint32_t incarnation = 0; ///< As in `configured`.
-  cause code = cause::invalid;
-  std::string why; ///< For people.
+  abort_cause code = abort_cause::invalid;
+  std::string reason; ///< For people.
   auto fields() {
-    return std::tie(epoch, step, replica, incarnation, code, why);
+    return std::tie(generation, step, replica, incarnation, code, reason);
   }
 };
 
 /// Current activity of a role.
-enum class doing : std::uint8_t { idle, computing, sum, gather, adding };
+enum class activity : std::uint8_t {
+  idle,
+  computing,
+  all_reduce,
+  all_gather,
+  reducing
+};
 
 /// Answer to a probe: the activity of a role and the inputs it waits for.
-struct blame {
-  std::uint64_t epoch = 0; ///< Generation of the probe.
-  std::uint64_t step = 0;  ///< Step of the probe.
-  bool reducer = false;    ///< The sender is a reducer, not a replica.
-  std::uint32_t id = 0;    ///< Id of the reducer or replica.
-  doing what = doing::idle;
+struct wait_report {
+  std::uint64_t generation = 0; ///< Generation of the probe.
+  std::uint64_t step = 0;       ///< Step of the probe.
+  bool reducer = false;         ///< The sender is a reducer, not a replica.
+  std::uint32_t id = 0;         ///< Id of the reducer or replica.
+  activity current_activity = activity::idle;
   /// Bucket of the collective, if the activity is one.
   std::uint32_t bucket = 0;
   /// Replicas whose contributions are missing, as far as the role knows.
   std::vector<std::uint32_t> missing;
   auto fields() {
-    return std::tie(epoch, step, reducer, id, what, bucket, missing);
+    return std::tie(generation, step, reducer, id, current_activity, bucket,
+                    missing);
   }
 };
 
 // -- effects ------------------------------------------------------------------
 
-struct send_seats {
-  seat to_all;                     ///< The sender fills in `replica`.
-  std::vector<std::uint32_t> whom; ///< Replicas to send to.
+struct send_configure {
+  configure message;                   ///< `replica` is set for each receiver.
+  std::vector<std::uint32_t> replicas; ///< Replicas to send to.
 };
-struct send_orders {
-  order to_all;
+struct send_start {
+  start_steps message;
 };
-struct send_grants {
-  grant to_all;
+struct send_grant {
+  grant message;
 };
-struct send_probes {
-  probe to_all;
+struct send_probe {
+  probe message;
 };
 struct committed {
   commit_record record;
 };
-struct ended {
+struct completed {
   std::uint64_t next = 0; ///< First step that was not run.
 };
-struct given_up {
-  cause code = cause::stalled;
-  std::string why; ///< For people.
+struct aborted {
+  abort_cause code = abort_cause::stalled;
+  std::string reason; ///< For people.
 };
-using effect = std::variant<send_seats, send_orders, send_grants, send_probes,
-                            committed, ended, given_up>;
+using effect = std::variant<send_configure, send_start, send_grant, send_probe,
+                            committed, completed, aborted>;
 /// Effects, to be performed in this order.
 using reaction = std::vector<effect>;
 
 // -- state machine ------------------------------------------------------------
 
 /// Maps processes to the replicas that they host. Ranges are contiguous.
-struct places {
+struct placement {
   /// Names of the processes, such as "chief 0" and "worker 1".
   std::vector<std::string> names;
   /// [P + 1] first replica of each process, ascending from 0.
   std::vector<std::uint32_t> first;
 
-  bool several() const { return names.size() > 1; }
+  bool is_distributed() const { return names.size() > 1; }
   /// @returns "replica 2", with " of worker 1" appended if there are several
   ///          processes.
   std::string name_of(std::uint32_t replica) const;
 };
 
 /// @returns the number of steps whose reports, commits or grants are batched.
-constexpr std::uint64_t at_once(std::uint64_t lease) {
-  return lease < 4 ? 1 : lease / 4;
+constexpr std::uint64_t grant_batch(std::uint64_t step_window) {
+  return step_window < 4 ? 1 : step_window / 4;
 }
 
 /// @returns the step after the last one of a run. Saturates at the maximum,
-///          which means a run without end.
-constexpr std::uint64_t end_of(std::uint64_t first, std::uint64_t steps) {
+///          which stands for an unlimited run.
+constexpr std::uint64_t end_step(std::uint64_t first, std::uint64_t steps) {
   return steps > ~first ? ~std::uint64_t{0} : first + steps;
 }
 
-class ledger {
+class state_machine {
 public:
-  /// @param step_window maximum number of steps that replicas may be ahead of
-  /// the
-  ///              last commit.
-  ledger(std::uint32_t replicas, std::uint64_t lease, places where = {});
+  /// @param step_window maximum number of steps that a replica may be ahead of
+  ///                    the last commit.
+  state_machine(std::uint32_t replicas, std::uint64_t step_window,
+                placement replica_placement = {});
 
   /// Begins the first generation.
   reaction open();
@@ -214,45 +226,46 @@ public:
   reaction stop();
   /// Acknowledges all commits of steps below `next`. Steps are granted at most
   /// two windows beyond the last acknowledged step.
-  reaction heard(std::uint64_t next);
+  reaction acknowledge(std::uint64_t next);
 
-  reaction on(const seated& x);
-  reaction on(const report& x);
-  reaction on(const failed& x);
-  reaction on(const blame& x);
+  reaction on(const configured& reply);
+  reaction on(const step_done& done);
+  reaction on(const failed& failure);
+  reaction on(const wait_report& report);
 
   /// The actor of a replica terminated. @param reason its exit reason.
-  reaction on_lost(std::uint32_t replica, const std::string& why);
+  reaction on_lost(std::uint32_t replica, const std::string& reason);
   /// A process with all its replicas is lost. @param code lost or unreachable.
-  reaction on_process_lost(std::uint32_t process, cause code,
-                           const std::string& why);
-  reaction on_reducer_lost(std::uint32_t reducer, const std::string& why);
+  reaction on_process_lost(std::uint32_t process, abort_cause code,
+                           const std::string& reason);
+  reaction on_reducer_lost(std::uint32_t reducer, const std::string& reason);
 
   /// Aborts the active run for a reason outside its steps. No effect if no run
   /// is active.
-  reaction end_with(cause code, const std::string& why);
+  reaction end_with(abort_cause code, const std::string& reason);
 
-  /// No progress (`progress_count` did not change) within the step timeout.
+  /// There was no progress (`progress_count` did not change) within the step
+  /// timeout.
   /// @param waited the timeout for people, such as "200 ms".
-  reaction on_late(const std::string& waited);
+  reaction on_timeout(const std::string& waited);
 
-  /// @returns whether a correct peer can have sent this report: its replica
-  ///          exists, and it names no more replicas than exist. The ids of
-  ///          reducers are unknown here.
-  bool is_possible(const blame& x) const;
+  /// @returns true if the report can be from a peer that follows the protocol:
+  ///          its replica exists, and it names no more replicas than exist. Ids
+  ///          of reducers are not checked.
+  bool is_possible(const wait_report& report) const;
 
   /// True if the machine waits for messages of replicas, so that the watchdog
   /// must run.
   bool busy() const {
-    return now_ != phase::idle
-           && !(now_ == phase::running && next_ == granted_);
+    return phase_ != phase::idle
+           && !(phase_ == phase::running && next_ == granted_);
   }
   /// True if a shorter timeout suffices: the machine waits for answers to a
   /// probe or to a repeated `configure`.
-  bool probing() const { return now_ == phase::probing || urged_; }
+  bool probing() const { return phase_ == phase::probing || resent_; }
   /// Changes whenever the machine makes progress.
-  std::uint64_t moves() const { return moves_; }
-  std::uint64_t epoch() const { return epoch_; }
+  std::uint64_t progress_count() const { return progress_count_; }
+  std::uint64_t generation() const { return generation_; }
   /// First step that is not committed.
   std::uint64_t next() const { return next_; }
   /// @returns the live replicas that have not reported the step `next()`, or
@@ -260,14 +273,15 @@ public:
   std::vector<std::uint32_t> behind() const;
 
 private:
-  enum class phase { idle, seating, running, probing, leaving };
+  enum class phase { idle, configuring, running, probing, aborting };
   struct member {
-    std::uint64_t seated = 0; ///< Generation that the replica has acknowledged.
+    /// Generation that the replica has acknowledged.
+    std::uint64_t configured_generation = 0;
     std::uint32_t incarnation = 0;
     bool lost = false;
     /// The replica has answered the last probe, or is lost.
     bool answered = false;
-    /// The wait report of the replica to the last probe is stored.
+    /// The replica's wait report for the last probe is stored.
     bool explained = false;
   };
 
@@ -275,55 +289,55 @@ private:
   static void add(reaction& out, T x) {
     out.emplace_back(std::in_place_type<T>, std::move(x));
   }
-  seat next_seat() const;
-  void reseat(reaction& out);
-  void begin(reaction& out);
-  void settle(reaction& out);
-  void fail(reaction& out, cause code, std::string why);
+  configure next_configure() const;
+  void reconfigure(reaction& out);
+  void start(reaction& out);
+  void continue_if_configured(reaction& out);
+  void fail(reaction& out, abort_cause code, std::string reason);
   void commit_next(reaction& out);
-  void go_on(reaction& out);
+  void grant_more(reaction& out);
   void probe_all(reaction& out, std::uint64_t step);
   std::uint64_t awaited_step() const;
-  void tell_loss(reaction& out, const std::string& more = {});
-  bool urge(reaction& out);
-  bool all_seated() const;
-  bool first_answer(const blame& x);
+  void finish_loss(reaction& out, const std::string& more = {});
+  bool resend_configure(reaction& out);
+  bool all_configured() const;
+  bool first_answer(const wait_report& report);
   bool all_answered() const;
-  bool works() const {
-    return now_ == phase::running || now_ == phase::probing;
+  bool is_active() const {
+    return phase_ == phase::running || phase_ == phase::probing;
   }
-  bool known(std::uint32_t replica, std::uint32_t incarnation) const;
+  bool is_current(std::uint32_t replica, std::uint32_t incarnation) const;
   bool reported(std::uint32_t replica, std::uint64_t step) const;
-  std::vector<std::uint32_t> late_ones() const;
-  std::string verdict(const std::string& waited) const;
-  std::string waits() const;
+  std::vector<std::uint32_t> unconfigured() const;
+  std::string stall_message(const std::string& waited) const;
+  std::string describe_waits() const;
 
   std::vector<member> members_;
   /// The step window, and the number of steps that are granted together.
-  std::uint64_t lease_, at_once_;
-  places where_;
+  std::uint64_t step_window_, grant_batch_;
+  placement placement_;
   std::vector<std::uint32_t> lost_reducers_;
   /// Set while the machine probes after the loss of a process.
-  std::optional<given_up> loss_;
-  std::string lost_one_;     ///< Name of the lost process.
-  std::uint64_t probed_ = 0; ///< Step of the last probe.
-  bool urged_ = false;       ///< `configure` was sent a second time.
-  phase now_ = phase::idle;
-  std::uint64_t epoch_ = 0;
-  bool fresh_ = true; ///< No step of this generation was granted.
+  std::optional<aborted> lost_process_;
+  std::string lost_name_;         ///< Name of the lost process.
+  std::uint64_t probed_step_ = 0; ///< Step of the last probe.
+  bool resent_ = false;           ///< `configure` was sent a second time.
+  phase phase_ = phase::idle;
+  std::uint64_t generation_ = 0;
+  bool unused_generation_ = true; ///< No step of this generation was granted.
   std::uint64_t first_ = 0, next_ = 0, granted_ = 0, end_ = 0;
   /// First step whose commit the caller has not acknowledged.
-  std::uint64_t heard_ = 0;
+  std::uint64_t acknowledged_ = 0;
   /// A run waits until all replicas have acknowledged the generation.
-  bool wanted_ = false;
+  bool run_pending_ = false;
   /// Reports of steps [next_, next_ + step_window), by step % step_window and
   /// replica.
-  std::vector<std::vector<step_report>> reports_;
+  std::vector<std::vector<step_metrics>> reports_;
   std::vector<std::vector<bool>> reported_;
-  std::vector<std::uint32_t> counts_;
-  std::vector<blame> blames_;
-  given_up verdict_;
-  std::uint64_t moves_ = 0;
+  std::vector<std::uint32_t> report_counts_;
+  std::vector<wait_report> wait_reports_;
+  aborted failure_;
+  std::uint64_t progress_count_ = 0;
 };
 
-} // namespace troupe::commit
+} // namespace troupe::step_commit

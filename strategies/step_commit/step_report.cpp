@@ -4,13 +4,14 @@
 
 namespace troupe {
 
-step_report total(std::span<const step_report> reports) {
-  if (reports.empty())
+step_metrics sum_metrics(std::span<const step_metrics> metrics) {
+  if (metrics.empty())
     return {};
-  if (reports.size() == 1)
-    return reports.front();
-  const auto cut = tree::split(reports.size());
-  const auto a = total(reports.first(cut)), b = total(reports.subspan(cut));
+  if (metrics.size() == 1)
+    return metrics.front();
+  const auto cut = tree::split(metrics.size());
+  const auto a = sum_metrics(metrics.first(cut)),
+             b = sum_metrics(metrics.subspan(cut));
   return {a.examples + b.examples, a.loss_sum + b.loss_sum,
           a.correct + b.correct};
 }

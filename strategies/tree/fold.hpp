@@ -34,17 +34,17 @@ inline void add(double* out, const double* a, const double* b, std::size_t n) {
 ///             be split. Never null for one replica.
 /// @returns the sum: in `out`, or in the leaf if the range is a leaf.
 template <class T, class Leaf>
-const T* fold(std::size_t a, std::size_t b, std::size_t at, std::size_t n,
+const T* fold(std::size_t a, std::size_t b, std::size_t offset, std::size_t n,
               T* out, const Leaf& leaf) {
   if (const T* x = leaf(a, b))
-    return x + at;
+    return x + offset;
   const auto cut = a + split(b - a);
-  const auto* left = fold(a, cut, at, n, out, leaf);
+  const auto* left = fold(a, cut, offset, n, out, leaf);
   if (const T* right = leaf(cut, b)) {
-    add(out, left, right + at, n);
+    add(out, left, right + offset, n);
   } else {
     alignas(64) T sum[block];
-    add(out, left, fold(cut, b, at, n, sum, leaf), n);
+    add(out, left, fold(cut, b, offset, n, sum, leaf), n);
   }
   return out;
 }

@@ -7,120 +7,130 @@ namespace troupe::tree {
 
 namespace {
 
-[[noreturn]] void refuse(const std::string& what) {
+[[noreturn]] void throw_usage_error(const std::string& what) {
   throw std::logic_error(what);
 }
 
 } // namespace
 
-member::member(std::uint32_t replica, std::uint32_t replicas)
+participant::participant(std::uint32_t replica, std::uint32_t replicas)
   : replica_{replica}, replicas_{replicas} {}
 
-void member::open(std::uint64_t epoch, std::uint64_t step) {
-  const bool same = epoch == epoch_;
-  epoch_ = epoch;
+void participant::begin_step(std::uint64_t generation, std::uint64_t step) {
+  const bool same = generation == generation_;
+  generation_ = generation;
   step_ = step;
-  buckets_.clear();
-  open_ = 0;
-  std::erase_if(collections_,
-                [&](const collection& c) { return !same || c.step < step; });
+  pending_reduces_.clear();
+  incomplete_ = 0;
+  std::erase_if(pending_gathers_, [&](const pending_gather& c) {
+    return !same || c.step < step;
+  });
 }
 
-member::bucket_state* member::find(std::uint32_t bucket) {
-  const auto it = std::ranges::find(buckets_, bucket, &bucket_state::number);
-  return it == buckets_.end() ? nullptr : &*it;
+participant::pending_reduce* participant::find(std::uint32_t bucket) {
+  const auto it =
+    std::ranges::find(pending_reduces_, bucket, &pending_reduce::bucket);
+  return it == pending_reduces_.end() ? nullptr : &*it;
 }
 
-tensor member::contribute(std::uint32_t bucket, const tensor& part,
-                          std::uint32_t slices) {
+tensor participant::contribute(std::uint32_t bucket, const tensor& input,
+                               std::uint32_t slices) {
   if (find(bucket))
-    refuse("bucket " + std::to_string(bucket)
-           + " was contributed to twice in a step");
-  buckets_.push_back({bucket, slices, 0, 0, {}, false});
-  ++open_;
-  return slices > 1 && replica_ == 0 ? tensor{part.spec()} : tensor{};
+    throw_usage_error("bucket " + std::to_string(bucket)
+                      + " was contributed to twice in a step");
+  pending_reduces_.push_back({bucket, slices, 0, 0, {}, false});
+  ++incomplete_;
+  return slices > 1 && replica_ == 0 ? tensor{input.spec()} : tensor{};
 }
 
-bool member::on(const sum& x, const tensor& whole) {
-  if (x.at.epoch != epoch_ || x.at.step != step_)
+bool participant::on(const reduced_slice& result, const tensor& output) {
+  if (result.key.generation != generation_ || result.key.step != step_)
     return false;
-  auto* mine = find(x.at.bucket);
-  if (!mine || mine->done || x.at.slices != mine->slices
-      || x.at.slice >= mine->slices || (mine->arrived >> x.at.slice & 1))
+  auto* pending = find(result.key.bucket);
+  if (!pending || pending->done || result.key.slices != pending->slices
+      || result.key.slice >= pending->slices
+      || (pending->arrived >> result.key.slice & 1))
     return false;
-  mine->arrived |= std::uint64_t{1} << x.at.slice;
-  mine->whole = whole;
-  if (++mine->count < mine->slices)
+  pending->arrived |= std::uint64_t{1} << result.key.slice;
+  pending->output = output;
+  if (++pending->count < pending->slices)
     return false;
-  mine->done = true;
-  --open_;
+  pending->done = true;
+  --incomplete_;
   return true;
 }
 
-const tensor& member::sum_of(std::uint32_t bucket) const {
+const tensor& participant::sum_of(std::uint32_t bucket) const {
   static const tensor none;
-  const auto it = std::ranges::find(buckets_, bucket, &bucket_state::number);
-  if (it == buckets_.end())
-    refuse("the sum of bucket " + std::to_string(bucket)
-           + " was asked for before a contribution to it");
-  return it->done ? it->whole : none;
+  const auto it =
+    std::ranges::find(pending_reduces_, bucket, &pending_reduce::bucket);
+  if (it == pending_reduces_.end())
+    throw_usage_error("the sum of bucket " + std::to_string(bucket)
+                      + " was requested before a contribution to it");
+  return it->done ? it->output : none;
 }
 
-std::uint32_t member::unsettled() const {
-  return std::ranges::find(buckets_, false, &bucket_state::done)->number;
+std::uint32_t participant::first_incomplete() const {
+  return std::ranges::find(pending_reduces_, false, &pending_reduce::done)
+    ->bucket;
 }
 
-member::collection& member::collected(std::uint64_t step,
-                                      std::uint32_t bucket) {
-  const auto it = std::ranges::find_if(collections_, [&](const collection& c) {
-    return c.step == step && c.number == bucket;
-  });
-  if (it != collections_.end())
+participant::pending_gather& participant::gather_of(std::uint64_t step,
+                                                    std::uint32_t bucket) {
+  const auto it =
+    std::ranges::find_if(pending_gathers_, [&](const pending_gather& c) {
+      return c.step == step && c.bucket == bucket;
+    });
+  if (it != pending_gathers_.end())
     return *it;
-  collections_.push_back({step, bucket, 0, tensors(replicas_)});
-  return collections_.back();
+  pending_gathers_.push_back({step, bucket, 0, tensors(replicas_)});
+  return pending_gathers_.back();
 }
 
-bool member::add(collection& to, std::uint32_t from, const tensor& part) {
-  to.parts[from] = part;
-  return ++to.count == replicas_;
+bool participant::add(pending_gather& pending, std::uint32_t replica,
+                      const tensor& input) {
+  pending.inputs[replica] = input;
+  return ++pending.count == replicas_;
 }
 
-void member::gather(std::uint32_t bucket, const tensor& part) {
-  auto& to = collected(step_, bucket);
-  if (to.parts[replica_])
-    refuse("gather " + std::to_string(bucket) + " was called twice in a step");
-  add(to, replica_, part);
+void participant::gather(std::uint32_t bucket, const tensor& input) {
+  auto& pending = gather_of(step_, bucket);
+  if (pending.inputs[replica_])
+    throw_usage_error("gather " + std::to_string(bucket)
+                      + " was called twice in a step");
+  add(pending, replica_, input);
 }
 
-bool member::on(const share& x, const tensor& part) {
-  if (x.at.epoch != epoch_ || x.at.step < step_ || x.at.replica >= replicas_
-      || !part)
+bool participant::on(const gather_contribution& message, const tensor& input) {
+  if (message.key.generation != generation_ || message.key.step < step_
+      || message.key.replica >= replicas_ || !input)
     return false;
-  auto& to = collected(x.at.step, x.at.bucket);
-  if (to.parts[x.at.replica])
+  auto& pending = gather_of(message.key.step, message.key.bucket);
+  if (pending.inputs[message.key.replica])
     return false;
-  return add(to, x.at.replica, part) && x.at.step == step_;
+  return add(pending, message.key.replica, input) && message.key.step == step_;
 }
 
-const member::collection* member::find_collection(std::uint32_t bucket) const {
-  const auto it = std::ranges::find_if(collections_, [&](const collection& c) {
-    return c.step == step_ && c.number == bucket;
-  });
-  return it == collections_.end() ? nullptr : &*it;
+const participant::pending_gather*
+participant::find_gather(std::uint32_t bucket) const {
+  const auto it =
+    std::ranges::find_if(pending_gathers_, [&](const pending_gather& c) {
+      return c.step == step_ && c.bucket == bucket;
+    });
+  return it == pending_gathers_.end() ? nullptr : &*it;
 }
 
-const tensors* member::gathered(std::uint32_t bucket) const {
-  const auto* it = find_collection(bucket);
-  return it && it->count == replicas_ ? &it->parts : nullptr;
+const tensors* participant::gathered(std::uint32_t bucket) const {
+  const auto* it = find_gather(bucket);
+  return it && it->count == replicas_ ? &it->inputs : nullptr;
 }
 
 std::vector<std::uint32_t>
-member::missing_in_gather(std::uint32_t bucket) const {
+participant::missing_in_gather(std::uint32_t bucket) const {
   std::vector<std::uint32_t> out;
-  if (const auto* it = find_collection(bucket))
+  if (const auto* it = find_gather(bucket))
     for (std::uint32_t r = 0; r < replicas_; ++r)
-      if (!it->parts[r])
+      if (!it->inputs[r])
         out.push_back(r);
   return out;
 }

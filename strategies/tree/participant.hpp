@@ -7,12 +7,12 @@
 namespace troupe::tree {
 
 /// A replica's side of the sums and gathers of its current step.
-class member {
+class participant {
 public:
-  member(std::uint32_t replica, std::uint32_t replicas);
+  participant(std::uint32_t replica, std::uint32_t replicas);
 
   /// Begins a step and discards the state of older ones.
-  void open(std::uint64_t epoch, std::uint64_t step);
+  void begin_step(std::uint64_t generation, std::uint64_t step);
 
   /// Contributes a tensor to a sum.
   /// @param slices number of reducers that share the bucket.
@@ -20,12 +20,12 @@ public:
   ///          several reducers, else an empty handle.
   /// @errors throws std::logic_error if this replica already contributed to the
   ///         bucket.
-  tensor contribute(std::uint32_t bucket, const tensor& part,
+  tensor contribute(std::uint32_t bucket, const tensor& input,
                     std::uint32_t slices);
 
   /// @returns true if the slice completes a sum. Messages of other steps and
   ///          repeated messages change nothing.
-  bool on(const sum& x, const tensor& whole);
+  bool on(const reduced_slice& result, const tensor& output);
 
   /// @returns the sum; an empty handle while it is incomplete.
   /// @errors throws std::logic_error if this replica did not contribute to the
@@ -33,18 +33,18 @@ public:
   const tensor& sum_of(std::uint32_t bucket) const;
 
   /// True if all sums that the replica contributed to are complete.
-  bool settled() const { return open_ == 0; }
+  bool is_drained() const { return incomplete_ == 0; }
   /// @returns the first bucket whose sum is incomplete. @pre `!is_drained()`.
-  std::uint32_t unsettled() const;
+  std::uint32_t first_incomplete() const;
 
   /// Contributes this replica's tensor to a gather.
   /// @errors throws std::logic_error if it already did.
-  void gather(std::uint32_t bucket, const tensor& part);
+  void gather(std::uint32_t bucket, const tensor& input);
 
   /// Stores another replica's tensor. It may belong to a later step: replicas
   /// may be ahead by the step window.
   /// @returns true if the tensor completes a gather of the current step.
-  bool on(const share& x, const tensor& part);
+  bool on(const gather_contribution& message, const tensor& input);
 
   /// @returns all tensors of a gather by replica id. Null while some are
   ///          missing.
@@ -54,32 +54,32 @@ public:
   std::vector<std::uint32_t> missing_in_gather(std::uint32_t bucket) const;
 
 private:
-  struct bucket_state {
-    std::uint32_t number = 0;
+  struct pending_reduce {
+    std::uint32_t bucket = 0;
     std::uint32_t slices = 1;
     std::uint64_t arrived = 0; ///< Bit i: slice i has arrived.
     std::uint32_t count = 0;
     /// The whole bucket; every slice's message carries this tensor.
-    tensor whole;
+    tensor output;
     bool done = false;
   };
-  struct collection {
+  struct pending_gather {
     std::uint64_t step = 0;
-    std::uint32_t number = 0;
+    std::uint32_t bucket = 0;
     std::uint32_t count = 0;
-    tensors parts;
+    tensors inputs;
   };
-  bucket_state* find(std::uint32_t bucket);
-  collection& collected(std::uint64_t step, std::uint32_t bucket);
-  const collection* find_collection(std::uint32_t bucket) const;
-  bool add(collection& to, std::uint32_t from, const tensor& part);
+  pending_reduce* find(std::uint32_t bucket);
+  pending_gather& gather_of(std::uint64_t step, std::uint32_t bucket);
+  const pending_gather* find_gather(std::uint32_t bucket) const;
+  bool add(pending_gather& pending, std::uint32_t replica, const tensor& input);
 
   std::uint32_t replica_, replicas_;
-  std::uint64_t epoch_ = 0, step_ = 0;
-  pooled<bucket_state> buckets_;
-  pooled<collection> collections_;
+  std::uint64_t generation_ = 0, step_ = 0;
+  pooled<pending_reduce> pending_reduces_;
+  pooled<pending_gather> pending_gathers_;
   /// Number of buckets that were contributed to and are incomplete.
-  std::uint32_t open_ = 0;
+  std::uint32_t incomplete_ = 0;
 };
 
 } // namespace troupe::tree

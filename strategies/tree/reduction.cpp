@@ -9,18 +9,18 @@ namespace troupe::tree {
 namespace {
 
 template <class T>
-void add_range(const tensors& parts, range of, tensor& sum) {
+void add_range(const tensors& contributions, range elements, tensor& sum) {
   const auto leaf = [&](std::size_t a, std::size_t b) -> const T* {
-    return b - a == 1 ? parts[a].data<T>().data() : nullptr;
+    return b - a == 1 ? contributions[a].data<T>().data() : nullptr;
   };
-  fold_all(0, parts.size(), of.begin, of.end, sum.mutable_data<T>().data(),
-           leaf);
+  fold_all(0, contributions.size(), elements.begin, elements.end,
+           sum.mutable_data<T>().data(), leaf);
 }
 
-std::string named(const part& x) {
-  return "the contribution of replica " + std::to_string(x.at.replica)
-         + " to bucket " + std::to_string(x.at.bucket) + ", step "
-         + std::to_string(x.at.step);
+std::string describe(const contribution& message) {
+  return "the contribution of replica " + std::to_string(message.key.replica)
+         + " to bucket " + std::to_string(message.key.bucket) + ", step "
+         + std::to_string(message.key.step);
 }
 
 } // namespace
@@ -32,84 +32,94 @@ range range_of(std::size_t elements, std::uint32_t slice,
           std::min(elements, (slice + 1) * each)};
 }
 
-void tree_sum::open(const seat& at) {
-  at_ = at;
-  parts_.clear();
-  parts_.resize(at.replicas);
+void reduction::start(const slice_spec& spec) {
+  spec_ = spec;
+  contributions_.clear();
+  contributions_.resize(spec.replicas);
   sum_ = {};
   arrived_ = 0;
   next_ = 0;
 }
 
-reaction tree_sum::check(const part& x, const tensor& data) const {
-  const auto& at = x.at;
-  if (at.epoch < at_.epoch || (at.epoch == at_.epoch && at.step < at_.step))
+reaction reduction::check(const contribution& message,
+                          const tensor& data) const {
+  const auto& key = message.key;
+  if (key.generation < spec_.generation
+      || (key.generation == spec_.generation && key.step < spec_.step))
     return ignored{};
-  if (at.epoch > at_.epoch || at.step > at_.step)
-    return fault{named(x) + " of generation " + std::to_string(at.epoch)
-                 + " arrived in step " + std::to_string(at_.step)
-                 + " of generation " + std::to_string(at_.epoch)};
-  if (at.bucket != at_.bucket || at.slice != at_.slice
-      || at.slices != at_.slices)
-    return fault{named(x) + " arrived at the reducer of bucket "
-                 + std::to_string(at_.bucket)};
-  if (at.replica >= at_.replicas)
-    return fault{named(x) + ": there are " + std::to_string(at_.replicas)
-                 + " replicas"};
-  if (complete() || parts_[at.replica])
+  if (key.generation > spec_.generation || key.step > spec_.step)
+    return protocol_error{describe(message) + " of generation "
+                          + std::to_string(key.generation) + " arrived in step "
+                          + std::to_string(spec_.step) + " of generation "
+                          + std::to_string(spec_.generation)};
+  if (key.bucket != spec_.bucket || key.slice != spec_.slice
+      || key.slices != spec_.slices)
+    return protocol_error{describe(message)
+                          + " arrived at the reducer of bucket "
+                          + std::to_string(spec_.bucket)};
+  if (key.replica >= spec_.replicas)
+    return protocol_error{describe(message) + ": there are "
+                          + std::to_string(spec_.replicas) + " replicas"};
+  if (complete() || contributions_[key.replica])
     return ignored{};
   if (!data || (data.type() != dtype::float32 && data.type() != dtype::float64))
-    return fault{named(x) + " is not of float32 or float64"};
-  const auto other = std::ranges::find_if(
-    parts_, [](const tensor& y) { return static_cast<bool>(y); });
-  if (other != parts_.end() && at.said != said_)
-    return fault{named(x) + " requests a sum " + to_string(at.said)
-                 + ", that of replica " + std::to_string(other - parts_.begin())
-                 + " " + to_string(said_)
-                 + ": the replicas do not pass the same options"};
-  if (other != parts_.end() && other->spec() != data.spec())
-    return fault{named(x) + " is " + to_string(data.spec()) + ", that of "
-                 + "replica " + std::to_string(other - parts_.begin()) + " is "
-                 + to_string(other->spec())};
+    return protocol_error{describe(message) + " is not of float32 or float64"};
+  const auto first = std::ranges::find_if(
+    contributions_, [](const tensor& y) { return static_cast<bool>(y); });
+  if (first != contributions_.end() && key.options != options_)
+    return protocol_error{describe(message) + " requests a sum "
+                          + to_string(key.options) + ", that of replica "
+                          + std::to_string(first - contributions_.begin()) + " "
+                          + to_string(options_)
+                          + ": the replicas do not pass the same options"};
+  if (first != contributions_.end() && first->spec() != data.spec())
+    return protocol_error{describe(message) + " is " + to_string(data.spec())
+                          + ", that of " + "replica "
+                          + std::to_string(first - contributions_.begin())
+                          + " is " + to_string(first->spec())};
   return missing{};
 }
 
-reaction tree_sum::on(const part& x, const tensor& data, const tensor& room) {
-  if (auto verdict = check(x, data); !std::holds_alternative<missing>(verdict))
-    return verdict;
-  if (room && room.spec() != data.spec())
-    return fault{named(x) + " is " + to_string(data.spec())
-                 + " but its output tensor is " + to_string(room.spec())};
-  said_ = x.at.said;
-  if (room)
-    sum_ = room;
-  parts_[x.at.replica] = data;
-  if (++arrived_ < at_.replicas)
+reaction reduction::on(const contribution& message, const tensor& data,
+                       const tensor& output) {
+  if (auto checked = check(message, data);
+      !std::holds_alternative<missing>(checked))
+    return checked;
+  if (output && output.spec() != data.spec())
+    return protocol_error{describe(message) + " is " + to_string(data.spec())
+                          + " but its output tensor is "
+                          + to_string(output.spec())};
+  options_ = message.key.options;
+  if (output)
+    sum_ = output;
+  contributions_[message.key.replica] = data;
+  if (++arrived_ < spec_.replicas)
     return missing{};
-  if (at_.replicas == 1)
-    return finished{std::exchange(parts_[0], {})};
-  if (!sum_ && at_.slices > 1)
-    return fault{named(x) + ": no contribution carries an output tensor"};
+  if (spec_.replicas == 1)
+    return finished{std::exchange(contributions_[0], {})};
+  if (!sum_ && spec_.slices > 1)
+    return protocol_error{describe(message)
+                          + ": no contribution carries an output tensor"};
   if (!sum_)
     sum_ = tensor{data.spec()};
-  next_ = range_of(data.size(), at_.slice, at_.slices).begin;
-  return adding{};
+  next_ = range_of(data.size(), spec_.slice, spec_.slices).begin;
+  return reducing{};
 }
 
-reaction tree_sum::work(std::size_t max_elements) {
+reaction reduction::reduce_some(std::size_t max_elements) {
   if (!complete() || !sum_)
     return missing{};
-  const auto end = range_of(sum_.size(), at_.slice, at_.slices).end;
+  const auto end = range_of(sum_.size(), spec_.slice, spec_.slices).end;
   const auto most = std::max(max_elements, block) / block * block;
   const auto till = next_ + std::min(most, end - next_);
   if (sum_.type() == dtype::float32)
-    add_range<float>(parts_, {next_, till}, sum_);
+    add_range<float>(contributions_, {next_, till}, sum_);
   else
-    add_range<double>(parts_, {next_, till}, sum_);
+    add_range<double>(contributions_, {next_, till}, sum_);
   next_ = till;
   if (next_ < end)
-    return adding{};
-  std::ranges::fill(parts_, tensor{}); // releases the inputs
+    return reducing{};
+  std::ranges::fill(contributions_, tensor{}); // releases the inputs
   return finished{std::exchange(sum_, {})};
 }
 

@@ -44,50 +44,52 @@ namespace troupe::tree {
 using troupe::inspect, troupe::serialize;
 
 /// Identifies a contribution or a result.
-struct stamp {
+struct slice_key {
   /// Attempt to run steps; the chief increments it when it reconfigures the
   /// replicas.
-  std::uint64_t epoch = 0;
+  std::uint64_t generation = 0;
   std::uint64_t step = 0; ///< Step number, from 0; ascends within a generation.
-  std::uint32_t incarnation = 0; ///< Life of the replica's actor; always 0,
-                                 ///< because replicas are not respawned.
+  /// Number of the replica's actor among those with this id; always 1 in a
+  /// job, because replicas are not respawned.
+  std::uint32_t incarnation = 0;
   /// Contributing replica. In a reduced slice: the receiving replica.
   std::uint32_t replica = 0;
   std::uint32_t bucket = 0; ///< Index of the bucket.
   std::uint32_t slice = 0;  ///< Slice of the bucket, in [0, slices).
   std::uint32_t slices = 1; ///< Number of slices of the bucket.
-  terms said{}; ///< Options of the call; equal in all contributions.
+  /// Options of the call; equal in all contributions.
+  collective_options options{};
 
   auto fields() {
-    return std::tie(epoch, step, incarnation, replica, bucket, slice, slices,
-                    said);
+    return std::tie(generation, step, incarnation, replica, bucket, slice,
+                    slices, options);
   }
-  friend bool operator==(const stamp&, const stamp&) = default;
+  friend bool operator==(const slice_key&, const slice_key&) = default;
 };
 
 /// A replica's tensor for a sum.
-struct part {
-  stamp at;
-  auto fields() { return std::tie(at); }
+struct contribution {
+  slice_key key;
+  auto fields() { return std::tie(key); }
 };
 
 /// A slice of the sum, complete.
-struct sum {
-  stamp at;
-  auto fields() { return std::tie(at); }
+struct reduced_slice {
+  slice_key key;
+  auto fields() { return std::tie(key); }
 };
 
 /// A replica's tensor for a gather. It is sent to every other replica; there is
 /// no reducer.
-struct share {
-  stamp at;
-  auto fields() { return std::tie(at); }
+struct gather_contribution {
+  slice_key key;
+  auto fields() { return std::tie(key); }
 };
 
 /// Identifies the slice that a reducer adds.
-struct seat {
-  std::uint64_t epoch = 0; ///< Generation of the sum.
-  std::uint64_t step = 0;  ///< Step of the sum.
+struct slice_spec {
+  std::uint64_t generation = 0; ///< Generation of the sum.
+  std::uint64_t step = 0;       ///< Step of the sum.
   std::uint32_t bucket = 0;
   std::uint32_t replicas = 1; ///< R >= 1.
   std::uint32_t slice = 0;
@@ -100,22 +102,23 @@ struct range {
 };
 
 /// Maximum number of reducers that share a bucket.
-inline constexpr std::uint32_t most_slices = 64;
+inline constexpr std::uint32_t max_slices = 64;
 
 /// Elements. Below this size one reducer is faster than two with their
 /// messages.
-inline constexpr std::size_t worth_sharing = 8192;
+inline constexpr std::size_t min_split_elements = 8192;
 
 /// @returns the number of slices of a bucket that `reducers` reducers can
 /// share.
-constexpr std::uint32_t slices_of(std::size_t elements, std::uint32_t adders) {
-  return elements < worth_sharing ? 1 : std::min(adders, most_slices);
+constexpr std::uint32_t slices_of(std::size_t elements,
+                                  std::uint32_t reducers) {
+  return elements < min_split_elements ? 1 : std::min(reducers, max_slices);
 }
 
 /// @returns the reducer that adds a slice.
-constexpr std::uint32_t adder_of(std::uint32_t bucket, std::uint32_t slice,
-                                 std::uint32_t adders) {
-  return (bucket + slice) % adders;
+constexpr std::uint32_t reducer_of(std::uint32_t bucket, std::uint32_t slice,
+                                   std::uint32_t reducers) {
+  return (bucket + slice) % reducers;
 }
 
 /// @returns the elements of a slice. Slices begin at multiples of 16 elements.
@@ -124,44 +127,48 @@ range range_of(std::size_t elements, std::uint32_t slice, std::uint32_t slices);
 struct ignored {};
 struct missing {}; ///< More contributions are expected.
 /// All contributions have arrived; `reduce_some` has work to do.
-struct adding {};
+struct reducing {};
 struct finished {
   tensor sum; ///< The whole bucket; only this slice of it is written.
 };
-struct fault {
-  std::string why;
+struct protocol_error {
+  std::string reason;
 };
-using reaction = std::variant<ignored, missing, adding, finished, fault>;
+using reaction =
+  std::variant<ignored, missing, reducing, finished, protocol_error>;
 
-class tree_sum {
+class reduction {
 public:
-  tree_sum() = default;
-  explicit tree_sum(const seat& at) { open(at); }
+  reduction() = default;
+  explicit reduction(const slice_spec& spec) { start(spec); }
 
   /// Starts another slice; the state of the previous one is discarded.
-  void open(const seat& at);
+  void start(const slice_spec& spec);
 
   /// @param output output tensor with the spec of the contribution. Empty: a
   /// new
   ///             tensor is allocated, which is possible only if this is the
   ///             only slice.
-  reaction on(const part& x, const tensor& data, const tensor& room = {});
+  reaction on(const contribution& message, const tensor& data,
+              const tensor& output = {});
 
   /// Adds at most `max_elements` more elements, at least one block.
   /// @returns reducing, finished, or missing if contributions are missing.
-  reaction work(std::size_t max_elements);
+  reaction reduce_some(std::size_t max_elements);
 
-  const seat& at() const { return at_; }
-  bool has(std::uint32_t replica) const { return bool(parts_[replica]); }
-  bool complete() const { return arrived_ == at_.replicas; }
+  const slice_spec& spec() const { return spec_; }
+  bool has(std::uint32_t replica) const {
+    return bool(contributions_[replica]);
+  }
+  bool complete() const { return arrived_ == spec_.replicas; }
 
 private:
-  reaction check(const part& x, const tensor& data) const;
+  reaction check(const contribution& message, const tensor& data) const;
 
-  seat at_;
-  tensors parts_; ///< By replica. Empty handle: not arrived.
+  slice_spec spec_;
+  tensors contributions_; ///< By replica. Empty handle: not arrived.
   tensor sum_;
-  terms said_; ///< Options of the first contribution.
+  collective_options options_; ///< Options of the first contribution.
   std::uint32_t arrived_ = 0;
   std::size_t next_ = 0; ///< Elements before it are added.
 };

@@ -4,103 +4,108 @@
 
 namespace troupe::tree {
 
-adders::slice& adders::of(const stamp& at) {
-  const auto it = std::ranges::find_if(slices_, [&](const slice& s) {
-    const auto& seat = s.machine.at();
-    return seat.bucket == at.bucket && seat.slice == at.slice
-           && seat.slices == at.slices;
+slice_reducers::slice& slice_reducers::slice_of(const slice_key& key) {
+  const auto found = std::ranges::find_if(slices_, [&](const slice& s) {
+    const auto& spec = s.reduction_state.spec();
+    return spec.bucket == key.bucket && spec.slice == key.slice
+           && spec.slices == key.slices;
   });
-  if (it != slices_.end())
-    return *it;
-  slices_.push_back(
-    {tree_sum{{at.epoch, at.step, at.bucket, replicas_, at.slice, at.slices}},
-     false,
-     {}});
+  if (found != slices_.end())
+    return *found;
+  slices_.push_back({reduction{{key.generation, key.step, key.bucket, replicas_,
+                                key.slice, key.slices}},
+                     false,
+                     {}});
   return slices_.back();
 }
 
 /// @returns the slice of the same bucket and step that is in progress with
 ///          another number of slices. Null: none.
-const seat* adders::otherwise_cut(const stamp& at) const {
-  const auto it = std::ranges::find_if(slices_, [&](const slice& s) {
-    const auto& seat = s.machine.at();
-    return seat.bucket == at.bucket && seat.slices != at.slices
-           && seat.step == at.step && !s.done;
+const slice_spec*
+slice_reducers::differently_sliced(const slice_key& key) const {
+  const auto found = std::ranges::find_if(slices_, [&](const slice& s) {
+    const auto& spec = s.reduction_state.spec();
+    return spec.bucket == key.bucket && spec.slices != key.slices
+           && spec.step == key.step && !s.done;
   });
-  return it == slices_.end() ? nullptr : &it->machine.at();
+  return found == slices_.end() ? nullptr : &found->reduction_state.spec();
 }
 
-void adders::open(std::uint64_t epoch) {
-  if (epoch <= epoch_)
+void slice_reducers::begin_generation(std::uint64_t generation) {
+  if (generation <= generation_)
     return;
-  epoch_ = epoch;
+  generation_ = generation;
   slices_.clear();
   ready_ = 0;
 }
 
-reaction adders::on(const part& x, const tensor& data, const tensor& room) {
-  const auto& at = x.at;
-  if (at.epoch < epoch_)
+reaction slice_reducers::on(const contribution& message, const tensor& data,
+                            const tensor& output) {
+  const auto& key = message.key;
+  if (key.generation < generation_)
     return ignored{};
-  open(at.epoch);
-  if (at.slices == 0 || at.slice >= at.slices)
-    return fault{"slice " + std::to_string(at.slice) + " of "
-                 + std::to_string(at.slices)};
-  if (const auto* other = otherwise_cut(at))
-    return fault{"the contribution of replica " + std::to_string(at.replica)
-                 + " to bucket " + std::to_string(at.bucket) + ", step "
-                 + std::to_string(at.step) + ", has slice count "
-                 + std::to_string(at.slices) + ", earlier contributions "
-                 + std::to_string(other->slices)
-                 + ": the replicas do not call the same collectives"};
-  auto& mine = of(at);
-  if (mine.done && at.step > mine.machine.at().step) {
-    mine.done = false;
-    mine.machine.open(
-      {at.epoch, at.step, at.bucket, replicas_, at.slice, at.slices});
+  begin_generation(key.generation);
+  if (key.slices == 0 || key.slice >= key.slices)
+    return protocol_error{"slice " + std::to_string(key.slice) + " of "
+                          + std::to_string(key.slices)};
+  if (const auto* different = differently_sliced(key))
+    return protocol_error{
+      "the contribution of replica " + std::to_string(key.replica)
+      + " to bucket " + std::to_string(key.bucket) + ", step "
+      + std::to_string(key.step) + ", has slice count "
+      + std::to_string(key.slices) + ", earlier contributions "
+      + std::to_string(different->slices)
+      + ": the replicas do not call the same collectives"};
+  auto& entry = slice_of(key);
+  if (entry.done && key.step > entry.reduction_state.spec().step) {
+    entry.done = false;
+    entry.reduction_state.start(
+      {key.generation, key.step, key.bucket, replicas_, key.slice, key.slices});
   }
-  auto what = mine.machine.on(x, data, room);
-  if (auto* whole = std::get_if<finished>(&what)) {
-    mine.sum = std::move(whole->sum);
-    what = adding{};
+  auto outcome = entry.reduction_state.on(message, data, output);
+  if (auto* whole = std::get_if<finished>(&outcome)) {
+    entry.sum = std::move(whole->sum);
+    outcome = reducing{};
   }
-  if (std::holds_alternative<adding>(what))
+  if (std::holds_alternative<reducing>(outcome))
     ++ready_;
-  return what;
+  return outcome;
 }
 
-std::optional<adders::done> adders::work(std::size_t max_elements,
-                                         std::uint32_t bucket) {
+std::optional<slice_reducers::reduced>
+slice_reducers::reduce_some(std::size_t max_elements, std::uint32_t bucket) {
   const auto ready = [](const slice& s) {
-    return !s.done && s.machine.complete();
+    return !s.done && s.reduction_state.complete();
   };
-  auto it = std::ranges::find_if(slices_, [&](const slice& s) {
-    return s.machine.at().bucket == bucket && ready(s);
+  auto entry = std::ranges::find_if(slices_, [&](const slice& s) {
+    return s.reduction_state.spec().bucket == bucket && ready(s);
   });
-  if (it == slices_.end())
-    it = std::ranges::find_if(slices_, ready);
-  if (it == slices_.end())
+  if (entry == slices_.end())
+    entry = std::ranges::find_if(slices_, ready);
+  if (entry == slices_.end())
     return std::nullopt;
-  if (!it->sum) {
-    auto what = it->machine.work(max_elements);
-    auto* whole = std::get_if<finished>(&what);
+  if (!entry->sum) {
+    auto outcome = entry->reduction_state.reduce_some(max_elements);
+    auto* whole = std::get_if<finished>(&outcome);
     if (!whole)
       return std::nullopt;
-    it->sum = std::move(whole->sum);
+    entry->sum = std::move(whole->sum);
   }
-  it->done = true;
+  entry->done = true;
   --ready_;
-  return done{it->machine.at(), std::exchange(it->sum, {})};
+  return reduced{entry->reduction_state.spec(), std::exchange(entry->sum, {})};
 }
 
-std::optional<adders::lack> adders::lacking(std::uint64_t step) const {
+std::optional<slice_reducers::missing_inputs>
+slice_reducers::missing(std::uint64_t step) const {
   for (const auto& s : slices_) {
-    if (s.done || s.machine.complete() || s.machine.at().step != step)
+    if (s.done || s.reduction_state.complete()
+        || s.reduction_state.spec().step != step)
       continue;
-    lack out{s.machine.at().bucket, {}};
+    missing_inputs out{s.reduction_state.spec().bucket, {}};
     for (std::uint32_t r = 0; r < replicas_; ++r)
-      if (!s.machine.has(r))
-        out.missing.push_back(r);
+      if (!s.reduction_state.has(r))
+        out.replicas.push_back(r);
     return out;
   }
   return std::nullopt;

@@ -7,12 +7,12 @@
 
 namespace troupe::tree {
 
-/// All slices that one host adds: a reducer actor, or a replica's own thread. A
-/// slice of a bucket is at one step at a time, because no replica ends a step
-/// before its sums are complete.
-class adders {
+/// All slices that one actor adds: a reducer, or a replica. A slice of a bucket
+/// is at one step at a time, because no replica ends a step before its sums are
+/// complete.
+class slice_reducers {
 public:
-  explicit adders(std::uint32_t replicas) : replicas_{replicas} {}
+  explicit slice_reducers(std::uint32_t replicas) : replicas_{replicas} {}
 
   /// Accepts a contribution. One of a newer step or generation starts that
   /// step; one of an older step is ignored. Never returns `finished`: call
@@ -20,42 +20,44 @@ public:
   /// @errors a protocol error if a step of a slice starts before its previous
   ///         step of the same generation ended, or if replicas divide a bucket
   ///         into different numbers of slices.
-  reaction on(const part& x, const tensor& data, const tensor& room);
+  reaction on(const contribution& message, const tensor& data,
+              const tensor& output);
 
   /// Begins a generation and discards the state of older ones.
-  void open(std::uint64_t epoch);
+  void begin_generation(std::uint64_t generation);
 
   /// True if `reduce_some` has work to do.
   bool busy() const { return ready_ > 0; }
 
-  struct done {
-    seat at;
+  struct reduced {
+    slice_spec spec;
     tensor sum;
   };
   /// Adds at most `max_elements` elements of one slice; slices of `bucket` come
   /// first.
   /// @returns the sum if that completes the slice.
-  std::optional<done> work(std::size_t max_elements, std::uint32_t bucket = 0);
+  std::optional<reduced> reduce_some(std::size_t max_elements,
+                                     std::uint32_t bucket = 0);
 
-  struct lack {
+  struct missing_inputs {
     std::uint32_t bucket = 0;
-    std::vector<std::uint32_t> missing; ///< Replicas, ascending.
+    std::vector<std::uint32_t> replicas; ///< Replicas, ascending.
   };
   /// @returns the first bucket of a step whose contributions are incomplete.
   ///          Empty: none.
-  std::optional<lack> lacking(std::uint64_t step) const;
+  std::optional<missing_inputs> missing(std::uint64_t step) const;
 
 private:
   struct slice {
-    tree_sum machine;
+    reduction reduction_state;
     bool done = false; ///< The slice's step is complete.
     tensor sum;        ///< Result for one replica, which needs no addition.
   };
-  slice& of(const stamp& at);
-  const seat* otherwise_cut(const stamp& at) const;
+  slice& slice_of(const slice_key& key);
+  const slice_spec* differently_sliced(const slice_key& key) const;
 
   std::uint32_t replicas_;
-  std::uint64_t epoch_ = 0;
+  std::uint64_t generation_ = 0;
   pooled<slice> slices_;
   std::uint32_t ready_ = 0; ///< Number of slices with elements to add.
 };

@@ -14,8 +14,8 @@
 namespace {
 
 constexpr std::size_t granule = 16; // Alignment of operator new.
-constexpr std::size_t largest = 1024;
-constexpr std::size_t classes = largest / granule;
+constexpr std::size_t max_block_bytes = 1024;
+constexpr std::size_t classes = max_block_bytes / granule;
 constexpr std::size_t chunk_size = 64 << 10;
 constexpr std::size_t chunk_count = 64 << 10; // 4 GiB
 static_assert(__STDCPP_DEFAULT_NEW_ALIGNMENT__ <= granule);
@@ -77,13 +77,13 @@ public:
     lock();
     block* list = nullptr;
     for (got = 0; got < wanted; ++got) {
-      auto* one = free_ ? free_ : carve(index);
-      if (!one)
+      auto* taken = free_ ? free_ : carve(index);
+      if (!taken)
         break;
-      if (one == free_)
-        free_ = one->next;
-      one->next = list;
-      list = one;
+      if (taken == free_)
+        free_ = taken->next;
+      taken->next = list;
+      list = taken;
     }
     unlock();
     return list;
@@ -99,21 +99,21 @@ public:
 private:
   block* carve(std::size_t index) {
     const auto size = size_of(index);
-    if (static_cast<std::size_t>(end_ - at_) < size) {
-      at_ = new_chunk(index);
-      end_ = at_ ? at_ + chunk_size : nullptr;
-      if (!at_)
+    if (static_cast<std::size_t>(chunk_end_ - chunk_position_) < size) {
+      chunk_position_ = new_chunk(index);
+      chunk_end_ = chunk_position_ ? chunk_position_ + chunk_size : nullptr;
+      if (!chunk_position_)
         return nullptr;
     }
-    auto* one = reinterpret_cast<block*>(at_);
-    at_ += size;
+    auto* one = reinterpret_cast<block*>(chunk_position_);
+    chunk_position_ += size;
     return one;
   }
 
   std::atomic<bool> locked_{false};
   block* free_ = nullptr;
-  char* at_ = nullptr; ///< Unused rest of the current chunk.
-  char* end_ = nullptr;
+  char* chunk_position_ = nullptr; ///< Unused rest of the current chunk.
+  char* chunk_end_ = nullptr;
 };
 
 constinit shared_list shared[classes];
@@ -135,12 +135,12 @@ void reserve() {
   if (begun.exchange(true))
     return; // A concurrent first call falls back to malloc.
   for (auto size = chunk_count * chunk_size; size >= chunk_size; size /= 4) {
-    void* at = mmap(nullptr, size, PROT_NONE,
-                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (at == MAP_FAILED)
+    void* reserved = mmap(nullptr, size, PROT_NONE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (reserved == MAP_FAILED)
       continue;
     pthread_atfork(lock_all, unlock_all, unlock_all);
-    range.store(static_cast<char*>(at), std::memory_order_relaxed);
+    range.store(static_cast<char*>(reserved), std::memory_order_relaxed);
     range_size.store(size, std::memory_order_release);
     return;
   }

@@ -43,52 +43,52 @@ namespace {
 struct thread_lists {
   block* free[classes];
   std::uint32_t count[classes];
-  std::uint32_t room;
+  std::uint32_t active;
 };
 
-constinit thread_local thread_lists mine{};
+constinit thread_local thread_lists local_lists{};
 
 /// Moves all blocks of a thread to the shared lists when the thread exits.
-struct last_will {
-  ~last_will() {
-    mine.room = 0;
+struct thread_exit_flush {
+  ~thread_exit_flush() {
+    local_lists.active = 0;
     for (std::size_t i = 0; i < classes; ++i) {
-      auto* first = mine.free[i];
+      auto* first = local_lists.free[i];
       if (!first)
         continue;
       auto* last = first;
       while (last->next)
         last = last->next;
       shared[i].put(first, last);
-      mine.free[i] = nullptr;
-      mine.count[i] = 0;
+      local_lists.free[i] = nullptr;
+      local_lists.count[i] = 0;
     }
   }
-  bool made = true;
+  bool constructed = true;
 };
 
-enum class life : std::uint8_t { fresh, running };
-constinit thread_local life stage = life::fresh;
+enum class thread_phase : std::uint8_t { fresh, running };
+constinit thread_local thread_phase phase = thread_phase::fresh;
 
 /// Activates the lists of the calling thread. No effect if that was done
 /// before, so it is not repeated during the thread's exit.
 void begin_thread() {
-  if (stage != life::fresh)
+  if (phase != thread_phase::fresh)
     return;
-  stage = life::running;
-  static thread_local last_will will;
-  mine.room = will.made ? 1 : 0;
+  phase = thread_phase::running;
+  static thread_local thread_exit_flush flush;
+  local_lists.active = flush.constructed ? 1 : 0;
 }
 
 void* from_malloc(std::size_t size, std::size_t alignment) {
   for (;;) {
-    void* at = nullptr;
+    void* pointer = nullptr;
     if (alignment <= granule)
-      at = std::malloc(size > 0 ? size : 1);
-    else if (posix_memalign(&at, alignment, size > 0 ? size : 1) != 0)
-      at = nullptr;
-    if (at)
-      return at;
+      pointer = std::malloc(size > 0 ? size : 1);
+    else if (posix_memalign(&pointer, alignment, size > 0 ? size : 1) != 0)
+      pointer = nullptr;
+    if (pointer)
+      return pointer;
     const auto handler = std::get_new_handler();
     if (!handler)
       throw std::bad_alloc{};
@@ -104,64 +104,66 @@ void* from_malloc(std::size_t size, std::size_t alignment) {
   }
   begin_thread();
   std::uint32_t got = 0;
-  auto* list = shared[index].take(index, mine.room ? batch_of(index) : 1, got);
+  auto* list =
+    shared[index].take(index, local_lists.active ? batch_of(index) : 1, got);
   if (!list)
     return from_malloc(size_of(index), granule);
-  mine.free[index] = list->next;
-  mine.count[index] = got - 1;
+  local_lists.free[index] = list->next;
+  local_lists.count[index] = got - 1;
   return list;
 }
 
 /// Frees a block, and moves half of the thread's blocks to the shared list if
 /// it holds too many.
-[[gnu::noinline]] void give_away(block* one, std::size_t index) {
+[[gnu::noinline]] void release_slowly(block* freed, std::size_t index) {
   begin_thread();
-  if (!mine.room) {
-    shared[index].put(one, one);
+  if (!local_lists.active) {
+    shared[index].put(freed, freed);
     return;
   }
-  one->next = mine.free[index];
-  mine.free[index] = one;
-  if (++mine.count[index] <= 2 * batch_of(index))
+  freed->next = local_lists.free[index];
+  local_lists.free[index] = freed;
+  if (++local_lists.count[index] <= 2 * batch_of(index))
     return;
-  auto* last = one;
+  auto* last = freed;
   for (std::uint32_t i = 1; i < batch_of(index); ++i)
     last = last->next;
-  mine.free[index] = last->next;
-  mine.count[index] -= batch_of(index);
-  shared[index].put(one, last);
+  local_lists.free[index] = last->next;
+  local_lists.count[index] -= batch_of(index);
+  shared[index].put(freed, last);
 }
 
 inline void* take(std::size_t size) {
-  if (size > largest)
+  if (size > max_block_bytes)
     return from_malloc(size, granule);
   const auto index = class_of(size);
-  auto* one = mine.free[index];
-  if (!one)
+  auto* taken = local_lists.free[index];
+  if (!taken)
     return refill(index);
-  mine.free[index] = one->next;
-  --mine.count[index];
-  return one;
+  local_lists.free[index] = taken->next;
+  --local_lists.count[index];
+  return taken;
 }
 
-inline void put(void* at) noexcept {
+inline void put(void* pointer) noexcept {
   const auto size = range_size.load(std::memory_order_acquire);
   const auto offset =
-    reinterpret_cast<std::uintptr_t>(at)
+    reinterpret_cast<std::uintptr_t>(pointer)
     - reinterpret_cast<std::uintptr_t>(range.load(std::memory_order_relaxed));
   if (offset >= size) {
-    std::free(at);
+    std::free(pointer);
     return;
   }
   const std::size_t index = class_of_chunk[offset / chunk_size];
-  auto* one = static_cast<block*>(at);
-  if (mine.room == 0 || mine.count[index] >= 2 * batch_of(index)) {
-    give_away(one, index);
+  auto* freed = static_cast<block*>(pointer);
+  if (local_lists.active == 0
+      || local_lists.count[index] >= 2 * batch_of(index)) {
+    release_slowly(freed, index);
     return;
   }
-  one->next = mine.free[index];
-  mine.free[index] = one;
-  ++mine.count[index];
+  freed->next = local_lists.free[index];
+  local_lists.free[index] = freed;
+  ++local_lists.count[index];
 }
 
 } // namespace

@@ -30,70 +30,70 @@ constexpr std::size_t width = 4;
 
 typedef float vec __attribute__((vector_size(width * 4)));
 typedef std::int32_t ints __attribute__((vector_size(width * 4)));
-typedef std::int32_t loose_int __attribute__((may_alias));
-typedef float loose_vec
+typedef std::int32_t aliased_int __attribute__((may_alias));
+typedef float unaligned_vec
   __attribute__((vector_size(width * 4), aligned(4), may_alias));
 
 /// Number of elements that a load or a store moves: a full vector, or the last
 /// `n`.
-struct whole {};
-struct part {
+struct full {};
+struct partial {
   std::size_t n;
 };
 
-static inline vec load(const float* from, whole = {}) {
-  return *reinterpret_cast<const loose_vec*>(from);
+static inline vec load(const float* from, full = {}) {
+  return *reinterpret_cast<const unaligned_vec*>(from);
 }
 
-static inline void store(float* to, vec x, whole = {}) {
-  *reinterpret_cast<loose_vec*>(to) = x;
+static inline void store(float* to, vec x, full = {}) {
+  *reinterpret_cast<unaligned_vec*>(to) = x;
 }
 
 #if defined(__AVX512F__)
-static inline __mmask16 mask_of(part k) {
+static inline __mmask16 mask_of(partial k) {
   return static_cast<__mmask16>((1u << k.n) - 1);
 }
-static inline vec load(const float* from, part k) {
+static inline vec load(const float* from, partial k) {
   return _mm512_maskz_loadu_ps(mask_of(k), from);
 }
-static inline void store(float* to, vec x, part k) {
+static inline void store(float* to, vec x, partial k) {
   _mm512_mask_storeu_ps(to, mask_of(k), x);
 }
 #elif defined(__AVX2__)
-static inline __m256i mask_of(part k) {
+static inline __m256i mask_of(partial k) {
   return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(k.n)),
                             _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
 }
-static inline vec load(const float* from, part k) {
+static inline vec load(const float* from, partial k) {
   return _mm256_maskload_ps(from, mask_of(k));
 }
-static inline void store(float* to, vec x, part k) {
+static inline void store(float* to, vec x, partial k) {
   _mm256_maskstore_ps(to, mask_of(k), x);
 }
 #else
-static inline vec load(const float* from, part k) {
+static inline vec load(const float* from, partial k) {
   vec x{};
   for (std::size_t i = 0; i < k.n; ++i)
     x[i] = from[i];
   return x;
 }
-static inline void store(float* to, vec x, part k) {
+static inline void store(float* to, vec x, partial k) {
   for (std::size_t i = 0; i < k.n; ++i)
     to[i] = x[i];
 }
 #endif
 
-static inline vec all(float x) {
+static inline vec splat(float x) {
   return x - vec{};
 }
 
 /// Sets the lanes that a partial load left out to another value.
-static inline vec padded(vec x, float, whole) {
+static inline vec padded(vec x, float, full) {
   return x;
 }
-static inline vec padded(vec x, float with, part k) {
+static inline vec padded(vec x, float with, partial k) {
   constexpr ints numbers = TROUPE_LANE_NUMBERS;
-  return numbers < static_cast<std::int32_t>(k.n) ? x : all(with);
+  return numbers < static_cast<std::int32_t>(k.n) ? x : splat(with);
 }
 
 static inline vec relu_of(vec x) {
@@ -107,24 +107,24 @@ template <class F>
 inline void in_vectors(std::size_t n, F body) {
   std::size_t i = 0;
   for (; i + width <= n; i += width)
-    body(i, whole{});
+    body(i, full{});
   if (i < n)
-    body(i, part{n - i});
+    body(i, partial{n - i});
 }
 
 /// Rotates the lanes: lane i of the result is lane (i + offset) % width of x.
-template <std::size_t by, std::size_t... i>
+template <std::size_t offset, std::size_t... i>
 inline vec rotated(vec x, std::index_sequence<i...>) {
-  return __builtin_shufflevector(x, x, ((i + by) % width)...);
+  return __builtin_shufflevector(x, x, ((i + offset) % width)...);
 }
 
 /// Reduces a vector to one value: combines lane i with i + half, then with i +
 /// half / 2, and so on.
 template <std::size_t half, class F>
-inline float folded(vec x, F two) {
-  x = two(x, rotated<half>(x, std::make_index_sequence<width>{}));
+inline float folded(vec x, F combine) {
+  x = combine(x, rotated<half>(x, std::make_index_sequence<width>{}));
   if constexpr (half > 1)
-    return folded<half / 2>(x, two);
+    return folded<half / 2>(x, combine);
   else
     return x[0];
 }
@@ -132,19 +132,19 @@ inline float folded(vec x, F two) {
 /// 16 running sums, for every vector width.
 struct lanes {
   static constexpr std::size_t count = 16;
-  vec of[count / width] = {};
+  vec vectors[count / width] = {};
 
   /// Reduces the sums to one value: combines lane i with i + 8, then with i +
   /// 4, and so on. `combine` takes and returns vectors.
   template <class F>
-  inline float fold(F two) const {
+  inline float fold(F combine) const {
     vec x[count / width];
     for (std::size_t i = 0; i < count / width; ++i)
-      x[i] = of[i];
+      x[i] = vectors[i];
     for (auto n = count / width / 2; n > 0; n /= 2)
       for (std::size_t i = 0; i < n; ++i)
-        x[i] = two(x[i], x[i + n]);
-    return folded<width / 2>(x[0], two);
+        x[i] = combine(x[i], x[i + n]);
+    return folded<width / 2>(x[0], combine);
   }
 };
 
@@ -156,12 +156,12 @@ inline void in_lanes(std::size_t n, F body) {
   std::size_t i = 0;
   for (; i + lanes::count <= n; i += lanes::count)
     for (std::size_t v = 0; v < vectors; ++v)
-      body(v, i + v * width, whole{});
+      body(v, i + v * width, full{});
   for (std::size_t v = 0; i < n; ++v, i += width)
     if (i + width <= n)
-      body(v, i, whole{});
+      body(v, i, full{});
     else
-      body(v, i, part{n - i});
+      body(v, i, partial{n - i});
 }
 
 } // namespace

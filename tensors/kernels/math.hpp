@@ -10,14 +10,14 @@ namespace troupe::TROUPE_LEVEL {
 /// @source Cody & Waite, Software Manual for the Elementary Functions, 1980;
 ///         coefficients of Cephes (Moshier).
 static inline vec exp_of(vec x) {
-  x = x > 89.0f ? all(89.0f) : x;     // e^x is infinite above 89.
-  x = x < -104.0f ? all(-104.0f) : x; // e^x is 0 below -104.
+  x = x > 89.0f ? splat(89.0f) : x;     // e^x is infinite above 89.
+  x = x < -104.0f ? splat(-104.0f) : x; // e^x is 0 below -104.
   // 1.5 * 2^23: adding it rounds to an integer.
   constexpr float to_integer = 12582912.0f;
   const vec shifted = x * 1.44269504f + to_integer;
   const vec k = shifted - to_integer;
   const vec r = (x - k * 0.693359375f) - k * -2.12194440e-4f;
-  vec p = all(1.9875691500e-4f);
+  vec p = splat(1.9875691500e-4f);
   p = p * r + 1.3981999507e-3f;
   p = p * r + 8.3334519073e-3f;
   p = p * r + 4.1665795894e-2f;

@@ -4,27 +4,28 @@ namespace troupe::TROUPE_LEVEL {
 
 /// True for adjacent windows of 2 x 2 without padding. Then one output row of
 /// channels depends on four input rows, and no bounds are checked.
-static bool is_halving(const pool_window& at) {
-  return at.window_height == 2 && at.window_width == 2 && at.stride_height == 2
-         && at.stride_width == 2 && at.top == 0 && at.left == 0
-         && at.out_height * 2 <= at.height && at.out_width * 2 <= at.width;
+static bool is_halving(const pool_window& window) {
+  return window.window_height == 2 && window.window_width == 2
+         && window.stride_height == 2 && window.stride_width == 2
+         && window.top == 0 && window.left == 0
+         && window.out_height * 2 <= window.height
+         && window.out_width * 2 <= window.width;
 }
 
-static void largest_of_4(const float* __restrict a, std::size_t right,
-                         std::size_t below, std::size_t channels,
-                         float* __restrict out,
-                         std::uint8_t* __restrict places) {
+static void max_of_4(const float* __restrict a, std::size_t right,
+                     std::size_t below, std::size_t channels,
+                     float* __restrict out, std::uint8_t* __restrict indices) {
   for (std::size_t c = 0; c < channels; ++c) {
     const float x[] = {a[c], a[c + right], a[c + below], a[c + right + below]};
     float best = x[0];
-    std::int32_t place = 0;
+    std::int32_t index = 0;
     for (std::int32_t p = 1; p < 4; ++p) {
       const bool better = (x[p] > best) | (x[p] != x[p]);
       best = better ? x[p] : best;
-      place = better ? p : place;
+      index = better ? p : index;
     }
     out[c] = best;
-    places[c] = static_cast<std::uint8_t>(place);
+    indices[c] = static_cast<std::uint8_t>(index);
   }
 }
 
@@ -32,109 +33,110 @@ static void largest_of_4(const float* __restrict a, std::size_t right,
 /// that is not padding, for a window of any size.
 namespace {
 template <class F>
-inline void in_window(const pool_window& at, std::size_t row,
+inline void in_window(const pool_window& window, std::size_t row,
                       std::size_t column, F visit) {
-  for (std::size_t p = 0, i = 0; i < at.window_height; ++i)
-    for (std::size_t j = 0; j < at.window_width; ++j, ++p) {
-      const auto y = row * at.stride_height + i;
-      const auto x = column * at.stride_width + j;
-      if (y >= at.top && x >= at.left && y - at.top < at.height
-          && x - at.left < at.width)
-        visit((y - at.top) * at.width + x - at.left, p);
+  for (std::size_t p = 0, i = 0; i < window.window_height; ++i)
+    for (std::size_t j = 0; j < window.window_width; ++j, ++p) {
+      const auto y = row * window.stride_height + i;
+      const auto x = column * window.stride_width + j;
+      if (y >= window.top && x >= window.left && y - window.top < window.height
+          && x - window.left < window.width)
+        visit((y - window.top) * window.width + x - window.left, p);
     }
 }
 } // namespace
 
-static void largest_of_any(const pool_window& at, std::size_t row,
-                           std::size_t column, const float* image, float* out,
-                           std::uint8_t* places) {
+static void max_of_window(const pool_window& window, std::size_t row,
+                          std::size_t column, const float* image, float* out,
+                          std::uint8_t* indices) {
   bool first = true;
-  in_window(at, row, column, [&](std::size_t pixel, std::size_t p) {
-    const auto* x = image + pixel * at.channels;
-    for (std::size_t c = 0; c < at.channels; ++c)
+  in_window(window, row, column, [&](std::size_t pixel, std::size_t p) {
+    const auto* x = image + pixel * window.channels;
+    for (std::size_t c = 0; c < window.channels; ++c)
       if (first || x[c] > out[c] || x[c] != x[c]) {
         out[c] = x[c];
-        places[c] = static_cast<std::uint8_t>(p);
+        indices[c] = static_cast<std::uint8_t>(p);
       }
     first = false;
   });
 }
 
-static void max_pool(const pool_window& at, const float* x, float* out,
-                     std::uint8_t* places) {
-  const auto halving = is_halving(at);
-  const auto below = at.width * at.channels;
-  for (std::size_t image = 0; image < at.count; ++image) {
-    for (std::size_t i = 0; i < at.out_height; ++i)
-      for (std::size_t j = 0; j < at.out_width; ++j) {
+static void max_pool(const pool_window& window, const float* x, float* out,
+                     std::uint8_t* indices) {
+  const auto halving = is_halving(window);
+  const auto below = window.width * window.channels;
+  for (std::size_t image = 0; image < window.count; ++image) {
+    for (std::size_t i = 0; i < window.out_height; ++i)
+      for (std::size_t j = 0; j < window.out_width; ++j) {
         if (halving)
-          largest_of_4(x + 2 * (i * below + j * at.channels), at.channels,
-                       below, at.channels, out, places);
+          max_of_4(x + 2 * (i * below + j * window.channels), window.channels,
+                   below, window.channels, out, indices);
         else
-          largest_of_any(at, i, j, x, out, places);
-        out += at.channels;
-        places += at.channels;
+          max_of_window(window, i, j, x, out, indices);
+        out += window.channels;
+        indices += window.channels;
       }
-    x += at.height * below;
+    x += window.height * below;
   }
 }
 
 /// Works in blocks, with the indices as wide as the floats, so that the
 /// baseline instructions suffice.
 static void spread_to_4(const float* __restrict g,
-                        const std::uint8_t* __restrict places,
+                        const std::uint8_t* __restrict indices,
                         std::size_t right, std::size_t below,
-                        std::size_t channels, float* __restrict to,
+                        std::size_t channels, float* __restrict grad_x,
                         bool accumulate) {
   constexpr std::size_t block = 64;
   for (std::size_t c0 = 0; c0 < channels; c0 += block) {
     const auto n = channels - c0 < block ? channels - c0 : block;
     float wide[block]; // Integers, moved as floats.
     for (std::size_t c = 0; c < n; ++c)
-      reinterpret_cast<loose_int*>(wide)[c] = places[c0 + c];
+      reinterpret_cast<aliased_int*>(wide)[c] = indices[c0 + c];
     for (std::int32_t p = 0; p < 4; ++p) {
-      auto* d = to + c0 + (p & 1) * right + (p >> 1) * below;
+      auto* d = grad_x + c0 + (p & 1) * right + (p >> 1) * below;
       in_vectors(n, [=, &wide](std::size_t c, auto k) {
         const auto at = (ints)load(wide + c, k);
-        const auto part_of_g = at == p ? load(g + c0 + c, k) : vec{};
-        store(d + c, accumulate ? load(d + c, k) + part_of_g : part_of_g, k);
+        const auto masked_g = at == p ? load(g + c0 + c, k) : vec{};
+        store(d + c, accumulate ? load(d + c, k) + masked_g : masked_g, k);
       });
     }
   }
 }
 
-static void spread_to_any(const pool_window& at, std::size_t row,
+static void spread_to_any(const pool_window& window, std::size_t row,
                           std::size_t column, const float* g,
-                          const std::uint8_t* places, float* image) {
-  in_window(at, row, column, [&](std::size_t pixel, std::size_t p) {
-    auto* d = image + pixel * at.channels;
-    for (std::size_t c = 0; c < at.channels; ++c)
-      d[c] += places[c] == p ? g[c] : 0;
+                          const std::uint8_t* indices, float* image) {
+  in_window(window, row, column, [&](std::size_t pixel, std::size_t p) {
+    auto* d = image + pixel * window.channels;
+    for (std::size_t c = 0; c < window.channels; ++c)
+      d[c] += indices[c] == p ? g[c] : 0;
   });
 }
 
-static void max_pool_backward(const pool_window& at, const float* grad_out,
-                              const std::uint8_t* places, float* grad_x,
+static void max_pool_backward(const pool_window& window, const float* grad_out,
+                              const std::uint8_t* indices, float* grad_x,
                               bool accumulate) {
-  const auto below = at.width * at.channels;
-  const auto halving = is_halving(at);
-  const auto covered =
-    halving && at.out_height * 2 == at.height && at.out_width * 2 == at.width;
+  const auto below = window.width * window.channels;
+  const auto halving = is_halving(window);
+  const auto covered = halving && window.out_height * 2 == window.height
+                       && window.out_width * 2 == window.width;
   if (!accumulate && !covered)
-    for (std::size_t i = 0; i < at.count * at.height * below; ++i)
+    for (std::size_t i = 0; i < window.count * window.height * below; ++i)
       grad_x[i] = 0;
-  for (std::size_t image = 0; image < at.count; ++image) {
-    for (std::size_t i = 0; i < at.out_height; ++i)
-      for (std::size_t j = 0; j < at.out_width; ++j) {
+  for (std::size_t image = 0; image < window.count; ++image) {
+    for (std::size_t i = 0; i < window.out_height; ++i)
+      for (std::size_t j = 0; j < window.out_width; ++j) {
         if (halving)
-          spread_to_4(grad_out, places, at.channels, below, at.channels,
-                      grad_x + 2 * (i * below + j * at.channels), accumulate);
+          spread_to_4(
+            grad_out, indices, window.channels, below, window.channels,
+            grad_x + 2 * (i * below + j * window.channels), accumulate);
         else
-          spread_to_any(at, i, j, grad_out, places, grad_x);
-        grad_out += at.channels;
-        places += at.channels;
+          spread_to_any(window, i, j, grad_out, indices, grad_x);
+        grad_out += window.channels;
+        indices += window.channels;
       }
-    grad_x += at.height * below;
+    grad_x += window.height * below;
   }
 }
 

@@ -6,14 +6,14 @@ namespace {
 
 /// Sums `f(x)` over the vectors x.
 template <class F>
-inline double total(const float* x, std::size_t n, F of) {
+inline double total(const float* x, std::size_t n, F f) {
   constexpr std::size_t block = 4096;
   double out = 0;
   for (std::size_t begin = 0; begin < n; begin += block) {
     lanes sums;
     in_lanes(n - begin < block ? n - begin : block,
              [&](std::size_t lane, std::size_t i, auto k) {
-               sums.of[lane] += of(load(x + begin + i, k));
+               sums.vectors[lane] += f(load(x + begin + i, k));
              });
     out += static_cast<double>(sums.fold([](vec a, vec b) { return a + b; }));
   }
@@ -25,20 +25,20 @@ constexpr std::size_t block_rows = 128, block_columns = 256;
 /// Adds `rows` rows of w columns to block_sums[w]; `read(offset, count)` loads
 /// a vector.
 template <class F>
-inline void add_rows(float* part_sums, std::size_t rows, std::size_t w,
+inline void add_rows(float* block_sums, std::size_t rows, std::size_t w,
                      std::size_t stride, F read) {
   std::size_t row = 0;
   for (; row + 4 <= rows; row += 4)
     in_vectors(w, [&](std::size_t j, auto k) {
       const auto at = row * stride + j;
-      auto sums = load(part_sums + j, k) + read(at, k);
+      auto sums = load(block_sums + j, k) + read(at, k);
       sums += read(at + stride, k);
       sums += read(at + 2 * stride, k);
-      store(part_sums + j, sums + read(at + 3 * stride, k), k);
+      store(block_sums + j, sums + read(at + 3 * stride, k), k);
     });
   for (; row < rows; ++row)
     in_vectors(w, [&](std::size_t j, auto k) {
-      store(part_sums + j, load(part_sums + j, k) + read(row * stride + j, k),
+      store(block_sums + j, load(block_sums + j, k) + read(row * stride + j, k),
             k);
     });
 }
@@ -54,13 +54,13 @@ inline void sum_columns(std::size_t m, std::size_t n, float* sums,
   for (std::size_t top = 0; top < m; top += block_rows)
     for (std::size_t left = 0; left < n; left += block_columns) {
       const auto w = n - left < block_columns ? n - left : block_columns;
-      alignas(64) float part_sums[block_columns] = {};
+      alignas(64) float block_sums[block_columns] = {};
       add_rows(
-        part_sums, m - top < block_rows ? m - top : block_rows, w, n,
+        block_sums, m - top < block_rows ? m - top : block_rows, w, n,
         [&](std::size_t at, auto k) { return read(top * n + left + at, k); });
       in_vectors(w, [&](std::size_t j, auto k) {
         store(sums + left + j,
-              load(sums + left + j, k) + load(part_sums + j, k), k);
+              load(sums + left + j, k) + load(block_sums + j, k), k);
       });
     }
 }

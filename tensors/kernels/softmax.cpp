@@ -5,21 +5,21 @@ namespace troupe::TROUPE_LEVEL {
 namespace {
 
 /// Maximum of the row; NaN is ignored, unless it is the first element.
-float largest(const float* x, std::size_t n) {
-  lanes most;
-  for (auto& lane : most.of)
-    lane = all(x[0]);
+float row_max(const float* x, std::size_t n) {
+  lanes maxima;
+  for (auto& lane : maxima.vectors)
+    lane = splat(x[0]);
   in_lanes(n, [&](std::size_t lane, std::size_t i, auto k) {
     const auto v = padded(load(x + i, k), x[0], k);
-    most.of[lane] = v > most.of[lane] ? v : most.of[lane];
+    maxima.vectors[lane] = v > maxima.vectors[lane] ? v : maxima.vectors[lane];
   });
-  return most.fold([](vec a, vec b) { return b > a ? b : a; });
+  return maxima.fold([](vec a, vec b) { return b > a ? b : a; });
 }
 
 float sum_of(const float* x, std::size_t n) {
   lanes sums;
   in_lanes(n, [&](std::size_t lane, std::size_t i, auto k) {
-    sums.of[lane] += load(x + i, k);
+    sums.vectors[lane] += load(x + i, k);
   });
   return sums.fold([](vec a, vec b) { return a + b; });
 }
@@ -28,9 +28,9 @@ float sum_of(const float* x, std::size_t n) {
 
 void softmax(float* out, const float* x, std::size_t m, std::size_t n) {
   for (std::size_t row = 0; row < m; ++row, x += n, out += n) {
-    const auto most = n > 0 ? largest(x, n) : 0.0f;
+    const auto maximum = n > 0 ? row_max(x, n) : 0.0f;
     in_vectors(n, [=](std::size_t i, auto k) {
-      store(out + i, exp_of(load(x + i, k) - most), k);
+      store(out + i, exp_of(load(x + i, k) - maximum), k);
     });
     const auto sum = sum_of(out, n);
     in_vectors(n, [=](std::size_t i, auto k) {
@@ -43,10 +43,10 @@ void softmax(float* out, const float* x, std::size_t m, std::size_t n) {
 /// maximum.
 static void entropy_row(const float* logits, std::size_t label, std::size_t n,
                         float* gradient, float& sum, float& right) {
-  const auto most = largest(logits, n);
-  right = logits[label] - most;
+  const auto maximum = row_max(logits, n);
+  right = logits[label] - maximum;
   in_vectors(n, [=](std::size_t i, auto k) {
-    store(gradient + i, exp_of(load(logits + i, k) - most), k);
+    store(gradient + i, exp_of(load(logits + i, k) - maximum), k);
   });
   sum = sum_of(gradient, n);
   const auto divisor = sum;

@@ -41,16 +41,19 @@ static void nesterov(float* x, const float* g, float* v, std::size_t n,
 }
 
 static void adam(float* x, const float* g, float* m, float* v, std::size_t n,
-                 const adam_numbers& by, float scale) {
-  const auto c = by; // A local copy, which no store can alias.
+                 const adam_coefficients& coefficients, float scale) {
+  const auto c = coefficients; // A local copy, which no store can alias.
   in_vectors(n, [=](std::size_t i, auto k) {
     const auto slope = load(g + i, k) * scale;
-    const auto mean = c.beta1 * load(m + i, k) + c.rest1 * slope;
-    const auto square = c.beta2 * load(v + i, k) + c.rest2 * (slope * slope);
+    const auto mean = c.beta1 * load(m + i, k) + c.one_minus_beta1 * slope;
+    const auto square =
+      c.beta2 * load(v + i, k) + c.one_minus_beta2 * (slope * slope);
     store(m + i, mean, k);
     store(v + i, square, k);
-    const auto step = c.rate * mean / (c.root * sqrt_of(square) + c.epsilon);
-    store(x + i, c.keep * load(x + i, k) - step, k);
+    const auto step =
+      c.step_size * mean
+      / (c.inv_sqrt_bias_correction * sqrt_of(square) + c.epsilon);
+    store(x + i, c.decay_factor * load(x + i, k) - step, k);
   });
 }
 

@@ -8,12 +8,12 @@ namespace {
 
 /// Memory layouts of a convolution in oneDNN: extents are [n, c, h, w] in every
 /// layout, and oneDNN chooses the layout of its weights.
-struct described {
-  explicit described(const convolution& c)
-    : x{{c.n, c.ci, c.h, c.w}, f32, tag::nhwc},
-      y{{c.n, c.co, c.oh, c.ow}, f32, tag::nhwc},
-      own{{c.co, c.ci, c.kh, c.kw}, f32, tag::any},
-      flat{{c.co, c.ci, c.kh, c.kw}, f32, tag::hwio},
+struct convolution_layouts {
+  explicit convolution_layouts(const convolution& c)
+    : input{{c.n, c.ci, c.h, c.w}, f32, tag::nhwc},
+      output{{c.n, c.co, c.oh, c.ow}, f32, tag::nhwc},
+      weights{{c.co, c.ci, c.kh, c.kw}, f32, tag::any},
+      flat_weights{{c.co, c.ci, c.kh, c.kw}, f32, tag::hwio},
       bias{{c.co}, f32, tag::a},
       strides{c.stride_h, c.stride_w},
       before{c.top, c.left},
@@ -21,74 +21,78 @@ struct described {
 
   dnnl::convolution_forward::primitive_desc forward() const {
     return {{dnnl::prop_kind::forward_training,
-             dnnl::algorithm::convolution_direct, x, own, bias, y, strides,
-             before, after},
+             dnnl::algorithm::convolution_direct, input, weights, bias, output,
+             strides, before, after},
             our_attributes(),
             cpu_engine()};
   }
 
-  layout x, y, own, flat, bias;
+  layout input, output, weights, flat_weights, bias;
   dnnl::memory::dims strides, before, after;
 };
 
-runnable prepare_reorder(const layout& from, const layout& to) {
+prepared_primitive prepare_reorder(const layout& from, const layout& to) {
   const dnnl::reorder::primitive_desc made{cpu_engine(), from, cpu_engine(), to,
                                            our_attributes()};
-  runnable out{dnnl::reorder{made}, made.scratchpad_desc()};
+  prepared_primitive out{dnnl::reorder{made}, made.scratchpad_desc()};
   return out.bind(DNNL_ARG_FROM, from).bind(DNNL_ARG_TO, to);
 }
 
 /// @param own The layout that the primitive chose for its weights.
-prepared_convolution with_reorders(runnable main, const described& d,
+prepared_convolution with_reorders(prepared_primitive main,
+                                   const convolution_layouts& d,
                                    const layout& own) {
-  return {std::move(main), prepare_reorder(d.flat, own),
-          prepare_reorder(own, d.flat), own.get_size() / sizeof(float)};
+  return {std::move(main), prepare_reorder(d.flat_weights, own),
+          prepare_reorder(own, d.flat_weights), own.get_size() / sizeof(float)};
 }
 
 prepared_convolution prepare_forward(const convolution& c) {
-  const described d{c};
+  const convolution_layouts d{c};
   const auto made = d.forward();
-  runnable main{dnnl::convolution_forward{made}, made.scratchpad_desc()};
-  main.bind(DNNL_ARG_SRC, d.x)
+  prepared_primitive main{dnnl::convolution_forward{made},
+                          made.scratchpad_desc()};
+  main.bind(DNNL_ARG_SRC, d.input)
     .bind(DNNL_ARG_WEIGHTS, made.weights_desc())
     .bind(DNNL_ARG_BIAS, d.bias)
-    .bind(DNNL_ARG_DST, d.y);
+    .bind(DNNL_ARG_DST, d.output);
   return with_reorders(std::move(main), d, made.weights_desc());
 }
 
 prepared_convolution prepare_backward_data(const convolution& c) {
-  const described d{c};
+  const convolution_layouts d{c};
   const dnnl::convolution_backward_data::primitive_desc made{
-    {dnnl::algorithm::convolution_direct, d.x, d.own, d.y, d.strides, d.before,
-     d.after},
+    {dnnl::algorithm::convolution_direct, d.input, d.weights, d.output,
+     d.strides, d.before, d.after},
     our_attributes(),
     cpu_engine(),
     d.forward()};
-  runnable main{dnnl::convolution_backward_data{made}, made.scratchpad_desc()};
-  main.bind(DNNL_ARG_DIFF_DST, d.y)
+  prepared_primitive main{dnnl::convolution_backward_data{made},
+                          made.scratchpad_desc()};
+  main.bind(DNNL_ARG_DIFF_DST, d.output)
     .bind(DNNL_ARG_WEIGHTS, made.weights_desc())
-    .bind(DNNL_ARG_DIFF_SRC, d.x);
+    .bind(DNNL_ARG_DIFF_SRC, d.input);
   return with_reorders(std::move(main), d, made.weights_desc());
 }
 
 prepared_convolution prepare_backward_weights(const convolution& c) {
-  const described d{c};
+  const convolution_layouts d{c};
   const dnnl::convolution_backward_weights::primitive_desc made{
-    {dnnl::algorithm::convolution_direct, d.x, d.own, d.y, d.strides, d.before,
-     d.after},
+    {dnnl::algorithm::convolution_direct, d.input, d.weights, d.output,
+     d.strides, d.before, d.after},
     our_attributes(),
     cpu_engine(),
     d.forward()};
-  runnable main{dnnl::convolution_backward_weights{made},
-                made.scratchpad_desc()};
-  main.bind(DNNL_ARG_SRC, d.x)
-    .bind(DNNL_ARG_DIFF_DST, d.y)
+  prepared_primitive main{dnnl::convolution_backward_weights{made},
+                          made.scratchpad_desc()};
+  main.bind(DNNL_ARG_SRC, d.input)
+    .bind(DNNL_ARG_DIFF_DST, d.output)
     .bind(DNNL_ARG_DIFF_WEIGHTS, made.diff_weights_desc());
   return with_reorders(std::move(main), d, made.diff_weights_desc());
 }
 
-float* own_weights(kernel_cache::prepared& all, const prepared_convolution& p) {
-  return all.room(all.own_weights, p.own_floats);
+float* own_weights(kernel_cache::primitive_cache& all,
+                   const prepared_convolution& p) {
+  return all.reserve(all.own_weights, p.own_floats);
 }
 
 } // namespace

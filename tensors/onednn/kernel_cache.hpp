@@ -11,8 +11,8 @@ struct kernel_cache {
   kernel_cache();
   ~kernel_cache();
 
-  struct prepared;
-  std::unique_ptr<prepared> it;
+  struct primitive_cache;
+  std::unique_ptr<primitive_cache> primitives;
 };
 
 } // namespace troupe

@@ -7,7 +7,7 @@ namespace troupe::onednn {
 
 namespace {
 
-runnable prepare(const product& p) {
+prepared_primitive prepare(const matmul& p) {
   const layout a{{p.m, p.k}, f32, p.a_transposed ? tag::ba : tag::ab};
   const layout b{{p.k, p.n}, f32, p.b_transposed ? tag::ba : tag::ab};
   const layout c{{p.m, p.n}, f32, tag::ab};
@@ -21,14 +21,14 @@ runnable prepare(const product& p) {
     p.bias ? dnnl::matmul::desc{a, b, bias, c} : dnnl::matmul::desc{a, b, c};
   const dnnl::matmul::primitive_desc made{description, attributes,
                                           cpu_engine()};
-  runnable out{dnnl::matmul{made}, made.scratchpad_desc()};
+  prepared_primitive out{dnnl::matmul{made}, made.scratchpad_desc()};
   out.bind(DNNL_ARG_SRC, a).bind(DNNL_ARG_WEIGHTS, b).bind(DNNL_ARG_DST, c);
   return p.bias ? out.bind(DNNL_ARG_BIAS, bias) : out;
 }
 
 /// Multiplies a single row by dnnl_sgemm, which copies no operand.
-void run_row(const product& p, const float* a, const float* b,
-             const float* bias, float* c) {
+void run_row(const matmul& p, const float* a, const float* b, const float* bias,
+             float* c) {
   dnnl_sgemm('N', p.b_transposed ? 'T' : 'N', 1, p.n, p.k, 1, a, p.k, b,
              p.b_transposed ? p.k : p.n, p.add ? 1 : 0, c, p.n);
   if (p.bias)
@@ -36,7 +36,7 @@ void run_row(const product& p, const float* a, const float* b,
 }
 
 /// A product with k = 0: zeros, plus the bias.
-void run_empty(const product& p, const float* bias, float* c) {
+void run_empty(const matmul& p, const float* bias, float* c) {
   if (!p.add)
     std::fill_n(c, p.m * p.n, 0.0f);
   if (p.bias)
@@ -45,7 +45,7 @@ void run_empty(const product& p, const float* bias, float* c) {
 
 } // namespace
 
-void run(const product& p, const float* a, const float* b, const float* bias,
+void run(const matmul& p, const float* a, const float* b, const float* bias,
          float* c) {
   if (p.m == 0 || p.n == 0)
     return;
@@ -53,12 +53,12 @@ void run(const product& p, const float* a, const float* b, const float* bias,
     return run_empty(p, bias, c);
   if (p.m == 1 && !p.a_transposed)
     return run_row(p, a, b, bias, c);
-  auto& all = cache();
-  auto& prepared = find_or_prepare(all.products, p, prepare);
+  auto& primitives = cache();
+  auto& prepared = find_or_prepare(primitives.matmuls, p, prepare);
   if (p.bias)
-    all.run(prepared, {a, b, c, bias});
+    primitives.run(prepared, {a, b, c, bias});
   else
-    all.run(prepared, {a, b, c});
+    primitives.run(prepared, {a, b, c});
 }
 
 } // namespace troupe::onednn

@@ -11,16 +11,16 @@ namespace troupe::onednn {
 
 /// c = a b [+ bias], or c += a b. There is no fused activation: oneDNN's relu
 /// turns NaN into 0, which hides that training has failed.
-struct product {
+struct matmul {
   std::int64_t m = 0, n = 0, k = 0; ///< a is [m, k], b [k, n], c [m, n].
   bool a_transposed = false;        ///< a is stored as [k, m].
   bool b_transposed = false;        ///< b is stored as [n, k].
   bool bias = false;                ///< [n]
   bool add = false;                 ///< Adds to c; then there is no bias.
 
-  bool operator==(const product&) const = default;
+  bool operator==(const matmul&) const = default;
 };
-void run(const product& what, const float* a, const float* b, const float* bias,
+void run(const matmul& what, const float* a, const float* b, const float* bias,
          float* c);
 
 /// Images [n, h, w, ci], weights [kh, kw, ci, co], result [n, oh, ow, co].

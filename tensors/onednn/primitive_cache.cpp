@@ -7,7 +7,8 @@
 
 namespace troupe {
 
-kernel_cache::kernel_cache() : it{std::make_unique<prepared>()} {}
+kernel_cache::kernel_cache()
+  : primitives{std::make_unique<primitive_cache>()} {}
 kernel_cache::~kernel_cache() = default;
 
 namespace onednn {
@@ -23,11 +24,11 @@ dnnl::primitive_attr our_attributes() {
   return out;
 }
 
-kernel_cache::prepared& cache() {
-  auto& here = current_context();
-  if (!here.kernels)
-    here.kernels = std::make_unique<kernel_cache>();
-  return *here.kernels->it;
+kernel_cache::primitive_cache& cache() {
+  auto& current = current_context();
+  if (!current.kernels)
+    current.kernels = std::make_unique<kernel_cache>();
+  return *current.kernels->primitives;
 }
 
 void set_threads(int count) {

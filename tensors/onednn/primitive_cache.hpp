@@ -40,15 +40,15 @@ struct hash_of {
 
 /// A primitive with its memory objects. A run only sets their data handles, so
 /// it prepares nothing.
-class runnable {
+class prepared_primitive {
 public:
-  runnable() = default;
-  runnable(dnnl::primitive what, const layout& scratch)
-    : what_{std::move(what)}, scratch_bytes_{scratch.get_size()} {
+  prepared_primitive() = default;
+  prepared_primitive(dnnl::primitive primitive, const layout& scratch)
+    : primitive_{std::move(primitive)}, scratch_bytes_{scratch.get_size()} {
     bind(DNNL_ARG_SCRATCHPAD, scratch);
   }
 
-  runnable& bind(int argument, const layout& as) {
+  prepared_primitive& bind(int argument, const layout& as) {
     memories_[count_] = dnnl::memory{as, cpu_engine(), nullptr};
     arguments_[count_] = {argument, memories_[count_].get()};
     ++count_;
@@ -57,14 +57,14 @@ public:
 
   /// Runs the primitive. The handles are in the order of `bind`; the caller
   /// owns the scratchpad.
-  void run(const dnnl::stream& on, void* scratch,
+  void run(const dnnl::stream& stream, void* scratch,
            std::initializer_list<const float*> handles) {
     set(0, scratch);
     int i = 0;
     for (const auto* handle : handles)
       set(++i, const_cast<float*>(handle));
-    const auto status =
-      dnnl_primitive_execute(what_.get(), on.get(), count_, arguments_.data());
+    const auto status = dnnl_primitive_execute(primitive_.get(), stream.get(),
+                                               count_, arguments_.data());
     dnnl::error::wrap_c_api(status, "oneDNN could not run a primitive");
   }
 
@@ -75,7 +75,7 @@ private:
     dnnl_memory_set_data_handle(memories_[std::size_t(i)].get(), handle);
   }
 
-  dnnl::primitive what_;
+  dnnl::primitive primitive_;
   std::size_t scratch_bytes_ = 0;
   int count_ = 0;
   std::array<dnnl::memory, 6> memories_;
@@ -89,34 +89,35 @@ dnnl::primitive_attr our_attributes();
 /// A convolution with the reorders between flat weights and the weights' own
 /// layout.
 struct prepared_convolution {
-  runnable main, to_own, from_own;
+  prepared_primitive main, to_own, from_own;
   std::size_t own_floats = 0;
 };
 
 } // namespace onednn
 
-struct kernel_cache::prepared {
+struct kernel_cache::primitive_cache {
   dnnl::stream stream{onednn::cpu_engine()};
   tensor scratch, own_weights;
-  std::unordered_map<onednn::product, onednn::runnable,
-                     onednn::hash_of<onednn::product>>
-    products;
+  std::unordered_map<onednn::matmul, onednn::prepared_primitive,
+                     onednn::hash_of<onednn::matmul>>
+    matmuls;
   using convolutions =
     std::unordered_map<onednn::convolution, onednn::prepared_convolution,
                        onednn::hash_of<onednn::convolution>>;
   convolutions forward, backward_data, backward_weights;
 
-  void* scratch_of(const onednn::runnable& x) {
-    return room(scratch, x.scratch_bytes() / sizeof(float) + 16);
+  void* scratch_of(const onednn::prepared_primitive& x) {
+    return reserve(scratch, x.scratch_bytes() / sizeof(float) + 16);
   }
 
-  static float* room(tensor& in, std::size_t floats) {
-    if (!in || in.size() < floats)
-      in = tensor{shape{std::int64_t(floats)}};
-    return in.mutable_data<float>().data();
+  static float* reserve(tensor& buffer, std::size_t floats) {
+    if (!buffer || buffer.size() < floats)
+      buffer = tensor{shape{std::int64_t(floats)}};
+    return buffer.mutable_data<float>().data();
   }
 
-  void run(onednn::runnable& x, std::initializer_list<const float*> handles) {
+  void run(onednn::prepared_primitive& x,
+           std::initializer_list<const float*> handles) {
     x.run(stream, scratch_of(x), handles);
   }
 };
@@ -124,20 +125,20 @@ struct kernel_cache::prepared {
 namespace onednn {
 
 /// Returns the cache of the current context.
-kernel_cache::prepared& cache();
+kernel_cache::primitive_cache& cache();
 
 /// Finds the primitive for `key`, or adds the result of `prepare(key)`. The map
 /// is cleared when it holds 256 entries, so its memory is bounded.
 template <class Map, class Key, class F>
-auto& find_or_prepare(Map& among, const Key& key, F prepare) {
-  constexpr std::size_t most = 256;
-  auto at = among.find(key);
-  if (at == among.end()) {
-    if (among.size() == most)
-      among.clear();
-    at = among.emplace(key, prepare(key)).first;
+auto& find_or_prepare(Map& primitives, const Key& key, F prepare) {
+  constexpr std::size_t max_entries = 256;
+  auto found = primitives.find(key);
+  if (found == primitives.end()) {
+    if (primitives.size() == max_entries)
+      primitives.clear();
+    found = primitives.emplace(key, prepare(key)).first;
   }
-  return at->second;
+  return found->second;
 }
 
 } // namespace onednn

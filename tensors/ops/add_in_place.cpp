@@ -21,7 +21,7 @@ void add_in_place(tensor& sum, const tensor& x) {
 }
 
 void put_gradient(op_call& call, std::size_t i, const tensor& gradient) {
-  if (call.adds(i))
+  if (call.accumulates(i))
     add_in_place(call.grad_in[i], gradient);
   else
     call.grad_in[i].copy_from(gradient);

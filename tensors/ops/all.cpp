@@ -49,6 +49,6 @@ constexpr std::array list{
 
 } // namespace
 
-const std::span<const op* const> all{list};
+const std::span<const op* const> built_in{list};
 
 } // namespace troupe::ops

@@ -8,6 +8,6 @@ namespace troupe::ops {
 
 /// List of all built-in ops. Dispatch by name, gradient checks, shape tests and
 /// docs/ops.md read it.
-extern const std::span<const op* const> all;
+extern const std::span<const op* const> built_in;
 
 } // namespace troupe::ops

@@ -18,9 +18,9 @@ inline void mask_and_sum_columns(op_call& c, activation f) {
   if (c.wants(2)) {
     auto* sums = c.grad_in[2].mutable_data<float>().data();
     if (f == activation::relu)
-      k.masked_column_sums(g, y, rows, columns, sums, c.adds(2));
+      k.masked_column_sums(g, y, rows, columns, sums, c.accumulates(2));
     else
-      k.column_sums(g, rows, columns, sums, c.adds(2));
+      k.column_sums(g, rows, columns, sums, c.accumulates(2));
   } else if (f == activation::relu) {
     k.relu_mask(g, y, rows * columns);
   }

@@ -40,12 +40,12 @@ tensor_spec infer(std::span<const tensor_spec> in, const op_options&) {
 
 /// Row-major strides of `x` broadcast to `target`: 0 along broadcast axes.
 std::array<std::size_t, shape::max_rank> strides(const shape& x,
-                                                 const shape& as) {
+                                                 const shape& target) {
   std::array<std::size_t, shape::max_rank> out{};
   std::size_t step = 1;
   for (std::size_t i = 0; i < x.rank(); ++i) {
     const auto axis = x.rank() - 1 - i;
-    out[as.rank() - 1 - i] = x[axis] == 1 ? 0 : step;
+    out[target.rank() - 1 - i] = x[axis] == 1 ? 0 : step;
     step *= std::size_t(x[axis]);
   }
   return out;
@@ -55,17 +55,17 @@ std::array<std::size_t, shape::max_rank> strides(const shape& x,
 template <class F>
 void each(const shape& a, const shape& b, const shape& out, F fn) {
   const auto sa = strides(a, out), sb = strides(b, out);
-  std::array<std::int64_t, shape::max_rank> at{};
+  std::array<std::int64_t, shape::max_rank> indices{};
   std::size_t i = 0, j = 0;
   for (std::size_t k = 0, n = out.elements(); k < n; ++k) {
     fn(i, j, k);
     for (auto axis = out.rank(); axis-- > 0;) {
       i += sa[axis], j += sb[axis];
-      if (++at[axis] < out[axis])
+      if (++indices[axis] < out[axis])
         break;
-      i -= sa[axis] * std::size_t(at[axis]);
-      j -= sb[axis] * std::size_t(at[axis]);
-      at[axis] = 0;
+      i -= sa[axis] * std::size_t(indices[axis]);
+      j -= sb[axis] * std::size_t(indices[axis]);
+      indices[axis] = 0;
     }
   }
 }
@@ -92,12 +92,12 @@ void backward(op_call& c) {
   for (std::size_t side = 0; side < 2; ++side) {
     if (!c.wants(side))
       continue;
-    auto to = c.grad_in[side].template mutable_data<T>();
-    if (!c.adds(side))
-      std::ranges::fill(to, T{0});
+    auto gradient = c.grad_in[side].template mutable_data<T>();
+    if (!c.accumulates(side))
+      std::ranges::fill(gradient, T{0});
     each(c.in[0].dims(), c.in[1].dims(), c.grad_out.dims(),
          [&](auto i, auto j, auto k) {
-           to[side == 0 ? i : j] +=
+           gradient[side == 0 ? i : j] +=
              side == 0 ? Op::da(a[i], b[j], g[k]) : Op::db(a[i], b[j], g[k]);
          });
   }

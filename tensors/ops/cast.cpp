@@ -42,7 +42,7 @@ const op ops::cast{
   .backward = {backward},
   .reference_forward = forward,
   .reference_backward = backward,
-  .keeps_inputs = false,
+  .saves_inputs = false,
   .cases = cases,
   .formula = "x as float32 or float64",
 };

@@ -37,7 +37,7 @@ const op ops::clone{
   .backward = {backward},
   .reference_forward = forward,
   .reference_backward = backward,
-  .keeps_inputs = false,
+  .saves_inputs = false,
   .cases = cases,
   .formula = "x, copied",
 };

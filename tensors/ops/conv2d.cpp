@@ -12,8 +12,8 @@ namespace troupe {
 
 onednn::convolution ops::geometry(const shape& x, const shape& w,
                                   const conv2d_options& o) {
-  const auto rows = ops::place_window(x[1], w[0], o.stride_h, o.pad);
-  const auto columns = ops::place_window(x[2], w[1], o.stride_w, o.pad);
+  const auto rows = ops::fit_window(x[1], w[0], o.stride_h, o.pad);
+  const auto columns = ops::fit_window(x[2], w[1], o.stride_w, o.pad);
   return {.n = x[0],
           .h = x[1],
           .w = x[2],
@@ -71,16 +71,17 @@ void forward(op_call& c) {
 /// gradient must be added, else the gradient itself.
 struct destination {
   destination(op_call& c, std::size_t i)
-    : final{c.grad_in[i]}, written{c.adds(i) ? tensor{final.spec()} : final} {}
+    : gradient{c.grad_in[i]},
+      output{c.accumulates(i) ? tensor{gradient.spec()} : gradient} {}
 
-  float* data() { return written.mutable_data<float>().data(); }
-  void settle() {
-    if (!written.shares_storage_with(final))
-      kernels().add_into(final.mutable_data<float>().data(),
-                         written.data<float>().data(), final.size());
+  float* data() { return output.mutable_data<float>().data(); }
+  void finish() {
+    if (!output.shares_storage_with(gradient))
+      kernels().add_into(gradient.mutable_data<float>().data(),
+                         output.data<float>().data(), gradient.size());
   }
 
-  tensor final, written;
+  tensor gradient, output;
 };
 
 void backward(op_call& c) {
@@ -90,12 +91,12 @@ void backward(op_call& c) {
   if (c.wants(1)) {
     destination gw{c, 1};
     onednn::backward_weights(g, c.in[0].data<float>().data(), gy, gw.data());
-    gw.settle();
+    gw.finish();
   }
   if (c.wants(0)) {
     destination gx{c, 0};
     onednn::backward_data(g, gy, c.in[1].data<float>().data(), gx.data());
-    gx.settle();
+    gx.finish();
   }
 }
 
@@ -141,15 +142,15 @@ void reference_backward(op_call& c) {
   for (std::size_t i = 0; i < 3; ++i) {
     if (!c.wants(i))
       continue;
-    auto to = c.grad_in[i].mutable_data<double>();
-    if (!c.adds(i))
-      std::ranges::fill(to, 0);
+    auto gradient = c.grad_in[i].mutable_data<double>();
+    if (!c.accumulates(i))
+      std::ranges::fill(gradient, 0);
     if (i == 2)
       for (std::size_t at = 0; at < gy.size(); ++at)
-        to[at % to.size()] += gy[at];
+        gradient[at % gradient.size()] += gy[at];
     else
       each_product(g, [&](auto at, auto k, auto out) {
-        to[i == 0 ? at : k] += gy[out] * (i == 0 ? w[k] : x[at]);
+        gradient[i == 0 ? at : k] += gy[out] * (i == 0 ? w[k] : x[at]);
       });
   }
 }
@@ -185,7 +186,7 @@ const op ops::conv2d{
   .backward = {backward},
   .reference_forward = reference_forward,
   .reference_backward = reference_backward,
-  .keeps_output = true,
+  .saves_output = true,
   .cases = cases,
   .formula = "f(x * w + b)",
 };

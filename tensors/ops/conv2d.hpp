@@ -6,8 +6,8 @@
 namespace troupe {
 
 /// `same`: the result is [ceil(h / stride), ceil(w / stride)]. The image is
-/// padded with zeros; an odd one is at the bottom and right. `valid`: no
-/// padding.
+/// padded with zeros; if their number along an axis is odd, one more is at the
+/// bottom or right. `valid`: no padding.
 enum class padding : std::uint8_t { valid, same };
 
 struct conv2d_options {
@@ -40,8 +40,8 @@ struct window {
 /// Computes the number of window positions along one axis; 0 if the window does
 /// not fit.
 /// @pre `extent`, `size` and `stride` are at least 1.
-constexpr window place_window(std::int64_t extent, std::int64_t size,
-                              std::int64_t stride, padding pad) {
+constexpr window fit_window(std::int64_t extent, std::int64_t size,
+                            std::int64_t stride, padding pad) {
   if (pad == padding::valid)
     return {extent < size ? 0 : (extent - size) / stride + 1, 0, 0};
   const auto out = (extent + stride - 1) / stride;

@@ -30,22 +30,22 @@ tensor_spec infer(std::span<const tensor_spec> in, const op_options& options) {
 
 /// Runs both ops on a tile: a few of the images. Holds the buffer for the
 /// convolution's output.
-struct part {
+struct tiling {
   /// Bytes of the images of a tile and their convolution output, for each
   /// thread: the size of a second-level cache.
-  static constexpr std::size_t bytes = 1u << 20;
+  static constexpr std::size_t tile_bytes = 1u << 20;
 
-  explicit part(const op_call& c)
+  explicit tiling(const op_call& c)
     : conv{ops::geometry(c.in[0].dims(), c.in[1].dims(), options_of(c).conv)},
       images{conv.n},
       x_floats{conv.h * conv.w * conv.ci},
-      room_floats{conv.oh * conv.ow * conv.co} {
+      conv_floats{conv.oh * conv.ow * conv.co} {
     const auto fitting =
-      bytes / sizeof(float) / std::size_t(x_floats + room_floats);
+      tile_bytes / sizeof(float) / std::size_t(x_floats + conv_floats);
     const auto each = std::bit_floor(std::max<std::size_t>(fitting, 1));
-    at_once = std::min(std::int64_t(each) * onednn::threads(), images);
-    room = tensor{{at_once, conv.oh, conv.ow, conv.co}};
-    pool = ops::geometry(room.dims(), options_of(c).pool);
+    tile_images = std::min(std::int64_t(each) * onednn::threads(), images);
+    conv_output = tensor{{tile_images, conv.oh, conv.ow, conv.co}};
+    pool = ops::geometry(conv_output.dims(), options_of(c).pool);
     out_floats = std::int64_t(pool.out_height * pool.out_width) * conv.co;
   }
 
@@ -53,8 +53,8 @@ struct part {
   /// set for it.
   template <class F>
   void each(F fn) {
-    for (std::int64_t i = 0; i < images; i += at_once) {
-      conv.n = std::min(at_once, images - i);
+    for (std::int64_t i = 0; i < images; i += tile_images) {
+      conv.n = std::min(tile_images, images - i);
       pool.count = std::size_t(conv.n);
       fn(i);
     }
@@ -62,24 +62,24 @@ struct part {
 
   onednn::convolution conv;
   pool_window pool{};
-  std::int64_t images, at_once = 0;
-  std::int64_t x_floats, room_floats,
-    out_floats = 0; ///< Number of floats of one image.
-  tensor room;
+  std::int64_t images, tile_images = 0;
+  /// Number of floats of one image.
+  std::int64_t x_floats, conv_floats, out_floats = 0;
+  tensor conv_output;
 };
 
 void forward(op_call& c) {
   c.saved = tensor{c.out.dims(), dtype::uint8};
-  part p{c};
+  tiling p{c};
   const auto* x = c.in[0].data<float>().data();
-  auto* room = p.room.mutable_data<float>().data();
+  auto* conv_output = p.conv_output.mutable_data<float>().data();
   auto* out = c.out.mutable_data<float>().data();
-  auto* places = c.saved.mutable_data<std::uint8_t>().data();
+  auto* indices = c.saved.mutable_data<std::uint8_t>().data();
   p.each([&](std::int64_t i) {
     onednn::forward(p.conv, x + i * p.x_floats, c.in[1].data<float>().data(),
-                    c.in[2].data<float>().data(), room);
-    kernels().max_pool(p.pool, room, out + i * p.out_floats,
-                       places + i * p.out_floats);
+                    c.in[2].data<float>().data(), conv_output);
+    kernels().max_pool(p.pool, conv_output, out + i * p.out_floats,
+                       indices + i * p.out_floats);
   });
   if (options_of(c).conv.f == activation::relu)
     kernels().relu(out, out, c.out.size());
@@ -92,34 +92,35 @@ void backward(op_call& c) {
   ops::mask_and_sum_columns(c, options_of(c).conv.f);
   if (!c.wants(0) && !c.wants(1))
     return;
-  part p{c};
+  tiling p{c};
   const auto* x = c.in[0].data<float>().data();
   const auto* w = c.in[1].data<float>().data();
   const auto* g = c.grad_out.data<float>().data();
-  const auto* places = c.saved.data<std::uint8_t>().data();
-  auto* room = p.room.mutable_data<float>().data();
+  const auto* indices = c.saved.data<std::uint8_t>().data();
+  auto* conv_output = p.conv_output.mutable_data<float>().data();
   const auto written = [&](std::size_t i) {
     return c.wants(i) ? tensor{c.in[i].spec()} : tensor{};
   };
-  auto gw = written(1), gx = c.adds(0) ? written(0) : c.grad_in[0];
-  if (c.wants(1) && (p.images == 0 && !c.adds(1)))
+  auto gw = written(1), gx = c.accumulates(0) ? written(0) : c.grad_in[0];
+  if (c.wants(1) && (p.images == 0 && !c.accumulates(1)))
     std::ranges::fill(c.grad_in[1].mutable_data<float>(), 0.0f);
   p.each([&](std::int64_t i) {
     kernels().max_pool_backward(p.pool, g + i * p.out_floats,
-                                places + i * p.out_floats, room, false);
+                                indices + i * p.out_floats, conv_output, false);
     if (c.wants(1)) {
-      auto* to = c.grad_in[1].mutable_data<float>().data();
-      const bool first = i == 0 && !c.adds(1);
-      auto* part_of = first ? to : gw.mutable_data<float>().data();
-      onednn::backward_weights(p.conv, x + i * p.x_floats, room, part_of);
+      auto* gradient = c.grad_in[1].mutable_data<float>().data();
+      const bool first = i == 0 && !c.accumulates(1);
+      auto* tile_gradient = first ? gradient : gw.mutable_data<float>().data();
+      onednn::backward_weights(p.conv, x + i * p.x_floats, conv_output,
+                               tile_gradient);
       if (!first)
-        kernels().add_into(to, part_of, gw.size());
+        kernels().add_into(gradient, tile_gradient, gw.size());
     }
     if (c.wants(0))
-      onednn::backward_data(p.conv, room, w,
+      onednn::backward_data(p.conv, conv_output, w,
                             gx.mutable_data<float>().data() + i * p.x_floats);
   });
-  if (c.wants(0) && c.adds(0))
+  if (c.wants(0) && c.accumulates(0))
     kernels().add_into(c.grad_in[0].mutable_data<float>().data(),
                        gx.data<float>().data(), gx.size());
 }
@@ -184,7 +185,7 @@ const op ops::conv2d_max_pool{
   .backward = {backward},
   .reference_forward = reference_forward,
   .reference_backward = reference_backward,
-  .keeps_output = true,
+  .saves_output = true,
   .cases = cases,
   .formula = "max over each window of f(x * w + b)",
 };

@@ -39,15 +39,21 @@ void dense_backward(op_call& c) {
   auto* g = c.grad_out.mutable_data<float>().data();
   ops::mask_and_sum_columns(c, c.options.as<activation>());
   if (c.wants(1))
-    onednn::run(
-      {.m = in, .n = out, .k = n, .a_transposed = true, .add = c.adds(1)},
-      x.data<float>().data(), g, nullptr,
-      c.grad_in[1].mutable_data<float>().data());
+    onednn::run({.m = in,
+                 .n = out,
+                 .k = n,
+                 .a_transposed = true,
+                 .add = c.accumulates(1)},
+                x.data<float>().data(), g, nullptr,
+                c.grad_in[1].mutable_data<float>().data());
   if (c.wants(0))
-    onednn::run(
-      {.m = n, .n = in, .k = out, .b_transposed = true, .add = c.adds(0)}, g,
-      w.data<float>().data(), nullptr,
-      c.grad_in[0].mutable_data<float>().data());
+    onednn::run({.m = n,
+                 .n = in,
+                 .k = out,
+                 .b_transposed = true,
+                 .add = c.accumulates(0)},
+                g, w.data<float>().data(), nullptr,
+                c.grad_in[0].mutable_data<float>().data());
 }
 
 void dense_reference_forward(op_call& c) {
@@ -56,12 +62,12 @@ void dense_reference_forward(op_call& c) {
   auto y = c.out.mutable_data<double>();
   const auto in = std::size_t(c.in[1].dims()[0]), out = b.size();
   const bool relu = c.options.as<activation>() == activation::relu;
-  for (std::size_t at = 0; at < y.size(); ++at) {
-    const auto i = at / out, j = at % out;
+  for (std::size_t element = 0; element < y.size(); ++element) {
+    const auto i = element / out, j = element % out;
     double sum = b[j];
     for (std::size_t k = 0; k < in; ++k)
       sum += x[i * in + k] * w[k * out + j];
-    y[at] = relu && sum < 0 ? 0 : sum;
+    y[element] = relu && sum < 0 ? 0 : sum;
   }
 }
 
@@ -72,7 +78,7 @@ void dense_reference_backward(op_call& c) {
              out = std::size_t(c.in[1].dims()[1]);
   const bool relu = c.options.as<activation>() == activation::relu;
   for (std::size_t i = 0; i < c.grad_in.size(); ++i)
-    if (c.wants(i) && !c.adds(i))
+    if (c.wants(i) && !c.accumulates(i))
       std::ranges::fill(c.grad_in[i].mutable_data<double>(), 0);
   const auto into = [&](std::size_t i) {
     return c.wants(i) ? c.grad_in[i].mutable_data<double>().data() : nullptr;
@@ -109,7 +115,7 @@ struct matmul_options {
   bool a = false, b = false; ///< True: transposed.
 };
 
-onednn::product product_of(const op_call& c) {
+onednn::matmul product_of(const op_call& c) {
   const auto [ta, tb] = c.options.as<matmul_options>();
   const auto &a = c.in[0].dims(), &b = c.in[1].dims();
   return {.m = a[ta ? 1 : 0],
@@ -149,14 +155,14 @@ void matmul_backward(op_call& c) {
                    .k = p.n,
                    .a_transposed = p.b_transposed,
                    .b_transposed = true,
-                   .add = c.adds(0)},
+                   .add = c.accumulates(0)},
                   b, g, nullptr, ga);
     else
       onednn::run({.m = p.m,
                    .n = p.k,
                    .k = p.n,
                    .b_transposed = !p.b_transposed,
-                   .add = c.adds(0)},
+                   .add = c.accumulates(0)},
                   g, b, nullptr, ga);
   }
   if (c.wants(1)) {
@@ -167,21 +173,21 @@ void matmul_backward(op_call& c) {
                    .k = p.m,
                    .a_transposed = true,
                    .b_transposed = p.a_transposed,
-                   .add = c.adds(1)},
+                   .add = c.accumulates(1)},
                   g, a, nullptr, gb);
     else
       onednn::run({.m = p.k,
                    .n = p.n,
                    .k = p.m,
                    .a_transposed = !p.a_transposed,
-                   .add = c.adds(1)},
+                   .add = c.accumulates(1)},
                   a, g, nullptr, gb);
   }
 }
 
 /// Calls `fn(index in a, index in b, index in c)` for every scalar product.
 template <class F>
-void each_product(const onednn::product& p, F fn) {
+void each_product(const onednn::matmul& p, F fn) {
   for (std::int64_t i = 0; i < p.m; ++i)
     for (std::int64_t j = 0; j < p.n; ++j)
       for (std::int64_t l = 0; l < p.k; ++l)
@@ -205,7 +211,7 @@ void matmul_reference_backward(op_call& c) {
     if (!c.wants(side))
       continue;
     auto to = c.grad_in[side].mutable_data<double>();
-    if (!c.adds(side))
+    if (!c.accumulates(side))
       std::ranges::fill(to, 0);
     each_product(product_of(c), [&](auto i, auto j, auto at) {
       to[side == 0 ? i : j] += g[at] * (side == 0 ? b[j] : a[i]);
@@ -233,7 +239,7 @@ const op ops::dense{
   .backward = {dense_backward},
   .reference_forward = dense_reference_forward,
   .reference_backward = dense_reference_backward,
-  .keeps_output = true, // For the mask of relu.
+  .saves_output = true, // For the mask of relu.
   .cases = dense_cases,
   .formula = "f(x w + b)",
 };

@@ -37,7 +37,7 @@ void backward(op_call& c) {
   auto gx = c.grad_in[0].template mutable_data<T>();
   for (std::size_t i = 0; i < gx.size(); ++i) {
     const T g = gy[i] * mask[i];
-    gx[i] = c.adds(0) ? gx[i] + g : g;
+    gx[i] = c.accumulates(0) ? gx[i] + g : g;
   }
 }
 
@@ -57,7 +57,7 @@ const op ops::dropout{
   .backward = {backward<float>},
   .reference_forward = forward<double>,
   .reference_backward = backward<double>,
-  .keeps_inputs = false,
+  .saves_inputs = false,
   .cases = cases,
   .formula = "x * mask / (1 - rate)",
 };
@@ -67,9 +67,9 @@ tensor dropout(const tensor& x, float rate, bool training) {
     throw std::logic_error("dropout with a rate of " + std::to_string(rate));
   if (!training || rate == 0)
     return x;
-  auto& here = current_context();
-  const auto key = here.random;
-  ++here.random.op;
+  auto& current = current_context();
+  const auto key = current.random;
+  ++current.random.op;
   return apply(ops::dropout, {x}, dropped{rate, key});
 }
 

@@ -10,8 +10,8 @@
 namespace troupe {
 
 pool_window ops::geometry(const shape& x, const pool_options& o) {
-  const auto rows = ops::place_window(x[1], o.window_h, o.stride_h, o.pad);
-  const auto columns = ops::place_window(x[2], o.window_w, o.stride_w, o.pad);
+  const auto rows = ops::fit_window(x[1], o.window_h, o.stride_h, o.pad);
+  const auto columns = ops::fit_window(x[2], o.window_w, o.stride_w, o.pad);
   const auto size = [](std::int64_t v) { return std::size_t(v); };
   return {.count = size(x[0]),
           .height = size(x[1]),
@@ -36,15 +36,15 @@ pool_window geometry(const op_call& c) {
 tensor_spec infer(std::span<const tensor_spec> in, const op_options& options) {
   const auto o = options.as<pool_options>();
   const auto& x = in[0].dims;
-  const auto places = std::int64_t{o.window_h} * o.window_w;
+  const auto window_elements = std::int64_t{o.window_h} * o.window_w;
   ops::require(x.rank() == 4 && x[1] > 0 && x[2] > 0 && o.window_h > 0
-                 && o.window_w > 0 && places <= 256 && o.stride_h > 0
+                 && o.window_w > 0 && window_elements <= 256 && o.stride_h > 0
                  && o.stride_w > 0,
                "max_pool2d x [n, h, w, c], a window of 1 to 256 elements, "
                "strides of 1 or more",
                in);
-  const auto rows = ops::place_window(x[1], o.window_h, o.stride_h, o.pad);
-  const auto columns = ops::place_window(x[2], o.window_w, o.stride_w, o.pad);
+  const auto rows = ops::fit_window(x[1], o.window_h, o.stride_h, o.pad);
+  const auto columns = ops::fit_window(x[2], o.window_w, o.stride_w, o.pad);
   ops::require(rows.out > 0 && columns.out > 0,
                "a window no larger than the image", in);
   return {{x[0], rows.out, columns.out, x[3]}, in[0].type};
@@ -62,12 +62,12 @@ void backward(op_call& c) {
     kernels().max_pool_backward(geometry(c), c.grad_out.data<float>().data(),
                                 c.saved.data<std::uint8_t>().data(),
                                 c.grad_in[0].mutable_data<float>().data(),
-                                c.adds(0));
+                                c.accumulates(0));
 }
 
 /// Index in x of the maximum of the window of output element `y`.
-std::size_t largest(const pool_window& g, std::span<const double> x,
-                    std::size_t y) {
+std::size_t max_index(const pool_window& g, std::span<const double> x,
+                      std::size_t y) {
   const auto c = y % g.channels, j = y / g.channels % g.out_width,
              i = y / g.channels / g.out_width % g.out_height,
              n = y / g.channels / g.out_width / g.out_height;
@@ -92,17 +92,17 @@ void reference_forward(op_call& c) {
   const auto x = c.in[0].data<double>();
   auto y = c.out.mutable_data<double>();
   for (std::size_t at = 0; at < y.size(); ++at)
-    y[at] = x[largest(g, x, at)];
+    y[at] = x[max_index(g, x, at)];
 }
 
 void reference_backward(op_call& c) {
   const auto g = geometry(c);
   const auto x = c.in[0].data<double>(), gy = c.grad_out.data<double>();
   auto gx = c.grad_in[0].mutable_data<double>();
-  if (!c.adds(0))
+  if (!c.accumulates(0))
     std::ranges::fill(gx, 0);
   for (std::size_t at = 0; at < gy.size(); ++at)
-    gx[largest(g, x, at)] += gy[at];
+    gx[max_index(g, x, at)] += gy[at];
 }
 
 const std::array cases{

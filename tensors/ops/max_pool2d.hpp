@@ -6,13 +6,14 @@
 namespace troupe {
 
 struct pool_options {
-  std::int32_t window_h = 2, window_w = 2; ///< >= 1, at most 256 elements.
+  /// Height and width of a window; each >= 1, their product at most 256.
+  std::int32_t window_h = 2, window_w = 2;
   std::int32_t stride_h = 2, stride_w = 2; ///< >= 1
   padding pad = padding::valid;            ///< Padding is never the maximum.
 };
 
-/// Maximum of each window. Of equal values the first counts, row by row, and
-/// gets the gradient.
+/// Maximum of each window. If several values are maximal, the first of them,
+/// row by row, gets the gradient.
 /// @shape x  [n, h, w, c]
 /// @returns [n, oh, ow, c]
 /// @errors throws std::logic_error with the shape.

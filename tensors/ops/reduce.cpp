@@ -33,16 +33,16 @@ void each(const shape& x, std::uint32_t over, F fn) {
       strides[axis] = step;
       step *= std::size_t(x[axis]);
     }
-  std::array<std::int64_t, shape::max_rank> at{};
-  std::size_t to = 0;
+  std::array<std::int64_t, shape::max_rank> indices{};
+  std::size_t result = 0;
   for (std::size_t from = 0, n = x.elements(); from < n; ++from) {
-    fn(from, to);
+    fn(from, result);
     for (auto axis = x.rank(); axis-- > 0;) {
-      to += strides[axis];
-      if (++at[axis] < x[axis])
+      result += strides[axis];
+      if (++indices[axis] < x[axis])
         break;
-      to -= strides[axis] * std::size_t(at[axis]);
-      at[axis] = 0;
+      result -= strides[axis] * std::size_t(indices[axis]);
+      indices[axis] = 0;
     }
   }
 }
@@ -74,7 +74,7 @@ void backward(op_call& c) {
   const auto by = static_cast<T>(divisor(c, c.grad_out.dims(), Mean));
   each(c.in[0].dims(), over, [&](auto from, auto to) {
     const T g = gy[to] / by;
-    gx[from] = c.adds(0) ? gx[from] + g : g;
+    gx[from] = c.accumulates(0) ? gx[from] + g : g;
   });
 }
 

@@ -43,8 +43,8 @@ const op ops::reshape{
   .name = "reshape",
   .arity = 1,
   .infer = infer,
-  .keeps_inputs = false,
-  .passes_through = true,
+  .saves_inputs = false,
+  .is_reshape = true,
   .cases = cases,
   .formula = "x in another shape",
 };

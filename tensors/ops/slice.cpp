@@ -20,7 +20,7 @@ tensor_spec infer(std::span<const tensor_spec> in, const op_options& options) {
                   + std::to_string(end) + ")")
                    .c_str(),
                  in);
-  return {x.with(0, end - begin), in[0].type};
+  return {x.with_extent(0, end - begin), in[0].type};
 }
 
 tensor rows_of(const tensor& x, const op_options& options) {
@@ -35,7 +35,7 @@ void backward(op_call& c) {
   const auto begin = c.options.as<slice_rows>().begin;
   const auto gy = c.grad_out.data<T>();
   auto gx = c.grad_in[0].template mutable_data<T>();
-  if (!c.adds(0))
+  if (!c.accumulates(0))
     std::ranges::fill(gx, T{0});
   if (gy.empty())
     return;
@@ -62,7 +62,7 @@ const op ops::slice{
   .infer = infer,
   .backward = {backward<float>},
   .reference_backward = backward<double>,
-  .keeps_inputs = false,
+  .saves_inputs = false,
   .view = rows_of,
   .cases = cases,
   .formula = "some rows of x",

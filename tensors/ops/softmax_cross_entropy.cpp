@@ -43,15 +43,15 @@ void loss_backward(op_call& c) {
     kernels().scale_rows(c.grad_in[0].mutable_data<float>().data(),
                          c.saved.data<float>().data(),
                          c.grad_out.data<float>().data(), c.grad_out.size(),
-                         std::size_t(c.saved.dims()[1]), c.adds(0));
+                         std::size_t(c.saved.dims()[1]), c.accumulates(0));
 }
 
 /// Computes exp(x - maximum) of one row, and returns the sum.
 double exponentials(std::span<const double> row, std::span<double> out) {
-  const auto largest = std::ranges::max(row);
+  const auto maximum = std::ranges::max(row);
   double sum = 0;
   for (std::size_t j = 0; j < row.size(); ++j)
-    sum += out[j] = std::exp(row[j] - largest);
+    sum += out[j] = std::exp(row[j] - maximum);
   return sum;
 }
 
@@ -84,7 +84,7 @@ void loss_reference_backward(op_call& c) {
       const auto g =
         gy[i] * (e[j] / sum - (j == std::size_t(labels[i]) ? 1 : 0));
       auto& to = gx[i * classes + j];
-      to = c.adds(0) ? to + g : g;
+      to = c.accumulates(0) ? to + g : g;
     }
   }
 }
@@ -137,7 +137,7 @@ void softmax_backward(op_call& c) {
       dot += double(y[j]) * double(gy[j]);
     for (std::size_t j = at; j < at + classes; ++j) {
       const auto g = static_cast<T>(double(y[j]) * (double(gy[j]) - dot));
-      gx[j] = c.adds(0) ? gx[j] + g : g;
+      gx[j] = c.accumulates(0) ? gx[j] + g : g;
     }
   }
 }
@@ -171,8 +171,8 @@ const op ops::softmax{
   .backward = {softmax_backward<float>},
   .reference_forward = softmax_reference_forward,
   .reference_backward = softmax_backward<double>,
-  .keeps_inputs = false,
-  .keeps_output = true,
+  .saves_inputs = false,
+  .saves_output = true,
   .cases = softmax_cases,
   .formula = "exp(x) / sum(exp(x)) over the last axis",
 };

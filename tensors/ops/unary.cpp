@@ -118,7 +118,7 @@ void backward(op_call& c) {
   auto gx = c.grad_in[0].template mutable_data<T>();
   for (std::size_t i = 0; i < x.size(); ++i) {
     const T g = Op::df(x[i], y[i]) * gy[i];
-    gx[i] = c.adds(0) ? gx[i] + g : g;
+    gx[i] = c.accumulates(0) ? gx[i] + g : g;
   }
 }
 
@@ -139,7 +139,7 @@ constexpr std::array at_zero{0.0f};
 template <class Op>
 op unary(std::string_view name, std::string_view formula,
          std::span<const op_case> tried = cases,
-         std::span<const float> kinks = {}) {
+         std::span<const float> nondifferentiable_points = {}) {
   return {.name = name,
           .arity = 1,
           .infer = same_spec,
@@ -147,9 +147,9 @@ op unary(std::string_view name, std::string_view formula,
           .backward = {backward<Op, float>},
           .reference_forward = forward<Op, double>,
           .reference_backward = backward<Op, double>,
-          .keeps_output = true,
+          .saves_output = true,
           .cases = tried,
-          .kinks = kinks,
+          .nondifferentiable_points = nondifferentiable_points,
           .formula = formula};
 }
 

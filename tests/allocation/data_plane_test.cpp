@@ -8,14 +8,14 @@ using namespace troupe;
 
 namespace {
 
-using kind = data_plane::wish::kind;
+using kind = lane_backend::wait_condition::kind;
 
 /// Two processes with one replica each, which take turns.
 struct pair {
   explicit pair(const std::string& lanes) {
-    const net::testing::shm_grounds grounds;
+    const net::testing::shm_contexts grounds;
     const auto make = [&](std::size_t queue) {
-      return lanes == "shm" ? net::testing::lanes_over(grounds, queue)
+      return lanes == "shm" ? net::testing::shm_lanes_over(grounds, queue)
                             : net::testing::make_lanes(lanes);
     };
     auto parts = make(0), sums = make(1);
@@ -23,34 +23,34 @@ struct pair {
     left[1] = {std::move(parts.left), std::move(sums.left)};
     right[0] = {std::move(parts.right), std::move(sums.right)};
     const std::vector<std::uint32_t> first{0, 1, 2};
-    of.push_back(std::make_unique<data_plane>(exchange::layout{first, 0},
-                                              std::move(left)));
-    of.push_back(std::make_unique<data_plane>(exchange::layout{first, 1},
-                                              std::move(right)));
+    backends.push_back(std::make_unique<lane_backend>(
+      collective::placement{first, 0}, std::move(left)));
+    backends.push_back(std::make_unique<lane_backend>(
+      collective::placement{first, 1}, std::move(right)));
     for (std::uint32_t r = 0; r < 2; ++r)
-      of[r]->seat(r, 1);
+      backends[r]->begin_generation(r, 1);
   }
 
-  void run(std::uint64_t step, const tensors& parts) {
+  void run(std::uint64_t step, const tensors& contributions) {
     for (std::uint32_t r = 0; r < 2; ++r) {
-      of[r]->enter(r, step);
-      for (std::uint32_t b = 0; b < parts.size(); ++b)
-        of[r]->contribute(r, b, parts[b]);
+      backends[r]->begin_step(r, step);
+      for (std::uint32_t b = 0; b < contributions.size(); ++b)
+        backends[r]->contribute(r, b, contributions[b]);
     }
     for (int settled = 0; settled < 2;) {
       settled = 0;
       for (std::uint32_t r = 0; r < 2; ++r)
-        settled +=
-          of[r]->wait(r, {kind::settled}, false) == data_plane::news::granted;
+        settled += backends[r]->wait(r, {kind::drained}, false)
+                   == lane_backend::wait_status::ready;
     }
     for (std::uint32_t r = 0; r < 2; ++r) {
-      for (std::uint32_t b = 0; b < parts.size(); ++b)
-        right += of[r]->sum_of(r, b).data<float>().back() == 2;
-      of[r]->leave(r);
+      for (std::uint32_t b = 0; b < contributions.size(); ++b)
+        right += backends[r]->sum_of(r, b).data<float>().back() == 2;
+      backends[r]->end_step(r);
     }
   }
 
-  std::vector<std::unique_ptr<data_plane>> of;
+  std::vector<std::unique_ptr<lane_backend>> backends;
   std::size_t right = 0;
 };
 
@@ -58,17 +58,17 @@ struct pair {
 
 TEST(DataPlane, RequestsNoMemoryAfterTheFirstStep) {
   for (const auto& lanes : {"shm", "stream"}) {
-    pair on{lanes};
-    tensors parts;
+    pair processes{lanes};
+    tensors contributions;
     for (const std::int64_t size : {1, 1000, 20'000, 300'000})
-      parts.push_back(tensor::full({size}, 1));
+      contributions.push_back(tensor::full({size}, 1));
     std::uint64_t step = 0;
     for (; step < 3; ++step)
-      on.run(step, parts);
+      processes.run(step, contributions);
     const troupe::testing::malloc_counter counter;
     for (; step < 10; ++step)
-      on.run(step, parts);
+      processes.run(step, contributions);
     EXPECT_EQ(counter.calls(), 0u) << lanes;
-    EXPECT_EQ(on.right, 10 * 2 * parts.size());
+    EXPECT_EQ(processes.right, 10 * 2 * contributions.size());
   }
 }

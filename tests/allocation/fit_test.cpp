@@ -19,7 +19,7 @@ std::uint64_t calls_in_a_fit(const models::model_description& what,
                              std::uint32_t replicas) {
   const one_device_strategy strategy{"cpu:0", {.replicas = replicas}};
   const auto scope = strategy.scope();
-  model it{what, adam{}};
+  model fitted{what, adam{}};
   std::optional<troupe::testing::malloc_counter> counter;
   std::uint64_t calls = 0;
   fit_options options;
@@ -30,7 +30,7 @@ std::uint64_t calls_in_a_fit(const models::model_description& what,
     if (counter)
       calls = counter->calls();
   }});
-  it.fit(data::digits({.examples = 320}).batch(32), options);
+  fitted.fit(data::digits({.examples = 320}).batch(32), options);
   return calls;
 }
 

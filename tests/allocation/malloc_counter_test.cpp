@@ -40,17 +40,17 @@ TEST(MallocCounter, CountsEveryAllocationFunction) {
 }
 
 TEST(MallocCounter, CountsOnlyItsOwnThread) {
-  std::uint64_t other = 0;
+  std::uint64_t other_thread = 0;
   std::thread thread{[&] {
     const malloc_counter counter;
     seen = std::malloc(1);
     std::free(seen);
-    other = counter.calls();
+    other_thread = counter.calls();
   }};
   const malloc_counter counter;
   thread.join();
   EXPECT_EQ(counter.calls(), 0u);
-  EXPECT_EQ(other, 1u);
+  EXPECT_EQ(other_thread, 1u);
 }
 
 } // namespace

@@ -24,12 +24,13 @@ namespace {
 using troupe::testing::malloc_counter;
 
 struct piece {
-  unsigned char* at;
+  unsigned char* bytes;
   std::size_t size;
   unsigned char mark;
 
-  bool whole() const {
-    return std::all_of(at, at + size, [this](auto x) { return x == mark; });
+  bool is_intact() const {
+    return std::all_of(bytes, bytes + size,
+                       [this](auto x) { return x == mark; });
   }
 };
 
@@ -61,9 +62,9 @@ TEST(StepAllocator, BlocksOfAllSizesAreDisjoint) {
     for (int i = 0; i < 3; ++i)
       pieces.push_back(make(size, static_cast<unsigned char>(pieces.size())));
   for (const auto& each : pieces) {
-    EXPECT_TRUE(each.whole()) << each.size;
-    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(each.at) % 16, 0u);
-    ::operator delete(each.at);
+    EXPECT_TRUE(each.is_intact()) << each.size;
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(each.bytes) % 16, 0u);
+    ::operator delete(each.bytes);
   }
 }
 
@@ -111,7 +112,7 @@ public:
   }
   ~exchange() {
     for (const auto& each : pieces_)
-      ::operator delete(each.at);
+      ::operator delete(each.bytes);
   }
 
 private:
@@ -127,8 +128,8 @@ TEST(StepAllocator, BlocksFreedByOtherThreadsStayIntact) {
     for (int i = 0; i < 30'000; ++i) {
       const auto taken = between.swap(
         make(rng() % 1200, static_cast<unsigned char>(rng())), rng());
-      broken += !taken.whole();
-      ::operator delete(taken.at);
+      broken += !taken.is_intact();
+      ::operator delete(taken.bytes);
     }
   };
   for (unsigned round = 0; round < 3; ++round) { // Threads end and begin.
@@ -147,8 +148,8 @@ TEST(StepAllocator, NoBlockIsInTwoThreads) {
       for (auto& each : pieces)
         each = make(512, mark);
       for (const auto& each : pieces) {
-        broken += !each.whole();
-        ::operator delete(each.at);
+        broken += !each.is_intact();
+        ::operator delete(each.bytes);
       }
     }
   };

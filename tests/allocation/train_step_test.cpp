@@ -11,29 +11,29 @@ namespace {
 
 /// Calls of malloc by the replicas' threads in each step of training, from the
 /// hand-over of the batch to the end of the update.
-std::vector<std::uint64_t> calls_by_step(const models::model_description& what,
-                                         const update_rule& rule,
-                                         std::uint32_t replicas) {
-  const auto place =
-    state_over(make_inline_crew({.replicas = replicas}), "turns", {{}}, 1);
-  place->copies = 1;
+std::vector<std::uint64_t>
+calls_by_step(const models::model_description& description,
+              const update_rule& rule, std::uint32_t replicas) {
+  const auto state = make_strategy_state(
+    make_sequential_group({.replicas = replicas}), "turns", {{}}, 1);
+  state->copies = 1;
   const auto model = std::make_shared<model_state>(
-    what, rule, models::find_loss("softmax_cross_entropy"), 1, place);
+    description, rule, models::find_loss("softmax_cross_entropy"), 1, state);
   const auto batches =
-    data::synthetic({.example = what.input, .examples = 24}).batch(4);
+    data::synthetic({.example = description.input, .examples = 24}).batch(4);
   const fit_options options;
   train_step step{model, options};
-  step.feed_from(std::make_shared<batch_feed>(batches, data::position{}, 0,
-                                              *place->members));
+  step.set_batches(
+    std::make_shared<batch_feed>(batches, data::position{}, 0, *state->group));
   std::vector<std::uint64_t> calls(6);
-  work x;
+  run_request x;
   x.steps = calls.size();
   x.step = [&](step_context& at) {
     const testing::malloc_counter counter;
     step(at);
     calls[at.step] += counter.calls();
   };
-  place->members->run(x);
+  state->group->run(x);
   return calls;
 }
 
@@ -46,7 +46,7 @@ TEST_P(TrainStep, CallsNoMallocAfterTheThird) {
   const auto& [name, replicas] = GetParam();
   for (const update_rule& rule :
        {update_rule{sgd{.momentum = 0.9f}}, update_rule{adam{}}}) {
-    const auto calls = calls_by_step(models::find(name), rule, replicas);
+    const auto calls = calls_by_step(models::find_model(name), rule, replicas);
     EXPECT_GT(calls[0], 0u) << "the counter counts";
     for (std::size_t s = 3; s < calls.size(); ++s)
       EXPECT_EQ(calls[s], 0u) << rule.name() << ", step " << s;

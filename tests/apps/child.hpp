@@ -24,9 +24,9 @@ struct outcome {
 };
 
 struct child_options {
-  std::filesystem::path
-    folder{}; ///< Working directory. Empty: the current one.
-  std::chrono::seconds patience{100}; ///< Time after which it is killed.
+  /// Working directory. Empty: the current one.
+  std::filesystem::path folder{};
+  std::chrono::seconds timeout{100}; ///< Time after which it is killed.
   /// Called with the process id and all standard error so far, whenever there
   /// is more of it. It may send a signal, for instance.
   std::function<void(pid_t, const std::string&)> on_error_output{};
@@ -36,9 +36,9 @@ struct child_options {
 
 namespace detail {
 
-[[noreturn]] inline void become(const std::vector<std::string>& command,
-                                const child_options& options, int out,
-                                int err) {
+[[noreturn]] inline void exec_child(const std::vector<std::string>& command,
+                                    const child_options& options, int out,
+                                    int err) {
   ::dup2(out, STDOUT_FILENO);
   ::dup2(err, STDERR_FILENO);
   if (!options.out_file.empty())
@@ -57,12 +57,12 @@ namespace detail {
   ::_exit(127);
 }
 
-/// Appends available data to `to`. @returns true if there may be more.
-inline bool take(int from, std::string& to) {
-  std::array<char, 4096> some;
-  const auto n = ::read(from, some.data(), some.size());
+/// Appends available data to `target`. @returns true if there may be more.
+inline bool read_available(int source, std::string& target) {
+  std::array<char, 4096> buffer;
+  const auto n = ::read(source, buffer.data(), buffer.size());
   if (n > 0)
-    to.append(some.data(), static_cast<std::size_t>(n));
+    target.append(buffer.data(), static_cast<std::size_t>(n));
   return n > 0;
 }
 
@@ -79,11 +79,11 @@ inline outcome run_child(const std::vector<std::string>& command,
   if (child < 0)
     throw std::runtime_error(std::strerror(errno));
   if (child == 0)
-    detail::become(command, options, out[1], err[1]);
+    detail::exec_child(command, options, out[1], err[1]);
   ::close(out[1]);
   ::close(err[1]);
   outcome seen;
-  const auto deadline = clock::now() + options.patience;
+  const auto deadline = clock::now() + options.timeout;
   std::array<pollfd, 2> open{pollfd{out[0], POLLIN, 0},
                              pollfd{err[0], POLLIN, 0}};
   while (open[0].fd >= 0 || open[1].fd >= 0) {
@@ -96,10 +96,10 @@ inline outcome run_child(const std::vector<std::string>& command,
       seen.err += "\n[killed by the test at its deadline]";
       break;
     }
-    if (open[0].revents != 0 && !detail::take(out[0], seen.out))
+    if (open[0].revents != 0 && !detail::read_available(out[0], seen.out))
       open[0].fd = -1;
     if (open[1].revents != 0) {
-      if (!detail::take(err[0], seen.err))
+      if (!detail::read_available(err[0], seen.err))
         open[1].fd = -1;
       else if (options.on_error_output)
         options.on_error_output(child, seen.err);

@@ -11,23 +11,23 @@ using namespace std::chrono_literals;
 /// Shell scripts as child processes, and the last line that each has written.
 struct scripts {
   void start(const std::string& name, const std::string& text) {
-    all.start({name, {"/bin/sh", "-c", text}});
+    children.start({name, {"/bin/sh", "-c", text}});
   }
   /// Polls until a script has written that line.
   void wait_for(const std::string& name, const std::string& line) {
-    while (last[name] != line && all.running())
-      all.pump(60s);
+    while (last_line[name] != line && children.running())
+      children.poll_once(60s);
   }
   void wait_for_end() {
-    while (all.running())
-      all.pump(60s);
+    while (children.running())
+      children.poll_once(60s);
   }
 
-  std::map<std::string, std::string> last;
-  children all{
-    {.grace = 0ms,
+  std::map<std::string, std::string> last_line;
+  child_processes children{
+    {.grace_period = 0ms,
      .on_line = [this](const std::string& name, bool, std::string_view line) {
-       last[name] = line;
+       last_line[name] = line;
      }}};
 };
 
@@ -36,39 +36,39 @@ constexpr auto stay = "while :; do :; done";
 } // namespace
 
 TEST(ChildProcesses, HaveNoDeadlineAfterSend) {
-  scripts x;
-  x.start("a", std::string{"trap 'for i in $(seq 500); do echo $i; done; "
-                           "exit 5' INT; echo ready; "}
-                 + stay);
-  x.wait_for("a", "ready");
-  x.all.send(SIGINT);
-  x.wait_for_end();
-  EXPECT_EQ(x.last["a"], "500");
-  ASSERT_EQ(x.all.ended().size(), 1u);
-  EXPECT_EQ(x.all.ended()[0].code, 5);
-  EXPECT_EQ(x.all.ended()[0].signal, 0);
+  scripts started;
+  started.start("a", std::string{"trap 'for i in $(seq 500); do echo $i; done; "
+                                 "exit 5' INT; echo ready; "}
+                       + stay);
+  started.wait_for("a", "ready");
+  started.children.send(SIGINT);
+  started.wait_for_end();
+  EXPECT_EQ(started.last_line["a"], "500");
+  ASSERT_EQ(started.children.ended().size(), 1u);
+  EXPECT_EQ(started.children.ended()[0].code, 5);
+  EXPECT_EQ(started.children.ended()[0].signal, 0);
 }
 
 TEST(ChildProcesses, EndWithinTheGracePeriodOfAFailureAfterSend) {
-  scripts x;
-  x.start("a", std::string{"trap 'exit 5' INT; echo ready; "} + stay);
-  x.start("b", std::string{"trap '' INT TERM; echo ready; "} + stay);
-  x.wait_for("a", "ready");
-  x.wait_for("b", "ready");
-  x.all.send(SIGINT);
-  x.wait_for_end();
-  ASSERT_EQ(x.all.ended().size(), 2u);
-  EXPECT_EQ(x.all.ended()[0].name, "a");
-  EXPECT_EQ(x.all.ended()[0].code, 5);
-  EXPECT_EQ(x.all.ended()[1].signal, SIGKILL);
+  scripts started;
+  started.start("a", std::string{"trap 'exit 5' INT; echo ready; "} + stay);
+  started.start("b", std::string{"trap '' INT TERM; echo ready; "} + stay);
+  started.wait_for("a", "ready");
+  started.wait_for("b", "ready");
+  started.children.send(SIGINT);
+  started.wait_for_end();
+  ASSERT_EQ(started.children.ended().size(), 2u);
+  EXPECT_EQ(started.children.ended()[0].name, "a");
+  EXPECT_EQ(started.children.ended()[0].code, 5);
+  EXPECT_EQ(started.children.ended()[1].signal, SIGKILL);
 }
 
 TEST(ChildProcesses, EndWithinTheGracePeriodAfterSignal) {
-  scripts x;
-  x.start("a", std::string{"trap '' INT TERM; echo ready; "} + stay);
-  x.wait_for("a", "ready");
-  x.all.signal(SIGINT);
-  x.wait_for_end();
-  ASSERT_TRUE(x.all.first_failure());
-  EXPECT_EQ(x.all.first_failure()->signal, SIGKILL);
+  scripts started;
+  started.start("a", std::string{"trap '' INT TERM; echo ready; "} + stay);
+  started.wait_for("a", "ready");
+  started.children.signal(SIGINT);
+  started.wait_for_end();
+  ASSERT_TRUE(started.children.first_failure());
+  EXPECT_EQ(started.children.first_failure()->signal, SIGKILL);
 }

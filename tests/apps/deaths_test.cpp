@@ -22,20 +22,22 @@ protected:
   }
 
   /// Expects that a process reported an error with this code and these parts.
-  static void heard(const outcome& x, const std::string& who, const char* code,
-                    std::initializer_list<const char*> parts) {
-    const auto begin = "[" + who + "] error " + code + ": ";
-    const auto at = x.err.find(begin);
-    ASSERT_NE(at, x.err.npos) << x.err;
-    const auto line = x.err.substr(at, x.err.find('\n', at) - at);
-    for (const auto* part : parts)
-      EXPECT_NE(line.find(part), line.npos) << line;
+  static void expect_error(const outcome& result, const std::string& process,
+                           const char* code,
+                           std::initializer_list<const char*> expected) {
+    const auto begin = "[" + process + "] error " + code + ": ";
+    const auto position = result.err.find(begin);
+    ASSERT_NE(position, result.err.npos) << result.err;
+    const auto line =
+      result.err.substr(position, result.err.find('\n', position) - position);
+    for (const auto* text : expected)
+      EXPECT_NE(line.find(text), line.npos) << line;
   }
 
-  static std::ptrdiff_t count(const std::string& text, const char* part) {
+  static std::ptrdiff_t count(const std::string& text, const char* pattern) {
     std::ptrdiff_t n = 0;
-    for (auto at = text.find(part); at != text.npos;
-         at = text.find(part, at + 1))
+    for (auto position = text.find(pattern); position != text.npos;
+         position = text.find(pattern, position + 1))
       ++n;
     return n;
   }
@@ -47,40 +49,40 @@ TEST_F(Deaths, AJobWithoutAFailureEndsWithCodeZero) {
   EXPECT_EQ(count(x.err, "sum 3"), 9) << x.err;
 }
 
-TEST_F(Deaths, A23ASumThatOneOfThreeBeginsNamesTheTwoOthersWithinTheTimeout) {
+TEST_F(Deaths, ASumThatOneOfThreeBeginsNamesTheTwoOthersWithinTheTimeout) {
   const auto begin = std::chrono::steady_clock::now();
   const auto x = job(3, "absent 1000");
   EXPECT_LT(std::chrono::steady_clock::now() - begin, 60s);
   EXPECT_EQ(x.code, 3) << x.err;
-  heard(x, "worker 0", "stalled", {"worker 1", "worker 2"});
+  expect_error(x, "worker 0", "stalled", {"worker 1", "worker 2"});
 }
 
-TEST_F(Deaths, A24AWorkerThatDiesBetweenTwoSumsIsReported) {
+TEST_F(Deaths, AWorkerThatDiesBetweenTwoSumsIsReported) {
   const auto x = job(2, "killed-between");
   EXPECT_EQ(x.code, 128 + SIGKILL) << x.err;
-  EXPECT_EQ(count(x.err, "sum 2"), 2)
-    << x.err; // the first sum, in both workers
-  heard(x, "worker 0", "peer_lost", {"worker 1"});
+  // Both workers have completed the first sum.
+  EXPECT_EQ(count(x.err, "sum 2"), 2) << x.err;
+  expect_error(x, "worker 0", "peer_lost", {"worker 1"});
 }
 
 TEST_F(Deaths, AWorkerKilledDuringAStepIsNamedWithOperationAndStep) {
   const auto x = job(3, "killed-amid");
   EXPECT_EQ(x.code, 128 + SIGKILL) << x.err;
-  heard(x, "worker 0", "peer_lost", {"worker 1", "step 0", "sum"});
-  heard(x, "worker 2", "peer_lost", {"worker 1", "step 0"});
+  expect_error(x, "worker 0", "peer_lost", {"worker 1", "step 0", "sum"});
+  expect_error(x, "worker 2", "peer_lost", {"worker 1", "step 0"});
 }
 
 TEST_F(Deaths, ALeaderKilledDuringAStepIsNamed) {
   const auto x = job(3, "leader-killed-amid");
   EXPECT_EQ(x.code, 128 + SIGKILL) << x.err;
-  heard(x, "worker 1", "peer_lost", {"worker 0", "step 0"});
-  heard(x, "worker 2", "peer_lost", {"worker 0", "step 0"});
+  expect_error(x, "worker 1", "peer_lost", {"worker 0", "step 0"});
+  expect_error(x, "worker 2", "peer_lost", {"worker 0", "step 0"});
 }
 
 TEST_F(Deaths, AWorkerStoppedDuringAStepIsUnreachable) {
   const auto x = job(2, "stopped-amid");
   EXPECT_EQ(x.code, 3) << x.err;
-  heard(x, "worker 0", "unreachable", {"worker 1", "step 0", "sum"});
+  expect_error(x, "worker 0", "unreachable", {"worker 1", "step 0", "sum"});
 }
 
 /// Two hosts, emulated by network namespaces with a link between them.

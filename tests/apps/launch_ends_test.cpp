@@ -34,9 +34,10 @@ TEST_F(Launch, KillsAStoppedProcessWhenAnotherFails) {
     "do :; done; exit 3");
   const auto done = launch("-n 2 --grace 1000");
   EXPECT_EQ(done.code, 3);
-  EXPECT_EQ(last_line_of(done.err),
-            "troupe: worker 0 failed first: exit code 3; worker 1 was stopped "
-            "then, and was killed")
+  EXPECT_EQ(
+    last_line_of(done.err),
+    "troupe: worker 0 failed first: exit code 3; worker 1 was stopped at "
+    "that time and was killed")
     << done.err;
 }
 
@@ -90,7 +91,7 @@ TEST_F(Launch, KillsAStoppedProcessAfterOneGracePeriod) {
          "echo on >there; stay");
   const auto done = launch("-n 3 --grace 4");
   EXPECT_EQ(done.code, 3) << done.err;
-  EXPECT_EQ(by_name(done.out)["worker 2"], "it has ended\n");
+  EXPECT_EQ(output_by_name(done.out)["worker 2"], "it has ended\n");
 }
 
 TEST_F(Launch, ForwardsSignals) {
@@ -105,7 +106,7 @@ TEST_F(Launch, ForwardsSignals) {
              when_ready(2, [=](pid_t tool) { ::kill(tool, number); }));
     EXPECT_EQ(done.code, code) << done.err;
     for (const auto* one : {"worker 0", "worker 1"})
-      EXPECT_EQ(by_name(done.out)[one], "trapped\n");
+      EXPECT_EQ(output_by_name(done.out)[one], "trapped\n");
     EXPECT_NE(last_line_of(done.err).find("was passed on; worker "),
               done.err.npos)
       << done.err;
@@ -139,8 +140,8 @@ TEST_F(Launch, EndsItsProcessesIfTheirOutputCannotBeWritten) {
   script("echo word; stay");
   child_options options;
   options.out_file = "/dev/full";
-  refuses("launch -n 2 --grace 0 -- sh job.sh", 1,
-          {"cannot write output of worker", "No space left"}, options);
+  expect_rejected("launch -n 2 --grace 0 -- sh job.sh", 1,
+                  {"cannot write output of worker", "No space left"}, options);
 }
 
 } // namespace

@@ -12,12 +12,13 @@ TEST_F(Launch, GivesEachProcessItsTaskInOneCluster) {
   script("echo \"$TF_CONFIG\"");
   const auto done = launch("-n 3");
   ASSERT_EQ(done.code, 0) << done.err;
-  const auto said = by_name(done.out);
-  ASSERT_EQ(said.size(), 3u) << done.out;
-  const auto cluster = net::parse_tf_config(said.at("worker 0")).cluster;
+  const auto outputs = output_by_name(done.out);
+  ASSERT_EQ(outputs.size(), 3u) << done.out;
+  const auto cluster = net::parse_tf_config(outputs.at("worker 0")).cluster;
   EXPECT_EQ(cluster.num_tasks("worker"), 3u);
   for (net::task_index i = 0; i < 3; ++i) {
-    const auto x = net::parse_tf_config(said.at("worker " + std::to_string(i)));
+    const auto x =
+      net::parse_tf_config(outputs.at("worker " + std::to_string(i)));
     EXPECT_EQ(x.cluster, cluster);
     EXPECT_EQ(x.task_type, "worker");
     EXPECT_EQ(x.task_id, i);
@@ -28,7 +29,7 @@ TEST_F(Launch, MakesTheFirstProcessChiefOnRequest) {
   script("echo \"$TF_CONFIG\"");
   const auto done = launch("-n 2 --chief");
   ASSERT_EQ(done.code, 0) << done.err;
-  const auto said = by_name(done.out);
+  const auto said = output_by_name(done.out);
   const auto x = net::parse_tf_config(said.at("chief 0"));
   EXPECT_EQ(x.cluster.jobs(), (net::cluster_spec::list{"chief", "worker"}));
   EXPECT_EQ(x.cluster, net::parse_tf_config(said.at("worker 0")).cluster);
@@ -42,7 +43,7 @@ TEST_F(Launch, GivesAllProcessesOneNewSecretAndRemovesIt) {
   for (int run = 0; run < 2; ++run) {
     const auto done = launch("-n 2");
     ASSERT_EQ(done.code, 0) << done.err;
-    const auto said = by_name(done.out);
+    const auto said = output_by_name(done.out);
     EXPECT_EQ(said.at("worker 0"), said.at("worker 1"));
     std::istringstream in{said.at("worker 0")};
     std::string file, mode, folder_mode, secret;
@@ -70,8 +71,8 @@ TEST_F(Launch, ShowsWholeLinesOfBothStreams) {
   const auto done = launch("-n 2");
   EXPECT_EQ(done.code, 0) << done.err;
   for (const auto* name : {"worker 0", "worker 1"}) {
-    EXPECT_EQ(by_name(done.out).at(name), "out\n\nno break\n");
-    EXPECT_EQ(by_name(done.err).at(name), "err\n");
+    EXPECT_EQ(output_by_name(done.out).at(name), "out\n\nno break\n");
+    EXPECT_EQ(output_by_name(done.err).at(name), "err\n");
   }
 }
 
@@ -88,21 +89,23 @@ TEST_F(Launch, PassesTheProgramsArgumentsUnchanged) {
   const auto done =
     troupe("launch -n 1 -- sh words.sh -n [a,b] {} --grace '' -- launch");
   EXPECT_EQ(done.code, 0) << done.err;
-  EXPECT_EQ(by_name(done.out).at("worker 0"),
+  EXPECT_EQ(output_by_name(done.out).at("worker 0"),
             "<-n>\n<[a,b]>\n<{}>\n<--grace>\n<>\n<-->\n<launch>\n");
 }
 
 TEST_F(Launch, RejectsInvalidOptions) {
-  refuses("launch -n 2", 2, {"no program", "--"});
-  refuses("launch -n 2 --", 2, {"no program", "--"});
-  refuses("launch -- true", 2, {"-n"});
-  refuses("launch -n 0 -- true", 2, {"-n 0:", "from 1 to 128"});
-  refuses("launch -n 2 --grace -1 -- true", 2, {"--grace -1:", "from 0 to"});
-  refuses("launch -n 2 -- ./nowhere", 2,
-          {"cannot run \"./nowhere\": No such file", "PATH"});
-  refuses("launch -n 2 -- /", 2, {"cannot run \"/\": Permission denied"});
-  refuses("launch -n 2 true", 2, {"true"});
-  refuses("train -- true", 2, {"-- true:", "only troupe launch"});
+  expect_rejected("launch -n 2", 2, {"no program", "--"});
+  expect_rejected("launch -n 2 --", 2, {"no program", "--"});
+  expect_rejected("launch -- true", 2, {"-n"});
+  expect_rejected("launch -n 0 -- true", 2, {"-n 0:", "from 1 to 128"});
+  expect_rejected("launch -n 2 --grace -1 -- true", 2,
+                  {"--grace -1:", "from 0 to"});
+  expect_rejected("launch -n 2 -- ./nowhere", 2,
+                  {"cannot run \"./nowhere\": No such file", "PATH"});
+  expect_rejected("launch -n 2 -- /", 2,
+                  {"cannot run \"/\": Permission denied"});
+  expect_rejected("launch -n 2 true", 2, {"true"});
+  expect_rejected("train -- true", 2, {"-- true:", "only troupe launch"});
 }
 
 } // namespace

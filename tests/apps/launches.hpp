@@ -31,16 +31,17 @@ protected:
   }
 
   /// @returns the output of each process, by its name.
-  static std::map<std::string, std::string> by_name(const std::string& text) {
-    std::map<std::string, std::string> all;
-    std::istringstream in{text};
-    for (std::string line; std::getline(in, line);) {
+  static std::map<std::string, std::string>
+  output_by_name(const std::string& text) {
+    std::map<std::string, std::string> outputs;
+    std::istringstream input{text};
+    for (std::string line; std::getline(input, line);) {
       const auto end = line.find("] ");
       EXPECT_EQ(line.rfind("[", 0), 0u) << line;
       EXPECT_NE(end, line.npos) << line;
-      all[line.substr(1, end - 1)] += line.substr(end + 2) + "\n";
+      outputs[line.substr(1, end - 1)] += line.substr(end + 2) + "\n";
     }
-    return all;
+    return outputs;
   }
 
   static std::string last_line_of(const std::string& text) {
@@ -50,29 +51,29 @@ protected:
 
   /// Waits until a process has ended, which need not be a child of this one.
   static void wait_for_end(pid_t id) {
-    const auto life = static_cast<int>(::syscall(SYS_pidfd_open, id, 0));
-    if (life < 0) {
+    const auto pidfd = static_cast<int>(::syscall(SYS_pidfd_open, id, 0));
+    if (pidfd < 0) {
       EXPECT_EQ(errno, ESRCH); // it has ended already
       return;
     }
-    pollfd end{life, POLLIN, 0};
+    pollfd end{pidfd, POLLIN, 0};
     EXPECT_EQ(::poll(&end, 1, 30'000), 1) << "process " << id << " still runs";
-    ::close(life);
+    ::close(pidfd);
   }
 
   /// Calls a function once, when `count` processes have written "ready" to
   /// standard error.
   static child_options when_ready(std::ptrdiff_t count,
-                                  std::function<void(pid_t)> what) {
+                                  std::function<void(pid_t)> action) {
     child_options options;
     options.on_error_output =
       [=, done = false](pid_t tool, const std::string& err) mutable {
         std::ptrdiff_t ready = 0;
-        for (auto at = err.find("ready\n"); at != err.npos;
-             at = err.find("ready\n", at + 1))
+        for (auto position = err.find("ready\n"); position != err.npos;
+             position = err.find("ready\n", position + 1))
           ++ready;
         if (!std::exchange(done, done || ready >= count) && ready >= count)
-          what(tool);
+          action(tool);
       };
     return options;
   }

@@ -22,9 +22,9 @@ const std::vector<std::string> example{std::string{TROUPE_EXAMPLES}
                                        + "/example_embed"};
 
 /// A node process, and the address on its first line of output.
-struct node_process : background {
+struct node_process : background_process {
   explicit node_process(const std::vector<std::string>& command)
-    : background{command} {
+    : background_process{command} {
     const std::string says = "listening on ";
     const auto first = line();
     EXPECT_EQ(first.rfind(says, 0), 0u) << first;
@@ -40,33 +40,35 @@ std::vector<std::string> tool_node() {
 
 /// Sends a signal to a node's process.
 /// @returns the exit reason that a monitor of a role on that node receives.
-std::string end_after(int signal) {
-  node_process there{example};
-  runtime here;
-  remote_node node{here, there.address, {.suspect = 500ms}};
+std::string exit_reason_after(int signal) {
+  node_process process{example};
+  runtime actors;
+  remote_node node{actors, process.address, {.heartbeat_timeout = 500ms}};
   const auto role = node.spawn<greeter_actor>("greeter", "Hi");
-  std::string why;
+  std::string reason;
   {
-    caf::scoped_actor self{here.system()};
+    caf::scoped_actor self{actors.system()};
     self->monitor(role);
-    there.signal(signal);
+    process.signal(signal);
     self->receive(
-      [&](const caf::down_msg& x) { why = here.system().render(x.reason); },
-      caf::after(60s) >> [&] { why = "nothing"; });
+      [&](const caf::down_msg& x) {
+        reason = actors.system().render(x.reason);
+      },
+      caf::after(60s) >> [&] { reason = "nothing"; });
     self->request(role, 60s, std::string{"you"})
       .receive([](const std::string& text) { ADD_FAILURE() << text; },
                [](const caf::error&) {});
   }
-  forget_logger();
-  return why;
+  release_caf_logger();
+  return reason;
 }
 
 class Node : public tool_test {};
 
 TEST_F(Node, IsLostIfKilledAndUnreachableIfStopped) {
-  const auto killed = end_after(SIGKILL);
+  const auto killed = exit_reason_after(SIGKILL);
   EXPECT_EQ(killed.rfind("peer_lost(", 0), 0u) << killed;
-  const auto stopped = end_after(SIGSTOP);
+  const auto stopped = exit_reason_after(SIGSTOP);
   EXPECT_EQ(stopped.rfind("unreachable(", 0), 0u) << stopped;
 }
 
@@ -110,24 +112,27 @@ TEST_F(Node, RequiresTheSecretOfItsFile) {
 }
 
 TEST_F(Node, RejectsInvalidOptions) {
-  refuses("node --listen here", 2, {"--listen", "here"});
-  refuses("node --listen 0.0.0.0:0", 2, {"0.0.0.0:0"});
-  refuses("node --ports many", 2, {"--ports", "many"});
-  refuses("node --listen 127.0.0.1:9000 --ports 8000", 2,
-          {"--ports 8000", "9000 or higher"});
-  refuses("status 127.0.0.1:1 --tls-ca a --tls-cert a --tls-key a", 2,
-          {"the authority in 'a'", "No such file"});
-  refuses("node --tls-ca a.pem", 2, {"--tls-ca, --tls-cert and --tls-key"});
-  refuses("node --secret-file none", 1, {"none"});
-  refuses("status", 2, {"ADDRESS"});
-  refuses("status nowhere", 2, {"nowhere"});
-  refuses("status 127.0.0.1:1 --timeout 0", 2, {"--timeout 0:", "from 1 to"});
+  expect_rejected("node --listen here", 2, {"--listen", "here"});
+  expect_rejected("node --listen 0.0.0.0:0", 2, {"0.0.0.0:0"});
+  expect_rejected("node --ports many", 2, {"--ports", "many"});
+  expect_rejected("node --listen 127.0.0.1:9000 --ports 8000", 2,
+                  {"--ports 8000", "9000 or higher"});
+  expect_rejected("status 127.0.0.1:1 --tls-ca a --tls-cert a --tls-key a", 2,
+                  {"the authority in 'a'", "No such file"});
+  expect_rejected("node --tls-ca a.pem", 2,
+                  {"--tls-ca, --tls-cert and --tls-key"});
+  expect_rejected("node --secret-file none", 1, {"none"});
+  expect_rejected("status", 2, {"ADDRESS"});
+  expect_rejected("status nowhere", 2, {"nowhere"});
+  expect_rejected("status 127.0.0.1:1 --timeout 0", 2,
+                  {"--timeout 0:", "from 1 to"});
 }
 
 TEST_F(Node, TimeoutOfAStatusQueryHasAHiddenOldName) {
-  refuses("status 127.0.0.1:1 --patience 0", 2, {"--patience 0:", "from 1 to"});
-  refuses("status 127.0.0.1:1 --timeout 1 --patience 1", 2,
-          {"--patience", "--timeout"});
+  expect_rejected("status 127.0.0.1:1 --patience 0", 2,
+                  {"--patience 0:", "from 1 to"});
+  expect_rejected("status 127.0.0.1:1 --timeout 1 --patience 1", 2,
+                  {"--patience", "--timeout"});
   const auto help = troupe("status --help").out;
   EXPECT_NE(help.find("--timeout"), help.npos) << help;
   EXPECT_EQ(help.find("--patience"), help.npos) << help;

@@ -18,18 +18,18 @@ protected:
   PeerText() {
     net::endpoint_options options;
     options.listen = net::address{"127.0.0.1", 0};
-    stranger_.emplace(options);
-    stranger_->on_dialed(
+    peer_.emplace(options);
+    peer_->serve(
       [](const net::hello&) {
-        net::verdict no;
-        no.taken = false;
-        no.why = "\x1b]0;title\x07\x1b[31mred\ntroupe: all is well";
+        net::hello_response no;
+        no.accepted = false;
+        no.reason = "\x1b]0;title\x07\x1b[31mred\ntroupe: all is well";
         return no;
       },
-      [](const net::hello&, net::arrived&&) {});
+      [](const net::hello&, net::accepted_connection&&) {});
   }
 
-  std::string address() const { return to_string(stranger_->reachable_at()); }
+  std::string address() const { return to_string(peer_->advertised_address()); }
 
   /// Expects one line without control characters.
   static void is_one_harmless_line(const std::string& err) {
@@ -42,11 +42,11 @@ protected:
   }
 
 private:
-  std::optional<net::endpoint> stranger_;
+  std::optional<net::endpoint> peer_;
 };
 
 TEST_F(PeerText, OfARejectionIsOneHarmlessLine) {
-  const net::held_ports mine{1};
+  const net::reserved_ports mine{1};
   ::setenv("TF_CONFIG",
            (R"({"cluster": {"worker": [")" + address() + R"(", "127.0.0.1:)"
             + std::to_string(mine.numbers().front())

@@ -83,14 +83,15 @@ TEST_F(ToolResume, RejectsEpochsThatAreCompletedAlready) {
               .code,
             130);
   for (const auto* epochs : {"1", "2"})
-    refuses(std::string{"train --resume m.troupe --epochs "} + epochs, 2,
-            {"--epochs", "the run has completed 2 epochs; give more"});
+    expect_rejected(std::string{"train --resume m.troupe --epochs "} + epochs,
+                    2,
+                    {"--epochs", "the run has completed 2 epochs; give more"});
   EXPECT_EQ(troupe("train --resume m.troupe --quiet --epochs 3").code, 0);
 }
 
 TEST_F(ToolResume, RejectsAFinishedRun) {
   ASSERT_EQ(troupe(job + std::string{"--quiet --save m.troupe"}).code, 0);
-  refuses("train --resume m.troupe", 2, {"no interrupted fit"});
+  expect_rejected("train --resume m.troupe", 2, {"no interrupted fit"});
 }
 
 } // namespace

@@ -10,7 +10,7 @@ class SameBits : public tool_test {
 protected:
   /// Expects equal weights from three runs of each strategy with two replicas,
   /// and other weights with three replicas.
-  void hold(const std::string& job) {
+  void expect_equal_bits(const std::string& job) {
     const auto expected =
       weights_of(job + "--strategy one_device --replicas 2");
     for (int run = 0; run < 3; ++run) {
@@ -24,19 +24,20 @@ protected:
 };
 
 TEST_F(SameBits, ComeFromMirroredAndFromOneDeviceInEveryRun) {
-  hold("train --data digits:500 --epochs 2 --batch 30 ");
+  expect_equal_bits("train --data digits:500 --epochs 2 --batch 30 ");
 }
 
 TEST_F(SameBits, ComeFromConvolutions) {
-  hold("train --model lenet --data digits:140 --epochs 1 --batch 24 ");
+  expect_equal_bits(
+    "train --model lenet --data digits:140 --epochs 1 --batch 24 ");
 }
 
 TEST_F(SameBits, ComeFromMnist) {
   const auto* folder = std::getenv("TROUPE_DATA_DIR");
   if (!folder)
     GTEST_SKIP() << "TROUPE_DATA_DIR is not set";
-  hold("train --data mnist:" + std::string{folder}
-       + "/mnist --epochs 1 --batch 512 ");
+  expect_equal_bits("train --data mnist:" + std::string{folder}
+                    + "/mnist --epochs 1 --batch 512 ");
 }
 
 TEST_F(SameBits, ComeFromARunThatContinuesInAnotherStrategy) {

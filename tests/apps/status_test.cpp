@@ -24,24 +24,24 @@ protected:
   }
   ~Status() override { ::close(fifo_); }
 
-  void let_go() const { EXPECT_EQ(::write(fifo_, "x", 1), 1); }
+  void release_step() const { EXPECT_EQ(::write(fifo_, "x", 1), 1); }
 
   /// @returns the two words after "ask " in the output of the leader. None if
   /// that line is not complete.
   static std::optional<std::pair<std::string, std::string>>
-  whom_to_ask(const std::string& err) {
+  query_target(const std::string& err) {
     const std::string begin = "[worker 0] ask ";
-    const auto at = err.find(begin);
-    if (at == err.npos || err.find('\n', at) == err.npos)
+    const auto position = err.find(begin);
+    if (position == err.npos || err.find('\n', position) == err.npos)
       return {};
-    std::istringstream in{err.substr(at + begin.size())};
+    std::istringstream input{err.substr(position + begin.size())};
     std::pair<std::string, std::string> out;
-    in >> out.first >> out.second;
+    input >> out.first >> out.second;
     return out;
   }
 
   /// Repeats the query until the output explains why a step is not complete.
-  outcome why_not_done(const std::string& words) const {
+  outcome status_of_stalled_step(const std::string& words) const {
     const auto deadline = std::chrono::steady_clock::now() + 60s;
     for (;;) {
       const auto x = troupe("status " + words);
@@ -56,15 +56,16 @@ private:
 };
 
 TEST_F(Status, OfAJobNamesTheReplicaThatAStepWaitsFor) {
-  std::optional<outcome> status, stranger;
+  std::optional<outcome> status, unauthorized;
   child_options options;
   options.on_error_output = [&](pid_t, const std::string& err) {
-    const auto whom = whom_to_ask(err);
+    const auto whom = query_target(err);
     if (status || !whom)
       return;
-    stranger = troupe("status --timeout 1 " + whom->first);
-    status = why_not_done(whom->first + " --secret-file " + whom->second);
-    let_go();
+    unauthorized = troupe("status --timeout 1 " + whom->first);
+    status =
+      status_of_stalled_step(whom->first + " --secret-file " + whom->second);
+    release_step();
   };
   const auto job =
     troupe("launch -n 2 -- " TROUPE_PROGRAMS "/reducer held", options);
@@ -78,8 +79,8 @@ TEST_F(Status, OfAJobNamesTheReplicaThatAStepWaitsFor) {
         "still missing replica 1", "replica 1 of worker 1 has not reported it"})
     EXPECT_NE(status->out.find(part), std::string::npos) << part << "\n"
                                                          << status->out;
-  EXPECT_EQ(stranger->code, 1) << "the query had no secret";
-  EXPECT_EQ(stranger->out, "");
+  EXPECT_EQ(unauthorized->code, 1) << "the query had no secret";
+  EXPECT_EQ(unauthorized->out, "");
 }
 
 } // namespace

@@ -15,8 +15,8 @@ protected:
   /// @param words arguments, separated by blanks; '' is an empty argument.
   outcome troupe(const std::string& words, child_options options = {}) const {
     std::vector<std::string> command{TROUPE_TOOL};
-    std::istringstream in{words};
-    for (std::string word; in >> word;)
+    std::istringstream input{words};
+    for (std::string word; input >> word;)
       command.push_back(word == "''" ? "" : word);
     if (options.folder.empty())
       options.folder = folder;
@@ -34,18 +34,18 @@ protected:
     return summary_of(words).value("weights_sha256", "none");
   }
 
-  /// Expects the exit code, an error text that contains all `parts`, no other
-  /// output, and no new file.
-  void refuses(const std::string& words, int code,
-               std::initializer_list<const char*> parts,
-               child_options options = {}) const {
+  /// Expects the exit code, an error text that contains all texts of
+  /// `expected`, no other output, and no new file.
+  void expect_rejected(const std::string& words, int code,
+                       std::initializer_list<const char*> expected,
+                       child_options options = {}) const {
     SCOPED_TRACE(words);
     const auto before = files();
     const auto done = troupe(words, std::move(options));
     EXPECT_EQ(done.code, code) << done.err;
     EXPECT_EQ(done.out, "");
-    for (const auto* part : parts)
-      EXPECT_NE(done.err.find(part), std::string::npos) << done.err;
+    for (const auto* text : expected)
+      EXPECT_NE(done.err.find(text), std::string::npos) << done.err;
     EXPECT_EQ(files(), before);
   }
 };

@@ -34,20 +34,20 @@ TEST_F(Train, IsSilentOnRequest) {
 }
 
 TEST_F(Train, WritesASummary) {
-  const auto x = summary_of(small + "--batch 50 --seed 7 --replicas 2");
+  const auto summary = summary_of(small + "--batch 50 --seed 7 --replicas 2");
   for (const auto* member :
        {"strategy", "replicas", "threads", "steps", "examples",
         "examples_per_second", "train_loss", "test_loss", "test_accuracy",
         "weights_sha256", "seed", "version"})
-    EXPECT_TRUE(x.contains(member)) << member;
-  EXPECT_EQ(x["strategy"], "one_device");
-  EXPECT_EQ(x["replicas"], 2);
-  EXPECT_EQ(x["seed"], 7);
-  EXPECT_EQ(x["steps"], 12);
-  EXPECT_EQ(x["examples"], 600);
-  EXPECT_GT(x["examples_per_second"], 0.0);
-  EXPECT_EQ(x["weights_sha256"].get<std::string>().size(), 64u);
-  EXPECT_EQ(x["epochs"].size(), 2u);
+    EXPECT_TRUE(summary.contains(member)) << member;
+  EXPECT_EQ(summary["strategy"], "one_device");
+  EXPECT_EQ(summary["replicas"], 2);
+  EXPECT_EQ(summary["seed"], 7);
+  EXPECT_EQ(summary["steps"], 12);
+  EXPECT_EQ(summary["examples"], 600);
+  EXPECT_GT(summary["examples_per_second"], 0.0);
+  EXPECT_EQ(summary["weights_sha256"].get<std::string>().size(), 64u);
+  EXPECT_EQ(summary["epochs"].size(), 2u);
 }
 
 TEST_F(Train, LearnsFromACsvTableWithAJsonModel) {

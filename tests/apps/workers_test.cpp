@@ -16,11 +16,11 @@ protected:
   static pid_t process_of(pid_t tool, int worker) {
     std::ifstream children{"/proc/" + std::to_string(tool) + "/task/"
                            + std::to_string(tool) + "/children"};
-    const auto mine = "\"index\":" + std::to_string(worker) + ",";
+    const auto wanted = "\"index\":" + std::to_string(worker) + ",";
     for (pid_t one; children >> one;) {
-      std::ifstream in{"/proc/" + std::to_string(one) + "/environ"};
-      const std::string all{std::istreambuf_iterator<char>{in}, {}};
-      if (all.find(mine) != all.npos)
+      std::ifstream input{"/proc/" + std::to_string(one) + "/environ"};
+      const std::string all{std::istreambuf_iterator<char>{input}, {}};
+      if (all.find(wanted) != all.npos)
         return one;
     }
     return 0;
@@ -28,15 +28,15 @@ protected:
 
   /// Sends a signal to a worker, or to the tool (-1), during a long run with
   /// two workers.
-  outcome disturbed(int worker, int signal) const {
+  outcome run_with_signal(int worker, int signal) const {
     child_options options;
     bool sent = false;
     options.on_error_output = [=](pid_t tool, const std::string& err) mutable {
       if (!sent && err.find("epoch 1/") != err.npos) {
-        const auto who = worker < 0 ? tool : process_of(tool, worker);
-        EXPECT_GT(who, 0);
-        if (who > 0)
-          ::kill(who, signal);
+        const auto target = worker < 0 ? tool : process_of(tool, worker);
+        EXPECT_GT(target, 0);
+        if (target > 0)
+          ::kill(target, signal);
         sent = true;
       }
     };
@@ -66,18 +66,18 @@ TEST_F(Workers, EndWithTheWeightsOfOneProcessOverEachTransport) {
 }
 
 TEST_F(Workers, PrintTheLinesOfOneProcess) {
-  const auto one = troupe(std::string{job} + "--replicas 2");
-  const auto two = troupe(std::string{job} + "--workers 2");
-  EXPECT_EQ(two.code, 0) << two.err;
+  const auto single = troupe(std::string{job} + "--replicas 2");
+  const auto distributed = troupe(std::string{job} + "--workers 2");
+  EXPECT_EQ(distributed.code, 0) << distributed.err;
   const auto hash = [](const outcome& x) {
     return x.out.substr(x.out.find("weights_sha256"));
   };
-  EXPECT_EQ(hash(two), hash(one));
-  EXPECT_EQ(std::ranges::count(two.out, '\n'),
-            std::ranges::count(one.out, '\n'));
-  EXPECT_EQ(std::ranges::count(two.err, '\n'),
-            std::ranges::count(one.err, '\n'))
-    << two.err;
+  EXPECT_EQ(hash(distributed), hash(single));
+  EXPECT_EQ(std::ranges::count(distributed.out, '\n'),
+            std::ranges::count(single.out, '\n'));
+  EXPECT_EQ(std::ranges::count(distributed.err, '\n'),
+            std::ranges::count(single.err, '\n'))
+    << distributed.err;
 }
 
 TEST_F(Workers, AreThoseOfTfConfigUnderLaunch) {
@@ -105,7 +105,7 @@ TEST_F(Workers, ContinueInAnotherNumberOfProcesses) {
 }
 
 TEST_F(Workers, SaveTheRunAfterCtrlC) {
-  const auto cut = disturbed(-1, SIGINT);
+  const auto cut = run_with_signal(-1, SIGINT);
   EXPECT_EQ(cut.code, 130) << cut.err;
   EXPECT_NE(cut.err.find("--resume interrupted.troupe"), cut.err.npos)
     << cut.err;
@@ -116,7 +116,7 @@ TEST_F(Workers, SaveTheRunAfterCtrlC) {
 }
 
 TEST_F(Workers, EndAndNameTheWorkerThatWasKilled) {
-  const auto done = disturbed(1, SIGKILL);
+  const auto done = run_with_signal(1, SIGKILL);
   EXPECT_EQ(done.code, 1);
   for (const auto* said : {"worker 1: signal 9", "worker 0: "})
     EXPECT_NE(done.err.find(said), done.err.npos) << done.err;
@@ -126,25 +126,28 @@ TEST_F(Workers, EndAndNameTheWorkerThatWasKilled) {
 }
 
 TEST_F(Workers, ReportAUsageErrorOnce) {
-  refuses("train --workers 2 --replicas 3", 2, {"--replicas 3", "multiple"});
-  refuses("train --workers 2 --data csv:none.csv", 1, {"none.csv"});
-  refuses("train --workers 2 --transport carrier", 2, {"--transport"});
-  refuses("train --workers 2 --save none/m.troupe", 1, {"none/m.troupe"});
+  expect_rejected("train --workers 2 --replicas 3", 2,
+                  {"--replicas 3", "multiple"});
+  expect_rejected("train --workers 2 --data csv:none.csv", 1, {"none.csv"});
+  expect_rejected("train --workers 2 --transport carrier", 2, {"--transport"});
+  expect_rejected("train --workers 2 --save none/m.troupe", 1,
+                  {"none/m.troupe"});
   ::setenv("TF_CONFIG",
            R"({"cluster": {"worker": ["127.0.0.1:1", "127.0.0.1:2"]},
                "task": {"type": "worker", "index": 0}})",
            1);
-  refuses("train --workers 3", 2, {"--workers 3", "--workers 2"});
-  refuses("train --workers 2 --transport tls", 2,
-          {"transport tls", "TROUPE_TLS_CERTIFICATE"});
+  expect_rejected("train --workers 3", 2, {"--workers 3", "--workers 2"});
+  expect_rejected("train --workers 2 --transport tls", 2,
+                  {"transport tls", "TROUPE_TLS_CERTIFICATE"});
   ::setenv("TF_CONFIG",
            R"({"cluster": {"worker": ["127.0.0.1:1", "127.0.0.1:2"],
                            "evaluator": ["127.0.0.1:3"]},
                "task": {"type": "evaluator", "index": 0}})",
            1);
   for (const auto* how : {"", " --workers 2", " --strategy mirrored"})
-    refuses("train" + std::string{how}, 2,
-            {"TF_CONFIG: task.type is evaluator", "a chief or a worker"});
+    expect_rejected(
+      "train" + std::string{how}, 2,
+      {"TF_CONFIG: task.type is evaluator", "a chief or a worker"});
   ::unsetenv("TF_CONFIG");
 }
 

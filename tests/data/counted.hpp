@@ -49,7 +49,7 @@ inline lists rest(cursor& x, std::size_t limit = 10'000) {
   return out;
 }
 
-inline lists all(const dataset& x, std::uint64_t pass = 0) {
+inline lists all_names(const dataset& x, std::uint64_t pass = 0) {
   auto each = x.iterate({pass, 0});
   return rest(each);
 }

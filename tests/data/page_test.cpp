@@ -15,7 +15,7 @@ TEST(DataPage, AChainIsReadEpochByEpoch) {
   std::uint64_t examples = 0;
   // [doc:begin chain]
   auto [train, test] = data::digits({.examples = 1'000, .seed = 1}).split(0.8);
-  auto batches = train.shuffle(data::whole, 7).batch(64).prefetch(2);
+  auto batches = train.shuffle(data::whole_dataset, 7).batch(64).prefetch(2);
 
   for (std::uint64_t pass = 0; pass < 3; ++pass) {
     auto each = batches.iterate({pass, 0});
@@ -69,7 +69,7 @@ TEST_F(TablePage, ColumnsAreScaledInMap) {
                      inputs.mutable_data<float>()[0] /= 10; // length, in cm
                      return troupe::batch{inputs, x.labels};
                    })
-                   .shuffle(data::whole, 1, /*each_epoch=*/false);
+                   .shuffle(data::whole_dataset, 1, /*each_epoch=*/false);
   auto [train, test] = flowers.split(0.5);
   // [doc:end]
   EXPECT_EQ(train.size(), 1u);

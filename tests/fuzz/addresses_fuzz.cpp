@@ -1,4 +1,4 @@
-// net/address: texts that a person or a file gives as addresses.
+// net/base/address: texts that a person or a file gives as addresses.
 #include "troupe/net/base/address.hpp"
 #include "troupe/tests/fuzz/fuzz.hpp"
 

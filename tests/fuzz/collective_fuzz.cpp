@@ -5,8 +5,8 @@
 
 #include <map>
 
-using namespace troupe::exchange;
-using namespace troupe::exchange::testing;
+using namespace troupe::collective;
+using namespace troupe::collective::testing;
 
 namespace troupe::fuzz {
 
@@ -15,7 +15,7 @@ namespace {
 struct task {
   bool gathers = false;
   std::int64_t elements = 0;
-  terms said{};
+  collective_options options{};
 };
 
 /// A tensor of one repeated value, cached because making it is slow.
@@ -33,44 +33,44 @@ bool is_all(const tensor& x, double value) {
 }
 
 /// Position of a replica in its script.
-struct walker {
+struct progress {
   std::uint64_t step = 0;
   std::size_t next = 0;
   bool inside = false;
 };
 
-/// A job whose process 0 is the victim. A man in the middle changes the packets
-/// of the other processes.
+/// A job whose process 0 is attacked: packets of the other processes are
+/// changed before it receives them.
 class victim {
 public:
-  explicit victim(choices& from)
-    : on_{from.flip() ? std::vector<std::uint32_t>{0, 1, 2}
-                      : std::vector<std::uint32_t>{0, 2, 3, 6},
-          1 + from.below(3), from.flip()},
-      walkers_(on_.who.replicas()) {
-    for (auto n = 1 + from.below(3); n > 0; --n)
-      script_.push_back(task_of(from));
-    on_.seat(epoch_);
+  explicit victim(choices& source)
+    : job_{source.flip() ? std::vector<std::uint32_t>{0, 1, 2}
+                         : std::vector<std::uint32_t>{0, 2, 3, 6},
+           1 + source.below(3), source.flip()},
+      walkers_(job_.placed.replicas()) {
+    for (auto n = 1 + source.below(3); n > 0; --n)
+      script_.push_back(task_of(source));
+    job_.begin_generation(epoch_);
   }
 
-  void act(choices& from) {
-    const auto what = from.below(16);
-    if (what == 15 && from.below(4) == 0)
-      return give_up();
-    if (what >= 12) {
-      walk(std::uint32_t(from.below(walkers_.size())));
+  void act(choices& source) {
+    const auto action = source.below(16);
+    if (action == 15 && source.below(4) == 0)
+      return restart();
+    if (action >= 12) {
+      walk(std::uint32_t(source.below(walkers_.size())));
       return;
     }
-    const auto p = std::uint32_t(what % on_.who.processes());
+    const auto p = std::uint32_t(action % job_.placed.processes());
     std::size_t before[2];
-    for (const auto q : {queue::parts, queue::sums})
-      before[std::size_t(q)] = on_.office.of(p, 0, q).size();
-    on_.pump(p);
+    for (const auto q : {lane_id::contributions, lane_id::results})
+      before[std::size_t(q)] = job_.queues.between(p, 0, q).size();
+    job_.progress(p);
     if (p != 0)
-      for (const auto q : {queue::parts, queue::sums})
-        if (auto& to = on_.office.of(p, 0, q);
+      for (const auto q : {lane_id::contributions, lane_id::results})
+        if (auto& to = job_.queues.between(p, 0, q);
             to.size() > before[std::size_t(q)])
-          meddle(to, from);
+          meddle(to, source);
   }
 
   /// Lets all processes continue as far as possible.
@@ -80,16 +80,16 @@ public:
       for (std::uint32_t r = 0; r < walkers_.size(); ++r)
         if (walk(r))
           idle = 0;
-      for (std::uint32_t p = 0; p < on_.who.processes(); ++p)
-        while (on_.pump(p))
+      for (std::uint32_t p = 0; p < job_.placed.processes(); ++p)
+        while (job_.progress(p))
           idle = 0;
     }
-    const auto& wrong = on_.machines[0]->wrong();
+    const auto& wrong = job_.machines[0]->error();
     if (wrong) {
-      require(wrong->process != 0 && wrong->process < on_.who.processes(),
+      require(wrong->process != 0 && wrong->process < job_.placed.processes(),
               "the accused process is another one");
-      require(wrong->why.size() < 400, "an error is one sentence");
-      require(!on_.pump(0), "nothing moves after an error");
+      require(wrong->reason.size() < 400, "an error is one sentence");
+      require(!job_.progress(0), "nothing moves after an error");
     }
     require(changed_ || done(), "a repeated packet has no effect");
   }
@@ -101,12 +101,13 @@ private:
   static constexpr std::int64_t two_pieces = 66'000; ///< Elements gathered.
   static constexpr std::uint64_t steps = 2;
 
-  static task task_of(choices& from) {
-    const auto kind = from.below(4);
-    const auto size = from.number<std::uint8_t>();
+  static task task_of(choices& source) {
+    const auto kind = source.below(4);
+    const auto size = source.number<std::uint8_t>();
     return {kind == 0,
             kind == 0 && size >= 0xf8 ? two_pieces : sizes[size % sizes.size()],
-            {kind == 1 ? terms::ways::ring : terms::ways::tree}};
+            {kind == 1 ? collective_options::algorithm_kind::ring
+                       : collective_options::algorithm_kind::tree}};
   }
 
   bool done() const {
@@ -116,26 +117,26 @@ private:
 
   /// @returns true if the replica made progress.
   bool walk(std::uint32_t r) {
-    auto& x = walkers_[r];
-    auto& it = on_.of(r);
-    if (x.step == steps)
+    auto& replica = walkers_[r];
+    auto& machine = job_.machine_of(r);
+    if (replica.step == steps)
       return false;
-    if (!std::exchange(x.inside, true)) {
-      it.enter(r, x.step);
-      x.next = 0;
+    if (!std::exchange(replica.inside, true)) {
+      machine.begin_step(r, replica.step);
+      replica.next = 0;
     }
-    if (x.next < script_.size()) {
-      const auto bucket = std::uint32_t(x.next);
-      const auto& now = script_[x.next++];
+    if (replica.next < script_.size()) {
+      const auto bucket = std::uint32_t(replica.next);
+      const auto& now = script_[replica.next++];
       const auto n = now.gathers ? now.elements + r : now.elements;
       const auto& part = all_of(std::size_t(n), r + 1);
-      now.gathers ? it.gather(r, bucket, part)
-                  : it.contribute(r, bucket, part, now.said);
-    } else if (on_.settled(r)) {
+      now.gathers ? machine.gather(r, bucket, part)
+                  : machine.contribute(r, bucket, part, now.options);
+    } else if (job_.is_drained(r)) {
       check(r);
-      it.leave(r);
-      x.inside = false;
-      ++x.step;
+      machine.end_step(r);
+      replica.inside = false;
+      ++replica.step;
     } else {
       return false;
     }
@@ -143,130 +144,133 @@ private:
   }
 
   void check(std::uint32_t r) {
-    const auto all = on_.who.replicas();
+    const auto replicas = job_.placed.replicas();
     for (std::uint32_t bucket = 0; bucket < script_.size(); ++bucket) {
       if (changed_)
         return;
       if (script_[bucket].gathers) {
-        const auto got = on_.of(r).gathered(r, bucket);
-        for (std::uint32_t of = 0; of < all; ++of)
+        const auto got = job_.machine_of(r).gathered(r, bucket);
+        for (std::uint32_t of = 0; of < replicas; ++of)
           require(is_all(got.at(of), of + 1), "a tensor is its owner's");
       } else {
-        const auto got = on_.of(r).sum_of(r, bucket);
-        require(is_all(got, all * (all + 1) / 2), "a sum is complete");
+        const auto got = job_.machine_of(r).sum_of(r, bucket);
+        require(is_all(got, replicas * (replicas + 1) / 2),
+                "a sum is complete");
       }
     }
   }
 
   /// All replicas leave their steps and begin again in the next generation.
-  void give_up() {
+  void restart() {
     for (std::uint32_t r = 0; r < walkers_.size(); ++r)
       if (std::exchange(walkers_[r].inside, false))
-        on_.of(r).leave(r);
-    on_.seat(++epoch_);
-    const auto first = std::ranges::min(walkers_, {}, &walker::step).step;
+        job_.machine_of(r).end_step(r);
+    job_.begin_generation(++epoch_);
+    const auto first = std::ranges::min(walkers_, {}, &progress::step).step;
     for (auto& x : walkers_)
       x.step = first;
   }
 
   /// Changes the packet that was posted last and not yet read.
-  void meddle(std::deque<letter>& to, choices& from) {
-    const bool room = to.size() < on_.office.capacity;
-    switch (from.below(8)) {
+  void meddle(std::deque<queued_packet>& queued, choices& source) {
+    const bool has_space = queued.size() < job_.queues.capacity;
+    switch (source.below(8)) {
       case 0:
-        if (room)
-          to.push_back(to.back());
+        if (has_space)
+          queued.push_back(queued.back());
         break;
       case 1:
         changed_ = true;
-        change(to.back(), from);
+        change(queued.back(), source);
         break;
       case 2:
         changed_ = true;
-        if (room)
-          to.push_back(to.back());
-        change(to.back(), from);
+        if (has_space)
+          queued.push_back(queued.back());
+        change(queued.back(), source);
         break;
       case 3:
         changed_ = true;
-        to.pop_back();
+        queued.pop_back();
         break;
       default:
         break;
     }
   }
 
-  void change(letter& x, choices& from) {
-    auto head = read(x.about);
-    switch (from.below(14)) {
+  void change(queued_packet& packet, choices& source) {
+    auto head = read(packet.header);
+    switch (source.below(14)) {
       case 0:
-        head.epoch += from.number<std::uint8_t>() - 2;
+        head.generation += source.number<std::uint8_t>() - 2;
         break;
       case 1:
-        head.step += from.number<std::uint8_t>() - 2;
+        head.step += source.number<std::uint8_t>() - 2;
         break;
       case 2:
-        head.exchange += from.number<std::uint8_t>() - 2;
+        head.sequence += source.number<std::uint8_t>() - 2;
         break;
       case 3:
-        head.chunk += from.number<std::uint8_t>() - 2;
+        head.chunk += source.number<std::uint8_t>() - 2;
         break;
       case 4:
-        head.bucket = from.number<std::uint32_t>();
+        head.bucket = source.number<std::uint32_t>();
         break;
       case 5:
-        head.from = from.number<std::uint32_t>();
+        head.sender = source.number<std::uint32_t>();
         break;
       case 6:
-        head.begin = from.number<std::uint8_t>();
+        head.begin = source.number<std::uint8_t>();
         break;
       case 7:
-        head.what = subject(from.number<std::uint8_t>());
+        head.kind = packet_kind(source.number<std::uint8_t>());
         break;
       case 8:
-        head.type = dtype(from.number<std::uint8_t>());
+        head.type = dtype(source.number<std::uint8_t>());
         break;
       case 9:
-        head.elements = from.number<std::uint64_t>();
+        head.elements = source.number<std::uint64_t>();
         break;
       case 10:
-        x.own().resize(1
-                       + (from.below(8) == 7 ? most_bytes - 1
-                                             : from.number<std::uint16_t>()));
+        packet.private_copy().resize(1
+                                     + (source.below(8) == 7
+                                          ? max_packet_bytes - 1
+                                          : source.number<std::uint16_t>()));
         break;
       case 11:
-        if (!x.bytes().empty()) // For a gathered spec: values below 1 MiB.
-          x.own()[from.below(std::min<std::size_t>(x.bytes().size(), 10))] =
-            std::byte(from.number<std::uint8_t>());
+        if (!packet.bytes().empty()) // For a gathered spec: values below 1 MiB.
+          packet.private_copy()[source.below(
+            std::min<std::size_t>(packet.bytes().size(), 10))] =
+            std::byte(source.number<std::uint8_t>());
         break;
       case 12: {
-        const auto some = from.take(64);
+        const auto some = source.take(64);
         auto all = write(head);
         std::copy(some.begin(), some.end(), all.begin());
         head = read(all);
         break;
       }
       default:
-        from.flip() ? head.zero = from.number<std::uint8_t>()
-                    : head.timeout = from.number<std::uint32_t>();
+        source.flip() ? head.padding = source.number<std::uint8_t>()
+                      : head.timeout = source.number<std::uint32_t>();
     }
-    x.about = write(head);
+    packet.header = write(head);
   }
 
-  house on_;
-  std::vector<walker> walkers_;
+  process_group job_;
+  std::vector<progress> walkers_;
   std::vector<task> script_;
   std::uint64_t epoch_ = 1;
   bool changed_ = false;
 };
 
 void check_spec(view input) {
-  share_spec x{};
+  gather_spec x{};
   std::copy_n(input.begin(), std::min(input.size(), x.size()), x.begin());
   tensor_spec spec;
   if (!read(x, spec))
     return;
-  require(spec.dims.elements() * size_of(spec.type) <= most_share,
+  require(spec.dims.elements() * size_of(spec.type) <= max_gather_bytes,
           "a gather contribution has a maximum size");
   tensor_spec again;
   require(read(write(spec), again) && again == spec,
@@ -276,12 +280,12 @@ void check_spec(view input) {
 } // namespace
 
 void try_one(view input) {
-  choices from{input};
-  if (from.below(8) == 7)
-    return check_spec(from.rest());
-  victim x{from};
-  for (int turns = 0; from.any() && turns < 500; ++turns)
-    x.act(from);
+  choices source{input};
+  if (source.below(8) == 7)
+    return check_spec(source.rest());
+  victim x{source};
+  for (int turns = 0; source.any() && turns < 500; ++turns)
+    x.act(source);
   x.finish();
 }
 

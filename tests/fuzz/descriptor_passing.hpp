@@ -17,15 +17,15 @@
 
 namespace troupe::fuzz {
 
-using net::bell, net::descriptor, net::shm_segment;
+using net::event_notifier, net::descriptor, net::shm_segment;
 
 inline constexpr std::uint32_t slots = 2;
 
 /// Descriptors that a peer may pass, created once. The first two are valid.
-struct belongings {
+struct descriptor_set {
   static constexpr std::size_t count = 10;
 
-  belongings() {
+  descriptor_set() {
     const auto size = ::lseek(memory.descriptor(), 0, SEEK_END);
     if (::ftruncate(unsealed.get(), size) != 0
         || ::ftruncate(small.get(), 4096) != 0
@@ -34,18 +34,18 @@ struct belongings {
     for (auto& b : memory.header().nonce)
       b = std::byte(++last_);
   }
-  int at(std::size_t i) const {
-    const std::array all{memory.descriptor(), chime.descriptor(),
-                         large.descriptor(),  unsealed.get(),
-                         small.get(),         zeros.get(),
-                         slow.get(),          folder.get(),
-                         status.get(),        arena.descriptor()};
-    static_assert(all.size() == count);
-    return all[i];
+  int descriptor_at(std::size_t i) const {
+    const std::array descriptors{memory.descriptor(), notifier.descriptor(),
+                                 large.descriptor(),  unsealed.get(),
+                                 small.get(),         zeros.get(),
+                                 slow.get(),          folder.get(),
+                                 status.get(),        arena.descriptor()};
+    static_assert(descriptors.size() == count);
+    return descriptors[i];
   }
 
   shm_segment memory{slots}, large{slots + 1};
-  bell chime;
+  event_notifier notifier;
   net::shm_arena arena{8192}; ///< Valid as the third descriptor.
   descriptor unsealed{::memfd_create("x", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
   descriptor small{::memfd_create("x", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
@@ -58,60 +58,65 @@ private:
   int last_ = 100;
 };
 
-inline belongings& mine() {
-  static belongings all;
+inline descriptor_set& shared_descriptors() {
+  static descriptor_set all;
   return all;
 }
 
 using token = std::array<std::byte, 32>;
-inline constexpr std::size_t most_fds = 8;
+inline constexpr std::size_t max_fds = 8;
 
-struct post {
-  explicit post(std::span<std::byte> text) : part{text.data(), text.size()} {
-    it.msg_iov = &part;
-    it.msg_iovlen = 1;
-    it.msg_control = room;
-    it.msg_controllen = sizeof room;
+struct socket_message {
+  explicit socket_message(std::span<std::byte> text)
+    : iov{text.data(), text.size()} {
+    header.msg_iov = &iov;
+    header.msg_iovlen = 1;
+    header.msg_control = control;
+    header.msg_controllen = sizeof control;
   }
-  iovec part;
-  alignas(cmsghdr) char room[CMSG_SPACE(most_fds * sizeof(int))]{};
-  msghdr it{};
+  iovec iov;
+  alignas(cmsghdr) char control[CMSG_SPACE(max_fds * sizeof(int))]{};
+  msghdr header{};
 };
 
-inline void pass(int to, std::span<std::byte> text, std::span<const int> fds) {
-  post x{text};
-  x.it.msg_controllen = fds.empty() ? 0 : CMSG_SPACE(fds.size_bytes());
-  if (auto* head = CMSG_FIRSTHDR(&x.it)) {
+inline void pass(int socket, std::span<std::byte> text,
+                 std::span<const int> fds) {
+  socket_message message{text};
+  message.header.msg_controllen =
+    fds.empty() ? 0 : CMSG_SPACE(fds.size_bytes());
+  if (auto* head = CMSG_FIRSTHDR(&message.header)) {
     *head = {CMSG_LEN(fds.size_bytes()), SOL_SOCKET, SCM_RIGHTS};
     std::memcpy(CMSG_DATA(head), fds.data(), fds.size_bytes());
   }
-  ::sendmsg(to, &x.it, MSG_NOSIGNAL);
+  ::sendmsg(socket, &message.header, MSG_NOSIGNAL);
 }
 
-inline std::vector<descriptor> passed_to(int socket) {
+inline std::vector<descriptor> receive_descriptors(int socket) {
   token text{};
-  post x{text};
-  std::vector<descriptor> all;
-  if (::recvmsg(socket, &x.it, MSG_CMSG_CLOEXEC) < 0)
-    return all;
-  if (auto* head = CMSG_FIRSTHDR(&x.it))
+  socket_message x{text};
+  std::vector<descriptor> received;
+  if (::recvmsg(socket, &x.header, MSG_CMSG_CLOEXEC) < 0)
+    return received;
+  if (auto* head = CMSG_FIRSTHDR(&x.header))
     for (std::size_t at = 0; CMSG_LEN(at) < head->cmsg_len; at += sizeof(int)) {
       int fd;
       std::memcpy(&fd, CMSG_DATA(head) + at, sizeof fd);
-      all.emplace_back(fd);
+      received.emplace_back(fd);
     }
-  return all;
+  return received;
 }
 
 /// Address of an abstract socket.
-struct place_named {
-  explicit place_named(const std::string& name) {
-    it.sun_family = AF_UNIX;
+struct abstract_address {
+  explicit abstract_address(const std::string& name) {
+    address.sun_family = AF_UNIX;
     size = socklen_t(offsetof(sockaddr_un, sun_path) + 1 + name.size());
-    std::memcpy(it.sun_path + 1, name.data(), name.size());
+    std::memcpy(address.sun_path + 1, name.data(), name.size());
   }
-  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&it); }
-  sockaddr_un it{};
+  const sockaddr* get() const {
+    return reinterpret_cast<const sockaddr*>(&address);
+  }
+  sockaddr_un address{};
   socklen_t size;
 };
 

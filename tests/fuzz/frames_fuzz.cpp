@@ -1,4 +1,4 @@
-// net/frame_decoder: a stream of frames, cut anywhere.
+// net/codec/frame_decoder: a stream of frames, cut anywhere.
 #include "troupe/net/codec/crc32c.hpp"
 #include "troupe/net/codec/frame_layout.hpp"
 #include "troupe/tests/fuzz/fuzz.hpp"
@@ -14,33 +14,33 @@ namespace {
 
 /// Writes correct checksums to the headers, as an attacker can.
 void seal(bytes& x) {
-  for (std::size_t at = 0; x.size() - at >= header_size;) {
-    const auto head = std::span{x}.subspan(at, header_size);
+  for (std::size_t offset = 0; x.size() - offset >= header_size;) {
+    const auto head = std::span{x}.subspan(offset, header_size);
     const auto sum = crc32c(head.first(layout::header_sum));
     store_le(&head[layout::header_sum], sum);
     const std::size_t length = load_le<std::uint32_t>(&head[layout::length]);
-    at += header_size;
+    offset += header_size;
     const auto payload =
-      std::span{x}.subspan(at, std::min(length, x.size() - at));
+      std::span{x}.subspan(offset, std::min(length, x.size() - offset));
     store_le(&head[layout::sum], crc32c(payload, sum));
-    at += payload.size();
+    offset += payload.size();
   }
 }
 
-/// Decodes a stream at once, and checks the memory that this takes.
+/// Decodes a stream in one piece, and checks the memory that this takes.
 void check_memory(view stream, const frame_limits& limits) {
-  std::size_t given = 0;
+  std::size_t consumed = 0;
   frame_decoder decoder{limits};
   for (auto left = stream; !left.empty();) {
     const auto before = left.size();
     const auto peak = memory_of([&] {
       auto x = decoder.next(left);
-      if (std::holds_alternative<malformed>(x))
+      if (std::holds_alternative<decode_error>(x))
         left = {};
     });
-    given += before - left.size();
-    require(peak <= 2 * given + 1024, "memory follows the bytes that came");
-    require(decoder.held() <= 2 * given,
+    consumed += before - left.size();
+    require(peak <= 2 * consumed + 1024, "memory follows the bytes that came");
+    require(decoder.allocated_bytes() <= 2 * consumed,
             "kept memory follows the bytes that came");
   }
 }
@@ -48,13 +48,13 @@ void check_memory(view stream, const frame_limits& limits) {
 } // namespace
 
 void try_one(view input) {
-  choices from{input};
-  const auto sealed = from.flip();
+  choices source{input};
+  const auto sealed = source.flip();
   const frame_limits limits{.control =
-                              std::uint64_t{1} + from.number<std::uint16_t>(),
-                            .bulk = std::uint64_t{1} << from.below(33)};
-  const std::size_t piece = 1 + from.number<std::uint8_t>();
-  const auto rest = from.rest();
+                              std::uint64_t{1} + source.number<std::uint16_t>(),
+                            .bulk = std::uint64_t{1} << source.below(33)};
+  const std::size_t piece = 1 + source.number<std::uint8_t>();
+  const auto rest = source.rest();
   bytes stream{rest.begin(), rest.end()};
   if (sealed)
     seal(stream);
@@ -62,37 +62,37 @@ void try_one(view input) {
   const auto whole = decode_all(stream, stream.size() + 1, limits);
   for (const auto size : {piece, std::size_t{1}}) {
     const auto cut = decode_all(stream, size, limits);
-    require(cut.frames == whole.frames && cut.fault == whole.fault,
+    require(cut.frames == whole.frames && cut.error == whole.error,
             "a stream in any pieces holds the same");
   }
   bytes again;
   for (const auto& x : whole.frames) {
-    require(x.payload.size() <= limits.of(x.priority),
+    require(x.payload.size() <= limits.max_payload(x.priority),
             "frames are within the limits");
     append(again, to_bytes(x));
   }
   require(again.size() <= stream.size()
             && std::equal(again.begin(), again.end(), stream.begin()),
           "frames have the bytes that they were read from");
-  require(whole.fault || again.size() == stream.size(), "nothing is left over");
-  require(
-    !whole.fault
-      || (whole.fault->at >= again.size() && whole.fault->at <= stream.size()),
-    "an error is located after the last frame");
+  require(whole.error || again.size() == stream.size(), "nothing is left over");
+  require(!whole.error
+            || (whole.error->offset >= again.size()
+                && whole.error->offset <= stream.size()),
+          "an error is located after the last frame");
   check_memory(stream, limits);
 }
 
 std::vector<bytes> seeds() {
-  std::vector<bytes> all;
+  std::vector<bytes> inputs;
   const auto options = joined({1, 0xff, 0xff, 20, 7});
   for (const std::size_t size : {0, 1, 40, 300})
-    all.push_back(joined({}, options, to_bytes(some_frame(size, 3)),
-                         to_bytes(some_frame(2 * size, 4))));
-  auto wrong = all.back();
+    inputs.push_back(joined({}, options, to_bytes(some_frame(size, 3)),
+                            to_bytes(some_frame(2 * size, 4))));
+  auto wrong = inputs.back();
   wrong.front() = std::byte{0};
   wrong.back() ^= std::byte{1};
-  all.push_back(wrong);
-  return all;
+  inputs.push_back(wrong);
+  return inputs;
 }
 
 } // namespace troupe::fuzz

@@ -40,7 +40,7 @@ std::size_t live_bytes();
 std::size_t peak_bytes();
 void forget_peak();
 
-/// @returns the maximum memory that `fn` used at once, in addition to the
+/// @returns the maximum memory that `fn` used at any time, in addition to the
 ///          memory in use before.
 template <class F>
 std::size_t memory_of(F&& fn) {

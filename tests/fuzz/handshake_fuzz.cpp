@@ -1,4 +1,4 @@
-// net/handshake and net/proof: two processes connect, and one of them does not
+// net/session/handshake: two processes connect, and one of them does not
 // follow the protocol.
 #include "troupe/net/codec/codec.hpp"
 #include "troupe/net/session/handshake.hpp"
@@ -16,7 +16,7 @@ namespace {
 
 /// Maximum memory of a handshake: one received message, one sent message, and
 /// their contents.
-constexpr std::size_t most_memory = 12 * most_hello_bytes;
+constexpr std::size_t max_memory = 12 * max_hello_bytes;
 
 nonce nonce_of(int seed) {
   nonce x;
@@ -25,175 +25,187 @@ nonce nonce_of(int seed) {
   return x;
 }
 
-const hello& somebody() {
+const hello& sample_hello() {
   static const hello x{.job = "job",
                        .name = "worker 1",
                        .incarnation = 7,
                        .purpose = "control",
-                       .note = bytes(3)};
+                       .payload = bytes(3)};
   return x;
 }
 
-/// @param seed Seed of the nonce; constant in all recorded conversations.
-handshake one(side at, const std::string& secret, int seed = 1) {
-  return at == side::dialer ? handshake{at, secret, nonce_of(seed), somebody()}
-                            : handshake{at, secret, nonce_of(seed + 100)};
+/// @param seed seed of the nonce; equal in all recorded handshakes.
+handshake make_handshake(side at, const std::string& secret, int seed = 1) {
+  return at == side::dialer
+           ? handshake{at, secret, nonce_of(seed), sample_hello()}
+           : handshake{at, secret, nonce_of(seed + 100)};
 }
 
 /// Observable state of a handshake.
-struct looks {
+struct observed_state {
   state now;
-  std::string why;
-  bytes said;
-  std::size_t taken; ///< Bytes; zero after a failure.
-  friend bool operator==(const looks&, const looks&) = default;
+  std::string reason;
+  bytes sent_bytes;
+  std::size_t consumed; ///< Bytes; zero after a failure.
+  friend bool operator==(const observed_state&,
+                         const observed_state&) = default;
 };
 
 /// Passes bytes to the handshake, in pieces, until it ends. Authorizes the peer
 /// when asked.
-looks tell(handshake& x, view left, std::size_t piece) {
-  const auto all = left.size();
-  bytes said;
+observed_state feed(handshake& machine, view left, std::size_t piece) {
+  const auto total = left.size();
+  bytes sent_bytes;
   const auto hear = [&] {
-    append(said, x.unsent());
-    x.sent(x.unsent().size());
+    append(sent_bytes, machine.unsent());
+    machine.sent(machine.unsent().size());
   };
   hear();
-  while (!left.empty() && x.wants() > 0) {
-    const auto n = std::min({x.wants(), left.size(), piece});
-    x.take(left.first(n));
+  while (!left.empty() && machine.bytes_wanted() > 0) {
+    const auto n = std::min({machine.bytes_wanted(), left.size(), piece});
+    machine.receive(left.first(n));
     left = left.subspan(n);
-    if (x.now() == state::asked)
-      x.answer({.why = {}, .note = bytes(2), .who = somebody()});
+    if (machine.current() == state::awaiting_decision)
+      machine.respond(
+        {.reason = {}, .payload = bytes(2), .responder = sample_hello()});
     hear();
   }
-  const auto failed = x.now() == state::failed;
-  return {x.now(), x.why(), said, failed ? 0 : all - left.size()};
+  const auto failed = machine.current() == state::failed;
+  return {machine.current(), machine.reason(), sent_bytes,
+          failed ? 0 : total - left.size()};
 }
 
-/// Passes arbitrary bytes. An outsider does not know the secret, but a recorded
-/// conversation. The bytes of an insider may be authenticated.
-void meet_one(side at, const std::string& secret, bool insider, view input,
-              std::size_t piece) {
+/// Passes arbitrary bytes to one side.
+/// @param insider true if the bytes may contain valid proofs. Otherwise their
+///                sender does not know the secret, but may have recorded
+///                another handshake.
+void check_one_side(side at, const std::string& secret, bool insider,
+                    view input, std::size_t piece) {
   const int seed = insider ? 1 : 2;
-  std::optional<looks> whole;
+  std::optional<observed_state> whole;
   const auto memory = memory_of([&] {
-    auto x = one(at, secret, seed);
-    whole = tell(x, input, ~std::size_t{0});
+    auto x = make_handshake(at, secret, seed);
+    whole = feed(x, input, ~std::size_t{0});
   });
-  require(memory <= most_memory, "memory is bounded");
+  require(memory <= max_memory, "memory is bounded");
   if (!insider && !secret.empty()) {
-    require(whole->now != state::taken && whole->now != state::asked,
+    require(whole->now != state::accepted
+              && whole->now != state::awaiting_decision,
             "no connection without the secret");
-    require(at == side::dialer || whole->said.size() <= 40,
+    require(at == side::dialer || whole->sent_bytes.size() <= 40,
             "an outsider learns nothing");
   }
-  auto again = one(at, secret, seed);
-  require(tell(again, input, piece) == *whole,
+  auto again = make_handshake(at, secret, seed);
+  require(feed(again, input, piece) == *whole,
           "bytes in any pieces have the same effect");
 }
 
-/// Two sides that know the secret, and a man in the middle that changes their
+/// Runs both sides with the same secret. An attacker between them changes their
 /// messages.
-void meet_through(const std::string& secret, choices& from) {
-  auto dials = one(side::dialer, secret), accepts = one(side::acceptor, secret);
+void check_both_sides(const std::string& secret, choices& source) {
+  auto dials = make_handshake(side::dialer, secret),
+       accepts = make_handshake(side::acceptor, secret);
   bool changed = false;
   const auto pass = [&](handshake& speaker, handshake& hearer) {
-    bytes said{speaker.unsent().begin(), speaker.unsent().end()};
-    speaker.sent(said.size());
-    const bytes before = said;
-    for (auto times = from.below(3); times > 0 && !said.empty(); --times)
-      said[from.number<std::uint16_t>() % said.size()] ^=
-        from.number<std::uint8_t>() % 2 ? std::byte{1} : std::byte{0x80};
-    if (from.below(8) == 7)
-      said.resize(from.number<std::uint16_t>() % (said.size() + 1));
-    if (from.below(8) == 7)
-      append(said, from.take(from.below(64)));
-    changed |= said != before;
-    view left{said};
-    while (!left.empty() && hearer.wants() > 0) {
+    bytes message{speaker.unsent().begin(), speaker.unsent().end()};
+    speaker.sent(message.size());
+    const bytes before = message;
+    for (auto times = source.below(3); times > 0 && !message.empty(); --times)
+      message[source.number<std::uint16_t>() % message.size()] ^=
+        source.number<std::uint8_t>() % 2 ? std::byte{1} : std::byte{0x80};
+    if (source.below(8) == 7)
+      message.resize(source.number<std::uint16_t>() % (message.size() + 1));
+    if (source.below(8) == 7)
+      append(message, source.take(source.below(64)));
+    changed |= message != before;
+    view left{message};
+    while (!left.empty() && hearer.bytes_wanted() > 0) {
       const auto n =
-        std::min({hearer.wants(), left.size(), 1 + from.below(255)});
-      hearer.take(left.first(n));
+        std::min({hearer.bytes_wanted(), left.size(), 1 + source.below(255)});
+      hearer.receive(left.first(n));
       left = left.subspan(n);
     }
   };
-  const verdict yes{.why = {}, .note = bytes(5), .who = somebody()};
+  const hello_response yes{
+    .reason = {}, .payload = bytes(5), .responder = sample_hello()};
   for (int turn = 0; turn < 4; ++turn) {
     pass(dials, accepts);
-    if (accepts.now() == state::asked)
-      accepts.answer(yes);
+    if (accepts.current() == state::awaiting_decision)
+      accepts.respond(yes);
     pass(accepts, dials);
   }
   const bool both =
-    dials.now() == state::taken && accepts.now() == state::taken;
+    dials.current() == state::accepted && accepts.current() == state::accepted;
   require(changed || both, "two sides that know the secret connect");
   if (secret.empty())
     return;
-  if (accepts.now() == state::taken)
-    require(accepts.peer() == somebody(), "a hello arrives unchanged");
-  if (dials.now() == state::taken)
-    require(dials.note() == yes.note && dials.peer() == yes.who,
+  if (accepts.current() == state::accepted)
+    require(accepts.peer() == sample_hello(), "a hello arrives unchanged");
+  if (dials.current() == state::accepted)
+    require(dials.payload() == yes.payload && dials.peer() == yes.responder,
             "a hello response arrives unchanged");
 }
 
 } // namespace
 
 void try_one(view input) {
-  choices from{input};
-  const auto what = from.number<std::uint8_t>();
-  const std::string secret = what & 1 ? "sesame" : "";
-  if (what & 8)
-    return meet_through(secret, from);
-  const std::size_t piece = 1 + from.number<std::uint8_t>();
-  meet_one(what & 2 ? side::acceptor : side::dialer, secret, what & 4,
-           from.rest(), piece);
+  choices source{input};
+  const auto flags = source.number<std::uint8_t>();
+  const std::string secret = flags & 1 ? "sesame" : "";
+  if (flags & 8)
+    return check_both_sides(secret, source);
+  const std::size_t piece = 1 + source.number<std::uint8_t>();
+  check_one_side(flags & 2 ? side::acceptor : side::dialer, secret, flags & 4,
+                 source.rest(), piece);
 }
 
 namespace {
 
 /// Messages of both sides of a successful handshake.
-std::pair<bytes, bytes> said_by_both(const std::string& secret) {
-  auto dials = one(side::dialer, secret), accepts = one(side::acceptor, secret);
-  bytes there, back;
+std::pair<bytes, bytes> conversation(const std::string& secret) {
+  auto dials = make_handshake(side::dialer, secret),
+       accepts = make_handshake(side::acceptor, secret);
+  bytes dialer_bytes, acceptor_bytes;
   const auto pass = [](handshake& speaker, handshake& hearer, bytes& log) {
     const bytes said{speaker.unsent().begin(), speaker.unsent().end()};
     speaker.sent(said.size());
     append(log, said);
     for (view left{said}; !left.empty();) {
-      const auto n = std::min(left.size(), hearer.wants());
-      hearer.take(left.first(n));
+      const auto n = std::min(left.size(), hearer.bytes_wanted());
+      hearer.receive(left.first(n));
       left = left.subspan(n);
     }
   };
   for (int turn = 0; turn < 3; ++turn) {
-    pass(dials, accepts, there);
-    if (accepts.now() == state::asked)
-      accepts.answer({.why = {}, .note = bytes(2), .who = somebody()});
-    pass(accepts, dials, back);
+    pass(dials, accepts, dialer_bytes);
+    if (accepts.current() == state::awaiting_decision)
+      accepts.respond(
+        {.reason = {}, .payload = bytes(2), .responder = sample_hello()});
+    pass(accepts, dials, acceptor_bytes);
   }
-  require(dials.now() == state::taken, "the seeds are valid");
-  return {there, back};
+  require(dials.current() == state::accepted, "the seeds are valid");
+  return {dialer_bytes, acceptor_bytes};
 }
 
 } // namespace
 
 std::vector<bytes> seeds() {
-  std::vector<bytes> all;
+  std::vector<bytes> inputs;
   for (const std::string secret : {"", "sesame"}) {
-    const auto [there, back] = said_by_both(secret);
+    const auto [there, back] = conversation(secret);
     const int known = !secret.empty();
     for (const int who : {0, 4}) {
-      all.push_back(joined({who + known, 10}, back));
-      all.push_back(joined({who + 2 + known, 10}, there));
+      inputs.push_back(joined({who + known, 10}, back));
+      inputs.push_back(joined({who + 2 + known, 10}, there));
     }
-    all.push_back(joined({8 + known}));
-    all.push_back(joined({8 + known, 1, 60, 0, 1, 0, 0}));
+    inputs.push_back(joined({8 + known}));
+    inputs.push_back(joined({8 + known, 1, 60, 0, 1, 0, 0}));
   }
-  const auto no = net::encode(verdict{.taken = false, .why = "no"});
-  all.push_back(joined({0, 99}, view{said_by_both("").second}.first(40),
-                       joined({int(no.size()), 0, 0, 0}), no));
-  return all;
+  const auto no =
+    net::encode(hello_response{.accepted = false, .reason = "no"});
+  inputs.push_back(joined({0, 99}, view{conversation("").second}.first(40),
+                          joined({int(no.size()), 0, 0, 0}), no));
+  return inputs;
 }
 
 } // namespace troupe::fuzz

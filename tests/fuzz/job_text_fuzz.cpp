@@ -1,5 +1,6 @@
 // training/job: the options of a run in a saved model, and the options given
-// when it is resumed. An input is one text, or two separated by a line.
+// when it is resumed. An input is one text, or two texts with a separating
+// line.
 #include "troupe/tests/fuzz/fuzz.hpp"
 #include "troupe/training/job/job.hpp"
 
@@ -28,49 +29,54 @@ auto allowed(F fn) -> std::optional<decltype(fn())> {
   }
 }
 
-std::optional<job> read(const std::string& text) {
-  std::optional<job> x;
-  const auto peak = memory_of(
-    [&] { x = allowed<std::runtime_error>([&] { return read_job(text); }); });
+std::optional<train_options> read(const std::string& text) {
+  std::optional<train_options> x;
+  const auto peak = memory_of([&] {
+    x = allowed<std::runtime_error>([&] { return read_train_options(text); });
+  });
   require(peak <= 256 * text.size() + 16'384, "memory follows the text");
   if (x)
-    require(read_job(write_job(*x)) == *x,
+    require(read_train_options(write_train_options(*x)) == *x,
             "a written value is read as the same value");
   return x;
 }
 
-void check(const job& x) {
-  const auto done = allowed<std::invalid_argument>([&] { return settle(x); });
+void check(const train_options& x) {
+  const auto done =
+    allowed<std::invalid_argument>([&] { return resolve_options(x); });
   if (!done)
     return;
   require(done->batch >= done->replicas && done->replicas > 0
             && done->workers > 0 && done->replicas % done->workers == 0
-            && done->replicas <= job_limits::replicas
-            && done->workers <= job_limits::workers,
+            && done->replicas <= train_option_limits::replicas
+            && done->workers <= train_option_limits::workers,
           "a settled job can be cut");
-  require(done->devices.size() <= job_limits::replicas, "devices have a limit");
-  const auto given = given_by(*done);
-  require(given_by(settle(given)) == given, "settled options do not change");
-  require(resumed(given, {}) == given, "a resumed run has the same options");
+  require(done->devices.size() <= train_option_limits::replicas,
+          "devices have a limit");
+  const auto given = to_options(*done);
+  require(to_options(resolve_options(given)) == given,
+          "settled options do not change");
+  require(merge_for_resume(given, {}) == given,
+          "a resumed run has the same options");
 }
 
 } // namespace
 
 void try_one(view input) {
-  const std::string all{reinterpret_cast<const char*>(input.data()),
-                        input.size()};
-  const auto line = std::min(all.find('\n'), all.size());
-  const auto saved = read(all.substr(0, line));
+  const std::string inputs{reinterpret_cast<const char*>(input.data()),
+                           input.size()};
+  const auto line = std::min(inputs.find('\n'), inputs.size());
+  const auto saved = read(inputs.substr(0, line));
   if (!saved)
     return;
   check(*saved);
-  if (line == all.size())
+  if (line == inputs.size())
     return;
-  const auto given = read(all.substr(line + 1));
+  const auto given = read(inputs.substr(line + 1));
   if (!given)
     return;
-  const auto both =
-    allowed<std::invalid_argument>([&] { return resumed(*saved, *given); });
+  const auto both = allowed<std::invalid_argument>(
+    [&] { return merge_for_resume(*saved, *given); });
   if (both)
     require(both->seed == saved->seed && both->batch == saved->batch
               && both->model == saved->model && both->data == saved->data,
@@ -78,7 +84,7 @@ void try_one(view input) {
 }
 
 std::vector<bytes> seeds() {
-  const std::string all =
+  const std::string inputs =
     R"({"model":"mlp","data":"digits","epochs":3,"batch":64,)"
     R"("optimizer":"sgd:momentum=0.9","learning-rate":0.1,)"
     R"("schedule":"cosine","seed":1,"threads":1,"patience":2,)"
@@ -86,9 +92,9 @@ std::vector<bytes> seeds() {
   return {
     of_text("{}"),
     of_text("[]"),
-    of_text(all + "}"),
-    of_text(all + R"(,"strategy":"mirrored","devices":["cpu:0","cpu:1"]})"),
-    of_text(all + R"(,"workers":2,"replicas":4,"transport":"shm"})" + "\n"
+    of_text(inputs + "}"),
+    of_text(inputs + R"(,"strategy":"mirrored","devices":["cpu:0","cpu:1"]})"),
+    of_text(inputs + R"(,"workers":2,"replicas":4,"transport":"shm"})" + "\n"
             + R"({"strategy":"one_device","replicas":4,"epochs":9})"),
     of_text(R"({"replicas":3,"strategy":"one_device"})"
             "\n"

@@ -1,5 +1,5 @@
-// net/lanes: messages and descriptors of a peer while two processes agree on
-// shared memory.
+// net/transport/lane_pair: messages and descriptors of a peer while two
+// processes negotiate shared memory.
 #include "troupe/tests/fuzz/lane_pair_peer.hpp"
 
 #include <memory>
@@ -14,10 +14,10 @@ namespace {
 /// The other stream: no data arrives.
 class silent final : public stream {
 public:
-  moved read_some(std::span<std::byte>) override {
+  io_result read_some(std::span<std::byte>) override {
     return {0, status::wants_read};
   }
-  moved write_some(view, view) override { return {0, status::wants_write}; }
+  io_result write_some(view, view) override { return {0, status::wants_write}; }
   bool has_buffered() const override { return false; }
   int descriptor() const override { return -1; }
   std::string problem() const override { return ""; }
@@ -41,7 +41,7 @@ void check_text(const std::string& why) {
 
 /// Resources of a process before it has a peer.
 struct process {
-  std::shared_ptr<bell> chime = std::make_shared<bell>();
+  std::shared_ptr<event_notifier> notifier = std::make_shared<event_notifier>();
   std::shared_ptr<net::shm_arena> arena =
     std::make_shared<net::shm_arena>(65536);
 };
@@ -51,42 +51,42 @@ const process& victim() {
   return it;
 }
 
-void check(const channel& x, const deeds& did, bool insists) {
+void check(const lane_pair& x, const peer_record& did, bool insists) {
   const bool shares = x.transport == "shm";
   require(shares || x.transport == "tcp", "lanes are of something");
   require(shares || !insists, "required shared memory is used");
-  require(!shares || did.proved, "memory is shared only after a proof");
-  require(did.meddled || shares, "two that keep the rules share memory");
-  if (!x.why_no_shm.empty())
-    check_text(x.why_no_shm);
+  require(!shares || did.sent_nonce, "memory is shared only after a proof");
+  require(did.deviated || shares, "two that keep the rules share memory");
+  if (!x.shm_unavailable_reason.empty())
+    check_text(x.shm_unavailable_reason);
   if (!shares)
     return;
-  require(x.parts->post(parcel_head{}, bytes(3)), "there is room");
+  require(x.contributions->post(packet_header{}, bytes(3)), "there is room");
   const view some = victim().arena->pages().subspan(64, 20'000);
-  require(x.sums->lend(parcel_head{}, some),
+  require(x.results->post_zero_copy(packet_header{}, some),
           "a packet can be posted with or without zero-copy");
-  require(!x.sums->front() && !x.parts->front(), "nothing came yet");
-  require(!x.sums->ended(), "it has not ended");
+  require(!x.results->front() && !x.contributions->front(), "nothing came yet");
+  require(!x.results->closed(), "it has not ended");
 }
 
-void try_channel(choices& from) {
-  const bool hosts = from.flip(), insists = from.flip();
-  channel_options options{.policy =
-                            insists ? lane_policy::shm : lane_policy::automatic,
-                          .dialed = hosts,
-                          .slots = slots,
-                          .host = "here"};
-  if (from.flip())
-    options.my_bell = victim().chime;
-  if (from.flip())
-    options.my_arena = victim().arena;
-  deeds did;
+void try_channel(choices& source) {
+  const bool hosts = source.flip(), insists = source.flip();
+  lane_options options{.policy =
+                         insists ? lane_policy::shm : lane_policy::automatic,
+                       .is_dialer = hosts,
+                       .slots = slots,
+                       .host = "here"};
+  if (source.flip())
+    options.notifier = victim().notifier;
+  if (source.flip())
+    options.arena = victim().arena;
+  peer_record did;
   try {
-    const auto x = open_channel(std::make_unique<peer>(from, hosts, did),
-                                std::make_unique<silent>(), options);
+    const auto x = open_lanes(std::make_unique<peer>(source, hosts, did),
+                              std::make_unique<silent>(), options);
     check(x, did, insists);
   } catch (const std::runtime_error& e) {
-    require(did.meddled, "two that keep the rules agree");
+    require(did.deviated, "two that keep the rules agree");
     check_text(e.what());
   }
 }
@@ -94,28 +94,28 @@ void try_channel(choices& from) {
 } // namespace
 
 void try_one(view input) {
-  auto& memory = mine().memory.header();
+  auto& memory = shared_descriptors().memory.header();
   memory.queues[0].posted = memory.queues[0].popped = 0;
   victim();
   const auto before = open_descriptors();
-  choices from{input};
-  const auto most = memory_of([&] { try_channel(from); });
+  choices source{input};
+  const auto most = memory_of([&] { try_channel(source); });
   require(most <= 1 << 20, "memory is bounded");
   require(open_descriptors() == before, "no descriptor is left open");
 }
 
 std::vector<bytes> seeds() {
   const bytes none(120);
-  std::vector<bytes> all;
+  std::vector<bytes> inputs;
   for (const int hosts : {0, 1}) {
-    all.push_back(joined({hosts}, none));
-    all.push_back(joined({hosts, 1, 1}, none));
+    inputs.push_back(joined({hosts}, none));
+    inputs.push_back(joined({hosts, 1, 1}, none));
     for (const int what : {9, 10, 11, 12, 13, 14, 15})
       for (const std::size_t after : {8, 22, 36, 50})
-        all.push_back(joined({hosts, 0, 0}, view{none}.first(after),
-                             joined({what, 3, 3, 3, 3}), none));
+        inputs.push_back(joined({hosts, 0, 0}, view{none}.first(after),
+                                joined({what, 3, 3, 3, 3}), none));
   }
-  return all;
+  return inputs;
 }
 
 } // namespace troupe::fuzz

@@ -6,164 +6,165 @@
 
 #include <string>
 
-// A hand-written peer of net/lanes.
+// A hand-written peer of net/transport/lane_pair.
 
 namespace troupe::fuzz {
 
-inline constexpr std::size_t longest_message = 4096;
+inline constexpr std::size_t max_message_bytes = 4096;
 
 /// Actions of a peer, for checks after its end.
-struct deeds {
-  bool meddled = false; ///< It deviated from the protocol.
-  bool proved = false;  ///< It sent the nonce of the victim's memory.
+struct peer_record {
+  bool deviated = false;   ///< It deviated from the protocol.
+  bool sent_nonce = false; ///< It sent the nonce of the attacked process.
 };
 
-/// Plays the peer: it answers when the victim reads, mostly according to the
-/// protocol.
+/// Acts as the peer: it answers when the attacked process reads, mostly
+/// according to the protocol.
 class peer final : public net::stream {
 public:
-  peer(choices& from, bool hosts, deeds& did)
-    : from_{from}, hosts_{hosts}, did_{did} {}
+  peer(choices& source, bool hosts, peer_record& record)
+    : source_{source}, hosts_{hosts}, record_{record} {}
 
-  moved read_some(std::span<std::byte> to) override {
-    if (out_.empty() && !over_)
-      speak();
-    if (out_.empty())
+  io_result read_some(std::span<std::byte> to) override {
+    if (output_.empty() && !over_)
+      send_next();
+    if (output_.empty())
       return {0, status::closed};
     if (odd() && ++idle_ < 4)
       return {0, status::wants_read};
-    const auto n = std::min({to.size(), out_.size(), piece()});
-    std::copy_n(out_.begin(), n, to.begin());
-    out_.erase(out_.begin(), out_.begin() + std::ptrdiff_t(n));
+    const auto n = std::min({to.size(), output_.size(), piece()});
+    std::copy_n(output_.begin(), n, to.begin());
+    output_.erase(output_.begin(), output_.begin() + std::ptrdiff_t(n));
     return {n, status::ok};
   }
 
-  moved write_some(view first, view second) override {
+  io_result write_some(view first, view second) override {
     require(second.empty(), "one message at a time");
     if (odd() && ++idle_ < 4)
       return {0, status::wants_write};
     const auto n = std::min(first.size(), piece());
-    append(in_, first.first(n));
+    append(input_, first.first(n));
     std::uint32_t size = 0;
-    while (in_.size() >= sizeof size) {
-      std::memcpy(&size, in_.data(), sizeof size);
-      require(size > 0 && size <= longest_message,
+    while (input_.size() >= sizeof size) {
+      std::memcpy(&size, input_.data(), sizeof size);
+      require(size > 0 && size <= max_message_bytes,
               "messages are within the limits");
-      if (in_.size() < sizeof size + size)
+      if (input_.size() < sizeof size + size)
         break;
-      const auto end = in_.begin() + std::ptrdiff_t(sizeof size + size);
-      heard_.emplace_back(in_.begin() + sizeof size, end);
-      in_.erase(in_.begin(), end);
+      const auto end = input_.begin() + std::ptrdiff_t(sizeof size + size);
+      received_.emplace_back(input_.begin() + sizeof size, end);
+      input_.erase(input_.begin(), end);
     }
     return {n, status::ok};
   }
 
-  bool has_buffered() const override { return !out_.empty(); }
+  bool has_buffered() const override { return !output_.empty(); }
   /// A descriptor that `poll` always reports as ready.
-  int descriptor() const override { return mine().zeros.get(); }
+  int descriptor() const override { return shared_descriptors().zeros.get(); }
   std::string problem() const override { return "problem"; }
   void close() override {}
 
 private:
-  bool odd() { return from_.below(16) == 15; }
+  bool odd() { return source_.below(16) == 15; }
   std::size_t piece() {
-    const auto n = from_.number<std::uint8_t>();
-    return n == 0 ? longest_message : n;
+    const auto n = source_.number<std::uint8_t>();
+    return n == 0 ? max_message_bytes : n;
   }
 
-  void speak() {
-    const bool has_proved = did_.proved;
-    auto words = due();
+  void send_next() {
+    const bool has_proved = record_.sent_nonce;
+    auto words = next_expected();
     bool lies = false;
     std::uint32_t length = 0;
-    switch (from_.below(16)) {
+    switch (source_.below(16)) {
       case 9:
         if (!words.empty())
-          words[from_.below(words.size())] ^=
-            std::byte(from_.number<std::uint8_t>());
+          words[source_.below(words.size())] ^=
+            std::byte(source_.number<std::uint8_t>());
         break;
       case 10:
-        words.resize(from_.below(words.size() + 1));
+        words.resize(source_.below(words.size() + 1));
         break;
       case 11:
-        append(words, from_.take(1 + from_.below(32)));
+        append(words, source_.take(1 + source_.below(32)));
         break;
       case 12: {
-        const auto some = from_.take(from_.below(64));
+        const auto some = source_.take(source_.below(64));
         words = {some.begin(), some.end()};
         break;
       }
       case 13: // A reason.
         words = net::encode(
-          std::string(from_.number<std::uint16_t>() % longest_message,
-                      char(from_.number<std::uint8_t>())));
+          std::string(source_.number<std::uint16_t>() % max_message_bytes,
+                      char(source_.number<std::uint8_t>())));
         break;
       case 14:
-        length = from_.number<std::uint32_t>();
+        length = source_.number<std::uint32_t>();
         lies = length != words.size();
         break;
       case 15:
-        did_.meddled = over_ = true;
+        record_.deviated = over_ = true;
         return;
       default:
         break;
     }
     if (!lies)
       length = std::uint32_t(words.size());
-    if (lies || words != due_) {
-      did_.meddled = true;
-      did_.proved =
-        has_proved || (did_.proved && !lies && differs_in_sight(words));
+    if (lies || words != expected_) {
+      record_.deviated = true;
+      record_.sent_nonce =
+        has_proved || (record_.sent_nonce && !lies && differs_in_sight(words));
     }
     const auto* size = reinterpret_cast<const std::byte*>(&length);
-    append(out_, view{size, sizeof length});
-    append(out_, words);
+    append(output_, view{size, sizeof length});
+    append(output_, words);
   }
 
   /// Message that the protocol requires now; empty if the peer is out of step.
-  bytes due() {
+  bytes next_expected() {
     const auto stage = stage_++;
     const std::size_t answers = stage < 2 ? 0
                                 : hosts_  ? stage - 1
                                           : stage + (stage > 2);
-    if (heard_.size() <= answers) {
-      require(did_.meddled, "messages alternate");
+    if (received_.size() <= answers) {
+      require(record_.deviated, "messages alternate");
       over_ = true;
       return {};
     }
-    due_ = stage == 0   ? heard_[0] // The victim's version.
-           : stage == 1 ? terms()
-           : hosts_     ? host(stage)
-                        : visitor(stage);
-    return due_;
+    expected_ = stage == 0   ? received_[0] // The victim's version.
+                : stage == 1 ? terms()
+                : hosts_     ? host(stage)
+                             : visitor(stage);
+    return expected_;
   }
 
-  /// True if the message differs only in whether the peer maps the victim's
-  /// arena. That flag follows the nonce, which is still correct.
+  /// True if the message differs at most in the flag that says whether the peer
+  /// maps the arena of the attacked process. The flag follows the nonce, which
+  /// is still correct.
   bool differs_in_sight(bytes words) const {
     constexpr std::size_t sight = 1 + 8 + sizeof(net::shm_nonce);
-    if (words.size() != due_.size() || words.size() <= sight + 1)
+    if (words.size() != expected_.size() || words.size() <= sight + 1)
       return false;
-    words[sight] = due_[sight];
-    return words == due_;
+    words[sight] = expected_[sight];
+    return words == expected_;
   }
 
   bytes terms() {
     constexpr std::array hosts{"here", "here", "here", "there"};
-    const auto policy = net::lane_policy(from_.below(3));
-    const std::string host = hosts[from_.below(4)];
-    did_.meddled |= policy == net::lane_policy::stream || host != hosts[0];
+    const auto policy = net::lane_policy(source_.below(3));
+    const std::string host = hosts[source_.below(4)];
+    record_.deviated |= policy == net::lane_policy::stream || host != hosts[0];
     return net::encode(policy, slots, host);
   }
 
   bytes visitor(std::size_t stage) {
     const std::string nothing;
     if (stage == 2) {
-      visit();
+      connect_to_host();
       return net::encode(nothing);
     }
     if (stage == 3)
-      return proof(passed_to(socket_.get()), heard_.at(4));
+      return proof(receive_descriptors(socket_.get()), received_.at(4));
     over_ = true;
     return net::encode(nothing);
   }
@@ -174,7 +175,7 @@ private:
       static std::uint64_t number = 0;
       const auto name =
         "fuzz-" + std::to_string(::getpid()) + "-" + std::to_string(++number);
-      const place_named where{name};
+      const abstract_address where{name};
       socket_ = new_socket();
       ::bind(socket_.get(), where.get(), where.size);
       ::listen(socket_.get(), 1);
@@ -185,99 +186,103 @@ private:
       net::descriptor visitor{
         ::accept4(socket_.get(), nullptr, nullptr, SOCK_NONBLOCK)};
       if (visitor) {
-        came_ = passed_to(visitor.get());
+        received_descriptors_ = receive_descriptors(visitor.get());
         token known{};
         known.fill(std::byte{7});
-        give(visitor.get(), known);
+        pass_descriptors(visitor.get(), known);
       }
       return net::encode(nothing);
     }
     if (stage == 4)
-      return proof(std::move(came_), heard_.at(3));
+      return proof(std::move(received_descriptors_), received_.at(3));
     over_ = true;
     return net::encode(nothing);
   }
 
-  void visit() {
-    std::string name, why;
+  void connect_to_host() {
+    std::string name, reason;
     std::vector<std::uint8_t> numbers;
-    require(!net::decode(heard_.at(2), name, numbers, why),
+    require(!net::decode(received_.at(2), name, numbers, reason),
             "the message can be decoded");
     token known{};
-    require(why.empty() && numbers.size() == known.size(),
+    require(reason.empty() && numbers.size() == known.size(),
             "the message names a socket");
     std::memcpy(known.data(), numbers.data(), known.size());
-    const place_named where{name};
-    for (auto n = from_.below(24); n >= 21;
+    const abstract_address address{name};
+    for (auto n = source_.below(24); n >= 21;
          --n) { // Unrelated clients connect first.
-      auto stranger = new_socket();
-      ::connect(stranger.get(), where.get(), where.size);
+      auto intruder = new_socket();
+      ::connect(intruder.get(), address.get(), address.size);
       token wrong{};
-      pass(stranger.get(), wrong, std::array{mine().at(0), mine().at(1)});
-      strangers_.push_back(std::move(stranger));
+      pass(intruder.get(), wrong,
+           std::array{shared_descriptors().descriptor_at(0),
+                      shared_descriptors().descriptor_at(1)});
+      outsiders_.push_back(std::move(intruder));
     }
     socket_ = new_socket();
-    ::connect(socket_.get(), where.get(), where.size);
-    give(socket_.get(), known);
+    ::connect(socket_.get(), address.get(), address.size);
+    pass_descriptors(socket_.get(), known);
   }
 
   /// Passes mostly one memory file, one notifier, and optionally an arena.
-  void give(int to, token text) {
-    std::vector<int> fds{mine().at(0), mine().at(1)};
-    if (from_.flip())
-      fds.push_back(mine().arena.descriptor());
+  void pass_descriptors(int socket, token text) {
+    std::vector<int> fds{shared_descriptors().descriptor_at(0),
+                         shared_descriptors().descriptor_at(1)};
+    if (source_.flip())
+      fds.push_back(shared_descriptors().arena.descriptor());
     std::size_t size = text.size();
-    switch (from_.below(8)) {
+    switch (source_.below(8)) {
       case 4:
-        did_.meddled = true;
+        record_.deviated = true;
         fds.clear();
-        for (auto n = from_.below(most_fds + 1); n > 0; --n)
-          fds.push_back(mine().at(from_.below(belongings::count)));
+        for (auto n = source_.below(max_fds + 1); n > 0; --n)
+          fds.push_back(shared_descriptors().descriptor_at(
+            source_.below(descriptor_set::count)));
         break;
       case 5:
-        did_.meddled = true;
-        fds[from_.below(fds.size())] =
-          mine().at(from_.below(belongings::count));
+        record_.deviated = true;
+        fds[source_.below(fds.size())] = shared_descriptors().descriptor_at(
+          source_.below(descriptor_set::count));
         break;
       case 6:
-        did_.meddled = true;
-        text[from_.below(text.size())] ^= std::byte{1};
+        record_.deviated = true;
+        text[source_.below(text.size())] ^= std::byte{1};
         break;
       case 7:
-        did_.meddled = true;
-        size = from_.below(text.size());
+        record_.deviated = true;
+        size = source_.below(text.size());
         break;
       default:
         break;
     }
-    pass(to, std::span{text}.first(size), fds);
+    pass(socket, std::span{text}.first(size), fds);
   }
 
   /// The victim's own message with the nonce of its memory.
-  bytes proof(std::vector<net::descriptor> came, bytes his) {
-    const auto& known = mine().memory.header().nonce;
-    const auto at =
-      std::search(his.begin(), his.end(), known.begin(), known.end());
-    if (came.empty() || at == his.end())
-      return his;
+  bytes proof(std::vector<net::descriptor> came, bytes response) {
+    const auto& known = shared_descriptors().memory.header().nonce;
+    const auto found =
+      std::search(response.begin(), response.end(), known.begin(), known.end());
+    if (came.empty() || found == response.end())
+      return response;
     require(::fcntl(came[0].get(), F_GETFL) >= 0,
             "a passed descriptor is open");
     const net::shm_view theirs{came[0].get(), slots};
-    std::ranges::copy(theirs.header().nonce, at);
-    did_.proved = true;
-    return his;
+    std::ranges::copy(theirs.header().nonce, found);
+    record_.sent_nonce = true;
+    return response;
   }
 
-  choices& from_;
+  choices& source_;
   bool hosts_;
-  deeds& did_;
+  peer_record& record_;
   bool over_ = false;
   int idle_ = 0;
   std::size_t stage_ = 0;
-  bytes in_, out_, due_;
-  std::vector<bytes> heard_;
+  bytes input_, output_, expected_;
+  std::vector<bytes> received_;
   net::descriptor socket_;
-  std::vector<net::descriptor> came_, strangers_;
+  std::vector<net::descriptor> received_descriptors_, outsiders_;
 };
 
 } // namespace troupe::fuzz

@@ -14,7 +14,7 @@ namespace {
 using net::encode;
 
 constexpr std::uint32_t tasks = 3;
-const std::vector<std::string> who{"chief 0", "worker 1", "worker 2"};
+const std::vector<std::string> task_names{"chief 0", "worker 1", "worker 2"};
 
 void check_text(const std::string& why) {
   require(!why.empty() && why.size() < 400, "a reason is a short sentence");
@@ -22,7 +22,7 @@ void check_text(const std::string& why) {
     require(c >= ' ' && c != 127, "a reason is one line of text");
 }
 
-// -- notices ------------------------------------------------------------------
+// -- membership messages ------------------------------------------------------
 
 /// Counters of all connections: a message must have an effect on its own
 /// connection only.
@@ -31,159 +31,168 @@ struct tally {
 };
 
 /// A hand-written connection with one channel.
-struct wire final : net::connection, net::link {
-  explicit wire(tally& in) : all{in} {}
+struct fake_connection final : net::connection, net::channel {
+  explicit fake_connection(tally& in) : counters{in} {}
 
-  std::shared_ptr<net::link> open(std::uint32_t) override {
-    return std::shared_ptr<net::link>{std::shared_ptr<void>{}, this};
+  std::shared_ptr<net::channel> open(std::uint32_t) override {
+    return std::shared_ptr<net::channel>{std::shared_ptr<void>{}, this};
   }
   const net::hello& peer() const override { return self; }
   std::chrono::milliseconds silence() const override { return {}; }
-  void on_end(std::function<void(net::ending, const std::string&)>) override {}
+  void on_closed(
+    std::function<void(net::close_reason, const std::string&)>) override {}
   void close(const std::string& why) override {
     check_text(why);
-    all.closed += !closed;
+    counters.closed += !closed;
     closed = true;
   }
-  void listen(std::shared_ptr<net::link_listener> to) override { ear = to; }
+  void set_listener(std::shared_ptr<net::channel_listener> to) override {
+    listener = to;
+  }
   bool post(net::frame&& x) override {
-    notice said;
-    require(!net::decode(x.payload, said.what, said.text, said.all),
+    membership_message said;
+    require(!net::decode(x.payload, said.kind, said.text, said.view),
             "the message can be decoded");
-    ++all.posted;
+    ++counters.posted;
     return true;
   }
-  void consumed(net::priority) override { ++all.done; }
-  const net::frame_limits& limits() const override { return most; }
+  void consumed(net::priority) override { ++counters.done; }
+  const net::frame_limits& limits() const override { return frame_limits_; }
   std::size_t credits(net::priority) const override { return 256; }
 
   net::hello self;
-  net::frame_limits most;
-  std::shared_ptr<net::link_listener> ear;
-  tally& all;
+  net::frame_limits frame_limits_;
+  std::shared_ptr<net::channel_listener> listener;
+  tally& counters;
   bool closed = false;
 };
 
-roster::table table_of(choices& from) {
-  roster::table x{from.below(3), {}};
-  for (auto n = from.below(5); n > 0; --n)
+rendezvous::membership_view table_of(choices& source) {
+  rendezvous::membership_view x{source.below(3), {}};
+  for (auto n = source.below(5); n > 0; --n)
     x.members.push_back(
-      {from.number<std::uint64_t>(), "host", from.number<std::uint16_t>()});
+      {source.number<std::uint64_t>(), "host", source.number<std::uint16_t>()});
   return x;
 }
 
-/// Payload of a notice, mostly valid.
-bytes notice_of(choices& from) {
-  const auto some = [&] {
-    const auto x = from.take(from.below(64));
+/// Payload of a membership message, mostly valid.
+bytes notice_of(choices& source) {
+  const auto some_text = [&] {
+    const auto x = source.take(source.below(64));
     return std::string{reinterpret_cast<const char*>(x.data()), x.size()};
   };
-  const auto kind = from.below(8);
+  const auto kind = source.below(8);
   if (kind == 7) {
-    const auto x = from.take(from.below(255));
+    const auto x = source.take(source.below(255));
     return {x.begin(), x.end()};
   }
-  const auto what = word(from.below(8));
-  auto x = encode(what, kind == 1 ? some() : std::string{},
-                  kind == 2 ? table_of(from) : roster::table{});
+  const auto what = membership_message_kind(source.below(8));
+  auto x = encode(what, kind == 1 ? some_text() : std::string{},
+                  kind == 2 ? table_of(source) : rendezvous::membership_view{});
   if (kind == 6)
-    x[from.below(x.size())] ^= std::byte(from.number<std::uint8_t>());
+    x[source.below(x.size())] ^= std::byte(source.number<std::uint8_t>());
   return x;
 }
 
-class hall_of {
+class membership_fixture {
 public:
-  explicit hall_of(bool leads) : hall_{std::make_shared<hall>(tasks)} {
+  explicit membership_fixture(bool leads)
+    : peers_{std::make_shared<peer_table>(tasks)} {
     if (leads)
-      hall_->who.emplace(who, roster::hello{0, 1, "host", 1, {}});
+      peers_->admission_state.emplace(
+        task_names, rendezvous::join_request{0, 1, "host", 1, {}});
   }
-  ~hall_of() {
-    for (auto& x : wires_) // They refer to each other.
-      x->ear.reset();
+  ~membership_fixture() {
+    for (auto& x : connections_) // They refer to each other.
+      x->listener.reset();
   }
 
-  void act(choices& from) {
-    const auto task = std::uint32_t(from.below(tasks));
-    const auto what = from.below(8);
-    if (what == 7 || wires_.empty())
-      return come(task);
-    auto& one = *wires_[from.below(wires_.size())];
+  void act(choices& source) {
+    const auto task = std::uint32_t(source.below(tasks));
+    const auto what = source.below(8);
+    if (what == 7 || connections_.empty())
+      return connect(task);
+    auto& one = *connections_[source.below(connections_.size())];
     if (what == 6)
-      one.ear->ended(net::ending(from.below(3)), "it is gone");
+      one.listener->on_closed(net::close_reason(source.below(3)), "it is gone");
     else
-      hear(one, notice_of(from));
+      receive(one, notice_of(source));
   }
 
 private:
-  void come(std::uint32_t task) {
-    if (wires_.size() == 8)
+  void connect(std::uint32_t task) {
+    if (connections_.size() == 8)
       return;
-    wires_.push_back(std::make_shared<wire>(all_));
-    at_.push_back(task);
-    settle(hall_, task, wires_.size(), wires_.back());
+    connections_.push_back(std::make_shared<fake_connection>(counters_));
+    tasks_.push_back(task);
+    attach_peer(peers_, task, connections_.size(), connections_.back());
   }
 
-  void hear(wire& one, bytes said) {
-    notice read;
+  void receive(fake_connection& conn, bytes payload) {
+    membership_message read;
     const bool fault =
-      net::decode(said, read.what, read.text, read.all).has_value();
+      net::decode(payload, read.kind, read.text, read.view).has_value();
     const auto i =
-      std::size_t(std::ranges::find(wires_, &one, &std::shared_ptr<wire>::get)
-                  - wires_.begin());
-    auto& seat = hall_->seats[at_[i]];
-    const bool seated = seat.incarnation == i + 1;
-    const auto before = all_;
-    const bool over = seat.end.has_value(), closed = one.closed;
-    const auto size = said.size();
-    const auto memory = memory_of(
-      [&] { one.ear->heard(net::frame{.payload = std::move(said)}); });
+      std::size_t(std::ranges::find(connections_, &conn,
+                                    &std::shared_ptr<fake_connection>::get)
+                  - connections_.begin());
+    auto& entry = peers_->entries[tasks_[i]];
+    const bool active = entry.incarnation == i + 1;
+    const auto before = counters_;
+    const bool over = entry.closed.has_value(), closed = conn.closed;
+    const auto size = payload.size();
+    const auto memory = memory_of([&] {
+      conn.listener->on_frame(net::frame{.payload = std::move(payload)});
+    });
     require(memory <= 16 * size + 2048, "memory follows the bytes that came");
-    require(all_.done == before.done + seated, "a frame is processed once");
-    require(all_.posted <= before.posted + (seated && !fault && !over),
+    require(counters_.done == before.done + active,
+            "a frame is processed once");
+    require(counters_.posted <= before.posted + (active && !fault && !over),
             "a message has at most one reply");
-    require(one.closed == (closed || (seated && fault))
-              && all_.closed == before.closed + (one.closed && !closed),
+    require(conn.closed == (closed || (active && fault))
+              && counters_.closed == before.closed + (conn.closed && !closed),
             "only a connection with an undecodable message is closed");
-    require(!hall_->who || !hall_->table,
+    require(!peers_->admission_state || !peers_->view,
             "a leader accepts no membership from others");
-    if (seated && !fault && read.what == word::table && !hall_->who)
-      require(encode(hall_->table->epoch, hall_->table->members)
-                == encode(read.all.epoch, read.all.members),
+    if (active && !fault && read.kind == membership_message_kind::view
+        && !peers_->admission_state)
+      require(encode(peers_->view->view_id, peers_->view->members)
+                == encode(read.view.view_id, read.view.members),
               "a membership arrives unchanged");
   }
 
-  tally all_;
-  std::shared_ptr<hall> hall_;
-  std::vector<std::shared_ptr<wire>>
-    wires_; ///< In order of incarnation, from 1.
-  std::vector<std::uint32_t> at_;
+  tally counters_;
+  std::shared_ptr<peer_table> peers_;
+  /// In order of incarnation, from 1.
+  std::vector<std::shared_ptr<fake_connection>> connections_;
+  std::vector<std::uint32_t> tasks_;
 };
 
-void check_hall(choices& from) {
-  hall_of x{from.flip()};
-  for (int turns = 0; from.any() && turns < 100; ++turns)
-    x.act(from);
+void check_peers(choices& source) {
+  membership_fixture x{source.flip()};
+  for (int turns = 0; source.any() && turns < 100; ++turns)
+    x.act(source);
 }
 
 // -- hellos -------------------------------------------------------------------
-roster::hello hello_of(choices& from) {
-  roster::hello x{std::uint32_t(from.below(tasks + 1)),
-                  from.below(4),
-                  "host",
-                  from.number<std::uint16_t>(),
-                  {"1", "avx2", 2, 1, ""}};
-  switch (from.below(12)) {
+rendezvous::join_request hello_of(choices& source) {
+  rendezvous::join_request x{std::uint32_t(source.below(tasks + 1)),
+                             source.below(4),
+                             "host",
+                             source.number<std::uint16_t>(),
+                             {"1", "avx2", 2, 1, ""}};
+  switch (source.below(12)) {
     case 7:
-      x.task = from.number<std::uint32_t>();
+      x.task = source.number<std::uint32_t>();
       break;
     case 8:
-      x.on.threads = from.number<std::uint32_t>();
+      x.config.threads = source.number<std::uint32_t>();
       break;
     case 10:
-      x.on.version.assign(from.below(64), 'v');
+      x.config.version.assign(source.below(64), 'v');
       break;
     case 11:
-      x.on.options.assign(from.number<std::uint16_t>(), 'o');
+      x.config.options.assign(source.number<std::uint16_t>(), 'o');
       break;
     default:
       break;
@@ -191,44 +200,49 @@ roster::hello hello_of(choices& from) {
   return x;
 }
 
-void check_roster(choices& from) {
-  const roster::hello leader{0, 1, "leader", 1, {"1", "avx2", 2, 1, ""}};
-  roster::machine machine{who, leader};
-  std::array<std::optional<std::uint64_t>, tasks> in{leader.incarnation};
-  bool told = false;
-  for (int turns = 0; from.any() && turns < 200; ++turns) {
-    if (from.below(4) == 3) {
-      const auto task = std::uint32_t(from.below(tasks + 1));
-      const auto incarnation = from.below(4);
+void check_rendezvous(choices& source) {
+  const rendezvous::join_request leader{
+    0, 1, "leader", 1, {"1", "avx2", 2, 1, ""}};
+  rendezvous::state_machine machine{task_names, leader};
+  std::array<std::optional<std::uint64_t>, tasks> joined_incarnations{
+    leader.incarnation};
+  bool published = false;
+  for (int turns = 0; source.any() && turns < 200; ++turns) {
+    if (source.below(4) == 3) {
+      const auto task = std::uint32_t(source.below(tasks + 1));
+      const auto incarnation = source.below(4);
       machine.on_lost(task, incarnation);
-      if (!told && task > 0 && task < tasks && in[task] == incarnation)
-        in[task].reset();
+      if (!published && task > 0 && task < tasks
+          && joined_incarnations[task] == incarnation)
+        joined_incarnations[task].reset();
       continue;
     }
-    const auto x = hello_of(from);
-    const auto like = encode(x.on) == encode(leader.on);
-    const bool may = !told && like && x.task < tasks && !in[x.task];
+    const auto x = hello_of(source);
+    const auto like = encode(x.config) == encode(leader.config);
+    const bool may =
+      !published && like && x.task < tasks && !joined_incarnations[x.task];
     const auto answer = machine.on(x);
-    const auto* no = std::get_if<roster::refused>(&answer);
+    const auto* no = std::get_if<rendezvous::rejected>(&answer);
     require(may == !no,
             "only a process with a free task and equal options is admitted");
     if (no)
-      require(!no->why.empty()
-                && no->why.size()
-                     < 300 + x.on.version.size() + x.on.options.size(),
+      require(!no->reason.empty()
+                && no->reason.size()
+                     < 300 + x.config.version.size() + x.config.options.size(),
               "a refusal is a sentence");
     else
-      in[x.task] = x.incarnation;
-    const bool all = std::ranges::all_of(in, [](auto& i) { return bool(i); });
+      joined_incarnations[x.task] = x.incarnation;
+    const bool all =
+      std::ranges::all_of(joined_incarnations, [](auto& i) { return bool(i); });
     require(machine.complete() == all,
             "the membership is complete if all joined");
     require(machine.missing().empty() == all, "missing processes are named");
-    if (!all || told || from.flip())
+    if (!all || published || source.flip())
       continue;
-    told = true;
-    const auto table = machine.members();
+    published = true;
+    const auto table = machine.close();
     for (std::uint32_t i = 0; i < tasks; ++i)
-      require(table.members[i].incarnation == in[i],
+      require(table.members[i].incarnation == joined_incarnations[i],
               "the membership lists the admitted processes");
   }
 }
@@ -236,47 +250,48 @@ void check_roster(choices& from) {
 // -- joins --------------------------------------------------------------------
 
 /// Checks the run barrier against the last request of every process.
-void check_muster(choices& from) {
-  muster::machine machine{who};
-  std::array<muster::join, tasks> last{};
+void check_run_barrier(choices& source) {
+  run_barrier::state_machine machine{task_names};
+  std::array<run_barrier::join, tasks> last{};
   std::uint64_t begun = 0;
-  for (int turns = 0; from.any() && turns < 200; ++turns) {
-    const auto what = from.below(16);
-    muster::reaction out;
-    if (what == 15) {
-      out = machine.on_lost(std::uint32_t(from.below(tasks)),
-                            commit::cause::lost, "gone");
-    } else if (what == 14) {
-      out = machine.on_late("1 s");
-    } else if (what == 13) {
-      machine.over();
+  for (int turns = 0; source.any() && turns < 200; ++turns) {
+    const auto action = source.below(16);
+    run_barrier::reaction out;
+    if (action == 15) {
+      out = machine.on_lost(std::uint32_t(source.below(tasks)),
+                            step_commit::abort_cause::lost, "gone");
+    } else if (action == 14) {
+      out = machine.on_timeout("1 s");
+    } else if (action == 13) {
+      machine.finished();
     } else {
-      muster::join x{std::uint32_t(from.below(tasks + (what == 12))),
-                     1 + from.below(4), from.below(2), 1 + from.below(2)};
-      if (what == 11)
-        x.run = from.number<std::uint64_t>();
-      if (what == 10)
-        x.first = x.steps = ~from.number<std::uint64_t>();
-      if (x.process < tasks && x.run > last[x.process].run)
-        last[x.process] = x;
-      out = machine.on(x);
+      run_barrier::join request{
+        std::uint32_t(source.below(tasks + (action == 12))),
+        1 + source.below(4), source.below(2), 1 + source.below(2)};
+      if (action == 11)
+        request.run = source.number<std::uint64_t>();
+      if (action == 10)
+        request.first = request.steps = ~source.number<std::uint64_t>();
+      if (request.process < tasks && request.run > last[request.process].run)
+        last[request.process] = request;
+      out = machine.on(request);
     }
     require(out.size() <= tasks + 1, "a message has few effects");
     for (const auto& e : out)
-      if (const auto* no = std::get_if<muster::refuse>(&e)) {
-        require(no->whom < tasks, "a refused process exists");
-        check_text(no->why);
-      } else if (const auto* yes = std::get_if<muster::begin>(&e)) {
-        require(yes->what.run > begun, "a run begins once");
-        begun = yes->what.run;
+      if (const auto* no = std::get_if<run_barrier::reject>(&e)) {
+        require(no->process < tasks, "a refused process exists");
+        check_text(no->reason);
+      } else if (const auto* yes = std::get_if<run_barrier::start>(&e)) {
+        require(yes->request.run > begun, "a run begins once");
+        begun = yes->request.run;
         for (const auto& x : last)
-          require(x.run == yes->what.run && x.first == yes->what.first
-                    && x.steps == yes->what.steps,
+          require(x.run == yes->request.run && x.first == yes->request.first
+                    && x.steps == yes->request.steps,
                   "a run begins when all have asked for it");
       } else {
-        check_text(std::get<muster::abandon>(e).why);
+        check_text(std::get<run_barrier::abort>(e).reason);
       }
-    require(machine.waiting().has_value() == !machine.absent().empty(),
+    require(machine.waiting().has_value() == !machine.missing().empty(),
             "a waiting barrier names the absent processes");
   }
 }
@@ -284,11 +299,11 @@ void check_muster(choices& from) {
 } // namespace
 
 void try_one(view input) {
-  choices from{input};
-  const auto what = from.below(3);
-  what == 0   ? check_hall(from)
-  : what == 1 ? check_roster(from)
-              : check_muster(from);
+  choices source{input};
+  const auto what = source.below(3);
+  what == 0   ? check_peers(source)
+  : what == 1 ? check_rendezvous(source)
+              : check_run_barrier(source);
 }
 
 std::vector<bytes> seeds() {

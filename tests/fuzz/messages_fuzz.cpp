@@ -20,15 +20,17 @@ template <class... Ts>
 struct list {};
 
 using structs =
-  list<step_report, commit_record, tree::stamp, tree::part, tree::sum,
-       tree::share, commit::seat, commit::order, commit::grant, commit::probe,
-       commit::seated, commit::report, commit::failed, commit::blame,
-       member_status, job_status, role_form, spawn_order, node_info,
-       muster::join, roster::hello, roster::table, net::hello, net::verdict,
-       link_ended, wire::message_head, wire::failure_note>;
+  list<step_metrics, commit_record, tree::slice_key, tree::contribution,
+       tree::reduced_slice, tree::gather_contribution, step_commit::configure,
+       step_commit::start_steps, step_commit::grant, step_commit::probe,
+       step_commit::configured, step_commit::step_done, step_commit::failed,
+       step_commit::wait_report, member_status, job_status, role_fingerprint,
+       spawn_request, node_info, run_barrier::join, rendezvous::join_request,
+       rendezvous::membership_view, net::hello, net::hello_response,
+       channel_closed, wire::message_head, wire::wire_error>;
 
-using roles =
-  list<owner_actor, replica_actor, chief_actor, status_actor, node_actor>;
+using roles = list<replica_owner_actor, replica_actor, chief_actor,
+                   status_actor, node_actor>;
 
 template <class Sig>
 struct sides;
@@ -45,7 +47,7 @@ struct sides<
 template <class... Ts>
 void check_values(view payload) {
   std::tuple<Ts...> values;
-  std::optional<net::malformed> fault;
+  std::optional<net::decode_error> fault;
   const auto tensors = memory::used().live;
   const auto memory = memory_of([&] {
     net::reader from{payload};
@@ -58,8 +60,8 @@ void check_values(view payload) {
             <= 2 * payload.size() + 256 * sizeof...(Ts),
           "so does that of tensors");
   if (fault) {
-    require(fault->at <= payload.size(), "a fault has a place");
-    require(fault->why.size() < 300, "a fault is a short sentence");
+    require(fault->offset <= payload.size(), "a fault has a place");
+    require(fault->reason.size() < 300, "a fault is a short sentence");
     return;
   }
   net::writer to;
@@ -74,7 +76,7 @@ struct values_of;
 template <class... Ts>
 struct values_of<std::tuple<Ts...>> {
   static void check(view payload) {
-    if constexpr ((wire::crosses<Ts> && ...))
+    if constexpr ((wire::is_serializable<Ts> && ...))
       check_values<Ts...>(payload);
   }
 };
@@ -98,21 +100,21 @@ void add_roles(std::vector<check>& to, list<Roles...>) {
 }
 
 const std::vector<check>& checks() {
-  static const auto all = [] {
+  static const auto inputs = [] {
     std::vector<check> x{check_values<tensor>, check_values<tensor, tensor>};
     add_structs(x, structs{});
     add_roles(x, roles{});
     return x;
   }();
-  return all;
+  return inputs;
 }
 
 } // namespace
 
 void try_one(view input) {
-  choices from{input};
-  const auto which = from.below(checks().size());
-  checks()[which](from.rest());
+  choices source{input};
+  const auto which = source.below(checks().size());
+  checks()[which](source.rest());
 }
 
 namespace {
@@ -132,23 +134,26 @@ std::vector<bytes> of_structs(list<Ts...>) {
 } // namespace
 
 std::vector<bytes> seeds() {
-  std::vector<bytes> all;
+  std::vector<bytes> inputs;
   int which = 0;
-  const auto add = [&](const bytes& x) { all.push_back(joined({which++}, x)); };
+  const auto add = [&](const bytes& x) {
+    inputs.push_back(joined({which++}, x));
+  };
   const auto some = tensor::of<float>(shape{1, 3}, {1, 2, 3});
   add(written(some));
   add(written(tensor::zeros({2}, dtype::boolean), tensor{}));
   for (const auto& x : of_structs(structs{}))
     add(x);
-  const commit::blame blame{.missing = {1, 2, 3}};
-  const roster::table table{1, {{7, "host", 80}, {8, "::1", 81}}};
+  const step_commit::wait_report waits{.missing = {1, 2, 3}};
+  const rendezvous::membership_view table{1, {{7, "host", 80}, {8, "::1", 81}}};
   const node_info node{.name = "n", .version = "1", .roles = {"a", "b"}};
-  for (const auto& x : {written(blame), written(table), written(node),
-                        written(tree::part{}, some, some),
-                        written(commit::order{}, step_ref{{}, "run 1"})})
+  for (const auto& x :
+       {written(waits), written(table), written(node),
+        written(tree::contribution{}, some, some),
+        written(step_commit::start_steps{}, step_function_ref{{}, "run 1"})})
     for (const int guess : {15, 23, 20, 31, 40})
-      all.push_back(joined({guess}, x));
-  return all;
+      inputs.push_back(joined({guess}, x));
+  return inputs;
 }
 
 } // namespace troupe::fuzz

@@ -1,4 +1,4 @@
-// net/stream_lane: packets over a stream that transfers arbitrary pieces.
+// net/lanes/stream_lane: packets over a stream that transfers arbitrary pieces.
 #include "troupe/net/base/little_endian.hpp"
 #include "troupe/net/codec/crc32c.hpp"
 #include "troupe/net/lanes/stream_lane.hpp"
@@ -9,38 +9,38 @@
 #include <optional>
 
 using namespace troupe::net;
-namespace layout = troupe::net::parcel_layout;
+namespace layout = troupe::net::packet_layout;
 
 namespace troupe::fuzz {
 
 namespace {
 
-struct letter {
-  parcel_head head{};
+struct packet {
+  packet_header head{};
   bytes payload;
-  friend bool operator==(const letter&, const letter&) = default;
+  friend bool operator==(const packet&, const packet&) = default;
 };
 
 /// Reads from `in` and writes to `out`, in pieces of arbitrary size.
-class moody_stream final : public stream {
+class irregular_stream final : public stream {
 public:
-  moody_stream(view in, bytes& out, view moods, std::size_t piece)
-    : in_{in}, out_{out}, moods_{moods}, piece_{piece} {}
+  irregular_stream(view in, bytes& out, view moods, std::size_t piece)
+    : input_{in}, output_{out}, sizes_{moods}, piece_{piece} {}
 
-  moved read_some(std::span<std::byte> to) override {
+  io_result read_some(std::span<std::byte> to) override {
     require(!to.empty(), "a read has a buffer");
-    const auto n = std::min({to.size(), in_.size(), some()});
-    std::copy_n(in_.begin(), n, to.begin());
-    in_ = in_.subspan(n);
+    const auto n = std::min({to.size(), input_.size(), next_size()});
+    std::copy_n(input_.begin(), n, to.begin());
+    input_ = input_.subspan(n);
     if (n > 0)
       return {n, status::ok};
-    return {0, in_.empty() ? status::closed : status::wants_read};
+    return {0, input_.empty() ? status::closed : status::wants_read};
   }
-  moved write_some(view first, view second) override {
-    const auto n = std::min(first.size() + second.size(), some());
+  io_result write_some(view first, view second) override {
+    const auto n = std::min(first.size() + second.size(), next_size());
     const auto of_first = std::min(n, first.size());
-    append(out_, first.first(of_first));
-    append(out_, second.first(n - of_first));
+    append(output_, first.first(of_first));
+    append(output_, second.first(n - of_first));
     return {n, n > 0 ? status::ok : status::wants_write};
   }
   bool has_buffered() const override { return false; }
@@ -54,35 +54,35 @@ public:
 
 private:
   /// Number of bytes to transfer now; sometimes zero.
-  std::size_t some() {
-    const auto x = moods_.any() ? moods_.number<std::uint8_t>() : 100;
+  std::size_t next_size() {
+    const auto x = sizes_.any() ? sizes_.number<std::uint8_t>() : 100;
     return x < 64 ? 0 : piece_ * (x - 63);
   }
 
-  view in_;
-  bytes& out_;
-  choices moods_;
+  view input_;
+  bytes& output_;
+  choices sizes_;
   std::size_t piece_;
 };
 
 /// Writes correct checksums to the packets.
 void seal(bytes& x) {
-  for (std::size_t at = 0; x.size() - at >= layout::size;) {
-    auto* from = x.data() + at;
-    const auto head_sum = crc32c({from, layout::head_sum});
-    store_le(from + layout::head_sum, head_sum);
+  for (std::size_t offset = 0; x.size() - offset >= layout::size;) {
+    auto* from = x.data() + offset;
+    const auto head_sum = crc32c({from, layout::header_checksum});
+    store_le(from + layout::header_checksum, head_sum);
     const std::size_t length = load_le<std::uint32_t>(from + layout::length);
-    at += layout::size;
+    offset += layout::size;
     const auto payload =
-      std::span{x}.subspan(at, std::min(length, x.size() - at));
-    store_le(from + layout::sum, crc32c(payload, head_sum));
-    at += payload.size();
+      std::span{x}.subspan(offset, std::min(length, x.size() - offset));
+    store_le(from + layout::checksum, crc32c(payload, head_sum));
+    offset += payload.size();
   }
 }
 
 /// Packets of a stream by docs/wire.md, and whether it is broken.
 struct outcome {
-  std::vector<letter> all;
+  std::vector<packet> packets;
   bool broken = false;
   friend bool operator==(const outcome&, const outcome&) = default;
 };
@@ -91,22 +91,23 @@ outcome expected(view from) {
   outcome x;
   while (from.size() >= layout::size) {
     const auto length = load_le<std::uint32_t>(from.data() + layout::length);
-    const auto head_sum = crc32c(from.first(layout::head_sum));
-    if (load_le<std::uint32_t>(from.data() + layout::head_sum) != head_sum
+    const auto head_sum = crc32c(from.first(layout::header_checksum));
+    if (load_le<std::uint32_t>(from.data() + layout::header_checksum)
+          != head_sum
         || load_le<std::uint32_t>(from.data() + layout::flags) != 0
-        || length > most_parcel_bytes)
+        || length > max_packet_bytes)
       return x.broken = true, x;
     if (from.size() - layout::size < length)
       return x;
-    letter one;
-    std::copy_n(from.begin() + layout::head, parcel_head_size,
+    packet one;
+    std::copy_n(from.begin() + layout::header, packet_header_size,
                 one.head.begin());
     const auto payload = from.subspan(layout::size, length);
-    if (load_le<std::uint32_t>(from.data() + layout::sum)
+    if (load_le<std::uint32_t>(from.data() + layout::checksum)
         != crc32c(payload, head_sum))
       return x.broken = true, x;
     append(one.payload, payload);
-    x.all.push_back(std::move(one));
+    x.packets.push_back(std::move(one));
     from = from.subspan(layout::size + length);
   }
   return x;
@@ -115,31 +116,31 @@ outcome expected(view from) {
 /// All packets until the end of the lane.
 outcome taken_from(lane& x) {
   outcome got;
-  static bytes into(most_parcel_bytes);
+  static bytes into(max_packet_bytes);
   for (int idle = 0; idle < 8;) {
     const auto* head = x.front();
     if (!head) {
-      idle += x.ended().has_value();
+      idle += x.closed().has_value();
       continue;
     }
-    require(x.front_bytes() <= most_parcel_bytes, "packets are bounded");
+    require(x.front_bytes() <= max_packet_bytes, "packets are bounded");
     if (!x.fetch(std::span{into}.first(x.front_bytes()))) {
-      idle += x.ended().has_value();
+      idle += x.closed().has_value();
       continue;
     }
-    letter one{*head, {}};
+    packet one{*head, {}};
     append(one.payload, view{into}.first(x.front_bytes()));
-    got.all.push_back(std::move(one));
+    got.packets.push_back(std::move(one));
     x.pop();
   }
-  got.broken = x.ended()->how == ending::broken;
+  got.broken = x.closed()->cause == close_reason::protocol_error;
   return got;
 }
 
 std::unique_ptr<lane> lane_over(view in, bytes& out, view moods,
                                 std::size_t piece) {
   return std::make_unique<stream_lane>(
-    std::make_unique<moody_stream>(in, out, moods, piece));
+    std::make_unique<irregular_stream>(in, out, moods, piece));
 }
 
 void receive(view in, view moods, std::size_t piece) {
@@ -150,36 +151,36 @@ void receive(view in, view moods, std::size_t piece) {
     const auto lane = lane_over(in, none, moods, piece);
     got = taken_from(*lane);
   });
-  require(*got == wanted, "a stream in any pieces has the same parcels");
-  require(memory <= 3 * most_parcel_bytes + 8 * in.size(),
+  require(*got == wanted, "a stream in any pieces has the same packets");
+  require(memory <= 3 * max_packet_bytes + 8 * in.size(),
           "memory follows the bytes that came");
 }
 
 /// Posted packets arrive unchanged through every stream.
-void send(choices& from, view moods, std::size_t piece) {
+void send(choices& source, view moods, std::size_t piece) {
   outcome wanted;
   bytes out;
   {
     const auto lane = lane_over({}, out, moods, piece);
-    while (from.any() && wanted.all.size() < 16) {
-      letter one;
-      const bool placed = from.flip();
-      one.payload.resize(from.below(16) * from.below(255));
+    while (source.any() && wanted.packets.size() < 16) {
+      packet one;
+      const bool placed = source.flip();
+      one.payload.resize(source.below(16) * source.below(255));
       for (auto& b : one.payload)
-        b = static_cast<std::byte>(one.payload.size() + wanted.all.size());
-      const auto head = from.take(8);
+        b = static_cast<std::byte>(one.payload.size() + wanted.packets.size());
+      const auto head = source.take(8);
       std::copy(head.begin(), head.end(), one.head.begin());
       if (!placed) {
         while (!lane->post(one.head, one.payload)) {
         }
       } else {
-        auto room = lane->room();
+        auto room = lane->reserve();
         while (room.empty())
-          room = lane->room();
+          room = lane->reserve();
         std::ranges::copy(one.payload, room.begin());
         lane->post(one.head, one.payload.size());
       }
-      wanted.all.push_back(std::move(one));
+      wanted.packets.push_back(std::move(one));
     }
     while (!lane->flush()) {
     }
@@ -190,13 +191,13 @@ void send(choices& from, view moods, std::size_t piece) {
 } // namespace
 
 void try_one(view input) {
-  choices from{input};
-  const bool sends = from.flip(), sealed = from.flip();
-  const std::size_t piece = 1 + from.number<std::uint16_t>() % 5000;
-  const auto moods = from.take(from.below(64));
+  choices source{input};
+  const bool sends = source.flip(), sealed = source.flip();
+  const std::size_t piece = 1 + source.number<std::uint16_t>() % 5000;
+  const auto moods = source.take(source.below(64));
   if (sends)
-    return send(from, moods, piece);
-  const auto rest = from.rest();
+    return send(source, moods, piece);
+  const auto rest = source.rest();
   bytes stream{rest.begin(), rest.end()};
   if (sealed)
     seal(stream);
@@ -204,17 +205,17 @@ void try_one(view input) {
 }
 
 std::vector<bytes> seeds() {
-  std::vector<bytes> all;
+  std::vector<bytes> inputs;
   const auto moods = joined({6, 200, 0, 65, 255, 10, 90});
   for (const int length : {0, 1, 200}) {
-    auto parcel = joined({length}, bytes(layout::size - 1), bytes(length));
-    parcel[layout::head] = std::byte{77};
-    all.push_back(joined({0, 1, 3, 0}, moods, parcel, parcel, parcel));
+    auto packet = joined({length}, bytes(layout::size - 1), bytes(length));
+    packet[layout::header] = std::byte{77};
+    inputs.push_back(joined({0, 1, 3, 0}, moods, packet, packet, packet));
   }
-  all.push_back(joined({1, 0, 100, 0}, moods,
-                       joined({1, 10, 20, 1, 2, 3, 4, 5, 6, 7, 8}),
-                       joined({0, 15, 250, 1, 2, 3, 4, 5, 6, 7, 8})));
-  return all;
+  inputs.push_back(joined({1, 0, 100, 0}, moods,
+                          joined({1, 10, 20, 1, 2, 3, 4, 5, 6, 7, 8}),
+                          joined({0, 15, 250, 1, 2, 3, 4, 5, 6, 7, 8})));
+  return inputs;
 }
 
 } // namespace troupe::fuzz

@@ -1,5 +1,5 @@
-// training/saved_header: the JSON header of a saved model from an untrusted
-// source.
+// training/checkpoint/saved_header: the JSON header of a saved model from an
+// untrusted source.
 #include "troupe/models/zoo.hpp"
 #include "troupe/tests/fuzz/fuzz.hpp"
 #include "troupe/training/checkpoint/saved_header.hpp"
@@ -11,11 +11,11 @@ namespace troupe::fuzz {
 
 namespace {
 
-constexpr std::string_view where = "\"x.troupe\"";
+constexpr std::string_view source_name = "\"x.troupe\"";
 
 /// Checks a message that is shown on a terminal.
 void check_text(const std::string& why) {
-  require(why.find(where) != why.npos, "a refusal names the file");
+  require(why.find(source_name) != why.npos, "a refusal names the file");
   require(why.size() < 1000, "a refusal is short");
   for (const unsigned char c : why)
     require(c >= ' ' && c != 127, "a refusal is one line of text");
@@ -24,7 +24,7 @@ void check_text(const std::string& why) {
 void check(const saved_header& x) {
   const auto written = write_header(x);
   const auto again =
-    read_header(written, saved_model_version, std::string{where});
+    read_header(written, saved_model_version, std::string{source_name});
   require(write_header(again) == written,
           "a written value is read as the same value");
   require(again.fit.has_value() == x.fit.has_value(), "a fit stays one");
@@ -34,7 +34,7 @@ void check(const saved_header& x) {
 
 saved_header some(const char* model) {
   saved_header x;
-  x.model = models::find(model);
+  x.model = models::find_model(model);
   x.parameters = {{"dense/weight", shape{64, 10}}, {"dense/bias", shape{10}}};
   x.loss = "cross_entropy";
   x.optimizer = "adam";
@@ -54,7 +54,7 @@ void try_one(view input) {
   std::optional<saved_header> x;
   const auto peak = memory_of([&] {
     try {
-      x = read_header(text, version, std::string{where});
+      x = read_header(text, version, std::string{source_name});
     } catch (const std::invalid_argument& e) {
       check_text(e.what());
     } catch (const std::runtime_error& e) {
@@ -67,21 +67,21 @@ void try_one(view input) {
 }
 
 std::vector<bytes> seeds() {
-  std::vector<bytes> all;
+  std::vector<bytes> inputs;
   for (const char* model : {"mlp", "lenet"}) {
     auto x = some(model);
-    all.push_back(of_text(write_header(x)));
-    x.passes = 6;
+    inputs.push_back(of_text(write_header(x)));
+    x.next_epoch = 6;
     x.fit.emplace();
-    x.fit->at.pass = 5;
-    x.fit->first_pass = 3;
+    x.fit->next_batch.epoch = 5;
+    x.fit->first_epoch = 3;
     x.fit->epochs.resize(2);
     x.best_weights = true;
-    all.push_back(of_text(write_header(x)));
+    inputs.push_back(of_text(write_header(x)));
   }
-  all.push_back(of_text(R"({"model":[[[[[[[[[[[[[[[[[[[[1)"));
-  all.push_back(of_text(R"({"model":{"troupe":1},"seed":-1})"));
-  return all;
+  inputs.push_back(of_text(R"({"model":[[[[[[[[[[[[[[[[[[[[1)"));
+  inputs.push_back(of_text(R"({"model":{"troupe":1},"seed":-1})"));
+  return inputs;
 }
 
 } // namespace troupe::fuzz

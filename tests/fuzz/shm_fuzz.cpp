@@ -1,4 +1,4 @@
-// net/shm_lane: a segment that the peer changes at any time.
+// net/shm/shm_lane: a segment that the peer changes at any time.
 #include "troupe/tests/fuzz/fuzz.hpp"
 #include "troupe/tests/net/lanes/lanes.hpp"
 
@@ -9,14 +9,14 @@ namespace troupe::fuzz {
 
 namespace {
 
-/// The control stream beside the lane: silent, or closed.
-class beside final : public stream {
+/// The liveness stream of the lane: it carries no data, or is closed.
+class control_stream final : public stream {
 public:
-  explicit beside(const bool& closed) : closed_{closed} {}
-  moved read_some(std::span<std::byte>) override {
+  explicit control_stream(const bool& closed) : closed_{closed} {}
+  io_result read_some(std::span<std::byte>) override {
     return {0, closed_ ? status::closed : status::wants_read};
   }
-  moved write_some(view, view) override { return {0, status::wants_write}; }
+  io_result write_some(view, view) override { return {0, status::wants_write}; }
   bool has_buffered() const override { return false; }
   int descriptor() const override { return -1; }
   std::string problem() const override { return ""; }
@@ -26,115 +26,120 @@ private:
   const bool& closed_;
 };
 
-shm_grounds& grounds() {
-  static shm_grounds all{few_slots, true};
+shm_contexts& fixture() {
+  static shm_contexts all{few_slots, true};
   return all;
 }
 
 /// A lane, its owner, and the peer's segment.
 class owner {
 public:
-  void act(choices& from) {
-    switch (from.below(10)) {
+  void act(choices& source) {
+    switch (source.below(10)) {
       case 0:
-        return post(from, false);
+        return post(source, false);
       case 1:
-        return post(from, true);
+        return post(source, true);
       case 2:
       case 3:
-        return take(from);
+        return take(source);
       case 4:
         watched_.clear();
-        me_.before_sleep(watched_);
+        lane_.arm(watched_);
         require(watched_.size() <= 2, "a lane watches two descriptors");
-        return me_.after_sleep();
+        return lane_.disarm();
       case 5:
-        me_.ended();
+        lane_.closed();
         return;
       default:
-        write(from);
+        write(source);
     }
   }
 
   void finish() {
-    if (const auto& end = me_.ended(); end && end->how == ending::broken)
-      require(!me_.front() || had_front_,
+    if (const auto& end = lane_.closed();
+        end && end->cause == close_reason::protocol_error)
+      require(!lane_.front() || had_front_,
               "no packet arrives over a broken lane");
   }
 
 private:
-  void post(choices& from, bool in_place) {
-    const auto size = from.number<std::uint16_t>();
-    const auto head = head_of(posted_);
+  void post(choices& source, bool in_place) {
+    const auto size = source.number<std::uint16_t>();
+    const auto head = numbered_header(posted_);
     if (!in_place) {
-      const view some = grounds().left->my_arena->pages();
-      posted_ += from.flip() ? me_.post(head, some.subspan(64, size))
-                             : me_.lend(head, some.subspan(64, size));
-      me_.flush();
+      const view some = fixture().left->own_arena->pages();
+      posted_ += source.flip()
+                   ? lane_.post(head, some.subspan(64, size))
+                   : lane_.post_zero_copy(head, some.subspan(64, size));
+      lane_.flush();
       return;
     }
-    const auto room = me_.room();
+    const auto room = lane_.reserve();
     if (room.empty())
       return;
-    require(room.size() == most_parcel_bytes,
+    require(room.size() == max_packet_bytes,
             "a reserved buffer fits any packet");
     room.front() = room.back() = std::byte{1};
-    me_.post(head, size);
+    lane_.post(head, size);
     ++posted_;
   }
 
-  void take(choices& from) {
-    const auto* head = me_.front();
+  void take(choices& source) {
+    const auto* head = lane_.front();
     had_front_ = head != nullptr;
     if (!head)
       return;
     const auto before = *head;
-    const auto size = me_.front_bytes();
-    require(size <= most_parcel_bytes, "packets are bounded");
-    write(from); // While the packet is being read.
-    require(me_.front() == head && *head == before && me_.front_bytes() == size,
+    const auto size = lane_.front_bytes();
+    require(size <= max_packet_bytes, "packets are bounded");
+    write(source); // While the packet is being read.
+    require(lane_.front() == head && *head == before
+              && lane_.front_bytes() == size,
             "the metadata of a read packet does not change");
-    const auto there = me_.view();
+    const auto there = lane_.view();
     require(there.size() == size, "a view covers the packet");
     if (size > 0) // A sanitizer checks that the view is within the segment.
       require(to_integer<int>(there.front() | there.back()) < 256, "readable");
-    static bytes into(most_parcel_bytes);
-    require(me_.fetch(std::span{into}.first(size)), "a packet can be fetched");
-    me_.pop();
+    static bytes into(max_packet_bytes);
+    require(lane_.fetch(std::span{into}.first(size)),
+            "a packet can be fetched");
+    lane_.pop();
     had_front_ = false;
   }
 
   /// Changes the peer's segment: small numbers around valid ones, or arbitrary
   /// numbers.
-  void write(choices& from) {
+  void write(choices& source) {
     const auto number = [&](std::uint64_t near) {
-      return from.flip() ? near + from.below(2 * few_slots)
-                         : from.number<std::uint64_t>();
+      return source.flip() ? near + source.below(2 * few_slots)
+                           : source.number<std::uint64_t>();
     };
-    switch (from.below(5)) {
+    switch (source.below(5)) {
       case 0:
-        says_.posted = number(says_.posted);
+        peer_queue_.posted = number(peer_queue_.posted);
         break;
       case 1:
-        says_.popped = number(says_.popped);
+        peer_queue_.popped = number(peer_queue_.popped);
         break;
       case 2:
-        says_.parcel_wanted = from.number<std::uint8_t>();
-        says_.room_wanted = from.number<std::uint8_t>();
+        peer_queue_.packet_wanted = source.number<std::uint8_t>();
+        peer_queue_.space_wanted = source.number<std::uint8_t>();
         break;
       case 3: {
-        auto& slot = peer_.slot(queue_, from.below(few_slots));
-        slot.bytes = from.flip() ? from.number<std::uint32_t>()
-                                 : std::uint32_t(most_parcel_bytes)
-                                     - from.number<std::uint8_t>();
-        slot.place = from.flip()   ? 0
-                     : from.flip() ? shm_grounds::arena_bytes - number(4096)
-                                   : number(4096);
-        slot.head[from.below(64)] = std::byte(from.number<std::uint8_t>());
+        auto& slot = peer_.slot(queue_, source.below(few_slots));
+        slot.bytes = source.flip() ? source.number<std::uint32_t>()
+                                   : std::uint32_t(max_packet_bytes)
+                                       - source.number<std::uint8_t>();
+        slot.offset = source.flip()   ? 0
+                      : source.flip() ? shm_contexts::arena_bytes - number(4096)
+                                      : number(4096);
+        slot.header[source.below(64)] =
+          std::byte(source.number<std::uint8_t>());
         break;
       }
       default:
-        closed_ = from.below(16) == 0;
+        closed_ = source.below(16) == 0;
     }
   }
 
@@ -142,18 +147,20 @@ private:
   bool closed_ = false, had_front_ = false;
   std::uint64_t posted_ = 0;
   std::vector<pollfd> watched_;
-  shm_segment& peer_ = grounds().right->mine;
-  shm_queue& says_ = peer_.header().queues[queue_];
-  shm_lane me_{grounds().left, queue_, std::make_unique<beside>(closed_)};
+  shm_segment& peer_ = fixture().right->own_segment;
+  shm_queue& peer_queue_ = peer_.header().queues[queue_];
+  shm_lane lane_{fixture().left, queue_,
+                 std::make_unique<control_stream>(closed_)};
 };
 
 void forget_what_was_written() {
-  for (auto* x : {&grounds().left->mine, &grounds().right->mine}) {
+  for (auto* x :
+       {&fixture().left->own_segment, &fixture().right->own_segment}) {
     auto& queue = x->header().queues[1];
     queue.posted = queue.popped = 0;
-    queue.parcel_wanted = queue.room_wanted = 0;
+    queue.packet_wanted = queue.space_wanted = 0;
     for (std::uint32_t i = 0; i < few_slots; ++i)
-      x->slot(1, i).bytes = 0, x->slot(1, i).place = 0;
+      x->slot(1, i).bytes = 0, x->slot(1, i).offset = 0;
   }
 }
 
@@ -161,11 +168,11 @@ void forget_what_was_written() {
 
 void try_one(view input) {
   forget_what_was_written();
-  choices from{input};
+  choices source{input};
   const auto memory = memory_of([&] {
     owner x;
-    for (int turns = 0; from.any() && turns < 1000; ++turns)
-      x.act(from);
+    for (int turns = 0; source.any() && turns < 1000; ++turns)
+      x.act(source);
     x.finish();
   });
   require(memory <= 1 << 20, "a lane takes little memory");

@@ -1,4 +1,4 @@
-// net/tf_config: the environment variable, and queries of the cluster.
+// net/cluster/tf_config: the environment variable, and queries of the cluster.
 #include "troupe/net/cluster/tf_config.hpp"
 #include "troupe/tests/fuzz/fuzz.hpp"
 
@@ -33,7 +33,7 @@ void ask(const cluster_spec& cluster, const cluster_task& task) {
             "ids are below the count");
 }
 
-void check(const tf_settings& x) {
+void check(const tf_config_values& x) {
   for (const auto& job : x.cluster.jobs())
     require(x.cluster.num_tasks(job) > 0, "a job has tasks");
   require(x.task_type.has_value() == x.task_id.has_value(),
@@ -53,7 +53,7 @@ void check(const tf_settings& x) {
 void try_one(view input) {
   const std::string_view text{reinterpret_cast<const char*>(input.data()),
                               input.size()};
-  tf_settings x;
+  tf_config_values x;
   const auto peak = memory_of([&] {
     try {
       x = parse_tf_config(text);

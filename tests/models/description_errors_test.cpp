@@ -35,7 +35,8 @@ std::string with_layers(const std::string& layers) {
   return with_input("[8, 8, 1]", layers);
 }
 
-/// Other tests of this program may have registered layers.
+/// @returns the names of all layer types. Other tests of this program may have
+///          registered some.
 std::string types() {
   return detail::joined(layer_types());
 }
@@ -170,27 +171,27 @@ TEST(DescriptionErrors, NameAnInvalidInitializer) {
                            "bias_initializer": )"
                        + value + "}");
   };
-  const std::string at = "m.json: layers[0].bias_initializer ";
+  const std::string prefix = "m.json: layers[0].bias_initializer ";
   const auto names = detail::joined(initializer_names());
-  EXPECT_EQ(initial("\"zeroes\""), at
+  EXPECT_EQ(initial("\"zeroes\""), prefix
                                      + "is \"zeroes\"; did you mean "
                                        "\"zeros\"? it must be one of "
                                      + names);
-  EXPECT_EQ(initial("0"), at
+  EXPECT_EQ(initial("0"), prefix
                             + "is 0; it must be the name of an initializer or "
                               "an object that has a name and numbers");
   EXPECT_EQ(initial(R"({"value": 1})"),
-            at + "has no name; it must be one of " + names);
+            prefix + "has no name; it must be one of " + names);
   EXPECT_EQ(initial(R"({"name": "constant", "value": "one"})"),
-            at
+            prefix
               + "has \"value\": \"one\"; all other settings of an initializer "
                 "are numbers");
   EXPECT_EQ(initial(R"({"name": "normal", "deviation": -1})"),
-            at
+            prefix
               + "is invalid: normal: deviation is -1; it must not be "
                 "negative");
   EXPECT_EQ(initial(R"({"name": "zeros", "value": 1})"),
-            at + "is invalid: zeros has no 'value'; it has no numbers");
+            prefix + "is invalid: zeros has no 'value'; it has no numbers");
 }
 
 TEST(DescriptionErrors, GiveThePathIntoNestedLayers) {
@@ -267,7 +268,7 @@ using DescriptionFileErrors = scratch_test;
 
 TEST_F(DescriptionFileErrors, NameTheFile) {
   const auto path = (folder / "none.json").string();
-  EXPECT_EQ(error_of([&] { find(path); }),
+  EXPECT_EQ(error_of([&] { find_model(path); }),
             "cannot read the model " + path + ": No such file or directory");
   EXPECT_EQ(error_of([&] { load(folder); }),
             "cannot read the model " + folder.string()
@@ -275,22 +276,22 @@ TEST_F(DescriptionFileErrors, NameTheFile) {
   put("broken.json", "{");
   const auto broken = (folder / "broken.json").string();
   EXPECT_EQ(
-    error_of([&] { find(broken); }),
+    error_of([&] { find_model(broken); }),
     broken
       + ": line 1, column 2: this is not JSON; fix it there or just before");
   put("long.json", std::string((1 << 20) + 1, ' '));
   const auto big = (folder / "long.json").string();
-  EXPECT_EQ(error_of([&] { find(big); }),
+  EXPECT_EQ(error_of([&] { find_model(big); }),
             big
               + ": more than 1048576 bytes; a model's description is "
                 "shorter");
 }
 
 TEST(DescriptionErrors, ListTheBuiltInModels) {
-  EXPECT_EQ(error_of([] { find("lennet"); }),
+  EXPECT_EQ(error_of([] { find_model("lennet"); }),
             "there is no model \"lennet\"; did you mean \"lenet\"? give one of "
             "lenet, mlp, or a file that ends in .json");
-  EXPECT_EQ(error_of([] { find("resnet50"); }),
+  EXPECT_EQ(error_of([] { find_model("resnet50"); }),
             "there is no model \"resnet50\"; give one of lenet, mlp, or a file "
             "that ends in .json");
 }

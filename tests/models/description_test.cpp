@@ -90,14 +90,14 @@ TEST_F(Description, IsTheSameAfterReadingAndWriting) {
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     generator rng{seed};
-    const auto one = some_description(rng);
-    const auto text = to_json_text(one);
-    const auto other = parse(text, "text");
-    ASSERT_EQ(text, to_json_text(other));
-    ASSERT_EQ(one.name, other.name);
-    ASSERT_EQ(one.input, other.input);
-    ASSERT_EQ(one.layers.size(), other.layers.size());
-    const network a{one}, b{other};
+    const auto first = some_description(rng);
+    const auto text = to_json_text(first);
+    const auto second = parse(text, "text");
+    ASSERT_EQ(text, to_json_text(second));
+    ASSERT_EQ(first.name, second.name);
+    ASSERT_EQ(first.input, second.input);
+    ASSERT_EQ(first.layers.size(), second.layers.size());
+    const network a{first}, b{second};
     ASSERT_EQ(summary(a), summary(b));
     ASSERT_EQ(a.parameters().size(), b.parameters().size());
     for (std::size_t i = 0; i < a.parameters().size(); ++i) {
@@ -164,14 +164,14 @@ TEST_F(Description, KeepsTheHyperparametersOfAnInitializer) {
 }
 
 TEST_F(Description, IsFoundByNameOrFile) {
-  EXPECT_EQ(find("lenet").name, "lenet");
-  EXPECT_EQ(find("mlp").name, "mlp");
+  EXPECT_EQ(find_model("lenet").name, "lenet");
+  EXPECT_EQ(find_model("mlp").name, "mlp");
   auto mine = mlp();
   mine.name = "mine";
   put("mine.json", to_json_text(mine));
   put("other", to_json_text(mine));
-  EXPECT_EQ(find((folder / "mine.json").string()).name, "mine");
-  EXPECT_EQ(find((folder / "other").string()).name, "mine");
+  EXPECT_EQ(find_model((folder / "mine.json").string()).name, "mine");
+  EXPECT_EQ(find_model((folder / "other").string()).name, "mine");
 }
 
 TEST_F(Description, RejectsLayersThatContainThemselves) {

@@ -22,20 +22,20 @@ constexpr std::array<std::string_view, 24> pieces{
 
 std::string mutated(std::string text, std::mt19937_64& rng) {
   for (auto left = 1 + rng() % 3; left > 0; --left) {
-    const auto at = rng() % text.size();
-    const auto length = rng() % std::min<std::size_t>(12, text.size() - at);
+    const auto offset = rng() % text.size();
+    const auto length = rng() % std::min<std::size_t>(12, text.size() - offset);
     switch (rng() % 4) {
       case 0:
-        text[at] = static_cast<char>(rng() % 256);
+        text[offset] = static_cast<char>(rng() % 256);
         break;
       case 1:
-        text.replace(at, length, pieces[rng() % pieces.size()]);
+        text.replace(offset, length, pieces[rng() % pieces.size()]);
         break;
       case 2:
-        text.insert(at, text.substr(rng() % text.size(), length * 4));
+        text.insert(offset, text.substr(rng() % text.size(), length * 4));
         break;
       case 3:
-        text.resize(std::max<std::size_t>(1, at));
+        text.resize(std::max<std::size_t>(1, offset));
     }
   }
   return text;

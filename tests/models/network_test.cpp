@@ -31,17 +31,17 @@ tensor small_integers(const shape& dims) {
 
 struct built {
   explicit built(const model_description& from, std::uint64_t seed = 1)
-    : net{from}, own{net.parameters()} {
+    : net{from}, values{net.parameters()} {
     use_threads(1); // One thread: waiting threads cost more than they save.
-    net.initialize(own, seed);
+    net.initialize(values, seed);
   }
 
   tensor operator()(const tensor& x, const forward_options& how = {}) const {
-    return net.forward(x, own.variables(), how);
+    return net.forward(x, values.variables(), how);
   }
 
   network net;
-  parameters own;
+  parameters values;
 };
 
 std::string error_of(const auto& call) {
@@ -82,7 +82,7 @@ TEST(Network, NamesItsParametersByLayer) {
 
 TEST(Network, OfDenseLayersMatchesAHandComputation) {
   const built x{{"m", {2}, stack(dense{2, activation::relu}, dense{1})}};
-  const auto& own = x.own.variables();
+  const auto& own = x.values.variables();
   put(own[0], {1, -2, 3, 4}); // [[1, -2], [3, 4]]
   put(own[1], {-5, 0.5f});
   put(own[2], {2, 3});
@@ -97,7 +97,7 @@ TEST(Network, OfConvolutionAndPoolingMatchesAHandComputation) {
     {"m",
      {2, 2, 1},
      stack(conv2d{1, 2, padding::same}, relu{}, max_pool2d{2}, flatten{})}};
-  const auto& own = x.own.variables();
+  const auto& own = x.values.variables();
   put(own[0], {1, 10, 100, 1000});
   put(own[1], {-2000});
   // The odd row and column of padding are at the bottom and right.
@@ -113,7 +113,7 @@ TEST(Network, FusedConvolutionAndPoolingEqualTheSeparateLayers) {
   const built x{{"m", {9, 7, 2}, stack(conv, pool)}};
   const auto kernel = small_integers({3, 3, 2, 4});
   const auto bias = small_integers({4});
-  const auto& own = x.own.variables();
+  const auto& own = x.values.variables();
   own[0].value().copy_from(kernel);
   own[1].value().copy_from(bias);
   const auto images = small_integers({6, 9, 7, 2});
@@ -126,8 +126,8 @@ TEST(Network, FusedConvolutionAndPoolingEqualTheSeparateLayers) {
 struct doubling_pool : max_pool2d {
   using max_pool2d::max_pool2d;
   std::string_view type() const override { return "doubling_pool"; }
-  tensor forward(const tensor& x, const place& own) const override {
-    return max_pool2d::forward(x, own) * 2.0;
+  tensor forward(const tensor& x, const layer_scope& scope) const override {
+    return max_pool2d::forward(x, scope) * 2.0;
   }
 };
 
@@ -135,7 +135,7 @@ TEST(Network, CallsALayerThatIsDerivedFromPooling) {
   register_layer<doubling_pool>();
   const conv2d conv{1, 1};
   const built x{{"m", {2, 2, 1}, stack(conv, doubling_pool{2})}};
-  const auto& own = x.own.variables();
+  const auto& own = x.values.variables();
   put(own[0], {3});
   put(own[1], {1});
   EXPECT_TRUE(same_bits(x(tensor::of<float>({1, 2, 2, 1}, {1, 2, 3, 4})),
@@ -148,14 +148,15 @@ TEST(Network, AnExampleHasTheSameOutputInAnyBatch) {
                  stack(conv2d{4, 3, padding::same, activation::relu},
                        max_pool2d{2}, flatten{}, dense{5})}};
   const auto images = small_integers({6, 9, 7, 2});
-  const auto all = x(images);
-  ASSERT_EQ(all.dims(), (shape{6, 5}));
+  const auto full_batch = x(images);
+  ASSERT_EQ(full_batch.dims(), (shape{6, 5}));
   for (std::int64_t i = 0; i < 6; ++i) {
     const auto one = x(images.slice(i, i + 1));
     ASSERT_EQ(one.dims(), (shape{1, 5}));
     for (std::size_t j = 0; j < 5; ++j)
       EXPECT_NEAR(one.data<float>()[j],
-                  all.data<float>()[static_cast<std::size_t>(i) * 5 + j], 1e-4);
+                  full_batch.data<float>()[static_cast<std::size_t>(i) * 5 + j],
+                  1e-4);
   }
 }
 
@@ -207,36 +208,36 @@ TEST(Network, NestedLayersKnowThatItIsTraining) {
 
 TEST(Network, InitialValuesDependOnTheSeedOnlyAndEqualInAllCopies) {
   const network net{lenet()};
-  parameters one{net.parameters(), 2, 2}, same{net.parameters()},
-    other{net.parameters()};
-  net.initialize(one, 7);
+  parameters first{net.parameters(), 2, 2}, same{net.parameters()},
+    second{net.parameters()};
+  net.initialize(first, 7);
   net.initialize(same, 7);
-  net.initialize(other, 8);
-  EXPECT_TRUE(same_bits(one.values(0), same.values()));
-  EXPECT_TRUE(same_bits(one.values(1), same.values()));
-  EXPECT_FALSE(same_bits(one.values(0), other.values()));
+  net.initialize(second, 8);
+  EXPECT_TRUE(same_bits(first.values(0), same.values()));
+  EXPECT_TRUE(same_bits(first.values(1), same.values()));
+  EXPECT_FALSE(same_bits(first.values(0), second.values()));
 }
 
 TEST(Network, DefaultInitializersAreGlorotKernelsAndZeroBiases) {
   dense constant{3};
   constant.kernel_initializer = initializer{"zeros"};
   const built x{{"m", {50}, stack(dense{30}, constant)}, 3};
-  const auto& own = x.own.variables();
+  const auto& values = x.values.variables();
   const auto limit = std::sqrt(6.0f / 80);
-  const auto kernel = own[0].value();
+  const auto kernel = values[0].value();
   const auto [low, high] = std::ranges::minmax(kernel.data<float>());
   EXPECT_GE(low, -limit);
   EXPECT_LT(low, -0.98f * limit);
   EXPECT_LE(high, limit);
   EXPECT_GT(high, 0.98f * limit);
-  EXPECT_TRUE(same_bits(own[1].value(), tensor::zeros({30})));
-  EXPECT_TRUE(same_bits(own[2].value(), tensor::zeros({30, 3})));
+  EXPECT_TRUE(same_bits(values[1].value(), tensor::zeros({30})));
+  EXPECT_TRUE(same_bits(values[2].value(), tensor::zeros({30, 3})));
 }
 
 TEST(Network, LayersOfEqualShapeHaveDifferentInitialValues) {
   const built x{{"m", {8}, stack(dense{8}, dense{8})}};
-  EXPECT_FALSE(
-    same_bits(x.own.variables()[0].value(), x.own.variables()[2].value()));
+  EXPECT_FALSE(same_bits(x.values.variables()[0].value(),
+                         x.values.variables()[2].value()));
 }
 
 TEST(Network, LearnsByItsGradient) {
@@ -250,11 +251,11 @@ TEST(Network, LearnsByItsGradient) {
   for (int step = 0; step < 60; ++step) {
     tape t;
     const auto losses = cross_entropy(x(images), labels);
-    const auto gradients = t.gradient(losses, x.own.variables());
+    const auto gradients = t.gradient(losses, x.values.variables());
     last = total(losses);
     first = step == 0 ? last : first;
     for (std::size_t i = 0; i < gradients.size(); ++i) {
-      auto value = x.own.variables()[i].value();
+      auto value = x.values.variables()[i].value();
       value.copy_from(value - gradients[i] * 0.01);
     }
   }

@@ -11,7 +11,9 @@ class scale : public models::layer {
 public:
   std::string_view type() const override { return "scale"; }
 
-  void list(models::settings& s) override { s.real("gain", gain, {.low = 0}); }
+  void visit_settings(models::layer_settings& s) override {
+    s.real("gain", gain, {.low = 0});
+  }
 
   shape build(const shape& input, models::builder& b) const override {
     if (input.rank() == 0)
@@ -20,8 +22,9 @@ public:
     return input;
   }
 
-  tensor forward(const tensor& x, const models::place& own) const override {
-    return x * own[0] * gain;
+  tensor forward(const tensor& x,
+                 const models::layer_scope& scope) const override {
+    return x * scope[0] * gain;
   }
 
   double gain = 1;
@@ -79,7 +82,9 @@ TEST(OwnLayer, IsDescribedBuiltAndRunLikeABuiltInLayer) {
 class residual : public models::layer {
 public:
   std::string_view type() const override { return "residual"; }
-  void list(models::settings& s) override { s.layers("layers", layers); }
+  void visit_settings(models::layer_settings& s) override {
+    s.layers("layers", layers);
+  }
 
   shape build(const shape& input, models::builder& b) const override {
     auto at = input;
@@ -91,11 +96,12 @@ public:
     return input;
   }
 
-  tensor forward(const tensor& x, const models::place& own) const override {
+  tensor forward(const tensor& x,
+                 const models::layer_scope& scope) const override {
     auto y = x;
-    for (std::size_t i = 0; i < own.children(); ++i)
-      y = own.forward(i, y);
-    return x + y + own[0];
+    for (std::size_t i = 0; i < scope.children(); ++i)
+      y = scope.forward(i, y);
+    return x + y + scope[0];
   }
 
   models::layer_list layers;
@@ -133,8 +139,9 @@ public:
   shape build(const shape& input, models::builder&) const override {
     return input;
   }
-  tensor forward(const tensor& x, const models::place& own) const override {
-    return own.training() ? x + 1.0 : x;
+  tensor forward(const tensor& x,
+                 const models::layer_scope& scope) const override {
+    return scope.training() ? x + 1.0 : x;
   }
 };
 
@@ -150,12 +157,12 @@ TEST(OwnLayer, SeesWhetherTheModelIsCalledInTraining) {
     "layers": [{"type": "residual",
                 "layers": [{"type": "shifted_in_training"}]}]})",
                                           "mine")};
-  parameters own{net.parameters()};
-  net.initialize(own, 1);
+  parameters values{net.parameters()};
+  net.initialize(values, 1);
   const auto x = tensor::of<float>({1, 2}, {3, 4});
-  EXPECT_TRUE(same_bits(net.forward(x, own.variables()),
+  EXPECT_TRUE(same_bits(net.forward(x, values.variables()),
                         tensor::of<float>({1, 2}, {7, 9})));
-  EXPECT_TRUE(same_bits(net.forward(x, own.variables(), {.training = true}),
+  EXPECT_TRUE(same_bits(net.forward(x, values.variables(), {.training = true}),
                         tensor::of<float>({1, 2}, {8, 10})));
 }
 

@@ -10,7 +10,7 @@ using namespace troupe::net;
 using namespace troupe::net::testing;
 
 TEST(WireDoc, ShowsAFrame) {
-  const frame x{.epoch = 7,
+  const frame x{.view_id = 7,
                 .tag = 1,
                 .payload = {std::byte{'h'}, std::byte{'i'}},
                 .channel = 3};
@@ -24,16 +24,16 @@ TEST(WireDoc, ShowsAProof) {
   handshake dialer{handshake::side::dialer, "sesame", ones};
   const handshake other{handshake::side::dialer, "sesame", twos};
   const auto greeting = dialer.unsent().size();
-  dialer.take(other.unsent()); // an acceptor's is the same
+  dialer.receive(other.unsent()); // an acceptor's is the same
   const auto proof = dialer.unsent().subspan(greeting, 32);
   EXPECT_EQ(in_hex(proof), examples().at(1));
 }
 
-TEST(WireDoc, ShowsAParcel) {
+TEST(WireDoc, ShowsAPacket) {
   const std::array payload{std::byte{'h'}, std::byte{'i'}};
   auto [left, right] = connected_streams();
   stream_lane lane{std::move(left)};
-  ASSERT_TRUE(lane.post(parcel_head{}, payload));
+  ASSERT_TRUE(lane.post(packet_header{}, payload));
   std::array<std::byte, 200> sent;
   const auto moved = right->read_some(sent);
   EXPECT_EQ(in_hex(std::span{sent}.first(moved.bytes)), examples().at(2));
@@ -44,7 +44,7 @@ TEST(WireDoc, ShowsWhereASegmentKeepsItsParts) {
   EXPECT_EQ(offsetof(shm_header, queues), 64u);
   EXPECT_EQ(sizeof(shm_queue), 192u);
   EXPECT_EQ(offsetof(shm_queue, popped), 64u);
-  EXPECT_EQ(offsetof(shm_queue, parcel_wanted), 128u);
+  EXPECT_EQ(offsetof(shm_queue, packet_wanted), 128u);
   EXPECT_EQ(offsetof(shm_slot, bytes), 64u);
   EXPECT_EQ(offsetof(shm_slot, payload), 128u);
   EXPECT_EQ(sizeof(shm_slot), 128u + 262'144u + 4096u);

@@ -36,44 +36,45 @@ TEST(MyTraining, EndsWithTheSameBitsIfMessagesAreLateOrDuplicated) {
 
 // [doc:begin killed]
 TEST(MyTraining, NamesTheLostReplica) {
-  sim world{1};
-  fault_dice dice{faults{}.kill(replica{2}, at_step{4}), 1};
-  const auto strategy = make_strategy(world, {.replicas = 3}, &dice);
+  simulator sim{1};
+  random_fault_injector injector{faults{}.kill(replica{2}, at_step{4}), 1};
+  const auto strategy = make_strategy(sim, {.replicas = 3}, &injector);
   try {
     my_job(strategy);
     ADD_FAILURE() << "the training did not fail";
-  } catch (const failure& e) {
+  } catch (const job_error& e) {
     EXPECT_EQ(e.code, ec::peer_lost);
     EXPECT_NE(std::string{e.what()}.find("replica 2"), std::string::npos)
       << e.what();
   }
-  EXPECT_EQ(dice.fired.kills, 1u);
+  EXPECT_EQ(injector.fired.kills, 1u);
 }
 // [doc:end]
 
 // [doc:begin processes]
 TEST(MyTraining, EndsWithTheSameBitsOverASlowNetwork) {
-  EXPECT_SAME_BITS(my_job, {.plan = faults{}.slow(process{1}, at_step{2}, 10),
+  EXPECT_SAME_BITS(my_job, {.plan = faults{}.clog(process{1}, at_step{2}, 10),
                             .seeds = 20,
-                            .crew = {.replicas = 4},
+                            .group = {.replicas = 4},
                             .processes = 2,
                             .network = {.latency = 1ms, .bandwidth = 1e8}});
 }
 
 TEST(MyTraining, NamesTheDisconnectedProcess) {
-  sim world{1};
-  fault_dice dice{faults{}.cut(process{1}, at_step{4}), 1};
+  simulator sim{1};
+  random_fault_injector injector{faults{}.disconnect(process{1}, at_step{4}),
+                                 1};
   const auto strategy =
-    make_strategy(world, {.replicas = 4, .processes = 2}, &dice);
+    make_strategy(sim, {.replicas = 4, .processes = 2}, &injector);
   try {
     my_job(strategy);
     ADD_FAILURE() << "the training did not fail";
-  } catch (const failure& e) {
+  } catch (const job_error& e) {
     EXPECT_EQ(e.code, ec::peer_lost);
     EXPECT_NE(std::string{e.what()}.find("process 1"), std::string::npos)
       << e.what();
   }
-  EXPECT_EQ(dice.fired.cuts, 1u);
+  EXPECT_EQ(injector.fired.cuts, 1u);
 }
 // [doc:end]
 
@@ -87,7 +88,7 @@ TEST(DeterminismCheck, FindsAJobWhoseResultChanges) {
     },
     {.seeds = 10});
   EXPECT_FALSE(found.same);
-  EXPECT_EQ(found.what, "seed 4: tensor 0, element 0: 2 is not 1");
+  EXPECT_EQ(found.message, "seed 4: tensor 0, element 0: 2 is not 1");
 }
 
 TEST(DeterminismCheck, FindsAJobThatThrows) {
@@ -98,7 +99,7 @@ TEST(DeterminismCheck, FindsAJobThatThrows) {
       return {};
     },
     {.first_seed = 7});
-  EXPECT_EQ(found.what, "seed 7: the job threw: no");
+  EXPECT_EQ(found.message, "seed 7: the job threw: no");
 }
 
 TEST(DeterminismCheck, DistinguishesZeroFromMinusZero) {

@@ -17,62 +17,68 @@ using namespace std::chrono_literals;
 constexpr auto seeds = test::seeds_of(300);
 
 /// Result of a run of some steps with faults.
-struct ending {
+struct outcome {
   tensors state; ///< Empty if it failed.
-  std::optional<failure> why;
-  fault_dice::counts fired;
-  caf::timespan took{};
+  std::optional<job_error> error;
+  random_fault_injector::counts fired;
+  caf::timespan elapsed{};
 };
 
-ending train(const faults& plan, std::uint64_t seed,
-             crew_options::reducers reducing) {
-  sim world{seed};
-  fault_dice dice{plan, seed};
-  ending out;
+outcome train(const faults& plan, std::uint64_t seed,
+              replica_group_options::reducer_kind reduce_on) {
+  simulator sim{seed};
+  random_fault_injector injector{plan, seed};
+  outcome result;
   {
-    const auto on = make_crew(
-      world, {.replicas = 3, .patience = 2s, .reducing = reducing}, &dice);
+    const auto group = make_replica_group(
+      sim, {.replicas = 3, .step_timeout = 2s, .reducers = reduce_on},
+      &injector);
     test::tiny_training training{3};
     const auto step = [&](step_context& at) { training.step(at); };
     try {
-      on->run({.steps = 6, .step = step, .on_commit = {}});
-      out.state = training.state();
-    } catch (const failure& e) {
-      out.why = e;
+      group->run({.steps = 6, .step = step, .on_commit = {}});
+      result.state = training.state();
+    } catch (const job_error& e) {
+      result.error = e;
     }
-    out.took = world.elapsed();
-    if (out.why && out.why->code == ec::peer_lost) { // the replica stays lost
+    result.elapsed = sim.elapsed();
+    if (result.error
+        && result.error->code == ec::peer_lost) { // the replica stays lost
       EXPECT_THROW(
-        on->run({.first_step = 6, .steps = 1, .step = step, .on_commit = {}}),
-        failure);
+        group->run(
+          {.first_step = 6, .steps = 1, .step = step, .on_commit = {}}),
+        job_error);
     }
   }
-  out.fired = dice.fired;
-  return out;
+  result.fired = injector.fired;
+  return result;
 }
 
 tensors undisturbed() {
   test::tiny_training training{3};
   const auto step = [&](step_context& at) { training.step(at); };
-  make_inline_crew({.replicas = 3})
+  make_sequential_group({.replicas = 3})
     ->run({.steps = 6, .step = step, .on_commit = {}});
   return training.state();
 }
 
-bool mentions(const ending& x, const std::string& part) {
-  return x.why && std::string{x.why->what()}.find(part) != std::string::npos;
+bool mentions(const outcome& x, const std::string& part) {
+  return x.error
+         && std::string{x.error->what()}.find(part) != std::string::npos;
 }
 
-class Faults : public testing::TestWithParam<crew_options::reducers> {};
+class Faults
+  : public testing::TestWithParam<replica_group_options::reducer_kind> {};
 
-INSTANTIATE_TEST_SUITE_P(Sums, Faults,
-                         testing::Values(crew_options::reducers::hosted,
-                                         crew_options::reducers::own),
-                         [](const auto& info) {
-                           return info.param == crew_options::reducers::own
-                                    ? "by_reducers"
-                                    : "by_replicas";
-                         });
+INSTANTIATE_TEST_SUITE_P(
+  Sums, Faults,
+  testing::Values(replica_group_options::reducer_kind::replica_threads,
+                  replica_group_options::reducer_kind::reducer_actors),
+  [](const auto& info) {
+    return info.param == replica_group_options::reducer_kind::reducer_actors
+             ? "by_reducers"
+             : "by_replicas";
+  });
 
 TEST_P(Faults, AKilledReplicaIsNamedUnderEverySeed) {
   for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
@@ -80,10 +86,10 @@ TEST_P(Faults, AKilledReplicaIsNamedUnderEverySeed) {
     const auto end =
       train(faults{}.kill(replica{1}, at_step{3}), seed, GetParam());
     ASSERT_EQ(end.fired.kills, 1u);
-    ASSERT_TRUE(end.why);
-    ASSERT_EQ(end.why->code, ec::peer_lost) << end.why->what();
-    ASSERT_TRUE(mentions(end, "replica 1")) << end.why->what();
-    ASSERT_LT(end.took,
+    ASSERT_TRUE(end.error);
+    ASSERT_EQ(end.error->code, ec::peer_lost) << end.error->what();
+    ASSERT_TRUE(mentions(end, "replica 1")) << end.error->what();
+    ASSERT_LT(end.elapsed,
               caf::timespan{2s}); // a loss is reported without a timeout
   }
 }
@@ -94,17 +100,17 @@ TEST_P(Faults, ALostMessageGivesAnErrorInTimeOrTheSameBits) {
   for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     const auto end = train(faults{}.drop(0.005), seed, GetParam());
-    ASSERT_LT(end.took, caf::timespan{12s});
-    if (!end.why) {
+    ASSERT_LT(end.elapsed, caf::timespan{12s});
+    if (!end.error) {
       ++finished;
       ASSERT_EQ(difference(end.state, expected), "");
       continue;
     }
     ++stalled;
     ASSERT_GT(end.fired.drops, 0u);
-    ASSERT_EQ(end.why->code, ec::stalled) << end.why->what();
-    ASSERT_TRUE(mentions(end, "step ")) << end.why->what();
-    ASSERT_TRUE(mentions(end, "replica")) << end.why->what();
+    ASSERT_EQ(end.error->code, ec::stalled) << end.error->what();
+    ASSERT_TRUE(mentions(end, "step ")) << end.error->what();
+    ASSERT_TRUE(mentions(end, "replica")) << end.error->what();
   }
   EXPECT_GT(finished, int(seeds / 30));
   EXPECT_GT(stalled, int(seeds / 30));

@@ -20,186 +20,190 @@ constexpr std::uint64_t steps = 6;
 
 constexpr auto seeds = test::seeds_of(100);
 
-tensors train(crew& on) {
-  test::tiny_training training{on.replicas()};
-  const auto step = [&](step_context& at) { training.step(at); };
-  on.run({.steps = steps, .step = step, .on_commit = {}});
+tensors train(replica_group& group) {
+  test::tiny_training training{group.replicas()};
+  const auto step = [&](step_context& context) { training.step(context); };
+  group.run({.steps = steps, .step = step, .on_commit = {}});
   return training.state();
 }
 
 /// All-reduces tensors of several chunks, with gathers in between.
-tensors exchange_much(crew& on) {
-  tensors out(on.replicas());
-  const auto step = [&](step_context& at) {
+tensors run_large_collectives(replica_group& group) {
+  tensors out(group.replicas());
+  const auto step = [&](step_context& context) {
     for (std::uint32_t bucket = 0; bucket < 3; ++bucket) {
-      tensor mine{{std::int64_t{70'000} >> (4 * bucket)}};
+      tensor contribution{{std::int64_t{70'000} >> (4 * bucket)}};
       random_stream draw{
-        {.seed = bucket, .replica = at.replica, .step = at.step}};
-      for (auto& x : mine.mutable_data<float>())
+        {.seed = bucket, .replica = context.replica, .step = context.step}};
+      for (auto& x : contribution.mutable_data<float>())
         x = draw.uniform(-1, 1);
-      at.contribute(bucket, mine);
+      context.contribute(bucket, contribution);
     }
-    const auto all =
-      at.gather(9, tensor::full({1 + std::int64_t(at.replica)}, at.step));
+    const auto all = context.gather(
+      9, tensor::full({1 + std::int64_t(context.replica)}, context.step));
     auto sum = tensor::full({}, 0);
     for (const auto& x : all)
       sum.mutable_data<float>()[0] += float(x.size()) * x.data<float>()[0];
     for (std::uint32_t bucket = 3; bucket-- > 0;)
-      if (at.step == 2)
-        out[at.replica] = at.sum(bucket).clone();
+      if (context.step == 2)
+        out[context.replica] = context.sum(bucket).clone();
       else
-        at.sum(bucket);
-    if (at.step == 1) {
-      EXPECT_EQ(sum.item<float>(), float(at.replicas * (at.replicas + 1)) / 2);
+        context.sum(bucket);
+    if (context.step == 1) {
+      EXPECT_EQ(sum.item<float>(),
+                float(context.replicas * (context.replicas + 1)) / 2);
     }
   };
-  on.run({.steps = 3, .step = step, .on_commit = {}});
+  group.run({.steps = 3, .step = step, .on_commit = {}});
   return out;
 }
 
 /// Trains with `fit`, which reads the data of the local replicas only.
-tensors fit(const strategy& with) {
+tensors fit(const strategy& job_strategy) {
   static const auto images = data::digits({.examples = 30, .seed = 1});
   static const models::model_description small{
     "small",
     {28, 28, 1},
     models::stack(models::flatten{}, models::dense{5, activation::relu},
                   models::dropout{0.2f}, models::dense{10})};
-  const auto scope = with.scope();
+  const auto scope = job_strategy.scope();
   model model{small, adam{.learning_rate = 0.01f}};
   model.fit(images.shuffle().batch(15), {.epochs = 2, .prefetch = 0});
-  return values_on_each(with, model.variables());
+  return values_on_each(job_strategy, model.variables());
 }
 
-struct shape_of {
+struct job_shape {
   std::uint32_t replicas, processes;
 };
 
-class Processes : public testing::TestWithParam<shape_of> {
+class Processes : public testing::TestWithParam<job_shape> {
 protected:
-  trials under(const network& over, const faults& plan = {}) const {
+  trial_options under(const network_options& network,
+                      const faults& plan = {}) const {
     return {.plan = plan,
             .seeds = seeds,
-            .crew = {.replicas = GetParam().replicas},
+            .group = {.replicas = GetParam().replicas},
             .processes = GetParam().processes,
-            .network = over};
+            .network = network};
   }
 };
 
 INSTANTIATE_TEST_SUITE_P(Spread, Processes,
-                         testing::Values(shape_of{3, 1}, shape_of{3, 2},
-                                         shape_of{3, 3}, shape_of{4, 2},
-                                         shape_of{4, 3}, shape_of{4, 4},
-                                         shape_of{5, 2}, shape_of{5, 3},
-                                         shape_of{5, 4}),
+                         testing::Values(job_shape{3, 1}, job_shape{3, 2},
+                                         job_shape{3, 3}, job_shape{4, 2},
+                                         job_shape{4, 3}, job_shape{4, 4},
+                                         job_shape{5, 2}, job_shape{5, 3},
+                                         job_shape{5, 4}),
                          [](const auto& info) {
                            return std::to_string(info.param.replicas) + "over"
                                   + std::to_string(info.param.processes);
                          });
 
 TEST_P(Processes, GiveTheSameWeights) {
-  const auto found = same_bits_of_crew(train, under({}));
-  EXPECT_TRUE(found.same) << found.what;
+  const auto found = same_bits_of_group(train, under({}));
+  EXPECT_TRUE(found.same) << found.message;
 }
 
 TEST_P(Processes, GiveTheSameWeightsOverAnyNetwork) {
-  for (const network& over :
-       {network{.latency = 0ns, .jitter = 0ns, .parcels = 1},
-        network{.latency = 1ms, .jitter = 50ms, .parcels = 2},
-        network{.latency = 1us, .jitter = 1us, .bandwidth = 1e6}}) {
-    auto some = under(over);
-    some.seeds /= 2;
-    const auto found = same_bits_of_crew(train, some);
-    EXPECT_TRUE(found.same) << found.what;
+  for (const network_options& network :
+       {network_options{.latency = 0ns, .jitter = 0ns, .lane_capacity = 1},
+        network_options{.latency = 1ms, .jitter = 50ms, .lane_capacity = 2},
+        network_options{.latency = 1us, .jitter = 1us, .bandwidth = 1e6}}) {
+    auto trials = under(network);
+    trials.seeds /= 2;
+    const auto found = same_bits_of_group(train, trials);
+    EXPECT_TRUE(found.same) << found.message;
   }
 }
 
 TEST_P(Processes, GiveTheSameSumsAndGathersOfManyChunks) {
-  auto some = under({.jitter = 5ms, .bandwidth = 1e8, .parcels = 2});
-  some.seeds /= 4;
-  const auto found = same_bits_of_crew(exchange_much, some);
-  EXPECT_TRUE(found.same) << found.what;
+  auto trials = under({.jitter = 5ms, .bandwidth = 1e8, .lane_capacity = 2});
+  trials.seeds /= 4;
+  const auto found = same_bits_of_group(run_large_collectives, trials);
+  EXPECT_TRUE(found.same) << found.message;
 }
 
 TEST_P(Processes, GiveTheSameWeightsThoughMessagesComeLateAndTwice) {
-  const auto found = same_bits_of_crew(
+  const auto found = same_bits_of_group(
     train, under({}, faults{}.duplicate(0.2).delay(0.2, 20ms)));
-  EXPECT_TRUE(found.same) << found.what;
+  EXPECT_TRUE(found.same) << found.message;
   EXPECT_GT(found.fired.duplicates, seeds);
   EXPECT_GT(found.fired.delays, seeds);
 }
 
 TEST_P(Processes, GiveTheSameWeightsToFit) {
-  auto some = under({.jitter = 2ms, .bandwidth = 1e8},
-                    faults{}.duplicate(0.1).delay(0.1));
-  some.seeds /= 10;
+  auto trials = under({.jitter = 2ms, .bandwidth = 1e8},
+                      faults{}.duplicate(0.1).delay(0.1));
+  trials.seeds /= 10;
   for (const bool workers : {false, true}) {
-    some.workers = workers;
-    const auto found = same_bits(fit, some);
-    EXPECT_TRUE(found.same) << (workers ? "workers, " : "") << found.what;
+    trials.workers = workers;
+    const auto found = same_bits(fit, trials);
+    EXPECT_TRUE(found.same) << (workers ? "workers, " : "") << found.message;
   }
 }
 
 TEST_P(Processes, GiveTheSameWeightsThoughAStepIsBegunAnew) {
-  auto some = under({}, faults{}.duplicate(0.2).delay(0.5));
-  some.seeds /= 2;
-  const auto found = same_bits_of_crew(test::train_with_second_thoughts, some);
-  EXPECT_TRUE(found.same) << found.what;
+  auto trials = under({}, faults{}.duplicate(0.2).delay(0.5));
+  trials.seeds /= 2;
+  const auto found = same_bits_of_group(test::train_with_redone_steps, trials);
+  EXPECT_TRUE(found.same) << found.message;
 }
 
 TEST_P(Processes, GiveTheSameWeightsThoughOneBecomesSlow) {
   const auto last = GetParam().processes - 1;
-  auto some = under({}, faults{}.slow(process{last}, at_step{2}, 100));
-  some.seeds /= 4;
-  const auto found = same_bits_of_crew(train, some);
-  EXPECT_TRUE(found.same) << found.what;
-  EXPECT_EQ(found.fired.slowed, last > 0 ? some.seeds : 0);
+  auto trials = under({}, faults{}.clog(process{last}, at_step{2}, 100));
+  trials.seeds /= 4;
+  const auto found = same_bits_of_group(train, trials);
+  EXPECT_TRUE(found.same) << found.message;
+  EXPECT_EQ(found.fired.slowed, last > 0 ? trials.seeds : 0);
 }
 
 TEST(ProcessesOfOneJob, ReceiveTheSameCommits) {
   for (std::uint64_t seed = 1; seed <= test::seeds_of(20); ++seed) {
-    sim world{seed};
-    processes all{world, {.replicas = 5}, {.processes = 3}};
+    simulator sim{seed};
+    simulated_processes processes{sim, {.replicas = 5}, {.processes = 3}};
     test::tiny_training training{5};
-    std::vector<std::vector<double>> heard(3);
-    const auto ends = all.each([&](std::uint32_t p) {
+    std::vector<std::vector<double>> commits(3);
+    const auto errors = processes.run_all([&](std::uint32_t p) {
       const auto step = [&](step_context& at) { training.step(at); };
-      const auto note = [&heard, p](const commit_record& x) {
+      const auto note = [&commits, p](const commit_record& x) {
         EXPECT_EQ(x.contributors.size(), 5u);
-        heard[p].push_back(double(x.step) + x.total.loss_sum);
+        commits[p].push_back(double(x.step) + x.total.loss_sum);
       };
-      EXPECT_EQ(all.of(p).run({.steps = 20, .step = step, .on_commit = note}),
+      EXPECT_EQ(processes.group_of(p).run(
+                  {.steps = 20, .step = step, .on_commit = note}),
                 20u);
     });
     for (std::uint32_t p = 0; p < 3; ++p) {
-      EXPECT_FALSE(ends[p]);
-      EXPECT_EQ(heard[p], heard[0]);
+      EXPECT_FALSE(errors[p]);
+      EXPECT_EQ(commits[p], commits[0]);
     }
-    EXPECT_EQ(heard[0].size(), 20u);
+    EXPECT_EQ(commits[0].size(), 20u);
   }
 }
 
 TEST(ProcessesOfOneJob, RepeatARunWithTheSameSeed) {
   const auto run = [](std::uint64_t first) {
-    return same_bits_of_crew(train, {.plan = faults{}.duplicate(0.2).delay(0.2),
-                                     .seeds = 10,
-                                     .first_seed = first,
-                                     .crew = {.replicas = 4},
-                                     .processes = 2});
+    return same_bits_of_group(train,
+                              {.plan = faults{}.duplicate(0.2).delay(0.2),
+                               .seeds = 10,
+                               .first_seed = first,
+                               .group = {.replicas = 4},
+                               .processes = 2});
   };
   const auto a = run(1), b = run(1);
-  EXPECT_TRUE(a.same) << a.what;
+  EXPECT_TRUE(a.same) << a.message;
   EXPECT_EQ(a.delivered, b.delivered);
   EXPECT_EQ(a.fired.delays, b.fired.delays);
   EXPECT_NE(a.delivered, run(11).delivered);
 }
 
 TEST(ProcessesOfOneJob, HostAtLeastOneReplicaEach) {
-  sim world{1};
+  simulator sim{1};
   for (const std::uint32_t processes : {0u, 3u})
-    EXPECT_THROW(
-      make_crew(world, {.replicas = 2}, {.processes = processes}, nullptr),
-      std::invalid_argument);
+    EXPECT_THROW(make_replica_group(sim, {.replicas = 2},
+                                    {.processes = processes}, nullptr),
+                 std::invalid_argument);
 }
 
 } // namespace

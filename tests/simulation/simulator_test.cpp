@@ -16,21 +16,21 @@ using namespace std::chrono_literals;
 using log = std::shared_ptr<std::string>;
 
 /// Records its name for each message.
-caf::behavior scribe(caf::event_based_actor*, log to, std::string name) {
+caf::behavior recorder(caf::event_based_actor*, log to, std::string name) {
   return {[=](int) { *to += name; }};
 }
 
 /// @returns the order in which four actors handle three messages each.
 std::string order_of(std::uint64_t seed) {
   auto out = std::make_shared<std::string>();
-  sim s{seed};
+  simulator sim{seed};
   std::vector<caf::actor> all;
   for (const char* name : {"a", "b", "c", "d"})
-    all.push_back(s.spawn(scribe, out, std::string{name}));
+    all.push_back(sim.spawn(recorder, out, std::string{name}));
   for (int i = 0; i < 3; ++i)
     for (const auto& it : all)
       caf::anon_send(it, i);
-  s.settle();
+  sim.run_until_idle();
   return *out;
 }
 
@@ -57,38 +57,38 @@ caf::behavior ticker(caf::event_based_actor* self, log to, std::string name,
 }
 
 TEST(Simulator, MovesTheClockOnlyWhenAllMailboxesAreEmpty) {
-  sim s;
+  simulator sim;
   auto out = std::make_shared<std::string>();
-  s.spawn(ticker, out, std::string{"x"}, 3);
-  s.settle();
+  sim.spawn(ticker, out, std::string{"x"}, 3);
+  sim.run_until_idle();
   EXPECT_EQ(*out, "");
-  const auto begin = s.elapsed();
-  EXPECT_TRUE(s.run_until([&] { return *out == "xxx"; }));
-  EXPECT_EQ(s.elapsed() - begin, caf::timespan{30ms});
+  const auto begin = sim.elapsed();
+  EXPECT_TRUE(sim.run_until([&] { return *out == "xxx"; }));
+  EXPECT_EQ(sim.elapsed() - begin, caf::timespan{30ms});
 }
 
 TEST(Simulator, ReportsThatNoMessageAndNoTimerIsLeft) {
-  sim s;
+  simulator sim;
   auto out = std::make_shared<std::string>();
-  s.spawn(ticker, out, std::string{"x"}, 3);
-  EXPECT_FALSE(s.run_until([&] { return *out == "xxxx"; }));
+  sim.spawn(ticker, out, std::string{"x"}, 3);
+  EXPECT_FALSE(sim.run_until([&] { return *out == "xxxx"; }));
   EXPECT_EQ(*out, "xxx");
 }
 
 TEST(Simulator, FiresTimersInOrderAndReArmedTimersAgain) {
-  sim s;
+  simulator sim;
   auto out = std::make_shared<std::string>();
-  s.spawn(ticker, out, std::string{"x"}, 5);
-  s.settle();
-  s.advance(35ms, 5ms);
+  sim.spawn(ticker, out, std::string{"x"}, 5);
+  sim.run_until_idle();
+  sim.advance(35ms, 5ms);
   EXPECT_EQ(*out, "xxx");
 }
 
 TEST(Simulator, KillsTheActorsThatItSpawned) {
   auto out = std::make_shared<std::string>();
   {
-    sim s;
-    s.spawn(ticker, out, std::string{"x"}, 1'000'000'000);
+    simulator sim;
+    sim.spawn(ticker, out, std::string{"x"}, 1'000'000'000);
   }
   EXPECT_EQ(out.use_count(), 1);
 }

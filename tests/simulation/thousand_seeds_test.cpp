@@ -23,24 +23,24 @@ constexpr auto seeds = test::seeds_of(1000);
 
 /// Trains. @returns the variables of each replica, and the step, examples and
 /// loss of each commit.
-tensors train(crew& on) {
-  test::tiny_training training{on.replicas()};
+tensors train(replica_group& group) {
+  test::tiny_training training{group.replicas()};
   const auto step = [&](step_context& at) { training.step(at); };
-  tensors told;
+  tensors commits;
   const auto commit = [&](const commit_record& x) {
-    EXPECT_EQ(x.contributors.size(), on.replicas());
-    told.push_back(tensor::of<double>(
+    EXPECT_EQ(x.contributors.size(), group.replicas());
+    commits.push_back(tensor::of<double>(
       {3}, {double(x.step), double(x.total.examples), x.total.loss_sum}));
   };
-  on.run({.steps = steps, .step = step, .on_commit = commit});
+  group.run({.steps = steps, .step = step, .on_commit = commit});
   auto all = training.state();
-  all.insert(all.end(), told.begin(), told.end());
+  all.insert(all.end(), commits.begin(), commits.end());
   return all;
 }
 
 /// Trains with `fit`. On one device the replicas share one copy of the
 /// parameters, which one of them updates. In the simulator each has its own.
-tensors fit(const strategy& with) {
+tensors fit(const strategy& job_strategy) {
   static const data::dataset examples{
     34, 3, [](std::uint64_t i) {
       random_stream draw{{.seed = 3, .step = i}};
@@ -54,16 +54,16 @@ tensors fit(const strategy& with) {
     {5},
     models::stack(models::dense{6, activation::relu}, models::dropout{0.2f},
                   models::dense{3})};
-  const auto scope = with.scope();
+  const auto scope = job_strategy.scope();
   model model{network, adam{.learning_rate = 0.02f}};
   model.fit(examples.shuffle().batch(12), {.epochs = 2, .prefetch = 0});
-  return values_on_each(with, model.variables());
+  return values_on_each(job_strategy, model.variables());
 }
 
 class ThousandSeeds : public testing::TestWithParam<std::uint32_t> {
 protected:
-  trials under(const faults& plan = {}) const {
-    return {.plan = plan, .seeds = seeds, .crew = {.replicas = GetParam()}};
+  trial_options under(const faults& plan = {}) const {
+    return {.plan = plan, .seeds = seeds, .group = {.replicas = GetParam()}};
   }
 };
 
@@ -71,52 +71,54 @@ INSTANTIATE_TEST_SUITE_P(Replicas, ThousandSeeds, testing::Values(2u, 3u),
                          testing::PrintToStringParamName{});
 
 TEST_P(ThousandSeeds, GiveTheSameWeights) {
-  const auto found = same_bits_of_crew(train, under());
-  EXPECT_TRUE(found.same) << found.what;
+  const auto found = same_bits_of_group(train, under());
+  EXPECT_TRUE(found.same) << found.message;
 }
 
 TEST_P(ThousandSeeds, GiveTheSameWeightsToFit) {
   const auto found = same_bits(fit, under(faults{}.duplicate(0.1).delay(0.1)));
-  EXPECT_TRUE(found.same) << found.what;
+  EXPECT_TRUE(found.same) << found.message;
 }
 
 TEST_P(ThousandSeeds, GiveTheSameWeightsThoughMessagesComeLateAndTwice) {
   const auto found =
-    same_bits_of_crew(train, under(faults{}.duplicate(0.2).delay(0.2, 20ms)));
-  EXPECT_TRUE(found.same) << found.what;
+    same_bits_of_group(train, under(faults{}.duplicate(0.2).delay(0.2, 20ms)));
+  EXPECT_TRUE(found.same) << found.message;
   EXPECT_GT(found.fired.duplicates, seeds);
   EXPECT_GT(found.fired.delays, seeds);
 }
 
 TEST_P(ThousandSeeds, GiveTheSameWeightsThoughAStepIsBegunAnew) {
-  const auto found =
-    same_bits_of_crew(test::train_with_second_thoughts,
-                      under(faults{}.duplicate(0.2).delay(0.5)));
-  EXPECT_TRUE(found.same) << found.what;
+  const auto found = same_bits_of_group(
+    test::train_with_redone_steps, under(faults{}.duplicate(0.2).delay(0.5)));
+  EXPECT_TRUE(found.same) << found.message;
 }
 
 TEST_P(ThousandSeeds, GiveTheSameRunAgain) {
-  auto some = under(faults{}.duplicate(0.2).delay(0.2));
-  some.seeds = 20;
-  const auto a = same_bits_of_crew(train, some);
-  const auto b = same_bits_of_crew(train, some);
+  auto trials = under(faults{}.duplicate(0.2).delay(0.2));
+  trials.seeds = 20;
+  const auto a = same_bits_of_group(train, trials);
+  const auto b = same_bits_of_group(train, trials);
   EXPECT_EQ(a.delivered, b.delivered);
   EXPECT_EQ(a.fired.duplicates, b.fired.duplicates);
   EXPECT_EQ(a.fired.delays, b.fired.delays);
-  some.first_seed = 21;
-  EXPECT_NE(same_bits_of_crew(train, some).delivered, a.delivered);
+  trials.first_seed = 21;
+  EXPECT_NE(same_bits_of_group(train, trials).delivered, a.delivered);
 }
 
 /// A few runs on threads, whose order no seed determines.
 TEST_P(ThousandSeeds, GiveTheWeightsThatTheRealRuntimeGives) {
-  using how = crew_options::reducers;
-  crew_options options{.replicas = GetParam()};
-  const auto expected = train(*make_inline_crew(options));
-  runtime actors;
-  for (const auto reducing : {how::hosted, how::own})
+  using reducers = replica_group_options::reducer_kind;
+  replica_group_options options{.replicas = GetParam()};
+  const auto expected = train(*make_sequential_group(options));
+  runtime local_runtime;
+  for (const auto reducing :
+       {reducers::replica_threads, reducers::reducer_actors})
     for (int i = 0; i < 10; ++i) {
-      options.reducing = reducing;
-      EXPECT_EQ(difference(train(*make_crew(actors, options)), expected), "");
+      options.reducers = reducing;
+      EXPECT_EQ(difference(train(*make_replica_group(local_runtime, options)),
+                           expected),
+                "");
     }
 }
 
@@ -124,13 +126,13 @@ TEST_P(ThousandSeeds, GiveTheWeightsThatFitGivesOnThreads) {
   const auto replicas = GetParam();
   const auto expected =
     fit(one_device_strategy{"cpu:0", {.replicas = replicas}});
-  runtime actors;
+  runtime local_runtime;
   std::vector<std::string> devices;
   for (std::uint32_t r = 0; r < replicas; ++r)
     devices.push_back("cpu:" + std::to_string(r));
   for (int i = 0; i < 5; ++i)
-    EXPECT_EQ(difference(fit(mirrored_strategy{actors, devices}), expected),
-              "");
+    EXPECT_EQ(
+      difference(fit(mirrored_strategy{local_runtime, devices}), expected), "");
 }
 
 } // namespace

@@ -13,28 +13,28 @@ namespace troupe::test {
 /// contributions. In step 4 it does so when results are in flight too, which
 /// the others only read. Late messages then belong to the same step of an older
 /// generation.
-inline tensors train_with_second_thoughts(crew& on) {
+inline tensors train_with_redone_steps(replica_group& group) {
   constexpr std::uint64_t steps = 6;
-  tiny_training training{on.replicas()};
-  const auto last = on.replicas() - 1;
-  const auto step = [&](step_context& at) { training.step(at); };
-  const auto refuse = [&](step_context& at) {
-    if (at.replica == last && at.step == 2)
+  tiny_training training{group.replicas()};
+  const auto last = group.replicas() - 1;
+  const auto step = [&](step_context& context) { training.step(context); };
+  const auto reject = [&](step_context& context) {
+    if (context.replica == last && context.step == 2)
       throw std::runtime_error("a bad batch");
-    training.contribute(at, at.step);
-    if (at.replica == last)
+    training.contribute(context, context.step);
+    if (context.replica == last)
       throw std::runtime_error("a bad gradient");
-    training.sums(at);
+    training.sums(context);
   };
-  const auto instead = [&](step_context& at) {
-    training.step(at, 100 + at.step);
+  const auto redo = [&](step_context& context) {
+    training.step(context, 100 + context.step);
   };
-  on.run({.steps = 2, .step = step, .on_commit = {}});
+  group.run({.steps = 2, .step = step, .on_commit = {}});
   for (std::uint64_t s = 2; s < steps; s += 2) {
-    EXPECT_ANY_THROW(
-      on.run({.first_step = s, .steps = 1, .step = refuse, .on_commit = {}}));
-    on.run({.first_step = s, .steps = 1, .step = instead, .on_commit = {}});
-    on.run({.first_step = s + 1, .steps = 1, .step = step, .on_commit = {}});
+    EXPECT_ANY_THROW(group.run(
+      {.first_step = s, .steps = 1, .step = reject, .on_commit = {}}));
+    group.run({.first_step = s, .steps = 1, .step = redo, .on_commit = {}});
+    group.run({.first_step = s + 1, .steps = 1, .step = step, .on_commit = {}});
   }
   return training.state();
 }

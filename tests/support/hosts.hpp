@@ -14,7 +14,7 @@ enum class host { this_thread, detached_actor };
 /// Runs a test on a plain thread and on a detached actor.
 class OnEachHost : public testing::TestWithParam<host> {
 protected:
-  void there(const std::function<void()>& fn) {
+  void run_on_host(const std::function<void()>& fn) {
     if (GetParam() == host::this_thread)
       return fn();
     caf::actor_system_config cfg;

@@ -19,90 +19,94 @@ std::size_t index(priority x) {
 } // namespace
 
 /// State that both ends share.
-class loopback::wire {
+class loopback_channel::wire {
 public:
   explicit wire(const loopback_options& options)
-    : options_{options}, ways_{way{options.limits}, way{options.limits}} {}
+    : options_{options},
+      directions_{direction{options.limits}, direction{options.limits}} {}
 
-  void listen(side at, std::shared_ptr<link_listener> to) {
+  void set_listener(side listening_side,
+                    std::shared_ptr<channel_listener> listener) {
     std::unique_lock hold{lock_};
     if (open_) {
-      ways_[1 - at].to = std::move(to);
+      directions_[1 - listening_side].listener = std::move(listener);
       return;
     }
     hold.unlock(); // the state does not change any more
-    to->ended(over_.first, over_.second);
+    listener->on_closed(close_state_.first, close_state_.second);
   }
 
-  bool post(side from, frame&& x) {
+  bool post(side sender, frame&& outgoing) {
     const std::lock_guard hold{lock_};
-    auto& way = ways_[from];
-    auto& used = way.used[index(x.priority)];
-    if (!open_ || closing_ || used == credits(x.priority))
+    auto& path = directions_[sender];
+    auto& used = path.used_credits[index(outgoing.priority)];
+    if (!open_ || closing_ || used == credits(outgoing.priority))
       return false;
     ++used;
-    way.queues[index(x.priority)].push_back({to_bytes(x), x.priority});
+    path.queues[index(outgoing.priority)].push_back(
+      {to_bytes(outgoing), outgoing.priority});
     return true;
   }
 
-  void consumed(side by, priority x) {
+  void consumed(side receiver, priority frame_priority) {
     const std::lock_guard hold{lock_};
-    give_back(ways_[1 - by], x);
+    return_credit(directions_[1 - receiver], frame_priority);
   }
 
   /// Frames that were posted before still arrive.
-  void close(const std::string& why) {
+  void close(const std::string& reason) {
     const std::lock_guard hold{lock_};
     if (!closing_)
-      closing_ = why;
+      closing_ = reason;
   }
 
   void end_if_closing() {
     std::unique_lock hold{lock_};
-    if (const auto why = closing_; why && open_) {
+    if (const auto reason = closing_; reason && open_) {
       hold.unlock();
-      end(ending::dead, *why);
+      close_with(close_reason::closed, *reason);
     }
   }
 
-  void meddle(meddler how) {
+  void set_fault_hook(fault_hook hook) {
     const std::lock_guard hold{lock_};
-    meddler_ = std::move(how);
+    fault_hook_ = std::move(hook);
   }
 
-  bool deliver_one(side from) {
+  bool deliver_one(side sender) {
     std::vector<frame> frames;
-    std::shared_ptr<link_listener> to;
-    std::optional<std::pair<ending, std::string>> over;
+    std::shared_ptr<channel_listener> listener;
+    std::optional<std::pair<close_reason, std::string>> end_state;
     {
       const std::lock_guard hold{lock_};
-      auto next = open_ ? take(from) : std::nullopt;
+      auto next = open_ ? next_frame(sender) : std::nullopt;
       if (!next)
         return false;
-      to = ways_[from].to;
-      over = feed(ways_[from], *next, frames);
+      listener = directions_[sender].listener;
+      end_state = decode(directions_[sender], *next, frames);
     }
     for (auto& x : frames)
-      if (to)
-        to->heard(std::move(x));
-    if (over)
-      end(over->first, over->second);
+      if (listener)
+        listener->on_frame(std::move(x));
+    if (end_state)
+      close_with(end_state->first, end_state->second);
     return true;
   }
 
-  void end(ending how, const std::string& why) {
-    std::shared_ptr<link_listener> to[2]; // notified without the mutex
+  void close_with(close_reason cause, const std::string& reason) {
+    std::shared_ptr<channel_listener>
+      listeners[2]; // notified without the mutex
     {
       const std::lock_guard hold{lock_};
       if (!std::exchange(open_, false))
         return;
-      over_ = {how, why};
+      close_state_ = {cause, reason};
       for (std::size_t i = 0; i < 2; ++i)
-        to[i] = std::move(ways_[i].to);
+        listeners[i] = std::move(directions_[i].listener);
     }
-    for (const auto& x : to)
+    for (const auto& x : listeners)
       if (x)
-        x->ended(how, why);
+        x->on_closed(cause, reason);
   }
 
   const frame_limits& limits() const { return options_.limits; }
@@ -111,151 +115,159 @@ public:
   }
 
 private:
-  struct parcel {
+  struct queued_frame {
     std::vector<std::byte> bytes;
     net::priority priority;
     unsigned copies = 1;
-    unsigned behind = 0;
+    unsigned overtaken_by = 0;
     bool cut = false;
   };
   /// Frames from one side to the other.
-  struct way {
-    explicit way(const frame_limits& limits) : decoder{limits} {}
+  struct direction {
+    explicit direction(const frame_limits& limits) : decoder{limits} {}
 
-    std::deque<parcel> queues[2]; ///< By priority.
-    std::deque<parcel> held;      ///< Delayed frames; others overtake them.
-    std::size_t used[2] = {0, 0}; ///< Credits.
+    std::deque<queued_frame> queues[2]; ///< By priority.
+    std::deque<queued_frame> delayed; ///< Delayed frames; others overtake them.
+    std::size_t used_credits[2] = {0, 0}; ///< By priority.
     frame_decoder decoder;
-    std::shared_ptr<link_listener> to;
+    std::shared_ptr<channel_listener> listener;
   };
 
-  static void give_back(way& on, priority x) {
-    auto& used = on.used[index(x)];
+  static void return_credit(direction& path, priority frame_priority) {
+    auto& used = path.used_credits[index(frame_priority)];
     used -= used > 0; // a duplicate is consumed twice
   }
 
   /// The next frame that arrives; lost and delayed frames are skipped.
-  std::optional<parcel> take(side from) {
-    auto& way = ways_[from];
+  std::optional<queued_frame> next_frame(side sender) {
+    auto& path = directions_[sender];
     for (;;) {
-      const auto due = std::find_if(way.held.begin(), way.held.end(),
-                                    [](auto& x) { return x.behind == 0; });
-      auto* queue = &way.queues[0];
-      if (due != way.held.end())
-        return extract(way.held, due);
+      const auto due =
+        std::find_if(path.delayed.begin(), path.delayed.end(),
+                     [](auto& x) { return x.overtaken_by == 0; });
+      auto* queue = &path.queues[0];
+      if (due != path.delayed.end())
+        return extract(path.delayed, due);
       if (queue->empty())
-        queue = &way.queues[1];
+        queue = &path.queues[1];
       if (queue->empty())
-        return way.held.empty()
+        return path.delayed.empty()
                  ? std::nullopt
-                 : std::optional{extract(way.held, way.held.begin())};
-      auto x = extract(*queue, queue->begin());
-      if (meddler_) {
-        const auto fate = meddler_(from, x.bytes);
-        x.copies = fate.copies, x.behind = fate.behind, x.cut = fate.cut;
+                 : std::optional{extract(path.delayed, path.delayed.begin())};
+      auto next = extract(*queue, queue->begin());
+      if (fault_hook_) {
+        const auto fault = fault_hook_(sender, next.bytes);
+        next.copies = fault.copies, next.overtaken_by = fault.overtaken_by,
+        next.cut = fault.cut;
       }
-      if (x.copies == 0)
-        give_back(way, x.priority);
-      else if (x.behind > 0)
-        way.held.push_back(std::move(x));
+      if (next.copies == 0)
+        return_credit(path, next.priority);
+      else if (next.overtaken_by > 0)
+        path.delayed.push_back(std::move(next));
       else
-        return passed(way, std::move(x));
+        return after_overtaking(path, std::move(next));
     }
   }
 
-  static parcel passed(way& on, parcel&& x) {
-    for (auto& other : on.held)
-      --other.behind;
-    return std::move(x);
+  static queued_frame after_overtaking(direction& path,
+                                       queued_frame&& passing) {
+    for (auto& other : path.delayed)
+      --other.overtaken_by;
+    return std::move(passing);
   }
 
-  static parcel extract(std::deque<parcel>& from,
-                        std::deque<parcel>::iterator at) {
-    auto x = std::move(*at);
-    from.erase(at);
-    return x;
+  static queued_frame extract(std::deque<queued_frame>& queue,
+                              std::deque<queued_frame>::iterator position) {
+    auto extracted = std::move(*position);
+    queue.erase(position);
+    return extracted;
   }
 
   /// @returns the cause and the reason if the channel ends by it.
-  std::optional<std::pair<ending, std::string>>
-  feed(way& on, const parcel& x, std::vector<frame>& frames) const {
-    for (unsigned copy = 0; copy < x.copies; ++copy)
-      for (std::span<const std::byte> rest{x.bytes}; !rest.empty();) {
+  std::optional<std::pair<close_reason, std::string>>
+  decode(direction& path, const queued_frame& arrived,
+         std::vector<frame>& frames) const {
+    for (unsigned copy = 0; copy < arrived.copies; ++copy)
+      for (std::span<const std::byte> rest{arrived.bytes}; !rest.empty();) {
         auto some = rest.first(std::min(options_.piece, rest.size()));
         rest = rest.subspan(some.size());
         while (!some.empty()) {
-          auto result = on.decoder.next(some);
+          auto result = path.decoder.next(some);
           if (auto* whole = std::get_if<frame>(&result))
             frames.push_back(std::move(*whole));
-          if (auto* bad = std::get_if<malformed>(&result))
-            return {{ending::broken, to_string(*bad)}};
+          if (auto* bad = std::get_if<decode_error>(&result))
+            return {{close_reason::protocol_error, to_string(*bad)}};
         }
       }
-    if (!x.cut)
+    if (!arrived.cut)
       return {};
-    const auto rest = on.decoder.finish();
-    return {{ending::dead, rest ? to_string(*rest) : "the stream ends"}};
+    const auto rest = path.decoder.finish();
+    return {
+      {close_reason::closed, rest ? to_string(*rest) : "the stream ends"}};
   }
 
   std::mutex lock_;
   loopback_options options_;
   bool open_ = true;
-  std::pair<ending, std::string> over_; ///< Valid once the channel is not open.
+  /// Valid once the channel is not open.
+  std::pair<close_reason, std::string> close_state_;
   std::optional<std::string> closing_;
-  meddler meddler_;
-  way ways_[2]; ///< By the side that posts.
+  fault_hook fault_hook_;
+  direction directions_[2]; ///< By the side that posts.
 };
 
-class loopback::link_end final : public link {
+class loopback_channel::loopback_end final : public channel {
 public:
-  link_end(std::shared_ptr<wire> by, side at) : by_{std::move(by)}, at_{at} {}
+  loopback_end(std::shared_ptr<wire> shared_wire, side end_side)
+    : wire_{std::move(shared_wire)}, side_{end_side} {}
 
-  void listen(std::shared_ptr<link_listener> to) override {
-    by_->listen(at_, std::move(to));
+  void set_listener(std::shared_ptr<channel_listener> to) override {
+    wire_->set_listener(side_, std::move(to));
   }
-  bool post(frame&& x) override { return by_->post(at_, std::move(x)); }
-  void consumed(priority x) override { by_->consumed(at_, x); }
-  const frame_limits& limits() const override { return by_->limits(); }
-  std::size_t credits(priority x) const override { return by_->credits(x); }
-  void close(const std::string& why) override { by_->close(why); }
+  bool post(frame&& x) override { return wire_->post(side_, std::move(x)); }
+  void consumed(priority x) override { wire_->consumed(side_, x); }
+  const frame_limits& limits() const override { return wire_->limits(); }
+  std::size_t credits(priority x) const override { return wire_->credits(x); }
+  void close(const std::string& reason) override { wire_->close(reason); }
 
 private:
-  std::shared_ptr<wire> by_;
-  side at_;
+  std::shared_ptr<wire> wire_;
+  side side_;
 };
 
-loopback::loopback(const loopback_options& options)
+loopback_channel::loopback_channel(const loopback_options& options)
   : wire_{std::make_shared<wire>(options)},
-    ends_{std::make_shared<link_end>(wire_, left),
-          std::make_shared<link_end>(wire_, right)} {}
+    ends_{std::make_shared<loopback_end>(wire_, left),
+          std::make_shared<loopback_end>(wire_, right)} {}
 
-loopback::~loopback() {
-  end(ending::dead, "the loopback channel is destroyed");
+loopback_channel::~loopback_channel() {
+  close_with(close_reason::closed, "the loopback channel is destroyed");
 }
 
-std::shared_ptr<link> loopback::end_of(side x) const {
-  return ends_[x];
+std::shared_ptr<channel> loopback_channel::end_of(side requested) const {
+  return ends_[requested];
 }
 
-void loopback::meddle(meddler how) {
-  wire_->meddle(std::move(how));
+void loopback_channel::set_fault_hook(fault_hook hook) {
+  wire_->set_fault_hook(std::move(hook));
 }
 
-std::size_t loopback::deliver(std::size_t most) {
+std::size_t loopback_channel::deliver(std::size_t max_frames) {
   std::size_t count = 0;
-  for (bool moved = true; moved && count < most;) {
+  for (bool moved = true; moved && count < max_frames;) {
     moved = false;
-    for (const auto from : {left, right})
-      if (count < most && wire_->deliver_one(from))
+    for (const auto sender : {left, right})
+      if (count < max_frames && wire_->deliver_one(sender))
         moved = true, ++count;
   }
-  if (count < most)
+  if (count < max_frames)
     wire_->end_if_closing();
   return count;
 }
 
-void loopback::end(ending how, const std::string& why) {
-  wire_->end(how, why);
+void loopback_channel::close_with(close_reason cause,
+                                  const std::string& reason) {
+  wire_->close_with(cause, reason);
 }
 
 } // namespace troupe::net

@@ -18,42 +18,43 @@ struct loopback_options {
 
 /// Both ends of a channel in one process. Frames are encoded and decoded, and
 /// arrive when `deliver` is called, on the caller's thread.
-class loopback {
+class loopback_channel {
 public:
   enum side : std::size_t { left, right };
 
   /// Fault of a frame in transit.
-  struct fate {
+  struct frame_fault {
     unsigned copies = 1; ///< 0: the frame is lost.
     /// Number of later frames that overtake it, if there are as many.
-    unsigned behind = 0;
+    unsigned overtaken_by = 0;
     bool cut = false; ///< The stream ends after these bytes.
   };
   /// Decides on the fault of a frame and may change its bytes.
   /// @param from the side that posted it.
-  using meddler = std::function<fate(side from, std::vector<std::byte>& bytes)>;
+  using fault_hook =
+    std::function<frame_fault(side from, std::vector<std::byte>& bytes)>;
 
-  explicit loopback(const loopback_options& options = {});
-  ~loopback();
-  loopback(const loopback&) = delete;
-  loopback& operator=(const loopback&) = delete;
+  explicit loopback_channel(const loopback_options& options = {});
+  ~loopback_channel();
+  loopback_channel(const loopback_channel&) = delete;
+  loopback_channel& operator=(const loopback_channel&) = delete;
 
-  std::shared_ptr<link> end_of(side x) const;
+  std::shared_ptr<channel> end_of(side requested) const;
 
-  void meddle(meddler how);
+  void set_fault_hook(fault_hook hook);
 
   /// Delivers posted frames, control before bulk, at most `max_frames`.
   /// @returns the number of delivered frames.
-  std::size_t deliver(std::size_t most = ~std::size_t{0});
+  std::size_t deliver(std::size_t max_frames = ~std::size_t{0});
 
   /// Ends the channel; both listeners are notified.
-  void end(ending how, const std::string& why);
+  void close_with(close_reason cause, const std::string& reason);
 
 private:
   class wire;
-  class link_end;
+  class loopback_end;
   std::shared_ptr<wire> wire_;
-  std::shared_ptr<link> ends_[2];
+  std::shared_ptr<channel> ends_[2];
 };
 
 } // namespace troupe::net

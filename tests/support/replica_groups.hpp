@@ -13,47 +13,47 @@
 namespace troupe::test {
 
 /// The kinds of replica groups. All must have the same behavior.
-enum class kind_of_crew { inside, actors, simulated };
+enum class group_kind { sequential, actors, simulated };
 
-inline void PrintTo(kind_of_crew x, std::ostream* out) {
+inline void PrintTo(group_kind x, std::ostream* out) {
   constexpr const char* names[] = {"inline", "actors", "simulated"};
   *out << names[static_cast<int>(x)];
 }
 
 inline const auto all_kinds = testing::Values(
-  kind_of_crew::inside, kind_of_crew::actors, kind_of_crew::simulated);
+  group_kind::sequential, group_kind::actors, group_kind::simulated);
 
 inline const auto name_of_kind = [](const auto& info) {
   return testing::PrintToString(info.param);
 };
 
 /// A replica group of any kind, with its environment.
-class any_crew {
+class any_group {
 public:
-  any_crew(kind_of_crew kind, const crew_options& options) {
+  any_group(group_kind kind, const replica_group_options& options) {
     switch (kind) {
-      case kind_of_crew::inside:
-        it_ = make_inline_crew(options);
+      case group_kind::sequential:
+        group_ = make_sequential_group(options);
         break;
-      case kind_of_crew::actors:
+      case group_kind::actors:
         runtime_.emplace();
-        it_ = make_crew(*runtime_, options);
+        group_ = make_replica_group(*runtime_, options);
         break;
-      case kind_of_crew::simulated:
+      case group_kind::simulated:
         world_.emplace(1);
-        it_ = simulation::make_crew(*world_, options);
+        group_ = simulation::make_replica_group(*world_, options);
         break;
     }
   }
 
-  crew* operator->() const { return it_.get(); }
-  crew& operator*() const { return *it_; }
+  replica_group* operator->() const { return group_.get(); }
+  replica_group& operator*() const { return *group_; }
 
 private:
   std::optional<runtime> runtime_;
-  std::optional<simulation::sim> world_;
-  std::unique_ptr<crew>
-    it_; ///< Last, so that it is destroyed before its environment.
+  std::optional<simulation::simulator> world_;
+  /// Last, so that it is destroyed before its environment.
+  std::unique_ptr<replica_group> group_;
 };
 
 } // namespace troupe::test

@@ -81,12 +81,12 @@ public:
 
   /// State of all replicas: values and momenta.
   tensors state() const {
-    tensors all;
+    tensors tensors_by_replica;
     for (std::uint32_t r = 0; r < momenta_.size(); ++r) {
-      all.push_back(weights_.values(r).clone());
-      all.push_back(momenta_[r].clone());
+      tensors_by_replica.push_back(weights_.values(r).clone());
+      tensors_by_replica.push_back(momenta_[r].clone());
     }
-    return all;
+    return tensors_by_replica;
   }
 
 private:

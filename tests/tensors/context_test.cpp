@@ -13,23 +13,23 @@ using troupe::current_context;
 using troupe::exchange_context;
 
 TEST(Context, IsTheThreadsOwnUnlessOneIsInstalled) {
-  auto* own = &current_context();
-  EXPECT_EQ(own, &current_context());
+  auto* default_context = &current_context();
+  EXPECT_EQ(default_context, &current_context());
   context other;
   EXPECT_EQ(exchange_context(&other), nullptr);
   EXPECT_EQ(&current_context(), &other);
   EXPECT_EQ(exchange_context(nullptr), &other);
-  EXPECT_EQ(&current_context(), own);
+  EXPECT_EQ(&current_context(), default_context);
 }
 
 TEST(Context, DiffersBetweenThreads) {
-  current_context().replica = 5;
+  current_context().copy_index = 5;
   std::jthread{[] {
-    EXPECT_EQ(current_context().replica, 0u);
-    current_context().replica = 7;
+    EXPECT_EQ(current_context().copy_index, 0u);
+    current_context().copy_index = 7;
   }}.join();
-  EXPECT_EQ(current_context().replica, 5u);
-  current_context().replica = 0;
+  EXPECT_EQ(current_context().copy_index, 5u);
+  current_context().copy_index = 0;
 }
 
 TEST(Context, IsRestoredAtTheEndOfAScopeAlsoByAnException) {
@@ -59,7 +59,7 @@ TEST(Context, FollowsFibersThatExchangeIt) {
 TEST(Context, StartsWithoutTapeOrReplica) {
   const context fresh;
   EXPECT_EQ(fresh.recording, nullptr);
-  EXPECT_EQ(fresh.replica, 0u);
+  EXPECT_EQ(fresh.copy_index, 0u);
 }
 
 } // namespace

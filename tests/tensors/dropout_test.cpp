@@ -7,13 +7,13 @@ namespace troupe {
 namespace {
 
 TEST(Dropout, ARepeatedStepHasTheSameMaskAndTheNextStepAnother) {
-  context here;
-  const context_scope in{here};
+  context current;
+  const context_scope in{current};
   const auto x = tensor::full({1000}, 1);
   EXPECT_TRUE(same_bits(dropout(x, 0.5f, false), x));
-  EXPECT_EQ(here.random.op, 0u); // No random number was drawn.
+  EXPECT_EQ(current.random.op, 0u); // No random number was drawn.
   const auto draw = [&](std::uint64_t step, std::uint32_t replica) {
-    here.random = {7, replica, step, 0};
+    current.random = {7, replica, step, 0};
     const auto first = dropout(x, 0.5f, true), second = dropout(x, 0.5f, true);
     EXPECT_FALSE(same_bits(first, second)); // two ops of one step
     return first;

@@ -10,8 +10,8 @@
 
 namespace {
 
+using troupe::hyperparameters;
 using troupe::initializer;
-using troupe::named_numbers;
 using troupe::shape;
 
 std::vector<float> filled(const initializer& by, const shape& dims,
@@ -21,7 +21,8 @@ std::vector<float> filled(const initializer& by, const shape& dims,
   return out;
 }
 
-std::string refusal_of(const std::string& name, const named_numbers& numbers) {
+std::string refusal_of(const std::string& name,
+                       const hyperparameters& numbers) {
   try {
     initializer{name, numbers};
   } catch (const std::invalid_argument& error) {
@@ -45,7 +46,7 @@ TEST(Fans, CountInputsAndOutputs) {
 TEST(Initializer, FillsWithConstants) {
   EXPECT_EQ(filled(initializer{"zeros"}, {3}), (std::vector<float>{0, 0, 0}));
   EXPECT_EQ(filled(initializer{"ones"}, {2}), (std::vector<float>{1, 1}));
-  const named_numbers value{{"value", 0.1}};
+  const hyperparameters value{{"value", 0.1}};
   EXPECT_EQ(filled(initializer{"constant", value}, {1, 2}),
             (std::vector<float>{0.1f, 0.1f}));
 }
@@ -59,7 +60,7 @@ TEST(Initializer, HasTheMomentsOfItsDefinition) {
     bool uniform;
   };
   const shape dense{1000, 250}, conv{5, 5, 32, 64};
-  const expected all[] = {
+  const expected cases[] = {
     {"uniform", dense, 0.1 / std::sqrt(12.0), true},
     {"normal", dense, 0.05, false},
     {"glorot_uniform", dense, std::sqrt(2.0 / 1250), true},
@@ -68,9 +69,9 @@ TEST(Initializer, HasTheMomentsOfItsDefinition) {
     {"he_uniform", conv, std::sqrt(2.0 / 800), true},
     {"he_normal", dense, std::sqrt(2.0 / 1000), false},
   };
-  for (const auto& is : all) {
-    SCOPED_TRACE(is.name + to_string(is.dims));
-    const auto x = filled(initializer{is.name}, is.dims);
+  for (const auto& tested : cases) {
+    SCOPED_TRACE(tested.name + to_string(tested.dims));
+    const auto x = filled(initializer{tested.name}, tested.dims);
     const auto n = static_cast<double>(x.size());
     double sum = 0, squares = 0, most = 0;
     for (const auto each : x) {
@@ -78,14 +79,14 @@ TEST(Initializer, HasTheMomentsOfItsDefinition) {
       squares += static_cast<double>(each) * each;
       most = std::max(most, std::fabs(static_cast<double>(each)));
     }
-    const auto variance = is.deviation * is.deviation;
-    EXPECT_NEAR(sum / n, 0, 5 * is.deviation / std::sqrt(n));
-    const auto excess =
-      is.uniform ? 0.8 : 2.0; // fourth moment / variance^2 - 1
+    const auto variance = tested.deviation * tested.deviation;
+    EXPECT_NEAR(sum / n, 0, 5 * tested.deviation / std::sqrt(n));
+    // Fourth moment / variance^2 - 1.
+    const auto excess = tested.uniform ? 0.8 : 2.0;
     EXPECT_NEAR(squares / n, variance, 5 * variance * std::sqrt(excess / n));
-    if (is.uniform) {
-      EXPECT_LE(most, is.deviation * std::sqrt(3.0) * (1 + 1e-6));
-      EXPECT_GT(most, is.deviation * std::sqrt(3.0) * 0.999);
+    if (tested.uniform) {
+      EXPECT_LE(most, tested.deviation * std::sqrt(3.0) * (1 + 1e-6));
+      EXPECT_GT(most, tested.deviation * std::sqrt(3.0) * 0.999);
     }
   }
 }
@@ -104,7 +105,7 @@ TEST(Initializer, HasItsNameAndHyperparameters) {
     const initializer again{plain.name(), plain.numbers()};
     EXPECT_EQ(filled(plain, {3, 5}), filled(again, {3, 5})) << name;
   }
-  const named_numbers ends{{"high", 2}, {"low", 1}};
+  const hyperparameters ends{{"high", 2}, {"low", 1}};
   for (const auto x : filled(initializer{"uniform", ends}, {100}))
     EXPECT_TRUE(x >= 1 && x < 2);
 }

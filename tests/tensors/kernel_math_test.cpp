@@ -36,7 +36,7 @@ TEST(KernelExp, IsWithinOneUlpFromZeroToInfinity) {
       x.push_back(std::bit_cast<float>(bits | sign));
   const auto y = exp_of(x);
   double worst = 0;
-  float where = 0;
+  float worst_input = 0;
   for (std::size_t i = 0; i < x.size(); ++i) {
     const auto truth = std::exp(static_cast<double>(x[i]));
     if (static_cast<float>(truth) == infinity) {
@@ -45,10 +45,10 @@ TEST(KernelExp, IsWithinOneUlpFromZeroToInfinity) {
     }
     if (const auto error = ulps(y[i], truth); error > worst) {
       worst = error;
-      where = x[i];
+      worst_input = x[i];
     }
   }
-  EXPECT_LT(worst, 1.0) << "at " << where;
+  EXPECT_LT(worst, 1.0) << "at " << worst_input;
   RecordProperty("worst_ulps", std::to_string(worst));
 }
 

@@ -19,7 +19,7 @@ namespace {
 
 using troupe::kernel_table;
 
-constexpr std::size_t room = 40'000;
+constexpr std::size_t buffer_size = 40'000;
 constexpr float untouched = -77.25f;
 constexpr auto infinity = std::numeric_limits<float>::infinity();
 constexpr auto nan = std::numeric_limits<float>::quiet_NaN();
@@ -41,16 +41,16 @@ std::vector<float> values(std::size_t n, unsigned seed) {
 /// Arguments of a kernel: four arrays at any offset.
 struct bench {
   std::array<std::vector<float>, 4> arrays;
-  std::vector<std::uint8_t> bytes = std::vector<std::uint8_t>(room, 9);
-  std::vector<std::int32_t> labels = std::vector<std::int32_t>(room);
+  std::vector<std::uint8_t> bytes = std::vector<std::uint8_t>(buffer_size, 9);
+  std::vector<std::int32_t> labels = std::vector<std::int32_t>(buffer_size);
   double scalar = 0;
   std::size_t offset = 0;
 
   bench() {
     for (std::size_t i = 0; i < arrays.size(); ++i)
-      arrays[i] = values(room, 7 + static_cast<unsigned>(i));
+      arrays[i] = values(buffer_size, 7 + static_cast<unsigned>(i));
     std::mt19937 rng{7};
-    for (std::size_t i = 0; i < room; ++i) {
+    for (std::size_t i = 0; i < buffer_size; ++i) {
       labels[i] = static_cast<std::int32_t>(rng() % 1000);
       bytes[i] = static_cast<std::uint8_t>(rng() % 256);
     }
@@ -62,7 +62,8 @@ struct bench {
 
   bool same_bits(const bench& other) const {
     for (std::size_t i = 0; i < arrays.size(); ++i)
-      if (std::memcmp(arrays[i].data(), other.arrays[i].data(), room * 4) != 0)
+      if (std::memcmp(arrays[i].data(), other.arrays[i].data(), buffer_size * 4)
+          != 0)
         return false;
     return std::bit_cast<std::int64_t>(scalar)
              == std::bit_cast<std::int64_t>(other.scalar)
@@ -72,16 +73,16 @@ struct bench {
 
 /// Runs `run` at every level on equal input and compares all memory.
 template <class F>
-void expect_same_bits(const char* name, std::size_t n, F what) {
+void expect_same_bits(const char* name, std::size_t n, F run) {
   static const bench input;
   for (const std::size_t offset : {0, 1, 5}) {
     auto first = input;
     first.offset = offset;
-    what(troupe::kernel_levels().front(), first);
+    run(troupe::kernel_levels().front(), first);
     for (const auto& level : troupe::kernel_levels().subspan(1)) {
       auto next = input;
       next.offset = offset;
-      what(level, next);
+      run(level, next);
       EXPECT_TRUE(first.same_bits(next))
         << name << " at " << level.level << ", size " << n << ", offset "
         << offset;

@@ -110,13 +110,13 @@ TEST(Memory, ReleasesNothingWhileStepsInterleave) {
         r = back[0] && held[0].empty() ? 1 : 0;
       else
         r = rng() % 2;
-      auto& mine = held[r];
+      auto& blocks = held[r];
       if (!back[r]) {
-        mine.push_back(memory::allocate(step[mine.size()]));
-        back[r] = mine.size() == step.size();
-      } else if (!mine.empty()) {
-        memory::release(mine.back(), step[mine.size() - 1]);
-        mine.pop_back();
+        blocks.push_back(memory::allocate(step[blocks.size()]));
+        back[r] = blocks.size() == step.size();
+      } else if (!blocks.empty()) {
+        memory::release(blocks.back(), step[blocks.size() - 1]);
+        blocks.pop_back();
       }
       const auto now = memory::used();
       ASSERT_GE(now.live + now.cached, kept);
@@ -148,24 +148,24 @@ TEST(Memory, ABlockBelongsToOneThread) {
   const auto before = memory::used().live;
   const auto work = [](unsigned char mark) {
     std::mt19937 rng{mark};
-    std::vector<std::pair<unsigned char*, std::size_t>> mine;
+    std::vector<std::pair<unsigned char*, std::size_t>> blocks;
     for (int i = 0; i < 3000; ++i) {
       const auto size = std::size_t{64} << rng() % 8;
       auto* at = static_cast<unsigned char*>(memory::allocate(size));
       std::memset(at, mark, size);
-      mine.emplace_back(at, size);
-      if (mine.size() > 8) {
-        const auto which = rng() % mine.size();
-        const auto [old, bytes] = mine[which];
+      blocks.emplace_back(at, size);
+      if (blocks.size() > 8) {
+        const auto index = rng() % blocks.size();
+        const auto [old, bytes] = blocks[index];
         ASSERT_TRUE(
           std::all_of(old, old + bytes, [&](auto x) { return x == mark; }));
         memory::release(old, bytes);
-        mine.erase(mine.begin() + static_cast<std::ptrdiff_t>(which));
+        blocks.erase(blocks.begin() + static_cast<std::ptrdiff_t>(index));
       }
       if (i % 1000 == 0)
         memory::trim();
     }
-    for (const auto& [at, size] : mine)
+    for (const auto& [at, size] : blocks)
       memory::release(at, size);
   };
   {
@@ -196,10 +196,10 @@ struct file_pages {
     auto* at =
       ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     EXPECT_NE(at, MAP_FAILED);
-    all = {static_cast<std::byte*>(at), bytes};
+    mapping = {static_cast<std::byte*>(at), bytes};
   }
   bool hold(const void* x) const {
-    return x >= all.data() && x < all.data() + all.size();
+    return x >= mapping.data() && x < mapping.data() + mapping.size();
   }
   std::size_t bytes_used() const {
     struct stat x {};
@@ -207,7 +207,7 @@ struct file_pages {
     return static_cast<std::size_t>(x.st_blocks) * 512;
   }
   int fd;
-  std::span<std::byte> all;
+  std::span<std::byte> mapping;
 };
 
 // The region is permanent, so this test runs after the tests that count blocks.
@@ -216,8 +216,8 @@ TEST(MemoryRegion, HoldsLargeBlocksWhileThereIsSpace) {
   memory::trim();
   auto* early = memory::allocate(large);
   const file_pages pages{std::size_t{1} << 26};
-  memory::use_region(pages.all);
-  EXPECT_THROW(memory::use_region(pages.all), std::logic_error);
+  memory::use_shared_region(pages.mapping);
+  EXPECT_THROW(memory::use_shared_region(pages.mapping), std::logic_error);
 
   memory::release(early, large); // Not cached: the next block is in the region.
   auto* first = memory::allocate(large);
@@ -228,13 +228,13 @@ TEST(MemoryRegion, HoldsLargeBlocksWhileThereIsSpace) {
   memory::release(first, large);
   EXPECT_EQ(memory::allocate(large), first);
 
-  auto* small = memory::allocate(memory::least_in_region / 2);
+  auto* small = memory::allocate(memory::min_region_bytes / 2);
   EXPECT_FALSE(pages.hold(small));
-  memory::release(small, memory::least_in_region / 2);
-  auto* too_large = memory::allocate(pages.all.size());
+  memory::release(small, memory::min_region_bytes / 2);
+  auto* too_large = memory::allocate(pages.mapping.size());
   EXPECT_FALSE(pages.hold(too_large));
   std::memset(too_large, 1, large);
-  memory::release(too_large, pages.all.size());
+  memory::release(too_large, pages.mapping.size());
 
   auto* second = memory::allocate(large);
   EXPECT_TRUE(pages.hold(second));

@@ -13,12 +13,12 @@ namespace troupe {
 
 /// An op and the index of one of its cases. All op tests run over all of them.
 struct tried_op {
-  const op* what = nullptr;
-  std::size_t which = 0;
+  const op* definition = nullptr;
+  std::size_t index = 0;
 
-  const op_case& on() const { return what->cases[which]; }
+  const op_case& tested_case() const { return definition->cases[index]; }
   std::uint32_t seed() const {
-    return 1'000 + static_cast<std::uint32_t>(which);
+    return 1'000 + static_cast<std::uint32_t>(index);
   }
 };
 
@@ -31,13 +31,14 @@ inline std::vector<tried_op> op_grid() {
 }
 
 inline std::string name_of(const testing::TestParamInfo<tried_op>& x) {
-  return std::string{x.param.what->name} + "_" + std::to_string(x.param.which);
+  return std::string{x.param.definition->name} + "_"
+         + std::to_string(x.param.index);
 }
 
 inline void PrintTo(const tried_op& x, std::ostream* out) {
-  *out << x.what->name << " on";
-  for (std::size_t i = 0; i < x.what->arity; ++i)
-    *out << ' ' << to_string(x.on().in[i]);
+  *out << x.definition->name << " on";
+  for (std::size_t i = 0; i < x.definition->arity; ++i)
+    *out << ' ' << to_string(x.tested_case().in[i]);
   *out << ", seed " << x.seed();
 }
 
@@ -51,9 +52,9 @@ inline float unit(std::mt19937& rng) {
 inline std::vector<tensor> draw(const tried_op& x, dtype type) {
   std::mt19937 rng{x.seed()};
   std::vector<tensor> out;
-  const auto& c = x.on();
-  for (std::size_t i = 0; i < x.what->arity; ++i) {
-    if (x.what->integers >> i & 1) {
+  const auto& c = x.tested_case();
+  for (std::size_t i = 0; i < x.definition->arity; ++i) {
+    if (x.definition->integers >> i & 1) {
       tensor t{c.in[i], dtype::int32};
       for (auto& v : t.mutable_data<std::int32_t>())
         v = static_cast<std::int32_t>(rng() % unsigned(c.high));
@@ -63,7 +64,7 @@ inline std::vector<tensor> draw(const tried_op& x, dtype type) {
     tensor t{c.in[i], dtype::float32};
     for (auto& v : t.mutable_data<float>()) {
       const auto near_kink = [&] {
-        for (const float kink : x.what->kinks)
+        for (const float kink : x.definition->nondifferentiable_points)
           if (std::abs(v - kink) < 1e-3f)
             return true;
         return false;
@@ -94,35 +95,35 @@ struct run_of_op {
       specs.push_back(in[i].spec());
       wide |= in[i].type() == dtype::float64;
     }
-    what = x.what;
-    call.options = x.on().options;
+    definition = x.definition;
+    call.options = x.tested_case().options;
     call.in = in;
-    const auto spec = what->infer(specs, call.options);
-    call.out = what->passes_through ? in[0].reshaped(spec.dims)
-               : what->view         ? what->view(in[0], call.options)
-                                    : tensor{spec};
+    const auto spec = definition->infer(specs, call.options);
+    call.out = definition->is_reshape ? in[0].reshaped(spec.dims)
+               : definition->view     ? definition->view(in[0], call.options)
+                                      : tensor{spec};
     EXPECT_EQ(call.out.spec(), spec);
-    if (!what->passes_through && !what->view)
-      (wide ? what->reference_forward : what->forward[0])(call);
+    if (!definition->is_reshape && !definition->view)
+      (wide ? definition->reference_forward : definition->forward[0])(call);
   }
 
   /// Returns the gradients of the inputs in `wanted` for a gradient of the
-  /// output. They are added to `start` if it is not empty.
+  /// output. If `add` is true, they are added to ones.
   std::vector<tensor> backward(const tensor& grad_out, unsigned wanted = ~0u,
                                bool add = false) {
     std::vector<tensor> grads(in.size());
     for (std::size_t i = 0; i < in.size(); ++i)
-      if ((wanted >> i & 1) && !(what->integers >> i & 1))
+      if ((wanted >> i & 1) && !(definition->integers >> i & 1))
         grads[i] = tensor::full(in[i].dims(), add ? 1 : NAN, in[i].type());
     auto c = call;
     c.grad_out = grad_out.clone();
     c.grad_in = grads;
     c.accumulate = add ? ~0u : 0;
-    (wide ? what->reference_backward : what->backward[0])(c);
+    (wide ? definition->reference_backward : definition->backward[0])(c);
     return grads;
   }
 
-  const op* what;
+  const op* definition;
   std::vector<tensor> in;
   bool wide;
   op_call call;

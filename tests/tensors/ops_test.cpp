@@ -13,7 +13,7 @@ namespace {
 class EveryOp : public testing::TestWithParam<tried_op> {
 protected:
   bool differentiable() const {
-    return GetParam().what->reference_backward != nullptr;
+    return GetParam().definition->reference_backward != nullptr;
   }
 };
 
@@ -29,10 +29,10 @@ double weighted(const tried_op& x, std::vector<tensor> in,
 }
 
 TEST_P(EveryOp, ReferenceGradientMatchesCentralDifferences) {
-  if (GetParam().what->passes_through)
+  if (GetParam().definition->is_reshape)
     return; // Reshape has no kernel; the tests of the tape cover it.
   if (!differentiable())
-    GTEST_SKIP() << GetParam().what->name << " is not differentiable";
+    GTEST_SKIP() << GetParam().definition->name << " is not differentiable";
   auto in = draw(GetParam(), dtype::float64);
   run_of_op run{GetParam(), in};
   const auto gy = draw_like(run.call.out.spec(), 77);
@@ -43,19 +43,19 @@ TEST_P(EveryOp, ReferenceGradientMatchesCentralDifferences) {
       continue;
     const auto size = in[i].size();
     for (std::size_t n = 0; n < std::min<std::size_t>(size, 24); ++n) {
-      const auto at = size <= 24 ? n : rng() % size;
+      const auto element = size <= 24 ? n : rng() % size;
       constexpr double h = 1e-6;
       double side[2];
       for (int s = 0; s < 2; ++s) {
         auto moved = in;
         moved[i] = in[i].clone();
-        moved[i].mutable_data<double>()[at] += s ? h : -h;
+        moved[i].mutable_data<double>()[element] += s ? h : -h;
         side[s] = weighted(GetParam(), moved, gy);
       }
-      const double got = grads[i].data<double>()[at];
+      const double got = grads[i].data<double>()[element];
       const double slope = (side[1] - side[0]) / (2 * h);
       EXPECT_NEAR(got, slope, 1e-6 * std::max(1.0, std::abs(slope)) + 1e-7)
-        << "input " << i << ", element " << at;
+        << "input " << i << ", element " << element;
     }
   }
 }
@@ -76,21 +76,22 @@ TEST_P(EveryOp, KernelsAgreeWithTheReferenceWithinTheStatedBound) {
   const auto& x = GetParam();
   run_of_op narrow{x, draw(x, dtype::float32)};
   run_of_op wide{x, draw(x, dtype::float64)};
-  EXPECT_LE(error_of(narrow.call.out, wide.call.out), x.on().bound);
-  if (x.what->passes_through || !differentiable())
+  EXPECT_LE(error_of(narrow.call.out, wide.call.out), x.tested_case().bound);
+  if (x.definition->is_reshape || !differentiable())
     return;
   const auto gy = draw_like(narrow.call.out.spec(), 78);
   const auto got = narrow.backward(gy);
   const auto want = wide.backward(gy.as(dtype::float64));
   for (std::size_t i = 0; i < got.size(); ++i)
     if (got[i]) {
-      EXPECT_LE(error_of(got[i], want[i]), x.on().bound) << "input " << i;
+      EXPECT_LE(error_of(got[i], want[i]), x.tested_case().bound)
+        << "input " << i;
     }
 }
 
 TEST_P(EveryOp, AccumulatesGradients) {
   const auto& x = GetParam();
-  if (x.what->passes_through || !differentiable())
+  if (x.definition->is_reshape || !differentiable())
     return;
   for (const auto type : {dtype::float32, dtype::float64}) {
     run_of_op run{x, draw(x, type)};
@@ -108,16 +109,16 @@ TEST_P(EveryOp, AccumulatesGradients) {
 
 TEST_P(EveryOp, ComputesOnlyRequestedGradients) {
   const auto& x = GetParam();
-  if (x.what->passes_through || !differentiable())
+  if (x.definition->is_reshape || !differentiable())
     return;
   run_of_op run{x, draw(x, dtype::float32)};
   const auto gy = draw_like(run.call.out.spec(), 80);
-  const auto all = run.backward(gy);
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    if (!all[i])
+  const auto all_gradients = run.backward(gy);
+  for (std::size_t i = 0; i < all_gradients.size(); ++i) {
+    if (!all_gradients[i])
       continue;
     const auto one = run.backward(gy, 1u << i);
-    EXPECT_TRUE(same_bits(one[i], all[i])) << "input " << i;
+    EXPECT_TRUE(same_bits(one[i], all_gradients[i])) << "input " << i;
   }
 }
 
@@ -137,7 +138,7 @@ TEST_P(EveryOp, ASliceHasTheBitsOfACopy) {
     moved.push_back(displaced(t));
   run_of_op a{x, in}, b{x, moved};
   EXPECT_TRUE(same_bits(a.call.out, b.call.out));
-  if (x.what->passes_through || !differentiable())
+  if (x.definition->is_reshape || !differentiable())
     return;
   const auto gy = draw_like(a.call.out.spec(), 81);
   const auto ga = a.backward(gy), gb = b.backward(gy);
@@ -149,7 +150,7 @@ INSTANTIATE_TEST_SUITE_P(Grid, EveryOp, testing::ValuesIn(op_grid()), name_of);
 
 TEST(OpList, NamesAreUniqueAndEveryOpHasCases) {
   std::vector<std::string_view> names;
-  for (const auto* x : ops::all) {
+  for (const auto* x : ops::built_in) {
     names.push_back(x->name);
     EXPECT_FALSE(x->cases.empty()) << x->name;
     EXPECT_FALSE(x->formula.empty()) << x->name;

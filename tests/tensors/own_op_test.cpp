@@ -42,7 +42,7 @@ void backward(op_call& c) {
   for (std::size_t i = 0; i < x.size(); ++i) {
     const T s = 1 / (1 + std::exp(-beta * x[i]));
     const T g = gy[i] * s * (1 + beta * x[i] * (1 - s));
-    gx[i] = c.adds(0) ? gx[i] + g : g; // the tape requests one of them
+    gx[i] = c.accumulates(0) ? gx[i] + g : g; // the tape requests one of them
   }
 }
 
@@ -89,7 +89,7 @@ TEST(OwnOp, IsFoundByNameAfterRegistrationAndPassesItsCases) {
   EXPECT_THROW(register_op(mine::swish), std::logic_error);
   std::size_t tried = 0;
   for (const auto& x : op_grid()) {
-    if (x.what != &mine::swish)
+    if (x.definition != &mine::swish)
       continue;
     run_of_op narrow{x, draw(x, dtype::float32)};
     run_of_op wide{x, draw(x, dtype::float64)};
@@ -112,7 +112,7 @@ TEST(OwnOp, IsRejectedWithoutAReferenceOrAName) {
 }
 
 TEST(OpApply, RejectsInvalidInputsWithAReason) {
-  const auto why = [](auto&& call) -> std::string {
+  const auto error_of = [](auto&& call) -> std::string {
     try {
       call();
     } catch (const std::logic_error& e) {
@@ -121,18 +121,21 @@ TEST(OpApply, RejectsInvalidInputsWithAReason) {
     return "no error";
   };
   const auto x = tensor::zeros({2});
-  EXPECT_EQ(why([&] { apply(mine::swish, {x, x}); }), "swish: 2 inputs, not 1");
-  EXPECT_EQ(why([&] { apply(mine::swish, {tensor{}}); }),
+  EXPECT_EQ(error_of([&] {
+              apply(mine::swish, {x, x});
+            }),
+            "swish: 2 inputs, not 1");
+  EXPECT_EQ(error_of([&] { apply(mine::swish, {tensor{}}); }),
             "swish: input 0 is an empty tensor");
-  EXPECT_EQ(why([&] { apply(mine::swish, {x.as(dtype::int32)}); }),
+  EXPECT_EQ(error_of([&] { apply(mine::swish, {x.as(dtype::int32)}); }),
             "swish: input 0 is int32[2]; convert it with as()");
-  EXPECT_EQ(why([&] { apply(mine::swish, {x}); }),
+  EXPECT_EQ(error_of([&] { apply(mine::swish, {x}); }),
             "an op got the options of another op");
-  EXPECT_EQ(why([&] {
+  EXPECT_EQ(error_of([&] {
               apply(*find_op("add"), {x, x.as(dtype::float64)});
             }),
             "add: inputs mix float32 and float64");
-  EXPECT_EQ(why([&] {
+  EXPECT_EQ(error_of([&] {
               apply(*find_op("add"), {x, tensor::zeros({3})});
             }),
             "the shapes [2] and [3] do not broadcast");

@@ -21,14 +21,14 @@ const pool_window windows[] = {
 
 struct pooled {
   std::vector<float> x, out, grad_out, grad_x;
-  std::vector<std::uint8_t> places;
+  std::vector<std::uint8_t> indices;
 
   explicit pooled(const pool_window& at)
     : x(at.count * at.height * at.width * at.channels),
       out(at.count * at.out_height * at.out_width * at.channels),
       grad_out(out.size()),
       grad_x(x.size(), 100.0f),
-      places(out.size()) {
+      indices(out.size()) {
     std::mt19937 rng{3};
     for (auto& each : x)
       each = static_cast<float>(rng() % 7) - 3; // Contains equal values.
@@ -38,35 +38,39 @@ struct pooled {
 };
 
 TEST(MaxPool, TheFirstOfEqualMaximaGetsTheGradient) {
-  for (const auto& at : windows) {
-    pooled p{at};
+  for (const auto& window : windows) {
+    pooled p{window};
     const auto& k = troupe::kernels();
-    k.max_pool(at, p.x.data(), p.out.data(), p.places.data());
+    k.max_pool(window, p.x.data(), p.out.data(), p.indices.data());
     std::vector<float> grad(p.x.size(), 0.0f);
     for (std::size_t o = 0; o < p.out.size(); ++o) {
-      const auto c = o % at.channels, j = o / at.channels % at.out_width,
-                 i = o / at.channels / at.out_width % at.out_height,
-                 image = o / at.channels / at.out_width / at.out_height;
-      std::size_t where = p.x.size();
-      for (std::size_t a = 0; a < at.window_height; ++a)
-        for (std::size_t b = 0; b < at.window_width; ++b) {
-          const auto row = i * at.stride_height + a - at.top;
-          const auto column = j * at.stride_width + b - at.left;
-          if (row >= at.height || column >= at.width)
+      const auto c = o % window.channels,
+                 j = o / window.channels % window.out_width,
+                 i = o / window.channels / window.out_width % window.out_height,
+                 image =
+                   o / window.channels / window.out_width / window.out_height;
+      std::size_t max_index = p.x.size();
+      for (std::size_t a = 0; a < window.window_height; ++a)
+        for (std::size_t b = 0; b < window.window_width; ++b) {
+          const auto row = i * window.stride_height + a - window.top;
+          const auto column = j * window.stride_width + b - window.left;
+          if (row >= window.height || column >= window.width)
             continue; // Padding: indices before the image wrap to large values.
           const auto here =
-            ((image * at.height + row) * at.width + column) * at.channels + c;
-          if (where == p.x.size() || p.x[here] > p.x[where])
-            where = here;
+            ((image * window.height + row) * window.width + column)
+              * window.channels
+            + c;
+          if (max_index == p.x.size() || p.x[here] > p.x[max_index])
+            max_index = here;
         }
-      EXPECT_EQ(p.out[o], p.x[where]);
-      grad[where] += p.grad_out[o];
+      EXPECT_EQ(p.out[o], p.x[max_index]);
+      grad[max_index] += p.grad_out[o];
     }
-    k.max_pool_backward(at, p.grad_out.data(), p.places.data(), p.grad_x.data(),
-                        false);
+    k.max_pool_backward(window, p.grad_out.data(), p.indices.data(),
+                        p.grad_x.data(), false);
     EXPECT_EQ(p.grad_x, grad);
-    k.max_pool_backward(at, p.grad_out.data(), p.places.data(), p.grad_x.data(),
-                        true);
+    k.max_pool_backward(window, p.grad_out.data(), p.indices.data(),
+                        p.grad_x.data(), true);
     for (auto& each : grad)
       each *= 2;
     EXPECT_EQ(p.grad_x, grad);
@@ -74,18 +78,20 @@ TEST(MaxPool, TheFirstOfEqualMaximaGetsTheGradient) {
 }
 
 TEST(MaxPool, PropagatesNanFromAnyElement) {
-  for (const auto& at : windows)
-    for (std::size_t i = 0; i < at.window_height * at.window_width; ++i) {
-      pooled p{at};
-      const auto row = i / at.window_width, column = i % at.window_width;
-      if (row < at.top || column < at.left)
+  for (const auto& window : windows)
+    for (std::size_t i = 0; i < window.window_height * window.window_width;
+         ++i) {
+      pooled p{window};
+      const auto row = i / window.window_width,
+                 column = i % window.window_width;
+      if (row < window.top || column < window.left)
         continue;
-      p.x[((row - at.top) * at.width + column - at.left) * at.channels] =
-        std::numeric_limits<float>::quiet_NaN();
+      p.x[((row - window.top) * window.width + column - window.left)
+          * window.channels] = std::numeric_limits<float>::quiet_NaN();
       for (const auto& k : troupe::kernel_levels()) {
-        k.max_pool(at, p.x.data(), p.out.data(), p.places.data());
+        k.max_pool(window, p.x.data(), p.out.data(), p.indices.data());
         EXPECT_TRUE(std::isnan(p.out[0])) << k.level << ", place " << i;
-        EXPECT_EQ(p.places[0], i);
+        EXPECT_EQ(p.indices[0], i);
       }
     }
 }

@@ -54,7 +54,7 @@ TEST(RandomStream, WordsAreTheSameInOrderByIndexAndAfterASeek) {
     random_stream other{key};
     other.seek(i);
     const auto word = in_order.next();
-    EXPECT_EQ(word, other.at(i));
+    EXPECT_EQ(word, other.word(i));
     EXPECT_EQ(word, other.next());
     EXPECT_EQ(in_order.position(), i + 1);
   }
@@ -69,7 +69,7 @@ TEST(RandomStream, SingleWordsAndBlocksAreTheSameAtEveryLevel) {
       std::vector<std::uint32_t> words(4 * count + 1, 77);
       s.blocks(first, std::span{words}.first(4 * count));
       for (std::size_t i = 0; i < 4 * count; ++i)
-        ASSERT_EQ(words[i], s.at(4 * first + i));
+        ASSERT_EQ(words[i], s.word(4 * first + i));
       EXPECT_EQ(words.back(), 77u);
     }
   const std::uint32_t high[] = {8, 9}, philox_key[] = {0xfffffff0, 7};
@@ -108,21 +108,21 @@ TEST(RandomStream, DrawsBelowNAllEquallyOften) {
     }
     // n = 10: seven bins of 1 or 2 numbers each.
     for (std::uint32_t b = 0; b < bins; ++b) {
-      double share = 0;
+      double probability = 0;
       if (n <= 10)
         for (std::uint32_t x = 0; x < n; ++x)
-          share += std::uint64_t{x} * bins / n == b ? 1.0 / n : 0;
+          probability += std::uint64_t{x} * bins / n == b ? 1.0 / n : 0;
       else
-        share = 1.0 / bins;
-      const auto deviation = std::sqrt(draws * share * (1 - share));
-      EXPECT_NEAR(counts[b], draws * share, 5 * deviation + 1e-9) << n;
+        probability = 1.0 / bins;
+      const auto deviation = std::sqrt(draws * probability * (1 - probability));
+      EXPECT_NEAR(counts[b], draws * probability, 5 * deviation + 1e-9) << n;
     }
   }
 }
 
 TEST(Uniform, StaysBelowItsUpperEndEvenWhereItWouldRoundToIt) {
   std::vector<float> x(100'000);
-  const auto low = 16'777'215.0f, high = 16'777'216.0f; // neighbours
+  const auto low = 16'777'215.0f, high = 16'777'216.0f; // neighbors
   troupe::fill_uniform(x, low, high, {.seed = 1});
   EXPECT_EQ(*std::ranges::max_element(x), low);
   EXPECT_EQ(*std::ranges::min_element(x), low);
@@ -186,7 +186,7 @@ TEST(Bernoulli, HasTheRequestedProbability) {
 
 TEST(Fills, ARangeHasTheBitsOfTheWhole) {
   const random_key key{.seed = 8};
-  std::vector<float> whole(300), part(300);
+  std::vector<float> whole(300), range(300);
   const auto fill = [&](int kind, std::span<float> out, std::uint64_t first) {
     if (kind == 0)
       troupe::fill_uniform(out, -1, 1, key, first);
@@ -199,7 +199,7 @@ TEST(Fills, ARangeHasTheBitsOfTheWhole) {
     fill(kind, whole, 0);
     for (std::size_t begin = 0; begin < 9; ++begin)
       for (std::size_t end = begin; end <= 300; end += 37) {
-        std::span<float> out{part.data(), end - begin};
+        std::span<float> out{range.data(), end - begin};
         fill(kind, out, begin);
         EXPECT_TRUE(std::ranges::equal(
           out, std::span{whole}.subspan(begin, end - begin)));

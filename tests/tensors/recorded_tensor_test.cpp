@@ -17,17 +17,17 @@ namespace {
 
 /// A variable `bias` [2] of zeros, and a tape.
 struct recorded_bias {
-  parameters own{{{"bias", {2}}}};
+  parameters values{{{"bias", {2}}}};
   tape t;
 
-  const variable& bias() const { return own.variables()[0]; }
+  const variable& bias() const { return values.variables()[0]; }
 
   /// [4, 2]
   tensor y() const { return tensor::full({4, 2}, 1) + bias().value(); }
 
   /// Gradient of the first element.
   float gradient(const tensor& loss) {
-    const auto g = t.gradient(loss, own.variables())[0];
+    const auto g = t.gradient(loss, values.variables())[0];
     EXPECT_EQ(g.data<float>()[0], g.data<float>()[1]);
     return g.data<float>()[0];
   }
@@ -61,7 +61,7 @@ TEST(PauseRecording, ValuesOfEarlierTapesBecomeConstants) {
     EXPECT_FALSE(is_recorded(x.bias().value() * 2.0));
     tape inner; // This tape records, although it is made during the pause.
     const auto z = x.bias().value() * 3.0;
-    EXPECT_EQ(inner.gradient(z, x.own.variables())[0].data<float>()[0], 3);
+    EXPECT_EQ(inner.gradient(z, x.values.variables())[0].data<float>()[0], 3);
   }
   EXPECT_EQ(tape::recording(), &x.t);
   EXPECT_EQ(x.gradient(reduce_sum(y)), 4);
@@ -263,12 +263,12 @@ TEST(Tape, KernelsGetUntrackedTensors) {
 }
 
 TEST(Tape, GradientsOfThreeMicroBatchesAddUp) {
-  parameters own{{{"w", {1}}}};
+  parameters values{{{"w", {1}}}};
   tensors sum;
   for (const double inputs : {1, 10, 100}) {
     tape t;
     const auto g =
-      t.gradient(own.variables()[0].value() * inputs, own.variables());
+      t.gradient(values.variables()[0].value() * inputs, values.variables());
     if (sum.empty())
       sum = g;
     else
@@ -278,17 +278,18 @@ TEST(Tape, GradientsOfThreeMicroBatchesAddUp) {
 }
 
 TEST(Tape, ASecondLossKeepsTheGradientsOfTheFirst) {
-  parameters own{{{"w", {1}}, {"unused", {1}}}};
+  parameters values{{{"w", {1}}, {"unused", {1}}}};
   const auto gradient = [&](double inputs) {
     tape t;
-    return t.gradient(own.variables()[0].value() * inputs, own.variables());
+    return t.gradient(values.variables()[0].value() * inputs,
+                      values.variables());
   };
   const auto first = gradient(1);
   const auto second = gradient(10);
   EXPECT_EQ(first[0].item<float>(), 1);
   EXPECT_EQ(second[0].item<float>(), 10);
   EXPECT_FALSE(first[1].shares_storage_with(second[1]));
-  EXPECT_FALSE(first[0].shares_storage_with(own.gradients()));
+  EXPECT_FALSE(first[0].shares_storage_with(values.gradients()));
 }
 
 } // namespace

@@ -11,7 +11,7 @@ namespace {
 
 using troupe::constant_schedule;
 using troupe::cosine_schedule;
-using troupe::named_numbers;
+using troupe::hyperparameters;
 using troupe::schedule;
 using troupe::step_schedule;
 
@@ -59,22 +59,23 @@ TEST(Schedules, CosineWarmsUpLinearlyWithoutAJump) {
 }
 
 TEST(Schedules, HaveTheirNameAndHyperparameters) {
-  const schedule all[] = {constant_schedule{0.1f}, step_schedule{0.2f, 0.3f, 7},
-                          cosine_schedule{0.4f, 0.1f, 50, 5}};
-  for (const auto& s : all) {
+  const schedule cases[] = {constant_schedule{0.1f},
+                            step_schedule{0.2f, 0.3f, 7},
+                            cosine_schedule{0.4f, 0.1f, 50, 5}};
+  for (const auto& s : cases) {
     const schedule again{s.name(), s.numbers()};
     EXPECT_EQ(again.name(), s.name());
     for (std::uint64_t step = 0; step < 60; ++step)
       EXPECT_EQ(again.at(step), s.at(step)) << s.name() << ' ' << step;
   }
-  const named_numbers expected{
+  const hyperparameters expected{
     {"learning_rate", 0.4}, {"final_rate", 0.1}, {"steps", 50}, {"warm_up", 5}};
-  EXPECT_EQ(all[2].numbers(), expected);
+  EXPECT_EQ(cases[2].numbers(), expected);
 }
 
 TEST(Schedules, ReportInvalidHyperparametersInOneSentence) {
   const auto refusal = [](const std::string& name,
-                          const named_numbers& numbers) {
+                          const hyperparameters& numbers) {
     try {
       schedule{name, numbers};
     } catch (const std::invalid_argument& error) {

@@ -43,11 +43,11 @@ TEST(Shape, RejectsAnOverflowingProductInAnyOrder) {
 
 TEST(Shape, ChecksAReplacedExtent) {
   const shape x{2, 3};
-  EXPECT_EQ(x.with(0, 5), (shape{5, 3}));
-  EXPECT_EQ(x.with(1, 0), (shape{2, 0}));
-  EXPECT_THROW(x.with(0, -1), std::logic_error);
-  EXPECT_THROW(x.with(0, huge), std::logic_error);
-  EXPECT_THROW(x.with(2, 1), std::logic_error);
+  EXPECT_EQ(x.with_extent(0, 5), (shape{5, 3}));
+  EXPECT_EQ(x.with_extent(1, 0), (shape{2, 0}));
+  EXPECT_THROW(x.with_extent(0, -1), std::logic_error);
+  EXPECT_THROW(x.with_extent(0, huge), std::logic_error);
+  EXPECT_THROW(x.with_extent(2, 1), std::logic_error);
 }
 
 TEST(Shape, ReturnsARangeOfItsAxes) {

@@ -173,8 +173,8 @@ TEST(Tape, RejectsAVariableThatIsListedTwice) {
 }
 
 TEST(Tape, FollowsTheContextNotTheThread) {
-  context one, two;
-  auto* before = exchange_context(&one);
+  context first, two;
+  auto* before = exchange_context(&first);
   {
     tape a;
     const auto x = a.watch(tensor::of<double>({1}, {3}));
@@ -182,15 +182,15 @@ TEST(Tape, FollowsTheContextNotTheThread) {
     {
       tape b;
       const auto z = b.watch(tensor::of<double>({1}, {5}));
-      exchange_context(&one);
+      exchange_context(&first);
       const auto y = x * x; // Recorded for a, although b is newer.
       exchange_context(&two);
       EXPECT_EQ(b.gradient(z * z, std::array{z})[0].item<double>(), 10);
-      exchange_context(&one);
+      exchange_context(&first);
       EXPECT_EQ(a.gradient(y, std::array{x})[0].item<double>(), 6);
       exchange_context(&two);
     }
-    exchange_context(&one);
+    exchange_context(&first);
   }
   exchange_context(before);
 }
@@ -199,10 +199,10 @@ TEST(Tape, ReadsTheCopyOfTheRunningReplica) {
   parameters p{{{"w", {1}}}, 2, 2};
   p.values(1).mutable_data<float>()[0] = 7;
   context second;
-  second.replica = 1;
+  second.copy_index = 1;
   const context_scope in{second};
   EXPECT_EQ(p.variables()[0].value().item<float>(), 7);
-  second.replica = 2;
+  second.copy_index = 2;
   EXPECT_THROW(p.variables()[0].value(), std::logic_error);
 }
 

@@ -251,7 +251,7 @@ TEST(Tensor, IsFilledWithTheNearestValueOfItsType) {
 }
 
 TEST(Tensor, HasNoTraceInItsViewsWhileNoTapeRecords) {
-  const auto x = counting({2, 2}).traced(7);
+  const auto x = counting({2, 2}).with_trace(7);
   EXPECT_EQ(x.trace(), 7u);
   EXPECT_EQ(tensor{x}.trace(), 7u);
   EXPECT_EQ(x.slice(0, 2).trace(), 0u);

@@ -13,7 +13,7 @@ namespace {
 
 using troupe::adam;
 using troupe::adamw;
-using troupe::named_numbers;
+using troupe::hyperparameters;
 using troupe::sgd;
 using troupe::update_rule;
 
@@ -31,11 +31,11 @@ struct trained {
 
   void apply(const std::vector<float>& g, float scale = 1) {
     ++step;
-    apply_part(g, 0, x.size(), scale);
+    apply_range(g, 0, x.size(), scale);
   }
 
-  void apply_part(const std::vector<float>& g, std::size_t begin,
-                  std::size_t end, float scale = 1) {
+  void apply_range(const std::vector<float>& g, std::size_t begin,
+                   std::size_t end, float scale = 1) {
     std::vector<std::span<float>> parts;
     for (auto& slot : slots)
       parts.push_back(std::span{slot}.subspan(begin, end - begin));
@@ -91,16 +91,16 @@ void reference(const update_rule& rule, double& x, double g, double* s, int t) {
 TEST(UpdateRules, MatchTheirFloat64DefinitionForTwentySteps) {
   constexpr std::size_t n = 37;
   for (const auto& rule : rules) {
-    trained it{rule, noise(n, 1)};
-    std::vector<double> x(it.x.begin(), it.x.end()), s(2 * n);
+    trained tested{rule, noise(n, 1)};
+    std::vector<double> x(tested.x.begin(), tested.x.end()), s(2 * n);
     for (int t = 1; t <= 20; ++t) {
       const auto g = noise(n, 100 + static_cast<unsigned>(t));
-      it.apply(g);
+      tested.apply(g);
       for (std::size_t i = 0; i < n; ++i)
         reference(rule, x[i], static_cast<double>(g[i]), &s[2 * i], t);
     }
     for (std::size_t i = 0; i < n; ++i)
-      EXPECT_NEAR(it.x[i], x[i], 4e-6) << rule.name() << ' ' << i;
+      EXPECT_NEAR(tested.x[i], x[i], 4e-6) << rule.name() << ' ' << i;
   }
 }
 
@@ -139,18 +139,18 @@ TEST(UpdateRules, HaveTheValuesOfTheirClosedForms) {
 TEST(UpdateRules, ARangeHasTheBitsOfTheWhole) {
   constexpr std::size_t n = 101;
   for (const auto& rule : rules) {
-    trained whole{rule, noise(n, 2)}, parts{rule, noise(n, 2)};
+    trained whole{rule, noise(n, 2)}, ranges{rule, noise(n, 2)};
     for (unsigned t = 1; t <= 3; ++t) {
       const auto g = noise(n, t);
       whole.apply(g, 0.3f);
-      ++parts.step;
+      ++ranges.step;
       for (std::size_t begin = 0, end; begin < n; begin = end) {
         end = std::min<std::size_t>(n, begin + 1 + 7 * t);
-        parts.apply_part(g, begin, end, 0.3f);
+        ranges.apply_range(g, begin, end, 0.3f);
       }
     }
-    EXPECT_EQ(whole.x, parts.x) << rule.name();
-    EXPECT_EQ(whole.slots, parts.slots) << rule.name();
+    EXPECT_EQ(whole.x, ranges.x) << rule.name();
+    EXPECT_EQ(whole.slots, ranges.slots) << rule.name();
   }
 }
 
@@ -198,10 +198,10 @@ TEST(UpdateRules, HaveTheirNameAndHyperparameters) {
     EXPECT_EQ(again.numbers(), rule.numbers());
     EXPECT_EQ(again.slots(), rule.slots());
   }
-  const named_numbers expected{{"learning_rate", 0.001},
-                               {"beta1", 0.9},
-                               {"beta2", 0.999},
-                               {"epsilon", 1e-8}};
+  const hyperparameters expected{{"learning_rate", 0.001},
+                                 {"beta1", 0.9},
+                                 {"beta2", 0.999},
+                                 {"epsilon", 1e-8}};
   EXPECT_EQ(update_rule{"adam"}.numbers(), expected);
 }
 
@@ -223,7 +223,7 @@ TEST(UpdateRules, ReportInvalidHyperparametersInOneSentence) {
   EXPECT_EQ(refusal([] { return update_rule{"adagrad"}; }),
             "the optimizer 'adagrad' is unknown; there are sgd, adam, adamw");
   EXPECT_EQ(refusal([] {
-              const named_numbers numbers{{"momentum", 0.9}};
+              const hyperparameters numbers{{"momentum", 0.9}};
               return update_rule{"adam", numbers};
             }),
             "adam has no 'momentum'; it has learning_rate, beta1, beta2, "
@@ -237,7 +237,7 @@ TEST(UpdateRules, ReportInvalidHyperparametersInOneSentence) {
   EXPECT_EQ(refusal([] { return update_rule{adamw{.epsilon = 0}}; }),
             "adamw: epsilon is 0; it must be above 0");
   EXPECT_EQ(refusal([] {
-              const named_numbers numbers{{"nesterov", 2}};
+              const hyperparameters numbers{{"nesterov", 2}};
               return update_rule{"sgd", numbers};
             }),
             "sgd: nesterov is 2; it must be true or false");

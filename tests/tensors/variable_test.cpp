@@ -67,7 +67,7 @@ TEST(Parameters, EachReplicaHasItsCopyAndItsGradient) {
   }
   for (std::uint32_t r = 0; r < 3; ++r) {
     troupe::context c;
-    c.replica = r;
+    c.copy_index = r;
     const troupe::context_scope here{c};
     const auto& x = p.variables()[2];
     EXPECT_EQ(x.value().data<float>()[0], static_cast<float>(r));
@@ -78,7 +78,7 @@ TEST(Parameters, EachReplicaHasItsCopyAndItsGradient) {
 TEST(Parameters, ReplicasThatTakeTurnsShareOneCopy) {
   const auto p = three(1, 2);
   troupe::context c;
-  c.replica = 1;
+  c.copy_index = 1;
   const troupe::context_scope here{c};
   const auto& x = p.variables()[0];
   EXPECT_TRUE(x.value().shares_storage_with(p.values(0)));
@@ -88,7 +88,7 @@ TEST(Parameters, ReplicasThatTakeTurnsShareOneCopy) {
 TEST(Parameters, RejectAReplicaWithoutACopy) {
   const auto p = three(2, 2);
   troupe::context c;
-  c.replica = 2;
+  c.copy_index = 2;
   const troupe::context_scope here{c};
   try {
     p.variables()[0].value();

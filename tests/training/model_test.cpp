@@ -25,14 +25,14 @@ TEST(Model, EvaluateAgreesWithPredict) {
     const auto strategy = turns(replicas);
     const auto scope = strategy.scope();
     model it{small_net(), adam{}};
-    const auto all = digits_200().examples(0, 200);
-    const auto scores = it.predict(all.inputs);
+    const auto whole_batch = digits_200().examples(0, 200);
+    const auto scores = it.predict(whole_batch.inputs);
     const auto found = it.evaluate(digits_200().batch(48));
     EXPECT_EQ(found.examples, 200u);
     EXPECT_EQ(found.accuracy * 200,
-              static_cast<double>(models::correct(scores, all.labels)));
+              static_cast<double>(models::correct(scores, whole_batch.labels)));
     const auto loss =
-      models::total(models::cross_entropy(scores, all.labels)) / 200;
+      models::total(models::cross_entropy(scores, whole_batch.labels)) / 200;
     EXPECT_NEAR(found.loss, loss, 1e-6);
   }
 }

@@ -17,7 +17,7 @@ using json = nlohmann::json;
 using ordered = nlohmann::ordered_json;
 
 /// A model's description is nested one level deep in the header.
-constexpr int deepest_brackets = models::detail::deepest_brackets + 1;
+constexpr int max_brackets = models::detail::max_bracket_depth + 1;
 
 // -- writing ------------------------------------------------------------------
 
@@ -26,37 +26,37 @@ ordered number(double x) {
   return std::isfinite(x) ? ordered(x) : ordered();
 }
 
-ordered to_json(const epoch_record& x) {
-  return {{"epoch", x.epoch},
-          {"steps", x.steps},
-          {"examples", x.examples},
-          {"loss", number(x.loss)},
-          {"accuracy", number(x.accuracy)},
-          {"validation_loss", number(x.validation_loss)},
-          {"validation_accuracy", number(x.validation_accuracy)},
-          {"learning_rate", number(x.learning_rate)},
-          {"seconds", number(x.seconds)}};
+ordered to_json(const epoch_record& record) {
+  return {{"epoch", record.epoch},
+          {"steps", record.steps},
+          {"examples", record.examples},
+          {"loss", number(record.loss)},
+          {"accuracy", number(record.accuracy)},
+          {"validation_loss", number(record.validation_loss)},
+          {"validation_accuracy", number(record.validation_accuracy)},
+          {"learning_rate", number(record.learning_rate)},
+          {"seconds", number(record.seconds)}};
 }
 
-ordered to_json(const fit_position& x) {
+ordered to_json(const fit_position& position) {
   auto epochs = ordered::array();
-  for (const auto& one : x.epochs)
+  for (const auto& one : position.epochs)
     epochs.push_back(to_json(one));
-  return {{"pass", x.at.pass},
-          {"batch", x.at.index},
-          {"first_pass", x.first_pass},
-          {"batches", x.batches},
-          {"replicas", x.replicas},
+  return {{"pass", position.next_batch.epoch},
+          {"batch", position.next_batch.index},
+          {"first_pass", position.first_epoch},
+          {"batches", position.batches},
+          {"replicas", position.replicas},
           {"totals",
-           {{"examples", x.totals.examples},
-            {"loss_sum", number(x.totals.loss_sum)},
-            {"correct", number(x.totals.correct)},
-            {"seconds", number(x.totals.seconds)}}},
+           {{"examples", position.totals.examples},
+            {"loss_sum", number(position.totals.loss_sum)},
+            {"correct", number(position.totals.correct)},
+            {"seconds", number(position.totals.seconds)}}},
           {"epochs", std::move(epochs)},
           {"early_stopping",
-           {{"best", number(x.best)},
-            {"best_epoch", x.best_epoch},
-            {"waited", x.waited}}}};
+           {{"best", number(position.best_metric)},
+            {"best_epoch", position.best_epoch},
+            {"waited", position.epochs_without_improvement}}}};
 }
 
 // -- reading ------------------------------------------------------------------
@@ -64,13 +64,13 @@ ordered to_json(const fit_position& x) {
 /// A value in the header and its path, for errors.
 class field {
 public:
-  field(const json& value, std::string path, const std::string& where)
-    : value_{value}, path_{std::move(path)}, where_{where} {}
+  field(const json& value, std::string path, const std::string& file_name)
+    : value_{value}, path_{std::move(path)}, file_name_{file_name} {}
 
   field operator[](const char* key) const {
     if (!has(key))
-      refuse(std::string{"has no \""} + key + "\"");
-    return {value_[key], path_.empty() ? key : path_ + "." + key, where_};
+      throw_damaged(std::string{"has no \""} + key + "\"");
+    return {value_[key], path_.empty() ? key : path_ + "." + key, file_name_};
   }
 
   bool has(const char* key) const {
@@ -79,180 +79,183 @@ public:
 
   template <class T = std::uint64_t>
   T count() const {
-    need(value_.is_number_unsigned(), "is not a non-negative integer");
+    require(value_.is_number_unsigned(), "is not a non-negative integer");
     const auto x = value_.get<std::uint64_t>();
-    need(std::in_range<T>(x), "is too large");
+    require(std::in_range<T>(x), "is too large");
     return static_cast<T>(x);
   }
 
   double real() const {
     if (value_.is_null())
       return epoch_record::none;
-    need(value_.is_number(), "is not a number");
+    require(value_.is_number(), "is not a number");
     return value_.get<double>();
   }
 
   bool flag() const {
-    need(value_.is_boolean(), "is not true or false");
+    require(value_.is_boolean(), "is not true or false");
     return value_.get<bool>();
   }
 
   std::string text() const {
-    need(value_.is_string(), "is not a string");
+    require(value_.is_string(), "is not a string");
     return value_.get<std::string>();
   }
 
   template <class F>
   void each(F fn) const {
-    need(value_.is_array(), "is not a list");
+    require(value_.is_array(), "is not a list");
     for (std::size_t i = 0; i < value_.size(); ++i)
-      fn(field{value_[i], path_ + "[" + std::to_string(i) + "]", where_});
+      fn(field{value_[i], path_ + "[" + std::to_string(i) + "]", file_name_});
   }
 
   /// Calls `fn(key, value)` for each member of an object.
   template <class F>
   void entries(F fn) const {
-    need(value_.is_object(), "is not an object");
+    require(value_.is_object(), "is not an object");
     for (const auto& [key, value] : value_.items())
-      fn(key, field{value, path_ + "." + key, where_});
+      fn(key, field{value, path_ + "." + key, file_name_});
   }
 
   const json& raw() const { return value_; }
 
-  [[noreturn]] void refuse(const std::string& what) const {
+  [[noreturn]] void throw_damaged(const std::string& problem) const {
     throw std::runtime_error(
-      where_ + " is damaged: its header"
+      file_name_ + " is damaged: its header"
       + (path_.empty() ? "" : " at \"" + net::printable(path_) + "\"") + " "
-      + what);
+      + problem);
   }
 
 private:
-  void need(bool holds, const char* what) const {
+  void require(bool holds, const char* problem) const {
     if (!holds)
-      refuse(what);
+      throw_damaged(problem);
   }
 
   const json& value_;
   std::string path_;
-  const std::string& where_;
+  const std::string& file_name_;
 };
 
-shape shape_of(const field& x) {
+shape shape_of(const field& list) {
   std::vector<std::int64_t> extents;
-  x.each(
+  list.each(
     [&](const field& one) { extents.push_back(one.count<std::int64_t>()); });
   try {
     return shape{extents};
   } catch (const std::logic_error&) {
-    x.refuse("is not a shape");
+    list.throw_damaged("is not a shape");
   }
 }
 
-epoch_record epoch_of(const field& x) {
-  epoch_record one;
-  one.epoch = x["epoch"].count();
-  one.steps = x["steps"].count();
-  one.examples = x["examples"].count();
-  one.loss = x["loss"].real();
-  one.accuracy = x["accuracy"].real();
-  one.validation_loss = x["validation_loss"].real();
-  one.validation_accuracy = x["validation_accuracy"].real();
-  one.learning_rate = x["learning_rate"].real();
-  one.seconds = x["seconds"].real();
-  return one;
+epoch_record epoch_of(const field& object) {
+  epoch_record record;
+  record.epoch = object["epoch"].count();
+  record.steps = object["steps"].count();
+  record.examples = object["examples"].count();
+  record.loss = object["loss"].real();
+  record.accuracy = object["accuracy"].real();
+  record.validation_loss = object["validation_loss"].real();
+  record.validation_accuracy = object["validation_accuracy"].real();
+  record.learning_rate = object["learning_rate"].real();
+  record.seconds = object["seconds"].real();
+  return record;
 }
 
-fit_position position_of(const field& x, std::uint32_t version) {
+fit_position position_of(const field& object, std::uint32_t version) {
   fit_position out;
-  out.at = {x["pass"].count(), x["batch"].count()};
+  out.next_batch = {object["pass"].count(), object["batch"].count()};
   if (version > 1)
-    out.first_pass = x["first_pass"].count();
-  if (out.first_pass > out.at.pass)
-    x["first_pass"].refuse("is after the pass");
-  out.batches = x["batches"].count();
-  out.replicas = x["replicas"].count<std::uint32_t>();
-  const auto totals = x["totals"];
+    out.first_epoch = object["first_pass"].count();
+  if (out.first_epoch > out.next_batch.epoch)
+    object["first_pass"].throw_damaged("is greater than \"fit.pass\"");
+  out.batches = object["batches"].count();
+  out.replicas = object["replicas"].count<std::uint32_t>();
+  const auto totals = object["totals"];
   out.totals = {totals["examples"].count(), totals["loss_sum"].real(),
                 totals["correct"].real(), totals["seconds"].real()};
-  x["epochs"].each(
+  object["epochs"].each(
     [&](const field& one) { out.epochs.push_back(epoch_of(one)); });
-  const auto early = x["early_stopping"];
-  out.best = early["best"].real();
+  const auto early = object["early_stopping"];
+  out.best_metric = early["best"].real();
   out.best_epoch = early["best_epoch"].count();
-  out.waited = early["waited"].count();
+  out.epochs_without_improvement = early["waited"].count();
   return out;
 }
 
-json parsed(std::string_view text, const std::string& where) {
+json parsed(std::string_view text, const std::string& file_name) {
   // The parser recurses as deep as the brackets nest, so the depth is checked
   // while parsing.
   const auto check = [&](int depth, json::parse_event_t, json&) {
-    if (depth > deepest_brackets)
-      throw std::runtime_error(where
+    if (depth > max_brackets)
+      throw std::runtime_error(file_name
                                + " is damaged: its header has brackets "
                                  "nested more than "
-                               + std::to_string(deepest_brackets) + " deep");
+                               + std::to_string(max_brackets) + " deep");
     return true;
   };
   auto x = json::parse(text, check, false);
   if (x.is_discarded())
-    throw std::runtime_error(where
+    throw std::runtime_error(file_name
                              + " is damaged: its header is not valid JSON");
   return x;
 }
 
 } // namespace
 
-std::string write_header(const saved_header& x) {
+std::string write_header(const saved_header& header) {
   auto list = ordered::array();
-  for (const auto& one : x.parameters)
+  for (const auto& one : header.parameters)
     list.push_back(
       {{"name", one.name},
        {"shape", std::vector<std::int64_t>(one.dims.begin(), one.dims.end())}});
   auto numbers = ordered::object();
-  for (const auto& [name, value] : x.optimizer_numbers)
+  for (const auto& [name, value] : header.optimizer_numbers)
     numbers[name] = value;
-  ordered all{{"troupe", version},
-              {"model", ordered::parse(models::to_json_text(x.model))},
-              {"loss", x.loss},
-              {"optimizer", {{"name", x.optimizer}, {"numbers", numbers}}},
-              {"seed", x.seed},
-              {"steps", x.steps},
-              {"passes", x.passes},
-              {"parameters", std::move(list)},
-              {"best_weights", x.best_weights},
-              {"note", x.note}};
-  if (x.fit)
-    all["fit"] = to_json(*x.fit);
-  return all.dump(-1, ' ', false, ordered::error_handler_t::replace);
+  ordered object{
+    {"troupe", version},
+    {"model", ordered::parse(models::to_json_text(header.model))},
+    {"loss", header.loss},
+    {"optimizer", {{"name", header.optimizer}, {"numbers", numbers}}},
+    {"seed", header.seed},
+    {"steps", header.steps},
+    {"passes", header.next_epoch},
+    {"parameters", std::move(list)},
+    {"best_weights", header.best_weights},
+    {"note", header.note}};
+  if (header.fit)
+    object["fit"] = to_json(*header.fit);
+  return object.dump(-1, ' ', false, ordered::error_handler_t::replace);
 }
 
 saved_header read_header(std::string_view text, std::uint32_t version,
-                         const std::string& where) {
-  const auto whole = parsed(text, where);
-  const field top{whole, {}, where};
-  saved_header x;
-  x.model = models::parse(top["model"].raw().dump(), "the model in " + where);
-  x.loss = top["loss"].text();
-  x.optimizer = top["optimizer"]["name"].text();
+                         const std::string& file_name) {
+  const auto document = parsed(text, file_name);
+  const field top{document, {}, file_name};
+  saved_header header;
+  header.model =
+    models::parse(top["model"].raw().dump(), "the model in " + file_name);
+  header.loss = top["loss"].text();
+  header.optimizer = top["optimizer"]["name"].text();
   top["optimizer"]["numbers"].entries(
     [&](const std::string& name, const field& value) {
-      x.optimizer_numbers.push_back({name, value.real()});
+      header.optimizer_numbers.push_back({name, value.real()});
     });
-  x.seed = top["seed"].count();
-  x.steps = top["steps"].count();
+  header.seed = top["seed"].count();
+  header.steps = top["steps"].count();
   top["parameters"].each([&](const field& one) {
-    x.parameters.push_back({one["name"].text(), shape_of(one["shape"])});
+    header.parameters.push_back({one["name"].text(), shape_of(one["shape"])});
   });
-  x.best_weights = top["best_weights"].flag();
-  x.note = top["note"].text();
+  header.best_weights = top["best_weights"].flag();
+  header.note = top["note"].text();
   if (top.has("fit"))
-    x.fit = position_of(top["fit"], version);
+    header.fit = position_of(top["fit"], version);
   if (version > 1)
-    x.passes = top["passes"].count();
-  else if (x.fit)
-    x.passes = x.fit->at.pass + (x.fit->at.index > 0 ? 1 : 0);
-  return x;
+    header.next_epoch = top["passes"].count();
+  else if (header.fit)
+    header.next_epoch =
+      header.fit->next_batch.epoch + (header.fit->next_batch.index > 0 ? 1 : 0);
+  return header;
 }
 
 } // namespace troupe

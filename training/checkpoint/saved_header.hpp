@@ -13,10 +13,10 @@ struct saved_header {
   std::vector<parameter_spec> parameters; ///< In the order of the file.
   std::string loss;
   std::string optimizer;
-  named_numbers optimizer_numbers;
+  hyperparameters optimizer_numbers;
   std::uint64_t seed = 0;
   std::uint64_t steps = 0;
-  std::uint64_t passes = 0; ///< As `model_state::next_epoch`.
+  std::uint64_t next_epoch = 0; ///< As `model_state::next_epoch`.
   std::string note;
   /// Without the elements of the best weights.
   std::optional<fit_position> fit;
@@ -24,7 +24,7 @@ struct saved_header {
 };
 
 /// Returns the header as JSON.
-std::string write_header(const saved_header& x);
+std::string write_header(const saved_header& header);
 
 /// Parses the header.
 /// @param version of the file's format; version 1 does not count the epochs of
@@ -32,6 +32,6 @@ std::string write_header(const saved_header& x);
 /// @param file_name names the file in errors.
 /// @errors throws std::invalid_argument or std::runtime_error with a sentence.
 saved_header read_header(std::string_view text, std::uint32_t version,
-                         const std::string& where);
+                         const std::string& file_name);
 
 } // namespace troupe

@@ -23,25 +23,28 @@ namespace {
 constexpr std::string_view magic{"TROUPE\x1a\n", 8};
 constexpr std::size_t front_bytes = 16;
 constexpr std::size_t hash_bytes = sizeof(sha256::value);
-constexpr std::uint64_t largest_header = std::uint64_t{16} << 20;
+constexpr std::uint64_t max_header_bytes = std::uint64_t{16} << 20;
 
 /// Calls `fn(bytes)` for each parameter's part of a flat buffer, in order.
 template <class F>
-void each_parameter(const parameters& own, const tensor& flat, F fn) {
-  for (std::size_t i = 0; i < own.variables().size(); ++i) {
-    const auto begin = own.offset(i);
-    auto one = flat.range(begin, begin + own.variables()[i].dims().elements());
+void each_parameter(const parameters& model_parameters, const tensor& flat,
+                    F fn) {
+  for (std::size_t i = 0; i < model_parameters.variables().size(); ++i) {
+    const auto begin = model_parameters.offset(i);
+    auto one = flat.range(
+      begin, begin + model_parameters.variables()[i].dims().elements());
     fn(std::as_writable_bytes(one.mutable_data<float>()));
   }
 }
 
 /// Returns the flat buffers that a file contains, in order.
-std::vector<tensor> buffers(const model_state& x) {
-  std::vector<tensor> all{x.own.values(0)};
-  all.insert(all.end(), x.slots[0].begin(), x.slots[0].end());
-  if (x.interrupted && x.interrupted->best_weights)
-    all.push_back(x.interrupted->best_weights);
-  return all;
+std::vector<tensor> buffers(const model_state& state) {
+  std::vector<tensor> flat_buffers{state.model_parameters.values(0)};
+  flat_buffers.insert(flat_buffers.end(), state.slots[0].begin(),
+                      state.slots[0].end());
+  if (state.interrupted && state.interrupted->best_weights)
+    flat_buffers.push_back(state.interrupted->best_weights);
+  return flat_buffers;
 }
 
 void put(std::string& to, std::uint32_t x) {
@@ -56,100 +59,103 @@ std::uint32_t get(const char* from) {
   return x;
 }
 
-saved_header header_of(const model_state& x, const std::string& note) {
+saved_header header_of(const model_state& state, const std::string& note) {
   saved_header out;
-  out.model = x.net.description();
-  out.parameters = x.net.parameters();
-  out.loss = x.loss->name;
-  out.optimizer = x.rule.name();
-  out.optimizer_numbers = x.rule.numbers();
-  out.seed = x.seed;
-  out.steps = x.steps;
-  out.passes = x.passes;
+  out.model = state.net.description();
+  out.parameters = state.net.parameters();
+  out.loss = state.loss->name;
+  out.optimizer = state.rule.name();
+  out.optimizer_numbers = state.rule.numbers();
+  out.seed = state.seed;
+  out.steps = state.steps;
+  out.next_epoch = state.next_epoch;
   out.note = note;
-  out.fit = x.interrupted;
-  out.best_weights = x.interrupted && x.interrupted->best_weights;
+  out.fit = state.interrupted;
+  out.best_weights = state.interrupted && state.interrupted->best_weights;
   return out;
 }
 
-/// Reads a saved model and checks it meanwhile.
+/// Reads a saved model, and checks every part when it is read.
 class reader {
 public:
-  explicit reader(const fs::path& file) : where_{"\"" + file.string() + "\""} {
+  explicit reader(const fs::path& file)
+    : file_name_{"\"" + file.string() + "\""} {
     std::error_code none;
     if (fs::is_directory(file, none))
-      throw std::runtime_error(where_ + " is a directory; name a saved model");
-    in_.open(file, std::ios::binary);
-    if (!in_)
-      throw std::runtime_error("cannot read " + where_ + ": "
+      throw std::runtime_error(file_name_
+                               + " is a directory; name a saved model");
+    stream_.open(file, std::ios::binary);
+    if (!stream_)
+      throw std::runtime_error("cannot read " + file_name_ + ": "
                                + std::strerror(errno)
                                + "; name a file written by `save`");
-    in_.seekg(0, std::ios::end);
+    stream_.seekg(0, std::ios::end);
     size_ =
-      static_cast<std::uint64_t>(std::max<std::streamoff>(in_.tellg(), 0));
-    in_.seekg(0);
+      static_cast<std::uint64_t>(std::max<std::streamoff>(stream_.tellg(), 0));
+    stream_.seekg(0);
   }
 
-  const std::string& where() const { return where_; }
+  const std::string& file_name() const { return file_name_; }
 
   saved_header header() {
     std::array<char, front_bytes> front;
     if (size_ < magic.size())
-      refuse("is not a saved model");
+      throw_error("is not a saved model");
     read(std::span{front}.first(magic.size()));
     if (std::string_view{front.data(), magic.size()} != magic)
-      refuse("is not a saved model");
+      throw_error("is not a saved model");
     if (size_ < front_bytes + hash_bytes)
-      refuse("is truncated");
+      throw_error("is truncated");
     read(std::span{front}.subspan(magic.size()));
     const auto version = get(front.data() + 8);
     if (version > saved_model_version)
-      refuse("has version " + std::to_string(version)
-             + " of the format, but this Troupe reads versions up to "
-             + std::to_string(saved_model_version) + "; use a newer Troupe");
+      throw_error("has version " + std::to_string(version)
+                  + " of the format, but this Troupe reads versions up to "
+                  + std::to_string(saved_model_version)
+                  + "; use a newer Troupe");
     const std::uint64_t length = get(front.data() + 12);
-    if (version == 0 || length > largest_header)
-      refuse("is damaged: its first bytes are invalid");
+    if (version == 0 || length > max_header_bytes)
+      throw_error("is damaged: its first bytes are invalid");
     if (length > size_ - front_bytes - hash_bytes)
-      refuse("is truncated");
+      throw_error("is truncated");
     std::string text(length, '\0');
     read(std::span{text.data(), text.size()});
-    at_ = front_bytes + length;
-    return read_header(text, version, where_);
+    elements_begin_ = front_bytes + length;
+    return read_header(text, version, file_name_);
   }
 
   /// Throws unless exactly that many bytes of elements remain in the file.
   void expect(std::uint64_t bytes) const {
-    const auto left = size_ - at_ - hash_bytes;
+    const auto left = size_ - elements_begin_ - hash_bytes;
     if (left < bytes)
-      refuse("is truncated");
+      throw_error("is truncated");
     if (left > bytes)
-      refuse("is damaged: it is longer than its header requires");
+      throw_error("is damaged: it is longer than its header requires");
   }
 
   void read(std::span<char> to) {
-    in_.read(to.data(), static_cast<std::streamsize>(to.size()));
-    if (static_cast<std::size_t>(in_.gcount()) != to.size())
-      refuse("cannot be read completely");
+    stream_.read(to.data(), static_cast<std::streamsize>(to.size()));
+    if (static_cast<std::size_t>(stream_.gcount()) != to.size())
+      throw_error("cannot be read completely");
     hash_.add(std::as_bytes(to));
   }
 
   void check_hash() {
     const auto found = hash_.finish();
-    sha256::value told;
-    in_.read(reinterpret_cast<char*>(told.data()), hash_bytes);
-    if (!in_ || told != found)
-      refuse("is damaged: its checksum does not match; use another copy");
+    sha256::value stored;
+    stream_.read(reinterpret_cast<char*>(stored.data()), hash_bytes);
+    if (!stream_ || stored != found)
+      throw_error("is damaged: its checksum does not match; use another copy");
   }
 
-  [[noreturn]] void refuse(const std::string& why) const {
-    throw std::runtime_error(where_ + " " + why);
+  [[noreturn]] void throw_error(const std::string& why) const {
+    throw std::runtime_error(file_name_ + " " + why);
   }
 
 private:
-  std::string where_;
-  std::ifstream in_;
-  std::uint64_t size_ = 0, at_ = 0;
+  std::string file_name_;
+  std::ifstream stream_;
+  std::uint64_t size_ = 0, elements_begin_ = 0;
   sha256 hash_;
 };
 
@@ -161,59 +167,63 @@ std::uint64_t payload_of(const models::network& net) {
   return elements * sizeof(float);
 }
 
-bool same(const std::vector<parameter_spec>& a,
-          const std::vector<parameter_spec>& b) {
+bool same_parameters(const std::vector<parameter_spec>& a,
+                     const std::vector<parameter_spec>& b) {
   return std::ranges::equal(a, b, [](const auto& x, const auto& y) {
     return x.name == y.name && x.dims == y.dims;
   });
 }
 
-std::unique_ptr<model_state> load(reader& in,
-                                  std::shared_ptr<strategy_state> into) {
-  auto told = in.header();
-  const models::network net{told.model};
-  if (!same(net.parameters(), told.parameters))
-    in.refuse("is damaged: its parameters do not match its model");
-  const update_rule rule{told.optimizer, told.optimizer_numbers};
-  in.expect(payload_of(net) * (1 + rule.slots() + (told.best_weights ? 1 : 0)));
-  auto x = std::make_unique<model_state>(
-    told.model, rule, models::find_loss(told.loss), told.seed, std::move(into));
-  x->steps = told.steps;
-  x->passes = told.passes;
-  x->note = std::move(told.note);
-  x->interrupted = std::move(told.fit);
-  if (told.best_weights) {
-    if (!x->interrupted)
-      in.refuse("is damaged: it contains best weights but no fit");
-    x->interrupted->best_weights = tensor::zeros(x->own.values(0).dims());
+std::unique_ptr<model_state> load(reader& source,
+                                  std::shared_ptr<strategy_state> target) {
+  auto header = source.header();
+  const models::network net{header.model};
+  if (!same_parameters(net.parameters(), header.parameters))
+    source.throw_error("is damaged: its parameters do not match its model");
+  const update_rule rule{header.optimizer, header.optimizer_numbers};
+  source.expect(payload_of(net)
+                * (1 + rule.slots() + (header.best_weights ? 1 : 0)));
+  auto state = std::make_unique<model_state>(header.model, rule,
+                                             models::find_loss(header.loss),
+                                             header.seed, std::move(target));
+  state->steps = header.steps;
+  state->next_epoch = header.next_epoch;
+  state->note = std::move(header.note);
+  state->interrupted = std::move(header.fit);
+  if (header.best_weights) {
+    if (!state->interrupted)
+      source.throw_error("is damaged: it contains best weights but no fit");
+    state->interrupted->best_weights =
+      tensor::zeros(state->model_parameters.values(0).dims());
   }
-  for (const auto& flat : buffers(*x))
-    each_parameter(x->own, flat, [&](std::span<std::byte> bytes) {
-      in.read({reinterpret_cast<char*>(bytes.data()), bytes.size()});
-    });
-  in.check_hash();
-  x->share_copy(0);
-  return x;
+  for (const auto& flat : buffers(*state))
+    each_parameter(
+      state->model_parameters, flat, [&](std::span<std::byte> bytes) {
+        source.read({reinterpret_cast<char*>(bytes.data()), bytes.size()});
+      });
+  source.check_hash();
+  state->broadcast_copy(0);
+  return state;
 }
 
 } // namespace
 
-void save_model(const model_state& x, const fs::path& file,
+void save_model(const model_state& state, const fs::path& file,
                 const std::string& note) {
-  const auto header = write_header(header_of(x, note));
+  const auto header = write_header(header_of(state, note));
   std::string front{magic};
   put(front, saved_model_version);
   put(front, static_cast<std::uint32_t>(header.size()));
   sha256 hash;
-  safe_file out{file};
+  atomic_file out{file};
   const auto write = [&](std::span<const std::byte> bytes) {
     hash.add(bytes);
     out.write(bytes);
   };
   write(std::as_bytes(std::span{front}));
   write(std::as_bytes(std::span{header}));
-  for (const auto& flat : buffers(x))
-    each_parameter(x.own, flat, write);
+  for (const auto& flat : buffers(state))
+    each_parameter(state.model_parameters, flat, write);
   out.write(hash.finish());
   out.commit();
 }
@@ -221,29 +231,30 @@ void save_model(const model_state& x, const fs::path& file,
 namespace {
 
 template <class F>
-auto reading(const reader& in, F fn) {
+auto with_file_name(const reader& source, F fn) {
   try {
     return fn();
   } catch (const std::invalid_argument& e) {
-    throw std::runtime_error("the model in " + in.where()
+    throw std::runtime_error("the model in " + source.file_name()
                              + " cannot be used: " + net::printable(e.what()));
   } catch (const std::logic_error& e) {
-    throw std::runtime_error(in.where()
+    throw std::runtime_error(source.file_name()
                              + " is damaged: " + net::printable(e.what()));
   }
 }
 
 } // namespace
 
-std::unique_ptr<model_state> load_model(const fs::path& file,
-                                        std::shared_ptr<strategy_state> into) {
-  reader in{file};
-  return reading(in, [&] { return load(in, std::move(into)); });
+std::unique_ptr<model_state>
+load_model(const fs::path& file, std::shared_ptr<strategy_state> target) {
+  reader source{file};
+  return with_file_name(source,
+                        [&] { return load(source, std::move(target)); });
 }
 
 std::string saved_note(const fs::path& file) {
-  reader in{file};
-  return reading(in, [&] { return in.header().note; });
+  reader source{file};
+  return with_file_name(source, [&] { return source.header().note; });
 }
 
 } // namespace troupe

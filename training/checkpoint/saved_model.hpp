@@ -15,7 +15,7 @@ inline constexpr std::uint32_t saved_model_version = 2;
 
 /// Writes a model to a file, which appears complete or not at all.
 /// @errors throws std::runtime_error that names the file.
-void save_model(const model_state& x, const std::filesystem::path& file,
+void save_model(const model_state& state, const std::filesystem::path& file,
                 const std::string& note);
 
 /// Reads a saved model into a strategy, which may differ from the one it was
@@ -24,11 +24,11 @@ void save_model(const model_state& x, const std::filesystem::path& file,
 ///         is not a saved model, has a newer version, is truncated or too long,
 ///         is damaged, or needs a layer that this program has not registered.
 std::unique_ptr<model_state> load_model(const std::filesystem::path& file,
-                                        std::shared_ptr<strategy_state> into);
+                                        std::shared_ptr<strategy_state> target);
 
 /// Returns the note alone. The elements are not read or checked.
-/// @errors throws std::runtime_error that names the file, as far as the header
-///         is concerned.
+/// @errors throws std::runtime_error that names the file, if its header cannot
+///         be read or is invalid.
 std::string saved_note(const std::filesystem::path& file);
 
 } // namespace troupe

@@ -13,12 +13,12 @@ namespace troupe {
 
 namespace {
 
-constexpr std::uint64_t default_digits = 14'000, test_part_of_digits = 7;
-constexpr double training_part_of_csv = 0.8;
+constexpr std::uint64_t default_digits = 14'000, digits_per_test_example = 7;
+constexpr double csv_training_fraction = 0.8;
 
 struct source {
-  std::string_view kind, rest;
-  bool has_rest = false;
+  std::string_view kind, argument;
+  bool has_argument = false;
 };
 
 source split_name(std::string_view name) {
@@ -28,34 +28,35 @@ source split_name(std::string_view name) {
   return {name.substr(0, colon), name.substr(colon + 1), true};
 }
 
-[[noreturn]] void refuse(std::string_view name, const std::string& why) {
+[[noreturn]] void reject(std::string_view name, const std::string& why) {
   throw std::invalid_argument("data \"" + std::string{name} + "\" " + why);
 }
 
-void need_rest(std::string_view name, const source& x, const char* what) {
-  if (x.rest.empty())
-    refuse(name, "has no " + std::string{what} + "; write "
-                   + std::string{x.kind} + ":" + what);
+void require_argument(std::string_view name, const source& x,
+                      const char* placeholder) {
+  if (x.argument.empty())
+    reject(name, "has no " + std::string{placeholder} + "; write "
+                   + std::string{x.kind} + ":" + placeholder);
 }
 
-std::uint64_t number_of_digits(std::string_view name, const source& x) {
-  if (!x.has_rest)
+std::uint64_t number_of_digits(std::string_view name, const source& parsed) {
+  if (!parsed.has_argument)
     return default_digits;
   std::uint64_t n = 0;
-  const auto* last = x.rest.data() + x.rest.size();
-  const auto [end, error] = std::from_chars(x.rest.data(), last, n);
-  if (error != std::errc{} || end != last || n < test_part_of_digits
+  const auto* last = parsed.argument.data() + parsed.argument.size();
+  const auto [end, error] = std::from_chars(parsed.argument.data(), last, n);
+  if (error != std::errc{} || end != last || n < digits_per_test_example
       || n > (std::uint64_t{1} << 24))
-    refuse(name, "needs a number of examples from "
-                   + std::to_string(test_part_of_digits)
+    reject(name, "needs a number of examples from "
+                   + std::to_string(digits_per_test_example)
                    + " to 16777216; write digits:14000");
   return n;
 }
 
-data::dataset table(std::string_view name, const source& x) {
-  need_rest(name, x, "FILE");
+data::dataset open_table(std::string_view name, const source& x) {
+  require_argument(name, x, "FILE");
   data::csv_options options;
-  std::string file{x.rest};
+  std::string file{x.argument};
   // The text after the last colon is a column, unless the whole text names a
   // file.
   if (const auto colon = file.rfind(':');
@@ -66,60 +67,61 @@ data::dataset table(std::string_view name, const source& x) {
   return data::csv(file, options);
 }
 
-data::dataset images(std::string_view name, const source& x) {
-  need_rest(name, x, "FILE");
-  const auto bytes = data::read_idx(std::string{x.rest});
+data::dataset open_images(std::string_view name, const source& x) {
+  require_argument(name, x, "FILE");
+  const auto bytes = data::read_idx(std::string{x.argument});
   const auto& dims = bytes.dims();
   if (dims.rank() < 2)
-    refuse(name, "holds " + to_string(bytes.spec())
+    reject(name, "holds " + to_string(bytes.spec())
                    + ", which is not a set of images; give a file of images");
   std::vector<std::int64_t> extents(dims.begin(), dims.end());
   if (extents.size() == 3)
     extents.push_back(1); // A single gray channel.
   tensor inputs{shape{extents}};
-  const auto from = bytes.data<std::uint8_t>();
+  const auto pixels = bytes.data<std::uint8_t>();
   const auto to = inputs.mutable_data<float>();
   for (std::size_t i = 0; i < to.size(); ++i)
-    to[i] = static_cast<float>(from[i]) / 255.0f;
+    to[i] = static_cast<float>(pixels[i]) / 255.0f;
   return {inputs, tensor::zeros({dims.front()}, dtype::int32)};
 }
 
-[[noreturn]] void unknown(std::string_view name, const char* also) {
-  refuse(name, "is unknown; give digits, digits:N, mnist:FOLDER, csv:FILE, "
+[[noreturn]] void reject_unknown(std::string_view name,
+                                 const char* more_forms) {
+  reject(name, "is unknown; give digits, digits:N, mnist:FOLDER, csv:FILE, "
                "csv:FILE:COLUMN"
-                 + std::string{also});
+                 + std::string{more_forms});
 }
 
 } // namespace
 
-data::dataset::parts open_data(std::string_view name) {
-  const auto x = split_name(name);
-  if (x.kind == "digits") {
-    const auto n = number_of_digits(name, x);
+data::dataset::train_test open_data(std::string_view name) {
+  const auto parsed = split_name(name);
+  if (parsed.kind == "digits") {
+    const auto n = number_of_digits(name, parsed);
     const auto all = data::digits({.examples = n});
-    const auto training = n - n / test_part_of_digits;
+    const auto training = n - n / digits_per_test_example;
     return {all.take(training), all.skip(training)};
   }
-  if (x.kind == "mnist") {
-    need_rest(name, x, "FOLDER");
-    return data::mnist(std::string{x.rest});
+  if (parsed.kind == "mnist") {
+    require_argument(name, parsed, "FOLDER");
+    return data::mnist(std::string{parsed.argument});
   }
-  if (x.kind == "csv")
-    return table(name, x)
-      .shuffle(data::whole, 0, false)
-      .split(training_part_of_csv);
-  unknown(name, "");
+  if (parsed.kind == "csv")
+    return open_table(name, parsed)
+      .shuffle(data::whole_dataset, 0, false)
+      .split(csv_training_fraction);
+  reject_unknown(name, "");
 }
 
 data::dataset open_to_predict(std::string_view name) {
-  const auto x = split_name(name);
-  if (x.kind == "digits" || x.kind == "mnist")
+  const auto parsed = split_name(name);
+  if (parsed.kind == "digits" || parsed.kind == "mnist")
     return open_data(name).test;
-  if (x.kind == "csv")
-    return table(name, x);
-  if (x.kind == "idx")
-    return images(name, x);
-  unknown(name, " or idx:FILE");
+  if (parsed.kind == "csv")
+    return open_table(name, parsed);
+  if (parsed.kind == "idx")
+    return open_images(name, parsed);
+  reject_unknown(name, " or idx:FILE");
 }
 
 } // namespace troupe

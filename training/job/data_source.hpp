@@ -16,7 +16,7 @@ namespace troupe {
 ///
 /// @errors throws std::invalid_argument for any other name, and what reading
 ///         throws; each message is a sentence.
-data::dataset::parts open_data(std::string_view name);
+data::dataset::train_test open_data(std::string_view name);
 
 /// Opens examples to predict for, in their order: the test examples of digits
 /// and MNIST, all rows of a table. `idx:FILE` names images without labels,

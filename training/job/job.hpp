@@ -13,7 +13,7 @@
 namespace troupe {
 
 /// Maximum values of the options; the minimum is 1.
-struct job_limits {
+struct train_option_limits {
   static constexpr std::uint64_t epochs = std::uint64_t{1} << 40;
   static constexpr std::uint64_t batch = std::uint64_t{1} << 24;
   static constexpr std::uint64_t patience = epochs;
@@ -23,7 +23,7 @@ struct job_limits {
 };
 
 /// The options of a training run as given to `troupe train`. None: not given.
-struct job {
+struct train_options {
   std::optional<std::string> model{}, data{};
   std::optional<std::int64_t> epochs{}, batch{};
   std::optional<std::string> optimizer{};
@@ -39,11 +39,11 @@ struct job {
   std::optional<std::int64_t> workers{};
   std::optional<std::string> transport{};
 
-  friend bool operator==(const job&, const job&) = default;
+  friend bool operator==(const train_options&, const train_options&) = default;
 };
 
 /// A checked configuration in which every option has a value.
-struct settled_job {
+struct train_config {
   std::string model, data, optimizer, schedule, strategy;
   std::vector<std::string> devices; ///< Devices of each worker.
   std::string transport = "auto";   ///< auto, shm, tcp or tls.
@@ -61,10 +61,10 @@ struct settled_job {
 
   /// @param steps of the whole run: the length of a cosine schedule that does
   ///             not set its own.
-  troupe::schedule rates(std::uint64_t steps) const;
+  troupe::schedule learning_rate_schedule(std::uint64_t steps) const;
 
   /// True if the learning rate schedule depends on the number of epochs.
-  bool rates_follow_epochs() const;
+  bool schedule_depends_on_epochs() const;
 };
 
 /// Fills in the defaults, and the strategy that the other options imply:
@@ -73,24 +73,25 @@ struct settled_job {
 /// @errors throws std::invalid_argument that names the option, its value and
 ///         the remedy, if the value is out of range, unknown, or contradicts
 ///         another option.
-settled_job settle(const job& x);
+train_config resolve_options(const train_options& options);
 
-/// Returns options that give every value, so that other defaults of another
-/// version of Troupe have no effect.
-job given_by(const settled_job& x);
+/// Returns options that give every value, so that a version of Troupe with
+/// other defaults reads the same options.
+train_options to_options(const train_config& config);
 
 /// `write_train_options` converts the given options to a text for a saved
 /// model; `read_train_options` converts it back.
 /// @errors `read_train_options` throws std::runtime_error if the text does not
 ///         contain options.
-std::string write_job(const job& x);
-job read_job(const std::string& text);
+std::string write_train_options(const train_options& options);
+train_options read_train_options(const std::string& text);
 
 /// Merges the options of a saved run with those of its resumption.
-/// @errors throws std::invalid_argument if an option would change the weights
-///         of the undisturbed run. Allowed are --epochs, --strategy, --devices,
-///         --replicas, --workers (if the number of replicas stays), --transport
-///         and --on-nan.
-job resumed(const job& saved, const job& given);
+/// @errors throws std::invalid_argument if an option would change the weights,
+///         compared with those of an uninterrupted run. Allowed are --epochs,
+///         --strategy, --devices, --replicas, --workers (if the number of
+///         replicas stays), --transport and --on-nan.
+train_options merge_for_resume(const train_options& saved,
+                               const train_options& changes);
 
 } // namespace troupe

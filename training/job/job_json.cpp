@@ -13,57 +13,58 @@ using json = nlohmann::ordered_json;
 
 /// Calls `fn(option, member...)` for each option of all the given option sets.
 template <class F, class... Jobs>
-void each_option(F fn, Jobs&... jobs) {
-  fn("model", jobs.model...);
-  fn("data", jobs.data...);
-  fn("epochs", jobs.epochs...);
-  fn("batch", jobs.batch...);
-  fn("optimizer", jobs.optimizer...);
-  fn("learning-rate", jobs.learning_rate...);
-  fn("schedule", jobs.schedule...);
-  fn("seed", jobs.seed...);
-  fn("threads", jobs.threads...);
-  fn("strategy", jobs.strategy...);
-  fn("devices", jobs.devices...);
-  fn("replicas", jobs.replicas...);
-  fn("workers", jobs.workers...);
-  fn("transport", jobs.transport...);
-  fn("patience", jobs.patience...);
-  fn("on-nan", jobs.on_nan...);
+void each_option(F fn, Jobs&... option_sets) {
+  fn("model", option_sets.model...);
+  fn("data", option_sets.data...);
+  fn("epochs", option_sets.epochs...);
+  fn("batch", option_sets.batch...);
+  fn("optimizer", option_sets.optimizer...);
+  fn("learning-rate", option_sets.learning_rate...);
+  fn("schedule", option_sets.schedule...);
+  fn("seed", option_sets.seed...);
+  fn("threads", option_sets.threads...);
+  fn("strategy", option_sets.strategy...);
+  fn("devices", option_sets.devices...);
+  fn("replicas", option_sets.replicas...);
+  fn("workers", option_sets.workers...);
+  fn("transport", option_sets.transport...);
+  fn("patience", option_sets.patience...);
+  fn("on-nan", option_sets.on_nan...);
 }
 
 /// Invalid UTF-8 in texts is replaced.
-std::string dumped(const json& x) {
+std::string to_text(const json& x) {
   return x.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
 template <class T>
-std::string shown(const std::optional<T>& x) {
-  return x ? net::printable(dumped(*x)) : "the default";
+std::string printed(const std::optional<T>& x) {
+  return x ? net::printable(to_text(*x)) : "the default";
 }
 
-[[noreturn]] void refuse_text() {
+[[noreturn]] void throw_no_options() {
   throw std::runtime_error(
     "the saved model contains no options of a run; it was "
     "not saved by `troupe train`");
 }
 
-/// Does not convert integers: rejects a number that does not fit the type.
+/// Reads a value of type `T`. A number that is not an integer in the range of
+/// an integer type is rejected, not converted.
 template <class T>
-T taken(const json& from) {
+T read_value(const json& value) {
   if constexpr (std::is_integral_v<T>) {
-    const bool fits = from.is_number_unsigned()
-                        ? std::in_range<T>(from.get<std::uint64_t>())
-                        : from.is_number_integer()
-                            && std::in_range<T>(from.get<std::int64_t>());
+    const bool fits = value.is_number_unsigned()
+                        ? std::in_range<T>(value.get<std::uint64_t>())
+                        : value.is_number_integer()
+                            && std::in_range<T>(value.get<std::int64_t>());
     if (!fits)
-      refuse_text();
+      throw_no_options();
   }
-  return from.get<T>();
+  return value.get<T>();
 }
 
 /// True if a change of the option does not change the weights.
-bool may_change(std::string_view option) {
+bool may_change_on_resume(std::string_view option) {
   return option == "epochs" || option == "strategy" || option == "devices"
          || option == "replicas" || option == "workers" || option == "transport"
          || option == "on-nan";
@@ -71,70 +72,75 @@ bool may_change(std::string_view option) {
 
 } // namespace
 
-std::string write_job(const job& x) {
-  auto all = json::object();
+std::string write_train_options(const train_options& options) {
+  auto object = json::object();
   each_option(
     [&](const char* name, const auto& value) {
       if (value)
-        all[name] = *value;
+        object[name] = *value;
     },
-    x);
-  return dumped(all);
+    options);
+  return to_text(object);
 }
 
-job read_job(const std::string& text) try {
-  const auto all = json::parse(text);
+train_options read_train_options(const std::string& text) try {
+  const auto object = json::parse(text);
   // Throws if the text is not an object.
-  (void)all.get_ref<const json::object_t&>();
-  job x;
+  (void)object.get_ref<const json::object_t&>();
+  train_options options;
   each_option(
     [&](const char* name, auto& value) {
-      if (all.contains(name))
-        value = taken<typename std::decay_t<decltype(value)>::value_type>(
-          all.at(name));
+      if (object.contains(name))
+        value = read_value<typename std::decay_t<decltype(value)>::value_type>(
+          object.at(name));
     },
-    x);
-  return x;
+    options);
+  return options;
 } catch (const json::exception&) {
-  refuse_text();
+  throw_no_options();
 }
 
-job resumed(const job& saved, const job& given) {
+train_options merge_for_resume(const train_options& saved,
+                               const train_options& changes) {
   auto out = saved;
-  if (given.transport && !given.strategy && !given.workers)
-    out.transport = given.transport;
-  if (given.strategy || given.devices || given.replicas || given.workers) {
-    const auto before = settle(saved).replicas;
-    out.strategy = given.strategy;
-    out.devices = given.devices;
-    out.replicas = given.replicas;
-    out.workers = given.workers;
-    out.transport = given.transport;
-    if (!given.replicas && !given.devices)
-      out.replicas = before;
-    if (const auto now = settle(out).replicas; now != before)
+  if (changes.transport && !changes.strategy && !changes.workers)
+    out.transport = changes.transport;
+  if (changes.strategy || changes.devices || changes.replicas
+      || changes.workers) {
+    const auto saved_replicas = resolve_options(saved).replicas;
+    out.strategy = changes.strategy;
+    out.devices = changes.devices;
+    out.replicas = changes.replicas;
+    out.workers = changes.workers;
+    out.transport = changes.transport;
+    if (!changes.replicas && !changes.devices)
+      out.replicas = saved_replicas;
+    if (const auto now = resolve_options(out).replicas; now != saved_replicas)
       throw std::invalid_argument(
-        "--resume: the run had " + std::to_string(before)
+        "--resume: the run had " + std::to_string(saved_replicas)
         + " replicas, and would have " + std::to_string(now)
-        + "; give a strategy with " + std::to_string(before));
+        + "; give a strategy with " + std::to_string(saved_replicas));
   }
   each_option(
-    [](const char* name, auto& to, const auto& was, const auto& now) {
-      if (!now || now == was)
+    [](const char* name, auto& target, const auto& saved_value,
+       const auto& changed_value) {
+      if (!changed_value || changed_value == saved_value)
         return;
-      if (!may_change(name))
-        throw std::invalid_argument("--" + std::string{name} + " " + shown(now)
-                                    + ": the run to resume has " + shown(was)
-                                    + "; leave the option out");
+      if (!may_change_on_resume(name))
+        throw std::invalid_argument(
+          "--" + std::string{name} + " " + printed(changed_value)
+          + ": the run to resume has " + printed(saved_value)
+          + "; leave the option out");
       if (std::string_view{name} == "epochs"
           || std::string_view{name} == "on-nan")
-        to = now;
+        target = changed_value;
     },
-    out, saved, given);
-  if (out.epochs != saved.epochs && settle(saved).rates_follow_epochs())
+    out, saved, changes);
+  if (out.epochs != saved.epochs
+      && resolve_options(saved).schedule_depends_on_epochs())
     throw std::invalid_argument(
-      "--epochs " + shown(out.epochs) + ": the run to resume has "
-      + shown(saved.epochs)
+      "--epochs " + printed(out.epochs) + ": the run to resume has "
+      + printed(saved.epochs)
       + ", and its cosine schedule ends with them; leave the option out");
   return out;
 }

@@ -9,14 +9,14 @@
 namespace troupe {
 
 /// Throws std::invalid_argument with "option value: reason".
-[[noreturn]] void refuse_option(const std::string& option,
+[[noreturn]] void reject_option(const std::string& option,
                                 const std::string& value,
-                                const std::string& why);
+                                const std::string& reason);
 
-std::uint64_t at_least_one(const char* option, std::int64_t x,
-                           std::uint64_t most);
+std::uint64_t check_positive(const char* option, std::int64_t value,
+                             std::uint64_t max);
 
 /// Resolves the options that choose strategy, devices, replicas and workers.
-void settle_where(const job& x, settled_job& out);
+void resolve_placement(const train_options& options, train_config& out);
 
 } // namespace troupe

@@ -46,7 +46,7 @@ double seconds(const history& x) {
 }
 
 /// Returns the rate as it was given: 0.001, not the nearest float.
-double learning_rate(const settled_job& x) {
+double learning_rate(const train_config& x) {
   for (const auto& one : x.rule().numbers())
     if (one.name == "learning_rate")
       return one.value;
@@ -57,57 +57,58 @@ double learning_rate(const settled_job& x) {
 
 std::uint64_t train_summary::examples() const {
   std::uint64_t sum = 0;
-  for (const auto& one : done.epochs)
+  for (const auto& one : result.epochs)
     sum += one.examples;
   return sum;
 }
 
 double train_summary::examples_per_second() const {
-  const auto in = seconds(done);
+  const auto in = seconds(result);
   return in > 0 ? static_cast<double>(examples()) / in : 0;
 }
 
-std::string to_json_text(const train_summary& x) {
+std::string to_json_text(const train_summary& summary) {
   auto epochs = json::array();
-  for (const auto& one : x.done.epochs)
-    epochs.push_back({{"epoch", one.epoch},
-                      {"examples", one.examples},
-                      {"seconds", number(one.seconds)},
-                      {"learning_rate", number(one.learning_rate)},
-                      {"loss", number(one.loss)},
-                      {"accuracy", number(one.accuracy)},
-                      {"test_loss", number(one.validation_loss)},
-                      {"test_accuracy", number(one.validation_accuracy)}});
-  const json all{{"version", version},
-                 {"end", name_of(x.done.end)},
-                 {"model", x.job.model},
-                 {"data", x.job.data},
-                 {"strategy", x.job.strategy},
-                 {"devices", x.job.devices},
-                 {"replicas", x.job.replicas},
-                 {"workers", x.job.workers},
-                 {"transport", x.transport},
-                 {"threads", x.job.threads},
-                 {"batch", x.job.batch},
-                 {"optimizer", x.job.optimizer},
-                 {"learning_rate", learning_rate(x.job)},
-                 {"schedule", x.job.schedule},
-                 {"seed", x.job.seed},
-                 {"steps", x.steps},
-                 {"examples", x.examples()},
-                 {"seconds", number(seconds(x.done))},
-                 {"examples_per_second", number(x.examples_per_second())},
-                 {"train_loss", number(train_loss(x.done))},
-                 {"train_accuracy", number(train_accuracy(x.done))},
-                 {"test_loss", number(x.test.loss)},
-                 {"test_accuracy", number(x.test.accuracy)},
-                 {"weights_sha256", x.weights_sha256},
-                 {"epochs", std::move(epochs)}};
-  return all.dump(2) + "\n";
+  for (const auto& record : summary.result.epochs)
+    epochs.push_back({{"epoch", record.epoch},
+                      {"examples", record.examples},
+                      {"seconds", number(record.seconds)},
+                      {"learning_rate", number(record.learning_rate)},
+                      {"loss", number(record.loss)},
+                      {"accuracy", number(record.accuracy)},
+                      {"test_loss", number(record.validation_loss)},
+                      {"test_accuracy", number(record.validation_accuracy)}});
+  const json object{
+    {"version", version},
+    {"end", name_of(summary.result.end)},
+    {"model", summary.config.model},
+    {"data", summary.config.data},
+    {"strategy", summary.config.strategy},
+    {"devices", summary.config.devices},
+    {"replicas", summary.config.replicas},
+    {"workers", summary.config.workers},
+    {"transport", summary.transport},
+    {"threads", summary.config.threads},
+    {"batch", summary.config.batch},
+    {"optimizer", summary.config.optimizer},
+    {"learning_rate", learning_rate(summary.config)},
+    {"schedule", summary.config.schedule},
+    {"seed", summary.config.seed},
+    {"steps", summary.steps},
+    {"examples", summary.examples()},
+    {"seconds", number(seconds(summary.result))},
+    {"examples_per_second", number(summary.examples_per_second())},
+    {"train_loss", number(train_loss(summary.result))},
+    {"train_accuracy", number(train_accuracy(summary.result))},
+    {"test_loss", number(summary.test.loss)},
+    {"test_accuracy", number(summary.test.accuracy)},
+    {"weights_sha256", summary.weights_sha256},
+    {"epochs", std::move(epochs)}};
+  return object.dump(2) + "\n";
 }
 
 void write_summary(const train_summary& x, const std::filesystem::path& file) {
-  safe_file out{file};
+  atomic_file out{file};
   out.write(to_json_text(x));
   out.commit();
 }

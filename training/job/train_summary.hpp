@@ -10,8 +10,8 @@ namespace troupe {
 
 /// The results of a run, as `troupe train --summary` writes them.
 struct train_summary {
-  settled_job job;
-  history done;
+  train_config config;
+  history result;
   std::uint64_t steps = 0;
   evaluation test{}; ///< With the final weights.
   std::string weights_sha256{};
@@ -23,7 +23,7 @@ struct train_summary {
 };
 
 /// Returns the summary as JSON; docs/formats.md lists the members.
-std::string to_json_text(const train_summary& x);
+std::string to_json_text(const train_summary& summary);
 
 /// Writes the summary as JSON.
 /// @errors throws std::runtime_error with a sentence; the file appears complete

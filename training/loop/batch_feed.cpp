@@ -5,16 +5,18 @@
 
 namespace troupe {
 
-batch_feed::batch_feed(const data::dataset& batches, const data::position& from,
-                       std::uint64_t first_step, const crew& over)
-  : batches_{batches, from, over.local(), over.replicas()},
+batch_feed::batch_feed(const data::dataset& batches,
+                       const data::position& start, std::uint64_t first_step,
+                       const replica_group& group)
+  : batches_{batches, start, group.local_replicas(), group.replicas()},
     next_{first_step},
     oldest_{first_step},
-    ring_(over.local().count == 1 ? 1 : over.ahead() + 1) {}
+    ring_(group.local_replicas().count == 1 ? 1 : group.max_steps_ahead() + 1) {
+}
 
-local_batch batch_feed::of(std::uint64_t step) {
-  // The thread that reads holds the lock meanwhile, at most for the dataset's
-  // timeout. The other replicas need the same batch anyway.
+local_batch batch_feed::batch_of_step(std::uint64_t step) {
+  // The lock is held while a batch is read, at most for the dataset's timeout:
+  // the other replicas need the same batch.
   const std::lock_guard hold{lock_};
   while (next_ <= step) {
     auto& slot = ring_[next_ % ring_.size()];

@@ -13,16 +13,18 @@ namespace troupe {
 class batch_feed {
 public:
   /// @param start position of the batch of `first_step`.
-  /// @param group whose local replicas ask for the batch of each step.
-  batch_feed(const data::dataset& batches, const data::position& from,
-             std::uint64_t first_step, const crew& over);
+  /// @param group Group of the replicas of this process, which request the
+  ///        batches.
+  batch_feed(const data::dataset& batches, const data::position& start,
+             std::uint64_t first_step, const replica_group& group);
 
-  /// Returns the batch of a step. Any replica may ask any number of times,
-  /// while no replica has asked for one more than `max_steps_ahead` steps
-  /// later.
+  /// Returns the batch of a step. Every replica may request it, any number of
+  /// times. It is discarded when a replica requests the batch of a step that is
+  /// more than `max_steps_ahead` later. With one replica in this process, it is
+  /// discarded when the next batch is requested.
   /// @errors throws what reading threw, std::runtime_error when the dataset's
   ///         timeout expires, std::logic_error beyond the end of the epoch.
-  local_batch of(std::uint64_t step);
+  local_batch batch_of_step(std::uint64_t step);
 
 private:
   std::mutex lock_;

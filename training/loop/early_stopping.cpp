@@ -10,81 +10,85 @@ namespace troupe {
 
 namespace {
 
-double value_of(measure what, const epoch_record& x) {
-  switch (what) {
-    case measure::validation_loss:
-      return x.validation_loss;
-    case measure::validation_accuracy:
-      return -x.validation_accuracy;
-    case measure::loss:
-      return x.loss;
-    case measure::accuracy:
+double value_of(monitored_metric metric, const epoch_record& record) {
+  switch (metric) {
+    case monitored_metric::validation_loss:
+      return record.validation_loss;
+    case monitored_metric::validation_accuracy:
+      return -record.validation_accuracy;
+    case monitored_metric::loss:
+      return record.loss;
+    case monitored_metric::accuracy:
       break;
   }
-  return -x.accuracy;
+  return -record.accuracy;
 }
 
 } // namespace
 
-bool fit_loop::end_pass() {
-  epoch_record x;
-  x.epoch = at_.epochs_done() + 1;
-  x.steps = it_.steps;
-  x.examples = at_.totals.examples;
-  const auto n = static_cast<double>(std::max<std::uint64_t>(x.examples, 1));
-  x.loss = at_.totals.loss_sum / n;
-  x.accuracy = at_.totals.correct / n;
-  x.seconds = at_.totals.seconds;
-  x.learning_rate = step_->learning_rate(it_.steps - 1);
+bool fit_loop::end_epoch() {
+  epoch_record record;
+  record.epoch = position_.epochs_done() + 1;
+  record.steps = model_.steps;
+  record.examples = position_.totals.examples;
+  const auto n =
+    static_cast<double>(std::max<std::uint64_t>(record.examples, 1));
+  record.loss = position_.totals.loss_sum / n;
+  record.accuracy = position_.totals.correct / n;
+  record.seconds = position_.totals.seconds;
+  record.learning_rate = step_->learning_rate(model_.steps - 1);
   if (options_.validation) {
-    const auto found = evaluate(shared_, *options_.validation);
-    x.validation_loss = found.loss;
-    x.validation_accuracy = found.accuracy;
+    const auto found = evaluate(shared_model_, *options_.validation);
+    record.validation_loss = found.loss;
+    record.validation_accuracy = found.accuracy;
   }
-  at_.epochs.push_back(x);
-  at_.at = {at_.at.pass + 1, 0};
-  at_.totals = {};
-  shown_.end(x);
-  judge(x);
-  it_.interrupted = at_; // For a callback that saves the model.
+  position_.epochs.push_back(record);
+  position_.next_batch = {position_.next_batch.epoch + 1, 0};
+  position_.totals = {};
+  progress_.end(record);
+  update_early_stopping(record);
+  model_.interrupted = position_; // For a callback that saves the model.
   try {
     for (const auto& one : options_.callbacks)
       if (one.on_epoch_end)
-        one.on_epoch_end(x);
+        one.on_epoch_end(record);
   } catch (...) {
     thrown_ = std::current_exception();
   }
-  agree();
-  it_.interrupted.reset();
-  return !gives_up();
+  synchronize_workers();
+  model_.interrupted.reset();
+  return !should_stop_early();
 }
 
-bool fit_loop::gives_up() const {
+bool fit_loop::should_stop_early() const {
   const auto& early = options_.early_stopping;
-  return early && at_.waited > 0 && at_.waited >= early->patience;
+  return early && position_.epochs_without_improvement > 0
+         && position_.epochs_without_improvement >= early->patience;
 }
 
-void fit_loop::judge(const epoch_record& x) {
+void fit_loop::update_early_stopping(const epoch_record& record) {
   const auto& early = options_.early_stopping;
   if (!early)
     return;
-  const auto now = value_of(early->monitor, x);
-  if (std::isnan(at_.best) || now < at_.best - early->min_delta) {
-    at_.best = now;
-    at_.best_epoch = x.epoch;
-    at_.waited = 0;
+  const auto now = value_of(early->monitor, record);
+  if (std::isnan(position_.best_metric)
+      || now < position_.best_metric - early->min_delta) {
+    position_.best_metric = now;
+    position_.best_epoch = record.epoch;
+    position_.epochs_without_improvement = 0;
     if (early->restore_best)
-      at_.best_weights = it_.own.values(0).clone();
+      position_.best_weights = model_.model_parameters.values(0).clone();
   } else {
-    ++at_.waited;
+    ++position_.epochs_without_improvement;
   }
 }
 
 void fit_loop::restore_best() {
-  if (!at_.best_weights || at_.best_epoch == at_.epochs.size())
+  if (!position_.best_weights
+      || position_.best_epoch == position_.epochs.size())
     return;
-  it_.own.values(0).copy_from(at_.best_weights);
-  it_.share_copy(0);
+  model_.model_parameters.values(0).copy_from(position_.best_weights);
+  model_.broadcast_copy(0);
 }
 
 } // namespace troupe

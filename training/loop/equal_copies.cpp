@@ -12,11 +12,11 @@ namespace troupe {
 namespace {
 
 /// Returns the values of one variable in one copy.
-tensor values_of(const parameters& own, std::size_t variable,
+tensor values_of(const parameters& model_parameters, std::size_t variable,
                  std::uint32_t copy) {
-  const auto begin = own.offset(variable);
-  const auto count = own.variables()[variable].dims().elements();
-  return own.values(copy).range(begin, begin + count);
+  const auto begin = model_parameters.offset(variable);
+  const auto count = model_parameters.variables()[variable].dims().elements();
+  return model_parameters.values(copy).range(begin, begin + count);
 }
 
 bool same_bytes(const tensor& a, const tensor& b) {
@@ -26,21 +26,22 @@ bool same_bytes(const tensor& a, const tensor& b) {
 /// Returns a text that identifies the values of a copy: their hash if several
 /// processes compare them, else the number of the copy. The caller
 /// uses one text for all equal copies of a process.
-std::string fingerprint(const tensor& x, bool hashed, std::uint32_t copy) {
+std::string fingerprint(const tensor& values, bool hashed, std::uint32_t copy) {
   if (!hashed)
     return std::to_string(copy);
   sha256 hash;
-  hash.add({x.raw(), x.bytes()});
+  hash.add({values.raw(), values.bytes()});
   return to_hex(hash.finish());
 }
 
-[[noreturn]] void refuse(const std::string& variable,
-                         std::span<const std::uint32_t> differ,
-                         std::uint32_t first) {
+[[noreturn]] void throw_difference(const std::string& variable,
+                                   std::span<const std::uint32_t> differ,
+                                   std::uint32_t first) {
   throw std::logic_error(
-    "the copies of the variable \"" + variable + "\" differ: "
-    + commit::replicas_named(differ) + (differ.size() == 1 ? " has" : " have")
-    + " other values than replica " + std::to_string(first)
+    "the copies of the variable \"" + variable
+    + "\" differ: " + step_commit::replica_list(differ)
+    + (differ.size() == 1 ? " has" : " have") + " other values than replica "
+    + std::to_string(first)
     + "; all_reduce the gradients before an optimizer applies them, so that "
       "all replicas make the same update, or, if a step failed before, load "
       "the last saved file");
@@ -50,32 +51,33 @@ std::string fingerprint(const tensor& x, bool hashed, std::uint32_t copy) {
 
 /// The text has a line for each variable: its name, then replica and
 /// fingerprint of each copy, separated by tabs.
-std::string copies_here(const model_state& it) {
-  const auto& here = it.strategy->here;
-  const bool hashed = here.processes > 1;
+std::string describe_copies(const model_state& state) {
+  const auto& range = state.strategy->local_replicas;
+  const bool hashed = range.processes > 1;
   std::ostringstream out;
-  for (std::size_t v = 0; v < it.variables().size(); ++v) {
-    out << it.variables()[v].name();
-    const auto first = values_of(it.own, v, 0);
-    const auto usual = fingerprint(first, hashed, 0);
-    for (std::uint32_t c = 0; c < it.own.copies(); ++c) {
-      const auto mine = values_of(it.own, v, c);
-      out << '\t' << here.first + c << '\t'
-          << (same_bytes(mine, first) ? usual : fingerprint(mine, hashed, c));
+  for (std::size_t v = 0; v < state.variables().size(); ++v) {
+    out << state.variables()[v].name();
+    const auto first = values_of(state.model_parameters, v, 0);
+    const auto first_fingerprint = fingerprint(first, hashed, 0);
+    for (std::uint32_t c = 0; c < state.model_parameters.copies(); ++c) {
+      const auto values = values_of(state.model_parameters, v, c);
+      out << '\t' << range.first + c << '\t'
+          << (same_bytes(values, first) ? first_fingerprint
+                                        : fingerprint(values, hashed, c));
     }
     out << '\n';
   }
   return out.str();
 }
 
-void compare_copies(const std::vector<std::string>& told) {
-  std::vector<std::istringstream> all(told.begin(), told.end());
+void compare_copies(const std::vector<std::string>& texts) {
+  std::vector<std::istringstream> streams(texts.begin(), texts.end());
   for (;;) {
-    std::string variable, usual;
+    std::string variable, expected;
     std::uint32_t first = 0;
     std::vector<std::uint32_t> differ;
-    for (auto& one : all) {
-      std::string line, name, word;
+    for (auto& one : streams) {
+      std::string line, name, hash;
       if (!std::getline(one, line))
         return; // The models differ in more than their copies.
       std::istringstream words{line};
@@ -84,24 +86,25 @@ void compare_copies(const std::vector<std::string>& told) {
         variable = name;
       else if (name != variable)
         return;
-      for (std::uint32_t replica = 0; words >> replica >> word;)
-        if (usual.empty()) {
-          usual = word;
+      for (std::uint32_t replica = 0; words >> replica >> hash;)
+        if (expected.empty()) {
+          expected = hash;
           first = replica;
-        } else if (word != usual) {
+        } else if (hash != expected) {
           differ.push_back(replica);
         }
     }
     if (!differ.empty())
-      refuse(variable, differ, first);
+      throw_difference(variable, differ, first);
   }
 }
 
-void check_equal_copies(const model_state& it,
+void check_equal_copies(const model_state& state,
                         std::chrono::milliseconds join_timeout) {
-  const auto& here = it.strategy->here;
-  if (here.processes > 1 || it.own.copies() > 1)
-    compare_copies(tell_all(it.strategy, copies_here(it), join_timeout));
+  const auto& here = state.strategy->local_replicas;
+  if (here.processes > 1 || state.model_parameters.copies() > 1)
+    compare_copies(
+      all_gather_text(state.strategy, describe_copies(state), join_timeout));
 }
 
 } // namespace troupe

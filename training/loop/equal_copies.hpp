@@ -17,16 +17,16 @@ namespace troupe {
 ///         variable whose copies differ, and the replicas.
 /// @cost in one process a comparison of memory; in several a SHA-256 of the
 ///       parameters and one small step.
-void check_equal_copies(const model_state& it,
+void check_equal_copies(const model_state& state,
                         std::chrono::milliseconds join_timeout = {});
 
 /// Returns a fingerprint of each copy in this process, as a text for the other
 /// processes.
-std::string copies_here(const model_state& it);
+std::string describe_copies(const model_state& state);
 
 /// Compares the fingerprints of all processes.
 /// @param texts those of `describe_copies`, by process.
 /// @errors as `check_equal_copies`.
-void compare_copies(const std::vector<std::string>& told);
+void compare_copies(const std::vector<std::string>& texts);
 
 } // namespace troupe

@@ -14,7 +14,7 @@
 namespace troupe {
 
 /// The metric that early stopping evaluates at the end of each epoch.
-enum class measure : std::uint8_t {
+enum class monitored_metric : std::uint8_t {
   validation_loss,
   validation_accuracy,
   loss,
@@ -23,7 +23,7 @@ enum class measure : std::uint8_t {
 
 /// Ends a fit when the monitored metric does not improve any more.
 struct early_stopping {
-  measure monitor = measure::validation_loss;
+  monitored_metric monitor = monitored_metric::validation_loss;
   std::uint64_t patience = 3; ///< Epochs without improvement.
   double min_delta = 0;       ///< A smaller difference is no improvement.
   bool restore_best = true;   ///< Ends with the weights of the best epoch.
@@ -50,11 +50,11 @@ struct callback {
 };
 
 /// Reaction of `fit` if a step's loss or reduced gradient is NaN or infinite.
-/// Its update is skipped in both cases, so the weights stay those of the last
-/// good step.
+/// With either value the update of that step is skipped, so the weights stay
+/// those of the last good step.
 enum class on_nan : std::uint8_t {
-  stop, ///< Throw an error with the step.
-  skip, ///< Log a warning and continue with the next batch.
+  stop, ///< Throws an error that names the step.
+  skip, ///< Logs a warning and continues with the next batch.
 };
 
 struct fit_options {
@@ -64,7 +64,7 @@ struct fit_options {
   /// Epoch of the data that the first epoch reads, which decides the order of a
   /// shuffled dataset. None: epoch 0 in a model's first fit, later the epoch
   /// after the last one that a fit of the model began.
-  std::optional<std::uint64_t> first_pass{};
+  std::optional<std::uint64_t> first_epoch{};
   std::optional<data::dataset> validation{}; ///< Must be batched.
   std::vector<callback> callbacks{};
   std::optional<troupe::early_stopping> early_stopping{};

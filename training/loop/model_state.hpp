@@ -10,77 +10,80 @@
 namespace troupe {
 
 /// Sums over the steps of an epoch so far.
-struct pass_totals {
+struct epoch_totals {
   std::uint64_t examples = 0;
   double loss_sum = 0;
   double correct = 0;
   double seconds = 0;
 
-  void add(const step_report& x) {
-    examples += x.examples;
-    loss_sum += x.loss_sum;
-    correct += x.correct;
+  void add(const step_metrics& metrics) {
+    examples += metrics.examples;
+    loss_sum += metrics.loss_sum;
+    correct += metrics.correct;
   }
 };
 
 /// The position of a fit between two steps. Together with the weights and slots
 /// it is the complete state to resume from.
 struct fit_position {
-  data::position at;            ///< Position of the next batch.
-  std::uint64_t first_pass = 0; ///< Epoch of the data that epoch 1 reads.
-  pass_totals totals;
+  data::position next_batch;     ///< Position of the next batch.
+  std::uint64_t first_epoch = 0; ///< Epoch of the data that epoch 1 reads.
+  epoch_totals totals;
   std::vector<epoch_record> epochs;
 
-  double best = epoch_record::none; ///< Best value of the monitored metric.
+  /// Best value of the monitored metric.
+  double best_metric = epoch_record::none;
   std::uint64_t best_epoch = 0;
-  std::uint64_t waited = 0; ///< Epochs since the best one.
-  tensor best_weights;      ///< [size] float32. Empty: none kept.
+  std::uint64_t epochs_without_improvement = 0; ///< Epochs since the best one.
+  tensor best_weights; ///< [size] float32. Empty: none kept.
 
   // A fit can be resumed only with equal values of these.
   std::uint64_t batches = 0; ///< Batches in an epoch.
   std::uint32_t replicas = 1;
 
-  std::uint64_t epochs_done() const { return at.pass - first_pass; }
+  std::uint64_t epochs_done() const { return next_batch.epoch - first_epoch; }
 };
 
 /// The state of a `model`.
 struct model_state {
-  model_state(const models::model_description& what, const update_rule& by,
-              const models::loss& loss, std::uint64_t seed,
-              std::shared_ptr<strategy_state> in);
+  model_state(const models::model_description& architecture,
+              const update_rule& update, const models::loss& loss,
+              std::uint64_t seed, std::shared_ptr<strategy_state> owner);
 
   std::shared_ptr<strategy_state> strategy;
   models::network net;
   update_rule rule;
   const models::loss* loss;
   std::uint64_t seed;
-  parameters own;
+  parameters model_parameters;
   /// State of the update rule, [size] float32 each: `slots[copy][slot]`.
   std::vector<std::vector<tensor>> slots;
   std::uint64_t steps = 0;
   /// Epoch of the data with which the next fit begins.
-  std::uint64_t passes = 0;
+  std::uint64_t next_epoch = 0;
   std::optional<fit_position> interrupted;
   std::string note;
 
-  std::span<const variable> variables() const { return own.variables(); }
+  std::span<const variable> variables() const {
+    return model_parameters.variables();
+  }
 
   /// Copies the values and slots of one copy to all others.
-  void share_copy(std::uint32_t from);
+  void broadcast_copy(std::uint32_t source);
 };
 
 /// The model is shared, because a replica that is stuck in a step may use it
 /// after the call has ended.
-history fit(const std::shared_ptr<model_state>& it,
+history fit(const std::shared_ptr<model_state>& state,
             const data::dataset& batches, const fit_options& options);
-evaluation evaluate(const std::shared_ptr<model_state>& it,
+evaluation evaluate(const std::shared_ptr<model_state>& state,
                     const data::dataset& batches);
-tensor predict(const model_state& it, const tensor& inputs);
-tensor predict(const model_state& it, const data::dataset& batches);
+tensor predict(const model_state& state, const tensor& inputs);
+tensor predict(const model_state& state, const data::dataset& batches);
 
 /// Rejects data that does not fit the model.
 /// @param description names the data in the error: "the training data".
-void check_data(const model_state& it, const data::dataset& batches,
-                std::string_view what);
+void check_data(const model_state& state, const data::dataset& batches,
+                std::string_view description);
 
 } // namespace troupe

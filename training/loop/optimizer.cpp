@@ -44,11 +44,11 @@ struct optimizer::impl {
           "model there");
   }
 
-  std::array<tensor, 2>& slots_of(copy_state& own, const variable& x) {
-    auto [at, is_new] = own.slots.try_emplace(x.id());
+  std::array<tensor, 2>& slots_of(copy_state& copy, const variable& parameter) {
+    auto [entry, is_new] = copy.slots.try_emplace(parameter.id());
     for (std::size_t s = 0; is_new && s < rule.slots(); ++s)
-      at->second[s] = tensor::zeros(x.dims());
-    return at->second;
+      entry->second[s] = tensor::zeros(parameter.dims());
+    return entry->second;
   }
 };
 
@@ -72,10 +72,10 @@ void optimizer::apply(std::span<const tensor> gradients,
     throw std::logic_error(std::to_string(gradients.size()) + " gradients for "
                            + std::to_string(variables.size()) + " variables");
   const auto id = replica->replica_id() - impl_->made_in.first_local_replica();
-  auto& own = impl_->copies[impl_->copies.size() == 1 ? 0 : id];
-  if (++impl_->calls[id] <= own.steps)
+  auto& copy = impl_->copies[impl_->copies.size() == 1 ? 0 : id];
+  if (++impl_->calls[id] <= copy.steps)
     return; // Another replica has made this update; there is one copy for all.
-  ++own.steps;
+  ++copy.steps;
   for (std::size_t i = 0; i < variables.size(); ++i) {
     impl_->check(variables[i]);
     auto value = variables[i].value();
@@ -83,12 +83,12 @@ void optimizer::apply(std::span<const tensor> gradients,
       throw std::logic_error("a gradient " + to_string(gradients[i].spec())
                              + " for the variable " + variables[i].name() + " "
                              + to_string(value.spec()));
-    auto& slots = impl_->slots_of(own, variables[i]);
+    auto& slots = impl_->slots_of(copy, variables[i]);
     std::array<std::span<float>, 2> ranges;
     for (std::size_t s = 0; s < impl_->rule.slots(); ++s)
       ranges[s] = slots[s].mutable_data<float>();
     impl_->rule.apply(value.mutable_data<float>(), gradients[i].data<float>(),
-                      std::span{ranges}.first(impl_->rule.slots()), own.steps,
+                      std::span{ranges}.first(impl_->rule.slots()), copy.steps,
                       impl_->rate);
   }
 }

@@ -13,7 +13,7 @@ namespace troupe {
 
 namespace {
 
-constexpr double redraw = 0.1, line_every = 10; // Seconds.
+constexpr double redraw_interval = 0.1, line_interval = 10; // Seconds.
 
 template <class... Ts>
 std::string format(const char* how, Ts... xs) {
@@ -28,7 +28,7 @@ std::string loss_text(double loss) {
   return format(std::abs(loss) < 1e5 ? "loss %.4f" : "loss %.3e", loss);
 }
 
-std::string measures(double loss, double accuracy) {
+std::string metrics_text(double loss, double accuracy) {
   return loss_text(loss) + format("  accuracy %.2f%%", 100 * accuracy);
 }
 
@@ -37,36 +37,37 @@ std::string rounded_rate(std::uint64_t examples, double seconds) {
     std::llround(static_cast<double>(examples) / seconds)));
 }
 
-std::string rate(std::uint64_t examples, double seconds) {
+std::string rate_text(std::uint64_t examples, double seconds) {
   return seconds > 0 ? rounded_rate(examples, seconds) + " examples/s  " : "";
 }
 
-std::string count(const progress_state& x) {
+std::string epoch_text(const progress_state& x) {
   return "epoch " + std::to_string(x.epoch) + "/" + std::to_string(x.epochs);
 }
 
-double part_done(const progress_state& x) {
+double fraction_done(const progress_state& state) {
   return std::clamp(
-    static_cast<double>(x.step)
-      / static_cast<double>(std::max<std::uint64_t>(x.steps, 1)),
+    static_cast<double>(state.step)
+      / static_cast<double>(std::max<std::uint64_t>(state.steps, 1)),
     0.0, 1.0);
 }
 
-std::string time_left(const progress_state& x) {
-  if (x.step == 0 || x.steps <= x.step || x.seconds <= 0
-      || x.examples_timed == 0 || x.examples == 0)
+std::string time_left(const progress_state& state) {
+  if (state.step == 0 || state.steps <= state.step || state.seconds <= 0
+      || state.examples_timed == 0 || state.examples == 0)
     return {};
   const auto per_step =
-    static_cast<double>(x.examples) / static_cast<double>(x.step);
-  const auto left = static_cast<double>(x.steps - x.step) * per_step;
+    static_cast<double>(state.examples) / static_cast<double>(state.step);
+  const auto left = static_cast<double>(state.steps - state.step) * per_step;
   return "  "
-         + as_duration(left * x.seconds / static_cast<double>(x.examples_timed))
+         + as_duration(left * state.seconds
+                       / static_cast<double>(state.examples_timed))
          + " left";
 }
 
 progress::sink standard_error() {
-  progress::sink to;
-  to.write = [](std::string_view text) {
+  progress::sink terminal;
+  terminal.write = [](std::string_view text) {
     while (!text.empty()) {
       const auto n = ::write(STDERR_FILENO, text.data(), text.size());
       if (n <= 0)
@@ -74,14 +75,14 @@ progress::sink standard_error() {
       text.remove_prefix(static_cast<std::size_t>(n));
     }
   };
-  to.now = [] {
+  terminal.now = [] {
     const auto now = std::chrono::steady_clock::now().time_since_epoch();
     return std::chrono::duration<double>(now).count();
   };
   winsize size{};
   if (::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
-    to.width = size.ws_col;
-  return to;
+    terminal.width = size.ws_col;
+  return terminal;
 }
 
 } // namespace
@@ -105,40 +106,44 @@ std::string as_duration(double seconds) {
                   : format("%lld:%02lld:%02lld", s / 3600, s / 60 % 60, s % 60);
 }
 
-std::string plain_line(const progress_state& x) {
-  auto text = count(x);
-  if (x.steps > 0)
-    text += format("  %3.0f%%", 100 * part_done(x));
-  return text + "  " + rate(x.examples_timed, x.seconds)
-         + measures(x.loss, x.accuracy) + time_left(x);
+std::string plain_line(const progress_state& state) {
+  auto text = epoch_text(state);
+  if (state.steps > 0)
+    text += format("  %3.0f%%", 100 * fraction_done(state));
+  return text + "  " + rate_text(state.examples_timed, state.seconds)
+         + metrics_text(state.loss, state.accuracy) + time_left(state);
 }
 
-std::string bar_line(const progress_state& x, std::size_t width) {
-  auto tail = format("%3.0f%%  ", 100 * part_done(x));
-  if (x.seconds > 0)
-    tail += rounded_rate(x.examples_timed, x.seconds) + "/s  ";
-  tail += loss_text(x.loss) + format("  acc %.2f%%", 100 * x.accuracy);
-  tail += time_left(x);
-  const auto head = count(x) + " ";
-  // "[", "] " and the last column.
+std::string bar_line(const progress_state& state, std::size_t width) {
+  auto tail = format("%3.0f%%  ", 100 * fraction_done(state));
+  if (state.seconds > 0)
+    tail += rounded_rate(state.examples_timed, state.seconds) + "/s  ";
+  tail += loss_text(state.loss) + format("  acc %.2f%%", 100 * state.accuracy);
+  tail += time_left(state);
+  const auto head = epoch_text(state) + " ";
+  // Columns of "[", "] " and the last column, which stays empty.
   const auto used = head.size() + tail.size() + 4;
-  const auto room = width > used ? std::min<std::size_t>(width - used, 30) : 0;
+  const auto bar_width =
+    width > used ? std::min<std::size_t>(width - used, 30) : 0;
   std::string bar;
-  if (room >= 5) {
-    const auto full =
-      static_cast<std::size_t>(part_done(x) * static_cast<double>(room));
-    bar = "[" + std::string(full, '#') + std::string(room - full, '.') + "] ";
+  if (bar_width >= 5) {
+    const auto full = static_cast<std::size_t>(
+      fraction_done(state) * static_cast<double>(bar_width));
+    bar =
+      "[" + std::string(full, '#') + std::string(bar_width - full, '.') + "] ";
   }
   return (head + bar + tail).substr(0, width > 0 ? width - 1 : 0);
 }
 
-std::string epoch_line(const epoch_record& x, std::uint64_t epochs) {
-  auto text = "epoch " + std::to_string(x.epoch) + "/" + std::to_string(epochs)
-              + "  " + as_duration(x.seconds) + "  "
-              + rate(x.examples, x.seconds) + measures(x.loss, x.accuracy);
-  if (!std::isnan(x.validation_loss) || !std::isnan(x.validation_accuracy))
-    text +=
-      "  validation " + measures(x.validation_loss, x.validation_accuracy);
+std::string epoch_line(const epoch_record& record, std::uint64_t epochs) {
+  auto text = "epoch " + std::to_string(record.epoch) + "/"
+              + std::to_string(epochs) + "  " + as_duration(record.seconds)
+              + "  " + rate_text(record.examples, record.seconds)
+              + metrics_text(record.loss, record.accuracy);
+  if (!std::isnan(record.validation_loss)
+      || !std::isnan(record.validation_accuracy))
+    text += "  validation "
+            + metrics_text(record.validation_loss, record.validation_accuracy);
   return text;
 }
 
@@ -149,66 +154,67 @@ progress::progress(progress_style style) : progress{style, standard_error()} {
 }
 
 progress::progress(progress_style style, sink to)
-  : style_{style}, to_{std::move(to)} {}
+  : style_{style}, sink_{std::move(to)} {}
 
 progress::~progress() {
-  leave();
+  finish_line();
 }
 
-void progress::begin(const progress_state& at) {
-  at_ = at;
-  at_.examples_timed = 0;
-  loss_sum_ = at.loss * static_cast<double>(at.examples);
-  correct_ = at.accuracy * static_cast<double>(at.examples);
-  began_ = to_.now ? to_.now() : 0;
-  next_ = began_ + (style_ == progress_style::bar ? 0 : line_every);
+void progress::begin(const progress_state& state) {
+  state_ = state;
+  state_.examples_timed = 0;
+  loss_sum_ = state.loss * static_cast<double>(state.examples);
+  correct_ = state.accuracy * static_cast<double>(state.examples);
+  begin_time_ = sink_.now ? sink_.now() : 0;
+  next_draw_time_ =
+    begin_time_ + (style_ == progress_style::bar ? 0 : line_interval);
 }
 
 void progress::step(std::uint64_t examples, double loss_sum, double correct) {
-  ++at_.step;
-  at_.examples += examples;
-  at_.examples_timed += examples;
+  ++state_.step;
+  state_.examples += examples;
+  state_.examples_timed += examples;
   loss_sum_ += loss_sum;
   correct_ += correct;
   if (style_ == progress_style::none)
     return;
-  if (const auto now = to_.now(); now >= next_)
+  if (const auto now = sink_.now(); now >= next_draw_time_)
     draw(now);
 }
 
 void progress::draw(double now) {
   const auto examples =
-    static_cast<double>(std::max<std::uint64_t>(at_.examples, 1));
-  at_.loss = loss_sum_ / examples;
-  at_.accuracy = correct_ / examples;
-  at_.seconds = now - began_;
+    static_cast<double>(std::max<std::uint64_t>(state_.examples, 1));
+  state_.loss = loss_sum_ / examples;
+  state_.accuracy = correct_ / examples;
+  state_.seconds = now - begin_time_;
   if (style_ == progress_style::bar) {
-    auto line = bar_line(at_, to_.width);
+    auto line = bar_line(state_, sink_.width);
     const auto columns = line.size();
-    if (columns < drawn_)
-      line.append(drawn_ - columns, ' ');
-    drawn_ = columns;
-    to_.write("\r" + line);
-    next_ = now + redraw;
+    if (columns < drawn_columns_)
+      line.append(drawn_columns_ - columns, ' ');
+    drawn_columns_ = columns;
+    sink_.write("\r" + line);
+    next_draw_time_ = now + redraw_interval;
   } else {
-    to_.write(plain_line(at_) + "\n");
-    next_ = now + line_every;
+    sink_.write(plain_line(state_) + "\n");
+    next_draw_time_ = now + line_interval;
   }
 }
 
-void progress::end(const epoch_record& x) {
+void progress::end(const epoch_record& record) {
   if (style_ == progress_style::none)
     return;
-  auto line = epoch_line(x, at_.epochs);
-  if (line.size() < drawn_)
-    line.append(drawn_ - line.size(), ' ');
-  to_.write((drawn_ > 0 ? "\r" : "") + line + "\n");
-  drawn_ = 0;
+  auto line = epoch_line(record, state_.epochs);
+  if (line.size() < drawn_columns_)
+    line.append(drawn_columns_ - line.size(), ' ');
+  sink_.write((drawn_columns_ > 0 ? "\r" : "") + line + "\n");
+  drawn_columns_ = 0;
 }
 
-void progress::leave() {
-  if (std::exchange(drawn_, 0) > 0)
-    to_.write("\n");
+void progress::finish_line() {
+  if (std::exchange(drawn_columns_, 0) > 0)
+    sink_.write("\n");
 }
 
 } // namespace troupe

@@ -32,18 +32,18 @@ struct progress_state {
 /// Returns "epoch 2/5 [####......]  40%  8,120/s  loss 0.2150  acc 93.40%  0:03
 /// left", truncated to `width` columns. The bar takes the columns that remain,
 /// at most 30; it is omitted below 5.
-std::string bar_line(const progress_state& x, std::size_t width);
+std::string bar_line(const progress_state& state, std::size_t width);
 
 /// Returns the line without a bar, for a log.
-std::string plain_line(const progress_state& x);
+std::string plain_line(const progress_state& state);
 
 /// Returns the line printed at the end of an epoch.
-std::string epoch_line(const epoch_record& x, std::uint64_t epochs);
+std::string epoch_line(const epoch_record& record, std::uint64_t epochs);
 
-/// "1,234,567"
+/// Formats a number with thousands separators: "1,234,567".
 std::string with_commas(std::uint64_t x);
 
-/// "0:07", "12:30", "1:02:03"
+/// Formats a duration: "0:07", "12:30" or "1:02:03".
 std::string as_duration(double seconds);
 
 /// Prints the progress of a fit and decides when to print each line.
@@ -63,26 +63,26 @@ public:
   progress& operator=(const progress&) = delete;
 
   /// Begins an epoch, or continues it at `state.step` after an interruption.
-  void begin(const progress_state& at);
+  void begin(const progress_state& state);
 
   /// Counts a step.
   /// @cost a clock reading, unless a line is due.
   void step(std::uint64_t examples, double loss_sum, double correct);
 
-  void end(const epoch_record& x);
+  void end(const epoch_record& record);
 
   /// Ends the line of an unfinished bar.
-  void leave();
+  void finish_line();
 
 private:
   void draw(double now);
 
   progress_style style_;
-  sink to_;
-  progress_state at_;
+  sink sink_;
+  progress_state state_;
   double loss_sum_ = 0, correct_ = 0;
-  double began_ = 0, next_ = 0;
-  std::size_t drawn_ = 0; ///< Columns of the bar that is displayed.
+  double begin_time_ = 0, next_draw_time_ = 0;
+  std::size_t drawn_columns_ = 0; ///< Columns of the bar that is displayed.
 };
 
 } // namespace troupe

@@ -14,173 +14,179 @@ namespace troupe {
 
 namespace {
 
-std::vector<bucket> buckets_of(const parameters& own) {
+std::vector<bucket> buckets_of(const parameters& model_parameters) {
   std::vector<std::size_t> offsets;
-  for (std::size_t i = 0; i < own.variables().size(); ++i)
-    offsets.push_back(own.offset(i));
-  return cut_into_buckets(offsets, own.size(),
-                          train_step::bucket_bytes / sizeof(float));
+  for (std::size_t i = 0; i < model_parameters.variables().size(); ++i)
+    offsets.push_back(model_parameters.offset(i));
+  return make_buckets(offsets, model_parameters.size(),
+                      train_step::bucket_bytes / sizeof(float));
 }
 
 /// True if no element is infinite or NaN.
 /// @cost one read of the elements.
-bool all_finite(const tensor& x) {
+bool all_finite(const tensor& values) {
   // Adding one to an exponent of all ones carries into the sign.
-  constexpr std::uint32_t exponent = 0x7f800000, one = 0x00800000;
+  constexpr std::uint32_t exponent = 0x7f800000, exponent_step = 0x00800000;
   std::uint32_t carries = 0;
-  for (const auto v : x.data<float>())
-    carries |= (std::bit_cast<std::uint32_t>(v) & exponent) + one;
+  for (const auto v : values.data<float>())
+    carries |= (std::bit_cast<std::uint32_t>(v) & exponent) + exponent_step;
   return carries >> 31 == 0;
 }
 
 } // namespace
 
-train_step::train_step(std::shared_ptr<model_state> of,
+train_step::train_step(std::shared_ptr<model_state> model,
                        const fit_options& options)
-  : owned_{std::move(of)},
-    it_{*owned_},
+  : shared_model_{std::move(model)},
+    model_{*shared_model_},
     schedule_{options.schedule},
     on_nan_{options.on_nan},
-    first_{it_.strategy->here.first},
-    shared_{it_.strategy->here.count > 1 && it_.own.copies() == 1} {
-  const auto replicas = it_.strategy->replicas;
-  const auto count = it_.strategy->here.count;
-  const auto cut = replicas > 1 ? buckets_of(it_.own) : std::vector<bucket>{};
+    first_replica_{model_.strategy->local_replicas.first},
+    single_copy_{model_.strategy->local_replicas.count > 1
+                 && model_.model_parameters.copies() == 1} {
+  const auto replicas = model_.strategy->replicas;
+  const auto count = model_.strategy->local_replicas.count;
+  const auto cut =
+    replicas > 1 ? buckets_of(model_.model_parameters) : std::vector<bucket>{};
   for (std::uint32_t id = 0; id < count; ++id) {
-    auto& mine = replicas_.emplace_back();
-    const auto copy = shared_ ? 0 : id;
-    mine.values = it_.own.values(copy);
-    mine.gradient = it_.own.gradients(id);
-    for (std::size_t s = 0; s < it_.rule.slots(); ++s)
-      mine.slots[s] = it_.slots[copy][s].mutable_data<float>();
+    auto& self = replicas_.emplace_back();
+    const auto copy = single_copy_ ? 0 : id;
+    self.values = model_.model_parameters.values(copy);
+    self.gradient = model_.model_parameters.gradients(id);
+    for (std::size_t s = 0; s < model_.rule.slots(); ++s)
+      self.slots[s] = model_.slots[copy][s].mutable_data<float>();
     for (const auto& b : cut)
-      mine.parts.push_back(mine.gradient.range(b.begin, b.end));
-    mine.sums.resize(cut.size());
-    mine.progress = {cut, it_.own.variables().size()};
-    mine.done = it_.steps;
+      self.bucket_gradients.push_back(self.gradient.range(b.begin, b.end));
+    self.sums.resize(cut.size());
+    self.tracker = {cut, model_.model_parameters.variables().size()};
+    self.steps_done = model_.steps;
     if (replicas > 1)
-      mine.completed = [this, &mine](std::size_t parameter) {
-        mine.progress.complete(
-          parameter, [&](std::uint32_t bucket) { contribute(mine, bucket); });
+      self.on_gradient_complete = [this, &self](std::size_t parameter) {
+        self.tracker.on_gradient_ready(
+          parameter, [&](std::uint32_t bucket) { contribute(self, bucket); });
       };
   }
-  next_shared_ = it_.steps;
+  next_update_ = model_.steps;
 }
 
 float train_step::learning_rate(std::uint64_t step) const {
-  return schedule_ ? schedule_->at(step) : it_.rule.learning_rate();
+  return schedule_ ? schedule_->at(step) : model_.rule.learning_rate();
 }
 
-void train_step::operator()(step_context& at) {
-  auto& mine = replicas_[at.replica - first_];
-  at.report = {};
-  if (mine.halted)
+void train_step::operator()(step_context& step) {
+  auto& self = replicas_[step.replica - first_replica_];
+  step.report = {};
+  if (self.stopped)
     return; // All replicas stopped at the same step.
-  mine.at = &at;
-  mine.finite = true;
-  const auto read = feed_->of(at.step);
-  const auto part = read.part_of(at.replica, at.replicas);
-  current_context().random = {it_.seed, at.replica, at.step, 0};
-  mine.progress.restart();
-  forward_and_backward(mine, part);
-  at.report.examples = part.labels.size();
+  self.step = &step;
+  self.finite = true;
+  const auto read = feed_->batch_of_step(step.step);
+  const auto rows = read.batch_of_replica(step.replica, step.replicas);
+  current_context().random = {model_.seed, step.replica, step.step, 0};
+  self.tracker.reset();
+  forward_and_backward(self, rows);
+  step.report.examples = rows.labels.size();
   const bool good =
-    at.replicas > 1 ? sum(mine) : mine.finite && all_finite(mine.gradient);
+    step.replicas > 1 ? sum(self) : self.finite && all_finite(self.gradient);
   if (good) {
-    update(mine, read.whole);
+    update(self, read.global_rows);
   } else {
-    at.report.correct = std::numeric_limits<double>::quiet_NaN();
-    mine.halted = on_nan_ == on_nan::stop;
+    step.report.correct = std::numeric_limits<double>::quiet_NaN();
+    self.stopped = on_nan_ == on_nan::stop;
   }
-  if (!mine.halted)
-    mine.done = at.step + 1;
-  for (auto& one : mine.sums)
+  if (!self.stopped)
+    self.steps_done = step.step + 1;
+  for (auto& one : self.sums)
     one = {};
 }
 
-void train_step::forward_and_backward(replica& mine, const batch& part) {
-  const auto variables = it_.variables();
-  if (part.labels.size() == 0) {
-    std::memset(mine.gradient.raw(), 0, mine.gradient.bytes());
-    for (std::size_t i = 0; mine.completed && i < variables.size(); ++i)
-      mine.completed(i);
+void train_step::forward_and_backward(replica& self, const batch& rows) {
+  const auto variables = model_.variables();
+  if (rows.labels.size() == 0) {
+    std::memset(self.gradient.raw(), 0, self.gradient.bytes());
+    for (std::size_t i = 0; self.on_gradient_complete && i < variables.size();
+         ++i)
+      self.on_gradient_complete(i);
     return;
   }
   tape t;
   const auto outputs =
-    it_.net.forward(part.inputs, variables, {.training = true});
-  const auto losses = it_.loss->of(outputs, part.labels);
-  auto& report = mine.at->report;
+    model_.net.forward(rows.inputs, variables, {.training = true});
+  const auto losses = model_.loss->compute(outputs, rows.labels);
+  auto& report = self.step->report;
   report.loss_sum = models::total(losses);
-  if (it_.loss->classifies)
-    report.correct = static_cast<double>(models::correct(outputs, part.labels));
-  mine.finite = std::isfinite(report.loss_sum);
-  t.gradient_into_variables(losses, variables, mine.completed);
+  if (model_.loss->classifies)
+    report.correct = static_cast<double>(models::correct(outputs, rows.labels));
+  self.finite = std::isfinite(report.loss_sum);
+  t.gradient_into_variables(losses, variables, self.on_gradient_complete);
 }
 
-void train_step::contribute(replica& mine, std::uint32_t bucket) {
+void train_step::contribute(replica& self, std::uint32_t bucket) {
   // If the loss is not finite, the sum shall inform all replicas: the first
   // element of the buffer, which the last bucket contains, becomes NaN.
-  if (!mine.finite && bucket + 1 == mine.parts.size())
-    mine.gradient.mutable_data<float>()[0] =
+  if (!self.finite && bucket + 1 == self.bucket_gradients.size())
+    self.gradient.mutable_data<float>()[0] =
       std::numeric_limits<float>::quiet_NaN();
-  mine.at->give(bucket, mine.parts[bucket]);
+  self.step->contribute_in_place(bucket, self.bucket_gradients[bucket]);
 }
 
-bool train_step::sum(replica& mine) {
-  for (std::uint32_t b = 0; b < mine.sums.size(); ++b)
-    mine.sums[b] = mine.at->sum(b);
-  mine.at->begin_update();
+bool train_step::sum(replica& self) {
+  for (std::uint32_t b = 0; b < self.sums.size(); ++b)
+    self.sums[b] = self.step->sum(b);
+  self.step->begin_update();
   // Replicas that take turns on one copy get the same sums, so only the first
   // of them scans the sums.
-  if (shared_ && scanned_ == mine.at->step)
+  if (single_copy_ && scanned_step_ == self.step->step)
     return sums_finite_;
-  const bool finite = std::ranges::all_of(mine.sums, all_finite);
-  if (shared_) {
-    scanned_ = mine.at->step;
+  const bool finite = std::ranges::all_of(self.sums, all_finite);
+  if (single_copy_) {
+    scanned_step_ = self.step->step;
     sums_finite_ = finite;
   }
   return finite;
 }
 
-void train_step::update(replica& mine, std::int64_t examples) {
-  const auto step = mine.at->step;
+void train_step::update(replica& self, std::int64_t examples) {
+  const auto step = self.step->step;
   // If replicas take turns on one copy, the first that has all sums updates it.
   // By then all of them have read the copy.
-  const bool due = !shared_ || next_shared_ <= step;
-  if (due && shared_)
-    next_shared_ = step + 1;
-  if (due && examples > 0) {
+  const bool is_updating = !single_copy_ || next_update_ <= step;
+  if (is_updating && single_copy_)
+    next_update_ = step + 1;
+  if (is_updating && examples > 0) {
     const auto rate = learning_rate(step);
     const auto scale = 1 / static_cast<float>(examples);
     const auto range = [&](std::size_t begin, std::size_t end,
                            std::span<const float> gradient) {
       std::array<std::span<float>, 2> slots;
-      for (std::size_t s = 0; s < it_.rule.slots(); ++s)
-        slots[s] = mine.slots[s].subspan(begin, end - begin);
-      it_.rule.apply(
-        mine.values.mutable_data<float>().subspan(begin, end - begin), gradient,
-        std::span{slots}.first(it_.rule.slots()), step + 1, rate, scale);
+      for (std::size_t s = 0; s < model_.rule.slots(); ++s)
+        slots[s] = self.slots[s].subspan(begin, end - begin);
+      model_.rule.apply(
+        self.values.mutable_data<float>().subspan(begin, end - begin), gradient,
+        std::span{slots}.first(model_.rule.slots()), step + 1, rate, scale);
     };
-    if (mine.parts.empty())
-      range(0, mine.values.size(), mine.gradient.data<float>());
-    for (std::size_t b = 0; b < mine.parts.size(); ++b) {
-      const auto& at = mine.progress.buckets()[b];
-      range(at.begin, at.end, mine.sums[b].data<float>());
+    if (self.bucket_gradients.empty())
+      range(0, self.values.size(), self.gradient.data<float>());
+    for (std::size_t b = 0; b < self.bucket_gradients.size(); ++b) {
+      const auto& bucket = self.tracker.buckets()[b];
+      range(bucket.begin, bucket.end, self.sums[b].data<float>());
     }
   }
 }
 
-void train_step::catch_up() {
-  const auto first = std::ranges::max_element(replicas_, {}, &replica::done);
-  const auto behind = [&](const replica& x) { return x.done < first->done; };
-  it_.steps = first->done;
-  if (shared_ || std::ranges::none_of(replicas_, behind))
+void train_step::resync_replicas() {
+  const auto furthest =
+    std::ranges::max_element(replicas_, {}, &replica::steps_done);
+  const auto behind = [&](const replica& x) {
+    return x.steps_done < furthest->steps_done;
+  };
+  model_.steps = furthest->steps_done;
+  if (single_copy_ || std::ranges::none_of(replicas_, behind))
     return;
-  const auto ahead = static_cast<std::size_t>(first - replicas_.begin());
-  it_.share_copy(static_cast<std::uint32_t>(ahead));
+  const auto source = static_cast<std::size_t>(furthest - replicas_.begin());
+  model_.broadcast_copy(static_cast<std::uint32_t>(source));
   for (auto& one : replicas_)
-    one.done = first->done;
+    one.steps_done = furthest->steps_done;
 }
 
 } // namespace troupe

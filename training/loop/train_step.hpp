@@ -22,18 +22,20 @@ public:
   /// Bytes of gradient that are reduced as one tensor.
   static constexpr std::size_t bucket_bytes = std::size_t{1} << 20;
 
-  train_step(std::shared_ptr<model_state> of, const fit_options& options);
+  train_step(std::shared_ptr<model_state> model, const fit_options& options);
 
   /// Sets the source of the batches and destroys the previous one. Null: none.
   /// @pre no step runs.
-  void feed_from(std::shared_ptr<batch_feed> feed) { feed_ = std::move(feed); }
+  void set_batches(std::shared_ptr<batch_feed> feed) {
+    feed_ = std::move(feed);
+  }
 
   /// Runs a step and fills in its metrics. If the loss or the reduced gradient
   /// is not finite, the metric `correct` is NaN and no replica updates its
   /// parameters in that step. With `on_nan::stop` no replica updates them in
   /// any later step.
   /// @cost in addition to the step: one read of the gradient.
-  void operator()(step_context& at);
+  void operator()(step_context& step);
 
   float learning_rate(std::uint64_t step) const;
 
@@ -42,7 +44,7 @@ public:
   /// most steps to the others, and takes over its step count. Replicas of other
   /// processes may have made more or fewer steps.
   /// @pre no step runs.
-  void catch_up();
+  void resync_replicas();
 
 private:
   /// State of one replica.
@@ -50,32 +52,36 @@ private:
     tensor values, gradient; ///< [size]
     /// State of the update rule for its copy.
     std::array<std::span<float>, 2> slots;
-    std::vector<tensor> parts; ///< Ranges of the gradient, by bucket.
+    /// Ranges of the gradient, by bucket.
+    std::vector<tensor> bucket_gradients;
     pooled<tensor> sums;
-    bucket_progress progress;
-    tape::completed completed; ///< Contributes buckets that became ready.
-    step_context* at = nullptr;
+    bucket_tracker tracker;
+    /// Contributes buckets that became ready.
+    tape::completed on_gradient_complete;
+    step_context* step = nullptr;
     bool finite = true;
-    bool halted = false;
-    std::uint64_t done = 0; ///< Steps completed, including skipped ones.
+    bool stopped = false;
+    std::uint64_t steps_done = 0; ///< Steps completed, including skipped ones.
   };
 
-  void forward_and_backward(replica& mine, const batch& part);
-  void contribute(replica& mine, std::uint32_t bucket);
-  bool sum(replica& mine);
-  void update(replica& mine, std::int64_t examples);
+  void forward_and_backward(replica& self, const batch& rows);
+  void contribute(replica& self, std::uint32_t bucket);
+  bool sum(replica& self);
+  void update(replica& self, std::int64_t examples);
 
-  const std::shared_ptr<model_state> owned_;
-  model_state& it_;
+  const std::shared_ptr<model_state> shared_model_;
+  model_state& model_;
   const std::optional<schedule> schedule_;
   const on_nan on_nan_;
   std::shared_ptr<batch_feed> feed_;
-  std::uint32_t first_; ///< Id of the first replica of this process.
-  bool shared_; ///< True if several replicas have one copy of the values.
+  std::uint32_t first_replica_; ///< Id of the first replica of this process.
+  bool single_copy_; ///< True if several replicas have one copy of the values.
   /// First step that did not update the single copy.
-  std::uint64_t next_shared_ = 0;
-  std::optional<std::uint64_t> scanned_; ///< Last step whose sums were scanned.
-  /// Result for that step. Both only with a single copy.
+  std::uint64_t next_update_ = 0;
+  /// Last step whose sums were scanned.
+  std::optional<std::uint64_t> scanned_step_;
+  /// True if the sums of `scanned_step_` were finite. With several copies,
+  /// `scanned_step_` and `sums_finite_` are unused.
   bool sums_finite_ = true;
   std::deque<replica> replicas_; ///< Replicas of this process.
 };

@@ -14,13 +14,13 @@ namespace {
 
 /// Collects the values that must be equal on all workers, one "name: value" per
 /// line.
-class account {
+class fingerprint_text {
 public:
   template <class T>
   void add(const char* name, const T& value) {
     text_ << name << ": " << value << '\n';
   }
-  void add(const char* name, const named_numbers& all) {
+  void add(const char* name, const hyperparameters& all) {
     text_ << name << ':';
     for (const auto& one : all)
       text_ << ' ' << one.name << '=' << one.value;
@@ -36,16 +36,16 @@ std::span<const std::byte> bytes_of(const tensor& x) {
   return {x.raw(), x.bytes()};
 }
 
-std::string hash_of_slots(const model_state& it) {
+std::string hash_of_slots(const model_state& state) {
   sha256 hash;
-  for (const auto& slot : it.slots[0])
+  for (const auto& slot : state.slots[0])
     hash.add(bytes_of(slot));
   return to_hex(hash.finish());
 }
 
 std::string hash_of_batch(const data::dataset& batches,
-                          const data::position& at) {
-  const auto first = batches.prefetch(0).iterate(at).next();
+                          const data::position& position) {
+  const auto first = batches.prefetch(0).iterate(position).next();
   if (!first)
     return "none";
   sha256 hash;
@@ -53,75 +53,80 @@ std::string hash_of_batch(const data::dataset& batches,
   return to_hex(hash.finish());
 }
 
-std::string account_of(const model_state& it, const data::dataset& batches,
-                       const fit_options& options, const fit_position& at) {
-  account x;
-  x.add("model", it.net.name());
-  x.add("loss", it.loss->name);
-  x.add("optimizer", it.rule.name());
-  x.add("settings of the optimizer", it.rule.numbers());
-  x.add("seed", it.seed);
-  x.add("steps done", it.steps);
-  x.add("hash of the optimizer's state", hash_of_slots(it));
-  x.add("batches per epoch", at.batches);
-  x.add("epoch of the data", at.at.pass);
-  x.add("first epoch of the data", at.first_pass);
-  x.add("batches of the epoch done", at.at.index);
-  x.add("hash of the next batch", hash_of_batch(batches, at.at));
-  x.add("epochs", options.epochs);
-  x.add("max_steps", options.max_steps);
-  x.add("on_nan", options.on_nan == on_nan::stop ? "stop" : "skip");
-  x.add("validation batches",
-        options.validation ? options.validation->size().value_or(0) : 0);
+std::string describe_fit(const model_state& state, const data::dataset& batches,
+                         const fit_options& options,
+                         const fit_position& position) {
+  fingerprint_text fingerprint;
+  fingerprint.add("model", state.net.name());
+  fingerprint.add("loss", state.loss->name);
+  fingerprint.add("optimizer", state.rule.name());
+  fingerprint.add("settings of the optimizer", state.rule.numbers());
+  fingerprint.add("seed", state.seed);
+  fingerprint.add("steps done", state.steps);
+  fingerprint.add("hash of the optimizer's state", hash_of_slots(state));
+  fingerprint.add("batches per epoch", position.batches);
+  fingerprint.add("epoch of the data", position.next_batch.epoch);
+  fingerprint.add("first epoch of the data", position.first_epoch);
+  fingerprint.add("batches of the epoch done", position.next_batch.index);
+  fingerprint.add("hash of the next batch",
+                  hash_of_batch(batches, position.next_batch));
+  fingerprint.add("epochs", options.epochs);
+  fingerprint.add("max_steps", options.max_steps);
+  fingerprint.add("on_nan", options.on_nan == on_nan::stop ? "stop" : "skip");
+  fingerprint.add("validation batches",
+                  options.validation ? options.validation->size().value_or(0)
+                                     : 0);
   if (const auto& s = options.schedule) {
-    x.add("schedule", s->name());
-    x.add("settings of the schedule", s->numbers());
+    fingerprint.add("schedule", s->name());
+    fingerprint.add("settings of the schedule", s->numbers());
   }
   if (const auto& e = options.early_stopping) {
-    x.add("early stopping's measure", static_cast<int>(e->monitor));
-    x.add("early stopping's patience", e->patience);
-    x.add("early stopping's min_delta", e->min_delta);
-    x.add("early stopping's restore_best", e->restore_best);
+    fingerprint.add("early stopping's metric", static_cast<int>(e->monitor));
+    fingerprint.add("early stopping's patience", e->patience);
+    fingerprint.add("early stopping's min_delta", e->min_delta);
+    fingerprint.add("early stopping's restore_best", e->restore_best);
   }
-  return x.text();
+  return fingerprint.text();
 }
 
 /// Describes the first line in which two texts differ.
 std::string difference(const std::string& a, const std::string& b) {
   std::istringstream in_a{a}, in_b{b};
-  for (std::string x, y;;) {
-    const bool more_a = bool(std::getline(in_a, x));
-    const bool more_b = bool(std::getline(in_b, y));
+  for (std::string line_a, line_b;;) {
+    const bool more_a = bool(std::getline(in_a, line_a));
+    const bool more_b = bool(std::getline(in_b, line_b));
     if (!more_a && !more_b)
       return "";
-    if (x != y || more_a != more_b)
-      return (more_b ? "\"" + net::printable(y) + "\"" : "nothing")
+    if (line_a != line_b || more_a != more_b)
+      return (more_b ? "\"" + net::printable(line_b) + "\"" : "nothing")
              + ", but worker 0 has "
-             + (more_a ? "\"" + net::printable(x) + "\"" : "nothing");
+             + (more_a ? "\"" + net::printable(line_a) + "\"" : "nothing");
   }
 }
 
 } // namespace
 
-void check_equal_workers(const model_state& it, const data::dataset& batches,
-                         const fit_options& options, const fit_position& at) {
-  if (it.strategy->here.processes == 1)
-    return check_equal_copies(it);
-  constexpr char end_of_account = '\f';
-  auto all = tell_all(it.strategy,
-                      account_of(it, batches, options, at) + end_of_account
-                        + copies_here(it),
-                      it.strategy->callback_timeout);
+void verify_workers_match(const model_state& state,
+                          const data::dataset& batches,
+                          const fit_options& options,
+                          const fit_position& position) {
+  if (state.strategy->local_replicas.processes == 1)
+    return check_equal_copies(state);
+  constexpr char separator = '\f';
+  auto texts = all_gather_text(state.strategy,
+                               describe_fit(state, batches, options, position)
+                                 + separator + describe_copies(state),
+                               state.strategy->callback_timeout);
   std::vector<std::string> copies;
-  for (auto& one : all) {
-    const auto end = std::min(one.find(end_of_account), one.size());
-    copies.push_back(one.substr(std::min(end + 1, one.size())));
-    one.resize(end);
+  for (auto& text : texts) {
+    const auto end = std::min(text.find(separator), text.size());
+    copies.push_back(text.substr(std::min(end + 1, text.size())));
+    text.resize(end);
   }
-  for (std::size_t w = 1; w < all.size(); ++w)
-    if (all[w] != all[0])
+  for (std::size_t w = 1; w < texts.size(); ++w)
+    if (texts[w] != texts[0])
       throw std::invalid_argument(
-        "worker " + std::to_string(w) + " has " + difference(all[0], all[w])
+        "worker " + std::to_string(w) + " has " + difference(texts[0], texts[w])
         + "; all workers must train the same model on the same data with the "
           "same options");
   compare_copies(copies);

@@ -12,7 +12,9 @@ namespace troupe {
 ///         `check_equal_copies`.
 /// @cost as `check_equal_copies`; in several processes also a hash of the
 ///       optimizer's state and of the first batch.
-void check_equal_workers(const model_state& it, const data::dataset& batches,
-                         const fit_options& options, const fit_position& at);
+void verify_workers_match(const model_state& state,
+                          const data::dataset& batches,
+                          const fit_options& options,
+                          const fit_position& position);
 
 } // namespace troupe

@@ -4,28 +4,28 @@
 
 namespace troupe {
 
-remote_strategy::remote_strategy(runtime& on,
+remote_strategy::remote_strategy(runtime& local_runtime,
                                  const std::vector<std::string>& nodes,
                                  const remote_strategy_options& options)
-  : impl_{std::make_unique<impl>(on, nodes, options)} {}
+  : impl_{std::make_unique<impl>(local_runtime, nodes, options)} {}
 
 remote_strategy::~remote_strategy() = default;
 
 std::uint32_t remote_strategy::num_replicas_in_sync() const {
-  return static_cast<std::uint32_t>(impl_->seats.size()
+  return static_cast<std::uint32_t>(impl_->worker_infos.size()
                                     * impl_->options.devices.size());
 }
 
 std::uint32_t remote_strategy::workers() const {
-  return static_cast<std::uint32_t>(impl_->seats.size());
+  return static_cast<std::uint32_t>(impl_->worker_infos.size());
 }
 
 const std::string& remote_strategy::transport() const {
-  return impl_->seats.front().transport;
+  return impl_->worker_infos.front().transport;
 }
 
 remote_node& remote_strategy::node(std::size_t worker) {
-  impl_->check_left();
+  impl_->throw_if_failed();
   if (worker >= impl_->nodes.size())
     throw std::logic_error("node " + std::to_string(worker) + " of "
                            + std::to_string(impl_->nodes.size()));
@@ -34,19 +34,20 @@ remote_node& remote_strategy::node(std::size_t worker) {
 
 per_replica<tensors> remote_strategy::run(std::string_view step,
                                           const per_replica<tensors>& inputs) {
-  const auto hold = impl_->enter();
-  impl_->check_usable(impl_->seats.front().runs, step, "run");
+  const auto lock = impl_->lock_exclusively();
+  impl_->check_function(impl_->worker_infos.front().runs, step, "run");
   if (inputs.first() != 0 || inputs.size() != num_replicas_in_sync())
     throw std::invalid_argument("inputs for " + std::to_string(inputs.size())
                                 + " replicas; pass those of " + "all "
                                 + std::to_string(num_replicas_in_sync()));
-  worker_task task{std::string{step}, 0, {}, {}};
-  for (const auto& seat : impl_->seats) {
-    auto& parts = task.parts.emplace_back();
-    auto& all = task.inputs.emplace_back();
-    for (auto i = seat.first; i < seat.first + seat.count; ++i) {
-      parts.push_back(static_cast<std::uint32_t>(inputs[i].size()));
-      all.insert(all.end(), inputs[i].begin(), inputs[i].end());
+  worker_request task{std::string{step}, 0, {}, {}};
+  for (const auto& info : impl_->worker_infos) {
+    auto& tensor_counts = task.tensor_counts.emplace_back();
+    auto& worker_inputs = task.inputs.emplace_back();
+    for (auto i = info.first; i < info.first + info.count; ++i) {
+      tensor_counts.push_back(static_cast<std::uint32_t>(inputs[i].size()));
+      worker_inputs.insert(worker_inputs.end(), inputs[i].begin(),
+                           inputs[i].end());
     }
   }
   return impl_->run(std::move(task));
@@ -54,19 +55,19 @@ per_replica<tensors> remote_strategy::run(std::string_view step,
 
 per_replica<tensors> remote_strategy::run(std::string_view step,
                                           const tensors& inputs) {
-  const auto hold = impl_->enter();
-  impl_->check_usable(impl_->seats.front().runs, step, "run");
-  return impl_->run(impl_->same_for_all(step, inputs));
+  const auto lock = impl_->lock_exclusively();
+  impl_->check_function(impl_->worker_infos.front().runs, step, "run");
+  return impl_->run(impl_->make_request(step, inputs));
 }
 
-std::vector<tensors> remote_strategy::call(std::string_view what,
+std::vector<tensors> remote_strategy::call(std::string_view function,
                                            const tensors& inputs) {
-  const auto hold = impl_->enter();
-  impl_->check_usable(impl_->seats.front().calls, what, "call");
-  const auto answers = impl_->tell_all(impl_->same_for_all(what, inputs));
+  const auto lock = impl_->lock_exclusively();
+  impl_->check_function(impl_->worker_infos.front().calls, function, "call");
+  const auto replies = impl_->run_on_all(impl_->make_request(function, inputs));
   std::vector<tensors> out;
-  for (std::size_t w = 0; w < answers.size(); ++w)
-    out.push_back(impl_->cut(w, answers[w], 1).front());
+  for (std::size_t w = 0; w < replies.size(); ++w)
+    out.push_back(impl_->split_by_replica(w, replies[w], 1).front());
   return out;
 }
 
@@ -76,18 +77,20 @@ tensor remote_strategy::reduce(reduce_op op,
 }
 
 tensors remote_strategy::reduce(reduce_op op,
-                                const per_replica<tensors>& x) const {
+                                const per_replica<tensors>& values) const {
   tensors out;
-  for (std::size_t i = 0; x.size() > 0 && i < x.begin()->size(); ++i) {
-    std::vector<tensor> parts;
-    for (const auto& one : x) {
-      if (one.size() != x.begin()->size())
-        throw std::logic_error("replicas returned " + std::to_string(one.size())
-                               + " and " + std::to_string(x.begin()->size())
-                               + " tensors, which cannot be reduced");
-      parts.push_back(one[i]);
+  for (std::size_t i = 0; values.size() > 0 && i < values.begin()->size();
+       ++i) {
+    std::vector<tensor> inputs;
+    for (const auto& replica_tensors : values) {
+      if (replica_tensors.size() != values.begin()->size())
+        throw std::logic_error(
+          "replicas returned " + std::to_string(replica_tensors.size())
+          + " and " + std::to_string(values.begin()->size())
+          + " tensors, which cannot be reduced");
+      inputs.push_back(replica_tensors[i]);
     }
-    out.push_back(troupe::reduce(op, parts));
+    out.push_back(troupe::reduce(op, inputs));
   }
   return out;
 }

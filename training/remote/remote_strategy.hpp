@@ -27,21 +27,21 @@ struct remote_strategy_options {
   /// None: `net::credentials_from_environment`.
   std::optional<net::credentials> credentials{};
   /// Timeout of the wait of the nodes for each other at the start.
-  std::chrono::milliseconds patience{60'000};
+  std::chrono::milliseconds start_timeout{60'000};
   /// Timeout of the start, and of each run and call in total. A node limits it
   /// to ten minutes.
-  std::chrono::milliseconds answers{600'000};
+  std::chrono::milliseconds request_timeout{600'000};
   /// Timeout of the wait for the nodes in the destructor.
-  std::chrono::milliseconds farewell{5000};
-  std::chrono::milliseconds heartbeat{100};
+  std::chrono::milliseconds shutdown_timeout{5000};
+  std::chrono::milliseconds heartbeat_interval{100};
   /// A node that sends nothing for this long is considered lost.
-  std::chrono::milliseconds suspect{1000};
+  std::chrono::milliseconds heartbeat_timeout{1000};
 };
 
 namespace detail {
 
 template <class>
-inline constexpr bool is_sent_nowhere = false;
+inline constexpr bool code_can_be_sent = false;
 
 template <class T>
 concept is_name = std::convertible_to<const T&, std::string_view>;
@@ -56,7 +56,7 @@ concept is_name = std::convertible_to<const T&, std::string_view>;
 ///
 /// If a node dies or does not respond, or a function throws, the active call
 /// fails with a `job_error` that names the node, the function and its number.
-/// The strategy gives up all nodes then, and every later call throws
+/// The strategy then releases all nodes, and every later call throws
 /// `job_error` (cancelled).
 class remote_strategy {
 public:
@@ -70,10 +70,11 @@ public:
   ///         `job_error` that names a node which is unreachable, rejects the
   ///         request (the error lists the registered names), or whose factory
   ///         threw.
-  remote_strategy(runtime& on, const std::vector<std::string>& nodes,
+  remote_strategy(runtime& local_runtime, const std::vector<std::string>& nodes,
                   const remote_strategy_options& options);
 
-  /// Asks all workers to leave, and waits for them, at most `shutdown_timeout`.
+  /// Sends all workers a request to leave the job, and waits at most
+  /// `shutdown_timeout` for their replies.
   ~remote_strategy();
   remote_strategy(const remote_strategy&) = delete;
   remote_strategy& operator=(const remote_strategy&) = delete;
@@ -103,13 +104,14 @@ public:
   /// Calls the `step_functions::call` function of a name once on each node.
   /// @returns the results by node.
   /// @errors as `run`.
-  std::vector<tensors> call(std::string_view what, const tensors& inputs = {});
+  std::vector<tensors> call(std::string_view function,
+                            const tensors& inputs = {});
 
   /// Rejects function objects: code is not sent to nodes.
   template <class F, class... Args>
   requires(!detail::is_name<F>) per_replica<tensors> run(const F&,
                                                          const Args&...) {
-    static_assert(detail::is_sent_nowhere<F>,
+    static_assert(detail::code_can_be_sent<F>,
                   "code is not sent to nodes: register the function there with "
                   "register_steps, and run it by its name");
     return {};
@@ -123,7 +125,7 @@ public:
   /// Reduces each tensor of the replicas' results over the replicas.
   /// @errors throws std::logic_error if replicas returned different numbers of
   ///         tensors.
-  tensors reduce(reduce_op op, const per_replica<tensors>& x) const;
+  tensors reduce(reduce_op op, const per_replica<tensors>& values) const;
 
 private:
   struct impl;

@@ -36,9 +36,11 @@ using steps_factory = std::function<step_functions(
 /// @pre the runtime outlives its nodes.
 /// @errors throws std::logic_error if the name is registered already, is empty,
 ///         is longer than 58 characters or is not printable.
-void register_steps(runtime& in, const std::string& name, steps_factory make);
+void register_steps(runtime& local_runtime, const std::string& name,
+                    steps_factory factory);
 
 /// Registers functions that share no state.
-void register_steps(runtime& in, const std::string& name, step_functions all);
+void register_steps(runtime& local_runtime, const std::string& name,
+                    step_functions functions);
 
 } // namespace troupe

@@ -21,24 +21,25 @@ using std::chrono::milliseconds;
 struct worker_state {
   static inline const char* name = "worker";
 
-  worker_seat join();
-  tensors run(const std::string& what, std::uint64_t number,
-              const std::vector<std::uint32_t>& parts, const tensors& inputs,
-              std::vector<std::uint32_t>& out);
+  worker_info join();
+  tensors run(const std::string& function, std::uint64_t number,
+              const std::vector<std::uint32_t>& tensor_counts,
+              const tensors& inputs, std::vector<std::uint32_t>& result_counts);
   void leave();
 
-  runtime* in = nullptr;
-  std::weak_ptr<door> at;
-  worker_order order;
-  steps_factory make;
-  std::shared_ptr<const multi_worker_mirrored_strategy> on;
-  step_functions table; ///< May refer to `strategy`.
-  std::uint64_t next = 0;
+  runtime* local_runtime = nullptr;
+  std::weak_ptr<service_router> router;
+  worker_arguments arguments;
+  steps_factory factory;
+  std::shared_ptr<const multi_worker_mirrored_strategy> strategy;
+  step_functions functions; ///< May refer to `strategy`.
+  std::uint64_t next_request = 0;
 
 private:
   tensors run_all(const step_functions::for_replica& fn,
-                  const std::vector<std::uint32_t>& parts,
-                  const tensors& inputs, std::vector<std::uint32_t>& out) const;
+                  const std::vector<std::uint32_t>& tensor_counts,
+                  const tensors& inputs,
+                  std::vector<std::uint32_t>& result_counts) const;
 };
 
 template <class Table>
@@ -49,141 +50,152 @@ std::vector<std::string> names_of(const Table& x) {
   return out;
 }
 
-worker_seat worker_state::join() {
-  if (on)
+worker_info worker_state::join() {
+  if (strategy)
     throw std::logic_error("the worker has joined already");
-  multi_worker_options how;
-  how.devices = order.devices;
-  how.threads = order.threads;
-  how.communication.bytes_per_pack = order.bytes_per_pack;
-  how.communication.timeout = milliseconds(order.timeout_ms);
-  how.communication.callback_timeout = milliseconds(order.callback_timeout_ms);
-  how.transport = order.transport;
-  how.patience = milliseconds(order.patience_ms);
-  how.job = order.job;
-  how.at = at.lock();
-  if (!how.at)
-    throw failure{ec::cancelled, "the node is shutting down"};
-  net::simple_resolver::options own;
-  own.task_type = "worker";
-  own.task_id = order.index;
-  const net::cluster_spec all{std::map<std::string, net::cluster_spec::list>{
-    {"worker", order.addresses}}};
-  on = std::make_shared<const multi_worker_mirrored_strategy>(
-    *in, net::simple_resolver{all, own}, how);
-  const auto scope = on->scope();
-  table = make(*on, order.argument);
-  return {on->first_local_replica(),  on->local_replicas(),
-          on->num_replicas_in_sync(), on->transport(),
-          names_of(table.run),        names_of(table.call)};
+  multi_worker_options options;
+  options.devices = arguments.devices;
+  options.threads = arguments.threads;
+  options.communication.bytes_per_pack = arguments.bytes_per_pack;
+  options.communication.timeout = milliseconds(arguments.timeout_ms);
+  options.communication.callback_timeout =
+    milliseconds(arguments.callback_timeout_ms);
+  options.transport = arguments.transport;
+  options.start_timeout = milliseconds(arguments.start_timeout_ms);
+  options.job = arguments.job;
+  options.router = router.lock();
+  if (!options.router)
+    throw job_error{ec::cancelled, "the node is shutting down"};
+  net::simple_resolver::options resolver_options;
+  resolver_options.task_type = "worker";
+  resolver_options.task_id = arguments.index;
+  const net::cluster_spec spec{std::map<std::string, net::cluster_spec::list>{
+    {"worker", arguments.addresses}}};
+  strategy = std::make_shared<const multi_worker_mirrored_strategy>(
+    *local_runtime, net::simple_resolver{spec, resolver_options}, options);
+  const auto scope = strategy->scope();
+  functions = factory(*strategy, arguments.argument);
+  return {strategy->first_local_replica(),  strategy->local_replicas(),
+          strategy->num_replicas_in_sync(), strategy->transport(),
+          names_of(functions.run),          names_of(functions.call)};
 }
 
 tensors worker_state::run_all(const step_functions::for_replica& fn,
-                              const std::vector<std::uint32_t>& parts,
+                              const std::vector<std::uint32_t>& tensor_counts,
                               const tensors& inputs,
-                              std::vector<std::uint32_t>& out) const {
-  const auto replicas = on->local_replicas();
-  if (parts.size() != 1 && parts.size() != replicas)
-    throw failure{ec::protocol, "inputs for " + std::to_string(parts.size())
-                                  + " replicas, but the worker has "
-                                  + std::to_string(replicas)};
-  std::vector<tensors> each;
-  auto from = inputs.begin();
-  for (const auto count : parts) {
-    each.emplace_back(from, from + count);
-    from += count;
+                              std::vector<std::uint32_t>& result_counts) const {
+  const auto replicas = strategy->local_replicas();
+  if (tensor_counts.size() != 1 && tensor_counts.size() != replicas)
+    throw job_error{ec::protocol, "inputs for "
+                                    + std::to_string(tensor_counts.size())
+                                    + " replicas, but the worker has "
+                                    + std::to_string(replicas)};
+  std::vector<tensors> replica_inputs;
+  auto next_input = inputs.begin();
+  for (const auto count : tensor_counts) {
+    replica_inputs.emplace_back(next_input, next_input + count);
+    next_input += count;
   }
-  each.resize(replicas, each.front());
-  // Shares the functions and the strategy: a stuck replica outlives this call
-  // and perhaps this worker.
-  const auto got =
-    on->run([fn, keep = on](replica_context& self,
-                            const tensors& mine) { return fn(self, mine); },
-            per_replica<tensors>{std::move(each), on->first_local_replica()});
-  tensors all;
-  for (const auto& one : got) {
-    out.push_back(static_cast<std::uint32_t>(one.size()));
-    all.insert(all.end(), one.begin(), one.end());
+  replica_inputs.resize(replicas, replica_inputs.front());
+  // The lambda shares ownership of the function and the strategy, because a
+  // stuck replica can still use them after this call and this worker have
+  // ended.
+  const auto results = strategy->run(
+    [fn, keep = strategy](replica_context& self, const tensors& mine) {
+      return fn(self, mine);
+    },
+    per_replica<tensors>{std::move(replica_inputs),
+                         strategy->first_local_replica()});
+  tensors flat_results;
+  for (const auto& one : results) {
+    result_counts.push_back(static_cast<std::uint32_t>(one.size()));
+    flat_results.insert(flat_results.end(), one.begin(), one.end());
   }
-  return all;
+  return flat_results;
 }
 
-tensors worker_state::run(const std::string& what, std::uint64_t number,
-                          const std::vector<std::uint32_t>& parts,
+tensors worker_state::run(const std::string& function, std::uint64_t number,
+                          const std::vector<std::uint32_t>& tensor_counts,
                           const tensors& inputs,
-                          std::vector<std::uint32_t>& out) {
-  if (!on || number != next)
-    throw failure{ec::protocol, "received step " + std::to_string(number)
-                                  + ", expected step " + std::to_string(next)};
-  if (std::accumulate(parts.begin(), parts.end(), std::uint64_t{0})
+                          std::vector<std::uint32_t>& result_counts) {
+  if (!strategy || number != next_request)
+    throw job_error{ec::protocol, "received step " + std::to_string(number)
+                                    + ", expected step "
+                                    + std::to_string(next_request)};
+  if (std::accumulate(tensor_counts.begin(), tensor_counts.end(),
+                      std::uint64_t{0})
       != inputs.size())
-    throw failure{ec::protocol,
-                  "the tensor counts do not match the number of tensors"};
-  ++next;
-  if (const auto fn = table.run.find(what); fn != table.run.end())
-    return run_all(fn->second, parts, inputs, out);
-  const auto fn = table.call.find(what);
-  if (fn == table.call.end())
-    throw std::invalid_argument("there is no function \"" + what + "\"");
-  const auto scope = on->scope();
-  auto got = fn->second(inputs);
-  out = {static_cast<std::uint32_t>(got.size())};
-  return got;
+    throw job_error{ec::protocol,
+                    "the tensor counts do not match the number of tensors"};
+  ++next_request;
+  if (const auto fn = functions.run.find(function); fn != functions.run.end())
+    return run_all(fn->second, tensor_counts, inputs, result_counts);
+  const auto fn = functions.call.find(function);
+  if (fn == functions.call.end())
+    throw std::invalid_argument("there is no function \"" + function + "\"");
+  const auto scope = strategy->scope();
+  auto results = fn->second(inputs);
+  result_counts = {static_cast<std::uint32_t>(results.size())};
+  return results;
 }
 
 void worker_state::leave() {
-  table = {};
-  on.reset();
+  functions = {};
+  strategy.reset();
 }
 
 // -- behavior -----------------------------------------------------------------
 
-/// Calls `fn` and converts an exception to a status. A `job_error` reports the
-/// failure of another worker.
+/// Calls `fn` and converts an exception to a status. After a `job_error` other
+/// than `protocol`, the status says that another worker failed; after any other
+/// exception, that this worker failed.
 template <class F>
-worker_news told(F&& fn) {
-  worker_news x;
+worker_status run_guarded(F&& fn) {
+  worker_status status;
   try {
-    fn(x);
-    x.done = true;
-  } catch (const failure& e) {
-    x = {false, e.code == ec::protocol, e.code, e.what(), {}, {}};
+    fn(status);
+    status.done = true;
+  } catch (const job_error& e) {
+    status = {false, e.code == ec::protocol, e.code, e.what(), {}, {}};
   } catch (const std::exception& e) {
-    x = {false, true, ec::invalid, e.what(), {}, {}};
+    status = {false, true, ec::invalid, e.what(), {}, {}};
   } catch (...) {
-    x = {false, true, ec::invalid, "an exception that is no std::exception",
-         {},    {}};
+    status = {false,       true,
+              ec::invalid, "an exception that is no std::exception",
+              {},          {}};
   }
-  return x;
+  return status;
 }
 
 /// The worker blocks in its handlers, so it is detached.
 worker_actor::behavior_type
-worker(worker_actor::stateful_pointer<worker_state> self, runtime* in,
-       const std::weak_ptr<door>& at, const worker_order& order,
-       const steps_factory& make) {
-  keep_last_words(self);
+worker(worker_actor::stateful_pointer<worker_state> self,
+       runtime* local_runtime, const std::weak_ptr<service_router>& router,
+       const worker_arguments& arguments, const steps_factory& factory) {
+  install_exception_handler(self);
   auto& state = self->state;
-  state.in = in;
-  state.at = at;
-  state.order = order;
-  state.make = make;
-  return {[&state](atom::who) {
-            return told([&](worker_news& x) { x.seat = state.join(); });
-          },
-          [&state](atom::run, const std::string& what, std::uint64_t number,
-                   const std::vector<std::uint32_t>& parts,
-                   const tensors& inputs) -> caf::result<worker_news, tensors> {
-            tensors out;
-            auto news = told([&](worker_news& x) {
-              out = state.run(what, number, parts, inputs, x.parts);
-            });
-            return {std::move(news), std::move(out)};
-          },
-          [&state](atom::stop) {
-            state.leave();
-            return true;
-          }};
+  state.local_runtime = local_runtime;
+  state.router = router;
+  state.arguments = arguments;
+  state.factory = factory;
+  return {
+    [&state](atom::info) {
+      return run_guarded([&](worker_status& x) { x.info = state.join(); });
+    },
+    [&state](atom::run, const std::string& function, std::uint64_t number,
+             const std::vector<std::uint32_t>& tensor_counts,
+             const tensors& inputs) -> caf::result<worker_status, tensors> {
+      tensors out;
+      auto status = run_guarded([&](worker_status& x) {
+        out =
+          state.run(function, number, tensor_counts, inputs, x.tensor_counts);
+      });
+      return {std::move(status), std::move(out)};
+    },
+    [&state](atom::stop) {
+      state.leave();
+      return true;
+    }};
 }
 
 } // namespace
@@ -192,21 +204,22 @@ std::string role_of_steps(const std::string& name) {
   return "steps/" + name;
 }
 
-void register_steps(runtime& in, const std::string& name, steps_factory make) {
-  register_role<worker_actor, worker_order>(
-    in, role_of_steps(name),
-    [it = &in, make = std::move(make)](const role_place& at,
-                                       const worker_order& order) {
+void register_steps(runtime& local_runtime, const std::string& name,
+                    steps_factory factory) {
+  register_role<worker_actor, worker_arguments>(
+    local_runtime, role_of_steps(name),
+    [it = &local_runtime, make = std::move(factory)](
+      const role_context& at, const worker_arguments& order) {
       return worker_actor{
-        at.system.spawn<caf::detached>(worker, it, at.at, order, make)};
+        at.system.spawn<caf::detached>(worker, it, at.router, order, make)};
     });
 }
 
-void register_steps(runtime& in, const std::string& name, step_functions all) {
-  register_steps(in, name,
-                 [all = std::move(all)](const strategy&, const std::string&) {
-                   return all;
-                 });
+void register_steps(runtime& local_runtime, const std::string& name,
+                    step_functions functions) {
+  register_steps(local_runtime, name,
+                 [all = std::move(functions)](
+                   const strategy&, const std::string&) { return all; });
 }
 
 } // namespace troupe

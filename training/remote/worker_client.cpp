@@ -16,41 +16,41 @@ using std::chrono::milliseconds;
 
 /// Added to timeouts here, because a proxy reports its own timeout with a
 /// reason.
-constexpr milliseconds slack{500};
+constexpr milliseconds reply_margin{500};
 
 /// State shared by the requesting actor and the thread that waits.
-class desk {
+class reply_collector {
 public:
-  explicit desk(std::size_t workers) : answers_(workers) {}
+  explicit reply_collector(std::size_t workers) : replies_(workers) {}
 
-  void put(std::size_t worker, worker_answer&& x) {
+  void add(std::size_t worker, worker_reply&& reply) {
     const std::lock_guard hold{lock_};
-    failed_ = failed_ || (!x.news.done && x.news.here);
-    answers_[worker] = std::move(x);
-    news_.notify_all();
+    failed_ = failed_ || (!reply.status.done && reply.status.failed_here);
+    replies_[worker] = std::move(reply);
+    changed_.notify_all();
   }
 
-  std::vector<worker_answer> wait(milliseconds patience) {
+  std::vector<worker_reply> wait(milliseconds timeout) {
     std::unique_lock hold{lock_};
-    const bool in_time = news_.wait_for(hold, patience, [this] {
-      return failed_ || std::ranges::all_of(answers_, [](const auto& x) {
+    const bool in_time = changed_.wait_for(hold, timeout, [this] {
+      return failed_ || std::ranges::all_of(replies_, [](const auto& x) {
                return x.has_value();
              });
     });
-    std::vector<worker_answer> out;
-    for (auto& x : answers_)
+    std::vector<worker_reply> out;
+    for (auto& x : replies_)
       out.push_back(x ? std::move(*x)
-                      : worker_answer{{.here = !in_time,
-                                       .code = ec::stalled,
-                                       .why = "it did not respond"},
-                                      {}});
+                      : worker_reply{{.failed_here = !in_time,
+                                      .code = ec::stalled,
+                                      .error_text = "it did not respond"},
+                                     {}});
     return out;
   }
 
 private:
   std::mutex lock_;
-  std::condition_variable news_;
-  std::vector<std::optional<worker_answer>> answers_;
+  std::condition_variable changed_;
+  std::vector<std::optional<worker_reply>> replies_;
   bool failed_ = false;
 };
 
@@ -58,83 +58,84 @@ private:
 /// @param request `(actor, worker, index, timeout, on_reply, on_error)`: sends
 ///             the request to one worker.
 template <class Ask>
-std::vector<worker_answer> ask_all(caf::actor_system& in,
-                                   const std::vector<worker_actor>& workers,
-                                   milliseconds patience, Ask ask) {
-  const auto at = std::make_shared<desk>(workers.size());
-  in.spawn([=](caf::event_based_actor* self) {
+std::vector<worker_reply> request_all(caf::actor_system& system,
+                                      const std::vector<worker_actor>& workers,
+                                      milliseconds timeout, Ask request) {
+  const auto collector = std::make_shared<reply_collector>(workers.size());
+  system.spawn([=](caf::event_based_actor* self) {
     for (std::size_t i = 0; i < workers.size(); ++i)
-      ask(
-        self, workers[i], i, patience + slack,
-        [=](worker_answer&& x) { at->put(i, std::move(x)); },
+      request(
+        self, workers[i], i, timeout + reply_margin,
+        [=](worker_reply&& x) { collector->add(i, std::move(x)); },
         [=](const caf::error& e) {
-          const auto note = wire::note_of(e, self->system());
-          at->put(i, {{.code = note.code, .why = note.text}, {}});
+          const auto note = wire::to_wire(e, self->system());
+          collector->add(i, {{.code = note.code, .error_text = note.text}, {}});
         });
   });
-  forget_logger();
-  return at->wait(patience + 2 * slack);
+  release_caf_logger();
+  return collector->wait(timeout + 2 * reply_margin);
 }
 
 } // namespace
 
-std::vector<worker_answer> join_all(caf::actor_system& in,
-                                    const std::vector<worker_actor>& workers,
-                                    milliseconds patience) {
-  return ask_all(in, workers, patience,
-                 [](auto* self, const worker_actor& who, std::size_t,
-                    milliseconds limit, auto heard, auto failed) {
-                   self->request(who, limit, atom::who_v)
-                     .then(
-                       [=](worker_news& x) {
-                         heard({std::move(x), {}});
-                       },
-                       failed);
-                 });
-}
-
-std::vector<worker_answer> run_all(caf::actor_system& in,
+std::vector<worker_reply> join_all(caf::actor_system& system,
                                    const std::vector<worker_actor>& workers,
-                                   const worker_task& task,
-                                   milliseconds patience) {
-  return ask_all(in, workers, patience,
-                 [task](auto* self, const worker_actor& who, std::size_t i,
-                        milliseconds limit, auto heard, auto failed) {
-                   self
-                     ->request(who, limit, atom::run_v, task.what, task.number,
-                               task.parts[i], task.inputs[i])
-                     .then(
-                       [=](worker_news& x, tensors& out) {
-                         heard({std::move(x), std::move(out)});
-                       },
-                       failed);
-                 });
+                                   milliseconds timeout) {
+  return request_all(system, workers, timeout,
+                     [](auto* self, const worker_actor& worker, std::size_t,
+                        milliseconds limit, auto on_reply, auto on_error) {
+                       self->request(worker, limit, atom::info_v)
+                         .then(
+                           [=](worker_status& x) {
+                             on_reply({std::move(x), {}});
+                           },
+                           on_error);
+                     });
 }
 
-void leave_all(caf::actor_system& in, const std::vector<worker_actor>& workers,
-               milliseconds patience) {
-  ask_all(in, workers, patience,
-          [](auto* self, const worker_actor& who, std::size_t,
-             milliseconds limit, auto heard, auto failed) {
-            self->request(who, limit, atom::stop_v)
-              .then(
-                [=](bool done) {
-                  heard({{.done = done, .here = false}, {}});
-                },
-                failed);
-          });
+std::vector<worker_reply> run_all(caf::actor_system& system,
+                                  const std::vector<worker_actor>& workers,
+                                  const worker_request& task,
+                                  milliseconds timeout) {
+  return request_all(
+    system, workers, timeout,
+    [task](auto* self, const worker_actor& worker, std::size_t i,
+           milliseconds limit, auto on_reply, auto on_error) {
+      self
+        ->request(worker, limit, atom::run_v, task.function, task.number,
+                  task.tensor_counts[i], task.inputs[i])
+        .then(
+          [=](worker_status& x, tensors& out) {
+            on_reply({std::move(x), std::move(out)});
+          },
+          on_error);
+    });
 }
 
-std::optional<worker_fault>
-fault_among(const std::vector<worker_answer>& answers) {
-  std::optional<worker_fault> found;
-  for (std::size_t i = 0; i < answers.size(); ++i) {
-    const auto& x = answers[i].news;
-    if (x.done)
+void leave_all(caf::actor_system& system,
+               const std::vector<worker_actor>& workers, milliseconds timeout) {
+  request_all(system, workers, timeout,
+              [](auto* self, const worker_actor& worker, std::size_t,
+                 milliseconds limit, auto on_reply, auto on_error) {
+                self->request(worker, limit, atom::stop_v)
+                  .then(
+                    [=](bool done) {
+                      on_reply({{.done = done, .failed_here = false}, {}});
+                    },
+                    on_error);
+              });
+}
+
+std::optional<worker_failure>
+find_failure(const std::vector<worker_reply>& replies) {
+  std::optional<worker_failure> found;
+  for (std::size_t i = 0; i < replies.size(); ++i) {
+    const auto& status = replies[i].status;
+    if (status.done)
       continue;
-    if (!found || x.here)
-      found = worker_fault{i, x.code, x.why};
-    if (x.here)
+    if (!found || status.failed_here)
+      found = worker_failure{i, status.code, status.error_text};
+    if (status.failed_here)
       break;
   }
   return found;

@@ -10,24 +10,24 @@
 
 namespace troupe {
 
-struct worker_answer {
-  worker_news news;
-  tensors out;
+struct worker_reply {
+  worker_status status;
+  tensors results;
 };
 
 /// The worker that failed, and the reason.
-struct worker_fault {
+struct worker_failure {
   std::size_t worker = 0;
   ec code = ec::invalid;
-  std::string why;
+  std::string error_text;
 };
 
 /// A request to all workers.
-struct worker_task {
-  std::string what;
+struct worker_request {
+  std::string function;
   std::uint64_t number = 0;
   /// By worker; as in the request of `worker_actor`.
-  std::vector<std::vector<std::uint32_t>> parts;
+  std::vector<std::vector<std::uint32_t>> tensor_counts;
   std::vector<tensors> inputs;
 };
 
@@ -35,19 +35,20 @@ struct worker_task {
 /// replied, one has failed by its own fault, or the timeout expires.
 /// @returns the replies by worker; for a missing reply a status that is not
 ///          `done`.
-std::vector<worker_answer> join_all(caf::actor_system& in,
-                                    const std::vector<worker_actor>& workers,
-                                    std::chrono::milliseconds patience);
-std::vector<worker_answer> run_all(caf::actor_system& in,
+std::vector<worker_reply> join_all(caf::actor_system& system,
                                    const std::vector<worker_actor>& workers,
-                                   const worker_task& task,
-                                   std::chrono::milliseconds patience);
-void leave_all(caf::actor_system& in, const std::vector<worker_actor>& workers,
-               std::chrono::milliseconds patience);
+                                   std::chrono::milliseconds timeout);
+std::vector<worker_reply> run_all(caf::actor_system& system,
+                                  const std::vector<worker_actor>& workers,
+                                  const worker_request& task,
+                                  std::chrono::milliseconds timeout);
+void leave_all(caf::actor_system& system,
+               const std::vector<worker_actor>& workers,
+               std::chrono::milliseconds timeout);
 
 /// Returns the first worker that failed by its own fault; else the first that
 /// reports a failure of another. None: all requests succeeded.
-std::optional<worker_fault>
-fault_among(const std::vector<worker_answer>& answers);
+std::optional<worker_failure>
+find_failure(const std::vector<worker_reply>& replies);
 
 } // namespace troupe

@@ -16,9 +16,9 @@ using std::chrono::milliseconds;
 namespace {
 
 /// Returns a job name that is unique over all strategies and clients.
-std::string new_job(const std::string& steps) {
-  std::random_device dice;
-  const auto number = std::uint64_t{dice()} << 32 | dice();
+std::string new_job_name(const std::string& steps) {
+  std::random_device random;
+  const auto number = std::uint64_t{random()} << 32 | random();
   return steps + " " + std::to_string(number);
 }
 
@@ -26,17 +26,18 @@ std::string new_job(const std::string& steps) {
 
 // -- begin and end ------------------------------------------------------------
 
-remote_strategy::impl::impl(runtime& on, const std::vector<std::string>& nodes,
+remote_strategy::impl::impl(runtime& local_runtime,
+                            const std::vector<std::string>& nodes,
                             const remote_strategy_options& options)
-  : system{on.system()}, addresses{nodes}, options{options} {
+  : system{local_runtime.system()}, addresses{nodes}, options{options} {
   check();
-  spawn(on);
+  spawn(local_runtime);
   join();
 }
 
 remote_strategy::impl::~impl() {
-  if (broken.empty())
-    leave_all(system, workers, options.farewell);
+  if (failure_text.empty())
+    leave_all(system, workers, options.shutdown_timeout);
   workers.clear();
 }
 
@@ -48,10 +49,10 @@ void remote_strategy::impl::check() const {
     refuse("the list of nodes is empty; give the address of at least one");
   if (options.steps.empty())
     refuse("steps is empty; give a name that the nodes registered");
-  std::set<std::string> all;
+  std::set<std::string> unique_addresses;
   for (const auto& one : addresses) {
     net::parse_address(one);
-    if (!all.insert(one).second)
+    if (!unique_addresses.insert(one).second)
       refuse("node " + one
              + " is given twice; name it once and give it more devices");
   }
@@ -59,139 +60,145 @@ void remote_strategy::impl::check() const {
   check_threads(options.threads);
   if (options.devices.empty())
     refuse("devices is empty; give one for each replica of a node");
-  for (const auto x : {options.patience, options.answers, options.farewell,
-                       options.heartbeat, options.suspect})
+  for (const auto x : {options.start_timeout, options.request_timeout,
+                       options.shutdown_timeout, options.heartbeat_interval,
+                       options.heartbeat_timeout})
     if (x < milliseconds{1} || x > std::chrono::hours{1})
       refuse("start_timeout, request_timeout, shutdown_timeout, "
              "heartbeat_interval and heartbeat_timeout must be 1 ms to "
              "1 h");
 }
 
-void remote_strategy::impl::spawn(runtime& on) {
-  remote_options how;
-  how.credentials = options.credentials ? *options.credentials
-                                        : net::credentials_from_environment();
-  how.answers = options.answers;
-  how.heartbeat = options.heartbeat;
-  how.suspect = options.suspect;
-  worker_order order;
-  order.job = new_job(options.steps);
-  order.addresses = addresses;
-  order.argument = options.argument;
-  order.devices = options.devices;
-  order.threads = options.threads;
-  order.transport = options.transport;
-  order.bytes_per_pack = options.communication.bytes_per_pack;
-  order.timeout_ms =
+void remote_strategy::impl::spawn(runtime& local_runtime) {
+  client_options node_options;
+  node_options.credentials = options.credentials
+                               ? *options.credentials
+                               : net::credentials_from_environment();
+  node_options.request_timeout = options.request_timeout;
+  node_options.heartbeat_interval = options.heartbeat_interval;
+  node_options.heartbeat_timeout = options.heartbeat_timeout;
+  worker_arguments arguments;
+  arguments.job = new_job_name(options.steps);
+  arguments.addresses = addresses;
+  arguments.argument = options.argument;
+  arguments.devices = options.devices;
+  arguments.threads = options.threads;
+  arguments.transport = options.transport;
+  arguments.bytes_per_pack = options.communication.bytes_per_pack;
+  arguments.timeout_ms =
     static_cast<std::uint64_t>(options.communication.timeout.count());
-  order.callback_timeout_ms =
+  arguments.callback_timeout_ms =
     static_cast<std::uint64_t>(options.communication.callback_timeout.count());
-  order.patience_ms = static_cast<std::uint64_t>(options.patience.count());
+  arguments.start_timeout_ms =
+    static_cast<std::uint64_t>(options.start_timeout.count());
   for (const auto& where : addresses)
-    nodes.push_back(std::make_unique<remote_node>(on, where, how));
+    nodes.push_back(
+      std::make_unique<remote_node>(local_runtime, where, node_options));
   for (const auto& one : nodes) {
     workers.push_back(
-      one->spawn<worker_actor>(role_of_steps(options.steps), order));
-    ++order.index;
+      one->spawn<worker_actor>(role_of_steps(options.steps), arguments));
+    ++arguments.index;
   }
 }
 
 void remote_strategy::impl::join() {
-  auto answers = join_all(system, workers, options.answers);
-  const auto during = "starting \"" + options.steps + "\"";
-  if (const auto bad = fault_among(answers))
-    give_up(*bad, during);
+  auto replies = join_all(system, workers, options.request_timeout);
+  const auto activity = "starting \"" + options.steps + "\"";
+  if (const auto bad = find_failure(replies))
+    fail(*bad, activity);
   std::uint32_t first = 0;
-  for (std::size_t w = 0; w < answers.size(); ++w) {
-    auto& seat = seats.emplace_back(std::move(answers[w].news.seat));
-    if (seat.first != first || seat.count != options.devices.size())
-      give_up({w, ec::protocol, "it has other replicas than requested"},
-              during);
-    first += seat.count;
+  for (std::size_t w = 0; w < replies.size(); ++w) {
+    auto& info = worker_infos.emplace_back(std::move(replies[w].status.info));
+    if (info.first != first || info.count != options.devices.size())
+      fail({w, ec::protocol, "it has other replicas than requested"}, activity);
+    first += info.count;
   }
 }
 
-void remote_strategy::impl::give_up(const worker_fault& x,
-                                    const std::string& during) {
-  broken = "node " + addresses[x.worker] + " (worker "
-           + std::to_string(x.worker) + "), " + during + ": "
-           + net::printable_lines(x.why);
+void remote_strategy::impl::fail(const worker_failure& cause,
+                                 const std::string& activity) {
+  failure_text = "node " + addresses[cause.worker] + " (worker "
+                 + std::to_string(cause.worker) + "), " + activity + ": "
+                 + net::printable_lines(cause.error_text);
   workers.clear();
   nodes.clear();
-  throw failure{x.code, broken};
+  throw job_error{cause.code, failure_text};
 }
 
 // -- work ---------------------------------------------------------------------
 
-void remote_strategy::impl::check_left() const {
-  if (!broken.empty())
-    throw failure{ec::cancelled, "the nodes were given up after " + broken};
+void remote_strategy::impl::throw_if_failed() const {
+  if (!failure_text.empty())
+    throw job_error{ec::cancelled,
+                    "the nodes were released after " + failure_text};
 }
 
-void remote_strategy::impl::check_usable(const std::vector<std::string>& known,
-                                         std::string_view name,
-                                         const char* verb) const {
-  check_left();
+void remote_strategy::impl::check_function(
+  const std::vector<std::string>& known, std::string_view name,
+  const char* verb) const {
+  throw_if_failed();
   if (std::find(known.begin(), known.end(), name) == known.end())
     throw std::invalid_argument("the steps \"" + options.steps + "\" have no \""
                                 + std::string{name} + "\" to " + verb
-                                + "; they have: " + listed(known));
+                                + "; they have: " + name_list(known));
 }
 
-std::vector<worker_answer> remote_strategy::impl::tell_all(worker_task&& x) {
-  for (const auto& all : x.inputs)
+std::vector<worker_reply>
+remote_strategy::impl::run_on_all(worker_request&& request) {
+  for (const auto& all : request.inputs)
     for (const auto& one : all)
       check_unrecorded(one);
-  x.number = next++;
-  auto answers = run_all(system, workers, x, options.answers);
-  if (const auto bad = fault_among(answers))
-    give_up(*bad,
-            "function \"" + x.what + "\", step " + std::to_string(x.number));
-  return answers;
+  request.number = next_request++;
+  auto replies = run_all(system, workers, request, options.request_timeout);
+  if (const auto bad = find_failure(replies))
+    fail(*bad, "function \"" + request.function + "\", step "
+                 + std::to_string(request.number));
+  return replies;
 }
 
 /// Divides the results of a worker by replica.
-std::vector<tensors> remote_strategy::impl::cut(std::size_t worker,
-                                                const worker_answer& x,
-                                                std::size_t parts) {
-  std::uint64_t all = 0;
-  for (const auto count : x.news.parts)
-    all += count;
-  if (x.news.parts.size() != parts || all != x.out.size())
-    give_up(
-      {worker, ec::protocol, "the tensor counts do not match the results"},
-      "its results");
+std::vector<tensors> remote_strategy::impl::split_by_replica(
+  std::size_t worker, const worker_reply& reply, std::size_t replicas) {
+  std::uint64_t total = 0;
+  for (const auto count : reply.status.tensor_counts)
+    total += count;
+  if (reply.status.tensor_counts.size() != replicas
+      || total != reply.results.size())
+    fail({worker, ec::protocol, "the tensor counts do not match the results"},
+         "its results");
   std::vector<tensors> out;
-  auto from = x.out.begin();
-  for (const auto count : x.news.parts) {
-    out.emplace_back(from, from + count);
-    from += count;
+  auto next_tensor = reply.results.begin();
+  for (const auto count : reply.status.tensor_counts) {
+    out.emplace_back(next_tensor, next_tensor + count);
+    next_tensor += count;
   }
   return out;
 }
 
-std::unique_lock<std::mutex> remote_strategy::impl::enter() {
-  std::unique_lock hold{busy, std::try_to_lock};
-  if (!hold)
+std::unique_lock<std::mutex> remote_strategy::impl::lock_exclusively() {
+  std::unique_lock lock{run_mutex, std::try_to_lock};
+  if (!lock)
     throw std::logic_error("a function of a remote_strategy was called while "
                            "another one runs");
-  return hold;
+  return lock;
 }
 
-worker_task remote_strategy::impl::same_for_all(std::string_view name,
-                                                const tensors& inputs) const {
-  const std::vector<std::uint32_t> parts{
+worker_request
+remote_strategy::impl::make_request(std::string_view name,
+                                    const tensors& inputs) const {
+  const std::vector<std::uint32_t> tensor_counts{
     static_cast<std::uint32_t>(inputs.size())};
-  return {std::string{name}, 0,
-          std::vector<std::vector<std::uint32_t>>(workers.size(), parts),
-          std::vector<tensors>(workers.size(), inputs)};
+  return {
+    std::string{name}, 0,
+    std::vector<std::vector<std::uint32_t>>(workers.size(), tensor_counts),
+    std::vector<tensors>(workers.size(), inputs)};
 }
 
-per_replica<tensors> remote_strategy::impl::run(worker_task&& x) {
-  const auto answers = tell_all(std::move(x));
+per_replica<tensors> remote_strategy::impl::run(worker_request&& request) {
+  const auto replies = run_on_all(std::move(request));
   std::vector<tensors> out;
-  for (std::size_t w = 0; w < answers.size(); ++w)
-    for (auto& one : cut(w, answers[w], seats[w].count))
+  for (std::size_t w = 0; w < replies.size(); ++w)
+    for (auto& one : split_by_replica(w, replies[w], worker_infos[w].count))
       out.push_back(std::move(one));
   return per_replica<tensors>{std::move(out)};
 }

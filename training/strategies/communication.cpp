@@ -10,60 +10,64 @@ namespace {
 
 using implementations = communication_options::implementations;
 
-[[noreturn]] void refuse(const std::string& what, const std::string& why) {
+[[noreturn]] void reject(const std::string& what, const std::string& why) {
   throw std::invalid_argument("communication_options: " + what + ": " + why);
 }
 
-void check(std::int64_t bytes_per_pack, implementations how,
-           const char* whose) {
+void check(std::int64_t bytes_per_pack, implementations implementation,
+           const char* default_source) {
   if (bytes_per_pack < 0)
-    refuse("bytes_per_pack " + std::to_string(bytes_per_pack),
+    reject("bytes_per_pack " + std::to_string(bytes_per_pack),
            std::string{"give a number of bytes, or 0 for the default of "}
-             + whose);
-  if (how == implementations::nccl)
-    refuse("implementation nccl",
+             + default_source);
+  if (implementation == implementations::nccl)
+    reject("implementation nccl",
            "it requires GPUs, which are not supported; give tree or "
            "ring");
 }
 
 } // namespace
 
-void check(const communication_options& x) {
-  check(x.bytes_per_pack, x.implementation, "Troupe");
-  if (x.timeout <= std::chrono::milliseconds{0})
-    refuse("timeout " + std::to_string(x.timeout.count()) + " ms",
+void check(const communication_options& options) {
+  check(options.bytes_per_pack, options.implementation, "Troupe");
+  if (options.timeout <= std::chrono::milliseconds{0})
+    reject("timeout " + std::to_string(options.timeout.count()) + " ms",
            "the timeout must be positive; give "
            "1 ms or more");
-  if (x.callback_timeout <= std::chrono::milliseconds{0})
-    refuse("callback_timeout " + std::to_string(x.callback_timeout.count())
-             + " ms",
+  if (options.callback_timeout <= std::chrono::milliseconds{0})
+    reject("callback_timeout "
+             + std::to_string(options.callback_timeout.count()) + " ms",
            "the timeout must be positive; give 1 ms or more");
 }
 
-void check(const call_options& x) {
-  check(x.bytes_per_pack, x.implementation, "the strategy");
-  if (x.timeout < std::chrono::milliseconds{0})
-    refuse("timeout " + std::to_string(x.timeout.count()) + " ms",
+void check(const call_options& options) {
+  check(options.bytes_per_pack, options.implementation, "the strategy");
+  if (options.timeout < std::chrono::milliseconds{0})
+    reject("timeout " + std::to_string(options.timeout.count()) + " ms",
            "give 1 ms or more, or 0 for the timeout of the strategy");
 }
 
-terms::ways way_of(implementations x, terms::ways usual) {
-  switch (x) {
+collective_options::algorithm_kind
+algorithm_of(implementations implementation,
+             collective_options::algorithm_kind default_algorithm) {
+  switch (implementation) {
     case implementations::tree:
-      return terms::ways::tree;
+      return collective_options::algorithm_kind::tree;
     case implementations::ring:
-      return terms::ways::ring;
+      return collective_options::algorithm_kind::ring;
     default:
-      return usual;
+      return default_algorithm;
   }
 }
 
-terms terms_of(const call_options& x, terms::ways usual) {
-  const auto most = std::numeric_limits<std::uint32_t>::max();
-  return {
-    way_of(x.implementation, usual),
-    static_cast<std::uint32_t>(std::min<std::int64_t>(x.timeout.count(), most)),
-    static_cast<std::uint64_t>(x.bytes_per_pack)};
+collective_options
+to_collective_options(const call_options& options,
+                      collective_options::algorithm_kind default_algorithm) {
+  const auto max_ms = std::numeric_limits<std::uint32_t>::max();
+  return {algorithm_of(options.implementation, default_algorithm),
+          static_cast<std::uint32_t>(
+            std::min<std::int64_t>(options.timeout.count(), max_ms)),
+          static_cast<std::uint64_t>(options.bytes_per_pack)};
 }
 
 implementations parse_implementation(const std::string& name) {
@@ -80,7 +84,7 @@ implementations parse_implementation(const std::string& name) {
     return implementations::ring;
   if (lower == "nccl")
     return implementations::nccl;
-  refuse("implementation \"" + name + "\"", "give auto, tree, ring or nccl");
+  reject("implementation \"" + name + "\"", "give auto, tree, ring or nccl");
 }
 
 } // namespace troupe

@@ -18,7 +18,7 @@ struct communication_options {
 
   /// Timeout of the wait for a worker that saves a model, runs a callback of
   /// `fit` or enters `fit`, `evaluate` or `save` late. It is never less than
-  /// `timeout`. A lost worker is noticed at once all the same.
+  /// `timeout`. A lost worker is nevertheless detected immediately.
   std::chrono::milliseconds callback_timeout{600'000};
 
   /// The algorithm of the sum. `tree` adds in the order of the canonical tree,
@@ -47,8 +47,8 @@ struct call_options {
 
 /// @errors throws std::invalid_argument that names an option whose value is
 ///         invalid or not supported.
-void check(const communication_options& x);
-void check(const call_options& x);
+void check(const communication_options& options);
+void check(const call_options& options);
 
 /// Parses "auto", "automatic", "tree", "ring" or "nccl", in any case.
 /// @errors throws std::invalid_argument for any other name.

@@ -7,10 +7,14 @@ namespace troupe {
 
 /// Returns the algorithm that `implementation` selects; `default_algorithm` if
 /// that is automatic.
-terms::ways way_of(communication_options::implementations x,
-                   terms::ways usual = terms::ways::tree);
+collective_options::algorithm_kind
+algorithm_of(communication_options::implementations implementation,
+             collective_options::algorithm_kind default_algorithm =
+               collective_options::algorithm_kind::tree);
 
 /// Converts the options of a call for the collectives that the call makes.
-terms terms_of(const call_options& x, terms::ways usual);
+collective_options
+to_collective_options(const call_options& options,
+                      collective_options::algorithm_kind default_algorithm);
 
 } // namespace troupe

@@ -16,15 +16,15 @@ std::vector<device> parse_devices(const std::vector<std::string>& names) {
   if (names.empty())
     throw std::invalid_argument("devices: the list is empty; name one for each "
                                 "replica, as in cpu:0, cpu:1");
-  std::vector<device> all;
+  std::vector<device> devices;
   for (const auto& name : names) {
     const auto one = parse_device(name);
-    if (std::ranges::find(all, one) != all.end())
+    if (std::ranges::find(devices, one) != devices.end())
       throw std::invalid_argument(
         "devices: " + name + " is named twice; each device takes one replica");
-    all.push_back(one);
+    devices.push_back(one);
   }
-  return all;
+  return devices;
 }
 
 } // namespace troupe

@@ -11,7 +11,7 @@
 namespace troupe {
 
 /// A batched dataset and the strategy over whose replicas its batches are
-/// divided. Replica i gets rows `share_of(rows, i, replicas)` of each batch,
+/// divided. Replica i gets rows `shard_of(rows, i, replicas)` of each batch,
 /// whichever process runs it. Each part carries the row count of the global
 /// batch: `batch::global_rows`.
 class distributed_dataset {
@@ -19,9 +19,9 @@ public:
   distributed_dataset(strategy over, data::dataset batches)
     : strategy_{std::move(over)},
       batches_{std::move(batches)},
-      passes_{std::make_shared<std::atomic<std::uint64_t>>(0)} {}
+      epochs_begun_{std::make_shared<std::atomic<std::uint64_t>>(0)} {}
 
-  const troupe::strategy& over() const { return strategy_; }
+  const troupe::strategy& run_strategy() const { return strategy_; }
   const data::dataset& batches() const { return batches_; }
 
   /// Reads one epoch; each element is a `per_replica` batch for `strategy.run`.
@@ -29,7 +29,7 @@ public:
 
   /// Reads the rest of an epoch from a position, also in a range-for. It is not
   /// counted among the epochs of `begin`.
-  steps iterate(const data::position& from = {}) const;
+  steps iterate(const data::position& start = {}) const;
 
   /// A range-for over the dataset reads one epoch: the first loop reads epoch
   /// 0, each later loop the next. A shuffled dataset has another order in each
@@ -44,7 +44,7 @@ private:
   strategy strategy_;
   data::dataset batches_;
   /// Epochs begun by `begin`.
-  std::shared_ptr<std::atomic<std::uint64_t>> passes_;
+  std::shared_ptr<std::atomic<std::uint64_t>> epochs_begun_;
 };
 
 /// Iterator for a range-for over the rest of an epoch.
@@ -53,23 +53,23 @@ public:
   using value_type = per_replica<batch>;
   using difference_type = std::ptrdiff_t;
 
-  explicit distributed_iterator(distributed_dataset::steps& of);
+  explicit distributed_iterator(distributed_dataset::steps& steps);
   explicit distributed_iterator(
-    std::unique_ptr<distributed_dataset::steps> own);
+    std::unique_ptr<distributed_dataset::steps> owned_steps);
   distributed_iterator(distributed_iterator&&) noexcept;
   distributed_iterator& operator=(distributed_iterator&&) noexcept;
   ~distributed_iterator();
 
-  const value_type& operator*() const { return *now_; }
+  const value_type& operator*() const { return *current_; }
   distributed_iterator& operator++();
   void operator++(int) { ++*this; }
-  bool operator==(std::default_sentinel_t) const { return !now_; }
+  bool operator==(std::default_sentinel_t) const { return !current_; }
 
 private:
   /// Null: the caller owns the steps.
-  std::unique_ptr<distributed_dataset::steps> own_;
-  distributed_dataset::steps* of_;
-  std::optional<value_type> now_;
+  std::unique_ptr<distributed_dataset::steps> owned_steps_;
+  distributed_dataset::steps* steps_;
+  std::optional<value_type> current_;
 };
 
 class distributed_dataset::steps {
@@ -95,7 +95,7 @@ private:
 
 inline auto distributed_dataset::begin() const {
   return distributed_iterator{
-    std::make_unique<steps>(iterate({passes_->fetch_add(1), 0}))};
+    std::make_unique<steps>(iterate({epochs_begun_->fetch_add(1), 0}))};
 }
 
 } // namespace troupe

@@ -14,83 +14,89 @@ namespace troupe {
 
 namespace {
 
-[[noreturn]] void refuse_what_others_do() {
-  throw failure(ec::protocol,
-                "the other workers called another collective: all workers must "
-                "make the same calls in the same order");
+[[noreturn]] void throw_call_mismatch() {
+  throw job_error(
+    ec::protocol,
+    "the other workers called another collective: all workers must "
+    "make the same calls in the same order");
 }
 
 } // namespace
 
-void run_once(const std::shared_ptr<strategy_state>& on,
-              const std::function<void(replica_context&)>& fn,
-              std::chrono::milliseconds join_timeout) {
-  work one;
-  one.join_timeout = join_timeout;
-  one.first_step = on->next_step;
-  one.step = [fn](step_context&) { fn(*current_place()->replica); };
-  if (run_work(on, one) == one.first_step)
-    throw failure(ec::cancelled, "the step was stopped before it began");
-  ++on->next_step;
+void run_one_step(const std::shared_ptr<strategy_state>& state,
+                  const std::function<void(replica_context&)>& fn,
+                  std::chrono::milliseconds join_timeout) {
+  run_request request;
+  request.join_timeout = join_timeout;
+  request.first_step = state->next_step;
+  request.step = [fn](step_context&) {
+    fn(*current_execution_scope()->replica);
+  };
+  if (run_steps(state, request) == request.first_step)
+    throw job_error(ec::cancelled, "the step was stopped before it began");
+  ++state->next_step;
 }
 
-std::vector<std::string> tell_all(const std::shared_ptr<strategy_state>& on,
-                                  const std::string& mine,
-                                  std::chrono::milliseconds join_timeout) {
-  if (on->here.processes == 1)
-    return {mine};
+std::vector<std::string>
+all_gather_text(const std::shared_ptr<strategy_state>& state,
+                const std::string& own_text,
+                std::chrono::milliseconds join_timeout) {
+  if (state->local_replicas.processes == 1)
+    return {own_text};
   // The first replica of each process contributes a one, then the text.
-  const auto heard = std::make_shared<std::vector<std::string>>();
-  run_once(
-    on,
-    [heard, mine, first = on->here.first](replica_context& self) {
-      const bool speaks = self.replica_id() == first;
-      const auto size = speaks ? mine.size() + 1 : 1;
-      auto said =
+  const auto texts = std::make_shared<std::vector<std::string>>();
+  run_one_step(
+    state,
+    [texts, own_text,
+     first = state->local_replicas.first](replica_context& self) {
+      const bool is_sender = self.replica_id() == first;
+      const auto size = is_sender ? own_text.size() + 1 : 1;
+      auto message =
         tensor::zeros({static_cast<std::int64_t>(size)}, dtype::uint8);
-      if (speaks) {
-        said.mutable_data<std::uint8_t>()[0] = 1;
-        std::memcpy(said.raw() + 1, mine.data(), mine.size());
+      if (is_sender) {
+        message.mutable_data<std::uint8_t>()[0] = 1;
+        std::memcpy(message.raw() + 1, own_text.data(), own_text.size());
       }
-      const auto all = self.all_parts(said);
-      if (speaks)
-        heard->clear(); // A step may be run again.
-      for (std::size_t i = 0; speaks && i < all.size(); ++i) {
-        if (all[i].type() != dtype::uint8 || all[i].bytes() == 0)
-          refuse_what_others_do();
-        if (const auto text = all[i].data<std::uint8_t>(); text[0] == 1)
-          heard->emplace_back(text.begin() + 1, text.end());
+      const auto gathered = self.all_gather_list(message);
+      if (is_sender)
+        texts->clear(); // A step may be run again.
+      for (std::size_t i = 0; is_sender && i < gathered.size(); ++i) {
+        if (gathered[i].type() != dtype::uint8 || gathered[i].bytes() == 0)
+          throw_call_mismatch();
+        if (const auto text = gathered[i].data<std::uint8_t>(); text[0] == 1)
+          texts->emplace_back(text.begin() + 1, text.end());
       }
     },
     join_timeout);
-  if (heard->size() != on->here.processes)
-    refuse_what_others_do();
-  return *heard;
+  if (texts->size() != state->local_replicas.processes)
+    throw_call_mismatch();
+  return *texts;
 }
 
-void on_leader(const std::shared_ptr<strategy_state>& on,
-               const std::function<void()>& fn) {
-  if (on->here.processes == 1)
+void run_on_chief(const std::shared_ptr<strategy_state>& state,
+                  const std::function<void()>& fn) {
+  if (state->local_replicas.processes == 1)
     return fn();
   std::exception_ptr thrown;
-  std::string why;
-  if (on->here.process == 0) {
+  std::string error_text;
+  if (state->local_replicas.process == 0) {
     try {
       fn();
     } catch (const std::exception& e) {
       thrown = std::current_exception();
-      why = e.what();
+      error_text = e.what();
     } catch (...) {
       thrown = std::current_exception();
-      why = "an exception that is no std::exception";
+      error_text = "an exception that is no std::exception";
     }
   }
-  const auto said =
-    tell_all(on, thrown ? "-" + why : "+", on->callback_timeout).front();
+  const auto outcome = all_gather_text(state, thrown ? "-" + error_text : "+",
+                                       state->callback_timeout)
+                         .front();
   if (thrown)
     std::rethrow_exception(thrown);
-  if (said.starts_with('-'))
-    throw std::runtime_error(net::printable_lines(said.substr(1))
+  if (outcome.starts_with('-'))
+    throw std::runtime_error(net::printable_lines(outcome.substr(1))
                              + " (reported by worker 0)");
 }
 

@@ -10,17 +10,17 @@
 namespace troupe {
 
 /// Returns some rows of a batch. The result shares its elements.
-batch cut(const batch& from, const share& rows);
+batch select_rows(const batch& source, const row_range& rows);
 
 /// The rows of a global batch that belong to the replicas of this process.
 struct local_batch {
   batch rows;
-  std::int64_t first = 0; ///< Index of the first row in the global batch.
-  std::int64_t whole = 0; ///< Rows of the global batch.
+  std::int64_t first_row = 0;   ///< Index of the first row in the global batch.
+  std::int64_t global_rows = 0; ///< Rows of the global batch.
 
   /// Returns the rows of one replica, which share the elements.
   /// @pre the replica runs in this process.
-  batch part_of(std::uint32_t replica, std::uint32_t replicas) const;
+  batch batch_of_replica(std::uint32_t replica, std::uint32_t replicas) const;
 };
 
 /// Reads the rows of this process from the global batches of an epoch. It reads
@@ -28,8 +28,9 @@ struct local_batch {
 /// not known before it is read (dataset::shard).
 class local_batches {
 public:
-  local_batches(const data::dataset& batches, const data::position& from,
-                const crew::share& here, std::uint32_t replicas);
+  local_batches(const data::dataset& batches, const data::position& start,
+                const replica_group::replica_range& local_replicas,
+                std::uint32_t replicas);
 
   /// @returns none at the end of the epoch.
   /// @errors throws what reading throws, and std::logic_error if the dataset
@@ -40,9 +41,10 @@ public:
 
 private:
   data::dataset batches_;
-  crew::share here_;
+  replica_group::replica_range local_replicas_;
   std::uint32_t replicas_;
-  bool apart_; ///< True if the cursor reads only the rows of this process.
+  /// True if the cursor reads only the rows of this process.
+  bool reads_own_rows_;
   data::cursor cursor_;
 };
 

@@ -10,44 +10,45 @@ namespace troupe {
 
 namespace {
 
-std::shared_ptr<strategy_state> on_one_device(std::string name,
-                                              const device& where,
-                                              const one_device_options& given) {
-  check_threads(given.threads);
-  if (given.replicas < 1)
+std::shared_ptr<strategy_state>
+make_one_device_state(std::string name, const device& target,
+                      const one_device_options& options) {
+  check_threads(options.threads);
+  if (options.replicas < 1)
     throw std::invalid_argument("replicas: 0 is not a number of replicas; give "
                                 "1 or more");
-  crew_options options;
-  options.replicas = given.replicas;
-  options.threads = given.threads;
-  auto state = state_over(make_inline_crew(options), std::move(name), {where},
-                          given.threads);
+  replica_group_options group_options;
+  group_options.replicas = options.replicas;
+  group_options.threads = options.threads;
+  auto state = make_strategy_state(make_sequential_group(group_options),
+                                   std::move(name), {target}, options.threads);
   state->copies = 1; // Replicas take turns with one copy.
   return state;
 }
 
 std::shared_ptr<strategy_state>
-on_several_devices(runtime& on, const std::vector<std::string>& devices,
-                   const mirrored_options& given) {
-  check_threads(given.threads);
+make_mirrored_state(runtime& local_runtime,
+                    const std::vector<std::string>& devices,
+                    const mirrored_options& options) {
+  check_threads(options.threads);
   auto parsed = parse_devices(devices);
-  crew_options options;
-  options.replicas = static_cast<std::uint32_t>(devices.size());
-  options.threads = given.threads;
-  options.patience = given.patience;
-  return state_over(make_crew(on, options), "mirrored", std::move(parsed),
-                    given.threads);
+  replica_group_options group_options;
+  group_options.replicas = static_cast<std::uint32_t>(devices.size());
+  group_options.threads = options.threads;
+  group_options.step_timeout = options.step_timeout;
+  return make_strategy_state(make_replica_group(local_runtime, group_options),
+                             "mirrored", std::move(parsed), options.threads);
 }
 
 /// Returns the default strategy of this thread. Each thread has one, so that
 /// threads can train models independently.
 const std::shared_ptr<strategy_state>& default_state() {
-  static thread_local const auto one = [] {
-    auto state = on_one_device("default", device{}, {});
+  static thread_local const auto instance = [] {
+    auto state = make_one_device_state("default", device{}, {});
     state->is_default = true;
     return state;
   }();
-  return one;
+  return instance;
 }
 
 } // namespace
@@ -56,11 +57,12 @@ default_strategy::default_strategy() : strategy{default_state()} {}
 
 one_device_strategy::one_device_strategy(const std::string& device,
                                          const one_device_options& options)
-  : strategy{on_one_device("one_device", parse_device(device), options)} {}
+  : strategy{
+    make_one_device_state("one_device", parse_device(device), options)} {}
 
-mirrored_strategy::mirrored_strategy(runtime& on,
+mirrored_strategy::mirrored_strategy(runtime& local_runtime,
                                      const std::vector<std::string>& devices,
                                      const mirrored_options& options)
-  : strategy{on_several_devices(on, devices, options)} {}
+  : strategy{make_mirrored_state(local_runtime, devices, options)} {}
 
 } // namespace troupe

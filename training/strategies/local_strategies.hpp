@@ -38,7 +38,7 @@ public:
 struct mirrored_options {
   int threads = 1; ///< Threads of each replica's ops.
   /// Timeout of one step and of each wait in it.
-  std::chrono::milliseconds patience{60'000};
+  std::chrono::milliseconds step_timeout{60'000};
 };
 
 /// One replica per device. Each replica is an actor with its own thread and its
@@ -51,7 +51,8 @@ public:
   /// @param devices one replica each.
   /// @errors throws std::invalid_argument if no device is named, a device does
   ///         not exist or is named twice, or an option is below 1.
-  mirrored_strategy(runtime& on, const std::vector<std::string>& devices,
+  mirrored_strategy(runtime& local_runtime,
+                    const std::vector<std::string>& devices,
                     const mirrored_options& options = {});
 };
 

@@ -17,21 +17,22 @@ namespace {
 constexpr auto name = "multi_worker_mirrored";
 
 /// Returns the tasks that have replicas, in order: the chief, then the workers.
-std::vector<net::cluster_task> members_of(const net::cluster_spec& cluster) {
-  std::vector<net::cluster_task> all;
+std::vector<net::cluster_task> worker_tasks(const net::cluster_spec& cluster) {
+  std::vector<net::cluster_task> tasks;
   for (const auto* type : {"chief", "worker"})
     if (cluster.has(type))
       for (const auto index : cluster.task_indices(type))
-        all.push_back({type, index});
-  return all;
+        tasks.push_back({type, index});
+  return tasks;
 }
 
 /// Returns this worker's task in the cluster; none if it is the only worker.
-std::optional<net::cluster_task> place_in(const net::cluster_spec& cluster,
-                                          const net::cluster_resolver& who) {
+std::optional<net::cluster_task>
+own_task(const net::cluster_spec& cluster,
+         const net::cluster_resolver& resolver) {
   if (cluster.empty())
     return std::nullopt;
-  auto task = who.task();
+  auto task = resolver.task();
   if (!task)
     throw std::invalid_argument(
       "the cluster names workers, but no task for this process; set it, in "
@@ -42,87 +43,93 @@ std::optional<net::cluster_task> place_in(const net::cluster_spec& cluster,
   return task;
 }
 
-cluster_options options_of(const net::cluster_spec& cluster,
-                           const net::cluster_task& task,
-                           const multi_worker_options& given) {
-  cluster_options x;
-  x.job = given.job;
-  for (const auto& one : members_of(cluster)) {
-    x.addresses.push_back(
-      net::parse_address(cluster.task_address(one.type, one.id)));
-    x.names.push_back(to_string(one));
+cluster_options to_cluster_options(const net::cluster_spec& cluster,
+                                   const net::cluster_task& task,
+                                   const multi_worker_options& options) {
+  cluster_options result;
+  result.job = options.job;
+  for (const auto& member : worker_tasks(cluster)) {
+    result.addresses.push_back(
+      net::parse_address(cluster.task_address(member.type, member.id)));
+    result.names.push_back(to_string(member));
   }
-  x.index = static_cast<std::uint32_t>(net::id_in_cluster(cluster, task));
-  x.replicas = static_cast<std::uint32_t>(given.devices.size());
-  x.threads = given.threads;
-  x.agreed = "Troupe " + std::string{version} + ", bytes_per_pack "
-             + std::to_string(given.communication.bytes_per_pack) + ", sums "
-             + to_string(terms{way_of(given.communication.implementation)});
-  x.patience = given.patience;
-  x.transport = given.transport;
-  x.at = given.at;
-  if (!x.at)
-    x.credentials = given.credentials ? *given.credentials
-                                      : net::credentials_from_environment();
-  if (x.transport == transport_kind::tls && !x.credentials.tls && !x.at)
+  result.task = static_cast<std::uint32_t>(net::id_in_cluster(cluster, task));
+  result.replicas = static_cast<std::uint32_t>(options.devices.size());
+  result.threads = options.threads;
+  result.shared_config =
+    "Troupe " + std::string{version} + ", bytes_per_pack "
+    + std::to_string(options.communication.bytes_per_pack) + ", sums "
+    + to_string(
+      collective_options{algorithm_of(options.communication.implementation)});
+  result.start_timeout = options.start_timeout;
+  result.transport = options.transport;
+  result.router = options.router;
+  if (!result.router)
+    result.credentials = options.credentials
+                           ? *options.credentials
+                           : net::credentials_from_environment();
+  if (result.transport == transport_kind::tls && !result.credentials.tls
+      && !result.router)
     throw std::invalid_argument(
       "transport tls requires certificates; pass them as credentials, or set "
       "PEM "
       "files in TROUPE_TLS_CA, TROUPE_TLS_CERTIFICATE and TROUPE_TLS_KEY");
-  x.heartbeat = given.heartbeat;
-  x.suspect = given.suspect;
-  x.listen = given.listen;
-  x.faults = given.faults;
-  x.log = given.log ? given.log : log_of_connections;
-  return x;
+  result.heartbeat_interval = options.heartbeat_interval;
+  result.heartbeat_timeout = options.heartbeat_timeout;
+  result.listen = options.listen;
+  result.faults = options.faults;
+  result.log = options.log ? options.log : log_of_connections;
+  return result;
 }
 
 /// Describes the transports of tensors to the other workers; "shm+tcp" if they
 /// differ.
-std::string transports(const cluster& in) {
-  std::string all;
-  for (std::uint32_t p = 0; p < in.processes(); ++p)
-    if (const auto one = in.transport_to(p);
-        p != in.index() && all.find(one) == all.npos)
-      all += (all.empty() ? "" : "+") + one;
-  return all;
+std::string transports_of(const cluster& joined_cluster) {
+  std::string names;
+  for (std::uint32_t p = 0; p < joined_cluster.processes(); ++p)
+    if (const auto one = joined_cluster.transport_to(p);
+        p != joined_cluster.task() && names.find(one) == names.npos)
+      names += (names.empty() ? "" : "+") + one;
+  return names;
 }
 
 std::shared_ptr<strategy_state>
-over_workers(runtime& on, const net::cluster_resolver& who,
-             const multi_worker_options& given) {
-  check(given.communication);
-  check_threads(given.threads);
-  auto devices = parse_devices(given.devices);
-  crew_options options;
-  options.replicas = static_cast<std::uint32_t>(devices.size());
-  options.threads = given.threads;
-  options.patience = given.communication.timeout;
-  options.way = way_of(given.communication.implementation);
-  const auto cluster = who.cluster_spec();
-  const auto task = place_in(cluster, who);
+make_multi_worker_state(runtime& local_runtime,
+                        const net::cluster_resolver& resolver,
+                        const multi_worker_options& options) {
+  check(options.communication);
+  check_threads(options.threads);
+  auto devices = parse_devices(options.devices);
+  replica_group_options group_options;
+  group_options.replicas = static_cast<std::uint32_t>(devices.size());
+  group_options.threads = options.threads;
+  group_options.step_timeout = options.communication.timeout;
+  group_options.algorithm = algorithm_of(options.communication.implementation);
+  const auto spec = resolver.cluster_spec();
+  const auto task = own_task(spec, resolver);
   std::shared_ptr<class cluster> joined;
   if (task)
-    joined =
-      std::make_shared<class cluster>(on, options_of(cluster, *task, given));
-  auto state =
-    state_over(joined ? make_crew(*joined, options) : make_crew(on, options),
-               name, std::move(devices), given.threads);
+    joined = std::make_shared<class cluster>(
+      local_runtime, to_cluster_options(spec, *task, options));
+  auto state = make_strategy_state(
+    joined ? make_replica_group(*joined, group_options)
+           : make_replica_group(local_runtime, group_options),
+    name, std::move(devices), options.threads);
   state->bytes_per_pack =
-    static_cast<std::size_t>(given.communication.bytes_per_pack);
-  state->callback_timeout =
-    std::max(given.communication.timeout, given.communication.callback_timeout);
+    static_cast<std::size_t>(options.communication.bytes_per_pack);
+  state->callback_timeout = std::max(options.communication.timeout,
+                                     options.communication.callback_timeout);
   if (joined)
-    state->transport = transports(*joined);
-  state->connection = std::move(joined);
+    state->transport = transports_of(*joined);
+  state->cluster = std::move(joined);
   return state;
 }
 
 } // namespace
 
 multi_worker_mirrored_strategy::multi_worker_mirrored_strategy(
-  runtime& on, const net::cluster_resolver& who,
+  runtime& local_runtime, const net::cluster_resolver& resolver,
   const multi_worker_options& options)
-  : strategy{over_workers(on, who, options)} {}
+  : strategy{make_multi_worker_state(local_runtime, resolver, options)} {}
 
 } // namespace troupe

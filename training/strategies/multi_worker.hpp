@@ -26,7 +26,7 @@ struct multi_worker_options {
   /// None: `net::credentials_from_environment`.
   std::optional<net::credentials> credentials{};
   /// Timeout of the wait for the other workers at the start.
-  std::chrono::milliseconds patience{60'000};
+  std::chrono::milliseconds start_timeout{60'000};
   std::string job = "job"; ///< Name of the job, equal in all workers.
   /// Address to listen on, if it differs from the address in the cluster that
   /// the other workers dial.
@@ -34,16 +34,16 @@ struct multi_worker_options {
   /// Router that already accepts connections at this worker's address in the
   /// cluster (that of a node). It has the credentials. Null: this worker
   /// listens itself.
-  std::shared_ptr<door> at{};
-  std::chrono::milliseconds heartbeat{100};
+  std::shared_ptr<service_router> router{};
+  std::chrono::milliseconds heartbeat_interval{100};
   /// A worker that sends nothing for this long is considered lost.
-  std::chrono::milliseconds suspect{1000};
+  std::chrono::milliseconds heartbeat_timeout{1000};
   /// Receives reports of rejected and lost connections. Default:
   /// `log_of_connections`.
   net::log_function log{};
   /// For tests: fault injector for all messages of this worker to others. Null:
   /// none.
-  std::shared_ptr<fault_seam> faults{};
+  std::shared_ptr<fault_injector> faults{};
 };
 
 /// Replicas in several processes, the workers, which all run the same program.
@@ -67,7 +67,7 @@ public:
   ///         without replicas (ps); `job_error` that names the workers missing
   ///         at the timeout, or why this worker was rejected.
   explicit multi_worker_mirrored_strategy(
-    runtime& on, const net::cluster_resolver& who = tf_config(),
+    runtime& local_runtime, const net::cluster_resolver& resolver = tf_config(),
     const multi_worker_options& options = {});
 };
 

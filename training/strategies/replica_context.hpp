@@ -32,24 +32,24 @@ public:
   /// @cost float32 is summed by the all-reduce itself; other dtypes are
   ///       gathered first. With one replica it copies `x`.
   tensor all_reduce(reduce_op op, const tensor& x,
-                    const call_options& how = {});
+                    const call_options& options = {});
 
   /// Returns one sum per tensor. All tensors are sent before the first sum is
   /// awaited; small float32 tensors are fused (tensor_packs.hpp). Fusion
   /// changes no bit of the tree's sums, but may change those of the ring.
   tensors all_reduce(reduce_op op, const tensors& xs,
-                     const call_options& how = {});
+                     const call_options& options = {});
 
   /// Concatenates the tensors of all replicas along an axis, in order of
   /// replica id.
   /// @shape x rank >= 1; extents may differ along `axis`.
   /// @param options as in `all_reduce`; the implementation has no effect.
   tensor all_gather(const tensor& x, int axis = 0,
-                    const call_options& how = {});
+                    const call_options& options = {});
 
   /// Returns the tensors of all replicas, by replica id, in any shapes and
   /// dtypes. They share no memory with `x`.
-  tensors all_parts(const tensor& x);
+  tensors all_gather_list(const tensor& x);
 
   /// Returns the tensor of replica `root` on all replicas; the others may pass
   /// `{}`. The result shares no memory with `x`.
@@ -71,11 +71,13 @@ private:
   virtual void end_call() {}
 
   struct call;
-  tensors sums_of(reduce_op op, const tensors& xs, std::size_t bytes_per_pack);
+  tensors reduce_tensors(reduce_op op, const tensors& xs,
+                         std::size_t bytes_per_pack);
 
   std::uint32_t id_, replicas_;
   std::size_t bytes_per_pack_;
-  std::uint32_t next_ = 0; ///< Number of the next collective of this step.
+  /// Number of the next collective of this step.
+  std::uint32_t next_collective_ = 0;
 };
 
 } // namespace troupe

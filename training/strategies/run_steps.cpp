@@ -12,61 +12,62 @@ namespace troupe {
 namespace {
 
 /// The replica context of a step of a replica group.
-class crew_replica final : public replica_context {
+class group_replica_context final : public replica_context {
 public:
-  crew_replica(step_context& at, std::size_t bytes_per_pack)
-    : replica_context{at.replica, at.replicas, bytes_per_pack}, at_{at} {}
+  group_replica_context(step_context& step, std::size_t bytes_per_pack)
+    : replica_context{step.replica, step.replicas, bytes_per_pack},
+      step_{step} {}
 
 private:
   void start_sum(std::uint32_t number, const tensor& x) override {
-    at_.contribute(number, x);
+    step_.contribute(number, x);
   }
-  tensor finish_sum(std::uint32_t number) override { return at_.sum(number); }
+  tensor finish_sum(std::uint32_t number) override { return step_.sum(number); }
   tensors gather(std::uint32_t number, const tensor& x) override {
-    return at_.gather(number, x);
+    return step_.gather(number, x);
   }
   void begin_call(const call_options& x) override {
-    usual_ = at_.said;
-    at_.said = terms_of(x, usual_.way);
+    saved_options_ = step_.options;
+    step_.options = to_collective_options(x, saved_options_.algorithm);
   }
-  void end_call() override { at_.said = usual_; }
+  void end_call() override { step_.options = saved_options_; }
 
-  step_context& at_;
-  terms usual_;
+  step_context& step_;
+  collective_options saved_options_;
 };
 
-[[noreturn]] void refuse(const std::string& what, const std::string& why) {
+[[noreturn]] void throw_misuse(const std::string& what,
+                               const std::string& why) {
   throw std::logic_error(what + " was called " + why);
 }
 
 } // namespace
 
-std::shared_ptr<strategy_state> state_over(std::unique_ptr<crew> members,
-                                           std::string name,
-                                           std::vector<device> devices,
-                                           int threads) {
+std::shared_ptr<strategy_state>
+make_strategy_state(std::unique_ptr<replica_group> group, std::string name,
+                    std::vector<device> devices, int threads) {
   auto state = std::make_shared<strategy_state>();
   state->name = std::move(name);
   state->devices = std::move(devices);
-  state->replicas = members->replicas();
-  state->here = members->local();
-  state->copies = state->here.count;
+  state->replicas = group->replicas();
+  state->local_replicas = group->local_replicas();
+  state->copies = state->local_replicas.count;
   state->threads = threads;
-  state->members = std::move(members);
+  state->group = std::move(group);
   return state;
 }
 
 namespace {
 
-struct working_flag {
-  explicit working_flag(std::atomic<bool>& it) : it{it} {}
-  ~working_flag() { it = false; }
-  std::atomic<bool>& it;
+struct running_flag_guard {
+  explicit running_flag_guard(std::atomic<bool>& flag) : flag{flag} {}
+  ~running_flag_guard() { flag = false; }
+  std::atomic<bool>& flag;
 };
 
 /// State that a call of `run_steps` shares with the replicas. A replica that is
-/// stuck in the step function outlives the call: it keeps the function, and
-/// what the function owns, until it leaves.
+/// stuck in the step function outlives the call: the function, and what the
+/// function owns, is kept until that replica returns.
 struct shared_run {
   shared_run(const step_function& x, std::size_t replicas)
     : errors(replicas), fn{std::make_shared<const step_function>(x)} {}
@@ -79,7 +80,7 @@ struct shared_run {
 
   /// Destroys the function when no replica is inside. Without this call the
   /// group would keep the function object beyond the run.
-  void end() {
+  void release_function() {
     std::shared_ptr<const step_function> last;
     const std::lock_guard hold{lock};
     last.swap(fn);
@@ -93,39 +94,44 @@ private:
   std::shared_ptr<const step_function> fn;
 };
 
-struct end_of_run {
-  explicit end_of_run(shared_run& it) : it{it} {}
-  ~end_of_run() { it.end(); }
-  shared_run& it;
+struct release_on_exit {
+  explicit release_on_exit(shared_run& run) : run{run} {}
+  ~release_on_exit() { run.release_function(); }
+  shared_run& run;
 };
 
 } // namespace
 
-std::uint64_t run_work(const std::shared_ptr<strategy_state>& on,
-                       const work& x) {
-  if (const auto* place = current_place(); place && place->replica)
-    refuse("a run of a strategy", "in a replica's function: a step cannot run "
-                                  "another one inside it");
-  if (on->working.exchange(true))
-    refuse("a run of the " + on->name + " strategy",
-           "while another run of it is active; a strategy runs one at a time");
-  const working_flag flag{on->working};
-  const auto shared = std::make_shared<shared_run>(x.step, on->here.count);
-  const end_of_run end{*shared};
-  auto placed = x;
+std::uint64_t run_steps(const std::shared_ptr<strategy_state>& state,
+                        const run_request& request) {
+  if (const auto* current = current_execution_scope();
+      current && current->replica)
+    throw_misuse("a run of a strategy",
+                 "in a replica's function: a step cannot run "
+                 "another one inside it");
+  if (state->running.exchange(true))
+    throw_misuse(
+      "a run of the " + state->name + " strategy",
+      "while another run of it is active; a strategy runs one at a time");
+  const running_flag_guard flag{state->running};
+  const auto shared =
+    std::make_shared<shared_run>(request.step, state->local_replicas.count);
+  const release_on_exit end{*shared};
+  auto wrapped_request = request;
   // Weak: replicas keep the function, and the strategy owns the replicas.
-  placed.step = [owner = std::weak_ptr{on}, shared](step_context& at) {
-    const auto on = owner.lock();
+  wrapped_request.step = [owner = std::weak_ptr{state},
+                          shared](step_context& step) {
+    const auto locked_state = owner.lock();
     const auto fn = shared->function();
-    if (!on || !fn)
+    if (!locked_state || !fn)
       throw superseded{};
-    crew_replica self{at, on->bytes_per_pack};
-    const auto index = at.replica - on->here.first;
-    current_context().replica = index;
-    const place_in_job here{on, &self};
-    const place_scope inside{here};
+    group_replica_context self{step, locked_state->bytes_per_pack};
+    const auto index = step.replica - locked_state->local_replicas.first;
+    current_context().copy_index = index;
+    const execution_scope scope{locked_state, &self};
+    const execution_scope_guard scope_guard{scope};
     try {
-      (*fn)(at);
+      (*fn)(step);
     } catch (const superseded&) {
       throw;
     } catch (...) {
@@ -135,7 +141,7 @@ std::uint64_t run_work(const std::shared_ptr<strategy_state>& on,
     }
   };
   try {
-    return on->members->run(placed);
+    return state->group->run(wrapped_request);
   } catch (...) {
     const std::lock_guard hold{shared->lock};
     for (const auto& error : shared->errors)

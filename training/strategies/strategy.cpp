@@ -11,39 +11,42 @@ namespace troupe {
 
 // -- execution scope ----------------------------------------------------------
 
-const place_in_job* current_place() {
-  return static_cast<const place_in_job*>(current_context().place);
+const execution_scope* current_execution_scope() {
+  return static_cast<const execution_scope*>(current_context().execution_scope);
 }
 
-place_scope::place_scope(const place_in_job& x)
-  : before_{std::exchange(current_context().place, &x)} {}
+execution_scope_guard::execution_scope_guard(const execution_scope& scope)
+  : previous_{std::exchange(current_context().execution_scope, &scope)} {}
 
-place_scope::~place_scope() {
-  current_context().place = before_;
+execution_scope_guard::~execution_scope_guard() {
+  current_context().execution_scope = previous_;
 }
 
 namespace {
 
 /// The replica of code that runs while no strategy is in scope.
-class only_replica final : public replica_context {
+class default_replica_context final : public replica_context {
 public:
-  only_replica() : replica_context{0, 1} {}
+  default_replica_context() : replica_context{0, 1} {}
 
 private:
-  void start_sum(std::uint32_t, const tensor& x) override { x_.push_back(x); }
+  void start_sum(std::uint32_t, const tensor& x) override {
+    started_.push_back(x);
+  }
   tensor finish_sum(std::uint32_t) override {
-    auto x = x_.front();
-    x_.erase(x_.begin());
+    auto x = started_.front();
+    started_.erase(started_.begin());
     return x;
   }
   tensors gather(std::uint32_t, const tensor& x) override {
     return tensors(1, x);
   }
 
-  tensors x_; ///< Started sums, in order.
+  tensors started_; ///< Started sums, in order.
 };
 
-[[noreturn]] void refuse(const std::string& what, const std::string& why) {
+[[noreturn]] void throw_misuse(const std::string& what,
+                               const std::string& why) {
   throw std::logic_error(what + " was called " + why);
 }
 
@@ -52,46 +55,48 @@ private:
 // -- scope --------------------------------------------------------------------
 
 struct strategy_scope::impl {
-  explicit impl(const place_in_job& at) : at{at}, current{this->at} {}
-  place_in_job at;
-  place_scope current;
+  explicit impl(const execution_scope& scope)
+    : scope{scope}, guard{this->scope} {}
+  execution_scope scope;
+  execution_scope_guard guard;
 };
 
-strategy_scope::strategy_scope(std::shared_ptr<strategy_state> of) {
-  const bool is_default = of->is_default;
-  if (const auto* place = current_place()) {
-    if (place->replica)
-      refuse("scope()", "in a replica's function; call it outside of run()");
-    if (place->strategy != of)
+strategy_scope::strategy_scope(std::shared_ptr<strategy_state> state) {
+  const bool is_default = state->is_default;
+  if (const auto* current = current_execution_scope()) {
+    if (current->replica)
+      throw_misuse("scope()",
+                   "in a replica's function; call it outside of run()");
+    if (current->strategy != state)
       throw std::logic_error(
         is_default ? "the default strategy cannot be nested in the scope of "
                      "the "
-                       + place->strategy->name + " strategy"
-                   : "the scope of the " + of->name
+                       + current->strategy->name + " strategy"
+                   : "the scope of the " + state->name
                        + " strategy cannot be nested in that of another, the "
-                       + place->strategy->name + " strategy");
+                       + current->strategy->name + " strategy");
   }
   if (!is_default) // Without a scope the default strategy is current.
-    impl_ = std::make_unique<impl>(place_in_job{std::move(of), nullptr});
+    impl_ = std::make_unique<impl>(execution_scope{std::move(state), nullptr});
 }
 
 strategy_scope::~strategy_scope() = default;
 strategy_scope::strategy_scope(strategy_scope&&) noexcept = default;
 
 strategy get_strategy() {
-  const auto* place = current_place();
-  return place ? strategy{place->strategy} : default_strategy{};
+  const auto* current = current_execution_scope();
+  return current ? strategy{current->strategy} : default_strategy{};
 }
 
 bool has_strategy() {
-  const auto* place = current_place();
-  return place && !place->strategy->is_default;
+  const auto* current = current_execution_scope();
+  return current && !current->strategy->is_default;
 }
 
 replica_context* get_replica_context() {
-  if (const auto* place = current_place())
-    return place->replica;
-  static thread_local only_replica one;
+  if (const auto* current = current_execution_scope())
+    return current->replica;
+  static thread_local default_replica_context one;
   return &one;
 }
 
@@ -114,7 +119,7 @@ int strategy::threads() const {
 }
 
 std::uint32_t strategy::workers() const {
-  return state_->here.processes;
+  return state_->local_replicas.processes;
 }
 
 const std::string& strategy::transport() const {
@@ -122,97 +127,102 @@ const std::string& strategy::transport() const {
 }
 
 std::uint32_t strategy::worker() const {
-  return state_->here.process;
+  return state_->local_replicas.process;
 }
 
 std::uint32_t strategy::first_local_replica() const {
-  return state_->here.first;
+  return state_->local_replicas.first;
 }
 
 std::uint32_t strategy::local_replicas() const {
-  return state_->here.count;
+  return state_->local_replicas.count;
 }
 
 strategy_scope strategy::scope() const {
   return strategy_scope{state_};
 }
 
-void strategy::check_cross_replica(const char* what) const {
-  if (const auto* place = current_place(); place && place->replica)
-    refuse(what, "in a replica's function; use the replica_context's "
+void strategy::check_cross_replica(const char* operation) const {
+  if (const auto* current = current_execution_scope();
+      current && current->replica)
+    throw_misuse(operation,
+                 "in a replica's function; use the replica_context's "
                  "all_reduce or all_gather there");
 }
 
-/// The step number of random numbers counts runs, not steps of the group:
-/// `reduce` takes a step in a job of several processes, and none in one.
+/// Random numbers depend on the number of calls of `run`, not on the step of
+/// the group. The latter differs between placements: `reduce` runs a step of
+/// the group in a job of several processes, and none in one process.
 void strategy::run_step(const std::function<void(replica_context&)>& fn) const {
-  run_once(state_, [fn, number = state_->runs](replica_context& self) {
+  run_one_step(state_, [fn, number = state_->runs](replica_context& self) {
     current_context().random.step = number;
     fn(self);
   });
   ++state_->runs;
 }
 
-/// Returns a value that `fn` computes equally on all replicas. `fn` owns what
-/// it uses.
-tensor
-strategy::together(const std::function<tensor(replica_context&)>& fn) const {
+/// Returns the value of `fn`, which must be equal on all replicas. `fn` must
+/// own what it uses.
+tensor strategy::run_collective(
+  const std::function<tensor(replica_context&)>& fn) const {
   const auto out = std::make_shared<tensor>();
-  run_once(state_,
-           [fn, out, first = state_->here.first](replica_context& self) {
-             auto mine = fn(self);
-             if (self.replica_id() == first)
-               *out = std::move(mine);
-           });
+  run_one_step(state_, [fn, out, first = state_->local_replicas.first](
+                         replica_context& self) {
+    auto mine = fn(self);
+    if (self.replica_id() == first)
+      *out = std::move(mine);
+  });
   return *out;
 }
 
-tensor strategy::reduce(reduce_op op, const per_replica<tensor>& x) const {
+tensor strategy::reduce(reduce_op op, const per_replica<tensor>& values) const {
   check_cross_replica("reduce");
   if (workers() == 1)
-    return troupe::reduce(op, x.values());
-  for (const auto& one : x)
+    return troupe::reduce(op, values.values());
+  for (const auto& one : values)
     check_reducible(op, one);
-  return together([op, x](replica_context& self) {
-    return self.all_reduce(op, x[self.replica_id()]);
+  return run_collective([op, values](replica_context& self) {
+    return self.all_reduce(op, values[self.replica_id()]);
   });
 }
 
-tensor strategy::reduce(reduce_op op, const per_replica<tensor>& x,
+tensor strategy::reduce(reduce_op op, const per_replica<tensor>& values,
                         axes over) const {
   check_cross_replica("reduce");
   if (workers() == 1)
-    return troupe::reduce(op, x.values(), over);
+    return troupe::reduce(op, values.values(), over);
   if (over.size() == 0)
-    return reduce(op, x);
-  return together(
-    [op, x, list = std::vector<int>{over}](replica_context& self) {
-      const sum_along mine{op, x[self.replica_id()], list};
+    return reduce(op, values);
+  return run_collective(
+    [op, values, axis_list = std::vector<int>{over}](replica_context& self) {
+      const partial_sum partial{op, values[self.replica_id()], axis_list};
       tensors both;
-      both.push_back(mine.sum);
-      both.push_back(tensor::full({}, mine.elements, dtype::float64));
+      both.push_back(partial.sum);
+      both.push_back(tensor::full({}, partial.elements, dtype::float64));
       both = self.all_reduce(sum, both);
-      return op == mean ? divided(both[0], both[1].item<double>()) : both[0];
+      return op == mean ? divide_elements(both[0], both[1].item<double>())
+                        : both[0];
     });
 }
 
-tensor strategy::reduce(reduce_op op, const tensor& x) const {
+tensor strategy::reduce(reduce_op op, const tensor& value) const {
   check_cross_replica("reduce");
   if (op == sum && num_replicas_in_sync() > 1)
-    throw std::logic_error(
-      "the value " + to_string(x.spec()) + " is not per replica: its sum over "
-      + std::to_string(num_replicas_in_sync()) + " replicas is not defined");
-  return x;
+    throw std::logic_error("the value " + to_string(value.spec())
+                           + " is not per replica: its sum over "
+                           + std::to_string(num_replicas_in_sync())
+                           + " replicas is not defined");
+  return value;
 }
 
-tensor strategy::gather(const per_replica<tensor>& x, int axis) const {
+tensor strategy::gather(const per_replica<tensor>& values, int axis) const {
   check_cross_replica("gather");
-  for (const auto& one : x)
+  for (const auto& one : values)
     check_unrecorded(one);
   if (workers() == 1)
-    return concatenate(x.values(), axis);
-  return together([x, axis](replica_context& self) {
-    return self.all_gather(x[self.replica_id()], axis);
+    return concatenate(values.values(), axis);
+  return run_collective([values, axis](replica_context& self) {
+    return self.all_gather(values[self.replica_id()], axis);
   });
 }
 

@@ -18,7 +18,7 @@
 
 namespace troupe {
 
-class crew;
+class replica_group;
 class distributed_dataset;
 class strategy_scope;
 struct strategy_state;
@@ -54,7 +54,8 @@ public:
   bool is_chief() const { return worker() == 0; }
 
   /// Makes this the current strategy during the lifetime of the result. A model
-  /// made meanwhile has a copy of its parameters on every device.
+  /// that is made during that time has a copy of its parameters on every
+  /// device.
   /// @errors throws std::logic_error while another strategy is in scope, for
   ///         the default strategy while any is, and in a replica context.
   [[nodiscard]] strategy_scope scope() const;
@@ -62,16 +63,17 @@ public:
   /// Calls `fn(replica_context&, args...)`, or `fn(args...)`, once for each
   /// replica, on the thread of that replica. Of a `per_replica` argument each
   /// replica gets its own value. In a job of several workers all of them must
-  /// call it. `fn` and the arguments are copied or moved; those that allow
-  /// neither are passed by reference.
+  /// call it. `fn` and the arguments are copied or moved; an object that can be
+  /// neither copied nor moved is passed by reference.
   /// @returns the results of this worker's replicas as `per_replica`; void if
   ///          `fn` returns void.
   /// @errors an exception of `fn` ends the step on all replicas and is
   ///         rethrown, that of the lowest replica that threw. Throws
   ///         `job_error` if a replica waits for another longer than the step
-  ///         timeout; std::logic_error in a replica context. If a `job_error`
-  ///         reports a replica still inside `fn`: keep what `fn` refers to
-  ///         (beside the copies) until it has left.
+  ///         timeout; std::logic_error in a replica context. If the text of a
+  ///         `job_error` says that a replica is still inside `fn`, the objects
+  ///         that `fn` refers to must exist until that replica has returned.
+  ///         The copies of `fn` and of the arguments are kept by this library.
   template <class F, class... Args>
   auto run(F&& fn, Args&&... args) const;
 
@@ -79,21 +81,22 @@ public:
   /// (reduce_op.hpp). It is meant for reports; replicas use `all_reduce`. In a
   /// job of several workers all of them must call it, and all get the result.
   /// @errors throws std::logic_error in a replica context.
-  tensor reduce(reduce_op op, const per_replica<tensor>& x) const;
-  tensor reduce(reduce_op op, const per_replica<tensor>& x, axes over) const;
+  tensor reduce(reduce_op op, const per_replica<tensor>& values) const;
+  tensor reduce(reduce_op op, const per_replica<tensor>& values,
+                axes over) const;
 
   /// Reduces numbers: the sum in tree order, divided by the number of replicas
   /// for the mean.
   template <std::floating_point T>
-  T reduce(reduce_op op, const per_replica<T>& x) const;
+  T reduce(reduce_op op, const per_replica<T>& values) const;
 
   /// Reduces a value that is not per replica: its mean is the value itself.
   /// @errors throws std::logic_error for a sum over more than one replica.
-  tensor reduce(reduce_op op, const tensor& x) const;
+  tensor reduce(reduce_op op, const tensor& value) const;
 
   /// Concatenates the values of the replicas along an axis. In a job of several
   /// workers all of them must call it.
-  tensor gather(const per_replica<tensor>& x, int axis) const;
+  tensor gather(const per_replica<tensor>& values, int axis) const;
 
   /// Returns the values of this worker's replicas.
   template <class T>
@@ -123,8 +126,9 @@ public:
 
 private:
   void run_step(const std::function<void(replica_context&)>& fn) const;
-  tensor together(const std::function<tensor(replica_context&)>& fn) const;
-  void check_cross_replica(const char* what) const;
+  tensor
+  run_collective(const std::function<tensor(replica_context&)>& fn) const;
+  void check_cross_replica(const char* operation) const;
 
   std::shared_ptr<strategy_state> state_;
 };
@@ -132,7 +136,7 @@ private:
 /// Ends the scope in its destructor. Scopes must end in reverse order.
 class strategy_scope {
 public:
-  explicit strategy_scope(std::shared_ptr<strategy_state> of);
+  explicit strategy_scope(std::shared_ptr<strategy_state> state);
   ~strategy_scope();
   strategy_scope(strategy_scope&&) noexcept;
   strategy_scope& operator=(strategy_scope&&) = delete;
@@ -164,17 +168,17 @@ namespace detail {
 /// Refers to an argument that can be neither copied nor moved into a
 /// `stored_call`.
 template <class T>
-struct referred {
-  T& it;
+struct reference_holder {
+  T& target;
 };
 
 template <class T>
-using kept =
-  std::conditional_t<std::constructible_from<std::decay_t<T>, T>,
-                     std::decay_t<T>, referred<std::remove_reference_t<T>>>;
+using stored = std::conditional_t<std::constructible_from<std::decay_t<T>, T>,
+                                  std::decay_t<T>,
+                                  reference_holder<std::remove_reference_t<T>>>;
 
 template <class T>
-kept<T> keep(std::remove_reference_t<T>& x) {
+stored<T> store(std::remove_reference_t<T>& x) {
   if constexpr (std::constructible_from<std::decay_t<T>, T>)
     return std::decay_t<T>(static_cast<T&&>(x));
   else
@@ -186,16 +190,17 @@ T& value_of(T& x) {
   return x;
 }
 template <class T>
-T& value_of(referred<T>& x) {
-  return x.it;
+T& value_of(reference_holder<T>& x) {
+  return x.target;
 }
 
 /// A call that each replica makes. The step function shares its ownership,
 /// because a replica that is stuck in it outlives `run`.
 template <class F, class... Args>
-struct kept_call {
-  kept_call(std::remove_reference_t<F>& f, std::remove_reference_t<Args>&... xs)
-    : fn(keep<F>(f)), args(keep<Args>(xs)...) {}
+struct stored_call {
+  stored_call(std::remove_reference_t<F>& f,
+              std::remove_reference_t<Args>&... xs)
+    : fn(store<F>(f)), args(store<Args>(xs)...) {}
 
   decltype(auto) operator()(replica_context& self) {
     return std::apply(
@@ -211,8 +216,8 @@ struct kept_call {
       args);
   }
 
-  kept<F> fn;
-  std::tuple<kept<Args>...> args;
+  stored<F> fn;
+  std::tuple<stored<Args>...> args;
 };
 
 } // namespace detail
@@ -220,7 +225,7 @@ struct kept_call {
 template <class F, class... Args>
 auto strategy::run(F&& fn, Args&&... args) const {
   const auto call =
-    std::make_shared<detail::kept_call<F, Args...>>(fn, args...);
+    std::make_shared<detail::stored_call<F, Args...>>(fn, args...);
   using result =
     std::decay_t<decltype((*call)(std::declval<replica_context&>()))>;
   if constexpr (std::is_void_v<result>) {

@@ -51,13 +51,14 @@ void sync_directory(const fs::path& path) {
 
 } // namespace
 
-safe_file::safe_file(const fs::path& path) : shown_{path}, path_{path} {
+atomic_file::atomic_file(const fs::path& path)
+  : given_path_{path}, path_{path} {
   if (path.empty())
     throw std::runtime_error("cannot write a file without a name");
   std::error_code none;
   const auto status = fs::status(path, none);
   if (fs::is_directory(status))
-    fail(EISDIR);
+    throw_error(EISDIR);
   if (!fs::exists(status) || fs::is_regular_file(status)) {
     if (fs::is_symlink(path, none))
       path_ = fs::weakly_canonical(path, none);
@@ -66,10 +67,10 @@ safe_file::safe_file(const fs::path& path) : shown_{path}, path_{path} {
     file_ = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
   }
   if (file_ < 0)
-    fail(errno);
+    throw_error(errno);
 }
 
-void safe_file::open_temporary() {
+void atomic_file::open_temporary() {
   static std::atomic<unsigned> next{0};
   do {
     temporary_ = path_.string() + "." + std::to_string(::getpid()) + "-"
@@ -86,41 +87,42 @@ void safe_file::open_temporary() {
     ::fchmod(file_, old.st_mode & 07777);
 }
 
-safe_file::~safe_file() {
+atomic_file::~atomic_file() {
   if (file_ >= 0)
     ::close(file_);
   if (!temporary_.empty())
     ::unlink(temporary_.c_str());
 }
 
-void safe_file::write(std::span<const std::byte> bytes) {
+void atomic_file::write(std::span<const std::byte> bytes) {
   // Maximum of one system call.
-  constexpr std::size_t most = std::size_t{1} << 30;
+  constexpr std::size_t max_bytes = std::size_t{1} << 30;
   while (!bytes.empty()) {
-    const auto n = ::write(file_, bytes.data(), std::min(bytes.size(), most));
+    const auto n =
+      ::write(file_, bytes.data(), std::min(bytes.size(), max_bytes));
     if (n < 0 && errno == EINTR)
       continue;
     if (n < 0)
-      fail(errno);
+      throw_error(errno);
     bytes = bytes.subspan(static_cast<std::size_t>(n));
   }
 }
 
-void safe_file::commit() {
+void atomic_file::commit() {
   if (temporary_.empty()) {
     if (::close(std::exchange(file_, -1)) != 0)
-      fail(errno);
+      throw_error(errno);
     return;
   }
   if (::fsync(file_) != 0 || ::close(std::exchange(file_, -1)) != 0
       || ::rename(temporary_.c_str(), path_.c_str()) != 0)
-    fail(errno);
+    throw_error(errno);
   temporary_.clear();
   sync_directory(path_);
 }
 
-void safe_file::fail(int error) const {
-  throw std::runtime_error("cannot write \"" + shown_.string()
+void atomic_file::throw_error(int error) const {
+  throw std::runtime_error("cannot write \"" + given_path_.string()
                            + "\": " + std::strerror(error) + remedy(error));
 }
 
@@ -133,7 +135,7 @@ void check_writable(const fs::path& path) {
                                + "\": " + std::strerror(errno) + remedy(errno));
     return;
   }
-  safe_file{path};
+  atomic_file{path};
 }
 
 } // namespace troupe

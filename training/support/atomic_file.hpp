@@ -11,16 +11,16 @@ namespace troupe {
 /// A file that appears complete or not at all. Writes go to a temporary file in
 /// the same directory, which `commit` syncs and renames. Files that are not
 /// regular (a pipe, a terminal) are written directly.
-class safe_file {
+class atomic_file {
 public:
   /// @errors throws std::runtime_error that names the file, as all functions of
   ///         this header.
-  explicit safe_file(const std::filesystem::path& path);
+  explicit atomic_file(const std::filesystem::path& path);
 
   /// Removes the temporary file if `commit` did not succeed.
-  ~safe_file();
-  safe_file(const safe_file&) = delete;
-  safe_file& operator=(const safe_file&) = delete;
+  ~atomic_file();
+  atomic_file(const atomic_file&) = delete;
+  atomic_file& operator=(const atomic_file&) = delete;
 
   void write(std::span<const std::byte> bytes);
   void write(std::string_view text) {
@@ -32,11 +32,11 @@ public:
 
 private:
   void open_temporary();
-  [[noreturn]] void fail(int error) const;
+  [[noreturn]] void throw_error(int error) const;
 
-  std::filesystem::path shown_; ///< Path as the caller named it.
-  std::filesystem::path path_;  ///< Path after resolving symbolic links.
-  std::string temporary_;       ///< Empty: the file is written directly.
+  std::filesystem::path given_path_; ///< Path as the caller named it.
+  std::filesystem::path path_;       ///< Path after resolving symbolic links.
+  std::string temporary_;            ///< Empty: the file is written directly.
   int file_ = -1;
 };
 

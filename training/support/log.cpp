@@ -59,8 +59,8 @@ void log_to(log_sink sink) {
   slot().sink = std::move(next);
 }
 
-void log_from(log_level least) {
-  threshold = least;
+void log_from(log_level level) {
+  threshold = level;
 }
 
 bool logs(log_level level) noexcept {
@@ -76,8 +76,9 @@ void log(log_level level, std::string_view line) noexcept try {
   // A failure to log does not end the program.
 }
 
-void log_of_connections(net::severity how, const std::string& line) noexcept {
-  log(how == net::severity::warning ? log_level::warning : log_level::info,
+void log_of_connections(net::severity severity,
+                        const std::string& line) noexcept {
+  log(severity == net::severity::warning ? log_level::warning : log_level::info,
       line);
 }
 

@@ -20,7 +20,7 @@ using log_sink = std::function<void(log_level, std::string_view)>;
 void log_to(log_sink sink);
 
 /// Drops lines below `level`. The default is `log_level::warning`.
-void log_from(log_level least);
+void log_from(log_level level);
 
 /// True if lines of that level are logged. A caller may check this before it
 /// formats a line.
@@ -30,6 +30,7 @@ bool logs(log_level level) noexcept;
 void log(log_level level, std::string_view line) noexcept;
 
 /// Logs a line about connections; it is a `net::log_function`.
-void log_of_connections(net::severity how, const std::string& line) noexcept;
+void log_of_connections(net::severity severity,
+                        const std::string& line) noexcept;
 
 } // namespace troupe

@@ -5,19 +5,19 @@
 
 namespace troupe {
 
-std::ostream& operator<<(std::ostream& out, const tensor& x) {
-  constexpr std::size_t most = 16;
-  if (!x)
+std::ostream& operator<<(std::ostream& out, const tensor& printed) {
+  constexpr std::size_t max_elements = 16;
+  if (!printed)
     return out << "no tensor";
-  const bool scalar = x.dims().rank() == 0;
+  const bool scalar = printed.dims().rank() == 0;
   if (!scalar)
-    out << to_string(x.spec());
-  with_dtype(x.type(), [&](auto zero) {
+    out << to_string(printed.spec());
+  with_dtype(printed.type(), [&](auto zero) {
     using type = decltype(zero);
-    const auto values = x.data<type>();
-    for (const auto value : values.first(std::min(values.size(), most)))
+    const auto values = printed.data<type>();
+    for (const auto value : values.first(std::min(values.size(), max_elements)))
       out << (scalar ? "" : " ") << +value;
-    if (values.size() > most)
+    if (values.size() > max_elements)
       out << " ...";
   });
   return out;

@@ -9,24 +9,26 @@ using namespace troupe::testing;
 
 namespace {
 
-using kind = data_plane::wish::kind;
-using news = data_plane::news;
+using kind = lane_backend::wait_condition::kind;
+using wait_status = lane_backend::wait_status;
 
-const std::vector<std::string> kinds{"shm", "stream", "lending"};
+const std::vector<std::string> kinds{"shm", "stream", "zero-copy"};
 
 /// Waits until the condition holds or a peer has failed.
 /// @returns whether the condition holds.
-bool await(data_plane& on, std::uint32_t replica, const data_plane::wish& x) {
+bool wait_for(lane_backend& backend, std::uint32_t replica,
+              const lane_backend::wait_condition& condition) {
   for (;;) {
-    const auto it = on.wait(replica, x, true);
-    if (it != news::waiting)
-      return it == news::granted;
+    const auto status = backend.wait(replica, condition, true);
+    if (status != wait_status::pending)
+      return status == wait_status::ready;
   }
 }
 
-tensor part_of(std::uint32_t replica, std::uint64_t step, std::size_t bucket) {
+tensor tensor_of(std::uint32_t replica, std::uint64_t step,
+                 std::size_t bucket) {
   constexpr std::array<std::int64_t, 4> sizes{37, 20'000, 1, 60'000};
-  auto x = brought(replica, step, large);
+  auto x = contribution_of(replica, step, large);
   tensor out{shape{sizes[bucket]}};
   for (std::size_t i = 0; i < out.size(); ++i)
     out.mutable_data<float>()[i] = x.data<float>()[i % x.size()];
@@ -36,7 +38,7 @@ tensor part_of(std::uint32_t replica, std::uint64_t step, std::size_t bucket) {
 tensor tree_of(std::uint32_t a, std::uint32_t b, std::uint64_t step,
                std::size_t bucket) {
   if (b - a == 1)
-    return part_of(a, step, bucket);
+    return tensor_of(a, step, bucket);
   std::uint32_t k = 1;
   while (2 * k < b - a)
     k *= 2;
@@ -49,14 +51,15 @@ tensor tree_of(std::uint32_t a, std::uint32_t b, std::uint64_t step,
 
 /// Calls `fn(replica, backend of its process)` on a thread for each replica.
 template <class F>
-void on_threads(planes& on, F fn) {
-  std::vector<std::thread> all;
-  for (const auto& plane : on.of) {
-    const auto& at = plane->at();
-    for (auto r = at.first[at.me]; r < at.first[at.me + 1]; ++r)
-      all.emplace_back([=] { fn(r, *plane); });
+void on_threads(lane_backends& backends, F fn) {
+  std::vector<std::thread> threads;
+  for (const auto& backend : backends.by_process) {
+    const auto& placement = backend->placement();
+    for (auto r = placement.first[placement.rank];
+         r < placement.first[placement.rank + 1]; ++r)
+      threads.emplace_back([=] { fn(r, *backend); });
   }
-  for (auto& one : all)
+  for (auto& one : threads)
     one.join();
 }
 
@@ -68,62 +71,67 @@ TEST(LaneBackend, SumsHaveTheBitsOfTheCanonicalTree) {
          {firsts{0, 2}, firsts{0, 1, 2}, firsts{0, 3, 4}, firsts{0, 1, 3, 4}}) {
       SCOPED_TRACE(lanes + ", " + std::to_string(first.size() - 1)
                    + " processes");
-      planes on{first, lanes};
-      std::atomic<int> right = 0;
-      on_threads(on, [&](std::uint32_t r, data_plane& plane) {
-        plane.seat(r, 1);
+      lane_backends backends{first, lanes};
+      std::atomic<int> correct = 0;
+      on_threads(backends, [&](std::uint32_t r, lane_backend& backend) {
+        backend.begin_generation(r, 1);
         for (std::uint64_t step = 0; step < 3; ++step) {
-          plane.enter(r, step);
-          tensors parts;
+          backend.begin_step(r, step);
+          tensors contributions;
           for (std::uint32_t b = 0; b < 4; ++b) {
-            parts.push_back(part_of(r, step, b));
-            plane.contribute(r, b, parts.back());
+            contributions.push_back(tensor_of(r, step, b));
+            backend.contribute(r, b, contributions.back());
           }
           for (std::uint32_t b = 0; b < 4; ++b)
-            if (await(plane, r, {kind::sum, b})
-                && same_bits(plane.sum_of(r, b),
+            if (wait_for(backend, r, {kind::sum, b})
+                && same_bits(backend.sum_of(r, b),
                              tree_of(0, first.back(), step, b)))
-              ++right;
-          await(plane, r, {kind::settled});
-          plane.leave(r);
+              ++correct;
+          wait_for(backend, r, {kind::drained});
+          backend.end_step(r);
         }
       });
-      EXPECT_EQ(right, 12 * int(first.back()));
+      EXPECT_EQ(correct, 12 * int(first.back()));
     }
 }
 
 TEST(LaneBackend, SumsAreCorrectWithPolling) {
-  planes on{{0, 1, 2}, "shm", {.polling = std::chrono::microseconds{200}}};
-  std::atomic<int> right = 0;
-  on_threads(on, [&](std::uint32_t r, data_plane& plane) {
-    plane.seat(r, 1);
+  lane_backends backends{
+    {0, 1, 2}, "shm", {.spin_timeout = std::chrono::microseconds{200}}};
+  std::atomic<int> correct = 0;
+  on_threads(backends, [&](std::uint32_t r, lane_backend& backend) {
+    backend.begin_generation(r, 1);
     for (std::uint64_t step = 0; step < 200; ++step) {
-      plane.enter(r, step);
-      plane.contribute(r, 0, tensor::full({8}, r + double(step)));
-      right += await(plane, r, {kind::sum, 0})
-               && plane.sum_of(r, 0).data<float>()[7] == 2 * float(step) + 1;
-      await(plane, r, {kind::settled});
-      plane.leave(r);
+      backend.begin_step(r, step);
+      backend.contribute(r, 0, tensor::full({8}, r + double(step)));
+      correct +=
+        wait_for(backend, r, {kind::sum, 0})
+        && backend.sum_of(r, 0).data<float>()[7] == 2 * float(step) + 1;
+      wait_for(backend, r, {kind::drained});
+      backend.end_step(r);
     }
   });
-  EXPECT_EQ(right, 400);
+  EXPECT_EQ(correct, 400);
 }
 
 TEST(LaneBackend, EveryWaitingReplicaGetsTheLostProcess) {
   for (const auto& lanes : kinds) {
-    planes on{{0, 2, 3, 5}, lanes, {.names = {"chief 0", "worker 0", "w1"}}};
-    on.of.pop_back();
+    lane_backends backends{
+      {0, 2, 3, 5}, lanes, {.names = {"chief 0", "worker 0", "w1"}}};
+    backends.by_process.pop_back();
     std::atomic<int> named = 0;
-    on_threads(on, [&](std::uint32_t r, data_plane& plane) {
-      plane.seat(r, 1);
-      plane.enter(r, 0);
-      plane.contribute(r, 0, tensor::full({50'000}, 1));
-      if (await(plane, r, {kind::sum, 0}))
+    on_threads(backends, [&](std::uint32_t r, lane_backend& backend) {
+      backend.begin_generation(r, 1);
+      backend.begin_step(r, 0);
+      backend.contribute(r, 0, tensor::full({50'000}, 1));
+      if (wait_for(backend, r, {kind::sum, 0}))
         return;
-      const auto why = plane.troubled();
-      named += why && why->process == 2 && why->how == net::ending::dead
-               && mentions(why->why, "w1 (replicas 3, 4) was lost: ");
-      plane.leave(r);
+      const auto failure = backend.failure();
+      named +=
+        failure && failure->process == 2
+        && failure->reason == net::close_reason::closed
+        && mentions(failure->description, "w1 (replicas 3, 4) was lost: ");
+      backend.end_step(r);
     });
     EXPECT_EQ(named, 3) << lanes;
   }
@@ -131,91 +139,97 @@ TEST(LaneBackend, EveryWaitingReplicaGetsTheLostProcess) {
 
 TEST(LaneBackend, PacketsThatArriveBeforeTheLossAreUsed) {
   for (const auto& lanes : kinds) {
-    planes on{{0, 1, 2}, lanes};
+    lane_backends backends{{0, 1, 2}, lanes};
     for (std::uint32_t r = 0; r < 2; ++r) {
-      on.of[r]->seat(r, 1);
-      on.of[r]->enter(r, 0);
-      on.of[r]->contribute(r, 0, tensor::full({5}, r + 1));
+      backends.by_process[r]->begin_generation(r, 1);
+      backends.by_process[r]->begin_step(r, 0);
+      backends.by_process[r]->contribute(r, 0, tensor::full({5}, r + 1));
     }
-    on.of[1].reset();
-    ASSERT_TRUE(await(*on.of[0], 0, {kind::sum, 0})) << lanes;
-    EXPECT_EQ(on.of[0]->sum_of(0, 0).data<float>()[4], 3);
+    backends.by_process[1].reset();
+    ASSERT_TRUE(wait_for(*backends.by_process[0], 0, {kind::sum, 0})) << lanes;
+    EXPECT_EQ(backends.by_process[0]->sum_of(0, 0).data<float>()[4], 3);
   }
 }
 
 /// Overwrites free memory blocks of the size of a bucket.
-void reuse(const shape& dims) {
-  tensors all;
+void overwrite_free_memory(const shape& dims) {
+  tensors blocks;
   for (int i = 0; i < 32; ++i)
-    all.push_back(tensor::full(dims, -1));
+    blocks.push_back(tensor::full(dims, -1));
 }
 
 TEST(LaneBackend, ASumThatAPeerReadsOutlivesTheStepOfAFailedReplica) {
   const shape dims{12'288}; // process 0 adds chunks 0 and 2, process 1 adds 1
-  planes on{{0, 1, 2}, "lending"};
+  lane_backends backends{{0, 1, 2}, "zero-copy"};
   for (std::uint32_t r = 0; r < 2; ++r) {
-    on.of[r]->seat(r, 1);
-    on.of[r]->enter(r, 0);
-    on.of[r]->contribute(r, 0, tensor::full(dims, r + 1));
+    backends.by_process[r]->begin_generation(r, 1);
+    backends.by_process[r]->begin_step(r, 0);
+    backends.by_process[r]->contribute(r, 0, tensor::full(dims, r + 1));
   }
-  ASSERT_EQ(on.of[0]->wait(0, {kind::sum, 0}, false), news::granted);
-  EXPECT_EQ(on.of[0]->wait(0, {kind::settled}, false), news::waiting);
-  on.of[0]->leave(0);
-  reuse(dims);
-  ASSERT_TRUE(await(*on.of[1], 1, {kind::sum, 0}));
-  EXPECT_TRUE(same_bits(on.of[1]->sum_of(1, 0), tensor::full(dims, 3)));
+  ASSERT_EQ(backends.by_process[0]->wait(0, {kind::sum, 0}, false),
+            wait_status::ready);
+  EXPECT_EQ(backends.by_process[0]->wait(0, {kind::drained}, false),
+            wait_status::pending);
+  backends.by_process[0]->end_step(0);
+  overwrite_free_memory(dims);
+  ASSERT_TRUE(wait_for(*backends.by_process[1], 1, {kind::sum, 0}));
+  EXPECT_TRUE(
+    same_bits(backends.by_process[1]->sum_of(1, 0), tensor::full(dims, 3)));
 }
 
 TEST(LaneBackend, ListsReplicasThatStillReadZeroCopyBuffers) {
   using ids = std::vector<std::uint32_t>;
-  planes on{{0, 1, 2}, "lending"};
+  lane_backends backends{{0, 1, 2}, "zero-copy"};
   for (std::uint32_t r = 0; r < 2; ++r) {
-    on.of[r]->seat(r, 1);
-    on.of[r]->enter(r, 0);
-    on.of[r]->contribute(r, 0, tensor::full({12'288}, r + 1));
+    backends.by_process[r]->begin_generation(r, 1);
+    backends.by_process[r]->begin_step(r, 0);
+    backends.by_process[r]->contribute(r, 0, tensor::full({12'288}, r + 1));
   }
-  auto& lender = *on.of[0];
-  ASSERT_TRUE(await(lender, 0, {kind::sum, 0}));
-  EXPECT_FALSE(lender.lacking(0));
-  EXPECT_EQ(lender.unread(), ids{1});
-  ASSERT_TRUE(await(*on.of[1], 1, {kind::sum, 0}));
-  EXPECT_EQ(lender.unread(), ids{});
-  EXPECT_EQ(lender.wait(0, {kind::settled}, false), news::granted);
+  auto& sender = *backends.by_process[0];
+  ASSERT_TRUE(wait_for(sender, 0, {kind::sum, 0}));
+  EXPECT_FALSE(sender.missing_inputs(0));
+  EXPECT_EQ(sender.pending_receivers(), ids{1});
+  ASSERT_TRUE(wait_for(*backends.by_process[1], 1, {kind::sum, 0}));
+  EXPECT_EQ(sender.pending_receivers(), ids{});
+  EXPECT_EQ(sender.wait(0, {kind::drained}, false), wait_status::ready);
 }
 
 TEST(LaneBackend, AContributionThatAPeerReadsOutlivesItsFailedReplica) {
   const shape dims{6'144}, more{12'288}; // one chunk, which process 0 adds
-  planes on{{0, 1, 2, 3}, "lending"};
+  lane_backends backends{{0, 1, 2, 3}, "zero-copy"};
   for (std::uint32_t r = 0; r < 3; ++r) {
-    on.of[r]->seat(r, 1);
-    on.of[r]->enter(r, 0);
+    backends.by_process[r]->begin_generation(r, 1);
+    backends.by_process[r]->begin_step(r, 0);
   }
   for (const std::uint32_t r : {1, 2})
-    on.of[r]->contribute(r, 0, tensor::full(more, r + 1).slice(0, 6'144));
-  on.of[2]->leave(2);
-  on.of[2]->seat(2, 2); // begins a new generation
-  reuse(more);
-  on.of[0]->contribute(0, 0, tensor::full(dims, 1));
-  ASSERT_TRUE(await(*on.of[1], 1, {kind::settled}));
-  EXPECT_TRUE(same_bits(on.of[1]->sum_of(1, 0), tensor::full(dims, 6)));
+    backends.by_process[r]->contribute(
+      r, 0, tensor::full(more, r + 1).slice(0, 6'144));
+  backends.by_process[2]->end_step(2);
+  backends.by_process[2]->begin_generation(2, 2); // begins a new generation
+  overwrite_free_memory(more);
+  backends.by_process[0]->contribute(0, 0, tensor::full(dims, 1));
+  ASSERT_TRUE(wait_for(*backends.by_process[1], 1, {kind::drained}));
+  EXPECT_TRUE(
+    same_bits(backends.by_process[1]->sum_of(1, 0), tensor::full(dims, 6)));
 }
 
 TEST(LaneBackend, ALossDuringAWaitEndsTheWait) {
-  planes on{{0, 1, 2}, "stream"};
-  auto& plane = *on.of[0];
-  plane.seat(0, 1);
-  plane.enter(0, 0);
-  plane.contribute(0, 0, tensor::full({5}, 1));
-  std::thread other{[&] { on.cut(1); }};
-  EXPECT_FALSE(await(plane, 0, {kind::sum, 0}));
+  lane_backends backends{{0, 1, 2}, "stream"};
+  auto& backend = *backends.by_process[0];
+  backend.begin_generation(0, 1);
+  backend.begin_step(0, 0);
+  backend.contribute(0, 0, tensor::full({5}, 1));
+  std::thread other{[&] { backends.cut(1); }};
+  EXPECT_FALSE(wait_for(backend, 0, {kind::sum, 0}));
   other.join();
-  EXPECT_TRUE(
-    plane.troubled()->why.starts_with("process 1 (replica 1) was lost: "))
-    << plane.troubled()->why;
+  EXPECT_TRUE(backend.failure()->description.starts_with(
+    "process 1 (replica 1) was lost: "))
+    << backend.failure()->description;
 }
 
 TEST(LaneBackend, RejectsLanesThatDoNotFitThePlacement) {
-  const exchange::layout two{{0, 1, 2}, 0};
-  EXPECT_THROW((data_plane{two, {}}), std::logic_error);
-  EXPECT_THROW((data_plane{two, std::vector<peer_lanes>(2)}), std::logic_error);
+  const collective::placement two{{0, 1, 2}, 0};
+  EXPECT_THROW((lane_backend{two, {}}), std::logic_error);
+  EXPECT_THROW((lane_backend{two, std::vector<peer_lanes>(2)}),
+               std::logic_error);
 }

@@ -24,41 +24,42 @@ namespace troupe::testing {
 
 using firsts = std::vector<std::uint32_t>;
 
-struct planes {
-  planes(const firsts& first, const std::string& kind,
-         const data_plane_options& options = {}) {
-    const auto all = static_cast<std::uint32_t>(first.size() - 1);
-    std::vector<std::vector<peer_lanes>> lanes(all);
+struct lane_backends {
+  lane_backends(const firsts& first, const std::string& kind,
+                const lane_backend_options& options = {}) {
+    const auto process_count = static_cast<std::uint32_t>(first.size() - 1);
+    std::vector<std::vector<peer_lanes>> lanes(process_count);
     for (auto& to : lanes)
-      to.resize(all);
-    for (std::uint32_t p = 0; p < all; ++p)
-      for (std::uint32_t q = p + 1; q < all; ++q) {
-        const bool shared = kind == "shm" || kind == "lending";
-        const net::testing::shm_grounds grounds;
-        if (kind == "lending")
-          lend(*grounds.left), lend(*grounds.right);
+      to.resize(process_count);
+    for (std::uint32_t p = 0; p < process_count; ++p)
+      for (std::uint32_t q = p + 1; q < process_count; ++q) {
+        const bool shared = kind == "shm" || kind == "zero-copy";
+        const net::testing::shm_contexts contexts;
+        if (kind == "zero-copy")
+          enable_zero_copy(*contexts.left), enable_zero_copy(*contexts.right);
         const auto make = [&](std::size_t queue) {
-          return shared             ? net::testing::lanes_over(grounds, queue)
+          return shared ? net::testing::shm_lanes_over(contexts, queue)
                  : kind == "stream" ? stream_lanes(p, q)
                                     : net::testing::make_lanes(kind);
         };
-        auto parts = make(0), sums = make(1);
-        lanes[p][q] = {std::move(parts.left), std::move(sums.left)};
-        lanes[q][p] = {std::move(parts.right), std::move(sums.right)};
+        auto contributions = make(0), results = make(1);
+        lanes[p][q] = {std::move(contributions.left), std::move(results.left)};
+        lanes[q][p] = {std::move(contributions.right),
+                       std::move(results.right)};
       }
-    for (std::uint32_t p = 0; p < all; ++p)
-      of.push_back(std::make_shared<data_plane>(exchange::layout{first, p},
-                                                std::move(lanes[p]), options));
+    for (std::uint32_t p = 0; p < process_count; ++p)
+      by_process.push_back(std::make_shared<lane_backend>(
+        collective::placement{first, p}, std::move(lanes[p]), options));
   }
 
   /// Lets a lane send zero-copy. All processes of the test are this process, so
   /// they share one arena.
-  static void lend(net::shm_ground& x) {
-    x.my_arena = shared_arena();
-    x.their_arena.emplace(x.my_arena->descriptor());
+  static void enable_zero_copy(net::shm_context& x) {
+    x.own_arena = shared_arena();
+    x.peer_arena.emplace(x.own_arena->descriptor());
   }
 
-  net::testing::lane_pair stream_lanes(std::uint32_t p, std::uint32_t q) {
+  net::testing::connected_lanes stream_lanes(std::uint32_t p, std::uint32_t q) {
     const auto [left, right] = net::testing::socket_pair();
     sockets.emplace(p, left);
     sockets.emplace(q, right);
@@ -73,66 +74,80 @@ struct planes {
       ::shutdown(it->second, SHUT_RDWR);
   }
 
-  std::vector<std::shared_ptr<data_plane>> of; ///< Indexed by process.
+  /// Indexed by process.
+  std::vector<std::shared_ptr<lane_backend>> by_process;
   /// Sockets of "stream" lanes by process.
   std::multimap<std::uint32_t, int> sockets;
 };
 
 /// Replica actors of several processes with lane backends, and a chief.
-struct plane_stage {
-  plane_stage(const firsts& first, const std::string& kind,
-              std::chrono::milliseconds patience = std::chrono::seconds{60},
-              std::shared_ptr<fault_seam> faults = {})
-    : over{first, kind, {.faults = faults}} {
-    const auto all = first.back();
-    const crew_options options{
-      .replicas = all, .patience = patience, .polling = {}, .seed = 42};
-    const auto by = std::make_shared<direct_transport>(all, false);
+struct lane_backend_group {
+  lane_backend_group(
+    const firsts& first, const std::string& kind,
+    std::chrono::milliseconds step_timeout = std::chrono::seconds{60},
+    std::shared_ptr<fault_injector> faults = {})
+    : backends{first, kind, {.faults = faults}} {
+    const auto replica_count = first.back();
+    const replica_group_options options{.replicas = replica_count,
+                                        .step_timeout = step_timeout,
+                                        .spin_timeout = {},
+                                        .seed = 42};
+    const auto transport =
+      std::make_shared<local_transport>(replica_count, false);
     auto& sys = actors.system();
-    lead = sys.spawn(
-      chief, chief_options{.replicas = all, .patience = patience, .where = {}},
-      outbox{party{party::role::chief, 0}, by, nullptr});
-    watch(lead, true);
-    cast_ref cast;
-    const exchange::layout who{first, 0};
-    for (std::uint32_t r = 0; r < all; ++r) {
-      replica_wiring wiring{r, options, 1, 0, by, nullptr};
-      wiring.plane = over.of[who.process_of(r)];
-      const auto it = spawn(sys, troupe::threads::own, replica, wiring, lead);
-      watch(it, false);
-      by->place({party::role::replica, r}, caf::actor_cast<caf::actor>(it));
-      cast.replicas.push_back(it);
+    chief_handle = sys.spawn(
+      chief,
+      chief_options{.replicas = replica_count,
+                    .step_timeout = step_timeout,
+                    .placement = {}},
+      message_sender{role_id{role_id::kind::chief, 0}, transport, nullptr});
+    watch(chief_handle, true);
+    job_roles spawned;
+    const collective::placement placement{first, 0};
+    for (std::uint32_t r = 0; r < replica_count; ++r) {
+      replica_config config{r, options, 1, 0, transport, nullptr};
+      config.backend = backends.by_process[placement.process_of(r)];
+      const auto actor = spawn(sys, troupe::spawn_policy::detached, replica,
+                               config, chief_handle);
+      watch(actor, false);
+      transport->register_role({role_id::kind::replica, r},
+                               caf::actor_cast<caf::actor>(actor));
+      spawned.replicas.push_back(actor);
     }
-    cast.callers.push_back({desk, {}});
-    caf::anon_send(lead, std::move(cast));
-    forget_logger();
+    spawned.clients.push_back({queue, {}});
+    caf::anon_send(chief_handle, std::move(spawned));
+    release_caf_logger();
   }
 
-  ~plane_stage() {
+  ~lane_backend_group() {
     for (const auto& who : roles)
       caf::anon_send_exit(caf::actor_cast<caf::actor>(who),
                           caf::exit_reason::user_shutdown);
-    lead = nullptr;
-    desk->await_ends(roles.size(), std::chrono::seconds{20});
+    chief_handle = nullptr;
+    queue->wait_for_terminations(roles.size(), std::chrono::seconds{20});
   }
 
   template <class Handle>
   void watch(const Handle& who, bool leads) {
     const auto it = caf::actor_cast<caf::actor>(who);
-    it->attach_functor([desk = desk, leads] { desk->one_ended(leads); });
+    it->attach_functor(
+      [queue = queue, leads] { queue->on_role_terminated(leads); });
     roles.push_back(it.address());
   }
 
-  std::uint64_t run(const work& x) {
-    const auto number = desk->begin();
-    caf::anon_send(lead, muster::join{0, number, x.first_step, x.steps},
-                   step_ref{std::make_shared<const step_function>(x.step), {}});
-    const auto tell = [&](const commit_record& record, bool) {
-      if (x.on_commit)
-        x.on_commit(record);
-      caf::anon_send(lead, run_heard{0, number, record.step + 1});
+  std::uint64_t run(const run_request& request) {
+    const auto number = queue->begin_run();
+    caf::anon_send(
+      chief_handle,
+      run_barrier::join{0, number, request.first_step, request.steps},
+      step_function_ref{std::make_shared<const step_function>(request.step),
+                        {}});
+    const auto acknowledge = [&](const commit_record& record, bool) {
+      if (request.on_commit)
+        request.on_commit(record);
+      caf::anon_send(chief_handle, commit_ack{0, number, record.step + 1});
     };
-    return desk->follow(tell, std::chrono::seconds{100}).value();
+    return queue->wait_for_run(acknowledge, std::chrono::seconds{100}).value();
   }
 
   static void kill(const caf::actor_addr& who) {
@@ -140,11 +155,11 @@ struct plane_stage {
                         caf::exit_reason::kill);
   }
 
-  std::shared_ptr<work_desk> desk =
-    std::make_shared<work_desk>(std::make_shared<sleeping_waiter>());
-  planes over;
+  std::shared_ptr<completion_queue> queue = std::make_shared<completion_queue>(
+    std::make_shared<blocking_wait_strategy>());
+  lane_backends backends;
   runtime actors;
-  chief_actor lead;
+  chief_actor chief_handle;
   std::vector<caf::actor_addr> roles; ///< The chief first.
 };
 

@@ -11,73 +11,76 @@ using namespace troupe::testing;
 namespace {
 
 /// Number of threads that sleep on the lanes of a process now, and its maximum.
-struct sleepers {
-  int now = 0, most = 0;
+struct sleeper_count {
+  int now = 0, max = 0;
 };
 
 /// A lane that counts the threads that sleep on it. The backend holds its lock
 /// while it calls `arm` and `disarm`.
 class counting_lane final : public net::lane {
 public:
-  counting_lane(std::unique_ptr<net::lane> on, sleepers& count)
-    : on_{std::move(on)}, count_{count} {}
+  counting_lane(std::unique_ptr<net::lane> lane, sleeper_count& count)
+    : lane_{std::move(lane)}, count_{count} {}
 
-  std::span<std::byte> room() override { return on_->room(); }
-  void post(const net::parcel_head& x, std::size_t bytes) override {
-    on_->post(x, bytes);
+  std::span<std::byte> reserve() override { return lane_->reserve(); }
+  void post(const net::packet_header& header, std::size_t bytes) override {
+    lane_->post(header, bytes);
   }
-  bool post(const net::parcel_head& x,
+  bool post(const net::packet_header& header,
             std::span<const std::byte> bytes) override {
-    return on_->post(x, bytes);
+    return lane_->post(header, bytes);
   }
-  bool lend(const net::parcel_head& x,
-            std::span<const std::byte> bytes) override {
-    return on_->lend(x, bytes);
+  bool post_zero_copy(const net::packet_header& header,
+                      std::span<const std::byte> bytes) override {
+    return lane_->post_zero_copy(header, bytes);
   }
-  bool flush() override { return on_->flush(); }
-  const net::parcel_head* front() override { return on_->front(); }
-  std::size_t front_bytes() const override { return on_->front_bytes(); }
-  std::span<const std::byte> view() override { return on_->view(); }
-  bool fetch(std::span<std::byte> into) override { return on_->fetch(into); }
-  void pop() override { on_->pop(); }
-  bool before_sleep(std::vector<pollfd>& watched) override {
-    count_.most = std::max(count_.most, ++count_.now);
-    return on_->before_sleep(watched);
+  bool flush() override { return lane_->flush(); }
+  const net::packet_header* front() override { return lane_->front(); }
+  std::size_t front_bytes() const override { return lane_->front_bytes(); }
+  std::span<const std::byte> view() override { return lane_->view(); }
+  bool fetch(std::span<std::byte> into) override { return lane_->fetch(into); }
+  void pop() override { lane_->pop(); }
+  bool arm(std::vector<pollfd>& watched) override {
+    count_.max = std::max(count_.max, ++count_.now);
+    return lane_->arm(watched);
   }
-  void after_sleep() override {
+  void disarm() override {
     --count_.now;
-    on_->after_sleep();
+    lane_->disarm();
   }
-  const std::optional<end>& ended() override { return on_->ended(); }
+  const std::optional<closed_state>& closed() override {
+    return lane_->closed();
+  }
 
 private:
-  const std::unique_ptr<net::lane> on_;
-  sleepers& count_;
+  const std::unique_ptr<net::lane> lane_;
+  sleeper_count& count_;
 };
 
 } // namespace
 
 TEST(LaneBackend, OneThreadAtATimeSleepsOnTheLanes) {
-  sleepers count;
-  auto parts = net::testing::make_lanes("stream");
-  auto sums = net::testing::make_lanes("stream");
+  sleeper_count count;
+  auto contributions = net::testing::make_lanes("stream");
+  auto results = net::testing::make_lanes("stream");
   std::vector<peer_lanes> lanes(2);
-  lanes[1] = {std::make_unique<counting_lane>(std::move(parts.left), count),
-              std::move(sums.left)};
-  data_plane on{exchange::layout{{0, 3, 4}, 0}, std::move(lanes)};
-  std::vector<std::thread> all;
+  lanes[1] = {
+    std::make_unique<counting_lane>(std::move(contributions.left), count),
+    std::move(results.left)};
+  lane_backend backend{collective::placement{{0, 3, 4}, 0}, std::move(lanes)};
+  std::vector<std::thread> threads;
   for (std::uint32_t r = 0; r < 3; ++r) {
-    on.seat(r, 1);
-    on.enter(r, 0);
+    backend.begin_generation(r, 1);
+    backend.begin_step(r, 0);
   }
   for (std::uint32_t r = 0; r < 3; ++r)
-    all.emplace_back([&on, r] {
-      on.contribute(r, 0, tensor::full({5}, 1));
-      for (int naps = 0; naps < 40; ++naps) // process 1 never contributes
-        on.wait(r, {data_plane::wish::kind::sum, 0}, true);
+    threads.emplace_back([&backend, r] {
+      backend.contribute(r, 0, tensor::full({5}, 1));
+      for (int waits = 0; waits < 40; ++waits) // process 1 never contributes
+        backend.wait(r, {lane_backend::wait_condition::kind::sum, 0}, true);
     });
-  for (auto& one : all)
+  for (auto& one : threads)
     one.join();
-  EXPECT_EQ(count.most, 1);
+  EXPECT_EQ(count.max, 1);
   EXPECT_EQ(count.now, 0);
 }

@@ -15,46 +15,51 @@ using namespace std::chrono_literals;
 namespace {
 
 /// Confirms its configuration, and then computes: it answers no probe.
-replica_actor::behavior_type
-busy_replica(replica_actor::pointer, owner_actor owner, std::size_t* probes) {
-  return {[](const tree::part&, const tensor&, const tensor&) {},
-          [probes](const commit::probe&) { ++*probes; },
-          [owner](const commit::seat& x) {
-            caf::anon_send(owner, commit::seated{x.epoch, x.replica, 1, 0});
+replica_actor::behavior_type busy_replica(replica_actor::pointer,
+                                          replica_owner_actor owner,
+                                          std::size_t* probes) {
+  return {[](const tree::contribution&, const tensor&, const tensor&) {},
+          [probes](const step_commit::probe&) { ++*probes; },
+          [owner](const step_commit::configure& x) {
+            caf::anon_send(
+              owner, step_commit::configured{x.generation, x.replica, 1, 0});
           },
-          [](const commit::order&, const step_ref&) {},
-          [](const commit::grant&) {},
-          [](const tree::sum&, const tensor&) {},
-          [](const tree::share&, const tensor&) {},
-          [](const visit_ref&) {}};
+          [](const step_commit::start_steps&, const step_function_ref&) {},
+          [](const step_commit::grant&) {},
+          [](const tree::reduced_slice&, const tensor&) {},
+          [](const tree::gather_contribution&, const tensor&) {},
+          [](const replica_task&) {}};
 }
 
 } // namespace
 
 TEST(StatusSurvey, ProbesAComputingReplicaOncePerStep) {
   std::size_t probes = 0;
-  simulation::sim in;
-  const auto desk =
-    std::make_shared<work_desk>(std::make_shared<sleeping_waiter>());
-  const auto by = std::make_shared<direct_transport>(1, false);
-  chief_actor lead =
-    in.spawn(chief, chief_options{.replicas = 1, .where = {}},
-             outbox{party{party::role::chief, 0}, by, nullptr});
-  cast_ref all;
-  all.replicas.push_back(in.spawn(busy_replica, owner_actor{lead}, &probes));
-  all.callers.push_back({desk, {}});
-  caf::anon_send(lead, std::move(all));
-  desk->begin();
-  caf::anon_send(lead, muster::join{0, 1, 0, 5, 0}, step_ref{});
-  in.settle();
-  caf::scoped_actor watcher{in.sys, true};
+  simulation::simulator simulator;
+  const auto completions = std::make_shared<completion_queue>(
+    std::make_shared<blocking_wait_strategy>());
+  const auto transport = std::make_shared<local_transport>(1, false);
+  chief_actor chief_handle = simulator.spawn(
+    chief, chief_options{.replicas = 1, .placement = {}},
+    message_sender{role_id{role_id::kind::chief, 0}, transport, nullptr});
+  job_roles all;
+  all.replicas.push_back(
+    simulator.spawn(busy_replica, replica_owner_actor{chief_handle}, &probes));
+  all.clients.push_back({completions, {}});
+  caf::anon_send(chief_handle, std::move(all));
+  completions->begin_run();
+  caf::anon_send(chief_handle, run_barrier::join{0, 1, 0, 5, 0},
+                 step_function_ref{});
+  simulator.run_until_idle();
+  caf::scoped_actor watcher{simulator.sys, true};
   for (int round = 0; round < 5; ++round) {
-    auto asked = watcher->request(lead, 3600s, atom::status_v);
-    in.advance(1s);
+    auto asked = watcher->request(chief_handle, 3600s, atom::status_v);
+    simulator.advance(1s);
     ASSERT_TRUE(watcher->has_next_message());
     asked.receive(
       [](const job_status& x) {
-        EXPECT_NE(x.waiting.find("replica 0"), std::string::npos) << x.waiting;
+        EXPECT_NE(x.stall_reason.find("replica 0"), std::string::npos)
+          << x.stall_reason;
       },
       [](const caf::error&) { ADD_FAILURE(); });
   }

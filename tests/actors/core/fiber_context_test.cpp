@@ -17,33 +17,33 @@ class FiberContext : public test::OnEachHost {};
 INSTANTIATE_TEST_SUITE_P(On, FiberContext, test::all_hosts, test::name_of_host);
 
 TEST_P(FiberContext, TheCurrentContextBelongsToTheFiber) {
-  there([] {
-    auto& mine = current_context();
-    context of_b;
+  run_on_host([] {
+    auto& thread_context = current_context();
+    context context_of_b;
     const auto visit = [](std::uint32_t id) {
-      current_context().replica = id;
+      current_context().copy_index = id;
       fiber::park();
-      EXPECT_EQ(current_context().replica, id);
+      EXPECT_EQ(current_context().copy_index, id);
       context inner;
-      inner.replica = 10 * id;
+      inner.copy_index = 10 * id;
       context_scope scope{inner};
       fiber::park();
-      EXPECT_EQ(current_context().replica, 10 * id);
+      EXPECT_EQ(current_context().copy_index, 10 * id);
     };
-    fiber a{[&] { visit(1); }}, b{[&] { visit(2); }, &of_b};
+    fiber a{[&] { visit(1); }}, b{[&] { visit(2); }, &context_of_b};
     while (!a.done() || !b.done())
       for (auto* it : {&a, &b})
         if (!it->done()) {
           it->resume();
-          EXPECT_EQ(&current_context(), &mine);
+          EXPECT_EQ(&current_context(), &thread_context);
         }
-    EXPECT_EQ(of_b.replica, 2u);
-    EXPECT_EQ(mine.replica, 0u);
+    EXPECT_EQ(context_of_b.copy_index, 2u);
+    EXPECT_EQ(thread_context.copy_index, 0u);
   });
 }
 
 TEST_P(FiberContext, ATapeRecordsOnlyTheOpsOfItsFiber) {
-  there([] {
+  run_on_host([] {
     // derivative of x^3 + x, with one op between two waits
     const auto differentiate = [](double at, double& found) {
       tape t;
@@ -71,7 +71,7 @@ TEST_P(FiberContext, ATapeRecordsOnlyTheOpsOfItsFiber) {
 }
 
 TEST_P(FiberContext, AFiberCanResumeAnother) {
-  there([] {
+  run_on_host([] {
     std::string order;
     fiber outer{[&] {
       fiber inner{[&] {
@@ -95,18 +95,18 @@ TEST_P(FiberContext, AFiberCanResumeAnother) {
 }
 
 TEST(FiberOnThreads, ContinuesOnAnotherThreadWithItsExceptionAndContext) {
-  context in;
+  context body_context;
   fiber a{[&] {
             EXPECT_TRUE(fiber::inside());
             try {
               throw std::runtime_error("a");
             } catch (...) {
               fiber::park();
-              EXPECT_EQ(&current_context(), &in);
+              EXPECT_EQ(&current_context(), &body_context);
               throw;
             }
           },
-          &in};
+          &body_context};
   std::thread{[&] { a.resume(); }}.join();
   std::thread{[&] { a.resume(); }}.join();
   EXPECT_THROW(std::rethrow_exception(a.error()), std::runtime_error);

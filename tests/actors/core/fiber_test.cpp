@@ -35,7 +35,7 @@ std::string text_of(const std::exception_ptr& x) {
 }
 
 TEST_P(Fiber, TwoFibersThatWaitInCatchRethrowTheirOwnExceptions) {
-  there([] {
+  run_on_host([] {
     fiber a{[] { wait_in_catch("a"); }}, b{[] { wait_in_catch("b"); }};
     a.resume();
     b.resume();
@@ -48,7 +48,7 @@ TEST_P(Fiber, TwoFibersThatWaitInCatchRethrowTheirOwnExceptions) {
 }
 
 TEST_P(Fiber, KeepsTheExceptionOfTheResumer) {
-  there([] {
+  run_on_host([] {
     fiber a{[] { wait_in_catch("a"); }};
     std::string caught;
     try {
@@ -74,7 +74,7 @@ struct counted {
 };
 
 TEST_P(Fiber, AbortRunsDestructors) {
-  there([] {
+  run_on_host([] {
     int ends = 0;
     bool went_on = false;
     fiber a{[&] {
@@ -97,7 +97,7 @@ TEST_P(Fiber, AbortRunsDestructors) {
 }
 
 TEST_P(Fiber, EachWaitAfterAnAbortThrowsAgain) {
-  there([] {
+  run_on_host([] {
     int swallowed = 0;
     fiber a{[&] {
       for (int i = 0; i < 3; ++i)
@@ -117,7 +117,7 @@ TEST_P(Fiber, EachWaitAfterAnAbortThrowsAgain) {
 }
 
 TEST_P(Fiber, AbortBeforeTheFirstResumeRunsNothing) {
-  there([] {
+  run_on_host([] {
     int ends = 0;
     auto held = std::make_shared<counted>(ends);
     fiber a{[held = std::move(held)] { ADD_FAILURE(); }};
@@ -128,7 +128,7 @@ TEST_P(Fiber, AbortBeforeTheFirstResumeRunsNothing) {
 }
 
 TEST_P(Fiber, TheDestructorAbortsAParkedBody) {
-  there([] {
+  run_on_host([] {
     int ends = 0;
     {
       fiber a{[&] {
@@ -142,7 +142,7 @@ TEST_P(Fiber, TheDestructorAbortsAParkedBody) {
 }
 
 TEST_P(Fiber, KeepsAnEscapedException) {
-  there([] {
+  run_on_host([] {
     fiber a{[] { throw std::out_of_range("text"); }};
     a.resume();
     EXPECT_TRUE(a.done());
@@ -153,7 +153,7 @@ TEST_P(Fiber, KeepsAnEscapedException) {
 }
 
 TEST_P(Fiber, KeepsAnExceptionThatReplacesAnAbort) {
-  there([] {
+  run_on_host([] {
     fiber a{[] {
       try {
         fiber::park();
@@ -168,7 +168,7 @@ TEST_P(Fiber, KeepsAnExceptionThatReplacesAnAbort) {
 }
 
 TEST_P(Fiber, RejectsCallsInTheWrongState) {
-  there([] {
+  run_on_host([] {
     fiber a;
     EXPECT_TRUE(a.done());
     EXPECT_THROW(a.resume(), std::logic_error); // no body was started
@@ -186,7 +186,7 @@ TEST_P(Fiber, RejectsCallsInTheWrongState) {
 }
 
 TEST_P(Fiber, Parks100000TimesInOneBody) {
-  there([] {
+  run_on_host([] {
     int parked = 0;
     fiber a{[&] {
       for (; parked < 100'000; ++parked)
@@ -201,13 +201,13 @@ TEST_P(Fiber, Parks100000TimesInOneBody) {
 }
 
 TEST_P(Fiber, RunsEachBodyOnTheSameStack) {
-  there([] {
+  run_on_host([] {
     fiber a;
     const void* first = nullptr;
     for (int i = 0; i < 1000; ++i) {
-      const void* here = nullptr;
+      const void* frame = nullptr;
       a.start([&] {
-        here = __builtin_frame_address(0);
+        frame = __builtin_frame_address(0);
         fiber::park();
       });
       a.resume();
@@ -216,8 +216,8 @@ TEST_P(Fiber, RunsEachBodyOnTheSameStack) {
       else
         a.abort();
       if (i == 0)
-        first = here;
-      ASSERT_EQ(here, first) << "body " << i;
+        first = frame;
+      ASSERT_EQ(frame, first) << "body " << i;
     }
   });
 }

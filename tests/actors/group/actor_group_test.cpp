@@ -15,15 +15,17 @@ TEST(ActorGroup, ResultsEqualThoseOfTheSequentialGroup) {
   for (const std::uint32_t replicas : {1, 2, 3, 5}) {
     outcome wanted;
     const auto end =
-      make_inline_crew({.replicas = replicas})->run(wanted.job(4, 12));
-    for (const auto reducing : {how::hosted, how::own})
-      for (const bool by_mail : {false, true}) {
-        SCOPED_TRACE(std::to_string(replicas) + " replicas, "
-                     + (reducing == how::own ? "own" : "hosted")
-                     + (by_mail ? ", by mailbox" : ", by tensor queue"));
-        stage on{options_of(replicas, reducing), by_mail};
+      make_sequential_group({.replicas = replicas})->run(wanted.request(4, 12));
+    for (const auto reducing :
+         {reduction::replica_threads, reduction::reducer_actors})
+      for (const bool via_mailbox : {false, true}) {
+        SCOPED_TRACE(
+          std::to_string(replicas) + " replicas, "
+          + (reducing == reduction::reducer_actors ? "own" : "hosted")
+          + (via_mailbox ? ", by mailbox" : ", by tensor queue"));
+        group_fixture fixture{options_of(replicas, reducing), via_mailbox};
         outcome out;
-        EXPECT_EQ(on.it->run(out.job(4, 12)), end);
+        EXPECT_EQ(fixture.group->run(out.request(4, 12)), end);
         EXPECT_EQ(out.commits, wanted.commits);
         ASSERT_EQ(out.sums.size(), wanted.sums.size());
         for (const auto& [key, sum] : wanted.sums)
@@ -33,50 +35,53 @@ TEST(ActorGroup, ResultsEqualThoseOfTheSequentialGroup) {
 }
 
 TEST(ActorGroup, OnlyANonContiguousRunBeginsANewGeneration) {
-  stage on{options_of(2, how::hosted)};
+  group_fixture fixture{options_of(2, reduction::replica_threads)};
   outcome out;
-  on.it->run(out.job(0, 2));
-  on.it->run(out.job(2, 1));
-  EXPECT_EQ(out.commits.back().epoch, 1u);
-  on.it->run(out.job(0, 1));
-  EXPECT_EQ(out.commits.back().epoch, 2u);
+  fixture.group->run(out.request(0, 2));
+  fixture.group->run(out.request(2, 1));
+  EXPECT_EQ(out.commits.back().generation, 1u);
+  fixture.group->run(out.request(0, 1));
+  EXPECT_EQ(out.commits.back().generation, 2u);
   EXPECT_EQ(out.commits.back().step, 0u);
-  EXPECT_EQ(on.it->run(out.job(7, 0)), 7u);
+  EXPECT_EQ(fixture.group->run(out.request(7, 0)), 7u);
 }
 
 TEST(ActorGroup, GathersInReplicaOrderWhileReplicasRunAhead) {
-  for (const bool by_mail : {false, true}) {
-    stage on{options_of(3, how::hosted), by_mail};
+  for (const bool via_mailbox : {false, true}) {
+    group_fixture fixture{options_of(3, reduction::replica_threads),
+                          via_mailbox};
     std::atomic<int> seen = 0;
-    on.it->run({0,
-                50,
-                [&](step_context& at) {
-                  auto mine = tensor::full({2}, at.replica + at.step);
-                  const auto all = at.gather(1, mine);
-                  mine.mutable_data<float>()[0] =
-                    -1; // the other replicas got a copy
-                  for (std::uint32_t r = 0; r < 3; ++r)
-                    if (all[r].data<float>()[0] == float(r + at.step))
-                      ++seen;
-                },
-                {}});
+    fixture.group->run(
+      {0,
+       50,
+       [&](step_context& context) {
+         auto contribution = tensor::full({2}, context.replica + context.step);
+         const auto gathered = context.gather(1, contribution);
+         contribution.mutable_data<float>()[0] =
+           -1; // the other replicas got a copy
+         for (std::uint32_t r = 0; r < 3; ++r)
+           if (gathered[r].data<float>()[0] == float(r + context.step))
+             ++seen;
+       },
+       {}});
     EXPECT_EQ(seen, 450);
   }
 }
 
 TEST(ActorGroup, StopEndsAllReplicasAtTheSameStepWithinTwoWindows) {
-  stage on{options_of(3, how::hosted)};
+  group_fixture fixture{options_of(3, reduction::replica_threads)};
   std::array<std::atomic<std::uint64_t>, 3> ran{};
-  const auto end = on.it->run({0, 1'000'000,
-                               [&](step_context& at) {
-                                 at.contribute(0, tensor::full({4}, 1));
-                                 at.sum(0);
-                                 ++ran[at.replica];
-                               },
-                               [&](const commit_record& x) {
-                                 if (x.step == 10)
-                                   on.it->stop();
-                               }});
+  const auto end =
+    fixture.group->run({0, 1'000'000,
+                        [&](step_context& context) {
+                          context.contribute(0, tensor::full({4}, 1));
+                          context.sum(0);
+                          ++ran[context.replica];
+                        },
+                        [&](const commit_record& record) {
+                          if (record.step == 10)
+                            fixture.group->stop();
+                        }});
   EXPECT_GT(end, 10u);
   EXPECT_LE(
     end,
@@ -86,20 +91,21 @@ TEST(ActorGroup, StopEndsAllReplicasAtTheSameStepWithinTwoWindows) {
 }
 
 TEST(ActorGroup, NoReplicaIsMoreThanTheStepWindowAheadOfTheCommit) {
-  stage on{options_of(2, how::hosted)};
+  group_fixture fixture{options_of(2, reduction::replica_threads)};
   std::promise<void> reached;
-  auto there = reached.get_future().share();
+  auto reached_future = reached.get_future().share();
   std::atomic<std::uint64_t> fast = 0, when_released = 0;
-  on.it->run(
+  fixture.group->run(
     {0,
      50,
-     [&, there](step_context& at) { // no collective synchronizes the replicas
-       if (at.replica == 1) {
-         fast = at.step + 1;
-         if (at.step + 1 == default_step_window)
+     [&, reached_future](
+       step_context& context) { // no collective synchronizes the replicas
+       if (context.replica == 1) {
+         fast = context.step + 1;
+         if (context.step + 1 == default_step_window)
            reached.set_value();
-       } else if (at.step == 0) {
-         there.wait(); // until replica 1 has used its step window
+       } else if (context.step == 0) {
+         reached_future.wait(); // until replica 1 has used its step window
          when_released = fast.load();
        }
      },
@@ -109,88 +115,90 @@ TEST(ActorGroup, NoReplicaIsMoreThanTheStepWindowAheadOfTheCommit) {
 }
 
 TEST(ActorGroup, NoReplicaIsMoreThanTwoWindowsAheadOfASlowOnCommit) {
-  stage on{options_of(2, how::hosted)};
+  group_fixture fixture{options_of(2, reduction::replica_threads)};
   std::promise<void> reached;
-  auto there = reached.get_future();
+  auto reached_future = reached.get_future();
   std::atomic<std::uint64_t> ran = 0;
-  const auto end =
-    on.it->run({0, 1'000'000,
-                [&](step_context& at) {
-                  at.contribute(0, tensor::full({4}, 1));
-                  at.sum(0);
-                  if (at.replica == 0 && ++ran == 2 * default_step_window)
-                    reached.set_value();
-                },
-                [&](const commit_record& x) {
-                  if (x.step > 0)
-                    return;
-                  there.wait(); // until all granted steps have run
-                  on.it->stop();
-                }});
+  const auto end = fixture.group->run(
+    {0, 1'000'000,
+     [&](step_context& context) {
+       context.contribute(0, tensor::full({4}, 1));
+       context.sum(0);
+       if (context.replica == 0 && ++ran == 2 * default_step_window)
+         reached.set_value();
+     },
+     [&](const commit_record& record) {
+       if (record.step > 0)
+         return;
+       reached_future.wait(); // until all granted steps have run
+       fixture.group->stop();
+     }});
   EXPECT_EQ(end, 2 * default_step_window);
   EXPECT_EQ(ran, end);
 }
 
 TEST(ActorGroup, OnCommitMayTakeLongerThanTheStepTimeout) {
-  auto options = options_of(2, how::hosted);
-  options.patience = std::chrono::milliseconds{20};
-  stage on{options};
+  auto options = options_of(2, reduction::replica_threads);
+  options.step_timeout = std::chrono::milliseconds{20};
+  group_fixture fixture{options};
   std::promise<void> never;
-  const auto end =
-    on.it->run({0, 40, [](step_context&) {},
-                [&](const commit_record& x) {
-                  if (x.step == 1) // a delay, not a race
-                    never.get_future().wait_for(5 * options.patience);
-                }});
+  const auto end = fixture.group->run(
+    {0, 40, [](step_context&) {},
+     [&](const commit_record& record) {
+       if (record.step == 1) // a delay, not a race
+         never.get_future().wait_for(5 * options.step_timeout);
+     }});
   EXPECT_EQ(end, 40u);
 }
 
 TEST(ActorGroup, ForEachThrowsDuringARun) {
-  stage on{options_of(2, how::hosted)};
+  group_fixture fixture{options_of(2, reduction::replica_threads)};
   outcome out;
-  auto job = out.job(0, 3);
+  auto job = out.request(0, 3);
   job.on_commit = [&](const commit_record&) {
-    EXPECT_THROW(on.it->for_each([](std::uint32_t) {}), std::logic_error);
+    EXPECT_THROW(fixture.group->for_each([](std::uint32_t) {}),
+                 std::logic_error);
   };
-  EXPECT_EQ(on.it->run(job), 3u);
+  EXPECT_EQ(fixture.group->run(job), 3u);
 }
 
 TEST(ActorGroup, PassesAnExceptionOfOnCommitAndCanRunAgain) {
-  stage on{options_of(2, how::hosted)};
+  group_fixture fixture{options_of(2, reduction::replica_threads)};
   outcome out;
-  auto job = out.job(0, 50);
-  job.on_commit = [](const commit_record& x) {
-    if (x.step == 3)
+  auto job = out.request(0, 50);
+  job.on_commit = [](const commit_record& record) {
+    if (record.step == 3)
       throw std::length_error("no room for this record");
   };
-  EXPECT_THROW(on.it->run(job), std::length_error);
-  EXPECT_EQ(on.it->run(out.job(50, 1)), 51u);
+  EXPECT_THROW(fixture.group->run(job), std::length_error);
+  EXPECT_EQ(fixture.group->run(out.request(50, 1)), 51u);
 }
 
 TEST(ActorGroup, ForEachRunsOnTheReplicasThreadInItsContext) {
-  stage on{options_of(3, how::hosted)};
-  std::array<std::thread::id, 3> there{}, here{};
+  group_fixture fixture{options_of(3, reduction::replica_threads)};
+  std::array<std::thread::id, 3> task_threads{}, step_threads{};
   std::array<char, 3>
     seen{}; // the elements' addresses distinguish the replicas
-  on.it->for_each([&](std::uint32_t r) {
-    there[r] = std::this_thread::get_id();
-    EXPECT_EQ(current_context().replica, r);
-    current_context().place = &seen[r];
+  fixture.group->for_each([&](std::uint32_t r) {
+    task_threads[r] = std::this_thread::get_id();
+    EXPECT_EQ(current_context().copy_index, r);
+    current_context().execution_scope = &seen[r];
   });
-  on.it->run({0,
-              1,
-              [&](step_context& at) {
-                here[at.replica] = std::this_thread::get_id();
-                EXPECT_EQ(current_context().place, &seen[at.replica]);
-                EXPECT_EQ(current_context().random.seed, 42u);
-                EXPECT_EQ(current_context().random.replica, at.replica);
-              },
-              {}});
-  EXPECT_EQ(there, here);
-  EXPECT_NE(here[0], here[1]);
-  EXPECT_EQ(failure_of(
+  fixture.group->run(
+    {0,
+     1,
+     [&](step_context& context) {
+       step_threads[context.replica] = std::this_thread::get_id();
+       EXPECT_EQ(current_context().execution_scope, &seen[context.replica]);
+       EXPECT_EQ(current_context().random.seed, 42u);
+       EXPECT_EQ(current_context().random.replica, context.replica);
+     },
+     {}});
+  EXPECT_EQ(task_threads, step_threads);
+  EXPECT_NE(step_threads[0], step_threads[1]);
+  EXPECT_EQ(job_error_of(
               [&] {
-                on.it->for_each([](std::uint32_t r) {
+                fixture.group->for_each([](std::uint32_t r) {
                   if (r == 2)
                     throw std::runtime_error("no room");
                 });
@@ -200,10 +208,11 @@ TEST(ActorGroup, ForEachRunsOnTheReplicasThreadInItsContext) {
 }
 
 TEST(ActorGroup, SeveralRuntimesRunInOneProcess) {
-  stage a{options_of(2, how::hosted)}, b{options_of(2, how::own)};
+  group_fixture a{options_of(2, reduction::replica_threads)},
+    b{options_of(2, reduction::reducer_actors)};
   outcome x, y;
-  std::thread other{[&] { a.it->run(x.job(0, 20)); }};
-  b.it->run(y.job(0, 20));
-  other.join();
+  std::thread other_thread{[&] { a.group->run(x.request(0, 20)); }};
+  b.group->run(y.request(0, 20));
+  other_thread.join();
   EXPECT_EQ(x.commits, y.commits);
 }

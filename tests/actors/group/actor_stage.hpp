@@ -13,37 +13,40 @@
 
 namespace troupe::testing {
 
-using how = crew_options::reducers;
+using reduction = replica_group_options::reducer_kind;
 
-inline crew_options options_of(std::uint32_t replicas, how reducing) {
-  return {.replicas = replicas, .reducing = reducing, .seed = 42};
+inline replica_group_options options_of(std::uint32_t replicas,
+                                        reduction reducing) {
+  return {.replicas = replicas, .reducers = reducing, .seed = 42};
 }
 
-struct stage {
-  explicit stage(const crew_options& options, bool by_mail = false) {
-    it = make_crew(crew_place{.system = actors.system(),
-                              .by_mail = by_mail,
-                              .on_spawn =
-                                [this](const party& who, const caf::actor& x) {
-                                  if (who.what == party::role::replica)
-                                    replicas.push_back(x.address());
-                                  else if (who.what == party::role::reducer)
-                                    reducers.push_back(x.address());
-                                  else
-                                    chief = x.address();
-                                }},
-                   options);
+struct group_fixture {
+  explicit group_fixture(const replica_group_options& options,
+                         bool via_mailbox = false) {
+    group = make_replica_group(
+      group_environment{.system = actors.system(),
+                        .via_mailbox = via_mailbox,
+                        .on_spawn =
+                          [this](const role_id& id, const caf::actor& role) {
+                            if (id.role == role_id::kind::replica)
+                              replicas.push_back(role.address());
+                            else if (id.role == role_id::kind::reducer)
+                              reducers.push_back(role.address());
+                            else
+                              chief = role.address();
+                          }},
+      options);
   }
 
-  static void kill(const caf::actor_addr& who) {
-    caf::anon_send_exit(caf::actor_cast<caf::actor>(who),
+  static void kill(const caf::actor_addr& role) {
+    caf::anon_send_exit(caf::actor_cast<caf::actor>(role),
                         caf::exit_reason::kill);
   }
 
   runtime actors;
   std::vector<caf::actor_addr> replicas, reducers;
   caf::actor_addr chief;
-  std::unique_ptr<crew> it;
+  std::unique_ptr<replica_group> group;
 };
 
 } // namespace troupe::testing

@@ -17,28 +17,29 @@ inline constexpr std::uint32_t small = 3, large = 9; // bucket numbers
 
 /// Contribution of replica `r` in step `s`. Its magnitudes differ so much that
 /// the bits of a sum show the order of its additions.
-inline tensor brought(std::uint32_t r, std::uint64_t s, std::uint32_t bucket) {
-  tensor x{shape{bucket == small ? 37 : 20'000}};
+inline tensor contribution_of(std::uint32_t r, std::uint64_t s,
+                              std::uint32_t bucket) {
+  tensor value{shape{bucket == small ? 37 : 20'000}};
   std::uint32_t bits = 2654435761u * (r + 1) + 40503u * std::uint32_t(s + 1);
-  for (auto& v : x.mutable_data<float>()) {
+  for (auto& v : value.mutable_data<float>()) {
     bits = bits * 1664525u + 1013904223u;
     v = float(std::int32_t(bits)) * std::ldexp(1.f, int(bits >> 27) - 40);
   }
-  return x;
+  return value;
 }
 
 /// Sum over replicas [a, b) in canonical tree order, by its definition.
-inline tensor tree(std::uint32_t a, std::uint32_t b, std::uint64_t s,
-                   std::uint32_t bucket) {
+inline tensor expected_sum(std::uint32_t a, std::uint32_t b, std::uint64_t s,
+                           std::uint32_t bucket) {
   if (b - a == 1)
-    return brought(a, s, bucket);
+    return contribution_of(a, s, bucket);
   std::uint32_t k = 1;
   while (2 * k < b - a)
     k *= 2;
-  auto x = tree(a, a + k, s, bucket);
-  const auto y = tree(a + k, b, s, bucket);
+  auto x = expected_sum(a, a + k, s, bucket);
+  const auto decoded = expected_sum(a + k, b, s, bucket);
   for (std::size_t i = 0; i < x.size(); ++i)
-    x.mutable_data<float>()[i] += y.data<float>()[i];
+    x.mutable_data<float>()[i] += decoded.data<float>()[i];
   return x;
 }
 
@@ -50,33 +51,36 @@ struct outcome {
   std::vector<commit_record> commits;
   std::uint64_t end = 0;
 
-  void keep(const step_context& at, std::uint32_t bucket, tensor sum) {
+  void record(const step_context& context, std::uint32_t bucket, tensor sum) {
     const std::lock_guard hold{lock};
-    sums[{at.replica, at.step, bucket}] = std::move(sum);
+    sums[{context.replica, context.step, bucket}] = std::move(sum);
   }
 
-  work job(std::uint64_t first, std::uint64_t steps) {
+  run_request request(std::uint64_t first, std::uint64_t steps) {
     return {first, steps,
-            [this](step_context& at) {
-              at.contribute(large, brought(at.replica, at.step, large));
-              at.contribute(small, brought(at.replica, at.step, small));
-              keep(at, small, at.sum(small));
-              keep(at, large, at.sum(large));
-              at.begin_update();
-              at.report = {at.replica + 1, 0.1 * double(at.replica + at.step),
-                           double(at.step)};
+            [this](step_context& context) {
+              context.contribute(
+                large, contribution_of(context.replica, context.step, large));
+              context.contribute(
+                small, contribution_of(context.replica, context.step, small));
+              record(context, small, context.sum(small));
+              record(context, large, context.sum(large));
+              context.begin_update();
+              context.report = {context.replica + 1,
+                                0.1 * double(context.replica + context.step),
+                                double(context.step)};
             },
-            [this](const commit_record& x) { commits.push_back(x); }};
+            [this](const commit_record& record) { commits.push_back(record); }};
   }
 };
 
 /// Text of the error that `fn` throws. Empty: it threw none. An error of
 /// another code than `wanted` is prefixed with its code.
 template <class F>
-std::string failure_of(F&& fn, ec wanted) {
+std::string job_error_of(F&& fn, ec wanted) {
   try {
     fn();
-  } catch (const failure& e) {
+  } catch (const job_error& e) {
     return e.code == wanted ? e.what()
                             : "code " + to_string(e.code) + ": " + e.what();
   }

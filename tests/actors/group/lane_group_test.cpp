@@ -21,10 +21,10 @@ TEST(LaneGroup, ResultsEqualThoseOfTheSequentialGroup) {
       SCOPED_TRACE(std::string{lanes} + ", " + std::to_string(first.size() - 1)
                    + " processes");
       outcome wanted, out;
-      const auto end =
-        make_inline_crew({.replicas = first.back()})->run(wanted.job(4, 8));
-      plane_stage on{first, lanes};
-      EXPECT_EQ(on.run(out.job(4, 8)), end);
+      const auto end = make_sequential_group({.replicas = first.back()})
+                         ->run(wanted.request(4, 8));
+      lane_backend_group fixture{first, lanes};
+      EXPECT_EQ(fixture.run(out.request(4, 8)), end);
       EXPECT_EQ(out.commits, wanted.commits);
       ASSERT_EQ(out.sums.size(), wanted.sums.size());
       for (const auto& [key, sum] : wanted.sums)
@@ -33,168 +33,178 @@ TEST(LaneGroup, ResultsEqualThoseOfTheSequentialGroup) {
 }
 
 TEST(LaneGroup, GathersAlthoughReplicasRunAheadInOtherSteps) {
-  plane_stage on{{0, 2, 3}, "shm"};
+  lane_backend_group fixture{{0, 2, 3}, "shm"};
   std::atomic<int> right = 0;
-  on.run({0,
-          30,
-          [&](step_context& at) {
-            if (at.step % 3 != 0)
-              return;
-            const tensor mine =
-              tensor::full({1 + std::int64_t(at.replica)}, at.step);
-            const auto all = at.gather(1, mine);
-            for (std::uint32_t r = 0; r < 3; ++r)
-              right += all[r].size() == r + 1
-                       && all[r].data<float>()[r] == float(at.step);
-          },
-          {}});
+  fixture.run({0,
+               30,
+               [&](step_context& context) {
+                 if (context.step % 3 != 0)
+                   return;
+                 const tensor contribution = tensor::full(
+                   {1 + std::int64_t(context.replica)}, context.step);
+                 const auto gathered = context.gather(1, contribution);
+                 for (std::uint32_t r = 0; r < 3; ++r)
+                   right +=
+                     gathered[r].size() == r + 1
+                     && gathered[r].data<float>()[r] == float(context.step);
+               },
+               {}});
   EXPECT_EQ(right, 90);
 }
 
 TEST(LaneGroup, RunsInANewGenerationAfterAnException) {
   for (const auto& first : layouts)
     for (std::uint32_t bad = 0; bad < first.back(); ++bad) {
-      plane_stage on{first, "shm"};
-      const auto why = failure_of(
+      lane_backend_group fixture{first, "shm"};
+      const auto error_text = job_error_of(
         [&] {
-          on.run({0,
-                  5,
-                  [&](step_context& at) {
-                    at.contribute(0, tensor::full({100'000}, 1));
-                    if (at.step == 2 && at.replica == bad)
-                      throw std::runtime_error("enough");
-                    at.contribute(1, tensor::full({10}, 1));
-                    at.sum(0);
-                    at.sum(1);
-                  },
-                  {}});
+          fixture.run({0,
+                       5,
+                       [&](step_context& context) {
+                         context.contribute(0, tensor::full({100'000}, 1));
+                         if (context.step == 2 && context.replica == bad)
+                           throw std::runtime_error("enough");
+                         context.contribute(1, tensor::full({10}, 1));
+                         context.sum(0);
+                         context.sum(1);
+                       },
+                       {}});
         },
         ec::invalid);
-      EXPECT_TRUE(mentions(why, "enough")) << why;
+      EXPECT_TRUE(mentions(error_text, "enough")) << error_text;
       outcome wanted, out;
-      make_inline_crew({.replicas = first.back()})->run(wanted.job(0, 3));
-      on.run(out.job(0, 3));
+      make_sequential_group({.replicas = first.back()})
+        ->run(wanted.request(0, 3));
+      fixture.run(out.request(0, 3));
       for (const auto& [key, sum] : wanted.sums)
         ASSERT_TRUE(same_bits(out.sums.at(key), sum));
     }
 }
 
 TEST(LaneGroup, NamesALostProcessTheOperationAndTheStep) {
-  plane_stage on{{0, 1, 3}, "stream"};
-  const auto why = failure_of(
+  lane_backend_group fixture{{0, 1, 3}, "stream"};
+  const auto error_text = job_error_of(
     [&] {
-      on.run({0,
-              10,
-              [&](step_context& at) {
-                if (at.step >= 4 && at.replica != 0)
-                  on.over.cut(1);
-                else
-                  at.contribute(3, tensor::full({10}, 1));
-                if (at.step < 4 || at.replica == 0)
-                  at.sum(3);
-              },
-              {}});
+      fixture.run({0,
+                   10,
+                   [&](step_context& context) {
+                     if (context.step >= 4 && context.replica != 0)
+                       fixture.backends.cut(1);
+                     else
+                       context.contribute(3, tensor::full({10}, 1));
+                     if (context.step < 4 || context.replica == 0)
+                       context.sum(3);
+                   },
+                   {}});
     },
     ec::peer_lost);
   EXPECT_TRUE(mentions(
-    why,
+    error_text,
     "process 1 (replicas 1, 2) was lost: the peer has closed the "
     "connection, while replica 0 waited for the sum of bucket 3 in step 4"))
-    << why;
+    << error_text;
 }
 
 TEST(LaneGroup, NamesBothOperationsIfReplicasDiffer) {
-  plane_stage on{{0, 1, 2}, "stream"};
-  const auto why = failure_of(
+  lane_backend_group fixture{{0, 1, 2}, "stream"};
+  const auto error_text = job_error_of(
     [&] {
-      on.run({0,
-              10,
-              [](step_context& at) {
-                const std::int64_t size = at.step == 3 && at.replica == 1;
-                at.contribute(6, tensor::full({10 + size}, 1));
-                at.sum(6);
-              },
-              {}});
+      fixture.run({0,
+                   10,
+                   [](step_context& context) {
+                     const std::int64_t size =
+                       context.step == 3 && context.replica == 1;
+                     context.contribute(6, tensor::full({10 + size}, 1));
+                     context.sum(6);
+                   },
+                   {}});
     },
     ec::protocol);
-  EXPECT_TRUE(mentions(why, "where bucket 6 of 1")) << why;
-  EXPECT_TRUE(mentions(why, "the replicas do not call the same collectives"));
+  EXPECT_TRUE(mentions(error_text, "where bucket 6 of 1")) << error_text;
+  EXPECT_TRUE(
+    mentions(error_text, "the replicas do not call the same collectives"));
 }
 
 TEST(LaneGroup, EndsAWaitAtTheTimeoutOfItsCollective) {
-  std::atomic<bool> over = false;
-  plane_stage on{{0, 1, 2}, "shm"};
-  const auto why = failure_of(
+  std::atomic<bool> released = false;
+  lane_backend_group fixture{{0, 1, 2}, "shm"};
+  const auto error_text = job_error_of(
     [&] {
-      on.run({0,
-              2,
-              [&](step_context& at) {
-                at.said.timeout = 50;
-                while (at.replica == 1 && at.step == 1 && !over)
-                  std::this_thread::yield();
-                at.contribute(2, tensor::full({10}, 1));
-                try {
-                  at.sum(2);
-                } catch (const superseded&) {
-                  over = true;
-                  throw;
-                }
-              },
-              {}});
+      fixture.run({0,
+                   2,
+                   [&](step_context& context) {
+                     context.options.timeout = 50;
+                     while (context.replica == 1 && context.step == 1
+                            && !released)
+                       std::this_thread::yield();
+                     context.contribute(2, tensor::full({10}, 1));
+                     try {
+                       context.sum(2);
+                     } catch (const superseded&) {
+                       released = true;
+                       throw;
+                     }
+                   },
+                   {}});
     },
     ec::stalled);
-  EXPECT_EQ(why,
+  EXPECT_EQ(error_text,
             "replica 0 waited for the sum of bucket 2 in step 1 for 50 ms, "
             "the timeout of its call; it misses replica 1");
 }
 
 TEST(LaneGroup, AStallNamesTheMissingReplica) {
-  std::atomic<bool> over = false;
-  plane_stage on{{0, 1, 2}, "shm", 300ms};
-  const auto why = failure_of(
+  std::atomic<bool> released = false;
+  lane_backend_group fixture{{0, 1, 2}, "shm", 300ms};
+  const auto error_text = job_error_of(
     [&] {
-      on.run({0,
-              2,
-              [&](step_context& at) {
-                while (at.replica == 1 && at.step == 1 && !over)
-                  std::this_thread::yield();
-                at.contribute(2, tensor::full({10}, 1));
-                at.sum(2);
-              },
-              {}});
+      fixture.run({0,
+                   2,
+                   [&](step_context& context) {
+                     while (context.replica == 1 && context.step == 1
+                            && !released)
+                       std::this_thread::yield();
+                     context.contribute(2, tensor::full({10}, 1));
+                     context.sum(2);
+                   },
+                   {}});
     },
     ec::stalled);
-  over = true;
+  released = true;
   EXPECT_TRUE(mentions(
-    why, "replica 0 waits for the sum of bucket 2, still missing replica 1"))
-    << why;
+    error_text,
+    "replica 0 waits for the sum of bucket 2, still missing replica 1"))
+    << error_text;
 }
 
 TEST(LaneGroup, DuplicateOrLatePacketsChangeNoBit) {
-  for (const auto what : {subject::part, subject::sum})
-    for (const auto to :
-         {fault_seam::fate{.twice = true}, fault_seam::fate{.delay = 2ms}}) {
-      const auto seam = std::make_shared<meddler>(what, 1, to);
+  for (const auto kind : {message_kind::contribution, message_kind::result})
+    for (const auto fault : {fault_injector::injected_fault{.duplicated = true},
+                             fault_injector::injected_fault{.delay = 2ms}}) {
+      const auto injector =
+        std::make_shared<step_fault_injector>(kind, 1, fault);
       outcome wanted, out;
-      make_inline_crew({.replicas = 3})->run(wanted.job(0, 3));
-      plane_stage on{{0, 1, 2, 3}, "shm", 10s, seam};
-      on.run(out.job(0, 3));
-      EXPECT_GT(seam->times, 0);
+      make_sequential_group({.replicas = 3})->run(wanted.request(0, 3));
+      lane_backend_group fixture{{0, 1, 2, 3}, "shm", 10s, injector};
+      fixture.run(out.request(0, 3));
+      EXPECT_GT(injector->times, 0);
       for (const auto& [key, sum] : wanted.sums)
         ASSERT_TRUE(same_bits(out.sums.at(key), sum));
     }
 }
 
 TEST(LaneGroup, NamesTheMissingInputWhenPacketsAreDropped) {
-  for (const auto what : {subject::part, subject::sum}) {
-    const auto seam =
-      std::make_shared<meddler>(what, 1, fault_seam::fate{.dropped = true});
+  for (const auto kind : {message_kind::contribution, message_kind::result}) {
+    const auto injector = std::make_shared<step_fault_injector>(
+      kind, 1, fault_injector::injected_fault{.dropped = true});
     outcome out;
-    plane_stage on{{0, 1, 2}, "shm", 300ms, seam};
-    const auto why = failure_of([&] { on.run(out.job(0, 4)); }, ec::stalled);
-    EXPECT_TRUE(mentions(why, "waits for the sum of bucket")) << why;
-    EXPECT_TRUE(mentions(why, "still missing replica")) << why;
+    lane_backend_group fixture{{0, 1, 2}, "shm", 300ms, injector};
+    const auto error_text =
+      job_error_of([&] { fixture.run(out.request(0, 4)); }, ec::stalled);
+    EXPECT_TRUE(mentions(error_text, "waits for the sum of bucket"))
+      << error_text;
+    EXPECT_TRUE(mentions(error_text, "still missing replica")) << error_text;
     outcome again;
-    EXPECT_EQ(on.run(again.job(2, 2)), 4u);
+    EXPECT_EQ(fixture.run(again.request(2, 2)), 4u);
   }
 }

@@ -7,19 +7,22 @@ using namespace troupe::testing;
 /// The fault injector of a process applies to the messages between its roles,
 /// and not only to packets.
 TEST(ClusterFaults, ApplyToTheMessagesOfTheProcessThatHasThem) {
-  const auto seam = std::make_shared<meddler>(subject::report, 3,
-                                              fault_seam::fate{.twice = true});
-  company_of it{2};
-  it.change = [&](std::uint32_t i, cluster_options& x) {
+  const auto injector = std::make_shared<step_fault_injector>(
+    message_kind::step_done, 3,
+    fault_injector::injected_fault{.duplicated = true});
+  cluster_fixture processes{2};
+  processes.adjust_options = [&](std::uint32_t i, cluster_options& x) {
     if (i == 1)
-      x.faults = seam;
+      x.faults = injector;
   };
-  it.gather();
-  std::vector<outcome> seen(2);
-  it.each([&](member& x, std::uint32_t i) { x.with->run(seen[i].job(0, 6)); });
-  EXPECT_GT(seam->times, 0);
+  processes.join_with_groups();
+  std::vector<outcome> outcomes(2);
+  processes.for_each_member([&](member& x, std::uint32_t i) {
+    x.group->run(outcomes[i].request(0, 6));
+  });
+  EXPECT_GT(injector->times, 0);
   for (std::uint32_t i = 0; i < 2; ++i) {
-    EXPECT_EQ(it.members[i].problem, "");
-    EXPECT_EQ(seen[i].commits.size(), 6u) << "each step is committed once";
+    EXPECT_EQ(processes.members[i].problem, "");
+    EXPECT_EQ(outcomes[i].commits.size(), 6u) << "each step is committed once";
   }
 }

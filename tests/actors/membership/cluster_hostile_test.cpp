@@ -19,61 +19,64 @@ constexpr auto long_enough = 20s;
 /// A member of a cluster that the test controls message by message.
 struct impostor {
   explicit impostor(std::uint32_t task) {
-    about.task = task;
-    about.incarnation = 7;
-    about.host = "127.0.0.1";
-    about.port = 1;
-    about.on = {"wire " + std::to_string(net::wire_version),
-                std::string{kernel_level()}, 1, 1, ""};
+    request.task = task;
+    request.incarnation = 7;
+    request.host = "127.0.0.1";
+    request.port = 1;
+    request.config = {"wire " + std::to_string(net::wire_version),
+                      std::string{kernel_level()}, 1, 1, ""};
   }
 
-  net::endpoint::dialed dial(const net::address& where,
-                             const std::string& purpose) {
-    net::hello who;
-    who.job = "job";
-    who.name = "impostor";
-    who.incarnation = about.incarnation;
-    who.purpose = purpose;
-    who.note = net::encode(about.task, about.incarnation, about.host,
-                           about.port, about.on);
-    const auto done = std::make_shared<std::promise<net::endpoint::dialed>>();
-    auto heard = done->get_future();
-    it.dial(where, who, long_enough, [done](net::endpoint::dialed&& x) {
-      done->set_value(std::move(x));
-    });
-    if (heard.wait_for(2 * long_enough) != std::future_status::ready)
+  net::endpoint::dial_result dial(const net::address& address,
+                                  const std::string& purpose) {
+    net::hello hello;
+    hello.job = "job";
+    hello.name = "impostor";
+    hello.incarnation = request.incarnation;
+    hello.purpose = purpose;
+    hello.payload = net::encode(request.task, request.incarnation, request.host,
+                                request.port, request.config);
+    const auto done =
+      std::make_shared<std::promise<net::endpoint::dial_result>>();
+    auto result = done->get_future();
+    endpoint.dial(address, hello, long_enough,
+                  [done](net::endpoint::dial_result&& x) {
+                    done->set_value(std::move(x));
+                  });
+    if (result.wait_for(2 * long_enough) != std::future_status::ready)
       throw std::runtime_error{"the connection attempt did not end"};
-    return heard.get();
+    return result.get();
   }
 
   /// Dials until a service with this purpose is registered.
-  net::endpoint::dialed find(const net::address& where,
-                             const std::string& purpose) {
+  net::endpoint::dial_result find(const net::address& address,
+                                  const std::string& purpose) {
     for (;;)
-      if (auto x = dial(where, purpose); x.it || !is_too_early(x.note))
+      if (auto x = dial(address, purpose);
+          x.connection || !is_retryable(x.payload))
         return x;
   }
 
-  roster::hello about;
-  net::endpoint it{net::endpoint_options{}};
+  rendezvous::join_request request;
+  net::endpoint endpoint{net::endpoint_options{}};
 };
 
 } // namespace
 
 TEST(ClusterHostile, AMemberThatSendsAMalformedMessageIsDisconnected) {
-  company_of all{3};
-  all.patience = 2s;
-  std::thread leader{[&] { all.join({0}); }};
-  impostor other{1};
-  auto x = other.find(all.addresses[0], "control");
-  EXPECT_TRUE(x.it) << x.why;
-  if (x.it) {
-    const auto wire = std::get<std::shared_ptr<net::connection>>(*x.it);
+  cluster_fixture processes{3};
+  processes.start_timeout = 2s;
+  std::thread leader{[&] { processes.join({0}); }};
+  impostor fake_member{1};
+  auto x = fake_member.find(processes.addresses[0], "control");
+  EXPECT_TRUE(x.connection) << x.reason;
+  if (x.connection) {
+    const auto wire = std::get<std::shared_ptr<net::connection>>(*x.connection);
     std::promise<std::string> end;
-    wire->on_end(
-      [&](net::ending, const std::string& why) { end.set_value(why); });
+    wire->on_closed(
+      [&](net::close_reason, const std::string& why) { end.set_value(why); });
     wire->open(membership_channel)
-      ->post({net::frame_kind::fact, net::priority::control, 0, 1,
+      ->post({net::frame_kind::oneway, net::priority::control, 0, 1,
               std::vector<std::byte>(9)});
     auto why = end.get_future();
     if (why.wait_for(long_enough) == std::future_status::ready)
@@ -82,89 +85,91 @@ TEST(ClusterHostile, AMemberThatSendsAMalformedMessageIsDisconnected) {
       ADD_FAILURE() << "the connection stays open";
   }
   leader.join();
-  EXPECT_TRUE(
-    mentions(all.members[0].problem, "worker 1 and worker 2 did not join"))
-    << all.members[0].problem;
+  EXPECT_TRUE(mentions(processes.members[0].problem,
+                       "worker 1 and worker 2 did not join"))
+    << processes.members[0].problem;
 }
 
 TEST(ClusterHostile, AMemberThatSendsAViewHasNoEffect) {
-  company_of all{3};
-  all.patience = 2s;
-  std::thread leader{[&] { all.join({0}); }};
-  impostor other{1};
-  auto x = other.find(all.addresses[0], "control");
-  EXPECT_TRUE(x.it) << x.why;
-  if (x.it) {
-    const auto wire = std::get<std::shared_ptr<net::connection>>(*x.it);
+  cluster_fixture processes{3};
+  processes.start_timeout = 2s;
+  std::thread leader{[&] { processes.join({0}); }};
+  impostor fake_member{1};
+  auto x = fake_member.find(processes.addresses[0], "control");
+  EXPECT_TRUE(x.connection) << x.reason;
+  if (x.connection) {
+    const auto wire = std::get<std::shared_ptr<net::connection>>(*x.connection);
     const auto line = wire->open(membership_channel);
     EXPECT_TRUE(
-      line->post({net::frame_kind::fact, net::priority::control, 0, 1,
-                  net::encode(word::table, std::string{}, roster::table{})}));
+      line->post({net::frame_kind::oneway, net::priority::control, 0, 1,
+                  net::encode(membership_message_kind::view, std::string{},
+                              rendezvous::membership_view{})}));
     // The leader's one thread handles the view before it accepts these streams.
     for (int i = 0; i < 20; ++i)
-      EXPECT_TRUE(other.dial(all.addresses[0], "parts").it);
+      EXPECT_TRUE(
+        fake_member.dial(processes.addresses[0], "contributions").connection);
   }
   leader.join();
-  EXPECT_EQ(all.members[0].problem,
+  EXPECT_EQ(processes.members[0].problem,
             "job 'job' cannot begin: for 2000 ms worker 2 did not join ("
-              + to_string(all.addresses[2]) + ")");
+              + to_string(processes.addresses[2]) + ")");
 }
 
 TEST(ClusterHostile, AMemberThatDiesBeforeItsLanesAreOpenIsReportedAtOnce) {
   using clock = std::chrono::steady_clock;
-  struct table_listener final : net::link_listener {
-    void heard(net::frame&&) override {
-      if (!std::exchange(told, true))
-        came.set_value();
+  struct view_listener final : net::channel_listener {
+    void on_frame(net::frame&&) override {
+      if (!std::exchange(notified, true))
+        received.set_value();
     }
-    void ended(net::ending, const std::string&) override {}
-    std::promise<void> came;
-    bool told = false;
+    void on_closed(net::close_reason, const std::string&) override {}
+    std::promise<void> received;
+    bool notified = false;
   };
-  company_of all{2};
-  all.patience = 60s;
+  cluster_fixture processes{2};
+  processes.start_timeout = 60s;
   const auto begun = clock::now();
-  std::thread leader{[&] { all.join({0}); }};
+  std::thread leader{[&] { processes.join({0}); }};
   {
-    impostor other{1};
-    auto x = other.find(all.addresses[0], "control");
-    ASSERT_TRUE(x.it) << x.why;
-    const auto listener = std::make_shared<table_listener>();
-    std::get<std::shared_ptr<net::connection>>(*x.it)
+    impostor fake_member{1};
+    auto x = fake_member.find(processes.addresses[0], "control");
+    ASSERT_TRUE(x.connection) << x.reason;
+    const auto listener = std::make_shared<view_listener>();
+    std::get<std::shared_ptr<net::connection>>(*x.connection)
       ->open(membership_channel)
-      ->listen(listener);
-    EXPECT_EQ(listener->came.get_future().wait_for(long_enough),
+      ->set_listener(listener);
+    EXPECT_EQ(listener->received.get_future().wait_for(long_enough),
               std::future_status::ready);
   }
   leader.join();
-  EXPECT_EQ(all.members[0].code, ec::peer_lost);
-  EXPECT_TRUE(
-    mentions(all.members[0].problem, "worker 1 was lost during the start"))
-    << all.members[0].problem;
-  EXPECT_LT(clock::now() - begun, all.patience / 2);
+  EXPECT_EQ(processes.members[0].code, ec::peer_lost);
+  EXPECT_TRUE(mentions(processes.members[0].problem,
+                       "worker 1 was lost during the start"))
+    << processes.members[0].problem;
+  EXPECT_LT(clock::now() - begun, processes.start_timeout / 2);
 }
 
 TEST(ClusterHostile, RejectedConnectionsAreReportedIfMembersAreMissing) {
-  company_of all{2};
-  all.patience = 2s;
-  std::string waits;
-  all.change = [&](std::uint32_t, cluster_options& x) {
-    x.log = [&](net::severity, const std::string& line) { waits = line; };
+  cluster_fixture processes{2};
+  processes.start_timeout = 2s;
+  std::string log_line;
+  processes.adjust_options = [&](std::uint32_t, cluster_options& x) {
+    x.log = [&](net::severity, const std::string& line) { log_line = line; };
   };
-  std::thread leader{[&] { all.join({0}); }};
+  std::thread leader{[&] { processes.join({0}); }};
   for (int i = 0; i < 2; ++i) {
-    net::testing::stranger x{all.addresses[0]};
-    x.say(std::vector<std::byte>(64, std::byte{'?'}));
+    net::testing::raw_socket x{processes.addresses[0]};
+    x.send(std::vector<std::byte>(64, std::byte{'?'}));
     EXPECT_TRUE(x.is_closed());
   }
   leader.join();
-  const auto& said = all.members[0].problem;
-  EXPECT_TRUE(mentions(said, "worker 1 did not join ("
-                               + to_string(all.addresses[1])
+  const auto& text = processes.members[0].problem;
+  EXPECT_TRUE(mentions(text, "worker 1 did not join ("
+                               + to_string(processes.addresses[1])
                                + "); 2 connections were closed, the last from "
                                  "127.0.0.1:"))
-    << said;
-  EXPECT_TRUE(mentions(said, "it does not speak this protocol")) << said;
-  EXPECT_TRUE(mentions(waits, "job 'job' waits: worker 1 did not join ("))
-    << waits;
+    << text;
+  EXPECT_TRUE(mentions(text, "it uses another protocol")) << text;
+  EXPECT_TRUE(mentions(log_line, "job 'job' waits: worker 1 did not join ("))
+    << log_line;
 }

@@ -7,21 +7,23 @@ using namespace troupe::testing;
 
 /// The rejection explains more than the later failure to connect.
 TEST(ClusterRejection, IsReportedThoughTheLeaderListensNoLonger) {
-  company_of it{2};
-  it.patience = 1500ms;
-  auto nobody =
-    it.members[0].at->serve("another", "control",
-                            {[](const net::hello&) { return net::verdict{}; },
-                             [](const net::hello&, net::arrived&&) {}});
+  cluster_fixture processes{2};
+  processes.start_timeout = 1500ms;
+  auto registration = processes.members[0].router->serve(
+    "another", "control",
+    {[](const net::hello&) { return net::hello_response{}; },
+     [](const net::hello&, net::accepted_connection&&) {}});
   std::promise<void> refused;
-  it.members[1].at = door_that_hears_a_refusal(refused);
-  std::thread early{[&] { it.join({1}); }};
+  processes.members[1].router = make_router_that_reports_rejection(refused);
+  std::thread early{[&] { processes.join({1}); }};
   EXPECT_EQ(refused.get_future().wait_for(60s), std::future_status::ready);
-  nobody.reset();
-  it.members[0].at.reset();
+  registration.reset();
+  processes.members[0].router.reset();
   early.join();
-  EXPECT_EQ(it.members[1].code, ec::refused) << it.members[1].problem;
-  EXPECT_TRUE(mentions(it.members[1].problem, "chief 0 rejected worker 1: "))
-    << it.members[1].problem;
-  it.members[1].at.reset(); // before the promise that its log sets
+  EXPECT_EQ(processes.members[1].code, ec::refused)
+    << processes.members[1].problem;
+  EXPECT_TRUE(
+    mentions(processes.members[1].problem, "chief 0 rejected worker 1: "))
+    << processes.members[1].problem;
+  processes.members[1].router.reset(); // before the promise that its log sets
 }

@@ -23,108 +23,112 @@ namespace troupe::testing {
 using namespace std::chrono_literals;
 
 struct member {
-  std::unique_ptr<runtime> on = std::make_unique<runtime>();
-  std::shared_ptr<door> at;
-  std::unique_ptr<cluster> in;
-  std::unique_ptr<crew> with;
+  std::unique_ptr<runtime> local_runtime = std::make_unique<runtime>();
+  std::shared_ptr<service_router> router;
+  std::unique_ptr<cluster> joined_cluster;
+  std::unique_ptr<replica_group> group;
   std::string problem; ///< Error of joining or of a run. Empty: none.
   std::optional<ec> code;
 
   ~member() {
-    with.reset();
-    in.reset();
-    at.reset();
+    group.reset();
+    joined_cluster.reset();
+    router.reset();
   }
 
   template <class F>
   void attempt(F&& fn) {
     try {
       fn();
-    } catch (const failure& e) {
+    } catch (const job_error& e) {
       problem = e.what();
       code = e.code;
     }
   }
 };
 
-inline std::shared_ptr<door> new_door() {
-  net::endpoint_options x;
-  x.listen = net::address{"127.0.0.1", 0};
-  x.patience = 2s;
-  return std::make_shared<door>(x);
+inline std::shared_ptr<service_router> make_router() {
+  net::endpoint_options config;
+  config.listen = net::address{"127.0.0.1", 0};
+  config.handshake_timeout = 2s;
+  return std::make_shared<service_router>(config);
 }
 
 /// Makes a router whose endpoint sets the promise at its first rejection by a
 /// process that does not serve its purpose yet.
-inline std::shared_ptr<door> door_that_hears_a_refusal(std::promise<void>& at) {
-  net::endpoint_options x;
-  x.listen = net::address{"127.0.0.1", 0};
-  x.log = [&at, once = false](net::severity, const std::string& line) mutable {
-    if (!once && mentions(line, "no service 'control'")) {
-      once = true;
-      at.set_value();
+inline std::shared_ptr<service_router>
+make_router_that_reports_rejection(std::promise<void>& rejected) {
+  net::endpoint_options config;
+  config.listen = net::address{"127.0.0.1", 0};
+  config.log = [&rejected, reported = false](net::severity,
+                                             const std::string& line) mutable {
+    if (!reported && mentions(line, "no service 'control'")) {
+      reported = true;
+      rejected.set_value();
     }
   };
-  return std::make_shared<door>(x);
+  return std::make_shared<service_router>(config);
 }
 
-struct company_of {
-  explicit company_of(std::uint32_t processes) : members(processes) {
+struct cluster_fixture {
+  explicit cluster_fixture(std::uint32_t processes) : members(processes) {
     for (auto& x : members) {
-      x.at = new_door();
-      addresses.push_back(x.at->endpoint().reachable_at());
+      x.router = make_router();
+      addresses.push_back(x.router->endpoint().advertised_address());
     }
   }
 
-  cluster_options options_of(std::uint32_t i) const {
-    cluster_options x;
-    x.addresses = addresses;
+  cluster_options options_of(std::uint32_t task) const {
+    cluster_options options;
+    options.addresses = addresses;
     for (std::uint32_t p = 0; p < addresses.size(); ++p)
-      x.names.push_back((p == 0 ? "chief " : "worker ") + std::to_string(p));
-    x.index = i;
-    x.replicas = replicas;
-    x.patience = patience;
-    x.farewell = 2s;
-    x.at = members[i].at;
-    if (change)
-      change(i, x);
-    return x;
+      options.names.push_back((p == 0 ? "chief " : "worker ")
+                              + std::to_string(p));
+    options.task = task;
+    options.replicas = replicas;
+    options.start_timeout = start_timeout;
+    options.shutdown_timeout = 2s;
+    options.router = members[task].router;
+    if (adjust_options)
+      adjust_options(task, options);
+    return options;
   }
 
   /// Calls a function for some members, each on a thread of its own.
   template <class F>
-  void each(const std::vector<std::uint32_t>& whom, F&& fn) {
+  void for_each_member(const std::vector<std::uint32_t>& tasks, F&& fn) {
     std::vector<std::thread> mains;
-    for (const auto i : whom)
+    for (const auto i : tasks)
       mains.emplace_back(
         [this, i, &fn] { members[i].attempt([&] { fn(members[i], i); }); });
     for (auto& x : mains)
       x.join();
   }
   template <class F>
-  void each(F&& fn) {
-    each(all(), std::forward<F>(fn));
+  void for_each_member(F&& fn) {
+    for_each_member(all_tasks(), std::forward<F>(fn));
   }
 
-  void join(const std::vector<std::uint32_t>& whom) {
-    each(whom, [this](member& x, std::uint32_t i) {
-      x.in = std::make_unique<cluster>(*x.on, options_of(i));
+  void join(const std::vector<std::uint32_t>& tasks) {
+    for_each_member(tasks, [this](member& x, std::uint32_t i) {
+      x.joined_cluster =
+        std::make_unique<cluster>(*x.local_runtime, options_of(i));
     });
   }
-  void join() { join(all()); }
+  void join() { join(all_tasks()); }
 
   /// Joins all members, and makes the replica group of each.
-  void gather(const crew_options& options = {}) {
+  void join_with_groups(const replica_group_options& options = {}) {
     join();
-    each([&](member& x, std::uint32_t) {
-      if (x.in)
-        x.with = make_crew(*x.in, options);
+    for_each_member([&](member& x, std::uint32_t) {
+      if (x.joined_cluster)
+        x.group = make_replica_group(*x.joined_cluster, options);
     });
     for (const auto& x : members)
       ASSERT_EQ(x.problem, "");
   }
 
-  std::vector<std::uint32_t> all() const {
+  std::vector<std::uint32_t> all_tasks() const {
     std::vector<std::uint32_t> out;
     for (std::uint32_t i = 0; i < members.size(); ++i)
       out.push_back(i);
@@ -132,8 +136,8 @@ struct company_of {
   }
 
   std::uint32_t replicas = 1; ///< Replicas of each process.
-  std::chrono::milliseconds patience{20'000};
-  std::function<void(std::uint32_t, cluster_options&)> change;
+  std::chrono::milliseconds start_timeout{20'000};
+  std::function<void(std::uint32_t, cluster_options&)> adjust_options;
   std::vector<net::address> addresses;
   std::vector<member> members;
 };

@@ -17,23 +17,24 @@ namespace {
 
 const std::string hostile =
   "\x1b]0;title\x07\x1b[31mred\r\ntroupe: all is well";
-const std::string shown = "?]0;title??[31mred??troupe: all is well";
+const std::string printable_text = "?]0;title??[31mred??troupe: all is well";
 
 /// Listens in place of the leader of a job, and sends hostile texts.
 struct impostor {
   explicit impostor(bool takes) {
-    it.on_dialed(
+    endpoint.serve(
       [takes](const net::hello&) {
-        net::verdict x;
-        x.taken = takes;
-        x.why = hostile;
+        net::hello_response x;
+        x.accepted = takes;
+        x.reason = hostile;
         return x;
       },
-      [this](const net::hello&, net::arrived&& x) {
-        wire = std::get<std::shared_ptr<net::connection>>(std::move(x));
-        wire->open(membership_channel)
-          ->post({net::frame_kind::fact, net::priority::control, 0, 1,
-                  net::encode(word::give_up, hostile, roster::table{})});
+      [this](const net::hello&, net::accepted_connection&& x) {
+        connection = std::get<std::shared_ptr<net::connection>>(std::move(x));
+        connection->open(membership_channel)
+          ->post({net::frame_kind::oneway, net::priority::control, 0, 1,
+                  net::encode(membership_message_kind::abort, hostile,
+                              rendezvous::membership_view{})});
       });
   }
 
@@ -43,37 +44,38 @@ struct impostor {
     return x;
   }
 
-  std::shared_ptr<net::connection> wire;
-  net::endpoint it{options()};
+  std::shared_ptr<net::connection> connection;
+  net::endpoint endpoint{options()};
 };
 
 /// Joins as a worker. @returns the error.
-std::pair<std::optional<ec>, std::string> joined(const impostor& leader) {
-  company_of all{2};
-  all.addresses[0] = leader.it.reachable_at();
-  all.join({1});
-  return {all.members[1].code, all.members[1].problem};
+std::pair<std::optional<ec>, std::string> join_error(const impostor& leader) {
+  cluster_fixture processes{2};
+  processes.addresses[0] = leader.endpoint.advertised_address();
+  processes.join({1});
+  return {processes.members[1].code, processes.members[1].problem};
 }
 
 } // namespace
 
 TEST(PeerText, OfARejectionIsPrintable) {
   const impostor leader{false};
-  const auto [code, problem] = joined(leader);
+  const auto [code, problem] = join_error(leader);
   EXPECT_EQ(code, ec::refused);
-  EXPECT_EQ(problem, "chief 0 refused worker 1: "
-                       + to_string(leader.it.reachable_at()) + ": " + shown);
+  EXPECT_EQ(problem, "chief 0 rejected worker 1: "
+                       + to_string(leader.endpoint.advertised_address()) + ": "
+                       + printable_text);
 }
 
 TEST(PeerText, OfALeaderThatAbortsTheStartIsPrintable) {
   const impostor leader{true};
-  const auto [code, problem] = joined(leader);
+  const auto [code, problem] = join_error(leader);
   EXPECT_EQ(code, ec::stalled);
-  EXPECT_EQ(problem, shown);
+  EXPECT_EQ(problem, printable_text);
 }
 
 TEST(PeerText, OfAReceivedErrorIsPrintable) {
-  const auto x = wire::error_of({ec::invalid, hostile});
+  const auto x = wire::from_wire({ec::invalid, hostile});
   EXPECT_EQ(x.context().get_as<std::string>(0),
             "?]0;title??[31mred?\ntroupe: all is well");
 }
@@ -82,7 +84,7 @@ TEST(PeerText, OfAStatusIsPrintable) {
   job_status job;
   job.job = hostile;
   job.members.push_back({.name = hostile});
-  job.waiting = hostile;
+  job.stall_reason = hostile;
   node_info node;
   node.name = node.version = hostile;
   node.devices = node.roles = node.running = {hostile};
@@ -93,8 +95,8 @@ TEST(PeerText, OfAStatusIsPrintable) {
       text, [](unsigned char c) { return c != '\n' && (c < ' ' || c == 127); }))
       << text;
     int found = 0;
-    for (auto at = text.find(shown); at != text.npos;
-         at = text.find(shown, at + 1))
+    for (auto at = text.find(printable_text); at != text.npos;
+         at = text.find(printable_text, at + 1))
       ++found;
     EXPECT_EQ(found, times) << text;
   }

@@ -24,75 +24,79 @@ constexpr auto long_enough = 20s;
 
 struct server_side {
   explicit server_side(const node_server_options& options = {})
-    : at{(register_role<counter_actor, int>(in, "counter", counter), in),
-         options} {}
+    : node{
+      (register_role<counter_actor, int>(local_runtime, "counter", counter),
+       local_runtime),
+      options} {}
 
-  runtime in;
-  node_server at;
+  runtime local_runtime;
+  node_server node;
 };
 
-int add(runtime& in, const counter_actor& to, int x) {
+int add(runtime& local_runtime, const counter_actor& to, int x) {
   int total = -1;
   {
-    caf::scoped_actor self{in.system()};
+    caf::scoped_actor self{local_runtime.system()};
     self->request(to, long_enough, x)
-      .receive(
-        [&](int now) { total = now; },
-        [&](const caf::error& e) { ADD_FAILURE() << in.system().render(e); });
+      .receive([&](int now) { total = now; },
+               [&](const caf::error& e) {
+                 ADD_FAILURE() << local_runtime.system().render(e);
+               });
   }
-  forget_logger();
+  release_caf_logger();
   return total;
 }
 
 /// Monitors an actor, calls a function, and waits for the exit reason.
 template <class Handle, class F>
-caf::error end_of(runtime& in, const Handle& of, F meanwhile) {
-  caf::error why;
+caf::error exit_reason_of(runtime& local_runtime, const Handle& actor,
+                          F meanwhile) {
+  caf::error reason;
   {
-    caf::scoped_actor self{in.system()};
-    self->monitor(of);
+    caf::scoped_actor self{local_runtime.system()};
+    self->monitor(actor);
     meanwhile();
-    self->receive([&](const caf::down_msg& x) { why = x.reason; },
+    self->receive([&](const caf::down_msg& x) { reason = x.reason; },
                   caf::after(long_enough) >> [] { ADD_FAILURE(); });
   }
-  forget_logger();
-  return why;
+  release_caf_logger();
+  return reason;
 }
 
 template <class F>
-failure failure_of(F fn) {
+job_error failure_of(F fn) {
   try {
     fn();
-  } catch (const failure& x) {
+  } catch (const job_error& x) {
     return x;
   }
   ADD_FAILURE() << "no exception was thrown";
   return {ec::invalid, ""};
 }
 
-net::credentials knowing(const std::string& secret) {
+net::credentials credentials_of(const std::string& secret) {
   return {.secret = secret};
 }
 
 } // namespace
 
 TEST(RemoteNode, SpawnsARoleThatRespondsLikeALocalOne) {
-  server_side there;
-  runtime here;
-  remote_node node{here, there.at.address()};
+  server_side server;
+  runtime client_runtime;
+  remote_node node{client_runtime, server.node.address()};
   const auto one = node.spawn<counter_actor>("counter", 41);
-  EXPECT_EQ(add(here, one, 1), 42);
-  EXPECT_EQ(add(here, one, 1), 43);
-  EXPECT_EQ(node.who().running, std::vector<std::string>{"counter"});
+  EXPECT_EQ(add(client_runtime, one, 1), 42);
+  EXPECT_EQ(add(client_runtime, one, 1), 43);
+  EXPECT_EQ(node.info().running, std::vector<std::string>{"counter"});
 }
 
 TEST(RemoteNode, ReportsTheReasonOfARejection) {
-  server_side there;
-  runtime here;
-  remote_node node{here, there.at.address()};
+  server_side server;
+  runtime client_runtime;
+  remote_node node{client_runtime, server.node.address()};
   const auto why = failure_of([&] { node.spawn<counter_actor>("couter", 41); });
   EXPECT_EQ(why.code, ec::refused);
-  EXPECT_EQ(why.what(), "node " + there.at.address()
+  EXPECT_EQ(why.what(), "node " + server.node.address()
                           + ": spawning \"couter\": this node has no role "
                             "\"couter\"; it has: counter");
   EXPECT_EQ(failure_of([&] { node.spawn<counter_actor>("counter"); }).code,
@@ -100,25 +104,27 @@ TEST(RemoteNode, ReportsTheReasonOfARejection) {
 }
 
 TEST(RemoteNode, RejectsAResponseWithAChannelThatIsOpenAlready) {
-  const node_actor::behavior_type lies{
-    [](atom::spawn, const spawn_order&) { return desk_channel; },
-    [](atom::who) { return node_info{}; }, [](atom::stop) {}};
-  runtime there, here;
-  const auto liar = there.system().spawn(
-    [lies]() -> node_actor::behavior_type { return lies; });
-  net::endpoint_options how;
-  how.listen = net::address{"127.0.0.1", 0};
-  door at{how};
-  gateway_actor gate; // the only reference
-  const auto served = at.serve(
-    {}, "node",
-    {[](const net::hello&) { return net::verdict{}; },
-     [&](const net::hello&, net::arrived&& x) {
-       auto& it = std::get<std::shared_ptr<net::connection>>(x);
-       gate = there.system().spawn(gateway<node_actor>, liar,
-                                   it->open(desk_channel), gateway_options{});
-     }});
-  remote_node node{here, to_string(at.endpoint().reachable_at())};
+  const node_actor::behavior_type behavior{
+    [](atom::spawn, const spawn_request&) { return root_channel; },
+    [](atom::info) { return node_info{}; }, [](atom::stop) {}};
+  runtime server_runtime, client_runtime;
+  const auto fake_node = server_runtime.system().spawn(
+    [behavior]() -> node_actor::behavior_type { return behavior; });
+  net::endpoint_options config;
+  config.listen = net::address{"127.0.0.1", 0};
+  service_router router{config};
+  skeleton_actor node_skeleton; // the only reference
+  const auto served =
+    router.serve({}, "node",
+                 {[](const net::hello&) { return net::hello_response{}; },
+                  [&](const net::hello&, net::accepted_connection&& x) {
+                    auto& it = std::get<std::shared_ptr<net::connection>>(x);
+                    node_skeleton = server_runtime.system().spawn(
+                      skeleton<node_actor>, fake_node, it->open(root_channel),
+                      skeleton_options{});
+                  }});
+  remote_node node{client_runtime,
+                   to_string(router.endpoint().advertised_address())};
   const auto why = failure_of([&] { node.spawn<counter_actor>("counter", 1); });
   EXPECT_EQ(why.code, ec::protocol) << why.what();
   const std::string said = why.what();
@@ -126,47 +132,49 @@ TEST(RemoteNode, RejectsAResponseWithAChannelThatIsOpenAlready) {
 }
 
 TEST(RemoteNode, ReportsThatNoProcessListens) {
-  std::string where;
+  std::string address;
   {
-    server_side there;
-    where = there.at.address();
+    server_side server;
+    address = server.node.address();
   }
-  runtime here;
+  runtime client_runtime;
   const auto why = failure_of([&] {
-    remote_node{here, where, {.patience = 200ms}};
+    remote_node{client_runtime, address, {.connect_timeout = 200ms}};
   });
   EXPECT_EQ(why.code, ec::peer_lost);
   const std::string said = why.what();
-  EXPECT_EQ(said.rfind(where, 0), 0u) << said;
-  EXPECT_EQ(said.find(where, 1), said.npos)
+  EXPECT_EQ(said.rfind(address, 0), 0u) << said;
+  EXPECT_EQ(said.find(address, 1), said.npos)
     << said << ": has the address twice";
-  EXPECT_THROW((remote_node{here, "nowhere"}), std::invalid_argument);
+  EXPECT_THROW((remote_node{client_runtime, "nowhere"}), std::invalid_argument);
 }
 
 TEST(RemoteNode, ConnectsOnlyWithTheSecret) {
-  server_side there{{.credentials = knowing("open sesame")}};
-  runtime here;
-  for (const auto& bad : {knowing("open barley"), net::credentials{}})
+  server_side server{{.credentials = credentials_of("open sesame")}};
+  runtime client_runtime;
+  for (const auto& bad : {credentials_of("open barley"), net::credentials{}})
     failure_of([&] {
-      remote_node{
-        here, there.at.address(), {.credentials = bad, .patience = 500ms}};
+      remote_node{client_runtime,
+                  server.node.address(),
+                  {.credentials = bad, .connect_timeout = 500ms}};
     });
-  remote_node node{
-    here, there.at.address(), {.credentials = knowing("open sesame")}};
-  EXPECT_EQ(add(here, node.spawn<counter_actor>("counter", 1), 1), 2);
+  remote_node node{client_runtime,
+                   server.node.address(),
+                   {.credentials = credentials_of("open sesame")}};
+  EXPECT_EQ(add(client_runtime, node.spawn<counter_actor>("counter", 1), 1), 2);
 }
 
 /// A client with the credentials of the environment connects, and a client
 /// without credentials does not.
 void expect_served_by_the_environment() {
-  server_side there;
-  runtime here;
-  remote_node node{here, there.at.address()};
-  EXPECT_EQ(add(here, node.spawn<counter_actor>("counter", 1), 1), 2);
+  server_side server;
+  runtime client_runtime;
+  remote_node node{client_runtime, server.node.address()};
+  EXPECT_EQ(add(client_runtime, node.spawn<counter_actor>("counter", 1), 1), 2);
   failure_of([&] {
-    remote_node{here,
-                there.at.address(),
-                {.credentials = net::credentials{}, .patience = 500ms}};
+    remote_node{client_runtime,
+                server.node.address(),
+                {.credentials = net::credentials{}, .connect_timeout = 500ms}};
   });
 }
 
@@ -187,45 +195,48 @@ TEST_F(RemoteNodeOverTls, ReadsItsFilesFromTheEnvironment) {
 }
 
 TEST(RemoteNode, EndsItsRolesWhenItIsDestroyed) {
-  server_side there;
-  runtime here;
-  remote_node other{here, there.at.address()};
+  server_side server;
+  runtime client_runtime;
+  remote_node other_client{client_runtime, server.node.address()};
   counter_actor kept;
   {
-    remote_node node{here, there.at.address()};
+    remote_node node{client_runtime, server.node.address()};
     kept = node.spawn<counter_actor>("counter", 1);
-    EXPECT_EQ(other.who().running.size(), 1u);
+    EXPECT_EQ(other_client.info().running.size(), 1u);
   }
-  EXPECT_EQ(end_of(here, kept, [] {}), ec::peer_lost);
+  EXPECT_EQ(exit_reason_of(client_runtime, kept, [] {}), ec::peer_lost);
   const auto deadline = std::chrono::steady_clock::now() + long_enough;
-  while (!other.who().running.empty()
+  while (!other_client.info().running.empty()
          && std::chrono::steady_clock::now() < deadline)
     std::this_thread::yield();
-  EXPECT_TRUE(other.who().running.empty());
+  EXPECT_TRUE(other_client.info().running.empty());
 }
 
 TEST(RemoteNode, NotifiesMonitorsOfTheReasonARoleEnded) {
-  auto there = std::make_unique<server_side>();
-  runtime here;
-  remote_node node{here, there->at.address()};
+  auto server = std::make_unique<server_side>();
+  runtime client_runtime;
+  remote_node node{client_runtime, server->node.address()};
   const auto ends = node.spawn<counter_actor>("counter", 1);
-  EXPECT_EQ(end_of(here, ends, [&] { caf::anon_send(ends, atom::stop_v); }),
+  EXPECT_EQ(exit_reason_of(client_runtime, ends,
+                           [&] { caf::anon_send(ends, atom::stop_v); }),
             caf::exit_reason::user_shutdown);
   const auto fails = node.spawn<counter_actor>("counter", 1);
-  EXPECT_EQ(end_of(here, fails, [&] { caf::anon_send(fails, atom::next_v); }),
+  EXPECT_EQ(exit_reason_of(client_runtime, fails,
+                           [&] { caf::anon_send(fails, atom::next_v); }),
             ec::peer_lost);
   const auto left = node.spawn<counter_actor>("counter", 1);
-  EXPECT_EQ(end_of(here, left, [&] { there.reset(); }), ec::peer_lost);
-  EXPECT_EQ(failure_of([&] { node.who(); }).code, ec::peer_lost);
+  EXPECT_EQ(exit_reason_of(client_runtime, left, [&] { server.reset(); }),
+            ec::peer_lost);
+  EXPECT_EQ(failure_of([&] { node.info(); }).code, ec::peer_lost);
 }
 
 TEST(RemoteNode, StopsANode) {
-  server_side there;
-  runtime here;
-  remote_node node{here, there.at.address()};
+  server_side server;
+  runtime client_runtime;
+  remote_node node{client_runtime, server.node.address()};
   const auto role = node.spawn<counter_actor>("counter", 1);
-  EXPECT_FALSE(there.at.wait_for_stop(0ms));
+  EXPECT_FALSE(server.node.wait_for_stop(0ms));
   // Either the role's end or the connection's arrives first.
-  EXPECT_TRUE(end_of(here, role, [&] { node.stop(); }));
-  EXPECT_TRUE(there.at.wait_for_stop(long_enough));
+  EXPECT_TRUE(exit_reason_of(client_runtime, role, [&] { node.stop(); }));
+  EXPECT_TRUE(server.node.wait_for_stop(long_enough));
 }

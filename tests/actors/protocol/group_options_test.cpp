@@ -12,7 +12,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-std::string refusal(const crew_options& x) {
+std::string refusal(const replica_group_options& x) {
   try {
     check(x);
   } catch (const std::invalid_argument& e) {
@@ -21,9 +21,9 @@ std::string refusal(const crew_options& x) {
   return "";
 }
 
-job_status told(const job_pace& pace, job_pace::time_point now) {
+job_status status_at(const step_rate& rate, step_rate::time_point now) {
   job_status out;
-  pace.tell(now, out);
+  rate.write_to(now, out);
   return out;
 }
 
@@ -31,69 +31,69 @@ job_status told(const job_pace& pace, job_pace::time_point now) {
 
 TEST(ReplicaGroupOptions, AreCheckedAtBothLimits) {
   EXPECT_EQ(refusal({.replicas = 1}), "");
-  EXPECT_EQ(refusal({.replicas = most_replicas}), "");
+  EXPECT_EQ(refusal({.replicas = max_replicas}), "");
   EXPECT_EQ(refusal({.replicas = 0}),
             "0 replicas for a replica group: give 1 to 4096");
-  EXPECT_EQ(refusal({.replicas = most_replicas + 1}),
+  EXPECT_EQ(refusal({.replicas = max_replicas + 1}),
             "4097 replicas for a replica group: give 1 to 4096");
   EXPECT_EQ(refusal({.threads = 1}), "");
   EXPECT_EQ(refusal({.threads = 0}),
             "0 threads for a replica group: give 1 or more for each replica");
-  EXPECT_EQ(refusal({.patience = 1ms}), "");
-  EXPECT_EQ(refusal({.patience = 0ms}),
+  EXPECT_EQ(refusal({.step_timeout = 1ms}), "");
+  EXPECT_EQ(refusal({.step_timeout = 0ms}),
             "a step timeout of 0 ms for a replica group: give 1 ms or more");
 }
 
 TEST(GenerationCounter, KeepsTheGenerationOnlyIfARunContinuesTheLast) {
-  epoch_count epochs;
-  EXPECT_EQ(epochs.of_run(5), 1u);
-  epochs.ended(7);
-  EXPECT_EQ(epochs.of_run(7), 1u);
-  epochs.ended(9);
-  EXPECT_EQ(epochs.of_run(8), 2u);
-  EXPECT_EQ(epochs.of_run(8), 3u) << "the run before did not complete";
-  epochs.ended(8);
-  EXPECT_EQ(epochs.of_run(8), 3u);
+  generation_counter counter;
+  EXPECT_EQ(counter.begin_run(5), 1u);
+  counter.complete_run(7);
+  EXPECT_EQ(counter.begin_run(7), 1u);
+  counter.complete_run(9);
+  EXPECT_EQ(counter.begin_run(8), 2u);
+  EXPECT_EQ(counter.begin_run(8), 3u) << "the run before did not complete";
+  counter.complete_run(8);
+  EXPECT_EQ(counter.begin_run(8), 3u);
 }
 
 TEST(StepRate, CountsStepsOverTheTimeSinceTheRunBegan) {
-  job_pace pace;
-  const job_pace::time_point start{};
-  EXPECT_EQ(told(pace, start + 5s).window_ms, 0u) << "no run is active";
-  pace.begin(start, 100);
-  EXPECT_EQ(told(pace, start).steps_per_second, 0);
+  step_rate rate;
+  const step_rate::time_point start{};
+  EXPECT_EQ(status_at(rate, start + 5s).window_ms, 0u) << "no run is active";
+  rate.begin(start, 100);
+  EXPECT_EQ(status_at(rate, start).steps_per_second, 0);
   for (int i = 1; i <= 8; ++i)
-    pace.commit(start + i * 500ms, 100 + 5 * std::uint64_t(i));
-  const auto x = told(pace, start + 5s);
+    rate.on_commit(start + i * 500ms, 100 + 5 * std::uint64_t(i));
+  const auto x = status_at(rate, start + 5s);
   EXPECT_EQ(x.window_ms, 5000u);
-  EXPECT_EQ(x.news_ms, 1000u);
+  EXPECT_EQ(x.since_commit_ms, 1000u);
   EXPECT_EQ(x.steps_per_second, 8);
 }
 
 /// The rate is measured from the last sample that is at least ten seconds old.
 TEST(StepRate, ForgetsSamplesOlderThanTenSeconds) {
-  job_pace pace;
-  const job_pace::time_point start{};
-  pace.begin(start, 0);
+  step_rate rate;
+  const step_rate::time_point start{};
+  rate.begin(start, 0);
   for (int i = 1; i <= 20; ++i) // first ten steps a second, then one
-    pace.commit(start + i * 1s, std::uint64_t(i < 10 ? 10 * i : 81 + i));
-  const auto x = told(pace, start + 20s);
+    rate.on_commit(start + i * 1s, std::uint64_t(i < 10 ? 10 * i : 81 + i));
+  const auto x = status_at(rate, start + 20s);
   EXPECT_EQ(x.window_ms, 11'000u);
-  EXPECT_EQ(x.news_ms, 0u);
+  EXPECT_EQ(x.since_commit_ms, 0u);
   EXPECT_EQ(x.steps_per_second, 1);
-  pace.begin(start + 30s, 7);
-  EXPECT_EQ(told(pace, start + 31s).window_ms, 1000u);
+  rate.begin(start + 30s, 7);
+  EXPECT_EQ(status_at(rate, start + 31s).window_ms, 1000u);
 }
 
 TEST(StepRate, KeepsAtMostFourSamplesPerSecond) {
-  job_pace pace;
-  const job_pace::time_point start{};
-  pace.begin(start, 0);
+  step_rate rate;
+  const step_rate::time_point start{};
+  rate.begin(start, 0);
   for (int i = 1; i <= 1000; ++i)
-    pace.commit(start + i * 10ms, std::uint64_t(i));
-  EXPECT_EQ(told(pace, start + 12s).window_ms, 12'000u);
-  pace.commit(start + 12s, 1001);
-  EXPECT_EQ(told(pace, start + 12s).window_ms, 10'250u);
+    rate.on_commit(start + i * 10ms, std::uint64_t(i));
+  EXPECT_EQ(status_at(rate, start + 12s).window_ms, 12'000u);
+  rate.on_commit(start + 12s, 1001);
+  EXPECT_EQ(status_at(rate, start + 12s).window_ms, 10'250u);
 }
 
 } // namespace troupe

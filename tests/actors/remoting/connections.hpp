@@ -12,70 +12,75 @@ namespace troupe::testing {
 /// Both ends of a connection in one process. Each channel is a loopback.
 class connected_pair {
 public:
-  using side = net::loopback::side;
+  using side = net::loopback_channel::side;
 
   connected_pair() {
-    for (const auto s : {net::loopback::left, net::loopback::right})
-      ends_[s] = std::make_shared<end_of_it>(wires_, s);
+    for (const auto s :
+         {net::loopback_channel::left, net::loopback_channel::right})
+      ends_[s] = std::make_shared<connection_end>(channels_, s);
   }
 
   std::shared_ptr<net::connection> end_of(side x) const { return ends_[x]; }
 
   /// Delivers the frames of all channels. @returns their number.
-  std::size_t deliver() { return wires_->deliver(); }
+  std::size_t deliver() { return channels_->deliver(); }
 
   /// Ends the connection and notifies both sides.
-  void end(net::ending how, const std::string& why) { wires_->end(how, why); }
+  void end(net::close_reason cause, const std::string& reason) {
+    channels_->end(cause, reason);
+  }
 
 private:
-  struct wires {
-    net::loopback& at(std::uint32_t channel) {
+  struct channel_set {
+    net::loopback_channel& get(std::uint32_t channel) {
       const std::lock_guard hold{lock};
-      auto& it = all[channel];
-      if (!it)
-        it = std::make_unique<net::loopback>();
-      return *it;
+      auto& channel_pair = loopbacks[channel];
+      if (!channel_pair)
+        channel_pair = std::make_unique<net::loopback_channel>();
+      return *channel_pair;
     }
     std::size_t deliver() {
       std::size_t count = 0;
-      for (auto& [channel, it] : all)
+      for (auto& [channel, it] : loopbacks)
         count += it->deliver();
       return count;
     }
-    void end(net::ending how, const std::string& why) {
-      for (auto& [channel, it] : all)
-        it->end(how, why);
+    void end(net::close_reason cause, const std::string& reason) {
+      for (auto& [channel, it] : loopbacks)
+        it->close_with(cause, reason);
       for (auto& fn : std::exchange(listeners, {}))
-        fn(how, why);
+        fn(cause, reason);
     }
 
     std::mutex lock;
-    std::map<std::uint32_t, std::unique_ptr<net::loopback>> all;
-    std::vector<std::function<void(net::ending, const std::string&)>> listeners;
+    std::map<std::uint32_t, std::unique_ptr<net::loopback_channel>> loopbacks;
+    std::vector<std::function<void(net::close_reason, const std::string&)>>
+      listeners;
   };
 
-  struct end_of_it final : net::connection {
-    end_of_it(std::shared_ptr<wires> by, side at) : by{std::move(by)}, at{at} {}
+  struct connection_end final : net::connection {
+    connection_end(std::shared_ptr<channel_set> channels, side own_side)
+      : channels{std::move(channels)}, own_side{own_side} {}
 
-    std::shared_ptr<net::link> open(std::uint32_t channel) override {
-      return by->at(channel).end_of(at);
+    std::shared_ptr<net::channel> open(std::uint32_t channel) override {
+      return channels->get(channel).end_of(own_side);
     }
-    const net::hello& peer() const override { return other; }
+    const net::hello& peer() const override { return peer_hello; }
     std::chrono::milliseconds silence() const override { return {}; }
-    void
-    on_end(std::function<void(net::ending, const std::string&)> fn) override {
-      by->listeners.push_back(std::move(fn));
+    void on_closed(
+      std::function<void(net::close_reason, const std::string&)> fn) override {
+      channels->listeners.push_back(std::move(fn));
     }
-    void close(const std::string& why) override {
-      by->end(net::ending::dead, why);
+    void close(const std::string& reason) override {
+      channels->end(net::close_reason::closed, reason);
     }
 
-    std::shared_ptr<wires> by;
-    side at;
-    net::hello other;
+    std::shared_ptr<channel_set> channels;
+    side own_side;
+    net::hello peer_hello;
   };
 
-  std::shared_ptr<wires> wires_ = std::make_shared<wires>();
+  std::shared_ptr<channel_set> channels_ = std::make_shared<channel_set>();
   std::shared_ptr<net::connection> ends_[2];
 };
 

@@ -17,37 +17,39 @@ namespace troupe::testing {
 
 /// State of a response: values, an error, or neither so far.
 template <class... Os>
-struct answer {
+struct response {
   std::optional<std::tuple<Os...>> values;
   std::string error;
   bool pending() const { return !values && error.empty(); }
 };
 
 template <class Role>
-struct remote_stage {
-  using side = net::loopback::side;
+struct remote_fixture {
+  using side = net::loopback_channel::side;
 
   template <class F, class... Args>
-  explicit remote_stage(const proxy_options& near, const gateway_options& far,
-                        const net::loopback_options& between, F role,
-                        Args... args)
-    : wire{between} {
-    real = on.spawn(role, args...);
-    gate = on.spawn(gateway<Role>, real, wire.end_of(side::right), far);
-    proxied = on.spawn(proxy<Role>, wire.end_of(side::left), near);
+  explicit remote_fixture(const proxy_options& near,
+                          const skeleton_options& far,
+                          const net::loopback_options& between, F behavior,
+                          Args... args)
+    : channel{between} {
+    role = simulator.spawn(behavior, args...);
+    role_skeleton =
+      simulator.spawn(skeleton<Role>, role, channel.end_of(side::right), far);
+    proxied = simulator.spawn(proxy<Role>, channel.end_of(side::left), near);
     watcher->monitor(proxied);
   }
 
   void settle() {
     do
-      on.settle();
-    while (wire.deliver() > 0 || on.step());
+      simulator.run_until_idle();
+    while (channel.deliver() > 0 || simulator.step());
   }
 
   void advance(std::chrono::milliseconds by) {
     settle();
     for (; by.count() > 0; by -= std::chrono::milliseconds{10}) {
-      on.advance(std::chrono::milliseconds{10});
+      simulator.advance(std::chrono::milliseconds{10});
       settle();
     }
   }
@@ -60,18 +62,18 @@ struct remote_stage {
 
   /// Settles, and returns the state of the response.
   template <class... Os, class Handle>
-  answer<Os...> read(Handle& asked) {
-    answer<Os...> found;
+  response<Os...> read(Handle& asked) {
+    response<Os...> found;
     settle();
     if (watcher->has_next_message())
       asked.receive(
         [&](const Os&... xs) { found.values.emplace(xs...); },
-        [&](const caf::error& e) { found.error = on.sys.render(e); });
+        [&](const caf::error& e) { found.error = simulator.sys.render(e); });
     return found;
   }
 
   template <class... Os, class... Ts>
-  answer<Os...> ask(const Ts&... xs) {
+  response<Os...> ask(const Ts&... xs) {
     auto asked = request(xs...);
     return read<Os...>(asked);
   }
@@ -85,11 +87,11 @@ struct remote_stage {
     return why;
   }
 
-  simulation::sim on;
-  net::loopback wire;
-  caf::scoped_actor watcher{on.sys, true};
-  Role real, proxied;
-  gateway_actor gate;
+  simulation::simulator simulator;
+  net::loopback_channel channel;
+  caf::scoped_actor watcher{simulator.sys, true};
+  Role role, proxied;
+  skeleton_actor role_skeleton;
 };
 
 } // namespace troupe::testing

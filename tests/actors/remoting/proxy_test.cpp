@@ -9,7 +9,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-using desk_actor = caf::typed_actor<
+using echo_actor = caf::typed_actor<
   // Returns the text repeated that many times.
   caf::replies_to<std::uint32_t, std::string>::with<std::string>,
   // Returns the tensor and the sum of its elements.
@@ -18,25 +18,25 @@ using desk_actor = caf::typed_actor<
   caf::replies_to<atom::run, std::uint64_t>::with<std::uint64_t>,
   caf::reacts_to<atom::next>,
   // A function cannot be sent to another process.
-  caf::replies_to<visit_ref>::with<bool>,
+  caf::replies_to<replica_task>::with<bool>,
   // Is counted.
   caf::reacts_to<atom::stop>,
   // Handles cannot be sent to another process.
-  caf::reacts_to<cast_ref>>;
+  caf::reacts_to<job_roles>>;
 
 /// Counts of the role's messages, and its open requests.
-struct ledger {
+struct role_counts {
   std::deque<
     std::pair<std::uint64_t, caf::typed_response_promise<std::uint64_t>>>
-    owed;
+    open_requests;
   std::size_t stops = 0, echoes = 0;
 };
 
-desk_actor::behavior_type desk(desk_actor::pointer self, ledger* by) {
+echo_actor::behavior_type echo(echo_actor::pointer self, role_counts* counts) {
   return {
-    [by](std::uint32_t times,
-         const std::string& text) -> caf::result<std::string> {
-      ++by->echoes;
+    [counts](std::uint32_t times,
+             const std::string& text) -> caf::result<std::string> {
+      ++counts->echoes;
       if (times > 100)
         return caf::make_error(ec::refused, std::string{"that is too often"});
       std::string all;
@@ -50,144 +50,153 @@ desk_actor::behavior_type desk(desk_actor::pointer self, ledger* by) {
         sum += v;
       return {x, sum};
     },
-    [self, by](atom::run, std::uint64_t number) {
+    [self, counts](atom::run, std::uint64_t number) {
       auto promise = self->make_response_promise<std::uint64_t>();
-      by->owed.emplace_back(number, promise);
+      counts->open_requests.emplace_back(number, promise);
       return promise;
     },
-    [by](atom::next) {
-      auto [number, promise] = by->owed.front();
-      by->owed.pop_front();
+    [counts](atom::next) {
+      auto [number, promise] = counts->open_requests.front();
+      counts->open_requests.pop_front();
       promise.deliver(number * 2);
     },
-    [](const visit_ref&) { return true; },
-    [by](atom::stop) { ++by->stops; },
-    [](const cast_ref&) {},
+    [](const replica_task&) { return true; },
+    [counts](atom::stop) { ++counts->stops; },
+    [](const job_roles&) {},
   };
 }
 
-struct stage : ledger, remote_stage<desk_actor> {
-  explicit stage(const proxy_options& near = {},
-                 const gateway_options& far = {},
-                 const net::loopback_options& between = {})
-    : remote_stage{near, far, between, desk, static_cast<ledger*>(this)} {}
-  ~stage() { owed.clear(); }
+struct proxy_fixture : role_counts, remote_fixture<echo_actor> {
+  explicit proxy_fixture(const proxy_options& near = {},
+                         const skeleton_options& far = {},
+                         const net::loopback_options& between = {})
+    : remote_fixture{near, far, between, echo,
+                     static_cast<role_counts*>(this)} {}
+  ~proxy_fixture() { open_requests.clear(); }
 
-  void answer_first() { caf::anon_send(real, atom::next_v); }
+  void answer_first() { caf::anon_send(role, atom::next_v); }
 };
 
-std::string error_of(stage& on, std::uint32_t times = 1) {
-  return on.ask<std::string>(times, std::string{"x"}).error;
+std::string error_of(proxy_fixture& fixture, std::uint32_t times = 1) {
+  return fixture.ask<std::string>(times, std::string{"x"}).error;
 }
 
 } // namespace
 
 TEST(Proxy, SendsArgumentsAndReturnsTheResponse) {
-  stage on;
-  EXPECT_EQ(on.ask<std::string>(std::uint32_t{3}, std::string{"ab"}).values,
-            std::tuple{std::string{"ababab"}});
-  const auto x = tensor::of<float>(shape{2, 2}, {1, -2, 4, 8});
-  const auto back = on.ask<tensor, double>(x);
+  proxy_fixture fixture;
+  EXPECT_EQ(
+    fixture.ask<std::string>(std::uint32_t{3}, std::string{"ab"}).values,
+    std::tuple{std::string{"ababab"}});
+  const auto value = tensor::of<float>(shape{2, 2}, {1, -2, 4, 8});
+  const auto back = fixture.ask<tensor, double>(value);
   ASSERT_TRUE(back.values) << back.error;
-  EXPECT_TRUE(same_bits(std::get<0>(*back.values), x));
-  EXPECT_FALSE(std::get<0>(*back.values).shares_storage_with(x));
+  EXPECT_TRUE(same_bits(std::get<0>(*back.values), value));
+  EXPECT_FALSE(std::get<0>(*back.values).shares_storage_with(value));
   EXPECT_EQ(std::get<1>(*back.values), 11);
 }
 
 TEST(Proxy, DeliversEachOnewayMessageOnce) {
-  stage on;
-  caf::anon_send(on.proxied, atom::stop_v);
-  on.settle();
-  EXPECT_EQ(on.stops, 1u);
-  on.wire.meddle([](auto, auto&) { return net::loopback::fate{.copies = 3}; });
-  caf::anon_send(on.proxied, atom::stop_v);
-  on.settle();
-  EXPECT_EQ(on.stops, 2u);
+  proxy_fixture fixture;
+  caf::anon_send(fixture.proxied, atom::stop_v);
+  fixture.settle();
+  EXPECT_EQ(fixture.stops, 1u);
+  fixture.channel.set_fault_hook([](auto, auto&) {
+    return net::loopback_channel::frame_fault{.copies = 3};
+  });
+  caf::anon_send(fixture.proxied, atom::stop_v);
+  fixture.settle();
+  EXPECT_EQ(fixture.stops, 2u);
 }
 
 TEST(Proxy, ReturnsTheRolesErrorWithCodeAndText) {
-  stage on;
-  EXPECT_EQ(error_of(on, 101), "refused(\"that is too often\")");
-  EXPECT_EQ(error_of(on), "") << "an error terminates no role";
+  proxy_fixture fixture;
+  EXPECT_EQ(error_of(fixture, 101), "refused(\"that is too often\")");
+  EXPECT_EQ(error_of(fixture), "") << "an error terminates no role";
 }
 
 TEST(Proxy, NamesATypeThatCannotLeaveItsProcess) {
-  stage on;
+  proxy_fixture fixture;
   const std::string wanted =
-    "invalid(\"a troupe::visit_ref cannot leave its process\")";
-  EXPECT_EQ(on.ask<bool>(visit_ref{}).error, wanted);
-  EXPECT_EQ(on.ask<>(cast_ref{}).error,
-            "invalid(\"a troupe::cast_ref cannot leave its process\")");
+    "invalid(\"a troupe::replica_task cannot leave its process\")";
+  EXPECT_EQ(fixture.ask<bool>(replica_task{}).error, wanted);
+  EXPECT_EQ(fixture.ask<>(job_roles{}).error,
+            "invalid(\"a troupe::job_roles cannot leave its process\")");
 }
 
 TEST(Proxy, RejectsMessagesAboveTheLimitOfTheChannel) {
-  stage on{{}, {}, {.limits = {.control = 100, .bulk = 1000}}};
-  EXPECT_EQ(error_of(on), "");
+  proxy_fixture fixture{{}, {}, {.limits = {.control = 100, .bulk = 1000}}};
+  EXPECT_EQ(error_of(fixture), "");
   const auto error =
-    on.ask<std::string>(std::uint32_t{1}, std::string(100, 'x')).error;
+    fixture.ask<std::string>(std::uint32_t{1}, std::string(100, 'x')).error;
   EXPECT_NE(error.find("limit of the channel is 100"), std::string::npos)
     << error;
   const auto back =
-    on.ask<std::string>(std::uint32_t{99}, std::string{"xy"}).error;
+    fixture.ask<std::string>(std::uint32_t{99}, std::string{"xy"}).error;
   EXPECT_NE(back.find("a response of 207 bytes"), std::string::npos) << back;
 }
 
 TEST(Proxy, FailsARequestAtItsDeadlineAndIgnoresTheLateResponse) {
-  stage on{{.patience = 1s}, {.patience = 10s}};
-  auto asked = on.request(atom::run_v, std::uint64_t{21});
-  on.advance(990ms);
-  EXPECT_TRUE(on.read<std::uint64_t>(asked).pending());
-  on.advance(20ms);
-  EXPECT_EQ(on.read<std::uint64_t>(asked).error.substr(0, 7), "stalled");
-  on.answer_first();
-  on.settle();
-  EXPECT_EQ(error_of(on), "");
+  proxy_fixture fixture{{.request_timeout = 1s}, {.request_timeout = 10s}};
+  auto asked = fixture.request(atom::run_v, std::uint64_t{21});
+  fixture.advance(990ms);
+  EXPECT_TRUE(fixture.read<std::uint64_t>(asked).pending());
+  fixture.advance(20ms);
+  EXPECT_EQ(fixture.read<std::uint64_t>(asked).error.substr(0, 7), "stalled");
+  fixture.answer_first();
+  fixture.settle();
+  EXPECT_EQ(error_of(fixture), "");
 }
 
 TEST(Proxy, FailsARequestIfItsFrameOrResponseIsLost) {
-  for (const auto lossy : {net::loopback::left, net::loopback::right}) {
-    stage on{{.patience = 1s}};
-    on.wire.meddle([=](auto from, auto&) {
-      return net::loopback::fate{.copies = from == lossy ? 0u : 1u};
+  for (const auto lossy :
+       {net::loopback_channel::left, net::loopback_channel::right}) {
+    proxy_fixture fixture{{.request_timeout = 1s}};
+    fixture.channel.set_fault_hook([=](auto from, auto&) {
+      return net::loopback_channel::frame_fault{.copies =
+                                                  from == lossy ? 0u : 1u};
     });
-    auto asked = on.request(std::uint32_t{1}, std::string{"x"});
-    on.advance(1100ms);
-    EXPECT_EQ(on.read<std::string>(asked).error,
+    auto asked = fixture.request(std::uint32_t{1}, std::string{"x"});
+    fixture.advance(1100ms);
+    EXPECT_EQ(fixture.read<std::string>(asked).error,
               "stalled(\"no response within 1000 ms\")");
-    EXPECT_EQ(on.echoes, lossy == net::loopback::left ? 0u : 1u);
+    EXPECT_EQ(fixture.echoes, lossy == net::loopback_channel::left ? 0u : 1u);
   }
 }
 
 TEST(Proxy, IgnoresDuplicateResponses) {
-  stage on;
-  on.wire.meddle([](auto, auto&) { return net::loopback::fate{.copies = 2}; });
-  EXPECT_EQ(error_of(on), "");
-  EXPECT_EQ(error_of(on), "");
-  EXPECT_EQ(on.echoes, 2u) << "no request was handled twice";
-  EXPECT_FALSE(on.proxy_end());
+  proxy_fixture fixture;
+  fixture.channel.set_fault_hook([](auto, auto&) {
+    return net::loopback_channel::frame_fault{.copies = 2};
+  });
+  EXPECT_EQ(error_of(fixture), "");
+  EXPECT_EQ(error_of(fixture), "");
+  EXPECT_EQ(fixture.echoes, 2u) << "no request was handled twice";
+  EXPECT_FALSE(fixture.proxy_end());
 }
 
 TEST(Proxy, MatchesResponsesInAnyOrder) {
-  stage on;
-  auto first = on.request(atom::run_v, std::uint64_t{1});
-  on.settle();
-  auto second = on.request(atom::run_v, std::uint64_t{2});
-  on.settle();
-  on.wire.meddle([n = 0](auto, auto&) mutable {
-    return net::loopback::fate{.behind = n++ == 0 ? 1u : 0u};
+  proxy_fixture fixture;
+  auto first = fixture.request(atom::run_v, std::uint64_t{1});
+  fixture.settle();
+  auto second = fixture.request(atom::run_v, std::uint64_t{2});
+  fixture.settle();
+  fixture.channel.set_fault_hook([n = 0](auto, auto&) mutable {
+    return net::loopback_channel::frame_fault{.overtaken_by =
+                                                n++ == 0 ? 1u : 0u};
   });
-  on.answer_first();
-  on.answer_first();
-  on.settle();
-  std::vector<std::uint64_t> answers;
+  fixture.answer_first();
+  fixture.answer_first();
+  fixture.settle();
+  std::vector<std::uint64_t> responses;
   const auto failed = [](const caf::error&) { ADD_FAILURE(); };
-  second.receive([&](std::uint64_t x) { answers.push_back(x); }, failed);
-  first.receive([&](std::uint64_t x) { answers.push_back(x); }, failed);
-  EXPECT_EQ(answers, (std::vector<std::uint64_t>{4, 2}));
+  second.receive([&](std::uint64_t x) { responses.push_back(x); }, failed);
+  first.receive([&](std::uint64_t x) { responses.push_back(x); }, failed);
+  EXPECT_EQ(responses, (std::vector<std::uint64_t>{4, 2}));
 }
 
 TEST(Proxy, IsBusyBeyondTheWindowsOfProxySkeletonAndChannel) {
-  stage near{{.window = 1}};
+  proxy_fixture near{{.window = 1}};
   auto open = near.request(atom::run_v, std::uint64_t{1});
   near.settle();
   EXPECT_EQ(error_of(near), "busy(\"1 requests are open already\")");
@@ -195,18 +204,18 @@ TEST(Proxy, IsBusyBeyondTheWindowsOfProxySkeletonAndChannel) {
   EXPECT_TRUE(near.read<std::uint64_t>(open).values);
   EXPECT_EQ(error_of(near), "");
 
-  stage far{{}, {.window = 1}};
-  auto owed = far.request(atom::run_v, std::uint64_t{1});
+  proxy_fixture far{{}, {.window = 1}};
+  auto open_request = far.request(atom::run_v, std::uint64_t{1});
   far.settle();
   EXPECT_EQ(error_of(far), "busy(\"the role has 1 open requests already\")");
   far.answer_first();
-  EXPECT_TRUE(far.read<std::uint64_t>(owed).values);
+  EXPECT_TRUE(far.read<std::uint64_t>(open_request).values);
 
-  stage between{{}, {}, {.control = 2}};
+  proxy_fixture between{{}, {}, {.control = 2}};
   for (int i = 0; i < 2; ++i)
     caf::anon_send(between.proxied, atom::stop_v);
   auto third = between.request(atom::stop_v);
-  between.on.settle(); // nothing is delivered meanwhile
+  between.simulator.run_until_idle(); // nothing is delivered meanwhile
   EXPECT_EQ(between.read<>(third).error,
             "busy(\"the channel accepts no more frames\")");
   EXPECT_EQ(between.stops, 2u);
@@ -214,97 +223,97 @@ TEST(Proxy, IsBusyBeyondTheWindowsOfProxySkeletonAndChannel) {
 }
 
 TEST(Proxy, KeepsOnewayMessagesUntilTheChannelAcceptsThem) {
-  stage on{{.backlog = 10}, {}, {.control = 2}};
+  proxy_fixture fixture{{.backlog = 10}, {}, {.control = 2}};
   for (int i = 0; i < 9; ++i)
-    caf::anon_send(on.proxied, atom::stop_v);
-  on.on.settle(); // nothing is delivered meanwhile
-  EXPECT_EQ(error_of(on), "busy(\"the channel accepts no more frames\")")
+    caf::anon_send(fixture.proxied, atom::stop_v);
+  fixture.simulator.run_until_idle(); // nothing is delivered meanwhile
+  EXPECT_EQ(error_of(fixture), "busy(\"the channel accepts no more frames\")")
     << "a request does not overtake them";
-  on.advance(100ms);
-  EXPECT_EQ(on.stops, 9u);
-  EXPECT_EQ(error_of(on), "");
-  EXPECT_FALSE(on.proxy_end());
+  fixture.advance(100ms);
+  EXPECT_EQ(fixture.stops, 9u);
+  EXPECT_EQ(error_of(fixture), "");
+  EXPECT_FALSE(fixture.proxy_end());
 }
 
 TEST(Proxy, TerminatesIfAMessageThatMustArriveCannotBeSent) {
-  stage full{{.backlog = 3}, {}, {.control = 2}};
+  proxy_fixture full{{.backlog = 3}, {}, {.control = 2}};
   for (int i = 0; i < 6; ++i)
     caf::anon_send(full.proxied, atom::stop_v);
-  full.on.settle();
+  full.simulator.run_until_idle();
   EXPECT_EQ(full.proxy_end(), ec::busy);
 
-  stage narrow{{.backlog = 3}, {}, {.limits = {.control = 8}}};
+  proxy_fixture narrow{{.backlog = 3}, {}, {.limits = {.control = 8}}};
   caf::anon_send(narrow.proxied, atom::stop_v);
   EXPECT_EQ(narrow.proxy_end(), ec::invalid);
 
-  stage local{{.backlog = 3}};
-  caf::anon_send(local.proxied, cast_ref{});
+  proxy_fixture local{{.backlog = 3}};
+  caf::anon_send(local.proxied, job_roles{});
   EXPECT_EQ(local.proxy_end(), ec::invalid);
 }
 
 TEST(Proxy, TerminatesWithProtocolIfBytesAreDamaged) {
-  stage on;
-  on.wire.meddle([](auto, auto& bytes) {
+  proxy_fixture fixture;
+  fixture.channel.set_fault_hook([](auto, auto& bytes) {
     bytes[45] ^= std::byte{1};
-    return net::loopback::fate{};
+    return net::loopback_channel::frame_fault{};
   });
-  const auto error = error_of(on);
+  const auto error = error_of(fixture);
   EXPECT_EQ(error.substr(0, 9), "protocol(") << error;
-  EXPECT_EQ(on.proxy_end(), ec::protocol);
-  EXPECT_EQ(on.echoes, 0u);
+  EXPECT_EQ(fixture.proxy_end(), ec::protocol);
+  EXPECT_EQ(fixture.echoes, 0u);
 }
 
 TEST(Proxy, FailsOpenRequestsWithTheReasonOfTheChannelsEnd) {
-  const std::pair<net::ending, ec> cases[] = {
-    {net::ending::dead, ec::peer_lost},
-    {net::ending::silent, ec::unreachable},
-    {net::ending::broken, ec::protocol}};
-  for (const auto& [how, code] : cases) {
-    stage on;
-    auto asked = on.request(atom::run_v, std::uint64_t{1});
-    on.settle();
-    on.wire.end(how, "because");
-    EXPECT_EQ(on.read<std::uint64_t>(asked).error,
+  const std::pair<net::close_reason, ec> cases[] = {
+    {net::close_reason::closed, ec::peer_lost},
+    {net::close_reason::timed_out, ec::unreachable},
+    {net::close_reason::protocol_error, ec::protocol}};
+  for (const auto& [cause, code] : cases) {
+    proxy_fixture fixture;
+    auto asked = fixture.request(atom::run_v, std::uint64_t{1});
+    fixture.settle();
+    fixture.channel.close_with(cause, "because");
+    EXPECT_EQ(fixture.read<std::uint64_t>(asked).error,
               to_string(code) + "(\"because\")");
-    EXPECT_EQ(on.proxy_end(), code);
+    EXPECT_EQ(fixture.proxy_end(), code);
   }
 }
 
 TEST(Proxy, FailsOpenRequestsIfTheRoleOrItsSkeletonDies) {
   for (const bool role : {true, false}) {
-    stage on;
-    auto asked = on.request(atom::run_v, std::uint64_t{1});
-    on.settle();
+    proxy_fixture fixture;
+    auto asked = fixture.request(atom::run_v, std::uint64_t{1});
+    fixture.settle();
     if (role)
-      caf::anon_send_exit(on.real, caf::exit_reason::kill);
+      caf::anon_send_exit(fixture.role, caf::exit_reason::kill);
     else
-      caf::anon_send_exit(on.gate, caf::exit_reason::kill);
-    const auto error = on.read<std::uint64_t>(asked).error;
+      caf::anon_send_exit(fixture.role_skeleton, caf::exit_reason::kill);
+    const auto error = fixture.read<std::uint64_t>(asked).error;
     EXPECT_EQ(error.substr(0, 10), "peer_lost(") << error;
-    EXPECT_EQ(on.proxy_end(), ec::peer_lost);
+    EXPECT_EQ(fixture.proxy_end(), ec::peer_lost);
   }
 }
 
 TEST(Proxy, TerminatesNormallyIfItsRoleIsStopped) {
-  stage on;
-  caf::anon_send_exit(on.real, caf::exit_reason::user_shutdown);
-  EXPECT_EQ(on.proxy_end(), caf::exit_reason::user_shutdown);
+  proxy_fixture fixture;
+  caf::anon_send_exit(fixture.role, caf::exit_reason::user_shutdown);
+  EXPECT_EQ(fixture.proxy_end(), caf::exit_reason::user_shutdown);
 }
 
 TEST(Proxy, TerminatesItsSkeletonToo) {
-  stage on;
-  caf::anon_send_exit(on.proxied, caf::exit_reason::kill);
-  EXPECT_EQ(on.proxy_end(), caf::exit_reason::kill);
-  on.watcher->monitor(on.gate);
-  EXPECT_EQ(on.proxy_end(), ec::peer_lost) << "that is the skeleton's end";
+  proxy_fixture fixture;
+  caf::anon_send_exit(fixture.proxied, caf::exit_reason::kill);
+  EXPECT_EQ(fixture.proxy_end(), caf::exit_reason::kill);
+  fixture.watcher->monitor(fixture.role_skeleton);
+  EXPECT_EQ(fixture.proxy_end(), ec::peer_lost) << "that is the skeleton's end";
 }
 
 TEST(Proxy, IsSupersededInAnOlderView) {
-  stage on{{.epoch = 4}, {.epoch = 5}};
-  auto asked = on.request(std::uint32_t{1}, std::string{"x"});
-  EXPECT_EQ(on.read<std::string>(asked).error,
+  proxy_fixture fixture{{.view_id = 4}, {.view_id = 5}};
+  auto asked = fixture.request(std::uint32_t{1}, std::string{"x"});
+  EXPECT_EQ(fixture.read<std::string>(asked).error,
             "superseded(\"view 4, but the current view is 5\")");
-  caf::anon_send(on.proxied, atom::stop_v);
-  on.settle();
-  EXPECT_EQ(on.stops + on.echoes, 0u);
+  caf::anon_send(fixture.proxied, atom::stop_v);
+  fixture.settle();
+  EXPECT_EQ(fixture.stops + fixture.echoes, 0u);
 }

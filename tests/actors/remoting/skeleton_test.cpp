@@ -27,129 +27,138 @@ using slow_actor = caf::typed_actor<
 struct arrival {
   std::string type;
   std::vector<std::byte> bytes;
-  std::vector<tensor> with;
+  std::vector<tensor> tensors;
 };
-using journal = std::vector<arrival>;
+using message_log = std::vector<arrival>;
 
 template <class T, class... Tensors>
-arrival made_of(const T& x, const Tensors&... with) {
-  return {std::string{net::type_name<T>()}, net::encode(x), {with...}};
+arrival made_of(const T& x, const Tensors&... tensors) {
+  return {std::string{net::type_name<T>()}, net::encode(x), {tensors...}};
 }
 
-void expect_same(const journal& got, const journal& wanted) {
+void expect_same(const message_log& got, const message_log& wanted) {
   ASSERT_EQ(got.size(), wanted.size());
   for (std::size_t i = 0; i < got.size(); ++i) {
     EXPECT_EQ(got[i].type, wanted[i].type);
     EXPECT_EQ(got[i].bytes, wanted[i].bytes) << got[i].type;
-    ASSERT_EQ(got[i].with.size(), wanted[i].with.size());
-    for (std::size_t k = 0; k < got[i].with.size(); ++k)
-      EXPECT_TRUE(same_bits(got[i].with[k], wanted[i].with[k]));
+    ASSERT_EQ(got[i].tensors.size(), wanted[i].tensors.size());
+    for (std::size_t k = 0; k < got[i].tensors.size(); ++k)
+      EXPECT_TRUE(same_bits(got[i].tensors[k], wanted[i].tensors[k]));
   }
 }
 
 template <class T, class... Tensors>
-auto keeper(journal* by) {
-  return [by](const T& x, const Tensors&... with) {
-    by->push_back(made_of(x, with...));
+auto recorder(message_log* log) {
+  return [log](const T& x, const Tensors&... with) {
+    log->push_back(made_of(x, with...));
   };
 }
 
-reducer_actor::behavior_type keeping_reducer(reducer_actor::pointer,
-                                             journal* by) {
-  return {keeper<tree::part, tensor, tensor>(by), keeper<commit::probe>(by)};
+reducer_actor::behavior_type recording_reducer(reducer_actor::pointer,
+                                               message_log* log) {
+  return {recorder<tree::contribution, tensor, tensor>(log),
+          recorder<step_commit::probe>(log)};
 }
 
-replica_actor::behavior_type keeping_replica(replica_actor::pointer,
-                                             journal* by) {
-  return {keeper<tree::part, tensor, tensor>(by),
-          keeper<commit::probe>(by),
-          keeper<commit::seat>(by),
-          [by](const commit::order& x, const step_ref& fn) {
-            by->push_back(made_of(x));
-            by->back().type += fn.name;
-          },
-          keeper<commit::grant>(by),
-          keeper<tree::sum, tensor>(by),
-          keeper<tree::share, tensor>(by),
-          [](const visit_ref&) { ADD_FAILURE(); }};
+replica_actor::behavior_type recording_replica(replica_actor::pointer,
+                                               message_log* log) {
+  return {
+    recorder<tree::contribution, tensor, tensor>(log),
+    recorder<step_commit::probe>(log),
+    recorder<step_commit::configure>(log),
+    [log](const step_commit::start_steps& x, const step_function_ref& fn) {
+      log->push_back(made_of(x));
+      log->back().type += fn.name;
+    },
+    recorder<step_commit::grant>(log),
+    recorder<tree::reduced_slice, tensor>(log),
+    recorder<tree::gather_contribution, tensor>(log),
+    [](const replica_task&) { ADD_FAILURE(); }};
 }
 
-owner_actor::behavior_type deaf_owner(owner_actor::pointer) {
-  return {[](const commit::seated&) {}, [](const commit::report&) {},
-          [](const commit::failed&) {}, [](const commit::blame&) {}};
+replica_owner_actor::behavior_type silent_owner(replica_owner_actor::pointer) {
+  return {
+    [](const step_commit::configured&) {}, [](const step_commit::step_done&) {},
+    [](const step_commit::failed&) {}, [](const step_commit::wait_report&) {}};
 }
 
-const tree::stamp at{1, 2, 3, 4, 5, 0, 1};
+const tree::slice_key slice_key{1, 2, 3, 4, 5, 0, 1};
 
 /// Sends a message through the proxy and records it as it must arrive.
 template <class Stage, class... Ts>
-void send(Stage& on, journal& sent, const Ts&... xs) {
-  caf::anon_send(on.proxied, xs...);
-  on.settle();
+void send(Stage& fixture, message_log& sent, const Ts&... xs) {
+  caf::anon_send(fixture.proxied, xs...);
+  fixture.settle();
   sent.push_back(made_of(xs...));
 }
 
 /// A skeleton whose peer is controlled by the test.
-struct hostile_stage : remote_stage<reducer_actor> {
-  hostile_stage()
-    : remote_stage{{}, {}, {}, keeping_reducer, &heard},
-      end{wire.end_of(net::loopback::left)} {
+struct hostile_fixture : remote_fixture<reducer_actor> {
+  hostile_fixture()
+    : remote_fixture{{}, {}, {}, recording_reducer, &received},
+      peer_end{channel.end_of(net::loopback_channel::left)} {
     watcher->demonitor(proxied.address());
-    watcher->monitor(gate);
+    watcher->monitor(role_skeleton);
   }
 
   /// Sends a frame with this payload.
   /// @returns the reason of the skeleton's termination, or none.
   caf::error end_after(net::frame_kind kind, std::vector<std::byte> payload) {
     net::frame x{.kind = kind, .tag = 1, .payload = std::move(payload)};
-    EXPECT_TRUE(end->post(std::move(x)));
+    EXPECT_TRUE(peer_end->post(std::move(x)));
     return proxy_end().value_or(
       caf::error{}); // the watcher monitors the skeleton
   }
 
-  journal heard;
-  std::shared_ptr<net::link> end;
+  message_log received;
+  std::shared_ptr<net::channel> peer_end;
 };
 
-std::vector<std::byte> message(std::uint16_t position, std::uint32_t form,
-                               const commit::probe& x = {}) {
-  net::writer to;
-  to(position, form, std::uint32_t{0}, x);
-  return std::move(to).bytes();
+std::vector<std::byte> message(std::uint16_t position,
+                               std::uint32_t fingerprint,
+                               const step_commit::probe& x = {}) {
+  net::writer out;
+  out(position, fingerprint, std::uint32_t{0}, x);
+  return std::move(out).bytes();
 }
 
-const auto probe_form = wire::signature<caf::reacts_to<commit::probe>>::form();
+const auto probe_fingerprint =
+  wire::signature<caf::reacts_to<step_commit::probe>>::fingerprint();
 
 } // namespace
 
 TEST(Skeleton, DeliversEverySignatureOfAReducer) {
-  journal heard, sent;
-  remote_stage<reducer_actor> on{{}, {}, {}, keeping_reducer, &heard};
-  const auto data = brought(0, 1, large);
-  send(on, sent, tree::part{at}, data, tensor{});
-  send(on, sent, tree::part{at}, data.range(3, 40), brought(1, 1, small));
-  send(on, sent, commit::probe{7, 8});
-  expect_same(heard, sent);
+  message_log received, sent;
+  remote_fixture<reducer_actor> fixture{
+    {}, {}, {}, recording_reducer, &received};
+  const auto data = contribution_of(0, 1, large);
+  send(fixture, sent, tree::contribution{slice_key}, data, tensor{});
+  send(fixture, sent, tree::contribution{slice_key}, data.range(3, 40),
+       contribution_of(1, 1, small));
+  send(fixture, sent, step_commit::probe{7, 8});
+  expect_same(received, sent);
 }
 
 TEST(Skeleton, DeliversEverySerializableSignatureOfAReplica) {
-  journal heard, sent;
-  remote_stage<replica_actor> on{{}, {}, {}, keeping_replica, &heard};
-  const auto data = brought(0, 1, small);
-  send(on, sent, tree::part{at}, data, tensor{});
-  send(on, sent, commit::probe{7, 8});
-  send(on, sent, commit::seat{9, 1, 2});
-  send(on, sent, commit::grant{9, 100});
-  send(on, sent, tree::sum{at}, data);
-  send(on, sent, tree::share{at}, data);
-  caf::anon_send(on.proxied, commit::order{9, 0, 1}, step_ref{{}, "run 7"});
-  on.settle();
-  sent.push_back(made_of(commit::order{9, 0, 1}));
+  message_log received, sent;
+  remote_fixture<replica_actor> fixture{
+    {}, {}, {}, recording_replica, &received};
+  const auto data = contribution_of(0, 1, small);
+  send(fixture, sent, tree::contribution{slice_key}, data, tensor{});
+  send(fixture, sent, step_commit::probe{7, 8});
+  send(fixture, sent, step_commit::configure{9, 1, 2});
+  send(fixture, sent, step_commit::grant{9, 100});
+  send(fixture, sent, tree::reduced_slice{slice_key}, data);
+  send(fixture, sent, tree::gather_contribution{slice_key}, data);
+  caf::anon_send(fixture.proxied, step_commit::start_steps{9, 0, 1},
+                 step_function_ref{{}, "run 7"});
+  fixture.settle();
+  sent.push_back(made_of(step_commit::start_steps{9, 0, 1}));
   sent.back().type += "run 7";
-  expect_same(heard, sent);
-  EXPECT_EQ(on.ask<>(visit_ref{}).error,
-            "invalid(\"a troupe::visit_ref cannot leave its process\")");
-  EXPECT_EQ(heard.size(), sent.size());
+  expect_same(received, sent);
+  EXPECT_EQ(fixture.ask<>(replica_task{}).error,
+            "invalid(\"a troupe::replica_task cannot leave its process\")");
+  EXPECT_EQ(received.size(), sent.size());
 }
 
 TEST(Skeleton, BoundsTheMailboxOfABusyRoleByTheCredits) {
@@ -157,27 +166,28 @@ TEST(Skeleton, BoundsTheMailboxOfABusyRoleByTheCredits) {
   std::promise<void> begins;
   const std::shared_future<void> begin{begins.get_future()};
   std::atomic<std::size_t> reads = 0;
-  runtime here;
-  net::loopback wire{{.control = credits}};
-  caf::scoped_actor self{here.system()};
-  const auto role = here.system().spawn<caf::detached>(
+  runtime host;
+  net::loopback_channel channel{{.control = credits}};
+  caf::scoped_actor self{host.system()};
+  const auto role = host.system().spawn<caf::detached>(
     [begin, &reads](slow_actor::pointer) -> slow_actor::behavior_type {
       return {[begin, &reads](atom::next) {
         begin.wait();
         ++reads;
       }};
     });
-  const auto gate =
-    here.system().spawn(gateway<slow_actor>, role,
-                        wire.end_of(net::loopback::right), gateway_options{});
-  const auto proxied = here.system().spawn(
-    proxy<slow_actor>, wire.end_of(net::loopback::left), proxy_options{});
+  const auto role_skeleton = host.system().spawn(
+    skeleton<slow_actor>, role, channel.end_of(net::loopback_channel::right),
+    skeleton_options{});
+  const auto proxied = host.system().spawn(
+    proxy<slow_actor>, channel.end_of(net::loopback_channel::left),
+    proxy_options{});
   std::size_t sent = 0;
   const auto send_one = [&] {
     self->request(proxied, 20s, atom::next_v)
       .receive([&] { ++sent; },
                [](const caf::error& e) { EXPECT_EQ(e, ec::busy); });
-    wire.deliver();
+    channel.deliver();
     std::this_thread::yield();
   };
   for (int tries = 0; tries < 2000; ++tries)
@@ -194,101 +204,109 @@ TEST(Skeleton, BoundsTheMailboxOfABusyRoleByTheCredits) {
 }
 
 TEST(Skeleton, TerminatesWithProtocolOnAnInvalidMessage) {
-  const auto good = message(1, probe_form);
+  const auto good = message(1, probe_fingerprint);
   auto longer = good, shorter = good;
   longer.push_back({});
   shorter.pop_back();
   const std::pair<net::frame_kind, std::vector<std::byte>> cases[] = {
-    {net::frame_kind::fact, {}},
-    {net::frame_kind::fact, message(2, probe_form)},
-    {net::frame_kind::fact, message(65535, probe_form)},
-    {net::frame_kind::fact, message(0, probe_form)},
-    {net::frame_kind::fact, message(1, probe_form + 1)},
-    {net::frame_kind::fact, longer},
-    {net::frame_kind::fact, shorter},
+    {net::frame_kind::oneway, {}},
+    {net::frame_kind::oneway, message(2, probe_fingerprint)},
+    {net::frame_kind::oneway, message(65535, probe_fingerprint)},
+    {net::frame_kind::oneway, message(0, probe_fingerprint)},
+    {net::frame_kind::oneway, message(1, probe_fingerprint + 1)},
+    {net::frame_kind::oneway, longer},
+    {net::frame_kind::oneway, shorter},
     {net::frame_kind::request, good},
-    {net::frame_kind::reply, good}};
+    {net::frame_kind::response, good}};
   for (const auto& [kind, payload] : cases) {
-    hostile_stage on;
-    EXPECT_EQ(on.end_after(kind, payload), ec::protocol);
-    EXPECT_TRUE(on.heard.empty());
+    hostile_fixture fixture;
+    EXPECT_EQ(fixture.end_after(kind, payload), ec::protocol);
+    EXPECT_TRUE(fixture.received.empty());
   }
-  hostile_stage on;
-  EXPECT_FALSE(on.end_after(net::frame_kind::fact, good));
-  EXPECT_EQ(on.heard.size(), 1u);
+  hostile_fixture fixture;
+  EXPECT_FALSE(fixture.end_after(net::frame_kind::oneway, good));
+  EXPECT_EQ(fixture.received.size(), 1u);
 }
 
 TEST(Skeleton, EncodesTheExampleOfTheManual) {
-  journal heard;
-  remote_stage<reducer_actor> on{{}, {}, {}, keeping_reducer, &heard};
+  message_log received;
+  remote_fixture<reducer_actor> fixture{
+    {}, {}, {}, recording_reducer, &received};
   std::string payload;
-  on.wire.meddle([&](auto, auto& bytes) {
+  fixture.channel.set_fault_hook([&](auto, auto& bytes) {
     payload = net::testing::in_hex(std::span{bytes}.subspan(net::header_size));
-    return net::loopback::fate{};
+    return net::loopback_channel::frame_fault{};
   });
-  caf::anon_send(on.proxied, commit::probe{7, 8});
-  on.settle();
-  EXPECT_EQ(heard.size(), 1u);
+  caf::anon_send(fixture.proxied, step_commit::probe{7, 8});
+  fixture.settle();
+  EXPECT_EQ(received.size(), 1u);
   EXPECT_EQ(payload, net::testing::examples().back());
 }
 
 TEST(Skeleton, FindsDuplicateTagsWithinTheWindow) {
-  seen_tags seen;
-  EXPECT_TRUE(seen.add(5));
-  EXPECT_TRUE(seen.add(3));
-  EXPECT_FALSE(seen.add(5));
-  EXPECT_FALSE(seen.add(3));
-  EXPECT_TRUE(seen.add(1027));
-  EXPECT_TRUE(seen.add(4));
-  EXPECT_FALSE(seen.add(3)) << "older than the window";
-  EXPECT_FALSE(seen.add(5));
-  EXPECT_TRUE(seen.add(~std::uint64_t{0}));
-  EXPECT_FALSE(seen.add(1028));
+  duplicate_filter filter;
+  EXPECT_TRUE(filter.add(5));
+  EXPECT_TRUE(filter.add(3));
+  EXPECT_FALSE(filter.add(5));
+  EXPECT_FALSE(filter.add(3));
+  EXPECT_TRUE(filter.add(1027));
+  EXPECT_TRUE(filter.add(4));
+  EXPECT_FALSE(filter.add(3)) << "older than the window";
+  EXPECT_FALSE(filter.add(5));
+  EXPECT_TRUE(filter.add(~std::uint64_t{0}));
+  EXPECT_FALSE(filter.add(1028));
 }
 
 TEST(Skeleton, CarriesATreeReductionWithTheSameBits) {
   for (const std::uint64_t seed : {1, 2, 3, 4, 5}) {
-    simulation::sim on{seed};
-    std::deque<net::loopback> wires(3); // to the reducer, replica 0, replica 1
-    journal heard[2];
-    std::vector<caf::actor> kept;
-    const auto there = std::make_shared<direct_transport>(2, true);
-    const auto here = std::make_shared<direct_transport>(2, true);
-    const auto connect = [&]<class Role>(std::size_t wire, Role real) {
-      kept.push_back(caf::actor_cast<caf::actor>(
-        on.spawn(gateway<Role>, real, wires[wire].end_of(net::loopback::right),
-                 gateway_options{})));
-      Role it = on.spawn(proxy<Role>, wires[wire].end_of(net::loopback::left),
-                         proxy_options{});
-      kept.push_back(caf::actor_cast<caf::actor>(it));
-      return kept.back();
+    simulation::simulator simulator{seed};
+    std::deque<net::loopback_channel> channels(
+      3); // to the reducer, replica 0, replica 1
+    message_log received[2];
+    std::vector<caf::actor> kept_actors;
+    const auto receiver_transport = std::make_shared<local_transport>(2, true);
+    const auto sender_transport = std::make_shared<local_transport>(2, true);
+    const auto connect = [&]<class Role>(std::size_t channel, Role real) {
+      kept_actors.push_back(caf::actor_cast<caf::actor>(
+        simulator.spawn(skeleton<Role>, real,
+                        channels[channel].end_of(net::loopback_channel::right),
+                        skeleton_options{})));
+      Role role_proxy = simulator.spawn(
+        proxy<Role>, channels[channel].end_of(net::loopback_channel::left),
+        proxy_options{});
+      kept_actors.push_back(caf::actor_cast<caf::actor>(role_proxy));
+      return kept_actors.back();
     };
     for (std::uint32_t r = 0; r < 2; ++r) {
-      replica_actor real = on.spawn(keeping_replica, &heard[r]);
-      there->place({party::role::replica, r}, connect(1 + r, real));
+      replica_actor real = simulator.spawn(recording_replica, &received[r]);
+      receiver_transport->register_role({role_id::kind::replica, r},
+                                        connect(1 + r, real));
     }
-    const party adder{party::role::reducer, 0};
-    owner_actor owner = on.spawn(deaf_owner);
-    reducer_actor real =
-      on.spawn(reducer, 0u, 2u, outbox{adder, there, nullptr}, owner);
-    here->place(adder, connect(0, real));
+    const role_id reducer_id{role_id::kind::reducer, 0};
+    replica_owner_actor owner = simulator.spawn(silent_owner);
+    reducer_actor real = simulator.spawn(
+      reducer, 0u, 2u, message_sender{reducer_id, receiver_transport, nullptr},
+      owner);
+    sender_transport->register_role(reducer_id, connect(0, real));
 
     for (std::uint32_t r = 0; r < 2; ++r)
-      outbox{{party::role::replica, r}, here, nullptr}.post(
-        adder, {.what = subject::part,
-                .at = {.epoch = 1, .step = 6, .replica = r, .bucket = large},
-                .data = brought(r, 6, large),
-                .room = {}});
+      message_sender{{role_id::kind::replica, r}, sender_transport, nullptr}
+        .send_tensor(
+          reducer_id,
+          {.kind = message_kind::contribution,
+           .key = {.generation = 1, .step = 6, .replica = r, .bucket = large},
+           .data = contribution_of(r, 6, large),
+           .output = {}});
     for (bool moved = true; moved;) {
-      on.settle();
+      simulator.run_until_idle();
       moved = false;
-      for (auto& x : wires)
-        moved |= x.deliver(1 + seed % 2) > 0;
+      for (auto& channel : channels)
+        moved |= channel.deliver(1 + seed % 2) > 0;
     }
-    for (const auto& mine : heard) {
-      ASSERT_EQ(mine.size(), 1u);
-      EXPECT_TRUE(
-        same_bits(mine[0].with.at(0), troupe::testing::tree(0, 2, 6, large)));
+    for (const auto& log : received) {
+      ASSERT_EQ(log.size(), 1u);
+      EXPECT_TRUE(same_bits(log[0].tensors.at(0),
+                            troupe::testing::expected_sum(0, 2, 6, large)));
     }
   }
 }

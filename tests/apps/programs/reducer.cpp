@@ -19,42 +19,42 @@ namespace {
 using namespace troupe;
 
 struct job {
-  const strategy& all;
+  const strategy& workers;
 
   /// Runs one step in which each replica contributes ones.
   float sum_of_ones(std::int64_t elements) const {
-    const auto sums = all.run([&](replica_context& self) {
+    const auto sums = workers.run([&](replica_context& self) {
       const auto x = self.all_reduce(sum, tensor::full({elements}, 1));
       return x.data<float>().back();
     });
-    return all.local_results(sums).front();
+    return workers.local_results(sums).front();
   }
 };
 
-void say(float x) {
-  std::fprintf(stderr, "sum %g\n", static_cast<double>(x));
+void print_sum(float value) {
+  std::fprintf(stderr, "sum %g\n", static_cast<double>(value));
 }
 
-/// Acceptance case: all workers except the leader never begin.
-void absent(const job& x) {
-  while (!x.all.is_chief())
+/// All workers except the leader never begin the sum.
+void never_begin(const job& this_job) {
+  while (!this_job.workers.is_chief())
     ::pause();
-  say(x.sum_of_ones(4));
+  print_sum(this_job.sum_of_ones(4));
 }
 
-/// Acceptance case: the other worker ends after one sum.
-void between(const job& x, int signal) {
-  say(x.sum_of_ones(1));
-  if (x.all.worker() == 1)
+/// The other worker ends after one sum.
+void end_after_sum(const job& this_job, int signal) {
+  print_sum(this_job.sum_of_ones(1));
+  if (this_job.workers.worker() == 1)
     ::raise(signal);
-  say(x.sum_of_ones(1));
+  print_sum(this_job.sum_of_ones(1));
 }
 
 /// A worker ends during a step, while the others wait for its contribution.
-void amid(const job& x, int signal, std::uint32_t worker) {
-  x.all.run([&](replica_context& self) {
+void end_during_step(const job& this_job, int signal, std::uint32_t worker) {
+  this_job.workers.run([&](replica_context& self) {
     self.all_reduce(sum, tensor::full({1 << 20}, 1));
-    if (x.all.worker() == worker)
+    if (this_job.workers.worker() == worker)
       ::raise(signal);
     self.all_reduce(sum, tensor::full({1 << 20}, 1));
   });
@@ -62,35 +62,35 @@ void amid(const job& x, int signal, std::uint32_t worker) {
 
 /// In the second step, worker 1 waits for a byte in the fifo "go". The leader
 /// writes the address and the secret file for status queries.
-void held(const job& x) {
-  say(x.sum_of_ones(1));
-  if (x.all.is_chief())
+void wait_in_step(const job& this_job) {
+  print_sum(this_job.sum_of_ones(1));
+  if (this_job.workers.is_chief())
     std::fprintf(stderr, "ask %s %s\n",
                  tf_config().cluster_spec().task_address("worker", 0).c_str(),
                  std::getenv("TROUPE_SECRET_FILE"));
-  x.all.run([&](replica_context& self) {
-    if (x.all.worker() == 1)
+  this_job.workers.run([&](replica_context& self) {
+    if (this_job.workers.worker() == 1)
       std::ifstream{"go"}.get();
     self.all_reduce(sum, tensor::full({1 << 20}, 1));
   });
 }
 
-void play(const std::string& scenario, const job& x) {
+void run_scenario(const std::string& scenario, const job& this_job) {
   if (scenario == "absent")
-    absent(x);
+    never_begin(this_job);
   else if (scenario == "killed-between")
-    between(x, SIGKILL);
+    end_after_sum(this_job, SIGKILL);
   else if (scenario == "killed-amid")
-    amid(x, SIGKILL, 1);
+    end_during_step(this_job, SIGKILL, 1);
   else if (scenario == "leader-killed-amid")
-    amid(x, SIGKILL, 0);
+    end_during_step(this_job, SIGKILL, 0);
   else if (scenario == "stopped-amid")
-    amid(x, SIGSTOP, 1);
+    end_during_step(this_job, SIGSTOP, 1);
   else if (scenario == "held")
-    held(x);
+    wait_in_step(this_job);
   else
     for (int i = 0; i < 3 || scenario == "long"; ++i)
-      say(x.sum_of_ones(100'000));
+      print_sum(this_job.sum_of_ones(100'000));
 }
 
 } // namespace
@@ -102,10 +102,10 @@ int main(int argc, char** argv) {
     std::chrono::milliseconds{argc > 2 ? std::atoi(argv[2]) : 20'000};
   try {
     runtime actors;
-    const multi_worker_mirrored_strategy all{actors, tf_config(), options};
-    play(scenario, {all});
+    const multi_worker_mirrored_strategy workers{actors, tf_config(), options};
+    run_scenario(scenario, {workers});
     return 0;
-  } catch (const failure& e) {
+  } catch (const job_error& e) {
     std::fprintf(stderr, "error %s: %s\n", to_string(e.code).c_str(), e.what());
     return 3;
   } catch (const std::exception& e) {

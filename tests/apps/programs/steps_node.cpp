@@ -16,20 +16,20 @@ namespace {
 using namespace troupe;
 
 tensors fit(const tensors&) {
-  model it{models::mlp(), adam{}, {.seed = 5}};
+  model trained{models::mlp(), adam{}, {.seed = 5}};
   const auto data = data::digits({.examples = 200, .seed = 3});
-  it.fit(data.shuffle(data::whole, 1).batch(16), {.epochs = 2});
-  const auto text = it.weights_sha256();
+  trained.fit(data.shuffle(data::whole_dataset, 1).batch(16), {.epochs = 2});
+  const auto text = trained.weights_sha256();
   return {tensor::of<std::uint8_t>(
     {static_cast<std::int64_t>(text.size())},
     std::vector<std::uint8_t>(text.begin(), text.end()))};
 }
 
-tensors sum_ones(replica_context& self, const tensors& in) {
+tensors sum_ones(replica_context& self, const tensors& inputs) {
   const auto ones = tensor::full({1 << 20}, 1);
   self.all_reduce(sum, ones);
-  if (in[0].item<float>() == static_cast<float>(self.replica_id()))
-    ::raise(static_cast<int>(in[1].item<float>()));
+  if (inputs[0].item<float>() == static_cast<float>(self.replica_id()))
+    ::raise(static_cast<int>(inputs[1].item<float>()));
   return {self.all_reduce(sum, ones).range(0, 1)};
 }
 

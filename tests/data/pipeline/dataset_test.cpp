@@ -28,7 +28,7 @@ std::vector<int> first(int n) {
 
 TEST(Dataset, YieldsItsExamplesInOrder) {
   const auto x = counted(3);
-  EXPECT_EQ(all(x), (lists{{0}, {1}, {2}}));
+  EXPECT_EQ(all_names(x), (lists{{0}, {1}, {2}}));
   EXPECT_EQ(x.size(), 3u);
   EXPECT_EQ(x.classes(), 3);
   EXPECT_EQ(x.element(), (tensor_spec{{2}, dtype::float32}));
@@ -36,20 +36,21 @@ TEST(Dataset, YieldsItsExamplesInOrder) {
 
 TEST(Dataset, KeepsTheLastSmallBatchByDefault) {
   const auto x = counted(5).batch(2);
-  EXPECT_EQ(all(x), (lists{{0, 1}, {2, 3}, {4}}));
+  EXPECT_EQ(all_names(x), (lists{{0, 1}, {2, 3}, {4}}));
   EXPECT_EQ(x.size(), 3u);
   EXPECT_EQ(x.element(), (tensor_spec{{2, 2}, dtype::float32}));
   const auto dropped = counted(5).batch(2, true);
-  EXPECT_EQ(all(dropped), (lists{{0, 1}, {2, 3}}));
+  EXPECT_EQ(all_names(dropped), (lists{{0, 1}, {2, 3}}));
   EXPECT_EQ(dropped.size(), 2u);
-  EXPECT_EQ(all(counted(4).batch(2)), all(counted(4).batch(2, true)));
+  EXPECT_EQ(all_names(counted(4).batch(2)),
+            all_names(counted(4).batch(2, true)));
 }
 
 TEST(Dataset, BatchesOfBatchesAddAnAxis) {
   const auto x = counted(4).batch(2).batch(2);
   EXPECT_EQ(x.element(), (tensor_spec{{2, 2, 2}, dtype::float32}));
-  EXPECT_EQ(all(x), (lists{{0, 1, 2, 3}}));
-  EXPECT_THROW(all(counted(3).batch(2).batch(2)), std::invalid_argument);
+  EXPECT_EQ(all_names(x), (lists{{0, 1, 2, 3}}));
+  EXPECT_THROW(all_names(counted(3).batch(2).batch(2)), std::invalid_argument);
 }
 
 TEST(Dataset, AdjacentExamplesAreNotCopied) {
@@ -58,7 +59,8 @@ TEST(Dataset, AdjacentExamplesAreNotCopied) {
   auto each = dataset{inputs, labels}.batch(2).iterate();
   for (const auto& x : each)
     EXPECT_TRUE(x.inputs.shares_storage_with(inputs));
-  auto mixed = dataset{inputs, labels}.shuffle(whole, 3).batch(4).iterate();
+  auto mixed =
+    dataset{inputs, labels}.shuffle(whole_dataset, 3).batch(4).iterate();
   EXPECT_FALSE(mixed.next()->inputs.shares_storage_with(inputs));
 }
 
@@ -72,10 +74,10 @@ TEST(Dataset, MapsExamplesBeforeBatchAndBatchesAfter) {
     return out;
   };
   const lists wanted{{3, 4}, {5}};
-  EXPECT_EQ(all(counted(3).map(plus_three).batch(2)), wanted);
+  EXPECT_EQ(all_names(counted(3).map(plus_three).batch(2)), wanted);
   EXPECT_EQ(ranks, (std::vector<std::size_t>{1, 1, 1}));
   ranks.clear();
-  EXPECT_EQ(all(counted(3).batch(2).map(plus_three)), wanted);
+  EXPECT_EQ(all_names(counted(3).batch(2).map(plus_three)), wanted);
   EXPECT_EQ(ranks, (std::vector<std::size_t>{2, 2}));
 }
 
@@ -84,26 +86,26 @@ TEST(Dataset, RejectsBatchesOfUnequalElements) {
     const auto n = 1 + std::int64_t(x.inputs.data<float>()[0]) / 2;
     return batch{tensor::zeros({n}), x.labels};
   });
-  EXPECT_EQ(complaint([&] { all(x.batch(3)); }),
+  EXPECT_EQ(complaint([&] { all_names(x.batch(3)); }),
             "elements of float32[1] and float32[2] cannot be in one batch: "
             "make them equal in map");
 }
 
 TEST(Dataset, TakesAndSkipsExamplesOrBatches) {
-  EXPECT_EQ(all(counted(5).take(2)), (lists{{0}, {1}}));
-  EXPECT_EQ(all(counted(5).skip(3)), (lists{{3}, {4}}));
-  EXPECT_EQ(all(counted(5).skip(1).take(3).skip(1)), (lists{{2}, {3}}));
-  EXPECT_EQ(all(counted(5).batch(2).skip(1)), (lists{{2, 3}, {4}}));
+  EXPECT_EQ(all_names(counted(5).take(2)), (lists{{0}, {1}}));
+  EXPECT_EQ(all_names(counted(5).skip(3)), (lists{{3}, {4}}));
+  EXPECT_EQ(all_names(counted(5).skip(1).take(3).skip(1)), (lists{{2}, {3}}));
+  EXPECT_EQ(all_names(counted(5).batch(2).skip(1)), (lists{{2, 3}, {4}}));
   EXPECT_EQ(counted(5).take(9).size(), 5u);
   EXPECT_EQ(counted(5).skip(9).size(), 0u);
-  EXPECT_EQ(all(counted(5).skip(9)), lists{});
-  EXPECT_EQ(counted(5).skip(2).take(whole).size(), 3u);
+  EXPECT_EQ(all_names(counted(5).skip(9)), lists{});
+  EXPECT_EQ(counted(5).skip(2).take(whole_dataset).size(), 3u);
 }
 
 TEST(Dataset, BatchesSpanEpochsAfterRepeat) {
-  EXPECT_EQ(all(counted(3).repeat(2).batch(2)),
+  EXPECT_EQ(all_names(counted(3).repeat(2).batch(2)),
             (lists{{0, 1}, {2, 0}, {1, 2}}));
-  EXPECT_EQ(all(counted(3).batch(2).repeat(2)),
+  EXPECT_EQ(all_names(counted(3).batch(2).repeat(2)),
             (lists{{0, 1}, {2}, {0, 1}, {2}}));
   EXPECT_EQ(counted(3).repeat(0).size(), 0u);
   EXPECT_EQ(counted(0).repeat().size(), 0u);
@@ -114,15 +116,15 @@ TEST(Dataset, RepeatIsEndlessWithoutANumber) {
   EXPECT_EQ(x.size(), std::nullopt);
   auto each = x.iterate({0, 3'000'000'001});
   EXPECT_EQ(rest(each, 3), (lists{{1}, {2}, {0}}));
-  EXPECT_EQ(all(x.take(4)), (lists{{0}, {1}, {2}, {0}}));
+  EXPECT_EQ(all_names(x.take(4)), (lists{{0}, {1}, {2}, {0}}));
   EXPECT_EQ(x.batch(2, true).size(), std::nullopt);
 }
 
 TEST(Dataset, EveryOrderIsEquallyLikely) {
   std::map<std::vector<int>, int> seen;
-  const auto x = counted(4).shuffle(whole, 1);
+  const auto x = counted(4).shuffle(whole_dataset, 1);
   for (std::uint64_t pass = 0; pass < 24'000; ++pass)
-    ++seen[flat(all(x, pass))];
+    ++seen[flat(all_names(x, pass))];
   ASSERT_EQ(seen.size(), 24u); // 4!
   double chi_squared = 0;      // 23 degrees of freedom
   for (const auto& [order, count] : seen)
@@ -134,7 +136,8 @@ TEST(Dataset, ShuffleIsAPermutationThatDependsOnEpochAndSeed) {
   std::set<std::vector<int>> orders;
   for (std::uint64_t seed = 0; seed < 4; ++seed)
     for (std::uint64_t pass = 0; pass < 4; ++pass) {
-      const auto order = flat(all(counted(100).shuffle(whole, seed), pass));
+      const auto order =
+        flat(all_names(counted(100).shuffle(whole_dataset, seed), pass));
       EXPECT_EQ(sorted(order), first(100)) << "seed " << seed;
       orders.insert(order);
     }
@@ -142,38 +145,38 @@ TEST(Dataset, ShuffleIsAPermutationThatDependsOnEpochAndSeed) {
 }
 
 TEST(Dataset, ShuffleCanKeepOneOrderForAllEpochs) {
-  const auto x = counted(100).shuffle(whole, 7, false);
-  EXPECT_EQ(all(x, 0), all(x, 5));
-  EXPECT_NE(all(x), all(counted(100)));
+  const auto x = counted(100).shuffle(whole_dataset, 7, false);
+  EXPECT_EQ(all_names(x, 0), all_names(x, 5));
+  EXPECT_NE(all_names(x), all_names(counted(100)));
 }
 
 TEST(Dataset, ShuffleStaysWithinBlocks) {
-  const auto order = flat(all(counted(10).shuffle(4, 1)));
+  const auto order = flat(all_names(counted(10).shuffle(4, 1)));
   for (int begin = 0; begin < 10; begin += 4)
     for (int i = begin; i < std::min(begin + 4, 10); ++i)
       EXPECT_EQ(order[std::size_t(i)] / 4, begin / 4);
   EXPECT_EQ(sorted(order), first(10));
   EXPECT_NE(order, first(10));
-  EXPECT_EQ(flat(all(counted(10).shuffle(1, 1))), first(10));
+  EXPECT_EQ(flat(all_names(counted(10).shuffle(1, 1))), first(10));
   EXPECT_EQ(counted(10).repeat().shuffle(4, 1).size(), std::nullopt);
 }
 
 TEST(Dataset, RepeatedEpochsAreShuffledDifferently) {
-  const auto x = counted(50).shuffle(whole, 2);
-  const auto twice = flat(all(x.repeat(2), 3));
+  const auto x = counted(50).shuffle(whole_dataset, 2);
+  const auto twice = flat(all_names(x.repeat(2), 3));
   const auto half = twice.begin() + 50;
-  EXPECT_EQ(std::vector(twice.begin(), half), flat(all(x, 6)));
-  EXPECT_EQ(std::vector(half, twice.end()), flat(all(x, 7)));
+  EXPECT_EQ(std::vector(twice.begin(), half), flat(all_names(x, 6)));
+  EXPECT_EQ(std::vector(half, twice.end()), flat(all_names(x, 7)));
 }
 
 TEST(Dataset, SplitIsAPartition) {
   auto [train, test] = counted(10).split(0.8);
-  EXPECT_EQ(flat(all(train)), first(8));
-  EXPECT_EQ(all(test), (lists{{8}, {9}}));
+  EXPECT_EQ(flat(all_names(train)), first(8));
+  EXPECT_EQ(all_names(test), (lists{{8}, {9}}));
   EXPECT_EQ(counted(100).split(0.29).train.size(), 29u);
-  auto mixed = counted(10).shuffle(whole, 1, false).split(0.5);
-  auto both = flat(all(mixed.train, 1));
-  std::ranges::copy(flat(all(mixed.test, 2)), std::back_inserter(both));
+  auto mixed = counted(10).shuffle(whole_dataset, 1, false).split(0.5);
+  auto both = flat(all_names(mixed.train, 1));
+  std::ranges::copy(flat(all_names(mixed.test, 2)), std::back_inserter(both));
   EXPECT_EQ(sorted(both), first(10));
 }
 
@@ -198,8 +201,8 @@ TEST(Dataset, ReadsGeneratedElements) {
                     return batch{tensor::of<float>({2}, {n, -n}),
                                  tensor::full({}, double(i % 3), dtype::int32)};
                   }};
-  EXPECT_EQ(all(x.batch(2)), all(counted(5).batch(2)));
-  EXPECT_EQ(sorted(flat(all(x.shuffle()))), first(5));
+  EXPECT_EQ(all_names(x.batch(2)), all_names(counted(5).batch(2)));
+  EXPECT_EQ(sorted(flat(all_names(x.shuffle()))), first(5));
 }
 
 TEST(Dataset, KeepsOtherDtypes) {
@@ -235,16 +238,16 @@ TEST(Dataset, RejectsElementsThatATapeRecords) {
   const auto scaled = x.map([&](const batch& one) {
     return batch{recorded, one.labels};
   });
-  EXPECT_EQ(complaint([&] { all(scaled.batch(2)); }),
+  EXPECT_EQ(complaint([&] { all_names(scaled.batch(2)); }),
             "the function of map gave float32[2], which a tape records; a "
             "dataset would lose its gradient: pass its detach()");
-  EXPECT_THROW(all(scaled), std::logic_error);
+  EXPECT_THROW(all_names(scaled), std::logic_error);
   const auto labels = tensor::zeros({2}, dtype::int32);
   EXPECT_THROW(dataset(recorded, labels), std::logic_error);
-  EXPECT_THROW(all(dataset{2, 1,
-                           [&](std::uint64_t) {
-                             return batch{recorded, labels.slice(0, 1)};
-                           }}),
+  EXPECT_THROW(all_names(dataset{2, 1,
+                                 [&](std::uint64_t) {
+                                   return batch{recorded, labels.slice(0, 1)};
+                                 }}),
                std::logic_error);
   const dataset plain{recorded.detach(), labels};
   EXPECT_EQ(plain.shuffle().batch(2).iterate().next()->inputs.size(), 2u);
@@ -273,10 +276,10 @@ TEST(Dataset, BatchesHaveTheirGlobalRows) {
   EXPECT_EQ(rows(x.prefetch(2)), (list{2, 2, 1}));
   EXPECT_EQ(rows(x.map(keep)), (list{2, 2, 1}));
   EXPECT_EQ(rows(x.map(halve)), (list{1, 1, 1}));
-  EXPECT_EQ(rows(x.part(1, 2, 2)),
+  EXPECT_EQ(rows(x.shard(1, 2, 2)),
             (list{2, 2, 1})); // Rows of the global batch.
-  EXPECT_EQ(rows(x.map(keep).part(1, 2, 2)), (list{2, 2, 1}));
-  EXPECT_EQ(rows(x.part(1, 2, 2).map(keep)), (list{2, 2, 1}));
+  EXPECT_EQ(rows(x.map(keep).shard(1, 2, 2)), (list{2, 2, 1}));
+  EXPECT_EQ(rows(x.shard(1, 2, 2).map(keep)), (list{2, 2, 1}));
   EXPECT_EQ(rows(counted(2)), (list{0, 0})); // Single examples.
   EXPECT_EQ(counted(5).examples(1, 4).global_rows, 3);
 }
@@ -290,7 +293,7 @@ TEST(Dataset, RejectsInvalidOptions) {
 }
 
 TEST(Dataset, AnEmptyDatasetHasNoElement) {
-  EXPECT_EQ(all(counted(0).shuffle().batch(3).prefetch(2)), lists{});
+  EXPECT_EQ(all_names(counted(0).shuffle().batch(3).prefetch(2)), lists{});
   EXPECT_EQ(counted(0).batch(3).size(), 0u);
 }
 

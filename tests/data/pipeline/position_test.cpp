@@ -11,48 +11,51 @@ namespace {
 using namespace testing;
 
 struct chain {
-  dataset is;
-  std::string said;
+  dataset data;
+  std::string text;
 };
 
 /// Makes any finite chain of up to six stages.
 chain random_chain(std::mt19937_64& rng) {
   const auto n = std::int64_t(rng() % 20);
-  chain x{counted(n), "counted(" + std::to_string(n) + ")"};
+  chain result{counted(n), "counted(" + std::to_string(n) + ")"};
   bool mixed = false; // Batches of batches need equal sizes.
   for (auto links = rng() % 7; links > 0; --links) {
     const auto k = 1 + rng() % 7;
-    const auto said = std::to_string(k) + ")";
+    const auto argument = std::to_string(k) + ")";
     switch (rng() % 8) {
       case 0:
-        x = {x.is.take(k + 5), x.said + ".take(5+" + said};
+        result = {result.data.take(k + 5), result.text + ".take(5+" + argument};
         break;
       case 1:
-        x = {x.is.skip(k), x.said + ".skip(" + said};
+        result = {result.data.skip(k), result.text + ".skip(" + argument};
         break;
       case 2:
-        x = {x.is.repeat(k), x.said + ".repeat(" + said};
+        result = {result.data.repeat(k), result.text + ".repeat(" + argument};
         break;
       case 3:
-        x = {x.is.shuffle(k, k), x.said + ".shuffle(" + said};
+        result = {result.data.shuffle(k, k),
+                  result.text + ".shuffle(" + argument};
         break;
       case 4:
-        x = {x.is.shuffle(whole, k), x.said + ".shuffle(whole, " + said};
+        result = {result.data.shuffle(whole_dataset, k),
+                  result.text + ".shuffle(whole, " + argument};
         break;
       case 5:
-        x = {x.is.prefetch(k), x.said + ".prefetch(" + said};
+        result = {result.data.prefetch(k),
+                  result.text + ".prefetch(" + argument};
         break;
       case 6:
-        x = {x.is.repeat().shuffle(k).take(30),
-             x.said + ".repeat().take(30).shuffle(" + said};
+        result = {result.data.repeat().shuffle(k).take(30),
+                  result.text + ".repeat().take(30).shuffle(" + argument};
         break;
       default:
         if (!std::exchange(mixed, true))
-          x = {x.is.batch(k), x.said + ".batch(" + said};
+          result = {result.data.batch(k), result.text + ".batch(" + argument};
     }
   }
-  x.is = x.is.take(100);
-  return x;
+  result.data = result.data.take(100);
+  return result;
 }
 
 // Fails for a position that counts prefetched elements, a shuffle that
@@ -61,20 +64,20 @@ TEST(Position, ResumesAnyChain) {
   std::size_t cuts = 0;
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
     std::mt19937_64 rng{seed};
-    const auto x = random_chain(rng);
+    const auto tested = random_chain(rng);
     const auto pass = rng() % 3;
-    SCOPED_TRACE("seed " + std::to_string(seed) + ": " + x.said);
-    const auto undisturbed = all(x.is, pass);
-    ASSERT_EQ(undisturbed.size(), x.is.size());
+    SCOPED_TRACE("seed " + std::to_string(seed) + ": " + tested.text);
+    const auto undisturbed = all_names(tested.data, pass);
+    ASSERT_EQ(undisturbed.size(), tested.data.size());
 
-    auto cut = x.is.iterate({pass, 0});
-    auto elsewhere = x.is.iterate({pass + 1, 0});
+    auto cut = tested.data.iterate({pass, 0});
+    auto elsewhere = tested.data.iterate({pass + 1, 0});
     for (std::size_t i = 0; i <= undisturbed.size(); i += 1 + rng() % 5) {
       while (cut.save().index < i)
         cut.next();
       const lists wanted(undisturbed.begin() + std::ptrdiff_t(i),
                          undisturbed.end());
-      auto fresh = x.is.iterate(cut.save());
+      auto fresh = tested.data.iterate(cut.save());
       ASSERT_EQ(rest(fresh), wanted) << "cut at " << i;
       elsewhere.next();
       elsewhere.restore(cut.save());
@@ -102,7 +105,7 @@ TEST(Position, RestoringReadsNothingAgain) {
     ++read;
     return x;
   });
-  auto each = x.shuffle(whole, 1).batch(10).iterate();
+  auto each = x.shuffle(whole_dataset, 1).batch(10).iterate();
   each.restore({4, 99});
   EXPECT_EQ(read, 0u);
   EXPECT_TRUE(each.next());

@@ -16,8 +16,8 @@ using namespace std::chrono_literals;
 
 TEST(Prefetch, ChangesNoElement) {
   for (const std::size_t count : {1u, 2u, 100u}) {
-    const auto x = counted(20).shuffle(whole, 1).batch(3);
-    EXPECT_EQ(all(x.prefetch(count)), all(x));
+    const auto x = counted(20).shuffle(whole_dataset, 1).batch(3);
+    EXPECT_EQ(all_names(x.prefetch(count)), all_names(x));
   }
 }
 
@@ -110,34 +110,34 @@ TEST(Prefetch, DetachesAThreadThatHangs) {
     std::shared_future<void> wait = go_on.get_future().share();
     std::atomic<int> read = 0;
   };
-  const auto at = std::make_shared<gate>();
-  const auto x = counted(100).map([at](const batch& x) {
-    if (++at->read == 1)
-      at->begun.set_value();
-    at->wait.wait_for(60s);
+  const auto shared_gate = std::make_shared<gate>();
+  const auto x = counted(100).map([shared_gate](const batch& x) {
+    if (++shared_gate->read == 1)
+      shared_gate->begun.set_value();
+    shared_gate->wait.wait_for(60s);
     return x;
   });
   {
     auto each = x.batch(100).prefetch(2, 1ms).iterate();
     EXPECT_THROW(each.next(), std::runtime_error);
-    at->begun.get_future().wait_for(60s);
+    shared_gate->begun.get_future().wait_for(60s);
   } // The destructor returns, although the function does not.
-  EXPECT_EQ(at->read, 1);
-  at->go_on.set_value();
+  EXPECT_EQ(shared_gate->read, 1);
+  shared_gate->go_on.set_value();
 }
 
 TEST(Prefetch, AStopEndsABatchBetweenTwoExamples) {
   std::stop_source stop;
   int read = 0;
-  const auto rows = std::make_shared<data::rows>(
+  const auto rows = std::make_shared<data::tensor_stage>(
     tensor::zeros({100, 1}), tensor::zeros({100}, dtype::int32), 0);
-  const auto each = std::make_shared<mapped>(rows, [&](const batch& x) {
+  const auto each = std::make_shared<map_stage>(rows, [&](const batch& x) {
     if (++read == 3)
       stop.request_stop();
     return x;
   });
-  const batched all{each, 100, false};
-  EXPECT_THROW(all.read({}, stop.get_token()), abandoned);
+  const batch_stage all{each, 100, false};
+  EXPECT_THROW(all.read({}, stop.get_token()), read_cancelled);
   EXPECT_EQ(read, 3);
 }
 

@@ -16,17 +16,18 @@ TEST(Shard, ShardsAddUpToTheBatches) {
     counted(7).batch(3).repeat(2).skip(1), counted(2).batch(4),
     counted(23).batch(5).map([](const batch& x) { return x; })};
   for (const auto& x : chains)
-    for (std::uint32_t parts = 1; parts < 8; ++parts) {
-      const auto whole = all(x, 1);
+    for (std::uint32_t shards = 1; shards < 8; ++shards) {
+      const auto whole = all_names(x, 1);
       auto joined = lists(whole.size());
-      for (std::uint32_t first = 0; first < parts; first += 2) {
-        const auto last = std::min(first + 2, parts);
-        const auto mine = all(x.part(first, last, parts).prefetch(2), 1);
+      for (std::uint32_t first = 0; first < shards; first += 2) {
+        const auto last = std::min(first + 2, shards);
+        const auto mine =
+          all_names(x.shard(first, last, shards).prefetch(2), 1);
         ASSERT_EQ(mine.size(), whole.size()); // Including empty batches.
         for (std::size_t i = 0; i < mine.size(); ++i)
           joined[i].insert(joined[i].end(), mine[i].begin(), mine[i].end());
       }
-      EXPECT_EQ(joined, whole) << parts << " parts";
+      EXPECT_EQ(joined, whole) << shards << " parts";
     }
 }
 
@@ -38,8 +39,9 @@ TEST(Shard, ReadsNoRowOfOtherShards) {
                      return one;
                    })
                    .batch(8)
-                   .part(1, 2, 4);
-  EXPECT_EQ(flat(all(x)), (std::vector<int>{2, 3, 10, 11, 18, 19, 26, 27}));
+                   .shard(1, 2, 4);
+  EXPECT_EQ(flat(all_names(x)),
+            (std::vector<int>{2, 3, 10, 11, 18, 19, 26, 27}));
   EXPECT_EQ(read, 8);
 }
 
@@ -47,7 +49,7 @@ TEST(Shard, KnowsTheRowsOfABatchUnlessItMustBeRead) {
   const auto x = counted(10).batch(4);
   EXPECT_EQ(x.batch_rows({0, 0}), 4u);
   EXPECT_EQ(x.batch_rows({0, 2}), 2u);
-  EXPECT_EQ(x.part(0, 1, 2).skip(1).batch_rows({0, 0}), std::nullopt);
+  EXPECT_EQ(x.shard(0, 1, 2).skip(1).batch_rows({0, 0}), std::nullopt);
   EXPECT_EQ(x.skip(1).batch_rows({0, 1}), 2u);
   const auto same = [](const batch& one) { return one; };
   EXPECT_EQ(x.map(same).batch_rows({0, 0}), std::nullopt);
@@ -55,9 +57,9 @@ TEST(Shard, KnowsTheRowsOfABatchUnlessItMustBeRead) {
 
 TEST(Shard, RejectsShardsThatDoNotExist) {
   const auto x = counted(10).batch(4);
-  EXPECT_THROW(x.part(1, 1, 2), std::invalid_argument);
-  EXPECT_THROW(x.part(1, 3, 2), std::invalid_argument);
-  EXPECT_THROW(all(counted(10).part(0, 1, 2)), std::logic_error);
+  EXPECT_THROW(x.shard(1, 1, 2), std::invalid_argument);
+  EXPECT_THROW(x.shard(1, 3, 2), std::invalid_argument);
+  EXPECT_THROW(all_names(counted(10).shard(0, 1, 2)), std::logic_error);
 }
 
 TEST(Prefetch, KeepsAnEarlierTimeout) {

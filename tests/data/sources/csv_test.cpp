@@ -154,15 +154,15 @@ TEST_F(Csv, AnyBytesAreReadOrRejectedInOneSentence) {
     std::mt19937_64 rng{seed};
     auto text = valid;
     for (auto changes = 1 + rng() % 4; changes > 0; --changes)
-      switch (const auto at = rng() % text.size(); rng() % 3) {
+      switch (const auto offset = rng() % text.size(); rng() % 3) {
         case 0:
-          text[at] = likely[rng() % likely.size()];
+          text[offset] = likely[rng() % likely.size()];
           break;
         case 1:
-          text.insert(at, 1, likely[rng() % likely.size()]);
+          text.insert(offset, 1, likely[rng() % likely.size()]);
           break;
         default:
-          text.erase(at, 1);
+          text.erase(offset, 1);
       }
     try {
       const auto x = read(text);

@@ -76,12 +76,12 @@ TEST(Digits, AreTenClassesOfImagesInTheUnitRange) {
   EXPECT_EQ(x.size(), 2000u);
   EXPECT_EQ(x.classes(), 10);
   EXPECT_EQ(x.element(), (tensor_spec{{28, 28, 1}, dtype::float32}));
-  const auto all = x.examples(0, 2000);
-  const auto [low, high] = std::ranges::minmax(all.inputs.data<float>());
+  const auto examples = x.examples(0, 2000);
+  const auto [low, high] = std::ranges::minmax(examples.inputs.data<float>());
   EXPECT_EQ(low, 0.0f);
   EXPECT_EQ(high, 1.0f);
   std::array<int, 10> count{};
-  for (const auto label : all.labels.data<std::int32_t>())
+  for (const auto label : examples.labels.data<std::int32_t>())
     ++count[std::size_t(label)];
   for (const auto each : count)
     EXPECT_NEAR(each, 200, 60); // 4.5 deviations
@@ -108,7 +108,7 @@ TEST(Digits, AreTooHardForALinearModelAndNotForLearning) {
   linear_model model;
   double best = 0;
   for (std::uint64_t pass = 0; pass < 6; ++pass) {
-    auto each = train.shuffle(whole, 1).batch(64).iterate({pass, 0});
+    auto each = train.shuffle(whole_dataset, 1).batch(64).iterate({pass, 0});
     for (const auto& x : each)
       model.learn(x, pass < 3 ? .01f : .003f);
     best = std::max(best, model.accuracy(test.examples(0, *test.size())));

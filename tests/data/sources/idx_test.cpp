@@ -169,16 +169,16 @@ TEST_F(Idx, AnyBytesAreReadOrRejectedInOneSentence) {
     std::mt19937_64 rng{seed};
     auto text = rng() % 2 ? three_images() : packed(three_images());
     for (auto changes = 1 + rng() % 8; changes > 0; --changes)
-      switch (const auto at = rng() % text.size(); rng() % 3) {
+      switch (const auto offset = rng() % text.size(); rng() % 3) {
         case 0:
-          text[at] = char(rng());
+          text[offset] = char(rng());
           break;
         case 1:
-          text.insert(at, 1 + rng() % 9, char(rng()));
+          text.insert(offset, 1 + rng() % 9, char(rng()));
           break;
         default:
           if (text.size() > 10)
-            text.erase(at, 1 + rng() % 3);
+            text.erase(offset, 1 + rng() % 3);
       }
     put("x", text);
     try {
@@ -215,15 +215,15 @@ TEST_F(Idx, AFolderWithoutTrainIsSplit) {
 }
 
 TEST_F(Idx, AMissingFileOfAFolderIsNamed) {
-  const auto at = folder.string();
+  const auto prefix = folder.string();
   EXPECT_EQ(complaint([&] { mnist(folder); }),
-            at
+            prefix
               + " holds neither t10k-images-idx3-ubyte nor "
                 "t10k-images-idx3-ubyte.gz: put the MNIST files there");
   put_set("t10k", 3);
   put("train-labels-idx1-ubyte", header({0}));
   EXPECT_EQ(complaint([&] { mnist(folder); }),
-            at
+            prefix
               + " holds neither train-images-idx3-ubyte nor "
                 "train-images-idx3-ubyte.gz: put the MNIST files there");
   EXPECT_EQ(complaint([&] { mnist(folder / "none"); }),

@@ -53,26 +53,27 @@ TEST(ClusterSpec, MayBeEmpty) {
   EXPECT_TRUE(cluster_spec{}.as_dict().empty());
 }
 
-TEST(ClusterTask, A32NumbersTheChiefFirstAndThenTheWorkers) {
-  const cluster_spec x{std::map<std::string, list>{
+TEST(ClusterTask, NumbersTheChiefFirstAndThenTheWorkers) {
+  const cluster_spec cluster{std::map<std::string, list>{
     {"chief", {"a:1"}}, {"worker", {"b:1", "c:1"}}, {"ps", {"d:1"}}}};
-  EXPECT_EQ(id_in_cluster(x, {"chief", 0}), 0u);
-  EXPECT_EQ(id_in_cluster(x, {"worker", 0}), 1u);
-  EXPECT_EQ(id_in_cluster(x, {"worker", 1}), 2u);
-  EXPECT_EQ(worker_count(x, {"worker", 1}), 3u);
+  EXPECT_EQ(id_in_cluster(cluster, {"chief", 0}), 0u);
+  EXPECT_EQ(id_in_cluster(cluster, {"worker", 0}), 1u);
+  EXPECT_EQ(id_in_cluster(cluster, {"worker", 1}), 2u);
+  EXPECT_EQ(worker_count(cluster, {"worker", 1}), 3u);
   EXPECT_EQ(id_in_cluster(dense, {"worker", 1}), 1u);
   EXPECT_EQ(worker_count(dense, {"worker", 1}), 2u);
 }
 
 TEST(ClusterTask, IsChiefIfItIsWorker0AndThereIsNoChief) {
-  const cluster_spec with{
+  const cluster_spec cluster{
     std::map<std::string, list>{{"chief", {"a:1"}}, {"worker", {"b:1"}}}};
-  EXPECT_TRUE(is_chief(with, {"chief", 0}));
-  EXPECT_FALSE(is_chief(with, {"worker", 0}));
+  EXPECT_TRUE(is_chief(cluster, {"chief", 0}));
+  EXPECT_FALSE(is_chief(cluster, {"worker", 0}));
   EXPECT_TRUE(is_chief(dense, {"worker", 0}));
   EXPECT_FALSE(is_chief(dense, {"worker", 1}));
   EXPECT_FALSE(is_chief(dense, {"ps", 0}));
-  EXPECT_EQ(collective_leader(with, {"worker", 0}), (cluster_task{"chief", 0}));
+  EXPECT_EQ(collective_leader(cluster, {"worker", 0}),
+            (cluster_task{"chief", 0}));
   EXPECT_EQ(collective_leader(dense, {"worker", 1}),
             (cluster_task{"worker", 0}));
 }

@@ -16,11 +16,11 @@ protected:
   TfConfig() { ::unsetenv("TF_CONFIG"); }
   ~TfConfig() override { ::unsetenv("TF_CONFIG"); }
 
-  static void say(const std::string& text) {
+  static void set_variable(const std::string& text) {
     ::setenv("TF_CONFIG", text.c_str(), 1);
   }
 
-  const tf_config_resolver x = troupe::tf_config();
+  const tf_config_resolver resolver = troupe::tf_config();
 };
 
 const std::string two_workers =
@@ -28,66 +28,68 @@ const std::string two_workers =
      "task": {"type": "worker", "index": 1})";
 
 TEST_F(TfConfig, DescribesTheCluster) {
-  say("{" + two_workers + R"(, "environment": "cloud", "other": [1]})");
-  EXPECT_EQ(x.cluster_spec().task_address("worker", 0), "10.0.0.1:2222");
-  EXPECT_EQ(x.cluster_spec().num_tasks("worker"), 2u);
-  EXPECT_EQ(x.task(), (cluster_task{"worker", 1}));
-  EXPECT_EQ(x.environment(), "cloud");
-  EXPECT_EQ(x.rpc_layer(), "");
+  set_variable("{" + two_workers
+               + R"(, "environment": "cloud", "other": [1]})");
+  EXPECT_EQ(resolver.cluster_spec().task_address("worker", 0), "10.0.0.1:2222");
+  EXPECT_EQ(resolver.cluster_spec().num_tasks("worker"), 2u);
+  EXPECT_EQ(resolver.task(), (cluster_task{"worker", 1}));
+  EXPECT_EQ(resolver.environment(), "cloud");
+  EXPECT_EQ(resolver.rpc_layer(), "");
 }
 
-TEST_F(TfConfig, A31NamesNoMasterForOneWorkerWithoutAChief) {
-  say(R"({"cluster": {"worker": ["a:1"]},
+TEST_F(TfConfig, NamesNoMasterForOneWorkerWithoutAChief) {
+  set_variable(R"({"cluster": {"worker": ["a:1"]},
           "task": {"type": "worker", "index": 0}, "rpc_layer": "rpc"})");
-  EXPECT_EQ(x.master(), "");
+  EXPECT_EQ(resolver.master(), "");
 }
 
-TEST_F(TfConfig, A31NamesThisTasksAddressAsMasterOfTwoWorkers) {
-  say("{" + two_workers + R"(, "rpc_layer": "rpc"})");
-  EXPECT_EQ(x.master(), "rpc://[fd00::2]:2222");
-  EXPECT_EQ(x.master({.task_id = 0}), "rpc://10.0.0.1:2222");
-  EXPECT_EQ(x.master({.rpc_layer = "grpc"}), "grpc://[fd00::2]:2222");
-  say("{" + two_workers + "}");
-  EXPECT_EQ(x.master(), "[fd00::2]:2222");
+TEST_F(TfConfig, NamesThisTasksAddressAsMasterOfTwoWorkers) {
+  set_variable("{" + two_workers + R"(, "rpc_layer": "rpc"})");
+  EXPECT_EQ(resolver.master(), "rpc://[fd00::2]:2222");
+  EXPECT_EQ(resolver.master({.task_id = 0}), "rpc://10.0.0.1:2222");
+  EXPECT_EQ(resolver.master({.rpc_layer = "grpc"}), "grpc://[fd00::2]:2222");
+  set_variable("{" + two_workers + "}");
+  EXPECT_EQ(resolver.master(), "[fd00::2]:2222");
 }
 
-TEST_F(TfConfig, A31LetsTheSessionMasterWin) {
-  say("{" + two_workers + R"(, "session_master": "m:1", "rpc_layer": "rpc"})");
-  EXPECT_EQ(x.master(), "m:1");
-  say(R"({"session_master": "m:1"})");
-  EXPECT_EQ(x.master(), "m:1");
+TEST_F(TfConfig, LetsTheSessionMasterWin) {
+  set_variable("{" + two_workers
+               + R"(, "session_master": "m:1", "rpc_layer": "rpc"})");
+  EXPECT_EQ(resolver.master(), "m:1");
+  set_variable(R"({"session_master": "m:1"})");
+  EXPECT_EQ(resolver.master(), "m:1");
 }
 
 TEST_F(TfConfig, IsLocalIfItIsNotSet) {
   for (const auto* text :
        {"", "{}", R"({"cluster": {}})", R"({"cluster": null, "task": {}})"}) {
     SCOPED_TRACE(text);
-    say(text);
-    EXPECT_TRUE(x.cluster_spec().empty());
-    EXPECT_EQ(x.task(), std::nullopt);
-    EXPECT_EQ(x.master(), "");
+    set_variable(text);
+    EXPECT_TRUE(resolver.cluster_spec().empty());
+    EXPECT_EQ(resolver.task(), std::nullopt);
+    EXPECT_EQ(resolver.master(), "");
   }
   ::unsetenv("TF_CONFIG");
-  EXPECT_TRUE(x.cluster_spec().empty());
+  EXPECT_TRUE(resolver.cluster_spec().empty());
 }
 
 TEST_F(TfConfig, IsReadInEveryCall) {
-  say("{" + two_workers + "}");
-  EXPECT_EQ(x.task_id(), 1u);
-  say(R"({"task": {"type": "chief", "index": 0}})");
-  EXPECT_EQ(x.task(), (cluster_task{"chief", 0}));
-  EXPECT_TRUE(x.cluster_spec().empty());
+  set_variable("{" + two_workers + "}");
+  EXPECT_EQ(resolver.task_id(), 1u);
+  set_variable(R"({"task": {"type": "chief", "index": 0}})");
+  EXPECT_EQ(resolver.task(), (cluster_task{"chief", 0}));
+  EXPECT_TRUE(resolver.cluster_spec().empty());
 }
 
 TEST_F(TfConfig, NeedNotListTheEvaluator) {
-  say(R"({"cluster": {"chief": ["a:1"], "worker": ["b:1"]},
+  set_variable(R"({"cluster": {"chief": ["a:1"], "worker": ["b:1"]},
           "task": {"type": "evaluator", "index": 0}})");
-  EXPECT_EQ(x.task(), (cluster_task{"evaluator", 0}));
-  EXPECT_TRUE(is_chief(x.cluster_spec(), *x.task()));
+  EXPECT_EQ(resolver.task(), (cluster_task{"evaluator", 0}));
+  EXPECT_TRUE(is_chief(resolver.cluster_spec(), *resolver.task()));
 }
 
 TEST_F(TfConfig, IsOverriddenByTheProgram) {
-  say("{" + two_workers + R"(, "rpc_layer": "rpc"})");
+  set_variable("{" + two_workers + R"(, "rpc_layer": "rpc"})");
   const tf_config_resolver own{
     {.task_id = 0, .rpc_layer = "", .environment = "lab"}};
   EXPECT_EQ(own.task(), (cluster_task{"worker", 0}));
@@ -98,21 +100,21 @@ TEST_F(TfConfig, IsOverriddenByTheProgram) {
 TEST_F(TfConfig, ReadsWhatItWrites) {
   const cluster_spec cluster{std::map<std::string, cluster_spec::list>{
     {"chief", {"a:1"}}, {"worker", {"[::1]:2", "c:3"}}}};
-  say(write_tf_config(cluster, {"worker", 1}));
-  EXPECT_EQ(x.cluster_spec(), cluster);
-  EXPECT_EQ(x.task(), (cluster_task{"worker", 1}));
+  set_variable(write_tf_config(cluster, {"worker", 1}));
+  EXPECT_EQ(resolver.cluster_spec(), cluster);
+  EXPECT_EQ(resolver.task(), (cluster_task{"worker", 1}));
 }
 
 TEST_F(TfConfig, HasNoMasterWithoutATask) {
-  say(R"({"cluster": {"worker": ["a:1", "b:1"]}})");
-  EXPECT_NE(thrown([&] { x.master(); }).find("task is missing"),
+  set_variable(R"({"cluster": {"worker": ["a:1", "b:1"]}})");
+  EXPECT_NE(thrown([&] { resolver.master(); }).find("task is missing"),
             std::string::npos);
-  EXPECT_EQ(x.master({.task_type = "worker", .task_id = 1}), "b:1");
+  EXPECT_EQ(resolver.master({.task_type = "worker", .task_id = 1}), "b:1");
 }
 
-struct bad {
+struct invalid_config {
   std::string text;
-  std::string says; ///< Without "TF_CONFIG: ".
+  std::string message; ///< Without "TF_CONFIG: ".
 };
 
 std::string in_cluster(const std::string& x) {
@@ -127,7 +129,7 @@ const auto example = R"(give {"cluster": {...}, "task": {...}})";
 const auto jobs = "give chief, worker, ps or evaluator";
 const auto whole = "give a whole number from 0, without quotes";
 
-const std::vector<bad> malformed{
+const std::vector<invalid_config> malformed{
   {"{", "this is not valid JSON at byte 2; " + std::string{example}},
   {"worker", "this is not valid JSON at byte 1; " + std::string{example}},
   {"{} {}", "this is not valid JSON at byte 4; " + std::string{example}},
@@ -194,12 +196,13 @@ const std::vector<bad> malformed{
 };
 
 TEST_F(TfConfig, IsRejectedInOneSentenceWithTheKeyAndARemedy) {
-  for (const auto& one : malformed) {
-    SCOPED_TRACE(one.text);
-    EXPECT_EQ(thrown([&] { parse_tf_config(one.text); }),
-              "TF_CONFIG: " + one.says);
-    say(one.text);
-    EXPECT_EQ(thrown([&] { x.cluster_spec(); }), "TF_CONFIG: " + one.says);
+  for (const auto& invalid : malformed) {
+    SCOPED_TRACE(invalid.text);
+    EXPECT_EQ(thrown([&] { parse_tf_config(invalid.text); }),
+              "TF_CONFIG: " + invalid.message);
+    set_variable(invalid.text);
+    EXPECT_EQ(thrown([&] { resolver.cluster_spec(); }),
+              "TF_CONFIG: " + invalid.message);
   }
 }
 
@@ -223,7 +226,7 @@ TEST_F(TfConfig, IsRejectedBeforeItUsesMemoryOrStack) {
   EXPECT_NE(
     thrown([&] { parse_tf_config(deep); }).find("deeper than 32 levels"),
     std::string::npos);
-  const auto large = std::string(tf_limits::bytes + 1, ' ');
+  const auto large = std::string(tf_limits::max_bytes + 1, ' ');
   EXPECT_NE(thrown([&] { parse_tf_config(large); }).find("too many"),
             std::string::npos);
   const auto wordy =

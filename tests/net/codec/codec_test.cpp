@@ -21,20 +21,20 @@ struct inner {
 };
 
 struct outer {
-  bool on = false;
+  bool flag = false;
   std::int8_t small = 0;
   std::uint64_t large = 0;
   double real = 0;
   float single = 0;
-  color what = color::red;
+  color paint = color::red;
   std::string text;
   std::vector<std::uint16_t> numbers;
   std::vector<inner> more;
   std::vector<std::string> texts;
   inner last;
   auto fields() {
-    return std::tie(on, small, large, real, single, what, text, numbers, more,
-                    texts, last);
+    return std::tie(flag, small, large, real, single, paint, text, numbers,
+                    more, texts, last);
   }
   bool operator==(const outer&) const = default;
 };
@@ -67,7 +67,7 @@ wired::outer sample() {
 }
 
 template <class T>
-std::string fault_of(std::vector<std::byte> bytes) {
+std::string error_of(std::vector<std::byte> bytes) {
   T x{};
   const auto fault = decode(bytes, x);
   return fault ? to_string(*fault) : "none";
@@ -90,12 +90,12 @@ static_assert(!encodable<std::vector<handle>>);
 
 TEST(Codec, DecodesWhatItEncoded) {
   auto x = sample();
-  wired::outer y;
+  wired::outer decoded;
   int z = 0;
-  EXPECT_FALSE(decode(encode(x, 42), y, z));
-  EXPECT_EQ(x, y);
+  EXPECT_FALSE(decode(encode(x, 42), decoded, z));
+  EXPECT_EQ(x, decoded);
   EXPECT_EQ(z, 42);
-  EXPECT_TRUE(std::signbit(y.real));
+  EXPECT_TRUE(std::signbit(decoded.real));
 }
 
 TEST(Codec, WritesBytesThatCerealsArchiveReads) {
@@ -142,55 +142,55 @@ TEST(Codec, RejectsTruncationAnywhere) {
 TEST(Codec, SurvivesEveryFlippedByte) {
   const auto bytes = encode(sample());
   std::mt19937 random{3};
-  for (std::size_t at = 0; at < bytes.size(); ++at)
+  for (std::size_t offset = 0; offset < bytes.size(); ++offset)
     for (const int with : {0x01, 0x80, 0xFF, int(random() % 255 + 1)}) {
       auto bad = bytes;
-      bad[at] ^= std::byte(with);
+      bad[offset] ^= std::byte(with);
       wired::outer x;
       if (!decode(bad, x)) { // the byte belongs to another valid value
-        EXPECT_EQ(encode(x), bad) << "byte " << at;
+        EXPECT_EQ(encode(x), bad) << "byte " << offset;
       }
     }
 }
 
 TEST(Codec, ChecksLengthsAgainstTheBytesLeft) {
   const auto huge = bytes_of({1, 255, 255, 255, 255, 255, 255, 255, 255, 'x'});
-  EXPECT_EQ(fault_of<std::string>(huge),
+  EXPECT_EQ(error_of<std::string>(huge),
             "byte 1: a text of 18446744073709551615, but 1 bytes are left");
-  EXPECT_EQ(fault_of<std::vector<double>>(huge),
+  EXPECT_EQ(error_of<std::vector<double>>(huge),
             "byte 1: a list of 18446744073709551615, but 1 bytes are left");
-  EXPECT_EQ(fault_of<std::vector<wired::inner>>(
+  EXPECT_EQ(error_of<std::vector<wired::inner>>(
               bytes_of({1, 2, 0, 0, 0, 0, 0, 0, 0, 'x'})),
             "byte 1: a list of 2, but 1 bytes are left");
-  EXPECT_EQ(fault_of<std::vector<wired::nothing>>(
+  EXPECT_EQ(error_of<std::vector<wired::nothing>>(
               bytes_of({1, 1, 0, 0, 0, 0, 0, 0, 0, 'x'})),
             "byte 9: an element of a list has no bytes");
 }
 
 TEST(Codec, NamesTheInvalidValue) {
-  EXPECT_EQ(fault_of<bool>(bytes_of({1, 2})),
+  EXPECT_EQ(error_of<bool>(bytes_of({1, 2})),
             "byte 1: 2 is neither true nor false");
   for (int i = 0; i < 256; ++i)
-    EXPECT_EQ(fault_of<wired::color>(bytes_of({1, i})) == "none",
+    EXPECT_EQ(error_of<wired::color>(bytes_of({1, i})) == "none",
               i == 0 || i == 3);
-  EXPECT_EQ(fault_of<wired::color>(bytes_of({1, 1})),
+  EXPECT_EQ(error_of<wired::color>(bytes_of({1, 1})),
             "byte 1: 1 is not a value of wired::color");
-  EXPECT_EQ(fault_of<std::uint8_t>(bytes_of({1, 2, 3})),
+  EXPECT_EQ(error_of<std::uint8_t>(bytes_of({1, 2, 3})),
             "byte 2: 1 bytes too many");
-  EXPECT_EQ(fault_of<std::uint32_t>(bytes_of({1, 2, 3})),
+  EXPECT_EQ(error_of<std::uint32_t>(bytes_of({1, 2, 3})),
             "byte 1: a number of 4 bytes, but 2 are left");
-  EXPECT_EQ(fault_of<std::uint8_t>(bytes_of({0, 2})),
+  EXPECT_EQ(error_of<std::uint8_t>(bytes_of({0, 2})),
             "byte 0: byte order 0, but 1 (little-endian) is expected");
-  EXPECT_EQ(fault_of<std::uint8_t>({}),
+  EXPECT_EQ(error_of<std::uint8_t>({}),
             "byte 0: a number of 1 bytes, but 0 are left");
 }
 
 TEST(Codec, AcceptsAnyBitsOfAByte) {
-  std::vector<std::byte> x(256), y;
-  for (std::size_t i = 0; i < x.size(); ++i)
-    x[i] = std::byte(i);
-  const auto bytes = encode(x);
-  EXPECT_EQ(bytes.size(), 1 + 8 + x.size());
-  EXPECT_FALSE(decode(bytes, y));
-  EXPECT_EQ(x, y);
+  std::vector<std::byte> encoded(256), decoded;
+  for (std::size_t i = 0; i < encoded.size(); ++i)
+    encoded[i] = std::byte(i);
+  const auto bytes = encode(encoded);
+  EXPECT_EQ(bytes.size(), 1 + 8 + encoded.size());
+  EXPECT_FALSE(decode(bytes, decoded));
+  EXPECT_EQ(encoded, decoded);
 }

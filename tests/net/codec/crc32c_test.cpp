@@ -18,21 +18,21 @@ std::span<const std::byte> bytes_of(std::string_view x) {
 } // namespace
 
 TEST(Crc32c, GivesThePublishedValues) {
-  std::vector<std::byte> x(32);
+  std::vector<std::byte> bytes(32);
   for (const auto& crc : {crc32c, crc32c_by_tables}) {
     EXPECT_EQ(crc({}, 0), 0u);
     EXPECT_EQ(crc(bytes_of("123456789"), 0), 0xE3069283u);
     // RFC 3720, B.4
-    x.assign(32, std::byte{0});
-    EXPECT_EQ(crc(x, 0), 0x8A9136AAu);
-    x.assign(32, std::byte{0xFF});
-    EXPECT_EQ(crc(x, 0), 0x62A8AB43u);
+    bytes.assign(32, std::byte{0});
+    EXPECT_EQ(crc(bytes, 0), 0x8A9136AAu);
+    bytes.assign(32, std::byte{0xFF});
+    EXPECT_EQ(crc(bytes, 0), 0x62A8AB43u);
     for (int i = 0; i < 32; ++i)
-      x[i] = std::byte(i);
-    EXPECT_EQ(crc(x, 0), 0x46DD794Eu);
+      bytes[i] = std::byte(i);
+    EXPECT_EQ(crc(bytes, 0), 0x46DD794Eu);
     for (int i = 0; i < 32; ++i)
-      x[i] = std::byte(31 - i);
-    EXPECT_EQ(crc(x, 0), 0x113FDB5Cu);
+      bytes[i] = std::byte(31 - i);
+    EXPECT_EQ(crc(bytes, 0), 0x113FDB5Cu);
   }
 }
 
@@ -53,14 +53,14 @@ TEST(Crc32c, ContinuesAtAnyCutAndAlignmentWithAndWithoutTheInstruction) {
 
 TEST(Crc32c, EqualsTheTablesForAnyLength) {
   std::mt19937 random{11};
-  std::vector<std::byte> x(100'000);
-  for (auto& b : x)
+  std::vector<std::byte> bytes(100'000);
+  for (auto& b : bytes)
     b = std::byte(random());
   // around one, two and three times the block size of the instruction
   for (const std::size_t size :
        {767, 768, 769, 1536, 2311, 12287, 12288, 12296, 13056, 24576, 99'991})
     for (std::size_t from = 0; from < 9; ++from) {
-      const auto all = std::span{x}.subspan(from, size);
+      const auto all = std::span{bytes}.subspan(from, size);
       EXPECT_EQ(crc32c(all, 5), crc32c_by_tables(all, 5)) << size;
     }
 }

@@ -21,11 +21,11 @@ std::vector<std::byte> sealed(F&& change) {
   return bytes;
 }
 
-malformed fault_of(const std::vector<std::byte>& bytes,
-                   const frame_limits& limits = {}) {
+decode_error error_of(const std::vector<std::byte>& bytes,
+                      const frame_limits& limits = {}) {
   const auto x = decode_all(bytes, 3, limits);
   EXPECT_TRUE(x.frames.empty());
-  return x.fault.value_or(malformed{0, "none"});
+  return x.error.value_or(decode_error{0, "none"});
 }
 
 } // namespace
@@ -41,7 +41,7 @@ TEST(Frame, IsDecodedFromPiecesOfAnySize) {
   }
   for (const std::size_t piece : {1, 2, 3, 7, 39, 40, 41, 1000, 1 << 20}) {
     const auto got = decode_all(stream, piece);
-    EXPECT_FALSE(got.fault);
+    EXPECT_FALSE(got.error);
     EXPECT_EQ(got.frames, sent) << "in pieces of " << piece;
   }
 }
@@ -68,14 +68,14 @@ TEST(Frame, IsDecodedFromAnyTwoPieces) {
 
 TEST(Frame, WithAnyFlippedBitIsRejectedAtTheSameOffsetInAnyPieces) {
   const auto bytes = to_bytes(some_frame(23));
-  for (std::size_t at = 0; at < bytes.size(); ++at)
+  for (std::size_t offset = 0; offset < bytes.size(); ++offset)
     for (int bit = 0; bit < 8; ++bit) {
       auto bad = bytes;
-      bad[at] ^= std::byte(1 << bit);
+      bad[offset] ^= std::byte(1 << bit);
       const auto one = decode_all(bad, 1), whole = decode_all(bad, bad.size());
-      EXPECT_TRUE(one.frames.empty()) << "byte " << at << ", bit " << bit;
-      ASSERT_TRUE(one.fault) << "byte " << at << ", bit " << bit;
-      EXPECT_EQ(one.fault, whole.fault);
+      EXPECT_TRUE(one.frames.empty()) << "byte " << offset << ", bit " << bit;
+      ASSERT_TRUE(one.error) << "byte " << offset << ", bit " << bit;
+      EXPECT_EQ(one.error, whole.error);
     }
 }
 
@@ -84,8 +84,8 @@ TEST(Frame, TruncatedAnywhereIsReportedWithItsOffset) {
   for (std::size_t cut = 1; cut < bytes.size(); ++cut) {
     const auto x = decode_all(std::span{bytes}.first(cut), 5);
     EXPECT_TRUE(x.frames.empty());
-    ASSERT_TRUE(x.fault);
-    EXPECT_EQ(x.fault->at, cut);
+    ASSERT_TRUE(x.error);
+    EXPECT_EQ(x.error->offset, cut);
   }
 }
 
@@ -101,24 +101,26 @@ TEST(Frame, RandomBytesAreRejected) {
                   bytes.begin());
     const auto x = decode_all(bytes, 1 + random() % 50);
     EXPECT_TRUE(x.frames.empty());
-    EXPECT_EQ(x.fault.has_value(), !bytes.empty());
+    EXPECT_EQ(x.error.has_value(), !bytes.empty());
   }
 }
 
 TEST(Frame, NamesTheInvalidField) {
-  const auto with = [](std::size_t at, int x) {
+  const auto error_with = [](std::size_t at, int x) {
     return sealed([=](auto& bytes) { bytes[at] = std::byte(x); });
   };
-  EXPECT_EQ(fault_of(with(layout::magic + 1, 0)),
-            (malformed{0, "not the start of a frame"}));
-  EXPECT_EQ(fault_of(with(layout::version, 9)),
-            (malformed{4, "version 9, but version 2 is expected"}));
-  EXPECT_EQ(fault_of(with(layout::kind, 0)), (malformed{5, "unknown kind 0"}));
-  EXPECT_EQ(fault_of(with(layout::kind, 6)), (malformed{5, "unknown kind 6"}));
-  EXPECT_EQ(fault_of(with(layout::flags, 128)),
-            (malformed{6, "unknown flags 128"}));
-  EXPECT_EQ(fault_of(with(layout::priority, 2)),
-            (malformed{7, "unknown priority 2"}));
+  EXPECT_EQ(error_of(error_with(layout::magic + 1, 0)),
+            (decode_error{0, "not the start of a frame"}));
+  EXPECT_EQ(error_of(error_with(layout::version, 9)),
+            (decode_error{4, "version 9, but version 3 is expected"}));
+  EXPECT_EQ(error_of(error_with(layout::kind, 0)),
+            (decode_error{5, "unknown kind 0"}));
+  EXPECT_EQ(error_of(error_with(layout::kind, 6)),
+            (decode_error{5, "unknown kind 6"}));
+  EXPECT_EQ(error_of(error_with(layout::flags, 128)),
+            (decode_error{6, "unknown flags 128"}));
+  EXPECT_EQ(error_of(error_with(layout::priority, 2)),
+            (decode_error{7, "unknown priority 2"}));
 }
 
 TEST(Frame, IsRejectedWithItsOffsetInTheStream) {
@@ -127,7 +129,7 @@ TEST(Frame, IsRejectedWithItsOffsetInTheStream) {
   bytes.insert(bytes.end(), next.begin(), next.end());
   const auto x = decode_all(bytes, 13);
   EXPECT_EQ(x.frames.size(), 1u);
-  EXPECT_EQ(x.fault, (malformed{50 + 5, "unknown kind 77"}));
+  EXPECT_EQ(x.error, (decode_error{50 + 5, "unknown kind 77"}));
 }
 
 TEST(Frame, ClaimingTooMuchAllocatesNoMemory) {
@@ -141,9 +143,9 @@ TEST(Frame, ClaimingTooMuchAllocatesNoMemory) {
     frame_decoder decoder{limits};
     std::span<const std::byte> rest{bytes};
     const auto x = decoder.next(rest);
-    ASSERT_TRUE(std::holds_alternative<malformed>(x));
-    EXPECT_EQ(std::get<malformed>(x).at, layout::length);
-    EXPECT_EQ(decoder.held(), 0u);
+    ASSERT_TRUE(std::holds_alternative<decode_error>(x));
+    EXPECT_EQ(std::get<decode_error>(x).offset, layout::length);
+    EXPECT_EQ(decoder.allocated_bytes(), 0u);
   }
 }
 
@@ -155,10 +157,10 @@ TEST(Frame, AllocatesForReceivedBytesNotForClaimedOnes) {
   frame_decoder decoder;
   auto rest = std::span<const std::byte>{bytes}.first(header_size);
   EXPECT_TRUE(std::holds_alternative<frame_decoder::more>(decoder.next(rest)));
-  EXPECT_EQ(decoder.held(), 0u);
+  EXPECT_EQ(decoder.allocated_bytes(), 0u);
   rest = std::span<const std::byte>{bytes}.subspan(header_size);
   EXPECT_TRUE(std::holds_alternative<frame_decoder::more>(decoder.next(rest)));
-  EXPECT_LE(decoder.held(), 2 * (bytes.size() - header_size));
+  EXPECT_LE(decoder.allocated_bytes(), 2 * (bytes.size() - header_size));
 }
 
 TEST(Frame, IsNotSearchedAfterAnInvalidOne) {
@@ -166,9 +168,9 @@ TEST(Frame, IsNotSearchedAfterAnInvalidOne) {
   auto bytes = to_bytes(some_frame(4));
   bytes[20] ^= std::byte{1};
   std::span<const std::byte> rest{bytes};
-  ASSERT_TRUE(std::holds_alternative<malformed>(decoder.next(rest)));
+  ASSERT_TRUE(std::holds_alternative<decode_error>(decoder.next(rest)));
   const auto good = to_bytes(some_frame(4));
   rest = good;
-  EXPECT_TRUE(std::holds_alternative<malformed>(decoder.next(rest)));
+  EXPECT_TRUE(std::holds_alternative<decode_error>(decoder.next(rest)));
   EXPECT_TRUE(decoder.finish());
 }

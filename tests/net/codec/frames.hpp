@@ -9,43 +9,43 @@ namespace troupe::net::testing {
 
 inline frame some_frame(std::size_t size, std::uint32_t seed = 1) {
   std::mt19937 random{seed};
-  frame x{frame_kind(1 + random() % 5),
-          priority(random() % 2),
-          (std::uint64_t{random()} << 32) + random(),
-          (std::uint64_t{random()} << 32) + random(),
-          std::vector<std::byte>(size),
-          std::uint32_t(random())};
-  for (auto& b : x.payload)
+  frame result{frame_kind(1 + random() % 5),
+               priority(random() % 2),
+               (std::uint64_t{random()} << 32) + random(),
+               (std::uint64_t{random()} << 32) + random(),
+               std::vector<std::byte>(size),
+               std::uint32_t(random())};
+  for (auto& b : result.payload)
     b = std::byte(random());
-  return x;
+  return result;
 }
 
 /// The frames of a byte stream, and its error.
 struct decoded {
   std::vector<frame> frames;
-  std::optional<malformed> fault;
+  std::optional<decode_error> error;
 };
 
 /// @param piece number of bytes passed to the decoder at a time.
 inline decoded decode_all(std::span<const std::byte> bytes, std::size_t piece,
                           const frame_limits& limits = {}) {
   frame_decoder decoder{limits};
-  decoded all;
+  decoded result;
   while (!bytes.empty()) {
     auto some = bytes.first(std::min(piece, bytes.size()));
     bytes = bytes.subspan(some.size());
     while (!some.empty()) {
       auto x = decoder.next(some);
       if (auto* whole = std::get_if<frame>(&x))
-        all.frames.push_back(std::move(*whole));
-      if (auto* bad = std::get_if<malformed>(&x)) {
-        all.fault = *bad;
-        return all;
+        result.frames.push_back(std::move(*whole));
+      if (auto* bad = std::get_if<decode_error>(&x)) {
+        result.error = *bad;
+        return result;
       }
     }
   }
-  all.fault = decoder.finish();
-  return all;
+  result.error = decoder.finish();
+  return result;
 }
 
 } // namespace troupe::net::testing

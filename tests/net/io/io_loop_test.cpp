@@ -12,32 +12,32 @@ using namespace troupe::net::testing;
 
 namespace {
 
-using timer = troupe::net::alarm;
+using timer = troupe::net::timer;
 
-/// Three timers that are due at once. The handler of the first changes the
-/// second; the third expires last.
-struct three_alarms {
-  explicit three_alarms(std::function<void(timer&)> meddle)
+/// Three timers that are due at the same time. The handler of the first changes
+/// the second; the third expires last.
+struct three_timers {
+  explicit three_timers(std::function<void(timer&)> meddle)
     : first{loop,
             [this, meddle] {
-              rung.put("first");
+              expired.put("first");
               meddle(*second);
             }},
-      third{loop, [this] { rung.put("third"); }} {
+      third{loop, [this] { expired.put("third"); }} {
     loop.post([this] {
-      second.emplace(loop, [this] { rung.put("second"); });
-      first.in(0ns);
-      second->in(0ns);
-      third.in(0ns);
+      second.emplace(loop, [this] { expired.put("second"); });
+      first.expires_after(0ns);
+      second->expires_after(0ns);
+      third.expires_after(0ns);
       const auto due = std::chrono::steady_clock::now();
       while (std::chrono::steady_clock::now() == due) // until all are due
         ;
     });
   }
-  ~three_alarms() { loop.stop(); }
+  ~three_timers() { loop.stop(); }
 
   io_loop loop;
-  mailbox<std::string> rung;
+  mailbox<std::string> expired;
   timer first;
   std::optional<timer> second;
   timer third;
@@ -52,15 +52,15 @@ sigset_t blocked_here() {
 } // namespace
 
 TEST(Timer, DoesNotExpireAfterCancelEvenIfItIsDue) {
-  three_alarms x{[](timer& other) { other.off(); }};
-  EXPECT_EQ(x.rung.take(), "first");
-  EXPECT_EQ(x.rung.take(), "third");
+  three_timers x{[](timer& other) { other.cancel(); }};
+  EXPECT_EQ(x.expired.take(), "first");
+  EXPECT_EQ(x.expired.take(), "third");
 }
 
 TEST(Timer, ReplacesAnEarlierTimeEvenIfItIsDue) {
-  three_alarms x{[](timer& other) { other.in(long_enough); }};
-  EXPECT_EQ(x.rung.take(), "first");
-  EXPECT_EQ(x.rung.take(), "third");
+  three_timers x{[](timer& other) { other.expires_after(max_wait); }};
+  EXPECT_EQ(x.expired.take(), "first");
+  EXPECT_EQ(x.expired.take(), "third");
 }
 
 TEST(IoLoop, KeepsTheCallersSignalMaskIfItCannotStart) {

@@ -28,16 +28,16 @@ protected:
             tls{acceptor}.wrap(x[1], tls::side::acceptor)};
   }
   /// @returns what the acceptor and the dialer received.
-  static std::pair<received, received> meet(two x) {
-    auto there = pass(*x.first, *x.second, "hello");
-    there.text += x.second->problem();
-    x.second->close();
+  static std::pair<received, received> handshake_results(two sockets) {
+    auto remote = pass(*sockets.first, *sockets.second, "hello");
+    remote.text += sockets.second->problem();
+    sockets.second->close();
     auto back = received{};
     std::vector<std::byte> piece(100);
-    for (int i = 0; i < 3 && back.how != status::closed; ++i)
-      back.how = x.first->read_some(piece).how;
-    back.text = x.first->problem();
-    return {there, back};
+    for (int i = 0; i < 3 && back.state != status::closed; ++i)
+      back.state = sockets.first->read_some(piece).state;
+    back.text = sockets.first->problem();
+    return {remote, back};
   }
 };
 
@@ -55,36 +55,37 @@ void carries_both_ways(stream& left, stream& right) {
 }
 
 /// Alternately writes until the stream is full, and reads everything.
-void repeats_what_did_not_move(stream& from, stream& to) {
+void continues_after_partial_transfer(stream& sender, stream& receiver) {
   const auto text = letters(2'000'000);
-  pass(from, to, "x"); // completes the TLS handshake
-  pass(to, from, "y");
+  pass(sender, receiver, "x"); // completes the TLS handshake
+  pass(receiver, sender, "y");
   std::string got;
   std::vector<std::byte> piece(70'000);
   for (auto rest = bytes_of(text); got.size() < text.size();) {
     while (!rest.empty()) {
       const auto half = rest.size() > 100 ? 64 : rest.size();
-      const auto x = from.write_some(rest.first(half), rest.subspan(half));
+      const auto x = sender.write_some(rest.first(half), rest.subspan(half));
       rest = rest.subspan(x.bytes);
-      if (x.how != status::ok)
+      if (x.state != status::ok)
         break;
     }
-    for (stream::moved x; (x = to.read_some(piece)).how == status::ok;)
+    for (stream::io_result x;
+         (x = receiver.read_some(piece)).state == status::ok;)
       got += text_of(std::span{piece}.first(x.bytes));
   }
   EXPECT_TRUE(got == text);
 }
 
-void ends_without_a_signal(stream& left, stream& right) {
+void closes_without_a_signal(stream& left, stream& right) {
   pass(left, right, "x");
   right.close();
   const auto text = letters(100'000);
-  stream::moved x;
+  stream::io_result x;
   for (int i = 0; i < 9 && (x = left.write_some(bytes_of(text))).bytes > 0; ++i)
     ;
-  EXPECT_EQ(x.how, status::closed) << left.problem();
+  EXPECT_EQ(x.state, status::closed) << left.problem();
   EXPECT_FALSE(left.problem().empty());
-  EXPECT_EQ(left.write_some(bytes_of(text)).how, status::closed);
+  EXPECT_EQ(left.write_some(bytes_of(text)).state, status::closed);
 }
 
 } // namespace
@@ -96,20 +97,20 @@ TEST(SocketStream, TransfersBytesBothWays) {
 
 TEST(SocketStream, ContinuesAfterAPartialTransfer) {
   const auto [left, right] = clear();
-  repeats_what_did_not_move(*left, *right);
+  continues_after_partial_transfer(*left, *right);
 }
 
 TEST(SocketStream, ClosesWithoutASignalIfThePeerIsGone) {
   const auto [left, right] = clear();
-  ends_without_a_signal(*left, *right);
+  closes_without_a_signal(*left, *right);
 }
 
 TEST(SocketStream, ReportsTheEventItWaitsFor) {
   const auto [left, right] = clear();
   std::vector<std::byte> piece(10);
-  EXPECT_EQ(left->read_some(piece).how, status::wants_read);
+  EXPECT_EQ(left->read_some(piece).state, status::wants_read);
   right->close();
-  EXPECT_EQ(left->read_some(piece).how, status::closed);
+  EXPECT_EQ(left->read_some(piece).state, status::closed);
 }
 
 TEST_F(TlsStream, TransfersBytesBothWays) {
@@ -119,12 +120,12 @@ TEST_F(TlsStream, TransfersBytesBothWays) {
 
 TEST_F(TlsStream, ContinuesAfterAPartialTransfer) {
   const auto [left, right] = under(good("a"), good("b"));
-  repeats_what_did_not_move(*left, *right);
+  continues_after_partial_transfer(*left, *right);
 }
 
 TEST_F(TlsStream, ClosesWithoutASignalIfThePeerIsGone) {
   const auto [left, right] = under(good("a"), good("b"));
-  ends_without_a_signal(*left, *right);
+  closes_without_a_signal(*left, *right);
 }
 
 TEST_F(TlsStream, FailsIfABitChangesInTransit) {
@@ -133,27 +134,27 @@ TEST_F(TlsStream, FailsIfABitChangesInTransit) {
   const auto right = tls{good("b")}.wrap(far[0], tls::side::acceptor);
   const auto before = wrap_socket(near[1]), behind = wrap_socket(far[1]);
   std::vector<std::byte> piece(10'000);
-  const auto carry = [&](stream& from, stream& to, std::byte change) {
+  const auto carry = [&](stream& from, stream& target, std::byte change) {
     const auto came = from.read_some(piece);
     if (came.bytes == 0)
       return;
     piece[came.bytes / 2] ^= change;
-    to.write_some(std::span{piece}.first(came.bytes));
+    target.write_some(std::span{piece}.first(came.bytes));
   };
-  const auto said = [&](std::byte change) {
-    std::vector<std::byte> heard(100);
-    stream::moved wrote, read;
+  const auto received_by = [&](std::byte change) {
+    std::vector<std::byte> bytes(100);
+    stream::io_result wrote, read;
     for (int i = 0; i < 20 && read.bytes == 0; ++i) {
       if (wrote.bytes == 0)
         wrote = left->write_some(bytes_of("hello"));
       carry(*before, *behind, change);
-      read = right->read_some(heard);
+      read = right->read_some(bytes);
       carry(*behind, *before, {});
     }
     return read;
   };
-  ASSERT_EQ(said({}).bytes, 5u);
-  EXPECT_EQ(said(std::byte{1}).how, status::failed);
+  ASSERT_EQ(received_by({}).bytes, 5u);
+  EXPECT_EQ(received_by(std::byte{1}).state, status::failed);
   EXPECT_NE(right->problem().find("TLS"), std::string::npos);
 }
 
@@ -170,8 +171,8 @@ TEST_F(TlsStream, ReportsBufferedBytesThatPollDoesNotSee) {
 
 TEST_F(TlsStream, ReportsBytesThatArriveWithTheEndOfTheHandshake) {
   const auto [left, right] = under(good("a"), good("b"));
-  EXPECT_EQ(left->write_some(bytes_of("hello")).how, status::wants_read);
-  EXPECT_EQ(right->write_some(bytes_of("x")).how, status::wants_read);
+  EXPECT_EQ(left->write_some(bytes_of("hello")).state, status::wants_read);
+  EXPECT_EQ(right->write_some(bytes_of("x")).state, status::wants_read);
   ASSERT_EQ(left->write_some(bytes_of("hello")).bytes, 5u);
   ASSERT_EQ(right->write_some(bytes_of("x")).bytes, 1u);
   EXPECT_TRUE(right->has_buffered());
@@ -181,8 +182,8 @@ TEST_F(TlsStream, ReportsBytesThatArriveWithTheEndOfTheHandshake) {
 }
 
 TEST_F(TlsStream, RejectsAnExpiredCertificateOfEitherSide) {
-  const auto dialer = meet(under(expired(), good()));
-  EXPECT_EQ(dialer.first.how, status::failed);
+  const auto dialer = handshake_results(under(expired(), good()));
+  EXPECT_EQ(dialer.first.state, status::failed);
   EXPECT_EQ(dialer.first.text, "TLS: certificate verify failed: certificate "
                                "has expired; the other side needs a "
                                "certificate and an authority that are valid "
@@ -191,27 +192,29 @@ TEST_F(TlsStream, RejectsAnExpiredCertificateOfEitherSide) {
             std::string::npos)
     << dialer.second.text;
   auto [left, right] = under(good(), expired());
-  EXPECT_EQ(pass(*left, *right, "hello").how, status::failed);
+  EXPECT_EQ(pass(*left, *right, "hello").state, status::failed);
   EXPECT_NE(left->problem().find("expired"), std::string::npos);
 }
 
 TEST_F(TlsStream, RejectsACertificateOfAnotherAuthority) {
-  const auto x = meet(under(foreign(), good()));
-  EXPECT_EQ(x.first.how, status::failed);
-  EXPECT_NE(x.first.text.find("unable to get local issuer certificate"),
+  const auto foreign_results = handshake_results(under(foreign(), good()));
+  EXPECT_EQ(foreign_results.first.state, status::failed);
+  EXPECT_NE(
+    foreign_results.first.text.find("unable to get local issuer certificate"),
+    std::string::npos)
+    << foreign_results.first.text;
+  EXPECT_NE(foreign_results.second.text.find(
+              "unknown ca; the certificate of this side is "
+              "not of the authority"),
             std::string::npos)
-    << x.first.text;
-  EXPECT_NE(x.second.text.find("unknown ca; the certificate of this side is "
-                               "not of the authority"),
-            std::string::npos)
-    << x.second.text;
+    << foreign_results.second.text;
 }
 
 TEST_F(TlsStream, RejectsAPeerWithoutTls) {
   const auto x = socket_pair();
   const auto left = wrap_socket(x[0]);
   const auto right = tls{good()}.wrap(x[1], tls::side::acceptor);
-  EXPECT_EQ(pass(*left, *right, letters(1000)).how, status::failed);
+  EXPECT_EQ(pass(*left, *right, letters(1000)).state, status::failed);
   EXPECT_NE(right->problem().find("TLS: "), std::string::npos);
 }
 
@@ -226,14 +229,14 @@ TEST_F(TlsStream, NamesTheUnusableFile) {
     EXPECT_NE(said.find("none.key"), std::string::npos) << said;
     EXPECT_NE(said.find("No such file"), std::string::npos) << said;
   }
-  auto other = good("other");
-  other.key = good().key;
+  auto mismatched = good("other");
+  mismatched.key = good().key;
   try {
-    tls{other};
+    tls{mismatched};
     FAIL();
   } catch (const std::invalid_argument& e) {
     const std::string said = e.what();
     EXPECT_NE(said.find("not that of the certificate"), said.npos) << said;
-    EXPECT_NE(said.find(other.certificate), said.npos) << said;
+    EXPECT_NE(said.find(mismatched.certificate), said.npos) << said;
   }
 }

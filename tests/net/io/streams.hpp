@@ -29,15 +29,15 @@ inline std::string text_of(std::span<const std::byte> x) {
   return {reinterpret_cast<const char*>(x.data()), x.size()};
 }
 
-/// Bytes received until `count` have arrived or the stream ended.
+/// Received bytes, and the final status of the stream that was read.
 struct received {
   std::string text;
-  stream::status how = stream::status::ok;
+  stream::status state = stream::status::ok;
 };
 
 /// Writes to one end and reads from the other until `sent` has passed, or
 /// either ends. @returns the bytes read and the final status.
-inline received pass(stream& from, stream& to, std::string_view sent) {
+inline received pass(stream& sender, stream& receiver, std::string_view sent) {
   const auto deadline =
     std::chrono::steady_clock::now() + std::chrono::seconds{20};
   received got;
@@ -47,17 +47,18 @@ inline received pass(stream& from, stream& to, std::string_view sent) {
     if (std::chrono::steady_clock::now() > deadline)
       throw std::runtime_error{"nothing moves"};
     if (!rest.empty()) {
-      const auto x = from.write_some(rest);
+      const auto x = sender.write_some(rest);
       rest = rest.subspan(x.bytes);
-      if (x.how == stream::status::failed || x.how == stream::status::closed)
-        return {got.text, x.how};
+      if (x.state == stream::status::failed
+          || x.state == stream::status::closed)
+        return {got.text, x.state};
     } else {
-      from.read_some(piece); // the rest of a handshake
+      sender.read_some(piece); // the rest of a handshake
     }
-    const auto x = to.read_some(piece);
+    const auto x = receiver.read_some(piece);
     got.text += text_of(std::span{piece}.first(x.bytes));
-    if (x.how == stream::status::failed || x.how == stream::status::closed)
-      return {got.text, x.how};
+    if (x.state == stream::status::failed || x.state == stream::status::closed)
+      return {got.text, x.state};
   }
   return got;
 }

@@ -11,30 +11,33 @@ namespace {
 
 class LaneOfTwoProcesses : public ::testing::TestWithParam<const char*> {};
 
-constexpr std::size_t parcels = 256; // 64 MiB each way
+constexpr std::size_t packet_count = 256; // 64 MiB each way
 
 /// Sends all own packets and receives all of the peer's, in any order.
 /// @returns the failure; empty: none.
-std::string exchange(lane& x, std::uint64_t mine, std::uint64_t theirs) {
+std::string exchange_packets(lane& own_lane, std::uint64_t own_seed,
+                             std::uint64_t peer_seed) {
   std::vector<pollfd> watched;
-  lane* const only[]{&x};
-  const auto ours = bytes_of(mine, most_parcel_bytes);
-  const auto wanted = bytes_of(theirs, most_parcel_bytes);
-  std::vector<std::byte> into(most_parcel_bytes);
+  lane* const only[]{&own_lane};
+  const auto ours = bytes_of(own_seed, max_packet_bytes);
+  const auto expected = bytes_of(peer_seed, max_packet_bytes);
+  std::vector<std::byte> into(max_packet_bytes);
   std::size_t sent = 0, taken = 0;
-  while (sent < parcels || taken < parcels || !x.flush()) {
-    bool moved = sent < parcels && x.post(head_of(sent), ours);
+  while (sent < packet_count || taken < packet_count || !own_lane.flush()) {
+    bool moved =
+      sent < packet_count && own_lane.post(numbered_header(sent), ours);
     sent += moved;
-    if (x.front() && x.fetch(into)) {
-      if (into != wanted || *x.front() != head_of(taken))
+    if (own_lane.front() && own_lane.fetch(into)) {
+      if (into != expected || *own_lane.front() != numbered_header(taken))
         return "packet " + std::to_string(taken) + " differs";
-      x.pop();
+      own_lane.pop();
       ++taken;
       moved = true;
     }
-    if (const auto& end = x.ended(); end && taken < parcels && !x.front())
-      return end->why;
-    if (!moved && !sleep_on(only, patience, watched))
+    if (const auto& end = own_lane.closed();
+        end && taken < packet_count && !own_lane.front())
+      return end->reason;
+    if (!moved && !wait_any(only, test_timeout, watched))
       return "no event";
   }
   return {};
@@ -52,10 +55,10 @@ TEST_P(LaneOfTwoProcesses, Carries64MiBEachWayAtOnce) {
   ASSERT_GE(child, 0);
   if (child == 0) {
     lanes.left.reset();
-    ::_exit(exchange(*lanes.right, 2, 1).empty() ? 0 : 1);
+    ::_exit(exchange_packets(*lanes.right, 2, 1).empty() ? 0 : 1);
   }
   lanes.right.reset();
-  EXPECT_EQ(exchange(*lanes.left, 1, 2), "");
+  EXPECT_EQ(exchange_packets(*lanes.left, 1, 2), "");
   int status = -1;
   EXPECT_EQ(::waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
@@ -67,19 +70,19 @@ TEST_P(LaneOfTwoProcesses, IsClosedWhenThePeerIsKilled) {
   ASSERT_GE(child, 0);
   if (child == 0) {
     lanes.left.reset();
-    lanes.right->post(head_of(0), bytes_of(0, 10));
+    lanes.right->post(numbered_header(0), bytes_of(0, 10));
     for (;;)
       ::pause();
   }
   lanes.right.reset();
-  parcel_head head{};
-  EXPECT_TRUE(take_sometime(*lanes.left, head));
+  packet_header header{};
+  EXPECT_TRUE(take_eventually(*lanes.left, header));
   EXPECT_EQ(lanes.left->front(), nullptr);
   ::kill(child, SIGKILL);
-  EXPECT_TRUE(wait_for_news(*lanes.left));
+  EXPECT_TRUE(wait_for_event(*lanes.left));
   EXPECT_EQ(lanes.left->front(), nullptr);
-  ASSERT_TRUE(lanes.left->ended());
-  EXPECT_EQ(lanes.left->ended()->how, ending::dead);
+  ASSERT_TRUE(lanes.left->closed());
+  EXPECT_EQ(lanes.left->closed()->cause, close_reason::closed);
   int status = 0;
   EXPECT_EQ(::waitpid(child, &status, 0), child);
 }

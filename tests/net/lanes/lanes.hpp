@@ -17,32 +17,33 @@
 
 namespace troupe::net::testing {
 
-inline constexpr std::chrono::seconds patience{20};
+inline constexpr std::chrono::seconds test_timeout{20};
 inline constexpr std::uint32_t few_slots = 4;
 
 /// The shared memory of two processes, each with a view of the other's segment.
-struct shm_grounds {
-  explicit shm_grounds(std::uint32_t slots = few_slots,
-                       bool with_arenas = false) {
+struct shm_contexts {
+  explicit shm_contexts(std::uint32_t slots = few_slots,
+                        bool with_arenas = false) {
     shm_segment a{slots}, b{slots};
     shm_view seen_a{a.descriptor(), slots}, seen_b{b.descriptor(), slots};
-    auto bell_a = std::make_shared<bell>(), bell_b = std::make_shared<bell>();
-    descriptor ring_a{::dup(bell_a->descriptor())};
-    descriptor ring_b{::dup(bell_b->descriptor())};
-    left.reset(new shm_ground{std::move(a), std::move(seen_b), bell_a,
-                              std::move(ring_b)});
-    right.reset(new shm_ground{std::move(b), std::move(seen_a), bell_b,
-                               std::move(ring_a)});
+    auto notifier_a = std::make_shared<event_notifier>(),
+         notifier_b = std::make_shared<event_notifier>();
+    descriptor notify_end_a{::dup(notifier_a->descriptor())};
+    descriptor notify_end_b{::dup(notifier_b->descriptor())};
+    left.reset(new shm_context{std::move(a), std::move(seen_b), notifier_a,
+                               std::move(notify_end_b)});
+    right.reset(new shm_context{std::move(b), std::move(seen_a), notifier_b,
+                                std::move(notify_end_a)});
     for (auto* x : {&left, &right})
       if (with_arenas)
-        (*x)->my_arena = std::make_shared<const shm_arena>(arena_bytes);
+        (*x)->own_arena = std::make_shared<const shm_arena>(arena_bytes);
     if (with_arenas) {
-      left->their_arena.emplace(right->my_arena->descriptor());
-      right->their_arena.emplace(left->my_arena->descriptor());
+      left->peer_arena.emplace(right->own_arena->descriptor());
+      right->peer_arena.emplace(left->own_arena->descriptor());
     }
   }
   static constexpr std::size_t arena_bytes = std::size_t{1} << 20;
-  std::shared_ptr<shm_ground> left, right;
+  std::shared_ptr<shm_context> left, right;
 };
 
 /// Both ends of a stream without TLS.
@@ -69,20 +70,21 @@ secured_streams() {
 }
 
 /// Both ends of a lane.
-struct lane_pair {
+struct connected_lanes {
   std::unique_ptr<lane> left, right;
 };
 
-inline lane_pair lanes_over(const shm_grounds& grounds, std::size_t queue) {
+inline connected_lanes shm_lanes_over(const shm_contexts& contexts,
+                                      std::size_t queue) {
   auto [left, right] = connected_streams();
-  return {std::make_unique<shm_lane>(grounds.left, queue, std::move(left)),
-          std::make_unique<shm_lane>(grounds.right, queue, std::move(right))};
+  return {std::make_unique<shm_lane>(contexts.left, queue, std::move(left)),
+          std::make_unique<shm_lane>(contexts.right, queue, std::move(right))};
 }
 
 /// Makes lanes of a kind: "shm", "stream" or "tls".
-inline lane_pair make_lanes(const std::string& kind) {
+inline connected_lanes make_lanes(const std::string& kind) {
   if (kind == "shm")
-    return lanes_over(shm_grounds{}, 0);
+    return shm_lanes_over(shm_contexts{}, 0);
   auto [left, right] = kind == "tls" ? secured_streams() : connected_streams();
   return {std::make_unique<stream_lane>(std::move(left)),
           std::make_unique<stream_lane>(std::move(right))};
@@ -90,12 +92,12 @@ inline lane_pair make_lanes(const std::string& kind) {
 
 /// True if the lane has ended because its peer violated the protocol.
 inline bool is_broken(lane& x) {
-  return !x.front() && x.ended() && x.ended()->how == ending::broken
-         && !x.front();
+  return !x.front() && x.closed()
+         && x.closed()->cause == close_reason::protocol_error && !x.front();
 }
 
-inline parcel_head head_of(std::uint64_t number) {
-  parcel_head x{};
+inline packet_header numbered_header(std::uint64_t number) {
+  packet_header x{};
   std::memcpy(x.data(), &number, sizeof number);
   x.back() = std::byte{0xEE};
   return x;
@@ -111,51 +113,51 @@ inline std::vector<std::byte> bytes_of(std::uint64_t number, std::size_t size) {
 }
 
 /// Waits for an event until the timeout has elapsed.
-inline bool wait_for_news(lane& x) {
+inline bool wait_for_event(lane& x) {
   std::vector<pollfd> watched;
   lane* const only[]{&x};
-  return sleep_on(only, patience, watched);
+  return wait_any(only, test_timeout, watched);
 }
 
-inline bool post_sometime(lane& to, const parcel_head& head,
-                          std::span<const std::byte> bytes) {
-  const auto until = std::chrono::steady_clock::now() + patience;
-  while (!to.post(head, bytes)) {
-    if (to.ended() || std::chrono::steady_clock::now() > until)
+inline bool post_eventually(lane& sender, const packet_header& header,
+                            std::span<const std::byte> bytes) {
+  const auto deadline = std::chrono::steady_clock::now() + test_timeout;
+  while (!sender.post(header, bytes)) {
+    if (sender.closed() || std::chrono::steady_clock::now() > deadline)
       return false;
-    wait_for_news(to);
+    wait_for_event(sender);
   }
   return true;
 }
 
-inline bool flush_sometime(lane& x) {
-  const auto until = std::chrono::steady_clock::now() + patience;
-  while (!x.flush() && std::chrono::steady_clock::now() < until)
-    wait_for_news(x);
+inline bool flush_eventually(lane& x) {
+  const auto deadline = std::chrono::steady_clock::now() + test_timeout;
+  while (!x.flush() && std::chrono::steady_clock::now() < deadline)
+    wait_for_event(x);
   return x.flush();
 }
 
 /// Payload of the next packet. None: the lane ended before it arrived.
-inline std::optional<std::vector<std::byte>> take_sometime(lane& from,
-                                                           parcel_head& head) {
-  const auto until = std::chrono::steady_clock::now() + patience;
+inline std::optional<std::vector<std::byte>>
+take_eventually(lane& receiver, packet_header& header) {
+  const auto deadline = std::chrono::steady_clock::now() + test_timeout;
   std::vector<std::byte> bytes;
   for (bool known = false;;) {
-    if (const auto* next = from.front()) {
-      head = *next;
+    if (const auto* next = receiver.front()) {
+      header = *next;
       if (!std::exchange(known, true))
-        bytes.resize(from.front_bytes());
-      if (from.fetch(bytes)) {
-        from.pop();
+        bytes.resize(receiver.front_bytes());
+      if (receiver.fetch(bytes)) {
+        receiver.pop();
         return bytes;
       }
-    } else if (from.ended() && !from.front()) {
+    } else if (receiver.closed() && !receiver.front()) {
       return std::nullopt;
     }
-    if (std::chrono::steady_clock::now() > until)
+    if (std::chrono::steady_clock::now() > deadline)
       return std::nullopt;
-    from.flush();
-    wait_for_news(from);
+    receiver.flush();
+    wait_for_event(receiver);
   }
 }
 

@@ -11,13 +11,13 @@ namespace {
 std::vector<std::byte> bytes_sent(std::uint64_t number, std::size_t size) {
   auto [left, right] = connected_streams();
   stream_lane lane{std::move(left)};
-  lane.post(head_of(number), bytes_of(number, size));
-  std::vector<std::byte> bytes(parcel_layout::size + size + 1);
+  lane.post(numbered_header(number), bytes_of(number, size));
+  std::vector<std::byte> bytes(packet_layout::size + size + 1);
   std::size_t filled = 0;
   while (filled + 1 < bytes.size()) {
     const auto moved = right->read_some(std::span{bytes}.subspan(filled));
     filled += moved.bytes;
-    if (moved.how != stream::status::ok)
+    if (moved.state != stream::status::ok)
       break;
   }
   bytes.resize(filled);
@@ -40,23 +40,23 @@ struct fed_lane {
 
 TEST(StreamLane, AssemblesPacketsFromAnyPieces) {
   const auto bytes = bytes_sent(1, 30);
-  ASSERT_EQ(bytes.size(), parcel_layout::size + 30);
+  ASSERT_EQ(bytes.size(), packet_layout::size + 30);
   for (std::size_t cut = 1; cut < bytes.size(); ++cut) {
-    fed_lane x;
+    fed_lane fed;
     const auto all = std::span{bytes};
     std::vector<std::byte> into(30);
-    x.feed(all.first(cut));
-    const bool known = x.lane->front() != nullptr;
-    EXPECT_EQ(known, cut >= parcel_layout::size);
+    fed.feed(all.first(cut));
+    const bool known = fed.lane->front() != nullptr;
+    EXPECT_EQ(known, cut >= packet_layout::size);
     if (known) {
-      EXPECT_FALSE(x.lane->fetch(into));
+      EXPECT_FALSE(fed.lane->fetch(into));
     }
-    x.feed(all.subspan(cut));
-    EXPECT_TRUE(wait_for_news(*x.lane));
-    ASSERT_NE(x.lane->front(), nullptr);
-    EXPECT_TRUE(x.lane->fetch(into));
+    fed.feed(all.subspan(cut));
+    EXPECT_TRUE(wait_for_event(*fed.lane));
+    ASSERT_NE(fed.lane->front(), nullptr);
+    EXPECT_TRUE(fed.lane->fetch(into));
     EXPECT_EQ(into, bytes_of(1, 30));
-    EXPECT_FALSE(x.lane->ended());
+    EXPECT_FALSE(fed.lane->closed());
   }
 }
 
@@ -65,14 +65,14 @@ TEST(StreamLane, DetectsAnyFlippedBit) {
   for (std::size_t bit = 0; bit < 8 * good.size(); ++bit) {
     auto bytes = good;
     bytes[bit / 8] ^= std::byte(1 << bit % 8);
-    fed_lane x;
-    x.feed(bytes);
-    std::vector<std::byte> into(most_parcel_bytes);
-    EXPECT_FALSE(x.lane->front() != nullptr && x.lane->fetch(into)) << bit;
-    ASSERT_TRUE(x.lane->ended()) << bit;
-    EXPECT_EQ(x.lane->ended()->how, ending::broken) << bit;
-    EXPECT_EQ(x.lane->front(), nullptr);
-    EXPECT_TRUE(x.lane->room().empty());
+    fed_lane fed;
+    fed.feed(bytes);
+    std::vector<std::byte> into(max_packet_bytes);
+    EXPECT_FALSE(fed.lane->front() != nullptr && fed.lane->fetch(into)) << bit;
+    ASSERT_TRUE(fed.lane->closed()) << bit;
+    EXPECT_EQ(fed.lane->closed()->cause, close_reason::protocol_error) << bit;
+    EXPECT_EQ(fed.lane->front(), nullptr);
+    EXPECT_TRUE(fed.lane->reserve().empty());
   }
 }
 
@@ -80,22 +80,22 @@ TEST(StreamLane, EndsOnRandomBytes) {
   const auto seed = std::random_device{}();
   SCOPED_TRACE("seed " + std::to_string(seed));
   for (std::uint64_t i = 0; i < 200; ++i) {
-    fed_lane x;
-    x.feed(bytes_of(seed + i, 1000));
-    EXPECT_EQ(x.lane->front(), nullptr);
-    ASSERT_TRUE(x.lane->ended());
-    EXPECT_EQ(x.lane->ended()->how, ending::broken);
+    fed_lane fed;
+    fed.feed(bytes_of(seed + i, 1000));
+    EXPECT_EQ(fed.lane->front(), nullptr);
+    ASSERT_TRUE(fed.lane->closed());
+    EXPECT_EQ(fed.lane->closed()->cause, close_reason::protocol_error);
   }
 }
 
 TEST(StreamLane, IsClosedWhenTheStreamEndsWithinAPacket) {
   const auto bytes = bytes_sent(1, 30);
-  fed_lane x;
-  x.feed(std::span{bytes}.first(bytes.size() - 1));
-  x.feeder->close();
+  fed_lane fed;
+  fed.feed(std::span{bytes}.first(bytes.size() - 1));
+  fed.feeder->close();
   std::vector<std::byte> into(30);
-  ASSERT_NE(x.lane->front(), nullptr);
-  EXPECT_FALSE(x.lane->fetch(into));
-  ASSERT_TRUE(x.lane->ended());
-  EXPECT_EQ(x.lane->ended()->how, ending::dead);
+  ASSERT_NE(fed.lane->front(), nullptr);
+  EXPECT_FALSE(fed.lane->fetch(into));
+  ASSERT_TRUE(fed.lane->closed());
+  EXPECT_EQ(fed.lane->closed()->cause, close_reason::closed);
 }

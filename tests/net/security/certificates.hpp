@@ -14,15 +14,15 @@ protected:
   using files = credentials::certificates;
 
   /// Files of a certificate signed by `by`, whose owner trusts `ours`.
-  files signed_by(const identity& by, const std::string& name,
+  files signed_by(const certified_key& by, const std::string& name,
                   std::chrono::hours until = std::chrono::hours{1}) const {
     const auto now = std::chrono::system_clock::now();
-    const auto x =
+    const auto signed_key =
       make_certificate(by, {.name = name,
                             .not_before = now - std::chrono::hours{100},
                             .not_after = now + until});
-    put(name + ".pem", x.certificate);
-    put(name + ".key", x.key);
+    put(name + ".pem", signed_key.certificate);
+    put(name + ".key", signed_key.key);
     put("authority.pem", ours.certificate);
     const auto in_folder = [&](const std::string& x) {
       return (folder / x).string();
@@ -40,7 +40,7 @@ protected:
     return signed_by(make_authority({.name = "theirs"}), "foreign");
   }
 
-  const identity ours = make_authority({.name = "ours"});
+  const certified_key ours = make_authority({.name = "ours"});
 };
 
 } // namespace troupe::net::testing

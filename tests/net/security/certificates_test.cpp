@@ -25,13 +25,14 @@ certificate_ptr read(const std::string& text) {
 }
 
 /// @returns OpenSSL's result for a certificate: X509_V_OK or an error.
-int verdict(const identity& authority, const identity& x,
-            const char* host = nullptr, int purpose = X509_PURPOSE_SSL_SERVER) {
+int verify_result(const certified_key& authority,
+                  const certified_key& certificate, const char* host = nullptr,
+                  int purpose = X509_PURPOSE_SSL_SERVER) {
   const std::shared_ptr<X509_STORE> trusted{X509_STORE_new(), X509_STORE_free};
   X509_STORE_add_cert(trusted.get(), read(authority.certificate).get());
   const std::shared_ptr<X509_STORE_CTX> context{X509_STORE_CTX_new(),
                                                 X509_STORE_CTX_free};
-  const auto it = read(x.certificate);
+  const auto it = read(certificate.certificate);
   X509_STORE_CTX_init(context.get(), trusted.get(), it.get(), nullptr);
   X509_STORE_CTX_set_purpose(context.get(), purpose);
   auto* rules = X509_STORE_CTX_get0_param(context.get());
@@ -44,45 +45,47 @@ int verdict(const identity& authority, const identity& x,
 
 class Certificates : public testing::Test {
 protected:
-  identity authority = make_authority({.name = "an authority"});
+  certified_key authority = make_authority({.name = "an authority"});
 };
 
 TEST_F(Certificates, AreValidOnBothSidesOfAConnection) {
   const auto x = make_certificate(authority, {});
-  EXPECT_EQ(verdict(authority, x), X509_V_OK);
-  EXPECT_EQ(verdict(authority, x, nullptr, X509_PURPOSE_SSL_CLIENT), X509_V_OK);
+  EXPECT_EQ(verify_result(authority, x), X509_V_OK);
+  EXPECT_EQ(verify_result(authority, x, nullptr, X509_PURPOSE_SSL_CLIENT),
+            X509_V_OK);
 }
 
 TEST_F(Certificates, AreValidForTheirHostsOnly) {
-  const auto x = make_certificate(
+  const auto certificate = make_certificate(
     authority, {.hosts = {"worker-1.example", "10.1.2.3", "fd00::1"}});
   for (const auto* host : {"worker-1.example", "10.1.2.3", "fd00::1"})
-    EXPECT_EQ(verdict(authority, x, host), X509_V_OK) << host;
-  EXPECT_EQ(verdict(authority, x, "worker-2.example"),
+    EXPECT_EQ(verify_result(authority, certificate, host), X509_V_OK) << host;
+  EXPECT_EQ(verify_result(authority, certificate, "worker-2.example"),
             X509_V_ERR_HOSTNAME_MISMATCH);
-  EXPECT_EQ(verdict(authority, x, "10.1.2.4"), X509_V_ERR_IP_ADDRESS_MISMATCH);
+  EXPECT_EQ(verify_result(authority, certificate, "10.1.2.4"),
+            X509_V_ERR_IP_ADDRESS_MISMATCH);
 }
 
 TEST_F(Certificates, OfAnotherAuthorityWithTheSameNameAreInvalid) {
   const auto other = make_authority({.name = "an authority"});
-  EXPECT_NE(verdict(authority, make_certificate(other, {})), X509_V_OK);
+  EXPECT_NE(verify_result(authority, make_certificate(other, {})), X509_V_OK);
 }
 
 TEST_F(Certificates, ExpireAtTheirNotAfterTime) {
   const auto now = clock::now();
   const auto late = make_certificate(
     authority, {.not_before = now - hours{2}, .not_after = now - hours{1}});
-  EXPECT_EQ(verdict(authority, late), X509_V_ERR_CERT_HAS_EXPIRED);
+  EXPECT_EQ(verify_result(authority, late), X509_V_ERR_CERT_HAS_EXPIRED);
   const auto early = make_certificate(
     authority, {.not_before = now + hours{1}, .not_after = now + hours{2}});
-  EXPECT_EQ(verdict(authority, early), X509_V_ERR_CERT_NOT_YET_VALID);
+  EXPECT_EQ(verify_result(authority, early), X509_V_ERR_CERT_NOT_YET_VALID);
 }
 
 TEST_F(Certificates, CannotSignOthers) {
   const auto worker = make_certificate(authority, {});
-  EXPECT_THROW(make_certificate(worker, {}), bad_authority);
+  EXPECT_THROW(make_certificate(worker, {}), invalid_authority);
   EXPECT_THROW(make_certificate({authority.certificate, worker.key}, {}),
-               bad_authority);
+               invalid_authority);
 }
 
 TEST_F(Certificates, DifferInKeyAndSerialNumber) {
@@ -109,10 +112,10 @@ TEST_F(Certificates, RejectInvalidHostsNamesAndTimes) {
 }
 
 TEST_F(Certificates, RejectAnAuthorityThatIsNotPem) {
-  for (const auto& bad :
-       {identity{}, identity{"text", "text"},
-        identity{authority.certificate, ""}, identity{"", authority.key}})
-    EXPECT_THROW(make_certificate(bad, {}), bad_authority);
+  for (const auto& bad : {certified_key{}, certified_key{"text", "text"},
+                          certified_key{authority.certificate, ""},
+                          certified_key{"", authority.key}})
+    EXPECT_THROW(make_certificate(bad, {}), invalid_authority);
 }
 
 } // namespace

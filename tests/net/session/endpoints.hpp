@@ -15,7 +15,7 @@ namespace troupe::net::testing {
 using namespace std::chrono_literals;
 
 /// Maximum wait of a test, on a loaded machine.
-inline constexpr auto long_enough = 60s;
+inline constexpr auto max_wait = 60s;
 
 /// Items that another thread has put, in order.
 template <class T>
@@ -23,43 +23,43 @@ class mailbox {
 public:
   void put(T x) {
     const std::lock_guard hold{lock_};
-    all_.push_back(std::move(x));
-    news_.notify_all();
+    items_.push_back(std::move(x));
+    arrival_.notify_all();
   }
   /// Waits for the next item.
   /// @errors throws if none arrives within the maximum wait.
   T take() {
     std::unique_lock hold{lock_};
-    if (!news_.wait_for(hold, long_enough, [this] { return !all_.empty(); }))
+    if (!arrival_.wait_for(hold, max_wait, [this] { return !items_.empty(); }))
       throw std::runtime_error{"nothing arrived"};
-    auto x = std::move(all_.front());
-    all_.pop_front();
+    auto x = std::move(items_.front());
+    items_.pop_front();
     return x;
   }
   std::size_t size() const {
     const std::lock_guard hold{lock_};
-    return all_.size();
+    return items_.size();
   }
 
 private:
   mutable std::mutex lock_;
-  std::condition_variable news_;
-  std::deque<T> all_;
+  std::condition_variable arrival_;
+  std::deque<T> items_;
 };
 
-struct last_words {
-  ending how;
-  std::string why;
+struct close_event {
+  close_reason cause;
+  std::string reason;
 };
 
 /// Records what arrives on a channel.
-struct ear : link_listener {
-  void heard(frame&& x) override { frames.put(std::move(x)); }
-  void ended(ending how, const std::string& why) override {
-    ends.put({how, why});
+struct recording_listener : channel_listener {
+  void on_frame(frame&& x) override { frames.put(std::move(x)); }
+  void on_closed(close_reason how, const std::string& reason) override {
+    closings.put({how, reason});
   }
   mailbox<frame> frames;
-  mailbox<last_words> ends;
+  mailbox<close_event> closings;
 };
 
 inline hello hello_of(const std::string& name,
@@ -71,84 +71,88 @@ inline hello hello_of(const std::string& name,
   return x;
 }
 
-inline endpoint_options listening(credentials how = {}) {
-  endpoint_options x;
-  x.listen = address{"127.0.0.1", 0};
-  x.credentials = std::move(how);
-  x.suspect = long_enough; // tests of timeouts set their own
-  return x;
+inline endpoint_options listening_options(credentials given_credentials = {}) {
+  endpoint_options options;
+  options.listen = address{"127.0.0.1", 0};
+  options.credentials = std::move(given_credentials);
+  options.heartbeat_timeout = max_wait; // tests of timeouts set their own
+  return options;
 }
 
-inline endpoint_options dialing_only(credentials how = {}) {
-  auto x = listening(std::move(how));
-  x.listen.reset();
-  return x;
+inline endpoint_options dialing_options(credentials given_credentials = {}) {
+  auto options = listening_options(std::move(given_credentials));
+  options.listen.reset();
+  return options;
 }
 
-inline credentials secret(std::string x) {
-  credentials how;
-  how.secret = std::move(x);
-  return how;
+inline credentials secret_credentials(std::string x) {
+  credentials result;
+  result.secret = std::move(x);
+  return result;
 }
 
 /// An endpoint that accepts every peer and records its connections and log
 /// lines.
-struct host {
-  struct guest {
-    hello who;
-    arrived it;
+struct test_endpoint {
+  struct accepted_peer {
+    hello peer;
+    accepted_connection connection;
   };
 
-  explicit host(endpoint_options how = listening()) {
-    how.log = [this](severity how, const std::string& x) {
+  explicit test_endpoint(endpoint_options options = listening_options()) {
+    options.log = [this](severity how, const std::string& x) {
       log.put((how == severity::warning ? "warning: " : "") + x);
     };
-    it.emplace(how);
-    it->on_dialed([this](const hello& x) { return decide(x); },
-                  [this](const hello& x, arrived&& y) {
-                    guests.put({x, std::move(y)});
-                  });
+    net_endpoint.emplace(options);
+    net_endpoint->serve([this](const hello& x) { return authorize(x); },
+                        [this](const hello& x, accepted_connection&& y) {
+                          accepted.put({x, std::move(y)});
+                        });
   }
-  ~host() { it.reset(); } // before the mailboxes
+  ~test_endpoint() { net_endpoint.reset(); } // before the mailboxes
 
-  std::future<endpoint::dialed>
-  dial(const address& where, const hello& who,
-       std::chrono::milliseconds patience = long_enough) {
-    auto result = std::make_shared<std::promise<endpoint::dialed>>();
-    it->dial(where, who, patience, [result](endpoint::dialed&& x) {
-      result->set_value(std::move(x));
-    });
+  std::future<endpoint::dial_result>
+  dial(const address& peer_address, const hello& own_hello,
+       std::chrono::milliseconds timeout = max_wait) {
+    auto result = std::make_shared<std::promise<endpoint::dial_result>>();
+    net_endpoint->dial(peer_address, own_hello, timeout,
+                       [result](endpoint::dial_result&& dialed) {
+                         result->set_value(std::move(dialed));
+                       });
     return result->get_future();
   }
 
-  std::function<verdict(const hello&)> decide = [](const hello&) {
-    return verdict{.who = hello_of("host")};
+  std::function<hello_response(const hello&)> authorize = [](const hello&) {
+    return hello_response{.responder = hello_of("host")};
   };
-  mailbox<guest> guests;
+  mailbox<accepted_peer> accepted;
   mailbox<std::string> log;
-  std::optional<endpoint> it;
+  std::optional<endpoint> net_endpoint;
 };
 
 template <class T>
-T soon(std::future<T>&& x) {
-  if (x.wait_for(long_enough) != std::future_status::ready)
+T await_result(std::future<T>&& x) {
+  if (x.wait_for(max_wait) != std::future_status::ready)
     throw std::runtime_error{"nothing arrived"};
   return x.get();
 }
 
 /// Both ends of a connection between two hosts.
-struct connected_hosts {
-  explicit connected_hosts(const endpoint_options& left_how = dialing_only(),
-                           const endpoint_options& right_how = listening())
-    : left{left_how}, right{right_how} {
-    auto x = soon(left.dial(right.it->reachable_at(), hello_of("left")));
-    if (!x.it)
-      throw std::runtime_error{x.why};
-    at_left = std::get<std::shared_ptr<connection>>(*x.it);
-    at_right = std::get<std::shared_ptr<connection>>(right.guests.take().it);
+struct connected_endpoints {
+  explicit connected_endpoints(
+    const endpoint_options& left_options = dialing_options(),
+    const endpoint_options& right_options = listening_options())
+    : left{left_options}, right{right_options} {
+    auto result = await_result(
+      left.dial(right.net_endpoint->advertised_address(), hello_of("left")));
+    if (!result.connection)
+      throw std::runtime_error{result.reason};
+    left_connection = std::get<std::shared_ptr<connection>>(*result.connection);
+    right_connection =
+      std::get<std::shared_ptr<connection>>(right.accepted.take().connection);
   }
-  host left, right;
-  std::shared_ptr<connection> at_left, at_right;
+  test_endpoint left, right;
+  std::shared_ptr<connection> left_connection, right_connection;
 };
 
 } // namespace troupe::net::testing

@@ -25,16 +25,18 @@ bool mentions(const std::string& text, const std::string& what) {
   return text.find(what) != std::string::npos;
 }
 
-void waits_for(mailbox<std::string>& log, const std::string& what) {
+void wait_for_line(mailbox<std::string>& log, const std::string& what) {
   while (!mentions(log.take(), what))
     ;
 }
 
-void a_member_joins(host& on, const std::string& password = {}) {
-  host member{dialing_only(secret(password))};
-  const auto x = soon(member.dial(on.it->reachable_at(), hello_of("member")));
-  EXPECT_TRUE(x.it) << x.why;
-  EXPECT_EQ(on.guests.take().who.name, "member");
+void expect_member_joins(test_endpoint& server,
+                         const std::string& password = {}) {
+  test_endpoint member{dialing_options(secret_credentials(password))};
+  const auto result = await_result(
+    member.dial(server.net_endpoint->advertised_address(), hello_of("member")));
+  EXPECT_TRUE(result.connection) << result.reason;
+  EXPECT_EQ(server.accepted.take().peer.name, "member");
 }
 
 /// The process's limit of descriptors; restored at the end.
@@ -57,141 +59,142 @@ private:
 } // namespace
 
 TEST(HostilePeer, IsClosedAfterRandomBytes) {
-  host x;
+  test_endpoint server;
   std::mt19937 random{5};
   for (int i = 0; i < 50; ++i) {
-    stranger y{x.it->reachable_at()};
+    raw_socket client{server.net_endpoint->advertised_address()};
     std::vector<std::byte> bytes(1 + random() % 200);
     for (auto& b : bytes)
       b = std::byte(random());
-    y.say(bytes);
-    EXPECT_TRUE(y.is_closed());
+    client.send(bytes);
+    EXPECT_TRUE(client.is_closed());
   }
-  waits_for(x.log, "it does not speak this protocol");
-  a_member_joins(x);
+  wait_for_line(server.log, "it uses another protocol");
+  expect_member_joins(server);
 }
 
-/// The decision on the hello falls after the peer has reset the connection.
+/// The decision on the hello is made after the peer has reset the connection.
 TEST(HostilePeer, IsAbandonedIfItDisconnectsBeforeTheResponse) {
   mailbox<std::string> seen;
   mailbox<int> asked, left;
-  endpoint x{listening()};
-  x.on_dialed(
+  endpoint x{listening_options()};
+  x.serve(
     [&](const hello&) {
       asked.put(0);
       left.take();
-      return verdict{};
+      return hello_response{};
     },
-    [&](const hello&, arrived&&) { seen.put("taken"); },
+    [&](const hello&, accepted_connection&&) { seen.put("taken"); },
     [&](const hello& who) { seen.put(who.name + " is abandoned"); });
-  std::string what = "taken"; // a reset may arrive late
-  for (int i = 0; i < 100 && what == "taken"; ++i) {
+  std::string outcome = "taken"; // a reset may arrive late
+  for (int i = 0; i < 100 && outcome == "taken"; ++i) {
     handshake says{
       handshake::side::dialer, {}, random_nonce(), hello_of("client")};
     {
-      stranger y{x.reachable_at()};
-      y.say(says.unsent());
+      raw_socket client{x.advertised_address()};
+      client.send(says.unsent());
       says.sent(says.unsent().size());
-      says.take(y.hear(says.wants()));
-      y.say(says.unsent());
+      says.receive(client.receive(says.bytes_wanted()));
+      client.send(says.unsent());
       asked.take();
       const linger at_once{.l_onoff = 1, .l_linger = 0};
-      ::setsockopt(y.descriptor(), SOL_SOCKET, SO_LINGER, &at_once,
+      ::setsockopt(client.descriptor(), SOL_SOCKET, SO_LINGER, &at_once,
                    sizeof at_once);
     }
     left.put(0);
-    what = seen.take();
+    outcome = seen.take();
   }
-  EXPECT_EQ(what, "client is abandoned");
+  EXPECT_EQ(outcome, "client is abandoned");
 }
 
 TEST(HostilePeer, GetsNoResponseWithAWrongSecret) {
-  host x{listening(secret("right"))};
-  stranger y{x.it->reachable_at()};
-  EXPECT_EQ(y.meet(hello_of("thief"), "wrong"), state::speaking);
-  EXPECT_TRUE(y.is_closed());
-  waits_for(x.log, "it does not know the secret");
+  test_endpoint server{listening_options(secret_credentials("right"))};
+  raw_socket client{server.net_endpoint->advertised_address()};
+  EXPECT_EQ(client.run_handshake(hello_of("thief"), "wrong"),
+            state::in_progress);
+  EXPECT_TRUE(client.is_closed());
+  wait_for_line(server.log, "it does not know the secret");
 }
 
 TEST(HostilePeer, GetsNoResponseToAReplayedHandshake) {
-  host x{listening(secret("right"))};
-  stranger member{x.it->reachable_at()};
+  test_endpoint server{listening_options(secret_credentials("right"))};
+  raw_socket member{server.net_endpoint->advertised_address()};
   handshake real{handshake::side::dialer, "right", random_nonce(),
                  hello_of("member")};
-  std::vector<std::byte> said;
-  const auto say = [&](stranger& y, handshake& how) {
+  std::vector<std::byte> sent_bytes;
+  const auto say = [&](raw_socket& client, handshake& how) {
     const auto all = how.unsent();
-    said.insert(said.end(), all.begin(), all.end());
-    y.say(all);
+    sent_bytes.insert(sent_bytes.end(), all.begin(), all.end());
+    client.send(all);
     how.sent(all.size());
   };
   say(member, real);
-  real.take(member.hear(40));
+  real.receive(member.receive(40));
   say(member, real);
-  EXPECT_EQ(member.hear(32).size(), 32u); // it was accepted
-  EXPECT_EQ(x.guests.take().who.name, "member");
+  EXPECT_EQ(member.receive(32).size(), 32u); // it was accepted
+  EXPECT_EQ(server.accepted.take().peer.name, "member");
 
-  stranger thief{x.it->reachable_at()};
-  thief.say(said);
-  EXPECT_EQ(thief.hear(1000).size(), 40u); // a fresh nonce, and no more
-  waits_for(x.log, "it does not know the secret");
-  EXPECT_EQ(x.guests.size(), 0u);
+  raw_socket thief{server.net_endpoint->advertised_address()};
+  thief.send(sent_bytes);
+  EXPECT_EQ(thief.receive(1000).size(), 40u); // a fresh nonce, and no more
+  wait_for_line(server.log, "it does not know the secret");
+  EXPECT_EQ(server.accepted.size(), 0u);
 }
 
 TEST(HostilePeer, IsClosedWhenItsHandshakeTimesOut) {
-  auto how = listening();
-  how.patience = 50ms;
-  host x{how};
-  stranger mute{x.it->reachable_at()};
-  stranger slow{x.it->reachable_at()};
-  EXPECT_TRUE(slow.say(bytes_of("TRP")));
+  auto options = listening_options();
+  options.handshake_timeout = 50ms;
+  test_endpoint server{options};
+  raw_socket mute{server.net_endpoint->advertised_address()};
+  raw_socket slow{server.net_endpoint->advertised_address()};
+  EXPECT_TRUE(slow.send(bytes_of("TRP")));
   EXPECT_TRUE(mute.is_closed());
   EXPECT_TRUE(slow.is_closed());
-  waits_for(x.log, "took too long");
+  wait_for_line(server.log, "took too long");
 }
 
 TEST(HostilePeer, IsEvictedByNewConnections) {
-  auto how = listening();
-  how.half_open = 4;
-  how.patience = long_enough;
-  host x{how};
-  std::list<stranger> all;
+  auto options = listening_options();
+  options.max_handshakes = 4;
+  options.handshake_timeout = max_wait;
+  test_endpoint server{options};
+  std::list<raw_socket> all;
   for (int i = 0; i < 5; ++i)
-    all.emplace_back(x.it->reachable_at());
+    all.emplace_back(server.net_endpoint->advertised_address());
   EXPECT_TRUE(all.front().is_closed());
-  a_member_joins(x);
+  expect_member_joins(server);
 }
 
 TEST(HostilePeer, CannotKeepMembersOutByThousandsOfConnections) {
-  auto how = listening(secret("right"));
-  how.patience = long_enough;
-  host x{how};
+  auto options = listening_options(secret_credentials("right"));
+  options.handshake_timeout = max_wait;
+  test_endpoint server{options};
   const auto limit = descriptor_limit{}.now();
   const auto count = std::min<std::size_t>(10'000, limit - limit / 4 - 500);
-  std::list<stranger> all;
+  std::list<raw_socket> all;
   for (std::size_t i = 0; i < count; ++i)
-    all.emplace_back(x.it->reachable_at());
+    all.emplace_back(server.net_endpoint->advertised_address());
   const auto begin = std::chrono::steady_clock::now();
-  a_member_joins(x, "right");
+  expect_member_joins(server, "right");
   const std::chrono::duration<double, std::milli> took =
     std::chrono::steady_clock::now() - begin;
-  RecordProperty("half_open", static_cast<int>(count));
+  RecordProperty("max_handshakes", static_cast<int>(count));
   RecordProperty("join_ms", std::to_string(took.count()));
 }
 
 TEST(HostilePeer, CannotExhaustDescriptors) {
-  host x;
-  std::list<stranger> all(40);
-  stranger member;
+  test_endpoint server;
+  std::list<raw_socket> all(40);
+  raw_socket member;
   {
     const descriptor_limit limit;
     limit.lower(static_cast<std::size_t>(member.descriptor()) + 8);
-    for (auto& y : all)
-      y.connect(x.it->reachable_at());
-    member.connect(x.it->reachable_at());
-    EXPECT_EQ(member.meet(hello_of("member")), state::taken);
+    for (auto& client : all)
+      client.connect(server.net_endpoint->advertised_address());
+    member.connect(server.net_endpoint->advertised_address());
+    EXPECT_EQ(member.run_handshake(hello_of("member")), state::accepted);
   }
-  EXPECT_EQ(x.guests.take().who.name, "member");
+  EXPECT_EQ(server.accepted.take().peer.name, "member");
   EXPECT_TRUE(all.front().is_closed());
 }
 
@@ -200,99 +203,103 @@ TEST(HostilePeer, CannotExhaustDescriptors) {
 namespace {
 
 /// An authenticated raw socket, and the endpoint's end of its connection.
-struct misbehaving {
-  explicit misbehaving(endpoint_options how = listening()) : on{how} {
-    EXPECT_EQ(member.meet(hello_of("member")), state::taken);
-    it = std::get<std::shared_ptr<connection>>(on.guests.take().it);
-    it->on_end([this](ending how, auto& why) { ends.put({how, why}); });
+struct misbehaving_peer {
+  explicit misbehaving_peer(endpoint_options options = listening_options())
+    : server{options} {
+    EXPECT_EQ(member.run_handshake(hello_of("member")), state::accepted);
+    server_connection =
+      std::get<std::shared_ptr<connection>>(server.accepted.take().connection);
+    server_connection->on_closed([this](close_reason how, auto& why) {
+      closings.put({how, why});
+    });
   }
-  void say(const frame& x) { member.say(to_bytes(x)); }
+  void send(const frame& x) { member.send(to_bytes(x)); }
 
-  mailbox<last_words> ends;
-  host on;
-  stranger member{on.it->reachable_at()};
-  std::shared_ptr<connection> it;
+  mailbox<close_event> closings;
+  test_endpoint server;
+  raw_socket member{server.net_endpoint->advertised_address()};
+  std::shared_ptr<connection> server_connection;
 };
 
 } // namespace
 
 TEST(FaultyPeer, TimesOutWhenItSendsNothing) {
-  auto how = listening();
-  how.heartbeat = 5ms;
-  how.suspect = 50ms;
-  misbehaving x{how};
-  const auto last = x.ends.take();
-  EXPECT_EQ(last.how, ending::silent);
-  EXPECT_TRUE(mentions(last.why, "no data was received from it for"));
-  EXPECT_TRUE(mentions(x.on.log.take(), "'member' has ended: no data"));
+  auto options = listening_options();
+  options.heartbeat_interval = 5ms;
+  options.heartbeat_timeout = 50ms;
+  misbehaving_peer peer{options};
+  const auto last = peer.closings.take();
+  EXPECT_EQ(last.cause, close_reason::timed_out);
+  EXPECT_TRUE(mentions(last.reason, "no data was received from it for"));
+  EXPECT_TRUE(mentions(peer.server.log.take(), "'member' has ended: no data"));
 }
 
 TEST(FaultyPeer, IsClosedWhenItDisconnects) {
-  misbehaving x;
-  x.member = stranger{};
-  EXPECT_EQ(x.ends.take().how, ending::dead);
+  misbehaving_peer peer;
+  peer.member = raw_socket{};
+  EXPECT_EQ(peer.closings.take().cause, close_reason::closed);
 }
 
 TEST(FaultyPeer, IsClosedWithTheReasonWhenItDisconnectsWithinAFrame) {
-  misbehaving x;
+  misbehaving_peer peer;
   const auto bytes = to_bytes(some_frame(9));
-  x.member.say(std::span{bytes}.first(20));
-  x.member = stranger{};
-  const auto last = x.ends.take();
-  EXPECT_EQ(last.how, ending::dead);
-  EXPECT_TRUE(mentions(last.why, "ends within a header")) << last.why;
+  peer.member.send(std::span{bytes}.first(20));
+  peer.member = raw_socket{};
+  const auto last = peer.closings.take();
+  EXPECT_EQ(last.cause, close_reason::closed);
+  EXPECT_TRUE(mentions(last.reason, "ends within a header")) << last.reason;
 }
 
 TEST(FaultyPeer, ViolatesTheProtocolWhenItSendsNoFrames) {
-  misbehaving x;
-  x.member.say(bytes_of("hello, are you there?"));
-  const auto last = x.ends.take();
-  EXPECT_EQ(last.how, ending::broken);
-  EXPECT_EQ(last.why, "byte 0: not the start of a frame");
-  while (!x.member.hear(100).empty()) // heartbeats
+  misbehaving_peer peer;
+  peer.member.send(bytes_of("hello, are you there?"));
+  const auto last = peer.closings.take();
+  EXPECT_EQ(last.cause, close_reason::protocol_error);
+  EXPECT_EQ(last.reason, "byte 0: not the start of a frame");
+  while (!peer.member.receive(100).empty()) // heartbeats
     ;
 }
 
 TEST(FaultyPeer, ViolatesTheProtocolWhenItExceedsItsCredits) {
-  misbehaving x;
-  const auto link = x.it->open(1);
-  const auto at = std::make_shared<ear>();
-  link->listen(at);
+  misbehaving_peer peer;
+  const auto channel = peer.server_connection->open(1);
+  const auto listener = std::make_shared<recording_listener>();
+  channel->set_listener(listener);
   for (std::size_t i = 0; i <= credits_of(priority::control); ++i)
-    x.say({.payload = {}, .channel = 1});
-  EXPECT_EQ(x.ends.take().how, ending::broken);
-  EXPECT_EQ(at->ends.take().how, ending::broken);
-  EXPECT_EQ(at->frames.size(), credits_of(priority::control));
+    peer.send({.payload = {}, .channel = 1});
+  EXPECT_EQ(peer.closings.take().cause, close_reason::protocol_error);
+  EXPECT_EQ(listener->closings.take().cause, close_reason::protocol_error);
+  EXPECT_EQ(listener->frames.size(), credits_of(priority::control));
 }
 
 TEST(FaultyPeer, StopsThePostingSideWhenItStopsReading) {
-  misbehaving x;
-  const auto link = x.it->open(1);
-  std::size_t taken = 0, bytes = 0;
+  misbehaving_peer peer;
+  const auto channel = peer.server_connection->open(1);
+  std::size_t accepted_frames = 0, bytes = 0;
   for (const std::size_t size : {100'000, 1})
-    while (link->post({.payload = std::vector<std::byte>(size)}))
-      ++taken, bytes += size;
-  EXPECT_LE(taken, credits_of(priority::control));
+    while (channel->post({.payload = std::vector<std::byte>(size)}))
+      ++accepted_frames, bytes += size;
+  EXPECT_LE(accepted_frames, credits_of(priority::control));
   EXPECT_LE(bytes, std::size_t{32} << 20); // socket buffers hold some of it
-  EXPECT_FALSE(link->post({}));
-  x.it->close("it does not read");
+  EXPECT_FALSE(channel->post({}));
+  peer.server_connection->close("it does not read");
 }
 
 TEST(FaultyPeer, IsNotAwaitedBeyondTheTimeoutWhenItSendsNoGoaway) {
-  auto how = listening();
-  how.heartbeat = 5ms;
-  how.patience = 500ms * troupe::test::slowness;
-  misbehaving x{how};
-  x.it->close("enough");
-  const auto last = x.ends.take();
-  EXPECT_EQ(last.how, ending::dead);
-  EXPECT_EQ(last.why, "enough");
+  auto options = listening_options();
+  options.heartbeat_interval = 5ms;
+  options.handshake_timeout = 500ms * troupe::test::slowness;
+  misbehaving_peer peer{options};
+  peer.server_connection->close("enough");
+  const auto last = peer.closings.take();
+  EXPECT_EQ(last.cause, close_reason::closed);
+  EXPECT_EQ(last.reason, "enough");
 }
 
 TEST(FaultyPeer, CannotKeepAnEndpointFromClosing) {
-  auto how = listening();
-  how.patience = 500ms * troupe::test::slowness;
-  misbehaving x{how};
-  x.on.it.reset();
-  EXPECT_EQ(x.ends.take().how, ending::dead);
+  auto options = listening_options();
+  options.handshake_timeout = 500ms * troupe::test::slowness;
+  misbehaving_peer peer{options};
+  peer.server.net_endpoint.reset();
+  EXPECT_EQ(peer.closings.take().cause, close_reason::closed);
 }

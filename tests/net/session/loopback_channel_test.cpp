@@ -8,135 +8,143 @@ using namespace troupe::net::testing;
 
 namespace {
 
-struct ear : link_listener {
-  void heard(frame&& x) override { frames.push_back(std::move(x)); }
-  void ended(ending how, const std::string& why) override {
-    ends.emplace_back(how, why);
+struct recording_listener : channel_listener {
+  void on_frame(frame&& x) override { frames.push_back(std::move(x)); }
+  void on_closed(close_reason how, const std::string& reason) override {
+    closings.emplace_back(how, reason);
   }
   std::vector<frame> frames;
-  std::vector<std::pair<ending, std::string>> ends;
+  std::vector<std::pair<close_reason, std::string>> closings;
 };
 
-struct pair_of_ends {
-  explicit pair_of_ends(const loopback_options& options = {}) : wire{options} {
-    left->listen(at_left);
-    right->listen(at_right);
+struct channel_ends {
+  explicit channel_ends(const loopback_options& options = {}) : wire{options} {
+    left->set_listener(left_listener);
+    right->set_listener(right_listener);
   }
-  bool post(std::uint64_t tag, priority how = priority::control) {
-    return left->post({.priority = how, .tag = tag, .payload = {{}, {}}});
+  bool post(std::uint64_t tag, priority frame_priority = priority::control) {
+    return left->post(
+      {.priority = frame_priority, .tag = tag, .payload = {{}, {}}});
   }
   std::vector<std::uint64_t> tags() const {
     std::vector<std::uint64_t> found;
-    for (const auto& x : at_right->frames)
+    for (const auto& x : right_listener->frames)
       found.push_back(x.tag);
     return found;
   }
-  loopback wire;
-  std::shared_ptr<troupe::net::link> left = wire.end_of(loopback::left);
-  std::shared_ptr<troupe::net::link> right = wire.end_of(loopback::right);
-  std::shared_ptr<ear> at_left = std::make_shared<ear>();
-  std::shared_ptr<ear> at_right = std::make_shared<ear>();
+  loopback_channel wire;
+  std::shared_ptr<troupe::net::channel> left =
+    wire.end_of(loopback_channel::left);
+  std::shared_ptr<troupe::net::channel> right =
+    wire.end_of(loopback_channel::right);
+  std::shared_ptr<recording_listener> left_listener =
+    std::make_shared<recording_listener>();
+  std::shared_ptr<recording_listener> right_listener =
+    std::make_shared<recording_listener>();
 };
 
 using list = std::vector<std::uint64_t>;
-using ends = std::vector<std::pair<ending, std::string>>;
+using ends = std::vector<std::pair<close_reason, std::string>>;
 
 } // namespace
 
 TEST(LoopbackChannel, CarriesFramesBothWaysWholeAndInOrder) {
   for (const std::size_t piece : {1, 7, 40, 1500}) {
-    pair_of_ends on{{.piece = piece}};
+    channel_ends pair{{.piece = piece}};
     std::vector<frame> sent;
     for (std::uint32_t i = 0; i < 9; ++i) {
       sent.push_back(some_frame(i * 31, i));
       sent.back().priority = priority::control;
-      EXPECT_TRUE(on.left->post(frame{sent.back()}));
-      EXPECT_TRUE(on.right->post(frame{sent.back()}));
+      EXPECT_TRUE(pair.left->post(frame{sent.back()}));
+      EXPECT_TRUE(pair.right->post(frame{sent.back()}));
     }
-    EXPECT_TRUE(on.at_right->frames.empty());
-    EXPECT_EQ(on.wire.deliver(), 18u);
-    EXPECT_EQ(on.at_left->frames, sent);
-    EXPECT_EQ(on.at_right->frames, sent);
+    EXPECT_TRUE(pair.right_listener->frames.empty());
+    EXPECT_EQ(pair.wire.deliver(), 18u);
+    EXPECT_EQ(pair.left_listener->frames, sent);
+    EXPECT_EQ(pair.right_listener->frames, sent);
   }
 }
 
 TEST(LoopbackChannel, LetsControlFramesOvertakeBulk) {
-  pair_of_ends on;
-  on.post(1, priority::bulk);
-  on.post(2, priority::bulk);
-  on.post(3);
-  on.post(4);
-  on.wire.deliver();
-  EXPECT_EQ(on.tags(), (list{3, 4, 1, 2}));
+  channel_ends pair;
+  pair.post(1, priority::bulk);
+  pair.post(2, priority::bulk);
+  pair.post(3);
+  pair.post(4);
+  pair.wire.deliver();
+  EXPECT_EQ(pair.tags(), (list{3, 4, 1, 2}));
 }
 
 TEST(LoopbackChannel, AcceptsNoFrameBeyondTheCredits) {
-  pair_of_ends on{{.control = 2, .bulk = 1}};
-  EXPECT_TRUE(on.post(1));
-  EXPECT_TRUE(on.post(2));
-  EXPECT_FALSE(on.post(3));
-  EXPECT_TRUE(on.post(4, priority::bulk)) << "bulk has credits of its own";
-  EXPECT_FALSE(on.post(5, priority::bulk));
-  on.wire.deliver();
-  EXPECT_FALSE(on.post(6)) << "an arrived frame is not consumed yet";
-  on.right->consumed(priority::control);
-  EXPECT_TRUE(on.post(7));
-  EXPECT_FALSE(on.post(8));
+  channel_ends pair{{.control = 2, .bulk = 1}};
+  EXPECT_TRUE(pair.post(1));
+  EXPECT_TRUE(pair.post(2));
+  EXPECT_FALSE(pair.post(3));
+  EXPECT_TRUE(pair.post(4, priority::bulk)) << "bulk has credits of its own";
+  EXPECT_FALSE(pair.post(5, priority::bulk));
+  pair.wire.deliver();
+  EXPECT_FALSE(pair.post(6)) << "an arrived frame is not consumed yet";
+  pair.right->consumed(priority::control);
+  EXPECT_TRUE(pair.post(7));
+  EXPECT_FALSE(pair.post(8));
 }
 
 TEST(LoopbackChannel, EndsOnceAtBothEndsWhenBytesAreCorrupted) {
-  pair_of_ends on;
-  on.wire.meddle([](auto, auto& bytes) {
+  channel_ends pair;
+  pair.wire.set_fault_hook([](auto, auto& bytes) {
     bytes[41] ^= std::byte{8};
-    return loopback::fate{};
+    return loopback_channel::frame_fault{};
   });
-  on.post(1);
-  on.post(2);
-  on.wire.deliver();
-  const ends wanted{
-    {ending::broken, "byte 36: the payload checksum does not match"}};
-  EXPECT_EQ(on.at_left->ends, wanted);
-  EXPECT_EQ(on.at_right->ends, wanted);
-  EXPECT_TRUE(on.at_right->frames.empty());
-  EXPECT_FALSE(on.post(3));
-  on.wire.end(ending::silent, "too late");
-  EXPECT_EQ(on.at_right->ends, wanted);
+  pair.post(1);
+  pair.post(2);
+  pair.wire.deliver();
+  const ends wanted{{close_reason::protocol_error,
+                     "byte 36: the payload checksum does not match"}};
+  EXPECT_EQ(pair.left_listener->closings, wanted);
+  EXPECT_EQ(pair.right_listener->closings, wanted);
+  EXPECT_TRUE(pair.right_listener->frames.empty());
+  EXPECT_FALSE(pair.post(3));
+  pair.wire.close_with(close_reason::timed_out, "too late");
+  EXPECT_EQ(pair.right_listener->closings, wanted);
 }
 
 TEST(LoopbackChannel, IsClosedWhenTheStreamEndsWithinAFrame) {
-  pair_of_ends on;
-  on.wire.meddle([](auto, auto& bytes) {
+  channel_ends pair;
+  pair.wire.set_fault_hook([](auto, auto& bytes) {
     bytes.resize(41);
-    return loopback::fate{.cut = true};
+    return loopback_channel::frame_fault{.cut = true};
   });
-  on.post(1);
-  on.wire.deliver();
+  pair.post(1);
+  pair.wire.deliver();
   EXPECT_EQ(
-    on.at_right->ends,
-    (ends{{ending::dead,
+    pair.right_listener->closings,
+    (ends{{close_reason::closed,
            "byte 41: the stream ends 1 bytes before the end of its frame"}}));
 }
 
 TEST(LoopbackChannel, DropsDuplicatesAndDelaysFramesByTheFaultHook) {
-  pair_of_ends on{{.control = 4}};
-  std::vector<loopback::fate> fates{
-    {.copies = 0}, {.copies = 2}, {.behind = 2}, {}};
-  on.wire.meddle([&, i = 0](auto, auto&) mutable { return fates.at(i++); });
+  channel_ends pair{{.control = 4}};
+  std::vector<loopback_channel::frame_fault> fates{
+    {.copies = 0}, {.copies = 2}, {.overtaken_by = 2}, {}};
+  pair.wire.set_fault_hook(
+    [&, i = 0](auto, auto&) mutable { return fates.at(i++); });
   for (std::uint64_t tag = 1; tag <= 4; ++tag)
-    EXPECT_TRUE(on.post(tag));
-  on.wire.deliver();
-  EXPECT_EQ(on.tags(), (list{2, 2, 4, 3}));
-  EXPECT_TRUE(on.post(5)) << "a lost frame returns its credit";
+    EXPECT_TRUE(pair.post(tag));
+  pair.wire.deliver();
+  EXPECT_EQ(pair.tags(), (list{2, 2, 4, 3}));
+  EXPECT_TRUE(pair.post(5)) << "a lost frame returns its credit";
 }
 
 TEST(LoopbackChannel, ClosesBothEndsAfterAllPostedFrames) {
-  pair_of_ends on;
-  on.post(7);
-  on.right->close("enough");
-  EXPECT_FALSE(on.post(8));
-  on.wire.deliver();
-  EXPECT_EQ(on.tags(), list{7});
-  EXPECT_EQ(on.at_left->ends, (ends{{ending::dead, "enough"}}));
-  EXPECT_EQ(on.at_right->ends, (ends{{ending::dead, "enough"}}));
-  EXPECT_FALSE(on.post(1));
+  channel_ends pair;
+  pair.post(7);
+  pair.right->close("enough");
+  EXPECT_FALSE(pair.post(8));
+  pair.wire.deliver();
+  EXPECT_EQ(pair.tags(), list{7});
+  EXPECT_EQ(pair.left_listener->closings,
+            (ends{{close_reason::closed, "enough"}}));
+  EXPECT_EQ(pair.right_listener->closings,
+            (ends{{close_reason::closed, "enough"}}));
+  EXPECT_FALSE(pair.post(1));
 }

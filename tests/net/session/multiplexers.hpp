@@ -9,38 +9,38 @@
 
 namespace troupe::net::testing {
 
-using events = std::vector<switchboard::event>;
+using events = std::vector<multiplexer::event>;
 
 /// The multiplexers of both ends; bytes move when a test moves them.
-struct both {
+struct multiplexer_pair {
   /// Moves all queued bytes in pieces.
   /// @returns why the receiver's connection ended; none if it did not.
-  static std::optional<switchboard::end> carry(switchboard& from,
-                                               switchboard& to, events& heard,
-                                               std::size_t piece = 1 << 20) {
-    while (!from.out().empty()) {
-      const auto all = from.out().front();
-      const auto some = all.first(std::min(piece, all.size()));
-      const auto over = to.take(some, heard);
-      from.out().written(some.size());
-      if (over)
-        return over;
+  static std::optional<multiplexer::closed_state>
+  transfer(multiplexer& sender, multiplexer& receiver, events& received,
+           std::size_t piece = 1 << 20) {
+    while (!sender.output().empty()) {
+      const auto queued = sender.output().front();
+      const auto piece_bytes = queued.first(std::min(piece, queued.size()));
+      const auto end_state = receiver.receive(piece_bytes, received);
+      sender.output().written(piece_bytes.size());
+      if (end_state)
+        return end_state;
     }
     return {};
   }
-  auto there(std::size_t piece = 1 << 20) {
-    return carry(left, right, at_right, piece);
+  auto transfer_right(std::size_t piece = 1 << 20) {
+    return transfer(left, right, right_events, piece);
   }
-  auto back() { return carry(right, left, at_left); }
+  auto transfer_left() { return transfer(right, left, left_events); }
 
-  switchboard left{frame_limits{}}, right{frame_limits{}};
-  events at_left, at_right;
+  multiplexer left{frame_limits{}}, right{frame_limits{}};
+  events left_events, right_events;
 };
 
-inline frame letter(std::size_t size, std::uint32_t seed = 1,
-                    priority how = priority::control) {
+inline frame sample_frame(std::size_t size, std::uint32_t seed = 1,
+                          priority frame_priority = priority::control) {
   auto x = some_frame(size, seed);
-  x.priority = how;
+  x.priority = frame_priority;
   return x;
 }
 
@@ -49,8 +49,8 @@ inline std::vector<std::pair<std::uint32_t, std::vector<std::byte>>>
 payloads(const events& all) {
   std::vector<std::pair<std::uint32_t, std::vector<std::byte>>> found;
   for (const auto& e : all)
-    if (e.heard)
-      found.emplace_back(e.channel, e.heard->payload);
+    if (e.received)
+      found.emplace_back(e.channel, e.received->payload);
   return found;
 }
 

@@ -13,71 +13,77 @@
 namespace troupe::net::testing {
 
 /// A plain blocking socket that can send any bytes.
-class stranger {
+class raw_socket {
 public:
   /// Creates a socket that is not connected.
-  stranger() : it_{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)} {
-    if (!it_)
+  raw_socket() : socket_{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)} {
+    if (!socket_)
       throw std::runtime_error{"no more sockets"};
-    const timeval most{.tv_sec = 60, .tv_usec = 0};
-    ::setsockopt(it_.get(), SOL_SOCKET, SO_RCVTIMEO, &most, sizeof most);
-    ::setsockopt(it_.get(), SOL_SOCKET, SO_SNDTIMEO, &most, sizeof most);
+    const timeval timeout{.tv_sec = 60, .tv_usec = 0};
+    ::setsockopt(socket_.get(), SOL_SOCKET, SO_RCVTIMEO, &timeout,
+                 sizeof timeout);
+    ::setsockopt(socket_.get(), SOL_SOCKET, SO_SNDTIMEO, &timeout,
+                 sizeof timeout);
   }
-  explicit stranger(const address& where) : stranger{} { connect(where); }
+  explicit raw_socket(const address& peer_address) : raw_socket{} {
+    connect(peer_address);
+  }
 
-  void connect(const address& where) {
-    const auto at = resolve(where).found.at(0);
-    if (::connect(it_.get(), at.get(), at.size) != 0)
+  void connect(const address& peer_address) {
+    const auto resolved = resolve(peer_address).found.at(0);
+    if (::connect(socket_.get(), resolved.get(), resolved.size) != 0)
       throw std::runtime_error{std::string{"no connection: "}
                                + std::strerror(errno)};
   }
 
   /// @returns true if all bytes were sent.
-  bool say(std::span<const std::byte> x) {
-    while (!x.empty()) {
-      const auto n = ::send(it_.get(), x.data(), x.size(), MSG_NOSIGNAL);
+  bool send(std::span<const std::byte> unsent) {
+    while (!unsent.empty()) {
+      const auto n =
+        ::send(socket_.get(), unsent.data(), unsent.size(), MSG_NOSIGNAL);
       if (n <= 0)
         return false;
-      x = x.subspan(static_cast<std::size_t>(n));
+      unsent = unsent.subspan(static_cast<std::size_t>(n));
     }
     return true;
   }
 
   /// Receives up to `max_bytes`; fewer if the connection ends.
-  std::vector<std::byte> hear(std::size_t most) {
-    std::vector<std::byte> x(most);
+  std::vector<std::byte> receive(std::size_t max_bytes) {
+    std::vector<std::byte> received(max_bytes);
     std::size_t size = 0;
-    for (ssize_t n = 1; n > 0 && size < most;) {
-      n = ::recv(it_.get(), x.data() + size, most - size, 0);
+    for (ssize_t n = 1; n > 0 && size < max_bytes;) {
+      n = ::recv(socket_.get(), received.data() + size, max_bytes - size, 0);
       if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
         throw std::runtime_error{"the endpoint neither sends nor closes"};
       size += n > 0 ? static_cast<std::size_t>(n) : 0;
     }
-    x.resize(size);
-    return x;
+    received.resize(size);
+    return received;
   }
-  bool is_closed() { return hear(1).empty(); }
+  bool is_closed() { return receive(1).empty(); }
 
   /// Runs the dialer's side of a handshake.
   /// @returns its final state.
-  handshake::state meet(const hello& who, std::string secret = {}) {
-    handshake x{handshake::side::dialer, std::move(secret), random_nonce(),
-                who};
-    while (x.now() == handshake::state::speaking) {
-      say(x.unsent());
-      x.sent(x.unsent().size());
-      const auto came = hear(x.wants());
-      if (came.empty())
+  handshake::state run_handshake(const hello& own_hello,
+                                 std::string secret = {}) {
+    handshake dialer{handshake::side::dialer, std::move(secret), random_nonce(),
+                     own_hello};
+    while (dialer.current() == handshake::state::in_progress) {
+      send(dialer.unsent());
+      dialer.sent(dialer.unsent().size());
+      const auto received = receive(dialer.bytes_wanted());
+      if (received.empty())
         break;
-      x.take(came);
+      dialer.receive(received);
     }
-    return x.now();
+    return dialer.current();
   }
 
-  int descriptor() const { return it_.get(); }
+  int descriptor() const { return socket_.get(); }
 
 private:
-  net::descriptor it_;
+  net::descriptor socket_;
 };
 
 } // namespace troupe::net::testing

@@ -15,17 +15,17 @@ using namespace troupe::net;
 
 namespace {
 
-class MeetingPlace : public testing::Test {
+class DescriptorExchange : public testing::Test {
 protected:
-  const descriptor memory{::memfd_create("test", MFD_CLOEXEC)};
-  const bell my_bell;
-  const meeting_place place;
-  const offered mine{memory.get(), my_bell.descriptor()};
+  const descriptor segment{::memfd_create("test", MFD_CLOEXEC)};
+  const event_notifier notifier;
+  const descriptor_acceptor fd_acceptor;
+  const descriptor_set own{segment.get(), notifier.descriptor()};
 
-  visit visit_with(const meeting_token& token) const {
-    return {place.name(), token, mine};
+  descriptor_connector connect_with(const exchange_token& token) const {
+    return {fd_acceptor.name(), token, own};
   }
-  passed welcome() const { return place.welcome(mine); }
+  received_descriptors accept() const { return fd_acceptor.accept(own); }
 };
 
 ino_t file_of(int fd) {
@@ -35,57 +35,61 @@ ino_t file_of(int fd) {
 
 } // namespace
 
-TEST_F(MeetingPlace, PassesSegmentAndNotifierBothWays) {
-  const auto visitor = visit_with(place.token());
-  const auto by_visitor = welcome();
-  const auto by_host = visitor.received();
-  for (const auto* x : {&by_visitor, &by_host}) {
-    EXPECT_NE(x->memory.get(), memory.get());
-    EXPECT_EQ(file_of(x->memory.get()), file_of(memory.get()));
-    EXPECT_NE(::fcntl(x->bell.get(), F_GETFD) & FD_CLOEXEC, 0);
+TEST_F(DescriptorExchange, PassesSegmentAndNotifierBothWays) {
+  const auto connecting = connect_with(fd_acceptor.token());
+  const auto from_connector = accept();
+  const auto from_acceptor = connecting.receive();
+  for (const auto* x : {&from_connector, &from_acceptor}) {
+    EXPECT_NE(x->segment.get(), segment.get());
+    EXPECT_EQ(file_of(x->segment.get()), file_of(segment.get()));
+    EXPECT_NE(::fcntl(x->notifier.get(), F_GETFD) & FD_CLOEXEC, 0);
   }
-  ring(by_host.bell.get());
-  pollfd listener{my_bell.listener(), POLLIN, 0};
+  notify(from_acceptor.notifier.get());
+  pollfd listener{notifier.wait_descriptor(), POLLIN, 0};
   EXPECT_EQ(::poll(&listener, 1, 0), 1);
 }
 
-TEST_F(MeetingPlace, PassesAnArenaIfThereIsOne) {
+TEST_F(DescriptorExchange, PassesAnArenaIfThereIsOne) {
   const descriptor arena{::memfd_create("test", MFD_CLOEXEC)};
-  const visit visitor{place.name(),
-                      place.token(),
-                      {memory.get(), my_bell.descriptor(), arena.get()}};
-  const auto by_visitor = welcome();
-  EXPECT_EQ(file_of(by_visitor.arena.get()), file_of(arena.get()));
-  EXPECT_FALSE(visitor.received().arena);
+  const descriptor_connector connecting{
+    fd_acceptor.name(),
+    fd_acceptor.token(),
+    {segment.get(), notifier.descriptor(), arena.get()}};
+  const auto from_connector = accept();
+  EXPECT_EQ(file_of(from_connector.arena.get()), file_of(arena.get()));
+  EXPECT_FALSE(connecting.receive().arena);
 }
 
-TEST_F(MeetingPlace, RejectsAPeerWithAWrongToken) {
-  auto wrong = place.token();
+TEST_F(DescriptorExchange, RejectsAPeerWithAWrongToken) {
+  auto wrong = fd_acceptor.token();
   wrong[31] ^= std::byte{1};
-  const auto stranger = visit_with(wrong);
-  EXPECT_THROW(welcome(), std::runtime_error);
-  EXPECT_THROW(stranger.received(), std::runtime_error);
+  const auto rejected = connect_with(wrong);
+  EXPECT_THROW(accept(), std::runtime_error);
+  EXPECT_THROW(rejected.receive(), std::runtime_error);
 
-  const auto another = visit_with(wrong);
-  const auto visitor = visit_with(place.token());
-  EXPECT_TRUE(welcome().memory);
-  EXPECT_TRUE(visitor.received().memory);
+  const auto another = connect_with(wrong);
+  const auto connecting = connect_with(fd_acceptor.token());
+  EXPECT_TRUE(accept().segment);
+  EXPECT_TRUE(connecting.receive().segment);
 }
 
-TEST_F(MeetingPlace, FailsWithoutAConnection) {
-  EXPECT_THROW(welcome(), std::runtime_error);
-  EXPECT_THROW(visit("troupe-nobody", place.token(), mine), std::runtime_error);
-  EXPECT_THROW(visit(std::string(200, 'x'), place.token(), mine),
+TEST_F(DescriptorExchange, FailsWithoutAConnection) {
+  EXPECT_THROW(accept(), std::runtime_error);
+  EXPECT_THROW(descriptor_connector("troupe-unknown", fd_acceptor.token(), own),
                std::runtime_error);
+  EXPECT_THROW(
+    descriptor_connector(std::string(200, 'x'), fd_acceptor.token(), own),
+    std::runtime_error);
 }
 
-TEST_F(MeetingPlace, RejectsANotifierThatIsNoSocket) {
+TEST_F(DescriptorExchange, RejectsANotifierThatIsNoSocket) {
   int ends[2];
   ASSERT_EQ(::pipe(ends), 0);
   const descriptor out{ends[0]}, in{ends[1]};
   const descriptor counter{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
   for (const auto* x : {&in, &counter}) {
-    const visit visitor{place.name(), place.token(), {memory.get(), x->get()}};
-    EXPECT_THROW(welcome(), std::runtime_error);
+    const descriptor_connector connecting{
+      fd_acceptor.name(), fd_acceptor.token(), {segment.get(), x->get()}};
+    EXPECT_THROW(accept(), std::runtime_error);
   }
 }

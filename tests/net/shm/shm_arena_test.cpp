@@ -31,48 +31,49 @@ descriptor file_of(std::size_t bytes, int seals) {
 }
 
 /// Two processes that post zero-copy to each other.
-struct ShmLending : ::testing::Test {
-  const shm_grounds grounds{few_slots, true};
-  lane_pair lanes = lanes_over(grounds, 0);
+struct ShmZeroCopy : ::testing::Test {
+  const shm_contexts contexts{few_slots, true};
+  connected_lanes lanes = shm_lanes_over(contexts, 0);
 
   /// Bytes of the left process's arena.
-  std::span<std::byte> some(std::size_t begin, std::size_t size) const {
-    return grounds.left->my_arena->pages().subspan(begin, size);
+  std::span<std::byte> arena_bytes_at(std::size_t begin,
+                                      std::size_t size) const {
+    return contexts.left->own_arena->pages().subspan(begin, size);
   }
 };
 
 } // namespace
 
 TEST(ShmArena, CannotBeWrittenByItsReceiver) {
-  const shm_arena mine{4 * page};
-  const shm_arena_view theirs{mine.descriptor()};
-  mine.pages()[page + 3] = std::byte{7};
-  EXPECT_EQ(theirs.at(page + 3, 1)[0], std::byte{7});
+  const shm_arena own{4 * page};
+  const shm_arena_view theirs{own.descriptor()};
+  own.pages()[page + 3] = std::byte{7};
+  EXPECT_EQ(theirs.span_at(page + 3, 1)[0], std::byte{7});
   EXPECT_EQ(::mmap(nullptr, page, PROT_READ | PROT_WRITE, MAP_SHARED,
-                   mine.descriptor(), 0),
+                   own.descriptor(), 0),
             MAP_FAILED);
-  EXPECT_LT(::pwrite(mine.descriptor(), "x", 1, 0), 0);
-  EXPECT_NE(::ftruncate(mine.descriptor(), 0), 0);
+  EXPECT_LT(::pwrite(own.descriptor(), "x", 1, 0), 0);
+  EXPECT_NE(::ftruncate(own.descriptor(), 0), 0);
 }
 
 TEST(ShmArena, ReportsTheOffsetOfBytesInIt) {
-  const shm_arena mine{4 * page};
-  const auto all = mine.pages();
-  EXPECT_EQ(mine.place_of(all.subspan(64, 100)), 64u);
-  EXPECT_EQ(mine.place_of(all.subspan(page)), page);
-  EXPECT_EQ(mine.place_of(all), 0u); // 0 means: not in the arena
-  EXPECT_EQ(mine.place_of({all.data() + 3 * page, page + 1}), 0u);
+  const shm_arena own{4 * page};
+  const auto all = own.pages();
+  EXPECT_EQ(own.offset_of(all.subspan(64, 100)), 64u);
+  EXPECT_EQ(own.offset_of(all.subspan(page)), page);
+  EXPECT_EQ(own.offset_of(all), 0u); // 0 means: not in the arena
+  EXPECT_EQ(own.offset_of({all.data() + 3 * page, page + 1}), 0u);
   const std::vector<std::byte> other(10);
-  EXPECT_EQ(mine.place_of(other), 0u);
+  EXPECT_EQ(own.offset_of(other), 0u);
 }
 
 TEST(ShmArena, HasNoBytesBeyondItsEnd) {
-  const shm_arena mine{4 * page};
-  const shm_arena_view theirs{mine.descriptor()};
-  EXPECT_EQ(theirs.at(0, 4 * page).size(), 4 * page);
-  EXPECT_TRUE(theirs.at(1, 4 * page).empty());
-  EXPECT_TRUE(theirs.at(4 * page, 1).empty());
-  EXPECT_TRUE(theirs.at(~std::uint64_t{0}, 2).empty());
+  const shm_arena own{4 * page};
+  const shm_arena_view theirs{own.descriptor()};
+  EXPECT_EQ(theirs.span_at(0, 4 * page).size(), 4 * page);
+  EXPECT_TRUE(theirs.span_at(1, 4 * page).empty());
+  EXPECT_TRUE(theirs.span_at(4 * page, 1).empty());
+  EXPECT_TRUE(theirs.span_at(~std::uint64_t{0}, 2).empty());
 }
 
 TEST(ShmArena, RejectsDescriptorsThatAreNoSealedMemfd) {
@@ -83,11 +84,11 @@ TEST(ShmArena, RejectsDescriptorsThatAreNoSealedMemfd) {
 }
 
 TEST(ShmArena, ReservesAddressesForTheMachinesMemory) {
-  const shm_arena mine;
+  const shm_arena own;
   const auto pages = static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES));
-  EXPECT_EQ(mine.pages().size(), pages * page);
-  mine.pages().back() = std::byte{1};
-  EXPECT_EQ(shm_arena_view{mine.descriptor()}.at(pages * page - 1, 1)[0],
+  EXPECT_EQ(own.pages().size(), pages * page);
+  own.pages().back() = std::byte{1};
+  EXPECT_EQ(shm_arena_view{own.descriptor()}.span_at(pages * page - 1, 1)[0],
             std::byte{1});
 }
 
@@ -101,78 +102,82 @@ TEST(ShmArena, FailsBeyondTheFileSizeLimit) {
   EXPECT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
 }
 
-TEST_F(ShmLending, ViewsThePayloadInTheSendersArena) {
-  const auto lent = some(page, large);
-  std::ranges::copy(bytes_of(1, large), lent.begin());
-  ASSERT_TRUE(lanes.left->lend(head_of(1), lent));
+TEST_F(ShmZeroCopy, ViewsThePayloadInTheSendersArena) {
+  const auto payload = arena_bytes_at(page, large);
+  std::ranges::copy(bytes_of(1, large), payload.begin());
+  ASSERT_TRUE(lanes.left->post_zero_copy(numbered_header(1), payload));
   ASSERT_NE(lanes.right->front(), nullptr);
-  EXPECT_EQ(*lanes.right->front(), head_of(1));
+  EXPECT_EQ(*lanes.right->front(), numbered_header(1));
   ASSERT_EQ(lanes.right->front_bytes(), large);
   EXPECT_EQ(lanes.right->view().data(),
-            grounds.right->their_arena->at(page, 1).data());
+            contexts.right->peer_arena->span_at(page, 1).data());
   std::vector<std::byte> into(large);
   EXPECT_TRUE(lanes.right->fetch(into));
   EXPECT_EQ(into, bytes_of(1, large));
 }
 
-TEST_F(ShmLending, IsReleasedWhenTheReaderHasPoppedIt) {
-  ASSERT_TRUE(lanes.left->post(head_of(0), bytes_of(0, 10)));
+TEST_F(ShmZeroCopy, IsReleasedWhenTheReaderHasPoppedIt) {
+  ASSERT_TRUE(lanes.left->post(numbered_header(0), bytes_of(0, 10)));
   EXPECT_TRUE(lanes.left->flush()); // it was copied
-  ASSERT_TRUE(lanes.left->lend(head_of(1), some(page, large)));
-  ASSERT_TRUE(lanes.left->post(head_of(2), bytes_of(2, 10)));
+  ASSERT_TRUE(lanes.left->post_zero_copy(numbered_header(1),
+                                         arena_bytes_at(page, large)));
+  ASSERT_TRUE(lanes.left->post(numbered_header(2), bytes_of(2, 10)));
   for (std::uint64_t i = 0; i < 2; ++i) {
     EXPECT_FALSE(lanes.left->flush());
     ASSERT_NE(lanes.right->front(), nullptr);
-    EXPECT_EQ(*lanes.right->front(), head_of(i));
+    EXPECT_EQ(*lanes.right->front(), numbered_header(i));
     lanes.right->pop();
   }
   EXPECT_TRUE(lanes.left->flush());
 }
 
-TEST_F(ShmLending, WakesTheSenderWhenItIsReleased) {
-  ASSERT_TRUE(lanes.left->lend(head_of(1), some(page, large)));
+TEST_F(ShmZeroCopy, WakesTheSenderWhenItIsReleased) {
+  ASSERT_TRUE(lanes.left->post_zero_copy(numbered_header(1),
+                                         arena_bytes_at(page, large)));
   ASSERT_FALSE(lanes.left->flush());
   std::vector<pollfd> watched;
-  ASSERT_TRUE(lanes.left->before_sleep(watched));
+  ASSERT_TRUE(lanes.left->arm(watched));
   ASSERT_NE(lanes.right->front(), nullptr);
   lanes.right->pop();
   EXPECT_EQ(::poll(watched.data(), watched.size(), 0), 1);
-  lanes.left->after_sleep();
-  EXPECT_TRUE(flush_sometime(*lanes.left));
+  lanes.left->disarm();
+  EXPECT_TRUE(flush_eventually(*lanes.left));
 }
 
-TEST_F(ShmLending, CopiesPayloadsThatAreSmallOrOutsideTheArena) {
-  const auto small = some(page, 1000);
+TEST_F(ShmZeroCopy, CopiesPayloadsThatAreSmallOrOutsideTheArena) {
+  const auto small = arena_bytes_at(page, 1000);
   std::ranges::copy(bytes_of(1, 1000), small.begin());
   const auto elsewhere = bytes_of(2, large);
-  ASSERT_TRUE(lanes.left->lend(head_of(1), small));
-  ASSERT_TRUE(lanes.left->lend(head_of(2), elsewhere));
+  ASSERT_TRUE(lanes.left->post_zero_copy(numbered_header(1), small));
+  ASSERT_TRUE(lanes.left->post_zero_copy(numbered_header(2), elsewhere));
   EXPECT_TRUE(lanes.left->flush());
   small[0] ^= std::byte{1};
-  parcel_head head{};
-  EXPECT_EQ(take_sometime(*lanes.right, head), bytes_of(1, 1000));
-  EXPECT_EQ(take_sometime(*lanes.right, head), elsewhere);
+  packet_header header{};
+  EXPECT_EQ(take_eventually(*lanes.right, header), bytes_of(1, 1000));
+  EXPECT_EQ(take_eventually(*lanes.right, header), elsewhere);
 }
 
-TEST_F(ShmLending, HoldsNoMorePacketsThanSlots) {
+TEST_F(ShmZeroCopy, HoldsNoMorePacketsThanSlots) {
   for (std::uint32_t i = 0; i < few_slots; ++i)
-    ASSERT_TRUE(lanes.left->lend(head_of(i), some(page, large)));
-  EXPECT_FALSE(lanes.left->lend(head_of(few_slots), some(page, large)));
+    ASSERT_TRUE(lanes.left->post_zero_copy(numbered_header(i),
+                                           arena_bytes_at(page, large)));
+  EXPECT_FALSE(lanes.left->post_zero_copy(numbered_header(few_slots),
+                                          arena_bytes_at(page, large)));
 }
 
-TEST_F(ShmLending, EndsTheLaneOnAnOffsetOutsideTheArena) {
-  auto& slot = grounds.right->mine.slot(0, 0);
+TEST_F(ShmZeroCopy, EndsTheLaneOnAnOffsetOutsideTheArena) {
+  auto& slot = contexts.right->own_segment.slot(0, 0);
   slot.bytes = large;
-  slot.place = shm_grounds::arena_bytes - large + 1;
-  grounds.right->mine.header().queues[0].posted = 1;
+  slot.offset = shm_contexts::arena_bytes - large + 1;
+  contexts.right->own_segment.header().queues[0].posted = 1;
   EXPECT_TRUE(is_broken(*lanes.left));
 }
 
 TEST(ShmLane, EndsOnAnOffsetInAnArenaThatIsNotMapped) {
-  const shm_grounds grounds;
-  auto lanes = lanes_over(grounds, 0);
-  grounds.right->mine.slot(0, 0).bytes = 8;
-  grounds.right->mine.slot(0, 0).place = page;
-  grounds.right->mine.header().queues[0].posted = 1;
+  const shm_contexts contexts;
+  auto lanes = shm_lanes_over(contexts, 0);
+  contexts.right->own_segment.slot(0, 0).bytes = 8;
+  contexts.right->own_segment.slot(0, 0).offset = page;
+  contexts.right->own_segment.header().queues[0].posted = 1;
   EXPECT_TRUE(is_broken(*lanes.left));
 }

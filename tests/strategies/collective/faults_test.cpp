@@ -6,13 +6,13 @@
 #include <algorithm>
 
 using namespace troupe;
-using namespace troupe::exchange;
-using namespace troupe::exchange::testing;
+using namespace troupe::collective;
+using namespace troupe::collective::testing;
 
 namespace {
 
-std::string why(const machine& x) {
-  return x.wrong() ? x.wrong()->why : "nothing is wrong";
+std::string reason_of(const state_machine& x) {
+  return x.error() ? x.error()->reason : "nothing is wrong";
 }
 
 template <class F>
@@ -31,13 +31,13 @@ tensor ones(std::int64_t n) {
 
 /// Two processes of one replica each that sum a bucket. Process 1 has sent as
 /// many packets as its queue holds.
-struct begun_sum : house {
-  explicit begun_sum(std::int64_t elements) : house{{0, 1, 2}} {
-    seat(1);
-    enter(0);
+struct started_sum : process_group {
+  explicit started_sum(std::int64_t elements) : process_group{{0, 1, 2}} {
+    begin_generation(1);
+    begin_step(0);
     for (std::uint32_t r = 0; r < 2; ++r)
-      of(r).contribute(r, 0, ones(elements));
-    pump(1);
+      machine_of(r).contribute(r, 0, ones(elements));
+    progress(1);
   }
 };
 
@@ -46,90 +46,93 @@ struct begun_sum : house {
 // -- differences --------------------------------------------------------------
 
 TEST(CollectiveFaults, NameBothCollectivesIfProcessesDiffer) {
-  house on{{0, 1, 2, 3}};
-  on.seat(1);
-  on.enter(3);
-  on.of(0).contribute(0, 6, ones(1024));
-  on.of(2).contribute(2, 7, ones(4096));
-  on.pump_all();
-  EXPECT_EQ(on.machines[0]->wrong()->process, 2u);
+  process_group group{{0, 1, 2, 3}};
+  group.begin_generation(1);
+  group.begin_step(3);
+  group.machine_of(0).contribute(0, 6, ones(1024));
+  group.machine_of(2).contribute(2, 7, ones(4096));
+  group.progress_all();
+  EXPECT_EQ(group.machines[0]->error()->process, 2u);
   EXPECT_EQ(
-    why(*on.machines[0]),
+    reason_of(*group.machines[0]),
     "process 2 sent bucket 7 of 4096 elements where bucket 6 of 1024 elements "
     "was expected in step 3: the replicas do not call the same collectives");
 }
 
 TEST(CollectiveFaults, NameTheTypesAndGathersThatDiffer) {
-  house on{{0, 1, 2, 3}};
-  on.seat(1);
-  on.enter(3);
-  on.of(0).contribute(0, 6, ones(8));
-  on.of(1).contribute(1, 6, tensor::zeros({8}, dtype::float64));
-  on.of(2).gather(2, 6, ones(8));
-  on.pump_all();
+  process_group group{{0, 1, 2, 3}};
+  group.begin_generation(1);
+  group.begin_step(3);
+  group.machine_of(0).contribute(0, 6, ones(8));
+  group.machine_of(1).contribute(1, 6, tensor::zeros({8}, dtype::float64));
+  group.machine_of(2).gather(2, 6, ones(8));
+  group.progress_all();
   EXPECT_EQ(
-    why(*on.machines[0]),
+    reason_of(*group.machines[0]),
     "process 1 sent bucket 6 of 8 elements of float64 where float32 was "
     "expected in step 3: the replicas do not call the same collectives");
-  EXPECT_EQ(why(*on.machines[2]),
+  EXPECT_EQ(reason_of(*group.machines[2]),
             "process 0 sent bucket 6 of 8 elements where gather 6 was expected "
             "in step 3: the replicas do not call the same collectives");
 }
 
 TEST(CollectiveFaults, NameAStepWithAMissingCollective) {
-  house on{{0, 1, 2}};
-  on.seat(1);
-  on.enter(0);
-  on.of(0).contribute(0, 0, ones(8));
-  on.of(1).enter(1, 1);
-  on.of(1).contribute(1, 0, ones(8));
-  on.pump_all();
-  EXPECT_EQ(why(*on.machines[0]),
+  process_group group{{0, 1, 2}};
+  group.begin_generation(1);
+  group.begin_step(0);
+  group.machine_of(0).contribute(0, 0, ones(8));
+  group.machine_of(1).begin_step(1, 1);
+  group.machine_of(1).contribute(1, 0, ones(8));
+  group.progress_all();
+  EXPECT_EQ(reason_of(*group.machines[0]),
             "process 1 sent bucket 0 of 8 elements of step 1 where bucket 0 of "
             "8 elements was expected in step 0: a packet was lost, or the "
             "replicas do not call the same collectives");
 }
 
 TEST(CollectiveFaults, NameALostPacket) {
-  begun_sum on{1 << 20};
-  on.office.of(1, 0, queue::parts).pop_front();
-  on.pump_all();
+  started_sum on{1 << 20};
+  on.queues.between(1, 0, lane_id::contributions).pop_front();
+  on.progress_all();
   EXPECT_EQ(
-    why(*on.machines[0]),
+    reason_of(*on.machines[0]),
     "process 1 sent a contribution to chunk 2 of bucket 0 of 1048576 elements "
     "of replicas [1, 2) where a contribution to chunk 0 of bucket 0 of 1048576 "
     "elements of replicas [1, 2) was expected in step 0: a packet was lost");
 }
 
 TEST(CollectiveFaults, RejectAContributionThatIsTooShort) {
-  begun_sum on{10};
-  on.office.of(1, 0, queue::parts).front().own().resize(39);
-  on.pump_all();
-  EXPECT_EQ(why(*on.machines[0]),
+  started_sum on{10};
+  on.queues.between(1, 0, lane_id::contributions)
+    .front()
+    .private_copy()
+    .resize(39);
+  on.progress_all();
+  EXPECT_EQ(reason_of(*on.machines[0]),
             "process 1 sent 39 bytes where 40 were expected");
-  EXPECT_FALSE(on.pump(0));
+  EXPECT_FALSE(on.progress(0));
 }
 
 TEST(CollectiveFaults, RejectDifferentCallsOfLocalReplicas) {
-  house on{{0, 2}};
-  on.seat(1);
-  on.enter(4);
-  auto& it = on.of(0);
-  it.contribute(0, 3, ones(8));
-  EXPECT_EQ(refusal([&] { it.contribute(1, 3, ones(9)); }),
+  process_group group{{0, 2}};
+  group.begin_generation(1);
+  group.begin_step(4);
+  auto& machine = group.machine_of(0);
+  machine.contribute(0, 3, ones(8));
+  EXPECT_EQ(refusal([&] { machine.contribute(1, 3, ones(9)); }),
             "replica 1 contributed bucket 3 of float32[9] as operation 0 of "
             "step 4, replica 0 bucket 3 of float32[8] as operation 0 of step "
             "4: the replicas do not call the same collectives");
-  EXPECT_NE(refusal([&] { it.contribute(1, 4, ones(8)); }), "");
-  EXPECT_NE(refusal([&] { it.gather(1, 3, ones(8)); }), "");
-  EXPECT_EQ(refusal([&] { it.contribute(0, 3, ones(8)); }),
+  EXPECT_NE(refusal([&] { machine.contribute(1, 4, ones(8)); }), "");
+  EXPECT_NE(refusal([&] { machine.gather(1, 3, ones(8)); }), "");
+  EXPECT_EQ(refusal([&] { machine.contribute(0, 3, ones(8)); }),
             "bucket 3 was contributed to twice in a step");
-  EXPECT_EQ(refusal([&] { it.sum_of(1, 5); }),
-            "the sum of bucket 5 was asked for before a contribution to it");
-  EXPECT_EQ(refusal([&] { it.contribute(1, 3, {}); }),
+  EXPECT_EQ(refusal([&] { machine.sum_of(1, 5); }),
+            "the sum of bucket 5 was requested before a contribution to it");
+  EXPECT_EQ(refusal([&] { machine.contribute(1, 3, {}); }),
             "bucket 3 is not of float32 or float64");
   EXPECT_EQ(refusal([] {
-              machine{{{0, 1, 1}, 0}};
+              state_machine{{{0, 1, 1}, 0}};
             }),
             "process 1 of a collective has no replica");
 }
@@ -152,44 +155,47 @@ TEST(CollectiveFaults, RejectAGatherSpecBeforeMemoryIsAllocated) {
   }
   EXPECT_FALSE(
     read(write(tensor_spec{{1 << 14, 1 << 14, 2}, dtype::float32}), out));
-  house on{{0, 1, 2}};
-  on.seat(1);
-  on.enter(0);
+  process_group group{{0, 1, 2}};
+  group.begin_generation(1);
+  group.begin_step(0);
   for (std::uint32_t r = 0; r < 2; ++r)
-    on.of(r).gather(r, 0, ones(2));
-  on.pump(1);
-  on.office.of(1, 0, queue::parts).front().own()[12] = std::byte{1};
-  on.pump_all();
-  EXPECT_EQ(why(*on.machines[0]), "process 1 sent a contribution to gather 0 "
-                                  "whose tensor spec is invalid or too large");
+    group.machine_of(r).gather(r, 0, ones(2));
+  group.progress(1);
+  group.queues.between(1, 0, lane_id::contributions)
+    .front()
+    .private_copy()[12] = std::byte{1};
+  group.progress_all();
+  EXPECT_EQ(reason_of(*group.machines[0]),
+            "process 1 sent a contribution to gather 0 "
+            "whose tensor spec is invalid or too large");
 }
 
 // -- stale packets ------------------------------------------------------------
 
 TEST(CollectiveFaults, IgnoreARepeatedPacket) {
   for (const bool views : {true, false}) {
-    house on{{0, 1, 2}, 4, views};
-    on.seat(1);
-    on.enter(0);
+    process_group group{{0, 1, 2}, 4, views};
+    group.begin_generation(1);
+    group.begin_step(0);
     for (std::uint32_t r = 0; r < 2; ++r) {
-      on.of(r).contribute(r, 0, ones(100'000));
-      on.of(r).gather(r, 1, ones(5));
+      group.machine_of(r).contribute(r, 0, ones(100'000));
+      group.machine_of(r).gather(r, 1, ones(5));
     }
     for (int i = 0; i < 400; ++i) {
-      on.pump(0);
-      on.pump(1);
-      for (auto& q : on.office.queues)
-        if (!q.empty() && q.size() < 4 && on.office.chance() % 2)
+      group.progress(0);
+      group.progress(1);
+      for (auto& q : group.queues.queues)
+        if (!q.empty() && q.size() < 4 && group.queues.random() % 2)
           q.push_back(q.back());
     }
-    for (int i = 0; i < 2000 && !on.settled(); ++i) {
-      on.pump(0);
-      on.pump(1);
+    for (int i = 0; i < 2000 && !group.is_drained(); ++i) {
+      group.progress(0);
+      group.progress(1);
     }
-    ASSERT_EQ(why(*on.machines[0]), "nothing is wrong");
-    ASSERT_TRUE(on.settled());
-    EXPECT_EQ(on.of(0).sum_of(0, 0).data<float>()[99'999], 2);
-    EXPECT_EQ(on.of(1).gathered(1, 1)[0].size(), 5u);
+    ASSERT_EQ(reason_of(*group.machines[0]), "nothing is wrong");
+    ASSERT_TRUE(group.is_drained());
+    EXPECT_EQ(group.machine_of(0).sum_of(0, 0).data<float>()[99'999], 2);
+    EXPECT_EQ(group.machine_of(1).gathered(1, 1)[0].size(), 5u);
   }
 }
 
@@ -198,40 +204,42 @@ TEST(CollectiveFaults, DropPacketsOfOlderGenerationsAndKeepThoseOfNewer) {
     for (const bool views : {true, false}) {
       SCOPED_TRACE("seed " + std::to_string(seed));
       std::mt19937_64 rng{seed};
-      house on{{0, 2, 3}, 1 + rng() % 3, views, seed};
-      on.seat(1);
-      on.enter(0);
+      process_group group{{0, 2, 3}, 1 + rng() % 3, views, seed};
+      group.begin_generation(1);
+      group.begin_step(0);
       for (std::uint32_t r = 0; r < 3; ++r) {
-        on.of(r).contribute(r, 0, ones(100'000));
-        on.of(r).gather(r, 1, ones(70'000));
+        group.machine_of(r).contribute(r, 0, ones(100'000));
+        group.machine_of(r).gather(r, 1, ones(70'000));
       }
       for (auto turns = rng() % 60; turns > 0; --turns)
-        on.pump(std::uint32_t(rng() % 2));
+        group.progress(std::uint32_t(rng() % 2));
       for (std::uint32_t r = 0; r < 3; ++r)
-        on.of(r).leave(r); // in mid-step: the generation is aborted
-      EXPECT_FALSE(on.pump(0) && !on.settled());
-      on.of(2).seat(2, 2); // process 1 is ahead
-      on.of(2).enter(2, 0);
-      on.of(2).contribute(2, 0, tensor::full({100'000}, 5));
-      while (on.pump(1)) {
+        group.machine_of(r).end_step(
+          r); // in mid-step: the generation is aborted
+      EXPECT_FALSE(group.progress(0) && !group.is_drained());
+      group.machine_of(2).begin_generation(2, 2); // process 1 is ahead
+      group.machine_of(2).begin_step(2, 0);
+      group.machine_of(2).contribute(2, 0, tensor::full({100'000}, 5));
+      while (group.progress(1)) {
       }
-      on.of(0).seat(0, 2);
-      on.of(0).enter(0, 0);
-      on.of(0).contribute(0, 0, tensor::full({100'000}, 6));
-      EXPECT_FALSE(on.of(1).current(1));
-      on.of(1).contribute(1, 0, ones(3)); // of the old generation: ignored
-      on.pump_all();
-      EXPECT_FALSE(on.of(0).sum_of(0, 0));
-      on.of(1).seat(1, 2);
-      on.of(1).enter(1, 0);
-      on.of(1).contribute(1, 0, tensor::full({100'000}, 7));
-      for (int i = 0; i < 300 && !on.settled(); ++i)
-        on.pump_all();
-      ASSERT_EQ(why(*on.machines[0]), "nothing is wrong");
-      ASSERT_EQ(why(*on.machines[1]), "nothing is wrong");
-      ASSERT_TRUE(on.settled());
+      group.machine_of(0).begin_generation(0, 2);
+      group.machine_of(0).begin_step(0, 0);
+      group.machine_of(0).contribute(0, 0, tensor::full({100'000}, 6));
+      EXPECT_FALSE(group.machine_of(1).is_current(1));
+      group.machine_of(1).contribute(1, 0,
+                                     ones(3)); // of the old generation: ignored
+      group.progress_all();
+      EXPECT_FALSE(group.machine_of(0).sum_of(0, 0));
+      group.machine_of(1).begin_generation(1, 2);
+      group.machine_of(1).begin_step(1, 0);
+      group.machine_of(1).contribute(1, 0, tensor::full({100'000}, 7));
+      for (int i = 0; i < 300 && !group.is_drained(); ++i)
+        group.progress_all();
+      ASSERT_EQ(reason_of(*group.machines[0]), "nothing is wrong");
+      ASSERT_EQ(reason_of(*group.machines[1]), "nothing is wrong");
+      ASSERT_TRUE(group.is_drained());
       for (std::uint32_t r = 0; r < 3; ++r)
-        for (const auto v : on.of(r).sum_of(r, 0).data<float>())
+        for (const auto v : group.machine_of(r).sum_of(r, 0).data<float>())
           ASSERT_EQ(v, 18);
     }
 }
@@ -241,31 +249,33 @@ TEST(CollectiveFaults, ReadNoDataOfAnAbortedStepIntoAReusedBuffer) {
   for (std::uint64_t seed = 0; seed < test::seeds_of(40); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937_64 rng{seed};
-    house on{{0, 1, 2}, 1 + rng() % 3, false, seed};
+    process_group group{{0, 1, 2}, 1 + rng() % 3, false, seed};
     const std::vector<tensor> buffers{ones(300'000), ones(300'000)};
     const auto all_are = [&](std::uint32_t r, float value) {
       const auto x = buffers[r].data<float>();
       return std::ranges::all_of(x, [=](float v) { return v == value; });
     };
-    const auto bring = [&](std::uint64_t epoch, std::uint32_t r, float value) {
-      on.of(r).seat(r, epoch);
-      on.of(r).enter(r, 7);
+    const auto bring = [&](std::uint64_t generation, std::uint32_t r,
+                           float value) {
+      group.machine_of(r).begin_generation(r, generation);
+      group.machine_of(r).begin_step(r, 7);
       std::ranges::fill(tensor{buffers[r]}.mutable_data<float>(), value);
-      on.of(r).contribute(r, 0, buffers[r], {}, room::of_part);
+      group.machine_of(r).contribute(r, 0, buffers[r], {},
+                                     output_placement::in_place);
     };
     for (std::uint32_t r = 0; r < 2; ++r)
       bring(1, r, float(r + 1));
     for (auto turns = rng() % 60; turns > 0; --turns)
-      on.pump(std::uint32_t(rng() % 2));
+      group.progress(std::uint32_t(rng() % 2));
     for (std::uint32_t r = 0; r < 2; ++r) {
       in_part += !all_are(r, float(r + 1)) && !all_are(r, 3);
-      on.of(r).leave(r);
+      group.machine_of(r).end_step(r);
     }
     for (std::uint32_t r = 0; r < 2; ++r)
       bring(2, r, float(10 * (r + 1)));
-    for (int i = 0; i < 300 && !on.settled(); ++i)
-      on.pump_all();
-    ASSERT_TRUE(on.settled());
+    for (int i = 0; i < 300 && !group.is_drained(); ++i)
+      group.progress_all();
+    ASSERT_TRUE(group.is_drained());
     for (std::uint32_t r = 0; r < 2; ++r)
       ASSERT_TRUE(all_are(r, 30)) << "replica " << r;
   }
@@ -273,76 +283,77 @@ TEST(CollectiveFaults, ReadNoDataOfAnAbortedStepIntoAReusedBuffer) {
 }
 
 TEST(CollectiveFaults, GiveNoResultToAReplicaOfAnOlderGeneration) {
-  house on{{0, 2, 3}};
-  on.seat(1);
-  on.enter(0);
+  process_group group{{0, 2, 3}};
+  group.begin_generation(1);
+  group.begin_step(0);
   for (std::uint32_t r = 0; r < 3; ++r)
-    on.of(r).contribute(r, 4, ones(10));
-  on.pump_all();
-  ASSERT_TRUE(on.of(0).sum_of(0, 4));
-  on.of(1).seat(1, 2);
-  EXPECT_FALSE(on.of(0).current(0));
-  EXPECT_FALSE(on.of(0).sum_of(0, 4));
-  EXPECT_FALSE(on.of(0).complete(0));
-  EXPECT_EQ(on.of(0).incomplete(0), 0u);
+    group.machine_of(r).contribute(r, 4, ones(10));
+  group.progress_all();
+  ASSERT_TRUE(group.machine_of(0).sum_of(0, 4));
+  group.machine_of(1).begin_generation(1, 2);
+  EXPECT_FALSE(group.machine_of(0).is_current(0));
+  EXPECT_FALSE(group.machine_of(0).sum_of(0, 4));
+  EXPECT_FALSE(group.machine_of(0).is_complete(0));
+  EXPECT_EQ(group.machine_of(0).first_incomplete(0), 0u);
 }
 
 TEST(CollectiveFaults, HoldNoTensorAfterAnAbort) {
-  house on{{0, 2, 3}};
-  on.seat(1);
-  on.enter(0);
-  const auto part = ones(1'000'000);
-  on.of(0).contribute(0, 0, part);
-  on.of(1).contribute(1, 0, ones(1'000'000));
-  on.pump(0);
-  on.of(0).leave(0);
-  EXPECT_TRUE(part.unique());
-  EXPECT_FALSE(on.pump(0));
-  EXPECT_FALSE(on.of(1).current(1));
-  EXPECT_FALSE(on.of(1).sum_of(1, 0));
+  process_group group{{0, 2, 3}};
+  group.begin_generation(1);
+  group.begin_step(0);
+  const auto input = ones(1'000'000);
+  group.machine_of(0).contribute(0, 0, input);
+  group.machine_of(1).contribute(1, 0, ones(1'000'000));
+  group.progress(0);
+  group.machine_of(0).end_step(0);
+  EXPECT_TRUE(input.unique());
+  EXPECT_FALSE(group.progress(0));
+  EXPECT_FALSE(group.machine_of(1).is_current(1));
+  EXPECT_FALSE(group.machine_of(1).sum_of(1, 0));
 }
 
 // -- missing inputs -----------------------------------------------------------
 
 TEST(CollectiveFaults, ReportMissingReplicasPerBucket) {
-  house on{{0, 2, 3, 5}};
-  on.seat(1);
-  on.enter(7);
-  EXPECT_FALSE(on.of(0).lacking(7));
-  on.of(0).contribute(0, 4, ones(10));
-  auto lack = on.of(0).lacking(7);
+  process_group group{{0, 2, 3, 5}};
+  group.begin_generation(1);
+  group.begin_step(7);
+  EXPECT_FALSE(group.machine_of(0).missing(7));
+  group.machine_of(0).contribute(0, 4, ones(10));
+  auto lack = group.machine_of(0).missing(7);
   ASSERT_TRUE(lack);
   EXPECT_EQ(lack->bucket, 4u);
   EXPECT_EQ(lack->replicas, std::vector<std::uint32_t>{1});
-  on.of(1).contribute(1, 4, ones(10));
-  on.of(2).contribute(2, 4, ones(10));
-  on.pump_all();
-  lack = on.of(0).lacking(7);
+  group.machine_of(1).contribute(1, 4, ones(10));
+  group.machine_of(2).contribute(2, 4, ones(10));
+  group.progress_all();
+  lack = group.machine_of(0).missing(7);
   EXPECT_EQ(lack->processes, std::vector<std::uint32_t>{2});
   EXPECT_EQ(lack->replicas, (std::vector<std::uint32_t>{3, 4}));
-  EXPECT_FALSE(on.of(0).lacking(8));
+  EXPECT_FALSE(group.machine_of(0).missing(8));
   for (const std::uint32_t r : {3, 4})
-    on.of(r).contribute(r, 4, ones(10));
-  on.pump_all();
-  EXPECT_FALSE(on.of(0).lacking(7));
-  on.of(2).gather(2, 5, ones(1));
-  lack = on.of(2).lacking(7);
+    group.machine_of(r).contribute(r, 4, ones(10));
+  group.progress_all();
+  EXPECT_FALSE(group.machine_of(0).missing(7));
+  group.machine_of(2).gather(2, 5, ones(1));
+  lack = group.machine_of(2).missing(7);
   EXPECT_TRUE(lack->gather);
   EXPECT_EQ(lack->replicas, (std::vector<std::uint32_t>{0, 1, 3, 4}));
 }
 
 TEST(CollectiveFaults, ReportAPeerThatAcceptsNoPackets) {
-  house on{{0, 1, 2}, 1};
-  on.office.of(0, 1, queue::parts).push_back({}); // the queue stays full
-  on.seat(1);
-  on.enter(7);
+  process_group group{{0, 1, 2}, 1};
+  group.queues.between(0, 1, lane_id::contributions)
+    .push_back({}); // the queue stays full
+  group.begin_generation(1);
+  group.begin_step(7);
   for (std::uint32_t r = 0; r < 2; ++r)
-    on.of(r).contribute(r, 4, ones(10));
-  on.machines[1]->pump(*on.boxes[1]);
-  on.machines[0]->pump(*on.boxes[0]);
-  EXPECT_TRUE(on.of(0).complete(0));
-  EXPECT_FALSE(on.of(0).settled(0));
-  const auto lack = on.of(0).lacking(7);
+    group.machine_of(r).contribute(r, 4, ones(10));
+  group.machines[1]->progress(*group.transports[1]);
+  group.machines[0]->progress(*group.transports[0]);
+  EXPECT_TRUE(group.machine_of(0).is_complete(0));
+  EXPECT_FALSE(group.machine_of(0).is_drained(0));
+  const auto lack = group.machine_of(0).missing(7);
   ASSERT_TRUE(lack);
   EXPECT_EQ(lack->bucket, 4u);
   EXPECT_EQ(lack->replicas, std::vector<std::uint32_t>{1});

@@ -15,109 +15,118 @@
 // Simulates several processes in one thread, connected by bounded queues.
 // Replicas execute a script in random order.
 
-namespace troupe::exchange::testing {
+namespace troupe::collective::testing {
 
-struct letter {
-  head about;
+struct queued_packet {
+  packet_header_bytes header;
   std::vector<std::byte> copy;
-  std::span<const std::byte> lent{}; ///< The sender's memory, if not copied.
+  /// The sender's memory, if not copied.
+  std::span<const std::byte> zero_copy{};
 
   std::span<const std::byte> bytes() const {
-    return lent.empty() ? std::span<const std::byte>{copy} : lent;
+    return zero_copy.empty() ? std::span<const std::byte>{copy} : zero_copy;
   }
   /// @returns the payload as a private copy, which a test may change.
-  std::vector<std::byte>& own() {
-    if (!lent.empty())
-      copy.assign(lent.begin(), lent.end());
-    lent = {};
+  std::vector<std::byte>& private_copy() {
+    if (!zero_copy.empty())
+      copy.assign(zero_copy.begin(), zero_copy.end());
+    zero_copy = {};
     return copy;
   }
 };
 
 /// All queues between P processes.
-struct post_office {
-  post_office(std::uint32_t processes, std::size_t capacity, bool views,
-              std::uint64_t seed)
-    : all{processes},
+struct packet_queues {
+  packet_queues(std::uint32_t processes, std::size_t capacity, bool views,
+                std::uint64_t seed)
+    : process_count{processes},
       capacity{capacity},
-      views{views},
-      chance{seed},
+      has_views{views},
+      random{seed},
       queues(std::size_t{processes} * processes * 2) {}
 
-  std::deque<letter>& of(std::uint32_t from, std::uint32_t to, queue by) {
-    return queues[(std::size_t{from} * all + to) * 2 + std::size_t(by)];
+  std::deque<queued_packet>& between(std::uint32_t sender,
+                                     std::uint32_t receiver, lane_id lane) {
+    return queues[(std::size_t{sender} * process_count + receiver) * 2
+                  + std::size_t(lane)];
   }
 
-  std::uint32_t all;
+  std::uint32_t process_count;
   std::size_t capacity;
-  bool views; ///< If false, payloads are read in pieces.
-  std::minstd_rand chance;
-  std::vector<std::deque<letter>> queues;
-  std::vector<std::size_t> sent = std::vector<std::size_t>(all); ///< Bytes.
-  std::size_t most = 0; ///< Maximum length of a queue.
+  bool has_views; ///< If false, payloads are read in pieces.
+  std::minstd_rand random;
+  std::vector<std::deque<queued_packet>> queues;
+  /// Bytes sent, by process.
+  std::vector<std::size_t> sent = std::vector<std::size_t>(process_count);
+  std::size_t max_length = 0; ///< Maximum length of a queue.
 };
 
-class box final : public courier {
+class queue_transport final : public packet_transport {
 public:
-  box(post_office& in, std::uint32_t me)
-    : in_{in}, me_{me}, rooms_(in.all * 2), read_(in.all * 2) {}
+  queue_transport(packet_queues& in, std::uint32_t me)
+    : queues_{in},
+      rank_{me},
+      buffers_(in.process_count * 2),
+      reads_(in.process_count * 2) {}
 
-  std::span<std::byte> room(std::uint32_t to, queue by) override {
-    if (in_.of(me_, to, by).size() == in_.capacity)
+  std::span<std::byte> reserve(std::uint32_t peer, lane_id lane) override {
+    if (queues_.between(rank_, peer, lane).size() == queues_.capacity)
       return {};
-    auto& room = rooms_[to * 2 + std::size_t(by)];
-    if (!room)
-      room = tensor{shape{std::int64_t(most_bytes)}, dtype::uint8};
-    return {room.raw(), most_bytes};
+    auto& output = buffers_[peer * 2 + std::size_t(lane)];
+    if (!output)
+      output = tensor{shape{std::int64_t(max_packet_bytes)}, dtype::uint8};
+    return {output.raw(), max_packet_bytes};
   }
-  void post(std::uint32_t to, queue by, const head& x,
+  void send(std::uint32_t peer, lane_id lane, const packet_header_bytes& header,
             std::size_t bytes) override {
-    const auto* at = rooms_[to * 2 + std::size_t(by)].raw();
-    post(to, by, x, std::span{at, bytes});
+    const auto* at = buffers_[peer * 2 + std::size_t(lane)].raw();
+    send(peer, lane, header, std::span{at, bytes});
   }
-  bool post(std::uint32_t to, queue by, const head& x,
+  bool send(std::uint32_t peer, lane_id lane, const packet_header_bytes& header,
             std::span<const std::byte> bytes) override {
-    auto& queue = in_.of(me_, to, by);
-    if (queue.size() == in_.capacity)
+    auto& queue = queues_.between(rank_, peer, lane);
+    if (queue.size() == queues_.capacity)
       return false;
-    queue.push_back({x, {bytes.begin(), bytes.end()}, {}});
-    in_.sent[me_] += bytes.size();
-    in_.most = std::max(in_.most, queue.size());
+    queue.push_back({header, {bytes.begin(), bytes.end()}, {}});
+    queues_.sent[rank_] += bytes.size();
+    queues_.max_length = std::max(queues_.max_length, queue.size());
     return true;
   }
-  bool lend(std::uint32_t to, queue by, const head& x,
-            std::span<const std::byte> bytes) override {
-    if (!post(to, by, x, bytes))
+  bool send_zero_copy(std::uint32_t peer, lane_id lane,
+                      const packet_header_bytes& header,
+                      std::span<const std::byte> bytes) override {
+    if (!send(peer, lane, header, bytes))
       return false;
-    auto& last = in_.of(me_, to, by).back();
-    last.lent = bytes;
+    auto& last = queues_.between(rank_, peer, lane).back();
+    last.zero_copy = bytes;
     last.copy.clear();
     return true;
   }
   /// True if no peer may still read zero-copy payloads.
-  bool flush() const {
-    for (std::uint32_t to = 0; to < in_.all; ++to)
-      for (const auto by : {queue::parts, queue::sums})
-        for (const auto& x : in_.of(me_, to, by))
-          if (!x.lent.empty())
+  bool all_read() const {
+    for (std::uint32_t to = 0; to < queues_.process_count; ++to)
+      for (const auto by : {lane_id::contributions, lane_id::results})
+        for (const auto& x : queues_.between(rank_, to, by))
+          if (!x.zero_copy.empty())
             return false;
     return true;
   }
-  const head* front(std::uint32_t from, queue by) override {
-    auto& queue = in_.of(from, me_, by);
-    return queue.empty() ? nullptr : &queue.front().about;
+  const packet_header_bytes* front(std::uint32_t peer, lane_id lane) override {
+    auto& queue = queues_.between(peer, rank_, lane);
+    return queue.empty() ? nullptr : &queue.front().header;
   }
-  std::size_t front_bytes(std::uint32_t from, queue by) override {
-    return in_.of(from, me_, by).front().bytes().size();
+  std::size_t front_bytes(std::uint32_t peer, lane_id lane) override {
+    return queues_.between(peer, rank_, lane).front().bytes().size();
   }
-  std::span<const std::byte> view(std::uint32_t from, queue by) override {
-    if (!in_.views)
+  std::span<const std::byte> view(std::uint32_t peer, lane_id lane) override {
+    if (!queues_.has_views)
       return {};
-    return in_.of(from, me_, by).front().bytes();
+    return queues_.between(peer, rank_, lane).front().bytes();
   }
-  bool fetch(std::uint32_t from, queue by, std::span<std::byte> into) override {
-    const auto bytes = in_.of(from, me_, by).front().bytes();
-    auto& progress = read_[from * 2 + std::size_t(by)];
+  bool read_into(std::uint32_t peer, lane_id lane,
+                 std::span<std::byte> into) override {
+    const auto bytes = queues_.between(peer, rank_, lane).front().bytes();
+    auto& progress = reads_[peer * 2 + std::size_t(lane)];
     if (progress.size == 0)
       progress.size = into.size();
     if (progress.size != into.size() || bytes.size() != into.size())
@@ -125,16 +134,16 @@ public:
     if (bytes.empty())
       return true;
     const auto some =
-      in_.views ? bytes.size() : 1 + in_.chance() % bytes.size();
+      queues_.has_views ? bytes.size() : 1 + queues_.random() % bytes.size();
     const auto n = std::min(some, bytes.size() - progress.done);
     std::memcpy(into.data() + progress.done, bytes.data() + progress.done, n);
     progress.done += n;
     return progress.done == bytes.size();
   }
-  void pop(std::uint32_t from, queue by) override {
-    auto& queue = in_.of(from, me_, by);
-    auto& progress = read_[from * 2 + std::size_t(by)];
-    if (!in_.views && progress.done != queue.front().bytes().size())
+  void pop(std::uint32_t peer, lane_id lane) override {
+    auto& queue = queues_.between(peer, rank_, lane);
+    auto& progress = reads_[peer * 2 + std::size_t(lane)];
+    if (!queues_.has_views && progress.done != queue.front().bytes().size())
       throw std::logic_error("popped before it was fetched");
     progress = {};
     queue.pop_front();
@@ -145,107 +154,110 @@ private:
     std::size_t size = 0;
     std::size_t done = 0;
   };
-  post_office& in_;
-  std::uint32_t me_;
-  std::vector<tensor> rooms_;
-  std::vector<reading> read_;
+  packet_queues& queues_;
+  std::uint32_t rank_;
+  std::vector<tensor> buffers_;
+  std::vector<reading> reads_;
 };
 
 /// P state machines and the replicas that they host.
-struct house {
-  explicit house(std::vector<std::uint32_t> first, std::size_t capacity = 2,
-                 bool views = true, std::uint64_t seed = 1)
-    : who{std::move(first), 0}, office{who.processes(), capacity, views, seed} {
-    for (std::uint32_t p = 0; p < who.processes(); ++p) {
-      machines.push_back(std::make_unique<machine>(layout{who.first, p}));
-      boxes.push_back(std::make_unique<box>(office, p));
+struct process_group {
+  explicit process_group(std::vector<std::uint32_t> first,
+                         std::size_t capacity = 2, bool views = true,
+                         std::uint64_t seed = 1)
+    : placed{std::move(first), 0},
+      queues{placed.processes(), capacity, views, seed} {
+    for (std::uint32_t p = 0; p < placed.processes(); ++p) {
+      machines.push_back(
+        std::make_unique<state_machine>(placement{placed.first, p}));
+      transports.push_back(std::make_unique<queue_transport>(queues, p));
     }
   }
 
-  machine& of(std::uint32_t replica) {
-    return *machines[who.process_of(replica)];
+  state_machine& machine_of(std::uint32_t replica) {
+    return *machines[placed.process_of(replica)];
   }
-  void seat(std::uint64_t epoch) {
-    for (std::uint32_t r = 0; r < who.replicas(); ++r)
-      of(r).seat(r, epoch);
+  void begin_generation(std::uint64_t generation) {
+    for (std::uint32_t r = 0; r < placed.replicas(); ++r)
+      machine_of(r).begin_generation(r, generation);
   }
-  void enter(std::uint64_t step) {
-    for (std::uint32_t r = 0; r < who.replicas(); ++r)
-      of(r).enter(r, step);
+  void begin_step(std::uint64_t step) {
+    for (std::uint32_t r = 0; r < placed.replicas(); ++r)
+      machine_of(r).begin_step(r, step);
   }
-  void leave() {
-    for (std::uint32_t r = 0; r < who.replicas(); ++r)
-      of(r).leave(r);
+  void end_step() {
+    for (std::uint32_t r = 0; r < placed.replicas(); ++r)
+      machine_of(r).end_step(r);
   }
-  bool pump(std::uint32_t process) {
-    return machines[process]->pump(*boxes[process]);
+  bool progress(std::uint32_t process) {
+    return machines[process]->progress(*transports[process]);
   }
   /// Makes progress until nothing moves.
-  void pump_all() {
+  void progress_all() {
     for (bool moved = true; moved;) {
       moved = false;
-      for (std::uint32_t p = 0; p < who.processes(); ++p)
-        moved |= pump(p);
+      for (std::uint32_t p = 0; p < placed.processes(); ++p)
+        moved |= progress(p);
     }
   }
-  bool settled() {
-    for (std::uint32_t r = 0; r < who.replicas(); ++r)
-      if (!settled(r))
+  bool is_drained() {
+    for (std::uint32_t r = 0; r < placed.replicas(); ++r)
+      if (!is_drained(r))
         return false;
     return true;
   }
-  bool settled(std::uint32_t replica) {
-    if (!of(replica).settled(replica)
-        || !boxes[who.process_of(replica)]->flush())
+  bool is_drained(std::uint32_t replica) {
+    if (!machine_of(replica).is_drained(replica)
+        || !transports[placed.process_of(replica)]->all_read())
       return false;
-    of(replica).given_back();
+    machine_of(replica).release_zero_copy();
     return true;
   }
 
-  layout who;
-  post_office office;
-  std::vector<std::unique_ptr<machine>> machines;
-  std::vector<std::unique_ptr<box>> boxes;
+  placement placed;
+  packet_queues queues;
+  std::vector<std::unique_ptr<state_machine>> machines;
+  std::vector<std::unique_ptr<queue_transport>> transports;
 };
 
 /// Values of very different size, so that the bits depend on the order of
 /// addition.
 template <class T>
-tensor brought(std::size_t elements, std::uint64_t seed) {
-  tensor x{shape{std::int64_t(elements)}, dtype_of<T>};
+tensor input_of(std::size_t elements, std::uint64_t seed) {
+  tensor result{shape{std::int64_t(elements)}, dtype_of<T>};
   auto bits = std::uint32_t(seed * 2654435761u + 1);
-  for (auto& v : x.mutable_data<T>()) {
+  for (auto& v : result.mutable_data<T>()) {
     bits = bits * 1664525u + 1013904223u;
     v = T(std::int32_t(bits)) * T(1u << (bits >> 28));
   }
-  return x;
+  return result;
 }
 
 using firsts = std::vector<std::uint32_t>;
 
 /// Sum of the inputs [begin, end) by tree/reduction.hpp.
-inline tensor tree_of(const tensors& parts, std::uint32_t begin,
+inline tensor tree_of(const tensors& inputs, std::uint32_t begin,
                       std::uint32_t end) {
-  tree::tree_sum machine{{1, 0, 0, end - begin, 0, 1}};
-  tree::reaction what;
+  tree::reduction machine{{1, 0, 0, end - begin, 0, 1}};
+  tree::reaction outcome;
   for (auto r = begin; r < end; ++r)
-    what = machine.on({{1, 0, 0, r - begin, 0, 0, 1}}, parts[r]);
-  while (std::holds_alternative<tree::adding>(what))
-    what = machine.work(1 << 20);
-  return std::get<tree::finished>(what).sum;
+    outcome = machine.on({{1, 0, 0, r - begin, 0, 0, 1}}, inputs[r]);
+  while (std::holds_alternative<tree::reducing>(outcome))
+    outcome = machine.reduce_some(1 << 20);
+  return std::get<tree::finished>(outcome).sum;
 }
 
 /// Sum of all inputs.
-inline tensor oracle(const tensors& parts) {
-  return tree_of(parts, 0, static_cast<std::uint32_t>(parts.size()));
+inline tensor oracle(const tensors& inputs) {
+  return tree_of(inputs, 0, static_cast<std::uint32_t>(inputs.size()));
 }
 
 template <class T>
-tensors parts_of(std::uint32_t replicas, std::size_t elements,
-                 std::uint64_t seed) {
+tensors inputs_of(std::uint32_t replicas, std::size_t elements,
+                  std::uint64_t seed) {
   tensors out;
   for (std::uint32_t r = 0; r < replicas; ++r)
-    out.push_back(brought<T>(elements, seed * 1000 + r));
+    out.push_back(input_of<T>(elements, seed * 1000 + r));
   return out;
 }
 
@@ -256,4 +268,4 @@ inline std::string text_of(const firsts& x) {
   return out;
 }
 
-} // namespace troupe::exchange::testing
+} // namespace troupe::collective::testing

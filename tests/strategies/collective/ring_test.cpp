@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 using namespace troupe;
-using namespace troupe::exchange;
-using namespace troupe::exchange::testing;
+using namespace troupe::collective;
+using namespace troupe::collective::testing;
 
 namespace {
 
@@ -23,105 +23,112 @@ template <class T>
 void walk(const firsts& first, bool views, std::size_t size) {
   SCOPED_TRACE(text_of(first) + (views ? ", views, " : ", fetched, ")
                + std::to_string(size));
-  house on{first, 1, views, size};
-  const auto all = on.who.replicas();
-  const auto parts = parts_of<T>(all, size, size);
-  on.seat(1);
-  on.enter(5);
+  process_group group{first, 1, views, size};
+  const auto replicas = group.placed.replicas();
+  const auto inputs = inputs_of<T>(replicas, size, size);
+  group.begin_generation(1);
+  group.begin_step(5);
   for (std::uint32_t b = 0; b < 2; ++b) // each starts at another process
-    for (std::uint32_t r = 0; r < all; ++r)
-      on.of(r).contribute(r, b, parts[r], ringed);
-  for (int i = 0; i < 20'000 && !on.settled(); ++i)
-    on.pump_all();
-  ASSERT_TRUE(on.settled());
+    for (std::uint32_t r = 0; r < replicas; ++r)
+      group.machine_of(r).contribute(r, b, inputs[r], ringed);
+  for (int i = 0; i < 20'000 && !group.is_drained(); ++i)
+    group.progress_all();
+  ASSERT_TRUE(group.is_drained());
   for (std::uint32_t b = 0; b < 2; ++b) {
-    const auto wanted = ring_of<T>(parts, first, b);
-    for (std::uint32_t r = 0; r < all; ++r)
-      ASSERT_TRUE(same_bits(on.of(r).sum_of(r, b), wanted)) << b << ", " << r;
+    const auto wanted = ring_sum_of<T>(inputs, first, b);
+    for (std::uint32_t r = 0; r < replicas; ++r)
+      ASSERT_TRUE(same_bits(group.machine_of(r).sum_of(r, b), wanted))
+        << b << ", " << r;
   }
 }
 
 struct op {
-  enum class kind { bring, gather, want, finish } what;
+  enum class kind { contribute, gather, wait, finish } action;
   std::uint32_t bucket = 0;
 };
 
 struct player {
   std::uint32_t id;
-  std::size_t at = 0;
+  std::size_t position = 0;
   std::uint64_t step = 0;
 };
 
 /// Replicas of a job that execute one script, each at its own pace.
-struct play {
+struct scripted_run {
   static constexpr std::uint32_t buckets = 10;
 
-  explicit play(std::uint64_t seed)
+  explicit scripted_run(std::uint64_t seed)
     : rng{seed},
       first{layouts[rng() % layouts.size()]},
-      on{first, 1 + rng() % 2, rng() % 2 == 0, seed} {
+      group{first, 1 + rng() % 2, rng() % 2 == 0, seed} {
     for (std::uint32_t b = 0; b < buckets; ++b) {
       constexpr std::array<std::size_t, 6> some{0, 1, 300, 8192, 9000, 30'000};
       sizes.push_back(some[rng() % 6]);
-      said.push_back({rng() % 3 == 0 ? terms::ways::tree : terms::ways::ring});
+      options.push_back({rng() % 3 == 0
+                           ? collective_options::algorithm_kind::tree
+                           : collective_options::algorithm_kind::ring});
       gathers.push_back(rng() % 5 == 0);
-      script.push_back({gathers[b] ? op::kind::gather : op::kind::bring, b});
+      script.push_back(
+        {gathers[b] ? op::kind::gather : op::kind::contribute, b});
       if (rng() % 3 == 0)
-        script.push_back({op::kind::want, b});
+        script.push_back({op::kind::wait, b});
     }
     script.push_back({op::kind::finish});
-    on.seat(1);
-    on.enter(0);
-    for (std::uint32_t r = 0; r < on.who.replicas(); ++r)
+    group.begin_generation(1);
+    group.begin_step(0);
+    for (std::uint32_t r = 0; r < group.placed.replicas(); ++r)
       players.push_back({r});
   }
 
-  tensors brought_to(std::uint64_t step, std::uint32_t b) const {
-    return parts_of<float>(on.who.replicas(), sizes[b], step * 100 + b);
+  tensors inputs_of_step(std::uint64_t step, std::uint32_t b) const {
+    return inputs_of<float>(group.placed.replicas(), sizes[b], step * 100 + b);
   }
 
-  tensor wanted(std::uint64_t step, std::uint32_t b) const {
-    const auto parts = brought_to(step, b);
-    return said[b].way == terms::ways::ring && first.size() > 2
-             ? ring_of<float>(parts, first, b)
-             : tree_of(parts, 0, on.who.replicas());
+  tensor expected_sum(std::uint64_t step, std::uint32_t b) const {
+    const auto inputs = inputs_of_step(step, b);
+    return options[b].algorithm == collective_options::algorithm_kind::ring
+               && first.size() > 2
+             ? ring_sum_of<float>(inputs, first, b)
+             : tree_of(inputs, 0, group.placed.replicas());
   }
 
   /// @returns true if the replica made progress.
-  bool act(player& it) {
-    const auto [what, b] = script[it.at];
-    auto& own = on.of(it.id);
-    if (what == op::kind::bring) {
-      own.contribute(it.id, b, brought_to(it.step, b)[it.id], said[b]);
-    } else if (what == op::kind::gather) {
-      own.gather(it.id, b, brought_to(it.step, b)[it.id]);
-    } else if (what == op::kind::want && gathers[b]) {
-      if (own.gathered(it.id, b).empty())
+  bool act(player& current) {
+    const auto [action, b] = script[current.position];
+    auto& machine = group.machine_of(current.id);
+    if (action == op::kind::contribute) {
+      machine.contribute(
+        current.id, b, inputs_of_step(current.step, b)[current.id], options[b]);
+    } else if (action == op::kind::gather) {
+      machine.gather(current.id, b,
+                     inputs_of_step(current.step, b)[current.id]);
+    } else if (action == op::kind::wait && gathers[b]) {
+      if (machine.gathered(current.id, b).empty())
         return false;
-    } else if (what == op::kind::want) {
-      const auto sum = own.sum_of(it.id, b);
+    } else if (action == op::kind::wait) {
+      const auto sum = machine.sum_of(current.id, b);
       if (!sum)
         return false;
-      EXPECT_TRUE(same_bits(sum, wanted(it.step, b)))
-        << "bucket " << b << ", step " << it.step;
+      EXPECT_TRUE(same_bits(sum, expected_sum(current.step, b)))
+        << "bucket " << b << ", step " << current.step;
     } else {
-      if (!on.settled(it.id))
+      if (!group.is_drained(current.id))
         return false;
-      own.leave(it.id);
-      own.enter(it.id, ++it.step);
-      it.at = 0;
+      machine.end_step(current.id);
+      machine.begin_step(current.id, ++current.step);
+      current.position = 0;
       return true;
     }
-    ++it.at;
+    ++current.position;
     return true;
   }
 
   std::mt19937_64 rng;
   firsts first;
-  house on;
+  process_group group;
   std::vector<op> script;
   std::vector<std::size_t> sizes;
-  std::vector<terms> said;
+  std::vector<collective_options> options;
   std::vector<bool> gathers;
   std::vector<player> players;
 };
@@ -149,22 +156,23 @@ TEST(Ring, AddsDoublesInTheSameOrder) {
 TEST(Ring, SumsIntegersExactly) {
   for (const auto& first : layouts) {
     SCOPED_TRACE(text_of(first));
-    house on{first};
-    const auto all = std::int64_t(on.who.replicas());
-    on.seat(1);
-    on.enter(0);
-    for (std::uint32_t r = 0; r < all; ++r) {
+    process_group group{first};
+    const auto replicas = std::int64_t(group.placed.replicas());
+    group.begin_generation(1);
+    group.begin_step(0);
+    for (std::uint32_t r = 0; r < replicas; ++r) {
       tensor x{shape{70'000}};
       for (std::size_t i = 0; i < x.size(); ++i)
         x.mutable_data<float>()[i] = float(r * 1000 + i % 1000);
-      on.of(r).contribute(r, 0, x, ringed);
+      group.machine_of(r).contribute(r, 0, x, ringed);
     }
-    on.pump_all();
-    for (std::uint32_t r = 0; r < all; ++r) {
-      const auto sum = on.of(r).sum_of(r, 0);
+    group.progress_all();
+    for (std::uint32_t r = 0; r < replicas; ++r) {
+      const auto sum = group.machine_of(r).sum_of(r, 0);
       for (std::size_t i = 0; i < sum.size(); ++i)
-        ASSERT_EQ(sum.data<float>()[i],
-                  float(all * (all - 1) / 2 * 1000 + all * (i % 1000)))
+        ASSERT_EQ(
+          sum.data<float>()[i],
+          float(replicas * (replicas - 1) / 2 * 1000 + replicas * (i % 1000)))
           << i;
     }
   }
@@ -172,11 +180,11 @@ TEST(Ring, SumsIntegersExactly) {
 
 /// See docs/protocols/ring.md, "Which bits".
 TEST(Ring, BitsDependOnThePlacementAndThoseOfTheTreeDoNot) {
-  const auto parts = parts_of<float>(4, 5000, 3);
-  const auto two = ring_of<float>(parts, {0, 2, 4}, 0);
-  const auto four = ring_of<float>(parts, {0, 1, 2, 3, 4}, 0);
+  const auto inputs = inputs_of<float>(4, 5000, 3);
+  const auto two = ring_sum_of<float>(inputs, {0, 2, 4}, 0);
+  const auto four = ring_sum_of<float>(inputs, {0, 1, 2, 3, 4}, 0);
   EXPECT_FALSE(same_bits(two, four));
-  EXPECT_FALSE(same_bits(four, tree_of(parts, 0, 4)));
+  EXPECT_FALSE(same_bits(four, tree_of(inputs, 0, 4)));
 }
 
 // -- costs --------------------------------------------------------------------
@@ -186,67 +194,70 @@ TEST(Ring, SendsTwiceTheBucketLessItsOwnShareToTheNextProcessOnly) {
     firsts first;
     for (std::uint32_t i = 0; i <= p; ++i)
       first.push_back(2 * i);
-    house on{first, 8};
+    process_group group{first, 8};
     const auto size = std::int64_t{1} << 20;
-    on.seat(1);
-    on.enter(0);
+    group.begin_generation(1);
+    group.begin_step(0);
     for (std::uint32_t r = 0; r < 2 * p; ++r)
-      on.of(r).contribute(r, 0, tensor::full({size}, 1), ringed);
+      group.machine_of(r).contribute(r, 0, tensor::full({size}, 1), ringed);
     for (bool moved = true; moved;) {
       moved = false;
       for (std::uint32_t i = 0; i < p; ++i) {
-        moved |= on.pump(i);
+        moved |= group.progress(i);
         for (std::uint32_t to = 0; to < p; ++to)
-          for (const auto q : {queue::parts, queue::sums})
-            ASSERT_TRUE(to == (i + 1) % p || on.office.of(i, to, q).empty());
+          for (const auto q : {lane_id::contributions, lane_id::results})
+            ASSERT_TRUE(to == (i + 1) % p
+                        || group.queues.between(i, to, q).empty());
       }
     }
-    ASSERT_TRUE(on.settled());
+    ASSERT_TRUE(group.is_drained());
     const auto fair = 2.0 * (p - 1) / p * double(size) * 4;
-    for (const auto sent : on.office.sent)
+    for (const auto sent : group.queues.sent)
       EXPECT_NEAR(double(sent), fair, 0.06 * fair) << p;
   }
 }
 
 TEST(Ring, CutsAsTheTreeButHasNoAllToAllBuckets) {
-  using c = cut;
-  constexpr auto way = terms::ways::ring;
+  using c = chunking;
+  constexpr auto way = collective_options::algorithm_kind::ring;
   constexpr auto f = dtype::float32;
-  EXPECT_EQ(cut_of(0, f, 2, way), (c{0, 0, false}));
-  EXPECT_EQ(cut_of(1, f, 2, way), (c{1, 1, false}));
-  EXPECT_EQ(cut_of(8193, f, 3, way), (c{4096, 3, false}));
-  EXPECT_EQ(cut_of(1 << 24, f, 2, way), cut_of(1 << 24, f, 2));
+  EXPECT_EQ(chunking_of(0, f, 2, way), (c{0, 0, false}));
+  EXPECT_EQ(chunking_of(1, f, 2, way), (c{1, 1, false}));
+  EXPECT_EQ(chunking_of(8193, f, 3, way), (c{4096, 3, false}));
+  EXPECT_EQ(chunking_of(1 << 24, f, 2, way), chunking_of(1 << 24, f, 2));
 }
 
 // -- queues -------------------------------------------------------------------
 
 TEST(Ring, NeverDeadlocksMixedWithTreesAndGathersAndQueuesOfOne) {
   for (std::uint64_t seed = 0; seed < test::seeds_of(50); ++seed) {
-    play it{seed};
-    SCOPED_TRACE("seed " + std::to_string(seed) + ", " + text_of(it.first));
+    scripted_run current{seed};
+    SCOPED_TRACE("seed " + std::to_string(seed) + ", "
+                 + text_of(current.first));
     const auto over = [](const player& x) { return x.step == 3; };
-    for (int turns = 0; !std::ranges::all_of(it.players, over); ++turns) {
+    for (int turns = 0; !std::ranges::all_of(current.players, over); ++turns) {
       ASSERT_LT(turns, 300'000) << "deadlock";
-      const auto p = std::uint32_t(it.rng() % it.on.who.processes());
-      it.on.pump(p);
-      ASSERT_FALSE(it.on.machines[p]->wrong())
-        << it.on.machines[p]->wrong()->why;
-      auto& one = it.players[it.rng() % it.players.size()];
+      const auto p =
+        std::uint32_t(current.rng() % current.group.placed.processes());
+      current.group.progress(p);
+      ASSERT_FALSE(current.group.machines[p]->error())
+        << current.group.machines[p]->error()->reason;
+      auto& one = current.players[current.rng() % current.players.size()];
       if (!over(one))
-        it.act(one);
+        current.act(one);
     }
-    EXPECT_LE(it.on.office.most, it.on.office.capacity);
+    EXPECT_LE(current.group.queues.max_length, current.group.queues.capacity);
   }
 }
 
 TEST(Ring, EmptyBucketNeedsNoPacket) {
-  house on{{0, 1, 2, 3}};
-  on.seat(1);
-  on.enter(0);
+  process_group group{{0, 1, 2, 3}};
+  group.begin_generation(1);
+  group.begin_step(0);
   for (std::uint32_t r = 0; r < 3; ++r)
-    on.of(r).contribute(r, 0, tensor::zeros({0}), ringed);
-  EXPECT_EQ(on.of(0).sum_of(0, 0).size(), 0u);
-  on.pump_all();
-  EXPECT_TRUE(on.settled());
-  EXPECT_EQ(on.office.sent[0], 0u);
+    group.machine_of(r).contribute(r, 0, tensor::zeros({0}), ringed);
+  EXPECT_EQ(group.machine_of(0).sum_of(0, 0).size(), 0u);
+  group.progress_all();
+  EXPECT_TRUE(group.is_drained());
+  EXPECT_EQ(group.queues.sent[0], 0u);
 }

@@ -2,27 +2,30 @@
 
 #include "troupe/tests/strategies/collective/packet_queues.hpp"
 
-namespace troupe::exchange::testing {
+namespace troupe::collective::testing {
 
-inline constexpr terms ringed{terms::ways::ring};
+inline constexpr collective_options ringed{
+  collective_options::algorithm_kind::ring};
 
 /// Sum in the order of the ring, computed element by element.
 template <class T>
-tensor ring_of(const tensors& parts, const firsts& first, std::uint32_t k) {
-  const auto all = std::uint32_t(first.size() - 1);
-  tensors own;
-  for (std::uint32_t p = 0; p < all; ++p)
-    own.push_back(tree_of(parts, first[p], first[p + 1]));
-  tensor out{parts[0].spec()};
-  const auto chunks = cut_of(out.size(), dtype_of<T>, all, terms::ways::ring);
+tensor ring_sum_of(const tensors& inputs, const firsts& first,
+                   std::uint32_t k) {
+  const auto processes = std::uint32_t(first.size() - 1);
+  tensors local_sums;
+  for (std::uint32_t p = 0; p < processes; ++p)
+    local_sums.push_back(tree_of(inputs, first[p], first[p + 1]));
+  tensor out{inputs[0].spec()};
+  const auto chunks = chunking_of(out.size(), dtype_of<T>, processes,
+                                  collective_options::algorithm_kind::ring);
   for (std::size_t i = 0; i < out.size(); ++i) {
-    const auto c = std::uint32_t(i / chunks.each);
-    T sum = own[(k + c) % all].template data<T>()[i];
-    for (std::uint32_t hop = 1; hop < all; ++hop)
-      sum = sum + own[(k + c + hop) % all].template data<T>()[i];
+    const auto c = std::uint32_t(i / chunks.chunk_elements);
+    T sum = local_sums[(k + c) % processes].template data<T>()[i];
+    for (std::uint32_t hop = 1; hop < processes; ++hop)
+      sum = sum + local_sums[(k + c + hop) % processes].template data<T>()[i];
     out.template mutable_data<T>()[i] = sum;
   }
   return out;
 }
 
-} // namespace troupe::exchange::testing
+} // namespace troupe::collective::testing

@@ -6,56 +6,57 @@
 #include <random>
 
 using namespace troupe;
-using namespace troupe::commit;
+using namespace troupe::step_commit;
 
 namespace {
 
-constexpr std::uint64_t lease = 4;
+constexpr std::uint64_t step_window = 4;
 
 /// A state machine whose effects are recorded, and replicas that answer.
-struct desk {
-  explicit desk(std::uint32_t replicas)
-    : replicas{replicas}, book{replicas, lease} {
-    keep(book.open());
-    seat_all();
+struct chief_fixture {
+  explicit chief_fixture(std::uint32_t replicas)
+    : replicas{replicas}, machine{replicas, step_window} {
+    record(machine.open());
+    acknowledge_all();
   }
 
-  void keep(reaction&& what) {
+  void record(reaction&& what) {
     for (auto& x : what)
-      said.push_back(std::move(x));
-    const auto commits = all<committed>();
-    if (hears && !commits.empty())
-      for (auto& x : book.heard(commits.back().record.step + 1))
-        said.push_back(std::move(x));
+      effects.push_back(std::move(x));
+    const auto commits = effects_of<committed>();
+    if (acknowledges && !commits.empty())
+      for (auto& x : machine.acknowledge(commits.back().record.step + 1))
+        effects.push_back(std::move(x));
   }
-  void seat_all() {
+  void acknowledge_all() {
     for (std::uint32_t r = 0; r < replicas; ++r)
-      keep(book.on(seated{book.epoch(), r, 1, 0}));
+      record(machine.on(configured{machine.generation(), r, 1, 0}));
   }
   void report_step(std::uint32_t r, std::uint64_t step) {
-    keep(book.on(report{book.epoch(), step, r, 1, {r + 1, double(step), 0}}));
+    record(machine.on(
+      step_done{machine.generation(), step, r, 1, {r + 1, double(step), 0}}));
   }
 
   /// @returns the recorded effects of one type.
   template <class T>
-  std::vector<T> all() const {
+  std::vector<T> effects_of() const {
     std::vector<T> out;
-    for (const auto& x : said)
+    for (const auto& x : effects)
       if (auto* it = std::get_if<T>(&x))
         out.push_back(*it);
     return out;
   }
   template <class T>
   T last() const {
-    const auto found = all<T>();
+    const auto found = effects_of<T>();
     EXPECT_FALSE(found.empty());
     return found.empty() ? T{} : found.back();
   }
 
   std::uint32_t replicas;
-  ledger book;
-  reaction said;
-  bool hears = true; ///< The caller acknowledges each commit.
+  state_machine machine;
+  reaction effects;
+  bool acknowledges = true; ///< The caller acknowledges each commit.
 };
 
 bool has(const std::string& text, const std::string& part) {
@@ -65,15 +66,15 @@ bool has(const std::string& text, const std::string& part) {
 } // namespace
 
 TEST(StepCommit, GrantsTheWindowAndOneMoreStepPerCommit) {
-  desk d{2};
-  d.keep(d.book.run(10, 6));
-  EXPECT_EQ(d.last<send_orders>().to_all.first, 10u);
-  EXPECT_EQ(d.last<send_orders>().to_all.until, 14u);
+  chief_fixture d{2};
+  d.record(d.machine.run(10, 6));
+  EXPECT_EQ(d.last<send_start>().message.first, 10u);
+  EXPECT_EQ(d.last<send_start>().message.until, 14u);
   d.report_step(0, 10);
-  EXPECT_TRUE(d.all<committed>().empty());
+  EXPECT_TRUE(d.effects_of<committed>().empty());
   d.report_step(1, 10);
   EXPECT_EQ(d.last<committed>().record.step, 10u);
-  EXPECT_EQ(d.last<send_grants>().to_all.until, 15u);
+  EXPECT_EQ(d.last<send_grant>().message.until, 15u);
   EXPECT_EQ(d.last<committed>().record.total.examples, 3u);
   EXPECT_EQ(d.last<committed>().record.contributors,
             (std::vector<std::uint32_t>{0, 1}));
@@ -83,14 +84,14 @@ TEST(StepCommit, CommitsInOrderForAnyOrderOfReports) {
   std::mt19937_64 rng{3};
   for (int round = 0; round < 200; ++round) {
     SCOPED_TRACE("seed 3, round " + std::to_string(round));
-    desk d{3};
-    d.keep(d.book.run(0, 20));
+    chief_fixture d{3};
+    d.record(d.machine.run(0, 20));
     std::uint64_t next[3] = {};
     for (int left = 60; left > 0;) {
       const auto r = std::uint32_t(rng() % 3);
-      const auto granted = d.all<send_grants>().empty()
-                             ? lease
-                             : d.last<send_grants>().to_all.until;
+      const auto granted = d.effects_of<send_grant>().empty()
+                             ? step_window
+                             : d.last<send_grant>().message.until;
       if (next[r] == std::min<std::uint64_t>(granted, 20))
         continue;
       d.report_step(r, next[r]);
@@ -99,88 +100,92 @@ TEST(StepCommit, CommitsInOrderForAnyOrderOfReports) {
       ++next[r];
       --left;
     }
-    const auto commits = d.all<committed>();
+    const auto commits = d.effects_of<committed>();
     ASSERT_EQ(commits.size(), 20u);
     for (std::uint64_t s = 0; s < 20; ++s)
       EXPECT_EQ(commits[s].record.step, s);
-    EXPECT_EQ(d.last<ended>().next, 20u);
-    EXPECT_FALSE(d.book.busy());
+    EXPECT_EQ(d.last<completed>().next, 20u);
+    EXPECT_FALSE(d.machine.busy());
   }
 }
 
 TEST(StepCommit, StopGrantsNoMoreSteps) {
-  desk d{2};
-  d.keep(d.book.run(0, 100));
-  d.keep(d.book.stop());
-  for (std::uint64_t s = 0; s < lease; ++s) {
-    EXPECT_TRUE(d.all<ended>().empty());
+  chief_fixture d{2};
+  d.record(d.machine.run(0, 100));
+  d.record(d.machine.stop());
+  for (std::uint64_t s = 0; s < step_window; ++s) {
+    EXPECT_TRUE(d.effects_of<completed>().empty());
     d.report_step(0, s);
     d.report_step(1, s);
   }
-  EXPECT_EQ(d.last<ended>().next, lease);
-  EXPECT_TRUE(d.all<send_grants>().empty());
+  EXPECT_EQ(d.last<completed>().next, step_window);
+  EXPECT_TRUE(d.effects_of<send_grant>().empty());
 }
 
 TEST(StepCommit, StartsStepsWhenAllReplicasAreConfigured) {
-  ledger book{2, lease};
-  book.open();
-  EXPECT_TRUE(book.run(0, 1).empty());
-  EXPECT_TRUE(book.on(seated{1, 0, 1, 0}).empty());
-  EXPECT_TRUE(book.on(seated{1, 0, 1, 0}).empty()); // repeated
-  EXPECT_EQ(book.on(seated{1, 1, 1, 0}).size(), 1u);
+  state_machine commit_machine{2, step_window};
+  commit_machine.open();
+  EXPECT_TRUE(commit_machine.run(0, 1).empty());
+  EXPECT_TRUE(commit_machine.on(configured{1, 0, 1, 0}).empty());
+  EXPECT_TRUE(commit_machine.on(configured{1, 0, 1, 0}).empty()); // repeated
+  EXPECT_EQ(commit_machine.on(configured{1, 1, 1, 0}).size(), 1u);
 }
 
 TEST(StepCommit, IgnoresReportsOfAnOlderGeneration) {
-  desk d{1};
-  d.keep(d.book.run(0, 2));
-  d.keep(d.book.on(failed{1, 0, 0, 1, cause::invalid, "broken"}));
-  EXPECT_EQ(d.book.epoch(), 2u);
-  EXPECT_TRUE(d.book.on(report{1, 0, 0, 1, {}}).empty());
-  d.seat_all();
-  EXPECT_EQ(d.last<given_up>().why, "broken");
-  d.keep(d.book.run(0, 1));
-  EXPECT_TRUE(d.book.on(report{1, 0, 0, 1, {}}).empty());
+  chief_fixture d{1};
+  d.record(d.machine.run(0, 2));
+  d.record(d.machine.on(failed{1, 0, 0, 1, abort_cause::invalid, "broken"}));
+  EXPECT_EQ(d.machine.generation(), 2u);
+  EXPECT_TRUE(d.machine.on(step_done{1, 0, 0, 1, {}}).empty());
+  d.acknowledge_all();
+  EXPECT_EQ(d.last<aborted>().reason, "broken");
+  d.record(d.machine.run(0, 1));
+  EXPECT_TRUE(d.machine.on(step_done{1, 0, 0, 1, {}}).empty());
   d.report_step(0, 0);
-  EXPECT_EQ(d.last<committed>().record.epoch, 2u);
+  EXPECT_EQ(d.last<committed>().record.generation, 2u);
 }
 
 TEST(StepCommit, ReportsTheReasonWhenAllReplicasLeftTheStep) {
-  desk d{3};
-  d.keep(d.book.run(0, 9));
-  d.keep(d.book.on(failed{1, 0, 2, 1, cause::invalid, "broken"}));
-  EXPECT_EQ(d.last<send_seats>().to_all.epoch, 2u);
-  d.keep(d.book.on(seated{2, 0, 1, 0}));
-  d.keep(d.book.on(seated{2, 2, 1, 0}));
-  EXPECT_TRUE(d.all<given_up>().empty());
-  d.keep(d.book.on(seated{2, 1, 1, 0}));
-  EXPECT_EQ(d.all<given_up>().size(), 1u);
+  chief_fixture d{3};
+  d.record(d.machine.run(0, 9));
+  d.record(d.machine.on(failed{1, 0, 2, 1, abort_cause::invalid, "broken"}));
+  EXPECT_EQ(d.last<send_configure>().message.generation, 2u);
+  d.record(d.machine.on(configured{2, 0, 1, 0}));
+  d.record(d.machine.on(configured{2, 2, 1, 0}));
+  EXPECT_TRUE(d.effects_of<aborted>().empty());
+  d.record(d.machine.on(configured{2, 1, 1, 0}));
+  EXPECT_EQ(d.effects_of<aborted>().size(), 1u);
 }
 
 TEST(StepCommit, ALostReplicaAbortsTheRunAndAllLaterOnes) {
-  desk d{2};
-  d.keep(d.book.run(0, 9));
-  d.keep(d.book.on_lost(1, "killed"));
-  EXPECT_TRUE(d.all<given_up>().empty()); // replica 0 has not left its step
-  d.keep(d.book.on(seated{2, 0, 1, 0}));
-  EXPECT_EQ(d.last<given_up>().code, cause::lost);
-  EXPECT_EQ(d.last<given_up>().why, "replica 1 was lost in step 0: killed");
-  d.keep(d.book.run(0, 9));
-  EXPECT_TRUE(has(d.last<given_up>().why, "replica 1 is lost"));
+  chief_fixture d{2};
+  d.record(d.machine.run(0, 9));
+  d.record(d.machine.on_lost(1, "killed"));
+  EXPECT_TRUE(
+    d.effects_of<aborted>().empty()); // replica 0 has not left its step
+  d.record(d.machine.on(configured{2, 0, 1, 0}));
+  EXPECT_EQ(d.last<aborted>().code, abort_cause::lost);
+  EXPECT_EQ(d.last<aborted>().reason, "replica 1 was lost in step 0: killed");
+  d.record(d.machine.run(0, 9));
+  EXPECT_TRUE(has(d.last<aborted>().reason, "replica 1 is lost"));
 }
 
 TEST(StepCommit, ProbesBeforeItAborts) {
-  desk d{3};
-  d.keep(d.book.run(0, 9));
-  d.keep(d.book.on_late("5 s"));
-  EXPECT_EQ(d.last<send_probes>().to_all.step, 0u);
-  d.keep(d.book.on(blame{1, 0, false, 0, doing::sum, 7, {}}));
-  d.keep(d.book.on(blame{1, 0, false, 2, doing::gather, 8, {1}}));
-  d.keep(d.book.on(blame{1, 0, true, 3, doing::adding, 7, {1}}));
-  d.keep(d.book.on_late("5 s"));
-  d.seat_all();
-  EXPECT_EQ(d.last<given_up>().code, cause::stalled);
+  chief_fixture d{3};
+  d.record(d.machine.run(0, 9));
+  d.record(d.machine.on_timeout("5 s"));
+  EXPECT_EQ(d.last<send_probe>().message.step, 0u);
+  d.record(
+    d.machine.on(wait_report{1, 0, false, 0, activity::all_reduce, 7, {}}));
+  d.record(
+    d.machine.on(wait_report{1, 0, false, 2, activity::all_gather, 8, {1}}));
+  d.record(
+    d.machine.on(wait_report{1, 0, true, 3, activity::reducing, 7, {1}}));
+  d.record(d.machine.on_timeout("5 s"));
+  d.acknowledge_all();
+  EXPECT_EQ(d.last<aborted>().code, abort_cause::stalled);
   EXPECT_EQ(
-    d.last<given_up>().why,
+    d.last<aborted>().reason,
     "step 0 stalled for 5 s: replica 0 waits for the sum of bucket 7; replica "
     "2 waits in the gather of bucket 8, still missing replica 1; reducer 3 "
     "cannot finish the sum of bucket 7, still missing replica 1; replica 1 "
@@ -188,56 +193,57 @@ TEST(StepCommit, ProbesBeforeItAborts) {
 }
 
 TEST(StepCommit, AReportDuringAProbeIsProgress) {
-  desk d{2};
-  d.keep(d.book.run(0, 1));
-  d.keep(d.book.on_late("5 s"));
-  EXPECT_TRUE(d.book.probing());
+  chief_fixture d{2};
+  d.record(d.machine.run(0, 1));
+  d.record(d.machine.on_timeout("5 s"));
+  EXPECT_TRUE(d.machine.probing());
   d.report_step(0, 0);
-  EXPECT_FALSE(d.book.probing());
+  EXPECT_FALSE(d.machine.probing());
   d.report_step(1, 0);
-  EXPECT_EQ(d.last<ended>().next, 1u);
+  EXPECT_EQ(d.last<completed>().next, 1u);
 }
 
 TEST(StepCommit, AReportOfAStepNotGrantedIsAProtocolError) {
-  desk d{1};
-  d.keep(d.book.run(0, 1));
+  chief_fixture d{1};
+  d.record(d.machine.run(0, 1));
   d.report_step(0, 5);
-  d.seat_all();
-  EXPECT_EQ(d.last<given_up>().code, cause::protocol);
+  d.acknowledge_all();
+  EXPECT_EQ(d.last<aborted>().code, abort_cause::protocol);
 }
 
 TEST(StepCommit, BeginsANewGenerationUnlessTheRunIsContiguous) {
-  desk d{1};
-  d.keep(d.book.run(0, 1));
+  chief_fixture d{1};
+  d.record(d.machine.run(0, 1));
   d.report_step(0, 0);
-  d.keep(d.book.run(1, 1));
-  EXPECT_EQ(d.book.epoch(), 1u);
+  d.record(d.machine.run(1, 1));
+  EXPECT_EQ(d.machine.generation(), 1u);
   d.report_step(0, 1);
-  d.keep(d.book.run(0, 1));
-  EXPECT_EQ(d.book.epoch(), 2u);
+  d.record(d.machine.run(0, 1));
+  EXPECT_EQ(d.machine.generation(), 2u);
 }
 
 TEST(StepCommit, GrantsAtMostTwoWindowsBeyondTheAcknowledgedStep) {
-  desk d{1};
-  d.hears = false;
-  d.keep(d.book.run(0, 100));
-  for (std::uint64_t s = 0; s < 2 * lease; ++s)
+  chief_fixture d{1};
+  d.acknowledges = false;
+  d.record(d.machine.run(0, 100));
+  for (std::uint64_t s = 0; s < 2 * step_window; ++s)
     d.report_step(0, s);
-  EXPECT_EQ(d.last<send_grants>().to_all.until, 2 * lease);
-  EXPECT_FALSE(d.book.busy()); // replicas wait for the caller's acknowledgement
-  d.keep(d.book.heard(1));
-  EXPECT_EQ(d.last<send_grants>().to_all.until, 2 * lease + 1);
-  EXPECT_TRUE(d.book.busy());
-  EXPECT_TRUE(d.book.heard(1).empty());   // repeated
-  EXPECT_TRUE(d.book.heard(100).empty()); // not committed
+  EXPECT_EQ(d.last<send_grant>().message.until, 2 * step_window);
+  EXPECT_FALSE(
+    d.machine.busy()); // replicas wait for the caller's acknowledgement
+  d.record(d.machine.acknowledge(1));
+  EXPECT_EQ(d.last<send_grant>().message.until, 2 * step_window + 1);
+  EXPECT_TRUE(d.machine.busy());
+  EXPECT_TRUE(d.machine.acknowledge(1).empty());   // repeated
+  EXPECT_TRUE(d.machine.acknowledge(100).empty()); // not committed
 }
 
 TEST(StepCommit, StopCompletesAtOnceIfAllGrantedStepsAreCommitted) {
-  desk d{1};
-  d.hears = false;
-  d.keep(d.book.run(0, 100));
-  for (std::uint64_t s = 0; s < 2 * lease; ++s)
+  chief_fixture d{1};
+  d.acknowledges = false;
+  d.record(d.machine.run(0, 100));
+  for (std::uint64_t s = 0; s < 2 * step_window; ++s)
     d.report_step(0, s);
-  d.keep(d.book.stop());
-  EXPECT_EQ(d.last<ended>().next, 2 * lease);
+  d.record(d.machine.stop());
+  EXPECT_EQ(d.last<completed>().next, 2 * step_window);
 }

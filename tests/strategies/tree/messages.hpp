@@ -8,20 +8,22 @@
 
 namespace troupe::tree::testing {
 
-inline constexpr auto all = std::numeric_limits<std::size_t>::max();
+inline constexpr auto all_elements = std::numeric_limits<std::size_t>::max();
 
-inline part by(std::uint32_t replica, std::uint32_t slice = 0,
-               std::uint32_t slices = 1) {
+inline contribution contribution_by(std::uint32_t replica,
+                                    std::uint32_t slice = 0,
+                                    std::uint32_t slices = 1) {
   return {{1, 7, 0, replica, 3, slice, slices}};
 }
 
-inline seat of(std::uint32_t replicas) {
+inline slice_spec spec_of(std::uint32_t replicas) {
   return {1, 7, 3, replicas, 0, 1};
 }
 
-inline stamp at(std::uint64_t step, std::uint32_t replica,
-                std::uint32_t bucket = 0, std::uint64_t epoch = 1) {
-  return {epoch, step, 1, replica, bucket, 0, 1};
+inline slice_key key_of(std::uint64_t step, std::uint32_t replica,
+                        std::uint32_t bucket = 0,
+                        std::uint64_t generation = 1) {
+  return {generation, step, 1, replica, bucket, 0, 1};
 }
 
 inline tensor ones(std::size_t elements = 4) {

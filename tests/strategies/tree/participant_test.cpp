@@ -8,55 +8,55 @@ using namespace troupe::tree;
 using namespace troupe::tree::testing;
 
 TEST(TreeParticipant, HasASumWhenAllSlicesHaveArrived) {
-  member m{0, 2};
-  m.open(1, 0);
-  const auto part = ones(), whole = ones();
-  EXPECT_TRUE(m.contribute(3, part, 2)); // replica 0 provides the output
-  auto s = at(0, 0, 3);
+  participant m{0, 2};
+  m.begin_step(1, 0);
+  const auto input = ones(), whole = ones();
+  EXPECT_TRUE(m.contribute(3, input, 2)); // replica 0 provides the output
+  auto s = key_of(0, 0, 3);
   s.slices = 2;
-  EXPECT_FALSE(m.on(sum{s}, whole));
-  EXPECT_FALSE(m.on(sum{s}, whole)); // repeated
+  EXPECT_FALSE(m.on(reduced_slice{s}, whole));
+  EXPECT_FALSE(m.on(reduced_slice{s}, whole)); // repeated
   EXPECT_FALSE(m.sum_of(3));
-  EXPECT_EQ(m.unsettled(), 3u);
+  EXPECT_EQ(m.first_incomplete(), 3u);
   s.slice = 1;
-  EXPECT_TRUE(m.on(sum{s}, whole));
+  EXPECT_TRUE(m.on(reduced_slice{s}, whole));
   EXPECT_TRUE(m.sum_of(3).shares_storage_with(whole));
-  EXPECT_TRUE(m.settled());
+  EXPECT_TRUE(m.is_drained());
 }
 
 TEST(TreeParticipant, IgnoresSumsOfAnotherStepGenerationOrBucket) {
-  member m{1, 2};
-  m.open(2, 5);
+  participant m{1, 2};
+  m.begin_step(2, 5);
   EXPECT_FALSE(m.contribute(0, ones(), 2)); // only replica 0 provides an output
-  EXPECT_FALSE(
-    member(0, 2).contribute(0, ones(), 1)); // and only for several reducers
-  m.open(2, 5);
+  EXPECT_FALSE(participant(0, 2).contribute(
+    0, ones(), 1)); // and only for several reducers
+  m.begin_step(2, 5);
   m.contribute(0, ones(), 1);
-  EXPECT_FALSE(m.on(sum{at(5, 1, 0, 1)}, ones()));
-  EXPECT_FALSE(m.on(sum{at(4, 1, 0, 2)}, ones()));
-  EXPECT_FALSE(m.on(sum{at(5, 1, 7, 2)}, ones()));
-  EXPECT_FALSE(m.settled());
+  EXPECT_FALSE(m.on(reduced_slice{key_of(5, 1, 0, 1)}, ones()));
+  EXPECT_FALSE(m.on(reduced_slice{key_of(4, 1, 0, 2)}, ones()));
+  EXPECT_FALSE(m.on(reduced_slice{key_of(5, 1, 7, 2)}, ones()));
+  EXPECT_FALSE(m.is_drained());
 }
 
 TEST(TreeParticipant, KeepsGatheredTensorsOfLaterStepsAndDropsOldOnes) {
-  member m{0, 2};
-  m.open(1, 3);
-  EXPECT_FALSE(m.on(share{at(4, 1, 2)}, ones()));
-  EXPECT_FALSE(m.on(share{at(2, 1, 2)}, ones()));
+  participant m{0, 2};
+  m.begin_step(1, 3);
+  EXPECT_FALSE(m.on(gather_contribution{key_of(4, 1, 2)}, ones()));
+  EXPECT_FALSE(m.on(gather_contribution{key_of(2, 1, 2)}, ones()));
   m.gather(2, ones());
   EXPECT_EQ(m.gathered(2), nullptr);
   EXPECT_EQ(m.missing_in_gather(2), (std::vector<std::uint32_t>{1}));
-  EXPECT_TRUE(m.on(share{at(3, 1, 2)}, ones()));
+  EXPECT_TRUE(m.on(gather_contribution{key_of(3, 1, 2)}, ones()));
   EXPECT_NE(m.gathered(2), nullptr);
-  m.open(1, 4);
+  m.begin_step(1, 4);
   EXPECT_EQ(m.gathered(2), nullptr);
   m.gather(2, ones());
   EXPECT_NE(m.gathered(2), nullptr);
 }
 
 TEST(TreeParticipant, RejectsMisuse) {
-  member m{0, 2};
-  m.open(1, 0);
+  participant m{0, 2};
+  m.begin_step(1, 0);
   m.contribute(0, ones(), 1);
   EXPECT_THROW(m.contribute(0, ones(), 1), std::logic_error);
   EXPECT_THROW(m.sum_of(1), std::logic_error);
@@ -65,61 +65,66 @@ TEST(TreeParticipant, RejectsMisuse) {
 }
 
 TEST(TreeParticipant, CountsEachSliceOnceAndNoUnknownSlice) {
-  member m{1, 2};
-  m.open(1, 0);
+  participant m{1, 2};
+  m.begin_step(1, 0);
   m.contribute(3, ones(), 2);
-  auto s = at(0, 1, 3);
+  auto s = key_of(0, 1, 3);
   s.slices = 2;
   for (const std::uint32_t slice : {1, 1, 2, 3}) {
     s.slice = slice;
-    EXPECT_FALSE(m.on(sum{s}, ones())) << slice;
+    EXPECT_FALSE(m.on(reduced_slice{s}, ones())) << slice;
   }
   s.slice = 0;
   s.slices = 1;
-  EXPECT_FALSE(m.on(sum{s}, ones())) << "of another number of slices";
+  EXPECT_FALSE(m.on(reduced_slice{s}, ones())) << "of another number of slices";
   s.slices = 2;
-  EXPECT_TRUE(m.on(sum{s}, ones()));
-  EXPECT_FALSE(m.on(sum{s}, ones())) << "it is complete";
-  EXPECT_TRUE(m.settled());
+  EXPECT_TRUE(m.on(reduced_slice{s}, ones()));
+  EXPECT_FALSE(m.on(reduced_slice{s}, ones())) << "it is complete";
+  EXPECT_TRUE(m.is_drained());
 }
 
 TEST(TreeParticipant, IsDrainedWhenAllBucketsAreComplete) {
-  member m{1, 2};
-  m.open(1, 0);
-  EXPECT_TRUE(m.settled());
+  participant m{1, 2};
+  m.begin_step(1, 0);
+  EXPECT_TRUE(m.is_drained());
   for (const std::uint32_t bucket : {4, 5})
     m.contribute(bucket, ones(), 1);
-  EXPECT_EQ(m.unsettled(), 4u);
-  EXPECT_TRUE(m.on(sum{at(0, 1, 4)}, ones()));
-  EXPECT_FALSE(m.settled());
-  EXPECT_EQ(m.unsettled(), 5u);
-  m.open(1, 1);
-  EXPECT_TRUE(m.settled()) << "the older step is discarded";
+  EXPECT_EQ(m.first_incomplete(), 4u);
+  EXPECT_TRUE(m.on(reduced_slice{key_of(0, 1, 4)}, ones()));
+  EXPECT_FALSE(m.is_drained());
+  EXPECT_EQ(m.first_incomplete(), 5u);
+  m.begin_step(1, 1);
+  EXPECT_TRUE(m.is_drained()) << "the older step is discarded";
   EXPECT_THROW(m.sum_of(4), std::logic_error);
 }
 
 TEST(TreeParticipant, GathersInAnyOrderOfArrival) {
-  member m{0, 3};
-  m.open(1, 2);
+  participant m{0, 3};
+  m.begin_step(1, 2);
   m.gather(7, ones());
-  EXPECT_FALSE(m.on(share{at(2, 1, 7)}, ones())) << "one is missing";
-  EXPECT_FALSE(m.on(share{at(2, 1, 7)}, ones())) << "repeated";
-  EXPECT_FALSE(m.on(share{at(2, 2, 7)}, tensor{})) << "no tensor";
-  EXPECT_FALSE(m.on(share{at(2, 3, 7)}, ones())) << "no such replica";
-  EXPECT_FALSE(m.on(share{at(2, 2, 7, 2)}, ones())) << "of another generation";
+  EXPECT_FALSE(m.on(gather_contribution{key_of(2, 1, 7)}, ones()))
+    << "one is missing";
+  EXPECT_FALSE(m.on(gather_contribution{key_of(2, 1, 7)}, ones()))
+    << "repeated";
+  EXPECT_FALSE(m.on(gather_contribution{key_of(2, 2, 7)}, tensor{}))
+    << "no tensor";
+  EXPECT_FALSE(m.on(gather_contribution{key_of(2, 3, 7)}, ones()))
+    << "no such replica";
+  EXPECT_FALSE(m.on(gather_contribution{key_of(2, 2, 7, 2)}, ones()))
+    << "of another generation";
   EXPECT_EQ(m.missing_in_gather(7), (std::vector<std::uint32_t>{2}));
   EXPECT_TRUE(m.missing_in_gather(8).empty());
-  EXPECT_TRUE(m.on(share{at(2, 2, 7)}, ones()));
+  EXPECT_TRUE(m.on(gather_contribution{key_of(2, 2, 7)}, ones()));
   EXPECT_NE(m.gathered(7), nullptr);
   EXPECT_EQ(m.gathered(8), nullptr);
 }
 
 TEST(TreeParticipant, KeepsNoTensorsOfAnotherGeneration) {
-  member m{0, 2};
-  m.open(1, 3);
-  EXPECT_FALSE(m.on(share{at(4, 1, 2)}, ones()));
-  m.open(2, 4);
+  participant m{0, 2};
+  m.begin_step(1, 3);
+  EXPECT_FALSE(m.on(gather_contribution{key_of(4, 1, 2)}, ones()));
+  m.begin_step(2, 4);
   m.gather(2, ones());
   EXPECT_EQ(m.gathered(2), nullptr);
-  EXPECT_TRUE(m.on(share{at(4, 1, 2, 2)}, ones()));
+  EXPECT_TRUE(m.on(gather_contribution{key_of(4, 1, 2, 2)}, ones()));
 }

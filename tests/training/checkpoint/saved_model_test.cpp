@@ -16,18 +16,19 @@ class SavedModel : public scratch_test {
 protected:
   /// Returns the bytes of a model with an interrupted fit, which has every
   /// optional part of the format.
-  std::string written() {
-    model it{small_net(), adam{.beta1 = 0.8f}, {.seed = 77}};
-    it.fit(digits_200().batch(16),
-           {.epochs = 3,
-            .early_stopping = early_stopping{.monitor = measure::loss},
-            .max_steps = 20});
-    it.save(folder / "good", "a note");
-    hash_ = it.weights_sha256();
+  std::string interrupted_model_bytes() {
+    model model{small_net(), adam{.beta1 = 0.8f}, {.seed = 77}};
+    model.fit(
+      digits_200().batch(16),
+      {.epochs = 3,
+       .early_stopping = early_stopping{.monitor = monitored_metric::loss},
+       .max_steps = 20});
+    model.save(folder / "good", "a note");
+    hash_ = model.weights_sha256();
     return text_of("good");
   }
 
-  std::string refused(std::string_view bytes) {
+  std::string load_error(std::string_view bytes) {
     put("bad", bytes);
     try {
       model::load(folder / "bad");
@@ -37,22 +38,23 @@ protected:
     return "no error";
   }
 
-  void expect_refusal(std::string_view bytes, const char* what) {
-    const auto said = refused(bytes);
+  void expect_load_error(std::string_view bytes, const char* what) {
+    const auto said = load_error(bytes);
     EXPECT_NE(said.find(what), said.npos) << said;
     EXPECT_NE(said.find("bad"), said.npos) << said;
     EXPECT_EQ(said.find('\n'), said.npos) << said;
   }
 
   /// Replaces text in the header and corrects its length and the checksum.
-  std::string with_header(std::string bytes, const std::string& from,
-                          const std::string& to) {
-    const auto at = bytes.find(from);
-    EXPECT_NE(at, bytes.npos) << from;
-    bytes.replace(at, from.size(), to);
+  std::string with_replaced_header(std::string bytes,
+                                   const std::string& old_text,
+                                   const std::string& new_text) {
+    const auto at = bytes.find(old_text);
+    EXPECT_NE(at, bytes.npos) << old_text;
+    bytes.replace(at, old_text.size(), new_text);
     std::uint32_t length = 0;
     std::memcpy(&length, bytes.data() + 12, sizeof length);
-    length += static_cast<std::uint32_t>(to.size() - from.size());
+    length += static_cast<std::uint32_t>(new_text.size() - old_text.size());
     std::memcpy(bytes.data() + 12, &length, sizeof length);
     bytes.resize(bytes.size() - 32);
     const auto sum = sha256{}.add(std::as_bytes(std::span{bytes})).finish();
@@ -63,7 +65,7 @@ protected:
 };
 
 TEST_F(SavedModel, RoundTripIsBitwiseEqual) {
-  const auto bytes = written();
+  const auto bytes = interrupted_model_bytes();
   const auto back = model::load(folder / "good");
   EXPECT_EQ(back.weights_sha256(), hash_);
   EXPECT_EQ(back.steps(), 20u);
@@ -76,10 +78,10 @@ TEST_F(SavedModel, RoundTripIsBitwiseEqual) {
 }
 
 TEST_F(SavedModel, VersionOneIsReadAsASingleFit) {
-  auto bytes = written();
+  auto bytes = interrupted_model_bytes();
   bytes[8] = 1;
-  bytes = with_header(bytes, R"("first_pass":0,)", "");
-  bytes = with_header(bytes, R"("passes":2,)", "");
+  bytes = with_replaced_header(bytes, R"("first_pass":0,)", "");
+  bytes = with_replaced_header(bytes, R"("passes":2,)", "");
   put("old", bytes);
   const auto back = model::load(folder / "old");
   EXPECT_EQ(back.weights_sha256(), hash_);
@@ -89,18 +91,18 @@ TEST_F(SavedModel, VersionOneIsReadAsASingleFit) {
 }
 
 TEST_F(SavedModel, LoadsIntoAnotherStrategy) {
-  written();
+  interrupted_model_bytes();
   const auto three = turns(3);
   const auto scope = three.scope();
   EXPECT_EQ(model::load(folder / "good").weights_sha256(), hash_);
 }
 
 TEST_F(SavedModel, EveryTruncationIsRejected) {
-  const auto bytes = written();
+  const auto bytes = interrupted_model_bytes();
   std::mt19937 rng{1};
   for (int i = 0; i < 200; ++i) {
     const auto length = i < 64 ? std::size_t(i) : rng() % bytes.size();
-    const auto said = refused(bytes.substr(0, length));
+    const auto said = load_error(bytes.substr(0, length));
     ASSERT_TRUE(said.find("truncated") != said.npos
                 || said.find("not a saved model") != said.npos)
       << length << ": " << said;
@@ -108,83 +110,95 @@ TEST_F(SavedModel, EveryTruncationIsRejected) {
 }
 
 TEST_F(SavedModel, EveryFlippedBitIsRejected) {
-  const auto bytes = written();
+  const auto bytes = interrupted_model_bytes();
   std::mt19937 rng{2};
   for (int i = 0; i < 300; ++i) {
     auto flipped = bytes;
     const auto at = i < 100 ? std::size_t(i) : rng() % bytes.size();
     flipped[at] = static_cast<char>(flipped[at] ^ (1 << rng() % 8));
-    ASSERT_NE(refused(flipped), "no error") << "byte " << at;
+    ASSERT_NE(load_error(flipped), "no error") << "byte " << at;
   }
 }
 
 TEST_F(SavedModel, RejectionIsOneSentence) {
-  const auto bytes = written();
-  expect_refusal("", "is not a saved model");
-  expect_refusal("hello, world, this is a text file of mine",
-                 "not a saved model");
-  expect_refusal(bytes + "x", "longer than its header requires");
+  const auto bytes = interrupted_model_bytes();
+  expect_load_error("", "is not a saved model");
+  expect_load_error("hello, world, this is a text file of mine",
+                    "not a saved model");
+  expect_load_error(bytes + "x", "longer than its header requires");
   auto newer = bytes;
   newer[8] = 3;
-  expect_refusal(newer, "version 3");
+  expect_load_error(newer, "version 3");
   auto huge = bytes;
   huge[15] = '\x7f';
-  expect_refusal(huge, "is damaged");
+  expect_load_error(huge, "is damaged");
   auto flipped = bytes;
   flipped[bytes.size() - 100] ^= 1;
-  expect_refusal(flipped, "checksum");
+  expect_load_error(flipped, "checksum");
 }
 
 TEST_F(SavedModel, ClaimedSizesAllocateNoMemory) {
-  const auto bytes = written();
+  const auto bytes = interrupted_model_bytes();
   // 24 units become 2^20: 10 GB of weights in a file of 600 KB.
-  auto huge = with_header(bytes, R"("units":24)", R"("units":1048576)");
-  expect_refusal(huge, "its parameters do not match its model");
-  huge = with_header(huge, "[784,24]", "[784,1048576]");
-  huge = with_header(huge, "[24]", "[1048576]");
-  huge = with_header(huge, "[24,10]", "[1048576,10]");
-  expect_refusal(huge, "is truncated");
-  expect_refusal(
-    with_header(bytes, R"("shape":[784,24])", R"("shape":[784,24000])"),
-    "do not match its model");
-  expect_refusal(with_header(bytes, R"("name":"adam")", R"("name":"sgd")"),
-                 "cannot be used");
+  auto huge =
+    with_replaced_header(bytes, R"("units":24)", R"("units":1048576)");
+  expect_load_error(huge, "its parameters do not match its model");
+  huge = with_replaced_header(huge, "[784,24]", "[784,1048576]");
+  huge = with_replaced_header(huge, "[24]", "[1048576]");
+  huge = with_replaced_header(huge, "[24,10]", "[1048576,10]");
+  expect_load_error(huge, "is truncated");
+  expect_load_error(with_replaced_header(bytes, R"("shape":[784,24])",
+                                         R"("shape":[784,24000])"),
+                    "do not match its model");
+  expect_load_error(
+    with_replaced_header(bytes, R"("name":"adam")", R"("name":"sgd")"),
+    "cannot be used");
 }
 
 TEST_F(SavedModel, DeeplyNestedHeaderIsRejected) {
-  const auto bytes = written();
+  const auto bytes = interrupted_model_bytes();
   for (const std::size_t depth : {300, 200'000}) {
-    const auto deep = with_header(bytes, R"("input":[28,28,1])",
-                                  R"("input":)" + std::string(depth / 2, '[')
-                                    + std::string(depth / 2, ']'));
-    expect_refusal(deep, "brackets nested more than 101 deep");
+    const auto deep =
+      with_replaced_header(bytes, R"("input":[28,28,1])",
+                           R"("input":)" + std::string(depth / 2, '[')
+                             + std::string(depth / 2, ']'));
+    expect_load_error(deep, "brackets nested more than 101 deep");
   }
 }
 
 TEST_F(SavedModel, ErrorNamesTheHeaderField) {
-  const auto bytes = written();
-  expect_refusal(with_header(bytes, R"("seed":77)", R"("seed":-7)"),
-                 "\"seed\"");
-  expect_refusal(with_header(bytes, R"("steps":20)", R"("stepz":20)"),
-                 "has no \"steps\"");
-  expect_refusal(with_header(bytes, R"("passes":2)", R"("passez":2)"),
-                 "has no \"passes\"");
-  expect_refusal(with_header(bytes, R"("first_pass":0)", R"("first_pass":2)"),
-                 "\"fit.first_pass\" is after the pass");
-  expect_refusal(with_header(bytes, R"("loss":"soft)", R"("loss":"hard)"),
-                 "there is no loss");
-  expect_refusal(with_header(bytes, R"("type":"dense")", R"("type":"dance")"),
-                 "dance");
-  expect_refusal(with_header(bytes, R"("beta1":0.8)", R"("beta1":1.8)"),
-                 "beta1");
-  expect_refusal(with_header(bytes, "[24,10]", "[1,1,1,1,1,1,1,1,1]"),
-                 "\"parameters[2].shape\" is not a shape");
-  expect_refusal(with_header(bytes, "[24,10]", "[9223372036854775808]"),
-                 "is too large");
-  expect_refusal(with_header(bytes, R"("beta1":0.8)", R"("be\nta":"x")"),
-                 "\"optimizer.numbers.be?ta\" is not a number");
-  expect_refusal(with_header(bytes, R"("name":"adam")", R"("name":"a\nm")"),
-                 "'a?m' is unknown");
+  const auto bytes = interrupted_model_bytes();
+  expect_load_error(with_replaced_header(bytes, R"("seed":77)", R"("seed":-7)"),
+                    "\"seed\"");
+  expect_load_error(
+    with_replaced_header(bytes, R"("steps":20)", R"("stepz":20)"),
+    "has no \"steps\"");
+  expect_load_error(
+    with_replaced_header(bytes, R"("passes":2)", R"("passez":2)"),
+    "has no \"passes\"");
+  expect_load_error(
+    with_replaced_header(bytes, R"("first_pass":0)", R"("first_pass":2)"),
+    "\"fit.first_pass\" is greater than \"fit.pass\"");
+  expect_load_error(
+    with_replaced_header(bytes, R"("loss":"soft)", R"("loss":"hard)"),
+    "there is no loss");
+  expect_load_error(
+    with_replaced_header(bytes, R"("type":"dense")", R"("type":"dance")"),
+    "dance");
+  expect_load_error(
+    with_replaced_header(bytes, R"("beta1":0.8)", R"("beta1":1.8)"), "beta1");
+  expect_load_error(
+    with_replaced_header(bytes, "[24,10]", "[1,1,1,1,1,1,1,1,1]"),
+    "\"parameters[2].shape\" is not a shape");
+  expect_load_error(
+    with_replaced_header(bytes, "[24,10]", "[9223372036854775808]"),
+    "is too large");
+  expect_load_error(
+    with_replaced_header(bytes, R"("beta1":0.8)", R"("be\nta":"x")"),
+    "\"optimizer.numbers.be?ta\" is not a number");
+  expect_load_error(
+    with_replaced_header(bytes, R"("name":"adam")", R"("name":"a\nm")"),
+    "'a?m' is unknown");
 }
 
 TEST_F(SavedModel, ErrorNamesAMissingFile) {

@@ -9,7 +9,7 @@ using namespace troupe;
 
 class DataSource : public scratch_test {
 protected:
-  std::string refused(const std::string& name) {
+  std::string open_error(const std::string& name) {
     try {
       open_data(name);
     } catch (const std::exception& e) {
@@ -60,12 +60,12 @@ TEST_F(DataSource, ErrorsNameValidForms) {
        {"", "imagenet", "digit", "mnist", "csv:", "digits:", "digits:x",
         "digits:6", "digits:99999999999", "csv:/none.csv",
         "csv:/none.csv:label", "mnist:/no", "idx:x"}) {
-    const auto said = refused(name);
+    const auto said = open_error(name);
     EXPECT_NE(said, "no error") << name;
     EXPECT_EQ(said.find('\n'), said.npos) << said;
   }
-  EXPECT_NE(refused("digit").find("give digits"), std::string::npos);
-  EXPECT_NE(refused("csv:/none.csv").find("/none.csv"), std::string::npos);
+  EXPECT_NE(open_error("digit").find("give digits"), std::string::npos);
+  EXPECT_NE(open_error("csv:/none.csv").find("/none.csv"), std::string::npos);
 }
 
 } // namespace

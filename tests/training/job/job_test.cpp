@@ -9,9 +9,9 @@ namespace {
 using namespace troupe;
 using names = std::vector<std::string>;
 
-std::string refused(const job& x) {
+std::string error_text_of(const train_options& x) {
   try {
-    settle(x);
+    resolve_options(x);
   } catch (const std::invalid_argument& e) {
     return e.what();
   }
@@ -19,29 +19,29 @@ std::string refused(const job& x) {
 }
 
 TEST(TrainOptions, DefaultsAreResolved) {
-  const auto x = settle({});
-  EXPECT_EQ(x.model, "mlp");
-  EXPECT_EQ(x.data, "digits");
-  EXPECT_EQ(x.strategy, "default");
-  EXPECT_EQ(x.replicas, 1u);
-  EXPECT_EQ(x.threads, 1);
-  EXPECT_EQ(x.rule().name(), "adam");
+  const auto config = resolve_options({});
+  EXPECT_EQ(config.model, "mlp");
+  EXPECT_EQ(config.data, "digits");
+  EXPECT_EQ(config.strategy, "default");
+  EXPECT_EQ(config.replicas, 1u);
+  EXPECT_EQ(config.threads, 1);
+  EXPECT_EQ(config.rule().name(), "adam");
 }
 
 TEST(TrainOptions, OptionsImplyTheStrategy) {
-  const auto mirrored = settle({.devices = names{"cpu:0", "cpu:1"}});
+  const auto mirrored = resolve_options({.devices = names{"cpu:0", "cpu:1"}});
   EXPECT_EQ(mirrored.strategy, "mirrored");
   EXPECT_EQ(mirrored.replicas, 2u);
-  const auto turns = settle({.replicas = 3});
+  const auto turns = resolve_options({.replicas = 3});
   EXPECT_EQ(turns.strategy, "one_device");
   EXPECT_EQ(turns.replicas, 3u);
-  EXPECT_EQ(settle({.strategy = "mirrored", .replicas = 2}).devices,
+  EXPECT_EQ(resolve_options({.strategy = "mirrored", .replicas = 2}).devices,
             (names{"cpu:0", "cpu:1"}));
 }
 
 TEST(TrainOptions, ErrorsNameOptionAndValue) {
-  const auto has = [](const job& x, const char* a, const char* b) {
-    const auto said = refused(x);
+  const auto has = [](const train_options& x, const char* a, const char* b) {
+    const auto said = error_text_of(x);
     EXPECT_NE(said.find(a), said.npos) << said;
     EXPECT_NE(said.find(b), said.npos) << said;
   };
@@ -73,21 +73,23 @@ TEST(TrainOptions, ErrorsNameOptionAndValue) {
 }
 
 TEST(TrainOptions, ReplicasAreDividedEvenlyOverWorkers) {
-  const auto two = settle({.workers = 2});
+  const auto two = resolve_options({.workers = 2});
   EXPECT_EQ(two.strategy, "multi_worker_mirrored");
   EXPECT_EQ(two.workers, 2u);
   EXPECT_EQ(two.replicas, 2u);
   EXPECT_EQ(two.devices, names{"cpu:0"});
   EXPECT_EQ(two.transport, "auto");
-  const auto four = settle({.replicas = 4, .workers = 2, .transport = "shm"});
+  const auto four =
+    resolve_options({.replicas = 4, .workers = 2, .transport = "shm"});
   EXPECT_EQ(four.replicas, 4u);
   EXPECT_EQ(four.devices, (names{"cpu:0", "cpu:1"}));
   EXPECT_EQ(four.transport, "shm");
-  EXPECT_EQ(settle({.devices = names{"cpu:0", "cpu:1"}, .workers = 3}).replicas,
+  EXPECT_EQ(resolve_options({.devices = names{"cpu:0", "cpu:1"}, .workers = 3})
+              .replicas,
             6u);
-  EXPECT_EQ(settle({.strategy = "multi_worker_mirrored"}).workers, 1u);
-  const auto has = [](const job& x, const char* a, const char* b) {
-    const auto said = refused(x);
+  EXPECT_EQ(resolve_options({.strategy = "multi_worker_mirrored"}).workers, 1u);
+  const auto has = [](const train_options& x, const char* a, const char* b) {
+    const auto said = error_text_of(x);
     EXPECT_NE(said.find(a), said.npos) << said;
     EXPECT_NE(said.find(b), said.npos) << said;
   };
@@ -103,103 +105,117 @@ TEST(TrainOptions, ReplicasAreDividedEvenlyOverWorkers) {
 }
 
 TEST(TrainOptions, ResumeAllowsOtherProcessesWithEqualReplicas) {
-  const auto saved = given_by(settle({.replicas = 4, .workers = 2}));
-  EXPECT_EQ(settle(resumed(saved, {})).workers, 2u);
-  const auto wide = settle(resumed(saved, {.workers = 4}));
+  const auto saved = to_options(resolve_options({.replicas = 4, .workers = 2}));
+  EXPECT_EQ(resolve_options(merge_for_resume(saved, {})).workers, 2u);
+  const auto wide = resolve_options(merge_for_resume(saved, {.workers = 4}));
   EXPECT_EQ(wide.workers, 4u);
   EXPECT_EQ(wide.replicas, 4u);
-  EXPECT_EQ(settle(resumed(saved, {.transport = "tcp"})).transport, "tcp");
-  const auto one = settle(resumed(saved, {.strategy = "one_device"}));
+  EXPECT_EQ(
+    resolve_options(merge_for_resume(saved, {.transport = "tcp"})).transport,
+    "tcp");
+  const auto one =
+    resolve_options(merge_for_resume(saved, {.strategy = "one_device"}));
   EXPECT_EQ(one.workers, 1u);
   EXPECT_EQ(one.replicas, 4u);
-  EXPECT_EQ(settle(resumed(given_by(one), {.workers = 2})).replicas, 4u);
-  EXPECT_EQ(read_job(write_job(saved)), saved);
+  EXPECT_EQ(
+    resolve_options(merge_for_resume(to_options(one), {.workers = 2})).replicas,
+    4u);
+  EXPECT_EQ(read_train_options(write_train_options(saved)), saved);
 }
 
 TEST(TrainOptions, ParsesSettingsOfOptimizerAndSchedule) {
-  const auto x = settle({.optimizer = "sgd:momentum=0.9,nesterov=1",
-                         .learning_rate = 0.25,
-                         .schedule = "step:every=10,factor=0.5"});
-  EXPECT_FLOAT_EQ(x.rule().learning_rate(), 0.25f);
-  EXPECT_EQ(x.rule().slots(), 1u);
-  EXPECT_FLOAT_EQ(x.rates(100).at(9), 0.25f);
-  EXPECT_FLOAT_EQ(x.rates(100).at(10), 0.125f);
-  const auto cosine = settle({.schedule = "cosine"});
-  EXPECT_FLOAT_EQ(cosine.rates(100).at(100), 0);
-  EXPECT_FLOAT_EQ(cosine.rates(100).at(0), 1e-3f);
+  const auto config =
+    resolve_options({.optimizer = "sgd:momentum=0.9,nesterov=1",
+                     .learning_rate = 0.25,
+                     .schedule = "step:every=10,factor=0.5"});
+  EXPECT_FLOAT_EQ(config.rule().learning_rate(), 0.25f);
+  EXPECT_EQ(config.rule().slots(), 1u);
+  EXPECT_FLOAT_EQ(config.learning_rate_schedule(100).at(9), 0.25f);
+  EXPECT_FLOAT_EQ(config.learning_rate_schedule(100).at(10), 0.125f);
+  const auto cosine = resolve_options({.schedule = "cosine"});
+  EXPECT_FLOAT_EQ(cosine.learning_rate_schedule(100).at(100), 0);
+  EXPECT_FLOAT_EQ(cosine.learning_rate_schedule(100).at(0), 1e-3f);
 }
 
 TEST(TrainOptions, TextRoundTripIsEqual) {
-  job x{.model = "lenet", .seed = ~0ull, .devices = names{"cpu:0", "cpu:1"}};
+  train_options x{
+    .model = "lenet", .seed = ~0ull, .devices = names{"cpu:0", "cpu:1"}};
   x.learning_rate = 0.1;
-  EXPECT_EQ(read_job(write_job(x)), x);
-  EXPECT_EQ(read_job(write_job({})), job{});
-  const auto all = given_by(settle(x));
-  EXPECT_EQ(given_by(settle(all)), all);
-  EXPECT_THROW(read_job(""), std::runtime_error);
-  EXPECT_THROW(read_job("[1]"), std::runtime_error);
-  EXPECT_THROW(read_job(R"({"epochs": "many"})"), std::runtime_error);
+  EXPECT_EQ(read_train_options(write_train_options(x)), x);
+  EXPECT_EQ(read_train_options(write_train_options({})), train_options{});
+  const auto all = to_options(resolve_options(x));
+  EXPECT_EQ(to_options(resolve_options(all)), all);
+  EXPECT_THROW(read_train_options(""), std::runtime_error);
+  EXPECT_THROW(read_train_options("[1]"), std::runtime_error);
+  EXPECT_THROW(read_train_options(R"({"epochs": "many"})"), std::runtime_error);
 }
 
 TEST(TrainOptions, NumbersOutOfRangeAreRejected) {
   for (const char* text :
        {R"({"epochs":1e300})", R"({"epochs":2.5})", R"({"seed":-1})",
         R"({"batch":18446744073709551615})", R"({"threads":true})"})
-    EXPECT_THROW(read_job(text), std::runtime_error) << text;
-  EXPECT_EQ(read_job(R"({"seed":18446744073709551615})").seed,
+    EXPECT_THROW(read_train_options(text), std::runtime_error) << text;
+  EXPECT_EQ(read_train_options(R"({"seed":18446744073709551615})").seed,
             ~std::uint64_t{0});
 }
 
 TEST(TrainOptions, ErrorsAreOneShortLine) {
   const auto strange = "\n\x1b[2J" + std::string(5000, 'x');
-  const names many(5000, "cpu:0");
-  for (const auto& x :
-       {job{.optimizer = strange}, job{.schedule = strange},
-        job{.on_nan = strange}, job{.strategy = strange},
-        job{.devices = names{strange}}, job{.transport = strange},
-        job{.optimizer = "sgd:" + strange}, job{.devices = many}}) {
-    const auto said = refused(x);
-    EXPECT_NE(said, "no error");
-    EXPECT_LT(said.size(), 1000u);
+  const names many_names(5000, "cpu:0");
+  for (const auto& options :
+       {train_options{.optimizer = strange}, train_options{.schedule = strange},
+        train_options{.on_nan = strange}, train_options{.strategy = strange},
+        train_options{.devices = names{strange}},
+        train_options{.transport = strange},
+        train_options{.optimizer = "sgd:" + strange},
+        train_options{.devices = many_names}}) {
+    const auto message = error_text_of(options);
+    EXPECT_NE(message, "no error");
+    EXPECT_LT(message.size(), 1000u);
     EXPECT_TRUE(std::ranges::none_of(
-      said, [](unsigned char c) { return c < ' ' || c == 127; }))
-      << said;
+      message, [](unsigned char c) { return c < ' ' || c == 127; }))
+      << message;
   }
 }
 
 TEST(MergeForResume, AcceptsOptionsThatKeepTheWeights) {
-  const auto saved = given_by(settle({.replicas = 2}));
-  const auto mirrored =
-    settle(resumed(saved, {.devices = names{"cpu:0", "cpu:1"}}));
+  const auto saved = to_options(resolve_options({.replicas = 2}));
+  const auto mirrored = resolve_options(
+    merge_for_resume(saved, {.devices = names{"cpu:0", "cpu:1"}}));
   EXPECT_EQ(mirrored.strategy, "mirrored");
   EXPECT_EQ(mirrored.replicas, 2u);
-  EXPECT_EQ(settle(resumed(saved, {.strategy = "mirrored"})).replicas, 2u);
-  EXPECT_EQ(settle(resumed(saved, {.epochs = 9})).epochs, 9u);
-  EXPECT_EQ(settle(resumed(saved, {.batch = 64})).batch, 64u);
-  EXPECT_EQ(settle(resumed(saved, {})).replicas, 2u);
+  EXPECT_EQ(
+    resolve_options(merge_for_resume(saved, {.strategy = "mirrored"})).replicas,
+    2u);
+  EXPECT_EQ(resolve_options(merge_for_resume(saved, {.epochs = 9})).epochs, 9u);
+  EXPECT_EQ(resolve_options(merge_for_resume(saved, {.batch = 64})).batch, 64u);
+  EXPECT_EQ(resolve_options(merge_for_resume(saved, {})).replicas, 2u);
 }
 
 TEST(MergeForResume, RejectsOptionsThatChangeTheWeights) {
-  const auto saved = given_by(settle({.replicas = 2}));
-  const auto said = [&](const job& x) -> std::string {
+  const auto saved = to_options(resolve_options({.replicas = 2}));
+  const auto error_of = [&](const train_options& x) -> std::string {
     try {
-      resumed(saved, x);
+      merge_for_resume(saved, x);
     } catch (const std::invalid_argument& e) {
       return e.what();
     }
     return "no error";
   };
-  EXPECT_NE(said({.batch = 32}).find("--batch 32: the run to resume has 64"),
+  EXPECT_NE(
+    error_of({.batch = 32}).find("--batch 32: the run to resume has 64"),
+    std::string::npos);
+  const auto falling = to_options(resolve_options({.schedule = "cosine"}));
+  EXPECT_THROW(merge_for_resume(falling, {.epochs = 9}), std::invalid_argument);
+  EXPECT_EQ(merge_for_resume(falling, {.epochs = 5}).epochs, 5);
+  const auto fixed =
+    to_options(resolve_options({.schedule = "cosine:steps=900"}));
+  EXPECT_EQ(merge_for_resume(fixed, {.epochs = 9}).epochs, 9);
+  EXPECT_NE(error_of({.seed = 2}).find("--seed"), std::string::npos);
+  EXPECT_NE(error_of({.threads = 2}).find("--threads"), std::string::npos);
+  EXPECT_NE(error_of({.replicas = 3}).find("2 replicas"), std::string::npos);
+  EXPECT_NE(error_of({.strategy = "default"}).find("replicas"),
             std::string::npos);
-  const auto falling = given_by(settle({.schedule = "cosine"}));
-  EXPECT_THROW(resumed(falling, {.epochs = 9}), std::invalid_argument);
-  EXPECT_EQ(resumed(falling, {.epochs = 5}).epochs, 5);
-  const auto fixed = given_by(settle({.schedule = "cosine:steps=900"}));
-  EXPECT_EQ(resumed(fixed, {.epochs = 9}).epochs, 9);
-  EXPECT_NE(said({.seed = 2}).find("--seed"), std::string::npos);
-  EXPECT_NE(said({.threads = 2}).find("--threads"), std::string::npos);
-  EXPECT_NE(said({.replicas = 3}).find("2 replicas"), std::string::npos);
-  EXPECT_NE(said({.strategy = "default"}).find("replicas"), std::string::npos);
 }
 
 } // namespace

@@ -14,12 +14,12 @@ using sizes = std::vector<std::size_t>;
 /// Makes parameters of 1 to 4,000 elements, each aligned to 16.
 std::pair<sizes, std::size_t> some_layout(std::mt19937& rng) {
   sizes offsets;
-  std::size_t at = 0;
+  std::size_t offset = 0;
   for (auto n = 1 + rng() % 12; n > 0; --n) {
-    offsets.push_back(at);
-    at += (1 + rng() % 4000 + 15) / 16 * 16;
+    offsets.push_back(offset);
+    offset += (1 + rng() % 4000 + 15) / 16 * 16;
   }
-  return {offsets, at};
+  return {offsets, offset};
 }
 
 TEST(Buckets, CoverTheBufferFromItsEnd) {
@@ -29,7 +29,7 @@ TEST(Buckets, CoverTheBufferFromItsEnd) {
     const auto [offsets, size] = some_layout(rng);
     const auto target = 1 + rng() % 3000;
     auto end = size;
-    for (const auto& b : cut_into_buckets(offsets, size, target)) {
+    for (const auto& b : make_buckets(offsets, size, target)) {
       ASSERT_EQ(b.end, end);
       ASSERT_LT(b.begin, b.end);
       ASSERT_EQ(b.begin % 16, 0u);
@@ -41,23 +41,23 @@ TEST(Buckets, CoverTheBufferFromItsEnd) {
 }
 
 TEST(Buckets, ListTheParametersThatTheyOverlap) {
-  const auto all = cut_into_buckets(sizes{0, 32, 48, 1024}, 1056, 512);
+  const auto all = make_buckets(sizes{0, 32, 48, 1024}, 1056, 512);
   const std::vector<bucket> expected{{544, 1056, 2, 4}, {0, 544, 0, 3}};
   EXPECT_EQ(all, expected);
 }
 
 TEST(Buckets, AreEmptyForAModelWithoutParameters) {
-  EXPECT_TRUE(cut_into_buckets({}, 0, 1024).empty());
+  EXPECT_TRUE(make_buckets({}, 0, 1024).empty());
 }
 
 TEST(Buckets, SmallRemainderIsMergedAtTheFront) {
-  const auto all = cut_into_buckets(sizes{0}, 1024 + 496, 1024);
+  const auto all = make_buckets(sizes{0}, 1024 + 496, 1024);
   ASSERT_EQ(all.size(), 1u);
   EXPECT_EQ(all[0], (bucket{0, 1520, 0, 1}));
 }
 
 TEST(Buckets, TargetOfZeroIsRejected) {
-  EXPECT_THROW(cut_into_buckets(sizes{0}, 16, 0), std::logic_error);
+  EXPECT_THROW(make_buckets(sizes{0}, 16, 0), std::logic_error);
 }
 
 TEST(BucketTracker, ReportsEachBucketOnceInOrderWhenItsGradientsAreComplete) {
@@ -65,8 +65,8 @@ TEST(BucketTracker, ReportsEachBucketOnceInOrderWhenItsGradientsAreComplete) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937 rng{seed};
     const auto [offsets, size] = some_layout(rng);
-    bucket_progress progress{cut_into_buckets(offsets, size, 1 + rng() % 3000),
-                             offsets.size()};
+    bucket_tracker progress{make_buckets(offsets, size, 1 + rng() % 3000),
+                            offsets.size()};
     for (int pass = 0; pass < 2; ++pass) {
       sizes order(offsets.size());
       for (std::size_t i = 0; i < order.size(); ++i)
@@ -75,10 +75,10 @@ TEST(BucketTracker, ReportsEachBucketOnceInOrderWhenItsGradientsAreComplete) {
         std::swap(order[i - 1], order[rng() % i]);
       std::set<std::size_t> complete;
       std::set<std::uint32_t> ready;
-      progress.restart();
+      progress.reset();
       for (const auto p : order) {
         complete.insert(p);
-        progress.complete(p, [&](std::uint32_t b) {
+        progress.on_gradient_ready(p, [&](std::uint32_t b) {
           ASSERT_EQ(b, ready.size());
           ready.insert(b);
           const auto& held = progress.buckets()[b];

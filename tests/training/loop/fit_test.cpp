@@ -52,12 +52,12 @@ TEST(Fit, ContinuesWithTheNextEpochOfTheDataByDefault) {
   const auto three = after({{.epochs = 3}});
   EXPECT_EQ(after({{}, {}, {}}), three);
   EXPECT_EQ(after({{.epochs = 2}, {}}), three);
-  EXPECT_EQ(after({{.first_pass = 0}, {.first_pass = 1}, {}}), three);
-  EXPECT_NE(after({{.epochs = 2}, {.first_pass = 0}}), three);
-  EXPECT_NE(after({{.epochs = 3, .first_pass = 1}}), three);
+  EXPECT_EQ(after({{.first_epoch = 0}, {.first_epoch = 1}, {}}), three);
+  EXPECT_NE(after({{.epochs = 2}, {.first_epoch = 0}}), three);
+  EXPECT_NE(after({{.epochs = 3, .first_epoch = 1}}), three);
   // An interrupted fit that is not resumed has begun its epoch.
   EXPECT_EQ(after({{.max_steps = 5}, {}}),
-            after({{.max_steps = 5}, {.first_pass = 1}}));
+            after({{.max_steps = 5}, {.first_epoch = 1}}));
 }
 
 TEST(Fit, WeightsDependOnTheSeedOnly) {
@@ -70,15 +70,16 @@ TEST(Fit, WeightsDependOnTheSeedOnly) {
   EXPECT_NE(once(1), once(2));
 }
 
-/// Makes one step of plain gradient descent over all examples at once.
+/// Makes one step of plain gradient descent over all examples.
 std::vector<tensor> stepped_by_hand(const batch& global, float rate) {
-  const auto it = small_model(sgd{});
+  const auto model = small_model(sgd{});
   tape t;
-  const auto losses = models::cross_entropy(it(global.inputs), global.labels);
-  const auto gradients = t.gradient(losses, it.variables());
+  const auto losses =
+    models::cross_entropy(model(global.inputs), global.labels);
+  const auto gradients = t.gradient(losses, model.variables());
   std::vector<tensor> out;
   for (std::size_t i = 0; i < gradients.size(); ++i) {
-    out.push_back(it.variables()[i].value().clone());
+    out.push_back(model.variables()[i].value().clone());
     const auto to = out.back().mutable_data<float>();
     const auto g = gradients[i].data<float>();
     for (std::size_t k = 0; k < to.size(); ++k)
@@ -94,21 +95,22 @@ TEST(Fit, GradientIsTheSumOverAllReplicasDividedByAllExamples) {
     SCOPED_TRACE(std::to_string(rows) + " over " + std::to_string(replicas));
     const auto strategy = turns(replicas);
     const auto scope = strategy.scope();
-    auto it = small_model(sgd{.learning_rate = 0.5f});
+    auto model = small_model(sgd{.learning_rate = 0.5f});
     // The first batch is large enough for all replicas and has no effect,
     // because the rate is 0 in its step.
     const auto examples = digits_200().take(20 + std::uint64_t(rows));
     const auto batches = examples.batch(20);
     const auto last = examples.examples(20, 20 + std::uint64_t(rows));
-    it.fit(batches,
-           {.schedule = step_schedule{
-              .learning_rate = 1e-30f, .factor = 0.5e30f, .every = 1}});
+    model.fit(batches,
+              {.schedule = step_schedule{
+                 .learning_rate = 1e-30f, .factor = 0.5e30f, .every = 1}});
     const auto expected = stepped_by_hand(last, 0.5f);
     for (std::size_t i = 0; i < expected.size(); ++i) {
-      const auto a = it.variables()[i].value().data<float>();
+      const auto a = model.variables()[i].value().data<float>();
       const auto b = expected[i].data<float>();
       for (std::size_t k = 0; k < a.size(); ++k)
-        ASSERT_NEAR(a[k], b[k], 2e-6) << it.variables()[i].name() << " " << k;
+        ASSERT_NEAR(a[k], b[k], 2e-6)
+          << model.variables()[i].name() << " " << k;
     }
   }
 }
@@ -140,24 +142,25 @@ TEST(Fit, EarlyStoppingRestoresTheBestWeights) {
   // No change is large enough to count as an improvement, so the first epoch
   // remains the best.
   const early_stopping early{
-    .monitor = measure::loss, .patience = 2, .min_delta = 1e9};
+    .monitor = monitored_metric::loss, .patience = 2, .min_delta = 1e9};
   const auto batches = digits_200().batch(50);
-  auto it = small_model();
-  const auto seen = it.fit(batches, {.epochs = 9, .early_stopping = early});
+  auto model = small_model();
+  const auto seen = model.fit(batches, {.epochs = 9, .early_stopping = early});
   EXPECT_EQ(seen.end, fit_end::stopped_early);
   EXPECT_EQ(seen.epochs.size(), 3u);
   EXPECT_EQ(seen.best_epoch, 1u);
   auto one_epoch = small_model();
   one_epoch.fit(batches);
-  EXPECT_EQ(it.weights_sha256(), one_epoch.weights_sha256());
+  EXPECT_EQ(model.weights_sha256(), one_epoch.weights_sha256());
 }
 
 TEST(Fit, EarlyStoppingContinuesWhileTheMetricImproves) {
   auto it = small_model();
-  const auto seen = it.fit(digits_200().batch(50),
-                           {.epochs = 4,
-                            .early_stopping = early_stopping{
-                              .monitor = measure::loss, .patience = 1}});
+  const auto seen =
+    it.fit(digits_200().batch(50),
+           {.epochs = 4,
+            .early_stopping = early_stopping{.monitor = monitored_metric::loss,
+                                             .patience = 1}});
   EXPECT_EQ(seen.end, fit_end::done);
   EXPECT_EQ(seen.epochs.size(), 4u);
 }
@@ -181,12 +184,13 @@ TEST(Fit, LearningRateFollowsTheSchedule) {
 data::dataset with_nan_in_batch(std::uint64_t bad) {
   const auto all = digits_200();
   return {200, 10, [all, bad](std::uint64_t i) {
-            auto x = all.examples(i, i + 1);
-            auto inputs = x.inputs.reshaped(x.inputs.dims().axes(1, 4)).clone();
+            auto changed = all.examples(i, i + 1);
+            auto inputs =
+              changed.inputs.reshaped(changed.inputs.dims().axes(1, 4)).clone();
             if (i == bad * 20)
               inputs.mutable_data<float>()[0] =
                 std::numeric_limits<float>::infinity();
-            return batch{inputs, x.labels.reshaped({})};
+            return batch{inputs, changed.labels.reshaped({})};
           }};
 }
 
@@ -194,14 +198,15 @@ TEST(Fit, NonFiniteLossStopsWithThePreviousWeights) {
   for (const std::uint32_t replicas : {1, 2, 3}) {
     const auto strategy = turns(replicas);
     const auto scope = strategy.scope();
-    auto it = small_model();
-    const auto said = sentence([&] { it.fit(with_nan_in_batch(4).batch(20)); });
+    auto model = small_model();
+    const auto said =
+      sentence([&] { model.fit(with_nan_in_batch(4).batch(20)); });
     EXPECT_NE(said.find("the loss was not finite at step 4;"), said.npos)
       << said;
     auto good = small_model();
     good.fit(digits_200().batch(20), {.max_steps = 4});
-    EXPECT_EQ(it.weights_sha256(), good.weights_sha256());
-    EXPECT_EQ(it.steps(), 4u);
+    EXPECT_EQ(model.weights_sha256(), good.weights_sha256());
+    EXPECT_EQ(model.steps(), 4u);
   }
 }
 
@@ -219,14 +224,14 @@ TEST(Fit, NonFiniteGradientStopsWithThePreviousWeights) {
   for (const std::uint32_t replicas : {1, 2, 3}) {
     const auto strategy = turns(replicas);
     const auto scope = strategy.scope();
-    auto it = small_model();
-    const auto said = sentence([&] { it.fit(with_overflow()); });
+    auto model = small_model();
+    const auto said = sentence([&] { model.fit(with_overflow()); });
     EXPECT_NE(said.find("a gradient was not finite at step 4;"), said.npos)
       << said;
     auto good = small_model();
     good.fit(digits_200().batch(20), {.max_steps = 4});
-    EXPECT_EQ(it.weights_sha256(), good.weights_sha256());
-    EXPECT_EQ(it.steps(), 4u);
+    EXPECT_EQ(model.weights_sha256(), good.weights_sha256());
+    EXPECT_EQ(model.steps(), 4u);
     auto skipping = small_model();
     skipping.fit(with_overflow(), {.on_nan = on_nan::skip});
     EXPECT_TRUE(std::isfinite(skipping.evaluate(digits_200().batch(64)).loss));
@@ -237,12 +242,12 @@ TEST(Fit, NonFiniteLossIsSkippedOnRequest) {
   for (const std::uint32_t replicas : {1, 2}) {
     const auto strategy = turns(replicas);
     const auto scope = strategy.scope();
-    auto it = small_model();
+    auto model = small_model();
     const auto seen =
-      it.fit(with_nan_in_batch(4).batch(20), {.on_nan = on_nan::skip});
+      model.fit(with_nan_in_batch(4).batch(20), {.on_nan = on_nan::skip});
     EXPECT_EQ(seen.last().examples, 180u);
     EXPECT_TRUE(std::isfinite(seen.last().loss));
-    EXPECT_TRUE(std::isfinite(it.evaluate(digits_200().batch(64)).loss));
+    EXPECT_TRUE(std::isfinite(model.evaluate(digits_200().batch(64)).loss));
   }
 }
 

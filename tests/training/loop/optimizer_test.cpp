@@ -14,19 +14,20 @@ using namespace troupe;
 std::string weights_after_own_loop(const strategy& over,
                                    const update_rule& rule) {
   const auto scope = over.scope();
-  model it{small_net(), rule, {.seed = 5}};
-  optimizer by{rule};
+  model model{small_net(), rule, {.seed = 5}};
+  optimizer optimizer{rule};
   for (const auto& step : over.distribute(digits_200().batch(40)))
     over.run(
       [&](replica_context& self, const batch& mine) {
         tape t;
         const auto losses =
-          models::cross_entropy(it(mine.inputs), mine.labels) / 40;
-        by.apply(self.all_reduce(sum, t.gradient(losses, it.variables())),
-                 it.variables());
+          models::cross_entropy(model(mine.inputs), mine.labels) / 40;
+        optimizer.apply(
+          self.all_reduce(sum, t.gradient(losses, model.variables())),
+          model.variables());
       },
       step);
-  return it.weights_sha256();
+  return model.weights_sha256();
 }
 
 TEST(Optimizer, SingleCopyIsUpdatedOncePerStep) {
@@ -42,17 +43,17 @@ TEST(Optimizer, SingleCopyIsUpdatedOncePerStep) {
 }
 
 TEST(Optimizer, StepEqualsThatOfTheRule) {
-  parameters own{{{"x", shape{2}}}};
-  own.values().mutable_data<float>()[0] = 1;
-  own.values().mutable_data<float>()[1] = 2;
-  optimizer by{sgd{.learning_rate = 0.5f}};
+  parameters params{{{"x", shape{2}}}};
+  params.values().mutable_data<float>()[0] = 1;
+  params.values().mutable_data<float>()[1] = 2;
+  optimizer optimizer{sgd{.learning_rate = 0.5f}};
   const std::vector<tensor> gradients{tensor::of<float>({2}, {4, -2})};
-  by.apply(gradients, own.variables());
-  EXPECT_EQ(own.values().data<float>()[0], -1.0f);
-  EXPECT_EQ(own.values().data<float>()[1], 3.0f);
-  by.set_learning_rate(1);
-  by.apply(gradients, own.variables());
-  EXPECT_EQ(own.values().data<float>()[0], -5.0f);
+  optimizer.apply(gradients, params.variables());
+  EXPECT_EQ(params.values().data<float>()[0], -1.0f);
+  EXPECT_EQ(params.values().data<float>()[1], 3.0f);
+  optimizer.set_learning_rate(1);
+  optimizer.apply(gradients, params.variables());
+  EXPECT_EQ(params.values().data<float>()[0], -5.0f);
 }
 
 TEST(Optimizer, InvalidArgumentsAreRejected) {
@@ -70,43 +71,44 @@ TEST(Optimizer, InvalidArgumentsAreRejected) {
 
 /// Returns the errors of a run with a model that was constructed outside the
 /// scope.
-std::vector<std::string> words_for_a_strange_model(const strategy& on) {
+std::vector<std::string> errors_of_foreign_model(const strategy& strategy) {
   const auto strange = model{small_net(), sgd{}};
-  std::vector<std::string> said;
+  std::vector<std::string> message;
   const auto keep = [&](auto fn) {
     try {
-      on.run(fn);
-      said.push_back("no error");
+      strategy.run(fn);
+      message.push_back("no error");
     } catch (const std::logic_error& e) {
-      said.push_back(e.what());
+      message.push_back(e.what());
     }
   };
   keep([&] { (void)strange(digits_200().examples(0, 2).inputs); });
-  const auto scope = on.scope();
-  optimizer by{sgd{}};
+  const auto scope = strategy.scope();
+  optimizer optimizer{sgd{}};
   keep([&] {
     tensors gradients;
     for (const auto& x : strange.variables())
       gradients.push_back(tensor::zeros(x.dims()));
-    by.apply(gradients, strange.variables());
+    optimizer.apply(gradients, strange.variables());
   });
-  return said;
+  return message;
 }
 
 TEST(Optimizer, ModelConstructedOutsideTheScopeIsRejected) {
   runtime actors;
   const std::vector<strategy> both{
     turns(2), mirrored_strategy{actors, {"cpu:0", "cpu:1"}}};
-  for (const auto& on : both) {
-    SCOPED_TRACE(on.name());
-    const auto said = words_for_a_strange_model(on);
-    EXPECT_NE(said[0].find("default strategy was called in a run of another"),
-              said[0].npos)
-      << said[0];
+  for (const auto& strategy : both) {
+    SCOPED_TRACE(strategy.name());
+    const auto message = errors_of_foreign_model(strategy);
     EXPECT_NE(
-      said[1].find("was not constructed in the scope of the " + on.name()),
-      said[1].npos)
-      << said[1];
+      message[0].find("default strategy was called in a run of another"),
+      message[0].npos)
+      << message[0];
+    EXPECT_NE(message[1].find("was not constructed in the scope of the "
+                              + strategy.name()),
+              message[1].npos)
+      << message[1];
   }
 }
 

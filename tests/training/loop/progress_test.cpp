@@ -17,17 +17,17 @@ TEST(Progress, NumbersAndDurationsAreReadable) {
 }
 
 progress_state half_way() {
-  progress_state x;
-  x.epoch = 2;
-  x.epochs = 5;
-  x.step = 50;
-  x.steps = 100;
-  x.examples = 3200;
-  x.loss = 0.215;
-  x.accuracy = 0.934;
-  x.seconds = 2;
-  x.examples_timed = 1600; // Resumed at step 25.
-  return x;
+  progress_state state;
+  state.epoch = 2;
+  state.epochs = 5;
+  state.step = 50;
+  state.steps = 100;
+  state.examples = 3200;
+  state.loss = 0.215;
+  state.accuracy = 0.934;
+  state.seconds = 2;
+  state.examples_timed = 1600; // Resumed at step 25.
+  return state;
 }
 
 TEST(Progress, LineHasRateLossAccuracyAndTimeLeft) {
@@ -50,7 +50,7 @@ TEST(Progress, TimeLeftIsOmittedBeforeTheFirstStep) {
   EXPECT_EQ(plain_line(x), "epoch 1/1    0%  loss 0.0000  accuracy 0.00%");
 }
 
-struct screen {
+struct fake_terminal {
   double now = 0;
   std::string text;
   int writes = 0;
@@ -62,71 +62,72 @@ struct screen {
 };
 
 TEST(Progress, BarIsRedrawnAtMostTenTimesPerSecond) {
-  screen on;
-  progress shown{progress_style::bar, on.sink()};
+  fake_terminal terminal;
+  progress shown{progress_style::bar, terminal.sink()};
   progress_state at;
   at.steps = 1000;
   shown.begin(at);
   for (int i = 0; i < 1000; ++i) {
-    on.now += 0.001;
+    terminal.now += 0.001;
     shown.step(64, 6.4, 32);
   }
-  EXPECT_LE(on.writes, 11);
-  EXPECT_GE(on.writes, 9);
-  EXPECT_NE(on.text.find("loss 0.1000  acc 50.00%"), on.text.npos);
+  EXPECT_LE(terminal.writes, 11);
+  EXPECT_GE(terminal.writes, 9);
+  EXPECT_NE(terminal.text.find("loss 0.1000  acc 50.00%"), terminal.text.npos);
 }
 
 TEST(Progress, LongerLineIsOverwrittenWithBlanks) {
-  screen on;
-  progress shown{progress_style::bar, on.sink()};
+  fake_terminal terminal;
+  progress shown{progress_style::bar, terminal.sink()};
   progress_state at;
   at.steps = 10;
   shown.begin(at);
-  on.now = 1;
+  terminal.now = 1;
   shown.step(1'000'000, 0, 0);
-  const auto first = on.text.size();
-  on.now = 1000;
+  const auto first = terminal.text.size();
+  terminal.now = 1000;
   shown.step(0, 0, 0);
-  EXPECT_GE(on.text.size() - first, first);
+  EXPECT_GE(terminal.text.size() - first, first);
 }
 
 TEST(Progress, PlainLinesAppearEveryTenSecondsAndPerEpoch) {
-  screen on;
-  progress shown{progress_style::lines, on.sink()};
+  fake_terminal terminal;
+  progress shown{progress_style::lines, terminal.sink()};
   progress_state at;
   at.steps = 100;
   shown.begin(at);
   for (int i = 0; i < 100; ++i) {
-    on.now += 0.25;
+    terminal.now += 0.25;
     shown.step(64, 6.4, 32);
   }
-  epoch_record x;
-  x.epoch = 1;
-  x.examples = 6400;
-  x.seconds = 25;
-  x.loss = 0.1;
-  x.accuracy = 0.5;
-  x.validation_loss = 0.2;
-  x.validation_accuracy = 0.25;
-  shown.end(x);
-  EXPECT_EQ(on.writes, 3);
-  EXPECT_EQ(on.text.find('\r'), on.text.npos);
-  EXPECT_NE(on.text.find("epoch 1/1  0:25  256 examples/s  loss 0.1000  "
-                         "accuracy 50.00%  validation loss 0.2000  accuracy "
-                         "25.00%\n"),
-            on.text.npos)
-    << on.text;
+  epoch_record record;
+  record.epoch = 1;
+  record.examples = 6400;
+  record.seconds = 25;
+  record.loss = 0.1;
+  record.accuracy = 0.5;
+  record.validation_loss = 0.2;
+  record.validation_accuracy = 0.25;
+  shown.end(record);
+  EXPECT_EQ(terminal.writes, 3);
+  EXPECT_EQ(terminal.text.find('\r'), terminal.text.npos);
+  EXPECT_NE(
+    terminal.text.find("epoch 1/1  0:25  256 examples/s  loss 0.1000  "
+                       "accuracy 50.00%  validation loss 0.2000  accuracy "
+                       "25.00%\n"),
+    terminal.text.npos)
+    << terminal.text;
 }
 
 TEST(Progress, StyleNonePrintsNothing) {
-  screen on;
+  fake_terminal terminal;
   {
-    progress shown{progress_style::none, on.sink()};
+    progress shown{progress_style::none, terminal.sink()};
     shown.begin({});
     shown.step(1, 1, 1);
     shown.end({});
   }
-  EXPECT_EQ(on.text, "");
+  EXPECT_EQ(terminal.text, "");
 }
 
 } // namespace

@@ -17,35 +17,35 @@ protected:
 
   static data::dataset batches() {
     // 13 batches per epoch.
-    return digits_200().shuffle(data::whole, 7).batch(16);
+    return digits_200().shuffle(data::whole_dataset, 7).batch(16);
   }
 
   static fit_options options() {
     return {.epochs = 3,
             .validation = digits_200().take(50).batch(25),
             .early_stopping =
-              early_stopping{.monitor = measure::loss, .patience = 2},
+              early_stopping{.monitor = monitored_metric::loss, .patience = 2},
             .schedule = cosine_schedule{.learning_rate = 1e-2f, .steps = 39}};
   }
 };
 
 TEST_F(Resume, WeightsEqualAnUninterruptedFitForEveryStopPosition) {
   for (const std::uint32_t replicas : {1, 2, 3})
-    for (const std::uint64_t at : {1, 5, 13, 14, 26, 38}) {
+    for (const std::uint64_t stop_step : {1, 5, 13, 14, 26, 38}) {
       SCOPED_TRACE(std::to_string(replicas) + " replicas, interrupted after "
-                   + std::to_string(at) + " steps");
+                   + std::to_string(stop_step) + " steps");
       const auto strategy = turns(replicas);
       const auto scope = strategy.scope();
       auto whole = fresh(adam{});
       const auto undisturbed = whole.fit(batches(), options());
 
-      auto part = fresh(adam{});
+      auto interrupted = fresh(adam{});
       auto cut = options();
-      cut.max_steps = at;
-      EXPECT_EQ(part.fit(batches(), cut).end, fit_end::max_steps);
-      EXPECT_TRUE(part.interrupted());
-      EXPECT_EQ(part.steps(), at);
-      part.save(folder / "a");
+      cut.max_steps = stop_step;
+      EXPECT_EQ(interrupted.fit(batches(), cut).end, fit_end::max_steps);
+      EXPECT_TRUE(interrupted.interrupted());
+      EXPECT_EQ(interrupted.steps(), stop_step);
+      interrupted.save(folder / "a");
 
       auto loaded = model::load(folder / "a");
       auto on = options();
@@ -69,20 +69,20 @@ TEST_F(Resume, SecondFitResumesWithItsOwnEpochs) {
   const auto undisturbed = whole.fit(batches(), {.epochs = 2});
   EXPECT_EQ(undisturbed.epochs.size(), 2u);
   EXPECT_EQ(undisturbed.last().epoch, 2u);
-  for (const std::uint64_t at : {1, 13, 17}) {
-    auto part = fresh(adam{});
-    part.fit(batches(), {.epochs = 2});
-    part.save(folder / "between");
-    part = model::load(folder / "between");
-    part.fit(batches(), {.epochs = 2, .max_steps = at});
-    EXPECT_EQ(part.epochs_done(), at / 13);
-    part.save(folder / "a");
+  for (const std::uint64_t stop_step : {1, 13, 17}) {
+    auto interrupted = fresh(adam{});
+    interrupted.fit(batches(), {.epochs = 2});
+    interrupted.save(folder / "between");
+    interrupted = model::load(folder / "between");
+    interrupted.fit(batches(), {.epochs = 2, .max_steps = stop_step});
+    EXPECT_EQ(interrupted.epochs_done(), stop_step / 13);
+    interrupted.save(folder / "a");
     auto loaded = model::load(folder / "a");
     EXPECT_THROW(
-      loaded.fit(batches(), {.epochs = 2, .first_pass = 0, .resume = true}),
+      loaded.fit(batches(), {.epochs = 2, .first_epoch = 0, .resume = true}),
       std::invalid_argument);
     const auto resumed =
-      loaded.fit(batches(), {.epochs = 2, .first_pass = 2, .resume = true});
+      loaded.fit(batches(), {.epochs = 2, .first_epoch = 2, .resume = true});
     EXPECT_EQ(loaded.weights_sha256(), whole.weights_sha256());
     EXPECT_EQ(resumed.epochs.size(), 2u);
     EXPECT_EQ(resumed.last().loss, undisturbed.last().loss);
@@ -95,25 +95,25 @@ TEST_F(Resume, WorksForEveryOptimizerAndRepeatedly) {
         update_rule{adamw{}}}) {
     auto whole = fresh(rule);
     whole.fit(batches(), options());
-    auto part = fresh(rule);
+    auto interrupted = fresh(rule);
     auto cut = options();
     cut.max_steps = 9;
     for (int i = 0; i < 3; ++i) {
-      part.fit(batches(), cut);
-      part.save(folder / "a");
-      part = model::load(folder / "a");
+      interrupted.fit(batches(), cut);
+      interrupted.save(folder / "a");
+      interrupted = model::load(folder / "a");
       cut.resume = true;
     }
     cut.max_steps = 0;
-    part.fit(batches(), cut);
-    EXPECT_EQ(part.weights_sha256(), whole.weights_sha256());
+    interrupted.fit(batches(), cut);
+    EXPECT_EQ(interrupted.weights_sha256(), whole.weights_sha256());
   }
 }
 
 TEST_F(Resume, KeepsTheBestWeightsAcrossAnInterruption) {
   auto best_first = options();
-  best_first.early_stopping =
-    early_stopping{.monitor = measure::loss, .patience = 2, .min_delta = 1e9};
+  best_first.early_stopping = early_stopping{
+    .monitor = monitored_metric::loss, .patience = 2, .min_delta = 1e9};
   auto whole = fresh(adam{});
   EXPECT_EQ(whole.fit(batches(), best_first).end, fit_end::stopped_early);
   auto part = fresh(adam{});
@@ -149,8 +149,8 @@ TEST_F(Resume, ContinuesFromAFileThatACallbackSaved) {
 TEST_F(Resume, EarlyStoppingInTheLastStepStaysInForce) {
   auto hopeless = options();
   hopeless.epochs = 5;
-  hopeless.early_stopping =
-    early_stopping{.monitor = measure::loss, .patience = 2, .min_delta = 1e9};
+  hopeless.early_stopping = early_stopping{
+    .monitor = monitored_metric::loss, .patience = 2, .min_delta = 1e9};
   auto whole = fresh(adam{});
   EXPECT_EQ(whole.fit(batches(), hopeless).end, fit_end::stopped_early);
   EXPECT_EQ(whole.steps(), 39u);
@@ -183,22 +183,22 @@ TEST_F(Resume, SkippedStepsAreCounted) {
   const auto broken =
     data::dataset{inputs, digits_200().examples(0, 200).labels}.batch(16);
   const auto after = [&](std::uint64_t stop_at) {
-    auto it = fresh(adam{});
+    auto model = fresh(adam{});
     fit_options o{.epochs = 2, .on_nan = on_nan::skip};
     o.max_steps = stop_at;
-    it.fit(broken, o);
+    model.fit(broken, o);
     o.max_steps = 0;
     o.resume = true;
-    if (it.interrupted())
-      it.fit(broken, o);
-    return it.weights_sha256();
+    if (model.interrupted())
+      model.fit(broken, o);
+    return model.weights_sha256();
   };
   EXPECT_EQ(after(7), after(0));
 }
 
 TEST_F(Resume, StopEndsTheFitBetweenTwoSteps) {
   std::atomic<bool> stop{false};
-  auto it = fresh(adam{});
+  auto model = fresh(adam{});
   fit_options asked;
   asked.epochs = 3;
   asked.stop = &stop;
@@ -206,14 +206,14 @@ TEST_F(Resume, StopEndsTheFitBetweenTwoSteps) {
     if (x.step == 6)
       stop = true;
   }});
-  EXPECT_EQ(it.fit(batches(), asked).end, fit_end::interrupted);
-  EXPECT_EQ(it.steps(), 7u);
+  EXPECT_EQ(model.fit(batches(), asked).end, fit_end::interrupted);
+  EXPECT_EQ(model.steps(), 7u);
   asked.stop = nullptr;
   asked.resume = true;
-  EXPECT_EQ(it.fit(batches(), asked).end, fit_end::done);
+  EXPECT_EQ(model.fit(batches(), asked).end, fit_end::done);
   auto whole = fresh(adam{});
   whole.fit(batches(), {.epochs = 3});
-  EXPECT_EQ(it.weights_sha256(), whole.weights_sha256());
+  EXPECT_EQ(model.weights_sha256(), whole.weights_sha256());
 }
 
 TEST_F(Resume, StopInTheLastStepCompletesTheFit) {
@@ -228,12 +228,12 @@ TEST_F(Resume, OtherDataOrReplicasAreRejected) {
   {
     const auto two = turns(2);
     const auto scope = two.scope();
-    auto it = fresh(adam{});
-    it.fit(batches(), {.max_steps = 3});
-    EXPECT_THROW(it.fit(digits_200().batch(20), {.resume = true}),
+    auto network = fresh(adam{});
+    network.fit(batches(), {.max_steps = 3});
+    EXPECT_THROW(network.fit(digits_200().batch(20), {.resume = true}),
                  std::invalid_argument);
-    it.fit(batches(), {.max_steps = 3});
-    it.save(folder / "a");
+    network.fit(batches(), {.max_steps = 3});
+    network.save(folder / "a");
   }
   auto alone = model::load(folder / "a");
   EXPECT_THROW(alone.fit(batches(), {.resume = true}), std::invalid_argument);

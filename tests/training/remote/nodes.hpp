@@ -26,11 +26,11 @@ struct node_of_steps {
   explicit node_of_steps(const std::string& name, steps_factory make,
                          const node_server_options& options = {}) {
     register_steps(actors, name, std::move(make));
-    at = std::make_unique<node_server>(actors, options);
+    server = std::make_unique<node_server>(actors, options);
   }
 
   runtime actors;
-  std::unique_ptr<node_server> at;
+  std::unique_ptr<node_server> server;
 };
 
 struct several_nodes {
@@ -38,12 +38,12 @@ struct several_nodes {
                 const steps_factory& make,
                 const node_server_options& options = {}) {
     for (std::size_t i = 0; i < count; ++i) {
-      all.push_back(std::make_unique<node_of_steps>(name, make, options));
-      addresses.push_back(all.back()->at->address());
+      nodes.push_back(std::make_unique<node_of_steps>(name, make, options));
+      addresses.push_back(nodes.back()->server->address());
     }
   }
 
-  std::vector<std::unique_ptr<node_of_steps>> all;
+  std::vector<std::unique_ptr<node_of_steps>> nodes;
   std::vector<std::string> addresses;
 };
 
@@ -66,10 +66,10 @@ inline std::vector<std::string> cpus(std::uint32_t count) {
   return all;
 }
 
-inline failure failure_of(const std::function<void()>& fn) {
+inline job_error job_error_of(const std::function<void()>& fn) {
   try {
     fn();
-  } catch (const failure& x) {
+  } catch (const job_error& x) {
     return x;
   } catch (const std::exception& x) {
     ADD_FAILURE() << x.what();
@@ -78,7 +78,7 @@ inline failure failure_of(const std::function<void()>& fn) {
   return {ec::busy, ""};
 }
 
-inline bool has(const std::string& text, const std::string& part) {
+inline bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != text.npos;
 }
 
@@ -86,30 +86,32 @@ inline bool has(const std::string& text, const std::string& part) {
 inline void expect_no_roles_on(remote_node& node) {
   const auto deadline =
     std::chrono::steady_clock::now() + std::chrono::seconds{20};
-  while (!node.who().running.empty()
+  while (!node.info().running.empty()
          && std::chrono::steady_clock::now() < deadline)
     std::this_thread::yield();
-  EXPECT_TRUE(node.who().running.empty());
+  EXPECT_TRUE(node.info().running.empty());
 }
 
 /// Step functions that return the replica's id, its inputs and the factory's
 /// argument.
-inline step_functions echo(const strategy& on, const std::string& argument) {
-  step_functions x;
-  x.run["who"] = [](replica_context& self, const tensors& in) {
+inline step_functions echo(const strategy& strategy,
+                           const std::string& argument) {
+  step_functions functions;
+  functions.run["who"] = [](replica_context& self, const tensors& in) {
     tensors out{tensor::full({}, double(self.replica_id()))};
     out.insert(out.end(), in.begin(), in.end());
     return out;
   };
-  x.run["fail"] = [](replica_context& self, const tensors&) -> tensors {
+  functions.run["fail"] = [](replica_context& self, const tensors&) -> tensors {
     if (self.replica_id() == 1)
       throw std::runtime_error("the disk went away");
     return {self.all_reduce(sum, tensor::full({4}, 1))};
   };
-  x.call["said"] = [argument, worker = on.worker()](const tensors& in) {
+  functions.call["said"] = [argument,
+                            worker = strategy.worker()](const tensors& in) {
     return tensors{bytes_of(argument + std::to_string(worker)), in.at(0)};
   };
-  return x;
+  return functions;
 }
 
 } // namespace troupe::test

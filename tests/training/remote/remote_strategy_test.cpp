@@ -18,28 +18,30 @@ constexpr std::int64_t global_batch = 16;
 /// Step functions with a custom loop and a fit. They share the network, the
 /// optimizer and the data that the factory makes.
 step_functions small_training(const strategy&, const std::string&) {
-  struct parts {
+  struct components {
     model net{small_net(true), adam{}, {.seed = 5}};
-    optimizer by{adam{}};
+    optimizer net_optimizer{adam{}};
   };
-  const auto it = std::make_shared<parts>();
-  step_functions x;
-  x.run["train"] = [it](replica_context& self, const tensors& in) -> tensors {
+  const auto shared = std::make_shared<components>();
+  step_functions functions;
+  functions.run["train"] = [shared](replica_context& self,
+                                    const tensors& in) -> tensors {
     tape t;
-    const auto scores = it->net(in[0], {.training = true});
+    const auto scores = shared->net(in[0], {.training = true});
     auto loss = models::cross_entropy(scores, in[1]) / global_batch;
-    it->by.apply(self.all_reduce(sum, t.gradient(loss, it->net.variables())),
-                 it->net.variables());
+    shared->net_optimizer.apply(
+      self.all_reduce(sum, t.gradient(loss, shared->net.variables())),
+      shared->net.variables());
     return {loss};
   };
-  x.call["fit"] = [it](const tensors&) -> tensors {
-    it->net.fit(digits_200().shuffle().batch(global_batch), {.epochs = 2});
-    return {bytes_of(it->net.weights_sha256())};
+  functions.call["fit"] = [shared](const tensors&) -> tensors {
+    shared->net.fit(digits_200().shuffle().batch(global_batch), {.epochs = 2});
+    return {bytes_of(shared->net.weights_sha256())};
   };
-  x.call["weights"] = [it](const tensors&) -> tensors {
-    return {bytes_of(it->net.weights_sha256())};
+  functions.call["weights"] = [shared](const tensors&) -> tensors {
+    return {bytes_of(shared->net.weights_sha256())};
   };
-  return x;
+  return functions;
 }
 
 /// Returns the batches of a strategy as inputs of "train".
@@ -65,17 +67,17 @@ void add_to(std::vector<float>& all, const tensor& x) {
   all.insert(all.end(), values.begin(), values.end());
 }
 
-trained trained_here(std::uint32_t replicas) {
-  const auto on = turns(replicas);
-  const auto scope = on.scope();
-  auto does = small_training(on, "");
+trained train_locally(std::uint32_t replicas) {
+  const auto strategy = turns(replicas);
+  const auto scope = strategy.scope();
+  auto does = small_training(strategy, "");
   trained out;
-  each_batch(on, [&](const per_replica<tensors>& in) {
-    const auto losses = on.run(
+  each_batch(strategy, [&](const per_replica<tensors>& inputs) {
+    const auto losses = strategy.run(
       [&](replica_context& self, const tensors& mine) {
         return does.run["train"](self, mine)[0];
       },
-      in);
+      inputs);
     for (const auto& x : losses)
       add_to(out.losses, x);
   });
@@ -83,14 +85,14 @@ trained trained_here(std::uint32_t replicas) {
   return out;
 }
 
-trained trained_there(remote_strategy& on) {
+trained train_remotely(remote_strategy& remote) {
   trained out;
-  each_batch(turns(on.num_replicas_in_sync()),
+  each_batch(turns(remote.num_replicas_in_sync()),
              [&](const per_replica<tensors>& in) {
-               for (const auto& x : on.run("train", in))
+               for (const auto& x : remote.run("train", in))
                  add_to(out.losses, x[0]);
              });
-  const auto all = on.call("weights");
+  const auto all = remote.call("weights");
   out.weights = text_of(all[0][0]);
   for (const auto& one : all)
     EXPECT_EQ(text_of(one[0]), out.weights);
@@ -103,12 +105,12 @@ TEST(RemoteStrategy, WeightsAreBitwiseEqualToOneDevice) {
     SCOPED_TRACE(std::to_string(nodes) + " nodes with " + std::to_string(each));
     const several_nodes there{nodes, "small", small_training};
     runtime here;
-    remote_strategy on{
+    remote_strategy remote{
       here, there.addresses, {.steps = "small", .devices = cpus(each)}};
-    EXPECT_EQ(on.num_replicas_in_sync(), nodes * each);
-    EXPECT_EQ(on.workers(), nodes);
-    EXPECT_EQ(on.transport(), nodes == 1 ? "none" : "shm");
-    EXPECT_EQ(trained_there(on), trained_here(nodes * each));
+    EXPECT_EQ(remote.num_replicas_in_sync(), nodes * each);
+    EXPECT_EQ(remote.workers(), nodes);
+    EXPECT_EQ(remote.transport(), nodes == 1 ? "none" : "shm");
+    EXPECT_EQ(train_remotely(remote), train_locally(nodes * each));
   }
 }
 
@@ -132,73 +134,77 @@ TEST(RemoteStrategy, FitOnNodesGivesEqualWeights) {
 TEST(RemoteStrategy, InputsAndResultsArePerReplica) {
   const several_nodes there{2, "echo", echo};
   runtime here;
-  remote_strategy on{here,
-                     there.addresses,
-                     {.steps = "echo", .argument = "so ", .devices = cpus(2)}};
-  std::vector<tensors> given{{tensor::full({2}, 7)},
-                             {},
-                             {tensor::full({}, 1), tensor{}},
-                             {tensor::full({3}, 9, dtype::int64)}};
-  const auto got = on.run("who", per_replica<tensors>{given});
+  remote_strategy remote{
+    here,
+    there.addresses,
+    {.steps = "echo", .argument = "so ", .devices = cpus(2)}};
+  std::vector<tensors> inputs{{tensor::full({2}, 7)},
+                              {},
+                              {tensor::full({}, 1), tensor{}},
+                              {tensor::full({3}, 9, dtype::int64)}};
+  const auto got = remote.run("who", per_replica<tensors>{inputs});
   ASSERT_EQ(got.size(), 4u);
   for (std::size_t id = 0; id < 4; ++id) {
-    ASSERT_EQ(got[id].size(), given[id].size() + 1);
+    ASSERT_EQ(got[id].size(), inputs[id].size() + 1);
     EXPECT_EQ(got[id][0].item<float>(), float(id));
-    for (std::size_t i = 0; i < given[id].size(); ++i)
-      EXPECT_EQ(bool(got[id][i + 1]), bool(given[id][i]));
+    for (std::size_t i = 0; i < inputs[id].size(); ++i)
+      EXPECT_EQ(bool(got[id][i + 1]), bool(inputs[id][i]));
   }
-  EXPECT_TRUE(same_bits(got[3][1], given[3][0]));
+  EXPECT_TRUE(same_bits(got[3][1], inputs[3][0]));
 
-  const auto alike = on.run("who", {tensor::full({2}, 0.5)});
-  const auto total = on.reduce(sum, alike);
+  const auto alike = remote.run("who", {tensor::full({2}, 0.5)});
+  const auto total = remote.reduce(sum, alike);
   EXPECT_EQ(total[0].item<float>(), 6.0f);
   EXPECT_TRUE(same_bits(total[1], tensor::full({2}, 2)));
-  EXPECT_EQ(on.reduce(mean, alike)[0].item<float>(), 1.5f);
-  EXPECT_THROW(on.reduce(sum, got), std::logic_error);
+  EXPECT_EQ(remote.reduce(mean, alike)[0].item<float>(), 1.5f);
+  EXPECT_THROW(remote.reduce(sum, got), std::logic_error);
 
-  const auto said = on.call("said", {tensor::full({}, 3)});
+  const auto said = remote.call("said", {tensor::full({}, 3)});
   ASSERT_EQ(said.size(), 2u);
   EXPECT_EQ(text_of(said[0][0]) + text_of(said[1][0]), "so 0so 1");
   EXPECT_EQ(said[1][1].item<float>(), 3.0f);
 }
 
 TEST(RemoteStrategy, NodesAreSharedAndKeepNoRoles) {
-  const several_nodes there{2, "small", small_training};
+  const several_nodes cluster_nodes{2, "small", small_training};
   runtime here;
-  remote_node watcher{here, there.addresses[0]};
+  remote_node watcher{here, cluster_nodes.addresses[0]};
   {
-    remote_strategy one{here, there.addresses, {.steps = "small"}};
-    remote_strategy other{here, there.addresses, {.steps = "small"}};
-    EXPECT_EQ(watcher.who().running.size(), 2u);
+    remote_strategy first_client{
+      here, cluster_nodes.addresses, {.steps = "small"}};
+    remote_strategy other{here, cluster_nodes.addresses, {.steps = "small"}};
+    EXPECT_EQ(watcher.info().running.size(), 2u);
     trained first;
-    std::thread beside{[&] { first = trained_there(one); }};
-    const auto second = trained_there(other);
+    std::thread beside{[&] { first = train_remotely(first_client); }};
+    const auto second = train_remotely(other);
     beside.join();
     EXPECT_EQ(first, second);
-    EXPECT_EQ(one.node(1).who().running.size(), 2u);
-    EXPECT_THROW(one.node(2), std::logic_error);
+    EXPECT_EQ(first_client.node(1).info().running.size(), 2u);
+    EXPECT_THROW(first_client.node(2), std::logic_error);
   }
   expect_no_roles_on(watcher);
 }
 
-/// Nodes and client that authenticate each other.
-void expect_same_bits(const net::credentials& of_nodes,
-                      const net::credentials& of_client, transport_kind by,
-                      const std::string& transport) {
-  const several_nodes there{
+/// Expects equal weights of a strategy on nodes and of one process, with these
+/// credentials and this transport.
+void expect_equal_weights(const net::credentials& of_nodes,
+                          const net::credentials& of_client,
+                          transport_kind transport_used,
+                          const std::string& transport) {
+  const several_nodes cluster_nodes{
     2, "small", small_training, {.credentials = of_nodes}};
   runtime here;
-  remote_strategy on{
+  remote_strategy remote{
     here,
-    there.addresses,
-    {.steps = "small", .transport = by, .credentials = of_client}};
-  EXPECT_EQ(on.transport(), transport);
-  EXPECT_EQ(trained_there(on), trained_here(2));
+    cluster_nodes.addresses,
+    {.steps = "small", .transport = transport_used, .credentials = of_client}};
+  EXPECT_EQ(remote.transport(), transport);
+  EXPECT_EQ(train_remotely(remote), train_locally(2));
 }
 
 TEST(RemoteStrategy, TrainsOnNodesThatRequireASecret) {
   const net::credentials job{.secret = "open sesame"};
-  expect_same_bits(job, job, transport_kind::automatic, "shm");
+  expect_equal_weights(job, job, transport_kind::automatic, "shm");
 }
 
 using RemoteStrategyOverTls = net::testing::certificate_test;
@@ -208,8 +214,8 @@ TEST_F(RemoteStrategyOverTls, WeightsAreBitwiseEqual) {
     return net::credentials{.tls = std::make_shared<const files>(good(name))};
   };
   const auto node = has("node"), client = has("client");
-  expect_same_bits(node, client, transport_kind::tls, "tls");
-  expect_same_bits(node, client, transport_kind::automatic, "shm");
+  expect_equal_weights(node, client, transport_kind::tls, "tls");
+  expect_equal_weights(node, client, transport_kind::automatic, "shm");
 }
 
 } // namespace

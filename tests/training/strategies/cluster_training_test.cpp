@@ -13,12 +13,13 @@ using namespace std::chrono_literals;
 using implementations = communication_options::implementations;
 
 TEST(ClusterTraining, WeightsEqualThoseOfOneProcess) {
-  for (const auto by : {transport_kind::shm, transport_kind::tcp})
+  for (const auto transport : {transport_kind::shm, transport_kind::tcp})
     for (const std::uint32_t workers : {2, 3}) {
       const auto expected = weights_after_fit(turns(workers));
-      expect_nothing_thrown(
-        on_cluster(workers, {.transport = by}, [&](const strategy& on, auto) {
-          EXPECT_EQ(on.transport(), by == transport_kind::shm ? "shm" : "tcp");
+      expect_nothing_thrown(run_on_cluster(
+        workers, {.transport = transport}, [&](const strategy& on, auto) {
+          EXPECT_EQ(on.transport(),
+                    transport == transport_kind::shm ? "shm" : "tcp");
           EXPECT_EQ(weights_after_fit(on), expected);
         }));
     }
@@ -26,23 +27,23 @@ TEST(ClusterTraining, WeightsEqualThoseOfOneProcess) {
 
 TEST(ClusterTraining, HasSeveralReplicasInEachProcess) {
   const auto expected = weights_after_fit(turns(4));
-  expect_nothing_thrown(on_cluster(2, {.devices = {"cpu:0", "cpu:1"}},
-                                   [&](const strategy& on, auto) {
-                                     EXPECT_EQ(on.num_replicas_in_sync(), 4u);
-                                     EXPECT_EQ(weights_after_fit(on), expected);
-                                   }));
+  expect_nothing_thrown(run_on_cluster(
+    2, {.devices = {"cpu:0", "cpu:1"}}, [&](const strategy& on, auto) {
+      EXPECT_EQ(on.num_replicas_in_sync(), 4u);
+      EXPECT_EQ(weights_after_fit(on), expected);
+    }));
 }
 
 TEST(ClusterTraining, ReducesGathersAndBroadcasts) {
   expect_nothing_thrown(
-    on_cluster(3, {}, [](const strategy& on, std::uint32_t) {
-      const auto x = on.values_from([](std::uint32_t id) {
+    run_on_cluster(3, {}, [](const strategy& strategy, std::uint32_t) {
+      const auto values = strategy.values_from([](std::uint32_t id) {
         return tensor::full({std::int64_t{id} + 1}, double(id) + 1);
       });
-      EXPECT_EQ(on.reduce(mean, x, {0}).item<float>(), 14.0f / 6);
-      EXPECT_TRUE(
-        same_bits(on.gather(x, 0), tensor::of<float>({6}, {1, 2, 2, 3, 3, 3})));
-      on.run([](replica_context& self) {
+      EXPECT_EQ(strategy.reduce(mean, values, {0}).item<float>(), 14.0f / 6);
+      EXPECT_TRUE(same_bits(strategy.gather(values, 0),
+                            tensor::of<float>({6}, {1, 2, 2, 3, 3, 3})));
+      strategy.run([](replica_context& self) {
         tensors many;
         for (int i = 0; i < 1000; ++i)
           many.push_back(tensor::full({16, 64}, i + double(self.replica_id())));
@@ -61,7 +62,7 @@ TEST(ClusterTraining, ReducesGathersAndBroadcasts) {
 /// In a ring, chunk c of the k-th sum begins at worker (k + c) mod P. Here each
 /// sum is one chunk.
 TEST(ClusterTraining, RingSumsInRingOrder) {
-  const auto part = [](std::uint32_t r) {
+  const auto contribution = [](std::uint32_t r) {
     return std::ldexp(1.f, 24) / (r + 1);
   };
   for (const auto by : {transport_kind::shm, transport_kind::tcp}) {
@@ -69,18 +70,20 @@ TEST(ClusterTraining, RingSumsInRingOrder) {
       .communication = {.implementation = implementations::ring},
       .transport = by};
     expect_nothing_thrown(
-      on_cluster(3, options, [&](const strategy& on, std::uint32_t) {
+      run_on_cluster(3, options, [&](const strategy& on, std::uint32_t) {
         on.run([&](replica_context& self) {
-          const auto mine = tensor::full({5000}, part(self.replica_id()));
+          const auto own_tensor =
+            tensor::full({5000}, contribution(self.replica_id()));
           for (std::uint32_t k = 0; k < 4; ++k) {
             const bool tree = k == 3;
             const auto first = tree ? 0 : k;
             const auto got = self.all_reduce(
-              sum, mine,
+              sum, own_tensor,
               {.implementation =
                  tree ? implementations::tree : implementations::automatic});
-            const auto wanted =
-              part(first) + part((first + 1) % 3) + part((first + 2) % 3);
+            const auto wanted = contribution(first)
+                                + contribution((first + 1) % 3)
+                                + contribution((first + 2) % 3);
             EXPECT_EQ(got.data<float>()[4999], wanted) << k;
           }
         });
@@ -89,15 +92,15 @@ TEST(ClusterTraining, RingSumsInRingOrder) {
 }
 
 TEST(ClusterTraining, RingFitIsReproducibleAndEqualOnAllWorkers) {
-  for (const auto by : {transport_kind::shm, transport_kind::tcp}) {
+  for (const auto transport : {transport_kind::shm, transport_kind::tcp}) {
     static std::string first;
     const multi_worker_options options{
       .devices = {"cpu:0", "cpu:1"},
       .communication = {.implementation = implementations::ring},
-      .transport = by};
+      .transport = transport};
     std::vector<std::string> found(3);
     expect_nothing_thrown(
-      on_cluster(3, options, [&](const strategy& on, std::uint32_t w) {
+      run_on_cluster(3, options, [&](const strategy& on, std::uint32_t w) {
         found[w] = weights_after_fit(on);
       }));
     if (first.empty())
@@ -112,14 +115,14 @@ TEST(ClusterTraining, RingFitIsReproducibleAndEqualOnAllWorkers) {
 
 TEST(ClusterTraining, DifferentCallOptionsNameTheReplica) {
   const auto said_if_0_asks = [](const call_options& how) {
-    const auto thrown = on_cluster(2, {}, [&](const strategy& on, auto) {
+    const auto thrown = run_on_cluster(2, {}, [&](const strategy& on, auto) {
       on.run([&](replica_context& self) {
         self.all_reduce(sum, tensor::full({4}, 1),
                         self.replica_id() == 0 ? how : call_options{});
       });
     });
-    EXPECT_NE(said_in(thrown[1]), "");
-    return said_in(thrown[0]);
+    EXPECT_NE(exception_text(thrown[1]), "");
+    return exception_text(thrown[0]);
   };
   const auto has = [](const std::string& said, const std::string& a) {
     EXPECT_NE(said.find(a), said.npos) << said;
@@ -132,18 +135,19 @@ TEST(ClusterTraining, DifferentCallOptionsNameTheReplica) {
 
 TEST(ClusterTraining, CallTimeoutNamesTheMissingReplica) {
   std::latch waited{1};
-  const auto thrown = on_cluster(2, {}, [&](const strategy& on, std::uint32_t) {
-    on.run([&](replica_context& self) {
-      if (self.replica_id() == 1)
-        return waited.wait();
-      const struct release {
-        ~release() { waited.count_down(); }
-        std::latch& waited;
-      } at_end{waited};
-      self.all_reduce(sum, tensor::full({4}, 1), {.timeout = 60ms});
+  const auto thrown =
+    run_on_cluster(2, {}, [&](const strategy& on, std::uint32_t) {
+      on.run([&](replica_context& self) {
+        if (self.replica_id() == 1)
+          return waited.wait();
+        const struct release {
+          ~release() { waited.count_down(); }
+          std::latch& waited;
+        } at_end{waited};
+        self.all_reduce(sum, tensor::full({4}, 1), {.timeout = 60ms});
+      });
     });
-  });
-  const auto said = said_in(thrown[0]);
+  const auto said = exception_text(thrown[0]);
   EXPECT_NE(
     said.find("for 60 ms, the timeout of its call; it misses replica 1"),
     said.npos)
@@ -155,53 +159,56 @@ TEST(ClusterTraining, ReduceTimeoutNamesTheMissingWorkers) {
     .communication = {.timeout = std::chrono::milliseconds{1000}}};
   std::latch waited{1};
   const auto thrown =
-    on_cluster(3, options, [&](const strategy& on, std::uint32_t w) {
+    run_on_cluster(3, options, [&](const strategy& strategy, std::uint32_t w) {
       if (w > 0)
         return waited.wait();
       const struct release {
         ~release() { waited.count_down(); }
         std::latch& waited;
       } at_end{waited};
-      on.reduce(sum, on.values_from([](auto) { return 1.0; }));
+      strategy.reduce(sum, strategy.values_from([](auto) { return 1.0; }));
     });
-  const auto said = said_in(thrown[0]);
+  const auto said = exception_text(thrown[0]);
   EXPECT_NE(said.find("worker 1"), said.npos) << said;
   EXPECT_NE(said.find("worker 2"), said.npos) << said;
 }
 
 TEST(ClusterTraining, ExceptionOfAReplicaReachesAllWorkers) {
-  const auto thrown = on_cluster(2, {}, [](const strategy& on, std::uint32_t) {
-    on.run([](replica_context& self) {
-      if (self.replica_id() == 1)
-        throw std::runtime_error("the disk went away");
-      self.all_reduce(sum, tensor::full({4}, 1));
+  const auto thrown =
+    run_on_cluster(2, {}, [](const strategy& on, std::uint32_t) {
+      on.run([](replica_context& self) {
+        if (self.replica_id() == 1)
+          throw std::runtime_error("the disk went away");
+        self.all_reduce(sum, tensor::full({4}, 1));
+      });
     });
-  });
-  EXPECT_EQ(said_in(thrown[1]), "the disk went away");
-  EXPECT_NE(said_in(thrown[0]).find("the disk went away"), std::string::npos)
-    << said_in(thrown[0]);
+  EXPECT_EQ(exception_text(thrown[1]), "the disk went away");
+  EXPECT_NE(exception_text(thrown[0]).find("the disk went away"),
+            std::string::npos)
+    << exception_text(thrown[0]);
 }
 
 TEST(ClusterTraining, RunsAloneWithoutACluster) {
   runtime actors;
   const net::simple_resolver alone{net::cluster_spec{}};
-  const multi_worker_mirrored_strategy on{
+  const multi_worker_mirrored_strategy strategy{
     actors, alone, {.devices = {"cpu:0", "cpu:1"}}};
-  EXPECT_EQ(on.name(), "multi_worker_mirrored");
-  EXPECT_EQ(on.workers(), 1u);
-  EXPECT_EQ(on.transport(), "none");
-  EXPECT_EQ(weights_after_fit(on), weights_after_fit(turns(2)));
+  EXPECT_EQ(strategy.name(), "multi_worker_mirrored");
+  EXPECT_EQ(strategy.workers(), 1u);
+  EXPECT_EQ(strategy.transport(), "none");
+  EXPECT_EQ(weights_after_fit(strategy), weights_after_fit(turns(2)));
 }
 
 TEST(ClusterTraining, ProcessWithoutATaskIsRejected) {
   runtime actors;
-  const net::simple_resolver who{
+  const net::simple_resolver resolver{
     net::cluster_spec{std::map<std::string, net::cluster_spec::list>{
       {"worker", {"127.0.0.1:1", "127.0.0.1:2"}}}}};
-  EXPECT_THROW((multi_worker_mirrored_strategy{actors, who}),
+  EXPECT_THROW((multi_worker_mirrored_strategy{actors, resolver}),
                std::invalid_argument);
-  EXPECT_THROW((multi_worker_mirrored_strategy{actors, who, {.threads = 0}}),
-               std::invalid_argument);
+  EXPECT_THROW(
+    (multi_worker_mirrored_strategy{actors, resolver, {.threads = 0}}),
+    std::invalid_argument);
 }
 
 } // namespace

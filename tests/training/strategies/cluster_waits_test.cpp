@@ -21,20 +21,21 @@ void pause(std::chrono::milliseconds length = 3 * timeout) {
 }
 
 TEST(ClusterWaits, SlowSaveMayExceedTheStepTimeout) {
-  expect_nothing_thrown(on_cluster(2, impatient, [](const strategy& on, auto) {
-    for (int i = 0; i < 2; ++i)
-      on_leader(on.state(), [] { pause(); });
-    const auto seen = tell_all(on.state(), "here");
-    EXPECT_EQ(seen, (std::vector<std::string>{"here", "here"}));
-  }));
+  expect_nothing_thrown(
+    run_on_cluster(2, impatient, [](const strategy& on, auto) {
+      for (int i = 0; i < 2; ++i)
+        run_on_chief(on.state(), [] { pause(); });
+      const auto seen = all_gather_text(on.state(), "here");
+      EXPECT_EQ(seen, (std::vector<std::string>{"here", "here"}));
+    }));
 }
 
 TEST(ClusterWaits, SlowCallbackMayExceedTheStepTimeout) {
   for (const std::uint32_t slow : {0, 1})
     expect_nothing_thrown(
-      on_cluster(2, impatient, [&](const strategy& on, std::uint32_t w) {
+      run_on_cluster(2, impatient, [&](const strategy& on, std::uint32_t w) {
         const auto scope = on.scope();
-        auto it = small_model();
+        auto model = small_model();
         fit_options options;
         callback both;
         both.on_epoch_end = [&](const epoch_record&) {
@@ -46,7 +47,7 @@ TEST(ClusterWaits, SlowCallbackMayExceedTheStepTimeout) {
             pause();
         };
         options.callbacks.push_back(both);
-        EXPECT_EQ(it.fit(uneven_batches(), options).end, fit_end::done);
+        EXPECT_EQ(model.fit(uneven_batches(), options).end, fit_end::done);
       }));
 }
 
@@ -54,9 +55,9 @@ TEST(ClusterWaits, SlowCallbackMayExceedTheStepTimeout) {
 /// commit for longer than a run without callbacks would wait.
 TEST(ClusterWaits, SlowCallbackMayExceedTheCommitTimeout) {
   expect_nothing_thrown(
-    on_cluster(2, impatient, [&](const strategy& on, std::uint32_t w) {
+    run_on_cluster(2, impatient, [&](const strategy& on, std::uint32_t w) {
       const auto scope = on.scope();
-      auto it = small_model();
+      auto model = small_model();
       fit_options options;
       options.callbacks.push_back({.on_step = [&](const step_record& x) {
         if (w == 1 && x.step == 3)
@@ -64,21 +65,21 @@ TEST(ClusterWaits, SlowCallbackMayExceedTheCommitTimeout) {
       }});
       const auto batches = digits_200().batch(4);
       EXPECT_GT(*batches.size(), 2 * multi_process_step_window + 4);
-      EXPECT_EQ(it.fit(batches, options).end, fit_end::done);
+      EXPECT_EQ(model.fit(batches, options).end, fit_end::done);
     }));
 }
 
 TEST(ClusterWaits, LateWorkerMayExceedTheStepTimeout) {
   expect_nothing_thrown(
-    on_cluster(2, impatient, [&](const strategy& on, std::uint32_t w) {
+    run_on_cluster(2, impatient, [&](const strategy& on, std::uint32_t w) {
       const auto scope = on.scope();
-      auto it = small_model();
+      auto model = small_model();
       if (w == 1)
         pause();
-      it.fit(uneven_batches());
+      model.fit(uneven_batches());
       if (w == 1)
         pause();
-      it.evaluate(uneven_batches());
+      model.evaluate(uneven_batches());
     }));
 }
 
@@ -87,9 +88,9 @@ TEST(ClusterWaits, CallbackTimeoutBoundsASlowSave) {
   options.communication.timeout = 100ms;
   options.communication.callback_timeout = 400ms;
   std::promise<void> given_up;
-  auto there = given_up.get_future();
+  auto chief_done = given_up.get_future();
   const auto thrown =
-    on_cluster(2, options, [&](const strategy& on, std::uint32_t w) {
+    run_on_cluster(2, options, [&](const strategy& strategy, std::uint32_t w) {
       const struct release {
         ~release() {
           if (gives_up)
@@ -98,22 +99,23 @@ TEST(ClusterWaits, CallbackTimeoutBoundsASlowSave) {
         std::promise<void>& it;
         bool gives_up;
       } at_end{given_up, w == 1};
-      on_leader(on.state(), [&] { there.wait_for(60s); });
+      run_on_chief(strategy.state(), [&] { chief_done.wait_for(60s); });
     });
-  const auto said = said_in(thrown[1]);
+  const auto said = exception_text(thrown[1]);
   EXPECT_NE(said.find("for 400 ms worker 0 did not join"), said.npos) << said;
-  EXPECT_NE(said_in(thrown[0]), "") << "the run was refused, or worker 1 left";
+  EXPECT_NE(exception_text(thrown[0]), "")
+    << "the run was refused, or worker 1 left";
 }
 
 TEST(ClusterWaits, LossOfTheChiefEndsTheWait) {
   const auto thrown =
-    on_cluster(2, impatient, [](const strategy& on, std::uint32_t w) {
+    run_on_cluster(2, impatient, [](const strategy& on, std::uint32_t w) {
       if (w == 1) // Ten minutes, unless the loss is noticed.
-        on_leader(on.state(), [] {});
+        run_on_chief(on.state(), [] {});
     });
-  EXPECT_EQ(said_in(thrown[0]), "");
-  EXPECT_NE(said_in(thrown[1]).find("worker 0"), std::string::npos)
-    << said_in(thrown[1]);
+  EXPECT_EQ(exception_text(thrown[0]), "");
+  EXPECT_NE(exception_text(thrown[1]).find("worker 0"), std::string::npos)
+    << exception_text(thrown[1]);
 }
 
 } // namespace

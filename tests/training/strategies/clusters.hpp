@@ -13,18 +13,18 @@ namespace troupe::test {
 /// Runs a function on workers that are threads of this process. Each has its
 /// own runtime, endpoint and lanes.
 inline std::vector<std::exception_ptr>
-on_cluster(std::uint32_t workers, const multi_worker_options& options,
-           const std::function<void(const strategy&, std::uint32_t)>& fn) {
-  const net::held_ports ports{workers};
+run_on_cluster(std::uint32_t workers, const multi_worker_options& options,
+               const std::function<void(const strategy&, std::uint32_t)>& fn) {
+  const net::reserved_ports ports{workers};
   net::cluster_spec::list addresses;
   for (const auto port : ports.numbers())
     addresses.push_back("127.0.0.1:" + std::to_string(port));
   const net::cluster_spec cluster{
     std::map<std::string, net::cluster_spec::list>{{"worker", addresses}}};
   std::vector<std::exception_ptr> thrown(workers);
-  std::vector<std::thread> all;
+  std::vector<std::thread> threads;
   for (std::uint32_t w = 0; w < workers; ++w)
-    all.emplace_back([&, w] {
+    threads.emplace_back([&, w] {
       try {
         runtime actors;
         const net::simple_resolver who{cluster,
@@ -35,7 +35,7 @@ on_cluster(std::uint32_t workers, const multi_worker_options& options,
         thrown[w] = std::current_exception();
       }
     });
-  for (auto& one : all)
+  for (auto& one : threads)
     one.join();
   return thrown;
 }
@@ -43,7 +43,7 @@ on_cluster(std::uint32_t workers, const multi_worker_options& options,
 inline void
 expect_nothing_thrown(const std::vector<std::exception_ptr>& thrown) {
   for (const auto& x : thrown)
-    EXPECT_EQ(said_in(x), "");
+    EXPECT_EQ(exception_text(x), "");
 }
 
 } // namespace troupe::test

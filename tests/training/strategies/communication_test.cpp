@@ -5,9 +5,9 @@
 namespace {
 
 using namespace troupe;
-using how = communication_options::implementations;
+using implementations = communication_options::implementations;
 
-std::string refused(const communication_options& x) {
+std::string error_text_of(const communication_options& x) {
   try {
     check(x);
   } catch (const std::invalid_argument& e) {
@@ -18,10 +18,10 @@ std::string refused(const communication_options& x) {
 
 TEST(Communication, InvalidOptionsAreRejected) {
   check(communication_options{});
-  check(communication_options{.implementation = how::tree});
+  check(communication_options{.implementation = implementations::tree});
   const auto has = [](const communication_options& x, const char* a,
                       const char* b) {
-    const auto said = refused(x);
+    const auto said = error_text_of(x);
     EXPECT_NE(said.find(a), said.npos) << said;
     EXPECT_NE(said.find(b), said.npos) << said;
   };
@@ -29,15 +29,15 @@ TEST(Communication, InvalidOptionsAreRejected) {
   has({.timeout = std::chrono::milliseconds{0}}, "timeout 0 ms", "1 ms");
   has({.callback_timeout = std::chrono::milliseconds{0}},
       "callback_timeout 0 ms", "1 ms");
-  check(communication_options{.implementation = how::ring});
-  has({.implementation = how::nccl}, "nccl", "tree or ring");
+  check(communication_options{.implementation = implementations::ring});
+  has({.implementation = implementations::nccl}, "nccl", "tree or ring");
 }
 
 TEST(Communication, NamesAreCaseInsensitive) {
-  EXPECT_EQ(parse_implementation("AUTO"), how::automatic);
-  EXPECT_EQ(parse_implementation("tree"), how::tree);
-  EXPECT_EQ(parse_implementation("Ring"), how::ring);
-  EXPECT_EQ(parse_implementation("NCCL"), how::nccl);
+  EXPECT_EQ(parse_implementation("AUTO"), implementations::automatic);
+  EXPECT_EQ(parse_implementation("tree"), implementations::tree);
+  EXPECT_EQ(parse_implementation("Ring"), implementations::ring);
+  EXPECT_EQ(parse_implementation("NCCL"), implementations::nccl);
   EXPECT_THROW(parse_implementation("smoke"), std::invalid_argument);
 }
 

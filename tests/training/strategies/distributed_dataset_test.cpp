@@ -7,7 +7,7 @@ namespace {
 
 using namespace troupe;
 
-one_device_strategy of(std::uint32_t replicas) {
+one_device_strategy replicas_in_turn(std::uint32_t replicas) {
   return one_device_strategy{"cpu:0", {.replicas = replicas}};
 }
 
@@ -22,46 +22,47 @@ data::dataset range(std::int64_t n) {
 
 using lists = std::vector<std::vector<std::vector<std::int32_t>>>;
 
-lists parts(const distributed_dataset& x) {
-  lists all;
+lists divided_batches(const distributed_dataset& x) {
+  lists batches;
   for (const auto& step : x) {
-    auto& here = all.emplace_back();
+    auto& here = batches.emplace_back();
     for (const auto& part : step) {
       const auto labels = part.labels.data<std::int32_t>();
       here.emplace_back(labels.begin(), labels.end());
     }
   }
-  return all;
+  return batches;
 }
 
 TEST(RowRange, DividesEvenlyWithTheLongerRangesFirst) {
-  EXPECT_EQ(share_of(7, 0, 4), (share{0, 2}));
-  EXPECT_EQ(share_of(7, 2, 4), (share{4, 6}));
-  EXPECT_EQ(share_of(7, 3, 4), (share{6, 7}));
-  EXPECT_EQ(share_of(1, 1, 2), (share{1, 1}));
+  EXPECT_EQ(shard_of(7, 0, 4), (row_range{0, 2}));
+  EXPECT_EQ(shard_of(7, 2, 4), (row_range{4, 6}));
+  EXPECT_EQ(shard_of(7, 3, 4), (row_range{6, 7}));
+  EXPECT_EQ(shard_of(1, 1, 2), (row_range{1, 1}));
   for (std::int64_t rows = 0; rows < 40; ++rows)
     for (std::uint32_t replicas = 1; replicas < 9; ++replicas) {
-      std::int64_t at = 0;
+      std::int64_t next_row = 0;
       for (std::uint32_t id = 0; id < replicas; ++id) {
-        const auto mine = share_of(rows, id, replicas);
-        ASSERT_EQ(mine.begin, at);
-        ASSERT_LE(mine.size(), share_of(rows, 0, replicas).size());
-        ASSERT_GE(mine.size() + 1, share_of(rows, 0, replicas).size());
-        at = mine.end;
+        const auto mine = shard_of(rows, id, replicas);
+        ASSERT_EQ(mine.begin, next_row);
+        ASSERT_LE(mine.size(), shard_of(rows, 0, replicas).size());
+        ASSERT_GE(mine.size() + 1, shard_of(rows, 0, replicas).size());
+        next_row = mine.end;
       }
-      ASSERT_EQ(at, rows);
+      ASSERT_EQ(next_row, rows);
     }
 }
 
 TEST(DistributedDataset, DividesEachGlobalBatchOverTheReplicas) {
-  const auto two = of(2);
-  EXPECT_EQ(parts(two.distribute(range(9).batch(4))),
+  const auto two = replicas_in_turn(2);
+  EXPECT_EQ(divided_batches(two.distribute(range(9).batch(4))),
             (lists{{{0, 1}, {2, 3}}, {{4, 5}, {6, 7}}, {{8}, {}}}));
-  EXPECT_EQ(parts(two.distribute(range(6).batch(4))),
+  EXPECT_EQ(divided_batches(two.distribute(range(6).batch(4))),
             (lists{{{0, 1}, {2, 3}}, {{4}, {5}}}));
-  EXPECT_EQ(parts(of(5).distribute(range(4).batch(4))),
+  EXPECT_EQ(divided_batches(replicas_in_turn(5).distribute(range(4).batch(4))),
             (lists{{{0}, {1}, {2}, {3}, {}}}));
-  EXPECT_EQ(parts(two.distribute(range(9).batch(4, true))).size(), 2u);
+  EXPECT_EQ(divided_batches(two.distribute(range(9).batch(4, true))).size(),
+            2u);
 }
 
 TEST(DistributedDataset, EachPartCarriesTheGlobalRowCount) {
@@ -70,7 +71,7 @@ TEST(DistributedDataset, EachPartCarriesTheGlobalRowCount) {
   for (const auto& batches :
        {plain, plain.map([](const batch& x) { return x; })}) {
     std::vector<std::int64_t> rows;
-    for (const auto& step : of(2).distribute(batches))
+    for (const auto& step : replicas_in_turn(2).distribute(batches))
       for (const auto& part : step)
         rows.push_back(part.global_rows);
     EXPECT_EQ(rows, (std::vector<std::int64_t>{4, 4, 4, 4, 1, 1}));
@@ -79,7 +80,7 @@ TEST(DistributedDataset, EachPartCarriesTheGlobalRowCount) {
 
 TEST(DistributedDataset, PartsShareElementsOfTheGlobalBatch) {
   const auto global = *range(8).batch(8).iterate().next();
-  const auto part = cut(global, share_of(8, 1, 2));
+  const auto part = select_rows(global, shard_of(8, 1, 2));
   EXPECT_TRUE(part.inputs.shares_storage_with(global.inputs));
 }
 
@@ -103,22 +104,23 @@ std::vector<std::int32_t> labels_of(const data::dataset& x,
 }
 
 TEST(DistributedDataset, EachLoopReadsTheNextEpoch) {
-  const auto data = range(40).shuffle(data::whole, 5).batch(8);
+  const auto data = range(40).shuffle(data::whole_dataset, 5).batch(8);
   EXPECT_NE(labels_of(data, 0), labels_of(data, 1));
-  const auto batches = of(2).distribute(data), copy = batches;
-  EXPECT_EQ(labels_of(parts(batches)), labels_of(data, 0));
-  EXPECT_EQ(labels_of(parts(copy)), labels_of(data, 1));
+  const auto batches = replicas_in_turn(2).distribute(data), copy = batches;
+  EXPECT_EQ(labels_of(divided_batches(batches)), labels_of(data, 0));
+  EXPECT_EQ(labels_of(divided_batches(copy)), labels_of(data, 1));
   for (const auto& step : batches) { // A loop that is left early counts.
     EXPECT_EQ(step.size(), 2u);
     break;
   }
-  EXPECT_EQ(labels_of(parts(batches)), labels_of(data, 3));
-  EXPECT_EQ(labels_of(parts(of(2).distribute(data))), labels_of(data, 0));
+  EXPECT_EQ(labels_of(divided_batches(batches)), labels_of(data, 3));
+  EXPECT_EQ(labels_of(divided_batches(replicas_in_turn(2).distribute(data))),
+            labels_of(data, 0));
 }
 
 TEST(DistributedDataset, IterateBeginsAtAGivenPosition) {
-  const auto data = range(40).shuffle(data::whole, 5).batch(8);
-  const auto batches = of(2).distribute(data);
+  const auto data = range(40).shuffle(data::whole_dataset, 5).batch(8);
+  const auto batches = replicas_in_turn(2).distribute(data);
   for (const std::uint64_t pass : {2, 0, 2}) {
     std::vector<std::int32_t> seen;
     for (const auto& step : batches.iterate({pass, 1}))
@@ -129,15 +131,16 @@ TEST(DistributedDataset, IterateBeginsAtAGivenPosition) {
     const auto all = labels_of(data, pass);
     EXPECT_EQ(seen, (std::vector<std::int32_t>{all.begin() + 8, all.end()}));
   }
-  EXPECT_EQ(labels_of(parts(batches)), labels_of(data, 0));
+  EXPECT_EQ(labels_of(divided_batches(batches)), labels_of(data, 0));
 }
 
 TEST(DistributedDataset, UnbatchedExamplesAreRejected) {
-  EXPECT_THROW((void)parts(of(2).distribute(range(4))), std::logic_error);
+  EXPECT_THROW((void)divided_batches(replicas_in_turn(2).distribute(range(4))),
+               std::logic_error);
 }
 
 TEST(DistributedDataset, EmptyPartsAreValidArguments) {
-  const auto two = of(2);
+  const auto two = replicas_in_turn(2);
   const auto steps = two.distribute(range(1).batch(2));
   for (const auto& step : steps) {
     const auto sums = two.run(

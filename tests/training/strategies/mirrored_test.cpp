@@ -1,9 +1,9 @@
-#include "../support/scratch.hpp"
-#include "small_jobs.hpp"
 #include "troupe/actors/group/replica_group.hpp"
 #include "troupe/actors/runtime/runtime.hpp"
 #include "troupe/tensors/ops/binary.hpp"
 #include "troupe/tensors/tape.hpp"
+#include "troupe/tests/support/scratch.hpp"
+#include "troupe/tests/training/small_jobs.hpp"
 #include "troupe/training/loop/optimizer.hpp"
 
 #include <gtest/gtest.h>
@@ -19,8 +19,8 @@ using namespace troupe;
 
 class Mirrored : public scratch_test {
 protected:
-  mirrored_strategy over(std::size_t devices,
-                         const mirrored_options& options = {}) {
+  mirrored_strategy mirrored_over(std::size_t devices,
+                                  const mirrored_options& options = {}) {
     std::vector<std::string> names;
     for (std::size_t i = 0; i < devices; ++i)
       names.push_back("cpu:" + std::to_string(i));
@@ -51,7 +51,7 @@ TEST_F(Mirrored, WeightsEqualThoseOfReplicasInTurn) {
     const fit_options options{.epochs = 2};
     const auto expected = weights_after_fit(turns(replicas), options);
     for (int run = 0; run < 3; ++run)
-      EXPECT_EQ(weights_after_fit(over(replicas), options), expected)
+      EXPECT_EQ(weights_after_fit(mirrored_over(replicas), options), expected)
         << replicas << " replicas, run " << run;
   }
 }
@@ -62,7 +62,7 @@ TEST_F(Mirrored, EvaluationIsBitwiseEqualToReplicasInTurn) {
     auto it = net();
     return it.evaluate(digits_200().batch(48));
   };
-  const auto a = found(over(2)), b = found(turns(2));
+  const auto a = found(mirrored_over(2)), b = found(turns(2));
   EXPECT_EQ(a.loss, b.loss);
   EXPECT_EQ(a.accuracy, b.accuracy);
   EXPECT_EQ(a.examples, 200u);
@@ -70,48 +70,49 @@ TEST_F(Mirrored, EvaluationIsBitwiseEqualToReplicasInTurn) {
 
 TEST_F(Mirrored, EachReplicaHasItsOwnThread) {
   const auto ids =
-    over(3).run([] { return std::this_thread::get_id(); }).values();
+    mirrored_over(3).run([] { return std::this_thread::get_id(); }).values();
   EXPECT_EQ(std::set<std::thread::id>(ids.begin(), ids.end()).size(), 3u);
 }
 
 TEST_F(Mirrored, SumsAndGathersAmongItsReplicas) {
-  over(3).run([](replica_context& self) {
-    const auto mine = static_cast<float>(self.replica_id() + 1);
-    const auto x = tensor::full({1000}, mine);
+  mirrored_over(3).run([](replica_context& self) {
+    const auto value = static_cast<float>(self.replica_id() + 1);
+    const auto x = tensor::full({1000}, value);
     EXPECT_EQ(self.all_reduce(sum, x).data<float>()[999], 6.0f);
     EXPECT_EQ(self.all_reduce(mean, x).data<float>()[0], 2.0f);
     const auto all = self.all_gather(
-      tensor::full({std::int64_t{self.replica_id()} + 1}, mine));
+      tensor::full({std::int64_t{self.replica_id()} + 1}, value));
     EXPECT_TRUE(same_bits(all, tensor::of<float>({6}, {1, 2, 2, 3, 3, 3})));
-    EXPECT_EQ(self.all_reduce(sum, tensor::full({}, mine, dtype::int32))
+    EXPECT_EQ(self.all_reduce(sum, tensor::full({}, value, dtype::int32))
                 .item<std::int32_t>(),
               6);
   });
 }
 
 TEST_F(Mirrored, ExceptionOfAReplicaIsRethrownAndTheNextRunSucceeds) {
-  struct mine {};
-  const auto two = over(2);
+  struct custom_error {};
+  const auto two = mirrored_over(2);
   for (int i = 0; i < 3; ++i) {
     EXPECT_THROW(two.run([](replica_context& self) {
       if (self.replica_id() == 1)
-        throw mine{};
+        throw custom_error{};
       self.all_reduce(sum, tensor::full({4}, 1));
     }),
-                 mine);
+                 custom_error);
     EXPECT_EQ(two.run([] { return 7; })[1], 7);
   }
 }
 
 TEST_F(Mirrored, StepTimeoutNamesTheMissingReplica) {
-  const auto two = over(2, {.patience = std::chrono::milliseconds{300}});
+  const auto two =
+    mirrored_over(2, {.step_timeout = std::chrono::milliseconds{300}});
   try {
     two.run([](replica_context& self) {
       if (self.replica_id() == 0)
         self.all_reduce(sum, tensor::full({4}, 1));
     });
     FAIL() << "no error";
-  } catch (const failure& e) {
+  } catch (const job_error& e) {
     EXPECT_EQ(e.code, ec::stalled) << e.what();
     EXPECT_NE(std::string_view{e.what()}.find("replica 1"),
               std::string_view::npos)
@@ -123,54 +124,55 @@ TEST_F(Mirrored, StepTimeoutNamesTheMissingReplica) {
 TEST_F(Mirrored, ResumesAFitOfAnotherStrategy) {
   const fit_options options{.epochs = 3};
   const auto undisturbed = weights_after_fit(turns(2), options);
-  const auto two = over(2);
+  const auto two = mirrored_over(2);
   const strategy ways[][2] = {{two, turns(2)}, {turns(2), two}, {two, two}};
-  for (const auto& [from, to] : ways) {
+  for (const auto& [first_strategy, second_strategy] : ways) {
     {
-      const auto scope = from.scope();
+      const auto scope = first_strategy.scope();
       auto it = net();
       it.fit(batches(), {.epochs = 3, .max_steps = 17});
       it.save(folder / "a");
     }
-    const auto scope = to.scope();
+    const auto scope = second_strategy.scope();
     auto it = model::load(folder / "a");
     it.fit(batches(), {.epochs = 3, .resume = true});
     EXPECT_EQ(it.weights_sha256(), undisturbed)
-      << from.name() << " to " << to.name();
+      << first_strategy.name() << " to " << second_strategy.name();
   }
 }
 
 TEST_F(Mirrored, StopTakesEffectWithinTheStepWindowAndCanBeResumed) {
   const auto expected = weights_after_fit(turns(2), {.epochs = 3});
   std::atomic<bool> stop{false};
-  const auto two = over(2);
+  const auto two = mirrored_over(2);
   const auto scope = two.scope();
-  auto it = net();
+  auto model = net();
   fit_options asked{.epochs = 3, .stop = &stop};
   asked.callbacks.push_back({.on_step = [&](const step_record& x) {
     if (x.step == 15)
       stop = true;
   }});
-  EXPECT_EQ(it.fit(batches(), asked).end, fit_end::interrupted);
-  EXPECT_GE(it.steps(), 16u);
+  EXPECT_EQ(model.fit(batches(), asked).end, fit_end::interrupted);
+  EXPECT_GE(model.steps(), 16u);
   // The commit of step 15 had not arrived when these steps were granted.
-  EXPECT_LE(it.steps(), 15 + 2 * default_step_window);
+  EXPECT_LE(model.steps(), 15 + 2 * default_step_window);
   asked.stop = nullptr;
   asked.resume = true;
-  it.fit(batches(), asked);
-  EXPECT_EQ(it.weights_sha256(), expected);
+  model.fit(batches(), asked);
+  EXPECT_EQ(model.weights_sha256(), expected);
 }
 
 /// The first pixel of example 64, in batch 4 of 16, is infinite.
 data::dataset with_infinity() {
   const auto all = digits_200();
   return {200, 10, [all](std::uint64_t i) {
-            auto x = all.examples(i, i + 1);
-            auto inputs = x.inputs.reshaped(x.inputs.dims().axes(1, 4)).clone();
+            auto changed = all.examples(i, i + 1);
+            auto inputs =
+              changed.inputs.reshaped(changed.inputs.dims().axes(1, 4)).clone();
             if (i == 64)
               inputs.mutable_data<float>()[0] =
                 std::numeric_limits<float>::infinity();
-            return batch{inputs, x.labels.reshaped({})};
+            return batch{inputs, changed.labels.reshaped({})};
           }};
 }
 
@@ -178,102 +180,104 @@ TEST_F(Mirrored, NonFiniteLossSkipsTheUpdateOnAllReplicas) {
   for (const auto policy : {on_nan::stop, on_nan::skip}) {
     const auto after = [&](const strategy& on) {
       const auto scope = on.scope();
-      auto it = net();
-      std::string said;
+      auto model = net();
+      std::string message;
       try {
-        it.fit(with_infinity().batch(16), {.on_nan = policy});
+        model.fit(with_infinity().batch(16), {.on_nan = policy});
       } catch (const std::runtime_error& e) {
-        said = e.what();
+        message = e.what();
       }
-      EXPECT_EQ(said.find("at step 4;") != said.npos, policy == on_nan::stop)
-        << said;
-      return it.weights_sha256();
+      EXPECT_EQ(message.find("at step 4;") != message.npos,
+                policy == on_nan::stop)
+        << message;
+      return model.weights_sha256();
     };
-    EXPECT_EQ(after(over(3)), after(turns(3)));
+    EXPECT_EQ(after(mirrored_over(3)), after(turns(3)));
   }
 }
 
 TEST_F(Mirrored, CustomLoopGivesEqualWeights) {
-  const auto after = [](const strategy& on) {
-    const auto scope = on.scope();
-    auto it = net();
-    optimizer by{adam{}};
-    for (const auto& step : on.distribute(batches()))
-      on.run(
+  const auto after = [](const strategy& strategy) {
+    const auto scope = strategy.scope();
+    auto model = net();
+    optimizer optimizer{adam{}};
+    for (const auto& step : strategy.distribute(batches()))
+      strategy.run(
         [&](replica_context& self, const batch& mine) {
           tape t;
           const auto losses =
-            models::cross_entropy(it(mine.inputs, {.training = true}),
+            models::cross_entropy(model(mine.inputs, {.training = true}),
                                   mine.labels)
             / 16;
-          by.apply(self.all_reduce(sum, t.gradient(losses, it.variables())),
-                   it.variables());
+          optimizer.apply(
+            self.all_reduce(sum, t.gradient(losses, model.variables())),
+            model.variables());
         },
         step);
-    return it.weights_sha256();
+    return model.weights_sha256();
   };
-  EXPECT_EQ(after(over(2)), after(turns(2)));
-  EXPECT_EQ(after(over(3)), after(turns(3)));
+  EXPECT_EQ(after(mirrored_over(2)), after(turns(2)));
+  EXPECT_EQ(after(mirrored_over(3)), after(turns(3)));
 }
 
 /// Compares the copies of all replicas bitwise.
 void expect_equal_copies(const strategy& on, const model& it) {
   const auto copies = on.run([&] {
-    std::vector<float> all;
+    std::vector<float> elements;
     for (const auto& x : it.variables()) {
       const auto value = x.value();
       const auto own = value.data<float>();
-      all.insert(all.end(), own.begin(), own.end());
+      elements.insert(elements.end(), own.begin(), own.end());
     }
-    return all;
+    return elements;
   });
   for (const auto& one : copies)
     EXPECT_EQ(one, copies[0]);
 }
 
 TEST_F(Mirrored, ReadErrorIsRethrownAndCopiesStayEqual) {
-  const auto two = over(2);
+  const auto two = mirrored_over(2);
   const auto scope = two.scope();
   for (const std::size_t ahead : {0u, 2u})
     for (int bad = 0; bad < 160; bad += 16) {
-      auto it = net();
-      const auto all = digits_200();
+      auto model = net();
+      const auto dataset = digits_200();
       const data::dataset broken{
-        200, 10, [all, bad](std::uint64_t i) {
+        200, 10, [dataset, bad](std::uint64_t i) {
           if (i == std::uint64_t(bad))
             throw std::runtime_error("the disk went away");
-          auto x = all.examples(i, i + 1);
+          auto x = dataset.examples(i, i + 1);
           return batch{x.inputs.reshaped(x.inputs.dims().axes(1, 4)),
                        x.labels.reshaped({})};
         }};
       try {
-        it.fit(broken.batch(16), {.prefetch = ahead});
+        model.fit(broken.batch(16), {.prefetch = ahead});
         ADD_FAILURE() << "no error";
       } catch (const std::runtime_error& e) {
         EXPECT_STREQ(e.what(), "the disk went away");
       }
-      expect_equal_copies(two, it);
+      expect_equal_copies(two, model);
       auto good = net();
-      if (it.steps() > 0)
-        good.fit(batches_in_order(), {.max_steps = it.steps()});
-      EXPECT_EQ(it.weights_sha256(), good.weights_sha256());
+      if (model.steps() > 0)
+        good.fit(batches_in_order(), {.max_steps = model.steps()});
+      EXPECT_EQ(model.weights_sha256(), good.weights_sha256());
     }
 }
 
 TEST_F(Mirrored, CallbackExceptionIsRethrownAndCopiesStayEqual) {
-  const auto two = over(2);
+  const auto two = mirrored_over(2);
   const auto scope = two.scope();
-  auto it = net();
+  auto model = net();
   fit_options options;
   options.callbacks.push_back({.on_step = [](const step_record& x) {
     if (x.step == 2)
       throw std::runtime_error("enough");
   }});
-  EXPECT_THROW(it.fit(batches_in_order(), options), std::runtime_error);
-  expect_equal_copies(two, it);
+  EXPECT_THROW(model.fit(batches_in_order(), options), std::runtime_error);
+  expect_equal_copies(two, model);
   auto good = net();
-  good.fit(batches_in_order(), {.max_steps = it.steps()});
-  EXPECT_EQ(it.weights_sha256(), good.weights_sha256());
+  good.fit(batches_in_order(), {.max_steps = model.steps()});
+  EXPECT_EQ(model.weights_sha256(), good.weights_sha256());
 }
 
 TEST_F(Mirrored, UnknownOrRepeatedDevicesAreRejected) {
@@ -289,7 +293,7 @@ TEST_F(Mirrored, UnknownOrRepeatedDevicesAreRejected) {
 TEST_F(Mirrored, TwoRuntimesWorkInOneProcess) {
   runtime other;
   const mirrored_strategy there{other, {"cpu:0", "cpu:1"}};
-  const auto here = over(2);
+  const auto here = mirrored_over(2);
   std::string seen;
   std::thread beside{[&] { seen = weights_after_fit(there, {.epochs = 1}); }};
   const auto mine = weights_after_fit(here, {.epochs = 1});

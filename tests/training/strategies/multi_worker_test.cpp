@@ -12,11 +12,13 @@ using namespace troupe::test;
 
 /// Returns the value of `fn(strategy)`, which must be equal on every worker.
 template <class F>
-auto same_on_all(std::uint32_t workers, std::uint32_t each, F fn) {
+auto expect_equal_on_all_workers(std::uint32_t workers, std::uint32_t each,
+                                 F fn) {
   using value = decltype(fn(std::declval<const strategy&>()));
   std::vector<value> found(workers);
-  all_workers(workers, each,
-              [&](const strategy& on, std::uint32_t w) { found[w] = fn(on); });
+  expect_success_on_workers(
+    workers, each,
+    [&](const strategy& on, std::uint32_t w) { found[w] = fn(on); });
   for (const auto& one : found)
     EXPECT_EQ(one, found[0]);
   return found[0];
@@ -25,7 +27,7 @@ auto same_on_all(std::uint32_t workers, std::uint32_t each, F fn) {
 TEST(MultiWorker, WeightsEqualThoseOfOneProcess) {
   for (const auto& [workers, each] :
        {std::pair{1u, 2u}, {2u, 1u}, {3u, 1u}, {2u, 2u}, {3u, 2u}})
-    EXPECT_EQ(same_on_all(workers, each, weights_after_fit),
+    EXPECT_EQ(expect_equal_on_all_workers(workers, each, weights_after_fit),
               weights_after_fit(turns(workers * each)))
       << workers << " workers with " << each;
 }
@@ -37,7 +39,7 @@ TEST(MultiWorker, BatchesMappedAfterBatchingGiveEqualWeights) {
     it.fit(uneven_batches().map([](const batch& x) { return x; }));
     return it.weights_sha256();
   };
-  EXPECT_EQ(same_on_all(3, 1, fit), fit(turns(3)));
+  EXPECT_EQ(expect_equal_on_all_workers(3, 1, fit), fit(turns(3)));
 }
 
 TEST(MultiWorker, ShortBatchesMayLeaveReplicasWithoutRows) {
@@ -47,7 +49,7 @@ TEST(MultiWorker, ShortBatchesMayLeaveReplicasWithoutRows) {
     it.fit(digits_200().take(9).batch(4)); // The last batch has a single row.
     return it.weights_sha256();
   };
-  EXPECT_EQ(same_on_all(4, 1, fit), fit(turns(4)));
+  EXPECT_EQ(expect_equal_on_all_workers(4, 1, fit), fit(turns(4)));
 }
 
 TEST(MultiWorker, EvaluationIsBitwiseEqualToOneProcess) {
@@ -57,7 +59,7 @@ TEST(MultiWorker, EvaluationIsBitwiseEqualToOneProcess) {
     const auto x = it.evaluate(digits_200().batch(48));
     return std::tuple{x.loss, x.accuracy, x.examples};
   };
-  EXPECT_EQ(same_on_all(2, 1, evaluate), evaluate(turns(2)));
+  EXPECT_EQ(expect_equal_on_all_workers(2, 1, evaluate), evaluate(turns(2)));
 }
 
 TEST(MultiWorker, PredictionsAreEqualOnAllWorkers) {
@@ -67,98 +69,101 @@ TEST(MultiWorker, PredictionsAreEqualOnAllWorkers) {
     const auto all = x.data<float>();
     return std::vector<float>(all.begin(), all.end());
   };
-  EXPECT_EQ(same_on_all(2, 1, predict), predict(turns(2)));
+  EXPECT_EQ(expect_equal_on_all_workers(2, 1, predict), predict(turns(2)));
 }
 
 TEST(MultiWorker, ReportsWorkersAndReplicaIds) {
-  all_workers(3, 2, [](const strategy& on, std::uint32_t w) {
-    EXPECT_EQ(on.workers(), 3u);
-    EXPECT_EQ(on.worker(), w);
-    EXPECT_EQ(on.is_chief(), w == 0);
-    EXPECT_EQ(on.num_replicas_in_sync(), 6u);
-    EXPECT_EQ(on.first_local_replica(), 2 * w);
-    EXPECT_EQ(on.local_replicas(), 2u);
-    const auto ids = on.values_from([](std::uint32_t id) { return id; });
-    EXPECT_EQ(ids.values(), (std::vector<std::uint32_t>{2 * w, 2 * w + 1}));
-    EXPECT_EQ(on.local_results(ids), ids.values());
-    EXPECT_EQ(ids[2 * w + 1], 2 * w + 1);
-    EXPECT_THROW(ids[(2 * w + 2) % 6], std::logic_error);
-    on.run(
-      [](replica_context& self, std::uint32_t mine) {
-        EXPECT_EQ(self.replica_id(), mine);
-        EXPECT_EQ(self.num_replicas_in_sync(), 6u);
-      },
-      ids);
-  });
+  expect_success_on_workers(
+    3, 2, [](const strategy& strategy, std::uint32_t w) {
+      EXPECT_EQ(strategy.workers(), 3u);
+      EXPECT_EQ(strategy.worker(), w);
+      EXPECT_EQ(strategy.is_chief(), w == 0);
+      EXPECT_EQ(strategy.num_replicas_in_sync(), 6u);
+      EXPECT_EQ(strategy.first_local_replica(), 2 * w);
+      EXPECT_EQ(strategy.local_replicas(), 2u);
+      const auto ids =
+        strategy.values_from([](std::uint32_t id) { return id; });
+      EXPECT_EQ(ids.values(), (std::vector<std::uint32_t>{2 * w, 2 * w + 1}));
+      EXPECT_EQ(strategy.local_results(ids), ids.values());
+      EXPECT_EQ(ids[2 * w + 1], 2 * w + 1);
+      EXPECT_THROW(ids[(2 * w + 2) % 6], std::logic_error);
+      strategy.run(
+        [](replica_context& self, std::uint32_t mine) {
+          EXPECT_EQ(self.replica_id(), mine);
+          EXPECT_EQ(self.num_replicas_in_sync(), 6u);
+        },
+        ids);
+    });
 }
 
 TEST(MultiWorker, ReducesAndGathersOverAllWorkers) {
-  all_workers(2, 2, [](const strategy& on, std::uint32_t) {
-    const auto x = on.values_from([](std::uint32_t id) {
+  expect_success_on_workers(2, 2, [](const strategy& strategy, std::uint32_t) {
+    const auto values = strategy.values_from([](std::uint32_t id) {
       return tensor::full({std::int64_t{id} + 1}, double(id) + 1);
     });
-    const auto first = on.values_from(
+    const auto first = strategy.values_from(
       [](std::uint32_t id) { return tensor::full({2}, double(id) + 1); });
-    EXPECT_EQ(on.reduce(sum, first).data<float>()[1], 10.0f);
-    EXPECT_EQ(on.reduce(mean, first).data<float>()[1], 2.5f);
+    EXPECT_EQ(strategy.reduce(sum, first).data<float>()[1], 10.0f);
+    EXPECT_EQ(strategy.reduce(mean, first).data<float>()[1], 2.5f);
     // 1 + 2 * 2 + 3 * 3 + 4 * 4 over 10 elements
-    EXPECT_EQ(on.reduce(sum, x, {0}).item<float>(), 30.0f);
-    EXPECT_EQ(on.reduce(mean, x, {0}).item<float>(), 3.0f);
+    EXPECT_EQ(strategy.reduce(sum, values, {0}).item<float>(), 30.0f);
+    EXPECT_EQ(strategy.reduce(mean, values, {0}).item<float>(), 3.0f);
     EXPECT_TRUE(
-      same_bits(on.gather(x, 0),
+      same_bits(strategy.gather(values, 0),
                 tensor::of<float>({10}, {1, 2, 2, 3, 3, 3, 4, 4, 4, 4})));
     const auto numbers =
-      on.values_from([](std::uint32_t id) { return 0.5 * id; });
-    EXPECT_EQ(on.reduce(sum, numbers), 3.0);
-    EXPECT_THROW(on.reduce(sum, tensor::full({}, 1)), std::logic_error);
-    EXPECT_EQ(on.reduce(mean, tensor::full({}, 1)).item<float>(), 1.0f);
+      strategy.values_from([](std::uint32_t id) { return 0.5 * id; });
+    EXPECT_EQ(strategy.reduce(sum, numbers), 3.0);
+    EXPECT_THROW(strategy.reduce(sum, tensor::full({}, 1)), std::logic_error);
+    EXPECT_EQ(strategy.reduce(mean, tensor::full({}, 1)).item<float>(), 1.0f);
   });
 }
 
 TEST(MultiWorker, BroadcastsTheTensorOfOneReplica) {
-  all_workers(2, 2, [](const strategy& on, std::uint32_t) {
+  expect_success_on_workers(2, 2, [](const strategy& on, std::uint32_t) {
     on.run([](replica_context& self) {
-      const auto mine = tensor::full({3}, -0.0 + self.replica_id());
+      const auto own_tensor = tensor::full({3}, -0.0 + self.replica_id());
       for (std::uint32_t root = 0; root < 4; ++root) {
-        const auto got =
-          self.broadcast(root == self.replica_id() ? mine : tensor{}, root);
+        const auto got = self.broadcast(
+          root == self.replica_id() ? own_tensor : tensor{}, root);
         EXPECT_TRUE(same_bits(got, tensor::full({3}, double(root))));
       }
-      EXPECT_THROW(self.broadcast(mine, 4), std::logic_error);
+      EXPECT_THROW(self.broadcast(own_tensor, 4), std::logic_error);
     });
   });
 }
 
 TEST(MultiWorker, CustomLoopGivesEqualWeights) {
-  const auto after = [](const strategy& on) {
-    const auto scope = on.scope();
-    auto it = small_model();
-    optimizer by{adam{}};
+  const auto after = [](const strategy& strategy) {
+    const auto scope = strategy.scope();
+    auto model = small_model();
+    optimizer optimizer{adam{}};
     double losses = 0;
-    for (const auto& step : on.distribute(uneven_batches())) {
-      const auto loss = on.run(
+    for (const auto& step : strategy.distribute(uneven_batches())) {
+      const auto loss = strategy.run(
         [&](replica_context& self, const batch& mine) {
           tape t;
-          auto loss = models::cross_entropy(it(mine.inputs, {.training = true}),
-                                            mine.labels)
+          auto loss = models::cross_entropy(
+                        model(mine.inputs, {.training = true}), mine.labels)
                       / 16;
-          by.apply(self.all_reduce(sum, t.gradient(loss, it.variables())),
-                   it.variables());
+          optimizer.apply(
+            self.all_reduce(sum, t.gradient(loss, model.variables())),
+            model.variables());
           return loss;
         },
         step);
-      losses += double(on.reduce(sum, loss, {0}).template item<float>());
+      losses += double(strategy.reduce(sum, loss, {0}).template item<float>());
     }
-    return std::pair{it.weights_sha256(), losses};
+    return std::pair{model.weights_sha256(), losses};
   };
-  EXPECT_EQ(same_on_all(2, 1, after), after(turns(2)));
-  EXPECT_EQ(same_on_all(2, 2, after), after(turns(4)));
+  EXPECT_EQ(expect_equal_on_all_workers(2, 1, after), after(turns(2)));
+  EXPECT_EQ(expect_equal_on_all_workers(2, 2, after), after(turns(4)));
 }
 
 TEST(MultiWorker, EachLoopReadsTheNextEpochOnAllWorkers) {
-  const auto orders = [](const strategy& on) {
-    const auto batches =
-      on.distribute(uneven_batches().map([](const batch& x) { return x; }));
+  const auto orders = [](const strategy& strategy) {
+    const auto batches = strategy.distribute(
+      uneven_batches().map([](const batch& x) { return x; }));
     std::vector<std::vector<float>> passes;
     for (int pass = 0; pass < 3; ++pass) {
       auto& order = passes.emplace_back();
@@ -167,7 +172,7 @@ TEST(MultiWorker, EachLoopReadsTheNextEpochOnAllWorkers) {
         for (const auto& part : step)
           labels.push_back(part.labels);
         const auto all =
-          on.gather(per_replica<tensor>{labels, step.first()}, 0);
+          strategy.gather(per_replica<tensor>{labels, step.first()}, 0);
         for (const auto x : all.data<std::int32_t>())
           order.push_back(float(x));
       }
@@ -176,7 +181,7 @@ TEST(MultiWorker, EachLoopReadsTheNextEpochOnAllWorkers) {
     EXPECT_NE(passes[1], passes[2]);
     return passes;
   };
-  EXPECT_EQ(same_on_all(3, 1, orders), orders(turns(3)));
+  EXPECT_EQ(expect_equal_on_all_workers(3, 1, orders), orders(turns(3)));
 }
 
 TEST(MultiWorker, SecondFitContinuesTheEpochsOfTheData) {
@@ -189,7 +194,8 @@ TEST(MultiWorker, SecondFitContinuesTheEpochsOfTheData) {
       return it.weights_sha256();
     };
   };
-  EXPECT_EQ(same_on_all(2, 1, after(3, 1)), after(1, 3)(turns(2)));
+  EXPECT_EQ(expect_equal_on_all_workers(2, 1, after(3, 1)),
+            after(1, 3)(turns(2)));
 }
 
 /// Batches of 4 of the numbers from 0 to 9.
@@ -203,10 +209,10 @@ data::dataset ten_numbers() {
 }
 
 TEST(MultiWorker, GlobalRowsCountAllWorkers) {
-  const auto losses = [](const strategy& on) {
+  const auto losses = [](const strategy& strategy) {
     std::vector<float> out;
-    for (const auto& step : on.distribute(ten_numbers())) {
-      const auto loss = on.run(
+    for (const auto& step : strategy.distribute(ten_numbers())) {
+      const auto loss = strategy.run(
         [](const batch& mine) {
           float total = 0;
           for (const auto x : mine.inputs.data<float>())
@@ -214,14 +220,14 @@ TEST(MultiWorker, GlobalRowsCountAllWorkers) {
           return tensor::full({}, total / float(mine.global_rows));
         },
         step);
-      out.push_back(on.reduce(sum, loss).template item<float>());
+      out.push_back(strategy.reduce(sum, loss).template item<float>());
     }
     return out;
   };
   const std::vector<float> means{1.5, 5.5, 8.5};
   EXPECT_EQ(losses(turns(2)), means);
-  EXPECT_EQ(same_on_all(2, 1, losses), means);
-  EXPECT_EQ(same_on_all(2, 2, losses), means);
+  EXPECT_EQ(expect_equal_on_all_workers(2, 1, losses), means);
+  EXPECT_EQ(expect_equal_on_all_workers(2, 2, losses), means);
 }
 
 } // namespace

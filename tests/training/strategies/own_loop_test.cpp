@@ -19,24 +19,24 @@ using namespace troupe;
 class OwnLoop : public testing::Test {
 protected:
   runtime actors;
-  const std::vector<strategy> all{
+  const std::vector<strategy> strategies{
     default_strategy{}, turns(2),
     mirrored_strategy{actors, {"cpu:0", "cpu:1"}}};
 };
 
 TEST_F(OwnLoop, DropoutIsActiveOnlyInTrainingCalls) {
   const auto images = digits_200().examples(0, 50).inputs;
-  for (const auto& on : all) {
-    SCOPED_TRACE(on.name());
-    const auto scope = on.scope();
-    const model it{small_net(/*with_dropout*/ true), sgd{}};
-    const auto whole = it.predict(images);
-    on.run([&] {
+  for (const auto& strategy : strategies) {
+    SCOPED_TRACE(strategy.name());
+    const auto scope = strategy.scope();
+    const model model{small_net(/*with_dropout*/ true), sgd{}};
+    const auto whole = model.predict(images);
+    strategy.run([&] {
       const tape t;
-      const auto trained = it(images, {.training = true});
+      const auto trained = model(images, {.training = true});
       EXPECT_FALSE(same_bits(trained, whole));
-      EXPECT_FALSE(same_bits(it(images, {.training = true}), trained));
-      EXPECT_TRUE(same_bits(it(images), whole));
+      EXPECT_FALSE(same_bits(model(images, {.training = true}), trained));
+      EXPECT_TRUE(same_bits(model(images), whole));
     });
   }
 }
@@ -44,33 +44,35 @@ TEST_F(OwnLoop, DropoutIsActiveOnlyInTrainingCalls) {
 TEST_F(OwnLoop, TrainingCallsDoNotAffectEvaluateAndPredict) {
   const auto test = digits_200().batch(40);
   const auto images = digits_200().examples(0, 50).inputs;
-  for (const auto& on : all) {
-    SCOPED_TRACE(on.name());
-    const auto scope = on.scope();
-    model it{small_net(/*with_dropout*/ true), sgd{}};
-    const auto loss = it.evaluate(test).loss;
-    const auto scores = it.predict(images);
-    on.run([&] {
+  for (const auto& strategy : strategies) {
+    SCOPED_TRACE(strategy.name());
+    const auto scope = strategy.scope();
+    model model{small_net(/*with_dropout*/ true), sgd{}};
+    const auto loss = model.evaluate(test).loss;
+    const auto scores = model.predict(images);
+    strategy.run([&] {
       tape t;
-      t.gradient(it(images, {.training = true}), it.variables());
+      t.gradient(model(images, {.training = true}), model.variables());
     });
-    EXPECT_EQ(it.evaluate(test).loss, loss);
-    EXPECT_TRUE(same_bits(it.predict(images), scores));
+    EXPECT_EQ(model.evaluate(test).loss, loss);
+    EXPECT_TRUE(same_bits(model.predict(images), scores));
   }
 }
 
 /// Returns how many of 1,000 ones remain in each of two steps, times two.
-std::vector<float> left_after_dropout(const strategy& on, std::uint64_t seed) {
+std::vector<float> left_after_dropout(const strategy& strategy,
+                                      std::uint64_t seed) {
   models::dense count{1};
   count.kernel_initializer = initializer{"ones"};
-  const auto scope = on.scope();
-  const model it{{"count", {1'000}, models::stack(models::dropout{0.5}, count)},
-                 sgd{},
-                 {.seed = seed}};
+  const auto scope = strategy.scope();
+  const model model{
+    {"count", {1'000}, models::stack(models::dropout{0.5}, count)},
+    sgd{},
+    {.seed = seed}};
   std::vector<float> left;
   for (int step = 0; step < 2; ++step)
-    for (const auto& one : on.run([&] {
-           return it(tensor::full({2, 1'000}, 1), {.training = true});
+    for (const auto& one : strategy.run([&] {
+           return model(tensor::full({2, 1'000}, 1), {.training = true});
          }))
       left.insert(left.end(), one.data<float>().begin(),
                   one.data<float>().end());
@@ -81,27 +83,27 @@ TEST_F(OwnLoop, DropoutDependsOnSeedReplicaAndRun) {
   const auto two = left_after_dropout(turns(2), 1);
   EXPECT_EQ(two, left_after_dropout(turns(2), 1));
   EXPECT_NE(two, left_after_dropout(turns(2), 2));
-  const auto part = [&](int step, int replica) {
+  const auto left_on_replica = [&](int step, int replica) {
     const auto begin = two.begin() + 4 * step + 2 * replica;
     return std::vector<float>(begin, begin + 2);
   };
-  EXPECT_NE(part(0, 0), part(0, 1));
-  EXPECT_NE(part(0, 0), part(1, 0));
+  EXPECT_NE(left_on_replica(0, 0), left_on_replica(0, 1));
+  EXPECT_NE(left_on_replica(0, 0), left_on_replica(1, 0));
   EXPECT_EQ(
     two, left_after_dropout(mirrored_strategy{actors, {"cpu:0", "cpu:1"}}, 1));
 }
 
 TEST_F(OwnLoop, PredictsWhileATapeRecords) {
-  model it{small_net(), sgd{}};
+  model model{small_net(), sgd{}};
   const auto images = digits_200().examples(0, 50).inputs;
-  const auto scores = it.predict(images);
+  const auto scores = model.predict(images);
   tape t;
-  const auto under_it = it.predict(images);
+  const auto under_it = model.predict(images);
   EXPECT_TRUE(same_bits(under_it, scores));
   EXPECT_FALSE(is_recorded(under_it));
   const auto watched = t.watch(images);
-  EXPECT_THROW(it.predict(watched), std::logic_error);
-  EXPECT_TRUE(same_bits(it.predict(watched.detach()), scores));
+  EXPECT_THROW(model.predict(watched), std::logic_error);
+  EXPECT_TRUE(same_bits(model.predict(watched.detach()), scores));
 }
 
 TEST_F(OwnLoop, PredictionsAreNotRecorded) {
@@ -124,12 +126,12 @@ batch line() {
 /// rows.
 batch part_of_line(const replica_context& self, std::int64_t first) {
   const auto count = self.num_replicas_in_sync() == 1 ? 8 : first;
-  return cut(line(),
-             self.replica_id() == 0 ? share{0, count} : share{count, 8});
+  return select_rows(line(), self.replica_id() == 0 ? row_range{0, count}
+                                                    : row_range{count, 8});
 }
 
 /// A model of one weight and one bias, both 0.
-models::model_description straight() {
+models::model_description linear_model() {
   models::dense layer{1};
   layer.kernel_initializer = initializer{"zeros"};
   return {"straight", {1}, models::stack(layer)};
@@ -140,7 +142,7 @@ models::model_description straight() {
 std::string weights_after_a_step(const strategy& strategy, std::int64_t first,
                                  std::int64_t micro_batch) {
   const auto scope = strategy.scope();
-  model model{straight(), sgd{}};
+  model model{linear_model(), sgd{}};
   optimizer optimizer{sgd{.learning_rate = 0.25f}};
   const auto loss_of = [&](const tensor& inputs, const tensor& targets) {
     return models::mean_squared_error(model(inputs, {.training = true}),
@@ -175,32 +177,32 @@ std::string weights_after_a_step(const strategy& strategy, std::int64_t first,
 }
 
 TEST_F(OwnLoop, AccumulatesTheGradientsOfMicroBatches) {
-  for (const auto& on : all) {
-    SCOPED_TRACE(on.name());
-    const auto at_once = weights_after_a_step(on, 8, 8);
+  for (const auto& strategy : strategies) {
+    SCOPED_TRACE(strategy.name());
+    const auto at_once = weights_after_a_step(strategy, 8, 8);
     for (const std::int64_t first : {8, 7, 4, 0})
       for (const std::int64_t micro_batch : {4, 3, 2})
-        EXPECT_EQ(weights_after_a_step(on, first, micro_batch), at_once)
+        EXPECT_EQ(weights_after_a_step(strategy, first, micro_batch), at_once)
           << first << " rows by " << micro_batch;
   }
 }
 
 TEST_F(OwnLoop, RecordedValuesAreRejectedByCollectives) {
-  parameters own{{{"w", {2}}}};
+  parameters params{{{"w", {2}}}};
   auto& self = *get_replica_context();
   tape t;
-  const auto y = own.variables()[0].value() * 2.0;
-  const std::vector<tensor> parts{tensor::zeros({2}), y};
-  EXPECT_THROW(self.all_reduce(sum, y), std::logic_error);
-  EXPECT_THROW(self.all_gather(y), std::logic_error);
-  EXPECT_THROW(reduce(mean, parts), std::logic_error);
-  EXPECT_THROW(reduce(sum, parts, {0}), std::logic_error);
-  EXPECT_THROW(concatenate(parts, 0), std::logic_error);
-  EXPECT_THROW(default_strategy{}.gather(per_replica<tensor>{{y}}, 0),
+  const auto recorded = params.variables()[0].value() * 2.0;
+  const std::vector<tensor> values_by_replica{tensor::zeros({2}), recorded};
+  EXPECT_THROW(self.all_reduce(sum, recorded), std::logic_error);
+  EXPECT_THROW(self.all_gather(recorded), std::logic_error);
+  EXPECT_THROW(reduce(mean, values_by_replica), std::logic_error);
+  EXPECT_THROW(reduce(sum, values_by_replica, {0}), std::logic_error);
+  EXPECT_THROW(concatenate(values_by_replica, 0), std::logic_error);
+  EXPECT_THROW(default_strategy{}.gather(per_replica<tensor>{{recorded}}, 0),
                std::logic_error);
-  t.gradient(y, own.variables());
-  // The tape has been used, so it does not record `y` any more.
-  EXPECT_TRUE(same_bits(self.all_reduce(sum, y), y));
+  t.gradient(recorded, params.variables());
+  // The tape has been used, so it does not track `recorded` any more.
+  EXPECT_TRUE(same_bits(self.all_reduce(sum, recorded), recorded));
 }
 
 } // namespace

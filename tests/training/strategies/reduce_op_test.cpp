@@ -50,13 +50,13 @@ TEST(Reduce, WeightsAMeanAlongAnAxisByTheNumberOfElements) {
 }
 
 TEST(Reduce, ReducesOverSeveralAxes) {
-  const std::vector<tensor> parts{
+  const std::vector<tensor> inputs{
     tensor::of<float>({2, 2, 2}, {1, 2, 3, 4, 5, 6, 7, 8}),
     tensor::of<float>({1, 2, 2}, {10, 20, 30, 40})};
-  EXPECT_EQ(values(reduce(sum, parts, {0, 2})),
+  EXPECT_EQ(values(reduce(sum, inputs, {0, 2})),
             (std::vector<float>{1 + 2 + 5 + 6 + 30, 3 + 4 + 7 + 8 + 70}));
-  EXPECT_EQ(reduce(mean, parts, {0, 1, -1}).item<float>(), 136.0f / 12);
-  EXPECT_EQ(values(reduce(mean, parts, {0})),
+  EXPECT_EQ(reduce(mean, inputs, {0, 1, -1}).item<float>(), 136.0f / 12);
+  EXPECT_EQ(values(reduce(mean, inputs, {0})),
             (std::vector<float>{16 / 3.0f, 28 / 3.0f, 40 / 3.0f, 52 / 3.0f}));
 }
 
@@ -83,12 +83,13 @@ TEST(Reduce, MismatchedValuesAreRejected) {
 }
 
 TEST(Concatenate, JoinsInOrderAlongAnAxis) {
-  const std::vector<tensor> parts{tensor::of<float>({2, 3}, {1, 2, 3, 4, 5, 6}),
-                                  tensor::of<float>({1, 3}, {7, 8, 9})};
-  const auto rows = concatenate(parts, 0);
+  const std::vector<tensor> inputs{
+    tensor::of<float>({2, 3}, {1, 2, 3, 4, 5, 6}),
+    tensor::of<float>({1, 3}, {7, 8, 9})};
+  const auto rows = concatenate(inputs, 0);
   EXPECT_EQ(rows.dims(), (shape{3, 3}));
   EXPECT_EQ(values(rows), (std::vector<float>{1, 2, 3, 4, 5, 6, 7, 8, 9}));
-  EXPECT_THROW(concatenate(parts, 1), std::logic_error);
+  EXPECT_THROW(concatenate(inputs, 1), std::logic_error);
   const std::vector<tensor> wide{tensor::of<float>({2, 1}, {1, 2}),
                                  tensor::of<float>({2, 2}, {3, 4, 5, 6})};
   EXPECT_EQ(values(concatenate(wide, -1)),

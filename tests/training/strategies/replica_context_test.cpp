@@ -8,22 +8,22 @@ namespace {
 using namespace troupe;
 
 /// Makes every call that could return a replica's argument itself.
-void expect_results_of_their_own(replica_context& self) {
+void expect_unshared_results(replica_context& self) {
   const auto replicas = float(self.num_replicas_in_sync());
-  const auto x = tensor::full({4}, 1), y = tensor::full({2}, 1);
+  const auto floats = tensor::full({4}, 1), integers = tensor::full({2}, 1);
   const auto whole = tensor::full({}, 1, dtype::int32);
   tensors both;
-  both.push_back(x);
-  both.push_back(y);
-  const auto total = self.all_reduce(sum, x);
-  const auto average = self.all_reduce(mean, x);
+  both.push_back(floats);
+  both.push_back(integers);
+  const auto total = self.all_reduce(sum, floats);
+  const auto average = self.all_reduce(mean, floats);
   const auto totals = self.all_reduce(sum, both);
   const auto packs = self.all_reduce(sum, both, {.bytes_per_pack = 1});
   const auto count = self.all_reduce(sum, whole);
-  const auto all = self.all_gather(y);
-  const auto parts = self.all_parts(y);
-  const auto root = self.broadcast(y);
-  auto writable = x, writable_y = y, writable_whole = whole;
+  const auto gathered = self.all_gather(integers);
+  const auto tensors_of_all = self.all_gather_list(integers);
+  const auto root = self.broadcast(integers);
+  auto writable = floats, writable_y = integers, writable_whole = whole;
   writable.mutable_data<float>()[0] = 100;
   writable_y.mutable_data<float>()[0] = 100;
   writable_whole.mutable_data<std::int32_t>()[0] = 100;
@@ -34,20 +34,19 @@ void expect_results_of_their_own(replica_context& self) {
   EXPECT_EQ(packs[0].data<float>()[0], replicas);
   EXPECT_EQ(packs[1].data<float>()[0], replicas);
   EXPECT_EQ(count.item<std::int32_t>(), std::int32_t(replicas));
-  EXPECT_EQ(all.data<float>()[0], 1.0f);
-  EXPECT_EQ(parts[0].data<float>()[0], 1.0f);
+  EXPECT_EQ(gathered.data<float>()[0], 1.0f);
+  EXPECT_EQ(tensors_of_all[0].data<float>()[0], 1.0f);
   EXPECT_EQ(root.data<float>()[0], 1.0f);
 }
 
 TEST(ReplicaContext, ResultsShareNoMemoryWithArguments) {
   runtime actors;
-  expect_results_of_their_own(*get_replica_context());
-  default_strategy{}.run(expect_results_of_their_own);
+  expect_unshared_results(*get_replica_context());
+  default_strategy{}.run(expect_unshared_results);
   for (const std::uint32_t replicas : {1, 2, 3})
-    turns(replicas).run(expect_results_of_their_own);
-  mirrored_strategy{actors, {"cpu:0"}}.run(expect_results_of_their_own);
-  mirrored_strategy{actors, {"cpu:0", "cpu:1"}}.run(
-    expect_results_of_their_own);
+    turns(replicas).run(expect_unshared_results);
+  mirrored_strategy{actors, {"cpu:0"}}.run(expect_unshared_results);
+  mirrored_strategy{actors, {"cpu:0", "cpu:1"}}.run(expect_unshared_results);
 }
 
 } // namespace

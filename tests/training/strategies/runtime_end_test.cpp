@@ -15,7 +15,7 @@ TEST(RuntimeEnd, NoActorOfAStrategyOutlivesTheRuntime) {
   std::vector<std::string> left_behind;
   {
     runtime own{
-      {.patience = std::chrono::seconds{30},
+      {.shutdown_timeout = std::chrono::seconds{30},
        .log = [&](const std::string& x) { left_behind.push_back(x); }}};
     const mirrored_strategy on{own, {"cpu:0", "cpu:1"}};
     const std::weak_ptr<strategy_state> held = on.state();

@@ -19,7 +19,7 @@ tensor row(std::initializer_list<float> x) {
   return tensor::of<float>({static_cast<std::int64_t>(x.size())}, x);
 }
 
-one_device_strategy of(std::uint32_t replicas) {
+one_device_strategy replicas_in_turn(std::uint32_t replicas) {
   return one_device_strategy{"cpu:0", {.replicas = replicas}};
 }
 
@@ -36,7 +36,7 @@ TEST(Strategy, DefaultStrategyIsCurrentWithoutAScope) {
 }
 
 TEST(Strategy, ScopeEntersCrossReplicaContext) {
-  const auto two = of(2);
+  const auto two = replicas_in_turn(2);
   {
     const auto scope = two.scope();
     EXPECT_TRUE(has_strategy());
@@ -48,14 +48,14 @@ TEST(Strategy, ScopeEntersCrossReplicaContext) {
 }
 
 TEST(Strategy, ScopeMayBeReenteredButNotMixed) {
-  const auto two = of(2), other = of(2);
+  const auto two = replicas_in_turn(2), other_strategy = replicas_in_turn(2);
   const auto scope = two.scope();
   {
     const auto again = two.scope();
     EXPECT_EQ(get_strategy(), two);
   }
   EXPECT_EQ(get_strategy(), two);
-  EXPECT_THROW((void)other.scope(), std::logic_error);
+  EXPECT_THROW((void)other_strategy.scope(), std::logic_error);
   EXPECT_THROW((void)default_strategy{}.scope(), std::logic_error);
   EXPECT_EQ(get_strategy(), two);
 }
@@ -64,13 +64,13 @@ TEST(Strategy, ScopeOfTheDefaultStrategyHasNoEffect) {
   const auto scope = default_strategy{}.scope();
   EXPECT_FALSE(has_strategy());
   EXPECT_FALSE(in_cross_replica_context());
-  const auto two = of(2);
+  const auto two = replicas_in_turn(2);
   const auto inner = two.scope();
   EXPECT_EQ(get_strategy(), two);
 }
 
 TEST(Strategy, ScopeAppliesToItsThreadOnly) {
-  const auto two = of(2);
+  const auto two = replicas_in_turn(2);
   const auto scope = two.scope();
   bool seen = true;
   std::thread{[&] { seen = has_strategy(); }}.join();
@@ -78,7 +78,7 @@ TEST(Strategy, ScopeAppliesToItsThreadOnly) {
 }
 
 TEST(Strategy, RunsEachReplicaInItsOwnReplicaContext) {
-  const auto three = of(3);
+  const auto three = replicas_in_turn(3);
   const auto ids = three.run([&](replica_context& self) {
     EXPECT_EQ(get_replica_context(), &self);
     EXPECT_EQ(get_strategy(), three);
@@ -93,17 +93,17 @@ TEST(Strategy, RunsEachReplicaInItsOwnReplicaContext) {
 }
 
 TEST(Strategy, ReplicaContextSurvivesAWait) {
-  of(3).run([](replica_context& self) {
+  replicas_in_turn(3).run([](replica_context& self) {
     self.all_reduce(sum, scalar(1));
     EXPECT_EQ(get_replica_context(), &self);
-    EXPECT_EQ(current_context().replica, self.replica_id());
+    EXPECT_EQ(current_context().copy_index, self.replica_id());
   });
 }
 
 // -- run ----------------------------------------------------------------------
 
 TEST(Run, PerReplicaArgumentsAreDividedAndOthersPassedUnchanged) {
-  const auto two = of(2);
+  const auto two = replicas_in_turn(2);
   const per_replica<int> parts{{10, 20}};
   const auto out =
     two.run([](int mine, int all) { return mine + all; }, parts, 1);
@@ -113,14 +113,14 @@ TEST(Run, PerReplicaArgumentsAreDividedAndOthersPassedUnchanged) {
 }
 
 TEST(Run, AcceptsAndReturnsBooleans) {
-  const auto out =
-    of(2).run([](bool x) { return !x; }, per_replica<bool>{{true, false}});
+  const auto out = replicas_in_turn(2).run([](bool x) { return !x; },
+                                           per_replica<bool>{{true, false}});
   EXPECT_FALSE(out[0]);
   EXPECT_TRUE(out[1]);
 }
 
 TEST(Run, RunDuringAnotherRunIsRejected) {
-  const auto two = of(2);
+  const auto two = replicas_in_turn(2);
   const auto scope = two.scope();
   model it{small_net(), adam{}};
   fit_options options;
@@ -131,63 +131,64 @@ TEST(Run, RunDuringAnotherRunIsRejected) {
 }
 
 TEST(Run, ValueOfFewerReplicasIsRejected) {
-  EXPECT_THROW(of(2).run([](int) {}, per_replica<int>{{1}}), std::logic_error);
+  EXPECT_THROW(replicas_in_turn(2).run([](int) {}, per_replica<int>{{1}}),
+               std::logic_error);
 }
 
 TEST(Run, ExceptionOfAReplicaIsRethrownAndTheNextRunSucceeds) {
-  const auto two = of(2);
-  struct mine {};
+  const auto two = replicas_in_turn(2);
+  struct custom_error {};
   EXPECT_THROW(two.run([](replica_context& self) {
     if (self.replica_id() == 1)
-      throw mine{};
+      throw custom_error{};
     self.all_reduce(sum, scalar(1));
   }),
-               mine);
+               custom_error);
   EXPECT_FALSE(has_strategy());
   EXPECT_EQ(two.run([] { return 1; }).values(), (std::vector<int>{1, 1}));
 }
 
 TEST(Run, DifferentNumbersOfCollectivesAreReported) {
   try {
-    of(2).run([](replica_context& self) {
+    replicas_in_turn(2).run([](replica_context& self) {
       if (self.replica_id() == 1)
         self.all_reduce(sum, scalar(1));
     });
     FAIL() << "no error";
-  } catch (const failure& e) {
+  } catch (const job_error& e) {
     EXPECT_EQ(e.code, ec::stalled) << e.what();
   }
 }
 
 TEST(Run, SumsAndGathersOverReplicas) {
-  const auto three = of(3);
+  const auto three = replicas_in_turn(3);
   three.run([](replica_context& self) {
-    const auto mine = static_cast<float>(self.replica_id() + 1);
-    EXPECT_EQ(self.all_reduce(sum, scalar(mine)).item<float>(), 6.0f);
-    EXPECT_EQ(self.all_reduce(mean, scalar(mine)).item<float>(), 2.0f);
-    const auto whole = tensor::full({}, mine, dtype::int64);
+    const auto value = static_cast<float>(self.replica_id() + 1);
+    EXPECT_EQ(self.all_reduce(sum, scalar(value)).item<float>(), 6.0f);
+    EXPECT_EQ(self.all_reduce(mean, scalar(value)).item<float>(), 2.0f);
+    const auto whole = tensor::full({}, value, dtype::int64);
     EXPECT_EQ(self.all_reduce(sum, whole).item<std::int64_t>(), 6);
     tensors several;
-    several.push_back(scalar(mine));
-    several.push_back(row({mine, 10 * mine}));
+    several.push_back(scalar(value));
+    several.push_back(row({value, 10 * value}));
     const auto sums = self.all_reduce(sum, several);
     EXPECT_EQ(sums[0].item<float>(), 6.0f);
     EXPECT_EQ(sums[1].data<float>()[1], 60.0f);
     // Parts of 1, 2 and 3 rows.
     const auto all = self.all_gather(
-      tensor::full({std::int64_t{self.replica_id()} + 1}, mine));
+      tensor::full({std::int64_t{self.replica_id()} + 1}, value));
     EXPECT_TRUE(same_bits(all, row({1, 2, 2, 3, 3, 3})));
   });
 }
 
 TEST(Run, MeanDoesNotModifyOtherReplicasValues) {
-  of(2).run([](replica_context& self) {
-    const auto x = scalar(3);
-    const auto m = self.all_reduce(mean, x);
-    const auto s = self.all_reduce(sum, x);
+  replicas_in_turn(2).run([](replica_context& self) {
+    const auto total = scalar(3);
+    const auto m = self.all_reduce(mean, total);
+    const auto s = self.all_reduce(sum, total);
     EXPECT_EQ(m.item<float>(), 3.0f);
     EXPECT_EQ(s.item<float>(), 6.0f);
-    EXPECT_EQ(x.item<float>(), 3.0f);
+    EXPECT_EQ(total.item<float>(), 3.0f);
   });
 }
 
@@ -203,7 +204,7 @@ TEST(Run, WorksInTheDefaultStrategy) {
 // -- reduce -------------------------------------------------------------------
 
 TEST(StrategyReduce, MatchesTensorFlow) {
-  const auto two = of(2);
+  const auto two = replicas_in_turn(2);
   const per_replica<tensor> x{{scalar(1), scalar(2)}};
   EXPECT_EQ(two.reduce(mean, x).item<float>(), 1.5f);
   EXPECT_EQ(two.reduce(sum, x).item<float>(), 3.0f);
@@ -215,15 +216,16 @@ TEST(StrategyReduce, MatchesTensorFlow) {
 }
 
 TEST(StrategyReduce, ValueThatIsNotPerReplicaHasAMeanButNoSum) {
-  EXPECT_EQ(of(2).reduce(mean, scalar(4)).item<float>(), 4.0f);
-  EXPECT_THROW(of(2).reduce(sum, scalar(4)), std::logic_error);
-  EXPECT_EQ(of(1).reduce(sum, scalar(4)).item<float>(), 4.0f);
+  EXPECT_EQ(replicas_in_turn(2).reduce(mean, scalar(4)).item<float>(), 4.0f);
+  EXPECT_THROW(replicas_in_turn(2).reduce(sum, scalar(4)), std::logic_error);
+  EXPECT_EQ(replicas_in_turn(1).reduce(sum, scalar(4)).item<float>(), 4.0f);
 }
 
 TEST(StrategyValues, AreComputedPerReplica) {
-  EXPECT_EQ(
-    of(3).values_from([](std::uint32_t id) { return 10 * id; }).values(),
-    (std::vector<std::uint32_t>{0, 10, 20}));
+  EXPECT_EQ(replicas_in_turn(3)
+              .values_from([](std::uint32_t id) { return 10 * id; })
+              .values(),
+            (std::vector<std::uint32_t>{0, 10, 20}));
 }
 
 // -- construction -------------------------------------------------------------

@@ -20,13 +20,13 @@ struct obstacle {
 class StuckReplica : public ::testing::Test {
 protected:
   /// Removes the obstacle and waits until the replicas have left the step.
-  void go_on() {
-    in_the_way->removed.count_down();
+  void remove_obstacle() {
+    obstacle_->removed.count_down();
     for (int attempt = 0; attempt < 100; ++attempt)
       try {
-        EXPECT_EQ(two.run([] { return 7; })[1], 7);
+        EXPECT_EQ(strategy_.run([] { return 7; })[1], 7);
         return;
-      } catch (const failure& e) {
+      } catch (const job_error& e) {
         EXPECT_EQ(e.code, ec::stalled) << e.what();
       }
     ADD_FAILURE() << "the replicas did not leave the step";
@@ -37,77 +37,80 @@ protected:
   data::dataset blocked(std::shared_ptr<int> token) const {
     return digits_200()
       .batch(16)
-      .map([held = in_the_way, token = std::move(token)](const batch& x) {
+      .map([held = obstacle_, token = std::move(token)](const batch& changed) {
         if (!in_cross_replica_context()) {
           held->removed.wait();
           held->seen += ++*token;
         }
-        return x;
+        return changed;
       })
       .prefetch(0);
   }
 
   /// Calls `fn(model, batches)`, which times out, and releases all objects of
   /// the caller.
-  void give_up(const std::function<void(model&, const data::dataset&)>& fn) {
+  void
+  expect_timeout(const std::function<void(model&, const data::dataset&)>& fn) {
     std::weak_ptr<int> used;
     {
-      const auto scope = two.scope();
-      model it{small_net(true), adam{}, {.seed = 5}};
+      const auto scope = strategy_.scope();
+      model model{small_net(true), adam{}, {.seed = 5}};
       auto token = std::make_shared<int>(0);
       used = token;
       const auto batches = blocked(std::move(token));
       try {
-        fn(it, batches);
+        fn(model, batches);
         ADD_FAILURE() << "no error";
-      } catch (const failure& e) {
+      } catch (const job_error& e) {
         EXPECT_NE(std::string_view{e.what()}.find("still inside"),
                   std::string_view::npos)
           << e.what();
       }
     }
     EXPECT_FALSE(used.expired()) << "the step that goes on uses it";
-    go_on();
+    remove_obstacle();
     EXPECT_TRUE(used.expired()) << "it is not needed any more";
-    EXPECT_GT(in_the_way->seen, 0);
+    EXPECT_GT(obstacle_->seen, 0);
   }
 
   runtime actors;
-  const mirrored_strategy two{actors, {"cpu:0", "cpu:1"}, {.patience = 100ms}};
-  const std::shared_ptr<obstacle> in_the_way = std::make_shared<obstacle>();
+  const mirrored_strategy strategy_{
+    actors, {"cpu:0", "cpu:1"}, {.step_timeout = 100ms}};
+  const std::shared_ptr<obstacle> obstacle_ = std::make_shared<obstacle>();
 };
 
 TEST_F(StuckReplica, UsesLiveObjectsAfterFitTimedOut) {
-  give_up([](model& it, const data::dataset& batches) { it.fit(batches); });
+  expect_timeout(
+    [](model& it, const data::dataset& batches) { it.fit(batches); });
 }
 
 TEST_F(StuckReplica, UsesLiveObjectsAfterEvaluateTimedOut) {
-  give_up(
+  expect_timeout(
     [](model& it, const data::dataset& batches) { it.evaluate(batches); });
 }
 
 TEST_F(StuckReplica, UsesLiveFunctionAndArgumentsAfterRunTimedOut) {
   std::weak_ptr<int> function, argument;
   {
-    auto own = std::make_shared<int>(1), passed = std::make_shared<int>(2);
-    function = own;
+    auto owned = std::make_shared<int>(1), passed = std::make_shared<int>(2);
+    function = owned;
     argument = passed;
-    EXPECT_THROW(two.run(
-                   [held = in_the_way,
-                    own = std::move(own)](const std::shared_ptr<int>& x) {
+    EXPECT_THROW(strategy_.run(
+                   [held = obstacle_,
+                    own = std::move(owned)](const std::shared_ptr<int>& x) {
                      held->removed.wait();
                      held->seen += *own + *x;
                      return std::vector<int>(1000, *x);
                    },
                    std::move(passed)),
-                 failure);
+                 job_error);
   }
   EXPECT_FALSE(function.expired());
   EXPECT_FALSE(argument.expired());
-  go_on();
+  remove_obstacle();
   EXPECT_TRUE(function.expired());
   EXPECT_TRUE(argument.expired());
-  EXPECT_EQ(in_the_way->seen, 6);
+  EXPECT_EQ(obstacle_->seen, 6);
 }
 
 TEST_F(StuckReplica, FunctionIsDestroyedWithItsRun) {
@@ -115,7 +118,7 @@ TEST_F(StuckReplica, FunctionIsDestroyedWithItsRun) {
   {
     auto own = std::make_shared<int>(1);
     used = own;
-    two.run([own = std::move(own), on = two] {
+    strategy_.run([own = std::move(own), on = strategy_] {
       return *own + int(on.num_replicas_in_sync());
     });
   }
@@ -125,14 +128,14 @@ TEST_F(StuckReplica, FunctionIsDestroyedWithItsRun) {
 TEST(Run, ArgumentThatCannotBeCopiedIsPassedByReference) {
   const auto two = turns(2);
   const auto scope = two.scope();
-  const model it{small_net(), adam{}, {.seed = 5}};
+  const model network{small_net(), adam{}, {.seed = 5}};
   const auto found = two.run(
     [&](const model& x, const std::unique_ptr<int>& moved) {
       EXPECT_EQ(*moved, 3);
       return &x;
     },
-    it, std::make_unique<int>(3));
-  EXPECT_EQ(found.values(), (std::vector<const model*>{&it, &it}));
+    network, std::make_unique<int>(3));
+  EXPECT_EQ(found.values(), (std::vector<const model*>{&network, &network}));
 }
 
 } // namespace

@@ -14,7 +14,7 @@ using namespace troupe;
 
 std::vector<std::uint32_t> numbers(const std::vector<std::size_t>& bytes,
                                    std::size_t bytes_per_pack) {
-  const auto of = packs_of(bytes, bytes_per_pack);
+  const auto of = pack_indices(bytes, bytes_per_pack);
   return {of.begin(), of.end()};
 }
 
@@ -45,7 +45,7 @@ TEST(TensorPacks, UnpackingInvertsPacking) {
   for (std::int64_t n = 0; n < 40; ++n)
     xs.push_back(tensor::full({n, 3}, double(n)));
   for (const std::size_t limit : {0, 1, 200, 5000}) {
-    const packed p{xs, limit};
+    const tensor_packs p{xs, limit};
     const auto back = p.unpacked(p.packs());
     ASSERT_EQ(back.size(), xs.size());
     for (std::size_t i = 0; i < xs.size(); ++i)
@@ -112,7 +112,8 @@ TEST(CallOptions, ApplyToOneCallAndChangeNoBit) {
   });
 }
 
-std::string said_if_the_last_asks(const strategy& two, const call_options& x) {
+std::string error_if_last_replica_differs(const strategy& two,
+                                          const call_options& x) {
   try {
     two.run([&](replica_context& self) {
       self.all_reduce(sum, tensor::full({3}, 1),
@@ -127,13 +128,13 @@ std::string said_if_the_last_asks(const strategy& two, const call_options& x) {
 TEST(CallOptions, DifferencesBetweenReplicasEndTheStep) {
   runtime actors;
   const auto devices = std::vector<std::string>{"cpu:0", "cpu:1"};
-  for (int crew = 0; crew < 2; ++crew) {
-    const auto two = crew == 0 ? strategy{mirrored_strategy{actors, devices}}
-                               : strategy{turns(2)};
+  for (int index = 0; index < 2; ++index) {
+    const auto two = index == 0 ? strategy{mirrored_strategy{actors, devices}}
+                                : strategy{turns(2)};
     for (const call_options& x :
          {call_options{.bytes_per_pack = 8},
           call_options{.timeout = std::chrono::minutes{1}}}) {
-      const auto said = said_if_the_last_asks(two, x);
+      const auto said = error_if_last_replica_differs(two, x);
       EXPECT_NE(said.find("do not pass the same options"), said.npos) << said;
     }
   }
@@ -156,7 +157,7 @@ TEST(CallOptions, TimeoutEndsAWaitInOneProcess) {
                         {.timeout = std::chrono::milliseconds{30}});
     });
     ADD_FAILURE() << "no error";
-  } catch (const failure& e) {
+  } catch (const job_error& e) {
     EXPECT_EQ(e.code, ec::stalled);
     EXPECT_NE(std::string{e.what()}.find(
                 "replica 0 waited for the sum of bucket 0 in step 0 for 30 ms, "

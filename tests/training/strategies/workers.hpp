@@ -35,29 +35,30 @@ inline std::string weights_after_fit(const strategy& on) {
 /// each.
 /// @returns the exception of each worker; null if none.
 inline std::vector<std::exception_ptr>
-on_workers(std::uint32_t workers, std::uint32_t replicas_each,
-           const std::function<void(const strategy&, std::uint32_t)>& fn) {
+run_on_workers(std::uint32_t workers, std::uint32_t replicas_each,
+               const std::function<void(const strategy&, std::uint32_t)>& fn) {
   runtime actors;
-  const auto joint = std::make_shared<joint_crew>(
-    make_crew(actors, {.replicas = workers * replicas_each}), workers);
+  const auto joint = std::make_shared<combined_group>(
+    make_replica_group(actors, {.replicas = workers * replicas_each}), workers);
   std::vector<std::exception_ptr> thrown(workers);
-  std::vector<std::thread> all;
+  std::vector<std::thread> threads;
   for (std::uint32_t w = 0; w < workers; ++w)
-    all.emplace_back([&, w] {
+    threads.emplace_back([&, w] {
       try {
-        const strategy mine{state_over(joint->of(w), "multi_worker_mirrored",
-                                       std::vector<device>(replicas_each), 1)};
+        const strategy mine{
+          make_strategy_state(joint->group_of(w), "multi_worker_mirrored",
+                              std::vector<device>(replicas_each), 1)};
         fn(mine, w);
       } catch (...) {
         thrown[w] = std::current_exception();
       }
     });
-  for (auto& one : all)
+  for (auto& one : threads)
     one.join();
   return thrown;
 }
 
-inline std::string said_in(const std::exception_ptr& x) {
+inline std::string exception_text(const std::exception_ptr& x) {
   if (!x)
     return "";
   try {
@@ -67,12 +68,12 @@ inline std::string said_in(const std::exception_ptr& x) {
   }
 }
 
-/// Calls `fn` as `on_workers`, and expects no exception.
-inline void
-all_workers(std::uint32_t workers, std::uint32_t replicas_each,
-            const std::function<void(const strategy&, std::uint32_t)>& fn) {
-  for (const auto& x : on_workers(workers, replicas_each, fn))
-    EXPECT_EQ(said_in(x), "");
+/// Calls `fn` as `run_on_workers` does, and expects no exception.
+inline void expect_success_on_workers(
+  std::uint32_t workers, std::uint32_t replicas_each,
+  const std::function<void(const strategy&, std::uint32_t)>& fn) {
+  for (const auto& x : run_on_workers(workers, replicas_each, fn))
+    EXPECT_EQ(exception_text(x), "");
 }
 
 } // namespace troupe::test

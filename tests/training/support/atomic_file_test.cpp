@@ -24,10 +24,10 @@ std::string sentence(const std::function<void()>& fn) {
   return "no error";
 }
 
-class SafeFile : public scratch_test {};
+class AtomicFile : public scratch_test {};
 
-TEST_F(SafeFile, AppearsOnCommitAndNotBefore) {
-  safe_file out{folder / "a"};
+TEST_F(AtomicFile, AppearsOnCommitAndNotBefore) {
+  atomic_file out{folder / "a"};
   out.write("hello ");
   out.write("world");
   EXPECT_FALSE(fs::exists(folder / "a"));
@@ -36,67 +36,68 @@ TEST_F(SafeFile, AppearsOnCommitAndNotBefore) {
   EXPECT_EQ(files(), 1u);
 }
 
-TEST_F(SafeFile, UncommittedFileLeavesTheOldOneUnchanged) {
+TEST_F(AtomicFile, UncommittedFileLeavesTheOldOneUnchanged) {
   put("a", "old");
   {
-    safe_file out{folder / "a"};
+    atomic_file out{folder / "a"};
     out.write("new");
   }
   EXPECT_EQ(text_of("a"), "old");
   EXPECT_EQ(files(), 1u);
 }
 
-TEST_F(SafeFile, KeepsPermissionsOfTheReplacedFile) {
+TEST_F(AtomicFile, KeepsPermissionsOfTheReplacedFile) {
   put("a", "old");
   fs::permissions(folder / "a", fs::perms::owner_read | fs::perms::owner_write);
-  safe_file out{folder / "a"};
+  atomic_file out{folder / "a"};
   out.commit();
   EXPECT_EQ(fs::status(folder / "a").permissions(),
             fs::perms::owner_read | fs::perms::owner_write);
 }
 
-TEST_F(SafeFile, ReplacesTheTargetOfALink) {
+TEST_F(AtomicFile, ReplacesTheTargetOfALink) {
   put("a", "old");
   fs::create_symlink(folder / "a", folder / "link");
-  safe_file out{folder / "link"};
+  atomic_file out{folder / "link"};
   out.write("new");
   out.commit();
   EXPECT_TRUE(fs::is_symlink(folder / "link"));
   EXPECT_EQ(text_of("a"), "new");
 }
 
-TEST_F(SafeFile, FullDiskIsReported) {
+TEST_F(AtomicFile, FullDiskIsReported) {
   if (!fs::exists("/dev/full"))
     GTEST_SKIP() << "there is no /dev/full";
-  const auto said = sentence([] {
-    safe_file out{"/dev/full"};
+  const auto message = sentence([] {
+    atomic_file out{"/dev/full"};
     out.write("x");
     out.commit();
   });
-  EXPECT_EQ(said, "cannot write \"/dev/full\": No space left on device; free "
-                  "some space, or name a file on another disk");
+  EXPECT_EQ(message,
+            "cannot write \"/dev/full\": No space left on device; free "
+            "some space, or name a file on another disk");
 }
 
-TEST_F(SafeFile, WriteErrorLeavesNoFile) {
+TEST_F(AtomicFile, WriteErrorLeavesNoFile) {
   put("a", "old");
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
   const auto handler = std::signal(SIGXFSZ, SIG_IGN);
   const rlimit small{1000, before.rlim_max};
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
-  const auto said = sentence([this] {
-    safe_file out{folder / "a"};
+  const auto message = sentence([this] {
+    atomic_file out{folder / "a"};
     out.write(std::string(4000, 'x'));
     out.commit();
   });
   ::setrlimit(RLIMIT_FSIZE, &before);
   std::signal(SIGXFSZ, handler);
-  EXPECT_NE(said.find("File too large"), said.npos) << said;
+  EXPECT_NE(message.find("File too large"), message.npos) << message;
   EXPECT_EQ(text_of("a"), "old");
   EXPECT_EQ(files(), 1u);
 }
 
-TEST_F(SafeFile, CheckReportsFilesThatCannotBeWritten) {
+TEST_F(AtomicFile, CheckReportsFilesThatCannotBeWritten) {
   EXPECT_NE(sentence([this] {
               check_writable(folder / "no" / "a");
             }).find("create its directory first"),
@@ -109,7 +110,7 @@ TEST_F(SafeFile, CheckReportsFilesThatCannotBeWritten) {
   EXPECT_EQ(files(), 0u);
 }
 
-TEST_F(SafeFile, DirectoryWithoutPermissionIsReported) {
+TEST_F(AtomicFile, DirectoryWithoutPermissionIsReported) {
   if (::geteuid() == 0)
     GTEST_SKIP() << "root may write everywhere";
   fs::permissions(folder, fs::perms::owner_read | fs::perms::owner_exec);
@@ -118,7 +119,7 @@ TEST_F(SafeFile, DirectoryWithoutPermissionIsReported) {
   EXPECT_NE(said.find("that you may write to"), said.npos) << said;
 }
 
-TEST_F(SafeFile, CheckDoesNotBlockOnAPipe) {
+TEST_F(AtomicFile, CheckDoesNotBlockOnAPipe) {
   ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
   check_writable(folder / "pipe"); // Returns without a reader.
 }

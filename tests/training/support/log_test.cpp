@@ -37,7 +37,7 @@ TEST_F(Log, DropsLinesBelowTheLevel) {
   EXPECT_FALSE(logs(log_level::debug));
   EXPECT_TRUE(lines.empty());
   log_from(log_level::off);
-  log(log_level::error, "nobody listens");
+  log(log_level::error, "no listener");
   EXPECT_TRUE(lines.empty());
 }
 

@@ -7,17 +7,17 @@
 /// Receives signals through a descriptor (signalfd) instead of handlers. The
 /// signals stay blocked in the constructing thread and in threads that it
 /// starts.
-class heard_signals {
+class signal_receiver {
 public:
   /// @errors throws std::runtime_error if the descriptor cannot be created.
-  explicit heard_signals(std::initializer_list<int> numbers);
+  explicit signal_receiver(std::initializer_list<int> numbers);
 
   /// Readable when a signal is pending.
-  int descriptor() const { return from_.get(); }
+  int descriptor() const { return descriptor_.get(); }
 
   /// @returns the number of a pending signal, or 0.
   int take() const;
 
 private:
-  troupe::net::descriptor from_;
+  troupe::net::descriptor descriptor_;
 };
