@@ -1,3 +1,5 @@
+#include "troupe/simulation/simulated_connection.hpp"
+
 #include "troupe/net/session/multiplexer.hpp"
 #include "troupe/simulation/simulated_network_core.hpp"
 

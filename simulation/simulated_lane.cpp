@@ -1,3 +1,5 @@
+#include "troupe/simulation/simulated_lane.hpp"
+
 #include "troupe/simulation/simulated_network_core.hpp"
 
 #include <algorithm>

@@ -1,4 +1,6 @@
 #include "troupe/actors/protocol/atoms.hpp"
+#include "troupe/simulation/simulated_connection.hpp"
+#include "troupe/simulation/simulated_lane.hpp"
 #include "troupe/simulation/simulated_network_core.hpp"
 
 #include <caf/event_based_actor.hpp>

@@ -86,22 +86,4 @@ private:
 
 using network_core = simulated_network::core;
 
-/// Makes a simulated control connection between two processes.
-std::shared_ptr<simulated_link>
-make_simulated_connection(const std::shared_ptr<network_core>& net,
-                          const network_core::process_pair& processes);
-/// Makes one end of a simulated control connection.
-/// @param side 0: the end of the process with the lower number; 1: the other.
-std::shared_ptr<net::connection>
-make_connection_end(const std::shared_ptr<simulated_link>& link,
-                    std::size_t side);
-
-/// Makes a simulated lane between two processes, which carries packets in both
-/// directions.
-std::shared_ptr<simulated_link>
-make_simulated_lane(const std::shared_ptr<network_core>& net,
-                    const network_core::process_pair& processes);
-std::unique_ptr<net::lane>
-make_lane_end(const std::shared_ptr<simulated_link>& link, std::size_t side);
-
 } // namespace troupe::simulation

@@ -1,5 +1,6 @@
 #include "troupe/simulation/simulated_strategy.hpp"
 
+#include "troupe/training/strategies/run_steps.hpp"
 #include "troupe/training/strategies/strategy_state.hpp"
 
 namespace troupe::simulation {

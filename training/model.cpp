@@ -3,7 +3,10 @@
 #include "troupe/tensors/context.hpp"
 #include "troupe/training/checkpoint/saved_model.hpp"
 #include "troupe/training/loop/equal_copies.hpp"
+#include "troupe/training/loop/evaluate.hpp"
+#include "troupe/training/loop/fit_loop.hpp"
 #include "troupe/training/loop/model_state.hpp"
+#include "troupe/training/strategies/host_collectives.hpp"
 #include "troupe/training/support/sha256.hpp"
 
 #include <bit>

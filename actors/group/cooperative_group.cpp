@@ -1,3 +1,5 @@
+#include "troupe/actors/group/cooperative_group.hpp"
+
 #include "troupe/actors/core/error_code.hpp"
 #include "troupe/actors/core/fiber.hpp"
 #include "troupe/actors/group/sequential_group.hpp"

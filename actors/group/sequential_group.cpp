@@ -1,5 +1,7 @@
 #include "troupe/actors/group/sequential_group.hpp"
 
+#include "troupe/actors/group/cooperative_group.hpp"
+
 #include <algorithm>
 
 namespace troupe {

@@ -72,10 +72,6 @@ private:
   std::atomic<bool> stopping_ = false;
 };
 
-/// Makes a group of several replicas that run in turn, each on its own fiber.
-std::unique_ptr<replica_group>
-make_cooperative_group(const replica_group_options& options);
-
 /// Throws std::logic_error with a text that names the bucket.
 [[noreturn]] void throw_bucket_error(const char* what, std::uint32_t bucket,
                                      const char* reason);

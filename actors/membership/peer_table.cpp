@@ -1,4 +1,5 @@
-#include "troupe/actors/membership/cluster_impl.hpp"
+#include "troupe/actors/membership/peer_table.hpp"
+
 #include "troupe/net/base/text.hpp"
 #include "troupe/net/codec/codec.hpp"
 

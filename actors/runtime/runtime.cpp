@@ -5,7 +5,6 @@
 #include "troupe/actors/runtime/role_registry.hpp"
 
 #include <caf/actor_system.hpp>
-#include <caf/logger.hpp>
 
 #include <condition_variable>
 #include <cstdio>
@@ -14,10 +13,6 @@
 #include <thread>
 
 namespace troupe {
-
-void release_caf_logger() {
-  caf::logger::set_current_actor_system(nullptr);
-}
 
 struct runtime::impl {
   explicit impl(const runtime_options& x)

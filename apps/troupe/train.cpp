@@ -7,6 +7,7 @@
 #include "troupe/models/zoo.hpp"
 #include "troupe/training/checkpoint/saved_model.hpp"
 #include "troupe/training/job/data_source.hpp"
+#include "troupe/training/job/job_json.hpp"
 #include "troupe/training/job/train_summary.hpp"
 #include "troupe/training/model.hpp"
 #include "troupe/training/strategies/local_strategies.hpp"

@@ -1,4 +1,4 @@
-#include "troupe/data/pipeline/stage.hpp"
+#include "troupe/data/pipeline/batch_stage.hpp"
 
 #include <algorithm>
 #include <stdexcept>

@@ -1,5 +1,7 @@
 #include "troupe/data/pipeline/dataset.hpp"
 
+#include "troupe/data/pipeline/batch_stage.hpp"
+#include "troupe/data/pipeline/shuffle_stage.hpp"
 #include "troupe/data/pipeline/stage.hpp"
 
 #include <cmath>

@@ -1,4 +1,5 @@
-#include "troupe/data/pipeline/stage.hpp"
+#include "troupe/data/pipeline/shuffle_stage.hpp"
+
 #include "troupe/tensors/random.hpp"
 
 #include <algorithm>

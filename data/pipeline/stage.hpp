@@ -3,8 +3,6 @@
 #include "troupe/data/pipeline/dataset.hpp"
 #include "troupe/data/pipeline/row_range.hpp"
 
-#include <list>
-#include <mutex>
 #include <span>
 #include <stop_token>
 #include <vector>
@@ -144,34 +142,6 @@ private:
   std::function<batch(const batch&)> fn_;
 };
 
-/// Groups `count` consecutive elements into a batch.
-class batch_stage : public wrapping_stage {
-public:
-  batch_stage(std::shared_ptr<const stage> upstream, std::uint64_t count,
-              bool drop);
-  std::optional<std::uint64_t> size() const override;
-  batch read(const position& pos, const std::stop_token& stop) const override;
-  std::optional<std::uint64_t> rows_of(const position& pos) const override;
-  batch read_rows(const position& pos, const row_range& range,
-                  const std::stop_token& stop) const override;
-
-private:
-  std::uint64_t count_;
-  bool drop_;
-};
-
-/// Cuts each batch into `shards` shards, and keeps the rows of shards [first,
-/// last).
-class shard_stage : public wrapping_stage {
-public:
-  shard_stage(std::shared_ptr<const stage> upstream, std::uint32_t first,
-              std::uint32_t last, std::uint32_t shards);
-  batch read(const position& pos, const std::stop_token& stop) const override;
-
-private:
-  std::uint32_t first_, last_, shards_;
-};
-
 /// Base of a stage that yields elements of the upstream stage in another order.
 class reindexing_stage : public wrapping_stage {
 public:
@@ -213,32 +183,6 @@ private:
   void map_positions(std::span<position> positions) const override;
 
   std::optional<std::uint64_t> times_;
-};
-
-/// Permutes blocks of elements, in an order drawn from (seed, epoch, block).
-class shuffle_stage : public reindexing_stage {
-public:
-  shuffle_stage(std::shared_ptr<const stage> upstream, std::uint64_t block,
-                std::uint64_t seed, bool each_epoch);
-  bool differs_per_epoch() const override {
-    return each_epoch_ || upstream().differs_per_epoch();
-  }
-
-private:
-  using order = std::vector<std::uint32_t>;
-  struct drawn_order {
-    std::uint64_t epoch, block;
-    std::shared_ptr<const order> indices;
-  };
-
-  void map_positions(std::span<position> positions) const override;
-  std::shared_ptr<const order> order_of(std::uint64_t epoch,
-                                        std::uint64_t block) const;
-
-  std::uint64_t block_, seed_;
-  bool each_epoch_;
-  mutable std::mutex lock_;
-  mutable std::list<drawn_order> drawn_; ///< Most recently used first.
 };
 
 } // namespace troupe::data

@@ -3,6 +3,7 @@
 #include "troupe/models/zoo.hpp"
 #include "troupe/tests/support/malloc_counter.hpp"
 #include "troupe/training/loop/train_step.hpp"
+#include "troupe/training/strategies/run_steps.hpp"
 
 #include <gtest/gtest.h>
 

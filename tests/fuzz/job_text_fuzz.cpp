@@ -3,6 +3,7 @@
 // line.
 #include "troupe/tests/fuzz/fuzz.hpp"
 #include "troupe/training/job/job.hpp"
+#include "troupe/training/job/job_json.hpp"
 
 #include <optional>
 #include <stdexcept>

@@ -1,4 +1,5 @@
 #include "troupe/net/base/log_rate_limiter.hpp"
+#include "troupe/training/job/job_placement.hpp"
 #include "troupe/training/job/job_resolution.hpp"
 
 #include <algorithm>

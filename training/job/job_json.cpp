@@ -1,3 +1,5 @@
+#include "troupe/training/job/job_json.hpp"
+
 #include "troupe/net/base/log_rate_limiter.hpp"
 #include "troupe/training/job/job.hpp"
 

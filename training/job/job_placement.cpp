@@ -1,3 +1,5 @@
+#include "troupe/training/job/job_placement.hpp"
+
 #include "troupe/tensors/device.hpp"
 #include "troupe/training/job/job_resolution.hpp"
 

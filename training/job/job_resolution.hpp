@@ -16,7 +16,4 @@ namespace troupe {
 std::uint64_t check_positive(const char* option, std::int64_t value,
                              std::uint64_t max);
 
-/// Resolves the options that choose strategy, devices, replicas and workers.
-void resolve_placement(const train_options& options, train_config& out);
-
 } // namespace troupe

@@ -1,6 +1,7 @@
 #include "troupe/training/loop/equal_copies.hpp"
 
 #include "troupe/strategies/step_commit/stall_report.hpp"
+#include "troupe/training/strategies/host_collectives.hpp"
 #include "troupe/training/support/sha256.hpp"
 
 #include <cstring>

@@ -1,9 +1,12 @@
+#include "troupe/training/loop/evaluate.hpp"
+
 #include "troupe/models/metrics.hpp"
 #include "troupe/tensors/context.hpp"
 #include "troupe/tensors/tape.hpp"
 #include "troupe/training/loop/batch_feed.hpp"
 #include "troupe/training/loop/model_state.hpp"
 #include "troupe/training/strategies/reduce_op.hpp"
+#include "troupe/training/strategies/run_steps.hpp"
 
 #include <algorithm>
 #include <cstring>

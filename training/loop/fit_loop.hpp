@@ -52,4 +52,9 @@ private:
   std::exception_ptr thrown_; ///< Exception thrown by a callback.
 };
 
+/// Trains the model. It is shared, because a replica that is stuck in a step
+/// may use it after the call has ended.
+history fit(const std::shared_ptr<model_state>& state,
+            const data::dataset& batches, const fit_options& options);
+
 } // namespace troupe

@@ -72,15 +72,6 @@ struct model_state {
   void broadcast_copy(std::uint32_t source);
 };
 
-/// The model is shared, because a replica that is stuck in a step may use it
-/// after the call has ended.
-history fit(const std::shared_ptr<model_state>& state,
-            const data::dataset& batches, const fit_options& options);
-evaluation evaluate(const std::shared_ptr<model_state>& state,
-                    const data::dataset& batches);
-tensor predict(const model_state& state, const tensor& inputs);
-tensor predict(const model_state& state, const data::dataset& batches);
-
 /// Rejects data that does not fit the model.
 /// @param description names the data in the error: "the training data".
 void check_data(const model_state& state, const data::dataset& batches,

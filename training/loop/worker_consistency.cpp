@@ -2,6 +2,7 @@
 
 #include "troupe/net/base/text.hpp"
 #include "troupe/training/loop/equal_copies.hpp"
+#include "troupe/training/strategies/host_collectives.hpp"
 #include "troupe/training/support/sha256.hpp"
 
 #include <algorithm>

@@ -1,7 +1,10 @@
+#include "troupe/training/strategies/host_collectives.hpp"
+
 #include "troupe/actors/core/error_code.hpp"
 #include "troupe/net/base/text.hpp"
 #include "troupe/tensors/context.hpp"
 #include "troupe/training/strategies/replica_context.hpp"
+#include "troupe/training/strategies/run_steps.hpp"
 #include "troupe/training/strategies/strategy_state.hpp"
 
 #include <cstring>

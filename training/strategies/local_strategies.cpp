@@ -2,6 +2,7 @@
 
 #include "troupe/actors/group/actor_group.hpp"
 #include "troupe/training/strategies/devices.hpp"
+#include "troupe/training/strategies/run_steps.hpp"
 #include "troupe/training/strategies/strategy_state.hpp"
 
 #include <stdexcept>

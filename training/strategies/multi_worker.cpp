@@ -4,6 +4,7 @@
 #include "troupe/actors/group/actor_group.hpp"
 #include "troupe/training/strategies/communication_conversions.hpp"
 #include "troupe/training/strategies/devices.hpp"
+#include "troupe/training/strategies/run_steps.hpp"
 #include "troupe/training/strategies/strategy_state.hpp"
 #include "troupe/training/support/log.hpp"
 

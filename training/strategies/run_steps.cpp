@@ -1,3 +1,5 @@
+#include "troupe/training/strategies/run_steps.hpp"
+
 #include "troupe/tensors/context.hpp"
 #include "troupe/training/strategies/communication_conversions.hpp"
 #include "troupe/training/strategies/replica_context.hpp"

@@ -2,6 +2,7 @@
 
 #include "troupe/tensors/context.hpp"
 #include "troupe/training/strategies/distributed_dataset.hpp"
+#include "troupe/training/strategies/host_collectives.hpp"
 #include "troupe/training/strategies/local_strategies.hpp"
 #include "troupe/training/strategies/strategy_state.hpp"
 

@@ -45,46 +45,6 @@ struct strategy_state {
   std::uint64_t runs = 0;
 };
 
-/// Runs steps on the strategy's replicas, each in replica context. If it
-/// throws, a stuck replica may still be inside the step function, so the
-/// function must own what it uses. The function is destroyed when the call has
-/// ended and no replica is inside.
-/// @errors throws std::logic_error if a run is active, or in a replica context;
-///         the exception of the lowest replica whose step threw; else as
-///         `replica_group::run`.
-std::uint64_t run_steps(const std::shared_ptr<strategy_state>& state,
-                        const run_request& request);
-
-/// Makes the state of a strategy over a replica group, with a copy of the
-/// parameters for each replica of this process.
-/// @param devices of the replicas of this process.
-std::shared_ptr<strategy_state>
-make_strategy_state(std::unique_ptr<replica_group> group, std::string name,
-                    std::vector<device> devices, int threads);
-
-/// Runs one step in which `fn` is called for each replica of this process. `fn`
-/// must own what it uses. In a job of several processes all of them must call
-/// it.
-/// @param join_timeout timeout of the wait for the other processes to call it.
-///             Zero: the step timeout of the group.
-void run_one_step(const std::shared_ptr<strategy_state>& state,
-                  const std::function<void(replica_context&)>& fn,
-                  std::chrono::milliseconds join_timeout = {});
-
-/// Returns the texts of all processes, by process. All of them must call it;
-/// each waits for the others as in `run_one_step`. In a job of one process it
-/// returns that text alone.
-std::vector<std::string>
-all_gather_text(const std::shared_ptr<strategy_state>& state,
-                const std::string& own_text,
-                std::chrono::milliseconds join_timeout = {});
-
-/// Calls `fn` in process 0 while the others wait for its end, at most the
-/// callback timeout. An exception of `fn` is rethrown in process 0 and is a
-/// std::runtime_error in the others.
-void run_on_chief(const std::shared_ptr<strategy_state>& state,
-                  const std::function<void()>& fn);
-
 /// Execution scope of the running code; `context::execution_scope` points to
 /// it.
 struct execution_scope {

@@ -1,3 +1,4 @@
+#include "troupe/data/pipeline/batch_stage.hpp"
 #include "troupe/data/pipeline/stage.hpp"
 #include "troupe/tests/data/counted.hpp"
 

@@ -1,4 +1,5 @@
 #include "troupe/training/job/job.hpp"
+#include "troupe/training/job/job_json.hpp"
 
 #include <gtest/gtest.h>
 

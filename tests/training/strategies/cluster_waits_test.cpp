@@ -1,4 +1,5 @@
 #include "clusters.hpp"
+#include "troupe/training/strategies/host_collectives.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,5 @@
 #include "troupe/tests/support/scratch.hpp"
+#include "troupe/training/strategies/host_collectives.hpp"
 #include "workers.hpp"
 
 #include <gtest/gtest.h>

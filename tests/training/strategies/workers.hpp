@@ -4,6 +4,7 @@
 #include "troupe/actors/runtime/runtime.hpp"
 #include "troupe/tests/support/combined_group.hpp"
 #include "troupe/tests/training/small_jobs.hpp"
+#include "troupe/training/strategies/run_steps.hpp"
 #include "troupe/training/strategies/strategy_state.hpp"
 
 #include <gtest/gtest.h>

@@ -1,0 +1,18 @@
+#pragma once
+
+#include "troupe/simulation/simulated_network_core.hpp"
+
+#include <cstddef>
+#include <memory>
+
+namespace troupe::simulation {
+
+/// Makes a simulated lane between two processes, which carries packets in both
+/// directions.
+std::shared_ptr<simulated_link>
+make_simulated_lane(const std::shared_ptr<network_core>& net,
+                    const network_core::process_pair& processes);
+std::unique_ptr<net::lane>
+make_lane_end(const std::shared_ptr<simulated_link>& link, std::size_t side);
+
+} // namespace troupe::simulation

@@ -1,0 +1,19 @@
+#pragma once
+
+#include "troupe/training/loop/history.hpp"
+#include "troupe/training/loop/model_state.hpp"
+
+#include <memory>
+
+namespace troupe {
+
+/// Evaluates the model on all batches. The model is shared, because a replica
+/// that is stuck in a step may use it after the call has ended.
+evaluation evaluate(const std::shared_ptr<model_state>& state,
+                    const data::dataset& batches);
+
+/// Computes the outputs of the model for a batch of inputs, or for all batches.
+tensor predict(const model_state& state, const tensor& inputs);
+tensor predict(const model_state& state, const data::dataset& batches);
+
+} // namespace troupe
