@@ -1,5 +1,6 @@
 #include "troupe/actors/membership/peer_table.hpp"
 
+#include "troupe/actors/group/world.hpp"
 #include "troupe/net/base/text.hpp"
 #include "troupe/net/codec/codec.hpp"
 
