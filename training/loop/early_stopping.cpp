@@ -1,5 +1,6 @@
 // The end of an epoch in `fit`: validation, early stopping, callbacks.
 
+#include "troupe/training/loop/evaluate.hpp"
 #include "troupe/training/loop/fit_loop.hpp"
 
 #include <algorithm>
