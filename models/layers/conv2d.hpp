@@ -10,8 +10,8 @@ namespace troupe::models {
 /// @shape kernel [window height, window width, channels, filters]
 /// @shape bias   [filters]
 /// @returns [height / stride, width / stride, filters], rounded up, with
-///          padding `same`. With `valid`, only positions where the whole window
-///          fits count.
+///          padding `same`. With `valid`, the result contains only the
+///          positions at which the whole window lies in the image.
 class conv2d : public layer {
 public:
   conv2d() = default;

@@ -177,8 +177,8 @@ descriptor_set negotiation::own_descriptors(const shm_setup& setup) const {
           arena ? arena->descriptor() : -1};
 }
 
-/// Maps the peer's arena. If there is none, or no addresses are left for it,
-/// the peer copies what it sends.
+/// Maps the peer's arena. If there is none, or it does not fit into the address
+/// space of this process, the peer copies what it sends.
 void map_peer_arena(const received_descriptors& received,
                     shm_context& context) {
   try {

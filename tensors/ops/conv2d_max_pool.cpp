@@ -171,7 +171,8 @@ const std::array cases{
           conv_pool_options{{2, 1, padding::valid, activation::relu},
                             {3, 2, 2, 1, padding::same}}},
   op_case{{{{0, 4, 4, 2}, {3, 3, 2, 2}, {2}}}, with_relu},
-  // Several tiles of two images, and one of the remaining image.
+  // A tile has room for two images per thread. On one thread the five images
+  // make two full tiles and one tile with a single image.
   op_case{{{{5, 32, 32, 1}, {1, 1, 1, 100}, {100}}}, with_relu, -1, 1, 3e-5},
 };
 

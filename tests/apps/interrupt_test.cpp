@@ -47,10 +47,10 @@ protected:
     }
   }
 
-  /// Sends SIGINT when the tool has a handler for it, and waits until the
-  /// signal is no longer pending. The tool sets the handler of SIGTERM after
-  /// that of SIGINT. The shell that starts the tool has a handler of SIGINT
-  /// alone.
+  /// Sends SIGINT after the tool has installed its handlers, and waits until
+  /// the signal is no longer pending. A handler of SIGTERM shows that they are
+  /// installed: the tool installs it last, and the shell that becomes the tool
+  /// has none. A handler of SIGINT may be the shell's.
   static void interrupt(const background_process& tool) {
     const auto id = tool.id();
     wait_until([id] { return has_signal(id, "SigCgt", SIGTERM); });

@@ -18,7 +18,8 @@ namespace {
 
 constexpr std::uint32_t max_channels = 4;
 const frame_limits limits{.control = 1000, .bulk = 100'000};
-/// More frames than credits, on each channel.
+/// Size at which a stream ends. It suffices to send more frames on every
+/// channel than the channel has credits.
 constexpr std::size_t max_stream_bytes = 64'000;
 
 frame plain_frame(std::size_t size, std::size_t number, priority how) {

@@ -19,7 +19,7 @@ void check_text(const std::string& why) {
     require(c >= ' ' && c < 127, "a refusal is one line of text");
 }
 
-/// Calls all queries for an accepted task.
+/// Calls all queries about a task that `parse_tf_config` accepted.
 void ask(const cluster_spec& cluster, const cluster_task& task) {
   check_task(cluster, task);
   is_chief(cluster, task);

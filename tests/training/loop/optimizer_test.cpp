@@ -31,13 +31,13 @@ std::string weights_after_own_loop(const strategy& over,
 }
 
 TEST(Optimizer, SingleCopyIsUpdatedOncePerStep) {
-  // In tree order the sums of two replicas are bitwise equal to those of two
-  // halves.
+  // The gradients of two replicas are always added in tree order, so two runs
+  // have equal bits.
   for (const update_rule& rule :
        {update_rule{sgd{.momentum = 0.9f}}, update_rule{adam{}}}) {
     const auto one = weights_after_own_loop(turns(2), rule);
     EXPECT_EQ(one, weights_after_own_loop(turns(2), rule));
-    // Another order of the sum.
+    // One replica adds the same gradients in another order.
     EXPECT_NE(one, weights_after_own_loop(turns(1), rule));
   }
 }
