@@ -32,13 +32,16 @@ struct at_step {
 /// Description of the faults that may occur. Probabilities apply to each
 /// message on its own.
 ///
+/// A fault of a replica or process in a step occurs once. The replica, or one
+/// of the process, must first send a message of that step or a later one; the
+/// fault follows after 0 to 12 further messages of the job.
+///
 ///   faults{}.kill(replica{2}, at_step{17}).drop(replica{0}, 0.01).delay(0.1)
 class faults {
 public:
   using duration = std::chrono::nanoseconds;
 
-  /// Kills the replica's actor once, 0 to 12 messages after its first message
-  /// of the step.
+  /// Kills the replica's actor in the step.
   faults& kill(replica target, at_step when);
 
   /// Drops messages: of all roles, or those to and from one replica.
@@ -60,17 +63,15 @@ public:
   faults& delay(replica target, double probability,
                 duration max_delay = std::chrono::milliseconds{100});
 
-  /// Closes all connections of a process, 0 to 12 messages after one of its
-  /// replicas first sent a message in the step. Both sides are notified.
+  /// Closes all connections of a process in the step. Both sides are notified.
   faults& disconnect(process target, at_step when);
 
-  /// Stops all traffic of a process, 0 to 12 messages after one of its replicas
-  /// first sent a message in the step. Neither side is notified.
+  /// Stops all traffic of a process from the step on. Neither side is
+  /// notified.
   faults& partition(process target, at_step when);
 
-  /// Makes all messages to and from a process take `factor` times as long, from
-  /// 0 to 12 messages after one of its replicas first sent a message in the
-  /// step.
+  /// Makes all messages to and from a process take `factor` times as long,
+  /// from the step on.
   /// @errors throws std::invalid_argument for a factor outside [1, 1e9].
   faults& clog(process target, at_step when, double factor);
 
@@ -160,7 +161,8 @@ private:
   faults plan_;
   std::vector<scheduled_fault> kills_,
     network_faults_; ///< In the order of the plan.
-  /// See `set_placement`. Empty: one process.
+  /// Process p hosts replicas [first_replicas_[p], first_replicas_[p + 1]).
+  /// Empty: one process, and no fault of a process occurs.
   std::vector<std::uint32_t> first_replicas_;
   std::size_t messages_ = 0; ///< Number of messages so far.
   std::mt19937_64 rng_;

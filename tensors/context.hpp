@@ -33,7 +33,9 @@ struct context {
   /// Index of the variable copy that the code reads, within its process.
   std::uint32_t copy_index = 0;
   random_key random;
-  /// Execution scope in a job, set by training/. Null: none.
+  /// The strategy in scope, and the replica in replica context: an
+  /// `execution_scope` of training/, which tensors/ does not read. Null: no
+  /// strategy is in scope.
   const void* execution_scope = nullptr;
   /// Created at the first use of oneDNN.
   std::unique_ptr<kernel_cache> kernels;

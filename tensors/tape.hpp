@@ -89,8 +89,8 @@ private:
   impl* impl_;
 };
 
-/// True if a tape tracks computations with `x`: `x` is a variable or a value of
-/// an active tape, from which no gradients were requested yet.
+/// True if an active tape would record an op with input `x`: `x` is a variable,
+/// or that tape tracks it. A tape is active until its gradients are requested.
 bool is_recorded(const tensor& x);
 
 /// Suspends all existing tapes of the current code for its lifetime. During

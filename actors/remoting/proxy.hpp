@@ -13,7 +13,8 @@ namespace troupe {
 
 // -- protocol -----------------------------------------------------------------
 
-/// Timer message of a proxy.
+/// Tells a proxy that a request may have timed out, or that it should try again
+/// to send its backlog.
 struct request_timer {
   auto fields() { return std::tie(); }
 };

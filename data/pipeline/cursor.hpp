@@ -64,9 +64,9 @@ public:
   /// not count.
   position save() const { return position_; }
 
-  /// Continues at a saved position: the elements that follow are those that
-  /// followed it when it was saved.
-  /// @cost no element is read again.
+  /// Moves to a saved position: `next` returns the elements from there on.
+  /// @cost no element before the position is read; prefetched elements are
+  ///       discarded.
   /// @errors throws std::invalid_argument for a position beyond the end.
   void restore(const position& saved);
 

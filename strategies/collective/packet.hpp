@@ -17,7 +17,8 @@ namespace troupe::collective {
 
 /// Maps processes to the replicas that they host. Ranges are contiguous.
 struct placement {
-  /// [P + 1] first replica of each process, ascending from 0.
+  /// [P + 1] Process p hosts replicas [first[p], first[p + 1]). The first entry
+  /// is 0, the last one the number of replicas.
   std::vector<std::uint32_t> first;
   std::uint32_t rank = 0; ///< Index of this process, in [0, P).
 

@@ -61,9 +61,9 @@ struct fit_options {
   /// Epochs in total, including those before a resumption but not those of
   /// earlier fits.
   std::uint64_t epochs = 1;
-  /// Epoch of the data that the first epoch reads, which decides the order of a
-  /// shuffled dataset. None: epoch 0 in a model's first fit, later the epoch
-  /// after the last one that a fit of the model began.
+  /// Epoch of the data with which the fit begins. It selects the order of a
+  /// shuffled dataset. None: 0 in the model's first fit. In a later fit: the
+  /// epoch after the last one in which the model was trained.
   std::optional<std::uint64_t> first_epoch{};
   std::optional<data::dataset> validation{}; ///< Must be batched.
   std::vector<callback> callbacks{};

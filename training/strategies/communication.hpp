@@ -16,9 +16,9 @@ struct communication_options {
   /// Timeout of one step and of each wait in it.
   std::chrono::milliseconds timeout{60'000};
 
-  /// Timeout of the wait for a worker that saves a model, runs a callback of
-  /// `fit` or enters `fit`, `evaluate` or `save` late. It is never less than
-  /// `timeout`. A lost worker is nevertheless detected immediately.
+  /// Timeout for another worker to finish a save or a callback of `fit`, or to
+  /// call `fit`, `evaluate` or `save`. If `timeout` is longer, it applies
+  /// instead. A lost worker is nevertheless detected immediately.
   std::chrono::milliseconds callback_timeout{600'000};
 
   /// The algorithm of the sum. `tree` adds in the order of the canonical tree,

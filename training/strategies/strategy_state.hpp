@@ -31,8 +31,8 @@ struct strategy_state {
   /// The range of `group` in this process.
   replica_group::replica_range local_replicas;
 
-  /// Timeout of the wait for a worker that saves, runs a callback or enters
-  /// `fit`, `evaluate` or `save` late. Zero: the step timeout of the group.
+  /// Timeout for another worker to finish a save or a callback, or to call
+  /// `fit`, `evaluate` or `save`. Zero: the step timeout of the group.
   std::chrono::milliseconds callback_timeout{0};
 
   /// True while a run is active; a strategy runs one at a time, from any

@@ -134,7 +134,8 @@ TEST(Cluster, RejectsAnotherJob) {
     << processes.members[1].problem;
 }
 
-/// The leader's router serves another job before the leader joins.
+/// The leader's router accepts connections before the leader joins, because it
+/// serves another job. It rejects the member, which tries again.
 TEST(Cluster, AdmitsAMemberThatConnectedBeforeItsLeaderJoined) {
   cluster_fixture processes{2};
   const auto registration = processes.members[0].router->serve(

@@ -7,7 +7,8 @@ namespace {
 
 using namespace troupe;
 
-/// Makes every call that could return a replica's argument itself.
+/// Checks that no collective returns a tensor that shares memory with its
+/// argument: the arguments are overwritten after the calls.
 void expect_unshared_results(replica_context& self) {
   const auto replicas = float(self.num_replicas_in_sync());
   const auto floats = tensor::full({4}, 1), integers = tensor::full({2}, 1);
