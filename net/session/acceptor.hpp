@@ -59,7 +59,6 @@ private:
   void on_readable();
   /// @returns true if another connection may be waiting.
   bool accept_one();
-  bool is_full(int error);
   void start_handshake(descriptor socket, const socket_address& peer_address);
   void on_handshake_done(pending_handshakes::iterator entry);
   void evict_oldest();

@@ -16,7 +16,7 @@ namespace troupe::test {
 enum class group_kind { sequential, actors, simulated };
 
 inline void PrintTo(group_kind x, std::ostream* out) {
-  constexpr const char* names[] = {"inline", "actors", "simulated"};
+  constexpr const char* names[] = {"sequential", "actors", "simulated"};
   *out << names[static_cast<int>(x)];
 }
 
