@@ -55,23 +55,28 @@ determinism_result compare(const trial_options& trials, const tensors& expected,
 tensors run_single(const job& training_job, const trial_options& trials,
                    simulator& sim, const replica_group_options& group_options,
                    random_fault_injector& injector) {
-  return training_job(make_strategy(sim,
-                                    {.replicas = group_options.replicas,
-                                     .processes = trials.processes,
-                                     .threads = group_options.threads,
-                                     .step_timeout = group_options.step_timeout,
-                                     .reduce_on = group_options.reducers,
-                                     .seed = group_options.seed,
-                                     .step_window = group_options.step_window,
-                                     .network = trials.network},
-                                    &injector));
+  return training_job(
+    make_strategy(sim,
+                  {.replicas = group_options.replicas,
+                   .processes = trials.processes,
+                   .threads = group_options.threads,
+                   .step_timeout = group_options.step_timeout,
+                   .reduce_on = group_options.reducers,
+                   .seed = group_options.seed,
+                   .step_window = group_options.step_window,
+                   .network = trials.network,
+                   .replicas_by_process = trials.replicas_by_process},
+                  &injector));
 }
 
 tensors run_workers(const job& training_job, const trial_options& trials,
                     simulator& sim, const replica_group_options& group_options,
                     random_fault_injector& injector) {
   simulated_processes processes{
-    sim, group_options, {trials.processes, trials.network}, &injector};
+    sim,
+    group_options,
+    {trials.processes, trials.network, trials.replicas_by_process},
+    &injector};
   std::vector<tensors> results(processes.count());
   const auto errors = processes.run_all([&](std::uint32_t p) {
     results[p] =
@@ -127,7 +132,9 @@ determinism_result same_bits_of_group(const group_job& training_job,
     [&](simulator& sim, const replica_group_options& group_options,
         random_fault_injector& injector) {
       return training_job(*make_replica_group(
-        sim, group_options, {trials.processes, trials.network}, &injector));
+        sim, group_options,
+        {trials.processes, trials.network, trials.replicas_by_process},
+        &injector));
     });
 }
 

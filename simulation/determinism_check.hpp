@@ -25,6 +25,9 @@ struct trial_options {
   replica_group_options group{.replicas = 3};
   std::uint32_t processes = 1; ///< Number of processes that host the replicas.
   simulation::network_options network{};
+  /// The replicas that each process hosts. Empty: consecutive ones, as evenly
+  /// as possible.
+  std::vector<placement::id_list> replicas_by_process{};
   /// True: each process runs the job over the replicas that it hosts, as the
   /// workers of a real job do. The tensors that they return are compared as one
   /// list, in the order of the processes. False: the job runs once, over all

@@ -118,10 +118,9 @@ bool random_fault_injector::take_if_due(scheduled_fault& fault) const {
 
 bool random_fault_injector::is_hosted_by(const role_id& role,
                                          std::uint32_t process) const {
-  return role.role == role_id::kind::replica
-         && process + 1 < first_replicas_.size()
-         && role.id >= first_replicas_[process]
-         && role.id < first_replicas_[process + 1];
+  return role.role == role_id::kind::replica && placement_
+         && role.id < placement_->replicas()
+         && placement_->process_of(role.id) == process;
 }
 
 fault_injector::injected_fault

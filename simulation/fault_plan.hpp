@@ -133,10 +133,9 @@ public:
   ///          kill of the plan is returned once.
   std::optional<std::uint32_t> next_kill();
 
-  /// Sets which replicas each process hosts: process p hosts
-  /// [first[p], first[p + 1]).
-  void set_placement(std::vector<std::uint32_t> first_replicas) {
-    first_replicas_ = std::move(first_replicas);
+  /// Sets which replicas each process hosts.
+  void set_placement(const placement& job_placement) {
+    placement_ = job_placement;
   }
 
   /// @returns the next network fault to be applied now. None: none is due. Each
@@ -161,9 +160,8 @@ private:
   faults plan_;
   std::vector<scheduled_fault> kills_,
     network_faults_; ///< In the order of the plan.
-  /// Process p hosts replicas [first_replicas_[p], first_replicas_[p + 1]).
-  /// Empty: one process, and no fault of a process occurs.
-  std::vector<std::uint32_t> first_replicas_;
+  /// None: one process, and no fault of a process occurs.
+  std::optional<placement> placement_;
   std::size_t messages_ = 0; ///< Number of messages so far.
   std::mt19937_64 rng_;
 };

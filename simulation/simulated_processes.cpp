@@ -52,6 +52,27 @@ void check(const replica_group_options& options, const process_layout& layout) {
       + std::to_string(options.replicas)
       + " replicas: each process hosts at least one; give 1 to "
       + std::to_string(options.replicas));
+  std::size_t placed = 0;
+  for (const auto& ids : layout.replicas_by_process)
+    placed += ids.size();
+  if (placed > 0
+      && (placed != options.replicas
+          || layout.replicas_by_process.size() != layout.processes))
+    throw std::invalid_argument(
+      "replicas_by_process places " + std::to_string(placed) + " replicas on "
+      + std::to_string(layout.replicas_by_process.size())
+      + " processes; give it all " + std::to_string(options.replicas) + " of "
+      + std::to_string(layout.processes));
+}
+
+placement placement_of(const process_layout& layout, std::uint32_t replicas) {
+  if (!layout.replicas_by_process.empty())
+    return placement{layout.replicas_by_process};
+  std::vector<std::uint32_t> counts;
+  for (std::uint32_t p = 0; p < layout.processes; ++p)
+    counts.push_back((p + 1) * replicas / layout.processes
+                     - p * replicas / layout.processes);
+  return placement::contiguous(counts);
 }
 
 } // namespace
@@ -64,11 +85,10 @@ struct simulated_processes::impl {
       waits{std::make_shared<simulated_wait_strategy>(sim, faults)},
       net{sim, layout.processes, layout.network} {
     for (std::uint32_t p = 0; p < layout.processes; ++p)
-      placement.names.push_back("process " + std::to_string(p));
-    for (std::uint32_t p = 0; p <= layout.processes; ++p)
-      placement.first.push_back(p * options.replicas / layout.processes);
+      names.push_back("process " + std::to_string(p));
+    job_placement = placement_of(layout, options.replicas);
     if (faults)
-      faults->set_placement(placement.first);
+      faults->set_placement(job_placement);
     waits->set_network(&net);
     for (std::uint32_t p = 0; p < layout.processes; ++p)
       groups.push_back(make_group(p, options));
@@ -98,8 +118,8 @@ struct simulated_processes::impl {
   std::shared_ptr<world> make_world(std::uint32_t process,
                                     const std::function<void()>& wake) {
     auto out = std::make_shared<world>();
-    out->placement = placement;
-    out->rank = process;
+    out->names = names;
+    out->placement = {job_placement, process};
     out->view_id = 1;
     const auto process_count = out->processes();
     out->connections.resize(process_count);
@@ -111,7 +131,7 @@ struct simulated_processes::impl {
       if (p != process && (p == 0 || process == 0))
         out->connections[p] = net.connection(process, p);
     lane_backend_options backend_options;
-    backend_options.names = placement.names;
+    backend_options.names = names;
     backend_options.wake = wake;
     backend_options.now = [&in = sim] {
       return std::chrono::steady_clock::time_point{in.elapsed()};
@@ -120,8 +140,7 @@ struct simulated_processes::impl {
       backend_options.faults =
         std::make_shared<packet_fault_injector>(*faults, net, process);
     out->backend = std::make_shared<lane_backend>(
-      collective::placement{placement.first, process}, std::move(lanes),
-      backend_options);
+      out->placement, std::move(lanes), backend_options);
     return out;
   }
 
@@ -129,7 +148,8 @@ struct simulated_processes::impl {
   random_fault_injector* faults;
   std::shared_ptr<simulated_wait_strategy> waits;
   simulated_network net;
-  step_commit::placement placement;
+  std::vector<std::string> names;
+  placement job_placement;
   /// Last: they use all the others.
   std::vector<std::unique_ptr<replica_group>> groups;
 };

@@ -22,6 +22,9 @@ namespace troupe::simulation {
 struct process_layout {
   std::uint32_t processes = 1; ///< In [1, number of replicas].
   simulation::network_options network{};
+  /// The replicas that each process hosts, at least one. Empty: of R replicas,
+  /// process p of P hosts [p R / P, (p + 1) R / P).
+  std::vector<placement::id_list> replicas_by_process{};
 };
 
 /// The simulated processes of a job, named "process 0", "process 1", ...
@@ -29,8 +32,7 @@ struct process_layout {
 class simulated_processes {
 public:
   /// @param sim     the simulator that runs all roles; must outlive this.
-  /// @param options of the whole job. Of R replicas, process p of P hosts
-  ///                [p R / P, (p + 1) R / P).
+  /// @param options of the whole job.
   /// @param faults  fault injector for messages and packets; null: none. Must
   ///                outlive this.
   /// @errors throws std::invalid_argument for invalid options.

@@ -12,9 +12,8 @@ class borrowed_group final : public replica_group {
 public:
   explicit borrowed_group(replica_group& group) : group_{group} {}
 
-  std::uint32_t replicas() const override { return group_.replicas(); }
-  replica_range local_replicas() const override {
-    return group_.local_replicas();
+  const local_placement& replica_placement() const override {
+    return group_.replica_placement();
   }
   std::uint64_t max_steps_ahead() const override {
     return group_.max_steps_ahead();
@@ -43,8 +42,9 @@ std::vector<device> cpus(std::uint32_t count) {
 strategy make_strategy(simulator& sim, const job_setup& setup,
                        random_fault_injector* faults) {
   return strategy{make_strategy_state(
-    make_replica_group(sim, setup.group_options(),
-                       {setup.processes, setup.network}, faults),
+    make_replica_group(
+      sim, setup.group_options(),
+      {setup.processes, setup.network, setup.replicas_by_process}, faults),
     "mirrored", cpus(setup.replicas), setup.threads)};
 }
 
@@ -53,7 +53,7 @@ strategy make_worker_strategy(simulated_processes& processes,
   auto& group = processes.group_of(process);
   return strategy{make_strategy_state(
     std::make_unique<borrowed_group>(group), "multi_worker_mirrored",
-    cpus(group.local_replicas().count), threads)};
+    cpus(group.replica_placement().count()), threads)};
 }
 
 } // namespace troupe::simulation

@@ -17,6 +17,9 @@ struct job_setup {
   std::uint64_t seed = 0;
   std::uint64_t step_window = 0;
   simulation::network_options network{};
+  /// The replicas that each process hosts. Empty: consecutive ones, as evenly
+  /// as possible.
+  std::vector<placement::id_list> replicas_by_process{};
 
   replica_group_options group_options() const {
     return {.replicas = replicas,

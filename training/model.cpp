@@ -146,7 +146,7 @@ void model::save(const std::filesystem::path& file,
     check_equal_copies(*state_, state_->strategy->callback_timeout);
   } catch (const job_error&) {
     // If the other workers are lost, the chief's copy may be the only one.
-    if (state_->strategy->local_replicas.process == 0)
+    if (state_->strategy->placement.process == 0)
       write();
     throw;
   }

@@ -1,30 +1,32 @@
 #include "troupe/actors/collectives/lane_backend_impl.hpp"
 #include "troupe/strategies/step_commit/stall_report.hpp"
 
+#include <algorithm>
+
 namespace troupe {
 
-lane_backend::impl::impl(const collective::placement& placement,
+lane_backend::impl::impl(const local_placement& placement,
                          std::vector<peer_lanes> lane_pairs,
                          const lane_backend_options& backend_options)
   : options{backend_options},
     machine{placement},
     transport{placement, std::move(lane_pairs), backend_options.faults,
               backend_options.now} {
-  for (std::uint32_t p = 0; p < placement.processes(); ++p)
-    if (p != placement.rank)
+  for (std::uint32_t p = 0; p < placement.job.processes(); ++p)
+    if (p != placement.process)
       for (const auto lane_id :
            {collective::lane_id::contributions, collective::lane_id::results})
         lanes.push_back(&transport.lane_of(p, lane_id));
 }
 
-lane_backend::lane_backend(const collective::placement& placement,
+lane_backend::lane_backend(const local_placement& placement,
                            std::vector<peer_lanes> lanes,
                            const lane_backend_options& options)
   : impl_{std::make_unique<impl>(placement, std::move(lanes), options)} {}
 
 lane_backend::~lane_backend() = default;
 
-const collective::placement& lane_backend::placement() const {
+const local_placement& lane_backend::replica_placement() const {
   return impl_->machine.replica_placement();
 }
 
@@ -45,10 +47,6 @@ lane_backend::peer_failure
 lane_backend::impl::describe_failure(std::uint32_t process,
                                      net::close_reason reason,
                                      const std::string& description) const {
-  const auto& placement = machine.replica_placement();
-  std::vector<std::uint32_t> ids;
-  for (auto r = placement.first[process]; r < placement.first[process + 1]; ++r)
-    ids.push_back(r);
   const auto outcome = reason == net::close_reason::closed ? " was lost: "
                        : reason == net::close_reason::timed_out
                          ? " is unreachable: "
@@ -57,8 +55,10 @@ lane_backend::impl::describe_failure(std::uint32_t process,
                               ? options.names[process]
                               : "process " + std::to_string(process);
   return {process, reason,
-          process_name + " (" + step_commit::replica_list(ids) + ")" + outcome
-            + description};
+          process_name + " ("
+            + step_commit::replica_list(
+              machine.replica_placement().job.replicas_of(process))
+            + ")" + outcome + description};
 }
 
 std::optional<lane_backend::peer_failure>
@@ -67,8 +67,8 @@ lane_backend::impl::check_for_failure() {
     return describe_failure(x->process, net::close_reason::protocol_error,
                             x->reason);
   for (std::uint32_t p = 0;
-       !failure && p < machine.replica_placement().processes(); ++p)
-    if (p != machine.replica_placement().rank)
+       !failure && p < machine.replica_placement().job.processes(); ++p)
+    if (p != machine.replica_placement().process)
       for (const auto lane_id :
            {collective::lane_id::contributions, collective::lane_id::results})
         if (const auto& end = transport.lane_of(p, lane_id).closed())
@@ -156,10 +156,12 @@ lane_backend::missing_inputs(std::uint64_t step) {
 std::vector<std::uint32_t> lane_backend::pending_receivers() {
   const impl::unique_lock locked{impl_->lock};
   std::vector<std::uint32_t> out;
-  for (std::uint32_t p = 0; p < placement().processes(); ++p)
+  const auto& placement = replica_placement().job;
+  for (std::uint32_t p = 0; p < placement.processes(); ++p)
     if (!impl_->transport.flush(p))
-      for (auto r = placement().first[p]; r < placement().first[p + 1]; ++r)
-        out.push_back(r);
+      out.insert(out.end(), placement.replicas_of(p).begin(),
+                 placement.replicas_of(p).end());
+  std::ranges::sort(out);
   return out;
 }
 

@@ -42,14 +42,13 @@ class lane_backend {
 public:
   /// @param lanes lanes to each process; those of this process are null.
   /// @errors throws std::logic_error if `lanes` does not fit the placement.
-  lane_backend(const collective::placement& placement,
-               std::vector<peer_lanes> lanes,
+  lane_backend(const local_placement& placement, std::vector<peer_lanes> lanes,
                const lane_backend_options& options = {});
   ~lane_backend();
   lane_backend(const lane_backend&) = delete;
   lane_backend& operator=(const lane_backend&) = delete;
 
-  const collective::placement& placement() const;
+  const local_placement& replica_placement() const;
 
   /// True if a waiting thread may sleep; false if the options have `wake`.
   bool blocks() const;

@@ -13,8 +13,7 @@ namespace troupe {
 struct lane_backend::impl {
   using unique_lock = std::unique_lock<std::mutex>;
 
-  impl(const collective::placement& placement,
-       std::vector<peer_lanes> lane_pairs,
+  impl(const local_placement& placement, std::vector<peer_lanes> lane_pairs,
        const lane_backend_options& backend_options);
 
   // lane_backend.cpp

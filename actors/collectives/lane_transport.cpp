@@ -31,7 +31,7 @@ struct lane_transport::delayed_packet {
   clock::time_point due;
 };
 
-lane_transport::lane_transport(const collective::placement& placement,
+lane_transport::lane_transport(const local_placement& placement,
                                std::vector<peer_lanes> lanes,
                                std::shared_ptr<fault_injector> faults,
                                clock_function now)
@@ -39,11 +39,11 @@ lane_transport::lane_transport(const collective::placement& placement,
     lanes_{std::move(lanes)},
     faults_{std::move(faults)},
     now_{now ? std::move(now) : clock::now},
-    delayed_(placement.processes() * std::size_t{2}) {
-  if (lanes_.size() != placement.processes())
+    delayed_(placement.job.processes() * std::size_t{2}) {
+  if (lanes_.size() != placement.job.processes())
     throw std::logic_error(
       std::to_string(lanes_.size()) + " pairs of lanes for "
-      + std::to_string(placement.processes()) + " processes");
+      + std::to_string(placement.job.processes()) + " processes");
   for (std::uint32_t p = 0; p < lanes_.size(); ++p)
     if ((lanes_[p].contributions && lanes_[p].results)
         != (p != placement_.rank))
@@ -114,8 +114,8 @@ bool lane_transport::send_with_faults(std::uint32_t process,
                                       std::span<const std::byte> bytes) {
   const auto packet = collective::read(header);
   const auto fault = faults_->on_send(
-    {role_id::kind::replica, placement_.first[placement_.rank]},
-    {role_id::kind::replica, placement_.first[process]},
+    {role_id::kind::replica, placement_.replicas().front()},
+    {role_id::kind::replica, placement_.job.replicas_of(process).front()},
     message_kind_of(packet.kind), packet.generation, packet.step);
   if (fault.dropped)
     return true;

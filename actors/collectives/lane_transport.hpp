@@ -21,14 +21,14 @@ struct peer_lanes {
 using clock_function = std::function<std::chrono::steady_clock::time_point()>;
 
 /// Sends the packets of collectives over lanes and injects faults. The fault
-/// injector sees a packet as a message from the first replica of the sending
-/// process to the first replica of the receiving one.
+/// injector sees a packet as a message from the lowest replica of the sending
+/// process to the lowest replica of the receiving one.
 class lane_transport final : public collective::packet_transport {
 public:
   /// @param lanes  lanes to each process; those of this process are null.
   /// @param faults fault injector. Null: none.
   /// @errors throws std::logic_error if `lanes` does not fit the placement.
-  lane_transport(const collective::placement& placement,
+  lane_transport(const local_placement& placement,
                  std::vector<peer_lanes> lanes,
                  std::shared_ptr<fault_injector> faults,
                  clock_function now = {});
@@ -91,7 +91,7 @@ private:
                         collective::packet_header_bytes header,
                         std::span<const std::byte> bytes);
 
-  collective::placement placement_;
+  local_placement placement_;
   std::vector<peer_lanes> lanes_;
   std::shared_ptr<fault_injector> faults_;
   clock_function now_;

@@ -28,13 +28,11 @@ constexpr auto replica_loss_delay = 2 * max_batch_delay;
 void chief_state::open(const chief_options& new_options,
                        message_sender new_sender) {
   options = new_options;
-  if (options.placement.names.empty())
-    options.placement = {{"this process"}, {0, options.replicas}};
   sender = std::move(new_sender);
-  commits = std::make_unique<step_commit::state_machine>(
-    options.replicas, options.step_window, options.placement);
+  commits = std::make_unique<step_commit::state_machine>(options.step_window,
+                                                         options.processes);
   barrier =
-    std::make_unique<run_barrier::state_machine>(options.placement.names);
+    std::make_unique<run_barrier::state_machine>(options.processes.names);
 }
 
 void chief_state::set_roles(const job_roles& new_roles) {
@@ -79,10 +77,7 @@ void chief_state::on_commit_ack(const commit_ack& ack) {
 }
 
 bool chief_state::is_local(std::uint32_t replica) const {
-  for (std::uint32_t p = 0; p < roles.clients.size(); ++p)
-    if (replica < options.placement.first[p + 1])
-      return !roles.clients[p].remote;
-  return true;
+  return !roles.clients[options.processes.placement.process_of(replica)].remote;
 }
 
 void chief_state::on_lost(const caf::down_msg& down) {

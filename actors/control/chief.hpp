@@ -12,15 +12,14 @@
 namespace troupe {
 
 struct chief_options {
-  std::uint32_t replicas = 1;
+  /// Processes of the job and their replicas.
+  step_commit::named_processes processes{{"this process"}, placement{1}};
   /// Steps that a replica may be ahead of the last commit.
   std::uint64_t step_window = default_step_window;
   /// Time without progress after which the roles are probed and the run is
   /// aborted. It is also the minimum timeout of the wait until all processes
   /// have joined a run. Measured by the actors' clock.
   std::chrono::milliseconds step_timeout{60'000};
-  /// Placement of the replicas on the processes. Empty: one process holds all.
-  step_commit::placement placement;
 };
 
 // -- protocol -----------------------------------------------------------------

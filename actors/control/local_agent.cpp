@@ -68,8 +68,16 @@ void local_agent_state::on_configured(const step_commit::configured& answer) {
     self->delayed_send(self, max_answer_delay, atom::flush_v);
 }
 
+/// @returns the position of a replica among those of this process; their number
+///          if it is none of them.
+std::size_t local_agent_state::index_of(std::uint32_t replica) const {
+  const auto& ids = options.replicas;
+  return static_cast<std::size_t>(std::ranges::find(ids, replica)
+                                  - ids.begin());
+}
+
 void local_agent_state::on_step_done(const step_commit::step_done& report) {
-  const auto i = report.replica - options.first_replica;
+  const auto i = index_of(report.replica);
   if (report.generation == generation && i < next_steps.size())
     next_steps[i] = std::max(next_steps[i], report.step + 1);
   unsent.steps_done.push_back(report);
@@ -106,7 +114,7 @@ void local_agent_state::on_wait_report(const step_commit::wait_report& report) {
   else if (unsent.wait_reports.size()
            == 1) // the chief waits `probe_timeout` only
     self->delayed_send(self, max_answer_delay, atom::flush_v);
-  const auto i = report.id - options.first_replica;
+  const auto i = index_of(report.id);
   if (!handling_loss || report.generation != generation
       || i >= next_steps.size())
     return;
@@ -219,7 +227,7 @@ void local_agent_state::on_chief_drained() {
 }
 
 void local_agent_state::probe(std::uint32_t i) {
-  sender.send(replica_id(options.first_replica + i), roles.replicas[i],
+  sender.send(replica_id(options.replicas[i]), roles.replicas[i],
               message_kind::probe, generation, next_steps[i],
               step_commit::probe{generation, next_steps[i]});
 }
@@ -248,7 +256,7 @@ void local_agent_state::terminate_run(const std::string& more) {
 /// terminates.
 void local_agent_state::terminate(ec code, const std::string& text) {
   for (std::uint32_t i = 0; i < roles.replicas.size(); ++i) {
-    const auto id = options.first_replica + i;
+    const auto id = options.replicas[i];
     sender.send(replica_id(id), roles.replicas[i], message_kind::configure,
                 last_generation, 0,
                 step_commit::configure{last_generation, id, 1});

@@ -16,8 +16,7 @@ namespace troupe {
 struct local_agent_options {
   std::string leader;        ///< Name of the chief's process, for error texts.
   std::uint32_t process = 1; ///< Number of this process.
-  /// Id of this process's first replica; the others follow it.
-  std::uint32_t first_replica = 0;
+  std::vector<std::uint32_t> replicas; ///< Ids of its replicas, ascending.
   std::shared_ptr<run_listener> listener;
   /// Reports per replica that are sent to the chief in one batch. The reports
   /// of the last step of a run are sent as soon as all replicas of the process
@@ -57,6 +56,7 @@ struct local_agent_state {
   template <class Message>
   void forward(message_kind kind, const Message& message);
   void flush();
+  std::size_t index_of(std::uint32_t replica) const;
   void on_configured(const step_commit::configured& answer);
   void on_step_done(const step_commit::step_done& report);
   bool completes_run(const step_commit::step_done& report) const;

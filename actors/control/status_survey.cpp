@@ -137,8 +137,8 @@ std::string chief_state::stall_reason() const {
       silent.push_back(r);
   auto text = step_commit::describe_stall(survey.wait_reports, behind, silent);
   for (const auto r : behind) {
-    if (text.empty() || options.placement.is_distributed())
-      text += (text.empty() ? "" : "; ") + options.placement.name_of(r)
+    if (text.empty() || options.processes.is_distributed())
+      text += (text.empty() ? "" : "; ") + options.processes.name_of(r)
               + " has not reported it";
   }
   return text;

@@ -30,11 +30,12 @@ replica_group_options resolve_options(replica_group_options options,
                                       const group_environment& environment) {
   const auto cores = std::max(std::thread::hardware_concurrency(), 1u);
   using reduction = replica_group_options::reducer_kind;
-  const auto local_range = local_replicas_of(environment, options);
+  const auto placement = placement_of(environment, options);
+  const bool several_processes = placement.job.processes() > 1;
   if (options.step_window == 0)
-    options.step_window = local_range.processes > 1 ? multi_process_step_window
-                                                    : default_step_window;
-  if (local_range.processes > 1)
+    options.step_window =
+      several_processes ? multi_process_step_window : default_step_window;
+  if (several_processes)
     options.reducers = reduction::replica_threads; // the lane backend adds
   if (options.replicas == 1)
     options.reducers = reduction::replica_threads; // there is nothing to add
@@ -47,7 +48,7 @@ replica_group_options resolve_options(replica_group_options options,
       || environment.replica_spawn_policy == spawn_policy::scheduled)
     options.spin_timeout = 0us;
   else if (options.spin_timeout < 0us)
-    options.spin_timeout = local_range.count <= cores ? 50us : 0us;
+    options.spin_timeout = placement.count() <= cores ? 50us : 0us;
   return options;
 }
 
@@ -56,7 +57,7 @@ public:
   actor_group(const group_environment& environment,
               const replica_group_options& options)
     : options_{options},
-      local_range_{local_replicas_of(environment, options)},
+      placement_{placement_of(environment, options)},
       completions_{std::make_shared<completion_queue>(
         environment.caller_wait_strategy
           ? environment.caller_wait_strategy
@@ -74,8 +75,9 @@ public:
     end_proxies(roles.size());
   }
 
-  std::uint32_t replicas() const override { return options_.replicas; }
-  replica_range local_replicas() const override { return local_range_; }
+  const local_placement& replica_placement() const override {
+    return placement_;
+  }
   std::uint64_t max_steps_ahead() const override {
     return options_.step_window;
   }
@@ -94,7 +96,7 @@ public:
     caf::anon_send(
       roles_.run_service,
       run_barrier::join{
-        local_range_.process, number, request.first_step, request.steps,
+        placement_.process, number, request.first_step, request.steps,
         std::uint64_t(std::max(request.join_timeout, 0ms).count())},
       registration.ref);
     try {
@@ -113,11 +115,11 @@ public:
   void stop() override {
     if (const auto run = completions_->active_run())
       caf::anon_send(roles_.run_service,
-                     run_barrier::stop{local_range_.process, *run});
+                     run_barrier::stop{placement_.process, *run});
   }
 
   void for_each(const std::function<void(std::uint32_t)>& fn) override {
-    const auto number = completions_->begin_tasks(local_range_);
+    const auto number = completions_->begin_tasks(placement_.replicas());
     const auto gate =
       std::make_shared<step_gate>(options_.replicas, completions_);
     const std::function<void(std::uint32_t)> guarded = [gate,
@@ -210,8 +212,8 @@ private:
         stop();
       }
       if (!more || (record.step + 1) % ack_interval == 0)
-        caf::anon_send(roles_.run_service, commit_ack{local_range_.process,
-                                                      number, record.step + 1});
+        caf::anon_send(roles_.run_service,
+                       commit_ack{placement_.process, number, record.step + 1});
     };
     std::optional<std::uint64_t> next;
     try {
@@ -229,7 +231,7 @@ private:
   }
 
   const replica_group_options options_;
-  const replica_range local_range_;
+  const local_placement placement_;
   std::shared_ptr<completion_queue> completions_;
   std::shared_ptr<step_registry> registry_ = std::make_shared<step_registry>();
   spawned_roles roles_;

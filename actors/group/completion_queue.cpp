@@ -49,16 +49,14 @@ std::optional<std::uint64_t> completion_queue::wait_for_run(
 }
 
 std::uint64_t
-completion_queue::begin_tasks(const replica_group::replica_range& replicas) {
+completion_queue::begin_tasks(std::span<const std::uint32_t> replicas) {
   const std::lock_guard hold{lock_};
   if (run_active_ || task_active_)
     throw std::logic_error("for_each was called while a run or another "
                            "for_each is active");
   task_active_ = true;
   task_error_.clear();
-  pending_replicas_.clear();
-  for (std::uint32_t i = 0; i < replicas.count; ++i)
-    pending_replicas_.insert(replicas.first + i);
+  pending_replicas_ = {replicas.begin(), replicas.end()};
   return ++task_;
 }
 

@@ -37,7 +37,7 @@ public:
   /// Begins a task that each of these replicas runs once.
   /// @returns the task's number; numbers count from 1.
   /// @errors throws std::logic_error if a run or a task is active.
-  std::uint64_t begin_tasks(const replica_group::replica_range& replicas);
+  std::uint64_t begin_tasks(std::span<const std::uint32_t> replicas);
   /// Waits until all replicas have run the task.
   /// @errors throws `job_error` that names a replica.
   void wait_for_tasks(std::chrono::milliseconds timeout);

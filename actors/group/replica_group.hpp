@@ -2,6 +2,7 @@
 
 #include "troupe/actors/core/step.hpp"
 #include "troupe/actors/protocol/group_options.hpp"
+#include "troupe/strategies/placement.hpp"
 
 #include <cstdint>
 #include <functional>
@@ -19,21 +20,13 @@ class replica_group {
 public:
   virtual ~replica_group() = default;
 
+  /// The replicas of the job and this process among its processes. Step
+  /// functions and functions given to `for_each` are called only for the
+  /// replicas of this process, with their ids in the job.
+  virtual const local_placement& replica_placement() const = 0;
+
   /// Number of replicas of the whole job.
-  virtual std::uint32_t replicas() const = 0;
-
-  /// The replicas of the job that run in this process: [first, first + count).
-  /// Step functions and functions given to `for_each` are called for these
-  /// replicas only, with their ids in the job.
-  struct replica_range {
-    std::uint32_t first = 0, count = 1;
-    /// Number of this process, and number of processes of the job.
-    std::uint32_t process = 0, processes = 1;
-
-    friend bool operator==(const replica_range&,
-                           const replica_range&) = default;
-  };
-  virtual replica_range local_replicas() const { return {0, replicas(), 0, 1}; }
+  std::uint32_t replicas() const { return replica_placement().job.replicas(); }
 
   /// Maximum number of steps that a replica is ahead of the last commit, and of
   /// commits that wait for `on_commit`. After `stop`, replicas therefore run at

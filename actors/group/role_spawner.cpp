@@ -26,12 +26,12 @@ public:
       options_{options},
       completions_{completions},
       registry_{registry},
-      local_range_{local_replicas_of(environment, options)},
+      placement_{placement_of(environment, options)},
       transport_{std::make_shared<local_transport>(options.replicas,
                                                    environment.via_mailbox)} {}
 
   spawned_roles spawn_all() && {
-    if (local_range_.process == 0)
+    if (placement_.process == 0)
       spawn_chief_side();
     else
       spawn_agent_side();
@@ -66,10 +66,11 @@ private:
       options_.reducers == replica_group_options::reducer_kind::reducer_actors
         ? reducer_count
         : 0;
-    chief_options chief_settings{
-      options_.replicas, options_.step_window, options_.step_timeout, {}};
+    chief_options chief_settings{{{"this process"}, placement_.job},
+                                 options_.step_window,
+                                 options_.step_timeout};
     if (environment_.job_world)
-      chief_settings.placement = environment_.job_world->placement;
+      chief_settings.processes.names = environment_.job_world->names;
     const role_id chief_id{role_id::kind::chief, 0};
     const auto chief_handle =
       environment_.system.spawn(chief, chief_settings, sender_for(chief_id));
@@ -83,23 +84,25 @@ private:
       add_role(id, roles.reducers.back());
     }
     add_replicas(chief_handle, reducer_actors);
-    roles.replicas = spawned_.replicas;
+    roles.replicas.resize(placement_.job.replicas());
+    for (std::size_t i = 0; i < spawned_.replicas.size(); ++i)
+      roles.replicas[placement_.replicas()[i]] = spawned_.replicas[i];
     roles.clients.push_back({completions_, {}});
-    for (std::uint32_t p = 1; p < local_range_.processes; ++p)
+    for (std::uint32_t p = 1; p < placement_.job.processes(); ++p)
       open_proxies(p, roles);
     caf::anon_send(chief_handle, std::move(roles));
-    for (std::uint32_t p = 1; p < local_range_.processes; ++p)
+    for (std::uint32_t p = 1; p < placement_.job.processes(); ++p)
       open_skeleton<chief_remote_actor>(p, chief_handle, chief_channel);
   }
 
   void spawn_agent_side() {
     const auto& world = *environment_.job_world;
-    const role_id agent_id{role_id::kind::local_agent, world.rank};
+    const role_id agent_id{role_id::kind::local_agent, placement_.process};
     const auto agent = environment_.system.spawn(
       local_agent,
-      local_agent_options{.leader = world.placement.names[0],
-                          .process = world.rank,
-                          .first_replica = local_range_.first,
+      local_agent_options{.leader = world.names[0],
+                          .process = placement_.process,
+                          .replicas = placement_.replicas(),
                           .listener = completions_,
                           .report_batch =
                             step_commit::grant_batch(options_.step_window),
@@ -112,18 +115,16 @@ private:
     caf::anon_send(agent,
                    local_roles{open_proxy<chief_remote_actor>(0, chief_channel),
                                spawned_.replicas});
-    for (const auto& replica_handle : spawned_.replicas)
-      open_skeleton<replica_actor>(0, replica_handle,
-                                   replica_channel + local_range_.first
-                                     + std::uint32_t(opened_skeletons_++));
+    for (std::size_t i = 0; i < spawned_.replicas.size(); ++i)
+      open_skeleton<replica_actor>(0, spawned_.replicas[i],
+                                   replica_channel + placement_.replicas()[i]);
     open_skeleton<run_client_actor>(0, agent, run_client_channel);
     caf::anon_send(agent, spawned_.skeletons.back().address());
   }
 
   template <class Owner>
   void add_replicas(const Owner& owner, std::uint32_t reducers) {
-    for (std::uint32_t i = 0; i < local_range_.count; ++i) {
-      const auto id = local_range_.first + i;
+    for (const auto id : placement_.replicas()) {
       replica_config config{id,       options_,   1,
                             reducers, transport_, environment_.faults};
       config.registry = registry_;
@@ -138,10 +139,9 @@ private:
 
   /// Opens the chief's proxies for the roles of another process.
   void open_proxies(std::uint32_t process, job_roles& roles) {
-    const auto& first = environment_.job_world->placement.first;
-    for (auto r = first[process]; r < first[process + 1]; ++r)
-      roles.replicas.push_back(
-        open_proxy<replica_actor>(process, replica_channel + r));
+    for (const auto r : placement_.job.replicas_of(process))
+      roles.replicas[r] =
+        open_proxy<replica_actor>(process, replica_channel + r);
     roles.clients.push_back(
       {nullptr, open_proxy<run_client_actor>(process, run_client_channel)});
   }
@@ -178,23 +178,17 @@ private:
   const replica_group_options& options_;
   std::shared_ptr<completion_queue> completions_;
   std::shared_ptr<const step_registry> registry_;
-  replica_group::replica_range local_range_;
+  local_placement placement_;
   std::shared_ptr<local_transport> transport_;
-  std::size_t opened_skeletons_ = 0;
   spawned_roles spawned_;
 };
 
 } // namespace
 
-replica_group::replica_range
-local_replicas_of(const group_environment& environment,
-                  const replica_group_options& options) {
-  if (!environment.job_world)
-    return {0, options.replicas, 0, 1};
-  const auto& world = *environment.job_world;
-  const auto& first = world.placement.first;
-  return {first[world.rank], first[world.rank + 1] - first[world.rank],
-          world.rank, world.processes()};
+local_placement placement_of(const group_environment& environment,
+                             const replica_group_options& options) {
+  return environment.job_world ? environment.job_world->placement
+                               : local_placement{placement{options.replicas}};
 }
 
 spawned_roles

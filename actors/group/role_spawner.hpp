@@ -27,9 +27,8 @@ spawned_roles spawn_roles(const group_environment& environment,
                           const std::shared_ptr<completion_queue>& completions,
                           const std::shared_ptr<const step_registry>& registry);
 
-/// The replicas of the group that are in this process.
-replica_group::replica_range
-local_replicas_of(const group_environment& environment,
-                  const replica_group_options& options);
+/// Returns the placement of the group's replicas.
+local_placement placement_of(const group_environment& environment,
+                             const replica_group_options& options);
 
 } // namespace troupe

@@ -14,12 +14,15 @@ namespace troupe {
 class sequential_group : public replica_group {
 public:
   explicit sequential_group(const replica_group_options& options)
-    : options_{options}, reports_(options.replicas) {
-    for (std::uint32_t r = 0; r < options.replicas; ++r)
-      commit_.contributors.push_back(r);
+    : options_{options},
+      reports_(options.replicas),
+      placement_{placement{options.replicas}} {
+    commit_.contributors = placement_.replicas();
   }
 
-  std::uint32_t replicas() const override { return options_.replicas; }
+  const local_placement& replica_placement() const override {
+    return placement_;
+  }
 
   std::uint64_t run(const run_request& request) override {
     if (running_)
@@ -66,6 +69,7 @@ private:
     bool& flag;
   };
 
+  const local_placement placement_;
   generation_counter generations_;
   commit_record commit_;
   bool running_ = false;

@@ -2,9 +2,10 @@
 
 #include "troupe/actors/collectives/lane_backend.hpp"
 #include "troupe/net/session/connection.hpp"
-#include "troupe/strategies/step_commit/state_machine.hpp"
+#include "troupe/strategies/placement.hpp"
 
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace troupe {
@@ -12,9 +13,8 @@ namespace troupe {
 /// The connected processes of a job. Process 0 is the leader. Every other
 /// process has one control connection, to the leader.
 struct world {
-  /// Names of the processes, and which process holds which replicas.
-  step_commit::placement placement;
-  std::uint32_t rank = 0; ///< Number of this process.
+  std::vector<std::string> names; ///< Names of the processes.
+  local_placement placement;
   /// By process. Null: this process has no connection to it.
   std::vector<std::shared_ptr<net::connection>> connections;
   /// Runs the collectives of this process's replicas with other processes.
@@ -23,9 +23,7 @@ struct world {
   /// change in the life of the job.
   std::uint64_t view_id = 0;
 
-  std::uint32_t processes() const {
-    return static_cast<std::uint32_t>(placement.names.size());
-  }
+  std::uint32_t processes() const { return placement.job.processes(); }
 };
 
 /// Channels of a connection between two processes of a job. The numbers are a

@@ -109,10 +109,9 @@ cluster::impl::make_world(const replica_group_options& group_options) {
   if (std::exchange(has_group_, true))
     throw std::logic_error("a cluster makes one replica group only");
   auto out = std::make_shared<world>();
-  out->placement.names = options.names;
-  for (std::uint32_t p = 0; p <= processes(); ++p)
-    out->placement.first.push_back(p * options.replicas);
-  out->rank = options.task;
+  out->names = options.names;
+  const std::vector counts(processes(), options.replicas);
+  out->placement = {placement::contiguous(counts), options.task};
   out->view_id = view_.view_id;
   out->connections.resize(processes());
   std::uint32_t near = options.replicas; // on this host
@@ -129,8 +128,7 @@ cluster::impl::make_world(const replica_group_options& group_options) {
   backend_options.names = options.names;
   backend_options.faults = options.faults;
   out->backend = std::make_shared<lane_backend>(
-    collective::placement{out->placement.first, options.task}, std::move(lanes),
-    backend_options);
+    out->placement, std::move(lanes), backend_options);
   return out;
 }
 

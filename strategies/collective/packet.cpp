@@ -22,31 +22,26 @@ constexpr std::size_t chunks_per_process = 4;
 constexpr std::size_t min_chunk_bytes = 16 * kib;
 constexpr std::size_t cache_line_bytes = 64;
 
-void add_subtrees(std::uint32_t a, std::uint32_t b, replica_range hosted,
-                  std::vector<replica_range>& subtrees) {
-  if (b <= hosted.begin || a >= hosted.end)
-    return;
-  if (a >= hosted.begin && b <= hosted.end) {
+void add_subtrees(std::uint32_t a, std::uint32_t b, const placement& placed,
+                  std::uint32_t process, std::vector<replica_range>& subtrees) {
+  const auto& ids = placed.replicas_of(process);
+  const auto hosted = static_cast<std::uint32_t>(
+    std::ranges::lower_bound(ids, b) - std::ranges::lower_bound(ids, a));
+  if (hosted == b - a)
     subtrees.push_back({a, b});
+  if (hosted == 0 || hosted == b - a)
     return;
-  }
   const auto cut = a + static_cast<std::uint32_t>(tree::split(b - a));
-  add_subtrees(a, cut, hosted, subtrees);
-  add_subtrees(cut, b, hosted, subtrees);
+  add_subtrees(a, cut, placed, process, subtrees);
+  add_subtrees(cut, b, placed, process, subtrees);
 }
 
 } // namespace
 
-std::uint32_t placement::process_of(std::uint32_t replica) const {
-  const auto after = std::ranges::upper_bound(first, replica);
-  return static_cast<std::uint32_t>(after - first.begin()) - 1;
-}
-
 std::vector<replica_range> subtrees_of(const placement& placed,
                                        std::uint32_t process) {
   std::vector<replica_range> out;
-  add_subtrees(0, placed.replicas(),
-               {placed.first[process], placed.first[process + 1]}, out);
+  add_subtrees(0, placed.replicas(), placed, process, out);
   return out;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "troupe/strategies/collective_options.hpp"
+#include "troupe/strategies/placement.hpp"
 #include "troupe/tensors/tensor.hpp"
 
 #include <array>
@@ -15,35 +16,10 @@
 
 namespace troupe::collective {
 
-/// Maps processes to the replicas that they host. Ranges are contiguous.
-struct placement {
-  /// [P + 1] Process p hosts replicas [first[p], first[p + 1]). The first entry
-  /// is 0, the last one the number of replicas.
-  std::vector<std::uint32_t> first;
-  std::uint32_t rank = 0; ///< Index of this process, in [0, P).
-
-  std::uint32_t processes() const {
-    return static_cast<std::uint32_t>(first.size() - 1);
-  }
-  std::uint32_t replicas() const { return first.back(); }
-  std::uint32_t count(std::uint32_t process) const {
-    return first[process + 1] - first[process];
-  }
-  /// @returns the process that hosts a replica.
-  std::uint32_t process_of(std::uint32_t replica) const;
-};
-
 /// Memory that receives a sum. `separate`: a tensor of its own. `in_place`: the
 /// contribution's own tensor; possible if no other replica of this process
 /// contributes and nothing reads the contribution once the sum exists.
 enum class output_placement : std::uint8_t { separate, in_place };
-
-/// Replicas [begin, end).
-struct replica_range {
-  std::uint32_t begin = 0, end = 0;
-
-  friend bool operator==(const replica_range&, const replica_range&) = default;
-};
 
 /// The maximal complete subtrees of the canonical tree over all replicas that
 /// together cover the replicas of one process, in order.
@@ -100,8 +76,11 @@ struct packet_header {
   /// 0 is the tensor's spec.
   std::uint32_t chunk = 0;
   std::uint32_t sender = 0; ///< Process that sends the packet.
-  /// Replicas whose contributions the payload includes. On a ring the range
-  /// begins at the first contributor and wraps around to just before `end`.
+  /// Replicas whose contributions the payload includes: a subtree of the
+  /// canonical tree, all replicas, or the replica of a gathered tensor. On a
+  /// ring a contribution is identified by its ends instead: `begin` is the
+  /// lowest replica of the process that sent it first, `end - 1` the highest
+  /// replica of the sender.
   std::uint32_t begin = 0, end = 0;
   packet_kind kind = packet_kind::contribution;
   dtype type = dtype::float32; ///< Element type. `float32` for a gather.

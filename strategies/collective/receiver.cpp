@@ -98,7 +98,7 @@ bool state_machine::discard(packet_transport& transport, std::uint32_t peer,
 bool state_machine::receive_result(packet_transport& transport,
                                    std::uint32_t peer) {
   auto& next = peers_[peer].results.next;
-  const bool open = next_result(next, peer, placement_.rank);
+  const bool open = next_result(next, peer, rank());
   const auto expected = open ? result_header(next, peer) : packet_header{};
   const auto match =
     classify(transport, peer, lane_id::results, open ? &expected : nullptr);
@@ -128,10 +128,9 @@ bool state_machine::receive_contribution(packet_transport& transport,
   auto& state = peers_[peer].contributions;
   if (state.chunk_arrived)
     return false; // other peers' packets of this chunk are still missing
-  const bool open = next_contribution(state.next, peer, placement_.rank);
+  const bool open = next_contribution(state.next, peer, rank());
   const auto expected =
-    open ? contribution_header(state.next, peer, placement_.rank)
-         : packet_header{};
+    open ? contribution_header(state.next, peer, rank()) : packet_header{};
   const auto match = classify(transport, peer, lane_id::contributions,
                               open ? &expected : nullptr);
   if (match == packet_match::stale)
@@ -213,25 +212,24 @@ void state_machine::fold(operation& op, std::uint32_t chunk) {
   const bool in_place = op.output.raw() == op.inputs[0].raw();
   const auto run = [&]<class T>(T) {
     const auto leaf = [&](std::size_t a, std::size_t b) -> const T* {
-      const auto p = owners_[a];
-      if (b > placement_.first[p + 1])
+      if (b > range_end_[a])
         return nullptr;
-      if (p != placement_.rank)
+      const auto replica = std::uint32_t(a);
+      if (placement_.job.process_of(replica) != rank())
         return reinterpret_cast<const T*>(leaves_[a]);
-      return b - a == 1 ? reinterpret_cast<const T*>(
-               op.inputs[a - first_local()].raw() + offset)
+      return b - a == 1 ? reinterpret_cast<const T*>(input_of(op, replica).raw()
+                                                     + offset)
                         : nullptr;
     };
     auto* out = reinterpret_cast<T*>(into.data());
     const auto elements = into.size() / sizeof(T);
     // each element is read before it is written
-    if (!in_place || placement_.replicas() == 2)
-      return tree::fold_all(0, placement_.replicas(), 0, elements, out, leaf);
+    if (!in_place || replicas() == 2)
+      return tree::fold_all(0, replicas(), 0, elements, out, leaf);
     alignas(64) T sum[tree::block];
     for (std::size_t at = 0; at < elements; at += tree::block) {
       const auto n = std::min(tree::block, elements - at);
-      const auto* stands =
-        tree::fold(0, placement_.replicas(), at, n, sum, leaf);
+      const auto* stands = tree::fold(0, replicas(), at, n, sum, leaf);
       if (stands != out + at)
         std::memcpy(out + at, stands, n * sizeof(T));
     }
@@ -246,18 +244,18 @@ void state_machine::fold(operation& op, std::uint32_t chunk) {
 bool state_machine::add_chunk(packet_transport& transport) {
   if (!next_chunk_to_add(next_to_add_))
     return false;
-  for (std::uint32_t p = 0; p < placement_.processes(); ++p) {
+  for (std::uint32_t p = 0; p < processes(); ++p) {
     const auto& arrived = peers_[p].contributions;
-    if (p != placement_.rank
+    if (p != rank()
         && (!arrived.chunk_arrived
             || arrived.next.operation_number != next_to_add_.operation_number
             || arrived.next.j != next_to_add_.j))
       return false;
   }
   auto& op = operation_at(next_to_add_.operation_number);
-  fold(op, chunk_of(op, placement_.rank, next_to_add_.j));
-  for (std::uint32_t p = 0; p < placement_.processes(); ++p)
-    if (p != placement_.rank) {
+  fold(op, chunk_of(op, rank(), next_to_add_.j));
+  for (std::uint32_t p = 0; p < processes(); ++p)
+    if (p != rank()) {
       pop(transport, p, lane_id::contributions);
       ++peers_[p].contributions.next.i;
     }

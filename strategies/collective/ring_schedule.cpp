@@ -11,8 +11,7 @@ namespace troupe::collective {
 /// With one process the ring and the tree are equal, so the tree is used.
 bool state_machine::uses_ring(const operation& op) const {
   return op.options.algorithm == collective_options::algorithm_kind::ring
-         && op.kind != packet_kind::gather_contribution
-         && placement_.processes() > 1;
+         && op.kind != packet_kind::gather_contribution && processes() > 1;
 }
 
 std::uint32_t state_machine::chunk_at(const cursor& position, packet_kind kind,
@@ -57,8 +56,7 @@ bool state_machine::forward_contribution(packet_transport& transport,
     if (buffer.empty())
       return false;
     const auto bytes = bytes_of(op, op.output, header.chunk).size();
-    fold_local(op, {first_local(), first_local() + local_count()}, header.chunk,
-               buffer.first(bytes));
+    fold_inputs(op, op.inputs, header.chunk, buffer.first(bytes));
     transport.send(peer, lane_id::contributions, write(header), bytes);
   } else if (!transport.send(
                peer, lane_id::contributions, write(header),
@@ -118,8 +116,7 @@ void state_machine::add_local(const operation& op, std::uint32_t chunk,
   const auto begin = op.chunks.chunk_elements * chunk * size_of(op.spec.type);
   const auto run = [&]<class T>(T) {
     const auto leaf = [&](std::size_t a, std::size_t b) -> const T* {
-      return b - a == 1 ? reinterpret_cast<const T*>(
-               op.inputs[a - first_local()].raw() + begin)
+      return b - a == 1 ? reinterpret_cast<const T*>(op.inputs[a].raw() + begin)
                         : nullptr;
     };
     const auto* left = reinterpret_cast<const T*>(theirs.data());
@@ -128,8 +125,7 @@ void state_machine::add_local(const operation& op, std::uint32_t chunk,
     alignas(64) T sum[tree::block];
     for (std::size_t at = 0; at < all; at += tree::block) {
       const auto n = std::min(tree::block, all - at);
-      const auto* own = tree::fold(first_local(), first_local() + local_count(),
-                                   at, n, sum, leaf);
+      const auto* own = tree::fold(0, local_count(), at, n, sum, leaf);
       tree::add(out + at, left + at, own, n);
     }
   };
@@ -145,9 +141,8 @@ void state_machine::add_local(const operation& op, std::uint32_t chunk,
 bool state_machine::contribution_was_sent(const cursor& sum,
                                           std::uint32_t chunk) const {
   const auto schedule = ring_of(operation_at(sum.operation_number));
-  return peers_[schedule.next(placement_.rank)].contributions_out
-         > cursor{sum.operation_number, sum.j,
-                  schedule.hop_of(chunk, placement_.rank)};
+  return peers_[schedule.next(rank())].contributions_out
+         > cursor{sum.operation_number, sum.j, schedule.hop_of(chunk, rank())};
 }
 
 // -- who is missing -----------------------------------------------------------
@@ -161,9 +156,8 @@ state_machine::silent_ring_peers(const operation& op) const {
   const auto previous = previous_process();
   // all packets before this one were received
   auto expected = peers_[previous].contributions.next;
-  const bool is_contribution =
-    next_contribution(expected, previous, placement_.rank)
-    && expected.operation_number == complete_;
+  const bool is_contribution = next_contribution(expected, previous, rank())
+                               && expected.operation_number == complete_;
   // number of preceding processes whose contributions have arrived
   std::uint32_t begun = 0;
   for (cursor at{complete_, 0, 0}; at.i < schedule.hops(); ++at.i)

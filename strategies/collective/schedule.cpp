@@ -12,7 +12,7 @@ namespace troupe::collective {
 std::uint32_t state_machine::chunk_of(const operation& op,
                                       std::uint32_t reducer,
                                       std::uint32_t j) const {
-  const auto all = placement_.processes();
+  const auto all = processes();
   return op.chunks.all_to_all
            ? j
            : (reducer + all - op.sequence % all) % all + j * all;
@@ -31,7 +31,7 @@ bool state_machine::next_contribution(cursor& position, std::uint32_t sender,
        position = {position.operation_number + 1, 0, 0}) {
     const auto& r = operation_at(position.operation_number);
     if (r.kind == packet_kind::gather_contribution) {
-      if (position.j < placement_.count(sender))
+      if (position.j < placement_.job.replicas_of(sender).size())
         return true;
       continue;
     }
@@ -67,7 +67,7 @@ bool state_machine::next_chunk_to_add(cursor& position) const {
        position = {position.operation_number + 1, 0, 0}) {
     const auto& r = operation_at(position.operation_number);
     if (r.kind != packet_kind::gather_contribution && !uses_ring(r)
-        && has_chunk(r, placement_.rank, position.j))
+        && has_chunk(r, rank(), position.j))
       return true;
   }
   return false;
@@ -100,13 +100,14 @@ packet_header state_machine::contribution_header(const cursor& position,
   const auto& r = operation_at(position.operation_number);
   auto out = header_of(r, r.kind, sender);
   if (r.kind == packet_kind::gather_contribution) {
-    out.begin = placement_.first[sender] + position.j;
+    out.begin = placement_.job.replicas_of(sender)[position.j];
     out.end = out.begin + 1;
     out.chunk = position.i;
   } else if (uses_ring(r)) {
     out.chunk = chunk_at(position, packet_kind::contribution, sender);
-    out.begin = placement_.first[ring_of(r).first_of(out.chunk)];
-    out.end = placement_.first[sender + 1];
+    out.begin =
+      placement_.job.replicas_of(ring_of(r).first_of(out.chunk)).front();
+    out.end = placement_.job.replicas_of(sender).back() + 1;
   } else {
     out.begin = subtrees_[sender][position.i].begin;
     out.end = subtrees_[sender][position.i].end;
@@ -119,7 +120,7 @@ packet_header state_machine::result_header(const cursor& position,
                                            std::uint32_t sender) const {
   const auto& r = operation_at(position.operation_number);
   auto out = header_of(r, packet_kind::result, sender);
-  out.end = placement_.replicas();
+  out.end = replicas();
   out.chunk = uses_ring(r) ? chunk_at(position, packet_kind::result, sender)
                            : chunk_of(r, sender, position.j);
   return out;
@@ -141,16 +142,15 @@ std::span<std::byte> state_machine::bytes_of(const operation& op,
 std::optional<missing_inputs>
 state_machine::undelivered(std::uint64_t step) const {
   missing_inputs out;
-  for (std::uint32_t p = 0; p < placement_.processes(); ++p)
+  for (std::uint32_t p = 0; p < processes(); ++p)
     for (const auto* x :
          {&peers_[p].contributions_out, &peers_[p].results_out}) {
-      if (p == placement_.rank || x->operation_number >= ready_
+      if (p == rank() || x->operation_number >= ready_
           || operation_at(x->operation_number).step != step)
         continue;
       out.bucket = operation_at(x->operation_number).bucket;
       out.processes = {p};
-      for (auto r = placement_.first[p]; r < placement_.first[p + 1]; ++r)
-        out.replicas.push_back(r);
+      out.replicas = placement_.job.replicas_of(p);
       return out;
     }
   return std::nullopt;
@@ -166,9 +166,9 @@ std::optional<missing_inputs> state_machine::missing(std::uint64_t step) const {
   for (std::uint32_t i = 0; i < local_count(); ++i)
     if (local_replicas_[i].generation != generation_
         || local_replicas_[i].next <= complete_)
-      out.replicas.push_back(first_local() + i);
+      out.replicas.push_back(placement_.replicas()[i]);
   if (!out.replicas.empty()) {
-    out.processes = {placement_.rank};
+    out.processes = {rank()};
     return out;
   }
   const auto late = [&](const receive_state& in) {
@@ -179,17 +179,17 @@ std::optional<missing_inputs> state_machine::missing(std::uint64_t step) const {
   for (const auto queue : {&peer_state::contributions, &peer_state::results}) {
     if (!out.processes.empty())
       break; // results wait for contributions
-    for (std::uint32_t p = 0; p < placement_.processes(); ++p)
-      if (p != placement_.rank && late(peers_[p].*queue))
+    for (std::uint32_t p = 0; p < processes(); ++p)
+      if (p != rank() && late(peers_[p].*queue))
         out.processes.push_back(p);
   }
   if (out.processes.empty())
     return undelivered(step);
   for (const auto p : out.processes)
-    for (auto r = placement_.first[p]
-                  + (out.gather ? peers_[p].contributions.next.j : 0);
-         r < placement_.first[p + 1]; ++r)
-      out.replicas.push_back(r);
+    for (auto r = out.gather ? peers_[p].contributions.next.j : 0;
+         r < placement_.job.replicas_of(p).size(); ++r)
+      out.replicas.push_back(placement_.job.replicas_of(p)[r]);
+  std::ranges::sort(out.replicas);
   return out;
 }
 

@@ -5,17 +5,18 @@
 
 namespace troupe::collective {
 
-/// Adds the contributions of some local replicas to one chunk.
-void state_machine::fold_local(const operation& op, replica_range hosted,
-                               std::uint32_t chunk, std::span<std::byte> into) {
+/// Adds one chunk of some local contributions in tree order.
+void state_machine::fold_inputs(const operation& op,
+                                std::span<const tensor> inputs,
+                                std::uint32_t chunk,
+                                std::span<std::byte> into) {
   const auto begin = op.chunks.chunk_elements * chunk * size_of(op.spec.type);
   const auto run = [&]<class T>(T) {
     const auto leaf = [&](std::size_t a, std::size_t b) -> const T* {
-      return b - a == 1 ? reinterpret_cast<const T*>(
-               op.inputs[a - first_local()].raw() + begin)
+      return b - a == 1 ? reinterpret_cast<const T*>(inputs[a].raw() + begin)
                         : nullptr;
     };
-    tree::fold_all(hosted.begin, hosted.end, 0, into.size() / sizeof(T),
+    tree::fold_all(0, inputs.size(), 0, into.size() / sizeof(T),
                    reinterpret_cast<T*>(into.data()), leaf);
   };
   if (op.spec.type == dtype::float32)
@@ -27,16 +28,15 @@ void state_machine::fold_local(const operation& op, replica_range hosted,
 bool state_machine::send_contribution(packet_transport& transport,
                                       std::uint32_t peer) {
   auto& next = peers_[peer].contributions_out;
-  if (!next_contribution(next, placement_.rank, peer))
+  if (!next_contribution(next, rank(), peer))
     return false;
   auto& op = operation_at(next.operation_number);
-  const auto header = contribution_header(next, placement_.rank, peer);
+  const auto header = contribution_header(next, rank(), peer);
   if (op.kind == packet_kind::gather_contribution)
     return send_gather_piece(transport, peer, header);
   if (uses_ring(op))
     return forward_contribution(transport, peer, header);
-  const auto bytes =
-    bytes_of(op, op.inputs[header.begin - first_local()], header.chunk);
+  const auto bytes = bytes_of(op, input_of(op, header.begin), header.chunk);
   if (header.end - header.begin == 1) {
     // In an `all_to_all` bucket the sum is complete here before the peers have
     // read the contribution, so the contribution must be copied.
@@ -51,11 +51,14 @@ bool state_machine::send_contribution(packet_transport& transport,
     const auto buffer = transport.reserve(peer, lane_id::contributions);
     if (buffer.empty())
       return false;
-    fold_local(op, {header.begin, header.end}, header.chunk,
-               buffer.first(bytes.size()));
+    const std::span contributions{op.inputs};
+    fold_inputs(op,
+                contributions.subspan(placement_.job.index_of(header.begin),
+                                      header.end - header.begin),
+                header.chunk, buffer.first(bytes.size()));
     transport.send(peer, lane_id::contributions, write(header), bytes.size());
   }
-  if (++next.i == subtrees_[placement_.rank].size() && op.chunks.all_to_all)
+  if (++next.i == subtrees_[rank()].size() && op.chunks.all_to_all)
     complete_one(op);
   return true;
 }
@@ -65,7 +68,7 @@ bool state_machine::send_gather_piece(packet_transport& transport,
                                       const packet_header& header) {
   auto& next = peers_[peer].contributions_out;
   const auto& input =
-    operation_at(next.operation_number).inputs[header.begin - first_local()];
+    input_of(operation_at(next.operation_number), header.begin);
   const auto done =
     next.i == 0 ? 0 : std::size_t{next.i - 1} * max_packet_bytes;
   const auto size = std::min(max_packet_bytes, input.bytes() - done);
@@ -85,14 +88,14 @@ bool state_machine::send_gather_piece(packet_transport& transport,
 bool state_machine::send_result(packet_transport& transport,
                                 std::uint32_t peer) {
   auto& next = peers_[peer].results_out;
-  if (!next_result(next, placement_.rank, peer))
+  if (!next_result(next, rank(), peer))
     return false;
   const auto& op = operation_at(next.operation_number);
   if (uses_ring(op)
         ? !can_send_result(next)
         : next >= cursor{next_to_add_.operation_number, next_to_add_.j})
     return false;
-  const auto header = result_header(next, placement_.rank);
+  const auto header = result_header(next, rank());
   const auto header_bytes = write(header);
   const auto bytes = bytes_of(op, op.output, header.chunk);
   if (!(uses_ring(op)
@@ -109,15 +112,14 @@ bool state_machine::progress(packet_transport& transport) {
   if (aborted_ || error_ || generation_ == 0)
     return false;
   bool moved = false;
-  const auto processes = placement_.processes();
-  for (std::uint32_t i = 1; i < processes; ++i) {
-    const auto p = (placement_.rank + i) % processes;
+  for (std::uint32_t i = 1; i < processes(); ++i) {
+    const auto p = (rank() + i) % processes();
     moved |= receive_result(transport, p);
     moved |= receive_contribution(transport, p);
   }
   moved |= add_chunk(transport);
-  for (std::uint32_t i = 1; i < processes; ++i) {
-    const auto p = (placement_.rank + i) % processes;
+  for (std::uint32_t i = 1; i < processes(); ++i) {
+    const auto p = (rank() + i) % processes();
     moved |= send_result(transport, p);
     moved |= send_contribution(transport, p);
   }

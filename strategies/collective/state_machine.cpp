@@ -23,17 +23,20 @@ std::string text_of(packet_kind kind, std::uint32_t bucket,
 
 } // namespace
 
-state_machine::state_machine(placement placed)
+state_machine::state_machine(local_placement placed)
   : placement_{std::move(placed)},
-    peers_(placement_.processes()),
-    scratch_(placement_.replicas()),
-    leaves_(placement_.replicas()) {
-  for (std::uint32_t p = 0; p < placement_.processes(); ++p) {
-    if (placement_.first[p] >= placement_.first[p + 1])
+    peers_(processes()),
+    range_end_(replicas()),
+    scratch_(replicas()),
+    leaves_(replicas()) {
+  for (std::uint32_t p = 0; p < processes(); ++p) {
+    if (placement_.job.replicas_of(p).empty())
       throw_usage_error("process " + std::to_string(p)
                         + " of a collective has no replica");
-    subtrees_.push_back(subtrees_of(placement_, p));
-    owners_.resize(placement_.first[p + 1], p);
+    subtrees_.push_back(subtrees_of(placement_.job, p));
+    for (const auto& range : placement_.job.ranges_of(p))
+      std::fill(range_end_.begin() + range.begin,
+                range_end_.begin() + range.end, range.end);
   }
   local_replicas_.resize(local_count());
 }
@@ -42,12 +45,12 @@ state_machine::state_machine(placement placed)
 
 state_machine::local_replica_state&
 state_machine::state_of(std::uint32_t replica) {
-  return local_replicas_[replica - first_local()];
+  return local_replicas_[placement_.job.index_of(replica)];
 }
 
 const state_machine::local_replica_state&
 state_machine::state_of(std::uint32_t replica) const {
-  return local_replicas_[replica - first_local()];
+  return local_replicas_[placement_.job.index_of(replica)];
 }
 
 void state_machine::start_generation(std::uint64_t generation) {
@@ -153,7 +156,7 @@ state_machine::next_operation(std::uint32_t replica, packet_kind kind,
     try {
       opened.inputs.resize(local_count());
       if (kind == packet_kind::gather_contribution)
-        opened.gathered.resize(placement_.replicas());
+        opened.gathered.resize(replicas());
     } catch (...) {
       operations_.pop_back();
       throw;
@@ -193,7 +196,7 @@ void state_machine::contribute(std::uint32_t replica, std::uint32_t bucket,
                       + " is not of float32 or float64");
   auto& op =
     next_operation(replica, packet_kind::contribution, bucket, input, options);
-  op.inputs[replica - first_local()] = input;
+  op.inputs[placement_.job.index_of(replica)] = input;
   op.result_placement = result_placement;
   start_ready();
 }
@@ -215,7 +218,7 @@ void state_machine::gather(std::uint32_t replica, std::uint32_t bucket,
   const auto copy = input.clone();
   auto& op = next_operation(replica, packet_kind::gather_contribution, bucket,
                             input, plain);
-  op.inputs[replica - first_local()] = copy;
+  op.inputs[placement_.job.index_of(replica)] = copy;
   op.gathered[replica] = copy;
   start_ready();
 }
@@ -233,14 +236,14 @@ void state_machine::start_ready() {
 /// and the next call can start it.
 void state_machine::start_operation(operation& op) {
   if (op.kind == packet_kind::gather_contribution) {
-    op.remaining = placement_.replicas() - local_count();
+    op.remaining = replicas() - local_count();
   } else {
-    op.chunks = chunking_of(op.spec.dims.elements(), op.spec.type,
-                            placement_.processes(), op.options.algorithm);
+    op.chunks = chunking_of(op.spec.dims.elements(), op.spec.type, processes(),
+                            op.options.algorithm);
     // A caller that has the sum may change its contribution, so all-to-all
     // operations count the packets to send as well.
     op.remaining =
-      op.chunks.count + (op.chunks.all_to_all ? placement_.processes() - 1 : 0);
+      op.chunks.count + (op.chunks.all_to_all ? processes() - 1 : 0);
     const bool in_place = op.result_placement == output_placement::in_place
                           && local_count() == 1 && !op.chunks.all_to_all
                           && !uses_ring(op);
@@ -283,8 +286,8 @@ void state_machine::trim() {
   auto until = complete_;
   for (const auto& m : local_replicas_)
     until = std::min(until, m.generation == generation_ ? m.first : 0);
-  for (std::uint32_t p = 0; p < placement_.processes(); ++p)
-    if (p != placement_.rank)
+  for (std::uint32_t p = 0; p < processes(); ++p)
+    if (p != rank())
       for (const auto* x :
            {&peers_[p].contributions_out, &peers_[p].results_out,
             &peers_[p].contributions.next, &peers_[p].results.next})
@@ -330,8 +333,8 @@ bool state_machine::is_drained(std::uint32_t replica) const {
   const auto until = state_of(replica).next;
   if (complete_ < until)
     return false;
-  for (std::uint32_t p = 0; p < placement_.processes(); ++p)
-    if (p != placement_.rank
+  for (std::uint32_t p = 0; p < processes(); ++p)
+    if (p != rank()
         && (peers_[p].contributions_out.operation_number < until
             || peers_[p].results_out.operation_number < until))
       return false;

@@ -10,7 +10,7 @@
 /// All-reduce ("sum") and all-gather ("gather") over the replicas of several
 /// processes. This is the side of one process.
 ///
-///   who      P processes; process p hosts replicas [first[p], first[p+1])
+///   who      P processes, each of which hosts some replicas (placement.hpp)
 ///   messages contribution: sum of one chunk over a whole subtree of the
 ///            sender's replicas
 ///            result: sum of one chunk over all replicas
@@ -71,9 +71,9 @@ struct missing_inputs {
 class state_machine {
 public:
   /// @errors throws std::logic_error if a process has no replica.
-  explicit state_machine(placement placed);
+  explicit state_machine(local_placement placed);
 
-  const placement& replica_placement() const { return placement_; }
+  const local_placement& replica_placement() const { return placement_; }
 
   // -- calls of the local replicas --------------------------------------------
 
@@ -239,11 +239,13 @@ private:
   const operation& operation_at(std::uint64_t number) const {
     return operations_[number - base_];
   }
-  std::uint32_t first_local() const {
-    return placement_.first[placement_.rank];
-  }
-  std::uint32_t local_count() const {
-    return placement_.count(placement_.rank);
+  std::uint32_t rank() const { return placement_.process; }
+  std::uint32_t processes() const { return placement_.job.processes(); }
+  std::uint32_t replicas() const { return placement_.job.replicas(); }
+  std::uint32_t local_count() const { return placement_.count(); }
+  /// @returns the contribution of a replica of this process.
+  const tensor& input_of(const operation& op, std::uint32_t replica) const {
+    return op.inputs[placement_.job.index_of(replica)];
   }
 
   // schedule.cpp: which packet comes next
@@ -275,8 +277,8 @@ private:
   bool send_gather_piece(packet_transport& transport, std::uint32_t peer,
                          const packet_header& header);
   bool send_result(packet_transport& transport, std::uint32_t peer);
-  void fold_local(const operation& op, replica_range hosted,
-                  std::uint32_t chunk, std::span<std::byte> into);
+  static void fold_inputs(const operation& op, std::span<const tensor> inputs,
+                          std::uint32_t chunk, std::span<std::byte> into);
 
   // receiver.cpp: receiving and adding
   bool receive_result(packet_transport& transport, std::uint32_t peer);
@@ -298,12 +300,9 @@ private:
 
   // ring_schedule.cpp: the ring
   bool uses_ring(const operation& op) const;
-  ring ring_of(const operation& op) const {
-    return {placement_.processes(), op.sequence};
-  }
+  ring ring_of(const operation& op) const { return {processes(), op.sequence}; }
   std::uint32_t previous_process() const {
-    return (placement_.rank + placement_.processes() - 1)
-           % placement_.processes();
+    return (rank() + processes() - 1) % processes();
   }
   bool next_hop(cursor& position, packet_kind kind, std::uint32_t sender,
                 std::uint32_t receiver) const;
@@ -325,7 +324,7 @@ private:
                                           : peers_[peer].results;
   }
 
-  placement placement_;
+  local_placement placement_;
   std::uint64_t generation_ = 0;
   bool aborted_ = false; ///< A replica ended a step too early.
   std::optional<protocol_error> error_;
@@ -340,7 +339,9 @@ private:
   cursor next_to_add_; ///< The next chunk to add here.
   /// Maximal subtrees by process.
   std::vector<std::vector<replica_range>> subtrees_;
-  std::vector<std::uint32_t> owners_; ///< Hosting process by replica.
+  /// By replica r: the replicas [r, range_end_[r]) have one process, and the
+  /// next one has another.
+  std::vector<std::uint32_t> range_end_;
   /// Receive buffers, by the first replica of a subtree. Empty if unused.
   std::vector<tensor> scratch_;
   /// Arrived contributions, by the first replica of their subtree.

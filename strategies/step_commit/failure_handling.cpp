@@ -23,9 +23,9 @@ reaction state_machine::on(const failed& failure) {
     return out;
   if (lost_process_)
     finish_loss(out, failure.reason);
-  else if (placement_.is_distributed())
+  else if (processes_.is_distributed())
     fail(out, failure.code,
-         placement_.name_of(failure.replica) + " failed in step "
+         processes_.name_of(failure.replica) + " failed in step "
            + std::to_string(failure.step) + ": " + failure.reason);
   else
     fail(out, failure.code, failure.reason);
@@ -50,7 +50,7 @@ reaction state_machine::on_lost(std::uint32_t replica,
     continue_if_configured(out);
   else if (phase_ != phase::idle && !lost_process_)
     fail(out, abort_cause::lost,
-         placement_.name_of(replica) + " was lost in step "
+         processes_.name_of(replica) + " was lost in step "
            + std::to_string(next_) + ": " + reason);
   return out;
 }
@@ -58,11 +58,10 @@ reaction state_machine::on_lost(std::uint32_t replica,
 reaction state_machine::on_process_lost(std::uint32_t process, abort_cause code,
                                         const std::string& reason) {
   reaction out;
-  for (auto r = placement_.first[process]; r < placement_.first[process + 1];
-       ++r)
+  for (const auto r : processes_.placement.replicas_of(process))
     members_[r].lost = true;
   ++progress_count_;
-  const auto name = placement_.names[process];
+  const auto name = processes_.names[process];
   if (phase_ == phase::aborting) {
     continue_if_configured(out);
   } else if (phase_ == phase::configuring) {

@@ -4,22 +4,21 @@
 
 namespace troupe::step_commit {
 
-std::string placement::name_of(std::uint32_t replica) const {
+std::string named_processes::name_of(std::uint32_t replica) const {
   const auto name = "replica " + std::to_string(replica);
   if (!is_distributed())
     return name;
-  const auto next = std::ranges::upper_bound(first, replica);
-  return name + " of " + names.at(std::size_t(next - first.begin()) - 1);
+  return name + " of " + names.at(placement.process_of(replica));
 }
 
-state_machine::state_machine(std::uint32_t replicas, std::uint64_t step_window,
-                             placement replica_placement)
-  : members_(replicas),
+state_machine::state_machine(std::uint64_t step_window,
+                             named_processes processes)
+  : members_(processes.placement.replicas()),
     step_window_{step_window},
     grant_batch_{grant_batch(step_window)},
-    placement_{std::move(replica_placement)},
-    reports_(step_window, std::vector<step_metrics>(replicas)),
-    reported_(step_window, std::vector<bool>(replicas)),
+    processes_{std::move(processes)},
+    reports_(step_window, std::vector<step_metrics>(members_.size())),
+    reported_(step_window, std::vector<bool>(members_.size())),
     report_counts_(step_window) {}
 
 reaction state_machine::open() {
@@ -34,7 +33,7 @@ reaction state_machine::run(std::uint64_t first, std::uint64_t steps) {
   const auto lost = std::ranges::find(members_, true, &member::lost);
   if (lost != members_.end()) {
     const auto name =
-      placement_.name_of(std::uint32_t(lost - members_.begin()));
+      processes_.name_of(std::uint32_t(lost - members_.begin()));
     add(out,
         aborted{abort_cause::lost,
                 name + " is lost; the group cannot run a step without it"});

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "troupe/strategies/fields.hpp"
+#include "troupe/strategies/placement.hpp"
 #include "troupe/strategies/step_commit/step_report.hpp"
 
 #include <cstdint>
@@ -184,12 +185,11 @@ using reaction = std::vector<effect>;
 
 // -- state machine ------------------------------------------------------------
 
-/// Maps processes to the replicas that they host. Ranges are contiguous.
-struct placement {
+/// The processes of a job, with their names for texts.
+struct named_processes {
   /// Names of the processes, such as "chief 0" and "worker 1".
   std::vector<std::string> names;
-  /// [P + 1] first replica of each process, ascending from 0.
-  std::vector<std::uint32_t> first;
+  troupe::placement placement;
 
   bool is_distributed() const { return names.size() > 1; }
   /// @returns "replica 2", with " of worker 1" appended if there are several
@@ -212,8 +212,7 @@ class state_machine {
 public:
   /// @param step_window maximum number of steps that a replica may be ahead of
   ///                    the last commit.
-  state_machine(std::uint32_t replicas, std::uint64_t step_window,
-                placement replica_placement = {});
+  state_machine(std::uint64_t step_window, named_processes processes);
 
   /// Begins the first generation.
   reaction open();
@@ -315,7 +314,7 @@ private:
   std::vector<member> members_;
   /// The step window, and the number of steps that are granted together.
   std::uint64_t step_window_, grant_batch_;
-  placement placement_;
+  named_processes processes_;
   std::vector<std::uint32_t> lost_reducers_;
   /// Set while the machine probes after the loss of a process.
   std::optional<aborted> lost_process_;

@@ -22,11 +22,11 @@ struct pair {
     std::vector<peer_lanes> left(2), right(2);
     left[1] = {std::move(parts.left), std::move(sums.left)};
     right[0] = {std::move(parts.right), std::move(sums.right)};
-    const std::vector<std::uint32_t> first{0, 1, 2};
+    const auto placed = placement::contiguous({1, 1});
     backends.push_back(std::make_unique<lane_backend>(
-      collective::placement{first, 0}, std::move(left)));
+      local_placement{placed, 0}, std::move(left)));
     backends.push_back(std::make_unique<lane_backend>(
-      collective::placement{first, 1}, std::move(right)));
+      local_placement{placed, 1}, std::move(right)));
     for (std::uint32_t r = 0; r < 2; ++r)
       backends[r]->begin_generation(r, 1);
   }

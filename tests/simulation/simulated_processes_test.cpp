@@ -74,7 +74,13 @@ tensors fit(const strategy& job_strategy) {
 
 struct job_shape {
   std::uint32_t replicas, processes;
+  std::vector<placement::id_list> replicas_by_process{};
 };
+
+std::string name_of(const testing::TestParamInfo<job_shape>& info) {
+  return std::to_string(info.param.replicas) + "over"
+         + std::to_string(info.param.processes);
+}
 
 class Processes : public testing::TestWithParam<job_shape> {
 protected:
@@ -84,7 +90,8 @@ protected:
             .seeds = seeds,
             .group = {.replicas = GetParam().replicas},
             .processes = GetParam().processes,
-            .network = network};
+            .network = network,
+            .replicas_by_process = GetParam().replicas_by_process};
   }
 };
 
@@ -94,10 +101,13 @@ INSTANTIATE_TEST_SUITE_P(Spread, Processes,
                                          job_shape{4, 3}, job_shape{4, 4},
                                          job_shape{5, 2}, job_shape{5, 3},
                                          job_shape{5, 4}),
-                         [](const auto& info) {
-                           return std::to_string(info.param.replicas) + "over"
-                                  + std::to_string(info.param.processes);
-                         });
+                         name_of);
+INSTANTIATE_TEST_SUITE_P(Scattered, Processes,
+                         testing::Values(job_shape{3, 2, {{0, 2}, {1}}},
+                                         job_shape{4, 2, {{1, 3}, {0, 2}}},
+                                         job_shape{
+                                           5, 3, {{4}, {0, 3}, {1, 2}}}),
+                         name_of);
 
 TEST_P(Processes, GiveTheSameWeights) {
   const auto found = same_bits_of_group(train, under({}));

@@ -29,15 +29,14 @@ private:
   public:
     process_group(std::shared_ptr<combined_group> combined,
                   std::uint32_t process)
-      : combined_{std::move(combined)}, process_{process} {}
+      : combined_{std::move(combined)},
+        process_{process},
+        placement_{placement::contiguous(std::vector(
+                     combined_->requests_.size(), combined_->count())),
+                   process} {}
 
-    std::uint32_t replicas() const override {
-      return combined_->group_->replicas();
-    }
-    replica_range local_replicas() const override {
-      const auto count = combined_->count();
-      return {process_ * count, count, process_,
-              static_cast<std::uint32_t>(combined_->requests_.size())};
+    const local_placement& replica_placement() const override {
+      return placement_;
     }
     std::uint64_t max_steps_ahead() const override {
       return combined_->group_->max_steps_ahead();
@@ -47,14 +46,14 @@ private:
     }
     void stop() override { combined_->group_->stop(); }
     void for_each(const std::function<void(std::uint32_t)>& fn) override {
-      const auto here = local_replicas();
-      for (auto id = here.first; id < here.first + here.count; ++id)
+      for (const auto id : placement_.replicas())
         fn(id);
     }
 
   private:
     std::shared_ptr<combined_group> combined_;
     std::uint32_t process_;
+    local_placement placement_;
   };
 
   std::uint32_t count() const {

@@ -8,11 +8,12 @@ namespace troupe {
 batch_feed::batch_feed(const data::dataset& batches,
                        const data::position& start, std::uint64_t first_step,
                        const replica_group& group)
-  : batches_{batches, start, group.local_replicas(), group.replicas()},
+  : batches_{batches, start, group.replica_placement()},
     next_{first_step},
     oldest_{first_step},
-    ring_(group.local_replicas().count == 1 ? 1 : group.max_steps_ahead() + 1) {
-}
+    ring_(group.replica_placement().count() == 1
+            ? 1
+            : group.max_steps_ahead() + 1) {}
 
 local_batch batch_feed::batch_of_step(std::uint64_t step) {
   // The lock is held while a batch is read, at most for the dataset's timeout:

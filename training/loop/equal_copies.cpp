@@ -53,8 +53,8 @@ std::string fingerprint(const tensor& values, bool hashed, std::uint32_t copy) {
 /// The text has a line for each variable: its name, then replica and
 /// fingerprint of each copy, separated by tabs.
 std::string describe_copies(const model_state& state) {
-  const auto& range = state.strategy->local_replicas;
-  const bool hashed = range.processes > 1;
+  const auto& placement = state.strategy->placement;
+  const bool hashed = placement.job.processes() > 1;
   std::ostringstream out;
   for (std::size_t v = 0; v < state.variables().size(); ++v) {
     out << state.variables()[v].name();
@@ -62,7 +62,7 @@ std::string describe_copies(const model_state& state) {
     const auto first_fingerprint = fingerprint(first, hashed, 0);
     for (std::uint32_t c = 0; c < state.model_parameters.copies(); ++c) {
       const auto values = values_of(state.model_parameters, v, c);
-      out << '\t' << range.first + c << '\t'
+      out << '\t' << placement.replicas()[c] << '\t'
           << (same_bytes(values, first) ? first_fingerprint
                                         : fingerprint(values, hashed, c));
     }
@@ -102,8 +102,8 @@ void compare_copies(const std::vector<std::string>& texts) {
 
 void check_equal_copies(const model_state& state,
                         std::chrono::milliseconds join_timeout) {
-  const auto& here = state.strategy->local_replicas;
-  if (here.processes > 1 || state.model_parameters.copies() > 1)
+  if (state.strategy->placement.job.processes() > 1
+      || state.model_parameters.copies() > 1)
     compare_copies(
       all_gather_text(state.strategy, describe_copies(state), join_timeout));
 }

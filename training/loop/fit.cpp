@@ -69,9 +69,8 @@ fit_loop::fit_loop(std::shared_ptr<model_state> state,
       options.prefetch.value_or(batches.prefetched().value_or(read_ahead)))},
     options_{options},
     step_{std::make_shared<train_step>(shared_model_, options)},
-    progress_{model_.strategy->local_replicas.process == 0
-                ? options.progress
-                : progress_style::none} {
+    progress_{model_.strategy->placement.process == 0 ? options.progress
+                                                      : progress_style::none} {
   check(model_, batches, options);
   position_.first_epoch = options.first_epoch.value_or(model_.next_epoch);
   position_.next_batch = {position_.first_epoch, 0};

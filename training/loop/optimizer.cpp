@@ -32,7 +32,7 @@ struct optimizer::impl {
       made_in{std::move(in)},
       rate{rule.learning_rate()},
       copies(made_in.state()->copies),
-      calls(made_in.local_replicas()) {}
+      calls(made_in.local_replica_ids().size()) {}
 
   /// Rejects a variable with another number of copies or replicas.
   void check(const variable& x) const {
@@ -71,7 +71,8 @@ void optimizer::apply(std::span<const tensor> gradients,
   if (gradients.size() != variables.size())
     throw std::logic_error(std::to_string(gradients.size()) + " gradients for "
                            + std::to_string(variables.size()) + " variables");
-  const auto id = replica->replica_id() - impl_->made_in.first_local_replica();
+  const auto id =
+    impl_->made_in.state()->placement.job.index_of(replica->replica_id());
   auto& copy = impl_->copies[impl_->copies.size() == 1 ? 0 : id];
   if (++impl_->calls[id] <= copy.steps)
     return; // Another replica has made this update; there is one copy for all.

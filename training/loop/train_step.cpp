@@ -41,11 +41,10 @@ train_step::train_step(std::shared_ptr<model_state> model,
     model_{*shared_model_},
     schedule_{options.schedule},
     on_nan_{options.on_nan},
-    first_replica_{model_.strategy->local_replicas.first},
-    single_copy_{model_.strategy->local_replicas.count > 1
+    single_copy_{model_.strategy->placement.count() > 1
                  && model_.model_parameters.copies() == 1} {
   const auto replicas = model_.strategy->replicas;
-  const auto count = model_.strategy->local_replicas.count;
+  const auto count = model_.strategy->placement.count();
   const auto cut =
     replicas > 1 ? buckets_of(model_.model_parameters) : std::vector<bucket>{};
   for (std::uint32_t id = 0; id < count; ++id) {
@@ -74,7 +73,7 @@ float train_step::learning_rate(std::uint64_t step) const {
 }
 
 void train_step::operator()(step_context& step) {
-  auto& self = replicas_[step.replica - first_replica_];
+  auto& self = replicas_[model_.strategy->placement.job.index_of(step.replica)];
   step.report = {};
   if (self.stopped)
     return; // All replicas stopped at the same step.

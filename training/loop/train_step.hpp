@@ -74,7 +74,6 @@ private:
   const std::optional<schedule> schedule_;
   const on_nan on_nan_;
   std::shared_ptr<batch_feed> feed_;
-  std::uint32_t first_replica_; ///< Id of the first replica of this process.
   bool single_copy_; ///< True if several replicas have one copy of the values.
   /// First step that did not update the single copy.
   std::uint64_t next_update_ = 0;

@@ -111,7 +111,7 @@ void verify_workers_match(const model_state& state,
                           const data::dataset& batches,
                           const fit_options& options,
                           const fit_position& position) {
-  if (state.strategy->local_replicas.processes == 1)
+  if (state.strategy->placement.job.processes() == 1)
     return check_equal_copies(state);
   constexpr char separator = '\f';
   auto texts = all_gather_text(state.strategy,

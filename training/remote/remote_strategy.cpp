@@ -36,7 +36,8 @@ per_replica<tensors> remote_strategy::run(std::string_view step,
                                           const per_replica<tensors>& inputs) {
   const auto lock = impl_->lock_exclusively();
   impl_->check_function(impl_->worker_infos.front().runs, step, "run");
-  if (inputs.first() != 0 || inputs.size() != num_replicas_in_sync())
+  if (inputs.size() != num_replicas_in_sync()
+      || inputs.replica_ids().back() != num_replicas_in_sync() - 1)
     throw std::invalid_argument("inputs for " + std::to_string(inputs.size())
                                 + " replicas; pass those of " + "all "
                                 + std::to_string(num_replicas_in_sync()));
@@ -44,7 +45,7 @@ per_replica<tensors> remote_strategy::run(std::string_view step,
   for (const auto& info : impl_->worker_infos) {
     auto& tensor_counts = task.tensor_counts.emplace_back();
     auto& worker_inputs = task.inputs.emplace_back();
-    for (auto i = info.first; i < info.first + info.count; ++i) {
+    for (const auto i : info.replica_ids) {
       tensor_counts.push_back(static_cast<std::uint32_t>(inputs[i].size()));
       worker_inputs.insert(worker_inputs.end(), inputs[i].begin(),
                            inputs[i].end());

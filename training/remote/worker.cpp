@@ -75,16 +75,16 @@ worker_info worker_state::join() {
     *local_runtime, net::simple_resolver{spec, resolver_options}, options);
   const auto scope = strategy->scope();
   functions = factory(*strategy, arguments.argument);
-  return {strategy->first_local_replica(),  strategy->local_replicas(),
-          strategy->num_replicas_in_sync(), strategy->transport(),
-          names_of(functions.run),          names_of(functions.call)};
+  return {strategy->local_replica_ids(), strategy->num_replicas_in_sync(),
+          strategy->transport(), names_of(functions.run),
+          names_of(functions.call)};
 }
 
 tensors worker_state::run_all(const step_functions::for_replica& fn,
                               const std::vector<std::uint32_t>& tensor_counts,
                               const tensors& inputs,
                               std::vector<std::uint32_t>& result_counts) const {
-  const auto replicas = strategy->local_replicas();
+  const auto replicas = strategy->local_replica_ids().size();
   if (tensor_counts.size() != 1 && tensor_counts.size() != replicas)
     throw job_error{ec::protocol, "inputs for "
                                     + std::to_string(tensor_counts.size())
@@ -105,7 +105,7 @@ tensors worker_state::run_all(const step_functions::for_replica& fn,
       return fn(self, mine);
     },
     per_replica<tensors>{std::move(replica_inputs),
-                         strategy->first_local_replica()});
+                         strategy->local_replica_ids()});
   tensors flat_results;
   for (const auto& one : results) {
     result_counts.push_back(static_cast<std::uint32_t>(one.size()));

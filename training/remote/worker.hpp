@@ -33,12 +33,12 @@ struct worker_arguments {
 
 /// Description of a worker, known once all have joined.
 struct worker_info {
-  std::uint32_t first = 0, count = 0; ///< Replicas of this worker.
-  std::uint32_t replicas = 0;         ///< Replicas of all workers.
+  std::vector<std::uint32_t> replica_ids{}; ///< Its replicas, ascending.
+  std::uint32_t replicas = 0;               ///< Replicas of all workers.
   std::string transport{};
   std::vector<std::string> runs{}, calls{}; ///< Names of its functions.
   auto fields() {
-    return std::tie(first, count, replicas, transport, runs, calls);
+    return std::tie(replica_ids, replicas, transport, runs, calls);
   }
 };
 

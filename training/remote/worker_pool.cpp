@@ -109,9 +109,11 @@ void remote_strategy::impl::join() {
   std::uint32_t first = 0;
   for (std::size_t w = 0; w < replies.size(); ++w) {
     auto& info = worker_infos.emplace_back(std::move(replies[w].status.info));
-    if (info.first != first || info.count != options.devices.size())
+    std::vector<std::uint32_t> requested(options.devices.size());
+    std::iota(requested.begin(), requested.end(), first);
+    if (info.replica_ids != requested)
       fail({w, ec::protocol, "it has other replicas than requested"}, activity);
-    first += info.count;
+    first += static_cast<std::uint32_t>(requested.size());
   }
 }
 
@@ -198,7 +200,8 @@ per_replica<tensors> remote_strategy::impl::run(worker_request&& request) {
   const auto replies = run_on_all(std::move(request));
   std::vector<tensors> out;
   for (std::size_t w = 0; w < replies.size(); ++w)
-    for (auto& one : split_by_replica(w, replies[w], worker_infos[w].count))
+    for (auto& one :
+         split_by_replica(w, replies[w], worker_infos[w].replica_ids.size()))
       out.push_back(std::move(one));
   return per_replica<tensors>{std::move(out)};
 }

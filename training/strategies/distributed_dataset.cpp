@@ -7,8 +7,7 @@ namespace troupe {
 distributed_dataset::steps
 distributed_dataset::iterate(const data::position& start) const {
   return {strategy_,
-          local_batches{batches_, start, strategy_.state()->local_replicas,
-                        strategy_.num_replicas_in_sync()}};
+          local_batches{batches_, start, strategy_.state()->placement}};
 }
 
 std::optional<per_replica<batch>> distributed_dataset::steps::next() {
@@ -16,9 +15,9 @@ std::optional<per_replica<batch>> distributed_dataset::steps::next() {
   if (!rows)
     return std::nullopt;
   std::vector<batch> parts;
-  for (auto id = first_; id < first_ + count_; ++id)
+  for (const auto id : local_ids_)
     parts.push_back(rows->batch_of_replica(id, replicas_));
-  return per_replica<batch>{std::move(parts), first_};
+  return per_replica<batch>{std::move(parts), local_ids_};
 }
 
 distributed_iterator::distributed_iterator(distributed_dataset::steps& steps)

@@ -75,8 +75,7 @@ private:
 class distributed_dataset::steps {
 public:
   steps(const strategy& over, local_batches batches)
-    : first_{over.first_local_replica()},
-      count_{over.local_replicas()},
+    : local_ids_{over.local_replica_ids()},
       replicas_{over.num_replicas_in_sync()},
       batches_{std::move(batches)} {}
 
@@ -89,7 +88,8 @@ public:
   std::default_sentinel_t end() const { return {}; }
 
 private:
-  std::uint32_t first_, count_, replicas_;
+  std::vector<std::uint32_t> local_ids_;
+  std::uint32_t replicas_;
   local_batches batches_;
 };
 

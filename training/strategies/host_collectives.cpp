@@ -44,14 +44,14 @@ std::vector<std::string>
 all_gather_text(const std::shared_ptr<strategy_state>& state,
                 const std::string& own_text,
                 std::chrono::milliseconds join_timeout) {
-  if (state->local_replicas.processes == 1)
+  if (state->placement.job.processes() == 1)
     return {own_text};
   // The first replica of each process contributes a one, then the text.
   const auto texts = std::make_shared<std::vector<std::string>>();
   run_one_step(
     state,
     [texts, own_text,
-     first = state->local_replicas.first](replica_context& self) {
+     first = state->placement.replicas().front()](replica_context& self) {
       const bool is_sender = self.replica_id() == first;
       const auto size = is_sender ? own_text.size() + 1 : 1;
       auto message =
@@ -71,18 +71,18 @@ all_gather_text(const std::shared_ptr<strategy_state>& state,
       }
     },
     join_timeout);
-  if (texts->size() != state->local_replicas.processes)
+  if (texts->size() != state->placement.job.processes())
     throw_call_mismatch();
   return *texts;
 }
 
 void run_on_chief(const std::shared_ptr<strategy_state>& state,
                   const std::function<void()>& fn) {
-  if (state->local_replicas.processes == 1)
+  if (state->placement.job.processes() == 1)
     return fn();
   std::exception_ptr thrown;
   std::string error_text;
-  if (state->local_replicas.process == 0) {
+  if (state->placement.process == 0) {
     try {
       fn();
     } catch (const std::exception& e) {

@@ -1,5 +1,7 @@
 #include "troupe/training/strategies/local_batches.hpp"
 
+#include <algorithm>
+#include <iterator>
 #include <stdexcept>
 
 namespace troupe {
@@ -11,14 +13,16 @@ batch select_rows(const batch& source, const row_range& rows) {
 
 namespace {
 
-bool can_read_own_rows(const data::dataset& batches,
-                       const data::position& start,
-                       const replica_group::replica_range& local_replicas,
-                       std::uint32_t replicas) {
-  if (local_replicas.count == replicas)
-    return false; // This process has all replicas.
+/// The ranges of replicas whose rows a process reads apart from the others.
+std::vector<replica_range> ranges_to_read(const data::dataset& batches,
+                                          const data::position& start,
+                                          const local_placement& placement) {
   const auto size = batches.size();
-  return (!size || start.index < *size) && batches.batch_rows(start);
+  const bool rows_are_known =
+    (!size || start.index < *size) && batches.batch_rows(start);
+  if (placement.hosts_all() || !rows_are_known)
+    return {};
+  return placement.job.ranges_of(placement.process);
 }
 
 } // namespace
@@ -26,43 +30,48 @@ bool can_read_own_rows(const data::dataset& batches,
 batch local_batch::batch_of_replica(std::uint32_t replica,
                                     std::uint32_t replicas) const {
   const auto range = shard_of(global_rows, replica, replicas);
-  return select_rows(rows, {range.begin - first_row, range.end - first_row});
+  const auto after =
+    std::ranges::upper_bound(pieces, range.begin, {}, &piece::first_row);
+  const auto& source = *std::prev(after);
+  return select_rows(source.rows, {range.begin - source.first_row,
+                                   range.end - source.first_row});
 }
 
 local_batches::local_batches(const data::dataset& batches,
                              const data::position& start,
-                             const replica_group::replica_range& local_replicas,
-                             std::uint32_t replicas)
+                             const local_placement& placement)
   : batches_{batches},
-    local_replicas_{local_replicas},
-    replicas_{replicas},
-    reads_own_rows_{
-      can_read_own_rows(batches, start, local_replicas, replicas)},
-    cursor_{(reads_own_rows_ ? batches.shard(
-               local_replicas.first,
-               local_replicas.first + local_replicas.count, replicas)
-                             : batches)
-              .iterate(start)} {}
+    replicas_{placement.job.replicas()},
+    ranges_{ranges_to_read(batches, start, placement)} {
+  for (const auto& range : ranges_)
+    cursors_.push_back(
+      batches.shard(range.begin, range.end, replicas_).iterate(start));
+  if (ranges_.empty())
+    cursors_.push_back(batches.iterate(start));
+}
 
 std::optional<local_batch> local_batches::next() {
-  const auto position = cursor_.save();
-  auto read = cursor_.next();
-  if (!read)
-    return std::nullopt;
-  if (read->labels.dims().rank() != 1)
-    throw std::logic_error("a dataset is distributed after batch(); this one "
-                           "yields single examples");
-  local_batch out{std::move(*read)};
-  out.global_rows =
-    reads_own_rows_ ? static_cast<std::int64_t>(*batches_.batch_rows(position))
-                    : out.rows.labels.dims()[0];
-  const auto range =
-    shard_of(out.global_rows, local_replicas_.first,
-             local_replicas_.first + local_replicas_.count, replicas_);
-  out.first_row = range.begin;
-  if (!reads_own_rows_ && local_replicas_.count < replicas_)
-    out.rows = select_rows(out.rows, range);
-  out.rows.global_rows = out.global_rows;
+  const auto position = save();
+  local_batch out;
+  if (!ranges_.empty())
+    if (const auto rows = batches_.batch_rows(position))
+      out.global_rows = static_cast<std::int64_t>(*rows);
+  for (std::size_t i = 0; i < cursors_.size(); ++i) {
+    auto read = cursors_[i].next();
+    if (!read)
+      return std::nullopt;
+    if (read->labels.dims().rank() != 1)
+      throw std::logic_error("a dataset is distributed after batch(); this one "
+                             "yields single examples");
+    if (ranges_.empty())
+      out.global_rows = read->labels.dims()[0];
+    read->global_rows = out.global_rows;
+    const auto first_row =
+      ranges_.empty()
+        ? 0
+        : shard_of(out.global_rows, ranges_[i].begin, replicas_).begin;
+    out.pieces.push_back({std::move(*read), first_row});
+  }
   return out;
 }
 

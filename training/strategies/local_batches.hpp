@@ -1,11 +1,12 @@
 #pragma once
 
-#include "troupe/actors/group/replica_group.hpp"
 #include "troupe/data/pipeline/dataset.hpp"
 #include "troupe/data/pipeline/row_range.hpp"
+#include "troupe/strategies/placement.hpp"
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 namespace troupe {
 
@@ -14,8 +15,13 @@ batch select_rows(const batch& source, const row_range& rows);
 
 /// The rows of a global batch that belong to the replicas of this process.
 struct local_batch {
-  batch rows;
-  std::int64_t first_row = 0;   ///< Index of the first row in the global batch.
+  /// Consecutive rows of the global batch.
+  struct piece {
+    batch rows;
+    std::int64_t first_row = 0; ///< Index of the first row in the global batch.
+  };
+
+  pooled<piece> pieces;         ///< Ascending; they do not overlap.
   std::int64_t global_rows = 0; ///< Rows of the global batch.
 
   /// Returns the rows of one replica, which share the elements.
@@ -29,23 +35,22 @@ struct local_batch {
 class local_batches {
 public:
   local_batches(const data::dataset& batches, const data::position& start,
-                const replica_group::replica_range& local_replicas,
-                std::uint32_t replicas);
+                const local_placement& placement);
 
   /// @returns none at the end of the epoch.
   /// @errors throws what reading throws, and std::logic_error if the dataset
   ///         yields single examples.
   std::optional<local_batch> next();
 
-  data::position save() const { return cursor_.save(); }
+  data::position save() const { return cursors_.front().save(); }
 
 private:
   data::dataset batches_;
-  replica_group::replica_range local_replicas_;
   std::uint32_t replicas_;
-  /// True if the cursor reads only the rows of this process.
-  bool reads_own_rows_;
-  data::cursor cursor_;
+  /// The ranges of consecutive replicas of this process, each of which has a
+  /// cursor that reads its rows. Empty: one cursor reads all rows.
+  std::vector<replica_range> ranges_;
+  std::vector<data::cursor> cursors_;
 };
 
 } // namespace troupe

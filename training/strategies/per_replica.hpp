@@ -1,7 +1,9 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -16,32 +18,53 @@ template <class T>
 class per_replica {
 public:
   per_replica() = default;
-  /// @param first replica id of the first value; the others follow.
-  explicit per_replica(std::vector<T> values, std::uint32_t first = 0)
-    : values_{std::move(values)}, first_{first} {}
+  /// The values of replicas 0, 1, 2, ...
+  explicit per_replica(std::vector<T> values)
+    : values_{std::move(values)}, ids_(values_.size()) {
+    std::iota(ids_.begin(), ids_.end(), std::uint32_t{0});
+  }
+  /// @param replica_ids ids of the values' replicas, ascending.
+  /// @errors throws std::logic_error if there is not one id for each value, or
+  ///         if the ids do not ascend.
+  per_replica(std::vector<T> values, std::vector<std::uint32_t> replica_ids)
+    : values_{std::move(values)}, ids_{std::move(replica_ids)} {
+    if (ids_.size() != values_.size()
+        || std::ranges::adjacent_find(ids_, std::ranges::greater_equal{})
+             != ids_.end())
+      throw std::logic_error(std::to_string(values_.size())
+                             + " values for the replicas " + id_text());
+  }
 
   std::size_t size() const { return values_.size(); }
-  std::uint32_t first() const { return first_; }
+  /// @returns the ids of the replicas that have a value, ascending.
+  const std::vector<std::uint32_t>& replica_ids() const { return ids_; }
   using reference = typename std::vector<T>::const_reference;
 
   /// @param replica id in the job.
   /// @errors throws std::logic_error if the replica has no value in this
   ///         process.
   reference operator[](std::size_t replica) const {
-    if (replica < first_ || replica - first_ >= values_.size())
-      throw std::logic_error("values of replicas [" + std::to_string(first_)
-                             + ", " + std::to_string(first_ + values_.size())
-                             + ") include none of replica "
+    const auto at = std::ranges::lower_bound(ids_, replica);
+    if (at == ids_.end() || *at != replica)
+      throw std::logic_error("values of the replicas " + id_text()
+                             + " include none of replica "
                              + std::to_string(replica));
-    return values_[replica - first_];
+    return values_[static_cast<std::size_t>(at - ids_.begin())];
   }
   const std::vector<T>& values() const { return values_; }
   auto begin() const { return values_.begin(); }
   auto end() const { return values_.end(); }
 
 private:
+  std::string id_text() const {
+    std::string text;
+    for (const auto id : ids_)
+      text += (text.empty() ? "" : ", ") + std::to_string(id);
+    return "{" + text + "}";
+  }
+
   std::vector<T> values_;
-  std::uint32_t first_ = 0;
+  std::vector<std::uint32_t> ids_;
 };
 
 /// Returns the argument that `strategy.run` passes to replica `id`.

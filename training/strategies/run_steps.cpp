@@ -52,8 +52,8 @@ make_strategy_state(std::unique_ptr<replica_group> group, std::string name,
   state->name = std::move(name);
   state->devices = std::move(devices);
   state->replicas = group->replicas();
-  state->local_replicas = group->local_replicas();
-  state->copies = state->local_replicas.count;
+  state->placement = group->replica_placement();
+  state->copies = state->placement.count();
   state->threads = threads;
   state->group = std::move(group);
   return state;
@@ -117,7 +117,7 @@ std::uint64_t run_steps(const std::shared_ptr<strategy_state>& state,
       "while another run of it is active; a strategy runs one at a time");
   const running_flag_guard flag{state->running};
   const auto shared =
-    std::make_shared<shared_run>(request.step, state->local_replicas.count);
+    std::make_shared<shared_run>(request.step, state->placement.count());
   const release_on_exit end{*shared};
   auto wrapped_request = request;
   // Weak: replicas keep the function, and the strategy owns the replicas.
@@ -128,7 +128,7 @@ std::uint64_t run_steps(const std::shared_ptr<strategy_state>& state,
     if (!locked_state || !fn)
       throw superseded{};
     group_replica_context self{step, locked_state->bytes_per_pack};
-    const auto index = step.replica - locked_state->local_replicas.first;
+    const auto index = locked_state->placement.job.index_of(step.replica);
     current_context().copy_index = index;
     const execution_scope scope{locked_state, &self};
     const execution_scope_guard scope_guard{scope};

@@ -120,7 +120,7 @@ int strategy::threads() const {
 }
 
 std::uint32_t strategy::workers() const {
-  return state_->local_replicas.processes;
+  return state_->placement.job.processes();
 }
 
 const std::string& strategy::transport() const {
@@ -128,15 +128,11 @@ const std::string& strategy::transport() const {
 }
 
 std::uint32_t strategy::worker() const {
-  return state_->local_replicas.process;
+  return state_->placement.process;
 }
 
-std::uint32_t strategy::first_local_replica() const {
-  return state_->local_replicas.first;
-}
-
-std::uint32_t strategy::local_replicas() const {
-  return state_->local_replicas.count;
+const std::vector<std::uint32_t>& strategy::local_replica_ids() const {
+  return state_->placement.replicas();
 }
 
 strategy_scope strategy::scope() const {
@@ -167,7 +163,7 @@ void strategy::run_step(const std::function<void(replica_context&)>& fn) const {
 tensor strategy::run_collective(
   const std::function<tensor(replica_context&)>& fn) const {
   const auto out = std::make_shared<tensor>();
-  run_one_step(state_, [fn, out, first = state_->local_replicas.first](
+  run_one_step(state_, [fn, out, first = local_replica_ids().front()](
                          replica_context& self) {
     auto mine = fn(self);
     if (self.replica_id() == first)

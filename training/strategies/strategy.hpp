@@ -39,12 +39,12 @@ public:
   const std::vector<device>& devices() const; ///< Devices of this worker.
   int threads() const; ///< Threads of each replica's ops.
 
-  /// The workers are the processes that train together. Each has the replicas
-  /// [first, first + count). A job of one process has one worker.
+  /// The workers are the processes that train together. A job of one process
+  /// has one worker.
   std::uint32_t workers() const;
   std::uint32_t worker() const; ///< This worker, in [0, workers).
-  std::uint32_t first_local_replica() const;
-  std::uint32_t local_replicas() const;
+  /// Ids of this worker's replicas, ascending. They need not be consecutive.
+  const std::vector<std::uint32_t>& local_replica_ids() const;
 
   /// Transport of tensors between workers: "shm", "tcp" or "tls", joined with
   /// "+" if the workers use several. "none" if there is only one worker.
@@ -231,17 +231,18 @@ auto strategy::run(F&& fn, Args&&... args) const {
   if constexpr (std::is_void_v<result>) {
     run_step([call](replica_context& self) { (*call)(self); });
   } else {
-    const auto first = first_local_replica();
+    const auto& ids = local_replica_ids();
     const auto results =
-      std::make_shared<std::vector<std::optional<result>>>(local_replicas());
-    run_step([call, results, first](replica_context& self) {
+      std::make_shared<std::vector<std::optional<result>>>(ids.size());
+    run_step([call, results, ids](replica_context& self) {
       auto value = (*call)(self);
-      (*results)[self.replica_id() - first] = std::move(value);
+      const auto at = std::ranges::lower_bound(ids, self.replica_id());
+      (*results)[static_cast<std::size_t>(at - ids.begin())] = std::move(value);
     });
     std::vector<result> values;
     for (auto& one : *results)
       values.push_back(std::move(*one));
-    return per_replica<result>{std::move(values), first};
+    return per_replica<result>{std::move(values), ids};
   }
 }
 
@@ -250,17 +251,16 @@ T strategy::reduce(reduce_op op, const per_replica<T>& x) const {
   std::vector<tensor> parts;
   for (const auto value : x)
     parts.push_back(tensor::full({}, value, dtype::float64));
-  const per_replica<tensor> as_tensors{std::move(parts), x.first()};
+  const per_replica<tensor> as_tensors{std::move(parts), x.replica_ids()};
   return static_cast<T>(reduce(op, as_tensors).template item<double>());
 }
 
 template <class F>
 auto strategy::values_from(F&& fn) const {
   std::vector<std::decay_t<decltype(fn(std::uint32_t{}))>> values;
-  const auto first = first_local_replica();
-  for (auto id = first; id < first + local_replicas(); ++id)
+  for (const auto id : local_replica_ids())
     values.push_back(fn(id));
-  return per_replica{std::move(values), first};
+  return per_replica{std::move(values), local_replica_ids()};
 }
 
 } // namespace troupe

@@ -28,8 +28,8 @@ struct strategy_state {
   /// The cluster under the replica group. Null: one process.
   std::shared_ptr<void> cluster;
   std::unique_ptr<replica_group> group;
-  /// The range of `group` in this process.
-  replica_group::replica_range local_replicas;
+  /// Placement of the replicas of `group`.
+  local_placement placement;
 
   /// Timeout for another worker to finish a save or a callback, or to call
   /// `fit`, `evaluate` or `save`. Zero: the step timeout of the group.

@@ -54,9 +54,7 @@ template <class F>
 void on_threads(lane_backends& backends, F fn) {
   std::vector<std::thread> threads;
   for (const auto& backend : backends.by_process) {
-    const auto& placement = backend->placement();
-    for (auto r = placement.first[placement.rank];
-         r < placement.first[placement.rank + 1]; ++r)
+    for (const auto r : backend->replica_placement().replicas())
       threads.emplace_back([=] { fn(r, *backend); });
   }
   for (auto& one : threads)
@@ -228,7 +226,7 @@ TEST(LaneBackend, ALossDuringAWaitEndsTheWait) {
 }
 
 TEST(LaneBackend, RejectsLanesThatDoNotFitThePlacement) {
-  const collective::placement two{{0, 1, 2}, 0};
+  const local_placement two{placement::contiguous({1, 1}), 0};
   EXPECT_THROW((lane_backend{two, {}}), std::logic_error);
   EXPECT_THROW((lane_backend{two, std::vector<peer_lanes>(2)}),
                std::logic_error);

@@ -10,6 +10,7 @@
 #include "troupe/actors/runtime/runtime.hpp"
 #include "troupe/tests/actors/group/groups.hpp"
 #include "troupe/tests/net/lanes/lanes.hpp"
+#include "troupe/tests/support/placements.hpp"
 
 #include <caf/actor_cast.hpp>
 #include <caf/exit_reason.hpp>
@@ -49,7 +50,7 @@ struct lane_backends {
       }
     for (std::uint32_t p = 0; p < process_count; ++p)
       by_process.push_back(std::make_shared<lane_backend>(
-        collective::placement{first, p}, std::move(lanes[p]), options));
+        local_placement{placement_of(first), p}, std::move(lanes[p]), options));
   }
 
   /// Lets a lane send zero-copy. All processes of the test are this process, so
@@ -97,16 +98,15 @@ struct lane_backend_group {
     auto& sys = actors.system();
     chief_handle = sys.spawn(
       chief,
-      chief_options{.replicas = replica_count,
-                    .step_timeout = step_timeout,
-                    .placement = {}},
+      chief_options{.processes = {{"this process"}, placement{replica_count}},
+                    .step_timeout = step_timeout},
       message_sender{role_id{role_id::kind::chief, 0}, transport, nullptr});
     watch(chief_handle, true);
     job_roles spawned;
-    const collective::placement placement{first, 0};
+    const auto job_placement = placement_of(first);
     for (std::uint32_t r = 0; r < replica_count; ++r) {
       replica_config config{r, options, 1, 0, transport, nullptr};
-      config.backend = backends.by_process[placement.process_of(r)];
+      config.backend = backends.by_process[job_placement.process_of(r)];
       const auto actor = spawn(sys, troupe::spawn_policy::detached, replica,
                                config, chief_handle);
       watch(actor, false);

@@ -67,7 +67,8 @@ TEST(LaneBackend, OneThreadAtATimeSleepsOnTheLanes) {
   lanes[1] = {
     std::make_unique<counting_lane>(std::move(contributions.left), count),
     std::move(results.left)};
-  lane_backend backend{collective::placement{{0, 3, 4}, 0}, std::move(lanes)};
+  lane_backend backend{local_placement{placement::contiguous({3, 1}), 0},
+                       std::move(lanes)};
   std::vector<std::thread> threads;
   for (std::uint32_t r = 0; r < 3; ++r) {
     backend.begin_generation(r, 1);

@@ -40,7 +40,7 @@ TEST(StatusSurvey, ProbesAComputingReplicaOncePerStep) {
     std::make_shared<blocking_wait_strategy>());
   const auto transport = std::make_shared<local_transport>(1, false);
   chief_actor chief_handle = simulator.spawn(
-    chief, chief_options{.replicas = 1, .placement = {}},
+    chief, chief_options{},
     message_sender{role_id{role_id::kind::chief, 0}, transport, nullptr});
   job_roles all;
   all.replicas.push_back(

@@ -37,8 +37,8 @@ TEST_P(Processes, ReduceInTheOrderOfTheCanonicalTree) {
   const auto first = run_all(processes, 0, 30);
   const auto then = run_all(processes, 30, 3);
   for (std::uint32_t i = 0; i < p; ++i) {
-    EXPECT_EQ(processes.members[i].group->local_replicas(),
-              (replica_group::replica_range{2 * i, 2, i, p}));
+    EXPECT_EQ(processes.members[i].group->replica_placement(),
+              (local_placement{placement::contiguous(std::vector(p, 2u)), i}));
     EXPECT_EQ(processes.members[i].group->replicas(), 2 * p);
     EXPECT_EQ(first[i].end, 30u);
     EXPECT_EQ(then[i].end, 33u);

@@ -2,6 +2,7 @@
 
 #include "troupe/strategies/collective/state_machine.hpp"
 #include "troupe/strategies/tree/reduction.hpp"
+#include "troupe/tests/support/placements.hpp"
 
 #include <cmath>
 #include <cstring>
@@ -162,14 +163,18 @@ private:
 
 /// P state machines and the replicas that they host.
 struct process_group {
-  explicit process_group(std::vector<std::uint32_t> first,
+  explicit process_group(const std::vector<std::uint32_t>& first,
                          std::size_t capacity = 2, bool views = true,
                          std::uint64_t seed = 1)
-    : placed{std::move(first), 0},
+    : process_group{troupe::testing::placement_of(first), capacity, views,
+                    seed} {}
+  explicit process_group(placement job_placement, std::size_t capacity = 2,
+                         bool views = true, std::uint64_t seed = 1)
+    : placed{std::move(job_placement)},
       queues{placed.processes(), capacity, views, seed} {
     for (std::uint32_t p = 0; p < placed.processes(); ++p) {
       machines.push_back(
-        std::make_unique<state_machine>(placement{placed.first, p}));
+        std::make_unique<state_machine>(local_placement{placed, p}));
       transports.push_back(std::make_unique<queue_transport>(queues, p));
     }
   }
@@ -261,10 +266,30 @@ tensors inputs_of(std::uint32_t replicas, std::size_t elements,
   return out;
 }
 
-inline std::string text_of(const firsts& x) {
-  std::string out = "replicas from";
-  for (const auto r : x)
-    out += " " + std::to_string(r);
+inline std::string text_of(const placement& x) {
+  std::string out = "replicas";
+  for (std::uint32_t p = 0; p < x.processes(); ++p) {
+    out += p == 0 ? " " : " | ";
+    for (const auto r : x.replicas_of(p))
+      out += std::to_string(r) + " ";
+  }
+  return out;
+}
+
+/// Placements of the given first replicas of each process, and some that
+/// scatter the replicas.
+inline std::vector<placement>
+with_scattered(const std::vector<firsts>& contiguous) {
+  std::vector<placement> out;
+  for (const auto& first : contiguous)
+    out.push_back(troupe::testing::placement_of(first));
+  using lists = std::vector<placement::id_list>;
+  for (const auto& ids :
+       {lists{{1}, {0}}, lists{{0, 2}, {1, 3}}, lists{{1, 2}, {0, 3}},
+        lists{{4, 5, 6, 7}, {0, 1, 2, 3}}, lists{{0, 4}, {1, 2, 3}},
+        lists{{2}, {0, 1, 5}, {3, 4}}, lists{{3, 0}, {4, 1, 6}, {2, 5}},
+        lists{{0, 5, 6, 7}, {2, 3}, {1}, {4, 8}}})
+    out.emplace_back(ids);
   return out;
 }
 

@@ -10,20 +10,28 @@ using namespace troupe::collective::testing;
 namespace {
 
 /// Placements with P = 1 to 5, even and uneven.
-const std::vector<firsts> layouts{
-  {0, 1},          {0, 3},          {0, 1, 2},          {0, 3, 4},
-  {0, 1, 6},       {0, 1, 2, 3},    {0, 3, 5, 6},       {0, 1, 2, 3, 4},
-  {0, 1, 4, 5, 9}, {0, 2, 4, 6, 8}, {0, 1, 2, 3, 4, 5}, {0, 4, 5, 8, 10, 11}};
+const auto layouts = with_scattered({{0, 1},
+                                     {0, 3},
+                                     {0, 1, 2},
+                                     {0, 3, 4},
+                                     {0, 1, 6},
+                                     {0, 1, 2, 3},
+                                     {0, 3, 5, 6},
+                                     {0, 1, 2, 3, 4},
+                                     {0, 1, 4, 5, 9},
+                                     {0, 2, 4, 6, 8},
+                                     {0, 1, 2, 3, 4, 5},
+                                     {0, 4, 5, 8, 10, 11}});
 
 /// Numbers of elements: chunks of 16 KiB and more, and one element more and
 /// less than full chunks.
 const std::vector<std::size_t> sizes{1, 8192, 8193, 20'479, 20'480, 20'481};
 
 template <class T>
-void walk(const firsts& first, bool views, std::size_t size) {
-  SCOPED_TRACE(text_of(first) + (views ? ", views, " : ", fetched, ")
+void walk(const placement& layout, bool views, std::size_t size) {
+  SCOPED_TRACE(text_of(layout) + (views ? ", views, " : ", fetched, ")
                + std::to_string(size));
-  process_group group{first, 1, views, size};
+  process_group group{layout, 1, views, size};
   const auto replicas = group.placed.replicas();
   const auto inputs = inputs_of<T>(replicas, size, size);
   group.begin_generation(1);
@@ -35,7 +43,7 @@ void walk(const firsts& first, bool views, std::size_t size) {
     group.progress_all();
   ASSERT_TRUE(group.is_drained());
   for (std::uint32_t b = 0; b < 2; ++b) {
-    const auto wanted = ring_sum_of<T>(inputs, first, b);
+    const auto wanted = ring_sum_of<T>(inputs, layout, b);
     for (std::uint32_t r = 0; r < replicas; ++r)
       ASSERT_TRUE(same_bits(group.machine_of(r).sum_of(r, b), wanted))
         << b << ", " << r;
@@ -59,8 +67,8 @@ struct scripted_run {
 
   explicit scripted_run(std::uint64_t seed)
     : rng{seed},
-      first{layouts[rng() % layouts.size()]},
-      group{first, 1 + rng() % 2, rng() % 2 == 0, seed} {
+      layout{layouts[rng() % layouts.size()]},
+      group{layout, 1 + rng() % 2, rng() % 2 == 0, seed} {
     for (std::uint32_t b = 0; b < buckets; ++b) {
       constexpr std::array<std::size_t, 6> some{0, 1, 300, 8192, 9000, 30'000};
       sizes.push_back(some[rng() % 6]);
@@ -87,8 +95,8 @@ struct scripted_run {
   tensor expected_sum(std::uint64_t step, std::uint32_t b) const {
     const auto inputs = inputs_of_step(step, b);
     return options[b].algorithm == collective_options::algorithm_kind::ring
-               && first.size() > 2
-             ? ring_sum_of<float>(inputs, first, b)
+               && layout.processes() > 1
+             ? ring_sum_of<float>(inputs, layout, b)
              : tree_of(inputs, 0, group.placed.replicas());
   }
 
@@ -124,7 +132,7 @@ struct scripted_run {
   }
 
   std::mt19937_64 rng;
-  firsts first;
+  placement layout;
   process_group group;
   std::vector<op> script;
   std::vector<std::size_t> sizes;
@@ -138,25 +146,25 @@ struct scripted_run {
 // -- bits ---------------------------------------------------------------------
 
 TEST(Ring, GivesTheBitsOfItsOrderInEveryPlacement) {
-  for (const auto& first : layouts)
+  for (const auto& layout : layouts)
     for (const bool views : {true, false})
       for (const auto size : sizes)
-        walk<float>(first, views, size);
+        walk<float>(layout, views, size);
 }
 
 TEST(Ring, GivesTheBitsOfItsOrderForManyGroupsOfChunks) {
-  walk<float>({0, 1, 4, 5}, true, 300'001);
+  walk<float>(placement::contiguous({1, 3, 1}), true, 300'001);
 }
 
 TEST(Ring, AddsDoublesInTheSameOrder) {
-  for (const auto& first : layouts)
-    walk<double>(first, true, 30'000);
+  for (const auto& layout : layouts)
+    walk<double>(layout, true, 30'000);
 }
 
 TEST(Ring, SumsIntegersExactly) {
-  for (const auto& first : layouts) {
-    SCOPED_TRACE(text_of(first));
-    process_group group{first};
+  for (const auto& layout : layouts) {
+    SCOPED_TRACE(text_of(layout));
+    process_group group{layout};
     const auto replicas = std::int64_t(group.placed.replicas());
     group.begin_generation(1);
     group.begin_step(0);
@@ -181,8 +189,9 @@ TEST(Ring, SumsIntegersExactly) {
 /// See docs/protocols/ring.md, "Which bits".
 TEST(Ring, BitsDependOnThePlacementAndThoseOfTheTreeDoNot) {
   const auto inputs = inputs_of<float>(4, 5000, 3);
-  const auto two = ring_sum_of<float>(inputs, {0, 2, 4}, 0);
-  const auto four = ring_sum_of<float>(inputs, {0, 1, 2, 3, 4}, 0);
+  const auto two = ring_sum_of<float>(inputs, placement::contiguous({2, 2}), 0);
+  const auto four =
+    ring_sum_of<float>(inputs, placement::contiguous({1, 1, 1, 1}), 0);
   EXPECT_FALSE(same_bits(two, four));
   EXPECT_FALSE(same_bits(four, tree_of(inputs, 0, 4)));
 }
@@ -233,7 +242,7 @@ TEST(Ring, NeverDeadlocksMixedWithTreesAndGathersAndQueuesOfOne) {
   for (std::uint64_t seed = 0; seed < test::seeds_of(50); ++seed) {
     scripted_run current{seed};
     SCOPED_TRACE("seed " + std::to_string(seed) + ", "
-                 + text_of(current.first));
+                 + text_of(current.layout));
     const auto over = [](const player& x) { return x.step == 3; };
     for (int turns = 0; !std::ranges::all_of(current.players, over); ++turns) {
       ASSERT_LT(turns, 300'000) << "deadlock";

@@ -9,12 +9,16 @@ inline constexpr collective_options ringed{
 
 /// Sum in the order of the ring, computed element by element.
 template <class T>
-tensor ring_sum_of(const tensors& inputs, const firsts& first,
+tensor ring_sum_of(const tensors& inputs, const placement& layout,
                    std::uint32_t k) {
-  const auto processes = std::uint32_t(first.size() - 1);
+  const auto processes = layout.processes();
   tensors local_sums;
-  for (std::uint32_t p = 0; p < processes; ++p)
-    local_sums.push_back(tree_of(inputs, first[p], first[p + 1]));
+  for (std::uint32_t p = 0; p < processes; ++p) {
+    tensors local_inputs;
+    for (const auto r : layout.replicas_of(p))
+      local_inputs.push_back(inputs[r]);
+    local_sums.push_back(oracle(local_inputs));
+  }
   tensor out{inputs[0].spec()};
   const auto chunks = chunking_of(out.size(), dtype_of<T>, processes,
                                   collective_options::algorithm_kind::ring);

@@ -9,10 +9,18 @@ using namespace troupe::collective::testing;
 
 namespace {
 
-const std::vector<firsts> layouts{
-  {0, 1},          {0, 3},       {0, 1, 2},       {0, 2, 4},
-  {0, 3, 4},       {0, 1, 4},    {0, 1, 2, 3},    {0, 3, 5, 6},
-  {0, 1, 2, 3, 4}, {0, 5, 6, 8}, {0, 1, 4, 5, 9}, {0, 1, 2, 3, 4, 5}};
+const auto layouts = with_scattered({{0, 1},
+                                     {0, 3},
+                                     {0, 1, 2},
+                                     {0, 2, 4},
+                                     {0, 3, 4},
+                                     {0, 1, 4},
+                                     {0, 1, 2, 3},
+                                     {0, 3, 5, 6},
+                                     {0, 1, 2, 3, 4},
+                                     {0, 5, 6, 8},
+                                     {0, 1, 4, 5, 9},
+                                     {0, 1, 2, 3, 4, 5}});
 
 /// A replica and its position in a script that is equal for all replicas.
 struct player {
@@ -32,12 +40,12 @@ struct collective_op {
 // -- bits ---------------------------------------------------------------------
 
 TEST(Collective, GivesTheBitsOfTheTreeInEveryPlacement) {
-  for (const auto& first : layouts)
+  for (const auto& layout : layouts)
     for (const bool views : {true, false})
       for (const std::size_t size : {1, 7, 5000, 20'000, 300'001}) {
-        SCOPED_TRACE(text_of(first) + (views ? ", views, " : ", fetched, ")
+        SCOPED_TRACE(text_of(layout) + (views ? ", views, " : ", fetched, ")
                      + std::to_string(size));
-        process_group group{first, 2, views, size};
+        process_group group{layout, 2, views, size};
         const auto inputs =
           inputs_of<float>(group.placed.replicas(), size, size);
         group.begin_generation(1);
@@ -56,12 +64,12 @@ TEST(Collective, GivesTheBitsOfTheTreeInEveryPlacement) {
 }
 
 TEST(Collective, OverwritesTheOnlyContributionIfAllowed) {
-  for (const auto& first : layouts)
+  for (const auto& layout : layouts)
     for (const bool views : {true, false})
       for (const std::size_t size : {7, 5000, 300'001}) {
-        SCOPED_TRACE(text_of(first) + (views ? ", views, " : ", fetched, ")
+        SCOPED_TRACE(text_of(layout) + (views ? ", views, " : ", fetched, ")
                      + std::to_string(size));
-        process_group group{first, 2, views, size};
+        process_group group{layout, 2, views, size};
         const auto replicas = group.placed.replicas();
         const auto inputs = inputs_of<float>(replicas, size, size);
         const auto wanted = oracle(inputs);
@@ -79,16 +87,17 @@ TEST(Collective, OverwritesTheOnlyContributionIfAllowed) {
         for (std::uint32_t r = 0; r < replicas; ++r) {
           const auto sum = group.machine_of(r).sum_of(r, 3);
           ASSERT_TRUE(same_bits(sum, wanted)) << r;
-          const bool only = group.placed.count(group.placed.process_of(r)) == 1;
+          const bool only =
+            group.placed.replicas_of(group.placed.process_of(r)).size() == 1;
           EXPECT_EQ(sum.raw() == inputs[r].raw(), only && !direct) << r;
         }
       }
 }
 
 TEST(Collective, AddsDoublesInTheSameTree) {
-  for (const auto& first : layouts) {
-    SCOPED_TRACE(text_of(first));
-    process_group group{first};
+  for (const auto& layout : layouts) {
+    SCOPED_TRACE(text_of(layout));
+    process_group group{layout};
     const auto inputs = inputs_of<double>(group.placed.replicas(), 30'000, 4);
     group.begin_generation(1);
     group.begin_step(0);
@@ -135,11 +144,17 @@ TEST(Collective, CutsOnlyByElementsTypeAndProcesses) {
 }
 
 TEST(Collective, SendsOneContributionPerMaximalSubtree) {
-  const placement x{{0, 3, 4, 9}, 0};
+  const auto x = placement::contiguous({3, 1, 5});
   EXPECT_EQ(subtrees_of(x, 0), (std::vector<replica_range>{{0, 2}, {2, 3}}));
   EXPECT_EQ(subtrees_of(x, 1), (std::vector<replica_range>{{3, 4}}));
   EXPECT_EQ(subtrees_of(x, 2), (std::vector<replica_range>{{4, 8}, {8, 9}}));
-  EXPECT_EQ(subtrees_of({{0, 4}, 0}, 0), (std::vector<replica_range>{{0, 4}}));
+  EXPECT_EQ(subtrees_of(placement{4}, 0), (std::vector<replica_range>{{0, 4}}));
+  const placement scattered{
+    std::vector<placement::id_list>{{0, 2, 3, 4, 5}, {1, 6}}};
+  EXPECT_EQ(subtrees_of(scattered, 0),
+            (std::vector<replica_range>{{0, 1}, {2, 4}, {4, 6}}));
+  EXPECT_EQ(subtrees_of(scattered, 1),
+            (std::vector<replica_range>{{1, 2}, {6, 7}}));
 }
 
 TEST(Collective, MovesTwiceTheBucketLessItsOwnShare) {
@@ -188,9 +203,9 @@ TEST(Collective, NeverDeadlocksInAnyRandomSchedule) {
   using kind = collective_op::kind;
   for (std::uint64_t seed = 0; seed < test::seeds_of(60); ++seed) {
     std::mt19937_64 rng{seed};
-    const auto& first = layouts[rng() % layouts.size()];
-    SCOPED_TRACE("seed " + std::to_string(seed) + ", " + text_of(first));
-    process_group group{first, 1 + rng() % 3, rng() % 2 == 0, seed};
+    const auto& layout = layouts[rng() % layouts.size()];
+    SCOPED_TRACE("seed " + std::to_string(seed) + ", " + text_of(layout));
+    process_group group{layout, 1 + rng() % 3, rng() % 2 == 0, seed};
     std::vector<collective_op> script;
     std::vector<std::size_t> sizes;
     for (std::uint32_t b = 0; b < 12; ++b) {

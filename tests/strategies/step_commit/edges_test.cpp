@@ -13,7 +13,7 @@ using namespace troupe::step_commit::testing;
 // -- runs ---------------------------------------------------------------------
 
 TEST(StepCommitRun, WithoutStepsCompletesAtOnce) {
-  chief_fixture d{2};
+  chief_fixture d{one_process(2)};
   d.record(d.machine.run(5, 0));
   ASSERT_EQ(d.count<completed>(), 1u);
   EXPECT_EQ(d.effects_of<completed>()[0].next, 5u);
@@ -22,7 +22,7 @@ TEST(StepCommitRun, WithoutStepsCompletesAtOnce) {
 }
 
 TEST(StepCommitRun, CompletesOnce) {
-  chief_fixture d{2};
+  chief_fixture d{one_process(2)};
   d.record(d.machine.run(0, 2));
   d.commit_step(0);
   for (std::uint32_t r = 0; r < 2; ++r)
@@ -53,7 +53,7 @@ TEST(StepCommitRun, GrantsOneStepAtATimeUnlessTheWindowIsWide) {
 }
 
 TEST(StepCommitRun, GrantsThePartialBatchBeforeReplicasWaitForIt) {
-  chief_fixture d{1, {}, 16};
+  chief_fixture d{one_process(1), 16};
   d.record(d.machine.run(0, 18));
   d.commit_step(0);
   EXPECT_EQ(d.count<send_grant>(), 0u) << "one step is less than a quarter";
@@ -63,7 +63,7 @@ TEST(StepCommitRun, GrantsThePartialBatchBeforeReplicasWaitForIt) {
 }
 
 TEST(StepCommitRun, CanBeStoppedBeforeReplicasAreConfigured) {
-  state_machine commit_machine{2, 4};
+  state_machine commit_machine{4, one_process(2)};
   commit_machine.open();
   commit_machine.on(configured{1, 0, 1, 0});
   commit_machine.run(3, 9);
@@ -74,7 +74,7 @@ TEST(StepCommitRun, CanBeStoppedBeforeReplicasAreConfigured) {
 }
 
 TEST(StepCommitRun, CanBeAbortedForAnExternalReason) {
-  chief_fixture d{2};
+  chief_fixture d{one_process(2)};
   EXPECT_TRUE(d.machine.end_with(abort_cause::protocol, "too early").empty());
   d.record(d.machine.run(0, 9));
   d.record(d.machine.end_with(abort_cause::protocol, "another run"));
@@ -88,7 +88,7 @@ TEST(StepCommitRun, CanBeAbortedForAnExternalReason) {
 }
 
 TEST(StepCommitRun, NeedsNoNewGenerationIfNoStepWasGranted) {
-  chief_fixture d{1};
+  chief_fixture d{one_process(1)};
   d.record(d.machine.run(3, 9));
   d.record(d.machine.end_with(abort_cause::invalid, "broken"));
   d.acknowledge_all();
@@ -102,7 +102,7 @@ TEST(StepCommitRun, NeedsNoNewGenerationIfNoStepWasGranted) {
 // -- configuration ------------------------------------------------------------
 
 TEST(StepCommitConfigure, IsSentToAllReplicasFirst) {
-  state_machine commit_machine{3, 4};
+  state_machine commit_machine{4, one_process(3)};
   const auto what = commit_machine.open();
   ASSERT_EQ(what.size(), 1u);
   const auto& configures = std::get<send_configure>(what[0]);
@@ -112,7 +112,7 @@ TEST(StepCommitConfigure, IsSentToAllReplicasFirst) {
 }
 
 TEST(StepCommitConfigure, IgnoresAcknowledgementsOfAnotherGeneration) {
-  state_machine commit_machine{1, 4};
+  state_machine commit_machine{4, one_process(1)};
   commit_machine.open();
   commit_machine.run(0, 1);
   EXPECT_TRUE(commit_machine.on(configured{0, 0, 1, 0}).empty());
@@ -122,7 +122,7 @@ TEST(StepCommitConfigure, IgnoresAcknowledgementsOfAnotherGeneration) {
 }
 
 TEST(StepCommitConfigure, DoesNotWaitForLostReplicas) {
-  chief_fixture d{4, two};
+  chief_fixture d{two};
   d.record(d.machine.run(0, 9));
   d.record(d.machine.on(failed{1, 0, 0, 1, abort_cause::invalid, "broken"}));
   for (const std::uint32_t r : {0, 1, 2})
@@ -135,7 +135,7 @@ TEST(StepCommitConfigure, DoesNotWaitForLostReplicas) {
 }
 
 TEST(StepCommitConfigure, DoesNotWaitForALostProcess) {
-  chief_fixture d{4, two};
+  chief_fixture d{two};
   d.record(d.machine.run(0, 9));
   d.record(d.machine.on(failed{1, 0, 0, 1, abort_cause::invalid, "broken"}));
   for (const std::uint32_t r : {0, 1})
@@ -146,7 +146,7 @@ TEST(StepCommitConfigure, DoesNotWaitForALostProcess) {
 }
 
 TEST(StepCommitConfigure, DoesNotWaitForAProcessLostBeforeTheFirstStep) {
-  state_machine commit_machine{4, 4, two};
+  state_machine commit_machine{4, two};
   commit_machine.open();
   commit_machine.on(configured{1, 0, 1, 0});
   commit_machine.run(6, 9);
@@ -168,7 +168,7 @@ TEST(StepCommitConfigure, DoesNotWaitForAProcessLostBeforeTheFirstStep) {
 // -- reports ------------------------------------------------------------------
 
 TEST(StepCommitReports, OfTheFirstStepNotGrantedAreProtocolErrors) {
-  chief_fixture d{1};
+  chief_fixture d{one_process(1)};
   d.record(d.machine.run(0, 9));
   d.report_step(0, 4);
   EXPECT_EQ(d.machine.generation(), 2u);
@@ -179,7 +179,7 @@ TEST(StepCommitReports, OfTheFirstStepNotGrantedAreProtocolErrors) {
 }
 
 TEST(StepCommitReports, OfAnUnknownReplicaAreProtocolErrors) {
-  chief_fixture d{2};
+  chief_fixture d{one_process(2)};
   d.record(d.machine.run(0, 9));
   d.report_step(2, 0);
   EXPECT_EQ(d.machine.generation(), 2u);
@@ -188,7 +188,7 @@ TEST(StepCommitReports, OfAnUnknownReplicaAreProtocolErrors) {
 }
 
 TEST(StepCommitReports, OfTheLastGrantedStepCountOutOfOrder) {
-  chief_fixture d{1};
+  chief_fixture d{one_process(1)};
   d.record(d.machine.run(0, 9));
   for (const std::uint64_t step : {3, 2, 1})
     d.report_step(0, step);
@@ -198,7 +198,7 @@ TEST(StepCommitReports, OfTheLastGrantedStepCountOutOfOrder) {
 }
 
 TEST(StepCommitReports, AreDiscardedWithTheirGeneration) {
-  chief_fixture d{2};
+  chief_fixture d{one_process(2)};
   d.record(d.machine.run(0, 9));
   d.report_step(0, 0);
   d.report_step(1, 1);

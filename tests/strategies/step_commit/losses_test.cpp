@@ -9,7 +9,7 @@ using namespace troupe::step_commit;
 using namespace troupe::step_commit::testing;
 
 TEST(StepCommitFailures, OfAnotherGenerationOrAnUnknownReplicaAreIgnored) {
-  chief_fixture d{2};
+  chief_fixture d{one_process(2)};
   d.record(d.machine.run(0, 9));
   for (const auto& [generation, replica] :
        {std::pair{0u, 0u}, std::pair{2u, 0u}, std::pair{1u, 2u}})
@@ -25,7 +25,7 @@ TEST(StepCommitFailures, OfAnotherGenerationOrAnUnknownReplicaAreIgnored) {
 }
 
 TEST(StepCommitLosses, OfAReducerAbortTheRun) {
-  chief_fixture d{2};
+  chief_fixture d{one_process(2)};
   d.record(d.machine.run(4, 9));
   d.commit_step(4);
   d.record(d.machine.on_reducer_lost(1, "killed"));
@@ -38,7 +38,7 @@ TEST(StepCommitLosses, OfAReducerAbortTheRun) {
 }
 
 TEST(StepCommitLosses, OfAReplicaWithoutARunAbortNothing) {
-  chief_fixture d{2};
+  chief_fixture d{one_process(2)};
   EXPECT_TRUE(d.machine.on_lost(1, "killed").empty());
   EXPECT_TRUE(d.machine.on_lost(1, "killed").empty());
   EXPECT_EQ(d.machine.generation(), 1u);
@@ -49,7 +49,7 @@ TEST(StepCommitLosses, OfAReplicaWithoutARunAbortNothing) {
 }
 
 TEST(StepCommitLosses, OfAReplicaAfterThatOfItsProcessChangeNothing) {
-  chief_fixture d{4, two};
+  chief_fixture d{two};
   d.record(d.machine.run(0, 9));
   d.record(d.machine.on_process_lost(1, abort_cause::lost, "closed"));
   EXPECT_TRUE(d.machine.on_lost(2, "its actor ended").empty());
@@ -63,7 +63,7 @@ TEST(StepCommitLosses, OfAReplicaAfterThatOfItsProcessChangeNothing) {
 }
 
 TEST(StepCommitLosses, OfOneProcessKeepTheReplicasOfOthers) {
-  chief_fixture d{4, two};
+  chief_fixture d{two};
   EXPECT_TRUE(
     d.machine.on_process_lost(0, abort_cause::lost, "closed").empty());
   EXPECT_FALSE(d.machine.busy()) << "without a run there is no probe";
@@ -76,7 +76,8 @@ TEST(StepCommitLosses, OfOneProcessKeepTheReplicasOfOthers) {
 }
 
 TEST(StepCommitLosses, OfASecondProcessKeepTheFirstReason) {
-  chief_fixture d{3, {{"chief 0", "worker 1", "worker 2"}, {0, 1, 2, 3}}};
+  chief_fixture d{
+    {{"chief 0", "worker 1", "worker 2"}, placement::contiguous({1, 1, 1})}};
   d.record(d.machine.run(0, 9));
   d.record(d.machine.on_process_lost(1, abort_cause::lost, "closed"));
   EXPECT_TRUE(
@@ -93,7 +94,7 @@ TEST(StepCommitLosses, OfASecondProcessKeepTheFirstReason) {
 }
 
 TEST(StepCommitLosses, NameTheFirstStepThatASurvivorDidNotReport) {
-  chief_fixture d{4, two};
+  chief_fixture d{two};
   d.record(d.machine.run(0, 9));
   for (const std::uint64_t step : {0, 1})
     for (const std::uint32_t r : {0, 1})
@@ -105,7 +106,7 @@ TEST(StepCommitLosses, NameTheFirstStepThatASurvivorDidNotReport) {
 }
 
 TEST(StepCommitLosses, NameTheNextStepIfSurvivorsReportedAllGrantedSteps) {
-  chief_fixture d{4, two};
+  chief_fixture d{two};
   d.record(d.machine.run(0, 9));
   for (std::uint64_t step = 0; step < 4; ++step)
     for (const std::uint32_t r : {0, 1})
@@ -115,7 +116,7 @@ TEST(StepCommitLosses, NameTheNextStepIfSurvivorsReportedAllGrantedSteps) {
 }
 
 TEST(StepCommitLosses, NameTheNextStepAtTheEndOfARun) {
-  chief_fixture d{4, two};
+  chief_fixture d{two};
   d.record(d.machine.run(0, 2));
   for (const std::uint64_t step : {0, 1})
     for (const std::uint32_t r : {0, 1})
@@ -125,7 +126,7 @@ TEST(StepCommitLosses, NameTheNextStepAtTheEndOfARun) {
 }
 
 TEST(StepCommitLosses, OfTheOnlyReplicaAbortTheRunAtOnce) {
-  chief_fixture d{1};
+  chief_fixture d{one_process(1)};
   d.record(d.machine.run(0, 9));
   d.record(d.machine.on_lost(0, "killed"));
   EXPECT_EQ(d.abort_reason(), "replica 0 was lost in step 0: killed");
@@ -133,7 +134,7 @@ TEST(StepCommitLosses, OfTheOnlyReplicaAbortTheRunAtOnce) {
 }
 
 TEST(StepCommitPlacement, NamesAProcessOnlyIfThereAreSeveral) {
-  const placement one{{"this process"}, {0, 2}};
+  const auto one = one_process(2);
   EXPECT_EQ(one.name_of(1), "replica 1");
   EXPECT_EQ(two.name_of(1), "replica 1 of chief 0");
   EXPECT_EQ(two.name_of(2), "replica 2 of worker 1");

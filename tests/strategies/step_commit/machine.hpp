@@ -10,14 +10,20 @@ namespace troupe::step_commit::testing {
 using ids = std::vector<std::uint32_t>;
 
 /// Two processes of two replicas each.
-inline const placement two{{"chief 0", "worker 1"}, {0, 2, 4}};
+inline const named_processes two{{"chief 0", "worker 1"},
+                                 placement::contiguous({2, 2})};
+
+inline named_processes one_process(std::uint32_t replicas) {
+  return {{"this process"}, placement{replicas}};
+}
 
 /// A state machine whose effects are recorded. Its replicas have incarnation 1,
 /// are configured and idle.
 struct chief_fixture {
-  explicit chief_fixture(std::uint32_t replicas, const placement& where = {},
+  explicit chief_fixture(const named_processes& processes,
                          std::uint64_t step_window = 4)
-    : replicas{replicas}, machine{replicas, step_window, where} {
+    : replicas{processes.placement.replicas()},
+      machine{step_window, processes} {
     record(machine.open());
     acknowledge_all();
   }

@@ -1,4 +1,4 @@
-#include "troupe/strategies/step_commit/state_machine.hpp"
+#include "troupe/tests/strategies/step_commit/machine.hpp"
 
 #include <gtest/gtest.h>
 
@@ -7,17 +7,17 @@
 
 using namespace troupe;
 using namespace troupe::step_commit;
+using testing::one_process;
+using testing::two;
 
 namespace {
-
-const placement two{{"chief 0", "worker 1"}, {0, 2, 4}};
 
 /// A state machine whose replicas are configured and have an active run.
 struct chief_fixture {
   explicit chief_fixture(std::uint64_t step_window = 4,
-                         const placement& where = two,
+                         const named_processes& where = two,
                          std::uint64_t steps = 100)
-    : machine{4, step_window, where} {
+    : machine{step_window, where} {
     record(machine.open());
     acknowledge_all();
     record(machine.run(0, steps));
@@ -132,7 +132,7 @@ TEST(StepCommitOverProcesses, GrantsThePartialBatchAtTheEnd) {
 }
 
 TEST(StepCommit, RejectsRunsAfterAReducerWasLost) {
-  state_machine commit_machine{1, 4};
+  state_machine commit_machine{4, one_process(1)};
   commit_machine.open();
   commit_machine.on_reducer_lost(2, "killed");
   const auto said = commit_machine.run(0, 1);
@@ -143,7 +143,7 @@ TEST(StepCommit, RejectsRunsAfterAReducerWasLost) {
 }
 
 TEST(StepCommit, IgnoresMessagesOfAnotherIncarnation) {
-  chief_fixture d{4, {}};
+  chief_fixture d{4, one_process(4)};
   for (std::uint32_t r = 0; r < 4; ++r)
     d.record(d.machine.on(step_done{1, 0, r, 2, {}}));
   d.record(d.machine.on(failed{1, 0, 1, 2, abort_cause::invalid, "not mine"}));
@@ -153,7 +153,7 @@ TEST(StepCommit, IgnoresMessagesOfAnotherIncarnation) {
 }
 
 TEST(StepCommit, CountsOneWaitReportPerRole) {
-  chief_fixture d{4, {}};
+  chief_fixture d{4, one_process(4)};
   d.record(d.machine.on_timeout("1 s"));
   d.record(
     d.machine.on(wait_report{1, 0, false, 0, activity::computing, 0, {}}));
@@ -166,7 +166,7 @@ TEST(StepCommit, CountsOneWaitReportPerRole) {
 }
 
 TEST(StepCommit, ResendsConfigureOnceIfItIsNotAcknowledged) {
-  state_machine commit_machine{2, 4};
+  state_machine commit_machine{4, one_process(2)};
   commit_machine.open();
   commit_machine.on(configured{1, 0, 1, 0});
   commit_machine.run(0, 1);

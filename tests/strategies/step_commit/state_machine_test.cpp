@@ -1,4 +1,4 @@
-#include "troupe/strategies/step_commit/state_machine.hpp"
+#include "troupe/tests/strategies/step_commit/machine.hpp"
 
 #include <gtest/gtest.h>
 
@@ -7,6 +7,7 @@
 
 using namespace troupe;
 using namespace troupe::step_commit;
+using testing::one_process;
 
 namespace {
 
@@ -15,7 +16,7 @@ constexpr std::uint64_t step_window = 4;
 /// A state machine whose effects are recorded, and replicas that answer.
 struct chief_fixture {
   explicit chief_fixture(std::uint32_t replicas)
-    : replicas{replicas}, machine{replicas, step_window} {
+    : replicas{replicas}, machine{step_window, one_process(replicas)} {
     record(machine.open());
     acknowledge_all();
   }
@@ -123,7 +124,7 @@ TEST(StepCommit, StopGrantsNoMoreSteps) {
 }
 
 TEST(StepCommit, StartsStepsWhenAllReplicasAreConfigured) {
-  state_machine commit_machine{2, step_window};
+  state_machine commit_machine{step_window, one_process(2)};
   commit_machine.open();
   EXPECT_TRUE(commit_machine.run(0, 1).empty());
   EXPECT_TRUE(commit_machine.on(configured{1, 0, 1, 0}).empty());

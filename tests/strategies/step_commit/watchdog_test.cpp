@@ -29,7 +29,7 @@ wait_report idle_report(const chief_fixture& d, std::uint32_t replica,
 // -- progress -----------------------------------------------------------------
 
 TEST(StepCommitProgress, CountsAcknowledgementsRunsAndReportsOnce) {
-  state_machine commit_machine{2, 4};
+  state_machine commit_machine{4, one_process(2)};
   auto before = commit_machine.progress_count();
   const auto moved = [&] {
     return std::exchange(before, commit_machine.progress_count());
@@ -54,7 +54,7 @@ TEST(StepCommitProgress, CountsAcknowledgementsRunsAndReportsOnce) {
 
 /// Replies that a timeout asks for get a timeout of their own.
 TEST(StepCommitProgress, CountsATimeoutInEveryPhase) {
-  chief_fixture d{2};
+  chief_fixture d{one_process(2)};
   const auto late = [&] { return d.machine.on_timeout("1 s"); };
   d.record(d.machine.run(0, 9));
   EXPECT_TRUE(counts_as_progress(d, late)) << "it probes";
@@ -69,7 +69,7 @@ TEST(StepCommitProgress, CountsATimeoutInEveryPhase) {
 }
 
 TEST(StepCommitProgress, CountsALossOnce) {
-  chief_fixture d{4, two};
+  chief_fixture d{two};
   const auto lose = [&](std::uint32_t r) {
     return counts_as_progress(d,
                               [&] { return d.machine.on_lost(r, "killed"); });
@@ -86,7 +86,7 @@ TEST(StepCommitProgress, CountsALossOnce) {
 }
 
 TEST(StepCommitProgress, CountsTheCallerOnlyIfReplicasWaitForIt) {
-  chief_fixture d{1};
+  chief_fixture d{one_process(1)};
   d.record(d.machine.run(0, 100));
   const auto hear = [&](std::uint64_t next) {
     return counts_as_progress(d, [&] { return d.machine.acknowledge(next); });
@@ -104,7 +104,7 @@ TEST(StepCommitProgress, CountsTheCallerOnlyIfReplicasWaitForIt) {
 // -- timeouts -----------------------------------------------------------------
 
 TEST(StepCommitWatchdog, UsesTheLongTimeoutAfterReplicasAreConfigured) {
-  chief_fixture d{2};
+  chief_fixture d{one_process(2)};
   d.record(d.machine.run(0, 9));
   d.record(d.machine.on(failed{1, 0, 0, 1, abort_cause::invalid, "broken"}));
   EXPECT_FALSE(d.machine.probing());
@@ -116,7 +116,7 @@ TEST(StepCommitWatchdog, UsesTheLongTimeoutAfterReplicasAreConfigured) {
 }
 
 TEST(StepCommitWatchdog, ResendsConfigureInEveryGeneration) {
-  chief_fixture d{2};
+  chief_fixture d{one_process(2)};
   for (int i = 0; i < 2; ++i) {
     d.record(d.machine.run(0, 9));
     d.record(d.machine.on(
@@ -133,7 +133,7 @@ TEST(StepCommitWatchdog, ResendsConfigureInEveryGeneration) {
 }
 
 TEST(StepCommitWatchdog, ResendsConfigureAgainInTheNextGeneration) {
-  state_machine commit_machine{2, 4};
+  state_machine commit_machine{4, one_process(2)};
   commit_machine.open();
   commit_machine.run(0, 9);
   commit_machine.on_timeout("1 s");
@@ -147,7 +147,7 @@ TEST(StepCommitWatchdog, ResendsConfigureAgainInTheNextGeneration) {
 }
 
 TEST(StepCommitWatchdog, NamesReplicasThatDoNotAcknowledgeAndDropsTheRun) {
-  state_machine commit_machine{3, 4};
+  state_machine commit_machine{4, one_process(3)};
   commit_machine.open();
   commit_machine.on(configured{1, 1, 1, 0});
   commit_machine.run(7, 1);
@@ -171,7 +171,7 @@ TEST(StepCommitWatchdog, NamesReplicasThatDoNotAcknowledgeAndDropsTheRun) {
 }
 
 TEST(StepCommitWatchdog, HasNoEffectAfterTheRunEnded) {
-  chief_fixture d{2};
+  chief_fixture d{one_process(2)};
   EXPECT_TRUE(d.machine.on_timeout("1 s").empty());
   d.record(d.machine.run(0, 1));
   d.commit_step(0);
@@ -183,7 +183,7 @@ TEST(StepCommitWatchdog, HasNoEffectAfterTheRunEnded) {
 // -- probes -------------------------------------------------------------------
 
 TEST(StepCommitProbe, IsRepeatedIfReportsOfSurvivorsArriveLate) {
-  chief_fixture d{4, two};
+  chief_fixture d{two};
   d.record(d.machine.run(0, 9));
   d.record(d.machine.on_process_lost(1, abort_cause::lost, "closed"));
   EXPECT_EQ(d.effects_of<send_probe>().back().message.step, 0u);
@@ -209,7 +209,7 @@ TEST(StepCommitProbe, IsRepeatedIfReportsOfSurvivorsArriveLate) {
 }
 
 TEST(StepCommitProbe, EndsWithTheFailureOfAReplicaAfterAProcessIsLost) {
-  chief_fixture d{4, two};
+  chief_fixture d{two};
   d.record(d.machine.run(0, 9));
   d.record(d.machine.on_process_lost(1, abort_cause::unreachable, "silent"));
   d.record(
@@ -223,7 +223,7 @@ TEST(StepCommitProbe, EndsWithTheFailureOfAReplicaAfterAProcessIsLost) {
 }
 
 TEST(StepCommitProbe, AcceptsReportsOfItsStepAndGenerationOnly) {
-  chief_fixture d{2};
+  chief_fixture d{one_process(2)};
   d.record(d.machine.run(0, 9));
   d.record(d.machine.on_timeout("1 s"));
   for (const auto& [epoch, step] :
@@ -240,7 +240,7 @@ TEST(StepCommitProbe, AcceptsReportsOfItsStepAndGenerationOnly) {
 }
 
 TEST(StepCommitProbe, DistinguishesAReducerFromTheReplicaOfTheSameId) {
-  chief_fixture d{2};
+  chief_fixture d{one_process(2)};
   d.record(d.machine.run(0, 9));
   d.report_step(1, 0);
   d.record(d.machine.on_timeout("1 s"));

@@ -79,8 +79,8 @@ TEST(MultiWorker, ReportsWorkersAndReplicaIds) {
       EXPECT_EQ(strategy.worker(), w);
       EXPECT_EQ(strategy.is_chief(), w == 0);
       EXPECT_EQ(strategy.num_replicas_in_sync(), 6u);
-      EXPECT_EQ(strategy.first_local_replica(), 2 * w);
-      EXPECT_EQ(strategy.local_replicas(), 2u);
+      EXPECT_EQ(strategy.local_replica_ids(),
+                (std::vector<std::uint32_t>{2 * w, 2 * w + 1}));
       const auto ids =
         strategy.values_from([](std::uint32_t id) { return id; });
       EXPECT_EQ(ids.values(), (std::vector<std::uint32_t>{2 * w, 2 * w + 1}));
@@ -172,7 +172,7 @@ TEST(MultiWorker, EachLoopReadsTheNextEpochOnAllWorkers) {
         for (const auto& part : step)
           labels.push_back(part.labels);
         const auto all =
-          strategy.gather(per_replica<tensor>{labels, step.first()}, 0);
+          strategy.gather(per_replica<tensor>{labels, step.replica_ids()}, 0);
         for (const auto x : all.data<std::int32_t>())
           order.push_back(float(x));
       }
