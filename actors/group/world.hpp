@@ -9,18 +9,19 @@
 
 namespace troupe {
 
-/// The connected processes of a job. Process 0 is the leader. Every other
-/// process has one control connection, to the leader.
+/// The connected processes of a job, from the view of one of them. Process 0 is
+/// the leader. Every other process has one control connection, to the leader.
 struct world {
   /// Names of the processes, and which process holds which replicas.
   step_commit::placement placement;
   std::uint32_t rank = 0; ///< Number of this process.
-  /// By process. Null: this process has no connection to it.
+  /// Control connections by process. Null: no connection to that process.
   std::vector<std::shared_ptr<net::connection>> connections;
-  /// Runs the collectives of this process's replicas with other processes.
+  /// Runs the collectives between this process's replicas and those of other
+  /// processes.
   std::shared_ptr<lane_backend> backend;
   /// Number of the membership view that the rendezvous agreed on. It does not
-  /// change in the life of the job.
+  /// change during the job.
   std::uint64_t view_id = 0;
 
   std::uint32_t processes() const {
@@ -28,14 +29,14 @@ struct world {
   }
 };
 
-/// Channels of a connection between two processes of a job. The numbers are a
-/// wire format.
+/// Numbers of the channels of a control connection. The numbers are a wire
+/// format: never change one.
 enum channel_id : std::uint32_t {
   // channel 0 is reserved for the connection
   chief_channel = 1,
   run_client_channel = 2,
   membership_channel = 3,
-  replica_channel = 16, ///< The id of the replica is added.
+  replica_channel = 16, ///< Replica r uses channel 16 + r.
 };
 
 } // namespace troupe
