@@ -25,10 +25,10 @@ struct lane_backend_options {
   /// Names of the processes for error texts, such as "worker 1". Empty:
   /// "process 0", "process 1" and so on.
   std::vector<std::string> names{};
-  /// Set this where a thread must not sleep, as in the simulator. `wait` then
-  /// makes progress and returns at once. When waiting replicas should check
-  /// their conditions again, the backend calls this function with its lock
-  /// held. Null: waiting threads sleep until a lane has an event.
+  /// Called, with the backend's lock held, when waiting replicas should check
+  /// their conditions again. Set it where a thread must not sleep, as in the
+  /// simulator: `wait` then makes progress and returns at once. Null: waiting
+  /// threads sleep until a lane has an event.
   std::function<void()> wake{};
   /// Clock for the delays of injected faults. Null: the system's steady clock.
   clock_function now{};

@@ -100,7 +100,7 @@ void chief_state::on_lost(const caf::down_msg& down) {
     perform(commits->on_reducer_lost(id.id, reason));
   else if (is_local(id.id))
     perform(commits->on_lost(id.id, reason));
-  else // its whole process may be lost; that report may follow
+  else // wait: the loss of its whole process may be reported next
     self->delayed_send(self, replica_loss_delay, atom::ended_v, id.id, reason);
 }
 

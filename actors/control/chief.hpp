@@ -124,7 +124,8 @@ struct chief_state {
 
   /// Timeout of the wait until all processes have joined the run.
   std::chrono::milliseconds join_timeout{0};
-  caf::actor_clock::time_point join_deadline{}; ///< End of `join_timeout`.
+  /// Time when the wait for the processes ends.
+  caf::actor_clock::time_point join_deadline{};
   bool join_timer_set = false; ///< True while a join timer is set.
 };
 

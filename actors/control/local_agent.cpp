@@ -109,7 +109,8 @@ void local_agent_state::on_wait_report(const step_commit::wait_report& report) {
   if (!handling_loss || report.generation != generation
       || i >= next_steps.size())
     return;
-  if (report.step < next_steps[i]) // reported since; probe the next step
+  // if the replica has reported this step since, ask about its next step
+  if (report.step < next_steps[i])
     return probe(i);
   wait_reports.push_back(report);
   if (wait_reports.size() < roles.replicas.size())

@@ -25,8 +25,9 @@ public:
   /// @param next first step that is not committed now.
   void on_commit(time_point now, std::uint64_t next);
 
-  /// Writes the rate, the time that it covers and the time since the last
-  /// commit to `status`. No effect before the first run.
+  /// Fills in three fields of `status`: the rate, the time that the rate
+  /// covers, and the time since the last commit. No effect before the first
+  /// run.
   void write_to(time_point now, job_status& status) const;
 
 private:

@@ -65,7 +65,7 @@ public:
 
   ~actor_group() override {
     const auto roles = std::exchange(roles_.roles, {});
-    // ends the chief or the local agent first, which comes first in the list
+    // the first role is the chief or the local agent
     for (const auto& role : roles)
       caf::anon_send_exit(caf::actor_cast<caf::actor>(role),
                           caf::exit_reason::user_shutdown);
@@ -160,7 +160,7 @@ private:
   /// terminates after its role and notifies the proxy at the other end. A proxy
   /// terminates when its last handle is released and it has handled all earlier
   /// messages.
-  /// @param ended number of roles that have been waited for before.
+  /// @param ended number of roles that the caller has already waited for.
   void end_proxies(std::size_t ended) {
     ended += roles_.proxies.size() + roles_.skeletons.size();
     for (const auto* actors : {&roles_.proxies, &roles_.skeletons})

@@ -93,7 +93,7 @@ public:
       throw_bucket_error("the sum of bucket ", bucket,
                          " was requested before a contribution to it");
     awaited = {collective_kind::sum, bucket};
-    // finds the bucket again each time: a replica that adds one may move it
+    // looks the bucket up each time: it moves if another replica adds one
     while (!collectives->bucket_of(bucket).sum)
       fiber::park();
     return collectives->bucket_of(bucket).sum;

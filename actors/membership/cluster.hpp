@@ -73,7 +73,7 @@ class cluster {
 public:
   /// Joins the job. Returns when all tasks have joined and are connected to
   /// each other. The runtime must outlive the cluster.
-  /// @errors throws std::invalid_argument for invalid options; `job_error`:
+  /// @errors throws std::invalid_argument for invalid options, and `job_error`:
   ///         ec::stalled names the tasks that did not join in time,
   ///         ec::refused gives the reason why the leader rejected this process,
   ///         ec::peer_lost or ec::unreachable names a process that was lost

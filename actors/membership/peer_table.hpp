@@ -24,9 +24,9 @@ namespace troupe {
 /// which is any other process. The numbers are a wire format: append, never
 /// reuse.
 enum class membership_message_kind : std::uint8_t {
-  view = 0,  ///< Leader to member: all have joined; carries the view.
+  view = 0,  ///< Leader to member: all processes have joined; carries the view.
   ready = 1, ///< Member to leader: its lanes to all processes are open.
-  start = 2, ///< Leader to member: all are ready, and the job has begun.
+  start = 2, ///< Leader to member: all members are ready; the job has begun.
   abort = 3, ///< Either direction: the job cannot begin; carries the reason.
   leave = 4, ///< Member to leader: it leaves, or acknowledges `shutdown`.
   leave_ack = 5, ///< Leader to member: acknowledges `leave`.
