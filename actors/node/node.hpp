@@ -31,9 +31,9 @@ struct node_settings {
                                          ///< one connection.
   /// Timeout of a role's response to a request.
   std::chrono::milliseconds request_timeout{600'000};
-  /// Time between the order to a role to terminate and its kill. The node gives
-  /// this order when the client has released the role or its connection has
-  /// closed.
+  /// Time that a role gets to terminate before it is killed. The node asks a
+  /// role to terminate when the client has released the role or the connection
+  /// has closed.
   std::chrono::milliseconds shutdown_timeout{5000};
   /// Called when a client has stopped the node. Null: no call.
   std::function<void()> on_stop{};

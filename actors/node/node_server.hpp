@@ -24,7 +24,7 @@ struct node_server_options {
   /// Credentials of the node. None: `net::credentials_from_environment`. Empty
   /// credentials: the node listens on loopback only.
   std::optional<net::credentials> credentials{};
-  std::string name = "node";    ///< Name in logs and status texts.
+  std::string name = "node";    ///< Name of the node in its status.
   std::size_t max_clients = 64; ///< Maximum number of open connections.
   std::size_t max_roles_per_client = 64; ///< Maximum number of running roles of
                                          ///< one connection.

@@ -23,16 +23,16 @@ namespace troupe {
 
 /// The local agent, which represents the chief in a process without the chief.
 using local_agent_actor = caf::typed_actor<
-  // Messages from the replicas, which the local agent forwards to the chief.
+  // Messages that the replicas send and the local agent forwards to the chief.
   caf::reacts_to<step_commit::configured>,
   caf::reacts_to<step_commit::step_done>, caf::reacts_to<step_commit::failed>,
   caf::reacts_to<step_commit::wait_report>,
-  // Messages from the chief, which the local agent passes to the caller of the
-  // run.
+  // Messages that the chief sends. The local agent passes them to the caller of
+  // the run.
   caf::reacts_to<commit_batch>, caf::reacts_to<run_completed>,
   caf::reacts_to<run_aborted>,
-  // Messages from the replica group of this process, which the local agent
-  // forwards to the chief.
+  // Messages that the replica group of this process sends. The local agent
+  // forwards them to the chief.
   caf::reacts_to<run_barrier::join, step_function_ref>,
   caf::reacts_to<commit_ack>, caf::reacts_to<run_barrier::stop>,
   // Sets the roles.

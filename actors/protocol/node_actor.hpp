@@ -13,8 +13,8 @@
 
 namespace troupe {
 
-/// Fingerprint of a role in one program. A node spawns a role only if it has
-/// the same fingerprint of the role as the client that requests it.
+/// Fingerprint of a role in one program. A node spawns a role only if the node
+/// and the requesting client have the same fingerprint of the role.
 struct role_fingerprint {
   std::uint32_t messages = 0; ///< CRC-32C of the schemas of all messages.
   std::uint32_t arguments =
@@ -54,8 +54,8 @@ struct node_info {
 
 // -- protocol -----------------------------------------------------------------
 
-/// Channel on which each connection to a node or a status service carries the
-/// messages of `node_actor` or `status_actor`.
+/// Channel that carries the messages of `node_actor`. In a connection with the
+/// purpose "status", it carries the messages of `status_actor`.
 inline constexpr std::uint32_t root_channel = 1;
 
 /// A node, which spawns roles by name. It serves the `root_channel` of each

@@ -28,21 +28,21 @@ constexpr std::size_t max_batch_elements = 8192;
 
 /// Notifies a run client of committed steps.
 struct commit_batch {
-  std::uint64_t run = 0; ///< Number of the run, which its clients increment.
+  std::uint64_t run = 0; ///< Number of the run, counted by its callers.
   std::vector<commit_record> records; ///< Committed steps, in order.
   auto fields() { return std::tie(run, records); }
 };
 
 /// Notifies a run client that a run is complete.
 struct run_completed {
-  std::uint64_t run = 0; ///< Number of the run, which its clients increment.
+  std::uint64_t run = 0;       ///< Number of the run, counted by its callers.
   std::uint64_t next_step = 0; ///< First step that was not run.
   auto fields() { return std::tie(run, next_step); }
 };
 
 /// Notifies a run client that a run was aborted or rejected.
 struct run_aborted {
-  std::uint64_t run = 0; ///< Number of the run, which its clients increment.
+  std::uint64_t run = 0; ///< Number of the run, counted by its callers.
   ec code = ec::stalled; ///< Error code of the abort.
   std::string reason;    ///< Error text for people.
   auto fields() { return std::tie(run, code, reason); }
@@ -51,8 +51,8 @@ struct run_aborted {
 /// Tells the chief that the caller of the run in a process has received the
 /// commits of all steps below `next_step`.
 struct commit_ack {
-  std::uint32_t process = 0; ///< Number of the acknowledging process.
-  std::uint64_t run = 0; ///< Number of the run, which its clients increment.
+  std::uint32_t process = 0;   ///< Number of the acknowledging process.
+  std::uint64_t run = 0;       ///< Number of the run, counted by its callers.
   std::uint64_t next_step = 0; ///< First step whose commit is not acknowledged.
   auto fields() { return std::tie(process, run, next_step); }
 };
@@ -63,9 +63,8 @@ using run_client_actor =
   caf::typed_actor<caf::reacts_to<commit_batch>, caf::reacts_to<run_completed>,
                    caf::reacts_to<run_aborted>>;
 
-/// Messages from the replicas of a process, which their local agent sends to
-/// the chief in one batch. The chief handles the fields in the order of
-/// declaration.
+/// A batch of messages that a local agent forwards from its replicas to the
+/// chief. The chief handles the fields in the order of declaration.
 struct owner_batch {
   std::vector<step_commit::configured> configured;
   std::vector<step_commit::step_done> steps_done;
@@ -79,7 +78,7 @@ std::vector<owner_batch> split(const owner_batch& batch);
 
 /// The chief, as other processes see it.
 using chief_remote_actor = replica_owner_actor::extend<
-  // A local agent sends messages from its replicas in one batch.
+  // A local agent forwards messages from its replicas.
   caf::reacts_to<owner_batch>,
   // The replica group of a process joins a run.
   caf::reacts_to<run_barrier::join>,

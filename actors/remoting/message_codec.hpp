@@ -64,7 +64,7 @@ void put(net::writer& out, const T& value) {
     put_tensors(out, value);
   else if constexpr (std::same_as<T, step_function_ref>)
     out(value.name);
-  else if constexpr (!is_atom<T>::value) // its schema contains the atom
+  else if constexpr (!is_atom<T>::value) // an atom is in the schema only
     out(value);
 }
 
@@ -172,8 +172,8 @@ struct signature<
     return first;
   }
 
-  /// Returns the schema of the message. In a request, ">" and the schema of the
-  /// response follow.
+  /// Returns the schema of the message. For a request, ">" and the schema of
+  /// the response follow.
   static std::string schema() {
     std::string text;
     (append_schema<Is>(text), ...);
@@ -195,7 +195,8 @@ constexpr net::priority priority_of = (carries_tensors<Ts> || ...)
                                         ? net::priority::bulk
                                         : net::priority::control;
 
-/// Begins the payload of a oneway message or a request; the arguments follow.
+/// The first part of the payload of a oneway message or a request. The encoded
+/// arguments follow.
 struct message_head {
   std::uint16_t signature = 0; ///< Position of the signature in the interface.
   /// Fingerprint of that signature. It must be equal at both ends.
@@ -207,7 +208,7 @@ struct message_head {
 
 // -- errors -------------------------------------------------------------------
 
-/// An error as it is sent to another process.
+/// An error in the form in which it is sent to another process.
 struct wire_error {
   ec code = ec::protocol;
   std::string text;

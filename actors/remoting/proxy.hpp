@@ -20,7 +20,7 @@ struct request_timer {
 };
 
 /// A proxy. It stands for a role of another process and has the interface of
-/// that role. Besides with the role's own errors, a request may fail with
+/// that role. A request may fail with an error of the role, or with
 ///   busy         too many requests are open, or the channel accepts no frame
 ///   invalid      the message is too large, or of a type that cannot be sent
 ///   stalled      no response in time

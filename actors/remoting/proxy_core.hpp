@@ -105,7 +105,8 @@ private:
   std::map<std::uint64_t, pending_request> pending_;
   std::deque<backlog_entry> backlog_; ///< Unsent messages, oldest first.
   time_point retry_at_{}; ///< Time of the next attempt to send the backlog.
-  caf::error end_error_;  ///< Error of requests that are open at the end.
+  /// Error that open requests receive when the proxy ends.
+  caf::error end_error_;
 };
 
 } // namespace troupe

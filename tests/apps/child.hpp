@@ -26,12 +26,12 @@ struct outcome {
 struct child_options {
   /// Working directory of the program. Empty: that of the test.
   std::filesystem::path folder{};
-  std::chrono::seconds timeout{100}; ///< Then the program is killed.
+  std::chrono::seconds timeout{100}; ///< The program is killed after it.
   /// Called whenever the program has written to standard error, with the
   /// process id and all of standard error so far. The function may send a
   /// signal.
   std::function<void(pid_t, const std::string&)> on_error_output{};
-  rlim_t file_limit = RLIM_INFINITY; ///< Maximum bytes of a file.
+  rlim_t file_limit = RLIM_INFINITY; ///< Maximum file size in bytes.
   std::string out_file{}; ///< File for standard output. Empty: a pipe.
 };
 

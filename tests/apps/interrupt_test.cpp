@@ -51,7 +51,8 @@ protected:
   /// Sends SIGINT after the tool has installed its handlers, and waits until
   /// the signal is no longer pending. The process first is a shell, which may
   /// have a handler of SIGINT, but has none of SIGTERM. The tool installs its
-  /// handler of SIGTERM last, so this one shows that both are installed.
+  /// handler of SIGTERM last, so the handler of SIGTERM shows that both
+  /// handlers are installed.
   static void interrupt(const background_process& tool) {
     const auto id = tool.id();
     wait_until([id] { return has_signal(id, "SigCgt", SIGTERM); });
@@ -107,7 +108,7 @@ TEST_F(Interrupt, AFailureBeforeTrainingIsReportedInsteadOfTheSignalOfOthers) {
   ASSERT_EQ(workers.size(), 2u);
   ::kill(workers[1], SIGKILL);
   wait_until([&] { return workers_of(tool).size() == 1; });
-  ::kill(workers[0], SIGTERM); // as the tool does later
+  ::kill(workers[0], SIGTERM); // as the tool does after the grace period
   const auto said = remaining_output(tool);
   EXPECT_NE(said.find("worker 1: signal 9 (Killed)"), said.npos) << said;
   EXPECT_EQ(tool.end(), 1);

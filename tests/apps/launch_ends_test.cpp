@@ -79,8 +79,8 @@ TEST_F(Launch, KillsAProcessThatIgnoresSigterm) {
 }
 
 /// Worker 1 stops itself during the grace period after the failure of worker 0.
-/// At its end, worker 1 is killed, while worker 2 gets SIGTERM and waits for
-/// the end of worker 1.
+/// At the end of this period, the tool kills worker 1 and sends SIGTERM to
+/// worker 2, which waits for the end of worker 1.
 TEST_F(Launch, KillsAStoppedProcessAfterOneGracePeriod) {
   for (const auto* name : {"here", "there"})
     ASSERT_EQ(::mkfifo((folder / name).c_str(), 0600), 0);

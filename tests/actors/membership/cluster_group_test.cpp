@@ -163,7 +163,7 @@ TEST_P(Processes, FailIfTheyAskForDifferentSteps) {
 }
 
 // If one of three workers requests a run, its error after the timeout of 1 s
-// names the two that did not.
+// names the two others.
 TEST(ClusterGroup, AReduceThatOneOfThreeBeganNamesTheTwoMissing) {
   cluster_fixture processes{3};
   processes.join_with_groups({.step_timeout = 1s});

@@ -6,7 +6,7 @@ using namespace troupe;
 using namespace troupe::testing;
 
 /// A worker that was rejected, and then cannot connect any more, reports the
-/// rejection, because it explains more than the failure to connect.
+/// rejection, because the rejection explains more than the failure to connect.
 TEST(ClusterRejection, IsReportedThoughTheLeaderListensNoLonger) {
   cluster_fixture processes{2};
   processes.start_timeout = 1500ms;
