@@ -68,7 +68,7 @@ struct node_state {
   struct role {
     caf::actor handle;
     caf::actor_addr client; ///< Node skeleton of the owning connection.
-    std::string name;       ///< Registered name.
+    std::string name;       ///< Registered name of the role.
   };
   /// The skeleton of a spawned role.
   struct role_skeleton {

@@ -12,12 +12,12 @@ namespace troupe {
 /// State of a process of a job. The numbers are a wire format: append, never
 /// reuse.
 enum class member_state : std::uint8_t {
-  joining = 0,     ///< Has connected; the job has not begun.
-  active = 1,      ///< Takes part in the job.
-  unreachable = 2, ///< Sends nothing any more; it may be alive.
-  lost = 3,        ///< Known to have terminated.
-  left = 4,        ///< Left the job by `cluster::leave`.
-  absent = 5,      ///< Has not connected yet.
+  joining = 0,     ///< The process has connected; the job has not begun.
+  active = 1,      ///< The process takes part in the job.
+  unreachable = 2, ///< The process is silent; it may be alive.
+  lost = 3,        ///< The process is known to have terminated.
+  left = 4,        ///< The process has left by `cluster::leave`.
+  absent = 5,      ///< The process has not connected yet.
 };
 
 /// Returns the state as `troupe status` prints it; "?" if it is unknown.

@@ -16,9 +16,8 @@ namespace troupe {
 /// Fingerprint of a role in one program. A node spawns a role only if the node
 /// and the requesting client have the same fingerprint of the role.
 struct role_fingerprint {
-  std::uint32_t messages = 0; ///< CRC-32C of the schemas of all messages.
-  std::uint32_t arguments =
-    0; ///< CRC-32C of the schema of the spawn arguments.
+  std::uint32_t messages = 0;  ///< CRC-32C of the message schemas.
+  std::uint32_t arguments = 0; ///< CRC-32C of the spawn arguments' schema.
   auto fields() { return std::tie(messages, arguments); }
   friend bool operator==(const role_fingerprint&,
                          const role_fingerprint&) = default;

@@ -114,8 +114,8 @@ void skeleton_core::fail_request(std::uint64_t tag,
              std::move(out));
 }
 
-/// Sends a frame to the proxy. If the channel does not accept a response, it is
-/// lost, and the request fails by the proxy's timeout.
+/// Sends a frame to the proxy. If the channel does not accept a response, the
+/// response is lost, and the request fails by the proxy's timeout.
 void skeleton_core::send_frame(net::frame_kind kind, net::priority priority,
                                std::uint64_t tag, net::writer&& response) {
   auto payload = std::move(response).bytes();

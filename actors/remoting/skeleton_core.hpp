@@ -52,11 +52,11 @@ public:
   /// Counts a oneway message that was sent to the role.
   /// @returns true if a receipt must be requested from the role now.
   bool on_oneway_delivered(net::priority priority);
-  /// Begins a receipt: the role's confirmation that it has read all messages
-  /// that were sent to it before.
+  /// Notes that a receipt was requested. By a receipt, the role confirms that
+  /// it has read all messages that were sent to it before.
   void begin_receipt();
-  /// Handles the arrival of the receipt. Returns true if the next one is due
-  /// now.
+  /// Handles the arrival of the receipt. Returns true if another receipt must
+  /// be requested now.
   bool on_receipt();
 
   /// Tells the proxy that it violated the protocol.
@@ -69,8 +69,8 @@ public:
   caf::error on_role_lost(const caf::error& reason, caf::actor_system& sys);
 
   /// Begins a request.
-  /// @returns false if too many requests are open; this one then fails as
-  ///          `busy`.
+  /// @returns false if too many requests are open; the new request then fails
+  ///          as `busy`.
   bool begin_request(const net::frame& frame);
   void respond(std::uint64_t tag, net::writer&& response,
                net::priority priority);

@@ -121,8 +121,8 @@ struct replica_state {
   /// Current activity, for wait reports.
   step_commit::activity activity = step_commit::activity::idle;
   std::uint32_t awaited_bucket = 0; ///< Bucket of the current wait.
-  /// True while the replica waits until its step is drained, that is, until the
-  /// peers have accepted all packets of the step.
+  /// True while the replica waits until its step is drained, that is, until its
+  /// collectives are complete and the peers have accepted all packets.
   bool draining = false;
   /// True while a `wake` message to itself is pending.
   bool wake_pending = false;

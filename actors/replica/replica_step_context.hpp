@@ -31,7 +31,7 @@ private:
   void wait(step_commit::activity activity, std::uint32_t bucket, Ready ready);
 
   /// Returns the deadline of a wait that begins now. Nullopt: the collective
-  ///          options have no timeout.
+  /// options have no timeout.
   std::optional<caf::actor_clock::time_point> deadline() const;
   bool fail_if_expired(std::optional<caf::actor_clock::time_point> limit);
   void wake_at(caf::actor_clock::time_point time);
