@@ -34,7 +34,7 @@ using certificate_ptr = openssl_ptr<X509, X509_free>;
 using bio_ptr = openssl_ptr<BIO, BIO_free>;
 using names_ptr = openssl_ptr<GENERAL_NAMES, GENERAL_NAMES_free>;
 
-/// @returns the result of an OpenSSL call.
+/// Returns the result of an OpenSSL call.
 /// @errors throws std::runtime_error with OpenSSL's reason if the result is
 ///         null or 0.
 template <class T>

@@ -29,20 +29,20 @@ struct credentials {
 ///         missing, empty, or accessible to others than its owner.
 std::string read_secret(const std::string& file);
 
-/// @returns the secret in TROUPE_SECRET, or in the file that TROUPE_SECRET_FILE
-///          names; empty if neither is set. A secret is never passed on a
-///          command line, which all users can read.
+/// Returns the secret in TROUPE_SECRET, or in the file that TROUPE_SECRET_FILE
+/// names; empty if neither is set. A secret is never passed on a command line,
+/// which all users can read.
 /// @errors throws std::invalid_argument if both are set; throws as
 ///         `read_secret`.
 std::string secret_from_environment();
 
-/// @returns the PEM files that TROUPE_TLS_CA, TROUPE_TLS_CERTIFICATE and
-///          TROUPE_TLS_KEY name; null if none is set.
+/// Returns the PEM files that TROUPE_TLS_CA, TROUPE_TLS_CERTIFICATE and
+/// TROUPE_TLS_KEY name; null if none is set.
 /// @errors throws std::invalid_argument if only some are set.
 std::shared_ptr<const credentials::certificates> tls_from_environment();
 
-/// @returns the secret and the PEM files. @errors throws as
-///          `secret_from_environment` and `tls_from_environment`.
+/// Returns the secret and the PEM files. @errors throws as
+/// `secret_from_environment` and `tls_from_environment`.
 credentials credentials_from_environment();
 
 } // namespace troupe::net

@@ -11,9 +11,9 @@ namespace troupe::net {
 /// A HMAC-SHA-256 value.
 using hmac = std::array<std::byte, 32>;
 
-/// @returns the HMAC-SHA-256 of the concatenated `inputs`. @pre all but the
-///          last have a length that both sides know; otherwise the same bytes
-///          could be split differently.
+/// Returns the HMAC-SHA-256 of the concatenated `inputs`. @pre all but the last
+/// have a length that both sides know; otherwise the same bytes could be split
+/// differently.
 hmac hmac_sha256(std::string_view secret,
                  std::initializer_list<std::span<const std::byte>> inputs);
 

@@ -34,7 +34,7 @@ using ctx_ptr = std::unique_ptr<SSL_CTX, ssl_deleter<SSL_CTX_free>>;
 /// Maximum size of a peer's certificate chain.
 constexpr long max_certificate_bytes = 32 * 1024;
 
-/// @returns the first OpenSSL error of this thread, and clears all of them.
+/// Returns the first OpenSSL error of this thread, and clears all of them.
 std::string take_error() {
   const auto code = ERR_get_error();
   ERR_clear_error();
@@ -44,7 +44,7 @@ std::string take_error() {
   return reason ? reason : "unknown error " + std::to_string(code);
 }
 
-/// @returns which certificate is at fault and a remedy; empty if unknown.
+/// Returns which certificate is at fault and a remedy; empty if unknown.
 std::string remedy_for(int reason, long verified) {
   switch (verified) {
     case X509_V_OK:

@@ -32,8 +32,8 @@ bool not_now() {
   return errno == EAGAIN || errno == EWOULDBLOCK;
 }
 
-/// @returns true if all bytes were sent; otherwise errno or a retry flag has
-///          the reason.
+/// Returns true if all bytes were sent; otherwise errno or a retry flag has the
+/// reason.
 bool send_buffered(BIO* bio) {
   BIO_clear_retry_flags(bio);
   auto& [descriptor, unsent, received] = state_of(bio);

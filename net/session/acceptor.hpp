@@ -57,7 +57,7 @@ private:
   using pending_handshakes = std::list<pending_handshake>; ///< Oldest first.
 
   void on_readable();
-  /// @returns true if another connection may be waiting.
+  /// Returns true if another connection may be waiting.
   bool accept_one();
   void start_handshake(descriptor socket, const socket_address& peer_address);
   void on_handshake_done(pending_handshakes::iterator entry);

@@ -63,8 +63,8 @@ public:
   state current() const { return state_; }
   const std::string& reason() const { return reason_; }
 
-  /// @returns the number of bytes that `receive` accepts now. Zero: it does not
-  ///          wait for bytes.
+  /// Returns the number of bytes that `receive` accepts now. Zero: it does not
+  /// wait for bytes.
   std::size_t bytes_wanted() const;
 
   /// Processes received bytes. @pre no more than it waits for.

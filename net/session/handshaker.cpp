@@ -37,7 +37,7 @@ void handshaker::advance() {
   }
 }
 
-/// @returns true if the handshake can continue without waiting.
+/// Returns true if the handshake can continue without waiting.
 bool handshaker::write() {
   const auto result = stream_->write_some(machine_.unsent());
   machine_.sent(result.bytes);

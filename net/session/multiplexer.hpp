@@ -122,7 +122,7 @@ private:
   result on_credit(const frame& incoming);
   result on_close(const frame& incoming, std::vector<event>& events);
   result on_close_ack(const frame& incoming, std::vector<event>& events);
-  /// @returns the channel, which is created if it does not exist.
+  /// Returns the channel, which is created if it does not exist.
   channel_state& find_or_create(std::uint32_t number);
   /// Buffers an event of a channel that is not open.
   /// @returns a protocol error if this exceeds the limit of buffered bytes.

@@ -28,8 +28,9 @@ std::size_t slot_offset(std::uint32_t slots, std::size_t queue,
   return slots_begin + (queue * slots + position % slots) * sizeof(shm_slot);
 }
 
-/// @returns the descriptor.
-/// @errors throws std::runtime_error unless it is a memfd of that size.
+/// Returns `fd` after it has validated the memfd.
+/// @errors throws std::runtime_error if it is not a memfd of that size that
+///         cannot shrink.
 int check_size(int fd, std::size_t bytes) {
   const auto size = validate_memfd(fd);
   if (size != bytes)

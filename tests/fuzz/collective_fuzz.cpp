@@ -115,7 +115,7 @@ private:
                                [](const auto& x) { return x.step == steps; });
   }
 
-  /// @returns true if the replica made progress.
+  /// Returns true if the replica made progress.
   bool walk(std::uint32_t r) {
     auto& replica = walkers_[r];
     auto& machine = job_.machine_of(r);

@@ -40,8 +40,8 @@ std::size_t live_bytes();
 std::size_t peak_bytes();
 void forget_peak();
 
-/// @returns the maximum memory that `fn` used at any time, in addition to the
-///          memory in use before.
+/// Returns the maximum memory that `fn` used at any time, in addition to the
+/// memory in use before.
 template <class F>
 std::size_t memory_of(F&& fn) {
   forget_peak();

@@ -136,7 +136,7 @@ void check_member(view stream, std::size_t piece) {
 /// Two multiplexers whose owners make valid calls in any order.
 class multiplexer_fuzzer {
 public:
-  /// @returns false if the connection has ended.
+  /// Returns false if the connection has ended.
   void act(choices& source) {
     const auto side = source.below(2);
     auto& acting = side == 0 ? pair_.left : pair_.right;

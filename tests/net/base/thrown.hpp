@@ -3,7 +3,7 @@
 #include <stdexcept>
 #include <string>
 
-/// @returns the text of the exception; "" if none was thrown.
+/// Returns the text of the exception; "" if none was thrown.
 template <class F>
 std::string thrown(F&& f) {
   try {

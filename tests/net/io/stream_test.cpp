@@ -27,7 +27,7 @@ protected:
     return {tls{dialer}.wrap(x[0], tls::side::dialer),
             tls{acceptor}.wrap(x[1], tls::side::acceptor)};
   }
-  /// @returns what the acceptor and the dialer received.
+  /// Returns what the acceptor and the dialer received.
   static std::pair<received, received> handshake_results(two sockets) {
     auto remote = pass(*sockets.first, *sockets.second, "hello");
     remote.text += sockets.second->problem();

@@ -13,7 +13,7 @@
 
 namespace troupe::net::testing {
 
-/// @returns two sockets that are connected to each other.
+/// Returns two sockets that are connected to each other.
 inline std::array<int, 2> socket_pair() {
   std::array<int, 2> x{};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, x.data()) != 0)

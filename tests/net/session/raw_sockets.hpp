@@ -36,7 +36,7 @@ public:
                                + std::strerror(errno)};
   }
 
-  /// @returns true if all bytes were sent.
+  /// Returns true if all bytes were sent.
   bool send(std::span<const std::byte> unsent) {
     while (!unsent.empty()) {
       const auto n =
