@@ -88,8 +88,7 @@ public:
   // -- waiting ----------------------------------------------------------------
 
   /// Prepares a wait: appends the descriptors that `poll` has to watch for an
-  /// event of this lane. The last results of the functions determine which
-  /// events a wait ends at:
+  /// event of this lane. The wait ends at one of these events:
   /// - a packet, if `front` returned null;
   /// - more bytes, if `fetch` returned false;
   /// - space, if `reserve` returned an empty buffer or `post` returned false;
