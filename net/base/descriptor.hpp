@@ -6,7 +6,7 @@
 
 namespace troupe::net {
 
-/// Owner of a file descriptor; closes it on destruction. -1: none.
+/// Owns a file descriptor, and closes it on destruction. -1: none.
 class descriptor {
 public:
   descriptor() = default;

@@ -61,8 +61,7 @@ constexpr std::uint32_t power(std::size_t bytes) {
 template <std::size_t Zeros>
 std::uint32_t over_zeros(std::uint32_t crc) {
   static constexpr auto rows = [] {
-    // outside the loops, because clang limits the steps of a constant
-    // expression
+    // outside the loops: clang limits the steps of a constant expression
     const auto zeros = power(Zeros);
     std::array<std::array<std::uint32_t, 256>, 4> t{};
     for (std::uint32_t k = 0; k < 4; ++k)

@@ -10,8 +10,8 @@ namespace troupe::net::packet_layout {
 inline constexpr std::size_t length = 0; ///< u32: size of the payload in bytes.
 inline constexpr std::size_t flags = 4;  ///< u32: all bits are zero.
 inline constexpr std::size_t header = 8;
-inline constexpr std::size_t header_checksum =
-  72; ///< CRC-32C of the 72 bytes before this field.
+/// CRC-32C of the 72 bytes before this field.
+inline constexpr std::size_t header_checksum = 72;
 /// CRC-32C of the first 72 bytes followed by the payload. Over TLS it covers
 /// the first 72 bytes only.
 inline constexpr std::size_t checksum = 76;

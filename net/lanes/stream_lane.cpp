@@ -115,9 +115,8 @@ bool stream_lane::post(const packet_header& header,
     first = first.subspan(of_first);
     second = second.subspan(written.bytes - of_first);
   }
-  unsent_ =
-    // the rest of the prefix ends where the payload begins
-    payload_offset - first.size();
+  // The unsent rest of the prefix ends where the payload begins.
+  unsent_ = payload_offset - first.size();
   std::copy(first.begin(), first.end(), output_->bytes + unsent_);
   std::copy(second.begin(), second.end(), output_->bytes + payload_offset);
   unsent_end_ = payload_offset + second.size();

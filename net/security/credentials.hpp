@@ -21,7 +21,7 @@ struct credentials {
   struct certificates {
     std::string authority, certificate, key;
   };
-  std::shared_ptr<const certificates> tls{}; ///< Null: no TLS.
+  std::shared_ptr<const certificates> tls{}; ///< Files for TLS. Null: no TLS.
 
   /// True if there is neither a secret nor certificates.
   bool none() const { return secret.empty() && !tls; }

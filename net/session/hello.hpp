@@ -17,10 +17,8 @@ struct hello {
   std::string name; ///< Name of the process, such as "worker 1" or "client".
   /// Random number that the process draws when it starts.
   std::uint64_t incarnation = 0;
-  std::string
-    /// Service that the dialer requests: "control", "node", "contributions",
-    /// ...
-    purpose;
+  /// Service that the dialer requests, such as "control" or "contributions".
+  std::string purpose;
   /// Data for the acceptor, which the service defines.
   std::vector<std::byte> payload;
 

@@ -19,7 +19,7 @@ struct received_descriptors {
 /// Descriptors that this process sends to the peer. The caller keeps them open.
 struct descriptor_set {
   int segment = -1, notifier = -1;
-  int arena = -1; ///< -1: none.
+  int arena = -1; ///< -1: this process has no arena.
 };
 
 using exchange_token = std::array<std::byte, 32>;

@@ -38,8 +38,7 @@ void event_notifier::clear() {
   if (!armed_)
     return;
   armed_ = false;
-  std::array<std::byte, 512>
-    pending; // an honest peer sends fewer bytes per wait
+  std::array<std::byte, 512> pending; // a correct peer sends less per wait
   [[maybe_unused]] const auto n =
     ::recv(wait_end_.get(), pending.data(), pending.size(), MSG_DONTWAIT);
 }

@@ -89,7 +89,7 @@ private:
   /// Position after the last packet that was posted zero-copy.
   std::uint64_t zero_copy_end_ = 0;
   bool space_wanted_ = false;
-  bool release_wanted_ = false; ///< The last `flush` returned false.
+  bool release_wanted_ = false; ///< True if the last `flush` returned false.
   bool has_front_ = false;
   packet_header header_{};
   std::size_t bytes_ = 0;

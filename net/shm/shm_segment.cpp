@@ -46,7 +46,7 @@ shm_segment::shm_segment(std::uint32_t slots)
   : slots_{slots},
     fd_{create_memfd(bytes_of(slots))},
     pages_{fd_.get(), bytes_of(slots), PROT_READ | PROT_WRITE} {
-  // the existing mapping stays writable
+  // `pages_`, which is mapped already, stays writable
   seal_memfd(fd_.get(), F_SEAL_FUTURE_WRITE);
   new (pages_.begin()) shm_header{};
 }

@@ -57,8 +57,8 @@ inline constexpr std::uint32_t min_slots = 2, max_slots = 256;
 class shm_segment {
 public:
   /// @pre slots in [min_slots, max_slots].
-  /// @errors throws std::runtime_error if the system has no memfd with these
-  ///         seals.
+  /// @errors throws std::runtime_error if the system has no memfd or not the
+  ///         seal F_SEAL_FUTURE_WRITE.
   explicit shm_segment(std::uint32_t slots);
 
   /// Returns the descriptor to send to the peer.

@@ -109,9 +109,8 @@ TEST(MultiplexerFaults, AcceptsAtMost4MiBThatThePeerDoesNotRead) {
 TEST(MultiplexerFaults, EndsWhenAPeerKeepsSendingButDoesNotRead) {
   multiplexer_pair pair;
   pair.right.open(1), pair.right.open(2);
-  while (
-    // the peer never reads these frames
-    pair.right.post(2, sample_frame((1 << 20) - 200)))
+  // The peer never reads these frames.
+  while (pair.right.post(2, sample_frame((1 << 20) - 200)))
     ;
   auto f = sample_frame(0);
   f.channel = 1;

@@ -112,9 +112,8 @@ TEST(LanePair, PostsZeroCopyFromAnArena) {
     numbered_header(1), payload));
   EXPECT_FALSE(pair.dialer.lanes.contributions->flush());
   ASSERT_NE(pair.acceptor.lanes.contributions->front(), nullptr);
-  payload[5] =
-    // a change before the release, which shows that nothing was copied
-    std::byte{9};
+  // A change before the release shows that nothing was copied.
+  payload[5] = std::byte{9};
   EXPECT_EQ(pair.acceptor.lanes.contributions->view()[5], std::byte{9});
   pair.acceptor.lanes.contributions->pop();
   EXPECT_TRUE(pair.dialer.lanes.contributions->flush());
