@@ -81,8 +81,8 @@ std::optional<lane_backend::peer_failure> lane_backend::failure() {
   return impl_->check_for_failure();
 }
 
-/// Makes progress on a thread that is not the driver, and wakes a sleeping
-/// driver so that it processes the new state.
+/// Makes progress on a thread that is not the driver. Then wakes the driver if
+/// it sleeps, because it must process the new state.
 void lane_backend::impl::progress_for_others() {
   while (make_progress()) {
   }

@@ -8,15 +8,15 @@
 
 namespace troupe {
 
-/// State of a lane backend. One lock guards all of it. The driver releases the
-/// lock while it sleeps and between polls.
+/// State of a lane backend. One lock guards all members. The driver releases
+/// the lock while it sleeps and between polls.
 struct lane_backend::impl {
   using unique_lock = std::unique_lock<std::mutex>;
 
   impl(const local_placement& placement, std::vector<peer_lanes> lane_pairs,
        const lane_backend_options& backend_options);
 
-  // lane_backend.cpp
+  // Implemented in lane_backend.cpp.
   void set_failure(std::uint32_t process, net::close_reason reason,
                    const std::string& description);
   peer_failure describe_failure(std::uint32_t process, net::close_reason reason,
@@ -24,7 +24,7 @@ struct lane_backend::impl {
   std::optional<peer_failure> check_for_failure();
   void progress_for_others();
 
-  // progress_driver.cpp
+  // Implemented in progress_driver.cpp.
   bool holds(std::uint32_t replica, const wait_condition& condition);
   bool has_failed(std::uint32_t replica, const wait_condition& condition);
   bool make_progress();
@@ -48,7 +48,7 @@ struct lane_backend::impl {
   bool has_driver = false;      ///< True while a thread is the driver.
   bool driver_sleeps = false;   ///< True while the driver sleeps.
   int followers = 0;            ///< Number of threads that wait for the driver.
-  /// First lane that closed. Never reset.
+  /// Failure of the first lane that closed. It is never reset.
   std::optional<peer_failure> failure;
 };
 

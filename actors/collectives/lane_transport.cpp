@@ -8,7 +8,8 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-/// Index of the header byte that a fault changes: a byte of the element count.
+/// Index of the header byte that an injected fault changes. It is a byte of the
+/// element count.
 constexpr std::size_t changed_byte = 20;
 
 message_kind message_kind_of(collective::packet_kind x) {
@@ -106,8 +107,9 @@ bool lane_transport::send_zero_copy(
                  : lane_of(process, lane_id).post_zero_copy(header, bytes);
 }
 
-/// Decides on the fault of a packet and sends it accordingly.
-/// @pre the lane is writable.
+/// Asks the fault injector about a packet, and then sends, drops or delays the
+/// packet.
+/// @pre the lane has space for a packet.
 bool lane_transport::send_with_faults(std::uint32_t process,
                                       collective::lane_id lane_id,
                                       collective::packet_header_bytes header,
@@ -121,7 +123,7 @@ bool lane_transport::send_with_faults(std::uint32_t process,
     return true;
   if (fault.corrupted)
     header[changed_byte] ^= std::byte{1};
-  if (fault.duplicated) // no effect if the lane is not writable
+  if (fault.duplicated) // no effect if the lane is full
     lane_of(process, lane_id).post(header, bytes);
   if (fault.delay > std::chrono::nanoseconds{0}
       || !lane_of(process, lane_id).post(header, bytes))
@@ -130,9 +132,9 @@ bool lane_transport::send_with_faults(std::uint32_t process,
   return true;
 }
 
-/// Sends the delayed packet of a lane if it is due.
-/// @returns true if it is still held. Later packets of the lane must then wait,
-///          because packets stay in order.
+/// Sends the delayed packet of a lane if its delay is over.
+/// @returns true if a packet is still delayed. Later packets of the lane must
+///          then wait, because a lane keeps its packets in order.
 bool lane_transport::is_blocked(std::uint32_t process,
                                 collective::lane_id lane_id) {
   auto& delayed = delayed_[process * 2 + std::size_t(lane_id)];

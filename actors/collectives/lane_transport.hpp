@@ -17,7 +17,7 @@ struct peer_lanes {
   std::unique_ptr<net::lane> contributions, results;
 };
 
-/// Returns the time. Null: the system's steady clock is used.
+/// Returns the current time. Null: the system's steady clock is used.
 using clock_function = std::function<std::chrono::steady_clock::time_point()>;
 
 /// Sends the packets of collectives over lanes and injects faults. The fault
@@ -25,7 +25,7 @@ using clock_function = std::function<std::chrono::steady_clock::time_point()>;
 /// process to the lowest replica of the receiving one.
 class lane_transport final : public collective::packet_transport {
 public:
-  /// @param lanes  lanes to each process; those of this process are null.
+  /// @param lanes  pair of lanes to each process; null for this process.
   /// @param faults fault injector. Null: none.
   /// @errors throws std::logic_error if `lanes` does not fit the placement.
   lane_transport(const local_placement& placement,
@@ -34,21 +34,20 @@ public:
                  clock_function now = {});
   ~lane_transport() override;
 
-  /// @returns a lane to a process. @pre it is not this process.
+  /// Returns a lane to a process. @pre the process is not this one.
   net::lane& lane_of(std::uint32_t process, collective::lane_id lane_id) {
     auto& pair = lanes_[process];
     return lane_id == collective::lane_id::contributions ? *pair.contributions
                                                          : *pair.results;
   }
 
-  /// Sends queued packets of all lanes as far as the lanes are writable.
+  /// Sends queued packets of all lanes, as far as the lanes accept them.
   /// @returns true if no sent packet is left in this process and no peer reads
   ///          a zero-copy buffer any more.
   bool flush();
-  /// Sends queued packets of the lanes to one process as far as they are
-  /// writable.
-  /// @returns true if no packet sent to it is left in this process and it reads
-  ///          no zero-copy buffer any more.
+  /// Sends queued packets to one process, as far as its lanes accept them.
+  /// @returns true if no packet sent to the process is left in this one and the
+  ///          receiver reads no zero-copy buffer any more.
   bool flush(std::uint32_t process);
 
   std::span<std::byte> reserve(std::uint32_t process,
@@ -85,7 +84,7 @@ public:
   }
 
 private:
-  struct delayed_packet; ///< A packet that a fault delays.
+  struct delayed_packet; ///< A packet that an injected fault delays.
   bool is_blocked(std::uint32_t process, collective::lane_id lane_id);
   bool send_with_faults(std::uint32_t process, collective::lane_id lane_id,
                         collective::packet_header_bytes header,
@@ -95,7 +94,8 @@ private:
   std::vector<peer_lanes> lanes_;
   std::shared_ptr<fault_injector> faults_;
   clock_function now_;
-  /// Delayed packet of each lane, indexed by 2 * process + lane.
+  /// Delayed packet of each lane, at index 2 * process + lane. None: no packet
+  /// is delayed.
   std::vector<std::optional<delayed_packet>> delayed_;
 };
 

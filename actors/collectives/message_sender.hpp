@@ -10,7 +10,8 @@
 
 namespace troupe {
 
-/// Sends all messages of one role to other roles and injects faults into them.
+/// Sends all messages from one role to other roles, and injects faults into
+/// them.
 class message_sender {
 public:
   message_sender() = default;
@@ -22,8 +23,8 @@ public:
 
   const role_id& role() const { return role_; }
 
-  /// Sends a tensor message through the transport. Its key states the step that
-  /// it belongs to.
+  /// Sends a tensor message through the transport. The fault injector gets the
+  /// generation and the step of the message's key.
   void send_tensor(const role_id& receiver, tensor_message&& message) {
     const auto fault = fault_of(receiver, message.kind, message.key.generation,
                                 message.key.step);
@@ -38,8 +39,9 @@ public:
   }
 
   /// Sends a message without a tensor to the mailbox of a role.
-  /// @param receiver address of the receiver, for the fault injector.
-  /// @param handle   handle of the receiver.
+  /// @param receiver the role that receives the message, for the fault
+  ///                 injector.
+  /// @param handle   the actor that receives the message.
   template <class Handle, class... Ts>
   void send(const role_id& receiver, const Handle& handle, message_kind kind,
             std::uint64_t generation, std::uint64_t step, const Ts&... xs) {

@@ -3,18 +3,19 @@
 #include <ctime>
 #include <thread>
 
-// Waiting for a lane backend: one waiting thread at a time, the driver, makes
-// progress; the others wait until it notifies them.
+// How threads wait in a lane backend. One waiting thread at a time, the driver,
+// makes progress. The other threads wait until the driver notifies them.
 
 namespace troupe {
 
 namespace {
 
-using clock = std::chrono::steady_clock; // lanes are not simulated
+using clock = std::chrono::steady_clock; // the simulator does not poll
 
-/// Number of packets that are moved before other threads may take the lock.
+/// Maximum number of rounds in which one `make_progress` moves packets. Its
+/// caller then checks the wait condition.
 constexpr int max_packets_per_lock = 16;
-/// Time for which polling does not yield the core.
+/// Time for which a polling thread keeps its core before it begins to yield.
 constexpr std::chrono::microseconds min_yield_delay{50};
 
 void cpu_relax() {
@@ -23,7 +24,8 @@ void cpu_relax() {
 #endif
 }
 
-/// Yields the core. @returns false if another thread seems to have used it.
+/// Yields the core. @returns false if another thread seems to have used the
+/// core.
 bool core_is_idle(clock::time_point now) {
   constexpr std::chrono::microseconds max_idle_yield{
     500}; // a longer yield means that another thread ran
@@ -57,9 +59,9 @@ bool lane_backend::impl::holds(std::uint32_t replica,
   return machine.is_drained(replica) && flush();
 }
 
-/// Sends queued packets, and releases zero-copy buffers once all are sent.
-/// @returns true if no sent packet is left in this process and no peer reads a
-///          zero-copy buffer any more.
+/// Sends queued packets. When all have left this process and no peer reads a
+/// zero-copy buffer any more, releases these buffers.
+/// @returns true in that case.
 bool lane_backend::impl::flush() {
   if (!transport.flush())
     return false;
@@ -67,9 +69,9 @@ bool lane_backend::impl::flush() {
   return true;
 }
 
-/// Moves some packets, and notifies waiting threads if a
-/// collective completed or failed.
-/// @returns true if there may be more to move.
+/// Moves some packets. Notifies waiting threads if a collective completed or
+/// failed.
+/// @returns true if there may be more packets to move.
 bool lane_backend::impl::make_progress() {
   const auto before = machine.completed();
   int n = 0;
@@ -91,8 +93,8 @@ void lane_backend::impl::notify() {
     options.wake();
 }
 
-/// True if a peer has failed and the packets that arrived before do not make
-/// the condition hold.
+/// Returns true if a peer has failed and `condition` does not hold after all
+/// packets that had arrived are processed.
 bool lane_backend::impl::has_failed(std::uint32_t replica,
                                     const wait_condition& condition) {
   if (!check_for_failure())
@@ -131,8 +133,8 @@ lane_backend::wait_status lane_backend::wait(std::uint32_t replica,
   return impl_->drive(locked, replica, condition);
 }
 
-/// Makes this thread the driver. At the end of the scope another waiting thread
-/// may become the driver.
+/// Makes this thread the driver while the object exists. Its destructor lets
+/// another waiting thread become the driver.
 struct lane_backend::impl::driver_scope {
   explicit driver_scope(impl& backend) : backend{backend} {
     backend.has_driver = true;
@@ -163,9 +165,10 @@ lane_backend::impl::drive(unique_lock& locked, std::uint32_t replica,
                                         : wait_status::pending;
 }
 
-/// Polls for at most `spin_timeout`. After a short time it yields the core at
-/// each poll, and stops if another thread used it: then sleeping is better, as
-/// a sleeping thread is woken sooner than a yielding one is scheduled.
+/// Polls for at most `spin_timeout`. After `min_yield_delay` it yields the core
+/// before each poll. It stops as soon as another thread has used the core. From
+/// then on sleeping is better: the system runs a woken thread sooner than one
+/// that yields.
 void lane_backend::impl::poll(unique_lock& locked, std::uint32_t replica,
                               const wait_condition& condition) {
   const auto begin = clock::now();
@@ -185,8 +188,8 @@ void lane_backend::impl::poll(unique_lock& locked, std::uint32_t replica,
   }
 }
 
-/// Sleeps until a lane or another replica has an event, or `max_sleep` has
-/// elapsed.
+/// Sleeps until a lane has an event, another thread notifies the driver, or
+/// `max_sleep` has elapsed.
 void lane_backend::impl::sleep(unique_lock& locked) {
   watched.clear();
   watched.push_back({notifier.wait_descriptor(), POLLIN, 0});

@@ -14,14 +14,15 @@ std::shared_ptr<const net::shm_arena> make_arena() {
     memory::use_shared_region(arena->pages());
     return arena;
   } catch (const std::runtime_error&) {
-    return nullptr; // packets are copied then
+    return nullptr; // without an arena, packets are copied
   }
 }
 
 } // namespace
 
 std::shared_ptr<const net::shm_arena> shared_arena() {
-  // Never destroyed, because tensors in static variables may outlive it.
+  // Never destroyed, because tensors in static variables may use it until the
+  // end.
   static const auto* arena = new std::shared_ptr{make_arena()};
   return *arena;
 }

@@ -5,15 +5,15 @@
 
 namespace troupe {
 
-/// A message with a tensor within a process, in the form that a tensor queue
-/// stores.
+/// A message that carries a tensor between two roles of one process. Tensor
+/// queues store messages in this form.
 struct tensor_message {
-  /// Contribution to a sum, reduced slice, or contribution to a gather.
+  /// `contribution`, `result` or `gather_contribution`.
   message_kind kind = message_kind::contribution;
-  tree::slice_key key; ///< Step, sender, bucket and slice of the message.
+  tree::slice_key key; ///< Step, replica, bucket and slice.
   tensor data;
-  /// Output of the sum, in a contribution of the replica that allocates it;
-  /// else empty.
+  /// Tensor that receives the sum. The replica that allocates it sends it with
+  /// its contribution. Empty in all other messages.
   tensor output;
 };
 

@@ -4,13 +4,14 @@
 
 namespace troupe {
 
-// Slot i accepts push number n (n % size == i) while its turn is n, and the pop
-// of that message while its turn is n + 1.
+// Pushes are numbered from 0. Push n uses slot n % size. The slot is free for
+// push n while its `turn` is n, and holds the message of push n while its
+// `turn` is n + 1.
 //
-// Parking is Dekker's algorithm: the producer writes the message and reads the
-// flag, the owner writes the flag and reads the message. These four accesses
-// are sequentially consistent, so at least one of the two sees the other's
-// write.
+// Parking uses Dekker's algorithm. A producer writes a message and then reads
+// the flag `parked_`. The owner writes the flag and then looks for a message.
+// These four accesses are sequentially consistent, so the producer sees the
+// flag or the owner sees the message.
 
 tensor_queue::tensor_queue() : slots_{std::make_unique<slot[]>(size)} {
   for (std::size_t i = 0; i < size; ++i)

@@ -8,9 +8,10 @@
 
 namespace troupe {
 
-/// Queue of the tensor messages to a replica: a bounded ring with many
+/// Queue of the tensor messages to a replica: a bounded ring buffer with many
 /// producers and one consumer, the owner. It allocates nothing after
-/// construction. A producer must wake an owner that has parked.
+/// construction. After a push, the producer must wake the owner if
+/// `needs_wakeup` says so.
 /// @source D. Vyukov's bounded MPMC queue.
 class tensor_queue {
 public:
@@ -32,9 +33,9 @@ public:
   /// @returns false if the queue is not empty; the owner is then not parked.
   bool park();
 
-  /// Called after `push`.
-  /// @returns true if the caller must wake the owner. Exactly one caller gets
-  ///          true for each time that the owner parks.
+  /// Called by a producer after each `push`.
+  /// @returns true if the caller must wake the owner. Each time that the owner
+  ///          parks, only one caller gets true.
   bool needs_wakeup();
 
 private:

@@ -25,18 +25,19 @@ public:
                           std::chrono::nanoseconds delay) = 0;
 };
 
-/// Delivers tensor messages inside a process, with tensors by reference: to a
-/// replica through its tensor queue, to a reducer through its mailbox.
+/// Delivers tensor messages inside a process and passes the tensors by
+/// reference. Replicas receive them through tensor queues, reducers through
+/// their mailboxes.
 class local_transport final : public tensor_transport {
 public:
-  /// @param via_mailbox messages to replicas go through their mailboxes, too.
-  ///                    Tests of message schedules need this.
+  /// @param via_mailbox if true, replicas too receive messages through their
+  ///                    mailboxes. Tests of the order of messages need this.
   local_transport(std::uint32_t replicas, bool via_mailbox);
 
   /// Registers the actor of a replica or reducer. @pre no message was sent yet.
   void register_role(const role_id& role, const caf::actor& actor);
 
-  /// @returns the queue of a replica.
+  /// Returns the queue of a replica.
   tensor_queue& queue_of(std::uint32_t replica) {
     return endpoints_[replica].queue;
   }
@@ -49,7 +50,7 @@ public:
 private:
   struct replica_endpoint {
     tensor_queue queue;
-    caf::actor_addr address; ///< Weak, so that a terminated actor is released.
+    caf::actor_addr address; ///< Weak reference to the actor.
   };
   caf::actor actor_of(const role_id& role) const;
   void send_via_mailbox(const role_id& receiver, tensor_message&& message,

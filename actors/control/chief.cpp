@@ -17,10 +17,11 @@ struct overload : Fs... {
   using Fs::operator()...;
 };
 template <class... Fs>
-overload(Fs...) -> overload<Fs...>; // clang 14 requires it
+overload(Fs...) -> overload<Fs...>; // clang 14 requires this guide
 
-/// Delay before the termination of a replica of another process is handled. Its
-/// last reports, or the loss of its whole process, may arrive in this time.
+/// Delay before the chief handles the termination of a replica in another
+/// process. In this time the replica's last reports, or the loss of its whole
+/// process, may arrive.
 constexpr auto replica_loss_delay = 2 * max_batch_delay;
 
 } // namespace
@@ -63,7 +64,7 @@ void chief_state::on_batch(const owner_batch& batch) {
 void chief_state::on_wait_report(const step_commit::wait_report& report) {
   if (!commits->is_possible(report)
       || (report.reducer && report.id >= roles.reducers.size()))
-    return; // a peer violated the protocol; its answer is ignored
+    return; // the peer violates the protocol; ignore its report
   survey.on_wait_report(report);
   perform(commits->on(report));
 }
@@ -94,7 +95,7 @@ void chief_state::on_lost(const caf::down_msg& down) {
     perform(commits->on_reducer_lost(id.id, reason));
   else if (is_local(id.id))
     perform(commits->on_lost(id.id, reason));
-  else // the whole process may be lost, which is reported separately
+  else // wait: the loss of its whole process may be reported next
     self->delayed_send(self, replica_loss_delay, atom::ended_v, id.id, reason);
 }
 
@@ -136,9 +137,9 @@ void chief_state::perform(run_barrier::reaction effects) {
     std::visit(act, effect);
 }
 
-/// Arms the watchdog if the machine waits for a message, and disarms it
-/// otherwise. It expires `step_timeout` after the last progress, or
-/// `probe_timeout` after a probe.
+/// Sets the watchdog timer if the step-commit machine waits for a message, and
+/// cancels the timer otherwise. The timer expires `step_timeout` after the last
+/// progress, or `probe_timeout` after a probe was sent.
 void chief_state::update_watchdog() {
   const auto now = self->clock().now();
   if (progress_count != commits->progress_count()) {
@@ -146,7 +147,7 @@ void chief_state::update_watchdog() {
     last_progress = now;
   }
   if (!commits->busy()) {
-    ++watchdog_id; // a timer that was set is no longer valid
+    ++watchdog_id; // invalidates a timer that was set
     watchdog_armed = false;
   } else if (!watchdog_armed || watchdog_probing != commits->probing()) {
     watchdog_armed = true;

@@ -16,27 +16,29 @@ struct chief_options {
   step_commit::named_processes processes{{"this process"}, placement{1}};
   /// Steps that a replica may be ahead of the last commit.
   std::uint64_t step_window = default_step_window;
-  /// Time without progress after which the roles are probed and the run is
-  /// aborted. It is also the minimum timeout of the wait until all processes
-  /// have joined a run. Measured by the actors' clock.
+  /// If there is no progress for this time, the chief probes the roles and then
+  /// aborts the run. It is also the minimum time that processes wait for each
+  /// other to join a run. Measured by the actor system's clock.
   std::chrono::milliseconds step_timeout{60'000};
 };
 
 // -- protocol -----------------------------------------------------------------
 
-/// The chief's interface and the messages that it sends to itself.
+/// The chief's interface, extended by the messages that the chief sends to
+/// itself.
 using chief_internal_actor = chief_actor::extend<
   // The watchdog timer with this number has expired.
   caf::reacts_to<atom::watchdog, std::uint64_t>,
-  // The wait until all processes have joined a run may have timed out.
+  // Checks whether the wait for all processes to join a run has timed out.
   caf::reacts_to<atom::missing>,
-  // A replica of another process terminated a while ago, with this reason.
-  // Sent after a delay, in which the loss of its process may be reported.
+  // The replica of another process with this id has terminated for this reason.
+  // The chief delays this message, because the loss of the whole process may be
+  // reported first.
   caf::reacts_to<atom::ended, std::uint32_t, std::string>,
-  // Commits have waited to be batched for `max_batch_delay`.
+  // The oldest unsent commit has waited for `max_batch_delay`: sends the batch.
   caf::reacts_to<atom::flush>,
-  // The status survey with this number has timed out: the reply is made from
-  // the answers received so far.
+  // The status survey with this number has timed out. The chief replies with
+  // the answers that have arrived.
   caf::reacts_to<atom::status, std::uint64_t>>;
 
 // -- state --------------------------------------------------------------------
@@ -62,9 +64,9 @@ struct chief_state {
   void perform(run_barrier::reaction effects);
   void perform(step_commit::reaction effects);
   void update_watchdog();
-  /// Timeout of the answers to a probe.
+  /// Time that the chief waits for the answers to a probe.
   std::chrono::milliseconds probe_timeout() const;
-  /// True if the replica runs in the chief's process.
+  /// Returns true if the replica runs in the chief's process.
   bool is_local(std::uint32_t replica) const;
   template <class Message>
   void send_to_replicas(message_kind kind, std::uint64_t step,
@@ -97,38 +99,41 @@ struct chief_state {
   std::map<caf::actor_addr, role_id> role_ids;
   step_function_ref run_function;
   std::uint64_t run = 0; ///< Number of the active run. Zero: none.
-  /// By process: the first step whose commit its caller has not acknowledged.
+  /// By process: first step whose commit the caller of `run` has not
+  /// acknowledged.
   std::vector<std::uint64_t> acknowledged;
-  /// Commits that were not sent to the other processes yet.
+  /// Commits that the chief has not sent to the other processes yet.
   std::vector<commit_record> unsent_commits;
   bool flush_scheduled = false; ///< True while a `flush` message is scheduled.
   step_rate rate;
   status_survey survey;
-  /// The run that the join timeout and its deadline belong to.
+  /// Run that `join_timeout` and `join_deadline` belong to.
   std::uint64_t joining_run = 0;
   /// Number of the valid watchdog timer; older timers are ignored.
   std::uint64_t watchdog_id = 0;
   bool watchdog_armed = false; ///< True until the valid watchdog timer expires.
-  /// True if the watchdog timer was set for the answers to a probe, or to
-  /// `configure` messages that were sent again.
+  /// True if the watchdog timer limits the wait for answers to a probe or to a
+  /// repeated `configure`.
   bool watchdog_probing = false;
-  /// Progress count of the step-commit machine at the last check.
+  /// Progress count of the step-commit machine when it was last checked.
   std::uint64_t progress_count = 0;
-  /// Time of the last check that found progress.
+  /// Time when a check last found progress.
   caf::actor_clock::time_point last_progress{};
 
   /// Timeout of the wait until all processes have joined the run.
   std::chrono::milliseconds join_timeout{0};
-  caf::actor_clock::time_point join_deadline{}; ///< End of that wait.
-  bool join_timer_set = false; ///< True while a timer for that wait is set.
+  /// Time when the wait for the processes ends.
+  caf::actor_clock::time_point join_deadline{};
+  bool join_timer_set = false; ///< True while a join timer is set.
 };
 
 ec error_code_of(step_commit::abort_cause cause);
 
 // -- behavior -----------------------------------------------------------------
 
-/// Owns the roles of a job: grants steps to the replicas, commits the steps in
-/// order, and names the missing roles if there is no progress.
+/// The chief, which owns the roles of a job. It grants steps to the replicas
+/// and commits the steps in order. If there is no progress, it aborts the run
+/// with an error that names the missing roles.
 chief_internal_actor::behavior_type
 chief(chief_internal_actor::stateful_pointer<chief_state> self,
       chief_options options, message_sender sender);

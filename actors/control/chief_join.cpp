@@ -4,13 +4,14 @@
 #include <algorithm>
 #include <utility>
 
-// Joining a run: how long the processes wait for each other.
+// The part of the chief that lets processes join a run. It limits the time that
+// they wait for each other.
 
 namespace troupe {
 
 namespace {
 
-/// Maximum join timeout that the chief accepts from a peer.
+/// Maximum join timeout that the chief accepts from a peer: one year.
 constexpr std::chrono::milliseconds max_join_timeout{365ull * 24 * 3600 * 1000};
 
 } // namespace
@@ -34,8 +35,8 @@ void chief_state::join(const run_barrier::join& request) {
   }
 }
 
-/// Checks the join deadline. At most one timer is set at a time, whatever
-/// timeouts peers ask for; this function sets the next one.
+/// Checks the join deadline. If it has not passed, sets the next timer. Only
+/// one timer is set at a time, whatever timeouts the peers request.
 void chief_state::on_join_timer() {
   join_timer_set = false;
   if (!barrier->waiting())

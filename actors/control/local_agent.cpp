@@ -15,8 +15,8 @@ namespace troupe {
 
 namespace {
 
-/// A replica that is configured with this generation has left all steps and
-/// runs no other.
+/// Generation that ends the work of a replica. A replica that is configured
+/// with it leaves its step and runs no more steps.
 constexpr auto last_generation = std::numeric_limits<std::uint64_t>::max();
 
 const role_id chief_id{role_id::kind::chief, 0};
@@ -29,8 +29,7 @@ local_agent_state::~local_agent_state() {
                                           group_terminated_message);
 }
 
-/// Sends the batched messages of the replicas and then this message to the
-/// chief.
+/// Sends the replicas' unsent messages to the chief, and then `message`.
 template <class Message>
 void local_agent_state::forward(message_kind kind, const Message& message) {
   flush();
@@ -64,7 +63,7 @@ void local_agent_state::on_configured(const step_commit::configured& answer) {
   unsent.configured.push_back(answer);
   if (unsent.configured.size() >= roles.replicas.size())
     flush();
-  else if (unsent.configured.size() == 1) // the chief waits for every replica
+  else if (unsent.configured.size() == 1) // flush soon: the chief waits
     self->delayed_send(self, max_answer_delay, atom::flush_v);
 }
 
@@ -89,7 +88,8 @@ void local_agent_state::on_step_done(const step_commit::step_done& report) {
     self->delayed_send(self, max_batch_delay, atom::flush_v);
 }
 
-/// True if the chief needs only the reports in `unsent` to end the run.
+/// Returns true if all replicas of this process have reported the last step of
+/// the run. The chief then waits for the reports in `unsent`.
 bool local_agent_state::completes_run(
   const step_commit::step_done& report) const {
   return report.step + 1 >= end_step
@@ -100,8 +100,8 @@ void local_agent_state::on_failed(const step_commit::failed& failure) {
   forward(message_kind::failed, failure);
   if (failure.generation != generation)
     return;
-  // The loss of the chief may be reported after this failure, which it caused;
-  // its error then contains this text.
+  // The loss of the chief may have caused this failure but be reported later.
+  // The error about the loss then contains this text.
   failure_text = failure.reason;
   if (handling_loss)
     terminate_run(failure_text);
@@ -111,14 +111,14 @@ void local_agent_state::on_wait_report(const step_commit::wait_report& report) {
   unsent.wait_reports.push_back(report);
   if (unsent.wait_reports.size() >= roles.replicas.size())
     flush();
-  else if (unsent.wait_reports.size()
-           == 1) // the chief waits `probe_timeout` only
+  else if (unsent.wait_reports.size() == 1) // flush soon: the chief waits
     self->delayed_send(self, max_answer_delay, atom::flush_v);
   const auto i = index_of(report.id);
   if (!handling_loss || report.generation != generation
       || i >= next_steps.size())
     return;
-  if (report.step < next_steps[i]) // the replica has reported that step since
+  // if the replica has reported this step since, ask about its next step
+  if (report.step < next_steps[i])
     return probe(i);
   wait_reports.push_back(report);
   if (wait_reports.size() < roles.replicas.size())
@@ -128,7 +128,7 @@ void local_agent_state::on_wait_report(const step_commit::wait_report& report) {
 
 void local_agent_state::on_join(const run_barrier::join& request) {
   if (request.run <= joined)
-    return; // a duplicate must not reset the state of the run
+    return; // a duplicate request must not reset the run
   joined = run = request.run;
   failure_text.clear();
   next_delivery = acknowledged = request.first;
@@ -139,8 +139,8 @@ void local_agent_state::on_join(const run_barrier::join& request) {
   forward(message_kind::join, request);
 }
 
-/// Commits may arrive in any order and repeatedly; the caller gets each once,
-/// in order.
+/// Commits may arrive in any order and more than once. The caller of `run` gets
+/// each commit once, in order of steps.
 void local_agent_state::on_commits(const commit_batch& batch) {
   if (batch.run != run)
     return;
@@ -194,8 +194,10 @@ void local_agent_state::on_skeleton(const caf::actor_addr& skeleton) {
     on_chief_drained();
 }
 
-/// The chief's messages arrive on another channel than the notification of its
-/// termination, and may arrive later. One of them may end the run regularly.
+/// Handles the end of the chief or of the skeleton that receives the chief's
+/// messages. The skeleton may deliver messages after the chief's end is
+/// reported, and one of them may end the run regularly. So the agent handles
+/// the loss when both have ended.
 void local_agent_state::on_lost(const caf::down_msg& down) {
   if (down.source == chief_skeleton)
     on_chief_drained();
@@ -242,7 +244,7 @@ std::string local_agent_state::describe_chief_loss() const {
          + loss_reason;
 }
 
-/// Terminates because the chief is lost.
+/// Terminates the agent because the chief is lost.
 /// @param more text of a replica's failure. Empty: none.
 void local_agent_state::terminate_run(const std::string& more) {
   const auto stall = more.empty() && run > 0
@@ -252,8 +254,8 @@ void local_agent_state::terminate_run(const std::string& more) {
                          + (stall.empty() ? "" : "; " + stall));
 }
 
-/// Makes all replicas leave their steps, reports the reason to the listener and
-/// terminates.
+/// Makes all replicas leave their steps, reports the error to the listener and
+/// terminates the agent.
 void local_agent_state::terminate(ec code, const std::string& text) {
   for (std::uint32_t i = 0; i < roles.replicas.size(); ++i) {
     const auto id = options.replicas[i];

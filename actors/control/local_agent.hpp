@@ -18,26 +18,29 @@ struct local_agent_options {
   std::uint32_t process = 1; ///< Number of this process.
   std::vector<std::uint32_t> replicas; ///< Ids of its replicas, ascending.
   std::shared_ptr<run_listener> listener;
-  /// Reports per replica that are sent to the chief in one batch. The reports
-  /// of the last step of a run are sent as soon as all replicas of the process
-  /// have reported it. Reports that were not sent are lost with the process.
+  /// Number of reports per replica that the agent sends to the chief in one
+  /// batch. When all its replicas have reported the last step of a run, it
+  /// sends the batch at once. Unsent reports are lost if the process ends.
   std::uint64_t report_batch = 1;
-  /// Steps that a replica may be ahead of the last commit (`max_steps_ahead` of
-  /// a replica group). The chief commits at most twice as many steps beyond
-  /// those that the caller has acknowledged.
+  /// Number of steps that a replica may run ahead of the last commit. The chief
+  /// commits at most twice as many steps ahead of the last commit that the
+  /// caller of `run` has acknowledged.
   std::uint64_t step_window = default_step_window;
-  /// Timeout of the replicas' answers when the chief is lost.
+  /// Time that the agent waits for answers when it probes the replicas after
+  /// the loss of the chief.
   std::chrono::milliseconds probe_timeout{250};
-  /// Timeout of the wait for the chief's remaining messages after its loss was
-  /// detected.
+  /// Time that the agent waits for the chief's remaining messages after it has
+  /// detected the chief's loss.
   std::chrono::milliseconds drain_timeout{5000};
 };
 
 // -- protocol -----------------------------------------------------------------
 
-/// The agent's interface and the messages that it sends to itself.
+/// The agent's interface, extended by the messages that the agent sends to
+/// itself.
 using local_agent_internal_actor = local_agent_actor::extend<
-  // Messages of the replicas have waited to be batched for the maximum delay.
+  // The oldest unsent message of a replica has waited for the maximum delay:
+  // sends the batch.
   caf::reacts_to<atom::flush>,
   // `probe_timeout` has elapsed since the replicas were probed.
   caf::reacts_to<atom::watchdog>,
@@ -76,7 +79,8 @@ struct local_agent_state {
   void terminate_run(const std::string& more);
   void terminate(ec code, const std::string& text);
   std::string describe_chief_loss() const;
-  /// The first step that a replica of this process has not reported.
+  /// Returns the lowest step that some replica of this process has not
+  /// reported.
   std::uint64_t first_unreported_step() const;
 
   local_agent_internal_actor::pointer self;
@@ -84,46 +88,48 @@ struct local_agent_state {
   message_sender sender;
   local_roles roles;
   std::uint64_t run = 0;    ///< Number of the active run. Zero: none.
-  std::uint64_t joined = 0; ///< Number of the last run the caller asked for.
-  /// The latest generation that a replica of this process has confirmed.
+  std::uint64_t joined = 0; ///< Number of the last run the caller joined.
+  /// Latest generation that a replica of this process has acknowledged.
   std::uint64_t generation = 0;
-  std::uint64_t end_step = 0; ///< The first step after the run.
-  /// The first step whose commit the caller has not acknowledged.
+  std::uint64_t end_step = 0; ///< First step after the end of the run.
+  /// First step whose commit the caller of `run` has not acknowledged.
   std::uint64_t acknowledged = 0;
-  /// By replica of this process: the first step that it has not reported.
+  /// By replica of this process: first step that the replica has not reported.
   std::vector<std::uint64_t> next_steps;
   owner_batch unsent;
-  /// True while a `flush` is scheduled for reports.
+  /// True while a `flush` for reports of steps is scheduled.
   bool flush_scheduled = false;
-  /// The first step whose commit was not delivered to the caller.
+  /// First step whose commit the agent has not delivered to the caller.
   std::uint64_t next_delivery = 0;
-  /// Commits that arrived before the commit of an earlier step.
+  /// Commits that arrived before the commit of an earlier step, by step.
   std::map<std::uint64_t, commit_record> reorder_buffer;
-  /// The first step that was not run; set when the chief has ended the run.
+  /// First step that was not run. None until the chief has ended the run.
   std::optional<std::uint64_t> run_end;
   /// Skeleton through which the chief's messages arrive.
   caf::actor_addr chief_skeleton;
   bool chief_lost = false;
-  /// True if no more messages of the chief are expected.
+  /// True if all messages of the chief have arrived or `drain_timeout` has
+  /// elapsed.
   bool chief_drained = false;
-  /// True if the loss of the chief is being handled, and the replicas may have
-  /// been probed.
+  /// True once the agent has begun to handle the chief's loss. It may have
+  /// probed the replicas.
   bool handling_loss = false;
-  /// Code of the chief's loss: peer_lost or unreachable.
+  /// Error code of the chief's loss: peer_lost or unreachable.
   ec loss_code = ec::peer_lost;
-  /// Reason for the loss of the chief. Empty: it has shut down.
+  /// Text about the chief's loss. Empty: the chief has shut down.
   std::string loss_reason;
   std::vector<step_commit::wait_report> wait_reports;
-  /// Text of the last failure of a replica in the run. Empty: none.
+  /// Text of the last failure that a replica reported in the run. Empty: none.
   std::string failure_text;
 };
 
 // -- behavior -----------------------------------------------------------------
 
-/// Owns the replicas of a process other than the chief's. It forwards their
-/// messages to the chief, and the chief's notifications to the caller of `run`.
-/// When the chief is lost and its last messages have arrived, it terminates
-/// with an error that names the step and what the replicas wait for.
+/// The local agent, which owns the replicas of a process other than the
+/// chief's. It forwards their messages to the chief, and the chief's
+/// notifications to the caller of `run`. After the loss of the chief it waits
+/// for the chief's last messages. Then it reports an error that names the step
+/// and what the replicas wait for, and terminates.
 local_agent_internal_actor::behavior_type local_agent(
   local_agent_internal_actor::stateful_pointer<local_agent_state> self,
   local_agent_options options, message_sender sender);

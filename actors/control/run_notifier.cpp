@@ -4,7 +4,8 @@
 #include <algorithm>
 #include <span>
 
-// Notifications to the callers of `run`, in this process and in others.
+// The part of the chief that notifies the callers of `run`, in this process and
+// in others.
 
 namespace troupe {
 
@@ -58,7 +59,8 @@ void chief_state::notify_commit(commit_record&& record) {
 }
 
 void chief_state::flush() {
-  // A record lists all replicas, and the size of a frame is limited.
+  // A record lists all replicas and a frame has a maximum size, so the number
+  // of records in a message is limited.
   const auto max_records = max_batch_elements / (options.replicas + 8u) + 1;
   for (auto left = std::span{unsent_commits}; !left.empty();) {
     const auto records =
@@ -73,7 +75,7 @@ void chief_state::flush() {
 
 void chief_state::notify_completed(std::uint64_t next) {
   flush();
-  // this process last: its caller may destroy the group immediately
+  // notify this process last, because its caller may destroy the group at once
   for (auto p = static_cast<std::uint32_t>(roles.clients.size()); p-- > 0;)
     if (const auto& client = roles.clients[p]; client.listener)
       client.listener->on_completed(run, next);

@@ -6,7 +6,8 @@
 
 #include <algorithm>
 
-// Status of the job: its step rate, and why the next step is not committed.
+// The part of the chief that reports the status of the job: the step rate, and
+// why the next step is not committed.
 
 namespace troupe {
 

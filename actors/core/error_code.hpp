@@ -6,12 +6,13 @@
 
 namespace troupe {
 
-/// Error codes, one per *reaction*: add a code only where some caller treats it
-/// differently. Details for people go into the context of the error. A code is
-/// transmitted as its number, so the numbers are a wire format: append, never
-/// reorder or reuse.
+/// Error code of a failure. Each code stands for one reaction: add a code only
+/// if some caller reacts to it differently. Details for people go into the
+/// error text. Processes send a code to each other as its number: append new
+/// codes, never change or reuse a number.
 enum class ec : std::uint8_t {
-  /// A newer generation or step replaced this one. Drop it and continue.
+  /// A newer generation or step replaced the one that this work belongs to.
+  /// Drop the work and continue.
   superseded = 1,
   /// A peer violated the protocol. Run the step again without that peer.
   protocol = 2,
@@ -19,27 +20,29 @@ enum class ec : std::uint8_t {
   busy = 3,
   /// The peer is known to have terminated. It can be replaced.
   peer_lost = 4,
-  /// The peer is dead or disconnected; which of the two is unknown. Fence it
-  /// before it is replaced.
+  /// The peer does not respond: it is dead or only disconnected. Make sure that
+  /// it is dead (fence it) before you replace it.
   unreachable = 5,
   /// Every peer is alive, but no progress was made in time. Inspect the peers
-  /// that the text names.
+  /// that the error text names.
   stalled = 6,
   /// The request is invalid. Do not retry it.
   invalid = 7,
   /// The request is not permitted. It requires operator action.
   refused = 8,
-  /// Cancelled by the owner. Stop without reporting an error.
+  /// The owner cancelled the work. Stop without reporting an error.
   cancelled = 9,
-  /// The bytes read differ from the bytes written. Use another copy.
+  /// The bytes read differ from the bytes written. Read another copy of the
+  /// data.
   corrupt = 10,
 };
 
-/// @returns the name of the code, such as "peer_lost"; "?" for a number that
-///          is not a code.
+/// Returns the name of the code, such as "peer_lost", or "?" for a number that
+/// is not a code.
 std::string to_string(ec x);
 
-/// Runtime failure of a job, thrown to callers that use no actors.
+/// Reports the failure of a job as an exception, for callers that use no
+/// actors.
 struct job_error : std::runtime_error {
   job_error(ec code, const std::string& message)
     : std::runtime_error{message}, code{code} {}

@@ -6,9 +6,9 @@
 
 namespace troupe {
 
-/// Installs an exception handler: an exception that escapes from a message
-/// handler of `self` becomes the exit reason, `ec::protocol` with its text.
-/// CAF's default handler only prints the text to standard output.
+/// Makes `self` terminate when an exception escapes from one of its message
+/// handlers. The exit reason is `ec::protocol` with the exception's text. CAF's
+/// default handler only prints that text to standard output.
 template <class Self>
 void install_exception_handler(Self* self) {
   self->set_exception_handler([](std::exception_ptr& thrown) -> caf::error {

@@ -6,69 +6,70 @@
 
 namespace troupe {
 
-/// Address of a role of a job, as messages between roles state it.
+/// Identifies a role of a job by its kind and number.
 struct role_id {
   enum class kind : std::uint8_t {
     chief,
     replica,
     reducer,
-    /// The local agent of a process without the chief. Its id is the number of
-    /// the process in the job.
+    /// The local agent of a process other than the chief's. Its id is the
+    /// number of that process in the job.
     local_agent,
   };
   kind role = kind::chief;
-  std::uint32_t id = 0; ///< Number among the roles of this kind, from 0.
+  std::uint32_t id = 0; ///< Number of the role within its kind.
 
   friend bool operator==(const role_id&, const role_id&) = default;
 };
 
-/// Makes the address of a replica.
+/// Returns the `role_id` of the replica with this number.
 inline role_id replica_id(std::uint32_t id) {
   return {role_id::kind::replica, id};
 }
 
-/// @returns "chief", "replica 2", "reducer 0" or "local agent 1".
+/// Returns "chief", "replica 2", "reducer 0" or "local agent 1".
 std::string to_string(const role_id& role);
 
-/// Kind of a message between roles.
+/// Kind of a message between roles. In a process without the chief, the local
+/// agent receives the messages to the chief and forwards them.
 enum class message_kind : std::uint8_t {
-  contribution,        ///< Contribution to a sum, from a replica to a reducer.
-  result,              ///< Reduced slice, from a reducer to a replica.
-  gather_contribution, ///< Contribution to a gather, from a replica to a
-                       ///< replica.
-  configure,   ///< Configuration of a generation, from the chief to a replica.
-  start_steps, ///< Start of the steps of a run, from the chief to a replica.
-  grant,       ///< Permission for more steps, from the chief to a replica.
-  probe,       ///< Request for a wait report, from the chief to a role.
-  configured,  ///< Acknowledgement of a configuration, from a replica to the
-               ///< chief.
-  step_done,   ///< Completed step, from a replica to the chief.
-  failed,      ///< Failed step, from a replica or a reducer to the chief.
-  wait_report, ///< Answer to a probe, from a replica or a reducer to the chief.
-  join,        ///< Request of a local agent to the chief.
-  notification, ///< Notification of the chief to a local agent.
+  contribution,        ///< Replica to reducer: contribution to a sum.
+  result,              ///< Reducer to replica: sum of one slice.
+  gather_contribution, ///< Replica to replica: contribution to a gather.
+  configure,           ///< Chief to replica: begins a generation.
+  start_steps,         ///< Chief to replica: starts the steps of a run.
+  grant,               ///< Chief to replica: permits more steps.
+  probe,               ///< Chief to replica or reducer: asks for a wait report.
+  configured,          ///< Replica to chief: acknowledges `configure`.
+  step_done,           ///< Replica to chief: reports a completed step.
+  failed,              ///< Replica or reducer to chief: reports a failed step.
+  wait_report,         ///< Replica or reducer to chief: answers a probe.
+  join,                ///< Local agent to chief: joins a run.
+  /// Between chief and local agent: any other message about a run, such as a
+  /// commit or its acknowledgement.
+  notification,
 };
 
 /// Decides which messages between roles are lost, duplicated, delayed or
-/// corrupted, also within a process. The threads of the senders call it
+/// corrupted. These include messages within a process. Sending threads call it
 /// concurrently.
 class fault_injector {
 public:
   virtual ~fault_injector() = default;
 
-  /// The fault of one message.
+  /// The faults of one message.
   struct injected_fault {
     bool dropped = false;
-    /// The message is delivered twice. The second copy is not delayed.
+    /// True: the message is delivered twice.
     bool duplicated = false;
-    std::chrono::nanoseconds delay{0}; ///< Delay of the first copy.
-    /// The header of a packet between processes is changed. No effect on other
-    /// messages.
+    /// Delay of the message. If it is duplicated, only one copy is delayed.
+    std::chrono::nanoseconds delay{0};
+    /// True: the header of a packet between processes is changed. No effect on
+    /// other messages.
     bool corrupted = false;
   };
-  /// Decides on the fault of one message.
-  /// @param generation number of the attempt to run steps that the message
-  ///                   belongs to.
+  /// Decides which faults one message has.
+  /// @param generation generation that the message belongs to.
   /// @param step       number of the step that the message belongs to.
   virtual injected_fault on_send(const role_id& sender, const role_id& receiver,
                                  message_kind kind, std::uint64_t generation,

@@ -36,14 +36,14 @@ namespace {
 
 namespace ctx = boost::context;
 
-/// The usable address range of a stack.
+/// The usable address range of a stack, without its guard page.
 struct stack_range {
   const void* base = nullptr;
   std::size_t size = 0;
 };
 
-/// Allocates stacks with a guard page and records their range, which the
-/// sanitizers need.
+/// Allocates a stack with a guard page. Stores the stack's range in `range`,
+/// because the sanitizers need it.
 struct guarded_stack_allocator {
   ctx::protected_fixedsize_stack stacks;
   stack_range* range;
@@ -58,8 +58,8 @@ struct guarded_stack_allocator {
 
   void deallocate(ctx::stack_context& stack) noexcept {
 #ifdef TROUPE_ASAN
-    // Frames that never returned leave poisoned memory behind, and the address
-    // will be used again.
+    // Functions that never returned leave poisoned memory behind. Clear it,
+    // because the addresses will be used again.
     __asan_unpoison_memory_region(static_cast<char*>(stack.sp) - stack.size,
                                   stack.size);
 #endif
@@ -67,8 +67,8 @@ struct guarded_stack_allocator {
   }
 };
 
-/// State of the exceptions in flight, which the C++ runtime keeps per thread:
-/// two words. @source Itanium C++ ABI, 2.2.2.
+/// Exceptions that a thread is throwing or handling. The C++ runtime keeps them
+/// in two words per thread. @source Itanium C++ ABI, 2.2.2.
 struct exception_globals {
   void* words[2] = {};
 
@@ -84,21 +84,21 @@ struct exception_globals {
 
 } // namespace
 
+// The resumer is the code that calls `resume` or `abort`.
 struct fiber::impl {
   impl(context* body_context, std::size_t stack);
   ~impl();
 
-  void run_until_parked(); // runs on the resumer's stack
-  void switch_stack();     // switches the stack and notifies the sanitizers
+  void run_until_parked(); // called on the resumer's stack
+  void switch_stack();     // switches to the fiber's stack and back
   ctx::fiber main(ctx::fiber back);
   void run_body();
   void finish_switch();
-  void return_to_resumer(); // runs on the fiber's stack
+  void return_to_resumer(); // called on the fiber's stack
 
   std::unique_ptr<context> own_context;
-  context* initial_context; // current context when a body begins
-  context*
-    saved_context; // current context of the body while the fiber is parked
+  context* initial_context; // current when a body begins
+  context* saved_context;   // current when the parked body continues
   exception_globals in_flight;
   std::function<void()> body;
   std::exception_ptr error;
@@ -108,7 +108,7 @@ struct fiber::impl {
   bool aborting = false;
   bool ending = false;
 
-  ctx::fiber back; // continuation of the resumer while the fiber runs
+  ctx::fiber back; // continues the resumer; set while the fiber runs
   stack_range stack;
 #ifdef TROUPE_ASAN
   void* fake_stack = nullptr;
@@ -117,10 +117,11 @@ struct fiber::impl {
 #ifdef TROUPE_TSAN
   void* tsan_fiber = __tsan_create_fiber(0);
 #endif
-  ctx::fiber code; // continuation of the body while the fiber is parked
+  ctx::fiber code; // continues the body; set while the fiber is parked
 
-  /// The fiber that runs on this thread. A function that switches the stack may
-  /// read it only on the resumer's stack, because that stays on its thread.
+  /// The fiber that runs on this thread. Null: none. After a switch, code on a
+  /// fiber must not read it: the fiber may run on another thread then, and the
+  /// compiler may reuse the old thread's address.
   static thread_local impl* on_thread;
 };
 
@@ -132,8 +133,8 @@ fiber::impl::impl(context* body_context, std::size_t bytes)
     saved_context{initial_context} {
 #ifdef TROUPE_TSAN
   auto* resumer = __tsan_get_current_fiber();
-  __tsan_switch_to_fiber(tsan_fiber,
-                         0); // the constructor enters the new stack once
+  // the constructor of `code` enters the new stack once
+  __tsan_switch_to_fiber(tsan_fiber, 0);
 #endif
   code = ctx::fiber{
     std::allocator_arg,
@@ -204,7 +205,7 @@ void fiber::impl::run_body() {
   } catch (...) {
     error = std::current_exception();
   }
-  body = nullptr; // destroys the captures while their context is current
+  body = nullptr; // destroys the captures while the body's context is current
 }
 
 void fiber::impl::return_to_resumer() {
@@ -232,7 +233,7 @@ fiber::fiber(std::function<void()> body, context* body_context,
 
 fiber::~fiber() {
   if (impl_->running)
-    std::terminate(); // it would release the stack that it runs on
+    std::terminate(); // the destructor would release the stack that it runs on
   abort();
 }
 

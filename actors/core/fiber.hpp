@@ -9,68 +9,70 @@ namespace troupe {
 
 struct context;
 
-/// A stackful coroutine: ordinary code that can wait without blocking its
-/// thread. It parks, and continues at the same place when its owner resumes it.
-/// The exceptions that the code handles and the current context (with its tape)
-/// are saved and restored with it.
+/// A stackful coroutine: it runs ordinary code that can wait without blocking
+/// its thread. To wait, the code parks the fiber. When the owner resumes the
+/// fiber, the code continues at the same place. The fiber saves and restores
+/// the exceptions that the code is handling, and the current context with its
+/// tape.
 ///
-/// One thread at a time drives a fiber, and each resume may be on another
-/// thread. Code on a fiber must therefore not hold a lock over a wait, nor keep
-/// the address of anything `thread_local`.
+/// Only one thread at a time may resume a fiber, but each resume may be on
+/// another thread. Code on a fiber must therefore not hold a lock while it
+/// parks, nor keep the address of a `thread_local` object.
 class fiber {
 public:
-  /// Bytes of address space; only touched pages take memory. A guard page
-  /// terminates the program when a stack overflows.
+  /// Default stack size, in bytes of address space. Only touched pages use
+  /// memory. A guard page terminates the program if a stack overflows.
   static constexpr std::size_t default_stack = std::size_t{1} << 20;
 
-  /// Makes a fiber without a body; it is `done()`.
+  /// Makes a fiber without a body, which is `done()`.
   /// @param body_context context that is current for code on the fiber. It must
   ///                     outlive the fiber. Null: the fiber has its own
   ///                     context.
-  /// @param stack_bytes  size of the stack.
+  /// @param stack_bytes  size of the stack in bytes.
   explicit fiber(context* body_context = nullptr,
                  std::size_t stack_bytes = default_stack);
 
-  /// Makes a fiber and starts `body` on it; the first `resume` begins it.
+  /// Makes a fiber with a body. The first `resume` begins the body.
   explicit fiber(std::function<void()> body, context* body_context = nullptr,
                  std::size_t stack_bytes = default_stack);
 
-  /// Aborts a body that is not done.
+  /// Aborts the body if it is not done.
   ~fiber();
   fiber(const fiber&) = delete;
   fiber& operator=(const fiber&) = delete;
 
-  /// Sets the next body of a finished fiber, which runs on the same stack. The
-  /// first `resume` begins it.
+  /// Sets the next body of a fiber that is done. The next `resume` begins the
+  /// body, on the same stack.
   /// @errors throws std::logic_error if the fiber is not done or `body` is
   ///         empty.
-  /// @cost no allocation for a body that std::function stores inline.
+  /// @cost allocates nothing if std::function stores `body` inline.
   void start(std::function<void()> body);
 
-  /// Runs the body until it parks or ends.
-  /// @errors throws std::logic_error if the fiber is done or is the caller. An
-  ///         exception of the body is not thrown here but kept, see `error`.
+  /// Runs the body until it parks or ends. If an exception escapes from the
+  /// body, `error` returns it.
+  /// @errors throws std::logic_error if the fiber is done or is running.
   void resume();
 
-  /// Ends the body: its current wait and every later one throw `superseded`
-  /// until it returns. A body that has not begun never begins. No effect if the
-  /// fiber is done.
-  /// @errors throws std::logic_error if the fiber is the caller.
-  /// @pre the body does not catch `superseded` and wait again forever.
+  /// Ends the body and returns when it has ended: its current wait and every
+  /// later wait throw `superseded`. A body that has not begun never begins. No
+  /// effect if the fiber is done.
+  /// @errors throws std::logic_error if code on the fiber calls it.
+  /// @pre the body does not catch `superseded` and wait again in an endless
+  ///      loop.
   void abort();
 
   bool done() const;
 
-  /// The exception that escaped from the last body. Null: none, or it was
-  /// `superseded`.
+  /// Returns the exception that escaped from the last body. Null: none escaped
+  /// except `superseded`.
   std::exception_ptr error() const;
 
-  /// Waits until the owner resumes the calling fiber.
+  /// Parks the calling fiber until its owner resumes it.
   /// @errors throws `superseded` (step.hpp) if the fiber is aborted, and
-  ///         std::logic_error if the caller is not on a fiber.
+  ///         std::logic_error if the caller does not run on a fiber.
   static void park();
 
-  /// True if the caller runs on a fiber.
+  /// Returns true if the caller runs on a fiber.
   static bool inside();
 
 private:

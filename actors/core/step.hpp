@@ -8,14 +8,15 @@
 #include <cstdint>
 #include <functional>
 
-// The interface of a step function and the request to run one. This header
-// includes no CAF.
+// Interface between a step function and its replica, and the request to run
+// steps. This header does not include CAF.
 
 namespace troupe {
 
-/// A replica's view of one step, with the collectives that a step function may
-/// call. It is used on the fiber that runs the step. A call that waits parks
-/// the fiber and throws `superseded` if the step is abandoned while it waits.
+/// What a step function may use during one step of one replica, such as the
+/// collectives. Only the step function may use it. A call that waits parks the
+/// replica's fiber. If the step is abandoned during the wait, the call throws
+/// `superseded`.
 class step_context {
 public:
   virtual ~step_context() = default;
@@ -26,34 +27,36 @@ public:
   std::uint32_t replicas = 1;
   /// Number of the step in the job, from 0.
   std::uint64_t step = 0;
-  /// Number of the attempt to run steps (the generation), from 1. It grows with
-  /// every run that does not continue the last one.
+  /// Generation of the run: number of the attempt to run steps, from 1. It
+  /// increases with each run that does not continue the last completed run.
   std::uint64_t generation = 0;
-  /// Metrics of this step, filled in by the step function.
+  /// Metrics of this step. The step function fills them in.
   step_metrics report;
 
-  /// Options of the following sums and gathers; the options of the group when a
-  /// step begins. All replicas set equal ones. The timeout applies to each wait
-  /// that begins under it. A timeout longer than the step timeout of the group
-  /// has no effect.
+  /// Options of the sums and gathers that the step function calls next. Each
+  /// step begins with the group's options. All replicas must set equal options.
+  /// The timeout applies to each wait that begins while it is set. A timeout
+  /// longer than the group's step timeout has no effect.
   collective_options options;
 
   /// Contributes to the sum of a bucket over all replicas. Returns without
-  /// waiting for other replicas. `contribution` must not change until the step
-  /// ends; it is never written.
-  /// @param bucket any number that the replicas agree on, at most once a step.
+  /// waiting for other replicas. The caller must not change `contribution`
+  /// until the step ends. The sum does not overwrite `contribution`.
+  /// @param bucket number of the bucket, equal on all replicas. A replica
+  ///               contributes to a bucket at most once per step.
   virtual void contribute(std::uint32_t bucket, const tensor& contribution) = 0;
 
-  /// Contributes to the sum of a bucket, which may overwrite `contribution`.
-  /// That saves the memory of one tensor.
+  /// Contributes to the sum of a bucket as `contribute` does, but the sum may
+  /// overwrite `contribution`. This saves the memory of one tensor.
   virtual void contribute_in_place(std::uint32_t bucket,
                                    const tensor& contribution) {
     contribute(bucket, contribution);
   }
 
   /// Waits for the sum of a bucket over all replicas.
-  /// @returns the sum in the order of the canonical tree, equal in all bits for
-  ///          all replicas. It is read-only.
+  /// @returns the sum, equal in all bits on all replicas. The caller must not
+  ///          change it. The tree algorithm adds in the order of the canonical
+  ///          tree.
   /// @errors throws std::logic_error if this replica did not contribute to the
   ///         bucket in this step.
   virtual tensor sum(std::uint32_t bucket) = 0;
@@ -63,32 +66,33 @@ public:
   /// @returns the tensors in order of replica id.
   virtual tensors gather(std::uint32_t bucket, const tensor& contribution) = 0;
 
-  /// Begins the update. From here on the step cannot be undone.
+  /// Announces that the step function now updates the model. From then on the
+  /// step cannot be undone.
   /// @errors throws std::logic_error if a sum that this replica contributed to
   ///         is incomplete.
   virtual void begin_update() = 0;
 };
 
-/// Thrown by a wait when the step is abandoned, and again by every later wait
-/// of that step. It is not an error: do not handle it.
+/// Thrown by a wait when the step is abandoned, and by every later wait of that
+/// step. It is not an error: do not catch it.
 struct superseded {};
 
-/// Computes one step of one replica. All replicas share the function and call
-/// it on their threads. An exception other than `superseded` aborts the run
-/// with ec::invalid and the text of the exception.
+/// Computes one step of one replica. All replicas of a process call the same
+/// function object, possibly at the same time. An exception other than
+/// `superseded` aborts the run: see `replica_group::run`.
 using step_function = std::function<void(step_context&)>;
 
 /// A request to run steps.
 struct run_request {
-  std::uint64_t first_step = 0; ///< Number of the first step in the job.
-  std::uint64_t steps = 1;      ///< Number of steps.
+  std::uint64_t first_step = 0; ///< First step to run, numbered in the job.
+  std::uint64_t steps = 1;      ///< Number of steps to run.
   step_function step;
-  /// Called for each committed step, in order, on the thread that called `run`.
-  /// Empty: none.
+  /// Called for each committed step, in order of steps, on the thread that
+  /// called `run`. Empty: not called.
   std::function<void(const commit_record&)> on_commit;
-  /// Timeout of waiting until all processes have called `run`; at least the
-  /// step timeout of the group. Waiting for a commit may take this time in
-  /// addition to the step timeout.
+  /// Timeout of the wait until all processes have called `run`. If it is
+  /// shorter than the group's step timeout, that timeout applies instead. `run`
+  /// may wait this time in addition to the step timeout before it fails.
   std::chrono::milliseconds join_timeout{0};
 };
 

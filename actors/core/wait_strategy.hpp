@@ -9,15 +9,15 @@
 namespace troupe {
 
 /// How a thread that is not an actor waits for actors. In a program the thread
-/// blocks; in the simulator the wait runs the actors.
+/// blocks. In the simulator the waiting thread runs the actors.
 class wait_strategy {
 public:
   virtual ~wait_strategy() = default;
 
-  /// Waits until `done` holds.
-  /// @param lock a held lock. It is released while waiting and held while
-  ///             `done` is called.
-  /// @returns false if `done` did not hold within `timeout`.
+  /// Waits until `done` returns true.
+  /// @param lock lock that the caller holds. It is released during the wait and
+  ///             held during calls of `done`.
+  /// @returns false if `done` did not return true within `timeout`.
   virtual bool wait(std::unique_lock<std::mutex>& lock,
                     const std::function<bool()>& done,
                     std::chrono::milliseconds timeout) = 0;
@@ -26,7 +26,7 @@ public:
   virtual void notify() = 0;
 };
 
-/// Blocks on a condition variable.
+/// Waits on a condition variable, which blocks the thread.
 class blocking_wait_strategy final : public wait_strategy {
 public:
   bool wait(std::unique_lock<std::mutex>& lock,

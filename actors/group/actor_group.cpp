@@ -21,11 +21,11 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// A replica that is configured with this generation has left all steps and
-/// runs no other.
+/// Generation that ends the work of a replica. A replica that is configured
+/// with it leaves its step and runs no more steps.
 constexpr auto last_generation = std::numeric_limits<std::uint64_t>::max();
 
-/// Replaces automatic options by values.
+/// Returns the options with each automatic value replaced by a concrete one.
 replica_group_options resolve_options(replica_group_options options,
                                       const group_environment& environment) {
   const auto cores = std::max(std::thread::hardware_concurrency(), 1u);
@@ -66,7 +66,8 @@ public:
 
   ~actor_group() override {
     const auto roles = std::exchange(roles_.roles, {});
-    for (const auto& role : roles) // the chief or the local agent is the first
+    // the first role is the chief or the local agent
+    for (const auto& role : roles)
       caf::anon_send_exit(caf::actor_cast<caf::actor>(role),
                           caf::exit_reason::user_shutdown);
     roles_.run_service = nullptr;
@@ -157,9 +158,11 @@ private:
     step_function_ref ref;
   };
 
-  /// Waits for the end of all proxies and skeletons. A skeleton notifies its
-  /// peer and terminates after its role. A proxy terminates when its last
-  /// handle is released, after it has handled the messages it got before.
+  /// Waits until all proxies and skeletons have terminated. A skeleton
+  /// terminates after its role and notifies the proxy at the other end. A proxy
+  /// terminates when its last handle is released and it has handled all earlier
+  /// messages.
+  /// @param ended number of roles that the caller has already waited for.
   void end_proxies(std::size_t ended) {
     ended += roles_.proxies.size() + roles_.skeletons.size();
     for (const auto* actors : {&roles_.proxies, &roles_.skeletons})
@@ -181,27 +184,30 @@ private:
              "refers to";
   }
 
-  /// Timeout of the wait for replicas inside the step function of a failed run.
+  /// Time that a failed `run` or `for_each` waits for replicas to leave the
+  /// caller's function.
   std::chrono::milliseconds gate_timeout() const {
     return std::max<std::chrono::milliseconds>(2 * options_.step_timeout, 1s);
   }
 
-  /// Waits until no replica is inside the step function.
-  /// @returns the replicas that did not leave it.
+  /// Closes the gate and waits until no replica is inside the step function.
+  /// @returns the replicas that are still inside after `gate_timeout`.
   std::vector<std::uint32_t> drain_step_gate(step_gate& gate) {
-    if (completions_
-          ->group_terminated()) // no chief makes the replicas leave their steps
+    // without a chief, the group itself makes the replicas leave their steps
+    if (completions_->group_terminated())
       for (const auto& replica : roles_.replicas)
         caf::anon_send(replica, step_commit::configure{last_generation});
     return gate.close(gate_timeout());
   }
 
   std::uint64_t wait_for_run(const run_request& request, std::uint64_t number) {
-    // After the processes have joined, the chief aborts a run without progress
-    // after the step timeout, a probe and the end of the current steps.
+    // The chief aborts a run that makes no progress. After all processes have
+    // joined, this takes the step timeout, a probe and the end of the current
+    // steps. `timeout` is longer: it elapses only if the chief does not
+    // respond.
     const auto timeout =
       std::max(request.join_timeout, 0ms) + 3 * options_.step_timeout + 5s;
-    std::exception_ptr thrown; // by on_commit; granted steps are still run
+    std::exception_ptr thrown; // by on_commit; the granted steps still run
     const auto ack_interval = step_commit::grant_batch(options_.step_window);
     const auto deliver = [&](const commit_record& record, bool more) {
       try {

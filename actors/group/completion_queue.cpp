@@ -122,7 +122,8 @@ void completion_queue::on_aborted(std::uint64_t run, ec code,
                                   std::string&& reason) {
   update([&] {
     if (run == run_ && !failure_)
-      failure_.emplace(code, net::printable_lines(reason)); // peers send it too
+      // the text may come from a peer, so it may contain control characters
+      failure_.emplace(code, net::printable_lines(reason));
   });
 }
 
@@ -130,8 +131,8 @@ void completion_queue::on_group_terminated(ec code, const std::string& reason) {
   update([&] {
     if (!termination_)
       termination_.emplace(code, reason);
-    if (run_active_ && !next_
-        && !failure_) // also a run the chief never received
+    // this also ends a run whose request has not reached the chief
+    if (run_active_ && !next_ && !failure_)
       failure_ = termination_;
   });
 }

@@ -10,8 +10,9 @@
 
 namespace troupe {
 
-/// Queue through which the roles of a group notify the thread that called it,
-/// which is no actor. A caller begins one run or task at a time.
+/// Queue through which the roles of a replica group notify the thread that
+/// called the group. That thread is not an actor. It begins one run or one task
+/// (`for_each`) at a time.
 class completion_queue final : public run_listener {
 public:
   explicit completion_queue(std::shared_ptr<wait_strategy> strategy)
@@ -21,14 +22,15 @@ public:
 
   /// Begins a run.
   /// @returns the run's number; numbers count from 1.
-  /// @errors throws std::logic_error if a run or a task is active, `job_error`
-  ///         if the group has terminated.
+  /// @errors throws std::logic_error if a run or a task is active, and
+  ///         `job_error` if the group has terminated.
   std::uint64_t begin_run();
 
-  /// Waits for the end of the run and calls `on_commit` for each commit. Its
-  /// second argument is true if another commit is in the queue already.
+  /// Waits for the end of the run and calls `on_commit` for each commit. The
+  /// second argument of `on_commit` is true if another commit is already in the
+  /// queue.
   /// @returns the first step that was not run; nullopt if no notification
-  ///          arrived within the timeout.
+  ///          arrived for `timeout`.
   /// @errors throws `job_error` as `replica_group::run` does.
   std::optional<std::uint64_t>
   wait_for_run(const std::function<void(const commit_record&, bool)>& on_commit,
@@ -39,22 +41,25 @@ public:
   /// @errors throws std::logic_error if a run or a task is active.
   std::uint64_t begin_tasks(std::span<const std::uint32_t> replicas);
   /// Waits until all replicas have run the task.
-  /// @errors throws `job_error` that names a replica.
+  /// @errors throws `job_error` that names a replica. The replica failed, or
+  ///         did not finish within the timeout.
   void wait_for_tasks(std::chrono::milliseconds timeout);
 
-  /// Number of the active run, or nullopt. It may be called from any thread.
+  /// Returns the number of the active run; nullopt: none. May be called from
+  /// any thread.
   std::optional<std::uint64_t> active_run();
 
-  /// True if the group has terminated: it can run no more steps.
+  /// Returns true if the group has terminated. It can then run no more steps.
   bool group_terminated();
 
-  /// Waits until `done` holds. It is checked again after each notification.
-  /// @returns true if it held within the timeout.
+  /// Waits until `done` returns true. Calls `done` again after each
+  /// notification.
+  /// @returns false if `done` did not return true within the timeout.
   bool wait_until(const std::function<bool()>& done,
                   std::chrono::milliseconds timeout);
 
   /// Waits until `roles` roles have terminated.
-  /// @returns true if they terminated within the timeout.
+  /// @returns false if they did not terminate within the timeout.
   bool wait_for_terminations(std::size_t roles,
                              std::chrono::milliseconds timeout);
 
@@ -66,10 +71,10 @@ public:
   void on_group_terminated(ec code, const std::string& reason) override;
   void on_task_done(std::uint64_t task, std::uint32_t replica,
                     std::string&& error) override;
-  /// A role has terminated.
+  /// Notes that a role has terminated.
   /// @param chief true for the chief or the local agent.
   void on_role_terminated(bool chief);
-  /// Makes waiting threads check their conditions again.
+  /// Makes the waiting thread check its condition again.
   void notify();
 
 private:
@@ -80,7 +85,7 @@ private:
   std::shared_ptr<wait_strategy> wait_strategy_;
   std::mutex lock_;
   std::deque<commit_record> commits_;
-  /// The first step that was not run; set at the end of the run.
+  /// First step that was not run. None until the run is complete.
   std::optional<std::uint64_t> next_;
   std::optional<job_error> failure_; ///< Error that ended the run.
   bool run_active_ = false;
@@ -88,7 +93,7 @@ private:
   std::uint64_t run_ = 0;                ///< Number of the last run.
   bool task_active_ = false;
   std::uint64_t task_ = 0; ///< Number of the last task.
-  /// Replicas that have not run the task.
+  /// Replicas that have not run the active task.
   std::set<std::uint32_t> pending_replicas_;
   std::string task_error_;           ///< First error of the task. Empty: none.
   std::size_t terminated_roles_ = 0; ///< Number of roles that have terminated.

@@ -15,7 +15,7 @@ namespace {
 
 enum class collective_kind { sum, gather };
 
-/// The collectives of the current step among all replicas.
+/// Collectives of the current step, shared by all replicas.
 struct cooperative_collectives {
   struct bucket {
     static constexpr std::string_view name = "sum";
@@ -33,14 +33,15 @@ struct cooperative_collectives {
 
     std::uint32_t number = 0;
     std::uint32_t arrived = 0;
-    tensors contributions; ///< By replica. Empty tensor: not contributed yet.
+    tensors contributions; ///< By replica; empty if still missing.
   };
 
   std::uint64_t step = 0, generation = 0;
   std::uint32_t replicas = 1;
   pooled<bucket> buckets;
   pooled<pending_gather> gathers;
-  /// Number of contributions so far; each may let a parked replica continue.
+  /// Number of contributions so far. If it does not increase, no parked
+  /// replica can continue.
   std::uint64_t progress_count = 0;
 
   bucket& bucket_of(std::uint32_t number) {
@@ -92,8 +93,8 @@ public:
       throw_bucket_error("the sum of bucket ", bucket,
                          " was requested before a contribution to it");
     awaited = {collective_kind::sum, bucket};
-    while (!collectives->bucket_of(bucket)
-              .sum) // other replicas may have added buckets
+    // looks the bucket up each time: it moves if another replica adds one
+    while (!collectives->bucket_of(bucket).sum)
       fiber::park();
     return collectives->bucket_of(bucket).sum;
   }
@@ -169,8 +170,8 @@ private:
     fiber step_fiber{&op_context};
   };
 
-  /// At the end of a step, also by an exception: makes all replicas leave the
-  /// step function and releases the contributions.
+  /// Its destructor ends the step, also after an exception. It makes all
+  /// replicas leave the step function and releases the contributions.
   struct abort_on_exit {
     explicit abort_on_exit(cooperative_group& group) : group{group} {}
     ~abort_on_exit() {
@@ -182,7 +183,8 @@ private:
     cooperative_group& group;
   };
 
-  /// Resumes each replica once, until it parks or finishes the step.
+  /// Resumes each unfinished replica once. The replica runs until it parks or
+  /// finishes the step.
   /// @returns true if a replica has not finished the step.
   /// @errors throws `job_error` if no replica can continue.
   bool resume_all() {
@@ -230,7 +232,7 @@ private:
   }
 
   cooperative_collectives collectives_;
-  /// A deque, since a context must not move.
+  /// A deque, because a context must not move in memory.
   std::deque<local_replica> replicas_;
 };
 

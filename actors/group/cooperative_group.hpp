@@ -6,7 +6,8 @@
 
 namespace troupe {
 
-/// Makes a group of several replicas that run in turn, each on its own fiber.
+/// Makes a group of several replicas that run in turn on the caller's thread,
+/// each on its own fiber.
 std::unique_ptr<replica_group>
 make_cooperative_group(const replica_group_options& options);
 

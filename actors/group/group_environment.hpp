@@ -13,21 +13,21 @@
 
 namespace troupe {
 
-/// Environment of a group whose replicas are actors: the actor system, the
+/// What a group of actor replicas needs from outside: the actor system, the
 /// other processes, and the parts that a simulator or a test replaces.
 struct group_environment {
   caf::actor_system& system;
   /// Spawn policy of the replicas.
   spawn_policy replica_spawn_policy = spawn_policy::detached;
-  /// Wait strategy of the threads that call the group. Null: they block.
+  /// How a thread that calls the group waits. Null: the thread blocks.
   std::shared_ptr<wait_strategy> caller_wait_strategy{};
   std::shared_ptr<fault_injector> faults{}; ///< Null: no faults are injected.
-  /// True: tensor messages go through the roles' mailboxes. False: they go
-  /// through tensor queues.
+  /// True: tensor messages to replicas go through their mailboxes. False: these
+  /// messages go through tensor queues.
   bool via_mailbox = false;
-  /// The processes of the job. Null: this is the only one.
+  /// The processes of the job. Null: the job has only this process.
   std::shared_ptr<const world> job_world{};
-  /// Called with each role when it has been spawned. Empty: not called.
+  /// Called for each role after it has been spawned. Empty: not called.
   std::function<void(const role_id&, const caf::actor&)> on_spawn{};
 };
 

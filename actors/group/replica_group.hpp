@@ -8,14 +8,15 @@
 #include <functional>
 #include <memory>
 
-// The interface of a job's replicas for code above the actors. This header does
-// not depend on CAF.
+// Interface through which code above the actors runs a job's replicas. This
+// header does not depend on CAF.
 
 namespace troupe {
 
 /// The replicas of a job, ready to run steps. If the job has several processes,
-/// each of them has a group. All processes call `run` with the same steps in
-/// the same order, and each `on_commit` gets the commits of the whole job.
+/// each process has its own group object. All processes must call `run` with
+/// the same steps in the same order. In each process, `on_commit` gets the
+/// commits of the whole job.
 class replica_group {
 public:
   virtual ~replica_group() = default;
@@ -28,50 +29,53 @@ public:
   /// Number of replicas of the whole job.
   std::uint32_t replicas() const { return replica_placement().job.replicas(); }
 
-  /// Maximum number of steps that a replica is ahead of the last commit, and of
-  /// commits that wait for `on_commit`. After `stop`, replicas therefore run at
-  /// most 2 * max_steps_ahead() steps beyond the last one whose `on_commit` has
-  /// returned.
+  /// Returns the maximum number of steps that a replica runs ahead of the last
+  /// commit. At most as many commits wait until `on_commit` is called for them.
+  /// After `stop`, replicas therefore run at most 2 * max_steps_ahead() steps
+  /// beyond the last step whose `on_commit` has returned.
   virtual std::uint64_t max_steps_ahead() const { return default_step_window; }
 
-  /// Runs the requested steps, or the steps before the one at which `stop`
-  /// ended the run.
-  /// @returns the first step that was not run; all before it are committed.
+  /// Runs the requested steps. The run ends earlier if `stop` is called.
+  /// @returns the first step that was not run; all steps before it are
+  ///          committed.
   /// @errors throws `job_error`.
   ///         ec::stalled: the text names role, operation, step and the missing
   ///         replicas, or the processes that did not join the run.
   ///         ec::peer_lost: a replica or a process was lost.
   ///         ec::unreachable: a process has not responded for too long.
-  ///         ec::protocol: processes asked for different steps.
+  ///         ec::protocol: processes asked for different steps, or a peer
+  ///         violated the protocol.
   ///         ec::invalid: a step function threw; the text is the exception's.
   ///         ec::cancelled: the group's chief has terminated.
-  ///         An exception of a step function that ran on the caller's thread
-  ///         is passed through unchanged. If `on_commit` throws, the run ends
-  ///         as by `stop`, and then its exception is passed through.
+  ///         If the step function ran on the caller's thread, its exception is
+  ///         passed through unchanged. If `on_commit` throws, the run ends as
+  ///         after `stop`, and then `run` throws that exception.
   ///
-  /// After `run` has thrown, no replica enters the step function. Before it
-  /// throws, it waits for replicas inside that function, for up to twice the
-  /// step timeout and at least 1 s. The error names each replica that is still
-  /// inside. Only then must the caller keep the objects that the function
-  /// refers to, until that replica returns or the process ends. The function
-  /// object itself is kept in any case.
+  /// After `run` has thrown, no replica enters the step function. Before `run`
+  /// throws, it waits for the replicas inside that function: at most twice the
+  /// step timeout, or 1 s if that is longer. The error names each replica that
+  /// is still inside. If it names one, the caller must keep the objects that
+  /// the function refers to until that replica returns or the process ends. The
+  /// group keeps the function object itself in any case.
   virtual std::uint64_t run(const run_request& request) = 0;
 
-  /// Ends `run` after the steps that were granted already, at the same step in
-  /// all processes. It may be called from `on_commit` and from any thread. No
-  /// effect if no run is active.
+  /// Ends the active run after the steps that are already granted, at the same
+  /// step in all processes. May be called from `on_commit` and from any thread.
+  /// No effect if no run is active.
   virtual void stop() = 0;
 
-  /// Calls `fn` once for each replica of this process, outside any step, on the
-  /// replica's thread and in its context, and waits for all calls. It serves to
-  /// set up state that a thread owns.
-  /// @errors throws `job_error` that names a replica; then `fn` is not called
-  ///         again, and replicas still inside `fn` are named as by `run`.
+  /// Calls `fn` once for each replica of this process, outside any step, and
+  /// waits for all calls. Each call is made on the replica's thread, with the
+  /// replica's context as the current one. Use it to set up state that belongs
+  /// to a thread.
+  /// @errors throws `job_error` that names a replica. After that `fn` is not
+  ///         called again. The error also names each replica that is still
+  ///         inside `fn`; `run` says what that means.
   virtual void for_each(const std::function<void(std::uint32_t)>& fn) = 0;
 };
 
 /// Makes a group that runs all replicas in turn on the caller's thread, without
-/// actors. With one replica a step costs a function call.
+/// actors. If there is one replica, each step is a plain function call.
 std::unique_ptr<replica_group>
 make_sequential_group(const replica_group_options& options);
 

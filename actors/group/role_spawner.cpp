@@ -44,8 +44,9 @@ private:
     return {role, transport_, environment_.faults};
   }
 
-  /// Registers a role with the transport, the completion queue and the list of
-  /// roles. The chief and the local agent receive no tensor messages.
+  /// Registers a role with the completion queue, the list of roles and the
+  /// transport. The transport does not know the chief and the local agent,
+  /// which receive no tensor messages.
   template <class Handle>
   void add_role(const role_id& id, const Handle& handle) {
     const auto role = caf::actor_cast<caf::actor>(handle);
@@ -111,7 +112,8 @@ private:
     spawned_.run_service = agent;
     add_role(agent_id, agent);
     add_replicas(agent, 0);
-    // before a skeleton delivers messages that the agent has to answer
+    // set the roles before a skeleton delivers messages that the agent must
+    // answer
     caf::anon_send(agent,
                    local_roles{open_proxy<chief_remote_actor>(0, chief_channel),
                                spawned_.replicas});
@@ -137,7 +139,8 @@ private:
     }
   }
 
-  /// Opens the chief's proxies for the roles of another process.
+  /// Opens the chief's proxies for the roles of another process and adds them
+  /// to `roles`.
   void open_proxies(std::uint32_t process, job_roles& roles) {
     for (const auto r : placement_.job.replicas_of(process))
       roles.replicas[r] =
@@ -155,8 +158,9 @@ private:
   Role open_proxy(std::uint32_t process, std::uint32_t channel) {
     proxy_options options;
     options.view_id = environment_.job_world->view_id;
-    // Each replica answers `configure` and a probe, and may fail; reports,
-    // commits and grants are sent in batches.
+    // This limits the messages that wait for the channel. Each replica may
+    // answer `configure` and a probe, and may fail. Reports, commits and grants
+    // are sent in batches.
     options.backlog = 256 + std::size_t{8} * options_.replicas;
     const Role role = environment_.system.spawn(
       proxy<Role>, open_channel(process, channel), options);

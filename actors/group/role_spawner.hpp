@@ -15,13 +15,13 @@ struct spawned_roles {
   std::vector<replica_actor> replicas; ///< Replicas of this process.
   /// Proxies of roles in other processes, and skeletons of local roles.
   std::vector<caf::actor> proxies, skeletons;
-  /// All roles of this process; the chief or the local agent is the first.
+  /// All roles of this process; the chief or the local agent comes first.
   std::vector<caf::actor_addr> roles;
 };
 
-/// Spawns the roles of this process and connects them. `completions` is
-/// notified when one of them terminates.
-/// @param options must not contain automatic values.
+/// Spawns the roles of this process and connects them.
+/// @param options     must not contain automatic values.
+/// @param completions is notified when one of these roles terminates.
 spawned_roles spawn_roles(const group_environment& environment,
                           const replica_group_options& options,
                           const std::shared_ptr<completion_queue>& completions,

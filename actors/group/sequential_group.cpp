@@ -13,8 +13,8 @@ void throw_bucket_error(const char* what, std::uint32_t bucket,
 
 namespace {
 
-// A group of one replica: a step is a function call, and the sum of a bucket is
-// the contribution itself.
+// A group of one replica. A step is a plain function call, and the sum of a
+// bucket is the contribution itself.
 
 class single_replica_context final : public step_context {
 public:

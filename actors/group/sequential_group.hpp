@@ -9,8 +9,8 @@
 
 namespace troupe {
 
-/// Base of the groups that run on the caller's thread: they run the steps in
-/// order, one at a time.
+/// Base class of the groups that run all replicas on the caller's thread. It
+/// runs the steps in order, one at a time.
 class sequential_group : public replica_group {
 public:
   explicit sequential_group(const replica_group_options& options)

@@ -8,16 +8,18 @@
 
 namespace troupe {
 
-/// Guards calls into a function object that the caller of `run` owns. The
-/// caller closes the gate before it returns; afterwards no replica can enter.
+/// Guards calls into a function object that the caller of `run` owns. If `run`
+/// fails, it closes the gate before it throws; afterwards no replica can enter
+/// the function. `for_each` does the same.
 class step_gate {
 public:
-  /// @param completions is notified when a replica leaves the closed gate.
+  /// @param completions is notified when a replica leaves after the gate was
+  ///                    closed.
   step_gate(std::uint32_t replicas,
             std::shared_ptr<completion_queue> completions);
 
-  /// The replica is inside while this object exists. Used on the replica's
-  /// fiber or thread.
+  /// Marks a replica as inside the function while this object exists. Used on
+  /// the replica's fiber or thread.
   class holder {
   public:
     /// @errors throws `job_error` if the gate is closed.
@@ -32,7 +34,8 @@ public:
   };
 
   /// Blocks new entries and waits until no replica is inside.
-  /// @returns the replicas that did not leave within the timeout, ascending.
+  /// @returns the ids of the replicas that did not leave within the timeout,
+  ///          ascending.
   std::vector<std::uint32_t> close(std::chrono::milliseconds timeout);
 
 private:

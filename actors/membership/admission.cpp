@@ -12,8 +12,8 @@
 
 #include <algorithm>
 
-// Admission: which processes the leader admits, which streams a process
-// accepts, and the hello that a process sends.
+// Admission: decides which processes the leader admits and which streams a
+// process accepts, and makes the hello that a process sends.
 
 namespace troupe {
 
@@ -63,7 +63,7 @@ net::hello cluster::impl::make_hello(const std::string& purpose) const {
 void cluster::impl::register_services() {
   if (options.task == 0)
     peers_->admission_state.emplace(options.names, own_join_request());
-  if (options.task == 0) // registered first: members join, then open streams
+  if (options.task == 0) // registered before streams: members join first
     registrations_.push_back(router_->serve(
       options.job, "control",
       {[this](const net::hello& hello) { return admit(hello); },
@@ -111,8 +111,8 @@ void cluster::impl::register_services() {
   }
 }
 
-/// In the leader's process answers status queries. Any other process rejects
-/// them and names the leader.
+/// Returns the handler of status queries. The handler of the leader answers
+/// them. The handler of any other process rejects them and names the leader.
 service_router::service_handler cluster::impl::status_handler() {
   if (options.task > 0)
     return {[why = own_name() + " does not lead; ask " + options.names[0]

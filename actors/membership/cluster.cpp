@@ -102,8 +102,8 @@ void cluster::impl::check() const {
     refuse("transport tls needs certificates; give credentials.tls");
 }
 
-/// If the caller does not set the spin timeout, the lanes spin only if each
-/// replica on this host can have a core of its own.
+/// If the caller does not set the spin timeout, waiting threads poll the lanes
+/// only if this host has a core for each of its replicas.
 std::shared_ptr<const world>
 cluster::impl::make_world(const replica_group_options& group_options) {
   if (std::exchange(has_group_, true))
@@ -114,7 +114,7 @@ cluster::impl::make_world(const replica_group_options& group_options) {
   out->placement = {placement::contiguous(counts), options.task};
   out->view_id = view_.view_id;
   out->connections.resize(processes());
-  std::uint32_t near = options.replicas; // on this host
+  std::uint32_t near = options.replicas; // replicas on this host
   for (std::uint32_t p = 0; p < processes(); ++p) {
     out->connections[p] = peers_->entries[p].connection;
     near += p != options.task && is_same_host(p) ? options.replicas : 0;

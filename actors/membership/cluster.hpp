@@ -19,60 +19,63 @@ class runtime;
 
 /// Transport of tensors between two processes.
 enum class transport_kind : std::uint8_t {
-  automatic, ///< Shared memory on one host, else TCP, with TLS if credentials
-             ///< have certificates.
+  /// Shared memory if both processes are on one host and have it. Otherwise TLS
+  /// if the credentials have certificates, else TCP.
+  automatic,
   shm,
   tcp,
   tls,
 };
 
 struct cluster_options {
-  /// Name of the job. All processes must give the same one.
+  /// Name of the job. All processes must give the same name.
   std::string job = "job";
-  /// Address of every task, in the same order in all processes. The leader has
-  /// the first.
+  /// Address of every task, in the same order in all processes. The first
+  /// address is the leader's.
   std::vector<net::address> addresses{};
-  /// Display name of every task: "chief 0", "worker 1". Empty: "worker <task>".
+  /// Display name of every task, such as "chief 0" or "worker 1". Empty: the
+  /// names are "worker 0", "worker 1" and so on.
   std::vector<std::string> names{};
-  std::uint32_t task = 0;     ///< This process's task.
-  std::uint32_t replicas = 1; ///< Replicas in each process.
-  int threads = 1; ///< Threads of each replica. All processes must agree.
-  /// Further configuration that all processes must agree on. The leader
-  /// compares the text.
+  std::uint32_t task = 0;     ///< Task number of this process.
+  std::uint32_t replicas = 1; ///< Number of replicas in each process.
+  int threads = 1;            ///< Threads per replica; equal in all processes.
+  /// Further configuration as text, equal in all processes. The leader rejects
+  /// a process whose text differs from its own.
   std::string shared_config{};
-  /// Timeout of waiting for the other processes at the start.
+  /// Timeout of the wait for the other processes when the job starts.
   std::chrono::milliseconds start_timeout{60'000};
-  /// Timeout of waiting for the other processes at the end.
+  /// Timeout of the wait for the other processes in `leave`.
   std::chrono::milliseconds shutdown_timeout{5'000};
   transport_kind transport = transport_kind::automatic;
 
-  net::credentials credentials{}; ///< Empty: loopback only.
+  net::credentials credentials{}; ///< Empty: only loopback is allowed.
   std::chrono::milliseconds heartbeat_interval{100};
-  /// Silence after which a process counts as unreachable.
+  /// A process counts as unreachable if nothing arrives from it for this time.
   std::chrono::milliseconds heartbeat_timeout{1000};
-  /// Address that this process listens on. None: its own in `addresses`.
+  /// Address that this process listens on. None: its address in `addresses`.
   std::optional<net::address> listen{};
-  /// Receives rejected and ended connections. Null: no log.
+  /// Receives a line for each connection that was rejected or has ended. Null:
+  /// no log.
   net::log_function log{};
   /// Router of an endpoint that already accepts this process's connections.
   /// Null: the cluster opens an endpoint with the credentials and heartbeat
   /// options above.
   std::shared_ptr<service_router> router{};
-  /// Fault injector for all messages and tensors that this process sends.
-  /// Null: none.
+  /// Injects faults into all messages and tensors that this process sends.
+  /// Null: no faults.
   std::shared_ptr<fault_injector> faults{};
 };
 
-/// Membership of this process in a job whose processes all run the same
-/// program. Every other process connects to the leader, task 0. For tensors
-/// each process also connects to every process with a lower task number.
+/// Membership of this process in a job. All processes of the job run the same
+/// program. The leader is task 0, and every other process connects to it. For
+/// tensors, each process connects to every process with a lower task number.
 class cluster {
 public:
   /// Joins the job. Returns when all tasks have joined and are connected to
   /// each other. The runtime must outlive the cluster.
-  /// @errors throws std::invalid_argument for invalid options; `job_error`:
+  /// @errors throws std::invalid_argument for invalid options, and `job_error`:
   ///         ec::stalled names the tasks that did not join in time,
-  ///         ec::refused gives, on both sides, the reason of a rejection,
+  ///         ec::refused gives the reason why the leader rejected this process,
   ///         ec::peer_lost or ec::unreachable names a process that was lost
   ///         during the start.
   cluster(runtime& local_runtime, cluster_options options);
@@ -88,18 +91,18 @@ public:
   bool is_leader() const { return task() == 0; }
   const std::string& name(std::uint32_t task) const;
 
-  /// Transport of tensors to another process: "shm", "tcp" or "tls". "none" for
-  /// this process.
+  /// Returns the transport of tensors to another process: "shm", "tcp" or
+  /// "tls". For this process it is "none".
   std::string transport_to(std::uint32_t task) const;
 
   /// Leaves the job. The leader notifies all processes that the job ends; any
-  /// other process notifies the leader that it leaves. Then waits for the
-  /// acknowledgements, at most the shutdown timeout, and closes the
-  /// connections. No effect the second time.
+  /// other process notifies the leader that it leaves. Then the caller waits
+  /// for the acknowledgements, at most the shutdown timeout, and closes the
+  /// connections. A second call has no effect.
   /// @pre the replica group of the cluster is destroyed.
   void leave() noexcept;
 
-  /// Implementation. The replica group and the actors use it too.
+  /// The implementation, which the replica group uses too.
   class impl;
   impl& implementation() const { return *impl_; }
 
@@ -107,12 +110,13 @@ private:
   std::unique_ptr<impl> impl_;
 };
 
-/// Makes this process's replica group of the cluster, over all replicas of the
-/// job. The cluster must outlive it. A cluster of several processes makes one
-/// group only.
-/// @param options `replicas` and `threads` are ignored: the cluster has them.
-/// @errors throws std::invalid_argument for invalid options, std::logic_error
-///         for a second group of several processes.
+/// Makes this process's group object for all replicas of the job. The cluster
+/// must outlive the group. A cluster of several processes makes only one group.
+/// @param options the group takes `replicas` and `threads` from the cluster
+///                instead.
+/// @errors throws std::invalid_argument for invalid options, and
+///         std::logic_error for a second group if the job has several
+///         processes.
 std::unique_ptr<replica_group>
 make_replica_group(cluster& job_cluster, const replica_group_options& options);
 

@@ -26,23 +26,23 @@ public:
   void leave() noexcept;
 
   /// Makes the world of this cluster's replica group.
-  /// @pre there is more than one process.
-  /// @errors throws std::logic_error the second time.
+  /// @pre the job has more than one process.
+  /// @errors throws std::logic_error on the second call.
   std::shared_ptr<const world>
   make_world(const replica_group_options& group_options);
 
   std::uint32_t processes() const {
     return static_cast<std::uint32_t>(options.names.size());
   }
-  /// Actor that answers status queries. Null except in the leader's process.
+  /// Returns the actor that answers status queries; null except in the leader.
   const caf::actor& status_service() const { return status_service_; }
 
   const std::string& own_name() const { return options.names[options.task]; }
 
   runtime& local_runtime;
   cluster_options options;
-  std::vector<peer_lanes> lanes;       ///< By process; empty for this one.
-  std::vector<std::string> transports; ///< By process: see `transport_to`.
+  std::vector<peer_lanes> lanes;       ///< By process; empty for this process.
+  std::vector<std::string> transports; ///< By process, see `transport_to`.
 
 private:
   void check() const;
@@ -71,7 +71,7 @@ private:
   caf::actor status_service_;
   std::shared_ptr<net::event_notifier> notifier_;
   std::uint64_t incarnation_ = 0;
-  /// Connections that the endpoint had rejected before this job began.
+  /// Number of connections that the endpoint had rejected when `join` began.
   std::size_t rejected_before_ = 0;
   peer_table::clock::time_point deadline_;
   rendezvous::membership_view view_;

@@ -58,7 +58,8 @@ private:
         peers_->started = true;
         break;
       case membership_message_kind::abort:
-        // Before the view is agreed the leader can admit another process.
+        // Before the view is agreed, the leader ignores an abort, because it
+        // can still admit another process in place of the sender.
         if (peers_->view || !peers_->admission_state)
           peers_->abort_reason =
             net::printable(message.text, net::max_sentence_bytes);

@@ -20,46 +20,46 @@ namespace troupe {
 
 // -- protocol -----------------------------------------------------------------
 
-/// Kind of a message on the membership channel. The numbers are a wire format:
-/// append, never reuse.
+/// Kind of a message on the membership channel between the leader and a member,
+/// which is any other process. The numbers are a wire format: append, never
+/// reuse.
 enum class membership_message_kind : std::uint8_t {
-  view = 0,      ///< Leader to member: all have joined; carries the view.
-  ready = 1,     ///< Member to leader: it has lanes to all other processes.
-  start = 2,     ///< Leader to member: all are ready, the job has begun.
-  abort = 3,     ///< Both ways: the job cannot begin; carries the reason.
-  leave = 4,     ///< Member to leader: it leaves the job, or acknowledges
-                 ///< `shutdown`.
-  leave_ack = 5, ///< Acknowledges `leave`.
+  view = 0,  ///< Leader to member: all processes have joined; carries the view.
+  ready = 1, ///< Member to leader: its lanes to all processes are open.
+  start = 2, ///< Leader to member: all members are ready; the job has begun.
+  abort = 3, ///< Either direction: the job cannot begin; carries the reason.
+  leave = 4, ///< Member to leader: it leaves, or acknowledges `shutdown`.
+  leave_ack = 5, ///< Leader to member: acknowledges `leave`.
   shutdown = 6,  ///< Leader to member: the job ends.
 };
 
-/// Message between the leader and another process on the membership channel.
+/// A message on the membership channel.
 struct membership_message {
   membership_message_kind kind = membership_message_kind::leave_ack;
-  std::string text; ///< Reason, if the kind is `abort`; else empty.
-  /// The agreed view, if the kind is `view`; else empty.
+  std::string text; ///< Reason of an `abort`; else empty.
+  /// The agreed view of a `view` message; else empty.
   rendezvous::membership_view view;
   auto fields() { return std::tie(kind, text, view); }
 };
 
 // -- state --------------------------------------------------------------------
 
-/// State of the start-up that the endpoint's thread, the joining thread and the
-/// status service share.
+/// State of the job's start and end. The endpoint's thread, the thread that
+/// joins and leaves, and the status service share it.
 class peer_table {
 public:
   /// Connection to another process, and its state.
   struct peer_entry {
     std::shared_ptr<net::connection> connection;
     std::shared_ptr<net::channel> channel; ///< The membership channel.
-    std::uint64_t incarnation = 0; ///< Drawn by the other process at its
-                                   ///< start.
-    /// Number of the last message that was sent on it.
+    /// Incarnation that the other process drew at its start.
+    std::uint64_t incarnation = 0;
+    /// Number of the last message that this process sent on the channel.
     std::uint64_t last_tag = 0;
-    /// True once the other process is ready; true once it has left, or has
-    /// acknowledged that this process leaves.
+    /// `is_ready`: the other process has sent `ready`. `has_left`: it has left,
+    /// or has acknowledged that this process leaves.
     bool is_ready = false, has_left = false;
-    /// How and why the channel closed. None: it is open.
+    /// How and why the channel closed. None: the channel is open.
     std::optional<std::pair<net::close_reason, std::string>> closed;
   };
   using clock = std::chrono::steady_clock;
@@ -68,9 +68,9 @@ public:
 
   explicit peer_table(std::size_t task_count) : entries(task_count) {}
 
-  /// Waits until `done` holds or the time has come. Calls `done` under the
-  /// lock.
-  /// @returns false if the time has come and `done` does not hold.
+  /// Waits until `done` returns true or the deadline has passed. Calls `done`
+  /// with the lock held.
+  /// @returns false if the deadline has passed and `done` returns false.
   template <class F>
   bool wait(std::unique_lock<std::mutex>& hold, clock::time_point deadline,
             F&& done) {
@@ -81,25 +81,26 @@ public:
   /// @pre the lock is held.
   void send(peer_entry& peer, membership_message message);
 
-  /// True if the job can no longer begin: a process has aborted the start, or a
-  /// channel has closed. @pre the lock is held.
+  /// Returns true if the job can no longer begin, because a process has aborted
+  /// the start or a channel has closed. @pre the lock is held.
   bool failed() const;
 
   std::mutex lock;
   std::condition_variable changed;
-  /// None except in the leader's process.
+  /// State machine that admits processes. None except in the leader.
   std::optional<rendezvous::state_machine> admission_state;
-  /// By task. A process other than the leader has only the leader's.
+  /// By task. Processes other than the leader use only the leader's entry.
   std::vector<peer_entry> entries;
-  /// By task: why the last process that asked for it was rejected.
+  /// By task: reason why the leader last rejected a process that asked for the
+  /// task.
   std::map<std::uint32_t, std::string> rejections;
-  /// Authenticated streams that no lanes were made of yet.
+  /// Authenticated streams from which no lanes were made yet.
   std::map<stream_id, std::unique_ptr<net::stream>> streams;
-  /// None: not all have joined.
+  /// The agreed membership. None: not all processes have joined.
   std::optional<rendezvous::membership_view> view;
   /// Why the job cannot begin. None: no process has aborted the start.
   std::optional<std::string> abort_reason;
-  /// True once the job has begun; true once the leader has ended it.
+  /// `started`: the job has begun. `shut_down`: the leader has ended it.
   bool started = false, shut_down = false;
 };
 

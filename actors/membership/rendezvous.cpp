@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-// Rendezvous: how a process joins its job. The steps are the hello, the view,
-// the streams, the lanes and the start barrier.
+// Rendezvous: how a process joins its job. It sends its hello, gets the view,
+// opens streams and then lanes, and passes the start barrier.
 
 namespace troupe {
 
@@ -19,8 +19,8 @@ ec error_code_of(net::close_reason x) {
                                            : ec::protocol;
 }
 
-/// Delay before a process dials the leader again after a rejection because the
-/// leader did not serve the job yet.
+/// Delay before a process dials the leader again. It does so if the leader
+/// rejected it because the leader did not serve the job yet.
 constexpr auto retry_delay = 20ms;
 
 /// Maximum delay before the leader logs which processes are missing.
@@ -51,19 +51,19 @@ void cluster::impl::join() {
 
 // -- steps of the start-up ----------------------------------------------------
 
-/// Sends the reason to all connected processes and throws it.
+/// Sends the text to all connected processes and throws it as `job_error`.
 /// @pre the lock of the peer table is not held.
 void cluster::impl::fail(ec code, const std::string& text) {
   const auto reason =
-    net::printable(text, net::max_sentence_bytes); // a peer may have sent it
+    net::printable(text, net::max_sentence_bytes); // may come from a peer
   const std::lock_guard hold{peers_->lock};
   for (auto& x : peers_->entries)
     peers_->send(x, {membership_message_kind::abort, reason, {}});
   throw job_error(code, reason);
 }
 
-/// Text about the connections that were rejected as unauthenticated since this
-/// job began to wait. Empty if there were none.
+/// Returns a text about the connections that were rejected as unauthenticated
+/// since `join` began. Empty: there were none.
 std::string cluster::impl::rejected_text() const {
   const auto rejected = router_->endpoint().rejections();
   const auto count = rejected.count - rejected_before_;
@@ -125,7 +125,7 @@ void cluster::impl::wait_for_members() {
 void cluster::impl::join_leader() {
   const auto& address = options.addresses[0];
   const auto& leader = options.names[0];
-  std::string rejection; // the last rejection
+  std::string rejection; // reason of the last rejection
   for (;;) {
     auto done = std::make_shared<std::optional<net::endpoint::dial_result>>();
     const auto remaining =
@@ -165,7 +165,7 @@ void cluster::impl::join_leader() {
       const auto leader_text = leader + " at " + to_string(address);
       if (attempt.rejected)
         rejection = attempt.reason;
-      if (!rejection.empty()) // explains more than a timeout does
+      if (!rejection.empty()) // it explains more than a timeout
         fail(ec::refused,
              leader + " rejected " + own_name() + ": " + rejection);
       fail(ec::stalled, own_name() + " could not reach " + leader_text + " for "
@@ -177,7 +177,8 @@ void cluster::impl::join_leader() {
                  [] { return false; });
   }
   std::unique_lock hold{peers_->lock};
-  // The leader names the missing processes when its own start timeout ends.
+  // This process waits longer than the leader's start timeout. When that
+  // timeout ends, the leader sends an abort that names the missing processes.
   const auto view_deadline =
     deadline_ + options.start_timeout + options.shutdown_timeout;
   peers_->wait(hold, view_deadline, [this] {

@@ -8,12 +8,12 @@
 
 namespace troupe {
 
-/// STATUS SERVICE: answers status queries in the leader's process. The private
-/// messages come from that process.
+/// The status service: answers status queries in the leader's process. The
+/// messages below are sent only inside that process.
 using status_service_actor = status_actor::extend<
   // Serves a new connection with the purpose "status".
   caf::reacts_to<client_ref>,
-  // Sets the chief, which is asked for the progress of the job.
+  // Sets the chief. The service asks the chief for the progress of the job.
   caf::reacts_to<caf::actor_addr>>;
 
 /// State of the job that the status service reads.

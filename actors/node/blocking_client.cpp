@@ -39,7 +39,7 @@ std::shared_ptr<net::connection> connect(net::endpoint& endpoint,
     done->set_value(std::move(x));
   });
   // `dial` reports a timeout itself. The longer timeout here only prevents an
-  // endless wait if it does not.
+  // endless wait if `dial` fails to do so.
   if (result.wait_for(2 * timeout) != std::future_status::ready)
     throw job_error{ec::unreachable,
                     address + ": the connection attempt did not end in time"};

@@ -22,22 +22,24 @@ std::unique_ptr<net::endpoint>
 make_client_endpoint(const client_options& options);
 
 /// Connects to a process and waits for the connection.
-/// @errors throws `job_error` that names the address (refused, peer_lost,
-///         unreachable, or protocol if the purpose carries no frames), and
-///         std::invalid_argument for a malformed address.
+/// @errors throws std::invalid_argument for a malformed address, and
+///         `job_error` that names the address: refused, peer_lost, unreachable,
+///         or protocol if a connection of this purpose carries no frames.
 std::shared_ptr<net::connection> connect(net::endpoint& endpoint,
                                          const std::string& address,
                                          const net::hello& hello,
                                          std::chrono::milliseconds timeout);
 
 /// Sends a request to an actor and waits for the response.
-/// @param operation begins the error text: "node a:1: spawning \"x\"".
+/// @param operation start of the error text, such as "node a:1: spawning
+///        \"x\"".
 /// @errors throws `job_error` with the code of the actor's error.
 template <class T, class Handle, class... Ts>
 T ask(caf::actor_system& system, const std::string& operation,
       const Handle& target, std::chrono::milliseconds timeout,
       const Ts&... xs) {
-  // A proxy reports its own timeout with a reason, so it gets more time.
+  // A proxy reports a timeout with a reason. This wait lasts longer than that
+  // of the proxy, so that the report arrives.
   constexpr std::chrono::milliseconds proxy_allowance{500};
   std::optional<T> response;
   caf::error error;

@@ -11,18 +11,18 @@ namespace troupe {
 
 /// Options of a connection to another process.
 struct client_options {
-  /// Credentials that match the other side's. None:
+  /// Credentials that match those of the peer. None:
   /// `net::credentials_from_environment`.
   std::optional<net::credentials> credentials{};
-  std::string name = "client"; ///< Name of this process in the peer's texts.
-  /// Timeout of connecting, and of requests to the node itself.
+  std::string name = "client"; ///< Name of this process in logs of the peer.
+  /// Timeout of the connection attempt, and of requests to the node itself.
   std::chrono::milliseconds connect_timeout{5000};
   /// Timeout of a request to a role.
   std::chrono::milliseconds request_timeout{30'000};
-  /// Maximum number of open requests to one role.
+  /// Maximum number of requests to one role that wait for a response.
   std::size_t window = 256;
   std::chrono::milliseconds heartbeat_interval{100};
-  /// Silence after which the other process counts as unreachable.
+  /// Silence after which the peer counts as unreachable.
   std::chrono::milliseconds heartbeat_timeout{1000};
 };
 

@@ -21,8 +21,8 @@ std::string quoted(const std::string& x) {
 } // namespace
 
 node_state::~node_state() {
-  // Connections close before the roles end; otherwise clients would receive the
-  // end of a role as the reason.
+  // Close the connections before the roles end, so that clients receive the
+  // reason of the node and not "the role ended".
   for (auto& [addr, x] : clients)
     x.connection->close("the node ended");
   for (auto& [addr, x] : roles)
@@ -100,7 +100,7 @@ caf::result<std::uint32_t> node_state::spawn(const spawn_request& request) {
 
 void node_state::end_role(const caf::actor& handle) {
   caf::anon_send_exit(handle, caf::exit_reason::user_shutdown);
-  // A role that ignores it is killed.
+  // A role that ignores this exit message is killed after the timeout.
   caf::delayed_anon_send(
     handle, settings.shutdown_timeout,
     caf::exit_msg{self->address(), caf::exit_reason::kill});

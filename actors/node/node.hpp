@@ -8,7 +8,7 @@
 
 namespace troupe {
 
-/// New connection of a client, as a message to the actor that serves it.
+/// Tells a node or a status service that it must serve a new client connection.
 struct client_ref {
   std::shared_ptr<net::connection> connection;
 };
@@ -23,21 +23,23 @@ struct node_settings {
   std::string name = "node";
   std::uint64_t incarnation = 0; ///< Incarnation of the process.
   std::shared_ptr<const role_registry> roles{};
-  /// Router that accepts the node's connections; spawned roles may use it.
+  /// Router that accepts the node's connections. Spawned roles may use the
+  /// router.
   std::weak_ptr<service_router> router{};
   std::size_t max_clients = 64; ///< Maximum number of open connections.
   std::size_t max_roles_per_client = 64; ///< Maximum number of running roles of
                                          ///< one connection.
   /// Timeout of a role's response to a request.
   std::chrono::milliseconds request_timeout{600'000};
-  /// Time that a role gets to shut down before it is killed, once its handle is
-  /// gone or its connection has closed.
+  /// Time that a role gets to terminate before it is killed. The node asks a
+  /// role to terminate when the client has released the role or the connection
+  /// has closed.
   std::chrono::milliseconds shutdown_timeout{5000};
   /// Called when a client has stopped the node. Null: no call.
   std::function<void()> on_stop{};
 };
 
-/// Interface of the node with its private message: a new connection to serve.
+/// The node's interface and its private message: a new connection to serve.
 using node_internal_actor = node_actor::extend<caf::reacts_to<client_ref>>;
 
 // -- state --------------------------------------------------------------------
@@ -54,32 +56,32 @@ struct node_state {
   void stop();
   void on_down(const caf::actor_addr& source);
 
-  /// Client connection.
+  /// A client connection.
   struct client {
     std::shared_ptr<net::connection> connection;
     caf::actor skeleton; ///< Skeleton of the node on this connection.
-    /// Highest channel in use so far.
+    /// Number of the last channel that was opened.
     std::uint32_t last_channel = root_channel;
-    std::size_t roles = 0; ///< Number of its roles that have not ended.
+    std::size_t roles = 0; ///< Number of roles that have not ended.
   };
-  /// Spawned role.
+  /// A spawned role.
   struct role {
     caf::actor handle;
-    caf::actor_addr client; ///< Node skeleton of the connection that owns it.
-    std::string name;       ///< Registered name.
+    caf::actor_addr client; ///< Node skeleton of the owning connection.
+    std::string name;       ///< Registered name of the role.
   };
-  /// Skeleton of a spawned role.
+  /// The skeleton of a spawned role.
   struct role_skeleton {
     caf::actor handle;
-    caf::actor_addr role; ///< The role that it serves.
+    caf::actor_addr role; ///< The role that the skeleton serves.
   };
 
   node_internal_actor::pointer self;
   node_settings settings;
   caf::actor_clock::time_point started{};
-  std::map<caf::actor_addr, client> clients; ///< By the skeleton of the node.
-  std::map<caf::actor_addr, role> roles;     ///< By the role.
-  /// By the skeleton of the role.
+  std::map<caf::actor_addr, client> clients; ///< Keys: skeletons of the node.
+  std::map<caf::actor_addr, role> roles;     ///< Keys: the roles.
+  /// Keys: skeletons of the roles.
   std::map<caf::actor_addr, role_skeleton> role_skeletons;
 
 private:
@@ -90,7 +92,7 @@ private:
 // -- behavior -----------------------------------------------------------------
 
 /// A node. It serves the connections that it receives. It spawns the roles that
-/// their clients request and ends them when the connection closes.
+/// a client requests and ends them when the client's connection closes.
 node_internal_actor::behavior_type
 node(node_internal_actor::stateful_pointer<node_state> self,
      node_settings settings);

@@ -17,14 +17,14 @@ class runtime;
 struct node_server_options {
   /// Address to listen on, "host:port". Port 0: any free port.
   std::string listen = "127.0.0.1:0";
-  /// Last port to try, if it is above the port of `listen`. Else only that one.
+  /// Last port to try; the first is the port of `listen`. Zero: no other port.
   std::uint16_t last_port = 0;
-  /// Address that other processes connect to. Empty: the one listened on.
+  /// Address that other processes connect to. Empty: the address of `listen`.
   std::string advertise{};
-  /// None: `net::credentials_from_environment`. Empty credentials: loopback
-  /// only.
+  /// Credentials of the node. None: `net::credentials_from_environment`. Empty
+  /// credentials: the node listens on loopback only.
   std::optional<net::credentials> credentials{};
-  std::string name = "node";    ///< Display name.
+  std::string name = "node";    ///< Name of the node in its status.
   std::size_t max_clients = 64; ///< Maximum number of open connections.
   std::size_t max_roles_per_client = 64; ///< Maximum number of running roles of
                                          ///< one connection.
@@ -33,31 +33,34 @@ struct node_server_options {
   std::chrono::milliseconds heartbeat_timeout{1000};
   /// Timeout of a handshake, and of an orderly shutdown of a connection.
   std::chrono::milliseconds handshake_timeout{5000};
-  /// Receives why connections were rejected or closed, and a warning if the
-  /// node listens beyond loopback with a secret but without TLS. Null: no log.
+  /// Receives the reasons why connections were rejected or closed. Also
+  /// receives a warning if the node listens beyond loopback with a secret but
+  /// without TLS. Null: no log.
   net::log_function log{};
 };
 
 /// Makes this process a node: other processes may spawn the roles that are
-/// registered in its runtime (role_registry.hpp). The roles end with the node.
+/// registered in its runtime (role_registry.hpp). The spawned roles end with
+/// the node.
 class node_server {
 public:
   /// Listens and serves until destruction.
   /// @pre the runtime outlives the node.
   /// @errors throws std::invalid_argument for an address that is malformed, or
-  ///         beyond loopback without credentials; std::runtime_error if it
-  ///         cannot listen; what `net::credentials_from_environment` throws.
+  ///         beyond loopback without credentials; std::runtime_error if the
+  ///         node cannot listen; what `net::credentials_from_environment`
+  ///         throws.
   explicit node_server(runtime& local_runtime,
                        const node_server_options& options = {});
   ~node_server();
   node_server(const node_server&) = delete;
   node_server& operator=(const node_server&) = delete;
 
-  /// Address that other processes connect to, "host:port".
+  /// Returns the address that other processes connect to, "host:port".
   const std::string& address() const;
 
-  /// Waits until a client stops the node, or the timeout has passed.
-  /// @returns true if a client has stopped it.
+  /// Waits until a client stops the node or the timeout has passed.
+  /// @returns true if a client has stopped the node.
   bool wait_for_stop(std::chrono::milliseconds timeout);
 
 private:

@@ -9,9 +9,10 @@
 
 namespace troupe {
 
-/// Client of a node. It owns the roles that it spawns there: they end with it
-/// and with this process. Its member functions block until a deadline, so they
-/// are for threads that are not actors. Thread-safe.
+/// A client of a node. It owns the roles that it spawns on the node: they end
+/// when the client is destroyed or this process ends. The member functions
+/// block for at most a timeout, so only threads that are not actors may call
+/// them. Thread-safe.
 class remote_node {
 public:
   /// Connects to a node.
@@ -20,8 +21,8 @@ public:
   /// @errors throws std::invalid_argument for a malformed address; what
   ///         `net::credentials_from_environment` throws, if the options give no
   ///         credentials; `job_error`: refused with the node's reason;
-  ///         peer_lost if no process listens there; unreachable if no response
-  ///         arrives in time.
+  ///         peer_lost if no process listens at the address; unreachable if no
+  ///         response arrives in time.
   remote_node(runtime& local_runtime, const std::string& address,
               const client_options& options = {});
   ~remote_node();
@@ -30,7 +31,7 @@ public:
 
   /// Spawns a role by its registered name. The types of the arguments must be
   /// those of the registration. The handle is used like that of a local actor:
-  /// requests need timeouts, and its monitors receive
+  /// requests need timeouts, and actors that monitor the role receive
   ///   peer_lost     the role failed, or its node is known to be dead
   ///   unreachable   the node is silent; it may be alive
   /// The role ends when the last copy of the handle is destroyed.
@@ -49,8 +50,8 @@ public:
   /// @errors throws `job_error`.
   node_info info();
 
-  /// Tells the node to end all of its roles, those of other clients included,
-  /// and to stop serving. Does not wait.
+  /// Tells the node to stop serving and to end all roles, also those of other
+  /// clients. Does not wait until the node has stopped.
   void stop();
 
 private:

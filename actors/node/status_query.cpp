@@ -45,7 +45,8 @@ std::string query_status(runtime& local_runtime, const std::string& address,
       return query<node_actor, node_info>(local_runtime, *endpoint, address,
                                           "node", options, atom::info_v);
     } catch (const job_error& second_error) {
-      // The first rejection may name the leader, which answers the query.
+      // If both purposes are refused, the first refusal helps more: it may name
+      // the leader, which can answer.
       throw job_error{is_refusal(second_error) ? first_error : second_error};
     }
   }

@@ -1,7 +1,6 @@
 #pragma once
 
-// Parts of messages that are not plain structs: atoms, and objects that local
-// actors pass by reference.
+// Atoms, and types that actors of one process pass to each other by reference.
 
 #include "troupe/actors/core/error_code.hpp"
 #include "troupe/actors/core/step.hpp"
@@ -13,9 +12,9 @@
 
 namespace troupe {
 
-/// A step function with its name. Only the name is transmitted to another
-/// process, which finds the function in its step registry. A function without a
-/// name stays in its process.
+/// A step function with its name. Only the name is sent to another process,
+/// which finds the function in its step registry. A function without a name
+/// cannot be sent to another process.
 struct step_function_ref {
   std::shared_ptr<const step_function> function;
   std::string name;
@@ -27,13 +26,13 @@ inline constexpr const char* group_terminated_message =
   "the chief of this replica group has terminated; the group can run no more "
   "steps";
 
-/// Callbacks of the caller of a run. The roles call them on their threads, so
-/// they must not block. The caller numbers its runs, from 1; callbacks of an
-/// older run are ignored.
+/// Callbacks that the caller of a run implements. The roles call them on the
+/// threads of the actors, so a callback must not block. The caller numbers its
+/// runs from 1 and ignores callbacks of an older run.
 class run_listener {
 public:
   virtual ~run_listener() = default;
-  /// A step of the run was committed. Called in order of steps.
+  /// Called once for each committed step of the run, in the order of the steps.
   virtual void on_committed(std::uint64_t run, commit_record&& record) = 0;
   /// The run is complete. @param next_step the first step that was not run.
   virtual void on_completed(std::uint64_t run, std::uint64_t next_step) = 0;
@@ -41,9 +40,9 @@ public:
   virtual void on_aborted(std::uint64_t run, ec code, std::string&& reason) = 0;
   /// The group has terminated. No other callback follows.
   virtual void on_group_terminated(ec code, const std::string& reason) = 0;
-  /// A replica has finished a task.
+  /// A replica has finished a `replica_task`.
   /// @param task    number of the task.
-  /// @param problem error text of the task. Empty: it succeeded.
+  /// @param problem error text of the task. Empty: the task succeeded.
   virtual void on_task_done(std::uint64_t task, std::uint32_t replica,
                             std::string&& problem) = 0;
 };
@@ -52,7 +51,7 @@ public:
 struct replica_task {
   std::shared_ptr<const std::function<void(std::uint32_t)>> function;
   std::shared_ptr<run_listener> listener;
-  /// Number of the task, which the caller increments for each task.
+  /// Number of the task. The caller increments it for each task.
   std::uint64_t number = 0;
 };
 
@@ -74,8 +73,8 @@ CAF_BEGIN_TYPE_ID_BLOCK(troupe_atoms, caf::first_custom_type_id)
 
 CAF_END_TYPE_ID_BLOCK(troupe_atoms)
 
-// CAF calls a type "unsafe" if CAF cannot serialize it. A proxy transmits such
-// types by its own encoding.
+// CAF calls a type "unsafe" if CAF cannot serialize it. A proxy has its own
+// encoding for tensors and for the names of step functions.
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::tensor)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::tensors)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::step_function_ref)

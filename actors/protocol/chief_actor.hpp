@@ -8,17 +8,18 @@
 
 namespace troupe {
 
-/// The run client of one process. Exactly one of the two members is set.
+/// The receiver of the chief's notifications about runs in one process. Exactly
+/// one of the two members is set.
 struct run_client {
-  std::shared_ptr<run_listener> listener; ///< In the chief's process.
-  run_client_actor remote;                ///< In another process.
+  std::shared_ptr<run_listener> listener; ///< Set for the chief's own process.
+  run_client_actor remote; ///< Set for another process: its local agent.
 };
 
-/// The roles of a job, which the chief owns, and its run clients.
+/// The roles of a job, and the run client of each process.
 struct job_roles {
   std::vector<replica_actor> replicas; ///< Indexed by replica id.
   std::vector<reducer_actor> reducers; ///< Indexed by reducer id.
-  std::vector<run_client> clients;     ///< Indexed by process.
+  std::vector<run_client> clients;     ///< Indexed by process number.
 };
 
 } // namespace troupe
@@ -31,10 +32,11 @@ namespace troupe {
 using chief_actor = chief_remote_actor::extend<
   // Sets the roles of the job. The chief monitors and configures them.
   caf::reacts_to<job_roles>,
-  // Joins a run, from the process of the chief, with the step function.
+  // The replica group in the chief's process joins a run with its step
+  // function.
   caf::reacts_to<run_barrier::join, step_function_ref>,
-  // Returns the status of the job. The receiver of the response fills in the
-  // members.
+  // Returns the status of the job without its `job` and `members`. The status
+  // service adds these fields.
   caf::replies_to<atom::status>::with<job_status>>;
 
 } // namespace troupe

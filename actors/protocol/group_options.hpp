@@ -19,7 +19,8 @@ inline constexpr std::uint32_t max_replicas = 4096;
 /// job of one process.
 inline constexpr std::uint64_t default_step_window = 4;
 /// Default number of steps that a replica may run ahead of the last commit in a
-/// job of several processes, where a commit takes longer to arrive.
+/// job of several processes. Between processes, a commit takes longer to
+/// arrive.
 inline constexpr std::uint64_t multi_process_step_window = 16;
 
 /// Options of a replica group.
@@ -28,12 +29,14 @@ struct replica_group_options {
   int threads = 1;            ///< Threads for the ops of each replica.
   /// Timeout of one step and of each wait in a step.
   std::chrono::milliseconds step_timeout{60'000};
-  /// Time for which a waiting replica polls before it parks. Zero: it parks at
-  /// once. Negative: 50 us in one process, 2 ms in several processes, and zero
-  /// if the host runs more replicas than it has cores.
+  /// Time for which a waiting replica polls before it blocks. Zero: it blocks
+  /// at once. Negative: automatic. The automatic value is zero if the host runs
+  /// more replicas than it has cores. Otherwise it is 50 us in a job of one
+  /// process and 2 ms in a job of several processes.
   std::chrono::microseconds spin_timeout{-1};
-  /// Where sums are added: on the threads of the replicas or by reducer actors.
-  /// Automatic: by reducer actors only if cores are left for them.
+  /// Which actors add up the sums: the replicas or reducer actors. Automatic:
+  /// reducer actors if the threads of all replicas leave cores free, else the
+  /// replicas.
   enum class reducer_kind {
     automatic,
     replica_threads,
@@ -43,7 +46,7 @@ struct replica_group_options {
   /// Number of steps that a replica may run ahead of the last commit. Zero: the
   /// default, which depends on whether the job has several processes.
   std::uint64_t step_window = 0;
-  /// Algorithm of the sums over several processes.
+  /// Algorithm of sums between processes.
   collective_options::algorithm_kind algorithm =
     collective_options::algorithm_kind::tree;
 };
@@ -53,7 +56,7 @@ struct replica_group_options {
 ///         the permitted values.
 void check(const replica_group_options& options);
 
-/// Prepares the context of a replica for a step.
+/// Prepares the context of a replica's ops for a step.
 void prepare(context& target, const replica_group_options& options,
              std::uint32_t replica, std::uint64_t step);
 /// Prepares the step context of a replica for a step of a generation.
@@ -62,11 +65,12 @@ void prepare(step_context& target, const replica_group_options& options,
              std::uint64_t generation);
 
 /// Counts generations (attempts to run steps). A run that continues the last
-/// completed run belongs to its generation. Any other run begins a new one, so
-/// that a step is never confused with an abandoned step of the same number.
+/// completed run belongs to the generation of that run. Any other run begins a
+/// new generation, so that its steps are never confused with abandoned steps of
+/// the same numbers.
 class generation_counter {
 public:
-  /// Begins a run. @returns its generation, from 1.
+  /// Begins a run. @returns the generation of the run; the first one is 1.
   std::uint64_t begin_run(std::uint64_t first_step);
   /// Completes the run. @param next_step the first step that was not run.
   void complete_run(std::uint64_t next_step);

@@ -12,22 +12,22 @@ namespace troupe {
 /// State of a process of a job. The numbers are a wire format: append, never
 /// reuse.
 enum class member_state : std::uint8_t {
-  joining = 0,     ///< Connected; the job has not begun.
-  active = 1,      ///< Takes part in the job.
-  unreachable = 2, ///< Sends nothing any more; it may be alive.
-  lost = 3,        ///< Known to have terminated.
-  left = 4,        ///< Left the job by `cluster::leave`.
-  absent = 5,      ///< Has not connected yet.
+  joining = 0,     ///< The process has connected; the job has not begun.
+  active = 1,      ///< The process takes part in the job.
+  unreachable = 2, ///< The process is silent; it may be alive.
+  lost = 3,        ///< The process is known to have terminated.
+  left = 4,        ///< The process has left by `cluster::leave`.
+  absent = 5,      ///< The process has not connected yet.
 };
 
-/// @returns the state as `troupe status` prints it; "?" if it is unknown.
+/// Returns the state as `troupe status` prints it; "?" if it is unknown.
 std::string to_string(member_state x);
 
 /// Status of a process of a job.
 struct member_status {
   std::string name; ///< Name of the process, such as "worker 1".
-  /// Random number that identifies one life of the process. Zero: not
-  /// connected.
+  /// Random number that identifies one life of the process. Zero: the process
+  /// has not connected.
   std::uint64_t incarnation = 0;
   /// Milliseconds since the last frame from the process, heartbeats included.
   std::uint64_t since_contact_ms = 0;
@@ -44,14 +44,15 @@ struct job_status {
   /// chief increments. Zero: no generation has begun.
   std::uint64_t generation = 0;
   std::uint64_t step = 0;      ///< First step that is not committed.
-  double steps_per_second = 0; ///< Mean over the last `window_ms`.
-  /// Milliseconds that `steps_per_second` covers. Zero: no run is active, or it
-  /// has just begun.
+  double steps_per_second = 0; ///< Mean rate of the last `window_ms`.
+  /// Milliseconds over which `steps_per_second` is the mean. Zero: no run is
+  /// active, or the run has just begun.
   std::uint64_t window_ms = 0;
   /// Milliseconds since the last commit, or since the run began.
   std::uint64_t since_commit_ms = 0;
-  /// Sentences that say why `step` is not done: the roles, their activity, and
-  /// the missing replicas or processes. Empty: no run is active or awaited.
+  /// Sentences that say why `step` is not done. They name the waiting roles,
+  /// what these roles do, and the missing replicas or processes. Empty: no run
+  /// is active or awaited.
   std::string stall_reason;
   auto fields() {
     return std::tie(job, members, generation, step, steps_per_second, window_ms,
@@ -61,12 +62,12 @@ struct job_status {
 
 // -- protocol -----------------------------------------------------------------
 
-/// Status service of a job, which its leader serves on channel 1 of each
+/// The status service of a job. The leader serves it on channel 1 of each
 /// connection with the purpose "status".
 using status_actor =
   caf::typed_actor<caf::replies_to<atom::status>::with<job_status>>;
 
-/// @returns the status for people: several lines, each with a line break.
+/// Returns the status for people: several lines, each with a line break.
 std::string to_text(const job_status& status);
 
 } // namespace troupe

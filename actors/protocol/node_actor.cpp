@@ -8,7 +8,7 @@ namespace troupe {
 
 namespace {
 
-/// @returns each name with its count, such as "2 counter, 1 trainer".
+/// Returns each name with its count, such as "2 counter, 1 trainer".
 std::string counted_names(const std::vector<std::string>& names) {
   std::map<std::string, std::size_t> counts;
   for (const auto& one : names)

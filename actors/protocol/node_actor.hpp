@@ -13,11 +13,11 @@
 
 namespace troupe {
 
-/// Fingerprint of a role. A program spawns a role in another program only if
-/// the fingerprints of both are equal.
+/// Fingerprint of a role in one program. A node spawns a role only if the node
+/// and the requesting client have the same fingerprint of the role.
 struct role_fingerprint {
-  std::uint32_t messages = 0;  ///< CRC-32C of the text of the interface.
-  std::uint32_t arguments = 0; ///< CRC-32C of the text of the argument types.
+  std::uint32_t messages = 0;  ///< CRC-32C of the message schemas.
+  std::uint32_t arguments = 0; ///< CRC-32C of the spawn arguments' schema.
   auto fields() { return std::tie(messages, arguments); }
   friend bool operator==(const role_fingerprint&,
                          const role_fingerprint&) = default;
@@ -38,8 +38,8 @@ struct node_info {
   /// Random number that identifies one life of the process.
   std::uint64_t incarnation = 0;
   std::string version;                ///< Version of the library.
-  std::vector<std::string> roles{};   ///< Roles that can be spawned.
-  std::vector<std::string> running{}; ///< Name of each spawned role.
+  std::vector<std::string> roles{};   ///< Names of the registered roles.
+  std::vector<std::string> running{}; ///< Role name of each running actor.
   std::vector<std::string> devices{}; ///< Devices, such as "cpu:0".
   std::uint32_t clients = 0;          ///< Number of client connections.
   std::uint64_t uptime_ms = 0;        ///< Milliseconds since the start.
@@ -53,17 +53,19 @@ struct node_info {
 
 // -- protocol -----------------------------------------------------------------
 
-/// Channel of the main role of a connection, for the purpose "node".
+/// Channel that carries the messages of `node_actor`. In a connection with the
+/// purpose "status", it carries the messages of `status_actor`.
 inline constexpr std::uint32_t root_channel = 1;
 
 /// A node, which spawns roles by name. It serves the `root_channel` of each
 /// connection with the purpose "node".
 using node_actor = caf::typed_actor<
-  // Spawns a role. The response is the channel of this connection that serves
-  // the role. The connection owns the role: when it closes, the role ends.
+  // Spawns a role. The response is the number of the channel of this connection
+  // that carries the messages of the role. When the connection closes, the role
+  // ends.
   // Error codes:
   //   refused   no role of this name is registered, or it could not be created
-  //   invalid   the fingerprints differ: two versions of a program
+  //   invalid   client and node have different fingerprints of the role
   //   busy      the connection has the maximum number of roles
   caf::replies_to<atom::spawn, spawn_request>::with<std::uint32_t>,
   // Returns the description of the node.
@@ -71,10 +73,10 @@ using node_actor = caf::typed_actor<
   // Ends all roles and stops the node.
   caf::reacts_to<atom::stop>>;
 
-/// @returns the names separated by commas, or "none" if there are none.
+/// Returns the names separated by commas, or "none" if there are none.
 std::string name_list(const std::vector<std::string>& names);
 
-/// @returns the description for people: several lines, each with a line break.
+/// Returns the description for people: several lines, each with a line break.
 std::string to_text(const node_info& info);
 
 } // namespace troupe

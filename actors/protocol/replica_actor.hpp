@@ -9,35 +9,36 @@
 
 namespace troupe {
 
-/// The owner of replicas and reducers, as they see it: the chief or the local
-/// agent of their process.
+/// The owner of replicas and reducers: the chief in the chief's process, the
+/// local agent in any other process.
 using replica_owner_actor = caf::typed_actor<
-  // The replica has left all steps of older generations.
+  // A replica has left all steps of older generations.
   caf::reacts_to<step_commit::configured>,
-  // The replica has completed a step, its sums and its update.
+  // A replica has completed a step with its sums and its update.
   caf::reacts_to<step_commit::step_done>,
-  // The replica or reducer cannot continue.
+  // A replica or a reducer cannot continue.
   caf::reacts_to<step_commit::failed>,
-  // Answers a probe.
+  // A replica or a reducer answers a probe.
   caf::reacts_to<step_commit::wait_report>>;
 
 /// A role that reduces slices of buckets: a replica or a reducer actor.
 using slice_reducer_actor = caf::typed_actor<
-  // Contributes to a sum. The tensors are the contribution and the output; the
-  // output is an empty handle if another contribution brings it.
+  // A replica contributes to a sum. The first tensor is the contribution. The
+  // second is the output for the sum, or empty if the contribution of another
+  // replica carries it.
   caf::reacts_to<tree::contribution, tensor, tensor>,
-  // The chief asks which inputs of a step are missing. The role answers its
+  // Asks which inputs of a step this role still waits for. The role answers its
   // owner with a wait report.
   caf::reacts_to<step_commit::probe>>;
 
-/// A replica, as the chief, its peers and the reducers see it.
+/// A replica, as its owner, the other replicas and the reducers see it.
 using replica_actor = slice_reducer_actor::extend<
-  // Begins a newer generation. The replica abandons its step and then
-  // acknowledges.
+  // Begins a newer generation. The replica abandons its step and then answers
+  // with `configured`.
   caf::reacts_to<step_commit::configure>,
   // Starts the steps of a run with the given step function.
   caf::reacts_to<step_commit::start_steps, step_function_ref>,
-  // Permits more steps.
+  // Permits the replica to run steps up to a number.
   caf::reacts_to<step_commit::grant>,
   // Delivers the sum of a slice of a bucket.
   caf::reacts_to<tree::reduced_slice, tensor>,

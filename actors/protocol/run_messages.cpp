@@ -7,7 +7,7 @@ namespace {
 /// Distributes the elements of a batch over batches of limited size.
 class batch_splitter {
 public:
-  /// Appends the elements of one list, in order.
+  /// Appends the elements of one list of the batch, in order.
   template <class T>
   void add(std::vector<T> owner_batch::*list, const std::vector<T>& items) {
     for (const auto& item : items) {

@@ -10,60 +10,61 @@
 #include <chrono>
 #include <vector>
 
-// Messages between the chief and the clients of its runs, within and between
-// processes.
+// Messages between the chief and the run clients, within and between processes.
 
 namespace troupe {
 
-/// Maximum delay of a completed step or a commit while it waits in its process
-/// to be sent together with others.
+/// Maximum time for which a `step_done` or a commit waits in its process until
+/// it is sent to another process in a batch.
 constexpr std::chrono::milliseconds max_batch_delay{20};
 
-/// Maximum delay of a `configured` or a `wait_report` while it waits in its
-/// process to be sent together with others.
+/// Maximum time for which a `configured` or a `wait_report` waits in its
+/// process until it is sent to another process in a batch.
 constexpr std::chrono::milliseconds max_answer_delay{2};
 
-/// Maximum number of elements, of at most 64 bytes each, that one message
-/// carries: half of the capacity of a control frame.
+/// Maximum number of elements of a batch. An element has at most 64 bytes, so a
+/// batch fills at most half of a control frame.
 constexpr std::size_t max_batch_elements = 8192;
 
 /// Notifies a run client of committed steps.
 struct commit_batch {
-  std::uint64_t run = 0; ///< Number of the run, which its clients increment.
-  std::vector<commit_record> records; ///< In order of steps.
+  std::uint64_t run = 0; ///< Number of the run, counted by its callers.
+  std::vector<commit_record> records; ///< Committed steps, in order.
   auto fields() { return std::tie(run, records); }
 };
 
 /// Notifies a run client that a run is complete.
 struct run_completed {
-  std::uint64_t run = 0; ///< Number of the run, which its clients increment.
+  std::uint64_t run = 0;       ///< Number of the run, counted by its callers.
   std::uint64_t next_step = 0; ///< First step that was not run.
   auto fields() { return std::tie(run, next_step); }
 };
 
 /// Notifies a run client that a run was aborted or rejected.
 struct run_aborted {
-  std::uint64_t run = 0; ///< Number of the run, which its clients increment.
+  std::uint64_t run = 0; ///< Number of the run, counted by its callers.
   ec code = ec::stalled; ///< Error code of the abort.
   std::string reason;    ///< Error text for people.
   auto fields() { return std::tie(run, code, reason); }
 };
 
-/// Acknowledges all commits of a run with a step number below `next_step`.
+/// Tells the chief that the caller of the run in a process has received the
+/// commits of all steps below `next_step`.
 struct commit_ack {
-  std::uint32_t process = 0; ///< Number of the acknowledging process.
-  std::uint64_t run = 0; ///< Number of the run, which its clients increment.
+  std::uint32_t process = 0;   ///< Number of the acknowledging process.
+  std::uint64_t run = 0;       ///< Number of the run, counted by its callers.
   std::uint64_t next_step = 0; ///< First step whose commit is not acknowledged.
   auto fields() { return std::tie(process, run, next_step); }
 };
 
-/// A client of runs: one in each process.
+/// The receiver of the chief's notifications in a process without the chief:
+/// its local agent.
 using run_client_actor =
   caf::typed_actor<caf::reacts_to<commit_batch>, caf::reacts_to<run_completed>,
                    caf::reacts_to<run_aborted>>;
 
-/// Messages of the replicas of a process to their owner, in one batch. The
-/// receiver handles the fields in the order of their declaration.
+/// A batch of messages that a local agent forwards from its replicas to the
+/// chief. The chief handles the fields in the order of declaration.
 struct owner_batch {
   std::vector<step_commit::configured> configured;
   std::vector<step_commit::step_done> steps_done;
@@ -71,26 +72,26 @@ struct owner_batch {
   auto fields() { return std::tie(configured, steps_done, wait_reports); }
 };
 
-/// Splits a batch into batches that each fit into a frame. The order of the
-/// elements is kept.
+/// Splits a batch into batches that each fit into a frame. Keeps the order of
+/// the elements.
 std::vector<owner_batch> split(const owner_batch& batch);
 
 /// The chief, as other processes see it.
 using chief_remote_actor = replica_owner_actor::extend<
-  // Messages of the replicas of a process to their owner.
+  // A local agent forwards messages from its replicas.
   caf::reacts_to<owner_batch>,
-  // A process joins a run.
+  // The replica group of a process joins a run.
   caf::reacts_to<run_barrier::join>,
-  // A process acknowledges commits.
+  // The caller of the run in a process acknowledges commits.
   caf::reacts_to<commit_ack>,
   // Requests that the chief grants no more steps of a run.
   caf::reacts_to<run_barrier::stop>>;
 
 /// The chief or the local agent, as the replica group of its process sees it.
 using run_service_actor = caf::typed_actor<
-  // Joins a run with the step function of this process.
+  // The replica group joins a run with its step function.
   caf::reacts_to<run_barrier::join, step_function_ref>,
-  // Acknowledges commits.
+  // The caller of the run acknowledges commits.
   caf::reacts_to<commit_ack>,
   // Requests that the chief grants no more steps of a run.
   caf::reacts_to<run_barrier::stop>>;

@@ -1,7 +1,7 @@
 #pragma once
 
 // CAF type ids of all structs and handles that are sent between actors. Between
-// processes they are sent in frames (docs/wire.md) and not by CAF.
+// processes, they are sent in the frames of docs/wire.md, not by CAF.
 
 #include "troupe/actors/core/error_code_caf.hpp"
 #include "troupe/actors/protocol/chief_actor.hpp"

@@ -16,16 +16,18 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::net::frame)
 
 namespace troupe {
 
-/// A channel was closed. With peer_lost the peer is known to be dead, and may
-/// be replaced without fencing. With unreachable the peer may still be alive.
+/// Tells an actor that its channel has closed. The code peer_lost means that
+/// the peer is known to be dead and may be replaced without fencing. The code
+/// unreachable means that the peer may still be alive.
 struct channel_closed {
   ec code = ec::unreachable; ///< unreachable, peer_lost or protocol.
   std::string reason;
   auto fields() { return std::tie(code, reason); }
 };
 
-/// Makes a listener that sends the frames of a channel, and `channel_closed` at
-/// its end, to the mailbox of an actor. It does not keep the actor alive.
+/// Makes a listener that sends each frame of a channel to the mailbox of an
+/// actor, and `channel_closed` when the channel closes. The listener does not
+/// keep the actor alive.
 std::shared_ptr<net::channel_listener>
 deliver_to_mailbox(const caf::actor_addr& receiver);
 

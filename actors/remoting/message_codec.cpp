@@ -13,9 +13,9 @@ namespace troupe::wire {
 namespace {
 
 constexpr std::size_t max_text_bytes = 4096;
-constexpr std::uint64_t max_tensors = 65'536; ///< Limit for one list.
+constexpr std::uint64_t max_tensors = 65'536; ///< Maximum length of a list.
 
-/// Reads the dimensions of a tensor. Nullopt if they are invalid.
+/// Reads the dimensions of a tensor. Returns nullopt if they are invalid.
 std::optional<shape> get_shape(net::reader& in) {
   std::uint8_t rank = 0;
   in(rank);
@@ -79,7 +79,7 @@ void get_tensor(net::reader& in, tensor& value) {
 void put_tensors(net::writer& out, const tensors& xs) {
   std::size_t bytes = 0;
   for (const auto& x : xs)
-    bytes += x ? x.bytes() + 96 : 1; // 96: above the size of any head
+    bytes += x ? x.bytes() + 96 : 1; // 96: more than any head has
   out(std::uint64_t{xs.size()});
   out.reserve(bytes);
   for (const auto& x : xs)

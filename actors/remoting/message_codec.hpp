@@ -28,8 +28,8 @@ struct is_atom<caf::atom_constant<V>> : std::true_type {};
 template <class T>
 concept carries_tensors = std::same_as<T, tensor> || std::same_as<T, tensors>;
 
-/// A type whose values can be sent to another process. Handles and listeners
-/// cannot; of a step function only the name is sent.
+/// A type whose values can be sent to another process. Actor handles and
+/// listeners cannot be sent. Of a step function, only the name is sent.
 template <class T>
 concept is_serializable = is_atom<T>::value || carries_tensors<
   T> || std::same_as<T, step_function_ref> || net::encodable<T>;
@@ -40,14 +40,15 @@ concept is_serializable = is_atom<T>::value || carries_tensors<
 void put_tensor(net::writer& out, const tensor& value);
 
 /// Reads what `put_tensor` has written.
-/// @errors fails the reader, before it allocates memory.
+/// @errors fails the reader for a malformed tensor, before memory is allocated.
 void get_tensor(net::reader& in, tensor& value);
 
 /// Writes the number of tensors, then each tensor.
 void put_tensors(net::writer& out, const tensors& xs);
 
 /// Reads what `put_tensors` has written.
-/// @errors fails the reader as `get_tensor`, and for more than 65,536 tensors.
+/// @errors fails the reader for a malformed tensor and for more than 65,536
+///         tensors.
 void get_tensors(net::reader& in, tensors& xs);
 
 /// Reads the name of a step function. The replica that runs it finds the
@@ -63,7 +64,7 @@ void put(net::writer& out, const T& value) {
     put_tensors(out, value);
   else if constexpr (std::same_as<T, step_function_ref>)
     out(value.name);
-  else if constexpr (!is_atom<T>::value) // the signature contains the atom
+  else if constexpr (!is_atom<T>::value) // an atom is in the schema only
     out(value);
 }
 
@@ -81,8 +82,9 @@ void get(net::reader& in, T& value) {
 
 // -- schemas ------------------------------------------------------------------
 
-// The schema of a type is a text that is equal in two programs if they encode
-// the type in the same way. It does not depend on the compiler's type names.
+// The schema of a type is a text. Two programs have equal schemas for a type if
+// they encode the type in the same way. Type names of the compiler do not occur
+// in a schema.
 
 /// Appends the schema of `T`.
 template <class T>
@@ -137,7 +139,8 @@ std::uint32_t fingerprint_of(const std::string& schema);
 
 // -- signatures ---------------------------------------------------------------
 
-/// Name of a type that cannot be sent to another process. Empty: it can.
+/// Returns the name of a type that cannot be sent to another process. Empty:
+/// the type can be sent.
 template <class T>
 constexpr std::string_view name_if_nonserializable() {
   if constexpr (std::is_void_v<T> || is_serializable<T>)
@@ -160,8 +163,8 @@ struct signature<
   /// True if the message has no response.
   static constexpr bool is_oneway = (std::is_void_v<Os> && ...);
 
-  /// Name of the first type that cannot be sent to another process. Empty: all
-  /// can.
+  /// Returns the name of the first type that cannot be sent to another process.
+  /// Empty: all types can be sent.
   static constexpr std::string_view nonserializable_type() {
     std::string_view first;
     ((first = first.empty() ? name_if_nonserializable<Is>() : first), ...);
@@ -169,7 +172,8 @@ struct signature<
     return first;
   }
 
-  /// Schema of the message, and of its response after ">".
+  /// Returns the schema of the message. For a request, ">" and the schema of
+  /// the response follow.
   static std::string schema() {
     std::string text;
     (append_schema<Is>(text), ...);
@@ -180,17 +184,19 @@ struct signature<
     return text;
   }
 
-  /// Fingerprint of that schema.
+  /// Returns the fingerprint of that schema.
   static std::uint32_t fingerprint() { return fingerprint_of(schema()); }
 };
 
-/// Priority of a message. Messages with tensors are sent after those without.
+/// Priority of a message with values of these types. Messages with tensors are
+/// sent after messages without tensors.
 template <class... Ts>
 constexpr net::priority priority_of = (carries_tensors<Ts> || ...)
                                         ? net::priority::bulk
                                         : net::priority::control;
 
-/// Head of the payload of a oneway message or a request; the arguments follow.
+/// The first part of the payload of a oneway message or a request. The encoded
+/// arguments follow.
 struct message_head {
   std::uint16_t signature = 0; ///< Position of the signature in the interface.
   /// Fingerprint of that signature. It must be equal at both ends.
@@ -202,7 +208,7 @@ struct message_head {
 
 // -- errors -------------------------------------------------------------------
 
-/// An error as it is sent to another process.
+/// An error in the form in which it is sent to another process.
 struct wire_error {
   ec code = ec::protocol;
   std::string text;

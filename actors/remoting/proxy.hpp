@@ -13,20 +13,21 @@ namespace troupe {
 
 // -- protocol -----------------------------------------------------------------
 
-/// Tells a proxy that a request may have timed out, or that it should try again
-/// to send its backlog.
+/// Tells a proxy that a request may have timed out, or that the proxy should
+/// try again to send its backlog.
 struct request_timer {
   auto fields() { return std::tie(); }
 };
 
-/// A proxy. It stands for a role of another process, and has the interface of
-/// the role. Besides the role's own errors, a request may fail with
-///   busy         too many requests are open, or the channel accepts no more
-///   invalid      the message can never be sent
+/// A proxy. It stands for a role of another process and has the interface of
+/// that role. A request may fail with an error of the role, or with
+///   busy         too many requests are open, or the channel accepts no frame
+///   invalid      the message is too large, or of a type that cannot be sent
 ///   stalled      no response in time
 ///   peer_lost, unreachable, protocol    the proxy terminates with this reason
-/// If a oneway message is sent as a request, the response arrives when the
-/// message was sent or put into the backlog (proxy_options).
+/// If a caller sends a oneway message by `request`, an empty response arrives
+/// when the proxy has sent the message or put it into the backlog
+/// (proxy_options).
 template <class Role>
 using proxy_internal_actor =
   typename Role::template extend<caf::reacts_to<net::frame>,
@@ -42,7 +43,7 @@ struct proxy_state : proxy_core {
   explicit proxy_state(typename proxy_internal_actor<Role>::pointer self)
     : self{self} {}
 
-  /// Schedules a timer for the next deadline, unless an earlier one is set.
+  /// Schedules a timer for the next deadline, unless an earlier timer is set.
   void schedule_timer() {
     const auto due = next_deadline();
     if (!due || (next_timer && *next_timer <= *due))
@@ -157,8 +158,8 @@ proxy_behavior(Self* self, caf::detail::type_list<Sigs...>,
 } // namespace detail
 
 /// Stands for a role at the other end of a channel. The proxy owns the channel
-/// and closes it when it terminates. It is spawned like any role, and its
-/// handle converts to a handle of the role.
+/// and closes the channel when the proxy terminates. It is spawned like any
+/// role, and its handle converts to a handle of the role.
 template <class Role>
 typename proxy_internal_actor<Role>::behavior_type
 proxy(typename proxy_internal_actor<Role>::template stateful_pointer<

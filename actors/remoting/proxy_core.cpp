@@ -35,7 +35,7 @@ caf::error proxy_core::check_size(std::size_t bytes,
                                         + std::to_string(limit) + " bytes");
 }
 
-/// @returns true if the channel accepted the frame.
+/// Sends a frame with the next tag. Returns true if the channel accepted it.
 bool proxy_core::send_frame(net::frame_kind kind, net::priority priority,
                             std::vector<std::byte>&& payload) {
   const bool taken = channel_->post(
@@ -49,8 +49,8 @@ caf::error proxy_core::send_oneway(net::writer&& message,
   auto payload = std::move(message).bytes();
   if (auto problem = check_size(payload.size(), priority))
     return problem;
-  // A frame that the channel rejects is lost. If the message may enter the
-  // backlog, a copy is kept.
+  // A frame that the channel rejects is destroyed. So the payload is copied
+  // first if the message may have to wait in the backlog.
   if (backlog_.empty()) {
     auto copy = must_deliver() ? payload : std::vector<std::byte>{};
     if (send_frame(net::frame_kind::oneway, priority, std::move(payload)))
@@ -96,7 +96,7 @@ caf::error proxy_core::nonserializable_error(std::string_view type) {
 caf::error proxy_core::on_frame(const net::frame& frame) {
   channel_->consumed(frame.priority);
   if (frame.view_id != options_.view_id)
-    return {}; // a frame of another view
+    return {}; // ignore frames of another view
   switch (frame.kind) {
     case net::frame_kind::response:
     case net::frame_kind::error:
@@ -113,7 +113,7 @@ caf::error proxy_core::on_frame(const net::frame& frame) {
   return end_error_;
 }
 
-/// Completes the request that a response or an error belongs to.
+/// Completes the request to which a response or an error frame belongs.
 /// @returns an error if the peer violated the protocol.
 caf::error proxy_core::on_response(const net::frame& frame) {
   const auto it = pending_.find(frame.tag);

@@ -16,16 +16,17 @@ namespace troupe {
 struct proxy_options {
   /// Timeout of a response.
   std::chrono::milliseconds request_timeout{5000};
-  /// Maximum number of open requests; further ones fail as `busy`.
+  /// Maximum number of requests that wait for a response; more fail as `busy`.
   std::size_t window = 256;
-  /// Membership view that all frames carry; frames of another view are ignored.
-  /// The rendezvous assigns it. Zero between a client and a node.
+  /// Number of the membership view, which every sent frame carries. Received
+  /// frames of another view are ignored. The rendezvous assigns this number; it
+  /// is zero between a client and a node.
   std::uint64_t view_id = 0;
   /// Maximum number of oneway messages that wait while the channel accepts no
-  /// more frames. Zero: such a message fails as `busy`, unnoticed by a sender
-  /// that made no request. Otherwise no message is lost silently: one that
-  /// exceeds the backlog or can never be sent terminates the proxy with the
-  /// reason.
+  /// more frames. Zero: no message waits. A message then fails as `busy`, and
+  /// its sender learns this only if it sent the message by `request`. Above
+  /// zero: no message is lost silently. The proxy terminates with an error if
+  /// the backlog is full or a message can never be sent.
   std::size_t backlog = 0;
   /// Time between two attempts to send the messages of the backlog.
   std::chrono::milliseconds retry_interval{2};
@@ -36,7 +37,7 @@ class proxy_core {
 public:
   using time_point = caf::actor_clock::time_point;
 
-  /// Decodes a response and delivers it if it is complete.
+  /// Decodes a response and delivers it if it is well-formed.
   using response_reader = void (*)(caf::response_promise&, net::reader&);
 
   ~proxy_core();
@@ -45,24 +46,25 @@ public:
             const proxy_options& options);
 
   /// Sends a oneway message or puts it into the backlog.
-  /// @returns the reason if it did neither.
+  /// @returns an error if the proxy could do neither.
   caf::error send_oneway(net::writer&& message, net::priority priority,
                          time_point now);
 
   /// True if a oneway message that cannot be sent terminates the proxy.
   bool must_deliver() const { return options_.backlog > 0; }
 
-  /// Sends a request. The promise gets the response, or an error: immediately,
-  /// at the deadline, or when the channel closes.
+  /// Sends a request. The promise receives the response or an error. An error
+  /// comes at once, at the deadline, or when the channel closes.
   void send_request(net::writer&& message, net::priority priority,
                     time_point now, caf::response_promise promise,
                     response_reader read);
 
-  /// @returns the error for a type that cannot be sent to another process.
+  /// Returns the error for a type that cannot be sent to another process.
   caf::error nonserializable_error(std::string_view type);
 
   /// Handles a frame or the end of the channel.
-  /// @returns the reason with which the proxy must terminate, or none.
+  /// @returns the error with which the proxy must terminate. Empty: it
+  ///          continues.
   caf::error on_frame(const net::frame& frame);
   caf::error on_channel_closed(const channel_closed& end);
 
@@ -70,13 +72,13 @@ public:
   /// and fails the requests whose timeout has elapsed.
   void expire(time_point now);
 
-  /// Time of the next call of `expire`. Nullopt: no request is open and the
-  /// backlog is empty.
+  /// Returns the time at which `expire` must be called next. Nullopt: no
+  /// request is open and the backlog is empty.
   std::optional<time_point> next_deadline() const;
 
   std::uint32_t request_timeout_ms() const;
 
-  /// Time of the scheduled timer. Nullopt: none is scheduled.
+  /// Time of the scheduled timer. Nullopt: no timer is scheduled.
   std::optional<time_point> next_timer;
 
 private:
@@ -98,11 +100,13 @@ private:
   std::shared_ptr<net::channel> channel_;
   proxy_options options_;
   std::uint64_t last_tag_ = 0;
-  /// Open requests by tag. Tags grow, so the order is also by deadline.
+  /// Open requests, in the order of their tags. It is also the order of their
+  /// deadlines, because tags increase and all requests have the same timeout.
   std::map<std::uint64_t, pending_request> pending_;
-  std::deque<backlog_entry> backlog_; ///< In the order of arrival.
-  time_point retry_at_{}; ///< Next attempt to send messages of the backlog.
-  caf::error end_error_;  ///< Error of the requests open at the end.
+  std::deque<backlog_entry> backlog_; ///< Unsent messages, oldest first.
+  time_point retry_at_{}; ///< Time of the next attempt to send the backlog.
+  /// Error that open requests receive when the proxy ends.
+  caf::error end_error_;
 };
 
 } // namespace troupe

@@ -7,8 +7,8 @@
 #include <string>
 #include <type_traits>
 
-// Fingerprints of a role's types. They must be equal in two programs before one
-// of them spawns the role in the other.
+// Fingerprints of a role's types. A node spawns a role for a client only if
+// both programs have the same fingerprints of the role.
 
 namespace troupe {
 
@@ -49,8 +49,8 @@ role_fingerprint fingerprint_of_role() {
 
 namespace detail {
 
-/// The type that an argument is sent as: a string literal is sent as
-/// std::string.
+/// The type as which an argument is sent: std::string for a string literal,
+/// else the type of the argument.
 template <class T>
 using wire_type =
   std::conditional_t<!net::encodable<T> && std::convertible_to<T, std::string>,

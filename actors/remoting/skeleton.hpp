@@ -15,7 +15,7 @@ namespace troupe {
 
 // -- protocol -----------------------------------------------------------------
 
-/// A skeleton. It receives the frames of its channel, and the end of the
+/// A skeleton. It receives the frames of its channel and the end of the
 /// channel.
 using skeleton_actor =
   caf::typed_actor<caf::reacts_to<net::frame>, caf::reacts_to<channel_closed>>;
@@ -29,7 +29,8 @@ struct skeleton_state : skeleton_core {
   explicit skeleton_state(skeleton_actor::pointer self) : self{self} {}
 
   /// Decodes a frame and sends the message to the role.
-  /// @returns the reason with which the skeleton must terminate, or none.
+  /// @returns the error with which the skeleton must terminate. Empty: it
+  ///          continues.
   caf::error on_frame(const net::frame& frame) {
     if (!accept_frame(frame))
       return {};
@@ -48,7 +49,8 @@ struct skeleton_state : skeleton_core {
   Role target;
 
 private:
-  /// @returns how the frame violates the protocol, or an empty text.
+  /// Decodes a message and sends it to the role. Returns how the frame violates
+  /// the protocol, or an empty text.
   template <class... Sigs, std::size_t... Positions>
   std::string decode(const net::frame& frame, const wire::message_head& head,
                      net::reader& in, caf::detail::type_list<Sigs...>,
@@ -118,8 +120,9 @@ private:
       request_receipt();
   }
 
-  /// Requests a receipt. CAF answers this request for the role, in the order of
-  /// its mailbox, so the role has then read all earlier messages.
+  /// Requests a receipt. CAF answers this request on behalf of the role, in the
+  /// order of the role's mailbox. The answer proves that the role has read all
+  /// earlier messages.
   void request_receipt() {
     begin_receipt();
     self
@@ -156,8 +159,9 @@ private:
 // -- behavior -----------------------------------------------------------------
 
 /// Delivers the messages of the proxy at the other end of a channel to a role,
-/// and sends back the responses. It owns the channel. The channel does not keep
-/// it alive, so the code that spawns it must keep the handle.
+/// and sends back the responses. The skeleton owns the channel. The channel
+/// does not keep the skeleton alive, so the code that spawns the skeleton must
+/// keep its handle.
 template <class Role>
 skeleton_actor::behavior_type
 skeleton(skeleton_actor::stateful_pointer<skeleton_state<Role>> self,

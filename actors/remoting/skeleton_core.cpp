@@ -58,8 +58,9 @@ bool skeleton_core::accept_frame(const net::frame& frame) {
   return false;
 }
 
-/// True if unread messages use at least a quarter of the credits. With fewer
-/// the peer can still send, so a receipt would cost more than it gains.
+/// True if unread oneway messages use at least a quarter of the credits. With
+/// fewer unread messages the proxy can still send, and a receipt costs more
+/// than it gains.
 bool skeleton_core::is_receipt_due(net::priority priority) const {
   return unread_[static_cast<std::size_t>(priority)]
          >= std::max<std::size_t>(channel_->credits(priority) / 4, 1);
@@ -113,8 +114,8 @@ void skeleton_core::fail_request(std::uint64_t tag,
              std::move(out));
 }
 
-/// A response that the channel does not accept is lost; the proxy's timeout
-/// then fails the request.
+/// Sends a frame to the proxy. If the channel does not accept a response, the
+/// response is lost, and the request fails by the proxy's timeout.
 void skeleton_core::send_frame(net::frame_kind kind, net::priority priority,
                                std::uint64_t tag, net::writer&& response) {
   auto payload = std::move(response).bytes();

@@ -61,7 +61,7 @@ void replica_state::send_contribution(std::uint32_t bucket,
 void replica_state::send_gather_contribution(std::uint32_t bucket,
                                              const tensor& contribution) {
   const auto copy =
-    contribution.clone(); // peers may read it after the step has ended
+    contribution.clone(); // other replicas may read it after this step
   local_collectives->gather(bucket, copy);
   for (std::uint32_t r = 0; r < replicas; ++r)
     if (r != id)

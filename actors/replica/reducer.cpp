@@ -7,7 +7,7 @@ namespace troupe {
 
 namespace {
 
-/// Number of elements that are added for one message: less than a millisecond.
+/// Number of elements that one `next` message adds. It takes less than 1 ms.
 constexpr std::size_t max_elements_at_once = 256 * 1024;
 
 } // namespace

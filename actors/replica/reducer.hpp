@@ -12,7 +12,7 @@ namespace troupe {
 
 // -- protocol -----------------------------------------------------------------
 
-/// The interface of a reducer with its messages to itself.
+/// The interface of a reducer and its message to itself.
 using reducer_internal_actor = reducer_actor::extend<
   // Adds some more elements.
   caf::reacts_to<atom::next>>;
@@ -40,8 +40,9 @@ struct reducer_state {
 
 // -- behavior -----------------------------------------------------------------
 
-/// Reduces whole buckets. Each message to itself adds for less than a
-/// millisecond, so that the reducer keeps reading its mailbox.
+/// A reducer actor, which reduces whole buckets. It adds in portions that take
+/// less than 1 ms, one for each `next` message to itself, and reads its mailbox
+/// between them.
 reducer_internal_actor::behavior_type
 reducer(reducer_internal_actor::stateful_pointer<reducer_state> self,
         std::uint32_t id, std::uint32_t replicas, message_sender sender,

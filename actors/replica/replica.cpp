@@ -88,7 +88,7 @@ void replica_state::on_grant(const step_commit::grant& x) {
 void replica_state::on_probe(const step_commit::probe& probe) {
   if (probe.generation != generation)
     return;
-  if (is_next_step(probe.step)) { // the pending `next` message starts that step
+  if (is_next_step(probe.step)) { // ask again after the pending `next` message
     self->send(self, probe);
     return;
   }
@@ -173,7 +173,7 @@ void replica_state::end_step() {
     backend->end_step(id);
   if (update_begun && !step_fiber->error())
     first_unapplied =
-      next_step + 1; // also if the chief has aborted the step meanwhile
+      next_step + 1; // even if the chief has since aborted the step
   if (const auto thrown = step_fiber->error()) {
     fail(step_commit::abort_cause::invalid, exception_text(thrown));
   } else if (!is_superseded()) {
@@ -194,7 +194,8 @@ void replica_state::fail(step_commit::abort_cause cause,
     step_commit::failed{generation, next_step, id, incarnation, cause, reason});
 }
 
-/// Fails because a wait exceeded the timeout of its collective options.
+/// Fails because a wait lasted longer than the timeout of its collective
+/// options.
 void replica_state::fail_for_timeout(std::chrono::milliseconds waited) {
   const auto missing = missing_replicas(next_step);
   fail(step_commit::abort_cause::stalled,
@@ -213,9 +214,9 @@ std::string replica_state::awaited_operation() const {
   return operation + std::to_string(awaited_bucket);
 }
 
-/// @returns the missing replicas of a step, as far as this replica can
-///          determine them: those whose inputs are missing, or those that have
-///          not accepted their packets.
+/// Returns the replicas that delay a step, as far as this replica can determine
+/// them. Usually their inputs are missing. While the step drains, they have not
+/// accepted their packets.
 std::vector<std::uint32_t>
 replica_state::missing_replicas(std::uint64_t number) const {
   if (backend) {
@@ -232,7 +233,8 @@ replica_state::missing_replicas(std::uint64_t number) const {
   return {};
 }
 
-/// Fails because a peer has failed. Adds the awaited operation to the text.
+/// Fails because a peer process has failed. The error text names the collective
+/// that this replica waits for.
 void replica_state::fail_for_peer(const lane_backend::peer_failure& peer) {
   const auto cause = peer.reason == net::close_reason::closed
                        ? step_commit::abort_cause::lost

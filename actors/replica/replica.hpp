@@ -21,7 +21,7 @@ namespace troupe {
 
 // -- protocol -----------------------------------------------------------------
 
-/// The interface of a replica with its internal messages.
+/// The interface of a replica and its messages to itself.
 using replica_internal_actor = replica_actor::extend<
   // Makes progress: the tensor queue may have messages, or a wait may be over.
   caf::reacts_to<atom::wake>,
@@ -33,15 +33,15 @@ using replica_internal_actor = replica_actor::extend<
 /// Spawn arguments of a replica.
 struct replica_config {
   std::uint32_t id = 0;
-  /// Options of the group, without automatic values.
+  /// Options of the group, in which automatic values have been replaced.
   replica_group_options options;
-  /// Number of this actor among those with the same id.
+  /// Number of this actor among the actors with this id: always 1 in a job.
   std::uint32_t incarnation = 1;
-  /// Number of reducer actors. Zero: the replicas reduce.
+  /// Number of reducer actors. Zero: the replicas reduce slices themselves.
   std::uint32_t reducers = 0;
   /// Transport to the replicas and reducers of this process.
   std::shared_ptr<local_transport> transport;
-  std::shared_ptr<fault_injector> faults; ///< Fault injector. Null: none.
+  std::shared_ptr<fault_injector> faults; ///< Null: no faults.
   /// Backend of the collectives with other processes. Null: all replicas are in
   /// this process.
   std::shared_ptr<lane_backend> backend{};
@@ -49,8 +49,8 @@ struct replica_config {
   std::shared_ptr<const step_registry> registry{};
 };
 
-/// State of a replica. A step ends before the next one begins; a newer
-/// generation abandons it.
+/// State of a replica. A step ends before the next one begins. A newer
+/// generation abandons the current step.
 struct replica_state {
   static inline const char* name = "replica";
 
@@ -71,7 +71,7 @@ struct replica_state {
   /// replica has to wait.
   void make_progress();
   void drain_queue(); ///< Processes all messages of the tensor queue.
-  /// Reduces some elements of a slice, of `bucket` if it has any.
+  /// Reduces some elements of a slice, preferably of `bucket`.
   /// @returns false if there is nothing to reduce.
   bool reduce_some(std::uint32_t bucket);
   void start_step();
@@ -107,27 +107,27 @@ struct replica_state {
   /// Slices that this replica reduces.
   std::unique_ptr<tree::slice_reducers> slice_reducers;
 
-  /// Current generation and the newest one that the chief has announced. The
-  /// chief increments the generation.
+  /// Current generation, and the newest generation that the chief has
+  /// announced. The chief increments the generation.
   std::uint64_t generation = 0, newest_generation = 0;
   /// The steps [next_step, granted_until) are granted.
   std::uint64_t next_step = 0, granted_until = 0;
-  std::uint64_t first_unapplied = 0; ///< First step whose update did not run.
+  std::uint64_t first_unapplied = 0; ///< First step whose update has not run.
   step_function_ref run_function;    ///< Step function of the current run.
   bool in_step = false;              ///< True while a step has not ended.
-  bool update_begun = false;         ///< The step cannot be undone any more.
-  /// `failed` was sent. The replica waits for the next generation.
+  bool update_begun = false; ///< True: the step cannot be undone any more.
+  /// True: `failed` was sent, and the replica waits for the next generation.
   bool failed = false;
   /// Current activity, for wait reports.
   step_commit::activity activity = step_commit::activity::idle;
-  std::uint32_t awaited_bucket = 0; ///< Awaited bucket.
-  /// The sum is complete, and the replica waits until its peers have accepted
-  /// their packets.
+  std::uint32_t awaited_bucket = 0; ///< Bucket of the current wait.
+  /// True while the replica waits until its step is drained, that is, until its
+  /// collectives are complete and the peers have accepted all packets.
   bool draining = false;
   /// True while a `wake` message to itself is pending.
   bool wake_pending = false;
 
-  context own_context; ///< Current context of the step function.
+  context own_context; ///< Context of the ops in the step function.
   std::unique_ptr<step_context> step;
   /// Runs the step function. Declared last, because the function uses all
   /// members above.
@@ -136,8 +136,8 @@ struct replica_state {
 
 // -- behavior -----------------------------------------------------------------
 
-/// A replica: one copy of the model. It runs the step function, contributes to
-/// sums and gathers, and reduces its slices if there are no reducer actors.
+/// A replica: one copy of the model. It runs the step function and contributes
+/// to sums and gathers. Without reducer actors, it also reduces slices.
 replica_internal_actor::behavior_type
 replica(replica_internal_actor::stateful_pointer<replica_state> self,
         replica_config config, replica_owner_actor owner);

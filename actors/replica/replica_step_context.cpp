@@ -28,8 +28,7 @@ replica_step_context::deadline() const {
          + std::chrono::milliseconds{options.timeout};
 }
 
-/// Fails the step if the deadline has passed.
-/// @returns whether it has passed.
+/// Fails the step if the deadline has passed, and returns whether it has.
 bool replica_step_context::fail_if_expired(
   std::optional<caf::actor_clock::time_point> limit) {
   if (!limit || state_.self->clock().now() < *limit)
@@ -43,8 +42,9 @@ void replica_step_context::wake_at(caf::actor_clock::time_point time) {
                             atom::wake_v);
 }
 
-/// Waits until `ready()` holds. Meanwhile reads the tensor queue and reduces;
-/// if there is nothing to do, polls for at most `spin_timeout` and then parks.
+/// Waits until `ready()` holds. Meanwhile the replica reads its tensor queue
+/// and reduces slices. If there is nothing to do, it polls for at most
+/// `spin_timeout` and then parks the fiber.
 template <class Ready>
 void replica_step_context::wait(step_commit::activity activity,
                                 std::uint32_t bucket, Ready ready) {
@@ -82,16 +82,17 @@ void replica_step_context::wait(step_commit::activity activity,
   state_.activity = step_commit::activity::computing;
 }
 
-/// Parks so that the replica reads its mailbox. A backend that does not block
-/// wakes the replica itself; else the replica sends itself a message.
+/// Parks the fiber so that the replica reads its mailbox. If the backend
+/// blocks, the replica sends itself a `wake` message. A backend that does not
+/// block sends this message.
 void replica_step_context::yield_to_mailbox() {
   if (state_.backend->blocks() && !std::exchange(state_.wake_pending, true))
     state_.self->send(state_.self, atom::wake_v);
   fiber::park();
 }
 
-/// Waits until a condition of the backend holds. Between the waits of the
-/// backend the replica reads its mailbox.
+/// Waits until a condition of the backend holds. Between two calls of the
+/// backend's `wait`, the replica reads its mailbox.
 void replica_step_context::wait_for_backend(
   step_commit::activity activity,
   const lane_backend::wait_condition& condition) {
@@ -143,7 +144,7 @@ tensor replica_step_context::sum(std::uint32_t bucket) {
     state_.backend->sum_of(state_.id,
                            bucket); // throws if there was no contribution
     tensor total;
-    while (!total) { // another replica may leave the step after the wait
+    while (!total) { // another replica may end the step after the wait
       wait_for_backend(step_commit::activity::all_reduce,
                        {lane_backend::wait_condition::kind::sum, bucket});
       total = state_.backend->sum_of(state_.id, bucket);
@@ -193,8 +194,8 @@ void replica_step_context::begin_update() {
       throw_early_update(state_.backend->first_incomplete(state_.id));
     wait_for_backend(step_commit::activity::all_reduce,
                      complete); // throws if the step is abandoned
-    wait_until_drained(); // peers need their packets, because this step is not
-                          // undone
+    wait_until_drained(); // the peers must get their packets, as this step is
+                          // not undone any more
   } else if (!state_.local_collectives->is_drained()) {
     throw_early_update(state_.local_collectives->first_incomplete());
   }

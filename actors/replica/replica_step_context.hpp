@@ -21,21 +21,22 @@ public:
   tensors gather(std::uint32_t bucket, const tensor& contribution) override;
   void begin_update() override;
 
-  /// Waits for all sums that this replica contributed to and, with a backend,
-  /// until all packets and buffers of its collectives are released.
+  /// Waits until all sums to which this replica contributed are complete. With
+  /// a backend, also waits until all packets and buffers of its collectives are
+  /// released.
   void wait_until_drained();
 
 private:
   template <class Ready>
   void wait(step_commit::activity activity, std::uint32_t bucket, Ready ready);
 
-  /// @returns the deadline of a wait that begins now; none if the collective
-  ///          options have no timeout.
+  /// Returns the deadline of a wait that begins now. Nullopt: the collective
+  /// options have no timeout.
   std::optional<caf::actor_clock::time_point> deadline() const;
   bool fail_if_expired(std::optional<caf::actor_clock::time_point> limit);
   void wake_at(caf::actor_clock::time_point time);
 
-  // Only with a backend.
+  // Called only if the replica has a backend.
   void wait_for_backend(step_commit::activity activity,
                         const lane_backend::wait_condition& condition);
   void yield_to_mailbox();

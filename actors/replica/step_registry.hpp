@@ -9,8 +9,7 @@
 
 namespace troupe {
 
-/// Step functions of a process by the names that messages carry. Safe to use
-/// from any thread.
+/// Step functions of a process, by the names that messages carry. Thread-safe.
 class step_registry {
 public:
   void add(const std::string& name, std::shared_ptr<const step_function> fn) {
@@ -23,7 +22,7 @@ public:
     functions_.erase(name);
   }
 
-  /// @returns the function; null if none has this name.
+  /// Returns the function with this name. Null: no function has the name.
   std::shared_ptr<const step_function> find(const std::string& name) const {
     const std::lock_guard hold{lock_};
     const auto it = functions_.find(name);

@@ -9,9 +9,9 @@ namespace troupe {
 
 config::config() {
   const std::size_t cores = std::thread::hardware_concurrency();
-  put("scheduler.policy", caf::atom("sharing")); // idle "stealing" polls
+  put("scheduler.policy", caf::atom("sharing")); // "stealing" polls when idle
   put("scheduler.max-threads", std::max(cores, std::size_t{2}));
-  put("scheduler.max-throughput", std::size_t{50}); // avoids starvation
+  put("scheduler.max-throughput", std::size_t{50}); // messages per turn
   add_message_types<caf::id_block::troupe>();
   add_error_category(caf::atom("troupe"), [](std::uint8_t x, caf::atom_value,
                                              const caf::message& m) {

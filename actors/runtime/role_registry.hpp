@@ -20,15 +20,15 @@ class service_router;
 /// Context in which a role is created.
 struct role_context {
   caf::actor_system& system;
-  /// Router of the node's incoming connections, for roles that connect to roles
-  /// of other nodes. Expires with the node. Null: there is no router.
+  /// Router of the node's incoming connections, for roles to which other
+  /// processes connect. Expires with the node. Null: there is no router.
   std::weak_ptr<service_router> router{};
 };
 
 // -- the registry -------------------------------------------------------------
 
-/// The roles that other processes may spawn in this one, by name. It is safe to
-/// use from any thread.
+/// The roles that other processes may spawn in this process, by name.
+/// Thread-safe.
 class role_registry {
 public:
   struct entry {
@@ -43,12 +43,13 @@ public:
                                 const skeleton_options&);
   };
 
+  /// Registers a role under a name.
   /// @errors throws std::logic_error if the name is registered already, empty,
   ///         longer than 64 characters, or has blanks or unprintable
   ///         characters.
   void add(const std::string& name, entry&& new_entry);
 
-  /// @returns null if there is no such role.
+  /// Returns the role with this name. Null: no such role is registered.
   std::shared_ptr<const entry> find(const std::string& name) const;
 
   std::vector<std::string> names() const;
@@ -98,12 +99,12 @@ caf::actor open_role_skeleton(caf::actor_system& sys, const caf::actor& role,
 
 } // namespace detail
 
-/// Lets other processes spawn a role in this one:
+/// Lets other processes spawn a role in this process:
 /// `register_role<counter_actor, int>(runtime, "counter", counter)`.
 /// @param fn the role's behavior, as `actor_system::spawn` takes it, or a
 ///        function that spawns the role: `Handle (caf::actor_system&, Args...)`
 ///        or `Handle (const role_context&, Args...)`. The node waits for the
-///        function, so it must return quickly.
+///        function, so the function must return quickly.
 /// @errors throws std::logic_error as `role_registry::add` does.
 template <class Handle, net::encodable... Args, class F>
 void register_role(role_registry& registry, const std::string& name, F fn) {

@@ -44,7 +44,7 @@ void log_to_stderr(const std::string& text) {
   std::fprintf(stderr, "%s\n", text.c_str());
 }
 
-/// One-shot notification that another thread has ended.
+/// One-shot notification between two threads.
 struct notification {
   std::mutex lock;
   std::condition_variable condition;
@@ -70,16 +70,18 @@ runtime::runtime(const runtime_options& options)
 }
 
 runtime::~runtime() {
-  // CAF waits for its last actor without a timeout, so another thread waits.
+  // The destructor of the actor system waits for the last actor without a
+  // timeout, so another thread calls it.
   release_caf_logger();
-  // Meanwhile roles on their own threads may still use the system.
+  // `impl_` stays set during the wait, because roles with their own threads may
+  // still call `system`.
   auto system_deleted = std::make_shared<notification>();
   std::thread deleter{[system_deleted, it = impl_.get()] {
     delete it;
     system_deleted->notify();
   }};
   const bool done = system_deleted->wait(options_.shutdown_timeout);
-  static_cast<void>(impl_.release()); // the other thread deletes it
+  static_cast<void>(impl_.release()); // the other thread deletes the object
   if (done) {
     deleter.join();
     return;

@@ -19,10 +19,10 @@ struct runtime_options {
   /// Number of threads for actors without their own thread. Zero: one per core,
   /// at least 2.
   std::size_t threads = 0;
-  /// Timeout of the destructor's wait for actors that do not terminate.
+  /// Maximum time for which the destructor waits for actors to terminate.
   std::chrono::milliseconds shutdown_timeout{5000};
-  /// Receives a sentence about actors that were abandoned. Empty: it is written
-  /// to standard error.
+  /// Receives a sentence about actors that were abandoned. Empty: the sentence
+  /// is written to standard error.
   std::function<void(const std::string&)> log;
 };
 
@@ -32,20 +32,22 @@ class runtime {
 public:
   explicit runtime(const runtime_options& options = {});
 
-  /// Waits for the end of its actors until the timeout. Actors that have not
-  /// terminated then are abandoned with their threads, which is logged. Replica
-  /// groups must be destroyed before: each terminates its own roles.
+  /// Waits until all actors have terminated, but at most for
+  /// `shutdown_timeout`. Then the remaining actors and their threads are
+  /// abandoned, and a log message says so. Replica groups must be destroyed
+  /// before the runtime.
   ~runtime();
   runtime(const runtime&) = delete;
   runtime& operator=(const runtime&) = delete;
 
-  /// The actor system, for roles of the program itself.
+  /// Returns the actor system, in which the program may spawn its own actors.
   caf::actor_system& system();
 
-  /// The roles that other processes may spawn in this one (role_registry.hpp).
+  /// Returns the roles that other processes may spawn in this process
+  /// (role_registry.hpp).
   std::shared_ptr<role_registry> roles() const;
 
-  /// A random number that identifies this runtime among all processes.
+  /// Returns a random number that identifies this runtime among all processes.
   std::uint64_t incarnation() const;
 
 private:

@@ -1,5 +1,6 @@
 // Without arguments, this program is a node. With addresses of nodes as
-// arguments, it spawns replicas and a role of its own on these nodes.
+// arguments, it runs replicas on these nodes and spawns its own role on the
+// first node.
 
 // [doc:begin embed]
 #include <iostream>

@@ -1,4 +1,4 @@
-// A training loop written by the user, mirrored over two devices.
+// Trains with a user's own loop. Each of two devices holds a replica.
 
 #include <iostream>
 #include <troupe/troupe.hpp>

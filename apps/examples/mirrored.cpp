@@ -1,4 +1,4 @@
-// Trains a network on generated digits, mirrored over two devices.
+// Trains a network on generated digits. Each of two devices holds a replica.
 
 // [doc:begin mirrored]
 #include <iostream>

@@ -1,4 +1,4 @@
-// A program that runs in many processes: troupe launch -n 2 -- <program>.
+// Runs in several processes, started by: troupe launch -n 2 -- <program>.
 
 #include <iostream>
 #include <troupe/troupe.hpp>
@@ -16,7 +16,7 @@ int main() try {
   if (strategy.is_chief())
     std::cout << strategy.num_replicas_in_sync() << " replicas, weights "
               << model.weights_sha256() << '\n';
-} catch (const std::exception& e) { // a wrong TF_CONFIG, a worker that is lost
+} catch (const std::exception& e) { // such as a lost worker
   std::cerr << "workers: " << e.what() << '\n';
   return 1;
 }

@@ -27,7 +27,7 @@ constexpr auto examples =
   "a NAME.pem and its NAME.key. Keep authority.key where certificates are\n"
   "created. No file is ever overwritten.\n";
 
-constexpr std::uint64_t max_days = 3650; // also the lifetime of an authority
+constexpr std::uint64_t max_days = 3650; // also the validity of an authority
 constexpr auto authority_name = "authority";
 
 struct cert_options {
@@ -93,7 +93,8 @@ struct authority {
   bool is_new;
 };
 
-/// @returns the authority in these files, or a new one if there are none.
+/// Returns the authority in these files, or a new one if the files do not
+/// exist.
 authority authority_of(const files& stored) {
   if (stored.any_exists())
     return {{read_text(stored.certificate), read_text(stored.key)}, false};

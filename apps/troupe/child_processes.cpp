@@ -40,7 +40,8 @@ public:
     }
   }
 
-  /// Closes the descriptor and passes on a last line without a line break.
+  /// Closes the descriptor. Passes a last line without a line break to
+  /// `on_line`.
   template <class OnLine>
   void end(troupe::net::descriptor& source, OnLine&& on_line) {
     source.reset();
@@ -79,8 +80,7 @@ bool is_stopped(pid_t id) {
 
 /// Maximum number of bytes read from one child before the next child is read.
 constexpr std::size_t max_read_per_turn = 65536;
-/// Maximum number of bytes read after a child has ended; more than a pipe
-/// holds.
+/// Maximum number of bytes read after a child has ended. A pipe holds less.
 constexpr std::size_t max_final_output = std::size_t{8} << 20;
 
 } // namespace
@@ -170,16 +170,16 @@ void child_processes::schedule_signal(std::chrono::milliseconds delay,
   next_signal_ = signal_number;
 }
 
-/// Sends SIGTERM, or SIGKILL to a stopped process: SIGTERM would stay pending
-/// until the process is continued.
+/// Sends SIGTERM to each process, but SIGKILL to a stopped process. There,
+/// SIGTERM would stay pending until the process is continued.
 void child_processes::request_end() {
   for (const auto& x : children_)
     if (!x->ended)
       ::kill(-x->process.id, is_stopped(x->process.id) ? SIGKILL : SIGTERM);
 }
 
-/// Kills the stopped processes and notes their names. The failed process may
-/// have waited for one of them.
+/// Kills the stopped processes after another process has failed, and notes
+/// their names. The process may have failed because it waited for one of them.
 void child_processes::kill_stopped() {
   for (const auto& x : children_)
     if (!x->ended && is_stopped(x->process.id)) {
@@ -189,8 +189,8 @@ void child_processes::kill_stopped() {
     }
 }
 
-/// Sends the signal that is due to processes that still run, and schedules
-/// SIGKILL as the next one.
+/// If the time of the next signal has come, sends it to the processes that
+/// still run, and schedules SIGKILL as the next signal.
 void child_processes::escalate_shutdown() {
   if (!due_ || clock::now() < *due_)
     return;
@@ -216,7 +216,7 @@ void child_processes::reap(child& target) {
   if (::waitid(P_PID, id, &info, WEXITED | WNOHANG | WNOWAIT) != 0
       || info.si_pid == 0)
     return;
-  // Before `waitpid`, after which the id may be reused.
+  // Kill the group before `waitpid`: afterwards the id may be reused.
   ::kill(-target.process.id, SIGKILL);
   ::waitpid(target.process.id, nullptr, 0);
   target.ended = true;

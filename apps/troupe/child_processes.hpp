@@ -13,45 +13,47 @@
 
 /// A program to start as a child process.
 struct process_spec {
-  std::string name;                 ///< For messages, such as "worker 1".
+  std::string name;                 ///< Name in messages, such as "worker 1".
   std::vector<std::string> command; ///< The first word is looked up in PATH.
-  /// Variables that differ from this process's environment. Without a value,
-  /// the variable is unset.
+  /// Variables that differ from this process's environment. A variable without
+  /// a value is unset.
   std::map<std::string, std::optional<std::string>> environment{};
 };
 
 /// How a child process ended.
 struct process_exit {
   std::string name;
-  int code = 0;   ///< 128 + the signal if a signal ended it, as in shells.
-  int signal = 0; ///< Zero: the process exited.
+  int code = 0;   ///< Exit code; 128 + `signal` if that is not zero.
+  int signal = 0; ///< Signal that ended the process. Zero: it exited.
 
   bool failed() const { return code != 0; }
 };
 
-/// @returns the exit as text: "exit code 3" or "signal 9 (Killed)".
+/// Returns the exit as text: "exit code 3" or "signal 9 (Killed)".
 std::string reason(const process_exit& ended);
 
 struct child_processes_options {
-  /// Time that the other processes may continue after the first failure or a
-  /// call of `signal`. Then each gets SIGTERM, or SIGKILL if it is stopped.
-  /// After the same time again, all that still run get SIGKILL. A process that
-  /// is stopped (SIGSTOP) at the first failure gets SIGKILL immediately.
+  /// Time for which processes may continue after the first failure or a call of
+  /// `signal`. Then each process gets SIGTERM, or SIGKILL if it is stopped.
+  /// After this time again, the processes that still run get SIGKILL. A process
+  /// that is stopped (SIGSTOP) at the first failure gets SIGKILL immediately.
   std::chrono::milliseconds grace_period{10'000};
   /// Called with each line of output, without its line break. A line of more
   /// than `max_line_bytes` arrives in pieces. `out` is true for standard output
-  /// and false for standard error. `poll_once` throws its exceptions.
+  /// and false for standard error. An exception that it throws leaves
+  /// `poll_once`.
   std::function<void(const std::string& name, bool out, std::string_view line)>
     on_line{};
 };
 
-/// Child processes that do not outlive this process. The destructor ends them;
-/// the kernel kills them if the thread that started them ends first. In the
-/// second case, processes that they started continue.
+/// Child processes that do not outlive this process. The destructor ends them
+/// and the processes that they have started. If the thread that started a child
+/// ends first, the kernel kills the child, but not the processes that the child
+/// has started.
 ///
 /// Each child leads its own process group, and its standard input is /dev/null.
-/// Of this process's descriptors it inherits only the two for its output. An
-/// object may be used by one thread at a time.
+/// Of this process's descriptors, a child inherits only the two for its output.
+/// An object of this class may be used by one thread at a time.
 class child_processes {
 public:
   static constexpr std::size_t max_line_bytes = 8192;
@@ -82,11 +84,10 @@ public:
   bool running() const;
   /// The processes that have ended, in the order of their ends.
   const std::vector<process_exit>& ended() const { return ended_; }
-  /// The first process that ended with another exit code than 0.
+  /// The first process that ended with an exit code other than 0.
   const std::optional<process_exit>& first_failure() const { return failure_; }
-  /// Names the children that were stopped (SIGSTOP) at the first failure and
-  /// were killed for that reason. Empty if there were none. To be appended to
-  /// an error message.
+  /// Text to append to an error message. It names the children that were killed
+  /// because they were stopped (SIGSTOP) at the first failure. Empty: none.
   const std::string& stopped_note() const { return stopped_note_; }
 
 private:
@@ -102,7 +103,7 @@ private:
   int poll_timeout(std::chrono::milliseconds max_wait) const;
 
   child_processes_options options_;
-  /// An epoll; reports ends in their order.
+  /// Epoll descriptor that reports the ends of children in their order.
   troupe::net::descriptor exit_events_;
   std::vector<std::unique_ptr<child>> children_;
   std::vector<process_exit> ended_;

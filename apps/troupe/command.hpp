@@ -32,6 +32,6 @@ void add_cert(CLI::App& tool, action& selected);
 void add_node(CLI::App& tool, action& selected);
 void add_status(CLI::App& tool, action& selected);
 
-/// @param program the words after "--" on the command line.
+/// Adds `launch`. @param program the words after "--" on the command line.
 void add_launch(CLI::App& tool, action& selected,
                 const std::vector<std::string>& program);

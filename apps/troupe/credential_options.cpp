@@ -23,7 +23,7 @@ credential_options::credential_options(CLI::App& command) {
     ->type_name("FILE");
 }
 
-/// With --secret-file alone, the certificates of the environment are ignored.
+/// If only --secret-file is given, certificates of the environment are ignored.
 troupe::net::credentials credential_options::read() const {
   using namespace troupe::net;
   const auto& paths = *paths_;

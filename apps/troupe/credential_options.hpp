@@ -14,8 +14,8 @@ public:
   /// Reads the credentials. Without --secret-file, the secret comes from the
   /// environment. If none of the four options is given, the certificates come
   /// from the environment too.
-  /// @errors throws std::invalid_argument for an incomplete set of TLS
-  ///         options, and as `read_secret` and `credentials_from_environment`.
+  /// @errors throws std::invalid_argument for an incomplete set of TLS options,
+  ///         and what `read_secret` and `credentials_from_environment` throw.
   troupe::net::credentials read() const;
 
 private:

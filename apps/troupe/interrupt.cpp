@@ -37,9 +37,9 @@ void on_second_interrupt(int) {
   exit_with_message(second_interrupt);
 }
 
-/// Gives handlers on this thread their own stack. A signal may arrive inside a
-/// generated kernel of oneDNN, which keeps more data below the stack pointer
-/// than a handler preserves.
+/// Gives signal handlers on this thread their own stack. A signal may arrive
+/// inside a generated kernel of oneDNN. Such a kernel keeps more data below the
+/// stack pointer than a handler leaves intact.
 void set_signal_stack() {
   static std::array<char, 64 * 1024> stack;
   stack_t settings{};

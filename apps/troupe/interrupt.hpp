@@ -2,11 +2,11 @@
 
 #include <atomic>
 
-// Effect of Ctrl-C (SIGINT) and SIGTERM. Each function replaces the effect that
-// an earlier call has set.
+// Functions that set the effect of an interrupt: Ctrl-C (SIGINT) or SIGTERM.
+// Each call replaces the effect that an earlier call has set.
 
-/// From now on, the first interrupt ends the program immediately. It says that
-/// nothing was saved and exits with code `unsaved`.
+/// From now on, the first interrupt ends the program immediately. The program
+/// says that nothing was saved and exits with code `unsaved`.
 void end_on_interrupts();
 
 /// From now on, the first interrupt only sets a flag. A second signal of the
@@ -14,9 +14,9 @@ void end_on_interrupts();
 /// @returns the flag.
 const std::atomic<bool>& watch_for_interrupts();
 
-/// Message when a second interrupt ends the program.
+/// Message with which a second interrupt ends the program.
 inline constexpr char second_interrupt[] =
   "ended immediately by a second interrupt; what was not saved before is lost";
-/// Message when a run is interrupted before its first step.
+/// Message with which an interrupt before the first step ends the program.
 inline constexpr char nothing_to_save[] =
   "interrupted before training began; nothing was saved";

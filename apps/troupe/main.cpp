@@ -39,7 +39,7 @@ constexpr auto examples =
   "saved (only train). launch ends with the code of the process that failed\n"
   "first.\n";
 
-/// @returns the parser's error in one line, with the help command to run.
+/// Returns the parser's error in one line, with the help command to run.
 std::string parse_error_text(const CLI::App& tool, const CLI::ParseError& e) {
   std::string text = e.what();
   std::ranges::replace(text, '\n', ' ');
@@ -50,7 +50,7 @@ std::string parse_error_text(const CLI::App& tool, const CLI::ParseError& e) {
 }
 
 /// Removes "--" and the words after it from `argv`, and returns these words.
-/// They belong to another program; CLI11 would split "[a,b]".
+/// CLI11 must not parse them, because it would split a word such as "[a,b]".
 std::vector<std::string> cut_program(int& argc, char** argv) {
   auto** const end = argv + argc;
   auto** const mark = std::find(argv, end, std::string_view{"--"});
@@ -123,8 +123,8 @@ int report_error(int code, const std::string& sentence) {
 }
 
 int main(int argc, char** argv) {
-  // Without SIGXFSZ, a write beyond the file-size limit fails with an error,
-  // which is reported.
+  // With SIGXFSZ ignored, a write beyond the file-size limit does not end the
+  // program but fails with an error.
   std::signal(SIGXFSZ, SIG_IGN);
   try {
     const auto code = run(argc, argv);

@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
                               + ": " + reason);
 }
 
-/// @returns true if the whole text is a number that `T` can hold.
+/// Returns true if the whole text is a number that `T` can hold.
 template <class T>
 bool parse_number(const std::string& text, T& value) {
   const auto* last = text.data() + text.size();

@@ -52,7 +52,7 @@ void append_rows(std::string& text, const troupe::tensor& scores,
 }
 
 /// Writes a table to standard output or to a file. The file appears only when
-/// it is complete.
+/// the table is complete.
 class table {
 public:
   explicit table(const std::string& file) {

@@ -9,13 +9,14 @@
 /// starts.
 class signal_receiver {
 public:
+  /// Blocks the signals with these numbers and opens the descriptor.
   /// @errors throws std::runtime_error if the descriptor cannot be created.
   explicit signal_receiver(std::initializer_list<int> numbers);
 
   /// Readable when a signal is pending.
   int descriptor() const { return descriptor_.get(); }
 
-  /// @returns the number of a pending signal, or 0.
+  /// Takes a pending signal. Returns its number, or 0 if no signal is pending.
   int take() const;
 
 private:

@@ -33,8 +33,8 @@ int open_pidfd(pid_t id) {
   return static_cast<int>(::syscall(SYS_pidfd_open, id, 0));
 }
 
-/// @returns a null-terminated array of pointers into `texts`, which must
-/// outlive it.
+/// Returns a null-terminated array of pointers into `texts`. The texts must
+/// outlive the array.
 std::vector<char*> to_pointers(std::vector<std::string>& texts) {
   std::vector<char*> result;
   for (auto& one : texts)
@@ -58,7 +58,7 @@ std::vector<std::string> environment_for(
 }
 
 /// Data that a child needs before `exec`. It is prepared before the fork,
-/// because only async-signal-safe functions may be called afterwards.
+/// because only async-signal-safe functions may be called after the fork.
 struct exec_plan {
   std::vector<char*> command, environment;
   pid_t parent;

@@ -61,8 +61,8 @@ void check_names(const train_arguments& arguments) {
                    arguments.save_path());
 }
 
-/// Checks that the output files can be written, before training instead of
-/// after it.
+/// Checks that the output files can be written, so that an error is reported
+/// before the training and not after it.
 void check_outputs(const train_arguments& arguments) {
   if (!arguments.save.empty() || !arguments.resume.empty())
     check_writable(arguments.save_path());
@@ -97,8 +97,8 @@ task_placement placement_from_environment() {
           net::is_chief(cluster, *task)};
 }
 
-/// Resolves the options. In a cluster, the number of workers defaults to that
-/// of the cluster and may not differ from it.
+/// Resolves the options. In a cluster, the number of workers defaults to the
+/// number in TF_CONFIG and must be equal to it.
 train_config config_in(const task_placement& placement,
                        train_arguments arguments) {
   constexpr auto over_workers = "multi_worker_mirrored";
@@ -183,8 +183,8 @@ bool is_unfinished(const history& result) {
 } // namespace
 
 int train(const train_arguments& given_arguments) {
-  // Ctrl-C also ends the reader of this output. A write to a closed pipe must
-  // not end this process.
+  // Ctrl-C also ends a program that reads this output through a pipe. A write
+  // to the closed pipe must not end this process.
   std::signal(SIGPIPE, SIG_IGN);
   end_on_interrupts(); // until `fit` can save the run
   auto arguments = given_arguments;

@@ -69,7 +69,7 @@ public:
     directory_.emplace();
   }
 
-  /// @returns the variables with which a worker is started.
+  /// Returns the environment variables with which a worker is started.
   environment environment_of(const std::string& worker) const {
     environment out;
     for (const auto* name :
@@ -97,7 +97,7 @@ private:
   net::certified_key authority_;
 };
 
-/// @returns the command line of this process, with the path of its executable.
+/// Returns the command line of this process, with the path of its executable.
 std::vector<std::string> self_command() {
   std::ifstream input{"/proc/self/cmdline"};
   std::vector<std::string> words;
@@ -111,8 +111,8 @@ std::vector<std::string> self_command() {
 }
 
 /// Collects the output of the workers. Lines of the leader are written
-/// unchanged; a line of another worker gets its name as a prefix. The error
-/// line of each worker is kept for `failure_text`.
+/// unchanged; a line of another worker is prefixed with the worker's name. The
+/// error line of each worker is not written but kept for `failure_text`.
 class output_collector {
 public:
   explicit output_collector(std::string leader) : leader_{std::move(leader)} {}
@@ -134,7 +134,7 @@ public:
     if (ended.signal == 0 && found != errors_.end())
       return ended.name + ": " + found->second;
     const auto text = ended.name + ": " + reason(ended);
-    // The error of another worker says in which step the peer was lost.
+    // The error of another worker says in which step the ended worker was lost.
     for (const auto& [name, error] : errors_)
       if (name != ended.name)
         return text + "; " + name + ": " + error;
@@ -170,7 +170,8 @@ interrupt_state wait_for_end(child_processes& children,
   return state;
 }
 
-/// @returns the exit code of the run, derived from those of its workers.
+/// Returns the exit code of the run, derived from the exit codes of its
+/// workers.
 int exit_code_of(const child_processes& children,
                  const output_collector& output, interrupt_state state) {
   if (state == interrupt_state::repeated)
@@ -179,8 +180,8 @@ int exit_code_of(const child_processes& children,
     return x.signal == 0 && x.code == code;
   };
   const auto& ends = children.ended();
-  // The first failure causes the later ones, since `child_processes` ends the
-  // other workers.
+  // The first failure causes the later failures, because `child_processes` ends
+  // the other workers after it.
   const auto first = std::ranges::find_if(ends, [&](const process_exit& x) {
     return x.failed() && !exited(x, interrupted);
   });
@@ -200,7 +201,7 @@ int exit_code_of(const child_processes& children,
 } // namespace
 
 int launch_workers(const train_config& config) {
-  // Block signals before anything is created that has to be removed.
+  // Block signals before files are created that must be removed at the end.
   const signal_receiver signals{SIGINT, SIGTERM};
   const net::reserved_ports ports{config.workers};
   const job_credentials credentials{config.transport == "tls"};

@@ -11,7 +11,8 @@ namespace {
 /// Maximum length of a host; a DNS name has at most 253 characters.
 constexpr std::size_t max_host_length = 255;
 
-/// Makes one printable line of any text: a peer may have sent it.
+/// Returns at most 100 bytes of the text as one printable line, because a peer
+/// may have sent it.
 std::string shown(std::string_view text) {
   constexpr std::size_t most = 100;
   std::string out;
@@ -41,7 +42,8 @@ bool is_in_name(char x) {
          || (x >= '0' && x <= '9') || x == '-' || x == '.' || x == '_';
 }
 
-/// '%' starts a zone, as in fe80::1%eth0.
+/// True if the character may be part of an IPv6 address. '%' starts a zone, as
+/// in fe80::1%eth0.
 bool is_in_ipv6(char x) {
   return is_in_name(x) || x == ':' || x == '%';
 }

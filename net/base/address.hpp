@@ -6,8 +6,8 @@
 
 namespace troupe::net {
 
-/// Address of a listening process: a host name, IPv4 or IPv6 address, and a
-/// port.
+/// Address at which a process listens: a host (a name, an IPv4 or an IPv6
+/// address) and a port.
 struct address {
   std::string host;
   std::uint16_t port = 0;
@@ -16,7 +16,7 @@ struct address {
 };
 
 /// Parses "host:port", such as "127.0.0.1:80" or "[::1]:80".
-/// @errors throws std::invalid_argument with a sentence for people.
+/// @errors throws std::invalid_argument with an error sentence.
 address parse_address(std::string_view text);
 std::string to_string(const address& x);
 

@@ -4,10 +4,11 @@
 
 namespace troupe::net {
 
-/// Reason why a channel closed. The reactions differ.
+/// Reason why a channel, connection or lane ended. Callers react differently to
+/// each reason.
 enum class close_reason : std::uint8_t {
-  closed, ///< The peer process is known to have terminated.
-  /// Nothing was received within the heartbeat timeout; the peer may be alive.
+  closed, ///< The peer has closed it, or the peer process has terminated.
+  /// No byte was received within the heartbeat timeout; the peer may be alive.
   timed_out,
   protocol_error, ///< The received bytes are not a valid frame.
 };

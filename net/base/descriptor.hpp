@@ -6,7 +6,7 @@
 
 namespace troupe::net {
 
-/// Owner of a file descriptor; closes it on destruction. -1: none.
+/// Owns a file descriptor, and closes it on destruction. -1: none.
 class descriptor {
 public:
   descriptor() = default;
@@ -22,7 +22,7 @@ public:
   int get() const { return fd_; }
   explicit operator bool() const { return fd_ >= 0; }
   int release() { return std::exchange(fd_, -1); }
-  void reset() { // leaves `errno` unchanged for the caller
+  void reset() { // keeps `errno`, which the caller may still read
     if (fd_ < 0)
       return;
     const auto error = errno;

@@ -8,12 +8,12 @@ namespace troupe::net {
 
 /// Importance of a log message.
 enum class severity : std::uint8_t {
-  info,    ///< Normal operation, such as a rejected connection.
-  warning, ///< The operator may have to react.
+  info,    ///< Events of normal operation, such as a rejected connection.
+  warning, ///< Faults to which the operator may have to react.
 };
 
-/// Receives log messages about connections, one sentence each. Called from any
-/// thread.
+/// Receives log messages about connections. Each message is one sentence. Any
+/// thread may call it.
 using log_function = std::function<void(severity, const std::string&)>;
 
 } // namespace troupe::net

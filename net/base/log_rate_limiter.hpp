@@ -10,9 +10,9 @@
 
 namespace troupe::net {
 
-/// Forwards log messages at a limited rate per severity, then the number of
-/// suppressed ones. Control characters are removed, so that no message can move
-/// a terminal's cursor.
+/// Forwards at most 20 log messages per second and severity. Messages beyond
+/// that rate are counted, and their number is logged later. Control characters
+/// become `?`, so that no message can move a terminal's cursor.
 class log_rate_limiter {
 public:
   using clock = std::chrono::steady_clock;
@@ -22,10 +22,12 @@ public:
   /// Forwards a message, or counts it as suppressed.
   void operator()(severity level, const std::string& sentence);
 
-  /// Counts an evicted connection; `tick` logs the number.
+  /// Counts a connection that was evicted during its handshake. `tick` logs the
+  /// number.
   void count_evicted() { ++evicted_; }
 
-  /// Starts a new interval once a second has passed. To be called regularly.
+  /// Starts a new interval if the current one has lasted a second, and logs the
+  /// counts of the ended one. To be called regularly.
   void tick(clock::time_point now);
 
 private:
@@ -36,7 +38,8 @@ private:
   struct counter {
     std::size_t emitted = 0, suppressed = 0;
   };
-  /// By severity, so that one severity cannot suppress the other.
+  /// One counter per severity, so that messages of one severity do not suppress
+  /// those of another.
   std::array<counter, 2> counters_;
   std::size_t evicted_ = 0;
 };

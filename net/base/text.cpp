@@ -12,17 +12,19 @@ bool continues(unsigned char c) {
   return (c & 0xc0U) == 0x80;
 }
 
-/// @pre `point` is a code point encoded in at least two bytes.
+/// True if the code point may be shown. It must not be a control character, a
+/// line break, a change of the text direction or a surrogate.
+/// @pre the UTF-8 encoding of `point` has at least two bytes.
 bool is_harmless(std::uint32_t point) {
-  return point >= 0xa0 // no C1 control
+  return point >= 0xa0                                            // C1 controls
          && point != 0x061c && point != 0x200e && point != 0x200f // directions
          && !(point >= 0x2028 && point <= 0x202e)  // breaks and directions
          && !(point >= 0x2066 && point <= 0x2069)  // directions
          && !(point >= 0xd800 && point <= 0xdfff); // surrogates
 }
 
-/// @returns the size of the first character of the text. Zero if it must not
-///          be shown or is not valid UTF-8.
+/// Returns the size of the first character of the text in bytes. Zero: the
+/// character must not be shown, or is not valid UTF-8.
 std::size_t shown(std::string_view text) {
   const auto byte = [text](std::size_t i) {
     return static_cast<unsigned char>(text[i]);
@@ -39,7 +41,7 @@ std::size_t shown(std::string_view text) {
       return 0;
     point = point << 6 | (byte(i) & 0x3fU);
   }
-  // smaller ones are overlong
+  // smallest code point per size: UTF-8 forbids an encoding that is too long
   constexpr std::uint32_t least[]{0x80, 0x800, 0x10000};
   return point >= least[size - 2] && point <= 0x10ffff && is_harmless(point)
            ? size

@@ -4,18 +4,17 @@
 #include <string>
 #include <string_view>
 
-// Text from other processes that is shown to people. A terminal interprets
-// control characters, so those of a peer must not reach it.
+// Makes texts of other processes safe to show. A terminal interprets control
+// characters, so a peer's control characters must not reach it.
 
 namespace troupe::net {
 
-/// Maximum length of a sentence that may list all replicas of a job.
+/// Maximum size in bytes of a message that may list all replicas of a job.
 inline constexpr std::size_t max_sentence_bytes = std::size_t{64} << 10;
 
-/// @returns the text with `?` for each byte of a control character, of a
-///          character that changes the text direction, or of invalid UTF-8. The
-///          result has one line and at most `max_bytes` bytes; "..." marks a
-///          cut.
+/// Returns the text as one line of at most `max_bytes` bytes. `?` replaces each
+/// byte of a control character, of a character that changes the text direction,
+/// and of invalid UTF-8. A shortened text ends with "...".
 std::string printable(std::string_view text, std::size_t max_bytes = 300);
 
 /// Like `printable`, but keeps line breaks and tabs.

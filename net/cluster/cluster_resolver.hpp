@@ -4,38 +4,41 @@
 
 namespace troupe::net {
 
-/// Selects a task's address and its form. Fields that are not set default to
-/// the resolver's own values.
+/// Selects the task whose address `master` returns, and the layer before the
+/// address. Fields that are not set have the resolver's own values.
 struct master_query {
   std::optional<std::string> task_type{};
   std::optional<task_index> task_id{};
   std::optional<std::string> rpc_layer{};
 };
 
-/// Describes the cluster and this process's task. Each launcher of jobs (a
-/// batch system, an orchestrator) has one implementation in a file of its own.
+/// Describes the cluster and the task of this process. Each way to start a job,
+/// such as a batch system, has its own implementation.
 ///
-/// Each function throws std::invalid_argument with a sentence for people if its
-/// input is invalid. Each call may read the input again.
+/// Each function may read its source (such as an environment variable) again,
+/// and throws std::invalid_argument with a sentence if the source is invalid.
 class cluster_resolver {
 public:
   virtual ~cluster_resolver() = default;
 
-  /// Empty: the cluster is this process alone.
+  /// Returns the tasks of the cluster. Empty: the cluster is this process
+  /// alone.
   virtual net::cluster_spec cluster_spec() const = 0;
-  /// Task type of this process. Empty: not known.
+  /// Returns the task type of this process, such as "worker". None: it is not
+  /// known.
   virtual std::optional<std::string> task_type() const = 0;
-  /// Task index of this process. Empty: not known.
+  /// Returns the task index of this process. None: it is not known.
   virtual std::optional<task_index> task_id() const = 0;
-  /// @returns "", "host:port" or "layer://host:port": the address that a client
-  ///          connects to.
+  /// Returns the address to which a client connects: "host:port",
+  /// "layer://host:port", or "" if there is none.
   virtual std::string master(const master_query& query = {}) const = 0;
-  /// @returns "" if no layer is set.
+  /// Returns the communication layer, such as "grpc". Empty: it is not set.
   virtual std::string rpc_layer() const = 0;
-  /// @returns "" if no environment is set.
+  /// Returns the name of the environment, such as "cloud". Empty: it is not
+  /// set.
   virtual std::string environment() const = 0;
 
-  /// @returns this process's task if both type and index are known.
+  /// Returns the task of this process. None: its type or index is not known.
   std::optional<cluster_task> task() const;
 
 protected:
@@ -44,8 +47,8 @@ protected:
   cluster_resolver& operator=(const cluster_resolver&) = default;
 };
 
-/// @returns "grpc://host:port"; the address unchanged if it or the layer is
-///          empty.
+/// Returns "layer://address", such as "grpc://host:port". If the layer or the
+/// address is empty, returns the address unchanged.
 std::string master_url(const std::string& address,
                        const std::string& rpc_layer);
 

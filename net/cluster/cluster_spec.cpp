@@ -17,7 +17,8 @@ std::string names_of(const cluster_spec& cluster) {
   return text.empty() ? "none" : text;
 }
 
-/// @returns "0, 1, 5"; at most eight indices.
+/// Formats the indices of a job's tasks as "0 to 3" or "0, 1, 5", with at most
+/// eight indices.
 std::string indices_of(const cluster_spec::dict& tasks) {
   if (tasks.size() > 1 && is_dense(tasks))
     return "0 to " + std::to_string(tasks.size() - 1);

@@ -29,7 +29,7 @@ void check_cluster(const cluster_spec& cluster) {
                                 "worker");
 }
 
-/// @returns task 0 of a job; empty if the job has no task.
+/// Returns task 0 of a job. None: the job has no task.
 std::optional<cluster_task> first_of(const cluster_spec& cluster,
                                      const std::string& job) {
   if (task_count(cluster, job) == 0)

@@ -17,37 +17,41 @@ struct cluster_task {
 /// Formats as "worker 1".
 std::string to_string(const cluster_task& x);
 
-// Functions of a cluster and one of its tasks. Types are chief, worker, ps and
-// evaluator. There is at most one chief and at most one evaluator; the
-// evaluator need not be in the cluster. Each function checks this as
-// `check_task` does.
+// The functions below take a cluster and one of its tasks. The type of a task
+// is chief, worker, ps (parameter server) or evaluator. A cluster has at most
+// one chief and at most one evaluator. An evaluator need not be listed in the
+// cluster. Each function throws as `check_task` does if its arguments violate
+// these rules.
 
-/// Checks that the task belongs to the cluster.
-/// @errors throws std::invalid_argument with a sentence for people.
+/// Checks that the task belongs to the cluster. An empty cluster has every
+/// task.
+/// @errors throws std::invalid_argument with a sentence.
 void check_task(const cluster_spec& cluster, const cluster_task& task);
 
-/// True for the chief, the evaluator, worker 0 if there is no chief, and a
-/// process without a cluster. Such a process writes the files, for example.
+/// True for the chief, for the evaluator, for worker 0 if there is no chief,
+/// and if the cluster is empty. Such a task writes checkpoints, for example.
 bool is_chief(const cluster_spec& cluster, const cluster_task& task);
 
-/// @returns the rank among the tasks that take part in sums: the chief is 0,
-///          workers follow. The evaluator is 0.
-/// @errors throws std::invalid_argument for a ps, which has none.
+/// Returns the rank among the tasks that take part in collectives. The chief
+/// has rank 0, and the workers follow. The evaluator, which takes part in none,
+/// has rank 0.
+/// @errors throws std::invalid_argument for a ps, which has no rank.
 std::size_t id_in_cluster(const cluster_spec& cluster,
                           const cluster_task& task);
 
-/// @returns the number of tasks that take part in sums: chief and workers; 1
-///          for the evaluator.
+/// Returns the number of tasks that take part in collectives: chief and
+/// workers. For the evaluator it returns 1.
 /// @errors throws std::invalid_argument for a ps.
 std::size_t worker_count(const cluster_spec& cluster, const cluster_task& task);
 
-/// @returns the task that leads the collectives: the chief, or worker 0. Empty
-///          for an empty cluster and for the evaluator.
+/// Returns the task that leads the collectives: the chief, or worker 0 if there
+/// is no chief. None: the cluster is empty, or the task is the evaluator.
 std::optional<cluster_task> collective_leader(const cluster_spec& cluster,
                                               const cluster_task& task);
 
-/// @returns the task that all processes connect to: ps 0, else the chief, else
-///          worker 0.
+/// Returns the task to which all processes connect: ps 0, or the chief if there
+/// is no ps, or worker 0 if there is no chief. None: the cluster has none of
+/// them.
 std::optional<cluster_task> coordination_leader(const cluster_spec& cluster);
 
 } // namespace troupe::net

@@ -4,7 +4,7 @@
 
 namespace troupe::net {
 
-/// A cluster and task that the program passes.
+/// A resolver with the cluster and task that the program passes to it.
 class simple_resolver : public cluster_resolver {
 public:
   struct options {
@@ -17,8 +17,8 @@ public:
 
   explicit simple_resolver(net::cluster_spec cluster)
     : simple_resolver{std::move(cluster), options{}} {}
-  /// @errors throws std::invalid_argument for a task that is not in the
-  ///         cluster.
+  /// @errors throws std::invalid_argument if the cluster does not have the
+  ///         task.
   simple_resolver(net::cluster_spec cluster, options values);
 
   net::cluster_spec cluster_spec() const override { return cluster_; }
@@ -28,8 +28,8 @@ public:
   std::optional<task_index> task_id() const override {
     return options_.task_id;
   }
-  /// @returns the address of a task if the query has its type and index, else
-  ///          `options::master`.
+  /// Returns the address of the query's task. If the query has no type or no
+  /// index, returns `options::master`.
   std::string master(const master_query& query = {}) const override;
   std::string rpc_layer() const override { return options_.rpc_layer; }
   std::string environment() const override { return options_.environment; }

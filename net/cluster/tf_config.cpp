@@ -21,7 +21,7 @@ constexpr std::array<const char*, 4> job_names{"chief", "worker", "ps",
   throw std::invalid_argument("TF_CONFIG: " + why);
 }
 
-/// Formats a value for an error message, shortened.
+/// Formats a value for an error message, in at most 63 bytes.
 std::string shown(const json& value) {
   if (value.is_object())
     return "an object";
@@ -41,7 +41,8 @@ std::string counted(std::size_t n, const std::string& what) {
   return std::to_string(n) + " " + what + (n == 1 ? "" : "s");
 }
 
-/// Parses JSON; rejects deep nesting and duplicate keys in one object.
+/// Parses JSON. Rejects brackets that are nested too deeply, and a key that
+/// appears twice in an object.
 json parse(std::string_view text) {
   if (text.size() > tf_limits::max_bytes)
     refuse(std::to_string(text.size()) + " bytes are too many; give at most "
@@ -68,12 +69,13 @@ json parse(std::string_view text) {
   } catch (const json::parse_error& e) {
     refuse("this is not valid JSON at byte " + std::to_string(e.byte)
            + R"(; give {"cluster": {...}, "task": {...}})");
-  } catch (const json::exception&) { // a number beyond the range of double
+  } catch (const json::exception&) { // a number does not fit into a double
     refuse("a number is too large; indices are below 4294967296");
   }
 }
 
-/// @returns a member; null if it is missing or null.
+/// Returns the member of an object with this key. Null: the member is missing
+/// or is a JSON null.
 const json* find(const json& in, const char* key) {
   const auto it = in.find(key);
   return it == in.end() || it->is_null() ? nullptr : &*it;

@@ -4,11 +4,12 @@
 
 namespace troupe::net {
 
-/// Reads the environment variable TF_CONFIG in every call (format:
-/// `parse_tf_config`). Unset or empty: local, without a task.
+/// A resolver that reads the environment variable TF_CONFIG in every call.
+/// `parse_tf_config` describes the format. If the variable is unset or empty,
+/// the cluster is empty and the task is not known.
 class tf_config_resolver : public cluster_resolver {
 public:
-  /// Values that override those of the variable.
+  /// Values that are used instead of those in TF_CONFIG.
   struct options {
     std::optional<std::string> task_type{};
     std::optional<task_index> task_id{};
@@ -23,10 +24,11 @@ public:
   net::cluster_spec cluster_spec() const override;
   std::optional<std::string> task_type() const override;
   std::optional<task_index> task_id() const override;
-  /// @returns "session_master" if it is set; "" in a cluster of at most one
-  ///          task; else the address of the query's task or of this process.
-  /// @errors throws std::invalid_argument if there is no task, or if the
-  ///         cluster does not have it.
+  /// Returns "session_master" if it is set, and "" in a cluster of at most one
+  /// task. Otherwise it returns the address of the query's task, by default the
+  /// task of this process.
+  /// @errors throws std::invalid_argument if the task is not known or not in
+  ///         the cluster.
   std::string master(const master_query& query = {}) const override;
   std::string rpc_layer() const override;
   std::string environment() const override;
@@ -39,7 +41,7 @@ private:
 
 namespace troupe {
 
-/// The cluster and this process's task from TF_CONFIG, for a strategy over
+/// Returns a resolver that reads TF_CONFIG, the argument of a strategy over
 /// several processes.
 inline net::tf_config_resolver tf_config() {
   return {};

@@ -6,14 +6,16 @@
 
 namespace troupe::net {
 
-/// Merges several clusters: lists of a job are concatenated. If a source gives
-/// the job as a dict (`cluster_spec::as_dict`), all are merged by index, and no
-/// index may appear twice. All other values are those of the first source.
+/// A resolver that merges the clusters of several sources, job by job. If all
+/// sources give a job as a list (`cluster_spec::as_dict`), the lists are
+/// concatenated. If a source gives the job as a dict, the tasks are merged by
+/// index, and no index may appear twice. All values other than the cluster come
+/// from the first source.
 class union_resolver : public cluster_resolver {
 public:
   using source = std::shared_ptr<const cluster_resolver>;
 
-  /// Values that override those of the first source.
+  /// Values that are used instead of those of the first source.
   struct options {
     std::optional<std::string> task_type{};
     std::optional<task_index> task_id{};
@@ -22,11 +24,12 @@ public:
 
   explicit union_resolver(std::vector<source> sources)
     : union_resolver{std::move(sources), options{}} {}
-  /// @errors throws std::invalid_argument if there are no sources or one is
+  /// @errors throws std::invalid_argument if there is no source, or a source is
   ///         null.
   union_resolver(std::vector<source> sources, options overrides);
 
-  /// @errors throws std::invalid_argument if an index appears in two sources.
+  /// @errors throws std::invalid_argument if sources are merged by index and an
+  ///         index of a job appears twice.
   net::cluster_spec cluster_spec() const override;
   std::optional<std::string> task_type() const override;
   std::optional<task_index> task_id() const override;

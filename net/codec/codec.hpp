@@ -18,8 +18,8 @@ std::vector<std::byte> encode(const Ts&... xs) {
   return std::move(to).bytes();
 }
 
-/// Decodes the output of `encode`. Errors are returned, never thrown; values
-/// before the error have been read.
+/// Decodes the output of `encode`. Returns the first error and never throws.
+/// Values that precede the error are set.
 template <encodable... Ts>
 std::optional<decode_error> decode(std::span<const std::byte> bytes,
                                    Ts&... xs) {

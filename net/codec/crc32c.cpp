@@ -8,11 +8,12 @@ namespace troupe::net {
 
 namespace {
 
-constexpr std::uint32_t polynomial = 0x82F63B78; // reflected
+constexpr std::uint32_t polynomial = 0x82F63B78; // bits in reverse order
 
 using table = std::array<std::array<std::uint32_t, 256>, 8>;
 
-/// Row k: the remainder of a byte that is followed by k zero bytes.
+/// Makes the lookup table. Row k holds, for each byte value, the CRC remainder
+/// of that byte followed by k zero bytes.
 constexpr table make_table() {
   table t{};
   for (std::uint32_t i = 0; i < 256; ++i) {
@@ -31,7 +32,8 @@ constexpr table slices = make_table();
 
 #if defined(__x86_64__)
 
-/// The product of two polynomials modulo the polynomial, all reflected.
+/// Returns the product of two polynomials modulo `polynomial`. The bits of all
+/// three are in reverse order.
 constexpr std::uint32_t product(std::uint32_t a, std::uint32_t b) {
   std::uint32_t sum = 0;
   for (auto bit = 1u << 31; bit != 0; bit >>= 1) {
@@ -42,7 +44,7 @@ constexpr std::uint32_t product(std::uint32_t a, std::uint32_t b) {
   return sum;
 }
 
-/// x to the power of 8 * `bytes`.
+/// Returns the polynomial x to the power of 8 * `bytes`, modulo `polynomial`.
 constexpr std::uint32_t power(std::size_t bytes) {
   auto result = 1u << 31, square = 1u << 23; // 1 and x^8
   for (; bytes != 0; bytes >>= 1) {
@@ -53,11 +55,13 @@ constexpr std::uint32_t power(std::size_t bytes) {
   return result;
 }
 
-/// Extends a checksum by zero bytes, to combine it with that of the next block.
+/// Extends a checksum by `Zeros` zero bytes. The XOR of the result and the
+/// checksum of the next `Zeros` bytes, started at 0, is the checksum of both
+/// blocks.
 template <std::size_t Zeros>
 std::uint32_t over_zeros(std::uint32_t crc) {
   static constexpr auto rows = [] {
-    // computed once: clang limits constexpr steps
+    // outside the loops: clang limits the steps of a constant expression
     const auto zeros = power(Zeros);
     std::array<std::array<std::uint32_t, 256>, 4> t{};
     for (std::uint32_t k = 0; k < 4; ++k)
@@ -69,8 +73,8 @@ std::uint32_t over_zeros(std::uint32_t crc) {
          ^ rows[2][(crc >> 16) & 0xFF] ^ rows[3][crc >> 24];
 }
 
-/// Processes three adjacent blocks of `Block` bytes at a time: the instruction
-/// has a latency of three cycles and a throughput of one.
+/// Processes three adjacent blocks of `Block` bytes in parallel. The CRC
+/// instruction has a latency of three cycles, and one can start per cycle.
 template <std::size_t Block>
 __attribute__((target("sse4.2"))) std::uint32_t
 three_blocks(std::span<const std::byte>& bytes, std::uint32_t crc) {

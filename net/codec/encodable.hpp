@@ -9,8 +9,8 @@
 
 namespace troupe::net {
 
-/// A struct that lists its fields by `auto fields() { return std::tie(a, b); }`
-/// and has a Cereal `serialize` that passes them on in that order.
+/// A struct with a function `auto fields() { return std::tie(a, b); }`. It also
+/// needs a Cereal `serialize` that archives these fields in the same order.
 template <class T>
 concept lists_fields = requires(T& x) {
   x.fields();
@@ -43,13 +43,14 @@ template <>
 struct is_encodable<std::string> : std::true_type {};
 template <class T>
 struct is_encodable<std::vector<T>> : is_encodable<T> {};
-template <> // its elements are not objects
+template <> // its elements are bits, which have no address
 struct is_encodable<std::vector<bool>> : std::false_type {};
 
 } // namespace detail
 
-/// Types that have a wire form: integers of fixed size, float, double, bool,
-/// enumerations, strings, vectors of these, and structs that list such fields.
+/// A type that can be sent: an integer, float, double, bool, enumeration or
+/// string, a vector of such values, or a struct whose listed fields are such
+/// values.
 template <class T>
 concept encodable = detail::is_encodable<T>::value;
 

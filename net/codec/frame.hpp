@@ -7,36 +7,42 @@
 #include <span>
 #include <vector>
 
-// Messages between two processes, independent of the transport. docs/wire.md
-// has the grammar and an example.
+// A frame is a message between two processes. docs/wire.md has the grammar and
+// an example.
 
 namespace troupe::net {
 
-/// Kind of a frame. The numbers are a wire format: append, never reuse.
+/// Kind of a frame. The numbers are a wire format: append new ones, never reuse
+/// old ones.
 enum class frame_kind : std::uint8_t {
-  oneway = 1,  ///< No answer.
-  request = 2, ///< Answered by one response or error with the same tag.
+  oneway = 1, ///< A message that has no answer.
+  /// A message that is answered by one response or error with its tag.
+  request = 2,
   response = 3,
-  error = 4, ///< Answer to a request that failed: a code and a text.
-  /// The receiving role is known to have terminated: a code and a text.
+  /// Answer to a request that failed. The payload has a code and a text.
+  error = 4,
+  /// Notifies the peer that the role has terminated. The payload has a code and
+  /// a text.
   terminated = 5,
 };
 
-/// Priority of a frame: control frames overtake bulk frames.
+/// Priority of a frame. Control frames are written before bulk frames that
+/// wait.
 enum class priority : std::uint8_t { control = 0, bulk = 1 };
 
 /// A message on one channel of a connection.
 struct frame {
   frame_kind kind = frame_kind::oneway;
   net::priority priority = net::priority::control;
-  /// Number of the membership view; always 1 in a job, 0 between a client and a
-  /// node.
+  /// Number of the membership view. It is always 1 in a job, and 0 between a
+  /// client and a node.
   std::uint64_t view_id = 0;
-  /// Number of the frame; its sender increments it. In an answer: tag of the
-  /// request.
+  /// Number of the frame, which its sender increments per frame. An answer has
+  /// the tag of its request.
   std::uint64_t tag = 0;
   std::vector<std::byte> payload;
-  /// Channel of the connection, which sets it. Zero: not set.
+  /// Number of the channel. The connection sets it when it sends the frame.
+  /// Zero: not set.
   std::uint32_t channel = 0;
 
   friend bool operator==(const frame&, const frame&) = default;
@@ -47,7 +53,8 @@ struct frame_limits {
   std::uint64_t control = std::uint64_t{1} << 20;
   std::uint64_t bulk = std::uint64_t{1} << 30;
 
-  /// @returns the limit for a priority; at most what the length field can hold.
+  /// Returns the limit for a priority, and at most what the length field can
+  /// hold.
   std::uint64_t max_payload(priority x) const {
     return std::min<std::uint64_t>(x == priority::control ? control : bulk,
                                    std::uint32_t(-1));
@@ -59,12 +66,12 @@ inline constexpr std::uint8_t wire_version = 3;
 inline constexpr std::array<std::byte, 4> frame_magic{
   std::byte{'T'}, std::byte{'R'}, std::byte{'P'}, std::byte{'F'}};
 
-/// @returns the bytes before the payload, with the checksums of header and
-///          payload.
+/// Returns the header of a frame, including the checksums of header and
+/// payload.
 /// @errors throws std::logic_error for a payload of 4 GiB or more.
 std::array<std::byte, header_size> header_of(const frame& message);
 
-/// @returns header and payload.
+/// Returns the frame's header followed by its payload.
 std::vector<std::byte> to_bytes(const frame& x);
 
 } // namespace troupe::net

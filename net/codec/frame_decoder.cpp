@@ -29,7 +29,8 @@ frame_decoder::result frame_decoder::fail(decode_error&& x) {
   return *error_;
 }
 
-/// Rejects peers of another protocol or version by the first five bytes.
+/// Checks the first five bytes, so that another protocol or version is detected
+/// early.
 std::optional<decode_error> frame_decoder::check_start() const {
   if (!std::equal(frame_magic.begin(), frame_magic.end(), header_.begin()))
     return error_at(layout::magic, "not the start of a frame");

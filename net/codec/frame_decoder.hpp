@@ -8,25 +8,28 @@
 
 namespace troupe::net {
 
-/// Decodes frames from a byte stream that may be split anywhere. After the
-/// first error it returns that error forever, because the start of the next
-/// frame is unknown.
+/// Decodes frames from a byte stream. The pieces of the stream may end
+/// anywhere. After an error every call returns that error, because the start of
+/// the next frame is unknown.
 class frame_decoder {
 public:
   explicit frame_decoder(const frame_limits& limits = {}) : limits_{limits} {}
 
-  /// All bytes were consumed and the frame is incomplete.
+  /// Result of `next` if it consumed all bytes and the frame is still
+  /// incomplete.
   struct more {};
   using result = std::variant<more, frame, decode_error>;
 
-  /// Consumes bytes up to the end of one frame. Allocates memory for the bytes
-  /// that have arrived, not for the length that the header claims.
+  /// Consumes bytes up to the end of one frame, and removes them from the span.
+  /// It allocates memory for payload bytes that have arrived, not for the
+  /// length in the header.
   result next(std::span<const std::byte>& bytes);
 
-  /// Ends the stream. @returns an error if that truncates a frame.
+  /// Returns an error if the stream may not end here, because a frame is
+  /// incomplete or invalid. To be called at the end of the stream.
   std::optional<decode_error> finish() const;
 
-  /// Bytes of memory allocated for the incomplete frame.
+  /// Returns the bytes of memory that are allocated for the incomplete frame.
   std::size_t allocated_bytes() const { return frame_.payload.capacity(); }
 
 private:
@@ -40,8 +43,9 @@ private:
   frame_limits limits_;
   std::uint64_t begin_ = 0; ///< Offset of the current frame in the stream.
   std::array<std::byte, header_size> header_{};
-  std::size_t filled_ = 0;   ///< Number of header bytes received.
-  std::uint64_t length_ = 0; ///< Payload length, validated.
+  std::size_t filled_ = 0; ///< Number of header bytes received.
+  /// Payload length in bytes, after `check_header` has accepted it.
+  std::uint64_t length_ = 0;
   frame frame_;
   std::optional<decode_error> error_;
 };

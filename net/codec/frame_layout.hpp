@@ -14,11 +14,11 @@ inline constexpr std::size_t flags = 6; ///< All bits are zero in version 3.
 inline constexpr std::size_t priority = 7;
 inline constexpr std::size_t view_id = 8;
 inline constexpr std::size_t tag = 16;
-inline constexpr std::size_t length = 24; ///< Length of the payload.
+inline constexpr std::size_t length = 24; ///< Length of the payload in bytes.
 inline constexpr std::size_t channel = 28;
-/// CRC-32C of all header bytes before it.
+/// CRC-32C of the 32 header bytes before this field.
 inline constexpr std::size_t header_sum = 32;
-/// The header's checksum continued over the payload.
+/// CRC-32C of those 32 header bytes followed by the payload.
 inline constexpr std::size_t sum = 36;
 static_assert(sum + 4 == header_size);
 

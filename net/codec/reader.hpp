@@ -14,9 +14,9 @@
 
 namespace troupe::net {
 
-/// Decodes the output of a `writer` and validates it. Cereal's own archive
-/// allocates whatever length the bytes claim, and accepts any number as an
-/// enumerator. After the first error nothing more is read.
+/// Decodes the output of a `writer` and validates it. After the first error it
+/// reads nothing more. Cereal's own archive would allocate any length that the
+/// bytes claim, and accept any number as an enumerator.
 class reader {
 public:
   /// @pre the bytes outlive the reader.
@@ -28,26 +28,29 @@ public:
     return *this;
   }
 
-  /// @returns the next `count` bytes; empty and an error if there are fewer.
-  /// @param kind name of the value in the error: "text".
+  /// Returns the next `count` bytes. If fewer are left, it sets an error and
+  /// returns an empty span.
+  /// @param kind name of the value in the error, such as "text".
   std::span<const std::byte> raw(std::uint64_t count, const char* kind);
 
   void fail(std::string reason);
   bool failed() const { return error_.has_value(); }
   std::size_t remaining() const { return bytes_.size() - offset_; }
 
-  /// Sets an error if bytes are left. @returns the first error.
+  /// Sets an error if bytes are left, and returns the first error of this
+  /// reader.
   std::optional<decode_error> finish();
 
 private:
-  /// True for types for which any bit pattern is valid.
+  /// True if every bit pattern is a valid value of the type.
   template <class T>
   static constexpr bool
     is_number = (std::is_arithmetic_v<T> && !std::is_same_v<T, bool>)
                 || std::is_same_v<T, std::byte>;
 
-  /// @returns the length of a sequence whose elements take at least `min_bytes`
-  ///          bytes each, if that many bytes are left; else 0 and an error.
+  /// Reads the length of a sequence whose elements take at least `min_bytes`
+  /// bytes each. If fewer bytes are left than that length requires, it sets an
+  /// error and returns 0.
   std::size_t count(std::size_t min_bytes, const char* kind);
 
   template <class T>
@@ -94,7 +97,7 @@ private:
       for (auto n = count(1, "list"); n > 0 && !failed(); --n) {
         const auto before = offset_;
         get(xs.emplace_back());
-        // otherwise a length could be claimed without its bytes
+        // without this check, a huge length would cost the sender no bytes
         if (offset_ == before)
           fail("an element of a list has no bytes");
       }

@@ -5,8 +5,8 @@
 #include <type_traits>
 #include <utility>
 
-// Names of types and enumerators as the compiler spells them, so that no list
-// has to be maintained.
+// Takes names of types and enumerators from the compiler, so that no list of
+// names has to be maintained.
 
 namespace troupe::net {
 
@@ -22,15 +22,16 @@ constexpr std::string_view spelled_value() {
   return __PRETTY_FUNCTION__;
 }
 
-/// @returns the text after "<parameter> = ", up to the end of the bracketed
-///          list.
+/// Returns the argument in a text such as "... [with T = int; ...]": the part
+/// between " = " and the next ';' or ']'.
 constexpr std::string_view argument(std::string_view text) {
   auto from = text.find(" = ") + 3;
   auto to = text.find_first_of(";]", from);
   return text.substr(from, to - from);
 }
 
-/// A value that is not an enumerator is spelled as a cast or a number.
+/// True if `I` is an enumerator of `E`. The compiler spells any other value as
+/// a cast or a number.
 template <class E, std::size_t I>
 constexpr bool is_named() {
   constexpr auto text = argument(spelled_value<static_cast<E>(I)>());
@@ -44,16 +45,17 @@ constexpr bool is_named(std::size_t x, std::index_sequence<Is...>) {
 
 } // namespace detail
 
-/// Name for people, such as "troupe::step_function_ref".
+/// Returns the name of a type for messages, such as
+/// "troupe::step_function_ref".
 template <class T>
 constexpr std::string_view type_name() {
   return detail::argument(detail::spelled_type<T>());
 }
 
-/// Enumerators from this value on cannot be sent between processes.
+/// Only enumerators below this value can be sent between processes.
 inline constexpr std::size_t max_enumerators = 64;
 
-/// True if the value is an enumerator of E in [0, 64).
+/// True if the value is an enumerator of `E` below `max_enumerators`.
 template <class E>
 constexpr bool is_enumerator(std::underlying_type_t<E> x) {
   using unsigned_x = std::make_unsigned_t<std::underlying_type_t<E>>;

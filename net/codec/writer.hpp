@@ -13,8 +13,8 @@
 
 namespace troupe::net {
 
-/// Encodes values in Cereal's portable binary form, little-endian. The first
-/// byte, 1, states the byte order.
+/// Encodes values in Cereal's portable binary form. The first byte is 1, which
+/// states that numbers are little-endian.
 class writer {
 public:
   writer() : stream_{&buffer_}, archive_{stream_, options::LittleEndian()} {}
@@ -26,7 +26,7 @@ public:
     return *this;
   }
 
-  /// Appends bytes without a length.
+  /// Appends the bytes, without a length before them.
   void raw(std::span<const std::byte> bytes) {
     buffer_.bytes.insert(buffer_.bytes.end(), bytes.begin(), bytes.end());
   }

@@ -23,8 +23,8 @@ namespace asio = boost::asio;
 using error_code = boost::system::error_code;
 using descriptor = asio::posix::stream_descriptor;
 
-/// Blocks all signals in this thread and in threads that it starts, during the
-/// object's lifetime.
+/// Blocks all signals in the creating thread while the object exists. Threads
+/// that this thread starts meanwhile inherit the blocked signals.
 class signal_blocker {
 public:
   signal_blocker() {
@@ -72,12 +72,12 @@ struct io_loop::core {
   std::mutex lock; // guards `posted` and `stopped`
   std::vector<std::function<void()>> posted;
   bool stopped = false;
-  /// Used by the loop's thread only.
+  /// Functions that are being run; for the loop's thread only.
   std::vector<std::function<void()>> running;
   asio::io_context context{1};
   asio::executor_work_guard<asio::io_context::executor_type> work{
     context.get_executor()};
-  /// CPU time in microseconds, valid after the loop has stopped.
+  /// CPU time of the loop's thread in microseconds; set when the thread ends.
   std::atomic<std::chrono::microseconds::rep> used{0};
   std::thread thread;
 };
@@ -101,7 +101,7 @@ void io_loop::post(std::function<void()> fn) {
       return;
     core_->posted.push_back(std::move(fn));
     if (core_->posted.size() > 1)
-      return; // the loop was woken already
+      return; // an earlier `post` has woken the loop
   }
   asio::post(core_->context, [x = core_.get()] { x->run_posted(); });
 }
@@ -115,7 +115,7 @@ void io_loop::stop() {
     return;
   core_->context.stop();
   core_->thread.join();
-  // destroyed last: a function may own the loop
+  // destroyed after the lock is released: a function may own the loop
   std::vector<std::function<void()>> dropped;
   const std::lock_guard hold{core_->lock};
   core_->stopped = true;
@@ -175,8 +175,8 @@ struct timer::state {
 
   asio::steady_timer handle;
   std::function<void()> expired;
-  /// Number of times that the timer was set; detects a handler that is already
-  /// queued.
+  /// Number of calls of `expires_after` and `cancel`. A handler that was queued
+  /// before the last of these calls does nothing.
   std::uint64_t times_set = 0;
 };
 

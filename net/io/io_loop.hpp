@@ -6,8 +6,8 @@
 
 namespace troupe::net {
 
-/// A thread that waits for descriptors and timers and runs their handlers. A
-/// handler must not block or throw.
+/// A thread that waits for descriptors and timers, and runs their handlers.
+/// Handlers must not block or throw.
 class io_loop {
 public:
   io_loop();
@@ -15,18 +15,18 @@ public:
   io_loop(const io_loop&) = delete;
   io_loop& operator=(const io_loop&) = delete;
 
-  /// Runs a function on the loop's thread. Callable from any thread. Dropped if
-  /// the loop has stopped.
+  /// Runs a function on the loop's thread. Any thread may call `post`. If the
+  /// loop has stopped, the function is destroyed and never runs.
   void post(std::function<void()> fn);
 
-  /// True if the caller is the loop's thread.
+  /// True if the calling thread is the loop's thread.
   bool is_loop_thread() const;
 
-  /// Stops the loop and joins its thread; pending functions are dropped. @pre
-  /// not called on the loop's thread.
+  /// Stops the loop and joins its thread. Posted functions that have not run
+  /// are destroyed. @pre not called on the loop's thread.
   void stop();
 
-  /// CPU time of the loop's thread.
+  /// Returns the CPU time that the loop's thread has used.
   std::chrono::microseconds cpu_time() const;
 
   struct core;
@@ -37,11 +37,11 @@ private:
   std::unique_ptr<core> core_;
 };
 
-/// Waits for one descriptor. Used on the loop's thread only; a handler may
-/// destroy it.
+/// Waits until one descriptor is ready. For the loop's thread only. The handler
+/// may destroy the watcher.
 class descriptor_watcher {
 public:
-  /// @pre the descriptor stays open for the lifetime of the watcher.
+  /// @pre the descriptor stays open until the watcher is destroyed.
   descriptor_watcher(io_loop& loop, int descriptor,
                      std::function<void()> ready);
   ~descriptor_watcher();
@@ -58,7 +58,8 @@ private:
   std::shared_ptr<state> state_;
 };
 
-/// One-shot timer. Used on the loop's thread only; its handler may destroy it.
+/// One-shot timer. For the loop's thread only. The handler may destroy the
+/// timer.
 class timer {
 public:
   timer(io_loop& loop, std::function<void()> expired);
@@ -66,9 +67,10 @@ public:
   timer(const timer&) = delete;
   timer& operator=(const timer&) = delete;
 
-  /// Calls the handler once after this time; replaces an earlier setting.
+  /// Calls the handler once after this time. If the timer is running, it is
+  /// restarted.
   void expires_after(std::chrono::nanoseconds from_now);
-  /// Cancels the timer.
+  /// Stops the timer. Its handler does not run, even if the time has elapsed.
   void cancel();
 
 private:

@@ -18,7 +18,8 @@ namespace {
                            + std::strerror(errno));
 }
 
-/// Binds the socket to a free port without listening.
+/// Binds the socket to a free port and returns the port's number. The socket
+/// does not listen.
 std::uint16_t bind_to_any(int socket) {
   const int yes = 1;
   sockaddr_in bound{};

@@ -5,12 +5,13 @@
 
 namespace troupe::net {
 
-/// Reserves free TCP ports of 127.0.0.1 for processes that will be started. The
-/// kernel gives a reserved port to no other process by chance. A process can
-/// listen on it with SO_REUSEADDR, as `endpoint` does, while it is reserved.
+/// Reserves free TCP ports of 127.0.0.1 for processes that start later. While a
+/// port is reserved, the kernel does not select it for a socket that asks for
+/// any free port. A process that names the port and sets SO_REUSEADDR, as
+/// `endpoint` does, can listen on it.
 class reserved_ports {
 public:
-  /// @errors throws std::runtime_error if there are fewer free ports.
+  /// @errors throws std::runtime_error if fewer than `count` ports are free.
   explicit reserved_ports(std::size_t count);
   ~reserved_ports();
   reserved_ports(const reserved_ports&) = delete;

@@ -88,7 +88,7 @@ resolved_addresses resolve(const address& name) {
 
 descriptor listen_on(const socket_address& target) {
   auto made = make_socket(target);
-  const int on = 1; // allows a port in TIME_WAIT
+  const int on = 1; // a port may still be in TIME_WAIT
   if (!made
       || ::setsockopt(made.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0
       || ::bind(made.get(), target.get(), target.size) != 0

@@ -21,7 +21,7 @@ struct socket_address {
   sockaddr* get() { return reinterpret_cast<sockaddr*>(&storage); }
   std::uint16_t port() const;
   void set_port(std::uint16_t x);
-  /// True for 127.0.0.0/8, also if mapped to IPv6, and ::1.
+  /// True for 127.0.0.0/8, for ::1, and for 127.0.0.0/8 mapped to IPv6.
   bool is_loopback() const;
 };
 
@@ -31,33 +31,33 @@ std::string to_string(const socket_address& target);
 /// True if the host is an IPv4 or IPv6 address, not a name.
 bool is_numeric(const address& x);
 
-/// Result of a name lookup.
+/// Result of looking up a host name.
 struct resolved_addresses {
   std::vector<socket_address> found;
-  std::string problem; ///< Reason if nothing was found.
+  std::string problem; ///< Reason why no address was found.
 };
-/// Looks up the socket addresses of an address. May block for seconds in the
-/// name service, unless the address is numeric.
+/// Looks up the socket addresses of a host. If the host is a name, the call may
+/// block for seconds.
 resolved_addresses resolve(const address& name);
 
-/// @returns a non-blocking listening socket. Empty, with `errno` set, on
-///          failure.
+/// Returns a non-blocking listening socket. Empty: an error, which is in
+/// `errno`.
 descriptor listen_on(const socket_address& target);
 
-/// @returns a non-blocking socket whose connection is in progress. When it is
-///          writable, `connect_result` returns the outcome. Empty, with `errno`
-///          set, on failure.
+/// Starts to connect and returns the non-blocking socket. When the socket is
+/// writable, `connect_result` returns the outcome. Empty: an error, which is in
+/// `errno`.
 descriptor connect_async(const socket_address& target);
 
-/// @returns 0 or an error number. A socket that connected to itself returns
-///          ECONNREFUSED.
+/// Returns 0 if the socket is connected, else an error number. If the socket is
+/// connected to itself, the result is ECONNREFUSED.
 int connect_result(int descriptor);
 
-/// Accepts the next connection. @returns an empty descriptor, with `errno` set,
-/// if there is none.
+/// Accepts the next connection, and sets `peer` to the address of its other
+/// end. Empty: no connection waits, or an error, which is in `errno`.
 descriptor accept_from(int listening, socket_address& peer);
 
-/// @returns the address that a socket is bound to.
+/// Returns the address to which a socket is bound.
 socket_address local_address(int descriptor);
 
 } // namespace troupe::net

@@ -87,7 +87,7 @@ void prepare_socket(int descriptor) {
     fail("cannot make a socket non-blocking");
   if (::fcntl(descriptor, F_SETFD, FD_CLOEXEC) < 0)
     fail("cannot set FD_CLOEXEC on a socket");
-  const int on = 1; // a Unix socket supports neither option
+  const int on = 1; // a Unix socket rejects both options, which is harmless
   ::setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   ::setsockopt(descriptor, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
 }

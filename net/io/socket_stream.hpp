@@ -7,9 +7,8 @@
 namespace troupe::net {
 
 /// Creates an unencrypted stream over a connected TCP or Unix socket. The
-/// stream owns the socket and makes it non-blocking; TCP sends small writes at
-/// once.
-/// @errors throws std::system_error; the socket is closed then.
+/// stream owns the socket, and the socket is prepared as by `prepare_socket`.
+/// @errors throws std::system_error after it has closed the socket.
 std::unique_ptr<stream> wrap_socket(int descriptor);
 
 /// Makes a socket non-blocking and closed on exec. Sets TCP_NODELAY and

@@ -14,8 +14,8 @@ namespace layout = packet_layout;
 
 namespace {
 
-/// Offset of the payload in the buffer: aligned, with space for the prefix
-/// before it.
+/// Offset of the payload in the output buffer. It is a multiple of 64 that
+/// leaves space for the prefix.
 constexpr std::size_t payload_offset = 128;
 constexpr std::size_t read_ahead_bytes = 16 * 1024;
 
@@ -40,7 +40,8 @@ packet_prefix prefix_of(const packet_header& header,
   return result;
 }
 
-/// Poll events to wait for before bytes can move again.
+/// Returns the `poll` event to wait for after a read or write that transferred
+/// nothing.
 short events_after(stream::status result) {
   return result == stream::status::wants_write ? POLLOUT : POLLIN;
 }
@@ -114,8 +115,8 @@ bool stream_lane::post(const packet_header& header,
     first = first.subspan(of_first);
     second = second.subspan(written.bytes - of_first);
   }
-  unsent_ =
-    payload_offset - first.size(); // so that a full payload fits behind it
+  // The unsent rest of the prefix ends where the payload begins.
+  unsent_ = payload_offset - first.size();
   std::copy(first.begin(), first.end(), output_->bytes + unsent_);
   std::copy(second.begin(), second.end(), output_->bytes + payload_offset);
   unsent_end_ = payload_offset + second.size();
@@ -123,8 +124,9 @@ bool stream_lane::post(const packet_header& header,
 }
 
 bool stream_lane::flush() {
-  // After the stream was full, wait until the kernel reports enough free space:
-  // a packet that is sent as a whole is not copied here.
+  // If the stream was full, nothing is written before the kernel reports much
+  // free space. A packet that then fits as a whole is not copied to the output
+  // buffer.
   pollfd x{stream_->descriptor(), POLLOUT, 0};
   if (stream_full_ && ::poll(&x, 1, 0) == 0)
     return false;
@@ -159,7 +161,7 @@ void stream_lane::on_stream_closed(stream::status stream_status) {
 
 // -- receiving ----------------------------------------------------------------
 
-/// @returns the number of bytes read. Zero: none now.
+/// Returns the number of bytes read. Zero: no bytes can be read now.
 std::size_t stream_lane::read(std::span<std::byte> destination) {
   if (read_closed_)
     return 0;
@@ -217,7 +219,7 @@ bool stream_lane::parse_front() {
   return true;
 }
 
-/// Ends the lane: the start of the next packet is unknown.
+/// Ends the lane, because the start of the next packet is unknown.
 void stream_lane::fail(const std::string& reason) {
   read_closed_ = write_closed_ = true;
   has_front_ = false;
@@ -251,8 +253,9 @@ bool stream_lane::fetch(std::span<std::byte> into) {
   return complete_;
 }
 
-/// Takes bytes that were read ahead, then reads from the stream. The last few
-/// bytes are read together with what follows them, in one call.
+/// Copies bytes that were read ahead. If there are none, it reads from the
+/// stream. A small remainder of a payload is read together with the bytes that
+/// follow it, in one system call.
 std::size_t stream_lane::next_bytes(std::span<std::byte> destination) {
   if (read_begin_ == read_end_) {
     if (destination.size() >= read_ahead_bytes)
@@ -275,7 +278,7 @@ void stream_lane::pop() {
 bool stream_lane::arm(std::vector<pollfd>& watched) {
   if (closed_)
     return close_reported_;
-  if (flush() && std::exchange(space_wanted_, false)) // reported once
+  if (flush() && std::exchange(space_wanted_, false)) // `arm` reports it once
     return false;
   const bool reads = !has_front_ || fetch_incomplete_;
   const bool next_arrived =
@@ -295,7 +298,7 @@ bool stream_lane::arm(std::vector<pollfd>& watched) {
 void stream_lane::disarm() {
   if (!std::exchange(armed_, false) || closed_)
     return;
-  // a packet that is not popped hides the end of the stream behind it
+  // while a packet is not popped, nothing reads, so only `poll` detects the end
   pollfd x{stream_->descriptor(), POLLRDHUP, 0};
   if (::poll(&x, 1, 0) > 0)
     on_stream_closed(stream::status::closed);

@@ -8,9 +8,10 @@
 
 namespace troupe::net {
 
-/// A lane over a stream of bytes. Each packet has checksums; over TLS only its
-/// header has one, see docs/wire.md. Bytes that the stream does not accept at
-/// once wait in the lane, one packet at most.
+/// A lane over a byte stream, in the format of docs/wire.md. A checksum covers
+/// the header of each packet; without TLS a second one covers the payload.
+/// Bytes that the stream does not accept at once wait in the lane, at most one
+/// packet.
 /// @cost a packet of at most 16 KiB: one system call on each side.
 class stream_lane final : public lane {
 public:
@@ -45,32 +46,37 @@ private:
 
   std::unique_ptr<stream> stream_;
 
-  // Sending: [unsent_, unsent_end_) of the buffer waits. The prefix of a packet
-  // that is written in place lies directly before the reserved buffer.
+  // Sending. The bytes [unsent_, unsent_end_) of the output buffer wait to be
+  // written. The prefix of a packet (`packet_layout`) lies directly before its
+  // payload.
   struct out_buffer;
   std::unique_ptr<out_buffer> output_;
   std::size_t unsent_ = 0, unsent_end_ = 0;
   short write_events_ = POLLOUT;
-  /// The stream's own buffer was full at the last write.
+  /// True if the socket's send buffer was full at the last write.
   bool stream_full_ = false;
-  bool write_closed_ = false; ///< No more bytes can be written.
+  bool write_closed_ = false; ///< True if no more bytes can be written.
   bool space_wanted_ = false;
 
-  // Receiving: [read_begin_, read_end_) of the buffer was read and not used.
+  // Receiving. The bytes [read_begin_, read_end_) of the input buffer were read
+  // ahead and are not yet used.
   struct in_buffer;
   std::unique_ptr<in_buffer> input_;
   std::size_t read_begin_ = 0, read_end_ = 0;
   short read_events_ = POLLIN;
-  bool read_closed_ = false; ///< No more bytes can be read.
+  bool read_closed_ = false; ///< True if no more bytes can be read.
 
   bool has_front_ = false;
   packet_header header_{};
   std::size_t length_ = 0;
   std::size_t fetched_ = 0;
-  bool fetch_incomplete_ = false; ///< The last `fetch` lacked bytes.
-  bool complete_ = false;         ///< All bytes have arrived and are valid.
-  std::uint32_t checksum_ = 0;    ///< Checksum of the bytes so far.
-  /// Expected checksum of the whole packet.
+  /// True if bytes were missing in the last `fetch`.
+  bool fetch_incomplete_ = false;
+  /// True if all bytes of the front packet have arrived and are valid.
+  bool complete_ = false;
+  /// Checksum of the front packet's header and fetched bytes.
+  std::uint32_t checksum_ = 0;
+  /// Checksum that the sender computed for the front packet.
   std::uint32_t expected_checksum_ = 0;
 
   std::optional<closed_state> closed_;

@@ -34,9 +34,8 @@ using certificate_ptr = openssl_ptr<X509, X509_free>;
 using bio_ptr = openssl_ptr<BIO, BIO_free>;
 using names_ptr = openssl_ptr<GENERAL_NAMES, GENERAL_NAMES_free>;
 
-/// @returns the result of an OpenSSL call.
-/// @errors throws std::runtime_error with OpenSSL's reason if the result is
-///         null or 0.
+/// Returns `x`, the result of an OpenSSL call.
+/// @errors throws std::runtime_error with OpenSSL's reason if `x` is null or 0.
 template <class T>
 T checked(T x, const char* action) {
   if (x)
@@ -58,7 +57,7 @@ bool is_host_name(std::string_view text) {
          && text.front() != '.' && text.find("..") == text.npos;
 }
 
-/// Makes a DNS name or an IP address entry of a certificate.
+/// Makes an entry of a certificate for a DNS name or an IP address.
 GENERAL_NAME* make_name(const std::string& host) {
   openssl_ptr<GENERAL_NAME, GENERAL_NAME_free> name{
     checked(GENERAL_NAME_new(), "make a name")};
@@ -104,14 +103,15 @@ void add_extension(X509* certificate, X509* authority, int extension_id,
 void set_serial(X509* certificate) {
   unsigned char bytes[16];
   checked(RAND_bytes(bytes, sizeof bytes) == 1, "draw a number");
-  bytes[0] = (bytes[0] & 0x7F) | 0x40; // positive and of constant length
+  // the number is positive and always has 16 bytes
+  bytes[0] = (bytes[0] & 0x7F) | 0x40;
   const openssl_ptr<BIGNUM, BN_free> number{
     checked(BN_bin2bn(bytes, sizeof bytes, nullptr), "make a number")};
   checked(BN_to_ASN1_INTEGER(number.get(), X509_get_serialNumber(certificate)),
           "set the number");
 }
 
-/// Makes a certificate without issuer, extensions and signature.
+/// Makes a certificate that still lacks issuer, extensions and signature.
 certificate_ptr draft(const certificate_options& options, EVP_PKEY* key) {
   if (options.name.empty() || options.name.size() > 64)
     throw std::invalid_argument("a certificate's name of "
@@ -161,7 +161,8 @@ bio_ptr memory_bio(const std::string& text) {
     BIO_new_mem_buf(text.data(), static_cast<int>(text.size())), "read")};
 }
 
-/// Password callback for encrypted keys, which are not supported.
+/// Password callback of OpenSSL. It always fails, because encrypted keys are
+/// not supported.
 int no_password(char*, int, int, void*) {
   return -1;
 }

@@ -6,43 +6,47 @@
 
 namespace troupe::net {
 
-/// How a process authenticates itself, and what it requires of peers. Without a
-/// secret and certificates it communicates on loopback only.
+/// Credentials by which a process and its peers authenticate each other: a
+/// secret, certificates, or both. A process without credentials communicates on
+/// loopback only.
 struct credentials {
-  /// Secret of the job. Each side proves that it knows the secret by a
-  /// challenge and a response over both nonces (HMAC-SHA-256). Later messages
-  /// are neither encrypted nor signed.
+  /// Secret that all processes of the job know. In the handshake each side
+  /// proves that it knows the secret, by an HMAC-SHA-256 over the nonces of
+  /// both sides. Bytes after the handshake are neither encrypted nor signed.
+  /// Empty: no secret.
   std::string secret{};
 
-  /// TLS 1.3 with certificates on both sides. Names of PEM files.
+  /// Names of the PEM files for TLS 1.3, in which both sides have a
+  /// certificate.
   struct certificates {
     std::string authority, certificate, key;
   };
-  std::shared_ptr<const certificates> tls{}; ///< Null: no TLS.
+  std::shared_ptr<const certificates> tls{}; ///< Files for TLS. Null: no TLS.
 
-  /// True if there is neither a secret nor a certificate.
+  /// True if there is neither a secret nor certificates.
   bool none() const { return secret.empty() && !tls; }
 };
 
-/// Reads the secret from a file: its bytes without a final line break.
-/// @errors throws std::runtime_error with a sentence for people if the file is
-///         missing, empty, or accessible to others than its owner.
+/// Reads a secret from a file. A final line break is not part of the secret.
+/// @errors throws std::runtime_error with a sentence if the file is missing,
+///         empty, not regular, larger than 4096 bytes, or accessible to users
+///         other than its owner.
 std::string read_secret(const std::string& file);
 
-/// @returns the secret in TROUPE_SECRET, or in the file that TROUPE_SECRET_FILE
-///          names; empty if neither is set. A secret is never passed on a
-///          command line, which all users can read.
-/// @errors throws std::invalid_argument if both are set; throws as
-///         `read_secret`.
+/// Returns the secret in the variable TROUPE_SECRET, or in the file that
+/// TROUPE_SECRET_FILE names. Empty: neither variable is set. No program takes a
+/// secret on its command line, because all users of the host can read it.
+/// @errors throws std::invalid_argument if both variables are set, and
+///         std::runtime_error as `read_secret`.
 std::string secret_from_environment();
 
-/// @returns the PEM files that TROUPE_TLS_CA, TROUPE_TLS_CERTIFICATE and
-///          TROUPE_TLS_KEY name; null if none is set.
-/// @errors throws std::invalid_argument if only some are set.
+/// Returns the names of the PEM files in the variables TROUPE_TLS_CA,
+/// TROUPE_TLS_CERTIFICATE and TROUPE_TLS_KEY. Null: none of them is set.
+/// @errors throws std::invalid_argument if only some of the variables are set.
 std::shared_ptr<const credentials::certificates> tls_from_environment();
 
-/// @returns the secret and the PEM files. @errors throws as
-///          `secret_from_environment` and `tls_from_environment`.
+/// Returns the results of `secret_from_environment` and `tls_from_environment`.
+/// @errors throws as these two functions.
 credentials credentials_from_environment();
 
 } // namespace troupe::net

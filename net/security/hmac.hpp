@@ -8,21 +8,22 @@
 
 namespace troupe::net {
 
-/// A HMAC-SHA-256 value.
+/// An HMAC-SHA-256 value.
 using hmac = std::array<std::byte, 32>;
 
-/// @returns the HMAC-SHA-256 of the concatenated `inputs`. @pre all but the
-///          last have a length that both sides know; otherwise the same bytes
-///          could be split differently.
+/// Returns the HMAC-SHA-256 of the concatenated `inputs`. @pre the lengths of
+/// all inputs but the last are fixed. Otherwise different inputs could have the
+/// same concatenation.
 hmac hmac_sha256(std::string_view secret,
                  std::initializer_list<std::span<const std::byte>> inputs);
 
-/// Compares in time independent of the contents.
+/// True if `a` and `b` are equal. The duration depends on the sizes only, not
+/// on the contents.
 bool constant_time_equal(std::span<const std::byte> a,
                          std::span<const std::byte> b);
 
-/// Fills a buffer with random bytes for keys and nonces.
-/// @errors throws std::runtime_error if there are none.
+/// Fills a buffer with cryptographically secure random bytes.
+/// @errors throws std::runtime_error if no random bytes are available.
 void random_bytes(std::span<std::byte> target);
 
 } // namespace troupe::net

@@ -16,7 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 
 std::string fresh_secret() {
-  unsigned char bytes[32]; // up to 256 bytes are never split
+  unsigned char bytes[32]; // `getrandom` returns up to 256 bytes as a whole
   if (::getrandom(bytes, sizeof bytes, 0) != sizeof bytes)
     throw std::runtime_error(std::string{"cannot draw a secret: "}
                              + std::strerror(errno));

@@ -4,9 +4,9 @@
 
 namespace troupe::net {
 
-/// A new secret for one job: 64 hex digits in a file of mode 0600, in a
-/// temporary folder of mode 0700. The destructor removes both; they remain if
-/// the process is killed.
+/// A file with a new secret for one job: 64 hex digits. The file has mode 0600,
+/// and lies in a temporary folder of mode 0700. The destructor removes file and
+/// folder. Both remain if the process is killed.
 class secret_file {
 public:
   /// @errors throws std::runtime_error if the file cannot be written.
@@ -15,7 +15,8 @@ public:
   secret_file(const secret_file&) = delete;
   secret_file& operator=(const secret_file&) = delete;
 
-  /// Value of TROUPE_SECRET_FILE for the job's processes.
+  /// Returns the name of the file, for the variable TROUPE_SECRET_FILE of the
+  /// job's processes.
   std::filesystem::path path() const { return folder_ / "secret"; }
 
 private:

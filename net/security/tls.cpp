@@ -31,10 +31,11 @@ struct ssl_deleter {
 using ssl_ptr = std::unique_ptr<SSL, ssl_deleter<SSL_free>>;
 using ctx_ptr = std::unique_ptr<SSL_CTX, ssl_deleter<SSL_CTX_free>>;
 
-/// Maximum size of a peer's certificate chain.
+/// Maximum size of a peer's certificate chain in bytes.
 constexpr long max_certificate_bytes = 32 * 1024;
 
-/// @returns the first OpenSSL error of this thread, and clears all of them.
+/// Returns the text of the first OpenSSL error of this thread, and clears all
+/// its errors.
 std::string take_error() {
   const auto code = ERR_get_error();
   ERR_clear_error();
@@ -44,7 +45,8 @@ std::string take_error() {
   return reason ? reason : "unknown error " + std::to_string(code);
 }
 
-/// @returns which certificate is at fault and a remedy; empty if unknown.
+/// Returns a text with the certificate at fault and a remedy. Empty: they are
+/// not known.
 std::string remedy_for(int reason, long verified) {
   switch (verified) {
     case X509_V_OK:
@@ -100,9 +102,10 @@ public:
     return x;
   }
 
-  /// Several records are sent by one system call. Encrypted bytes count as
-  /// transferred when all of them are sent; until then the caller has to wait
-  /// for the socket.
+  /// Encrypts up to `records_per_syscall` records and sends them by one system
+  /// call. If the socket does not accept all of them, the result is
+  /// `wants_write`, and later calls send the rest. The bytes count as
+  /// transferred when all records are sent.
   io_result write_some(std::span<const std::byte> first,
                        std::span<const std::byte> second) override {
     if (!ssl_ || broken_)
@@ -111,7 +114,9 @@ public:
       throw std::logic_error{
         "TLS has encrypted more bytes than this write passes again"};
     if (!SSL_is_init_finished(ssl_.get()))
-      drained_ = false; // records may follow the last message of the handshake
+      // TLS may read records ahead together with the peer's last handshake
+      // message
+      drained_ = false;
     ERR_clear_error();
     if (sealed_ == 0)
       if (const auto x = seal(first, second); sealed_ == 0)
@@ -152,8 +157,8 @@ private:
     return {0, how};
   }
 
-  /// Encrypts as many records as are batched. @returns the result of the last
-  /// one.
+  /// Encrypts up to `records_per_syscall` records, and returns the result of
+  /// the last one.
   io_result seal(std::span<const std::byte> first,
                  std::span<const std::byte> second) {
     io_result result{0, status::ok};
@@ -172,7 +177,8 @@ private:
     return result;
   }
 
-  /// Encrypts one record; `first` and `second` share it if they fit.
+  /// Encrypts one record. It holds bytes of `first`, and then of `second` if
+  /// there is space.
   io_result seal_one(std::span<const std::byte> first,
                      std::span<const std::byte> second) {
     if (!second.empty() && first.size() < record_.size()) {
@@ -229,10 +235,11 @@ private:
   ssl_ptr ssl_;
   std::optional<status> broken_;
   std::string problem_;
-  bool drained_ = true; ///< No complete record was read ahead.
-  /// Encrypted bytes in records that are not all sent.
+  /// True if the bytes read ahead hold no complete record.
+  bool drained_ = true;
+  /// Number of plaintext bytes in encrypted records that are not all sent.
   std::size_t sealed_ = 0;
-  /// Plaintext of one record.
+  /// Buffer that joins `first` and `second` to the plaintext of one record.
   std::array<std::byte, SSL3_RT_MAX_PLAIN_LENGTH> record_;
 };
 
@@ -254,7 +261,7 @@ tls::tls(const credentials::certificates& files) {
   if (!ssl_context
       || !SSL_CTX_set_min_proto_version(ssl_context.get(), TLS1_3_VERSION))
     throw std::runtime_error{"TLS 1.3 is not available: " + take_error()};
-  SSL_CTX_set_ciphersuites(ssl_context.get(), // the fastest first
+  SSL_CTX_set_ciphersuites(ssl_context.get(), // the fastest is first
                            "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:"
                            "TLS_CHACHA20_POLY1305_SHA256");
   SSL_CTX_set_options(ssl_context.get(), SSL_OP_NO_RENEGOTIATION);

@@ -14,14 +14,14 @@ namespace troupe::net {
 namespace {
 
 struct buffer {
-  std::size_t begin = 0, end = 0; ///< Range of bytes in use.
+  std::size_t begin = 0, end = 0; ///< The bytes in [begin, end) are in use.
   std::array<char, records_per_syscall * SSL3_RT_MAX_PACKET_SIZE> bytes;
 };
 
 struct socket_state {
   int descriptor;
-  buffer unsent;   ///< Bytes to send.
-  buffer received; ///< Received bytes that OpenSSL has not read.
+  buffer unsent;   ///< Written bytes that the socket has not yet accepted.
+  buffer received; ///< Received bytes that OpenSSL has not yet read.
 };
 
 socket_state& state_of(BIO* bio) {
@@ -32,8 +32,9 @@ bool not_now() {
   return errno == EAGAIN || errno == EWOULDBLOCK;
 }
 
-/// @returns true if all bytes were sent; otherwise errno or a retry flag has
-///          the reason.
+/// Sends the bytes in `unsent`.
+/// @returns true if all bytes were sent. Otherwise the BIO's retry flag is set,
+///          or `errno` has an error.
 bool send_buffered(BIO* bio) {
   BIO_clear_retry_flags(bio);
   auto& [descriptor, unsent, received] = state_of(bio);
@@ -64,7 +65,7 @@ int write(BIO* bio, const char* source, int count) {
   return static_cast<int>(n);
 }
 
-/// Reads from the socket into `received`. @returns the result of `recv`.
+/// Reads from the socket into `received`, and returns the result of `recv`.
 ssize_t receive(BIO* bio) {
   auto& [descriptor, unsent, received] = state_of(bio);
   for (;;) {
@@ -110,8 +111,8 @@ int destroy(BIO* bio) {
   return 1;
 }
 
-/// Created once and never freed: sockets of any thread use it until the process
-/// ends.
+/// Returns the functions of the BIO. They are never freed, because threads may
+/// use sockets until the process ends.
 const BIO_METHOD* method() {
   static const BIO_METHOD* const created = [] {
     auto* table = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK,

@@ -5,14 +5,14 @@
 
 namespace troupe::net {
 
-/// Maximum number of full records that one system call transfers.
+/// Maximum number of full TLS records that one system call transfers.
 constexpr std::size_t records_per_syscall = 8;
 
-/// Creates an OpenSSL BIO for a connected socket. It raises no SIGPIPE,
+/// Creates an OpenSSL BIO (byte source and sink) for a connected socket. It
 /// collects written bytes until BIO_flush, and reads ahead, so that one system
-/// call transfers many records. BIO_pending returns the bytes that were read
-/// ahead. The BIO does not own the descriptor. The caller frees it with
-/// BIO_free.
+/// call transfers several records. BIO_pending returns the number of bytes that
+/// were read ahead. It raises no SIGPIPE. The BIO does not own the descriptor.
+/// The caller frees the BIO with BIO_free.
 /// @errors throws std::bad_alloc.
 BIO* make_tls_bio(int descriptor);
 

@@ -9,11 +9,11 @@ namespace troupe::net {
 namespace {
 
 using namespace std::chrono_literals;
-/// Maximum number of connections accepted in one turn of the loop, so that
-/// other descriptors are served too.
+/// Maximum number of connections that are accepted in one turn of the loop, so
+/// that other descriptors are served too.
 constexpr int max_accepts_per_turn = 64;
-/// Delay before the next attempt when the process has no descriptor or memory
-/// left.
+/// Delay before the next call of `accept` after the process has run out of
+/// descriptors or memory.
 constexpr auto retry_delay = 20ms;
 
 bool is_resource_shortage(int error) {
@@ -40,7 +40,7 @@ void acceptor::on_readable() {
   for (int i = 0; i < max_accepts_per_turn; ++i)
     if (!accept_one())
       return;
-  watcher_->async_wait_readable(); // fires immediately if more connections wait
+  watcher_->async_wait_readable(); // calls immediately if more connections wait
 }
 
 bool acceptor::accept_one() {
@@ -90,8 +90,9 @@ void acceptor::evict_oldest() {
   settings_.on_evicted();
 }
 
-/// The code that authorized this peer may have reserved a slot for it, so it is
-/// notified.
+/// Removes a handshake that has not completed. If `authorize` has accepted the
+/// peer, `abandoned` is called, so that the owner can release what it reserved
+/// for the peer.
 void acceptor::remove(pending_handshakes::iterator entry) {
   const auto removed = std::move(*entry);
   pending_.erase(entry);

@@ -12,9 +12,8 @@
 
 namespace troupe::net {
 
-/// Accepts connections and runs their handshakes. At most `max_handshakes`
-/// handshakes run at a time. All functions except the constructor run on the
-/// loop's thread.
+/// Accepts connections and runs their handshakes, at most `max_handshakes` at a
+/// time. After construction its functions are for the loop's thread only.
 class acceptor {
 public:
   using clock = std::chrono::steady_clock;
@@ -22,20 +21,21 @@ public:
     std::size_t max_handshakes = 256;
     std::chrono::milliseconds handshake_timeout{5000};
     std::string secret{};
-    /// Makes a stream over a connected socket.
+    /// Creates a stream over a connected socket, which the stream owns.
     std::function<std::unique_ptr<stream>(int)> wrap;
     std::function<hello_response(const hello&)> authorize;
     std::function<void(const hello&, std::unique_ptr<stream>)> accepted;
-    /// The peer was accepted, but disconnected before the response was sent.
+    /// Called if `authorize` has accepted a peer, but its handshake ended
+    /// before the response was sent.
     std::function<void(const hello&)> abandoned;
-    /// Called with the peer's address and the reason. `failed`: the handshake
-    /// failed or timed out. `rejected`: `authorize` rejected the peer, or the
+    /// Called with the peer's address and the reason: `failed` if the handshake
+    /// failed or timed out, `rejected` if `authorize` rejected the peer or the
     /// peer uses another handshake version.
     std::function<void(const std::string&, const std::string&)> failed,
       rejected;
     std::function<void(const std::string&)> warn;
-    /// A handshake was ended to make room for a newer one, or to free a
-    /// descriptor.
+    /// Called if the oldest handshake was ended, because there are more than
+    /// `max_handshakes`, or no descriptor is left for a new connection.
     std::function<void()> on_evicted;
   };
 
@@ -54,10 +54,11 @@ private:
     clock::time_point accepted_at;
     std::unique_ptr<handshaker> active_handshaker;
   };
-  using pending_handshakes = std::list<pending_handshake>; ///< Oldest first.
+  /// The oldest is first.
+  using pending_handshakes = std::list<pending_handshake>;
 
   void on_readable();
-  /// @returns true if another connection may be waiting.
+  /// Returns true if another connection may wait.
   bool accept_one();
   void start_handshake(descriptor socket, const socket_address& peer_address);
   void on_handshake_done(pending_handshakes::iterator entry);

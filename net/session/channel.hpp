@@ -9,44 +9,44 @@
 
 namespace troupe::net {
 
-/// Receives the frames of a channel. Called on the channel's thread; must not
-/// block.
+/// Receives the frames of a channel. Its functions are called by one thread at
+/// a time and must not block.
 class channel_listener {
 public:
   virtual ~channel_listener() = default;
   virtual void on_frame(frame&& received) = 0;
-  /// Called once, after the last frame. If the channel has ended when the
-  /// listener is set, it is called immediately.
-  /// @param reason the reason, for people.
+  /// Called once, after the last frame. If the channel has ended before the
+  /// listener is set, it is called after the frames that wait.
+  /// @param reason text that says why the channel has ended.
   virtual void on_closed(close_reason cause, const std::string& reason) = 0;
 };
 
-/// One end of a channel: carries frames between two processes, in order within
-/// a priority. Safe to use from any thread.
+/// One end of a channel, which carries frames between two processes. Frames of
+/// one priority arrive in order. Any thread may call its functions.
 class channel {
 public:
   virtual ~channel() = default;
 
   virtual void set_listener(std::shared_ptr<channel_listener> listener) = 0;
 
-  /// Sends a frame. Never blocks. Nothing is queued beyond the credits.
-  /// @returns false if the frame was not accepted: the credits are used up, too
-  ///          many bytes wait to be written, or the channel has ended.
+  /// Sends a frame. It never blocks, and queues no frame without credit.
+  /// @returns false if the frame is not sent: the credits are used up, too many
+  ///          bytes wait to be written, or the channel has ended.
   /// @pre the payload is within the limits.
   virtual bool post(frame&& outgoing) = 0;
 
-  /// Returns the credit of one received frame, so that the other side may post
-  /// another.
+  /// Returns the credit of one received frame to the peer, which may then post
+  /// another frame.
   virtual void consumed(priority frame_priority) = 0;
 
   virtual const frame_limits& limits() const = 0;
 
-  /// Maximum number of frames that the other side may post before one of them
-  /// is `consumed`.
+  /// Returns the maximum number of frames of a priority that the peer may post
+  /// before this side has `consumed` one of them.
   virtual std::size_t credits(priority frame_priority) const = 0;
 
-  /// Accepts no more frames. When the posted frames have arrived, both
-  /// listeners are notified that the channel is closed.
+  /// Starts the close of the channel. No more frames can be posted. When all
+  /// posted frames have arrived, the listeners of both sides are called.
   virtual void close(const std::string& reason) = 0;
 };
 

@@ -2,7 +2,8 @@
 
 #include <utility>
 
-// The channels of a connection: dispatches received events to their listeners.
+// Implements the channels of a connection, and delivers received events to the
+// listeners of the channels.
 
 namespace troupe::net {
 
@@ -52,7 +53,8 @@ std::shared_ptr<channel> stream_connection::open(std::uint32_t channel) {
   return std::make_shared<connection_channel>(shared_from_this(), channel);
 }
 
-/// Pending events are delivered on the loop's thread, as are all later ones.
+/// While the connection exists, the loop's thread delivers all events, so that
+/// they stay in order.
 void stream_connection::set_listener(
   std::uint32_t channel, std::shared_ptr<channel_listener> listener) {
   std::unique_lock hold{lock_};
@@ -79,9 +81,9 @@ void stream_connection::dispatch(std::uint32_t channel) {
   deliver(deliveries);
 }
 
-/// Appends the pending events of a channel to `deliveries`, and its end if the
-/// connection has ended.
-/// @returns true if the listener gets no more events.
+/// Moves the pending events of a channel to `deliveries`. If the connection has
+/// ended, appends the end of the channel.
+/// @returns true if the listener receives no more events.
 bool stream_connection::take_pending(std::uint32_t channel,
                                      listener_entry& entry,
                                      std::vector<delivery>& deliveries) const {
@@ -95,8 +97,8 @@ bool stream_connection::take_pending(std::uint32_t channel,
   return closed_ || ended;
 }
 
-/// Assigns the events that were read to the listeners; without a listener they
-/// are kept.
+/// Assigns the events that were read to the listeners. Events of a channel
+/// without a listener are kept.
 void stream_connection::route_events() {
   for (auto& e : events_) {
     auto& entry = listeners_[e.channel];
@@ -112,7 +114,8 @@ void stream_connection::route_events() {
   events_.clear();
 }
 
-/// Calls the listeners. The mutex is not held: a listener may post.
+/// Calls the listeners. @pre the mutex is not held, because a listener may
+/// post.
 void stream_connection::deliver(std::vector<delivery>& deliveries) {
   for (auto& x : deliveries)
     if (x.event.received)

@@ -13,32 +13,35 @@
 
 namespace troupe::net {
 
-/// An authenticated connection for control messages between two processes. It
-/// multiplexes channels over one stream, sends heartbeats and detects missing
-/// ones. Safe to use from any thread.
+/// An authenticated connection between two processes for control messages. It
+/// multiplexes channels over one stream, sends heartbeats, and ends if the
+/// peer's heartbeats are missing. Any thread may call its functions.
 class connection {
 public:
   virtual ~connection() = default;
 
-  /// Opens one end of a channel; the other side opens the same number. Frames
-  /// that arrive before that are kept, within the channel's credits. A channel
-  /// number is opened once, until the channel has ended.
+  /// Opens this side's end of a channel. The peer opens the other end by the
+  /// same number. Frames that arrive before this call are kept, within the
+  /// channel's credits. A number can be opened again only after its channel has
+  /// ended.
   virtual std::shared_ptr<channel> open(std::uint32_t channel) = 0;
 
-  /// The hello of the process at the other end.
+  /// Returns the hello of the peer.
   virtual const hello& peer() const = 0;
 
-  /// Time since the last byte from the peer; heartbeats count.
+  /// Returns the time since the last byte from the peer, including bytes of
+  /// heartbeats.
   virtual std::chrono::milliseconds silence() const = 0;
 
-  /// `fn` is called once, on the endpoint's thread, when the connection has
-  /// ended; immediately if it has ended already. The listeners of all its
-  /// channels get the same reason.
+  /// Calls `fn` once when the connection has ended, on the endpoint's thread.
+  /// If it has ended already, calls `fn` before it returns. The channels'
+  /// listeners get the reason that `fn` gets.
   virtual void
   on_closed(std::function<void(close_reason, const std::string&)> fn) = 0;
 
-  /// Accepts no more frames, sends the posted ones and a `goaway`, and ends.
-  /// Ends after the endpoint's handshake timeout at the latest.
+  /// Starts the close of the connection. No more frames can be posted. The
+  /// connection sends the frames that were posted and a `goaway`, and ends when
+  /// the peer closes, or after the endpoint's handshake timeout at the latest.
   virtual void close(const std::string& reason) = 0;
 };
 

@@ -37,8 +37,8 @@ void connector::start() {
 void connector::resolve_host() {
   if (is_numeric(request_.peer_address))
     return on_resolved(resolve(request_.peer_address));
-  // Name resolution may block and cannot be cancelled, so it runs on a thread
-  // of its own.
+  // A name lookup may block and cannot be cancelled, so it runs on its own
+  // thread.
   auto resolve_address = [host_address = request_.peer_address,
                           loop = std::weak_ptr{loop_},
                           self = weak_from_this()] {
@@ -119,7 +119,8 @@ void connector::on_handshake_done() {
     result.payload = finished->machine().payload();
     return finish(std::move(result), finished->take_stream());
   }
-  peer_responded_ = true; // at least by closing the connection
+  // the peer has at least closed the connection
+  peer_responded_ = true;
   if (finished->machine().current() == handshake::state::rejected) {
     endpoint::dial_result result;
     result.rejected = true;
@@ -139,7 +140,7 @@ void connector::on_handshake_done() {
   attempt_failed(handshake_problem_);
 }
 
-/// Ends this attempt and tries the next address.
+/// Ends the current attempt and tries the next address of the host.
 void connector::attempt_failed(std::string reason) {
   attempt_timer_.cancel();
   watcher_.reset();
@@ -184,7 +185,8 @@ void connector::finish(endpoint::dial_result&& result,
                        std::unique_ptr<stream> connected_stream) {
   if (!on_done_)
     return;
-  const auto self = shared_from_this(); // the callback drops the owner's one
+  // `on_done` releases the pointer that the endpoint holds
+  const auto self = shared_from_this();
   watcher_.reset();
   handshaker_.reset();
   socket_ = descriptor{};

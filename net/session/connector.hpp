@@ -10,8 +10,9 @@
 
 namespace troupe::net {
 
-/// One `dial`: resolves the host, connects, runs the handshake, and retries
-/// until it is accepted, rejected, or past the deadline. For the loop's thread.
+/// Carries out one `endpoint::dial`: resolves the host, connects, and runs the
+/// handshake. It retries until the peer accepts or rejects, or the deadline has
+/// passed. For the loop's thread only.
 class connector : public std::enable_shared_from_this<connector> {
 public:
   struct request {
@@ -19,14 +20,14 @@ public:
     hello own_hello;
     std::string secret;
     std::chrono::steady_clock::time_point deadline;
-    /// Timeout of one attempt: to connect and complete the handshake.
+    /// Timeout of one attempt to connect and complete the handshake.
     std::chrono::milliseconds handshake_timeout;
     bool loopback_only = false;
-    /// Makes a stream over a connected socket.
+    /// Creates a stream over a connected socket, which the stream owns.
     std::function<std::unique_ptr<stream>(int)> wrap;
   };
-  /// Called once, with the result. The stream is null unless the handshake was
-  /// accepted.
+  /// Called once with the result. The stream is null if the peer did not accept
+  /// the handshake.
   using done_fn =
     std::function<void(endpoint::dial_result&&, std::unique_ptr<stream>)>;
 
@@ -34,7 +35,8 @@ public:
 
   void start();
 
-  /// Ends the dial now; the completion function is called.
+  /// Ends the dial as failed, and calls the completion function before it
+  /// returns.
   void cancel(const std::string& reason);
 
 private:
@@ -64,10 +66,11 @@ private:
   std::unique_ptr<handshaker> handshaker_;
   timer deadline_timer_, retry_timer_, attempt_timer_;
   std::chrono::milliseconds backoff_{10};
-  std::string last_problem_; ///< Reason of the last failed attempt.
-  /// Reason of the last attempt that failed in its handshake.
+  std::string last_problem_; ///< Reason why the last attempt failed.
+  /// Reason why the last attempt that reached the handshake failed.
   std::string handshake_problem_;
-  /// The peer answered: a handshake, a refusal, or a reset.
+  /// True if an attempt reached the peer's host: it refused or reset the
+  /// connection, or a handshake ended.
   bool peer_responded_ = false;
 };
 

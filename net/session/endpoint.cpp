@@ -43,8 +43,8 @@ void check_options(const endpoint_options& options) {
                                 + ": the last is below the first"};
 }
 
-/// Binds the first free port of the range, at the first address where one is
-/// free.
+/// Listens at the first free port of the range. For each port it tries all
+/// addresses of the host.
 descriptor bind_first_free(const endpoint_options& options) {
   auto candidates = resolve(*options.listen);
   if (candidates.found.empty())
@@ -136,7 +136,8 @@ void endpoint::impl::tick() {
   if (connection_acceptor)
     connection_acceptor->tick(now);
   log.tick(now);
-  const auto all = connections; // a copy: an ended connection leaves the list
+  // a copy, because `tick` may remove a connection from the list
+  const auto all = connections;
   for (const auto& x : all)
     x->tick(now);
   tick_timer.expires_after(tick_interval());
@@ -148,7 +149,6 @@ void endpoint::impl::log_closed(const std::string& peer_address,
       "a connection from " + peer_address + " was closed: " + reason);
 }
 
-/// Runs on the loop's thread.
 void endpoint::impl::shut_down() {
   closing = true;
   connection_acceptor.reset();
@@ -188,8 +188,8 @@ endpoint::impl::make_connection(const hello& peer,
       check_all_closed();
     });
   connections.push_back(opened);
-  loop->post(
-    [opened] { opened->start(); }); // the handler takes ownership first
+  // posted, so that the handler receives the connection before its frames
+  loop->post([opened] { opened->start(); });
   return opened;
 }
 
@@ -219,7 +219,7 @@ void endpoint::impl::dial(const address& peer_address, const hello& own_hello,
         result.connection = make_connection(peer, std::move(connected_stream));
       } else {
         log(severity::info,
-            "dialing " + result.reason); // the caller is notified
+            "dialing " + result.reason); // `on_done` reports it too
       }
       on_done(std::move(result));
     });

@@ -14,89 +14,100 @@
 namespace troupe::net {
 
 struct endpoint_options {
-  /// Address to listen at. Port 0: any free port. None: this endpoint only
-  /// dials.
+  /// Address at which the endpoint listens. Port 0: any free port. None: the
+  /// endpoint does not listen, and only dials.
   std::optional<address> listen{};
-  /// Last port of a range that starts at the port of `listen`. Zero: no range.
+  /// The endpoint listens at the first free port from the port of `listen` to
+  /// this port. Zero: only the port of `listen`.
   std::uint16_t last_port = 0;
-  /// Address that others dial. None: the address it listens at.
+  /// Address that peers dial. None: the address at which the endpoint listens.
   std::optional<address> advertised{};
-  troupe::net::credentials credentials{}; ///< None: loopback only.
+  /// Without credentials, only loopback addresses are allowed.
+  troupe::net::credentials credentials{};
   std::chrono::milliseconds heartbeat_interval{100};
-  /// Time without a byte from the peer after which a connection is closed as
-  /// timed out.
+  /// If no byte arrives from the peer for this time, the connection is closed
+  /// as timed out.
   std::chrono::milliseconds heartbeat_timeout{1000};
-  /// Timeout of a handshake, and of the orderly close of a connection.
+  /// Maximum duration of a handshake, and of the close of a connection.
   std::chrono::milliseconds handshake_timeout{5000};
-  /// Maximum number of concurrent handshakes; one more evicts the oldest.
+  /// Maximum number of concurrent handshakes of accepted connections. A further
+  /// connection evicts the oldest handshake.
   std::size_t max_handshakes = 256;
   frame_limits limits{};
-  /// Receives a line for each connection that was rejected or closed.
+  /// Receives a sentence per connection that is rejected or closed, and
+  /// warnings.
   log_function log{};
-  /// Hint for people, appended to the error when the address is in use.
+  /// Remedy that is appended to the error if the address is in use.
   std::string address_in_use_hint = "use another port, or 0 for a free one";
 };
 
-/// An authenticated connection: multiplexed if its purpose carries frames
-/// (`carries_frames`), else the bare stream.
+/// An authenticated connection. If its purpose carries frames
+/// (`carries_frames`), it is a multiplexed `connection`, else the stream
+/// itself.
 using accepted_connection =
   std::variant<std::shared_ptr<connection>, std::unique_ptr<stream>>;
 
-/// The network endpoint of a process: listens, dials and authenticates. One
-/// thread of its own does all the waiting; calls never block.
+/// The network endpoint of a process. It accepts, dials and authenticates
+/// connections. It has one thread, which waits for all connections. Only its
+/// constructor and destructor may block.
 class endpoint {
 public:
-  /// @errors throws `std::invalid_argument` for an address beyond loopback
-  ///         without credentials, std::runtime_error when it cannot listen.
+  /// @errors throws std::invalid_argument for invalid options, such as an
+  ///         address that is not loopback without credentials. Throws
+  ///         std::runtime_error if it cannot listen.
   explicit endpoint(const endpoint_options& options);
 
-  /// Starts the orderly close of all connections and waits for it, at most the
-  /// handshake timeout. No callback runs after it returns. @pre not called on
-  /// its own thread.
+  /// Starts the close of all connections, and waits until they have ended, at
+  /// most the handshake timeout. No callback runs after it has returned. @pre
+  /// not called on the endpoint's thread.
   ~endpoint();
   endpoint(const endpoint&) = delete;
   endpoint& operator=(const endpoint&) = delete;
 
-  /// Address that others dial. @pre it listens.
+  /// Returns the address that peers dial. @pre the endpoint listens.
   const address& advertised_address() const;
 
   /// True if all connections use TLS.
   bool uses_tls() const;
 
-  /// Sets the handler of incoming connections: `authorize` accepts or rejects,
-  /// `accepted` takes ownership. `abandoned` is called if the peer disconnects
-  /// after it was authorized but before the response was sent. Called on the
-  /// endpoint's thread; must not block. Dialers wait until a handler is set.
+  /// Sets the handler of incoming connections. `authorize` accepts or rejects a
+  /// hello, and `accepted` receives the connection. `abandoned` is called
+  /// instead of `accepted` if the handshake ends before the response is sent.
+  /// These functions are called on the endpoint's thread and must not block.
+  /// Until a handler is set, dialing peers wait.
   void serve(std::function<hello_response(const hello&)> authorize,
              std::function<void(const hello&, accepted_connection&&)> accepted,
              std::function<void(const hello&)> abandoned = {});
 
   struct dial_result {
-    /// None: the dial failed, see `reason`.
+    /// None: the dial failed, and `reason` says why.
     std::optional<accepted_connection> connection;
-    /// `timed_out` if the peer did not respond before the deadline.
+    /// Cause of a failure. `timed_out`: the peer's host did not respond before
+    /// the deadline.
     close_reason cause = close_reason::closed;
-    bool rejected = false; ///< The other side rejected the hello.
-    std::string reason;    ///< Reason of a failure; begins with the address.
-    hello peer;            ///< Hello of the other side.
-    std::vector<std::byte> payload; ///< Payload of the hello response.
+    bool rejected = false; ///< True if the peer rejected the hello.
+    /// Text that says why the dial failed. It begins with the dialed address.
+    std::string reason;
+    hello peer; ///< Hello of the peer. Empty: the peer sent none.
+    std::vector<std::byte> payload; ///< Payload of the peer's hello response.
   };
-  /// Connects to a peer and retries until the timeout; a rejection ends it at
-  /// once. Calls the completion function once, on the endpoint's thread.
+  /// Connects to a peer. It retries until the timeout has elapsed, but not
+  /// after a rejection. It then calls the completion function once, on the
+  /// endpoint's thread.
   void dial(const address& peer_address, const hello& own_hello,
             std::chrono::milliseconds timeout,
             std::function<void(dial_result&&)> on_done);
 
-  /// Counts the connections that were closed because the peer did not
+  /// Incoming connections that were closed because the peer did not
   /// authenticate.
   struct rejected_peers {
     std::size_t count = 0;
-    /// Address of the last one, and why it was closed.
+    /// Address of the last such peer, and why its connection was closed.
     std::string last;
   };
   rejected_peers rejections() const;
 
-  /// CPU time that the endpoint's thread has used.
+  /// Returns the CPU time that the endpoint's thread has used.
   std::chrono::microseconds cpu_time() const;
 
 private:

@@ -15,8 +15,8 @@
 
 namespace troupe::net {
 
-/// The endpoint's state. Its functions and members are for the loop's thread,
-/// unless a comment names another.
+/// The endpoint's state. Only the loop's thread uses its functions and members,
+/// except where a comment says otherwise.
 struct endpoint::impl {
   explicit impl(const endpoint_options& initial_options);
 
@@ -30,22 +30,22 @@ struct endpoint::impl {
   accepted_connection make_connection(const hello& peer,
                                       std::unique_ptr<stream> connected_stream);
 
-  /// Ends pending dials and handshakes, and starts the orderly close of all
+  /// Ends pending dials and handshakes, and starts the close of all
   /// connections.
   void shut_down();
   void check_all_closed();
 
-  /// Logs why an incoming connection was closed.
+  /// Logs why an incoming connection was closed in its handshake.
   void log_closed(const std::string& peer_address, const std::string& reason);
 
-  const endpoint_options options; ///< May be read by any thread.
-  address advertised_address;     ///< May be read by any thread.
+  const endpoint_options options; ///< Any thread may read it.
+  address advertised_address;     ///< Any thread may read it.
   log_rate_limiter log;
   std::optional<tls> certificates;
   std::function<hello_response(const hello&)> authorize;
   std::function<void(const hello&, accepted_connection&&)> accepted;
   std::function<void(const hello&)> abandoned;
-  /// May be used by any thread.
+  /// Any thread may use it.
   std::shared_ptr<io_loop> loop = std::make_shared<io_loop>();
   timer tick_timer;
   std::optional<acceptor> connection_acceptor;

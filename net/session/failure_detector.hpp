@@ -7,15 +7,14 @@
 
 namespace troupe::net {
 
-/// Measures the time since the last byte from a peer. Time during which this
-/// process was not scheduled is excluded. Otherwise a process that was
-/// suspended would consider its peers unreachable.
+/// Measures the silence of a peer: the time since its last byte. Time during
+/// which this process was not scheduled does not count. Otherwise a process
+/// that was suspended would consider its peers unreachable.
 class failure_detector {
 public:
   using clock = std::chrono::steady_clock;
 
-  /// @param max_tick_interval maximum time between two ticks while this process
-  ///                          is scheduled.
+  /// @param max_tick_interval expected maximum time between two ticks.
   failure_detector(clock::time_point now, clock::duration max_tick_interval)
     : max_tick_interval_{max_tick_interval},
       last_received_{now.time_since_epoch().count()},
@@ -27,8 +26,8 @@ public:
     last_received_ = now.time_since_epoch().count();
   }
 
-  /// Records that this process runs. If a tick is late by more than one
-  /// interval, the delay does not count as silence.
+  /// Records that this process is scheduled. If the call is late by more than
+  /// `max_tick_interval`, the delay does not count as silence.
   void tick(clock::time_point now) {
     const auto late = now - std::exchange(last_tick_, now) - max_tick_interval_;
     if (late > max_tick_interval_)

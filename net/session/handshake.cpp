@@ -19,10 +19,11 @@ constexpr std::string_view magic = "TRPH";
 constexpr std::size_t version_offset = 4, mode_offset = 5, nonce_offset = 8;
 constexpr std::size_t greeting_size = nonce_offset + nonce_size;
 constexpr std::size_t length_size = 4;
-/// Maximum length of a rejection's reason that is shown.
+/// Maximum size in bytes of a rejection's reason; a longer text is cut.
 constexpr std::size_t max_reason_bytes = 1000;
-/// Labels of a proof and of a seal, all of one length. They differ by
-/// direction, so that a message cannot be reflected.
+/// Labels of the proof and the seal, all of one length. The labels of the two
+/// directions differ, so that a side's message cannot be sent back to that side
+/// as a message of its peer.
 constexpr std::string_view proof_labels[] = {"troupe-1 dialer proof   ",
                                              "troupe-1 acceptor proof "};
 constexpr std::string_view seal_labels[] = {"troupe-1 dialer letter  ",
@@ -107,8 +108,7 @@ void handshake::receive(std::span<const std::byte> received) {
       "a handshake received " + std::to_string(received.size())
       + " bytes, but waits for " + std::to_string(bytes_wanted())};
   received_.insert(received_.end(), received.begin(), received.end());
-  if (stage_
-        == stage::greeting // another protocol is detected by its first bytes
+  if (stage_ == stage::greeting // the first bytes of another protocol differ
       && !std::equal(received_.begin(),
                      received_.begin()
                        + std::min(received_.size(), magic.size()),
@@ -142,7 +142,7 @@ void handshake::on_greeting() {
   const auto same_version = version == handshake_version;
   if (side_ == side::acceptor
       && (!same_version || mode == std::byte{!secret_.empty()}))
-    greet(); // lets the other side detect the version
+    greet(); // so that the dialer can compare the versions
   if (!same_version) {
     fail("version " + std::to_string(version) + " of the handshake is used"
          + " by the peer, but version " + std::to_string(handshake_version)
@@ -210,8 +210,8 @@ void handshake::read_message(std::span<const std::byte> body) {
   reason_ = printable(response.reason, max_reason_bytes);
 }
 
-/// The proof precedes the first message, so that the other side need not read a
-/// message of an unauthenticated peer.
+/// Sends the proof, then the message and its seal. The peer verifies the proof
+/// before it reads the message.
 void handshake::send_message(std::span<const std::byte> body) {
   const auto append = [this](std::span<const std::byte> x) {
     output_.insert(output_.end(), x.begin(), x.end());

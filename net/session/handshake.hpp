@@ -13,47 +13,56 @@
 namespace troupe::net {
 
 inline constexpr std::uint8_t handshake_version = 1;
-/// Maximum size of an encoded hello or hello response.
+/// Maximum size of an encoded hello or hello response in bytes.
 inline constexpr std::size_t max_hello_bytes = std::size_t{64} * 1024;
 inline constexpr std::size_t nonce_size = 32;
 using nonce = std::array<std::byte, nonce_size>;
 
-/// @errors throws std::runtime_error if the system has no random bytes.
+/// @errors throws std::runtime_error if no random bytes are available.
 nonce random_nonce();
 
-/// Authenticates two processes over a new stream. A pure state machine: bytes
-/// in, bytes out, no sockets and no clock. docs/wire.md has the grammar.
+/// Authenticates two processes over a new stream. It is a state machine without
+/// sockets and clock: its caller passes received bytes to it, and sends the
+/// bytes that it returns. docs/wire.md has the grammar.
 ///
-///   who      a dialer and an acceptor, each with a new nonce
-///   messages greeting (version, whether a secret is required, nonce); with a
-///            secret a proof; a message: the dialer's hello, the acceptor's
-///            response, sealed if there is a secret
+///   who      a dialer and an acceptor; each draws a new nonce
+///   messages greeting: version, whether a secret is required, nonce
+///            proof, only with a secret: HMAC over both nonces
+///            message: the dialer's hello, the acceptor's response; with a
+///            secret an HMAC over the message (its seal) follows
 ///   start    the dialer sends its greeting
 ///   on greeting  the acceptor sends its greeting; the dialer sends its proof
 ///                and its message
-///   on proof     must be the HMAC over both nonces and the direction
-///   on hello     waits for the owner's decision: `respond`
+///   on proof     must be the HMAC over both nonces and the sender's label
+///   on hello     the acceptor waits until its owner calls `respond`, then
+///   sends
+///                its proof and the response
 ///   on response  the dialer is done
-///   end      accepted, rejected or failed; bytes after the end belong to the
-///            stream's next user
-///   cost     40 + 32 bytes are read before the secret is proven
-///   faults   another version -> the acceptor still greets, both are rejected
-///            a wrong proof, or only one side has a secret -> fails; nothing
-///            more is sent
+///   end      accepted, rejected or failed; bytes after the last message are
+///   for
+///            the next user of the stream
+///   cost     each side reads at most 40 + 32 bytes before it verifies the
+///   proof faults   different versions -> both sides reject; the acceptor sends
+///   its
+///            greeting first, so that the dialer can detect it
+///            a wrong proof, or only one side has a secret -> the side that
+///            detects it fails, and sends nothing more
 class handshake {
 public:
   enum class side : std::uint8_t { dialer, acceptor };
   enum class state : std::uint8_t {
-    in_progress,       ///< Waits for bytes, or has bytes to send.
-    awaiting_decision, ///< An acceptor has the hello and waits for `respond`.
-    /// The handshake succeeded; `unsent` may still hold its last bytes.
+    in_progress, ///< The handshake waits for bytes, or has bytes to send.
+    /// The acceptor has received the hello and waits for `respond`.
+    awaiting_decision,
+    /// The handshake has succeeded. `unsent` may still hold bytes of it.
     accepted,
-    /// The response or the version rejects; the reason is for both sides.
+    /// The acceptor has rejected the hello, or the versions differ. Both sides
+    /// know the reason.
     rejected,
-    failed, ///< The reason is for this side's log only.
+    failed, ///< The handshake has failed. Only this side knows the reason.
   };
 
-  /// @param own_hello the dialer's hello; unused by an acceptor. @pre
+  /// @param own_hello hello that a dialer sends. An acceptor ignores it. @pre
   ///                  `fits(own_hello)`.
   handshake(side own_side, std::string secret, const nonce& own_nonce,
             hello own_hello = {});
@@ -63,24 +72,26 @@ public:
   state current() const { return state_; }
   const std::string& reason() const { return reason_; }
 
-  /// @returns the number of bytes that `receive` accepts now. Zero: it does not
-  ///          wait for bytes.
+  /// Returns the maximum number of bytes that `receive` accepts now. Zero: the
+  /// handshake does not wait for bytes.
   std::size_t bytes_wanted() const;
 
-  /// Processes received bytes. @pre no more than it waits for.
+  /// Processes received bytes. @pre at most `bytes_wanted` bytes.
   void receive(std::span<const std::byte> bytes);
 
-  /// Bytes to be sent, also after the end.
+  /// Returns bytes that the caller has to send, also when the handshake has
+  /// ended.
   std::span<const std::byte> unsent() const;
   void sent(std::size_t bytes);
 
-  /// Decides on the hello. A response that exceeds the limit becomes a
-  /// rejection. @pre awaiting a decision.
+  /// Accepts or rejects the hello. A response of more than `max_hello_bytes`
+  /// becomes a rejection. @pre the state is `awaiting_decision`.
   void respond(hello_response response);
 
-  /// Hello of the other side. Empty before a hello or a response has arrived.
+  /// Returns the hello of the peer. Empty: it has not arrived yet.
   const hello& peer() const { return peer_hello_; }
-  /// Payload of the response. @pre this is a dialer that has the response.
+  /// Returns the payload of the response. @pre a dialer that has received the
+  /// response.
   const std::vector<std::byte>& payload() const { return payload_; }
 
 private:
@@ -105,7 +116,8 @@ private:
   state state_ = state::in_progress;
   std::string reason_;
   stage stage_ = stage::greeting;
-  std::size_t awaited_bytes_ = 0; ///< Bytes of the current stage.
+  /// Number of bytes that complete the current stage.
+  std::size_t awaited_bytes_ = 0;
   std::vector<std::byte> received_, output_;
   std::size_t sent_ = 0;
 };

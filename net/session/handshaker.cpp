@@ -37,6 +37,7 @@ void handshaker::advance() {
   }
 }
 
+/// Writes bytes of the handshake.
 /// @returns true if the handshake can continue without waiting.
 bool handshaker::write() {
   const auto result = stream_->write_some(machine_.unsent());
@@ -44,8 +45,9 @@ bool handshaker::write() {
   return result.state == status::ok || wait(result.state);
 }
 
-/// Reads only the handshake's own bytes: those that follow belong to the
-/// stream's next user.
+/// Reads no byte beyond the handshake, because later bytes are for the next
+/// user of the stream.
+/// @returns true if the handshake can continue without waiting.
 bool handshaker::read() {
   std::array<std::byte, 4096> piece;
   const auto result = stream_->read_some(

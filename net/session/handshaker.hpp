@@ -9,12 +9,14 @@
 
 namespace troupe::net {
 
-/// Runs a handshake over a stream. For the loop's thread.
+/// Runs a handshake over a stream. For the loop's thread only.
 class handshaker {
 public:
-  /// @param authorize decides on a hello; unused by a dialer.
-  /// @param on_done called once at the end, unless the object is destroyed
-  ///                before; it may destroy the object.
+  /// @param authorize accepts or rejects the peer's hello. A dialer never calls
+  ///                  it.
+  /// @param on_done called once when the handshake has ended. It may destroy
+  ///                the handshaker. If the handshaker is destroyed earlier, it
+  ///                is not called.
   handshaker(io_loop& loop, std::unique_ptr<stream> connected_stream,
              handshake initial_state,
              std::function<hello_response(const hello&)> authorize,
@@ -23,18 +25,17 @@ public:
   void start() { advance(); }
 
   const handshake& machine() const { return machine_; }
-  /// True if the handshake succeeded and all its bytes were sent.
+  /// True if the handshake has succeeded and all of its bytes were sent.
   bool accepted() const { return accepted_; }
-  /// Reason of the failure, for people, without the peer's name.
+  /// Returns a text that says why the handshake failed. It does not name the
+  /// peer.
   const std::string& reason() const { return reason_; }
-  bool received_any() const {
-    return received_any_;
-  } ///< True if any byte was received.
-  /// True if another attempt would fail in the same way.
+  /// True if the peer has sent a byte.
+  bool received_any() const { return received_any_; }
+  /// True if a new attempt would fail for the same reason.
   bool is_permanent_failure() const { return permanent_failure_; }
 
-  /// Releases the stream, which is no longer watched by the loop. @pre the
-  /// handshake succeeded.
+  /// Returns the stream, which the loop no longer watches. @pre `accepted()`.
   std::unique_ptr<stream> take_stream();
 
 private:

@@ -22,7 +22,7 @@ multiplexer::closed_state protocol_violation(std::string reason) {
   return {close_reason::protocol_error, std::move(reason)};
 }
 
-/// Makes a text of the other side short and printable.
+/// Shortens a text and makes it printable, because the peer may have sent it.
 std::string shortened(const std::string& text) {
   constexpr std::size_t max_bytes = 1000;
   return printable(text, max_bytes);
@@ -41,8 +41,8 @@ multiplexer::channel_state& multiplexer::find_or_create(std::uint32_t number) {
 
 multiplexer::result multiplexer::buffer_event(channel_state& target,
                                               event&& item) {
-  // 64 bytes for the node of the map, twice the event for the vector's
-  // capacity.
+  // A node of the map takes at most 64 bytes more than the state. The vector's
+  // capacity is at most twice its size.
   static_assert(bytes_per_channel >= sizeof(channel_state) + 64
                 && bytes_per_event >= 2 * sizeof(event));
   const auto bytes =
@@ -70,7 +70,7 @@ std::vector<multiplexer::event> multiplexer::open(std::uint32_t number) {
     throw std::logic_error{channel_name(number) + " is opened a second time"};
   buffered_bytes_ -= std::exchange(state.buffered_bytes, 0);
   auto buffered = std::exchange(state.buffered, {});
-  if (!buffered.empty() && !buffered.back().received) // it has ended already
+  if (!buffered.empty() && !buffered.back().received) // its end was buffered
     channels_.erase(found);
   return buffered;
 }
@@ -101,7 +101,7 @@ void multiplexer::consumed(std::uint32_t number, priority frame_priority) {
   auto& state = found->second;
   const auto i = index(frame_priority);
   if (state.consumed[i] == state.received[i])
-    return; // called more often than frames were received
+    return; // the caller has consumed more frames than it received
   if (++state.consumed[i] < credits_of(frame_priority) / 4)
     return;
   send_control(control_frame::credit,
@@ -118,7 +118,7 @@ void multiplexer::send_control(control_frame kind,
                 .payload = std::move(payload)});
 }
 
-/// Sent with bulk priority, so that it follows all posted frames.
+/// Sends `close` with bulk priority, so that it follows all posted frames.
 void multiplexer::close(std::uint32_t number, const std::string& reason) {
   const auto found = channels_.find(number);
   if (closing_ || found == channels_.end() || found->second.closing)
@@ -209,7 +209,7 @@ multiplexer::result multiplexer::on_credit(const frame& incoming) {
     return protocol_violation("a credit: " + to_string(*bad));
   const auto found = channels_.find(number);
   if (found == channels_.end())
-    return {}; // it was closed in the meantime
+    return {}; // the channel has ended since the peer sent this
   auto& sent = found->second.sent[index(frame_priority)];
   if (count > sent)
     return protocol_violation("more credits for " + channel_name(number)

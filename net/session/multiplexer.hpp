@@ -12,93 +12,98 @@
 
 namespace troupe::net {
 
-/// Kinds of control frames: frames on channel 0, whose tag is the kind. The
-/// numbers are a wire format: append, never reuse.
+/// Kinds of control frames. A control frame is a frame on channel 0 whose tag
+/// is its kind. The numbers are a wire format: append new ones, never reuse old
+/// ones.
 enum class control_frame : std::uint64_t {
   heartbeat = 1,
-  credit = 2, ///< Returns credits of consumed frames.
-  close = 3,  ///< Last frame of a channel in one direction.
-  /// Reply to `close`; last frame of the channel in the other direction.
+  credit = 2, ///< Returns the credits of consumed frames to their sender.
+  close = 3,  ///< Last frame of a channel in the sender's direction.
+  /// Reply to `close`, and the last frame of the channel in the other
+  /// direction.
   close_ack = 4,
-  goaway = 5, ///< Last frame of the connection.
+  goaway = 5, ///< Last frame of the connection in the sender's direction.
 };
 
-/// Maximum number of frames of one priority on one channel that are not yet
-/// credited.
+/// Number of frames of a priority that a side may send on a channel before the
+/// peer returns credits.
 constexpr std::size_t credits_of(priority x) {
   constexpr std::size_t control = 256, bulk = 16;
   return x == priority::control ? control : bulk;
 }
 
-/// Multiplexes the channels of a connection. A pure state machine: bytes in,
-/// bytes out, no sockets, no threads and no clock.
+/// Multiplexes the channels of a connection. It is a state machine without
+/// sockets, threads and clock: its caller passes received bytes to `receive`,
+/// and writes the bytes of `output`.
 ///
-///   messages frames of channels; on channel 0 heartbeat, credit, close, ...
+///   messages frames of channels; on channel 0 the control frames
 ///   on frame      counts against the channel's credits; becomes an event, or
-///                 is buffered until the channel is opened
-///   on close      the channel has ended; replies `close_ack`
+///                 is buffered until this side opens the channel
+///   on close      the channel has ended; this side replies `close_ack`
 ///   on goaway     the connection has ended
-///   cost     a credit frame for every quarter of a channel's credits
-///   faults   more frames than credits, too many buffered bytes for channels
-///            that are not open, a peer that keeps sending but does not read
-///            the replies, a malformed frame -> protocol error
+///   cost     one credit frame per quarter of a channel's credits
+///   faults   the connection ends with a protocol error if the peer sends more
+///            frames than it has credits, too many bytes for channels that are
+///            not open, a malformed frame, or further frames without reading
+///            the replies
 class multiplexer {
 public:
-  /// Maximum number of bytes that are buffered for channels that this side has
-  /// not opened: payloads, and a constant for each channel and each event.
-  /// There may be many such channels: a peer that is ahead uses one for each
+  /// Maximum number of bytes that are buffered for all channels that this side
+  /// has not opened. Payloads count, and a constant per channel and per event.
+  /// Such channels can be many: a peer that starts earlier may use one per
   /// replica of this process.
   static constexpr std::size_t max_buffered_bytes = std::size_t{16} << 20;
   static constexpr std::size_t bytes_per_channel = 256, bytes_per_event = 256;
-  /// Maximum number of bytes of one priority that wait to be written; beyond it
-  /// no frames are accepted.
+  /// If at least this number of bytes of a priority waits to be written, `post`
+  /// accepts no frame of that priority.
   static constexpr std::size_t max_queued_bytes = std::size_t{4} << 20;
-  /// Bytes of replies (credits) that may wait in addition.
+  /// Number of bytes of replies, such as credits, that may wait in addition.
   static constexpr std::size_t max_queued_reply_bytes = std::size_t{64} << 10;
 
-  /// A received frame of a channel. Without a frame: the end of the channel.
+  /// What a channel's listener is notified of: a received frame, or without a
+  /// frame the end of the channel.
   struct event {
     std::uint32_t channel = 0;
     std::optional<frame> received;
-    std::string reason{}; ///< Reason of the end, for people.
+    std::string reason{}; ///< Text that says why the channel has ended.
     close_reason cause = close_reason::closed;
   };
   struct closed_state {
     close_reason cause = close_reason::closed;
     std::string reason;
-    /// The peer announced it by a `goaway`, so no warning is logged.
+    /// True if the peer has sent a `goaway`. No warning is logged then.
     bool announced = false;
   };
 
   explicit multiplexer(const frame_limits& limits)
     : limits_{limits}, decoder_{limits} {}
 
-  /// Opens a channel.
-  /// @returns the events that were buffered before.
+  /// Opens this side's end of a channel.
+  /// @returns the events of the channel that were buffered until now.
   /// @errors throws std::logic_error for channel 0, and for a channel that is
-  ///         open.
+  ///         open already.
   std::vector<event> open(std::uint32_t channel);
 
-  /// Sends a frame.
-  /// @returns false if it was not accepted: no credits, too many bytes wait, or
-  ///          the channel or connection is closing.
+  /// Appends a frame to `output`.
+  /// @returns false if the frame was not accepted: the credits are used up, too
+  ///          many bytes wait, or the channel or connection is closing.
   /// @errors throws std::logic_error for a payload beyond the limits.
   bool post(std::uint32_t channel, frame&& outgoing);
   void consumed(std::uint32_t channel, priority state);
-  /// Closes a channel: it accepts no more frames; its end comes as an event.
+  /// Starts the close of a channel, which then accepts no more frames. When the
+  /// peer has replied, `receive` returns the end as an event.
   void close(std::uint32_t channel, const std::string& reason);
 
   void send_heartbeat();
-  /// Starts the orderly close of the connection: no channel accepts more
-  /// frames.
+  /// Starts the close of the connection. No channel accepts more frames.
   void send_goaway(const std::string& reason);
 
-  /// Processes received bytes and appends their events.
-  /// @returns why the connection ended by these bytes; none if it did not.
+  /// Processes received bytes, and appends the resulting events to `events`.
+  /// @returns why the connection has ended. None: it has not ended.
   std::optional<closed_state> receive(std::span<const std::byte> bytes,
                                       std::vector<event>& events);
-  /// Called when the stream has ended.
-  /// @returns the error if the stream ended within a frame.
+  /// To be called when the stream has ended.
+  /// @returns an error if the stream ended within a frame.
   std::optional<decode_error> finish() const { return decoder_.finish(); }
 
   write_queue& output() { return output_; }
@@ -107,13 +112,17 @@ public:
 private:
   struct channel_state {
     bool opened = false;
-    /// Reason, once this side has sent `close`.
+    /// Reason of the close. None: this side has not sent `close`.
     std::optional<std::string> closing;
-    std::size_t sent[2] = {0, 0};     ///< Not yet credited, by priority.
-    std::size_t received[2] = {0, 0}; ///< Received and not yet credited.
-    std::size_t consumed[2] = {0, 0}; ///< Consumed, not yet credited.
+    /// Frames sent for which the peer has not returned credits, per priority.
+    std::size_t sent[2] = {0, 0};
+    /// Frames received for which no credits were returned, per priority.
+    std::size_t received[2] = {0, 0};
+    /// Received frames that were consumed but not credited, per priority.
+    std::size_t consumed[2] = {0, 0};
     std::vector<event> buffered;
-    std::size_t buffered_bytes = 0; ///< Bytes of this channel.
+    /// Part of the multiplexer's `buffered_bytes_` that this channel uses.
+    std::size_t buffered_bytes = 0;
   };
   using result = std::optional<closed_state>;
 
@@ -122,10 +131,11 @@ private:
   result on_credit(const frame& incoming);
   result on_close(const frame& incoming, std::vector<event>& events);
   result on_close_ack(const frame& incoming, std::vector<event>& events);
-  /// @returns the channel, which is created if it does not exist.
+  /// Returns the state of a channel. If there is none, it creates the state.
   channel_state& find_or_create(std::uint32_t number);
-  /// Buffers an event of a channel that is not open.
-  /// @returns a protocol error if this exceeds the limit of buffered bytes.
+  /// Buffers an event of a channel that this side has not opened.
+  /// @returns a protocol error if more than `max_buffered_bytes` are then
+  ///          buffered.
   result buffer_event(channel_state& target, event&& item);
   void send_control(control_frame kind, std::vector<std::byte> payload = {},
                     priority frame_priority = priority::control);

@@ -17,10 +17,10 @@ bool is_retryable(const std::vector<std::byte>& payload) {
   return payload == std::vector<std::byte>{not_registered};
 }
 
-/// The registered services, by job and purpose.
+/// Maps a job and a purpose to the registered service.
 class service_router::routing_table {
 public:
-  using key = std::pair<std::string, std::string>; ///< Job, purpose.
+  using key = std::pair<std::string, std::string>; ///< The job and the purpose.
 
   struct route {
     std::mutex lock; ///< Held while the handler is called.
@@ -44,7 +44,8 @@ public:
       const std::lock_guard hold{lock_};
       routes_.erase(service_key);
     }
-    const std::lock_guard hold{removed.lock}; // waits for a running call
+    // waits until a running call of the handler has returned
+    const std::lock_guard hold{removed.lock};
     removed.active = false;
     removed.handler = {};
   }
@@ -82,7 +83,8 @@ private:
     return found == routes_.end() ? nullptr : found->second;
   }
 
-  /// The rejection does not reveal which services are registered.
+  /// Returns the rejection if no service is registered. It does not reveal
+  /// which services are.
   static net::hello_response no_such_service(const net::hello& peer) {
     return {false,
             "no service '" + peer.purpose + "' of job '" + peer.job
@@ -102,7 +104,8 @@ service_router::service_router(std::shared_ptr<net::endpoint> shared_endpoint)
   : routing_table_{std::make_shared<routing_table>()},
     endpoint_{std::move(shared_endpoint)} {}
 
-/// Sets the endpoint's handler. Until the first registration dialers wait.
+/// Sets the endpoint's handler at the first registration. Until then dialing
+/// peers wait.
 void service_router::open() {
   endpoint_->serve(
     [by = routing_table_](const net::hello& x) { return by->authorize(x); },

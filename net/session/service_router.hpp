@@ -9,42 +9,44 @@
 
 namespace troupe {
 
-/// Routes the accepted connections of one endpoint to the service that is
-/// registered for the job and purpose of the hello. Safe to use from any
-/// thread.
+/// Routes each accepted connection of an endpoint to the service that is
+/// registered for the job and purpose in the dialer's hello. Any thread may
+/// call its functions.
 class service_router {
 public:
-  /// Handles the connections of one service: `authorize` accepts or rejects,
-  /// `accepted` takes ownership. `abandoned` is called if the peer disconnects
-  /// after it was authorized but before the response was sent. Called on the
-  /// endpoint's thread; must not block, nor destroy a registration.
+  /// Handles the connections of one service. `authorize` accepts or rejects a
+  /// hello, and `accepted` receives the connection. `abandoned` is called
+  /// instead of `accepted` if the handshake ends before the response is sent.
+  /// These functions are called on the endpoint's thread. They must not block
+  /// or destroy a registration.
   struct service_handler {
     std::function<net::hello_response(const net::hello&)> authorize;
     std::function<void(const net::hello&, net::accepted_connection&&)> accepted;
     std::function<void(const net::hello&)> abandoned{};
   };
 
-  /// Registration of a service. After its destruction the handler is not called
-  /// any more.
+  /// Keeps a service registered. When its destructor has returned, the handler
+  /// is not called any more.
   class registration {
   public:
     virtual ~registration() = default;
   };
 
   /// Creates an endpoint.
-  /// @errors as those of the constructor of `net::endpoint`.
+  /// @errors throws as the constructor of `net::endpoint`.
   explicit service_router(const net::endpoint_options& options);
 
-  /// Uses an existing endpoint and replaces its handler.
+  /// Uses an existing endpoint. The first registration replaces the endpoint's
+  /// handler.
   explicit service_router(std::shared_ptr<net::endpoint> shared_endpoint);
   ~service_router();
 
   net::endpoint& endpoint() { return *endpoint_; }
 
   /// Registers a service.
-  /// @param job name of the job in the hellos.
-  /// @param purpose "control", "contributions", ...
-  /// @param handler handler of the connections.
+  /// @param job name of the job in the dialer's hello.
+  /// @param purpose purpose in the dialer's hello, such as "control".
+  /// @param handler handler of the service's connections.
   /// @errors throws std::logic_error if the job and purpose are registered
   ///         already.
   std::unique_ptr<registration> serve(const std::string& job,
@@ -60,9 +62,9 @@ private:
   std::shared_ptr<net::endpoint> endpoint_;
 };
 
-/// True if the connection was rejected because the service is not registered
-/// yet; the dialer may retry.
-/// @param payload payload of the response.
+/// True if a connection was rejected because its service is not registered. The
+/// dialer may retry, because the service may be registered later.
+/// @param payload payload of the hello response.
 bool is_retryable(const std::vector<std::byte>& payload);
 
 } // namespace troupe

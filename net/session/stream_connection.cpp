@@ -7,7 +7,8 @@ namespace troupe::net {
 namespace {
 
 using status = stream::status;
-/// Size of one read, and the maximum number of reads in one turn of the loop.
+/// Size of one read in bytes, and the maximum number of reads in one turn of
+/// the loop.
 constexpr std::size_t read_bytes = std::size_t{64} * 1024;
 constexpr int max_reads_per_turn = 16;
 
@@ -41,7 +42,7 @@ void stream_connection::start() {
   }
   read_buffer_.resize(read_bytes);
   failure_detector_.tick(clock::now());
-  on_ready(); // TLS may have buffered bytes beyond the handshake
+  on_ready(); // TLS may have read bytes ahead during the handshake
 }
 
 void stream_connection::on_ready() {
@@ -69,8 +70,9 @@ void stream_connection::on_ready() {
     await_stream();
 }
 
-/// Reads and decodes what is available, within the limit of one turn.
-/// @returns why the connection ended; none if it did not.
+/// Reads and decodes the bytes that have arrived, at most those of
+/// `max_reads_per_turn` reads.
+/// @returns why the connection has ended. None: it has not ended.
 std::optional<multiplexer::closed_state> stream_connection::read() {
   more_to_read_ = false;
   for (int i = 0; i < max_reads_per_turn; ++i) {
@@ -92,13 +94,14 @@ std::optional<multiplexer::closed_state> stream_connection::read() {
           std::span{read_buffer_}.first(result.bytes), events_))
       return end_state;
     if (result.bytes < read_buffer_.size() && !stream_->has_buffered())
-      return {}; // the watcher reports what arrives from now on
+      return {}; // the watcher reports bytes that arrive later
   }
   more_to_read_ = true;
   return {};
 }
 
-/// Writes what can be written now. @pre the mutex is held.
+/// Writes as many queued bytes as the stream accepts now. @pre the mutex is
+/// held.
 void stream_connection::flush() {
   if (closed_ || blocked_on_ != status::ok
       || (corked_ && loop_->is_loop_thread()))
@@ -113,7 +116,8 @@ void stream_connection::flush() {
       return loop_->post([self = shared_from_this(), why = stream_->problem()] {
         self->terminate(close_reason::closed, why);
       });
-    // The reason of a close is found by reading: a `goaway` may be buffered.
+    // If the peer has closed the stream, `on_ready` reads first: a `goaway`
+    // with the reason may have arrived.
     const auto wait =
       result.state == status::wants_read || result.state == status::wants_write;
     loop_->post([self = shared_from_this(), wait] {
@@ -157,7 +161,7 @@ bool stream_connection::check_heartbeat(clock::time_point now) {
 void stream_connection::tick(clock::time_point now) {
   const auto self = shared_from_this();
   if (!watcher_)
-    return; // not started yet
+    return; // `start` has not run yet
   if (check_heartbeat(now))
     return;
   std::unique_lock hold{lock_};
@@ -225,7 +229,8 @@ void stream_connection::on_closed(
       return;
     }
   }
-  fn(closed_->cause, closed_->reason); // it does not change any more
+  // without the mutex: it does not change any more
+  fn(closed_->cause, closed_->reason);
 }
 
 } // namespace troupe::net

@@ -13,9 +13,10 @@
 
 namespace troupe::net {
 
-/// A connection over a stream. The posting thread writes if the stream accepts
-/// it; the loop's thread reads, and writes the rest. The endpoint owns it until
-/// the connection has ended; users may drop their pointers earlier.
+/// A connection over a stream. A thread that posts a frame writes what the
+/// stream accepts at once. The loop's thread writes the rest, and reads. The
+/// endpoint owns the connection until it has ended, so users may release their
+/// pointers earlier.
 class stream_connection final
   : public connection,
     public std::enable_shared_from_this<stream_connection> {
@@ -26,8 +27,8 @@ public:
       close_timeout;
     frame_limits limits;
   };
-  /// Called once, when the connection has ended.
-  /// @param own true if this side started the close.
+  /// Called once when the connection has ended.
+  /// @param own true if `close` was called on this side before.
   using on_closed_fn = std::function<void(
     const stream_connection&, const multiplexer::closed_state& how, bool own)>;
 
@@ -39,10 +40,11 @@ public:
   // -- on the loop's thread ---------------------------------------------------
 
   void start();
-  /// Called at least once per heartbeat interval.
+  /// Sends a heartbeat if one is due, and checks the timeouts. To be called at
+  /// least once per heartbeat interval.
   void tick(clock::time_point now);
   /// Ends the connection now. When the loop has stopped, the thread that
-  /// stopped it may call this.
+  /// stopped the loop may call it instead of the loop's thread.
   void terminate(close_reason cause, const std::string& reason,
                  bool announced = false);
 
@@ -57,10 +59,11 @@ public:
 
 private:
   class connection_channel;
-  /// The listener of a channel, and the events it has not received.
+  /// The listener of a channel, and the events that the listener has not
+  /// received.
   struct listener_entry {
     std::shared_ptr<channel_listener> listener;
-    /// Events that wait for a listener.
+    /// Events that are not yet delivered.
     std::vector<multiplexer::event> pending;
   };
   struct delivery {
@@ -87,7 +90,7 @@ private:
   on_closed_fn on_closed_fn_;
   failure_detector failure_detector_;
 
-  // Members for the loop's thread alone.
+  // Members for the loop's thread only.
   std::unique_ptr<descriptor_watcher> watcher_;
   std::vector<std::byte> read_buffer_;
   std::vector<multiplexer::event> events_;
@@ -103,11 +106,13 @@ private:
   std::optional<multiplexer::closed_state> closed_;
   std::optional<std::string> closing_;
   clock::time_point closing_since_{};
-  /// `ok`, or the readiness that a write waits for.
+  /// State of the last write. `ok`: more bytes can be written. Otherwise writes
+  /// wait until the stream is ready.
   stream::status blocked_on_ = stream::status::ok;
-  /// The loop's thread is reading and writes afterwards.
+  /// True while the loop's thread delivers events. It writes the frames that
+  /// listeners post together, afterwards.
   bool corked_ = false;
-  /// More bytes may be readable than one turn of the loop reads.
+  /// True if one turn of the loop did not read all bytes that have arrived.
   bool more_to_read_ = false;
 };
 

@@ -7,7 +7,8 @@ namespace troupe::net {
 
 namespace {
 
-/// Maximum capacity of an empty buffer; a larger one is freed.
+/// A buffer that was written is freed if its capacity is larger than this
+/// number of bytes.
 constexpr std::size_t max_kept_capacity = std::size_t{256} * 1024;
 
 } // namespace

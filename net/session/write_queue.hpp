@@ -8,28 +8,30 @@
 
 namespace troupe::net {
 
-/// Encoded frames that wait to be written: control before bulk, and many small
-/// control frames in one piece.
+/// Queue of encoded frames that wait to be written. Control frames are written
+/// before bulk frames. Small control frames are joined, so that one system call
+/// writes many.
 class write_queue {
 public:
-  /// Appends a frame.
+  /// Encodes and appends a frame.
   void push(const frame& queued);
 
   bool empty() const { return queued_bytes_[0] + queued_bytes_[1] == 0; }
-  /// Number of bytes of a priority that are not yet written.
+  /// Returns the number of bytes of a priority that are not yet written.
   std::size_t queued_bytes(priority frame_priority) const {
     return queued_bytes_[std::size_t(frame_priority)];
   }
 
-  /// Bytes to be written next. They stay the same until they are reported as
-  /// written. Empty: nothing waits.
+  /// Returns the bytes to write next. Until `written` reports them, further
+  /// calls return these bytes. Empty: no bytes wait.
   std::span<const std::byte> front();
   void written(std::size_t bytes);
 
 private:
-  std::vector<std::byte> writing_; ///< Bytes that are being written.
+  /// Bytes that `front` returns, from `offset_` on.
+  std::vector<std::byte> writing_;
   std::size_t offset_ = 0;
-  /// Priority of the bytes that are being written.
+  /// Priority of the bytes in `writing_`.
   priority writing_priority_ = priority::control;
   std::vector<std::byte> control_;
   std::deque<std::vector<std::byte>> bulk_;

@@ -40,7 +40,8 @@ struct unix_address {
       throw std::runtime_error("'" + printable(name)
                                + "' is not a valid socket name");
     address_.sun_family = AF_UNIX;
-    std::memcpy(address_.sun_path + 1, name.data(), name.size()); // 0: abstract
+    // byte 0 remains zero, so the name is abstract
+    std::memcpy(address_.sun_path + 1, name.data(), name.size());
     size =
       static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
   }
@@ -59,8 +60,8 @@ bool is_same_user(int socket) {
          && credentials.uid == ::geteuid();
 }
 
-/// A message with a token and space for descriptors, as `sendmsg` and `recvmsg`
-/// take it.
+/// Argument of `sendmsg` and `recvmsg`: a message with a token, and space for
+/// descriptors.
 struct scm_message {
   explicit scm_message(const exchange_token& token) : token{token} {
     header.msg_iov = &buffer;
@@ -93,8 +94,8 @@ void send(int socket, const exchange_token& token, const descriptor_set& own) {
     fail("cannot send the descriptors");
 }
 
-/// All received descriptors. They are owned, so that surplus ones are closed
-/// and cannot fill this process's table.
+/// Returns all descriptors of a received message. The results own them, so that
+/// surplus descriptors are closed and do not fill this process's table.
 std::vector<descriptor> descriptors_in(msghdr& message) {
   std::vector<descriptor> fds;
   for (auto* control = CMSG_FIRSTHDR(&message); control;
@@ -112,8 +113,8 @@ std::vector<descriptor> descriptors_in(msghdr& message) {
   return fds;
 }
 
-/// Receives the descriptors of the peer. None: nothing arrived, or the token is
-/// wrong.
+/// Receives the descriptors of the peer. None: nothing has arrived, or the
+/// token is wrong.
 std::optional<received_descriptors> receive_from(int socket,
                                                  const exchange_token& token) {
   scm_message message{exchange_token{}};
@@ -151,7 +152,7 @@ descriptor_acceptor::descriptor_acceptor()
 
 received_descriptors
 descriptor_acceptor::accept(const descriptor_set& own) const {
-  // the peer is in the backlog, and its message has been sent
+  // the peer has connected and sent its message, so no call has to wait
   for (int i = 0; i <= max_backlog; ++i) {
     const descriptor socket{::accept4(listening_socket_.get(), nullptr, nullptr,
                                       SOCK_CLOEXEC | SOCK_NONBLOCK)};

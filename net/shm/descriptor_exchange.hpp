@@ -6,27 +6,27 @@
 #include <cstddef>
 #include <string>
 
-// Passes descriptors between two processes of one host and one user.
+// Passes file descriptors between two processes of one host and one user.
 
 namespace troupe::net {
 
-/// Descriptors that were received from the peer: its segment, its notifier, and
-/// its arena if it has one.
+/// Descriptors that the peer has sent: its segment, its notifier and its arena.
+/// An empty `arena`: the peer has no arena.
 struct received_descriptors {
   descriptor segment, notifier, arena;
 };
 
-/// Descriptors of this process that are sent to the peer; the caller keeps them
-/// open.
+/// Descriptors that this process sends to the peer. The caller keeps them open.
 struct descriptor_set {
   int segment = -1, notifier = -1;
-  int arena = -1; ///< -1: none.
+  int arena = -1; ///< -1: this process has no arena.
 };
 
 using exchange_token = std::array<std::byte, 32>;
 
-/// A Unix socket under a random abstract name. It accepts a peer only if the
-/// peer runs as this user and knows the token. It never blocks.
+/// Listens on a Unix socket under a random abstract name. It accepts a peer
+/// only if the peer runs as this user and knows the token. Its functions never
+/// block.
 /// @errors all functions throw std::runtime_error with a sentence.
 class descriptor_acceptor {
 public:
@@ -35,10 +35,9 @@ public:
   const std::string& name() const { return name_; }
   const exchange_token& token() const { return token_; }
 
-  /// Accepts the peer, sends it this process's descriptors and returns the
-  /// peer's.
-  /// Other connections are closed.
-  /// @pre the peer has reported that it connected.
+  /// Accepts the peer, sends it this process's descriptors, and returns the
+  /// descriptors that the peer sent. It closes connections without the token.
+  /// @pre the peer has reported that its `descriptor_connector` exists.
   received_descriptors accept(const descriptor_set& own) const;
 
 private:
@@ -47,14 +46,16 @@ private:
   descriptor listening_socket_;
 };
 
-/// The connecting side. The constructor connects and sends the token and the
-/// descriptors.
+/// Connects to a `descriptor_acceptor` of the peer. The constructor connects,
+/// and sends the token and this process's descriptors. Its functions never
+/// block.
+/// @errors all functions throw std::runtime_error with a sentence.
 class descriptor_connector {
 public:
   descriptor_connector(const std::string& name, const exchange_token& token,
                        const descriptor_set& own);
 
-  /// @pre the acceptor has reported that it accepted.
+  /// @pre the peer has reported that its `accept` has returned.
   received_descriptors receive() const;
 
 private:

@@ -11,8 +11,8 @@ namespace troupe::net {
 
 namespace {
 
-/// @returns the value of an integer socket option; -1 if the descriptor is no
-///          socket.
+/// Returns the value of an integer socket option. -1: the descriptor is not a
+/// socket.
 int option_of(int descriptor, int option) {
   int value = -1;
   socklen_t size = sizeof value;
@@ -23,8 +23,8 @@ int option_of(int descriptor, int option) {
 
 } // namespace
 
-// A stream socket: after a peer shuts its end down, the waiting end stays
-// readable. The owner's waits then return immediately, but no event is missed.
+// The sockets are stream sockets. If a peer shuts down the notifying end, the
+// waiting end stays readable: waits return immediately, but miss no event.
 event_notifier::event_notifier() {
   std::array<int, 2> ends{};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0)
@@ -38,8 +38,7 @@ void event_notifier::clear() {
   if (!armed_)
     return;
   armed_ = false;
-  std::array<std::byte, 512>
-    pending; // there are more bytes only if a peer floods the socket
+  std::array<std::byte, 512> pending; // a correct peer sends less per wait
   [[maybe_unused]] const auto n =
     ::recv(wait_end_.get(), pending.data(), pending.size(), MSG_DONTWAIT);
 }
@@ -50,8 +49,9 @@ bool is_event_notifier(int descriptor) {
 }
 
 void notify(int descriptor) {
-  // MSG_DONTWAIT applies to this call; O_NONBLOCK would apply to all holders of
-  // the socket. If the buffer is full, the event is set already.
+  // MSG_DONTWAIT applies to this call only. O_NONBLOCK is a flag that any
+  // holder of the socket can change. A full buffer means that the event is set
+  // already.
   const std::byte signal{1};
   [[maybe_unused]] const auto n =
     ::send(descriptor, &signal, sizeof signal, MSG_DONTWAIT | MSG_NOSIGNAL);

@@ -4,25 +4,26 @@
 
 namespace troupe::net {
 
-/// Wakes the thread that waits on the lanes of its process; one thread waits at
-/// a time. All lanes of a process share one notifier. It is a pair of connected
-/// sockets: other processes hold the notifying end, only the owner holds the
-/// waiting end.
+/// Lets peers wake the thread that waits on the lanes of this process. All
+/// lanes of a process share one notifier, and one thread at a time waits. The
+/// notifier is a pair of connected sockets. Peers hold the notifying end; only
+/// this process holds the waiting end.
 class event_notifier {
 public:
   /// @errors throws std::runtime_error when the process has no descriptor left.
   event_notifier();
 
-  /// The end for `notify`, which may be passed to other processes.
+  /// Returns the notifying end, the argument of `notify`. It may be sent to
+  /// other processes.
   int descriptor() const { return notify_end_.get(); }
-  /// The end to wait on: it is readable when the event is set.
+  /// Returns the waiting end. It is readable while the event is set.
   int wait_descriptor() const { return wait_end_.get(); }
 
-  /// Called before a wait: the next `clear` reads the socket.
+  /// Called before a wait, so that the next `clear` reads the waiting end.
   void arm() { armed_ = true; }
 
-  /// Clears the event. No effect unless armed. Re-check every condition
-  /// afterwards.
+  /// Clears the event if `arm` was called since the last `clear`. The caller
+  /// then checks again each condition that it waits for.
   void clear();
 
 private:
@@ -30,11 +31,13 @@ private:
   bool armed_ = false;
 };
 
-/// True if the descriptor can be passed to `notify`, which then never blocks.
+/// True if the descriptor is a Unix stream socket, for which `notify` never
+/// blocks.
 bool is_event_notifier(int descriptor);
 
-/// Sets the event of the notifier behind a descriptor, from any process. It
-/// never blocks, whatever other holders of the descriptor do with it.
+/// Sets the event of the notifier whose notifying end is the descriptor. It
+/// never blocks, even if another process changes flags of the socket or fills
+/// its buffer.
 void notify(int descriptor);
 
 } // namespace troupe::net

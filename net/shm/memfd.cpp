@@ -20,8 +20,8 @@ namespace {
                            + std::strerror(errno));
 }
 
-/// Checks RLIMIT_FSIZE: growing a file beyond it would end the process
-/// (SIGXFSZ).
+/// True if RLIMIT_FSIZE allows a file of that size. The kernel kills a process
+/// that grows a file beyond the limit (SIGXFSZ).
 bool is_within_file_limit(std::size_t bytes) {
   rlimit limit{};
   return ::getrlimit(RLIMIT_FSIZE, &limit) != 0 || bytes <= limit.rlim_cur;
@@ -55,12 +55,12 @@ std::size_t validate_memfd(int fd) {
   };
   struct statfs system {};
   struct stat file {};
-  // The seals are checked first: afterwards the size cannot shrink.
+  // The seals are checked before the size is read: a sealed file cannot shrink.
   const auto seals = ::fcntl(fd, F_GET_SEALS);
   if (seals < 0 || (seals & F_SEAL_SHRINK) == 0)
     reject("can shrink: it has no F_SEAL_SHRINK");
   if (::fstatfs(fd, &system) != 0 || system.f_type != TMPFS_MAGIC)
-    reject("is no memfd"); // pages of another file may vanish
+    reject("is no memfd"); // another file's pages may become unreadable
   if (::fstat(fd, &file) != 0)
     reject("cannot be examined (fstat failed)");
   return static_cast<std::size_t>(file.st_size);

@@ -6,29 +6,29 @@
 #include <string>
 #include <utility>
 
-// Memory files (memfd), which one process creates and another maps.
+// A memfd is a file in memory that one process creates and other processes map.
 
 namespace troupe::net {
 
-/// Creates a memfd of `bytes` zeros. Pages take memory once they are written.
+/// Creates a memfd of `bytes` zeros. A page takes memory once it is written.
 /// @errors throws std::runtime_error if the system has no memfd, or the size
 ///         exceeds a limit.
 descriptor create_memfd(std::size_t bytes);
 
-/// Fixes the size for good, and adds the given seals.
+/// Seals the memfd, so that its size cannot change, and adds the given seals.
 void seal_memfd(int fd, int seals = 0);
 
 /// Validates a descriptor that a peer sent.
 /// @param fd any descriptor.
-/// @returns its size in bytes, which cannot become less.
-/// @errors throws std::runtime_error, with a sentence, unless it is a memfd
-///         that cannot shrink.
+/// @returns the size of the memfd in bytes, which cannot shrink.
+/// @errors throws std::runtime_error, with a sentence, if it is not a memfd or
+///         can shrink.
 std::size_t validate_memfd(int fd);
 
 /// A mapping of the pages of a memfd.
 class shm_mapping {
 public:
-  /// @errors throws std::runtime_error if it cannot be mapped.
+  /// @errors throws std::runtime_error if the pages cannot be mapped.
   shm_mapping(int fd, std::size_t bytes, int protection);
   ~shm_mapping();
   shm_mapping(shm_mapping&& x) noexcept

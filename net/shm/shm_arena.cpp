@@ -15,8 +15,8 @@ namespace {
 
 constexpr std::size_t page = 4096;
 
-/// The size of the machine's memory, and at most a quarter of the address space
-/// that this process may have.
+/// Returns the size of the machine's memory, and at most a quarter of the
+/// address space that this process may use.
 std::size_t addresses_to_reserve() {
   const auto pages = ::sysconf(_SC_PHYS_PAGES),
              page_bytes = ::sysconf(_SC_PAGESIZE);
@@ -28,7 +28,8 @@ std::size_t addresses_to_reserve() {
   return std::min(bytes / page * page, shm_arena::max_bytes);
 }
 
-/// Opens the file a second time, so that it cannot be mapped for writing.
+/// Opens the file a second time for reading only. Through the result it cannot
+/// be mapped for writing.
 descriptor open_read_only(int fd) {
   const auto path = "/proc/self/fd/" + std::to_string(fd);
   descriptor x{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
@@ -54,9 +55,11 @@ shm_arena::shm_arena(std::size_t bytes)
   : fd_{create_memfd(bytes)},
     read_only_{open_read_only(fd_.get())},
     pages_{fd_.get(), bytes, PROT_READ | PROT_WRITE} {
-  // No F_SEAL_FUTURE_WRITE: it also forbids punching holes.
+  // F_SEAL_FUTURE_WRITE is not set, because it would forbid returning pages to
+  // the system (hole punching).
   seal_memfd(fd_.get());
-  // Not mapped in a child: it would write into the tensors of its parent.
+  // A forked child does not inherit the mapping, so that it cannot write into
+  // the tensors of its parent.
   ::madvise(pages_.begin(), bytes, MADV_DONTFORK);
 }
 

@@ -5,34 +5,35 @@
 #include <cstdint>
 #include <span>
 
-// Memory for the large buffers of a process. Other processes of its host read
-// it in place, so that a contribution need not be copied.
+// An arena holds the large buffers of a process. Other processes of the host
+// read these buffers in place, so that contributions need not be copied.
 
 namespace troupe::net {
 
-/// A memfd that only its creator writes, and that cannot shrink. Its pages take
-/// memory once they are written; the creator may give them back.
+/// The arena of this process: a memfd that only this process can write and that
+/// cannot shrink. A page takes memory once it is written. This process may
+/// return pages to the system.
 class shm_arena {
 public:
-  /// Reserves addresses for the size of this machine's memory, and at most a
-  /// quarter of those that this process may have (RLIMIT_AS).
-  /// @errors throws std::runtime_error if the system has no memfd, or not
-  ///         enough addresses.
+  /// Reserves as many addresses as the machine has bytes of memory, and at most
+  /// a quarter of the addresses that this process may use (RLIMIT_AS).
+  /// @errors throws std::runtime_error if the system has no memfd, or too few
+  ///         addresses are free.
   shm_arena();
-  /// @pre `bytes` is a multiple of 4096, and no more than `max_bytes`.
+  /// @pre `bytes` is a multiple of 4096 and at most `max_bytes`.
   explicit shm_arena(std::size_t bytes);
 
   static constexpr std::size_t max_bytes = std::size_t{1} << 42;
 
-  /// Descriptor to be sent to peers; it is open for reading only.
+  /// Returns the descriptor to send to peers. It is open for reading only.
   int descriptor() const { return read_only_.get(); }
 
   std::span<std::byte> pages() const {
     return {pages_.begin(), pages_.bytes()};
   }
 
-  /// Offset of bytes in the arena. Zero: they do not lie in it as a whole, or
-  /// lie at its start, which is never sent.
+  /// Returns the offset of the bytes in the arena. Zero: not all of them lie in
+  /// the arena, or they start at its first byte, which is never sent.
   std::uint64_t offset_of(std::span<const std::byte> bytes) const;
 
 private:
@@ -40,15 +41,16 @@ private:
   shm_mapping pages_;
 };
 
-/// A peer's arena. All of it may change at any time.
+/// A read-only mapping of a peer's arena. The peer may change the bytes at any
+/// time.
 class shm_arena_view {
 public:
   /// @param fd any descriptor that a peer sent.
-  /// @errors throws std::runtime_error, with a sentence, unless it is a memfd
-  ///         that cannot shrink and can be mapped.
+  /// @errors throws std::runtime_error, with a sentence, if it is not a memfd,
+  ///         can shrink, or cannot be mapped.
   explicit shm_arena_view(int fd);
 
-  /// The bytes at an offset. Empty: they do not all lie in the arena.
+  /// Returns the bytes at an offset. Empty: not all of them lie in the arena.
   std::span<const std::byte> span_at(std::uint64_t offset,
                                      std::size_t bytes) const;
 

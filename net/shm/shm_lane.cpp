@@ -9,12 +9,12 @@ namespace troupe::net {
 
 namespace {
 
-/// A caller that only polls checks every so many calls whether the peer is
-/// alive.
+/// Number of calls of `closed` after which the lane checks whether the peer is
+/// alive. The check serves callers that poll and never wait.
 constexpr unsigned calls_per_liveness_check = 256;
 
-/// Minimum size of a zero-copy payload; a smaller one is copied faster than it
-/// is released.
+/// Minimum size of a zero-copy payload in bytes. To copy a smaller payload
+/// costs less than to wait until the peer has released it.
 constexpr std::size_t min_zero_copy_bytes = std::size_t{16} * 1024;
 
 void begin_wait(std::atomic<std::uint32_t>& wanted) {
@@ -48,10 +48,11 @@ void shm_lane::fail(const std::string& reason) {
   close_reported_ = false;
 }
 
-/// Updates the position up to which the peer has popped.
-/// @returns false if the peer's position is invalid.
+/// Reads up to which position the peer has popped packets of the own queue.
+/// @returns false, after it has failed the lane, if that position is invalid.
 bool shm_lane::update_peer_popped() {
-  // Read after `space_wanted` is written, so that no wake-up is lost.
+  // This read follows the write of `space_wanted` in `arm`. So either it sees
+  // the new position, or the peer sees the wait and notifies.
   const auto popped = peer_queue_.popped.load();
   if (popped - peer_popped_ > posted_ - peer_popped_) {
     fail("the peer popped packet " + std::to_string(popped) + " of "
@@ -69,7 +70,7 @@ bool shm_lane::has_space() {
   return free() || (update_peer_popped() && free());
 }
 
-/// True if the peer may still read zero-copy payloads.
+/// True if the peer may still read payloads that were posted zero-copy.
 bool shm_lane::has_unreleased() {
   const auto unreleased = [&] { return peer_popped_ < zero_copy_end_; };
   return unreleased() && (!update_peer_popped() || unreleased());
@@ -83,7 +84,8 @@ bool shm_lane::flush() {
 bool shm_lane::has_arrived() {
   if (popped_ != peer_posted_)
     return true;
-  // Read after `packet_wanted` is written, so that no wake-up is lost.
+  // This read follows the write of `packet_wanted` in `arm`. So either it sees
+  // the new packet, or the peer sees the wait and notifies.
   const auto posted = peer_queue_.posted.load();
   if (posted - popped_ > context_->peer_segment.slots()) {
     fail("the peer posted packet " + std::to_string(posted) + " after "
@@ -133,7 +135,8 @@ void shm_lane::send(const packet_header& header, std::size_t bytes,
   slot.offset.store(offset, std::memory_order_relaxed);
   slot.bytes.store(static_cast<std::uint32_t>(bytes),
                    std::memory_order_relaxed);
-  own_queue_.posted.store(++posted_); // written before `packet_wanted` is read
+  // before `wake_peer` reads `packet_wanted`
+  own_queue_.posted.store(++posted_);
   wake_peer(peer_queue_.packet_wanted, packet_notified_);
 }
 
@@ -148,7 +151,8 @@ bool shm_lane::post(const packet_header& header,
   return true;
 }
 
-/// Notifies the peer once for each of its waits.
+/// Notifies the peer if it waits and was not notified during this wait.
+/// `notified` is the value of the peer's counter at the last notification.
 void shm_lane::wake_peer(const std::atomic<std::uint32_t>& wanted,
                          std::uint32_t& notified) {
   const auto wait_count = wanted.load();
@@ -200,7 +204,7 @@ bool shm_lane::fetch(std::span<std::byte> into) {
 
 void shm_lane::pop() {
   has_front_ = false;
-  own_queue_.popped.store(++popped_); // written before `space_wanted` is read
+  own_queue_.popped.store(++popped_); // before `wake_peer` reads `space_wanted`
   wake_peer(peer_queue_.space_wanted, space_notified_);
 }
 
@@ -215,7 +219,7 @@ bool shm_lane::arm(std::vector<pollfd>& watched) {
   const bool space_available =
     (space_wanted_ && has_space()) || (release_wanted_ && !has_unreleased());
   if (space_available)
-    space_wanted_ = release_wanted_ = false; // reported once
+    space_wanted_ = release_wanted_ = false; // `arm` reports it once
   if (space_available || (!has_front_ && has_arrived()) || closed_)
     return false;
   armed_ = true;
@@ -240,7 +244,8 @@ void shm_lane::check_liveness() {
     case stream::status::ok:
       return fail("unexpected bytes arrived on its connection");
     case stream::status::closed:
-    case stream::status::failed: // it carries no data of the job
+    // the stream carries no data, so no data is lost
+    case stream::status::failed:
       closed_ = closed_state{close_reason::closed,
                              "the peer has closed the connection"};
       return;

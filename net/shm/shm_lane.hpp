@@ -11,28 +11,29 @@
 
 namespace troupe::net {
 
-/// Shared memory and notifiers that all lanes between two processes of one host
-/// use.
+/// Shared memory and notifiers of the two lanes between two processes of one
+/// host.
 struct shm_context {
   shm_segment own_segment;
   shm_view peer_segment;
   std::shared_ptr<event_notifier> own_notifier;
   descriptor peer_notifier;
-  /// Null: the peer has not mapped it.
+  /// Arena of this process. Null: there is none, or the peer has not mapped it.
   std::shared_ptr<const shm_arena> own_arena{};
   std::optional<shm_arena_view> peer_arena{};
 };
 
-/// A lane through memory that two processes share. Packets are viewed in place
-/// and have no checksum. Zero-copy payloads that lie in the arena are not
+/// A lane through shared memory. The receiver reads packets in place, without a
+/// checksum. A payload in the sender's arena that is posted zero-copy is not
 /// copied at all.
-/// @cost a packet: two cache lines and its bytes; no system call unless the
-///       peer waits.
+/// @cost per packet, two cache lines and the payload are transferred. The only
+///       system call is to wake a peer that waits.
 class shm_lane final : public lane {
 public:
-  /// @param queue index of the queue in both segments, [0, shm_queues).
-  /// @param liveness_stream carries no data; its end means that the peer has
-  ///                        ended.
+  /// @param queue index of the lane's queue in both segments, in [0,
+  ///              shm_queues).
+  /// @param liveness_stream connection to the peer without data. When it ends,
+  ///                        the peer has ended.
   shm_lane(std::shared_ptr<shm_context> context, std::size_t queue,
            std::unique_ptr<stream> liveness_stream);
   ~shm_lane() override;
@@ -73,19 +74,22 @@ private:
   shm_queue& own_queue_;
   const shm_queue& peer_queue_;
 
-  // Positions; those of the peer were read once from its memory and validated.
-  /// Own queue: posted here, popped by the peer.
+  // Positions count packets from 0. The peer's positions are copies that were
+  // validated, because the peer may change its memory at any time.
+  /// Packets of the own queue that this process has posted, and that the peer
+  /// has popped.
   std::uint64_t posted_ = 0, peer_popped_ = 0;
-  /// Peer's queue: popped here, posted by the peer.
+  /// Packets of the peer's queue that this process has popped, and that the
+  /// peer has posted.
   std::uint64_t popped_ = 0, peer_posted_ = 0;
 
-  /// Last value of each wait counter of the peer for which the peer was
-  /// notified.
+  /// Values of the peer's counters `packet_wanted` and `space_wanted` when it
+  /// was last notified.
   std::uint32_t packet_notified_ = 0, space_notified_ = 0;
-  /// Position after the last zero-copy packet.
+  /// Position after the last packet that was posted zero-copy.
   std::uint64_t zero_copy_end_ = 0;
   bool space_wanted_ = false;
-  bool release_wanted_ = false; ///< The last `flush` returned false.
+  bool release_wanted_ = false; ///< True if the last `flush` returned false.
   bool has_front_ = false;
   packet_header header_{};
   std::size_t bytes_ = 0;

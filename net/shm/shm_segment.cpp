@@ -28,8 +28,9 @@ std::size_t slot_offset(std::uint32_t slots, std::size_t queue,
   return slots_begin + (queue * slots + position % slots) * sizeof(shm_slot);
 }
 
-/// @returns the descriptor.
-/// @errors throws std::runtime_error unless it is a memfd of that size.
+/// Returns `fd` after it has validated the memfd.
+/// @errors throws std::runtime_error if it is not a memfd of that size that
+///         cannot shrink.
 int check_size(int fd, std::size_t bytes) {
   const auto size = validate_memfd(fd);
   if (size != bytes)
@@ -45,7 +46,7 @@ shm_segment::shm_segment(std::uint32_t slots)
   : slots_{slots},
     fd_{create_memfd(bytes_of(slots))},
     pages_{fd_.get(), bytes_of(slots), PROT_READ | PROT_WRITE} {
-  // the existing mapping stays writable
+  // `pages_`, which is mapped already, stays writable
   seal_memfd(fd_.get(), F_SEAL_FUTURE_WRITE);
   new (pages_.begin()) shm_header{};
 }

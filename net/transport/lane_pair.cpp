@@ -22,15 +22,16 @@ namespace {
 
 constexpr std::uint32_t version = 3;
 
-/// State of the shared memory setup in this process.
+/// Results of setting up shared memory in this process.
 struct shm_setup {
   std::optional<shm_segment> segment;
   std::optional<received_descriptors> received;
   std::shared_ptr<shm_context> context;
-  std::string failure; ///< Reason why it failed. Empty: it has not.
+  /// Reason why the setup failed. Empty: it has not failed.
+  std::string failure;
 
-  /// Runs a step unless one has failed before. A failure is kept, because it is
-  /// sent to the peer.
+  /// Runs `fn` if no step has failed before. If `fn` throws, the text is stored
+  /// in `failure`, which is then sent to the peer.
   template <class Fn>
   void try_step(Fn&& fn) {
     try {
@@ -58,7 +59,8 @@ public:
       options_{options},
       notifier_{options.notifier} {}
 
-  /// @returns null if streams are used.
+  /// Returns the shared memory of the lanes. Null: the lanes use the streams.
+  /// `reason` is set if shared memory was allowed but failed.
   std::shared_ptr<shm_context> run(std::string& reason);
 
 private:
@@ -118,11 +120,12 @@ std::shared_ptr<shm_context> negotiation::set_up_shm(std::string& reason) {
     negotiate_as_acceptor(setup);
   if (setup.received)
     verify_mapping(setup);
-  reason = printable(setup.failure); // it may come from the peer
+  reason = printable(setup.failure); // the peer may have sent the text
   return setup.failure.empty() ? setup.context : nullptr;
 }
 
-/// A side continues only after the other has reported success.
+/// Exchanges descriptors with the peer. Each side goes on to its next step only
+/// after the other side has reported success.
 void negotiation::negotiate_as_acceptor(shm_setup& setup) {
   std::optional<descriptor_acceptor> fd_acceptor;
   setup.try_step([&] {
@@ -165,7 +168,8 @@ void negotiation::negotiate_as_connector(shm_setup& setup) {
   if (!setup.failure.empty())
     return;
   messages_.receive(setup.failure);
-  // The acceptor waits for the mapping proof even if descriptors are missing.
+  // `received` is set even if `receive` throws, because the acceptor then still
+  // waits for the messages of `verify_mapping`.
   if (setup.failure.empty())
     setup.received.emplace();
   setup.try_step([&] { setup.received = fd_connector->receive(); });
@@ -177,8 +181,8 @@ descriptor_set negotiation::own_descriptors(const shm_setup& setup) const {
           arena ? arena->descriptor() : -1};
 }
 
-/// Maps the peer's arena. If there is none, or it does not fit into the address
-/// space of this process, the peer copies what it sends.
+/// Maps the peer's arena, if it has one. If the mapping fails, for example for
+/// lack of addresses, the peer copies all payloads.
 void map_peer_arena(const received_descriptors& received,
                     shm_context& context) {
   try {
@@ -189,8 +193,10 @@ void map_peer_arena(const received_descriptors& received,
   }
 }
 
-/// Sends the nonce that is read in the peer's segment: only the peer knows what
-/// it wrote there.
+/// Maps the peer's segment and arena, and verifies that the peer has mapped
+/// this process's segment. Each side sends the nonce that it reads in the
+/// other's segment; only a process that has mapped the segment knows this
+/// nonce.
 void negotiation::verify_mapping(shm_setup& setup) {
   shm_nonce peer_nonce{};
   setup.try_step([&] {
@@ -235,10 +241,10 @@ bool is_loopback(int socket) {
   return peer.ss_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&address.sin6_addr);
 }
 
-/// Selects a congestion control without pacing: BBR's pacing only costs time on
-/// loopback.
+/// Selects a congestion control without pacing for a loopback connection. The
+/// pacing of BBR would only cost time there.
 void disable_pacing_on_loopback(int socket) {
-  constexpr char unpaced[] = "reno"; // every kernel has it
+  constexpr char unpaced[] = "reno"; // built into every kernel
   if (is_loopback(socket))
     ::setsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, unpaced, sizeof unpaced);
 }

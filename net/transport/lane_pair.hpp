@@ -12,29 +12,32 @@
 
 namespace troupe::net {
 
-/// Transport of the lanes between two processes.
+/// Selects the transport of the lanes between two processes.
 enum class lane_policy : std::uint8_t {
-  /// Shared memory if both processes are on one host and it is available; else
+  /// Shared memory if the processes are on one host and can set it up, else
   /// streams.
   automatic,
-  shm,    ///< Shared memory; an error if it is not available.
-  stream, ///< The streams that were dialed.
+  shm,    ///< Shared memory. If it is not available, `open_lanes` throws.
+  stream, ///< The two streams that were passed to `open_lanes`.
 };
 
 struct lane_options {
   lane_policy policy = lane_policy::automatic;
-  /// True if this side dialed; the other accepted.
+  /// True if this process dialed the streams, false if it accepted them.
   bool is_dialer = false;
   /// Name of the stream transport in reports: "tcp" or "tls".
   std::string stream_transport = "tcp";
   std::chrono::milliseconds handshake_timeout{5000};
-  std::uint32_t slots = 16; ///< Packets that a lane holds, in [2, 256].
-  /// The notifier that all lanes of the process share. Null: a new one.
+  /// Packets that each direction of a lane holds, in [2, 256].
+  std::uint32_t slots = 16;
+  /// The notifier that all lanes of this process share. Null: a new one is
+  /// created.
   std::shared_ptr<event_notifier> notifier{};
-  /// Arena with the buffers that this process posts zero-copy. Null: all
+  /// Arena that holds the buffers that this process posts zero-copy. Null: all
   /// payloads are copied.
   std::shared_ptr<const shm_arena> arena{};
-  /// Identity of this host, compared with the peer's. Empty: `host_identity()`.
+  /// Identity of this host, which is compared with the identity that the peer
+  /// sends. Empty: the result of `host_identity()`.
   std::string host{};
 };
 
@@ -44,25 +47,25 @@ struct lane_pair {
   std::unique_ptr<lane> contributions, results;
   /// "shm", or the name of the stream transport.
   std::string transport;
-  /// Reason why there is no shared memory although the policies allow it.
-  /// Empty: none.
+  /// Reason why shared memory is not used although both policies allow it.
+  /// Empty: shared memory is used, or a policy excludes it.
   std::string shm_unavailable_reason{};
 };
 
-/// Opens the lanes after a negotiation with the other side, which makes the
-/// same call; blocks. The streams connect the same two processes and are
-/// authenticated.
-/// @errors throws std::runtime_error with a sentence: the policies differ,
-///         shared memory is required and not available, or the peer
-///         disconnected or did not reply within the timeout.
-///         std::invalid_argument for slots out of range.
-/// @cost four round trips for shared memory, else one.
+/// Opens the lanes to a peer, which makes the same call. The call blocks while
+/// the processes negotiate the transport. Both streams connect this process to
+/// that peer, and are authenticated.
+/// @errors throws std::runtime_error with a sentence if the policies exclude
+///         each other, if required shared memory is not available, or if the
+///         peer disconnects or does not reply within the timeout. Throws
+///         std::invalid_argument if `slots` is out of range.
+/// @cost one round trip for streams, four for shared memory.
 lane_pair open_lanes(std::unique_ptr<stream> contributions,
                      std::unique_ptr<stream> results,
                      const lane_options& options = {});
 
-/// Identity of this host: its boot id and the network namespace of this
-/// process. Empty if it cannot be determined.
+/// Returns the identity of this host: its boot id and the network namespace of
+/// this process. Empty: it cannot be determined.
 std::string host_identity();
 
 } // namespace troupe::net

@@ -43,7 +43,7 @@ void message_stream::read(std::span<std::byte> destination) {
 }
 
 /// Waits until the stream may be ready, at most a second. Returns immediately
-/// if bytes moved.
+/// if the last operation transferred bytes.
 void message_stream::wait_after(stream::status stream_status) {
   using std::chrono::milliseconds;
   if (stream_status == stream::status::ok)

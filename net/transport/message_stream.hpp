@@ -8,8 +8,9 @@
 
 namespace troupe::net {
 
-/// Sends and receives short messages over a stream; blocks. Used when a program
-/// starts. Reads no byte beyond the message that it receives.
+/// Sends and receives short messages over a stream, when a program starts.
+/// Calls block until the deadline at the latest. `receive` reads no byte beyond
+/// its message.
 /// @errors all functions throw std::runtime_error with a sentence.
 class message_stream {
 public:

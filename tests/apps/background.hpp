@@ -29,8 +29,8 @@ public:
   background_process& operator=(const background_process&) = delete;
 
   /// Waits for the next line of output.
-  /// @returns the line without its end, or "[no line]" after the timeout or at
-  ///          the end of the output.
+  /// @returns the line without its line break, or "[no line]" after the timeout
+  ///          or at the end of the output.
   std::string line(std::chrono::milliseconds timeout = std::chrono::seconds{
                      60}) {
     for (;;) {
@@ -53,7 +53,7 @@ public:
   pid_t id() const { return pid_; }
 
   /// Waits until the program has ended. @returns its exit code, or 128 + the
-  /// signal.
+  /// number of the signal that ended it.
   int end() {
     int status = 0;
     ::waitpid(pid_, &status, 0);

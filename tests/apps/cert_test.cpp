@@ -24,7 +24,7 @@ protected:
     return it;
   }
 
-  /// @returns OpenSSL's result of the verification: X509_V_OK or an error.
+  /// Verifies a certificate. Returns OpenSSL's result: X509_V_OK or an error.
   int verification_result(const std::string& name) const {
     const std::shared_ptr<X509_STORE> trusted{X509_STORE_new(),
                                               X509_STORE_free};

@@ -19,18 +19,19 @@ namespace troupe {
 
 /// Exit code and output of a program that has ended.
 struct outcome {
-  int code = -1; ///< The exit code, or 128 + the signal that ended it.
+  int code = -1; ///< Exit code, or 128 + the number of a signal.
   std::string out, err;
 };
 
 struct child_options {
-  /// Working directory. Empty: the current one.
+  /// Working directory of the program. Empty: that of the test.
   std::filesystem::path folder{};
-  std::chrono::seconds timeout{100}; ///< Time after which it is killed.
-  /// Called with the process id and all standard error so far, whenever there
-  /// is more of it. It may send a signal, for instance.
+  std::chrono::seconds timeout{100}; ///< The program is killed after it.
+  /// Called whenever the program has written to standard error, with the
+  /// process id and all of standard error so far. The function may send a
+  /// signal.
   std::function<void(pid_t, const std::string&)> on_error_output{};
-  rlim_t file_limit = RLIM_INFINITY; ///< Maximum size of a file in bytes.
+  rlim_t file_limit = RLIM_INFINITY; ///< Maximum file size in bytes.
   std::string out_file{}; ///< File for standard output. Empty: a pipe.
 };
 
@@ -57,7 +58,7 @@ namespace detail {
   ::_exit(127);
 }
 
-/// Appends available data to `target`. @returns true if there may be more.
+/// Appends available data to `target`. @returns false at the end of the data.
 inline bool read_available(int source, std::string& target) {
   std::array<char, 4096> buffer;
   const auto n = ::read(source, buffer.data(), buffer.size());

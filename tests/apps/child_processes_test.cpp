@@ -8,12 +8,13 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Shell scripts as child processes, and the last line that each has written.
+/// Shell scripts as child processes, and the last line that each script has
+/// written.
 struct scripts {
   void start(const std::string& name, const std::string& text) {
     children.start({name, {"/bin/sh", "-c", text}});
   }
-  /// Polls until a script has written that line.
+  /// Polls until the script has written this line.
   void wait_for(const std::string& name, const std::string& line) {
     while (last_line[name] != line && children.running())
       children.poll_once(60s);

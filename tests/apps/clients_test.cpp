@@ -6,7 +6,7 @@
 #include <chrono>
 #include <memory>
 
-// A client in this process, with nodes in other processes.
+// Tests of a client in this process whose nodes run in other processes.
 
 namespace {
 
@@ -32,7 +32,7 @@ tensors signal_replica(int replica, int signal) {
 
 /// Sends a signal to one node during a step. Checks the error text, and that
 /// the other nodes can be used again.
-/// @returns the error.
+/// @returns the error that the client receives.
 job_error error_after(int signal) {
   const node_processes nodes{3};
   runtime actors;

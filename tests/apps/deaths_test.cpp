@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <utility>
 
-// Jobs of several processes in which one is killed or stopped.
+// Tests of jobs in which one of several processes is killed or stopped.
 
 namespace {
 
@@ -15,13 +15,13 @@ using namespace std::chrono_literals;
 
 class Deaths : public tool_test {
 protected:
-  /// Runs a job of the program `reducer`.
+  /// Runs the program programs/reducer.cpp as a job.
   outcome job(int processes, const std::string& words) const {
     return troupe("launch -n " + std::to_string(processes)
                   + " --grace 2 -- " TROUPE_PROGRAMS "/reducer " + words);
   }
 
-  /// Expects that a process reported an error with this code and these parts.
+  /// Expects that a process printed an error with this code and these texts.
   static void expect_error(const outcome& result, const std::string& process,
                            const char* code,
                            std::initializer_list<const char*> expected) {

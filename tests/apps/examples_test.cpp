@@ -9,7 +9,7 @@ namespace {
 
 using namespace troupe;
 
-/// @returns the last line of an example's output.
+/// Runs an example. Returns the last line of its output.
 std::string last_line_of(const std::string& example) {
   const auto done =
     run_child({std::string{TROUPE_EXAMPLES} + "/example_" + example});

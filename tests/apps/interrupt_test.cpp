@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <thread>
 
-// The effect of SIGINT on `troupe train` in each phase of a run.
+// Tests of what SIGINT does to `troupe train` in each phase of a run.
 
 namespace {
 
@@ -26,7 +26,8 @@ protected:
                                  + " 2>&1"}};
   }
 
-  /// @returns true if a signal set of /proc/<id>/status contains `number`.
+  /// Returns true if the signal set with this name in /proc/<id>/status
+  /// contains `number`.
   static bool has_signal(pid_t id, const std::string& set, int number) {
     std::ifstream input{"/proc/" + std::to_string(id) + "/status"};
     for (std::string line; std::getline(input, line);)
@@ -48,9 +49,10 @@ protected:
   }
 
   /// Sends SIGINT after the tool has installed its handlers, and waits until
-  /// the signal is no longer pending. A handler of SIGTERM shows that they are
-  /// installed: the tool installs it last, and the shell that becomes the tool
-  /// has none. A handler of SIGINT may be the shell's.
+  /// the signal is no longer pending. The process first is a shell, which may
+  /// have a handler of SIGINT, but has none of SIGTERM. The tool installs its
+  /// handler of SIGTERM last, so the handler of SIGTERM shows that both
+  /// handlers are installed.
   static void interrupt(const background_process& tool) {
     const auto id = tool.id();
     wait_until([id] { return has_signal(id, "SigCgt", SIGTERM); });
@@ -65,7 +67,8 @@ protected:
     return output;
   }
 
-  /// A job with long steps, so that an interrupt arrives during a step.
+  /// Arguments of a job whose steps take so long that an interrupt arrives
+  /// during a step.
   static constexpr auto job = "train --model lenet --data digits:2000 "
                               "--batch 1000 --epochs 1000 ";
 
@@ -78,7 +81,7 @@ protected:
 TEST_F(Interrupt, BeforeTrainingEndsImmediatelyAndSavesNothing) {
   for (const auto* more : {"", "--workers 2", "--workers 2 --transport tls"}) {
     SCOPED_TRACE(more);
-    // generating so many digits takes seconds
+    // Generating so many digits takes seconds.
     auto x = start(std::string{"train --data digits:200000 "} + more);
     interrupt(x);
     EXPECT_EQ(remaining_output(x),
@@ -111,7 +114,8 @@ TEST_F(Interrupt, AFailureBeforeTrainingIsReportedInsteadOfTheSignalOfOthers) {
   EXPECT_EQ(tool.end(), 1);
 }
 
-/// In `troupe train 2>&1 | tee log`, Ctrl-C ends `tee` too.
+/// Ctrl-C at `troupe train 2>&1 | tee log` also ends `tee`. The tool can then
+/// not write its output, but still saves the run.
 TEST_F(Interrupt, SavesTheRunIfItsOutputIsAClosedPipe) {
   for (const auto* more : {"", "--workers 2"}) {
     SCOPED_TRACE(more);
@@ -126,8 +130,8 @@ TEST_F(Interrupt, SavesTheRunIfItsOutputIsAClosedPipe) {
   }
 }
 
-/// After the failure of a worker, the others are killed within 20 s. Here the
-/// file is a pipe that is read only after that time, so saving takes longer.
+/// If a worker fails, the tool kills the others within 20 s. After an interrupt
+/// it waits longer: this test saves to a pipe that is read only after 22 s.
 TEST_F(Interrupt, AllowsAnyTimeToSave) {
   using clock = std::chrono::steady_clock;
   const auto pipe = folder / "pipe";

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-// The end of `troupe launch`: its exit code, its last line, and the end of its
-// processes.
+// Tests of how `troupe launch` ends: its exit code, its last line, and the end
+// of its processes.
 
 namespace {
 
@@ -78,8 +78,9 @@ TEST_F(Launch, KillsAProcessThatIgnoresSigterm) {
   EXPECT_EQ(done.code, 3) << done.err;
 }
 
-/// Worker 2 ignores SIGTERM and observes that worker 1 has ended before the
-/// grace period of the others is over.
+/// Worker 1 stops itself during the grace period after the failure of worker 0.
+/// At the end of this period, the tool kills worker 1 and sends SIGTERM to
+/// worker 2, which waits for the end of worker 1.
 TEST_F(Launch, KillsAStoppedProcessAfterOneGracePeriod) {
   for (const auto* name : {"here", "there"})
     ASSERT_EQ(::mkfifo((folder / name).c_str(), 0600), 0);
@@ -121,7 +122,7 @@ TEST_F(Launch, SucceedsIfAllProcessesSucceedAfterASignal) {
 }
 
 TEST_F(Launch, EndsItsProcessesIfItIsKilled) {
-  ::setenv("TMPDIR", folder.c_str(), 1); // its secret file remains
+  ::setenv("TMPDIR", folder.c_str(), 1); // the killed tool leaves its secret
   script("is 1 && echo $$ > id; echo ready >&2; exec cat fifo");
   const auto done =
     launch("-n 2", when_ready(2, [](pid_t tool) { ::kill(tool, SIGKILL); }));

@@ -13,8 +13,8 @@
 
 namespace troupe {
 
-/// Jobs of shell scripts, which read their task from TF_CONFIG. `is 1` is true
-/// in the process with index 1. `stay` does not return.
+/// Tests that launch a shell script as a job. In the script, `is 1` is true in
+/// the process whose index in TF_CONFIG is 1, and `stay` does not return.
 class Launch : public tool_test {
 protected:
   Launch() { EXPECT_EQ(::mkfifo((folder / "fifo").c_str(), 0600), 0); }
@@ -30,7 +30,7 @@ protected:
     return troupe("launch " + options + " -- sh job.sh", std::move(more));
   }
 
-  /// @returns the output of each process, by its name.
+  /// Returns the output of each process, by the name of the process.
   static std::map<std::string, std::string>
   output_by_name(const std::string& text) {
     std::map<std::string, std::string> outputs;
@@ -49,7 +49,7 @@ protected:
     return whole.substr(whole.rfind('\n') + 1);
   }
 
-  /// Waits until a process has ended, which need not be a child of this one.
+  /// Waits until a process has ended. It need not be a child of this process.
   static void wait_for_end(pid_t id) {
     const auto pidfd = static_cast<int>(::syscall(SYS_pidfd_open, id, 0));
     if (pidfd < 0) {

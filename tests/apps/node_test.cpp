@@ -13,15 +13,15 @@ namespace {
 using namespace troupe;
 using namespace std::chrono_literals;
 
-/// The interface that apps/examples/embed.cpp serves. Only its messages have to
-/// match.
+/// The interface of the role in apps/examples/embed.cpp. The names may differ,
+/// but the messages must be equal.
 using greeter_actor =
   caf::typed_actor<caf::replies_to<std::string>::with<std::string>>;
 
 const std::vector<std::string> example{std::string{TROUPE_EXAMPLES}
                                        + "/example_embed"};
 
-/// A node process, and the address on its first line of output.
+/// A node process, and the address from the first line of its output.
 struct node_process : background_process {
   explicit node_process(const std::vector<std::string>& command)
     : background_process{command} {

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <optional>
 
-// Output of the tool that quotes text of another process.
+// Tests of the tool's output where it quotes text of another process.
 
 namespace {
 

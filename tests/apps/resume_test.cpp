@@ -10,7 +10,8 @@ class ToolResume : public tool_test {
 protected:
   static constexpr auto job = "train --data digits:700 --batch 20 ";
 
-  /// Runs the job until its first epoch has ended, then sends a signal.
+  /// Starts the job and sends a signal when the output mentions the first
+  /// epoch.
   outcome interrupted_by(int signal, const std::string& more) {
     child_options options;
     bool sent = false;
@@ -36,7 +37,7 @@ TEST_F(ToolResume, EndsWithTheWeightsOfAnUndisturbedRun) {
 }
 
 TEST_F(ToolResume, ContinuesAfterCtrlC) {
-  // Long enough that the signal arrives during training.
+  // So many epochs that the signal arrives during training.
   const std::string longer = "--epochs 200 --model mlp ";
   const auto cut = interrupted_by(SIGINT, longer);
   ASSERT_EQ(cut.code, 130) << cut.err;

@@ -5,7 +5,7 @@
 #include <optional>
 #include <sys/stat.h>
 
-// `troupe status` of a job of several processes.
+// Tests of `troupe status` for a job of several processes.
 
 namespace {
 
@@ -17,17 +17,16 @@ protected:
   Status() {
     const auto go = folder / "go";
     EXPECT_EQ(::mkfifo(go.c_str(), 0600), 0);
-    fifo_ =
-      ::open(go.c_str(),
-             O_RDWR | O_CLOEXEC); // does not block: it is open for both ends
+    fifo_ = ::open(go.c_str(),
+                   O_RDWR | O_CLOEXEC); // O_RDWR, so that it does not block
     EXPECT_GE(fifo_, 0);
   }
   ~Status() override { ::close(fifo_); }
 
   void release_step() const { EXPECT_EQ(::write(fifo_, "x", 1), 1); }
 
-  /// @returns the two words after "ask " in the output of the leader. None if
-  /// that line is not complete.
+  /// Returns the two words after "ask " in the output of the leader: its
+  /// address and its secret file. Nullopt: the line is not complete yet.
   static std::optional<std::pair<std::string, std::string>>
   query_target(const std::string& err) {
     const std::string begin = "[worker 0] ask ";
@@ -40,7 +39,7 @@ protected:
     return out;
   }
 
-  /// Repeats the query until the output explains why a step is not complete.
+  /// Repeats the query until the output explains why the step is not complete.
   outcome status_of_stalled_step(const std::string& words) const {
     const auto deadline = std::chrono::steady_clock::now() + 60s;
     for (;;) {

@@ -8,7 +8,7 @@
 
 namespace troupe {
 
-/// Tests that run the tool in a directory of their own.
+/// Base of tests that run the tool, each in its own directory.
 class tool_test : public scratch_test {
 protected:
   /// Runs the tool.
@@ -23,7 +23,7 @@ protected:
     return run_child(command, options);
   }
 
-  /// Runs the tool with --summary and parses that file.
+  /// Runs the tool with --summary and returns the parsed summary.
   nlohmann::json summary_of(const std::string& words) const {
     const auto done = troupe(words + " --quiet --summary summary.json");
     EXPECT_EQ(done.code, 0) << done.err;

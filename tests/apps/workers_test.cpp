@@ -12,7 +12,7 @@ class Workers : public tool_test {
 protected:
   static constexpr auto job = "train --data digits:280 --epochs 2 --batch 20 ";
 
-  /// @returns the process id of a worker that the tool has started, or 0.
+  /// Returns the process id of a worker that the tool has started. Zero: none.
   static pid_t process_of(pid_t tool, int worker) {
     std::ifstream children{"/proc/" + std::to_string(tool) + "/task/"
                            + std::to_string(tool) + "/children"};
@@ -89,7 +89,7 @@ TEST_F(Workers, AreThoseOfTfConfigUnderLaunch) {
   EXPECT_NE(done.out.find("[worker 0] weights_sha256 " + expected),
             std::string::npos)
     << done.out;
-  EXPECT_EQ(files(), 2u); // this summary, and that of the earlier run
+  EXPECT_EQ(files(), 2u); // both runs wrote a summary
 }
 
 TEST_F(Workers, ContinueInAnotherNumberOfProcesses) {

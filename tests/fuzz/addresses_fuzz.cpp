@@ -1,4 +1,4 @@
-// net/base/address: texts that a person or a file gives as addresses.
+// Fuzzes net/base/address with arbitrary texts.
 #include "troupe/net/base/address.hpp"
 #include "troupe/tests/fuzz/fuzz.hpp"
 

@@ -1,5 +1,5 @@
-// strategies/collective: packets that a peer repeats, changes or invents; and
-// packet headers alone.
+// Fuzzes strategies/collective: the state machine with packets that a peer
+// repeats or changes, and the parser of tensor descriptions (`gather_spec`).
 #include "troupe/tests/fuzz/fuzz.hpp"
 #include "troupe/tests/strategies/collective/packet_queues.hpp"
 
@@ -18,7 +18,8 @@ struct task {
   collective_options options{};
 };
 
-/// A tensor of one repeated value, cached because making it is slow.
+/// Returns a tensor whose elements have one value. Tensors are cached, because
+/// to make them is slow.
 const tensor& all_of(std::size_t elements, double value) {
   static std::map<std::pair<std::size_t, double>, tensor> made;
   auto& x = made[{elements, value}];
@@ -32,15 +33,15 @@ bool is_all(const tensor& x, double value) {
   return x.bytes() == due.bytes() && !memcmp(x.raw(), due.raw(), x.bytes());
 }
 
-/// Position of a replica in its script.
+/// Position of a replica in its steps and in the script of collectives.
 struct progress {
   std::uint64_t step = 0;
   std::size_t next = 0;
   bool inside = false;
 };
 
-/// A job whose process 0 is attacked: packets of the other processes are
-/// changed before it receives them.
+/// A job whose process 0 is under test. Packets of the other processes are
+/// changed before process 0 receives them.
 class victim {
 public:
   explicit victim(choices& source)
@@ -73,9 +74,10 @@ public:
           meddle(to, source);
   }
 
-  /// Lets all processes continue as far as possible.
+  /// Runs all processes as far as possible.
   void finish() {
-    // A packet that is fetched in pieces counts only when it is complete.
+    // Several rounds, because a packet that is fetched in pieces is progress
+    // only when it is complete.
     for (int idle = 0; idle < 20 && !done(); ++idle) {
       for (std::uint32_t r = 0; r < walkers_.size(); ++r)
         if (walk(r))
@@ -95,10 +97,12 @@ public:
   }
 
 private:
-  /// For no element, one hop, one chunk, three chunks and four chunks.
+  /// Numbers of elements that need no transfer, one hop, one chunk, three
+  /// chunks and four chunks.
   static constexpr std::array<std::int64_t, 8> sizes{
     0, 1, 16, 16, 1000, 5'000, 8'200, 13'000};
-  static constexpr std::int64_t two_pieces = 66'000; ///< Elements gathered.
+  /// Number of elements of a gather that needs two packets.
+  static constexpr std::int64_t two_pieces = 66'000;
   static constexpr std::uint64_t steps = 2;
 
   static task task_of(choices& source) {
@@ -115,6 +119,7 @@ private:
                                [](const auto& x) { return x.step == steps; });
   }
 
+  /// Executes the next action of a replica.
   /// @returns true if the replica made progress.
   bool walk(std::uint32_t r) {
     auto& replica = walkers_[r];
@@ -160,7 +165,8 @@ private:
     }
   }
 
-  /// All replicas leave their steps and begin again in the next generation.
+  /// Ends the steps of all replicas, and starts them again in the next
+  /// generation.
   void restart() {
     for (std::uint32_t r = 0; r < walkers_.size(); ++r)
       if (std::exchange(walkers_[r].inside, false))
@@ -171,7 +177,7 @@ private:
       x.step = first;
   }
 
-  /// Changes the packet that was posted last and not yet read.
+  /// Repeats, changes or removes the packet that was posted last, or leaves it.
   void meddle(std::deque<queued_packet>& queued, choices& source) {
     const bool has_space = queued.size() < job_.queues.capacity;
     switch (source.below(8)) {
@@ -238,7 +244,9 @@ private:
                                           : source.number<std::uint16_t>()));
         break;
       case 11:
-        if (!packet.bytes().empty()) // For a gathered spec: values below 1 MiB.
+        // only the first bytes, so that a `gather_spec` describes less than 1
+        // MiB
+        if (!packet.bytes().empty())
           packet.private_copy()[source.below(
             std::min<std::size_t>(packet.bytes().size(), 10))] =
             std::byte(source.number<std::uint8_t>());

@@ -13,7 +13,8 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-// Passes arbitrary descriptors and text to another process over a socket.
+// Passes arbitrary descriptors and bytes to the code under test, over a Unix
+// socket.
 
 namespace troupe::fuzz {
 
@@ -21,7 +22,8 @@ using net::event_notifier, net::descriptor, net::shm_segment;
 
 inline constexpr std::uint32_t slots = 2;
 
-/// Descriptors that a peer may pass, created once. The first two are valid.
+/// Descriptors that a simulated peer passes. Descriptor 0 is a valid segment,
+/// and descriptor 1 a valid notifier.
 struct descriptor_set {
   static constexpr std::size_t count = 10;
 
@@ -46,11 +48,12 @@ struct descriptor_set {
 
   shm_segment memory{slots}, large{slots + 1};
   event_notifier notifier;
-  net::shm_arena arena{8192}; ///< Valid as the third descriptor.
+  net::shm_arena arena{8192}; ///< A valid third descriptor of a message.
   descriptor unsealed{::memfd_create("x", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
   descriptor small{::memfd_create("x", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
   descriptor zeros{::open("/dev/zero", O_RDWR | O_CLOEXEC)};
-  descriptor slow{::eventfd(0, EFD_CLOEXEC)}; ///< Not a notifier: it blocks.
+  /// Invalid as a notifier, because a write to it may block.
+  descriptor slow{::eventfd(0, EFD_CLOEXEC)};
   descriptor folder{::open("/proc/self", O_RDONLY | O_CLOEXEC)};
   descriptor status{::open("/proc/self/status", O_RDONLY | O_CLOEXEC)};
 
@@ -106,7 +109,7 @@ inline std::vector<descriptor> receive_descriptors(int socket) {
   return received;
 }
 
-/// Address of an abstract socket.
+/// Address of a Unix socket with an abstract name.
 struct abstract_address {
   explicit abstract_address(const std::string& name) {
     address.sun_family = AF_UNIX;

@@ -1,4 +1,4 @@
-// net/codec/frame_decoder: a stream of frames, cut anywhere.
+// Fuzzes net/codec/frame_decoder with a byte stream in arbitrary pieces.
 #include "troupe/net/codec/crc32c.hpp"
 #include "troupe/net/codec/frame_layout.hpp"
 #include "troupe/tests/fuzz/fuzz.hpp"
@@ -12,7 +12,7 @@ namespace troupe::fuzz {
 
 namespace {
 
-/// Writes correct checksums to the headers, as an attacker can.
+/// Writes correct checksums to the frames of a stream, as an attacker can.
 void seal(bytes& x) {
   for (std::size_t offset = 0; x.size() - offset >= header_size;) {
     const auto head = std::span{x}.subspan(offset, header_size);
@@ -27,7 +27,8 @@ void seal(bytes& x) {
   }
 }
 
-/// Decodes a stream in one piece, and checks the memory that this takes.
+/// Decodes a stream in one piece, and checks how much memory the decoder
+/// allocates.
 void check_memory(view stream, const frame_limits& limits) {
   std::size_t consumed = 0;
   frame_decoder decoder{limits};

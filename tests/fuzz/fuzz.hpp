@@ -12,7 +12,7 @@
 #include <vector>
 
 // Helpers of fuzz targets. A target is a file `<target>_fuzz.cpp` that defines
-// `try_one` and `seeds`. It is driven by libFuzzer (scripts/fuzz.sh), or by a
+// `try_one` and `seeds`. libFuzzer runs it (scripts/fuzz.sh), and so does a
 // program that replays its corpus (the tests `fuzz.replay.<target>`).
 
 namespace troupe::fuzz {
@@ -20,13 +20,13 @@ namespace troupe::fuzz {
 using view = std::span<const std::byte>;
 using bytes = std::vector<std::byte>;
 
-/// Tries one input. Aborts if a property does not hold.
+/// Tries one input. Aborts the process if a property does not hold.
 void try_one(view input);
 
-/// Initial inputs: valid ones, one of each kind.
+/// Returns the initial inputs, from which the fuzzer derives others.
 std::vector<bytes> seeds();
 
-/// Checks a property that must hold for every input.
+/// Aborts if a property that must hold for every input does not hold.
 inline void require(bool holds, const char* property) {
   if (holds)
     return;
@@ -34,14 +34,14 @@ inline void require(bool holds, const char* property) {
   std::abort();
 }
 
-/// Bytes that `operator new` has allocated and that are not freed.
+/// Returns the number of allocated bytes that are not freed.
 std::size_t live_bytes();
-/// Maximum of `live_bytes` since the last call of `forget_peak`.
+/// Returns the maximum of `live_bytes` since the last call of `forget_peak`.
 std::size_t peak_bytes();
 void forget_peak();
 
-/// @returns the maximum memory that `fn` used at any time, in addition to the
-///          memory in use before.
+/// Runs `fn`. Returns the maximum number of bytes allocated during the run,
+/// minus the bytes allocated before.
 template <class F>
 std::size_t memory_of(F&& fn) {
   forget_peak();
@@ -50,8 +50,8 @@ std::size_t memory_of(F&& fn) {
   return peak_bytes() - before;
 }
 
-/// Reads an input as a sequence of choices, from its front; zeros after its
-/// end.
+/// Reads an input from its front as a sequence of choices. When the input is
+/// used up, all choices are zero.
 class choices {
 public:
   explicit choices(view from) : left_{from} {}
@@ -67,11 +67,11 @@ public:
       std::memcpy(&x, from.data(), from.size());
     return x;
   }
-  /// In [0, n).
+  /// Returns a number in [0, n), and below 256.
   std::size_t below(std::size_t n) { return number<std::uint8_t>() % n; }
   bool flip() { return below(2) == 1; }
 
-  /// Takes at most `count` bytes.
+  /// Takes `count` bytes of the input, or fewer if fewer are left.
   view take(std::size_t count) {
     const auto some = left_.first(std::min(count, left_.size()));
     left_ = left_.subspan(some.size());

@@ -1,5 +1,5 @@
-// net/session/handshake: two processes connect, and one of them does not
-// follow the protocol.
+// Fuzzes net/session/handshake: one side with arbitrary bytes, and two sides
+// with an attacker between them.
 #include "troupe/net/codec/codec.hpp"
 #include "troupe/net/session/handshake.hpp"
 #include "troupe/tests/fuzz/fuzz.hpp"
@@ -14,8 +14,8 @@ namespace troupe::fuzz {
 
 namespace {
 
-/// Maximum memory of a handshake: one received message, one sent message, and
-/// their contents.
+/// Maximum memory of a handshake in bytes: a received message, a sent message,
+/// and their decoded contents.
 constexpr std::size_t max_memory = 12 * max_hello_bytes;
 
 nonce nonce_of(int seed) {
@@ -34,7 +34,7 @@ const hello& sample_hello() {
   return x;
 }
 
-/// @param seed seed of the nonce; equal in all recorded handshakes.
+/// @param seed seed of the nonce. The handshakes in the corpus have seed 1.
 handshake make_handshake(side at, const std::string& secret, int seed = 1) {
   return at == side::dialer
            ? handshake{at, secret, nonce_of(seed), sample_hello()}
@@ -46,13 +46,14 @@ struct observed_state {
   state now;
   std::string reason;
   bytes sent_bytes;
-  std::size_t consumed; ///< Bytes; zero after a failure.
+  /// Bytes that the handshake has read. Zero after a failure.
+  std::size_t consumed;
   friend bool operator==(const observed_state&,
                          const observed_state&) = default;
 };
 
-/// Passes bytes to the handshake, in pieces, until it ends. Authorizes the peer
-/// when asked.
+/// Passes bytes to the handshake in pieces until the handshake ends. Accepts
+/// the peer's hello.
 observed_state feed(handshake& machine, view left, std::size_t piece) {
   const auto total = left.size();
   bytes sent_bytes;
@@ -75,8 +76,8 @@ observed_state feed(handshake& machine, view left, std::size_t piece) {
           failed ? 0 : total - left.size()};
 }
 
-/// Passes arbitrary bytes to one side.
-/// @param insider true if the bytes may contain valid proofs. Otherwise their
+/// Passes arbitrary bytes to one side of a handshake.
+/// @param insider true if the bytes may contain valid proofs. If false, their
 ///                sender does not know the secret, but may have recorded
 ///                another handshake.
 void check_one_side(side at, const std::string& secret, bool insider,
@@ -100,8 +101,8 @@ void check_one_side(side at, const std::string& secret, bool insider,
           "bytes in any pieces have the same effect");
 }
 
-/// Runs both sides with the same secret. An attacker between them changes their
-/// messages.
+/// Runs both sides of a handshake with the same secret. An attacker changes
+/// messages in transit.
 void check_both_sides(const std::string& secret, choices& source) {
   auto dials = make_handshake(side::dialer, secret),
        accepts = make_handshake(side::acceptor, secret);
@@ -161,7 +162,8 @@ void try_one(view input) {
 
 namespace {
 
-/// Messages of both sides of a successful handshake.
+/// Returns the bytes that the dialer and the acceptor send in a successful
+/// handshake.
 std::pair<bytes, bytes> conversation(const std::string& secret) {
   auto dials = make_handshake(side::dialer, secret),
        accepts = make_handshake(side::acceptor, secret);

@@ -1,6 +1,6 @@
-// training/job: the options of a run in a saved model, and the options given
-// when it is resumed. An input is one text, or two texts with a separating
-// line.
+// Fuzzes training/job: the options of a run in a saved model, and the options
+// that are given when the run is resumed. The first line of an input is the
+// saved options. The rest, if any, is the given options.
 #include "troupe/tests/fuzz/fuzz.hpp"
 #include "troupe/training/job/job.hpp"
 #include "troupe/training/job/job_json.hpp"
@@ -12,14 +12,14 @@ namespace troupe::fuzz {
 
 namespace {
 
-/// Checks a message that is shown on a terminal.
+/// Checks that an error message is one short line without control characters.
 void check_text(const std::string& why) {
   require(!why.empty() && why.size() < 1000, "a refusal is a short sentence");
   for (const unsigned char c : why)
     require(c >= ' ' && c != 127, "a refusal is one line of text");
 }
 
-/// None: the text is rejected.
+/// Returns the result of `fn`. None: `fn` has thrown `Error`.
 template <class Error, class F>
 auto allowed(F fn) -> std::optional<decltype(fn())> {
   try {

@@ -1,5 +1,5 @@
-// net/transport/lane_pair: messages and descriptors of a peer while two
-// processes negotiate shared memory.
+// Fuzzes net/transport/lane_pair: a simulated peer sends messages and
+// descriptors while it negotiates shared memory.
 #include "troupe/tests/fuzz/lane_pair_peer.hpp"
 
 #include <memory>
@@ -11,7 +11,7 @@ namespace troupe::fuzz {
 
 namespace {
 
-/// The other stream: no data arrives.
+/// The stream of the results lane. No data arrives on it.
 class silent final : public stream {
 public:
   io_result read_some(std::span<std::byte>) override {
@@ -39,7 +39,7 @@ void check_text(const std::string& why) {
     require(c >= ' ' && c != 127, "a refusal is one line of text");
 }
 
-/// Resources of a process before it has a peer.
+/// Resources of the process under test that exist before the negotiation.
 struct process {
   std::shared_ptr<event_notifier> notifier = std::make_shared<event_notifier>();
   std::shared_ptr<net::shm_arena> arena =

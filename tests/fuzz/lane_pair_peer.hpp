@@ -6,20 +6,23 @@
 
 #include <string>
 
-// A hand-written peer of net/transport/lane_pair.
+// A simulated peer of net/transport/lane_pair. The victim is the process under
+// test, which calls `open_lanes`.
 
 namespace troupe::fuzz {
 
 inline constexpr std::size_t max_message_bytes = 4096;
 
-/// Actions of a peer, for checks after its end.
+/// What the simulated peer has done; the target checks the results of the
+/// victim against it.
 struct peer_record {
-  bool deviated = false;   ///< It deviated from the protocol.
-  bool sent_nonce = false; ///< It sent the nonce of the attacked process.
+  bool deviated = false; ///< True if the peer has deviated from the protocol.
+  /// True if the peer has sent the nonce in the victim's segment.
+  bool sent_nonce = false;
 };
 
-/// Acts as the peer: it answers when the attacked process reads, mostly
-/// according to the protocol.
+/// The victim's end of a stream to the simulated peer. When the victim reads,
+/// the peer sends its next message, which mostly follows the protocol.
 class peer final : public net::stream {
 public:
   peer(choices& source, bool hosts, peer_record& record)
@@ -59,7 +62,7 @@ public:
   }
 
   bool has_buffered() const override { return !output_.empty(); }
-  /// A descriptor that `poll` always reports as ready.
+  /// Returns a descriptor that `poll` always reports as ready.
   int descriptor() const override { return shared_descriptors().zeros.get(); }
   std::string problem() const override { return "problem"; }
   void close() override {}
@@ -93,7 +96,7 @@ private:
         words = {some.begin(), some.end()};
         break;
       }
-      case 13: // A reason.
+      case 13: // The reason of a failure.
         words = net::encode(
           std::string(source_.number<std::uint16_t>() % max_message_bytes,
                       char(source_.number<std::uint8_t>())));
@@ -120,7 +123,8 @@ private:
     append(output_, words);
   }
 
-  /// Message that the protocol requires now; empty if the peer is out of step.
+  /// Returns the message that the protocol requires now. Empty: the victim does
+  /// not wait for a message.
   bytes next_expected() {
     const auto stage = stage_++;
     const std::size_t answers = stage < 2 ? 0
@@ -131,16 +135,17 @@ private:
       over_ = true;
       return {};
     }
-    expected_ = stage == 0   ? received_[0] // The victim's version.
+    // the version that the victim has sent
+    expected_ = stage == 0   ? received_[0]
                 : stage == 1 ? terms()
                 : hosts_     ? host(stage)
                              : visitor(stage);
     return expected_;
   }
 
-  /// True if the message differs at most in the flag that says whether the peer
-  /// maps the arena of the attacked process. The flag follows the nonce, which
-  /// is still correct.
+  /// True if the message still has the correct nonce. It may differ from the
+  /// expected message in the flag after the nonce, which says whether the peer
+  /// has mapped the victim's arena.
   bool differs_in_sight(bytes words) const {
     constexpr std::size_t sight = 1 + 8 + sizeof(net::shm_nonce);
     if (words.size() != expected_.size() || words.size() <= sight + 1)
@@ -210,7 +215,7 @@ private:
     std::memcpy(known.data(), numbers.data(), known.size());
     const abstract_address address{name};
     for (auto n = source_.below(24); n >= 21;
-         --n) { // Unrelated clients connect first.
+         --n) { // Other clients connect first, with a wrong token.
       auto intruder = new_socket();
       ::connect(intruder.get(), address.get(), address.size);
       token wrong{};
@@ -224,7 +229,8 @@ private:
     pass_descriptors(socket_.get(), known);
   }
 
-  /// Passes mostly one memory file, one notifier, and optionally an arena.
+  /// Passes a segment, a notifier and optionally an arena. In about half of the
+  /// cases something is wrong.
   void pass_descriptors(int socket, token text) {
     std::vector<int> fds{shared_descriptors().descriptor_at(0),
                          shared_descriptors().descriptor_at(1)};
@@ -258,7 +264,8 @@ private:
     pass(socket, std::span{text}.first(size), fds);
   }
 
-  /// The victim's own message with the nonce of its memory.
+  /// Returns the victim's message with the nonce that the peer reads in the
+  /// victim's segment.
   bytes proof(std::vector<net::descriptor> came, bytes response) {
     const auto& known = shared_descriptors().memory.header().nonce;
     const auto found =

@@ -1,4 +1,5 @@
-// Entry point for libFuzzer. `<target> --seeds FOLDER` writes the seeds.
+// Entry point for libFuzzer. `<target> --seeds FOLDER` writes the seeds to a
+// folder and exits.
 #include "troupe/tests/fuzz/fuzz.hpp"
 
 #include <filesystem>

@@ -1,5 +1,5 @@
-// actors/membership, strategies/membership: messages between members of a job
-// and its leader, in any order.
+// Fuzzes actors/membership and strategies/membership: messages between the
+// processes of a job and its leader, in any order.
 #include "troupe/actors/membership/cluster_impl.hpp"
 #include "troupe/net/codec/codec.hpp"
 #include "troupe/strategies/membership/run_barrier.hpp"
@@ -24,13 +24,13 @@ void check_text(const std::string& why) {
 
 // -- membership messages ------------------------------------------------------
 
-/// Counters of all connections: a message must have an effect on its own
-/// connection only.
+/// Sums over all connections. They show that a message affects no connection
+/// but its own.
 struct tally {
   std::size_t posted = 0, done = 0, closed = 0;
 };
 
-/// A hand-written connection with one channel.
+/// A simulated connection with one channel.
 struct fake_connection final : net::connection, net::channel {
   explicit fake_connection(tally& in) : counters{in} {}
 
@@ -75,7 +75,7 @@ rendezvous::membership_view table_of(choices& source) {
   return x;
 }
 
-/// Payload of a membership message, mostly valid.
+/// Returns the payload of a membership message, which is mostly valid.
 bytes notice_of(choices& source) {
   const auto some_text = [&] {
     const auto x = source.take(source.below(64));
@@ -103,7 +103,8 @@ public:
         task_names, rendezvous::join_request{0, 1, "host", 1, {}});
   }
   ~membership_fixture() {
-    for (auto& x : connections_) // They refer to each other.
+    // A connection and its listener refer to each other.
+    for (auto& x : connections_)
       x->listener.reset();
   }
 
@@ -163,7 +164,7 @@ private:
 
   tally counters_;
   std::shared_ptr<peer_table> peers_;
-  /// In order of incarnation, from 1.
+  /// The connection at index i has incarnation i + 1.
   std::vector<std::shared_ptr<fake_connection>> connections_;
   std::vector<std::uint32_t> tasks_;
 };
@@ -249,7 +250,8 @@ void check_rendezvous(choices& source) {
 
 // -- joins --------------------------------------------------------------------
 
-/// Checks the run barrier against the last request of every process.
+/// Checks that the run barrier starts a run only if the last requests of all
+/// processes are equal.
 void check_run_barrier(choices& source) {
   run_barrier::state_machine machine{task_names};
   std::array<run_barrier::join, tasks> last{};

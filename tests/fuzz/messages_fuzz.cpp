@@ -1,5 +1,5 @@
-// net/codec and actors/remoting: payloads of frames, for every message struct
-// and every signature of every remote role.
+// Fuzzes net/codec and actors/remoting: decodes a payload as a message struct,
+// or as the arguments or results of a message of a remote role.
 #include "troupe/actors/protocol/type_ids.hpp"
 #include "troupe/actors/remoting/channel_mailbox.hpp"
 #include "troupe/actors/remoting/message_codec.hpp"
@@ -43,7 +43,8 @@ struct sides<
     std::tuple<std::conditional_t<std::is_void_v<Os>, bool, Os>...>>;
 };
 
-/// Decoded values are encoded to the same bytes, or decoding fails.
+/// Checks that a payload either cannot be decoded, or is equal to the encoding
+/// of its decoded values.
 template <class... Ts>
 void check_values(view payload) {
   std::tuple<Ts...> values;

@@ -1,5 +1,5 @@
-// Counts allocated memory: by the sanitizer's malloc hooks if there is a
-// sanitizer, else by its own `operator new`.
+// Counts allocated memory. With a sanitizer it uses the sanitizer's malloc
+// hooks, otherwise it replaces `operator new`.
 #include "troupe/tests/fuzz/fuzz.hpp"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -27,7 +27,7 @@ std::atomic<std::size_t> live = 0, peak = 0;
 void add(std::size_t size) {
   const auto now = live += size;
   if (now > peak)
-    peak = now; // A target has one thread.
+    peak = now; // without a race: a target has one thread
 }
 
 } // namespace

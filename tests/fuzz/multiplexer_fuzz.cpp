@@ -1,5 +1,5 @@
-// net/session/multiplexer: the channels of a connection to an arbitrary peer,
-// and a pair of multiplexers whose owners act in any order.
+// Fuzzes net/session/multiplexer: one multiplexer with a stream of arbitrary
+// frames, and a pair of multiplexers with valid calls in any order.
 #include "troupe/net/codec/codec.hpp"
 #include "troupe/net/codec/crc32c.hpp"
 #include "troupe/net/codec/frame_layout.hpp"
@@ -18,8 +18,8 @@ namespace {
 
 constexpr std::uint32_t max_channels = 4;
 const frame_limits limits{.control = 1000, .bulk = 100'000};
-/// Size at which a stream ends. It suffices to send more frames on every
-/// channel than the channel has credits.
+/// Maximum size of a stream in bytes. It is enough to exceed the credits of
+/// every channel.
 constexpr std::size_t max_stream_bytes = 64'000;
 
 frame plain_frame(std::size_t size, std::size_t number, priority how) {
@@ -28,8 +28,8 @@ frame plain_frame(std::size_t size, std::size_t number, priority how) {
   return x;
 }
 
-/// Decodes an input to a stream of control frames, and of frames on a few
-/// channels.
+/// Makes a stream of control frames and of frames on a few channels, as an
+/// input chooses.
 bytes stream_of(choices& source) {
   bytes stream;
   while (source.any() && stream.size() < max_stream_bytes) {
@@ -38,7 +38,7 @@ bytes stream_of(choices& source) {
             .tag = source.below(7),
             .payload = {},
             .channel = std::uint32_t(source.below(max_channels + 2))};
-    if (kind < 6) { // A valid control frame.
+    if (kind < 6) { // a control frame, mostly valid
       const std::uint32_t number = x.channel;
       x.channel = 0;
       x.tag = kind;
@@ -103,8 +103,7 @@ observed_state run_multiplexer(view stream, std::size_t piece) {
     stream = stream.subspan(some.size());
   }
   for (std::uint32_t c = max_channels / 2 + 1; c <= max_channels; ++c)
-    for (auto& e :
-         muxer.open(c)) // Events that arrived before the channel was opened.
+    for (auto& e : muxer.open(c)) // events that were buffered until this call
       observed.events.push_back(std::move(e));
   while (!muxer.output().empty()) {
     const auto front = muxer.output().front();
@@ -133,10 +132,10 @@ void check_member(view stream, std::size_t piece) {
               "a peer sends only as many frames as it has credits");
 }
 
-/// Two multiplexers whose owners make valid calls in any order.
+/// Makes valid calls of two connected multiplexers, in any order.
 class multiplexer_fuzzer {
 public:
-  /// @returns false if the connection has ended.
+  /// Makes one call, as an input chooses.
   void act(choices& source) {
     const auto side = source.below(2);
     auto& acting = side == 0 ? pair_.left : pair_.right;

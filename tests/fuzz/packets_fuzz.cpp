@@ -1,4 +1,5 @@
-// net/lanes/stream_lane: packets over a stream that transfers arbitrary pieces.
+// Fuzzes net/lanes/stream_lane: packets over a stream that transfers pieces of
+// arbitrary size.
 #include "troupe/net/base/little_endian.hpp"
 #include "troupe/net/codec/crc32c.hpp"
 #include "troupe/net/lanes/stream_lane.hpp"
@@ -21,7 +22,8 @@ struct packet {
   friend bool operator==(const packet&, const packet&) = default;
 };
 
-/// Reads from `in` and writes to `out`, in pieces of arbitrary size.
+/// A stream that reads from `in` and writes to `out`. `moods` and `piece`
+/// determine how many bytes each call transfers.
 class irregular_stream final : public stream {
 public:
   irregular_stream(view in, bytes& out, view moods, std::size_t piece)
@@ -44,7 +46,7 @@ public:
     return {n, n > 0 ? status::ok : status::wants_write};
   }
   bool has_buffered() const override { return false; }
-  /// A descriptor that `poll` always reports as writable.
+  /// Returns a descriptor that `poll` always reports as writable.
   int descriptor() const override {
     static const int it = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
     return it;
@@ -53,7 +55,7 @@ public:
   void close() override {}
 
 private:
-  /// Number of bytes to transfer now; sometimes zero.
+  /// Returns the number of bytes to transfer now, which may be zero.
   std::size_t next_size() {
     const auto x = sizes_.any() ? sizes_.number<std::uint8_t>() : 100;
     return x < 64 ? 0 : piece_ * (x - 63);
@@ -65,7 +67,7 @@ private:
   std::size_t piece_;
 };
 
-/// Writes correct checksums to the packets.
+/// Writes correct checksums to the packets of a stream.
 void seal(bytes& x) {
   for (std::size_t offset = 0; x.size() - offset >= layout::size;) {
     auto* from = x.data() + offset;
@@ -80,7 +82,7 @@ void seal(bytes& x) {
   }
 }
 
-/// Packets of a stream by docs/wire.md, and whether it is broken.
+/// The packets of a stream, and whether it violates the format of docs/wire.md.
 struct outcome {
   std::vector<packet> packets;
   bool broken = false;
@@ -113,7 +115,7 @@ outcome expected(view from) {
   return x;
 }
 
-/// All packets until the end of the lane.
+/// Receives all packets until the lane has ended.
 outcome taken_from(lane& x) {
   outcome got;
   static bytes into(max_packet_bytes);
@@ -156,7 +158,7 @@ void receive(view in, view moods, std::size_t piece) {
           "memory follows the bytes that came");
 }
 
-/// Posted packets arrive unchanged through every stream.
+/// Checks that posted packets are written to the stream unchanged.
 void send(choices& source, view moods, std::size_t piece) {
   outcome wanted;
   bytes out;

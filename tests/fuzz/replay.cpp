@@ -1,5 +1,5 @@
-// <target> FOLDER: tries the seeds and every file of the folder, and truncated
-// copies of them.
+// `<target> FOLDER` tries the seeds and every file of the folder, as a whole
+// and truncated.
 #include "troupe/tests/fuzz/fuzz.hpp"
 
 #include <filesystem>
@@ -25,7 +25,7 @@ bytes content(const fs::path& name) {
 }
 
 void try_with_cuts(const bytes& x) {
-  // A copy, so that a sanitizer detects reads beyond its end.
+  // The input is copied, so that a sanitizer detects reads beyond its end.
   const auto cut_at = [&](std::size_t size) {
     const bytes some{x.begin(), x.begin() + static_cast<std::ptrdiff_t>(size)};
     try_one(some);

@@ -1,5 +1,5 @@
-// training/checkpoint/saved_header: the JSON header of a saved model from an
-// untrusted source.
+// Fuzzes training/checkpoint/saved_header: the JSON header of a saved model
+// from an untrusted source.
 #include "troupe/models/zoo.hpp"
 #include "troupe/tests/fuzz/fuzz.hpp"
 #include "troupe/training/checkpoint/saved_header.hpp"
@@ -13,7 +13,8 @@ namespace {
 
 constexpr std::string_view source_name = "\"x.troupe\"";
 
-/// Checks a message that is shown on a terminal.
+/// Checks that an error message names the file, and is one short line without
+/// control characters.
 void check_text(const std::string& why) {
   require(why.find(source_name) != why.npos, "a refusal names the file");
   require(why.size() < 1000, "a refusal is short");

@@ -1,4 +1,4 @@
-// net/shm/shm_lane: a segment that the peer changes at any time.
+// Fuzzes net/shm/shm_lane with a segment that the peer changes at any time.
 #include "troupe/tests/fuzz/fuzz.hpp"
 #include "troupe/tests/net/lanes/lanes.hpp"
 
@@ -9,7 +9,8 @@ namespace troupe::fuzz {
 
 namespace {
 
-/// The liveness stream of the lane: it carries no data, or is closed.
+/// The liveness stream of the lane. It carries no data, and ends when `closed`
+/// is set.
 class control_stream final : public stream {
 public:
   explicit control_stream(const bool& closed) : closed_{closed} {}
@@ -31,7 +32,7 @@ shm_contexts& fixture() {
   return all;
 }
 
-/// A lane, its owner, and the peer's segment.
+/// Calls the functions of a lane, and changes the peer's segment.
 class owner {
 public:
   void act(choices& source) {
@@ -93,13 +94,14 @@ private:
     const auto before = *head;
     const auto size = lane_.front_bytes();
     require(size <= max_packet_bytes, "packets are bounded");
-    write(source); // While the packet is being read.
+    // the peer changes its segment while the packet is being read
+    write(source);
     require(lane_.front() == head && *head == before
               && lane_.front_bytes() == size,
             "the metadata of a read packet does not change");
     const auto there = lane_.view();
     require(there.size() == size, "a view covers the packet");
-    if (size > 0) // A sanitizer checks that the view is within the segment.
+    if (size > 0) // a sanitizer detects a view beyond the mapped memory
       require(to_integer<int>(there.front() | there.back()) < 256, "readable");
     static bytes into(max_packet_bytes);
     require(lane_.fetch(std::span{into}.first(size)),
@@ -108,8 +110,8 @@ private:
     had_front_ = false;
   }
 
-  /// Changes the peer's segment: small numbers around valid ones, or arbitrary
-  /// numbers.
+  /// Changes the peer's segment, or its connection. Written numbers are
+  /// slightly larger than valid ones, or arbitrary.
   void write(choices& source) {
     const auto number = [&](std::uint64_t near) {
       return source.flip() ? near + source.below(2 * few_slots)

@@ -1,4 +1,5 @@
-// net/cluster/tf_config: the environment variable, and queries of the cluster.
+// Fuzzes net/cluster/tf_config with values of TF_CONFIG, and queries of the
+// resulting cluster.
 #include "troupe/net/cluster/tf_config.hpp"
 #include "troupe/tests/fuzz/fuzz.hpp"
 
@@ -10,8 +11,7 @@ namespace troupe::fuzz {
 
 namespace {
 
-/// Checks a message that is logged: one line that does not repeat the whole
-/// variable.
+/// Checks that an error message is one short line of printable characters.
 void check_text(const std::string& why) {
   require(why.starts_with("TF_CONFIG: "), "a refusal names the variable");
   require(why.size() < 1000, "a refusal is short");
@@ -19,7 +19,8 @@ void check_text(const std::string& why) {
     require(c >= ' ' && c < 127, "a refusal is one line of text");
 }
 
-/// Calls all queries about a task that `parse_tf_config` accepted.
+/// Calls all functions of cluster_task.hpp with a task that `parse_tf_config`
+/// has accepted.
 void ask(const cluster_spec& cluster, const cluster_task& task) {
   check_task(cluster, task);
   is_chief(cluster, task);

@@ -10,7 +10,7 @@
 
 namespace troupe::net::testing {
 
-/// "01 ff"
+/// Formats bytes as hex digits, such as "01 ff".
 inline std::string in_hex(std::span<const std::byte> bytes) {
   std::ostringstream out;
   for (const auto b : bytes)
@@ -19,7 +19,8 @@ inline std::string in_hex(std::span<const std::byte> bytes) {
   return out.str();
 }
 
-/// The blocks of docs/wire.md that are marked as hex, in that form.
+/// Returns the blocks of docs/wire.md that are marked as hex, in the form of
+/// `in_hex`.
 inline std::vector<std::string> examples() {
   std::ifstream file{TROUPE_SOURCE_DIR "/docs/wire.md"};
   std::vector<std::string> found;

@@ -24,7 +24,7 @@ TEST(WireDoc, ShowsAProof) {
   handshake dialer{handshake::side::dialer, "sesame", ones};
   const handshake other{handshake::side::dialer, "sesame", twos};
   const auto greeting = dialer.unsent().size();
-  dialer.receive(other.unsent()); // an acceptor's is the same
+  dialer.receive(other.unsent()); // an acceptor's greeting has the same bytes
   const auto proof = dialer.unsent().subspan(greeting, 32);
   EXPECT_EQ(in_hex(proof), examples().at(1));
 }

@@ -15,7 +15,7 @@ using wait_status = lane_backend::wait_status;
 const std::vector<std::string> kinds{"shm", "stream", "zero-copy"};
 
 /// Waits until the condition holds or a peer has failed.
-/// @returns whether the condition holds.
+/// @returns true if the condition holds.
 bool wait_for(lane_backend& backend, std::uint32_t replica,
               const lane_backend::wait_condition& condition) {
   for (;;) {
@@ -49,7 +49,8 @@ tensor tree_of(std::uint32_t a, std::uint32_t b, std::uint64_t step,
   return x;
 }
 
-/// Calls `fn(replica, backend of its process)` on a thread for each replica.
+/// Calls `fn` on one thread per replica, with the replica and the backend of
+/// its process.
 template <class F>
 void on_threads(lane_backends& backends, F fn) {
   std::vector<std::thread> threads;
@@ -149,7 +150,7 @@ TEST(LaneBackend, PacketsThatArriveBeforeTheLossAreUsed) {
   }
 }
 
-/// Overwrites free memory blocks of the size of a bucket.
+/// Overwrites the tensor pool's free memory blocks of this size.
 void overwrite_free_memory(const shape& dims) {
   tensors blocks;
   for (int i = 0; i < 32; ++i)
@@ -203,7 +204,7 @@ TEST(LaneBackend, AContributionThatAPeerReadsOutlivesItsFailedReplica) {
     backends.by_process[r]->contribute(
       r, 0, tensor::full(more, r + 1).slice(0, 6'144));
   backends.by_process[2]->end_step(2);
-  backends.by_process[2]->begin_generation(2, 2); // begins a new generation
+  backends.by_process[2]->begin_generation(2, 2); // leaves generation 1
   overwrite_free_memory(more);
   backends.by_process[0]->contribute(0, 0, tensor::full(dims, 1));
   ASSERT_TRUE(wait_for(*backends.by_process[1], 1, {kind::drained}));

@@ -19,7 +19,7 @@
 #include <map>
 #include <sys/socket.h>
 
-// Lane backends of several processes, all within the test process.
+// Lane backends of several simulated processes, all within the test process.
 
 namespace troupe::testing {
 
@@ -53,8 +53,8 @@ struct lane_backends {
         local_placement{placement_of(first), p}, std::move(lanes[p]), options));
   }
 
-  /// Lets a lane send zero-copy. All processes of the test are this process, so
-  /// they share one arena.
+  /// Lets a lane send without copies. The simulated processes share one arena,
+  /// because all of them are in this process.
   static void enable_zero_copy(net::shm_context& x) {
     x.own_arena = shared_arena();
     x.peer_arena.emplace(x.own_arena->descriptor());
@@ -68,7 +68,7 @@ struct lane_backends {
             std::make_unique<net::stream_lane>(net::wrap_socket(right))};
   }
 
-  /// Closes the "stream" lanes of a process, as its termination does.
+  /// Closes the "stream" lanes of a process, as the end of the process does.
   void cut(std::uint32_t process) const {
     const auto [first, last] = sockets.equal_range(process);
     for (auto it = first; it != last; ++it)
@@ -77,11 +77,12 @@ struct lane_backends {
 
   /// Indexed by process.
   std::vector<std::shared_ptr<lane_backend>> by_process;
-  /// Sockets of "stream" lanes by process.
+  /// Sockets of "stream" lanes, by process.
   std::multimap<std::uint32_t, int> sockets;
 };
 
-/// Replica actors of several processes with lane backends, and a chief.
+/// A chief, and the replica actors of several simulated processes. The replicas
+/// use lane backends.
 struct lane_backend_group {
   lane_backend_group(
     const firsts& first, const std::string& kind,
@@ -160,7 +161,7 @@ struct lane_backend_group {
   lane_backends backends;
   runtime actors;
   chief_actor chief_handle;
-  std::vector<caf::actor_addr> roles; ///< The chief first.
+  std::vector<caf::actor_addr> roles; ///< The chief is the first.
 };
 
 } // namespace troupe::testing

@@ -10,13 +10,14 @@ using namespace troupe::testing;
 
 namespace {
 
-/// Number of threads that sleep on the lanes of a process now, and its maximum.
+/// Number of threads that sleep on the lanes of a process now, and the highest
+/// number so far.
 struct sleeper_count {
   int now = 0, max = 0;
 };
 
-/// A lane that counts the threads that sleep on it. The backend holds its lock
-/// while it calls `arm` and `disarm`.
+/// A lane that counts the threads that sleep on it. The count needs no lock,
+/// because the backend holds its lock while it calls `arm` and `disarm`.
 class counting_lane final : public net::lane {
 public:
   counting_lane(std::unique_ptr<net::lane> lane, sleeper_count& count)

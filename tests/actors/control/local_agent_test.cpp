@@ -9,7 +9,8 @@
 #include <caf/send.hpp>
 #include <gtest/gtest.h>
 
-// The agent of a process whose chief runs in another process.
+// Tests of a local agent without a chief: an actor of the test records the
+// messages that the agent sends to the chief.
 
 using namespace troupe;
 using namespace troupe::testing;
@@ -19,7 +20,7 @@ namespace {
 
 using message_log = std::shared_ptr<std::vector<std::string>>;
 
-/// Stands for the chief's proxy and records the messages about steps.
+/// Replaces the chief's proxy and records the messages about steps.
 chief_remote_actor::behavior_type chief_proxy(chief_remote_actor::pointer,
                                               message_log log) {
   return {[](const step_commit::configured&) {},
@@ -63,7 +64,7 @@ replica_actor::behavior_type replica_role(replica_actor::pointer) {
           [](const replica_task&) {}};
 }
 
-/// A local agent in its first run, with replicas that answer nothing.
+/// A local agent in its first run. Its replicas never answer.
 struct local_agent_fixture {
   explicit local_agent_fixture(std::size_t count = 0) {
     const auto transport = std::make_shared<local_transport>(1, false);
@@ -103,12 +104,12 @@ struct local_agent_fixture {
     caf::anon_send(agent, step_commit::step_done{0, step, 0, 1, {}});
     simulator.run_until_idle();
   }
-  /// Messages that reached the chief since the last call.
+  /// Returns the messages that reached the chief since the last call.
   std::vector<std::string> sent_to_chief() {
     return std::exchange(*chief_log, {});
   }
 
-  /// Result of the run for its caller: the next step, or the error.
+  /// Returns what the caller of the run receives: the next step, or the error.
   std::string run_result() {
     try {
       const auto next =
@@ -147,7 +148,7 @@ TEST(LocalAgent, SendsReportsInBatches) {
 }
 
 TEST(LocalAgent, SendsTheReportsOfTheLastStepWithoutDelay) {
-  local_agent_fixture fixture; // 5 steps from 9
+  local_agent_fixture fixture; // the run has 5 steps, from step 9
   fixture.report_step(12);
   EXPECT_EQ(fixture.sent_to_chief(), texts{});
   fixture.report_step(13);
@@ -174,7 +175,7 @@ TEST(LocalAgent, SendsTheAnswersOfItsReplicasInOneMessage) {
 TEST(LocalAgent, RejectsCommitsFarAheadOfTheCaller) {
   const auto run_result_of = [](std::uint64_t steps, std::uint64_t acknowledged,
                                 const std::vector<std::uint64_t>& committed) {
-    local_agent_fixture fixture; // a step window of 4
+    local_agent_fixture fixture; // its step window is 4
     caf::anon_send(fixture.agent, run_barrier::join{1, 2, 9, steps, 0},
                    step_function_ref{});
     caf::anon_send(fixture.agent, commit_ack{1, 2, acknowledged});

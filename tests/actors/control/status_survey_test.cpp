@@ -7,14 +7,15 @@
 #include <caf/send.hpp>
 #include <gtest/gtest.h>
 
-// The probes that the chief sends when it is asked for the status of the job.
+// The chief sends probes when a client asks for the status of the job.
 
 using namespace troupe;
 using namespace std::chrono_literals;
 
 namespace {
 
-/// Confirms its configuration, and then computes: it answers no probe.
+/// A replica that answers `configure` and then computes forever, so it answers
+/// no probe.
 replica_actor::behavior_type busy_replica(replica_actor::pointer,
                                           replica_owner_actor owner,
                                           std::size_t* probes) {

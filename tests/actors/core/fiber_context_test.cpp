@@ -44,7 +44,7 @@ TEST_P(FiberContext, TheCurrentContextBelongsToTheFiber) {
 
 TEST_P(FiberContext, ATapeRecordsOnlyTheOpsOfItsFiber) {
   run_on_host([] {
-    // derivative of x^3 + x, with one op between two waits
+    // Computes the derivative of x^3 + x. The fiber parks after each op.
     const auto differentiate = [](double at, double& found) {
       tape t;
       const auto x = t.watch(tensor::of<double>({1}, {at}));

@@ -14,7 +14,7 @@ class Fiber : public test::OnEachHost {};
 
 INSTANTIATE_TEST_SUITE_P(On, Fiber, test::all_hosts, test::name_of_host);
 
-/// Waits while it handles its own exception, then rethrows it.
+/// Parks inside a catch block, and then rethrows the caught exception.
 void wait_in_catch(const std::string& text) {
   try {
     throw std::runtime_error(text);
@@ -67,7 +67,7 @@ TEST_P(Fiber, KeepsTheExceptionOfTheResumer) {
   });
 }
 
-/// Counts its destruction.
+/// Increments `ends` when it is destroyed.
 struct counted {
   int& ends;
   ~counted() { ++ends; }
@@ -92,7 +92,7 @@ TEST_P(Fiber, AbortRunsDestructors) {
     EXPECT_TRUE(a.done());
     EXPECT_EQ(ends, 2);
     EXPECT_FALSE(went_on);
-    EXPECT_EQ(a.error(), nullptr); // superseded is not an error
+    EXPECT_EQ(a.error(), nullptr); // `superseded` is not an error
   });
 }
 

@@ -35,7 +35,7 @@ TEST(ActorGroupFaults, RunThrowsTheTextOfAnExceptionAndCanRunAgain) {
       ec::invalid);
     EXPECT_EQ(text, "the user's error");
     EXPECT_EQ(unwound, entered);
-    EXPECT_LE(entered, 9); // two full steps, and no replica finished the third
+    EXPECT_LE(entered, 9); // 3 replicas enter at most 3 steps
     outcome out;
     EXPECT_EQ(fixture.group->run(out.request(2, 2)), 4u);
     EXPECT_EQ(out.commits.back().generation, 2u);

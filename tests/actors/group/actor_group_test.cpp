@@ -58,7 +58,7 @@ TEST(ActorGroup, GathersInReplicaOrderWhileReplicasRunAhead) {
          auto contribution = tensor::full({2}, context.replica + context.step);
          const auto gathered = context.gather(1, contribution);
          contribution.mutable_data<float>()[0] =
-           -1; // the other replicas got a copy
+           -1; // the other replicas have received a copy
          for (std::uint32_t r = 0; r < 3; ++r)
            if (gathered[r].data<float>()[0] == float(r + context.step))
              ++seen;
@@ -83,9 +83,8 @@ TEST(ActorGroup, StopEndsAllReplicasAtTheSameStepWithinTwoWindows) {
                             fixture.group->stop();
                         }});
   EXPECT_GT(end, 10u);
-  EXPECT_LE(
-    end,
-    10 + 2 * default_step_window); // the commit of step 10 was not acknowledged
+  EXPECT_LE(end,
+            10 + 2 * default_step_window); // step 10 was not acknowledged yet
   for (const auto& steps : ran)
     EXPECT_EQ(steps, end);
 }
@@ -105,7 +104,7 @@ TEST(ActorGroup, NoReplicaIsMoreThanTheStepWindowAheadOfTheCommit) {
          if (context.step + 1 == default_step_window)
            reached.set_value();
        } else if (context.step == 0) {
-         reached_future.wait(); // until replica 1 has used its step window
+         reached_future.wait(); // waits until replica 1 has used its window
          when_released = fast.load();
        }
      },
@@ -130,7 +129,7 @@ TEST(ActorGroup, NoReplicaIsMoreThanTwoWindowsAheadOfASlowOnCommit) {
      [&](const commit_record& record) {
        if (record.step > 0)
          return;
-       reached_future.wait(); // until all granted steps have run
+       reached_future.wait(); // waits until all granted steps have run
        fixture.group->stop();
      }});
   EXPECT_EQ(end, 2 * default_step_window);
@@ -145,7 +144,7 @@ TEST(ActorGroup, OnCommitMayTakeLongerThanTheStepTimeout) {
   const auto end = fixture.group->run(
     {0, 40, [](step_context&) {},
      [&](const commit_record& record) {
-       if (record.step == 1) // a delay, not a race
+       if (record.step == 1) // delays the caller
          never.get_future().wait_for(5 * options.step_timeout);
      }});
   EXPECT_EQ(end, 40u);

@@ -9,7 +9,7 @@
 #include <caf/exit_reason.hpp>
 #include <caf/send.hpp>
 
-// A group of actors whose roles a test can terminate.
+// An actor group whose roles a test can kill.
 
 namespace troupe::testing {
 

@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-// The queue between the roles of a group and its caller. All notifications are
-// in the queue before the caller reads it, so no test waits.
+// Tests of the queue through which the roles of a group notify the caller. All
+// notifications are in the queue before the caller reads it, so no test waits.
 
 namespace troupe {
 namespace {
@@ -15,7 +15,7 @@ completion_queue make_queue() {
   return completion_queue{std::make_shared<blocking_wait_strategy>()};
 }
 
-/// The committed steps, and how the run ended.
+/// Returns the committed steps and how the run ended.
 std::string drain(completion_queue& queue) {
   std::string text;
   try {

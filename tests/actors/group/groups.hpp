@@ -9,14 +9,15 @@
 #include <string>
 #include <vector>
 
-// A step function with a closed form, and a record of the results of its runs.
+// A step function whose results a second definition computes, and a record of
+// the results of a run.
 
 namespace troupe::testing {
 
 inline constexpr std::uint32_t small = 3, large = 9; // bucket numbers
 
-/// Contribution of replica `r` in step `s`. Its magnitudes differ so much that
-/// the bits of a sum show the order of its additions.
+/// Returns the contribution of replica `r` in step `s`. The elements differ so
+/// much in magnitude that the bits of a sum show the order of the additions.
 inline tensor contribution_of(std::uint32_t r, std::uint64_t s,
                               std::uint32_t bucket) {
   tensor value{shape{bucket == small ? 37 : 20'000}};
@@ -28,7 +29,8 @@ inline tensor contribution_of(std::uint32_t r, std::uint64_t s,
   return value;
 }
 
-/// Sum over replicas [a, b) in canonical tree order, by its definition.
+/// Returns the sum over the replicas [a, b) by the definition of the canonical
+/// tree.
 inline tensor expected_sum(std::uint32_t a, std::uint32_t b, std::uint64_t s,
                            std::uint32_t bucket) {
   if (b - a == 1)
@@ -74,8 +76,9 @@ struct outcome {
   }
 };
 
-/// Text of the error that `fn` throws. Empty: it threw none. An error of
-/// another code than `wanted` is prefixed with its code.
+/// Returns the text of the `job_error` that `fn` throws. Empty: `fn` throws no
+/// error. If the code of the error is not `wanted`, the text begins with the
+/// code.
 template <class F>
 std::string job_error_of(F&& fn, ec wanted) {
   try {

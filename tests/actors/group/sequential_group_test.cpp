@@ -82,7 +82,7 @@ TEST(SequentialGroup, StopsAfterTheCurrentStep) {
     EXPECT_EQ(group->run(job), 5u);
     EXPECT_EQ(group->run(out.request(5, 1)), 6u);
     EXPECT_EQ(out.commits.back().generation,
-              1u); // it continued where the last run ended
+              1u); // the second run continued the first
   }
 }
 
@@ -107,7 +107,7 @@ TEST(SequentialGroup, PassesAnExceptionAndCanRunAgain) {
     outcome out;
     EXPECT_EQ(group->run(out.request(0, 1)), 1u);
     EXPECT_EQ(out.commits[0].generation,
-              2u); // nothing of the old generation is used
+              2u); // the failed run is not continued
     EXPECT_TRUE(same_bits(out.sums.at({0, 0, small}),
                           expected_sum(0, replicas, 0, small)));
   }

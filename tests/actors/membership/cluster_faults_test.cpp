@@ -4,8 +4,8 @@
 using namespace troupe;
 using namespace troupe::testing;
 
-/// The fault injector of a process applies to the messages between its roles,
-/// and not only to packets.
+/// A process applies its fault injector to messages of its roles, and not only
+/// to packets: `step_done` is a message.
 TEST(ClusterFaults, ApplyToTheMessagesOfTheProcessThatHasThem) {
   const auto injector = std::make_shared<step_fault_injector>(
     message_kind::step_done, 3,

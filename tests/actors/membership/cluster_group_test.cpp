@@ -4,7 +4,7 @@
 #include <atomic>
 #include <future>
 
-// A replica group whose replicas are in several processes.
+// Tests of a replica group whose replicas are in several simulated processes.
 
 using namespace troupe;
 using namespace troupe::testing;
@@ -87,7 +87,7 @@ TEST_P(Processes, StopAtTheSameStepIfAnyOfThemStops) {
 TEST_P(Processes, ALateStopDoesNotEndTheNextRun) {
   cluster_fixture processes{GetParam()};
   processes.join_with_groups();
-  std::promise<void> run_ended; // for process 0, which asks for the next run
+  std::promise<void> run_ended; // set when process 0 has ended the first run
   auto run_has_ended = run_ended.get_future().share();
   std::vector<std::uint64_t> ends(processes.members.size());
   processes.for_each_member([&](member& process, std::uint32_t i) {
@@ -98,8 +98,7 @@ TEST_P(Processes, ALateStopDoesNotEndTheNextRun) {
         return;
       run_has_ended.wait();
       for (int stops = 0; stops < 500; ++stops) {
-        process.group
-          ->stop(); // some arrive before the join of process 0, some later
+        process.group->stop(); // some arrive before process 0 joins, some later
         std::this_thread::yield();
       }
     };
@@ -163,7 +162,8 @@ TEST_P(Processes, FailIfTheyAskForDifferentSteps) {
   }
 }
 
-// One of three workers begins a reduction, with a timeout of 1 s.
+// If one of three workers requests a run, its error after the timeout of 1 s
+// names the two others.
 TEST(ClusterGroup, AReduceThatOneOfThreeBeganNamesTheTwoMissing) {
   cluster_fixture processes{3};
   processes.join_with_groups({.step_timeout = 1s});
@@ -179,8 +179,8 @@ TEST(ClusterGroup, AReduceThatOneOfThreeBeganNamesTheTwoMissing) {
   EXPECT_EQ(processes.members[0].problem, processes.members[2].problem);
 }
 
-/// Two processes. Faults apply to the contributions that the second one sends
-/// in step 3.
+/// A run of two processes. The fault applies to the contributions that the
+/// second process sends in step 3.
 struct faulty_run {
   explicit faulty_run(fault_injector::injected_fault what)
     : injector{std::make_shared<step_fault_injector>(message_kind::contribution,
@@ -251,8 +251,8 @@ TEST(FaultyProcess, ChangesNoBitIfAPacketIsLateOrDuplicated) {
   }
 }
 
-/// In step 17 one process leaves the job and closes its connections, while all
-/// others run on.
+/// Starts a run in all processes. In step 17, the victim leaves the job and
+/// closes its connections, while the other processes continue.
 void cut_off(cluster_fixture& processes, std::uint32_t victim) {
   processes.join_with_groups();
   processes.for_each_member([&](member& process, std::uint32_t i) {

@@ -7,7 +7,7 @@
 
 #include <future>
 
-// A process that the leader admits and that then breaks the protocol.
+// Tests of a leader against a peer that breaks the protocol.
 
 using namespace troupe;
 using namespace troupe::testing;
@@ -16,7 +16,7 @@ namespace {
 
 constexpr auto long_enough = 20s;
 
-/// A member of a cluster that the test controls message by message.
+/// A process that joins a cluster and whose every message the test chooses.
 struct impostor {
   explicit impostor(std::uint32_t task) {
     request.task = task;
@@ -48,7 +48,7 @@ struct impostor {
     return result.get();
   }
 
-  /// Dials until a service with this purpose is registered.
+  /// Dials until the leader has registered a service with this purpose.
   net::endpoint::dial_result find(const net::address& address,
                                   const std::string& purpose) {
     for (;;)
@@ -104,7 +104,8 @@ TEST(ClusterHostile, AMemberThatSendsAViewHasNoEffect) {
       line->post({net::frame_kind::oneway, net::priority::control, 0, 1,
                   net::encode(membership_message_kind::view, std::string{},
                               rendezvous::membership_view{})}));
-    // The leader's one thread handles the view before it accepts these streams.
+    // The thread of the leader's endpoint handles the view before it accepts
+    // these streams.
     for (int i = 0; i < 20; ++i)
       EXPECT_TRUE(
         fake_member.dial(processes.addresses[0], "contributions").connection);

@@ -5,7 +5,8 @@
 using namespace troupe;
 using namespace troupe::testing;
 
-/// The rejection explains more than the later failure to connect.
+/// A worker that was rejected, and then cannot connect any more, reports the
+/// rejection, because the rejection explains more than the failure to connect.
 TEST(ClusterRejection, IsReportedThoughTheLeaderListensNoLonger) {
   cluster_fixture processes{2};
   processes.start_timeout = 1500ms;
@@ -25,5 +26,5 @@ TEST(ClusterRejection, IsReportedThoughTheLeaderListensNoLonger) {
   EXPECT_TRUE(
     mentions(processes.members[1].problem, "chief 0 rejected worker 1: "))
     << processes.members[1].problem;
-  processes.members[1].router.reset(); // before the promise that its log sets
+  processes.members[1].router.reset(); // its log uses the promise
 }

@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <future>
 
-// Joining and leaving a job.
+// Tests of how processes join a job and leave it.
 
 using namespace troupe;
 using namespace troupe::testing;
@@ -90,8 +90,7 @@ TEST(Cluster, RejectsASecondProcessForATaskWhoseFirstLives) {
   cluster_fixture processes{3};
   processes.start_timeout = 1s;
   processes.members[2].router =
-    processes.members[1]
-      .router; // no peer connects to it: it is rejected before
+    processes.members[1].router; // unused: the process is rejected before
   processes.adjust_options = [](std::uint32_t i, cluster_options& x) {
     if (i == 2) {
       x.task = 1;
@@ -134,8 +133,9 @@ TEST(Cluster, RejectsAnotherJob) {
     << processes.members[1].problem;
 }
 
-/// The leader's router accepts connections before the leader joins, because it
-/// serves another job. It rejects the member, which tries again.
+/// The router of the leader serves another job before the leader joins, so it
+/// accepts connections. It rejects the member, and the member tries again until
+/// the leader has joined.
 TEST(Cluster, AdmitsAMemberThatConnectedBeforeItsLeaderJoined) {
   cluster_fixture processes{2};
   const auto registration = processes.members[0].router->serve(
@@ -150,7 +150,7 @@ TEST(Cluster, AdmitsAMemberThatConnectedBeforeItsLeaderJoined) {
   early.join();
   for (auto& x : processes.members) {
     EXPECT_EQ(x.problem, "");
-    x.joined_cluster.reset(); // before the promise that its log sets
+    x.joined_cluster.reset(); // its log uses the promise, so it ends first
   }
   processes.members[1].router.reset();
 }
@@ -160,7 +160,7 @@ TEST(Cluster, AdmitsARestartedProcessWhileOthersAreMissing) {
   std::thread first{[&] {
     auto options = processes.options_of(1);
     options.router = make_router();
-    options.start_timeout = 200ms; // then it ends, and its connection closes
+    options.start_timeout = 200ms; // afterwards, the process disconnects
     options.shutdown_timeout = 100ms;
     member killed;
     killed.attempt([&] {
@@ -192,12 +192,12 @@ TEST(Cluster, LeaksNoDescriptor) {
     processes.join();
     EXPECT_EQ(first == second, processes.members[0].problem.empty());
   };
-  join(transport_kind::shm, transport_kind::shm); // opens what stays open
+  join(transport_kind::shm, transport_kind::shm); // opens lasting descriptors
   const auto before = open();
   for (int i = 0; i < 3; ++i) {
     join(transport_kind::shm, transport_kind::shm);
     join(transport_kind::tcp, transport_kind::tcp);
-    join(transport_kind::shm, transport_kind::tcp); // it fails
+    join(transport_kind::shm, transport_kind::tcp); // the job fails
   }
   EXPECT_EQ(open(), before);
 }

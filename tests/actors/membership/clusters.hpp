@@ -15,8 +15,8 @@
 #include <thread>
 #include <vector>
 
-// Several members of a cluster in one process. Each has a runtime, an endpoint
-// on a free port, and a thread that runs its program.
+// Several members of a cluster in one process. Each member has a runtime, an
+// endpoint on a free port, and a thread that runs the member's program.
 
 namespace troupe::testing {
 
@@ -54,8 +54,8 @@ inline std::shared_ptr<service_router> make_router() {
   return std::make_shared<service_router>(config);
 }
 
-/// Makes a router whose endpoint sets the promise at its first rejection by a
-/// process that does not serve its purpose yet.
+/// Makes a router that sets the promise when a peer first rejects a connection
+/// of the router because the peer has no service "control" yet.
 inline std::shared_ptr<service_router>
 make_router_that_reports_rejection(std::promise<void>& rejected) {
   net::endpoint_options config;
@@ -94,7 +94,7 @@ struct cluster_fixture {
     return options;
   }
 
-  /// Calls a function for some members, each on a thread of its own.
+  /// Calls a function for the members of these tasks, each on its own thread.
   template <class F>
   void for_each_member(const std::vector<std::uint32_t>& tasks, F&& fn) {
     std::vector<std::thread> mains;
@@ -117,7 +117,7 @@ struct cluster_fixture {
   }
   void join() { join(all_tasks()); }
 
-  /// Joins all members, and makes the replica group of each.
+  /// Lets all members join the job and make their replica groups.
   void join_with_groups(const replica_group_options& options = {}) {
     join();
     for_each_member([&](member& x, std::uint32_t) {

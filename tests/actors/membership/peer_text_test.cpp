@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <tuple>
 
-// Texts from another process are shown with printable characters only.
+// Tests that texts of another process are shown with printable characters only.
 
 using namespace troupe;
 using namespace troupe::testing;
@@ -19,7 +19,8 @@ const std::string hostile =
   "\x1b]0;title\x07\x1b[31mred\r\ntroupe: all is well";
 const std::string printable_text = "?]0;title??[31mred??troupe: all is well";
 
-/// Listens in place of the leader of a job, and sends hostile texts.
+/// Listens in place of a leader. It rejects workers with a hostile text, or
+/// accepts them and aborts the start with a hostile text.
 struct impostor {
   explicit impostor(bool takes) {
     endpoint.serve(
@@ -48,7 +49,7 @@ struct impostor {
   net::endpoint endpoint{options()};
 };
 
-/// Joins as a worker. @returns the error.
+/// Joins as a worker. @returns the code and the text of the error.
 std::pair<std::optional<ec>, std::string> join_error(const impostor& leader) {
   cluster_fixture processes{2};
   processes.addresses[0] = leader.endpoint.advertised_address();

@@ -9,8 +9,8 @@ using namespace troupe::testing;
 
 namespace {
 
-/// Queries the status until the text has a part. A leader that does not listen
-/// yet gives an error.
+/// Queries the status until the text contains `expected`, for at most 30 s. An
+/// error counts as a text, because the leader may not listen yet.
 std::string status_with(const cluster_fixture& processes,
                         const std::string& expected) {
   runtime client_runtime;
@@ -27,7 +27,7 @@ std::string status_with(const cluster_fixture& processes,
   return text;
 }
 
-/// One-shot flag that threads wait for.
+/// A flag that is set once and that threads wait for.
 class one_shot {
 public:
   void open() {
@@ -102,7 +102,8 @@ TEST(StatusService, OfAMemberNamesTheLeader) {
                + to_string(processes.addresses[0])));
 }
 
-/// More clients connect than the service accepts, and send nothing.
+/// 70 clients connect and send nothing. The service closes the connections of
+/// 6, because it accepts 64, and a run is not affected.
 TEST(StatusService, RejectsExcessClientsAndTheRunContinues) {
   cluster_fixture processes{2};
   processes.join_with_groups();

@@ -20,7 +20,7 @@ namespace {
 
 using side = net::loopback_channel::side;
 
-/// A node and its clients in one simulator.
+/// A node and its clients, all in one simulator.
 struct node_fixture {
   explicit node_fixture(node_settings settings = {}) {
     register_role<counter_actor, int>(*roles, "counter", counter);
@@ -45,7 +45,7 @@ struct node_fixture {
         proxy_options{});
     }
 
-    /// @returns the channel of the role, or the text of the error.
+    /// Requests a role. Returns its channel, or the text of the error.
     std::variant<std::uint32_t, std::string>
     request_spawn(const spawn_request& x) {
       std::variant<std::uint32_t, std::string> found;
@@ -107,7 +107,7 @@ struct node_fixture {
     return result;
   }
 
-  /// @returns the exit reason that a monitor receives. None: the actor lives.
+  /// Returns the exit reason that a monitor receives. Nullopt: the actor lives.
   template <class Handle>
   std::optional<std::string> exit_reason_of(const Handle& actor) {
     self->monitor(actor);

@@ -12,7 +12,8 @@
 #include <caf/scoped_actor.hpp>
 #include <gtest/gtest.h>
 
-// Client and node communicate over real sockets, but both are in this process.
+// In these tests, a client and a node in one process communicate over real
+// sockets.
 
 using namespace troupe;
 using namespace troupe::testing;
@@ -47,7 +48,7 @@ int add(runtime& local_runtime, const counter_actor& to, int x) {
   return total;
 }
 
-/// Monitors an actor, calls a function, and waits for the exit reason.
+/// Monitors an actor, calls `meanwhile`, and returns the actor's exit reason.
 template <class Handle, class F>
 caf::error exit_reason_of(runtime& local_runtime, const Handle& actor,
                           F meanwhile) {
@@ -113,7 +114,7 @@ TEST(RemoteNode, RejectsAResponseWithAChannelThatIsOpenAlready) {
   net::endpoint_options config;
   config.listen = net::address{"127.0.0.1", 0};
   service_router router{config};
-  skeleton_actor node_skeleton; // the only reference
+  skeleton_actor node_skeleton; // keeps the skeleton alive
   const auto served =
     router.serve({}, "node",
                  {[](const net::hello&) { return net::hello_response{}; },
@@ -164,8 +165,8 @@ TEST(RemoteNode, ConnectsOnlyWithTheSecret) {
   EXPECT_EQ(add(client_runtime, node.spawn<counter_actor>("counter", 1), 1), 2);
 }
 
-/// A client with the credentials of the environment connects, and a client
-/// without credentials does not.
+/// Expects that a client with the credentials of the environment can connect
+/// and that a client without credentials cannot.
 void expect_served_by_the_environment() {
   server_side server;
   runtime client_runtime;
@@ -236,7 +237,7 @@ TEST(RemoteNode, StopsANode) {
   remote_node node{client_runtime, server.node.address()};
   const auto role = node.spawn<counter_actor>("counter", 1);
   EXPECT_FALSE(server.node.wait_for_stop(0ms));
-  // Either the role's end or the connection's arrives first.
+  // The end of the role or the end of the connection may arrive first.
   EXPECT_TRUE(exit_reason_of(client_runtime, role, [&] { node.stop(); }));
   EXPECT_TRUE(server.node.wait_for_stop(long_enough));
 }

@@ -5,7 +5,7 @@
 
 #include <stdexcept>
 
-// Tests of the checks, counters and measurements of all replica groups.
+// Tests of the checks, counters and measurements that all replica groups share.
 
 namespace troupe {
 namespace {
@@ -70,12 +70,13 @@ TEST(StepRate, CountsStepsOverTheTimeSinceTheRunBegan) {
   EXPECT_EQ(x.steps_per_second, 8);
 }
 
-/// The rate is measured from the last sample that is at least ten seconds old.
+/// The rate is measured since the newest sample that is at least ten seconds
+/// old.
 TEST(StepRate, ForgetsSamplesOlderThanTenSeconds) {
   step_rate rate;
   const step_rate::time_point start{};
   rate.begin(start, 0);
-  for (int i = 1; i <= 20; ++i) // first ten steps a second, then one
+  for (int i = 1; i <= 20; ++i) // ten steps per second, then one step
     rate.on_commit(start + i * 1s, std::uint64_t(i < 10 ? 10 * i : 81 + i));
   const auto x = status_at(rate, start + 20s);
   EXPECT_EQ(x.window_ms, 11'000u);

@@ -9,7 +9,8 @@
 
 namespace troupe::testing {
 
-/// Both ends of a connection in one process. Each channel is a loopback.
+/// Both ends of a connection in one process. Each channel is a loopback
+/// channel.
 class connected_pair {
 public:
   using side = net::loopback_channel::side;

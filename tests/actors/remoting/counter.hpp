@@ -7,7 +7,7 @@
 namespace troupe::testing {
 
 using counter_actor = caf::typed_actor<
-  // Adds, and returns the total.
+  // Adds the number to the total, and returns the total.
   caf::replies_to<int>::with<int>,
   // Terminates with an error.
   caf::reacts_to<atom::next>,

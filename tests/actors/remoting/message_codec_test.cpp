@@ -58,7 +58,7 @@ void expect_round_trip(std::uint64_t seed) {
   for (std::size_t at = 0; at < bytes.size(); ++at) {
     auto bad = bytes;
     bad[at] ^= std::byte(1 + rng() % 255);
-    if (T z; !net::decode(bad, z)) { // then it is another complete value
+    if (T z; !net::decode(bad, z)) { // then `bad` encodes another value
       EXPECT_EQ(net::encode(z), bad);
     }
   }
@@ -84,7 +84,8 @@ std::string decode_error_of(const std::vector<std::byte>& bytes) {
   return fault ? to_string(*fault) : "none";
 }
 
-/// The error of a tensor with these extents that has a head and no elements.
+/// Returns the error of decoding a tensor head with these extents that no
+/// elements follow.
 std::string decode_error_of_head(int type, std::vector<std::int64_t> extents) {
   net::writer out;
   out(true, std::uint8_t(type), std::uint8_t(extents.size()));

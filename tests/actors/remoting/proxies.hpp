@@ -11,7 +11,8 @@
 #include <deque>
 #include <optional>
 
-// A role, its skeleton, a channel and its proxy, on one simulated clock.
+// A role, its skeleton, a channel and a proxy of the role, all in one
+// simulator.
 
 namespace troupe::testing {
 
@@ -54,13 +55,13 @@ struct remote_fixture {
     }
   }
 
-  /// Sends a request to the proxy. It is not handled yet.
+  /// Sends a request to the proxy, which handles it only when the test settles.
   template <class... Ts>
   auto request(const Ts&... xs) {
     return watcher->request(proxied, std::chrono::seconds{3600}, xs...);
   }
 
-  /// Settles, and returns the state of the response.
+  /// Handles all messages, and then returns the state of the response.
   template <class... Os, class Handle>
   response<Os...> read(Handle& asked) {
     response<Os...> found;
@@ -78,7 +79,8 @@ struct remote_fixture {
     return read<Os...>(asked);
   }
 
-  /// Settles, and returns the reason of the proxy's termination, or nullopt.
+  /// Handles all messages, and then returns the exit reason of the proxy.
+  /// Nullopt: the proxy lives.
   std::optional<caf::error> proxy_end() {
     settle();
     std::optional<caf::error> why;

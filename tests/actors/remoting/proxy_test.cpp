@@ -10,21 +10,22 @@ using namespace std::chrono_literals;
 namespace {
 
 using echo_actor = caf::typed_actor<
-  // Returns the text repeated that many times.
+  // Returns the text, repeated as often as the number says.
   caf::replies_to<std::uint32_t, std::string>::with<std::string>,
   // Returns the tensor and the sum of its elements.
   caf::replies_to<tensor>::with<tensor, double>,
-  // Returns twice the number when `next` arrives.
+  // Returns twice the number, but only when `next` arrives.
   caf::replies_to<atom::run, std::uint64_t>::with<std::uint64_t>,
   caf::reacts_to<atom::next>,
   // A function cannot be sent to another process.
   caf::replies_to<replica_task>::with<bool>,
-  // Is counted.
+  // Increments `stops`.
   caf::reacts_to<atom::stop>,
   // Handles cannot be sent to another process.
   caf::reacts_to<job_roles>>;
 
-/// Counts of the role's messages, and its open requests.
+/// The open requests of the role, and the number of messages that it has
+/// received.
 struct role_counts {
   std::deque<
     std::pair<std::uint64_t, caf::typed_response_promise<std::uint64_t>>>
@@ -215,7 +216,7 @@ TEST(Proxy, IsBusyBeyondTheWindowsOfProxySkeletonAndChannel) {
   for (int i = 0; i < 2; ++i)
     caf::anon_send(between.proxied, atom::stop_v);
   auto third = between.request(atom::stop_v);
-  between.simulator.run_until_idle(); // nothing is delivered meanwhile
+  between.simulator.run_until_idle(); // the channel delivers no frame here
   EXPECT_EQ(between.read<>(third).error,
             "busy(\"the channel accepts no more frames\")");
   EXPECT_EQ(between.stops, 2u);
@@ -226,7 +227,7 @@ TEST(Proxy, KeepsOnewayMessagesUntilTheChannelAcceptsThem) {
   proxy_fixture fixture{{.backlog = 10}, {}, {.control = 2}};
   for (int i = 0; i < 9; ++i)
     caf::anon_send(fixture.proxied, atom::stop_v);
-  fixture.simulator.run_until_idle(); // nothing is delivered meanwhile
+  fixture.simulator.run_until_idle(); // the channel delivers no frame here
   EXPECT_EQ(error_of(fixture), "busy(\"the channel accepts no more frames\")")
     << "a request does not overtake them";
   fixture.advance(100ms);

@@ -20,7 +20,7 @@ using namespace std::chrono_literals;
 namespace {
 
 using slow_actor = caf::typed_actor<
-  // Returns when the test allows it.
+  // The handler returns when the test allows it.
   caf::reacts_to<atom::next>>;
 
 /// A message that arrived: its type, its bytes and its tensors.
@@ -84,7 +84,8 @@ replica_owner_actor::behavior_type silent_owner(replica_owner_actor::pointer) {
 
 const tree::slice_key slice_key{1, 2, 3, 4, 5, 0, 1};
 
-/// Sends a message through the proxy and records it as it must arrive.
+/// Sends a message through the proxy and appends it to `sent` in the form in
+/// which it must arrive.
 template <class Stage, class... Ts>
 void send(Stage& fixture, message_log& sent, const Ts&... xs) {
   caf::anon_send(fixture.proxied, xs...);
@@ -92,7 +93,7 @@ void send(Stage& fixture, message_log& sent, const Ts&... xs) {
   sent.push_back(made_of(xs...));
 }
 
-/// A skeleton whose peer is controlled by the test.
+/// A skeleton to which the test sends frames directly, without a proxy.
 struct hostile_fixture : remote_fixture<reducer_actor> {
   hostile_fixture()
     : remote_fixture{{}, {}, {}, recording_reducer, &received},
@@ -102,7 +103,7 @@ struct hostile_fixture : remote_fixture<reducer_actor> {
   }
 
   /// Sends a frame with this payload.
-  /// @returns the reason of the skeleton's termination, or none.
+  /// @returns the exit reason of the skeleton. Empty: the skeleton lives.
   caf::error end_after(net::frame_kind kind, std::vector<std::byte> payload) {
     net::frame x{.kind = kind, .tag = 1, .payload = std::move(payload)};
     EXPECT_TRUE(peer_end->post(std::move(x)));
@@ -261,7 +262,7 @@ TEST(Skeleton, CarriesATreeReductionWithTheSameBits) {
   for (const std::uint64_t seed : {1, 2, 3, 4, 5}) {
     simulation::simulator simulator{seed};
     std::deque<net::loopback_channel> channels(
-      3); // to the reducer, replica 0, replica 1
+      3); // to the reducer, replica 0 and replica 1
     message_log received[2];
     std::vector<caf::actor> kept_actors;
     const auto receiver_transport = std::make_shared<local_transport>(2, true);

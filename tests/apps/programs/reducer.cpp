@@ -1,10 +1,11 @@
-// One process of a job, for tests of failures. It sums with the other processes
-// and raises a signal or waits as its scenario says.
+// Runs as one process of a job, for tests of failures. It sums with the other
+// processes, and raises a signal or waits if the scenario says so.
 //
 //   reducer SCENARIO [MILLISECONDS]
 //
-// MILLISECONDS is the timeout of a sum. Lines on standard error: "sum <value>"
-// for each sum, and "error <code>: <text>" for an error (exit code 3).
+// MILLISECONDS is the timeout of a sum. The program prints "sum <value>" for
+// each sum to standard error. On an error, it prints "error <code>: <text>" and
+// exits with code 3.
 
 #include <csignal>
 #include <cstdio>
@@ -21,7 +22,8 @@ using namespace troupe;
 struct job {
   const strategy& workers;
 
-  /// Runs one step in which each replica contributes ones.
+  /// Runs one step in which each replica contributes ones. Returns an element
+  /// of the sum.
   float sum_of_ones(std::int64_t elements) const {
     const auto sums = workers.run([&](replica_context& self) {
       const auto x = self.all_reduce(sum, tensor::full({elements}, 1));
@@ -35,14 +37,14 @@ void print_sum(float value) {
   std::fprintf(stderr, "sum %g\n", static_cast<double>(value));
 }
 
-/// All workers except the leader never begin the sum.
+/// The leader begins a sum that no other worker begins.
 void never_begin(const job& this_job) {
   while (!this_job.workers.is_chief())
     ::pause();
   print_sum(this_job.sum_of_ones(4));
 }
 
-/// The other worker ends after one sum.
+/// Worker 1 raises the signal between two sums.
 void end_after_sum(const job& this_job, int signal) {
   print_sum(this_job.sum_of_ones(1));
   if (this_job.workers.worker() == 1)
@@ -50,7 +52,8 @@ void end_after_sum(const job& this_job, int signal) {
   print_sum(this_job.sum_of_ones(1));
 }
 
-/// A worker ends during a step, while the others wait for its contribution.
+/// A worker raises the signal between two sums of one step, while the other
+/// workers wait for its contribution to the second.
 void end_during_step(const job& this_job, int signal, std::uint32_t worker) {
   this_job.workers.run([&](replica_context& self) {
     self.all_reduce(sum, tensor::full({1 << 20}, 1));
@@ -61,7 +64,7 @@ void end_during_step(const job& this_job, int signal, std::uint32_t worker) {
 }
 
 /// In the second step, worker 1 waits for a byte in the fifo "go". The leader
-/// writes the address and the secret file for status queries.
+/// prints the address and the secret file for status queries.
 void wait_in_step(const job& this_job) {
   print_sum(this_job.sum_of_ones(1));
   if (this_job.workers.is_chief())

@@ -1,10 +1,11 @@
-// A node for tests of clients. Its first line of output is its address.
+// A node for tests of clients. Its first line of output ends with its address.
 //
 //   steps_node
 //
-// Step functions "small": the call "fit" trains a small network on generated
-// digits for two epochs and returns the SHA-256 of its weights. The run "sum"
-// sums ones; before the sum, replica in[0] raises the signal in[1].
+// The node registers the step functions "small". Its call "fit" trains a small
+// network on generated digits for two epochs and returns the SHA-256 of the
+// weights. Its run "sum" sums ones twice; between the two sums, the replica
+// with the number inputs[0] raises the signal inputs[1].
 
 #include <csignal>
 #include <iostream>

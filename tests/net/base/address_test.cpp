@@ -50,7 +50,7 @@ TEST(Address, InvalidTextIsRejectedWithTheTextAndARemedy) {
   EXPECT_TRUE(complains("", "it has no port"));
   EXPECT_TRUE(complains(std::string(300, 'a') + ":1", "too long"));
   EXPECT_LT(complaint(std::string(100'000, 'a')).size(), 300u);
-  // one printable line, even if the text is from a peer
+  // The message is one printable line, although the text is not.
   EXPECT_TRUE(complains(std::string{"[\x06\0]:1\n", 7},
                         "'[??]:1?' is not a valid address: its port"));
 }

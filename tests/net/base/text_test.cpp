@@ -16,17 +16,19 @@ TEST(Printable, ReplacesControlCharactersByQuestionMarks) {
             "?]0;title??[31mred?troupe: all is well");
   EXPECT_EQ(printable("a\r\t\x7f\x08z"), "a????z");
   EXPECT_EQ(printable(std::string_view{"a\0z", 3}), "a?z");
-  EXPECT_EQ(printable("\u009b31m"), "??31m"); // CSI in one character
-  EXPECT_EQ(printable("\x9b[m"), "?[m");      // and in one byte
+  // the control sequence introducer, as a character of two bytes
+  EXPECT_EQ(printable("\u009b31m"), "??31m");
+  // the same control character as a byte that is not UTF-8
+  EXPECT_EQ(printable("\x9b[m"), "?[m");
   EXPECT_EQ(printable("\u202egnp.exe"), "???gnp.exe");
   EXPECT_EQ(printable("\u2066\u2069\u2028"), "?????????");
 }
 
 TEST(Printable, ReplacesInvalidUtf8ByQuestionMarks) {
-  EXPECT_EQ(printable("\xc3"), "?"); // truncated
+  EXPECT_EQ(printable("\xc3"), "?"); // a truncated character
   EXPECT_EQ(printable("\xe2\x82"), "??");
   EXPECT_EQ(printable("\xc3z\xf0\x9fz"), "?z??z");
-  EXPECT_EQ(printable("\xc1\x9b"), "??"); // overlong
+  EXPECT_EQ(printable("\xc1\x9b"), "??"); // an encoding that is too long
   EXPECT_EQ(printable("\xe0\x82\x9b"), "???");
   EXPECT_EQ(printable("\xf0\x80\x82\x9b"), "????");
   EXPECT_EQ(printable("\xed\xa0\x80"), "???"); // a surrogate

@@ -3,7 +3,8 @@
 #include <stdexcept>
 #include <string>
 
-/// @returns the text of the exception; "" if none was thrown.
+/// Returns the text of the std::invalid_argument that `f` throws. Empty: `f`
+/// throws nothing.
 template <class F>
 std::string thrown(F&& f) {
   try {

@@ -10,7 +10,7 @@ namespace {
 
 using namespace troupe::net;
 
-/// Sets TF_CONFIG, and unsets it afterwards.
+/// Unsets TF_CONFIG before and after each test.
 class TfConfig : public testing::Test {
 protected:
   TfConfig() { ::unsetenv("TF_CONFIG"); }
@@ -114,7 +114,7 @@ TEST_F(TfConfig, HasNoMasterWithoutATask) {
 
 struct invalid_config {
   std::string text;
-  std::string message; ///< Without "TF_CONFIG: ".
+  std::string message; ///< Error message without the prefix "TF_CONFIG: ".
 };
 
 std::string in_cluster(const std::string& x) {

@@ -147,7 +147,7 @@ TEST(Codec, SurvivesEveryFlippedByte) {
       auto bad = bytes;
       bad[offset] ^= std::byte(with);
       wired::outer x;
-      if (!decode(bad, x)) { // the byte belongs to another valid value
+      if (!decode(bad, x)) { // the changed bytes encode another valid value
         EXPECT_EQ(encode(x), bad) << "byte " << offset;
       }
     }

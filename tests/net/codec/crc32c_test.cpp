@@ -22,7 +22,7 @@ TEST(Crc32c, GivesThePublishedValues) {
   for (const auto& crc : {crc32c, crc32c_by_tables}) {
     EXPECT_EQ(crc({}, 0), 0u);
     EXPECT_EQ(crc(bytes_of("123456789"), 0), 0xE3069283u);
-    // RFC 3720, B.4
+    // The values below are from RFC 3720, B.4.
     bytes.assign(32, std::byte{0});
     EXPECT_EQ(crc(bytes, 0), 0x8A9136AAu);
     bytes.assign(32, std::byte{0xFF});
@@ -56,7 +56,8 @@ TEST(Crc32c, EqualsTheTablesForAnyLength) {
   std::vector<std::byte> bytes(100'000);
   for (auto& b : bytes)
     b = std::byte(random());
-  // around one, two and three times the block size of the instruction
+  // The sizes are around multiples of the sizes of three adjacent blocks, 3 *
+  // 256 and 3 * 4096 bytes.
   for (const std::size_t size :
        {767, 768, 769, 1536, 2311, 12287, 12288, 12296, 13056, 24576, 99'991})
     for (std::size_t from = 0; from < 9; ++from) {

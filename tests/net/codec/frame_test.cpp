@@ -9,7 +9,8 @@ using namespace troupe::net::testing;
 
 namespace {
 
-/// A header that was changed by `change`, with correct checksums.
+/// Returns the bytes of a frame that `change` has changed, with correct
+/// checksums.
 template <class F>
 std::vector<std::byte> sealed(F&& change) {
   auto bytes = to_bytes(some_frame(9));
@@ -95,7 +96,7 @@ TEST(Frame, RandomBytesAreRejected) {
     std::vector<std::byte> bytes(random() % 200);
     for (auto& b : bytes)
       b = std::byte(random());
-    if (i % 2) // passes the first checks
+    if (i % 2) // begins like a valid frame, to pass the first checks
       std::copy_n(to_bytes(some_frame(3)).begin(),
                   std::min<std::size_t>(bytes.size(), random() % 40),
                   bytes.begin());

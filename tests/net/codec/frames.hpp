@@ -20,13 +20,14 @@ inline frame some_frame(std::size_t size, std::uint32_t seed = 1) {
   return result;
 }
 
-/// The frames of a byte stream, and its error.
+/// Frames that were decoded from a byte stream, and the error that ended
+/// decoding.
 struct decoded {
   std::vector<frame> frames;
   std::optional<decode_error> error;
 };
 
-/// @param piece number of bytes passed to the decoder at a time.
+/// @param piece number of bytes that are passed to the decoder at a time.
 inline decoded decode_all(std::span<const std::byte> bytes, std::size_t piece,
                           const frame_limits& limits = {}) {
   frame_decoder decoder{limits};

@@ -14,8 +14,8 @@ namespace {
 
 using timer = troupe::net::timer;
 
-/// Three timers that are due at the same time. The handler of the first changes
-/// the second; the third expires last.
+/// Three timers that are due at the same time. They expire in order. The
+/// handler of the first timer calls `meddle` with the second timer.
 struct three_timers {
   explicit three_timers(std::function<void(timer&)> meddle)
     : first{loop,
@@ -30,7 +30,8 @@ struct three_timers {
       second->expires_after(0ns);
       third.expires_after(0ns);
       const auto due = std::chrono::steady_clock::now();
-      while (std::chrono::steady_clock::now() == due) // until all are due
+      // until all timers are due
+      while (std::chrono::steady_clock::now() == due)
         ;
     });
   }

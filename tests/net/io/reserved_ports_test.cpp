@@ -11,7 +11,8 @@ namespace {
 
 using troupe::net::reserved_ports;
 
-/// @returns 0 if a socket can listen on the port, else errno.
+/// Returns 0 if a new socket can listen on the port, else `errno`. `reuse` is
+/// the value of SO_REUSEADDR.
 int try_listen(std::uint16_t port, int reuse) {
   const auto fd = ::socket(AF_INET, SOCK_STREAM, 0);
   ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &reuse, sizeof reuse);

@@ -27,7 +27,9 @@ protected:
     return {tls{dialer}.wrap(x[0], tls::side::dialer),
             tls{acceptor}.wrap(x[1], tls::side::acceptor)};
   }
-  /// @returns what the acceptor and the dialer received.
+  /// Returns the results of a TLS handshake at the acceptor (first) and at the
+  /// dialer (second): the final status, and a text that ends with the stream's
+  /// problem.
   static std::pair<received, received> handshake_results(two sockets) {
     auto remote = pass(*sockets.first, *sockets.second, "hello");
     remote.text += sockets.second->problem();
@@ -54,7 +56,8 @@ void carries_both_ways(stream& left, stream& right) {
   EXPECT_TRUE(pass(right, left, text).text == text);
 }
 
-/// Alternately writes until the stream is full, and reads everything.
+/// Checks that the bytes arrive if the sender writes until the stream is full,
+/// the receiver then reads everything, and both repeat this.
 void continues_after_partial_transfer(stream& sender, stream& receiver) {
   const auto text = letters(2'000'000);
   pass(sender, receiver, "x"); // completes the TLS handshake

@@ -13,7 +13,7 @@
 
 namespace troupe::net::testing {
 
-/// @returns two sockets that are connected to each other.
+/// Returns two sockets that are connected to each other.
 inline std::array<int, 2> socket_pair() {
   std::array<int, 2> x{};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, x.data()) != 0)
@@ -29,14 +29,15 @@ inline std::string text_of(std::span<const std::byte> x) {
   return {reinterpret_cast<const char*>(x.data()), x.size()};
 }
 
-/// Received bytes, and the final status of the stream that was read.
+/// Bytes that were read from a stream, and the stream's last status.
 struct received {
   std::string text;
   stream::status state = stream::status::ok;
 };
 
-/// Writes to one end and reads from the other until `sent` has passed, or
-/// either ends. @returns the bytes read and the final status.
+/// Writes `sent` to one end of a stream and reads it from the other end.
+/// @returns the bytes read and, if an end was closed or failed, its status.
+/// @errors throws std::runtime_error after 20 seconds.
 inline received pass(stream& sender, stream& receiver, std::string_view sent) {
   const auto deadline =
     std::chrono::steady_clock::now() + std::chrono::seconds{20};
@@ -53,7 +54,7 @@ inline received pass(stream& sender, stream& receiver, std::string_view sent) {
           || x.state == stream::status::closed)
         return {got.text, x.state};
     } else {
-      sender.read_some(piece); // the rest of a handshake
+      sender.read_some(piece); // completes a TLS handshake
     }
     const auto x = receiver.read_some(piece);
     got.text += text_of(std::span{piece}.first(x.bytes));

@@ -9,14 +9,15 @@ using namespace troupe::net::testing;
 
 namespace {
 
-/// Properties of every kind of lane.
+/// Tests of properties that every kind of lane has.
 class Lane : public ::testing::TestWithParam<const char*> {
 protected:
   connected_lanes lanes = make_lanes(GetParam());
   lane& left = *lanes.left;
   lane& right = *lanes.right;
 
-  /// Posts until the lane is full, at most `max_packets` packets.
+  /// Posts packets until the lane is full, at most `max_packets`, and returns
+  /// the number posted.
   std::size_t fill(lane& x, std::size_t max_packets, std::size_t size) {
     std::size_t posted = 0;
     while (posted < max_packets
@@ -173,7 +174,7 @@ TEST_P(Lane, ReportsNoEventForAPacketThatIsLeftInTheLane) {
   std::vector<std::byte> bytes(100);
   EXPECT_TRUE(right.fetch(bytes));
   right.pop();
-  EXPECT_TRUE(wait_for_event(right)); // the next packet
+  EXPECT_TRUE(wait_for_event(right)); // the next packet is an event
   EXPECT_NE(right.front(), nullptr);
 }
 
@@ -189,7 +190,7 @@ TEST_P(Lane, DeliversEarlierPacketsBeforeItReportsTheClose) {
   EXPECT_TRUE(right.reserve().empty());
   EXPECT_FALSE(right.post(numbered_header(0), bytes_of(0, 1)));
   std::vector<pollfd> watched;
-  EXPECT_TRUE(right.arm(watched)); // no further events
+  EXPECT_TRUE(right.arm(watched)); // the close is reported, so no event follows
   EXPECT_TRUE(watched.empty());
 }
 

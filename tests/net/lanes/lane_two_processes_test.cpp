@@ -11,10 +11,11 @@ namespace {
 
 class LaneOfTwoProcesses : public ::testing::TestWithParam<const char*> {};
 
-constexpr std::size_t packet_count = 256; // 64 MiB each way
+constexpr std::size_t packet_count = 256; // 64 MiB per direction
 
-/// Sends all own packets and receives all of the peer's, in any order.
-/// @returns the failure; empty: none.
+/// Sends `packet_count` packets and receives as many from the peer, at the same
+/// time.
+/// @returns the reason of a failure. Empty: no failure.
 std::string exchange_packets(lane& own_lane, std::uint64_t own_seed,
                              std::uint64_t peer_seed) {
   std::vector<pollfd> watched;

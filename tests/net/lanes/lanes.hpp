@@ -20,7 +20,8 @@ namespace troupe::net::testing {
 inline constexpr std::chrono::seconds test_timeout{20};
 inline constexpr std::uint32_t few_slots = 4;
 
-/// The shared memory of two processes, each with a view of the other's segment.
+/// The shared memory of two processes, `left` and `right`. Each has a segment
+/// and has mapped the segment of the other.
 struct shm_contexts {
   explicit shm_contexts(std::uint32_t slots = few_slots,
                         bool with_arenas = false) {
@@ -46,14 +47,14 @@ struct shm_contexts {
   std::shared_ptr<shm_context> left, right;
 };
 
-/// Both ends of a stream without TLS.
+/// Returns both ends of a stream without TLS.
 inline std::pair<std::unique_ptr<stream>, std::unique_ptr<stream>>
 connected_streams() {
   const auto [left, right] = socket_pair();
   return {wrap_socket(left), wrap_socket(right)};
 }
 
-/// Both ends of a stream with TLS, after the handshake.
+/// Returns both ends of a stream with TLS, after the TLS handshake.
 inline std::pair<std::unique_ptr<stream>, std::unique_ptr<stream>>
 secured_streams() {
   struct files_in_folder : certificate_test {
@@ -69,7 +70,7 @@ secured_streams() {
   return {std::move(dialer), std::move(acceptor)};
 }
 
-/// Both ends of a lane.
+/// The two ends of a lane.
 struct connected_lanes {
   std::unique_ptr<lane> left, right;
 };
@@ -81,7 +82,7 @@ inline connected_lanes shm_lanes_over(const shm_contexts& contexts,
           std::make_unique<shm_lane>(contexts.right, queue, std::move(right))};
 }
 
-/// Makes lanes of a kind: "shm", "stream" or "tls".
+/// Makes both ends of a lane of a kind: "shm", "stream" or "tls".
 inline connected_lanes make_lanes(const std::string& kind) {
   if (kind == "shm")
     return shm_lanes_over(shm_contexts{}, 0);
@@ -103,7 +104,7 @@ inline packet_header numbered_header(std::uint64_t number) {
   return x;
 }
 
-/// Bytes that differ from those of any other number.
+/// Returns pseudorandom bytes that depend on the number.
 inline std::vector<std::byte> bytes_of(std::uint64_t number, std::size_t size) {
   std::vector<std::byte> x(size);
   std::minstd_rand random{static_cast<std::uint_fast32_t>(number + 1)};
@@ -112,7 +113,8 @@ inline std::vector<std::byte> bytes_of(std::uint64_t number, std::size_t size) {
   return x;
 }
 
-/// Waits for an event until the timeout has elapsed.
+/// Waits for an event of the lane, at most `test_timeout`.
+/// @returns true if there is an event.
 inline bool wait_for_event(lane& x) {
   std::vector<pollfd> watched;
   lane* const only[]{&x};
@@ -137,7 +139,8 @@ inline bool flush_eventually(lane& x) {
   return x.flush();
 }
 
-/// Payload of the next packet. None: the lane ended before it arrived.
+/// Returns the payload of the next packet. None: the lane has ended, or
+/// `test_timeout` has elapsed.
 inline std::optional<std::vector<std::byte>>
 take_eventually(lane& receiver, packet_header& header) {
   const auto deadline = std::chrono::steady_clock::now() + test_timeout;

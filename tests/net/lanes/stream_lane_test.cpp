@@ -7,7 +7,7 @@ using namespace troupe::net::testing;
 
 namespace {
 
-/// The bytes that a lane sends for a packet.
+/// Returns the bytes that a lane writes to its stream for one packet.
 std::vector<std::byte> bytes_sent(std::uint64_t number, std::size_t size) {
   auto [left, right] = connected_streams();
   stream_lane lane{std::move(left)};

@@ -8,12 +8,14 @@
 
 namespace troupe::net::testing {
 
-/// Files of an authority and of the certificates that it signed.
+/// Makes files with an authority and with certificates that the authority
+/// signs.
 class certificate_test : public scratch_test {
 protected:
   using files = credentials::certificates;
 
-  /// Files of a certificate signed by `by`, whose owner trusts `ours`.
+  /// Returns the files of a process whose certificate `by` has signed, and
+  /// which trusts the authority `ours`.
   files signed_by(const certified_key& by, const std::string& name,
                   std::chrono::hours until = std::chrono::hours{1}) const {
     const auto now = std::chrono::system_clock::now();

@@ -24,7 +24,7 @@ certificate_ptr read(const std::string& text) {
   return it;
 }
 
-/// @returns OpenSSL's result for a certificate: X509_V_OK or an error.
+/// Verifies a certificate with OpenSSL. Returns X509_V_OK or the error.
 int verify_result(const certified_key& authority,
                   const certified_key& certificate, const char* host = nullptr,
                   int purpose = X509_PURPOSE_SSL_SERVER) {

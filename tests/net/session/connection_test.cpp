@@ -21,7 +21,7 @@ frame numbered_frame(std::uint64_t tag, std::size_t size = 8,
           .payload = std::vector<std::byte>(size, std::byte(tag))};
 }
 
-/// One channel of a connection, with a listener at each end.
+/// Both ends of a channel, each with a listener.
 struct channel_pair {
   explicit channel_pair(connected_endpoints& endpoints,
                         std::uint32_t channel = 1)
@@ -37,7 +37,8 @@ struct channel_pair {
     std::make_shared<recording_listener>();
 };
 
-/// Posts `count` frames and expects them in order at the other end.
+/// Posts `count` frames at the left end, and expects them in order at the right
+/// end.
 void expect_carried(channel_pair& pair, std::uint64_t count, std::size_t size) {
   std::thread poster{[&] {
     for (std::uint64_t i = 0; i < count; ++i)
@@ -221,7 +222,8 @@ TEST(Connection, ReceivesHeartbeatsWhileIdle) {
   for (auto before = 0ms; heartbeats < 3;) {
     ASSERT_LT(std::chrono::steady_clock::now(), end);
     const auto now = endpoints.left_connection->silence();
-    heartbeats += now < before; // a byte was received
+    // the silence became shorter, so a byte was received
+    heartbeats += now < before;
     before = now;
   }
 }

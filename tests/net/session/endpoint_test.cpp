@@ -55,7 +55,7 @@ TEST(Endpoint, HandsOverAStreamForPurposesWithoutFrames) {
   ::getsockopt(receiver.descriptor(), IPPROTO_TCP, TCP_NODELAY, &at_once,
                &size);
   EXPECT_TRUE(at_once);
-  left.net_endpoint.reset(); // the stream needs no endpoint any more
+  left.net_endpoint.reset(); // the streams do not depend on the endpoints
   right.net_endpoint.reset();
   EXPECT_EQ(pass(sender, receiver, "as it is").text, "as it is");
   EXPECT_EQ(pass(receiver, sender, "and back").text, "and back");
@@ -93,7 +93,8 @@ TEST(Endpoint, RejectsPeersWithAnotherSecretOrNone) {
                                           : "it may require other credentials"))
       << result.reason;
     const auto* said = *wrong ? "does not know the secret" : "has no secret";
-    while (!mentions(right.log.take(), said)) // it was dialed more than once
+    // `left` dials several times, so this message may repeat
+    while (!mentions(right.log.take(), said))
       ;
   }
   EXPECT_EQ(right.accepted.size(), 0u);
@@ -117,7 +118,7 @@ TEST(Endpoint, ReportsTheEarlierHandshakeFailureWhenThePeerIsGone) {
   test_endpoint left{dialing_options(secret_credentials("wrong"))};
   auto result =
     left.dial(right->net_endpoint->advertised_address(), hello_of("left"), 2s);
-  right->log.take(); // the peer was there
+  right->log.take(); // the peer has logged a failed handshake
   right.reset();
   const auto end = await_result(std::move(result));
   EXPECT_TRUE(mentions(end.reason, "Connection refused")) << end.reason;
@@ -152,7 +153,8 @@ TEST(Endpoint, FailsAtTheDeadlineWithTheLastReason) {
 }
 
 TEST(Endpoint, TimesOutIfThePeerDoesNotRespond) {
-  endpoint right{listening_options()}; // has no handler yet: dialers wait
+  // it has no handler, so dialing peers wait
+  endpoint right{listening_options()};
   test_endpoint left{dialing_options()};
   const auto result = await_result(
     left.dial(right.advertised_address(), hello_of("left"), 100ms));

@@ -14,10 +14,11 @@ namespace troupe::net::testing {
 
 using namespace std::chrono_literals;
 
-/// Maximum wait of a test, on a loaded machine.
+/// Maximum time that a test waits for an event; long, because the machine may
+/// be loaded.
 inline constexpr auto max_wait = 60s;
 
-/// Items that another thread has put, in order.
+/// A queue through which one thread passes items to another thread.
 template <class T>
 class mailbox {
 public:
@@ -27,7 +28,7 @@ public:
     arrival_.notify_all();
   }
   /// Waits for the next item.
-  /// @errors throws if none arrives within the maximum wait.
+  /// @errors throws std::runtime_error if no item arrives within `max_wait`.
   T take() {
     std::unique_lock hold{lock_};
     if (!arrival_.wait_for(hold, max_wait, [this] { return !items_.empty(); }))
@@ -52,7 +53,7 @@ struct close_event {
   std::string reason;
 };
 
-/// Records what arrives on a channel.
+/// Records the frames and the end of a channel.
 struct recording_listener : channel_listener {
   void on_frame(frame&& x) override { frames.put(std::move(x)); }
   void on_closed(close_reason how, const std::string& reason) override {
@@ -75,7 +76,8 @@ inline endpoint_options listening_options(credentials given_credentials = {}) {
   endpoint_options options;
   options.listen = address{"127.0.0.1", 0};
   options.credentials = std::move(given_credentials);
-  options.heartbeat_timeout = max_wait; // tests of timeouts set their own
+  // tests of the timeout set a shorter one
+  options.heartbeat_timeout = max_wait;
   return options;
 }
 
@@ -91,8 +93,8 @@ inline credentials secret_credentials(std::string x) {
   return result;
 }
 
-/// An endpoint that accepts every peer and records its connections and log
-/// lines.
+/// An endpoint that accepts every peer, and records the accepted connections
+/// and the log messages.
 struct test_endpoint {
   struct accepted_peer {
     hello peer;
@@ -109,7 +111,8 @@ struct test_endpoint {
                           accepted.put({x, std::move(y)});
                         });
   }
-  ~test_endpoint() { net_endpoint.reset(); } // before the mailboxes
+  // before the mailboxes, which its callbacks use
+  ~test_endpoint() { net_endpoint.reset(); }
 
   std::future<endpoint::dial_result>
   dial(const address& peer_address, const hello& own_hello,
@@ -137,7 +140,7 @@ T await_result(std::future<T>&& x) {
   return x.get();
 }
 
-/// Both ends of a connection between two hosts.
+/// Two endpoints, and both ends of a connection between them.
 struct connected_endpoints {
   explicit connected_endpoints(
     const endpoint_options& left_options = dialing_options(),

@@ -23,7 +23,7 @@ TEST(FailureDetector, MeasuresSilenceFromTheLastContact) {
 TEST(FailureDetector, ExcludesTimeInWhichThisProcessDidNotRun) {
   failure_detector detector{start, 100ms};
   detector.tick(start + 100ms);
-  detector.tick(start + 1000ms); // 800 ms late
+  detector.tick(start + 1000ms); // the tick is 800 ms late
   EXPECT_EQ(detector.silence(start + 1000ms), 200ms);
   detector.tick(start + 1100ms);
   EXPECT_EQ(detector.silence(start + 1200ms), 400ms)

@@ -44,7 +44,7 @@ handshake acceptor(std::string secret, unsigned seed = 2) {
   return {side::acceptor, std::move(secret), some_nonce(seed)};
 }
 
-/// Takes all bytes that it has to send.
+/// Returns all bytes that the handshake has to send, and marks them as sent.
 std::vector<std::byte> take_unsent(handshake& x) {
   const auto all = x.unsent();
   std::vector<std::byte> bytes{all.begin(), all.end()};
@@ -52,8 +52,9 @@ std::vector<std::byte> take_unsent(handshake& x) {
   return bytes;
 }
 
-/// Passes as many bytes as it accepts, a piece at a time.
-/// @returns the number of these bytes.
+/// Passes bytes to a handshake in pieces of at most `piece` bytes, as long as
+/// it waits for bytes.
+/// @returns the number of bytes passed.
 std::size_t feed(handshake& receiver, std::span<const std::byte> bytes,
                  std::size_t piece = 1 << 20) {
   const auto total = bytes.size();
@@ -65,7 +66,8 @@ std::size_t feed(handshake& receiver, std::span<const std::byte> bytes,
   return total - bytes.size();
 }
 
-/// Runs both sides until neither has bytes to send, and records all sent bytes.
+/// Runs both sides of a handshake until neither side has bytes to send. Records
+/// all sent bytes.
 struct handshake_run {
   explicit handshake_run(handshake d, handshake a, std::size_t piece = 1 << 20)
     : dialing_side{std::move(d)}, accepting_side{std::move(a)} {
@@ -86,8 +88,8 @@ struct handshake_run {
   std::vector<std::byte> dialer_sent{}, acceptor_sent{};
 };
 
-/// An acceptor after the exchange of greetings, for bytes that a dialer would
-/// not send.
+/// Returns an acceptor after the exchange of greetings. Tests pass bytes to it
+/// that no correct dialer sends.
 handshake greeted_acceptor(const std::string& secret) {
   auto accepts = acceptor(secret);
   auto greeting = dialer(secret);
@@ -134,7 +136,7 @@ TEST(Handshake, FailsWithoutAResponseToAWrongSecret) {
   EXPECT_EQ(run.accepting_side.current(), state::failed);
   EXPECT_EQ(run.accepting_side.reason(), "it does not know the secret");
   EXPECT_EQ(run.dialing_side.current(), state::in_progress);
-  EXPECT_EQ(run.acceptor_sent.size(), 40u); // its greeting
+  EXPECT_EQ(run.acceptor_sent.size(), 40u); // only the greeting
 }
 
 TEST(Handshake, SendsNoGreetingToAnotherMode) {
@@ -151,14 +153,15 @@ TEST(Handshake, SendsNoGreetingToAnotherMode) {
 TEST(Handshake, DetectsAnImpostorAtTheDialer) {
   const handshake_run run{dialer("right"), acceptor("right")};
   auto dials = dialer("right", 9);
-  feed(dials, run.acceptor_sent); // of another handshake
+  feed(dials, run.acceptor_sent); // recorded in another handshake
   EXPECT_EQ(dials.current(), state::failed);
   EXPECT_EQ(dials.reason(), "it does not know the secret");
 }
 
 TEST(Handshake, RejectsAReplay) {
   const handshake_run run{dialer("right"), acceptor("right")};
-  auto accepts = acceptor("right", 3); // its nonce is new
+  // its nonce differs from that of the recorded handshake
+  auto accepts = acceptor("right", 3);
   feed(accepts, run.dialer_sent);
   EXPECT_EQ(accepts.current(), state::failed);
   EXPECT_EQ(take_unsent(accepts).size(), 40u);
@@ -167,7 +170,7 @@ TEST(Handshake, RejectsAReplay) {
 TEST(Handshake, RejectsAReflection) {
   auto dials = dialer("right");
   const auto greeting = take_unsent(dials);
-  feed(dials, greeting); // the same nonce on both sides
+  feed(dials, greeting); // its own greeting, so both nonces are equal
   const auto proof = take_unsent(dials);
   EXPECT_EQ(feed(dials, proof), 32u);
   EXPECT_EQ(dials.current(), state::failed);
@@ -186,7 +189,8 @@ TEST(Handshake, RejectsAnyFlippedBit) {
   const handshake_run whole{dialer("right"), acceptor("right")};
   for (std::size_t position = 0; position < whole.dialer_sent.size();
        ++position) {
-    if (position == 6 || position == 7) // these two are not checked
+    // bytes 6 and 7 of the greeting are reserved
+    if (position == 6 || position == 7)
       continue;
     auto sent_bytes = whole.dialer_sent;
     sent_bytes[position] ^= std::byte(1 << position % 8);

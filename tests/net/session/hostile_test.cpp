@@ -13,7 +13,8 @@
 #include <random>
 #include <sys/resource.h>
 
-// Unauthenticated and faulty peers of an endpoint, over real sockets.
+// Tests of an endpoint with peers that do not authenticate or violate the
+// protocol, over real sockets.
 
 using namespace troupe::net;
 using namespace troupe::net::testing;
@@ -39,7 +40,8 @@ void expect_member_joins(test_endpoint& server,
   EXPECT_EQ(server.accepted.take().peer.name, "member");
 }
 
-/// The process's limit of descriptors; restored at the end.
+/// Lowers the process's limit of descriptors. The destructor restores the
+/// limit.
 class descriptor_limit {
 public:
   descriptor_limit() { ::getrlimit(RLIMIT_NOFILE, &before_); }
@@ -73,7 +75,8 @@ TEST(HostilePeer, IsClosedAfterRandomBytes) {
   expect_member_joins(server);
 }
 
-/// The decision on the hello is made after the peer has reset the connection.
+/// A peer that resets its connection while `authorize` decides on its hello is
+/// reported to `abandoned`.
 TEST(HostilePeer, IsAbandonedIfItDisconnectsBeforeTheResponse) {
   mailbox<std::string> seen;
   mailbox<int> asked, left;
@@ -86,7 +89,8 @@ TEST(HostilePeer, IsAbandonedIfItDisconnectsBeforeTheResponse) {
     },
     [&](const hello&, accepted_connection&&) { seen.put("taken"); },
     [&](const hello& who) { seen.put(who.name + " is abandoned"); });
-  std::string outcome = "taken"; // a reset may arrive late
+  // a reset may arrive after the response was sent
+  std::string outcome = "taken";
   for (int i = 0; i < 100 && outcome == "taken"; ++i) {
     handshake says{
       handshake::side::dialer, {}, random_nonce(), hello_of("client")};
@@ -131,12 +135,14 @@ TEST(HostilePeer, GetsNoResponseToAReplayedHandshake) {
   say(member, real);
   real.receive(member.receive(40));
   say(member, real);
-  EXPECT_EQ(member.receive(32).size(), 32u); // it was accepted
+  // the server has accepted the member
+  EXPECT_EQ(member.receive(32).size(), 32u);
   EXPECT_EQ(server.accepted.take().peer.name, "member");
 
   raw_socket thief{server.net_endpoint->advertised_address()};
   thief.send(sent_bytes);
-  EXPECT_EQ(thief.receive(1000).size(), 40u); // a fresh nonce, and no more
+  // only a greeting, with a new nonce
+  EXPECT_EQ(thief.receive(1000).size(), 40u);
   wait_for_line(server.log, "it does not know the secret");
   EXPECT_EQ(server.accepted.size(), 0u);
 }
@@ -202,7 +208,8 @@ TEST(HostilePeer, CannotExhaustDescriptors) {
 
 namespace {
 
-/// An authenticated raw socket, and the endpoint's end of its connection.
+/// An authenticated peer that sends arbitrary bytes (`member`), and the
+/// endpoint's end of the connection to it.
 struct misbehaving_peer {
   explicit misbehaving_peer(endpoint_options options = listening_options())
     : server{options} {
@@ -256,7 +263,8 @@ TEST(FaultyPeer, ViolatesTheProtocolWhenItSendsNoFrames) {
   const auto last = peer.closings.take();
   EXPECT_EQ(last.cause, close_reason::protocol_error);
   EXPECT_EQ(last.reason, "byte 0: not the start of a frame");
-  while (!peer.member.receive(100).empty()) // heartbeats
+  // skips heartbeats until the connection ends
+  while (!peer.member.receive(100).empty())
     ;
 }
 
@@ -280,7 +288,8 @@ TEST(FaultyPeer, StopsThePostingSideWhenItStopsReading) {
     while (channel->post({.payload = std::vector<std::byte>(size)}))
       ++accepted_frames, bytes += size;
   EXPECT_LE(accepted_frames, credits_of(priority::control));
-  EXPECT_LE(bytes, std::size_t{32} << 20); // socket buffers hold some of it
+  // socket buffers hold some of the bytes
+  EXPECT_LE(bytes, std::size_t{32} << 20);
   EXPECT_FALSE(channel->post({}));
   peer.server_connection->close("it does not read");
 }

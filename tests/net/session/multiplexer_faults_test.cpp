@@ -13,8 +13,8 @@ void send_control(multiplexer_pair& pair, std::uint64_t what,
   pair.left.output().push({.tag = what, .payload = std::move(payload)});
 }
 
-/// The reason why the right side ends after a control frame; "none" if it does
-/// not.
+/// Returns why the right side ends with a protocol error after a control frame.
+/// "none": it does not.
 std::string fault_after(std::uint64_t what,
                         std::vector<std::byte> payload = {}) {
   multiplexer_pair pair;
@@ -62,7 +62,8 @@ TEST(MultiplexerFaults, EndsWhenAPeerExceedsItsCredits) {
 }
 
 TEST(MultiplexerFaults, BoundsTheBufferForChannelsThatAreNotOpen) {
-  // one empty frame each; then one close each, with the longest reason
+  // Each channel has one empty frame in the first run, and one close with the
+  // longest reason in the second.
   for (const bool ends : {false, true}) {
     multiplexer_pair pair_many;
     const auto each = multiplexer::bytes_per_channel
@@ -108,8 +109,8 @@ TEST(MultiplexerFaults, AcceptsAtMost4MiBThatThePeerDoesNotRead) {
 TEST(MultiplexerFaults, EndsWhenAPeerKeepsSendingButDoesNotRead) {
   multiplexer_pair pair;
   pair.right.open(1), pair.right.open(2);
-  while (
-    pair.right.post(2, sample_frame((1 << 20) - 200))) // never read by the peer
+  // The peer never reads these frames.
+  while (pair.right.post(2, sample_frame((1 << 20) - 200)))
     ;
   auto f = sample_frame(0);
   f.channel = 1;
@@ -144,7 +145,8 @@ TEST(MultiplexerFaults, EndsOnAnInvalidControlFrame) {
   EXPECT_TRUE(mentions(fault_after(0), "frame 0 is unknown"));
   EXPECT_TRUE(mentions(fault_after(2), "a credit: byte 0"));
   EXPECT_TRUE(mentions(fault_after(2, credit(5, 1)), "more credits"));
-  EXPECT_EQ(fault_after(2, credit(6, 1)), "none"); // it may have been closed
+  // channel 6 may have ended before
+  EXPECT_EQ(fault_after(2, credit(6, 1)), "none");
   EXPECT_TRUE(mentions(fault_after(3, five), "a close: "));
   EXPECT_TRUE(mentions(fault_after(3, encode(0u, std::string{})), "channel 0"));
   EXPECT_TRUE(mentions(fault_after(4, five), "was not being closed"));

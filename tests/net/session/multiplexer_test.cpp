@@ -40,8 +40,8 @@ TEST(Multiplexer, AcceptsNoFrameBeyondTheCreditsUntilFramesAreConsumed) {
       EXPECT_TRUE(pair.left.post(1, sample_frame(1, 1, frame_priority)));
     EXPECT_FALSE(pair.left.post(1, sample_frame(1, 1, frame_priority)));
     pair.transfer_right();
-    EXPECT_FALSE(pair.left.post(
-      1, sample_frame(1, 1, frame_priority))); // received, not consumed
+    // The frames are received but not consumed.
+    EXPECT_FALSE(pair.left.post(1, sample_frame(1, 1, frame_priority)));
     for (std::size_t i = 0; i < credits_of(frame_priority); ++i)
       pair.right.consumed(1, frame_priority);
     pair.transfer_left();
@@ -85,7 +85,8 @@ TEST(Multiplexer, BuffersFramesOfAChannelUntilItIsOpened) {
 TEST(Multiplexer, BuffersAFrameForEachReplicaOfALargeJob) {
   constexpr std::uint32_t replicas = 4096;
   multiplexer_pair pair;
-  for (int round = 0; round < 10; ++round) { // open channels do not count
+  // frames of channels that are open are not buffered
+  for (int round = 0; round < 10; ++round) {
     for (std::uint32_t c = 1; c <= replicas; ++c) {
       pair.left.open(c);
       EXPECT_TRUE(pair.left.post(c, sample_frame(64, c)));
@@ -109,7 +110,8 @@ TEST(Multiplexer, ClosesAChannelOnBothSidesAfterAllPostedFrames) {
   pair.left.post(1, sample_frame(1));
   pair.left.close(1, "done");
   EXPECT_FALSE(pair.left.post(1, sample_frame(1)));
-  pair.right.post(1, sample_frame(1)); // in transit at the same time
+  // not yet received when `left` sends its close
+  pair.right.post(1, sample_frame(1));
   pair.transfer_right();
   ASSERT_EQ(pair.right_events.size(), 3u);
   EXPECT_EQ(pair.right_events[2].reason, "done");
@@ -118,7 +120,7 @@ TEST(Multiplexer, ClosesAChannelOnBothSidesAfterAllPostedFrames) {
   ASSERT_EQ(pair.left_events.size(), 2u);
   EXPECT_TRUE(pair.left_events[0].received);
   EXPECT_EQ(pair.left_events[1].reason, "done");
-  pair.left.open(1), pair.right.open(1); // the number is free again
+  pair.left.open(1), pair.right.open(1); // the number can be used again
   EXPECT_TRUE(pair.left.post(1, sample_frame(1)));
   EXPECT_FALSE(pair.transfer_right());
 }

@@ -11,10 +11,12 @@ namespace troupe::net::testing {
 
 using events = std::vector<multiplexer::event>;
 
-/// The multiplexers of both ends; bytes move when a test moves them.
+/// The multiplexers of both ends of a connection. A test moves the bytes
+/// between them.
 struct multiplexer_pair {
-  /// Moves all queued bytes in pieces.
-  /// @returns why the receiver's connection ended; none if it did not.
+  /// Moves all bytes that the sender has queued, in pieces of at most `piece`
+  /// bytes.
+  /// @returns why the receiver's connection has ended. None: it has not ended.
   static std::optional<multiplexer::closed_state>
   transfer(multiplexer& sender, multiplexer& receiver, events& received,
            std::size_t piece = 1 << 20) {
@@ -44,7 +46,7 @@ inline frame sample_frame(std::size_t size, std::uint32_t seed = 1,
   return x;
 }
 
-/// Channels and payloads of the received frames.
+/// Returns the channel and the payload of each received frame.
 inline std::vector<std::pair<std::uint32_t, std::vector<std::byte>>>
 payloads(const events& all) {
   std::vector<std::pair<std::uint32_t, std::vector<std::byte>>> found;

@@ -12,7 +12,7 @@
 
 namespace troupe::net::testing {
 
-/// A plain blocking socket that can send any bytes.
+/// A blocking TCP socket, by which a test sends arbitrary bytes to an endpoint.
 class raw_socket {
 public:
   /// Creates a socket that is not connected.
@@ -36,6 +36,7 @@ public:
                                + std::strerror(errno)};
   }
 
+  /// Sends bytes.
   /// @returns true if all bytes were sent.
   bool send(std::span<const std::byte> unsent) {
     while (!unsent.empty()) {
@@ -48,7 +49,8 @@ public:
     return true;
   }
 
-  /// Receives up to `max_bytes`; fewer if the connection ends.
+  /// Receives `max_bytes` bytes, or fewer if the connection ends.
+  /// @errors throws std::runtime_error if no byte arrives for 60 seconds.
   std::vector<std::byte> receive(std::size_t max_bytes) {
     std::vector<std::byte> received(max_bytes);
     std::size_t size = 0;
@@ -64,7 +66,7 @@ public:
   bool is_closed() { return receive(1).empty(); }
 
   /// Runs the dialer's side of a handshake.
-  /// @returns its final state.
+  /// @returns the final state of the handshake.
   handshake::state run_handshake(const hello& own_hello,
                                  std::string secret = {}) {
     handshake dialer{handshake::side::dialer, std::move(secret), random_nonce(),

@@ -22,7 +22,7 @@ bool is_set(const event_notifier& notifier) {
   return ::poll(&listener, 1, 0) == 1;
 }
 
-/// A duplicate of the notifying end, as another process holds it.
+/// Returns a duplicate of the notifying end, such as another process holds.
 descriptor copy_of(const event_notifier& notifier) {
   return descriptor{::fcntl(notifier.descriptor(), F_DUPFD_CLOEXEC, 0)};
 }
@@ -32,8 +32,8 @@ void clear(event_notifier& notifier) {
   notifier.clear();
 }
 
-/// True if `notify` returns within the maximum wait. Otherwise the thread that
-/// calls it continues to run.
+/// True if `notify` returns within `max_wait`. If not, the thread that called
+/// `notify` continues to run.
 bool notify_returns(int descriptor) {
   auto notified = std::make_shared<std::promise<void>>();
   auto end = notified->get_future();
@@ -70,7 +70,7 @@ TEST(EventNotifier, NeverBlocksWhateverOtherHoldersDo) {
   ASSERT_EQ(::fcntl(passed_on.get(), F_SETFL, flags & ~O_NONBLOCK), 0);
   EXPECT_TRUE(notify_returns(notifier.descriptor()));
   EXPECT_TRUE(is_set(notifier));
-  while (is_set(notifier)) // all bytes are read in the end
+  while (is_set(notifier)) // each `clear` reads some of the bytes
     clear(notifier);
   notify(notifier.descriptor());
   EXPECT_TRUE(is_set(notifier));

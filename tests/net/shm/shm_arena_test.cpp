@@ -30,12 +30,12 @@ descriptor file_of(std::size_t bytes, int seals) {
   return fd;
 }
 
-/// Two processes that post zero-copy to each other.
+/// A lane whose ends have arenas, so that they can post zero-copy.
 struct ShmZeroCopy : ::testing::Test {
   const shm_contexts contexts{few_slots, true};
   connected_lanes lanes = shm_lanes_over(contexts, 0);
 
-  /// Bytes of the left process's arena.
+  /// Returns bytes of the left process's arena.
   std::span<std::byte> arena_bytes_at(std::size_t begin,
                                       std::size_t size) const {
     return contexts.left->own_arena->pages().subspan(begin, size);
@@ -61,7 +61,8 @@ TEST(ShmArena, ReportsTheOffsetOfBytesInIt) {
   const auto all = own.pages();
   EXPECT_EQ(own.offset_of(all.subspan(64, 100)), 64u);
   EXPECT_EQ(own.offset_of(all.subspan(page)), page);
-  EXPECT_EQ(own.offset_of(all), 0u); // 0 means: not in the arena
+  // the first byte of an arena is never sent, so 0 means "no offset"
+  EXPECT_EQ(own.offset_of(all), 0u);
   EXPECT_EQ(own.offset_of({all.data() + 3 * page, page + 1}), 0u);
   const std::vector<std::byte> other(10);
   EXPECT_EQ(own.offset_of(other), 0u);
@@ -97,7 +98,8 @@ TEST(ShmArena, FailsBeyondTheFileSizeLimit) {
   ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
   const rlimit less{64 * page, before.rlim_max};
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &less), 0);
-  EXPECT_THROW(shm_arena{65 * page}, std::runtime_error); // no SIGXFSZ
+  // SIGXFSZ would end the process
+  EXPECT_THROW(shm_arena{65 * page}, std::runtime_error);
   EXPECT_NO_THROW(shm_arena{64 * page});
   EXPECT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
 }
@@ -118,7 +120,7 @@ TEST_F(ShmZeroCopy, ViewsThePayloadInTheSendersArena) {
 
 TEST_F(ShmZeroCopy, IsReleasedWhenTheReaderHasPoppedIt) {
   ASSERT_TRUE(lanes.left->post(numbered_header(0), bytes_of(0, 10)));
-  EXPECT_TRUE(lanes.left->flush()); // it was copied
+  EXPECT_TRUE(lanes.left->flush()); // the payload was copied
   ASSERT_TRUE(lanes.left->post_zero_copy(numbered_header(1),
                                          arena_bytes_at(page, large)));
   ASSERT_TRUE(lanes.left->post(numbered_header(2), bytes_of(2, 10)));

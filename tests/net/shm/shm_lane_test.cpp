@@ -10,7 +10,7 @@ using namespace troupe::net::testing;
 
 namespace {
 
-/// A memfd, as a peer may send one.
+/// Returns a memfd of that size with these seals, such as a peer may send.
 descriptor file_of(std::size_t bytes, int seals) {
   descriptor fd{::memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
   if (::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0
@@ -94,7 +94,7 @@ TEST(ShmLane, LosesNoEventWhenLanesShareANotifier) {
     ASSERT_TRUE(results.right->arm(watched));
     ASSERT_TRUE(results.left->post(numbered_header(i), bytes_of(i, 1)));
     ASSERT_TRUE(contributions.left->post(numbered_header(i), bytes_of(i, 1)));
-    contributions.right->disarm(); // clears the notifier
+    contributions.right->disarm(); // clears the notifier that both lanes use
     results.right->disarm();
     EXPECT_TRUE(wait_any(both, std::chrono::seconds{0}, watched));
     ASSERT_NE(contributions.right->front(), nullptr);
@@ -150,7 +150,7 @@ TEST(ShmLane, SurvivesAnythingItsPeerWrites) {
   const auto seed = std::random_device{}();
   SCOPED_TRACE("seed " + std::to_string(seed));
   std::mt19937_64 random{seed};
-  // sometimes a plausible number
+  // Returns mostly a number that is slightly larger than `near`.
   const auto number = [&](std::uint64_t near) -> std::uint64_t {
     return random() % 4 == 0 ? random() : near + random() % (2 * few_slots);
   };

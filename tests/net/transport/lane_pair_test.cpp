@@ -14,7 +14,7 @@ using namespace troupe::net::testing;
 
 namespace {
 
-/// Result of one side.
+/// Result of `open_lanes` in one process: the lanes, or the error.
 struct opened {
   lane_pair lanes;
   std::string error;
@@ -112,8 +112,8 @@ TEST(LanePair, PostsZeroCopyFromAnArena) {
     numbered_header(1), payload));
   EXPECT_FALSE(pair.dialer.lanes.contributions->flush());
   ASSERT_NE(pair.acceptor.lanes.contributions->front(), nullptr);
-  payload[5] =
-    std::byte{9}; // against the rule: it shows that nothing was copied
+  // A change before the release shows that nothing was copied.
+  payload[5] = std::byte{9};
   EXPECT_EQ(pair.acceptor.lanes.contributions->view()[5], std::byte{9});
   pair.acceptor.lanes.contributions->pop();
   EXPECT_TRUE(pair.dialer.lanes.contributions->flush());
@@ -252,7 +252,7 @@ TEST(LanePair, WorksBetweenTwoProcesses) {
   const auto bytes = take_eventually(*x.lanes.results, header);
   ASSERT_TRUE(bytes);
   EXPECT_EQ(*bytes, bytes_of(5, max_packet_bytes));
-  x.lanes.contributions.reset(); // the child observes its end
+  x.lanes.contributions.reset(); // the child waits for the end of the lane
   int status = -1;
   EXPECT_EQ(::waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
