@@ -145,7 +145,7 @@ fit_end fit_loop::run_epoch() {
   request.on_commit = [this](const commit_record& x) { on_commit_guarded(x); };
   // This timeout also limits the time without a commit. While a callback of
   // another worker runs, the chief grants only the steps within the step
-  // window, and after these steps no commit follows.
+  // window, and no further commit follows until the callback returns.
   request.join_timeout = model_.strategy->callback_timeout;
   if (request.steps > 0)
     run(request);
