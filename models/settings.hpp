@@ -55,23 +55,24 @@ public:
   virtual void real(std::string_view key, double& setting,
                     const real_rule& rule = {}) = 0;
 
-  /// Two integers: height and width. A single number in a description sets both
-  /// of them.
+  /// Passes two integers: height and width. A single number in a description
+  /// sets both of them.
   virtual void pair(std::string_view key, std::array<std::int64_t, 2>& setting,
                     const integer_rule& rule = {}) = 0;
 
-  /// A text, which must be one of `names`.
+  /// Passes a text, which must be one of `names`.
   virtual void text(std::string_view key, std::string& setting,
                     std::span<const std::string> names) = 0;
 
-  /// An initializer. A description contains its name, or {"name": ..., ...}
-  /// with its hyperparameters.
+  /// Passes an initializer. A description contains its name, or {"name": ...,
+  /// ...} with its hyperparameters.
   virtual void initial(std::string_view key, initializer& setting) = 0;
 
-  /// A list of child layers, which must not be empty.
+  /// Passes a list of child layers, which must not be empty.
   virtual void layers(std::string_view key, layer_list& setting) = 0;
 
-  /// An enumerator. `names[i]` is the name of the enumerator with value i.
+  /// Passes an enumerator. `names[i]` is the name of the enumerator with value
+  /// i.
   template <class Enum>
   void choice(std::string_view key, Enum& setting,
               std::span<const std::string> names) {

@@ -10,13 +10,13 @@ namespace troupe {
 /// The header of a saved model: everything except the elements of its tensors.
 struct saved_header {
   models::model_description model;
-  std::vector<parameter_spec> parameters; ///< In the file's order.
+  std::vector<parameter_spec> parameters; ///< Parameters in the file's order.
   std::string loss;
   std::string optimizer;
   hyperparameters optimizer_numbers;
   std::uint64_t seed = 0;
   std::uint64_t steps = 0;
-  std::uint64_t next_epoch = 0; ///< `model_state::next_epoch`.
+  std::uint64_t next_epoch = 0; ///< Value of `model_state::next_epoch`.
   std::string note;
   /// Interrupted fit, without the elements of the best weights. None: no fit
   /// was interrupted.
