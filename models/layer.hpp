@@ -146,9 +146,10 @@ inline constexpr std::size_t max_nesting_depth = 32;
 using layer_factory = layer_ptr (*)();
 void register_layer(layer_factory make);
 
-/// Registers a layer type, so that descriptions can name it. Its name is what
-/// `type()` returns. Register a type before the program reads a description
-/// with this type, for instance at the start of `main`. Thread-safe.
+/// Registers a layer type, so that descriptions can name it. The name of the
+/// type is the result of `type()`. Register a type before the program reads a
+/// description with this type, for instance at the start of `main`.
+/// Thread-safe.
 /// @errors throws std::logic_error if the name is registered or invalid.
 template <std::derived_from<layer> Layer>
 requires std::default_initializable<Layer>

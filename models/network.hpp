@@ -29,10 +29,10 @@ public:
   const std::string& name() const { return description_.name; }
   const model_description& description() const { return description_; }
 
-  /// Shape of one example, without the batch axis.
+  /// Returns the shape of one example, without the batch axis.
   const shape& input() const { return root_.input; }
 
-  /// Shape of the output for one example, without the batch axis.
+  /// Returns the shape of the output for one example, without the batch axis.
   const shape& output() const { return root_.output; }
 
   /// Returns names and shapes of the parameters. Saved files and hashes contain

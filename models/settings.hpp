@@ -56,7 +56,7 @@ public:
                     const real_rule& rule = {}) = 0;
 
   /// Passes two integers: height and width. A single number in a description
-  /// sets both of them.
+  /// sets both integers.
   virtual void pair(std::string_view key, std::array<std::int64_t, 2>& setting,
                     const integer_rule& rule = {}) = 0;
 
@@ -64,8 +64,8 @@ public:
   virtual void text(std::string_view key, std::string& setting,
                     std::span<const std::string> names) = 0;
 
-  /// Passes an initializer. A description contains its name, or {"name": ...,
-  /// ...} with its hyperparameters.
+  /// Passes an initializer. In a description, the value is the name of an
+  /// initializer, or {"name": ..., ...} with hyperparameters.
   virtual void initial(std::string_view key, initializer& setting) = 0;
 
   /// Passes a list of child layers, which must not be empty.

@@ -7,7 +7,7 @@
 #include "troupe/training/model.hpp"
 #include "troupe/training/strategies/local_strategies.hpp"
 
-// A model and data for the tests of training. Training them takes milliseconds.
+// A model and data for the tests of training. A fit takes milliseconds.
 
 namespace troupe {
 

@@ -16,7 +16,8 @@ namespace {
 using json = nlohmann::json;
 using ordered = nlohmann::ordered_json;
 
-/// The header contains the model's description one level below its top.
+/// The model's description is one level of brackets below the top of the
+/// header.
 constexpr int max_brackets = models::detail::max_bracket_depth + 1;
 
 // -- writing ------------------------------------------------------------------

@@ -20,10 +20,10 @@ void save_model(const model_state& state, const std::filesystem::path& file,
 
 /// Reads a saved model. The model belongs to the strategy `target`, which may
 /// differ from the strategy that saved it.
-/// @errors throws std::runtime_error that names the file if the file cannot be
-///         read, is not a saved model, has a newer version, is truncated or too
-///         long, is damaged, or needs a layer that this program has not
-///         registered.
+/// @errors throws std::runtime_error that names the file. Causes: the file
+///         cannot be read, is not a saved model, has a newer version, is
+///         truncated, too long or damaged, or needs a layer that this program
+///         has not registered.
 std::unique_ptr<model_state> load_model(const std::filesystem::path& file,
                                         std::shared_ptr<strategy_state> target);
 

@@ -23,10 +23,9 @@ public:
   /// batch of a step more than `max_steps_ahead` steps later. If this process
   /// has one replica, the feed discards the batch when the replica requests the
   /// next batch.
-  /// @errors throws the exception that reading the dataset threw,
-  ///         std::runtime_error if the dataset's timeout expires, and
-  ///         std::logic_error if the epoch ends before this step or the batch
-  ///         was discarded.
+  /// @errors throws the exception of a failed read, and std::runtime_error if
+  ///         the dataset's timeout expires. Throws std::logic_error if the
+  ///         epoch ends before this step or the batch was discarded.
   local_batch batch_of_step(std::uint64_t step);
 
 private:

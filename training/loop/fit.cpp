@@ -145,7 +145,7 @@ fit_end fit_loop::run_epoch() {
   request.on_commit = [this](const commit_record& x) { on_commit_guarded(x); };
   // This timeout also limits the time without a commit. While a callback of
   // another worker runs, the chief grants only the steps within the step
-  // window, and no further commit follows until the callback returns.
+  // window. Then no commit follows until the callback returns.
   request.join_timeout = model_.strategy->callback_timeout;
   if (request.steps > 0)
     run(request);
@@ -172,7 +172,7 @@ void fit_loop::run(const run_request& request) {
   }
   step_->set_batches(nullptr); // Ends the thread that reads.
   if (next < request.first_step + request.steps && !bad_step_)
-    end_ = fit_end::interrupted; // On this or another worker.
+    end_ = fit_end::interrupted; // This or another worker stopped the run.
   synchronize_workers();
 }
 

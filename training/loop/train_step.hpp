@@ -20,7 +20,7 @@ namespace troupe {
 /// replica that is stuck in a step outlives the call of `fit`.
 class train_step {
 public:
-  /// Size of a bucket.
+  /// Target size of a bucket in bytes.
   static constexpr std::size_t bucket_bytes = std::size_t{1} << 20;
 
   train_step(std::shared_ptr<model_state> model, const fit_options& options);
@@ -42,10 +42,10 @@ public:
   float learning_rate(std::uint64_t step) const;
 
   /// Makes the copies of this process equal after a failed run. In such a run,
-  /// one replica may have made an update that another has not. The replica with
-  /// the most steps is copied to the other replicas of this process, and its
-  /// step count becomes that of the model. The replicas of other processes may
-  /// have made more or fewer steps.
+  /// one replica may have made an update that another replica has not made. The
+  /// replica with the most steps is copied to the other replicas of this
+  /// process, and its step count becomes the model's step count. The replicas
+  /// of other processes may have made more or fewer steps.
   /// @pre no step runs.
   void resync_replicas();
 
@@ -65,7 +65,8 @@ private:
     step_context* step = nullptr;
     bool finite = true;
     bool stopped = false;
-    /// The model's steps at this replica, including skipped updates.
+    /// Number of the model's steps that this replica has completed. Steps with
+    /// a skipped update count too.
     std::uint64_t steps_done = 0;
   };
 

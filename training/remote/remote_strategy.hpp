@@ -24,7 +24,7 @@ struct remote_strategy_options {
   communication_options communication{};
   /// Transport of tensors between two nodes.
   transport_kind transport = transport_kind::automatic;
-  /// None: `net::credentials_from_environment`.
+  /// None: the result of `net::credentials_from_environment`.
   std::optional<net::credentials> credentials{};
   /// Timeout at the start: each node waits at most this long for the other
   /// nodes.
@@ -57,9 +57,9 @@ concept is_name = std::convertible_to<const T&, std::string_view>;
 /// `multi_worker_mirrored_strategy`.
 ///
 /// If a node dies or does not respond, or a function throws, the active call
-/// throws a `job_error` that names the node, the function and the number of the
-/// call. The strategy then releases all nodes, and every later call throws
-/// `job_error` (cancelled).
+/// throws a `job_error`. The error names the node, the function and the number
+/// of the call. The strategy then releases all nodes, and every later call
+/// throws `job_error` (cancelled).
 class remote_strategy {
 public:
   /// Spawns a worker on each node. Returns when all workers have joined the job

@@ -24,8 +24,8 @@ struct local_batch {
 };
 
 /// Reads the rows of this process from the global batches of an epoch. If the
-/// row count of a batch is unknown before the read (dataset::shard), it reads
-/// the whole batch and selects its rows.
+/// row count of a batch is unknown before the read (dataset::shard), the whole
+/// batch is read, and the rows of this process are selected.
 class local_batches {
 public:
   local_batches(const data::dataset& batches, const data::position& start,

@@ -23,7 +23,7 @@ struct multi_worker_options {
   communication_options communication{};
   /// Transport of tensors between two workers.
   transport_kind transport = transport_kind::automatic;
-  /// None: `net::credentials_from_environment`.
+  /// None: the result of `net::credentials_from_environment`.
   std::optional<net::credentials> credentials{};
   /// Maximum wait for the other workers at the start.
   std::chrono::milliseconds start_timeout{60'000};

@@ -100,7 +100,7 @@ tensor replica_context::all_gather(const tensor& x, int axis,
 tensors replica_context::all_gather_list(const tensor& x) {
   check_unrecorded(x);
   auto all = gather(next_collective_++, x);
-  if (replicas_ == 1 && x) // Otherwise it would share memory with `x`.
+  if (replicas_ == 1 && x) // The gathered tensor is `x` itself.
     all.front() = all.front().clone();
   return all;
 }

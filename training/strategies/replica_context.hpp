@@ -7,7 +7,7 @@
 
 namespace troupe {
 
-/// What a step gives to the code of one replica: the replica's id, and
+/// Gives the code of one replica, during a step, the replica's id and
 /// collectives with the other replicas. All replicas must make the same calls
 /// in the same order. If a replica omits a call, the step's timeout expires and
 /// the error names that replica.
@@ -36,9 +36,9 @@ public:
                     const call_options& options = {});
 
   /// Returns the sum or mean of each tensor. It sends all float32 tensors
-  /// before it waits for the first sum, and fuses small ones into packs
-  /// (tensor_packs.hpp). Packs change no bit of sums of the algorithm `tree`,
-  /// but may change sums of `ring`.
+  /// before it waits for the first sum, and fuses small tensors into packs
+  /// (tensor_packs.hpp). Packs change no bit of the sums of `tree`, but may
+  /// change bits of the sums of `ring`.
   tensors all_reduce(reduce_op op, const tensors& xs,
                      const call_options& options = {});
 

@@ -13,10 +13,10 @@ namespace troupe {
 /// throws, a stuck replica may still be inside the step function, so the
 /// function must own what it uses. The function is destroyed when `run_steps`
 /// has ended and no replica is inside the function.
-/// @returns the result of `replica_group::run`. @errors throws std::logic_error
-///          if a run is active, or in a replica's function. If steps threw,
-///          rethrows the exception of the replica with the lowest id. Else
-///          throws as `replica_group::run`.
+/// @returns the result of `replica_group::run`.
+/// @errors throws std::logic_error if a run is active, or in a replica's
+///         function. If steps threw, rethrows the exception of the replica with
+///         the lowest id. Else throws as `replica_group::run`.
 std::uint64_t run_steps(const std::shared_ptr<strategy_state>& state,
                         const run_request& request);
 

@@ -84,7 +84,7 @@ public:
   /// (reduce_op.hpp). It serves to report metrics; within a step, replicas call
   /// `all_reduce`. In a job of several workers, every worker must call
   /// `reduce`, and every worker gets the result.
-  /// @errors throws std::logic_error in a replica context.
+  /// @errors throws std::logic_error in a replica's function.
   tensor reduce(reduce_op op, const per_replica<tensor>& values) const;
   tensor reduce(reduce_op op, const per_replica<tensor>& values,
                 axes over) const;

@@ -46,7 +46,7 @@ struct strategy_state {
 };
 
 /// Strategy and replica of the running code. `context::execution_scope` points
-/// to it.
+/// to this object.
 struct execution_scope {
   std::shared_ptr<strategy_state> strategy;
   replica_context* replica = nullptr; ///< Null: cross-replica context.

@@ -99,8 +99,8 @@ TEST(Fit, GradientIsTheSumOverAllReplicasDividedByAllExamples) {
     const auto scope = strategy.scope();
     auto model = small_model(sgd{.learning_rate = 0.5f});
     // `fit` requires a batch size of at least the number of replicas, so a
-    // first batch of 20 comes before the batch under test. It has no effect,
-    // because the learning rate of its step is 1e-30.
+    // first batch of 20 comes before the batch under test. The first batch has
+    // no effect, because the learning rate of its step is 1e-30.
     const auto examples = digits_200().take(20 + std::uint64_t(rows));
     const auto batches = examples.batch(20);
     const auto last = examples.examples(20, 20 + std::uint64_t(rows));

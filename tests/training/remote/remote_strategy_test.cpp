@@ -16,8 +16,8 @@ using namespace troupe::test;
 constexpr std::int64_t global_batch = 16;
 
 /// Returns step functions: "train" makes a step of a custom loop, "fit" calls
-/// `fit`, and "weights" returns the hash of the weights. They share one model
-/// and one optimizer.
+/// `fit`, and "weights" returns the hash of the weights. All functions share
+/// one model and one optimizer.
 step_functions small_training(const strategy&, const std::string&) {
   struct components {
     model net{small_net(true), adam{}, {.seed = 5}};
