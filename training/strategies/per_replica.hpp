@@ -9,14 +9,15 @@
 
 namespace troupe {
 
-/// One value for each replica of a strategy that runs in this process, in order
-/// of replica id. If it is an argument of `strategy.run`, each replica gets its
-/// own value.
+/// Holds one value for each replica of this process, in order of replica id. If
+/// a `per_replica` is an argument of `strategy::run`, each replica gets its own
+/// value.
 template <class T>
 class per_replica {
 public:
   per_replica() = default;
-  /// @param first replica id of the first value; the others follow.
+  /// @param first replica id of the first value. The ids of the other values
+  ///        follow.
   explicit per_replica(std::vector<T> values, std::uint32_t first = 0)
     : values_{std::move(values)}, first_{first} {}
 
@@ -24,7 +25,7 @@ public:
   std::uint32_t first() const { return first_; }
   using reference = typename std::vector<T>::const_reference;
 
-  /// @param replica id in the job.
+  /// @param replica id of a replica in the job.
   /// @errors throws std::logic_error if the replica has no value in this
   ///         process.
   reference operator[](std::size_t replica) const {
@@ -44,7 +45,8 @@ private:
   std::uint32_t first_ = 0;
 };
 
-/// Returns the argument that `strategy.run` passes to replica `id`.
+/// Returns the value that `strategy::run` passes to replica `id` for the
+/// argument `x`.
 template <class T>
 const T& local(const T& x, std::size_t) {
   return x;
