@@ -20,8 +20,8 @@ struct allreduce_options {
   std::string implementation = "tree";
   std::vector<std::uint64_t> sizes{4 << 10, 64 << 10, 1 << 20, 16 << 20,
                                    64 << 20};
-  /// Number of tensors that one call reduces; each has one of the `sizes`, in
-  /// bytes.
+  /// Number of tensors that one call reduces. All have the same number of
+  /// bytes, one of `sizes`.
   std::uint32_t tensors = 1;
   bool json = false;
 };

@@ -37,8 +37,8 @@ endfunction()
 # libraries.
 #
 # SUBFOLDERS is the import DAG inside the folder, lowest subfolder first. After the
-# colon of a subfolder stand the subfolders that it may include, directly and with
-# what they may include. `.` stands for the files directly in the folder. WITHOUT
+# colon stand the subfolders whose headers a subfolder may include; it may also
+# include what these may. `.` stands for the files directly in the folder. WITHOUT
 # matches the system headers that the folder must not include.
 function(troupe_folder folder)
   cmake_parse_arguments(arg "" "WITHOUT" "MAY_USE;PRIVATE;SUBFOLDERS" ${ARGN})

@@ -1,7 +1,7 @@
 # Creates one program for each tests/fuzz/<target>_fuzz.cpp. With TROUPE_FUZZ (clang,
-# preset `fuzz`), libFuzzer generates its inputs, and the target `fuzzers` builds all
-# programs. Without TROUPE_FUZZ, the test fuzz.replay.<target> runs it on the inputs
-# of its corpus.
+# preset `fuzz`), libFuzzer generates the inputs of the programs, and the target
+# `fuzzers` builds all programs. Without TROUPE_FUZZ, the test fuzz.replay.<target>
+# runs a program on the inputs of its corpus.
 if(TROUPE_FUZZ)
   add_custom_target(fuzzers)
   set(fuzz_main libfuzzer)

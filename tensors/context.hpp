@@ -32,7 +32,7 @@ struct context {
 
   tape* recording = nullptr; ///< Innermost tape. Null: none.
   /// Index of the copy of a variable, and of its gradient buffer, that the code
-  /// uses. It counts within the process.
+  /// uses. Indices count within the process.
   std::uint32_t copy_index = 0;
   random_key random;
   /// Points to an `execution_scope` of training/: the strategy in scope and, in

@@ -85,7 +85,7 @@ struct pooling_kernels {
   /// out[count, out_height, out_width, channels] = maximum of each window, or
   /// NaN if the window contains a NaN. Padding is never the maximum. `indices`
   /// receives the position of the maximum within its window, in row-major
-  /// order; the first position if several values are equal.
+  /// order. If several values are the maximum, it is the first position.
   void (*max_pool)(const pool_window& window, const float* x, float* out,
                    std::uint8_t* indices);
   /// Writes the gradient of `max_pool` to all of `grad_x`, or adds it if

@@ -26,7 +26,7 @@ public:
     std::memcpy(bytes_.data(), &x, sizeof x);
   }
 
-  /// Returns the struct.
+  /// Returns the options as a struct of type T.
   /// @errors throws std::logic_error if the struct has another type than T.
   template <class T>
   T as() const {
@@ -119,8 +119,9 @@ struct op {
 /// tensors, so their computations are not recorded.
 /// @errors throws std::logic_error for a wrong number, shape or dtype of
 ///         inputs, and for a dtype without a kernel. Also throws if a gradient
-///         would be lost: a tape tracks an input of an op that has no gradient,
-///         or a tape that a newer tape shadows tracks an input.
+///         would be lost: if a tape tracks an input of an op that has no
+///         gradient, or if an input is tracked by a tape that a newer tape
+///         shadows.
 tensor apply(const op& definition, std::span<const tensor> in,
              const op_options& options = {});
 tensor apply(const op& definition, std::initializer_list<tensor> in,

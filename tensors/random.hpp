@@ -74,8 +74,8 @@ private:
   philox_key key_;
   std::uint32_t high_[2]; ///< Upper half of every counter.
   std::uint64_t position_ = 0;
-  philox_counter
-    words_{}; ///< Block of `position_`; valid if that is no multiple of 4.
+  /// The block of `position_`. Valid if `position_` is no multiple of 4.
+  philox_counter words_{};
 };
 
 /// Maps a word to a multiple of 2^-24 in [0, 1).

@@ -68,8 +68,7 @@ public:
   std::uint32_t replicas() const;
 
   std::size_t size() const; ///< Number of elements of a flat buffer, with gaps.
-  std::size_t
-  count() const; ///< Number of elements of all parameters, without gaps.
+  std::size_t count() const; ///< Number of elements without gaps.
 
   tensor values(std::uint32_t copy = 0) const;       ///< [size] float32
   tensor gradients(std::uint32_t replica = 0) const; ///< [size] float32

@@ -42,8 +42,8 @@ constexpr std::uint32_t batch_of(std::size_t index) {
 // -- the range ----------------------------------------------------------------
 
 std::atomic<char*> range{nullptr};
-std::atomic<std::size_t> range_size{
-  0}; // Bytes; set after `range`, at first use.
+/// Size in bytes. It is set after `range`, at first use.
+std::atomic<std::size_t> range_size{0};
 std::atomic<std::size_t> chunks_used{0};
 std::uint8_t class_of_chunk[chunk_count];
 
@@ -131,8 +131,8 @@ void unlock_all() {
     list.unlock();
 }
 
-/// Reserves the address range; chunks get memory when they are taken. During a
-/// fork, its handlers hold the locks of all lists, so that the lists are
+/// Reserves the address range; chunks get memory when they are taken. Fork
+/// handlers hold the locks of all lists during a fork, so that the lists are
 /// consistent in the child process.
 void reserve() {
   static std::atomic<bool> begun{false};

@@ -5,11 +5,11 @@
 // primitive. Larger requests go to malloc.
 //
 // Small blocks lie in one reserved address range. It is divided into chunks;
-// all blocks of a chunk have the same size. Thus delete, in any thread, finds
-// from the address whether a block is small, and its size. A thread keeps a
-// bounded number of free blocks of each size. Excess blocks, and all free
-// blocks of a thread that ends, move to a list that all threads share. Memory
-// of small blocks is reused, but never returned to the system.
+// all blocks of a chunk have the same size. Thus delete finds out from an
+// address, in any thread, whether the block is small and which size it has. A
+// thread keeps a bounded number of free blocks of each size. Excess blocks, and
+// all free blocks of a thread that ends, move to a list that all threads share.
+// Memory of small blocks is reused, but never returned to the system.
 //
 // The sanitizers replace these operators themselves. With a sanitizer this file
 // is empty.

@@ -72,7 +72,7 @@ static void scale_rows(float* out, const float* x, const float* factors,
 }
 
 static bool any_nonfinite(const float* x, std::size_t n) {
-  // After each block of elements, the function returns if it has found one.
+  // The function checks after each block whether it can return true.
   constexpr std::size_t block = 1024;
   for (std::size_t begin = 0; begin < n; begin += block) {
     ints found{};

@@ -4,7 +4,7 @@ namespace troupe::TROUPE_LEVEL {
 
 namespace {
 
-/// Sums `f` of all vectors of x[n].
+/// Returns the sum of all elements of `f(v)`, over all vectors v of x[n].
 template <class F>
 inline double total(const float* x, std::size_t n, F f) {
   constexpr std::size_t block = 4096;

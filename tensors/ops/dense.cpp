@@ -140,8 +140,9 @@ void matmul_forward(op_call& c) {
               c.out.mutable_data<float>().data());
 }
 
-// A is a or its transpose, B is b or its transpose, and C = A B. Then gA = gC
-// B^T and gB = A^T gC. The gradient of a transposed a or b is transposed too.
+// A is a or its transpose, B is b or its transpose, and C = A B. Then
+//   gA = gC B^T and gB = A^T gC.
+// The gradient of a transposed a or b is transposed too.
 void matmul_backward(op_call& c) {
   const auto p = product_of(c);
   const auto* a = c.in[0].data<float>().data();

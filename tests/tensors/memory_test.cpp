@@ -106,7 +106,7 @@ TEST(Memory, ReleasesNothingWhileStepsInterleave) {
     std::array<std::vector<void*>, 2> held;
     std::array<bool, 2> back{};
     while (!back[0] || !back[1] || !held[0].empty() || !held[1].empty()) {
-      if (i < 3) // The first steps do not overlap.
+      if (i < 3) // Replicas do not overlap at first.
         r = back[0] && held[0].empty() ? 1 : 0;
       else
         r = rng() % 2;
