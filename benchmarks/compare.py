@@ -118,7 +118,10 @@ def compare(title, figure, programs, rounds):
         for name in names:
             values[name].append(run(programs[name])[-1][figure])
     more_is_better = figure == "examples_per_s"
-    lines = [f"**{title}**", "", f"| | {figure} | Troupe is better by |", "|---|---|---|"]
+    heading = ("examples/s: median (min to max) | rate of Troupe / rate of this program"
+               if more_is_better else
+               "us per step: median (min to max) | time of this program / time of Troupe")
+    lines = [f"**{title}**", "", f"| program | {heading} |", "|---|---|---|"]
     for name in names:
         pairs = zip(values[names[0]], values[name])
         ratios = [a / b if more_is_better else b / a for a, b in pairs]
@@ -146,16 +149,19 @@ def ours_alone(p):
     yield ("What model.fit adds to a step, us", [
         [p.program("bench_overhead"), *one, "--steps", steps[one[1]]] for one in placed], {
             "model/batch/threads/strategy/replicas": "case", "model.fit": "fit_us",
-            "baseline loop": "bare_us", "added": "added_us", "min": "added_min",
-            "max": "added_max", "baseline loop with sums": "summing_us",
-            "added to the latter": "added_to_summing_us"})
+            "baseline loop without sums": "bare_us",
+            "model.fit minus that loop: median": "added_us", "minimum": "added_min",
+            "maximum": "added_max", "baseline loop with sums": "summing_us",
+            "model.fit minus the loop with sums: median": "added_to_summing_us"})
     yield ("Peak memory, MiB", [[p.program("bench_memory"), *one] for one in placed], {
-        "model/batch/strategy/replicas": "case", "peak": "peak_mib", "by formula": "formula_mib",
-        "difference": "beyond_mib", "inputs": "inputs_mib", "parameters": "parameters_mib",
+        "model/batch/strategy/replicas": "case", "measured peak": "peak_mib",
+        "sum of the formula": "formula_mib", "peak minus sum": "beyond_mib",
+        "in the formula: inputs": "inputs_mib", "parameters": "parameters_mib",
         "slots": "slots_mib", "gradients": "gradients_mib", "activations": "activations_mib"})
     yield ("Upper bound: oneDNN alone, 1 thread", [[p.program("bench_onednn")]], {
-        "model/batch/threads": "case", "products, us": "products_us", "GFLOP/s": "gflop_per_s",
-        "update, us": "update_us", "examples/s": "examples_per_s"})
+        "model/batch/threads": "case", "products of a step, us": "products_us",
+        "GFLOP/s of the products": "gflop_per_s", "update of a step, us": "update_us",
+        "examples/s of both together": "examples_per_s"})
 
 
 def machine(build):

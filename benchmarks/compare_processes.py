@@ -112,7 +112,8 @@ def peers_time(found, who, ranks, size, tensors):
 def all_reduce(sides, rounds):
     turns = [all_reduce_round(sides) for _ in range(rounds)]
     rows = ["**All-reduce between processes of one host, us**", "",
-            "| ranks, bytes, transport | Troupe | against | its time | ours / its | target |",
+            "| processes, size, transport | time of Troupe: median (min to max) | peer | "
+            "time of the peer | time of Troupe / time of the peer | maximum ratio |",
             "|---|---|---|---|---|---|"]
     for ranks, size, transport, tensors, targets in ALL_REDUCE:
         ours = [turn["Troupe", ranks, size, transport, tensors] for turn in turns]
@@ -144,7 +145,8 @@ def training_round(p, run, model, batch):
 
 def training(p, run, rounds):
     rows = ["**Two workers with one thread each against one, same global batch**", "",
-            "| model, global batch | | 2 workers / 1 | examples/s of the two | target |",
+            "| model, global batch | program | rate of 2 workers / rate of 1 worker: median "
+            "(min to max) | examples/s of 2 workers | minimum ratio |",
             "|---|---|---|---|---|"]
     for model, batch, target in TRAINING:
         turns = [training_round(p, run, model, batch) for _ in range(rounds)]

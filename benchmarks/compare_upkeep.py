@@ -95,13 +95,13 @@ def upkeep(p, rounds):
         return (f"| {what} | {show(statistics.median(xs))} ({show(min(xs))} to {show(max(xs))}) | "
                 f"{said} |")
     return "\n".join([
-        "**What processes cost beside their steps**", "", "| | | target |", "|---|---|---|",
-        row("cold start of two workers, one step of `mlp`, and their end", starts,
+        "**What processes cost beside their steps**", "", "| quantity | median (min to max) | maximum |", "|---|---|---|",
+        row("seconds for a cold start of two workers, one step of `mlp`, and the end of both", starts,
             lambda x: f"{x:.2f} s", "1 s", statistics.median(starts) < 1),
-        row("threads for messages, heartbeats and supervision, of the processor time of "
-            "two workers of `lenet`", shares, lambda x: f"{100 * x:.2f} %", "1 %",
+        row("share of the processor time of two workers of `lenet` that threads for messages, "
+            "heartbeats and supervision use", shares, lambda x: f"{100 * x:.2f} %", "1 %",
             statistics.median(shares) <= 0.01),
-        row("memory of one of two workers of `lenet` beyond that of one alone, same batch each "
-            "(a bucket: 1 MiB)", more, lambda x: f"{x:.1f} MiB", "2 MiB",
+        row("memory of one of two workers of `lenet` minus memory of a worker alone, with the "
+            "same batch per worker", more, lambda x: f"{x:.1f} MiB", "2 MiB",
             statistics.median(more) <= 2),
     ]) + "\n"
