@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs missing Debian packages, builds the tool `troupe`, and trains a network
-# on generated digits. Nothing else is downloaded.
+# on generated digits. It downloads only the packages.
 set -euo pipefail
 cd "$(dirname "$0")"
 . scripts/setup.sh

@@ -2,12 +2,13 @@
 # ./test.sh                  builds everything and runs all tests
 # ./test.sh asan             all tests with AddressSanitizer and
 #                            UndefinedBehaviorSanitizer
-# ./test.sh asan net actors  the tests of these folders, with the same sanitizers
-# ./test.sh tsan             the concurrent folders with ThreadSanitizer
-# ./test.sh all              these three runs in turn
+# ./test.sh asan net actors  only the tests of net and actors, as with asan
+# ./test.sh tsan             the tests of actors, strategies, net and simulation
+#                            with ThreadSanitizer
+# ./test.sh all              the three runs: without sanitizers, asan and tsan
 #
-# Installs missing packages first. Tests on real data read it from
-# TROUPE_DATA_DIR and are skipped if that is not set.
+# Installs missing packages first. Tests on real data read it from the folder
+# TROUPE_DATA_DIR. If this variable is not set, they are skipped.
 set -euo pipefail
 cd "$(dirname "$0")"
 . scripts/setup.sh

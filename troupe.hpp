@@ -1,8 +1,8 @@
 #pragma once
 
-// All headers that a training program needs. They name no CAF type. Tests of
-// training under faults also include headers of "troupe/simulation/" and link
-// Troupe::simulation.
+// Includes all headers that a training program needs. They name no CAF type. A
+// test of training under faults also includes headers of "troupe/simulation/"
+// and links Troupe::simulation.
 
 #include "troupe/actors/core/version.hpp"
 #include "troupe/actors/runtime/runtime.hpp"

@@ -12,26 +12,28 @@ namespace troupe::benchmarks {
 
 /// How replicas combine their gradients.
 enum class gradient_sync {
-  none, ///< Each replica trains alone: only the ops of a step.
-  /// Each replica adds a range of the sum, between two barriers. This is the
-  /// arithmetic of a synchronous step with the cheapest wait.
+  none, ///< Not at all: each replica trains alone.
+  /// Each replica computes one range of the sum of all gradients, between two
+  /// barriers. This is the arithmetic of a synchronous step; barriers are the
+  /// cheapest way to wait for the other replicas.
   sums,
 };
 
-/// Training steps without a runtime. Each replica has a thread and parameters
-/// of its own, and calls the ops one after the other.
+/// Trains without the library's runtime and training loop, as a baseline for
+/// `model.fit`. Each replica has its own thread and parameters, and calls the
+/// ops directly.
 class baseline_loop {
 public:
-  /// @param batch  examples per replica and step.
+  /// @param batch Number of examples per replica and step.
   baseline_loop(const workload& workload, std::uint64_t batch,
                 std::uint32_t replicas, int threads,
                 gradient_sync sync = gradient_sync::none);
   ~baseline_loop();
 
-  /// Runs `steps` steps on every replica and waits for them.
+  /// Runs `steps` steps on every replica and waits until they are done.
   void run(std::uint64_t steps);
 
-  /// @returns the mean loss of replica 0 over the examples of its last step.
+  /// Returns the mean loss of replica 0 over the examples of its last step.
   double last_loss() const;
 
 private:
@@ -46,9 +48,9 @@ private:
   gradient_sync sync_;
   tensor sum_; ///< Sum of the gradients of all replicas.
   std::vector<std::unique_ptr<replica>> replicas_;
-  std::barrier<> sum_barrier_; ///< Barrier of the replicas.
-  std::barrier<> run_barrier_; ///< Barrier of the replicas and the caller.
-  /// Steps of the current run. Zero: the threads end.
+  std::barrier<> sum_barrier_; ///< Waits for all replicas.
+  std::barrier<> run_barrier_; ///< Waits for all replicas and the caller.
+  /// Number of steps of the current run. Zero: the threads end.
   std::uint64_t steps_ = 0;
   std::vector<std::jthread> threads_;
 };

@@ -1,6 +1,6 @@
 // Measures the time of an all-reduce (sum, float32) between processes of this
 // host. A step function calls replica.all_reduce after a barrier. Each process
-// has one replica and one thread; the times are those of rank 0.
+// has one replica and one thread. The printed times are those of rank 0.
 
 #include "troupe/benchmarks/local_job.hpp"
 #include "troupe/benchmarks/options.hpp"
@@ -20,12 +20,14 @@ struct allreduce_options {
   std::string implementation = "tree";
   std::vector<std::uint64_t> sizes{4 << 10, 64 << 10, 1 << 20, 16 << 20,
                                    64 << 20};
-  /// Number of tensors in one call, each of that size.
+  /// Number of tensors that one call reduces. All have the same number of
+  /// bytes, one of `sizes`.
   std::uint32_t tensors = 1;
   bool json = false;
 };
 
-/// @returns the microseconds of each round.
+/// Times calls of all_reduce with `count` tensors of `bytes` bytes each.
+/// @returns the microseconds of each call.
 std::vector<double> time_rounds(const strategy& workers, std::uint64_t bytes,
                                 std::uint32_t count) {
   const auto elements = static_cast<std::int64_t>(bytes / sizeof(float));

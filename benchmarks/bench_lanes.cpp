@@ -1,6 +1,6 @@
-// Measures packets between two processes of one host: the round-trip time of
-// one packet, and the time of a buffer in one direction and in both at the same
-// time.
+// Measures a lane between two processes of one host: the round-trip time of one
+// packet, and the time to move a buffer. Buffers move first in one direction,
+// then in both directions at once.
 
 #include "troupe/benchmarks/timing.hpp"
 #include "troupe/net/io/socket_stream.hpp"
@@ -45,13 +45,14 @@ std::array<int, 2> tcp_pair() {
   return {dialer, accepted};
 }
 
-/// One of the two processes. `begins` is true for the one that sends first.
+/// One of the two processes. `begins`: this process sends first.
 class peer {
 public:
   peer(const settings& s, net::lane_pair lanes, bool begins)
     : settings_{s}, lanes_{std::move(lanes)}, begins_{begins} {}
 
-  /// @returns the mean round-trip time of each round, in microseconds.
+  /// Returns the mean round-trip time of a packet in each round, in
+  /// microseconds.
   std::vector<double> time_round_trips(std::size_t bytes) {
     std::vector<double> times_us;
     source_.resize(bytes);
@@ -70,8 +71,8 @@ public:
     return times_us;
   }
 
-  /// @returns the milliseconds of each round until everything is sent and
-  ///          received.
+  /// Returns the milliseconds of each round. A round ends when both processes
+  /// have sent and received everything.
   std::vector<double> time_transfers(std::size_t bytes, bool sends,
                                      bool receives) {
     std::vector<double> times_ms;
@@ -82,7 +83,7 @@ public:
       const auto start = troupe::benchmarks::clock::now();
       transfer(source, target, sends ? 0 : bytes, receives ? 0 : bytes);
       synchronize();
-      if (round >= 2) // the first rounds touch memory for the first time
+      if (round >= 2) // the first two rounds warm up the memory
         times_ms.push_back(seconds_since(start) * 1e3);
     }
     return times_ms;

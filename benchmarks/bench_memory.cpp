@@ -17,7 +17,7 @@ using namespace troupe::benchmarks;
 
 constexpr double mib = 1 << 20;
 
-/// @returns the peak resident memory of this process in bytes.
+/// Returns the peak resident memory of this process in bytes.
 /// @source proc(5), VmHWM.
 double peak_bytes() {
   std::ifstream status{"/proc/self/status"};

@@ -1,6 +1,7 @@
-// Measures oneDNN alone at the shapes of the benchmarked models, which is the
-// upper bound in docs/performance.md. Prints one JSON line per product or
-// convolution, then one per model with the sum over a step.
+// Times oneDNN alone on the products and convolutions of the benchmarked
+// models. Their speed is the upper bound in docs/performance.md. Prints one
+// JSON line per product or convolution, then one line per model with the time
+// of a step.
 
 #include "troupe/benchmarks/timing.hpp"
 #include "troupe/benchmarks/workload.hpp"
@@ -26,7 +27,8 @@ const dnnl::engine& cpu() {
   return engine;
 }
 
-/// @returns the seconds of one execution, with memory in the given layouts.
+/// Returns the seconds that one execution takes, with memory in the given
+/// layouts.
 double time_of(const dnnl::primitive& primitive,
                std::initializer_list<std::pair<int, layout>> arguments) {
   dnnl::stream stream{cpu()};
@@ -50,7 +52,8 @@ struct result {
   double seconds = 0, flops = 0;
 };
 
-/// Adds the times of a step's operations, and prints each of them.
+/// Adds the times of a step's operations, and prints the time of each
+/// operation.
 class step_sum {
 public:
   step_sum(const workload& model, std::int64_t batch, int threads)
@@ -68,8 +71,8 @@ public:
               << std::endl;
   }
 
-  /// Times a matrix product, with the given layout of the weights and with one
-  /// that oneDNN chooses. Keeps the faster one.
+  /// Times the product of [m, k] and [k, n] with two layouts of the weights:
+  /// `b`, and the layout that oneDNN chooses. Adds the shorter time.
   void product(const std::string& label, std::int64_t m, std::int64_t n,
                std::int64_t k, tag a, tag b) {
     result best;
@@ -89,8 +92,8 @@ public:
     add(best);
   }
 
-  /// Times the three products of a dense layer. The first layer has two: the
-  /// gradient of its input is not needed.
+  /// Times the three products of a dense layer. A first layer has only two,
+  /// because the gradient of its input is not needed.
   void dense(const std::string& label, std::int64_t inputs,
              std::int64_t outputs, bool first = false) {
     product(label + " forward", batch_, outputs, inputs, tag::ab, tag::ab);
@@ -99,7 +102,8 @@ public:
       product(label + " by data", batch_, inputs, outputs, tag::ab, tag::ba);
   }
 
-  /// Times a 5 x 5 convolution with padding that keeps the extent.
+  /// Times forward and backward of a 5 x 5 convolution. Its padding keeps the
+  /// extent of the images.
   void convolution(const std::string& label, std::int64_t extent,
                    std::int64_t in_channels, std::int64_t out_channels,
                    bool first = false);

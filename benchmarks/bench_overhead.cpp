@@ -1,5 +1,5 @@
-// Measures what the library adds to the time of a step: runs `model.fit` and
-// the baseline loop over the same ops in turn, in one process.
+// Measures how much time the library adds to the ops of a step. Runs
+// `model.fit` and a baseline loop with the same ops in turn, in one process.
 
 #include "troupe/benchmarks/baseline_loop.hpp"
 #include "troupe/benchmarks/options.hpp"
@@ -13,7 +13,7 @@ namespace {
 using namespace troupe::benchmarks;
 
 struct measured {
-  /// Microseconds per step, by round.
+  /// Microseconds per step; one element per round.
   std::vector<double> fit, baseline, summing;
 };
 
@@ -39,8 +39,7 @@ measured measure(const training_options& o, int rounds, std::uint64_t steps) {
   return out;
 }
 
-/// @returns a summary of the differences `measured_times - reference` within
-///          each round.
+/// Returns a summary of `measured_times[i] - reference[i]` over all rounds i.
 summary differences(const std::vector<double>& reference,
                     const std::vector<double>& measured_times) {
   std::vector<double> out;

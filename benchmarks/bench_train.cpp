@@ -1,6 +1,6 @@
-// Measures training in examples per second. The output has the keys of the
-// peers' programs (peers/), which train the same models on the same kind of
-// noise with the same update rules.
+// Measures the speed of training in examples per second. The programs in peers/
+// measure other frameworks: they train the same models with the same update
+// rules on the same kind of random inputs. Their JSON has the same keys.
 
 #include "troupe/benchmarks/baseline_loop.hpp"
 #include "troupe/benchmarks/local_job.hpp"
@@ -17,7 +17,7 @@ using namespace troupe::benchmarks;
 
 struct measured {
   std::string mode;
-  std::vector<double> seconds; ///< Seconds per step of each window.
+  std::vector<double> seconds; ///< Seconds per step, by window.
   double last_loss = 0;
 };
 

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Runs this project's benchmarks and the peers' in turn, and prints tables of ratios.
+"""Runs the benchmarks of this project and of its peers (TensorFlow, PyTorch, Gloo, Open MPI) in
+turn, and prints tables of ratios.
 
   benchmarks/compare.py --build build/release --peers build/peers --update docs/performance.md
 
 Each round runs every program of a case once, one after the other (A B C A B C ...), so that a
 disturbance of the machine affects all of them. A figure is the median over rounds, with minimum and
-maximum; a ratio is taken within each round. --update replaces the text between the lines
-"<!-- measured -->" and "<!-- /measured -->" of a file, and between "<!-- processes -->" and
-"<!-- /processes -->". With --only, it replaces single tables, which it finds by their titles.
+maximum; a ratio compares two programs of the same round. --update replaces the text of a file
+between the lines "<!-- measured -->" and "<!-- /measured -->", and between "<!-- processes -->"
+and "<!-- /processes -->". With --only, it replaces only the tables with those titles.
 """
 import argparse
 import datetime
@@ -23,8 +24,8 @@ import sys
 import compare_processes
 
 HERE = pathlib.Path(__file__).resolve().parent
-MEASURED = "<!-- measured -->", "<!-- /measured -->"    # in one process
-PROCESSES = "<!-- processes -->", "<!-- /processes -->"  # between several
+MEASURED = "<!-- measured -->", "<!-- /measured -->"    # tables about one process
+PROCESSES = "<!-- processes -->", "<!-- /processes -->"  # tables about several processes
 
 
 class Failed(Exception):
@@ -32,7 +33,7 @@ class Failed(Exception):
 
 
 def run(command, timeout=600):
-    """Runs a program and returns the JSON lines that it prints."""
+    """Runs a program and returns the JSON lines that it prints, parsed."""
     done = subprocess.run(command, capture_output=True, text=True, timeout=timeout,
                           env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3",
                                "PYTHONDONTWRITEBYTECODE": "1"})
@@ -76,7 +77,7 @@ class Programs:
 
 
 def cases(p):
-    """Title, figure, and programs by name; the first one is this project's."""
+    """Yields a title, the key of the figure, and commands by name; the first is this project's."""
     for model, batch in (("mlp", 64), ("mlp", 512), ("lenet", 64)):
         for threads in (1, 2):
             tf = {"TensorFlow": p.tf(model, batch, threads)}
@@ -110,14 +111,17 @@ def spread(xs, show=number):
 
 
 def compare(title, figure, programs, rounds):
-    """A markdown table."""
+    """Runs the programs in turn. Returns a markdown table of their figures and ratios."""
     names = list(programs)
     values = {name: [] for name in names}
     for turn in range(rounds):
         for name in names:
             values[name].append(run(programs[name])[-1][figure])
     more_is_better = figure == "examples_per_s"
-    lines = [f"**{title}**", "", f"| | {figure} | Troupe is better by |", "|---|---|---|"]
+    heading = ("examples/s: median (min to max) | rate of Troupe / rate of this program"
+               if more_is_better else
+               "us per step: median (min to max) | time of this program / time of Troupe")
+    lines = [f"**{title}**", "", f"| program | {heading} |", "|---|---|---|"]
     for name in names:
         pairs = zip(values[names[0]], values[name])
         ratios = [a / b if more_is_better else b / a for a, b in pairs]
@@ -127,7 +131,7 @@ def compare(title, figure, programs, rounds):
 
 
 def table(title, lines, columns):
-    """A markdown table of JSON lines; `columns` maps headings to keys."""
+    """Returns a markdown table with a row per JSON line; `columns` maps headings to keys."""
     rows = [f"**{title}**", "", f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
     for line in lines:
         cells = [line[key] for key in columns.values()]
@@ -136,7 +140,7 @@ def table(title, lines, columns):
 
 
 def ours_alone(p):
-    """Title, commands and columns of the tables without a peer."""
+    """Yields title, commands and columns of each table that contains no peer."""
     where = (("default", 1), ("mirrored", 2))
     placed = [["--model", model, "--batch", str(batch), "--strategy", strategy,
                "--replicas", str(replicas), "--json"]
@@ -145,16 +149,19 @@ def ours_alone(p):
     yield ("What model.fit adds to a step, us", [
         [p.program("bench_overhead"), *one, "--steps", steps[one[1]]] for one in placed], {
             "model/batch/threads/strategy/replicas": "case", "model.fit": "fit_us",
-            "baseline loop": "bare_us", "added": "added_us", "min": "added_min",
-            "max": "added_max", "baseline loop with sums": "summing_us",
-            "added to the latter": "added_to_summing_us"})
+            "baseline loop without sums": "bare_us",
+            "model.fit minus that loop: median": "added_us", "minimum": "added_min",
+            "maximum": "added_max", "baseline loop with sums": "summing_us",
+            "model.fit minus the loop with sums: median": "added_to_summing_us"})
     yield ("Peak memory, MiB", [[p.program("bench_memory"), *one] for one in placed], {
-        "model/batch/strategy/replicas": "case", "peak": "peak_mib", "by formula": "formula_mib",
-        "difference": "beyond_mib", "inputs": "inputs_mib", "parameters": "parameters_mib",
+        "model/batch/strategy/replicas": "case", "measured peak": "peak_mib",
+        "sum of the formula": "formula_mib", "peak minus sum": "beyond_mib",
+        "in the formula: inputs": "inputs_mib", "parameters": "parameters_mib",
         "slots": "slots_mib", "gradients": "gradients_mib", "activations": "activations_mib"})
     yield ("Upper bound: oneDNN alone, 1 thread", [[p.program("bench_onednn")]], {
-        "model/batch/threads": "case", "products, us": "products_us", "GFLOP/s": "gflop_per_s",
-        "update, us": "update_us", "examples/s": "examples_per_s"})
+        "model/batch/threads": "case", "products of a step, us": "products_us",
+        "GFLOP/s of the products": "gflop_per_s", "update of a step, us": "update_us",
+        "examples/s of both together": "examples_per_s"})
 
 
 def machine(build):
@@ -168,7 +175,8 @@ def machine(build):
 
 
 def merged(old, here, parts):
-    """Replaces tables with equal titles. One from another machine or day gets its own date."""
+    """Replaces tables of `old` by the `parts` with equal titles. A part that was measured on another
+    machine or day than `old` gets its own line `here`, which names both."""
     top, *tables = re.split(r"(?m)^(?=\*\*)", old)
     by_title = {x.split("\n", 1)[0]: x.rstrip() + "\n" for x in tables}
     for part in parts:

@@ -1,4 +1,4 @@
-"""The tables of compare.py between processes: all-reduce by size, and training over workers."""
+"""Makes the tables of compare.py about several processes: all-reduce by size, and training."""
 import os
 import statistics
 import subprocess
@@ -14,7 +14,7 @@ def named(size):
 
 
 def gloo(program, ranks):
-    """Microseconds by size of Debian's Gloo: one process per rank, with a file store."""
+    """Runs Debian's Gloo, one process per rank, with a file store. Returns microseconds by bytes."""
     with tempfile.TemporaryDirectory() as folder:
         ranks = [subprocess.Popen([program, str(rank), str(ranks), folder], text=True,
                                   stdout=subprocess.PIPE) for rank in range(ranks)]
@@ -33,7 +33,7 @@ def by_size(text):
 
 
 class Sides:
-    """The programs of the all-reduce comparison; each returns microseconds by size."""
+    """Runs the programs of the all-reduce comparison. Each method returns microseconds by bytes."""
 
     def __init__(self, p, run):
         self.p, self.run_json = p, run
@@ -57,8 +57,9 @@ class Sides:
         return mpi(str(self.p.peers / "bin/mpi_allreduce"), ranks)
 
 
-# Ranks, bytes, transport, tensors in a call, and by peer the maximum ratio of Troupe's time to
-# the peer's. "Gloo" is the faster of the two builds.
+# Each row: ranks, bytes, transport, tensors in a call, and targets. A target is the maximum ratio
+# of Troupe's time to that of the named program. "Gloo" is the faster build of two: Debian's,
+# PyTorch's.
 ALL_REDUCE = (
     (2, 64 * MIB, "auto", 1, {"Gloo": 0.55, "Open MPI": 0.3}),
     (2, 1 * MIB, "auto", 1, {"Gloo": 0.35, "Open MPI": 1.2}),
@@ -70,7 +71,7 @@ ALL_REDUCE = (
     (2, 64 * MIB, "tls", 1, {"Troupe over TCP": 2.5}),
     (2, 4 * KIB, "auto", 1000, {"Gloo": 0.1}),
 )
-# Model, global batch, minimum speed-up of two workers over one.
+# Each row: model, global batch, and the target, a minimum speed-up of two workers over one.
 TRAINING = (("lenet", 64, 1.75), ("mlp", 512, 1.6), ("mlp", 64, 1.1))
 
 
@@ -80,7 +81,8 @@ def middle(xs, digits):
 
 
 def all_reduce_round(sides):
-    """Runs every program once: microseconds by (program, ranks, size, transport, tensors)."""
+    """Runs every program once. Returns microseconds by (program, ranks, bytes); the keys of Troupe
+    also have transport and tensors."""
     found = {}
     sizes = {ranks: sorted({size for r, size, *_ in ALL_REDUCE if r == ranks}) for ranks in (2, 4)}
     for ranks in (2, 4):
@@ -99,7 +101,7 @@ def all_reduce_round(sides):
 
 
 def peers_time(found, who, ranks, size, tensors):
-    if who == "Gloo":  # the faster build; several tensors take one call each
+    if who == "Gloo":  # the faster build; it takes one call per tensor
         return tensors * min(found["Gloo of PyTorch", ranks, size],
                              found["Gloo of Debian", ranks, size])
     if who == "Troupe over TCP":
@@ -110,7 +112,8 @@ def peers_time(found, who, ranks, size, tensors):
 def all_reduce(sides, rounds):
     turns = [all_reduce_round(sides) for _ in range(rounds)]
     rows = ["**All-reduce between processes of one host, us**", "",
-            "| ranks, bytes, transport | Troupe | against | its time | ours / its | target |",
+            "| processes, size, transport | time of Troupe: median (min to max) | peer | "
+            "time of the peer | time of Troupe / time of the peer | maximum ratio |",
             "|---|---|---|---|---|---|"]
     for ranks, size, transport, tensors, targets in ALL_REDUCE:
         ours = [turn["Troupe", ranks, size, transport, tensors] for turn in turns]
@@ -125,7 +128,7 @@ def all_reduce(sides, rounds):
 
 
 def training_round(p, run, model, batch):
-    """Speed-ups of two workers over one: of Troupe, and of the peers."""
+    """Returns by framework: speed-up of two workers over one, and examples per second of the two."""
     def ours(workers):
         return run([p.program("bench_train"), "--model", model, "--batch", str(batch // workers),
                     "--workers", str(workers), "--json", *p.windows()])[-1]["examples_per_s"]
@@ -142,7 +145,8 @@ def training_round(p, run, model, batch):
 
 def training(p, run, rounds):
     rows = ["**Two workers with one thread each against one, same global batch**", "",
-            "| model, global batch | | 2 workers / 1 | examples/s of the two | target |",
+            "| model, global batch | program | rate of 2 workers / rate of 1 worker: median "
+            "(min to max) | examples/s of 2 workers | minimum ratio |",
             "|---|---|---|---|---|"]
     for model, batch, target in TRAINING:
         turns = [training_round(p, run, model, batch) for _ in range(rounds)]
@@ -158,7 +162,7 @@ def training(p, run, rounds):
 
 
 def sections(p, run, rounds):
-    """Titles, and functions that return a markdown table."""
+    """Yields the title of each table, and a function that measures and returns the table."""
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
     yield "All-reduce between processes", lambda: all_reduce(Sides(p, run), rounds)
     yield "Two workers against one", lambda: training(p, run, rounds)

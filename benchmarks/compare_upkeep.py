@@ -1,4 +1,4 @@
-"""The cost of several processes besides their steps: start, memory, supervision."""
+"""Measures what several processes cost besides their steps: start, memory, supervision."""
 import os
 import pathlib
 import statistics
@@ -8,12 +8,12 @@ import time
 
 MIB = 1 << 20
 TICK_S = 1 / os.sysconf("SC_CLK_TCK")
-# Name of a replica's thread. All other threads move messages and heartbeats, or supervise.
+# Name of a replica's thread. Other threads send messages and heartbeats, or supervise.
 REPLICA = "caf.actor"
 
 
 def start_s(tool):
-    """Seconds from a cold start of two workers to the end of a job of one step."""
+    """Returns the seconds from a cold start of two workers to the end of their job of one step."""
     with tempfile.TemporaryDirectory() as folder:
         begin = time.monotonic()
         done = subprocess.run([tool, "train", "--model", "mlp", "--data", "digits:128", "--epochs",
@@ -35,7 +35,8 @@ def processes_of(group):
 
 
 def look(group, cpu, memory):
-    """Records the seconds of each thread and the peak memory (PSS) of each process."""
+    """Records, for a process group, the processor seconds of each thread and the peak memory (PSS)
+    of each process."""
     for process in processes_of(group):
         try:
             for line in (process / "smaps_rollup").read_text().splitlines():
@@ -51,7 +52,8 @@ def look(group, cpu, memory):
 
 
 def watched(command):
-    """Runs a command. Returns seconds by (process, thread name), and bytes by process."""
+    """Runs a command. Returns processor seconds by (process, thread name), and peak bytes by
+    process."""
     cpu, memory = {}, {}
     with subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True) as job:
         while job.poll() is None:
@@ -71,7 +73,8 @@ def job(p, workers, batch):
 
 
 def supervision(seconds):
-    """The fraction of a job's processor time outside replicas, in processes that trained > 1 s."""
+    """Returns the fraction of processor time that threads used besides replicas and the main thread
+    (bench_train). Counts only processes whose replica used more than 1 s."""
     trained = {process for (process, name), s in seconds.items() if name == REPLICA and s > 1}
     mine = [(name, s) for (process, name), s in seconds.items() if process in trained]
     return (sum(s for name, s in mine if name not in (REPLICA, "bench_train"))
@@ -92,13 +95,13 @@ def upkeep(p, rounds):
         return (f"| {what} | {show(statistics.median(xs))} ({show(min(xs))} to {show(max(xs))}) | "
                 f"{said} |")
     return "\n".join([
-        "**What processes cost beside their steps**", "", "| | | target |", "|---|---|---|",
-        row("cold start of two workers, one step of `mlp`, and their end", starts,
+        "**What processes cost beside their steps**", "", "| quantity | median (min to max) | maximum |", "|---|---|---|",
+        row("seconds for a cold start of two workers, one step of `mlp`, and the end of both", starts,
             lambda x: f"{x:.2f} s", "1 s", statistics.median(starts) < 1),
-        row("threads for messages, heartbeats and supervision, of the processor time of "
-            "two workers of `lenet`", shares, lambda x: f"{100 * x:.2f} %", "1 %",
+        row("share of the processor time of two workers of `lenet` that threads for messages, "
+            "heartbeats and supervision use", shares, lambda x: f"{100 * x:.2f} %", "1 %",
             statistics.median(shares) <= 0.01),
-        row("memory of one of two workers of `lenet` beyond that of one alone, same batch each "
-            "(a bucket: 1 MiB)", more, lambda x: f"{x:.1f} MiB", "2 MiB",
+        row("memory of one of two workers of `lenet` minus memory of a worker alone, with the "
+            "same batch per worker", more, lambda x: f"{x:.1f} MiB", "2 MiB",
             statistics.median(more) <= 2),
     ]) + "\n"

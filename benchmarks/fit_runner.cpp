@@ -13,7 +13,8 @@ namespace troupe::benchmarks {
 
 namespace {
 
-/// Large enough that an epoch does not end while it is timed.
+/// How often the batches are repeated: often enough that they do not end during
+/// a measurement.
 constexpr std::uint64_t epochs = std::uint64_t{1} << 40;
 
 strategy make_strategy(const run_config& config,
@@ -76,7 +77,8 @@ void fit_runner::fit(const std::function<bool(std::uint64_t)>& continue_after) {
 }
 
 std::vector<double> fit_runner::time(const timing_windows& windows) {
-  // The first fit estimates the time of a step; the second one is measured.
+  // The first call of `fit` estimates the time of a step. The second call is
+  // measured.
   const auto begin = clock::now();
   clock::time_point first;
   std::uint64_t steps = 0;

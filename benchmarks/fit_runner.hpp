@@ -19,18 +19,19 @@ namespace troupe::benchmarks {
 struct run_config {
   std::string strategy = "default"; ///< Or "one_device", "mirrored".
   std::uint32_t replicas = 1;
-  int threads = 1; ///< Threads of each replica's ops.
-  /// Processes of one replica each. Zero: this process alone.
+  int threads = 1; ///< Number of threads for the ops of each replica.
+  /// Number of worker processes with one replica each. Zero: only this process
+  /// trains.
   std::uint32_t workers = 0;
   std::string transport = "auto"; ///< Transport between workers.
 };
 
-/// A built-in model in a strategy, trained by `model.fit` on prepared batches.
-/// This is everything in training except reading files.
+/// Trains a built-in model under a strategy by `model.fit`, on prepared
+/// batches. A measurement thus includes all of training except reading files.
 class fit_runner {
 public:
   /// Creates the strategy and the model.
-  /// @param batch examples per replica and step.
+  /// @param batch Number of examples per replica and step.
   /// @errors throws std::invalid_argument for an unknown model or strategy, and
   ///         for a number of replicas that the strategy cannot have.
   fit_runner(const std::string& model, std::uint64_t batch,
@@ -40,7 +41,8 @@ public:
              const strategy& chosen);
   ~fit_runner();
 
-  /// Times a fit after a warm-up. Commits of steps delimit the windows.
+  /// Times the steps of a fit after a warm-up. A window begins and ends with
+  /// the commit of a step.
   /// @returns seconds per step of each window.
   std::vector<double> time(const timing_windows& windows);
 
@@ -49,8 +51,8 @@ public:
   std::vector<double> time(int windows, std::uint64_t steps,
                            std::uint64_t warm_up);
 
-  /// Trains while the leader runs `time(windows)`, which ends the training.
-  /// Every other process of the strategy has to call this.
+  /// Trains until the leader, which runs `time(windows)`, ends the training.
+  /// Every process of the strategy but the leader has to call this.
   void run_follower();
 
   double last_loss() const { return last_loss_; }
@@ -60,7 +62,7 @@ private:
              const strategy& chosen);
   void fit(const std::function<bool(std::uint64_t step)>& continue_after);
 
-  std::unique_ptr<runtime> runtime_; ///< Null: the strategy needs none.
+  std::unique_ptr<runtime> runtime_; ///< Null: the strategy needs no runtime.
   std::unique_ptr<troupe::model> model_;
   std::optional<data::dataset> batches_;
   double last_loss_ = 0;

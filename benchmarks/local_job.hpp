@@ -14,9 +14,10 @@ struct local_job {
   std::string implementation = "auto"; ///< Or "tree", "ring".
 };
 
-/// Runs `fn` in several processes of this host, each with a strategy over all
-/// of them. Rank 0 is this process; the others are forked from it.
-/// @pre no thread has been started.
+/// Runs `fn` in `job.processes` processes of this host. Each process has a
+/// strategy that spans all of them. Rank 0 is this process, which forks the
+/// others.
+/// @pre this process has started no thread.
 /// @errors throws std::runtime_error if a process fails.
 void run_local_job(
   const local_job& job,

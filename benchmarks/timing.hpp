@@ -13,14 +13,15 @@ inline double seconds_since(clock::time_point start) {
   return std::chrono::duration<double>(clock::now() - start).count();
 }
 
-/// @returns the middle value, or the mean of two middle values.
+/// Returns the middle value, or the mean of the two middle values.
 /// @pre `xs` is not empty.
 double median(std::vector<double> xs);
 
 struct summary {
   double median = 0, min = 0, max = 0;
 };
-/// @returns median, minimum and maximum. @pre `xs` is not empty.
+/// Returns the median, minimum and maximum.
+/// @pre `xs` is not empty.
 summary summarize(const std::vector<double>& xs);
 
 struct timing_windows {
@@ -30,7 +31,7 @@ struct timing_windows {
 
 /// Runs steps for about one window to warm up, then times windows with equal
 /// numbers of steps.
-/// @param run  runs the given number of steps.
+/// @param run Function that runs the given number of steps.
 /// @returns seconds per step of each window.
 std::vector<double> time_steps(const timing_windows& windows,
                                const std::function<void(std::uint64_t)>& run);

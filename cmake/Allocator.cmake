@@ -1,7 +1,7 @@
-# A global operator new for programs whose training steps must not call malloc
-# (tensors/allocator/step_allocator.cpp): target_link_libraries(app
-# Troupe::step_allocator). It is an object library, because a linker may omit an
-# archive member that replaces a function of another library.
+# Troupe::step_allocator replaces the global operator new in a program that links it,
+# so that training steps do not call malloc (tensors/allocator/step_allocator.cpp). It
+# is an object library, because a linker may omit a member of an archive if another
+# library defines the same functions.
 add_library(troupe_step_allocator OBJECT
   ${PROJECT_SOURCE_DIR}/tensors/allocator/step_allocator.cpp)
 add_library(Troupe::step_allocator ALIAS troupe_step_allocator)

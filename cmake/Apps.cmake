@@ -1,4 +1,4 @@
-# The tool and the examples.
+# Builds the tool `troupe` and the examples.
 file(GLOB app_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/apps/troupe/*.cpp)
 if(app_sources)
   add_executable(troupe_tool ${app_sources})

@@ -1,4 +1,4 @@
-# All external dependencies. packages.txt lists their Debian packages.
+# All external dependencies. packages.txt lists the Debian packages that contain them.
 find_package(CAF 0.17.6 EXACT REQUIRED)
 find_package(dnnl 2.6 REQUIRED)
 find_package(Eigen3 3.4 REQUIRED NO_MODULE)

@@ -1,11 +1,12 @@
-# Include paths are equal in the tree and after installation:
+# An include path is the same in the source tree and after installation:
 # "troupe/<folder>/<file>".
 set(troupe_include ${PROJECT_BINARY_DIR}/include)
 file(MAKE_DIRECTORY ${troupe_include})
 file(CREATE_LINK ${PROJECT_SOURCE_DIR} ${troupe_include}/troupe SYMBOLIC)
 
-# Compiler flags of all translation units of this project. Contraction is off,
-# because a sum must have the same bits at every optimization level.
+# Compiler flags of all translation units of this project. Contraction to fused
+# multiply-adds is off, because a sum must have the same bits at every optimization
+# level.
 add_library(troupe_flags INTERFACE)
 target_compile_options(troupe_flags INTERFACE -Wall -Wextra -Wpedantic -ffp-contract=off
   # g++ 12 gives false warnings for "x" + string at -O3 (PR 105651).
@@ -28,14 +29,16 @@ endfunction()
 #                        [SUBFOLDERS <subfolder>:<subfolder>,...  ...]
 #                        [WITHOUT <regular expression>])
 #
-# One static library per top-level folder, made of every .cpp directly in it and
-# beneath it and installed with its headers: Troupe::<folder>. The MAY_USE lists
-# are the import DAG; its edges are transitive. An #include across any other edge
-# fails the test `imports.<folder>`. PRIVATE libraries are used only by the .cpp
-# files of the folder.
+# Creates the static library Troupe::<folder> from all .cpp files of a top-level
+# folder and its subfolders, and installs it with its headers. MAY_USE names the
+# folders and libraries whose headers the folder may include; it may also include what
+# these folders may. All MAY_USE lists together are the import DAG. Any other #include
+# fails the test `imports.<folder>`. Only the .cpp files of the folder use PRIVATE
+# libraries.
 #
-# SUBFOLDERS are the import DAG of a folder's subfolders, lowest first. The names
-# after the colon are those that a subfolder may use; `.` is the folder itself. WITHOUT
+# SUBFOLDERS is the import DAG inside the folder, lowest subfolder first. After the
+# colon stand the subfolders whose headers a subfolder may include; it may also
+# include what these may. `.` stands for the files directly in the folder. WITHOUT
 # matches the system headers that the folder must not include.
 function(troupe_folder folder)
   cmake_parse_arguments(arg "" "WITHOUT" "MAY_USE;PRIVATE;SUBFOLDERS" ${ARGN})
@@ -48,7 +51,7 @@ function(troupe_folder folder)
   list(TRANSFORM arg_MAY_USE PREPEND Troupe:: REGEX "^[a-z]+$" OUTPUT_VARIABLE libraries)
 
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/*.cpp)
-  # cmake/Kernels.cmake, cmake/Allocator.cmake
+  # cmake/Kernels.cmake and cmake/Allocator.cmake build these two folders.
   list(FILTER sources EXCLUDE REGEX "/tensors/(kernels|allocator)/")
   if(NOT sources) # a folder of headers only
     set(sources ${PROJECT_BINARY_DIR}/empty.cpp)
@@ -66,7 +69,7 @@ function(troupe_folder folder)
 
   install(TARGETS troupe_${folder} EXPORT Troupe ARCHIVE DESTINATION lib)
   install(DIRECTORY ${folder} DESTINATION include/troupe FILES_MATCHING PATTERN *.hpp
-          PATTERN kernels EXCLUDE PATTERN allocator EXCLUDE) # only their own sources include them
+          PATTERN kernels EXCLUDE PATTERN allocator EXCLUDE) # only used by their own sources
 
   if(PROJECT_IS_TOP_LEVEL)
     add_test(NAME imports.${folder}

@@ -1,6 +1,7 @@
-# One program for each tests/fuzz/<target>_fuzz.cpp. With TROUPE_FUZZ (clang,
-# preset `fuzz`), libFuzzer drives it, and the target `fuzzers` builds all of
-# them. Otherwise it replays its corpus: test fuzz.replay.<target>.
+# Creates one program for each tests/fuzz/<target>_fuzz.cpp. With TROUPE_FUZZ (clang,
+# preset `fuzz`), libFuzzer generates the inputs of the programs, and the target
+# `fuzzers` builds all programs. Without TROUPE_FUZZ, the test fuzz.replay.<target>
+# runs a program on the inputs of its corpus.
 if(TROUPE_FUZZ)
   add_custom_target(fuzzers)
   set(fuzz_main libfuzzer)

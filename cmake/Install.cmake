@@ -1,4 +1,5 @@
-# find_package(Troupe CONFIG), then target_link_libraries(app Troupe::troupe).
+# Installs the CMake package. A program uses it with find_package(Troupe CONFIG) and
+# target_link_libraries(app Troupe::troupe).
 include(CMakePackageConfigHelpers)
 set(package lib/cmake/Troupe)
 install(TARGETS troupe EXPORT Troupe)

@@ -1,8 +1,8 @@
 find_package(GTest REQUIRED)
 include(GoogleTest)
 
-# troupe_tests(<folder> [<library>...]): one program of all *_test.cpp files of
-# tests/<folder>. Sources are globbed, so that no test can be left out.
+# troupe_tests(<folder> [<library>...]): builds one program from all *_test.cpp files
+# of tests/<folder>. Sources are globbed, so that no test can be left out.
 function(troupe_tests folder)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/${folder}/*_test.cpp)
   if(NOT sources)
@@ -10,8 +10,8 @@ function(troupe_tests folder)
   endif()
   add_executable(${folder}_tests ${sources})
   set_target_properties(${folder}_tests PROPERTIES CXX_EXTENSIONS OFF)
-  # Only sources that read the tree get its path. The objects of all others are
-  # equal in every checkout, so that a compiler cache finds them.
+  # Only tests that read files of the source tree get its path. The objects of all
+  # other tests are equal in every checkout, so a compiler cache can reuse them.
   foreach(source ${sources})
     file(STRINGS ${source} names REGEX "TROUPE_SOURCE_DIR|wire_doc.hpp")
     if(names)
@@ -19,14 +19,15 @@ function(troupe_tests folder)
         COMPILE_DEFINITIONS TROUPE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
     endif()
   endforeach()
-  # The code under test is optimized; the tests are compiled with less effort.
+  # The code under test is optimized more than the tests, which compile faster this
+  # way.
   target_compile_options(${folder}_tests PRIVATE $<$<CONFIG:RelWithDebInfo>:-O1>)
   target_link_libraries(${folder}_tests PRIVATE ${ARGN} GTest::gtest_main troupe_flags)
   gtest_discover_tests(${folder}_tests DISCOVERY_TIMEOUT 60 NO_PRETTY_VALUES
     TEST_PREFIX ${folder}. PROPERTIES TIMEOUT 120 LABELS ${folder})
 endfunction()
 
-# These tests replace operator new and malloc, which the sanitizers do too.
+# These tests replace operator new and malloc. The sanitizers replace them too.
 if(NOT CMAKE_CXX_FLAGS MATCHES "-fsanitize")
   add_library(troupe_malloc_counter OBJECT
     ${PROJECT_SOURCE_DIR}/tests/support/malloc_counter.cpp)
@@ -61,7 +62,7 @@ endforeach()
 troupe_tests(apps       Troupe::troupe nlohmann_json::nlohmann_json OpenSSL::Crypto)
 if(TARGET apps_tests)
   troupe_precompile(apps_tests <gtest/gtest.h>)
-  # Programs that the tests start as child processes.
+  # The tests start these programs as child processes.
   file(GLOB programs CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/apps/programs/*.cpp)
   foreach(program ${programs})
     get_filename_component(name ${program} NAME_WE)
@@ -88,7 +89,9 @@ foreach(what format words replaced_words snippets)
   set_tests_properties(style.${what} PROPERTIES SKIP_RETURN_CODE 77)
 endforeach()
 
-# Not with sanitizers, which define weak symbols in every object.
+# kernels.symbols.<level>: kernels define no symbol that the linker could share
+# between levels. Sanitizers define weak symbols in every object, so the tests are
+# left out.
 foreach(level baseline v3 v4)
   if(TARGET troupe_kernels_${level} AND NOT CMAKE_CXX_FLAGS MATCHES "-fsanitize")
     add_test(NAME kernels.symbols.${level}
@@ -103,7 +106,8 @@ add_test(NAME imports.catches
                  -Dscratch=${PROJECT_BINARY_DIR}/imports_scratch
                  -P ${PROJECT_SOURCE_DIR}/tests/support/imports_test.cmake)
 
-# install.<name>: the library as users have it: installed, and as a subdirectory.
+# install.<name>: builds programs that use the library as its users do: installed, and
+# as a subdirectory.
 set(for_users -Droot=${PROJECT_SOURCE_DIR} -Dbuild=${PROJECT_BINARY_DIR}
   "-Dgenerator=${CMAKE_GENERATOR}" -Dcompiler=${CMAKE_CXX_COMPILER}
   "-Dflags=${CMAKE_CXX_FLAGS}" "-Dlauncher=${CMAKE_CXX_COMPILER_LAUNCHER}"

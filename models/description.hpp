@@ -9,30 +9,31 @@
 
 namespace troupe::models {
 
-/// Describes a model as data: its layers and shapes, but not its weights. It is
-/// enough to build the model in any process. docs/models.md defines its JSON
-/// form.
+/// Describes a model as data: its layers and shapes, but not its weights. A
+/// description suffices to build the model in any process. docs/models.md
+/// defines the JSON form.
 struct model_description {
   std::string name;
   shape input; ///< Shape of one example, without the batch axis.
-  /// Layers in sequence; shared, not copied. Do not change a layer after it is
-  /// part of a description.
+  /// Layers in sequence. Copies of a description share the layers, so do not
+  /// change a layer after it is part of a description.
   layer_list layers;
 };
 
-/// Version of the JSON form that this Troupe writes. It reads this version and
-/// all older ones.
+/// Version of the JSON form that this Troupe writes. This Troupe reads this
+/// version and all older versions.
 inline constexpr int description_version = 1;
 
 /// Reads a description and checks that a network can be built from it.
-/// @param source Name of the text in error messages: a file name.
+/// @param source name of the text in error messages, such as a file name.
 /// @errors throws std::invalid_argument with one sentence: the source, the path
-///         of the value ("layers[2].units"), the value and the valid range. No
-///         size that the text declares is allocated before it is checked.
+///         of the value ("layers[2].units"), the value and the valid range.
+///         `parse` checks each size in the text before it allocates that much
+///         memory.
 model_description parse(std::string_view text, std::string_view source);
 
-/// Writes the description as JSON. `parse` restores an equal description, which
-/// is written as the same bytes.
+/// Returns the description as JSON. `parse` restores an equal description from
+/// this text. For that description, `to_json_text` returns the same bytes.
 std::string to_json_text(const model_description& description);
 
 /// Reads a description from a file of at most 1 MiB.

@@ -4,7 +4,7 @@ namespace troupe::models {
 
 /// Options of a forward pass.
 struct forward_options {
-  /// True in training: layers such as dropout then compute something else.
+  /// True in a training step: layers such as dropout then change their output.
   bool training = false;
 };
 

@@ -9,8 +9,8 @@ namespace troupe::models {
 
 namespace {
 
-/// Returns the product. -1: an extent is below 1, or the product exceeds
-/// `limit`.
+/// Returns the product of the extents. -1: an extent is below 1, or the product
+/// exceeds `limit`.
 template <class Extents>
 std::int64_t product_within(const Extents& extents, std::int64_t limit) {
   std::int64_t product = 1;
@@ -80,8 +80,9 @@ shape builder::add(const layer_ptr& child, const shape& input) {
   return node.output;
 }
 
-/// Returns the layer's own name. If it is empty, returns the type and the
-/// number of siblings of this type so far, including itself.
+/// Returns the name of `child`. If this name is empty, returns the type of
+/// `child` and a number. The number counts the siblings of this type so far,
+/// including `child`.
 std::string builder::name_of(const layer& child) const {
   if (!child.name.empty())
     return child.name;

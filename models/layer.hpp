@@ -18,17 +18,18 @@ namespace troupe::models {
 class builder;
 class layer_scope;
 
-/// One stage of a model's computation. It declares its settings and parameters,
-/// and computes its output from them. A layer has no state: the parameters are
-/// passed to `forward`, so replicas may share a layer concurrently.
+/// A layer of a model. It declares its settings and parameters, and computes
+/// its output from its input and its parameters. A layer has no state: its
+/// parameters are an argument of `forward`, so replicas may use one layer
+/// concurrently.
 class layer {
 public:
   virtual ~layer() = default;
 
-  /// Type name in descriptions: "dense".
+  /// Returns the type name in descriptions, such as "dense".
   virtual std::string_view type() const = 0;
 
-  /// Visits all settings. The default visits none.
+  /// Passes all settings of the layer to `s`. The default passes none.
   virtual void visit_settings(layer_settings& s);
 
   /// Declares the parameters and the child layers for an input of this shape.
@@ -41,7 +42,8 @@ public:
   /// @returns [n, output...] float32.
   virtual tensor forward(const tensor& x, const layer_scope& scope) const = 0;
 
-  /// Name in the model. Empty: the type and a number, as in "dense_2".
+  /// Name of the layer in the model. Empty: the model names the layer by its
+  /// type and a number, such as "dense_2".
   std::string name;
 };
 
@@ -49,38 +51,38 @@ public:
 struct layer_node {
   layer_ptr instance;
   std::string path; ///< Path in the description: "layers[2]".
-  std::string name; ///< Prefixed by its ancestors' names: "body/dense_1".
+  std::string name; ///< Names of the ancestors and the layer: "body/dense_1".
   shape input;
   shape output;
-  /// Indices of its own parameters in the network.
+  /// Indices of the layer's own parameters among all parameters of the network.
   std::vector<std::size_t> parameters;
   std::vector<layer_node> children;
 };
 
-/// Context of a call of `forward`: the layer's own parameters in the order of
-/// their declaration in `build`, its child layers, and the options of the
-/// forward pass.
+/// Context of a call of `forward`. It gives a layer its own parameters in the
+/// order in which `build` declared them, its child layers, and the options of
+/// the forward pass.
 class layer_scope {
 public:
   layer_scope(const layer_node& node, std::span<const variable> variables,
               const forward_options& options = {})
     : node_{&node}, variables_{variables}, options_{options} {}
 
-  /// True if the model is called in training.
+  /// Returns true in a training step.
   bool training() const { return options_.training; }
 
-  /// Value of parameter `i` on the current replica.
+  /// Returns the value of parameter `i` on the current replica.
   tensor operator[](std::size_t i) const {
     return variables_[node_->parameters.at(i)].value();
   }
 
   std::size_t children() const { return node_->children.size(); }
 
-  /// Child layer `i`, in the order in which `build` added them.
+  /// Returns child layer `i`, in the order in which `build` added the layers.
   const layer& child(std::size_t i) const {
     return *node_->children.at(i).instance;
   }
-  /// Context of child layer `i`.
+  /// Returns the context of child layer `i`.
   layer_scope child_scope(std::size_t i) const {
     return {node_->children.at(i), variables_, options_};
   }
@@ -96,9 +98,9 @@ private:
   forward_options options_;
 };
 
-/// Parameters declared by the layers of a network, in order.
+/// Parameters that the layers of a network declare, in order of declaration.
 struct parameter_declarations {
-  std::vector<parameter_spec> specs; ///< Named "dense_1/kernel".
+  std::vector<parameter_spec> specs; ///< Names such as "dense_1/kernel".
   std::vector<initializer> initializers;
   std::int64_t elements = 0; ///< Total number of elements.
 };
@@ -106,19 +108,19 @@ struct parameter_declarations {
 /// Collects the parameters and child layers that a layer declares in `build`.
 class builder {
 public:
-  /// @param source Start of error messages: a file name.
+  /// @param source start of error messages, such as a file name.
   builder(std::string_view source, parameter_declarations& declared,
           layer_node& node);
 
-  /// Declares a parameter, which `initial` fills before training.
+  /// Declares a parameter. `initial` sets its values before training.
   /// @errors throws std::invalid_argument if the model would exceed
-  ///         `max_model_parameters`. Nothing is allocated before this check.
+  ///         `max_model_parameters`. No memory is allocated before this check.
   void parameter(std::string_view name,
                  std::initializer_list<std::int64_t> extents,
                  const initializer& initial);
 
   /// Adds a child layer.
-  /// @returns the shape of its output.
+  /// @returns the shape of the child's output for one example.
   shape add(const layer_ptr& child, const shape& input);
 
   /// Reports that the layer cannot be built.
@@ -144,9 +146,10 @@ inline constexpr std::size_t max_nesting_depth = 32;
 using layer_factory = layer_ptr (*)();
 void register_layer(layer_factory make);
 
-/// Registers a layer type for use in descriptions, under the name that `type()`
-/// returns. Call it before a description that names it is read, for instance at
-/// the start of `main`. Thread-safe.
+/// Registers a layer type, so that descriptions can name it. The name of the
+/// type is the result of `type()`. Register a type before the program reads a
+/// description with this type, for instance at the start of `main`.
+/// Thread-safe.
 /// @errors throws std::logic_error if the name is registered or invalid.
 template <std::derived_from<layer> Layer>
 requires std::default_initializable<Layer>
@@ -154,10 +157,11 @@ void register_layer() {
   register_layer(+[]() -> layer_ptr { return std::make_shared<Layer>(); });
 }
 
-/// @returns a layer with its default settings; null if no such type is known.
+/// Returns a layer of this type with default settings. Null: the type is not
+/// registered.
 layer_ptr make_layer(std::string_view type);
 
-/// All types that a description may name, sorted.
+/// Returns all types that a description may name, sorted.
 std::vector<std::string> layer_types();
 
 } // namespace troupe::models

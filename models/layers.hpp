@@ -1,6 +1,6 @@
 #pragma once
 
-// All built-in layers.
+// Includes the headers of all built-in layers.
 
 #include "troupe/models/layers/conv2d.hpp"
 #include "troupe/models/layers/dense.hpp"

@@ -8,9 +8,9 @@
 
 namespace troupe::models {
 
-/// A loss function: the quantity that training minimizes.
+/// A loss function. Training minimizes its mean over the examples.
 struct loss {
-  /// Name in jobs and saved models.
+  /// Name in `model_options` and saved models.
   std::string_view name;
 
   /// Computes the loss of each example.
@@ -24,14 +24,15 @@ struct loss {
   bool classifies;
 };
 
-/// "softmax_cross_entropy": -log softmax(logits)[label].
-/// @shape logits [n, classes], without a softmax
+/// The loss "softmax_cross_entropy". It is -log softmax(logits)[label] for each
+/// example.
+/// @shape logits [n, classes], scores before the softmax
 /// @shape labels [n] int32
 tensor cross_entropy(const tensor& logits, const tensor& labels);
 
-/// "mean_squared_error": mean of (output - target)^2 over the outputs of an
-/// example.
-/// @shape targets that of outputs
+/// The loss "mean_squared_error". It is the mean of (output - target)^2 over
+/// the outputs of each example.
+/// @shape targets the shape of `outputs`
 tensor mean_squared_error(const tensor& outputs, const tensor& targets);
 
 /// Finds a loss by name.

@@ -4,14 +4,16 @@
 
 #include <cstdint>
 
-// Counts and sums over a batch, which replicas can add up. The caller divides
-// by the total number of examples.
+// Functions that compute counts and sums over a batch. The counts and sums of
+// several replicas can be added. The caller then divides by the total number of
+// examples.
 
 namespace troupe::models {
 
-/// Counts the examples whose maximum score is at their label. If several scores
-/// are maximal, the first of them is the prediction. An example with a NaN
-/// among its scores is not counted.
+/// Counts the examples whose predicted class is their label. The predicted
+/// class has the maximum score; if several classes have it, the first of these
+/// classes is the prediction. An example with a NaN among its scores is not
+/// counted.
 /// @shape scores  [n, classes] float32
 /// @shape labels  [n] int32, each in [0, classes)
 /// @errors throws std::logic_error with the shapes, or with the label that is

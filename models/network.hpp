@@ -10,8 +10,9 @@
 
 namespace troupe::models {
 
-/// A model that is ready to compute. It has no parameters of its own, so
-/// replicas may share a network concurrently, each with its own parameters.
+/// The layers of a model, ready to compute. A network holds no parameter
+/// values, so replicas may use one network concurrently, each with its own
+/// parameters.
 ///
 ///   network net{lenet()};
 ///   parameters own{net.parameters()};
@@ -19,8 +20,8 @@ namespace troupe::models {
 ///   auto logits = net.forward(images, own.variables());
 class network {
 public:
-  /// Builds the network from the description's JSON form, written and read
-  /// back. Therefore a saved file builds the same network in another process.
+  /// Writes the description as JSON and builds the network from that JSON.
+  /// Therefore a saved file builds the same network in another process.
   /// @errors throws std::invalid_argument as `parse`, and for a layer whose
   ///         class is not registered.
   explicit network(const model_description& from);
@@ -28,22 +29,24 @@ public:
   const std::string& name() const { return description_.name; }
   const model_description& description() const { return description_; }
 
-  /// Shape of one example, without the batch axis.
+  /// Returns the shape of one example, without the batch axis.
   const shape& input() const { return root_.input; }
 
-  /// Shape of the output for one example, without the batch axis.
+  /// Returns the shape of the output for one example, without the batch axis.
   const shape& output() const { return root_.output; }
 
-  /// Names and shapes of the parameters, in the order of files and hashes.
+  /// Returns names and shapes of the parameters. Saved files and hashes contain
+  /// the parameters in this order.
   const std::vector<parameter_spec>& parameters() const {
     return declared_.specs;
   }
 
-  /// The tree of layers. Its root is the sequence of all layers.
+  /// Returns the root of the tree of layers. It is the sequence of all layers.
   const layer_node& root() const { return root_; }
 
   /// Fills every copy of the parameters with the same initial values.
-  /// @param destination Parameters made from `parameters()` of this network.
+  /// @param destination parameters that were made from `parameters()` of this
+  ///        network.
   void initialize(troupe::parameters& destination, std::uint64_t seed) const;
 
   /// Checks the shape of one example.
@@ -52,9 +55,9 @@ public:
 
   /// Computes the output of a batch.
   /// @shape inputs  [n, input...] float32, any n
-  /// @param variables Variables of a `parameters` made from `parameters()` of
-  ///        this network.
-  /// @param options The default is not training.
+  /// @param variables variables of the parameters that were made from
+  ///        `parameters()` of this network.
+  /// @param options by default, the call is not a training step.
   /// @returns [n, output...] float32
   /// @errors throws std::invalid_argument with both shapes.
   tensor forward(const tensor& inputs, std::span<const variable> variables,
@@ -68,7 +71,8 @@ private:
   parameter_declarations declared_;
 };
 
-/// Table of layers, output shapes and parameter counts, in the format of Keras.
+/// Returns a table of layers, output shapes and parameter counts, in the format
+/// of Keras.
 std::string summary(const network& net);
 
 } // namespace troupe::models

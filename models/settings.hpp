@@ -39,9 +39,10 @@ struct real_rule {
 ///     s.integer("units", units, {.required = true});
 ///   }
 ///
-/// The same function reads a description, writes one, and lists the known keys,
-/// so that a misspelt key can be reported. When a description is read, the
-/// previous value of a member is its default.
+/// Troupe calls this function to read a description, to write a description,
+/// and to list the known keys for an error about a misspelt key. When a
+/// description is read, a member keeps its value if the description does not
+/// contain its key.
 /// @errors each function throws std::invalid_argument with one sentence: the
 ///         source, the key, the value and the valid range.
 class layer_settings {
@@ -54,22 +55,24 @@ public:
   virtual void real(std::string_view key, double& setting,
                     const real_rule& rule = {}) = 0;
 
-  /// Two integers for height and width. A single number in a description sets
-  /// both.
+  /// Passes two integers: height and width. A single number in a description
+  /// sets both integers.
   virtual void pair(std::string_view key, std::array<std::int64_t, 2>& setting,
                     const integer_rule& rule = {}) = 0;
 
-  /// One of the given names.
+  /// Passes a text, which must be one of `names`.
   virtual void text(std::string_view key, std::string& setting,
                     std::span<const std::string> names) = 0;
 
-  /// An initializer: its name, or {"name": ..., ...} with its hyperparameters.
+  /// Passes an initializer. In a description, the value is the name of an
+  /// initializer, or {"name": ..., ...} with hyperparameters.
   virtual void initial(std::string_view key, initializer& setting) = 0;
 
-  /// A list of child layers; not empty.
+  /// Passes a list of child layers, which must not be empty.
   virtual void layers(std::string_view key, layer_list& setting) = 0;
 
-  /// An enumerator, where `names[i]` is the name of value i.
+  /// Passes an enumerator. `names[i]` is the name of the enumerator with value
+  /// i.
   template <class Enum>
   void choice(std::string_view key, Enum& setting,
               std::span<const std::string> names) {

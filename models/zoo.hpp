@@ -8,12 +8,12 @@
 
 namespace troupe::models {
 
-/// Two hidden layers of 512 units with relu, and 10 outputs, for images of 28 x
-/// 28: 669,706 parameters.
+/// Returns a model with 669,706 parameters for images of 28 x 28. It has two
+/// hidden layers of 512 units with relu, and 10 outputs.
 model_description mlp();
 
-/// Two convolutions with pooling and two dense layers, for images of 28 x 28:
-/// 3,274,634 parameters.
+/// Returns a model with 3,274,634 parameters for images of 28 x 28. It has two
+/// convolutions with pooling, and two dense layers.
 /// @source LeCun et al., "Gradient-based learning applied to document
 ///         recognition", 1998, with the wider layers of current tutorials.
 model_description lenet();
@@ -22,8 +22,9 @@ model_description lenet();
 std::vector<std::string> zoo_names();
 
 /// Finds a built-in model by name, or loads a description from a file.
-/// @param name "lenet", or a path: it ends in ".json" or contains a "/".
-/// @errors throws std::invalid_argument with the known names.
+/// @param name name of a built-in model, such as "lenet", or a path. A path
+///        ends in ".json" or contains a "/".
+/// @errors throws std::invalid_argument with the known names, or as `load`.
 model_description find_model(std::string_view name);
 
 } // namespace troupe::models

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Builds CAF with ThreadSanitizer into build/caf-tsan, where the preset `tsan`
-# looks for it. With Debian's library, which is not instrumented, every message
-# would be reported as a race. Does nothing if that folder is up to date.
+# looks for it. Debian's library is not instrumented, so with it every message
+# between actors would be reported as a race. If build/caf-tsan is up to date, the
+# script does nothing.
 #
-# The source is Debian's. It is downloaded with a separate apt source list, made
-# of the configured mirrors. The script changes nothing under /etc or /var and
+# The source is Debian's. apt downloads it with a separate source list, which
+# names the configured mirrors. The script changes nothing under /etc or /var and
 # needs no root.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -20,7 +21,7 @@ if [ "$(cat "$into/key" 2>/dev/null)" = "$key" ]; then
   exit 0
 fi
 
-# A copy of the system's source lists that asks for sources only.
+# Copies the source lists of the system, with sources as the only type.
 own_lists() {
   mkdir -p "$work/sources" "$work/lists/partial" "$work/cache/archives/partial"
   : >"$work/empty"
@@ -44,7 +45,7 @@ apt() {
 
 fetch() {
   own_lists
-  apt update >"$work/apt.log" 2>&1 || true # one failed mirror need not matter
+  apt update >"$work/apt.log" 2>&1 || true # another mirror may have worked
   (cd "$work" && apt source --download-only --tar-only actor-framework) \
     >>"$work/apt.log" 2>&1 || true
   [ -f "$work/$tarball" ] && return

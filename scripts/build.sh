@@ -1,6 +1,7 @@
 # shellcheck shell=bash
-# To be sourced in the root folder. build <preset> [<target>...] configures and
-# builds into build/<preset>, with little output unless it fails.
+# Other scripts source this file in the root folder. build <preset> [<target>...]
+# configures and builds into build/<preset>. It prints the output of the
+# configuration only if that fails.
 build() {
   local preset=$1 log=build/$1/configure.log
   shift

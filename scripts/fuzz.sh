@@ -2,11 +2,13 @@
 # scripts/fuzz.sh [--keep] [SECONDS] [TARGET...]
 #
 # Fuzzes all targets of tests/fuzz, or the named ones, for SECONDS each (default:
-# 60), and prints a table. The column of processor time shows whether a busy
-# machine let them run. Failing inputs go to build/fuzz/found/<target>. Inputs that
-# reach new code go to build/fuzz/inputs/<target>, where the next call continues.
-# --keep replaces the corpus of the tree by the smallest set of inputs with the
-# same coverage. Needs Debian's clang and libclang-rt-14-dev.
+# 60), and prints a table. The column "cpu s" shows how much processor time a
+# target got; on a busy machine, that is less than SECONDS. Failing inputs go to
+# build/fuzz/found/<target>, and the exit code is then 1. Inputs that reach new
+# code go to build/fuzz/inputs/<target>, and the next call starts from them.
+# --keep replaces the corpus in tests/fuzz/corpus by few inputs with the same
+# coverage, at most 30 and 100,000 bytes per target. Needs Debian's clang and
+# libclang-rt-14-dev.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/build.sh
@@ -60,7 +62,7 @@ fuzz() {
 keep_smallest() {
   local dir=build/fuzz kept=tests/fuzz/corpus/$1 fewest=build/fuzz/kept/$1
   rm -rf "$fewest" && mkdir -p "$fewest"
-  # coverage of edges, without counts
+  # -use_counters=0: covered edges count, not how often they are reached.
   nice -n 19 "$dir/fuzz_$1" "${limits[@]}" -set_cover_merge=1 -use_counters=0 \
     "$fewest" "$kept" "$dir/seeds/$1" "$dir/inputs/$1" >"$dir/$1.merge.log" 2>&1
   rm -rf "$kept" && mkdir -p "$kept"

@@ -1,19 +1,19 @@
 #!/usr/bin/env bash
 # Interrupts runs of `troupe train` at random times, one in four by SIGTERM and
-# the others by SIGINT. Each run has to end with the exit code for "interrupted
-# and saved" and leave a file. The run that is resumed from the file has to end
-# with the weights_sha256 of an uninterrupted run. A run that ends before its
-# interrupt, or is interrupted before training begins, does not count; another
-# time is drawn.
+# the others by SIGINT. Each run has to end with exit code 130 (interrupted and
+# saved) and leave the file interrupted.troupe. A run that resumes from this file
+# has to end with the same weights_sha256 as an uninterrupted run. A run does not
+# count if it ends before its interrupt, or is interrupted before training begins;
+# the script then draws another time.
 #
 #   scripts/interrupts.sh [-n RUNS] [-w WORKERS] [-s SEED] [-l] [-- OPTION...]
 #
 #   -n RUNS      number of interrupted runs [20]
 #   -w WORKERS   processes of each run; 0: one process without --workers [0]
 #   -s SEED      seed of the times [random, and printed]
-#   -l           steps of about 2 s with two workers (lenet, batches of 2,400);
-#                without -l, a run takes 1 to 5 s
-#   -- OPTION... other options of `troupe train` that replace those of the run
+#   -l           long steps: about 2 s with two workers (lenet, batches of 2,400);
+#                without -l, a whole run takes 1 to 5 s
+#   -- OPTION... options of `troupe train` that replace the script's own options
 #
 # $TROUPE is the path of the tool [build/release/troupe].
 set -euo pipefail
@@ -47,15 +47,17 @@ RANDOM=$seed
 now() { echo $(($(date +%s%N) / 1000000)); } # in ms
 hash_in() { sed -n 's/^weights_sha256 //p' "$1"; }
 
-# True if the process is the tool, no longer the shell that starts it, and has
-# installed its handlers. It installs that of SIGTERM (bit 14) last.
+# Succeeds if the process runs the tool, no longer the shell that starts it, and
+# has installed its signal handlers. The tool installs the handler of SIGTERM (bit
+# 14) last.
 has_handlers() {
   [ "$(readlink "/proc/$1/exe")" = "$tool" ] &&
     awk '/^SigCgt:/ { exit substr($2, length($2) - 3, 1) !~ /[4-7c-f]/ }' \
       "/proc/$1/status" 2>/dev/null
 }
 
-# Waits until a run has ended, and kills it after the limit. @returns its exit code.
+# Waits until a run has ended, and kills it after most_seconds.
+# @returns the exit code of the run.
 end_of() {
   local pid=$1 deadline=$(($(now) + most_seconds * 1000)) code=0
   while kill -0 "$pid" 2>/dev/null; do
@@ -81,7 +83,7 @@ span=$(($(now) - begin))
 undisturbed=$(hash_in out)
 echo "undisturbed: $span ms, weights_sha256 $undisturbed"
 
-# Interrupts one run.
+# Starts a run, interrupts it at a random time, and resumes it.
 # @returns 0: passed, 1: failed, 2: does not count.
 one_run() {
   local signal=INT after=$(((RANDOM * 32768 + RANDOM) % span)) code=0 pid

@@ -1,19 +1,19 @@
 #!/usr/bin/env python3
-"""Mutation testing by sample: makes small changes to the sources of a folder,
-one at a time, in a copy of the tree below build/mutation, and runs the tests
-that can detect them. A change that passes all of them is a survivor. It needs a
-test, or a line in tests/mutation/equivalent.txt with the reason why it makes no
-difference. That file describes the format of a line.
+"""Tests a random sample of small changes (mutations) to the sources of a folder.
+Makes one change at a time in a copy of the tree, in build/mutation, and runs the
+tests that can detect it. If all these tests pass, the change is a survivor. A
+survivor needs a new test, or a line in tests/mutation/equivalent.txt that says
+why the change makes no difference. That file describes the format of a line.
 
   scripts/mutation-sample.py --folder strategies --count 60 --seed 1
   scripts/mutation-sample.py --folder strategies --seed 1 --only 3,17
   scripts/mutation-sample.py --folder strategies --at failure_handling.cpp:127
   scripts/mutation-sample.py --folder strategies --list
-  scripts/mutation-sample.py --check     checks that each line of that file matches a change
+  scripts/mutation-sample.py --check     checks that each line of equivalent.txt matches a change
 
 A seed draws the same sample as long as the sources do not change. The exit
-status is 1 if there is a survivor without an explanation, or a line of
-equivalent.txt that matches no change.
+status is 1 if a survivor has no line in equivalent.txt; with --check, if a line
+of equivalent.txt matches no change.
 """
 import argparse
 import os
@@ -49,8 +49,8 @@ class Failure(Exception):
     """Ends the run with an error message."""
 
 def update_copy():
-    """Makes the copy equal to the tree. Equal files keep their times, so that
-    the build folder of the copy stays valid."""
+    """Makes the copy equal to the tree. Equal files keep their modification times,
+    so that the next build of the copy compiles only changed files."""
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT, check=True, capture_output=True, text=True).stdout
@@ -84,7 +84,7 @@ def run(command, log, timeout, before=prepare):
             return None
         finally:
             try:
-                os.killpg(process.pid, signal.SIGKILL)  # and its descendants
+                os.killpg(process.pid, signal.SIGKILL)  # the command and its descendants
             except ProcessLookupError:
                 pass
             process.wait()
@@ -151,7 +151,7 @@ class Build:
 
     def killer(self, program):
         """@returns the case that detects the change; empty: none. A case that fails
-        once and then passes does not count: it depends on time."""
+        and passes when it is repeated does not count: it depends on time."""
         fickle = []
         while True:
             case, late = self.failed_case(program, without=fickle)
@@ -188,7 +188,8 @@ def unfit_lines(lines):
 
 
 def outcome_of(change, build, programs):
-    """@returns the outcome of a change as its first word and the rest."""
+    """Makes a change, builds it and runs the programs.
+    @returns the outcome: one word, and the rest of the line to print."""
     path = COPY / change.file
     source = path.read_text()
     path.write_text(change.of(source))
@@ -204,8 +205,8 @@ def outcome_of(change, build, programs):
 
 
 def chosen(changes, options):
-    """The changes in the order in which they are drawn, each with the number of its
-    draw, and the number of changes to try."""
+    """@returns a list of (number of the draw, change) in the order of the draws, and the
+    number of changes to try."""
     order = list(changes)
     random.Random(options.seed).shuffle(order)
     drawn = list(enumerate(order, 1))
@@ -284,7 +285,7 @@ def main():
     parser.add_argument("--preset", default="dev", help="preset of CMakePresets.json (dev)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     options = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(2))  # also ends running commands
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(2))  # ends commands too
     try:
         if options.check:
             unfit = unfit_lines(explanations())

@@ -1,7 +1,7 @@
 """Finds the small changes to a C++ file that scripts/mutation-sample.py tries.
 
-It does not parse C++. It relies on the layout of clang-format: a binary operator
-has spaces on both sides, and the bracket of a template has not.
+It does not parse C++. It relies on the layout of clang-format: spaces surround a
+binary operator, but not the angle brackets of a template.
 """
 import re
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ NO_CODE = re.compile(
     r"//[^\n]*|/\*.*?\*/|R\"(\w*)\(.*?\)\1\"|\"(?:\\.|[^\"\\\n])*\""
     r"|(?<!\w)'(?:\\.|[^'\\\n])+'|^[ \t]*#(?:\\\n|[^\n])*",
     re.DOTALL | re.MULTILINE)
-# Text before a `{` that opens a block of statements, not a list of values.
+# Matches the text before a `{` that opens a block of statements, not a list of values.
 BLOCK = re.compile(r"(^|[)}\]:;]|\b(else|do|try|const|mutable|noexcept|override"
                    r"|final)|->[\w\s:<>,&*]+)$")
 SCOPE = re.compile(r"\b(class|struct|union|enum|namespace|concept)\b")
@@ -43,7 +43,7 @@ class Change:
 
 
 def without_comments(source):
-    """The source with comments and literals replaced by as many spaces."""
+    """Returns the source with as many spaces in place of comments and literals."""
     def blank(found):
         text = found[0]
         edge = text[0] if text[0] in "\"'R" else " "
@@ -52,7 +52,7 @@ def without_comments(source):
 
 
 def closing(code, at):
-    """The position after the bracket that closes the one at `at`."""
+    """Returns the position after the bracket that closes the bracket at `at`."""
     depth = 0
     for i in range(at, len(code)):
         depth += (code[i] in "([{") - (code[i] in ")]}")
@@ -62,7 +62,7 @@ def closing(code, at):
 
 
 def outline(statement):
-    """A statement without the text in its brackets."""
+    """Returns a statement without the text in its brackets."""
     out, depth = [], 0
     for c in statement:
         depth -= c in ")]}"
@@ -73,8 +73,8 @@ def outline(statement):
 
 
 def statements(code):
-    """[begin, end) of each simple statement, without its semicolon, in the
-    bodies of functions."""
+    """Yields the begin and end of each simple statement in the bodies of functions,
+    without its semicolon."""
     levels = [["scope", 0]]  # Kind of each open bracket, and begin of the current statement in it.
     for at, c in enumerate(code):
         if c in "([":
@@ -100,7 +100,7 @@ def statements(code):
 
 
 def simple(code, begin, end):
-    """The begin of the simple statement in [begin, end), after labels and conditions."""
+    """Returns where the simple statement in [begin, end) begins: after labels and conditions."""
     while begin < end:
         if code[begin].isspace():
             begin += 1
@@ -114,7 +114,7 @@ def simple(code, begin, end):
 
 
 def may_be_dropped(statement):
-    """True for an assignment, a call or an increment; false for a declaration."""
+    """Returns true for an assignment, a call or an increment; false for a declaration."""
     text = outline(statement)
     if re.match(r"\+\+|--", text):
         return True
@@ -125,7 +125,7 @@ def may_be_dropped(statement):
 
 
 def candidates_of(file, source):
-    """All changes to a source, in order of position."""
+    """Returns all changes to a source file, in order of position."""
     code = without_comments(source)
     found = []
     for x in OPERATOR.finditer(code):

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Checks that the simulation's tests find bugs. Applies each patch of
-# tests/simulation/planted/ to a copy of the tree. The tests that the patch names
-# have to fail there, and to pass without it.
+# Checks that the simulation's tests find bugs. Each patch of
+# tests/simulation/planted/ plants a bug in a copy of the tree, and names tests
+# that find it. These tests have to fail with the patch and to pass without it.
 #
 #   scripts/planted-bugs.sh [<patch>...]    the named patches, or all
 #   scripts/planted-bugs.sh --check         only checks that all patches apply
@@ -15,7 +15,8 @@ if [ ${#patches[@]} -eq 0 ]; then
   patches=(tests/simulation/planted/*.patch)
 fi
 
-# Applies a patch. One line of context is enough, since lines may have moved.
+# Applies a patch. With -C1, one line of context is enough, so that a patch still
+# applies after other changes nearby.
 plant() { GIT_CEILING_DIRECTORIES=$root/build git apply -C1 "$@"; }
 
 if [ "${1-}" = --check ]; then
@@ -34,11 +35,12 @@ for at in "${!patches[@]}"; do
   patches[at]=$(realpath "${patches[at]}")
 done
 cd "$copy"
-sed -n 's/^+++ b\///p' "${patches[@]}" | xargs touch # an earlier run may have been interrupted
+# An interrupted run may have built these files with a patch.
+sed -n 's/^+++ b\///p' "${patches[@]}" | xargs touch
 # shellcheck source=scripts/build.sh
 . scripts/build.sh
 
-# Builds and runs the tests; their output goes to a log.
+# tests <what is built> <filter>: builds and runs the tests, with output to a log.
 tests() {
   build dev simulation_tests >build/planted.log 2>&1 || {
     cat build/planted.log >&2

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs every block of README.md that is marked sh, in order and as written, in a
-# fresh clone of HEAD. With an argument, runs them in that folder instead. $HOME
-# is a temporary folder, because some commands install there.
+# fresh clone of HEAD. With an argument, runs the blocks in the folder that it
+# names. $HOME is a temporary folder, because some commands install there.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 export CCACHE_DIR=${CCACHE_DIR-$HOME/.cache/ccache}
@@ -17,7 +17,7 @@ export HOME=$root/build/readme-walk/home
 mkdir -p "$HOME"
 cd "$clone"
 
-# One NUL-terminated script per block.
+# Prints each block as a script that ends with NUL.
 blocks() {
   awk '/^```sh$/ { inside = 1; next }
        /^```/ && inside { inside = 0; printf "%c", 0; next }

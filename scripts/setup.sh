@@ -1,7 +1,7 @@
 # shellcheck shell=bash
-# To be sourced in the root folder by quickstart.sh and test.sh. install_missing
-# installs the Debian packages of packages.txt that are missing. It prints nothing
-# if none is missing.
+# quickstart.sh and test.sh source this file in the root folder. install_missing
+# installs the Debian packages of packages.txt that are missing. If no package is
+# missing, it prints nothing.
 
 listed_packages() { sed -e 's/#.*//' -e 's/[[:space:]]//g' -e '/^$/d' packages.txt; }
 
@@ -20,8 +20,8 @@ old_boost() {
       -e 's/^installed \(libboost-\(all-\)\?dev\)$/\1/p'
 }
 
-# Sets as_root to the command prefix that runs a command as root. False: there is
-# none.
+# Sets as_root to the command prefix that runs a command as root. Fails if this
+# user cannot become root.
 find_root() {
   as_root=()
   if [ "$(id -u)" -eq 0 ]; then return 0; fi

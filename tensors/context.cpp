@@ -19,8 +19,8 @@ context& own_context() {
 context::context() = default;
 context::~context() = default;
 
-// Not inlined: a caller must not keep a thread-local address across a fiber
-// switch.
+// Not inlined, so that a caller cannot keep the address of a thread-local
+// variable across a fiber switch: the fiber may resume on another thread.
 [[gnu::noinline]] context& current_context() noexcept {
   return installed ? *installed : own_context();
 }

@@ -6,11 +6,11 @@
 namespace troupe {
 
 class tape;
-/// Primitives that a device library prepared for known shapes.
+/// Primitives that a device library such as oneDNN prepared, by shape.
 struct kernel_cache;
 
-/// Key of the random numbers that the current code draws. It consists of
-/// counters, not of a state, so a repeated step draws the same numbers.
+/// Key of the random numbers that the current code draws. It has counters but
+/// no hidden state, so a repeated step draws the same numbers.
 struct random_key {
   /// Seed of the job.
   std::uint64_t seed = 0;
@@ -20,9 +20,10 @@ struct random_key {
   std::uint32_t op = 0;
 };
 
-/// State that follows the running code, not its thread. Each replica has its
-/// own context, and every other thread has a default one. Code that switches
-/// fibers on a thread must exchange the current context too.
+/// State of the running code, such as its tape and random key. Each replica has
+/// its own context, on whichever thread it runs. A thread that runs no replica
+/// has a default context. Code that switches fibers on a thread must exchange
+/// the current context too.
 struct context {
   context();
   ~context();
@@ -30,19 +31,20 @@ struct context {
   context& operator=(const context&) = delete;
 
   tape* recording = nullptr; ///< Innermost tape. Null: none.
-  /// Index of the variable copy that the code reads, within its process.
+  /// Index of the copy of a variable, and of its gradient buffer, that the code
+  /// uses. Indices count within the process.
   std::uint32_t copy_index = 0;
   random_key random;
-  /// The strategy in scope, and the replica in replica context: an
-  /// `execution_scope` of training/, which tensors/ does not read. Null: no
-  /// strategy is in scope.
+  /// Points to an `execution_scope` of training/: the strategy in scope and, in
+  /// replica context, the replica. tensors/ does not read it. Null: no strategy
+  /// is in scope.
   const void* execution_scope = nullptr;
   /// Created at the first use of oneDNN.
   std::unique_ptr<kernel_cache> kernels;
 };
 
 /// Returns the context of the running code. Do not keep the reference across a
-/// wait.
+/// wait or a fiber switch.
 context& current_context() noexcept;
 
 /// Installs another context and returns the previous one.

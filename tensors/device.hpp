@@ -12,7 +12,7 @@ enum class device_kind : std::uint8_t { cpu, cuda };
 inline constexpr std::size_t device_kinds = 2;
 
 /// Device on which tensors are stored and ops run: "cpu:0", "cpu:1", "cuda:0".
-/// Several CPU devices share the processor; each of them is the thread of one
+/// All CPU devices share the processor; each stands for the thread of one
 /// replica.
 struct device {
   device_kind kind = device_kind::cpu;
@@ -24,7 +24,7 @@ struct device {
 /// Formats a device as "cpu:0".
 std::string to_string(const device& x);
 
-/// Parses "cpu:0". "cpu" is "cpu:0".
+/// Parses a name such as "cpu:0"; "cpu" means "cpu:0".
 /// @errors throws std::invalid_argument that names the text and the valid
 ///         names, also for a kind that this build does not support.
 device parse_device(std::string_view text);

@@ -8,8 +8,8 @@
 
 namespace troupe {
 
-/// A number with its name, as in descriptions of models and jobs. A flag is 0
-/// or 1.
+/// A number with its name, as in descriptions of models and jobs. A flag has
+/// the value 0 or 1.
 struct hyperparameter {
   std::string name;
   double value = 0;
@@ -25,8 +25,8 @@ namespace detail {
 /// 0.10000000149011612.
 double as_written(float x);
 
-/// Reads hyperparameters into the members of an object. A type T lists its
-/// members for reading and writing in one function:
+/// Reads hyperparameters into the members of an object. For each type T, one
+/// function lists the members to read or write:
 ///   template <class F> void list(T& x, F visit) {
 ///     visit("learning_rate", x.learning_rate);
 ///   }
@@ -41,8 +41,8 @@ public:
   void operator()(std::string_view name, std::uint64_t& x);
 
   /// Checks that every given hyperparameter was read.
-  /// @errors throws std::invalid_argument for an unknown name or one that was
-  ///         given twice, and lists the known names.
+  /// @errors throws std::invalid_argument for an unknown name, with a list of
+  ///         the known names, and for a name that was given twice.
   void finish() const;
 
 private:

@@ -12,9 +12,10 @@ namespace {
 
 enum class draw { constant, uniform, normal };
 
-/// Definition of one initializer. The two numbers are the value, or low and
-/// high, or mean and deviation. If `spread` is set, high or the deviation is
-/// computed from the fans.
+/// Definition of one initializer. `first` and `second` name its
+/// hyperparameters: value, or low and high, or mean and deviation. If `spread`
+/// is set, it computes the second number from the fans, and the distribution is
+/// symmetric around 0.
 struct entry {
   const char* name;
   draw distribution;

@@ -12,26 +12,27 @@
 
 namespace troupe {
 
-/// Fan-in and fan-out of a parameter: the number of inputs of one output, and
-/// of outputs of one input. The shapes are dense [in, out] and convolution [kh,
-/// kw, in, out] with any number of window axes. A vector has its length for
-/// both, a scalar 1.
+/// Fan-in and fan-out of a parameter. Fan-in is the number of inputs that one
+/// output depends on. Fan-out is the number of outputs that depend on one
+/// input. The shape is [in, out] for a dense layer, and [kh, kw, in, out] for a
+/// convolution, with any number of window axes (here kh, kw). For a vector,
+/// both are its length; for a scalar, both are 1.
 struct fans {
   double in = 1, out = 1;
 };
 fans fans_of(const shape& dims);
 
-/// Fills a parameter before training, by name and hyperparameters (with
-/// defaults):
+/// Sets a parameter's values before training. These are the names, with their
+/// hyperparameters and default values:
 ///
 ///   zeros, ones
 ///   constant        value (0)
 ///   uniform         low (-0.05), high (0.05)
 ///   normal          mean (0), deviation (0.05)
-///   glorot_uniform  +-sqrt(6 / (fan in + fan out))
-///   glorot_normal   deviation sqrt(2 / (fan in + fan out))
-///   he_uniform      +-sqrt(6 / fan in)
-///   he_normal       deviation sqrt(2 / fan in)
+///   glorot_uniform  in +-sqrt(6 / (fan in + fan out))
+///   glorot_normal   mean 0, deviation sqrt(2 / (fan in + fan out))
+///   he_uniform      in +-sqrt(6 / fan in)
+///   he_normal       mean 0, deviation sqrt(2 / fan in)
 ///
 /// The normal distributions are not truncated, unlike TensorFlow's.
 /// @source Glorot & Bengio, AISTATS 2010; He et al., ICCV 2015.
@@ -60,7 +61,7 @@ private:
 /// Names of all initializers, in the order of the comment of `initializer`.
 const std::vector<std::string>& initializer_names();
 
-/// Key of the random numbers for parameter `index` of a model.
+/// Returns the key of the random numbers for parameter `index` of a model.
 random_key initial_key(std::uint64_t seed, std::uint32_t index);
 
 } // namespace troupe

@@ -7,12 +7,12 @@
 
 namespace troupe {
 
-// Hot loops over raw float32 buffers, compiled for several instruction sets
-// (cmake/Kernels.cmake). Kernels do not check their arguments. All levels give
-// the same bits: nothing is contracted, and sums use lanes whose number does
-// not depend on the level. If two NaNs meet, it is unspecified which one
-// results. No result depends on the alignment of a pointer. `x[m, n]` is
-// row-major.
+// Kernels are the innermost loops over raw float32 buffers. They are compiled
+// for several instruction sets, called levels (cmake/Kernels.cmake). Kernels do
+// not check their arguments. All levels compute the same bits: no fused
+// multiply-add is used, and every level adds in the same number of lanes. If
+// both operands are NaN, it is unspecified which of them results. No result
+// depends on the alignment of a pointer. `x[m, n]` is row-major.
 
 struct elementwise_kernels {
   /// out = a + b; `out` may be `a` or `b`.
@@ -35,7 +35,8 @@ struct elementwise_kernels {
   /// out = in * factor
   void (*from_bytes)(float* out, const std::uint8_t* in, float factor,
                      std::size_t n);
-  /// out[m, n] = x[m, n] * factors[m], or += that; `out` may be `x`.
+  /// out[m, n] = x[m, n] * factors[m], or out += if `accumulate`. `out` may be
+  /// `x`.
   void (*scale_rows)(float* out, const float* x, const float* factors,
                      std::size_t m, std::size_t n, bool accumulate);
   /// True if an element is infinite or NaN.
@@ -46,13 +47,13 @@ struct elementwise_kernels {
 };
 
 struct reduction_kernels {
-  /// Sum: blocks of 4096 elements in 16 float32 lanes, which are added in
-  /// float64.
+  /// Sum. Each block of 4096 elements is added in 16 float32 lanes; the sums of
+  /// the blocks are added in float64.
   double (*sum)(const float* x, std::size_t n);
-  /// Sum of squares: blocks of 4096 elements in 16 float32 lanes, which are
-  /// added in float64.
+  /// Sum of squares, added in the order of `sum`.
   double (*sum_of_squares)(const float* x, std::size_t n);
-  /// sums[n] = column sums of x[m, n], or += them; blocks of 128 rows in order.
+  /// sums[n] = column sums of x[m, n], or sums += if `accumulate`. Adds blocks
+  /// of 128 rows separately, then the sums of the blocks in order.
   void (*column_sums)(const float* x, std::size_t m, std::size_t n, float* sums,
                       bool accumulate);
   /// `relu_mask(g, y)` and `column_sums(g)` in one pass.
@@ -61,7 +62,7 @@ struct reduction_kernels {
   /// out[m, n] = softmax of each row of x; `out` may be `x`.
   void (*softmax)(float* out, const float* x, std::size_t m, std::size_t n);
   /// losses[m] = -log softmax(logits[m, n])[label], and gradient[m, n] =
-  /// softmax(logits) - onehot(label), which may be `logits`. A row that
+  /// softmax(logits) - onehot(label). `gradient` may be `logits`. A row that
   /// contains NaN or +infinity has the loss NaN.
   /// @returns the first row whose label is not in [0, n); this row and the
   ///          following ones are not written. m: all labels are valid.
@@ -75,18 +76,20 @@ struct reduction_kernels {
 struct pool_window {
   std::size_t count, height, width, channels;
   std::size_t out_height, out_width;
-  std::size_t window_height, window_width; ///< At most 256 elements.
+  std::size_t window_height, window_width; ///< Product: at most 256.
   std::size_t stride_height, stride_width;
-  std::size_t top = 0, left = 0; ///< Padding; it is never the maximum.
+  std::size_t top = 0, left = 0; ///< Padding at the top and left.
 };
 
 struct pooling_kernels {
   /// out[count, out_height, out_width, channels] = maximum of each window, or
-  /// NaN if the window contains one. `indices` receives the position of the
-  /// maximum within its window, row by row. Of equal values the first counts.
+  /// NaN if the window contains a NaN. Padding is never the maximum. `indices`
+  /// receives the position of the maximum within its window, in row-major
+  /// order. If several values are the maximum, it is the first position.
   void (*max_pool)(const pool_window& window, const float* x, float* out,
                    std::uint8_t* indices);
-  /// Gradient of `max_pool`, written (or added) to all of `grad_x`.
+  /// Writes the gradient of `max_pool` to all of `grad_x`, or adds it if
+  /// `accumulate`.
   void (*max_pool_backward)(const pool_window& window, const float* grad_out,
                             const std::uint8_t* indices, float* grad_x,
                             bool accumulate);
@@ -121,9 +124,9 @@ struct update_kernels {
 };
 
 struct random_kernels {
-  /// out[4 * blocks] = blocks `first`, `first` + 1, ... of the stream with the
-  /// key key[2]. The upper half of its counters is high[2], the lower half is
-  /// the block number.
+  /// out[4 * blocks] = blocks `first`, `first` + 1, ... of the Philox stream
+  /// with the key `key[2]`. The upper half of a block's counter is `high[2]`,
+  /// the lower half is the number of the block.
   void (*philox)(std::uint32_t* out, std::uint64_t first, std::size_t blocks,
                  const std::uint32_t* high, const std::uint32_t* key);
 };
@@ -133,7 +136,7 @@ struct kernel_table : elementwise_kernels,
                       pooling_kernels,
                       update_kernels,
                       random_kernels {
-  std::string_view level; ///< "baseline"; on x86-64 also "v3" and "v4".
+  std::string_view level; ///< "baseline"; on x86-64 also "v3", "v4".
 };
 
 /// Returns the kernels of the highest level that the processor supports, or of

@@ -19,7 +19,8 @@ struct free_block {
   free_block* next;
 };
 
-/// Size classes of 1/8 of a power of two: at most 12.5% of a block is unused.
+/// There are 8 size classes for each power of two. Thus at most 12.5% of a
+/// block is unused.
 constexpr std::size_t classes = 8 * 64;
 
 struct size_class {
@@ -36,8 +37,9 @@ size_class class_of(std::size_t bytes) {
   return {width * 8 + eighth, rounded};
 }
 
-/// Allocates blocks of whole pages, one after the other. A dropped block keeps
-/// only its first page, and is reused for its own size class only.
+/// Allocates blocks of whole pages, one after the other. `drop` returns all
+/// pages of a block but the first to the system. The block is then reused for
+/// its own size class only.
 class region {
 public:
   region() = default;
@@ -49,7 +51,7 @@ public:
     return block >= pages_.data() && block < pages_.data() + pages_.size();
   }
 
-  /// @returns null if the region is full.
+  /// Returns null if the region is full.
   void* take(size_class block_class) {
     if (auto* block = dropped_[block_class.index]) {
       dropped_[block_class.index] = block->next;
@@ -97,10 +99,10 @@ public:
         usage_.cached -= bytes;
         return block;
       }
-      // The miss may be due to a new shape: bound the blocks that are cached
-      // for old shapes. The slack is for replicas that overlap differently in
-      // each step: their occasional misses must not release blocks that the
-      // next step needs.
+      // No block of this size is cached; perhaps shapes have changed. Blocks
+      // that are cached for old shapes are released beyond a bound. The bound
+      // leaves slack, because replicas overlap differently in each step: an
+      // occasional miss must not release blocks that the next step needs.
       const auto max_bytes = max_live_ + std::max(min_slack, max_live_ / 4);
       if (usage_.live + usage_.cached > max_bytes)
         release_some(usage_.live + usage_.cached - max_bytes);
@@ -124,8 +126,8 @@ public:
     const std::lock_guard hold{lock_};
     usage_.live -= bytes;
     if (region_ && bytes >= min_region_bytes && !region_.holds(block))
-      // Allocated before the region: the next block of this size must come
-      // from the region.
+      // The block was allocated before the region was set. It is not cached, so
+      // that the next block of this size comes from the region.
       return std::free(block);
     usage_.cached += bytes;
     free_[index] = new (block) free_block{free_[index]};
@@ -177,7 +179,8 @@ private:
   std::size_t max_live_ = 0; ///< Maximum of `live` since the last trim.
 };
 
-/// Never destroyed: static tensors may be destroyed later.
+/// The pool is never destroyed, because static tensors could be destroyed
+/// later.
 pool& the_pool() {
   static auto* it = new pool;
   return *it;

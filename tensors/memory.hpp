@@ -12,7 +12,7 @@ namespace memory {
 
 inline constexpr std::size_t alignment = 64;
 
-/// @returns at least `bytes` bytes, aligned to 64; never null.
+/// Returns a block of at least `bytes` bytes, aligned to 64; never null.
 /// @errors throws std::bad_alloc.
 /// @cost a lock and a list operation if a block of that size is cached.
 void* allocate(std::size_t bytes);
@@ -33,14 +33,16 @@ usage used();
 /// Returns all cached blocks to the system.
 void trim();
 
-/// Minimum size of the blocks that are allocated in the region, if there is
-/// one.
+/// Minimum size of the blocks that are allocated in the shared region, if one
+/// is set.
 inline constexpr std::size_t min_region_bytes = std::size_t{32} * 1024;
 
-/// Allocates large blocks in these pages from now on, while there is space: for
-/// example in memory that other processes can read in place. Blocks returned to
-/// the system punch a hole in the file.
-/// @param pages A mapping of a memory file, shared and permanent.
+/// From now on, allocates blocks of at least `min_region_bytes` in these pages,
+/// while there is space. Other processes that map the same file can read such
+/// blocks in place. A block that is returned to the system leaves a hole in the
+/// file.
+/// @param pages A shared mapping of a memory file. It must stay mapped until
+///        the process ends.
 /// @errors throws std::logic_error if a region is set already.
 void use_shared_region(std::span<std::byte> pages);
 

@@ -25,8 +25,8 @@ op_registry& user_ops() {
   throw std::logic_error(std::string{definition.name} + ": " + why);
 }
 
-/// float64 if any input is float64. float32 and float64 inputs must not be
-/// mixed.
+/// Returns the common dtype of the float inputs: float32 or float64.
+/// @errors throws std::logic_error if an input is empty or has another dtype.
 dtype precision_of(const op& definition, std::span<const tensor> in) {
   bool narrow = false, wide = false;
   for (std::size_t i = 0; i < in.size(); ++i) {

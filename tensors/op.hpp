@@ -13,7 +13,8 @@
 
 namespace troupe {
 
-/// Options of one call of an op: any plain struct of at most 64 bytes.
+/// Options of one call of an op: any trivially copyable struct of at most 64
+/// bytes.
 class op_options {
 public:
   op_options() = default;
@@ -25,7 +26,8 @@ public:
     std::memcpy(bytes_.data(), &x, sizeof x);
   }
 
-  /// @errors throws std::logic_error if it holds an object of another type.
+  /// Returns the options as a struct of type T.
+  /// @errors throws std::logic_error if the struct has another type than T.
   template <class T>
   T as() const {
     if (tag_ != &tag_of<T>)
@@ -43,10 +45,10 @@ private:
   alignas(8) std::array<std::byte, 64> bytes_{};
 };
 
-/// Arguments and results of a kernel. A forward kernel reads `in` and fills
-/// `out`, and `saved` if backward needs it. A backward kernel reads `saved`,
-/// and `in` and `out` if the op saves them. It may overwrite `grad_out`, and
-/// fills each `grad_in[i]` that is not empty. An empty `grad_in[i]`: this
+/// Arguments and results of a kernel. A forward kernel reads `in`, fills `out`,
+/// and stores in `saved` what backward needs. A backward kernel reads `saved`,
+/// and `in` and `out` if the op saves them. It fills each `grad_in[i]` that is
+/// not empty, and may overwrite `grad_out`. If `grad_in[i]` is empty, this
 /// gradient is not requested.
 struct op_call {
   op_options options;
@@ -55,8 +57,8 @@ struct op_call {
   tensor saved;
   tensor grad_out;
   std::span<tensor> grad_in;
-  /// Bit i set: add to `grad_in[i]`. Otherwise `grad_in[i]` is uninitialized
-  /// and must be written.
+  /// Bit i set: the kernel adds to `grad_in[i]`. Otherwise `grad_in[i]` is
+  /// uninitialized, and the kernel writes it.
   std::uint32_t accumulate = 0;
 
   bool wants(std::size_t i) const { return static_cast<bool>(grad_in[i]); }
@@ -67,7 +69,7 @@ using op_kernel = void (*)(op_call&);
 
 /// A set of inputs with which the tests check an op, in float32 and float64.
 struct op_case {
-  std::array<shape, 4> in; ///< As many as the op's inputs.
+  std::array<shape, 4> in; ///< Shapes of the op's inputs.
   op_options options;
   /// Range of float inputs; integer inputs are in [0, high).
   float low = -1, high = 1;
@@ -77,32 +79,32 @@ struct op_case {
 };
 
 /// Definition of an op. ops/all.hpp lists the built-in ops; `register_op` adds
-/// one.
+/// another op.
 struct op {
   std::string_view name;
   std::size_t arity = 1; ///< Number of inputs, at most 4.
 
-  /// Shape rule: shape and dtype of the result.
+  /// Shape rule: returns the shape and dtype of the result.
   /// @errors throws std::logic_error with the shapes if the inputs do not fit.
   tensor_spec (*infer)(std::span<const tensor_spec> in,
                        const op_options& options) = nullptr;
 
-  /// float32 kernels by kind of device. Null: not supported.
+  /// float32 kernels by kind of device. Null: the op cannot run there.
   std::array<op_kernel, device_kinds> forward{};
-  /// float32 kernels by kind of device. All null: not differentiable.
+  /// float32 kernels of the gradients. All null: not differentiable.
   std::array<op_kernel, device_kinds> backward{};
 
-  /// float64 kernels on the CPU: the plain definition, and the oracle of all
-  /// other kernels.
+  /// float64 kernels on the CPU. They define the op; tests compare all other
+  /// kernels with them.
   op_kernel reference_forward = nullptr;
   op_kernel reference_backward = nullptr;
 
   bool saves_inputs = true;  ///< Backward reads `in`.
   bool saves_output = false; ///< Backward reads `out`.
-  /// True: the gradient of input 0 is `grad_out` in another shape, without a
-  /// kernel.
+  /// True: the result is input 0 in another shape. Its gradient is `grad_out`
+  /// in the shape of input 0. The op has no kernels.
   bool is_reshape = false;
-  /// Makes the result a view of input 0, instead of `forward`. Null: kernels
+  /// Replaces `forward`: returns the result as a view of input 0. Null: kernels
   /// compute the result.
   tensor (*view)(const tensor& x, const op_options& options) = nullptr;
 
@@ -117,14 +119,15 @@ struct op {
 /// tensors, so their computations are not recorded.
 /// @errors throws std::logic_error for a wrong number, shape or dtype of
 ///         inputs, and for a dtype without a kernel. Also throws if a gradient
-///         would be lost: a tape tracks an input of an op without a gradient,
-///         or an input is tracked by a tape that another one shadows.
+///         would be lost: if a tape tracks an input of an op that has no
+///         gradient, or if an input is tracked by a tape that a newer tape
+///         shadows.
 tensor apply(const op& definition, std::span<const tensor> in,
              const op_options& options = {});
 tensor apply(const op& definition, std::initializer_list<tensor> in,
              const op_options& options = {});
 
-/// All ops, built-in and registered.
+/// Returns all ops, built-in and registered.
 std::vector<const op*> all_ops();
 
 /// Registers an op, which must outlive all its uses.
@@ -132,7 +135,7 @@ std::vector<const op*> all_ops();
 ///         member is missing.
 void register_op(const op& definition);
 
-/// @returns null if no op has this name.
+/// Returns the op with this name. Null: there is none.
 const op* find_op(std::string_view name);
 
 } // namespace troupe

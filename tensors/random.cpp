@@ -24,7 +24,8 @@ constexpr std::uint32_t high_half(std::uint64_t x) {
   return static_cast<std::uint32_t>(x >> 32);
 }
 
-/// Calls `put(i, word first + i)` for i in [0, n).
+/// Calls `put(i, w)` for i in [0, n), where w is word `first + i` of the
+/// stream.
 template <class F>
 void each_word(const random_stream& stream, std::uint64_t first, std::size_t n,
                F put) {
@@ -88,9 +89,9 @@ philox_counter philox(philox_counter c, philox_key key) {
   return c;
 }
 
-// A stream has more than 64 bits of name, but a Philox key has 64. The first
-// call maps the name to a key and to the upper half of the counters of all
-// further calls.
+// A `random_key` has more than the 64 bits of a Philox key. Therefore one call
+// of `philox` maps it to the Philox key of the stream and to the upper half of
+// all counters of the stream.
 random_stream::random_stream(const random_key& key) {
   const auto name =
     philox({low_half(key.step), high_half(key.step), key.replica, key.op},
@@ -184,7 +185,7 @@ void fill_bernoulli(std::span<float> out, double probability, float value,
   const auto bits = std::bit_cast<std::uint32_t>(value);
   each_word(random_stream{key}, first, out.size(),
             [&](std::size_t i, std::uint32_t word) {
-              // Branchless: the branch would be unpredictable.
+              // A mask replaces a branch, which would be unpredictable.
               const auto mask = -static_cast<std::uint32_t>(word < limit);
               out[i] = std::bit_cast<float>(bits & mask);
             });

@@ -13,7 +13,7 @@ namespace troupe {
 // stream's key and i only. Therefore a repeated step draws the same numbers,
 // and a range of an array can be filled separately. The bits depend on neither
 // processor, compiler nor C library: all functions but +, -, *, / and sqrt are
-// computed here.
+// implemented here.
 
 using philox_counter = std::array<std::uint32_t, 4>;
 using philox_key = std::array<std::uint32_t, 2>;
@@ -22,14 +22,15 @@ using philox_key = std::array<std::uint32_t, 2>;
 /// @source Salmon, Moraes, Dror & Shaw, SC 2011.
 philox_counter philox(philox_counter counter, philox_key key);
 
-/// First values of `random_key::op` for draws outside of ops. The ranges are
-/// disjoint from each other and from the numbers of ops. For an initial value,
-/// the index of the parameter is added.
+/// First values of `random_key::op` for random numbers that are not drawn by
+/// ops. Each constant begins a range of its own; ops use lower numbers. The
+/// initial values of parameter i have the number `draws_initial + i`.
 inline constexpr std::uint32_t draws_initial = 0x8000'0000;
 inline constexpr std::uint32_t draws_order = 0xC000'0000; ///< Shuffles.
 inline constexpr std::uint32_t draws_data = 0xD000'0000;  ///< Generated data.
 
-/// The random words of one key, read in order or by index.
+/// The stream of random 32-bit words of one key. Words are read in order or by
+/// index.
 class random_stream {
 public:
   explicit random_stream(const random_key& key);
@@ -40,8 +41,8 @@ public:
   /// Returns words 4i to 4i + 3.
   philox_counter block(std::uint64_t i) const;
 
-  /// Writes blocks `first`, `first` + 1, ... Many blocks in one call are
-  /// several times faster than single calls.
+  /// Writes blocks `first`, `first` + 1, ... to `out`. One call for many blocks
+  /// is several times faster than a call per block.
   /// @pre `out.size()` is a multiple of 4.
   void blocks(std::uint64_t first, std::span<std::uint32_t> out) const;
 
@@ -51,17 +52,20 @@ public:
   std::uint64_t position() const { return position_; }
   void seek(std::uint64_t position);
 
-  /// Uniform in [0, 1), a multiple of 2^-24. Takes one word.
+  /// Returns a uniformly distributed multiple of 2^-24 in [0, 1). Reads one
+  /// word.
   float uniform();
 
-  /// Uniform in [low, high). Takes one word.
+  /// Returns a uniformly distributed number in [low, high). Reads one word.
   /// @pre low < high, both finite.
   float uniform(float low, float high);
 
-  /// Normal with mean 0 and deviation 1. Takes one word.
+  /// Returns a normally distributed number with mean 0 and deviation 1. Reads
+  /// one word.
   float normal();
 
-  /// Uniform in [0, n). Takes one word, rarely more.
+  /// Returns a uniformly distributed integer in [0, n). Reads one word, rarely
+  /// more.
   /// @pre n > 0.
   /// @source Lemire, ACM TOMACS 29(1), 2019.
   std::uint32_t below(std::uint32_t n);
@@ -70,31 +74,32 @@ private:
   philox_key key_;
   std::uint32_t high_[2]; ///< Upper half of every counter.
   std::uint64_t position_ = 0;
-  philox_counter words_{}; ///< Block of `position_`, if a word of it was read.
+  /// The block of `position_`. Valid if `position_` is no multiple of 4.
+  philox_counter words_{};
 };
 
-/// Maps a word to [0, 1), a multiple of 2^-24.
+/// Maps a word to a multiple of 2^-24 in [0, 1).
 constexpr float unit_of(std::uint32_t word) {
   return static_cast<float>(word >> 8) * 0x1p-24f;
 }
 
-/// Quantile of the standard normal distribution at (word + 1/2) / 2^32; in
-/// [-6.3, 6.3].
+/// Returns the quantile of the standard normal distribution at (word + 1/2) /
+/// 2^32. It is in [-6.3, 6.3].
 /// @source Wichura, Algorithm AS 241, Applied Statistics 37(3), 1988.
 float normal_of(std::uint32_t word);
 
-/// Fills `out` from words `first`, `first` + 1, ... of the key's stream,
-/// uniform in [low, high).
+/// Fills `out` with uniformly distributed numbers in [low, high). Element i is
+/// computed from word `first + i` of the key's stream.
 /// @pre low < high, both finite.
 void fill_uniform(std::span<float> out, float low, float high,
                   const random_key& key, std::uint64_t first = 0);
-/// Fills `out` from words `first`, `first` + 1, ... of the key's stream, with a
-/// normal distribution.
+/// Fills `out` with normally distributed numbers. Element i is computed from
+/// word `first + i` of the key's stream.
 void fill_normal(std::span<float> out, float mean, float deviation,
                  const random_key& key, std::uint64_t first = 0);
 
-/// Fills `out` with `value` (with the given probability) or 0: a mask for
-/// dropout.
+/// Sets each element of `out` to `value` with the given probability, else to 0:
+/// a mask for dropout. Element i depends on word `first + i` of the stream.
 /// @pre 0 <= probability <= 1.
 void fill_bernoulli(std::span<float> out, double probability, float value,
                     const random_key& key, std::uint64_t first = 0);

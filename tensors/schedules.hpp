@@ -23,9 +23,10 @@ struct step_schedule {
   std::uint64_t every = 1000;
 };
 
-/// Increases linearly from learning_rate / warm_up at step 0 to learning_rate
-/// at step `warm_up` - 1. Then decreases by half a cosine from learning_rate at
-/// step `warm_up` to `final_rate` at step `steps`, and stays constant.
+/// The rate increases linearly from learning_rate / warm_up at step 0 to
+/// learning_rate at step `warm_up` - 1. From step `warm_up` on, it decreases by
+/// half a cosine from learning_rate to `final_rate` at step `steps`. Then it
+/// stays constant.
 /// @source Loshchilov & Hutter, ICLR 2017, without restarts.
 struct cosine_schedule {
   float learning_rate = 1e-1f;
@@ -35,7 +36,7 @@ struct cosine_schedule {
 };
 
 /// The learning rate as a function of the global step, which counts from 0. It
-/// has no state, so a resumed job continues it.
+/// has no state, so a resumed job needs only the step to continue.
 class schedule {
 public:
   using variant_type =
@@ -58,8 +59,8 @@ public:
   std::string_view name() const;
   hyperparameters numbers() const;
 
-  /// Learning rate of a step. The bits depend on neither processor nor C
-  /// library.
+  /// Returns the learning rate of a step. The bits depend on neither processor
+  /// nor C library.
   float at(std::uint64_t step) const;
 
 private:

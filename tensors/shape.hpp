@@ -9,7 +9,8 @@
 
 namespace troupe {
 
-/// The extents of a dense, row-major tensor, at most 8 axes. Allocates nothing.
+/// The extents of a dense, row-major tensor with at most 8 axes. A shape
+/// allocates no memory.
 class shape {
 public:
   static constexpr std::size_t max_rank = 8;
@@ -49,8 +50,8 @@ private:
 /// Formats a shape: "[64, 28, 28, 1]".
 std::string to_string(const shape& x);
 
-/// Broadcasts by NumPy's rule: shapes are aligned at the last axis, and an
-/// extent of 1 is stretched.
+/// Returns the shape to which two shapes broadcast by NumPy's rule: they are
+/// aligned at the last axis, and an extent of 1 is stretched.
 /// @errors throws std::logic_error with both shapes.
 shape broadcast(const shape& a, const shape& b);
 

@@ -17,14 +17,14 @@ namespace troupe {
 ///   auto gradients = t.gradient(loss, model.variables());
 ///
 /// A tape records until gradients are requested. Only one tape records at a
-/// time: a newer tape shadows the older ones. Until it is destroyed, ops reject
-/// values that the older ones track. A tape belongs to the context in which it
-/// was made. Gradients are constants: no tape tracks them.
+/// time: a newer tape shadows the older ones. While the newer tape records, ops
+/// reject values that older tapes track. A tape belongs to the context in which
+/// it was made. Gradients are constants: no tape tracks them.
 class tape {
 public:
-  /// Called once for each variable when the gradient of `variables[index]` is
-  /// complete, while the backward pass continues. Also called for a variable on
-  /// which the loss does not depend; its gradient is zero.
+  /// Is called once for each variable, when the gradient of `variables[index]`
+  /// is complete; the backward pass may still continue. It is also called for a
+  /// variable on which the loss does not depend; its gradient is zero.
   using completed = std::function<void(std::size_t index)>;
 
   tape();
@@ -34,8 +34,8 @@ public:
 
   /// Makes the tape track a tensor that is not a variable.
   /// @returns the tracked tensor.
-  /// @errors throws std::logic_error unless it is float32 or float64, and if a
-  ///         tape tracks it already.
+  /// @errors throws std::logic_error if `input` is neither float32 nor float64,
+  ///         or if a tape tracks it already.
   tensor watch(const tensor& input);
 
   /// Returns d loss / d variable for each variable, in new tensors. The
@@ -59,11 +59,11 @@ public:
                                std::span<const variable> variables,
                                const completed& hook = {});
 
-  /// Returns the tape that records the current code. Null: none.
+  /// Returns the tape that records the ops of the current code. Null: none.
   static tape* recording();
 
-  /// True if an active tape of the current code needs the elements of `x` for
-  /// its gradients.
+  /// True if a tape of the current code needs the elements of `x` for gradients
+  /// that are not yet requested.
   static bool holds(const tensor& x);
 
   // The following functions are for `apply`.
@@ -90,7 +90,7 @@ private:
 };
 
 /// True if an active tape would record an op with input `x`: `x` is a variable,
-/// or that tape tracks it. A tape is active until its gradients are requested.
+/// or the tape tracks `x`. A tape is active until its gradients are requested.
 bool is_recorded(const tensor& x);
 
 /// Suspends all existing tapes of the current code for its lifetime. During

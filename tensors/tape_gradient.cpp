@@ -60,8 +60,9 @@ void tape::impl::backward(node& entry) {
   call.saved = std::move(entry.saved);
   call.grad_out = std::move(values[std::size_t(entry.result)].gradient);
   std::array<tensor, 4> grads;
-  std::array<bool, 4>
-    repeated{}; // The same value as an earlier input: added afterwards.
+  // True: input i is the same value as an earlier input; the two gradients are
+  // added after the kernel has run.
+  std::array<bool, 4> repeated{};
   for (std::size_t i = 0; i < entry.definition->arity; ++i) {
     if (entry.source[i] == constant
         || !values[std::size_t(entry.source[i])].requires_gradient)

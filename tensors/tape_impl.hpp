@@ -22,16 +22,19 @@ struct tape::impl {
   struct value {
     tensor_spec spec;
     tensor gradient;    ///< Empty: nothing was added yet.
-    tensor destination; ///< Leaf only: receives its gradient.
-    /// Index in the caller's list. -1: not requested.
+    tensor destination; ///< Only of a leaf: receives the gradient.
+    /// Index in the list of requested gradients. -1: not requested.
     std::int32_t request_index = -1;
-    /// Recorded ops that read it and are not yet processed.
+    /// Number of recorded ops that read the value and that the backward pass
+    /// has not yet reached.
     std::uint32_t uses = 0;
-    /// True: a requested gradient depends on it.
+    /// True: a requested gradient depends on the gradient of this value.
     bool requires_gradient = false;
     bool leaf = false;
   };
 
+  /// A recorded op, with the tensors that its backward kernel needs. `source`
+  /// and `result` are indices of values.
   struct node {
     const op* definition = nullptr;
     op_options options;
@@ -68,7 +71,7 @@ struct tape::impl {
     return static_cast<std::int32_t>(leaf_index);
   }
 
-  /// Index of the value of a tensor; `constant` if it is not of this tape.
+  /// Index of the value of a tensor; `constant` if this tape does not track it.
   std::int32_t index_of(const tensor& x) const {
     return tape_ids::is_value_of(x.trace(), serial)
              ? static_cast<std::int32_t>(tape_ids::low(x.trace())) - 1

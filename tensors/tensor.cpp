@@ -34,7 +34,8 @@ std::byte* storage::bytes() const {
   return block_ ? reinterpret_cast<std::byte*>(block_ + 1) : nullptr;
 }
 
-/// Number of bytes. The number of elements fits 62 bits, but the bytes may not.
+/// Returns the size in bytes. The number of elements fits 62 bits, but the
+/// number of bytes may not.
 static std::size_t bytes_of(const shape& dims, dtype type) {
   std::size_t bytes = 0;
   if (__builtin_mul_overflow(dims.elements(), size_of(type), &bytes)

@@ -15,7 +15,7 @@
 
 namespace troupe {
 
-/// A reference-counted block of bytes, aligned to 64.
+/// A reference-counted block of memory, aligned to 64 bytes.
 class storage {
 public:
   storage() = default;
@@ -89,7 +89,7 @@ public:
   std::size_t bytes() const { return size() * size_of(type()); }
   explicit operator bool() const { return static_cast<bool>(storage_); }
 
-  /// Elements for reading.
+  /// Returns the elements for reading.
   /// @errors throws std::logic_error if `T` is not the tensor's dtype.
   template <class T>
   std::span<const T> data() const {
@@ -97,7 +97,7 @@ public:
     return {reinterpret_cast<const T*>(raw()), size()};
   }
 
-  /// Elements for writing; all handles share them.
+  /// Returns the elements for writing. All handles of the tensor share them.
   /// @errors throws std::logic_error if `T` is not the tensor's dtype, and
   ///         while a tape needs the elements for its gradients.
   template <class T>
@@ -111,7 +111,7 @@ public:
   /// Pointer to the first element, without checks.
   std::byte* raw() const { return storage_.bytes() + offset_; }
 
-  /// The only element.
+  /// Returns the only element.
   /// @errors throws std::logic_error if the tensor does not have exactly one
   ///         element.
   template <class T>
@@ -124,12 +124,12 @@ public:
   /// @errors throws std::logic_error if the rows do not exist.
   tensor slice(std::int64_t begin, std::int64_t end) const;
 
-  /// Returns the same elements in another shape; shares them.
+  /// Returns a tensor of another shape that shares the elements.
   /// @errors throws std::logic_error if the number of elements differs.
   tensor reshaped(const shape& new_dims) const;
 
   /// Returns elements [begin, end) of the flattened tensor, of shape [end -
-  /// begin]; shares them.
+  /// begin]; shares the elements.
   tensor range(std::size_t begin, std::size_t end) const;
 
   /// Returns a copy with elements of its own.

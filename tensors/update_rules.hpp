@@ -13,8 +13,9 @@
 namespace troupe {
 
 // In-place update rules in float32. x is a parameter, g its gradient, and t the
-// step, which counts from 1. Slots are initialized to zero. Coefficients that
-// depend on t only are computed in float64 and rounded once.
+// step, which counts from 1. Slots are the state of a rule (v, m); they are
+// initialized to zero. Coefficients that depend on t only are computed in
+// float64 and rounded once.
 
 /// Stochastic gradient descent.
 /// momentum 0:  x -= learning_rate * g, without a slot
@@ -45,8 +46,8 @@ struct adam {
 
 /// As `adam`, but x is first multiplied by 1 - learning_rate * weight_decay, as
 /// in PyTorch and Keras.
-/// @source Loshchilov & Hutter, ICLR 2019; the schedule multiplier is that of
-///         the learning rate.
+/// @source Loshchilov & Hutter, ICLR 2019; the schedule multiplier of the paper
+///         is part of the learning rate.
 struct adamw {
   float learning_rate = 1e-3f;
   float beta1 = 0.9f;
@@ -55,7 +56,7 @@ struct adamw {
   float weight_decay = 1e-2f;
 };
 
-/// One of the update rules.
+/// An update rule: sgd, adam or adamw.
 class update_rule {
 public:
   using variant_type = std::variant<sgd, adam, adamw>;
@@ -77,18 +78,18 @@ public:
 
   float learning_rate() const;
 
-  /// Number of state floats for each parameter: 0 to 2.
+  /// Number of floats of state for each element of a parameter: 0 to 2.
   std::size_t slots() const;
 
   /// Updates a range of parameters by one step. Updating sub-ranges separately
   /// gives the same bits as updating the whole range.
-  /// @param slots `slots()` ranges.
+  /// @param slots As many ranges as `slots()` returns.
   /// @param step Counts from 1.
-  /// @param learning_rate Replaces the rule's own, for a schedule.
-  /// @param scale Multiplies the gradient first: 1 / examples.
+  /// @param learning_rate Used instead of the rule's own, for a schedule.
+  /// @param scale The gradient is multiplied by it first: 1 / examples.
   /// @errors throws std::logic_error if the ranges differ in size, their number
   ///         is wrong, or the step is 0.
-  /// @cost one pass: 12 bytes of memory traffic for each parameter, plus 8 for
+  /// @cost one pass: 12 bytes of memory traffic for each element, plus 8 for
   ///       each slot.
   void apply(std::span<float> values, std::span<const float> gradient,
              std::span<const std::span<float>> slots, std::uint64_t step,

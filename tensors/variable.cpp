@@ -12,9 +12,9 @@ namespace detail {
 
 struct parameter_block {
   std::vector<parameter_spec> specs;
-  std::vector<std::size_t> offsets; ///< One more than the number of parameters.
+  std::vector<std::size_t> offsets; ///< By parameter, and the end of the last.
   std::vector<tensor> flat_values, flat_gradients;
-  /// Views of the flat buffers, by [copy][parameter].
+  /// Views of the flat buffers, by [copy or replica][parameter].
   std::vector<std::vector<tensor>> values, gradients;
   std::uint32_t first_id = 0;
 };

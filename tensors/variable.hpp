@@ -19,9 +19,10 @@ namespace detail {
 struct parameter_block;
 }
 
-/// A parameter of a model. Each replica has a copy, or replicas that take turns
-/// share one; all copies have the same bits between steps. A variable is a
-/// handle: code that runs on a replica reads the copy of that replica.
+/// A parameter of a model. Each replica has a copy of its value; replicas that
+/// run in turn share one copy. Between steps, all copies have the same bits. A
+/// variable is a handle: code that runs on a replica reads the copy of that
+/// replica.
 class variable {
 public:
   variable() = default;
@@ -30,15 +31,14 @@ public:
   const std::string& name() const;
   const shape& dims() const;
 
-  /// Value of this replica's copy, [dims] float32. A tape tracks it as this
-  /// variable.
+  /// Returns this replica's copy of the value, [dims] float32. A tape tracks
+  /// the tensor as this variable.
   tensor value() const;
 
-  /// Buffer for this replica's gradient, [dims] float32.
+  /// Returns the buffer for this replica's gradient, [dims] float32.
   tensor gradient() const;
 
-  /// Numbers of copies and gradient buffers, as in the `parameters` that it
-  /// belongs to.
+  /// Number of copies of the value, and number of gradient buffers.
   std::uint32_t copies() const;
   std::uint32_t replicas() const;
 
@@ -50,14 +50,14 @@ private:
   std::size_t index_ = 0;
 };
 
-/// All parameters of a model. There is one flat float32 buffer of values per
-/// copy, and one of gradients per replica, in one layout. Each parameter starts
-/// at a multiple of 16 elements; the gaps hold zeros.
+/// All parameters of a model. Each copy has one flat float32 buffer of values,
+/// and each replica has one of gradients, with the same layout. Each parameter
+/// starts at a multiple of 16 elements; the gaps hold zeros.
 class parameters {
 public:
   parameters() = default;
 
-  /// @param copies Number of copies of the values: 1 if replicas take turns on
+  /// @param copies Number of copies of the values: 1 if replicas run in turn on
   ///        one device, else one per replica.
   /// @param replicas Number of gradient buffers.
   parameters(std::vector<parameter_spec> specs, std::uint32_t copies = 1,
@@ -67,8 +67,8 @@ public:
   std::uint32_t copies() const;
   std::uint32_t replicas() const;
 
-  std::size_t size() const;  ///< Elements of a flat buffer, including gaps.
-  std::size_t count() const; ///< Elements of all parameters, without gaps.
+  std::size_t size() const; ///< Number of elements of a flat buffer, with gaps.
+  std::size_t count() const; ///< Number of elements without gaps.
 
   tensor values(std::uint32_t copy = 0) const;       ///< [size] float32
   tensor gradients(std::uint32_t replica = 0) const; ///< [size] float32

@@ -15,7 +15,7 @@
 
 namespace troupe {
 
-// Elements are hashed and written in their memory layout.
+// The hash and the file contain the elements as they are in memory.
 static_assert(std::endian::native == std::endian::little);
 
 namespace {
@@ -90,7 +90,7 @@ tensor model::operator()(const tensor& inputs,
   const auto* scope = current_execution_scope();
   const auto are_different = [](const strategy_state& a,
                                 const strategy_state& b) {
-    // The default strategies of all threads count as one.
+    // The default strategies of all threads count as one strategy.
     return &a != &b && !(a.is_default && b.is_default);
   };
   if (scope && scope->replica

@@ -22,9 +22,9 @@ struct model_options {
   std::string loss = "softmax_cross_entropy";
 };
 
-/// A network with its parameters, its optimizer and its loss. It belongs to the
-/// strategy in whose scope it was constructed: each device of that strategy has
-/// a copy of the parameters.
+/// A network with its parameters, its optimizer and its loss. A model belongs
+/// to the strategy in whose scope it is constructed: each device of that
+/// strategy has a copy of the parameters.
 class model {
 public:
   /// @errors throws std::invalid_argument for an invalid description and for an
@@ -35,17 +35,15 @@ public:
   model(model&&) noexcept;
   model& operator=(model&&) noexcept;
 
-  /// Trains on a batched dataset. Each batch is the global batch, divided over
-  /// the replicas. The gradient is the sum over the examples of all replicas
-  /// divided by their number, so a short last batch has the weight of its
-  /// examples.
-  /// @returns an entry for each complete epoch.
-  /// @errors throws std::invalid_argument for data that does not fit the model
-  ///         and for invalid options; std::runtime_error with the step for a
-  ///         loss that is not finite (fit.hpp), and for unreadable data;
-  ///         `job_error` if a replica waits longer than a timeout;
-  ///         std::logic_error that names a variable whose copies differ between
-  ///         replicas.
+  /// Trains on a batched dataset. Each batch is a global batch, and the
+  /// replicas divide its examples. The gradient of a step is the mean over all
+  /// examples of the global batch, also if the last batch is short.
+  /// @returns the history, with an entry for each complete epoch.
+  /// @errors throws std::invalid_argument if the data does not fit the model or
+  ///         an option is invalid; std::runtime_error if a loss or gradient is
+  ///         not finite (`on_nan`) or the data is unreadable; `job_error` if a
+  ///         replica waits longer than a timeout; std::logic_error if the
+  ///         copies of a variable differ between replicas.
   history fit(const data::dataset& batches, const fit_options& options = {});
   history fit(const distributed_dataset& batches,
               const fit_options& options = {});
@@ -55,19 +53,19 @@ public:
   /// @errors as `fit`.
   evaluation evaluate(const data::dataset& batches);
 
-  /// Returns the outputs of the network: for classifiers scores before the
-  /// softmax. No tape records them.
+  /// Computes the outputs of the network, without recording on a tape. The
+  /// outputs of a classifier are the scores before the softmax.
   /// @shape inputs [n, input...] float32
   /// @returns [n, output...] float32
-  /// @errors throws std::logic_error while a tape records `inputs`; call the
-  ///         model for a gradient.
+  /// @errors throws std::logic_error if a tape records `inputs`. To compute a
+  ///         gradient, call the model instead.
   tensor predict(const tensor& inputs) const;
   tensor predict(const data::dataset& batches) const;
 
-  /// Applies the network with this replica's copy of the parameters; a tape
-  /// records it. `model(x, {.training = true})` is the call of a training step:
-  /// it enables dropout. `fit`, `evaluate` and `predict` set `training`
-  /// themselves.
+  /// Applies the network with this replica's copy of the parameters. An active
+  /// tape records the operations. In a training step, call `model(x, {.training
+  /// = true})`, which enables dropout. `fit`, `evaluate` and `predict` set
+  /// `training` themselves.
   /// @errors throws std::logic_error in a run of another strategy.
   tensor operator()(const tensor& inputs,
                     const models::forward_options& options = {}) const;
@@ -76,36 +74,37 @@ public:
   const models::model_description& description() const;
   strategy made_in() const;
   std::uint64_t seed() const;
-  std::uint64_t steps() const; ///< Updates so far.
+  std::uint64_t steps() const; ///< Steps so far, over all fits.
 
   /// Returns a table of layers, output shapes and parameters.
   std::string summary() const;
 
-  /// Returns the SHA-256 over all parameters in order, as little-endian
+  /// Returns the SHA-256 of all parameters in their order, as little-endian
   /// float32.
   std::string weights_sha256() const;
 
-  /// Writes the model to a file, with the position of an interrupted fit
+  /// Writes the model and, if a fit was interrupted, its position to a file
   /// (docs/formats.md). The file appears complete or not at all. In a job of
-  /// several workers all of them must call it: the chief writes, and the file
-  /// exists when the call returns on any worker.
-  /// @param note text that `note` returns after loading.
-  /// @errors throws std::runtime_error that names the file, on all workers;
-  ///         std::logic_error that names a variable whose copies differ between
-  ///         replicas, and then writes nothing. If the other workers do not
-  ///         respond, the chief writes the file and `job_error` is thrown.
+  /// several workers, every worker must call `save`. The chief writes the file,
+  /// and the file exists when `save` returns on any worker.
+  /// @param note text that `note()` of the loaded model returns.
+  /// @errors throws std::runtime_error on all workers if the file cannot be
+  ///         written. Throws std::logic_error and writes no file if the copies
+  ///         of a variable differ between replicas. If another worker does not
+  ///         respond, the chief writes the file, and then `save` throws
+  ///         `job_error`.
   void save(const std::filesystem::path& file,
             const std::string& note = {}) const;
 
-  /// Reads a file written by `save` into the current strategy, which may differ
-  /// from the one it was saved in.
-  /// @errors throws std::runtime_error that names the file. Sizes in the file
-  ///         are checked before memory is allocated for them.
+  /// Loads a model from a file that `save` wrote. The model belongs to the
+  /// current strategy, which may differ from the strategy of the saved model.
+  /// @errors throws std::runtime_error that names the file. `load` checks the
+  ///         sizes in the file before it allocates memory for them.
   static model load(const std::filesystem::path& file);
 
   const std::string& note() const;
 
-  /// True if `fit` can continue with `resume`.
+  /// Returns true if `fit` can continue with `resume`.
   bool interrupted() const;
 
   /// Complete epochs of the interrupted fit; 0 if no fit was interrupted.

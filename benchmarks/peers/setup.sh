@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Installs the peers from PyPI, each into a virtual environment of its own, in
-# the folder of the first argument (default: ./build/peers). The build does not
-# run this script. PyTorch takes several GB. torch.compile also needs a C++
-# compiler. The programs for Gloo and Open MPI are built if Debian's libgloo-dev,
-# libopenmpi-dev and openmpi-bin are installed.
+# Installs TensorFlow and PyTorch from PyPI, each into its own virtual environment
+# in the folder that the first argument names (default: build/peers). The build
+# does not run this script. PyTorch takes several GB. torch.compile also needs a
+# C++ compiler. The programs for Gloo and Open MPI are built if Debian's
+# libgloo-dev, libopenmpi-dev and openmpi-bin are installed.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 into=${1:-build/peers}

@@ -1,4 +1,4 @@
-"""The models of the TensorFlow benchmarks, with synthetic input of fixed seed."""
+"""Defines the models of the TensorFlow benchmarks, and synthetic inputs with a fixed seed."""
 import os
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -29,7 +29,7 @@ def lenet():
 
 
 def batches(name, batch, count=16, seed=1):
-    """`count` prepared global batches, stacked on a leading axis."""
+    """Returns inputs and labels of `count` global batches, stacked on a leading axis."""
     rng = np.random.default_rng(seed)
     lead = (count, batch)
     shape = (28, 28, 1) if name == "lenet" else (784,)
@@ -46,7 +46,7 @@ def dataset(name, batch, **kwargs):
 
 
 def build(name):
-    """(model, per-example loss, optimizer)"""
+    """Returns (model, loss per example, optimizer)."""
     loss = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="none")
     if name == "lenet":
         return lenet(), loss, tf.keras.optimizers.Adam(1e-3)
@@ -54,7 +54,7 @@ def build(name):
 
 
 def train_step(model, loss_fn, optimizer, global_batch):
-    """The step that one replica runs."""
+    """Returns the function that one replica runs in each step."""
     def step(x, y):
         with tf.GradientTape() as tape:
             losses = loss_fn(y, model(x, training=True))

@@ -1,9 +1,9 @@
-"""MultiWorkerMirroredStrategy on loopback against one worker: one JSON line per case.
+"""Compares two workers of MultiWorkerMirroredStrategy on loopback with one. Prints one JSON line.
 
   tf_mwms.py --model mlp --batch 512
 
-Every worker is a process with one compute thread, pinned to a core of its own (--no_pin leaves
-that to the kernel); both sides train on the same global batch.
+Every worker is a process with one compute thread, which is pinned to its own core. With --no_pin,
+the kernel chooses the cores. One worker and two workers train on the same global batch.
 """
 import argparse
 import json
@@ -16,7 +16,7 @@ import time
 
 
 def train(strategy, models, args):
-    """Examples per second of all workers together, of each window."""
+    """Returns the examples per second of all workers together, by window."""
     import tensorflow as tf
     with strategy.scope():
         model, loss_fn, optimizer = models.build(args.model)
@@ -36,7 +36,7 @@ def train(strategy, models, args):
         return time.perf_counter() - start
 
     timed(5)
-    # All workers must agree on the number of steps: it follows from their mean time.
+    # All workers must run equally many steps, so the number is computed from their mean time.
     mean = strategy.run(lambda t: tf.distribute.get_replica_context().all_reduce("MEAN", t),
                         args=(tf.constant(timed(10)),))
     steps = max(5, int(10 * args.window_s / float(strategy.experimental_local_results(mean)[0])))
@@ -46,7 +46,7 @@ def train(strategy, models, args):
 def worker(args):
     import tf_models as models
     import tensorflow as tf
-    models.use_threads(1, 2)  # one compute thread; the second inter-op thread waits for peers
+    models.use_threads(1, 2)  # one compute thread; the second inter-op thread waits for messages
     if "TF_CONFIG" in os.environ:
         strategy = tf.distribute.MultiWorkerMirroredStrategy(
             communication_options=tf.distribute.experimental.CommunicationOptions(
@@ -69,7 +69,7 @@ def free_ports(count):
 
 
 def launch(workers, args):
-    """The first worker's rates, and TensorFlow's version."""
+    """Runs the workers. Returns what the first one prints: its rates and TensorFlow's version."""
     ports = free_ports(workers)
     processes = []
     for index in range(workers):

@@ -1,4 +1,4 @@
-"""Training throughput of one TensorFlow process: one JSON line per case.
+"""Measures the training throughput of one TensorFlow process. Prints one JSON line.
 
   tf_train.py --model mlp --batch 512 --threads 2 --strategy mirrored2 --api step
 
@@ -24,7 +24,7 @@ def make_strategy(name):
 
 
 def custom(args, strategy):
-    """A function that trains `steps` steps and returns the last loss."""
+    """Returns a function that trains `steps` steps and returns the last loss."""
     with strategy.scope():
         model, loss_fn, optimizer = models.build(args.model)
         optimizer.build(model.trainable_variables)  # Keras 3 fails in mirrored2 otherwise
@@ -60,7 +60,7 @@ def fit(args, strategy):
     data = models.dataset(args.model, args.batch)
 
     class Clock(tf.keras.callbacks.Callback):
-        """Times epochs from the inside, without fit()'s own start-up."""
+        """Times each epoch without the start-up time of fit()."""
         def on_epoch_begin(self, epoch, logs=None):
             self.start = time.perf_counter()
 
@@ -70,7 +70,7 @@ def fit(args, strategy):
     clock = Clock()
 
     def train(steps):
-        # a second epoch is timed: the first one creates the iterator
+        # The second epoch is timed, because the first one also creates the iterator.
         model.fit(data, epochs=2, steps_per_epoch=steps, verbose=0, callbacks=[clock])
         train.seconds = clock.seconds
         return clock.loss

@@ -1,9 +1,9 @@
-"""DistributedDataParallel (gloo, loopback) against one process: one JSON line per model.
+"""Compares DistributedDataParallel (gloo, loopback) with one process. Prints one JSON line.
 
   torch_ddp.py --model mlp --batch 512 --ranks 2 --mode fused
 
-Both sides run one thread per process and the same global batch; efficiency is
-rate(ranks) / (ranks * rate(1)).
+Every process has one thread; both jobs train on the same global batch. rate(n) is the number of
+examples per second with n processes, and efficiency is rate(ranks) / (ranks * rate(1)).
 """
 import argparse
 import json
@@ -21,7 +21,7 @@ import torch_models as models
 
 
 def windows(args, step, data, share):
-    """Seconds per step, the median of each window; all ranks run the same number of steps."""
+    """Returns the mean seconds per step of each window. All ranks run the same number of steps."""
     def timed(steps):
         if share > 1:
             dist.barrier()

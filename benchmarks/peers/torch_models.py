@@ -1,6 +1,6 @@
-"""The models, inputs and update rules of the PyTorch benchmarks.
+"""Defines the models, inputs and update rules of the PyTorch benchmarks.
 
-Inputs of the throughput runs are synthetic with a fixed seed; parameters keep PyTorch's own
+To measure throughput, inputs are synthetic with a fixed seed. Parameters keep PyTorch's default
 initialization.
 """
 import gzip
@@ -26,7 +26,7 @@ def lenet():
 
 
 def batches(name, batch, count=16, seed=1):
-    """`count` prepared batches, each (inputs, targets)."""
+    """Returns a list of `count` batches, each (inputs, targets)."""
     rng = np.random.default_rng(seed)
     shape = (1, 28, 28) if name == "lenet" else (784,)
     return [(torch.from_numpy(rng.standard_normal((batch, *shape), dtype=np.float32)),
@@ -38,14 +38,14 @@ def build(name):
 
 
 def optimizer(name, model, fused=False):
-    """The update rule. fused: one kernel per parameter, not one per op."""
+    """Returns the update rule. fused: it runs one kernel per parameter, not one per op."""
     if name == "lenet":
         return torch.optim.Adam(model.parameters(), 1e-3, fused=fused)
     return torch.optim.SGD(model.parameters(), 0.01, momentum=0.9, fused=fused)
 
 
 def train_step(model, loss_fn, rule):
-    """A function (inputs, target) -> loss that does one whole training step."""
+    """Returns a function (inputs, target) -> loss that does one whole training step."""
     def step(inputs, target):
         rule.zero_grad()
         loss = loss_fn(model(inputs), target)
@@ -56,8 +56,9 @@ def train_step(model, loss_fn, rule):
 
 
 def mnist():
-    """(train images, train labels, test images, test labels); images in [0, 1], N x 1 x 28 x 28:
-    the first 8,000 of MNIST's t10k files in $TROUPE_DATA_DIR/mnist, and the other 2,000."""
+    """Returns (train images, train labels, test images, test labels) from MNIST's t10k files in
+    $TROUPE_DATA_DIR/mnist: the first 8,000 images to train, the other 2,000 to test. Images are
+    N x 1 x 28 x 28 with values in [0, 1]."""
     folder = os.environ.get("TROUPE_DATA_DIR")
     if not folder:
         raise SystemExit("set TROUPE_DATA_DIR to a folder in which mnist/ holds the t10k files")

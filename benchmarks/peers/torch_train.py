@@ -1,10 +1,10 @@
-"""Training throughput of one PyTorch process: one JSON line per case.
+"""Measures the training throughput of one PyTorch process. Prints one JSON line.
 
   torch_train.py --model mlp --batch 512 --threads 2 --mode fused
   torch_train.py --check --model lenet      accuracy on MNIST after 5 epochs
 
-mode: eager    PyTorch's default: a kernel per op, the optimizer op by op
-      fused    the same, with the optimizers' fused kernels
+mode: eager    PyTorch's default: one kernel per op, also in the optimizer
+      fused    eager, but with the optimizers' fused kernels
       compile  torch.compile of forward, loss and backward, fused optimizers (needs a C++ compiler)
 """
 import argparse
@@ -18,7 +18,7 @@ import torch_models as models
 
 
 def trainer(args):
-    """A function that trains `steps` steps on prepared batches and returns the last loss."""
+    """Returns a function that trains `steps` steps on prepared batches and returns the last loss."""
     torch.manual_seed(1)
     model, loss_fn = models.build(args.model)
     rule = models.optimizer(args.model, model, fused=args.mode != "eager")
@@ -38,7 +38,7 @@ def trainer(args):
 
 
 def measure(train, batch, windows, window_s):
-    """Rates in examples per second of `windows` windows of about `window_s` seconds each."""
+    """Times `windows` windows of about `window_s` seconds each. Returns fields of the JSON line."""
     def timed(steps):
         start = time.perf_counter()
         loss = train(steps)
@@ -58,7 +58,7 @@ def measure(train, batch, windows, window_s):
 
 
 def check(args):
-    """Real training: 8,000 MNIST images, 5 epochs, shuffled; accuracy on 2,000 others."""
+    """Trains 5 epochs on 8,000 shuffled MNIST images. Returns the accuracy on 2,000 others."""
     x, y, test_x, test_y = models.mnist()
     if args.model == "mlp":
         x, test_x = x.flatten(1), test_x.flatten(1)

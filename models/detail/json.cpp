@@ -10,7 +10,7 @@ namespace troupe::models::detail {
 
 namespace {
 
-/// Formats the position of a byte: "line 3, column 7".
+/// Returns the position of the byte at `offset`: "line 3, column 7".
 std::string line_and_column(std::string_view text, std::size_t offset) {
   const auto before = text.substr(0, std::min(offset, text.size()));
   const auto line = 1 + std::ranges::count(before, '\n');
@@ -41,8 +41,8 @@ bool holds_objects(const json& x) {
   });
 }
 
-/// Formats a value; objects, and lists that contain objects, take several
-/// lines.
+/// Formats a value as `pretty` describes. All lines after the first begin with
+/// `indent`.
 std::string lines(const json& node, const std::string& indent) {
   if (!node.is_structured() || !holds_objects(node))
     return inline_text(node);

@@ -6,7 +6,8 @@
 #include <string>
 #include <string_view>
 
-// Descriptions as JSON values; used by description.cpp.
+// Functions that read and write descriptions as JSON values, for
+// description.cpp.
 
 namespace troupe::models::detail {
 
@@ -21,18 +22,20 @@ json parse_json(std::string_view text, std::string_view source);
 inline constexpr std::size_t max_text_bytes = std::size_t{1} << 20;
 inline constexpr int max_bracket_depth = 100;
 
-/// Formats a value. Objects, and lists that contain objects, take several
-/// lines; other values take one.
+/// Formats a value. An object or a list that contains objects takes several
+/// lines. Any other value takes one line.
 std::string pretty(const json& x);
 
-/// Formats a value for an error message, shortened.
+/// Formats a value for an error message. Long strings, long lists and objects
+/// are shortened.
 std::string abbreviated(const json& node);
 
 /// Reads settings from one JSON object, and remembers which keys were read.
 class reader : public layer_settings {
 public:
-  /// @param path Path of the object: "layers[2]". Empty at the top.
-  /// @param kind Kind of the object in error messages: "a dense layer".
+  /// @param path path of the object, such as "layers[2]". Empty: the outermost
+  ///        object.
+  /// @param kind kind of the object in error messages, such as "a dense layer".
   reader(const json& object, std::string source, std::string path,
          std::string kind, std::size_t depth);
 
@@ -47,18 +50,19 @@ public:
   void initial(std::string_view key, initializer& x) override;
   void layers(std::string_view key, layer_list& x) override;
 
-  /// Reads a name.
+  /// Reads a text that must satisfy `is_name`.
   void name(std::string_view key, std::string& x, bool required);
 
   /// Reads a list of `min_count` to `max_count` integers.
   void integers(std::string_view key, std::vector<std::int64_t>& x,
                 std::size_t min_count, std::size_t max_count);
 
-  /// Rejects the keys that were not read.
-  /// @errors throws std::invalid_argument with the key and the known keys.
+  /// Checks that every key of the object was read.
+  /// @errors throws std::invalid_argument with a key that was not read, and the
+  ///         known keys.
   void finish() const;
 
-  /// Path of a key of this object: "layers[2].units".
+  /// Returns the path of a key of this object, such as "layers[2].units".
   std::string path_of(std::string_view key) const;
 
   /// Throws std::invalid_argument with the source, the path of the key, and

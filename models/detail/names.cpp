@@ -12,8 +12,8 @@ bool is_letter_or_digit(char c) {
          || (c >= '0' && c <= '9');
 }
 
-/// Optimal string alignment distance: insertions, deletions, replacements and
-/// swaps of neighbors.
+/// Returns the optimal string alignment distance: the smallest number of
+/// insertions, deletions, replacements and swaps of neighbors.
 std::size_t edits(std::string_view a, std::string_view b) {
   std::vector<std::vector<std::size_t>> d(
     a.size() + 1, std::vector<std::size_t>(b.size() + 1));

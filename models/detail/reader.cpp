@@ -24,8 +24,8 @@ std::string wanted_integer(const integer_rule& rule) {
          + std::to_string(rule.high);
 }
 
-/// Stores `x` in `out` if it is an integer that the rule allows.
-/// @returns true if it is stored.
+/// Stores `node` in `out` if `node` is an integer that the rule allows.
+/// @returns true if `out` was set.
 bool take(const json& node, const integer_rule& rule, std::int64_t& out) {
   if (!node.is_number_integer())
     return false;
@@ -69,7 +69,7 @@ const json* reader::find(std::string_view key, bool required,
     return &*at;
   if (!required)
     return nullptr;
-  // A misspelt key is more likely than a missing one.
+  // The user may have misspelt the key, so the error names a similar key.
   const std::array wanted_key{std::string{key}};
   for (const auto& [given, value] : object_->items())
     if (given != "name" && nearest(given, wanted_key) == key)

@@ -5,13 +5,15 @@
 
 namespace troupe::models {
 
-/// Convolution of an image: y = f(x * kernel + bias).
+/// Convolution layer for images: y = f(x * kernel + bias), where f is the
+/// activation.
 /// @shape input  [height, width, channels]
 /// @shape kernel [window height, window width, channels, filters]
 /// @shape bias   [filters]
-/// @returns [height / stride, width / stride, filters], rounded up, with
-///          padding `same`. With `valid`, the result contains only the
-///          positions at which the whole window lies in the image.
+/// @returns [out height, out width, filters]. With padding `same`, out height
+///          is height / stride, rounded up. With `valid`, out height is the
+///          number of vertical positions at which the whole window lies in the
+///          image. The same rules apply to the width.
 class conv2d : public layer {
 public:
   conv2d() = default;
@@ -25,10 +27,10 @@ public:
   shape build(const shape& input, builder& b) const override;
   tensor forward(const tensor& x, const layer_scope& scope) const override;
 
-  conv2d_options options() const; ///< Options of the conv2d op.
+  conv2d_options options() const; ///< Returns the options of the conv2d op.
 
   std::int64_t filters = 0;
-  std::array<std::int64_t, 2> kernel{}; ///< Height and width.
+  std::array<std::int64_t, 2> kernel{}; ///< Height and width of the window.
   std::array<std::int64_t, 2> stride{1, 1};
   troupe::padding padding = troupe::padding::valid;
   troupe::activation activation = troupe::activation::none;

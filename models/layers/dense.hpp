@@ -5,7 +5,7 @@
 
 namespace troupe::models {
 
-/// Fully connected layer: y = f(x kernel + bias).
+/// Fully connected layer: y = f(x kernel + bias), where f is the activation.
 /// @shape input  [in]
 /// @shape kernel [in, units]
 /// @shape bias   [units]

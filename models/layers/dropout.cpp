@@ -15,7 +15,7 @@ shape dropout::build(const shape& input, builder&) const {
 }
 
 tensor dropout::forward(const tensor& x, const layer_scope& scope) const {
-  // A rate just below 1 must not be rounded to 1.
+  // A rate just below 1 must not be rounded to the float 1.
   return troupe::dropout(x, std::min(static_cast<float>(rate), 0x1.fffffep-1f),
                          scope.training());
 }

@@ -5,7 +5,8 @@
 namespace troupe::models {
 
 /// In training, sets each element to zero with probability `rate` and
-/// multiplies the others by 1 / (1 - rate). Otherwise returns its input.
+/// multiplies all other elements by 1 / (1 - rate). Outside training, returns
+/// its input.
 class dropout : public layer {
 public:
   dropout() = default;

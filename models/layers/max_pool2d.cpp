@@ -9,7 +9,8 @@ namespace {
 
 using extents = std::array<std::int64_t, 2>;
 
-/// The op stores the index of the maximum within the window in one byte.
+/// The limit exists because the op stores the index of the maximum within the
+/// window in one byte.
 constexpr std::int64_t max_window_elements = 256;
 
 extents stride_of(const max_pool2d& x) {

@@ -5,10 +5,10 @@
 
 namespace troupe::models {
 
-/// Maximum over each window, separately for each channel.
+/// Computes the maximum over each window, separately for each channel.
 /// @shape input [height, width, channels]
-/// @returns [out height, out width, channels], where the extents are those of
-///          conv2d.
+/// @returns [out height, out width, channels]. The rules for the extents are
+///          the rules of conv2d.
 class max_pool2d : public layer {
 public:
   max_pool2d() = default;
@@ -19,10 +19,10 @@ public:
   shape build(const shape& input, builder& b) const override;
   tensor forward(const tensor& x, const layer_scope& scope) const override;
 
-  pool_options options() const; ///< Options of the max_pool2d op.
+  pool_options options() const; ///< Returns the options of the max_pool2d op.
 
   std::array<std::int64_t, 2> window{2, 2};
-  std::array<std::int64_t, 2> stride{}; ///< Zeros: that of the window.
+  std::array<std::int64_t, 2> stride{}; ///< Zeros: the extents of the window.
   troupe::padding padding = troupe::padding::valid;
 };
 

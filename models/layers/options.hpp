@@ -3,17 +3,17 @@
 #include <array>
 #include <string>
 
-// Names of the enumerators that layer settings share.
+// Names of the enumerators in layer settings.
 
 namespace troupe::models {
 
-/// Names in the order of the values of troupe::activation.
+/// Returns the names of the values of troupe::activation, in order.
 inline const std::array<std::string, 2>& activation_names() {
   static const std::array<std::string, 2> names{"none", "relu"};
   return names;
 }
 
-/// Names in the order of the values of troupe::padding.
+/// Returns the names of the values of troupe::padding, in order.
 inline const std::array<std::string, 2>& padding_names() {
   static const std::array<std::string, 2> names{"valid", "same"};
   return names;

@@ -4,8 +4,8 @@
 
 namespace troupe::models {
 
-/// max(x, 0), elementwise. The setting `activation` of dense and conv2d layers
-/// is faster: it computes relu in the same pass as the layer.
+/// Computes max(x, 0) elementwise. The setting `activation` of dense and conv2d
+/// layers is faster, because the layer then computes relu in the same pass.
 class relu : public layer {
 public:
   std::string_view type() const override { return "relu"; }

@@ -10,16 +10,18 @@ namespace troupe::models {
 
 namespace {
 
-/// Casts to the class `Layer` only if the layer is of exactly this class: a
-/// derived class may compute something else.
-/// @returns null if it is of another class.
+/// Casts a layer to the class `Layer`. A layer of a derived class does not
+/// match, because it may compute something else.
+/// @returns the layer. Null: the layer is not of exactly this class.
 template <class Layer>
 const Layer* exactly(const layer& x) {
   return typeid(x) == typeid(Layer) ? static_cast<const Layer*>(&x) : nullptr;
 }
 
-/// Runs a convolution and the pooling after it as one op.
-/// @returns an empty tensor if these two layers are not such a pair.
+/// Runs layers `i` and `i + 1` as one op, if they are a convolution and a
+/// pooling.
+/// @returns the output of layer `i + 1`. Empty: the two layers are not such a
+///          pair.
 tensor convolve_and_pool(const tensor& input, const layer_scope& scope,
                          std::size_t i) {
   if (i + 1 >= scope.children())

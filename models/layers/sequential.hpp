@@ -4,7 +4,7 @@
 
 namespace troupe::models {
 
-/// Layers in sequence: each takes the output of the previous one.
+/// Runs layers in sequence: each layer takes the output of the previous layer.
 class sequential : public layer {
 public:
   sequential() = default;

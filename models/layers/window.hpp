@@ -7,7 +7,7 @@
 
 namespace troupe::models {
 
-/// Number of window positions along height and width.
+/// Returns the number of window positions along height and width.
 /// @shape input [height, width, channels]
 /// @errors throws by `builder::refuse` if the input is not an image, or the
 ///         window is larger than the input.

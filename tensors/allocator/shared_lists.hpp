@@ -1,7 +1,8 @@
 #pragma once
 
-// State that all threads share. Only step_allocator.cpp includes this file.
-// Nothing here calls operator new.
+// The part of the step allocator that all threads share: the address range, and
+// a list of free blocks per size class. Only step_allocator.cpp includes this
+// file. Nothing here calls operator new.
 
 #include <atomic>
 #include <cstddef>
@@ -13,11 +14,11 @@
 
 namespace {
 
-constexpr std::size_t granule = 16; // Alignment of operator new.
+constexpr std::size_t granule = 16; // Alignment of all blocks.
 constexpr std::size_t max_block_bytes = 1024;
 constexpr std::size_t classes = max_block_bytes / granule;
 constexpr std::size_t chunk_size = 64 << 10;
-constexpr std::size_t chunk_count = 64 << 10; // 4 GiB
+constexpr std::size_t chunk_count = 64 << 10; // 4 GiB in total.
 static_assert(__STDCPP_DEFAULT_NEW_ALIGNMENT__ <= granule);
 
 struct block {
@@ -32,8 +33,8 @@ constexpr std::size_t size_of(std::size_t index) {
   return (index + 1) * granule;
 }
 
-/// Number of free blocks that move between a thread and the shared list at
-/// once.
+/// Number of free blocks that a thread takes from, or moves to, the shared list
+/// at once.
 constexpr std::uint32_t batch_of(std::size_t index) {
   return index < 8 ? 64 : index < 32 ? 32 : 16;
 }
@@ -41,11 +42,12 @@ constexpr std::uint32_t batch_of(std::size_t index) {
 // -- the range ----------------------------------------------------------------
 
 std::atomic<char*> range{nullptr};
-std::atomic<std::size_t> range_size{0}; // Set after `range`, at first use.
+/// Size in bytes. It is set after `range`, at first use.
+std::atomic<std::size_t> range_size{0};
 std::atomic<std::size_t> chunks_used{0};
 std::uint8_t class_of_chunk[chunk_count];
 
-/// Takes the next chunk for a size class.
+/// Takes the next unused chunk of the range for a size class.
 /// @returns null if the range is used up or the system is out of memory.
 char* new_chunk(std::size_t index) {
   const auto i = chunks_used.fetch_add(1, std::memory_order_relaxed);
@@ -62,7 +64,8 @@ char* new_chunk(std::size_t index) {
 
 // -- shared by all threads ----------------------------------------------------
 
-/// Free blocks of one size class, under a spin lock.
+/// The free blocks of one size class that no thread owns. A spin lock guards
+/// them.
 class shared_list {
 public:
   void lock() {
@@ -112,7 +115,7 @@ private:
 
   std::atomic<bool> locked_{false};
   block* free_ = nullptr;
-  char* chunk_position_ = nullptr; ///< Unused rest of the current chunk.
+  char* chunk_position_ = nullptr; ///< Begin of the unused rest.
   char* chunk_end_ = nullptr;
 };
 
@@ -128,8 +131,9 @@ void unlock_all() {
     list.unlock();
 }
 
-/// Reserves the address range without memory. The fork handlers keep the lists
-/// consistent in a child process.
+/// Reserves the address range; chunks get memory when they are taken. Fork
+/// handlers hold the locks of all lists during a fork, so that the lists are
+/// consistent in the child process.
 void reserve() {
   static std::atomic<bool> begun{false};
   if (begun.exchange(true))

@@ -4,11 +4,12 @@
 // takes no lock, although oneDNN builds a hash table in every execution of a
 // primitive. Larger requests go to malloc.
 //
-// Small blocks lie in one reserved address range, which is cut into chunks of
-// one block size each. Thus delete recognizes a small block in any thread. A
+// Small blocks lie in one reserved address range. It is divided into chunks;
+// all blocks of a chunk have the same size. Thus delete finds out from an
+// address, in any thread, whether the block is small and which size it has. A
 // thread keeps a bounded number of free blocks of each size. Excess blocks, and
-// all blocks of a thread that ends, move to a shared list. Memory of small
-// blocks is reused, but never returned to the system.
+// all free blocks of a thread that ends, move to a list that all threads share.
+// Memory of small blocks is reused, but never returned to the system.
 //
 // The sanitizers replace these operators themselves. With a sanitizer this file
 // is empty.
@@ -37,9 +38,9 @@ namespace {
 
 // -- local to a thread --------------------------------------------------------
 
-/// Free blocks of one thread, zero-initialized. `active` is 0 before the first
-/// slow call and after the thread's exit: then every block goes to the shared
-/// list.
+/// Free blocks of one thread, zero-initialized. `active` is 0 until the thread
+/// first calls `refill` or `release_slowly`, and again after the thread's exit.
+/// Blocks that are freed after the exit go to the shared list.
 struct thread_lists {
   block* free[classes];
   std::uint32_t count[classes];
@@ -70,8 +71,8 @@ struct thread_exit_flush {
 enum class thread_phase : std::uint8_t { fresh, running };
 constinit thread_local thread_phase phase = thread_phase::fresh;
 
-/// Activates the lists of the calling thread. No effect if that was done
-/// before, so it is not repeated during the thread's exit.
+/// Activates the lists of the calling thread. Only the first call has an
+/// effect, so an exiting thread does not activate its lists again.
 void begin_thread() {
   if (phase != thread_phase::fresh)
     return;
@@ -113,8 +114,8 @@ void* from_malloc(std::size_t size, std::size_t alignment) {
   return list;
 }
 
-/// Frees a block, and moves half of the thread's blocks to the shared list if
-/// it holds too many.
+/// Frees a block. If the thread then holds more than two batches of free blocks
+/// of this size, moves one batch to the shared list.
 [[gnu::noinline]] void release_slowly(block* freed, std::size_t index) {
   begin_thread();
   if (!local_lists.active) {
@@ -168,7 +169,7 @@ inline void put(void* pointer) noexcept {
 
 } // namespace
 
-// The other forms in the standard library call these functions.
+// The standard library's other forms of new and delete call the following ones.
 
 void* operator new(std::size_t size) {
   return take(size);

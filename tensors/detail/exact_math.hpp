@@ -18,7 +18,7 @@ inline double power(double x, std::uint64_t n) {
 }
 
 /// ln x for positive normal x, within a few units in the last place.
-/// @source with s = (m - 1) / (m + 1), ln m = 2 atanh s.
+/// @source ln m = 2 atanh s, with s = (m - 1) / (m + 1).
 inline double log(double x) {
   const auto bits = std::bit_cast<std::int64_t>(x);
   constexpr std::int64_t root_half = 0x3FE6A09E667F3BCD; // sqrt(1/2)
@@ -32,7 +32,8 @@ inline double log(double x) {
   return 2 * s * series + static_cast<double>(exponent) * 0.6931471805599453;
 }
 
-/// cos(pi x) for x in [0, 1], by the series around the nearest of 0, 1/2 and 1.
+/// cos(pi x) for x in [0, 1]. Uses the Taylor series around 0, 1/2 or 1,
+/// whichever is nearest to x.
 inline double cos_pi(double x) {
   if (x > 0.5)
     return -cos_pi(1 - x);

@@ -72,7 +72,7 @@ static void scale_rows(float* out, const float* x, const float* factors,
 }
 
 static bool any_nonfinite(const float* x, std::size_t n) {
-  // Number of elements between two checks for a result.
+  // The function checks after each block whether it can return true.
   constexpr std::size_t block = 1024;
   for (std::size_t begin = 0; begin < n; begin += block) {
     ints found{};

@@ -1,8 +1,9 @@
 #pragma once
 
-// Vectors as wide as the registers of the level. Only tensors/kernels/*.cpp
-// include this file. Everything here has internal linkage: a function that the
-// linker shares between levels would use instructions of one level in all.
+// Vectors as wide as the registers of the instruction-set level. Only
+// tensors/kernels/*.cpp include this file. Everything here has internal
+// linkage. Otherwise the linker would keep one copy of a function for all
+// levels, compiled with the instructions of one of them.
 
 #include "troupe/tensors/kernels.hpp"
 
@@ -34,8 +35,8 @@ typedef std::int32_t aliased_int __attribute__((may_alias));
 typedef float unaligned_vec
   __attribute__((vector_size(width * 4), aligned(4), may_alias));
 
-/// Number of elements that a load or a store moves: a full vector, or the last
-/// `n`.
+/// How many elements a load or a store moves: `full`, a whole vector;
+/// `partial`, only the first `n` lanes, at the end of a buffer.
 struct full {};
 struct partial {
   std::size_t n;
@@ -87,7 +88,7 @@ static inline vec splat(float x) {
   return x - vec{};
 }
 
-/// Sets the lanes that a partial load left out to another value.
+/// Sets the lanes that a partial load did not fill to another value.
 static inline vec padded(vec x, float, full) {
   return x;
 }
@@ -102,7 +103,8 @@ static inline vec relu_of(vec x) {
 
 namespace {
 
-/// Calls `body(i, count)` for vectors that cover [0, n).
+/// Calls `body(i, k)` for vectors that cover [0, n). i is the first element of
+/// the vector; k is `full` or `partial`.
 template <class F>
 inline void in_vectors(std::size_t n, F body) {
   std::size_t i = 0;
@@ -129,7 +131,7 @@ inline float folded(vec x, F combine) {
     return x[0];
 }
 
-/// 16 running sums, for every vector width.
+/// 16 running sums, in as many vectors as the level needs.
 struct lanes {
   static constexpr std::size_t count = 16;
   vec vectors[count / width] = {};
@@ -148,8 +150,8 @@ struct lanes {
   }
 };
 
-/// Calls `body(v, i, count)` for vectors that cover [0, n): element i belongs
-/// to lane i % 16, in vector v of the lanes.
+/// Calls `body(v, i, k)` for vectors that cover [0, n). The elements from i on
+/// belong to vector v of `lanes`: element j belongs to lane j % 16.
 template <class F>
 inline void in_lanes(std::size_t n, F body) {
   constexpr auto vectors = lanes::count / width;

@@ -4,15 +4,16 @@
 
 namespace troupe::TROUPE_LEVEL {
 
-/// e^x within 1 ulp of the result, also if that is subnormal; NaN for NaN. e^x
-/// = 2^k e^r, with k = round(x / ln 2). k ln 2 is subtracted in two terms, of
-/// which the first is exact. e^r on [-ln 2 / 2, ln 2 / 2] is a polynomial.
+/// e^x with an error of at most 1 ulp, also for subnormal results; NaN for NaN.
+/// e^x = 2^k e^r, with k = round(x / ln 2) and r = x - k ln 2. k ln 2 is
+/// subtracted in two terms; the first one is exact. A polynomial approximates
+/// e^r on [-ln 2 / 2, ln 2 / 2].
 /// @source Cody & Waite, Software Manual for the Elementary Functions, 1980;
 ///         coefficients of Cephes (Moshier).
 static inline vec exp_of(vec x) {
   x = x > 89.0f ? splat(89.0f) : x;     // e^x is infinite above 89.
   x = x < -104.0f ? splat(-104.0f) : x; // e^x is 0 below -104.
-  // 1.5 * 2^23: adding it rounds to an integer.
+  // This is 1.5 * 2^23; adding it rounds a float to an integer.
   constexpr float to_integer = 12582912.0f;
   const vec shifted = x * 1.44269504f + to_integer;
   const vec k = shifted - to_integer;
@@ -24,7 +25,8 @@ static inline vec exp_of(vec x) {
   p = p * r + 1.6666665459e-1f;
   p = p * r + 5.0000001201e-1f;
   const vec e = p * (r * r) + r + 1.0f;
-  // 2^k as two factors: k is in [-150, 128].
+  // Multiplies by 2^k as two factors: k is in [-150, 128], but 2^k is a normal
+  // float only for k in [-126, 127].
   const ints whole_k = (ints)shifted - 0x4B400000;
   const ints half = whole_k >> 1;
   const vec first = (vec)((half + 127) << 23);
@@ -32,8 +34,8 @@ static inline vec exp_of(vec x) {
   return e * first * second;
 }
 
-/// ln x for positive finite x, accurate to the last bit of a float. Scalar:
-/// there is one call for each row of a softmax.
+/// ln x for positive finite x, accurate to the last bit of a float. It is
+/// scalar, because a softmax calls it only once per row.
 static inline float log_of(float x) {
   std::int64_t bits;
   const double wide = x;

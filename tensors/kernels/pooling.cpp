@@ -2,8 +2,8 @@
 
 namespace troupe::TROUPE_LEVEL {
 
-/// True for adjacent windows of 2 x 2 without padding. Then one output row of
-/// channels depends on four input rows, and no bounds are checked.
+/// True for adjacent windows of 2 x 2 without padding. Then an output pixel
+/// depends on four input pixels, and no bounds are checked.
 static bool is_halving(const pool_window& window) {
   return window.window_height == 2 && window.window_width == 2
          && window.stride_height == 2 && window.stride_width == 2
@@ -29,8 +29,8 @@ static void max_of_4(const float* __restrict a, std::size_t right,
   }
 }
 
-/// Calls `visit(pixel, p)` for each position p of the window at (row, column)
-/// that is not padding, for a window of any size.
+/// Calls `visit(pixel, p)` for each position p of a window of any size, except
+/// for padding. (row, column) is the output pixel; `pixel` is the input pixel.
 namespace {
 template <class F>
 inline void in_window(const pool_window& window, std::size_t row,
@@ -80,8 +80,9 @@ static void max_pool(const pool_window& window, const float* x, float* out,
   }
 }
 
-/// Works in blocks, with the indices as wide as the floats, so that the
-/// baseline instructions suffice.
+/// Distributes the gradient of a 2 x 2 window to its four pixels. Widens the
+/// indices to 32 bits, block by block, so that the baseline instructions
+/// suffice.
 static void spread_to_4(const float* __restrict g,
                         const std::uint8_t* __restrict indices,
                         std::size_t right, std::size_t below,

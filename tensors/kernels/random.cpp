@@ -2,7 +2,8 @@
 
 namespace troupe::TROUPE_LEVEL {
 
-/// One Philox round for each of `n` counters, stored word by word.
+/// Does one Philox round for each of `n` counters. Counter i consists of the
+/// words c0[i] to c3[i].
 static void round(std::uint32_t* __restrict c0, std::uint32_t* __restrict c1,
                   std::uint32_t* __restrict c2, std::uint32_t* __restrict c3,
                   std::uint32_t key0, std::uint32_t key1, std::size_t n) {

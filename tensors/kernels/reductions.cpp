@@ -4,7 +4,7 @@ namespace troupe::TROUPE_LEVEL {
 
 namespace {
 
-/// Sums `f(x)` over the vectors x.
+/// Returns the sum of all elements of `f(v)`, over all vectors v of x[n].
 template <class F>
 inline double total(const float* x, std::size_t n, F f) {
   constexpr std::size_t block = 4096;
@@ -22,8 +22,8 @@ inline double total(const float* x, std::size_t n, F f) {
 
 constexpr std::size_t block_rows = 128, block_columns = 256;
 
-/// Adds `rows` rows of w columns to block_sums[w]; `read(offset, count)` loads
-/// a vector.
+/// Adds `rows` rows of w columns to block_sums[w]. `read(offset, k)` loads a
+/// vector of a row.
 template <class F>
 inline void add_rows(float* block_sums, std::size_t rows, std::size_t w,
                      std::size_t stride, F read) {
@@ -44,7 +44,7 @@ inline void add_rows(float* block_sums, std::size_t rows, std::size_t w,
 }
 
 /// Sums blocks of rows separately and adds the block sums in order. Thus the
-/// error grows with the number of blocks, not of rows.
+/// error grows with the number of blocks, not with the number of rows.
 template <class F>
 inline void sum_columns(std::size_t m, std::size_t n, float* sums,
                         bool accumulate, F read) {

@@ -4,7 +4,8 @@ namespace troupe::TROUPE_LEVEL {
 
 namespace {
 
-/// Maximum of the row; NaN is ignored, unless it is the first element.
+/// Maximum of the row. NaN is ignored; but if the first element is NaN, so is
+/// the result.
 float row_max(const float* x, std::size_t n) {
   lanes maxima;
   for (auto& lane : maxima.vectors)
@@ -39,8 +40,8 @@ void softmax(float* out, const float* x, std::size_t m, std::size_t n) {
   }
 }
 
-/// Computes one row: its sum of exponentials, and the label's logit minus the
-/// maximum.
+/// Computes one row: its gradient, its `sum` of exponentials, and as `right`
+/// the label's logit minus the maximum of the row.
 static void entropy_row(const float* logits, std::size_t label, std::size_t n,
                         float* gradient, float& sum, float& right) {
   const auto maximum = row_max(logits, n);
@@ -73,7 +74,7 @@ std::size_t softmax_cross_entropy(const float* logits,
       entropy_row(logits + (top + i) * n,
                   static_cast<std::size_t>(labels[top + i]), n,
                   gradient + (top + i) * n, sums[i], rights[i]);
-    // A sum is at least 1, unless it is NaN.
+    // A sum is NaN or at least 1, because it contains e^0.
     for (std::size_t i = 0; i < rows; ++i)
       losses[top + i] =
         sums[i] == sums[i] ? log_of(sums[i]) - rights[i] : sums[i];

@@ -6,8 +6,9 @@ namespace troupe::onednn {
 
 namespace {
 
-/// Memory layouts of a convolution in oneDNN: extents are [n, c, h, w] in every
-/// layout, and oneDNN chooses the layout of its weights.
+/// Memory layouts of a convolution in oneDNN. Extents are given as [n, c, h, w]
+/// for every layout. oneDNN chooses the layout of `weights`; `flat_weights` is
+/// the layout of the library's tensors.
 struct convolution_layouts {
   explicit convolution_layouts(const convolution& c)
     : input{{c.n, c.ci, c.h, c.w}, f32, tag::nhwc},
@@ -38,7 +39,8 @@ prepared_primitive prepare_reorder(const layout& from, const layout& to) {
   return out.bind(DNNL_ARG_FROM, from).bind(DNNL_ARG_TO, to);
 }
 
-/// @param own The layout that the primitive chose for its weights.
+/// Adds the reorders of the weights between `flat_weights` and `own`, the
+/// layout that the primitive chose.
 prepared_convolution with_reorders(prepared_primitive main,
                                    const convolution_layouts& d,
                                    const layout& own) {

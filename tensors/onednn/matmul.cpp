@@ -26,7 +26,7 @@ prepared_primitive prepare(const matmul& p) {
   return p.bias ? out.bind(DNNL_ARG_BIAS, bias) : out;
 }
 
-/// Multiplies a single row by dnnl_sgemm, which copies no operand.
+/// Computes a product with m = 1 by dnnl_sgemm, which copies no operand.
 void run_row(const matmul& p, const float* a, const float* b, const float* bias,
              float* c) {
   dnnl_sgemm('N', p.b_transposed ? 'T' : 'N', 1, p.n, p.k, 1, a, p.k, b,
@@ -35,7 +35,7 @@ void run_row(const matmul& p, const float* a, const float* b, const float* bias,
     kernels().bias_add(c, bias, 1, std::size_t(p.n));
 }
 
-/// A product with k = 0: zeros, plus the bias.
+/// Computes a product with k = 0: all its elements are 0, plus the bias.
 void run_empty(const matmul& p, const float* bias, float* c) {
   if (!p.add)
     std::fill_n(c, p.m * p.n, 0.0f);

@@ -3,9 +3,10 @@
 #include <cstddef>
 #include <cstdint>
 
-// The only interface to oneDNN, whose own interface changes with its versions.
-// Primitives are prepared once for each shape and context; a repeated call
-// prepares nothing. Not for users.
+// The library calls oneDNN only through these functions, because oneDNN's own
+// interface changes with its versions. Primitives are prepared once for each
+// shape and context; a repeated call prepares nothing. Users do not need this
+// file.
 
 namespace troupe::onednn {
 
@@ -15,15 +16,16 @@ struct matmul {
   std::int64_t m = 0, n = 0, k = 0; ///< a is [m, k], b [k, n], c [m, n].
   bool a_transposed = false;        ///< a is stored as [k, m].
   bool b_transposed = false;        ///< b is stored as [n, k].
-  bool bias = false;                ///< [n]
-  bool add = false;                 ///< Adds to c; then there is no bias.
+  bool bias = false;                ///< Adds a bias [n] to each row.
+  bool add = false;                 ///< Adds the product to c, without a bias.
 
   bool operator==(const matmul&) const = default;
 };
 void run(const matmul& what, const float* a, const float* b, const float* bias,
          float* c);
 
-/// Images [n, h, w, ci], weights [kh, kw, ci, co], result [n, oh, ow, co].
+/// A convolution of images [n, h, w, ci] and weights [kh, kw, ci, co]. Its
+/// result is [n, oh, ow, co].
 struct convolution {
   std::int64_t n = 0, h = 0, w = 0, ci = 0, co = 0, kh = 0, kw = 0, oh = 0,
                ow = 0;
@@ -35,8 +37,8 @@ void forward(const convolution& what, const float* x, const float* weights,
              const float* bias, float* y);
 void backward_data(const convolution& what, const float* gy,
                    const float* weights, float* gx);
-/// Gradient of the weights only: oneDNN's gradient of the bias takes twice as
-/// long as a column sum.
+/// Computes the gradient of the weights only. For the gradient of the bias,
+/// oneDNN takes twice as long as a column sum.
 void backward_weights(const convolution& what, const float* x, const float* gy,
                       float* gw);
 

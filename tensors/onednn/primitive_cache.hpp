@@ -9,7 +9,8 @@
 #include <oneapi/dnnl/dnnl.hpp>
 #include <unordered_map>
 
-// Declarations for the sources of this folder: oneDNN objects that are kept.
+// oneDNN objects that are prepared once and kept. Only the sources of this
+// folder include this file.
 
 namespace troupe {
 
@@ -38,8 +39,8 @@ struct hash_of {
   }
 };
 
-/// A primitive with its memory objects. A run only sets their data handles, so
-/// it prepares nothing.
+/// A primitive with the memory objects of its arguments. A run only sets the
+/// data pointers of these objects, so it prepares nothing.
 class prepared_primitive {
 public:
   prepared_primitive() = default;
@@ -55,8 +56,8 @@ public:
     return *this;
   }
 
-  /// Runs the primitive. The handles are in the order of `bind`; the caller
-  /// owns the scratchpad.
+  /// Runs the primitive. `handles` are the data pointers of the arguments, in
+  /// the order of the calls of `bind`. The caller owns `scratch`.
   void run(const dnnl::stream& stream, void* scratch,
            std::initializer_list<const float*> handles) {
     set(0, scratch);
@@ -82,12 +83,12 @@ private:
   std::array<dnnl_exec_arg_t, 6> arguments_{};
 };
 
-/// Attributes with a scratchpad that the caller provides, so that a run
-/// allocates nothing.
+/// Returns attributes with which the caller of a primitive provides its
+/// scratchpad, so that a run allocates nothing.
 dnnl::primitive_attr our_attributes();
 
-/// A convolution with the reorders between flat weights and the weights' own
-/// layout.
+/// A convolution with the reorders of its weights: `to_own` converts a tensor
+/// to the layout that the primitive chose, `from_own` converts it back.
 struct prepared_convolution {
   prepared_primitive main, to_own, from_own;
   std::size_t own_floats = 0;

@@ -5,12 +5,12 @@
 namespace troupe {
 
 /// sum += x, elementwise.
-/// @shape both equal; float32 or float64.
+/// @shape Both tensors have one shape and dtype: float32 or float64.
 void add_in_place(tensor& sum, const tensor& x);
 
 /// Writes the gradient of input `i`, or adds it if the call accumulates.
 /// @pre `call.wants(i)`
-/// @shape gradient that of input `i`.
+/// @shape `gradient` has the shape of input `i`.
 void put_gradient(op_call& call, std::size_t i, const tensor& gradient);
 
 } // namespace troupe

@@ -7,8 +7,8 @@ namespace troupe {
 
 namespace {
 
-// Definitions for scalars and Eigen arrays: `f`, and its derivatives with
-// respect to either operand, multiplied by the incoming gradient g.
+// Definitions of the ops for scalars and Eigen arrays. `f` is the value; `da`
+// and `db` are the gradients of a and b, given the gradient g of the value.
 
 struct add_definition {
   static auto f(const auto& a, const auto& b) { return a + b; }
@@ -38,7 +38,8 @@ tensor_spec infer(std::span<const tensor_spec> in, const op_options&) {
   return {broadcast(in[0].dims, in[1].dims), in[0].type};
 }
 
-/// Row-major strides of `x` broadcast to `target`: 0 along broadcast axes.
+/// Returns the strides with which row-major `x` is read as if it had the shape
+/// `target`. They are 0 along broadcast axes.
 std::array<std::size_t, shape::max_rank> strides(const shape& x,
                                                  const shape& target) {
   std::array<std::size_t, shape::max_rank> out{};

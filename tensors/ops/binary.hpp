@@ -5,8 +5,8 @@
 namespace troupe {
 
 // Elementwise ops on two tensors of one dtype, float32 or float64, with NumPy's
-// broadcasting. The gradient of a broadcast operand is summed, in row-major
-// order.
+// broadcasting. The gradient of a broadcast operand is summed over the
+// broadcast axes, in row-major order.
 // @errors throws std::logic_error with both shapes.
 
 tensor add(const tensor& a, const tensor& b);

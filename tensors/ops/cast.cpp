@@ -25,7 +25,8 @@ void backward(op_call& c) {
     put_gradient(c, 0, c.grad_out.as(c.grad_in[0].type()));
 }
 
-// Only to float64: central differences are too inaccurate in float32.
+// The cases cast only to float64: gradient checks use central differences,
+// which are too inaccurate in float32.
 const std::array cases{
   op_case{{{{}}}, ops::cast_type{dtype::float64}},
   op_case{{{{7, 5}}}, ops::cast_type{dtype::float64}},

@@ -9,8 +9,8 @@ struct cast_type {
   dtype type = dtype::float32;
 };
 
-/// Recorded by `tensor::as`, with `cast_type` as options. The gradient is
-/// converted back.
+/// The op that a tape records for `tensor::as`, with `cast_type` as options. It
+/// converts the gradient back to the dtype of the input.
 extern const op cast;
 
 } // namespace troupe::ops

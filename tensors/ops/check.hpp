@@ -9,8 +9,8 @@
 namespace troupe::ops {
 
 /// Checks the inputs of an op.
-/// @errors throws std::logic_error with the expectation and the specs of all
-///         inputs, unless `good` is true.
+/// @errors if `good` is false, throws std::logic_error that names what was
+///         expected and the specs of all inputs.
 inline void require(bool good, const char* expected,
                     std::span<const tensor_spec> in) {
   if (good)

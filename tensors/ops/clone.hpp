@@ -4,7 +4,7 @@
 
 namespace troupe::ops {
 
-/// Recorded by `tensor::clone`.
+/// The op that a tape records for `tensor::clone`.
 extern const op clone;
 
 } // namespace troupe::ops

@@ -67,8 +67,9 @@ void forward(op_call& c) {
   }
 }
 
-/// Output buffer for a kernel that cannot accumulate: a temporary if the
-/// gradient must be added, else the gradient itself.
+/// Output buffer for a kernel that can write but not add. If the gradient must
+/// be added, the buffer is a temporary tensor that `finish` adds. Otherwise it
+/// is the gradient itself.
 struct destination {
   destination(op_call& c, std::size_t i)
     : gradient{c.grad_in[i]},
@@ -100,7 +101,7 @@ void backward(op_call& c) {
   }
 }
 
-/// Calls `fn(index in x, index in w, index in y)` for every scalar product.
+/// Calls `fn(i, j, k)` for every product x[i] * w[j] that is added to y[k].
 template <class F>
 void each_product(const onednn::convolution& g, F fn) {
   std::size_t y = 0;

@@ -6,8 +6,8 @@
 namespace troupe {
 
 /// `same`: the result is [ceil(h / stride), ceil(w / stride)]. The image is
-/// padded with zeros; if their number along an axis is odd, one more is at the
-/// bottom or right. `valid`: no padding.
+/// padded with zeros; if their number along an axis is odd, the bottom or right
+/// gets one more than the top or left. `valid`: no padding.
 enum class padding : std::uint8_t { valid, same };
 
 struct conv2d_options {
@@ -37,8 +37,8 @@ struct window {
   std::int64_t out, before, after;
 };
 
-/// Computes the number of window positions along one axis; 0 if the window does
-/// not fit.
+/// Computes the extents along one axis. `out`, the number of window positions,
+/// is 0 if the window does not fit.
 /// @pre `extent`, `size` and `stride` are at least 1.
 constexpr window fit_window(std::int64_t extent, std::int64_t size,
                             std::int64_t stride, padding pad) {

@@ -28,11 +28,11 @@ tensor_spec infer(std::span<const tensor_spec> in, const op_options& options) {
   return ops::max_pool2d.infer(between, o.pool);
 }
 
-/// Runs both ops on a tile: a few of the images. Holds the buffer for the
-/// convolution's output.
+/// Divides the images into tiles of a few images. Convolution and pooling run
+/// on one tile after the other; `conv_output` is the buffer between them.
 struct tiling {
-  /// Bytes of the images of a tile and their convolution output, for each
-  /// thread: the size of a second-level cache.
+  /// Maximum bytes per thread of a tile's images and their convolution output.
+  /// This is the size of a second-level cache.
   static constexpr std::size_t tile_bytes = 1u << 20;
 
   explicit tiling(const op_call& c)
@@ -49,8 +49,8 @@ struct tiling {
     out_floats = std::int64_t(pool.out_height * pool.out_width) * conv.co;
   }
 
-  /// Calls `fn(index of the first image)` for each tile, with `conv` and `pool`
-  /// set for it.
+  /// Calls `fn(index of the first image)` for each tile. During the call,
+  /// `conv` and `pool` have the tile's number of images.
   template <class F>
   void each(F fn) {
     for (std::int64_t i = 0; i < images; i += tile_images) {
@@ -86,9 +86,10 @@ void forward(op_call& c) {
 }
 
 void backward(op_call& c) {
-  // Each window's gradient goes to one element, and relu masks by the maximum
-  // of the window. Therefore mask and bias gradient can be computed before the
-  // gradient is spread.
+  // The gradient of a window goes to one element, the maximum of the window,
+  // and relu's mask depends on that maximum only. Therefore the mask and the
+  // bias gradient are computed before the gradient is distributed to the
+  // elements.
   ops::mask_and_sum_columns(c, options_of(c).conv.f);
   if (!c.wants(0) && !c.wants(1))
     return;
@@ -125,7 +126,7 @@ void backward(op_call& c) {
                        gx.data<float>().data(), gx.size());
 }
 
-/// Computes the output of the convolution, the input of the pooling.
+/// Computes the output of the convolution, which is the input of the pooling.
 tensor reference_between(const op_call& c) {
   const std::array in{c.in[0].spec(), c.in[1].spec(), c.in[2].spec()};
   op_call conv;

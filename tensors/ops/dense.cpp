@@ -140,8 +140,9 @@ void matmul_forward(op_call& c) {
               c.out.mutable_data<float>().data());
 }
 
-// With A = op(a), B = op(b), C = A B: gA = gC B^T, gB = A^T gC. If the stored
-// matrix is transposed, its gradient is transposed too.
+// A is a or its transpose, B is b or its transpose, and C = A B. Then
+//   gA = gC B^T and gB = A^T gC.
+// The gradient of a transposed a or b is transposed too.
 void matmul_backward(op_call& c) {
   const auto p = product_of(c);
   const auto* a = c.in[0].data<float>().data();
@@ -185,7 +186,7 @@ void matmul_backward(op_call& c) {
   }
 }
 
-/// Calls `fn(index in a, index in b, index in c)` for every scalar product.
+/// Calls `fn(i, j, k)` for every product a[i] * b[j] that is added to c[k].
 template <class F>
 void each_product(const onednn::matmul& p, F fn) {
   for (std::int64_t i = 0; i < p.m; ++i)
@@ -239,7 +240,7 @@ const op ops::dense{
   .backward = {dense_backward},
   .reference_forward = dense_reference_forward,
   .reference_backward = dense_reference_backward,
-  .saves_output = true, // For the mask of relu.
+  .saves_output = true, // Relu's mask needs it.
   .cases = dense_cases,
   .formula = "f(x w + b)",
 };

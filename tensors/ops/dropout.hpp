@@ -5,9 +5,10 @@
 namespace troupe {
 
 /// In training, sets each element to zero with probability `rate` and
-/// multiplies the others by 1 / (1 - rate). Otherwise returns `x`. The mask is
-/// a function of the context's random key, whose op counter this call
-/// increments. Therefore a repeated step has the same mask.
+/// multiplies the other elements by 1 / (1 - rate). If `training` is false,
+/// returns `x`. The mask depends only on the context's random key; this call
+/// increments the key's op counter. Therefore a repeated step has the same
+/// mask.
 /// @param rate In [0, 1).
 /// @param training In a layer: `scope.training()`.
 /// @errors throws std::logic_error if the rate is out of range.

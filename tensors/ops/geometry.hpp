@@ -6,8 +6,8 @@
 
 namespace troupe::ops {
 
-// Extents of a convolution and a pooling for the kernels. Only sources of ops
-// include this file.
+// These functions compute the extents of a convolution or a pooling in the form
+// that kernels take. Only sources of ops include this file.
 
 onednn::convolution geometry(const shape& x, const shape& w,
                              const conv2d_options& o);

@@ -65,7 +65,8 @@ void backward(op_call& c) {
                                 c.accumulates(0));
 }
 
-/// Index in x of the maximum of the window of output element `y`.
+/// Returns the index in x of the maximum of a window. `y` is the window's
+/// output element.
 std::size_t max_index(const pool_window& g, std::span<const double> x,
                       std::size_t y) {
   const auto c = y % g.channels, j = y / g.channels % g.out_width,
@@ -77,7 +78,7 @@ std::size_t max_index(const pool_window& g, std::span<const double> x,
       const auto r = i * g.stride_height + u - g.top,
                  s = j * g.stride_width + v - g.left;
       if (r >= g.height
-          || s >= g.width) // Wrapped indices before the image are large too.
+          || s >= g.width) // An index before the image wraps to a large one.
         continue;
       const auto at = ((n * g.height + r) * g.width + s) * g.channels + c;
       if (best == x.size() || x[at] > x[best]

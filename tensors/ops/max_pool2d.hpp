@@ -12,8 +12,8 @@ struct pool_options {
   padding pad = padding::valid;            ///< Padding is never the maximum.
 };
 
-/// Maximum of each window. If several values are maximal, the first of them,
-/// row by row, gets the gradient.
+/// Computes the maximum of each window. If several elements equal the maximum,
+/// the first of them in row-major order gets the gradient.
 /// @shape x  [n, h, w, c]
 /// @returns [n, oh, ow, c]
 /// @errors throws std::logic_error with the shape.

@@ -17,8 +17,8 @@ using axes = std::initializer_list<int>;
 ///         twice.
 tensor reduce_sum(const tensor& x, axes over = {}, bool keep = false);
 
-/// Mean along axes: the sum divided by the number of reduced elements; NaN for
-/// 0 elements.
+/// Computes the mean along axes: the sum divided by the number of reduced
+/// elements; NaN for 0 elements.
 /// @errors throws std::logic_error for an axis that is out of range or given
 ///         twice.
 tensor reduce_mean(const tensor& x, axes over = {}, bool keep = false);

@@ -9,8 +9,8 @@ struct slice_rows {
   std::int64_t begin = 0, end = 0;
 };
 
-/// Recorded by `tensor::slice`, with `slice_rows` as options. The result shares
-/// its elements with the input.
+/// The op that a tape records for `tensor::slice`, with `slice_rows` as
+/// options. The result shares its elements with the input.
 extern const op slice;
 
 } // namespace troupe::ops

@@ -6,8 +6,9 @@ namespace troupe {
 
 namespace {
 
-// Values and derivatives; `y` is f(x). To add an op, add a struct here, a
-// constant below and an entry in ops/all.cpp.
+// Each struct defines the value f(x) of an op and its derivative df(x, y), with
+// y = f(x). To add an op, add a struct here, a constant below and an entry in
+// ops/all.cpp.
 
 struct relu_scalar {
   template <class T>

@@ -10,7 +10,8 @@ namespace {
 
 using kind = lane_backend::wait_condition::kind;
 
-/// Two processes with one replica each, which take turns.
+/// Stands for two processes with one replica each. The replicas run in turn on
+/// one thread.
 struct pair {
   explicit pair(const std::string& lanes) {
     const net::testing::shm_contexts grounds;

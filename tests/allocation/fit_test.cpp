@@ -13,8 +13,9 @@ namespace {
 using namespace troupe;
 
 /// Counts the calls of malloc by the caller's thread from the end of step 5 to
-/// the end of the last step. The steps include the feed, which holds as many
-/// batches as replicas may be apart by then, and the commit.
+/// the end of the last step. A step includes its commit and the reading of its
+/// batch. By step 5, the feed holds as many batches as replicas can be steps
+/// apart.
 std::uint64_t calls_in_a_fit(const models::model_description& what,
                              std::uint32_t replicas) {
   const one_device_strategy strategy{"cpu:0", {.replicas = replicas}};

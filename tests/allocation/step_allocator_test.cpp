@@ -132,7 +132,7 @@ TEST(StepAllocator, BlocksFreedByOtherThreadsStayIntact) {
       ::operator delete(taken.bytes);
     }
   };
-  for (unsigned round = 0; round < 3; ++round) { // Threads end and begin.
+  for (unsigned round = 0; round < 3; ++round) { // New threads per round.
     std::vector<std::jthread> threads;
     for (unsigned i = 0; i < 4; ++i)
       threads.emplace_back(work, 10 * round + i);
@@ -143,7 +143,7 @@ TEST(StepAllocator, BlocksFreedByOtherThreadsStayIntact) {
 TEST(StepAllocator, NoBlockIsInTwoThreads) {
   std::atomic<int> broken{0};
   const auto work = [&](unsigned char mark) {
-    for (int i = 0; i < 3000; ++i) { // Each exceeds what a thread may keep.
+    for (int i = 0; i < 3000; ++i) { // A thread keeps fewer blocks than 200.
       piece pieces[200];
       for (auto& each : pieces)
         each = make(512, mark);
@@ -189,9 +189,9 @@ TEST(StepAllocator, ReusesBlocksFreedByAnotherThread) {
   EXPECT_LT(seen.size(), 1500u); // Of 50,000 allocations.
 }
 
-/// Frees and allocates a block when its thread ends, after the allocator's own
-/// destructor there. Therefore it is constructed before the thread's first
-/// request.
+/// Frees and allocates a block when its thread ends. It is constructed before
+/// the thread's first allocation, so its destructor runs after that of the
+/// allocator's lists.
 struct late {
   void* block = nullptr;
   ~late() {

@@ -10,8 +10,8 @@
 namespace troupe {
 namespace {
 
-/// Calls of malloc by the replicas' threads in each step of training, from the
-/// hand-over of the batch to the end of the update.
+/// Returns by training step how often the replicas' threads call malloc, from
+/// the reading of the batch to the end of the update.
 std::vector<std::uint64_t>
 calls_by_step(const models::model_description& description,
               const update_rule& rule, std::uint32_t replicas) {

@@ -1,6 +1,6 @@
 cmake_minimum_required(VERSION 3.25)
-# Makes a project that has ${root} as a subdirectory, and builds and runs a
-# program that uses only tensors: no other folder may be built.
+# Makes a project that has ${root} as a subdirectory, then builds and runs its
+# program. The program uses only tensors, so no other folder may be built.
 set(scratch ${build}/embed_scratch)
 file(REMOVE_RECURSE ${scratch})
 file(WRITE ${scratch}/main.cpp "

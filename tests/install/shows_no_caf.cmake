@@ -1,5 +1,5 @@
 cmake_minimum_required(VERSION 3.25)
-# Fails if <troupe/troupe.hpp> includes a header of ${hidden}: those libraries are
+# Fails if <troupe/troupe.hpp> includes a header of the libraries ${hidden}, which are
 # implementation details.
 set(hidden caf Eigen oneapi boost cereal nlohmann spdlog)
 

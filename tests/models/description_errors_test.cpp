@@ -12,7 +12,7 @@
 namespace troupe::models {
 namespace {
 
-/// Message of the exception that parsing throws.
+/// Returns the message of the exception that `read` throws.
 std::string error_of(const auto& read) {
   try {
     read();
@@ -35,8 +35,8 @@ std::string with_layers(const std::string& layers) {
   return with_input("[8, 8, 1]", layers);
 }
 
-/// @returns the names of all layer types. Other tests of this program may have
-///          registered some.
+/// Returns the names of all layer types. Other tests of this program may have
+/// registered types.
 std::string types() {
   return detail::joined(layer_types());
 }

@@ -13,7 +13,7 @@
 namespace troupe::models {
 namespace {
 
-/// Texts that a mutation inserts: bytes and words with a meaning in JSON.
+/// Texts that a mutation inserts. Most of them have a meaning in a description.
 constexpr std::array<std::string_view, 24> pieces{
   "{",    "}",    "[",       "]",    "\"",       ",",
   ":",    "-",    "0",       "9",    "1e400",    "1.5",
@@ -41,7 +41,8 @@ std::string mutated(std::string text, std::mt19937_64& rng) {
   return text;
 }
 
-// Run it with the preset asan, too.
+// `parse` reads a mutated description completely or rejects it in one sentence.
+// Run this test with the preset asan too.
 TEST(MutatedDescription, IsReadInFullOrRejectedInOneSentence) {
   const auto nested = R"({"version": 1, "name": "n", "input": [9, 9, 2],
     "layers": [{"type": "sequential", "name": "body", "layers": [

@@ -20,7 +20,7 @@ void put(const variable& to, std::initializer_list<float> values) {
   to.value().copy_from(tensor::of(to.dims(), values));
 }
 
-/// A tensor of small integers that repeat with a period of 7.
+/// Returns a tensor of small integers that repeat with a period of 7.
 tensor small_integers(const shape& dims) {
   tensor out{dims};
   auto values = out.mutable_data<float>();
@@ -32,7 +32,7 @@ tensor small_integers(const shape& dims) {
 struct built {
   explicit built(const model_description& from, std::uint64_t seed = 1)
     : net{from}, values{net.parameters()} {
-    use_threads(1); // One thread: waiting threads cost more than they save.
+    use_threads(1); // More threads cost more time than they save.
     net.initialize(values, seed);
   }
 
@@ -83,11 +83,12 @@ TEST(Network, NamesItsParametersByLayer) {
 TEST(Network, OfDenseLayersMatchesAHandComputation) {
   const built x{{"m", {2}, stack(dense{2, activation::relu}, dense{1})}};
   const auto& own = x.values.variables();
-  put(own[0], {1, -2, 3, 4}); // [[1, -2], [3, 4]]
+  put(own[0], {1, -2, 3, 4}); // The kernel is [[1, -2], [3, 4]].
   put(own[1], {-5, 0.5f});
   put(own[2], {2, 3});
   put(own[3], {-1});
-  // [1, 2] becomes relu [2, 6.5], and [3, 0] becomes relu [-2, -5.5].
+  // The first layer maps [1, 2] to relu([2, 6.5]), and [3, 0] to relu([-2,
+  // -5.5]).
   EXPECT_TRUE(same_bits(x(tensor::of<float>({2, 2}, {1, 2, 3, 0})),
                         tensor::of<float>({2, 1}, {22.5f, -1})));
 }
@@ -100,13 +101,14 @@ TEST(Network, OfConvolutionAndPoolingMatchesAHandComputation) {
   const auto& own = x.values.variables();
   put(own[0], {1, 10, 100, 1000});
   put(own[1], {-2000});
-  // The odd row and column of padding are at the bottom and right.
-  // [[1, 2], [3, 4]] becomes [[4321, 402], [43, 4]] - 2000.
+  // The padding is one row at the bottom and one column at the right. The
+  // convolution maps [[1, 2], [3, 4]] to [[4321, 402], [43, 4]] - 2000.
   EXPECT_TRUE(same_bits(x(tensor::of<float>({1, 2, 2, 1}, {1, 2, 3, 4})),
                         tensor::of<float>({1, 1}, {2321})));
 }
 
-// Small integers, so that no result is rounded.
+// A convolution and a pooling that run as one op return the bits of the
+// separate layers. The inputs are small integers, so that no result is rounded.
 TEST(Network, FusedConvolutionAndPoolingEqualTheSeparateLayers) {
   const conv2d conv{4, 3, padding::same, activation::relu};
   const max_pool2d pool{2};

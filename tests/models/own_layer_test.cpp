@@ -46,7 +46,8 @@ void start_program() {
   // [doc:end]
 }
 
-/// A name can be registered only once.
+/// Registers the layer once for all tests, because a second registration of a
+/// name throws.
 const bool registered = [] {
   start_program();
   return true;
@@ -78,7 +79,7 @@ TEST(OwnLayer, IsDescribedBuiltAndRunLikeABuiltInLayer) {
 )");
 }
 
-/// x + the output of its child layers for x.
+/// Returns x, plus the output of the child layers for x, plus a learned shift.
 class residual : public models::layer {
 public:
   std::string_view type() const override { return "residual"; }

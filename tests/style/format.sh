@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Fails if clang-format would change a tracked C++ file, or one of the named files.
-# Another major version formats differently, so the check is skipped with it.
+# Fails if clang-format would change one of the files that the arguments name, or
+# without arguments any tracked C++ file. Another major version of clang-format
+# formats differently; then the check is skipped.
 set -euo pipefail
 skipped=77
 version=14

@@ -1,21 +1,24 @@
 #!/usr/bin/env bash
 # Fails on words that docs/glossary.md has replaced, in identifiers, comments,
-# texts and docs. Each of them had one meaning, so a match is never right.
+# texts and docs. Each of these words had one meaning only, so no use of it is
+# right.
 set -euo pipefail
 if ! git ls-files --error-unmatch CMakeLists.txt >/dev/null 2>&1; then
   echo "skipped: git lists no files here"
   exit 77
 fi
 
-# Files that may use the old words: they explain them, or they are data.
+# All files but those that may use the old words, because they explain them or are
+# data.
 files=(. ':!tests/style' ':!docs/glossary.md' ':!docs/decisions' ':!docs/changes'
   ':!tests/fuzz/corpus' ':!LICENSE')
-# Labels of the authentication are constants of the protocol.
+# The labels of the authentication are constants of the protocol, so they keep old
+# words.
 labels='troupe-[0-9]+ (dialer|listener) letter'
 
 status=0
-# replaced <new word> <old word>...: an old word is a whole word, or a part of an
-# identifier: crew, crew_options, make_crew, CrewTest.
+# replaced <new word> <old word>...: finds an old word as a whole word and as a
+# part of an identifier: crew, crew_options, make_crew, CrewTest.
 replaced() {
   local new=$1 old begin=()
   shift

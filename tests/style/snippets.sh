@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Fails if a page contains C++ that no build compiles. A C++ block follows the
-# line
+# Fails if a page contains C++ code that no build compiles. A line precedes each
+# C++ block:
 #   <!-- path/of/file.cpp: name -->
-# and repeats the lines of that file between `// [doc:begin name]` and
-# `// [doc:end]`. With --write, updates the pages.
+# The block must repeat the lines of this file between `// [doc:begin name]` and
+# `// [doc:end]`. With --write, the script updates the blocks.
 set -euo pipefail
 mapfile -t pages < <(git ls-files '*.md')
 if [ ${#pages[@]} -eq 0 ]; then
@@ -11,7 +11,7 @@ if [ ${#pages[@]} -eq 0 ]; then
   exit 77
 fi
 
-# Prints the page with current code.
+# Prints a page with its code blocks read from the files.
 renewed() {
   awk -v page="$1" '
     function fail(why) {

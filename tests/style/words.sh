@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Fails on words that this project does not use. Each rule gives its reason.
+# Fails on words that this project does not use. Each rule says what to do
+# instead, or why.
 set -euo pipefail
 if ! git ls-files --error-unmatch CMakeLists.txt >/dev/null 2>&1; then
   echo "skipped: git lists no files here"
@@ -7,7 +8,7 @@ if ! git ls-files --error-unmatch CMakeLists.txt >/dev/null 2>&1; then
 fi
 
 status=0
-# never <what instead> <extended regex> <path>...
+# never <what to do instead, or why> <extended regex> <path>...
 never() {
   local instead=$1 word=$2
   shift 2

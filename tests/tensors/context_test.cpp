@@ -45,7 +45,7 @@ TEST(Context, IsRestoredAtTheEndOfAScopeAlsoByAnException) {
 }
 
 TEST(Context, FollowsFibersThatExchangeIt) {
-  context a, b; // Two pieces of code that alternate on one thread.
+  context a, b; // Contexts of two fibers on one thread.
   auto* outside = exchange_context(&a);
   current_context().random.op = 1;
   exchange_context(&b);

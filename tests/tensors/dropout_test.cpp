@@ -15,7 +15,7 @@ TEST(Dropout, ARepeatedStepHasTheSameMaskAndTheNextStepAnother) {
   const auto draw = [&](std::uint64_t step, std::uint32_t replica) {
     current.random = {7, replica, step, 0};
     const auto first = dropout(x, 0.5f, true), second = dropout(x, 0.5f, true);
-    EXPECT_FALSE(same_bits(first, second)); // two ops of one step
+    EXPECT_FALSE(same_bits(first, second)); // They are two ops of one step.
     return first;
   };
   EXPECT_TRUE(same_bits(draw(3, 1), draw(3, 1)));
@@ -33,7 +33,7 @@ TEST(Dropout, KeepsTheMeanAndTheRate) {
     sum += v;
     zeros += v == 0;
   }
-  EXPECT_NEAR(zeros / 1e5, 0.25, 0.006); // 4 standard deviations
+  EXPECT_NEAR(zeros / 1e5, 0.25, 0.006); // Four standard deviations.
   EXPECT_NEAR(sum / 1e5, 1.0, 0.008);
 }
 

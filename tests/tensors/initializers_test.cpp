@@ -51,7 +51,8 @@ TEST(Initializer, FillsWithConstants) {
             (std::vector<float>{0.1f, 0.1f}));
 }
 
-// Seeds are fixed; the bounds are five standard deviations of the estimates.
+// Mean, variance and range follow the definition. Seeds are fixed; a bound is
+// five standard deviations of the estimate.
 TEST(Initializer, HasTheMomentsOfItsDefinition) {
   struct expected {
     const char* name;
@@ -81,7 +82,7 @@ TEST(Initializer, HasTheMomentsOfItsDefinition) {
     }
     const auto variance = tested.deviation * tested.deviation;
     EXPECT_NEAR(sum / n, 0, 5 * tested.deviation / std::sqrt(n));
-    // Fourth moment / variance^2 - 1.
+    // Fourth moment / variance^2 - 1: the variance of a normalized square.
     const auto excess = tested.uniform ? 0.8 : 2.0;
     EXPECT_NEAR(squares / n, variance, 5 * variance * std::sqrt(excess / n));
     if (tested.uniform) {

@@ -13,7 +13,7 @@ namespace {
 constexpr auto infinity = std::numeric_limits<float>::infinity();
 constexpr auto nan = std::numeric_limits<float>::quiet_NaN();
 
-/// Error of a float in units of the last place.
+/// Returns the error of a float in units of the last place of the true value.
 double ulps(float got, double truth) {
   const auto near = static_cast<float>(truth);
   const auto next = std::nextafter(std::fabs(near), infinity);
@@ -28,8 +28,8 @@ std::vector<float> exp_of(const std::vector<float>& x) {
 }
 
 TEST(KernelExp, IsWithinOneUlpFromZeroToInfinity) {
-  std::vector<float>
-    x; // Every 211th float of either sign, beyond both ends of the range.
+  // Every 211th float from -110 to 110. At both ends e^x is 0 or infinite.
+  std::vector<float> x;
   for (std::uint32_t bits = 0; bits < std::bit_cast<std::uint32_t>(110.0f);
        bits += 211)
     for (const auto sign : {0u, 0x80000000u})
@@ -77,7 +77,7 @@ entropy cross_entropy(const std::vector<float>& logits,
   return out;
 }
 
-/// -log softmax(x)[label] and softmax(x), in float64.
+/// Returns -log softmax(x)[label] and writes softmax(x) to `p`, in float64.
 double reference(const float* x, std::size_t n, std::size_t label,
                  std::vector<double>& p) {
   double most = x[0], sum = 0;
@@ -112,7 +112,8 @@ TEST(KernelCrossEntropy, AgreesWithFloat64OverOddShapes) {
         const auto loss = reference(x.data() + row * n, n, label, p);
         EXPECT_NEAR(got.losses[row], loss, 1e-6 * std::max(1.0, loss));
         for (std::size_t i = 0; i < n; ++i) {
-          // x - maximum is rounded, so the error grows with the range.
+          // The bound is above an ulp, because x - maximum is rounded: the
+          // error grows with the range of x.
           EXPECT_NEAR(soft[row * n + i], p[i], 2e-6);
           EXPECT_NEAR(got.gradient[row * n + i], p[i] - (i == label), 2e-6);
         }

@@ -24,7 +24,7 @@ constexpr float untouched = -77.25f;
 constexpr auto infinity = std::numeric_limits<float>::infinity();
 constexpr auto nan = std::numeric_limits<float>::quiet_NaN();
 
-/// Typical values: both signs, zeros, some large and small.
+/// Returns typical values of both signs, among them zeros and large values.
 std::vector<float> values(std::size_t n, unsigned seed) {
   std::mt19937 rng{seed};
   std::vector<float> out(n);
@@ -38,7 +38,8 @@ std::vector<float> values(std::size_t n, unsigned seed) {
   return out;
 }
 
-/// Arguments of a kernel: four arrays at any offset.
+/// Arguments of a kernel. operator[] returns the arrays at `offset`, so that
+/// they are not aligned.
 struct bench {
   std::array<std::vector<float>, 4> arrays;
   std::vector<std::uint8_t> bytes = std::vector<std::uint8_t>(buffer_size, 9);
@@ -71,7 +72,8 @@ struct bench {
   }
 };
 
-/// Runs `run` at every level on equal input and compares all memory.
+/// Calls `run` at every level on equal input, and expects equal bits in all of
+/// the memory.
 template <class F>
 void expect_same_bits(const char* name, std::size_t n, F run) {
   static const bench input;
@@ -134,7 +136,7 @@ TEST(Kernels, UpdatesHaveTheSameBitsAtEveryLevel) {
       k.nesterov(b[0], b[1], b[2], n, 0.1f, 0.9f, 0.3f);
     });
     expect_same_bits("adam", n, [n](const kernel_table& k, bench& b) {
-      k.relu(b[3], b[3], n); // Non-negative, like a mean of squares.
+      k.relu(b[3], b[3], n); // Like mean squares: not negative.
       k.adam(b[0], b[1], b[2], b[3], n,
              {0.01f, 0.9f, 0.1f, 0.999f, 0.001f, 1.7f, 1e-8f, 0.99f}, 0.3f);
     });
@@ -170,11 +172,11 @@ TEST(Kernels, RowKernelsHaveTheSameBitsAtEveryLevel) {
 }
 
 const troupe::pool_window windows[] = {
-  {2, 6, 8, 5, 3, 4, 2, 2, 2, 2},       // As in lenet.
-  {2, 7, 9, 33, 3, 4, 2, 2, 2, 2},      // A remaining row and column.
-  {1, 7, 7, 3, 4, 4, 3, 3, 2, 2, 1, 1}, // padded, overlapping
-  {1, 5, 6, 16, 4, 5, 2, 2, 1, 1},      // overlapping
-  {1, 3, 3, 1, 3, 3, 2, 2, 1, 1},       // Padded at the bottom and right only.
+  {2, 6, 8, 5, 3, 4, 2, 2, 2, 2},  // 2 x 2 windows as in lenet.
+  {2, 7, 9, 33, 3, 4, 2, 2, 2, 2}, // No window has the last row and column.
+  {1, 7, 7, 3, 4, 4, 3, 3, 2, 2, 1, 1}, // Padded and overlapping.
+  {1, 5, 6, 16, 4, 5, 2, 2, 1, 1},      // Overlapping.
+  {1, 3, 3, 1, 3, 3, 2, 2, 1, 1},       // Padded only at bottom and right.
 };
 
 TEST(Kernels, PoolingHasTheSameBitsAtEveryLevel) {
@@ -256,7 +258,8 @@ TEST(Kernels, FindANonfiniteElementAtAnyIndex) {
   }
 }
 
-// The level is chosen once per process, so the test starts another process.
+// A process uses the level that TROUPE_LEVEL names, or lists the levels. It
+// chooses the level once, so the test starts other processes.
 TEST(KernelsDeathTest, UseTheLevelInTheEnvironmentOrListTheLevels) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const auto choose = [](const char* level) {

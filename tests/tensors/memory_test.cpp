@@ -92,8 +92,8 @@ TEST(Memory, TheCacheIsBoundedIfEverySizeIsNew) {
   memory::trim();
 }
 
-// Two replicas allocate and release the same blocks in every step, in a
-// different interleaving each time.
+// Two replicas allocate and release the same blocks in every step, interleaved
+// differently each time. No block returns to the system.
 TEST(Memory, ReleasesNothingWhileStepsInterleave) {
   memory::trim();
   const std::vector<std::size_t> step{6'400'000, 12'800'000, 3'200'000,
@@ -106,7 +106,7 @@ TEST(Memory, ReleasesNothingWhileStepsInterleave) {
     std::array<std::vector<void*>, 2> held;
     std::array<bool, 2> back{};
     while (!back[0] || !back[1] || !held[0].empty() || !held[1].empty()) {
-      if (i < 3) // In sequence at first.
+      if (i < 3) // Replicas do not overlap at first.
         r = back[0] && held[0].empty() ? 1 : 0;
       else
         r = rng() % 2;
@@ -128,7 +128,7 @@ TEST(Memory, ReleasesNothingWhileStepsInterleave) {
 
 TEST(Memory, RejectsImpossibleSizesAndDoesNotCountThem) {
   const auto before = memory::used().live;
-  // Volatile: hides the size from the compiler.
+  // volatile hides the size from the compiler, which would warn.
   volatile auto too_much = std::size_t{1} << 62;
   EXPECT_THROW(memory::allocate(too_much), std::bad_alloc);
   too_much = std::numeric_limits<std::size_t>::max();
@@ -188,7 +188,7 @@ TEST(Pooled, ReturnsItsMemoryToThePool) {
   EXPECT_GE(memory::used().cached, 4000u);
 }
 
-/// A memory file with a permanent mapping.
+/// A memory file that stays mapped until the process ends.
 struct file_pages {
   explicit file_pages(std::size_t bytes)
     : fd{::memfd_create("test", MFD_CLOEXEC)} {
@@ -210,7 +210,8 @@ struct file_pages {
   std::span<std::byte> mapping;
 };
 
-// The region is permanent, so this test runs after the tests that count blocks.
+// Large blocks lie in the region while it has space. A region cannot be unset,
+// so this test runs after the tests that count blocks.
 TEST(MemoryRegion, HoldsLargeBlocksWhileThereIsSpace) {
   constexpr std::size_t large = 1'000'000;
   memory::trim();
@@ -219,7 +220,7 @@ TEST(MemoryRegion, HoldsLargeBlocksWhileThereIsSpace) {
   memory::use_shared_region(pages.mapping);
   EXPECT_THROW(memory::use_shared_region(pages.mapping), std::logic_error);
 
-  memory::release(early, large); // Not cached: the next block is in the region.
+  memory::release(early, large); // Not cached, so the next is in the region.
   auto* first = memory::allocate(large);
   EXPECT_TRUE(pages.hold(first));
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(first) % memory::alignment, 0u);
@@ -242,8 +243,8 @@ TEST(MemoryRegion, HoldsLargeBlocksWhileThereIsSpace) {
   memory::release(first, large);
   memory::release(second, large);
   memory::trim();
-  EXPECT_LE(pages.bytes_used(),
-            std::size_t{64} * 1024); // Dropped blocks are holes in the file.
+  // The trimmed blocks are holes in the file.
+  EXPECT_LE(pages.bytes_used(), std::size_t{64} * 1024);
   EXPECT_EQ(memory::used().cached, 0u);
   auto* again = memory::allocate(large);
   EXPECT_TRUE(pages.hold(again));

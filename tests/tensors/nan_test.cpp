@@ -20,7 +20,8 @@ bool has_nan(const tensor& x) {
   return false;
 }
 
-// A network with relu must not turn NaN into 0: the loss would look valid.
+// A layer with relu keeps NaN. If relu turned NaN into 0, a failed training
+// would have a valid loss.
 TEST(NaN, PassesThroughDenseWithRelu) {
   for (const std::int64_t rows : {1, 3}) {
     auto x = tensor::full({rows, 8}, 1);

@@ -11,7 +11,8 @@
 
 namespace troupe {
 
-/// An op and the index of one of its cases. All op tests run over all of them.
+/// An op and the index of one of its cases. Each test of ops_test.cpp runs for
+/// every case of every op.
 struct tried_op {
   const op* definition = nullptr;
   std::size_t index = 0;
@@ -42,13 +43,14 @@ inline void PrintTo(const tried_op& x, std::ostream* out) {
   *out << ", seed " << x.seed();
 }
 
-/// Uniform in [0, 1), 24 bits; equal with every standard library.
+/// Returns a uniformly distributed multiple of 2^-24 in [0, 1). It is the same
+/// with every standard library.
 inline float unit(std::mt19937& rng) {
   return static_cast<float>(rng() >> 8) * 0x1p-24f;
 }
 
-/// Draws inputs for a case: values that float32 represents, away from the op's
-/// nondifferentiable points.
+/// Draws inputs for a case. float32 represents the values exactly, and none is
+/// near a nondifferentiable point of the op.
 inline std::vector<tensor> draw(const tried_op& x, dtype type) {
   std::mt19937 rng{x.seed()};
   std::vector<tensor> out;
@@ -107,8 +109,9 @@ struct run_of_op {
       (wide ? definition->reference_forward : definition->forward[0])(call);
   }
 
-  /// Returns the gradients of the inputs in `wanted` for a gradient of the
-  /// output. If `add` is true, they are added to ones.
+  /// Returns the gradients of the inputs, given the gradient of the output. Bit
+  /// i of `wanted` requests that of input i. If `add` is true, each gradient is
+  /// added to a tensor of ones.
   std::vector<tensor> backward(const tensor& grad_out, unsigned wanted = ~0u,
                                bool add = false) {
     std::vector<tensor> grads(in.size());

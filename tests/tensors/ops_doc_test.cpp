@@ -8,7 +8,7 @@
 namespace troupe {
 namespace {
 
-/// The table of docs/ops.md.
+/// Returns the table that docs/ops.md must contain.
 std::string table() {
   std::ostringstream out;
   out << "| op | inputs | what it computes | differentiable | cases tried |\n"

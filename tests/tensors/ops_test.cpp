@@ -3,9 +3,10 @@
 
 #include <algorithm>
 
-// Tests every op on each of its cases: the float64 reference against central
-// differences, the float32 kernels against the reference, and a slice against a
-// copy. A new op is tested because it is in the list.
+// Tests every op on each of its cases. Compares the float64 reference with
+// central differences, the float32 kernels with the reference, and results for
+// a slice with results for a copy. An op that is added to the list is tested
+// too.
 
 namespace troupe {
 namespace {
@@ -17,7 +18,7 @@ protected:
   }
 };
 
-/// sum(weights * op(x)), in float64.
+/// Returns sum(weights * op(in)), in float64.
 double weighted(const tried_op& x, std::vector<tensor> in,
                 const tensor& weights) {
   run_of_op run{x, std::move(in)};
@@ -30,7 +31,7 @@ double weighted(const tried_op& x, std::vector<tensor> in,
 
 TEST_P(EveryOp, ReferenceGradientMatchesCentralDifferences) {
   if (GetParam().definition->is_reshape)
-    return; // Reshape has no kernel; the tests of the tape cover it.
+    return; // It has no kernel; the tests of the tape cover reshape.
   if (!differentiable())
     GTEST_SKIP() << GetParam().definition->name << " is not differentiable";
   auto in = draw(GetParam(), dtype::float64);
@@ -60,7 +61,8 @@ TEST_P(EveryOp, ReferenceGradientMatchesCentralDifferences) {
   }
 }
 
-/// Maximum difference, relative to the largest magnitude of `right`.
+/// Returns the maximum difference, relative to the largest magnitude in
+/// `right`.
 double error_of(const tensor& left, const tensor& right) {
   double largest = 1e-30, worst = 0;
   const auto wide = left.as(dtype::float64);
@@ -102,7 +104,7 @@ TEST_P(EveryOp, AccumulatesGradients) {
         const auto f = fresh[i].as(dtype::float64).data<double>()[at];
         const auto a = added[i].as(dtype::float64).data<double>()[at];
         ASSERT_NEAR(a, f + 1, 1e-5 * (std::abs(f) + 1)) << "input " << i;
-        at += fresh[i].size() / 100; // For large gradients: a sample.
+        at += fresh[i].size() / 100; // Samples a large gradient.
       }
   }
 }
@@ -122,7 +124,7 @@ TEST_P(EveryOp, ComputesOnlyRequestedGradients) {
   }
 }
 
-/// The elements at an address that is 4 bytes past a multiple of 64.
+/// Returns a copy that begins 4 bytes after a multiple of 64.
 tensor displaced(const tensor& x) {
   tensor roomy{shape{std::int64_t(x.size()) + 1}, x.type()};
   auto out = roomy.range(1, x.size() + 1).reshaped(x.dims());

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <stdexcept>
 
-// A user's op, defined with installed headers only.
+// Defines an op as a user does, with installed headers only.
 
 // [doc:begin own_op]
 #include "troupe/tensors/op.hpp"

@@ -12,11 +12,11 @@ namespace {
 using troupe::pool_window;
 
 const pool_window windows[] = {
-  {2, 6, 8, 5, 3, 4, 2, 2, 2, 2},       // halving
-  {2, 7, 9, 33, 3, 4, 2, 2, 2, 2},      // A remaining row and column.
-  {1, 7, 7, 3, 4, 4, 3, 3, 2, 2, 1, 1}, // padded, overlapping
-  {1, 5, 6, 16, 4, 5, 2, 2, 1, 1},      // overlapping
-  {1, 3, 3, 1, 3, 3, 2, 2, 1, 1},       // Padded at the bottom and right only.
+  {2, 6, 8, 5, 3, 4, 2, 2, 2, 2},  // Adjacent 2 x 2 windows.
+  {2, 7, 9, 33, 3, 4, 2, 2, 2, 2}, // No window has the last row and column.
+  {1, 7, 7, 3, 4, 4, 3, 3, 2, 2, 1, 1}, // Padded and overlapping.
+  {1, 5, 6, 16, 4, 5, 2, 2, 1, 1},      // Overlapping.
+  {1, 3, 3, 1, 3, 3, 2, 2, 1, 1},       // Padded only at bottom and right.
 };
 
 struct pooled {
@@ -31,7 +31,7 @@ struct pooled {
       indices(out.size()) {
     std::mt19937 rng{3};
     for (auto& each : x)
-      each = static_cast<float>(rng() % 7) - 3; // Contains equal values.
+      each = static_cast<float>(rng() % 7) - 3; // Many values are equal.
     for (auto& each : grad_out)
       each = static_cast<float>(rng() % 100);
   }

@@ -8,7 +8,8 @@
 namespace troupe {
 namespace {
 
-/// A window whose number of elements is 0 modulo 2^32.
+/// Returns a window whose number of elements is 0 modulo 2^32 if `width` is a
+/// multiple of 2^16.
 pool_options too_large(std::int32_t width) {
   return {.window_h = 1 << 16, .window_w = width, .pad = padding::same};
 }

@@ -16,7 +16,8 @@ using troupe::philox;
 using troupe::random_key;
 using troupe::random_stream;
 
-// The three philox4x32-10 lines of tests/kat_vectors in Random123.
+// philox gives the results that its authors published: the three philox4x32-10
+// lines of tests/kat_vectors in Random123.
 TEST(Philox, MatchesThePublishedKnownAnswers) {
   using words = troupe::philox_counter;
   EXPECT_EQ(philox({0, 0, 0, 0}, {0, 0}),
@@ -63,7 +64,7 @@ TEST(RandomStream, WordsAreTheSameInOrderByIndexAndAfterASeek) {
 TEST(RandomStream, SingleWordsAndBlocksAreTheSameAtEveryLevel) {
   const random_key key{.seed = 3, .op = 1};
   const random_stream s{key};
-  // 2^32 - 1: the next block number needs its upper word.
+  // After block 2^32 - 1, the block number needs more than 32 bits.
   for (const std::uint64_t first : {0ull, 5ull, (1ull << 32) - 1})
     for (const std::size_t count : {0, 1, 63, 64, 65, 200}) {
       std::vector<std::uint32_t> words(4 * count + 1, 77);
@@ -84,8 +85,8 @@ TEST(RandomStream, SingleWordsAndBlocksAreTheSameAtEveryLevel) {
   }
 }
 
-// Recorded once. These values must never change, because weights depend on
-// them.
+// Some results, recorded once, are the same on every machine. They must never
+// change, because weights depend on them.
 TEST(RandomStream, HasTheseBitsOnEveryMachine) {
   random_stream s{{.seed = 1, .replica = 2, .step = 3, .op = 4}};
   EXPECT_EQ(s.next(), 1864897617u);
@@ -106,7 +107,7 @@ TEST(RandomStream, DrawsBelowNAllEquallyOften) {
       ASSERT_LT(x, n);
       ++counts[std::uint64_t{x} * bins / n];
     }
-    // n = 10: seven bins of 1 or 2 numbers each.
+    // With n = 10, each of the seven bins has 1 or 2 numbers.
     for (std::uint32_t b = 0; b < bins; ++b) {
       double probability = 0;
       if (n <= 10)
@@ -122,7 +123,7 @@ TEST(RandomStream, DrawsBelowNAllEquallyOften) {
 
 TEST(Uniform, StaysBelowItsUpperEndEvenWhereItWouldRoundToIt) {
   std::vector<float> x(100'000);
-  const auto low = 16'777'215.0f, high = 16'777'216.0f; // neighbors
+  const auto low = 16'777'215.0f, high = 16'777'216.0f; // Adjacent floats.
   troupe::fill_uniform(x, low, high, {.seed = 1});
   EXPECT_EQ(*std::ranges::max_element(x), low);
   EXPECT_EQ(*std::ranges::min_element(x), low);
@@ -138,7 +139,8 @@ TEST(Uniform, HasTheMomentsOfItsRange) {
     sum += each;
     squares += (each - 1.0) * (each - 1.0);
   }
-  // Variance (b - a)^2 / 12 = 3; five deviations of each estimate.
+  // The variance is (high - low)^2 / 12 = 3. The bounds are five standard
+  // deviations of the estimates.
   EXPECT_NEAR(sum / n, 1, 5 * std::sqrt(3.0 / n));
   EXPECT_NEAR(squares / n, 3, 5 * std::sqrt(7.2 / n));
 }
@@ -226,7 +228,7 @@ TEST(Permutation, EveryOrderOfFourIsEquallyLikely) {
   double chi = 0;
   for (const auto& [order, count] : counts)
     chi += (count - 1000.0) * (count - 1000.0) / 1000;
-  EXPECT_LT(chi, 49.7); // 23 degrees of freedom: exceeded once in 1,000
+  EXPECT_LT(chi, 49.7); // 23 degrees of freedom: 0.1 % exceed it.
 }
 
 TEST(Permutation, RejectsMoreThan32Bits) {

@@ -10,22 +10,23 @@
 #include <stdexcept>
 #include <string>
 
-// A recorded tensor keeps its gradient, or the operation is an error.
+// Every operation on a recorded tensor keeps the gradient or is an error.
 
 namespace troupe {
 namespace {
 
-/// A variable `bias` [2] of zeros, and a tape.
+/// A variable `bias` of two zeros, and a tape `t` that records.
 struct recorded_bias {
   parameters values{{{"bias", {2}}}};
   tape t;
 
   const variable& bias() const { return values.variables()[0]; }
 
-  /// [4, 2]
+  /// Returns a recorded tensor [4, 2]: ones plus the bias.
   tensor y() const { return tensor::full({4, 2}, 1) + bias().value(); }
 
-  /// Gradient of the first element.
+  /// Returns the gradient of the bias's first element; that of the second is
+  /// equal.
   float gradient(const tensor& loss) {
     const auto g = t.gradient(loss, values.variables())[0];
     EXPECT_EQ(g.data<float>()[0], g.data<float>()[1]);
@@ -166,7 +167,8 @@ TEST(Tape, RejectsWritesToElementsThatItNeeds) {
               std::string::npos);
   }
   x.gradient(reduce_sum(y));
-  // Allowed after the request: no gradient depends on it any more.
+  // Writes are allowed now, because no gradient depends on the elements any
+  // more.
   y.mutable_data<float>()[0] = 7;
   w.mutable_data<float>()[0] = 7;
 }
@@ -221,7 +223,7 @@ TEST(Tape, RejectsAValueOfAShadowedTape) {
     EXPECT_NE(refusal_of([&] { y.clone(); }), "no error");
     EXPECT_EQ(inner.gradient(y.detach() * z, std::array{z})[0].data<float>()[0],
               1);
-    EXPECT_TRUE(is_recorded(y.clone())); // Tracked by the outer tape again.
+    EXPECT_TRUE(is_recorded(y.clone())); // The outer tape records again.
   }
   EXPECT_EQ(x.gradient(reduce_sum(y)), 4);
 }
@@ -238,7 +240,8 @@ TEST(Tape, RejectsAValueOfANewerTape) {
   EXPECT_EQ(x.gradient(y + z.detach()), 4);
 }
 
-/// Doubles its input, with operations that a tape would record or reject.
+/// Doubles its input. Uses operations that a tape would record or reject if the
+/// input were tracked.
 void doubled(op_call& c) {
   c.in[0].as(dtype::int32);
   c.out.copy_from(c.in[0].clone());
@@ -256,7 +259,7 @@ TEST(Tape, KernelsGetUntrackedTensors) {
   twice.name = "twice";
   twice.forward = {doubled};
   twice.backward = {doubled_backward};
-  tape other; // This tape records while the first one runs backward.
+  tape other; // Records while `inner` computes its gradients.
   recorded_bias inner;
   const auto y = apply(twice, {inner.bias().value()});
   EXPECT_EQ(inner.gradient(y), 2);

@@ -36,7 +36,8 @@ TEST(Shape, RejectsAnOverflowingProductInAnyOrder) {
   EXPECT_THROW((shape{huge}), std::logic_error);
   EXPECT_THROW((shape{huge, 2}), std::logic_error);
   EXPECT_THROW((shape{1ll << 32, 1ll << 32}), std::logic_error); // 0 mod 2^64
-  // A zero extent does not excuse the others: `with_extent` could replace it.
+  // Other extents are checked although one is zero, because `with_extent` could
+  // replace the zero.
   EXPECT_THROW((shape{0, huge, 2}), std::logic_error);
   EXPECT_THROW((shape{huge, 2, 0}), std::logic_error);
 }

@@ -16,7 +16,7 @@
 namespace troupe {
 namespace {
 
-/// One parameter `w` [2] = {3, 5} and another `unused` [1].
+/// Returns the parameters `w` [2] = {3, 5} and `unused` [1].
 parameters two_parameters() {
   parameters p{{{"w", {2}}, {"unused", {1}}}};
   p.values().mutable_data<float>()[0] = 3;
@@ -46,7 +46,7 @@ TEST(Tape, AddsTheGradientsOfAValueThatIsUsedTwiceInOneOp) {
 TEST(Tape, WritesGradientsToTheFlatBufferOfTheVariables) {
   auto p = two_parameters();
   auto gradients = p.gradients();
-  gradients.mutable_data<float>()[0] = 99; // Overwritten, not added to.
+  gradients.mutable_data<float>()[0] = 99; // Will be overwritten.
   gradients.mutable_data<float>()[p.offset(1)] = 99;
   tape t;
   const auto w = p.variables()[0].value();
@@ -90,7 +90,7 @@ TEST(Tape, CallsTheHookAfterTheLastUseOfAVariable) {
   auto p = two_parameters();
   tape t;
   const auto w = p.variables()[0].value();
-  const auto y = exp(w * 0.0) + w * 2.0; // Two uses, one by an earlier op.
+  const auto y = exp(w * 0.0) + w * 2.0; // w is used by two ops.
   float at_hook = 0;
   t.gradient_into_variables(
     y, std::span{p.variables()}.first(1),
@@ -111,7 +111,7 @@ TEST(Tape, PassesAGradientThroughReshapeWithoutACopy) {
 TEST(Tape, FreesIntermediateValuesDuringBackward) {
   auto p = two_parameters();
   tape t;
-  constexpr std::size_t layers = 8, large = 1 << 18; // 1 MiB each
+  constexpr std::size_t layers = 8, large = 1 << 18; // 2^18 floats: 1 MiB.
   const auto before = memory::used().live;
   tensor h = p.variables()[0].value() + tensor::zeros({large / 2, 2});
   for (std::size_t i = 1; i < layers; ++i)

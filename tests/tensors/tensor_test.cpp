@@ -50,7 +50,7 @@ TEST(Tensor, IsEmptyByDefault) {
 
 TEST(Tensor, RejectsImpossibleSizes) {
   const troupe::shape most{std::int64_t{1} << 62};
-  for (const auto type : all_types) // 2^65 of float64: 0 mod 2^64
+  for (const auto type : all_types) // 2^65 bytes of float64 are 0 mod 2^64.
     EXPECT_THROW(tensor(most, type), std::bad_alloc) << to_string(type);
   EXPECT_THROW(tensor(troupe::shape{(1ll << 62) - 1}), std::bad_alloc);
   EXPECT_THROW(tensor(troupe::shape{1ll << 61}, dtype::float64),

@@ -17,7 +17,7 @@ using troupe::hyperparameters;
 using troupe::sgd;
 using troupe::update_rule;
 
-/// A parameter and the slots of its rule.
+/// A parameter `x` that a rule trains, with the slots of the rule.
 struct trained {
   update_rule rule;
   std::vector<float> x;
@@ -62,7 +62,8 @@ const update_rule rules[] = {
   adamw{.learning_rate = 0.05f, .weight_decay = 0.1f},
 };
 
-/// The definitions in float64 for one parameter; `s` are its slots.
+/// Applies the definition of a rule in float64 to one element `x`. `s` are its
+/// slots, `t` is the step.
 void reference(const update_rule& rule, double& x, double g, double* s, int t) {
   double rate = 0, momentum = 0, beta1 = 0, beta2 = 0, epsilon = 0, decay = 0;
   bool nesterov = false;
@@ -117,13 +118,13 @@ TEST(UpdateRules, HaveTheValuesOfTheirClosedForms) {
 
   trained ahead{sgd{.learning_rate = 0.5f, .momentum = 0.5f, .nesterov = true},
                 {0}};
-  ahead.apply({1}); // v = 1, 1 + 0.5 * 1
+  ahead.apply({1}); // v = 1, x -= 0.5 * (1 + 0.5 * 1)
   EXPECT_EQ(ahead.x[0], -0.75f);
-  ahead.apply({1}); // v = 1.5, 1 + 0.5 * 1.5
+  ahead.apply({1}); // v = 1.5, x -= 0.5 * (1 + 0.5 * 1.5)
   EXPECT_EQ(ahead.x[0], -1.625f);
 
   // A constant gradient moves Adam by learning_rate * g / (|g| + epsilon) in
-  // every step: the corrections cancel.
+  // every step, because the bias corrections cancel.
   trained steady{adam{.learning_rate = 0.25f, .epsilon = 1}, {0, 0}};
   for (int t = 1; t <= 5; ++t) {
     steady.apply({3, -1});
@@ -187,7 +188,8 @@ TEST(UpdateRules, AdamWWithoutDecayIsAdamToTheBit) {
 TEST(UpdateRules, StillStepAfterAMillionSteps) {
   trained it{adam{.learning_rate = 0.5f}, {0}};
   it.step = 1'000'000;
-  // The slots were 0: m = 0.1, v = 0.001, without bias correction.
+  // The slots were 0, so now m = 0.1 and v = 0.001. At this step the bias
+  // corrections are 1.
   it.apply({1});
   EXPECT_NEAR(it.x[0], -0.5 * 0.1 / std::sqrt(0.001), 1e-5);
 }

@@ -7,12 +7,11 @@
 #include "troupe/training/model.hpp"
 #include "troupe/training/strategies/local_strategies.hpp"
 
-// Models and data for the tests of training, small enough to train in
-// milliseconds.
+// A model and data for the tests of training. A fit takes milliseconds.
 
 namespace troupe {
 
-/// Layers of 784, 24 and 10 units for drawn digits.
+/// Returns a model for images of digits. Its dense layers have 24 and 10 units.
 inline models::model_description small_net(bool with_dropout = false) {
   const std::string drop =
     with_dropout ? R"({"type": "dropout", "rate": 0.3},)" : "";
@@ -24,7 +23,7 @@ inline models::model_description small_net(bool with_dropout = false) {
     "the test");
 }
 
-/// Drawn once for all tests.
+/// Returns 200 generated digits. All tests share one dataset.
 inline const data::dataset& digits_200() {
   static const auto all = data::digits({.examples = 200, .seed = 3});
   return all;

@@ -16,12 +16,13 @@ namespace {
 using json = nlohmann::json;
 using ordered = nlohmann::ordered_json;
 
-/// A model's description is nested one level deep in the header.
+/// The model's description is one level of brackets below the top of the
+/// header.
 constexpr int max_brackets = models::detail::max_bracket_depth + 1;
 
 // -- writing ------------------------------------------------------------------
 
-/// JSON has no NaN: null stands for "none".
+/// Converts a number to JSON. JSON has no NaN, so null replaces it.
 ordered number(double x) {
   return std::isfinite(x) ? ordered(x) : ordered();
 }
@@ -61,7 +62,7 @@ ordered to_json(const fit_position& position) {
 
 // -- reading ------------------------------------------------------------------
 
-/// A value in the header and its path, for errors.
+/// A value in the header. Its path appears in error texts.
 class field {
 public:
   field(const json& value, std::string path, const std::string& file_name)
@@ -184,8 +185,8 @@ fit_position position_of(const field& object, std::uint32_t version) {
 }
 
 json parsed(std::string_view text, const std::string& file_name) {
-  // The parser recurses as deep as the brackets nest, so the depth is checked
-  // while parsing.
+  // The parser calls itself for each nested bracket, so the depth must be
+  // checked during parsing.
   const auto check = [&](int depth, json::parse_event_t, json&) {
     if (depth > max_brackets)
       throw std::runtime_error(file_name

@@ -10,15 +10,16 @@ namespace troupe {
 /// The header of a saved model: everything except the elements of its tensors.
 struct saved_header {
   models::model_description model;
-  std::vector<parameter_spec> parameters; ///< In the order of the file.
+  std::vector<parameter_spec> parameters; ///< Parameters in the file's order.
   std::string loss;
   std::string optimizer;
   hyperparameters optimizer_numbers;
   std::uint64_t seed = 0;
   std::uint64_t steps = 0;
-  std::uint64_t next_epoch = 0; ///< As `model_state::next_epoch`.
+  std::uint64_t next_epoch = 0; ///< Value of `model_state::next_epoch`.
   std::string note;
-  /// Without the elements of the best weights.
+  /// Interrupted fit, without the elements of the best weights. None: no fit
+  /// was interrupted.
   std::optional<fit_position> fit;
   bool best_weights = false; ///< True if the file contains the best weights.
 };
@@ -27,10 +28,11 @@ struct saved_header {
 std::string write_header(const saved_header& header);
 
 /// Parses the header.
-/// @param version of the file's format; version 1 does not count the epochs of
-///             earlier fits.
-/// @param file_name names the file in errors.
-/// @errors throws std::invalid_argument or std::runtime_error with a sentence.
+/// @param version version of the file format. Files of version 1 do not contain
+///        the number of epochs of earlier fits.
+/// @param file_name name of the file in error texts.
+/// @errors throws std::invalid_argument if the model's description is invalid,
+///         and std::runtime_error if another part of the header is invalid.
 saved_header read_header(std::string_view text, std::uint32_t version,
                          const std::string& file_name);
 

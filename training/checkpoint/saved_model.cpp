@@ -18,8 +18,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Layout: magic, version (4 bytes), length of the header (4), header, elements,
-// SHA-256.
+// Layout of a file: magic, version (4 bytes), length of the header (4 bytes),
+// header, elements, SHA-256.
 constexpr std::string_view magic{"TROUPE\x1a\n", 8};
 constexpr std::size_t front_bytes = 16;
 constexpr std::size_t hash_bytes = sizeof(sha256::value);
@@ -75,7 +75,7 @@ saved_header header_of(const model_state& state, const std::string& note) {
   return out;
 }
 
-/// Reads a saved model, and checks every part when it is read.
+/// Reads the parts of a saved model in order, and checks each part.
 class reader {
 public:
   explicit reader(const fs::path& file)
@@ -124,7 +124,7 @@ public:
     return read_header(text, version, file_name_);
   }
 
-  /// Throws unless exactly that many bytes of elements remain in the file.
+  /// Throws if the size of the elements in the file is not exactly `bytes`.
   void expect(std::uint64_t bytes) const {
     const auto left = size_ - elements_begin_ - hash_bytes;
     if (left < bytes)
@@ -159,7 +159,7 @@ private:
   sha256 hash_;
 };
 
-/// Returns the bytes of one set of parameters in the file.
+/// Returns the size of one flat buffer in the file, in bytes.
 std::uint64_t payload_of(const models::network& net) {
   std::uint64_t elements = 0;
   for (const auto& one : net.parameters())

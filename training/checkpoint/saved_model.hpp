@@ -8,9 +8,9 @@
 
 namespace troupe {
 
-/// Version of the file format that this Troupe writes; it reads all versions up
-/// to this one. docs/formats.md has the grammar and the rules for a new
-/// version.
+/// Version of the file format that this Troupe writes. This Troupe reads all
+/// versions up to this version. docs/formats.md has the grammar and the rules
+/// for a new version.
 inline constexpr std::uint32_t saved_model_version = 2;
 
 /// Writes a model to a file, which appears complete or not at all.
@@ -18,16 +18,18 @@ inline constexpr std::uint32_t saved_model_version = 2;
 void save_model(const model_state& state, const std::filesystem::path& file,
                 const std::string& note);
 
-/// Reads a saved model into a strategy, which may differ from the one it was
-/// saved in.
-/// @errors throws std::runtime_error that names the file, if it cannot be read,
-///         is not a saved model, has a newer version, is truncated or too long,
-///         is damaged, or needs a layer that this program has not registered.
+/// Reads a saved model. The model belongs to the strategy `target`, which may
+/// differ from the strategy that saved it.
+/// @errors throws std::runtime_error that names the file. Causes: the file
+///         cannot be read, is not a saved model, has a newer version, is
+///         truncated, too long or damaged, or needs a layer that this program
+///         has not registered.
 std::unique_ptr<model_state> load_model(const std::filesystem::path& file,
                                         std::shared_ptr<strategy_state> target);
 
-/// Returns the note alone. The elements are not read or checked.
-/// @errors throws std::runtime_error that names the file, if its header cannot
+/// Returns the note of a saved model, without reading or checking the elements
+/// of its tensors.
+/// @errors throws std::runtime_error that names the file if the header cannot
 ///         be read or is invalid.
 std::string saved_note(const std::filesystem::path& file);
 

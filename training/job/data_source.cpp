@@ -76,7 +76,7 @@ data::dataset open_images(std::string_view name, const source& x) {
                    + ", which is not a set of images; give a file of images");
   std::vector<std::int64_t> extents(dims.begin(), dims.end());
   if (extents.size() == 3)
-    extents.push_back(1); // A single gray channel.
+    extents.push_back(1); // One gray channel.
   tensor inputs{shape{extents}};
   const auto pixels = bytes.data<std::uint8_t>();
   const auto to = inputs.mutable_data<float>();

@@ -8,19 +8,21 @@ namespace troupe {
 
 /// Opens training and test examples by name:
 ///
-///   digits            12,000 drawn digits to train on and 2,000 to test
-///   digits:N          N digits, a seventh of which is for testing
+///   digits            12,000 generated digits for training, 2,000 for testing
+///   digits:N          N generated digits, a seventh of them for testing
 ///   mnist:FOLDER      MNIST's IDX files, plain or gzip
-///   csv:FILE          a table, the label in its last column; a fifth of its
-///   csv:FILE:COLUMN   rows, drawn at random once, is for testing
+///   csv:FILE          a table with the label in its last column
+///   csv:FILE:COLUMN   a table with the label in the named column
 ///
-/// @errors throws std::invalid_argument for any other name, and what reading
-///         throws; each message is a sentence.
+/// A random fifth of the rows of a table is for testing, the same at each call.
+///
+/// @errors throws std::invalid_argument for any other name, and the exception
+///         of a failed read.
 data::dataset::train_test open_data(std::string_view name);
 
-/// Opens examples to predict for, in their order: the test examples of digits
-/// and MNIST, all rows of a table. `idx:FILE` names images without labels,
-/// which all get the label 0.
+/// Opens the examples for a prediction, in their order. These are the test
+/// examples of digits and MNIST, or all rows of a table. `idx:FILE` names
+/// images without labels, and every image gets the label 0.
 data::dataset open_to_predict(std::string_view name);
 
 } // namespace troupe

@@ -27,7 +27,7 @@ std::uint64_t check_positive(const char* option, std::int64_t value,
 
 namespace {
 
-/// Parses "sgd:momentum=0.9,nesterov=1" into a name and numbers.
+/// The name and the numbers in a text such as "sgd:momentum=0.9,nesterov=1".
 struct named_setting {
   std::string name;
   hyperparameters numbers;
@@ -60,7 +60,7 @@ bool has(const hyperparameters& all, const std::string& name) {
   return std::ranges::find(all, name, &hyperparameter::name) != all.end();
 }
 
-/// Adds a number unless the name is present.
+/// Adds a number if `to` has no number with this name.
 void add_default(hyperparameters& to, const char* name, double value) {
   if (!has(to, name))
     to.push_back({name, value});

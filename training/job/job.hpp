@@ -12,7 +12,7 @@
 
 namespace troupe {
 
-/// Maximum values of the options; the minimum is 1.
+/// Maximum values of the options. The minimum of each option is 1.
 struct train_option_limits {
   static constexpr std::uint64_t epochs = std::uint64_t{1} << 40;
   static constexpr std::uint64_t batch = std::uint64_t{1} << 24;
@@ -22,7 +22,8 @@ struct train_option_limits {
   static constexpr std::uint64_t workers = 128;
 };
 
-/// The options of a training run as given to `troupe train`. None: not given.
+/// The options of a training run, as a user gives them to `troupe train`. None:
+/// the option was not given.
 struct train_options {
   std::optional<std::string> model{}, data{};
   std::optional<std::int64_t> epochs{}, batch{};
@@ -50,7 +51,7 @@ struct train_config {
   std::uint64_t epochs = 0, batch = 0;
   int threads = 1;
   std::uint32_t replicas = 1; ///< Replicas of all workers.
-  std::uint32_t workers = 1;  ///< Processes.
+  std::uint32_t workers = 1;  ///< Number of worker processes.
   /// Patience of early stopping, in epochs. Zero: no early stopping.
   std::uint64_t patience = 0;
   std::uint64_t seed = 1;
@@ -59,24 +60,25 @@ struct train_config {
 
   update_rule rule() const;
 
-  /// @param steps of the whole run: the length of a cosine schedule that does
-  ///             not set its own.
+  /// @param steps number of steps of the whole run. A cosine schedule has this
+  ///        length if the user did not set its `steps`.
   troupe::schedule learning_rate_schedule(std::uint64_t steps) const;
 
-  /// True if the learning rate schedule depends on the number of epochs.
+  /// Returns true if the learning rate schedule depends on the number of
+  /// epochs.
   bool schedule_depends_on_epochs() const;
 };
 
-/// Fills in the defaults, and the strategy that the other options imply:
-/// mirrored for several devices, one_device for several replicas or one named
-/// device, multi_worker_mirrored if workers are given.
-/// @errors throws std::invalid_argument that names the option, its value and
-///         the remedy, if the value is out of range, unknown, or contradicts
-///         another option.
+/// Fills in the defaults. If no strategy is given, the other options imply it:
+/// multi_worker_mirrored if workers are given, else mirrored for several
+/// devices, else one_device for several replicas or one named device.
+/// @errors throws std::invalid_argument if a value is out of range or unknown,
+///         or contradicts another option. The error names the option, the value
+///         and the remedy.
 train_config resolve_options(const train_options& options);
 
-/// Returns options that give every value, so that a version of Troupe with
-/// other defaults reads the same options.
+/// Returns options in which every value is given. A version of Troupe with
+/// other defaults then gets the same configuration from them.
 train_options to_options(const train_config& config);
 
 } // namespace troupe

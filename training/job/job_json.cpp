@@ -13,7 +13,8 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
-/// Calls `fn(option, member...)` for each option of all the given option sets.
+/// Calls `fn(name, values...)` for each option. The values are the values of
+/// that option in all given option sets.
 template <class F, class... Jobs>
 void each_option(F fn, Jobs&... option_sets) {
   fn("model", option_sets.model...);
@@ -34,7 +35,7 @@ void each_option(F fn, Jobs&... option_sets) {
   fn("on-nan", option_sets.on_nan...);
 }
 
-/// Invalid UTF-8 in texts is replaced.
+/// Returns JSON as text, and replaces invalid UTF-8 in it.
 std::string to_text(const json& x) {
   return x.dump(-1, ' ', false, json::error_handler_t::replace);
 }
@@ -50,8 +51,8 @@ std::string printed(const std::optional<T>& x) {
     "not saved by `troupe train`");
 }
 
-/// Reads a value of type `T`. A number that is not an integer in the range of
-/// an integer type is rejected, not converted.
+/// Reads a value of type `T`. If `T` is an integer type, throws for a number
+/// that is no integer or out of the range of `T`.
 template <class T>
 T read_value(const json& value) {
   if constexpr (std::is_integral_v<T>) {
@@ -65,7 +66,7 @@ T read_value(const json& value) {
   return value.get<T>();
 }
 
-/// True if a change of the option does not change the weights.
+/// Returns true if a change of the option does not change the weights.
 bool may_change_on_resume(std::string_view option) {
   return option == "epochs" || option == "strategy" || option == "devices"
          || option == "replicas" || option == "workers" || option == "transport"

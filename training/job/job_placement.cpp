@@ -53,7 +53,8 @@ void name_devices(const train_options& options, std::uint64_t count,
     out.devices.push_back("cpu:" + std::to_string(i));
 }
 
-// One function per strategy; `replicas` is 0 if the option was not given.
+// Each of the next four functions resolves the options of one strategy. Its
+// argument `replicas` is 0 if the option was not given.
 
 void resolve_mirrored(const train_options& options, std::uint64_t replicas,
                       train_config& out) {

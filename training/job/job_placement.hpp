@@ -4,7 +4,7 @@
 
 namespace troupe {
 
-/// Resolves the options that choose strategy, devices, replicas and workers.
+/// Sets strategy, devices, replicas, workers and transport of `out`.
 void resolve_placement(const train_options& options, train_config& out);
 
 } // namespace troupe

@@ -45,7 +45,7 @@ double seconds(const history& x) {
   return sum;
 }
 
-/// Returns the rate as it was given: 0.001, not the nearest float.
+/// Returns the learning rate as the user gave it: 0.001, not the nearest float.
 double learning_rate(const train_config& x) {
   for (const auto& one : x.rule().numbers())
     if (one.name == "learning_rate")

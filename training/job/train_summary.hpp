@@ -13,21 +13,20 @@ struct train_summary {
   train_config config;
   history result;
   std::uint64_t steps = 0;
-  evaluation test{}; ///< With the final weights.
+  evaluation test{}; ///< Evaluation of the final weights.
   std::string weights_sha256{};
-  std::string transport = "none"; ///< As `strategy::transport`.
+  std::string transport = "none"; ///< Value of `strategy::transport`.
 
   std::uint64_t examples() const;
-  /// Throughput over the complete epochs, without validation.
+  /// Returns the throughput over the complete epochs, without validation.
   double examples_per_second() const;
 };
 
 /// Returns the summary as JSON; docs/formats.md lists the members.
 std::string to_json_text(const train_summary& summary);
 
-/// Writes the summary as JSON.
-/// @errors throws std::runtime_error with a sentence; the file appears complete
-///         or not at all.
+/// Writes the summary as JSON. The file appears complete or not at all.
+/// @errors throws std::runtime_error that names the file.
 void write_summary(const train_summary& x, const std::filesystem::path& file);
 
 } // namespace troupe

@@ -16,8 +16,8 @@ batch_feed::batch_feed(const data::dataset& batches,
             : group.max_steps_ahead() + 1) {}
 
 local_batch batch_feed::batch_of_step(std::uint64_t step) {
-  // The lock is held while a batch is read, at most for the dataset's timeout:
-  // the other replicas need the same batch.
+  // The lock is held while a batch is read, because the other replicas need the
+  // same batch. A read takes at most the dataset's timeout.
   const std::lock_guard hold{lock_};
   while (next_ <= step) {
     auto& slot = ring_[next_ % ring_.size()];

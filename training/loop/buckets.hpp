@@ -7,29 +7,31 @@
 
 namespace troupe {
 
-/// A range of the flat gradient buffer that is reduced as one tensor.
+/// A range of the flat gradient buffer. The replicas reduce it as one tensor.
 struct bucket {
-  std::size_t begin = 0, end = 0; ///< Elements of the flat buffer.
-  /// Parameters whose gradients overlap the range: [first, last).
+  std::size_t begin = 0, end = 0; ///< Elements [begin, end).
+  /// Parameters [first, last): their gradients overlap the range.
   std::size_t first = 0, last = 0;
 
   friend bool operator==(const bucket&, const bucket&) = default;
 };
 
-/// Divides a flat buffer into buckets, beginning at its end. The backward pass
-/// completes the last parameters first, so their reduction overlaps the rest of
-/// the backward pass. The buckets cover the buffer; a parameter larger than a
-/// bucket spans several.
-/// @param offsets start of each parameter, ascending, the first at 0.
-/// @param size elements of the buffer.
-/// @param target elements of a bucket, rounded up to a multiple of 16. If less
-///        than half of that remains at the front, it is added to the
-///        neighboring bucket.
+/// Divides a flat buffer into buckets, from its end to its start. The backward
+/// pass completes the gradients of the last parameters first, so their
+/// reduction overlaps the rest of the backward pass. The buckets cover the
+/// whole buffer. A parameter larger than a bucket spans several buckets.
+/// @param offsets index of the first element of each parameter, ascending from
+///        0.
+/// @param size number of elements of the buffer.
+/// @param target number of elements of a bucket. The function rounds it up to a
+///        multiple of 16. If less than half a bucket remains at the start of
+///        the buffer, the bucket next to these elements takes them.
 std::vector<bucket> make_buckets(std::span<const std::size_t> offsets,
                                  std::size_t size, std::size_t target);
 
-/// Tracks which buckets become ready as the gradients of a step complete. It
-/// allocates no memory after construction.
+/// Tracks which buckets are ready in a step. A bucket is ready when all
+/// gradients in it are complete. The tracker allocates no memory after
+/// construction.
 class bucket_tracker {
 public:
   bucket_tracker() = default;
@@ -42,8 +44,8 @@ public:
 
   /// Marks the gradient of a parameter as complete and calls `fn(bucket index)`
   /// for each bucket that becomes ready. Buckets are reported in order of their
-  /// indices, whichever completes first, because all replicas must issue their
-  /// collectives in one order.
+  /// indices: a ready bucket waits for all buckets before it. All replicas must
+  /// issue their collectives in the same order.
   template <class F>
   void on_gradient_ready(std::size_t parameter, F&& fn) {
     const auto [first, last] = buckets_of_parameter_[parameter];
@@ -59,10 +61,10 @@ private:
     std::size_t first = 0, last = 0;
   };
   std::vector<bucket> buckets_;
-  std::vector<range> buckets_of_parameter_; ///< Buckets of each parameter.
-  /// Missing gradients of each bucket.
+  std::vector<range> buckets_of_parameter_; ///< By parameter.
+  /// Number of incomplete gradients in each bucket.
   std::vector<std::uint32_t> missing_gradients_;
-  std::size_t next_bucket_ = 0; ///< First bucket that was not reported.
+  std::size_t next_bucket_ = 0; ///< First bucket not yet reported.
 };
 
 } // namespace troupe

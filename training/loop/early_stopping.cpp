@@ -1,4 +1,5 @@
-// The end of an epoch in `fit`: validation, early stopping, callbacks.
+// This file implements the end of an epoch of `fit`: validation, early stopping
+// and callbacks.
 
 #include "troupe/training/loop/evaluate.hpp"
 #include "troupe/training/loop/fit_loop.hpp"
@@ -48,7 +49,7 @@ bool fit_loop::end_epoch() {
   position_.totals = {};
   progress_.end(record);
   update_early_stopping(record);
-  model_.interrupted = position_; // For a callback that saves the model.
+  model_.interrupted = position_; // A callback may save the model.
   try {
     for (const auto& one : options_.callbacks)
       if (one.on_epoch_end)

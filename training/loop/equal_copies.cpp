@@ -24,9 +24,9 @@ bool same_bytes(const tensor& a, const tensor& b) {
   return a.bytes() == 0 || std::memcmp(a.raw(), b.raw(), a.bytes()) == 0;
 }
 
-/// Returns a text that identifies the values of a copy: their hash if several
-/// processes compare them, else the number of the copy. The caller
-/// uses one text for all equal copies of a process.
+/// Returns a text that identifies the values of a copy. The text is the hash of
+/// the values if several processes compare them, else the number of the copy.
+/// For a copy that equals copy 0, the caller uses the text of copy 0.
 std::string fingerprint(const tensor& values, bool hashed, std::uint32_t copy) {
   if (!hashed)
     return std::to_string(copy);
@@ -50,8 +50,8 @@ std::string fingerprint(const tensor& values, bool hashed, std::uint32_t copy) {
 
 } // namespace
 
-/// The text has a line for each variable: its name, then replica and
-/// fingerprint of each copy, separated by tabs.
+/// Each line of the text describes one variable: its name, then the replica and
+/// the fingerprint of each copy, separated by tabs.
 std::string describe_copies(const model_state& state) {
   const auto& placement = state.strategy->placement;
   const bool hashed = placement.job.processes() > 1;
@@ -80,7 +80,7 @@ void compare_copies(const std::vector<std::string>& texts) {
     for (auto& one : streams) {
       std::string line, name, hash;
       if (!std::getline(one, line))
-        return; // The models differ in more than their copies.
+        return; // The processes have models with other variables.
       std::istringstream words{line};
       std::getline(words, name, '\t');
       if (variable.empty())

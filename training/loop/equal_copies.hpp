@@ -7,25 +7,29 @@
 
 namespace troupe {
 
-/// Checks that all replicas hold the same values of each variable. They differ
-/// if a training loop applies gradients that were not reduced over the
-/// replicas. In a job of several processes all of them must call it; each waits
-/// for the others.
-/// @param join_timeout timeout of the wait for the others to call it. Zero: the
-///             step timeout.
-/// @errors throws std::logic_error, on all workers, that names the first
-///         variable whose copies differ, and the replicas.
-/// @cost in one process a comparison of memory; in several a SHA-256 of the
-///       parameters and one small step.
+/// Checks that all replicas hold the same values of each variable. The values
+/// differ if a training loop applies gradients without reducing them over the
+/// replicas. In a job of several processes every process must call this
+/// function, and each call waits for the calls of the other processes.
+/// @param join_timeout maximum wait for the calls of the other processes. Zero:
+///        the step timeout.
+/// @errors throws std::logic_error on all workers. It names the first variable
+///         whose copies differ, and the replicas that differ from the first
+///         replica.
+/// @cost in one process: a comparison of the copies in memory. In several
+///       processes: a SHA-256 of the parameters, and one step that gathers the
+///       hashes.
 void check_equal_copies(const model_state& state,
                         std::chrono::milliseconds join_timeout = {});
 
-/// Returns a fingerprint of each copy in this process, as a text for the other
-/// processes.
+/// Returns the fingerprints of all copies in this process as a text for
+/// `compare_copies`. The fingerprint of a copy identifies the values of a
+/// variable.
 std::string describe_copies(const model_state& state);
 
-/// Compares the fingerprints of all processes.
-/// @param texts those of `describe_copies`, by process.
+/// Compares the fingerprints of the copies in all processes.
+/// @param texts results of `describe_copies`, one from each process, by
+///        process.
 /// @errors as `check_equal_copies`.
 void compare_copies(const std::vector<std::string>& texts);
 

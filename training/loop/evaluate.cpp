@@ -16,7 +16,7 @@ namespace troupe {
 
 namespace {
 
-/// Bounds the memory of activations.
+/// Limits the memory that activations take in `predict`.
 constexpr std::int64_t max_rows_per_call = 256;
 constexpr std::size_t read_ahead = 2; // Batches.
 

@@ -7,12 +7,13 @@
 
 namespace troupe {
 
-/// Evaluates the model on all batches. The model is shared, because a replica
-/// that is stuck in a step may use it after the call has ended.
+/// Evaluates the model on all batches. The pointer is shared, because a stuck
+/// replica may still use the model after this function has returned.
 evaluation evaluate(const std::shared_ptr<model_state>& state,
                     const data::dataset& batches);
 
-/// Computes the outputs of the model for a batch of inputs, or for all batches.
+/// Computes the outputs of the model for a batch of inputs, or for all batches
+/// of a dataset.
 tensor predict(const model_state& state, const tensor& inputs);
 tensor predict(const model_state& state, const data::dataset& batches);
 

@@ -108,18 +108,18 @@ void fit_loop::resume() {
 
 history fit_loop::run() {
   verify_workers_match(model_, batches_, options_, position_);
-  // A callback may have saved the model in the epoch that met the condition of
-  // early stopping.
+  // A resumed fit may already meet the condition of early stopping, if a
+  // callback saved the model at the end of such an epoch.
   auto end = should_stop_early() ? fit_end::stopped_early : fit_end::done;
   while (end == fit_end::done && position_.epochs_done() < options_.epochs) {
     end = run_epoch();
     if (position_.next_batch.index == position_.batches)
       if (!end_epoch())
-        end = fit_end::stopped_early; // Even if the last step was interrupted.
+        end = fit_end::stopped_early; // Also replaces `interrupted`.
   }
   if (position_.epochs_done() == options_.epochs
       && end != fit_end::stopped_early)
-    // The fit is complete even if its last step was interrupted.
+    // An interruption after the last step leaves the fit complete.
     end = fit_end::done;
   if (end == fit_end::interrupted || end == fit_end::max_steps)
     model_.interrupted = position_;
@@ -142,8 +142,9 @@ fit_end fit_loop::run_epoch() {
     request.steps = std::min(request.steps, options_.max_steps - steps_done_);
   request.step = [step = step_](step_context& at) { (*step)(at); };
   request.on_commit = [this](const commit_record& x) { on_commit_guarded(x); };
-  // This timeout also bounds the time without commits: while a callback of
-  // another worker runs, only the steps within the step window are granted.
+  // This timeout also limits the time without a commit. While a callback of
+  // another worker runs, the chief grants only the steps within the step
+  // window. Then no commit follows until the callback returns.
   request.join_timeout = model_.strategy->callback_timeout;
   if (request.steps > 0)
     run(request);
@@ -164,18 +165,19 @@ void fit_loop::run(const run_request& request) {
   try {
     next = run_steps(model_.strategy, request);
   } catch (...) {
-    // The feed is kept, because a replica may be stuck in a step.
+    // The feed is kept, because a replica that is stuck in a step may use it.
     step_->resync_replicas();
     throw;
   }
-  step_->set_batches(nullptr); // Destroys the batches and their reading thread.
+  step_->set_batches(nullptr); // Ends the thread that reads.
   if (next < request.first_step + request.steps && !bad_step_)
-    end_ = fit_end::interrupted; // By this worker or another.
+    end_ = fit_end::interrupted; // This or another worker stopped the run.
   synchronize_workers();
 }
 
-/// An exception of one worker's callback, or the stop of one worker, ends the
-/// fit of all.
+/// Tells all workers how the run or the callbacks ended on each worker. If a
+/// callback threw or the stop flag was set on one worker, the fit ends on all
+/// workers.
 void fit_loop::synchronize_workers() {
   const auto thrown = std::exchange(thrown_, nullptr);
   const std::string outcome = thrown ? "!" + exception_message(thrown)
@@ -196,8 +198,8 @@ void fit_loop::synchronize_workers() {
 }
 
 void fit_loop::on_commit_guarded(const commit_record& commit) {
-  // An exception of a callback must not make the replicas diverge: all of them
-  // finish the steps that were granted, the same on each.
+  // An exception of a callback must not make the replicas diverge. Therefore it
+  // is kept, and every replica still finishes the same granted steps.
   try {
     on_commit(commit);
   } catch (...) {
@@ -209,12 +211,12 @@ void fit_loop::on_commit_guarded(const commit_record& commit) {
 
 void fit_loop::on_commit(const commit_record& commit) {
   if (bad_step_ && options_.on_nan == on_nan::stop)
-    return; // Steps granted before the stop made no update.
+    return; // The steps granted before the stop make no update.
   const auto now = clock::now();
   position_.totals.seconds +=
     std::chrono::duration<double>(now - std::exchange(last_commit_, now))
       .count();
-  if (!std::isfinite(commit.total.correct)) { // `train_step` reports it as NaN.
+  if (!std::isfinite(commit.total.correct)) { // NaN: the update was skipped.
     bad_step_ = commit.step;
     bad_quantity_ =
       std::isfinite(commit.total.loss_sum) ? "a gradient" : "the loss";

@@ -24,14 +24,16 @@ enum class monitored_metric : std::uint8_t {
 /// Ends a fit when the monitored metric does not improve any more.
 struct early_stopping {
   monitored_metric monitor = monitored_metric::validation_loss;
-  std::uint64_t patience = 3; ///< Epochs without improvement.
-  double min_delta = 0;       ///< A smaller difference is no improvement.
-  bool restore_best = true;   ///< Ends with the weights of the best epoch.
+  /// The fit ends after this many epochs in a row without an improvement.
+  std::uint64_t patience = 3;
+  double min_delta = 0; ///< Only a larger change is an improvement.
+  /// True: the fit ends with the weights of the best epoch.
+  bool restore_best = true;
 };
 
-/// One committed step.
+/// Metrics of one committed step.
 struct step_record {
-  /// Number of the step over all fits of the model, from 0.
+  /// Number of the step, counted from 0 over all fits of the model.
   std::uint64_t step = 0;
   std::uint64_t examples = 0;
   double loss = 0; ///< Mean over the step's examples.
@@ -39,49 +41,51 @@ struct step_record {
   double accuracy = 0;
 };
 
-/// Functions that `fit` calls on the thread of its caller. An exception ends
-/// the fit.
+/// Functions that `fit` calls on the thread of its caller. If a function
+/// throws, the fit ends.
 struct callback {
-  /// Called between two epochs. It may evaluate the model, and save it so that
-  /// a fit can continue from there with `resume`.
+  /// Called after each epoch, while no step runs. The function may evaluate the
+  /// model. It may save the model too; a fit with `resume` can continue from
+  /// that file.
   std::function<void(const epoch_record&)> on_epoch_end{};
-  /// Called while the next steps are running: it must not access the model.
+  /// Called after each committed step, while later steps may run. The function
+  /// must not access the model.
   std::function<void(const step_record&)> on_step{};
 };
 
 /// Reaction of `fit` if a step's loss or reduced gradient is NaN or infinite.
-/// With either value the update of that step is skipped, so the weights stay
-/// those of the last good step.
+/// All replicas skip the update of that step, whether `fit` stops or continues.
 enum class on_nan : std::uint8_t {
-  stop, ///< Throws an error that names the step.
-  skip, ///< Logs a warning and continues with the next batch.
+  stop, ///< `fit` throws an error that names the step.
+  skip, ///< `fit` logs a warning and continues with the next batch.
 };
 
 struct fit_options {
-  /// Epochs in total, including those before a resumption but not those of
-  /// earlier fits.
+  /// Number of epochs of this fit. In a resumed fit, the epochs before the
+  /// interruption count too.
   std::uint64_t epochs = 1;
-  /// Epoch of the data with which the fit begins. It selects the order of a
-  /// shuffled dataset. None: 0 in the model's first fit. In a later fit: the
-  /// epoch after the last one in which the model was trained.
+  /// Epoch of the dataset with which the fit begins. A shuffled dataset has
+  /// another order in each epoch. None: 0 in the model's first fit. In a later
+  /// fit: the epoch after the last epoch that trained the model.
   std::optional<std::uint64_t> first_epoch{};
-  std::optional<data::dataset> validation{}; ///< Must be batched.
+  /// Must be batched. None: no validation.
+  std::optional<data::dataset> validation{};
   std::vector<callback> callbacks{};
   std::optional<troupe::early_stopping> early_stopping{};
-  /// Replaces the learning rate of the optimizer.
+  /// Learning rate of each step. None: the learning rate of the optimizer.
   std::optional<troupe::schedule> schedule{};
   progress_style progress = progress_style::none;
   troupe::on_nan on_nan = troupe::on_nan::stop;
   /// Maximum number of steps of this call. Zero: no limit.
   std::uint64_t max_steps = 0;
   /// Number of batches that a thread reads ahead. Zero: no prefetching. None:
-  /// the dataset's own setting, or else 2.
+  /// the number that the dataset's own `prefetch` sets, or else 2.
   std::optional<std::size_t> prefetch{};
-  /// Flag that any thread or a signal handler may set: ends the fit between two
-  /// steps, with `fit_end::interrupted`.
+  /// Flag that any thread or a signal handler may set. When it is true, the fit
+  /// ends between two steps, with `fit_end::interrupted`. Null: no flag.
   const std::atomic<bool>* stop = nullptr;
-  /// Continues the interrupted fit that was saved with the model; dataset and
-  /// options must be the same. If false, the fit begins with the epoch
+  /// True: continues the model's interrupted fit, and the dataset and the
+  /// options must equal those of that fit. False: begins a fit with epoch
   /// `first_epoch`.
   bool resume = false;
 };

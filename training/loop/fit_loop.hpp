@@ -6,8 +6,9 @@
 
 namespace troupe {
 
-/// One call of `fit`. Each epoch is one run of the strategy's replicas; between
-/// two epochs it evaluates, updates early stopping and calls the callbacks.
+/// Carries out one call of `fit`. Each epoch is one run of the strategy's
+/// replicas. After each epoch the loop evaluates the model on the validation
+/// data, updates early stopping and calls the callbacks.
 class fit_loop {
 public:
   fit_loop(std::shared_ptr<model_state> state, const data::dataset& batches,
@@ -25,12 +26,13 @@ private:
   void on_commit_guarded(const commit_record& commit);
   void on_commit(const commit_record& commit);
   void call_step_callbacks(const commit_record& commit);
-  /// Evaluates, records and reports the epoch that ended.
-  /// @returns true if another epoch shall run.
+  /// Carries out what follows the last step of an epoch: validation, the record
+  /// of the epoch, early stopping and callbacks.
+  /// @returns false if early stopping ends the fit.
   bool end_epoch();
-  /// Updates early stopping with an epoch.
+  /// Updates the state of early stopping with the metrics of an epoch.
   void update_early_stopping(const epoch_record& record);
-  /// True if early stopping's patience is exhausted.
+  /// Returns true if early stopping ends the fit.
   bool should_stop_early() const;
   void restore_best();
   progress_state progress_snapshot() const;
@@ -42,18 +44,19 @@ private:
   const std::shared_ptr<train_step> step_; ///< Shared with the replicas.
   progress progress_;
   fit_position position_;
-  std::uint64_t steps_done_ = 0; ///< Steps of this call.
+  std::uint64_t steps_done_ = 0; ///< Steps committed in this call of `fit`.
 
   // State of the current epoch.
   fit_end end_ = fit_end::done;
   std::optional<std::uint64_t> bad_step_;
-  std::string bad_quantity_; ///< The value that was not finite in that step.
+  /// Names the value that was not finite in `bad_step_`.
+  std::string bad_quantity_;
   clock::time_point last_commit_;
   std::exception_ptr thrown_; ///< Exception thrown by a callback.
 };
 
-/// Trains the model. It is shared, because a replica that is stuck in a step
-/// may use it after the call has ended.
+/// Trains the model. The pointer is shared, because a stuck replica may still
+/// use the model after this function has returned.
 history fit(const std::shared_ptr<model_state>& state,
             const data::dataset& batches, const fit_options& options);
 

@@ -9,7 +9,7 @@
 
 namespace troupe {
 
-/// Sums over the steps of an epoch so far.
+/// Sums over the committed steps of the current epoch.
 struct epoch_totals {
   std::uint64_t examples = 0;
   double loss_sum = 0;
@@ -23,21 +23,21 @@ struct epoch_totals {
   }
 };
 
-/// The position of a fit between two steps. Together with the weights and slots
-/// it is the complete state to resume from.
+/// The state of a fit between two steps. A fit can be resumed from this state
+/// together with the weights and the optimizer's slots.
 struct fit_position {
   data::position next_batch;     ///< Position of the next batch.
-  std::uint64_t first_epoch = 0; ///< Epoch of the data that epoch 1 reads.
+  std::uint64_t first_epoch = 0; ///< Dataset epoch that epoch 1 reads.
   epoch_totals totals;
   std::vector<epoch_record> epochs;
 
-  /// Best value of the monitored metric.
+  /// Best value of the monitored metric; an accuracy is negated. NaN: none.
   double best_metric = epoch_record::none;
   std::uint64_t best_epoch = 0;
-  std::uint64_t epochs_without_improvement = 0; ///< Epochs since the best one.
-  tensor best_weights; ///< [size] float32. Empty: none kept.
+  std::uint64_t epochs_without_improvement = 0; ///< Epochs since `best_epoch`.
+  tensor best_weights; ///< [size] float32. Empty: not kept.
 
-  // A fit can be resumed only with equal values of these.
+  // A fit can be resumed only if `batches` and `replicas` are unchanged.
   std::uint64_t batches = 0; ///< Batches in an epoch.
   std::uint32_t replicas = 1;
 
@@ -56,10 +56,10 @@ struct model_state {
   const models::loss* loss;
   std::uint64_t seed;
   parameters model_parameters;
-  /// State of the update rule, [size] float32 each: `slots[copy][slot]`.
+  /// State of the update rule: `slots[copy][slot]` is a [size] float32 tensor.
   std::vector<std::vector<tensor>> slots;
   std::uint64_t steps = 0;
-  /// Epoch of the data with which the next fit begins.
+  /// Epoch of the dataset with which the next fit begins by default.
   std::uint64_t next_epoch = 0;
   std::optional<fit_position> interrupted;
   std::string note;
@@ -68,12 +68,13 @@ struct model_state {
     return model_parameters.variables();
   }
 
-  /// Copies the values and slots of one copy to all others.
+  /// Copies the values and slots of the copy `source` to all other copies.
   void broadcast_copy(std::uint32_t source);
 };
 
-/// Rejects data that does not fit the model.
-/// @param description names the data in the error: "the training data".
+/// Throws std::invalid_argument if the data does not fit the model.
+/// @param description name of the data in the error text, such as "the training
+///        data".
 void check_data(const model_state& state, const data::dataset& batches,
                 std::string_view description);
 

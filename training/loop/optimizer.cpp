@@ -13,7 +13,7 @@ namespace {
 
 /// State of the update rule for one copy of the variables.
 struct copy_state {
-  /// By variable id.
+  /// Slots of the update rule, by variable id.
   std::unordered_map<std::uint32_t, std::array<tensor, 2>> slots;
   std::uint64_t steps = 0;
 };
@@ -25,7 +25,7 @@ struct optimizer::impl {
   strategy made_in;
   float rate;
   std::vector<copy_state> copies;
-  std::vector<std::uint64_t> calls; ///< Calls of each replica.
+  std::vector<std::uint64_t> calls; ///< Calls of `apply` by each replica.
 
   impl(const update_rule& rule, strategy in)
     : rule{rule},
@@ -34,7 +34,8 @@ struct optimizer::impl {
       copies(made_in.state()->copies),
       calls(made_in.local_replica_ids().size()) {}
 
-  /// Rejects a variable with another number of copies or replicas.
+  /// Throws if the variable has another number of copies or replicas than the
+  /// optimizer.
   void check(const variable& x) const {
     if (x.copies() != copies.size() || x.replicas() != calls.size())
       throw std::logic_error(
@@ -75,7 +76,7 @@ void optimizer::apply(std::span<const tensor> gradients,
     impl_->made_in.state()->placement.job.index_of(replica->replica_id());
   auto& copy = impl_->copies[impl_->copies.size() == 1 ? 0 : id];
   if (++impl_->calls[id] <= copy.steps)
-    return; // Another replica has made this update; there is one copy for all.
+    return; // Another replica has already made this update of the shared copy.
   ++copy.steps;
   for (std::size_t i = 0; i < variables.size(); ++i) {
     impl_->check(variables[i]);

@@ -8,8 +8,8 @@
 
 namespace troupe {
 
-/// An update rule with its state, for a custom training loop. It belongs to the
-/// strategy in whose scope it was constructed.
+/// An update rule with its state, for a custom training loop. An optimizer
+/// belongs to the strategy in whose scope it is constructed.
 class optimizer {
 public:
   explicit optimizer(const update_rule& rule);
@@ -18,19 +18,20 @@ public:
   optimizer& operator=(optimizer&&) noexcept;
 
   /// Updates every variable by its gradient. Call it in a replica's function,
-  /// with equal gradients on all replicas (`all_reduce`), after all replicas
-  /// have read the variables. If replicas take turns on one copy, the first
-  /// call updates it.
-  /// @param gradients one for each variable, in order, of its shape.
-  /// @errors throws std::logic_error for wrong shapes or a wrong number of
-  ///         gradients, in cross-replica context, and in the run of another
+  /// after all replicas have read the variables. All replicas must pass equal
+  /// gradients, as `all_reduce` returns them. If the replicas share one copy of
+  /// the variables, the first call updates that copy.
+  /// @param gradients gradients of `variables`, in their order and with their
+  ///        shapes.
+  /// @errors throws std::logic_error for wrong shapes, for a wrong number of
+  ///         gradients, outside a replica's function, and in the run of another
   ///         strategy.
   void apply(std::span<const tensor> gradients,
              std::span<const variable> variables);
 
   float learning_rate() const;
 
-  /// Sets the rate from the next step on.
+  /// Sets the learning rate of all later steps.
   /// @pre no step runs.
   void set_learning_rate(float x);
 

@@ -121,7 +121,7 @@ std::string bar_line(const progress_state& state, std::size_t width) {
   tail += loss_text(state.loss) + format("  acc %.2f%%", 100 * state.accuracy);
   tail += time_left(state);
   const auto head = epoch_text(state) + " ";
-  // Columns of "[", "] " and the last column, which stays empty.
+  // "[" and "] " take 3 columns, and the last column stays empty.
   const auto used = head.size() + tail.size() + 4;
   const auto bar_width =
     width > used ? std::min<std::size_t>(width - used, 30) : 0;

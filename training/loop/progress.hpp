@@ -13,7 +13,7 @@ namespace troupe {
 /// How `fit` displays its progress.
 enum class progress_style : std::uint8_t {
   none,
-  lines,     ///< One line per epoch, and one every 10 s within it.
+  lines,     ///< A line every 10 s and one at the end of an epoch.
   bar,       ///< A bar that is redrawn at most 10 times a second.
   automatic, ///< A bar if standard error is a terminal, else lines.
 };
@@ -21,20 +21,21 @@ enum class progress_style : std::uint8_t {
 /// Progress within an epoch.
 struct progress_state {
   std::uint64_t epoch = 1, epochs = 1;
-  std::uint64_t step = 0, steps = 0; ///< Of this epoch; `steps` 0: unknown.
+  /// Steps done and all steps of the epoch; `steps` 0: unknown.
+  std::uint64_t step = 0, steps = 0;
   std::uint64_t examples = 0;
-  double loss = 0;                  ///< Mean so far.
-  double accuracy = 0;              ///< In [0, 1], so far.
-  double seconds = 0;               ///< Since `progress::begin`.
-  std::uint64_t examples_timed = 0; ///< Processed in `seconds`.
+  double loss = 0;                  ///< Mean over `examples`.
+  double accuracy = 0;              ///< In [0, 1].
+  double seconds = 0;               ///< Time since `progress::begin`.
+  std::uint64_t examples_timed = 0; ///< Examples processed in `seconds`.
 };
 
-/// Returns "epoch 2/5 [####......]  40%  8,120/s  loss 0.2150  acc 93.40%  0:03
-/// left", truncated to `width` columns. The bar takes the columns that remain,
-/// at most 30; it is omitted below 5.
+/// Returns "epoch 2/5 [####......] 40% 8,120/s loss 0.2150 acc 93.40% 0:03
+/// left", truncated to `width` - 1 columns. The bar fills the columns that the
+/// text leaves, at most 30. If fewer than 5 are left, there is no bar.
 std::string bar_line(const progress_state& state, std::size_t width);
 
-/// Returns the line without a bar, for a log.
+/// Returns the progress as a line without a bar, for a log.
 std::string plain_line(const progress_state& state);
 
 /// Returns the line printed at the end of an epoch.
@@ -51,7 +52,7 @@ class progress {
 public:
   struct sink {
     std::function<void(std::string_view)> write;
-    std::function<double()> now; ///< Seconds, monotonic.
+    std::function<double()> now; ///< Monotonic time in seconds.
     std::size_t width = 80;      ///< Columns.
   };
 
@@ -62,16 +63,16 @@ public:
   progress(const progress&) = delete;
   progress& operator=(const progress&) = delete;
 
-  /// Begins an epoch, or continues it at `state.step` after an interruption.
+  /// Begins an epoch, or continues an interrupted epoch at `state.step`.
   void begin(const progress_state& state);
 
-  /// Counts a step.
-  /// @cost a clock reading, unless a line is due.
+  /// Counts a step, and prints if a line is due.
+  /// @cost one reading of the clock if no line is due.
   void step(std::uint64_t examples, double loss_sum, double correct);
 
   void end(const epoch_record& record);
 
-  /// Ends the line of an unfinished bar.
+  /// Prints a line end if a bar is displayed.
   void finish_line();
 
 private:
@@ -82,7 +83,8 @@ private:
   progress_state state_;
   double loss_sum_ = 0, correct_ = 0;
   double begin_time_ = 0, next_draw_time_ = 0;
-  std::size_t drawn_columns_ = 0; ///< Columns of the bar that is displayed.
+  /// Columns of the displayed bar line; 0: none.
+  std::size_t drawn_columns_ = 0;
 };
 
 } // namespace troupe

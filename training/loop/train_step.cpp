@@ -22,10 +22,11 @@ std::vector<bucket> buckets_of(const parameters& model_parameters) {
                       train_step::bucket_bytes / sizeof(float));
 }
 
-/// True if no element is infinite or NaN.
+/// Returns true if no element is infinite or NaN.
 /// @cost one read of the elements.
 bool all_finite(const tensor& values) {
-  // Adding one to an exponent of all ones carries into the sign.
+  // The exponent bits of NaN and infinity are all ones. Adding one to such an
+  // exponent sets the sign bit.
   constexpr std::uint32_t exponent = 0x7f800000, exponent_step = 0x00800000;
   std::uint32_t carries = 0;
   for (const auto v : values.data<float>())
@@ -121,8 +122,9 @@ void train_step::forward_and_backward(replica& self, const batch& rows) {
 }
 
 void train_step::contribute(replica& self, std::uint32_t bucket) {
-  // If the loss is not finite, the sum shall inform all replicas: the first
-  // element of the buffer, which the last bucket contains, becomes NaN.
+  // If the loss is not finite, this replica sets the first element of its
+  // gradient to NaN. The sum is then NaN on all replicas, and all skip the
+  // update. The last bucket contains that element.
   if (!self.finite && bucket + 1 == self.bucket_gradients.size())
     self.gradient.mutable_data<float>()[0] =
       std::numeric_limits<float>::quiet_NaN();
@@ -133,8 +135,8 @@ bool train_step::sum(replica& self) {
   for (std::uint32_t b = 0; b < self.sums.size(); ++b)
     self.sums[b] = self.step->sum(b);
   self.step->begin_update();
-  // Replicas that take turns on one copy get the same sums, so only the first
-  // of them scans the sums.
+  // Replicas that share one copy get the same sums, so only the first replica
+  // checks the sums.
   if (single_copy_ && scanned_step_ == self.step->step)
     return sums_finite_;
   const bool finite = std::ranges::all_of(self.sums, all_finite);
@@ -147,8 +149,9 @@ bool train_step::sum(replica& self) {
 
 void train_step::update(replica& self, std::int64_t examples) {
   const auto step = self.step->step;
-  // If replicas take turns on one copy, the first that has all sums updates it.
-  // By then all of them have read the copy.
+  // If replicas share one copy, the first replica that has all sums updates the
+  // copy. All replicas have contributed to these sums, so all have read the
+  // copy.
   const bool is_updating = !single_copy_ || next_update_ <= step;
   if (is_updating && single_copy_)
     next_update_ = step + 1;

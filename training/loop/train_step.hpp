@@ -12,37 +12,40 @@
 
 namespace troupe {
 
-/// One step of `fit` for one replica: forward, backward, reduction of the
-/// gradients as they complete, and update. It is constructed once per fit and
-/// preallocates, so that a step allocates no memory from the system. It owns
-/// what it uses, because a replica that is stuck in a step outlives the call of
-/// `fit`.
+/// Runs the steps of `fit` on the replicas of this process: forward pass,
+/// backward pass and update. Each bucket of gradients is reduced as soon as the
+/// backward pass has completed it. `fit` constructs one object, which
+/// preallocates its buffers, so that a step allocates no memory from the
+/// system. The object shares ownership of the model and the batches, because a
+/// replica that is stuck in a step outlives the call of `fit`.
 class train_step {
 public:
-  /// Bytes of gradient that are reduced as one tensor.
+  /// Target size of a bucket in bytes.
   static constexpr std::size_t bucket_bytes = std::size_t{1} << 20;
 
   train_step(std::shared_ptr<model_state> model, const fit_options& options);
 
-  /// Sets the source of the batches and destroys the previous one. Null: none.
+  /// Sets the source of the batches and releases the previous source. Null: no
+  /// source.
   /// @pre no step runs.
   void set_batches(std::shared_ptr<batch_feed> feed) {
     feed_ = std::move(feed);
   }
 
-  /// Runs a step and fills in its metrics. If the loss or the reduced gradient
-  /// is not finite, the metric `correct` is NaN and no replica updates its
-  /// parameters in that step. With `on_nan::stop` no replica updates them in
-  /// any later step.
-  /// @cost in addition to the step: one read of the gradient.
+  /// Runs a step of one replica and sets the metrics in `step.report`. If the
+  /// loss or the reduced gradient is not finite, the metric `correct` is NaN
+  /// and no replica updates its parameters in that step. With `on_nan::stop` no
+  /// replica updates them in any later step.
+  /// @cost one read of the reduced gradient, in addition to the training step.
   void operator()(step_context& step);
 
   float learning_rate(std::uint64_t step) const;
 
-  /// Makes the copies of this process equal after a run that failed: a replica
-  /// may be one update ahead of another. Copies the state of the replica with
-  /// most steps to the others, and takes over its step count. Replicas of other
-  /// processes may have made more or fewer steps.
+  /// Makes the copies of this process equal after a failed run. In such a run,
+  /// one replica may have made an update that another replica has not made. The
+  /// replica with the most steps is copied to the other replicas of this
+  /// process, and its step count becomes the model's step count. The replicas
+  /// of other processes may have made more or fewer steps.
   /// @pre no step runs.
   void resync_replicas();
 
@@ -50,18 +53,21 @@ private:
   /// State of one replica.
   struct replica {
     tensor values, gradient; ///< [size]
-    /// State of the update rule for its copy.
+    /// State of the update rule for this replica's copy of the values.
     std::array<std::span<float>, 2> slots;
-    /// Ranges of the gradient, by bucket.
+    /// Ranges of `gradient`, one for each bucket.
     std::vector<tensor> bucket_gradients;
     pooled<tensor> sums;
     bucket_tracker tracker;
-    /// Contributes buckets that became ready.
+    /// Called when a gradient is complete; contributes the buckets that become
+    /// ready.
     tape::completed on_gradient_complete;
     step_context* step = nullptr;
     bool finite = true;
     bool stopped = false;
-    std::uint64_t steps_done = 0; ///< Steps completed, including skipped ones.
+    /// Number of the model's steps that this replica has completed. Steps with
+    /// a skipped update count too.
+    std::uint64_t steps_done = 0;
   };
 
   void forward_and_backward(replica& self, const batch& rows);
@@ -77,10 +83,10 @@ private:
   bool single_copy_; ///< True if several replicas have one copy of the values.
   /// First step that did not update the single copy.
   std::uint64_t next_update_ = 0;
-  /// Last step whose sums were scanned.
+  /// Last step whose sums were checked for NaN and infinity.
   std::optional<std::uint64_t> scanned_step_;
-  /// True if the sums of `scanned_step_` were finite. With several copies,
-  /// `scanned_step_` and `sums_finite_` are unused.
+  /// True if the sums of `scanned_step_` were finite. `scanned_step_` and
+  /// `sums_finite_` are used only if `single_copy_` is true.
   bool sums_finite_ = true;
   std::deque<replica> replicas_; ///< Replicas of this process.
 };

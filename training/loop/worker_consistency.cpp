@@ -90,7 +90,8 @@ std::string describe_fit(const model_state& state, const data::dataset& batches,
   return fingerprint.text();
 }
 
-/// Describes the first line in which two texts differ.
+/// Describes the first line in which `b` differs from `a`, the text of worker
+/// 0.
 std::string difference(const std::string& a, const std::string& b) {
   std::istringstream in_a{a}, in_b{b};
   for (std::string line_a, line_b;;) {

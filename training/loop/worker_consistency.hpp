@@ -7,11 +7,11 @@ namespace troupe {
 /// Checks before a fit that all replicas have the same weights
 /// (equal_copies.hpp), and that all workers have the same model, data and
 /// options.
-/// @errors throws std::invalid_argument, on all workers, that names a worker
-///         that differs and the difference; std::logic_error as
-///         `check_equal_copies`.
-/// @cost as `check_equal_copies`; in several processes also a hash of the
-///       optimizer's state and of the first batch.
+/// @errors throws std::invalid_argument on all workers if a worker differs from
+///         worker 0. The error names that worker and the difference. Throws
+///         std::logic_error as `check_equal_copies`.
+/// @cost the cost of `check_equal_copies`. In several processes also a SHA-256
+///       of the optimizer's state and of the next batch.
 void verify_workers_match(const model_state& state,
                           const data::dataset& batches,
                           const fit_options& options,

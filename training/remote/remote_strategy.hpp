@@ -13,10 +13,10 @@ namespace troupe {
 class remote_node;
 
 struct remote_strategy_options {
-  /// Name of the step functions, which all nodes registered
+  /// Name under which all nodes have registered the step functions
   /// (step_functions.hpp).
   std::string steps;
-  /// Argument of their factory on each node.
+  /// Argument that each node passes to the factory of the step functions.
   std::string argument{};
   /// Devices of each node, one replica on each.
   std::vector<std::string> devices{"cpu:0"};
@@ -24,14 +24,15 @@ struct remote_strategy_options {
   communication_options communication{};
   /// Transport of tensors between two nodes.
   transport_kind transport = transport_kind::automatic;
-  /// None: `net::credentials_from_environment`.
+  /// None: the result of `net::credentials_from_environment`.
   std::optional<net::credentials> credentials{};
-  /// Timeout of the wait of the nodes for each other at the start.
+  /// Timeout at the start: each node waits at most this long for the other
+  /// nodes.
   std::chrono::milliseconds start_timeout{60'000};
-  /// Timeout of the start, and of each run and call in total. A node limits it
-  /// to ten minutes.
+  /// Timeout of the whole start, of each `run` and of each `call`. A node
+  /// allows at most ten minutes.
   std::chrono::milliseconds request_timeout{600'000};
-  /// Timeout of the wait for the nodes in the destructor.
+  /// The destructor waits at most this long for the nodes.
   std::chrono::milliseconds shutdown_timeout{5000};
   std::chrono::milliseconds heartbeat_interval{100};
   /// A node that sends nothing for this long is considered lost.
@@ -48,28 +49,29 @@ concept is_name = std::convertible_to<const T&, std::string_view>;
 
 } // namespace detail
 
-/// Replicas on nodes, for a program that is not a worker itself: it spawns
-/// workers on the nodes, runs functions on them by name, and receives the
-/// results. The nodes are workers of one job, in the order given: replica i of
-/// node n is replica n * devices + i. All results are bitwise equal to those of
-/// multi_worker_mirrored_strategy.
+/// Runs replicas on nodes for a program that is not a worker itself. The
+/// strategy spawns a worker on each node, calls functions of the workers by
+/// name, and receives the results. All workers belong to one job, in the order
+/// of the nodes: replica i of node n has the number n * devices + i. All
+/// results are bitwise equal to the results of
+/// `multi_worker_mirrored_strategy`.
 ///
 /// If a node dies or does not respond, or a function throws, the active call
-/// fails with a `job_error` that names the node, the function and its number.
-/// The strategy then releases all nodes, and every later call throws
-/// `job_error` (cancelled).
+/// throws a `job_error`. The error names the node, the function and the number
+/// of the call. The strategy then releases all nodes, and every later call
+/// throws `job_error` (cancelled).
 class remote_strategy {
 public:
-  /// Spawns a worker on each node. Returns when all have joined and constructed
-  /// their step functions.
+  /// Spawns a worker on each node. Returns when all workers have joined the job
+  /// and made their step functions.
   /// @param local_runtime outlives the strategy.
-  /// @param nodes "host:port" of each; the nodes connect to each other by these
-  ///             addresses too.
-  /// @errors throws std::invalid_argument for invalid options; what
-  ///         `net::credentials_from_environment` throws, if it is called;
-  ///         `job_error` that names a node which is unreachable, rejects the
-  ///         request (the error lists the registered names), or whose factory
-  ///         threw.
+  /// @param nodes addresses "host:port". The nodes use these addresses to
+  ///        connect to each other too.
+  /// @errors throws std::invalid_argument for invalid options. Without
+  ///         `credentials`, throws what `net::credentials_from_environment`
+  ///         throws. Throws `job_error` if a node is unreachable or rejects the
+  ///         request, or if its factory throws. The error names the node; the
+  ///         error of a rejection also lists the registered names.
   remote_strategy(runtime& local_runtime, const std::vector<std::string>& nodes,
                   const remote_strategy_options& options);
 
@@ -84,30 +86,33 @@ public:
   /// Transport of tensors between two nodes: "shm", "tcp", "tls" or "none".
   const std::string& transport() const;
 
-  /// Returns a node, for spawning other roles.
+  /// Returns a node, on which the caller can spawn other roles.
   /// @errors throws std::logic_error if there is no such node.
   remote_node& node(std::size_t worker);
 
-  /// Calls the `step_functions::run` function of a name for each replica, on
-  /// all nodes concurrently, and waits.
-  /// @param inputs of each replica by id, or one list for all replicas.
+  /// Calls the function `step` of `step_functions::run` once for each replica,
+  /// on all nodes concurrently, and waits for all results.
+  /// @param inputs the inputs of each replica by id, or one list that all
+  ///        replicas get.
   /// @returns the results of each replica, by id.
-  /// @errors throws std::invalid_argument for a name that is not registered
-  ///         (the error lists the registered ones) and for a wrong number of
-  ///         inputs; std::logic_error while another thread runs a function;
-  ///         `job_error`.
-  /// @cost inputs and results are sent once, at most 1 GiB for each node.
+  /// @errors throws std::invalid_argument for a name that is not registered,
+  ///         and lists the registered names; also for a wrong number of inputs.
+  ///         Throws std::logic_error while another thread runs a function, and
+  ///         `job_error` if a node or its function fails.
+  /// @cost inputs and results are sent once, at most 1 GiB to or from each
+  ///       node.
   per_replica<tensors> run(std::string_view step,
                            const per_replica<tensors>& inputs);
   per_replica<tensors> run(std::string_view step, const tensors& inputs = {});
 
-  /// Calls the `step_functions::call` function of a name once on each node.
-  /// @returns the results by node.
+  /// Calls the function `function` of `step_functions::call` once on each node.
+  /// @returns the results of each node, in the order of the nodes.
   /// @errors as `run`.
   std::vector<tensors> call(std::string_view function,
                             const tensors& inputs = {});
 
-  /// Rejects function objects: code is not sent to nodes.
+  /// Makes a call with a function object a compile error, because code is not
+  /// sent to nodes.
   template <class F, class... Args>
   requires(!detail::is_name<F>) per_replica<tensors> run(const F&,
                                                          const Args&...) {
@@ -117,12 +122,13 @@ public:
     return {};
   }
 
-  /// Reduces one value per replica in this process: elementwise, in the order
-  /// of the canonical tree. The result is bitwise equal to that of
+  /// Reduces one value per replica elementwise, in this process and in the
+  /// order of the canonical tree. The result is bitwise equal to the result of
   /// `strategy::reduce`.
   tensor reduce(reduce_op op, const per_replica<tensor>& x) const;
 
-  /// Reduces each tensor of the replicas' results over the replicas.
+  /// Reduces lists of tensors: tensor i of the result is reduced from tensor i
+  /// of each replica.
   /// @errors throws std::logic_error if replicas returned different numbers of
   ///         tensors.
   tensors reduce(reduce_op op, const per_replica<tensors>& values) const;

@@ -38,7 +38,7 @@ struct remote_strategy::impl {
   std::vector<worker_info> worker_infos;
   /// Number of the next request to the workers.
   std::uint64_t next_request = 0;
-  /// Why the strategy is unusable. Empty: it is usable.
+  /// Error that made the strategy unusable. Empty: the strategy is usable.
   std::string failure_text;
   std::mutex run_mutex;
 };

@@ -10,29 +10,30 @@ namespace troupe {
 
 class runtime;
 
-/// The functions that a node's replicas can run, by name. They may share state
-/// that their factory made: a model, an optimizer, a dataset.
+/// The functions of a worker that a client can call, by name. The functions may
+/// share state that their factory made, such as a model, an optimizer or a
+/// dataset.
 struct step_functions {
-  /// Called for each replica, as by `strategy::run`, with the client's tensors
-  /// for that replica.
+  /// Called once for each replica, in replica context. The tensors are the
+  /// client's inputs for that replica.
   using for_replica = std::function<tensors(replica_context&, const tensors&)>;
   /// Called once on each node, in the strategy's scope, with the client's
-  /// tensors: for `fit`, `evaluate`, `save`.
+  /// tensors. Such a function can call `fit`, `evaluate` and `save`.
   using for_worker = std::function<tensors(const tensors&)>;
 
   std::map<std::string, for_replica> run{};
   std::map<std::string, for_worker> call{};
 };
 
-/// Makes the functions of one worker, in the scope of its strategy. That
-/// strategy covers all nodes of the client.
-/// @param argument passed by the client.
+/// Makes the functions of one worker. The caller has opened the scope of `on`,
+/// which is the strategy over all nodes of the client.
+/// @param argument the client's `remote_strategy_options::argument`.
 using steps_factory = std::function<step_functions(
   const strategy& on, const std::string& argument)>;
 
-/// Allows clients (remote_strategy.hpp) to train on nodes of this runtime with
-/// the functions registered under this name. The factory is called once per
-/// client, on a thread of that client's worker.
+/// Registers step functions under a name, so that clients (remote_strategy.hpp)
+/// can train with them on nodes of this runtime. Each worker of a client calls
+/// the factory once, on the worker's thread.
 /// @pre the runtime outlives its nodes.
 /// @errors throws std::logic_error if the name is registered already, is empty,
 ///         is longer than 58 characters or is not printable.

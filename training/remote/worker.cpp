@@ -32,7 +32,7 @@ struct worker_state {
   worker_arguments arguments;
   steps_factory factory;
   std::shared_ptr<const multi_worker_mirrored_strategy> strategy;
-  step_functions functions; ///< May refer to `strategy`.
+  step_functions functions; ///< The functions may refer to `strategy`.
   std::uint64_t next_request = 0;
 
 private:
@@ -146,9 +146,10 @@ void worker_state::leave() {
 
 // -- behavior -----------------------------------------------------------------
 
-/// Calls `fn` and converts an exception to a status. After a `job_error` other
-/// than `protocol`, the status says that another worker failed; after any other
-/// exception, that this worker failed.
+/// Calls `fn` and converts an exception to a status. If the exception is a
+/// `job_error` with another code than `protocol`, the status says that another
+/// worker failed. For any other exception, the status says that this worker
+/// failed.
 template <class F>
 worker_status run_guarded(F&& fn) {
   worker_status status;
@@ -167,7 +168,7 @@ worker_status run_guarded(F&& fn) {
   return status;
 }
 
-/// The worker blocks in its handlers, so it is detached.
+/// Behavior of a worker. Its handlers block, so the actor is detached.
 worker_actor::behavior_type
 worker(worker_actor::stateful_pointer<worker_state> self,
        runtime* local_runtime, const std::weak_ptr<service_router>& router,

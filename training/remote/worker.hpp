@@ -10,12 +10,12 @@ namespace troupe {
 
 // -- protocol -----------------------------------------------------------------
 
-/// Arguments of a worker: its part of a client's strategy.
+/// Arguments with which a client spawns a worker.
 struct worker_arguments {
-  std::string job; ///< Name of the job, equal for all workers of a client.
-  /// Addresses of all nodes, in order of workers.
+  std::string job; ///< Name of the job, which all workers of a client share.
+  /// Addresses of the nodes, in order of worker numbers.
   std::vector<std::string> addresses{};
-  std::uint32_t index = 0; ///< Number of this worker.
+  std::uint32_t index = 0; ///< Number of this worker, from 0.
   std::string argument{};  ///< Argument of the factory of step functions.
   std::vector<std::string> devices{}; ///< Devices of each worker.
   std::int32_t threads = 1;
@@ -31,46 +31,48 @@ struct worker_arguments {
   }
 };
 
-/// Description of a worker, known once all have joined.
+/// Description that a worker sends to the client after all workers have joined.
 struct worker_info {
   std::vector<std::uint32_t> replica_ids{}; ///< Its replicas, ascending.
   std::uint32_t replicas = 0;               ///< Replicas of all workers.
   std::string transport{};
-  std::vector<std::string> runs{}, calls{}; ///< Names of its functions.
+  /// Names of the worker's functions.
+  std::vector<std::string> runs{}, calls{};
   auto fields() {
     return std::tie(replica_ids, replicas, transport, runs, calls);
   }
 };
 
-/// Status of a request to a worker.
+/// Outcome of a request, as a worker replies to the client.
 struct worker_status {
   bool done = false;
-  /// If not done: true if this worker failed; false if another worker failed or
-  /// was lost.
+  /// Meaningful if `done` is false. True: this worker failed. False: another
+  /// worker failed or was lost.
   bool failed_here = true;
   ec code = ec::invalid;
   std::string error_text{};
   worker_info info{};
-  /// Number of result tensors of each replica.
+  /// Number of result tensors of each replica of the worker.
   std::vector<std::uint32_t> tensor_counts{};
   auto fields() {
     return std::tie(done, failed_here, code, error_text, info, tensor_counts);
   }
 };
 
-/// A worker: it has some replicas of a client's strategy, and is spawned on a
-/// node as the role "steps/NAME". It processes one request at a time; after a
-/// failure it accepts only `stop`.
+/// Interface of a worker, which runs a part of the replicas of a client's
+/// strategy. A client spawns a worker on a node as the role "steps/NAME". A
+/// worker handles one request at a time.
 using worker_actor = caf::typed_actor<
-  // Joins the other workers; then makes the step functions.
+  // Joins the job with the other workers, and then makes the step functions.
   caf::replies_to<atom::info>::with<worker_status>,
-  // Runs a function by name. Further arguments: the number of the request,
-  // which the client increments; the tensor count of each local replica (a
-  // single one: all replicas get all tensors); the tensors.
+  // Calls a function by name. The second argument is the number of the request,
+  // which the client increments. The third is the tensor count of each replica
+  // of this worker; a single count means that every replica gets all tensors.
+  // The last is the tensors of all replicas, one after another.
   caf::replies_to<atom::run, std::string, std::uint64_t,
                   std::vector<std::uint32_t>,
                   tensors>::with<worker_status, tensors>,
-  // Leaves the job; returns when the other workers leave too.
+  // Leaves the job, and replies when the other workers leave too.
   caf::replies_to<atom::stop>::with<bool>>;
 
 /// Returns the name of the role that has these step functions.

@@ -14,11 +14,12 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// Added to timeouts here, because a proxy reports its own timeout with a
-/// reason.
+/// The client adds this margin to its timeouts. A proxy then reports its own
+/// timeout first, and that report includes a reason.
 constexpr milliseconds reply_margin{500};
 
-/// State shared by the requesting actor and the thread that waits.
+/// Collects the replies. The actor that sends the requests and the thread that
+/// waits share this object.
 class reply_collector {
 public:
   explicit reply_collector(std::size_t workers) : replies_(workers) {}
@@ -55,8 +56,8 @@ private:
 };
 
 /// Sends a request to each worker and waits for the replies.
-/// @param request `(actor, worker, index, timeout, on_reply, on_error)`: sends
-///             the request to one worker.
+/// @param request function that sends the request to one worker, with the
+///        arguments `(actor, worker, index, timeout, on_reply, on_error)`.
 template <class Ask>
 std::vector<worker_reply> request_all(caf::actor_system& system,
                                       const std::vector<worker_actor>& workers,

@@ -15,25 +15,27 @@ struct worker_reply {
   tensors results;
 };
 
-/// The worker that failed, and the reason.
+/// Names the worker that failed, and the reason.
 struct worker_failure {
   std::size_t worker = 0;
   ec code = ec::invalid;
   std::string error_text;
 };
 
-/// A request to all workers.
+/// A request that a client sends to all of its workers.
 struct worker_request {
   std::string function;
   std::uint64_t number = 0;
-  /// By worker; as in the request of `worker_actor`.
+  /// Tensor counts for each worker, as the `run` message of `worker_actor`
+  /// describes them.
   std::vector<std::vector<std::uint32_t>> tensor_counts;
   std::vector<tensors> inputs;
 };
 
-/// Each of these sends a request to all workers. It waits until all have
-/// replied, one has failed by its own fault, or the timeout expires.
-/// @returns the replies by worker; for a missing reply a status that is not
+/// `join_all`, `run_all` and `leave_all` each send a request to all workers.
+/// Each waits until all workers have replied, a worker replies that it failed
+/// itself, or the timeout expires.
+/// @returns the replies by worker. A missing reply has a status that is not
 ///          `done`.
 std::vector<worker_reply> join_all(caf::actor_system& system,
                                    const std::vector<worker_actor>& workers,
@@ -46,8 +48,9 @@ void leave_all(caf::actor_system& system,
                const std::vector<worker_actor>& workers,
                std::chrono::milliseconds timeout);
 
-/// Returns the first worker that failed by its own fault; else the first that
-/// reports a failure of another. None: all requests succeeded.
+/// Returns the first worker that failed itself. If there is none, returns the
+/// first worker that reports a failure of another worker. None: all requests
+/// succeeded.
 std::optional<worker_failure>
 find_failure(const std::vector<worker_reply>& replies);
 

@@ -7,7 +7,8 @@
 #include <random>
 #include <set>
 
-// The workers of a client: spawning, requests, and failures.
+// This file implements how a client spawns its workers, sends requests to them
+// and handles their failures.
 
 namespace troupe {
 
@@ -158,7 +159,7 @@ remote_strategy::impl::run_on_all(worker_request&& request) {
   return replies;
 }
 
-/// Divides the results of a worker by replica.
+/// Divides the flat list of a worker's result tensors by replica.
 std::vector<tensors> remote_strategy::impl::split_by_replica(
   std::size_t worker, const worker_reply& reply, std::size_t replicas) {
   std::uint64_t total = 0;

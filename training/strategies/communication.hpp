@@ -8,38 +8,39 @@ namespace troupe {
 
 /// Options of the collectives between the replicas of several processes.
 struct communication_options {
-  /// `all_reduce` of many tensors fuses them into packs: a new pack is opened
-  /// when the previous one holds more bytes than this. Zero: the thresholds of
-  /// `pack_indices` (tensor_packs.hpp).
+  /// `all_reduce` of several tensors fuses the tensors into packs. It opens a
+  /// new pack when the previous pack holds more than this number of bytes.
+  /// Zero: the thresholds of `pack_indices` (tensor_packs.hpp).
   std::int64_t bytes_per_pack = 0;
 
   /// Timeout of one step and of each wait in it.
   std::chrono::milliseconds timeout{60'000};
 
-  /// Timeout for another worker to finish a save or a callback of `fit`, or to
-  /// call `fit`, `evaluate` or `save`. If `timeout` is longer, it applies
-  /// instead. A lost worker is nevertheless detected immediately.
+  /// Maximum wait for another worker to call `fit`, `evaluate` or `save`, or to
+  /// finish a save or a callback of `fit`. If `timeout` is longer than
+  /// `callback_timeout`, `timeout` is the limit. The loss of a worker ends the
+  /// wait at once.
   std::chrono::milliseconds callback_timeout{600'000};
 
-  /// The algorithm of the sum. `tree` adds in the order of the canonical tree,
-  /// independent of the placement of the replicas. `ring` adds in an order that
-  /// depends on the number of workers and their ranks; each worker sends only
-  /// to the next one. In a job of one process both are the tree. `nccl` is not
-  /// implemented.
+  /// Algorithm of an all-reduce. `tree` adds in the order of the canonical
+  /// tree, which does not depend on the placement of the replicas. `ring` adds
+  /// in an order that depends on the number of workers and their ranks; each
+  /// worker sends only to the next worker. In a job of one process, `ring`
+  /// means `tree`. `nccl` is not implemented.
   enum class implementations : std::uint8_t {
-    automatic, ///< The tree.
+    automatic, ///< Selects `tree`.
     tree,
     ring,
     nccl,
   } implementation = implementations::automatic;
 };
 
-/// Options of one collective call; all replicas pass equal ones. A field left
-/// at its default takes the strategy's value.
+/// Options of one collective call. All replicas must pass equal options. The
+/// default of a field selects the strategy's value.
 struct call_options {
   std::int64_t bytes_per_pack = 0;
-  /// Timeout of each wait in the call, at most the strategy's timeout. Zero:
-  /// the strategy's timeout.
+  /// Timeout of each wait in the call. It cannot exceed the strategy's timeout.
+  /// Zero: the strategy's timeout.
   std::chrono::milliseconds timeout{0};
   communication_options::implementations implementation =
     communication_options::implementations::automatic;
@@ -50,7 +51,8 @@ struct call_options {
 void check(const communication_options& options);
 void check(const call_options& options);
 
-/// Parses "auto", "automatic", "tree", "ring" or "nccl", in any case.
+/// Parses "auto", "automatic", "tree", "ring" or "nccl", in upper or lower
+/// case.
 /// @errors throws std::invalid_argument for any other name.
 communication_options::implementations
 parse_implementation(const std::string& name);

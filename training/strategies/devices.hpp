@@ -7,7 +7,7 @@
 
 namespace troupe {
 
-/// Parses the devices of a strategy, which has one replica on each.
+/// Parses the names of a strategy's devices. Each device has one replica.
 /// @errors throws std::invalid_argument if no device is named, a device does
 ///         not exist, or a device is named twice.
 std::vector<device> parse_devices(const std::vector<std::string>& names);

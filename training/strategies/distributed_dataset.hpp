@@ -10,10 +10,10 @@
 
 namespace troupe {
 
-/// A batched dataset and the strategy over whose replicas its batches are
-/// divided. Replica i gets rows `shard_of(rows, i, replicas)` of each batch,
-/// whichever process runs it. Each part carries the row count of the global
-/// batch: `batch::global_rows`.
+/// Divides each batch of a dataset over the replicas of a strategy. Replica i
+/// gets the rows `shard_of(rows, i, replicas)` of a batch, in whatever process
+/// the replica runs. Each part has the row count of the whole batch in
+/// `batch::global_rows`.
 class distributed_dataset {
 public:
   distributed_dataset(strategy over, data::dataset batches)
@@ -24,26 +24,28 @@ public:
   const troupe::strategy& run_strategy() const { return strategy_; }
   const data::dataset& batches() const { return batches_; }
 
-  /// Reads one epoch; each element is a `per_replica` batch for `strategy.run`.
+  /// Reads one epoch. Each element is a `per_replica<batch>`, an argument for
+  /// `strategy::run`.
   class steps;
 
-  /// Reads the rest of an epoch from a position, also in a range-for. It is not
-  /// counted among the epochs of `begin`.
+  /// Returns a reader of the rest of an epoch from a position, also for a
+  /// range-for. The reader does not advance the epoch counter of `begin`.
   steps iterate(const data::position& start = {}) const;
 
   /// A range-for over the dataset reads one epoch: the first loop reads epoch
   /// 0, each later loop the next. A shuffled dataset has another order in each
-  /// epoch. Copies of this object share the epoch counter, but each call of
-  /// `distribute` makes an object that begins with epoch 0: call it once,
-  /// before the loops. All workers must begin equally many loops. To look at a
-  /// batch on one worker, use `iterate({0, 0})`, which is not counted.
+  /// epoch. Copies of this object share the epoch counter. Call `distribute`
+  /// once, before the loops, because each call makes an object that begins with
+  /// epoch 0. All workers must begin the same number of loops. To look at a
+  /// batch on one worker, use `iterate({0, 0})`, which does not advance the
+  /// counter.
   auto begin() const;
   std::default_sentinel_t end() const { return {}; }
 
 private:
   strategy strategy_;
   data::dataset batches_;
-  /// Epochs begun by `begin`.
+  /// Number of epochs that `begin` has begun.
   std::shared_ptr<std::atomic<std::uint64_t>> epochs_begun_;
 };
 

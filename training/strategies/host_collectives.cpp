@@ -11,8 +11,6 @@
 #include <exception>
 #include <stdexcept>
 
-// Collectives between the processes of a job that are not part of training.
-
 namespace troupe {
 
 namespace {
@@ -46,7 +44,8 @@ all_gather_text(const std::shared_ptr<strategy_state>& state,
                 std::chrono::milliseconds join_timeout) {
   if (state->placement.job.processes() == 1)
     return {own_text};
-  // The first replica of each process contributes a one, then the text.
+  // The first replica of each process contributes the byte 1 and the text. All
+  // other replicas contribute the byte 0.
   const auto texts = std::make_shared<std::vector<std::string>>();
   run_one_step(
     state,
@@ -62,7 +61,7 @@ all_gather_text(const std::shared_ptr<strategy_state>& state,
       }
       const auto gathered = self.all_gather_list(message);
       if (is_sender)
-        texts->clear(); // A step may be run again.
+        texts->clear(); // A step may run more than once.
       for (std::size_t i = 0; is_sender && i < gathered.size(); ++i) {
         if (gathered[i].type() != dtype::uint8 || gathered[i].bytes() == 0)
           throw_call_mismatch();

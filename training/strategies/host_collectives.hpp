@@ -8,30 +8,31 @@
 #include <string>
 #include <vector>
 
-// Collectives of the processes of a job over values of the host, such as texts.
+// Collectives between the processes of a job that are not part of training:
+// texts, and calls on the chief only.
 
 namespace troupe {
 
 /// Runs one step in which `fn` is called for each replica of this process. `fn`
-/// must own what it uses. In a job of several processes all of them must call
-/// it.
-/// @param join_timeout timeout of the wait for the other processes to call it.
-///             Zero: the step timeout of the group.
+/// must own what it uses. In a job of several processes, every process must
+/// call this function.
+/// @param join_timeout maximum wait for the calls of the other processes. Zero:
+///        the step timeout of the group.
 void run_one_step(const std::shared_ptr<strategy_state>& state,
                   const std::function<void(replica_context&)>& fn,
                   std::chrono::milliseconds join_timeout = {});
 
-/// Returns the texts of all processes, by process. All of them must call it;
-/// each waits for the others as in `run_one_step`. In a job of one process it
-/// returns that text alone.
+/// Returns the `own_text` of every process, by process. Every process must call
+/// this function, and each call waits for the other processes as in
+/// `run_one_step`.
 std::vector<std::string>
 all_gather_text(const std::shared_ptr<strategy_state>& state,
                 const std::string& own_text,
                 std::chrono::milliseconds join_timeout = {});
 
-/// Calls `fn` in process 0 while the others wait for its end, at most the
-/// callback timeout. An exception of `fn` is rethrown in process 0 and is a
-/// std::runtime_error in the others.
+/// Calls `fn` in process 0. The other processes wait for the end of `fn`, at
+/// most for the callback timeout. If `fn` throws, the call rethrows the
+/// exception in process 0 and throws std::runtime_error in the other processes.
 void run_on_chief(const std::shared_ptr<strategy_state>& state,
                   const std::function<void()>& fn);
 

@@ -10,7 +10,7 @@
 
 namespace troupe {
 
-/// Returns some rows of a batch. The result shares its elements.
+/// Returns some rows of a batch. The result shares the elements of `source`.
 batch select_rows(const batch& source, const row_range& rows);
 
 /// The rows of a global batch that belong to the replicas of this process.
@@ -24,22 +24,22 @@ struct local_batch {
   pooled<piece> pieces;         ///< Ascending; they do not overlap.
   std::int64_t global_rows = 0; ///< Rows of the global batch.
 
-  /// Returns the rows of one replica, which share the elements.
+  /// Returns the rows of one replica. The result shares the elements of `rows`.
   /// @pre the replica runs in this process.
   batch batch_of_replica(std::uint32_t replica, std::uint32_t replicas) const;
 };
 
-/// Reads the rows of this process from the global batches of an epoch. It reads
-/// all rows if this process has all replicas, or if the row count of a batch is
-/// not known before it is read (dataset::shard).
+/// Reads the rows of this process from the global batches of an epoch. If the
+/// row count of a batch is unknown before the read (dataset::shard), the whole
+/// batch is read, and the rows of this process are selected.
 class local_batches {
 public:
   local_batches(const data::dataset& batches, const data::position& start,
                 const local_placement& placement);
 
   /// @returns none at the end of the epoch.
-  /// @errors throws what reading throws, and std::logic_error if the dataset
-  ///         yields single examples.
+  /// @errors throws the exception that reading the dataset throws, and
+  ///         std::logic_error if the dataset yields single examples.
   std::optional<local_batch> next();
 
   data::position save() const { return cursors_.front().save(); }

@@ -23,7 +23,7 @@ make_one_device_state(std::string name, const device& target,
   group_options.threads = options.threads;
   auto state = make_strategy_state(make_sequential_group(group_options),
                                    std::move(name), {target}, options.threads);
-  state->copies = 1; // Replicas take turns with one copy.
+  state->copies = 1; // The replicas share one copy.
   return state;
 }
 
@@ -41,8 +41,8 @@ make_mirrored_state(runtime& local_runtime,
                              "mirrored", std::move(parsed), options.threads);
 }
 
-/// Returns the default strategy of this thread. Each thread has one, so that
-/// threads can train models independently.
+/// Returns the default strategy of this thread. Each thread has its own default
+/// strategy, so that threads can train models independently.
 const std::shared_ptr<strategy_state>& default_state() {
   static thread_local const auto instance = [] {
     auto state = make_one_device_state("default", device{}, {});

@@ -6,22 +6,23 @@
 #include <string>
 #include <vector>
 
-// The strategies of one machine. Each is a `strategy`; they differ in their
-// construction only.
+// The strategies of one machine. Each class differs from `strategy` only in its
+// constructor.
 
 namespace troupe {
 
 class runtime;
 
-/// The strategy without a scope: one replica on "cpu:0", on the calling thread.
+/// The strategy of code outside any scope. It has one replica on "cpu:0", on
+/// the calling thread.
 class default_strategy : public strategy {
 public:
   default_strategy();
 };
 
 struct one_device_options {
-  /// Logical replicas, which take turns. The weights are bitwise equal to those
-  /// of a job with one device per replica.
+  /// Number of logical replicas, which run in turn on the device. The weights
+  /// are bitwise equal to the weights of a job with one device per replica.
   std::uint32_t replicas = 1;
   int threads = 1; ///< Threads of each replica's ops.
 };
@@ -41,14 +42,14 @@ struct mirrored_options {
   std::chrono::milliseconds step_timeout{60'000};
 };
 
-/// One replica per device. Each replica is an actor with its own thread and its
-/// own copy of the parameters. Replicas all-reduce gradients, so that the
-/// copies stay bitwise equal.
+/// Runs one replica on each device. Each replica is an actor with its own
+/// thread and its own copy of the parameters. The replicas all-reduce
+/// gradients, so that the copies stay bitwise equal.
 class mirrored_strategy : public strategy {
 public:
   /// @param local_runtime outlives the strategy and everything made in its
   /// scope.
-  /// @param devices one replica each.
+  /// @param devices names of the devices.
   /// @errors throws std::invalid_argument if no device is named, a device does
   ///         not exist or is named twice, or an option is below 1.
   mirrored_strategy(runtime& local_runtime,

@@ -17,7 +17,7 @@ namespace {
 
 constexpr auto name = "multi_worker_mirrored";
 
-/// Returns the tasks that have replicas, in order: the chief, then the workers.
+/// Returns the tasks that have replicas: first the chief, then the workers.
 std::vector<net::cluster_task> worker_tasks(const net::cluster_spec& cluster) {
   std::vector<net::cluster_task> tasks;
   for (const auto* type : {"chief", "worker"})
@@ -27,7 +27,7 @@ std::vector<net::cluster_task> worker_tasks(const net::cluster_spec& cluster) {
   return tasks;
 }
 
-/// Returns this worker's task in the cluster; none if it is the only worker.
+/// Returns this worker's task in the cluster. None: there is no other worker.
 std::optional<net::cluster_task>
 own_task(const net::cluster_spec& cluster,
          const net::cluster_resolver& resolver) {
@@ -83,8 +83,8 @@ cluster_options to_cluster_options(const net::cluster_spec& cluster,
   return result;
 }
 
-/// Describes the transports of tensors to the other workers; "shm+tcp" if they
-/// differ.
+/// Returns the transports of tensors to the other workers. If the transports
+/// differ, joins their names: "shm+tcp".
 std::string transports_of(const cluster& joined_cluster) {
   std::string names;
   for (std::uint32_t p = 0; p < joined_cluster.processes(); ++p)

@@ -11,9 +11,9 @@
 
 namespace troupe {
 
-/// One value for each replica of a strategy that runs in this process, in order
-/// of replica id. If it is an argument of `strategy.run`, each replica gets its
-/// own value.
+/// Holds one value for each replica of this process, in order of replica id. If
+/// a `per_replica` is an argument of `strategy::run`, each replica gets its own
+/// value.
 template <class T>
 class per_replica {
 public:
@@ -40,7 +40,7 @@ public:
   const std::vector<std::uint32_t>& replica_ids() const { return ids_; }
   using reference = typename std::vector<T>::const_reference;
 
-  /// @param replica id in the job.
+  /// @param replica id of a replica in the job.
   /// @errors throws std::logic_error if the replica has no value in this
   ///         process.
   reference operator[](std::size_t replica) const {
@@ -67,7 +67,8 @@ private:
   std::vector<std::uint32_t> ids_;
 };
 
-/// Returns the argument that `strategy.run` passes to replica `id`.
+/// Returns the value that `strategy::run` passes to replica `id` for the
+/// argument `x`.
 template <class T>
 const T& local(const T& x, std::size_t) {
   return x;

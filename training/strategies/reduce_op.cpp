@@ -22,7 +22,7 @@ std::size_t axis_index(int axis, const tensor& value) {
   return static_cast<std::size_t>(index);
 }
 
-/// Integers wrap around on overflow.
+/// Returns a + b. Integers wrap around on overflow.
 template <class T>
 T add_wrapping(T a, T b) {
   if constexpr (std::is_integral_v<T> && std::is_signed_v<T>) {
@@ -59,8 +59,8 @@ tensor sum_in_tree_order(std::span<const tensor> values) {
   return out;
 }
 
-/// Sums over some axes. The result has the dtype of the value; integers are
-/// allowed.
+/// Sums over some axes. float32 and int32 are added in 64 bits; the result has
+/// the dtype of the value.
 tensor sum_over(const tensor& value, const std::vector<std::size_t>& over) {
   shape kept_dims = value.dims();
   std::vector<std::int64_t> extents;

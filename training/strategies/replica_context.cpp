@@ -10,7 +10,8 @@ namespace troupe {
 
 namespace {
 
-/// True if the all-reduce sums the tensor directly; other dtypes are gathered.
+/// Returns true if a collective sums the tensor. Tensors of other dtypes are
+/// gathered, and then each replica adds them.
 bool is_summed(const tensor& x) {
   return x.type() == dtype::float32;
 }
@@ -62,7 +63,7 @@ tensors replica_context::all_reduce(reduce_op op, const tensors& xs,
   return out;
 }
 
-/// Sums float32 tensors.
+/// Reduces float32 tensors.
 tensors replica_context::reduce_tensors(reduce_op op, const tensors& xs,
                                         std::size_t bytes_per_pack) {
   // With one replica, packing has no benefit.
@@ -79,8 +80,7 @@ tensors replica_context::reduce_tensors(reduce_op op, const tensors& xs,
   totals.reserve(inputs.size());
   for (auto number = first; number < next_collective_; ++number) {
     auto total = finish_sum(number);
-    // A sum is shared with the other replicas. With one replica it is the part
-    // itself, so the caller gets a copy that it may write to.
+    // With one replica the sum is the input itself, so the caller gets a copy.
     if (op == mean)
       total = divide_elements(total, replicas_);
     else if (is_single_replica)
@@ -100,7 +100,7 @@ tensor replica_context::all_gather(const tensor& x, int axis,
 tensors replica_context::all_gather_list(const tensor& x) {
   check_unrecorded(x);
   auto all = gather(next_collective_++, x);
-  if (replicas_ == 1 && x) // The tensor is the caller's own.
+  if (replicas_ == 1 && x) // The gathered tensor is `x` itself.
     all.front() = all.front().clone();
   return all;
 }

@@ -13,7 +13,8 @@ namespace troupe {
 
 namespace {
 
-/// The replica context of a step of a replica group.
+/// Replica context of a step: carries out the collectives with the step context
+/// of a replica group.
 class group_replica_context final : public replica_context {
 public:
   group_replica_context(step_context& step, std::size_t bytes_per_pack)
@@ -67,21 +68,22 @@ struct running_flag_guard {
   std::atomic<bool>& flag;
 };
 
-/// State that a call of `run_steps` shares with the replicas. A replica that is
-/// stuck in the step function outlives the call: the function, and what the
-/// function owns, is kept until that replica returns.
+/// State that a call of `run_steps` shares with the replicas. If the call ends
+/// while a replica is stuck in the step function, the function and what it owns
+/// are kept until that replica returns.
 struct shared_run {
   shared_run(const step_function& x, std::size_t replicas)
     : errors(replicas), fn{std::make_shared<const step_function>(x)} {}
 
-  /// @returns null if the call has ended: no replica may enter any more.
+  /// @returns the step function. Null: the call has ended, and no replica may
+  ///          enter the function.
   std::shared_ptr<const step_function> function() {
     const std::lock_guard hold{lock};
     return fn;
   }
 
-  /// Destroys the function when no replica is inside. Without this call the
-  /// group would keep the function object beyond the run.
+  /// Releases the function, which is destroyed when no replica is inside it.
+  /// Without this call the group would keep the function after the run.
   void release_function() {
     std::shared_ptr<const step_function> last;
     const std::lock_guard hold{lock};
@@ -89,7 +91,7 @@ struct shared_run {
   }
 
   std::mutex lock;
-  /// One entry per replica of this process.
+  /// Exception of each replica of this process. Null: none.
   std::vector<std::exception_ptr> errors;
 
 private:
@@ -120,7 +122,8 @@ std::uint64_t run_steps(const std::shared_ptr<strategy_state>& state,
     std::make_shared<shared_run>(request.step, state->placement.count());
   const release_on_exit end{*shared};
   auto wrapped_request = request;
-  // Weak: replicas keep the function, and the strategy owns the replicas.
+  // The pointer is weak to avoid a cycle: replicas keep the function, and the
+  // strategy owns the replicas.
   wrapped_request.step = [owner = std::weak_ptr{state},
                           shared](step_context& step) {
     const auto locked_state = owner.lock();
@@ -147,7 +150,7 @@ std::uint64_t run_steps(const std::shared_ptr<strategy_state>& state,
   } catch (...) {
     const std::lock_guard hold{shared->lock};
     for (const auto& error : shared->errors)
-      if (error) // The exception as it was thrown, not as the group reports it.
+      if (error) // Has the original type, unlike the error of the group.
         std::rethrow_exception(error);
     throw;
   }

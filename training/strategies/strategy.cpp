@@ -25,7 +25,7 @@ execution_scope_guard::~execution_scope_guard() {
 
 namespace {
 
-/// The replica of code that runs while no strategy is in scope.
+/// Replica context of code that runs while no strategy is in scope.
 class default_replica_context final : public replica_context {
 public:
   default_replica_context() : replica_context{0, 1} {}
@@ -43,7 +43,7 @@ private:
     return tensors(1, x);
   }
 
-  tensors started_; ///< Started sums, in order.
+  tensors started_; ///< Inputs of the started sums, in order.
 };
 
 [[noreturn]] void throw_misuse(const std::string& what,
@@ -77,7 +77,7 @@ strategy_scope::strategy_scope(std::shared_ptr<strategy_state> state) {
                        + " strategy cannot be nested in that of another, the "
                        + current->strategy->name + " strategy");
   }
-  if (!is_default) // Without a scope the default strategy is current.
+  if (!is_default) // The default strategy is current without a scope.
     impl_ = std::make_unique<impl>(execution_scope{std::move(state), nullptr});
 }
 
@@ -147,9 +147,9 @@ void strategy::check_cross_replica(const char* operation) const {
                  "all_reduce or all_gather there");
 }
 
-/// Random numbers depend on the number of calls of `run`, not on the step of
-/// the group. The latter differs between placements: `reduce` runs a step of
-/// the group in a job of several processes, and none in one process.
+/// Random numbers depend on the number of calls of `run`, not on the step
+/// number of the group. The step number depends on the placement: `reduce` runs
+/// a step of the group only in a job of several processes.
 void strategy::run_step(const std::function<void(replica_context&)>& fn) const {
   run_one_step(state_, [fn, number = state_->runs](replica_context& self) {
     current_context().random.step = number;
@@ -158,8 +158,8 @@ void strategy::run_step(const std::function<void(replica_context&)>& fn) const {
   ++state_->runs;
 }
 
-/// Returns the value of `fn`, which must be equal on all replicas. `fn` must
-/// own what it uses.
+/// Runs `fn` on all replicas and returns its value, which must be equal on all
+/// replicas. `fn` must own what it uses.
 tensor strategy::run_collective(
   const std::function<tensor(replica_context&)>& fn) const {
   const auto out = std::make_shared<tensor>();

@@ -23,19 +23,20 @@ class distributed_dataset;
 class strategy_scope;
 struct strategy_state;
 
-/// Decides where a program computes and how its replicas stay synchronized. It
-/// is a handle: copies mean the same strategy. `default_strategy`,
-/// `one_device_strategy` and `mirrored_strategy` (local_strategies.hpp) and
-/// `multi_worker_mirrored_strategy` (multi_worker.hpp) construct one.
+/// Decides where a program computes and how its replicas stay synchronized. A
+/// `strategy` is a handle: copies refer to the same strategy. The derived
+/// classes construct it: `default_strategy`, `one_device_strategy` and
+/// `mirrored_strategy` (local_strategies.hpp) and
+/// `multi_worker_mirrored_strategy` (multi_worker.hpp).
 ///
-/// Code runs in one of two contexts. *Replica context*: within a function that
-/// `run` calls once for each replica, and wherever no strategy is in scope.
-/// *Cross-replica context*: within `scope`, around `run`.
+/// Code runs in one of two contexts. A function that `run` calls for a replica
+/// runs in *replica context*, and so does code outside any scope. Code in a
+/// strategy's `scope` but outside `run` is in *cross-replica context*.
 class strategy {
 public:
-  /// "mirrored", as in the option --strategy of `troupe train`.
+  /// Returns the name of the kind of strategy, such as "mirrored".
   const std::string& name() const;
-  std::uint32_t num_replicas_in_sync() const; ///< In all workers.
+  std::uint32_t num_replicas_in_sync() const; ///< Replicas of all workers.
   const std::vector<device>& devices() const; ///< Devices of this worker.
   int threads() const; ///< Threads of each replica's ops.
 
@@ -46,56 +47,59 @@ public:
   /// Ids of this worker's replicas, ascending. They need not be consecutive.
   const std::vector<std::uint32_t>& local_replica_ids() const;
 
-  /// Transport of tensors between workers: "shm", "tcp" or "tls", joined with
-  /// "+" if the workers use several. "none" if there is only one worker.
+  /// Returns the transport of tensors to the other workers: "shm", "tcp" or
+  /// "tls". If there are several transports, "+" joins them. "none": there is
+  /// only one worker.
   const std::string& transport() const;
 
-  /// True on the worker that writes files and prints for all: the first.
+  /// Returns true on worker 0, which writes files and prints for all workers.
   bool is_chief() const { return worker() == 0; }
 
-  /// Makes this the current strategy during the lifetime of the result. A model
-  /// that is made during that time has a copy of its parameters on every
-  /// device.
-  /// @errors throws std::logic_error while another strategy is in scope, for
-  ///         the default strategy while any is, and in a replica context.
+  /// Makes this strategy current during the lifetime of the result. A model
+  /// that is made during that time belongs to this strategy.
+  /// @errors throws std::logic_error while another strategy is in scope, and in
+  ///         a replica's function.
   [[nodiscard]] strategy_scope scope() const;
 
   /// Calls `fn(replica_context&, args...)`, or `fn(args...)`, once for each
-  /// replica, on the thread of that replica. Of a `per_replica` argument each
-  /// replica gets its own value. In a job of several workers all of them must
-  /// call it. `fn` and the arguments are copied or moved; an object that can be
-  /// neither copied nor moved is passed by reference.
-  /// @returns the results of this worker's replicas as `per_replica`; void if
-  ///          `fn` returns void.
-  /// @errors an exception of `fn` ends the step on all replicas and is
-  ///         rethrown, that of the lowest replica that threw. Throws
-  ///         `job_error` if a replica waits for another longer than the step
-  ///         timeout; std::logic_error in a replica context. If the text of a
-  ///         `job_error` says that a replica is still inside `fn`, the objects
-  ///         that `fn` refers to must exist until that replica has returned.
-  ///         The copies of `fn` and of the arguments are kept by this library.
+  /// replica, on the thread of that replica. If an argument is a `per_replica`,
+  /// each replica gets its own value. In a job of several workers, every worker
+  /// must call `run`. `run` copies or moves `fn` and the arguments. It passes
+  /// an object by reference if the object can be neither copied nor moved.
+  /// @returns the results of this worker's replicas as `per_replica`. If `fn`
+  ///          returns void, `run` returns void.
+  /// @errors an exception of `fn` ends the step on all replicas. `run` rethrows
+  ///         the exception of the replica with the lowest id. Throws
+  ///         `job_error` if a replica waits for another replica longer than the
+  ///         step timeout. Throws std::logic_error in a replica's function. If
+  ///         the text of a `job_error` says that a replica is still inside
+  ///         `fn`, the objects that `fn` refers to must exist until that
+  ///         replica has returned. The library itself keeps the copies of `fn`
+  ///         and of the arguments.
   template <class F, class... Args>
   auto run(F&& fn, Args&&... args) const;
 
-  /// Reduces one value per replica to one: elementwise, or along axes too
-  /// (reduce_op.hpp). It is meant for reports; replicas use `all_reduce`. In a
-  /// job of several workers all of them must call it, and all get the result.
-  /// @errors throws std::logic_error in a replica context.
+  /// Reduces one value per replica to one value: elementwise, or also over axes
+  /// (reduce_op.hpp). It serves to report metrics; within a step, replicas call
+  /// `all_reduce`. In a job of several workers, every worker must call
+  /// `reduce`, and every worker gets the result.
+  /// @errors throws std::logic_error in a replica's function.
   tensor reduce(reduce_op op, const per_replica<tensor>& values) const;
   tensor reduce(reduce_op op, const per_replica<tensor>& values,
                 axes over) const;
 
-  /// Reduces numbers: the sum in tree order, divided by the number of replicas
-  /// for the mean.
+  /// Reduces one number per replica. The sum is added in the order of the
+  /// canonical tree. The mean is that sum divided by the number of replicas.
   template <std::floating_point T>
   T reduce(reduce_op op, const per_replica<T>& values) const;
 
-  /// Reduces a value that is not per replica: its mean is the value itself.
+  /// Reduces a value that is equal on all replicas. The mean is the value
+  /// itself.
   /// @errors throws std::logic_error for a sum over more than one replica.
   tensor reduce(reduce_op op, const tensor& value) const;
 
-  /// Concatenates the values of the replicas along an axis. In a job of several
-  /// workers all of them must call it.
+  /// Concatenates the values of all replicas along an axis. In a job of several
+  /// workers, every worker must call `gather`.
   tensor gather(const per_replica<tensor>& values, int axis) const;
 
   /// Returns the values of this worker's replicas.
@@ -108,13 +112,12 @@ public:
     return {x};
   }
 
-  /// Returns `fn(id)` for each of this worker's replicas; ids are those of the
-  /// job.
+  /// Returns `fn(id)` for each of this worker's replicas, where `id` is the
+  /// replica's number in the job.
   template <class F>
   auto values_from(F&& fn) const;
 
-  /// Divides each batch of a batched dataset, the global batch, over the
-  /// replicas.
+  /// Returns a dataset that divides each batch of `batches` over the replicas.
   distributed_dataset distribute(data::dataset batches) const;
 
   friend bool operator==(const strategy&, const strategy&) = default;
@@ -133,7 +136,8 @@ private:
   std::shared_ptr<strategy_state> state_;
 };
 
-/// Ends the scope in its destructor. Scopes must end in reverse order.
+/// Ends the scope of a strategy in its destructor. Nested scopes must end in
+/// the reverse order of their begin.
 class strategy_scope {
 public:
   explicit strategy_scope(std::shared_ptr<strategy_state> state);
@@ -146,15 +150,16 @@ private:
   std::unique_ptr<impl> impl_;
 };
 
-/// Returns the strategy in scope, also within a replica's function; the default
-/// strategy if none is.
+/// Returns the strategy in scope, also within a replica's function. If no
+/// strategy is in scope, returns the default strategy.
 strategy get_strategy();
 
-/// True if a strategy other than the default one is in scope.
+/// Returns true if a strategy other than the default strategy is in scope.
 bool has_strategy();
 
-/// Returns the replica that this code runs as; the only one if no strategy is
-/// in scope. Null in cross-replica context.
+/// Returns the context of the replica that runs the calling code. If no
+/// strategy is in scope, returns the context of the default strategy's replica.
+/// Null: the caller is in cross-replica context.
 replica_context* get_replica_context();
 
 inline bool in_cross_replica_context() {
@@ -194,8 +199,9 @@ T& value_of(reference_holder<T>& x) {
   return x.target;
 }
 
-/// A call that each replica makes. The step function shares its ownership,
-/// because a replica that is stuck in it outlives `run`.
+/// A function and its arguments, which each replica calls. The step function
+/// shares ownership of this object, because a replica that is stuck in the
+/// function outlives `run`.
 template <class F, class... Args>
 struct stored_call {
   stored_call(std::remove_reference_t<F>& f,

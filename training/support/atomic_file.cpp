@@ -37,13 +37,14 @@ std::string remedy(int error) {
   }
 }
 
-/// Syncs the directory; otherwise the rename may be lost in a crash.
+/// Syncs the directory of the file `path`. Otherwise a crash may undo the
+/// rename.
 void sync_directory(const fs::path& path) {
   const auto folder = path.has_parent_path() ? path.parent_path() : ".";
   const auto file = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (file < 0)
-    // The directory may be writable but not readable. The rename is done in any
-    // case.
+    // The directory may be writable but not readable. The rename has succeeded
+    // in any case.
     return;
   ::fsync(file);
   ::close(file);
@@ -95,7 +96,7 @@ atomic_file::~atomic_file() {
 }
 
 void atomic_file::write(std::span<const std::byte> bytes) {
-  // Maximum of one system call.
+  // Maximum size of one `::write`.
   constexpr std::size_t max_bytes = std::size_t{1} << 30;
   while (!bytes.empty()) {
     const auto n =

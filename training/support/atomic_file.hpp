@@ -13,8 +13,8 @@ namespace troupe {
 /// regular (a pipe, a terminal) are written directly.
 class atomic_file {
 public:
-  /// @errors throws std::runtime_error that names the file, as all functions of
-  ///         this header.
+  /// @errors throws std::runtime_error that names the file. All functions of
+  ///         this header report errors in this way.
   explicit atomic_file(const std::filesystem::path& path);
 
   /// Removes the temporary file if `commit` did not succeed.
@@ -36,12 +36,13 @@ private:
 
   std::filesystem::path given_path_; ///< Path as the caller named it.
   std::filesystem::path path_;       ///< Path after resolving symbolic links.
-  std::string temporary_;            ///< Empty: the file is written directly.
+  /// Path of the temporary file. Empty: the file is written directly.
+  std::string temporary_;
   int file_ = -1;
 };
 
-/// Checks that the file can be written, so that a program can fail before long
-/// work. Throws as the constructor of `atomic_file`. Leaves no file behind.
+/// Checks that the file can be written, so that a program can fail before it
+/// starts long work. Leaves no file behind.
 void check_writable(const std::filesystem::path& path);
 
 } // namespace troupe

@@ -26,7 +26,8 @@ spdlog::level::level_enum to_spdlog(log_level level) {
   return spdlog::level::off;
 }
 
-/// Uses its own logger, so that the program's use of spdlog is unaffected.
+/// Returns a sink with its own logger, so that the program's use of spdlog is
+/// unaffected.
 log_sink standard_error() {
   auto out = std::make_shared<spdlog::sinks::stderr_sink_mt>();
   out->set_pattern("%H:%M:%S troupe %l: %v");
@@ -45,7 +46,8 @@ struct sink_slot {
   log_sink sink = standard_error();
 };
 
-/// Never destroyed, because threads may log while the program exits.
+/// Returns the slot of the sink. The slot is never destroyed, because threads
+/// may log while the program exits.
 sink_slot& slot() {
   static auto& one = *new sink_slot;
   return one;

@@ -29,7 +29,7 @@ private:
   std::unique_ptr<impl> impl_;
 };
 
-/// Returns 64 lower-case hexadecimal digits.
+/// Returns the hash as 64 lower-case hexadecimal digits.
 std::string to_hex(const sha256::value& x);
 
 } // namespace troupe

@@ -14,8 +14,8 @@ using namespace troupe;
 
 class SavedModel : public scratch_test {
 protected:
-  /// Returns the bytes of a model with an interrupted fit, which has every
-  /// optional part of the format.
+  /// Returns the bytes of a saved model with an interrupted fit. Such a file
+  /// has every optional part of the format.
   std::string interrupted_model_bytes() {
     model model{small_net(), adam{.beta1 = 0.8f}, {.seed = 77}};
     model.fit(
@@ -45,7 +45,8 @@ protected:
     EXPECT_EQ(said.find('\n'), said.npos) << said;
   }
 
-  /// Replaces text in the header and corrects its length and the checksum.
+  /// Replaces a text in the header, and corrects the header's length and the
+  /// checksum.
   std::string with_replaced_header(std::string bytes,
                                    const std::string& old_text,
                                    const std::string& new_text) {
@@ -139,7 +140,8 @@ TEST_F(SavedModel, RejectionIsOneSentence) {
 
 TEST_F(SavedModel, ClaimedSizesAllocateNoMemory) {
   const auto bytes = interrupted_model_bytes();
-  // 24 units become 2^20: 10 GB of weights in a file of 600 KB.
+  // With 2^20 units instead of 24, the header of a file of 600 KB claims 10 GB
+  // of weights and slots.
   auto huge =
     with_replaced_header(bytes, R"("units":24)", R"("units":1048576)");
   expect_load_error(huge, "its parameters do not match its model");

@@ -37,7 +37,7 @@ TEST_F(DataSource, SplitOfATableIsRandomButReproducible) {
   EXPECT_EQ(x.test.size(), 10u);
   const auto test = x.test.examples(0, 10);
   EXPECT_TRUE(same_bits(test.inputs, again.test.examples(0, 10).inputs));
-  // The table is sorted by label, but both labels are among the last rows.
+  // The table is sorted by label, but the test rows contain both labels.
   int ones = 0;
   for (const auto label : test.labels.data<std::int32_t>())
     ones += label;

@@ -11,7 +11,8 @@ using namespace troupe;
 
 using sizes = std::vector<std::size_t>;
 
-/// Makes parameters of 1 to 4,000 elements, each aligned to 16.
+/// Returns the offsets of 1 to 12 parameters, and the size of their buffer.
+/// Each parameter has 1 to 4,000 elements and begins at a multiple of 16.
 std::pair<sizes, std::size_t> some_layout(std::mt19937& rng) {
   sizes offsets;
   std::size_t offset = 0;

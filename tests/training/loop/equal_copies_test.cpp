@@ -19,7 +19,7 @@ std::string difference_text(const std::string& variable,
            "or, if a step failed before, load the last saved file";
 }
 
-/// Makes the copies of the last variable differ on one replica of the job.
+/// Changes the last variable in the copy of one replica of the job.
 void change_copy(const strategy& on, const model& it, std::uint32_t replica) {
   on.run([&](replica_context& self) {
     if (self.replica_id() == replica)
@@ -38,7 +38,8 @@ std::string error_text_of(const std::function<void()>& fn) {
 
 class EqualCopies : public scratch_test {
 protected:
-  /// Returns the error of `fit`, which `evaluate` and `save` must repeat.
+  /// Returns the error of `fit`. Expects that `evaluate` and `save` throw the
+  /// same error and that `save` writes no file.
   std::string common_error(model& it) {
     const auto batches = digits_200().batch(16);
     const auto said = error_text_of([&] { it.fit(batches); });

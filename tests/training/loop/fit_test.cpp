@@ -15,7 +15,7 @@ model small_model(const update_rule& rule = adam{}, bool with_dropout = false) {
   return model{small_net(with_dropout), rule, {.seed = 5}};
 }
 
-/// Returns the weights after a fit with a number of replicas.
+/// Returns the hash of the weights after a fit on a number of replicas.
 std::string weights_after(std::uint32_t replicas, const data::dataset& batches,
                           const fit_options& options = {}) {
   const auto strategy = turns(replicas);
@@ -55,7 +55,8 @@ TEST(Fit, ContinuesWithTheNextEpochOfTheDataByDefault) {
   EXPECT_EQ(after({{.first_epoch = 0}, {.first_epoch = 1}, {}}), three);
   EXPECT_NE(after({{.epochs = 2}, {.first_epoch = 0}}), three);
   EXPECT_NE(after({{.epochs = 3, .first_epoch = 1}}), three);
-  // An interrupted fit that is not resumed has begun its epoch.
+  // After an interrupted fit, a fit without `resume` begins with the next
+  // epoch.
   EXPECT_EQ(after({{.max_steps = 5}, {}}),
             after({{.max_steps = 5}, {.first_epoch = 1}}));
 }
@@ -70,7 +71,8 @@ TEST(Fit, WeightsDependOnTheSeedOnly) {
   EXPECT_NE(once(1), once(2));
 }
 
-/// Makes one step of plain gradient descent over all examples.
+/// Returns the weights after one step of gradient descent on all examples of a
+/// batch.
 std::vector<tensor> stepped_by_hand(const batch& global, float rate) {
   const auto model = small_model(sgd{});
   tape t;
@@ -89,15 +91,16 @@ std::vector<tensor> stepped_by_hand(const batch& global, float rate) {
 }
 
 TEST(Fit, GradientIsTheSumOverAllReplicasDividedByAllExamples) {
-  // 7 examples over 3 replicas, 2 over 3 (one has none), 1 over 2.
+  // In the cases 2 over 3 and 1 over 2, one replica has no example.
   for (const auto& [rows, replicas] :
        {std::pair{7, 3u}, std::pair{2, 3u}, std::pair{1, 2u}}) {
     SCOPED_TRACE(std::to_string(rows) + " over " + std::to_string(replicas));
     const auto strategy = turns(replicas);
     const auto scope = strategy.scope();
     auto model = small_model(sgd{.learning_rate = 0.5f});
-    // The first batch is large enough for all replicas and has no effect,
-    // because the rate is 0 in its step.
+    // `fit` requires a batch size of at least the number of replicas, so a
+    // first batch of 20 comes before the batch under test. The first batch has
+    // no effect, because the learning rate of its step is 1e-30.
     const auto examples = digits_200().take(20 + std::uint64_t(rows));
     const auto batches = examples.batch(20);
     const auto last = examples.examples(20, 20 + std::uint64_t(rows));
@@ -139,8 +142,8 @@ TEST(Fit, CallbacksRunForEachStepAndEpochInOrder) {
 }
 
 TEST(Fit, EarlyStoppingRestoresTheBestWeights) {
-  // No change is large enough to count as an improvement, so the first epoch
-  // remains the best.
+  // With this `min_delta` no change counts as an improvement, so the first
+  // epoch remains the best.
   const early_stopping early{
     .monitor = monitored_metric::loss, .patience = 2, .min_delta = 1e9};
   const auto batches = digits_200().batch(50);
@@ -180,7 +183,8 @@ TEST(Fit, LearningRateFollowsTheSchedule) {
   EXPECT_FLOAT_EQ(static_cast<float>(rate_after(3)), 0.025f);
 }
 
-/// Makes batches of 20; the first pixel of batch number `bad` is infinite.
+/// Returns 200 examples. If they are batched by 20, the first pixel of batch
+/// number `bad` is infinite.
 data::dataset with_nan_in_batch(std::uint64_t bad) {
   const auto all = digits_200();
   return {200, 10, [all, bad](std::uint64_t i) {
@@ -210,8 +214,8 @@ TEST(Fit, NonFiniteLossStopsWithThePreviousWeights) {
   }
 }
 
-/// Makes batches of 20. In batch 4 the first pixels are so large that the
-/// gradients of finite losses overflow when they are added.
+/// Returns batches of 20. In batch 4 the first pixel of each image is very
+/// large: the losses are finite, but the sum of their gradients overflows.
 data::dataset with_overflow() {
   auto all = digits_200().examples(0, 200);
   auto inputs = all.inputs.clone();

@@ -10,7 +10,8 @@ namespace {
 
 using namespace troupe;
 
-/// Runs a custom loop over one epoch of the digits, equivalent to fit.
+/// Trains a model for one epoch in a custom loop that makes the steps of `fit`.
+/// Returns the hash of the weights.
 std::string weights_after_own_loop(const strategy& over,
                                    const update_rule& rule) {
   const auto scope = over.scope();
@@ -37,7 +38,7 @@ TEST(Optimizer, SingleCopyIsUpdatedOncePerStep) {
        {update_rule{sgd{.momentum = 0.9f}}, update_rule{adam{}}}) {
     const auto one = weights_after_own_loop(turns(2), rule);
     EXPECT_EQ(one, weights_after_own_loop(turns(2), rule));
-    // One replica adds the same gradients in another order.
+    // A single replica adds the same gradients in another order.
     EXPECT_NE(one, weights_after_own_loop(turns(1), rule));
   }
 }
@@ -69,8 +70,8 @@ TEST(Optimizer, InvalidArgumentsAreRejected) {
   EXPECT_THROW(inside.apply(none, {}), std::logic_error);
 }
 
-/// Returns the errors of a run with a model that was constructed outside the
-/// scope.
+/// Uses a model that was constructed outside the strategy's scope. Returns the
+/// errors of two runs: one calls the model, one calls `optimizer::apply`.
 std::vector<std::string> errors_of_foreign_model(const strategy& strategy) {
   const auto strange = model{small_net(), sgd{}};
   std::vector<std::string> message;

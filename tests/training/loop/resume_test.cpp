@@ -16,7 +16,7 @@ protected:
   }
 
   static data::dataset batches() {
-    // 13 batches per epoch.
+    // An epoch has 13 batches.
     return digits_200().shuffle(data::whole_dataset, 7).batch(16);
   }
 
@@ -166,7 +166,7 @@ TEST_F(Resume, EarlyStoppingInTheLastStepStaysInForce) {
   EXPECT_EQ(seen.best_epoch, 1u);
   EXPECT_FALSE(whole.interrupted());
   EXPECT_EQ(whole.weights_sha256(), undisturbed);
-  // A file that a callback saved there does not continue either.
+  // A fit that resumes from the file of epoch 3 makes no step either.
   auto loaded = model::load(folder / "a");
   hopeless.callbacks.clear();
   hopeless.max_steps = 0;

@@ -17,8 +17,8 @@
 #include <thread>
 #include <vector>
 
-// Nodes in this process, each with its own runtime and endpoint, and step
-// functions for them.
+// Helpers that start nodes in this process, each with its own runtime and
+// endpoint, and step functions for these nodes.
 
 namespace troupe::test {
 
@@ -82,7 +82,7 @@ inline bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != text.npos;
 }
 
-/// Waits until all roles on the node have ended.
+/// Waits until all roles on the node have ended, at most 20 s.
 inline void expect_no_roles_on(remote_node& node) {
   const auto deadline =
     std::chrono::steady_clock::now() + std::chrono::seconds{20};
@@ -92,8 +92,9 @@ inline void expect_no_roles_on(remote_node& node) {
   EXPECT_TRUE(node.info().running.empty());
 }
 
-/// Step functions that return the replica's id, its inputs and the factory's
-/// argument.
+/// Returns step functions. "who" returns the replica's id and inputs, and
+/// "fail" throws on replica 1. "said" returns the factory's argument with the
+/// worker's number, and its first input.
 inline step_functions echo(const strategy& strategy,
                            const std::string& argument) {
   step_functions functions;

@@ -15,8 +15,9 @@ using namespace troupe::test;
 
 constexpr std::int64_t global_batch = 16;
 
-/// Step functions with a custom loop and a fit. They share the network, the
-/// optimizer and the data that the factory makes.
+/// Returns step functions: "train" makes a step of a custom loop, "fit" calls
+/// `fit`, and "weights" returns the hash of the weights. All functions share
+/// one model and one optimizer.
 step_functions small_training(const strategy&, const std::string&) {
   struct components {
     model net{small_net(true), adam{}, {.seed = 5}};
@@ -44,7 +45,8 @@ step_functions small_training(const strategy&, const std::string&) {
   return functions;
 }
 
-/// Returns the batches of a strategy as inputs of "train".
+/// Calls `train` with each batch of an epoch, divided over the replicas of
+/// `on`. The batches have the form of inputs of "train".
 template <class Train>
 void each_batch(const strategy& on, Train train) {
   for (const auto& step :
@@ -185,8 +187,8 @@ TEST(RemoteStrategy, NodesAreSharedAndKeepNoRoles) {
   expect_no_roles_on(watcher);
 }
 
-/// Expects equal weights of a strategy on nodes and of one process, with these
-/// credentials and this transport.
+/// Trains on two nodes with these credentials and this transport. Expects that
+/// the weights equal those of a training in one process.
 void expect_equal_weights(const net::credentials& of_nodes,
                           const net::credentials& of_client,
                           transport_kind transport_used,

@@ -59,8 +59,9 @@ TEST(ClusterTraining, ReducesGathersAndBroadcasts) {
     }));
 }
 
-/// In a ring, chunk c of the k-th sum begins at worker (k + c) mod P. Here each
-/// sum is one chunk.
+/// The sums of a ring are added in ring order. Chunk c of sum k begins at
+/// worker (k + c) mod P, where P is the number of workers. Here each sum has
+/// one chunk.
 TEST(ClusterTraining, RingSumsInRingOrder) {
   const auto contribution = [](std::uint32_t r) {
     return std::ldexp(1.f, 24) / (r + 1);

@@ -15,7 +15,8 @@ constexpr auto timeout = 300ms;
 
 const multi_worker_options impatient{.communication = {.timeout = timeout}};
 
-/// Blocks for three timeouts, so that no race decides the test.
+/// Blocks, by default for three step timeouts, so that no race decides the
+/// test.
 void pause(std::chrono::milliseconds length = 3 * timeout) {
   std::promise<void> never;
   never.get_future().wait_for(length);
@@ -52,8 +53,9 @@ TEST(ClusterWaits, SlowCallbackMayExceedTheStepTimeout) {
       }));
 }
 
-/// The steps exceed the step window, so that the other worker receives no
-/// commit for longer than a run without callbacks would wait.
+/// A fit succeeds although worker 0 receives no commit for longer than a run
+/// without callbacks would wait. An epoch has more steps than the step window,
+/// so the callback of worker 1 delays the commits.
 TEST(ClusterWaits, SlowCallbackMayExceedTheCommitTimeout) {
   expect_nothing_thrown(
     run_on_cluster(2, impatient, [&](const strategy& on, std::uint32_t w) {
@@ -111,7 +113,7 @@ TEST(ClusterWaits, CallbackTimeoutBoundsASlowSave) {
 TEST(ClusterWaits, LossOfTheChiefEndsTheWait) {
   const auto thrown =
     run_on_cluster(2, impatient, [](const strategy& on, std::uint32_t w) {
-      if (w == 1) // Ten minutes, unless the loss is noticed.
+      if (w == 1) // Waits for ten minutes if the loss is not detected.
         run_on_chief(on.state(), [] {});
     });
   EXPECT_EQ(exception_text(thrown[0]), "");

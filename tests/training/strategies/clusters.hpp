@@ -10,8 +10,9 @@
 
 namespace troupe::test {
 
-/// Runs a function on workers that are threads of this process. Each has its
-/// own runtime, endpoint and lanes.
+/// Calls `fn(strategy, worker)` on each worker of a cluster. Each worker is a
+/// thread of this process with its own runtime, endpoint and lanes.
+/// @returns the exception of each worker. Null: none.
 inline std::vector<std::exception_ptr>
 run_on_cluster(std::uint32_t workers, const multi_worker_options& options,
                const std::function<void(const strategy&, std::uint32_t)>& fn) {

@@ -67,7 +67,8 @@ TEST(DistributedDataset, DividesEachGlobalBatchOverTheReplicas) {
 
 TEST(DistributedDataset, EachPartCarriesTheGlobalRowCount) {
   const auto plain = range(9).batch(4);
-  EXPECT_EQ(plain.iterate().next()->global_rows, 4); // Its own row count.
+  // The row count of this batch.
+  EXPECT_EQ(plain.iterate().next()->global_rows, 4);
   for (const auto& batches :
        {plain, plain.map([](const batch& x) { return x; })}) {
     std::vector<std::int64_t> rows;
@@ -92,7 +93,7 @@ std::vector<std::int32_t> labels_of(const lists& all) {
   return out;
 }
 
-/// Reads the epoch with a cursor of the dataset itself.
+/// Returns the labels of an epoch, read from the dataset itself.
 std::vector<std::int32_t> labels_of(const data::dataset& x,
                                     std::uint64_t pass) {
   std::vector<std::int32_t> out;
@@ -109,7 +110,7 @@ TEST(DistributedDataset, EachLoopReadsTheNextEpoch) {
   const auto batches = replicas_in_turn(2).distribute(data), copy = batches;
   EXPECT_EQ(labels_of(divided_batches(batches)), labels_of(data, 0));
   EXPECT_EQ(labels_of(divided_batches(copy)), labels_of(data, 1));
-  for (const auto& step : batches) { // A loop that is left early counts.
+  for (const auto& step : batches) { // A loop that ends early counts too.
     EXPECT_EQ(step.size(), 2u);
     break;
   }

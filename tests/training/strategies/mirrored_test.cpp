@@ -29,8 +29,8 @@ protected:
 
   static model net() { return {small_net(true), adam{}, {.seed = 5}}; }
 
-  /// 16 is not divisible by 3, nor 200 by 16, so parts and batches differ in
-  /// size.
+  /// Returns batches of 16 and a last batch of 8. With three replicas, the
+  /// parts of a batch differ in size too.
   static data::dataset batches() { return digits_200().shuffle().batch(16); }
 
   static data::dataset batches_in_order() { return digits_200().batch(16); }
@@ -154,7 +154,7 @@ TEST_F(Mirrored, StopTakesEffectWithinTheStepWindowAndCanBeResumed) {
   }});
   EXPECT_EQ(model.fit(batches(), asked).end, fit_end::interrupted);
   EXPECT_GE(model.steps(), 16u);
-  // The commit of step 15 had not arrived when these steps were granted.
+  // At most this many steps were granted before the commit of step 15.
   EXPECT_LE(model.steps(), 15 + 2 * default_step_window);
   asked.stop = nullptr;
   asked.resume = true;
@@ -162,7 +162,8 @@ TEST_F(Mirrored, StopTakesEffectWithinTheStepWindowAndCanBeResumed) {
   EXPECT_EQ(model.weights_sha256(), expected);
 }
 
-/// The first pixel of example 64, in batch 4 of 16, is infinite.
+/// Returns examples in which the first pixel of example 64 is infinite. If they
+/// are batched by 16, this example is in batch 4.
 data::dataset with_infinity() {
   const auto all = digits_200();
   return {200, 10, [all](std::uint64_t i) {
@@ -220,7 +221,7 @@ TEST_F(Mirrored, CustomLoopGivesEqualWeights) {
   EXPECT_EQ(after(mirrored_over(3)), after(turns(3)));
 }
 
-/// Compares the copies of all replicas bitwise.
+/// Expects that the copies of all replicas are equal.
 void expect_equal_copies(const strategy& on, const model& it) {
   const auto copies = on.run([&] {
     std::vector<float> elements;

@@ -160,7 +160,7 @@ TEST_F(MultiWorkerFiles, ExistWhenSaveReturnsOnAnyWorker) {
     auto it = small_model();
     const auto file = folder / "one";
     it.fit(uneven_batches(), {.epochs = 2, .max_steps = 17});
-    // Only the folder of the first worker is writable.
+    // The folder exists only in the path that worker 0 passes.
     it.save(w == 0 ? file : folder / "none" / "two");
     EXPECT_TRUE(std::filesystem::exists(file));
     auto again = model::load(file);

@@ -10,7 +10,8 @@ namespace {
 using namespace troupe;
 using namespace troupe::test;
 
-/// Returns the value of `fn(strategy)`, which must be equal on every worker.
+/// Calls `fn(strategy)` on every worker. Returns its value, which must be equal
+/// on all workers.
 template <class F>
 auto expect_equal_on_all_workers(std::uint32_t workers, std::uint32_t each,
                                  F fn) {
@@ -105,7 +106,7 @@ TEST(MultiWorker, ReducesAndGathersOverAllWorkers) {
       [](std::uint32_t id) { return tensor::full({2}, double(id) + 1); });
     EXPECT_EQ(strategy.reduce(sum, first).data<float>()[1], 10.0f);
     EXPECT_EQ(strategy.reduce(mean, first).data<float>()[1], 2.5f);
-    // 1 + 2 * 2 + 3 * 3 + 4 * 4 over 10 elements
+    // The sum over the 10 elements is 1 + 2 * 2 + 3 * 3 + 4 * 4.
     EXPECT_EQ(strategy.reduce(sum, values, {0}).item<float>(), 30.0f);
     EXPECT_EQ(strategy.reduce(mean, values, {0}).item<float>(), 3.0f);
     EXPECT_TRUE(
@@ -198,7 +199,7 @@ TEST(MultiWorker, SecondFitContinuesTheEpochsOfTheData) {
             after(1, 3)(turns(2)));
 }
 
-/// Batches of 4 of the numbers from 0 to 9.
+/// Returns the numbers from 0 to 9 in batches of 4.
 data::dataset ten_numbers() {
   return data::dataset{10, 1,
                        [](std::uint64_t i) {

@@ -9,13 +9,14 @@
 
 #include <algorithm>
 
-// Contracts for custom training loops.
+// These tests show what a custom training loop can rely on.
 
 namespace {
 
 using namespace troupe;
 
-/// The default strategy, replicas that take turns, replicas with threads.
+/// Has the default strategy, a strategy with two replicas in turn, and a
+/// strategy with two replicas on threads of their own.
 class OwnLoop : public testing::Test {
 protected:
   runtime actors;
@@ -59,7 +60,8 @@ TEST_F(OwnLoop, TrainingCallsDoNotAffectEvaluateAndPredict) {
   }
 }
 
-/// Returns how many of 1,000 ones remain in each of two steps, times two.
+/// Returns how many of 1,000 ones dropout keeps, times two. There is a value
+/// for each step, replica and row, in this order: two of each.
 std::vector<float> left_after_dropout(const strategy& strategy,
                                       std::uint64_t seed) {
   models::dense count{1};
@@ -111,18 +113,19 @@ TEST_F(OwnLoop, PredictionsAreNotRecorded) {
   const tape t;
   (void)it.predict(digits_200().examples(0, 200).inputs);
   (void)it.predict(digits_200().batch(50).prefetch(0));
-  for (const auto& one : it.variables()) // No tape needs their elements.
+  // No tape needs the elements, so a write is allowed.
+  for (const auto& one : it.variables())
     EXPECT_NO_THROW(one.value().mutable_data<float>());
   EXPECT_EQ(tape::recording(), &t);
 }
 
-/// The line y = 2 x over eight examples, in integers.
+/// Returns eight examples of the line y = 2 x, all of them integers.
 batch line() {
   return {tensor::of<float>({8, 1}, {1, -2, 3, 4, -5, 6, 7, -8}),
           tensor::of<float>({8, 1}, {2, -4, 6, 8, -10, 12, 14, -16}), 8};
 }
 
-/// Returns a replica's part of the line. The first of two replicas has `first`
+/// Returns a replica's part of the line. Of two replicas, replica 0 has `first`
 /// rows.
 batch part_of_line(const replica_context& self, std::int64_t first) {
   const auto count = self.num_replicas_in_sync() == 1 ? 8 : first;
@@ -130,15 +133,16 @@ batch part_of_line(const replica_context& self, std::int64_t first) {
                                                     : row_range{count, 8});
 }
 
-/// A model of one weight and one bias, both 0.
+/// Returns a model of one weight and one bias, which are 0 at first.
 models::model_description linear_model() {
   models::dense layer{1};
   layer.kernel_initializer = initializer{"zeros"};
   return {"straight", {1}, models::stack(layer)};
 }
 
-/// Makes one step on the line, in micro-batches.
-/// @param first rows of the first of two replicas.
+/// Makes one training step on the line in micro-batches. Returns the hash of
+/// the weights.
+/// @param first number of rows of replica 0, if there are two replicas.
 std::string weights_after_a_step(const strategy& strategy, std::int64_t first,
                                  std::int64_t micro_batch) {
   const auto scope = strategy.scope();
@@ -169,7 +173,8 @@ std::string weights_after_a_step(const strategy& strategy, std::int64_t first,
     // [doc:end]
   });
   strategy.run([&] {
-    // The mean of 2 (0 - y) x is -4 times 204 / 8, that of 2 (0 - y) -3.
+    // The gradient of the weight is the mean of 2 (0 - y) x: -4 * 204 / 8. The
+    // gradient of the bias is the mean of 2 (0 - y): -3.
     EXPECT_EQ(model.variables()[0].value().item<float>(), 25.5f);
     EXPECT_EQ(model.variables()[1].value().item<float>(), 0.75f);
   });

@@ -27,7 +27,8 @@ TEST(Reduce, SumsAndAveragesOverReplicas) {
 }
 
 TEST(Reduce, AddsInTreeOrder) {
-  // 2^24 + 1 rounds to 2^24: (big + 1) + (1 + 1) differs from the other orders.
+  // 2^24 + 1 rounds to 2^24, so (1 + 1) + (1 + 2^24) differs from the sum in
+  // any other order.
   const std::vector<tensor> parts{scalar(1), scalar(1), scalar(1),
                                   scalar(0x1p24f)};
   EXPECT_EQ(reduce(sum, parts).item<float>(), 2 + (1 + 0x1p24f));

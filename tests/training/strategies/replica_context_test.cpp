@@ -7,8 +7,8 @@ namespace {
 
 using namespace troupe;
 
-/// Checks that no collective returns a tensor that shares memory with its
-/// argument: the arguments are overwritten after the calls.
+/// Expects that no result of a collective shares memory with an argument. The
+/// arguments are overwritten after the calls.
 void expect_unshared_results(replica_context& self) {
   const auto replicas = float(self.num_replicas_in_sync());
   const auto floats = tensor::full({4}, 1), integers = tensor::full({2}, 1);

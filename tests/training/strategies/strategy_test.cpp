@@ -174,7 +174,7 @@ TEST(Run, SumsAndGathersOverReplicas) {
     const auto sums = self.all_reduce(sum, several);
     EXPECT_EQ(sums[0].item<float>(), 6.0f);
     EXPECT_EQ(sums[1].data<float>()[1], 60.0f);
-    // Parts of 1, 2 and 3 rows.
+    // The replicas pass 1, 2 and 3 rows.
     const auto all = self.all_gather(
       tensor::full({std::int64_t{self.replica_id()} + 1}, value));
     EXPECT_TRUE(same_bits(all, row({1, 2, 2, 3, 3, 3})));

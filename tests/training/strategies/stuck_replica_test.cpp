@@ -11,7 +11,8 @@ namespace {
 using namespace troupe;
 using namespace std::chrono_literals;
 
-/// Blocks replicas until it is removed, and counts those that continue.
+/// Blocks replicas until it is removed. `seen` is positive after a replica has
+/// continued.
 struct obstacle {
   std::latch removed{1};
   std::atomic<int> seen = 0;
@@ -32,8 +33,8 @@ protected:
     ADD_FAILURE() << "the replicas did not leave the step";
   }
 
-  /// Makes batches that no replica can read while the obstacle exists. They own
-  /// the token.
+  /// Returns batches that no replica can read before the obstacle is removed.
+  /// The batches own `token`.
   data::dataset blocked(std::shared_ptr<int> token) const {
     return digits_200()
       .batch(16)
@@ -47,8 +48,9 @@ protected:
       .prefetch(0);
   }
 
-  /// Calls `fn(model, batches)`, which times out, and releases all objects of
-  /// the caller.
+  /// Calls `fn(model, batches)`, which must time out, and releases all objects
+  /// of the caller. Expects that the stuck replicas keep the objects that they
+  /// use until they leave the step.
   void
   expect_timeout(const std::function<void(model&, const data::dataset&)>& fn) {
     std::weak_ptr<int> used;

@@ -53,7 +53,7 @@ TEST(TensorPacks, UnpackingInvertsPacking) {
   }
 }
 
-/// Returns the sums of `xs(replica)` that replica 1 of three receives.
+/// Reduces random tensors of three replicas. Returns the results of replica 1.
 tensors sums(runtime& actors, std::size_t bytes_per_pack, reduce_op op) {
   const mirrored_strategy three{actors, {"cpu:0", "cpu:1", "cpu:2"}};
   three.state()->bytes_per_pack = bytes_per_pack;
@@ -64,7 +64,7 @@ tensors sums(runtime& actors, std::size_t bytes_per_pack, reduce_op op) {
       xs.push_back(tensor{{n, n}});
       for (auto& e : xs.back().mutable_data<float>())
         e = draw.uniform(-1, 1);
-      if (op == sum && n % 7 == 0) // A tensor of another dtype is between them.
+      if (op == sum && n % 7 == 0) // Adds a tensor of another dtype.
         xs.push_back(tensor::full({2}, double(n), dtype::int64));
     }
     return self.all_reduce(op, xs);

@@ -19,8 +19,8 @@ inline model small_model() {
   return {small_net(true), adam{}, {.seed = 5}};
 }
 
-/// 16 is not divisible by 3, nor 200 by 16, so parts and batches differ in
-/// size.
+/// Returns batches of 16 and a last batch of 8. With three replicas, the parts
+/// of a batch differ in size too.
 inline data::dataset uneven_batches() {
   return digits_200().shuffle().batch(16);
 }
@@ -32,9 +32,9 @@ inline std::string weights_after_fit(const strategy& on) {
   return it.weights_sha256();
 }
 
-/// Calls `fn(strategy, worker)` as each of several workers, here on one thread
-/// each.
-/// @returns the exception of each worker; null if none.
+/// Calls `fn(strategy, worker)` for each of several workers. Each worker is a
+/// thread of this process, and all workers share one runtime.
+/// @returns the exception of each worker. Null: none.
 inline std::vector<std::exception_ptr>
 run_on_workers(std::uint32_t workers, std::uint32_t replicas_each,
                const std::function<void(const strategy&, std::uint32_t)>& fn) {
