@@ -49,9 +49,10 @@ struct multi_worker_options {
 /// Runs replicas in several processes. These processes are the workers, and all
 /// run the same program. Each worker must call the same functions of the
 /// strategy and of models in the same order. Worker 0 is the chief task, or the
-/// first worker task if the cluster has no chief. Replica i of worker w is
-/// replica w * local_replicas() + i of the job. The weights are bitwise equal
-/// to the weights of a job with the same number of replicas in one process.
+/// first worker task if the cluster has no chief. Replica ids ascend over the
+/// devices of worker 0, then over those of worker 1, and so on. The weights are
+/// bitwise equal to the weights of a job with the same number of replicas in
+/// one process.
 ///
 /// If a worker dies or hangs, the calls of all other workers fail in bounded
 /// time with a `job_error` that names the worker. After that the strategy

@@ -1,0 +1,126 @@
+#pragma once
+
+#include "troupe/actors/collectives/tensor_message.hpp"
+#include "troupe/strategies/collective/packet.hpp"
+#include "troupe/strategies/step_commit/state_machine.hpp"
+#include "troupe/tensors/tensor.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace troupe {
+
+/// One replica's access to the all-reduces ("sums") and all-gathers ("gathers")
+/// among all replicas of a job. Implementations are `sequential_backend`,
+/// `local_backend` and `lane_backend`. All calls are made on the replica's
+/// thread.
+class collective_backend {
+public:
+  virtual ~collective_backend() = default;
+
+  // -- generations and steps --------------------------------------------------
+
+  /// Begins a generation. The replica has left all steps of older ones, whose
+  /// collectives are abandoned.
+  virtual void begin_generation(std::uint64_t generation) = 0;
+  /// Begins a step. @pre `step` is higher than the last step of this
+  /// generation.
+  virtual void begin_step(std::uint64_t step) = 0;
+  /// Ends the step. If its collectives have not drained, they are abandoned.
+  virtual void end_step() = 0;
+  /// True while the collectives of the step are valid: no other replica of this
+  /// process has left the step early or has begun a newer generation.
+  virtual bool is_current() const { return true; }
+
+  // -- contributions ----------------------------------------------------------
+
+  /// Contributes to the sum of a bucket. Does not wait for other replicas.
+  /// @param output whether the sum may overwrite `contribution`.
+  /// @errors throws std::logic_error if this replica has already contributed to
+  ///         the bucket in this step. If another replica of this process
+  ///         contributed a tensor of another shape, a backend either throws
+  ///         std::logic_error or fails.
+  virtual void contribute(std::uint32_t bucket, const tensor& contribution,
+                          const collective_options& options,
+                          collective::output_placement output) = 0;
+  /// Contributes a copy of a tensor to a gather. Does not wait for other
+  /// replicas.
+  /// @errors throws std::logic_error if this replica has already contributed to
+  ///         the gather in this step.
+  virtual void gather(std::uint32_t bucket, const tensor& contribution,
+                      const collective_options& options) = 0;
+
+  // -- waiting ----------------------------------------------------------------
+
+  /// A condition that the replica waits for.
+  struct wait_condition {
+    enum class kind {
+      sum,      ///< The sum of the bucket is complete.
+      gather,   ///< The gather of the bucket is complete.
+      complete, ///< All collectives of the step are complete.
+      /// All of them are complete, and no other process still needs a packet or
+      /// a buffer of this replica.
+      drained
+    } event = kind::drained;
+    std::uint32_t bucket = 0; ///< Bucket of a sum or a gather.
+  };
+  /// Result of a wait. `pending`: the condition does not hold yet. `failed`: it
+  /// cannot hold any more, because of `failure()`.
+  enum class wait_status { ready, pending, failed };
+
+  /// Makes progress until the condition holds or nothing can be done.
+  /// @param blocking false: returns at once if the condition does not hold.
+  ///        True: may block the thread for a few milliseconds.
+  /// @errors throws std::logic_error if `condition` is a sum that this replica
+  ///         did not contribute to.
+  virtual wait_status wait(const wait_condition& condition, bool blocking) = 0;
+
+  /// True: after `wait` has returned `pending` or `park` true, the backend sends
+  /// the replica a `wake` message when the condition may hold. False: the
+  /// replica has to call `wait` again by itself, after it has read its mailbox.
+  virtual bool wakes() const = 0;
+
+  struct failure {
+    step_commit::abort_cause cause = step_commit::abort_cause::protocol;
+    /// Text for people, such as "worker 1 (replicas 2, 3) was lost: ...".
+    std::string text;
+    /// True: another process failed, and `text` names it.
+    bool of_peer = false;
+  };
+  /// Returns the failure because of which no collective can complete, if any.
+  virtual std::optional<failure> failed() = 0;
+
+  // -- results ----------------------------------------------------------------
+
+  /// Returns the sum of a bucket, or an empty handle while it is incomplete.
+  /// @errors throws std::logic_error if this replica did not contribute to the
+  ///         bucket in this step.
+  virtual tensor sum_of(std::uint32_t bucket) = 0;
+  /// Returns the tensors of a gather in order of replica id. The result is empty
+  /// while some are missing.
+  virtual tensors gathered(std::uint32_t bucket) = 0;
+  /// Returns the bucket of the first incomplete collective of the step, if any.
+  virtual std::optional<std::uint32_t> first_incomplete() = 0;
+  /// Returns the replicas that the collectives of a step wait for, as far as
+  /// this replica can tell: their contributions are missing, or they have not
+  /// accepted packets of this process.
+  /// @param condition that this replica waits for, if it waits in this step.
+  virtual std::vector<std::uint32_t>
+  missing(std::uint64_t step,
+          const std::optional<wait_condition>& condition) = 0;
+
+  // -- work for other replicas ------------------------------------------------
+
+  /// Outside a step: handles messages of other replicas and works for them, as
+  /// long as there is something to do.
+  virtual void serve() {}
+  /// Ends the work for other replicas until the next `wake` message.
+  /// @returns false if there is something to do: call `serve` again.
+  virtual bool park() { return true; }
+  /// Handles a message that came through the replica's mailbox.
+  virtual void deliver(tensor_message&&) {}
+};
+
+} // namespace troupe
