@@ -57,12 +57,12 @@ using group_job = std::function<tensors(replica_group&)>;
 determinism_result same_bits_of_group(const group_job& training_job,
                                       const trial_options& trials = {});
 
-/// @returns the first element that differs, with its tensor and both values.
-///          Empty if all bits agree.
+/// Returns the first element that differs, with its tensor and both values.
+/// Empty if all bits agree.
 std::string difference(const tensors& a, const tensors& b);
 
-/// @returns the values of some variables on each local replica: those of
-///          replica 0, then those of replica 1, ...
+/// Returns the values of some variables on each local replica: those of replica
+/// 0, then those of replica 1, ...
 tensors values_on_each(const strategy& job_strategy,
                        const std::vector<variable>& variables);
 

@@ -129,8 +129,8 @@ public:
                          message_kind kind, std::uint64_t generation,
                          std::uint64_t step) override;
 
-  /// @returns the next replica to be killed now. None: no kill is due. Each
-  ///          kill of the plan is returned once.
+  /// Returns the next replica to be killed now. None: no kill is due. Each kill
+  /// of the plan is returned once.
   std::optional<std::uint32_t> next_kill();
 
   /// Sets which replicas each process hosts: process p hosts
@@ -139,8 +139,8 @@ public:
     first_replicas_ = std::move(first_replicas);
   }
 
-  /// @returns the next network fault to be applied now. None: none is due. Each
-  ///          network fault of the plan is returned once.
+  /// Returns the next network fault to be applied now. None: none is due. Each
+  /// network fault of the plan is returned once.
   std::optional<faults::network_fault> next_network_fault();
 
   counts fired; ///< Faults that have occurred so far.

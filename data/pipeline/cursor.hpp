@@ -53,7 +53,7 @@ public:
   cursor& operator=(cursor&&) noexcept;
   ~cursor();
 
-  /// @returns the next element; none at the end of the epoch.
+  /// Returns the next element; none at the end of the epoch.
   /// @errors rethrows any exception that was thrown while the element was read,
   ///         also on the prefetching thread. The position does not change, and
   ///         the next call tries again. Throws std::runtime_error after the

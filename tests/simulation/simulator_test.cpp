@@ -20,7 +20,7 @@ caf::behavior recorder(caf::event_based_actor*, log to, std::string name) {
   return {[=](int) { *to += name; }};
 }
 
-/// @returns the order in which four actors handle three messages each.
+/// Returns the order in which four actors handle three messages each.
 std::string order_of(std::uint64_t seed) {
   auto out = std::make_shared<std::string>();
   simulator sim{seed};

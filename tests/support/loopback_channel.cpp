@@ -183,7 +183,7 @@ private:
     return extracted;
   }
 
-  /// @returns the cause and the reason if the channel ends by it.
+  /// Returns the cause and the reason if the channel ends by it.
   std::optional<std::pair<close_reason, std::string>>
   decode(direction& path, const queued_frame& arrived,
          std::vector<frame>& frames) const {

@@ -26,7 +26,7 @@ struct queued_packet {
   std::span<const std::byte> bytes() const {
     return zero_copy.empty() ? std::span<const std::byte>{copy} : zero_copy;
   }
-  /// @returns the payload as a private copy, which a test may change.
+  /// Returns the payload as a private copy, which a test may change.
   std::vector<std::byte>& private_copy() {
     if (!zero_copy.empty())
       copy.assign(zero_copy.begin(), zero_copy.end());

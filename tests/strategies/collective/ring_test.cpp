@@ -92,7 +92,7 @@ struct scripted_run {
              : tree_of(inputs, 0, group.placed.replicas());
   }
 
-  /// @returns true if the replica made progress.
+  /// Returns true if the replica made progress.
   bool act(player& current) {
     const auto [action, b] = script[current.position];
     auto& machine = group.machine_of(current.id);

@@ -18,7 +18,7 @@ rendezvous::state_machine three_members() {
   return {{"chief 0", "worker 1", "worker 2"}, request_of(0, 10)};
 }
 
-/// @returns the reason of a rejection; "" if the request was admitted.
+/// Returns the reason of a rejection; "" if the request was admitted.
 std::string rejection_of(const rendezvous::decision& x) {
   const auto* no = std::get_if<rendezvous::rejected>(&x);
   return no ? no->reason : "";

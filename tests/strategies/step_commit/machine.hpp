@@ -44,7 +44,7 @@ struct chief_fixture {
     record(machine.acknowledge(step + 1));
   }
 
-  /// @returns the recorded effects of one type.
+  /// Returns the recorded effects of one type.
   template <class T>
   std::vector<T> effects_of() const {
     std::vector<T> out;
@@ -57,7 +57,7 @@ struct chief_fixture {
   std::size_t count() const {
     return effects_of<T>().size();
   }
-  /// @returns the reason of the last abort; empty if there was none.
+  /// Returns the reason of the last abort; empty if there was none.
   std::string abort_reason() const {
     const auto found = effects_of<aborted>();
     return found.empty() ? "" : found.back().reason;

@@ -37,7 +37,7 @@ struct chief_fixture {
       step_done{machine.generation(), step, r, 1, {r + 1, double(step), 0}}));
   }
 
-  /// @returns the recorded effects of one type.
+  /// Returns the recorded effects of one type.
   template <class T>
   std::vector<T> effects_of() const {
     std::vector<T> out;
