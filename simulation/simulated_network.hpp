@@ -47,13 +47,13 @@ public:
   simulated_network(const simulated_network&) = delete;
   simulated_network& operator=(const simulated_network&) = delete;
 
-  /// Returns one end of the control connection of two processes: the end of
-  /// `process`.
+  /// Returns one end of the control connection between two processes: the end
+  /// of `process`.
   std::shared_ptr<net::connection> connection(std::uint32_t process,
                                               std::uint32_t peer);
 
-  /// One process's ends of its lanes to another.
-  /// @pre called once for each two processes and direction.
+  /// Returns one end of each lane between two processes: the ends of `process`.
+  /// @pre this function was not called with the same arguments before.
   peer_lanes lanes(std::uint32_t process, std::uint32_t peer);
 
   /// Sets the function that is called when a lane of a process has changed: a

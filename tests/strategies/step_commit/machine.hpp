@@ -37,7 +37,7 @@ struct chief_fixture {
     record(machine.on(
       step_done{machine.generation(), step, r, 1, {1, double(step), 0}}));
   }
-  /// All replicas report a step, and the caller acknowledges its commit.
+  /// Lets all replicas report a step, and acknowledges the commit of the step.
   void commit_step(std::uint64_t step) {
     for (std::uint32_t r = 0; r < replicas; ++r)
       report_step(r, step);

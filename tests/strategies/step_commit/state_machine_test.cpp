@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::uint64_t step_window = 4;
 
-/// A state machine whose effects are recorded, and replicas that answer.
+/// A state machine whose effects are recorded. All its replicas are configured.
 struct chief_fixture {
   explicit chief_fixture(std::uint32_t replicas)
     : replicas{replicas}, machine{replicas, step_window} {
