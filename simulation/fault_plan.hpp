@@ -32,9 +32,9 @@ struct at_step {
 /// Describes the faults that may occur. A probability is applied to each
 /// message independently.
 ///
-/// A fault that is set for a step occurs once. It becomes due when its replica,
-/// or a replica of its process, sends the first message of that step or of a
-/// later step. It occurs after 0 to 12 further messages of the job.
+/// A fault that is set for a step occurs once. It is scheduled when its
+/// replica, or a replica of its process, first sends a message of that step or
+/// a later step. It occurs after 0 to 12 further messages of the job.
 ///
 ///   faults{}.kill(replica{2}, at_step{17}).drop(replica{0}, 0.01).delay(0.1)
 class faults {
@@ -88,13 +88,13 @@ public:
     enum class kind { disconnect, partition, clog } type;
     std::uint32_t process;
     std::uint64_t step;
-    double factor = 1; ///< Factor, if the kind is `clog`.
+    double factor = 1; ///< Slowdown, if the kind is `clog`.
   };
   enum class kind { drop, duplicate, delay };
   /// Fault of single messages.
   struct message_fault {
     kind type;
-    std::optional<std::uint32_t> replica; ///< None: all roles.
+    std::optional<std::uint32_t> replica; ///< None: messages of all roles.
     double probability;                   ///< In [0, 1].
     duration max_delay; ///< Maximum delay, if the kind is `delay`.
   };

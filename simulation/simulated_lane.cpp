@@ -37,8 +37,9 @@ public:
     std::size_t headers_arrived = 0;
     /// Number of `packets` that have arrived completely.
     std::size_t packets_arrived = 0;
-    std::size_t slots_used = 0; ///< Used slots, as the sender knows.
-    /// Closed state, as the sender knows it. None: open.
+    /// Number of used slots, as known to the sender.
+    std::size_t slots_used = 0;
+    /// How the lane ended, as known to the sender. None: the lane is open.
     std::optional<net::lane::closed_state> closed;
   };
 

@@ -66,9 +66,9 @@ public:
 
   /// Closes all connections and lanes of a process; messages in flight are
   /// lost. With `closed` both ends of each connection and lane are notified.
-  /// With `timed_out` only both ends of each control connection are notified,
-  /// after the heartbeat timeout. No effect if the process is disconnected
-  /// already.
+  /// With `timed_out` only the two ends of each control connection are
+  /// notified, after the heartbeat timeout. No effect if the process is
+  /// disconnected already.
   void disconnect(std::uint32_t process, net::close_reason reason);
   bool is_disconnected(std::uint32_t process) const;
 
@@ -78,7 +78,8 @@ public:
 
   /// Traffic since the construction.
   struct counts {
-    std::size_t messages = 0; ///< Packets, and writes to connections.
+    /// Number of packets and of writes to connections.
+    std::size_t messages = 0;
     std::size_t bytes = 0;
     /// Number of messages that arrive before an earlier message of the same
     /// sender.

@@ -30,10 +30,11 @@ struct process_layout {
 /// Process 0 is the leader.
 class simulated_processes {
 public:
-  /// @param sim the simulator that runs all roles; must outlive this object.
+  /// @param sim     the simulator that runs all roles; must outlive this
+  /// object.
   /// @param options options of the whole job. With R replicas and P processes,
   ///                process p hosts replicas [p R / P, (p + 1) R / P).
-  /// @param faults fault injector for messages and packets; null: none. Must
+  /// @param faults  fault injector for messages and packets; null: none. Must
   ///                outlive this object.
   /// @errors throws std::invalid_argument for invalid options.
   simulated_processes(simulator& sim, const replica_group_options& options,

@@ -44,7 +44,7 @@ struct position {
 /// detached.
 class cursor {
 public:
-  /// For `dataset::iterate`, which users call.
+  /// Users call `dataset::iterate` instead, which calls this constructor.
   /// @param element_timeout Timeout of `next` while it waits for a prefetched
   ///        element.
   cursor(std::shared_ptr<const stage> source, const position& start,

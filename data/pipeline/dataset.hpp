@@ -79,8 +79,8 @@ public:
                 std::uint32_t shards) const;
 
   /// Makes each cursor read up to `count` elements in advance, on a thread of
-  /// its own. Zero: no prefetching. The elements are those at the end of the
-  /// chain, wherever in the chain this function is called.
+  /// its own. Zero: no prefetching. The elements are those of the complete
+  /// chain, including stages that are added after this call.
   /// @param element_timeout Timeout of `cursor::next`. None: the timeout of an
   ///        earlier call, or else `default_element_timeout`.
   dataset prefetch(std::size_t count,
@@ -107,7 +107,8 @@ public:
   /// Number of classes: labels are in [0, classes).
   std::int64_t classes() const;
 
-  /// Shape and dtype of the first element's inputs. @cost reads that element.
+  /// Shape and dtype of the first element's inputs. @cost reads the first
+  /// element.
   /// @errors throws std::invalid_argument if there is no element.
   tensor_spec element() const;
 

@@ -143,7 +143,8 @@ private:
   std::function<batch(const batch&)> fn_;
 };
 
-/// Base of a stage that yields elements of the upstream stage in another order.
+/// Base of a stage that yields elements of the upstream stage at other
+/// positions.
 class reindexing_stage : public wrapping_stage {
 public:
   using wrapping_stage::wrapping_stage;

@@ -94,7 +94,7 @@ struct packet_header {
   /// Step number. Within a generation each step has a higher number than the
   /// step before.
   std::uint64_t step = 0;
-  /// Number of elements of the whole bucket. Zero: a gather.
+  /// Number of elements of the whole bucket. Zero for a gather.
   std::uint64_t elements = 0;
   /// Index of the collective within the step, from 0. A replica increments it
   /// with each collective that it calls.

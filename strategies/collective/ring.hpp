@@ -42,8 +42,8 @@ struct ring {
   std::uint32_t previous(std::uint32_t process, std::uint32_t hops = 1) const {
     return (process + processes - hops) % processes;
   }
-  /// Returns how many processes send a contribution to a chunk. Equally many
-  /// send the chunk's result.
+  /// Returns how many processes send a contribution to a chunk. The same number
+  /// of processes send the chunk's result.
   std::uint32_t hops() const { return processes - 1; }
 
   /// Returns the process that sends a chunk first.

@@ -12,14 +12,14 @@
 ///
 ///   who      P processes; process p hosts replicas [first[p], first[p+1])
 ///   messages contribution: sum of one chunk over a subtree of the canonical
-///            tree (tree/reduction.hpp); the sender hosts all its replicas
+///            tree (tree/reduction.hpp); the sender hosts the whole subtree
 ///            result: sum of one chunk over all replicas
 ///            gather: one replica's tensor, in pieces
 ///   start    with a generation; then each replica begins and ends steps
 ///   on contribute  when all local replicas have called the k-th collective of
-///            the step, it starts. Process (k + c) mod P adds chunk c. Every
-///            other process sends that process one contribution for each
-///            largest subtree whose replicas it hosts. If the bucket is small
+///            the step, the collective starts. Process (k + c) mod P adds chunk
+///            c. Each other process sends one contribution to that process for
+///            each of its own subtrees (`subtrees_of`). If the bucket is small
 ///            (all-to-all), every process sends its contributions to all others
 ///            and computes the whole sum itself
 ///   on contribution  when all contributions to a chunk have arrived, and the
@@ -33,7 +33,7 @@
 ///            per element
 ///   order    all replicas call the same collectives in the same order. Two
 ///            queues lead to each peer, one for contributions and gathers, one
-///            for results; each keeps the order of its packets. The sum has the
+///            for results; each queue keeps the order of packets. A sum has the
 ///            same bits as the sum of tree/reduction.hpp
 ///   faults   older generation or step, or a repeated packet -> ignored
 ///            packet of an operation that has not started here -> the packet

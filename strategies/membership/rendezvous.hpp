@@ -17,8 +17,8 @@
 ///   messages process: join_request, with its configuration and address
 ///            leader: admitted, or rejected with a reason; the membership view,
 ///            when every task is taken
-///   start    with the leader's own configuration, with which the configuration
-///            of every request is compared
+///   start    with the leader's configuration; the configuration of every
+///            request is compared with it
 ///   on join_request  for a free task, with equal configuration: admitted
 ///   on lost  if the view is not closed yet: the task of the lost process is
 ///            free again
@@ -83,7 +83,7 @@ using decision = std::variant<admitted, rejected>;
 class state_machine {
 public:
   /// @param names names of the tasks, such as "chief 0" and "worker 1". The
-  ///              first task is the leader's, which is a member from the start.
+  ///              leader has the first task from the start.
   state_machine(std::vector<std::string> names, const join_request& leader);
 
   decision on(const join_request& request);

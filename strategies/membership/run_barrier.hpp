@@ -46,9 +46,9 @@ struct join {
   std::uint64_t run = 0;
   std::uint64_t first = 0; ///< First step of the run.
   std::uint64_t steps = 0; ///< Number of steps of the run.
-  /// Milliseconds from the first join of a run until all its joins are
-  /// rejected; the first join decides. The chief applies at least its step
-  /// timeout, at most a year.
+  /// Milliseconds after the first join of a run within which all processes must
+  /// join; otherwise the joins are rejected. The first join's value applies,
+  /// raised to the chief's step timeout and limited to a year.
   std::uint64_t timeout = 0;
   auto fields() { return std::tie(process, run, first, steps, timeout); }
 };
@@ -122,11 +122,11 @@ private:
   std::string describe(const join& request) const;
 
   std::vector<std::string> names_;
-  /// By process: its join of `joining_run_`. Empty: it has not joined.
+  /// By process: the join of `joining_run_`. Empty: the process has not joined.
   std::vector<std::optional<join>> joined_;
-  /// By process: the highest run number that it requested.
+  /// By process: the highest run number that the process requested.
   std::vector<std::uint64_t> last_run_;
-  /// By process: the last run that it stopped before the start of the run.
+  /// By process: the last run that the process stopped before the run started.
   std::vector<std::uint64_t> stopped_;
   std::uint64_t joining_run_ = 0; ///< The run that processes are joining.
   /// Highest run number that was started or rejected.

@@ -118,7 +118,7 @@ reaction state_machine::on_reducer_lost(std::uint32_t reducer,
 }
 
 /// Sends `configure` a second time to the replicas that did not acknowledge it.
-/// @returns false if it was sent a second time before.
+/// @returns false if `configure` was already sent a second time.
 bool state_machine::resend_configure(reaction& out) {
   if (std::exchange(resent_, true))
     return false;

@@ -58,7 +58,7 @@ struct configure {
   /// Generation that the replica enters. The chief increments it at each
   /// reconfiguration of the replicas.
   std::uint64_t generation = 0;
-  std::uint32_t replica = 0;  ///< Id of the replica that receives this.
+  std::uint32_t replica = 0;  ///< Id of the replica that receives it.
   std::uint32_t replicas = 1; ///< Number of replicas of the job.
   auto fields() { return std::tie(generation, replica, replicas); }
 };
@@ -67,14 +67,14 @@ struct configure {
 struct start_steps {
   std::uint64_t generation = 0; ///< Generation of the run.
   std::uint64_t first = 0;      ///< First step of the run.
-  std::uint64_t until = 0;      ///< Steps below this one are granted.
+  std::uint64_t until = 0;      ///< Steps below this number are granted.
   auto fields() { return std::tie(generation, first, until); }
 };
 
 /// Grants more steps.
 struct grant {
   std::uint64_t generation = 0; ///< Generation of the run.
-  std::uint64_t until = 0; ///< Steps below this one are granted; only grows.
+  std::uint64_t until = 0; ///< Steps below this number are granted; only grows.
   auto fields() { return std::tie(generation, until); }
 };
 
@@ -92,7 +92,7 @@ struct configured {
   /// Number of the actor that carries out the replica, from 1. Always 1 in a
   /// job, because replicas are not respawned.
   std::uint32_t incarnation = 0;
-  std::uint64_t next = 0; ///< First step that is not applied.
+  std::uint64_t next = 0; ///< First step that the replica has not applied.
   auto fields() { return std::tie(generation, replica, incarnation, next); }
 };
 
@@ -125,7 +125,7 @@ struct failed {
   std::uint32_t replica = 0;     ///< Id of the replica.
   std::uint32_t incarnation = 0; ///< As in `configured`.
   abort_cause code = abort_cause::invalid;
-  std::string reason; ///< For people.
+  std::string reason; ///< Text for people.
   auto fields() {
     return std::tie(generation, step, replica, incarnation, code, reason);
   }
@@ -161,8 +161,8 @@ struct wait_report {
 // -- effects ------------------------------------------------------------------
 
 struct send_configure {
-  configure message;                   ///< `replica` is set for each receiver.
-  std::vector<std::uint32_t> replicas; ///< Replicas to send to.
+  configure message; ///< The owner sets `replica` for each receiver.
+  std::vector<std::uint32_t> replicas; ///< Replicas that receive the message.
 };
 struct send_start {
   start_steps message;
@@ -181,7 +181,7 @@ struct completed {
 };
 struct aborted {
   abort_cause code = abort_cause::stalled;
-  std::string reason; ///< For people.
+  std::string reason; ///< Text for people.
 };
 using effect = std::variant<send_configure, send_start, send_grant, send_probe,
                             committed, completed, aborted>;
@@ -337,7 +337,8 @@ private:
   std::uint64_t first_ = 0, next_ = 0, granted_ = 0, end_ = 0;
   /// First step whose commit the caller has not acknowledged.
   std::uint64_t acknowledged_ = 0;
-  /// A run starts when all replicas have acknowledged the generation.
+  /// True: a run starts as soon as all replicas have acknowledged the
+  /// generation.
   bool run_pending_ = false;
   /// Reports of steps [next_, next_ + step_window): first index step %
   /// step_window, second index replica.

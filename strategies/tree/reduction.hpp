@@ -55,7 +55,7 @@ struct slice_key {
   /// job, because replicas are not respawned.
   std::uint32_t incarnation = 0;
   /// Replica that contributes. In a reduced slice: the replica that receives
-  /// it.
+  /// the slice.
   std::uint32_t replica = 0;
   std::uint32_t bucket = 0; ///< Index of the bucket.
   std::uint32_t slice = 0;  ///< Slice of the bucket, in [0, slices).

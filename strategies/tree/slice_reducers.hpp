@@ -51,7 +51,7 @@ private:
   struct slice {
     reduction reduction_state;
     bool done = false; ///< The slice's step is complete.
-    tensor sum;        ///< The sum, if there is one replica and so no addition.
+    tensor sum; ///< The sum of a single replica, which needs no addition.
   };
   slice& slice_of(const slice_key& key);
   const slice_spec* differently_sliced(const slice_key& key) const;
@@ -59,7 +59,7 @@ private:
   std::uint32_t replicas_;
   std::uint64_t generation_ = 0;
   pooled<slice> slices_;
-  std::uint32_t ready_ = 0; ///< Slices that `reduce_some` can work on.
+  std::uint32_t ready_ = 0; ///< Number of slices that `reduce_some` can add.
 };
 
 } // namespace troupe::tree

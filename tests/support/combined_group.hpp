@@ -11,9 +11,9 @@
 
 namespace troupe::test {
 
-/// The replica groups of several simulated processes, each of which is a
-/// thread. Each group has some of the replicas of one underlying group. A run
-/// begins when all groups' callers have called `run`.
+/// The replica groups of several processes; a thread stands for each process.
+/// Each group has some of the replicas of one underlying group. A run begins
+/// when `run` of every group has been called.
 class combined_group : public std::enable_shared_from_this<combined_group> {
 public:
   combined_group(std::unique_ptr<replica_group> all, std::uint32_t processes)

@@ -9,7 +9,7 @@ namespace troupe::net {
 
 struct loopback_options {
   /// Credits of each priority: number of frames that one side may post before
-  /// the other side has consumed a frame.
+  /// the other side consumes them.
   std::size_t control = 256, bulk = 16;
   frame_limits limits{};
   /// Maximum number of bytes that are passed to the decoder at a time.

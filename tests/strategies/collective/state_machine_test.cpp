@@ -146,7 +146,7 @@ TEST(Collective, MovesTwiceTheBucketLessItsOwnShare) {
   for (const std::uint32_t p : {2, 3, 4, 5}) {
     firsts first;
     for (std::uint32_t i = 0; i <= p; ++i)
-      first.push_back(2 * i); // two replicas of one subtree per process
+      first.push_back(2 * i); // each process hosts one subtree of two replicas
     process_group group{first};
     const std::size_t size = std::size_t{1} << 20;
     group.begin_generation(1);

@@ -28,7 +28,7 @@ struct one_sum : process_group {
       machine_of(r).contribute(r, 0, inputs.back());
     }
   }
-  /// Lets a process make progress until it cannot.
+  /// Lets a process make progress until it can make no more.
   void progress_until_idle(std::uint32_t process) {
     while (progress(process)) {
     }
