@@ -5,7 +5,8 @@
 
 namespace troupe::collective {
 
-/// Adds the contributions of some local replicas to one chunk.
+/// Computes the sum of one chunk over the replicas `hosted`, a subset of the
+/// local replicas.
 void state_machine::fold_local(const operation& op, replica_range hosted,
                                std::uint32_t chunk, std::span<std::byte> into) {
   const auto begin = op.chunks.chunk_elements * chunk * size_of(op.spec.type);
@@ -38,8 +39,9 @@ bool state_machine::send_contribution(packet_transport& transport,
   const auto bytes =
     bytes_of(op, op.inputs[header.begin - first_local()], header.chunk);
   if (header.end - header.begin == 1) {
-    // In an `all_to_all` bucket the sum is complete here before the peers have
-    // read the contribution, so the contribution must be copied.
+    // The sum of an `all_to_all` bucket can be complete here before the peers
+    // have read the contribution. The caller may then change the contribution,
+    // so it is copied.
     const auto header_bytes = write(header);
     if (!(op.chunks.all_to_all
             ? transport.send(peer, lane_id::contributions, header_bytes, bytes)
