@@ -20,8 +20,8 @@ struct trial_options {
   faults plan{};
   std::uint64_t seeds = 1000; ///< Number of seeds.
   std::uint64_t first_seed = 1;
-  /// If `reducers` of the group is automatic, odd seeds add sums on the
-  /// replicas' threads and even seeds in reducer actors.
+  /// Options of the replica group. If `reducers` is automatic, the replicas'
+  /// threads add sums with odd seeds, and reducer actors with even seeds.
   replica_group_options group{.replicas = 3};
   std::uint32_t processes = 1; ///< Number of processes that host the replicas.
   simulation::network_options network{};
@@ -29,7 +29,7 @@ struct trial_options {
   /// as possible.
   std::vector<placement::id_list> replicas_by_process{};
   /// True: each process runs the job over the replicas that it hosts, as the
-  /// workers of a real job do. The tensors that they return are compared as one
+  /// workers of a real job do. The tensors of all processes are compared as one
   /// list, in the order of the processes. False: the job runs once, over all
   /// replicas.
   bool workers = false;
@@ -37,17 +37,17 @@ struct trial_options {
 
 /// Result of a determinism check.
 struct determinism_result {
-  bool same = true; ///< No seed made a difference, and none threw.
-  /// The seed, and the first element that differs or the exception. Empty if
-  /// `same` is true.
+  bool same = true; ///< Every seed gave the expected tensors.
+  /// Names the seed, and the first element that differs or the exception. Empty
+  /// if `same` is true.
   std::string message;
-  random_fault_injector::counts fired; ///< Injected faults of all seeds.
-  std::size_t delivered = 0;           ///< Delivered messages of all seeds.
+  random_fault_injector::counts fired; ///< Injected faults, over all seeds.
+  std::size_t delivered = 0;           ///< Delivered messages, over all seeds.
 };
 
-/// Runs the job once on one device without faults, where the replicas take
-/// turns, then in the simulator with each seed. Compares the returned tensors
-/// bit by bit.
+/// Runs the job once without faults on one device, where the replicas take
+/// turns. Then runs it in the simulator with each seed, and compares the
+/// returned tensors bit by bit with those of the first run.
 /// @cost stops at the first difference.
 determinism_result same_bits(const job& training_job,
                              const trial_options& trials = {});
@@ -55,17 +55,17 @@ determinism_result same_bits(const job& training_job,
 /// Function that runs steps on a replica group and returns tensors that must
 /// not depend on timing or faults.
 using group_job = std::function<tensors(replica_group&)>;
-/// Checks a function of a replica group as `same_bits` checks a job. Ignores
-/// `workers`.
+/// Runs the function once without faults on a sequential group. Then continues
+/// as `same_bits` does. `workers` has no effect.
 determinism_result same_bits_of_group(const group_job& training_job,
                                       const trial_options& trials = {});
 
-/// @returns the first element that differs, with its tensor and both values.
-///          Empty if all bits agree.
+/// Describes the first element that differs: its tensor, its index and both
+/// values. Empty: all bits are equal.
 std::string difference(const tensors& a, const tensors& b);
 
-/// @returns the values of some variables on each local replica: those of
-///          replica 0, then those of replica 1, ...
+/// Returns the values that the variables have on each local replica: all values
+/// on replica 0, then all values on replica 1, ...
 tensors values_on_each(const strategy& job_strategy,
                        const std::vector<variable>& variables);
 

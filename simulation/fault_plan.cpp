@@ -99,13 +99,15 @@ random_fault_injector::random_fault_injector(faults plan, std::uint64_t seed)
     rng_{seed} {}
 
 bool random_fault_injector::happens(double probability) {
-  // 53 bits, the precision of a double, so the result is the same everywhere.
+  // 53 bits, the precision of a double: the conversion is exact on all
+  // machines.
   return static_cast<double>(rng_() >> 11) * 0x1p-53 < probability;
 }
 
-/// Draws when the fault occurs, on the first message of its step.
-/// @param sent true if the replica that the fault applies to, or a replica of
-///             the process, has sent a message in the step.
+/// Draws when the fault occurs, in the first call in which `sent` is true.
+/// @param sent true if the current message is of the fault's step or a later
+///             step, and its sender is the fault's replica or a replica of the
+///             fault's process.
 void random_fault_injector::schedule(scheduled_fault& fault, bool sent) {
   if (!fault.due && sent)
     fault.due = messages_ + rng_() % (max_messages_before_fault + 1);

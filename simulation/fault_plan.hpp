@@ -9,8 +9,8 @@
 #include <random>
 #include <vector>
 
-// The faults of a simulated job: a plan describes them, and each seed draws
-// which of them occur when.
+// The faults of a simulated job. A plan describes the faults; a seed decides
+// which of them occur, and when.
 
 namespace troupe::simulation {
 
@@ -26,15 +26,15 @@ struct process {
 
 /// Step in which a fault occurs.
 struct at_step {
-  std::uint64_t step = 0; ///< Number of the global step, from 0.
+  std::uint64_t step = 0; ///< Step number, from 0.
 };
 
-/// Description of the faults that may occur. Probabilities apply to each
-/// message on its own.
+/// Describes the faults that may occur. A probability is applied to each
+/// message independently.
 ///
-/// A fault of a replica or process in a step occurs once. The replica, or one
-/// of the process, must first send a message of that step or a later one; the
-/// fault follows after 0 to 12 further messages of the job.
+/// A fault that is set for a step occurs once. It is scheduled when its
+/// replica, or a replica of its process, first sends a message of that step or
+/// a later step. It occurs after 0 to 12 further messages of the job.
 ///
 ///   faults{}.kill(replica{2}, at_step{17}).drop(replica{0}, 0.01).delay(0.1)
 class faults {
@@ -44,18 +44,20 @@ public:
   /// Kills the replica's actor in the step.
   faults& kill(replica target, at_step when);
 
-  /// Drops messages: of all roles, or those to and from one replica.
+  /// Drops messages of all roles, or only messages to and from one replica.
   /// @errors throws std::invalid_argument for a probability outside [0, 1].
   faults& drop(double probability);
   faults& drop(replica target, double probability);
 
-  /// Delivers messages twice: of all roles, or those to and from one replica.
+  /// Delivers messages twice: messages of all roles, or only messages to and
+  /// from one replica.
   /// @errors throws std::invalid_argument for a probability outside [0, 1].
   faults& duplicate(double probability);
   faults& duplicate(replica target, double probability);
 
-  /// Delays messages by up to `max_delay`: of all roles, or those to and from
-  /// one replica. Later messages can arrive first.
+  /// Delays messages by up to `max_delay`: messages of all roles, or only
+  /// messages to and from one replica. A message that is sent later can arrive
+  /// first.
   /// @errors throws std::invalid_argument for a probability outside [0, 1] or a
   ///         delay below 1 ns.
   faults& delay(double probability,
@@ -63,11 +65,12 @@ public:
   faults& delay(replica target, double probability,
                 duration max_delay = std::chrono::milliseconds{100});
 
-  /// Closes all connections of a process in the step. Both sides are notified.
+  /// Closes all connections of a process in the step. Both sides of each
+  /// connection are notified.
   faults& disconnect(process target, at_step when);
 
-  /// Stops all traffic of a process from the step on. Neither side is
-  /// notified.
+  /// Stops all traffic of a process from the step on. Neither side of a
+  /// connection is notified.
   faults& partition(process target, at_step when);
 
   /// Makes all messages to and from a process take `factor` times as long,
@@ -85,13 +88,13 @@ public:
     enum class kind { disconnect, partition, clog } type;
     std::uint32_t process;
     std::uint64_t step;
-    double factor = 1; ///< Factor, if the kind is `clog`.
+    double factor = 1; ///< Slowdown, if the kind is `clog`.
   };
   enum class kind { drop, duplicate, delay };
   /// Fault of single messages.
   struct message_fault {
     kind type;
-    std::optional<std::uint32_t> replica; ///< None: all roles.
+    std::optional<std::uint32_t> replica; ///< None: messages of all roles.
     double probability;                   ///< In [0, 1].
     duration max_delay; ///< Maximum delay, if the kind is `delay`.
   };
@@ -111,9 +114,9 @@ private:
   std::vector<network_fault> network_faults_;
 };
 
-/// Fault injector that draws the faults of a plan with one seed, and counts
-/// them: a test of a fault asserts that it occurred. Used on the simulator's
-/// thread only.
+/// Fault injector that draws the faults of a plan with one seed. It counts the
+/// faults that occur, so that a test can assert that its fault occurred. Used
+/// on the simulator's thread only.
 class random_fault_injector : public fault_injector {
 public:
   struct counts {
@@ -129,8 +132,8 @@ public:
                          message_kind kind, std::uint64_t generation,
                          std::uint64_t step) override;
 
-  /// @returns the next replica to be killed now. None: no kill is due. Each
-  ///          kill of the plan is returned once.
+  /// Returns a replica whose kill is due. None: no kill is due. Each kill of
+  /// the plan is returned once.
   std::optional<std::uint32_t> next_kill();
 
   /// Sets which replicas each process hosts.
@@ -138,8 +141,8 @@ public:
     placement_ = job_placement;
   }
 
-  /// @returns the next network fault to be applied now. None: none is due. Each
-  ///          network fault of the plan is returned once.
+  /// Returns a network fault that is due. None: no network fault is due. Each
+  /// network fault of the plan is returned once.
   std::optional<faults::network_fault> next_network_fault();
 
   counts fired; ///< Faults that have occurred so far.

@@ -100,12 +100,13 @@ public:
 private:
   struct channel_state {
     std::shared_ptr<net::channel_listener> listener;
-    std::vector<multiplexer::event> pending; ///< Not passed to a listener yet.
+    /// Events that no listener has received.
+    std::vector<multiplexer::event> pending;
   };
   struct connection_side {
     multiplexer mux{net::frame_limits{}};
     network_core::direction outgoing;
-    std::map<std::uint32_t, channel_state> channels; ///< By channel.
+    std::map<std::uint32_t, channel_state> channels; ///< By channel number.
     std::optional<multiplexer::closed_state> closed;
     std::vector<std::function<void(net::close_reason, const std::string&)>>
       closed_callbacks;
@@ -142,7 +143,8 @@ private:
     flush(side);
     if (!end)
       return;
-    if (end->announced) // the other side announced the end: it receives no more
+    // the other side announced the end, and receives no more
+    if (end->announced)
       finish(1 - side, *end);
     finish(side, *end);
   }

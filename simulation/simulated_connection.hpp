@@ -12,7 +12,8 @@ std::shared_ptr<simulated_link>
 make_simulated_connection(const std::shared_ptr<network_core>& net,
                           const network_core::process_pair& processes);
 /// Makes one end of a simulated control connection.
-/// @param side 0: the end of the process with the lower number; 1: the other.
+/// @param side 0: the end of the process with the lower number. 1: the end of
+///        the other process.
 std::shared_ptr<net::connection>
 make_connection_end(const std::shared_ptr<simulated_link>& link,
                     std::size_t side);

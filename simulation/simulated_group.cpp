@@ -13,7 +13,7 @@ bool simulated_wait_strategy::wait(std::unique_lock<std::mutex>& hold,
                                    std::chrono::milliseconds timeout) {
   const auto deadline = sim_.elapsed() + timeout;
   while (!done()) {
-    hold.unlock(); // actors that run now may lock it
+    hold.unlock(); // actors that run during the wait may lock it
     bool more = true;
     if (fiber::inside())
       fiber::park();
@@ -56,7 +56,8 @@ simulated_environment(simulator& sim,
   group_environment environment{sim.sys};
   environment.replica_spawn_policy = spawn_policy::scheduled;
   environment.caller_wait_strategy = waits;
-  environment.faults = {faults, [](fault_injector*) {}}; // the caller owns it
+  // the caller owns the injector
+  environment.faults = {faults, [](fault_injector*) {}};
   environment.via_mailbox = true;
   environment.on_spawn = [waits](const role_id& who, const caf::actor& it) {
     waits->register_role(who, it);
@@ -69,7 +70,8 @@ make_replica_group(simulator& sim, const replica_group_options& options,
                    random_fault_injector* faults) {
   auto local_options = options;
   local_options.spin_timeout =
-    std::chrono::microseconds{0}; // spinning moves no virtual time
+    // spinning would not advance the virtual clock
+    std::chrono::microseconds{0};
   return troupe::make_replica_group(
     simulated_environment(
       sim, std::make_shared<simulated_wait_strategy>(sim, faults), faults),

@@ -8,9 +8,9 @@
 
 namespace troupe::simulation {
 
-/// Makes a replica group whose roles are the actors of a real program, all on
-/// the calling thread. A caller that waits runs the simulator. Time is virtual,
-/// so a timeout of a minute costs nothing.
+/// Makes a replica group with the actors of a real job, which all run on the
+/// calling thread. While a caller waits, it runs the simulator. Time is
+/// virtual, so a timeout of a minute takes no real time.
 /// @param sim    the simulator that runs the roles; must outlive the group.
 /// @param faults fault injector for the roles' messages; null: none. Must
 ///               outlive the group.

@@ -37,8 +37,9 @@ public:
     std::size_t headers_arrived = 0;
     /// Number of `packets` that have arrived completely.
     std::size_t packets_arrived = 0;
-    std::size_t slots_used = 0; ///< Slots that are full as the sender sees it.
-    /// Closed state, as the sender sees it.
+    /// Number of used slots, as known to the sender.
+    std::size_t slots_used = 0;
+    /// How the lane ended, as known to the sender. None: the lane is open.
     std::optional<net::lane::closed_state> closed;
   };
 
@@ -62,8 +63,7 @@ public:
       return;
     outgoing.packets.push_back({head, {bytes.begin(), bytes.end()}});
     auto trip = net->send(outgoing.direction, head.size() + bytes.size());
-    if (viewed_in_place_) // shared memory shows a packet only when it is
-                          // complete
+    if (viewed_in_place_) // shared memory shows complete packets only
       trip.first_byte = trip.last_byte;
     count_later(*net, trip.first_byte, side, &direction_state::headers_arrived);
     count_later(*net, trip.last_byte, side, &direction_state::packets_arrived);
@@ -131,7 +131,7 @@ private:
   }
 
   std::weak_ptr<network_core> net_;
-  direction_state directions_[2]; ///< By the sending side.
+  direction_state directions_[2]; ///< Indexed by the sending side.
   const bool viewed_in_place_;
   bool disconnected_ = false;
 };

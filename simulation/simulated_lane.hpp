@@ -7,8 +7,8 @@
 
 namespace troupe::simulation {
 
-/// Makes a simulated lane between two processes, which carries packets in both
-/// directions.
+/// Makes a simulated lane between two processes. The lane carries packets in
+/// both directions.
 std::shared_ptr<simulated_link>
 make_simulated_lane(const std::shared_ptr<network_core>& net,
                     const network_core::process_pair& processes);

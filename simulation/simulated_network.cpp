@@ -14,7 +14,8 @@ namespace troupe::simulation {
 
 namespace {
 
-/// Runs the network's scheduled calls when the simulator's clock reaches them.
+/// Runs the network's scheduled calls when they are due on the simulator's
+/// clock.
 caf::behavior network_timer(caf::event_based_actor*,
                             std::weak_ptr<network_core> network) {
   return {[network](atom::wake) {

@@ -14,26 +14,29 @@
 namespace troupe::simulation {
 
 /// Properties of the network between simulated processes. A connection keeps
-/// the order of its messages; two connections are not ordered.
+/// the order of its messages; messages of different connections can arrive in
+/// any order.
 struct network_options {
-  /// Minimum time from the sender to the receiver.
+  /// Minimum time that a message takes.
   std::chrono::nanoseconds latency{std::chrono::microseconds{50}};
   /// Maximum additional latency, drawn for each message.
   std::chrono::nanoseconds jitter{std::chrono::microseconds{100}};
   /// Bytes per second that a process can send over all its connections. Zero:
   /// no limit.
   double bandwidth = 0;
-  /// Capacity of a lane in packets, in flight or not read yet.
+  /// Maximum number of packets in each direction of a lane that are in flight
+  /// or not popped.
   std::size_t lane_capacity = 4;
-  /// Silence after which a process considers another unreachable.
+  /// Time without data from a peer after which a process considers the peer
+  /// unreachable.
   std::chrono::milliseconds heartbeat_timeout{1000};
 };
 
-/// Simulated control connections and tensor lanes between P processes, on the
-/// clock and the seed of a simulator. A connection carries the bytes that a
-/// real one would. The seed decides which lanes let the receiver view packets
-/// in place and which copy them. No heartbeats are sent: a process becomes
-/// silent only if it is disconnected.
+/// Simulated control connections and tensor lanes between P processes, with the
+/// clock and the seed of a simulator. A connection carries the same bytes as a
+/// real connection. The seed decides on which lanes the receiver views packets
+/// in place, and on which it copies them. No heartbeats are sent: a process
+/// becomes silent only if it is disconnected.
 class simulated_network {
 public:
   /// @param sim must outlive the network and its connections and lanes.
@@ -44,12 +47,13 @@ public:
   simulated_network(const simulated_network&) = delete;
   simulated_network& operator=(const simulated_network&) = delete;
 
-  /// One process's end of its control connection to another.
+  /// Returns one end of the control connection between two processes: the end
+  /// of `process`.
   std::shared_ptr<net::connection> connection(std::uint32_t process,
                                               std::uint32_t peer);
 
-  /// One process's ends of its lanes to another.
-  /// @pre called once for each two processes and direction.
+  /// Returns one end of each lane between two processes: the ends of `process`.
+  /// @pre this function was not called with the same arguments before.
   peer_lanes lanes(std::uint32_t process, std::uint32_t peer);
 
   /// Sets the function that is called when a lane of a process has changed: a
@@ -61,21 +65,24 @@ public:
   void notify_later(std::uint32_t process, std::chrono::nanoseconds delay);
 
   /// Closes all connections and lanes of a process; messages in flight are
-  /// lost. With `closed` both ends of all are notified. With `timed_out` only
-  /// the ends of control connections are, after the heartbeat timeout. No
-  /// effect if the process is disconnected already.
+  /// lost. With `closed` both ends of each connection and lane are notified.
+  /// With `timed_out` only the two ends of each control connection are
+  /// notified, after the heartbeat timeout. No effect if the process is
+  /// disconnected already.
   void disconnect(std::uint32_t process, net::close_reason reason);
   bool is_disconnected(std::uint32_t process) const;
 
-  /// Makes all messages to and from the process take a factor longer. Between
-  /// two slowed processes the greater factor applies.
+  /// Makes all messages to and from the process take `factor` times as long.
+  /// Between two slowed processes the greater factor applies.
   void clog(std::uint32_t process, double factor);
 
   /// Traffic since the construction.
   struct counts {
-    std::size_t messages = 0; ///< Packets, and writes to connections.
+    /// Number of packets and of writes to connections.
+    std::size_t messages = 0;
     std::size_t bytes = 0;
-    /// Messages that arrive before an earlier one of the same sender.
+    /// Number of messages that arrive before an earlier message of the same
+    /// sender.
     std::size_t reorderings = 0;
   };
   const counts& sent() const;

@@ -18,7 +18,8 @@ class simulated_link {
 public:
   virtual ~simulated_link() = default;
 
-  /// Closes the link; messages in flight are lost. See `disconnect`.
+  /// Closes the link; messages in flight are lost. See
+  /// `simulated_network::disconnect` for which ends are notified.
   virtual void disconnect(net::close_reason reason) = 0;
 };
 
@@ -35,7 +36,8 @@ public:
   void open();
 
   time now() const { return sim_.elapsed(); }
-  /// Schedules a call. Calls that are due at the same time keep their order.
+  /// Schedules a call. Calls that are due at the same time are made in the
+  /// order in which they were scheduled.
   void schedule(time due, std::function<void()> fn);
   /// Makes all calls that are due.
   void run_due();
@@ -49,7 +51,7 @@ public:
   struct transit {
     time first_byte{}, last_byte{};
   };
-  /// Accounts for a message and computes when it arrives.
+  /// Counts a message and computes when it arrives.
   transit send(direction& path, std::size_t bytes);
   /// Draws the latency of an empty message.
   time sample_latency(std::uint32_t sender, std::uint32_t receiver);
@@ -61,13 +63,13 @@ public:
 
   const network_options options;
   struct process {
-    /// Time at which its last message has been sent completely.
+    /// Time at which the process has sent its last message completely.
     time idle_at{};
     double slowdown = 1; ///< Factor set by `clog`.
     bool disconnected = false;
-    /// Notifies it of events on its lanes.
+    /// Called when a lane of the process has changed.
     std::function<void()> on_lane_event;
-    /// Time at which all of its messages have arrived.
+    /// Time at which all messages of the process have arrived.
     time last_arrival{};
   };
   std::vector<process> processes;
@@ -78,8 +80,8 @@ public:
 private:
   simulator& sim_;
   std::mt19937_64 rng_;
-  /// Calls `run_due` when the clock has reached an event. A reference is kept,
-  /// or the actor would terminate while its mailbox is empty.
+  /// Calls `run_due` when the clock has reached an event. This reference keeps
+  /// the actor alive while its mailbox is empty.
   caf::actor timer_;
   std::multimap<time, std::function<void()>> events_;
 };

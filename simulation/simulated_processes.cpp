@@ -20,8 +20,8 @@ namespace {
 /// Stack size of a fiber that runs a program, possibly a whole training.
 constexpr std::size_t stack_bytes = std::size_t{8} << 20;
 
-/// Applies the message faults of a plan to packets. After a delayed packet it
-/// wakes the sending process, which then sends the packet.
+/// Applies the message faults of a plan to packets. When the delay of a packet
+/// ends, it wakes the sending process, which then sends the packet.
 class packet_fault_injector final : public fault_injector {
 public:
   packet_fault_injector(random_fault_injector& injector, simulated_network& net,
@@ -220,7 +220,7 @@ public:
     const auto errors = processes_.run_all([&](std::uint32_t p) {
       auto mine = request;
       if (p > 0)
-        mine.on_commit = {}; // the leader's receives all commits
+        mine.on_commit = {}; // the leader's `on_commit` receives all commits
       const auto end = processes_.group_of(p).run(mine);
       if (p == 0)
         next = end;

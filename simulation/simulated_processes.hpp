@@ -9,12 +9,14 @@
 #include <memory>
 #include <vector>
 
-// A simulated process has the roles of a real one: chief or local agent,
+// A simulated process has the roles of a real process: chief or local agent,
 // replicas, proxies, skeletons and a lane backend. All processes are in one
-// actor system, on one thread. Two of them share only the simulated network: a
-// control connection and two lanes, for contributions and for results. A fiber
-// stands for the thread that calls the replica group. The roles of a
-// disconnected process continue to run, and its own connections close too.
+// actor system, on one thread. Only the simulated network connects them: each
+// two processes by two lanes, for contributions and for results, and each
+// process with the leader by a control connection. The program that calls a
+// process's replica group runs on a fiber instead of a thread. After a
+// disconnection the roles of the process continue to run, and its own ends of
+// its connections close too.
 
 namespace troupe::simulation {
 
@@ -34,7 +36,7 @@ public:
   /// @param sim     the simulator that runs all roles; must outlive this.
   /// @param options of the whole job.
   /// @param faults  fault injector for messages and packets; null: none. Must
-  ///                outlive this.
+  ///                outlive this object.
   /// @errors throws std::invalid_argument for invalid options.
   simulated_processes(simulator& sim, const replica_group_options& options,
                       const process_layout& layout,
@@ -44,14 +46,15 @@ public:
   simulated_processes& operator=(const simulated_processes&) = delete;
 
   std::uint32_t count() const; ///< Number of processes.
-  /// Replica group of a process.
+  /// Returns the replica group of a process.
   replica_group& group_of(std::uint32_t process);
   simulated_network& network();
 
   /// Runs the programs of all processes concurrently: calls `program` for each
   /// process on a fiber of its own, and runs the simulator while all fibers
   /// wait for their replica groups.
-  /// @returns by process, the exception that its program threw; null: none.
+  /// @returns for each process the exception that its program threw. Null:
+  ///          none.
   std::vector<std::exception_ptr>
   run_all(const std::function<void(std::uint32_t)>& program);
 
@@ -61,9 +64,9 @@ private:
 };
 
 /// Makes one replica group whose replicas are in several simulated processes:
-/// `run` runs the steps in all of them. If processes fail, `run` throws the
-/// error of the first process that is still connected. If all that failed are
-/// disconnected, it throws the error of the first of them.
+/// `run` runs the steps in all processes. If processes fail, `run` throws the
+/// error of the first failed process that is still connected. If no failed
+/// process is connected, `run` throws the error of the first failed process.
 std::unique_ptr<replica_group>
 make_replica_group(simulator& sim, const replica_group_options& options,
                    const process_layout& layout,

@@ -8,7 +8,7 @@ namespace troupe::simulation {
 /// A simulated job: the options of its replica group, and the processes and
 /// network that it runs on.
 struct job_setup {
-  std::uint32_t replicas = 1;  ///< Replicas of all processes together.
+  std::uint32_t replicas = 1;  ///< Number of replicas of the job.
   std::uint32_t processes = 1; ///< In [1, replicas].
   int threads = 1;
   std::chrono::milliseconds step_timeout{60'000};
@@ -33,10 +33,10 @@ struct job_setup {
 
 /// Makes a strategy like `mirrored_strategy`, over a simulated replica group:
 /// each replica has a copy of the parameters. All replicas run on the calling
-/// thread, also if they are in several simulated processes. Models made in its
-/// scope train as under any strategy. Give `fit` the option `.prefetch = 0`,
-/// because a prefetch thread is outside the simulation.
-/// @param sim    must outlive the strategy and all that is made in its scope.
+/// thread, also if they are in several simulated processes. Models made in the
+/// strategy's scope train as under any other strategy. Give `fit` the option
+/// `.prefetch = 0`, because a prefetch thread is outside the simulation.
+/// @param sim must outlive the strategy and all models made in its scope.
 /// @param faults fault injector for messages and packets; null: none. Must
 ///               outlive the strategy.
 /// @errors throws std::invalid_argument for an invalid setup.
@@ -44,7 +44,7 @@ strategy make_strategy(simulator& sim, const job_setup& setup,
                        random_fault_injector* faults = nullptr);
 
 /// Makes a strategy like `multi_worker_mirrored_strategy` for one simulated
-/// process, over the replicas of that process. For use inside
+/// process, over the replicas of that process. To be called by a program of
 /// `simulated_processes::run_all`.
 /// @param processes must outlive the strategy.
 strategy make_worker_strategy(simulated_processes& processes,

@@ -8,10 +8,10 @@
 
 namespace troupe::simulation {
 
-/// Wait strategy for callers of simulated replica groups. While a caller waits
-/// it runs the simulator and applies the kills and network faults that are due.
-/// A caller on a fiber parks instead: the code that resumes the fibers runs the
-/// simulator.
+/// Wait strategy for callers of simulated replica groups. While a caller waits,
+/// `wait` runs the simulator and applies the kills and network faults that are
+/// due. On a fiber, `wait` parks the fiber instead; the code that resumes the
+/// fibers runs the simulator.
 class simulated_wait_strategy final : public wait_strategy {
 public:
   simulated_wait_strategy(simulator& sim, random_fault_injector* faults)
@@ -26,7 +26,7 @@ public:
   /// it is a replica.
   void register_role(const role_id& role, const caf::actor& handle);
 
-  /// Sets the network that network faults act on. Null: none.
+  /// Sets the network to which network faults are applied. Null: none.
   void set_network(simulated_network* net) { net_ = net; }
 
   /// Applies the faults that are due, then delivers one message or moves the
@@ -34,8 +34,8 @@ public:
   /// @returns false if there is neither a message nor a timer.
   bool step();
 
-  /// While set, parked callers end their waits when they are resumed, because
-  /// no message and no timer is left.
+  /// While `abandoned` is true, each wait ends when its fiber is resumed,
+  /// because no message and no timer is left.
   void abandon_waits(bool abandoned) { abandoned_ = abandoned; }
 
 private:
@@ -47,7 +47,7 @@ private:
 };
 
 /// Makes the environment of a simulated replica group.
-/// @param faults see `make_replica_group`.
+/// @param faults fault injector for the roles' messages; null: none.
 group_environment
 simulated_environment(simulator& sim,
                       const std::shared_ptr<simulated_wait_strategy>& waits,

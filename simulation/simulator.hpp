@@ -24,8 +24,9 @@ class simulator {
 public:
   explicit simulator(std::uint64_t seed = 0);
 
-  /// Kills all actors that it owns and lets pending timers expire. Aborts the
-  /// program if an actor is still alive then, because CAF would hang.
+  /// Kills all actors that the simulator owns, and lets pending timers expire.
+  /// Aborts the program if an actor is still alive afterwards, because the
+  /// destructor of CAF's actor system would wait for it forever.
   ~simulator();
   simulator(const simulator&) = delete;
   simulator& operator=(const simulator&) = delete;
@@ -69,7 +70,8 @@ public:
   bool advance_once();
 
   /// Delivers messages and moves the clock until `done` holds.
-  /// @returns false if neither a message nor a timer is left before that.
+  /// @returns false if no message and no timer is left, but `done` does not
+  ///          hold.
   bool run_until(const std::function<bool()>& done);
 
   /// Time since the construction, on the virtual clock.

@@ -8,17 +8,20 @@
 
 namespace troupe {
 
-/// Options of one collective call. All replicas must pass equal options; the
-/// reducer of the collective compares them.
+/// Options of one collective call. All replicas must pass equal options; each
+/// receiver of a contribution compares them with its own.
 struct collective_options {
-  /// Algorithm over several processes. Within one process it is always the
-  /// tree.
+  /// Algorithm of a sum over several processes. Within one process a sum always
+  /// uses the tree.
   enum class algorithm_kind : std::uint8_t {
-    tree, ///< See tree/reduction.hpp.
-    ring, ///< See collective/ring.hpp.
+    tree, ///< Canonical tree; see tree/reduction.hpp.
+    ring, ///< Ring of processes; see collective/ring.hpp.
   } algorithm = algorithm_kind::tree;
-  std::uint32_t timeout = 0;        ///< Milliseconds. Zero: not set.
-  std::uint64_t bytes_per_pack = 0; ///< Bytes. Zero: not set.
+  /// Milliseconds; timeout of each wait in the collective. Zero: not set.
+  std::uint32_t timeout = 0;
+  /// A new pack of tensors begins when the previous pack has more bytes than
+  /// this. Zero: not set.
+  std::uint64_t bytes_per_pack = 0;
 
   auto fields() { return std::tie(algorithm, timeout, bytes_per_pack); }
   friend bool operator==(const collective_options&,

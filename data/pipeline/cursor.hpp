@@ -29,8 +29,8 @@ class stage;
 class prefetcher;
 
 /// Position of a cursor: the epoch, and the index of the next element in that
-/// epoch. The two numbers determine which element is read, whatever the stages
-/// are.
+/// epoch. For every chain of stages these two numbers alone determine which
+/// element is read.
 struct position {
   std::uint64_t epoch = 0;
   std::uint64_t index = 0;
@@ -44,7 +44,7 @@ struct position {
 /// detached.
 class cursor {
 public:
-  /// Called by `dataset::iterate`.
+  /// Users call `dataset::iterate` instead, which calls this constructor.
   /// @param element_timeout Timeout of `next` while it waits for a prefetched
   ///        element.
   cursor(std::shared_ptr<const stage> source, const position& start,
@@ -53,15 +53,15 @@ public:
   cursor& operator=(cursor&&) noexcept;
   ~cursor();
 
-  /// @returns the next element; none at the end of the epoch.
+  /// Returns the next element. None: the epoch has ended.
   /// @errors rethrows any exception that was thrown while the element was read,
-  ///         also on the prefetching thread. The position does not change, and
-  ///         the next call tries again. Throws std::runtime_error after the
-  ///         element timeout.
+  ///         also on the prefetching thread. After an exception the position is
+  ///         unchanged, and the next call reads the same element. Throws
+  ///         std::runtime_error after the element timeout.
   std::optional<batch> next();
 
-  /// Position of the element that `next` returns next. Prefetched elements do
-  /// not count.
+  /// Returns the position of the element that the next call of `next` returns.
+  /// Prefetched elements do not count.
   position save() const { return position_; }
 
   /// Moves to a saved position: `next` returns the elements from there on.

@@ -30,7 +30,7 @@ public:
   dataset(tensor inputs, tensor labels, std::int64_t classes = 0);
 
   /// Makes a dataset of images from bytes, which are read as float32 in [0, 1].
-  /// It takes a quarter of the memory of float32 images.
+  /// The dataset takes a quarter of the memory of float32 images.
   /// @shape pixels uint8 [n, ...], labels [n] int32.
   /// @param classes Labels are in [0, classes). Zero: the maximum label + 1.
   static dataset of_pixels(tensor pixels, tensor labels,
@@ -42,16 +42,17 @@ public:
   dataset(std::uint64_t size, std::int64_t classes,
           std::function<troupe::batch(std::uint64_t)> fn);
 
-  /// Applies `fn` to each element: an example before `batch`, a batch after it.
-  /// `fn` is called each time an element is read, possibly on another thread.
-  /// It must return the same result for the same element.
+  /// Applies `fn` to each element: to each example if `map` is called before
+  /// `batch`, to each batch if it is called after `batch`. `fn` is called each
+  /// time an element is read, possibly on another thread. It must return the
+  /// same result for the same element.
   dataset map(std::function<troupe::batch(const troupe::batch&)> fn) const;
 
-  /// Permutes the elements, within blocks of `block` elements or all together.
-  /// The permutation is drawn from (seed, epoch, block). If `each_epoch` is
-  /// false, every epoch has the order of epoch 0.
-  /// @cost 4 bytes an element for each of the last 4 blocks read; elements are
-  ///       not copied.
+  /// Permutes the elements within each block of `block` elements. By default
+  /// all elements are one block. The permutation is drawn from (seed, epoch,
+  /// block). If `each_epoch` is false, every epoch has the order of epoch 0.
+  /// @cost 4 bytes for each element of the 4 blocks that were read last;
+  ///       elements are not copied.
   dataset shuffle(std::uint64_t block = whole_dataset, std::uint64_t seed = 0,
                   bool each_epoch = true) const;
 
@@ -61,32 +62,33 @@ public:
   /// @cost one copy of the elements; none if they are adjacent in memory.
   dataset batch(std::uint64_t count, bool drop_remainder = false) const;
 
-  /// Concatenates `times` epochs into one. Without a number: endless.
+  /// Concatenates `times` epochs into one. None: the epoch is endless.
   dataset repeat(std::optional<std::uint64_t> times = std::nullopt) const;
 
-  /// The first `count` elements, or all if there are fewer.
+  /// Keeps the first `count` elements. Keeps all elements if there are fewer.
   dataset take(std::uint64_t count) const;
 
-  /// All elements but the first `count`.
+  /// Removes the first `count` elements.
   dataset skip(std::uint64_t count) const;
 
   /// Cuts each batch into `shards` shards as `shard_of` does, and keeps only
   /// the rows of shards [first, last). The result may be an empty batch.
   /// @pre elements are batches.
-  /// @cost other rows are not read, unless a `map` follows `batch`.
+  /// @cost rows of other shards are not read, unless a `map` follows `batch`.
   dataset shard(std::uint32_t first, std::uint32_t last,
                 std::uint32_t shards) const;
 
-  /// Makes cursors keep `count` elements of the complete chain ready, read by a
-  /// thread of each cursor. Zero: no prefetching. The position of this call in
-  /// the chain makes no difference.
+  /// Makes each cursor read up to `count` elements in advance, on a thread of
+  /// its own. Zero: no prefetching. The elements are those of the complete
+  /// chain, including stages that are added after this call.
   /// @param element_timeout Timeout of `cursor::next`. None: the timeout of an
   ///        earlier call, or else `default_element_timeout`.
   dataset prefetch(std::size_t count,
                    std::optional<std::chrono::milliseconds> element_timeout =
                      std::nullopt) const;
 
-  /// The `count` of the last call of `prefetch`. None: it was not called.
+  /// Returns the `count` of the last call of `prefetch`. None: it was not
+  /// called.
   std::optional<std::size_t> prefetched() const { return prefetch_count_; }
 
   struct train_test;
@@ -94,17 +96,19 @@ public:
   /// count, and the rest.
   /// @errors throws std::invalid_argument unless 0 < fraction < 1. Throws
   ///         std::invalid_argument for an endless dataset, and after a shuffle
-  ///         that differs per epoch: elements held back in one epoch would be
-  ///         seen in the next.
+  ///         that differs per epoch: test elements of one epoch would be
+  ///         training elements of another.
   train_test split(double fraction) const;
 
-  /// Number of elements in an epoch: examples or batches. None: endless.
+  /// Number of elements in an epoch: examples or batches. None: the epoch is
+  /// endless.
   std::optional<std::uint64_t> size() const;
 
   /// Number of classes: labels are in [0, classes).
   std::int64_t classes() const;
 
-  /// Shape and dtype of the first element's inputs. @cost reads that element.
+  /// Shape and dtype of the first element's inputs. @cost reads the first
+  /// element.
   /// @errors throws std::invalid_argument if there is no element.
   tensor_spec element() const;
 
@@ -112,13 +116,13 @@ public:
   /// batch is read.
   std::optional<std::uint64_t> batch_rows(const position& pos) const;
 
-  /// Elements [begin, end) of the first epoch, along a new first axis.
+  /// Returns elements [begin, end) of the first epoch, along a new first axis.
   /// @cost one copy of the elements; none if they are adjacent in memory.
   /// @errors throws std::invalid_argument for an empty range, or one beyond the
   ///         end.
   troupe::batch examples(std::uint64_t begin, std::uint64_t end) const;
 
-  /// Starts reading at a position.
+  /// Returns a cursor that starts at a position.
   /// @errors throws std::invalid_argument for a position beyond the end.
   cursor iterate(const position& start = {}) const;
 

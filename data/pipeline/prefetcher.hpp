@@ -23,9 +23,10 @@ public:
   prefetcher& operator=(const prefetcher&) = delete;
 
   /// Returns the next element.
-  /// @pre not all elements up to `end` were returned.
-  /// @errors rethrows the exception that reading the element threw; no element
-  ///         follows it. Throws std::runtime_error after `timeout`.
+  /// @pre an element before `end` was not returned yet.
+  /// @errors rethrows the exception that reading the element threw; the
+  ///         prefetcher then has no further element. Throws std::runtime_error
+  ///         after `timeout`.
   batch next(std::chrono::milliseconds timeout);
 
   /// True if no element is left: the thread reached the end or failed, and
@@ -38,7 +39,8 @@ private:
     std::mutex lock;
     std::condition_variable_any changed;
     std::deque<batch> ready;
-    /// Rethrown after all ready elements were returned.
+    /// Exception of the thread. `next` rethrows it after it has returned all
+    /// ready elements.
     std::exception_ptr error;
     bool ended = false;
   };

@@ -13,9 +13,10 @@ struct row_range {
   friend bool operator==(const row_range&, const row_range&) = default;
 };
 
-/// Shard `id` of a batch that is cut into `shards`. The shards are consecutive
-/// in order of id. Their sizes differ by at most one row, and the larger ones
-/// come first. A shard of a small batch may be empty.
+/// Returns the rows of shard `id` of a batch that is cut into `shards` shards.
+/// Shards are consecutive in order of id. Their sizes differ by at most one
+/// row, and the larger shards come first. A shard of a small batch may be
+/// empty.
 inline row_range shard_of(std::int64_t rows, std::uint32_t id,
                           std::uint32_t shards) {
   const std::int64_t base = rows / shards, longer = rows % shards;
@@ -23,7 +24,7 @@ inline row_range shard_of(std::int64_t rows, std::uint32_t id,
   return {begin, begin + base + (id < longer ? 1 : 0)};
 }
 
-/// Rows of the consecutive shards [first, last).
+/// Returns the rows of all shards in [first, last).
 /// @pre `first < last`.
 inline row_range shard_of(std::int64_t rows, std::uint32_t first,
                           std::uint32_t last, std::uint32_t shards) {

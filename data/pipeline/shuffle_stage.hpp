@@ -11,7 +11,8 @@
 
 namespace troupe::data {
 
-/// Permutes blocks of elements, in an order drawn from (seed, epoch, block).
+/// Permutes the elements within each block. The order is drawn from (seed,
+/// epoch, block).
 class shuffle_stage : public reindexing_stage {
 public:
   shuffle_stage(std::shared_ptr<const stage> upstream, std::uint64_t block,

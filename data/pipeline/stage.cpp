@@ -260,8 +260,8 @@ void repeat_stage::map_positions(std::span<position> positions) const {
   const auto below = upstream().size();
   if (!below)
     return; // An endless epoch is never repeated.
-  // If the repeated epoch is endless, epoch p maps to epochs from p * 2^32 of
-  // the upstream stage.
+  // If this stage repeats without end, its epoch p begins with epoch p * 2^32
+  // of the upstream stage.
   const auto times = size() ? *times_ : std::uint64_t{1} << 32;
   for (auto& x : positions)
     x = {x.epoch * times + x.index / *below, x.index % *below};

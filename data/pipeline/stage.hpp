@@ -7,10 +7,9 @@
 #include <stop_token>
 #include <vector>
 
-// Stages form the chain of a dataset. A stage determines its i-th element of an
-// epoch and has no state; a permutation that it caches can be drawn again.
-// Therefore a position is two numbers, and readers share a chain without
-// synchronization.
+// Stages form the chain of a dataset. A stage computes element i of an epoch
+// from i and the epoch alone; it has no state except caches. Therefore a
+// position is two numbers, and several readers can share a chain.
 
 namespace troupe::data {
 
@@ -22,7 +21,7 @@ class stage {
 public:
   virtual ~stage() = default;
 
-  /// Number of elements in an epoch. None: endless.
+  /// Number of elements in an epoch. None: the epoch is endless.
   virtual std::optional<std::uint64_t> size() const = 0;
   /// Number of classes: labels are in [0, classes).
   virtual std::int64_t classes() const = 0;
@@ -49,12 +48,14 @@ public:
     return std::nullopt;
   }
 
-  /// Reads some rows of an element that is a batch. The default reads all rows.
+  /// Reads some rows of an element that is a batch. The default reads the whole
+  /// batch and then takes these rows.
   virtual batch read_rows(const position& pos, const row_range& range,
                           const std::stop_token& stop) const;
 };
 
-/// Rejects an element that a tape records: copying it would lose its gradient.
+/// Rejects an element that a tape records, because a copy would lose its
+/// gradient.
 /// @param source Start of the error message: where the element comes from.
 /// @errors throws std::logic_error.
 void check_unrecorded(const batch& element, const char* source);
@@ -92,7 +93,7 @@ public:
               const std::stop_token&) const override;
 };
 
-/// Yields the elements that a function makes of their indices.
+/// Element i is the result of a function of i.
 class generated_stage : public stage {
 public:
   generated_stage(std::uint64_t size, std::int64_t classes,
@@ -109,8 +110,8 @@ private:
   std::function<batch(std::uint64_t)> fn_;
 };
 
-/// Base of a stage that reads another one, the upstream stage. Its functions
-/// return what those of the upstream stage return, unless they are overridden.
+/// Base of a stage that reads another stage, the upstream stage. The functions
+/// of this class call the same functions of the upstream stage.
 class wrapping_stage : public stage {
 public:
   explicit wrapping_stage(std::shared_ptr<const stage> upstream)
@@ -142,7 +143,8 @@ private:
   std::function<batch(const batch&)> fn_;
 };
 
-/// Base of a stage that yields elements of the upstream stage in another order.
+/// Base of a stage that yields elements of the upstream stage at other
+/// positions.
 class reindexing_stage : public wrapping_stage {
 public:
   using wrapping_stage::wrapping_stage;
@@ -154,7 +156,8 @@ public:
                   const std::stop_token& stop) const final;
 
 protected:
-  /// Replaces each position by that of the element in the upstream stage.
+  /// Replaces each position by the position of the same element in the upstream
+  /// stage.
   virtual void map_positions(std::span<position> positions) const = 0;
 };
 

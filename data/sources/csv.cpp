@@ -33,7 +33,8 @@ std::string_view trimmed(std::string_view x) {
   return x.substr(first, x.find_last_not_of(" \t") + 1 - first);
 }
 
-/// The columns of a table. Converts fields, and reports invalid ones.
+/// The columns of a table. Converts fields to numbers, and reports invalid
+/// fields.
 class table {
 public:
   table(std::string name, const std::vector<std::string>& header,

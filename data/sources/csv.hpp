@@ -9,7 +9,7 @@ namespace troupe::data {
 
 struct csv_options {
   std::string label = {}; ///< Name of the label column. Empty: the last column.
-  /// Number of classes. Zero: the maximum label + 1. At most 65536.
+  /// Number of classes. Zero: the maximum label + 1, which is at most 65536.
   std::int64_t classes = 0;
 };
 
@@ -20,8 +20,8 @@ struct csv_options {
 ///
 /// @shape inputs [n, columns - 1] float32 in column order; labels [n].
 /// @errors throws std::runtime_error that names file, line, column and value.
-///         Throws std::invalid_argument for an unknown label column, and lists
-///         the columns.
+///         Throws std::invalid_argument that lists the columns, if the label
+///         column is unknown.
 /// @cost reads the file into memory, at most 2 GiB.
 dataset csv(const std::filesystem::path& name, const csv_options& options = {});
 

@@ -10,8 +10,9 @@
 #include <stdexcept>
 #include <string>
 
-// Uses only additions, multiplications, divisions and square roots. IEEE 754
-// defines their results to the last bit, so an image is equal on all machines.
+// This file uses only additions, multiplications, divisions and square roots.
+// IEEE 754 defines the results of these operations to the last bit, so an image
+// has the same bits on all machines.
 
 namespace troupe::data {
 
@@ -20,7 +21,8 @@ namespace {
 constexpr int side = 28;
 using image = std::array<float, side * side>;
 
-/// Approximately normal, standard deviation 1: a sum of four uniform bytes.
+/// Returns an approximately normal number with standard deviation 1, from the
+/// sum of four uniform bytes.
 float approximate_normal(random_stream& random) {
   const auto bits = random.next();
   const auto sum =
@@ -38,7 +40,7 @@ public:
       shear_{random.uniform(-.32f, .32f)},
       bend_x_{random.uniform(-.28f, .28f)},
       bend_y_{random.uniform(-.28f, .28f)} {
-    // Tangent of half the rotation angle.
+    // `half` is the tangent of half the rotation angle.
     const auto half = random.uniform(-.13f, .13f);
     cos_ = (1 - half * half) / (1 + half * half);
     sin_ = 2 * half / (1 + half * half);

@@ -9,8 +9,8 @@ struct digits_options {
   std::uint64_t seed = 1;
 };
 
-/// Generates images of handwritten digits, for use without a data file: pen
-/// strokes with random position, rotation, size, slant, thickness, distortion
+/// Generates images like handwritten digits; no data file is needed. Pen
+/// strokes have random position, rotation, size, slant, thickness, distortion
 /// and noise. Image i depends on (seed, i) only, and has the same bits on all
 /// machines. A linear model reaches less than 90% accuracy.
 ///

@@ -8,7 +8,7 @@
 namespace troupe::data {
 
 /// Reads an IDX file of bytes, plain or gzip-compressed.
-/// @returns uint8, in the shape that the file declares.
+/// @returns a uint8 tensor of the shape that the file declares.
 /// @param max_elements Maximum number of elements.
 /// @errors throws std::runtime_error that names the file if it is missing,
 ///         damaged, not IDX, of another type, larger than `max_elements`, or of

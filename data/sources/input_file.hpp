@@ -24,14 +24,15 @@ public:
 
   const std::string& name() const { return name_; }
 
-  /// Maximum number of decompressed bytes, by the size of the file; exact for a
-  /// plain file. Check it before you allocate memory.
+  /// Returns an upper bound for the number of decompressed bytes, computed from
+  /// the size of the file. It is exact for a plain file. Callers check it
+  /// before they allocate memory.
   std::uint64_t max_size() const;
   bool is_compressed() const { return gzip_reader_ != nullptr; }
 
   /// Fills `destination`.
-  /// @param section Name of the data in the error message if the file ends
-  ///        early: "header".
+  /// @param section Name of the data, such as "header", for the error message
+  ///        if the file ends early.
   void read(std::span<std::byte> destination, const char* section);
 
   /// Checks that no data follows, and that the checksum of a compressed file

@@ -12,7 +12,7 @@ struct synthetic_options {
 };
 
 /// Random data for measurements: standard normal inputs, and uniformly
-/// distributed labels that are independent of them.
+/// distributed labels that are independent of the inputs.
 /// @shape inputs [examples, ...example] float32.
 /// @errors throws std::invalid_argument for 0 examples or 0 classes.
 dataset synthetic(const synthetic_options& options = {});

@@ -12,12 +12,13 @@ namespace {
 
 constexpr std::size_t kib = 1024;
 
-/// Maximum total number of bytes that a process sends if every process adds the
-/// bucket itself, in one hop.
+/// Maximum number of bytes that a process sends to all others together for an
+/// `all_to_all` bucket.
 constexpr std::size_t max_all_to_all_bytes = 32 * kib;
-/// Maximum size of a bucket, in bytes, that is not cut into chunks.
+/// Maximum size, in bytes, of a bucket that is sent as one chunk.
 constexpr std::size_t max_unchunked_bytes = 32 * kib;
-/// Chunks per process: enough to overlap copying, adding and sending.
+/// Number of chunks that each process adds: enough that copying, adding and
+/// sending overlap.
 constexpr std::size_t chunks_per_process = 4;
 constexpr std::size_t min_chunk_bytes = 16 * kib;
 constexpr std::size_t cache_line_bytes = 64;

@@ -34,23 +34,26 @@ inline constexpr std::size_t max_gather_bytes = std::size_t{1} << 30;
 
 /// Describes how a bucket is cut into chunks.
 struct chunking {
-  std::size_t chunk_elements = 0; ///< Elements of each chunk but the last.
+  /// Elements of a chunk; the last may have fewer.
+  std::size_t chunk_elements = 0;
   std::uint32_t count = 0; ///< Number of chunks. Zero for an empty bucket.
-  /// The bucket is one chunk, and every process adds it itself.
+  /// The bucket is one chunk, and every process computes its whole sum itself.
   bool all_to_all = false;
 
   friend bool operator==(const chunking&, const chunking&) = default;
 };
 
 /// Computes the chunks of a bucket. The result is equal in all processes. A
-/// chunk has at most `max_packet_bytes`, begins at a multiple of 64 bytes, and
-/// is small enough that copying, adding and sending of several chunks overlap.
+/// chunk has at most `max_packet_bytes` and begins at a multiple of 64 bytes in
+/// the bucket. It is small enough that copying, adding and sending of several
+/// chunks overlap.
 chunking chunking_of(std::size_t elements, dtype type, std::uint32_t processes,
                      collective_options::algorithm_kind algorithm =
                        collective_options::algorithm_kind::tree);
 
-/// Kind of a packet: a process's partial sum of a chunk, the complete sum of a
-/// chunk, or a piece of a tensor that is gathered.
+/// Kind of a packet. `contribution`: a partial sum of a chunk. `result`: the
+/// complete sum of a chunk. `gather_contribution`: a piece of a gathered
+/// tensor.
 enum class packet_kind : std::uint8_t {
   contribution,
   result,
@@ -59,21 +62,22 @@ enum class packet_kind : std::uint8_t {
 
 /// Header of a packet: identifies its payload.
 struct packet_header {
-  /// Attempt to run steps; the chief increments it when it reconfigures the
-  /// replicas.
+  /// Number of an attempt to run steps. The chief increments it at each
+  /// reconfiguration of the replicas.
   std::uint64_t generation = 0;
-  /// Step number; ascends within a generation.
+  /// Step number. Within a generation each step has a higher number than the
+  /// step before.
   std::uint64_t step = 0;
-  /// Elements of the whole bucket. Zero for a gather.
+  /// Number of elements of the whole bucket. Zero for a gather.
   std::uint64_t elements = 0;
-  /// Index of the collective within the step, from 0; each call of a replica
-  /// increments it.
+  /// Index of the collective within the step, from 0. A replica increments it
+  /// with each collective that it calls.
   std::uint32_t sequence = 0;
   /// Number of the bucket or of the gather; the caller of the collective
   /// chooses it.
   std::uint32_t bucket = 0;
   /// Index of the chunk in the bucket. For a gather: index of the piece; piece
-  /// 0 is the tensor's spec.
+  /// 0 is the spec of the tensor.
   std::uint32_t chunk = 0;
   std::uint32_t sender = 0; ///< Process that sends the packet.
   /// Replicas whose contributions the payload includes: a subtree of the
@@ -86,9 +90,9 @@ struct packet_header {
   dtype type = dtype::float32; ///< Element type. `float32` for a gather.
   collective_options::algorithm_kind algorithm =
     collective_options::algorithm_kind::tree;
-  std::uint8_t padding = 0;  ///< Padding.
-  std::uint32_t timeout = 0; ///< Milliseconds; `timeout` of the call's options.
-  std::uint64_t bytes_per_pack = 0; ///< `bytes_per_pack` of the call's options.
+  std::uint8_t padding = 0;         ///< Aligns `timeout`; always 0.
+  std::uint32_t timeout = 0;        ///< `timeout` of the options, in ms.
+  std::uint64_t bytes_per_pack = 0; ///< `bytes_per_pack` of the options.
 
   collective_options options() const {
     return {algorithm, timeout, bytes_per_pack};
@@ -99,18 +103,20 @@ struct packet_header {
 
 using packet_header_bytes = std::array<std::byte, 64>;
 packet_header_bytes write(const packet_header& header);
-/// Accepts any bytes: the caller compares the result with the expected header.
+/// Reads a header. Accepts any bytes: the caller compares the result with the
+/// expected header.
 packet_header read(const packet_header_bytes& bytes);
 
-/// The first piece of a gathered tensor: rank, dtype, and 8 extents.
+/// The first piece of a gathered tensor: rank (1 byte), dtype (1 byte), 6 zero
+/// bytes, and 8 extents of 8 bytes each.
 using gather_spec = std::array<std::byte, 72>;
 gather_spec write(const tensor_spec& spec);
-/// @returns false unless the bytes specify a tensor of at most
-///          `max_gather_bytes`.
+/// Sets `spec` and returns true if the bytes describe a tensor of at most
+/// `max_gather_bytes`. Otherwise returns false.
 bool read(const gather_spec& bytes, tensor_spec& spec);
 
-/// Selects one of the two queues between two processes. Gathered tensors travel
-/// in `contributions`.
+/// Selects one of the two queues from one process to another. Gathered tensors
+/// use the queue `contributions`.
 enum class lane_id : std::uint8_t { contributions, results };
 
 /// Queues of packets to and from the other processes, as the state machine sees
@@ -120,12 +126,12 @@ class packet_transport {
 public:
   virtual ~packet_transport() = default;
 
-  /// @returns a buffer of `max_packet_bytes` bytes, aligned to 64, for the next
-  ///          packet's payload; empty if the queue is full. Calls before the
-  ///          next `send` return the same buffer.
+  /// Returns a buffer for the payload of the next packet: `max_packet_bytes`
+  /// bytes, aligned to 64 bytes. Empty: the queue is full. Until the next
+  /// `send` all calls return the same buffer.
   virtual std::span<std::byte> reserve(std::uint32_t peer, lane_id lane) = 0;
-  /// Sends the first `bytes` bytes of the buffer. @pre `reserve` returned a
-  /// buffer.
+  /// Sends the first `bytes` bytes of the reserved buffer. @pre `reserve`
+  /// returned a buffer.
   virtual void send(std::uint32_t peer, lane_id lane,
                     const packet_header_bytes& header, std::size_t bytes) = 0;
   /// Copies a payload into the queue. @returns false if the queue is full.
@@ -143,17 +149,18 @@ public:
     return send(peer, lane, header, bytes);
   }
 
-  /// @returns the header of the oldest packet that was not popped. Null: none.
+  /// Returns the header of the front packet, the oldest that was not popped.
+  /// Null: the queue is empty.
   virtual const packet_header_bytes* front(std::uint32_t peer,
                                            lane_id lane) = 0;
-  /// @returns the payload size of the front packet, in bytes.
+  /// Returns the payload size of the front packet, in bytes.
   virtual std::size_t front_bytes(std::uint32_t peer, lane_id lane) = 0;
-  /// @returns the payload of the front packet in the transport's memory, valid
-  ///          until `pop`. Empty if it has to be copied by `read_into`.
+  /// Returns the payload of the front packet in the transport's memory, valid
+  /// until `pop`. Empty: the caller has to copy the payload with `read_into`.
   virtual std::span<const std::byte> view(std::uint32_t peer, lane_id lane) = 0;
-  /// Copies the payload of the front packet. As long as it returns false, the
-  /// caller calls it again. If the caller passes another destination, bytes
-  /// that were already copied are not moved there.
+  /// Copies the payload of the front packet to `destination`. Returns true when
+  /// the copy is complete; until then the caller repeats the call. Bytes that
+  /// an earlier call copied stay in the destination of that call.
   virtual bool read_into(std::uint32_t peer, lane_id lane,
                          std::span<std::byte> destination) = 0;
   /// Removes the front packet.

@@ -47,8 +47,8 @@ bool state_machine::has_size(packet_transport& transport, std::uint32_t peer,
   return actual == bytes;
 }
 
-/// @returns whether a peer's payload is aligned for its element type. If it is
-///          not, a protocol error is set.
+/// Returns true if a peer's payload is aligned for its element type. Otherwise
+/// sets a protocol error and returns false.
 bool state_machine::is_aligned(std::uint32_t peer, const std::byte* at,
                                dtype type) {
   const bool it_is = reinterpret_cast<std::uintptr_t>(at) % size_of(type) == 0;
@@ -80,7 +80,8 @@ void state_machine::pop(packet_transport& transport, std::uint32_t peer,
   state.received = state.chunk_arrived = false;
 }
 
-/// Discards a stale front packet.
+/// Discards a stale front packet. Returns false while its payload is still
+/// arriving.
 bool state_machine::discard(packet_transport& transport, std::uint32_t peer,
                             lane_id lane) {
   auto& state = receive_state_of(peer, lane);
@@ -205,7 +206,7 @@ bool state_machine::receive_gather_piece(packet_transport& transport,
   return true;
 }
 
-/// Adds all contributions to a chunk. @pre all of them have arrived.
+/// Adds all contributions to a chunk. @pre all contributions have arrived.
 void state_machine::fold(operation& op, std::uint32_t chunk) {
   const auto into = bytes_of(op, op.output, chunk);
   const auto offset = into.data() - op.output.raw();

@@ -8,6 +8,7 @@
 
 namespace troupe::collective {
 
+/// Returns true if the operation is a sum by ring between several processes.
 /// With one process the ring and the tree are equal, so the tree is used.
 bool state_machine::uses_ring(const operation& op) const {
   return op.options.algorithm == collective_options::algorithm_kind::ring
@@ -22,7 +23,7 @@ std::uint32_t state_machine::chunk_at(const cursor& position, packet_kind kind,
            : schedule.contribution_at(position.j, position.i, sender);
 }
 
-/// Skips hops of chunks that do not exist.
+/// Moves `position` to the next hop of a chunk that exists.
 /// @returns false if this operation has no hop left.
 bool state_machine::next_hop(cursor& position, packet_kind kind,
                              std::uint32_t sender,
@@ -67,8 +68,8 @@ bool state_machine::forward_contribution(packet_transport& transport,
   return true;
 }
 
-/// True if the sum is available: added here, or received from the previous
-/// process.
+/// True if the result at `position` is available: this process has computed it,
+/// or has received it from the previous process.
 bool state_machine::can_send_result(const cursor& position) const {
   const auto& in = peers_[previous_process()];
   return position.i == 0
@@ -83,8 +84,8 @@ bool state_machine::can_send_result(const cursor& position) const {
 // -- receiving ----------------------------------------------------------------
 
 /// Adds the local contribution and writes the sum to the memory of the result.
-/// The packet can therefore be popped immediately, even if the next queue is
-/// full.
+/// The packet can therefore be popped immediately, even if the queue to the
+/// next process is full.
 bool state_machine::receive_ring_contribution(packet_transport& transport,
                                               std::uint32_t peer,
                                               const packet_header& expected) {
@@ -109,7 +110,8 @@ bool state_machine::receive_ring_contribution(packet_transport& transport,
   return true;
 }
 
-/// Sets `into` to `theirs` plus the sum over the local replicas.
+/// Sets `into` to the received payload `theirs` plus the sum over the local
+/// replicas.
 void state_machine::add_local(const operation& op, std::uint32_t chunk,
                               std::span<const std::byte> theirs,
                               std::span<std::byte> into) {
@@ -135,9 +137,9 @@ void state_machine::add_local(const operation& op, std::uint32_t chunk,
     run(double{});
 }
 
-/// True if this process has forwarded the contribution to a chunk, or is the
-/// last one that adds to it and so forwards none. A result that arrives before
-/// that is a protocol error.
+/// True if this process has sent its contribution to a chunk. A result of the
+/// chunk that arrives earlier is a protocol error. The last process of a chunk
+/// sends no contribution, but receives no result either.
 bool state_machine::contribution_was_sent(const cursor& sum,
                                           std::uint32_t chunk) const {
   const auto schedule = ring_of(operation_at(sum.operation_number));
@@ -147,14 +149,14 @@ bool state_machine::contribution_was_sent(const cursor& sum,
 
 // -- who is missing -----------------------------------------------------------
 
-/// Processes that must add to a chunk before the expected packet can arrive,
-/// and from which no contribution has arrived. If contributions of all have
-/// arrived: the previous process.
+/// Returns the processes that must add to a chunk before the expected packet
+/// can arrive, and whose contributions have not arrived. If all contributions
+/// have arrived: the previous process.
 std::vector<std::uint32_t>
 state_machine::silent_ring_peers(const operation& op) const {
   const auto schedule = ring_of(op);
   const auto previous = previous_process();
-  // all packets before this one were received
+  // the next packet that the previous process has to send
   auto expected = peers_[previous].contributions.next;
   const bool is_contribution = next_contribution(expected, previous, rank())
                                && expected.operation_number == complete_;

@@ -7,8 +7,8 @@
 
 namespace troupe::collective {
 
-/// The j-th chunk that a process adds. An `all_to_all` bucket has one chunk,
-/// and every process adds it.
+/// Returns the index of the j-th chunk that `reducer` adds. An `all_to_all`
+/// bucket has one chunk, and every process adds it.
 std::uint32_t state_machine::chunk_of(const operation& op,
                                       std::uint32_t reducer,
                                       std::uint32_t j) const {
@@ -23,8 +23,9 @@ bool state_machine::has_chunk(const operation& op, std::uint32_t reducer,
   return chunk_of(op, reducer, j) < op.chunks.count;
 }
 
-/// Moves the cursor to the next contribution that this queue carries.
-/// @returns false if no operation that has started here has another one.
+/// Moves the cursor to the next contribution that `sender` sends to `receiver`.
+/// @returns false if no operation that has started here has a further
+///          contribution.
 bool state_machine::next_contribution(cursor& position, std::uint32_t sender,
                                       std::uint32_t receiver) const {
   for (; position.operation_number < ready_;
@@ -137,8 +138,7 @@ std::span<std::byte> state_machine::bytes_of(const operation& op,
 
 // -- who is missing -----------------------------------------------------------
 
-/// Finds a peer that has not accepted its packets although all operations are
-/// complete.
+/// Finds a peer that has not accepted all packets of a step.
 std::optional<missing_inputs>
 state_machine::undelivered(std::uint64_t step) const {
   missing_inputs out;

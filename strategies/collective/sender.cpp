@@ -38,8 +38,9 @@ bool state_machine::send_contribution(packet_transport& transport,
     return forward_contribution(transport, peer, header);
   const auto bytes = bytes_of(op, input_of(op, header.begin), header.chunk);
   if (header.end - header.begin == 1) {
-    // In an `all_to_all` bucket the sum is complete here before the peers have
-    // read the contribution, so the contribution must be copied.
+    // The sum of an `all_to_all` bucket can be complete here before the peers
+    // have read the contribution. The caller may then change the contribution,
+    // so it is copied.
     const auto header_bytes = write(header);
     if (!(op.chunks.all_to_all
             ? transport.send(peer, lane_id::contributions, header_bytes, bytes)

@@ -75,8 +75,8 @@ void state_machine::start_generation(std::uint64_t generation) {
   }
 }
 
-/// Redirects the rest of an obsolete packet to scratch memory: its original
-/// destination may be a tensor that the caller reuses.
+/// Redirects the rest of a stale packet to scratch memory, because the caller
+/// may reuse the tensor that was its destination.
 void state_machine::discard_rest(receive_state& state, std::size_t bytes) {
   if (!discard_buffer_)
     discard_buffer_ =
@@ -214,7 +214,7 @@ void state_machine::gather(std::uint32_t replica, std::uint32_t bucket,
                            : "no tensor"));
   const collective_options plain{collective_options::algorithm_kind::tree,
                                  options.timeout, options.bytes_per_pack};
-  // peers may read it after the end of this step
+  // peers may read the tensor after this step has ended
   const auto copy = input.clone();
   auto& op = next_operation(replica, packet_kind::gather_contribution, bucket,
                             input, plain);
@@ -232,8 +232,8 @@ void state_machine::start_ready() {
     start_operation(operation_at(ready_));
 }
 
-/// If memory for the result cannot be allocated, the operation is not started
-/// and the next call can start it.
+/// Starts an operation. If the allocation of the result throws, the operation
+/// is not started, and a later call can start it.
 void state_machine::start_operation(operation& op) {
   if (op.kind == packet_kind::gather_contribution) {
     op.remaining = replicas() - local_count();
@@ -267,7 +267,8 @@ void state_machine::complete_operation() {
     ++complete_;
 }
 
-/// Releases the contributions; no local code reads them any more.
+/// Releases the contributions of an operation, or moves them to
+/// `zero_copy_tensors_` while peers may read them.
 void state_machine::release_inputs(operation& op) {
   if (zero_copy_pending_) {
     std::ranges::copy(op.inputs, std::back_inserter(zero_copy_tensors_));

@@ -8,7 +8,7 @@
 #include <vector>
 
 /// All-reduce ("sum") and all-gather ("gather") over the replicas of several
-/// processes. This is the side of one process.
+/// processes. The state machine is the side of one process.
 ///
 ///   who      P processes, each of which hosts some replicas (placement.hpp)
 ///   messages contribution: sum of one chunk over a whole subtree of the
@@ -16,58 +16,60 @@
 ///            result: sum of one chunk over all replicas
 ///            gather: one replica's tensor, in pieces
 ///   start    with a generation; then each replica begins and ends steps
-///   on contribute  by all local replicas: the k-th collective of the step
-///            starts. Chunk c is added by process (k + c) mod P. Every other
-///            process sends it one contribution for each maximal subtree of
-///            the canonical tree (tree/reduction.hpp) that covers only replicas
-///            of the sender. For a small (all-to-all) bucket every process
-///            sends its contributions to all others and adds all of them itself
+///   on contribute  when all local replicas have called the k-th collective of
+///            the step, the collective starts. Process (k + c) mod P adds chunk
+///            c. Each other process sends one contribution to that process for
+///            each of its own subtrees (`subtrees_of`). If the bucket is small
+///            (all-to-all), every process sends its contributions to all others
+///            and computes the whole sum itself
 ///   on contribution  when all contributions to a chunk have arrived, and the
-///            local replicas have contributed: add them in tree order, keep the
-///            result and send it to all others
-///   on result  keep it
+///            local replicas have contributed: add the contributions in tree
+///            order, keep the result and send it to all other processes
+///   on result  keep the result
 ///   on gather  keep the piece; the first piece is the spec of the tensor
-///   end      when all chunks of all collectives are kept and sent
-///   cost     2 (P-1)/P of a bucket out of and into each process, two hops; for
-///            an all-to-all bucket P-1 buckets and one hop. R - 1 additions per
-///            element
-///   order    all replicas call the same collectives in the same order. Chunks
-///            travel in order; contributions (with gathers) and results each
-///            have a queue. The sum equals that of tree/reduction.hpp to the
-///            last bit
+///   end      when all results are kept and all packets to peers are sent
+///   cost     each process sends and receives 2 (P-1)/P of a bucket, in two
+///            hops. All-to-all bucket: P-1 buckets in one hop. R - 1 additions
+///            per element
+///   order    all replicas call the same collectives in the same order. Two
+///            queues lead to each peer, one for contributions and gathers, one
+///            for results; each queue keeps the order of packets. A sum has the
+///            same bits as the sum of tree/reduction.hpp
 ///   faults   older generation or step, or a repeated packet -> ignored
-///            operation that has not started here -> the packet stays in its
-///            queue
+///            packet of an operation that has not started here -> the packet
+///            stays in its queue
 ///            unexpected collective, size, type or chunk -> protocol error that
 ///            names the received and the expected packet
 ///            a replica ends a step before its packets are sent -> this process
 ///            sends and receives no packet for the rest of the generation
 ///
-/// This is the tree algorithm. A collective whose options say so uses a ring
-/// instead (ring.hpp), over the same queues.
+/// These rows describe the tree algorithm. A sum whose options select the ring
+/// algorithm (ring.hpp) uses the same queues.
 namespace troupe::collective {
 
 /// A peer violated the protocol.
 struct protocol_error {
-  std::uint32_t process = 0; ///< Process that sent an unexpected packet.
-  std::string reason;        ///< For people.
+  std::uint32_t process = 0; ///< Process that sent the unexpected packet.
+  std::string reason;        ///< Text for people.
 };
 
 /// Missing inputs of the first incomplete collective.
 struct missing_inputs {
-  bool gather = false; ///< The collective is a gather, not a sum.
+  /// True: the collective is a gather. False: it is a sum.
+  bool gather = false;
   std::uint32_t bucket = 0;
-  /// Processes that are waited for, ascending; may include this one.
+  /// Processes whose inputs are missing, ascending. This process may be one of
+  /// them.
   std::vector<std::uint32_t> processes;
-  /// Their missing replicas, ascending. For a sum: all replicas of a remote
-  /// process.
+  /// Replicas of these processes whose inputs are missing, ascending. For a
+  /// sum, all replicas of a remote process are listed.
   std::vector<std::uint32_t> replicas;
 };
 
-/// One process's side of the collectives of its replicas. Replicas are named by
-/// their ids in the job.
-/// @cost after one step ran, a further step with the same collectives allocates
-///       no memory from the system.
+/// One process's side of the collectives of its replicas. All functions take
+/// the replicas' ids in the job.
+/// @cost after one step, further steps with the same collectives allocate no
+///       memory from the system.
 class state_machine {
 public:
   /// @errors throws std::logic_error if a process has no replica.
@@ -78,40 +80,44 @@ public:
   // -- calls of the local replicas --------------------------------------------
 
   /// Notes that a replica has left all older generations. The first call for a
-  /// generation starts it and discards everything that is pending in an older
-  /// one.
+  /// generation starts it and discards the pending operations of older
+  /// generations.
   void begin_generation(std::uint32_t replica, std::uint64_t generation);
 
-  /// True if the calls of a replica take effect: it has begun the current
-  /// generation, and no local replica has ended a step of it too early.
+  /// True if calls of the replica take effect: the replica has begun the
+  /// current generation, and no local replica has ended a step of this
+  /// generation that was not drained.
   bool is_current(std::uint32_t replica) const;
 
-  /// Begins a step. Its number must be higher than that of the last step in
-  /// this generation.
+  /// Begins a step. `step` must be higher than in the last call for this
+  /// generation.
   void begin_step(std::uint32_t replica, std::uint64_t step);
 
-  /// Ends the step. If the step is not drained, the generation ends here, and
-  /// no code of this process reads any replica's tensors any more. Tensors that
-  /// were sent without a copy are kept until `release_zero_copy`.
+  /// Ends the step of a replica. If the step is not drained, this process takes
+  /// no further part in the generation and reads no tensor of its replicas any
+  /// more. Tensors that were sent without a copy are kept until
+  /// `release_zero_copy`.
   void end_step(std::uint32_t replica);
 
-  /// Releases the tensors that were sent without a copy. @pre no peer reads
-  /// them any more.
+  /// Releases the tensors that were sent without a copy. @pre no peer still
+  /// reads these tensors.
   void release_zero_copy();
 
   /// Contributes a tensor of float32 or float64 to a sum. The tensor must not
-  /// change until the sum is available. Ignored if the replica is not current.
-  /// @errors throws std::logic_error if another local replica contributed
-  ///         something different to this operation, or if this replica already
-  ///         contributed to the bucket.
+  /// change until the sum is available. The call is ignored if the replica is
+  /// not current.
+  /// @errors throws std::logic_error if the tensor has another type, or if this
+  ///         replica has already contributed to the bucket in this step. Also
+  ///         throws if another local replica passed a different bucket, spec or
+  ///         options to the same operation.
   void
   contribute(std::uint32_t replica, std::uint32_t bucket, const tensor& input,
              const collective_options& options = {},
              output_placement result_placement = output_placement::separate);
 
   /// Contributes a tensor of any shape and type to a gather; the tensor is
-  /// copied. The algorithm in the options is ignored. Ignored if the replica is
-  /// not current.
+  /// copied. `options.algorithm` has no effect. The call is ignored if the
+  /// replica is not current.
   /// @errors throws std::logic_error under the conditions of `contribute`, and
   ///         if the tensor has more than `max_gather_bytes`.
   void gather(std::uint32_t replica, std::uint32_t bucket, const tensor& input,
@@ -119,41 +125,43 @@ public:
 
   // -- progress ---------------------------------------------------------------
 
-  /// Moves at most one packet per queue, and adds at most one chunk.
-  /// @returns true if anything moved.
+  /// Sends or receives at most one packet per queue, and adds at most one
+  /// chunk.
+  /// @returns true if there was progress and no protocol error.
   bool progress(packet_transport& transport);
 
   /// The first protocol violation of a peer in this generation. Empty: none.
   const std::optional<protocol_error>& error() const { return error_; }
 
-  /// Number of completed operations; never decreases.
+  /// Number of operations that have completed in all generations.
   std::uint64_t completed() const { return completed_; }
 
   // -- results ----------------------------------------------------------------
 
-  /// @returns the sum, or an empty handle while it is incomplete or if the
-  ///          replica is not current. All local replicas share the tensor;
-  ///          peers may read it until the step is drained.
+  /// Returns the sum. Empty handle: the sum is incomplete, or the replica is
+  /// not current. All local replicas share the tensor; peers may read it until
+  /// the step is drained.
   /// @errors throws std::logic_error if the replica did not contribute to the
   ///         bucket in this step.
   tensor sum_of(std::uint32_t replica, std::uint32_t bucket) const;
 
-  /// @returns all gathered tensors by replica id; empty while some are missing.
+  /// Returns the gathered tensors by replica id. Empty: a tensor is missing, or
+  /// the replica is not current.
   tensors gathered(std::uint32_t replica, std::uint32_t bucket) const;
 
   /// True if all operations that the replica called are complete.
   bool is_complete(std::uint32_t replica) const;
-  /// True if, in addition, all packets to peers for these operations were
-  /// passed to the transport.
+  /// True if all operations that the replica called are complete, and all of
+  /// their packets to peers were passed to the transport.
   bool is_drained(std::uint32_t replica) const;
-  /// @returns the bucket of the first incomplete operation. Zero if none is
-  ///          incomplete or the replica is not current.
+  /// Returns the bucket of the first incomplete operation. Zero: no operation
+  /// is incomplete, or the replica is not current.
   std::uint32_t first_incomplete(std::uint32_t replica) const;
 
-  /// @returns the missing inputs of the first incomplete operation of a step.
-  ///          If all are complete, it names a peer that has not accepted its
-  ///          packets. Peers that still read zero-copy buffers are reported
-  ///          by the transport only.
+  /// Returns the missing inputs of the first incomplete operation of a step. If
+  /// all inputs have arrived: a peer that has not accepted all packets of the
+  /// step. Empty: none. Only the transport knows which peers still read
+  /// zero-copy buffers.
   std::optional<missing_inputs> missing(std::uint64_t step) const;
 
 private:
@@ -171,37 +179,38 @@ private:
     chunking chunks;  ///< Chunks of the bucket. Unused by a gather.
     output_placement result_placement = output_placement::separate;
     bool started = false; ///< All local replicas have contributed.
-    /// Once started: chunks or gathered tensors to come.
+    /// Number of chunks or gathered tensors that are not complete here; set at
+    /// the start. An all-to-all bucket also counts each peer that was not sent
+    /// all packets.
     std::uint32_t remaining = 0;
     tensors inputs;   ///< Contributions of the local replicas.
     tensor output;    ///< The sum. Unused by a gather.
     tensors gathered; ///< Gathered tensors by replica id.
   };
-  /// Position of the next packet of a queue. `j` and `i` number what an
-  /// operation sends through the queue:
-  ///   sum by tree  j-th chunk of the reducing process, i-th subtree
+  /// Position of a packet in a queue. `j` and `i` count within the operation:
+  ///   sum by tree  j-th chunk of the process that adds it, i-th subtree
   ///   gather       j-th replica of the sender, i-th piece of its tensor
   ///   sum by ring  j-th group of chunks, i-th hop
   struct cursor {
-    /// Operation number, counted over the generation.
+    /// Number of the operation, counted from 0 in each generation.
     std::uint64_t operation_number = 0;
     std::uint32_t j = 0;
     std::uint32_t i = 0;
 
     auto operator<=>(const cursor&) const = default;
   };
-  /// State of one incoming queue of one peer.
+  /// State of one queue from one peer.
   struct receive_state {
-    cursor next;        ///< The expected packet.
-    packet_header last; ///< The last packet that was popped.
+    cursor next;        ///< Position of the packet that is expected next.
+    packet_header last; ///< Header of the last popped packet.
     /// Destination of a copy that is in progress. Empty: none.
     std::span<std::byte> destination;
     tensor destination_owner; ///< Keeps the tensor of `destination` alive.
-    bool received = false;    ///< The copy is complete.
-    /// The front packet is the last contribution to a chunk; it is popped after
-    /// the addition.
+    bool received = false;    ///< The copy of the front packet is complete.
+    /// The front packet is the peer's last contribution to a chunk. It is
+    /// popped after the chunk has been added.
     bool chunk_arrived = false;
-    gather_spec spec{}; ///< Spec of the gathered tensor.
+    gather_spec spec{}; ///< Receives a gathered tensor's first piece.
   };
   struct peer_state {
     receive_state contributions, results;
@@ -209,9 +218,11 @@ private:
   };
   struct local_replica_state {
     std::uint64_t generation = 0, step = 0;
-    std::uint64_t first = 0; ///< Number of its first operation in the step.
-    std::uint64_t next = 0;  ///< Number of its next operation.
-    /// Highest bucket and highest gather of the step.
+    /// Number of the replica's first operation in the step.
+    std::uint64_t first = 0;
+    /// Number of the operation that the replica calls next.
+    std::uint64_t next = 0;
+    /// Highest bucket and highest gather number of the step. -1: none.
     std::array<std::int64_t, 2> highest{-1, -1};
     bool inside = false;
   };
@@ -326,30 +337,32 @@ private:
 
   local_placement placement_;
   std::uint64_t generation_ = 0;
-  bool aborted_ = false; ///< A replica ended a step too early.
+  bool aborted_ = false; ///< A local replica ended a step that was not drained.
   std::optional<protocol_error> error_;
   pooled<local_replica_state> local_replicas_;
   pooled<operation> operations_;
-  std::uint64_t base_ = 0;     ///< Number of the first operation that is kept.
-  std::uint64_t ready_ = 0;    ///< Operations before it have started.
-  std::uint64_t complete_ = 0; ///< Operations before it are complete.
+  std::uint64_t base_ = 0;  ///< Number of the first operation that is kept.
+  std::uint64_t ready_ = 0; ///< All operations with lower numbers have started.
+  /// All operations with lower numbers are complete.
+  std::uint64_t complete_ = 0;
   std::uint64_t completed_ = 0;
-  /// By process; the entry of this process is unused.
+  /// State by process. The entry of this process is unused.
   std::vector<peer_state> peers_;
-  cursor next_to_add_; ///< The next chunk to add here.
-  /// Maximal subtrees by process.
+  cursor next_to_add_; ///< Position of the next chunk that this process adds.
+  /// `subtrees_of` each process, by process.
   std::vector<std::vector<replica_range>> subtrees_;
   /// By replica r: the replicas [r, range_end_[r]) have one process, and the
   /// next one has another.
   std::vector<std::uint32_t> range_end_;
   /// Receive buffers, by the first replica of a subtree. Empty if unused.
   std::vector<tensor> scratch_;
-  /// Arrived contributions, by the first replica of their subtree.
+  /// Payloads of the contributions that have arrived, by the first replica of
+  /// the subtree that a contribution sums.
   std::vector<const std::byte*> leaves_;
   tensor discard_buffer_;
   /// Peers may still read tensors of this process.
   bool zero_copy_pending_ = false;
-  tensors zero_copy_tensors_; ///< Tensors that only peers may still read.
+  tensors zero_copy_tensors_; ///< Released tensors that peers may read.
 };
 
 } // namespace troupe::collective

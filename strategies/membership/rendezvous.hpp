@@ -9,20 +9,21 @@
 #include <variant>
 #include <vector>
 
-/// Membership of a job: exactly one process per task, all with the same
-/// configuration, complete before the first step. This is the side of the
-/// leader, task 0.
+/// Admits one process for each task of a job before the first step; all
+/// processes must have equal configurations. The state machine is the side of
+/// the leader, task 0.
 ///
-///   who      P tasks; a process has an incarnation, drawn when it starts
+///   who      P tasks; each process draws a random incarnation when it starts
 ///   messages process: join_request, with its configuration and address
 ///            leader: admitted, or rejected with a reason; the membership view,
-///            when all tasks are taken
-///   start    with the leader's own configuration; every request is compared
-///            with it
+///            when every task is taken
+///   start    with the leader's configuration; the configuration of every
+///            request is compared with it
 ///   on join_request  for a free task, with equal configuration: admitted
-///   on lost  before the view is closed: the task is free again
+///   on lost  if the view is not closed yet: the task of the lost process is
+///            free again
 ///   end      when every task is taken (`complete`), or when the start timeout
-///            elapses: `missing` names the tasks that did not join
+///            elapses: `missing` names the tasks that no process has taken
 ///   faults   unknown task; second process for a task whose process is alive;
 ///            different version, kernels, threads, replicas or options; request
 ///            after the view was closed -> rejected
@@ -33,11 +34,11 @@ using troupe::inspect, troupe::serialize;
 /// Configuration that must be equal in all processes; otherwise their sums or
 /// their messages would differ.
 struct process_config {
-  std::string version; ///< Version of the program's library.
-  std::string kernels; ///< Instruction set level of the processor's kernels.
+  std::string version;        ///< Version of this library.
+  std::string kernels;        ///< Instruction set of the kernels.
   std::uint32_t threads = 1;  ///< Threads per replica.
   std::uint32_t replicas = 1; ///< Replicas per process.
-  std::string options;        ///< Other options, as text; compared as a whole.
+  std::string options;        ///< All other options as one text.
   auto fields() {
     return std::tie(version, kernels, threads, replicas, options);
   }
@@ -45,7 +46,7 @@ struct process_config {
 
 /// Request of a process to join the job.
 struct join_request {
-  std::uint32_t task = 0;        ///< Index of the task.
+  std::uint32_t task = 0;        ///< Task that the process takes.
   std::uint64_t incarnation = 0; ///< Drawn at random when the process starts.
   std::string host;       ///< Host at which peers connect to the process.
   std::uint16_t port = 0; ///< Port at which peers connect to the process.
@@ -61,26 +62,28 @@ struct member {
   auto fields() { return std::tie(incarnation, host, port); }
 };
 
-/// Membership that the leader sends to all processes when the job is complete.
+/// Membership of the job. The leader sends it to all processes when every task
+/// is taken.
 struct membership_view {
-  /// Number of the membership; always 1, because it does not change yet.
+  /// Number of the membership. Always 1, because the membership of a job does
+  /// not change.
   std::uint64_t view_id = 0;
-  std::vector<member> members; ///< By task.
+  std::vector<member> members; ///< Processes, by task.
   auto fields() { return std::tie(view_id, members); }
 };
 
 struct admitted {
-  bool complete = false; ///< All tasks are taken now.
+  bool complete = false; ///< Every task is taken now.
 };
 struct rejected {
-  std::string reason; ///< Sentence for the logs of both sides.
+  std::string reason; ///< Sentence for the logs of the process and the leader.
 };
 using decision = std::variant<admitted, rejected>;
 
 class state_machine {
 public:
   /// @param names names of the tasks, such as "chief 0" and "worker 1". The
-  ///              first is the leader, which is a member from the start.
+  ///              leader has the first task from the start.
   state_machine(std::vector<std::string> names, const join_request& leader);
 
   decision on(const join_request& request);
@@ -91,13 +94,14 @@ public:
 
   bool complete() const;
 
-  /// Closes the membership: from here on no process can join or free its task.
+  /// Closes the membership: no process can join after this call, and the task
+  /// of a lost process stays taken.
   /// @returns the view to send to all processes.
   /// @pre `complete()`.
   membership_view close();
 
-  /// @returns the names of the tasks that did not join: "worker 1", "worker 1
-  ///          and worker 3".
+  /// Returns the names of the tasks that no process has taken, such as "worker
+  /// 1 and worker 3".
   std::string missing() const;
 
 private:
@@ -110,7 +114,7 @@ private:
   bool closed_ = false;
 };
 
-/// @returns "a", "a and b", or "a, b and c".
+/// Joins names for people: "a", "a and b", or "a, b and c".
 std::string join_words(const std::vector<std::string>& names);
 
 } // namespace troupe::rendezvous

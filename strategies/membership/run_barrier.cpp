@@ -17,7 +17,7 @@ reaction state_machine::on(const join& request) {
   if (request.process >= names_.size())
     return {};
   if (request.run <= last_run_[request.process])
-    return {}; // a repeated request: it was answered or will be
+    return {}; // a repeated request: the first one was answered or will be
   last_run_[request.process] = request.run;
   if (active_run_ > 0 && request.run > decided_) {
     last_rejection_ = {request.run, step_commit::abort_cause::protocol,

@@ -9,26 +9,29 @@
 #include <variant>
 #include <vector>
 
-/// Every process calls `run` with the same steps; the run starts when all have
-/// called it. This is the side of the chief.
+/// Every process calls `run` with the same steps; the run starts when all
+/// processes have called `run`. The state machine is the side of the chief.
 ///
 ///   who      a chief, P processes, each with a caller of `run`
 ///   messages caller: join, with its run number and steps; stop, with the
 ///            number of the run to end early
 ///            chief: start (to itself); reject, with a reason, to every process
 ///            that joined
-///   start    with the first join of a run that is not decided yet
+///   start    with the first join of a run that has not started and was not
+///            rejected
 ///   on join  by all processes, with equal run and steps: start
-///   on timeout  reject all processes that joined, naming those that did not
+///   on timeout  reject all processes that joined; the reason names the
+///            processes that did not join
 ///   on lost  reject all processes that joined, and every later join
-///   on stop  of the active run: end it. Of a run that has not started: keep
-///            the request, and let `start` report it. Of any other run: no
-///            effect
+///   on stop  of the active run: end the run. Of a run that has not started:
+///            keep the request, so that `start` reports it. Of any other run:
+///            no effect
 ///   end      when the run has ended (`finished`); its number is not used again
-///   cost     P messages per run
-///   faults   join with different steps or run -> all rejected, naming both
-///            join of a newer run while a run is active -> that run is aborted,
-///            the join is rejected
+///   cost     P joins per run
+///   faults   two joins with different steps or run numbers -> all joins are
+///            rejected; the reason names both requests
+///            join of a newer run while a run is active -> the active run is
+///            aborted, and the join is rejected
 ///            join of a run that was rejected -> rejected for the original
 ///            reason
 ///            repeated join -> ignored
@@ -43,8 +46,9 @@ struct join {
   std::uint64_t run = 0;
   std::uint64_t first = 0; ///< First step of the run.
   std::uint64_t steps = 0; ///< Number of steps of the run.
-  /// Milliseconds for which the first process to join waits for the others. At
-  /// least the chief's step timeout, at most a year.
+  /// Milliseconds after the first join of a run within which all processes must
+  /// join; otherwise the joins are rejected. The first join's value applies,
+  /// raised to the chief's step timeout and limited to a year.
   std::uint64_t timeout = 0;
   auto fields() { return std::tie(process, run, first, steps, timeout); }
 };
@@ -52,27 +56,27 @@ struct join {
 /// Request of a caller to end its run early, in all processes.
 struct stop {
   std::uint32_t process = 0; ///< Process that sends the request.
-  /// Run number, as in `join`. Other runs are not stopped.
+  /// Number of the run to end, as in `join`.
   std::uint64_t run = 0;
   auto fields() { return std::tie(process, run); }
 };
 
 /// All processes have joined: the run starts.
 struct start {
-  join request; ///< The run and its steps; `process` is the last that joined.
-  bool stopped = false; ///< A process stopped the run before it started.
+  join request;         ///< The join that arrived last.
+  bool stopped = false; ///< A process sent `stop` before the run started.
 };
-/// The active run grants no more steps.
+/// The chief grants no more steps of the active run.
 struct halt {};
-/// The run does not start; `reason` is sent to one process.
+/// Tells one process that the run it requested does not start.
 struct reject {
   std::uint32_t process = 0; ///< Process to notify.
-  std::uint64_t run = 0;     ///< Run number that the process asked for.
+  std::uint64_t run = 0;     ///< Run number that the process sent.
   step_commit::abort_cause code = step_commit::abort_cause::stalled;
   std::string reason;
 };
-/// A process asked for another run while one is active, so that the active run
-/// cannot complete.
+/// Aborts the active run: it cannot complete, because a process has left it and
+/// requests another run.
 struct abort {
   std::string reason;
 };
@@ -87,23 +91,24 @@ public:
   reaction on(const join& request);
   reaction on(const stop& request);
 
-  /// The wait for the other processes has timed out: rejects the processes that
+  /// The other processes did not join in time: rejects the processes that
   /// joined.
-  /// @param waited the timeout for people, such as "200 ms".
+  /// @param waited the timeout as text, such as "200 ms".
   reaction on_timeout(const std::string& waited);
 
   /// A process was lost: no run can start any more.
-  /// @param code lost or unreachable.
+  /// @param code `abort_cause::lost` or `abort_cause::unreachable`.
   reaction on_lost(std::uint32_t process, step_commit::abort_cause code,
                    const std::string& reason);
 
   /// The active run has ended.
   void finished() { active_run_ = 0; }
 
-  /// @returns the run for which processes wait for others. Empty: none.
+  /// Returns the run that some processes, but not all, have joined. Empty:
+  /// none.
   std::optional<std::uint64_t> waiting() const;
-  /// @returns the names of the processes that did not join the run. Empty if no
-  ///          process waits.
+  /// Returns the names of the processes that have not joined the run
+  /// `waiting()`. Empty if there is no such run.
   std::vector<std::string> missing() const;
 
 private:
@@ -117,16 +122,18 @@ private:
   std::string describe(const join& request) const;
 
   std::vector<std::string> names_;
-  /// By process; the joins of `joining_run_`.
+  /// By process: the join of `joining_run_`. Empty: the process has not joined.
   std::vector<std::optional<join>> joined_;
-  /// By process: highest run it asked for.
+  /// By process: the highest run number that the process requested.
   std::vector<std::uint64_t> last_run_;
-  std::vector<std::uint64_t> stopped_; ///< By process: highest run it stopped.
-  std::uint64_t joining_run_ = 0;      ///< The run that processes are joining.
-  std::uint64_t decided_ = 0; ///< Runs up to this one were started or rejected.
+  /// By process: the last run that the process stopped before the run started.
+  std::vector<std::uint64_t> stopped_;
+  std::uint64_t joining_run_ = 0; ///< The run that processes are joining.
+  /// Highest run number that was started or rejected.
+  std::uint64_t decided_ = 0;
   std::uint64_t active_run_ = 0; ///< Number of the active run. Zero: none.
-  rejection last_rejection_;     ///< Reason of the last rejection.
-  /// Set when a process was lost; no run can start then.
+  rejection last_rejection_;     ///< The last rejection.
+  /// Set when a process is lost: no run can start any more.
   std::optional<rejection> lost_;
 };
 

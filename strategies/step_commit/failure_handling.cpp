@@ -76,8 +76,8 @@ reaction state_machine::on_process_lost(std::uint32_t process, abort_cause code,
   return out;
 }
 
-/// First step that a live replica has not reported. Lost replicas are not
-/// considered: their last reports may have been lost with them.
+/// Returns the first granted step that a live replica has not reported. Lost
+/// replicas do not count, because their last reports may be lost too.
 std::uint64_t state_machine::awaited_step() const {
   for (auto step = next_; step < granted_; ++step)
     for (std::uint32_t r = 0; r < members_.size(); ++r)
@@ -116,9 +116,8 @@ reaction state_machine::on_reducer_lost(std::uint32_t reducer,
   return out;
 }
 
-/// Sends the configure message again to the replicas that did not acknowledge
-/// it.
-/// @returns false if that was done already.
+/// Sends `configure` a second time to the replicas that did not acknowledge it.
+/// @returns false if `configure` was already sent a second time.
 bool state_machine::resend_configure(reaction& out) {
   if (std::exchange(resent_, true))
     return false;
@@ -139,7 +138,7 @@ reaction state_machine::on_timeout(const std::string& waited) {
       if (resend_configure(out))
         break;
       phase_ =
-        phase::idle; // no step was granted, so no replica has to leave one
+        phase::idle; // no step was granted, so no replica has a step to leave
       run_pending_ = resent_ = false;
       add(out, aborted{abort_cause::stalled,
                        "step " + std::to_string(first_) + " cannot begin: for "
@@ -175,7 +174,8 @@ reaction state_machine::on(const wait_report& report) {
   if (!lost_process_ || !all_answered())
     return out;
   if (const auto step = awaited_step(); step > probed_step_)
-    probe_all(out, step); // its reports arrived after the probe was sent
+    // the reports of the probed step arrived after the probe was sent
+    probe_all(out, step);
   else
     finish_loss(out);
   return out;
@@ -224,8 +224,8 @@ std::string state_machine::stall_message(const std::string& waited) const {
          + describe_waits();
 }
 
-/// @returns a sentence that names the waiting roles and the inputs they wait
-///          for, according to the answers to the last probe.
+/// Returns a sentence that names the waiting roles and the inputs they wait
+/// for, according to the answers to the last probe.
 std::string state_machine::describe_waits() const {
   std::vector<std::uint32_t> behind, silent;
   for (std::uint32_t r = 0; r < members_.size(); ++r) {

@@ -6,10 +6,10 @@
 
 namespace troupe::step_commit {
 
-/// @returns "replica 1" or "replicas 1, 3".
+/// Lists replicas for people: "replica 1" or "replicas 1, 3".
 std::string replica_list(std::span<const std::uint32_t> ids);
 
-/// @returns a text for people that says why a step does not complete.
+/// Returns a text for people that says why a step does not complete.
 /// @param reports the answers to the probe.
 /// @param behind  replicas that did not report the step.
 /// @param silent  replicas that did not answer the probe.

@@ -102,7 +102,8 @@ bool state_machine::all_configured() const {
   });
 }
 
-/// Continues when all replicas have acknowledged this generation.
+/// Reports an abort or starts the pending run, if all replicas have
+/// acknowledged this generation.
 void state_machine::continue_if_configured(reaction& out) {
   if (!all_configured())
     return;
@@ -188,7 +189,8 @@ void state_machine::commit_next(reaction& out) {
   grant_more(out);
 }
 
-/// Grants the steps that may be granted, or completes the run.
+/// Grants the steps that the step window and the acknowledged commits allow.
+/// Completes the run if its last step is committed.
 void state_machine::grant_more(reaction& out) {
   const auto bound =
     std::min(next_ + step_window_, acknowledged_ + 2 * step_window_);

@@ -12,8 +12,8 @@
 #include <vector>
 
 /// Steps are granted in advance and committed in order: R replicas run the same
-/// steps, and a step is committed when all have reported it. This is the side
-/// of the chief.
+/// steps, and a step is committed when all replicas have reported it. The state
+/// machine is the side of the chief.
 ///
 ///   who      a chief, R replicas; R is fixed for the life of the job
 ///   messages chief: configure, start_steps, grant, and probe, which asks why a
@@ -22,22 +22,25 @@
 ///            to a probe
 ///   start    with a generation: every replica is sent `configure`, abandons
 ///            any step of an older generation and answers `configured`
-///   on configured  by all: start the steps, granting `step_window` of them
-///   on step_done  by all replicas, in order of steps: commit the step and
-///            grant one more
-///   on failed  abort the run: begin the next generation, and report the reason
-///            when all replicas have acknowledged it
+///   on configured  by all replicas: start the run, and grant its first
+///            `step_window` steps
+///   on step_done  by all replicas for the first uncommitted step: commit the
+///            step and grant one more
+///   on failed  abort the run: begin the next generation. When all replicas
+///            have acknowledged that generation, report the reason of the abort
 ///   on lost  abort the run as on failed; the replica stays lost. If a whole
 ///            process is lost: probe first, to name the operation that waits
-///            for it
-///   on timeout  no progress: probe. At the next timeout abort the run, naming
-///            the operation that is waited for and the missing replicas
-///   end      when the last granted step is committed; `stop` grants no more
+///            for that process
+///   on timeout  after a step timeout without progress: probe. At the next
+///            timeout abort the run; the reason names the operation that does
+///            not complete and the missing replicas
+///   end      when the last step of the run is committed. After `stop` that is
+///            the last granted step
 ///   cost     R step_done per step and R grants per quarter of the step window;
-///            no step waits for them. R configure and configured per
-///            generation, R start_steps per run. A replica that does not
-///            acknowledge is sent `configure` once more
-///   order    metrics are added in tree order over replica ids
+///            no step waits for these messages. R configure and R configured
+///            per generation, R start_steps per run. A replica that does not
+///            acknowledge `configure` in time is sent it once more
+///   order    the metrics of a step are added in tree order over replica ids
 ///   faults   older generation, another incarnation than the configured one, or
 ///            a repeated message -> ignored
 ///            step_done of a step that was not granted, or of an unknown
@@ -50,11 +53,13 @@ using troupe::inspect, troupe::serialize;
 
 // -- messages -----------------------------------------------------------------
 
-/// Assigns a replica to a generation. The replica abandons all older ones.
+/// Assigns a replica to a generation. The replica abandons all older
+/// generations.
 struct configure {
-  /// Generation to enter; the chief increments it at each reconfiguration.
+  /// Generation that the replica enters. The chief increments it at each
+  /// reconfiguration of the replicas.
   std::uint64_t generation = 0;
-  std::uint32_t replica = 0;  ///< Id of the receiving replica.
+  std::uint32_t replica = 0;  ///< Id of the replica that receives it.
   std::uint32_t replicas = 1; ///< Number of replicas of the job.
   auto fields() { return std::tie(generation, replica, replicas); }
 };
@@ -63,18 +68,18 @@ struct configure {
 struct start_steps {
   std::uint64_t generation = 0; ///< Generation of the run.
   std::uint64_t first = 0;      ///< First step of the run.
-  std::uint64_t until = 0;      ///< Steps below this one are granted.
+  std::uint64_t until = 0;      ///< Steps below this number are granted.
   auto fields() { return std::tie(generation, first, until); }
 };
 
 /// Grants more steps.
 struct grant {
   std::uint64_t generation = 0; ///< Generation of the run.
-  std::uint64_t until = 0; ///< Steps below this one are granted; only grows.
+  std::uint64_t until = 0; ///< Steps below this number are granted; only grows.
   auto fields() { return std::tie(generation, until); }
 };
 
-/// Asks every role why a step does not complete.
+/// Asks every replica and reducer why a step does not complete.
 struct probe {
   std::uint64_t generation = 0; ///< Generation of the run.
   std::uint64_t step = 0;       ///< Step that does not complete.
@@ -85,7 +90,7 @@ struct probe {
 struct configured {
   std::uint64_t generation = 0; ///< Generation that the replica has entered.
   std::uint32_t replica = 0;    ///< Id of the replica.
-  /// Number of the replica's actor among those with this id; always 1 in a
+  /// Number of the actor that carries out the replica, from 1. Always 1 in a
   /// job, because replicas are not respawned.
   std::uint32_t incarnation = 0;
   std::uint64_t next = 0; ///< First step that the replica has not applied.
@@ -104,8 +109,8 @@ struct step_done {
   }
 };
 
-/// Reason why a run was aborted. Callers of `run` may react differently to
-/// each.
+/// Reason why a run was aborted. Callers of `run` may react differently to each
+/// reason.
 enum class abort_cause : std::uint8_t {
   stalled,     ///< No progress within the step timeout.
   lost,        ///< A role is known to have terminated.
@@ -121,7 +126,7 @@ struct failed {
   std::uint32_t replica = 0;     ///< Id of the replica.
   std::uint32_t incarnation = 0; ///< As in `configured`.
   abort_cause code = abort_cause::invalid;
-  std::string reason; ///< For people.
+  std::string reason; ///< Text for people.
   auto fields() {
     return std::tie(generation, step, replica, incarnation, code, reason);
   }
@@ -143,7 +148,8 @@ struct wait_report {
   bool reducer = false;         ///< The sender is a reducer, not a replica.
   std::uint32_t id = 0;         ///< Id of the reducer or replica.
   activity current_activity = activity::idle;
-  /// Bucket of the collective, if the activity is one.
+  /// Bucket of the collective that the role waits for. Unused by the activities
+  /// `idle` and `computing`.
   std::uint32_t bucket = 0;
   /// Replicas whose contributions are missing, as far as the role knows.
   std::vector<std::uint32_t> missing;
@@ -156,8 +162,8 @@ struct wait_report {
 // -- effects ------------------------------------------------------------------
 
 struct send_configure {
-  configure message;                   ///< `replica` is set for each receiver.
-  std::vector<std::uint32_t> replicas; ///< Replicas to send to.
+  configure message; ///< The owner sets `replica` for each receiver.
+  std::vector<std::uint32_t> replicas; ///< Replicas that receive the message.
 };
 struct send_start {
   start_steps message;
@@ -172,15 +178,15 @@ struct committed {
   commit_record record;
 };
 struct completed {
-  std::uint64_t next = 0; ///< First step that was not run.
+  std::uint64_t next = 0; ///< First step after the run.
 };
 struct aborted {
   abort_cause code = abort_cause::stalled;
-  std::string reason; ///< For people.
+  std::string reason; ///< Text for people.
 };
 using effect = std::variant<send_configure, send_start, send_grant, send_probe,
                             committed, completed, aborted>;
-/// Effects, to be performed in this order.
+/// Effects; the owner of the state machine performs them in this order.
 using reaction = std::vector<effect>;
 
 // -- state machine ------------------------------------------------------------
@@ -192,18 +198,19 @@ struct named_processes {
   troupe::placement placement;
 
   bool is_distributed() const { return names.size() > 1; }
-  /// @returns "replica 2", with " of worker 1" appended if there are several
-  ///          processes.
+  /// Returns "replica 2", or "replica 2 of worker 1" if there are several
+  /// processes.
   std::string name_of(std::uint32_t replica) const;
 };
 
-/// @returns the number of steps whose reports, commits or grants are batched.
+/// Returns the number of steps that share one message: a grant, a notification
+/// of commits, or an acknowledgement of commits.
 constexpr std::uint64_t grant_batch(std::uint64_t step_window) {
   return step_window < 4 ? 1 : step_window / 4;
 }
 
-/// @returns the step after the last one of a run. Saturates at the maximum,
-///          which stands for an unlimited run.
+/// Returns the step after the last step of a run. Saturates at the maximum,
+/// which stands for an unlimited run.
 constexpr std::uint64_t end_step(std::uint64_t first, std::uint64_t steps) {
   return steps > ~first ? ~std::uint64_t{0} : first + steps;
 }
@@ -223,8 +230,9 @@ public:
   /// Grants no more steps: the run completes when the granted steps are
   /// committed.
   reaction stop();
-  /// Acknowledges all commits of steps below `next`. Steps are granted at most
-  /// two windows beyond the last acknowledged step.
+  /// The caller of the run has processed the commits of all steps below `next`.
+  /// Steps are granted at most two step windows beyond the last acknowledged
+  /// step.
   reaction acknowledge(std::uint64_t next);
 
   reaction on(const configured& reply);
@@ -232,25 +240,25 @@ public:
   reaction on(const failed& failure);
   reaction on(const wait_report& report);
 
-  /// The actor of a replica terminated. @param reason its exit reason.
+  /// The actor of a replica terminated. @param reason exit reason of the actor.
   reaction on_lost(std::uint32_t replica, const std::string& reason);
-  /// A process with all its replicas is lost. @param code lost or unreachable.
+  /// A process with all its replicas is lost. @param code `abort_cause::lost`
+  /// or `abort_cause::unreachable`.
   reaction on_process_lost(std::uint32_t process, abort_cause code,
                            const std::string& reason);
   reaction on_reducer_lost(std::uint32_t reducer, const std::string& reason);
 
-  /// Aborts the active run for a reason outside its steps. No effect if no run
-  /// is active.
+  /// Aborts the active run for a reason that is not an event of its steps. No
+  /// effect if no run is active.
   reaction end_with(abort_cause code, const std::string& reason);
 
-  /// There was no progress (`progress_count` did not change) within the step
-  /// timeout.
-  /// @param waited the timeout for people, such as "200 ms".
+  /// `progress_count` did not change within the step timeout.
+  /// @param waited the timeout as text, such as "200 ms".
   reaction on_timeout(const std::string& waited);
 
-  /// @returns true if the report can be from a peer that follows the protocol:
-  ///          its replica exists, and it names no more replicas than exist. Ids
-  ///          of reducers are not checked.
+  /// Returns true if a peer that follows the protocol can send the report: its
+  /// replica exists, and it lists no more replicas than exist. Ids of reducers
+  /// are not checked.
   bool is_possible(const wait_report& report) const;
 
   /// True if the machine waits for messages of replicas, so that the watchdog
@@ -267,8 +275,8 @@ public:
   std::uint64_t generation() const { return generation_; }
   /// First step that is not committed.
   std::uint64_t next() const { return next_; }
-  /// @returns the live replicas that have not reported the step `next()`, or
-  ///          have not acknowledged the generation.
+  /// Returns the live replicas that have not reported step `next()`. Before the
+  /// run starts: the live replicas that have not acknowledged the generation.
   std::vector<std::uint32_t> behind() const;
 
 private:
@@ -327,10 +335,11 @@ private:
   std::uint64_t first_ = 0, next_ = 0, granted_ = 0, end_ = 0;
   /// First step whose commit the caller has not acknowledged.
   std::uint64_t acknowledged_ = 0;
-  /// A run waits until all replicas have acknowledged the generation.
+  /// True: a run starts as soon as all replicas have acknowledged the
+  /// generation.
   bool run_pending_ = false;
-  /// Reports of steps [next_, next_ + step_window), by step % step_window and
-  /// replica.
+  /// Reports of steps [next_, next_ + step_window): first index step %
+  /// step_window, second index replica.
   std::vector<std::vector<step_metrics>> reports_;
   std::vector<std::vector<bool>> reported_;
   std::vector<std::uint32_t> report_counts_;

@@ -9,11 +9,12 @@
 
 namespace troupe {
 
-/// Metrics of one replica for one step; added over replicas in tree order.
+/// Metrics of one replica for one step. `sum_metrics` adds them over the
+/// replicas.
 struct step_metrics {
   std::uint64_t examples = 0; ///< Number of examples.
-  double loss_sum = 0;        ///< Sum over the examples, not a mean.
-  double correct = 0;         ///< Number of examples whose label was predicted.
+  double loss_sum = 0;        ///< Sum of the examples' losses.
+  double correct = 0;         ///< Number of correctly predicted examples.
 
   auto fields() { return std::tie(examples, loss_sum, correct); }
   friend bool operator==(const step_metrics&, const step_metrics&) = default;
@@ -21,10 +22,10 @@ struct step_metrics {
 
 /// A committed step.
 struct commit_record {
-  /// Step number, from 0; the chief commits in ascending order.
+  /// Step number, from 0. The chief commits steps in ascending order.
   std::uint64_t step = 0;
-  /// Generation in which the step ran; the chief increments it at each
-  /// reconfiguration.
+  /// Generation in which the step ran. The chief increments it at each
+  /// reconfiguration of the replicas.
   std::uint64_t generation = 0;
   std::vector<std::uint32_t> contributors; ///< Replica ids, ascending.
   step_metrics total; ///< Metrics summed over the contributors.

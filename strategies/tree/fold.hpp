@@ -7,17 +7,18 @@
 #include <cstddef>
 #include <cstring>
 
-// Evaluation of the canonical tree for any kind of leaves.
+// Computes sums in the order of the canonical tree (reduction.hpp). The caller
+// provides the leaves of the tree.
 
 namespace troupe::tree {
 
-/// @returns the largest power of two below `n`. @pre `n >= 2`.
+/// Returns the largest power of two below `n`. @pre `n >= 2`.
 constexpr std::size_t split(std::size_t n) {
   return std::bit_floor(n - 1);
 }
 
-/// Elements that are added at a time: small enough that the sum of a subtree
-/// stays in the first-level cache.
+/// Number of elements that are added at a time: small enough that the sum of a
+/// subtree stays in the first-level cache.
 inline constexpr std::size_t block = 1024;
 
 inline void add(float* out, const float* a, const float* b, std::size_t n) {
@@ -29,10 +30,12 @@ inline void add(double* out, const double* a, const double* b, std::size_t n) {
     out[i] = a[i] + b[i];
 }
 
-/// Computes tree[a, b) for the elements [at, at + n), n <= block.
-/// @param leaf (a, b) -> the elements of that sum, or null if the range has to
-///             be split. Never null for one replica.
-/// @returns the sum: in `out`, or in the leaf if the range is a leaf.
+/// Computes the sum over replicas [a, b) in tree order, for the elements
+/// [offset, offset + n). @pre `n <= block`.
+/// @param leaf `leaf(a, b)` returns the elements of the sum over [a, b). Null:
+///             `fold` splits the range. Must not be null for one replica.
+/// @returns the first element of the sum: `out`, or memory of the leaf if [a,
+///          b) is a leaf.
 template <class T, class Leaf>
 const T* fold(std::size_t a, std::size_t b, std::size_t offset, std::size_t n,
               T* out, const Leaf& leaf) {
@@ -49,8 +52,8 @@ const T* fold(std::size_t a, std::size_t b, std::size_t offset, std::size_t n,
   return out;
 }
 
-/// Computes tree[a, b) for the elements [begin, end) and stores them at `out` +
-/// begin.
+/// Computes the sum over replicas [a, b) in tree order, for the elements
+/// [begin, end), and stores it at `out` + begin.
 template <class T, class Leaf>
 void fold_all(std::size_t a, std::size_t b, std::size_t begin, std::size_t end,
               T* out, const Leaf& leaf) {

@@ -11,7 +11,7 @@ class participant {
 public:
   participant(std::uint32_t replica, std::uint32_t replicas);
 
-  /// Begins a step and discards the state of older ones.
+  /// Begins a step and discards the state of older steps.
   void begin_step(std::uint64_t generation, std::uint64_t step);
 
   /// Contributes a tensor to a sum.
@@ -23,34 +23,35 @@ public:
   tensor contribute(std::uint32_t bucket, const tensor& input,
                     std::uint32_t slices);
 
-  /// @returns true if the slice completes a sum. Messages of other steps and
-  ///          repeated messages change nothing.
+  /// Stores a slice of a sum. Ignores messages of other steps and repeated
+  /// messages. Returns true if the slice completes the sum.
   bool on(const reduced_slice& result, const tensor& output);
 
-  /// @returns the sum; an empty handle while it is incomplete.
+  /// Returns the sum of a bucket. Empty handle: the sum is incomplete.
   /// @errors throws std::logic_error if this replica did not contribute to the
   ///         bucket.
   const tensor& sum_of(std::uint32_t bucket) const;
 
   /// True if all sums that the replica contributed to are complete.
   bool is_drained() const { return incomplete_ == 0; }
-  /// @returns the first bucket whose sum is incomplete. @pre `!is_drained()`.
+  /// Returns the first bucket whose sum is incomplete. @pre `!is_drained()`.
   std::uint32_t first_incomplete() const;
 
   /// Contributes this replica's tensor to a gather.
-  /// @errors throws std::logic_error if it already did.
+  /// @errors throws std::logic_error if this replica already contributed to the
+  ///         gather.
   void gather(std::uint32_t bucket, const tensor& input);
 
-  /// Stores another replica's tensor. It may belong to a later step: replicas
-  /// may be ahead by the step window.
+  /// Stores the tensor of another replica for a gather. The tensor may belong
+  /// to a later step, because the sender may be ahead by the step window.
   /// @returns true if the tensor completes a gather of the current step.
   bool on(const gather_contribution& message, const tensor& input);
 
-  /// @returns all tensors of a gather by replica id. Null while some are
-  ///          missing.
+  /// Returns all tensors of a gather by replica id. Null while some are
+  /// missing.
   const tensors* gathered(std::uint32_t bucket) const;
-  /// @returns the replicas whose tensors are missing in a gather of the current
-  ///          step.
+  /// Returns the replicas whose tensors are missing in a gather of the current
+  /// step.
   std::vector<std::uint32_t> missing_in_gather(std::uint32_t bucket) const;
 
 private:
@@ -59,7 +60,8 @@ private:
     std::uint32_t slices = 1;
     std::uint64_t arrived = 0; ///< Bit i: slice i has arrived.
     std::uint32_t count = 0;
-    /// The whole bucket; every slice's message carries this tensor.
+    /// The sum of the whole bucket. The message of each slice carries this
+    /// tensor.
     tensor output;
     bool done = false;
   };
@@ -78,7 +80,7 @@ private:
   std::uint64_t generation_ = 0, step_ = 0;
   pooled<pending_reduce> pending_reduces_;
   pooled<pending_gather> pending_gathers_;
-  /// Number of buckets that were contributed to and are incomplete.
+  /// Number of sums that this replica contributed to and that are incomplete.
   std::uint32_t incomplete_ = 0;
 };
 

@@ -7,23 +7,23 @@
 
 namespace troupe::tree {
 
-/// All slices that one actor adds: a reducer, or a replica. A slice of a bucket
-/// is at one step at a time, because no replica ends a step before its sums are
-/// complete.
+/// The slices that one actor, a reducer or a replica, adds. Each slice is at
+/// one step at a time, because no replica ends a step before the sums of the
+/// step are complete.
 class slice_reducers {
 public:
   explicit slice_reducers(std::uint32_t replicas) : replicas_{replicas} {}
 
-  /// Accepts a contribution. One of a newer step or generation starts that
-  /// step; one of an older step is ignored. Never returns `finished`: call
-  /// `reduce_some`.
-  /// @errors a protocol error if a step of a slice starts before its previous
-  ///         step of the same generation ended, or if replicas divide a bucket
-  ///         into different numbers of slices.
+  /// Accepts a contribution. A contribution of a newer step or generation
+  /// starts that step; a contribution of an older step is ignored. Never
+  /// returns `finished`, because `reduce_some` returns the sums.
+  /// @errors returns a protocol error if a slice starts a step before its
+  ///         previous step of the same generation is complete, or if replicas
+  ///         divide a bucket into different numbers of slices.
   reaction on(const contribution& message, const tensor& data,
               const tensor& output);
 
-  /// Begins a generation and discards the state of older ones.
+  /// Begins a generation and discards the state of older generations.
   void begin_generation(std::uint64_t generation);
 
   /// True if `reduce_some` has work to do.
@@ -33,25 +33,25 @@ public:
     slice_spec spec;
     tensor sum;
   };
-  /// Adds at most `max_elements` elements of one slice; slices of `bucket` come
-  /// first.
-  /// @returns the sum if that completes the slice.
+  /// Adds at most `max_elements` elements of one slice. Slices of `bucket` are
+  /// added before all others.
+  /// @returns the sum if the slice is complete now. Empty: it is not.
   std::optional<reduced> reduce_some(std::size_t max_elements,
                                      std::uint32_t bucket = 0);
 
   struct missing_inputs {
     std::uint32_t bucket = 0;
-    std::vector<std::uint32_t> replicas; ///< Replicas, ascending.
+    std::vector<std::uint32_t> replicas; ///< Missing replicas, ascending.
   };
-  /// @returns the first bucket of a step whose contributions are incomplete.
-  ///          Empty: none.
+  /// Returns the first bucket of a step that lacks contributions, and the
+  /// replicas that have not contributed. Empty: none.
   std::optional<missing_inputs> missing(std::uint64_t step) const;
 
 private:
   struct slice {
     reduction reduction_state;
     bool done = false; ///< The slice's step is complete.
-    tensor sum;        ///< Result for one replica, which needs no addition.
+    tensor sum; ///< The sum of a single replica, which needs no addition.
   };
   slice& slice_of(const slice_key& key);
   const slice_spec* differently_sliced(const slice_key& key) const;
@@ -59,7 +59,7 @@ private:
   std::uint32_t replicas_;
   std::uint64_t generation_ = 0;
   pooled<slice> slices_;
-  std::uint32_t ready_ = 0; ///< Number of slices with elements to add.
+  std::uint32_t ready_ = 0; ///< Number of slices that `reduce_some` can add.
 };
 
 } // namespace troupe::tree

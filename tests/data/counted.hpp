@@ -20,8 +20,8 @@ inline dataset counted(std::int64_t n) {
   return {inputs, labels, 3};
 }
 
-/// Numbers of these examples of `counted`. -1: inputs and label do not belong
-/// together.
+/// Returns the numbers of a batch's examples of `counted`. -1: inputs and label
+/// are not of the same example.
 inline std::vector<int> names(const batch& x) {
   std::vector<int> out;
   const auto in = x.inputs.data<float>();
@@ -36,8 +36,8 @@ inline std::vector<int> names(const batch& x) {
 
 using lists = std::vector<std::vector<int>>;
 
-/// Numbers of the examples in each remaining element, for at most `limit`
-/// elements.
+/// Returns the numbers of the examples in each remaining element, for at most
+/// `limit` elements.
 inline lists rest(cursor& x, std::size_t limit = 10'000) {
   lists out;
   while (out.size() < limit) {
@@ -61,7 +61,7 @@ inline std::vector<int> flat(const lists& x) {
   return out;
 }
 
-/// Message of the exception that `fn` throws; empty if it throws none.
+/// Returns the message of the exception that `fn` throws. Empty: none.
 template <class F>
 std::string complaint(F&& fn) {
   try {

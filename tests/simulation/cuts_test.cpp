@@ -6,8 +6,8 @@
 
 #include <string>
 
-// If a process is disconnected, the run of all others is aborted in time. The
-// error names the process, the operation and the step.
+// Tests that the disconnection of a process aborts the runs of all other
+// processes in time. The errors name the process, the operation and the step.
 
 namespace troupe::simulation {
 namespace {
@@ -18,7 +18,7 @@ constexpr auto seeds = test::seeds_of(100);
 
 constexpr std::uint64_t steps = 8;
 
-/// Errors of all processes in one run, and its result.
+/// Errors of all processes in one run, and the result of the run.
 struct outcome {
   std::vector<std::optional<job_error>> errors; ///< By process.
   tensors state;
@@ -120,7 +120,8 @@ TEST_P(Cuts, APartitionedProcessIsNamedAfterTheHeartbeatTimeout) {
     expect_named(end, ec::unreachable);
     if (HasFatalFailure())
       return;
-    ASSERT_GE(end.elapsed, 1s); // network_options::heartbeat_timeout
+    // the default of network_options::heartbeat_timeout
+    ASSERT_GE(end.elapsed, 1s);
     ASSERT_LT(end.elapsed, 3s);
   }
 }

@@ -78,8 +78,8 @@ TEST(MyTraining, NamesTheDisconnectedProcess) {
 }
 // [doc:end]
 
-/// The job counts its calls, so its result depends on the number of earlier
-/// runs.
+/// The check finds a job that counts its calls, so that its result depends on
+/// the number of earlier runs.
 TEST(DeterminismCheck, FindsAJobWhoseResultChanges) {
   int calls = 0;
   const auto found = same_bits(

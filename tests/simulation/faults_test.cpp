@@ -6,8 +6,8 @@
 
 #include <string>
 
-// A fault that ends a run gives an error that names it, in time, and never
-// wrong weights.
+// Tests that a fault never gives wrong weights: the run either completes with
+// the correct weights, or ends in time with an error that names the fault.
 
 namespace troupe::simulation {
 namespace {
@@ -18,7 +18,7 @@ constexpr auto seeds = test::seeds_of(300);
 
 /// Result of a run of some steps with faults.
 struct outcome {
-  tensors state; ///< Empty if it failed.
+  tensors state; ///< Empty: the run failed.
   std::optional<job_error> error;
   random_fault_injector::counts fired;
   caf::timespan elapsed{};

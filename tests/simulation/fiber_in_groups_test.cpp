@@ -13,8 +13,8 @@
 namespace troupe {
 namespace {
 
-/// Properties of code on a fiber in each kind of replica group: on two threads
-/// of actors, on the simulator's thread, and on the caller's thread.
+/// Tests code on a fiber in each kind of replica group. Fibers run on two
+/// threads of actors, on the simulator's thread, or on the caller's thread.
 class FiberIn : public testing::TestWithParam<test::group_kind> {
 protected:
   test::any_group group{GetParam(), {.replicas = 2}};
@@ -22,7 +22,7 @@ protected:
 
 INSTANTIATE_TEST_SUITE_P(Group, FiberIn, test::all_kinds, test::name_of_kind);
 
-/// A wait that ends when both replicas have contributed.
+/// Contributes to a bucket and waits until both replicas have contributed.
 float wait(step_context& context, std::uint32_t bucket = 0) {
   context.contribute(bucket,
                      tensor::of<float>({1}, {1.0f + float(context.replica)}));
@@ -48,7 +48,7 @@ TEST_P(FiberIn, TwoThatWaitInCatchBlocksRethrowTheirOwnException) {
   EXPECT_EQ(caught[1], "of 1");
 }
 
-/// Counts how often it is destroyed.
+/// Increments `ends` when it is destroyed.
 struct destruction_counter {
   std::atomic<int>& ends;
   ~destruction_counter() { ++ends; }
@@ -102,7 +102,7 @@ TEST_P(FiberIn, AnAbortThatIsCaughtIsThrownAgainByEachWait) {
 TEST_P(FiberIn, ATapeOnEachRecordsOnlyItsOwnOps) {
   std::array<double, 2> found{};
   const auto fn = [&](step_context& context) {
-    tape t; // d/dx of x^3 + x, one op between two waits
+    tape t; // computes d/dx of x^3 + x, with one op between two waits
     const auto input =
       t.watch(tensor::of<double>({1}, {2.0 + context.replica}));
     auto output = input * input;

@@ -21,7 +21,7 @@ net::packet_header make_header(unsigned n) {
 
 const std::vector<std::byte> no_bytes;
 
-/// Records the frames that it receives, and when.
+/// Records the frames that it receives, and the times of their arrival.
 struct recorder final : net::channel_listener {
   recorder(const simulator& sim, net::channel& on) : sim{sim}, channel{on} {}
   void on_frame(net::frame&& x) override {
@@ -82,7 +82,7 @@ TEST(SimulatedNetwork, SharesTheBandwidthOfAProcessAmongItsConnections) {
     sim, 3, {.latency = 0ns, .jitter = 0ns, .bandwidth = 1e6}};
   connected_channels first{net, sim, 1}, second{net, sim, 2};
   const auto begin = sim.elapsed();
-  const std::size_t bytes = 1000 - net::header_size; // 1 ms each
+  const std::size_t bytes = 1000 - net::header_size; // each frame takes 1 ms
   for (auto* x : {&first, &second})
     ASSERT_TRUE(x->a->post(make_frame(1, bytes)));
   run_until_idle(sim);
@@ -205,7 +205,7 @@ TEST(SimulatedNetwork, ReportsAPartitionAfterTheHeartbeatTimeout) {
   auto sender = net.lanes(0, 1);
   const auto begin = sim.elapsed();
   net.disconnect(1, net::close_reason::timed_out);
-  ASSERT_TRUE(channels.a->post(make_frame(1))); // it is lost
+  ASSERT_TRUE(channels.a->post(make_frame(1))); // the frame is lost
   run_until_idle(sim);
   for (const auto& x : {channels.at_a, channels.at_b}) {
     EXPECT_TRUE(x->frames.empty());

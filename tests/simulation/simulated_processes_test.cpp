@@ -9,7 +9,8 @@
 
 #include <stdexcept>
 
-// A job over simulated processes gives the bits of one device.
+// Tests that a job over simulated processes gives the same bits as on one
+// device.
 
 namespace troupe::simulation {
 namespace {

@@ -15,12 +15,12 @@ using namespace std::chrono_literals;
 
 using log = std::shared_ptr<std::string>;
 
-/// Records its name for each message.
+/// Appends its name to the log for each message.
 caf::behavior recorder(caf::event_based_actor*, log to, std::string name) {
   return {[=](int) { *to += name; }};
 }
 
-/// @returns the order in which four actors handle three messages each.
+/// Returns the order in which four actors handle messages, three messages each.
 std::string order_of(std::uint64_t seed) {
   auto out = std::make_shared<std::string>();
   simulator sim{seed};

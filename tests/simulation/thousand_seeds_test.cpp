@@ -9,8 +9,9 @@
 
 #include <gtest/gtest.h>
 
-// Bugs such as a sum in the order of arrival, a missing generation check or an
-// update applied twice must fail here. scripts/planted-bugs.sh checks that.
+// These tests must fail if there is a bug such as a sum in the order of
+// arrival, a missing generation check or an update that is applied twice.
+// scripts/planted-bugs.sh checks that they fail.
 
 namespace troupe::simulation {
 namespace {
@@ -21,8 +22,8 @@ constexpr std::uint64_t steps = 6;
 
 constexpr auto seeds = test::seeds_of(1000);
 
-/// Trains. @returns the variables of each replica, and the step, examples and
-/// loss of each commit.
+/// Trains a network. @returns the variables of each replica, and the step,
+/// examples and loss of each commit.
 tensors train(replica_group& group) {
   test::tiny_training training{group.replicas()};
   const auto step = [&](step_context& at) { training.step(at); };
@@ -39,7 +40,8 @@ tensors train(replica_group& group) {
 }
 
 /// Trains with `fit`. On one device the replicas share one copy of the
-/// parameters, which one of them updates. In the simulator each has its own.
+/// parameters, which one replica updates. In the simulator each replica has its
+/// own copy.
 tensors fit(const strategy& job_strategy) {
   static const data::dataset examples{
     34, 3, [](std::uint64_t i) {
@@ -106,7 +108,8 @@ TEST_P(ThousandSeeds, GiveTheSameRunAgain) {
   EXPECT_NE(same_bits_of_group(train, trials).delivered, a.delivered);
 }
 
-/// A few runs on threads, whose order no seed determines.
+/// A few runs on real threads, where no seed determines the order of messages,
+/// give the same weights too.
 TEST_P(ThousandSeeds, GiveTheWeightsThatTheRealRuntimeGives) {
   using reducers = replica_group_options::reducer_kind;
   replica_group_options options{.replicas = GetParam()};

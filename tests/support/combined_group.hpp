@@ -11,15 +11,15 @@
 
 namespace troupe::test {
 
-/// The replica groups of several processes, run by threads of one process. Each
-/// has some of the replicas of one group. A run begins when all have called
-/// `run`.
+/// The replica groups of several processes; a thread stands for each process.
+/// Each group has some of the replicas of one underlying group. A run begins
+/// when `run` of every group has been called.
 class combined_group : public std::enable_shared_from_this<combined_group> {
 public:
   combined_group(std::unique_ptr<replica_group> all, std::uint32_t processes)
     : group_{std::move(all)}, requests_(processes) {}
 
-  /// Replica group of a process.
+  /// Returns the replica group of a process.
   std::unique_ptr<replica_group> group_of(std::uint32_t process) {
     return std::make_unique<process_group>(shared_from_this(), process);
   }

@@ -1,9 +1,9 @@
 cmake_minimum_required(VERSION 3.25)
 # cmake -Dnm=<nm> "-Dobjects=<object files>" -Dlevel=<level> -P kernel_symbols.cmake
 #
-# Fails if the kernels of a level define anything outside their own namespace: a
-# function that the linker may share with other levels would run this level's
-# instructions on processors that lack them.
+# Fails if the kernels of an instruction set level define a symbol outside the
+# namespace of the level. The linker may share such a function with other levels;
+# it would then run instructions that a processor lacks.
 set(defined 0)
 foreach(object ${objects})
   execute_process(COMMAND ${nm} -C --defined-only --extern-only ${object}

@@ -18,7 +18,7 @@ std::size_t index(priority x) {
 
 } // namespace
 
-/// State that both ends share.
+/// State that both ends of the channel share.
 class loopback_channel::wire {
 public:
   explicit wire(const loopback_options& options)
@@ -53,7 +53,7 @@ public:
     return_credit(directions_[1 - receiver], frame_priority);
   }
 
-  /// Frames that were posted before still arrive.
+  /// Ends the channel after the frames that were posted before have arrived.
   void close(const std::string& reason) {
     const std::lock_guard hold{lock_};
     if (!closing_)
@@ -95,7 +95,7 @@ public:
 
   void close_with(close_reason cause, const std::string& reason) {
     std::shared_ptr<channel_listener>
-      listeners[2]; // notified without the mutex
+      listeners[2]; // notified after the mutex is released
     {
       const std::lock_guard hold{lock_};
       if (!std::exchange(open_, false))
@@ -127,7 +127,7 @@ private:
     explicit direction(const frame_limits& limits) : decoder{limits} {}
 
     std::deque<queued_frame> queues[2]; ///< By priority.
-    std::deque<queued_frame> delayed; ///< Delayed frames; others overtake them.
+    std::deque<queued_frame> delayed;   ///< Frames that later frames overtake.
     std::size_t used_credits[2] = {0, 0}; ///< By priority.
     frame_decoder decoder;
     std::shared_ptr<channel_listener> listener;
@@ -135,10 +135,11 @@ private:
 
   static void return_credit(direction& path, priority frame_priority) {
     auto& used = path.used_credits[index(frame_priority)];
-    used -= used > 0; // a duplicate is consumed twice
+    used -= used > 0; // a frame that is delivered twice is consumed twice
   }
 
-  /// The next frame that arrives; lost and delayed frames are skipped.
+  /// Returns the next frame that arrives. Skips lost frames, and delayed frames
+  /// that are not due.
   std::optional<queued_frame> next_frame(side sender) {
     auto& path = directions_[sender];
     for (;;) {
@@ -183,7 +184,8 @@ private:
     return extracted;
   }
 
-  /// @returns the cause and the reason if the channel ends by it.
+  /// Decodes a frame. Returns the cause and the reason if the frame ends the
+  /// channel. None: the channel stays open.
   std::optional<std::pair<close_reason, std::string>>
   decode(direction& path, const queued_frame& arrived,
          std::vector<frame>& frames) const {
@@ -209,11 +211,11 @@ private:
   std::mutex lock_;
   loopback_options options_;
   bool open_ = true;
-  /// Valid once the channel is not open.
+  /// Valid after the channel has ended.
   std::pair<close_reason, std::string> close_state_;
   std::optional<std::string> closing_;
   fault_hook fault_hook_;
-  direction directions_[2]; ///< By the side that posts.
+  direction directions_[2]; ///< Indexed by the side that posts.
 };
 
 class loopback_channel::loopback_end final : public channel {

@@ -8,29 +8,31 @@
 namespace troupe::net {
 
 struct loopback_options {
-  /// Credits by priority: frames that one side may post before the other has
-  /// consumed them.
+  /// Credits of each priority: number of frames that one side may post before
+  /// the other side consumes them.
   std::size_t control = 256, bulk = 16;
   frame_limits limits{};
   /// Maximum number of bytes that are passed to the decoder at a time.
   std::size_t piece = 1500;
 };
 
-/// Both ends of a channel in one process. Frames are encoded and decoded, and
-/// arrive when `deliver` is called, on the caller's thread.
+/// Both ends of a channel in one process. Frames are encoded and decoded. They
+/// arrive when a test calls `deliver`, on the thread of that call.
 class loopback_channel {
 public:
   enum side : std::size_t { left, right };
 
   /// Fault of a frame in transit.
   struct frame_fault {
-    unsigned copies = 1; ///< 0: the frame is lost.
-    /// Number of later frames that overtake it, if there are as many.
+    /// Number of times that the frame arrives. 0: it is lost.
+    unsigned copies = 1;
+    /// Number of later frames that arrive before this frame, if so many are
+    /// posted.
     unsigned overtaken_by = 0;
-    bool cut = false; ///< The stream ends after these bytes.
+    bool cut = false; ///< The channel ends after this frame.
   };
   /// Decides on the fault of a frame and may change its bytes.
-  /// @param from the side that posted it.
+  /// @param from the side that posted the frame.
   using fault_hook =
     std::function<frame_fault(side from, std::vector<std::byte>& bytes)>;
 

@@ -5,8 +5,9 @@
 namespace troupe::testing {
 
 /// Counts the calls of malloc, calloc, realloc and their aligned variants by
-/// the calling thread during its lifetime. Counters can be nested. A program
-/// that links troupe_malloc_counter has these functions replaced (glibc only).
+/// the calling thread during its lifetime. Counters can be nested. The library
+/// troupe_malloc_counter replaces these functions in a program that links it
+/// (glibc only).
 class malloc_counter {
 public:
   malloc_counter();
@@ -21,7 +22,7 @@ private:
 };
 
 /// True if oneDNN calls malloc in every matrix product, to pack its operands.
-/// Its kernels for AVX-512 do not.
+/// oneDNN's kernels for AVX-512 do not call malloc.
 inline bool products_call_malloc() {
 #if defined(__x86_64__)
   return !__builtin_cpu_supports("avx512f");

@@ -12,7 +12,7 @@
 
 namespace troupe::test {
 
-/// The kinds of replica groups. All must have the same behavior.
+/// The kinds of replica groups. All kinds must have the same behavior.
 enum class group_kind { sequential, actors, simulated };
 
 inline void PrintTo(group_kind x, std::ostream* out) {
@@ -52,7 +52,7 @@ public:
 private:
   std::optional<runtime> runtime_;
   std::optional<simulation::simulator> world_;
-  /// Last, so that it is destroyed before its environment.
+  /// Declared last, so that the group is destroyed before its environment.
   std::unique_ptr<replica_group> group_;
 };
 

@@ -4,8 +4,8 @@
 
 namespace troupe::test {
 
-/// Approximate slowdown by a sanitizer: a factor for the short deadlines of
-/// tests that wait for them.
+/// Approximate slowdown by a sanitizer. Tests that wait until a short deadline
+/// multiply the deadline by this factor.
 #if defined(__SANITIZE_THREAD__)
 inline constexpr int slowness = 20;
 #elif defined(__SANITIZE_ADDRESS__)
@@ -14,9 +14,9 @@ inline constexpr int slowness = 5;
 inline constexpr int slowness = 1;
 #endif
 
-/// Number of seeds to try. With a sanitizer a few suffice, because all seeds
-/// execute the same code. Rare orders of events are for tests without a
-/// sanitizer.
+/// Returns the number of seeds that a test tries. With a sanitizer a few seeds
+/// suffice, because all seeds execute the same code. Tests without a sanitizer
+/// find the rare orders of events.
 constexpr std::uint64_t seeds_of(std::uint64_t all) {
   return slowness == 1 ? all : slowness < 10 ? (all + 4) / 5 : (all + 9) / 10;
 }

@@ -11,7 +11,7 @@
 
 namespace troupe {
 
-/// A test with an empty temporary folder, which is removed at its end.
+/// A test with an empty temporary folder, which is removed when the test ends.
 class scratch_test : public ::testing::Test {
 protected:
   scratch_test() {
@@ -35,7 +35,7 @@ protected:
     return {std::istreambuf_iterator<char>{in}, {}};
   }
 
-  /// Number of files, including hidden ones.
+  /// Number of files in the folder, including hidden files.
   std::size_t files() const {
     using it = std::filesystem::directory_iterator;
     return static_cast<std::size_t>(std::distance(it{folder}, it{}));

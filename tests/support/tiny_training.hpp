@@ -14,8 +14,8 @@ namespace troupe::test {
 
 /// Training of a small but complete network, so that a thousand runs take
 /// seconds: two dense layers, cross-entropy, a tape, momentum, and one sum per
-/// parameter that begins during the backward pass. All gradients differ, so a
-/// sum in another order has other bits.
+/// parameter that begins during the backward pass. The gradients of the
+/// replicas differ, so a sum in another order has other bits.
 class tiny_training {
 public:
   explicit tiny_training(std::uint32_t replicas)
@@ -33,7 +33,7 @@ public:
     }
   }
 
-  /// Runs one step on the batch of its number.
+  /// Runs one step on the batch that has the number of the step.
   void step(step_context& at) { step(at, at.step); }
 
   /// Runs one step on the given batch.
@@ -42,7 +42,8 @@ public:
     update(at);
   }
 
-  /// Runs forward and backward. Each sum begins when its gradient is complete.
+  /// Runs the forward and the backward pass. Each sum begins when its gradient
+  /// is complete.
   void contribute(step_context& at, std::uint64_t batch) {
     random_stream draw{{.seed = 2, .replica = at.replica, .step = batch}};
     tensor x{{examples, inputs}}, labels{{examples}, dtype::int32};
@@ -63,7 +64,7 @@ public:
     });
   }
 
-  /// Waits for the sums, one per parameter.
+  /// Waits for the sums of the gradients, one sum per parameter.
   tensors sums(step_context& at) {
     tensors all;
     for (std::uint32_t i = 0; i < weights_.variables().size(); ++i)
@@ -71,7 +72,7 @@ public:
     return all;
   }
 
-  /// Waits for the sums and applies them.
+  /// Waits for the sums and updates the parameters with them.
   void update(step_context& at) {
     const auto all = sums(at);
     at.begin_update();
@@ -79,7 +80,7 @@ public:
       apply(at, weights_.offset(i), all[i]);
   }
 
-  /// State of all replicas: values and momenta.
+  /// Returns the parameter values and the momenta of each replica.
   tensors state() const {
     tensors tensors_by_replica;
     for (std::uint32_t r = 0; r < momenta_.size(); ++r) {

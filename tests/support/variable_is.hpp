@@ -4,8 +4,8 @@
 
 namespace troupe {
 
-/// Sets an environment variable, and unsets it at the end of its lifetime.
-/// Null: unset from the start.
+/// Sets an environment variable, and unsets it at the end of its lifetime. Null
+/// value: the variable is unset from the start.
 struct variable_is {
   variable_is(const char* name, const char* value) : name{name} {
     if (value)

@@ -129,7 +129,7 @@ TEST(Dataset, EveryOrderIsEquallyLikely) {
   double chi_squared = 0;      // 23 degrees of freedom
   for (const auto& [order, count] : seen)
     chi_squared += (count - 1000.0) * (count - 1000.0) / 1000.0;
-  EXPECT_LT(chi_squared, 49.7); // Exceeded by 1 seed in 1,000.
+  EXPECT_LT(chi_squared, 49.7); // 1 of 1,000 seeds exceeds this.
 }
 
 TEST(Dataset, ShuffleIsAPermutationThatDependsOnEpochAndSeed) {

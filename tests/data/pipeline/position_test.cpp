@@ -15,7 +15,7 @@ struct chain {
   std::string text;
 };
 
-/// Makes any finite chain of up to six stages.
+/// Makes a random finite chain of up to six stages.
 chain random_chain(std::mt19937_64& rng) {
   const auto n = std::int64_t(rng() % 20);
   chain result{counted(n), "counted(" + std::to_string(n) + ")"};
@@ -58,8 +58,9 @@ chain random_chain(std::mt19937_64& rng) {
   return result;
 }
 
-// Fails for a position that counts prefetched elements, a shuffle that
-// continues from its last order, and a repeat that loses its epoch.
+// A cursor at a saved position of any chain continues with the same elements.
+// This fails if a position counts prefetched elements, if a shuffle continues
+// from its last order, or if a repeat loses its epoch.
 TEST(Position, ResumesAnyChain) {
   std::size_t cuts = 0;
   for (std::uint64_t seed = 0; seed < 300; ++seed) {

@@ -45,7 +45,8 @@ TEST(Prefetch, ReadsExactlyTheRequestedNumberAhead) {
   {
     auto each = x.prefetch(2).iterate();
     each.next();
-    third.get_future().wait_for(10s); // One returned, two ready.
+    // One element was returned, two are ready.
+    third.get_future().wait_for(10s);
   }
   EXPECT_EQ(read, 3);
 }
@@ -122,7 +123,7 @@ TEST(Prefetch, DetachesAThreadThatHangs) {
     auto each = x.batch(100).prefetch(2, 1ms).iterate();
     EXPECT_THROW(each.next(), std::runtime_error);
     shared_gate->begun.get_future().wait_for(60s);
-  } // The destructor returns, although the function does not.
+  } // The destructor returns, although `map`'s function does not.
   EXPECT_EQ(shared_gate->read, 1);
   shared_gate->go_on.set_value();
 }

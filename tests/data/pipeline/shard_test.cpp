@@ -23,7 +23,7 @@ TEST(Shard, ShardsAddUpToTheBatches) {
         const auto last = std::min(first + 2, shards);
         const auto mine =
           all_names(x.shard(first, last, shards).prefetch(2), 1);
-        ASSERT_EQ(mine.size(), whole.size()); // Including empty batches.
+        ASSERT_EQ(mine.size(), whole.size()); // Empty batches are counted too.
         for (std::size_t i = 0; i < mine.size(); ++i)
           joined[i].insert(joined[i].end(), mine[i].begin(), mine[i].end());
       }

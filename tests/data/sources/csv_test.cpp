@@ -22,7 +22,8 @@ protected:
     return x.examples(0, *x.size());
   }
 
-  /// Error message for a file t.csv, without its folder.
+  /// Returns the error message for a file t.csv with this text, without the
+  /// name of the folder.
   std::string says(std::string_view text, const csv_options& options = {}) {
     auto out = complaint([&] { read(text, options); });
     if (const auto at = out.find(folder.string()); at != out.npos)

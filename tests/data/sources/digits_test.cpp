@@ -14,7 +14,7 @@ namespace {
 
 using testing::complaint;
 
-/// FNV-1a hash, 64 bits.
+/// Returns the 64-bit FNV-1a hash of the tensor's bytes.
 std::uint64_t hash(const tensor& x) {
   std::uint64_t out = 0xcbf29ce484222325;
   for (std::size_t i = 0; i < x.bytes(); ++i)
@@ -84,7 +84,7 @@ TEST(Digits, AreTenClassesOfImagesInTheUnitRange) {
   for (const auto label : examples.labels.data<std::int32_t>())
     ++count[std::size_t(label)];
   for (const auto each : count)
-    EXPECT_NEAR(each, 200, 60); // 4.5 deviations
+    EXPECT_NEAR(each, 200, 60); // 60 is 4.5 standard deviations
 }
 
 TEST(Digits, DependOnSeedAndIndexAlone) {
@@ -96,7 +96,8 @@ TEST(Digits, DependOnSeedAndIndexAlone) {
   EXPECT_FALSE(same_bits(few.inputs, other.inputs));
 }
 
-// Results of training on these digits are compared bit by bit between machines.
+// The digits have the same bits on every machine, because training results are
+// compared bit by bit between machines.
 TEST(Digits, HaveTheSameBitsOnEveryMachine) {
   const auto x = digits({.examples = 100, .seed = 1}).examples(0, 100);
   EXPECT_EQ(hash(x.inputs), 12421490344567595582u);

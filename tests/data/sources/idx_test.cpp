@@ -38,7 +38,7 @@ std::string header(std::initializer_list<std::uint32_t> extents,
   return out;
 }
 
-/// Three images of 2 x 2.
+/// Returns an IDX file with three images of 2 x 2 pixels.
 std::string three_images() {
   return header({3, 2, 2})
          + std::string("\0\1\2\3\4\5\6\7\x80\x90\xFE\xFF", 12);
@@ -152,7 +152,8 @@ TEST_F(Idx, NoFlippedBitOfACompressedFileChangesTheData) {
   const auto valid = packed(three_images());
   put("valid", valid);
   const auto wanted = read_idx(folder / "valid");
-  std::size_t harmless = 0; // For example, a bit of a time stamp.
+  // Number of bits that the reader ignores, such as those of a time stamp.
+  std::size_t harmless = 0;
   for (std::size_t bit = 0; bit < 8 * valid.size(); ++bit) {
     auto bad = valid;
     bad[bit / 8] = char(bad[bit / 8] ^ 1 << bit % 8);
@@ -268,7 +269,7 @@ TEST(Mnist, HasItsPublishedContent) {
   const auto last = test.examples(1990, 2000);
   EXPECT_TRUE(same_bits(last.labels, tensor::of<std::int32_t>(
                                        {10}, {7, 8, 9, 0, 1, 2, 3, 4, 5, 6})));
-  // The upper bar of the first seven, in row 8.
+  // The upper bar of the first image, a seven, is in row 7, counted from 0.
   const auto seven = first.inputs.range(7 * 28 + 6, 7 * 28 + 9);
   EXPECT_EQ(seven.data<float>()[0], 84.0f / 255);
   EXPECT_EQ(seven.data<float>()[1], 185.0f / 255);

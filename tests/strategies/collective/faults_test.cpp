@@ -29,8 +29,8 @@ tensor ones(std::int64_t n) {
   return tensor::full({n}, 1);
 }
 
-/// Two processes of one replica each that sum a bucket. Process 1 has sent as
-/// many packets as its queue holds.
+/// Two processes with one replica each, which sum a bucket. Process 1 has sent
+/// as many packets as its queue holds.
 struct started_sum : process_group {
   explicit started_sum(std::int64_t elements) : process_group{{0, 1, 2}} {
     begin_generation(1);
@@ -215,9 +215,10 @@ TEST(CollectiveFaults, DropPacketsOfOlderGenerationsAndKeepThoseOfNewer) {
         group.progress(std::uint32_t(rng() % 2));
       for (std::uint32_t r = 0; r < 3; ++r)
         group.machine_of(r).end_step(
-          r); // in mid-step: the generation is aborted
+          r); // the step is not drained: aborts the generation
       EXPECT_FALSE(group.progress(0) && !group.is_drained());
-      group.machine_of(2).begin_generation(2, 2); // process 1 is ahead
+      // process 1 enters generation 2 first
+      group.machine_of(2).begin_generation(2, 2);
       group.machine_of(2).begin_step(2, 0);
       group.machine_of(2).contribute(2, 0, tensor::full({100'000}, 5));
       while (group.progress(1)) {
@@ -227,7 +228,7 @@ TEST(CollectiveFaults, DropPacketsOfOlderGenerationsAndKeepThoseOfNewer) {
       group.machine_of(0).contribute(0, 0, tensor::full({100'000}, 6));
       EXPECT_FALSE(group.machine_of(1).is_current(1));
       group.machine_of(1).contribute(1, 0,
-                                     ones(3)); // of the old generation: ignored
+                                     ones(3)); // ignored: still in generation 1
       group.progress_all();
       EXPECT_FALSE(group.machine_of(0).sum_of(0, 0));
       group.machine_of(1).begin_generation(1, 2);
@@ -245,7 +246,7 @@ TEST(CollectiveFaults, DropPacketsOfOlderGenerationsAndKeepThoseOfNewer) {
 }
 
 TEST(CollectiveFaults, ReadNoDataOfAnAbortedStepIntoAReusedBuffer) {
-  std::size_t in_part = 0; // runs in which a result was partly read
+  std::size_t in_part = 0; // number of runs in which a result was partly read
   for (std::uint64_t seed = 0; seed < test::seeds_of(40); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937_64 rng{seed};

@@ -13,21 +13,21 @@
 #include <string>
 #include <vector>
 
-// Simulates several processes in one thread, connected by bounded queues.
-// Replicas execute a script in random order.
+// Simulates several processes in one thread. Bounded queues connect the
+// processes.
 
 namespace troupe::collective::testing {
 
 struct queued_packet {
   packet_header_bytes header;
   std::vector<std::byte> copy;
-  /// The sender's memory, if not copied.
+  /// Memory of the sender, for a packet that was sent without a copy.
   std::span<const std::byte> zero_copy{};
 
   std::span<const std::byte> bytes() const {
     return zero_copy.empty() ? std::span<const std::byte>{copy} : zero_copy;
   }
-  /// @returns the payload as a private copy, which a test may change.
+  /// Returns a copy of the payload that a test may change.
   std::vector<std::byte>& private_copy() {
     if (!zero_copy.empty())
       copy.assign(zero_copy.begin(), zero_copy.end());
@@ -54,12 +54,14 @@ struct packet_queues {
 
   std::uint32_t process_count;
   std::size_t capacity;
-  bool has_views; ///< If false, payloads are read in pieces.
+  /// True: the receiver views payloads. False: it reads payloads in pieces.
+  bool has_views;
   std::minstd_rand random;
   std::vector<std::deque<queued_packet>> queues;
-  /// Bytes sent, by process.
+  /// Number of bytes that each process has sent.
   std::vector<std::size_t> sent = std::vector<std::size_t>(process_count);
-  std::size_t max_length = 0; ///< Maximum length of a queue.
+  /// Number of packets in the longest queue so far.
+  std::size_t max_length = 0;
 };
 
 class queue_transport final : public packet_transport {
@@ -103,7 +105,7 @@ public:
     last.copy.clear();
     return true;
   }
-  /// True if no peer may still read zero-copy payloads.
+  /// True if no peer may still read zero-copy payloads of this process.
   bool all_read() const {
     for (std::uint32_t to = 0; to < queues_.process_count; ++to)
       for (const auto by : {lane_id::contributions, lane_id::results})
@@ -197,7 +199,7 @@ struct process_group {
   bool progress(std::uint32_t process) {
     return machines[process]->progress(*transports[process]);
   }
-  /// Makes progress until nothing moves.
+  /// Lets all processes make progress until no process can.
   void progress_all() {
     for (bool moved = true; moved;) {
       moved = false;
@@ -225,8 +227,8 @@ struct process_group {
   std::vector<std::unique_ptr<queue_transport>> transports;
 };
 
-/// Values of very different size, so that the bits depend on the order of
-/// addition.
+/// Makes values of very different size, so that the bits of a sum depend on the
+/// order of addition.
 template <class T>
 tensor input_of(std::size_t elements, std::uint64_t seed) {
   tensor result{shape{std::int64_t(elements)}, dtype_of<T>};
@@ -240,7 +242,7 @@ tensor input_of(std::size_t elements, std::uint64_t seed) {
 
 using firsts = std::vector<std::uint32_t>;
 
-/// Sum of the inputs [begin, end) by tree/reduction.hpp.
+/// Returns the sum of inputs [begin, end) that tree/reduction.hpp computes.
 inline tensor tree_of(const tensors& inputs, std::uint32_t begin,
                       std::uint32_t end) {
   tree::reduction machine{{1, 0, 0, end - begin, 0, 1}};
@@ -252,7 +254,7 @@ inline tensor tree_of(const tensors& inputs, std::uint32_t begin,
   return std::get<tree::finished>(outcome).sum;
 }
 
-/// Sum of all inputs.
+/// Returns the sum of all inputs that tree/reduction.hpp computes.
 inline tensor oracle(const tensors& inputs) {
   return tree_of(inputs, 0, static_cast<std::uint32_t>(inputs.size()));
 }

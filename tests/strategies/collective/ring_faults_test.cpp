@@ -19,7 +19,7 @@ tensor ones(std::int64_t n) {
   return tensor::full({n}, 1);
 }
 
-/// All replicas contribute `n` ones.
+/// Lets each replica contribute `n` ones to bucket 6 in step 3.
 void contribute_ones(process_group& group, std::int64_t n) {
   group.begin_generation(1);
   group.begin_step(3);
@@ -124,7 +124,8 @@ TEST(RingFaults, RejectAContributionThatIsTooShort) {
             "process 0 sent 39 bytes where 40 were expected");
 }
 
-/// Such a result would overwrite a contribution that is still to be forwarded.
+/// A result that arrives too early is rejected, because it would overwrite a
+/// contribution that was not forwarded yet.
 TEST(RingFaults, RejectAResultBeforeItsContributionWasForwarded) {
   process_group group{{0, 1, 2, 3}};
   contribute_ones(group, 10);
@@ -180,7 +181,7 @@ TEST(RingFaults, ContinueInANewGenerationFromAnyState) {
       group.progress(std::uint32_t(rng() % 3));
     for (std::uint32_t r = 0; r < 4; ++r)
       group.machine_of(r).end_step(r);
-    for (const std::uint32_t r : {3, 0, 2, 1}) { // one after the other
+    for (const std::uint32_t r : {3, 0, 2, 1}) { // one replica after the other
       group.machine_of(r).begin_generation(r, 2);
       group.machine_of(r).begin_step(r, 0);
       group.machine_of(r).contribute(r, 1, tensor::full({90'000}, r), ringed);
@@ -220,7 +221,7 @@ TEST(RingFaults, NameTheProcessThatDidNotStartAtAnyDistance) {
   }
 }
 
-/// A single chunk does not tell which of the preceding processes is missing.
+/// A report on a single chunk names every process that may be missing.
 TEST(RingFaults, NameAllCandidatesIfThereIsOneChunk) {
   process_group group{{0, 1, 2, 3, 4}};
   group.begin_generation(1);
@@ -238,7 +239,7 @@ TEST(RingFaults, NameAllCandidatesIfThereIsOneChunk) {
 
 TEST(RingFaults, ReportAPeerThatAcceptsNoPackets) {
   process_group group{{0, 1, 2, 3}, 1};
-  contribute_ones(group, 10); // the result travels from 2 to 0 to 1
+  contribute_ones(group, 10); // the result goes from process 2 to 0, then to 1
   for (const std::uint32_t p : {0, 1})
     group.progress(p);
   group.queues.between(0, 1, lane_id::results)

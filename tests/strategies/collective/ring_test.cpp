@@ -23,8 +23,8 @@ const auto layouts = with_scattered({{0, 1},
                                      {0, 1, 2, 3, 4, 5},
                                      {0, 4, 5, 8, 10, 11}});
 
-/// Numbers of elements: chunks of 16 KiB and more, and one element more and
-/// less than full chunks.
+/// Numbers of elements of a bucket: one element, full chunks, and one element
+/// more or less than full chunks.
 const std::vector<std::size_t> sizes{1, 8192, 8193, 20'479, 20'480, 20'481};
 
 template <class T>
@@ -36,7 +36,8 @@ void walk(const placement& layout, bool views, std::size_t size) {
   const auto inputs = inputs_of<T>(replicas, size, size);
   group.begin_generation(1);
   group.begin_step(5);
-  for (std::uint32_t b = 0; b < 2; ++b) // each starts at another process
+  // the buckets start at different processes
+  for (std::uint32_t b = 0; b < 2; ++b)
     for (std::uint32_t r = 0; r < replicas; ++r)
       group.machine_of(r).contribute(r, b, inputs[r], ringed);
   for (int i = 0; i < 20'000 && !group.is_drained(); ++i)
@@ -61,7 +62,7 @@ struct player {
   std::uint64_t step = 0;
 };
 
-/// Replicas of a job that execute one script, each at its own pace.
+/// Replicas that all execute one script, each at its own speed.
 struct scripted_run {
   static constexpr std::uint32_t buckets = 10;
 
@@ -100,7 +101,7 @@ struct scripted_run {
              : tree_of(inputs, 0, group.placed.replicas());
   }
 
-  /// @returns true if the replica made progress.
+  /// Returns true if the replica made progress.
   bool act(player& current) {
     const auto [action, b] = script[current.position];
     auto& machine = group.machine_of(current.id);
@@ -186,7 +187,8 @@ TEST(Ring, SumsIntegersExactly) {
   }
 }
 
-/// See docs/protocols/ring.md, "Which bits".
+/// Another placement changes the bits of a sum by ring, but not by tree. See
+/// docs/protocols/ring.md, "Which bits".
 TEST(Ring, BitsDependOnThePlacementAndThoseOfTheTreeDoNot) {
   const auto inputs = inputs_of<float>(4, 5000, 3);
   const auto two = ring_sum_of<float>(inputs, placement::contiguous({2, 2}), 0);

@@ -7,7 +7,8 @@ namespace troupe::collective::testing {
 inline constexpr collective_options ringed{
   collective_options::algorithm_kind::ring};
 
-/// Sum in the order of the ring, computed element by element.
+/// Returns the sum of the step's k-th collective in the order of the ring,
+/// computed element by element.
 template <class T>
 tensor ring_sum_of(const tensors& inputs, const placement& layout,
                    std::uint32_t k) {

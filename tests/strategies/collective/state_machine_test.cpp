@@ -22,7 +22,7 @@ const auto layouts = with_scattered({{0, 1},
                                      {0, 1, 4, 5, 9},
                                      {0, 1, 2, 3, 4, 5}});
 
-/// A replica and its position in a script that is equal for all replicas.
+/// A replica, and its position in the script that all replicas execute.
 struct player {
   std::uint32_t id;
   std::size_t op = 0;
@@ -161,7 +161,7 @@ TEST(Collective, MovesTwiceTheBucketLessItsOwnShare) {
   for (const std::uint32_t p : {2, 3, 4, 5}) {
     firsts first;
     for (std::uint32_t i = 0; i <= p; ++i)
-      first.push_back(2 * i); // whole subtrees
+      first.push_back(2 * i); // each process hosts one subtree of two replicas
     process_group group{first};
     const std::size_t size = std::size_t{1} << 20;
     group.begin_generation(1);
@@ -192,8 +192,7 @@ TEST(Collective, SendsSmallBucketsInOneHop) {
     }
   while (group.progress(0)) {
   }
-  EXPECT_TRUE(
-    group.machine_of(0).sum_of(0, 0)); // no further packets were needed
+  EXPECT_TRUE(group.machine_of(0).sum_of(0, 0)); // complete after one hop
   EXPECT_EQ(group.queues.sent[0], 2u * 400);
 }
 
@@ -262,7 +261,8 @@ TEST(Collective, NeverDeadlocksInAnyRandomSchedule) {
         ASSERT_TRUE(
           same_bits(sum, oracle(inputs_of<float>(group.placed.replicas(),
                                                  sizes[op.bucket], turn))));
-        auto& mine = current.inputs[op.bucket]; // no peer reads it any more
+        // no peer reads the contribution any more
+        auto& mine = current.inputs[op.bucket];
         if (mine.raw() != sum.raw())
           std::ranges::fill(mine.mutable_data<float>(), 1e30F);
       } else {

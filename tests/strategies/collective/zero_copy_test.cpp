@@ -2,7 +2,8 @@
 
 #include <gtest/gtest.h>
 
-// Lifetime of tensors that peers read without a copy, and sizes of gathers.
+// Tests how long tensors live that peers read without a copy, and gathers of
+// tensors of all sizes.
 
 using namespace troupe;
 using namespace troupe::collective;
@@ -15,8 +16,9 @@ using ids = std::vector<std::uint32_t>;
 /// Number of elements of a one-chunk bucket that one of three processes adds.
 constexpr std::int64_t one_chunk = 8192;
 
-/// Three processes, the first with two replicas, that sum one chunk. Process 0
-/// adds it. Contributions and the result are sent without a copy.
+/// Three processes sum one chunk, which process 0 adds. Process 0 has two
+/// replicas, the other processes have one. Contributions and the result are
+/// sent without a copy.
 struct one_sum : process_group {
   explicit one_sum(std::int64_t elements) : process_group{{0, 2, 3, 4}, 4} {
     begin_generation(1);
@@ -26,7 +28,7 @@ struct one_sum : process_group {
       machine_of(r).contribute(r, 0, inputs.back());
     }
   }
-  /// Lets a process make progress until nothing moves.
+  /// Lets a process make progress until it can make no more.
   void progress_until_idle(std::uint32_t process) {
     while (progress(process)) {
     }
@@ -235,7 +237,7 @@ TEST(Collective, DiscardsErrorsAndPartialSumsInANewGeneration) {
   one_sum setup{one_chunk};
   setup.progress_until_idle(1);
   setup.progress_until_idle(
-    0); // has the contribution of process 1, waits for that of process 2
+    0); // has the contribution of process 1, and waits for process 2
   setup.queues.between(2, 0, lane_id::contributions)
     .push_back({write(packet_header{.generation = 1}), {}, {}});
   setup.progress_until_idle(0);
@@ -293,7 +295,7 @@ TEST(Collective, AcceptsNoContributionOfAnotherGeneration) {
   group.begin_step(0);
   for (const std::uint32_t r : {0, 1})
     group.machine_of(r).contribute(r, 0, tensor::full({8}, 1));
-  group.machine_of(0).begin_generation(0, 2); // repeated
+  group.machine_of(0).begin_generation(0, 2); // a repeated call
   group.progress_all();
   EXPECT_TRUE(group.machine_of(0).sum_of(0, 0));
   group.machine_of(0).begin_generation(0, 3);

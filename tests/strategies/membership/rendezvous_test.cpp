@@ -18,7 +18,7 @@ rendezvous::state_machine three_members() {
   return {{"chief 0", "worker 1", "worker 2"}, request_of(0, 10)};
 }
 
-/// @returns the reason of a rejection; "" if the request was admitted.
+/// Returns the reason of a rejection; "" if the request was admitted.
 std::string rejection_of(const rendezvous::decision& x) {
   const auto* no = std::get_if<rendezvous::rejected>(&x);
   return no ? no->reason : "";
@@ -62,7 +62,7 @@ TEST(Rendezvous, RejectsUnknownAndDuplicateTasksWithAReason) {
 TEST(Rendezvous, AdmitsARestartedProcessBeforeTheViewIsClosed) {
   auto machine = three_members();
   EXPECT_EQ(rejection_of(machine.on(request_of(1, 11))), "");
-  machine.on_lost(1, 99); // of an older incarnation
+  machine.on_lost(1, 99); // the loss of another incarnation has no effect
   EXPECT_NE(rejection_of(machine.on(request_of(1, 12))), "");
   machine.on_lost(1, 11);
   EXPECT_EQ(machine.missing(), "worker 1 and worker 2");
@@ -93,7 +93,7 @@ TEST(Rendezvous, NeverFreesTheLeadersTask) {
   machine.on_lost(0, 10);
   EXPECT_EQ(machine.missing(), "worker 1 and worker 2");
   machine.on_lost(3, 10); // unknown task
-  machine.on_lost(1, 11); // the task is free
+  machine.on_lost(1, 11); // no process has this task
   EXPECT_EQ(machine.missing(), "worker 1 and worker 2");
 }
 

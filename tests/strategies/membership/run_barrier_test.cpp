@@ -15,7 +15,7 @@ bool starts(const reaction& x) {
   return x.size() == 1 && std::holds_alternative<start>(x[0]);
 }
 
-/// @returns the rejections; empty unless all effects are rejections.
+/// Returns the effects. @pre all effects are rejections.
 std::vector<reject> rejections(const reaction& x) {
   std::vector<reject> out;
   for (const auto& one : x)

@@ -4,7 +4,7 @@
 
 #include <limits>
 
-// Limits of everything that the state machine counts, and unexpected messages.
+// Tests the limits of the state machine's counters, and unexpected messages.
 
 using namespace troupe;
 using namespace troupe::step_commit;

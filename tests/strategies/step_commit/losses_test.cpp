@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-// Process and step that are named when a run is aborted.
+// Tests which process and step the reason of an abort names.
 
 using namespace troupe;
 using namespace troupe::step_commit;

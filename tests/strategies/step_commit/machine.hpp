@@ -43,14 +43,14 @@ struct chief_fixture {
     record(machine.on(
       step_done{machine.generation(), step, r, 1, {1, double(step), 0}}));
   }
-  /// All replicas report a step, and the caller acknowledges its commit.
+  /// Lets all replicas report a step, and acknowledges the commit of the step.
   void commit_step(std::uint64_t step) {
     for (std::uint32_t r = 0; r < replicas; ++r)
       report_step(r, step);
     record(machine.acknowledge(step + 1));
   }
 
-  /// @returns the recorded effects of one type.
+  /// Returns the recorded effects of one type.
   template <class T>
   std::vector<T> effects_of() const {
     std::vector<T> out;
@@ -63,7 +63,7 @@ struct chief_fixture {
   std::size_t count() const {
     return effects_of<T>().size();
   }
-  /// @returns the reason of the last abort; empty if there was none.
+  /// Returns the reason of the last abort; empty if there was none.
   std::string abort_reason() const {
     const auto found = effects_of<aborted>();
     return found.empty() ? "" : found.back().reason;

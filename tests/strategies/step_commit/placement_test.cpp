@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-// Decisions of the chief when replicas are in several processes, and the state
-// that it keeps between runs.
+// Tests the chief's decisions if replicas are in several processes, and the
+// state that the chief keeps between runs.
 
 using namespace troupe;
 using namespace troupe::step_commit;
@@ -83,7 +83,8 @@ TEST(StepCommitOverProcesses, IgnoresWaitReportsOfUnknownReplicas) {
   d.record(
     d.machine.on(wait_report{1, 0, false, 0, activity::all_reduce, 7, {2, 3}}));
   d.record(d.machine.on(
-    wait_report{1, 0, false, 0, activity::all_reduce, 8, {2, 3}})); // twice
+    // a second answer
+    wait_report{1, 0, false, 0, activity::all_reduce, 8, {2, 3}}));
   d.record(d.machine.on(wait_report{1, 0, false, 1, activity::idle, 0, {}}));
   d.record(d.machine.on(configured{2, 0, 1, 0}));
   d.record(d.machine.on(configured{2, 1, 1, 0}));

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::uint64_t step_window = 4;
 
-/// A state machine whose effects are recorded, and replicas that answer.
+/// A state machine whose effects are recorded. All its replicas are configured.
 struct chief_fixture {
   explicit chief_fixture(std::uint32_t replicas)
     : replicas{replicas}, machine{step_window, one_process(replicas)} {
@@ -38,7 +38,7 @@ struct chief_fixture {
       step_done{machine.generation(), step, r, 1, {r + 1, double(step), 0}}));
   }
 
-  /// @returns the recorded effects of one type.
+  /// Returns the recorded effects of one type.
   template <class T>
   std::vector<T> effects_of() const {
     std::vector<T> out;

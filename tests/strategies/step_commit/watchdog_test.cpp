@@ -2,8 +2,9 @@
 
 #include <gtest/gtest.h>
 
-// Interface of the watchdog: progress since the last check, whether the
-// watchdog must run, and which timeout applies.
+// Tests the functions that the watchdog calls. They tell whether there was
+// progress since its last check, whether it must run, and which timeout
+// applies.
 
 using namespace troupe;
 using namespace troupe::step_commit;
@@ -52,7 +53,8 @@ TEST(StepCommitProgress, CountsAcknowledgementsRunsAndReportsOnce) {
   }
 }
 
-/// Replies that a timeout asks for get a timeout of their own.
+/// A timeout counts as progress, so that the replies to its requests get a full
+/// timeout of their own.
 TEST(StepCommitProgress, CountsATimeoutInEveryPhase) {
   chief_fixture d{one_process(2)};
   const auto late = [&] { return d.machine.on_timeout("1 s"); };
@@ -247,7 +249,8 @@ TEST(StepCommitProbe, DistinguishesAReducerFromTheReplicaOfTheSameId) {
   d.record(d.machine.on(wait_report{1, 0, true, 0, activity::reducing, 5, {}}));
   d.record(d.machine.on(wait_report{1, 0, true, 9, activity::idle, 0, {}}));
   d.record(d.machine.on(
-    wait_report{1, 0, false, 1, activity::idle, 0, {}})); // has reported
+    // replica 1 has reported the step
+    wait_report{1, 0, false, 1, activity::idle, 0, {}}));
   d.record(d.machine.on(wait_report{1, 0, true, 2, activity::idle, 0, {}}));
   d.record(d.machine.on(
     wait_report{1, 0, false, 2, activity::idle, 0, {}})); // unknown replica

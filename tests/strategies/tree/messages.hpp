@@ -4,7 +4,7 @@
 
 #include <limits>
 
-// Messages of the tree protocol for its tests.
+// Makes messages of the tree protocol for its tests.
 
 namespace troupe::tree::testing {
 

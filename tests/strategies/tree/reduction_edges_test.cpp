@@ -6,7 +6,8 @@
 #include <algorithm>
 #include <limits>
 
-// Limits of slices and blocks, and fields in which contributions must agree.
+// Tests the limits of slices and blocks, and the fields that must be equal in
+// all contributions.
 
 using namespace troupe;
 using namespace troupe::tree;

@@ -16,8 +16,8 @@ using namespace troupe::tree::testing;
 
 namespace {
 
-/// Values of very different size, so that the bits depend on the order of
-/// addition.
+/// Makes values of very different size, so that the bits of a sum depend on the
+/// order of addition.
 template <class T>
 tensors inputs_of(std::uint32_t replicas, std::size_t elements,
                   std::uint64_t seed = 1) {
@@ -32,7 +32,8 @@ tensors inputs_of(std::uint32_t replicas, std::size_t elements,
   return out;
 }
 
-/// The definition, computed element by element.
+/// Returns element i of the sum over replicas [a, b), computed by the
+/// definition of the canonical tree.
 template <class T>
 T tree_of(const tensors& inputs, std::size_t a, std::size_t b, std::size_t i) {
   if (b - a == 1)
