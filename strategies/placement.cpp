@@ -20,7 +20,7 @@ placement::id_list consecutive_ids(std::uint32_t first, std::uint32_t count) {
 } // namespace
 
 placement::placement(std::uint32_t replicas)
-  : placement{std::vector{consecutive_ids(0, replicas)}} {}
+  : placement{std::vector<id_list>{consecutive_ids(0, replicas)}} {}
 
 placement::placement(std::vector<id_list> replicas_by_process)
   : replicas_{std::move(replicas_by_process)} {

@@ -77,8 +77,8 @@ public:
   ///         did not contribute to.
   virtual wait_status wait(const wait_condition& condition, bool blocking) = 0;
 
-  /// True: after `wait` has returned `pending` or `park` true, the backend sends
-  /// the replica a `wake` message when the condition may hold. False: the
+  /// True: after `wait` has returned `pending` or `park` true, the backend
+  /// sends the replica a `wake` message when the condition may hold. False: the
   /// replica has to call `wait` again by itself, after it has read its mailbox.
   virtual bool wakes() const = 0;
 
@@ -98,8 +98,8 @@ public:
   /// @errors throws std::logic_error if this replica did not contribute to the
   ///         bucket in this step.
   virtual tensor sum_of(std::uint32_t bucket) = 0;
-  /// Returns the tensors of a gather in order of replica id. The result is empty
-  /// while some are missing.
+  /// Returns the tensors of a gather in order of replica id. The result is
+  /// empty while some are missing.
   virtual tensors gathered(std::uint32_t bucket) = 0;
   /// Returns the bucket of the first incomplete collective of the step, if any.
   virtual std::optional<std::uint32_t> first_incomplete() = 0;

@@ -141,7 +141,8 @@ tensors lane_backend::gathered(std::uint32_t replica, std::uint32_t bucket) {
   return impl_->machine.gathered(replica, bucket);
 }
 
-std::uint32_t lane_backend::first_incomplete(std::uint32_t replica) {
+std::optional<std::uint32_t>
+lane_backend::first_incomplete(std::uint32_t replica) {
   const impl::unique_lock locked{impl_->lock};
   return impl_->machine.first_incomplete(replica);
 }

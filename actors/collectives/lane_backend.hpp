@@ -1,5 +1,6 @@
 #pragma once
 
+#include "troupe/actors/collectives/collective_backend.hpp"
 #include "troupe/actors/collectives/lane_transport.hpp"
 #include "troupe/strategies/collective/state_machine.hpp"
 
@@ -95,22 +96,8 @@ public:
               const tensor& contribution,
               const collective_options& options = {});
 
-  /// The condition that a replica waits for.
-  struct wait_condition {
-    enum class kind {
-      sum,      ///< The sum of the bucket is complete.
-      gather,   ///< The gather of the bucket is complete.
-      complete, ///< All collectives of the replica's step are complete.
-      /// `complete` holds, all packets have left this process, and no peer
-      /// reads a zero-copy buffer.
-      drained
-    } event = kind::drained;
-    std::uint32_t bucket = 0; ///< Bucket of a sum or gather.
-  };
-  /// Outcome of a wait. `ready`: the condition holds. `pending`: it does not
-  /// hold yet. `failed`: it cannot hold any more, because a peer has failed.
-  enum class wait_status { ready, pending, failed };
-
+  using wait_condition = collective_backend::wait_condition;
+  using wait_status = collective_backend::wait_status;
   /// Makes progress, or waits for the driver, until `condition` holds or
   /// `max_sleep` has elapsed.
   /// @param blocking if false, makes progress and returns without waiting.
@@ -130,8 +117,8 @@ public:
   /// Returns the first failure of a peer; nullopt: none.
   std::optional<peer_failure> failure();
   /// Returns the bucket of the first incomplete collective of the replica's
-  /// step; zero if all collectives are complete.
-  std::uint32_t first_incomplete(std::uint32_t replica);
+  /// step; nullopt if all collectives are complete.
+  std::optional<std::uint32_t> first_incomplete(std::uint32_t replica);
   /// Returns the inputs that are missing in a step; nullopt: none.
   std::optional<collective::missing_inputs> missing_inputs(std::uint64_t step);
   /// Returns the replicas of all processes that have not accepted all packets,

@@ -1,4 +1,5 @@
 #include "troupe/actors/collectives/lane_backend_impl.hpp"
+#include "troupe/actors/core/cpu_relax.hpp"
 
 #include <ctime>
 #include <thread>
@@ -17,12 +18,6 @@ using clock = std::chrono::steady_clock; // the simulator does not poll
 constexpr int max_packets_per_lock = 16;
 /// Time for which a polling thread keeps its core before it begins to yield.
 constexpr std::chrono::microseconds min_yield_delay{50};
-
-void cpu_relax() {
-#if defined(__x86_64__) || defined(__i386__)
-  __builtin_ia32_pause();
-#endif
-}
 
 /// Yields the core. @returns false if another thread seems to have used the
 /// core.

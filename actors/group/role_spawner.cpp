@@ -1,5 +1,7 @@
 #include "troupe/actors/group/role_spawner.hpp"
 
+#include "troupe/actors/collectives/lane_replica_backend.hpp"
+#include "troupe/actors/collectives/local_backend.hpp"
 #include "troupe/actors/control/chief.hpp"
 #include "troupe/actors/protocol/type_ids.hpp"
 #include "troupe/actors/remoting/proxy.hpp"
@@ -27,8 +29,10 @@ public:
       completions_{completions},
       registry_{registry},
       placement_{placement_of(environment, options)},
-      transport_{std::make_shared<local_transport>(options.replicas,
-                                                   environment.via_mailbox)} {}
+      transport_{environment.job_world
+                   ? nullptr
+                   : std::make_shared<local_transport>(
+                     options.replicas, environment.via_mailbox)} {}
 
   spawned_roles spawn_all() && {
     if (placement_.process == 0)
@@ -52,7 +56,7 @@ private:
     const auto role = caf::actor_cast<caf::actor>(handle);
     const bool is_owner =
       id.role == role_id::kind::chief || id.role == role_id::kind::local_agent;
-    if (!is_owner)
+    if (!is_owner && transport_)
       transport_->register_role(id, role);
     role->attach_functor([completions = completions_, is_owner] {
       completions->on_role_terminated(is_owner);
@@ -127,16 +131,30 @@ private:
   template <class Owner>
   void add_replicas(const Owner& owner, std::uint32_t reducers) {
     for (const auto id : placement_.replicas()) {
-      replica_config config{id,       options_,   1,
-                            reducers, transport_, environment_.faults};
-      config.registry = registry_;
-      if (environment_.job_world)
-        config.backend = environment_.job_world->backend;
+      replica_config config{.id = id,
+                            .options = options_,
+                            .faults = environment_.faults,
+                            .backend = make_backend(id, reducers),
+                            .registry = registry_};
       spawned_.replicas.push_back(spawn(environment_.system,
                                         environment_.replica_spawn_policy,
                                         replica, config, owner));
       add_role(replica_id(id), spawned_.replicas.back());
     }
+  }
+
+  /// Makes the backend of a replica of this process.
+  std::shared_ptr<collective_backend> make_backend(std::uint32_t replica,
+                                                   std::uint32_t reducers) {
+    if (environment_.job_world)
+      return std::make_shared<lane_replica_backend>(
+        environment_.job_world->backend, replica);
+    return std::make_shared<local_backend>(
+      local_backend_options{.replica = replica,
+                            .replicas = options_.replicas,
+                            .reducers = reducers,
+                            .spin_timeout = options_.spin_timeout},
+      transport_, environment_.faults);
   }
 
   /// Opens the chief's proxies for the roles of another process and adds them
@@ -183,6 +201,7 @@ private:
   std::shared_ptr<completion_queue> completions_;
   std::shared_ptr<const step_registry> registry_;
   local_placement placement_;
+  /// Null: the replicas use lanes.
   std::shared_ptr<local_transport> transport_;
   spawned_roles spawned_;
 };

@@ -1,56 +1,23 @@
 #include "troupe/actors/group/sequential_group.hpp"
 
+#include "troupe/actors/collectives/backend_step_context.hpp"
+#include "troupe/actors/collectives/sequential_backend.hpp"
 #include "troupe/actors/group/cooperative_group.hpp"
-
-#include <algorithm>
 
 namespace troupe {
 
-void throw_bucket_error(const char* what, std::uint32_t bucket,
-                        const char* reason) {
-  throw std::logic_error(what + std::to_string(bucket) + reason);
-}
-
 namespace {
 
-// A group of one replica. A step is a plain function call, and the sum of a
-// bucket is the contribution itself.
-
-class single_replica_context final : public step_context {
+/// Step context of the only replica of a group. No collective waits.
+class single_replica_context final : public backend_step_context {
 public:
-  void contribute(std::uint32_t bucket, const tensor& contribution) override {
-    if (find(bucket) != inputs.end())
-      throw_bucket_error("bucket ", bucket,
-                         " was contributed to twice in a step");
-    inputs.push_back({bucket, contribution});
-  }
-
-  tensor sum(std::uint32_t bucket) override {
-    const auto it = find(bucket);
-    if (it == inputs.end())
-      throw_bucket_error("the sum of bucket ", bucket,
-                         " was requested before a contribution to it");
-    return it->value;
-  }
-
-  tensors gather(std::uint32_t, const tensor& contribution) override {
-    return tensors(1, contribution);
-  }
-
-  void begin_update() override {}
-
-  struct input {
-    std::uint32_t bucket;
-    tensor value;
-  };
-  pooled<input> inputs;
+  using backend_step_context::backend_step_context;
 
 private:
-  pooled<input>::iterator find(std::uint32_t bucket) {
-    return std::ranges::find(inputs, bucket, &input::bucket);
-  }
+  void wait_for(const wait_condition&) override {}
 };
 
+/// A group of one replica, which is not on a fiber: a step is a function call.
 class single_replica_group final : public sequential_group {
 public:
   using sequential_group::sequential_group;
@@ -60,10 +27,11 @@ protected:
                 std::uint64_t generation) override {
     prepare(context_, options_, 0, step);
     prepare(step_, options_, 0, step, generation);
-    step_.inputs.clear();
+    collectives_->end_step();
+    collectives_->begin_step(generation, step);
     const context_scope inside{context_};
     fn(step_);
-    step_.inputs.clear();
+    collectives_->end_step();
     reports_[0] = step_.report;
   }
 
@@ -71,7 +39,10 @@ protected:
 
 private:
   context context_;
-  single_replica_context step_;
+  std::shared_ptr<sequential_collectives> collectives_ =
+    std::make_shared<sequential_collectives>(1);
+  single_replica_context step_{
+    std::make_shared<sequential_backend>(collectives_, 0)};
 };
 
 } // namespace

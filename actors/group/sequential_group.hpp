@@ -76,8 +76,4 @@ private:
   std::atomic<bool> stopping_ = false;
 };
 
-/// Throws std::logic_error with a text that names the bucket.
-[[noreturn]] void throw_bucket_error(const char* what, std::uint32_t bucket,
-                                     const char* reason);
-
 } // namespace troupe

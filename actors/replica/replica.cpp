@@ -28,8 +28,8 @@ std::string exception_text(const std::exception_ptr& x) {
 replica_state::~replica_state() {
   newest_generation = ~std::uint64_t{0}; // makes every wait throw `superseded`
   step_fiber.reset();
-  if (backend && in_step)
-    backend->end_step(id);
+  if (in_step)
+    backend->end_step();
 }
 
 void replica_state::configure(const replica_config& config,
@@ -37,15 +37,10 @@ void replica_state::configure(const replica_config& config,
   id = config.id;
   options = config.options;
   incarnation = config.incarnation;
-  replicas = options.replicas;
-  reducers = config.reducers;
-  transport = config.transport;
   registry = config.registry;
   backend = config.backend;
-  sender = {replica_id(id), config.transport, config.faults};
+  sender = {replica_id(id), nullptr, config.faults};
   owner = std::move(replica_owner);
-  local_collectives = std::make_unique<tree::participant>(id, replicas);
-  slice_reducers = std::make_unique<tree::slice_reducers>(replicas);
   prepare(own_context, options, id, 0);
   step = std::make_unique<replica_step_context>(*this);
   step_fiber = std::make_unique<fiber>(&own_context);
@@ -92,9 +87,10 @@ void replica_state::on_probe(const step_commit::probe& probe) {
     self->send(self, probe);
     return;
   }
-  step_commit::wait_report answer{generation, probe.step,     false, id,
-                                  activity,   awaited_bucket, {}};
-  if (!in_step || next_step != probe.step)
+  step_commit::wait_report answer{
+    generation,         probe.step,       false, id,
+    current_activity(), awaited_bucket(), {}};
+  if (next_step != probe.step)
     answer.current_activity = step_commit::activity::idle;
   answer.missing = missing_replicas(probe.step);
   sender.send(chief_id, owner, message_kind::wait_report, generation,
@@ -139,38 +135,34 @@ void replica_state::make_progress() {
         return;
       }
     }
-    drain_queue();
     if (newest_generation > generation)
       begin_generation();
-    while (reduce_some(0)) {
-    }
+    backend->serve();
+    if (const auto failure = backend->failed(); failure && !failure->of_peer)
+      fail_with(*failure);
     if (!failed && run_function.function && next_step < granted_until)
       start_step();
-    else if (transport->queue_of(id).park())
+    else if (backend->park())
       return;
   }
 }
 
 void replica_state::start_step() {
   in_step = true;
-  activity = step_commit::activity::computing;
   update_begun = false;
-  local_collectives->begin_step(generation, next_step);
-  if (backend)
-    backend->begin_step(id, next_step);
+  backend->begin_step(next_step);
   prepare(own_context, options, id, next_step);
   prepare(*step, options, id, next_step, generation);
   step_fiber->start([this] {
     (*run_function.function)(*step);
-    static_cast<replica_step_context&>(*step).wait_until_drained();
+    step->wait_until_drained();
   });
 }
 
 void replica_state::end_step() {
   in_step = false;
-  activity = step_commit::activity::idle;
-  if (backend)
-    backend->end_step(id);
+  awaited.reset();
+  backend->end_step();
   if (update_begun && !step_fiber->error())
     first_unapplied =
       next_step + 1; // even if the chief has since aborted the step
@@ -207,43 +199,50 @@ void replica_state::fail_for_timeout(std::chrono::milliseconds waited) {
               : "; it misses " + step_commit::replica_list(missing)));
 }
 
+step_commit::activity replica_state::current_activity() const {
+  if (!in_step)
+    return step_commit::activity::idle;
+  if (!awaited)
+    return step_commit::activity::computing;
+  return awaited->event == collective_backend::wait_condition::kind::gather
+           ? step_commit::activity::all_gather
+           : step_commit::activity::all_reduce;
+}
+
+/// Returns the bucket that the step function waits for. If it waits for all
+/// buckets, that is the first incomplete one.
+std::uint32_t replica_state::awaited_bucket() const {
+  using kind = collective_backend::wait_condition::kind;
+  if (!awaited)
+    return 0;
+  if (awaited->event == kind::sum || awaited->event == kind::gather)
+    return awaited->bucket;
+  return backend->first_incomplete().value_or(awaited->bucket);
+}
+
 std::string replica_state::awaited_operation() const {
-  const auto* operation = activity == step_commit::activity::all_gather
-                            ? "the gather "
-                            : "the sum of bucket ";
-  return operation + std::to_string(awaited_bucket);
+  const auto* operation =
+    current_activity() == step_commit::activity::all_gather
+      ? "the gather "
+      : "the sum of bucket ";
+  return operation + std::to_string(awaited_bucket());
 }
 
 /// Returns the replicas that delay a step, as far as this replica can determine
-/// them. Usually their inputs are missing. While the step drains, they have not
-/// accepted their packets.
+/// them.
 std::vector<std::uint32_t>
 replica_state::missing_replicas(std::uint64_t number) const {
-  if (backend) {
-    if (auto incomplete = backend->missing_inputs(number))
-      return std::move(incomplete->replicas);
-    if (activity == step_commit::activity::all_reduce && draining
-        && number == next_step)
-      return backend->pending_receivers();
-  } else if (const auto incomplete = slice_reducers->missing(number)) {
-    return incomplete->replicas;
-  } else if (activity == step_commit::activity::all_gather) {
-    return local_collectives->missing_in_gather(awaited_bucket);
-  }
-  return {};
+  return backend->missing(number, in_step ? awaited : std::nullopt);
 }
 
-/// Fails because a peer process has failed. The error text names the collective
-/// that this replica waits for.
-void replica_state::fail_for_peer(const lane_backend::peer_failure& peer) {
-  const auto cause = peer.reason == net::close_reason::closed
-                       ? step_commit::abort_cause::lost
-                     : peer.reason == net::close_reason::timed_out
-                       ? step_commit::abort_cause::unreachable
-                       : step_commit::abort_cause::protocol;
-  fail(cause, peer.description + ", while replica " + std::to_string(id)
-                + " waited for " + awaited_operation() + " in step "
-                + std::to_string(next_step));
+/// Fails because the collectives cannot continue. If a peer process has failed,
+/// the error text also names the collective that this replica waits for.
+void replica_state::fail_with(const collective_backend::failure& failure) {
+  fail(failure.cause, failure.of_peer
+                        ? failure.text + ", while replica " + std::to_string(id)
+                            + " waited for " + awaited_operation() + " in step "
+                            + std::to_string(next_step)
+                        : failure.text);
 }
 
 void replica_state::begin_generation() {
@@ -251,10 +250,7 @@ void replica_state::begin_generation() {
   failed = false;
   run_function = {};
   next_step = granted_until = 0;
-  local_collectives->begin_step(generation, 0);
-  slice_reducers->begin_generation(generation);
-  if (backend)
-    backend->begin_generation(id, generation);
+  backend->begin_generation(generation);
   use_threads(options.threads);
   send_configured();
 }
@@ -274,7 +270,7 @@ replica(replica_internal_actor::stateful_pointer<replica_state> self,
   self->state.configure(config, std::move(owner));
   const auto receive = [self](message_kind what, const tree::slice_key& at,
                               const tensor& data, const tensor& output) {
-    self->state.on_tensor_message({what, at, data, output});
+    self->state.backend->deliver({what, at, data, output});
     self->state.make_progress();
   };
   return {

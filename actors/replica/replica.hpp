@@ -1,6 +1,7 @@
 #pragma once
 
-#include "troupe/actors/collectives/lane_backend.hpp"
+#include "troupe/actors/collectives/backend_step_context.hpp"
+#include "troupe/actors/collectives/collective_backend.hpp"
 #include "troupe/actors/collectives/message_sender.hpp"
 #include "troupe/actors/core/error_code_caf.hpp"
 #include "troupe/actors/core/fiber.hpp"
@@ -8,13 +9,12 @@
 #include "troupe/actors/protocol/replica_actor.hpp"
 #include "troupe/actors/replica/step_registry.hpp"
 #include "troupe/strategies/step_commit/state_machine.hpp"
-#include "troupe/strategies/tree/participant.hpp"
-#include "troupe/strategies/tree/slice_reducers.hpp"
 
 #include <caf/typed_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace troupe {
@@ -37,14 +37,8 @@ struct replica_config {
   replica_group_options options;
   /// Number of this actor among the actors with this id: always 1 in a job.
   std::uint32_t incarnation = 1;
-  /// Number of reducer actors. Zero: the replicas reduce slices themselves.
-  std::uint32_t reducers = 0;
-  /// Transport to the replicas and reducers of this process.
-  std::shared_ptr<local_transport> transport;
   std::shared_ptr<fault_injector> faults; ///< Null: no faults.
-  /// Backend of the collectives with other processes. Null: all replicas are in
-  /// this process.
-  std::shared_ptr<lane_backend> backend{};
+  std::shared_ptr<collective_backend> backend{};
   /// Step functions by name. Null: step functions are never sent by name.
   std::shared_ptr<const step_registry> registry{};
 };
@@ -65,28 +59,21 @@ struct replica_state {
   void on_grant(const step_commit::grant& x);
   void on_probe(const step_commit::probe& probe);
   void run_task(const replica_task& task);
-  void on_tensor_message(tensor_message&& message);
 
-  /// Runs the step, reads the tensor queue, reduces and begins steps until the
-  /// replica has to wait.
+  /// Runs the step, works for other replicas and begins steps until the replica
+  /// has to wait.
   void make_progress();
-  void drain_queue(); ///< Processes all messages of the tensor queue.
-  /// Reduces some elements of a slice, preferably of `bucket`.
-  /// @returns false if there is nothing to reduce.
-  bool reduce_some(std::uint32_t bucket);
   void start_step();
   void end_step();
   void begin_generation();
   void send_configured();
   void fail(step_commit::abort_cause cause, const std::string& reason);
-  void fail_for_peer(const lane_backend::peer_failure& peer);
+  void fail_with(const collective_backend::failure& failure);
   void fail_for_timeout(std::chrono::milliseconds waited);
+  std::uint32_t awaited_bucket() const;
+  step_commit::activity current_activity() const;
   std::string awaited_operation() const;
   std::vector<std::uint32_t> missing_replicas(std::uint64_t number) const;
-  void send_contribution(std::uint32_t bucket, const tensor& contribution,
-                         const collective_options& sum_options);
-  void send_gather_contribution(std::uint32_t bucket,
-                                const tensor& contribution);
   /// True if the step with this number is granted and begins next.
   bool is_next_step(std::uint64_t number) const;
   /// True if the chief has announced a newer generation or the replica failed.
@@ -95,17 +82,12 @@ struct replica_state {
   }
 
   replica_internal_actor::pointer self;
-  std::uint32_t id = 0, incarnation = 1, replicas = 1, reducers = 0;
+  std::uint32_t id = 0, incarnation = 1;
   replica_group_options options;
-  std::shared_ptr<local_transport> transport;
   std::shared_ptr<const step_registry> registry;
-  std::shared_ptr<lane_backend> backend; ///< Null: all replicas are local.
+  std::shared_ptr<collective_backend> backend;
   message_sender sender;
   replica_owner_actor owner;
-  /// Pending sums and gathers of this replica.
-  std::unique_ptr<tree::participant> local_collectives;
-  /// Slices that this replica reduces.
-  std::unique_ptr<tree::slice_reducers> slice_reducers;
 
   /// Current generation, and the newest generation that the chief has
   /// announced. The chief increments the generation.
@@ -118,17 +100,13 @@ struct replica_state {
   bool update_begun = false; ///< True: the step cannot be undone any more.
   /// True: `failed` was sent, and the replica waits for the next generation.
   bool failed = false;
-  /// Current activity, for wait reports.
-  step_commit::activity activity = step_commit::activity::idle;
-  std::uint32_t awaited_bucket = 0; ///< Bucket of the current wait.
-  /// True while the replica waits until its step is drained, that is, until its
-  /// collectives are complete and the peers have accepted all packets.
-  bool draining = false;
+  /// The condition that the step function waits for. nullopt: it does not wait.
+  std::optional<collective_backend::wait_condition> awaited;
   /// True while a `wake` message to itself is pending.
   bool wake_pending = false;
 
   context own_context; ///< Context of the ops in the step function.
-  std::unique_ptr<step_context> step;
+  std::unique_ptr<backend_step_context> step;
   /// Runs the step function. Declared last, because the function uses all
   /// members above.
   std::unique_ptr<fiber> step_fiber;
@@ -136,8 +114,8 @@ struct replica_state {
 
 // -- behavior -----------------------------------------------------------------
 
-/// A replica: one copy of the model. It runs the step function and contributes
-/// to sums and gathers. Without reducer actors, it also reduces slices.
+/// A replica: one copy of the model. It runs the step function. A collective
+/// backend connects it to the other replicas.
 replica_internal_actor::behavior_type
 replica(replica_internal_actor::stateful_pointer<replica_state> self,
         replica_config config, replica_owner_actor owner);

@@ -342,10 +342,11 @@ bool state_machine::is_drained(std::uint32_t replica) const {
   return true;
 }
 
-std::uint32_t state_machine::first_incomplete(std::uint32_t replica) const {
-  return !is_complete(replica) && is_current(replica)
-           ? operation_at(complete_).bucket
-           : 0;
+std::optional<std::uint32_t>
+state_machine::first_incomplete(std::uint32_t replica) const {
+  if (is_complete(replica) || !is_current(replica))
+    return std::nullopt;
+  return operation_at(complete_).bucket;
 }
 
 } // namespace troupe::collective

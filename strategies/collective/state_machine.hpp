@@ -154,9 +154,9 @@ public:
   /// True if all operations that the replica called are complete, and all of
   /// their packets to peers were passed to the transport.
   bool is_drained(std::uint32_t replica) const;
-  /// Returns the bucket of the first incomplete operation. Zero: no operation
-  /// is incomplete, or the replica is not current.
-  std::uint32_t first_incomplete(std::uint32_t replica) const;
+  /// Returns the bucket of the first incomplete operation. nullopt: no
+  /// operation is incomplete, or the replica is not current.
+  std::optional<std::uint32_t> first_incomplete(std::uint32_t replica) const;
 
   /// Returns the missing inputs of the first incomplete operation of a step. If
   /// all inputs have arrived: a peer that has not accepted all packets of the
@@ -224,7 +224,6 @@ private:
     std::uint64_t next = 0;
     /// Highest bucket and highest gather number of the step. -1: none.
     std::array<std::int64_t, 2> highest{-1, -1};
-    bool inside = false;
   };
   enum class packet_match { expected, stale, early, mismatch };
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "troupe/actors/collectives/lane_backend.hpp"
+#include "troupe/actors/collectives/lane_replica_backend.hpp"
 #include "troupe/actors/collectives/shared_arena.hpp"
 #include "troupe/actors/control/chief.hpp"
 #include "troupe/actors/core/spawn.hpp"
@@ -27,8 +28,12 @@ using firsts = std::vector<std::uint32_t>;
 
 struct lane_backends {
   lane_backends(const firsts& first, const std::string& kind,
+                const lane_backend_options& options = {})
+    : lane_backends{placement_of(first), kind, options} {}
+
+  lane_backends(const placement& job, const std::string& kind,
                 const lane_backend_options& options = {}) {
-    const auto process_count = static_cast<std::uint32_t>(first.size() - 1);
+    const auto process_count = job.processes();
     std::vector<std::vector<peer_lanes>> lanes(process_count);
     for (auto& to : lanes)
       to.resize(process_count);
@@ -50,7 +55,7 @@ struct lane_backends {
       }
     for (std::uint32_t p = 0; p < process_count; ++p)
       by_process.push_back(std::make_shared<lane_backend>(
-        local_placement{placement_of(first), p}, std::move(lanes[p]), options));
+        local_placement{job, p}, std::move(lanes[p]), options));
   }
 
   /// Lets a lane send without copies. The simulated processes share one arena,
@@ -88,31 +93,37 @@ struct lane_backend_group {
     const firsts& first, const std::string& kind,
     std::chrono::milliseconds step_timeout = std::chrono::seconds{60},
     std::shared_ptr<fault_injector> faults = {})
-    : backends{first, kind, {.faults = faults}} {
-    const auto replica_count = first.back();
+    : lane_backend_group{placement_of(first), kind, step_timeout,
+                         std::move(faults)} {}
+
+  lane_backend_group(
+    const placement& job, const std::string& kind,
+    std::chrono::milliseconds step_timeout = std::chrono::seconds{60},
+    std::shared_ptr<fault_injector> faults = {})
+    : backends{job, kind, {.faults = faults}} {
+    const auto replica_count = job.replicas();
     const replica_group_options options{.replicas = replica_count,
                                         .step_timeout = step_timeout,
                                         .spin_timeout = {},
                                         .seed = 42};
-    const auto transport =
-      std::make_shared<local_transport>(replica_count, false);
     auto& sys = actors.system();
     chief_handle = sys.spawn(
       chief,
       chief_options{.processes = {{"this process"}, placement{replica_count}},
                     .step_timeout = step_timeout},
-      message_sender{role_id{role_id::kind::chief, 0}, transport, nullptr});
+      message_sender{role_id{role_id::kind::chief, 0}, nullptr, nullptr});
     watch(chief_handle, true);
     job_roles spawned;
-    const auto job_placement = placement_of(first);
     for (std::uint32_t r = 0; r < replica_count; ++r) {
-      replica_config config{r, options, 1, 0, transport, nullptr};
-      config.backend = backends.by_process[job_placement.process_of(r)];
+      const replica_config config{
+        .id = r,
+        .options = options,
+        .faults = {},
+        .backend = std::make_shared<lane_replica_backend>(
+          backends.by_process[job.process_of(r)], r)};
       const auto actor = spawn(sys, troupe::spawn_policy::detached, replica,
                                config, chief_handle);
       watch(actor, false);
-      transport->register_role({role_id::kind::replica, r},
-                               caf::actor_cast<caf::actor>(actor));
       spawned.replicas.push_back(actor);
     }
     spawned.clients.push_back({queue, {}});

@@ -1,0 +1,28 @@
+#include "troupe/actors/collectives/lane_replica_backend.hpp"
+
+namespace troupe {
+
+std::optional<collective_backend::failure> lane_replica_backend::failed() {
+  const auto peer = lanes_->failure();
+  if (!peer)
+    return std::nullopt;
+  const auto cause = peer->reason == net::close_reason::closed
+                       ? step_commit::abort_cause::lost
+                     : peer->reason == net::close_reason::timed_out
+                       ? step_commit::abort_cause::unreachable
+                       : step_commit::abort_cause::protocol;
+  return failure{cause, peer->description, true};
+}
+
+std::vector<std::uint32_t>
+lane_replica_backend::missing(std::uint64_t step,
+                              const std::optional<wait_condition>& condition) {
+  if (auto incomplete = lanes_->missing_inputs(step))
+    return std::move(incomplete->replicas);
+  if (condition && condition->event == wait_condition::kind::drained
+      && step == step_)
+    return lanes_->pending_receivers();
+  return {};
+}
+
+} // namespace troupe
