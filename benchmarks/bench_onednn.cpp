@@ -71,8 +71,9 @@ public:
               << std::endl;
   }
 
-  /// Times the product of [m, k] and [k, n] with two layouts of the weights:
-  /// `b`, and the layout that oneDNN chooses. Adds the shorter time.
+  /// Times the product of [m, k] and [k, n] twice: with the second matrix in
+  /// layout `b`, and in the layout that oneDNN chooses. Adds the shorter time
+  /// to the time of the step.
   void product(const std::string& label, std::int64_t m, std::int64_t n,
                std::int64_t k, tag a, tag b) {
     result best;

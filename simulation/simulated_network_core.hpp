@@ -69,7 +69,7 @@ public:
     bool disconnected = false;
     /// Called when a lane of the process has changed.
     std::function<void()> on_lane_event;
-    /// Time at which all messages of the process have arrived.
+    /// Latest arrival time of the messages that the process has sent.
     time last_arrival{};
   };
   std::vector<process> processes;

@@ -55,9 +55,9 @@ constexpr std::uint32_t power(std::size_t bytes) {
   return result;
 }
 
-/// Extends a checksum by `Zeros` zero bytes. The XOR of the result and the
-/// checksum of the next `Zeros` bytes, started at 0, is the checksum of both
-/// blocks.
+/// Returns the CRC register `crc` after `Zeros` further zero bytes. To append a
+/// block of `Zeros` bytes instead, the caller XORs the result with the register
+/// that starts at 0 and processes only this block.
 template <std::size_t Zeros>
 std::uint32_t over_zeros(std::uint32_t crc) {
   static constexpr auto rows = [] {

@@ -90,8 +90,8 @@ public:
   /// @errors throws std::logic_error if there is no such node.
   remote_node& node(std::size_t worker);
 
-  /// Calls the function `step` of `step_functions::run` once for each replica,
-  /// on all nodes concurrently, and waits for all results.
+  /// Calls the function with the name `step` in `step_functions::run` once for
+  /// each replica, on all nodes concurrently, and waits for all results.
   /// @param inputs the inputs of each replica by id, or one list that all
   ///        replicas get.
   /// @returns the results of each replica, by id.
@@ -105,7 +105,8 @@ public:
                            const per_replica<tensors>& inputs);
   per_replica<tensors> run(std::string_view step, const tensors& inputs = {});
 
-  /// Calls the function `function` of `step_functions::call` once on each node.
+  /// Calls the function with the name `function` in `step_functions::call` once
+  /// on each node.
   /// @returns the results of each node, in the order of the nodes.
   /// @errors as `run`.
   std::vector<tensors> call(std::string_view function,
