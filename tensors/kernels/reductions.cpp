@@ -22,8 +22,9 @@ inline double total(const float* x, std::size_t n, F f) {
 
 constexpr std::size_t block_rows = 128, block_columns = 256;
 
-/// Adds `rows` rows of w columns to block_sums[w]. `read(offset, k)` loads a
-/// vector of a row.
+/// Adds `rows` rows of w columns to block_sums[w]. Row r begins at offset
+/// r * stride. `read(offset, k)` returns the vector of elements that begins at
+/// `offset`; k is that of `in_vectors`.
 template <class F>
 inline void add_rows(float* block_sums, std::size_t rows, std::size_t w,
                      std::size_t stride, F read) {
