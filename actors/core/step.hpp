@@ -91,8 +91,8 @@ struct run_request {
   /// called `run`. Empty: not called.
   std::function<void(const commit_record&)> on_commit;
   /// Timeout of the wait until all processes have called `run`. If it is
-  /// shorter than the group's step timeout, that timeout applies instead. `run`
-  /// may wait this time in addition to the step timeout before it fails.
+  /// shorter than the group's step timeout, the step timeout applies instead.
+  /// `run` may wait this time in addition to the step timeout before it fails.
   std::chrono::milliseconds join_timeout{0};
 };
 

@@ -93,7 +93,7 @@ public:
       throw_bucket_error("the sum of bucket ", bucket,
                          " was requested before a contribution to it");
     awaited = {collective_kind::sum, bucket};
-    // looks the bucket up each time: it moves if another replica adds one
+    // look up the bucket each time: it moves when a replica adds a bucket
     while (!collectives->bucket_of(bucket).sum)
       fiber::park();
     return collectives->bucket_of(bucket).sum;

@@ -88,7 +88,7 @@ void replica_state::on_grant(const step_commit::grant& x) {
 void replica_state::on_probe(const step_commit::probe& probe) {
   if (probe.generation != generation)
     return;
-  if (is_next_step(probe.step)) { // ask again after the pending `next` message
+  if (is_next_step(probe.step)) { // answer after the pending `next` message
     self->send(self, probe);
     return;
   }
@@ -215,8 +215,9 @@ std::string replica_state::awaited_operation() const {
 }
 
 /// Returns the replicas that delay a step, as far as this replica can determine
-/// them. Usually their inputs are missing. While the step drains, they have not
-/// accepted their packets.
+/// them. Usually these are the replicas whose inputs are missing. While the
+/// step drains, they are the replicas that have not accepted packets of this
+/// process.
 std::vector<std::uint32_t>
 replica_state::missing_replicas(std::uint64_t number) const {
   if (backend) {

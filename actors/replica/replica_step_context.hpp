@@ -22,8 +22,8 @@ public:
   void begin_update() override;
 
   /// Waits until all sums to which this replica contributed are complete. With
-  /// a backend, also waits until all packets and buffers of its collectives are
-  /// released.
+  /// a backend, also waits until all packets of its collectives have left this
+  /// process and no peer reads a zero-copy buffer.
   void wait_until_drained();
 
 private:
