@@ -73,8 +73,8 @@ public:
   virtual void begin_update() = 0;
 };
 
-/// Thrown by a wait when the step is abandoned, and by every later wait of that
-/// step. It is not an error: do not catch it.
+/// Exception of a wait whose step is abandoned. Every later wait of the step
+/// throws it again. It is not an error: do not catch it.
 struct superseded {};
 
 /// Computes one step of one replica. All replicas of a process call the same

@@ -58,8 +58,7 @@ public:
   bool wait_until(const std::function<bool()>& done,
                   std::chrono::milliseconds timeout);
 
-  /// Waits until `roles` roles of the group have terminated, those before this
-  /// call included.
+  /// Waits until `roles` roles have terminated since the queue was made.
   /// @returns false if they did not terminate within the timeout.
   bool wait_for_terminations(std::size_t roles,
                              std::chrono::milliseconds timeout);

@@ -31,7 +31,8 @@ using slice_reducer_actor = caf::typed_actor<
   // owner with a wait report.
   caf::reacts_to<step_commit::probe>>;
 
-/// A replica, as its owner, the other replicas and the reducers see it.
+/// The messages that a replica receives from its owner, the other replicas, the
+/// reducers and the replica group.
 using replica_actor = slice_reducer_actor::extend<
   // Begins a newer generation. The replica abandons its step and then answers
   // with `configured`.
