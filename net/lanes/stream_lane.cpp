@@ -279,7 +279,7 @@ void stream_lane::pop() {
 bool stream_lane::arm(std::vector<pollfd>& watched) {
   if (closed_)
     return close_reported_;
-  if (flush() && std::exchange(space_wanted_, false)) // space is reported once
+  if (flush() && std::exchange(space_wanted_, false)) // reports space once
     return false;
   const bool reads = !has_front_ || fetch_incomplete_;
   const bool next_arrived =
