@@ -80,8 +80,8 @@ public:
 private:
   simulator& sim_;
   std::mt19937_64 rng_;
-  /// Calls `run_due` when the clock has reached an event. This reference keeps
-  /// the actor alive while its mailbox is empty.
+  /// Calls `run_due` when a scheduled call is due. This reference keeps the
+  /// actor alive while its mailbox is empty.
   caf::actor timer_;
   std::multimap<time, std::function<void()>> events_;
 };

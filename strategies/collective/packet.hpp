@@ -60,10 +60,10 @@ inline constexpr std::size_t max_gather_bytes = std::size_t{1} << 30;
 
 /// Describes how a bucket is cut into chunks.
 struct chunking {
-  /// Elements of a chunk; the last may have fewer.
+  /// Number of elements of a chunk; the last chunk may have fewer.
   std::size_t chunk_elements = 0;
   std::uint32_t count = 0; ///< Number of chunks. Zero for an empty bucket.
-  /// The bucket is one chunk, and every process computes its whole sum itself.
+  /// The bucket is one chunk, and every process computes the whole sum itself.
   bool all_to_all = false;
 
   friend bool operator==(const chunking&, const chunking&) = default;
@@ -106,9 +106,9 @@ struct packet_header {
   /// 0 is the spec of the tensor.
   std::uint32_t chunk = 0;
   std::uint32_t sender = 0; ///< Process that sends the packet.
-  /// The payload includes the contributions of replicas [begin, end). On a ring
-  /// the range continues with replica 0 after the last replica if `end <=
-  /// begin`.
+  /// The payload includes the contributions of replicas [begin, end). On a
+  /// ring, `end <= begin` means that the range continues with replica 0 after
+  /// the last replica.
   std::uint32_t begin = 0, end = 0;
   packet_kind kind = packet_kind::contribution;
   dtype type = dtype::float32; ///< Element type. `float32` for a gather.
@@ -152,7 +152,7 @@ public:
 
   /// Returns a buffer for the payload of the next packet: `max_packet_bytes`
   /// bytes, aligned to 64 bytes. Empty: the queue is full. Until the next
-  /// `send` all calls return the same buffer.
+  /// `send` to this queue, all calls for it return the same buffer.
   virtual std::span<std::byte> reserve(std::uint32_t peer, lane_id lane) = 0;
   /// Sends the first `bytes` bytes of the reserved buffer. @pre `reserve`
   /// returned a buffer.
@@ -164,8 +164,7 @@ public:
                     std::span<const std::byte> bytes) = 0;
 
   /// Sends a payload without a copy if the transport can. The payload must not
-  /// change until the transport reports that all sent packets have left this
-  /// process.
+  /// change until the receiver has released it.
   /// @returns false if the queue is full.
   virtual bool send_zero_copy(std::uint32_t peer, lane_id lane,
                               const packet_header_bytes& header,
@@ -184,7 +183,7 @@ public:
   virtual std::span<const std::byte> view(std::uint32_t peer, lane_id lane) = 0;
   /// Copies the payload of the front packet to `destination`. Returns true when
   /// the copy is complete; until then the caller repeats the call. Bytes that
-  /// an earlier call copied stay in the destination of that call.
+  /// were copied to an earlier destination are not moved to a new one.
   virtual bool read_into(std::uint32_t peer, lane_id lane,
                          std::span<std::byte> destination) = 0;
   /// Removes the front packet.
