@@ -15,7 +15,8 @@
 
 namespace troupe {
 
-// The hash and the file contain the elements as they are in memory.
+// The hash and the file contain little-endian floats, copied from memory
+// unchanged.
 static_assert(std::endian::native == std::endian::little);
 
 namespace {
@@ -145,7 +146,7 @@ void model::save(const std::filesystem::path& file,
   try {
     check_equal_copies(*state_, state_->strategy->callback_timeout);
   } catch (const job_error&) {
-    // If the other workers are lost, the chief's copy may be the only one left.
+    // If the other workers are lost, the chief may have the only copy left.
     if (state_->strategy->local_replicas.process == 0)
       write();
     throw;

@@ -30,7 +30,7 @@ struct remote_strategy_options {
   /// nodes.
   std::chrono::milliseconds start_timeout{60'000};
   /// Timeout of the whole start, of each `run` and of each `call`. A node
-  /// allows at most ten minutes.
+  /// shortens a longer timeout to ten minutes.
   std::chrono::milliseconds request_timeout{600'000};
   /// The destructor waits at most this long for the nodes.
   std::chrono::milliseconds shutdown_timeout{5000};
@@ -52,9 +52,9 @@ concept is_name = std::convertible_to<const T&, std::string_view>;
 /// Runs replicas on nodes for a program that is not a worker itself. The
 /// strategy spawns a worker on each node, calls functions of the workers by
 /// name, and receives the results. All workers belong to one job, in the order
-/// of the nodes: replica i of node n has the number n * devices + i. All
-/// results are bitwise equal to the results of
-/// `multi_worker_mirrored_strategy`.
+/// of the nodes: replica i of node n has the number n * d + i, where d
+/// is the number of devices of each node. All results are bitwise equal to the
+/// results of `multi_worker_mirrored_strategy`.
 ///
 /// If a node dies or does not respond, or a function throws, the active call
 /// throws a `job_error`. The error names the node, the function and the number

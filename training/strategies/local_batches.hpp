@@ -32,7 +32,7 @@ public:
                 const replica_group::replica_range& local_replicas,
                 std::uint32_t replicas);
 
-  /// @returns none at the end of the epoch.
+  /// Returns the rows of the next batch. None: the epoch has ended.
   /// @errors throws the exception that reading the dataset throws, and
   ///         std::logic_error if the dataset yields single examples.
   std::optional<local_batch> next();
