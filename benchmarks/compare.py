@@ -177,7 +177,7 @@ def machine(build):
 
 def merged(old, here, parts):
     """Returns `old` with its tables replaced by the `parts` with equal titles. The line `here` has
-    the machine and the date of the parts. If it is not above the tables of `old`, each part gets it."""
+    machine and date of the parts. If it is not above the tables of `old`, each part gets it."""
     top, *tables = re.split(r"(?m)^(?=\*\*)", old)
     by_title = {x.split("\n", 1)[0]: x.rstrip() + "\n" for x in tables}
     for part in parts:
