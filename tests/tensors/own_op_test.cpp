@@ -15,7 +15,7 @@ namespace mine {
 
 using troupe::op_call;
 
-/// Options of the op f(x) = x * sigmoid(beta x).
+/// f(x) = x * sigmoid(beta x), and its derivative.
 struct swish_settings {
   float beta = 1;
 };
@@ -42,7 +42,8 @@ void backward(op_call& c) {
   for (std::size_t i = 0; i < x.size(); ++i) {
     const T s = 1 / (1 + std::exp(-beta * x[i]));
     const T g = gy[i] * s * (1 + beta * x[i] * (1 - s));
-    gx[i] = c.accumulates(0) ? gx[i] + g : g; // the tape says whether to add
+    // The tape requests a sum with the existing gradient, or only the new one.
+    gx[i] = c.accumulates(0) ? gx[i] + g : g;
   }
 }
 
@@ -67,7 +68,7 @@ troupe::tensor apply_swish(const troupe::tensor& x, float beta) {
   return troupe::apply(swish, {x}, swish_settings{beta});
 }
 
-// The program calls troupe::register_op(mine::swish) once, at its start.
+// Once, at the start of the program: troupe::register_op(mine::swish);
 
 } // namespace mine
 // [doc:end]
