@@ -13,9 +13,9 @@ namespace troupe::benchmarks {
 /// How replicas combine their gradients.
 enum class gradient_sync {
   none, ///< Not at all: each replica trains alone.
-  /// Each replica computes one range of the sum of all gradients, between two
-  /// barriers. This is the arithmetic of a synchronous step; barriers are the
-  /// cheapest way to wait for the other replicas.
+  /// Each replica adds one range of elements of all replicas' gradients. Before
+  /// and after, it waits for the other replicas at a barrier, which is the
+  /// cheapest way to wait.
   sums,
 };
 

@@ -20,8 +20,8 @@ struct allreduce_options {
   std::string implementation = "tree";
   std::vector<std::uint64_t> sizes{4 << 10, 64 << 10, 1 << 20, 16 << 20,
                                    64 << 20};
-  /// Number of tensors that one call reduces. All have the same number of
-  /// bytes, one of `sizes`.
+  /// Number of tensors that one call reduces. Each of them has the number of
+  /// bytes that is being measured, an element of `sizes`.
   std::uint32_t tensors = 1;
   bool json = false;
 };
@@ -38,7 +38,7 @@ std::vector<double> time_rounds(const strategy& workers, std::uint64_t bytes,
   std::vector<double> times_us;
   for (int i = -5; i < rounds; ++i)
     workers.run([&](replica_context& replica) {
-      replica.all_reduce(sum, token); // a barrier
+      replica.all_reduce(sum, token); // acts as a barrier
       const auto start = benchmarks::clock::now();
       const auto sums = count == 1
                           ? tensors(1, replica.all_reduce(sum, xs.front()))

@@ -1,7 +1,7 @@
-// Times oneDNN alone on the products and convolutions of the benchmarked
-// models. Their speed is the upper bound in docs/performance.md. Prints one
-// JSON line per product or convolution, then one line per model with the time
-// of a step.
+// Times oneDNN alone on the matrix products and convolutions of the benchmarked
+// models. Their times give the upper bound in docs/performance.md. Prints one
+// JSON line per operation (forward, gradient of the weights, gradient of the
+// input), then one line per model with the time of a step.
 
 #include "troupe/benchmarks/timing.hpp"
 #include "troupe/benchmarks/workload.hpp"
@@ -27,8 +27,8 @@ const dnnl::engine& cpu() {
   return engine;
 }
 
-/// Returns the seconds that one execution takes, with memory in the given
-/// layouts.
+/// Returns the median seconds of one execution. `arguments` lists the layout of
+/// the memory for each argument of the primitive.
 double time_of(const dnnl::primitive& primitive,
                std::initializer_list<std::pair<int, layout>> arguments) {
   dnnl::stream stream{cpu()};
@@ -71,8 +71,9 @@ public:
               << std::endl;
   }
 
-  /// Times the product of [m, k] and [k, n] with two layouts of the weights:
-  /// `b`, and the layout that oneDNN chooses. Adds the shorter time.
+  /// Times the product of [m, k] in layout `a` and [k, n] twice: with the
+  /// second matrix in layout `b`, and in the layout that oneDNN chooses. Adds
+  /// the shorter time to the time of the step.
   void product(const std::string& label, std::int64_t m, std::int64_t n,
                std::int64_t k, tag a, tag b) {
     result best;
@@ -92,8 +93,9 @@ public:
     add(best);
   }
 
-  /// Times the three products of a dense layer. A first layer has only two,
-  /// because the gradient of its input is not needed.
+  /// Times the three products of a dense layer: forward, gradient of the
+  /// weights and gradient of the input. The first layer does not need the
+  /// third.
   void dense(const std::string& label, std::int64_t inputs,
              std::int64_t outputs, bool first = false) {
     product(label + " forward", batch_, outputs, inputs, tag::ab, tag::ab);
@@ -102,8 +104,8 @@ public:
       product(label + " by data", batch_, inputs, outputs, tag::ab, tag::ba);
   }
 
-  /// Times forward and backward of a 5 x 5 convolution. Its padding keeps the
-  /// extent of the images.
+  /// Times forward and backward of a 5 x 5 convolution. Input and output images
+  /// have `extent` rows and columns.
   void convolution(const std::string& label, std::int64_t extent,
                    std::int64_t in_channels, std::int64_t out_channels,
                    bool first = false);

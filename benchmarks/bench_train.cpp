@@ -1,6 +1,6 @@
 // Measures the speed of training in examples per second. The programs in peers/
 // measure other frameworks: they train the same models with the same update
-// rules on the same kind of random inputs. Their JSON has the same keys.
+// rules on the same kind of random inputs, and print the same JSON keys.
 
 #include "troupe/benchmarks/baseline_loop.hpp"
 #include "troupe/benchmarks/local_job.hpp"
@@ -17,7 +17,7 @@ using namespace troupe::benchmarks;
 
 struct measured {
   std::string mode;
-  std::vector<double> seconds; ///< Seconds per step, by window.
+  std::vector<double> seconds; ///< Per step; one element per window.
   double last_loss = 0;
 };
 

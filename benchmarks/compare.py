@@ -8,7 +8,7 @@ Each round runs every program of a case once, one after the other (A B C A B C .
 disturbance of the machine affects all of them. A figure is the median over rounds, with minimum and
 maximum; a ratio compares two programs of the same round. --update replaces the text of a file
 between the lines "<!-- measured -->" and "<!-- /measured -->", and between "<!-- processes -->"
-and "<!-- /processes -->". With --only, it replaces only the tables with those titles.
+and "<!-- /processes -->". With --only, --update replaces only the tables of this run.
 """
 import argparse
 import datetime
@@ -77,7 +77,8 @@ class Programs:
 
 
 def cases(p):
-    """Yields a title, the key of the figure, and commands by name; the first is this project's."""
+    """Yields for each table the title, the JSON key of the compared figure, and the command of each
+    program by name. The first command is this project's."""
     for model, batch in (("mlp", 64), ("mlp", 512), ("lenet", 64)):
         for threads in (1, 2):
             tf = {"TensorFlow": p.tf(model, batch, threads)}
@@ -175,8 +176,8 @@ def machine(build):
 
 
 def merged(old, here, parts):
-    """Replaces tables of `old` by the `parts` with equal titles. A part that was measured on another
-    machine or day than `old` gets its own line `here`, which names both."""
+    """Returns `old` with its tables replaced by the `parts` with equal titles. The line `here` has
+    machine and date of the parts. If it is not above the tables of `old`, each part gets it."""
     top, *tables = re.split(r"(?m)^(?=\*\*)", old)
     by_title = {x.split("\n", 1)[0]: x.rstrip() + "\n" for x in tables}
     for part in parts:

@@ -14,7 +14,7 @@ def named(size):
 
 
 def gloo(program, ranks):
-    """Runs Debian's Gloo, one process per rank, with a file store. Returns microseconds by bytes."""
+    """Runs Debian's Gloo, one process per rank, with a file store. Returns {bytes: median us}."""
     with tempfile.TemporaryDirectory() as folder:
         ranks = [subprocess.Popen([program, str(rank), str(ranks), folder], text=True,
                                   stdout=subprocess.PIPE) for rank in range(ranks)]
@@ -33,7 +33,7 @@ def by_size(text):
 
 
 class Sides:
-    """Runs the programs of the all-reduce comparison. Each method returns microseconds by bytes."""
+    """Runs the programs of the all-reduce comparison. Each method returns {bytes: median us}."""
 
     def __init__(self, p, run):
         self.p, self.run_json = p, run
@@ -81,8 +81,8 @@ def middle(xs, digits):
 
 
 def all_reduce_round(sides):
-    """Runs every program once. Returns microseconds by (program, ranks, bytes); the keys of Troupe
-    also have transport and tensors."""
+    """Runs every program once. Returns {(program, ranks, bytes): median us}. Keys of Troupe also
+    contain the transport and the number of tensors."""
     found = {}
     sizes = {ranks: sorted({size for r, size, *_ in ALL_REDUCE if r == ranks}) for ranks in (2, 4)}
     for ranks in (2, 4):
@@ -101,7 +101,7 @@ def all_reduce_round(sides):
 
 
 def peers_time(found, who, ranks, size, tensors):
-    if who == "Gloo":  # the faster build; it takes one call per tensor
+    if who == "Gloo":  # the faster build, which needs one call per tensor
         return tensors * min(found["Gloo of PyTorch", ranks, size],
                              found["Gloo of Debian", ranks, size])
     if who == "Troupe over TCP":
@@ -128,7 +128,7 @@ def all_reduce(sides, rounds):
 
 
 def training_round(p, run, model, batch):
-    """Returns by framework: speed-up of two workers over one, and examples per second of the two."""
+    """Returns {framework: (speed-up of two workers over one, examples/s of two workers)}."""
     def ours(workers):
         return run([p.program("bench_train"), "--model", model, "--batch", str(batch // workers),
                     "--workers", str(workers), "--json", *p.windows()])[-1]["examples_per_s"]

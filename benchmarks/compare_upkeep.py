@@ -73,8 +73,8 @@ def job(p, workers, batch):
 
 
 def supervision(seconds):
-    """Returns the fraction of processor time that threads used besides replicas and the main thread
-    (bench_train). Counts only processes whose replica used more than 1 s."""
+    """Returns the fraction of processor time that was used by threads other than those of replicas
+    and the main thread, "bench_train". Counts only processes whose replica used more than 1 s."""
     trained = {process for (process, name), s in seconds.items() if name == REPLICA and s > 1}
     mine = [(name, s) for (process, name), s in seconds.items() if process in trained]
     return (sum(s for name, s in mine if name not in (REPLICA, "bench_train"))

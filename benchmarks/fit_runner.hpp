@@ -36,17 +36,18 @@ public:
   ///         for a number of replicas that the strategy cannot have.
   fit_runner(const std::string& model, std::uint64_t batch,
              const run_config& config);
-  /// Creates the model in an existing strategy.
+  /// Creates the model under an existing strategy.
   fit_runner(const std::string& model, std::uint64_t batch,
              const strategy& chosen);
   ~fit_runner();
 
-  /// Times the steps of a fit after a warm-up. A window begins and ends with
-  /// the commit of a step.
+  /// Times the steps of one `model.fit` after a warm-up. A window begins and
+  /// ends with the commit of a step.
   /// @returns seconds per step of each window.
   std::vector<double> time(const timing_windows& windows);
 
-  /// Times a fit after `warm_up` steps, in windows of `steps` steps.
+  /// Times `windows` windows of `steps` steps each, after `warm_up` steps that
+  /// are not timed.
   /// @returns seconds per step of each window.
   std::vector<double> time(int windows, std::uint64_t steps,
                            std::uint64_t warm_up);

@@ -14,9 +14,9 @@ struct local_job {
   std::string implementation = "auto"; ///< Or "tree", "ring".
 };
 
-/// Runs `fn` in `job.processes` processes of this host. Each process has a
-/// strategy that spans all of them. Rank 0 is this process, which forks the
-/// others.
+/// Runs one job with `job.processes` processes on this host. Each process calls
+/// `fn` with the strategy of the job and its own rank. Rank 0 is this process,
+/// which forks the other processes.
 /// @pre this process has started no thread.
 /// @errors throws std::runtime_error if a process fails.
 void run_local_job(

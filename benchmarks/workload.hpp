@@ -22,7 +22,8 @@ struct workload {
   tensor (*forward)(std::span<const variable> own, const tensor& x);
   update_rule rule;
   /// Bytes per example that the backward pass needs from the forward pass: the
-  /// result of every layer, and one byte per output of a pooling layer.
+  /// result of every layer, and one byte per output of a pooling layer, the
+  /// index of the maximum in its window.
   std::size_t activation_bytes;
 };
 

@@ -50,7 +50,8 @@ public:
   void initialize(troupe::parameters& destination, std::uint64_t seed) const;
 
   /// Checks the shape of one example.
-  /// @errors throws std::invalid_argument with both shapes.
+  /// @errors throws std::invalid_argument with `example` and `input()` if they
+  ///         differ.
   void check_input(const shape& example) const;
 
   /// Computes the output of a batch.
@@ -59,7 +60,8 @@ public:
   ///        `parameters()` of this network.
   /// @param options by default, the call is not a training step.
   /// @returns [n, output...] float32
-  /// @errors throws std::invalid_argument with both shapes.
+  /// @errors throws std::invalid_argument if the inputs have another shape or
+  ///         dtype.
   tensor forward(const tensor& inputs, std::span<const variable> variables,
                  const forward_options& options = {}) const;
 

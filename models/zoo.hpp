@@ -18,7 +18,7 @@ model_description mlp();
 ///         recognition", 1998, with the wider layers of current tutorials.
 model_description lenet();
 
-/// Names of the built-in models, sorted.
+/// Returns the names of the built-in models, sorted.
 std::vector<std::string> zoo_names();
 
 /// Finds a built-in model by name, or loads a description from a file.

@@ -20,8 +20,9 @@ struct trial_options {
   faults plan{};
   std::uint64_t seeds = 1000; ///< Number of seeds.
   std::uint64_t first_seed = 1;
-  /// Options of the replica group. If `reducers` is automatic, the replicas'
-  /// threads add sums with odd seeds, and reducer actors with even seeds.
+  /// Options of the replica group. If `reducers` is automatic, the seed decides
+  /// who adds: the replicas' threads for odd seeds, reducer actors for even
+  /// seeds.
   replica_group_options group{.replicas = 3};
   std::uint32_t processes = 1; ///< Number of processes that host the replicas.
   simulation::network_options network{};

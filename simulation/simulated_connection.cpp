@@ -143,7 +143,7 @@ private:
     flush(side);
     if (!end)
       return;
-    // the other side announced the end, and receives no more
+    // the other side announced the end, so it receives nothing more
     if (end->announced)
       finish(1 - side, *end);
     finish(side, *end);

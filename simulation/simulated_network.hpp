@@ -35,8 +35,8 @@ struct network_options {
 /// Simulated control connections and tensor lanes between P processes, with the
 /// clock and the seed of a simulator. A connection carries the same bytes as a
 /// real connection. The seed decides on which lanes the receiver views packets
-/// in place, and on which it copies them. No heartbeats are sent: a process
-/// becomes silent only if it is disconnected.
+/// in place, and on which it copies them. No heartbeats are sent: only
+/// `disconnect` makes a process unreachable.
 class simulated_network {
 public:
   /// @param sim must outlive the network and its connections and lanes.
@@ -81,8 +81,8 @@ public:
     /// Number of packets and of writes to connections.
     std::size_t messages = 0;
     std::size_t bytes = 0;
-    /// Number of messages that arrive before an earlier message of the same
-    /// sender.
+    /// Number of messages that arrive before a message that the same sender
+    /// sent earlier.
     std::size_t reorderings = 0;
   };
   const counts& sent() const;

@@ -69,7 +69,7 @@ public:
     bool disconnected = false;
     /// Called when a lane of the process has changed.
     std::function<void()> on_lane_event;
-    /// Time at which all messages of the process have arrived.
+    /// Latest arrival time of the messages that the process has sent.
     time last_arrival{};
   };
   std::vector<process> processes;
@@ -80,8 +80,8 @@ public:
 private:
   simulator& sim_;
   std::mt19937_64 rng_;
-  /// Calls `run_due` when the clock has reached an event. This reference keeps
-  /// the actor alive while its mailbox is empty.
+  /// Calls `run_due` when a scheduled call is due. This reference keeps the
+  /// actor alive while its mailbox is empty.
   caf::actor timer_;
   std::multimap<time, std::function<void()>> events_;
 };

@@ -21,7 +21,7 @@ namespace {
 constexpr std::size_t stack_bytes = std::size_t{8} << 20;
 
 /// Applies the message faults of a plan to packets. When the delay of a packet
-/// ends, it wakes the sending process, which then sends the packet.
+/// ends, the injector wakes the sending process, which then sends the packet.
 class packet_fault_injector final : public fault_injector {
 public:
   packet_fault_injector(random_fault_injector& injector, simulated_network& net,

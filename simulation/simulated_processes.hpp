@@ -14,9 +14,9 @@
 // actor system, on one thread. Only the simulated network connects them: each
 // two processes by two lanes, for contributions and for results, and each
 // process with the leader by a control connection. The program that calls a
-// process's replica group runs on a fiber instead of a thread. After a
-// disconnection the roles of the process continue to run, and its own ends of
-// its connections close too.
+// process's replica group runs on a fiber instead of a thread. After a process
+// is disconnected, its roles continue to run. Its connections close at both
+// ends.
 
 namespace troupe::simulation {
 

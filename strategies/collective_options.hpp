@@ -19,8 +19,8 @@ struct collective_options {
   } algorithm = algorithm_kind::tree;
   /// Milliseconds; timeout of each wait in the collective. Zero: not set.
   std::uint32_t timeout = 0;
-  /// A new pack of tensors begins when the previous pack has more bytes than
-  /// this. Zero: not set.
+  /// Tensors that are reduced in one call share packs. A new pack begins when
+  /// the previous pack has more bytes than this. Zero: not set.
   std::uint64_t bytes_per_pack = 0;
 
   auto fields() { return std::tie(algorithm, timeout, bytes_per_pack); }

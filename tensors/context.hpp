@@ -31,8 +31,8 @@ struct context {
   context& operator=(const context&) = delete;
 
   tape* recording = nullptr; ///< Innermost tape. Null: none.
-  /// Index of the copy of a variable, and of its gradient buffer, that the code
-  /// uses. Indices count within the process.
+  /// Index, within the process, of the copy of each variable and of the
+  /// gradient buffer that the code uses.
   std::uint32_t copy_index = 0;
   random_key random;
   /// Points to an `execution_scope` of training/: the strategy in scope and, in

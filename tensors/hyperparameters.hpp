@@ -26,7 +26,7 @@ namespace detail {
 double as_written(float x);
 
 /// Reads hyperparameters into the members of an object. For each type T, one
-/// function lists the members to read or write:
+/// function passes all members to `visit`, which is a reader or a writer:
 ///   template <class F> void list(T& x, F visit) {
 ///     visit("learning_rate", x.learning_rate);
 ///   }

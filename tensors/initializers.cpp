@@ -14,8 +14,8 @@ enum class draw { constant, uniform, normal };
 
 /// Definition of one initializer. `first` and `second` name its
 /// hyperparameters: value, or low and high, or mean and deviation. If `spread`
-/// is set, it computes the second number from the fans, and the distribution is
-/// symmetric around 0.
+/// is set, there are no hyperparameters: the distribution is symmetric around
+/// 0, and `spread` computes high or the deviation from the fans.
 struct entry {
   const char* name;
   draw distribution;

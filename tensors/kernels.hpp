@@ -35,8 +35,8 @@ struct elementwise_kernels {
   /// out = in * factor
   void (*from_bytes)(float* out, const std::uint8_t* in, float factor,
                      std::size_t n);
-  /// out[m, n] = x[m, n] * factors[m], or out += if `accumulate`. `out` may be
-  /// `x`.
+  /// out[m, n] = x[m, n] * factors[m]; += instead of = if `accumulate`. `out`
+  /// may be `x`.
   void (*scale_rows)(float* out, const float* x, const float* factors,
                      std::size_t m, std::size_t n, bool accumulate);
   /// True if an element is infinite or NaN.
@@ -52,8 +52,8 @@ struct reduction_kernels {
   double (*sum)(const float* x, std::size_t n);
   /// Sum of squares, added in the order of `sum`.
   double (*sum_of_squares)(const float* x, std::size_t n);
-  /// sums[n] = column sums of x[m, n], or sums += if `accumulate`. Adds blocks
-  /// of 128 rows separately, then the sums of the blocks in order.
+  /// sums[n] = column sums of x[m, n]; += instead of = if `accumulate`. Sums
+  /// each block of 128 rows separately, then adds these sums in order.
   void (*column_sums)(const float* x, std::size_t m, std::size_t n, float* sums,
                       bool accumulate);
   /// `relu_mask(g, y)` and `column_sums(g)` in one pass.

@@ -99,10 +99,11 @@ public:
         usage_.cached -= bytes;
         return block;
       }
-      // No block of this size is cached; perhaps shapes have changed. Blocks
-      // that are cached for old shapes are released beyond a bound. The bound
-      // leaves slack, because replicas overlap differently in each step: an
-      // occasional miss must not release blocks that the next step needs.
+      // No block of this size is cached, perhaps because shapes have changed.
+      // If more than `max_bytes` are live or cached, cached blocks are
+      // released. The bound leaves slack, because replicas overlap differently
+      // in each step: an occasional miss must not release blocks that the next
+      // step needs.
       const auto max_bytes = max_live_ + std::max(min_slack, max_live_ / 4);
       if (usage_.live + usage_.cached > max_bytes)
         release_some(usage_.live + usage_.cached - max_bytes);

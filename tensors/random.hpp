@@ -74,7 +74,8 @@ private:
   philox_key key_;
   std::uint32_t high_[2]; ///< Upper half of every counter.
   std::uint64_t position_ = 0;
-  /// The block of `position_`. Valid if `position_` is no multiple of 4.
+  /// The block that contains word `position_`. Not valid if `position_` is a
+  /// multiple of 4: `next` then computes the block.
   philox_counter words_{};
 };
 
@@ -84,7 +85,7 @@ constexpr float unit_of(std::uint32_t word) {
 }
 
 /// Returns the quantile of the standard normal distribution at (word + 1/2) /
-/// 2^32. It is in [-6.3, 6.3].
+/// 2^32. It is in [-6.34, 6.34].
 /// @source Wichura, Algorithm AS 241, Applied Statistics 37(3), 1988.
 float normal_of(std::uint32_t word);
 
@@ -104,8 +105,8 @@ void fill_normal(std::span<float> out, float mean, float deviation,
 void fill_bernoulli(std::span<float> out, double probability, float value,
                     const random_key& key, std::uint64_t first = 0);
 
-/// Returns a uniformly distributed permutation of 0 to n - 1, as far as the 128
-/// bits of a key allow.
+/// Returns a uniformly distributed permutation of 0 to n - 1. At most 2^128 of
+/// the n! permutations occur, because there are 2^128 streams.
 /// @errors throws std::logic_error if n does not fit 32 bits.
 /// @cost O(n)
 std::vector<std::uint32_t> permutation(std::uint64_t n, const random_key& key);

@@ -35,8 +35,8 @@ struct cosine_schedule {
   std::uint64_t warm_up = 0;
 };
 
-/// The learning rate as a function of the global step, which counts from 0. It
-/// has no state, so a resumed job needs only the step to continue.
+/// The learning rate as a function of the global step, which counts from 0. A
+/// schedule has no state, so a resumed job needs only the step to continue.
 class schedule {
 public:
   using variant_type =

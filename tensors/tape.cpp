@@ -90,8 +90,8 @@ void tape::check_other_tapes(const op& definition,
     if (input.trace() == 0 || tape_ids::is_variable(input.trace())
         || impl_->has(input))
       continue;
-    // The input is tracked by an older tape, which is shadowed, or by a newer
-    // tape, which no longer records.
+    // The next condition is true if an older tape, which this tape shadows,
+    // tracks the input, or a newer tape, which no longer records.
     if (is_recorded(input)
         || tape_ids::serial_of(input.trace()) > impl_->serial)
       throw std::logic_error(std::string{definition.name}

@@ -93,9 +93,9 @@ private:
 /// or the tape tracks `x`. A tape is active until its gradients are requested.
 bool is_recorded(const tensor& x);
 
-/// Suspends all existing tapes of the current code for its lifetime. During
-/// that time their variables and values are constants. Do not overwrite
-/// elements that these tapes need.
+/// While this object lives, older tapes of the current code record nothing, and
+/// their variables and values are constants. Do not overwrite elements that
+/// these tapes need: meanwhile, such writes throw no error.
 class pause_recording {
 public:
   pause_recording();

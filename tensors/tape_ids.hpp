@@ -2,9 +2,9 @@
 
 #include <cstdint>
 
-// Encoding of a tensor's trace in 64 bits. A variable has the top bit and its
-// id. A value of a tape has the tape's serial number in the upper half, and the
-// value's index + 1 in the lower half.
+// Encoding of a tensor's trace in 64 bits. The trace of a variable is its id
+// with the top bit set. The trace of a value of a tape has the tape's serial
+// number in the upper half, and the value's index + 1 in the lower half.
 
 namespace troupe::tape_ids {
 

@@ -34,8 +34,9 @@ std::byte* storage::bytes() const {
   return block_ ? reinterpret_cast<std::byte*>(block_ + 1) : nullptr;
 }
 
-/// Returns the size in bytes. The number of elements fits 62 bits, but the
-/// number of bytes may not.
+/// Returns the size in bytes.
+/// @errors throws std::bad_alloc if the bytes of a valid shape, which has up to
+///         2^62 elements, do not fit a pointer difference.
 static std::size_t bytes_of(const shape& dims, dtype type) {
   std::size_t bytes = 0;
   if (__builtin_mul_overflow(dims.elements(), size_of(type), &bytes)

@@ -12,7 +12,7 @@ namespace detail {
 
 struct parameter_block {
   std::vector<parameter_spec> specs;
-  std::vector<std::size_t> offsets; ///< By parameter, and the end of the last.
+  std::vector<std::size_t> offsets; ///< Of each parameter, then the end.
   std::vector<tensor> flat_values, flat_gradients;
   /// Views of the flat buffers, by [copy or replica][parameter].
   std::vector<std::vector<tensor>> values, gradients;

@@ -15,7 +15,8 @@
 
 namespace troupe {
 
-// The hash and the file contain the elements as they are in memory.
+// The hash and the file contain little-endian floats, copied from memory
+// unchanged.
 static_assert(std::endian::native == std::endian::little);
 
 namespace {

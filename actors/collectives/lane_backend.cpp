@@ -82,7 +82,7 @@ std::optional<lane_backend::peer_failure> lane_backend::failure() {
 }
 
 /// Makes progress on a thread that is not the driver. Then wakes the driver if
-/// it sleeps, because it must process the new state.
+/// it sleeps, because the driver must process the new state.
 void lane_backend::impl::progress_for_others() {
   while (make_progress()) {
   }

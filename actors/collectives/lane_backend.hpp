@@ -38,8 +38,9 @@ struct lane_backend_options {
 /// Runs the sums (all-reduces) and gathers (all-gathers) of this process's
 /// replicas with other processes. strategies/collective/state_machine.hpp
 /// describes the protocol. All replicas of the process share the backend, each
-/// on its own thread. One waiting thread at a time, the driver, makes progress.
-/// The other waiting threads sleep until the driver notifies them.
+/// on its own thread. One waiting thread at a time, the driver, makes progress:
+/// it sends and processes packets. The other waiting threads sleep until the
+/// driver notifies them.
 class lane_backend {
 public:
   /// @param lanes pair of lanes to each process; null for this process.
@@ -56,7 +57,8 @@ public:
   /// `wake`.
   bool blocks() const;
 
-  /// Failure of another process. No collective can complete after it.
+  /// Failure of another process. A collective can complete after the failure
+  /// only if all packets that it needs have already arrived.
   struct peer_failure {
     std::uint32_t process = 0; ///< The peer that failed.
     /// How the peer failed. `protocol_error`: it violated the protocol.
@@ -121,8 +123,8 @@ public:
   std::optional<std::uint32_t> first_incomplete(std::uint32_t replica);
   /// Returns the inputs that are missing in a step; nullopt: none.
   std::optional<collective::missing_inputs> missing_inputs(std::uint64_t step);
-  /// Returns the replicas of all processes that have not accepted all packets,
-  /// or that still read zero-copy buffers.
+  /// Returns all replicas of each process that has not accepted all packets of
+  /// this process, or still reads a zero-copy buffer of this process.
   std::vector<std::uint32_t> pending_receivers();
 
 private:

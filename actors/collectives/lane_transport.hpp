@@ -46,8 +46,8 @@ public:
   ///          a zero-copy buffer any more.
   bool flush();
   /// Sends queued packets to one process, as far as its lanes accept them.
-  /// @returns true if no packet sent to the process is left in this one and the
-  ///          receiver reads no zero-copy buffer any more.
+  /// @returns true if no packet for the receiver is left in this process and
+  ///          the receiver reads no zero-copy buffer any more.
   bool flush(std::uint32_t process);
 
   std::span<std::byte> reserve(std::uint32_t process,

@@ -13,8 +13,8 @@ namespace {
 
 using clock = std::chrono::steady_clock; // the simulator does not poll
 
-/// Maximum number of rounds in which one `make_progress` moves packets. Its
-/// caller then checks the wait condition.
+/// Maximum number of calls of `machine.progress` in one call of
+/// `make_progress`. Then the waiting thread checks its condition.
 constexpr int max_packets_per_lock = 16;
 /// Time for which a polling thread keeps its core before it begins to yield.
 constexpr std::chrono::microseconds min_yield_delay{50};
@@ -56,7 +56,7 @@ bool lane_backend::impl::holds(std::uint32_t replica,
 
 /// Sends queued packets. When all have left this process and no peer reads a
 /// zero-copy buffer any more, releases these buffers.
-/// @returns true in that case.
+/// @returns true if it has released the buffers.
 bool lane_backend::impl::flush() {
   if (!transport.flush())
     return false;
@@ -88,8 +88,8 @@ void lane_backend::impl::notify() {
     options.wake();
 }
 
-/// Returns true if a peer has failed and `condition` does not hold after all
-/// packets that had arrived are processed.
+/// Processes all packets that have arrived, if a peer has failed.
+/// @returns true if a peer has failed and `condition` still does not hold.
 bool lane_backend::impl::has_failed(std::uint32_t replica,
                                     const wait_condition& condition) {
   if (!check_for_failure())

@@ -32,8 +32,8 @@ using chief_internal_actor = chief_actor::extend<
   // Checks whether the wait for all processes to join a run has timed out.
   caf::reacts_to<atom::missing>,
   // The replica of another process with this id has terminated for this reason.
-  // The chief delays this message, because the loss of the whole process may be
-  // reported first.
+  // The chief sends this message with a delay, in which the loss of the whole
+  // process may be reported.
   caf::reacts_to<atom::ended, std::uint32_t, std::string>,
   // The oldest unsent commit has waited for `max_batch_delay`: sends the batch.
   caf::reacts_to<atom::flush>,
@@ -115,9 +115,9 @@ struct chief_state {
   /// True if the watchdog timer limits the wait for answers to a probe or to a
   /// repeated `configure`.
   bool watchdog_probing = false;
-  /// Progress count of the step-commit machine when it was last checked.
+  /// Progress count of the step-commit machine at the last check.
   std::uint64_t progress_count = 0;
-  /// Time when a check last found progress.
+  /// Time of the last check that found progress.
   caf::actor_clock::time_point last_progress{};
 
   /// Timeout of the wait until all processes have joined the run.

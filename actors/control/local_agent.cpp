@@ -197,7 +197,8 @@ void local_agent_state::on_skeleton(const caf::actor_addr& skeleton) {
 /// Handles the end of the chief or of the skeleton that receives the chief's
 /// messages. The skeleton may deliver messages after the chief's end is
 /// reported, and one of them may end the run regularly. So the agent handles
-/// the loss when both have ended.
+/// the loss when the chief and the skeleton have ended, or `drain_timeout`
+/// after the end of the chief.
 void local_agent_state::on_lost(const caf::down_msg& down) {
   if (down.source == chief_skeleton)
     on_chief_drained();

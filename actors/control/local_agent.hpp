@@ -22,9 +22,9 @@ struct local_agent_options {
   /// batch. When all its replicas have reported the last step of a run, it
   /// sends the batch at once. Unsent reports are lost if the process ends.
   std::uint64_t report_batch = 1;
-  /// Number of steps that a replica may run ahead of the last commit. The chief
-  /// commits at most twice as many steps ahead of the last commit that the
-  /// caller of `run` has acknowledged.
+  /// Number of steps that a replica may run ahead of the last commit. The
+  /// chief's commits are at most twice this number of steps ahead of the last
+  /// commit that the caller of `run` has acknowledged.
   std::uint64_t step_window = default_step_window;
   /// Time that the agent waits for answers when it probes the replicas after
   /// the loss of the chief.

@@ -11,8 +11,8 @@ namespace troupe {
 /// error text. Processes send a code to each other as its number: append new
 /// codes, never change or reuse a number.
 enum class ec : std::uint8_t {
-  /// A newer generation or step replaced the one that this work belongs to.
-  /// Drop the work and continue.
+  /// The generation or step of this work was replaced by a newer one. Drop the
+  /// work and continue.
   superseded = 1,
   /// A peer violated the protocol. Run the step again without that peer.
   protocol = 2,

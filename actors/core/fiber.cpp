@@ -120,8 +120,8 @@ struct fiber::impl {
   ctx::fiber code; // continues the body; set while the fiber is parked
 
   /// The fiber that runs on this thread. Null: none. After a switch, code on a
-  /// fiber must not read it: the fiber may run on another thread then, and the
-  /// compiler may reuse the old thread's address.
+  /// fiber must not read it: the fiber may then run on another thread, but the
+  /// compiler may still use the address of the old thread's variable.
   static thread_local impl* on_thread;
 };
 

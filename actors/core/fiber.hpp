@@ -12,8 +12,8 @@ struct context;
 /// A stackful coroutine: it runs ordinary code that can wait without blocking
 /// its thread. To wait, the code parks the fiber. When the owner resumes the
 /// fiber, the code continues at the same place. The fiber saves and restores
-/// the exceptions that the code is handling, and the current context with its
-/// tape.
+/// the exceptions that the code is handling, and the current context
+/// (context.hpp) with its tape.
 ///
 /// Only one thread at a time may resume a fiber, but each resume may be on
 /// another thread. Code on a fiber must therefore not hold a lock while it
@@ -24,7 +24,7 @@ public:
   /// memory. A guard page terminates the program if a stack overflows.
   static constexpr std::size_t default_stack = std::size_t{1} << 20;
 
-  /// Makes a fiber without a body, which is `done()`.
+  /// Makes a fiber without a body. The fiber is `done()`.
   /// @param body_context context that is current for code on the fiber. It must
   ///                     outlive the fiber. Null: the fiber has its own
   ///                     context.
@@ -53,9 +53,9 @@ public:
   /// @errors throws std::logic_error if the fiber is done or is running.
   void resume();
 
-  /// Ends the body and returns when it has ended: its current wait and every
-  /// later wait throw `superseded`. A body that has not begun never begins. No
-  /// effect if the fiber is done.
+  /// Aborts the body: its current wait and every later wait throw `superseded`.
+  /// Returns when the body has ended. A body that has not begun never begins.
+  /// No effect if the fiber is done.
   /// @errors throws std::logic_error if code on the fiber calls it.
   /// @pre the body does not catch `superseded` and wait again in an endless
   ///      loop.

@@ -73,8 +73,8 @@ public:
   virtual void begin_update() = 0;
 };
 
-/// Thrown by a wait when the step is abandoned, and by every later wait of that
-/// step. It is not an error: do not catch it.
+/// Exception of a wait whose step is abandoned. Every later wait of the step
+/// throws it again. It is not an error: do not catch it.
 struct superseded {};
 
 /// Computes one step of one replica. All replicas of a process call the same
@@ -91,8 +91,8 @@ struct run_request {
   /// called `run`. Empty: not called.
   std::function<void(const commit_record&)> on_commit;
   /// Timeout of the wait until all processes have called `run`. If it is
-  /// shorter than the group's step timeout, that timeout applies instead. `run`
-  /// may wait this time in addition to the step timeout before it fails.
+  /// shorter than the group's step timeout, the step timeout applies instead.
+  /// `run` may wait this time in addition to the step timeout before it fails.
   std::chrono::milliseconds join_timeout{0};
 };
 

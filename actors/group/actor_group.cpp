@@ -202,8 +202,8 @@ private:
 
   std::uint64_t wait_for_run(const run_request& request, std::uint64_t number) {
     // The chief aborts a run that makes no progress. After all processes have
-    // joined, this takes the step timeout, a probe and the end of the current
-    // steps. `timeout` is longer: it elapses only if the chief does not
+    // joined, the abort takes the step timeout, a probe and the end of the
+    // current steps. `timeout` is longer: it elapses only if the chief does not
     // respond.
     const auto timeout =
       std::max(request.join_timeout, 0ms) + 3 * options_.step_timeout + 5s;

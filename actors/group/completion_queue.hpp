@@ -36,7 +36,7 @@ public:
   wait_for_run(const std::function<void(const commit_record&, bool)>& on_commit,
                std::chrono::milliseconds timeout);
 
-  /// Begins a task that each of these replicas runs once.
+  /// Begins a task that each replica of `replicas` runs once.
   /// @returns the task's number; numbers count from 1.
   /// @errors throws std::logic_error if a run or a task is active.
   std::uint64_t begin_tasks(std::span<const std::uint32_t> replicas);
@@ -58,7 +58,7 @@ public:
   bool wait_until(const std::function<bool()>& done,
                   std::chrono::milliseconds timeout);
 
-  /// Waits until `roles` roles have terminated.
+  /// Waits until `roles` roles have terminated since the queue was made.
   /// @returns false if they did not terminate within the timeout.
   bool wait_for_terminations(std::size_t roles,
                              std::chrono::milliseconds timeout);

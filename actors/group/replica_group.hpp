@@ -30,7 +30,7 @@ public:
   std::uint32_t replicas() const { return replica_placement().job.replicas(); }
 
   /// Returns the maximum number of steps that a replica runs ahead of the last
-  /// commit. At most as many commits wait until `on_commit` is called for them.
+  /// commit. At most this number of commits wait for their call of `on_commit`.
   /// After `stop`, replicas therefore run at most 2 * max_steps_ahead() steps
   /// beyond the last step whose `on_commit` has returned.
   virtual std::uint64_t max_steps_ahead() const { return default_step_window; }
@@ -54,9 +54,9 @@ public:
   /// After `run` has thrown, no replica enters the step function. Before `run`
   /// throws, it waits for the replicas inside that function: at most twice the
   /// step timeout, or 1 s if that is longer. The error names each replica that
-  /// is still inside. If it names one, the caller must keep the objects that
-  /// the function refers to until that replica returns or the process ends. The
-  /// group keeps the function object itself in any case.
+  /// is still inside. If it names a replica, the caller must keep the objects
+  /// that the function refers to until that replica returns or the process
+  /// ends. The group keeps the function object itself in any case.
   virtual std::uint64_t run(const run_request& request) = 0;
 
   /// Ends the active run after the steps that are already granted, at the same
@@ -70,7 +70,8 @@ public:
   /// to a thread.
   /// @errors throws `job_error` that names a replica. After that `fn` is not
   ///         called again. The error also names each replica that is still
-  ///         inside `fn`; `run` says what that means.
+  ///         inside `fn`. The caller must then keep the objects that `fn`
+  ///         refers to, as described at `run`.
   virtual void for_each(const std::function<void(std::uint32_t)>& fn) = 0;
 };
 

@@ -176,9 +176,9 @@ private:
   Role open_proxy(std::uint32_t process, std::uint32_t channel) {
     proxy_options options;
     options.view_id = environment_.job_world->view_id;
-    // This limits the messages that wait for the channel. Each replica may
-    // answer `configure` and a probe, and may fail. Reports, commits and grants
-    // are sent in batches.
+    // Messages that can wait for the channel at the same time: a few for each
+    // replica (acknowledgement of `configure`, wait report, failure), and the
+    // batches of reports, commits and grants.
     options.backlog = 256 + std::size_t{8} * options_.replicas;
     const Role role = environment_.system.spawn(
       proxy<Role>, open_channel(process, channel), options);

@@ -10,8 +10,9 @@
 
 namespace troupe {
 
-/// The connected processes of a job, from the view of one of them. Process 0 is
-/// the leader. Every other process has one control connection, to the leader.
+/// The connected processes of a job, as one of them sees the others. Process 0
+/// is the leader. Every other process has one control connection, to the
+/// leader.
 struct world {
   std::vector<std::string> names; ///< Names of the processes.
   local_placement placement;

@@ -63,7 +63,7 @@ net::hello cluster::impl::make_hello(const std::string& purpose) const {
 void cluster::impl::register_services() {
   if (options.task == 0)
     peers_->admission_state.emplace(options.names, own_join_request());
-  if (options.task == 0) // registered before streams: members join first
+  if (options.task == 0) // first: members join before they open streams
     registrations_.push_back(router_->serve(
       options.job, "control",
       {[this](const net::hello& hello) { return admit(hello); },

@@ -96,8 +96,8 @@ public:
   std::string transport_to(std::uint32_t task) const;
 
   /// Leaves the job. The leader notifies all processes that the job ends; any
-  /// other process notifies the leader that it leaves. Then the caller waits
-  /// for the acknowledgements, at most the shutdown timeout, and closes the
+  /// other process notifies the leader that it leaves. Then `leave` waits for
+  /// the acknowledgements, for at most the shutdown timeout, and closes the
   /// connections. A second call has no effect.
   /// @pre the replica group of the cluster is destroyed.
   void leave() noexcept;
@@ -112,8 +112,8 @@ private:
 
 /// Makes this process's group object for all replicas of the job. The cluster
 /// must outlive the group. A cluster of several processes makes only one group.
-/// @param options the group takes `replicas` and `threads` from the cluster
-///                instead.
+/// @param options options of the group. `replicas` and `threads` are ignored:
+///                the group takes their values from the cluster.
 /// @errors throws std::invalid_argument for invalid options, and
 ///         std::logic_error for a second group if the job has several
 ///         processes.

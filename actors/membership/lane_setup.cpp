@@ -9,9 +9,9 @@ namespace troupe {
 using namespace std::chrono_literals;
 
 /// Opens the lanes in ascending order of the peer's task number. All processes
-/// use this order, which prevents deadlock. Among the pairs of processes whose
-/// lanes are not open yet, both processes of the lowest pair open that pair
-/// next.
+/// use this order, which prevents deadlock. Proof: sort the pairs of tasks
+/// (i, j), i < j, by i and then by j. In the first pair whose lanes are not
+/// open yet, the next peer of i is j, and the next peer of j is i.
 void cluster::impl::open_lanes() {
   notifier_ = std::make_shared<net::event_notifier>();
   for (std::uint32_t peer = 0; peer < processes(); ++peer)

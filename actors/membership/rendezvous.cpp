@@ -19,8 +19,8 @@ ec error_code_of(net::close_reason x) {
                                            : ec::protocol;
 }
 
-/// Delay before a process dials the leader again. It does so if the leader
-/// rejected it because the leader did not serve the job yet.
+/// Delay before a process dials the leader again. A process dials again if the
+/// leader rejected it because the leader did not serve the job yet.
 constexpr auto retry_delay = 20ms;
 
 /// Maximum delay before the leader logs which processes are missing.

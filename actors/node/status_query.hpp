@@ -6,7 +6,8 @@ namespace troupe {
 
 class runtime;
 
-/// Asks the leader of a job for the status of the job, or a node for its own.
+/// Asks the leader of a job for the status of the job, or a node for the
+/// description of the node.
 /// @param address "host:port"
 /// @returns several printable lines for display.
 /// @errors throws std::invalid_argument for a malformed address; what

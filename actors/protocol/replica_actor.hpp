@@ -24,21 +24,22 @@ using replica_owner_actor = caf::typed_actor<
 /// A role that reduces slices of buckets: a replica or a reducer actor.
 using slice_reducer_actor = caf::typed_actor<
   // A replica contributes to a sum. The first tensor is the contribution. The
-  // second is the output for the sum, or empty if the contribution of another
-  // replica carries it.
+  // second tensor receives the sum. At most one replica supplies it; the other
+  // replicas send an empty tensor.
   caf::reacts_to<tree::contribution, tensor, tensor>,
   // Asks which inputs of a step this role still waits for. The role answers its
   // owner with a wait report.
   caf::reacts_to<step_commit::probe>>;
 
-/// A replica, as its owner, the other replicas and the reducers see it.
+/// The messages that a replica receives from its owner, the other replicas, the
+/// reducers and the replica group.
 using replica_actor = slice_reducer_actor::extend<
   // Begins a newer generation. The replica abandons its step and then answers
   // with `configured`.
   caf::reacts_to<step_commit::configure>,
   // Starts the steps of a run with the given step function.
   caf::reacts_to<step_commit::start_steps, step_function_ref>,
-  // Permits the replica to run steps up to a number.
+  // Permits the replica to run all steps below a number.
   caf::reacts_to<step_commit::grant>,
   // Delivers the sum of a slice of a bucket.
   caf::reacts_to<tree::reduced_slice, tensor>,

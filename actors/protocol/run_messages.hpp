@@ -76,7 +76,7 @@ struct owner_batch {
 /// the elements.
 std::vector<owner_batch> split(const owner_batch& batch);
 
-/// The chief, as other processes see it.
+/// The messages that other processes send to the chief.
 using chief_remote_actor = replica_owner_actor::extend<
   // A local agent forwards messages from its replicas.
   caf::reacts_to<owner_batch>,
@@ -87,7 +87,8 @@ using chief_remote_actor = replica_owner_actor::extend<
   // Requests that the chief grants no more steps of a run.
   caf::reacts_to<run_barrier::stop>>;
 
-/// The chief or the local agent, as the replica group of its process sees it.
+/// The messages that a replica group sends to the chief or the local agent of
+/// its process.
 using run_service_actor = caf::typed_actor<
   // The replica group joins a run with its step function.
   caf::reacts_to<run_barrier::join, step_function_ref>,

@@ -79,7 +79,7 @@ void get_tensor(net::reader& in, tensor& value) {
 void put_tensors(net::writer& out, const tensors& xs) {
   std::size_t bytes = 0;
   for (const auto& x : xs)
-    bytes += x ? x.bytes() + 96 : 1; // 96: more than any head has
+    bytes += x ? x.bytes() + 96 : 1; // 96 bytes hold any shape and dtype
   out(std::uint64_t{xs.size()});
   out.reserve(bytes);
   for (const auto& x : xs)

@@ -184,7 +184,7 @@ struct signature<
     return text;
   }
 
-  /// Returns the fingerprint of that schema.
+  /// Returns the fingerprint of the schema.
   static std::uint32_t fingerprint() { return fingerprint_of(schema()); }
 };
 
@@ -199,7 +199,7 @@ constexpr net::priority priority_of = (carries_tensors<Ts> || ...)
 /// arguments follow.
 struct message_head {
   std::uint16_t signature = 0; ///< Position of the signature in the interface.
-  /// Fingerprint of that signature. It must be equal at both ends.
+  /// Fingerprint of the signature. It must be equal at both ends.
   std::uint32_t fingerprint = 0;
   /// Timeout of a request in milliseconds. Zero in a oneway message.
   std::uint32_t timeout_ms = 0;

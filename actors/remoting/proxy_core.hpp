@@ -100,8 +100,8 @@ private:
   std::shared_ptr<net::channel> channel_;
   proxy_options options_;
   std::uint64_t last_tag_ = 0;
-  /// Open requests, in the order of their tags. It is also the order of their
-  /// deadlines, because tags increase and all requests have the same timeout.
+  /// Open requests, in the order of their tags. The order of their deadlines is
+  /// equal, because tags increase and all requests have the same timeout.
   std::map<std::uint64_t, pending_request> pending_;
   std::deque<backlog_entry> backlog_; ///< Unsent messages, oldest first.
   time_point retry_at_{}; ///< Time of the next attempt to send the backlog.

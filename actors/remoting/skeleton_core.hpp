@@ -25,8 +25,8 @@ struct skeleton_options {
 /// Finds duplicates among the last 1,024 tags.
 class duplicate_filter {
 public:
-  /// Adds a tag. Returns false if it was added before or is older than the
-  /// window.
+  /// Adds a tag. Returns false if the tag was added before, or is at least
+  /// 1,024 below the highest tag.
   bool add(std::uint64_t tag);
 
 private:
@@ -49,11 +49,11 @@ public:
   ///          read it. This bounds the mailbox of a busy role.
   bool accept_frame(const net::frame& frame);
 
-  /// Counts a oneway message that was sent to the role.
+  /// Counts a oneway message that was sent to the role. By a receipt, the role
+  /// confirms that it has read all messages that were sent to it before.
   /// @returns true if a receipt must be requested from the role now.
   bool on_oneway_delivered(net::priority priority);
-  /// Notes that a receipt was requested. By a receipt, the role confirms that
-  /// it has read all messages that were sent to it before.
+  /// Notes that a receipt was requested.
   void begin_receipt();
   /// Handles the arrival of the receipt. Returns true if another receipt must
   /// be requested now.

@@ -7,7 +7,8 @@ namespace troupe {
 
 namespace {
 
-/// Number of elements that one `next` message adds. It takes less than 1 ms.
+/// Maximum number of elements that the reducer adds for one `next` message. The
+/// addition takes less than 1 ms.
 constexpr std::size_t max_elements_at_once = 256 * 1024;
 
 } // namespace

@@ -14,7 +14,7 @@ namespace troupe {
 
 /// The interface of a reducer and its message to itself.
 using reducer_internal_actor = reducer_actor::extend<
-  // Adds some more elements.
+  // Adds the next portion of elements.
   caf::reacts_to<atom::next>>;
 
 // -- state --------------------------------------------------------------------

@@ -83,7 +83,7 @@ void replica_state::on_grant(const step_commit::grant& x) {
 void replica_state::on_probe(const step_commit::probe& probe) {
   if (probe.generation != generation)
     return;
-  if (is_next_step(probe.step)) { // ask again after the pending `next` message
+  if (is_next_step(probe.step)) { // answer after the pending `next` message
     self->send(self, probe);
     return;
   }

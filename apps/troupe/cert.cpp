@@ -27,7 +27,8 @@ constexpr auto examples =
   "a NAME.pem and its NAME.key. Keep authority.key where certificates are\n"
   "created. No file is ever overwritten.\n";
 
-constexpr std::uint64_t max_days = 3650; // also the validity of an authority
+/// Maximum of --days. A new authority is valid for this number of days.
+constexpr std::uint64_t max_days = 3650;
 constexpr auto authority_name = "authority";
 
 struct cert_options {
@@ -93,8 +94,8 @@ struct authority {
   bool is_new;
 };
 
-/// Returns the authority in these files, or a new one if the files do not
-/// exist.
+/// Returns the authority in these files, or a new authority if none of the
+/// files exists.
 authority authority_of(const files& stored) {
   if (stored.any_exists())
     return {{read_text(stored.certificate), read_text(stored.key)}, false};

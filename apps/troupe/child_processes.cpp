@@ -170,8 +170,8 @@ void child_processes::schedule_signal(std::chrono::milliseconds delay,
   next_signal_ = signal_number;
 }
 
-/// Sends SIGTERM to each process, but SIGKILL to a stopped process. There,
-/// SIGTERM would stay pending until the process is continued.
+/// Sends SIGTERM to each process, but SIGKILL to a stopped process. SIGTERM
+/// would reach a stopped process only after SIGCONT.
 void child_processes::request_end() {
   for (const auto& x : children_)
     if (!x->ended)
@@ -179,7 +179,7 @@ void child_processes::request_end() {
 }
 
 /// Kills the stopped processes after another process has failed, and notes
-/// their names. The process may have failed because it waited for one of them.
+/// their names. The failure may be a timeout of a wait for a stopped process.
 void child_processes::kill_stopped() {
   for (const auto& x : children_)
     if (!x->ended && is_stopped(x->process.id)) {

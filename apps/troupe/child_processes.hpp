@@ -23,7 +23,7 @@ struct process_spec {
 /// How a child process ended.
 struct process_exit {
   std::string name;
-  int code = 0;   ///< Exit code; 128 + `signal` if that is not zero.
+  int code = 0;   ///< Exit code; 128 + `signal` if `signal` is not 0.
   int signal = 0; ///< Signal that ended the process. Zero: it exited.
 
   bool failed() const { return code != 0; }
@@ -35,13 +35,13 @@ std::string reason(const process_exit& ended);
 struct child_processes_options {
   /// Time for which processes may continue after the first failure or a call of
   /// `signal`. Then each process gets SIGTERM, or SIGKILL if it is stopped.
-  /// After this time again, the processes that still run get SIGKILL. A process
+  /// After a second grace period, each running process gets SIGKILL. A process
   /// that is stopped (SIGSTOP) at the first failure gets SIGKILL immediately.
   std::chrono::milliseconds grace_period{10'000};
   /// Called with each line of output, without its line break. A line of more
   /// than `max_line_bytes` arrives in pieces. `out` is true for standard output
-  /// and false for standard error. An exception that it throws leaves
-  /// `poll_once`.
+  /// and false for standard error. If it throws, `poll_once` passes the
+  /// exception on.
   std::function<void(const std::string& name, bool out, std::string_view line)>
     on_line{};
 };

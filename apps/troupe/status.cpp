@@ -44,7 +44,8 @@ void add_status(CLI::App& tool, action& selected) {
       ->type_name("SECONDS");
   };
   auto* const timeout = add_timeout("--timeout");
-  // The old name, not shown in the help; to be removed after version 0.1.
+  // --patience is the old name of --timeout. The help does not show it, and it
+  // is to be removed after version 0.1.
   auto* const old_name = add_timeout("--patience")->group("");
   command.callback([options, credentials, timeout, old_name, &selected] {
     if (timeout->count() > 0 && old_name->count() > 0)

@@ -22,6 +22,6 @@ struct train_arguments {
 /// Runs `troupe train`. @returns the exit code.
 int train(const train_arguments& given_arguments);
 
-/// Starts this program once per worker of the job and waits for all of them.
+/// Starts this program once per worker of the job and waits for all workers.
 /// TF_CONFIG tells each process its worker index. @returns the exit code.
 int launch_workers(const troupe::train_config& config);

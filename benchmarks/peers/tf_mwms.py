@@ -36,7 +36,7 @@ def train(strategy, models, args):
         return time.perf_counter() - start
 
     timed(5)
-    # All workers must run equally many steps, so the number is computed from their mean time.
+    # All workers must run equally many steps, so each computes this number from their mean time.
     mean = strategy.run(lambda t: tf.distribute.get_replica_context().all_reduce("MEAN", t),
                         args=(tf.constant(timed(10)),))
     steps = max(5, int(10 * args.window_s / float(strategy.experimental_local_results(mean)[0])))

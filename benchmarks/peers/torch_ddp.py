@@ -2,8 +2,9 @@
 
   torch_ddp.py --model mlp --batch 512 --ranks 2 --mode fused
 
-Every process has one thread; both jobs train on the same global batch. rate(n) is the number of
-examples per second with n processes, and efficiency is rate(ranks) / (ranks * rate(1)).
+Every process has one thread. The job of one process and the job of RANKS processes train on the
+same global batch. With rate(n), the examples per second of n processes, the speed-up is
+rate(RANKS) / rate(1), and the efficiency is the speed-up / RANKS.
 """
 import argparse
 import json

@@ -23,7 +23,7 @@ public:
   prefetcher& operator=(const prefetcher&) = delete;
 
   /// Returns the next element.
-  /// @pre an element before `end` was not returned yet.
+  /// @pre `next` has not returned all elements before `end`.
   /// @errors rethrows the exception that reading the element threw; the
   ///         prefetcher then has no further element. Throws std::runtime_error
   ///         after `timeout`.

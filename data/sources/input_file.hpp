@@ -25,8 +25,8 @@ public:
   const std::string& name() const { return name_; }
 
   /// Returns an upper bound for the number of decompressed bytes, computed from
-  /// the size of the file. It is exact for a plain file. Callers check it
-  /// before they allocate memory.
+  /// the size of the file. The bound is exact for a plain file. Callers check
+  /// the bound before they allocate memory.
   std::uint64_t max_size() const;
   bool is_compressed() const { return gzip_reader_ != nullptr; }
 

@@ -11,9 +11,9 @@ namespace troupe::models::detail {
 /// Joins names with commas: "a, b, c".
 std::string joined(std::span<const std::string> names);
 
-/// Returns the known name that is most similar to `name`: the one that needs
-/// the fewest edits (insertions, deletions, replacements, swaps of neighbors).
-/// Empty: no known name is similar.
+/// Returns the known name into which the fewest edits turn `name`. An edit
+/// inserts, deletes or replaces a letter, or swaps two neighbors. Empty: no
+/// known name is similar.
 std::string nearest(std::string_view name, std::span<const std::string> known);
 
 /// Returns a question such as ` did you mean "dense"?`. Empty: no known name is

@@ -5,8 +5,8 @@
 
 namespace troupe::models {
 
-/// Convolution layer for images: y = f(x * kernel + bias), where f is the
-/// activation.
+/// Convolution layer for images: y = f(x * kernel + bias), where * is the
+/// convolution and f is the activation.
 /// @shape input  [height, width, channels]
 /// @shape kernel [window height, window width, channels, filters]
 /// @shape bias   [filters]

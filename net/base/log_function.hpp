@@ -13,7 +13,7 @@ enum class severity : std::uint8_t {
 };
 
 /// Receives log messages about connections. Each message is one sentence. Any
-/// thread may call it.
+/// thread may call the function.
 using log_function = std::function<void(severity, const std::string&)>;
 
 } // namespace troupe::net

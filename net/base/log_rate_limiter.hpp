@@ -26,8 +26,8 @@ public:
   /// number.
   void count_evicted() { ++evicted_; }
 
-  /// Starts a new interval if the current one has lasted a second, and logs the
-  /// counts of the ended one. To be called regularly.
+  /// If the current interval has lasted a second, logs its counts and starts
+  /// the next interval. The owner calls `tick` regularly.
   void tick(clock::time_point now);
 
 private:

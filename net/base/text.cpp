@@ -41,7 +41,8 @@ std::size_t shown(std::string_view text) {
       return 0;
     point = point << 6 | (byte(i) & 0x3fU);
   }
-  // smallest code point per size: UTF-8 forbids an encoding that is too long
+  // smallest code points that need 2, 3 and 4 bytes: UTF-8 forbids to encode a
+  // code point in more bytes than it needs
   constexpr std::uint32_t least[]{0x80, 0x800, 0x10000};
   return point >= least[size - 2] && point <= 0x10ffff && is_harmless(point)
            ? size

@@ -4,8 +4,9 @@
 
 namespace troupe::net {
 
-/// Selects the task whose address `master` returns, and the layer before the
-/// address. Fields that are not set have the resolver's own values.
+/// Argument of `cluster_resolver::master`: the task whose address it returns,
+/// and the RPC layer before the address. For a field that is not set, each kind
+/// of resolver has its own default.
 struct master_query {
   std::optional<std::string> task_type{};
   std::optional<task_index> task_id{};
@@ -13,10 +14,11 @@ struct master_query {
 };
 
 /// Describes the cluster and the task of this process. Each way to start a job,
-/// such as a batch system, has its own implementation.
+/// such as a batch system, has its own subclass.
 ///
-/// Each function may read its source (such as an environment variable) again,
-/// and throws std::invalid_argument with a sentence if the source is invalid.
+/// Each call may read the resolver's source (such as an environment variable)
+/// again. It throws std::invalid_argument with a sentence if the source is
+/// invalid.
 class cluster_resolver {
 public:
   virtual ~cluster_resolver() = default;

@@ -40,7 +40,7 @@ std::size_t id_in_cluster(const cluster_spec& cluster,
                           const cluster_task& task);
 
 /// Returns the number of tasks that take part in collectives: chief and
-/// workers. For the evaluator it returns 1.
+/// workers. For the evaluator, and in an empty cluster, it returns 1.
 /// @errors throws std::invalid_argument for a ps.
 std::size_t worker_count(const cluster_spec& cluster, const cluster_task& task);
 

@@ -41,8 +41,8 @@ private:
 
 namespace troupe {
 
-/// Returns a resolver that reads TF_CONFIG, the argument of a strategy over
-/// several processes.
+/// Returns a resolver that reads TF_CONFIG. A strategy over several processes
+/// takes the resolver as its argument.
 inline net::tf_config_resolver tf_config() {
   return {};
 }

@@ -6,11 +6,11 @@
 
 namespace troupe::net {
 
-/// A resolver that merges the clusters of several sources, job by job. If all
-/// sources give a job as a list (`cluster_spec::as_dict`), the lists are
-/// concatenated. If a source gives the job as a dict, the tasks are merged by
-/// index, and no index may appear twice. All values other than the cluster come
-/// from the first source.
+/// A resolver that merges the clusters of several other resolvers, its sources,
+/// job by job. If each source that has a job gives it as a list
+/// (`cluster_spec::as_dict`), the lists are concatenated. If a source gives the
+/// job as a dict, the tasks are merged by index, and no index may appear twice.
+/// All values other than the cluster come from the first source.
 class union_resolver : public cluster_resolver {
 public:
   using source = std::shared_ptr<const cluster_resolver>;

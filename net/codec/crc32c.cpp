@@ -8,7 +8,7 @@ namespace troupe::net {
 
 namespace {
 
-constexpr std::uint32_t polynomial = 0x82F63B78; // bits in reverse order
+constexpr std::uint32_t polynomial = 0x82F63B78; // 0x1EDC6F41 reversed
 
 using table = std::array<std::array<std::uint32_t, 256>, 8>;
 
@@ -32,8 +32,8 @@ constexpr table slices = make_table();
 
 #if defined(__x86_64__)
 
-/// Returns the product of two polynomials modulo `polynomial`. The bits of all
-/// three are in reverse order.
+/// Returns the product of two polynomials modulo `polynomial`. In each number
+/// the highest bit is the coefficient of x^0, and the lowest bit that of x^31.
 constexpr std::uint32_t product(std::uint32_t a, std::uint32_t b) {
   std::uint32_t sum = 0;
   for (auto bit = 1u << 31; bit != 0; bit >>= 1) {
@@ -55,9 +55,10 @@ constexpr std::uint32_t power(std::size_t bytes) {
   return result;
 }
 
-/// Extends a checksum by `Zeros` zero bytes. The XOR of the result and the
-/// checksum of the next `Zeros` bytes, started at 0, is the checksum of both
-/// blocks.
+/// Returns the value of the CRC register `crc` after it has processed `Zeros`
+/// zero bytes. The CRC is linear: for a block of `Zeros` other bytes, the
+/// caller XORs this value with a register that starts at 0 and processes the
+/// block.
 template <std::size_t Zeros>
 std::uint32_t over_zeros(std::uint32_t crc) {
   static constexpr auto rows = [] {
@@ -73,8 +74,10 @@ std::uint32_t over_zeros(std::uint32_t crc) {
          ^ rows[2][(crc >> 16) & 0xFF] ^ rows[3][crc >> 24];
 }
 
-/// Processes three adjacent blocks of `Block` bytes in parallel. The CRC
-/// instruction has a latency of three cycles, and one can start per cycle.
+/// Processes groups of three adjacent blocks of `Block` bytes, and removes them
+/// from `bytes`. Each block has its own register, so that three CRC
+/// instructions run in parallel: each takes three cycles, and one can start per
+/// cycle.
 template <std::size_t Block>
 __attribute__((target("sse4.2"))) std::uint32_t
 three_blocks(std::span<const std::byte>& bytes, std::uint32_t crc) {

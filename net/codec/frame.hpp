@@ -16,7 +16,7 @@ namespace troupe::net {
 /// old ones.
 enum class frame_kind : std::uint8_t {
   oneway = 1, ///< A message that has no answer.
-  /// A message that is answered by one response or error with its tag.
+  /// A message. The peer answers by one response or error with the same tag.
   request = 2,
   response = 3,
   /// Answer to a request that failed. The payload has a code and a text.

@@ -97,7 +97,7 @@ private:
       for (auto n = count(1, "list"); n > 0 && !failed(); --n) {
         const auto before = offset_;
         get(xs.emplace_back());
-        // without this check, a huge length would cost the sender no bytes
+        // else a sender could claim 2^64 elements without a byte for them
         if (offset_ == before)
           fail("an element of a list has no bytes");
       }

@@ -49,8 +49,9 @@ descriptor listen_on(const socket_address& target);
 /// `errno`.
 descriptor connect_async(const socket_address& target);
 
-/// Returns 0 if the socket is connected, else an error number. If the socket is
-/// connected to itself, the result is ECONNREFUSED.
+/// Returns 0 if the socket is connected, else an error number. A socket that
+/// dials a free port of its own host can become connected to itself; the result
+/// is then ECONNREFUSED.
 int connect_result(int descriptor);
 
 /// Accepts the next connection, and sets `peer` to the address of its other

@@ -15,7 +15,7 @@ namespace layout = packet_layout;
 namespace {
 
 /// Offset of the payload in the output buffer. It is a multiple of 64 that
-/// leaves space for the prefix.
+/// leaves space for the packet's prefix, the 80 bytes of `packet_layout`.
 constexpr std::size_t payload_offset = 128;
 constexpr std::size_t read_ahead_bytes = 16 * 1024;
 
@@ -124,9 +124,10 @@ bool stream_lane::post(const packet_header& header,
 }
 
 bool stream_lane::flush() {
-  // If the stream was full, nothing is written before the kernel reports much
-  // free space. A packet that then fits as a whole is not copied to the output
-  // buffer.
+  // After a write that filled the send buffer, the next write waits until
+  // `poll` reports the socket as writable. The kernel does so only when much
+  // space is free. So the next packet often fits as a whole, and is not copied
+  // to the output buffer.
   pollfd x{stream_->descriptor(), POLLOUT, 0};
   if (stream_full_ && ::poll(&x, 1, 0) == 0)
     return false;
@@ -278,7 +279,7 @@ void stream_lane::pop() {
 bool stream_lane::arm(std::vector<pollfd>& watched) {
   if (closed_)
     return close_reported_;
-  if (flush() && std::exchange(space_wanted_, false)) // `arm` reports it once
+  if (flush() && std::exchange(space_wanted_, false)) // reports space once
     return false;
   const bool reads = !has_front_ || fetch_incomplete_;
   const bool next_arrived =

@@ -57,7 +57,8 @@ bool is_host_name(std::string_view text) {
          && text.front() != '.' && text.find("..") == text.npos;
 }
 
-/// Makes an entry of a certificate for a DNS name or an IP address.
+/// Makes a subject alternative name of a certificate: a DNS name or an IP
+/// address.
 GENERAL_NAME* make_name(const std::string& host) {
   openssl_ptr<GENERAL_NAME, GENERAL_NAME_free> name{
     checked(GENERAL_NAME_new(), "make a name")};

@@ -35,7 +35,8 @@ std::string read_secret(const std::string& file);
 
 /// Returns the secret in the variable TROUPE_SECRET, or in the file that
 /// TROUPE_SECRET_FILE names. Empty: neither variable is set. No program takes a
-/// secret on its command line, because all users of the host can read it.
+/// secret on its command line, because all users of the host can read command
+/// lines.
 /// @errors throws std::invalid_argument if both variables are set, and
 ///         std::runtime_error as `read_secret`.
 std::string secret_from_environment();

@@ -45,8 +45,10 @@ std::string take_error() {
   return reason ? reason : "unknown error " + std::to_string(code);
 }
 
-/// Returns a text with the certificate at fault and a remedy. Empty: they are
-/// not known.
+/// Returns a text that names the side at fault and a remedy. Empty: no remedy
+/// is known.
+/// @param reason OpenSSL's code of the error.
+/// @param verified result of verifying the peer's certificate.
 std::string remedy_for(int reason, long verified) {
   switch (verified) {
     case X509_V_OK:

@@ -10,7 +10,7 @@ namespace troupe::net {
 /// Creates streams with TLS 1.3, in which both sides have a certificate. A peer
 /// is accepted if its certificate is valid now and signed by the authority.
 /// Names in certificates are not compared with addresses. The streams may
-/// outlive this object. Any thread may call its functions.
+/// outlive this object. Any thread may call the functions of `tls`.
 class tls {
 public:
   enum class side { dialer, acceptor };

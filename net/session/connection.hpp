@@ -34,8 +34,8 @@ public:
   virtual std::chrono::milliseconds silence() const = 0;
 
   /// Calls `fn` once when the connection has ended, on the endpoint's thread.
-  /// If it has ended already, calls `fn` before it returns. The channels'
-  /// listeners get the reason that `fn` gets.
+  /// If the connection has ended already, `on_closed` calls `fn` before it
+  /// returns. The channels' listeners get the reason that `fn` gets.
   virtual void
   on_closed(std::function<void(close_reason, const std::string&)> fn) = 0;
 

@@ -119,7 +119,7 @@ void connector::on_handshake_done() {
     result.payload = finished->machine().payload();
     return finish(std::move(result), finished->take_stream());
   }
-  // the peer has at least closed the connection
+  // the peer has sent a byte, or has at least closed the connection
   peer_responded_ = true;
   if (finished->machine().current() == handshake::state::rejected) {
     endpoint::dial_result result;

@@ -92,8 +92,8 @@ public:
     std::vector<std::byte> payload; ///< Payload of the peer's hello response.
   };
   /// Connects to a peer. It retries until the timeout has elapsed, but not
-  /// after a rejection. It then calls the completion function once, on the
-  /// endpoint's thread.
+  /// after a rejection. When the dial has succeeded or failed, it calls
+  /// `on_done` once, on the endpoint's thread.
   void dial(const address& peer_address, const hello& own_hello,
             std::chrono::milliseconds timeout,
             std::function<void(dial_result&&)> on_done);

@@ -33,18 +33,17 @@ nonce random_nonce();
 ///   start    the dialer sends its greeting
 ///   on greeting  the acceptor sends its greeting; the dialer sends its proof
 ///                and its message
-///   on proof     must be the HMAC over both nonces and the sender's label
-///   on hello     the acceptor waits until its owner calls `respond`, then
-///   sends
-///                its proof and the response
+///   on proof     must be the HMAC over both nonces and a label that names the
+///                side of the sender
+///   on hello     the acceptor waits until its owner calls `respond`; then it
+///                sends its proof and the response
 ///   on response  the dialer is done
 ///   end      accepted, rejected or failed; bytes after the last message are
-///   for
-///            the next user of the stream
-///   cost     each side reads at most 40 + 32 bytes before it verifies the
-///   proof faults   different versions -> both sides reject; the acceptor sends
-///   its
-///            greeting first, so that the dialer can detect it
+///            for the next user of the stream
+///   cost     before it verifies the proof, a side reads at most 40 + 32 bytes:
+///            the greeting and the proof
+///   faults   different versions -> both sides reject; the acceptor first sends
+///            its greeting, so that the dialer learns the acceptor's version
 ///            a wrong proof, or only one side has a secret -> the side that
 ///            detects it fails, and sends nothing more
 class handshake {

@@ -57,11 +57,12 @@ public:
   /// If at least this number of bytes of a priority waits to be written, `post`
   /// accepts no frame of that priority.
   static constexpr std::size_t max_queued_bytes = std::size_t{4} << 20;
-  /// Number of bytes of replies, such as credits, that may wait in addition.
+  /// Maximum number of bytes of replies, such as credits, that may wait to be
+  /// written in addition to posted frames.
   static constexpr std::size_t max_queued_reply_bytes = std::size_t{64} << 10;
 
-  /// What a channel's listener is notified of: a received frame, or without a
-  /// frame the end of the channel.
+  /// Event for the listener of a channel: a received frame, or the end of the
+  /// channel if `received` is none.
   struct event {
     std::uint32_t channel = 0;
     std::optional<frame> received;

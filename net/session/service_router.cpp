@@ -84,7 +84,7 @@ private:
   }
 
   /// Returns the rejection if no service is registered. It does not reveal
-  /// which services are.
+  /// which services are registered.
   static net::hello_response no_such_service(const net::hello& peer) {
     return {false,
             "no service '" + peer.purpose + "' of job '" + peer.job

@@ -229,7 +229,7 @@ void stream_connection::on_closed(
       return;
     }
   }
-  // without the mutex: it does not change any more
+  // without the mutex: `closed_` does not change any more
   fn(closed_->cause, closed_->reason);
 }
 

@@ -109,8 +109,8 @@ private:
   /// State of the last write. `ok`: more bytes can be written. Otherwise writes
   /// wait until the stream is ready.
   stream::status blocked_on_ = stream::status::ok;
-  /// True while the loop's thread delivers events. It writes the frames that
-  /// listeners post together, afterwards.
+  /// True while the loop's thread delivers events. Frames that the listeners
+  /// post meanwhile are written together, after the delivery.
   bool corked_ = false;
   /// True if one turn of the loop did not read all bytes that have arrived.
   bool more_to_read_ = false;

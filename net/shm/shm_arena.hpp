@@ -32,8 +32,9 @@ public:
     return {pages_.begin(), pages_.bytes()};
   }
 
-  /// Returns the offset of the bytes in the arena. Zero: not all of them lie in
-  /// the arena, or they start at its first byte, which is never sent.
+  /// Returns the offset of the bytes in the arena. Zero: the bytes cannot be
+  /// sent zero-copy, because they do not lie completely in the arena or start
+  /// at its first byte.
   std::uint64_t offset_of(std::span<const std::byte> bytes) const;
 
 private:

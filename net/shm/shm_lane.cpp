@@ -219,7 +219,7 @@ bool shm_lane::arm(std::vector<pollfd>& watched) {
   const bool space_available =
     (space_wanted_ && has_space()) || (release_wanted_ && !has_unreleased());
   if (space_available)
-    space_wanted_ = release_wanted_ = false; // `arm` reports it once
+    space_wanted_ = release_wanted_ = false; // reports an event once
   if (space_available || (!has_front_ && has_arrived()) || closed_)
     return false;
   armed_ = true;

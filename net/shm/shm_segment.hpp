@@ -9,8 +9,9 @@
 #include <cstdint>
 
 // A segment is shared memory that one process writes and one peer reads in
-// place. It holds the two queues of packets that the process sends, and its
-// positions in the peer's queues. docs/shared-memory.md has the layout.
+// place. It holds the two queues of packets that the process sends, and the
+// positions up to which the process has read the peer's queues.
+// docs/shared-memory.md has the layout.
 
 namespace troupe::net {
 

@@ -241,8 +241,9 @@ bool is_loopback(int socket) {
   return peer.ss_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&address.sin6_addr);
 }
 
-/// Selects a congestion control without pacing for a loopback connection. The
-/// pacing of BBR would only cost time there.
+/// Selects a TCP congestion control without pacing for a loopback connection.
+/// BBR, the default of some hosts, delays packets (pacing), which only costs
+/// time on loopback.
 void disable_pacing_on_loopback(int socket) {
   constexpr char unpaced[] = "reno"; // built into every kernel
   if (is_loopback(socket))

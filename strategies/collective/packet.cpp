@@ -12,13 +12,13 @@ namespace {
 
 constexpr std::size_t kib = 1024;
 
-/// Maximum number of bytes that a process sends to all others together for an
+/// Maximum number of bytes, summed over all peers, that a process sends for an
 /// `all_to_all` bucket.
 constexpr std::size_t max_all_to_all_bytes = 32 * kib;
 /// Maximum size, in bytes, of a bucket that is sent as one chunk.
 constexpr std::size_t max_unchunked_bytes = 32 * kib;
-/// Number of chunks that each process adds: enough that copying, adding and
-/// sending overlap.
+/// Number of chunks of a large bucket that each process should add. With
+/// several chunks, copying, adding and sending overlap.
 constexpr std::size_t chunks_per_process = 4;
 constexpr std::size_t min_chunk_bytes = 16 * kib;
 constexpr std::size_t cache_line_bytes = 64;

@@ -34,10 +34,10 @@ inline constexpr std::size_t max_gather_bytes = std::size_t{1} << 30;
 
 /// Describes how a bucket is cut into chunks.
 struct chunking {
-  /// Elements of a chunk; the last may have fewer.
+  /// Number of elements of a chunk; the last chunk may have fewer.
   std::size_t chunk_elements = 0;
   std::uint32_t count = 0; ///< Number of chunks. Zero for an empty bucket.
-  /// The bucket is one chunk, and every process computes its whole sum itself.
+  /// The bucket is one chunk, and every process computes the whole sum itself.
   bool all_to_all = false;
 
   friend bool operator==(const chunking&, const chunking&) = default;
@@ -128,7 +128,7 @@ public:
 
   /// Returns a buffer for the payload of the next packet: `max_packet_bytes`
   /// bytes, aligned to 64 bytes. Empty: the queue is full. Until the next
-  /// `send` all calls return the same buffer.
+  /// `send` to this queue, all calls for it return the same buffer.
   virtual std::span<std::byte> reserve(std::uint32_t peer, lane_id lane) = 0;
   /// Sends the first `bytes` bytes of the reserved buffer. @pre `reserve`
   /// returned a buffer.
@@ -140,8 +140,7 @@ public:
                     std::span<const std::byte> bytes) = 0;
 
   /// Sends a payload without a copy if the transport can. The payload must not
-  /// change until the transport reports that all sent packets have left this
-  /// process.
+  /// change until the receiver has released it.
   /// @returns false if the queue is full.
   virtual bool send_zero_copy(std::uint32_t peer, lane_id lane,
                               const packet_header_bytes& header,
@@ -160,7 +159,7 @@ public:
   virtual std::span<const std::byte> view(std::uint32_t peer, lane_id lane) = 0;
   /// Copies the payload of the front packet to `destination`. Returns true when
   /// the copy is complete; until then the caller repeats the call. Bytes that
-  /// an earlier call copied stay in the destination of that call.
+  /// were copied to an earlier destination are not moved to a new one.
   virtual bool read_into(std::uint32_t peer, lane_id lane,
                          std::span<std::byte> destination) = 0;
   /// Removes the front packet.

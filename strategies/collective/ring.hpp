@@ -15,7 +15,8 @@
 ///            the first to send chunk c of the k-th collective of a step
 ///   on contribution  add the own contribution to the received one, in the
 ///            memory of the result. The last process of a chunk keeps the sum
-///            and sends it as the result; every other process sends it on
+///            and sends it as the result; every other process sends the
+///            sum on as its contribution
 ///   on result  keep the result. Send it on, unless the next process is the
 ///            one that computed it
 ///   end      when all results are kept and all packets are sent
@@ -24,7 +25,7 @@
 ///   order    own contributions are added one by one along the ring, from
 ///            process (k + c) mod P on. The bits depend on P and the placement,
 ///            but are equal in all processes. A queue carries chunks in groups
-///            of P, and the chunks of a group in the order of their hops
+///            of P, and the chunks of a group hop by hop, at most one per hop
 ///   faults   as in state_machine.hpp, and:
 ///            a result of a chunk arrives before this process has sent its
 ///            contribution to the chunk -> protocol error

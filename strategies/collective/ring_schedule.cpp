@@ -23,8 +23,10 @@ std::uint32_t state_machine::chunk_at(const cursor& position, packet_kind kind,
            : schedule.contribution_at(position.j, position.i, sender);
 }
 
-/// Moves `position` to the next hop of a chunk that exists.
-/// @returns false if this operation has no hop left.
+/// Moves `position` to the next hop whose chunk exists; the last group of an
+/// operation may have fewer than P chunks.
+/// @returns false if this operation has no hop left, or if `receiver` is not
+///          the next process after `sender`.
 bool state_machine::next_hop(cursor& position, packet_kind kind,
                              std::uint32_t sender,
                              std::uint32_t receiver) const {
@@ -83,9 +85,9 @@ bool state_machine::can_send_result(const cursor& position) const {
 
 // -- receiving ----------------------------------------------------------------
 
-/// Adds the local contribution and writes the sum to the memory of the result.
-/// The packet can therefore be popped immediately, even if the queue to the
-/// next process is full.
+/// Adds the local contribution to the received one, and writes the sum to the
+/// memory of the result. The packet can therefore be popped immediately, even
+/// if the queue to the next process is full.
 bool state_machine::receive_ring_contribution(packet_transport& transport,
                                               std::uint32_t peer,
                                               const packet_header& expected) {
@@ -137,9 +139,10 @@ void state_machine::add_local(const operation& op, std::uint32_t chunk,
     run(double{});
 }
 
-/// True if this process has sent its contribution to a chunk. A result of the
-/// chunk that arrives earlier is a protocol error. The last process of a chunk
-/// sends no contribution, but receives no result either.
+/// True if this process has sent its contribution to a chunk; `sum` gives the
+/// operation and the group of the chunk. A result of the chunk that arrives
+/// earlier is a protocol error. The last process of a chunk sends no
+/// contribution, but receives no result either.
 bool state_machine::contribution_was_sent(const cursor& sum,
                                           std::uint32_t chunk) const {
   const auto schedule = ring_of(operation_at(sum.operation_number));
@@ -149,9 +152,9 @@ bool state_machine::contribution_was_sent(const cursor& sum,
 
 // -- who is missing -----------------------------------------------------------
 
-/// Returns the processes that must add to a chunk before the expected packet
-/// can arrive, and whose contributions have not arrived. If all contributions
-/// have arrived: the previous process.
+/// Returns the processes whose contributions the expected packet needs, and of
+/// which no contribution has arrived in this operation. If there are none: the
+/// previous process.
 std::vector<std::uint32_t>
 state_machine::silent_ring_peers(const operation& op) const {
   const auto schedule = ring_of(op);

@@ -76,7 +76,7 @@ void state_machine::start_generation(std::uint64_t generation) {
 }
 
 /// Redirects the rest of a stale packet to scratch memory, because the caller
-/// may reuse the tensor that was its destination.
+/// may reuse the tensor to which the packet was being copied.
 void state_machine::discard_rest(receive_state& state, std::size_t bytes) {
   if (!discard_buffer_)
     discard_buffer_ =

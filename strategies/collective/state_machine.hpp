@@ -14,12 +14,12 @@
 ///   messages contribution: sum of one chunk over a whole subtree of the
 ///            sender's replicas
 ///            result: sum of one chunk over all replicas
-///            gather: one replica's tensor, in pieces
+///            gather: one replica's tensor, in pieces, to all other processes
 ///   start    with a generation; then each replica begins and ends steps
 ///   on contribute  when all local replicas have called the k-th collective of
 ///            the step, the collective starts. Process (k + c) mod P adds chunk
-///            c. Each other process sends one contribution to that process for
-///            each of its own subtrees (`subtrees_of`). If the bucket is small
+///            c. Every other process sends it one contribution for each subtree
+///            that the sender hosts (`subtrees_of`). If the bucket is small
 ///            (all-to-all), every process sends its contributions to all others
 ///            and computes the whole sum itself
 ///   on contribution  when all contributions to a chunk have arrived, and the
@@ -40,7 +40,7 @@
 ///            stays in its queue
 ///            unexpected collective, size, type or chunk -> protocol error that
 ///            names the received and the expected packet
-///            a replica ends a step before its packets are sent -> this process
+///            a replica ends a step whose packets are not sent -> this process
 ///            sends and receives no packet for the rest of the generation
 ///
 /// These rows describe the tree algorithm. A sum whose options select the ring
@@ -89,8 +89,8 @@ public:
   /// generation that was not drained.
   bool is_current(std::uint32_t replica) const;
 
-  /// Begins a step. `step` must be higher than in the last call for this
-  /// generation.
+  /// Begins a step. `step` must be higher than in the replica's last call for
+  /// this generation.
   void begin_step(std::uint32_t replica, std::uint64_t step);
 
   /// Ends the step of a replica. If the step is not drained, this process takes
@@ -160,8 +160,8 @@ public:
 
   /// Returns the missing inputs of the first incomplete operation of a step. If
   /// all inputs have arrived: a peer that has not accepted all packets of the
-  /// step. Empty: none. Only the transport knows which peers still read
-  /// zero-copy buffers.
+  /// step. Empty: none. Peers that still read zero-copy buffers are not listed,
+  /// because only the transport knows them.
   std::optional<missing_inputs> missing(std::uint64_t step) const;
 
 private:
@@ -179,16 +179,17 @@ private:
     chunking chunks;  ///< Chunks of the bucket. Unused by a gather.
     output_placement result_placement = output_placement::separate;
     bool started = false; ///< All local replicas have contributed.
-    /// Number of chunks or gathered tensors that are not complete here; set at
-    /// the start. An all-to-all bucket also counts each peer that was not sent
-    /// all packets.
+    /// Number of chunks or gathered tensors that are not complete here; set
+    /// when the operation starts. For an all-to-all bucket it also counts each
+    /// peer to which this process has packets left to send.
     std::uint32_t remaining = 0;
     tensors inputs;   ///< Contributions of the local replicas.
     tensor output;    ///< The sum. Unused by a gather.
     tensors gathered; ///< Gathered tensors by replica id.
   };
   /// Position of a packet in a queue. `j` and `i` count within the operation:
-  ///   sum by tree  j-th chunk of the process that adds it, i-th subtree
+  ///   sum by tree  j-th chunk that one process adds, i-th subtree that the
+  ///                sender hosts
   ///   gather       j-th replica of the sender, i-th piece of its tensor
   ///   sum by ring  j-th group of chunks, i-th hop
   struct cursor {
@@ -222,7 +223,8 @@ private:
     std::uint64_t first = 0;
     /// Number of the operation that the replica calls next.
     std::uint64_t next = 0;
-    /// Highest bucket and highest gather number of the step. -1: none.
+    /// Highest bucket number and highest gather number that the replica used in
+    /// the step. -1: none.
     std::array<std::int64_t, 2> highest{-1, -1};
   };
   enum class packet_match { expected, stale, early, mismatch };
@@ -361,7 +363,7 @@ private:
   tensor discard_buffer_;
   /// Peers may still read tensors of this process.
   bool zero_copy_pending_ = false;
-  tensors zero_copy_tensors_; ///< Released tensors that peers may read.
+  tensors zero_copy_tensors_; ///< Released tensors that peers may still read.
 };
 
 } // namespace troupe::collective

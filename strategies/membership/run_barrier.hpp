@@ -47,8 +47,8 @@ struct join {
   std::uint64_t first = 0; ///< First step of the run.
   std::uint64_t steps = 0; ///< Number of steps of the run.
   /// Milliseconds after the first join of a run within which all processes must
-  /// join; otherwise the joins are rejected. The first join's value applies,
-  /// raised to the chief's step timeout and limited to a year.
+  /// join; otherwise the joins are rejected. The chief uses the value of the
+  /// first join, but at least its step timeout and at most a year.
   std::uint64_t timeout = 0;
   auto fields() { return std::tie(process, run, first, steps, timeout); }
 };
@@ -132,7 +132,7 @@ private:
   /// Highest run number that was started or rejected.
   std::uint64_t decided_ = 0;
   std::uint64_t active_run_ = 0; ///< Number of the active run. Zero: none.
-  rejection last_rejection_;     ///< The last rejection.
+  rejection last_rejection_;
   /// Set when a process is lost: no run can start any more.
   std::optional<rejection> lost_;
 };

@@ -25,7 +25,8 @@
 ///   on configured  by all replicas: start the run, and grant its first
 ///            `step_window` steps
 ///   on step_done  by all replicas for the first uncommitted step: commit the
-///            step and grant one more
+///            step and grant one more; grants are sent in batches of a quarter
+///            of the step window
 ///   on failed  abort the run: begin the next generation. When all replicas
 ///            have acknowledged that generation, report the reason of the abort
 ///   on lost  abort the run as on failed; the replica stays lost. If a whole
@@ -37,11 +38,12 @@
 ///   end      when the last step of the run is committed. After `stop` that is
 ///            the last granted step
 ///   cost     R step_done per step and R grants per quarter of the step window;
-///            no step waits for these messages. R configure and R configured
+///            a step waits only for its grant, and only if the window is used
+///            up. R configure and R configured
 ///            per generation, R start_steps per run. A replica that does not
 ///            acknowledge `configure` in time is sent it once more
 ///   order    the metrics of a step are added in tree order over replica ids
-///   faults   older generation, another incarnation than the configured one, or
+///   faults   older generation, another incarnation than in `configured`, or
 ///            a repeated message -> ignored
 ///            step_done of a step that was not granted, or of an unknown
 ///            replica -> the run is aborted as `protocol`
@@ -59,7 +61,7 @@ struct configure {
   /// Generation that the replica enters. The chief increments it at each
   /// reconfiguration of the replicas.
   std::uint64_t generation = 0;
-  std::uint32_t replica = 0;  ///< Id of the replica that receives it.
+  std::uint32_t replica = 0;  ///< Id of the replica that is configured.
   std::uint32_t replicas = 1; ///< Number of replicas of the job.
   auto fields() { return std::tie(generation, replica, replicas); }
 };
@@ -248,8 +250,8 @@ public:
                            const std::string& reason);
   reaction on_reducer_lost(std::uint32_t reducer, const std::string& reason);
 
-  /// Aborts the active run for a reason that is not an event of its steps. No
-  /// effect if no run is active.
+  /// Aborts the active run for a reason outside its steps, such as a process
+  /// that joins another run. No effect if no run is active.
   reaction end_with(abort_cause code, const std::string& reason);
 
   /// `progress_count` did not change within the step timeout.

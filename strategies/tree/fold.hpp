@@ -32,8 +32,9 @@ inline void add(double* out, const double* a, const double* b, std::size_t n) {
 
 /// Computes the sum over replicas [a, b) in tree order, for the elements
 /// [offset, offset + n). @pre `n <= block`.
-/// @param leaf `leaf(a, b)` returns the elements of the sum over [a, b). Null:
-///             `fold` splits the range. Must not be null for one replica.
+/// @param leaf `leaf(a, b)` returns a pointer to element 0 of the sum over [a,
+///             b), or null: then `fold` splits the range. Never null for a
+///             single replica.
 /// @returns the first element of the sum: `out`, or memory of the leaf if [a,
 ///          b) is a leaf.
 template <class T, class Leaf>

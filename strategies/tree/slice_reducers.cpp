@@ -19,8 +19,8 @@ slice_reducers::slice& slice_reducers::slice_of(const slice_key& key) {
   return slices_.back();
 }
 
-/// Returns a slice that is in progress, has the key's bucket and step, but
-/// another number of slices. Null: none.
+/// Returns the spec of an incomplete slice with the key's bucket and step, but
+/// with another number of slices in the bucket. Null: none.
 const slice_spec*
 slice_reducers::differently_sliced(const slice_key& key) const {
   const auto found = std::ranges::find_if(slices_, [&](const slice& s) {

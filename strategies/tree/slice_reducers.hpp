@@ -7,9 +7,9 @@
 
 namespace troupe::tree {
 
-/// The slices that one actor, a reducer or a replica, adds. Each slice is at
-/// one step at a time, because no replica ends a step before the sums of the
-/// step are complete.
+/// The slices that one actor, a reducer or a replica, adds. Each slice holds
+/// the contributions of one step at a time, because no replica ends a step
+/// before the sums of the step are complete.
 class slice_reducers {
 public:
   explicit slice_reducers(std::uint32_t replicas) : replicas_{replicas} {}
@@ -17,9 +17,10 @@ public:
   /// Accepts a contribution. A contribution of a newer step or generation
   /// starts that step; a contribution of an older step is ignored. Never
   /// returns `finished`, because `reduce_some` returns the sums.
-  /// @errors returns a protocol error if a slice starts a step before its
-  ///         previous step of the same generation is complete, or if replicas
-  ///         divide a bucket into different numbers of slices.
+  /// @errors returns a protocol error if a contribution to a slice is of a
+  ///         newer step, while the current step of the slice in the same
+  ///         generation is incomplete; or if replicas divide a bucket into
+  ///         different numbers of slices.
   reaction on(const contribution& message, const tensor& data,
               const tensor& output);
 
@@ -43,8 +44,8 @@ public:
     std::uint32_t bucket = 0;
     std::vector<std::uint32_t> replicas; ///< Missing replicas, ascending.
   };
-  /// Returns the first bucket of a step that lacks contributions, and the
-  /// replicas that have not contributed. Empty: none.
+  /// Returns the first bucket that lacks contributions in a step, and the
+  /// replicas that have not contributed to it. Empty: none.
   std::optional<missing_inputs> missing(std::uint64_t step) const;
 
 private:

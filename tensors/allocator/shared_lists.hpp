@@ -33,8 +33,8 @@ constexpr std::size_t size_of(std::size_t index) {
   return (index + 1) * granule;
 }
 
-/// Number of free blocks that a thread takes from, or moves to, the shared list
-/// at once.
+/// Number of free blocks of size class `index` that a thread takes from the
+/// shared list, or moves to it, at once.
 constexpr std::uint32_t batch_of(std::size_t index) {
   return index < 8 ? 64 : index < 32 ? 32 : 16;
 }
@@ -42,7 +42,7 @@ constexpr std::uint32_t batch_of(std::size_t index) {
 // -- the range ----------------------------------------------------------------
 
 std::atomic<char*> range{nullptr};
-/// Size in bytes. It is set after `range`, at first use.
+/// Size of `range` in bytes. Zero: `reserve` has not yet set both.
 std::atomic<std::size_t> range_size{0};
 std::atomic<std::size_t> chunks_used{0};
 std::uint8_t class_of_chunk[chunk_count];
@@ -57,7 +57,7 @@ char* new_chunk(std::size_t index) {
   }
   auto* at = range.load(std::memory_order_relaxed) + i * chunk_size;
   if (mprotect(at, chunk_size, PROT_READ | PROT_WRITE) != 0)
-    return nullptr; // The chunk is not reused: the system is out of memory.
+    return nullptr; // The system is out of memory. The chunk stays unused.
   class_of_chunk[i] = static_cast<std::uint8_t>(index);
   return at;
 }
@@ -115,7 +115,8 @@ private:
 
   std::atomic<bool> locked_{false};
   block* free_ = nullptr;
-  char* chunk_position_ = nullptr; ///< Begin of the unused rest.
+  /// The unused part of the newest chunk is [chunk_position_, chunk_end_).
+  char* chunk_position_ = nullptr;
   char* chunk_end_ = nullptr;
 };
 
@@ -137,7 +138,7 @@ void unlock_all() {
 void reserve() {
   static std::atomic<bool> begun{false};
   if (begun.exchange(true))
-    return; // A concurrent first call falls back to malloc.
+    return; // Until the first caller is done, other threads use malloc.
   for (auto size = chunk_count * chunk_size; size >= chunk_size; size /= 4) {
     void* reserved = mmap(nullptr, size, PROT_NONE,
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

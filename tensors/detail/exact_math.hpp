@@ -18,7 +18,8 @@ inline double power(double x, std::uint64_t n) {
 }
 
 /// ln x for positive normal x, within a few units in the last place.
-/// @source ln m = 2 atanh s, with s = (m - 1) / (m + 1).
+/// @source ln x = ln m + e ln 2 for x = m 2^e, and ln m = 2 atanh s with s =
+///         (m - 1) / (m + 1).
 inline double log(double x) {
   const auto bits = std::bit_cast<std::int64_t>(x);
   constexpr std::int64_t root_half = 0x3FE6A09E667F3BCD; // sqrt(1/2)

@@ -88,7 +88,7 @@ static inline vec splat(float x) {
   return x - vec{};
 }
 
-/// Sets the lanes that a partial load did not fill to another value.
+/// Sets the lanes that a partial load did not fill to `with`.
 static inline vec padded(vec x, float, full) {
   return x;
 }
@@ -120,8 +120,8 @@ inline vec rotated(vec x, std::index_sequence<i...>) {
   return __builtin_shufflevector(x, x, ((i + offset) % width)...);
 }
 
-/// Reduces a vector to one value: combines lane i with i + half, then with i +
-/// half / 2, and so on.
+/// Reduces a vector to one value: combines lane i with lane i + half, then with
+/// lane i + half / 2, and so on. The caller passes half = width / 2.
 template <std::size_t half, class F>
 inline float folded(vec x, F combine) {
   x = combine(x, rotated<half>(x, std::make_index_sequence<width>{}));
@@ -136,8 +136,8 @@ struct lanes {
   static constexpr std::size_t count = 16;
   vec vectors[count / width] = {};
 
-  /// Reduces the sums to one value: combines lane i with i + 8, then with i +
-  /// 4, and so on. `combine` takes and returns vectors.
+  /// Reduces the sums to one value: combines lane i with lane i + 8, then with
+  /// lane i + 4, and so on. `combine` takes and returns vectors.
   template <class F>
   inline float fold(F combine) const {
     vec x[count / width];
@@ -150,8 +150,9 @@ struct lanes {
   }
 };
 
-/// Calls `body(v, i, k)` for vectors that cover [0, n). The elements from i on
-/// belong to vector v of `lanes`: element j belongs to lane j % 16.
+/// Calls `body(v, i, k)` for vectors that cover [0, n). i is the first element
+/// of the vector; k is `full` or `partial`. `body` combines the vector with
+/// vector v of `lanes`, so element j always belongs to lane j % 16.
 template <class F>
 inline void in_lanes(std::size_t n, F body) {
   constexpr auto vectors = lanes::count / width;

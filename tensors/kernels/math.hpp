@@ -5,9 +5,9 @@
 namespace troupe::TROUPE_LEVEL {
 
 /// e^x with an error of at most 1 ulp, also for subnormal results; NaN for NaN.
-/// e^x = 2^k e^r, with k = round(x / ln 2) and r = x - k ln 2. k ln 2 is
-/// subtracted in two terms; the first one is exact. A polynomial approximates
-/// e^r on [-ln 2 / 2, ln 2 / 2].
+/// e^x = 2^k e^r, with k = round(x / ln 2) and r = x - k ln 2. ln 2 is split
+/// into 0.693359375, whose product with k is exact, and a small rest. A
+/// polynomial approximates e^r on [-ln 2 / 2, ln 2 / 2].
 /// @source Cody & Waite, Software Manual for the Elementary Functions, 1980;
 ///         coefficients of Cephes (Moshier).
 static inline vec exp_of(vec x) {
@@ -25,8 +25,8 @@ static inline vec exp_of(vec x) {
   p = p * r + 1.6666665459e-1f;
   p = p * r + 5.0000001201e-1f;
   const vec e = p * (r * r) + r + 1.0f;
-  // Multiplies by 2^k as two factors: k is in [-150, 128], but 2^k is a normal
-  // float only for k in [-126, 127].
+  // Multiplies e by 2^k in two factors: k is in [-150, 128], but 2^k is a
+  // normal float only for k in [-126, 127].
   const ints whole_k = (ints)shifted - 0x4B400000;
   const ints half = whole_k >> 1;
   const vec first = (vec)((half + 127) << 23);
@@ -35,7 +35,7 @@ static inline vec exp_of(vec x) {
 }
 
 /// ln x for positive finite x, accurate to the last bit of a float. It is
-/// scalar, because a softmax calls it only once per row.
+/// scalar, because softmax_cross_entropy calls it only once per row.
 static inline float log_of(float x) {
   std::int64_t bits;
   const double wide = x;

@@ -2,8 +2,8 @@
 
 namespace troupe::TROUPE_LEVEL {
 
-/// True for adjacent windows of 2 x 2 without padding. Then an output pixel
-/// depends on four input pixels, and no bounds are checked.
+/// True for adjacent windows of 2 x 2 that all lie in the image. Then an output
+/// pixel depends on four input pixels, and no kernel checks bounds.
 static bool is_halving(const pool_window& window) {
   return window.window_height == 2 && window.window_width == 2
          && window.stride_height == 2 && window.stride_width == 2
@@ -30,7 +30,8 @@ static void max_of_4(const float* __restrict a, std::size_t right,
 }
 
 /// Calls `visit(pixel, p)` for each position p of a window of any size, except
-/// for padding. (row, column) is the output pixel; `pixel` is the input pixel.
+/// for padding. (row, column) is the output pixel; `pixel` is the index of the
+/// input pixel in its image.
 namespace {
 template <class F>
 inline void in_window(const pool_window& window, std::size_t row,
@@ -80,9 +81,10 @@ static void max_pool(const pool_window& window, const float* x, float* out,
   }
 }
 
-/// Distributes the gradient of a 2 x 2 window to its four pixels. Widens the
-/// indices to 32 bits, block by block, so that the baseline instructions
-/// suffice.
+/// Distributes the gradient `g` of a 2 x 2 window to its four pixels. `right`
+/// and `below` are the distances in `grad_x` from a pixel to its right and
+/// lower neighbor. Widens the indices to 32 bits, block by block, so that one
+/// vector of indices belongs to one vector of floats at every level.
 static void spread_to_4(const float* __restrict g,
                         const std::uint8_t* __restrict indices,
                         std::size_t right, std::size_t below,
@@ -91,7 +93,7 @@ static void spread_to_4(const float* __restrict g,
   constexpr std::size_t block = 64;
   for (std::size_t c0 = 0; c0 < channels; c0 += block) {
     const auto n = channels - c0 < block ? channels - c0 : block;
-    float wide[block]; // Integers, moved as floats.
+    float wide[block]; // Contains integers, because `load` takes floats.
     for (std::size_t c = 0; c < n; ++c)
       reinterpret_cast<aliased_int*>(wide)[c] = indices[c0 + c];
     for (std::int32_t p = 0; p < 4; ++p) {

@@ -22,8 +22,9 @@ inline double total(const float* x, std::size_t n, F f) {
 
 constexpr std::size_t block_rows = 128, block_columns = 256;
 
-/// Adds `rows` rows of w columns to block_sums[w]. `read(offset, k)` loads a
-/// vector of a row.
+/// Adds `rows` rows of w columns to block_sums[w]. Row r begins at offset
+/// r * stride. `read(offset, k)` returns the vector of elements that begins at
+/// `offset`; k is that of `in_vectors`.
 template <class F>
 inline void add_rows(float* block_sums, std::size_t rows, std::size_t w,
                      std::size_t stride, F read) {
@@ -43,8 +44,10 @@ inline void add_rows(float* block_sums, std::size_t rows, std::size_t w,
     });
 }
 
-/// Sums blocks of rows separately and adds the block sums in order. Thus the
-/// error grows with the number of blocks, not with the number of rows.
+/// Adds the column sums of m rows of n elements to `sums`. `read(i, k)` returns
+/// the vector that begins at element i. Sums blocks of 128 rows separately and
+/// adds the block sums in order. Thus an element passes through at most 128 +
+/// m / 128 + 1 roundings instead of m.
 template <class F>
 inline void sum_columns(std::size_t m, std::size_t n, float* sums,
                         bool accumulate, F read) {

@@ -40,8 +40,9 @@ void softmax(float* out, const float* x, std::size_t m, std::size_t n) {
   }
 }
 
-/// Computes one row: its gradient, its `sum` of exponentials, and as `right`
-/// the label's logit minus the maximum of the row.
+/// Computes the gradient of one row and the two terms of its loss, which is
+/// log(sum) - right. `sum` is the sum of e^(logit - maximum) over the row, and
+/// `right` is the label's logit minus the maximum.
 static void entropy_row(const float* logits, std::size_t label, std::size_t n,
                         float* gradient, float& sum, float& right) {
   const auto maximum = row_max(logits, n);

@@ -17,7 +17,7 @@ struct matmul {
   bool a_transposed = false;        ///< a is stored as [k, m].
   bool b_transposed = false;        ///< b is stored as [n, k].
   bool bias = false;                ///< Adds a bias [n] to each row.
-  bool add = false;                 ///< Adds the product to c, without a bias.
+  bool add = false;                 ///< c += a b; not together with a bias.
 
   bool operator==(const matmul&) const = default;
 };

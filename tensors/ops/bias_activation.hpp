@@ -7,8 +7,9 @@
 namespace troupe::ops {
 
 /// Starts the backward pass of a fused op whose input 2 is a bias over the last
-/// axis. Multiplies `grad_out` by the derivative of the activation, and writes
-/// the column sums of the product to the gradient of the bias.
+/// axis. Multiplies `grad_out` in place by the derivative of the activation.
+/// Then writes the column sums of `grad_out` to the gradient of the bias, if it
+/// is requested.
 inline void mask_and_sum_columns(op_call& c, activation f) {
   auto* g = c.grad_out.mutable_data<float>().data();
   const auto* y = c.out ? c.out.data<float>().data() : nullptr;

@@ -140,7 +140,8 @@ void matmul_forward(op_call& c) {
               c.out.mutable_data<float>().data());
 }
 
-// A is a or its transpose, B is b or its transpose, and C = A B. Then
+// A is a or its transpose, B is b or its transpose, and C = A B. gX is the
+// gradient of X. Then
 //   gA = gC B^T and gB = A^T gC.
 // The gradient of a transposed a or b is transposed too.
 void matmul_backward(op_call& c) {

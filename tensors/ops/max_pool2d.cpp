@@ -65,8 +65,8 @@ void backward(op_call& c) {
                                 c.accumulates(0));
 }
 
-/// Returns the index in x of the maximum of a window. `y` is the window's
-/// output element.
+/// Returns the index in x of the maximum of a window. `y` is the index of the
+/// window's output element.
 std::size_t max_index(const pool_window& g, std::span<const double> x,
                       std::size_t y) {
   const auto c = y % g.channels, j = y / g.channels % g.out_width,

@@ -47,7 +47,7 @@ void each(const shape& x, std::uint32_t over, F fn) {
   }
 }
 
-/// The number by which each sum is divided.
+/// Returns the number by which each sum is divided.
 double divisor(const op_call& c, const shape& out, bool mean) {
   return mean ? double(c.in[0].size()) / double(out.elements()) : 1;
 }

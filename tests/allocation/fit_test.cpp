@@ -14,8 +14,8 @@ using namespace troupe;
 
 /// Counts the calls of malloc by the caller's thread from the end of step 5 to
 /// the end of the last step. A step includes its commit and the reading of its
-/// batch. By step 5, the feed holds as many batches as replicas can be steps
-/// apart.
+/// batch. By step 5, the batch feed is full: it holds one batch for each step
+/// by which replicas can be apart.
 std::uint64_t calls_in_a_fit(const models::model_description& what,
                              std::uint32_t replicas) {
   const one_device_strategy strategy{"cpu:0", {.replicas = replicas}};

@@ -24,9 +24,9 @@ struct outcome {
 };
 
 struct child_options {
-  /// Working directory of the program. Empty: that of the test.
+  /// Working directory of the program. Empty: the test's directory.
   std::filesystem::path folder{};
-  std::chrono::seconds timeout{100}; ///< The program is killed after it.
+  std::chrono::seconds timeout{100}; ///< Then the program is killed.
   /// Called whenever the program has written to standard error, with the
   /// process id and all of standard error so far. The function may send a
   /// signal.

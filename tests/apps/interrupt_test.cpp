@@ -49,9 +49,9 @@ protected:
   }
 
   /// Sends SIGINT after the tool has installed its handlers, and waits until
-  /// the signal is no longer pending. The process first is a shell, which may
-  /// have a handler of SIGINT, but has none of SIGTERM. The tool installs its
-  /// handler of SIGTERM last, so the handler of SIGTERM shows that both
+  /// the signal is no longer pending. At first the process is a shell, which
+  /// may have a handler of SIGINT, but has none of SIGTERM. The tool installs
+  /// its handler of SIGTERM last, so the handler of SIGTERM shows that both
   /// handlers are installed.
   static void interrupt(const background_process& tool) {
     const auto id = tool.id();
@@ -130,8 +130,9 @@ TEST_F(Interrupt, SavesTheRunIfItsOutputIsAClosedPipe) {
   }
 }
 
-/// If a worker fails, the tool kills the others within 20 s. After an interrupt
-/// it waits longer: this test saves to a pipe that is read only after 22 s.
+/// After the failure of a worker, the tool kills the other workers within 20 s.
+/// After an interrupt, the tool lets the workers save for any time: this test
+/// saves to a pipe that is read only after 22 s.
 TEST_F(Interrupt, AllowsAnyTimeToSave) {
   using clock = std::chrono::steady_clock;
   const auto pipe = folder / "pipe";

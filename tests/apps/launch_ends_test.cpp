@@ -122,7 +122,8 @@ TEST_F(Launch, SucceedsIfAllProcessesSucceedAfterASignal) {
 }
 
 TEST_F(Launch, EndsItsProcessesIfItIsKilled) {
-  ::setenv("TMPDIR", folder.c_str(), 1); // the killed tool leaves its secret
+  // The killed tool leaves its secret file in TMPDIR.
+  ::setenv("TMPDIR", folder.c_str(), 1);
   script("is 1 && echo $$ > id; echo ready >&2; exec cat fifo");
   const auto done =
     launch("-n 2", when_ready(2, [](pid_t tool) { ::kill(tool, SIGKILL); }));

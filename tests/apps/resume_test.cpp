@@ -37,7 +37,7 @@ TEST_F(ToolResume, EndsWithTheWeightsOfAnUndisturbedRun) {
 }
 
 TEST_F(ToolResume, ContinuesAfterCtrlC) {
-  // So many epochs that the signal arrives during training.
+  // With so many epochs, the signal arrives during training.
   const std::string longer = "--epochs 200 --model mlp ";
   const auto cut = interrupted_by(SIGINT, longer);
   ASSERT_EQ(cut.code, 130) << cut.err;

@@ -20,8 +20,8 @@ inline dataset counted(std::int64_t n) {
   return {inputs, labels, 3};
 }
 
-/// Returns the numbers of a batch's examples of `counted`. -1: inputs and label
-/// are not of the same example.
+/// Returns for each example of a batch its number i in `counted`. -1: inputs
+/// and label are not of the same example.
 inline std::vector<int> names(const batch& x) {
   std::vector<int> out;
   const auto in = x.inputs.data<float>();

@@ -40,8 +40,8 @@ std::size_t live_bytes();
 std::size_t peak_bytes();
 void forget_peak();
 
-/// Runs `fn`. Returns the maximum number of bytes allocated during the run,
-/// minus the bytes allocated before.
+/// Runs `fn`. Returns the maximum of `live_bytes` during the run, minus its
+/// value before the run.
 template <class F>
 std::size_t memory_of(F&& fn) {
   forget_peak();

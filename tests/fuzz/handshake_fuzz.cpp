@@ -14,8 +14,8 @@ namespace troupe::fuzz {
 
 namespace {
 
-/// Maximum memory of a handshake in bytes: a received message, a sent message,
-/// and their decoded contents.
+/// Maximum memory of a handshake in bytes. It is a generous bound for a
+/// received message, a sent message, and their decoded contents.
 constexpr std::size_t max_memory = 12 * max_hello_bytes;
 
 nonce nonce_of(int seed) {
@@ -34,7 +34,8 @@ const hello& sample_hello() {
   return x;
 }
 
-/// @param seed seed of the nonce. The handshakes in the corpus have seed 1.
+/// Makes one side of a handshake. Its nonce depends on the side and on `seed`.
+/// The handshakes in the corpus have seed 1.
 handshake make_handshake(side at, const std::string& secret, int seed = 1) {
   return at == side::dialer
            ? handshake{at, secret, nonce_of(seed), sample_hello()}

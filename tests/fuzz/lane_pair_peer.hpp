@@ -17,7 +17,8 @@ inline constexpr std::size_t max_message_bytes = 4096;
 /// victim against it.
 struct peer_record {
   bool deviated = false; ///< True if the peer has deviated from the protocol.
-  /// True if the peer has sent the nonce in the victim's segment.
+  /// True if the peer has sent back the nonce that it read in the victim's
+  /// segment.
   bool sent_nonce = false;
 };
 
@@ -25,6 +26,8 @@ struct peer_record {
 /// the peer sends its next message, which mostly follows the protocol.
 class peer final : public net::stream {
 public:
+  /// @param hosts true if the peer listens on the Unix socket and the victim
+  ///              connects to it; false if the victim listens.
   peer(choices& source, bool hosts, peer_record& record)
     : source_{source}, hosts_{hosts}, record_{record} {}
 
@@ -96,7 +99,7 @@ private:
         words = {some.begin(), some.end()};
         break;
       }
-      case 13: // The reason of a failure.
+      case 13: // reports the reason of a failure
         words = net::encode(
           std::string(source_.number<std::uint16_t>() % max_message_bytes,
                       char(source_.number<std::uint8_t>())));
@@ -230,7 +233,7 @@ private:
   }
 
   /// Passes a segment, a notifier and optionally an arena. In about half of the
-  /// cases something is wrong.
+  /// cases the descriptors, the token or its size are wrong.
   void pass_descriptors(int socket, token text) {
     std::vector<int> fds{shared_descriptors().descriptor_at(0),
                          shared_descriptors().descriptor_at(1)};
@@ -264,8 +267,8 @@ private:
     pass(socket, std::span{text}.first(size), fds);
   }
 
-  /// Returns the victim's message with the nonce that the peer reads in the
-  /// victim's segment.
+  /// Returns `response`, the last message of the victim, with another nonce:
+  /// the nonce that the peer reads in the victim's segment, `came[0]`.
   bytes proof(std::vector<net::descriptor> came, bytes response) {
     const auto& known = shared_descriptors().memory.header().nonce;
     const auto found =

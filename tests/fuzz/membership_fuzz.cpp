@@ -24,8 +24,8 @@ void check_text(const std::string& why) {
 
 // -- membership messages ------------------------------------------------------
 
-/// Sums over all connections. They show that a message affects no connection
-/// but its own.
+/// Numbers of posted frames, consumed frames and closed connections, over all
+/// connections. They show that a message affects no other connection.
 struct tally {
   std::size_t posted = 0, done = 0, closed = 0;
 };

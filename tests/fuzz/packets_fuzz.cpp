@@ -22,8 +22,9 @@ struct packet {
   friend bool operator==(const packet&, const packet&) = default;
 };
 
-/// A stream that reads from `in` and writes to `out`. `moods` and `piece`
-/// determine how many bytes each call transfers.
+/// A stream that reads from `in` and writes to `out`. Each call uses one byte m
+/// of `moods`: it transfers no byte if m < 64, else at most (m - 63) * `piece`
+/// bytes. When `moods` is used up, m is 100.
 class irregular_stream final : public stream {
 public:
   irregular_stream(view in, bytes& out, view moods, std::size_t piece)

@@ -110,8 +110,8 @@ private:
     had_front_ = false;
   }
 
-  /// Changes the peer's segment, or its connection. Written numbers are
-  /// slightly larger than valid ones, or arbitrary.
+  /// Changes the peer's segment, or sets whether the liveness stream has ended.
+  /// Written numbers are slightly larger than valid numbers, or arbitrary.
   void write(choices& source) {
     const auto number = [&](std::uint64_t near) {
       return source.flip() ? near + source.below(2 * few_slots)

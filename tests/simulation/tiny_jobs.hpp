@@ -9,10 +9,10 @@
 namespace troupe::test {
 
 /// Trains; steps 2 and 4 are aborted once and repeated with another batch. In
-/// step 2 the last replica throws, while the other replicas have sent their
-/// contributions. In step 4 it throws after its own contribution, so that
-/// results are in flight too. Late messages then belong to the same step of an
-/// older generation.
+/// step 2 the last replica throws before it contributes; contributions of the
+/// other replicas are in flight. In step 4 it throws after its own
+/// contribution, so that results are in flight too. Late messages then belong
+/// to the same step of an older generation.
 inline tensors train_with_redone_steps(replica_group& group) {
   constexpr std::uint64_t steps = 6;
   tiny_training training{group.replicas()};

@@ -2,8 +2,8 @@ cmake_minimum_required(VERSION 3.25)
 # cmake -Dnm=<nm> "-Dobjects=<object files>" -Dlevel=<level> -P kernel_symbols.cmake
 #
 # Fails if the kernels of an instruction set level define a symbol outside the
-# namespace of the level. The linker may share such a function with other levels;
-# it would then run instructions that a processor lacks.
+# namespace of the level. The linker may use such a function for other levels
+# too. A processor that lacks instructions of this level would then run it.
 set(defined 0)
 foreach(object ${objects})
   execute_process(COMMAND ${nm} -C --defined-only --extern-only ${object}

@@ -4,10 +4,10 @@
 
 namespace troupe::testing {
 
-/// Counts the calls of malloc, calloc, realloc and their aligned variants by
-/// the calling thread during its lifetime. Counters can be nested. The library
-/// troupe_malloc_counter replaces these functions in a program that links it
-/// (glibc only).
+/// Counts the calls of malloc, calloc, realloc and their aligned variants that
+/// the calling thread makes during the lifetime of the counter. Counters can be
+/// nested. The library troupe_malloc_counter replaces these functions in a
+/// program that links it (glibc only).
 class malloc_counter {
 public:
   malloc_counter();

@@ -82,7 +82,7 @@ TEST(Initializer, HasTheMomentsOfItsDefinition) {
     }
     const auto variance = tested.deviation * tested.deviation;
     EXPECT_NEAR(sum / n, 0, 5 * tested.deviation / std::sqrt(n));
-    // Fourth moment / variance^2 - 1: the variance of a normalized square.
+    // Variance of (x / deviation)^2, which is fourth moment / variance^2 - 1.
     const auto excess = tested.uniform ? 0.8 : 2.0;
     EXPECT_NEAR(squares / n, variance, 5 * variance * std::sqrt(excess / n));
     if (tested.uniform) {

@@ -28,7 +28,8 @@ std::vector<float> exp_of(const std::vector<float>& x) {
 }
 
 TEST(KernelExp, IsWithinOneUlpFromZeroToInfinity) {
-  // Every 211th float from -110 to 110. At both ends e^x is 0 or infinite.
+  // Every 211th float from -110 to 110. As a float, e^-110 is 0, and e^110 is
+  // infinite.
   std::vector<float> x;
   for (std::uint32_t bits = 0; bits < std::bit_cast<std::uint32_t>(110.0f);
        bits += 211)

@@ -38,8 +38,8 @@ std::vector<float> values(std::size_t n, unsigned seed) {
   return out;
 }
 
-/// Arguments of a kernel. operator[] returns the arrays at `offset`, so that
-/// they are not aligned.
+/// Arguments of a kernel. operator[](i) returns array i from element `offset` *
+/// (i + 1) on. With an offset above 0, the arguments are not aligned.
 struct bench {
   std::array<std::vector<float>, 4> arrays;
   std::vector<std::uint8_t> bytes = std::vector<std::uint8_t>(buffer_size, 9);
@@ -72,8 +72,8 @@ struct bench {
   }
 };
 
-/// Calls `run` at every level on equal input, and expects equal bits in all of
-/// the memory.
+/// Calls `run` at every level on equal input, and expects that afterwards all
+/// members of `bench` have equal bits.
 template <class F>
 void expect_same_bits(const char* name, std::size_t n, F run) {
   static const bench input;
@@ -173,7 +173,7 @@ TEST(Kernels, RowKernelsHaveTheSameBitsAtEveryLevel) {
 
 const troupe::pool_window windows[] = {
   {2, 6, 8, 5, 3, 4, 2, 2, 2, 2},  // 2 x 2 windows as in lenet.
-  {2, 7, 9, 33, 3, 4, 2, 2, 2, 2}, // No window has the last row and column.
+  {2, 7, 9, 33, 3, 4, 2, 2, 2, 2}, // No window covers the last row, column.
   {1, 7, 7, 3, 4, 4, 3, 3, 2, 2, 1, 1}, // Padded and overlapping.
   {1, 5, 6, 16, 4, 5, 2, 2, 1, 1},      // Overlapping.
   {1, 3, 3, 1, 3, 3, 2, 2, 1, 1},       // Padded only at bottom and right.
@@ -258,8 +258,9 @@ TEST(Kernels, FindANonfiniteElementAtAnyIndex) {
   }
 }
 
-// A process uses the level that TROUPE_LEVEL names, or lists the levels. It
-// chooses the level once, so the test starts other processes.
+// A process uses the level that TROUPE_LEVEL names. If it cannot run this
+// level, an error lists the levels. A process chooses the level once, so the
+// test starts other processes.
 TEST(KernelsDeathTest, UseTheLevelInTheEnvironmentOrListTheLevels) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const auto choose = [](const char* level) {

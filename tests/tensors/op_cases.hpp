@@ -110,8 +110,8 @@ struct run_of_op {
   }
 
   /// Returns the gradients of the inputs, given the gradient of the output. Bit
-  /// i of `wanted` requests that of input i. If `add` is true, each gradient is
-  /// added to a tensor of ones.
+  /// i of `wanted` requests the gradient of input i. If `add` is true, each
+  /// gradient is added to a tensor of ones.
   std::vector<tensor> backward(const tensor& grad_out, unsigned wanted = ~0u,
                                bool add = false) {
     std::vector<tensor> grads(in.size());

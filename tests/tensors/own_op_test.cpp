@@ -42,7 +42,8 @@ void backward(op_call& c) {
   for (std::size_t i = 0; i < x.size(); ++i) {
     const T s = 1 / (1 + std::exp(-beta * x[i]));
     const T g = gy[i] * s * (1 + beta * x[i] * (1 - s));
-    gx[i] = c.accumulates(0) ? gx[i] + g : g; // the tape requests one of them
+    // The tape requests a sum with the existing gradient, or only the new one.
+    gx[i] = c.accumulates(0) ? gx[i] + g : g;
   }
 }
 

@@ -13,7 +13,7 @@ using troupe::pool_window;
 
 const pool_window windows[] = {
   {2, 6, 8, 5, 3, 4, 2, 2, 2, 2},  // Adjacent 2 x 2 windows.
-  {2, 7, 9, 33, 3, 4, 2, 2, 2, 2}, // No window has the last row and column.
+  {2, 7, 9, 33, 3, 4, 2, 2, 2, 2}, // No window covers the last row, column.
   {1, 7, 7, 3, 4, 4, 3, 3, 2, 2, 1, 1}, // Padded and overlapping.
   {1, 5, 6, 16, 4, 5, 2, 2, 1, 1},      // Overlapping.
   {1, 3, 3, 1, 3, 3, 2, 2, 1, 1},       // Padded only at bottom and right.

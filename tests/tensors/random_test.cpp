@@ -152,7 +152,8 @@ TEST(Normal, IsTheQuantileOfItsWord) {
     const auto back = 0.5 * std::erfc(-z / std::sqrt(2.0));
     const auto density =
       std::exp(-z * z / 2) / std::sqrt(2 * 3.141592653589793);
-    // The float z is rounded by up to half a unit, 2^-25 |z|.
+    // Rounding z to a float changes it by at most 2^-24 |z|, and p by `density`
+    // times as much.
     EXPECT_NEAR(back, p, density * std::fabs(z) * 0x1p-24 + 1e-15) << word;
   }
   EXPECT_EQ(troupe::normal_of(0), -troupe::normal_of(0xffff'ffff));
@@ -228,7 +229,7 @@ TEST(Permutation, EveryOrderOfFourIsEquallyLikely) {
   double chi = 0;
   for (const auto& [order, count] : counts)
     chi += (count - 1000.0) * (count - 1000.0) / 1000;
-  EXPECT_LT(chi, 49.7); // 23 degrees of freedom: 0.1 % exceed it.
+  EXPECT_LT(chi, 49.7); // 99.9 % quantile at 23 degrees of freedom.
 }
 
 TEST(Permutation, RejectsMoreThan32Bits) {

@@ -25,8 +25,8 @@ struct recorded_bias {
   /// Returns a recorded tensor [4, 2]: ones plus the bias.
   tensor y() const { return tensor::full({4, 2}, 1) + bias().value(); }
 
-  /// Returns the gradient of the bias's first element; that of the second is
-  /// equal.
+  /// Returns the gradient of the bias's first element. Expects that the
+  /// gradient of its second element is equal.
   float gradient(const tensor& loss) {
     const auto g = t.gradient(loss, values.variables())[0];
     EXPECT_EQ(g.data<float>()[0], g.data<float>()[1]);

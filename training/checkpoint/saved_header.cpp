@@ -16,13 +16,14 @@ namespace {
 using json = nlohmann::json;
 using ordered = nlohmann::ordered_json;
 
-/// The model's description is one level of brackets below the top of the
-/// header.
+/// Maximum depth of nested brackets in a header. The header contains the
+/// model's description one level below its own outermost bracket.
 constexpr int max_brackets = models::detail::max_bracket_depth + 1;
 
 // -- writing ------------------------------------------------------------------
 
-/// Converts a number to JSON. JSON has no NaN, so null replaces it.
+/// Converts a number to JSON. Null replaces NaN and infinity, which JSON
+/// does not have.
 ordered number(double x) {
   return std::isfinite(x) ? ordered(x) : ordered();
 }

@@ -19,13 +19,14 @@ namespace fs = std::filesystem;
 namespace {
 
 // Layout of a file: magic, version (4 bytes), length of the header (4 bytes),
-// header, elements, SHA-256.
+// header, elements, SHA-256 of all bytes before it.
 constexpr std::string_view magic{"TROUPE\x1a\n", 8};
 constexpr std::size_t front_bytes = 16;
 constexpr std::size_t hash_bytes = sizeof(sha256::value);
 constexpr std::uint64_t max_header_bytes = std::uint64_t{16} << 20;
 
-/// Calls `fn(bytes)` for each parameter's part of a flat buffer, in order.
+/// Calls `fn(bytes)` for each parameter's part of `flat`, in order. A flat
+/// buffer is one tensor that has a part for each parameter.
 template <class F>
 void each_parameter(const parameters& model_parameters, const tensor& flat,
                     F fn) {

@@ -14,7 +14,7 @@ namespace troupe {
 ///   csv:FILE          a table with the label in its last column
 ///   csv:FILE:COLUMN   a table with the label in the named column
 ///
-/// A random fifth of the rows of a table is for testing, the same at each call.
+/// Each call selects the same random fifth of a table's rows for testing.
 ///
 /// @errors throws std::invalid_argument for any other name, and the exception
 ///         of a failed read.

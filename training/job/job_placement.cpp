@@ -54,7 +54,7 @@ void name_devices(const train_options& options, std::uint64_t count,
 }
 
 // Each of the next four functions resolves the options of one strategy. Its
-// argument `replicas` is 0 if the option was not given.
+// argument `replicas` is the value of --replicas. Zero: not given.
 
 void resolve_mirrored(const train_options& options, std::uint64_t replicas,
                       train_config& out) {

@@ -19,8 +19,8 @@ public:
              std::uint64_t first_step, const replica_group& group);
 
   /// Returns the batch of a step. Every replica may request the batch any
-  /// number of times. The feed discards the batch when a replica requests the
-  /// batch of a step more than `max_steps_ahead` steps later. If this process
+  /// number of times. The feed discards the batch of step s when a replica
+  /// requests the batch of a step after s + `max_steps_ahead`. If this process
   /// has one replica, the feed discards the batch when the replica requests the
   /// next batch.
   /// @errors throws the exception of a failed read, and std::runtime_error if

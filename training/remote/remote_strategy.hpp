@@ -30,7 +30,7 @@ struct remote_strategy_options {
   /// nodes.
   std::chrono::milliseconds start_timeout{60'000};
   /// Timeout of the whole start, of each `run` and of each `call`. A node
-  /// allows at most ten minutes.
+  /// shortens a longer timeout to ten minutes.
   std::chrono::milliseconds request_timeout{600'000};
   /// The destructor waits at most this long for the nodes.
   std::chrono::milliseconds shutdown_timeout{5000};
@@ -52,9 +52,9 @@ concept is_name = std::convertible_to<const T&, std::string_view>;
 /// Runs replicas on nodes for a program that is not a worker itself. The
 /// strategy spawns a worker on each node, calls functions of the workers by
 /// name, and receives the results. All workers belong to one job, in the order
-/// of the nodes: replica i of node n has the number n * devices + i. All
-/// results are bitwise equal to the results of
-/// `multi_worker_mirrored_strategy`.
+/// of the nodes: replica i of node n has the number n * d + i, where d
+/// is the number of devices of each node. All results are bitwise equal to the
+/// results of `multi_worker_mirrored_strategy`.
 ///
 /// If a node dies or does not respond, or a function throws, the active call
 /// throws a `job_error`. The error names the node, the function and the number
@@ -90,8 +90,8 @@ public:
   /// @errors throws std::logic_error if there is no such node.
   remote_node& node(std::size_t worker);
 
-  /// Calls the function `step` of `step_functions::run` once for each replica,
-  /// on all nodes concurrently, and waits for all results.
+  /// Calls the function with the name `step` in `step_functions::run` once for
+  /// each replica, on all nodes concurrently, and waits for all results.
   /// @param inputs the inputs of each replica by id, or one list that all
   ///        replicas get.
   /// @returns the results of each replica, by id.
@@ -105,7 +105,8 @@ public:
                            const per_replica<tensors>& inputs);
   per_replica<tensors> run(std::string_view step, const tensors& inputs = {});
 
-  /// Calls the function `function` of `step_functions::call` once on each node.
+  /// Calls the function with the name `function` in `step_functions::call` once
+  /// on each node.
   /// @returns the results of each node, in the order of the nodes.
   /// @errors as `run`.
   std::vector<tensors> call(std::string_view function,

@@ -40,7 +40,8 @@ using steps_factory = std::function<step_functions(
 void register_steps(runtime& local_runtime, const std::string& name,
                     steps_factory factory);
 
-/// Registers functions that share no state.
+/// Registers step functions that need no factory, because they share no state
+/// with each other. Each worker uses a copy of `functions`.
 void register_steps(runtime& local_runtime, const std::string& name,
                     step_functions functions);
 

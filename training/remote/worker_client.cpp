@@ -14,8 +14,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// The client adds this margin to its timeouts. A proxy then reports its own
-/// timeout first, and that report includes a reason.
+/// The client waits this much longer than its timeouts. A timeout at a proxy is
+/// then reported first, with a reason.
 constexpr milliseconds reply_margin{500};
 
 /// Collects the replies. The actor that sends the requests and the thread that

@@ -28,17 +28,18 @@ public:
   /// `strategy::run`.
   class steps;
 
-  /// Returns a reader of the rest of an epoch from a position, also for a
-  /// range-for. The reader does not advance the epoch counter of `begin`.
+  /// Returns a reader of the batches from `start` to the end of its epoch. A
+  /// range-for accepts the reader, which does not advance the counter of
+  /// `begin`.
   steps iterate(const data::position& start = {}) const;
 
   /// A range-for over the dataset reads one epoch: the first loop reads epoch
-  /// 0, each later loop the next. A shuffled dataset has another order in each
-  /// epoch. Copies of this object share the epoch counter. Call `distribute`
-  /// once, before the loops, because each call makes an object that begins with
-  /// epoch 0. All workers must begin the same number of loops. To look at a
-  /// batch on one worker, use `iterate({0, 0})`, which does not advance the
-  /// counter.
+  /// 0, and each later loop reads the next epoch. A shuffled dataset has
+  /// another order in each epoch. Copies of this object share the epoch
+  /// counter. Call `distribute` once, before the loops, because each call makes
+  /// an object that begins with epoch 0. All workers must begin the same number
+  /// of loops. To look at a batch on one worker, use `iterate({0, 0})`, which
+  /// does not advance the counter.
   auto begin() const;
   std::default_sentinel_t end() const { return {}; }
 
@@ -81,7 +82,7 @@ public:
       replicas_{over.num_replicas_in_sync()},
       batches_{std::move(batches)} {}
 
-  /// @returns none at the end of the epoch.
+  /// Returns the next batch. None: the epoch has ended.
   std::optional<per_replica<batch>> next();
 
   data::position save() const { return batches_.save(); }

@@ -37,7 +37,7 @@ public:
   local_batches(const data::dataset& batches, const data::position& start,
                 const local_placement& placement);
 
-  /// @returns none at the end of the epoch.
+  /// Returns the rows of the next batch. None: the epoch has ended.
   /// @errors throws the exception that reading the dataset throws, and
   ///         std::logic_error if the dataset yields single examples.
   std::optional<local_batch> next();

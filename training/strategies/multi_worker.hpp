@@ -32,8 +32,8 @@ struct multi_worker_options {
   /// cluster, to which the other workers connect.
   std::optional<net::address> listen{};
   /// Service router of a node that already accepts connections at this worker's
-  /// address in the cluster. The router has the credentials. Null: this worker
-  /// listens itself.
+  /// address in the cluster. The router has credentials of its own, so
+  /// `credentials` is ignored. Null: this worker listens itself.
   std::shared_ptr<service_router> router{};
   std::chrono::milliseconds heartbeat_interval{100};
   /// A worker that sends nothing for this long is considered lost.

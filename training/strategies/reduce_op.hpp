@@ -13,8 +13,9 @@ inline constexpr auto sum = reduce_op::sum;
 inline constexpr auto mean = reduce_op::mean;
 
 /// Returns the elementwise sum or mean of one tensor per replica. It adds in
-/// the order of the canonical tree: tree[a, b) is tree[a, a + k) + tree[a + k,
-/// b), where k is the largest power of two below b - a.
+/// the order of the canonical tree. Let tree[a, b) be the sum of values a to
+/// b - 1. It is tree[a, a + k) + tree[a + k, b), where k is the largest power
+/// of two below b - a.
 /// @shape values equal; float32, float64, int32 or int64; at least one.
 /// @errors throws std::logic_error if shapes or dtypes differ, and for the mean
 ///         of integers.

@@ -24,6 +24,7 @@
 
 namespace troupe::testing {
 
+/// By process: its first replica. The last element is the number of replicas.
 using firsts = std::vector<std::uint32_t>;
 
 struct lane_backends {

@@ -7,7 +7,8 @@
 #include <caf/send.hpp>
 #include <gtest/gtest.h>
 
-// The chief sends probes when a client asks for the status of the job.
+// Tests of the probes that the chief sends when a client asks for the status of
+// the job.
 
 using namespace troupe;
 using namespace std::chrono_literals;

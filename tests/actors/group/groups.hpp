@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-// A step function whose results a second definition computes, and a record of
-// the results of a run.
+// A step function, a second computation of its sums, and a record of the
+// results of a run.
 
 namespace troupe::testing {
 

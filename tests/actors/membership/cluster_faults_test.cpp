@@ -4,8 +4,8 @@
 using namespace troupe;
 using namespace troupe::testing;
 
-/// A process applies its fault injector to messages of its roles, and not only
-/// to packets: `step_done` is a message.
+/// A process applies its fault injector not only to packets, but also to the
+/// messages of its roles, such as `step_done`.
 TEST(ClusterFaults, ApplyToTheMessagesOfTheProcessThatHasThem) {
   const auto injector = std::make_shared<step_fault_injector>(
     message_kind::step_done, 3,

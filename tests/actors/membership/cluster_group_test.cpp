@@ -97,8 +97,9 @@ TEST_P(Processes, ALateStopDoesNotEndTheNextRun) {
       if (i != 1 || c.step != 99)
         return;
       run_has_ended.wait();
+      // some arrive before process 0 joins the second run, some later
       for (int stops = 0; stops < 500; ++stops) {
-        process.group->stop(); // some arrive before process 0 joins, some later
+        process.group->stop();
         std::this_thread::yield();
       }
     };

@@ -90,7 +90,7 @@ TEST(Cluster, RejectsASecondProcessForATaskWhoseFirstLives) {
   cluster_fixture processes{3};
   processes.start_timeout = 1s;
   processes.members[2].router =
-    processes.members[1].router; // unused: the process is rejected before
+    processes.members[1].router; // unused: `adjust_options` sets another router
   processes.adjust_options = [](std::uint32_t i, cluster_options& x) {
     if (i == 2) {
       x.task = 1;
@@ -150,9 +150,9 @@ TEST(Cluster, AdmitsAMemberThatConnectedBeforeItsLeaderJoined) {
   early.join();
   for (auto& x : processes.members) {
     EXPECT_EQ(x.problem, "");
-    x.joined_cluster.reset(); // its log uses the promise, so it ends first
+    x.joined_cluster.reset(); // uses the router of the member
   }
-  processes.members[1].router.reset();
+  processes.members[1].router.reset(); // its log uses the promise
 }
 
 TEST(Cluster, AdmitsARestartedProcessWhileOthersAreMissing) {

@@ -70,13 +70,13 @@ TEST(StepRate, CountsStepsOverTheTimeSinceTheRunBegan) {
   EXPECT_EQ(x.steps_per_second, 8);
 }
 
-/// The rate is measured since the newest sample that is at least ten seconds
+/// The rate is measured since the newest sample that is more than ten seconds
 /// old.
 TEST(StepRate, ForgetsSamplesOlderThanTenSeconds) {
   step_rate rate;
   const step_rate::time_point start{};
   rate.begin(start, 0);
-  for (int i = 1; i <= 20; ++i) // ten steps per second, then one step
+  for (int i = 1; i <= 20; ++i) // ten, then one step per second
     rate.on_commit(start + i * 1s, std::uint64_t(i < 10 ? 10 * i : 81 + i));
   const auto x = status_at(rate, start + 20s);
   EXPECT_EQ(x.window_ms, 11'000u);

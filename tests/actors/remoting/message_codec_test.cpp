@@ -84,8 +84,8 @@ std::string decode_error_of(const std::vector<std::byte>& bytes) {
   return fault ? to_string(*fault) : "none";
 }
 
-/// Returns the error of decoding a tensor head with these extents that no
-/// elements follow.
+/// Returns the error of decoding a tensor that has a dtype and these extents
+/// but no elements.
 std::string decode_error_of_head(int type, std::vector<std::int64_t> extents) {
   net::writer out;
   out(true, std::uint8_t(type), std::uint8_t(extents.size()));

@@ -55,7 +55,8 @@ struct remote_fixture {
     }
   }
 
-  /// Sends a request to the proxy, which handles it only when the test settles.
+  /// Sends a request to the proxy, which handles it when the test calls
+  /// `settle`.
   template <class... Ts>
   auto request(const Ts&... xs) {
     return watcher->request(proxied, std::chrono::seconds{3600}, xs...);

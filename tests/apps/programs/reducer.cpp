@@ -53,7 +53,7 @@ void end_after_sum(const job& this_job, int signal) {
 }
 
 /// A worker raises the signal between two sums of one step, while the other
-/// workers wait for its contribution to the second.
+/// workers wait for its contribution to the second sum.
 void end_during_step(const job& this_job, int signal, std::uint32_t worker) {
   this_job.workers.run([&](replica_context& self) {
     self.all_reduce(sum, tensor::full({1 << 20}, 1));

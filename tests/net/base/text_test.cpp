@@ -16,9 +16,9 @@ TEST(Printable, ReplacesControlCharactersByQuestionMarks) {
             "?]0;title??[31mred?troupe: all is well");
   EXPECT_EQ(printable("a\r\t\x7f\x08z"), "a????z");
   EXPECT_EQ(printable(std::string_view{"a\0z", 3}), "a?z");
-  // the control sequence introducer, as a character of two bytes
+  // U+009B, the control sequence introducer, is encoded in two bytes
   EXPECT_EQ(printable("\u009b31m"), "??31m");
-  // the same control character as a byte that is not UTF-8
+  // a single byte 0x9B is not valid UTF-8
   EXPECT_EQ(printable("\x9b[m"), "?[m");
   EXPECT_EQ(printable("\u202egnp.exe"), "???gnp.exe");
   EXPECT_EQ(printable("\u2066\u2069\u2028"), "?????????");

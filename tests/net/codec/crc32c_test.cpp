@@ -56,8 +56,8 @@ TEST(Crc32c, EqualsTheTablesForAnyLength) {
   std::vector<std::byte> bytes(100'000);
   for (auto& b : bytes)
     b = std::byte(random());
-  // The sizes are around multiples of the sizes of three adjacent blocks, 3 *
-  // 256 and 3 * 4096 bytes.
+  // `crc32c` processes groups of three blocks of 256 or 4096 bytes. The sizes
+  // lie at, below and above multiples of such a group.
   for (const std::size_t size :
        {767, 768, 769, 1536, 2311, 12287, 12288, 12296, 13056, 24576, 99'991})
     for (std::size_t from = 0; from < 9; ++from) {

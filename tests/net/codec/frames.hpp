@@ -27,7 +27,7 @@ struct decoded {
   std::optional<decode_error> error;
 };
 
-/// @param piece number of bytes that are passed to the decoder at a time.
+/// Decodes `bytes`, of which the decoder gets at most `piece` at a time.
 inline decoded decode_all(std::span<const std::byte> bytes, std::size_t piece,
                           const frame_limits& limits = {}) {
   frame_decoder decoder{limits};

@@ -14,8 +14,8 @@ class certificate_test : public scratch_test {
 protected:
   using files = credentials::certificates;
 
-  /// Returns the files of a process whose certificate `by` has signed, and
-  /// which trusts the authority `ours`.
+  /// Returns the files of a process. The authority `by` has signed its
+  /// certificate, and the process trusts the authority `ours`.
   files signed_by(const certified_key& by, const std::string& name,
                   std::chrono::hours until = std::chrono::hours{1}) const {
     const auto now = std::chrono::system_clock::now();

@@ -111,7 +111,7 @@ struct test_endpoint {
                           accepted.put({x, std::move(y)});
                         });
   }
-  // before the mailboxes, which its callbacks use
+  // ends the endpoint before the mailboxes, which its callbacks use
   ~test_endpoint() { net_endpoint.reset(); }
 
   std::future<endpoint::dial_result>

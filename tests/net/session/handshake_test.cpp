@@ -160,7 +160,7 @@ TEST(Handshake, DetectsAnImpostorAtTheDialer) {
 
 TEST(Handshake, RejectsAReplay) {
   const handshake_run run{dialer("right"), acceptor("right")};
-  // its nonce differs from that of the recorded handshake
+  // this acceptor has another nonce than the acceptor of the recorded handshake
   auto accepts = acceptor("right", 3);
   feed(accepts, run.dialer_sent);
   EXPECT_EQ(accepts.current(), state::failed);

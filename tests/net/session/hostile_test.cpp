@@ -89,7 +89,7 @@ TEST(HostilePeer, IsAbandonedIfItDisconnectsBeforeTheResponse) {
     },
     [&](const hello&, accepted_connection&&) { seen.put("taken"); },
     [&](const hello& who) { seen.put(who.name + " is abandoned"); });
-  // a reset may arrive after the response was sent
+  // if the reset arrives only after the response was sent, the test repeats
   std::string outcome = "taken";
   for (int i = 0; i < 100 && outcome == "taken"; ++i) {
     handshake says{
@@ -141,7 +141,7 @@ TEST(HostilePeer, GetsNoResponseToAReplayedHandshake) {
 
   raw_socket thief{server.net_endpoint->advertised_address()};
   thief.send(sent_bytes);
-  // only a greeting, with a new nonce
+  // the server sends only a greeting, with a new nonce
   EXPECT_EQ(thief.receive(1000).size(), 40u);
   wait_for_line(server.log, "it does not know the secret");
   EXPECT_EQ(server.accepted.size(), 0u);

@@ -145,7 +145,7 @@ TEST(MultiplexerFaults, EndsOnAnInvalidControlFrame) {
   EXPECT_TRUE(mentions(fault_after(0), "frame 0 is unknown"));
   EXPECT_TRUE(mentions(fault_after(2), "a credit: byte 0"));
   EXPECT_TRUE(mentions(fault_after(2, credit(5, 1)), "more credits"));
-  // channel 6 may have ended before
+  // a credit for channel 6 is valid, because the channel may have ended
   EXPECT_EQ(fault_after(2, credit(6, 1)), "none");
   EXPECT_TRUE(mentions(fault_after(3, five), "a close: "));
   EXPECT_TRUE(mentions(fault_after(3, encode(0u, std::string{})), "channel 0"));

@@ -85,7 +85,8 @@ TEST(Multiplexer, BuffersFramesOfAChannelUntilItIsOpened) {
 TEST(Multiplexer, BuffersAFrameForEachReplicaOfALargeJob) {
   constexpr std::uint32_t replicas = 4096;
   multiplexer_pair pair;
-  // frames of channels that are open are not buffered
+  // the frames of ten rounds together exceed `max_buffered_bytes`, but `open`
+  // empties the buffer in each round
   for (int round = 0; round < 10; ++round) {
     for (std::uint32_t c = 1; c <= replicas; ++c) {
       pair.left.open(c);
@@ -110,7 +111,7 @@ TEST(Multiplexer, ClosesAChannelOnBothSidesAfterAllPostedFrames) {
   pair.left.post(1, sample_frame(1));
   pair.left.close(1, "done");
   EXPECT_FALSE(pair.left.post(1, sample_frame(1)));
-  // not yet received when `left` sends its close
+  // `left` has not received this frame when it sends its close
   pair.right.post(1, sample_frame(1));
   pair.transfer_right();
   ASSERT_EQ(pair.right_events.size(), 3u);

@@ -60,7 +60,7 @@ struct packet_queues {
   std::vector<std::deque<queued_packet>> queues;
   /// Number of bytes that each process has sent.
   std::vector<std::size_t> sent = std::vector<std::size_t>(process_count);
-  /// Number of packets in the longest queue so far.
+  /// Maximum number of packets that a queue has held so far.
   std::size_t max_length = 0;
 };
 
@@ -105,7 +105,7 @@ public:
     last.copy.clear();
     return true;
   }
-  /// True if no peer may still read zero-copy payloads of this process.
+  /// True if the peers have read all zero-copy payloads of this process.
   bool all_read() const {
     for (std::uint32_t to = 0; to < queues_.process_count; ++to)
       for (const auto by : {lane_id::contributions, lane_id::results})
@@ -242,7 +242,7 @@ tensor input_of(std::size_t elements, std::uint64_t seed) {
 
 using firsts = std::vector<std::uint32_t>;
 
-/// Returns the sum of inputs [begin, end) that tree/reduction.hpp computes.
+/// Returns the sum of inputs [begin, end), computed by tree/reduction.hpp.
 inline tensor tree_of(const tensors& inputs, std::uint32_t begin,
                       std::uint32_t end) {
   tree::reduction machine{{1, 0, 0, end - begin, 0, 1}};
@@ -254,7 +254,7 @@ inline tensor tree_of(const tensors& inputs, std::uint32_t begin,
   return std::get<tree::finished>(outcome).sum;
 }
 
-/// Returns the sum of all inputs that tree/reduction.hpp computes.
+/// Returns the sum of all inputs, computed by tree/reduction.hpp.
 inline tensor oracle(const tensors& inputs) {
   return tree_of(inputs, 0, static_cast<std::uint32_t>(inputs.size()));
 }

@@ -7,8 +7,8 @@ namespace troupe::collective::testing {
 inline constexpr collective_options ringed{
   collective_options::algorithm_kind::ring};
 
-/// Returns the sum of the step's k-th collective in the order of the ring,
-/// computed element by element.
+/// Returns the sum that the ring gives for the k-th collective of a step (k
+/// from 0), computed element by element. `first` is `placement::first`.
 template <class T>
 tensor ring_sum_of(const tensors& inputs, const placement& layout,
                    std::uint32_t k) {

@@ -13,7 +13,8 @@ namespace {
 
 using ids = std::vector<std::uint32_t>;
 
-/// Number of elements of a one-chunk bucket that one of three processes adds.
+/// Number of elements of a bucket that is one chunk and not all-to-all: one of
+/// the three processes adds it.
 constexpr std::int64_t one_chunk = 8192;
 
 /// Three processes sum one chunk, which process 0 adds. Process 0 has two

@@ -53,8 +53,8 @@ TEST(StepCommitProgress, CountsAcknowledgementsRunsAndReportsOnce) {
   }
 }
 
-/// A timeout counts as progress, so that the replies to its requests get a full
-/// timeout of their own.
+/// At a timeout the machine sends requests. The timeout counts as progress, so
+/// that the replies get a full timeout of their own.
 TEST(StepCommitProgress, CountsATimeoutInEveryPhase) {
   chief_fixture d{one_process(2)};
   const auto late = [&] { return d.machine.on_timeout("1 s"); };

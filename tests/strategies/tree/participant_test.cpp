@@ -29,7 +29,7 @@ TEST(TreeParticipant, IgnoresSumsOfAnotherStepGenerationOrBucket) {
   m.begin_step(2, 5);
   EXPECT_FALSE(m.contribute(0, ones(), 2)); // only replica 0 provides an output
   EXPECT_FALSE(participant(0, 2).contribute(
-    0, ones(), 1)); // and only if there are several reducers
+    0, ones(), 1)); // with one reducer no replica provides an output
   m.begin_step(2, 5);
   m.contribute(0, ones(), 1);
   EXPECT_FALSE(m.on(reduced_slice{key_of(5, 1, 0, 1)}, ones()));

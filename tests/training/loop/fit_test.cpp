@@ -91,7 +91,7 @@ std::vector<tensor> stepped_by_hand(const batch& global, float rate) {
 }
 
 TEST(Fit, GradientIsTheSumOverAllReplicasDividedByAllExamples) {
-  // In the cases 2 over 3 and 1 over 2, one replica has no example.
+  // With 2 rows over 3 replicas, or 1 row over 2, one replica has no example.
   for (const auto& [rows, replicas] :
        {std::pair{7, 3u}, std::pair{2, 3u}, std::pair{1, 2u}}) {
     SCOPED_TRACE(std::to_string(rows) + " over " + std::to_string(replicas));

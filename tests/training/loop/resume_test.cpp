@@ -166,7 +166,7 @@ TEST_F(Resume, EarlyStoppingInTheLastStepStaysInForce) {
   EXPECT_EQ(seen.best_epoch, 1u);
   EXPECT_FALSE(whole.interrupted());
   EXPECT_EQ(whole.weights_sha256(), undisturbed);
-  // A fit that resumes from the file of epoch 3 makes no step either.
+  // A fit that resumes from the file of epoch 3 also stops without a step.
   auto loaded = model::load(folder / "a");
   hopeless.callbacks.clear();
   hopeless.max_steps = 0;

@@ -46,7 +46,7 @@ step_functions small_training(const strategy&, const std::string&) {
 }
 
 /// Calls `train` with each batch of an epoch, divided over the replicas of
-/// `on`. The batches have the form of inputs of "train".
+/// `on`. Each replica's inputs are its examples and their labels.
 template <class Train>
 void each_batch(const strategy& on, Train train) {
   for (const auto& step :

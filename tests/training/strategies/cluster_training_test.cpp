@@ -59,9 +59,10 @@ TEST(ClusterTraining, ReducesGathersAndBroadcasts) {
     }));
 }
 
-/// The sums of a ring are added in ring order. Chunk c of sum k begins at
+/// A ring adds the contributions in the order of ranks, beginning with another
+/// worker for each chunk. Chunk c of the collective with sequence k begins with
 /// worker (k + c) mod P, where P is the number of workers. Here each sum has
-/// one chunk.
+/// only chunk 0.
 TEST(ClusterTraining, RingSumsInRingOrder) {
   const auto contribution = [](std::uint32_t r) {
     return std::ldexp(1.f, 24) / (r + 1);

@@ -113,7 +113,7 @@ TEST(ClusterWaits, CallbackTimeoutBoundsASlowSave) {
 TEST(ClusterWaits, LossOfTheChiefEndsTheWait) {
   const auto thrown =
     run_on_cluster(2, impatient, [](const strategy& on, std::uint32_t w) {
-      if (w == 1) // Waits for ten minutes if the loss is not detected.
+      if (w == 1) // Waits ten minutes if the loss is undetected.
         run_on_chief(on.state(), [] {});
     });
   EXPECT_EQ(exception_text(thrown[0]), "");

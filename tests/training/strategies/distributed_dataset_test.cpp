@@ -67,7 +67,7 @@ TEST(DistributedDataset, DividesEachGlobalBatchOverTheReplicas) {
 
 TEST(DistributedDataset, EachPartCarriesTheGlobalRowCount) {
   const auto plain = range(9).batch(4);
-  // The row count of this batch.
+  // A batch that the dataset itself returns contains its own row count.
   EXPECT_EQ(plain.iterate().next()->global_rows, 4);
   for (const auto& batches :
        {plain, plain.map([](const batch& x) { return x; })}) {

@@ -160,7 +160,7 @@ TEST_F(MultiWorkerFiles, ExistWhenSaveReturnsOnAnyWorker) {
     auto it = small_model();
     const auto file = folder / "one";
     it.fit(uneven_batches(), {.epochs = 2, .max_steps = 17});
-    // The folder exists only in the path that worker 0 passes.
+    // Only worker 0 writes a file, so only its path names an existing folder.
     it.save(w == 0 ? file : folder / "none" / "two");
     EXPECT_TRUE(std::filesystem::exists(file));
     auto again = model::load(file);

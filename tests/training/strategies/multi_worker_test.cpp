@@ -10,8 +10,8 @@ namespace {
 using namespace troupe;
 using namespace troupe::test;
 
-/// Calls `fn(strategy)` on every worker. Returns its value, which must be equal
-/// on all workers.
+/// Calls `fn(strategy)` on every worker. Returns the result of `fn`, and
+/// expects that it is equal on all workers.
 template <class F>
 auto expect_equal_on_all_workers(std::uint32_t workers, std::uint32_t each,
                                  F fn) {

@@ -60,8 +60,9 @@ TEST_F(OwnLoop, TrainingCallsDoNotAffectEvaluateAndPredict) {
   }
 }
 
-/// Returns how many of 1,000 ones dropout keeps, times two. There is a value
-/// for each step, replica and row, in this order: two of each.
+/// Applies dropout with rate 0.5 to rows of 1,000 ones and returns the sum of
+/// each row. Each replica makes two steps, each with two rows. The sums are
+/// ordered by step, then by replica, then by row.
 std::vector<float> left_after_dropout(const strategy& strategy,
                                       std::uint64_t seed) {
   models::dense count{1};

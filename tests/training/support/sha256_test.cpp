@@ -12,8 +12,8 @@ std::span<const std::byte> bytes(std::string_view text) {
   return std::as_bytes(std::span{text.data(), text.size()});
 }
 
-// The hashes of the empty message and of "abc" have the published values (FIPS
-// 180-2, appendix B.1).
+// The hash of "abc" equals the example in FIPS 180-2, appendix B.1. The hash of
+// the empty message equals NIST's test vector (SHA256ShortMsg, Len = 0).
 TEST(Sha256, MatchesPublishedVectors) {
   EXPECT_EQ(to_hex(sha256{}.finish()), "e3b0c44298fc1c149afbf4c8996fb924"
                                        "27ae41e4649b934ca495991b7852b855");
