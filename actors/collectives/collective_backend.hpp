@@ -83,7 +83,7 @@ public:
   virtual bool wakes() const = 0;
 
   struct failure {
-    step_commit::abort_cause cause = step_commit::abort_cause::protocol;
+    ec cause = ec::protocol;
     /// Text for people, such as "worker 1 (replicas 2, 3) was lost: ...".
     std::string text;
     /// True: another process failed, and `text` names it.

@@ -1,4 +1,5 @@
 #include "troupe/actors/collectives/lane_backend_impl.hpp"
+#include "troupe/actors/core/close_code.hpp"
 #include "troupe/strategies/step_commit/stall_report.hpp"
 
 #include <algorithm>
@@ -36,25 +37,22 @@ bool lane_backend::blocks() const {
 
 // -- failures -----------------------------------------------------------------
 
-void lane_backend::impl::set_failure(std::uint32_t process,
-                                     net::close_reason reason,
+void lane_backend::impl::set_failure(std::uint32_t process, ec code,
                                      const std::string& description) {
   if (!failure)
-    failure = describe_failure(process, reason, description);
+    failure = describe_failure(process, code, description);
 }
 
 lane_backend::peer_failure
-lane_backend::impl::describe_failure(std::uint32_t process,
-                                     net::close_reason reason,
+lane_backend::impl::describe_failure(std::uint32_t process, ec code,
                                      const std::string& description) const {
-  const auto outcome = reason == net::close_reason::closed ? " was lost: "
-                       : reason == net::close_reason::timed_out
-                         ? " is unreachable: "
-                         : " violated the protocol: ";
+  const auto outcome = code == ec::peer_lost     ? " was lost: "
+                       : code == ec::unreachable ? " is unreachable: "
+                                                 : " violated the protocol: ";
   const auto process_name = process < options.names.size()
                               ? options.names[process]
                               : "process " + std::to_string(process);
-  return {process, reason,
+  return {process, code,
           process_name + " ("
             + step_commit::replica_list(
               machine.replica_placement().job.replicas_of(process))
@@ -64,15 +62,14 @@ lane_backend::impl::describe_failure(std::uint32_t process,
 std::optional<lane_backend::peer_failure>
 lane_backend::impl::check_for_failure() {
   if (const auto& x = machine.error())
-    return describe_failure(x->process, net::close_reason::protocol_error,
-                            x->reason);
+    return describe_failure(x->process, ec::protocol, x->reason);
   for (std::uint32_t p = 0;
        !failure && p < machine.replica_placement().job.processes(); ++p)
     if (p != machine.replica_placement().process)
       for (const auto lane_id :
            {collective::lane_id::contributions, collective::lane_id::results})
         if (const auto& end = transport.lane_of(p, lane_id).closed())
-          set_failure(p, end->cause, end->reason);
+          set_failure(p, close_code(end->cause), end->reason);
   return failure;
 }
 

@@ -61,8 +61,8 @@ public:
   /// only if all packets that it needs have already arrived.
   struct peer_failure {
     std::uint32_t process = 0; ///< The peer that failed.
-    /// How the peer failed. `protocol_error`: it violated the protocol.
-    net::close_reason reason = net::close_reason::closed;
+    /// How the peer failed. `ec::protocol`: it violated the protocol.
+    ec code = ec::peer_lost;
     /// Text for people, such as "worker 1 (replicas 2, 3) was lost: ..."
     std::string description;
   };

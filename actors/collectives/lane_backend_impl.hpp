@@ -17,9 +17,9 @@ struct lane_backend::impl {
        const lane_backend_options& backend_options);
 
   // Implemented in lane_backend.cpp.
-  void set_failure(std::uint32_t process, net::close_reason reason,
+  void set_failure(std::uint32_t process, ec code,
                    const std::string& description);
-  peer_failure describe_failure(std::uint32_t process, net::close_reason reason,
+  peer_failure describe_failure(std::uint32_t process, ec code,
                                 const std::string& description) const;
   std::optional<peer_failure> check_for_failure();
   void progress_for_others();

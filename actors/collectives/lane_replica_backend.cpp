@@ -6,12 +6,7 @@ std::optional<collective_backend::failure> lane_replica_backend::failed() {
   const auto peer = lanes_->failure();
   if (!peer)
     return std::nullopt;
-  const auto cause = peer->reason == net::close_reason::closed
-                       ? step_commit::abort_cause::lost
-                     : peer->reason == net::close_reason::timed_out
-                       ? step_commit::abort_cause::unreachable
-                       : step_commit::abort_cause::protocol;
-  return failure{cause, peer->description, true};
+  return failure{peer->code, peer->description, true};
 }
 
 std::vector<std::uint32_t>

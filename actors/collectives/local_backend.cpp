@@ -92,7 +92,7 @@ void local_backend::deliver(tensor_message&& message) {
       reducers_.on({message.key}, message.data, message.output);
     if (const auto* broken_rule = std::get_if<tree::protocol_error>(&result);
         broken_rule && !failure_)
-      failure_ = {step_commit::abort_cause::protocol, broken_rule->reason};
+      failure_ = {ec::protocol, broken_rule->reason};
   } else if (message.kind == message_kind::result) {
     participant_.on(tree::reduced_slice{message.key}, message.data);
   } else {

@@ -101,9 +101,7 @@ void chief_state::on_lost(const caf::down_msg& down) {
 
 void chief_state::on_process_lost(std::uint32_t process,
                                   const caf::error& reason) {
-  const auto code = reason == ec::unreachable
-                      ? step_commit::abort_cause::unreachable
-                      : step_commit::abort_cause::lost;
+  const auto code = reason == ec::unreachable ? ec::unreachable : ec::peer_lost;
   const auto text = !reason || reason == caf::exit_reason::user_shutdown
                       ? "it has shut down"
                       : wire::to_wire(reason, self->system()).text;
@@ -127,10 +125,10 @@ void chief_state::perform(run_barrier::reaction effects) {
     [this](run_barrier::reject& x) {
       if (roles.clients[x.process].listener)
         run_function = {};
-      notify_aborted(x.process, x.run, error_code_of(x.code), x.reason);
+      notify_aborted(x.process, x.run, x.code, x.reason);
     },
     [this](run_barrier::abort& x) {
-      perform(commits->end_with(step_commit::abort_cause::protocol, x.reason));
+      perform(commits->end_with(ec::protocol, x.reason));
     },
   };
   for (auto& effect : effects)
@@ -232,7 +230,7 @@ void chief_state::perform(step_commit::reaction effects) {
       flush();
       const auto of_run = std::exchange(run, 0);
       for (auto p = std::uint32_t(roles.clients.size()); p-- > 0;)
-        notify_aborted(p, of_run, error_code_of(aborted.code), aborted.reason);
+        notify_aborted(p, of_run, aborted.code, aborted.reason);
     },
   };
   for (auto& effect : effects)

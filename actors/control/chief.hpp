@@ -127,8 +127,6 @@ struct chief_state {
   bool join_timer_set = false; ///< True while a join timer is set.
 };
 
-ec error_code_of(step_commit::abort_cause cause);
-
 // -- behavior -----------------------------------------------------------------
 
 /// The chief, which owns the roles of a job. It grants steps to the replicas

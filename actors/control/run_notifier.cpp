@@ -9,22 +9,6 @@
 
 namespace troupe {
 
-ec error_code_of(step_commit::abort_cause cause) {
-  switch (cause) {
-    case step_commit::abort_cause::stalled:
-      return ec::stalled;
-    case step_commit::abort_cause::lost:
-      return ec::peer_lost;
-    case step_commit::abort_cause::unreachable:
-      return ec::unreachable;
-    case step_commit::abort_cause::protocol:
-      return ec::protocol;
-    case step_commit::abort_cause::invalid:
-      break;
-  }
-  return ec::invalid;
-}
-
 chief_state::~chief_state() {
   for (const auto& client : roles.clients) // ends the waits of callers of `run`
     if (client.listener)
@@ -61,7 +45,8 @@ void chief_state::notify_commit(commit_record&& record) {
 void chief_state::flush() {
   // A record lists all replicas and a frame has a maximum size, so the number
   // of records in a message is limited.
-  const auto max_records = max_batch_elements / (options.replicas + 8u) + 1;
+  const auto max_records =
+    max_batch_elements / (options.processes.placement.replicas() + 8u) + 1;
   for (auto left = std::span{unsent_commits}; !left.empty();) {
     const auto records =
       left.first(std::min<std::size_t>(max_records, left.size()));

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "troupe/actors/core/error_code.hpp"
+#include "troupe/strategies/error_code.hpp"
 
 #include <caf/error.hpp>
 #include <caf/make_message.hpp>

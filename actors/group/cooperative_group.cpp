@@ -2,8 +2,8 @@
 
 #include "troupe/actors/collectives/backend_step_context.hpp"
 #include "troupe/actors/collectives/sequential_backend.hpp"
-#include "troupe/actors/core/error_code.hpp"
 #include "troupe/actors/core/fiber.hpp"
+#include "troupe/actors/core/job_error.hpp"
 #include "troupe/actors/group/sequential_group.hpp"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 #include "troupe/actors/group/step_gate.hpp"
 
-#include "troupe/actors/core/error_code.hpp"
+#include "troupe/actors/core/job_error.hpp"
 
 namespace troupe {
 

@@ -1,11 +1,11 @@
 #pragma once
 
-#include "troupe/actors/core/error_code.hpp"
 #include "troupe/actors/group/world.hpp"
 #include "troupe/actors/membership/cluster.hpp"
 #include "troupe/actors/membership/peer_table.hpp"
 #include "troupe/net/session/service_router.hpp"
 #include "troupe/net/shm/event_notifier.hpp"
+#include "troupe/strategies/error_code.hpp"
 #include "troupe/strategies/membership/rendezvous.hpp"
 
 #include <caf/actor.hpp>

@@ -1,3 +1,4 @@
+#include "troupe/actors/core/close_code.hpp"
 #include "troupe/actors/core/error_code_caf.hpp"
 #include "troupe/actors/membership/cluster_impl.hpp"
 #include "troupe/net/base/text.hpp"
@@ -12,12 +13,6 @@ namespace troupe {
 using namespace std::chrono_literals;
 
 namespace {
-
-ec error_code_of(net::close_reason x) {
-  return x == net::close_reason::timed_out ? ec::unreachable
-         : x == net::close_reason::closed  ? ec::peer_lost
-                                           : ec::protocol;
-}
 
 /// Delay before a process dials the leader again. A process dials again if the
 /// leader rejected it because the leader did not serve the job yet.
@@ -210,7 +205,7 @@ void cluster::impl::throw_if_failed(std::unique_lock<std::mutex>& hold) {
   for (std::uint32_t i = 0; i < peers_->entries.size(); ++i)
     if (const auto end = peers_->entries[i].closed) {
       hold.unlock();
-      fail(error_code_of(end->first),
+      fail(close_code(end->first),
            options.names[i] + " was lost during the start: " + end->second);
     }
 }

@@ -2,8 +2,8 @@
 
 // Atoms, and types that actors of one process pass to each other by reference.
 
-#include "troupe/actors/core/error_code.hpp"
 #include "troupe/actors/core/step.hpp"
+#include "troupe/strategies/error_code.hpp"
 #include "troupe/tensors/tensor.hpp"
 
 #include <caf/allowed_unsafe_message_type.hpp>

@@ -1,5 +1,7 @@
 #include "troupe/actors/remoting/channel_mailbox.hpp"
 
+#include "troupe/actors/core/close_code.hpp"
+
 #include <caf/actor.hpp>
 #include <caf/actor_cast.hpp>
 #include <caf/send.hpp>
@@ -7,18 +9,6 @@
 namespace troupe {
 
 namespace {
-
-ec error_code_of(net::close_reason cause) {
-  switch (cause) {
-    case net::close_reason::closed:
-      return ec::peer_lost;
-    case net::close_reason::timed_out:
-      return ec::unreachable;
-    case net::close_reason::protocol_error:
-      break;
-  }
-  return ec::protocol;
-}
 
 class mailbox_listener final : public net::channel_listener {
 public:
@@ -31,7 +21,7 @@ public:
   }
   void on_closed(net::close_reason cause, const std::string& reason) override {
     if (const auto receiver = caf::actor_cast<caf::actor>(receiver_))
-      caf::anon_send(receiver, channel_closed{error_code_of(cause), reason});
+      caf::anon_send(receiver, channel_closed{close_code(cause), reason});
   }
 
 private:

@@ -22,7 +22,7 @@ void reducer_state::on_contribution(const tree::contribution& contribution,
                 step_commit::failed{
                   contribution.key.generation, contribution.key.step,
                   contribution.key.replica, contribution.key.incarnation,
-                  step_commit::abort_cause::protocol, violation->reason});
+                  ec::protocol, violation->reason});
   if (slices->busy() && !next_pending) {
     next_pending = true;
     self->send(self, atom::next_v);

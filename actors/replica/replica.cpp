@@ -65,7 +65,7 @@ void replica_state::on_start_steps(const step_commit::start_steps& start,
   if (!run_function.function && registry)
     run_function.function = registry->find(fn.name);
   if (!run_function.function)
-    return fail(step_commit::abort_cause::protocol,
+    return fail(ec::protocol,
                 "replica " + std::to_string(id)
                   + " received a request to run the step function '" + fn.name
                   + "', which is not registered in its process");
@@ -167,7 +167,7 @@ void replica_state::end_step() {
     first_unapplied =
       next_step + 1; // even if the chief has since aborted the step
   if (const auto thrown = step_fiber->error()) {
-    fail(step_commit::abort_cause::invalid, exception_text(thrown));
+    fail(ec::invalid, exception_text(thrown));
   } else if (!is_superseded()) {
     sender.send(chief_id, owner, message_kind::step_done, generation, next_step,
                 step_commit::step_done{generation, next_step, id, incarnation,
@@ -176,8 +176,7 @@ void replica_state::end_step() {
   }
 }
 
-void replica_state::fail(step_commit::abort_cause cause,
-                         const std::string& reason) {
+void replica_state::fail(ec cause, const std::string& reason) {
   if (failed)
     return;
   failed = true;
@@ -190,7 +189,7 @@ void replica_state::fail(step_commit::abort_cause cause,
 /// options.
 void replica_state::fail_for_timeout(std::chrono::milliseconds waited) {
   const auto missing = missing_replicas(next_step);
-  fail(step_commit::abort_cause::stalled,
+  fail(ec::stalled,
        "replica " + std::to_string(id) + " waited for " + awaited_operation()
          + " in step " + std::to_string(next_step) + " for "
          + std::to_string(waited.count()) + " ms, the timeout of its call"

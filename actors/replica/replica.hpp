@@ -67,7 +67,7 @@ struct replica_state {
   void end_step();
   void begin_generation();
   void send_configured();
-  void fail(step_commit::abort_cause cause, const std::string& reason);
+  void fail(ec cause, const std::string& reason);
   void fail_with(const collective_backend::failure& failure);
   void fail_for_timeout(std::chrono::milliseconds waited);
   std::uint32_t awaited_bucket() const;

@@ -20,7 +20,7 @@ reaction state_machine::on(const join& request) {
     return {}; // a repeated request: the first one was answered or will be
   last_run_[request.process] = request.run;
   if (active_run_ > 0 && request.run > decided_) {
-    last_rejection_ = {request.run, step_commit::abort_cause::protocol,
+    last_rejection_ = {request.run, ec::protocol,
                        names_[request.process] + " left run "
                          + std::to_string(active_run_) + " and requests "
                          + describe(request)};
@@ -39,7 +39,7 @@ reaction state_machine::on(const join& request) {
         names_[other->process] + " requests " + describe(*other) + ", but "
         + names_[request.process] + " requests " + describe(request);
       joined_[request.process] = request;
-      return reject_all(step_commit::abort_cause::protocol, reason);
+      return reject_all(ec::protocol, reason);
     }
   joined_[request.process] = request;
   joining_run_ = request.run;
@@ -76,7 +76,7 @@ reaction state_machine::reject_one(const join& request) {
   if (lost_)
     outcome = *lost_;
   else if (request.run != last_rejection_.run)
-    outcome = {request.run, step_commit::abort_cause::protocol,
+    outcome = {request.run, ec::protocol,
                "run " + std::to_string(request.run) + " of "
                  + names_[request.process]
                  + " has ended for all other processes"};
@@ -84,8 +84,7 @@ reaction state_machine::reject_one(const join& request) {
   return {reject{request.process, request.run, outcome.code, outcome.reason}};
 }
 
-reaction state_machine::reject_all(step_commit::abort_cause code,
-                                   std::string reason) {
+reaction state_machine::reject_all(ec code, std::string reason) {
   reaction out;
   last_rejection_ = {joining_run_, code, std::move(reason)};
   for (const auto& x : joined_)
@@ -113,13 +112,12 @@ reaction state_machine::on_timeout(const std::string& waited) {
   for (const auto& one : joined_)
     if (one)
       request = *one;
-  return reject_all(step_commit::abort_cause::stalled,
+  return reject_all(ec::stalled,
                     describe(request) + " cannot begin: for " + waited + " "
                       + rendezvous::join_words(missing()) + " did not join");
 }
 
-reaction state_machine::on_lost(std::uint32_t process,
-                                step_commit::abort_cause code,
+reaction state_machine::on_lost(std::uint32_t process, ec code,
                                 const std::string& reason) {
   lost_ = {0, code,
            names_.at(process)

@@ -72,7 +72,7 @@ struct halt {};
 struct reject {
   std::uint32_t process = 0; ///< Process to notify.
   std::uint64_t run = 0;     ///< Run number that the process sent.
-  step_commit::abort_cause code = step_commit::abort_cause::stalled;
+  ec code = ec::stalled;
   std::string reason;
 };
 /// Aborts the active run: it cannot complete, because a process has left it and
@@ -97,9 +97,8 @@ public:
   reaction on_timeout(const std::string& waited);
 
   /// A process was lost: no run can start any more.
-  /// @param code `abort_cause::lost` or `abort_cause::unreachable`.
-  reaction on_lost(std::uint32_t process, step_commit::abort_cause code,
-                   const std::string& reason);
+  /// @param code `ec::peer_lost` or `ec::unreachable`.
+  reaction on_lost(std::uint32_t process, ec code, const std::string& reason);
 
   /// The active run has ended.
   void finished() { active_run_ = 0; }
@@ -114,10 +113,10 @@ public:
 private:
   struct rejection {
     std::uint64_t run = 0;
-    step_commit::abort_cause code = step_commit::abort_cause::stalled;
+    ec code = ec::stalled;
     std::string reason;
   };
-  reaction reject_all(step_commit::abort_cause code, std::string reason);
+  reaction reject_all(ec code, std::string reason);
   reaction reject_one(const join& request);
   std::string describe(const join& request) const;
 

@@ -8,7 +8,7 @@
 
 namespace troupe::step_commit {
 
-void state_machine::fail(reaction& out, abort_cause code, std::string reason) {
+void state_machine::fail(reaction& out, ec code, std::string reason) {
   failure_ = {code, std::move(reason)};
   run_pending_ = false;
   phase_ = phase::aborting;
@@ -32,7 +32,7 @@ reaction state_machine::on(const failed& failure) {
   return out;
 }
 
-reaction state_machine::end_with(abort_cause code, const std::string& reason) {
+reaction state_machine::end_with(ec code, const std::string& reason) {
   reaction out;
   if (phase_ != phase::idle && phase_ != phase::aborting)
     fail(out, code, reason);
@@ -49,13 +49,13 @@ reaction state_machine::on_lost(std::uint32_t replica,
   if (phase_ == phase::aborting)
     continue_if_configured(out);
   else if (phase_ != phase::idle && !lost_process_)
-    fail(out, abort_cause::lost,
+    fail(out, ec::peer_lost,
          processes_.name_of(replica) + " was lost in step "
            + std::to_string(next_) + ": " + reason);
   return out;
 }
 
-reaction state_machine::on_process_lost(std::uint32_t process, abort_cause code,
+reaction state_machine::on_process_lost(std::uint32_t process, ec code,
                                         const std::string& reason) {
   reaction out;
   for (const auto r : processes_.placement.replicas_of(process))
@@ -110,7 +110,7 @@ reaction state_machine::on_reducer_lost(std::uint32_t reducer,
   reaction out;
   lost_reducers_.push_back(reducer);
   if (phase_ != phase::idle && phase_ != phase::aborting)
-    fail(out, abort_cause::lost,
+    fail(out, ec::peer_lost,
          "reducer " + std::to_string(reducer) + " was lost in step "
            + std::to_string(next_) + ": " + reason);
   return out;
@@ -140,18 +140,18 @@ reaction state_machine::on_timeout(const std::string& waited) {
       phase_ =
         phase::idle; // no step was granted, so no replica has a step to leave
       run_pending_ = resent_ = false;
-      add(out, aborted{abort_cause::stalled,
-                       "step " + std::to_string(first_) + " cannot begin: for "
-                         + waited + " " + replica_list(unconfigured())
-                         + " did not acknowledge generation "
-                         + std::to_string(generation_)
-                         + " and may still be in an older step"});
+      add(out, aborted{ec::stalled, "step " + std::to_string(first_)
+                                      + " cannot begin: for " + waited + " "
+                                      + replica_list(unconfigured())
+                                      + " did not acknowledge generation "
+                                      + std::to_string(generation_)
+                                      + " and may still be in an older step"});
       break;
     case phase::probing:
       if (lost_process_)
         finish_loss(out);
       else
-        fail(out, abort_cause::stalled, stall_message(waited));
+        fail(out, ec::stalled, stall_message(waited));
       break;
     case phase::aborting: // a replica does not acknowledge the next generation
       if (resend_configure(out))

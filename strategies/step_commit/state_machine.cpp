@@ -35,12 +35,12 @@ reaction state_machine::run(std::uint64_t first, std::uint64_t steps) {
     const auto name =
       processes_.name_of(std::uint32_t(lost - members_.begin()));
     add(out,
-        aborted{abort_cause::lost,
+        aborted{ec::peer_lost,
                 name + " is lost; the group cannot run a step without it"});
     return out;
   }
   if (!lost_reducers_.empty()) {
-    add(out, aborted{abort_cause::lost,
+    add(out, aborted{ec::peer_lost,
                      "reducer " + std::to_string(lost_reducers_.front())
                        + " is lost; the group cannot reduce without it"});
     return out;
@@ -157,7 +157,7 @@ reaction state_machine::on(const step_done& done) {
       || !is_current(done.replica, done.incarnation))
     return out;
   if (done.replica >= members_.size() || done.step >= granted_) {
-    fail(out, abort_cause::protocol,
+    fail(out, ec::protocol,
          "replica " + std::to_string(done.replica) + " reported step "
            + std::to_string(done.step) + ", which it was not granted");
     return out;

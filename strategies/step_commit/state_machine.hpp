@@ -1,5 +1,6 @@
 #pragma once
 
+#include "troupe/strategies/error_code.hpp"
 #include "troupe/strategies/fields.hpp"
 #include "troupe/strategies/placement.hpp"
 #include "troupe/strategies/step_commit/step_report.hpp"
@@ -111,23 +112,13 @@ struct step_done {
   }
 };
 
-/// Reason why a run was aborted. Callers of `run` may react differently to each
-/// reason.
-enum class abort_cause : std::uint8_t {
-  stalled,     ///< No progress within the step timeout.
-  lost,        ///< A role is known to have terminated.
-  invalid,     ///< The step function failed, or the request is invalid.
-  protocol,    ///< A peer violated the protocol.
-  unreachable, ///< A process does not respond.
-};
-
 /// Reports that a step function failed.
 struct failed {
   std::uint64_t generation = 0;  ///< Generation of the run.
   std::uint64_t step = 0;        ///< Step that failed.
   std::uint32_t replica = 0;     ///< Id of the replica.
   std::uint32_t incarnation = 0; ///< As in `configured`.
-  abort_cause code = abort_cause::invalid;
+  ec code = ec::invalid;
   std::string reason; ///< Text for people.
   auto fields() {
     return std::tie(generation, step, replica, incarnation, code, reason);
@@ -183,7 +174,7 @@ struct completed {
   std::uint64_t next = 0; ///< First step after the run.
 };
 struct aborted {
-  abort_cause code = abort_cause::stalled;
+  ec code = ec::stalled;
   std::string reason; ///< Text for people.
 };
 using effect = std::variant<send_configure, send_start, send_grant, send_probe,
@@ -244,15 +235,15 @@ public:
 
   /// The actor of a replica terminated. @param reason exit reason of the actor.
   reaction on_lost(std::uint32_t replica, const std::string& reason);
-  /// A process with all its replicas is lost. @param code `abort_cause::lost`
-  /// or `abort_cause::unreachable`.
-  reaction on_process_lost(std::uint32_t process, abort_cause code,
+  /// A process with all its replicas is lost. @param code `ec::peer_lost`
+  /// or `ec::unreachable`.
+  reaction on_process_lost(std::uint32_t process, ec code,
                            const std::string& reason);
   reaction on_reducer_lost(std::uint32_t reducer, const std::string& reason);
 
   /// Aborts the active run for a reason outside its steps, such as a process
   /// that joins another run. No effect if no run is active.
-  reaction end_with(abort_cause code, const std::string& reason);
+  reaction end_with(ec code, const std::string& reason);
 
   /// `progress_count` did not change within the step timeout.
   /// @param waited the timeout as text, such as "200 ms".
@@ -302,7 +293,7 @@ private:
   void reconfigure(reaction& out);
   void start(reaction& out);
   void continue_if_configured(reaction& out);
-  void fail(reaction& out, abort_cause code, std::string reason);
+  void fail(reaction& out, ec code, std::string reason);
   void commit_next(reaction& out);
   void grant_more(reaction& out);
   void probe_all(reaction& out, std::uint64_t step);

@@ -260,8 +260,8 @@ void check_run_barrier(choices& source) {
     const auto action = source.below(16);
     run_barrier::reaction out;
     if (action == 15) {
-      out = machine.on_lost(std::uint32_t(source.below(tasks)),
-                            step_commit::abort_cause::lost, "gone");
+      out = machine.on_lost(std::uint32_t(source.below(tasks)), ec::peer_lost,
+                            "gone");
     } else if (action == 14) {
       out = machine.on_timeout("1 s");
     } else if (action == 13) {

@@ -1,6 +1,6 @@
 #include "troupe/training/strategies/host_collectives.hpp"
 
-#include "troupe/actors/core/error_code.hpp"
+#include "troupe/actors/core/job_error.hpp"
 #include "troupe/net/base/text.hpp"
 #include "troupe/tensors/context.hpp"
 #include "troupe/training/strategies/replica_context.hpp"

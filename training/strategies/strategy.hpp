@@ -1,6 +1,6 @@
 #pragma once
 
-#include "troupe/actors/core/error_code.hpp"
+#include "troupe/actors/core/job_error.hpp"
 #include "troupe/data/pipeline/dataset.hpp"
 #include "troupe/tensors/device.hpp"
 #include "troupe/training/strategies/per_replica.hpp"

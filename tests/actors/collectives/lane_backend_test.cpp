@@ -128,7 +128,7 @@ TEST(LaneBackend, EveryWaitingReplicaGetsTheLostProcess) {
       const auto failure = backend.failure();
       named +=
         failure && failure->process == 2
-        && failure->reason == net::close_reason::closed
+        && failure->code == ec::peer_lost
         && mentions(failure->description, "w1 (replicas 3, 4) was lost: ");
       backend.end_step(r);
     });

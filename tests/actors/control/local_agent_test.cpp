@@ -238,9 +238,8 @@ TEST(LocalAgent, SendsReportsAfterTheMaximumBatchDelay) {
 TEST(LocalAgent, SendsBatchedReportsBeforeOtherMessages) {
   local_agent_fixture fixture;
   fixture.report_step(9);
-  caf::anon_send(
-    fixture.agent,
-    step_commit::failed{0, 10, 0, 1, step_commit::abort_cause::lost, "x"});
+  caf::anon_send(fixture.agent,
+                 step_commit::failed{0, 10, 0, 1, ec::peer_lost, "x"});
   fixture.simulator.run_until_idle();
   EXPECT_EQ(fixture.sent_to_chief(), (texts{"report 9", "failed 10"}));
 }

@@ -125,15 +125,14 @@ TEST(MessageCodec, RoundTripsEveryPlainMessage) {
 
 TEST(MessageCodec, RejectsAnUnknownAbortCause) {
   step_commit::failed failure;
-  failure.code = step_commit::abort_cause::unreachable;
+  failure.code = ec::unreachable;
   auto bytes = net::encode(failure);
   const std::size_t at = 1 + 8 + 8 + 4 + 4;
   ASSERT_EQ(bytes[at], std::byte{4});
   bytes[at] = std::byte{5};
   const auto fault = net::decode(bytes, failure);
   ASSERT_TRUE(fault);
-  EXPECT_EQ(to_string(*fault),
-            "byte 25: 5 is not a value of troupe::step_commit::abort_cause");
+  EXPECT_EQ(to_string(*fault), "byte 25: 5 is not a value of troupe::ec");
 }
 
 TEST(MessageCodec, KeepsEveryBitOfTensorsOfAnyTypeAndShape) {

@@ -46,7 +46,7 @@ TEST(RunBarrier, NamesBothProcessesThatRequestDifferentSteps) {
   const auto no = rejections(machine.on(join{2, 1, 0, 11}));
   ASSERT_EQ(no.size(), 2u);
   for (const auto& x : no) {
-    EXPECT_EQ(x.code, step_commit::abort_cause::protocol);
+    EXPECT_EQ(x.code, ec::protocol);
     EXPECT_EQ(x.reason,
               "worker 1 requests steps [0, 10) as its run 1, but worker "
               "2 requests steps [0, 11) as its run 1");
@@ -115,7 +115,7 @@ TEST(RunBarrier, NamesTheProcessesThatDidNotJoin) {
   const auto no = rejections(machine.on_timeout("1000 ms"));
   ASSERT_EQ(no.size(), 1u);
   EXPECT_EQ(no[0].process, 0u);
-  EXPECT_EQ(no[0].code, step_commit::abort_cause::stalled);
+  EXPECT_EQ(no[0].code, ec::stalled);
   EXPECT_EQ(no[0].reason, "steps [4, 5) as its run 1 cannot begin: for 1000 ms "
                           "worker 1 and worker 2 did not join");
   EXPECT_TRUE(machine.on_timeout("1000 ms").empty());
@@ -124,10 +124,10 @@ TEST(RunBarrier, NamesTheProcessesThatDidNotJoin) {
 TEST(RunBarrier, StartsNoRunAfterAProcessWasLost) {
   auto machine = three_members();
   machine.on(join{0, 1, 0, 1});
-  const auto no = rejections(machine.on_lost(
-    2, step_commit::abort_cause::unreachable, "silent for 1 s"));
+  const auto no =
+    rejections(machine.on_lost(2, ec::unreachable, "silent for 1 s"));
   ASSERT_EQ(no.size(), 1u);
-  EXPECT_EQ(no[0].code, step_commit::abort_cause::unreachable);
+  EXPECT_EQ(no[0].code, ec::unreachable);
   EXPECT_EQ(
     no[0].reason,
     "worker 2 is lost, and no run can start without it: silent for 1 s");
@@ -194,9 +194,9 @@ TEST(RunBarrier, RejectsALateJoinOfAnOlderRun) {
   const auto first = rejections(machine.on({1, 1, 0, 1}));
   EXPECT_EQ(first.at(0).reason,
             "run 1 of worker 1 has ended for all other processes");
-  EXPECT_EQ(first.at(0).code, step_commit::abort_cause::protocol);
+  EXPECT_EQ(first.at(0).code, ec::protocol);
   const auto second = rejections(machine.on({1, 2, 0, 1}));
-  EXPECT_EQ(second.at(0).code, step_commit::abort_cause::stalled);
+  EXPECT_EQ(second.at(0).code, ec::stalled);
   EXPECT_EQ(second.at(0).run, 2u);
 }
 
@@ -215,11 +215,10 @@ TEST(RunBarrier, GivesTheLossAsTheReasonToAProcessThatLeavesARun) {
   auto machine = three_members();
   for (const std::uint32_t p : {0, 1, 2})
     machine.on({p, 1, 0, 10});
-  machine.on_lost(2, step_commit::abort_cause::unreachable, "silent for 1 s");
+  machine.on_lost(2, ec::unreachable, "silent for 1 s");
   const auto what = machine.on({1, 2, 0, 3});
   ASSERT_EQ(what.size(), 2u);
-  EXPECT_EQ(std::get<reject>(what[1]).code,
-            step_commit::abort_cause::unreachable);
+  EXPECT_EQ(std::get<reject>(what[1]).code, ec::unreachable);
   EXPECT_EQ(
     std::get<reject>(what[1]).reason,
     "worker 2 is lost, and no run can start without it: silent for 1 s");

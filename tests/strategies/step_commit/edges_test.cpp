@@ -31,8 +31,7 @@ TEST(StepCommitRun, CompletesOnce) {
   EXPECT_TRUE(d.machine.acknowledge(2).empty());
   EXPECT_TRUE(d.machine.stop().empty());
   EXPECT_TRUE(d.machine.on(step_done{1, 2, 0, 1, {}}).empty());
-  EXPECT_TRUE(
-    d.machine.on(failed{1, 2, 0, 1, abort_cause::invalid, "late"}).empty());
+  EXPECT_TRUE(d.machine.on(failed{1, 2, 0, 1, ec::invalid, "late"}).empty());
   EXPECT_EQ(d.count<send_grant>(), 0u) << "start_steps granted all steps";
   EXPECT_EQ(d.machine.next(), 2u);
 }
@@ -75,22 +74,22 @@ TEST(StepCommitRun, CanBeStoppedBeforeReplicasAreConfigured) {
 
 TEST(StepCommitRun, CanBeAbortedForAnExternalReason) {
   chief_fixture d{one_process(2)};
-  EXPECT_TRUE(d.machine.end_with(abort_cause::protocol, "too early").empty());
+  EXPECT_TRUE(d.machine.end_with(ec::protocol, "too early").empty());
   d.record(d.machine.run(0, 9));
-  d.record(d.machine.end_with(abort_cause::protocol, "another run"));
+  d.record(d.machine.end_with(ec::protocol, "another run"));
   EXPECT_EQ(d.machine.generation(), 2u);
-  EXPECT_TRUE(d.machine.end_with(abort_cause::protocol, "said twice").empty());
+  EXPECT_TRUE(d.machine.end_with(ec::protocol, "said twice").empty());
   EXPECT_EQ(d.count<aborted>(), 0u);
   d.acknowledge_all();
   ASSERT_EQ(d.count<aborted>(), 1u);
-  EXPECT_EQ(d.effects_of<aborted>()[0].code, abort_cause::protocol);
+  EXPECT_EQ(d.effects_of<aborted>()[0].code, ec::protocol);
   EXPECT_EQ(d.abort_reason(), "another run");
 }
 
 TEST(StepCommitRun, NeedsNoNewGenerationIfNoStepWasGranted) {
   chief_fixture d{one_process(1)};
   d.record(d.machine.run(3, 9));
-  d.record(d.machine.end_with(abort_cause::invalid, "broken"));
+  d.record(d.machine.end_with(ec::invalid, "broken"));
   d.acknowledge_all();
   EXPECT_EQ(d.machine.generation(), 2u);
   d.record(d.machine.run(0, 1));
@@ -124,7 +123,7 @@ TEST(StepCommitConfigure, IgnoresAcknowledgementsOfAnotherGeneration) {
 TEST(StepCommitConfigure, DoesNotWaitForLostReplicas) {
   chief_fixture d{two};
   d.record(d.machine.run(0, 9));
-  d.record(d.machine.on(failed{1, 0, 0, 1, abort_cause::invalid, "broken"}));
+  d.record(d.machine.on(failed{1, 0, 0, 1, ec::invalid, "broken"}));
   for (const std::uint32_t r : {0, 1, 2})
     d.acknowledge(r);
   EXPECT_EQ(d.machine.behind(), ids{3});
@@ -137,11 +136,11 @@ TEST(StepCommitConfigure, DoesNotWaitForLostReplicas) {
 TEST(StepCommitConfigure, DoesNotWaitForALostProcess) {
   chief_fixture d{two};
   d.record(d.machine.run(0, 9));
-  d.record(d.machine.on(failed{1, 0, 0, 1, abort_cause::invalid, "broken"}));
+  d.record(d.machine.on(failed{1, 0, 0, 1, ec::invalid, "broken"}));
   for (const std::uint32_t r : {0, 1})
     d.acknowledge(r);
   EXPECT_EQ(d.count<aborted>(), 0u);
-  d.record(d.machine.on_process_lost(1, abort_cause::lost, "closed"));
+  d.record(d.machine.on_process_lost(1, ec::peer_lost, "closed"));
   EXPECT_EQ(d.count<aborted>(), 1u);
 }
 
@@ -151,12 +150,12 @@ TEST(StepCommitConfigure, DoesNotWaitForAProcessLostBeforeTheFirstStep) {
   commit_machine.on(configured{1, 0, 1, 0});
   commit_machine.run(6, 9);
   const auto what =
-    commit_machine.on_process_lost(1, abort_cause::unreachable, "silent");
+    commit_machine.on_process_lost(1, ec::unreachable, "silent");
   EXPECT_EQ(std::get<send_configure>(what.at(0)).message.generation, 2u);
   EXPECT_TRUE(commit_machine.on(configured{2, 0, 1, 0}).empty());
   const auto end = commit_machine.on(configured{2, 1, 1, 0});
   ASSERT_EQ(end.size(), 1u) << "only live processes are waited for";
-  EXPECT_EQ(std::get<aborted>(end[0]).code, abort_cause::unreachable);
+  EXPECT_EQ(std::get<aborted>(end[0]).code, ec::unreachable);
   EXPECT_EQ(std::get<aborted>(end[0]).reason,
             "worker 1 was lost before step 6: silent");
   const auto refused = commit_machine.run(6, 9);
@@ -173,7 +172,7 @@ TEST(StepCommitReports, OfTheFirstStepNotGrantedAreProtocolErrors) {
   d.report_step(0, 4);
   EXPECT_EQ(d.machine.generation(), 2u);
   d.acknowledge_all();
-  EXPECT_EQ(d.effects_of<aborted>().at(0).code, abort_cause::protocol);
+  EXPECT_EQ(d.effects_of<aborted>().at(0).code, ec::protocol);
   EXPECT_EQ(d.abort_reason(),
             "replica 0 reported step 4, which it was not granted");
 }
@@ -184,7 +183,7 @@ TEST(StepCommitReports, OfAnUnknownReplicaAreProtocolErrors) {
   d.report_step(2, 0);
   EXPECT_EQ(d.machine.generation(), 2u);
   d.acknowledge_all();
-  EXPECT_EQ(d.effects_of<aborted>().at(0).code, abort_cause::protocol);
+  EXPECT_EQ(d.effects_of<aborted>().at(0).code, ec::protocol);
 }
 
 TEST(StepCommitReports, OfTheLastGrantedStepCountOutOfOrder) {
@@ -202,7 +201,7 @@ TEST(StepCommitReports, AreDiscardedWithTheirGeneration) {
   d.record(d.machine.run(0, 9));
   d.report_step(0, 0);
   d.report_step(1, 1);
-  d.record(d.machine.end_with(abort_cause::invalid, "broken"));
+  d.record(d.machine.end_with(ec::invalid, "broken"));
   d.acknowledge_all();
   d.record(d.machine.run(0, 9));
   EXPECT_EQ(d.machine.behind(), (ids{0, 1}));

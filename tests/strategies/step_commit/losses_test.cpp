@@ -13,12 +13,11 @@ TEST(StepCommitFailures, OfAnotherGenerationOrAnUnknownReplicaAreIgnored) {
   d.record(d.machine.run(0, 9));
   for (const auto& [generation, replica] :
        {std::pair{0u, 0u}, std::pair{2u, 0u}, std::pair{1u, 2u}})
-    d.record(d.machine.on(
-      failed{generation, 0, replica, 1, abort_cause::invalid, "not mine"}));
+    d.record(
+      d.machine.on(failed{generation, 0, replica, 1, ec::invalid, "not mine"}));
   EXPECT_EQ(d.machine.generation(), 1u);
-  d.record(d.machine.on(failed{1, 0, 1, 1, abort_cause::invalid, "mine"}));
-  d.record(d.machine.on(
-    failed{2, 0, 1, 1, abort_cause::invalid, "it leaves already"}));
+  d.record(d.machine.on(failed{1, 0, 1, 1, ec::invalid, "mine"}));
+  d.record(d.machine.on(failed{2, 0, 1, 1, ec::invalid, "it leaves already"}));
   EXPECT_EQ(d.machine.generation(), 2u);
   d.acknowledge_all();
   EXPECT_EQ(d.abort_reason(), "mine");
@@ -32,7 +31,7 @@ TEST(StepCommitLosses, OfAReducerAbortTheRun) {
   d.record(d.machine.on_reducer_lost(0, "killed too"));
   d.acknowledge_all();
   ASSERT_EQ(d.count<aborted>(), 1u);
-  EXPECT_EQ(d.effects_of<aborted>()[0].code, abort_cause::lost);
+  EXPECT_EQ(d.effects_of<aborted>()[0].code, ec::peer_lost);
   EXPECT_EQ(d.abort_reason(), "reducer 1 was lost in step 5: killed");
   EXPECT_EQ(d.machine.generation(), 2u);
 }
@@ -51,7 +50,7 @@ TEST(StepCommitLosses, OfAReplicaWithoutARunAbortNothing) {
 TEST(StepCommitLosses, OfAReplicaAfterThatOfItsProcessChangeNothing) {
   chief_fixture d{two};
   d.record(d.machine.run(0, 9));
-  d.record(d.machine.on_process_lost(1, abort_cause::lost, "closed"));
+  d.record(d.machine.on_process_lost(1, ec::peer_lost, "closed"));
   EXPECT_TRUE(d.machine.on_lost(2, "its actor ended").empty());
   EXPECT_TRUE(d.machine.on_lost(0, "killed").empty())
     << "the run was aborted already";
@@ -64,8 +63,7 @@ TEST(StepCommitLosses, OfAReplicaAfterThatOfItsProcessChangeNothing) {
 
 TEST(StepCommitLosses, OfOneProcessKeepTheReplicasOfOthers) {
   chief_fixture d{two};
-  EXPECT_TRUE(
-    d.machine.on_process_lost(0, abort_cause::lost, "closed").empty());
+  EXPECT_TRUE(d.machine.on_process_lost(0, ec::peer_lost, "closed").empty());
   EXPECT_FALSE(d.machine.busy()) << "without a run there is no probe";
   d.record(d.machine.run(0, 9));
   EXPECT_EQ(
@@ -79,15 +77,14 @@ TEST(StepCommitLosses, OfASecondProcessKeepTheFirstReason) {
   chief_fixture d{
     {{"chief 0", "worker 1", "worker 2"}, placement::contiguous({1, 1, 1})}};
   d.record(d.machine.run(0, 9));
-  d.record(d.machine.on_process_lost(1, abort_cause::lost, "closed"));
-  EXPECT_TRUE(
-    d.machine.on_process_lost(2, abort_cause::unreachable, "silent").empty());
+  d.record(d.machine.on_process_lost(1, ec::peer_lost, "closed"));
+  EXPECT_TRUE(d.machine.on_process_lost(2, ec::unreachable, "silent").empty());
   d.record(
     d.machine.on(wait_report{1, 0, false, 0, activity::all_reduce, 3, {1, 2}}));
   d.record(d.machine.on_timeout("1 s"));
   d.acknowledge(0);
   ASSERT_EQ(d.count<aborted>(), 1u);
-  EXPECT_EQ(d.effects_of<aborted>()[0].code, abort_cause::lost);
+  EXPECT_EQ(d.effects_of<aborted>()[0].code, ec::peer_lost);
   EXPECT_EQ(d.abort_reason(),
             "worker 1 was lost in step 0: closed; replica 0 waits for "
             "the sum of bucket 3, still missing replicas 1, 2");
@@ -100,7 +97,7 @@ TEST(StepCommitLosses, NameTheFirstStepThatASurvivorDidNotReport) {
     for (const std::uint32_t r : {0, 1})
       d.report_step(r, step);
   d.report_step(0, 2);
-  d.record(d.machine.on_process_lost(1, abort_cause::lost, "closed"));
+  d.record(d.machine.on_process_lost(1, ec::peer_lost, "closed"));
   EXPECT_EQ(d.effects_of<send_probe>().back().message.step, 2u);
   EXPECT_EQ(d.machine.behind(), ids{}) << "both have reported step 0";
 }
@@ -111,7 +108,7 @@ TEST(StepCommitLosses, NameTheNextStepIfSurvivorsReportedAllGrantedSteps) {
   for (std::uint64_t step = 0; step < 4; ++step)
     for (const std::uint32_t r : {0, 1})
       d.report_step(r, step);
-  d.record(d.machine.on_process_lost(1, abort_cause::lost, "closed"));
+  d.record(d.machine.on_process_lost(1, ec::peer_lost, "closed"));
   EXPECT_EQ(d.effects_of<send_probe>().back().message.step, 0u);
 }
 
@@ -121,7 +118,7 @@ TEST(StepCommitLosses, NameTheNextStepAtTheEndOfARun) {
   for (const std::uint64_t step : {0, 1})
     for (const std::uint32_t r : {0, 1})
       d.report_step(r, step);
-  d.record(d.machine.on_process_lost(1, abort_cause::lost, "closed"));
+  d.record(d.machine.on_process_lost(1, ec::peer_lost, "closed"));
   EXPECT_EQ(d.effects_of<send_probe>().back().message.step, 0u);
 }
 

@@ -53,8 +53,7 @@ struct chief_fixture {
 TEST(StepCommitOverProcesses, NamesTheWorkerTheStepAndTheOperation) {
   chief_fixture d;
   d.report_all(0);
-  d.record(
-    d.machine.on_process_lost(1, abort_cause::lost, "closed by the peer"));
+  d.record(d.machine.on_process_lost(1, ec::peer_lost, "closed by the peer"));
   EXPECT_EQ(d.effects_of<send_probe>().back().message.step, 1u);
   d.record(
     d.machine.on(wait_report{1, 1, false, 0, activity::all_reduce, 3, {2, 3}}));
@@ -65,7 +64,7 @@ TEST(StepCommitOverProcesses, NamesTheWorkerTheStepAndTheOperation) {
   d.record(d.machine.on(configured{2, 0, 1, 0}));
   d.record(d.machine.on(configured{2, 1, 1, 0}));
   ASSERT_EQ(d.effects_of<aborted>().size(), 1u);
-  EXPECT_EQ(d.effects_of<aborted>()[0].code, abort_cause::lost);
+  EXPECT_EQ(d.effects_of<aborted>()[0].code, ec::peer_lost);
   EXPECT_EQ(d.effects_of<aborted>()[0].reason,
             "worker 1 was lost in step 1: closed by the peer; replica 0 waits "
             "for the sum of bucket 3, still missing replicas 2, 3; replica 1 "
@@ -74,8 +73,7 @@ TEST(StepCommitOverProcesses, NamesTheWorkerTheStepAndTheOperation) {
 
 TEST(StepCommitOverProcesses, IgnoresWaitReportsOfUnknownReplicas) {
   chief_fixture d;
-  d.record(
-    d.machine.on_process_lost(1, abort_cause::lost, "closed by the peer"));
+  d.record(d.machine.on_process_lost(1, ec::peer_lost, "closed by the peer"));
   d.record(
     d.machine.on(wait_report{1, 0, false, 4, activity::all_reduce, 3, {}}));
   d.record(d.machine.on(
@@ -97,20 +95,18 @@ TEST(StepCommitOverProcesses, IgnoresWaitReportsOfUnknownReplicas) {
 
 TEST(StepCommitOverProcesses, DoesNotWaitForeverForReplicasThatDoNotAnswer) {
   chief_fixture d;
-  d.record(
-    d.machine.on_process_lost(1, abort_cause::unreachable, "silent for 1 s"));
+  d.record(d.machine.on_process_lost(1, ec::unreachable, "silent for 1 s"));
   d.record(d.machine.on_timeout("1 s"));
   d.record(
     d.machine.on_timeout("1 s")); // no acknowledgement: configure is sent again
   d.record(d.machine.on_timeout("1 s"));
   ASSERT_EQ(d.effects_of<aborted>().size(), 1u);
-  EXPECT_EQ(d.effects_of<aborted>()[0].code, abort_cause::unreachable);
+  EXPECT_EQ(d.effects_of<aborted>()[0].code, ec::unreachable);
 }
 
 TEST(StepCommitOverProcesses, NamesTheReplicaWhoseStepFunctionFailed) {
   chief_fixture d;
-  d.record(
-    d.machine.on(failed{1, 0, 3, 1, abort_cause::invalid, "no such file"}));
+  d.record(d.machine.on(failed{1, 0, 3, 1, ec::invalid, "no such file"}));
   d.acknowledge_all();
   EXPECT_EQ(d.effects_of<aborted>().at(0).reason,
             "replica 3 of worker 1 failed in step 0: no such file");
@@ -138,7 +134,7 @@ TEST(StepCommit, RejectsRunsAfterAReducerWasLost) {
   commit_machine.on_reducer_lost(2, "killed");
   const auto said = commit_machine.run(0, 1);
   const auto& why = std::get<aborted>(said.at(0));
-  EXPECT_EQ(why.code, abort_cause::lost);
+  EXPECT_EQ(why.code, ec::peer_lost);
   EXPECT_EQ(why.reason,
             "reducer 2 is lost; the group cannot reduce without it");
 }
@@ -147,7 +143,7 @@ TEST(StepCommit, IgnoresMessagesOfAnotherIncarnation) {
   chief_fixture d{4, one_process(4)};
   for (std::uint32_t r = 0; r < 4; ++r)
     d.record(d.machine.on(step_done{1, 0, r, 2, {}}));
-  d.record(d.machine.on(failed{1, 0, 1, 2, abort_cause::invalid, "not mine"}));
+  d.record(d.machine.on(failed{1, 0, 1, 2, ec::invalid, "not mine"}));
   EXPECT_TRUE(d.effects_of<committed>().empty());
   d.report_all(0);
   EXPECT_EQ(d.effects_of<committed>().size(), 1u);

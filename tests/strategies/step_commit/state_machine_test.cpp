@@ -135,7 +135,7 @@ TEST(StepCommit, StartsStepsWhenAllReplicasAreConfigured) {
 TEST(StepCommit, IgnoresReportsOfAnOlderGeneration) {
   chief_fixture d{1};
   d.record(d.machine.run(0, 2));
-  d.record(d.machine.on(failed{1, 0, 0, 1, abort_cause::invalid, "broken"}));
+  d.record(d.machine.on(failed{1, 0, 0, 1, ec::invalid, "broken"}));
   EXPECT_EQ(d.machine.generation(), 2u);
   EXPECT_TRUE(d.machine.on(step_done{1, 0, 0, 1, {}}).empty());
   d.acknowledge_all();
@@ -149,7 +149,7 @@ TEST(StepCommit, IgnoresReportsOfAnOlderGeneration) {
 TEST(StepCommit, ReportsTheReasonWhenAllReplicasLeftTheStep) {
   chief_fixture d{3};
   d.record(d.machine.run(0, 9));
-  d.record(d.machine.on(failed{1, 0, 2, 1, abort_cause::invalid, "broken"}));
+  d.record(d.machine.on(failed{1, 0, 2, 1, ec::invalid, "broken"}));
   EXPECT_EQ(d.last<send_configure>().message.generation, 2u);
   d.record(d.machine.on(configured{2, 0, 1, 0}));
   d.record(d.machine.on(configured{2, 2, 1, 0}));
@@ -165,7 +165,7 @@ TEST(StepCommit, ALostReplicaAbortsTheRunAndAllLaterOnes) {
   EXPECT_TRUE(
     d.effects_of<aborted>().empty()); // replica 0 has not left its step
   d.record(d.machine.on(configured{2, 0, 1, 0}));
-  EXPECT_EQ(d.last<aborted>().code, abort_cause::lost);
+  EXPECT_EQ(d.last<aborted>().code, ec::peer_lost);
   EXPECT_EQ(d.last<aborted>().reason, "replica 1 was lost in step 0: killed");
   d.record(d.machine.run(0, 9));
   EXPECT_TRUE(has(d.last<aborted>().reason, "replica 1 is lost"));
@@ -184,7 +184,7 @@ TEST(StepCommit, ProbesBeforeItAborts) {
     d.machine.on(wait_report{1, 0, true, 3, activity::reducing, 7, {1}}));
   d.record(d.machine.on_timeout("5 s"));
   d.acknowledge_all();
-  EXPECT_EQ(d.last<aborted>().code, abort_cause::stalled);
+  EXPECT_EQ(d.last<aborted>().code, ec::stalled);
   EXPECT_EQ(
     d.last<aborted>().reason,
     "step 0 stalled for 5 s: replica 0 waits for the sum of bucket 7; replica "
@@ -209,7 +209,7 @@ TEST(StepCommit, AReportOfAStepNotGrantedIsAProtocolError) {
   d.record(d.machine.run(0, 1));
   d.report_step(0, 5);
   d.acknowledge_all();
-  EXPECT_EQ(d.last<aborted>().code, abort_cause::protocol);
+  EXPECT_EQ(d.last<aborted>().code, ec::protocol);
 }
 
 TEST(StepCommit, BeginsANewGenerationUnlessTheRunIsContiguous) {

@@ -78,9 +78,8 @@ TEST(StepCommitProgress, CountsALossOnce) {
   };
   EXPECT_TRUE(lose(3));
   EXPECT_FALSE(lose(3));
-  EXPECT_TRUE(counts_as_progress(d, [&] {
-    return d.machine.on_process_lost(1, abort_cause::lost, "closed");
-  }));
+  EXPECT_TRUE(counts_as_progress(
+    d, [&] { return d.machine.on_process_lost(1, ec::peer_lost, "closed"); }));
   EXPECT_FALSE(lose(2)) << "it was lost with its process";
   EXPECT_TRUE(counts_as_progress(d, [&] { return d.machine.run(0, 1); }))
     << "it is rejected";
@@ -108,7 +107,7 @@ TEST(StepCommitProgress, CountsTheCallerOnlyIfReplicasWaitForIt) {
 TEST(StepCommitWatchdog, UsesTheLongTimeoutAfterReplicasAreConfigured) {
   chief_fixture d{one_process(2)};
   d.record(d.machine.run(0, 9));
-  d.record(d.machine.on(failed{1, 0, 0, 1, abort_cause::invalid, "broken"}));
+  d.record(d.machine.on(failed{1, 0, 0, 1, ec::invalid, "broken"}));
   EXPECT_FALSE(d.machine.probing());
   d.record(d.machine.on_timeout("1 s"));
   EXPECT_TRUE(d.machine.probing()) << "configure was sent again";
@@ -122,7 +121,7 @@ TEST(StepCommitWatchdog, ResendsConfigureInEveryGeneration) {
   for (int i = 0; i < 2; ++i) {
     d.record(d.machine.run(0, 9));
     d.record(d.machine.on(
-      failed{d.machine.generation(), 0, 0, 1, abort_cause::invalid, "broken"}));
+      failed{d.machine.generation(), 0, 0, 1, ec::invalid, "broken"}));
     const auto before = d.count<send_configure>();
     d.record(d.machine.on_timeout("1 s"));
     EXPECT_EQ(d.count<send_configure>(), before + 1);
@@ -160,7 +159,7 @@ TEST(StepCommitWatchdog, NamesReplicasThatDoNotAcknowledgeAndDropsTheRun) {
   EXPECT_EQ(std::get<send_configure>(again.at(0)).message.replicas, 3u);
   const auto end = commit_machine.on_timeout("1 s");
   ASSERT_EQ(end.size(), 1u);
-  EXPECT_EQ(std::get<aborted>(end[0]).code, abort_cause::stalled);
+  EXPECT_EQ(std::get<aborted>(end[0]).code, ec::stalled);
   EXPECT_EQ(std::get<aborted>(end[0]).reason,
             "step 7 cannot begin: for 1 s replicas 0, 2 did not acknowledge "
             "generation 1 and may still be in an older step");
@@ -187,7 +186,7 @@ TEST(StepCommitWatchdog, HasNoEffectAfterTheRunEnded) {
 TEST(StepCommitProbe, IsRepeatedIfReportsOfSurvivorsArriveLate) {
   chief_fixture d{two};
   d.record(d.machine.run(0, 9));
-  d.record(d.machine.on_process_lost(1, abort_cause::lost, "closed"));
+  d.record(d.machine.on_process_lost(1, ec::peer_lost, "closed"));
   EXPECT_EQ(d.effects_of<send_probe>().back().message.step, 0u);
   d.report_step(0, 0);
   d.report_step(1, 0);
@@ -213,13 +212,12 @@ TEST(StepCommitProbe, IsRepeatedIfReportsOfSurvivorsArriveLate) {
 TEST(StepCommitProbe, EndsWithTheFailureOfAReplicaAfterAProcessIsLost) {
   chief_fixture d{two};
   d.record(d.machine.run(0, 9));
-  d.record(d.machine.on_process_lost(1, abort_cause::unreachable, "silent"));
-  d.record(
-    d.machine.on(failed{1, 0, 0, 1, abort_cause::invalid, "no such file"}));
+  d.record(d.machine.on_process_lost(1, ec::unreachable, "silent"));
+  d.record(d.machine.on(failed{1, 0, 0, 1, ec::invalid, "no such file"}));
   d.acknowledge(0);
   d.acknowledge(1);
   ASSERT_EQ(d.count<aborted>(), 1u);
-  EXPECT_EQ(d.effects_of<aborted>()[0].code, abort_cause::unreachable);
+  EXPECT_EQ(d.effects_of<aborted>()[0].code, ec::unreachable);
   EXPECT_EQ(d.abort_reason(),
             "worker 1 was lost in step 0: silent; no such file");
 }

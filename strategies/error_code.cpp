@@ -1,4 +1,4 @@
-#include "troupe/actors/core/error_code.hpp"
+#include "troupe/strategies/error_code.hpp"
 
 namespace troupe {
 

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <stdexcept>
 #include <string>
 
 namespace troupe {
@@ -40,14 +39,5 @@ enum class ec : std::uint8_t {
 /// Returns the name of the code, such as "peer_lost", or "?" for a number that
 /// is not a code.
 std::string to_string(ec x);
-
-/// Reports the failure of a job as an exception, for callers that use no
-/// actors.
-struct job_error : std::runtime_error {
-  job_error(ec code, const std::string& message)
-    : std::runtime_error{message}, code{code} {}
-
-  ec code;
-};
 
 } // namespace troupe
