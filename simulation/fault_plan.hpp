@@ -1,6 +1,7 @@
 #pragma once
 
 #include "troupe/actors/core/fault_injector.hpp"
+#include "troupe/strategies/placement.hpp"
 
 #include <chrono>
 #include <cstddef>

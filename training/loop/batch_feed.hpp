@@ -1,5 +1,6 @@
 #pragma once
 
+#include "troupe/actors/group/replica_group.hpp"
 #include "troupe/training/strategies/local_batches.hpp"
 
 #include <cstdint>
