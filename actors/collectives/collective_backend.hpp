@@ -83,11 +83,15 @@ public:
   virtual bool wakes() const = 0;
 
   struct failure {
-    ec cause = ec::protocol;
+    ec code = ec::protocol;
     /// Text for people, such as "worker 1 (replicas 2, 3) was lost: ...".
     std::string text;
     /// True: another process failed, and `text` names it.
     bool of_peer = false;
+    /// Set if the path to a process has ended, so that no collective with it
+    /// can complete. The process may be alive, and other collectives may
+    /// complete.
+    std::optional<step_commit::suspicion> suspect{};
   };
   /// Returns the failure because of which no collective can complete, if any.
   virtual std::optional<failure> failed() = 0;

@@ -52,7 +52,7 @@ lane_backend::impl::describe_failure(std::uint32_t process, ec code,
   const auto process_name = process < options.names.size()
                               ? options.names[process]
                               : "process " + std::to_string(process);
-  return {process, code,
+  return {process, code, description,
           process_name + " ("
             + step_commit::replica_list(
               machine.replica_placement().job.replicas_of(process))

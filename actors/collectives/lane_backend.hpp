@@ -63,6 +63,7 @@ public:
     std::uint32_t process = 0; ///< The peer that failed.
     /// How the peer failed. `ec::protocol`: it violated the protocol.
     ec code = ec::peer_lost;
+    std::string reason; ///< How its lane ended, or what it violated.
     /// Text for people, such as "worker 1 (replicas 2, 3) was lost: ..."
     std::string description;
   };

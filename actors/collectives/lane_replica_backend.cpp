@@ -6,7 +6,10 @@ std::optional<collective_backend::failure> lane_replica_backend::failed() {
   const auto peer = lanes_->failure();
   if (!peer)
     return std::nullopt;
-  return failure{peer->code, peer->description, true};
+  failure out{peer->code, peer->description, true};
+  if (peer->code != ec::protocol)
+    out.suspect = {peer->process, peer->code, peer->reason};
+  return out;
 }
 
 std::vector<std::uint32_t>

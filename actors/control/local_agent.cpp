@@ -120,6 +120,9 @@ void local_agent_state::on_wait_report(const step_commit::wait_report& report) {
   // if the replica has reported this step since, ask about its next step
   if (report.step < next_steps[i])
     return probe(i);
+  if (std::ranges::count(wait_reports, report.id,
+                         &step_commit::wait_report::id))
+    return; // it has also reported a suspicion
   wait_reports.push_back(report);
   if (wait_reports.size() < roles.replicas.size())
     return;

@@ -87,14 +87,30 @@ void replica_state::on_probe(const step_commit::probe& probe) {
     self->send(self, probe);
     return;
   }
-  step_commit::wait_report answer{
-    generation,         probe.step,       false, id,
-    current_activity(), awaited_bucket(), {}};
-  if (next_step != probe.step)
-    answer.current_activity = step_commit::activity::idle;
-  answer.missing = missing_replicas(probe.step);
   sender.send(chief_id, owner, message_kind::wait_report, generation,
-              probe.step, answer);
+              probe.step, make_wait_report(probe.step));
+}
+
+step_commit::wait_report
+replica_state::make_wait_report(std::uint64_t step_number) const {
+  step_commit::wait_report report{
+    generation,         step_number,      false, id,
+    current_activity(), awaited_bucket(), {}};
+  if (next_step != step_number)
+    report.current_activity = step_commit::activity::idle;
+  report.missing = missing_replicas(step_number);
+  return report;
+}
+
+/// Reports that the path to a process has ended, once in a generation. The
+/// chief decides what follows.
+void replica_state::suspect(const step_commit::suspicion& suspicion) {
+  if (std::exchange(suspicion_reported, true))
+    return;
+  auto report = make_wait_report(next_step);
+  report.suspects = {suspicion};
+  sender.send(chief_id, owner, message_kind::wait_report, generation, next_step,
+              report);
 }
 
 bool replica_state::is_next_step(std::uint64_t number) const {
@@ -237,16 +253,16 @@ replica_state::missing_replicas(std::uint64_t number) const {
 /// Fails because the collectives cannot continue. If a peer process has failed,
 /// the error text also names the collective that this replica waits for.
 void replica_state::fail_with(const collective_backend::failure& failure) {
-  fail(failure.cause, failure.of_peer
-                        ? failure.text + ", while replica " + std::to_string(id)
-                            + " waited for " + awaited_operation() + " in step "
-                            + std::to_string(next_step)
-                        : failure.text);
+  fail(failure.code, failure.of_peer
+                       ? failure.text + ", while replica " + std::to_string(id)
+                           + " waited for " + awaited_operation() + " in step "
+                           + std::to_string(next_step)
+                       : failure.text);
 }
 
 void replica_state::begin_generation() {
   generation = newest_generation;
-  failed = false;
+  failed = suspicion_reported = false;
   run_function = {};
   next_step = granted_until = 0;
   backend->begin_generation(generation);

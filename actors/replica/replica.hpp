@@ -69,6 +69,8 @@ struct replica_state {
   void send_configured();
   void fail(ec cause, const std::string& reason);
   void fail_with(const collective_backend::failure& failure);
+  void suspect(const step_commit::suspicion& suspicion);
+  step_commit::wait_report make_wait_report(std::uint64_t step_number) const;
   void fail_for_timeout(std::chrono::milliseconds waited);
   std::uint32_t awaited_bucket() const;
   step_commit::activity current_activity() const;
@@ -100,6 +102,8 @@ struct replica_state {
   bool update_begun = false; ///< True: the step cannot be undone any more.
   /// True: `failed` was sent, and the replica waits for the next generation.
   bool failed = false;
+  /// True: the replica has reported a suspicion in this generation.
+  bool suspicion_reported = false;
   /// The condition that the step function waits for. nullopt: it does not wait.
   std::optional<collective_backend::wait_condition> awaited;
   /// True while a `wake` message to itself is pending.

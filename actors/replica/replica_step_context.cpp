@@ -4,6 +4,13 @@
 
 namespace troupe {
 
+namespace {
+
+/// Interval at which a replica that suspects a process checks its condition.
+constexpr std::chrono::milliseconds suspicion_interval{5};
+
+} // namespace
+
 std::optional<caf::actor_clock::time_point>
 replica_step_context::deadline() const {
   if (options.timeout == 0)
@@ -49,12 +56,21 @@ void replica_step_context::wait_for(const wait_condition& condition) {
     const auto status = backend().wait(condition, true);
     if (status == wait_status::ready)
       break;
-    if (status == wait_status::failed) {
-      state_.fail_with(*backend().failed());
-      throw superseded{};
-    }
     if (fail_if_expired(wait_deadline))
       throw superseded{};
+    if (status == wait_status::failed) {
+      const auto failure = *backend().failed();
+      if (!failure.suspect) {
+        state_.fail_with(failure);
+        throw superseded{};
+      }
+      // The condition may still become true without the suspected process.
+      state_.suspect(*failure.suspect);
+      if (!std::exchange(state_.wake_pending, true))
+        wake_at(state_.self->clock().now() + suspicion_interval);
+      fiber::park();
+      continue;
+    }
     if (wait_deadline && backend().wakes() && !std::exchange(timer_set, true))
       wake_at(*wait_deadline);
     yield_to_mailbox();

@@ -150,6 +150,8 @@ reaction state_machine::on_timeout(const std::string& waited) {
     case phase::probing:
       if (lost_process_)
         finish_loss(out);
+      else if (suspicion_)
+        finish_suspicion(out);
       else
         fail(out, ec::stalled, stall_message(waited));
       break;
@@ -163,8 +165,32 @@ reaction state_machine::on_timeout(const std::string& waited) {
   return out;
 }
 
+/// Begins to probe at the first suspicion of a run. The loss of the suspected
+/// process is usually reported soon.
+void state_machine::on_suspicion(reaction& out, const wait_report& report) {
+  if (report.suspects.empty() || suspicion_ || lost_process_ || !is_active()
+      || report.generation != generation_ || !is_possible(report))
+    return;
+  suspicion_ = report;
+  ++progress_count_;
+  probe_all(out, awaited_step());
+}
+
+/// Aborts the run because a replica has no path to a process whose loss was not
+/// reported.
+void state_machine::finish_suspicion(reaction& out) {
+  const auto& [process, code, reason] = suspicion_->suspects.front();
+  const auto waits = describe_waits();
+  fail(out, code,
+       processes_.name_of(suspicion_->id) + " has lost its lanes to "
+         + processes_.names[process] + " in step "
+         + std::to_string(awaited_step()) + ": " + reason
+         + (waits.empty() ? "" : "; " + waits));
+}
+
 reaction state_machine::on(const wait_report& report) {
   reaction out;
+  on_suspicion(out, report);
   if (phase_ != phase::probing || report.generation != generation_
       || report.step != probed_step_)
     return out;
@@ -183,7 +209,11 @@ reaction state_machine::on(const wait_report& report) {
 
 bool state_machine::is_possible(const wait_report& report) const {
   return report.missing.size() <= members_.size()
-         && (report.reducer || report.id < members_.size());
+         && (report.reducer || report.id < members_.size())
+         && report.suspects.size() <= processes_.names.size()
+         && std::ranges::all_of(report.suspects, [this](const suspicion& x) {
+              return x.process < processes_.names.size();
+            });
 }
 
 /// Notes the answer of a role to the last probe.

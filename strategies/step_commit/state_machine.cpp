@@ -50,6 +50,7 @@ reaction state_machine::run(std::uint64_t first, std::uint64_t steps) {
   first_ = next_ = granted_ = acknowledged_ = first;
   end_ = end_step(first, steps);
   run_pending_ = true;
+  suspicion_.reset();
   phase_ = phase::configuring;
   continue_if_configured(out);
   return out;
@@ -87,6 +88,7 @@ void state_machine::reconfigure(reaction& out) {
   unused_generation_ = true;
   resent_ = false;
   lost_process_.reset();
+  suspicion_.reset();
   for (auto& step : reported_)
     step.assign(members_.size(), false);
   std::ranges::fill(report_counts_, 0u);
@@ -168,7 +170,7 @@ reaction state_machine::on(const step_done& done) {
   reported_[slot][done.replica] = true;
   reports_[slot][done.replica] = done.metrics;
   ++report_counts_[slot];
-  if (!lost_process_)
+  if (!lost_process_ && !suspicion_)
     phase_ = phase::running; // a report is progress
   ++progress_count_;
   while (next_ < granted_

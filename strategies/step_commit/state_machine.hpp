@@ -33,6 +33,10 @@
 ///   on lost  abort the run as on failed; the replica stays lost. If a whole
 ///            process is lost: probe first, to name the operation that waits
 ///            for that process
+///   on suspicion  in a wait report that nobody asked for: a replica's path to
+///            a process has ended. Probe, and wait for the loss of that
+///            process. If it is not reported until the next timeout, abort the
+///            run as on failed
 ///   on timeout  after a step timeout without progress: probe. At the next
 ///            timeout abort the run; the reason names the operation that does
 ///            not complete and the missing replicas
@@ -49,7 +53,7 @@
 ///            step_done of a step that was not granted, or of an unknown
 ///            replica -> the run is aborted as `protocol`
 ///            wait_report of an unknown replica, or one that names more
-///            replicas than exist -> ignored
+///            replicas than exist or an unknown process -> ignored
 namespace troupe::step_commit {
 
 using troupe::inspect, troupe::serialize;
@@ -134,7 +138,17 @@ enum class activity : std::uint8_t {
   reducing
 };
 
-/// Answer to a probe: the activity of a role and the inputs it waits for.
+/// A replica's path for tensors to a process has ended. Only the chief decides
+/// whether the process is lost.
+struct suspicion {
+  std::uint32_t process = 0; ///< Number of the process.
+  ec code = ec::peer_lost;   ///< `ec::peer_lost` or `ec::unreachable`.
+  std::string reason;        ///< How the path ended; text for people.
+  auto fields() { return std::tie(process, code, reason); }
+};
+
+/// Answer to a probe: the activity of a role and the inputs it waits for. A
+/// replica also sends it unasked when it begins to suspect a process.
 struct wait_report {
   std::uint64_t generation = 0; ///< Generation of the probe.
   std::uint64_t step = 0;       ///< Step of the probe.
@@ -146,9 +160,11 @@ struct wait_report {
   std::uint32_t bucket = 0;
   /// Replicas whose contributions are missing, as far as the role knows.
   std::vector<std::uint32_t> missing;
+  /// Processes that the replica suspects.
+  std::vector<suspicion> suspects{};
   auto fields() {
     return std::tie(generation, step, reducer, id, current_activity, bucket,
-                    missing);
+                    missing, suspects);
   }
 };
 
@@ -299,6 +315,8 @@ private:
   void probe_all(reaction& out, std::uint64_t step);
   std::uint64_t awaited_step() const;
   void finish_loss(reaction& out, const std::string& more = {});
+  void on_suspicion(reaction& out, const wait_report& report);
+  void finish_suspicion(reaction& out);
   bool resend_configure(reaction& out);
   bool all_configured() const;
   bool first_answer(const wait_report& report);
@@ -319,7 +337,9 @@ private:
   std::vector<std::uint32_t> lost_reducers_;
   /// Set while the machine probes after the loss of a process.
   std::optional<aborted> lost_process_;
-  std::string lost_name_;         ///< Name of the lost process.
+  std::string lost_name_; ///< Name of the lost process.
+  /// The first report of the run that suspects a process.
+  std::optional<wait_report> suspicion_;
   std::uint64_t probed_step_ = 0; ///< Step of the last probe.
   bool resent_ = false;           ///< `configure` was sent a second time.
   phase phase_ = phase::idle;

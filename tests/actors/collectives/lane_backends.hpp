@@ -110,7 +110,7 @@ struct lane_backend_group {
     auto& sys = actors.system();
     chief_handle = sys.spawn(
       chief,
-      chief_options{.processes = {{"this process"}, placement{replica_count}},
+      chief_options{.processes = {process_names(job), job},
                     .step_timeout = step_timeout},
       message_sender{role_id{role_id::kind::chief, 0}, nullptr, nullptr});
     watch(chief_handle, true);
@@ -127,7 +127,9 @@ struct lane_backend_group {
       watch(actor, false);
       spawned.replicas.push_back(actor);
     }
-    spawned.clients.push_back({queue, {}});
+    spawned.clients.resize(job.processes());
+    spawned.clients[0].listener = queue;
+    processes = job.processes();
     caf::anon_send(chief_handle, std::move(spawned));
     release_caf_logger();
   }
@@ -150,17 +152,26 @@ struct lane_backend_group {
 
   std::uint64_t run(const run_request& request) {
     const auto number = queue->begin_run();
-    caf::anon_send(
-      chief_handle,
-      run_barrier::join{0, number, request.first_step, request.steps},
-      step_function_ref{std::make_shared<const step_function>(request.step),
-                        {}});
+    const step_function_ref fn{
+      std::make_shared<const step_function>(request.step), {}};
+    for (std::uint32_t p = 0; p < processes; ++p)
+      caf::anon_send(
+        chief_handle,
+        run_barrier::join{p, number, request.first_step, request.steps}, fn);
     const auto acknowledge = [&](const commit_record& record, bool) {
       if (request.on_commit)
         request.on_commit(record);
-      caf::anon_send(chief_handle, commit_ack{0, number, record.step + 1});
+      for (std::uint32_t p = 0; p < processes; ++p)
+        caf::anon_send(chief_handle, commit_ack{p, number, record.step + 1});
     };
     return queue->wait_for_run(acknowledge, std::chrono::seconds{100}).value();
+  }
+
+  static std::vector<std::string> process_names(const placement& job) {
+    std::vector<std::string> names;
+    for (std::uint32_t p = 0; p < job.processes(); ++p)
+      names.push_back("process " + std::to_string(p));
+    return names;
   }
 
   static void kill(const caf::actor_addr& who) {
@@ -173,6 +184,7 @@ struct lane_backend_group {
   lane_backends backends;
   runtime actors;
   chief_actor chief_handle;
+  std::uint32_t processes = 1;
   std::vector<caf::actor_addr> roles; ///< The chief is the first.
 };
 

@@ -100,8 +100,10 @@ TEST(LaneGroup, NamesALostProcessTheOperationAndTheStep) {
     ec::peer_lost);
   EXPECT_TRUE(mentions(
     error_text,
-    "process 1 (replicas 1, 2) was lost: the peer has closed the "
-    "connection, while replica 0 waited for the sum of bucket 3 in step 4"))
+    "replica 0 of process 0 has lost its lanes to process 1 in step 4: the "
+    "peer "
+    "has closed the connection; replica 0 waits for the sum of bucket 3, still "
+    "missing replicas 1, 2"))
     << error_text;
 }
 

@@ -93,6 +93,93 @@ TEST(StepCommitOverProcesses, IgnoresWaitReportsOfUnknownReplicas) {
             "has nothing to do");
 }
 
+// Whichever path to a process ends first, the text is that of the loss.
+TEST(StepCommitOverProcesses, ASuspicionDoesNotChangeTheTextOfALoss) {
+  for (const bool suspected_first : {true, false}) {
+    chief_fixture d;
+    const wait_report suspicious{1,
+                                 0,
+                                 false,
+                                 0,
+                                 activity::all_reduce,
+                                 3,
+                                 {2, 3},
+                                 {{1, ec::peer_lost, "the lane has closed"}}};
+    if (suspected_first)
+      d.record(d.machine.on(suspicious));
+    d.record(d.machine.on_process_lost(1, ec::peer_lost, "closed by the peer"));
+    d.record(d.machine.on(suspicious));
+    d.record(d.machine.on(wait_report{1, 0, false, 1, activity::idle, 0, {}}));
+    d.record(d.machine.on(configured{2, 0, 1, 0}));
+    d.record(d.machine.on(configured{2, 1, 1, 0}));
+    ASSERT_EQ(d.effects_of<aborted>().size(), 1u);
+    EXPECT_EQ(d.effects_of<aborted>()[0].reason,
+              "worker 1 was lost in step 0: closed by the peer; replica 0 "
+              "waits for the sum of bucket 3, still missing replicas 2, 3; "
+              "replica 1 has nothing to do");
+  }
+}
+
+// The chief decides: without a loss a suspicion aborts the run only when the
+// answers to the probe are due.
+TEST(StepCommitOverProcesses, ASuspicionWithoutALossAbortsAtTheTimeout) {
+  chief_fixture d;
+  d.report_all(0);
+  d.record(
+    d.machine.on(wait_report{1,
+                             1,
+                             false,
+                             0,
+                             activity::all_reduce,
+                             3,
+                             {2, 3},
+                             {{1, ec::unreachable, "no byte for 1 s"}}}));
+  EXPECT_TRUE(d.machine.probing());
+  EXPECT_EQ(d.effects_of<send_probe>().back().message.step, 1u);
+  d.record(d.machine.on(step_done{1, 1, 1, 1, {}}));
+  EXPECT_TRUE(d.machine.probing()) << "a report does not end the suspicion";
+  EXPECT_TRUE(d.effects_of<aborted>().empty());
+  d.record(d.machine.on_timeout("1 s"));
+  d.acknowledge_all();
+  ASSERT_EQ(d.effects_of<aborted>().size(), 1u);
+  EXPECT_EQ(d.effects_of<aborted>()[0].code, ec::unreachable);
+  EXPECT_TRUE(d.effects_of<aborted>()[0].reason.starts_with(
+    "replica 0 of chief 0 has lost its lanes to worker 1 in step 1: no byte "
+    "for 1 s; replica 0 waits for the sum of bucket 3, still missing replicas "
+    "2, 3"))
+    << d.effects_of<aborted>()[0].reason;
+}
+
+// A step that completes without the suspected process is committed.
+TEST(StepCommitOverProcesses, CommitsStepsThatCompleteDespiteASuspicion) {
+  chief_fixture d;
+  d.record(
+    d.machine.on(wait_report{1,
+                             0,
+                             false,
+                             0,
+                             activity::all_reduce,
+                             3,
+                             {},
+                             {{1, ec::peer_lost, "the lane has closed"}}}));
+  d.report_all(0);
+  EXPECT_EQ(d.effects_of<committed>().size(), 1u);
+}
+
+TEST(StepCommitOverProcesses, IgnoresSuspicionsOfUnknownProcesses) {
+  chief_fixture d;
+  d.record(
+    d.machine.on(wait_report{1,
+                             0,
+                             false,
+                             0,
+                             activity::all_reduce,
+                             3,
+                             {2},
+                             {{2, ec::peer_lost, "the lane has closed"}}}));
+  EXPECT_FALSE(d.machine.probing());
+}
+
 TEST(StepCommitOverProcesses, DoesNotWaitForeverForReplicasThatDoNotAnswer) {
   chief_fixture d;
   d.record(d.machine.on_process_lost(1, ec::unreachable, "silent for 1 s"));
