@@ -146,9 +146,9 @@ private:
     return expected_;
   }
 
-  /// True if the message still has the correct nonce. It may differ from the
-  /// expected message in the flag after the nonce, which says whether the peer
-  /// has mapped the victim's arena.
+  /// True if at most the flag after the nonce differs from `expected_`, so that
+  /// the nonce is correct. The flag says whether the peer has mapped the
+  /// victim's arena.
   bool differs_in_sight(bytes words) const {
     constexpr std::size_t sight = 1 + 8 + sizeof(net::shm_nonce);
     if (words.size() != expected_.size() || words.size() <= sight + 1)
