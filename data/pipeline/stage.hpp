@@ -60,7 +60,8 @@ public:
 /// @errors throws std::logic_error.
 void check_unrecorded(const batch& element, const char* source);
 
-/// Number of rows of an element. Zero: a single example.
+/// Returns the number of rows of an element that is a batch, and 0 for an
+/// element that is a single example.
 std::int64_t row_count(const batch& x);
 
 /// Yields the rows of two tensors.

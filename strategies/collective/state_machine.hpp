@@ -187,11 +187,16 @@ private:
     tensor output;    ///< The sum. Unused by a gather.
     tensors gathered; ///< Gathered tensors by replica id.
   };
-  /// Position of a packet in a queue. `j` and `i` count within the operation:
-  ///   sum by tree  j-th chunk that one process adds, i-th subtree that the
-  ///                sender hosts
-  ///   gather       j-th replica of the sender, i-th piece of its tensor
-  ///   sum by ring  j-th group of chunks, i-th hop
+  /// Position of a packet in a queue. `j` and `i` are indices within the
+  /// operation, from 0:
+  ///   sum by tree  j: chunk, among the chunks that the receiver of a
+  ///                contribution, or the sender of a result, adds
+  ///                i: subtree, among the subtrees that the sender of a
+  ///                contribution hosts; 0 for a result
+  ///   gather       j: replica, among the replicas of the sender
+  ///                i: piece of the replica's tensor
+  ///   sum by ring  j: group of chunks
+  ///                i: hop in the group
   struct cursor {
     /// Number of the operation, counted from 0 in each generation.
     std::uint64_t operation_number = 0;
