@@ -131,8 +131,8 @@ packet_header_bytes write(const packet_header& header);
 /// expected header.
 packet_header read(const packet_header_bytes& bytes);
 
-/// The first piece of a gathered tensor: rank (1 byte), dtype (1 byte), 6 zero
-/// bytes, and 8 extents of 8 bytes each.
+/// Payload of the first packet of a gathered tensor: rank (1 byte), dtype (1
+/// byte), 6 zero bytes, and 8 extents of 8 bytes each.
 using gather_spec = std::array<std::byte, 72>;
 gather_spec write(const tensor_spec& spec);
 /// Sets `spec` and returns true if the bytes describe a tensor of at most

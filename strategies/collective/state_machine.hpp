@@ -361,11 +361,11 @@ private:
   std::vector<std::vector<replica_range>> subtrees_;
   /// By replica: the process that hosts it.
   std::vector<std::uint32_t> owners_;
-  /// Receive buffers for contributions, by the first replica of the subtree
-  /// that a contribution sums. Empty: not used yet.
+  /// Receive buffers for contributions. The index is the first replica of the
+  /// subtree that the contribution sums. Empty: not used yet.
   std::vector<tensor> scratch_;
-  /// Payloads of the contributions that have arrived, by the first replica of
-  /// the subtree that a contribution sums.
+  /// Payloads of the contributions that have arrived for the next chunk to add.
+  /// The index is the first replica of the subtree that the contribution sums.
   std::vector<const std::byte*> leaves_;
   tensor discard_buffer_;
   /// Peers may still read tensors of this process.
