@@ -114,8 +114,9 @@ public:
   /// hold yet. `failed`: it cannot hold any more, because a peer has failed.
   enum class wait_status { ready, pending, failed };
 
-  /// Makes progress, or waits for the driver, until `condition` holds, a peer
-  /// has failed, or this thread has slept, for at most `max_sleep`.
+  /// Makes progress as the driver, or waits for the driver. Returns when
+  /// `condition` holds, a peer has failed, or this thread has slept. A sleep
+  /// ends after at most `max_sleep`.
   /// @param blocking if false, makes progress and returns without waiting.
   wait_status wait(std::uint32_t replica, const wait_condition& condition,
                    bool blocking);

@@ -170,8 +170,9 @@ private:
     fiber step_fiber{&op_context};
   };
 
-  /// Its destructor ends the step, also after an exception. It makes all
-  /// replicas leave the step function and releases the contributions.
+  /// Ends the step when the scope of this object ends, even by an exception.
+  /// The destructor makes all replicas leave the step function and releases the
+  /// contributions.
   struct abort_on_exit {
     explicit abort_on_exit(cooperative_group& group) : group{group} {}
     ~abort_on_exit() {
@@ -232,7 +233,8 @@ private:
   }
 
   cooperative_collectives collectives_;
-  /// A deque, because a context must not move in memory.
+  /// A deque does not move its elements when it grows. The context of a replica
+  /// must not move, because the replica's fiber holds its address.
   std::deque<local_replica> replicas_;
 };
 

@@ -35,7 +35,8 @@ struct replica_config {
   std::uint32_t id = 0;
   /// Options of the group, in which automatic values have been replaced.
   replica_group_options options;
-  /// Number of this actor among the actors with this id: always 1 in a job.
+  /// Number of the actor that carries out the replica, from 1. Always 1 in a
+  /// job, because replicas are not respawned.
   std::uint32_t incarnation = 1;
   /// Number of reducer actors. Zero: the replicas reduce slices themselves.
   std::uint32_t reducers = 0;
