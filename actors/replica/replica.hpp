@@ -50,8 +50,8 @@ struct replica_config {
   std::shared_ptr<const step_registry> registry{};
 };
 
-/// State of a replica. A step ends before the next one begins. A newer
-/// generation abandons the current step.
+/// State of a replica. A step ends before the next one begins. If the chief
+/// announces a newer generation, the replica abandons its current step.
 struct replica_state {
   static inline const char* name = "replica";
 
@@ -68,8 +68,9 @@ struct replica_state {
   void run_task(const replica_task& task);
   void on_tensor_message(tensor_message&& message);
 
-  /// Runs the step, reads the tensor queue, reduces and begins steps until the
-  /// replica has to wait.
+  /// Resumes the current step, processes the tensor queue, reduces slices and
+  /// begins granted steps. Returns when the replica has to wait or to read its
+  /// mailbox.
   void make_progress();
   void drain_queue(); ///< Processes all messages of the tensor queue.
   /// Reduces some elements of a slice, preferably of `bucket`.
@@ -121,7 +122,8 @@ struct replica_state {
   bool failed = false;
   /// Current activity, for wait reports.
   step_commit::activity activity = step_commit::activity::idle;
-  std::uint32_t awaited_bucket = 0; ///< Bucket of the current wait.
+  /// Number of the bucket or gather that the replica waits for.
+  std::uint32_t awaited_bucket = 0;
   /// True while the replica waits until its step is drained, that is, until its
   /// collectives are complete and the peers have accepted all packets.
   bool draining = false;

@@ -82,17 +82,18 @@ void replica_step_context::wait(step_commit::activity activity,
   state_.activity = step_commit::activity::computing;
 }
 
-/// Parks the fiber so that the replica reads its mailbox. If the backend
-/// blocks, the replica sends itself a `wake` message. A backend that does not
-/// block sends this message.
+/// Parks the fiber so that the replica reads its mailbox. A `wake` message
+/// makes the replica resume the fiber. If `lane_backend::blocks()` is true, the
+/// replica sends itself this message. Otherwise the backend causes it, by a
+/// call of `lane_backend_options::wake`.
 void replica_step_context::yield_to_mailbox() {
   if (state_.backend->blocks() && !std::exchange(state_.wake_pending, true))
     state_.self->send(state_.self, atom::wake_v);
   fiber::park();
 }
 
-/// Waits until a condition of the backend holds. Between two calls of the
-/// backend's `wait`, the replica reads its mailbox.
+/// Waits until `condition` holds in the lane backend. Between two calls of
+/// `lane_backend::wait`, the replica reads its mailbox.
 void replica_step_context::wait_for_backend(
   step_commit::activity activity,
   const lane_backend::wait_condition& condition) {

@@ -54,8 +54,8 @@ public:
                           const std::stop_token& stop) const;
 };
 
-/// Rejects an element that a tape records, because a copy would lose its
-/// gradient.
+/// Rejects an element with a tensor that a gradient tape records. Stages copy
+/// elements, and the gradient would not flow back through such a copy.
 /// @param source Start of the error message: where the element comes from.
 /// @errors throws std::logic_error.
 void check_unrecorded(const batch& element, const char* source);
