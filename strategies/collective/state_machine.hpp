@@ -189,8 +189,9 @@ private:
   };
   /// Position of a packet in a queue. `j` and `i` are indices within the
   /// operation, from 0:
-  ///   sum by tree  j: chunk, among the chunks that the receiver of a
-  ///                contribution, or the sender of a result, adds
+  ///   sum by tree  j: chunk, among the chunks that one process adds. For a
+  ///                contribution this process is the receiver, for a result it
+  ///                is the sender
   ///                i: subtree, among the subtrees that the sender of a
   ///                contribution hosts; 0 for a result
   ///   gather       j: replica, among the replicas of the sender
@@ -361,16 +362,18 @@ private:
   std::vector<std::vector<replica_range>> subtrees_;
   /// By replica: the process that hosts it.
   std::vector<std::uint32_t> owners_;
-  /// Receive buffers for contributions, by the first replica of the subtree
-  /// that a contribution sums. Empty: not used yet.
+  /// Receive buffers for contributions. A contribution is the sum over a
+  /// subtree; its index here is the subtree's first replica. Empty: not used
+  /// yet.
   std::vector<tensor> scratch_;
-  /// Payloads of the contributions that have arrived, by the first replica of
-  /// the subtree that a contribution sums.
+  /// Payloads of the contributions that have arrived. A contribution is the sum
+  /// over a subtree; its index here is the subtree's first replica.
   std::vector<const std::byte*> leaves_;
   tensor discard_buffer_;
   /// Peers may still read tensors of this process.
   bool zero_copy_pending_ = false;
-  tensors zero_copy_tensors_; ///< Released tensors that peers may still read.
+  /// Tensors that no operation needs any more, but that peers may still read.
+  tensors zero_copy_tensors_;
 };
 
 } // namespace troupe::collective
