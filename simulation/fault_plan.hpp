@@ -165,7 +165,7 @@ private:
   std::vector<scheduled_fault> kills_,
     network_faults_; ///< In the order of the plan.
   /// Process p hosts replicas [first_replicas_[p], first_replicas_[p + 1]).
-  /// Empty: one process, and no fault of a process occurs.
+  /// Empty: the job has one process, and faults of processes do not occur.
   std::vector<std::uint32_t> first_replicas_;
   std::size_t messages_ = 0; ///< Number of sent messages.
   std::mt19937_64 rng_;

@@ -183,7 +183,8 @@ public:
   virtual std::span<const std::byte> view(std::uint32_t peer, lane_id lane) = 0;
   /// Copies the payload of the front packet to `destination`. Returns true when
   /// the copy is complete; until then the caller repeats the call. Bytes that
-  /// were copied to an earlier destination are not moved to a new one.
+  /// an earlier call has copied are not copied again. So only a caller that
+  /// discards the payload may pass another destination.
   virtual bool read_into(std::uint32_t peer, lane_id lane,
                          std::span<std::byte> destination) = 0;
   /// Removes the front packet.

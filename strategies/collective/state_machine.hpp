@@ -189,8 +189,9 @@ private:
   };
   /// Position of a packet in a queue. `j` and `i` are indices within the
   /// operation, from 0:
-  ///   sum by tree  j: chunk, among the chunks that the receiver of a
-  ///                contribution, or the sender of a result, adds
+  ///   sum by tree  j: chunk, among the chunks that one process adds. For a
+  ///                contribution this process is the receiver, for a result it
+  ///                is the sender
   ///                i: subtree, among the subtrees that the sender of a
   ///                contribution hosts; 0 for a result
   ///   gather       j: replica, among the replicas of the sender
@@ -370,7 +371,8 @@ private:
   tensor discard_buffer_;
   /// Peers may still read tensors of this process.
   bool zero_copy_pending_ = false;
-  tensors zero_copy_tensors_; ///< Released tensors that peers may still read.
+  /// Tensors that no operation needs any more, but that peers may still read.
+  tensors zero_copy_tensors_;
 };
 
 } // namespace troupe::collective
