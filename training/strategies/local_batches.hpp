@@ -43,7 +43,8 @@ private:
   data::dataset batches_;
   replica_group::replica_range local_replicas_;
   std::uint32_t replicas_;
-  /// True if the cursor reads only the rows of this process.
+  /// True if `cursor_` reads only the rows of this process. False: it reads
+  /// whole global batches.
   bool reads_own_rows_;
   data::cursor cursor_;
 };
