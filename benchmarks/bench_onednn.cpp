@@ -1,7 +1,8 @@
 // Times oneDNN alone on the matrix products and convolutions of the benchmarked
-// models. Their times give the upper bound in docs/performance.md. Prints one
-// JSON line per operation (forward, gradient of the weights, gradient of the
-// input), then one line per model with the time of a step.
+// models. Prints one JSON line per operation (forward, gradient of the weights,
+// gradient of the input). Then prints one line per model: the time and
+// examples/s of a step that consists only of these operations and the update.
+// In docs/performance.md these examples/s are the upper bound of the speed.
 
 #include "troupe/benchmarks/timing.hpp"
 #include "troupe/benchmarks/workload.hpp"

@@ -21,9 +21,9 @@ struct workload {
   std::vector<parameter_spec> parameters;
   tensor (*forward)(std::span<const variable> own, const tensor& x);
   update_rule rule;
-  /// Bytes per example that the backward pass needs from the forward pass: the
-  /// result of every layer, and one byte per output of a pooling layer, the
-  /// index of the maximum in its window.
+  /// Bytes per example that the forward pass keeps for the backward pass. It
+  /// keeps the result of every layer. For each output of a pooling layer it
+  /// also keeps one byte: the index of the maximum in the window.
   std::size_t activation_bytes;
 };
 

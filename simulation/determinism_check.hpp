@@ -39,8 +39,8 @@ struct trial_options {
 /// Result of a determinism check.
 struct determinism_result {
   bool same = true; ///< Every seed gave the expected tensors.
-  /// Names the seed, and the first element that differs or the exception. Empty
-  /// if `same` is true.
+  /// Names the seed and the reason: the first element that differs, or the
+  /// exception that the job threw. Empty if `same` is true.
   std::string message;
   random_fault_injector::counts fired; ///< Injected faults, over all seeds.
   std::size_t delivered = 0;           ///< Delivered messages, over all seeds.

@@ -104,7 +104,8 @@ bool random_fault_injector::happens(double probability) {
   return static_cast<double>(rng_() >> 11) * 0x1p-53 < probability;
 }
 
-/// Draws when the fault occurs, in the first call in which `sent` is true.
+/// In the first call in which `sent` is true, draws the number of messages
+/// after which the fault occurs.
 /// @param sent true if the current message is of the fault's step or a later
 ///             step, and its sender is the fault's replica or a replica of the
 ///             fault's process.

@@ -143,7 +143,7 @@ private:
     flush(side);
     if (!end)
       return;
-    // the other side announced the end, so it receives nothing more
+    // the other side sent a `goaway` and receives nothing more, so it ends too
     if (end->announced)
       finish(1 - side, *end);
     finish(side, *end);

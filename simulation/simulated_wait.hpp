@@ -34,8 +34,9 @@ public:
   /// @returns false if there is neither a message nor a timer.
   bool step();
 
-  /// While `abandoned` is true, each wait ends when its fiber is resumed,
-  /// because no message and no timer is left.
+  /// While `abandoned` is true, each wait ends when its fiber is resumed, even
+  /// if its condition does not hold. To be set when no message and no timer is
+  /// left.
   void abandon_waits(bool abandoned) { abandoned_ = abandoned; }
 
 private:

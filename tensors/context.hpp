@@ -31,8 +31,9 @@ struct context {
   context& operator=(const context&) = delete;
 
   tape* recording = nullptr; ///< Innermost tape. Null: none.
-  /// Index, within the process, of the copy of each variable and of the
-  /// gradient buffer that the code uses.
+  /// Number of the replica among the replicas of this process. The running code
+  /// uses the gradient buffer with this index. If each replica has its own
+  /// copies of the variables, the code also uses the copies with this index.
   std::uint32_t copy_index = 0;
   random_key random;
   /// Points to an `execution_scope` of training/: the strategy in scope and, in

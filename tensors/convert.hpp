@@ -15,7 +15,7 @@ constexpr To convert(From x) {
   if constexpr (std::floating_point<
                   From> && std::integral<To> && !std::same_as<To, bool>) {
     using limits = std::numeric_limits<To>;
-    // Both limits are exact in float and double: each is 0 or +-2^k.
+    // `low` and `beyond` are exact in float and double: each is 0 or +-2^k.
     constexpr auto low = static_cast<From>(limits::min());
     constexpr auto beyond = static_cast<From>(limits::max() / 2 + 1) * From{2};
     if (x != x)

@@ -69,7 +69,9 @@ struct pool_allocator {
   }
 };
 
-/// A vector that requests no memory from the system in a repeated step.
+/// A vector that takes its memory from the cache of released blocks. A step
+/// that needs the same block sizes as the step before it requests no memory
+/// from the system.
 template <class T>
 using pooled = std::vector<T, pool_allocator<T>>;
 

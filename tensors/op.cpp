@@ -26,7 +26,9 @@ op_registry& user_ops() {
 }
 
 /// Returns the common dtype of the float inputs: float32 or float64.
-/// @errors throws std::logic_error if an input is empty or has another dtype.
+/// @errors throws std::logic_error if an input holds no tensor, if an integer
+///         input is not int32, if a float input has another dtype, or if
+///         float32 and float64 are mixed.
 dtype precision_of(const op& definition, std::span<const tensor> in) {
   bool narrow = false, wide = false;
   for (std::size_t i = 0; i < in.size(); ++i) {

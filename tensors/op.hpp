@@ -101,8 +101,8 @@ struct op {
 
   bool saves_inputs = true;  ///< Backward reads `in`.
   bool saves_output = false; ///< Backward reads `out`.
-  /// True: the result is input 0 in another shape. Its gradient is `grad_out`
-  /// in the shape of input 0. The op has no kernels.
+  /// True: the result is input 0 in another shape, and the op has no kernels.
+  /// The gradient of input 0 is `grad_out` in the shape of input 0.
   bool is_reshape = false;
   /// Replaces `forward`: returns the result as a view of input 0. Null: kernels
   /// compute the result.

@@ -90,8 +90,10 @@ void tape::check_other_tapes(const op& definition,
     if (input.trace() == 0 || tape_ids::is_variable(input.trace())
         || impl_->has(input))
       continue;
-    // The next condition is true if an older tape, which this tape shadows,
-    // tracks the input, or a newer tape, which no longer records.
+    // The input is a value of another tape. The first condition is true if an
+    // older tape, which this tape shadows, tracks the input. The second
+    // condition is true if a newer tape, which no longer records, has tracked
+    // the input.
     if (is_recorded(input)
         || tape_ids::serial_of(input.trace()) > impl_->serial)
       throw std::logic_error(std::string{definition.name}

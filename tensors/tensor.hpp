@@ -74,7 +74,8 @@ public:
                      dtype type = dtype::float32);
 
   /// Makes a tensor of these elements, in row-major order.
-  /// @errors throws std::logic_error if their number is not that of `dims`.
+  /// @errors throws std::logic_error if a tensor of shape `dims` has another
+  ///         number of elements.
   template <class T>
   static tensor of(const shape& dims, std::span<const T> values);
   template <class T>

@@ -21,8 +21,8 @@ namespace troupe {
 /// momentum 0:  x -= learning_rate * g, without a slot
 /// momentum:    v = momentum * v + g, x -= learning_rate * v
 /// Nesterov:    v = momentum * v + g, x -= learning_rate * (g + momentum * v)
-/// As PyTorch's SGD with dampening 0. Keras stores learning_rate * v, which is
-/// equivalent while the learning rate is constant.
+/// PyTorch's SGD with dampening 0 uses the same formulas. Keras stores
+/// learning_rate * v, which is equivalent while the learning rate is constant.
 /// @source Sutskever et al., ICML 2013.
 struct sgd {
   float learning_rate = 0.01f;
@@ -44,8 +44,8 @@ struct adam {
   float epsilon = 1e-8f;
 };
 
-/// As `adam`, but x is first multiplied by 1 - learning_rate * weight_decay, as
-/// in PyTorch and Keras.
+/// Multiplies x by 1 - learning_rate * weight_decay, as PyTorch and Keras do,
+/// and then updates x by the formulas of `adam`.
 /// @source Loshchilov & Hutter, ICLR 2019; the schedule multiplier of the paper
 ///         is part of the learning rate.
 struct adamw {

@@ -12,7 +12,8 @@ namespace detail {
 
 struct parameter_block {
   std::vector<parameter_spec> specs;
-  std::vector<std::size_t> offsets; ///< Of each parameter, then the end.
+  /// Offset of each parameter in a flat buffer, and last the buffer's size.
+  std::vector<std::size_t> offsets;
   std::vector<tensor> flat_values, flat_gradients;
   /// Views of the flat buffers, by [copy or replica][parameter].
   std::vector<std::vector<tensor>> values, gradients;

@@ -64,9 +64,9 @@ bool lane_backend::impl::flush() {
   return true;
 }
 
-/// Moves some packets. Notifies waiting threads if a collective completed or
-/// failed.
-/// @returns true if there may be more packets to move.
+/// Sends and receives a limited number of packets, and adds their chunks.
+/// Notifies waiting threads if a collective completed or failed.
+/// @returns true if there may be more packets to send or receive.
 bool lane_backend::impl::make_progress() {
   const auto before = machine.completed();
   int n = 0;
@@ -160,10 +160,10 @@ lane_backend::impl::drive(unique_lock& locked, std::uint32_t replica,
                                         : wait_status::pending;
 }
 
-/// Polls for at most `spin_timeout`. After `min_yield_delay` it yields the core
-/// before each poll. It stops as soon as another thread has used the core. From
-/// then on sleeping is better: the system runs a woken thread sooner than one
-/// that yields.
+/// Polls the lanes for at most `spin_timeout`. After `min_yield_delay` the
+/// driver yields the core before each poll. It stops polling as soon as another
+/// thread has used the core. The driver should then sleep: the system runs a
+/// woken thread sooner than a thread that yields.
 void lane_backend::impl::poll(unique_lock& locked, std::uint32_t replica,
                               const wait_condition& condition) {
   const auto begin = clock::now();

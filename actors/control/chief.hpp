@@ -31,11 +31,12 @@ using chief_internal_actor = chief_actor::extend<
   caf::reacts_to<atom::watchdog, std::uint64_t>,
   // Checks whether the wait for all processes to join a run has timed out.
   caf::reacts_to<atom::missing>,
-  // The replica of another process with this id has terminated for this reason.
-  // The chief sends this message with a delay, in which the loss of the whole
-  // process may be reported.
+  // A replica in another process has terminated. The message carries the id of
+  // the replica and the reason. The chief sends the message with a delay, in
+  // which the loss of the whole process may be reported.
   caf::reacts_to<atom::ended, std::uint32_t, std::string>,
-  // The oldest unsent commit has waited for `max_batch_delay`: sends the batch.
+  // The oldest unsent commit has waited for `max_batch_delay`. The chief sends
+  // all unsent commits.
   caf::reacts_to<atom::flush>,
   // The status survey with this number has timed out. The chief replies with
   // the answers that have arrived.

@@ -100,8 +100,9 @@ void local_agent_state::on_failed(const step_commit::failed& failure) {
   forward(message_kind::failed, failure);
   if (failure.generation != generation)
     return;
-  // The loss of the chief may have caused this failure but be reported later.
-  // The error about the loss then contains this text.
+  // The loss of the chief may be the cause of this replica's failure, although
+  // the loss is reported later. The error about the loss then contains the text
+  // of the failure.
   failure_text = failure.reason;
   if (handling_loss)
     terminate_run(failure_text);
@@ -117,7 +118,8 @@ void local_agent_state::on_wait_report(const step_commit::wait_report& report) {
   if (!handling_loss || report.generation != generation
       || i >= next_steps.size())
     return;
-  // if the replica has reported this step since, ask about its next step
+  // if the replica has reported the end of this step meanwhile, ask about its
+  // next step
   if (report.step < next_steps[i])
     return probe(i);
   if (std::ranges::count(wait_reports, report.id,

@@ -22,9 +22,9 @@ struct local_agent_options {
   /// batch. When all its replicas have reported the last step of a run, it
   /// sends the batch at once. Unsent reports are lost if the process ends.
   std::uint64_t report_batch = 1;
-  /// Number of steps that a replica may run ahead of the last commit. The
-  /// chief's commits are at most twice this number of steps ahead of the last
-  /// commit that the caller of `run` has acknowledged.
+  /// Number of steps that a replica may run ahead of the last commit. The chief
+  /// grants, and thus commits, at most twice this number of steps beyond the
+  /// last commit that the caller of `run` has acknowledged.
   std::uint64_t step_window = default_step_window;
   /// Time that the agent waits for answers when it probes the replicas after
   /// the loss of the chief.
@@ -39,8 +39,8 @@ struct local_agent_options {
 /// The agent's interface, extended by the messages that the agent sends to
 /// itself.
 using local_agent_internal_actor = local_agent_actor::extend<
-  // The oldest unsent message of a replica has waited for the maximum delay:
-  // sends the batch.
+  // The oldest unsent message of a replica has waited for `max_batch_delay` or
+  // `max_answer_delay`. The agent sends all unsent messages to the chief.
   caf::reacts_to<atom::flush>,
   // `probe_timeout` has elapsed since the replicas were probed.
   caf::reacts_to<atom::watchdog>,

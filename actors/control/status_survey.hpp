@@ -49,8 +49,8 @@ struct status_survey {
   /// Generation and step that the probes ask about.
   std::uint64_t generation = 0, step = 0;
   std::vector<step_commit::wait_report> wait_reports;
-  /// Roles that answered in this round. A pair holds true for a reducer, and
-  /// the id.
+  /// Roles that answered in this round. The first value of a pair is true for a
+  /// reducer and false for a replica. The second value is the id of the role.
   std::set<std::pair<bool, std::uint32_t>> reporting_roles;
   /// Replicas that have not answered a probe about this step. Later rounds do
   /// not probe them again: a replica that computes does not read its mailbox,

@@ -72,7 +72,8 @@ struct guarded_stack_allocator {
 struct exception_globals {
   void* words[2] = {};
 
-  /// Replaces the state of this thread. @returns the previous state.
+  /// Replaces the exceptions of this thread by `next`. @returns the exceptions
+  /// that the thread had before.
   static exception_globals exchange(const exception_globals& next) {
     auto* globals = static_cast<void*>(abi::__cxa_get_globals());
     exception_globals before;
@@ -133,7 +134,8 @@ fiber::impl::impl(context* body_context, std::size_t bytes)
     saved_context{initial_context} {
 #ifdef TROUPE_TSAN
   auto* resumer = __tsan_get_current_fiber();
-  // the constructor of `code` enters the new stack once
+  // tell the sanitizer: the constructor of ctx::fiber switches to the new stack
+  // and back
   __tsan_switch_to_fiber(tsan_fiber, 0);
 #endif
   code = ctx::fiber{

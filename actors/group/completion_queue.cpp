@@ -131,7 +131,8 @@ void completion_queue::on_group_terminated(ec code, const std::string& reason) {
   update([&] {
     if (!termination_)
       termination_.emplace(code, reason);
-    // this also ends a run whose request has not reached the chief
+    // The end of the group ends the active run, even if the request for the
+    // run has not reached the chief.
     if (run_active_ && !next_ && !failure_)
       failure_ = termination_;
   });

@@ -78,7 +78,8 @@ public:
   void notify();
 
 private:
-  /// Applies `change` under the lock and wakes the caller.
+  /// Calls `change` with the lock held, and wakes the thread that called the
+  /// group.
   template <class F>
   void update(F&& change);
 

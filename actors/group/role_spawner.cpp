@@ -176,8 +176,9 @@ private:
   Role open_proxy(std::uint32_t process, std::uint32_t channel) {
     proxy_options options;
     options.view_id = environment_.job_world->view_id;
-    // Messages that can wait for the channel at the same time: a few for each
-    // replica (acknowledgement of `configure`, wait report, failure), and the
+    // The backlog has space for all messages that can wait for the channel at
+    // the same time. It allows 8 for each replica, such as an acknowledgement
+    // of `configure`, a wait report and a failure. It allows 256 for the
     // batches of reports, commits and grants.
     options.backlog = 256 + std::size_t{8} * options_.replicas;
     const Role role = environment_.system.spawn(

@@ -8,9 +8,9 @@
 
 namespace troupe {
 
-/// Guards calls into a function object that the caller of `run` owns. If `run`
-/// fails, it closes the gate before it throws; afterwards no replica can enter
-/// the function. `for_each` does the same.
+/// Guards calls into a function object that the caller of `run` or `for_each`
+/// owns. If `run` or `for_each` fails, it closes the gate before it throws;
+/// afterwards no replica can enter the function.
 class step_gate {
 public:
   /// @param completions is notified when a replica leaves after the gate was
@@ -42,8 +42,9 @@ private:
   std::vector<std::uint32_t> inside() const;
   void leave(std::uint32_t replica);
 
-  // Sequentially consistent: either the entering replica sees the gate closed,
-  // or the closing thread sees the replica inside.
+  // All accesses to `closed_` and `inside_` are sequentially consistent. So an
+  // entering replica sees that the gate is closed, or the closing thread sees
+  // that the replica is inside.
   std::atomic<bool> closed_ = false;
   std::vector<std::atomic<bool>> inside_;
   std::shared_ptr<completion_queue> completions_;

@@ -107,7 +107,8 @@ void cluster::impl::register_services() {
   try {
     registrations_.push_back(router_->serve({}, "status", status_handler()));
   } catch (const std::logic_error&) {
-    // another job of this process answers status queries on this endpoint
+    // Another job of this process already answers the status queries that
+    // arrive at this endpoint. This job then answers none.
   }
 }
 

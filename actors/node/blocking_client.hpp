@@ -24,7 +24,8 @@ make_client_endpoint(const client_options& options);
 /// Connects to a process and waits for the connection.
 /// @errors throws std::invalid_argument for a malformed address, and
 ///         `job_error` that names the address: refused, peer_lost, unreachable,
-///         or protocol if a connection of this purpose carries no frames.
+///         or protocol. The code protocol means that the purpose in `hello` is
+///         one of the purposes whose connections carry no frames.
 std::shared_ptr<net::connection> connect(net::endpoint& endpoint,
                                          const std::string& address,
                                          const net::hello& hello,
@@ -38,8 +39,9 @@ template <class T, class Handle, class... Ts>
 T ask(caf::actor_system& system, const std::string& operation,
       const Handle& target, std::chrono::milliseconds timeout,
       const Ts&... xs) {
-  // A proxy reports a timeout with a reason. This wait lasts longer than that
-  // of the proxy, so that the report arrives.
+  // If the target is a proxy, it reports a timeout with a reason. This function
+  // waits longer than the proxy by `proxy_allowance`, so that it receives the
+  // report.
   constexpr std::chrono::milliseconds proxy_allowance{500};
   std::optional<T> response;
   caf::error error;

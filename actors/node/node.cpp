@@ -21,8 +21,8 @@ std::string quoted(const std::string& x) {
 } // namespace
 
 node_state::~node_state() {
-  // Close the connections before the roles end, so that clients receive the
-  // reason of the node and not "the role ended".
+  // Close the connections before the roles end. Then the clients receive the
+  // reason "the node ended" and not the reason "the role ended".
   for (auto& [addr, x] : clients)
     x.connection->close("the node ended");
   for (auto& [addr, x] : roles)

@@ -45,8 +45,8 @@ std::string query_status(runtime& local_runtime, const std::string& address,
       return query<node_actor, node_info>(local_runtime, *endpoint, address,
                                           "node", options, atom::info_v);
     } catch (const job_error& second_error) {
-      // If both purposes are refused, the first refusal helps more: it may name
-      // the leader, which can answer.
+      // If the peer refuses both purposes, "status" and "node", throw the first
+      // refusal. It may name the leader of the job, which can answer the query.
       throw job_error{is_refusal(second_error) ? first_error : second_error};
     }
   }

@@ -23,7 +23,7 @@ constexpr std::chrono::milliseconds max_batch_delay{20};
 constexpr std::chrono::milliseconds max_answer_delay{2};
 
 /// Maximum number of elements of a batch. An element has at most 64 bytes, so a
-/// batch fills at most half of a control frame.
+/// batch has at most 512 KiB, half of the maximum of a control frame.
 constexpr std::size_t max_batch_elements = 8192;
 
 /// Notifies a run client of committed steps.

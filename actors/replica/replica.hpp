@@ -35,7 +35,8 @@ struct replica_config {
   std::uint32_t id = 0;
   /// Options of the group, in which automatic values have been replaced.
   replica_group_options options;
-  /// Number of this actor among the actors with this id: always 1 in a job.
+  /// Number of the actor that carries out the replica, from 1. Always 1 in a
+  /// job, because replicas are not respawned.
   std::uint32_t incarnation = 1;
   std::shared_ptr<fault_injector> faults; ///< Null: no faults.
   std::shared_ptr<collective_backend> backend{};
@@ -43,8 +44,8 @@ struct replica_config {
   std::shared_ptr<const step_registry> registry{};
 };
 
-/// State of a replica. A step ends before the next one begins. A newer
-/// generation abandons the current step.
+/// State of a replica. A step ends before the next one begins. If the chief
+/// announces a newer generation, the replica abandons its current step.
 struct replica_state {
   static inline const char* name = "replica";
 

@@ -179,7 +179,8 @@ void child_processes::request_end() {
 }
 
 /// Kills the stopped processes after another process has failed, and notes
-/// their names. The failure may be a timeout of a wait for a stopped process.
+/// their names for the error message. The other process may have failed because
+/// it waited for a stopped process until a timeout.
 void child_processes::kill_stopped() {
   for (const auto& x : children_)
     if (!x->ended && is_stopped(x->process.id)) {

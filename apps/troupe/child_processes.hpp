@@ -103,7 +103,8 @@ private:
   int poll_timeout(std::chrono::milliseconds max_wait) const;
 
   child_processes_options options_;
-  /// Epoll descriptor that reports the ends of children in their order.
+  /// Epoll descriptor. It reports children that have ended, in the order in
+  /// which they ended.
   troupe::net::descriptor exit_events_;
   std::vector<std::unique_ptr<child>> children_;
   std::vector<process_exit> ended_;

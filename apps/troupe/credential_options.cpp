@@ -23,7 +23,8 @@ credential_options::credential_options(CLI::App& command) {
     ->type_name("FILE");
 }
 
-/// If only --secret-file is given, certificates of the environment are ignored.
+/// If --secret-file is given without the TLS options, this function ignores the
+/// certificates that environment variables name.
 troupe::net::credentials credential_options::read() const {
   using namespace troupe::net;
   const auto& paths = *paths_;

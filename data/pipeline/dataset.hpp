@@ -81,8 +81,8 @@ public:
   /// Makes each cursor read up to `count` elements in advance, on a thread of
   /// its own. Zero: no prefetching. The elements are those of the complete
   /// chain, including stages that are added after this call.
-  /// @param element_timeout Timeout of `cursor::next`. None: the timeout of an
-  ///        earlier call, or else `default_element_timeout`.
+  /// @param element_timeout Timeout of `cursor::next`. None: the timeout from
+  ///        an earlier call of `prefetch`, or else `default_element_timeout`.
   dataset prefetch(std::size_t count,
                    std::optional<std::chrono::milliseconds> element_timeout =
                      std::nullopt) const;

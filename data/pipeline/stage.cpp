@@ -260,8 +260,8 @@ void repeat_stage::map_positions(std::span<position> positions) const {
   const auto below = upstream().size();
   if (!below)
     return; // An endless epoch is never repeated.
-  // If this stage repeats without end, its epoch p begins with epoch p * 2^32
-  // of the upstream stage.
+  // If the epochs of this stage are endless, each counts as 2^32 upstream
+  // epochs: epoch p begins with upstream epoch p * 2^32.
   const auto times = size() ? *times_ : std::uint64_t{1} << 32;
   for (auto& x : positions)
     x = {x.epoch * times + x.index / *below, x.index % *below};

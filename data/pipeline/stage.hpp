@@ -54,13 +54,14 @@ public:
                           const std::stop_token& stop) const;
 };
 
-/// Rejects an element that a tape records, because a copy would lose its
-/// gradient.
+/// Rejects an element with a tensor that a gradient tape records. Stages copy
+/// elements, and the gradient would not flow back through such a copy.
 /// @param source Start of the error message: where the element comes from.
 /// @errors throws std::logic_error.
 void check_unrecorded(const batch& element, const char* source);
 
-/// Number of rows of an element. Zero: a single example.
+/// Returns the number of rows of an element that is a batch, and 0 for an
+/// element that is a single example.
 std::int64_t row_count(const batch& x);
 
 /// Yields the rows of two tensors.

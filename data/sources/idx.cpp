@@ -42,7 +42,8 @@ shape read_header(input_file& file, std::uint64_t max_elements) {
       extent = extent << 8 | std::to_integer<std::uint64_t>(each);
     extents[axis] = static_cast<std::int64_t>(extent);
     extents_text += (axis > 0 ? " x " : "") + std::to_string(extent);
-    // No overflow: a product within the limit is multiplied by at most 2^32.
+    // No overflow: `product` is at most `max_elements`, by default 2^30, and
+    // `extent` is below 2^32.
     if (product <= max_elements)
       product *= std::max(extent, std::uint64_t{1});
     empty |= extent == 0;
@@ -80,7 +81,7 @@ fs::path need(const fs::path& folder, const std::string& name) {
                            + name + ".gz: put the MNIST files there");
 }
 
-/// Reads images and labels and checks that they belong together.
+/// Reads images and labels, and checks that each image has a label.
 dataset read_subset(const fs::path& folder, const std::string& subset) {
   const auto images_file = need(folder, subset + "-images-idx3-ubyte");
   const auto labels_file = need(folder, subset + "-labels-idx1-ubyte");

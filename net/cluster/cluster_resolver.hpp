@@ -4,9 +4,10 @@
 
 namespace troupe::net {
 
-/// Argument of `cluster_resolver::master`: the task whose address it returns,
-/// and the RPC layer before the address. For a field that is not set, each kind
-/// of resolver has its own default.
+/// Argument of `cluster_resolver::master`. The function returns the address of
+/// this task, with the RPC layer before it if there is one:
+/// "layer://host:port". For a field that is not set, each kind of resolver has
+/// its own default.
 struct master_query {
   std::optional<std::string> task_type{};
   std::optional<task_index> task_id{};

@@ -56,13 +56,14 @@ constexpr std::uint32_t power(std::size_t bytes) {
 }
 
 /// Returns the value of the CRC register `crc` after it has processed `Zeros`
-/// zero bytes. The CRC is linear: for a block of `Zeros` other bytes, the
-/// caller XORs this value with a register that starts at 0 and processes the
-/// block.
+/// zero bytes. The CRC is linear, so the caller can process a block of `Zeros`
+/// arbitrary bytes in another register that starts at 0. The XOR of that
+/// register and this value is the value of `crc` after the block.
 template <std::size_t Zeros>
 std::uint32_t over_zeros(std::uint32_t crc) {
   static constexpr auto rows = [] {
-    // outside the loops: clang limits the steps of a constant expression
+    // This call is outside the loops, because clang limits the number of steps
+    // in the evaluation of a constant expression.
     const auto zeros = power(Zeros);
     std::array<std::array<std::uint32_t, 256>, 4> t{};
     for (std::uint32_t k = 0; k < 4; ++k)

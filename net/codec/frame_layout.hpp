@@ -18,7 +18,7 @@ inline constexpr std::size_t length = 24; ///< Length of the payload in bytes.
 inline constexpr std::size_t channel = 28;
 /// CRC-32C of the 32 header bytes before this field.
 inline constexpr std::size_t header_sum = 32;
-/// CRC-32C of those 32 header bytes followed by the payload.
+/// CRC-32C of the first 32 header bytes followed by the payload.
 inline constexpr std::size_t sum = 36;
 static_assert(sum + 4 == header_size);
 

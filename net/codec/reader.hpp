@@ -97,7 +97,8 @@ private:
       for (auto n = count(1, "list"); n > 0 && !failed(); --n) {
         const auto before = offset_;
         get(xs.emplace_back());
-        // else a sender could claim 2^64 elements without a byte for them
+        // Elements without bytes would cost the sender nothing: the bytes that
+        // `count` has compared with the number of elements would remain unread.
         if (offset_ == before)
           fail("an element of a list has no bytes");
       }

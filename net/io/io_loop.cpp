@@ -115,8 +115,8 @@ void io_loop::stop() {
     return;
   core_->context.stop();
   core_->thread.join();
-  // destroyed after the lock is released: a function may own the loop, whose
-  // destructor destroys the lock
+  // `dropped` is destroyed after the lock is released. One of its functions may
+  // own the loop, and the destructor of the loop destroys the lock.
   std::vector<std::function<void()>> dropped;
   const std::lock_guard hold{core_->lock};
   core_->stopped = true;

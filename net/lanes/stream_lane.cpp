@@ -115,7 +115,8 @@ bool stream_lane::post(const packet_header& header,
     first = first.subspan(of_first);
     second = second.subspan(written.bytes - of_first);
   }
-  // The unsent rest of the prefix ends where the payload begins.
+  // Store the unsent rest of the prefix directly before `payload_offset`, where
+  // the rest of the payload begins.
   unsent_ = payload_offset - first.size();
   std::copy(first.begin(), first.end(), output_->bytes + unsent_);
   std::copy(second.begin(), second.end(), output_->bytes + payload_offset);
@@ -299,7 +300,8 @@ bool stream_lane::arm(std::vector<pollfd>& watched) {
 void stream_lane::disarm() {
   if (!std::exchange(armed_, false) || closed_)
     return;
-  // while a packet is not popped, nothing reads, so only `poll` detects the end
+  // Until the front packet is popped, the lane does not read from the stream.
+  // Therefore only `poll` detects that the peer has closed the stream.
   pollfd x{stream_->descriptor(), POLLRDHUP, 0};
   if (::poll(&x, 1, 0) > 0)
     on_stream_closed(stream::status::closed);

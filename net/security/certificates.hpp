@@ -30,8 +30,8 @@ struct certificate_options {
     std::chrono::system_clock::now() + std::chrono::days{365};
 };
 
-/// Thrown by `make_certificate` if `authority` is not a certificate authority
-/// and its key.
+/// Thrown by `make_certificate` if its argument `authority` is not the
+/// certificate of a certificate authority with the matching key.
 struct invalid_authority : std::invalid_argument {
   using std::invalid_argument::invalid_argument;
 };

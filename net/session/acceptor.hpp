@@ -25,8 +25,8 @@ public:
     std::function<std::unique_ptr<stream>(int)> wrap;
     std::function<hello_response(const hello&)> authorize;
     std::function<void(const hello&, std::unique_ptr<stream>)> accepted;
-    /// Called if `authorize` has accepted a peer, but its handshake ended
-    /// before the response was sent.
+    /// Called if `authorize` has accepted a peer, but the peer's handshake
+    /// ended before this side had sent it the `hello_response`.
     std::function<void(const hello&)> abandoned;
     /// Called with the peer's address and the reason: `failed` if the handshake
     /// failed or timed out, `rejected` if `authorize` rejected the peer or the
@@ -58,7 +58,8 @@ private:
   using pending_handshakes = std::list<pending_handshake>;
 
   void on_readable();
-  /// Returns true if another connection may wait.
+  /// Accepts one connection and starts its handshake. Returns true if another
+  /// connection may be waiting.
   bool accept_one();
   void start_handshake(descriptor socket, const socket_address& peer_address);
   void on_handshake_done(pending_handshakes::iterator entry);

@@ -15,8 +15,9 @@ class channel_listener {
 public:
   virtual ~channel_listener() = default;
   virtual void on_frame(frame&& received) = 0;
-  /// Called once, after the last frame. If the channel has ended before the
-  /// listener is set, it is called after the frames that wait.
+  /// Called once, after `on_frame` has been called for the last frame. If the
+  /// channel ends before it has a listener, it keeps the received frames. A
+  /// listener that is set later then receives them before this call.
   /// @param reason text that says why the channel has ended.
   virtual void on_closed(close_reason cause, const std::string& reason) = 0;
 };

@@ -97,8 +97,8 @@ bool stream_connection::take_pending(std::uint32_t channel,
   return closed_ || ended;
 }
 
-/// Assigns the events that were read to the listeners. Events of a channel
-/// without a listener are kept.
+/// Assigns each event that `read` has decoded to the listener of its channel.
+/// Keeps the events of a channel that has no listener.
 void stream_connection::route_events() {
   for (auto& e : events_) {
     auto& entry = listeners_[e.channel];

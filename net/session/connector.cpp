@@ -185,7 +185,8 @@ void connector::finish(endpoint::dial_result&& result,
                        std::unique_ptr<stream> connected_stream) {
   if (!on_done_)
     return;
-  // `on_done` releases the pointer that the endpoint holds
+  // `on_done` releases the endpoint's pointer to this connector; `self` keeps
+  // the connector alive until `finish` returns
   const auto self = shared_from_this();
   watcher_.reset();
   handshaker_.reset();

@@ -188,7 +188,8 @@ endpoint::impl::make_connection(const hello& peer,
       check_all_closed();
     });
   connections.push_back(opened);
-  // posted, so that the handler receives the connection before its frames
+  // `start` is posted, so that the handler receives the connection before its
+  // frames
   loop->post([opened] { opened->start(); });
   return opened;
 }

@@ -21,9 +21,9 @@ constexpr std::size_t greeting_size = nonce_offset + nonce_size;
 constexpr std::size_t length_size = 4;
 /// Maximum size in bytes of a rejection's reason; a longer text is cut.
 constexpr std::size_t max_reason_bytes = 1000;
-/// Labels of the proof and the seal, all of one length. The labels of the two
-/// directions differ, so that a side's message cannot be sent back to that side
-/// as a message of its peer.
+/// Labels at the start of the data of both HMACs, the proof and the seal. All
+/// have one length. Each side has its own labels, so that an attacker cannot
+/// send a side's message back to that side as a message of its peer.
 constexpr std::string_view proof_labels[] = {"troupe-1 dialer proof   ",
                                              "troupe-1 acceptor proof "};
 constexpr std::string_view seal_labels[] = {"troupe-1 dialer letter  ",

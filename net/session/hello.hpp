@@ -10,8 +10,8 @@
 namespace troupe::net {
 
 /// Identifies its sender at the start of a connection. A receiver that requires
-/// a secret reads it after the sender has authenticated. The acceptor decides
-/// by the dialer's hello whether it accepts the connection.
+/// a secret reads the hello after the sender has authenticated. The acceptor
+/// decides by the dialer's hello whether it accepts the connection.
 struct hello {
   std::string job;  ///< Name of the job; both sides send the same name.
   std::string name; ///< Name of the process, such as "worker 1" or "client".

@@ -44,14 +44,14 @@ constexpr std::size_t credits_of(priority x) {
 ///   cost     one credit frame per quarter of a channel's credits
 ///   faults   the connection ends with a protocol error if the peer sends more
 ///            frames than it has credits, too many bytes for channels that are
-///            not open, a malformed frame, or further frames without reading
-///            the replies
+///            not open, or a malformed frame; also if the peer keeps sending
+///            but does not read this side's replies
 class multiplexer {
 public:
   /// Maximum number of bytes that are buffered for all channels that this side
-  /// has not opened. Payloads count, and a constant per channel and per event.
-  /// Such channels can be many: a peer that starts earlier may use one per
-  /// replica of this process.
+  /// has not opened. A channel counts `bytes_per_channel`, and an event counts
+  /// its payload and `bytes_per_event`. Such channels can be many: a peer that
+  /// starts earlier may use one per replica of this process.
   static constexpr std::size_t max_buffered_bytes = std::size_t{16} << 20;
   static constexpr std::size_t bytes_per_channel = 256, bytes_per_event = 256;
   /// If at least this number of bytes of a priority waits to be written, `post`

@@ -7,9 +7,9 @@ namespace troupe::net {
 namespace {
 
 using status = stream::status;
-/// Size of one read in bytes, and the maximum number of reads in one turn of
-/// the loop.
+/// Maximum size of one read in bytes.
 constexpr std::size_t read_bytes = std::size_t{64} * 1024;
+/// Maximum number of reads in one turn of the loop.
 constexpr int max_reads_per_turn = 16;
 
 } // namespace
@@ -116,8 +116,9 @@ void stream_connection::flush() {
       return loop_->post([self = shared_from_this(), why = stream_->problem()] {
         self->terminate(close_reason::closed, why);
       });
-    // If the peer has closed the stream, `on_ready` reads first: a `goaway`
-    // with the reason may have arrived.
+    // If the peer has closed the stream, the loop calls `on_ready`. It reads
+    // before the connection ends, because a `goaway` with the reason may have
+    // arrived.
     const auto wait =
       result.state == status::wants_read || result.state == status::wants_write;
     loop_->post([self = shared_from_this(), wait] {
@@ -229,7 +230,7 @@ void stream_connection::on_closed(
       return;
     }
   }
-  // without the mutex: `closed_` does not change any more
+  // `closed_` does not change any more, so no mutex is needed
   fn(closed_->cause, closed_->reason);
 }
 

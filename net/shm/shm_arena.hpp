@@ -33,8 +33,8 @@ public:
   }
 
   /// Returns the offset of the bytes in the arena. Zero: the bytes cannot be
-  /// sent zero-copy, because they do not lie completely in the arena or start
-  /// at its first byte.
+  /// sent zero-copy, because they start at the arena's first byte or do not lie
+  /// completely in the arena.
   std::uint64_t offset_of(std::span<const std::byte> bytes) const;
 
 private:

@@ -48,11 +48,11 @@ void shm_lane::fail(const std::string& reason) {
   close_reported_ = false;
 }
 
-/// Reads up to which position the peer has popped packets of the own queue.
-/// @returns false, after it has failed the lane, if that position is invalid.
+/// Reads how many packets the peer has popped from this process's queue.
+/// @returns false, after it has failed the lane, if that number is invalid.
 bool shm_lane::update_peer_popped() {
-  // This read follows the write of `space_wanted` in `arm`. So either it sees
-  // the new position, or the peer sees the wait and notifies.
+  // `arm` writes `space_wanted` before this read. So either this read sees the
+  // new position, or the peer sees that this process waits, and notifies it.
   const auto popped = peer_queue_.popped.load();
   if (popped - peer_popped_ > posted_ - peer_popped_) {
     fail("the peer popped packet " + std::to_string(popped) + " of "
@@ -84,8 +84,8 @@ bool shm_lane::flush() {
 bool shm_lane::has_arrived() {
   if (popped_ != peer_posted_)
     return true;
-  // This read follows the write of `packet_wanted` in `arm`. So either it sees
-  // the new packet, or the peer sees the wait and notifies.
+  // `arm` writes `packet_wanted` before this read. So either this read sees the
+  // new packet, or the peer sees that this process waits, and notifies it.
   const auto posted = peer_queue_.posted.load();
   if (posted - popped_ > context_->peer_segment.slots()) {
     fail("the peer posted packet " + std::to_string(posted) + " after "
@@ -135,7 +135,7 @@ void shm_lane::send(const packet_header& header, std::size_t bytes,
   slot.offset.store(offset, std::memory_order_relaxed);
   slot.bytes.store(static_cast<std::uint32_t>(bytes),
                    std::memory_order_relaxed);
-  // before `wake_peer` reads `packet_wanted`
+  // this write must precede the read of `packet_wanted` in `wake_peer`
   own_queue_.posted.store(++posted_);
   wake_peer(peer_queue_.packet_wanted, packet_notified_);
 }

@@ -32,8 +32,8 @@ class shm_lane final : public lane {
 public:
   /// @param queue index of the lane's queue in both segments, in [0,
   ///              shm_queues).
-  /// @param liveness_stream connection to the peer without data. When it ends,
-  ///                        the peer has ended.
+  /// @param liveness_stream connection to the peer that carries no data. When
+  ///                        it ends, the peer has ended.
   shm_lane(std::shared_ptr<shm_context> context, std::size_t queue,
            std::unique_ptr<stream> liveness_stream);
   ~shm_lane() override;
@@ -76,11 +76,11 @@ private:
 
   // Positions count packets from 0. The peer's positions are copies that were
   // validated, because the peer may change its memory at any time.
-  /// Packets of the own queue that this process has posted, and that the peer
-  /// has popped.
+  /// Number of packets that this process has posted in its own queue, and
+  /// number of packets that the peer has popped from that queue.
   std::uint64_t posted_ = 0, peer_popped_ = 0;
-  /// Packets of the peer's queue that this process has popped, and that the
-  /// peer has posted.
+  /// Number of packets that this process has popped from the peer's queue, and
+  /// number of packets that the peer has posted in that queue.
   std::uint64_t popped_ = 0, peer_posted_ = 0;
 
   /// Values of the peer's counters `packet_wanted` and `space_wanted` when it

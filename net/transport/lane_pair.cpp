@@ -168,8 +168,9 @@ void negotiation::negotiate_as_connector(shm_setup& setup) {
   if (!setup.failure.empty())
     return;
   messages_.receive(setup.failure);
-  // `received` is set even if `receive` throws, because the acceptor then still
-  // waits for the messages of `verify_mapping`.
+  // The acceptor has succeeded, and waits for the messages that
+  // `verify_mapping` sends. `run` calls `verify_mapping` only if `received` is
+  // set, so it is set here in case `receive` throws.
   if (setup.failure.empty())
     setup.received.emplace();
   setup.try_step([&] { setup.received = fd_connector->receive(); });

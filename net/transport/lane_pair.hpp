@@ -47,8 +47,8 @@ struct lane_pair {
   std::unique_ptr<lane> contributions, results;
   /// "shm", or the name of the stream transport.
   std::string transport;
-  /// Reason why shared memory is not used although both policies allow it.
-  /// Empty: shared memory is used, or a policy excludes it.
+  /// Reason why shared memory is not used although the policies of both
+  /// processes allow it. Empty: shared memory is used, or a policy excludes it.
   std::string shm_unavailable_reason{};
 };
 

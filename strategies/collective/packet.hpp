@@ -107,8 +107,8 @@ packet_header_bytes write(const packet_header& header);
 /// expected header.
 packet_header read(const packet_header_bytes& bytes);
 
-/// The first piece of a gathered tensor: rank (1 byte), dtype (1 byte), 6 zero
-/// bytes, and 8 extents of 8 bytes each.
+/// Payload of the first packet of a gathered tensor: rank (1 byte), dtype (1
+/// byte), 6 zero bytes, and 8 extents of 8 bytes each.
 using gather_spec = std::array<std::byte, 72>;
 gather_spec write(const tensor_spec& spec);
 /// Sets `spec` and returns true if the bytes describe a tensor of at most
@@ -159,7 +159,8 @@ public:
   virtual std::span<const std::byte> view(std::uint32_t peer, lane_id lane) = 0;
   /// Copies the payload of the front packet to `destination`. Returns true when
   /// the copy is complete; until then the caller repeats the call. Bytes that
-  /// were copied to an earlier destination are not moved to a new one.
+  /// an earlier call has copied are not copied again. So only a caller that
+  /// discards the payload may pass another destination.
   virtual bool read_into(std::uint32_t peer, lane_id lane,
                          std::span<std::byte> destination) = 0;
   /// Removes the front packet.

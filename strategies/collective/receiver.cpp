@@ -206,7 +206,8 @@ bool state_machine::receive_gather_piece(packet_transport& transport,
   return true;
 }
 
-/// Adds all contributions to a chunk. @pre all contributions have arrived.
+/// Computes the sum of a chunk from all contributions to it. @pre all
+/// contributions have arrived.
 void state_machine::fold(operation& op, std::uint32_t chunk) {
   const auto into = bytes_of(op, op.output, chunk);
   const auto offset = into.data() - op.output.raw();
@@ -241,7 +242,8 @@ void state_machine::fold(operation& op, std::uint32_t chunk) {
     run(double{});
 }
 
-/// Adds the next chunk if all contributions to it have arrived.
+/// Computes the sum of the next chunk that this process has to add, if all
+/// contributions to that chunk have arrived.
 bool state_machine::add_chunk(packet_transport& transport) {
   if (!next_chunk_to_add(next_to_add_))
     return false;

@@ -24,8 +24,10 @@
 ///            hops; R - 1 additions per element; no memory besides the result
 ///   order    own contributions are added one by one along the ring, from
 ///            process (k + c) mod P on. The bits depend on P and the placement,
-///            but are equal in all processes. A queue carries chunks in groups
-///            of P, and the chunks of a group hop by hop, at most one per hop
+///            but are equal in all processes. A queue carries one group of P
+///            chunks after the other, and within a group one packet per hop, in
+///            the order of the hops. The last group may have fewer chunks; a
+///            hop without a chunk has no packet
 ///   faults   as in state_machine.hpp, and:
 ///            a result of a chunk arrives before this process has sent its
 ///            contribution to the chunk -> protocol error

@@ -152,14 +152,14 @@ bool state_machine::contribution_was_sent(const cursor& sum,
 
 // -- who is missing -----------------------------------------------------------
 
-/// Returns the processes whose contributions the expected packet needs, and of
-/// which no contribution has arrived in this operation. If there are none: the
-/// previous process.
+/// Returns the processes that keep the expected packet from being sent. The
+/// packet needs their contributions, and none of these has arrived in this
+/// operation. If there are no such processes, returns the previous process.
 std::vector<std::uint32_t>
 state_machine::silent_ring_peers(const operation& op) const {
   const auto schedule = ring_of(op);
   const auto previous = previous_process();
-  // the next packet that the previous process has to send
+  // position of the packet that this process expects from the previous process
   auto expected = peers_[previous].contributions.next;
   const bool is_contribution = next_contribution(expected, previous, rank())
                                && expected.operation_number == complete_;

@@ -187,11 +187,17 @@ private:
     tensor output;    ///< The sum. Unused by a gather.
     tensors gathered; ///< Gathered tensors by replica id.
   };
-  /// Position of a packet in a queue. `j` and `i` count within the operation:
-  ///   sum by tree  j-th chunk that one process adds, i-th subtree that the
-  ///                sender hosts
-  ///   gather       j-th replica of the sender, i-th piece of its tensor
-  ///   sum by ring  j-th group of chunks, i-th hop
+  /// Position of a packet in a queue. `j` and `i` are indices within the
+  /// operation, from 0:
+  ///   sum by tree  j: chunk, among the chunks that one process adds. For a
+  ///                contribution this process is the receiver, for a result it
+  ///                is the sender
+  ///                i: subtree, among the subtrees that the sender of a
+  ///                contribution hosts; 0 for a result
+  ///   gather       j: replica, among the replicas of the sender
+  ///                i: piece of the replica's tensor
+  ///   sum by ring  j: group of chunks
+  ///                i: hop in the group
   struct cursor {
     /// Number of the operation, counted from 0 in each generation.
     std::uint64_t operation_number = 0;
@@ -357,13 +363,14 @@ private:
   std::vector<std::uint32_t> range_end_;
   /// Receive buffers, by the first replica of a subtree. Empty if unused.
   std::vector<tensor> scratch_;
-  /// Payloads of the contributions that have arrived, by the first replica of
-  /// the subtree that a contribution sums.
+  /// Payloads of the contributions that have arrived for the next chunk to add.
+  /// The index is the first replica of the subtree that the contribution sums.
   std::vector<const std::byte*> leaves_;
   tensor discard_buffer_;
   /// Peers may still read tensors of this process.
   bool zero_copy_pending_ = false;
-  tensors zero_copy_tensors_; ///< Released tensors that peers may still read.
+  /// Tensors that no operation needs any more, but that peers may still read.
+  tensors zero_copy_tensors_;
 };
 
 } // namespace troupe::collective

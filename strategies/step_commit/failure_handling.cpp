@@ -200,7 +200,8 @@ reaction state_machine::on(const wait_report& report) {
   if (!lost_process_ || !all_answered())
     return out;
   if (const auto step = awaited_step(); step > probed_step_)
-    // the reports of the probed step arrived after the probe was sent
+    // After the probe was sent, all live replicas have reported the probed
+    // step. So a later step is the first incomplete one, and is probed instead.
     probe_all(out, step);
   else
     finish_loss(out);

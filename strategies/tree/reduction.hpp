@@ -157,7 +157,9 @@ public:
   reaction on(const contribution& message, const tensor& data,
               const tensor& output = {});
 
-  /// Adds at most `max_elements` more elements, at least one block.
+  /// Adds the next elements of the slice in blocks of 1,024 elements (`block`
+  /// of fold.hpp): as many blocks as fit `max_elements`, but at least one. The
+  /// last block of a slice may be shorter.
   /// @returns reducing, finished, or missing if contributions are missing.
   reaction reduce_some(std::size_t max_elements);
 

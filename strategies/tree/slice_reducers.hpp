@@ -52,7 +52,9 @@ private:
   struct slice {
     reduction reduction_state;
     bool done = false; ///< The slice's step is complete.
-    tensor sum; ///< The sum of a single replica, which needs no addition.
+    /// Sum that `reduce_some` has not yet returned. If there is one replica, it
+    /// is that replica's contribution. Empty: there is no such sum.
+    tensor sum;
   };
   slice& slice_of(const slice_key& key);
   const slice_spec* differently_sliced(const slice_key& key) const;

@@ -42,7 +42,8 @@ constexpr std::uint32_t batch_of(std::size_t index) {
 // -- the range ----------------------------------------------------------------
 
 std::atomic<char*> range{nullptr};
-/// Size of `range` in bytes. Zero: `reserve` has not yet set both.
+/// Size of `range` in bytes. Zero until `reserve` has set `range` and this
+/// size.
 std::atomic<std::size_t> range_size{0};
 std::atomic<std::size_t> chunks_used{0};
 std::uint8_t class_of_chunk[chunk_count];

@@ -72,7 +72,8 @@ static void scale_rows(float* out, const float* x, const float* factors,
 }
 
 static bool any_nonfinite(const float* x, std::size_t n) {
-  // The function checks after each block whether it can return true.
+  // `any_nonfinite` returns true after the first block that contains an
+  // infinity or a NaN.
   constexpr std::size_t block = 1024;
   for (std::size_t begin = 0; begin < n; begin += block) {
     ints found{};

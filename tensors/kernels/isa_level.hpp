@@ -88,7 +88,8 @@ static inline vec splat(float x) {
   return x - vec{};
 }
 
-/// Sets the lanes that a partial load did not fill to `with`.
+/// Returns x. After a partial load, replaces the lanes that the load did not
+/// read by the value `with`.
 static inline vec padded(vec x, float, full) {
   return x;
 }

@@ -29,10 +29,10 @@ static void max_of_4(const float* __restrict a, std::size_t right,
   }
 }
 
+namespace {
 /// Calls `visit(pixel, p)` for each position p of a window of any size, except
 /// for padding. (row, column) is the output pixel; `pixel` is the index of the
 /// input pixel in its image.
-namespace {
 template <class F>
 inline void in_window(const pool_window& window, std::size_t row,
                       std::size_t column, F visit) {

@@ -24,7 +24,7 @@ constexpr std::size_t block_rows = 128, block_columns = 256;
 
 /// Adds `rows` rows of w columns to block_sums[w]. Row r begins at offset
 /// r * stride. `read(offset, k)` returns the vector of elements that begins at
-/// `offset`; k is that of `in_vectors`.
+/// `offset`. k is `full` or `partial`, as `in_vectors` passes it.
 template <class F>
 inline void add_rows(float* block_sums, std::size_t rows, std::size_t w,
                      std::size_t stride, F read) {

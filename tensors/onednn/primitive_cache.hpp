@@ -83,8 +83,8 @@ private:
   std::array<dnnl_exec_arg_t, 6> arguments_{};
 };
 
-/// Returns attributes with which the caller of a primitive provides its
-/// scratchpad, so that a run allocates nothing.
+/// Returns the attributes of our primitives: the caller of `run` provides the
+/// memory of the scratchpad, so oneDNN allocates none during a run.
 dnnl::primitive_attr our_attributes();
 
 /// A convolution with the reorders of its weights: `to_own` converts a tensor

@@ -31,8 +31,9 @@ tensor_spec infer(std::span<const tensor_spec> in, const op_options& options) {
 /// Divides the images into tiles of a few images. Convolution and pooling run
 /// on one tile after the other; `conv_output` is the buffer between them.
 struct tiling {
-  /// Maximum bytes per thread of a tile's images and their convolution output.
-  /// This is the size of a second-level cache.
+  /// Maximum size, in bytes, of the images in a tile for one thread, together
+  /// with their convolution output. It is the size of a second-level cache. A
+  /// single larger image is allowed.
   static constexpr std::size_t tile_bytes = 1u << 20;
 
   explicit tiling(const op_call& c)
@@ -172,8 +173,9 @@ const std::array cases{
           conv_pool_options{{2, 1, padding::valid, activation::relu},
                             {3, 2, 2, 1, padding::same}}},
   op_case{{{{0, 4, 4, 2}, {3, 3, 2, 2}, {2}}}, with_relu},
-  // A tile has room for two images per thread. On one thread the five images
-  // make two full tiles and one tile with a single image.
+  // An image and its convolution output take 404 KiB, and a tile has 1 MiB for
+  // each thread. Therefore a tile has room for two images per thread. If ops
+  // use one thread, the five images make tiles of 2, 2 and 1 images.
   op_case{{{{5, 32, 32, 1}, {1, 1, 1, 100}, {100}}}, with_relu, -1, 1, 3e-5},
 };
 

@@ -123,7 +123,8 @@ void softmax_reference_forward(op_call& c) {
   }
 }
 
-/// gx = y (gy - sum(y gy)), row by row.
+/// Computes gx = y (gy - sum(y gy)) for each row, where y is the softmax of x,
+/// gy is the gradient of y, and gx is the gradient of x.
 template <class T>
 void softmax_backward(op_call& c) {
   const auto y = c.out.data<T>(), gy = c.grad_out.data<T>();

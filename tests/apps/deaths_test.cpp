@@ -60,7 +60,8 @@ TEST_F(Deaths, ASumThatOneOfThreeBeginsNamesTheTwoOthersWithinTheTimeout) {
 TEST_F(Deaths, AWorkerThatDiesBetweenTwoSumsIsReported) {
   const auto x = job(2, "killed-between");
   EXPECT_EQ(x.code, 128 + SIGKILL) << x.err;
-  // Both workers have completed the first sum.
+  // The sum over two workers is 2. Both workers have printed the first sum, and
+  // neither has printed a second one.
   EXPECT_EQ(count(x.err, "sum 2"), 2) << x.err;
   expect_error(x, "worker 0", "peer_lost", {"worker 1"});
 }

@@ -98,9 +98,11 @@ public:
   }
 
 private:
-  /// Numbers of elements of a sum. Between three processes, 0 elements need no
-  /// transfer, up to 1,000 one hop, 5,000 one chunk, 8,200 three chunks and
-  /// 13,000 four chunks.
+  /// Numbers of elements of a sum between three processes. A sum of 0 elements
+  /// needs no packet. A sum of 1 to 5,000 elements is one chunk; up to 1,000
+  /// elements, with the tree algorithm, every process sends its contribution to
+  /// every other process. A sum of 8,200 elements is three chunks, and one of
+  /// 13,000 elements is four chunks.
   static constexpr std::array<std::int64_t, 8> sizes{
     0, 1, 16, 16, 1000, 5'000, 8'200, 13'000};
   /// Number of elements of a gather that needs two packets.
@@ -246,8 +248,9 @@ private:
                                           : source.number<std::uint16_t>()));
         break;
       case 11:
-        // changes only the first 10 bytes, so that a `gather_spec` describes
-        // less than 1 MiB
+        // Changes one of the first 10 bytes. In a `gather_spec`, they contain
+        // the rank, the dtype and the lowest 16 bits of the first extent, so
+        // the described tensor stays smaller than 1 MiB.
         if (!packet.bytes().empty())
           packet.private_copy()[source.below(
             std::min<std::size_t>(packet.bytes().size(), 10))] =

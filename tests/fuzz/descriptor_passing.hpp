@@ -48,7 +48,9 @@ struct descriptor_set {
 
   shm_segment memory{slots}, large{slots + 1};
   event_notifier notifier;
-  net::shm_arena arena{8192}; ///< A valid third descriptor of a message.
+  /// In a message, valid as the third descriptor: after a segment and a
+  /// notifier.
+  net::shm_arena arena{8192};
   descriptor unsealed{::memfd_create("x", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
   descriptor small{::memfd_create("x", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
   descriptor zeros{::open("/dev/zero", O_RDWR | O_CLOEXEC)};

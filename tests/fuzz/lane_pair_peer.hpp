@@ -138,7 +138,7 @@ private:
       over_ = true;
       return {};
     }
-    // the version that the victim has sent
+    // At stage 0, the peer has to send the version that the victim has sent.
     expected_ = stage == 0   ? received_[0]
                 : stage == 1 ? terms()
                 : hosts_     ? host(stage)
@@ -146,9 +146,9 @@ private:
     return expected_;
   }
 
-  /// True if the message still has the correct nonce. It may differ from the
-  /// expected message in the flag after the nonce, which says whether the peer
-  /// has mapped the victim's arena.
+  /// True if `words` is equal to `expected_`, except perhaps for the flag after
+  /// the nonce. Then the nonce in `words` is correct. The flag says whether the
+  /// peer has mapped the victim's arena.
   bool differs_in_sight(bytes words) const {
     constexpr std::size_t sight = 1 + 8 + sizeof(net::shm_nonce);
     if (words.size() != expected_.size() || words.size() <= sight + 1)

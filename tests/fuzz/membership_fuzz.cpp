@@ -103,7 +103,8 @@ public:
         task_names, rendezvous::join_request{0, 1, "host", 1, {}});
   }
   ~membership_fixture() {
-    // A connection and its listener refer to each other.
+    // A connection owns its listener, and the listener owns the connection
+    // through the table of peers. Without the reset, neither is destroyed.
     for (auto& x : connections_)
       x->listener.reset();
   }

@@ -110,8 +110,9 @@ private:
     had_front_ = false;
   }
 
-  /// Changes the peer's segment, or sets whether the liveness stream has ended.
-  /// Written numbers are slightly larger than valid numbers, or arbitrary.
+  /// Overwrites some numbers in the peer's segment, as a hostile peer could, or
+  /// sets whether the liveness stream has ended. A new number is arbitrary, or
+  /// close to the old number or to a limit, so it can be valid or invalid.
   void write(choices& source) {
     const auto number = [&](std::uint64_t near) {
       return source.flip() ? near + source.below(2 * few_slots)

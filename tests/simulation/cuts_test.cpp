@@ -120,7 +120,7 @@ TEST_P(Cuts, APartitionedProcessIsNamedAfterTheHeartbeatTimeout) {
     expect_named(end, ec::unreachable);
     if (HasFatalFailure())
       return;
-    // the default of network_options::heartbeat_timeout
+    // 1 s is the default of network_options::heartbeat_timeout
     ASSERT_GE(end.elapsed, 1s);
     ASSERT_LT(end.elapsed, 3s);
   }

@@ -58,7 +58,8 @@ public:
       softmax_cross_entropy(dense(h, v[2].value(), v[3].value()), labels);
     at.report.examples = examples;
     at.report.loss_sum = reduce_sum(loss).item<float>();
-    // Cloned, so that pending contributions keep their values.
+    // The gradients are cloned, so that pending contributions keep their
+    // values.
     t.gradient_into_variables(loss, v, [&](std::size_t i) {
       at.contribute(static_cast<std::uint32_t>(i), v[i].gradient().clone());
     });

@@ -243,7 +243,7 @@ TEST(MemoryRegion, HoldsLargeBlocksWhileThereIsSpace) {
   memory::release(first, large);
   memory::release(second, large);
   memory::trim();
-  // The trimmed blocks are holes in the file.
+  // `trim` returns the pages of a block to the system, except its first page.
   EXPECT_LE(pages.bytes_used(), std::size_t{64} * 1024);
   EXPECT_EQ(memory::used().cached, 0u);
   auto* again = memory::allocate(large);

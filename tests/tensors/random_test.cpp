@@ -152,8 +152,9 @@ TEST(Normal, IsTheQuantileOfItsWord) {
     const auto back = 0.5 * std::erfc(-z / std::sqrt(2.0));
     const auto density =
       std::exp(-z * z / 2) / std::sqrt(2 * 3.141592653589793);
-    // Rounding z to a float changes it by at most 2^-24 |z|, and p by `density`
-    // times as much.
+    // `back` is the normal distribution function at z, and p is its value at
+    // the exact quantile. Rounding z to a float changes z by at most 2^-24 |z|.
+    // The function then changes by `density` times as much.
     EXPECT_NEAR(back, p, density * std::fabs(z) * 0x1p-24 + 1e-15) << word;
   }
   EXPECT_EQ(troupe::normal_of(0), -troupe::normal_of(0xffff'ffff));

@@ -62,8 +62,9 @@ const update_rule rules[] = {
   adamw{.learning_rate = 0.05f, .weight_decay = 0.1f},
 };
 
-/// Applies the definition of a rule in float64 to one element `x`. `s` are its
-/// slots, `t` is the step.
+/// Updates one element `x` by the definition of a rule, in float64. `g` is the
+/// gradient of the element, `s` are the slots of the element, and `t` is the
+/// number of the step.
 void reference(const update_rule& rule, double& x, double g, double* s, int t) {
   double rate = 0, momentum = 0, beta1 = 0, beta2 = 0, epsilon = 0, decay = 0;
   bool nesterov = false;
@@ -188,8 +189,8 @@ TEST(UpdateRules, AdamWWithoutDecayIsAdamToTheBit) {
 TEST(UpdateRules, StillStepAfterAMillionSteps) {
   trained it{adam{.learning_rate = 0.5f}, {0}};
   it.step = 1'000'000;
-  // The slots were 0, so now m = 0.1 and v = 0.001. At this step the bias
-  // corrections are 1.
+  // The slots were 0, so this step sets them to m = 0.1 and v = 0.001. The bias
+  // corrections 1 - beta^t are 1 after a million steps.
   it.apply({1});
   EXPECT_NEAR(it.x[0], -0.5 * 0.1 / std::sqrt(0.001), 1e-5);
 }

@@ -13,8 +13,8 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
-/// Calls `fn(name, values...)` for each option. `values` are the values that
-/// the option has in the option sets, one from each set.
+/// Calls `fn(name, values...)` for each option. `values` are the option's
+/// members in the objects `option_sets`, one from each object.
 template <class F, class... Jobs>
 void each_option(F fn, Jobs&... option_sets) {
   fn("model", option_sets.model...);

@@ -108,8 +108,8 @@ void fit_loop::resume() {
 
 history fit_loop::run() {
   verify_workers_match(model_, batches_, options_, position_);
-  // A resumed fit may already meet the condition of early stopping, if a
-  // callback saved the model at the end of such an epoch.
+  // A callback may save the model at the end of an epoch that meets the
+  // condition of early stopping. A fit resumed from this file ends at once.
   auto end = should_stop_early() ? fit_end::stopped_early : fit_end::done;
   while (end == fit_end::done && position_.epochs_done() < options_.epochs) {
     end = run_epoch();

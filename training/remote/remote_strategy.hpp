@@ -95,10 +95,10 @@ public:
   /// @param inputs the inputs of each replica by id, or one list that all
   ///        replicas get.
   /// @returns the results of each replica, by id.
-  /// @errors throws std::invalid_argument for a name that is not registered,
-  ///         and lists the registered names; also for a wrong number of inputs.
-  ///         Throws std::logic_error while another thread runs a function, and
-  ///         `job_error` if a node or its function fails.
+  /// @errors throws std::invalid_argument for a wrong number of inputs, and for
+  ///         a name that is not registered. The error for a name lists the
+  ///         registered names. Throws std::logic_error while another thread
+  ///         runs a function, and `job_error` if a node or its function fails.
   /// @cost inputs and results are sent once, at most 1 GiB to or from each
   ///       node.
   per_replica<tensors> run(std::string_view step,

@@ -36,7 +36,8 @@ using steps_factory = std::function<step_functions(
 /// the factory once, on the worker's thread.
 /// @pre the runtime outlives its nodes.
 /// @errors throws std::logic_error if the name is registered already, is empty,
-///         is longer than 58 characters or is not printable.
+///         is longer than 58 characters or is not printable. With the prefix
+///         "steps/" it becomes a role name of at most 64 characters.
 void register_steps(runtime& local_runtime, const std::string& name,
                     steps_factory factory);
 

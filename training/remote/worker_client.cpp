@@ -14,8 +14,9 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// The client waits this much longer than its timeouts. A timeout at a proxy is
-/// then reported first, with a reason.
+/// The actor that sends a request waits this much longer than the timeout of
+/// the request, and the thread that waits for the replies twice as much. If the
+/// request times out at a proxy, the proxy reports this first, with a reason.
 constexpr milliseconds reply_margin{500};
 
 /// Collects the replies. The actor that sends the requests and the thread that

@@ -18,7 +18,7 @@ bool is_summed(const tensor& x) {
 
 } // namespace
 
-/// Applies the options of a call during its lifetime.
+/// Applies the options of a collective call as long as this object exists.
 struct replica_context::call {
   call(replica_context& context, const call_options& options)
     : context{context} {

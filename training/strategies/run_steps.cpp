@@ -13,8 +13,8 @@ namespace troupe {
 
 namespace {
 
-/// Replica context of a step: carries out the collectives with the step context
-/// of a replica group.
+/// Replica context of one step. It passes the collectives on to the step
+/// context of its replica.
 class group_replica_context final : public replica_context {
 public:
   group_replica_context(step_context& step, std::size_t bytes_per_pack)

@@ -158,7 +158,8 @@ void overwrite_free_memory(const shape& dims) {
 }
 
 TEST(LaneBackend, ASumThatAPeerReadsOutlivesTheStepOfAFailedReplica) {
-  // Process 0 adds chunks 0 and 2, process 1 adds chunk 1.
+  // A tensor of `dims` has 48 KiB: three chunks of 16 KiB. Process 0 adds
+  // chunks 0 and 2, and process 1 adds chunk 1.
   const shape dims{12'288};
   lane_backends backends{{0, 1, 2}, "zero-copy"};
   for (std::uint32_t r = 0; r < 2; ++r) {
@@ -195,7 +196,8 @@ TEST(LaneBackend, ListsReplicasThatStillReadZeroCopyBuffers) {
 }
 
 TEST(LaneBackend, AContributionThatAPeerReadsOutlivesItsFailedReplica) {
-  // A tensor of `dims` is one chunk, which process 0 adds.
+  // A tensor of `dims` has 24 KiB. Up to 32 KiB are one chunk, which process 0
+  // adds.
   const shape dims{6'144}, more{12'288};
   lane_backends backends{{0, 1, 2, 3}, "zero-copy"};
   for (std::uint32_t r = 0; r < 3; ++r) {

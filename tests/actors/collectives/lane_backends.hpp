@@ -74,7 +74,8 @@ struct lane_backends {
             std::make_unique<net::stream_lane>(net::wrap_socket(right))};
   }
 
-  /// Closes the "stream" lanes of a process, as the end of the process does.
+  /// Closes the lanes of a process, as the end of the process does. No effect
+  /// on lanes of another kind than "stream".
   void cut(std::uint32_t process) const {
     const auto [first, last] = sockets.equal_range(process);
     for (auto it = first; it != last; ++it)

@@ -97,7 +97,8 @@ TEST_P(Processes, ALateStopDoesNotEndTheNextRun) {
       if (i != 1 || c.step != 99)
         return;
       run_has_ended.wait();
-      // some arrive before process 0 joins the second run, some later
+      // Some of these stops reach process 0 before it joins the second run, and
+      // some reach it later.
       for (int stops = 0; stops < 500; ++stops) {
         process.group->stop();
         std::this_thread::yield();

@@ -54,8 +54,9 @@ inline std::shared_ptr<service_router> make_router() {
   return std::make_shared<service_router>(config);
 }
 
-/// Makes a router that sets the promise when a peer first rejects a connection
-/// of the router because the peer has no service "control" yet.
+/// Makes a router for a process that dials. The router sets `rejected` when a
+/// peer first rejects its connection because the service "control" is not yet
+/// registered at the peer.
 inline std::shared_ptr<service_router>
 make_router_that_reports_rejection(std::promise<void>& rejected) {
   net::endpoint_options config;

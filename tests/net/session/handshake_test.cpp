@@ -160,7 +160,7 @@ TEST(Handshake, DetectsAnImpostorAtTheDialer) {
 
 TEST(Handshake, RejectsAReplay) {
   const handshake_run run{dialer("right"), acceptor("right")};
-  // this acceptor has another nonce than the acceptor of the recorded handshake
+  // the seed 3 gives this acceptor another nonce than the acceptor in `run`
   auto accepts = acceptor("right", 3);
   feed(accepts, run.dialer_sent);
   EXPECT_EQ(accepts.current(), state::failed);

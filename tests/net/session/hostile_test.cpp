@@ -135,13 +135,13 @@ TEST(HostilePeer, GetsNoResponseToAReplayedHandshake) {
   say(member, real);
   real.receive(member.receive(40));
   say(member, real);
-  // the server has accepted the member
+  // the server has accepted the member and sends its proof of 32 bytes
   EXPECT_EQ(member.receive(32).size(), 32u);
   EXPECT_EQ(server.accepted.take().peer.name, "member");
 
   raw_socket thief{server.net_endpoint->advertised_address()};
   thief.send(sent_bytes);
-  // the server sends only a greeting, with a new nonce
+  // the server sends only its greeting of 40 bytes, with a new nonce
   EXPECT_EQ(thief.receive(1000).size(), 40u);
   wait_for_line(server.log, "it does not know the secret");
   EXPECT_EQ(server.accepted.size(), 0u);
@@ -288,7 +288,8 @@ TEST(FaultyPeer, StopsThePostingSideWhenItStopsReading) {
     while (channel->post({.payload = std::vector<std::byte>(size)}))
       ++accepted_frames, bytes += size;
   EXPECT_LE(accepted_frames, credits_of(priority::control));
-  // socket buffers hold some of the bytes
+  // The connection queues about 4 MiB, and socket buffers hold the other bytes.
+  // The bound leaves 28 MiB for the socket buffers.
   EXPECT_LE(bytes, std::size_t{32} << 20);
   EXPECT_FALSE(channel->post({}));
   peer.server_connection->close("it does not read");

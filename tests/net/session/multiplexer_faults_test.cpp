@@ -13,8 +13,9 @@ void send_control(multiplexer_pair& pair, std::uint64_t what,
   pair.left.output().push({.tag = what, .payload = std::move(payload)});
 }
 
-/// Returns why the right side ends with a protocol error after a control frame.
-/// "none": it does not.
+/// Sends a control frame with the tag `what` to the right side. Returns the
+/// reason if the right side then ends the connection with a protocol error,
+/// else "none".
 std::string fault_after(std::uint64_t what,
                         std::vector<std::byte> payload = {}) {
   multiplexer_pair pair;
@@ -62,8 +63,9 @@ TEST(MultiplexerFaults, EndsWhenAPeerExceedsItsCredits) {
 }
 
 TEST(MultiplexerFaults, BoundsTheBufferForChannelsThatAreNotOpen) {
-  // Each channel has one empty frame in the first run, and one close with the
-  // longest reason in the second.
+  // On each channel the left side sends one empty frame in the first run, and a
+  // close with the longest reason in the second. The right side has opened none
+  // of the channels.
   for (const bool ends : {false, true}) {
     multiplexer_pair pair_many;
     const auto each = multiplexer::bytes_per_channel

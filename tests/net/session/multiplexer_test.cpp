@@ -40,7 +40,8 @@ TEST(Multiplexer, AcceptsNoFrameBeyondTheCreditsUntilFramesAreConsumed) {
       EXPECT_TRUE(pair.left.post(1, sample_frame(1, 1, frame_priority)));
     EXPECT_FALSE(pair.left.post(1, sample_frame(1, 1, frame_priority)));
     pair.transfer_right();
-    // The frames are received but not consumed.
+    // The right side has received the frames but not consumed them, so it has
+    // returned no credits.
     EXPECT_FALSE(pair.left.post(1, sample_frame(1, 1, frame_priority)));
     for (std::size_t i = 0; i < credits_of(frame_priority); ++i)
       pair.right.consumed(1, frame_priority);

@@ -22,7 +22,8 @@ bool is_set(const event_notifier& notifier) {
   return ::poll(&listener, 1, 0) == 1;
 }
 
-/// Returns a duplicate of the notifying end, such as another process holds.
+/// Returns a duplicate of the notifying end. It stands for the descriptor that
+/// another process holds.
 descriptor copy_of(const event_notifier& notifier) {
   return descriptor{::fcntl(notifier.descriptor(), F_DUPFD_CLOEXEC, 0)};
 }

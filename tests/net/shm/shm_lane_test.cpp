@@ -150,7 +150,8 @@ TEST(ShmLane, SurvivesAnythingItsPeerWrites) {
   const auto seed = std::random_device{}();
   SCOPED_TRACE("seed " + std::to_string(seed));
   std::mt19937_64 random{seed};
-  // Returns mostly a number that is slightly larger than `near`.
+  // In three of four calls returns `near` or a slightly larger number, else any
+  // number.
   const auto number = [&](std::uint64_t near) -> std::uint64_t {
     return random() % 4 == 0 ? random() : near + random() % (2 * few_slots);
   };

@@ -112,7 +112,8 @@ TEST(LanePair, PostsZeroCopyFromAnArena) {
     numbered_header(1), payload));
   EXPECT_FALSE(pair.dialer.lanes.contributions->flush());
   ASSERT_NE(pair.acceptor.lanes.contributions->front(), nullptr);
-  // A change before the release shows that nothing was copied.
+  // The dialer changes a byte before the acceptor has released the packet. The
+  // acceptor sees the change, so the payload was not copied.
   payload[5] = std::byte{9};
   EXPECT_EQ(pair.acceptor.lanes.contributions->view()[5], std::byte{9});
   pair.acceptor.lanes.contributions->pop();

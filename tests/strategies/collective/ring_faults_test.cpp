@@ -221,7 +221,8 @@ TEST(RingFaults, NameTheProcessThatDidNotStartAtAnyDistance) {
   }
 }
 
-/// A report on a single chunk names every process that may be missing.
+/// If the bucket is one chunk, a process cannot tell which process is missing.
+/// `missing` then lists the replicas of every process that may be missing.
 TEST(RingFaults, NameAllCandidatesIfThereIsOneChunk) {
   process_group group{{0, 1, 2, 3, 4}};
   group.begin_generation(1);

@@ -13,8 +13,9 @@ namespace {
 
 using ids = std::vector<std::uint32_t>;
 
-/// Number of elements of a bucket that is one chunk and not all-to-all: one of
-/// the three processes adds it.
+/// Number of elements of a bucket that one of the three processes adds as one
+/// chunk. The bucket is too large for `chunking::all_to_all`, in which every
+/// process computes the whole sum itself.
 constexpr std::int64_t one_chunk = 8192;
 
 /// Three processes sum one chunk, which process 0 adds. Process 0 has two

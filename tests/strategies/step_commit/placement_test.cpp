@@ -81,7 +81,7 @@ TEST(StepCommitOverProcesses, IgnoresWaitReportsOfUnknownReplicas) {
   d.record(
     d.machine.on(wait_report{1, 0, false, 0, activity::all_reduce, 7, {2, 3}}));
   d.record(d.machine.on(
-    // a second answer
+    // replica 0 answers the probe again, which has no effect
     wait_report{1, 0, false, 0, activity::all_reduce, 8, {2, 3}}));
   d.record(d.machine.on(wait_report{1, 0, false, 1, activity::idle, 0, {}}));
   d.record(d.machine.on(configured{2, 0, 1, 0}));

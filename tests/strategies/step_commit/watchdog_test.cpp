@@ -12,7 +12,8 @@ using namespace troupe::step_commit::testing;
 
 namespace {
 
-/// True if a call counts as progress.
+/// True if `call`, which calls a function of the state machine, counts as
+/// progress.
 template <class F>
 bool counts_as_progress(chief_fixture& d, F&& call) {
   const auto before = d.machine.progress_count();
@@ -247,7 +248,7 @@ TEST(StepCommitProbe, DistinguishesAReducerFromTheReplicaOfTheSameId) {
   d.record(d.machine.on(wait_report{1, 0, true, 0, activity::reducing, 5, {}}));
   d.record(d.machine.on(wait_report{1, 0, true, 9, activity::idle, 0, {}}));
   d.record(d.machine.on(
-    // replica 1 has reported the step
+    // replica 1 is idle, because it has reported step 0
     wait_report{1, 0, false, 1, activity::idle, 0, {}}));
   d.record(d.machine.on(wait_report{1, 0, true, 2, activity::idle, 0, {}}));
   d.record(d.machine.on(

@@ -93,8 +93,8 @@ inline void expect_no_roles_on(remote_node& node) {
 }
 
 /// Returns step functions. "who" returns the replica's id and inputs, and
-/// "fail" throws on replica 1. "said" returns the factory's argument with the
-/// worker's number, and its first input.
+/// "fail" throws on replica 1. "said" returns two tensors: a text that consists
+/// of `argument` and the worker's number, and the first input of the call.
 inline step_functions echo(const strategy& strategy,
                            const std::string& argument) {
   step_functions functions;

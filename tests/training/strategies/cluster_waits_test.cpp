@@ -15,8 +15,8 @@ constexpr auto timeout = 300ms;
 
 const multi_worker_options impatient{.communication = {.timeout = timeout}};
 
-/// Blocks, by default for three step timeouts, so that no race decides the
-/// test.
+/// Blocks the calling thread. The default is three step timeouts: if the step
+/// timeout limits the other worker's wait, the wait surely ends too early.
 void pause(std::chrono::milliseconds length = 3 * timeout) {
   std::promise<void> never;
   never.get_future().wait_for(length);
@@ -53,9 +53,10 @@ TEST(ClusterWaits, SlowCallbackMayExceedTheStepTimeout) {
       }));
 }
 
-/// A fit succeeds although worker 0 receives no commit for longer than a run
-/// without callbacks would wait. An epoch has more steps than the step window,
-/// so the callback of worker 1 delays the commits.
+/// Worker 1 blocks in a callback. The epoch has more steps than the chief
+/// grants in advance, so worker 0 receives no commits meanwhile. It waits
+/// longer than 3 step timeouts + 5 s, the maximum wait if
+/// `run_request::join_timeout` is zero. The fit succeeds.
 TEST(ClusterWaits, SlowCallbackMayExceedTheCommitTimeout) {
   expect_nothing_thrown(
     run_on_cluster(2, impatient, [&](const strategy& on, std::uint32_t w) {

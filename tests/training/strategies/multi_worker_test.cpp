@@ -106,7 +106,8 @@ TEST(MultiWorker, ReducesAndGathersOverAllWorkers) {
       [](std::uint32_t id) { return tensor::full({2}, double(id) + 1); });
     EXPECT_EQ(strategy.reduce(sum, first).data<float>()[1], 10.0f);
     EXPECT_EQ(strategy.reduce(mean, first).data<float>()[1], 2.5f);
-    // The sum over the 10 elements is 1 + 2 * 2 + 3 * 3 + 4 * 4.
+    // Replica i passes i + 1 elements of value i + 1. The sum over all 10
+    // elements is 1 + 2 * 2 + 3 * 3 + 4 * 4.
     EXPECT_EQ(strategy.reduce(sum, values, {0}).item<float>(), 30.0f);
     EXPECT_EQ(strategy.reduce(mean, values, {0}).item<float>(), 3.0f);
     EXPECT_TRUE(

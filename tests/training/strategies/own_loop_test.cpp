@@ -174,8 +174,9 @@ std::string weights_after_a_step(const strategy& strategy, std::int64_t first,
     // [doc:end]
   });
   strategy.run([&] {
-    // The gradient of the weight is the mean of 2 (0 - y) x: -4 * 204 / 8. The
-    // gradient of the bias is the mean of 2 (0 - y): -3.
+    // The gradient of the weight is the mean of 2 (0 - y) x. With y = 2 x this
+    // is -4 * 204 / 8, where 204 is the sum of x^2. The gradient of the bias is
+    // the mean of 2 (0 - y): -3. The step subtracts 0.25 times the gradients.
     EXPECT_EQ(model.variables()[0].value().item<float>(), 25.5f);
     EXPECT_EQ(model.variables()[1].value().item<float>(), 0.75f);
   });
