@@ -207,9 +207,13 @@ class combined_group final : public replica_group {
 public:
   combined_group(simulator& sim, const replica_group_options& options,
                  const process_layout& layout, random_fault_injector* faults)
-    : processes_{sim, options, layout, faults} {}
+    : processes_{sim, options, layout, faults},
+      placement_{placement{options.replicas}} {}
 
-  std::uint32_t replicas() const override { return leader().replicas(); }
+  /// The caller sees all replicas as replicas of one process.
+  const local_placement& replica_placement() const override {
+    return placement_;
+  }
   std::uint64_t max_steps_ahead() const override {
     return leader().max_steps_ahead();
   }
@@ -241,6 +245,7 @@ private:
   replica_group& leader() const { return processes_.group_of(0); }
 
   mutable simulated_processes processes_;
+  local_placement placement_;
 };
 
 } // namespace

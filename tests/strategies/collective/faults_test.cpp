@@ -132,7 +132,7 @@ TEST(CollectiveFaults, RejectDifferentCallsOfLocalReplicas) {
   EXPECT_EQ(refusal([&] { machine.contribute(1, 3, {}); }),
             "bucket 3 is not of float32 or float64");
   EXPECT_EQ(refusal([] {
-              state_machine{{{0, 1, 1}, 0}};
+              state_machine{{placement::contiguous({1, 0}), 0}};
             }),
             "process 1 of a collective has no replica");
 }

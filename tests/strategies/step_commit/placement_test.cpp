@@ -7,8 +7,8 @@
 
 using namespace troupe;
 using namespace troupe::step_commit;
-using testing::one_process;
-using testing::two;
+using step_commit::testing::one_process;
+using step_commit::testing::two;
 
 namespace {
 

@@ -7,7 +7,7 @@
 
 using namespace troupe;
 using namespace troupe::step_commit;
-using testing::one_process;
+using step_commit::testing::one_process;
 
 namespace {
 
