@@ -170,8 +170,8 @@ private:
     fiber step_fiber{&op_context};
   };
 
-  /// Ends the step when the scope of this object ends, even by an exception.
-  /// The destructor makes all replicas leave the step function and releases the
+  /// Ends the step in its destructor, which also runs if the step throws. The
+  /// destructor makes all replicas leave the step function and releases the
   /// contributions.
   struct abort_on_exit {
     explicit abort_on_exit(cooperative_group& group) : group{group} {}

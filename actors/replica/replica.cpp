@@ -194,8 +194,8 @@ void replica_state::fail(step_commit::abort_cause cause,
     step_commit::failed{generation, next_step, id, incarnation, cause, reason});
 }
 
-/// Fails because a wait lasted longer than the timeout of its collective
-/// options.
+/// Reports to the owner that this replica has failed, because its wait lasted
+/// longer than the timeout that the step function set.
 void replica_state::fail_for_timeout(std::chrono::milliseconds waited) {
   const auto missing = missing_replicas(next_step);
   fail(step_commit::abort_cause::stalled,
@@ -234,8 +234,8 @@ replica_state::missing_replicas(std::uint64_t number) const {
   return {};
 }
 
-/// Fails because a peer process has failed. The error text names the collective
-/// that this replica waits for.
+/// Reports to the owner that this replica has failed, because another process
+/// has failed. The error text names the collective that this replica waits for.
 void replica_state::fail_for_peer(const lane_backend::peer_failure& peer) {
   const auto cause = peer.reason == net::close_reason::closed
                        ? step_commit::abort_cause::lost
