@@ -72,7 +72,8 @@ struct replica_state {
   /// begins granted steps. Returns when the replica has to wait or to read its
   /// mailbox.
   void make_progress();
-  void drain_queue(); ///< Processes all messages of the tensor queue.
+  /// Processes all messages that are in this replica's `tensor_queue`.
+  void drain_queue();
   /// Reduces some elements of a slice, preferably of `bucket`.
   /// @returns false if there is nothing to reduce.
   bool reduce_some(std::uint32_t bucket);
@@ -124,8 +125,9 @@ struct replica_state {
   step_commit::activity activity = step_commit::activity::idle;
   /// Number of the bucket or gather that the replica waits for.
   std::uint32_t awaited_bucket = 0;
-  /// True while the replica waits until its step is drained, that is, until its
-  /// collectives are complete and the peers have accepted all packets.
+  /// True while the replica waits until its step is drained: its collectives
+  /// are complete, all packets for them have left this process, and no peer
+  /// reads a zero-copy buffer.
   bool draining = false;
   /// True while a `wake` message to itself is pending.
   bool wake_pending = false;

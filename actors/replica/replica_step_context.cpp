@@ -28,7 +28,9 @@ replica_step_context::deadline() const {
          + std::chrono::milliseconds{options.timeout};
 }
 
-/// Fails the step if the deadline has passed, and returns whether it has.
+/// Fails the step if `limit`, the deadline of the current wait, has passed.
+/// Nullopt: the wait has no deadline.
+/// @returns true if the deadline has passed.
 bool replica_step_context::fail_if_expired(
   std::optional<caf::actor_clock::time_point> limit) {
   if (!limit || state_.self->clock().now() < *limit)
@@ -84,16 +86,16 @@ void replica_step_context::wait(step_commit::activity activity,
 
 /// Parks the fiber so that the replica reads its mailbox. A `wake` message
 /// makes the replica resume the fiber. If `lane_backend::blocks()` is true, the
-/// replica sends itself this message. Otherwise the backend causes it, by a
-/// call of `lane_backend_options::wake`.
+/// replica sends itself a `wake` message before it parks the fiber. Otherwise
+/// the backend calls `lane_backend_options::wake`, which sends the message.
 void replica_step_context::yield_to_mailbox() {
   if (state_.backend->blocks() && !std::exchange(state_.wake_pending, true))
     state_.self->send(state_.self, atom::wake_v);
   fiber::park();
 }
 
-/// Waits until `condition` holds in the lane backend. Between two calls of
-/// `lane_backend::wait`, the replica reads its mailbox.
+/// Calls `lane_backend::wait` until this function reports that `condition`
+/// holds. Between two calls, the replica reads its mailbox.
 void replica_step_context::wait_for_backend(
   step_commit::activity activity,
   const lane_backend::wait_condition& condition) {
