@@ -226,9 +226,9 @@ void state_machine::fold(operation& op, std::uint32_t chunk) {
     };
     auto* out = reinterpret_cast<T*>(into.data());
     const auto elements = into.size() / sizeof(T);
-    // `out` may be written directly if it holds no contribution, or if there
-    // are only two contributions: then each element is read before it is
-    // written
+    // Partial sums may be written to `out` if `out` holds no contribution. A
+    // sum of two contributions has no partial sums: each element of `out` is
+    // read before the sum is written to it.
     if (!in_place || placement_.replicas() == 2)
       return tree::fold_all(0, placement_.replicas(), 0, elements, out, leaf);
     alignas(64) T sum[tree::block];

@@ -10,7 +10,8 @@
 /// All-reduce ("sum") and all-gather ("gather") over the replicas of several
 /// processes. The state machine is the side of one process.
 ///
-///   who      P processes; process p hosts replicas [first[p], first[p+1])
+///   who      P processes with R replicas in all; process p hosts replicas
+///            [first[p], first[p+1])
 ///   messages contribution: sum of one chunk over a subtree of the canonical
 ///            tree (tree/reduction.hpp); the sender hosts the whole subtree
 ///            result: sum of one chunk over all replicas
@@ -189,9 +190,8 @@ private:
   };
   /// Position of a packet in a queue. `j` and `i` are indices within the
   /// operation, from 0:
-  ///   sum by tree  j: chunk, among the chunks that one process adds. For a
-  ///                contribution this process is the receiver, for a result it
-  ///                is the sender
+  ///   sum by tree  j: chunk, among the chunks that one process adds: the
+  ///                receiver of a contribution, or the sender of a result
   ///                i: subtree, among the subtrees that the sender of a
   ///                contribution hosts; 0 for a result
   ///   gather       j: replica, among the replicas of the sender
@@ -350,7 +350,7 @@ private:
   std::optional<protocol_error> error_;
   pooled<local_replica_state> local_replicas_;
   pooled<operation> operations_;
-  std::uint64_t base_ = 0;  ///< Number of the first operation that is kept.
+  std::uint64_t base_ = 0;  ///< Number of the first operation in `operations_`.
   std::uint64_t ready_ = 0; ///< All operations with lower numbers have started.
   /// All operations with lower numbers are complete.
   std::uint64_t complete_ = 0;
@@ -358,7 +358,7 @@ private:
   /// State by process. The entry of this process is unused.
   std::vector<peer_state> peers_;
   cursor next_to_add_; ///< Position of the next chunk that this process adds.
-  /// `subtrees_of` each process, by process.
+  /// By process: the result of `subtrees_of`.
   std::vector<std::vector<replica_range>> subtrees_;
   /// By replica: the process that hosts it.
   std::vector<std::uint32_t> owners_;
