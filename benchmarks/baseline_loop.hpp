@@ -13,9 +13,9 @@ namespace troupe::benchmarks {
 /// How replicas combine their gradients.
 enum class gradient_sync {
   none, ///< Not at all: each replica trains alone.
-  /// Each replica adds one range of elements of all replicas' gradients. Before
-  /// and after, it waits for the other replicas at a barrier, which is the
-  /// cheapest way to wait.
+  /// Each replica adds the gradients of all replicas in one range of elements.
+  /// Before and after this addition, the replica waits at a barrier for the
+  /// other replicas. A barrier is the cheapest way to wait.
   sums,
 };
 

@@ -45,7 +45,8 @@ std::array<int, 2> tcp_pair() {
   return {dialer, accepted};
 }
 
-/// One of the two processes. `begins`: this process sends first.
+/// One of the two processes. The constructor's parameter `begins` is true in
+/// the process that sends the first packet, and false in the other process.
 class peer {
 public:
   peer(const settings& s, net::lane_pair lanes, bool begins)

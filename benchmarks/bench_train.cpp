@@ -17,7 +17,7 @@ using namespace troupe::benchmarks;
 
 struct measured {
   std::string mode;
-  std::vector<double> seconds; ///< Seconds per step of each window.
+  std::vector<double> seconds; ///< Seconds per step; one element per window.
   double last_loss = 0;
 };
 

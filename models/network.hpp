@@ -21,7 +21,8 @@ namespace troupe::models {
 class network {
 public:
   /// Writes the description as JSON and builds the network from that JSON.
-  /// Therefore a saved file builds the same network in another process.
+  /// Therefore another process that reads this JSON from a saved file builds
+  /// the same network.
   /// @errors throws std::invalid_argument as `parse`, and for a layer whose
   ///         class is not registered.
   explicit network(const model_description& from);

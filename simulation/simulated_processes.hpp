@@ -11,12 +11,12 @@
 
 // A simulated process has the roles of a real process: chief or local agent,
 // replicas, proxies, skeletons and a lane backend. All processes are in one
-// actor system, on one thread. Only the simulated network connects them: each
-// two processes by two lanes, for contributions and for results, and each
-// process with the leader by a control connection. The program that calls a
-// process's replica group runs on a fiber instead of a thread. After a process
-// is disconnected, its roles continue to run. Its connections close at both
-// ends.
+// actor system, on one thread. Only the simulated network connects the
+// processes. Between any two processes there are two lanes, one for
+// contributions and one for results. Between each process and the leader there
+// is a control connection. The program that calls a process's replica group
+// runs on a fiber instead of a thread. After a process is disconnected, its
+// roles continue to run. Its connections close at both ends.
 
 namespace troupe::simulation {
 

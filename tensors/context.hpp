@@ -40,7 +40,7 @@ struct context {
   /// replica context, the replica. tensors/ does not read it. Null: no strategy
   /// is in scope.
   const void* execution_scope = nullptr;
-  /// Created at the first use of oneDNN.
+  /// Primitives that oneDNN has prepared. Null before the first use of oneDNN.
   std::unique_ptr<kernel_cache> kernels;
 };
 

@@ -48,12 +48,13 @@ public:
   tensors gradient(const tensor& loss, std::span<const variable> variables);
 
   /// Returns the gradients of watched tensors, in new tensors.
-  /// @errors throws std::logic_error as for variables, and for a tensor that
-  ///         the tape does not watch.
+  /// @errors throws std::logic_error if gradients were requested before, the
+  ///         tape does not track the loss, the tape does not watch a listed
+  ///         tensor, or a tensor is listed twice.
   tensors gradient(const tensor& loss, std::span<const tensor> watched);
 
-  /// Writes the gradients of the variables to `variable.gradient()`, for loops
-  /// that reuse these buffers.
+  /// Writes the gradient of each variable to `variable.gradient()`. A training
+  /// loop can thus reuse these buffers in each step.
   /// @cost allocates nothing for the gradients.
   void gradient_into_variables(const tensor& loss,
                                std::span<const variable> variables,

@@ -18,7 +18,7 @@ void tape::impl::consume() {
 
 /// Requests the gradient of a leaf.
 /// @param destination Receives the gradient.
-/// @param index Position in the caller's list.
+/// @param index Index of the leaf in the list of requested gradients.
 void tape::impl::request_gradient(std::int32_t leaf, std::size_t index,
                                   const tensor& destination) {
   auto& x = values[std::size_t(leaf)];

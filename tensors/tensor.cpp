@@ -35,8 +35,9 @@ std::byte* storage::bytes() const {
 }
 
 /// Returns the size in bytes.
-/// @errors throws std::bad_alloc if the bytes of a valid shape, which has up to
-///         2^62 elements, do not fit a pointer difference.
+/// @errors throws std::bad_alloc if the size exceeds the largest difference of
+///         two pointers. A valid shape can be so large: it has up to 2^62
+///         elements.
 static std::size_t bytes_of(const shape& dims, dtype type) {
   std::size_t bytes = 0;
   if (__builtin_mul_overflow(dims.elements(), size_of(type), &bytes)

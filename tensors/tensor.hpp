@@ -129,8 +129,8 @@ public:
   /// @errors throws std::logic_error if the number of elements differs.
   tensor reshaped(const shape& new_dims) const;
 
-  /// Returns elements [begin, end) of the flattened tensor, of shape [end -
-  /// begin]; shares the elements.
+  /// Returns elements [begin, end) of the flattened tensor. The result has the
+  /// shape [end - begin] and shares the elements.
   tensor range(std::size_t begin, std::size_t end) const;
 
   /// Returns a copy with elements of its own.

@@ -85,12 +85,16 @@ public:
   /// gives the same bits as updating the whole range.
   /// @param slots As many ranges as `slots()` returns.
   /// @param step Counts from 1.
-  /// @param learning_rate Used instead of the rule's own, for a schedule.
-  /// @param scale The gradient is multiplied by it first: 1 / examples.
+  /// @param learning_rate Replaces the learning rate of the rule, so that a
+  ///        schedule can set it.
+  /// @param scale Factor by which the gradient is multiplied before the update.
+  ///        If the gradient is a sum over examples, the caller passes 1 divided
+  ///        by their number.
   /// @errors throws std::logic_error if the ranges differ in size, their number
   ///         is wrong, or the step is 0.
-  /// @cost one pass: 12 bytes of memory traffic for each element, plus 8 for
-  ///       each slot.
+  /// @cost one pass. The memory traffic for each element is 12 bytes, because
+  ///       the value is read and written and the gradient is read. Each slot is
+  ///       read and written, which adds 8 bytes.
   void apply(std::span<float> values, std::span<const float> gradient,
              std::span<const std::span<float>> slots, std::uint64_t step,
              float learning_rate, float scale = 1) const;

@@ -15,7 +15,8 @@ struct parameter_block {
   /// Offset of each parameter in a flat buffer, and last the buffer's size.
   std::vector<std::size_t> offsets;
   std::vector<tensor> flat_values, flat_gradients;
-  /// Views of the flat buffers, by [copy or replica][parameter].
+  /// Views of the flat buffers. The first index is the copy for `values`, and
+  /// the replica for `gradients`. The second index is the parameter.
   std::vector<std::vector<tensor>> values, gradients;
   std::uint32_t first_id = 0;
 };

@@ -19,10 +19,10 @@ namespace detail {
 struct parameter_block;
 }
 
-/// A parameter of a model. Each replica has a copy of its value; replicas that
-/// run in turn share one copy. Between steps, all copies have the same bits. A
-/// variable is a handle: code that runs on a replica reads the copy of that
-/// replica.
+/// A parameter of a model. Replicas that run in turn share one copy of the
+/// parameter's value; otherwise each replica has a copy. Between steps, all
+/// copies have the same bits. A variable is a handle: code that runs on a
+/// replica reads the copy of that replica.
 class variable {
 public:
   variable() = default;

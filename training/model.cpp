@@ -15,8 +15,8 @@
 
 namespace troupe {
 
-// The hash and the file contain little-endian floats, copied from memory
-// unchanged.
+// `weights_sha256` and a saved model's file use little-endian floats. Both copy
+// the floats from memory unchanged.
 static_assert(std::endian::native == std::endian::little);
 
 namespace {

@@ -83,9 +83,10 @@ public:
 
   /// Contributes to a sum, and makes progress as far as possible.
   /// @param output says whether the sum may overwrite `contribution`.
-  /// @errors throws std::logic_error if the contribution does not match that of
-  ///         another replica of this process, or if the replica has already
-  ///         contributed to the bucket.
+  /// @errors throws std::logic_error if the replica has already contributed to
+  ///         the bucket. Throws it also if another replica of this process used
+  ///         another bucket, shape, dtype or options for this collective of the
+  ///         step.
   void contribute(std::uint32_t replica, std::uint32_t bucket,
                   const tensor& contribution,
                   const collective_options& options = {},
@@ -107,8 +108,9 @@ public:
   wait_status wait(std::uint32_t replica, const wait_condition& condition,
                    bool blocking);
 
-  /// Returns true while the replica's step is valid: no other replica of this
-  /// process has left the step early or has begun a newer generation.
+  /// Returns true while the replica's step is valid. It is invalid after a
+  /// replica of this process has begun a newer generation, or has ended a step
+  /// of this generation before the step was drained.
   bool is_current(std::uint32_t replica);
   /// Returns the sum of a bucket; an empty handle while the sum is incomplete.
   /// @errors throws std::logic_error if the replica did not contribute to the

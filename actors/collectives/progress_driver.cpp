@@ -14,7 +14,8 @@ namespace {
 using clock = std::chrono::steady_clock; // the simulator does not poll
 
 /// Maximum number of calls of `machine.progress` in one call of
-/// `make_progress`. Then the waiting thread checks its condition.
+/// `make_progress`. The limit makes the waiting thread check its condition in
+/// between.
 constexpr int max_packets_per_lock = 16;
 /// Time for which a polling thread keeps its core before it begins to yield.
 constexpr std::chrono::microseconds min_yield_delay{50};

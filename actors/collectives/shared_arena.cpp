@@ -21,8 +21,8 @@ std::shared_ptr<const net::shm_arena> make_arena() {
 } // namespace
 
 std::shared_ptr<const net::shm_arena> shared_arena() {
-  // Never destroyed, because tensors in static variables may use it until the
-  // end.
+  // The arena is never destroyed: tensors in static variables may use it until
+  // the process ends.
   static const auto* arena = new std::shared_ptr{make_arena()};
   return *arena;
 }

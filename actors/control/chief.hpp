@@ -113,8 +113,8 @@ struct chief_state {
   /// Number of the valid watchdog timer; older timers are ignored.
   std::uint64_t watchdog_id = 0;
   bool watchdog_armed = false; ///< True until the valid watchdog timer expires.
-  /// True if the watchdog timer limits the wait for answers to a probe or to a
-  /// repeated `configure`.
+  /// True if the watchdog timer limits the wait for answers to a probe, or to a
+  /// `configure` message that the chief has sent a second time.
   bool watchdog_probing = false;
   /// Progress count of the step-commit machine at the last check.
   std::uint64_t progress_count = 0;

@@ -100,9 +100,9 @@ void local_agent_state::on_failed(const step_commit::failed& failure) {
   forward(message_kind::failed, failure);
   if (failure.generation != generation)
     return;
-  // The loss of the chief may be the cause of this replica's failure, although
-  // the loss is reported later. The error about the loss then contains the text
-  // of the failure.
+  // If the chief's process dies, a replica may detect this and fail before the
+  // agent learns that the chief is lost. Keep the text of the failure for the
+  // agent's error about the loss.
   failure_text = failure.reason;
   if (handling_loss)
     terminate_run(failure_text);

@@ -23,8 +23,9 @@ struct local_agent_options {
   /// sends the batch at once. Unsent reports are lost if the process ends.
   std::uint64_t report_batch = 1;
   /// Number of steps that a replica may run ahead of the last commit. The chief
-  /// grants, and thus commits, at most twice this number of steps beyond the
-  /// last commit that the caller of `run` has acknowledged.
+  /// also grants at most twice this number of steps beyond the last commit that
+  /// the caller of `run` has acknowledged. A commit of a later step violates
+  /// the protocol.
   std::uint64_t step_window = default_step_window;
   /// Time that the agent waits for answers when it probes the replicas after
   /// the loss of the chief.
@@ -111,8 +112,8 @@ struct local_agent_state {
   /// True if all messages of the chief have arrived or `drain_timeout` has
   /// elapsed.
   bool chief_drained = false;
-  /// True once the agent has begun to handle the chief's loss. It may have
-  /// probed the replicas.
+  /// True once the agent handles the chief's loss. It then waits for the
+  /// replicas' answers to its probes, or has ended the run.
   bool handling_loss = false;
   /// Error code of the chief's loss: peer_lost or unreachable.
   ec loss_code = ec::peer_lost;

@@ -176,10 +176,10 @@ private:
   Role open_proxy(std::uint32_t process, std::uint32_t channel) {
     proxy_options options;
     options.view_id = environment_.job_world->view_id;
-    // The backlog has space for all messages that can wait for the channel at
-    // the same time. It allows 8 for each replica, such as an acknowledgement
-    // of `configure`, a wait report and a failure. It allows 256 for the
-    // batches of reports, commits and grants.
+    // The backlog must hold all messages that can wait for the channel at the
+    // same time. These are a few messages of each replica, such as an
+    // acknowledgement of `configure`, a wait report and a failure: 8 suffice.
+    // The batches of reports, commits and grants share another 256.
     options.backlog = 256 + std::size_t{8} * options_.replicas;
     const Role role = environment_.system.spawn(
       proxy<Role>, open_channel(process, channel), options);

@@ -24,8 +24,8 @@ make_client_endpoint(const client_options& options);
 /// Connects to a process and waits for the connection.
 /// @errors throws std::invalid_argument for a malformed address, and
 ///         `job_error` that names the address: refused, peer_lost, unreachable,
-///         or protocol. The code protocol means that the purpose in `hello` is
-///         one of the purposes whose connections carry no frames.
+///         or protocol. The purpose in `hello` decides whether a connection
+///         carries frames. If it carries none, the code is protocol.
 std::shared_ptr<net::connection> connect(net::endpoint& endpoint,
                                          const std::string& address,
                                          const net::hello& hello,

@@ -67,8 +67,9 @@ struct node_state {
   /// A spawned role.
   struct role {
     caf::actor handle;
-    caf::actor_addr client; ///< Node skeleton of the owning connection.
-    std::string name;       ///< Registered name of the role.
+    /// The node's skeleton on the connection whose client spawned the role.
+    caf::actor_addr client;
+    std::string name; ///< Registered name of the role.
   };
   /// The skeleton of a spawned role.
   struct role_skeleton {

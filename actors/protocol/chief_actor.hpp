@@ -8,8 +8,8 @@
 
 namespace troupe {
 
-/// The receiver of the chief's notifications about runs in one process. Exactly
-/// one of the two members is set.
+/// Each process has one run client, which receives the chief's notifications
+/// about runs. Exactly one of the two members is set.
 struct run_client {
   std::shared_ptr<run_listener> listener; ///< Set for the chief's own process.
   run_client_actor remote; ///< Set for another process: its local agent.

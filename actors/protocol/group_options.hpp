@@ -56,10 +56,12 @@ struct replica_group_options {
 ///         the permitted values.
 void check(const replica_group_options& options);
 
-/// Prepares the context of a replica's ops for a step.
+/// Sets the context of a replica's ops at the start of a step: no tape, the
+/// replica's index of gradient buffers, and the state of the random ops.
 void prepare(context& target, const replica_group_options& options,
              std::uint32_t replica, std::uint64_t step);
-/// Prepares the step context of a replica for a step of a generation.
+/// Sets all fields of a replica's step context at the start of a step, and
+/// clears its metrics.
 void prepare(step_context& target, const replica_group_options& options,
              std::uint32_t replica, std::uint64_t step,
              std::uint64_t generation);

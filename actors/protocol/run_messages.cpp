@@ -7,7 +7,8 @@ namespace {
 /// Distributes the elements of a batch over batches of limited size.
 class batch_splitter {
 public:
-  /// Appends the elements of one list of the batch, in order.
+  /// Appends `items` to the member `list` of the last limited batch, in order.
+  /// Begins another batch whenever the last one is full.
   template <class T>
   void add(std::vector<T> owner_batch::*list, const std::vector<T>& items) {
     for (const auto& item : items) {

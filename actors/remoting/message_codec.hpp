@@ -40,20 +40,21 @@ concept is_serializable = is_atom<T>::value || carries_tensors<
 void put_tensor(net::writer& out, const tensor& value);
 
 /// Reads what `put_tensor` has written.
-/// @errors fails the reader for a malformed tensor, before memory is allocated.
+/// @errors sets an error in the reader if the tensor is malformed. No memory is
+///         allocated before this check.
 void get_tensor(net::reader& in, tensor& value);
 
 /// Writes the number of tensors, then each tensor.
 void put_tensors(net::writer& out, const tensors& xs);
 
 /// Reads what `put_tensors` has written.
-/// @errors fails the reader for a malformed tensor and for more than 65,536
-///         tensors.
+/// @errors sets an error in the reader if a tensor is malformed, or if there
+///         are more than 65,536 tensors.
 void get_tensors(net::reader& in, tensors& xs);
 
 /// Reads the name of a step function. The replica that runs it finds the
 /// function in its `step_registry`.
-/// @errors fails the reader if the name is empty.
+/// @errors sets an error in the reader if the name is empty.
 void get_step(net::reader& in, step_function_ref& step);
 
 template <is_serializable T>
@@ -198,8 +199,8 @@ constexpr net::priority priority_of = (carries_tensors<Ts> || ...)
 /// The first part of the payload of a oneway message or a request. The encoded
 /// arguments follow.
 struct message_head {
-  std::uint16_t signature = 0; ///< Position of the signature in the interface.
-  /// Fingerprint of the signature. It must be equal at both ends.
+  std::uint16_t signature = 0; ///< Position of the message in the interface.
+  /// Fingerprint of the message's schema. It must be equal at both ends.
   std::uint32_t fingerprint = 0;
   /// Timeout of a request in milliseconds. Zero in a oneway message.
   std::uint32_t timeout_ms = 0;

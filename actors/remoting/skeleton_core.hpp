@@ -22,7 +22,8 @@ struct skeleton_options {
   std::uint64_t view_id = 0;
 };
 
-/// Finds duplicates among the last 1,024 tags.
+/// Finds repeated frames by their tags, the numbers that the proxy assigns. It
+/// remembers the 1,024 latest tags.
 class duplicate_filter {
 public:
   /// Adds a tag. Returns false if the tag was added before, or is at least

@@ -40,9 +40,10 @@ struct reducer_state {
 
 // -- behavior -----------------------------------------------------------------
 
-/// A reducer actor, which reduces whole buckets. It adds in portions that take
-/// less than 1 ms, one for each `next` message to itself, and reads its mailbox
-/// between them.
+/// A reducer actor. In a job with reducer actors each bucket has one slice, so
+/// the actor reduces whole buckets. It adds in portions that take less than
+/// 1 ms, one for each `next` message to itself, and reads its mailbox between
+/// them.
 reducer_internal_actor::behavior_type
 reducer(reducer_internal_actor::stateful_pointer<reducer_state> self,
         std::uint32_t id, std::uint32_t replicas, message_sender sender,

@@ -201,8 +201,8 @@ void replica_state::fail(ec cause, const std::string& reason) {
     step_commit::failed{generation, next_step, id, incarnation, cause, reason});
 }
 
-/// Fails because a wait lasted longer than the timeout of its collective
-/// options.
+/// Reports to the owner that this replica has failed, because its wait lasted
+/// longer than the timeout that the step function set.
 void replica_state::fail_for_timeout(std::chrono::milliseconds waited) {
   const auto missing = missing_replicas(next_step);
   fail(ec::stalled,

@@ -27,7 +27,8 @@ constexpr auto examples =
   "a NAME.pem and its NAME.key. Keep authority.key where certificates are\n"
   "created. No file is ever overwritten.\n";
 
-/// Maximum of --days. A new authority is valid for this number of days.
+/// Maximum of --days. A new certificate authority is valid for this number of
+/// days.
 constexpr std::uint64_t max_days = 3650;
 constexpr auto authority_name = "authority";
 

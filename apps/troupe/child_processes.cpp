@@ -80,7 +80,9 @@ bool is_stopped(pid_t id) {
 
 /// Maximum number of bytes read from one child before the next child is read.
 constexpr std::size_t max_read_per_turn = 65536;
-/// Maximum number of bytes read after a child has ended. A pipe holds less.
+/// Maximum number of bytes read from each output pipe of a child after the
+/// child has ended. A pipe holds fewer bytes, so all output of the child is
+/// read. The limit matters if another process still writes to the pipe.
 constexpr std::size_t max_final_output = std::size_t{8} << 20;
 
 } // namespace

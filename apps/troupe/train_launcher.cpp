@@ -134,8 +134,8 @@ public:
     if (ended.signal == 0 && found != errors_.end())
       return ended.name + ": " + found->second;
     const auto text = ended.name + ": " + reason(ended);
-    // Append the error of another worker: it says in which step the worker
-    // `ended` was lost.
+    // Append the error of another worker. It says in which step the other
+    // worker lost the worker that `ended` describes.
     for (const auto& [name, error] : errors_)
       if (name != ended.name)
         return text + "; " + name + ": " + error;

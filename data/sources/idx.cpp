@@ -42,8 +42,9 @@ shape read_header(input_file& file, std::uint64_t max_elements) {
       extent = extent << 8 | std::to_integer<std::uint64_t>(each);
     extents[axis] = static_cast<std::int64_t>(extent);
     extents_text += (axis > 0 ? " x " : "") + std::to_string(extent);
-    // No overflow: `product` is at most `max_elements`, by default 2^30, and
-    // `extent` is below 2^32.
+    // The multiplication does not overflow if `max_elements` is at most 2^32;
+    // its default is 2^30. `product` is at most `max_elements`, and `extent` is
+    // below 2^32.
     if (product <= max_elements)
       product *= std::max(extent, std::uint64_t{1});
     empty |= extent == 0;

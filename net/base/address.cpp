@@ -8,7 +8,8 @@ namespace troupe::net {
 
 namespace {
 
-/// Maximum length of a host; a DNS name has at most 253 characters.
+/// Maximum length of a host in characters. It excludes no valid DNS name,
+/// because such a name has at most 253 characters.
 constexpr std::size_t max_host_length = 255;
 
 /// Returns at most 100 bytes of the text as one printable line, because a peer

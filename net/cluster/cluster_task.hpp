@@ -28,8 +28,10 @@ std::string to_string(const cluster_task& x);
 /// @errors throws std::invalid_argument with a sentence.
 void check_task(const cluster_spec& cluster, const cluster_task& task);
 
-/// True for the chief, for the evaluator, for worker 0 if there is no chief,
-/// and if the cluster is empty. Such a task writes checkpoints, for example.
+/// True if the task is the chief or the evaluator. Without a chief, also true
+/// for worker 0. In an empty cluster, true for every task. A task for which the
+/// function returns true has the duties of a chief, such as to write
+/// checkpoints.
 bool is_chief(const cluster_spec& cluster, const cluster_task& task);
 
 /// Returns the rank among the tasks that take part in collectives. The chief

@@ -55,10 +55,11 @@ constexpr std::uint32_t power(std::size_t bytes) {
   return result;
 }
 
-/// Returns the value of the CRC register `crc` after it has processed `Zeros`
-/// zero bytes. The CRC is linear, so the caller can process a block of `Zeros`
-/// arbitrary bytes in another register that starts at 0. The XOR of that
-/// register and this value is the value of `crc` after the block.
+/// Returns the value that the CRC register `crc` has after it has processed
+/// `Zeros` zero bytes. With this value the caller can process a block of
+/// `Zeros` arbitrary bytes in a second register that starts at 0. Because the
+/// CRC is linear, the XOR of the returned value and the second register is the
+/// value that `crc` would have after the block.
 template <std::size_t Zeros>
 std::uint32_t over_zeros(std::uint32_t crc) {
   static constexpr auto rows = [] {

@@ -97,8 +97,9 @@ private:
       for (auto n = count(1, "list"); n > 0 && !failed(); --n) {
         const auto before = offset_;
         get(xs.emplace_back());
-        // Elements without bytes would cost the sender nothing: the bytes that
-        // `count` has compared with the number of elements would remain unread.
+        // `count` allows at most one element per unread byte. Elements that
+        // read no bytes would leave these bytes unread. Then the sender could
+        // use them again, to claim many elements in a further list.
         if (offset_ == before)
           fail("an element of a list has no bytes");
       }

@@ -54,7 +54,7 @@ private:
     clock::time_point accepted_at;
     std::unique_ptr<handshaker> active_handshaker;
   };
-  /// The oldest is first.
+  /// Handshakes that have not completed, the oldest first.
   using pending_handshakes = std::list<pending_handshake>;
 
   void on_readable();

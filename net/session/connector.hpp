@@ -69,8 +69,8 @@ private:
   std::string last_problem_; ///< Reason why the last attempt failed.
   /// Reason why the last attempt that reached the handshake failed.
   std::string handshake_problem_;
-  /// True if an attempt reached the peer's host: it refused or reset the
-  /// connection, or a handshake ended.
+  /// True if the peer's host has responded to an attempt: the host refused or
+  /// reset the connection, or a handshake ended.
   bool peer_responded_ = false;
 };
 

@@ -15,8 +15,8 @@ public:
   /// @param authorize accepts or rejects the peer's hello. A dialer never calls
   ///                  it.
   /// @param on_done called once when the handshake has ended. It may destroy
-  ///                the handshaker. If the handshaker is destroyed earlier, it
-  ///                is not called.
+  ///                the handshaker. If the handshaker is destroyed earlier,
+  ///                `on_done` is not called.
   handshaker(io_loop& loop, std::unique_ptr<stream> connected_stream,
              handshake initial_state,
              std::function<hello_response(const hello&)> authorize,

@@ -41,9 +41,9 @@ multiplexer::channel_state& multiplexer::find_or_create(std::uint32_t number) {
 
 multiplexer::result multiplexer::buffer_event(channel_state& target,
                                               event&& item) {
-  // A node of the map `channels_` takes at most 64 bytes more than its
-  // `channel_state`. The capacity of the vector `buffered` is at most twice its
-  // size.
+  // A node of the map `channels_` holds a `channel_state`, and a key and links
+  // that take at most 64 bytes. The capacity of the vector `buffered` is at
+  // most twice its size.
   static_assert(bytes_per_channel >= sizeof(channel_state) + 64
                 && bytes_per_event >= 2 * sizeof(event));
   const auto bytes =

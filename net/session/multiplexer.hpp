@@ -119,7 +119,8 @@ private:
     std::size_t sent[2] = {0, 0};
     /// Frames received for which no credits were returned, per priority.
     std::size_t received[2] = {0, 0};
-    /// Received frames that were consumed but not credited, per priority.
+    /// Frames counted in `received` that the listener has consumed, per
+    /// priority.
     std::size_t consumed[2] = {0, 0};
     std::vector<event> buffered;
     /// Part of the multiplexer's `buffered_bytes_` that this channel uses.
@@ -132,7 +133,7 @@ private:
   result on_credit(const frame& incoming);
   result on_close(const frame& incoming, std::vector<event>& events);
   result on_close_ack(const frame& incoming, std::vector<event>& events);
-  /// Returns the state of a channel. If there is none, it creates the state.
+  /// Returns the state of a channel, and creates the state if there is none.
   channel_state& find_or_create(std::uint32_t number);
   /// Buffers an event of a channel that this side has not opened.
   /// @returns a protocol error if more than `max_buffered_bytes` are then

@@ -116,9 +116,9 @@ void stream_connection::flush() {
       return loop_->post([self = shared_from_this(), why = stream_->problem()] {
         self->terminate(close_reason::closed, why);
       });
-    // If the peer has closed the stream, the loop calls `on_ready`. It reads
-    // before the connection ends, because a `goaway` with the reason may have
-    // arrived.
+    // If the peer has closed the stream, the loop calls `on_ready`. `on_ready`
+    // reads before it ends the connection, because a `goaway` with the peer's
+    // reason may have arrived.
     const auto wait =
       result.state == status::wants_read || result.state == status::wants_write;
     loop_->post([self = shared_from_this(), wait] {

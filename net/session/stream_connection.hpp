@@ -13,10 +13,10 @@
 
 namespace troupe::net {
 
-/// A connection over a stream. A thread that posts a frame writes what the
-/// stream accepts at once. The loop's thread writes the rest, and reads. The
-/// endpoint owns the connection until it has ended, so users may release their
-/// pointers earlier.
+/// A connection over a stream. A thread that posts a frame immediately writes
+/// as many bytes as the stream accepts. The loop's thread writes the other
+/// bytes, and does all reads. The endpoint owns the connection until it has
+/// ended, so users may release their pointers earlier.
 class stream_connection final
   : public connection,
     public std::enable_shared_from_this<stream_connection> {
@@ -28,7 +28,8 @@ public:
     frame_limits limits;
   };
   /// Called once when the connection has ended.
-  /// @param own true if `close` was called on this side before.
+  /// @param own true if this side had called `close` before the connection
+  ///            ended.
   using on_closed_fn = std::function<void(
     const stream_connection&, const multiplexer::closed_state& how, bool own)>;
 

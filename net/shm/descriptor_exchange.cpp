@@ -94,8 +94,9 @@ void send(int socket, const exchange_token& token, const descriptor_set& own) {
     fail("cannot send the descriptors");
 }
 
-/// Returns all descriptors of a received message. The results own them, so that
-/// surplus descriptors are closed and do not fill this process's table.
+/// Returns all descriptors of a received message. The results own the
+/// descriptors, so that surplus ones are closed and do not fill the descriptor
+/// table of this process.
 std::vector<descriptor> descriptors_in(msghdr& message) {
   std::vector<descriptor> fds;
   for (auto* control = CMSG_FIRSTHDR(&message); control;
@@ -152,7 +153,8 @@ descriptor_acceptor::descriptor_acceptor()
 
 received_descriptors
 descriptor_acceptor::accept(const descriptor_set& own) const {
-  // the peer has connected and sent its message, so no call has to wait
+  // The peer has connected and sent its message, so no call has to wait. Before
+  // the peer, at most `max_backlog` other processes may have connected.
   for (int i = 0; i <= max_backlog; ++i) {
     const descriptor socket{::accept4(listening_socket_.get(), nullptr, nullptr,
                                       SOCK_CLOEXEC | SOCK_NONBLOCK)};

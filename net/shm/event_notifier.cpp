@@ -23,8 +23,9 @@ int option_of(int descriptor, int option) {
 
 } // namespace
 
-// The sockets are stream sockets. If a peer shuts down the notifying end, the
-// waiting end stays readable: waits return immediately, but miss no event.
+// The sockets are stream sockets. If a peer shuts down the notifying end, no
+// further notification can be sent. The waiting end of a stream then stays
+// readable, so that all waits return immediately and no event is missed.
 event_notifier::event_notifier() {
   std::array<int, 2> ends{};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0)

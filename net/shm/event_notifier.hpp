@@ -19,7 +19,8 @@ public:
   /// Returns the waiting end. It is readable while the event is set.
   int wait_descriptor() const { return wait_end_.get(); }
 
-  /// Called before a wait, so that the next `clear` reads the waiting end.
+  /// To be called before each wait. Otherwise the `clear` after the wait has no
+  /// effect.
   void arm() { armed_ = true; }
 
   /// Clears the event if `arm` was called since the last `clear`. The caller

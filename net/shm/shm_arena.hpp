@@ -15,7 +15,7 @@ namespace troupe::net {
 /// return pages to the system.
 class shm_arena {
 public:
-  /// Reserves as many addresses as the machine has bytes of memory, and at most
+  /// Reserves as many addresses as the machine has bytes of memory, but at most
   /// a quarter of the addresses that this process may use (RLIMIT_AS).
   /// @errors throws std::runtime_error if the system has no memfd, or too few
   ///         addresses are free.

@@ -51,8 +51,9 @@ void shm_lane::fail(const std::string& reason) {
 /// Reads how many packets the peer has popped from this process's queue.
 /// @returns false, after it has failed the lane, if that number is invalid.
 bool shm_lane::update_peer_popped() {
-  // `arm` writes `space_wanted` before this read. So either this read sees the
-  // new position, or the peer sees that this process waits, and notifies it.
+  // `arm` writes `space_wanted` before this read. The peer writes `popped`
+  // before it reads `space_wanted`. So either this read sees that the peer has
+  // popped a packet, or the peer sees that this process waits, and notifies it.
   const auto popped = peer_queue_.popped.load();
   if (popped - peer_popped_ > posted_ - peer_popped_) {
     fail("the peer popped packet " + std::to_string(popped) + " of "
@@ -84,8 +85,9 @@ bool shm_lane::flush() {
 bool shm_lane::has_arrived() {
   if (popped_ != peer_posted_)
     return true;
-  // `arm` writes `packet_wanted` before this read. So either this read sees the
-  // new packet, or the peer sees that this process waits, and notifies it.
+  // `arm` writes `packet_wanted` before this read. The peer writes `posted`
+  // before it reads `packet_wanted`. So either this read sees that the peer has
+  // posted a packet, or the peer sees that this process waits, and notifies it.
   const auto posted = peer_queue_.posted.load();
   if (posted - popped_ > context_->peer_segment.slots()) {
     fail("the peer posted packet " + std::to_string(posted) + " after "

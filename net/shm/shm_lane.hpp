@@ -26,8 +26,10 @@ struct shm_context {
 /// A lane through shared memory. The receiver reads packets in place, without a
 /// checksum. A payload in the sender's arena that is posted zero-copy is not
 /// copied at all.
-/// @cost per packet, two cache lines and the payload are transferred. The only
-///       system call is to wake a peer that waits.
+/// @cost per packet, the payload and two cache lines of its slot are
+///       transferred: one line with the header, and one with the size and
+///       offset of the payload. The only system call is to wake a peer that
+///       waits.
 class shm_lane final : public lane {
 public:
   /// @param queue index of the lane's queue in both segments, in [0,

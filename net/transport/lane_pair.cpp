@@ -169,8 +169,9 @@ void negotiation::negotiate_as_connector(shm_setup& setup) {
     return;
   messages_.receive(setup.failure);
   // The acceptor has succeeded, and waits for the messages that
-  // `verify_mapping` sends. `run` calls `verify_mapping` only if `received` is
-  // set, so it is set here in case `receive` throws.
+  // `verify_mapping` sends. `set_up_shm` calls `verify_mapping` only if
+  // `setup.received` is not empty. So `setup.received` is set before the call
+  // of `receive`, which may throw.
   if (setup.failure.empty())
     setup.received.emplace();
   setup.try_step([&] { setup.received = fd_connector->receive(); });

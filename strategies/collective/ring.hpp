@@ -6,7 +6,8 @@
 /// all-gather. The ring is one algorithm of `collective::state_machine`, which
 /// provides the queues, the protocol errors and the report of missing inputs.
 ///
-///   who      P processes; each sends only to the next one, (p + 1) mod P
+///   who      P processes with R replicas in all; process p sends only to the
+///            next one, (p + 1) mod P
 ///   messages contribution: sum of a chunk over the processes from the chunk's
 ///            first process to the sender
 ///            result: sum of a chunk over all processes

@@ -153,8 +153,9 @@ bool state_machine::contribution_was_sent(const cursor& sum,
 // -- who is missing -----------------------------------------------------------
 
 /// Returns the processes that keep the expected packet from being sent. The
-/// packet needs their contributions, and none of these has arrived in this
-/// operation. If there are no such processes, returns the previous process.
+/// packet needs a contribution of each of these processes, but in this
+/// operation no sum that includes such a contribution has arrived. If there are
+/// no such processes, returns the previous process.
 std::vector<std::uint32_t>
 state_machine::silent_ring_peers(const operation& op) const {
   const auto schedule = ring_of(op);

@@ -189,9 +189,8 @@ private:
   };
   /// Position of a packet in a queue. `j` and `i` are indices within the
   /// operation, from 0:
-  ///   sum by tree  j: chunk, among the chunks that one process adds. For a
-  ///                contribution this process is the receiver, for a result it
-  ///                is the sender
+  ///   sum by tree  j: chunk, among the chunks that one process adds: the
+  ///                receiver of a contribution, or the sender of a result
   ///                i: subtree, among the subtrees that the sender of a
   ///                contribution hosts; 0 for a result
   ///   gather       j: replica, among the replicas of the sender
@@ -348,7 +347,7 @@ private:
   std::optional<protocol_error> error_;
   pooled<local_replica_state> local_replicas_;
   pooled<operation> operations_;
-  std::uint64_t base_ = 0;  ///< Number of the first operation that is kept.
+  std::uint64_t base_ = 0;  ///< Number of the first operation in `operations_`.
   std::uint64_t ready_ = 0; ///< All operations with lower numbers have started.
   /// All operations with lower numbers are complete.
   std::uint64_t complete_ = 0;
@@ -356,7 +355,7 @@ private:
   /// State by process. The entry of this process is unused.
   std::vector<peer_state> peers_;
   cursor next_to_add_; ///< Position of the next chunk that this process adds.
-  /// `subtrees_of` each process, by process.
+  /// By process: the result of `subtrees_of`.
   std::vector<std::vector<replica_range>> subtrees_;
   /// By replica r: the replicas [r, range_end_[r]) have one process, and the
   /// next one has another.

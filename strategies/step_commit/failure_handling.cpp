@@ -86,7 +86,9 @@ std::uint64_t state_machine::awaited_step() const {
   return next_;
 }
 
-/// Aborts the run, naming the lost process and the replicas that wait for it.
+/// Aborts the run because a process was lost. The reason names that process and
+/// ends with `more`. If `more` is empty, the reason ends with the waiting roles
+/// and the inputs they wait for.
 void state_machine::finish_loss(reaction& out, const std::string& more) {
   const auto waits = more.empty() ? describe_waits() : more;
   fail(out, lost_process_->code,

@@ -109,7 +109,7 @@ struct step_done {
   std::uint64_t generation = 0;  ///< Generation of the run.
   std::uint64_t step = 0;        ///< Step that is finished.
   std::uint32_t replica = 0;     ///< Id of the replica.
-  std::uint32_t incarnation = 0; ///< As in `configured`.
+  std::uint32_t incarnation = 0; ///< Number of the replica's actor, from 1.
   step_metrics metrics;          ///< Metrics of the step.
   auto fields() {
     return std::tie(generation, step, replica, incarnation, metrics);
@@ -171,7 +171,8 @@ struct wait_report {
 // -- effects ------------------------------------------------------------------
 
 struct send_configure {
-  configure message; ///< The owner sets `replica` for each receiver.
+  /// The owner of the state machine sets `replica` for each receiver.
+  configure message;
   std::vector<std::uint32_t> replicas; ///< Replicas that receive the message.
 };
 struct send_start {
@@ -276,8 +277,8 @@ public:
     return phase_ != phase::idle
            && !(phase_ == phase::running && next_ == granted_);
   }
-  /// True if a shorter timeout suffices: the machine waits for answers to a
-  /// probe or to a repeated `configure`.
+  /// True if the machine waits for answers to a probe or to a repeated
+  /// `configure`. A timeout shorter than the step timeout then suffices.
   bool probing() const { return phase_ == phase::probing || resent_; }
   /// Changes whenever the machine makes progress.
   std::uint64_t progress_count() const { return progress_count_; }

@@ -8,7 +8,7 @@
 
 namespace troupe::detail {
 
-/// x^n by squaring.
+/// Returns x^n. Uses repeated squaring.
 inline double power(double x, std::uint64_t n) {
   double out = 1;
   for (; n > 0; n >>= 1, x *= x)
@@ -17,9 +17,9 @@ inline double power(double x, std::uint64_t n) {
   return out;
 }
 
-/// ln x for positive normal x, within a few units in the last place.
-/// @source ln x = ln m + e ln 2 for x = m 2^e, and ln m = 2 atanh s with s =
-///         (m - 1) / (m + 1).
+/// Returns ln x for positive normal x, with an error of a few units in the last
+/// place. If x = m 2^e, then ln x = ln m + e ln 2. ln m is computed as
+/// 2 atanh s with s = (m - 1) / (m + 1).
 inline double log(double x) {
   const auto bits = std::bit_cast<std::int64_t>(x);
   constexpr std::int64_t root_half = 0x3FE6A09E667F3BCD; // sqrt(1/2)
@@ -33,8 +33,8 @@ inline double log(double x) {
   return 2 * s * series + static_cast<double>(exponent) * 0.6931471805599453;
 }
 
-/// cos(pi x) for x in [0, 1]. Uses the Taylor series around 0, 1/2 or 1,
-/// whichever is nearest to x.
+/// Returns cos(pi x) for x in [0, 1]. Uses the Taylor series around 0, 1/2 or
+/// 1, whichever is nearest to x.
 inline double cos_pi(double x) {
   if (x > 0.5)
     return -cos_pi(1 - x);

@@ -39,8 +39,8 @@ prepared_primitive prepare_reorder(const layout& from, const layout& to) {
   return out.bind(DNNL_ARG_FROM, from).bind(DNNL_ARG_TO, to);
 }
 
-/// Adds the reorders of the weights between `flat_weights` and `own`, the
-/// layout that the primitive chose.
+/// Combines the primitive `main` with the reorders of its weights between the
+/// layouts `flat_weights` and `own`. The primitive chose the layout `own`.
 prepared_convolution with_reorders(prepared_primitive main,
                                    const convolution_layouts& d,
                                    const layout& own) {

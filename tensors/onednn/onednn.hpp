@@ -37,8 +37,8 @@ void forward(const convolution& what, const float* x, const float* weights,
              const float* bias, float* y);
 void backward_data(const convolution& what, const float* gy,
                    const float* weights, float* gx);
-/// Computes the gradient of the weights only. For the gradient of the bias,
-/// oneDNN takes twice as long as a column sum.
+/// Computes the gradient of the weights only. The caller computes the gradient
+/// of the bias as a column sum, because oneDNN would take twice as long.
 void backward_weights(const convolution& what, const float* x, const float* gy,
                       float* gw);
 

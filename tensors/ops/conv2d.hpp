@@ -21,8 +21,9 @@ struct conv2d_options {
 /// @shape w  [kh, kw, ci, co]
 /// @shape b  [co]
 /// @returns [n, oh, ow, co]
-/// @errors throws std::logic_error with the shapes; with `valid` also for a
-///         window larger than the image.
+/// @errors throws std::logic_error that names the shapes if they do not match,
+///         if an extent (except n) or a stride is not positive, or if the
+///         padding is `valid` and the window is larger than the image.
 /// @cost 2 n oh ow kh kw ci co flops forward, and twice as many backward.
 ///       Gradients of inputs are computed only if they are requested.
 tensor conv2d(const tensor& x, const tensor& w, const tensor& b,

@@ -31,9 +31,9 @@ tensor_spec infer(std::span<const tensor_spec> in, const op_options& options) {
 /// Divides the images into tiles of a few images. Convolution and pooling run
 /// on one tile after the other; `conv_output` is the buffer between them.
 struct tiling {
-  /// Maximum size, in bytes, of the images in a tile for one thread, together
-  /// with their convolution output. It is the size of a second-level cache. A
-  /// single larger image is allowed.
+  /// Maximum number of bytes per thread in a tile, for the images and their
+  /// convolution output. It is the size of a second-level cache. If one image
+  /// exceeds it, a tile has one image per thread.
   static constexpr std::size_t tile_bytes = 1u << 20;
 
   explicit tiling(const op_call& c)

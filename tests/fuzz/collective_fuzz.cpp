@@ -105,7 +105,8 @@ private:
   /// 13,000 elements is four chunks.
   static constexpr std::array<std::int64_t, 8> sizes{
     0, 1, 16, 16, 1000, 5'000, 8'200, 13'000};
-  /// Number of elements of a gather that needs two packets.
+  /// Number of elements of a gather that needs two packets. One packet carries
+  /// at most 65,536 floats (256 KiB).
   static constexpr std::int64_t two_pieces = 66'000;
   static constexpr std::uint64_t steps = 2;
 

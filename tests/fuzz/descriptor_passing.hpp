@@ -48,8 +48,8 @@ struct descriptor_set {
 
   shm_segment memory{slots}, large{slots + 1};
   event_notifier notifier;
-  /// In a message, valid as the third descriptor: after a segment and a
-  /// notifier.
+  /// A valid message may pass this arena as the third descriptor, after a
+  /// segment and a notifier.
   net::shm_arena arena{8192};
   descriptor unsealed{::memfd_create("x", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
   descriptor small{::memfd_create("x", MFD_CLOEXEC | MFD_ALLOW_SEALING)};

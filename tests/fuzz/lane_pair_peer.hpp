@@ -146,9 +146,10 @@ private:
     return expected_;
   }
 
-  /// True if `words` is equal to `expected_`, except perhaps for the flag after
-  /// the nonce. Then the nonce in `words` is correct. The flag says whether the
-  /// peer has mapped the victim's arena.
+  /// Compares `words` with `expected_`, but ignores the flag after the nonce.
+  /// The flag says whether the peer has mapped the victim's arena.
+  /// @returns true if they are equal, which means that the nonce in `words` is
+  ///          correct.
   bool differs_in_sight(bytes words) const {
     constexpr std::size_t sight = 1 + 8 + sizeof(net::shm_nonce);
     if (words.size() != expected_.size() || words.size() <= sight + 1)

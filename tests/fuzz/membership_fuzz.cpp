@@ -25,7 +25,8 @@ void check_text(const std::string& why) {
 // -- membership messages ------------------------------------------------------
 
 /// Numbers of posted frames, consumed frames and closed connections, over all
-/// connections. They show that a message affects no other connection.
+/// connections. The target compares them before and after each message, to
+/// check that a message affects only the connection on which it arrives.
 struct tally {
   std::size_t posted = 0, done = 0, closed = 0;
 };

@@ -113,8 +113,9 @@ TEST(KernelCrossEntropy, AgreesWithFloat64OverOddShapes) {
         const auto loss = reference(x.data() + row * n, n, label, p);
         EXPECT_NEAR(got.losses[row], loss, 1e-6 * std::max(1.0, loss));
         for (std::size_t i = 0; i < n; ++i) {
-          // The bound is above an ulp, because x - maximum is rounded: the
-          // error grows with the range of x.
+          // The bound is about 17 ulps of 1. It is above one ulp, because
+          // x - maximum is rounded, and this rounding error grows with the
+          // range of x.
           EXPECT_NEAR(soft[row * n + i], p[i], 2e-6);
           EXPECT_NEAR(got.gradient[row * n + i], p[i] - (i == label), 2e-6);
         }

@@ -4,9 +4,9 @@
 #include <algorithm>
 
 // Tests every op on each of its cases. Compares the float64 reference with
-// central differences, the float32 kernels with the reference, and results for
-// a slice with results for a copy. An op that is added to the list is tested
-// too.
+// central differences, and the float32 kernels with the reference. Compares
+// results for inputs that are ranges of larger tensors with results for copies.
+// An op that is added to the list is tested too.
 
 namespace troupe {
 namespace {

@@ -13,8 +13,9 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
-/// Calls `fn(name, values...)` for each option. `values` are the option's
-/// members in the objects `option_sets`, one from each object.
+/// Calls `fn(name, members...)` for each option. Each object of `option_sets`
+/// has a data member for the option; `members` are these data members, in the
+/// order of the objects.
 template <class F, class... Jobs>
 void each_option(F fn, Jobs&... option_sets) {
   fn("model", option_sets.model...);

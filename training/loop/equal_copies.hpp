@@ -22,9 +22,9 @@ namespace troupe {
 void check_equal_copies(const model_state& state,
                         std::chrono::milliseconds join_timeout = {});
 
-/// Returns the fingerprints of all copies in this process as a text for
-/// `compare_copies`. The fingerprint of a copy identifies the values of a
-/// variable.
+/// Returns a text for `compare_copies`. The text contains a fingerprint of each
+/// variable in each copy of this process. A fingerprint identifies the values
+/// of one variable in one copy.
 std::string describe_copies(const model_state& state);
 
 /// Compares the fingerprints of the copies in all processes.

@@ -165,7 +165,8 @@ void fit_loop::run(const run_request& request) {
   try {
     next = run_steps(model_.strategy, request);
   } catch (...) {
-    // The feed is kept, because a replica that is stuck in a step may use it.
+    // After a failed run `step_` keeps its batch feed, because a replica that
+    // is stuck in a step may still read from the feed.
     step_->resync_replicas();
     throw;
   }

@@ -26,8 +26,9 @@ struct epoch_totals {
 /// The state of a fit between two steps. A fit can be resumed from this state
 /// together with the weights and the optimizer's slots.
 struct fit_position {
-  data::position next_batch;     ///< Position of the next batch.
-  std::uint64_t first_epoch = 0; ///< Dataset epoch that epoch 1 reads.
+  data::position next_batch; ///< Position of the next batch.
+  /// Epoch of the dataset that epoch 1 of the fit reads.
+  std::uint64_t first_epoch = 0;
   epoch_totals totals;
   std::vector<epoch_record> epochs;
 
@@ -35,7 +36,8 @@ struct fit_position {
   double best_metric = epoch_record::none;
   std::uint64_t best_epoch = 0;
   std::uint64_t epochs_without_improvement = 0; ///< Epochs since `best_epoch`.
-  tensor best_weights; ///< [size] float32. Empty: not kept.
+  /// [parameters::size()] float32. Empty: not kept.
+  tensor best_weights;
 
   // A fit can be resumed only if `batches` and `replicas` are unchanged.
   std::uint64_t batches = 0; ///< Batches in an epoch.
@@ -56,7 +58,8 @@ struct model_state {
   const models::loss* loss;
   std::uint64_t seed;
   parameters model_parameters;
-  /// State of the update rule: `slots[copy][slot]` is a [size] float32 tensor.
+  /// State of the update rule: `slots[copy][slot]` is a float32 tensor of shape
+  /// [parameters::size()].
   std::vector<std::vector<tensor>> slots;
   std::uint64_t steps = 0;
   /// Epoch of the dataset with which the next fit begins by default.

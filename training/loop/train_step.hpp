@@ -52,7 +52,7 @@ public:
 private:
   /// State of one replica.
   struct replica {
-    tensor values, gradient; ///< [size]
+    tensor values, gradient; ///< [parameters::size()] float32
     /// State of the update rule for this replica's copy of the values.
     std::array<std::span<float>, 2> slots;
     /// Ranges of `gradient`, one for each bucket.

@@ -18,7 +18,7 @@ struct remote_strategy_options {
   std::string steps;
   /// Argument that each node passes to the factory of the step functions.
   std::string argument{};
-  /// Devices of each node, one replica on each.
+  /// Names of the devices, equal on all nodes. Each device has one replica.
   std::vector<std::string> devices{"cpu:0"};
   int threads = 1; ///< Threads of each replica's ops.
   communication_options communication{};
@@ -26,11 +26,11 @@ struct remote_strategy_options {
   transport_kind transport = transport_kind::automatic;
   /// None: the result of `net::credentials_from_environment`.
   std::optional<net::credentials> credentials{};
-  /// Timeout at the start: each node waits at most this long for the other
-  /// nodes.
+  /// Each worker waits at most this long for the other workers to join the job.
   std::chrono::milliseconds start_timeout{60'000};
-  /// Timeout of the whole start, of each `run` and of each `call`. A node
-  /// shortens a longer timeout to ten minutes.
+  /// Timeout of the constructor's requests that start the workers, of each
+  /// `run` and of each `call`. A node shortens a timeout above ten minutes to
+  /// ten minutes.
   std::chrono::milliseconds request_timeout{600'000};
   /// The destructor waits at most this long for the nodes.
   std::chrono::milliseconds shutdown_timeout{5000};

@@ -23,7 +23,8 @@ struct worker_arguments {
   std::int64_t bytes_per_pack = 0;
   std::uint64_t timeout_ms = 0;          ///< Timeout of a step.
   std::uint64_t callback_timeout_ms = 0; ///< Timeout of a save or a callback.
-  std::uint64_t start_timeout_ms = 0;    ///< Timeout of the start.
+  /// Maximum wait for the other workers to join the job.
+  std::uint64_t start_timeout_ms = 0;
   auto fields() {
     return std::tie(job, addresses, index, argument, devices, threads,
                     transport, bytes_per_pack, timeout_ms, callback_timeout_ms,
@@ -65,10 +66,11 @@ struct worker_status {
 using worker_actor = caf::typed_actor<
   // Joins the job with the other workers, and then makes the step functions.
   caf::replies_to<atom::info>::with<worker_status>,
-  // Calls a function by name. The second argument is the number of the request,
-  // which the client increments. The third is the tensor count of each replica
-  // of this worker; a single count means that every replica gets all tensors.
-  // The last is the tensors of all replicas, one after another.
+  // Calls a function by name. The next argument after the name is the number of
+  // the request, which the client increments. Then follow the tensor counts,
+  // one for each replica of this worker. A single count means that every
+  // replica gets all tensors. The last argument contains the tensors of all
+  // replicas, one replica after another.
   caf::replies_to<atom::run, std::string, std::uint64_t,
                   std::vector<std::uint32_t>,
                   tensors>::with<worker_status, tensors>,

@@ -14,9 +14,10 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// The actor that sends a request waits this much longer than the timeout of
-/// the request, and the thread that waits for the replies twice as much. If the
-/// request times out at a proxy, the proxy reports this first, with a reason.
+/// The actor that sends a request waits for the request's timeout plus this
+/// margin. The thread that waits for the replies waits for the request's
+/// timeout plus two margins. If the request times out at a proxy, the proxy
+/// therefore reports the timeout first, with a reason.
 constexpr milliseconds reply_margin{500};
 
 /// Collects the replies. The actor that sends the requests and the thread that

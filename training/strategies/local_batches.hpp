@@ -29,9 +29,9 @@ struct local_batch {
   batch batch_of_replica(std::uint32_t replica, std::uint32_t replicas) const;
 };
 
-/// Reads the rows of this process from the global batches of an epoch. If the
-/// row count of a batch is unknown before the read (dataset::shard), the whole
-/// batch is read, and the rows of this process are selected.
+/// Reads the rows of this process from the global batches of an epoch. If
+/// `dataset::batch_rows` cannot tell the row count of a batch before the read,
+/// the whole batch is read, and the rows of this process are selected.
 class local_batches {
 public:
   local_batches(const data::dataset& batches, const data::position& start,

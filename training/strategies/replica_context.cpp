@@ -10,8 +10,8 @@ namespace troupe {
 
 namespace {
 
-/// Returns true if a collective sums the tensor. Tensors of other dtypes are
-/// gathered, and then each replica adds them.
+/// Returns true if a collective sums the tensor, which then is float32. Tensors
+/// of other dtypes are gathered, and then each replica adds them.
 bool is_summed(const tensor& x) {
   return x.type() == dtype::float32;
 }

@@ -46,8 +46,8 @@ struct sink_slot {
   log_sink sink = standard_error();
 };
 
-/// Returns the slot of the sink. The slot is never destroyed, because threads
-/// may log while the program exits.
+/// Returns the object that holds the sink and its lock. The object is never
+/// destroyed, because threads may log while the program exits.
 sink_slot& slot() {
   static auto& one = *new sink_slot;
   return one;

@@ -150,7 +150,8 @@ TEST(LaneBackend, PacketsThatArriveBeforeTheLossAreUsed) {
   }
 }
 
-/// Overwrites the tensor pool's free memory blocks of this size.
+/// Overwrites those free memory blocks of the tensor pool that have the size of
+/// a tensor of shape `dims`.
 void overwrite_free_memory(const shape& dims) {
   tensors blocks;
   for (int i = 0; i < 32; ++i)
@@ -196,8 +197,8 @@ TEST(LaneBackend, ListsReplicasThatStillReadZeroCopyBuffers) {
 }
 
 TEST(LaneBackend, AContributionThatAPeerReadsOutlivesItsFailedReplica) {
-  // A tensor of `dims` has 24 KiB. Up to 32 KiB are one chunk, which process 0
-  // adds.
+  // A tensor of `dims` has 24 KiB. A bucket of at most 32 KiB is sent as one
+  // chunk, and process 0 adds this chunk.
   const shape dims{6'144}, more{12'288};
   lane_backends backends{{0, 1, 2, 3}, "zero-copy"};
   for (std::uint32_t r = 0; r < 3; ++r) {

@@ -24,7 +24,8 @@
 
 namespace troupe::testing {
 
-/// By process: its first replica. The last element is the number of replicas.
+/// Element p is the first replica of process p. The last element is the number
+/// of replicas.
 using firsts = std::vector<std::uint32_t>;
 
 struct lane_backends {

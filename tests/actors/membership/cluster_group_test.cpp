@@ -164,8 +164,9 @@ TEST_P(Processes, FailIfTheyAskForDifferentSteps) {
   }
 }
 
-// If one of three workers requests a run, its error after the timeout of 1 s
-// names the two others.
+// At first, only worker 2 requests the run. After the timeout of 1 s,
+// the error of worker 2 names the two other processes. Chief 0 then requests
+// the run too, and receives the error of worker 2.
 TEST(ClusterGroup, AReduceThatOneOfThreeBeganNamesTheTwoMissing) {
   cluster_fixture processes{3};
   processes.join_with_groups({.step_timeout = 1s});
@@ -181,8 +182,8 @@ TEST(ClusterGroup, AReduceThatOneOfThreeBeganNamesTheTwoMissing) {
   EXPECT_EQ(processes.members[0].problem, processes.members[2].problem);
 }
 
-/// A run of two processes. The fault applies to the contributions that the
-/// second process sends in step 3.
+/// A run of two processes. The second process injects the fault `what` into the
+/// contributions that it sends in step 3.
 struct faulty_run {
   explicit faulty_run(fault_injector::injected_fault what)
     : injector{std::make_shared<step_fault_injector>(message_kind::contribution,

@@ -16,7 +16,8 @@ namespace {
 
 constexpr auto long_enough = 20s;
 
-/// A process that joins a cluster and whose every message the test chooses.
+/// A process that joins a cluster. The test chooses each message that this
+/// process sends.
 struct impostor {
   explicit impostor(std::uint32_t task) {
     request.task = task;
@@ -105,7 +106,7 @@ TEST(ClusterHostile, AMemberThatSendsAViewHasNoEffect) {
                   net::encode(membership_message_kind::view, std::string{},
                               rendezvous::membership_view{})}));
     // The thread of the leader's endpoint handles the view before it accepts
-    // these streams.
+    // these streams. Thus the leader has handled the view after this loop.
     for (int i = 0; i < 20; ++i)
       EXPECT_TRUE(
         fake_member.dial(processes.addresses[0], "contributions").connection);

@@ -54,9 +54,9 @@ inline std::shared_ptr<service_router> make_router() {
   return std::make_shared<service_router>(config);
 }
 
-/// Makes a router for a process that dials. The router sets `rejected` when a
-/// peer first rejects its connection because the service "control" is not yet
-/// registered at the peer.
+/// Makes a router for a process that dials. A peer rejects the connections of
+/// this process until the peer has registered the service "control". The router
+/// sets `rejected` at the first rejection.
 inline std::shared_ptr<service_router>
 make_router_that_reports_rejection(std::promise<void>& rejected) {
   net::endpoint_options config;

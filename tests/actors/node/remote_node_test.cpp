@@ -237,7 +237,8 @@ TEST(RemoteNode, StopsANode) {
   remote_node node{client_runtime, server.node.address()};
   const auto role = node.spawn<counter_actor>("counter", 1);
   EXPECT_FALSE(server.node.wait_for_stop(0ms));
-  // The end of the role or the end of the connection may arrive first.
+  // The end of the role or the end of the connection may arrive first, and the
+  // two have different exit reasons. Therefore the test accepts any error.
   EXPECT_TRUE(exit_reason_of(client_runtime, role, [&] { node.stop(); }));
   EXPECT_TRUE(server.node.wait_for_stop(long_enough));
 }

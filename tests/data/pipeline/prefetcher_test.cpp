@@ -45,7 +45,8 @@ TEST(Prefetch, ReadsExactlyTheRequestedNumberAhead) {
   {
     auto each = x.prefetch(2).iterate();
     each.next();
-    // One element was returned, two are ready.
+    // `next` has returned the first element. The prefetcher reads two elements
+    // ahead: the second and the third.
     third.get_future().wait_for(10s);
   }
   EXPECT_EQ(read, 3);

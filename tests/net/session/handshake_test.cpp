@@ -160,7 +160,8 @@ TEST(Handshake, DetectsAnImpostorAtTheDialer) {
 
 TEST(Handshake, RejectsAReplay) {
   const handshake_run run{dialer("right"), acceptor("right")};
-  // the seed 3 gives this acceptor another nonce than the acceptor in `run`
+  // This acceptor has the seed 3, so its nonce differs from the nonce of the
+  // acceptor to which the dialer sent the replayed bytes.
   auto accepts = acceptor("right", 3);
   feed(accepts, run.dialer_sent);
   EXPECT_EQ(accepts.current(), state::failed);

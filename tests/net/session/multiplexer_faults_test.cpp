@@ -63,9 +63,10 @@ TEST(MultiplexerFaults, EndsWhenAPeerExceedsItsCredits) {
 }
 
 TEST(MultiplexerFaults, BoundsTheBufferForChannelsThatAreNotOpen) {
-  // On each channel the left side sends one empty frame in the first run, and a
-  // close with the longest reason in the second. The right side has opened none
-  // of the channels.
+  // The left side sends to channels that the right side has not opened. If
+  // `ends` is false, the left side sends one empty frame on each channel. If
+  // `ends` is true, the left side sends a close with the longest reason on each
+  // channel.
   for (const bool ends : {false, true}) {
     multiplexer_pair pair_many;
     const auto each = multiplexer::bytes_per_channel
@@ -111,7 +112,7 @@ TEST(MultiplexerFaults, AcceptsAtMost4MiBThatThePeerDoesNotRead) {
 TEST(MultiplexerFaults, EndsWhenAPeerKeepsSendingButDoesNotRead) {
   multiplexer_pair pair;
   pair.right.open(1), pair.right.open(2);
-  // The peer never reads these frames.
+  // The left side never reads the frames that the right side posts here.
   while (pair.right.post(2, sample_frame((1 << 20) - 200)))
     ;
   auto f = sample_frame(0);
@@ -147,7 +148,8 @@ TEST(MultiplexerFaults, EndsOnAnInvalidControlFrame) {
   EXPECT_TRUE(mentions(fault_after(0), "frame 0 is unknown"));
   EXPECT_TRUE(mentions(fault_after(2), "a credit: byte 0"));
   EXPECT_TRUE(mentions(fault_after(2, credit(5, 1)), "more credits"));
-  // a credit for channel 6 is valid, because the channel may have ended
+  // Channel 6 is not open at the right side. The right side ignores a credit
+  // for it, because a channel may end while a credit for it is in transit.
   EXPECT_EQ(fault_after(2, credit(6, 1)), "none");
   EXPECT_TRUE(mentions(fault_after(3, five), "a close: "));
   EXPECT_TRUE(mentions(fault_after(3, encode(0u, std::string{})), "channel 0"));

@@ -86,8 +86,9 @@ TEST(Multiplexer, BuffersFramesOfAChannelUntilItIsOpened) {
 TEST(Multiplexer, BuffersAFrameForEachReplicaOfALargeJob) {
   constexpr std::uint32_t replicas = 4096;
   multiplexer_pair pair;
-  // the frames of ten rounds together exceed `max_buffered_bytes`, but `open`
-  // empties the buffer in each round
+  // The right side buffers the frames of channels that it has not opened. The
+  // frames of ten rounds together exceed `max_buffered_bytes`, but in each
+  // round the right side opens all channels, which empties the buffer.
   for (int round = 0; round < 10; ++round) {
     for (std::uint32_t c = 1; c <= replicas; ++c) {
       pair.left.open(c);

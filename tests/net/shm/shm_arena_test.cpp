@@ -98,7 +98,8 @@ TEST(ShmArena, FailsBeyondTheFileSizeLimit) {
   ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
   const rlimit less{64 * page, before.rlim_max};
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &less), 0);
-  // without the check of the limit, SIGXFSZ would end the process
+  // The arena's constructor checks RLIMIT_FSIZE. Without that check, SIGXFSZ
+  // would end the process.
   EXPECT_THROW(shm_arena{65 * page}, std::runtime_error);
   EXPECT_NO_THROW(shm_arena{64 * page});
   EXPECT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);

@@ -217,7 +217,7 @@ TEST(CollectiveFaults, DropPacketsOfOlderGenerationsAndKeepThoseOfNewer) {
         group.machine_of(r).end_step(
           r); // the step is not drained: aborts the generation
       EXPECT_FALSE(group.progress(0) && !group.is_drained());
-      // process 1 enters generation 2 first
+      // Process 1 enters generation 2 first. It hosts replica 2.
       group.machine_of(2).begin_generation(2, 2);
       group.machine_of(2).begin_step(2, 0);
       group.machine_of(2).contribute(2, 0, tensor::full({100'000}, 5));

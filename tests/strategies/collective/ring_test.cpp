@@ -36,8 +36,9 @@ void walk(const placement& layout, bool views, std::size_t size) {
   const auto inputs = inputs_of<T>(replicas, size, size);
   group.begin_generation(1);
   group.begin_step(5);
-  // collective b of the step sums bucket b, so the sums of the two buckets
-  // start at different processes
+  // Collective b of the step sums bucket b. The ring starts chunk 0 of
+  // collective b at process b mod P. If there are P > 1 processes, the sums of
+  // the two buckets start at different processes.
   for (std::uint32_t b = 0; b < 2; ++b)
     for (std::uint32_t r = 0; r < replicas; ++r)
       group.machine_of(r).contribute(r, b, inputs[r], ringed);

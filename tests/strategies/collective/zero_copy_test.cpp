@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-// Tests how long tensors live that peers read without a copy, and gathers of
-// tensors of all sizes.
+// Tests the lifetime of tensors that peers read without a copy. Also tests
+// all-gathers of tensors of all sizes.
 
 using namespace troupe;
 using namespace troupe::collective;

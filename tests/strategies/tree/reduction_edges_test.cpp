@@ -6,8 +6,9 @@
 #include <algorithm>
 #include <limits>
 
-// Tests the limits of slices and blocks, and the fields that must be equal in
-// all contributions.
+// Tests the bounds of a bucket's slices, and of the blocks of elements that
+// `reduce_some` adds at a time. Also tests the fields that must be equal in all
+// contributions.
 
 using namespace troupe;
 using namespace troupe::tree;

@@ -140,8 +140,8 @@ TEST_F(SavedModel, RejectionIsOneSentence) {
 
 TEST_F(SavedModel, ClaimedSizesAllocateNoMemory) {
   const auto bytes = interrupted_model_bytes();
-  // With 2^20 units instead of 24, the header of a file of 600 KB claims 10 GB
-  // of weights and slots.
+  // The file has 300 KB. With U = 2^20 units instead of 24, its header claims
+  // 795 U weights of 4 bytes and two slots of the same size: 10 GB.
   auto huge =
     with_replaced_header(bytes, R"("units":24)", R"("units":1048576)");
   expect_load_error(huge, "its parameters do not match its model");

@@ -166,7 +166,8 @@ TEST_F(Resume, EarlyStoppingInTheLastStepStaysInForce) {
   EXPECT_EQ(seen.best_epoch, 1u);
   EXPECT_FALSE(whole.interrupted());
   EXPECT_EQ(whole.weights_sha256(), undisturbed);
-  // A fit that resumes from the file of epoch 3 also stops without a step.
+  // Early stopping ended the fit after epoch 3. A fit that resumes from the
+  // file saved at the end of epoch 3 stops early too, without a step.
   auto loaded = model::load(folder / "a");
   hopeless.callbacks.clear();
   hopeless.max_steps = 0;
