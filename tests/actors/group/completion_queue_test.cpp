@@ -9,6 +9,8 @@
 namespace troupe {
 namespace {
 
+using ids = std::vector<std::uint32_t>;
+
 using namespace std::chrono_literals;
 
 completion_queue make_queue() {
@@ -84,11 +86,11 @@ TEST(CompletionQueue, AllowsOneRunOrTaskAtATime) {
   auto queue = make_queue();
   queue.begin_run();
   EXPECT_THROW(queue.begin_run(), std::logic_error);
-  EXPECT_THROW(queue.begin_tasks({0, 1}), std::logic_error);
+  EXPECT_THROW(queue.begin_tasks(ids{0}), std::logic_error);
   EXPECT_EQ(drain(queue), "nothing yet"); // the run times out
-  const auto task = queue.begin_tasks({0, 1});
+  const auto task = queue.begin_tasks(ids{0});
   EXPECT_THROW(queue.begin_run(), std::logic_error);
-  EXPECT_THROW(queue.begin_tasks({0, 1}), std::logic_error);
+  EXPECT_THROW(queue.begin_tasks(ids{0}), std::logic_error);
   queue.on_task_done(task, 0, "");
   queue.wait_for_tasks(0ms);
   EXPECT_NO_THROW(queue.begin_run());
@@ -126,7 +128,7 @@ TEST(CompletionQueue, PrefersTheEndOfARunToTheEndOfItsChief) {
 
 TEST(CompletionQueue, NamesAReplicaThatDoesNotRunATask) {
   auto queue = make_queue();
-  const auto old = queue.begin_tasks({4, 2});
+  const auto old = queue.begin_tasks(ids{4, 5});
   queue.on_task_done(old, 4, "");
   try {
     queue.wait_for_tasks(0ms);
@@ -136,7 +138,7 @@ TEST(CompletionQueue, NamesAReplicaThatDoesNotRunATask) {
     EXPECT_STREQ(e.what(), "for 0 ms replica 5 did not run the function "
                            "given to for_each");
   }
-  const auto task = queue.begin_tasks({4, 2});
+  const auto task = queue.begin_tasks(ids{4, 5});
   for (const std::uint32_t r : {4, 5})
     queue.on_task_done(old, r, "of the previous task");
   EXPECT_THROW(queue.wait_for_tasks(0ms), job_error);
@@ -146,7 +148,7 @@ TEST(CompletionQueue, NamesAReplicaThatDoesNotRunATask) {
 TEST(CompletionQueue, ThrowsTheFirstErrorOfATask) {
   auto queue = make_queue();
   for (int i = 0; i < 2; ++i) {
-    const auto task = queue.begin_tasks({0, 3});
+    const auto task = queue.begin_tasks(ids{0, 1, 2});
     queue.on_task_done(task, 2, "no file");
     queue.on_task_done(task, 0, "");
     queue.on_task_done(task, 1, "no disk");
@@ -158,7 +160,7 @@ TEST(CompletionQueue, ThrowsTheFirstErrorOfATask) {
       EXPECT_STREQ(e.what(), "replica 2: no file");
     }
   }
-  const auto task = queue.begin_tasks({0, 1});
+  const auto task = queue.begin_tasks(ids{0});
   queue.on_task_done(task, 0, "");
   EXPECT_NO_THROW(queue.wait_for_tasks(0ms))
     << "errors of an older task do not count";

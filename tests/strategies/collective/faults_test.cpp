@@ -295,7 +295,7 @@ TEST(CollectiveFaults, GiveNoResultToAReplicaOfAnOlderGeneration) {
   EXPECT_FALSE(group.machine_of(0).is_current(0));
   EXPECT_FALSE(group.machine_of(0).sum_of(0, 4));
   EXPECT_FALSE(group.machine_of(0).is_complete(0));
-  EXPECT_EQ(group.machine_of(0).first_incomplete(0), 0u);
+  EXPECT_EQ(group.machine_of(0).first_incomplete(0), std::nullopt);
 }
 
 TEST(CollectiveFaults, HoldNoTensorAfterAnAbort) {
