@@ -9,8 +9,9 @@ using namespace troupe::collective::testing;
 
 namespace {
 
-/// Values of `placement::first` for 1 to 5 processes, with equal and unequal
-/// numbers of replicas.
+/// Placements on 1 to 5 processes, with equal and unequal numbers of replicas
+/// per process. In a placement `first`, process p hosts replicas
+/// [first[p], first[p + 1]).
 const std::vector<firsts> layouts{
   {0, 1},          {0, 3},          {0, 1, 2},          {0, 3, 4},
   {0, 1, 6},       {0, 1, 2, 3},    {0, 3, 5, 6},       {0, 1, 2, 3, 4},
