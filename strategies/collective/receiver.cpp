@@ -226,9 +226,9 @@ void state_machine::fold(operation& op, std::uint32_t chunk) {
     };
     auto* out = reinterpret_cast<T*>(into.data());
     const auto elements = into.size() / sizeof(T);
-    // Partial sums may be written to `out` if `out` holds no contribution. A
-    // sum of two contributions has no partial sums: each element of `out` is
-    // read before the sum is written to it.
+    // `fold_all` may write partial sums to `out`, so `out` must not hold a
+    // contribution. With two replicas there are no partial sums: `fold_all`
+    // reads each element of `out` before it writes the sum to that element.
     if (!in_place || placement_.replicas() == 2)
       return tree::fold_all(0, placement_.replicas(), 0, elements, out, leaf);
     alignas(64) T sum[tree::block];

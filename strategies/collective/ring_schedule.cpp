@@ -157,10 +157,10 @@ bool state_machine::contribution_was_sent(const cursor& sum,
 
 // -- who is missing -----------------------------------------------------------
 
-/// Returns the processes that keep the expected packet from being sent. The
-/// packet needs a contribution of each of these processes, but in this
-/// operation no sum that includes such a contribution has arrived. If there are
-/// no such processes, returns the previous process.
+/// Returns the processes that are missing in the operation. A process is
+/// missing if the next expected packet needs its contribution, but no sum that
+/// has arrived includes a contribution of that process. If no process is
+/// missing, returns the previous process.
 std::vector<std::uint32_t>
 state_machine::silent_ring_peers(const operation& op) const {
   const auto schedule = ring_of(op);
@@ -170,9 +170,10 @@ state_machine::silent_ring_peers(const operation& op) const {
   const bool is_contribution =
     next_contribution(expected, previous, placement_.rank)
     && expected.operation_number == complete_;
-  // A contribution that arrives in hop i sums i + 1 processes: the previous
-  // process and the i processes before it. `begun` is the number of processes
-  // in the longest sum of group 0 that has arrived.
+  // A contribution that arrives in hop i is a sum over i + 1 processes: the
+  // previous process and the i processes before it. `begun` is the number of
+  // processes in the longest of these sums that has arrived. The loop searches
+  // group 0 only, because group 0 arrives before all other groups.
   std::uint32_t begun = 0;
   for (cursor at{complete_, 0, 0}; at.i < schedule.hops(); ++at.i)
     if (at < peers_[previous].contributions.next
