@@ -37,7 +37,8 @@ struct worker_info {
   std::uint32_t first = 0, count = 0; ///< Replicas of this worker.
   std::uint32_t replicas = 0;         ///< Replicas of all workers.
   std::string transport{};
-  /// Names of the worker's functions.
+  /// Names of the functions in `step_functions::run` and in
+  /// `step_functions::call`.
   std::vector<std::string> runs{}, calls{};
   auto fields() {
     return std::tie(first, count, replicas, transport, runs, calls);
