@@ -72,9 +72,10 @@ public:
               << std::endl;
   }
 
-  /// Times the product of [m, k] in layout `a` and [k, n] twice: with the
-  /// second matrix in layout `b`, and in the layout that oneDNN chooses. Adds
-  /// the shorter time to the time of the step.
+  /// Times the product of two matrices [m, k] and [k, n]. The first matrix has
+  /// layout `a`. The second has layout `b` in one measurement, and the layout
+  /// that oneDNN chooses in another. Adds the shorter time to the time of the
+  /// step.
   void product(const std::string& label, std::int64_t m, std::int64_t n,
                std::int64_t k, tag a, tag b) {
     result best;

@@ -23,8 +23,8 @@ public:
   /// Writes the description as JSON and builds the network from that JSON.
   /// Therefore another process that reads this JSON from a saved file builds
   /// the same network.
-  /// @errors throws std::invalid_argument as `parse`, and for a layer whose
-  ///         class is not registered.
+  /// @errors throws std::invalid_argument if `parse` rejects that JSON, or if
+  ///         the class of a layer is not registered.
   explicit network(const model_description& from);
 
   const std::string& name() const { return description_.name; }

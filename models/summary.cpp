@@ -50,7 +50,8 @@ std::string summary(const network& net) {
   for (const auto& node : net.root().children)
     rows.push_back({node.name + " (" + std::string{node.instance->type()} + ")",
                     open_shape(node.output), grouped(elements_of(node, net))});
-  // Columns have the widths of Keras, or more if a name is longer.
+  // The columns are as wide as those of a Keras summary, or wider if a name is
+  // longer.
   std::array<std::size_t, 2> widths{29, 26};
   for (const auto& one : rows) {
     widths[0] = std::max(widths[0], one[0].size() + 3);

@@ -24,7 +24,8 @@ std::vector<std::string> zoo_names();
 /// Finds a built-in model by name, or loads a description from a file.
 /// @param name name of a built-in model, such as "lenet", or a path. A path
 ///        ends in ".json" or contains a "/".
-/// @errors throws std::invalid_argument with the known names, or as `load`.
+/// @errors throws std::invalid_argument. The error lists the known names if no
+///         model has the name. For a path it is the error of `load`.
 model_description find_model(std::string_view name);
 
 } // namespace troupe::models

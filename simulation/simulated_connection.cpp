@@ -143,7 +143,8 @@ private:
     flush(side);
     if (!end)
       return;
-    // the other side sent a `goaway` and receives nothing more, so it ends too
+    // The other side has sent a `goaway` and only waits for this side to end
+    // the connection, so both sides end.
     if (end->announced)
       finish(1 - side, *end);
     finish(side, *end);

@@ -37,9 +37,9 @@ size_class class_of(std::size_t bytes) {
   return {width * 8 + eighth, rounded};
 }
 
-/// Allocates blocks of whole pages, one after the other. `drop` returns all
-/// pages of a block but the first to the system. The block is then reused for
-/// its own size class only.
+/// Allocates blocks of whole pages, one after the other. `drop` frees a block:
+/// it keeps the first page of the block and returns the other pages to the
+/// system. A freed block is reused for its own size class only.
 class region {
 public:
   region() = default;
@@ -101,9 +101,10 @@ public:
       }
       // No block of this size is cached, perhaps because shapes have changed.
       // If more than `max_bytes` are live or cached, cached blocks are
-      // released. The bound leaves slack, because replicas overlap differently
-      // in each step: an occasional miss must not release blocks that the next
-      // step needs.
+      // released. `max_bytes` is larger than `max_live_`, because the replicas
+      // run at different times in each step: one step may need more blocks of
+      // this size at once than the step before it. That must not release blocks
+      // that the next step needs.
       const auto max_bytes = max_live_ + std::max(min_slack, max_live_ / 4);
       if (usage_.live + usage_.cached > max_bytes)
         release_some(usage_.live + usage_.cached - max_bytes);

@@ -60,14 +60,15 @@ public:
                                std::span<const variable> variables,
                                const completed& hook = {});
 
-  /// Returns the tape that records the ops of the current code. Null: none.
+  /// Returns the tape that records the ops of the current context
+  /// (context.hpp). Null: none.
   static tape* recording();
 
-  /// True if a tape of the current code needs the elements of `x` for gradients
-  /// that are not yet requested.
+  /// True if a tape of the current context needs the elements of `x` for
+  /// gradients that are not yet requested.
   static bool holds(const tensor& x);
 
-  // The following functions are for `apply`.
+  // Only `troupe::apply` (op.hpp), which runs an op, calls the functions below.
 
   /// True if this tape tracks any of these inputs.
   bool tracks(std::span<const tensor> in) const;
@@ -94,9 +95,10 @@ private:
 /// or the tape tracks `x`. A tape is active until its gradients are requested.
 bool is_recorded(const tensor& x);
 
-/// While this object lives, older tapes of the current code record nothing, and
-/// their variables and values are constants. Do not overwrite elements that
-/// these tapes need: meanwhile, such writes throw no error.
+/// While this object lives, the tapes that the current context already has
+/// record nothing. A tensor that one of these tapes tracks is then a constant.
+/// A variable is a constant too, unless a newer tape records. Do not overwrite
+/// elements that the paused tapes need: such writes throw no error meanwhile.
 class pause_recording {
 public:
   pause_recording();

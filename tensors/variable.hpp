@@ -31,8 +31,9 @@ public:
   const std::string& name() const;
   const shape& dims() const;
 
-  /// Returns this replica's copy of the value, [dims] float32. A tape tracks
-  /// the tensor as this variable.
+  /// Returns this replica's copy of the value, [dims] float32. A tape adds the
+  /// gradients of all tensors that this function returns to the gradient of
+  /// this variable.
   tensor value() const;
 
   /// Returns the buffer for this replica's gradient, [dims] float32.

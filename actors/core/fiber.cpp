@@ -120,9 +120,9 @@ struct fiber::impl {
 #endif
   ctx::fiber code; // continues the body; set while the fiber is parked
 
-  /// The fiber that runs on this thread. Null: none. After a switch, code on a
-  /// fiber must not read it: the fiber may then run on another thread, but the
-  /// compiler may still use the address of the old thread's variable.
+  /// The fiber that runs on this thread. Null: none. Code on a fiber must not
+  /// read this variable after a switch. The fiber may then run on another
+  /// thread, but the compiler may still use the old thread's variable.
   static thread_local impl* on_thread;
 };
 

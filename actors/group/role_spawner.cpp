@@ -179,7 +179,8 @@ private:
     // The backlog must hold all messages that can wait for the channel at the
     // same time. These are a few messages of each replica, such as an
     // acknowledgement of `configure`, a wait report and a failure: 8 suffice.
-    // The batches of reports, commits and grants share another 256.
+    // Another 256 places leave room for the batches of reports, commits and
+    // grants.
     options.backlog = 256 + std::size_t{8} * options_.replicas;
     const Role role = environment_.system.spawn(
       proxy<Role>, open_channel(process, channel), options);

@@ -10,8 +10,9 @@ using namespace std::chrono_literals;
 
 /// Opens the lanes in ascending order of the peer's task number. All processes
 /// use this order, which prevents deadlock. Proof: sort the pairs of tasks
-/// (i, j), i < j, by i and then by j. In the first pair whose lanes are not
-/// open yet, the next peer of i is j, and the next peer of j is i.
+/// (i, j), i < j, by i and then by j. Take the first pair whose lanes are not
+/// open yet. Task i has opened its lanes to all tasks below j, and task j to
+/// all tasks below i. So each of the two now opens the lanes to the other.
 void cluster::impl::open_lanes() {
   notifier_ = std::make_shared<net::event_notifier>();
   for (std::uint32_t peer = 0; peer < processes(); ++peer)

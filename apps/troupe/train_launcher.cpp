@@ -134,8 +134,8 @@ public:
     if (ended.signal == 0 && found != errors_.end())
       return ended.name + ": " + found->second;
     const auto text = ended.name + ": " + reason(ended);
-    // Append the error of another worker. It says in which step the other
-    // worker lost the worker that `ended` describes.
+    // A signal ended the worker, or the worker wrote no error. Append the error
+    // of another worker: it says in which step the first worker was lost.
     for (const auto& [name, error] : errors_)
       if (name != ended.name)
         return text + "; " + name + ": " + error;

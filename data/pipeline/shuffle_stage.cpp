@@ -45,8 +45,8 @@ void shuffle_stage::map_positions(std::span<position> positions) const {
 
 std::shared_ptr<const shuffle_stage::order>
 shuffle_stage::order_of(std::uint64_t epoch, std::uint64_t block) const {
-  // Number of permutations in the cache: enough for a few cursors that read two
-  // different epochs.
+  // Number of permutations in the cache: enough for cursors that read two
+  // epochs, and at most two blocks of each epoch, at the same time.
   constexpr std::size_t kept = 4;
   const std::lock_guard hold{lock_};
   const auto known = std::ranges::find_if(drawn_, [&](const drawn_order& x) {

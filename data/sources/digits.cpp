@@ -30,8 +30,8 @@ float approximate_normal(random_stream& random) {
   return (float(sum) - 510.0f) / 147.80f;
 }
 
-/// Random position, rotation, size, slant and distortion of one digit: maps the
-/// coordinates of its glyph to pixels.
+/// Maps the coordinates of a glyph to pixels. The constructor draws a random
+/// position, rotation, size, slant and distortion for one digit.
 class hand {
 public:
   explicit hand(random_stream& random)

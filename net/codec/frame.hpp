@@ -53,8 +53,9 @@ struct frame_limits {
   std::uint64_t control = std::uint64_t{1} << 20;
   std::uint64_t bulk = std::uint64_t{1} << 30;
 
-  /// Returns the maximum payload size of a frame with priority `x`: `control`
-  /// or `bulk`, but at most the maximum of the header's 32-bit length field.
+  /// Returns the maximum payload size of a frame with priority `x`. It is the
+  /// member `control` or `bulk`, but at most the largest number that the 32-bit
+  /// length field of the header can hold.
   std::uint64_t max_payload(priority x) const {
     return std::min<std::uint64_t>(x == priority::control ? control : bulk,
                                    std::uint32_t(-1));

@@ -239,7 +239,8 @@ private:
   std::string problem_;
   /// True if the bytes read ahead hold no complete record.
   bool drained_ = true;
-  /// Number of plaintext bytes in encrypted records that are not all sent.
+  /// Number of plaintext bytes that are encrypted, but do not yet count as
+  /// transferred. Zero: all encrypted records are sent.
   std::size_t sealed_ = 0;
   /// Buffer that joins `first` and `second` to the plaintext of one record.
   std::array<std::byte, SSL3_RT_MAX_PLAIN_LENGTH> record_;

@@ -102,7 +102,8 @@ public:
   /// authenticate.
   struct rejected_peers {
     std::size_t count = 0;
-    /// Address of the last such peer, and why its connection was closed.
+    /// Address of the last peer that did not authenticate, and why its
+    /// connection was closed.
     std::string last;
   };
   rejected_peers rejections() const;

@@ -26,9 +26,9 @@ public:
     last_received_ = now.time_since_epoch().count();
   }
 
-  /// Records that this process is scheduled. The delay of a call is the time
-  /// since the previous call, less `max_tick_interval`. If the delay is more
-  /// than `max_tick_interval`, it does not count as silence.
+  /// Records that this process is scheduled. The lateness of a call is the time
+  /// since the previous call minus `max_tick_interval`. If a call is late by
+  /// more than `max_tick_interval`, its lateness does not count as silence.
   void tick(clock::time_point now) {
     const auto late = now - std::exchange(last_tick_, now) - max_tick_interval_;
     if (late > max_tick_interval_)

@@ -75,7 +75,7 @@ public:
   /// handshake does not wait for bytes.
   std::size_t bytes_wanted() const;
 
-  /// Processes received bytes. @pre at most `bytes_wanted` bytes.
+  /// Processes received bytes. @pre `bytes` has at most `bytes_wanted()` bytes.
   void receive(std::span<const std::byte> bytes);
 
   /// Returns bytes that the caller has to send, also when the handshake has
@@ -89,8 +89,8 @@ public:
 
   /// Returns the hello of the peer. Empty: it has not arrived yet.
   const hello& peer() const { return peer_hello_; }
-  /// Returns the payload of the response. @pre a dialer that has received the
-  /// response.
+  /// Returns the payload of the response. @pre this side is the dialer and has
+  /// received the response.
   const std::vector<std::byte>& payload() const { return payload_; }
 
 private:
@@ -115,7 +115,8 @@ private:
   state state_ = state::in_progress;
   std::string reason_;
   stage stage_ = stage::greeting;
-  /// Number of bytes that complete the current stage.
+  /// Size in bytes of the greeting, proof, length or message that `stage_`
+  /// names. It is complete when `received_` has this size.
   std::size_t awaited_bytes_ = 0;
   std::vector<std::byte> received_, output_;
   std::size_t sent_ = 0;

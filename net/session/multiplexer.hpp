@@ -49,9 +49,10 @@ constexpr std::size_t credits_of(priority x) {
 class multiplexer {
 public:
   /// Maximum number of bytes that are buffered for all channels that this side
-  /// has not opened. A channel counts `bytes_per_channel`, and an event counts
-  /// its payload and `bytes_per_event`. Such channels can be many: a peer that
-  /// starts earlier may use one per replica of this process.
+  /// has not opened. A channel counts as `bytes_per_channel` bytes. An event
+  /// counts as `bytes_per_event` bytes plus the size of its payload or reason.
+  /// There can be many such channels: a peer that starts before this process
+  /// may use one channel per replica of this process.
   static constexpr std::size_t max_buffered_bytes = std::size_t{16} << 20;
   static constexpr std::size_t bytes_per_channel = 256, bytes_per_event = 256;
   /// If at least this number of bytes of a priority waits to be written, `post`

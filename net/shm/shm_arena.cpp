@@ -15,8 +15,9 @@ namespace {
 
 constexpr std::size_t page = 4096;
 
-/// Returns the number of addresses to reserve: the size of the machine's memory
-/// in bytes, but at most a quarter of the addresses that this process may use.
+/// Returns the bytes of address space to reserve: the size of the machine's
+/// memory, but at most a quarter of the address space that this process may
+/// use.
 std::size_t addresses_to_reserve() {
   const auto pages = ::sysconf(_SC_PHYS_PAGES),
              page_bytes = ::sysconf(_SC_PAGESIZE);

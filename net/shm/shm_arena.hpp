@@ -15,10 +15,10 @@ namespace troupe::net {
 /// return pages to the system.
 class shm_arena {
 public:
-  /// Reserves as many addresses as the machine has bytes of memory, but at most
-  /// a quarter of the addresses that this process may use (RLIMIT_AS).
-  /// @errors throws std::runtime_error if the system has no memfd, or too few
-  ///         addresses are free.
+  /// Reserves as much address space as the machine has memory, but at most a
+  /// quarter of the address space that this process may use (RLIMIT_AS).
+  /// @errors throws std::runtime_error if the system has no memfd, or too
+  ///         little address space is free.
   shm_arena();
   /// @pre `bytes` is a multiple of 4096 and at most `max_bytes`.
   explicit shm_arena(std::size_t bytes);

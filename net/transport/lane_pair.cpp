@@ -168,10 +168,10 @@ void negotiation::negotiate_as_connector(shm_setup& setup) {
   if (!setup.failure.empty())
     return;
   messages_.receive(setup.failure);
-  // The acceptor has succeeded, and waits for the messages that
-  // `verify_mapping` sends. `set_up_shm` calls `verify_mapping` only if
-  // `setup.received` is not empty. So `setup.received` is set before the call
-  // of `receive`, which may throw.
+  // If `setup.failure` is empty, the acceptor has succeeded, and waits for the
+  // messages that `verify_mapping` sends. This process must send them even if
+  // `fd_connector->receive` throws. `set_up_shm` calls `verify_mapping` only if
+  // `setup.received` has a value, so it gets a value before that call.
   if (setup.failure.empty())
     setup.received.emplace();
   setup.try_step([&] { setup.received = fd_connector->receive(); });

@@ -152,10 +152,10 @@ bool state_machine::contribution_was_sent(const cursor& sum,
 
 // -- who is missing -----------------------------------------------------------
 
-/// Returns the processes that keep the expected packet from being sent. The
-/// packet needs a contribution of each of these processes, but in this
-/// operation no sum that includes such a contribution has arrived. If there are
-/// no such processes, returns the previous process.
+/// Returns the processes that are missing in the operation. A process is
+/// missing if the next expected packet needs its contribution, but no sum that
+/// has arrived includes a contribution of that process. If no process is
+/// missing, returns the previous process.
 std::vector<std::uint32_t>
 state_machine::silent_ring_peers(const operation& op) const {
   const auto schedule = ring_of(op);

@@ -187,16 +187,20 @@ private:
     tensor output;    ///< The sum. Unused by a gather.
     tensors gathered; ///< Gathered tensors by replica id.
   };
-  /// Position of a packet in a queue. `j` and `i` are indices within the
-  /// operation, from 0:
-  ///   sum by tree  j: chunk, among the chunks that one process adds: the
-  ///                receiver of a contribution, or the sender of a result
-  ///                i: subtree, among the subtrees that the sender of a
-  ///                contribution hosts; 0 for a result
-  ///   gather       j: replica, among the replicas of the sender
-  ///                i: piece of the replica's tensor
-  ///   sum by ring  j: group of chunks
-  ///                i: hop in the group
+  /// Position of a packet in a queue. `j` and `i` are indices, from 0, within
+  /// the operation. Their meaning depends on the packet:
+  ///   contribution to a sum by tree
+  ///                j: index of the chunk among the chunks that the receiver
+  ///                adds
+  ///                i: index of the subtree among the subtrees that the sender
+  ///                hosts
+  ///   result of a sum by tree
+  ///                j: index of the chunk among the chunks that the sender adds
+  ///                i: always 0
+  ///   gather       j: index of the replica among the replicas of the sender
+  ///                i: index of the piece of the replica's tensor
+  ///   sum by ring  j: index of the group of chunks (`ring`)
+  ///                i: index of the hop in the group
   struct cursor {
     /// Number of the operation, counted from 0 in each generation.
     std::uint64_t operation_number = 0;

@@ -51,7 +51,9 @@ public:
 private:
   struct slice {
     reduction reduction_state;
-    bool done = false; ///< The slice's step is complete.
+    /// True: `reduce_some` has returned the sum of the slice's current step. A
+    /// contribution of a newer step makes it false.
+    bool done = false;
     /// Sum that `reduce_some` has not yet returned. If there is one replica, it
     /// is that replica's contribution. Empty: there is no such sum.
     tensor sum;

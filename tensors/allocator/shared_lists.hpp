@@ -48,8 +48,9 @@ std::atomic<std::size_t> range_size{0};
 std::atomic<std::size_t> chunks_used{0};
 std::uint8_t class_of_chunk[chunk_count];
 
-/// Takes the next unused chunk of the range for a size class.
-/// @returns null if the range is used up or the system is out of memory.
+/// Takes the next unused chunk of `range`, and records that its blocks have
+/// size class `index`.
+/// @returns null if `range` has no unused chunk or the system is out of memory.
 char* new_chunk(std::size_t index) {
   const auto i = chunks_used.fetch_add(1, std::memory_order_relaxed);
   if ((i + 1) * chunk_size > range_size.load(std::memory_order_relaxed)) {

@@ -25,8 +25,8 @@ static inline vec exp_of(vec x) {
   p = p * r + 1.6666665459e-1f;
   p = p * r + 5.0000001201e-1f;
   const vec e = p * (r * r) + r + 1.0f;
-  // Multiplies e by 2^k in two factors: k is in [-150, 128], but 2^k is a
-  // normal float only for k in [-126, 127].
+  // Multiplies `e`, which holds e^r, by 2^k in two factors. The reason is that
+  // k is in [-150, 128], but 2^k is a normal float only for k in [-126, 127].
   const ints whole_k = (ints)shifted - 0x4B400000;
   const ints half = whole_k >> 1;
   const vec first = (vec)((half + 127) << 23);

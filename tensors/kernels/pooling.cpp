@@ -83,8 +83,9 @@ static void max_pool(const pool_window& window, const float* x, float* out,
 
 /// Distributes the gradient `g` of a 2 x 2 window to its four pixels. `right`
 /// and `below` are the distances in `grad_x` from a pixel to its right and
-/// lower neighbor. Widens the indices to 32 bits, block by block, so that one
-/// vector of indices belongs to one vector of floats at every level.
+/// lower neighbor. Widens the indices to 32 bits, block by block. Thus a vector
+/// of indices has as many lanes as a vector of floats, at every instruction-set
+/// level.
 static void spread_to_4(const float* __restrict g,
                         const std::uint8_t* __restrict indices,
                         std::size_t right, std::size_t below,

@@ -6,8 +6,8 @@
 
 namespace troupe::ops {
 
-/// List of all built-in ops. Dispatch by name, gradient checks, shape tests and
-/// docs/ops.md read it.
+/// List of all built-in ops. `find_op` finds them by name, the tests check the
+/// gradient and shape of each op, and docs/ops.md lists them.
 extern const std::span<const op* const> built_in;
 
 } // namespace troupe::ops

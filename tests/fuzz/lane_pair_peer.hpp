@@ -146,10 +146,9 @@ private:
     return expected_;
   }
 
-  /// Compares `words` with `expected_`, but ignores the flag after the nonce.
-  /// The flag says whether the peer has mapped the victim's arena.
-  /// @returns true if they are equal, which means that the nonce in `words` is
-  ///          correct.
+  /// Returns true if `words` equals `expected_`, or differs only in the flag
+  /// after the nonce. In both cases the nonce in `words` is correct. The flag
+  /// says whether the peer has mapped the victim's arena.
   bool differs_in_sight(bytes words) const {
     constexpr std::size_t sight = 1 + 8 + sizeof(net::shm_nonce);
     if (words.size() != expected_.size() || words.size() <= sight + 1)
@@ -268,8 +267,11 @@ private:
     pass(socket, std::span{text}.first(size), fds);
   }
 
-  /// Returns `response`, the last message of the victim, with another nonce:
-  /// the nonce that the peer reads in the victim's segment, `came[0]`.
+  /// Returns the message by which the peer proves that it has mapped the
+  /// victim's segment. It is `response` with the nonce replaced by the nonce in
+  /// that segment.
+  /// @param came descriptors from the victim; the first is its segment.
+  /// @param response the last message of the victim.
   bytes proof(std::vector<net::descriptor> came, bytes response) {
     const auto& known = shared_descriptors().memory.header().nonce;
     const auto found =

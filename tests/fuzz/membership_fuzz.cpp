@@ -166,7 +166,7 @@ private:
 
   tally counters_;
   std::shared_ptr<peer_table> peers_;
-  /// The connection at index i has incarnation i + 1.
+  /// The process at the other end of connection i has incarnation i + 1.
   std::vector<std::shared_ptr<fake_connection>> connections_;
   std::vector<std::uint32_t> tasks_;
 };

@@ -9,8 +9,8 @@ namespace troupe::fuzz {
 
 namespace {
 
-/// The liveness stream of the lane. It carries no data, and ends when `closed`
-/// is set.
+/// The liveness stream of the lane, whose end tells the lane that the peer has
+/// ended. It carries no data, and ends when `closed` is set.
 class control_stream final : public stream {
 public:
   explicit control_stream(const bool& closed) : closed_{closed} {}
@@ -111,8 +111,9 @@ private:
   }
 
   /// Overwrites some numbers in the peer's segment, as a hostile peer could, or
-  /// sets whether the liveness stream has ended. A new number is arbitrary, or
-  /// close to the old number or to a limit, so it can be valid or invalid.
+  /// sets whether the liveness stream (`control_stream`) has ended. A new
+  /// number is arbitrary, or close to the old number or to a limit, so it can
+  /// be valid or invalid.
   void write(choices& source) {
     const auto number = [&](std::uint64_t near) {
       return source.flip() ? near + source.below(2 * few_slots)

@@ -72,8 +72,8 @@ struct bench {
   }
 };
 
-/// Calls `run` at every level on equal input, and expects that afterwards all
-/// members of `bench` have equal bits.
+/// Calls `run` with the kernels of every instruction-set level, on equal input.
+/// Expects that afterwards all members of `bench` have equal bits.
 template <class F>
 void expect_same_bits(const char* name, std::size_t n, F run) {
   static const bench input;
@@ -258,9 +258,9 @@ TEST(Kernels, FindANonfiniteElementAtAnyIndex) {
   }
 }
 
-// A process uses the level that TROUPE_LEVEL names. If it cannot run this
-// level, an error lists the levels. A process chooses the level once, so the
-// test starts other processes.
+// A process uses the kernels of the instruction-set level that TROUPE_LEVEL
+// names. If it cannot run them, an error lists the levels that it can run. A
+// process chooses the level once, so the test starts other processes.
 TEST(KernelsDeathTest, UseTheLevelInTheEnvironmentOrListTheLevels) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const auto choose = [](const char* level) {

@@ -142,9 +142,9 @@ fit_end fit_loop::run_epoch() {
     request.steps = std::min(request.steps, options_.max_steps - steps_done_);
   request.step = [step = step_](step_context& at) { (*step)(at); };
   request.on_commit = [this](const commit_record& x) { on_commit_guarded(x); };
-  // This timeout also limits the time without a commit. While a callback of
-  // another worker runs, the chief grants only the steps within the step
-  // window. Then no commit follows until the callback returns.
+  // `join_timeout` also extends the time that this worker waits for the next
+  // commit. If a callback of another worker is slow, the chief stops granting
+  // steps, and no commit follows until that callback returns.
   request.join_timeout = model_.strategy->callback_timeout;
   if (request.steps > 0)
     run(request);

@@ -90,8 +90,9 @@ std::string describe_fit(const model_state& state, const data::dataset& batches,
   return fingerprint.text();
 }
 
-/// Describes the first line in which `b` differs from `a`, the text of worker
-/// 0.
+/// Describes the first line in which two texts differ.
+/// @param a text of worker 0.
+/// @param b text of another worker.
 std::string difference(const std::string& a, const std::string& b) {
   std::istringstream in_a{a}, in_b{b};
   for (std::string line_a, line_b;;) {

@@ -112,8 +112,8 @@ public:
   std::vector<tensors> call(std::string_view function,
                             const tensors& inputs = {});
 
-  /// Makes a call with a function object a compile error, because code is not
-  /// sent to nodes.
+  /// Rejects a function object at compile time, because code is not sent to
+  /// nodes.
   template <class F, class... Args>
   requires(!detail::is_name<F>) per_replica<tensors> run(const F&,
                                                          const Args&...) {

@@ -32,7 +32,8 @@ struct worker_state {
   worker_arguments arguments;
   steps_factory factory;
   std::shared_ptr<const multi_worker_mirrored_strategy> strategy;
-  step_functions functions; ///< The functions may refer to `strategy`.
+  /// The functions may refer to `strategy`, so they are destroyed before it.
+  step_functions functions;
   std::uint64_t next_request = 0;
 
 private:

@@ -37,7 +37,8 @@ struct worker_info {
   std::vector<std::uint32_t> replica_ids{}; ///< Its replicas, ascending.
   std::uint32_t replicas = 0;               ///< Replicas of all workers.
   std::string transport{};
-  /// Names of the worker's functions.
+  /// Names of the functions in `step_functions::run` and in
+  /// `step_functions::call`.
   std::vector<std::string> runs{}, calls{};
   auto fields() {
     return std::tie(replica_ids, replicas, transport, runs, calls);

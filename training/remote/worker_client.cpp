@@ -15,9 +15,9 @@ namespace {
 using std::chrono::milliseconds;
 
 /// The actor that sends a request waits for the request's timeout plus this
-/// margin. The thread that waits for the replies waits for the request's
-/// timeout plus two margins. If the request times out at a proxy, the proxy
-/// therefore reports the timeout first, with a reason.
+/// margin. The thread that waits for the replies waits for that timeout plus
+/// two margins. The proxy of a worker adds no margin to the timeout of
+/// `join_all` and `run_all`, so it reports their timeout first, with a reason.
 constexpr milliseconds reply_margin{500};
 
 /// Collects the replies. The actor that sends the requests and the thread that

@@ -17,6 +17,7 @@ using std::chrono::milliseconds;
 namespace {
 
 /// Returns a job name that is unique over all strategies and clients.
+/// @param steps name under which the nodes have registered the step functions.
 std::string new_job_name(const std::string& steps) {
   std::random_device random;
   const auto number = std::uint64_t{random()} << 32 | random();

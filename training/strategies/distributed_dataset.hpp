@@ -69,7 +69,8 @@ public:
   bool operator==(std::default_sentinel_t) const { return !current_; }
 
 private:
-  /// Null: the caller owns the steps.
+  /// Reader of the epoch, if the iterator owns it. Null: the caller owns
+  /// `*steps_`.
   std::unique_ptr<distributed_dataset::steps> owned_steps_;
   distributed_dataset::steps* steps_;
   std::optional<value_type> current_;

@@ -75,8 +75,8 @@ struct shared_run {
   shared_run(const step_function& x, std::size_t replicas)
     : errors(replicas), fn{std::make_shared<const step_function>(x)} {}
 
-  /// Returns the step function. Null: the call has ended, and no replica may
-  /// enter the function.
+  /// Returns the step function. Null: the call of `run_steps` has ended, and no
+  /// replica may enter the function.
   std::shared_ptr<const step_function> function() {
     const std::lock_guard hold{lock};
     return fn;

@@ -147,9 +147,11 @@ void strategy::check_cross_replica(const char* operation) const {
                  "all_reduce or all_gather there");
 }
 
-/// Random numbers depend on the number of calls of `run`, not on the step
-/// number of the group. The step number depends on the placement: `reduce` runs
-/// a step of the group only in a job of several processes.
+/// Runs one step of the group, in which each replica calls `fn`. The random
+/// numbers of the step depend on how many calls of `run` have succeeded. They
+/// do not depend on the step number of the group, which depends on the
+/// placement: `reduce` runs a step of the group only in a job of several
+/// processes.
 void strategy::run_step(const std::function<void(replica_context&)>& fn) const {
   run_one_step(state_, [fn, number = state_->runs](replica_context& self) {
     current_context().random.step = number;

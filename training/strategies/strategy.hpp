@@ -102,7 +102,8 @@ public:
   /// workers, every worker must call `gather`.
   tensor gather(const per_replica<tensor>& values, int axis) const;
 
-  /// Returns the values of this worker's replicas.
+  /// Returns the values that `x` holds, one for each replica of this worker. If
+  /// `x` is no `per_replica`, returns `x` as the only value.
   template <class T>
   const std::vector<T>& local_results(const per_replica<T>& x) const {
     return x.values();

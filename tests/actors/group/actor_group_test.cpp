@@ -83,8 +83,9 @@ TEST(ActorGroup, StopEndsAllReplicasAtTheSameStepWithinTwoWindows) {
                             fixture.group->stop();
                         }});
   EXPECT_GT(end, 10u);
-  // Steps are granted at most two windows beyond the last acknowledged step,
-  // and `stop` was called before step 10 was acknowledged.
+  // By the protocol (docs/protocols/step_commit.md), the chief grants at most
+  // two step windows beyond the last acknowledged step. `stop` was called
+  // before step 10 was acknowledged.
   EXPECT_LE(end, 10 + 2 * default_step_window);
   for (const auto& steps : ran)
     EXPECT_EQ(steps, end);

@@ -164,9 +164,10 @@ TEST_P(Processes, FailIfTheyAskForDifferentSteps) {
   }
 }
 
-// At first, only worker 2 requests the run. After the timeout of 1 s,
-// the error of worker 2 names the two other processes. Chief 0 then requests
-// the run too, and receives the error of worker 2.
+// The tasks are chief 0, worker 1 and worker 2. Worker 2 requests the run
+// alone, and its request fails after the timeout of 1 s with an error that
+// names the two other tasks. Chief 0 then requests the run, and its request
+// fails with an equal error.
 TEST(ClusterGroup, AReduceThatOneOfThreeBeganNamesTheTwoMissing) {
   cluster_fixture processes{3};
   processes.join_with_groups({.step_timeout = 1s});

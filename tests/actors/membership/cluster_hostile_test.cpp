@@ -105,8 +105,9 @@ TEST(ClusterHostile, AMemberThatSendsAViewHasNoEffect) {
       line->post({net::frame_kind::oneway, net::priority::control, 0, 1,
                   net::encode(membership_message_kind::view, std::string{},
                               rendezvous::membership_view{})}));
-    // The thread of the leader's endpoint handles the view before it accepts
-    // these streams. Thus the leader has handled the view after this loop.
+    // The thread of the leader's endpoint handles the message with the view
+    // before it accepts the streams that this loop dials. Thus the leader has
+    // handled that message after the loop.
     for (int i = 0; i < 20; ++i)
       EXPECT_TRUE(
         fake_member.dial(processes.addresses[0], "contributions").connection);

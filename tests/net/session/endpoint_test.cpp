@@ -153,7 +153,7 @@ TEST(Endpoint, FailsAtTheDeadlineWithTheLastReason) {
 }
 
 TEST(Endpoint, TimesOutIfThePeerDoesNotRespond) {
-  // it has no handler, so dialing peers wait
+  // this endpoint has no handler for connections, so dialing peers wait
   endpoint right{listening_options()};
   test_endpoint left{dialing_options()};
   const auto result = await_result(

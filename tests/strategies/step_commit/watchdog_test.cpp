@@ -54,8 +54,9 @@ TEST(StepCommitProgress, CountsAcknowledgementsRunsAndReportsOnce) {
   }
 }
 
-/// At a timeout the machine sends requests. The timeout counts as progress, so
-/// that the replies get a full timeout of their own.
+/// At a timeout the machine sends probes or `configure` messages to the
+/// replicas, or stops waiting for them. The timeout counts as progress, so that
+/// the replicas have another full timeout to reply.
 TEST(StepCommitProgress, CountsATimeoutInEveryPhase) {
   chief_fixture d{one_process(2)};
   const auto late = [&] { return d.machine.on_timeout("1 s"); };

@@ -140,8 +140,10 @@ TEST_F(SavedModel, RejectionIsOneSentence) {
 
 TEST_F(SavedModel, ClaimedSizesAllocateNoMemory) {
   const auto bytes = interrupted_model_bytes();
-  // The file has 300 KB. With U = 2^20 units instead of 24, its header claims
-  // 795 U weights of 4 bytes and two slots of the same size: 10 GB.
+  // The file has 300 KB. With U = 2^20 units instead of 24, the model has
+  // 784 U + U weights in its first layer and 10 U + 10 in its second: 3.3 GB as
+  // float32. The header claims four buffers of this size, 13 GB in all: the
+  // weights, the two slots of Adam and the best weights.
   auto huge =
     with_replaced_header(bytes, R"("units":24)", R"("units":1048576)");
   expect_load_error(huge, "its parameters do not match its model");

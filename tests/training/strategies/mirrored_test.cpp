@@ -155,7 +155,8 @@ TEST_F(Mirrored, StopTakesEffectWithinTheStepWindowAndCanBeResumed) {
   EXPECT_EQ(model.fit(batches(), asked).end, fit_end::interrupted);
   EXPECT_GE(model.steps(), 16u);
   // While the callback handles step 15, at most the steps below 15 are
-  // acknowledged. The chief grants at most two step windows beyond these steps.
+  // acknowledged. By the protocol (docs/protocols/step_commit.md), the chief
+  // grants at most two step windows beyond the acknowledged steps.
   EXPECT_LE(model.steps(), 15 + 2 * default_step_window);
   asked.stop = nullptr;
   asked.resume = true;
