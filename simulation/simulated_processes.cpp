@@ -52,12 +52,13 @@ void check(const replica_group_options& options, const process_layout& layout) {
       + std::to_string(options.replicas)
       + " replicas: each process hosts at least one; give 1 to "
       + std::to_string(options.replicas));
+  const auto& lists = layout.replicas_by_process;
   std::size_t placed = 0;
-  for (const auto& ids : layout.replicas_by_process)
+  for (const auto& ids : lists)
     placed += ids.size();
-  if (placed > 0
-      && (placed != options.replicas
-          || layout.replicas_by_process.size() != layout.processes))
+  if (!lists.empty()
+      && (placed != options.replicas || lists.size() != layout.processes
+          || std::ranges::any_of(lists, &placement::id_list::empty)))
     throw std::invalid_argument(
       "replicas_by_process places " + std::to_string(placed) + " replicas on "
       + std::to_string(layout.replicas_by_process.size())

@@ -22,7 +22,8 @@ void backend_step_context::contribute_in_place(std::uint32_t bucket,
 }
 
 tensor backend_step_context::sum(std::uint32_t bucket) {
-  auto total = backend_->sum_of(bucket);
+  backend_->sum_of(bucket); // throws if there was no contribution
+  tensor total;
   while (!total) { // another replica may leave the step after the wait
     wait_for({wait_condition::kind::sum, bucket});
     total = backend_->sum_of(bucket);

@@ -14,8 +14,8 @@ namespace troupe {
 
 /// One replica's access to the all-reduces ("sums") and all-gathers ("gathers")
 /// among all replicas of a job. Implementations are `sequential_backend`,
-/// `local_backend` and `lane_backend`. All calls are made on the replica's
-/// thread.
+/// `local_backend` and `lane_replica_backend`. The replica makes all calls on
+/// its thread.
 class collective_backend {
 public:
   virtual ~collective_backend() = default;
@@ -36,7 +36,8 @@ public:
 
   // -- contributions ----------------------------------------------------------
 
-  /// Contributes to the sum of a bucket. Does not wait for other replicas.
+  /// Contributes to the sum of a bucket. Does not wait for other replicas. The
+  /// next `wait` reports a failure that the call finds.
   /// @param output whether the sum may overwrite `contribution`.
   /// @errors throws std::logic_error if this replica has already contributed to
   ///         the bucket in this step. If another replica of this process
@@ -66,8 +67,9 @@ public:
     } event = kind::drained;
     std::uint32_t bucket = 0; ///< Bucket of a sum or a gather.
   };
-  /// Result of a wait. `pending`: the condition does not hold yet. `failed`: it
-  /// cannot hold any more, because of `failure()`.
+  /// Result of a wait. `pending`: the condition does not hold yet. `failed`:
+  /// the condition does not hold, and `last_failure()` says why it may never
+  /// hold.
   enum class wait_status { ready, pending, failed };
 
   /// Makes progress until the condition holds or nothing can be done.
@@ -77,24 +79,25 @@ public:
   ///         did not contribute to.
   virtual wait_status wait(const wait_condition& condition, bool blocking) = 0;
 
-  /// True: after `wait` has returned `pending` or `park` true, the backend
-  /// sends the replica a `wake` message when the condition may hold. False: the
-  /// replica has to call `wait` again by itself, after it has read its mailbox.
+  /// True: after a blocking `wait` has returned `pending`, or `park` true, the
+  /// backend sends the replica a `wake` message when there is something to do.
+  /// False: the replica calls `wait` again by itself, after it has read its
+  /// mailbox.
   virtual bool wakes() const = 0;
 
+  /// Why collectives cannot complete.
   struct failure {
     ec code = ec::protocol;
     /// Text for people, such as "worker 1 (replicas 2, 3) was lost: ...".
     std::string text;
     /// True: another process failed, and `text` names it.
     bool of_peer = false;
-    /// Set if the path to a process has ended, so that no collective with it
-    /// can complete. The process may be alive, and other collectives may
-    /// complete.
+    /// Set if only the path to a process has ended. The process may be alive,
+    /// and collectives that need nothing more from it still complete.
     std::optional<step_commit::suspicion> suspect{};
   };
-  /// Returns the failure because of which no collective can complete, if any.
-  virtual std::optional<failure> failed() = 0;
+  /// Returns the failure, if any. `wait` or `serve` has found it.
+  virtual std::optional<failure> last_failure() = 0;
 
   // -- results ----------------------------------------------------------------
 
@@ -119,7 +122,8 @@ public:
 
   /// Outside a step: handles messages of other replicas and works for them, as
   /// long as there is something to do.
-  virtual void serve() {}
+  /// @returns false if a message violated the protocol: see `last_failure`.
+  virtual bool serve() { return true; }
   /// Ends the work for other replicas until the next `wake` message.
   /// @returns false if there is something to do: call `serve` again.
   virtual bool park() { return true; }

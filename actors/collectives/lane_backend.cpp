@@ -37,12 +37,6 @@ bool lane_backend::blocks() const {
 
 // -- failures -----------------------------------------------------------------
 
-void lane_backend::impl::set_failure(std::uint32_t process, ec code,
-                                     const std::string& description) {
-  if (!failure)
-    failure = describe_failure(process, code, description);
-}
-
 lane_backend::peer_failure
 lane_backend::impl::describe_failure(std::uint32_t process, ec code,
                                      const std::string& description) const {
@@ -63,13 +57,19 @@ std::optional<lane_backend::peer_failure>
 lane_backend::impl::check_for_failure() {
   if (const auto& x = machine.error())
     return describe_failure(x->process, ec::protocol, x->reason);
-  for (std::uint32_t p = 0;
-       !failure && p < machine.replica_placement().job.processes(); ++p)
-    if (p != machine.replica_placement().process)
+  // A violation of the protocol may follow the end of another lane.
+  const auto is_final = [this] {
+    return failure && failure->code == ec::protocol;
+  };
+  const auto& placement = machine.replica_placement();
+  for (std::uint32_t p = 0; !is_final() && p < placement.job.processes(); ++p)
+    if (p != placement.process)
       for (const auto lane_id :
            {collective::lane_id::contributions, collective::lane_id::results})
         if (const auto& end = transport.lane_of(p, lane_id).closed())
-          set_failure(p, close_code(end->cause), end->reason);
+          if (const auto code = close_code(end->cause);
+              !failure || (!is_final() && code == ec::protocol))
+            failure = describe_failure(p, code, end->reason);
   return failure;
 }
 

@@ -17,8 +17,6 @@ struct lane_backend::impl {
        const lane_backend_options& backend_options);
 
   // Implemented in lane_backend.cpp.
-  void set_failure(std::uint32_t process, ec code,
-                   const std::string& description);
   peer_failure describe_failure(std::uint32_t process, ec code,
                                 const std::string& description) const;
   std::optional<peer_failure> check_for_failure();
@@ -48,7 +46,8 @@ struct lane_backend::impl {
   bool has_driver = false;      ///< True while a thread is the driver.
   bool driver_sleeps = false;   ///< True while the driver sleeps.
   int followers = 0;            ///< Number of threads that wait for the driver.
-  /// Failure of the first lane that closed. It is never reset.
+  /// The first lane that closed, or the first violation of the protocol on a
+  /// lane. It is never reset.
   std::optional<peer_failure> failure;
 };
 

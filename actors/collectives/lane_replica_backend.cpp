@@ -2,7 +2,8 @@
 
 namespace troupe {
 
-std::optional<collective_backend::failure> lane_replica_backend::failed() {
+std::optional<collective_backend::failure>
+lane_replica_backend::last_failure() {
   const auto peer = lanes_->failure();
   if (!peer)
     return std::nullopt;

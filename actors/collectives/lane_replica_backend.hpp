@@ -39,7 +39,7 @@ public:
     return lanes_->wait(replica_, condition, blocking);
   }
   bool wakes() const override { return !lanes_->blocks(); }
-  std::optional<failure> failed() override;
+  std::optional<failure> last_failure() override;
 
   tensor sum_of(std::uint32_t bucket) override {
     return lanes_->sum_of(replica_, bucket);

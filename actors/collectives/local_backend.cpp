@@ -127,10 +127,11 @@ bool local_backend::reduce_some(std::uint32_t bucket) {
   return true;
 }
 
-void local_backend::serve() {
+bool local_backend::serve() {
   drain_queue();
   while (reduce_some(0)) {
   }
+  return !failure_;
 }
 
 bool local_backend::park() {

@@ -46,7 +46,7 @@ public:
 
   wait_status wait(const wait_condition& condition, bool blocking) override;
   bool wakes() const override { return true; }
-  std::optional<failure> failed() override { return failure_; }
+  std::optional<failure> last_failure() override { return failure_; }
 
   tensor sum_of(std::uint32_t bucket) override;
   tensors gathered(std::uint32_t bucket) override;
@@ -55,7 +55,7 @@ public:
   missing(std::uint64_t step,
           const std::optional<wait_condition>& condition) override;
 
-  void serve() override;
+  bool serve() override;
   bool park() override;
   void deliver(tensor_message&& message) override;
 

@@ -91,7 +91,7 @@ public:
 
   wait_status wait(const wait_condition& condition, bool blocking) override;
   bool wakes() const override { return false; }
-  std::optional<failure> failed() override { return std::nullopt; }
+  std::optional<failure> last_failure() override { return std::nullopt; }
 
   tensor sum_of(std::uint32_t bucket) override {
     return shared_->sum_of(bucket, replica_);

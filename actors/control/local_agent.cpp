@@ -67,18 +67,19 @@ void local_agent_state::on_configured(const step_commit::configured& answer) {
     self->delayed_send(self, max_answer_delay, atom::flush_v);
 }
 
-/// @returns the position of a replica among those of this process; their number
-///          if it is none of them.
-std::size_t local_agent_state::index_of(std::uint32_t replica) const {
-  const auto& ids = options.replicas;
-  return static_cast<std::size_t>(std::ranges::find(ids, replica)
-                                  - ids.begin());
+/// Returns the entry of a replica in `next_steps`. Null: no run has begun, or
+/// the replica is not in this process.
+std::uint64_t* local_agent_state::next_step_of(std::uint32_t replica) {
+  const auto at = std::ranges::lower_bound(options.replicas, replica);
+  if (next_steps.empty() || at == options.replicas.end() || *at != replica)
+    return nullptr;
+  return &next_steps[static_cast<std::size_t>(at - options.replicas.begin())];
 }
 
 void local_agent_state::on_step_done(const step_commit::step_done& report) {
-  const auto i = index_of(report.replica);
-  if (report.generation == generation && i < next_steps.size())
-    next_steps[i] = std::max(next_steps[i], report.step + 1);
+  if (auto* next = next_step_of(report.replica);
+      next && report.generation == generation)
+    *next = std::max(*next, report.step + 1);
   unsent.steps_done.push_back(report);
   const auto batch_size =
     options.report_batch * std::max<std::size_t>(next_steps.size(), 1);
@@ -114,14 +115,12 @@ void local_agent_state::on_wait_report(const step_commit::wait_report& report) {
     flush();
   else if (unsent.wait_reports.size() == 1) // flush soon: the chief waits
     self->delayed_send(self, max_answer_delay, atom::flush_v);
-  const auto i = index_of(report.id);
-  if (!handling_loss || report.generation != generation
-      || i >= next_steps.size())
+  const auto* next = next_step_of(report.id);
+  if (!handling_loss || report.generation != generation || !next)
     return;
-  // if the replica has reported the end of this step meanwhile, ask about its
-  // next step
-  if (report.step < next_steps[i])
-    return probe(i);
+  // if the replica has reported this step since, ask about its next step
+  if (report.step < *next)
+    return probe(static_cast<std::uint32_t>(next - next_steps.data()));
   if (std::ranges::count(wait_reports, report.id,
                          &step_commit::wait_report::id))
     return; // it has also reported a suspicion

@@ -60,7 +60,7 @@ struct local_agent_state {
   template <class Message>
   void forward(message_kind kind, const Message& message);
   void flush();
-  std::size_t index_of(std::uint32_t replica) const;
+  std::uint64_t* next_step_of(std::uint32_t replica);
   void on_configured(const step_commit::configured& answer);
   void on_step_done(const step_commit::step_done& report);
   bool completes_run(const step_commit::step_done& report) const;

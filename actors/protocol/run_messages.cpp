@@ -29,7 +29,10 @@ private:
     return 1;
   }
   static std::size_t elements(const step_commit::wait_report& x) {
-    return 1 + x.missing.size();
+    std::size_t count = 1 + x.missing.size();
+    for (const auto& suspect : x.suspects)
+      count += 1 + suspect.reason.size() / element_bytes;
+    return count;
   }
 
   std::vector<owner_batch> batches_;

@@ -22,9 +22,11 @@ constexpr std::chrono::milliseconds max_batch_delay{20};
 /// process until it is sent to another process in a batch.
 constexpr std::chrono::milliseconds max_answer_delay{2};
 
-/// Maximum number of elements of a batch. An element has at most 64 bytes, so a
-/// batch has at most 512 KiB, half of the maximum of a control frame.
+/// Maximum number of elements of a batch. An element has at most
+/// `element_bytes` bytes, so a batch has at most 512 KiB, half of the maximum
+/// of a control frame.
 constexpr std::size_t max_batch_elements = 8192;
+constexpr std::size_t element_bytes = 64;
 
 /// Notifies a run client of committed steps.
 struct commit_batch {

@@ -13,6 +13,9 @@ namespace {
 
 const role_id chief_id{role_id::kind::chief, 0};
 
+/// Time after which a replica that still suspects a process reports it again.
+constexpr std::chrono::milliseconds suspicion_report_interval{200};
+
 std::string exception_text(const std::exception_ptr& x) {
   try {
     std::rethrow_exception(x);
@@ -99,18 +102,22 @@ replica_state::make_wait_report(std::uint64_t step_number) const {
   if (next_step != step_number)
     report.current_activity = step_commit::activity::idle;
   report.missing = missing_replicas(step_number);
+  if (const auto failure = backend->last_failure();
+      awaited && failure && failure->suspect)
+    report.suspects = {*failure->suspect};
   return report;
 }
 
-/// Reports that the path to a process has ended, once in a generation. The
-/// chief decides what follows.
-void replica_state::suspect(const step_commit::suspicion& suspicion) {
-  if (std::exchange(suspicion_reported, true))
+/// Reports that the path to a process has ended; the chief decides what
+/// follows. The report is repeated from time to time, since a message can be
+/// lost.
+void replica_state::report_suspicion() {
+  const auto now = self->clock().now();
+  if (now < next_suspicion_report)
     return;
-  auto report = make_wait_report(next_step);
-  report.suspects = {suspicion};
+  next_suspicion_report = now + suspicion_report_interval;
   sender.send(chief_id, owner, message_kind::wait_report, generation, next_step,
-              report);
+              make_wait_report(next_step));
 }
 
 bool replica_state::is_next_step(std::uint64_t number) const {
@@ -153,9 +160,8 @@ void replica_state::make_progress() {
     }
     if (newest_generation > generation)
       begin_generation();
-    backend->serve();
-    if (const auto failure = backend->failed(); failure && !failure->of_peer)
-      fail_with(*failure);
+    if (!backend->serve())
+      fail_with(*backend->last_failure());
     if (!failed && run_function.function && next_step < granted_until)
       start_step();
     else if (backend->park())
@@ -165,6 +171,7 @@ void replica_state::make_progress() {
 
 void replica_state::start_step() {
   in_step = true;
+  next_suspicion_report = {};
   update_begun = false;
   backend->begin_step(next_step);
   prepare(own_context, options, id, next_step);
@@ -262,7 +269,8 @@ void replica_state::fail_with(const collective_backend::failure& failure) {
 
 void replica_state::begin_generation() {
   generation = newest_generation;
-  failed = suspicion_reported = false;
+  failed = false;
+  next_suspicion_report = {};
   run_function = {};
   next_step = granted_until = 0;
   backend->begin_generation(generation);
@@ -310,6 +318,10 @@ replica(replica_internal_actor::stateful_pointer<replica_state> self,
       self->state.make_progress();
     },
     [self](atom::next) { self->state.make_progress(); },
+    [self](atom::watchdog) {
+      self->state.suspicion_timer_set = false;
+      self->state.make_progress();
+    },
   };
 }
 

@@ -10,6 +10,7 @@
 #include "troupe/actors/replica/step_registry.hpp"
 #include "troupe/strategies/step_commit/state_machine.hpp"
 
+#include <caf/actor_clock.hpp>
 #include <caf/typed_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
@@ -26,7 +27,10 @@ using replica_internal_actor = replica_actor::extend<
   // Makes progress: the tensor queue may have messages, or a wait may be over.
   caf::reacts_to<atom::wake>,
   // Begins the next step if it is granted.
-  caf::reacts_to<atom::next>>;
+  caf::reacts_to<atom::next>,
+  // The step function waits although a path to a process has ended: checks the
+  // condition again.
+  caf::reacts_to<atom::watchdog>>;
 
 // -- state --------------------------------------------------------------------
 
@@ -38,8 +42,8 @@ struct replica_config {
   /// Number of the actor that carries out the replica, from 1. Always 1 in a
   /// job, because replicas are not respawned.
   std::uint32_t incarnation = 1;
-  std::shared_ptr<fault_injector> faults; ///< Null: no faults.
-  std::shared_ptr<collective_backend> backend{};
+  std::shared_ptr<fault_injector> faults;        ///< Null: no faults.
+  std::shared_ptr<collective_backend> backend{}; ///< Must not be null.
   /// Step functions by name. Null: step functions are never sent by name.
   std::shared_ptr<const step_registry> registry{};
 };
@@ -70,7 +74,7 @@ struct replica_state {
   void send_configured();
   void fail(ec cause, const std::string& reason);
   void fail_with(const collective_backend::failure& failure);
-  void suspect(const step_commit::suspicion& suspicion);
+  void report_suspicion();
   step_commit::wait_report make_wait_report(std::uint64_t step_number) const;
   void fail_for_timeout(std::chrono::milliseconds waited);
   std::uint32_t awaited_bucket() const;
@@ -103,8 +107,10 @@ struct replica_state {
   bool update_begun = false; ///< True: the step cannot be undone any more.
   /// True: `failed` was sent, and the replica waits for the next generation.
   bool failed = false;
-  /// True: the replica has reported a suspicion in this generation.
-  bool suspicion_reported = false;
+  /// Time until which a suspicion is not reported again.
+  caf::actor_clock::time_point next_suspicion_report{};
+  /// True while a `watchdog` message to itself is pending.
+  bool suspicion_timer_set = false;
   /// The condition that the step function waits for. nullopt: it does not wait.
   std::optional<collective_backend::wait_condition> awaited;
   /// True while a `wake` message to itself is pending.

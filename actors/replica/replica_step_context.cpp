@@ -56,18 +56,21 @@ void replica_step_context::wait_for(const wait_condition& condition) {
     const auto status = backend().wait(condition, true);
     if (status == wait_status::ready)
       break;
+    const auto failure =
+      status == wait_status::failed ? backend().last_failure() : std::nullopt;
+    if (failure && !failure->suspect) {
+      state_.fail_with(*failure);
+      throw superseded{};
+    }
+    if (failure)
+      state_.report_suspicion();
     if (fail_if_expired(wait_deadline))
       throw superseded{};
-    if (status == wait_status::failed) {
-      const auto failure = *backend().failed();
-      if (!failure.suspect) {
-        state_.fail_with(failure);
-        throw superseded{};
-      }
+    if (failure) {
       // The condition may still become true without the suspected process.
-      state_.suspect(*failure.suspect);
-      if (!std::exchange(state_.wake_pending, true))
-        wake_at(state_.self->clock().now() + suspicion_interval);
+      if (!std::exchange(state_.suspicion_timer_set, true))
+        state_.self->delayed_send(state_.self, suspicion_interval,
+                                  atom::watchdog_v);
       fiber::park();
       continue;
     }

@@ -8,6 +8,16 @@
 
 namespace troupe::step_commit {
 
+namespace {
+
+/// Returns true if a replica can fail in a step with this code.
+bool ends_a_step(ec code) {
+  return code == ec::invalid || code == ec::protocol || code == ec::stalled
+         || code == ec::peer_lost || code == ec::unreachable;
+}
+
+} // namespace
+
 void state_machine::fail(reaction& out, ec code, std::string reason) {
   failure_ = {code, std::move(reason)};
   run_pending_ = false;
@@ -21,14 +31,18 @@ reaction state_machine::on(const failed& failure) {
   if (failure.generation != generation_ || failure.replica >= members_.size()
       || !is_active() || !is_current(failure.replica, failure.incarnation))
     return out;
+  const auto code = ends_a_step(failure.code) ? failure.code : ec::invalid;
   if (lost_process_)
-    finish_loss(out, failure.reason);
+    abort_for_loss(out, failure.reason);
+  else if (suspicion_ && code == ec::stalled)
+    // the replica has waited for the suspected process
+    abort_for_suspicion(out, failure.reason);
   else if (processes_.is_distributed())
-    fail(out, failure.code,
+    fail(out, code,
          processes_.name_of(failure.replica) + " failed in step "
            + std::to_string(failure.step) + ": " + failure.reason);
   else
-    fail(out, failure.code, failure.reason);
+    fail(out, code, failure.reason);
   return out;
 }
 
@@ -89,7 +103,7 @@ std::uint64_t state_machine::awaited_step() const {
 /// Aborts the run because a process was lost. The reason names that process and
 /// ends with `more`. If `more` is empty, the reason ends with the waiting roles
 /// and the inputs they wait for.
-void state_machine::finish_loss(reaction& out, const std::string& more) {
+void state_machine::abort_for_loss(reaction& out, const std::string& more) {
   const auto waits = more.empty() ? describe_waits() : more;
   fail(out, lost_process_->code,
        lost_name_ + " was lost in step " + std::to_string(awaited_step()) + ": "
@@ -151,9 +165,11 @@ reaction state_machine::on_timeout(const std::string& waited) {
       break;
     case phase::probing:
       if (lost_process_)
-        finish_loss(out);
+        abort_for_loss(out);
+      else if (suspicion_ && awaited_step() > probed_step_)
+        probe_all(out, awaited_step()); // the answers are about another step
       else if (suspicion_)
-        finish_suspicion(out);
+        abort_for_suspicion(out, describe_waits());
       else
         fail(out, ec::stalled, stall_message(waited));
       break;
@@ -171,7 +187,8 @@ reaction state_machine::on_timeout(const std::string& waited) {
 /// process is usually reported soon.
 void state_machine::on_suspicion(reaction& out, const wait_report& report) {
   if (report.suspects.empty() || suspicion_ || lost_process_ || !is_active()
-      || report.generation != generation_ || !is_possible(report))
+      || report.generation != generation_ || report.step < next_
+      || !is_possible(report))
     return;
   suspicion_ = report;
   ++progress_count_;
@@ -180,9 +197,10 @@ void state_machine::on_suspicion(reaction& out, const wait_report& report) {
 
 /// Aborts the run because a replica has no path to a process whose loss was not
 /// reported.
-void state_machine::finish_suspicion(reaction& out) {
+/// @param waits what the replicas wait for.
+void state_machine::abort_for_suspicion(reaction& out,
+                                        const std::string& waits) {
   const auto& [process, code, reason] = suspicion_->suspects.front();
-  const auto waits = describe_waits();
   fail(out, code,
        processes_.name_of(suspicion_->id) + " has lost its lanes to "
          + processes_.names[process] + " in step "
@@ -206,17 +224,23 @@ reaction state_machine::on(const wait_report& report) {
     // step. So a later step is the first incomplete one, and is probed instead.
     probe_all(out, step);
   else
-    finish_loss(out);
+    abort_for_loss(out);
   return out;
 }
 
 bool state_machine::is_possible(const wait_report& report) const {
-  return report.missing.size() <= members_.size()
-         && (report.reducer || report.id < members_.size())
-         && report.suspects.size() <= processes_.names.size()
-         && std::ranges::all_of(report.suspects, [this](const suspicion& x) {
-              return x.process < processes_.names.size();
-            });
+  if (report.missing.size() > members_.size())
+    return false;
+  if (report.reducer)
+    return report.suspects.empty();
+  if (report.id >= members_.size()
+      || report.suspects.size() > processes_.names.size())
+    return false;
+  return std::ranges::all_of(report.suspects, [&](const suspicion& x) {
+    return x.process < processes_.names.size()
+           && x.process != processes_.placement.process_of(report.id)
+           && (x.code == ec::peer_lost || x.code == ec::unreachable);
+  });
 }
 
 /// Notes the answer of a role to the last probe.

@@ -170,12 +170,14 @@ reaction state_machine::on(const step_done& done) {
   reported_[slot][done.replica] = true;
   reports_[slot][done.replica] = done.metrics;
   ++report_counts_[slot];
-  if (!lost_process_ && !suspicion_)
-    phase_ = phase::running; // a report is progress
   ++progress_count_;
   while (next_ < granted_
          && report_counts_[next_ % step_window_] == members_.size())
     commit_next(out);
+  if (suspicion_ && suspicion_->step < next_)
+    suspicion_.reset(); // the step did not need the suspected process
+  if (phase_ == phase::probing && !lost_process_ && !suspicion_)
+    phase_ = phase::running; // a report is progress
   return out;
 }
 

@@ -315,9 +315,9 @@ private:
   void grant_more(reaction& out);
   void probe_all(reaction& out, std::uint64_t step);
   std::uint64_t awaited_step() const;
-  void finish_loss(reaction& out, const std::string& more = {});
+  void abort_for_loss(reaction& out, const std::string& more = {});
   void on_suspicion(reaction& out, const wait_report& report);
-  void finish_suspicion(reaction& out);
+  void abort_for_suspicion(reaction& out, const std::string& waits);
   bool resend_configure(reaction& out);
   bool all_configured() const;
   bool first_answer(const wait_report& report);
@@ -339,7 +339,7 @@ private:
   /// Set while the machine probes after the loss of a process.
   std::optional<aborted> lost_process_;
   std::string lost_name_; ///< Name of the lost process.
-  /// The first report of the run that suspects a process.
+  /// The first report that suspects a process, until its step is committed.
   std::optional<wait_report> suspicion_;
   std::uint64_t probed_step_ = 0; ///< Step of the last probe.
   bool resent_ = false;           ///< `configure` was sent a second time.

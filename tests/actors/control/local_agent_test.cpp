@@ -9,6 +9,8 @@
 #include <caf/send.hpp>
 #include <gtest/gtest.h>
 
+#include <numeric>
+
 // Tests of a local agent without a chief: an actor of the test records the
 // messages that the agent sends to the chief.
 
@@ -64,6 +66,12 @@ replica_actor::behavior_type replica_role(replica_actor::pointer) {
           [](const replica_task&) {}};
 }
 
+std::vector<std::uint32_t> ids_of(std::size_t count) {
+  std::vector<std::uint32_t> ids(count);
+  std::iota(ids.begin(), ids.end(), 0u);
+  return ids;
+}
+
 /// A local agent in its first run. Its replicas never answer.
 struct local_agent_fixture {
   explicit local_agent_fixture(std::size_t count = 0) {
@@ -72,6 +80,7 @@ struct local_agent_fixture {
       simulator.spawn(local_agent,
                       local_agent_options{.leader = "worker 0",
                                           .process = 1,
+                                          .replicas = ids_of(count),
                                           .listener = completions,
                                           .report_batch = 3},
                       message_sender{role_id{role_id::kind::local_agent, 1},

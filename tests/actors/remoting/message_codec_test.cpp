@@ -123,16 +123,16 @@ TEST(MessageCodec, RoundTripsEveryPlainMessage) {
     wire::wire_error>();
 }
 
-TEST(MessageCodec, RejectsAnUnknownAbortCause) {
+TEST(MessageCodec, RejectsAnUnknownErrorCode) {
   step_commit::failed failure;
   failure.code = ec::unreachable;
   auto bytes = net::encode(failure);
   const std::size_t at = 1 + 8 + 8 + 4 + 4;
-  ASSERT_EQ(bytes[at], std::byte{4});
-  bytes[at] = std::byte{5};
+  ASSERT_EQ(bytes[at], std::byte{5});
+  bytes[at] = std::byte{11};
   const auto fault = net::decode(bytes, failure);
   ASSERT_TRUE(fault);
-  EXPECT_EQ(to_string(*fault), "byte 25: 5 is not a value of troupe::ec");
+  EXPECT_EQ(to_string(*fault), "byte 25: 11 is not a value of troupe::ec");
 }
 
 TEST(MessageCodec, KeepsEveryBitOfTensorsOfAnyTypeAndShape) {
