@@ -17,7 +17,8 @@ using namespace troupe::benchmarks;
 
 struct measured {
   std::string mode;
-  std::vector<double> seconds; ///< Seconds per step; one element per window.
+  /// Seconds per step; one element per timing window.
+  std::vector<double> seconds;
   double last_loss = 0;
 };
 

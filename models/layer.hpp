@@ -100,7 +100,9 @@ private:
 
 /// Parameters that the layers of a network declare, in order of declaration.
 struct parameter_declarations {
-  std::vector<parameter_spec> specs; ///< Names such as "dense_1/kernel".
+  /// The name of a parameter consists of `layer_node::name` and its name within
+  /// the layer: "dense_1/kernel".
+  std::vector<parameter_spec> specs;
   std::vector<initializer> initializers;
   std::int64_t elements = 0; ///< Total number of elements.
 };

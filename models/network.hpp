@@ -42,7 +42,8 @@ public:
     return declared_.specs;
   }
 
-  /// Returns the root of the tree of layers. It is the sequence of all layers.
+  /// Returns the root of the tree of layers. The root is a `sequential` layer
+  /// that contains all other layers.
   const layer_node& root() const { return root_; }
 
   /// Fills every copy of the parameters with the same initial values.

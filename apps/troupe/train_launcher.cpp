@@ -202,7 +202,8 @@ int exit_code_of(const child_processes& children,
 } // namespace
 
 int launch_workers(const train_config& config) {
-  // Block signals before files are created that must be removed at the end.
+  // The signals are blocked before the first file is created. Otherwise a
+  // signal could end this process before it has removed its files.
   const signal_receiver signals{SIGINT, SIGTERM};
   const net::reserved_ports ports{config.workers};
   const job_credentials credentials{config.transport == "tls"};

@@ -239,8 +239,9 @@ private:
   std::string problem_;
   /// True if the bytes read ahead hold no complete record.
   bool drained_ = true;
-  /// Number of plaintext bytes that are encrypted, but do not yet count as
-  /// transferred. Zero: all encrypted records are sent.
+  /// Number of plaintext bytes in the records that `write_some` has encrypted,
+  /// but has not yet reported as transferred. `write_some` reports them when
+  /// all of these records are sent. Zero: no record waits to be sent.
   std::size_t sealed_ = 0;
   /// Buffer that joins `first` and `second` to the plaintext of one record.
   std::array<std::byte, SSL3_RT_MAX_PLAIN_LENGTH> record_;

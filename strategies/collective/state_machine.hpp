@@ -217,8 +217,9 @@ private:
     std::span<std::byte> destination;
     tensor destination_owner; ///< Keeps the tensor of `destination` alive.
     bool received = false;    ///< The copy of the front packet is complete.
-    /// The front packet is the peer's last contribution to a chunk. It is
-    /// popped after the chunk has been added.
+    /// True if all contributions of the peer to a chunk have arrived. The last
+    /// one is then the front packet. It is popped after the chunk has been
+    /// added.
     bool chunk_arrived = false;
     gather_spec spec{}; ///< Receives a gathered tensor's first piece.
   };
