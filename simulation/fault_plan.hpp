@@ -166,7 +166,7 @@ private:
     network_faults_; ///< In the order of the plan.
   /// None: one process, and no fault of a process occurs.
   std::optional<placement> placement_;
-  std::size_t messages_ = 0; ///< Number of messages so far.
+  std::size_t messages_ = 0; ///< Number of sent messages.
   std::mt19937_64 rng_;
 };
 

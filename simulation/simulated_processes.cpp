@@ -151,7 +151,7 @@ struct simulated_processes::impl {
   simulated_network net;
   std::vector<std::string> names;
   placement job_placement;
-  /// Last: they use all the others.
+  /// Declared last, because the groups use all other members.
   std::vector<std::unique_ptr<replica_group>> groups;
 };
 

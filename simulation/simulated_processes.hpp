@@ -33,7 +33,8 @@ struct process_layout {
 /// Process 0 is the leader.
 class simulated_processes {
 public:
-  /// @param sim     the simulator that runs all roles; must outlive this.
+  /// @param sim     the simulator that runs all roles; must outlive this
+  ///                object.
   /// @param options of the whole job.
   /// @param faults  fault injector for messages and packets; null: none. Must
   ///                outlive this object.

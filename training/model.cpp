@@ -146,7 +146,8 @@ void model::save(const std::filesystem::path& file,
   try {
     check_equal_copies(*state_, state_->strategy->callback_timeout);
   } catch (const job_error&) {
-    // If the other workers are lost, the chief's copy may be the only one.
+    // If the other workers are lost, the chief may have the only copy of the
+    // model. It writes the file before it throws the error.
     if (state_->strategy->placement.process == 0)
       write();
     throw;

@@ -102,8 +102,9 @@ public:
 
   using wait_condition = collective_backend::wait_condition;
   using wait_status = collective_backend::wait_status;
-  /// Makes progress, or waits for the driver, until `condition` holds or
-  /// `max_sleep` has elapsed.
+  /// Makes progress as the driver, or waits for the driver. Returns when
+  /// `condition` holds, a peer has failed, or this thread has slept. A sleep
+  /// ends after at most `max_sleep`.
   /// @param blocking if false, makes progress and returns without waiting.
   wait_status wait(std::uint32_t replica, const wait_condition& condition,
                    bool blocking);

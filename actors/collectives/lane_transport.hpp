@@ -20,9 +20,9 @@ struct peer_lanes {
 /// Returns the current time. Null: the system's steady clock is used.
 using clock_function = std::function<std::chrono::steady_clock::time_point()>;
 
-/// Sends the packets of collectives over lanes and injects faults. The fault
-/// injector sees a packet as a message from the lowest replica of the sending
-/// process to the lowest replica of the receiving one.
+/// Sends the packets of collectives over lanes and injects faults. To the fault
+/// injector a packet is a message from the lowest replica of the sending
+/// process to the lowest replica of the receiving process.
 class lane_transport final : public collective::packet_transport {
 public:
   /// @param lanes  pair of lanes to each process; null for this process.

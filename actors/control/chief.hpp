@@ -14,7 +14,7 @@ namespace troupe {
 struct chief_options {
   /// Processes of the job and their replicas.
   step_commit::named_processes processes{{"this process"}, placement{1}};
-  /// Steps that a replica may be ahead of the last commit.
+  /// Number of steps that a replica may run ahead of the last commit.
   std::uint64_t step_window = default_step_window;
   /// If there is no progress for this time, the chief probes the roles and then
   /// aborts the run. It is also the minimum time that processes wait for each

@@ -35,8 +35,8 @@ replica_group_options resolve_options(replica_group_options options,
   if (options.step_window == 0)
     options.step_window =
       several_processes ? multi_process_step_window : default_step_window;
-  if (several_processes)
-    options.reducers = reduction::replica_threads; // the lane backend adds
+  if (several_processes) // the lane backend computes the sums
+    options.reducers = reduction::replica_threads;
   if (options.replicas == 1)
     options.reducers = reduction::replica_threads; // there is nothing to add
   else if (options.reducers == reduction::automatic)

@@ -74,8 +74,9 @@ private:
     fiber step_fiber{&op_context};
   };
 
-  /// At the end of a step, also by an exception: makes all replicas leave the
-  /// step function and releases the contributions.
+  /// Ends the step in its destructor, which also runs if the step throws. The
+  /// destructor makes all replicas leave the step function and releases the
+  /// contributions.
   struct abort_on_exit {
     explicit abort_on_exit(cooperative_group& group) : group{group} {}
     ~abort_on_exit() {
@@ -86,7 +87,8 @@ private:
     cooperative_group& group;
   };
 
-  /// Resumes each replica once, until it parks or finishes the step.
+  /// Resumes each unfinished replica once. The replica runs until it parks or
+  /// finishes the step.
   /// @returns true if a replica has not finished the step.
   /// @errors throws `job_error` if no replica can continue.
   bool resume_all() {
@@ -144,7 +146,8 @@ private:
 
   std::uint64_t step_ = 0; ///< Number of the current step.
   std::shared_ptr<sequential_collectives> collectives_;
-  /// A deque, since a context must not move.
+  /// A deque does not move its elements when it grows. The context of a replica
+  /// must not move, because the replica's fiber holds its address.
   std::deque<local_replica> replicas_;
 };
 

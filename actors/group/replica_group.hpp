@@ -26,7 +26,7 @@ public:
   /// replicas of this process, with their ids in the job.
   virtual const local_placement& replica_placement() const = 0;
 
-  /// Number of replicas of the whole job.
+  /// Returns the number of replicas of the whole job.
   std::uint32_t replicas() const { return replica_placement().job.replicas(); }
 
   /// Returns the maximum number of steps that a replica runs ahead of the last

@@ -16,7 +16,7 @@ namespace troupe {
 struct world {
   std::vector<std::string> names; ///< Names of the processes.
   local_placement placement;
-  /// By process. Null: this process has no connection to it.
+  /// Control connections by process. Null: no connection to that process.
   std::vector<std::shared_ptr<net::connection>> connections;
   /// Runs the collectives between this process's replicas and those of other
   /// processes.

@@ -1,8 +1,8 @@
 #pragma once
 
+#include "troupe/actors/core/job_error.hpp"
 #include "troupe/actors/core/step.hpp"
 #include "troupe/strategies/collective_options.hpp"
-#include "troupe/actors/core/job_error.hpp"
 #include "troupe/tensors/context.hpp"
 
 #include <chrono>

@@ -19,8 +19,9 @@ replica_step_context::deadline() const {
          + std::chrono::milliseconds{options.timeout};
 }
 
-/// Fails the step if the deadline has passed.
-/// @returns whether it has passed.
+/// Fails the step if `limit`, the deadline of the current wait, has passed.
+/// Nullopt: the wait has no deadline.
+/// @returns true if the deadline has passed.
 bool replica_step_context::fail_if_expired(
   std::optional<caf::actor_clock::time_point> limit) {
   if (!limit || state_.self->clock().now() < *limit)

@@ -16,13 +16,14 @@
 
 namespace troupe::collective {
 
-/// Memory that receives a sum. `separate`: a tensor of its own. `in_place`: the
-/// contribution's own tensor; possible if no other replica of this process
-/// contributes and nothing reads the contribution once the sum exists.
+/// Memory that receives a sum. `separate`: a new tensor. `in_place`: the tensor
+/// of the contribution; possible only if this process hosts one replica, and if
+/// nothing reads the contribution after the sum exists.
 enum class output_placement : std::uint8_t { separate, in_place };
 
-/// The maximal complete subtrees of the canonical tree over all replicas that
-/// together cover the replicas of one process, in order.
+/// Returns the largest subtrees of the canonical tree whose replicas are all
+/// hosted by `process`. Their ranges are ascending, and together they cover all
+/// replicas of the process.
 std::vector<replica_range> subtrees_of(const placement& placed,
                                        std::uint32_t process);
 

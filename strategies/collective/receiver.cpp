@@ -225,7 +225,9 @@ void state_machine::fold(operation& op, std::uint32_t chunk) {
     };
     auto* out = reinterpret_cast<T*>(into.data());
     const auto elements = into.size() / sizeof(T);
-    // each element is read before it is written
+    // `fold_all` may write partial sums to `out`, so `out` must not hold a
+    // contribution. With two replicas there are no partial sums: `fold_all`
+    // reads each element of `out` before it writes the sum to that element.
     if (!in_place || replicas() == 2)
       return tree::fold_all(0, replicas(), 0, elements, out, leaf);
     alignas(64) T sum[tree::block];

@@ -164,7 +164,10 @@ state_machine::silent_ring_peers(const operation& op) const {
   auto expected = peers_[previous].contributions.next;
   const bool is_contribution = next_contribution(expected, previous, rank())
                                && expected.operation_number == complete_;
-  // number of preceding processes whose contributions have arrived
+  // A contribution that arrives in hop i is a sum over i + 1 processes: the
+  // previous process and the i processes before it. `begun` is the number of
+  // processes in the longest of these sums that has arrived. The loop searches
+  // group 0 only, because group 0 arrives before all other groups.
   std::uint32_t begun = 0;
   for (cursor at{complete_, 0, 0}; at.i < schedule.hops(); ++at.i)
     if (at < peers_[previous].contributions.next

@@ -178,7 +178,7 @@ std::optional<missing_inputs> state_machine::missing(std::uint64_t step) const {
     out.processes = silent_ring_peers(op);
   for (const auto queue : {&peer_state::contributions, &peer_state::results}) {
     if (!out.processes.empty())
-      break; // results wait for contributions
+      break; // no result can arrive before the contributions
     for (std::uint32_t p = 0; p < processes(); ++p)
       if (p != rank() && late(peers_[p].*queue))
         out.processes.push_back(p);

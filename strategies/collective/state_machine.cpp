@@ -240,8 +240,8 @@ void state_machine::start_operation(operation& op) {
   } else {
     op.chunks = chunking_of(op.spec.dims.elements(), op.spec.type, processes(),
                             op.options.algorithm);
-    // A caller that has the sum may change its contribution, so all-to-all
-    // operations count the packets to send as well.
+    // A caller may change its contribution once it has the sum. An all-to-all
+    // operation is therefore complete only when its packets have been sent.
     op.remaining =
       op.chunks.count + (op.chunks.all_to_all ? processes() - 1 : 0);
     const bool in_place = op.result_placement == output_placement::in_place

@@ -11,8 +11,8 @@
 /// processes. The state machine is the side of one process.
 ///
 ///   who      P processes, each of which hosts some replicas (placement.hpp)
-///   messages contribution: sum of one chunk over a whole subtree of the
-///            sender's replicas
+///   messages contribution: sum of one chunk over a subtree of the canonical
+///            tree (tree/reduction.hpp); the sender hosts the whole subtree
 ///            result: sum of one chunk over all replicas
 ///            gather: one replica's tensor, in pieces, to all other processes
 ///   start    with a generation; then each replica begins and ends steps
@@ -365,7 +365,8 @@ private:
   /// By replica r: the replicas [r, range_end_[r]) have one process, and the
   /// next one has another.
   std::vector<std::uint32_t> range_end_;
-  /// Receive buffers, by the first replica of a subtree. Empty if unused.
+  /// Receive buffers for contributions. The index is the first replica of the
+  /// subtree that the contribution sums. Empty: not used yet.
   std::vector<tensor> scratch_;
   /// Payloads of the contributions that have arrived for the next chunk to add.
   /// The index is the first replica of the subtree that the contribution sums.

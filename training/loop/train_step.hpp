@@ -80,8 +80,8 @@ private:
   const std::optional<schedule> schedule_;
   const on_nan on_nan_;
   std::shared_ptr<batch_feed> feed_;
-  bool single_copy_; ///< True if several replicas have one copy of the values.
-  /// First step that did not update the single copy.
+  bool single_copy_; ///< True if several replicas share one copy of the values.
+  /// First step that has not yet updated the single copy.
   std::uint64_t next_update_ = 0;
   /// Last step whose sums were checked for NaN and infinity.
   std::optional<std::uint64_t> scanned_step_;

@@ -13,7 +13,8 @@ batch select_rows(const batch& source, const row_range& rows) {
 
 namespace {
 
-/// The ranges of replicas whose rows a process reads apart from the others.
+/// Returns the ranges of replicas whose rows this process reads with a cursor
+/// of their own. Empty: it reads all rows with one cursor.
 std::vector<replica_range> ranges_to_read(const data::dataset& batches,
                                           const data::position& start,
                                           const local_placement& placement) {

@@ -9,7 +9,8 @@ using namespace troupe::collective::testing;
 
 namespace {
 
-/// Placements with P = 1 to 5, even and uneven.
+/// Placements on 1 to 5 processes, with equal and unequal numbers of replicas
+/// per process.
 const auto layouts = with_scattered({{0, 1},
                                      {0, 3},
                                      {0, 1, 2},

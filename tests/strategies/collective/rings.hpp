@@ -8,7 +8,7 @@ inline constexpr collective_options ringed{
   collective_options::algorithm_kind::ring};
 
 /// Returns the sum that the ring gives for the k-th collective of a step (k
-/// from 0), computed element by element. `first` is `placement::first`.
+/// from 0), computed element by element.
 template <class T>
 tensor ring_sum_of(const tensors& inputs, const placement& layout,
                    std::uint32_t k) {
