@@ -150,34 +150,95 @@ TEST(StepCommitOverProcesses, ASuspicionWithoutALossAbortsAtTheTimeout) {
     << d.effects_of<aborted>()[0].reason;
 }
 
-// A step that completes without the suspected process is committed.
-TEST(StepCommitOverProcesses, CommitsStepsThatCompleteDespiteASuspicion) {
-  chief_fixture d;
-  d.record(
-    d.machine.on(wait_report{1,
-                             0,
-                             false,
-                             0,
-                             activity::all_reduce,
-                             3,
-                             {},
-                             {{1, ec::peer_lost, "the lane has closed"}}}));
-  d.report_all(0);
-  EXPECT_EQ(d.effects_of<committed>().size(), 1u);
+namespace {
+
+/// Replica 0 waits in `step` and suspects worker 1.
+wait_report suspicion_in(std::uint64_t step) {
+  wait_report report{1, step, false, 0, activity::all_reduce, 3, {2, 3}};
+  report.suspects = {{1, ec::peer_lost, "the lane has closed"}};
+  return report;
 }
 
-TEST(StepCommitOverProcesses, IgnoresSuspicionsOfUnknownProcesses) {
+} // namespace
+
+// A step that completes without the suspected process is committed and ends the
+// suspicion. A replica that still suspects the process in a later step reports
+// it again.
+TEST(StepCommitOverProcesses, ACommitEndsASuspicion) {
   chief_fixture d;
-  d.record(
-    d.machine.on(wait_report{1,
-                             0,
-                             false,
-                             0,
-                             activity::all_reduce,
-                             3,
-                             {2},
-                             {{2, ec::peer_lost, "the lane has closed"}}}));
+  d.record(d.machine.on(suspicion_in(0)));
+  EXPECT_TRUE(d.machine.probing());
+  d.report_all(0);
+  EXPECT_EQ(d.effects_of<committed>().size(), 1u);
   EXPECT_FALSE(d.machine.probing());
+  d.record(d.machine.on(suspicion_in(0)));
+  EXPECT_FALSE(d.machine.probing()) << "step 0 is committed";
+  d.record(d.machine.on(suspicion_in(1)));
+  EXPECT_TRUE(d.machine.probing());
+  EXPECT_EQ(d.effects_of<send_probe>().back().message.step, 1u);
+}
+
+// If all granted steps are committed, the machine waits for no replica, so a
+// slow callback of the caller aborts nothing.
+TEST(StepCommitOverProcesses, ASuspicionDoesNotOutliveTheGrantedSteps) {
+  chief_fixture d{1};
+  const auto report_step = [&](std::uint64_t step) {
+    for (std::uint32_t r = 0; r < 4; ++r)
+      d.record(d.machine.on(step_done{1, step, r, 1, {}}));
+  };
+  report_step(0);
+  d.record(d.machine.on(suspicion_in(1)));
+  EXPECT_TRUE(d.machine.busy());
+  report_step(1); // the caller has not acknowledged step 0: no more is granted
+  EXPECT_EQ(d.effects_of<committed>().size(), 2u);
+  EXPECT_FALSE(d.machine.busy());
+}
+
+// A collective of a call with a short timeout ends before the answers to the
+// probe are due. The reason is the suspected process, not a stall.
+TEST(StepCommitOverProcesses, ATimeoutOfACallNamesTheSuspectedProcess) {
+  chief_fixture d;
+  d.record(d.machine.on(suspicion_in(0)));
+  d.record(d.machine.on(failed{1, 0, 0, 1, ec::stalled, "waited for 50 ms"}));
+  d.acknowledge_all();
+  ASSERT_EQ(d.effects_of<aborted>().size(), 1u);
+  EXPECT_EQ(d.effects_of<aborted>()[0].code, ec::peer_lost);
+  EXPECT_EQ(
+    d.effects_of<aborted>()[0].reason,
+    "replica 0 of chief 0 has lost its lanes to worker 1 in step 0: the "
+    "lane has closed; waited for 50 ms");
+}
+
+// A peer can send any suspicion; only possible ones have an effect.
+TEST(StepCommitOverProcesses, IgnoresImpossibleSuspicions) {
+  const auto has_effect = [](const auto& change) {
+    chief_fixture d;
+    auto report = suspicion_in(0);
+    change(report);
+    d.record(d.machine.on(report));
+    return d.machine.probing();
+  };
+  EXPECT_TRUE(has_effect([](wait_report&) {}));
+  EXPECT_FALSE(has_effect([](wait_report& x) { x.suspects[0].process = 2; }));
+  EXPECT_FALSE(has_effect([](wait_report& x) { x.suspects[0].process = 0; }))
+    << "the process of the replica";
+  EXPECT_FALSE(has_effect([](wait_report& x) { x.reducer = true; }));
+  EXPECT_FALSE(has_effect([](wait_report& x) { x.id = 4; }));
+  EXPECT_FALSE(has_effect([](wait_report& x) { x.generation = 0; }));
+  EXPECT_FALSE(
+    has_effect([](wait_report& x) { x.suspects[0].code = ec::cancelled; }));
+  EXPECT_FALSE(has_effect(
+    [](wait_report& x) { x.suspects.assign(3, x.suspects.front()); }));
+}
+
+// A replica can fail for few reasons; a peer that sends another code does not
+// choose what the caller of the run sees.
+TEST(StepCommitOverProcesses, AFailureWithAForeignCodeIsInvalid) {
+  chief_fixture d;
+  d.record(d.machine.on(failed{1, 0, 2, 1, ec::cancelled, "x"}));
+  d.acknowledge_all();
+  ASSERT_EQ(d.effects_of<aborted>().size(), 1u);
+  EXPECT_EQ(d.effects_of<aborted>()[0].code, ec::invalid);
 }
 
 TEST(StepCommitOverProcesses, DoesNotWaitForeverForReplicasThatDoNotAnswer) {
