@@ -1,5 +1,6 @@
 #pragma once
 
+#include "troupe/actors/core/job_error.hpp"
 #include "troupe/actors/node/client_options.hpp"
 
 namespace troupe {

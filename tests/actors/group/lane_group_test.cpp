@@ -151,8 +151,9 @@ TEST(LaneGroup, EndsAWaitAtTheTimeoutOfItsCollective) {
     },
     ec::stalled);
   EXPECT_EQ(error_text,
-            "replica 0 waited for the sum of bucket 2 in step 1 for 50 ms, "
-            "the timeout of its call; it misses replica 1");
+            "replica 0 of process 0 failed in step 1: replica 0 waited for the "
+            "sum of bucket 2 in step 1 for 50 ms, the timeout of its call; it "
+            "misses replica 1");
 }
 
 TEST(LaneGroup, AStallNamesTheMissingReplica) {
