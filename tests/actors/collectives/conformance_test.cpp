@@ -330,7 +330,7 @@ TEST_P(Backend, BeginsAnewAfterAnException) {
 }
 
 // A step whose function does not wait for its sums ends when they are complete.
-TEST_P(Backend, CompletesSumsThatNobodyAwaits) {
+TEST_P(Backend, CompletesSumsThatNoReplicaAwaits) {
   run(5, [](step_context& step) {
     step.contribute(0, tensor::full({80'000}, 1));
   });

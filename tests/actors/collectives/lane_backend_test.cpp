@@ -127,8 +127,7 @@ TEST(LaneBackend, EveryWaitingReplicaGetsTheLostProcess) {
         return;
       const auto failure = backend.failure();
       named +=
-        failure && failure->process == 2
-        && failure->code == ec::peer_lost
+        failure && failure->process == 2 && failure->code == ec::peer_lost
         && mentions(failure->description, "w1 (replicas 3, 4) was lost: ");
       backend.end_step(r);
     });
