@@ -58,7 +58,7 @@ reaction state_machine::on_lost(std::uint32_t replica,
   reaction out;
   if (members_[replica].lost)
     return out;
-  members_[replica].lost = true;
+  members_[replica].lost = members_[replica].answered = true;
   ++progress_count_;
   if (phase_ == phase::aborting)
     continue_if_configured(out);
@@ -73,7 +73,7 @@ reaction state_machine::on_process_lost(std::uint32_t process, ec code,
                                         const std::string& reason) {
   reaction out;
   for (const auto r : processes_.placement.replicas_of(process))
-    members_[r].lost = true;
+    members_[r].lost = members_[r].answered = true;
   ++progress_count_;
   const auto name = processes_.names[process];
   if (phase_ == phase::aborting) {
@@ -86,6 +86,8 @@ reaction state_machine::on_process_lost(std::uint32_t process, ec code,
     lost_process_ = {code, reason};
     lost_name_ = name;
     probe_all(out, awaited_step());
+  } else if (phase_ == phase::probing) {
+    conclude_probe(out); // no answer of this process is awaited any more
   }
   return out;
 }
@@ -217,15 +219,20 @@ reaction state_machine::on(const wait_report& report) {
   if (!is_possible(report) || !first_answer(report))
     return out;
   wait_reports_.push_back(report);
+  conclude_probe(out);
+  return out;
+}
+
+/// Aborts the run for a loss if all live replicas have answered the probe.
+void state_machine::conclude_probe(reaction& out) {
   if (!lost_process_ || !all_answered())
-    return out;
+    return;
   if (const auto step = awaited_step(); step > probed_step_)
     // After the probe was sent, all live replicas have reported the probed
     // step. So a later step is the first incomplete one, and is probed instead.
     probe_all(out, step);
   else
     abort_for_loss(out);
-  return out;
 }
 
 bool state_machine::is_possible(const wait_report& report) const {

@@ -33,7 +33,7 @@
 ///   on lost  abort the run as on failed; the replica stays lost. If a whole
 ///            process is lost: probe first, to name the operation that waits
 ///            for that process
-///   on suspicion  in a wait report that nobody asked for: a replica's path to
+///   on suspicion  in a wait report without a probe: a replica's path to
 ///            a process has ended. Probe, and wait for the loss of that
 ///            process. If it is not reported until the next timeout, abort the
 ///            run as on failed
@@ -317,6 +317,7 @@ private:
   std::uint64_t awaited_step() const;
   void abort_for_loss(reaction& out, const std::string& more = {});
   void on_suspicion(reaction& out, const wait_report& report);
+  void conclude_probe(reaction& out);
   void abort_for_suspicion(reaction& out, const std::string& waits);
   bool resend_configure(reaction& out);
   bool all_configured() const;

@@ -1,7 +1,5 @@
 #include "troupe/training/strategies/local_batches.hpp"
 
-#include <algorithm>
-#include <iterator>
 #include <stdexcept>
 
 namespace troupe {
@@ -31,11 +29,12 @@ std::vector<replica_range> ranges_to_read(const data::dataset& batches,
 batch local_batch::batch_of_replica(std::uint32_t replica,
                                     std::uint32_t replicas) const {
   const auto range = shard_of(global_rows, replica, replicas);
-  const auto after =
-    std::ranges::upper_bound(pieces, range.begin, {}, &piece::first_row);
-  const auto& source = *std::prev(after);
-  return select_rows(source.rows, {range.begin - source.first_row,
-                                   range.end - source.first_row});
+  const auto* source = &first;
+  for (const auto& one : more)
+    if (one.first_row <= range.begin)
+      source = &one;
+  return select_rows(source->rows, {range.begin - source->first_row,
+                                    range.end - source->first_row});
 }
 
 local_batches::local_batches(const data::dataset& batches,
@@ -71,7 +70,11 @@ std::optional<local_batch> local_batches::next() {
       ranges_.empty()
         ? 0
         : shard_of(out.global_rows, ranges_[i].begin, replicas_).begin;
-    out.pieces.push_back({std::move(*read), first_row});
+    local_batch::piece piece{std::move(*read), first_row};
+    if (i == 0)
+      out.first = std::move(piece);
+    else
+      out.more.push_back(std::move(piece));
   }
   return out;
 }

@@ -21,7 +21,10 @@ struct local_batch {
     std::int64_t first_row = 0; ///< Index of the first row in the global batch.
   };
 
-  pooled<piece> pieces;         ///< Ascending; they do not overlap.
+  piece first;
+  /// The further pieces of a process whose replicas are not consecutive,
+  /// ascending.
+  pooled<piece> more;
   std::int64_t global_rows = 0; ///< Rows of the global batch.
 
   /// Returns the rows of one replica. The result shares the elements of `rows`.
