@@ -144,8 +144,7 @@ tensor reduce(reduce_op op, std::span<const tensor> values) {
                     : total;
 }
 
-partial_sum::partial_sum(reduce_op op, const tensor& value,
-                         std::span<const int> over) {
+partial_sum::partial_sum(reduce_op op, const tensor& value, const axes& over) {
   check_reducible(op, value);
   std::vector<std::size_t> indices;
   for (const auto axis : over) {
@@ -158,13 +157,13 @@ partial_sum::partial_sum(reduce_op op, const tensor& value,
   sum = sum_over(value, indices);
 }
 
-tensor reduce(reduce_op op, std::span<const tensor> values, axes over) {
+tensor reduce(reduce_op op, std::span<const tensor> values, const axes& over) {
   if (over.size() == 0)
     return reduce(op, values);
   std::vector<tensor> sums;
   double reduced = 0;
   for (const auto& x : values) {
-    const partial_sum one{op, x, {over.begin(), over.size()}};
+    const partial_sum one{op, x, over};
     reduced += one.elements;
     sums.push_back(one.sum);
   }

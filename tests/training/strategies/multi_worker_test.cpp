@@ -108,6 +108,8 @@ TEST(MultiWorker, ReducesAndGathersOverAllWorkers) {
     EXPECT_EQ(strategy.reduce(mean, first).data<float>()[1], 2.5f);
     // The sum over the 10 elements is 1 + 2 * 2 + 3 * 3 + 4 * 4.
     EXPECT_EQ(strategy.reduce(sum, values, {0}).item<float>(), 30.0f);
+    EXPECT_EQ(strategy.reduce(sum, values, std::vector{-1}).item<float>(),
+              30.0f);
     EXPECT_EQ(strategy.reduce(mean, values, {0}).item<float>(), 3.0f);
     EXPECT_TRUE(
       same_bits(strategy.gather(values, 0),
