@@ -21,7 +21,7 @@ std::int64_t product_within(const Extents& extents, std::int64_t limit) {
   return product;
 }
 
-std::string text_of(std::initializer_list<std::int64_t> extents) {
+std::string text_of(std::span<const std::int64_t> extents) {
   std::string text;
   for (const auto extent : extents)
     text += (text.empty() ? "[" : ", ") + std::to_string(extent);
@@ -38,6 +38,12 @@ builder::builder(std::string_view source, parameter_declarations& declared,
 
 void builder::parameter(std::string_view name,
                         std::initializer_list<std::int64_t> extents,
+                        const initializer& initial) {
+  parameter(name, std::span{extents.begin(), extents.size()}, initial);
+}
+
+void builder::parameter(std::string_view name,
+                        std::span<const std::int64_t> extents,
                         const initializer& initial) {
   const auto elements =
     extents.size() > shape::max_rank

@@ -117,6 +117,8 @@ public:
   /// Declares a parameter. `initial` sets its values before training.
   /// @errors throws std::invalid_argument if the model would exceed
   ///         `max_model_parameters`. No memory is allocated before this check.
+  void parameter(std::string_view name, std::span<const std::int64_t> extents,
+                 const initializer& initial);
   void parameter(std::string_view name,
                  std::initializer_list<std::int64_t> extents,
                  const initializer& initial);

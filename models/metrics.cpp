@@ -1,5 +1,7 @@
 #include "troupe/models/metrics.hpp"
 
+#include "troupe/tensors/flush_denormals.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -15,6 +17,7 @@ std::uint64_t correct(const tensor& scores, const tensor& labels) {
   const auto classes = static_cast<std::size_t>(x[1]);
   const auto values = scores.data<float>();
   const auto wanted = labels.data<std::int32_t>();
+  const flush_denormals flushing;
   std::uint64_t hits = 0;
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     const auto row = values.subspan(i * classes, classes);
@@ -33,6 +36,7 @@ std::uint64_t correct(const tensor& scores, const tensor& labels) {
 }
 
 double total(const tensor& losses) {
+  const flush_denormals flushing;
   const auto each = losses.data<float>();
   return std::accumulate(each.begin(), each.end(), 0.0);
 }

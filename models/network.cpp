@@ -2,6 +2,7 @@
 
 #include "troupe/models/detail/names.hpp"
 #include "troupe/models/detail/network_plan.hpp"
+#include "troupe/tensors/flush_denormals.hpp"
 
 #include <stdexcept>
 
@@ -51,6 +52,7 @@ tensor network::forward(const tensor& inputs,
                                   "are "
                                 + to_string(inputs.spec()) + "; convert them");
   check_variables(variables);
+  const flush_denormals flushing;
   return root_.instance->forward(inputs,
                                  layer_scope{root_, variables, options});
 }

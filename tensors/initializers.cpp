@@ -1,5 +1,6 @@
 #include "troupe/tensors/initializers.hpp"
 
+#include "troupe/tensors/flush_denormals.hpp"
 #include "troupe/tensors/random.hpp"
 
 #include <algorithm>
@@ -107,6 +108,7 @@ void initializer::fill(std::span<float> out, const shape& dims,
     throw std::logic_error(std::to_string(out.size())
                            + " elements for a parameter of shape "
                            + to_string(dims));
+  const flush_denormals flushing;
   const auto& definition = entries[kind_];
   auto first = first_, second = second_;
   if (definition.spread && !out.empty()) {

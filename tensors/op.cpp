@@ -1,5 +1,6 @@
 #include "troupe/tensors/op.hpp"
 
+#include "troupe/tensors/flush_denormals.hpp"
 #include "troupe/tensors/ops/all.hpp"
 #include "troupe/tensors/tape.hpp"
 
@@ -97,6 +98,7 @@ tensor apply(const op& definition, std::span<const tensor> in,
     if (!kernel)
       refuse(definition, "no kernel for " + std::string{to_string(precision)});
     call.out = tensor{spec};
+    const flush_denormals flushing;
     kernel(call);
   }
   return recorded ? recording->record(definition, call, in) : call.out;

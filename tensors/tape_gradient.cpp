@@ -1,3 +1,4 @@
+#include "troupe/tensors/flush_denormals.hpp"
 #include "troupe/tensors/ops/add_in_place.hpp"
 #include "troupe/tensors/tape_impl.hpp"
 
@@ -89,6 +90,7 @@ void tape::impl::backward(node& entry) {
   if (!kernel)
     throw std::logic_error(std::string{entry.definition->name}
                            + " has no gradient for this dtype");
+  const flush_denormals flushing;
   kernel(call);
   for (std::size_t i = 0; i < entry.definition->arity; ++i)
     if (repeated[i])

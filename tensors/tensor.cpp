@@ -1,6 +1,7 @@
 #include "troupe/tensors/tensor.hpp"
 
 #include "troupe/tensors/convert.hpp"
+#include "troupe/tensors/flush_denormals.hpp"
 #include "troupe/tensors/ops/cast.hpp"
 #include "troupe/tensors/ops/clone.hpp"
 #include "troupe/tensors/ops/reshape.hpp"
@@ -56,6 +57,7 @@ tensor tensor::zeros(const shape& dims, dtype type) {
 }
 
 tensor tensor::full(const shape& dims, double value, dtype type) {
+  const flush_denormals flushing;
   tensor out{dims, type};
   with_dtype(type, [&]<class T>(T) {
     std::ranges::fill(out.mutable_data<T>(), convert<T>(value));
@@ -147,6 +149,7 @@ tensor tensor::as(dtype target) const {
                                "gradient; convert its detach()");
     return apply(ops::cast, {*this}, ops::cast_type{target});
   }
+  const flush_denormals flushing;
   tensor out{dims(), target};
   with_dtype(type(), [&]<class From>(From) {
     with_dtype(target, [&]<class To>(To) {

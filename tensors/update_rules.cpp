@@ -1,6 +1,7 @@
 #include "troupe/tensors/update_rules.hpp"
 
 #include "troupe/tensors/detail/exact_math.hpp"
+#include "troupe/tensors/flush_denormals.hpp"
 #include "troupe/tensors/kernels.hpp"
 
 #include <cmath>
@@ -149,6 +150,7 @@ void update_rule::apply(std::span<float> values,
       + std::to_string(gradient.size()) + " and " + std::to_string(slots.size())
       + " slots, the first of "
       + std::to_string(slots.empty() ? 0 : slots[0].size()));
+  const flush_denormals flushing;
   auto* x = values.data();
   const auto* g = gradient.data();
   const auto& run = kernels();

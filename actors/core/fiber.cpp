@@ -2,6 +2,7 @@
 
 #include "troupe/actors/core/step.hpp"
 #include "troupe/tensors/context.hpp"
+#include "troupe/tensors/flush_denormals.hpp"
 
 #include <boost/context/fiber.hpp>
 #include <boost/context/protected_fixedsize_stack.hpp>
@@ -138,6 +139,8 @@ fiber::impl::impl(context* body_context, std::size_t bytes)
   // and back
   __tsan_switch_to_fiber(tsan_fiber, 0);
 #endif
+  // On x86-64, a fiber begins with the mode of the thread that makes it.
+  const flush_denormals flushing;
   code = ctx::fiber{
     std::allocator_arg,
     guarded_stack_allocator{ctx::protected_fixedsize_stack{bytes}, &stack},
@@ -159,6 +162,9 @@ void fiber::impl::run_until_parked() {
   auto* outer = std::exchange(on_thread, this);
   auto* before = exchange_context(saved_context);
   const auto handled = exception_globals::exchange(in_flight);
+  // On x86-64, a switch of the stack also switches the mode. On arm64 it does
+  // not, so this thread has the mode of the fiber while the fiber runs.
+  const flush_denormals flushing;
   running = true;
   switch_stack();
   running = false;
@@ -200,6 +206,7 @@ ctx::fiber fiber::impl::main(ctx::fiber x) {
 }
 
 void fiber::impl::run_body() {
+  const flush_denormals flushing; // even if the last body has ended this mode
   try {
     body();
   } catch (const superseded&) {

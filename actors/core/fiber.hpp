@@ -13,7 +13,8 @@ struct context;
 /// its thread. To wait, the code parks the fiber. When the owner resumes the
 /// fiber, the code continues at the same place. The fiber saves and restores
 /// the exceptions that the code is handling, and the current context
-/// (context.hpp) with its tape.
+/// (context.hpp) with its tape. Code on a fiber flushes denormals
+/// (flush_denormals.hpp), and the resumer keeps its own mode.
 ///
 /// Only one thread at a time may resume a fiber, but each resume may be on
 /// another thread. Code on a fiber must therefore not hold a lock while it

@@ -3,6 +3,7 @@
 #include "troupe/actors/collectives/backend_step_context.hpp"
 #include "troupe/actors/collectives/sequential_backend.hpp"
 #include "troupe/actors/group/cooperative_group.hpp"
+#include "troupe/tensors/flush_denormals.hpp"
 
 namespace troupe {
 
@@ -30,6 +31,7 @@ protected:
     collectives_->end_step();
     collectives_->begin_step(generation, step);
     const context_scope inside{context_};
+    const flush_denormals flushing;
     fn(step_);
     collectives_->end_step();
     reports_[0] = step_.report;

@@ -2,6 +2,7 @@
 
 #include "troupe/actors/group/replica_group.hpp"
 #include "troupe/actors/protocol/group_options.hpp"
+#include "troupe/tensors/flush_denormals.hpp"
 
 #include <atomic>
 #include <stdexcept>
@@ -49,6 +50,7 @@ public:
     use_threads(options_.threads);
     for (std::uint32_t r = 0; r < replicas(); ++r) {
       const context_scope inside{context_of(r)};
+      const flush_denormals flushing;
       fn(r);
     }
   }

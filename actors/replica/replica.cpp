@@ -4,6 +4,7 @@
 #include "troupe/actors/protocol/type_ids.hpp"
 #include "troupe/actors/replica/replica_step_context.hpp"
 #include "troupe/strategies/step_commit/stall_report.hpp"
+#include "troupe/tensors/flush_denormals.hpp"
 
 #include <algorithm>
 
@@ -132,6 +133,7 @@ void replica_state::run_task(const replica_task& task) {
   } else {
     use_threads(options.threads);
     const context_scope scope{own_context};
+    const flush_denormals flushing;
     try {
       (*task.function)(id);
     } catch (...) {

@@ -1,5 +1,6 @@
 #include "troupe/data/pipeline/stage.hpp"
 
+#include "troupe/tensors/flush_denormals.hpp"
 #include "troupe/tensors/tape.hpp"
 
 #include <algorithm>
@@ -173,6 +174,7 @@ generated_stage::generated_stage(std::uint64_t size, std::int64_t classes,
 }
 
 batch generated_stage::read(const position& pos, const std::stop_token&) const {
+  const flush_denormals flushing;
   auto out = fn_(pos.index);
   check_unrecorded(out, "a dataset's function gave");
   if (out.global_rows == 0)
@@ -191,6 +193,7 @@ map_stage::map_stage(std::shared_ptr<const stage> upstream,
 
 batch map_stage::read(const position& pos, const std::stop_token& stop) const {
   const auto element = upstream().read(pos, stop);
+  const flush_denormals flushing;
   auto out = fn_(element);
   check_unrecorded(out, "the function of map gave");
   const auto count = row_count(out);

@@ -1,5 +1,6 @@
 #include "troupe/strategies/collective/state_machine.hpp"
 #include "troupe/strategies/tree/fold.hpp"
+#include "troupe/tensors/flush_denormals.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -212,6 +213,7 @@ void state_machine::fold(operation& op, std::uint32_t chunk) {
   const auto into = bytes_of(op, op.output, chunk);
   const auto offset = into.data() - op.output.raw();
   const bool in_place = op.output.raw() == op.inputs[0].raw();
+  const flush_denormals flushing;
   const auto run = [&]<class T>(T) {
     const auto leaf = [&](std::size_t a, std::size_t b) -> const T* {
       if (b > range_end_[a])

@@ -1,5 +1,6 @@
 #include "troupe/strategies/collective/state_machine.hpp"
 #include "troupe/strategies/tree/fold.hpp"
+#include "troupe/tensors/flush_denormals.hpp"
 
 #include <algorithm>
 
@@ -118,6 +119,7 @@ void state_machine::add_local(const operation& op, std::uint32_t chunk,
                               std::span<const std::byte> theirs,
                               std::span<std::byte> into) {
   const auto begin = op.chunks.chunk_elements * chunk * size_of(op.spec.type);
+  const flush_denormals flushing;
   const auto run = [&]<class T>(T) {
     const auto leaf = [&](std::size_t a, std::size_t b) -> const T* {
       return b - a == 1 ? reinterpret_cast<const T*>(op.inputs[a].raw() + begin)

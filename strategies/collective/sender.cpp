@@ -1,5 +1,6 @@
 #include "troupe/strategies/collective/state_machine.hpp"
 #include "troupe/strategies/tree/fold.hpp"
+#include "troupe/tensors/flush_denormals.hpp"
 
 #include <algorithm>
 
@@ -11,6 +12,7 @@ void state_machine::fold_inputs(const operation& op,
                                 std::uint32_t chunk,
                                 std::span<std::byte> into) {
   const auto begin = op.chunks.chunk_elements * chunk * size_of(op.spec.type);
+  const flush_denormals flushing;
   const auto run = [&]<class T>(T) {
     const auto leaf = [&](std::size_t a, std::size_t b) -> const T* {
       return b - a == 1 ? reinterpret_cast<const T*>(inputs[a].raw() + begin)

@@ -1,6 +1,7 @@
 #include "troupe/strategies/tree/reduction.hpp"
 
 #include "troupe/strategies/tree/fold.hpp"
+#include "troupe/tensors/flush_denormals.hpp"
 
 #include <algorithm>
 
@@ -10,6 +11,7 @@ namespace {
 
 template <class T>
 void add_range(const tensors& contributions, range elements, tensor& sum) {
+  const flush_denormals flushing;
   const auto leaf = [&](std::size_t a, std::size_t b) -> const T* {
     return b - a == 1 ? contributions[a].data<T>().data() : nullptr;
   };

@@ -1,3 +1,4 @@
+#include "troupe/tensors/flush_denormals.hpp"
 #include "troupe/tensors/kernels.hpp"
 #include "troupe/tensors/onednn/primitive_cache.hpp"
 
@@ -29,6 +30,7 @@ prepared_primitive prepare(const matmul& p) {
 /// Computes a product with m = 1 by dnnl_sgemm, which copies no operand.
 void run_row(const matmul& p, const float* a, const float* b, const float* bias,
              float* c) {
+  flush_denormals::include_op_threads();
   dnnl_sgemm('N', p.b_transposed ? 'T' : 'N', 1, p.n, p.k, 1, a, p.k, b,
              p.b_transposed ? p.k : p.n, p.add ? 1 : 0, c, p.n);
   if (p.bias)

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "troupe/tensors/flush_denormals.hpp"
 #include "troupe/tensors/onednn/kernel_cache.hpp"
 #include "troupe/tensors/tensor.hpp"
 
@@ -119,6 +120,7 @@ struct kernel_cache::primitive_cache {
 
   void run(onednn::prepared_primitive& x,
            std::initializer_list<const float*> handles) {
+    flush_denormals::include_op_threads();
     x.run(stream, scratch_of(x), handles);
   }
 };

@@ -1,5 +1,6 @@
 #include "troupe/tensors/ops/add_in_place.hpp"
 
+#include "troupe/tensors/flush_denormals.hpp"
 #include "troupe/tensors/kernels.hpp"
 #include "troupe/tensors/ops/check.hpp"
 
@@ -9,6 +10,7 @@ void add_in_place(tensor& sum, const tensor& x) {
   const std::array specs{sum.spec(), x.spec()};
   ops::require(specs[0] == specs[1], "two tensors of one shape and dtype",
                specs);
+  const flush_denormals flushing;
   if (sum.type() == dtype::float32) {
     kernels().add_into(sum.mutable_data<float>().data(), x.data<float>().data(),
                        x.size());

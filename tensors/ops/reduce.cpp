@@ -101,7 +101,7 @@ op reduce(std::string_view name, std::string_view formula) {
           .formula = formula};
 }
 
-reduction over_axes(const tensor& x, axes over, bool keep) {
+reduction over_axes(const tensor& x, const axes& over, bool keep) {
   const auto rank = int(x.dims().rank());
   reduction out{over.size() == 0 ? (1u << rank) - 1 : 0, keep};
   for (const auto axis : over) {
@@ -116,14 +116,23 @@ reduction over_axes(const tensor& x, axes over, bool keep) {
 
 } // namespace
 
+void axes::assign(std::span<const int> list) {
+  if (list.size() > list_.size())
+    throw std::logic_error("a list of " + std::to_string(list.size())
+                           + " axes; a tensor has at most "
+                           + std::to_string(list_.size()));
+  std::ranges::copy(list, list_.begin());
+  size_ = list.size();
+}
+
 const op ops::reduce_sum = reduce<false>("reduce_sum", "sum of x over axes");
 const op ops::reduce_mean = reduce<true>("reduce_mean", "mean of x over axes");
 
-tensor reduce_sum(const tensor& x, axes over, bool keep) {
+tensor reduce_sum(const tensor& x, const axes& over, bool keep) {
   return apply(ops::reduce_sum, {x}, over_axes(x, over, keep));
 }
 
-tensor reduce_mean(const tensor& x, axes over, bool keep) {
+tensor reduce_mean(const tensor& x, const axes& over, bool keep) {
   return apply(ops::reduce_mean, {x}, over_axes(x, over, keep));
 }
 

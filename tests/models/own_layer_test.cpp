@@ -133,6 +133,36 @@ TEST(OwnLayer, MayHaveChildLayers) {
               tensor::of<float>({1, 2}, {34, 45})));
 }
 
+/// Has one parameter, with the extents of the input.
+class table : public models::layer {
+public:
+  std::string_view type() const override { return "table"; }
+  void visit_settings(models::layer_settings&) override {}
+  shape build(const shape& input, models::builder& b) const override {
+    const std::vector<std::int64_t> extents{input.begin(), input.end()};
+    b.parameter("entries", extents, initializer{"ones"});
+    return input;
+  }
+  tensor forward(const tensor& x,
+                 const models::layer_scope& scope) const override {
+    return x + scope[0];
+  }
+};
+
+const bool table_registered = [] {
+  models::register_layer<table>();
+  return true;
+}();
+
+TEST(OwnLayer, MayComputeTheExtentsOfAParameter) {
+  ASSERT_TRUE(table_registered);
+  const models::network net{models::parse(R"({
+    "version": 1, "name": "mine", "input": [2, 3],
+    "layers": [{"type": "table"}]})",
+                                          "mine")};
+  EXPECT_EQ(net.parameters()[0].dims, (shape{2, 3}));
+}
+
 /// Adds 1 in training only.
 class shifted_in_training : public models::layer {
 public:

@@ -2,6 +2,7 @@
 
 #include "troupe/models/metrics.hpp"
 #include "troupe/tensors/context.hpp"
+#include "troupe/tensors/flush_denormals.hpp"
 #include "troupe/tensors/tape.hpp"
 #include "troupe/training/loop/batch_feed.hpp"
 #include "troupe/training/loop/model_state.hpp"
@@ -41,6 +42,7 @@ void score(const model_state& state, step_context& step, const batch& rows) {
 evaluation evaluate(const std::shared_ptr<model_state>& state,
                     const data::dataset& batches) {
   check_data(*state, batches, "the evaluation data");
+  const flush_denormals flushing;
   const auto feed = std::make_shared<batch_feed>(
     prefetched(batches), data::position{}, 0, *state->strategy->group);
   epoch_totals totals;
@@ -69,6 +71,7 @@ tensor predict(const model_state& state, const tensor& inputs) {
       "the inputs "
       + to_string(inputs.spec()) + "; call the model, or pass their detach()");
   const pause_recording meanwhile;
+  const flush_denormals flushing;
   use_threads(state.strategy->threads);
   std::vector<std::int64_t> extents{dims[0]};
   for (const auto extent : state.net.output())

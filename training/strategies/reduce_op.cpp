@@ -1,5 +1,6 @@
 #include "troupe/training/strategies/reduce_op.hpp"
 
+#include "troupe/tensors/flush_denormals.hpp"
 #include "troupe/tensors/tape.hpp"
 
 #include <algorithm>
@@ -126,6 +127,7 @@ void check_reducible(reduce_op op, const tensor& value) {
 }
 
 tensor divide_elements(const tensor& x, double divisor) {
+  const flush_denormals flushing;
   auto out = x.clone();
   with_dtype(x.type(), [&](auto zero) {
     using type = decltype(zero);
@@ -139,14 +141,15 @@ tensor reduce(reduce_op op, std::span<const tensor> values) {
   check_equal_specs(values);
   for (const auto& x : values)
     check_reducible(op, x);
+  const flush_denormals flushing;
   auto total = sum_in_tree_order(values);
   return op == mean ? divide_elements(total, static_cast<double>(values.size()))
                     : total;
 }
 
-partial_sum::partial_sum(reduce_op op, const tensor& value,
-                         std::span<const int> over) {
+partial_sum::partial_sum(reduce_op op, const tensor& value, const axes& over) {
   check_reducible(op, value);
+  const flush_denormals flushing;
   std::vector<std::size_t> indices;
   for (const auto axis : over) {
     indices.push_back(axis_index(axis, value));
@@ -158,13 +161,14 @@ partial_sum::partial_sum(reduce_op op, const tensor& value,
   sum = sum_over(value, indices);
 }
 
-tensor reduce(reduce_op op, std::span<const tensor> values, axes over) {
+tensor reduce(reduce_op op, std::span<const tensor> values, const axes& over) {
   if (over.size() == 0)
     return reduce(op, values);
+  const flush_denormals flushing;
   std::vector<tensor> sums;
   double reduced = 0;
   for (const auto& x : values) {
-    const partial_sum one{op, x, {over.begin(), over.size()}};
+    const partial_sum one{op, x, over};
     reduced += one.elements;
     sums.push_back(one.sum);
   }

@@ -27,12 +27,12 @@ tensor reduce(reduce_op op, std::span<const tensor> values);
 /// weight. A mean of no elements is NaN.
 /// @param over axes to reduce. A negative axis counts from the end. Empty: no
 ///        axis.
-tensor reduce(reduce_op op, std::span<const tensor> values, axes over);
+tensor reduce(reduce_op op, std::span<const tensor> values, const axes& over);
 
 /// Holds the sum of one replica's value over axes, and the number of elements
 /// that were added for each element of the sum.
 struct partial_sum {
-  partial_sum(reduce_op op, const tensor& value, std::span<const int> over);
+  partial_sum(reduce_op op, const tensor& value, const axes& over);
   tensor sum;
   double elements = 1;
 };

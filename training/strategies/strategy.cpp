@@ -186,22 +186,21 @@ tensor strategy::reduce(reduce_op op, const per_replica<tensor>& values) const {
 }
 
 tensor strategy::reduce(reduce_op op, const per_replica<tensor>& values,
-                        axes over) const {
+                        const axes& over) const {
   check_cross_replica("reduce");
   if (workers() == 1)
     return troupe::reduce(op, values.values(), over);
   if (over.size() == 0)
     return reduce(op, values);
-  return run_collective(
-    [op, values, axis_list = std::vector<int>{over}](replica_context& self) {
-      const partial_sum partial{op, values[self.replica_id()], axis_list};
-      tensors both;
-      both.push_back(partial.sum);
-      both.push_back(tensor::full({}, partial.elements, dtype::float64));
-      both = self.all_reduce(sum, both);
-      return op == mean ? divide_elements(both[0], both[1].item<double>())
-                        : both[0];
-    });
+  return run_collective([op, values, over](replica_context& self) {
+    const partial_sum partial{op, values[self.replica_id()], over};
+    tensors both;
+    both.push_back(partial.sum);
+    both.push_back(tensor::full({}, partial.elements, dtype::float64));
+    both = self.all_reduce(sum, both);
+    return op == mean ? divide_elements(both[0], both[1].item<double>())
+                      : both[0];
+  });
 }
 
 tensor strategy::reduce(reduce_op op, const tensor& value) const {

@@ -86,7 +86,7 @@ public:
   /// @errors throws std::logic_error in a replica's function.
   tensor reduce(reduce_op op, const per_replica<tensor>& values) const;
   tensor reduce(reduce_op op, const per_replica<tensor>& values,
-                axes over) const;
+                const axes& over) const;
 
   /// Reduces one number per replica. The sum is added in the order of the
   /// canonical tree. The mean is that sum divided by the number of replicas.

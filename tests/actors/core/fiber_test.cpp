@@ -1,5 +1,7 @@
 #include "troupe/actors/core/fiber.hpp"
 #include "troupe/actors/group/replica_group.hpp"
+#include "troupe/tensors/flush_denormals.hpp"
+#include "troupe/tests/support/denormals.hpp"
 #include "troupe/tests/support/hosts.hpp"
 
 #include <memory>
@@ -44,6 +46,35 @@ TEST_P(Fiber, TwoFibersThatWaitInCatchRethrowTheirOwnExceptions) {
     b.resume();
     EXPECT_EQ(text_of(a.error()), "a");
     EXPECT_EQ(text_of(b.error()), "b");
+  });
+}
+
+TEST_P(Fiber, FlushesDenormalsWhileTheResumerKeepsItsMode) {
+  if (!test::denormals_can_be_flushed)
+    GTEST_SKIP() << "this processor has no mode that flushes denormals";
+  run_on_host([] {
+    std::vector<bool> flushed;
+    const auto body = [&] {
+      flushed.push_back(test::flushes_denormals());
+      fiber::park();
+      flushed.push_back(test::flushes_denormals());
+    };
+    fiber a{body}, b{body};
+    a.resume();
+    EXPECT_FALSE(test::flushes_denormals());
+    b.resume();
+    {
+      const flush_denormals flushing;
+      a.resume();
+      EXPECT_TRUE(test::flushes_denormals());
+    }
+    b.resume();
+    EXPECT_FALSE(test::flushes_denormals());
+    a.start(body);
+    a.resume();
+    a.abort();
+    EXPECT_FALSE(test::flushes_denormals());
+    EXPECT_EQ(flushed, std::vector<bool>(5, true));
   });
 }
 

@@ -1,6 +1,7 @@
 #include "troupe/data/pipeline/batch_stage.hpp"
 #include "troupe/data/pipeline/stage.hpp"
 #include "troupe/tests/data/counted.hpp"
+#include "troupe/tests/support/denormals.hpp"
 
 #include <gtest/gtest.h>
 
@@ -32,6 +33,32 @@ TEST(Prefetch, ReadsOnAThreadOfItsOwn) {
   EXPECT_EQ(reader, std::this_thread::get_id());
   x.prefetch(1).iterate().next();
   EXPECT_NE(reader, std::this_thread::get_id());
+}
+
+TEST(Prefetch, MapFunctionsFlushDenormalsOnAnyThread) {
+  if (!test::denormals_can_be_flushed)
+    GTEST_SKIP() << "this processor has no mode that flushes denormals";
+  std::atomic<int> flushed = 0;
+  const auto flushing = [&](const batch& x) {
+    flushed += test::flushes_denormals();
+    return x;
+  };
+  const dataset generated{
+    2, 3, [&](std::uint64_t) {
+      return flushing({tensor::full({2}, 1), tensor::zeros({}, dtype::int32)});
+    }};
+  const auto mapped = generated.map(flushing).batch(1).map(flushing);
+  for (const std::size_t count : {0u, 2u}) {
+    flushed = 0;
+    auto each = mapped.prefetch(count).iterate();
+    while (each.next())
+      EXPECT_FALSE(test::flushes_denormals());
+    EXPECT_EQ(flushed, 6);
+  }
+  flushed = 0;
+  mapped.element();
+  EXPECT_EQ(flushed, 3);
+  EXPECT_FALSE(test::flushes_denormals());
 }
 
 TEST(Prefetch, ReadsExactlyTheRequestedNumberAhead) {

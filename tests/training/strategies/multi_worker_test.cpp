@@ -109,6 +109,8 @@ TEST(MultiWorker, ReducesAndGathersOverAllWorkers) {
     // Replica i passes i + 1 elements of value i + 1. The sum over all 10
     // elements is 1 + 2 * 2 + 3 * 3 + 4 * 4.
     EXPECT_EQ(strategy.reduce(sum, values, {0}).item<float>(), 30.0f);
+    EXPECT_EQ(strategy.reduce(sum, values, std::vector{-1}).item<float>(),
+              30.0f);
     EXPECT_EQ(strategy.reduce(mean, values, {0}).item<float>(), 3.0f);
     EXPECT_TRUE(
       same_bits(strategy.gather(values, 0),

@@ -61,6 +61,18 @@ TEST(Reduce, ReducesOverSeveralAxes) {
             (std::vector<float>{16 / 3.0f, 28 / 3.0f, 40 / 3.0f, 52 / 3.0f}));
 }
 
+TEST(Reduce, TakesAxesThatTheProgramComputed) {
+  const std::vector<tensor> inputs{
+    tensor::of<float>({2, 2, 2}, {1, 2, 3, 4, 5, 6, 7, 8}),
+    tensor::of<float>({1, 2, 2}, {10, 20, 30, 40})};
+  std::vector<int> all_but_the_middle;
+  for (int axis = 0; axis < 3; ++axis)
+    if (axis != 1)
+      all_but_the_middle.push_back(axis);
+  EXPECT_TRUE(same_bits(reduce(sum, inputs, all_but_the_middle),
+                        reduce(sum, inputs, {0, 2})));
+}
+
 TEST(Reduce, EmptyPartContributesNothing) {
   const std::vector<tensor> parts{tensor::of<float>({2}, {3, 5}),
                                   tensor{shape{0}}};
