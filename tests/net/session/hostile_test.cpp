@@ -111,16 +111,16 @@ TEST(HostilePeer, IsAbandonedIfItDisconnectsBeforeTheResponse) {
   EXPECT_EQ(outcome, "client is abandoned");
 }
 
-TEST(HostilePeer, GetsNoResponseWithAWrongSecret) {
+TEST(HostilePeer, IsToldOnlyThatItsSecretIsWrong) {
   test_endpoint server{listening_options(secret_credentials("right"))};
   raw_socket client{server.net_endpoint->advertised_address()};
   EXPECT_EQ(client.run_handshake(hello_of("thief"), "wrong"),
-            state::in_progress);
+            state::wrong_secret);
   EXPECT_TRUE(client.is_closed());
   wait_for_line(server.log, "it does not know the secret");
 }
 
-TEST(HostilePeer, GetsNoResponseToAReplayedHandshake) {
+TEST(HostilePeer, GetsOnlyTheVerdictOnAReplayedHandshake) {
   test_endpoint server{listening_options(secret_credentials("right"))};
   raw_socket member{server.net_endpoint->advertised_address()};
   handshake real{handshake::side::dialer, "right", random_nonce(),
@@ -141,8 +141,10 @@ TEST(HostilePeer, GetsNoResponseToAReplayedHandshake) {
 
   raw_socket thief{server.net_endpoint->advertised_address()};
   thief.send(sent_bytes);
-  // the server sends only a greeting, with a new nonce
-  EXPECT_EQ(thief.receive(1000).size(), 40u);
+  // the server sends only a greeting, with a new nonce, and the verdict
+  const auto answer = thief.receive(1000);
+  ASSERT_EQ(answer.size(), 72u);
+  EXPECT_EQ(text_of(std::span{answer}.subspan(40)), wrong_secret_verdict);
   wait_for_line(server.log, "it does not know the secret");
   EXPECT_EQ(server.accepted.size(), 0u);
 }
