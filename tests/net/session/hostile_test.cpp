@@ -9,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include <iostream>
 #include <list>
 #include <random>
 #include <sys/resource.h>
@@ -40,21 +41,31 @@ void expect_member_joins(test_endpoint& server,
   EXPECT_EQ(server.accepted.take().peer.name, "member");
 }
 
-/// Lowers the process's limit of descriptors. The destructor restores the
+/// Changes the process's limit of descriptors. The destructor restores the
 /// limit.
 class descriptor_limit {
 public:
   descriptor_limit() { ::getrlimit(RLIMIT_NOFILE, &before_); }
   ~descriptor_limit() { ::setrlimit(RLIMIT_NOFILE, &before_); }
-  std::size_t now() const { return before_.rlim_cur; }
-  void lower(std::size_t to) const {
+  void lower(std::size_t limit) const { set(limit); }
+  /// Raises the limit to `wanted`, or as far as the hard limit permits.
+  /// @returns the limit that holds now.
+  std::size_t raise(std::size_t wanted) const {
+    const auto limit = std::min<std::size_t>(wanted, before_.rlim_max);
+    if (limit <= before_.rlim_cur)
+      return before_.rlim_cur;
+    set(limit);
+    return limit;
+  }
+
+private:
+  void set(std::size_t limit) const {
     auto x = before_;
-    x.rlim_cur = to;
+    x.rlim_cur = limit;
     if (::setrlimit(RLIMIT_NOFILE, &x) != 0)
       throw std::runtime_error{"the limit cannot be set"};
   }
 
-private:
   rlimit before_{};
 };
 
@@ -177,17 +188,33 @@ TEST(HostilePeer, CannotKeepMembersOutByThousandsOfConnections) {
   auto options = listening_options(secret_credentials("right"));
   options.handshake_timeout = max_wait;
   test_endpoint server{options};
-  const auto limit = descriptor_limit{}.now();
-  const auto count = std::min<std::size_t>(10'000, limit - limit / 4 - 500);
+  constexpr std::size_t wanted = 10'000;
+  // for the server's handshakes, for the member, and for the process itself
+  constexpr std::size_t other_descriptors = 600;
+  const descriptor_limit descriptors;
+  const auto limit = descriptors.raise(wanted + other_descriptors);
+  ASSERT_GT(limit, other_descriptors) << "the hard limit of descriptors";
+  const auto count = std::min(wanted, limit - other_descriptors);
+  if (count < wanted)
+    std::cout << "only " << count << " connections instead of " << wanted
+              << ", because the hard limit of descriptors is " << limit
+              << " (ulimit -Hn)\n";
   std::list<raw_socket> all;
   for (std::size_t i = 0; i < count; ++i)
     all.emplace_back(server.net_endpoint->advertised_address());
-  const auto begin = std::chrono::steady_clock::now();
-  expect_member_joins(server, "right");
-  const std::chrono::duration<double, std::milli> took =
-    std::chrono::steady_clock::now() - begin;
-  RecordProperty("max_handshakes", static_cast<int>(count));
-  RecordProperty("join_ms", std::to_string(took.count()));
+  // the fastest of three, because the machine may be loaded
+  auto fastest = std::chrono::steady_clock::duration::max();
+  for (int i = 0; i < 3; ++i) {
+    const auto begin = std::chrono::steady_clock::now();
+    expect_member_joins(server, "right");
+    fastest = std::min(fastest, std::chrono::steady_clock::now() - begin);
+  }
+  EXPECT_LT(fastest, 1s * troupe::test::slowness);
+  const std::chrono::duration<double, std::milli> join_time{fastest};
+  std::cout << "a member joined within " << join_time.count() << " ms beside "
+            << count << " connections\n";
+  RecordProperty("connections", static_cast<int>(count));
+  RecordProperty("join_ms", std::to_string(join_time.count()));
 }
 
 TEST(HostilePeer, CannotExhaustDescriptors) {
