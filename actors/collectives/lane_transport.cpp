@@ -47,9 +47,9 @@ lane_transport::lane_transport(const local_placement& placement,
       + std::to_string(placement.job.processes()) + " processes");
   for (std::uint32_t p = 0; p < lanes_.size(); ++p)
     if ((lanes_[p].contributions && lanes_[p].results)
-        != (p != placement_.rank))
-      throw std::logic_error("process " + std::to_string(placement_.rank)
-                             + " has " + (p == placement_.rank ? "" : "no ")
+        != (p != placement_.process))
+      throw std::logic_error("process " + std::to_string(placement_.process)
+                             + " has " + (p == placement_.process ? "" : "no ")
                              + "lanes to process " + std::to_string(p));
 }
 
@@ -64,7 +64,7 @@ bool lane_transport::flush() {
 
 bool lane_transport::flush(std::uint32_t process) {
   bool all = true;
-  if (process != placement_.rank)
+  if (process != placement_.process)
     for (const auto lane_id :
          {collective::lane_id::contributions, collective::lane_id::results})
       all = !is_blocked(process, lane_id) && lane_of(process, lane_id).flush()
