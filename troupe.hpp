@@ -4,6 +4,7 @@
 // test of training under faults also includes headers of "troupe/simulation/"
 // and links Troupe::simulation.
 
+#include "troupe/actors/core/log.hpp"
 #include "troupe/actors/core/version.hpp"
 #include "troupe/actors/runtime/runtime.hpp"
 #include "troupe/data/sources/csv.hpp"
@@ -33,7 +34,6 @@
 #include "troupe/training/remote/step_functions.hpp"
 #include "troupe/training/strategies/local_strategies.hpp"
 #include "troupe/training/strategies/multi_worker.hpp"
-#include "troupe/training/support/log.hpp"
 #include "troupe/training/support/print_tensor.hpp"
 
 namespace troupe {

@@ -118,9 +118,9 @@ private:
     add_replicas(agent, 0);
     // set the roles before a skeleton delivers messages that the agent must
     // answer
-    caf::anon_send(agent,
-                   local_roles{open_proxy<chief_remote_actor>(0, chief_channel),
-                               spawned_.replicas});
+    caf::anon_send(agent, local_roles{open_proxy<chief_remote_actor>(
+                                        0, chief_channel, "the chief"),
+                                      spawned_.replicas});
     for (std::size_t i = 0; i < spawned_.replicas.size(); ++i)
       open_skeleton<replica_actor>(0, spawned_.replicas[i],
                                    replica_channel + placement_.replicas()[i]);
@@ -161,10 +161,11 @@ private:
   /// to `roles`.
   void open_proxies(std::uint32_t process, job_roles& roles) {
     for (const auto r : placement_.job.replicas_of(process))
-      roles.replicas[r] =
-        open_proxy<replica_actor>(process, replica_channel + r);
+      roles.replicas[r] = open_proxy<replica_actor>(
+        process, replica_channel + r, "replica " + std::to_string(r));
     roles.clients.push_back(
-      {nullptr, open_proxy<run_client_actor>(process, run_client_channel)});
+      {nullptr, open_proxy<run_client_actor>(process, run_client_channel,
+                                             "the local agent")});
   }
 
   std::shared_ptr<net::channel> open_channel(std::uint32_t process,
@@ -173,8 +174,11 @@ private:
   }
 
   template <class Role>
-  Role open_proxy(std::uint32_t process, std::uint32_t channel) {
+  Role open_proxy(std::uint32_t process, std::uint32_t channel,
+                  const std::string& role_name) {
     proxy_options options;
+    options.target =
+      role_name + " of " + environment_.job_world->names.at(process);
     options.view_id = environment_.job_world->view_id;
     // The backlog must hold all messages that can wait for the channel at the
     // same time. These are a few messages of each replica, such as an

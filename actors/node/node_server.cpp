@@ -1,5 +1,6 @@
 #include "troupe/actors/node/node_server.hpp"
 
+#include "troupe/actors/core/log.hpp"
 #include "troupe/actors/core/spawn.hpp"
 #include "troupe/actors/node/node.hpp"
 #include "troupe/actors/runtime/runtime.hpp"
@@ -27,7 +28,7 @@ make_endpoint_options(const node_server_options& options) {
   endpoint_config.heartbeat_interval = options.heartbeat_interval;
   endpoint_config.heartbeat_timeout = options.heartbeat_timeout;
   endpoint_config.handshake_timeout = options.handshake_timeout;
-  endpoint_config.log = options.log;
+  endpoint_config.log = options.log ? options.log : log_of_connections;
   return endpoint_config;
 }
 

@@ -35,7 +35,8 @@ struct node_server_options {
   std::chrono::milliseconds handshake_timeout{5000};
   /// Receives the reasons why connections were rejected or closed. Also
   /// receives a warning if the node listens beyond loopback with a secret but
-  /// without TLS. Null: no log.
+  /// without TLS. Null: `log_of_connections`, which prints warnings to standard
+  /// error. To log nothing, pass a function without effect.
   net::log_function log{};
 };
 

@@ -20,7 +20,8 @@ struct remote_node::impl {
                 options.connect_timeout)},
       node_proxy{local_runtime.system().spawn(
         proxy<node_actor>, connection->open(root_channel),
-        proxy_options{.request_timeout = options.connect_timeout})} {
+        proxy_options{.request_timeout = options.connect_timeout,
+                      .target = "node " + node_address})} {
     release_caf_logger();
   }
 
@@ -69,9 +70,10 @@ caf::actor_system& remote_node::system() {
   return impl_->system;
 }
 
-proxy_options remote_node::role_options() const {
+proxy_options remote_node::role_options(const std::string& role) const {
   return {.request_timeout = impl_->options.request_timeout,
-          .window = impl_->options.window};
+          .window = impl_->options.window,
+          .target = "role \"" + role + "\" of node " + impl_->address};
 }
 
 } // namespace troupe

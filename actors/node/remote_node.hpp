@@ -42,7 +42,7 @@ public:
   Handle spawn(const std::string& role, const Args&... args) {
     auto channel = request_spawn(make_spawn_request<Handle>(role, args...));
     Handle handle =
-      system().spawn(proxy<Handle>, std::move(channel), role_options());
+      system().spawn(proxy<Handle>, std::move(channel), role_options(role));
     release_caf_logger();
     return handle;
   }
@@ -58,7 +58,7 @@ public:
 private:
   std::shared_ptr<net::channel> request_spawn(const spawn_request& request);
   caf::actor_system& system();
-  proxy_options role_options() const;
+  proxy_options role_options(const std::string& role) const;
 
   struct impl;
   std::unique_ptr<impl> impl_;

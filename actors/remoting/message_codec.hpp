@@ -13,6 +13,7 @@
 
 #include <string>
 #include <tuple>
+#include <type_traits>
 
 // Encoding of a role's messages as payloads of frames (docs/wire.md).
 
@@ -188,6 +189,22 @@ struct signature<
   /// Returns the fingerprint of the schema.
   static std::uint32_t fingerprint() { return fingerprint_of(schema()); }
 };
+
+/// Returns the name of a message for errors and the log: its atoms in quotes
+/// and the names of its other types.
+template <class... Ts>
+std::string message_name() {
+  std::string text;
+  const auto append = [&text]<class T>(std::type_identity<T>) {
+    text += text.empty() ? "" : ", ";
+    if constexpr (is_atom<T>::value)
+      append_schema<T>(text);
+    else
+      text += net::type_name<T>();
+  };
+  (append(std::type_identity<Ts>{}), ...);
+  return text;
+}
 
 /// Priority of a message with values of these types. Messages with tensors are
 /// sent after messages without tensors.

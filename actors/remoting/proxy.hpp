@@ -108,8 +108,12 @@ auto forwarder_of(
     }
     if (!problem)
       return caf::unit;
+    const auto name = wire::message_name<Is...>();
+    const auto why = wire::to_wire(problem, self->system());
     if (state.must_deliver())
-      self->quit(problem);
+      self->quit(state.loss_of(name, why));
+    else
+      state.log_loss(name, why, self->clock().now());
     return problem;
   };
 }

@@ -1,10 +1,24 @@
 #include "troupe/actors/remoting/proxy_core.hpp"
 
+#include "troupe/actors/core/log.hpp"
+
 #include <caf/exit_reason.hpp>
 
 #include <utility>
 
 namespace troupe {
+
+namespace {
+
+constexpr auto warning_interval = std::chrono::seconds{10};
+
+std::string text_of_loss(const std::string& message, const std::string& target,
+                         const std::string& problem) {
+  return "the message " + message + " to " + target
+         + " was not sent: " + problem;
+}
+
+} // namespace
 
 proxy_core::~proxy_core() {
   if (!end_error_)
@@ -68,6 +82,27 @@ caf::error proxy_core::send_oneway(net::writer&& message,
                                                      "more frames"});
   backlog_.push_back({priority, std::move(payload)});
   return {};
+}
+
+caf::error proxy_core::loss_of(const std::string& message,
+                               const wire::wire_error& problem) const {
+  return caf::make_error(problem.code,
+                         text_of_loss(message, options_.target, problem.text));
+}
+
+void proxy_core::log_loss(const std::string& message,
+                          const wire::wire_error& problem, time_point now) {
+  ++losses_;
+  if (next_warning_ && now < *next_warning_)
+    return;
+  next_warning_ = now + warning_interval;
+  const auto count = std::exchange(losses_, 0);
+  (options_.log ? options_.log : net::log_function{log_of_connections})(
+    net::severity::warning,
+    text_of_loss(message, options_.target, problem.text)
+      + (count == 1 ? ""
+                    : "; " + std::to_string(count)
+                        + " messages to it were lost since the last warning"));
 }
 
 void proxy_core::send_request(net::writer&& message, net::priority priority,

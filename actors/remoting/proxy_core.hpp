@@ -2,6 +2,7 @@
 
 #include "troupe/actors/remoting/channel_mailbox.hpp"
 #include "troupe/actors/remoting/message_codec.hpp"
+#include "troupe/net/base/log_function.hpp"
 
 #include <caf/actor_clock.hpp>
 #include <caf/response_promise.hpp>
@@ -9,6 +10,8 @@
 #include <chrono>
 #include <deque>
 #include <map>
+#include <optional>
+#include <string>
 #include <vector>
 
 namespace troupe {
@@ -23,13 +26,18 @@ struct proxy_options {
   /// is zero between a client and a node.
   std::uint64_t view_id = 0;
   /// Maximum number of oneway messages that wait while the channel accepts no
-  /// more frames. Zero: no message waits. A message then fails as `busy`, and
-  /// its sender learns this only if it sent the message by `request`. Above
-  /// zero: no message is lost silently. The proxy terminates with an error if
-  /// the backlog is full or a message can never be sent.
+  /// more frames. Zero: no message waits. A message then fails as `busy`, the
+  /// proxy logs a warning, and the sender gets the error if it sent the message
+  /// by `request`. Above zero: no message is lost. The proxy terminates with an
+  /// error if the backlog is full or a message can never be sent.
   std::size_t backlog = 0;
   /// Time between two attempts to send the messages of the backlog.
   std::chrono::milliseconds retry_interval{2};
+  /// Text that names the role and its process in errors and in the log, such as
+  /// "replica 3 of worker 1".
+  std::string target = "a remote role";
+  /// Receives the warnings about lost messages. Null: `log_of_connections`.
+  net::log_function log{};
 };
 
 /// The part of a proxy that does not depend on its role.
@@ -49,6 +57,16 @@ public:
   /// @returns an error if the proxy could do neither.
   caf::error send_oneway(net::writer&& message, net::priority priority,
                          time_point now);
+
+  /// Returns the error of a oneway message that was not sent, with the message
+  /// and the role in its text.
+  caf::error loss_of(const std::string& message,
+                     const wire::wire_error& problem) const;
+
+  /// Logs the loss of a oneway message as a warning, at most once in 10 s. The
+  /// text contains the number of messages lost since the previous warning.
+  void log_loss(const std::string& message, const wire::wire_error& problem,
+                time_point now);
 
   /// True if a oneway message that cannot be sent terminates the proxy.
   bool must_deliver() const { return options_.backlog > 0; }
@@ -104,7 +122,10 @@ private:
   /// equal, because tags increase and all requests have the same timeout.
   std::map<std::uint64_t, pending_request> pending_;
   std::deque<backlog_entry> backlog_; ///< Unsent messages, oldest first.
-  time_point retry_at_{}; ///< Time of the next attempt to send the backlog.
+  /// Time from which the next lost message is logged. Nullopt: none was lost.
+  std::optional<time_point> next_warning_;
+  std::size_t losses_ = 0; ///< Messages lost since the previous warning.
+  time_point retry_at_{};  ///< Time of the next attempt to send the backlog.
   /// Error that open requests receive when the proxy ends.
   caf::error end_error_;
 };

@@ -1,9 +1,9 @@
 // The troupe tool. Each command has a file of its own.
 
 #include "command.hpp"
+#include "troupe/actors/core/log.hpp"
 #include "troupe/actors/core/version.hpp"
 #include "troupe/net/base/text.hpp"
-#include "troupe/training/support/log.hpp"
 
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>

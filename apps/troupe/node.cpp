@@ -5,7 +5,6 @@
 #include "troupe/actors/node/node_server.hpp"
 #include "troupe/actors/runtime/runtime.hpp"
 #include "troupe/net/base/address.hpp"
-#include "troupe/training/support/log.hpp"
 
 #include <iostream>
 #include <stdexcept>
@@ -46,7 +45,6 @@ int serve(troupe::node_server_options options,
                                 + ": give the last port, "
                                 + std::to_string(first_port) + " or higher");
   options.credentials = credentials.read();
-  options.log = troupe::log_of_connections;
   troupe::runtime runtime;
   troupe::node_server node{runtime, options};
   std::cout << "listening on " << node.address() << std::endl;

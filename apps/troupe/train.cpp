@@ -3,6 +3,7 @@
 #include "command.hpp"
 #include "interrupt.hpp"
 #include "option_parsing.hpp"
+#include "troupe/actors/core/log.hpp"
 #include "troupe/actors/runtime/runtime.hpp"
 #include "troupe/models/zoo.hpp"
 #include "troupe/training/checkpoint/saved_model.hpp"
@@ -13,7 +14,6 @@
 #include "troupe/training/strategies/local_strategies.hpp"
 #include "troupe/training/strategies/multi_worker.hpp"
 #include "troupe/training/support/atomic_file.hpp"
-#include "troupe/training/support/log.hpp"
 
 #include <cmath>
 #include <csignal>

@@ -104,8 +104,9 @@ void acceptor::remove(pending_handshakes::iterator entry) {
 void acceptor::on_handshake_done(pending_handshakes::iterator entry) {
   if (!entry->active_handshaker->accepted()) {
     const auto state = entry->active_handshaker->machine().current();
-    (state == handshake::state::rejected ? settings_.rejected
-                                         : settings_.failed)(
+    (state == handshake::state::rejected       ? settings_.rejected
+     : state == handshake::state::wrong_secret ? settings_.wrong_secret
+                                               : settings_.failed)(
       entry->peer_address, entry->active_handshaker->reason());
     return remove(entry);
   }

@@ -29,10 +29,11 @@ public:
     /// ended before this side had sent it the `hello_response`.
     std::function<void(const hello&)> abandoned;
     /// Called with the peer's address and the reason: `failed` if the handshake
-    /// failed or timed out, `rejected` if `authorize` rejected the peer or the
-    /// peer uses another handshake version.
+    /// failed or timed out, `wrong_secret` if the peer has another secret or
+    /// only one side has one, `rejected` if `authorize` rejected the peer or
+    /// the peer uses another handshake version.
     std::function<void(const std::string&, const std::string&)> failed,
-      rejected;
+      wrong_secret, rejected;
     std::function<void(const std::string&)> warn;
     /// Called if the oldest handshake was ended, because there are more than
     /// `max_handshakes`, or no descriptor is left for a new connection.

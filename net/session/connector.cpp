@@ -121,7 +121,9 @@ void connector::on_handshake_done() {
   }
   // the peer has sent a byte, or has at least closed the connection
   peer_responded_ = true;
-  if (finished->machine().current() == handshake::state::rejected) {
+  if (const auto state = finished->machine().current();
+      state == handshake::state::rejected
+      || state == handshake::state::wrong_secret) {
     endpoint::dial_result result;
     result.rejected = true;
     result.reason = with_address(finished->reason());
@@ -133,10 +135,9 @@ void connector::on_handshake_done() {
     return fail(finished->reason());
   handshake_problem_ =
     finished->reason()
-    + (!finished->received_any() ? " before it sent any data; it may "
-                                   "require other credentials"
-       : request_.secret.empty() ? ""
-                                 : "; it may use another secret");
+    + (finished->received_any() ? ""
+                                : " before it sent any data; it may "
+                                  "require other credentials");
   attempt_failed(handshake_problem_);
 }
 

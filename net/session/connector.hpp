@@ -11,8 +11,8 @@
 namespace troupe::net {
 
 /// Carries out one `endpoint::dial`: resolves the host, connects, and runs the
-/// handshake. It retries until the peer accepts or rejects, or the deadline has
-/// passed. For the loop's thread only.
+/// handshake. It retries until the peer accepts or rejects, the secrets turn
+/// out to differ, or the deadline has passed. For the loop's thread only.
 class connector : public std::enable_shared_from_this<connector> {
 public:
   struct request {

@@ -108,13 +108,15 @@ void endpoint::impl::listen() {
       },
       [this](const hello& x) { abandoned ? abandoned(x) : void(); },
       [this](const std::string& peer_address, const std::string& reason) {
-        log_closed(peer_address, reason);
-        const std::lock_guard hold{lock};
-        ++rejections.count;
-        rejections.last = peer_address + ": " + printable(reason);
+        log_closed(severity::info, peer_address, reason);
+        count_rejection(peer_address, reason);
       },
       [this](const std::string& peer_address, const std::string& reason) {
-        log_closed(peer_address, reason);
+        log_closed(severity_of_wrong_secret(), peer_address, reason);
+        count_rejection(peer_address, reason);
+      },
+      [this](const std::string& peer_address, const std::string& reason) {
+        log_closed(severity::info, peer_address, reason);
       },
       [this](const std::string& text) { log(severity::warning, text); },
       [this] { log.count_evicted(); }});
@@ -143,10 +145,25 @@ void endpoint::impl::tick() {
   tick_timer.expires_after(tick_interval());
 }
 
-void endpoint::impl::log_closed(const std::string& peer_address,
+void endpoint::impl::log_closed(severity level, const std::string& peer_address,
                                 const std::string& reason) {
-  log(severity::info,
-      "a connection from " + peer_address + " was closed: " + reason);
+  log(level, "a connection from " + peer_address + " was closed: " + reason);
+}
+
+severity endpoint::impl::severity_of_wrong_secret() {
+  using namespace std::chrono_literals;
+  const auto now = std::chrono::steady_clock::now();
+  if (now < next_secret_warning)
+    return severity::info;
+  next_secret_warning = now + 10s;
+  return severity::warning;
+}
+
+void endpoint::impl::count_rejection(const std::string& peer_address,
+                                     const std::string& reason) {
+  const std::lock_guard hold{lock};
+  ++rejections.count;
+  rejections.last = peer_address + ": " + printable(reason);
 }
 
 void endpoint::impl::shut_down() {

@@ -85,15 +85,16 @@ public:
     /// Cause of a failure. `timed_out`: the peer's host did not respond before
     /// the deadline.
     close_reason cause = close_reason::closed;
-    bool rejected = false; ///< True if the peer rejected the hello.
+    /// True if the peer rejected the hello, or the secrets differ.
+    bool rejected = false;
     /// Text that says why the dial failed. It begins with the dialed address.
     std::string reason;
     hello peer; ///< Hello of the peer. Empty: the peer sent none.
     std::vector<std::byte> payload; ///< Payload of the peer's hello response.
   };
   /// Connects to a peer. It retries until the timeout has elapsed, but not
-  /// after a rejection. When the dial has succeeded or failed, it calls
-  /// `on_done` once, on the endpoint's thread.
+  /// after a rejection, nor if the secrets differ. When the dial has succeeded
+  /// or failed, it calls `on_done` once, on the endpoint's thread.
   void dial(const address& peer_address, const hello& own_hello,
             std::chrono::milliseconds timeout,
             std::function<void(dial_result&&)> on_done);

@@ -36,7 +36,14 @@ struct endpoint::impl {
   void check_all_closed();
 
   /// Logs why an incoming connection was closed in its handshake.
-  void log_closed(const std::string& peer_address, const std::string& reason);
+  void log_closed(severity level, const std::string& peer_address,
+                  const std::string& reason);
+  /// Returns `warning` at most once in 10 s, else `info`, so that peers without
+  /// the secret cannot crowd other warnings out.
+  severity severity_of_wrong_secret();
+  /// Adds a peer that did not authenticate to `rejections`.
+  void count_rejection(const std::string& peer_address,
+                       const std::string& reason);
 
   const endpoint_options options; ///< Any thread may read it.
   address advertised_address;     ///< Any thread may read it.
@@ -52,6 +59,7 @@ struct endpoint::impl {
   std::set<std::shared_ptr<connector>> connectors;
   std::vector<std::shared_ptr<stream_connection>> connections;
   bool closing = false;
+  std::chrono::steady_clock::time_point next_secret_warning{};
 
   std::mutex lock; // guards all members below
   std::condition_variable closed_event;

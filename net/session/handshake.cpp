@@ -37,6 +37,8 @@ std::span<const std::byte> bytes(std::string_view x) {
   return std::as_bytes(std::span{x});
 }
 
+static_assert(wrong_secret_verdict.size() == sizeof(hmac));
+
 hmac make_hmac(std::string_view secret, std::string_view label,
                handshake::side own_side, const nonce& own_nonce,
                const nonce& peer_nonce, std::span<const std::byte> body = {}) {
@@ -102,6 +104,13 @@ void handshake::fail(std::string reason) {
   reason_ = std::move(reason);
 }
 
+void handshake::end_as_wrong_secret(const std::string& problem) {
+  fail(problem
+       + ": give both processes the same secret, by TROUPE_SECRET_FILE, "
+         "TROUPE_SECRET or --secret-file");
+  state_ = state::wrong_secret;
+}
+
 void handshake::receive(std::span<const std::byte> received) {
   if (received.size() > bytes_wanted())
     throw std::logic_error{
@@ -140,9 +149,8 @@ void handshake::on_greeting() {
   const auto version = std::to_integer<unsigned>(received_[version_offset]);
   const auto mode = received_[mode_offset];
   const auto same_version = version == handshake_version;
-  if (side_ == side::acceptor
-      && (!same_version || mode == std::byte{!secret_.empty()}))
-    greet(); // so that the dialer can compare the versions
+  if (side_ == side::acceptor)
+    greet(); // so that the dialer can compare the versions and the modes
   if (!same_version) {
     fail("version " + std::to_string(version) + " of the handshake is used"
          + " by the peer, but version " + std::to_string(handshake_version)
@@ -151,8 +159,9 @@ void handshake::on_greeting() {
     return;
   }
   if (mode != std::byte{!secret_.empty()})
-    return fail(secret_.empty() ? "it requires a secret, but none is set here"
-                                : "it has no secret, but one is required");
+    return end_as_wrong_secret(secret_.empty()
+                                 ? "it requires a secret, but none is set here"
+                                 : "it has no secret, but one is required");
   std::copy_n(received_.begin() + nonce_offset, nonce_size,
               peer_nonce_.begin());
   if (side_ == side::dialer)
@@ -164,11 +173,17 @@ void handshake::on_greeting() {
 }
 
 void handshake::on_proof() {
-  if (!constant_time_equal(received_,
-                           make_hmac(secret_, proof_labels[index(peer_side())],
-                                     side_, own_nonce_, peer_nonce_)))
-    return fail("it does not know the secret");
-  expect(stage::length, length_size);
+  if (constant_time_equal(received_,
+                          make_hmac(secret_, proof_labels[index(peer_side())],
+                                    side_, own_nonce_, peer_nonce_)))
+    return expect(stage::length, length_size);
+  const auto verdict = bytes(wrong_secret_verdict);
+  if (side_ == side::dialer && std::ranges::equal(received_, verdict))
+    return end_as_wrong_secret("its secret is another than that of this "
+                               "process");
+  if (side_ == side::acceptor)
+    output_.insert(output_.end(), verdict.begin(), verdict.end());
+  end_as_wrong_secret("it does not know the secret");
 }
 
 void handshake::on_length() {

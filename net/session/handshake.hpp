@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace troupe::net {
@@ -17,6 +18,11 @@ inline constexpr std::uint8_t handshake_version = 1;
 inline constexpr std::size_t max_hello_bytes = std::size_t{64} * 1024;
 inline constexpr std::size_t nonce_size = 32;
 using nonce = std::array<std::byte, nonce_size>;
+/// 32 bytes that an acceptor sends in place of its proof if the dialer's proof
+/// is wrong. They are the same in each handshake, so a peer without the secret
+/// learns only that its proof is wrong.
+inline constexpr std::string_view wrong_secret_verdict =
+  "troupe-1 the secrets differ     ";
 
 /// @errors throws std::runtime_error if no random bytes are available.
 nonce random_nonce();
@@ -44,8 +50,14 @@ nonce random_nonce();
 ///            the greeting and the proof
 ///   faults   different versions -> both sides reject; the acceptor first sends
 ///            its greeting, so that the dialer learns the acceptor's version
-///            a wrong proof, or only one side has a secret -> the side that
-///            detects it fails, and sends nothing more
+///            only one side has a secret -> both sides end as `wrong_secret`;
+///            the acceptor first sends its greeting, so that the dialer learns
+///            that the acceptor requires a secret or has none
+///            the dialer's proof is wrong -> the acceptor sends
+///            `wrong_secret_verdict` in place of its proof, and both sides end
+///            as `wrong_secret`
+///            the acceptor's proof is wrong -> the dialer ends as
+///            `wrong_secret`, and sends nothing more
 class handshake {
 public:
   enum class side : std::uint8_t { dialer, acceptor };
@@ -58,6 +70,9 @@ public:
     /// The acceptor has rejected the hello, or the versions differ. Both sides
     /// know the reason.
     rejected,
+    /// The secrets differ, or only one side has a secret. Both sides know this,
+    /// unless the acceptor sent a wrong proof. A new attempt would end alike.
+    wrong_secret,
     failed, ///< The handshake has failed. Only this side knows the reason.
   };
 
@@ -104,6 +119,7 @@ private:
   void greet();
   void send_message(std::span<const std::byte> body);
   void fail(std::string reason);
+  void end_as_wrong_secret(const std::string& problem);
   side peer_side() const;
   std::size_t seal_size() const;
 

@@ -18,6 +18,25 @@ TEST_F(Launch, NamesTheFirstFailureAndEndsTheOthers) {
     << done.err;
 }
 
+/// Without the verdict of worker 0, worker 1 would try to connect for the start
+/// timeout of 60 s, and would then say that it could not reach worker 0.
+TEST_F(Launch, EndsAtOnceIfAProcessHasAnotherSecret) {
+  put("other", "open barley\n");
+  std::filesystem::permissions(folder / "other",
+                               std::filesystem::perms::owner_read);
+  script("is 1 && export TROUPE_SECRET_FILE=other\n"
+         "exec " TROUPE_TOOL " train --data digits:200 --epochs 1 --quiet "
+         "--strategy multi_worker_mirrored");
+  const auto done = launch("-n 2");
+  EXPECT_EQ(done.code, 1);
+  for (const std::string said :
+       {"worker 0 rejected worker 1: ",
+        "its secret is another than that of this process: give both processes "
+        "the same secret, by TROUPE_SECRET_FILE",
+        "[worker 0] ", "it does not know the secret: give both"})
+    EXPECT_NE(done.err.find(said), done.err.npos) << done.err;
+}
+
 TEST_F(Launch, NamesTheSignalOfTheFirstFailure) {
   script("is 0 && kill -9 $$; stay");
   const auto done = launch("-n 2 --grace 0");

@@ -1,11 +1,11 @@
 #include "troupe/training/loop/fit.hpp"
 
+#include "troupe/actors/core/log.hpp"
 #include "troupe/net/base/text.hpp"
 #include "troupe/training/loop/fit_loop.hpp"
 #include "troupe/training/loop/worker_consistency.hpp"
 #include "troupe/training/strategies/host_collectives.hpp"
 #include "troupe/training/strategies/run_steps.hpp"
-#include "troupe/training/support/log.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,12 +1,12 @@
 #include "troupe/training/strategies/multi_worker.hpp"
 
+#include "troupe/actors/core/log.hpp"
 #include "troupe/actors/core/version.hpp"
 #include "troupe/actors/group/actor_group.hpp"
 #include "troupe/training/strategies/communication_conversions.hpp"
 #include "troupe/training/strategies/devices.hpp"
 #include "troupe/training/strategies/run_steps.hpp"
 #include "troupe/training/strategies/strategy_state.hpp"
-#include "troupe/training/support/log.hpp"
 
 #include <algorithm>
 #include <stdexcept>

@@ -1,3 +1,4 @@
+#include "troupe/actors/core/log.hpp"
 #include "troupe/actors/node/node_server.hpp"
 #include "troupe/actors/node/remote_node.hpp"
 #include "troupe/actors/protocol/type_ids.hpp"
@@ -11,6 +12,9 @@
 #include <caf/exit_reason.hpp>
 #include <caf/scoped_actor.hpp>
 #include <gtest/gtest.h>
+
+#include <condition_variable>
+#include <mutex>
 
 // In these tests, a client and a node in one process communicate over real
 // sockets.
@@ -80,6 +84,43 @@ net::credentials credentials_of(const std::string& secret) {
 }
 
 } // namespace
+
+TEST(RemoteNode, IsToldItsWrongSecretWhichTheNodeLogsByDefault) {
+  std::mutex lock;
+  std::condition_variable arrived;
+  std::vector<std::string> lines;
+  log_to([&](log_level level, std::string_view line) {
+    const std::lock_guard hold{lock};
+    lines.push_back((level == log_level::warning ? "warning: " : "")
+                    + std::string{line});
+    arrived.notify_all();
+  });
+  {
+    server_side server{{.credentials = credentials_of("right")}};
+    runtime client_runtime;
+    const auto why = failure_of([&] {
+      remote_node{
+        client_runtime,
+        server.node.address(),
+        {.credentials = credentials_of("wrong"), .connect_timeout = 1h}};
+    });
+    EXPECT_EQ(why.code, ec::refused);
+    EXPECT_NE(std::string{why.what()}.find("its secret is another than that "
+                                           "of this process: give both"),
+              std::string::npos)
+      << why.what();
+    std::unique_lock hold{lock};
+    EXPECT_TRUE(
+      arrived.wait_for(hold, long_enough, [&] { return !lines.empty(); }));
+  }
+  log_to(nullptr);
+  ASSERT_FALSE(lines.empty());
+  EXPECT_EQ(lines[0].rfind("warning: a connection from 127.0.0.1:", 0), 0u)
+    << lines[0];
+  EXPECT_NE(lines[0].find("it does not know the secret: give both processes"),
+            std::string::npos)
+    << lines[0];
+}
 
 TEST(RemoteNode, SpawnsARoleThatRespondsLikeALocalOne) {
   server_side server;

@@ -223,6 +223,36 @@ TEST(Proxy, IsBusyBeyondTheWindowsOfProxySkeletonAndChannel) {
   EXPECT_EQ(error_of(between), "") << "the channel accepts frames again";
 }
 
+TEST(Proxy, WarnsOfLostOnewayMessagesAndCountsThem) {
+  std::vector<std::string> warnings;
+  proxy_fixture fixture{{.target = "role \"echo\" of node 7",
+                         .log =
+                           [&](net::severity level, const std::string& text) {
+                             EXPECT_EQ(level, net::severity::warning);
+                             warnings.push_back(text);
+                           }},
+                        {},
+                        {.control = 2}};
+  const auto lose = [&](int count) {
+    for (int i = 0; i < 2 + count; ++i) // the channel accepts two
+      caf::anon_send(fixture.proxied, atom::stop_v);
+    fixture.simulator.run_until_idle(); // the channel delivers no frame here
+  };
+  const std::string text = "the message 'stop' to role \"echo\" of node 7 was "
+                           "not sent: the channel accepts no more frames";
+  lose(5);
+  EXPECT_EQ(warnings, std::vector{text}) << "one warning for five losses";
+  fixture.advance(10s);
+  lose(1);
+  EXPECT_EQ(warnings.size(), 2u);
+  EXPECT_EQ(warnings.back(),
+            text + "; 5 messages to it were lost since the last warning");
+  EXPECT_EQ(fixture.stops, 2u) << "the channel delivers later";
+  EXPECT_FALSE(fixture.proxy_end()); // the channel delivers here
+  EXPECT_EQ(fixture.stops, 4u);
+  EXPECT_EQ(warnings.size(), 2u) << "a message that is sent is not lost";
+}
+
 TEST(Proxy, KeepsOnewayMessagesUntilTheChannelAcceptsThem) {
   proxy_fixture fixture{{.backlog = 10}, {}, {.control = 2}};
   for (int i = 0; i < 9; ++i)
@@ -237,11 +267,18 @@ TEST(Proxy, KeepsOnewayMessagesUntilTheChannelAcceptsThem) {
 }
 
 TEST(Proxy, TerminatesIfAMessageThatMustArriveCannotBeSent) {
-  proxy_fixture full{{.backlog = 3}, {}, {.control = 2}};
+  proxy_fixture full{
+    {.backlog = 3, .target = "replica 3 of worker 1"}, {}, {.control = 2}};
   for (int i = 0; i < 6; ++i)
     caf::anon_send(full.proxied, atom::stop_v);
   full.simulator.run_until_idle();
-  EXPECT_EQ(full.proxy_end(), ec::busy);
+  const auto end = full.proxy_end();
+  ASSERT_TRUE(end);
+  EXPECT_EQ(*end, ec::busy);
+  EXPECT_EQ(full.simulator.sys.render(*end),
+            "busy(\"the message 'stop' to replica 3 of worker 1 was not sent: "
+            "the channel accepts no more frames, and 3 messages are waiting "
+            "already\")");
 
   proxy_fixture narrow{{.backlog = 3}, {}, {.limits = {.control = 8}}};
   caf::anon_send(narrow.proxied, atom::stop_v);

@@ -98,6 +98,18 @@ handshake greeted_acceptor(const std::string& secret) {
   return accepts;
 }
 
+const std::string remedy =
+  ": give both processes the same secret, by TROUPE_SECRET_FILE, "
+  "TROUPE_SECRET or --secret-file";
+
+/// True if the bytes are a greeting of 40 bytes and the verdict on a wrong
+/// proof.
+bool is_greeting_and_verdict(std::span<const std::byte> sent_bytes) {
+  return sent_bytes.size() == 72
+         && std::ranges::equal(sent_bytes.subspan(40),
+                               bytes_of(wrong_secret_verdict));
+}
+
 bool mentions(const std::string& text, const std::string& what) {
   return text.find(what) != std::string::npos;
 }
@@ -131,31 +143,58 @@ TEST(Handshake, GivesBothSidesTheReasonOfARejection) {
   EXPECT_EQ(dials.reason(), "another job");
 }
 
-TEST(Handshake, FailsWithoutAResponseToAWrongSecret) {
-  const handshake_run run{dialer("wrong"), acceptor("right")};
-  EXPECT_EQ(run.accepting_side.current(), state::failed);
-  EXPECT_EQ(run.accepting_side.reason(), "it does not know the secret");
-  EXPECT_EQ(run.dialing_side.current(), state::in_progress);
-  EXPECT_EQ(run.acceptor_sent.size(), 40u); // only the greeting
+TEST(Handshake, TellsBothSidesThatTheSecretsDiffer) {
+  for (const std::size_t piece : {1, 1 << 20}) {
+    const handshake_run run{dialer("wrong"), acceptor("right"), piece};
+    EXPECT_EQ(run.accepting_side.current(), state::wrong_secret);
+    EXPECT_EQ(run.accepting_side.reason(),
+              "it does not know the secret" + remedy);
+    EXPECT_EQ(run.dialing_side.current(), state::wrong_secret);
+    EXPECT_EQ(run.dialing_side.reason(),
+              "its secret is another than that of this process" + remedy);
+  }
 }
 
-TEST(Handshake, SendsNoGreetingToAnotherMode) {
+/// What the acceptor sends depends neither on its secret nor on the wrong
+/// proof, except for the nonce.
+TEST(Handshake, SendsAWrongProofOnlyTheVerdict) {
+  for (const auto* wrong : {"wrong", "righ", "right "})
+    for (const auto* right : {"right", "another"}) {
+      const handshake_run run{dialer(wrong), acceptor(right)};
+      EXPECT_TRUE(is_greeting_and_verdict(run.acceptor_sent));
+    }
+}
+
+TEST(Handshake, TellsBothSidesThatOnlyOneHasASecret) {
   const handshake_run run{dialer(""), acceptor("right")};
+  EXPECT_EQ(run.accepting_side.current(), state::wrong_secret);
   EXPECT_EQ(run.accepting_side.reason(),
-            "it has no secret, but one is required");
-  EXPECT_TRUE(run.acceptor_sent.empty());
+            "it has no secret, but one is required" + remedy);
+  EXPECT_EQ(run.dialing_side.current(), state::wrong_secret);
+  EXPECT_EQ(run.dialing_side.reason(),
+            "it requires a secret, but none is set here" + remedy);
+  EXPECT_EQ(run.acceptor_sent.size(), 40u); // only the greeting
   const handshake_run other_run{dialer("s"), acceptor("")};
   EXPECT_EQ(other_run.accepting_side.reason(),
-            "it requires a secret, but none is set here");
-  EXPECT_TRUE(other_run.acceptor_sent.empty());
+            "it requires a secret, but none is set here" + remedy);
+  EXPECT_EQ(other_run.dialing_side.reason(),
+            "it has no secret, but one is required" + remedy);
+  EXPECT_EQ(other_run.acceptor_sent.size(), 40u);
+  EXPECT_EQ(other_run.dialer_sent.size(), 40u); // no proof
+}
+
+TEST(Handshake, TreatsTheVerdictOfADialerAsAWrongProof) {
+  auto accepts = greeted_acceptor("right");
+  feed(accepts, bytes_of(wrong_secret_verdict));
+  EXPECT_EQ(accepts.reason(), "it does not know the secret" + remedy);
 }
 
 TEST(Handshake, DetectsAnImpostorAtTheDialer) {
   const handshake_run run{dialer("right"), acceptor("right")};
   auto dials = dialer("right", 9);
   feed(dials, run.acceptor_sent); // recorded in another handshake
-  EXPECT_EQ(dials.current(), state::failed);
-  EXPECT_EQ(dials.reason(), "it does not know the secret");
+  EXPECT_EQ(dials.current(), state::wrong_secret);
+  EXPECT_EQ(dials.reason(), "it does not know the secret" + remedy);
 }
 
 TEST(Handshake, RejectsAReplay) {
@@ -164,8 +203,8 @@ TEST(Handshake, RejectsAReplay) {
   // acceptor to which the dialer sent the replayed bytes.
   auto accepts = acceptor("right", 3);
   feed(accepts, run.dialer_sent);
-  EXPECT_EQ(accepts.current(), state::failed);
-  EXPECT_EQ(take_unsent(accepts).size(), 40u);
+  EXPECT_EQ(accepts.current(), state::wrong_secret);
+  EXPECT_TRUE(is_greeting_and_verdict(take_unsent(accepts)));
 }
 
 TEST(Handshake, RejectsAReflection) {
@@ -174,7 +213,7 @@ TEST(Handshake, RejectsAReflection) {
   feed(dials, greeting); // its own greeting, so both nonces are equal
   const auto proof = take_unsent(dials);
   EXPECT_EQ(feed(dials, proof), 32u);
-  EXPECT_EQ(dials.current(), state::failed);
+  EXPECT_EQ(dials.current(), state::wrong_secret);
 }
 
 TEST(Handshake, ReadsLittleBeforeTheSecretIsProven) {

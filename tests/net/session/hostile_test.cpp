@@ -9,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include <iostream>
 #include <list>
 #include <random>
 #include <sys/resource.h>
@@ -40,21 +41,31 @@ void expect_member_joins(test_endpoint& server,
   EXPECT_EQ(server.accepted.take().peer.name, "member");
 }
 
-/// Lowers the process's limit of descriptors. The destructor restores the
+/// Changes the process's limit of descriptors. The destructor restores the
 /// limit.
 class descriptor_limit {
 public:
   descriptor_limit() { ::getrlimit(RLIMIT_NOFILE, &before_); }
   ~descriptor_limit() { ::setrlimit(RLIMIT_NOFILE, &before_); }
-  std::size_t now() const { return before_.rlim_cur; }
-  void lower(std::size_t to) const {
+  void lower(std::size_t limit) const { set(limit); }
+  /// Raises the limit to `wanted`, or as far as the hard limit permits.
+  /// @returns the limit that holds now.
+  std::size_t raise(std::size_t wanted) const {
+    const auto limit = std::min<std::size_t>(wanted, before_.rlim_max);
+    if (limit <= before_.rlim_cur)
+      return before_.rlim_cur;
+    set(limit);
+    return limit;
+  }
+
+private:
+  void set(std::size_t limit) const {
     auto x = before_;
-    x.rlim_cur = to;
+    x.rlim_cur = limit;
     if (::setrlimit(RLIMIT_NOFILE, &x) != 0)
       throw std::runtime_error{"the limit cannot be set"};
   }
 
-private:
   rlimit before_{};
 };
 
@@ -111,16 +122,16 @@ TEST(HostilePeer, IsAbandonedIfItDisconnectsBeforeTheResponse) {
   EXPECT_EQ(outcome, "client is abandoned");
 }
 
-TEST(HostilePeer, GetsNoResponseWithAWrongSecret) {
+TEST(HostilePeer, IsToldOnlyThatItsSecretIsWrong) {
   test_endpoint server{listening_options(secret_credentials("right"))};
   raw_socket client{server.net_endpoint->advertised_address()};
   EXPECT_EQ(client.run_handshake(hello_of("thief"), "wrong"),
-            state::in_progress);
+            state::wrong_secret);
   EXPECT_TRUE(client.is_closed());
   wait_for_line(server.log, "it does not know the secret");
 }
 
-TEST(HostilePeer, GetsNoResponseToAReplayedHandshake) {
+TEST(HostilePeer, GetsOnlyTheVerdictOnAReplayedHandshake) {
   test_endpoint server{listening_options(secret_credentials("right"))};
   raw_socket member{server.net_endpoint->advertised_address()};
   handshake real{handshake::side::dialer, "right", random_nonce(),
@@ -135,14 +146,16 @@ TEST(HostilePeer, GetsNoResponseToAReplayedHandshake) {
   say(member, real);
   real.receive(member.receive(40));
   say(member, real);
-  // the server has accepted the member and sends its proof of 32 bytes
+  // the server has accepted the member
   EXPECT_EQ(member.receive(32).size(), 32u);
   EXPECT_EQ(server.accepted.take().peer.name, "member");
 
   raw_socket thief{server.net_endpoint->advertised_address()};
   thief.send(sent_bytes);
-  // the server sends only its greeting of 40 bytes, with a new nonce
-  EXPECT_EQ(thief.receive(1000).size(), 40u);
+  // the server sends only a greeting, with a new nonce, and the verdict
+  const auto answer = thief.receive(1000);
+  ASSERT_EQ(answer.size(), 72u);
+  EXPECT_EQ(text_of(std::span{answer}.subspan(40)), wrong_secret_verdict);
   wait_for_line(server.log, "it does not know the secret");
   EXPECT_EQ(server.accepted.size(), 0u);
 }
@@ -175,17 +188,33 @@ TEST(HostilePeer, CannotKeepMembersOutByThousandsOfConnections) {
   auto options = listening_options(secret_credentials("right"));
   options.handshake_timeout = max_wait;
   test_endpoint server{options};
-  const auto limit = descriptor_limit{}.now();
-  const auto count = std::min<std::size_t>(10'000, limit - limit / 4 - 500);
+  constexpr std::size_t wanted = 10'000;
+  // for the server's handshakes, for the member, and for the process itself
+  constexpr std::size_t other_descriptors = 600;
+  const descriptor_limit descriptors;
+  const auto limit = descriptors.raise(wanted + other_descriptors);
+  ASSERT_GT(limit, other_descriptors) << "the hard limit of descriptors";
+  const auto count = std::min(wanted, limit - other_descriptors);
+  if (count < wanted)
+    std::cout << "only " << count << " connections instead of " << wanted
+              << ", because the hard limit of descriptors is " << limit
+              << " (ulimit -Hn)\n";
   std::list<raw_socket> all;
   for (std::size_t i = 0; i < count; ++i)
     all.emplace_back(server.net_endpoint->advertised_address());
-  const auto begin = std::chrono::steady_clock::now();
-  expect_member_joins(server, "right");
-  const std::chrono::duration<double, std::milli> took =
-    std::chrono::steady_clock::now() - begin;
-  RecordProperty("max_handshakes", static_cast<int>(count));
-  RecordProperty("join_ms", std::to_string(took.count()));
+  // the fastest of three, because the machine may be loaded
+  auto fastest = std::chrono::steady_clock::duration::max();
+  for (int i = 0; i < 3; ++i) {
+    const auto begin = std::chrono::steady_clock::now();
+    expect_member_joins(server, "right");
+    fastest = std::min(fastest, std::chrono::steady_clock::now() - begin);
+  }
+  EXPECT_LT(fastest, 1s * troupe::test::slowness);
+  const std::chrono::duration<double, std::milli> join_time{fastest};
+  std::cout << "a member joined within " << join_time.count() << " ms beside "
+            << count << " connections\n";
+  RecordProperty("connections", static_cast<int>(count));
+  RecordProperty("join_ms", std::to_string(join_time.count()));
 }
 
 TEST(HostilePeer, CannotExhaustDescriptors) {
@@ -288,8 +317,7 @@ TEST(FaultyPeer, StopsThePostingSideWhenItStopsReading) {
     while (channel->post({.payload = std::vector<std::byte>(size)}))
       ++accepted_frames, bytes += size;
   EXPECT_LE(accepted_frames, credits_of(priority::control));
-  // The connection queues about 4 MiB, and socket buffers hold the other bytes.
-  // The bound leaves 28 MiB for the socket buffers.
+  // socket buffers hold some of the bytes
   EXPECT_LE(bytes, std::size_t{32} << 20);
   EXPECT_FALSE(channel->post({}));
   peer.server_connection->close("it does not read");

@@ -1,4 +1,4 @@
-#include "troupe/training/support/log.hpp"
+#include "troupe/actors/core/log.hpp"
 
 #include <gtest/gtest.h>
 
