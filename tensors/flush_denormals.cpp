@@ -8,10 +8,10 @@
 
 // Runs a function on the threads of an OpenMP team. The threads belong to the
 // calling thread, and oneDNN uses the same threads. Compilers emit calls of
-// this function for `#pragma omp parallel`. A direct call passes the argument
-// in a register, while the pragma passes it in memory that ThreadSanitizer
-// would report, because it does not know libgomp. @source libgomp's
-// manual, 8.4.
+// this function for a parallel region of OpenMP. A direct call passes the
+// argument in a register, while the region passes it in memory that
+// ThreadSanitizer would report, because it does not know libgomp. @source
+// libgomp's manual, 8.4.
 extern "C" void GOMP_parallel(void (*fn)(void*), void* argument,
                               unsigned threads, unsigned flags);
 
