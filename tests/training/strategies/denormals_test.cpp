@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <map>
 #include <stdexcept>
@@ -122,6 +123,44 @@ TEST_F(Denormals, ResultsDoNotDependOnTheModeOfTheCaller) {
     EXPECT_EQ(sums_with_denormals(on, 0),
               (std::vector<float>{n, n, n, 0, n, n, n, 0}));
   });
+}
+
+TEST_F(Denormals, SumsOverReplicasFlush) {
+  on_each_strategy([](const strategy& on) {
+    const auto n = on.num_replicas_in_sync();
+    if (n == 1)
+      return; // Nothing is added.
+    // The sum of the first two values is denormal, and the others are 0.
+    const auto value_of = [](std::uint32_t id) {
+      return tensor::full({4096}, id == 0   ? 0x1.8p-126
+                                  : id == 1 ? -0x1p-126
+                                            : 0.0);
+    };
+    const auto zeros = tensor::zeros({4096});
+    for (const auto& total : on.run([&](replica_context& self) {
+           return self.all_reduce(sum, value_of(self.replica_id()));
+         }))
+      EXPECT_TRUE(same_bits(total, zeros));
+    const auto values = on.values_from(value_of);
+    EXPECT_TRUE(same_bits(on.reduce(sum, values), zeros));
+    EXPECT_EQ(on.reduce(sum, on.values_from([](std::uint32_t) {
+                  // The sum over the axis is denormal.
+                  return tensor::of<float>({2}, {0x1.8p-126f, -0x1p-126f});
+                }),
+                        {0})
+                .item<float>(),
+              0);
+  });
+}
+
+TEST_F(Denormals, EvaluationAndPredictionFlush) {
+  const auto images = tensor::full({8, 1}, tiny);
+  models::dense product{1};
+  product.kernel_initializer =
+    initializer{"constant", std::array{hyperparameter{"value", 0x1p-40}}};
+  const model it{{"product", {1}, models::stack(product)}, sgd{}};
+  EXPECT_TRUE(same_bits(it.predict(images), tensor::zeros({8, 1})));
+  EXPECT_TRUE(same_bits(it(images), tensor::zeros({8, 1})));
 }
 
 /// Adds 0 to each input of digits if denormals are flushed. Otherwise it
