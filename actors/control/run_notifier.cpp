@@ -59,9 +59,12 @@ void chief_state::notify_commit(commit_record&& record) {
 }
 
 void chief_state::flush() {
-  // A record lists all replicas and a frame has a maximum size, so the number
-  // of records in a message is limited.
-  const auto max_records = max_batch_elements / (options.replicas + 8u) + 1;
+  // The records of a message must fit into a frame. A record counts as one
+  // element for each replica that it lists, and 8 for its other fields. One
+  // record more than the quotient still fits, because `max_batch_elements`
+  // elements fill only half of a frame.
+  const auto max_records =
+    max_batch_elements / (options.processes.placement.replicas() + 8u) + 1;
   for (auto left = std::span{unsent_commits}; !left.empty();) {
     const auto records =
       left.first(std::min<std::size_t>(max_records, left.size()));
