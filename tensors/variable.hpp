@@ -39,8 +39,9 @@ public:
   /// Returns the buffer for this replica's gradient, [dims] float32.
   tensor gradient() const;
 
-  /// Number of copies of the value, and number of gradient buffers.
+  /// Returns the number of copies of the value.
   std::uint32_t copies() const;
+  /// Returns the number of gradient buffers: one for each replica.
   std::uint32_t replicas() const;
 
   /// Unique in the process; never 0.

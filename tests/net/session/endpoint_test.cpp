@@ -81,9 +81,9 @@ TEST(Endpoint, RejectsWithAReasonThatBothSidesSee) {
   EXPECT_TRUE(mentions(left.log.take(), "no left is expected"));
 }
 
-/// The dial ends with the first attempt, although it may take an hour. Several
-/// rounds, because the acceptor closes its socket while bytes of the dialer are
-/// unread: this must not lose the verdict.
+/// `dial` gets a timeout of one hour, but must end after the first attempt. The
+/// test repeats it, because only some timings can lose the verdict: those in
+/// which the acceptor closes its socket before it has read all bytes.
 TEST(Endpoint, TellsBothSidesAtOnceThatTheSecretsDiffer) {
   const struct {
     const char *dialing, *listening, *dialer_reason, *listener_reason;
