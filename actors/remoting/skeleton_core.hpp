@@ -100,8 +100,9 @@ private:
   /// By priority: number of oneway messages that the role has not confirmed as
   /// read.
   std::array<std::size_t, 2> unread_{};
-  /// By priority: number of messages in `unread_` that the pending receipt
-  /// confirms.
+  /// By priority: the part of `unread_` that the pending receipt covers. A
+  /// receipt is a request to the role; its response confirms that the role has
+  /// read all messages before it.
   std::array<std::size_t, 2> in_receipt_{};
   bool receipt_pending_ = false; ///< A receipt was requested.
 };
