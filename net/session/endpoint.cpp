@@ -108,12 +108,12 @@ void endpoint::impl::listen() {
       },
       [this](const hello& x) { abandoned ? abandoned(x) : void(); },
       [this](const std::string& peer_address, const std::string& reason) {
+        count_rejection(peer_address, reason); // before its log line
         log_closed(severity::info, peer_address, reason);
-        count_rejection(peer_address, reason);
       },
       [this](const std::string& peer_address, const std::string& reason) {
+        count_rejection(peer_address, reason); // before its log line
         log_closed(severity_of_wrong_secret(), peer_address, reason);
-        count_rejection(peer_address, reason);
       },
       [this](const std::string& peer_address, const std::string& reason) {
         log_closed(severity::info, peer_address, reason);
