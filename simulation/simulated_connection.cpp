@@ -1,5 +1,6 @@
 #include "troupe/simulation/simulated_connection.hpp"
 
+#include "troupe/net/session/failure_detector.hpp"
 #include "troupe/net/session/multiplexer.hpp"
 #include "troupe/simulation/simulated_network_core.hpp"
 
@@ -28,6 +29,16 @@ public:
     : net_{net} {
     sides_[0].outgoing = {between.first, between.second};
     sides_[1].outgoing = {between.second, between.first};
+    if (net->options.heartbeat_interval > std::chrono::milliseconds{0})
+      for (auto& side : sides_)
+        side.detector.emplace(steady_time(*net),
+                              net->options.heartbeat_interval);
+  }
+
+  /// Begins to send heartbeats.
+  void start() {
+    if (const auto net = net_.lock(); net && sides_[0].detector)
+      schedule_tick(*net);
   }
 
   void open(std::size_t side, std::uint32_t channel) {
@@ -79,22 +90,25 @@ public:
 
   void disconnect(net::close_reason reason) override {
     const auto net = net_.lock();
-    if (!net || std::exchange(disconnected_, true))
-      return;
+    if (!net || std::exchange(disconnected_, true)
+        || reason == net::close_reason::timed_out)
+      return; // the heartbeats are missed
     for (std::size_t side : {0, 1}) {
-      const auto& x = sides_[side];
-      const bool closed = reason == net::close_reason::closed;
-      const auto wait =
-        closed ? net->sample_latency(x.outgoing.receiver, x.outgoing.sender)
-               : network_core::time{net->options.heartbeat_timeout};
-      const auto why = closed ? std::string{"the connection was cut"}
-                              : silence_text(net->options.heartbeat_timeout);
-      net->schedule(net->now() + wait,
-                    [self = weak_from_this(), side, reason, why] {
+      const auto& path = sides_[side].outgoing;
+      net->schedule(net->now()
+                      + net->sample_latency(path.receiver, path.sender),
+                    [self = weak_from_this(), side, reason] {
                       if (const auto it = self.lock())
-                        it->finish(side, {reason, why});
+                        it->finish(side, {reason, "the connection was cut"});
                     });
     }
+  }
+
+  std::chrono::milliseconds silence(std::size_t side) const {
+    const auto net = net_.lock();
+    const auto& detector = sides_[side].detector;
+    return net && detector ? detector->silence(steady_time(*net))
+                           : std::chrono::milliseconds{0};
   }
 
 private:
@@ -110,7 +124,46 @@ private:
     std::optional<multiplexer::closed_state> closed;
     std::vector<std::function<void(net::close_reason, const std::string&)>>
       closed_callbacks;
+    /// Detects that the peer is silent. None: there are no heartbeats.
+    std::optional<net::failure_detector> detector;
   };
+
+  /// The virtual time as the time point that the failure detector takes.
+  static net::failure_detector::clock::time_point
+  steady_time(const network_core& net) {
+    return net::failure_detector::clock::time_point{net.now()};
+  }
+
+  void schedule_tick(network_core& net) {
+    net.schedule(net.now() + net.options.heartbeat_interval,
+                 [self = weak_from_this()] {
+                   if (const auto it = self.lock())
+                     it->tick();
+                 });
+  }
+
+  /// Sends the heartbeats of both sides, and ends a side whose peer is silent.
+  void tick() {
+    const auto net = net_.lock();
+    if (!net)
+      return;
+    const auto now = steady_time(*net);
+    for (std::size_t side : {0, 1}) {
+      auto& state = sides_[side];
+      if (state.closed)
+        continue;
+      state.detector->tick(now);
+      if (state.detector->silence(now) >= net->options.heartbeat_timeout) {
+        finish(side, {net::close_reason::timed_out,
+                      silence_text(net->options.heartbeat_timeout)});
+      } else {
+        state.mux.send_heartbeat();
+        flush(side);
+      }
+    }
+    if (!sides_[0].closed || !sides_[1].closed)
+      schedule_tick(*net);
+  }
 
   void flush(std::size_t side) {
     auto& state = sides_[side];
@@ -133,6 +186,8 @@ private:
     auto& state = sides_[side];
     if (state.closed)
       return;
+    if (const auto net = net_.lock(); net && state.detector)
+      state.detector->received(steady_time(*net));
     std::vector<multiplexer::event> events;
     const auto end = state.mux.receive(bytes, events);
     for (auto& e : events) {
@@ -221,15 +276,17 @@ private:
 class simulated_connection_end final : public net::connection {
 public:
   simulated_connection_end(std::shared_ptr<simulated_connection> connection,
-                           std::size_t side)
-    : connection_{std::move(connection)}, side_{side} {}
+                           std::size_t side, const net::hello& peer)
+    : connection_{std::move(connection)}, side_{side}, peer_{peer} {}
 
   std::shared_ptr<net::channel> open(std::uint32_t channel) override {
     connection_->open(side_, channel);
     return std::make_shared<simulated_channel>(connection_, side_, channel);
   }
   const net::hello& peer() const override { return peer_; }
-  std::chrono::milliseconds silence() const override { return {}; }
+  std::chrono::milliseconds silence() const override {
+    return connection_->silence(side_);
+  }
   void on_closed(
     std::function<void(net::close_reason, const std::string&)> fn) override {
     connection_->on_closed(side_, std::move(fn));
@@ -241,7 +298,7 @@ public:
 private:
   const std::shared_ptr<simulated_connection> connection_;
   const std::size_t side_;
-  const net::hello peer_{};
+  const net::hello peer_;
 };
 
 } // namespace
@@ -249,14 +306,16 @@ private:
 std::shared_ptr<simulated_link>
 make_simulated_connection(const std::shared_ptr<network_core>& net,
                           const network_core::process_pair& processes) {
-  return std::make_shared<simulated_connection>(net, processes);
+  const auto out = std::make_shared<simulated_connection>(net, processes);
+  out->start();
+  return out;
 }
 
 std::shared_ptr<net::connection>
 make_connection_end(const std::shared_ptr<simulated_link>& link,
-                    std::size_t side) {
+                    std::size_t side, const net::hello& peer) {
   return std::make_shared<simulated_connection_end>(
-    std::static_pointer_cast<simulated_connection>(link), side);
+    std::static_pointer_cast<simulated_connection>(link), side, peer);
 }
 
 } // namespace troupe::simulation

@@ -14,8 +14,9 @@ make_simulated_connection(const std::shared_ptr<network_core>& net,
 /// Makes one end of a simulated control connection.
 /// @param side 0: the end of the process with the lower number. 1: the end of
 ///        the other process.
+/// @param peer hello of the process at the other end.
 std::shared_ptr<net::connection>
 make_connection_end(const std::shared_ptr<simulated_link>& link,
-                    std::size_t side);
+                    std::size_t side, const net::hello& peer);
 
 } // namespace troupe::simulation

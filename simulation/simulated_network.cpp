@@ -39,6 +39,12 @@ void check(const network_options& options) {
     refuse("heartbeat_timeout "
              + std::to_string(options.heartbeat_timeout.count()) + " ms",
            "give 1 ms or more");
+  if (options.heartbeat_interval < std::chrono::milliseconds{0}
+      || 2 * options.heartbeat_interval > options.heartbeat_timeout)
+    refuse("heartbeat_interval "
+             + std::to_string(options.heartbeat_interval.count()) + " ms",
+           "give 0 ms to half the heartbeat_timeout, which is "
+             + std::to_string(options.heartbeat_timeout.count()) + " ms");
 }
 
 } // namespace
@@ -123,8 +129,7 @@ simulated_network::simulated_network(simulator& sim, std::uint32_t count,
   core_->open();
   for (std::uint32_t p = 0; p < count; ++p)
     for (std::uint32_t q = p + 1; q < count; ++q)
-      core_->links[{p, q}] = {make_simulated_connection(core_, {p, q}),
-                              make_simulated_lane(core_, {p, q}),
+      core_->lanes[{p, q}] = {make_simulated_lane(core_, {p, q}),
                               make_simulated_lane(core_, {p, q})};
 }
 
@@ -132,14 +137,109 @@ simulated_network::~simulated_network() = default;
 
 std::shared_ptr<net::connection>
 simulated_network::connection(std::uint32_t process, std::uint32_t peer) {
-  return make_connection_end(core_->links.at(std::minmax(process, peer))[0],
-                             process > peer);
+  const network_core::process_pair between = std::minmax(process, peer);
+  auto& link = core_->connections[between];
+  if (!link)
+    link = make_simulated_connection(core_, between);
+  return make_connection_end(link, process > peer, {});
+}
+
+void simulated_network::listen(std::uint32_t process,
+                               const net::hello& own_hello, acceptor accept) {
+  auto& listener = core_->processes.at(process);
+  listener.own_hello = own_hello;
+  listener.accept = std::move(accept);
+}
+
+namespace {
+
+/// Delay between two attempts of a dial.
+constexpr std::chrono::milliseconds retry_delay{20};
+
+/// An attempt to open a control connection, which is repeated until it succeeds
+/// or its deadline has passed.
+struct dial_attempt : std::enable_shared_from_this<dial_attempt> {
+  std::weak_ptr<network_core> network;
+  std::uint32_t process = 0, peer = 0;
+  std::uint64_t life = 0; ///< Number of restarts of `process` at the dial.
+  net::hello own_hello;
+  network_core::time deadline{};
+  std::function<void(net::endpoint::dial_result&&)> on_done;
+
+  /// Returns the network, unless it is gone or `process` has ended.
+  std::shared_ptr<network_core> active() const {
+    const auto net = network.lock();
+    const bool ended = !net || net->processes[process].disconnected
+                       || net->processes[process].restarts != life;
+    return ended ? nullptr : net;
+  }
+
+  void after(network_core& net, network_core::time delay,
+             void (dial_attempt::*next)()) {
+    net.schedule(net.now() + delay,
+                 [self = shared_from_this(), next] { (self.get()->*next)(); });
+  }
+
+  void send() {
+    if (const auto net = active())
+      after(*net, net->sample_latency(process, peer), &dial_attempt::arrive);
+  }
+
+  void arrive() {
+    const auto net = active();
+    if (!net)
+      return;
+    auto& target = net->processes[peer];
+    if (!target.accept || target.disconnected)
+      return fail(*net);
+    const network_core::process_pair between = std::minmax(process, peer);
+    const auto link = make_simulated_connection(net, between);
+    net->dialed.emplace_back(between, link);
+    result.connection =
+      make_connection_end(link, process > peer, target.own_hello);
+    result.peer = target.own_hello;
+    target.accept(own_hello,
+                  make_connection_end(link, peer > process, own_hello));
+    after(*net, net->sample_latency(peer, process), &dial_attempt::finish);
+  }
+
+  void fail(network_core& net) {
+    if (net.now() + retry_delay < deadline)
+      return after(net, retry_delay, &dial_attempt::send);
+    result.reason = "process " + std::to_string(peer) + " does not answer";
+    result.cause = net::close_reason::timed_out;
+    finish();
+  }
+
+  void finish() {
+    if (active())
+      on_done(std::move(result));
+  }
+
+  net::endpoint::dial_result result;
+};
+
+} // namespace
+
+void simulated_network::dial(
+  std::uint32_t process, std::uint32_t peer, const net::hello& own_hello,
+  std::chrono::milliseconds timeout,
+  std::function<void(net::endpoint::dial_result&&)> on_done) {
+  const auto attempt = std::make_shared<dial_attempt>();
+  attempt->network = core_;
+  attempt->process = process;
+  attempt->peer = peer;
+  attempt->life = core_->processes.at(process).restarts;
+  attempt->own_hello = own_hello;
+  attempt->deadline = core_->now() + timeout;
+  attempt->on_done = std::move(on_done);
+  attempt->send();
 }
 
 peer_lanes simulated_network::lanes(std::uint32_t process, std::uint32_t peer) {
-  const auto& links = core_->links.at(std::minmax(process, peer));
-  return {make_lane_end(links[1], process > peer),
-          make_lane_end(links[2], process > peer)};
+  const auto& lanes = core_->lanes.at(std::minmax(process, peer));
+  return {make_lane_end(lanes[0], process > peer),
+          make_lane_end(lanes[1], process > peer)};
 }
 
 void simulated_network::on_lane_event(std::uint32_t process,
@@ -157,10 +257,25 @@ void simulated_network::disconnect(std::uint32_t process,
                                    net::close_reason reason) {
   if (std::exchange(core_->processes.at(process).disconnected, true))
     return;
-  for (const auto& [between, all] : core_->links)
+  const auto cut = [&](const network_core::process_pair& between,
+                       simulated_link& link) {
     if (between.first == process || between.second == process)
-      for (const auto& x : all)
-        x->disconnect(reason);
+      link.disconnect(reason);
+  };
+  for (const auto& [between, pair] : core_->lanes)
+    for (const auto& lane : pair)
+      cut(between, *lane);
+  for (const auto& [between, link] : core_->connections)
+    cut(between, *link);
+  for (const auto& [between, link] : core_->dialed)
+    cut(between, *link);
+}
+
+void simulated_network::restart(std::uint32_t process) {
+  auto& it = core_->processes.at(process);
+  it.disconnected = false;
+  it.accept = {};
+  ++it.restarts;
 }
 
 bool simulated_network::is_disconnected(std::uint32_t process) const {

@@ -2,6 +2,7 @@
 
 #include "troupe/actors/collectives/lane_transport.hpp"
 #include "troupe/net/session/connection.hpp"
+#include "troupe/net/session/endpoint.hpp"
 #include "troupe/simulation/simulator.hpp"
 
 #include <chrono>
@@ -27,16 +28,20 @@ struct network_options {
   /// Maximum number of packets in each direction of a lane that are in flight
   /// or not popped.
   std::size_t lane_capacity = 4;
+  /// Time between two heartbeats of a process on a control connection. Zero: no
+  /// heartbeats, and no peer is ever considered unreachable.
+  std::chrono::milliseconds heartbeat_interval{100};
   /// Time without data from a peer after which a process considers the peer
-  /// unreachable.
+  /// unreachable. At least twice the heartbeat interval.
   std::chrono::milliseconds heartbeat_timeout{1000};
 };
 
 /// Simulated control connections and tensor lanes between P processes, with the
 /// clock and the seed of a simulator. A connection carries the same bytes as a
-/// real connection. The seed decides on which lanes the receiver views packets
-/// in place, and on which it copies them. No heartbeats are sent: only
-/// `disconnect` makes a process unreachable.
+/// real connection, heartbeats included, and its ends detect a silent peer with
+/// the failure detector of a real connection, on the virtual clock. The seed
+/// decides on which lanes the receiver views packets in place, and on which it
+/// copies them.
 class simulated_network {
 public:
   /// @param sim must outlive the network and its connections and lanes.
@@ -48,9 +53,24 @@ public:
   simulated_network& operator=(const simulated_network&) = delete;
 
   /// Returns one end of the control connection between two processes: the end
-  /// of `process`.
+  /// of `process`. The connection is open from the start.
   std::shared_ptr<net::connection> connection(std::uint32_t process,
                                               std::uint32_t peer);
+
+  /// Receives the hello of a process that has dialed, and the new connection.
+  using acceptor =
+    std::function<void(const net::hello&, std::shared_ptr<net::connection>)>;
+  /// Lets a process accept control connections. A later call replaces the
+  /// acceptor; an empty one lets it accept no more.
+  void listen(std::uint32_t process, const net::hello& own_hello,
+              acceptor accept);
+
+  /// Opens a control connection to a process that listens. Tries again until
+  /// the timeout has elapsed, like an endpoint. Calls `on_done` once, unless
+  /// `process` is disconnected.
+  void dial(std::uint32_t process, std::uint32_t peer,
+            const net::hello& own_hello, std::chrono::milliseconds timeout,
+            std::function<void(net::endpoint::dial_result&&)> on_done);
 
   /// Returns one end of each lane between two processes: the ends of `process`.
   /// @pre this function was not called with the same arguments before.
@@ -64,12 +84,14 @@ public:
   /// delay.
   void notify_later(std::uint32_t process, std::chrono::nanoseconds delay);
 
-  /// Closes all connections and lanes of a process; messages in flight are
-  /// lost. With `closed` both ends of each connection and lane are notified.
-  /// With `timed_out` only the two ends of each control connection are
-  /// notified, after the heartbeat timeout. No effect if the process is
-  /// disconnected already.
+  /// Cuts all connections and lanes of a process; messages in flight are lost.
+  /// With `closed` both ends of each connection and lane are notified. With
+  /// `timed_out` no end is notified: those of control connections close after
+  /// the heartbeat timeout. No effect if the process is disconnected already.
   void disconnect(std::uint32_t process, net::close_reason reason);
+  /// Ends the disconnection of a process, which can then listen and dial. Its
+  /// old connections and lanes stay cut.
+  void restart(std::uint32_t process);
   bool is_disconnected(std::uint32_t process) const;
 
   /// Makes all messages to and from the process take `factor` times as long.

@@ -67,14 +67,23 @@ public:
     time idle_at{};
     double slowdown = 1; ///< Factor set by `clog`.
     bool disconnected = false;
+    /// Counts the calls of `restart`.
+    std::uint64_t restarts = 0;
+    net::hello own_hello; ///< Hello of the process, if it listens.
+    /// Receives accepted connections. Empty: the process does not listen.
+    simulated_network::acceptor accept;
     /// Called when a lane of the process has changed.
     std::function<void()> on_lane_event;
     /// Latest arrival time of the messages that the process has sent.
     time last_arrival{};
   };
   std::vector<process> processes;
-  /// By pair of processes: control connection, contribution lane, result lane.
-  std::map<process_pair, std::array<std::shared_ptr<simulated_link>, 3>> links;
+  /// By pair of processes: contribution lane, result lane.
+  std::map<process_pair, std::array<std::shared_ptr<simulated_link>, 2>> lanes;
+  /// By pair of processes: the control connection that `connection` returns.
+  std::map<process_pair, std::shared_ptr<simulated_link>> connections;
+  /// Control connections that were dialed.
+  std::vector<std::pair<process_pair, std::shared_ptr<simulated_link>>> dialed;
   counts sent;
 
 private:

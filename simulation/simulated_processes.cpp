@@ -1,7 +1,10 @@
 #include "troupe/simulation/simulated_processes.hpp"
 
 #include "troupe/actors/core/fiber.hpp"
+#include "troupe/actors/core/job_error.hpp"
 #include "troupe/actors/group/world.hpp"
+#include "troupe/actors/membership/join_hello.hpp"
+#include "troupe/actors/membership/membership_actor.hpp"
 #include "troupe/actors/protocol/atoms.hpp"
 #include "troupe/actors/protocol/group_options.hpp"
 #include "troupe/simulation/simulated_group.hpp"
@@ -9,8 +12,10 @@
 #include "troupe/tensors/context.hpp"
 
 #include <caf/actor_cast.hpp>
+#include <caf/exit_reason.hpp>
 #include <caf/send.hpp>
 
+#include <algorithm>
 #include <stdexcept>
 
 namespace troupe::simulation {
@@ -46,19 +51,19 @@ private:
 
 void check(const replica_group_options& options, const process_layout& layout) {
   troupe::check(options);
-  if (layout.processes < 1 || layout.processes > options.replicas)
+  const auto& lists = layout.replicas_by_process;
+  if (layout.processes < 1
+      || (lists.empty() && layout.processes > options.replicas))
     throw std::invalid_argument(
       std::to_string(layout.processes) + " processes for "
+      + std::to_string(options.replicas) + " replicas: give 1 to "
       + std::to_string(options.replicas)
-      + " replicas: each process hosts at least one; give 1 to "
-      + std::to_string(options.replicas));
-  const auto& lists = layout.replicas_by_process;
+      + ", or replicas_by_process for processes without a replica");
   std::size_t placed = 0;
   for (const auto& ids : lists)
     placed += ids.size();
   if (!lists.empty()
-      && (placed != options.replicas || lists.size() != layout.processes
-          || std::ranges::any_of(lists, &placement::id_list::empty)))
+      && (placed != options.replicas || lists.size() != layout.processes))
     throw std::invalid_argument(
       "replicas_by_process places " + std::to_string(placed) + " replicas on "
       + std::to_string(layout.replicas_by_process.size())
@@ -88,11 +93,75 @@ struct simulated_processes::impl {
     for (std::uint32_t p = 0; p < layout.processes; ++p)
       names.push_back("process " + std::to_string(p));
     job_placement = placement_of(layout, options.replicas);
+    start_job();
     if (faults)
       faults->set_placement(job_placement);
     waits->set_network(&net);
     for (std::uint32_t p = 0; p < layout.processes; ++p)
       groups.push_back(make_group(p, options));
+  }
+
+  ~impl() {
+    groups.clear();
+    for (const auto& x : members)
+      caf::anon_send_exit(x, caf::exit_reason::user_shutdown);
+  }
+
+  /// Lets the processes join the job and begin it.
+  /// @errors throws job_error if the job cannot begin.
+  void start_job() {
+    const auto count = static_cast<std::uint32_t>(names.size());
+    for (std::uint32_t p = 0; p < count; ++p)
+      join(p);
+    const auto wait_for = [this](auto done) {
+      sim.run_until([&] {
+        return std::ranges::all_of(
+          tables, [&](const auto& x) { return x->failed || done(*x); });
+      });
+      for (const auto& x : tables)
+        if (x->failed)
+          throw job_error(x->failed->code, x->failed->text);
+    };
+    wait_for([](const peer_table& x) { return x.view.view_id > 0; });
+    for (const auto& x : members)
+      caf::anon_send(x, membership_event{membership_event::lanes_open{}});
+    wait_for([](const peer_table& x) { return x.started; });
+  }
+
+  /// Spawns the membership actor of a process.
+  void join(std::uint32_t process) {
+    membership_options settings;
+    settings.job = "job";
+    settings.names = settings.addresses = names;
+    settings.self = {process,
+                     sim.draw(),
+                     names[process],
+                     0,
+                     std::uint32_t(job_placement.replicas_of(process).size()),
+                     {}};
+    settings.peers = std::make_shared<peer_table>(names.size());
+    const auto hello =
+      make_join_hello(settings.job, names[process], "control", settings.self);
+    settings.dial_leader =
+      [this, process,
+       hello](std::chrono::milliseconds timeout,
+              std::function<void(net::endpoint::dial_result &&)> on_done) {
+        net.dial(process, 0, hello, timeout, std::move(on_done));
+      };
+    tables.push_back(settings.peers);
+    members.push_back(spawn_membership(sim.sys, settings));
+    sim.own(members.back());
+    if (process == 0)
+      net.listen(
+        0, hello,
+        [leader = members.back().address()](
+          const net::hello& from, std::shared_ptr<net::connection> connection) {
+          membership::join_request request;
+          const auto it = caf::actor_cast<caf::actor>(leader);
+          if (it && !read_join_hello(from, request))
+            caf::anon_send(it, membership_event{membership_event::accepted{
+                                 std::move(connection), request}});
+        });
   }
 
   std::unique_ptr<replica_group> make_group(std::uint32_t process,
@@ -121,7 +190,7 @@ struct simulated_processes::impl {
     auto out = std::make_shared<world>();
     out->names = names;
     out->placement = {job_placement, process};
-    out->view_id = 1;
+    out->view_id = tables[process]->view.view_id;
     const auto process_count = out->processes();
     out->connections.resize(process_count);
     std::vector<peer_lanes> lanes(process_count);
@@ -130,7 +199,7 @@ struct simulated_processes::impl {
         lanes[p] = net.lanes(process, p);
     for (std::uint32_t p = 0; p < process_count; ++p)
       if (p != process && (p == 0 || process == 0))
-        out->connections[p] = net.connection(process, p);
+        out->connections[p] = tables[process]->entries[p].connection;
     lane_backend_options backend_options;
     backend_options.names = names;
     backend_options.wake = wake;
@@ -151,6 +220,8 @@ struct simulated_processes::impl {
   simulated_network net;
   std::vector<std::string> names;
   placement job_placement;
+  std::vector<std::shared_ptr<peer_table>> tables; ///< By process.
+  std::vector<membership_actor> members;           ///< By process.
   /// Declared last, because the groups use all other members.
   std::vector<std::unique_ptr<replica_group>> groups;
 };

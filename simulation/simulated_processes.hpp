@@ -12,20 +12,23 @@
 // A simulated process has the roles of a real process: chief or local agent,
 // replicas, proxies, skeletons and a lane backend. All processes are in one
 // actor system, on one thread. Only the simulated network connects the
-// processes. Between any two processes there are two lanes, one for
-// contributions and one for results. Between each process and the leader there
-// is a control connection. The program that calls a process's replica group
-// runs on a fiber instead of a thread. After a process is disconnected, its
-// roles continue to run. Its connections close at both ends.
+// processes. The processes join the job as real ones do: each has a membership
+// actor, which opens the control connection to the leader. Between any two
+// processes there are two lanes, one for contributions and one for results. The
+// program that calls a process's replica group runs on a fiber instead of a
+// thread. After a process is disconnected, its roles continue to run. Its
+// connections close at both ends.
 
 namespace troupe::simulation {
 
 /// Number of processes of a simulated job, and the network between them.
 struct process_layout {
-  std::uint32_t processes = 1; ///< In [1, number of replicas].
+  /// In [1, number of replicas] if `replicas_by_process` is empty; else its
+  /// size.
+  std::uint32_t processes = 1;
   simulation::network_options network{};
-  /// The replicas that each process hosts, at least one. Empty: of R replicas,
-  /// process p of P hosts [p R / P, (p + 1) R / P).
+  /// The replicas that each process hosts; a process may host none. Empty: of R
+  /// replicas, process p of P hosts [p R / P, (p + 1) R / P).
   std::vector<placement::id_list> replicas_by_process{};
 };
 

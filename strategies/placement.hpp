@@ -5,6 +5,9 @@
 
 namespace troupe {
 
+/// Maximum number of replicas of a job.
+inline constexpr std::uint32_t max_replicas = 4096;
+
 /// Replicas [begin, end).
 struct replica_range {
   std::uint32_t begin = 0, end = 0;

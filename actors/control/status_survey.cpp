@@ -2,7 +2,7 @@
 
 #include "troupe/actors/control/chief.hpp"
 #include "troupe/actors/protocol/type_ids.hpp"
-#include "troupe/strategies/membership/rendezvous.hpp"
+#include "troupe/strategies/names.hpp"
 
 #include <algorithm>
 
@@ -85,7 +85,7 @@ caf::result<job_status> chief_state::status() {
     auto idle_status = make_status();
     if (const auto absent = barrier->missing(); !absent.empty())
       idle_status.stall_reason =
-        rendezvous::join_words(absent) + " did not join the run";
+        join_words(absent) + " did not join the run";
     return idle_status;
   }
   if (survey.requests.size() >= max_status_requests)

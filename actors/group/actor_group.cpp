@@ -10,6 +10,7 @@
 #include <caf/send.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <exception>
 #include <limits>
 #include <optional>
@@ -113,8 +114,11 @@ public:
     }
   }
 
+  /// Sends one message for each run, however often the caller calls it: the
+  /// messages must not fill the connection to the chief.
   void stop() override {
-    if (const auto run = completions_->active_run())
+    const auto run = completions_->active_run();
+    if (run && stopped_run_.exchange(*run) != *run)
       caf::anon_send(roles_.run_service,
                      run_barrier::stop{placement_.process, *run});
   }
@@ -241,6 +245,7 @@ private:
   std::shared_ptr<completion_queue> completions_;
   std::shared_ptr<step_registry> registry_ = std::make_shared<step_registry>();
   spawned_roles roles_;
+  std::atomic<std::uint64_t> stopped_run_ = 0; ///< Last run stopped from here.
 };
 
 } // namespace

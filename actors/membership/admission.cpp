@@ -1,10 +1,10 @@
 #include "troupe/actors/core/spawn.hpp"
 #include "troupe/actors/membership/cluster_impl.hpp"
+#include "troupe/actors/membership/join_hello.hpp"
 #include "troupe/actors/membership/status_service.hpp"
 #include "troupe/actors/protocol/type_ids.hpp"
 #include "troupe/actors/runtime/runtime.hpp"
 #include "troupe/net/base/log_rate_limiter.hpp"
-#include "troupe/net/codec/codec.hpp"
 #include "troupe/tensors/kernels.hpp"
 
 #include <caf/actor_cast.hpp>
@@ -12,8 +12,8 @@
 
 #include <algorithm>
 
-// Admission: decides which processes the leader admits and which streams a
-// process accepts, and makes the hello that a process sends.
+// Services of a process of a job: which connections and streams it accepts, and
+// the hello that it sends.
 
 namespace troupe {
 
@@ -39,53 +39,37 @@ void cluster::impl::open_router() {
   router_ = std::make_shared<service_router>(endpoint_config);
 }
 
-rendezvous::join_request cluster::impl::own_join_request() const {
+membership::join_request cluster::impl::own_join_request() const {
   const auto& own_address = router_->endpoint().advertised_address();
   return {options.task,
           incarnation_,
           own_address.host,
           own_address.port,
+          options.replicas,
           {"wire " + std::to_string(net::wire_version),
            std::string{kernel_level()},
-           static_cast<std::uint32_t>(options.threads), options.replicas,
-           options.shared_config}};
+           static_cast<std::uint32_t>(options.threads), options.shared_config}};
 }
 
 net::hello cluster::impl::make_hello(const std::string& purpose) const {
-  const auto self = own_join_request();
-  return {options.job, own_name(), incarnation_, purpose,
-          net::encode(self.task, self.incarnation, self.host, self.port,
-                      self.config)};
+  return make_join_hello(options.job, own_name(), purpose, own_join_request());
 }
 
 // -- accepted connections -----------------------------------------------------
 
 void cluster::impl::register_services() {
-  if (options.task == 0)
-    peers_->admission_state.emplace(options.names, own_join_request());
   if (options.task == 0) // first: members join before they open streams
     registrations_.push_back(router_->serve(
       options.job, "control",
       {[this](const net::hello& hello) { return admit(hello); },
-       [peers = peers_](const net::hello& hello,
-                        net::accepted_connection&& accepted) {
-         rendezvous::join_request request;
+       [actor = membership_](const net::hello& hello,
+                             net::accepted_connection&& accepted) {
+         membership::join_request request;
          auto* connection =
            std::get_if<std::shared_ptr<net::connection>>(&accepted);
-         if (connection
-             && !net::decode(hello.payload, request.task, request.incarnation,
-                             request.host, request.port, request.config))
-           attach_peer(peers, request.task, request.incarnation,
-                       std::move(*connection));
-       },
-       [peers = peers_](const net::hello& hello) {
-         rendezvous::join_request request;
-         if (net::decode(hello.payload, request.task, request.incarnation,
-                         request.host, request.port, request.config))
-           return;
-         const std::lock_guard hold{peers->lock};
-         peers->admission_state->on_lost(request.task, request.incarnation);
-         peers->changed.notify_all();
+         if (connection && !read_join_hello(hello, request))
+           caf::anon_send(actor, membership_event{membership_event::accepted{
+                                   std::move(*connection), request}});
        }}));
   for (const auto* purpose : {"contributions", "results"})
     registrations_.push_back(router_->serve(
@@ -93,11 +77,9 @@ void cluster::impl::register_services() {
       {[this](const net::hello& hello) { return admit_stream(hello); },
        [peers = peers_](const net::hello& hello,
                         net::accepted_connection&& accepted) {
-         rendezvous::join_request request;
+         membership::join_request request;
          auto* stream = std::get_if<std::unique_ptr<net::stream>>(&accepted);
-         if (!stream
-             || net::decode(hello.payload, request.task, request.incarnation,
-                            request.host, request.port, request.config))
+         if (!stream || read_join_hello(hello, request))
            return;
          const std::lock_guard hold{peers->lock};
          peers->streams[{request.task, request.incarnation, hello.purpose}] =
@@ -134,36 +116,21 @@ service_router::service_handler cluster::impl::status_handler() {
           }};
 }
 
+/// Accepts the connection of a process that asks to join. The membership actor
+/// decides whether it may.
 net::hello_response cluster::impl::admit(const net::hello& hello) {
+  membership::join_request request;
+  if (const auto fault = read_join_hello(hello, request))
+    return {false, "the hello is malformed: " + to_string(*fault), {}, {}};
   net::hello_response response;
   response.responder = make_hello("control");
-  rendezvous::join_request request;
-  if (const auto fault =
-        net::decode(hello.payload, request.task, request.incarnation,
-                    request.host, request.port, request.config)) {
-    response = {false, "the hello is malformed: " + to_string(*fault), {}, {}};
-    return response;
-  }
-  const std::lock_guard hold{peers_->lock};
-  const auto decision = peers_->admission_state->on(request);
-  if (const auto* rejection = std::get_if<rendezvous::rejected>(&decision)) {
-    response.accepted = false;
-    response.reason = rejection->reason;
-    const auto reason = net::printable(rejection->reason);
-    if (request.task < processes())
-      peers_->rejections[request.task] = reason;
-    if (options.log)
-      options.log(net::severity::warning,
-                  own_name() + " rejected a process: " + reason);
-  }
   return response;
 }
 
 net::hello_response cluster::impl::admit_stream(const net::hello& hello) {
-  rendezvous::join_request request;
-  if (net::decode(hello.payload, request.task, request.incarnation,
-                  request.host, request.port, request.config)
-      || request.task <= options.task || request.task >= processes())
+  membership::join_request request;
+  if (read_join_hello(hello, request) || request.task <= options.task
+      || request.task >= processes())
     return {false,
             "only processes with a higher task number may open streams to "
               + own_name(),
@@ -172,10 +139,8 @@ net::hello_response cluster::impl::admit_stream(const net::hello& hello) {
   const std::lock_guard hold{peers_->lock};
   if (peers_->streams.size() > 8 * options.names.size())
     return {false, own_name() + " has too many unused streams", {}, {}};
-  if (peers_->view
-      && (request.task >= peers_->view->members.size()
-          || peers_->view->members[request.task].incarnation
-               != request.incarnation))
+  const auto& view = peers_->view;
+  if (view.view_id > 0 && !view.contains(request.task, request.incarnation))
     return {false,
             "another process is the admitted " + options.names[request.task],
             {},

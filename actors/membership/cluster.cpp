@@ -42,7 +42,11 @@ std::uint32_t cluster::processes() const {
 }
 
 std::uint32_t cluster::replicas() const {
-  return processes() * impl_->options.replicas;
+  return impl_->job_placement().replicas();
+}
+
+membership::view cluster::current_view() const {
+  return impl_->current_view();
 }
 
 const std::string& cluster::name(std::uint32_t task) const {
@@ -72,6 +76,8 @@ cluster::impl::~impl() {
   registrations_.clear();
   if (status_service_)
     caf::anon_send_exit(status_service_, caf::exit_reason::user_shutdown);
+  if (membership_)
+    caf::anon_send_exit(membership_, caf::exit_reason::user_shutdown);
 }
 
 void cluster::impl::check() const {
@@ -88,12 +94,11 @@ void cluster::impl::check() const {
     refuse("task " + std::to_string(options.task) + " is not one of its "
            + std::to_string(options.addresses.size())
            + " tasks, which are numbered from 0");
-  if (options.replicas < 1
-      || options.replicas * options.addresses.size() > max_replicas)
-    refuse(std::to_string(options.replicas)
-           + " replicas in each process; give at least 1, in all processes "
-             "together at most "
-           + std::to_string(max_replicas));
+  if (options.replicas > max_replicas)
+    refuse(std::to_string(options.replicas) + " replicas; give at most "
+           + std::to_string(max_replicas) + " in all processes together");
+  if (options.replicas < 1 && options.addresses.size() == 1)
+    refuse("0 replicas in the only process; give at least 1");
   if (options.start_timeout <= 0ms || options.shutdown_timeout <= 0ms)
     refuse("start_timeout and shutdown_timeout must be 1 ms or more");
   const bool tls = options.router ? options.router->endpoint().uses_tls()
@@ -110,14 +115,17 @@ cluster::impl::make_world(const replica_group_options& group_options) {
     throw std::logic_error("a cluster makes one replica group only");
   auto out = std::make_shared<world>();
   out->names = options.names;
-  const std::vector counts(processes(), options.replicas);
-  out->placement = {placement::contiguous(counts), options.task};
+  out->placement = {job_placement(), options.task};
   out->view_id = view_.view_id;
   out->connections.resize(processes());
-  std::uint32_t near = options.replicas; // replicas on this host
-  for (std::uint32_t p = 0; p < processes(); ++p) {
-    out->connections[p] = peers_->entries[p].connection;
-    near += p != options.task && is_same_host(p) ? options.replicas : 0;
+  std::size_t near = 0; // replicas on this host
+  for (std::uint32_t p = 0; p < processes(); ++p)
+    if (p == options.task || is_same_host(p))
+      near += out->placement.job.replicas_of(p).size();
+  {
+    const std::lock_guard hold{peers_->lock};
+    for (std::uint32_t p = 0; p < processes(); ++p)
+      out->connections[p] = peers_->entries[p].connection;
   }
   lane_backend_options backend_options;
   const auto cores = std::max(std::thread::hardware_concurrency(), 1u);
@@ -132,6 +140,18 @@ cluster::impl::make_world(const replica_group_options& group_options) {
   return out;
 }
 
+placement cluster::impl::job_placement() const {
+  std::vector<placement::id_list> ids;
+  for (const auto& x : view_.members)
+    ids.push_back(x.replicas);
+  return placement{std::move(ids)};
+}
+
+membership::view cluster::impl::current_view() const {
+  const std::lock_guard hold{peers_->lock};
+  return peers_->view;
+}
+
 bool cluster::impl::is_same_host(std::uint32_t peer) const {
   return transports[peer] == "shm"
          || view_.members[peer].host == view_.members[options.task].host;
@@ -140,20 +160,10 @@ bool cluster::impl::is_same_host(std::uint32_t peer) const {
 void cluster::impl::leave() noexcept {
   if (!std::exchange(joined_, false))
     return;
-  const auto deadline = peer_table::clock::now() + options.shutdown_timeout;
+  caf::anon_send(membership_, membership_event{membership_event::leave{}});
   std::unique_lock hold{peers_->lock};
-  for (auto& peer : peers_->entries)
-    if (peer.channel && !peer.has_left)
-      peers_->send(peer, {options.task == 0 ? membership_message_kind::shutdown
-                                            : membership_message_kind::leave,
-                          {},
-                          {}});
-  peers_->wait(hold, deadline, [this] {
-    return std::ranges::all_of(
-      peers_->entries, [](const peer_table::peer_entry& peer) {
-        return !peer.channel || peer.has_left || peer.closed;
-      });
-  });
+  peers_->wait(hold, peer_table::clock::now() + options.shutdown_timeout,
+               [this] { return peers_->may_close; });
   std::vector<std::shared_ptr<net::connection>> connections;
   for (auto& peer : peers_->entries)
     if (peer.connection)

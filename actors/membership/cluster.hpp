@@ -4,6 +4,7 @@
 #include "troupe/net/base/address.hpp"
 #include "troupe/net/base/log_function.hpp"
 #include "troupe/net/security/credentials.hpp"
+#include "troupe/strategies/membership/messages.hpp"
 
 #include <chrono>
 #include <memory>
@@ -36,9 +37,11 @@ struct cluster_options {
   /// Display name of every task, such as "chief 0" or "worker 1". Empty: the
   /// names are "worker 0", "worker 1" and so on.
   std::vector<std::string> names{};
-  std::uint32_t task = 0;     ///< Task number of this process.
-  std::uint32_t replicas = 1; ///< Number of replicas in each process.
-  int threads = 1;            ///< Threads per replica; equal in all processes.
+  std::uint32_t task = 0; ///< Task number of this process.
+  /// Number of replicas in this process. It may be zero if another process of
+  /// the job hosts one, and differ between processes.
+  std::uint32_t replicas = 1;
+  int threads = 1; ///< Threads per replica; equal in all processes.
   /// Further configuration as text, equal in all processes. The leader rejects
   /// a process whose text differs from its own.
   std::string shared_config{};
@@ -90,6 +93,10 @@ public:
   std::uint32_t replicas() const; ///< Replicas of all processes together.
   bool is_leader() const { return task() == 0; }
   const std::string& name(std::uint32_t task) const;
+
+  /// Returns the membership as this process knows it now. Its id is 1 when the
+  /// job begins; it counts up when a process leaves or is lost.
+  membership::view current_view() const;
 
   /// Returns the transport of tensors to another process: "shm", "tcp" or
   /// "tls". For this process it is "none".

@@ -2,11 +2,10 @@
 
 #include "troupe/actors/group/world.hpp"
 #include "troupe/actors/membership/cluster.hpp"
-#include "troupe/actors/membership/peer_table.hpp"
+#include "troupe/actors/membership/membership_actor.hpp"
 #include "troupe/net/session/service_router.hpp"
 #include "troupe/net/shm/event_notifier.hpp"
 #include "troupe/strategies/error_code.hpp"
-#include "troupe/strategies/membership/rendezvous.hpp"
 
 #include <caf/actor.hpp>
 
@@ -38,6 +37,8 @@ public:
   const caf::actor& status_service() const { return status_service_; }
 
   const std::string& own_name() const { return options.names[options.task]; }
+  membership::view current_view() const;
+  placement job_placement() const; ///< @pre this process has joined.
 
   runtime& local_runtime;
   cluster_options options;
@@ -51,30 +52,30 @@ private:
   service_router::service_handler status_handler();
   net::hello_response admit(const net::hello& hello);
   net::hello_response admit_stream(const net::hello& hello);
-  void wait_for_members();
-  void join_leader();
+  void begin_membership();
+  template <class F>
+  void wait_for_membership(F&& done);
+  void wait_for_view();
   void dial_peers();
   void dial_peer(std::uint32_t peer, const std::string& purpose);
   void open_lanes();
   void open_lane(std::uint32_t peer);
-  void start_barrier();
+  void wait_for_start();
   [[noreturn]] void fail(ec code, const std::string& reason);
   void throw_if_failed(std::unique_lock<std::mutex>& hold);
-  rendezvous::join_request own_join_request() const;
+  membership::join_request own_join_request() const;
   net::hello make_hello(const std::string& purpose) const;
   bool is_same_host(std::uint32_t peer) const;
-  std::string rejected_text() const;
 
   std::shared_ptr<peer_table> peers_;
   std::shared_ptr<service_router> router_;
   std::vector<std::unique_ptr<service_router::registration>> registrations_;
+  membership_actor membership_;
   caf::actor status_service_;
   std::shared_ptr<net::event_notifier> notifier_;
   std::uint64_t incarnation_ = 0;
-  /// Number of connections that the endpoint had rejected when `join` began.
-  std::size_t rejected_before_ = 0;
   peer_table::clock::time_point deadline_;
-  rendezvous::membership_view view_;
+  membership::view view_; ///< The view with which the job has begun.
   bool joined_ = false, has_group_ = false;
 };
 

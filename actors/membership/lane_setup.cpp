@@ -29,7 +29,7 @@ void cluster::impl::open_lane(std::uint32_t peer) {
   peers_->wait(hold, deadline_, [&] {
     return (peers_->streams.contains(contribution_id)
             && peers_->streams.contains(result_id))
-           || peers_->failed();
+           || peers_->failed;
   });
   throw_if_failed(hold);
   if (!peers_->streams.contains(contribution_id)

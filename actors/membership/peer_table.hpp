@@ -2,7 +2,7 @@
 
 #include "troupe/net/io/stream.hpp"
 #include "troupe/net/session/connection.hpp"
-#include "troupe/strategies/membership/rendezvous.hpp"
+#include "troupe/strategies/membership/messages.hpp"
 
 #include <chrono>
 #include <condition_variable>
@@ -18,49 +18,26 @@
 
 namespace troupe {
 
-// -- protocol -----------------------------------------------------------------
-
-/// Kind of a message on the membership channel between the leader and a member,
-/// which is any other process. The numbers are a wire format: append, never
-/// reuse.
-enum class membership_message_kind : std::uint8_t {
-  view = 0,  ///< Leader to member: all processes have joined; carries the view.
-  ready = 1, ///< Member to leader: its lanes to all processes are open.
-  start = 2, ///< Leader to member: all members are ready; the job has begun.
-  abort = 3, ///< Either direction: the job cannot begin; carries the reason.
-  leave = 4, ///< Member to leader: it leaves, or acknowledges `shutdown`.
-  leave_ack = 5, ///< Leader to member: acknowledges `leave`.
-  shutdown = 6,  ///< Leader to member: the job ends.
-};
-
-/// A message on the membership channel.
-struct membership_message {
-  membership_message_kind kind = membership_message_kind::leave_ack;
-  std::string text; ///< Reason of an `abort`; else empty.
-  /// The agreed view of a `view` message; else empty.
-  rendezvous::membership_view view;
-  auto fields() { return std::tie(kind, text, view); }
-};
-
-// -- state --------------------------------------------------------------------
-
-/// State of the job's start and end. The endpoint's thread, the thread that
-/// joins and leaves, and the status service share it.
+/// What a process knows of its job: the membership actor writes it, and the
+/// thread that joins and leaves and the status service read it. It also holds
+/// the streams from which lanes are made.
 class peer_table {
 public:
-  /// Connection to another process, and its state.
+  /// Control connection to another process. A participant has one, to the
+  /// leader.
   struct peer_entry {
+    /// Null: the process has not connected.
     std::shared_ptr<net::connection> connection;
-    std::shared_ptr<net::channel> channel; ///< The membership channel.
     /// Incarnation that the other process drew at its start.
     std::uint64_t incarnation = 0;
-    /// Number of the last message that this process sent on the channel.
-    std::uint64_t last_tag = 0;
-    /// `is_ready`: the other process has sent `ready`. `has_left`: it has left,
-    /// or has acknowledged that this process leaves.
-    bool is_ready = false, has_left = false;
-    /// How and why the channel closed. None: the channel is open.
+    bool has_left = false; ///< It has left, or knows that this process leaves.
+    /// How and why the connection has ended. None: it is open.
     std::optional<std::pair<net::close_reason, std::string>> closed;
+  };
+  /// Why the job cannot begin.
+  struct failure {
+    ec code = ec::stalled;
+    std::string text;
   };
   using clock = std::chrono::steady_clock;
   /// Task and incarnation of the other process, and the stream's purpose.
@@ -77,37 +54,25 @@ public:
     return changed.wait_until(hold, deadline, std::forward<F>(done));
   }
 
-  /// Sends a message. No effect if the channel is not open.
-  /// @pre the lock is held.
-  void send(peer_entry& peer, membership_message message);
-
-  /// Returns true if the job can no longer begin, because a process has aborted
-  /// the start or a channel has closed. @pre the lock is held.
-  bool failed() const;
+  /// Changes the table and wakes the threads that wait for a change.
+  template <class F>
+  void update(F&& change) {
+    const std::lock_guard hold{lock};
+    change();
+    changed.notify_all();
+  }
 
   std::mutex lock;
   std::condition_variable changed;
-  /// State machine that admits processes. None except in the leader.
-  std::optional<rendezvous::state_machine> admission_state;
-  /// By task. Processes other than the leader use only the leader's entry.
-  std::vector<peer_entry> entries;
-  /// By task: reason why the leader last rejected a process that asked for the
-  /// task.
-  std::map<std::uint32_t, std::string> rejections;
+  std::vector<peer_entry> entries; ///< By task.
   /// Authenticated streams from which no lanes were made yet.
   std::map<stream_id, std::unique_ptr<net::stream>> streams;
-  /// The agreed membership. None: not all processes have joined.
-  std::optional<rendezvous::membership_view> view;
-  /// Why the job cannot begin. None: no process has aborted the start.
-  std::optional<std::string> abort_reason;
-  /// `started`: the job has begun. `shut_down`: the leader has ended it.
-  bool started = false, shut_down = false;
+  /// The current membership. Its id is zero until the first one is agreed on.
+  membership::view view;
+  std::optional<failure> failed; ///< None: the start has not failed.
+  /// `started`: the job has begun. `may_close`: this process has left, and its
+  /// connections may be closed.
+  bool started = false, may_close = false;
 };
-
-/// Stores the connection to the process of a task, opens the membership channel
-/// and listens to it.
-void attach_peer(const std::shared_ptr<peer_table>& peers, std::uint32_t task,
-                 std::uint64_t incarnation,
-                 std::shared_ptr<net::connection> connection);
 
 } // namespace troupe

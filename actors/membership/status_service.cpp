@@ -3,6 +3,7 @@
 #include "troupe/actors/control/chief.hpp"
 #include "troupe/actors/protocol/type_ids.hpp"
 #include "troupe/actors/remoting/skeleton.hpp"
+#include "troupe/strategies/names.hpp"
 
 #include <caf/actor_cast.hpp>
 
@@ -66,7 +67,7 @@ void add_members(const status_view& view, job_status& status) {
     status.members.push_back(std::move(member));
   }
   if (status.stall_reason.empty() && !missing.empty())
-    status.stall_reason = rendezvous::join_words(missing) + " did not join yet";
+    status.stall_reason = join_words(missing) + " did not join yet";
 }
 
 caf::result<job_status> handle_status(status_service_pointer self) {

@@ -3,6 +3,7 @@
 #include "troupe/actors/core/job_error.hpp"
 #include "troupe/actors/core/step.hpp"
 #include "troupe/strategies/collective_options.hpp"
+#include "troupe/strategies/placement.hpp"
 #include "troupe/tensors/context.hpp"
 
 #include <chrono>
@@ -11,9 +12,6 @@
 // Options, checks and counters that all kinds of replica groups share.
 
 namespace troupe {
-
-/// Maximum number of replicas of a job.
-inline constexpr std::uint32_t max_replicas = 4096;
 
 /// Default number of steps that a replica may run ahead of the last commit in a
 /// job of one process.

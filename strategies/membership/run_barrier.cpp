@@ -1,6 +1,6 @@
 #include "troupe/strategies/membership/run_barrier.hpp"
 
-#include "troupe/strategies/membership/rendezvous.hpp"
+#include "troupe/strategies/names.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -112,9 +112,9 @@ reaction state_machine::on_timeout(const std::string& waited) {
   for (const auto& one : joined_)
     if (one)
       request = *one;
-  return reject_all(ec::stalled,
-                    describe(request) + " cannot begin: for " + waited + " "
-                      + rendezvous::join_words(missing()) + " did not join");
+  return reject_all(ec::stalled, describe(request) + " cannot begin: for "
+                                   + waited + " " + join_words(missing())
+                                   + " did not join");
 }
 
 reaction state_machine::on_lost(std::uint32_t process, ec code,

@@ -1,8 +1,10 @@
-// Fuzzes actors/membership and strategies/membership: messages between the
-// processes of a job and its leader, in any order.
-#include "troupe/actors/membership/cluster_impl.hpp"
+// Fuzzes strategies/membership: messages between the processes of a job and its
+// leader, in any order.
 #include "troupe/net/codec/codec.hpp"
+#include "troupe/strategies/membership/leader.hpp"
+#include "troupe/strategies/membership/participant.hpp"
 #include "troupe/strategies/membership/run_barrier.hpp"
+#include "troupe/strategies/placement.hpp"
 #include "troupe/tests/fuzz/fuzz.hpp"
 
 #include <optional>
@@ -22,174 +24,80 @@ void check_text(const std::string& why) {
     require(c >= ' ' && c != 127, "a reason is one line of text");
 }
 
-// -- membership messages ------------------------------------------------------
+// -- membership ---------------------------------------------------------------
 
-/// Numbers of posted frames, consumed frames and closed connections, over all
-/// connections. The target compares them before and after each message, to
-/// check that a message affects only the connection on which it arrives.
-struct tally {
-  std::size_t posted = 0, done = 0, closed = 0;
-};
+std::string text_of(choices& source) {
+  const auto x = source.take(source.below(64));
+  return {reinterpret_cast<const char*>(x.data()), x.size()};
+}
 
-/// A simulated connection with one channel.
-struct fake_connection final : net::connection, net::channel {
-  explicit fake_connection(tally& in) : counters{in} {}
-
-  std::shared_ptr<net::channel> open(std::uint32_t) override {
-    return std::shared_ptr<net::channel>{std::shared_ptr<void>{}, this};
+membership::view view_of(choices& source) {
+  membership::view x{source.below(4), {}};
+  for (auto n = source.below(5); n > 0; --n) {
+    membership::member one{std::uint32_t(source.below(4)),
+                           1 + source.below(4),
+                           "host",
+                           source.number<std::uint16_t>(),
+                           {}};
+    for (auto ids = source.below(3); ids > 0; --ids)
+      one.replicas.push_back(std::uint32_t(source.below(4)));
+    x.members.push_back(std::move(one));
   }
-  const net::hello& peer() const override { return self; }
-  std::chrono::milliseconds silence() const override { return {}; }
-  void on_closed(
-    std::function<void(net::close_reason, const std::string&)>) override {}
-  void close(const std::string& why) override {
-    check_text(why);
-    counters.closed += !closed;
-    closed = true;
-  }
-  void set_listener(std::shared_ptr<net::channel_listener> to) override {
-    listener = to;
-  }
-  bool post(net::frame&& x) override {
-    membership_message said;
-    require(!net::decode(x.payload, said.kind, said.text, said.view),
-            "the message can be decoded");
-    ++counters.posted;
-    return true;
-  }
-  void consumed(net::priority) override { ++counters.done; }
-  const net::frame_limits& limits() const override { return frame_limits_; }
-  std::size_t credits(net::priority) const override { return 256; }
-
-  net::hello self;
-  net::frame_limits frame_limits_;
-  std::shared_ptr<net::channel_listener> listener;
-  tally& counters;
-  bool closed = false;
-};
-
-rendezvous::membership_view table_of(choices& source) {
-  rendezvous::membership_view x{source.below(3), {}};
-  for (auto n = source.below(5); n > 0; --n)
-    x.members.push_back(
-      {source.number<std::uint64_t>(), "host", source.number<std::uint16_t>()});
   return x;
 }
 
-/// Returns the payload of a membership message, which is mostly valid.
-bytes notice_of(choices& source) {
-  const auto some_text = [&] {
-    const auto x = source.take(source.below(64));
-    return std::string{reinterpret_cast<const char*>(x.data()), x.size()};
-  };
-  const auto kind = source.below(8);
-  if (kind == 7) {
-    const auto x = source.take(source.below(255));
-    return {x.begin(), x.end()};
-  }
-  const auto what = membership_message_kind(source.below(8));
-  auto x = encode(what, kind == 1 ? some_text() : std::string{},
-                  kind == 2 ? table_of(source) : rendezvous::membership_view{});
-  if (kind == 6)
-    x[source.below(x.size())] ^= std::byte(source.number<std::uint8_t>());
-  return x;
+/// Returns the view that a leader with incarnation 1 sends to a participant of
+/// task 1 with incarnation 2.
+membership::view right_view(std::uint64_t id) {
+  return {
+    id,
+    {{0, 1, "host", 1, {0}}, {1, 2, "host", 1, {1}}, {2, 3, "host", 1, {}}}};
 }
 
-class membership_fixture {
-public:
-  explicit membership_fixture(bool leads)
-    : peers_{std::make_shared<peer_table>(tasks)} {
-    if (leads)
-      peers_->admission_state.emplace(
-        task_names, rendezvous::join_request{0, 1, "host", 1, {}});
+/// Returns a membership message as it arrives: mostly valid. None: the bytes
+/// that arrived were no message.
+std::optional<membership::message> message_of(choices& source) {
+  membership::message x{membership::message_kind(source.below(9)), {}, {}};
+  switch (source.below(6)) {
+    case 0:
+      x.text = text_of(source);
+      break;
+    case 1:
+      x.view = view_of(source);
+      break;
+    case 2:
+    case 3:
+      x.view = right_view(1 + source.below(3));
+      break;
+    default:
+      x.view.view_id = source.below(4);
   }
-  ~membership_fixture() {
-    // A connection owns its listener, and the listener owns the connection
-    // through the table of peers. Without the reset, neither is destroyed.
-    for (auto& x : connections_)
-      x->listener.reset();
-  }
-
-  void act(choices& source) {
-    const auto task = std::uint32_t(source.below(tasks));
-    const auto what = source.below(8);
-    if (what == 7 || connections_.empty())
-      return connect(task);
-    auto& one = *connections_[source.below(connections_.size())];
-    if (what == 6)
-      one.listener->on_closed(net::close_reason(source.below(3)), "it is gone");
-    else
-      receive(one, notice_of(source));
-  }
-
-private:
-  void connect(std::uint32_t task) {
-    if (connections_.size() == 8)
-      return;
-    connections_.push_back(std::make_shared<fake_connection>(counters_));
-    tasks_.push_back(task);
-    attach_peer(peers_, task, connections_.size(), connections_.back());
-  }
-
-  void receive(fake_connection& conn, bytes payload) {
-    membership_message read;
-    const bool fault =
-      net::decode(payload, read.kind, read.text, read.view).has_value();
-    const auto i =
-      std::size_t(std::ranges::find(connections_, &conn,
-                                    &std::shared_ptr<fake_connection>::get)
-                  - connections_.begin());
-    auto& entry = peers_->entries[tasks_[i]];
-    const bool active = entry.incarnation == i + 1;
-    const auto before = counters_;
-    const bool over = entry.closed.has_value(), closed = conn.closed;
-    const auto size = payload.size();
-    const auto memory = memory_of([&] {
-      conn.listener->on_frame(net::frame{.payload = std::move(payload)});
-    });
-    require(memory <= 16 * size + 2048, "memory follows the bytes that came");
-    require(counters_.done == before.done + active,
-            "a frame is processed once");
-    require(counters_.posted <= before.posted + (active && !fault && !over),
-            "a message has at most one reply");
-    require(conn.closed == (closed || (active && fault))
-              && counters_.closed == before.closed + (conn.closed && !closed),
-            "only a connection with an undecodable message is closed");
-    require(!peers_->admission_state || !peers_->view,
-            "a leader accepts no membership from others");
-    if (active && !fault && read.kind == membership_message_kind::view
-        && !peers_->admission_state)
-      require(encode(peers_->view->view_id, peers_->view->members)
-                == encode(read.view.view_id, read.view.members),
-              "a membership arrives unchanged");
-  }
-
-  tally counters_;
-  std::shared_ptr<peer_table> peers_;
-  /// The process at the other end of connection i has incarnation i + 1.
-  std::vector<std::shared_ptr<fake_connection>> connections_;
-  std::vector<std::uint32_t> tasks_;
-};
-
-void check_peers(choices& source) {
-  membership_fixture x{source.flip()};
-  for (int turns = 0; source.any() && turns < 100; ++turns)
-    x.act(source);
+  auto payload = net::encode(x.kind, x.text, x.view);
+  if (source.below(8) == 7)
+    payload[source.below(payload.size())] ^=
+      std::byte(source.number<std::uint8_t>());
+  membership::message out;
+  if (net::decode(payload, out.kind, out.text, out.view))
+    return {};
+  return out;
 }
 
-// -- hellos -------------------------------------------------------------------
-rendezvous::join_request hello_of(choices& source) {
-  rendezvous::join_request x{std::uint32_t(source.below(tasks + 1)),
-                             source.below(4),
+membership::join_request request_of(choices& source) {
+  membership::join_request x{std::uint32_t(source.below(tasks + 1)),
+                             1 + source.below(4),
                              "host",
                              source.number<std::uint16_t>(),
-                             {"1", "avx2", 2, 1, ""}};
+                             std::uint32_t(source.below(3)),
+                             {"1", "avx2", 2, ""}};
   switch (source.below(12)) {
     case 7:
       x.task = source.number<std::uint32_t>();
       break;
     case 8:
       x.config.threads = source.number<std::uint32_t>();
+      break;
+    case 9:
+      x.replicas = source.number<std::uint32_t>();
       break;
     case 10:
       x.config.version.assign(source.below(64), 'v');
@@ -203,50 +111,149 @@ rendezvous::join_request hello_of(choices& source) {
   return x;
 }
 
-void check_rendezvous(choices& source) {
-  const rendezvous::join_request leader{
-    0, 1, "leader", 1, {"1", "avx2", 2, 1, ""}};
-  rendezvous::state_machine machine{task_names, leader};
-  std::array<std::optional<std::uint64_t>, tasks> joined_incarnations{
-    leader.incarnation};
-  bool published = false;
+/// Checks the leader against processes that send anything.
+void check_leader(choices& source) {
+  const membership::join_request self{0, 1, "leader",
+                                      1, 1, {"1", "avx2", 2, ""}};
+  membership::leader machine{tasks, self};
+  machine.begin();
+  std::array<std::optional<std::uint64_t>, tasks> seats{self.incarnation};
+  std::array<bool, tasks> ready{};
+  bool began = false, failed = false;
   for (int turns = 0; source.any() && turns < 200; ++turns) {
-    if (source.below(4) == 3) {
-      const auto task = std::uint32_t(source.below(tasks + 1));
-      const auto incarnation = source.below(4);
-      machine.on_lost(task, incarnation);
-      if (!published && task > 0 && task < tasks
-          && joined_incarnations[task] == incarnation)
-        joined_incarnations[task].reset();
-      continue;
+    const auto before = machine.view();
+    const auto task = std::uint32_t(source.below(tasks + 1));
+    const auto incarnation = 1 + source.below(4);
+    const bool seated = task > 0 && task < tasks && seats[task] == incarnation;
+    membership::reaction out;
+    switch (source.below(8)) {
+      case 0:
+      case 1: {
+        const auto x = request_of(source);
+        out = machine.on(x);
+        require(!out.empty(), "a request is answered");
+        if (std::holds_alternative<membership::rejected>(out[0])) {
+          require(out.size() == 1, "a rejection changes nothing");
+          break;
+        }
+        require(
+          x.task < tasks && !seats[x.task] && before.view_id == 0 && !failed
+            && x.replicas <= max_replicas
+            && encode(x.config) == encode(self.config),
+          "only a process with a free task and equal options is admitted");
+        seats[x.task] = x.incarnation;
+        ready[x.task] = false;
+        break;
+      }
+      case 2:
+      case 3:
+      case 4: {
+        const auto x = message_of(source);
+        if (!x)
+          break;
+        out = machine.on(task, incarnation, *x);
+        require(seated || out.empty(), "only members are heard");
+        if (seated && x->kind == membership::message_kind::ready)
+          ready[task] =
+            ready[task]
+            || (before.view_id > 0 && x->view.view_id == before.view_id);
+        if (seated && x->kind == membership::message_kind::leave)
+          seats[task].reset();
+        break;
+      }
+      case 5:
+        out = machine.on_lost(task, incarnation, ec::peer_lost, "gone");
+        require(seated || out.empty(), "only members can be lost");
+        if (seated)
+          seats[task].reset();
+        break;
+      case 6:
+        out = machine.on_ready();
+        ready[0] = true;
+        break;
+      default:
+        if (source.below(8) == 7)
+          out = source.flip() ? machine.on_timeout() : machine.leave();
     }
-    const auto x = hello_of(source);
-    const auto like = encode(x.config) == encode(leader.config);
-    const bool may =
-      !published && like && x.task < tasks && !joined_incarnations[x.task];
-    const auto answer = machine.on(x);
-    const auto* no = std::get_if<rendezvous::rejected>(&answer);
-    require(may == !no,
-            "only a process with a free task and equal options is admitted");
-    if (no)
-      require(!no->reason.empty()
-                && no->reason.size()
-                     < 300 + x.config.version.size() + x.config.options.size(),
-              "a refusal is a sentence");
-    else
-      joined_incarnations[x.task] = x.incarnation;
-    const bool all =
-      std::ranges::all_of(joined_incarnations, [](auto& i) { return bool(i); });
-    require(machine.complete() == all,
-            "the membership is complete if all joined");
-    require(machine.missing().empty() == all, "missing processes are named");
-    if (!all || published || source.flip())
-      continue;
-    published = true;
-    const auto table = machine.close();
-    for (std::uint32_t i = 0; i < tasks; ++i)
-      require(table.members[i].incarnation == joined_incarnations[i],
-              "the membership lists the admitted processes");
+    require(out.size() <= 2 * tasks + 3, "an event has few effects");
+    for (const auto& x : out) {
+      if (const auto* y = std::get_if<membership::send>(&x))
+        require(y->task > 0 && y->task < tasks, "a receiver exists");
+      if (std::holds_alternative<membership::failed>(x)) {
+        require(!failed && !began, "a job fails once, before it begins");
+        failed = true;
+      }
+      if (std::holds_alternative<membership::started>(x)) {
+        require(!failed && !began, "a job begins once");
+        require(std::ranges::all_of(ready, [](bool b) { return b; }),
+                "a job begins when all are ready");
+        began = true;
+      }
+    }
+    const auto& now = machine.view();
+    require(now.view_id == before.view_id || now.view_id == before.view_id + 1,
+            "view ids count");
+    if (now.view_id > 1)
+      for (const auto& x : now.members)
+        require(before.contains(x.task, x.incarnation), "nobody is added");
+    for (std::uint32_t t = 0; now.view_id > 0 && !failed && t < tasks; ++t)
+      require(!seats[t] || now.contains(t, *seats[t]),
+              "the view has all that are there");
+  }
+}
+
+/// Checks a participant against a leader, and others, that send anything.
+void check_participant(choices& source) {
+  membership::participant machine{tasks,
+                                  {1, 2, "host", 1, 1, {"1", "avx2", 2, ""}}};
+  bool began = false, failed = false, opened = false;
+  if (source.below(8) != 7)
+    machine.on_connected(1);
+  for (int turns = 0; source.any() && turns < 200; ++turns) {
+    const auto before = machine.view();
+    const auto what = source.below(16);
+    membership::reaction out;
+    if (what < 12) {
+      const auto from = what < 10 ? 1 : 1 + source.below(4);
+      const auto x = message_of(source);
+      if (!x)
+        continue;
+      out = machine.on(from, *x);
+      require(from == 1 || out.empty(), "only the leader is heard");
+      for (const auto& y : out)
+        if (std::holds_alternative<membership::started>(y))
+          require(opened && x->kind == membership::message_kind::start
+                    && x->view.view_id == before.view_id,
+                  "the job begins by the leader's word, in the same view");
+    } else if (what == 12) {
+      out = machine.on_ready();
+      opened = opened || !out.empty();
+    } else if (what == 13) {
+      out = machine.on_lost(1 + source.below(2), ec::peer_lost, "gone");
+    } else if (what == 14) {
+      out = machine.on_timeout();
+    } else {
+      out = machine.leave();
+    }
+    require(out.size() <= 3, "an event has few effects");
+    for (const auto& x : out) {
+      require(!std::holds_alternative<membership::failed>(x)
+                || (!failed && !began),
+              "a start fails once");
+      failed = failed || std::holds_alternative<membership::failed>(x);
+      require(!std::holds_alternative<membership::started>(x)
+                || (!failed && !began),
+              "a job begins once");
+      began = began || std::holds_alternative<membership::started>(x);
+    }
+    const auto& now = machine.view();
+    require(now.view_id >= before.view_id, "view ids count");
+    if (now.view_id > 0)
+      require(now.contains(1, 2) && now.contains(0, 1),
+              "a view has this process and its leader");
+    if (before.view_id > 0)
+      for (const auto& x : now.members)
+        require(before.contains(x.task, x.incarnation), "nobody is added");
   }
 }
 
@@ -305,8 +312,8 @@ void check_run_barrier(choices& source) {
 void try_one(view input) {
   choices source{input};
   const auto what = source.below(3);
-  what == 0   ? check_peers(source)
-  : what == 1 ? check_rendezvous(source)
+  what == 0   ? check_participant(source)
+  : what == 1 ? check_leader(source)
               : check_run_barrier(source);
 }
 

@@ -4,7 +4,7 @@
 #include "troupe/actors/remoting/channel_mailbox.hpp"
 #include "troupe/actors/remoting/message_codec.hpp"
 #include "troupe/net/session/hello.hpp"
-#include "troupe/strategies/membership/rendezvous.hpp"
+#include "troupe/strategies/membership/messages.hpp"
 #include "troupe/strategies/membership/run_barrier.hpp"
 #include "troupe/tests/fuzz/fuzz.hpp"
 
@@ -25,9 +25,9 @@ using structs =
        step_commit::start_steps, step_commit::grant, step_commit::probe,
        step_commit::configured, step_commit::step_done, step_commit::failed,
        step_commit::wait_report, member_status, job_status, role_fingerprint,
-       spawn_request, node_info, run_barrier::join, rendezvous::join_request,
-       rendezvous::membership_view, net::hello, net::hello_response,
-       channel_closed, wire::message_head, wire::wire_error>;
+       spawn_request, node_info, run_barrier::join, membership::join_request,
+       membership::view, net::hello, net::hello_response, channel_closed,
+       wire::message_head, wire::wire_error>;
 
 using roles = list<replica_owner_actor, replica_actor, chief_actor,
                    status_actor, node_actor>;
@@ -146,7 +146,8 @@ std::vector<bytes> seeds() {
   for (const auto& x : of_structs(structs{}))
     add(x);
   const step_commit::wait_report waits{.missing = {1, 2, 3}};
-  const rendezvous::membership_view table{1, {{7, "host", 80}, {8, "::1", 81}}};
+  const membership::view table{
+    1, {{0, 7, "host", 80, {0}}, {1, 8, "::1", 81, {1, 2}}}};
   const node_info node{.name = "n", .version = "1", .roles = {"a", "b"}};
   for (const auto& x :
        {written(waits), written(table), written(node),

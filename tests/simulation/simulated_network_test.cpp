@@ -60,6 +60,12 @@ net::frame make_frame(std::uint64_t tag, std::size_t bytes = 0) {
   return {.tag = tag, .payload = std::vector<std::byte>(bytes)};
 }
 
+net::hello hello_of(std::uint64_t incarnation) {
+  net::hello out;
+  out.incarnation = incarnation;
+  return out;
+}
+
 void run_until_idle(simulator& sim) {
   while (sim.advance_once()) {
   }
@@ -67,7 +73,8 @@ void run_until_idle(simulator& sim) {
 
 TEST(SimulatedNetwork, DelaysMessagesByTheLatency) {
   simulator sim{1};
-  simulated_network net{sim, 2, {.latency = 3ms, .jitter = 0ns}};
+  simulated_network net{
+    sim, 2, {.latency = 3ms, .jitter = 0ns, .heartbeat_interval = 0ms}};
   connected_channels channels{net, sim};
   const auto begin = sim.elapsed();
   ASSERT_TRUE(channels.a->post(make_frame(1)));
@@ -78,8 +85,12 @@ TEST(SimulatedNetwork, DelaysMessagesByTheLatency) {
 
 TEST(SimulatedNetwork, SharesTheBandwidthOfAProcessAmongItsConnections) {
   simulator sim{1};
-  simulated_network net{
-    sim, 3, {.latency = 0ns, .jitter = 0ns, .bandwidth = 1e6}};
+  simulated_network net{sim,
+                        3,
+                        {.latency = 0ns,
+                         .jitter = 0ns,
+                         .bandwidth = 1e6,
+                         .heartbeat_interval = 0ms}};
   connected_channels first{net, sim, 1}, second{net, sim, 2};
   const auto begin = sim.elapsed();
   const std::size_t bytes = 1000 - net::header_size; // each frame takes 1 ms
@@ -95,7 +106,8 @@ TEST(SimulatedNetwork, KeepsTheOrderWithinAConnectionOnly) {
   std::size_t reorderings = 0;
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     simulator sim{seed};
-    simulated_network net{sim, 2, {.latency = 0ns, .jitter = 10ms}};
+    simulated_network net{
+      sim, 2, {.latency = 0ns, .jitter = 10ms, .heartbeat_interval = 0ms}};
     connected_channels channels{net, sim};
     auto sender = net.lanes(0, 1), receiver = net.lanes(1, 0);
     for (unsigned i = 0; i < 4; ++i) {
@@ -121,7 +133,8 @@ TEST(SimulatedNetwork, KeepsTheOrderWithinAConnectionOnly) {
 
 TEST(SimulatedNetwork, BoundsALaneAndNotifiesOfFreeSpace) {
   simulator sim{1};
-  simulated_network net{sim, 2, {.lane_capacity = 2}};
+  simulated_network net{
+    sim, 2, {.lane_capacity = 2, .heartbeat_interval = 0ms}};
   auto sender = net.lanes(0, 1), receiver = net.lanes(1, 0);
   int space_events = 0, packet_events = 0;
   net.on_lane_event(0, [&] { ++space_events; });
@@ -153,7 +166,8 @@ TEST(SimulatedNetwork, MakesSomeLanesViewableAndSomeNot) {
   bool partly = false;
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     simulator sim{seed};
-    simulated_network net{sim, 2, {.bandwidth = 1e6}};
+    simulated_network net{
+      sim, 2, {.bandwidth = 1e6, .heartbeat_interval = 0ms}};
     auto from = net.lanes(0, 1), receiver = net.lanes(1, 0);
     const std::vector<std::byte> bytes(1000, std::byte{3});
     ASSERT_TRUE(from.contributions->post(make_header(1), bytes));
@@ -175,7 +189,7 @@ TEST(SimulatedNetwork, MakesSomeLanesViewableAndSomeNot) {
 
 TEST(SimulatedNetwork, NotifiesBothSidesOfADisconnectAndLosesMessagesInFlight) {
   simulator sim{1};
-  simulated_network net{sim, 3, {.latency = 5ms}};
+  simulated_network net{sim, 3, {.latency = 5ms, .heartbeat_interval = 0ms}};
   connected_channels channels{net, sim}, other_channels{net, sim, 2};
   auto sender = net.lanes(0, 1), receiver = net.lanes(1, 0);
   ASSERT_TRUE(channels.a->post(make_frame(1)));
@@ -200,25 +214,92 @@ TEST(SimulatedNetwork, NotifiesBothSidesOfADisconnectAndLosesMessagesInFlight) {
 
 TEST(SimulatedNetwork, ReportsAPartitionAfterTheHeartbeatTimeout) {
   simulator sim{1};
-  simulated_network net{sim, 2, {.heartbeat_timeout = 700ms}};
+  simulated_network net{
+    sim, 2, {.heartbeat_interval = 50ms, .heartbeat_timeout = 700ms}};
   connected_channels channels{net, sim};
   auto sender = net.lanes(0, 1);
+  sim.run_until([&] { return sim.elapsed() > 5s; });
+  EXPECT_FALSE(channels.at_a->end || channels.at_b->end)
+    << "heartbeats arrive while nothing else does";
   const auto begin = sim.elapsed();
   net.disconnect(1, net::close_reason::timed_out);
   ASSERT_TRUE(channels.a->post(make_frame(1))); // the frame is lost
-  run_until_idle(sim);
+  ASSERT_TRUE(
+    sim.run_until([&] { return channels.at_a->end && channels.at_b->end; }));
   for (const auto& x : {channels.at_a, channels.at_b}) {
     EXPECT_TRUE(x->frames.empty());
     EXPECT_EQ(x->end, net::close_reason::timed_out);
     EXPECT_EQ(x->text, "no data was received from it for 700 ms");
-    EXPECT_EQ(x->times.at(0) - begin, 700ms);
+    // the last heartbeat arrived up to 50 ms earlier, and each check is up to
+    // 50 ms late
+    EXPECT_GE(x->times.at(0) - begin, 650ms);
+    EXPECT_LE(x->times.at(0) - begin, 750ms);
   }
   EXPECT_FALSE(sender.contributions->closed());
 }
 
+TEST(SimulatedNetwork, KeepsASlowProcessConnectedWhileItsHeartbeatsArrive) {
+  simulator sim{1};
+  simulated_network net{sim, 2, {.latency = 1ms, .jitter = 0ns}};
+  connected_channels channels{net, sim};
+  net.clog(1, 500); // heartbeats take 500 ms, but arrive every 100 ms
+  sim.run_until([&] { return sim.elapsed() > 10s; });
+  EXPECT_FALSE(channels.at_a->end || channels.at_b->end);
+  net.clog(1, 5000); // the next one takes 5 s
+  ASSERT_TRUE(
+    sim.run_until([&] { return channels.at_a->end && channels.at_b->end; }));
+  EXPECT_EQ(channels.at_a->end, net::close_reason::timed_out);
+}
+
+TEST(SimulatedNetwork, DialsUntilTheOtherProcessListens) {
+  simulator sim{1};
+  simulated_network net{sim, 2, {}};
+  std::optional<net::endpoint::dial_result> late, missing;
+  net.dial(1, 0, hello_of(7), 1s,
+           [&](auto&& x) { late.emplace(std::move(x)); });
+  sim.run_until([&] { return sim.elapsed() > 300ms; });
+  std::shared_ptr<net::connection> accepted;
+  net.listen(0, hello_of(8), [&](const net::hello& hello, auto&& connection) {
+    EXPECT_EQ(hello.incarnation, 7u);
+    accepted = std::move(connection);
+  });
+  ASSERT_TRUE(sim.run_until([&] { return late.has_value(); }));
+  ASSERT_TRUE(late->connection);
+  EXPECT_EQ(accepted->peer().incarnation, 7u);
+  EXPECT_EQ(late->peer.incarnation, 8u);
+  const auto begin = sim.elapsed();
+  net.dial(0, 1, {}, 1s, [&](auto&& x) { missing.emplace(std::move(x)); });
+  ASSERT_TRUE(sim.run_until([&] { return missing.has_value(); }));
+  EXPECT_FALSE(missing->connection);
+  EXPECT_EQ(missing->cause, net::close_reason::timed_out);
+  EXPECT_LE(sim.elapsed() - begin, 1100ms);
+}
+
+TEST(SimulatedNetwork, ConnectsAProcessAgainAfterARestart) {
+  simulator sim{1};
+  simulated_network net{sim, 2, {}};
+  std::vector<std::shared_ptr<net::connection>> accepted;
+  net.listen(0, {}, [&](const net::hello&, auto&& connection) {
+    accepted.push_back(std::move(connection));
+  });
+  std::optional<net::endpoint::dial_result> first, second;
+  net.dial(1, 0, {}, 1s, [&](auto&& x) { first.emplace(std::move(x)); });
+  ASSERT_TRUE(sim.run_until([&] { return first.has_value(); }));
+  bool ended = false;
+  accepted.at(0)->on_closed([&](auto, const auto&) { ended = true; });
+  net.disconnect(1, net::close_reason::closed);
+  ASSERT_TRUE(sim.run_until([&] { return ended; }));
+  net.restart(1);
+  net.dial(1, 0, {}, 1s, [&](auto&& x) { second.emplace(std::move(x)); });
+  ASSERT_TRUE(sim.run_until([&] { return second.has_value(); }));
+  EXPECT_TRUE(second->connection);
+  EXPECT_EQ(accepted.size(), 2u);
+}
+
 TEST(SimulatedNetwork, SlowsACloggedProcessInBothDirections) {
   simulator sim{1};
-  simulated_network net{sim, 3, {.latency = 1ms, .jitter = 0ns}};
+  simulated_network net{
+    sim, 3, {.latency = 1ms, .jitter = 0ns, .heartbeat_interval = 0ms}};
   connected_channels fast{net, sim, 1}, slow{net, sim, 2};
   const auto begin = sim.elapsed();
   net.clog(2, 50);
@@ -234,7 +315,7 @@ TEST(SimulatedNetwork, SlowsACloggedProcessInBothDirections) {
 
 TEST(SimulatedNetwork, KeepsFramesThatArriveBeforeTheirChannelIsOpened) {
   simulator sim{1};
-  simulated_network net{sim, 2, {}};
+  simulated_network net{sim, 2, {.heartbeat_interval = 0ms}};
   const auto a = net.connection(0, 1)->open(3);
   a->post(make_frame(1));
   run_until_idle(sim);
@@ -257,7 +338,9 @@ TEST(SimulatedNetwork, RejectsInvalidOptions) {
   for (const network_options& x :
        {network_options{.latency = -1ns}, network_options{.jitter = -1ns},
         network_options{.bandwidth = -1}, network_options{.lane_capacity = 0},
-        network_options{.heartbeat_timeout = 0ms}})
+        network_options{.heartbeat_timeout = 0ms},
+        network_options{.heartbeat_interval = -1ms},
+        network_options{.heartbeat_interval = 501ms}})
     EXPECT_THROW((simulated_network{sim, 2, x}), std::invalid_argument);
 }
 

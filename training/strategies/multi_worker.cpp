@@ -58,7 +58,8 @@ cluster_options to_cluster_options(const net::cluster_spec& cluster,
   result.replicas = static_cast<std::uint32_t>(options.devices.size());
   result.threads = options.threads;
   result.shared_config =
-    "Troupe " + std::string{version} + ", bytes_per_pack "
+    "Troupe " + std::string{version} + ", devices of each worker "
+    + std::to_string(options.devices.size()) + ", bytes_per_pack "
     + std::to_string(options.communication.bytes_per_pack) + ", sums "
     + to_string(
       collective_options{algorithm_of(options.communication.implementation)});

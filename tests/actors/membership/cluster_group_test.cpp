@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <future>
+#include <semaphore>
 
 // Tests of a replica group whose replicas are in several simulated processes.
 
@@ -85,31 +86,112 @@ TEST_P(Processes, StopAtTheSameStepIfAnyOfThemStops) {
 }
 
 TEST_P(Processes, ALateStopDoesNotEndTheNextRun) {
+  constexpr std::uint64_t pairs = 50;
   cluster_fixture processes{GetParam()};
   processes.join_with_groups();
-  std::promise<void> run_ended; // set when process 0 has ended the first run
-  auto run_has_ended = run_ended.get_future().share();
+  std::counting_semaphore<> first_run_ended{0}; // released by process 0
+  processes.for_each_member([&](member& process, std::uint32_t i) {
+    for (std::uint64_t pair = 0; pair < pairs; ++pair) {
+      const auto first = pair * 200;
+      outcome stopped, next;
+      auto job = stopped.request(first, 100);
+      job.on_commit = [&](const commit_record& c) {
+        if (i != 1 || c.step != first + 99)
+          return;
+        EXPECT_TRUE(first_run_ended.try_acquire_for(20s));
+        // Some of these stops reach the chief before process 0 joins the next
+        // run, and some reach it later.
+        for (std::uint64_t yields = 0; yields < pair; ++yields)
+          std::this_thread::yield();
+        process.group->stop();
+      };
+      EXPECT_EQ(process.group->run(job), first + 100);
+      if (i == 0)
+        first_run_ended.release();
+      EXPECT_EQ(process.group->run(next.request(first + 100, 100)),
+                first + 200);
+    }
+  });
+  for (const auto& x : processes.members)
+    EXPECT_EQ(x.problem, "");
+}
+
+TEST_P(Processes, StopTheRunIfAskedThousandsOfTimes) {
+  cluster_fixture processes{GetParam()};
+  processes.join_with_groups();
   std::vector<std::uint64_t> ends(processes.members.size());
   processes.for_each_member([&](member& process, std::uint32_t i) {
-    outcome first, second;
-    auto job = first.request(0, 100);
+    outcome seen;
+    auto job = seen.request(0, 1'000'000);
     job.on_commit = [&](const commit_record& c) {
-      if (i != 1 || c.step != 99)
-        return;
-      run_has_ended.wait();
-      // Some of these stops reach process 0 before it joins the second run, and
-      // some reach it later.
-      for (int stops = 0; stops < 500; ++stops) {
-        process.group->stop();
-        std::this_thread::yield();
-      }
+      if (i == 1 && c.step == 20)
+        for (int stops = 0; stops < 100'000; ++stops)
+          process.group->stop();
     };
-    EXPECT_EQ(process.group->run(job), 100u);
-    if (i == 0)
-      run_ended.set_value();
-    ends[i] = process.group->run(second.request(1000, 10));
+    ends[i] = process.group->run(job);
   });
-  EXPECT_EQ(ends, std::vector<std::uint64_t>(processes.members.size(), 1010));
+  for (const auto& x : processes.members)
+    EXPECT_EQ(x.problem, "");
+  EXPECT_GT(ends[0], 20u);
+  EXPECT_EQ(ends, std::vector(ends.size(), ends[0]));
+}
+
+/// Runs steps in a job of three replicas in which process p hosts `counts[p]`.
+void run_with_counts(const std::vector<std::uint32_t>& counts) {
+  cluster_fixture processes{std::uint32_t(counts.size())};
+  processes.adjust_options = [&](std::uint32_t task, cluster_options& x) {
+    x.replicas = counts[task];
+  };
+  processes.join_with_groups();
+  std::vector<outcome> seen(counts.size());
+  processes.for_each_member([&](member& process, std::uint32_t i) {
+    EXPECT_EQ(process.group->replica_placement().count(), counts[i]);
+    EXPECT_EQ(process.group->run(seen[i].request(0, 20)), 20u);
+  });
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    EXPECT_EQ(processes.members[i].problem, "");
+    ASSERT_EQ(seen[i].commits.size(), 20u);
+    for (const auto& commit : seen[i].commits)
+      EXPECT_EQ(commit.contributors.size(), 3u);
+    EXPECT_EQ(seen[i].sums.size(), counts[i] * 20 * 2);
+    for (const auto& [key, sum] : seen[i].sums) {
+      const auto& [replica, step, bucket] = key;
+      EXPECT_TRUE(std::ranges::equal(
+        sum.data<float>(), expected_sum(0, 3, step, bucket).data<float>()));
+    }
+  }
+}
+
+/// A server or an evaluator is a member that hosts no replica.
+TEST(ProcessWithoutReplicas, IsAMemberAndSeesAllCommits) {
+  run_with_counts({2, 0, 1});
+  run_with_counts({0, 3, 0});
+  run_with_counts({3, 0});
+}
+
+TEST(ProcessWithoutReplicas, CanBeTheLeader) {
+  run_with_counts({0, 1, 2});
+}
+
+TEST(ProcessWithoutReplicas, IsNamedIfItIsLost) {
+  cluster_fixture processes{3};
+  processes.adjust_options = [&](std::uint32_t task, cluster_options& x) {
+    x.replicas = task == 2 ? 0 : 1;
+  };
+  processes.join_with_groups();
+  processes.for_each_member([&](member& process, std::uint32_t i) {
+    outcome seen;
+    auto job = seen.request(0, 1'000'000);
+    if (i == 2)
+      job.on_commit = [&](const commit_record& c) {
+        if (c.step == 20)
+          process.joined_cluster->leave();
+      };
+    process.group->run(job);
+  });
+  EXPECT_EQ(processes.members[0].code, ec::peer_lost);
+  EXPECT_TRUE(mentions(processes.members[0].problem, "worker 2 was lost"))
+    << processes.members[0].problem;
 }
 
 TEST(ManyReplicas, LoseNoReportIfManyAreInFlight) {

@@ -1,4 +1,5 @@
 #include "troupe/actors/membership/cluster_impl.hpp"
+#include "troupe/actors/membership/join_hello.hpp"
 #include "troupe/net/codec/codec.hpp"
 #include "troupe/net/codec/frame.hpp"
 #include "troupe/tensors/kernels.hpp"
@@ -25,18 +26,12 @@ struct impostor {
     request.host = "127.0.0.1";
     request.port = 1;
     request.config = {"wire " + std::to_string(net::wire_version),
-                      std::string{kernel_level()}, 1, 1, ""};
+                      std::string{kernel_level()}, 1, ""};
   }
 
   net::endpoint::dial_result dial(const net::address& address,
                                   const std::string& purpose) {
-    net::hello hello;
-    hello.job = "job";
-    hello.name = "impostor";
-    hello.incarnation = request.incarnation;
-    hello.purpose = purpose;
-    hello.payload = net::encode(request.task, request.incarnation, request.host,
-                                request.port, request.config);
+    const auto hello = make_join_hello("job", "impostor", purpose, request);
     const auto done =
       std::make_shared<std::promise<net::endpoint::dial_result>>();
     auto result = done->get_future();
@@ -58,7 +53,7 @@ struct impostor {
         return x;
   }
 
-  rendezvous::join_request request;
+  membership::join_request request;
   net::endpoint endpoint{net::endpoint_options{}};
 };
 
@@ -103,14 +98,14 @@ TEST(ClusterHostile, AMemberThatSendsAViewHasNoEffect) {
     const auto line = wire->open(membership_channel);
     EXPECT_TRUE(
       line->post({net::frame_kind::oneway, net::priority::control, 0, 1,
-                  net::encode(membership_message_kind::view, std::string{},
-                              rendezvous::membership_view{})}));
-    // The thread of the leader's endpoint handles the message with the view
-    // before it accepts the streams that this loop dials. Thus the leader has
-    // handled that message after the loop.
-    for (int i = 0; i < 20; ++i)
-      EXPECT_TRUE(
-        fake_member.dial(processes.addresses[0], "contributions").connection);
+                  net::encode(membership::message_kind::view, std::string{},
+                              membership::view{7, {}})}));
+    // a leader that is ready would start the job on these messages
+    for (const auto kind :
+         {membership::message_kind::ready, membership::message_kind::start})
+      EXPECT_TRUE(line->post(
+        {net::frame_kind::oneway, net::priority::control, 0, 2,
+         net::encode(kind, std::string{}, membership::view{7, {}})}));
   }
   leader.join();
   EXPECT_EQ(processes.members[0].problem,

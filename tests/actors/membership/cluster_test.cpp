@@ -27,6 +27,54 @@ TEST(Cluster, IsCompleteWhenAllTasksHaveJoined) {
     [](member& x, std::uint32_t) { x.joined_cluster->leave(); });
 }
 
+TEST(Cluster, CountsItsViewWhenAProcessLeaves) {
+  cluster_fixture processes{3};
+  processes.join();
+  std::vector<membership::view> first;
+  for (const auto& x : processes.members) {
+    ASSERT_EQ(x.problem, "");
+    first.push_back(x.joined_cluster->current_view());
+    EXPECT_EQ(first.back(), first[0]);
+  }
+  EXPECT_EQ(first[0].view_id, 1u);
+  EXPECT_EQ(first[0].members.size(), 3u);
+  processes.members[1].joined_cluster->leave();
+  for (const auto i : {0u, 2u}) {
+    const auto& joined = *processes.members[i].joined_cluster;
+    const auto deadline = std::chrono::steady_clock::now() + 20s;
+    while (joined.current_view().view_id < 2
+           && std::chrono::steady_clock::now() < deadline)
+      std::this_thread::yield();
+    const auto second = joined.current_view();
+    EXPECT_EQ(second.view_id, 2u);
+    EXPECT_EQ(second.find(1), nullptr);
+    EXPECT_EQ(*second.find(2), *first[0].find(2));
+  }
+  processes.for_each_member(
+    {0, 2}, [](member& x, std::uint32_t) { x.joined_cluster->leave(); });
+}
+
+TEST(Cluster, RejectsMoreReplicasThanAJobMayHave) {
+  cluster_fixture processes{2};
+  processes.replicas = max_replicas / 2 + 1;
+  processes.start_timeout = 500ms;
+  processes.join();
+  EXPECT_EQ(processes.members[1].code, ec::refused);
+  EXPECT_TRUE(mentions(processes.members[1].problem,
+                       "worker 1 hosts 2049 replicas, but all processes "
+                       "together may host at most 4096"))
+    << processes.members[1].problem;
+}
+
+TEST(Cluster, CannotBeginWithoutAReplica) {
+  cluster_fixture processes{2};
+  processes.replicas = 0;
+  processes.join();
+  for (const auto& x : processes.members)
+    EXPECT_EQ(x.problem, "job 'job' cannot begin: no process hosts a replica; "
+                         "give one at least 1");
+}
+
 TEST(Cluster, UsesTheTransportOfTheOptions) {
   cluster_fixture processes{2};
   processes.adjust_options = [](std::uint32_t, cluster_options& x) {
@@ -218,7 +266,13 @@ TEST(Cluster, ChecksItsOptions) {
   EXPECT_TRUE(mentions(text([](auto& x) { x.task = 2; }), "task 2"));
   EXPECT_TRUE(mentions(text([](auto& x) { x.addresses.clear(); }), "empty"));
   EXPECT_TRUE(mentions(text([](auto& x) { x.names = {"a"}; }), "1 names"));
-  EXPECT_TRUE(mentions(text([](auto& x) { x.replicas = 0; }), "0 replicas"));
+  EXPECT_TRUE(mentions(text([](auto& x) { x.replicas = max_replicas + 1; }),
+                       "4097 replicas; give at most 4096"));
+  EXPECT_TRUE(mentions(text([](auto& x) {
+                         x.addresses.pop_back();
+                         x.replicas = 0;
+                       }),
+                       "0 replicas in the only process"));
   EXPECT_TRUE(
     mentions(text([](auto& x) { x.transport = transport_kind::tls; }), "tls"));
 }

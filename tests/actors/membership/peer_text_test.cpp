@@ -34,8 +34,8 @@ struct impostor {
         connection = std::get<std::shared_ptr<net::connection>>(std::move(x));
         connection->open(membership_channel)
           ->post({net::frame_kind::oneway, net::priority::control, 0, 1,
-                  net::encode(membership_message_kind::abort, hostile,
-                              rendezvous::membership_view{})});
+                  net::encode(membership::message_kind::abort, hostile,
+                              membership::view{})});
       });
   }
 

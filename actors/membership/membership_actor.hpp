@@ -1,0 +1,102 @@
+#pragma once
+
+#include "troupe/actors/membership/peer_table.hpp"
+#include "troupe/actors/protocol/atoms.hpp"
+#include "troupe/net/base/log_function.hpp"
+#include "troupe/net/session/endpoint.hpp"
+
+#include <caf/typed_actor.hpp>
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace troupe {
+
+// -- protocol -----------------------------------------------------------------
+
+/// What a membership actor is told. All senders are in its process.
+struct membership_event {
+  /// Leader: a process has connected and asks to join.
+  struct accepted {
+    std::shared_ptr<net::connection> connection;
+    membership::join_request request;
+  };
+  /// Participant: an attempt to connect to the leader has ended.
+  struct dialed {
+    std::shared_ptr<net::endpoint::dial_result> result;
+  };
+  /// The process of a task has sent a message on the membership channel.
+  struct received {
+    std::uint32_t task = 0;
+    std::uint64_t incarnation = 0;
+    std::shared_ptr<net::frame> frame;
+  };
+  /// The membership channel of the process of a task has ended.
+  struct closed {
+    std::uint32_t task = 0;
+    std::uint64_t incarnation = 0;
+    net::close_reason cause = net::close_reason::closed;
+    std::string reason;
+  };
+  /// The lanes of this process to all others are open.
+  struct lanes_open {};
+  /// This process cannot take part in the start.
+  struct aborted {
+    ec code = ec::stalled;
+    std::string reason;
+  };
+  /// This process leaves the job.
+  struct leave {};
+
+  std::variant<accepted, dialed, received, closed, lanes_open, aborted, leave>
+    what;
+};
+
+} // namespace troupe
+
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::membership_event)
+
+namespace troupe {
+
+/// Hosts the membership protocol (`strategies/membership/`) in a process: the
+/// leader in task 0, a participant in all others. It owns the control
+/// connections, and writes what the others need to know to a `peer_table`.
+using membership_actor =
+  caf::typed_actor<caf::reacts_to<membership_event>,
+                   // The timeout with this number has elapsed. An older number
+                   // has no effect.
+                   caf::reacts_to<atom::watchdog, std::uint64_t>,
+                   // A participant dials the leader again.
+                   caf::reacts_to<atom::next>,
+                   // The leader logs which tasks are missing.
+                   caf::reacts_to<atom::missing>>;
+
+struct membership_options {
+  std::string job;
+  std::vector<std::string> names;     ///< Display names, by task.
+  std::vector<std::string> addresses; ///< Addresses for error texts, by task.
+  membership::join_request self;
+  std::chrono::milliseconds start_timeout{60'000};
+  std::chrono::milliseconds shutdown_timeout{5'000};
+  std::shared_ptr<peer_table> peers;
+  /// Participant: dials the leader for at most the given time, with a hello
+  /// that carries the join request. Calls the function once, on any thread.
+  std::function<void(std::chrono::milliseconds timeout,
+                     std::function<void(net::endpoint::dial_result&&)> on_done)>
+    dial_leader{};
+  /// Leader: returns a text about connections that were closed because the peer
+  /// did not authenticate. Empty: there are none.
+  std::function<std::string()> describe_rejected_peers{};
+  net::log_function log{}; ///< Null: no log.
+};
+
+/// Spawns the membership actor of a process. It begins at once: a participant
+/// dials the leader. It terminates when it is sent an exit message.
+membership_actor spawn_membership(caf::actor_system& system,
+                                  const membership_options& options);
+
+} // namespace troupe

@@ -1,0 +1,150 @@
+#include "troupe/actors/membership/cluster_impl.hpp"
+#include "troupe/actors/runtime/runtime.hpp"
+#include "troupe/net/base/text.hpp"
+
+#include <caf/send.hpp>
+
+#include <algorithm>
+
+// How a process joins its job: the membership actor agrees on the view, this
+// thread opens streams and lanes to all processes of the view, and the
+// membership actor passes the start barrier.
+
+namespace troupe {
+
+using namespace std::chrono_literals;
+
+void cluster::impl::join() {
+  deadline_ = peer_table::clock::now() + options.start_timeout;
+  open_router();
+  begin_membership();
+  register_services();
+  try {
+    wait_for_view();
+    dial_peers();
+    open_lanes();
+    wait_for_start();
+  } catch (...) {
+    joined_ = true; // so that `leave` notifies the connected processes
+    leave();
+    throw;
+  }
+  joined_ = true;
+}
+
+// -- steps of the start-up ----------------------------------------------------
+
+void cluster::impl::begin_membership() {
+  membership_options settings;
+  settings.job = options.job;
+  settings.names = options.names;
+  for (const auto& x : options.addresses)
+    settings.addresses.push_back(to_string(x));
+  settings.self = own_join_request();
+  settings.start_timeout = options.start_timeout;
+  settings.shutdown_timeout = options.shutdown_timeout;
+  settings.peers = peers_;
+  settings.dial_leader =
+    [router = router_, leader = options.addresses[0],
+     hello = make_hello("control")](
+      std::chrono::milliseconds timeout,
+      std::function<void(net::endpoint::dial_result &&)> on_done) {
+      router->endpoint().dial(leader, hello, timeout, std::move(on_done));
+    };
+  settings.describe_rejected_peers =
+    [router = router_, before = router_->endpoint().rejections().count] {
+      const auto rejected = router->endpoint().rejections();
+      const auto count = rejected.count - before;
+      if (count == 0)
+        return std::string{};
+      return (count == 1 ? "; one connection was closed, from "
+                         : "; " + std::to_string(count)
+                             + " connections were closed, the last from ")
+             + rejected.last;
+    };
+  settings.log = options.log;
+  membership_ = spawn_membership(local_runtime.system(), settings);
+}
+
+/// Aborts the start in all processes, and throws the text as `job_error`.
+/// @pre the lock of the peer table is not held.
+void cluster::impl::fail(ec code, const std::string& text) {
+  const auto reason =
+    net::printable(text, net::max_sentence_bytes); // may come from a peer
+  caf::anon_send(membership_,
+                 membership_event{membership_event::aborted{code, reason}});
+  throw job_error(code, reason);
+}
+
+/// Throws if the job can no longer begin. @pre `hold` is locked.
+void cluster::impl::throw_if_failed(std::unique_lock<std::mutex>& hold) {
+  if (!peers_->failed)
+    return;
+  const auto why = *peers_->failed;
+  hold.unlock();
+  throw job_error(why.code, why.text);
+}
+
+/// Waits until the membership actor reports that `done` holds or that the job
+/// cannot begin. The actor has timeouts of its own, which end earlier.
+template <class F>
+void cluster::impl::wait_for_membership(F&& done) {
+  const auto deadline = peer_table::clock::now() + 3 * options.start_timeout
+                        + options.shutdown_timeout + 10s;
+  std::unique_lock hold{peers_->lock};
+  peers_->wait(hold, deadline, [&] { return done() || peers_->failed; });
+  throw_if_failed(hold);
+  if (done())
+    return;
+  hold.unlock();
+  fail(ec::stalled,
+       "the membership actor of " + own_name() + " does not answer in time");
+}
+
+void cluster::impl::wait_for_view() {
+  wait_for_membership([this] { return peers_->view.view_id > 0; });
+  const std::lock_guard hold{peers_->lock};
+  view_ = peers_->view;
+  if (options.task > 0)
+    deadline_ =
+      std::max(deadline_, peer_table::clock::now() + options.start_timeout / 2);
+}
+
+void cluster::impl::dial_peers() {
+  for (std::uint32_t i = 0; i < options.task; ++i)
+    for (const auto* purpose : {"contributions", "results"})
+      dial_peer(i, purpose);
+}
+
+void cluster::impl::dial_peer(std::uint32_t peer, const std::string& purpose) {
+  const auto& member = view_.members[peer]; // of task `peer`
+  const auto remaining =
+    std::max(std::chrono::duration_cast<std::chrono::milliseconds>(
+               deadline_ - peer_table::clock::now()),
+             1ms);
+  const peer_table::stream_id id{peer, member.incarnation, purpose};
+  router_->endpoint().dial(
+    {member.host, member.port}, make_hello(purpose), remaining,
+    [peers = peers_, actor = membership_, id, dialer = own_name(),
+     name = options.names[peer]](net::endpoint::dial_result&& attempt) {
+      auto* stream =
+        attempt.connection
+          ? std::get_if<std::unique_ptr<net::stream>>(&*attempt.connection)
+          : nullptr;
+      if (stream)
+        peers->update([&] { peers->streams[id] = std::move(*stream); });
+      else
+        caf::anon_send(actor,
+                       membership_event{membership_event::aborted{
+                         ec::stalled, dialer + " could not connect to " + name
+                                        + " for stream " + std::get<2>(id)
+                                        + ": " + attempt.reason}});
+    });
+}
+
+void cluster::impl::wait_for_start() {
+  caf::anon_send(membership_, membership_event{membership_event::lanes_open{}});
+  wait_for_membership([this] { return peers_->started; });
+}
+
+} // namespace troupe

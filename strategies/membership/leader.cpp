@@ -1,0 +1,236 @@
+#include "troupe/strategies/membership/leader.hpp"
+
+#include "troupe/strategies/placement.hpp"
+
+#include <utility>
+
+namespace troupe::membership {
+
+leader::leader(std::uint32_t tasks, const join_request& self)
+  : config_{self.config}, seats_(tasks) {
+  seats_.at(0) = seat{self};
+}
+
+// -- admission ----------------------------------------------------------------
+
+reaction leader::begin() {
+  reaction out;
+  form_view_if_complete(out);
+  return out;
+}
+
+reaction leader::on(const join_request& request) {
+  reaction out;
+  if (auto why = check(request)) {
+    out.emplace_back(rejected{*std::move(why)});
+    return out;
+  }
+  seats_[request.task] = seat{request};
+  out.emplace_back(admitted{request.task});
+  form_view_if_complete(out);
+  return out;
+}
+
+std::optional<rejection> leader::check(const join_request& request) const {
+  using enum rejection::kind;
+  const auto task = request.task;
+  if (task >= seats_.size())
+    return rejection{unknown_task, task, {}, {}};
+  if (phase_ != phase::gathering || leaving_)
+    return rejection{closed, task, {}, {}};
+  if (seats_[task])
+    return rejection{taken, task, {}, {}};
+  const auto& [version_, kernels_, threads_, options_] = config_;
+  const auto& config = request.config;
+  if (config.version != version_)
+    return rejection{version, task, config.version, version_};
+  if (config.kernels != kernels_)
+    return rejection{kernels, task, config.kernels, kernels_};
+  if (config.threads != threads_)
+    return rejection{threads, task, std::to_string(config.threads),
+                     std::to_string(threads_)};
+  if (config.options != options_)
+    return rejection{options, task, config.options, options_};
+  std::uint64_t sum = request.replicas;
+  for (const auto& x : seats_)
+    sum += x ? x->request.replicas : 0;
+  if (sum > max_replicas)
+    return rejection{replicas, task, std::to_string(request.replicas),
+                     std::to_string(max_replicas)};
+  return {};
+}
+
+/// If every task is taken, the replicas get ids in the order of the tasks.
+void leader::form_view_if_complete(reaction& out) {
+  if (!missing().empty())
+    return;
+  if (std::ranges::all_of(seats_,
+                          [](const auto& x) { return !x->request.replicas; }))
+    return fail(out, {failure::kind::no_replica, ec::invalid, {}, {}});
+  phase_ = phase::connecting;
+  view_.view_id = 1;
+  std::uint32_t next_replica = 0;
+  for (const auto& x : seats_) {
+    const auto& [task, incarnation, host, port, replicas, config] = x->request;
+    member one{task, incarnation, host, port, {}};
+    for (std::uint32_t i = 0; i < replicas; ++i)
+      one.replicas.push_back(next_replica++);
+    view_.members.push_back(std::move(one));
+  }
+  out.emplace_back(view_changed{view_});
+  send_to_all(out, {message_kind::view, {}, view_});
+}
+
+// -- messages -----------------------------------------------------------------
+
+leader::seat* leader::find(std::uint32_t task, std::uint64_t incarnation) {
+  const bool current = task > 0 && task < seats_.size() && seats_[task]
+                       && seats_[task]->request.incarnation == incarnation;
+  return current ? &*seats_[task] : nullptr;
+}
+
+reaction leader::on(std::uint32_t task, std::uint64_t incarnation,
+                    const message& received) {
+  reaction out;
+  auto* const sender = find(task, incarnation);
+  if (!sender)
+    return out;
+  switch (received.kind) {
+    case message_kind::ready:
+      sender->ready |= phase_ == phase::connecting
+                       && received.view.view_id == view_.view_id;
+      start_if_ready(out);
+      break;
+    case message_kind::abort:
+      // While tasks are missing, another process can take the sender's task.
+      if (phase_ == phase::connecting)
+        fail(out, {failure::kind::aborted, ec::stalled, {}, received.text});
+      break;
+    case message_kind::leave:
+      out.emplace_back(send{task, {message_kind::leave_ack, {}, {}}});
+      out.emplace_back(left{task});
+      if (phase_ == phase::connecting)
+        fail(out, {failure::kind::lost, ec::peer_lost, {task}, "it has left"});
+      remove(out, task);
+      break;
+    case message_kind::view:
+    case message_kind::start:
+    case message_kind::leave_ack:
+    case message_kind::shutdown:
+    case message_kind::reject:
+      break; // only the leader sends these
+  }
+  return out;
+}
+
+reaction leader::on_lost(std::uint32_t task, std::uint64_t incarnation, ec code,
+                         const std::string& reason) {
+  reaction out;
+  if (!find(task, incarnation))
+    return out;
+  if (phase_ == phase::connecting)
+    fail(out, {failure::kind::lost, code, {task}, reason});
+  remove(out, task);
+  return out;
+}
+
+reaction leader::on_ready() {
+  reaction out;
+  seats_[0]->ready = true;
+  start_if_ready(out);
+  return out;
+}
+
+void leader::start_if_ready(reaction& out) {
+  const auto ready = [](const auto& x) { return x && x->ready; };
+  if (phase_ != phase::connecting || !std::ranges::all_of(seats_, ready))
+    return;
+  phase_ = phase::running;
+  send_to_all(out, {message_kind::start, {}, {view_.view_id, {}}});
+  out.emplace_back(started{});
+}
+
+// -- failures -----------------------------------------------------------------
+
+reaction leader::on_timeout() {
+  reaction out;
+  if (phase_ == phase::gathering && !leaving_)
+    fail(out, {failure::kind::missing, ec::stalled, missing(), {}});
+  if (phase_ == phase::connecting) {
+    std::vector<std::uint32_t> late;
+    for (std::uint32_t task = 1; task < seats_.size(); ++task)
+      if (!seats_[task]->ready)
+        late.push_back(task);
+    fail(out, {failure::kind::not_ready, ec::stalled, late, {}});
+  }
+  return out;
+}
+
+reaction leader::on_abort(ec code, const std::string& reason) {
+  reaction out;
+  if (phase_ == phase::gathering || phase_ == phase::connecting)
+    fail(out, {failure::kind::aborted, code, {}, reason});
+  return out;
+}
+
+void leader::fail(reaction& out, failure why) {
+  phase_ = phase::failed;
+  auto notify = participants();
+  for (const auto lost : why.cause == failure::kind::lost
+                           ? why.tasks
+                           : std::vector<std::uint32_t>{})
+    std::erase(notify, lost);
+  out.emplace_back(failed{std::move(why), std::move(notify)});
+}
+
+// -- changes of the view ------------------------------------------------------
+
+/// Frees the task of a process that has left or was lost.
+void leader::remove(reaction& out, std::uint32_t task) {
+  seats_[task].reset();
+  if (phase_ == phase::running) {
+    ++view_.view_id;
+    std::erase_if(view_.members,
+                  [task](const member& x) { return x.task == task; });
+    out.emplace_back(view_changed{view_});
+    if (!leaving_)
+      send_to_all(out, {message_kind::view, {}, view_});
+  }
+  if (leaving_ && participants().empty())
+    out.emplace_back(ended{});
+}
+
+reaction leader::leave() {
+  reaction out;
+  if (std::exchange(leaving_, true))
+    return out;
+  send_to_all(out, {message_kind::shutdown, {}, {}});
+  if (participants().empty())
+    out.emplace_back(ended{});
+  return out;
+}
+
+// -- queries ------------------------------------------------------------------
+
+std::vector<std::uint32_t> leader::missing() const {
+  std::vector<std::uint32_t> out;
+  for (std::uint32_t task = 0; task < seats_.size(); ++task)
+    if (!seats_[task])
+      out.push_back(task);
+  return out;
+}
+
+std::vector<std::uint32_t> leader::participants() const {
+  std::vector<std::uint32_t> out;
+  for (std::uint32_t task = 1; task < seats_.size(); ++task)
+    if (seats_[task])
+      out.push_back(task);
+  return out;
+}
+
+void leader::send_to_all(reaction& out, const message& what) const {
+  for (const auto task : participants())
+    out.emplace_back(send{task, what});
+}
+
+} // namespace troupe::membership

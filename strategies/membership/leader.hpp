@@ -1,0 +1,92 @@
+#pragma once
+
+#include "troupe/strategies/membership/messages.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+/// Admits one process for each task of a job, agrees with them on a view,
+/// starts the job when all are connected to each other, and counts a new view
+/// whenever a process leaves or is lost. This is the side of the leader, task
+/// 0; `participant` is the side of all others.
+///
+///   who      a leader, and a participant for every other task. A process draws
+///            a random incarnation when it starts
+///   messages participant: join request, in the hello of its connection; ready;
+///            leave; abort
+///            leader: reject; view; start; abort; shutdown; leave_ack
+///   start    with the leader's own request
+///   on join request  for a free task, with equal configuration: admitted. The
+///            last one forms view 1, which is sent to all
+///   on ready  of the view, from all processes: start, to all
+///   on leave  leave_ack. Once the job has begun: the next view, without the
+///            process, sent to all that remain
+///   on lost  before view 1: the task is free again
+///            before the start: the job cannot begin
+///            afterwards: the next view, as on leave
+///   on timeout  before the start: the job cannot begin; the failure names the
+///            tasks that are missing or not ready
+///   end      shutdown, to all; ended when all have answered or are lost
+///   cost     P - 1 messages for each view, ready, start and shutdown
+///   faults   unknown task; second process for a task whose process is alive;
+///            different configuration; request after view 1 -> rejected
+///            message of an older incarnation, of an older view, or of a kind
+///            that only the leader sends -> ignored
+namespace troupe::membership {
+
+class leader {
+public:
+  /// @param tasks number of tasks of the job, at least 1.
+  /// @param self  the leader's own request.
+  leader(std::uint32_t tasks, const join_request& self);
+
+  /// To be called first. A job of one task has all its processes already.
+  reaction begin();
+  reaction on(const join_request& request);
+  /// @param incarnation the process that sent the message.
+  reaction on(std::uint32_t task, std::uint64_t incarnation,
+              const message& received);
+  /// The connection to a process has ended.
+  reaction on_lost(std::uint32_t task, std::uint64_t incarnation, ec code,
+                   const std::string& reason);
+  /// The start timeout has elapsed. No effect after the start.
+  reaction on_timeout();
+
+  /// The lanes of the leader are open.
+  reaction on_ready();
+  /// The leader cannot take part in the start.
+  reaction on_abort(ec code, const std::string& reason);
+  /// Ends the job. No effect when called again.
+  reaction leave();
+
+  const membership::view& view() const { return view_; }
+  /// Tasks that no process has taken, ascending.
+  std::vector<std::uint32_t> missing() const;
+
+private:
+  enum class phase { gathering, connecting, running, failed };
+  /// The process of a task.
+  struct seat {
+    join_request request;
+    bool ready = false;
+  };
+
+  seat* find(std::uint32_t task, std::uint64_t incarnation);
+  std::optional<rejection> check(const join_request& request) const;
+  void form_view_if_complete(reaction& out);
+  void start_if_ready(reaction& out);
+  void remove(reaction& out, std::uint32_t task);
+  void fail(reaction& out, failure why);
+  void send_to_all(reaction& out, const message& what) const;
+  std::vector<std::uint32_t> participants() const;
+
+  process_config config_;
+  std::vector<std::optional<seat>> seats_; ///< By task.
+  membership::view view_;
+  phase phase_ = phase::gathering;
+  bool leaving_ = false;
+};
+
+} // namespace troupe::membership

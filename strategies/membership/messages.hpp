@@ -1,0 +1,174 @@
+#pragma once
+
+#include "troupe/strategies/error_code.hpp"
+#include "troupe/strategies/fields.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <tuple>
+#include <variant>
+#include <vector>
+
+// Messages and data of the membership protocol, which `leader` and
+// `participant` implement.
+
+namespace troupe::membership {
+
+using troupe::inspect, troupe::serialize;
+
+/// Configuration that must be equal in all processes; otherwise their sums or
+/// their messages would differ.
+struct process_config {
+  std::string version;       ///< Version of this library.
+  std::string kernels;       ///< Instruction set of the kernels.
+  std::uint32_t threads = 1; ///< Threads per replica.
+  std::string options;       ///< All other options as one text.
+  auto fields() { return std::tie(version, kernels, threads, options); }
+};
+
+/// Request of a process to join the job.
+struct join_request {
+  std::uint32_t task = 0;        ///< Task that the process takes.
+  std::uint64_t incarnation = 0; ///< Drawn at random when the process starts.
+  std::string host;       ///< Host at which peers connect to the process.
+  std::uint16_t port = 0; ///< Port at which peers connect to the process.
+  /// Number of replicas that the process hosts; may be zero.
+  std::uint32_t replicas = 1;
+  process_config config; ///< Configuration of the process.
+  auto fields() {
+    return std::tie(task, incarnation, host, port, replicas, config);
+  }
+};
+
+/// A process that belongs to a view.
+struct member {
+  std::uint32_t task = 0;
+  std::uint64_t incarnation = 0;
+  std::string host;
+  std::uint16_t port = 0;
+  std::vector<std::uint32_t> replicas; ///< Ids that it hosts, ascending.
+  auto fields() { return std::tie(task, incarnation, host, port, replicas); }
+  friend bool operator==(const member&, const member&) = default;
+};
+
+/// The membership of a job at one time.
+struct view {
+  /// Counts the memberships of a job from 1. Zero: no membership was agreed.
+  std::uint64_t view_id = 0;
+  std::vector<member> members; ///< In ascending order of their tasks.
+  auto fields() { return std::tie(view_id, members); }
+  friend bool operator==(const view&, const view&) = default;
+
+  /// @returns the process of a task; null if the view has none.
+  const member* find(std::uint32_t task) const {
+    const auto it = std::ranges::find(members, task, &member::task);
+    return it == members.end() ? nullptr : &*it;
+  }
+  /// @returns true if this incarnation is the process of the task.
+  bool contains(std::uint32_t task, std::uint64_t incarnation) const {
+    const auto* it = find(task);
+    return it && it->incarnation == incarnation;
+  }
+};
+
+/// Kind of a message between the leader and a participant. The numbers are a
+/// wire format: append, never reuse.
+enum class message_kind : std::uint8_t {
+  view = 0,  ///< Leader to participant: a new view.
+  ready = 1, ///< Participant to leader: its lanes to all processes are open.
+  start = 2, ///< Leader to participant: all processes are ready.
+  abort = 3, ///< Either direction: the job cannot begin; carries the reason.
+  leave = 4, ///< Participant to leader: it leaves, or answers `shutdown`.
+  leave_ack = 5, ///< Leader to participant: answers `leave`.
+  shutdown = 6,  ///< Leader to participant: the job ends.
+  reject = 7,    ///< Leader to participant: it cannot join; carries the reason.
+};
+
+/// A message between the leader and a participant.
+struct message {
+  message_kind kind = message_kind::leave_ack;
+  std::string text; ///< Reason of `abort` and `reject`; else empty.
+  /// `view`: the view. `ready` and `start`: the id of the view, without its
+  /// members. Any other kind: empty.
+  membership::view view{};
+  auto fields() { return std::tie(kind, text, view); }
+};
+
+// -- effects ------------------------------------------------------------------
+
+/// Why the leader does not admit a process.
+struct rejection {
+  enum class kind {
+    unknown_task, ///< The job has no such task.
+    closed,       ///< The job has its processes already.
+    taken,        ///< A living process has the task.
+    version,      ///< The field of `process_config` that differs.
+    kernels,
+    threads,
+    options,
+    replicas, ///< The job would have more than `max_replicas`.
+  } cause = kind::unknown_task;
+  std::uint32_t task = 0;
+  /// Value of the process, and the one that it must have or may have at most.
+  std::string actual, required;
+};
+
+/// Why the job cannot begin, as one process reports it.
+struct failure {
+  enum class kind {
+    no_replica,  ///< No process of the job hosts a replica.
+    missing,     ///< `tasks` did not join within the start timeout.
+    not_ready,   ///< `tasks` did not open their lanes in time.
+    lost,        ///< The processes of `tasks` were lost: `code`, `reason`.
+    aborted,     ///< A process has aborted the start: `reason`.
+    rejected,    ///< The leader has rejected this process: `reason`.
+    unreachable, ///< This process cannot connect to the leader: `reason`.
+    no_view,     ///< The leader sent no view in time.
+    other_size,  ///< The leader's job has another number of tasks: `tasks`.
+    bad_view,    ///< The leader sent a view that cannot be right.
+    no_start,    ///< The leader did not start the job in time.
+  } cause = kind::missing;
+  ec code = ec::stalled;
+  std::vector<std::uint32_t> tasks{};
+  std::string reason{}; ///< Text of another process or of a connection.
+};
+
+/// The leader has admitted the process that asked.
+struct admitted {
+  std::uint32_t task = 0;
+};
+/// The leader has rejected the process that asked.
+struct rejected {
+  rejection why;
+};
+/// Sends a message to the process of a task.
+struct send {
+  std::uint32_t task = 0;
+  membership::message message;
+};
+/// The membership is another one.
+struct view_changed {
+  membership::view view;
+};
+/// All processes are ready: the job begins.
+struct started {};
+/// The job cannot begin. The host sends `abort` with the text of the failure to
+/// the processes of `notify`.
+struct failed {
+  failure why;
+  std::vector<std::uint32_t> notify{};
+};
+/// The process of a task has left the job.
+struct left {
+  std::uint32_t task = 0;
+};
+/// No other process has to be waited for: this process may close its
+/// connections.
+struct ended {};
+
+using effect = std::variant<admitted, rejected, send, view_changed, started,
+                            failed, left, ended>;
+using reaction = std::vector<effect>;
+
+} // namespace troupe::membership

@@ -1,0 +1,74 @@
+#pragma once
+
+#include "troupe/strategies/membership/messages.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace troupe::membership {
+
+/// The side of a process other than the leader. `leader` describes the
+/// protocol. The host of this state machine connects to the leader, with the
+/// join request in the hello of the connection, and reports what happens.
+///
+///   on connected  wait for the first view
+///   on view  of a higher number than the last one: it is the membership now.
+///            The first one must have the expected tasks and contain this
+///            process and the leader's incarnation
+///   on start  of the current view: the job begins
+///   on shutdown  leave: this process knows that the job ends
+///   on lost  before the start: the job cannot begin
+///   on timeout  before the start: the job cannot begin
+///   faults   message of another incarnation than that of the leader, older
+///            view, or a kind that only participants send -> ignored
+///            first view that is impossible -> the job cannot begin; a later
+///            one that is impossible -> ignored
+class participant {
+public:
+  /// @param tasks number of tasks of the job.
+  participant(std::uint32_t tasks, const join_request& self);
+
+  /// This process is connected to the leader. No effect in a later phase.
+  reaction on_connected(std::uint64_t leader_incarnation);
+  /// This process cannot connect to the leader, which has not rejected it.
+  reaction on_unreachable(ec code, const std::string& reason);
+  /// The leader has rejected this process before they were connected.
+  reaction on_rejected(const std::string& reason);
+
+  reaction on(std::uint64_t incarnation, const message& received);
+  /// The connection to the leader has ended.
+  reaction on_lost(std::uint64_t incarnation, ec code,
+                   const std::string& reason);
+  /// The timeout of the current phase of the start has elapsed.
+  reaction on_timeout();
+
+  /// The lanes of this process are open.
+  reaction on_ready();
+  /// This process cannot take part in the start.
+  reaction on_abort(ec code, const std::string& reason);
+  /// Leaves the job. No effect when called again.
+  reaction leave();
+
+  const membership::view& view() const { return view_; }
+  /// The leader has ended the job.
+  bool shut_down() const { return shut_down_; }
+
+private:
+  enum class phase { dialing, joining, connecting, ready, running, failed };
+
+  bool is_starting() const;
+  void on_view(reaction& out, const membership::view& next);
+  bool is_possible(const membership::view& next) const;
+  void fail(reaction& out, failure why);
+
+  std::uint32_t tasks_;
+  join_request self_;
+  /// None: not connected to the leader.
+  std::optional<std::uint64_t> leader_;
+  membership::view view_;
+  phase phase_ = phase::dialing;
+  bool leaving_ = false, shut_down_ = false;
+};
+
+} // namespace troupe::membership

@@ -1,0 +1,232 @@
+#include "troupe/strategies/membership/participant.hpp"
+
+#include <gtest/gtest.h>
+
+namespace troupe::membership {
+
+namespace {
+
+constexpr std::uint64_t leader_id = 10, own_id = 11;
+
+const join_request self{1, own_id, "127.0.0.1", 1001, 2, {}};
+
+view first_view() {
+  return {1,
+          {{0, leader_id, "127.0.0.1", 1000, {0}},
+           {1, own_id, "127.0.0.1", 1001, {1, 2}},
+           {2, 12, "127.0.0.1", 1002, {}}}};
+}
+
+message view_message(const view& x) {
+  return {message_kind::view, {}, x};
+}
+
+message start(std::uint64_t view_id) {
+  return {message_kind::start, {}, {view_id, {}}};
+}
+
+participant joining() {
+  participant out{3, self};
+  out.on_connected(leader_id);
+  return out;
+}
+
+participant connecting() {
+  auto out = joining();
+  out.on(leader_id, view_message(first_view()));
+  return out;
+}
+
+participant running() {
+  auto out = connecting();
+  out.on_ready();
+  out.on(leader_id, start(1));
+  return out;
+}
+
+template <class Effect>
+const Effect* find(const reaction& all) {
+  for (const auto& x : all)
+    if (const auto* one = std::get_if<Effect>(&x))
+      return one;
+  return nullptr;
+}
+
+std::optional<failure::kind> failure_of(const reaction& all) {
+  const auto* x = find<failed>(all);
+  return x ? std::optional{x->why.cause} : std::nullopt;
+}
+
+std::optional<message_kind> sent(const reaction& all) {
+  const auto* x = find<send>(all);
+  return x ? std::optional{x->message.kind} : std::nullopt;
+}
+
+using tasks = std::vector<std::uint32_t>;
+
+} // namespace
+
+TEST(MembershipParticipant, TakesPartInTheStart) {
+  auto machine = joining();
+  const auto formed = machine.on(leader_id, view_message(first_view()));
+  ASSERT_TRUE(find<view_changed>(formed));
+  EXPECT_EQ(find<view_changed>(formed)->view, first_view());
+  EXPECT_TRUE(machine.on(leader_id, start(1)).empty()) << "it is not ready";
+  const auto opened = machine.on_ready();
+  EXPECT_EQ(sent(opened), message_kind::ready);
+  EXPECT_EQ(find<send>(opened)->message.view.view_id, 1u);
+  EXPECT_TRUE(machine.on_ready().empty()) << "repeated";
+  EXPECT_TRUE(machine.on(leader_id, start(2)).empty()) << "of another view";
+  EXPECT_TRUE(find<started>(machine.on(leader_id, start(1))));
+  EXPECT_TRUE(machine.on(leader_id, start(1)).empty()) << "repeated";
+  EXPECT_TRUE(machine.on_timeout().empty());
+}
+
+TEST(MembershipParticipant, TakesOnlyNewerViews) {
+  auto machine = running();
+  auto next = first_view();
+  next.members.pop_back();
+  EXPECT_TRUE(machine.on(leader_id, view_message(next)).empty()) << "same id";
+  next.view_id = 5;
+  EXPECT_TRUE(machine.on(99, view_message(next)).empty())
+    << "of another incarnation of the leader";
+  EXPECT_TRUE(find<view_changed>(machine.on(leader_id, view_message(next))));
+  EXPECT_EQ(machine.view().members.size(), 2u);
+  next.view_id = 4;
+  EXPECT_TRUE(machine.on(leader_id, view_message(next)).empty());
+  EXPECT_EQ(machine.view().view_id, 5u);
+}
+
+TEST(MembershipParticipant, RefusesAnImpossibleFirstView) {
+  const auto failure_with = [](auto change) {
+    auto x = first_view();
+    change(x);
+    auto machine = joining();
+    const auto out = machine.on(leader_id, view_message(x));
+    EXPECT_FALSE(find<view_changed>(out));
+    EXPECT_EQ(std::get<failed>(out.at(0)).notify, (tasks{0}));
+    return failure_of(out);
+  };
+  using enum failure::kind;
+  EXPECT_EQ(failure_with([](view& x) { x.members.pop_back(); }), other_size);
+  EXPECT_EQ(failure_with([](view& x) { x.members.clear(); }), other_size);
+  EXPECT_EQ(failure_with([](view& x) { x.members[1].incarnation = 7; }),
+            bad_view)
+    << "without this process";
+  EXPECT_EQ(failure_with([](view& x) { x.members[0].incarnation = 7; }),
+            bad_view)
+    << "without the leader";
+  EXPECT_EQ(failure_with([](view& x) { x.members[2].task = 3; }), bad_view);
+  EXPECT_EQ(failure_with([](view& x) { x.members[2].task = 1; }), bad_view);
+  EXPECT_EQ(
+    failure_with([](view& x) { std::swap(x.members[0], x.members[2]); }),
+    bad_view);
+  EXPECT_EQ(failure_with([](view& x) { x.members[2].replicas = {1}; }),
+            bad_view)
+    << "two processes host replica 1";
+  EXPECT_EQ(failure_with([](view& x) { x.members[2].replicas = {4}; }),
+            bad_view)
+    << "nobody hosts replica 3";
+  EXPECT_EQ(failure_with([](view& x) {
+              x.members[1].replicas = {1};
+              x.members[2].replicas = {2};
+            }),
+            bad_view)
+    << "this process hosts two";
+}
+
+TEST(MembershipParticipant, IgnoresAnImpossibleLaterView) {
+  const auto takes = [](auto change) {
+    auto x = first_view();
+    x.view_id = 2;
+    change(x);
+    auto machine = running();
+    return find<view_changed>(machine.on(leader_id, view_message(x)))
+           != nullptr;
+  };
+  EXPECT_TRUE(takes([](view& x) { x.members.pop_back(); }));
+  EXPECT_FALSE(takes([](view& x) { x.members[2].incarnation = 7; }))
+    << "a process that has not joined";
+  EXPECT_FALSE(takes([](view& x) { x.members[2].replicas = {0}; }));
+  EXPECT_FALSE(takes([](view& x) { x.members.erase(x.members.begin() + 1); }))
+    << "without this process";
+  EXPECT_FALSE(takes([](view& x) { x.members.clear(); }));
+}
+
+TEST(MembershipParticipant, FailsIfTheLeaderRejectsAbortsOrIsLost) {
+  using enum failure::kind;
+  auto dialing = participant{3, self};
+  const auto early = dialing.on_rejected("no");
+  EXPECT_EQ(failure_of(early), rejected);
+  EXPECT_TRUE(find<failed>(early)->notify.empty()) << "it is not connected";
+  EXPECT_EQ(find<failed>(early)->why.code, ec::refused);
+  auto asked = joining();
+  EXPECT_EQ(failure_of(asked.on(leader_id, {message_kind::reject, "no", {}})),
+            rejected);
+  auto told = connecting();
+  EXPECT_EQ(failure_of(told.on(leader_id, {message_kind::abort, "x", {}})),
+            aborted);
+  auto cut = connecting();
+  const auto lost_leader = cut.on_lost(leader_id, ec::unreachable, "silent");
+  EXPECT_EQ(failure_of(lost_leader), lost);
+  EXPECT_EQ(find<failed>(lost_leader)->why.code, ec::unreachable);
+  EXPECT_TRUE(find<failed>(lost_leader)->notify.empty());
+  auto ended_job = connecting();
+  const auto shut = ended_job.on(leader_id, {message_kind::shutdown, {}, {}});
+  EXPECT_EQ(sent(shut), message_kind::leave);
+  EXPECT_EQ(failure_of(shut), lost);
+}
+
+TEST(MembershipParticipant, FailsOnceOnly) {
+  auto machine = joining();
+  EXPECT_TRUE(failure_of(machine.on_timeout()));
+  EXPECT_TRUE(machine.on_timeout().empty());
+  EXPECT_TRUE(machine.on_abort(ec::stalled, "x").empty());
+  EXPECT_TRUE(machine.on(leader_id, view_message(first_view())).empty());
+  EXPECT_TRUE(machine.on(leader_id, {message_kind::abort, "x", {}}).empty());
+  EXPECT_TRUE(machine.on_lost(leader_id, ec::peer_lost, "x").empty());
+}
+
+TEST(MembershipParticipant, SaysWhatItWaitedForAtATimeout) {
+  using enum failure::kind;
+  EXPECT_EQ(failure_of(participant(3, self).on_timeout()), unreachable);
+  EXPECT_EQ(failure_of(joining().on_timeout()), no_view);
+  EXPECT_TRUE(connecting().on_timeout().empty())
+    << "its own lanes have a timeout";
+  auto is_ready = connecting();
+  is_ready.on_ready();
+  EXPECT_EQ(failure_of(is_ready.on_timeout()), no_start);
+}
+
+TEST(MembershipParticipant, LeavesTheJob) {
+  auto machine = running();
+  EXPECT_EQ(sent(machine.leave()), message_kind::leave);
+  EXPECT_TRUE(machine.leave().empty()) << "called again";
+  const auto done = machine.on(leader_id, {message_kind::leave_ack, {}, {}});
+  EXPECT_TRUE(find<left>(done) && find<ended>(done));
+  auto alone = running();
+  EXPECT_TRUE(alone.on_lost(leader_id, ec::peer_lost, "x").empty())
+    << "the runs report it";
+  EXPECT_TRUE(find<ended>(alone.leave()));
+  auto cut = running();
+  cut.leave();
+  EXPECT_TRUE(find<ended>(cut.on_lost(leader_id, ec::peer_lost, "x")));
+}
+
+TEST(MembershipParticipant, AnswersAShutdownAndLeavesAtOnceLater) {
+  auto machine = running();
+  EXPECT_FALSE(machine.shut_down());
+  EXPECT_EQ(sent(machine.on(leader_id, {message_kind::shutdown, {}, {}})),
+            message_kind::leave);
+  EXPECT_TRUE(machine.shut_down());
+  EXPECT_TRUE(find<ended>(machine.leave()));
+}
+
+TEST(MembershipParticipant, IgnoresMessagesThatOnlyParticipantsSend) {
+  for (const auto kind : {message_kind::ready, message_kind::leave}) {
+    auto machine = connecting();
+    EXPECT_TRUE(machine.on(leader_id, {kind, "x", {7, {}}}).empty());
+  }
+}
+
+} // namespace troupe::membership
