@@ -132,7 +132,6 @@ struct simulated_processes::impl {
       if (p != process && (p == 0 || process == 0))
         out->connections[p] = net.connection(process, p);
     lane_backend_options backend_options;
-    backend_options.names = names;
     backend_options.wake = wake;
     backend_options.now = [&in = sim] {
       return std::chrono::steady_clock::time_point{in.elapsed()};

@@ -1,6 +1,5 @@
 #include "troupe/actors/collectives/lane_backend_impl.hpp"
 #include "troupe/actors/core/close_code.hpp"
-#include "troupe/strategies/step_commit/stall_report.hpp"
 
 #include <algorithm>
 
@@ -37,26 +36,10 @@ bool lane_backend::blocks() const {
 
 // -- failures -----------------------------------------------------------------
 
-lane_backend::peer_failure
-lane_backend::impl::describe_failure(std::uint32_t process, ec code,
-                                     const std::string& description) const {
-  const auto outcome = code == ec::peer_lost     ? " was lost: "
-                       : code == ec::unreachable ? " is unreachable: "
-                                                 : " violated the protocol: ";
-  const auto process_name = process < options.names.size()
-                              ? options.names[process]
-                              : "process " + std::to_string(process);
-  return {process, code, description,
-          process_name + " ("
-            + step_commit::replica_list(
-              machine.replica_placement().job.replicas_of(process))
-            + ")" + outcome + description};
-}
-
 std::optional<lane_backend::peer_failure>
 lane_backend::impl::check_for_failure() {
   if (const auto& x = machine.error())
-    return describe_failure(x->process, ec::protocol, x->reason);
+    return peer_failure{x->process, ec::protocol, x->reason};
   // A violation of the protocol may follow the end of another lane.
   const auto is_final = [this] {
     return failure && failure->code == ec::protocol;
@@ -69,7 +52,7 @@ lane_backend::impl::check_for_failure() {
         if (const auto& end = transport.lane_of(p, lane_id).closed())
           if (const auto code = close_code(end->cause);
               !failure || (!is_final() && code == ec::protocol))
-            failure = describe_failure(p, code, end->reason);
+            failure = {p, code, end->reason};
   return failure;
 }
 

@@ -23,9 +23,6 @@ struct lane_backend_options {
   /// mailbox again.
   std::chrono::milliseconds max_sleep{3};
   std::shared_ptr<fault_injector> faults{}; ///< Fault injector. Null: none.
-  /// Names of the processes for error texts, such as "worker 1". Empty:
-  /// "process 0", "process 1" and so on.
-  std::vector<std::string> names{};
   /// Called, with the backend's lock held, when waiting replicas should check
   /// their conditions again. Set it where a thread must not sleep, as in the
   /// simulator: `wait` then makes progress and returns at once. Null: waiting
@@ -64,8 +61,6 @@ public:
     /// How the peer failed. `ec::protocol`: it violated the protocol.
     ec code = ec::peer_lost;
     std::string reason; ///< How its lane ended, or what it violated.
-    /// Text for people, such as "worker 1 (replicas 2, 3) was lost: ..."
-    std::string description;
   };
 
   // -- calls of a replica, on its thread --------------------------------------

@@ -17,8 +17,6 @@ struct lane_backend::impl {
        const lane_backend_options& backend_options);
 
   // Implemented in lane_backend.cpp.
-  peer_failure describe_failure(std::uint32_t process, ec code,
-                                const std::string& description) const;
   std::optional<peer_failure> check_for_failure();
   void progress_for_others();
 

@@ -125,7 +125,6 @@ cluster::impl::make_world(const replica_group_options& group_options) {
                                    ? group_options.spin_timeout
                                  : near <= cores ? 2000us
                                                  : 0us;
-  backend_options.names = options.names;
   backend_options.faults = options.faults;
   out->backend = std::make_shared<lane_backend>(
     out->placement, std::move(lanes), backend_options);
