@@ -14,9 +14,12 @@ bool are_ids(const id_list& ids, std::uint32_t count) {
          && std::ranges::all_of(ids, [count](auto id) { return id < count; });
 }
 
-bool names_reducers(failure_kind kind) {
+/// Returns true if `replicas` can contain the id of a reducer, or an id that a
+/// replica should not have sent.
+bool may_name_others(failure_kind kind) {
   return kind == failure_kind::reducer_lost
-         || kind == failure_kind::reducer_missing;
+         || kind == failure_kind::reducer_missing
+         || kind == failure_kind::step_not_granted;
 }
 
 /// Returns the number of leading waits that fit into a report.
@@ -50,8 +53,8 @@ bool is_possible(const failure_report& report, std::uint32_t processes,
       || fitting(report.waits) < report.waits.size()
       || report.requests.size() > max_requests)
     return false;
-  if (names_reducers(report.kind) ? report.replicas.size() > 1
-                                  : !are_ids(report.replicas, replicas))
+  if (may_name_others(report.kind) ? report.replicas.size() > 1
+                                   : !are_ids(report.replicas, replicas))
     return false;
   return are_ids(report.processes, processes)
          && are_ids(report.unresponsive, replicas)

@@ -266,8 +266,9 @@ TEST(FailureText, OfAnEmptyReportReadsNothingOutOfBounds) {
   for (std::uint8_t number = 1; net::is_enumerator<kind>(number); ++number) {
     const failure_report empty{.kind = kind{number}};
     for (const auto* processes : {&cluster, &single, &none})
-      if (kind{number} != kind::step_pending)
+      if (kind{number} != kind::step_pending) {
         EXPECT_NE(describe(empty, *processes), "") << "kind " << int(number);
+      }
   }
 }
 

@@ -2,6 +2,8 @@
 
 #include "troupe/strategies/step_commit/state_machine.hpp"
 
+#include <gtest/gtest.h>
+
 #include <utility>
 #include <vector>
 
@@ -37,9 +39,14 @@ struct chief_fixture {
     acknowledge_all();
   }
 
+  /// Records effects. Another process must accept the report of an abort.
   void record(reaction&& what) {
-    for (auto& x : what)
+    for (auto& x : what) {
+      if (const auto* abort = std::get_if<aborted>(&x)) {
+        EXPECT_TRUE(is_possible(abort->report, replicas, replicas));
+      }
       effects.push_back(std::move(x));
+    }
   }
   void acknowledge(std::uint32_t r) {
     record(machine.on(configured{machine.generation(), r, 1, 0}));
