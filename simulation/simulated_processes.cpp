@@ -1,7 +1,7 @@
 #include "troupe/simulation/simulated_processes.hpp"
 
+#include "troupe/actors/core/failure_text.hpp"
 #include "troupe/actors/core/fiber.hpp"
-#include "troupe/actors/core/job_error.hpp"
 #include "troupe/actors/group/world.hpp"
 #include "troupe/actors/membership/join_hello.hpp"
 #include "troupe/actors/membership/membership_actor.hpp"
@@ -120,7 +120,7 @@ struct simulated_processes::impl {
       });
       for (const auto& x : tables)
         if (x->failed)
-          throw job_error(x->failed->code, x->failed->text);
+          throw to_job_error(*x->failed, {.names = names});
     };
     wait_for([](const peer_table& x) { return x.view.view_id > 0; });
     for (const auto& x : members)
@@ -131,8 +131,9 @@ struct simulated_processes::impl {
   /// Spawns the membership actor of a process.
   void join(std::uint32_t process) {
     membership_options settings;
-    settings.job = "job";
-    settings.names = settings.addresses = names;
+    settings.processes.names = settings.processes.addresses = names;
+    settings.processes.job = "job";
+    settings.processes.self = process;
     settings.self = {process,
                      sim.draw(),
                      names[process],
@@ -141,7 +142,7 @@ struct simulated_processes::impl {
                      {}};
     settings.peers = std::make_shared<peer_table>(names.size());
     const auto hello =
-      make_join_hello(settings.job, names[process], "control", settings.self);
+      make_join_hello("job", names[process], "control", settings.self);
     settings.dial_leader =
       [this, process,
        hello](std::chrono::milliseconds timeout,
@@ -201,7 +202,6 @@ struct simulated_processes::impl {
       if (p != process && (p == 0 || process == 0))
         out->connections[p] = tables[process]->entries[p].connection;
     lane_backend_options backend_options;
-    backend_options.names = names;
     backend_options.wake = wake;
     backend_options.now = [&in = sim] {
       return std::chrono::steady_clock::time_point{in.elapsed()};
@@ -209,8 +209,9 @@ struct simulated_processes::impl {
     if (faults)
       backend_options.faults =
         std::make_shared<packet_fault_injector>(*faults, net, process);
-    out->backend = std::make_shared<lane_backend>(
-      out->placement, std::move(lanes), backend_options);
+    if (out->placement.count() > 0)
+      out->backend = std::make_shared<lane_backend>(
+        out->placement, std::move(lanes), backend_options);
     return out;
   }
 

@@ -88,10 +88,10 @@ public:
   /// Why collectives cannot complete.
   struct failure {
     ec code = ec::protocol;
-    /// Text for people, such as "worker 1 (replicas 2, 3) was lost: ...".
-    std::string text;
-    /// True: another process failed, and `text` names it.
-    bool of_peer = false;
+    /// How the lane of the peer ended, or which rule was violated.
+    std::string cause;
+    /// The process that failed. Nullopt: the failure is in this process.
+    std::optional<std::uint32_t> peer{};
     /// Set if only the path to a process has ended. The process may be alive,
     /// and collectives that need nothing more from it still complete.
     std::optional<step_commit::suspicion> suspect{};

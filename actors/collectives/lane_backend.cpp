@@ -1,18 +1,59 @@
 #include "troupe/actors/collectives/lane_backend_impl.hpp"
 #include "troupe/actors/core/close_code.hpp"
-#include "troupe/strategies/step_commit/stall_report.hpp"
 
 #include <algorithm>
+#include <stdexcept>
 
 namespace troupe {
 
-lane_backend::impl::impl(const local_placement& placement,
+namespace {
+
+/// The processes that host replicas. Only they take part in collectives, which
+/// number them from 0.
+struct hosting_processes {
+  hosting_processes(const local_placement& job, std::vector<peer_lanes> all) {
+    if (all.size() != job.job.processes())
+      throw std::logic_error(std::to_string(all.size()) + " pairs of lanes for "
+                             + std::to_string(job.job.processes())
+                             + " processes");
+    std::vector<placement::id_list> replicas;
+    for (std::uint32_t p = 0; p < job.job.processes(); ++p) {
+      if (job.job.replicas_of(p).empty())
+        continue;
+      if (p == job.process)
+        collective_placement.process = std::uint32_t(replicas.size());
+      replicas.push_back(job.job.replicas_of(p));
+      lanes.push_back(std::move(all[p]));
+      numbers.push_back(p);
+    }
+    if (job.count() == 0)
+      throw std::logic_error("process " + std::to_string(job.process)
+                             + " takes part in collectives without a replica");
+    collective_placement.job = placement{std::move(replicas)};
+  }
+
+  local_placement collective_placement;
+  std::vector<peer_lanes> lanes;
+  std::vector<std::uint32_t> numbers; ///< Number of each one in the job.
+};
+
+} // namespace
+
+lane_backend::impl::impl(const local_placement& job_placement,
                          std::vector<peer_lanes> lane_pairs,
                          const lane_backend_options& backend_options)
+  : impl{hosting_processes{job_placement, std::move(lane_pairs)},
+         backend_options} {}
+
+template <class Processes>
+lane_backend::impl::impl(Processes&& hosts,
+                         const lane_backend_options& backend_options)
   : options{backend_options},
-    machine{placement},
-    transport{placement, std::move(lane_pairs), backend_options.faults,
-              backend_options.now} {
+    machine{hosts.collective_placement},
+    transport{hosts.collective_placement, std::move(hosts.lanes),
+              backend_options.faults, backend_options.now},
+    process_numbers{std::move(hosts.numbers)} {
+  const auto& placement = machine.replica_placement();
   for (std::uint32_t p = 0; p < placement.job.processes(); ++p)
     if (p != placement.process)
       for (const auto lane_id :
@@ -37,26 +78,10 @@ bool lane_backend::blocks() const {
 
 // -- failures -----------------------------------------------------------------
 
-lane_backend::peer_failure
-lane_backend::impl::describe_failure(std::uint32_t process, ec code,
-                                     const std::string& description) const {
-  const auto outcome = code == ec::peer_lost     ? " was lost: "
-                       : code == ec::unreachable ? " is unreachable: "
-                                                 : " violated the protocol: ";
-  const auto process_name = process < options.names.size()
-                              ? options.names[process]
-                              : "process " + std::to_string(process);
-  return {process, code, description,
-          process_name + " ("
-            + step_commit::replica_list(
-              machine.replica_placement().job.replicas_of(process))
-            + ")" + outcome + description};
-}
-
 std::optional<lane_backend::peer_failure>
 lane_backend::impl::check_for_failure() {
   if (const auto& x = machine.error())
-    return describe_failure(x->process, ec::protocol, x->reason);
+    return peer_failure{process_numbers[x->process], ec::protocol, x->reason};
   // A violation of the protocol may follow the end of another lane.
   const auto is_final = [this] {
     return failure && failure->code == ec::protocol;
@@ -69,7 +94,7 @@ lane_backend::impl::check_for_failure() {
         if (const auto& end = transport.lane_of(p, lane_id).closed())
           if (const auto code = close_code(end->cause);
               !failure || (!is_final() && code == ec::protocol))
-            failure = describe_failure(p, code, end->reason);
+            failure = {process_numbers[p], code, end->reason};
   return failure;
 }
 

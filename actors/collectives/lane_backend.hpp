@@ -23,9 +23,6 @@ struct lane_backend_options {
   /// mailbox again.
   std::chrono::milliseconds max_sleep{3};
   std::shared_ptr<fault_injector> faults{}; ///< Fault injector. Null: none.
-  /// Names of the processes for error texts, such as "worker 1". Empty:
-  /// "process 0", "process 1" and so on.
-  std::vector<std::string> names{};
   /// Called, with the backend's lock held, when waiting replicas should check
   /// their conditions again. Set it where a thread must not sleep, as in the
   /// simulator: `wait` then makes progress and returns at once. Null: waiting
@@ -43,14 +40,18 @@ struct lane_backend_options {
 /// driver notifies them.
 class lane_backend {
 public:
+  /// @param placement placement of the job. Processes that host no replica take
+  ///                  no part, and their lanes are closed.
   /// @param lanes pair of lanes to each process; null for this process.
-  /// @errors throws std::logic_error if `lanes` does not fit the placement.
+  /// @errors throws std::logic_error if `lanes` does not fit the placement, or
+  ///         this process hosts no replica.
   lane_backend(const local_placement& placement, std::vector<peer_lanes> lanes,
                const lane_backend_options& options = {});
   ~lane_backend();
   lane_backend(const lane_backend&) = delete;
   lane_backend& operator=(const lane_backend&) = delete;
 
+  /// Returns the placement among the processes that host replicas.
   const local_placement& replica_placement() const;
 
   /// Returns true if a waiting thread may sleep, that is if the options have no
@@ -64,8 +65,6 @@ public:
     /// How the peer failed. `ec::protocol`: it violated the protocol.
     ec code = ec::peer_lost;
     std::string reason; ///< How its lane ended, or what it violated.
-    /// Text for people, such as "worker 1 (replicas 2, 3) was lost: ..."
-    std::string description;
   };
 
   // -- calls of a replica, on its thread --------------------------------------

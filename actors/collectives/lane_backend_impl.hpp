@@ -16,9 +16,11 @@ struct lane_backend::impl {
   impl(const local_placement& placement, std::vector<peer_lanes> lane_pairs,
        const lane_backend_options& backend_options);
 
+  /// @param hosts the processes that take part, with their lanes.
+  template <class Processes>
+  impl(Processes&& hosts, const lane_backend_options& backend_options);
+
   // Implemented in lane_backend.cpp.
-  peer_failure describe_failure(std::uint32_t process, ec code,
-                                const std::string& description) const;
   std::optional<peer_failure> check_for_failure();
   void progress_for_others();
 
@@ -40,6 +42,8 @@ struct lane_backend::impl {
   std::condition_variable progressed;
   collective::state_machine machine;
   lane_transport transport;
+  /// Number in the job of each process that takes part in collectives.
+  std::vector<std::uint32_t> process_numbers;
   std::vector<net::lane*> lanes;
   std::vector<pollfd> watched;
   net::event_notifier notifier; ///< Wakes the driver.

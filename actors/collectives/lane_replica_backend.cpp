@@ -7,7 +7,7 @@ lane_replica_backend::last_failure() {
   const auto peer = lanes_->failure();
   if (!peer)
     return std::nullopt;
-  failure out{peer->code, peer->description, true};
+  failure out{peer->code, peer->reason, peer->process};
   if (peer->code != ec::protocol)
     out.suspect = {peer->process, peer->code, peer->reason};
   return out;

@@ -30,10 +30,10 @@ void chief_state::open(const chief_options& new_options,
                        message_sender new_sender) {
   options = new_options;
   sender = std::move(new_sender);
-  commits = std::make_unique<step_commit::state_machine>(options.step_window,
-                                                         options.processes);
-  barrier =
-    std::make_unique<run_barrier::state_machine>(options.processes.names);
+  commits = std::make_unique<step_commit::state_machine>(
+    options.step_window, options.processes.placement);
+  barrier = std::make_unique<run_barrier::state_machine>(
+    options.processes.placement.processes());
 }
 
 void chief_state::set_roles(const job_roles& new_roles) {
@@ -89,8 +89,7 @@ void chief_state::on_lost(const caf::down_msg& down) {
   role_ids.erase(it);
   if (id.role == role_id::kind::local_agent)
     return on_process_lost(id.id, down.reason);
-  const auto reason =
-    "its actor ended (" + self->system().render(down.reason) + ")";
+  const auto reason = self->system().render(down.reason);
   if (id.role == role_id::kind::reducer)
     perform(commits->on_reducer_lost(id.id, reason));
   else if (is_local(id.id))
@@ -103,7 +102,7 @@ void chief_state::on_process_lost(std::uint32_t process,
                                   const caf::error& reason) {
   const auto code = reason == ec::unreachable ? ec::unreachable : ec::peer_lost;
   const auto text = !reason || reason == caf::exit_reason::user_shutdown
-                      ? "it has shut down"
+                      ? ""
                       : wire::to_wire(reason, self->system()).text;
   perform(barrier->on_lost(process, code, text));
   perform(commits->on_process_lost(process, code, text));
@@ -125,10 +124,10 @@ void chief_state::perform(run_barrier::reaction effects) {
     [this](run_barrier::reject& x) {
       if (roles.clients[x.process].listener)
         run_function = {};
-      notify_aborted(x.process, x.run, x.code, x.reason);
+      notify_aborted(x.process, x.run, std::move(x.report));
     },
     [this](run_barrier::abort& x) {
-      perform(commits->end_with(ec::protocol, x.reason));
+      perform(commits->end_with(std::move(x.report)));
     },
   };
   for (auto& effect : effects)
@@ -171,8 +170,8 @@ void chief_state::on_watchdog(std::uint64_t timer_id) {
     return;
   }
   watchdog_armed = false;
-  perform(
-    commits->on_timeout(std::to_string(options.step_timeout.count()) + " ms"));
+  perform(commits->on_timeout(
+    static_cast<std::uint64_t>(options.step_timeout.count())));
 }
 
 template <class Message>
@@ -230,7 +229,7 @@ void chief_state::perform(step_commit::reaction effects) {
       flush();
       const auto of_run = std::exchange(run, 0);
       for (auto p = std::uint32_t(roles.clients.size()); p-- > 0;)
-        notify_aborted(p, of_run, aborted.code, aborted.reason);
+        notify_aborted(p, of_run, aborted.report);
     },
   };
   for (auto& effect : effects)

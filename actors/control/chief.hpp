@@ -2,6 +2,7 @@
 
 #include "troupe/actors/collectives/message_sender.hpp"
 #include "troupe/actors/control/status_survey.hpp"
+#include "troupe/actors/core/failure_text.hpp"
 #include "troupe/actors/protocol/chief_actor.hpp"
 #include "troupe/actors/protocol/group_options.hpp"
 
@@ -13,7 +14,7 @@ namespace troupe {
 
 struct chief_options {
   /// Processes of the job and their replicas.
-  step_commit::named_processes processes{{"this process"}, placement{1}};
+  named_processes processes;
   /// Number of steps that a replica may run ahead of the last commit.
   std::uint64_t step_window = default_step_window;
   /// If there is no progress for this time, the chief probes the roles and then
@@ -80,13 +81,13 @@ struct chief_state {
   caf::result<job_status> status();
   void on_survey_timeout(std::uint64_t number);
   job_status make_status() const;
-  std::string stall_reason() const;
+  failure_report pending_step() const;
 
   // Notifications to the callers of `run`; implemented in run_notifier.cpp.
   void notify_commit(commit_record&& record);
   void notify_completed(std::uint64_t next);
-  void notify_aborted(std::uint32_t process, std::uint64_t of_run, ec code,
-                      const std::string& reason);
+  void notify_aborted(std::uint32_t process, std::uint64_t of_run,
+                      failure_report report);
   void flush();
   template <class Message>
   void send_to_process(std::uint32_t process, const Message& message);

@@ -44,7 +44,7 @@ void chief_state::on_join_timer() {
   const auto rest = join_deadline - self->clock().now();
   if (rest <= caf::timespan{0})
     return perform(
-      barrier->on_timeout(std::to_string(join_timeout.count()) + " ms"));
+      barrier->on_timeout(static_cast<std::uint64_t>(join_timeout.count())));
   join_timer_set = true;
   self->delayed_send(self, std::min<caf::timespan>(rest, options.step_timeout),
                      atom::missing_v);

@@ -3,7 +3,7 @@
 #include "troupe/actors/core/exception_handler.hpp"
 #include "troupe/actors/protocol/type_ids.hpp"
 #include "troupe/actors/remoting/message_codec.hpp"
-#include "troupe/strategies/step_commit/stall_report.hpp"
+#include "troupe/strategies/step_commit/waits.hpp"
 
 #include <caf/actor_cast.hpp>
 #include <caf/exit_reason.hpp>
@@ -25,8 +25,7 @@ const role_id chief_id{role_id::kind::chief, 0};
 
 local_agent_state::~local_agent_state() {
   if (options.listener) // ends the wait of a caller of `run`
-    options.listener->on_group_terminated(ec::cancelled,
-                                          group_terminated_message);
+    options.listener->on_group_terminated(chief_terminated());
 }
 
 /// Sends the replicas' unsent messages to the chief, and then `message`.
@@ -70,10 +69,9 @@ void local_agent_state::on_configured(const step_commit::configured& answer) {
 /// Returns the entry of a replica in `next_steps`. Null: no run has begun, or
 /// the replica is not in this process.
 std::uint64_t* local_agent_state::next_step_of(std::uint32_t replica) {
-  const auto at = std::ranges::lower_bound(options.replicas, replica);
-  if (next_steps.empty() || at == options.replicas.end() || *at != replica)
+  if (next_steps.empty() || !options.placement.hosts(replica))
     return nullptr;
-  return &next_steps[static_cast<std::size_t>(at - options.replicas.begin())];
+  return &next_steps[options.placement.job.index_of(replica)];
 }
 
 void local_agent_state::on_step_done(const step_commit::step_done& report) {
@@ -102,11 +100,11 @@ void local_agent_state::on_failed(const step_commit::failed& failure) {
   if (failure.generation != generation)
     return;
   // If the chief's process dies, a replica may detect this and fail before the
-  // agent learns that the chief is lost. Keep the text of the failure for the
-  // agent's error about the loss.
-  failure_text = failure.reason;
+  // agent learns that the chief is lost. Keep the failure for the agent's
+  // report of the loss.
+  replica_failure = failure.report;
   if (handling_loss)
-    terminate_run(failure_text);
+    terminate_run();
 }
 
 void local_agent_state::on_wait_report(const step_commit::wait_report& report) {
@@ -127,14 +125,14 @@ void local_agent_state::on_wait_report(const step_commit::wait_report& report) {
   wait_reports.push_back(report);
   if (wait_reports.size() < roles.replicas.size())
     return;
-  terminate_run({});
+  terminate_run();
 }
 
 void local_agent_state::on_join(const run_barrier::join& request) {
   if (request.run <= joined)
     return; // a duplicate request must not reset the run
   joined = run = request.run;
-  failure_text.clear();
+  replica_failure.reset();
   next_delivery = acknowledged = request.first;
   reorder_buffer.clear();
   run_end.reset();
@@ -151,12 +149,12 @@ void local_agent_state::on_commits(const commit_batch& batch) {
   for (const auto& record : batch.records) {
     if (record.step
         >= std::min(end_step, acknowledged + 2 * options.step_window))
-      return terminate(ec::protocol,
-                       options.leader
-                         + ", the leader, violated the protocol: it committed "
-                           "step "
-                         + std::to_string(record.step) + " where step "
-                         + std::to_string(next_delivery) + " is next");
+      return terminate({.kind = failure_kind::commit_out_of_order,
+                        .code = ec::protocol,
+                        .processes = {0},
+                        .run = run,
+                        .step = record.step,
+                        .expected_step = next_delivery});
     if (record.step >= next_delivery)
       reorder_buffer.emplace(record.step, record);
   }
@@ -183,6 +181,17 @@ void local_agent_state::deliver_commits() {
     options.listener->on_committed(run, std::move(it->second));
   if (run_end && *run_end <= next_delivery)
     options.listener->on_completed(std::exchange(run, 0), *run_end);
+}
+
+void local_agent_state::on_aborted(const run_aborted& x) {
+  const auto& job = options.placement.job;
+  if (!is_possible(x.report, job.processes(), job.replicas()))
+    return terminate({.kind = failure_kind::malformed_report,
+                      .code = ec::protocol,
+                      .processes = {0},
+                      .run = x.run});
+  clear_run(x.run);
+  options.listener->on_aborted(x.run, failure_report{x.report});
 }
 
 void local_agent_state::clear_run(std::uint64_t of_run) {
@@ -215,7 +224,7 @@ void local_agent_state::on_chief_lost(const caf::error& reason) {
     return;
   loss_code = reason == ec::unreachable ? ec::unreachable : ec::peer_lost;
   if (reason && reason != caf::exit_reason::user_shutdown)
-    loss_reason = wire::to_wire(reason, self->system()).text;
+    loss_cause = wire::to_wire(reason, self->system()).text;
   if (chief_drained)
     on_chief_drained();
   else
@@ -226,50 +235,51 @@ void local_agent_state::on_chief_drained() {
   chief_drained = true;
   if (!chief_lost || std::exchange(handling_loss, true))
     return;
-  if (run == 0 || !failure_text.empty())
-    return terminate_run(failure_text);
+  if (run == 0 || replica_failure)
+    return terminate_run();
   for (std::uint32_t i = 0; i < roles.replicas.size(); ++i)
     probe(i);
   self->delayed_send(self, options.probe_timeout, atom::watchdog_v);
 }
 
 void local_agent_state::probe(std::uint32_t i) {
-  sender.send(replica_id(options.replicas[i]), roles.replicas[i],
+  sender.send(replica_id(options.placement.replicas()[i]), roles.replicas[i],
               message_kind::probe, generation, next_steps[i],
               step_commit::probe{generation, next_steps[i]});
 }
 
-std::string local_agent_state::describe_chief_loss() const {
-  const auto step_name =
-    run > 0 ? "step " + std::to_string(first_unreported_step()) : "";
-  if (loss_reason.empty())
-    return "has shut down"
-           + (run > 0 ? " before the end of " + step_name : step_name);
-  return "was lost" + (run > 0 ? " in " + step_name : step_name) + ": "
-         + loss_reason;
-}
-
-/// Terminates the agent because the chief is lost.
-/// @param more text of a replica's failure. Empty: none.
-void local_agent_state::terminate_run(const std::string& more) {
-  const auto stall = more.empty() && run > 0
-                       ? step_commit::describe_stall(wait_reports, {}, {})
-                       : more;
-  terminate(loss_code, options.leader + ", the leader, " + describe_chief_loss()
-                         + (stall.empty() ? "" : "; " + stall));
+/// Terminates the agent because the chief is lost. The report says what the
+/// replicas waited for, or why a replica has failed.
+void local_agent_state::terminate_run() {
+  failure_report report{.kind = run > 0
+                                  ? failure_kind::process_lost
+                                  : failure_kind::process_lost_between_runs,
+                        .code = loss_code,
+                        .processes = {0},
+                        .replicas = options.placement.job.replicas_of(0),
+                        .run = run,
+                        .cause = loss_cause};
+  if (run > 0) {
+    report.step = first_unreported_step();
+    step_commit::add_waits(report, wait_reports, {}, {});
+  }
+  if (replica_failure)
+    add_failure(report, *replica_failure);
+  shorten(report);
+  terminate(std::move(report));
 }
 
 /// Makes all replicas leave their steps, reports the error to the listener and
 /// terminates the agent.
-void local_agent_state::terminate(ec code, const std::string& text) {
+void local_agent_state::terminate(failure_report report) {
   for (std::uint32_t i = 0; i < roles.replicas.size(); ++i) {
-    const auto id = options.replicas[i];
+    const auto id = options.placement.replicas()[i];
     sender.send(replica_id(id), roles.replicas[i], message_kind::configure,
                 last_generation, 0,
                 step_commit::configure{last_generation, id, 1});
   }
   if (const auto listener = std::exchange(options.listener, {}))
-    listener->on_group_terminated(code, text);
+    listener->on_group_terminated(report);
   self->quit();
 }
 
@@ -289,10 +299,7 @@ local_agent_internal_actor::behavior_type local_agent(
     [&state](const step_commit::wait_report& x) { state.on_wait_report(x); },
     [&state](const commit_batch& x) { state.on_commits(x); },
     [&state](const run_completed& x) { state.on_completed(x); },
-    [&state](const run_aborted& x) {
-      state.clear_run(x.run);
-      state.options.listener->on_aborted(x.run, x.code, std::string{x.reason});
-    },
+    [&state](const run_aborted& x) { state.on_aborted(x); },
     [&state](const run_barrier::join& x, const step_function_ref&) {
       state.on_join(x);
     },
@@ -309,7 +316,7 @@ local_agent_internal_actor::behavior_type local_agent(
       state.flush_scheduled = false;
       state.flush();
     },
-    [&state](atom::watchdog) { state.terminate_run({}); },
+    [&state](atom::watchdog) { state.terminate_run(); },
     [&state](atom::missing) { state.on_chief_drained(); },
   };
 }

@@ -14,9 +14,8 @@
 namespace troupe {
 
 struct local_agent_options {
-  std::string leader;        ///< Name of the chief's process, for error texts.
-  std::uint32_t process = 1; ///< Number of this process.
-  std::vector<std::uint32_t> replicas; ///< Ids of its replicas, ascending.
+  /// Placement of the job. This process is not the leader, process 0.
+  local_placement placement;
   std::shared_ptr<run_listener> listener;
   /// Number of reports per replica that the agent sends to the chief in one
   /// batch. When all its replicas have reported the last step of a run, it
@@ -77,9 +76,9 @@ struct local_agent_state {
   void on_chief_lost(const caf::error& reason);
   void on_chief_drained();
   void probe(std::uint32_t i);
-  void terminate_run(const std::string& more);
-  void terminate(ec code, const std::string& text);
-  std::string describe_chief_loss() const;
+  void on_aborted(const run_aborted& x);
+  void terminate_run();
+  void terminate(failure_report report);
   /// Returns the lowest step that some replica of this process has not
   /// reported.
   std::uint64_t first_unreported_step() const;
@@ -117,11 +116,11 @@ struct local_agent_state {
   bool handling_loss = false;
   /// Error code of the chief's loss: peer_lost or unreachable.
   ec loss_code = ec::peer_lost;
-  /// Text about the chief's loss. Empty: the chief has shut down.
-  std::string loss_reason;
+  /// How the connection to the chief ended. Empty: the chief has shut down.
+  std::string loss_cause;
   std::vector<step_commit::wait_report> wait_reports;
-  /// Text of the last failure that a replica reported in the run. Empty: none.
-  std::string failure_text;
+  /// The last failure that a replica reported in the run. Nullopt: none.
+  std::optional<failure_report> replica_failure;
 };
 
 // -- behavior -----------------------------------------------------------------

@@ -12,8 +12,7 @@ namespace troupe {
 chief_state::~chief_state() {
   for (const auto& client : roles.clients) // ends the waits of callers of `run`
     if (client.listener)
-      client.listener->on_group_terminated(ec::cancelled,
-                                           group_terminated_message);
+      client.listener->on_group_terminated(chief_terminated());
 }
 
 template <class Message>
@@ -71,11 +70,13 @@ void chief_state::notify_completed(std::uint64_t next) {
 }
 
 void chief_state::notify_aborted(std::uint32_t process, std::uint64_t of_run,
-                                 ec code, const std::string& reason) {
+                                 failure_report report) {
+  if (report.run == 0)
+    report.run = of_run;
   if (const auto& client = roles.clients[process]; client.listener)
-    client.listener->on_aborted(of_run, code, std::string{reason});
+    client.listener->on_aborted(of_run, std::move(report));
   else
-    send_to_process(process, run_aborted{of_run, code, reason});
+    send_to_process(process, run_aborted{of_run, std::move(report)});
 }
 
 } // namespace troupe

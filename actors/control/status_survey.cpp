@@ -2,7 +2,7 @@
 
 #include "troupe/actors/control/chief.hpp"
 #include "troupe/actors/protocol/type_ids.hpp"
-#include "troupe/strategies/names.hpp"
+#include "troupe/strategies/step_commit/waits.hpp"
 
 #include <algorithm>
 
@@ -56,8 +56,7 @@ void step_rate::write_to(time_point now, job_status& status) const {
 
 status_survey::~status_survey() {
   for (auto& x : requests)
-    x.deliver(
-      caf::make_error(ec::cancelled, std::string{group_terminated_message}));
+    x.deliver(caf::make_error(ec::cancelled, describe(chief_terminated(), {})));
 }
 
 void status_survey::on_wait_report(const step_commit::wait_report& report) {
@@ -83,9 +82,11 @@ void status_survey::begin(std::uint64_t new_generation,
 caf::result<job_status> chief_state::status() {
   if (run == 0) {
     auto idle_status = make_status();
-    if (const auto absent = barrier->missing(); !absent.empty())
-      idle_status.stall_reason =
-        join_words(absent) + " did not join the run";
+    if (auto absent = barrier->missing(); !absent.empty())
+      idle_status.stall_reason = describe({.kind = failure_kind::run_not_joined,
+                                           .code = ec::stalled,
+                                           .processes = std::move(absent)},
+                                          options.processes);
     return idle_status;
   }
   if (survey.requests.size() >= max_status_requests)
@@ -113,7 +114,7 @@ void chief_state::on_survey_timeout(std::uint64_t number) {
   auto status = make_status();
   if (run != 0 && status.step == survey.step
       && status.generation == survey.generation)
-    status.stall_reason = stall_reason();
+    status.stall_reason = describe(pending_step(), options.processes);
   for (auto& request : std::exchange(survey.requests, {}))
     request.deliver(status);
 }
@@ -127,22 +128,22 @@ job_status chief_state::make_status() const {
   return status;
 }
 
-std::string chief_state::stall_reason() const {
-  const auto behind = commits->behind();
+failure_report chief_state::pending_step() const {
+  failure_report report{.kind = failure_kind::step_pending,
+                        .code = ec::stalled,
+                        .replicas = commits->behind(),
+                        .run = run,
+                        .step = survey.step};
   std::vector<std::uint32_t> silent;
-  for (const auto r : behind)
+  for (const auto r : report.replicas)
     if (std::ranges::none_of(survey.wait_reports,
                              [r](const step_commit::wait_report& x) {
                                return !x.reducer && x.id == r;
                              }))
       silent.push_back(r);
-  auto text = step_commit::describe_stall(survey.wait_reports, behind, silent);
-  for (const auto r : behind) {
-    if (text.empty() || options.processes.is_distributed())
-      text += (text.empty() ? "" : "; ") + options.processes.name_of(r)
-              + " has not reported it";
-  }
-  return text;
+  step_commit::add_waits(report, survey.wait_reports, report.replicas, silent);
+  shorten(report);
+  return report;
 }
 
 } // namespace troupe

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "troupe/actors/protocol/job_status.hpp"
-#include "troupe/strategies/step_commit/stall_report.hpp"
+#include "troupe/strategies/step_commit/waits.hpp"
 
 #include <caf/actor_clock.hpp>
 #include <caf/typed_response_promise.hpp>

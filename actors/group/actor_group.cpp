@@ -4,7 +4,6 @@
 #include "troupe/actors/group/step_gate.hpp"
 #include "troupe/actors/protocol/type_ids.hpp"
 #include "troupe/actors/runtime/runtime.hpp"
-#include "troupe/strategies/step_commit/stall_report.hpp"
 
 #include <caf/actor_cast.hpp>
 #include <caf/send.hpp>
@@ -62,7 +61,10 @@ public:
       completions_{std::make_shared<completion_queue>(
         environment.caller_wait_strategy
           ? environment.caller_wait_strategy
-          : std::make_shared<blocking_wait_strategy>())},
+          : std::make_shared<blocking_wait_strategy>(),
+        named_processes{environment.job_world ? environment.job_world->names
+                                              : named_processes{}.names,
+                        placement_.job})},
       roles_{spawn_roles(environment, options_, completions_, registry_)} {}
 
   ~actor_group() override {
@@ -104,10 +106,10 @@ public:
     try {
       return wait_for_run(request, number);
     } catch (const job_error& e) {
-      const auto left = drain_step_gate(*gate);
+      auto left = drain_step_gate(*gate);
       if (left.empty())
         throw;
-      throw job_error(e.code, e.what() + describe_stuck(left));
+      throw with_inside(e, std::move(left));
     } catch (...) {
       drain_step_gate(*gate);
       throw;
@@ -139,10 +141,10 @@ public:
     try {
       completions_->wait_for_tasks(options_.step_timeout);
     } catch (const job_error& e) {
-      const auto left = gate->close(gate_timeout());
+      auto left = gate->close(gate_timeout());
       if (left.empty())
         throw;
-      throw job_error(e.code, e.what() + describe_stuck(left));
+      throw with_inside(e, std::move(left));
     }
   }
 
@@ -181,11 +183,13 @@ private:
     release_caf_logger();
   }
 
-  static std::string describe_stuck(std::span<const std::uint32_t> ids) {
-    return "; " + step_commit::replica_list(ids)
-           + (ids.size() == 1 ? " is" : " are")
-           + " still inside the caller's function; keep the objects that it "
-             "refers to";
+  /// Returns the error with the replicas that are still inside the caller's
+  /// function.
+  job_error with_inside(const job_error& error,
+                        std::vector<std::uint32_t> inside) const {
+    auto report = error.report();
+    report.inside = std::move(inside);
+    return to_job_error(std::move(report), completions_->processes());
   }
 
   /// Time that a failed `run` or `for_each` waits for replicas to leave the
@@ -235,8 +239,12 @@ private:
     if (thrown)
       std::rethrow_exception(thrown);
     if (!next)
-      throw job_error(ec::stalled, "no message from the chief for "
-                                     + std::to_string(timeout.count()) + " ms");
+      throw to_job_error(
+        {.kind = failure_kind::chief_silent,
+         .code = ec::stalled,
+         .run = number,
+         .timeout_ms = static_cast<std::uint64_t>(timeout.count())},
+        completions_->processes());
     return *next;
   }
 

@@ -1,7 +1,5 @@
 #include "troupe/actors/group/completion_queue.hpp"
 
-#include "troupe/net/base/text.hpp"
-
 #include <stdexcept>
 #include <utility>
 
@@ -55,7 +53,7 @@ completion_queue::begin_tasks(std::span<const std::uint32_t> replicas) {
     throw std::logic_error("for_each was called while a run or another "
                            "for_each is active");
   task_active_ = true;
-  task_error_.clear();
+  task_failure_.reset();
   pending_replicas_ = {replicas.begin(), replicas.end()};
   return ++task_;
 }
@@ -66,12 +64,14 @@ void completion_queue::wait_for_tasks(std::chrono::milliseconds timeout) {
     hold, [this] { return pending_replicas_.empty(); }, timeout);
   task_active_ = false;
   if (!completed)
-    throw job_error(ec::stalled,
-                    "for " + std::to_string(timeout.count()) + " ms replica "
-                      + std::to_string(*pending_replicas_.begin())
-                      + " did not run the function given to for_each");
-  if (!task_error_.empty())
-    throw job_error(ec::invalid, std::exchange(task_error_, {}));
+    throw to_job_error(
+      {.kind = failure_kind::task_not_run,
+       .code = ec::stalled,
+       .replicas = {*pending_replicas_.begin()},
+       .timeout_ms = static_cast<std::uint64_t>(timeout.count())},
+      processes_);
+  if (task_failure_)
+    throw to_job_error(*std::exchange(task_failure_, std::nullopt), processes_);
 }
 
 std::optional<std::uint64_t> completion_queue::active_run() {
@@ -118,19 +118,17 @@ void completion_queue::on_completed(std::uint64_t run, std::uint64_t next) {
   });
 }
 
-void completion_queue::on_aborted(std::uint64_t run, ec code,
-                                  std::string&& reason) {
+void completion_queue::on_aborted(std::uint64_t run, failure_report&& report) {
   update([&] {
     if (run == run_ && !failure_)
-      // the text may come from a peer, so it may contain control characters
-      failure_.emplace(code, net::printable_lines(reason));
+      failure_.emplace(to_job_error(std::move(report), processes_));
   });
 }
 
-void completion_queue::on_group_terminated(ec code, const std::string& reason) {
+void completion_queue::on_group_terminated(const failure_report& report) {
   update([&] {
     if (!termination_)
-      termination_.emplace(code, reason);
+      termination_.emplace(to_job_error(report, processes_));
     // The end of the group ends the active run, even if the request for the
     // run has not reached the chief.
     if (run_active_ && !next_ && !failure_)
@@ -144,14 +142,17 @@ void completion_queue::on_task_done(std::uint64_t task, std::uint32_t replica,
     if (task != task_)
       return; // that task has timed out
     pending_replicas_.erase(replica);
-    if (!error.empty() && task_error_.empty())
-      task_error_ = "replica " + std::to_string(replica) + ": " + error;
+    if (!error.empty() && !task_failure_)
+      task_failure_ = {.kind = failure_kind::task_failed,
+                       .code = ec::invalid,
+                       .replicas = {replica},
+                       .cause = std::move(error)};
   });
 }
 
 void completion_queue::on_role_terminated(bool chief) {
   if (chief)
-    on_group_terminated(ec::cancelled, group_terminated_message);
+    on_group_terminated(chief_terminated());
   update([&] { ++terminated_roles_; });
 }
 

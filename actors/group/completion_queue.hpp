@@ -1,5 +1,6 @@
 #pragma once
 
+#include "troupe/actors/core/failure_text.hpp"
 #include "troupe/actors/core/wait_strategy.hpp"
 #include "troupe/actors/group/replica_group.hpp"
 #include "troupe/actors/protocol/atoms.hpp"
@@ -15,8 +16,12 @@ namespace troupe {
 /// (`for_each`) at a time.
 class completion_queue final : public run_listener {
 public:
-  explicit completion_queue(std::shared_ptr<wait_strategy> strategy)
-    : wait_strategy_{std::move(strategy)} {}
+  /// @param processes names of the processes, for the texts of errors.
+  explicit completion_queue(std::shared_ptr<wait_strategy> strategy,
+                            named_processes processes = {})
+    : wait_strategy_{std::move(strategy)}, processes_{std::move(processes)} {}
+
+  const named_processes& processes() const { return processes_; }
 
   // -- the caller -------------------------------------------------------------
 
@@ -67,8 +72,8 @@ public:
 
   void on_committed(std::uint64_t run, commit_record&& record) override;
   void on_completed(std::uint64_t run, std::uint64_t next) override;
-  void on_aborted(std::uint64_t run, ec code, std::string&& reason) override;
-  void on_group_terminated(ec code, const std::string& reason) override;
+  void on_aborted(std::uint64_t run, failure_report&& report) override;
+  void on_group_terminated(const failure_report& report) override;
   void on_task_done(std::uint64_t task, std::uint32_t replica,
                     std::string&& error) override;
   /// Notes that a role has terminated.
@@ -84,6 +89,7 @@ private:
   void update(F&& change);
 
   std::shared_ptr<wait_strategy> wait_strategy_;
+  const named_processes processes_;
   std::mutex lock_;
   std::deque<commit_record> commits_;
   /// First step that was not run. None until the run is complete.
@@ -96,7 +102,7 @@ private:
   std::uint64_t task_ = 0; ///< Number of the last task.
   /// Replicas that have not run the active task.
   std::set<std::uint32_t> pending_replicas_;
-  std::string task_error_;           ///< First error of the task. Empty: none.
+  std::optional<failure_report> task_failure_; ///< First error of the task.
   std::size_t terminated_roles_ = 0; ///< Number of roles that have terminated.
 };
 

@@ -2,8 +2,8 @@
 
 #include "troupe/actors/collectives/backend_step_context.hpp"
 #include "troupe/actors/collectives/sequential_backend.hpp"
+#include "troupe/actors/core/failure_text.hpp"
 #include "troupe/actors/core/fiber.hpp"
-#include "troupe/actors/core/job_error.hpp"
 #include "troupe/actors/group/sequential_group.hpp"
 
 #include <algorithm>
@@ -54,7 +54,7 @@ protected:
     while (resume_all()) {
     }
     if (const auto bucket = collectives_->first_incomplete_bucket())
-      throw_stalled(describe_missing_in_sum(*bucket));
+      throw_incomplete(*bucket);
     for (std::uint32_t r = 0; r < replicas(); ++r)
       reports_[r] = replicas_[r].step.report;
   }
@@ -109,39 +109,38 @@ private:
     return unfinished;
   }
 
-  [[noreturn]] void throw_stalled(const std::string& reason) {
-    throw job_error(ec::stalled,
-                    "step " + std::to_string(step_) + " stalled: " + reason);
+  [[noreturn]] void throw_stalled(role_wait wait) {
+    throw to_job_error({.kind = failure_kind::stalled,
+                        .code = ec::stalled,
+                        .step = step_,
+                        .waits = {std::move(wait)}},
+                       {{"this process"}, placement{replicas()}});
   }
 
+  /// Throws the error of a step in which no replica can continue.
   [[noreturn]] void throw_no_progress() {
     const auto& waiting =
       std::ranges::find_if(replicas_, [](const local_replica& x) {
         return !x.step_fiber.done();
       })->step;
     const auto bucket = waiting.awaited.bucket;
-    const bool gather =
-      waiting.awaited.event == collective_backend::wait_condition::kind::gather;
-    throw_stalled(
-      "replica " + std::to_string(waiting.replica) + " waits, "
-      + (gather ? describe_missing("gather", bucket,
-                                   collectives_->missing_in_gather(bucket))
-                : describe_missing_in_sum(bucket)));
+    if (waiting.awaited.event
+        == collective_backend::wait_condition::kind::gather)
+      throw_stalled({false, waiting.replica, activity::all_gather, bucket,
+                     collectives_->missing_in_gather(bucket)});
+    throw_stalled({false, waiting.replica, activity::all_reduce, bucket,
+                   collectives_->missing_in_sum(bucket)});
   }
 
-  std::string describe_missing_in_sum(std::uint32_t bucket) const {
-    return describe_missing("sum", bucket,
-                            collectives_->missing_in_sum(bucket));
-  }
-
-  static std::string
-  describe_missing(const std::string& operation, std::uint32_t bucket,
-                   const std::vector<std::uint32_t>& replicas) {
-    std::string names;
-    for (const auto r : replicas)
-      names += (names.empty() ? "" : ", ") + std::to_string(r);
-    return "the " + operation + " of bucket " + std::to_string(bucket)
-           + " misses replica " + names;
+  /// Throws the error of a step in which all replicas have left the step
+  /// function, but not all have contributed to a sum. The first contributor
+  /// waits for the sum.
+  [[noreturn]] void throw_incomplete(std::uint32_t bucket) {
+    const auto missing = collectives_->missing_in_sum(bucket);
+    std::uint32_t waiting = 0;
+    while (std::ranges::count(missing, waiting) > 0)
+      ++waiting;
+    throw_stalled({false, waiting, activity::all_reduce, bucket, missing});
   }
 
   std::uint64_t step_ = 0; ///< Number of the current step.

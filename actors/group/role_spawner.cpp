@@ -71,11 +71,8 @@ private:
       options_.reducers == replica_group_options::reducer_kind::reducer_actors
         ? reducer_count
         : 0;
-    chief_options chief_settings{{{"this process"}, placement_.job},
-                                 options_.step_window,
-                                 options_.step_timeout};
-    if (environment_.job_world)
-      chief_settings.processes.names = environment_.job_world->names;
+    const chief_options chief_settings{
+      completions_->processes(), options_.step_window, options_.step_timeout};
     const role_id chief_id{role_id::kind::chief, 0};
     const auto chief_handle =
       environment_.system.spawn(chief, chief_settings, sender_for(chief_id));
@@ -101,13 +98,10 @@ private:
   }
 
   void spawn_agent_side() {
-    const auto& world = *environment_.job_world;
     const role_id agent_id{role_id::kind::local_agent, placement_.process};
     const auto agent = environment_.system.spawn(
       local_agent,
-      local_agent_options{.leader = world.names[0],
-                          .process = placement_.process,
-                          .replicas = placement_.replicas(),
+      local_agent_options{.placement = placement_,
                           .listener = completions_,
                           .report_batch =
                             step_commit::grant_batch(options_.step_window),

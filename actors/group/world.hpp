@@ -19,9 +19,9 @@ struct world {
   /// Control connections by process. Null: no connection to that process.
   std::vector<std::shared_ptr<net::connection>> connections;
   /// Runs the collectives between this process's replicas and those of other
-  /// processes.
+  /// processes. Null: this process hosts no replica.
   std::shared_ptr<lane_backend> backend;
-  /// Number of the membership view that the rendezvous agreed on. It does not
+  /// Number of the membership view that the job has begun with. It does not
   /// change during the job.
   std::uint64_t view_id = 0;
 

@@ -48,7 +48,8 @@ membership::join_request cluster::impl::own_join_request() const {
           options.replicas,
           {"wire " + std::to_string(net::wire_version),
            std::string{kernel_level()},
-           static_cast<std::uint32_t>(options.threads), options.shared_config}};
+           static_cast<std::uint32_t>(options.threads), processes(),
+           options.shared_config}};
 }
 
 net::hello cluster::impl::make_hello(const std::string& purpose) const {

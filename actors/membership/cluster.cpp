@@ -133,10 +133,10 @@ cluster::impl::make_world(const replica_group_options& group_options) {
                                    ? group_options.spin_timeout
                                  : near <= cores ? 2000us
                                                  : 0us;
-  backend_options.names = options.names;
   backend_options.faults = options.faults;
-  out->backend = std::make_shared<lane_backend>(
-    out->placement, std::move(lanes), backend_options);
+  if (out->placement.count() > 0)
+    out->backend = std::make_shared<lane_backend>(
+      out->placement, std::move(lanes), backend_options);
   return out;
 }
 

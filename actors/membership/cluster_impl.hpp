@@ -62,6 +62,7 @@ private:
   void open_lane(std::uint32_t peer);
   void wait_for_start();
   [[noreturn]] void fail(ec code, const std::string& reason);
+  named_processes named() const;
   void throw_if_failed(std::unique_lock<std::mutex>& hold);
   membership::join_request own_join_request() const;
   net::hello make_hello(const std::string& purpose) const;

@@ -3,7 +3,7 @@
 #include "troupe/actors/core/close_code.hpp"
 #include "troupe/actors/core/spawn.hpp"
 #include "troupe/actors/group/world.hpp"
-#include "troupe/actors/membership/membership_text.hpp"
+#include "troupe/actors/membership/rejection_text.hpp"
 #include "troupe/net/base/text.hpp"
 #include "troupe/net/codec/codec.hpp"
 #include "troupe/net/session/service_router.hpp"
@@ -181,10 +181,14 @@ struct membership_state {
   }
 
   void log_missing() {
-    if (const auto tasks = leader->missing(); !tasks.empty() && options.log)
-      options.log(net::severity::warning, "job '" + options.job + "' waits: "
-                                            + describe_missing(tasks, names())
-                                            + rejected_text());
+    const auto tasks = leader->missing();
+    if (!tasks.empty() && options.log)
+      options.log(net::severity::warning,
+                  describe({.kind = failure_kind::start_not_joined,
+                            .code = ec::stalled,
+                            .processes = tasks,
+                            .cause = rejected_text()},
+                           options.processes));
   }
 
   // -- effects ----------------------------------------------------------------
@@ -206,14 +210,15 @@ struct membership_state {
     options.peers->update([this] { options.peers->started = true; });
   }
   void perform(membership::failed& x) {
-    const auto text = net::printable(
-      describe(x.why, names(),
-               std::to_string(options.start_timeout.count()) + " ms",
-               rejected_text()),
-      net::max_sentence_bytes);
+    auto& why = x.why;
+    why.timeout_ms = static_cast<std::uint64_t>(options.start_timeout.count());
+    if (why.kind == failure_kind::start_not_joined)
+      why.cause = rejected_text();
+    const auto text =
+      net::printable(describe(why, options.processes), net::max_sentence_bytes);
     for (const auto task : x.notify)
       send(task, {membership::message_kind::abort, text, {}});
-    options.peers->update([&] { options.peers->failed = {x.why.code, text}; });
+    options.peers->update([&] { options.peers->failed = std::move(why); });
   }
   void perform(membership::left& x) {
     options.peers->update(
@@ -225,8 +230,8 @@ struct membership_state {
 
   /// Tells a process that it cannot join, and ends its connection.
   void reject(net::connection& connection, const membership::rejection& why) {
-    const auto reason =
-      net::printable(describe(why, names()), net::max_sentence_bytes);
+    const auto reason = net::printable(describe(why, options.processes.names),
+                                       net::max_sentence_bytes);
     post(*connection.open(membership_channel), 1,
          {membership::message_kind::reject, reason, {}});
     connection.close(reason);
@@ -276,13 +281,10 @@ struct membership_state {
   // -- helpers ----------------------------------------------------------------
 
   std::uint32_t task_count() const {
-    return static_cast<std::uint32_t>(options.names.size());
+    return static_cast<std::uint32_t>(options.processes.names.size());
   }
   const std::string& own_name() const {
-    return options.names[options.self.task];
-  }
-  membership_names names() const {
-    return {options.job, options.names, options.addresses, options.self.task};
+    return options.processes.names[options.self.task];
   }
 
   /// Returns a text about the processes and connections that were rejected.

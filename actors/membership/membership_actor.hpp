@@ -1,5 +1,6 @@
 #pragma once
 
+#include "troupe/actors/core/failure_text.hpp"
 #include "troupe/actors/membership/peer_table.hpp"
 #include "troupe/actors/protocol/atoms.hpp"
 #include "troupe/net/base/log_function.hpp"
@@ -76,9 +77,8 @@ using membership_actor =
                    caf::reacts_to<atom::missing>>;
 
 struct membership_options {
-  std::string job;
-  std::vector<std::string> names;     ///< Display names, by task.
-  std::vector<std::string> addresses; ///< Addresses for error texts, by task.
+  /// The processes of the job, with their names and addresses for texts.
+  named_processes processes;
   membership::join_request self;
   std::chrono::milliseconds start_timeout{60'000};
   std::chrono::milliseconds shutdown_timeout{5'000};

@@ -34,11 +34,6 @@ public:
     /// How and why the connection has ended. None: it is open.
     std::optional<std::pair<net::close_reason, std::string>> closed;
   };
-  /// Why the job cannot begin.
-  struct failure {
-    ec code = ec::stalled;
-    std::string text;
-  };
   using clock = std::chrono::steady_clock;
   /// Task and incarnation of the other process, and the stream's purpose.
   using stream_id = std::tuple<std::uint32_t, std::uint64_t, std::string>;
@@ -69,7 +64,8 @@ public:
   std::map<stream_id, std::unique_ptr<net::stream>> streams;
   /// The current membership. Its id is zero until the first one is agreed on.
   membership::view view;
-  std::optional<failure> failed; ///< None: the start has not failed.
+  /// Why the job cannot begin. None: the start has not failed.
+  std::optional<failure_report> failed;
   /// `started`: the job has begun. `may_close`: this process has left, and its
   /// connections may be closed.
   bool started = false, may_close = false;

@@ -36,10 +36,7 @@ void cluster::impl::join() {
 
 void cluster::impl::begin_membership() {
   membership_options settings;
-  settings.job = options.job;
-  settings.names = options.names;
-  for (const auto& x : options.addresses)
-    settings.addresses.push_back(to_string(x));
+  settings.processes = named();
   settings.self = own_join_request();
   settings.start_timeout = options.start_timeout;
   settings.shutdown_timeout = options.shutdown_timeout;
@@ -66,6 +63,17 @@ void cluster::impl::begin_membership() {
   membership_ = spawn_membership(local_runtime.system(), settings);
 }
 
+/// The processes of the job for texts. They host no replica yet.
+named_processes cluster::impl::named() const {
+  named_processes out;
+  out.names = options.names;
+  out.job = options.job;
+  for (const auto& x : options.addresses)
+    out.addresses.push_back(to_string(x));
+  out.self = options.task;
+  return out;
+}
+
 /// Aborts the start in all processes, and throws the text as `job_error`.
 /// @pre the lock of the peer table is not held.
 void cluster::impl::fail(ec code, const std::string& text) {
@@ -73,7 +81,7 @@ void cluster::impl::fail(ec code, const std::string& text) {
     net::printable(text, net::max_sentence_bytes); // may come from a peer
   caf::anon_send(membership_,
                  membership_event{membership_event::aborted{code, reason}});
-  throw job_error(code, reason);
+  throw to_job_error({.code = code, .cause = reason}, named());
 }
 
 /// Throws if the job can no longer begin. @pre `hold` is locked.
@@ -82,7 +90,7 @@ void cluster::impl::throw_if_failed(std::unique_lock<std::mutex>& hold) {
     return;
   const auto why = *peers_->failed;
   hold.unlock();
-  throw job_error(why.code, why.text);
+  throw to_job_error(why, named());
 }
 
 /// Waits until the membership actor reports that `done` holds or that the job

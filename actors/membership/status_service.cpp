@@ -3,7 +3,6 @@
 #include "troupe/actors/control/chief.hpp"
 #include "troupe/actors/protocol/type_ids.hpp"
 #include "troupe/actors/remoting/skeleton.hpp"
-#include "troupe/strategies/names.hpp"
 
 #include <caf/actor_cast.hpp>
 
@@ -49,8 +48,9 @@ member_state state_of(const peer_table::peer_entry& peer, bool begun) {
 void add_members(const status_view& view, job_status& status) {
   const std::lock_guard hold{view.peers->lock};
   status.job = view.job;
-  std::vector<std::string> missing;
-  for (std::size_t p = 0; p < view.names.size(); ++p) {
+  failure_report absent{.kind = failure_kind::job_not_joined,
+                        .code = ec::stalled};
+  for (std::uint32_t p = 0; p < view.names.size(); ++p) {
     member_status member{view.names[p], view.incarnation, 0,
                          view.peers->started ? member_state::active
                                              : member_state::joining};
@@ -63,11 +63,11 @@ void add_members(const status_view& view, job_status& status) {
           static_cast<std::uint64_t>(peer.connection->silence().count());
     }
     if (member.state == member_state::absent)
-      missing.push_back(member.name);
+      absent.processes.push_back(p);
     status.members.push_back(std::move(member));
   }
-  if (status.stall_reason.empty() && !missing.empty())
-    status.stall_reason = join_words(missing) + " did not join yet";
+  if (status.stall_reason.empty() && !absent.processes.empty())
+    status.stall_reason = describe(absent, {view.names, placement{}});
 }
 
 caf::result<job_status> handle_status(status_service_pointer self) {

@@ -3,7 +3,7 @@
 // Atoms, and types that actors of one process pass to each other by reference.
 
 #include "troupe/actors/core/step.hpp"
-#include "troupe/strategies/error_code.hpp"
+#include "troupe/strategies/failure_report.hpp"
 #include "troupe/tensors/tensor.hpp"
 
 #include <caf/allowed_unsafe_message_type.hpp>
@@ -20,11 +20,10 @@ struct step_function_ref {
   std::string name;
 };
 
-/// Error text of a run that is aborted or rejected because the chief has
-/// terminated.
-inline constexpr const char* group_terminated_message =
-  "the chief of this replica group has terminated; the group can run no more "
-  "steps";
+/// Returns the report of a run that ends because the chief has terminated.
+inline failure_report chief_terminated() {
+  return {.kind = failure_kind::chief_terminated, .code = ec::cancelled};
+}
 
 /// Callbacks that the caller of a run implements. The roles call them on the
 /// threads of the actors, so a callback must not block. The caller numbers its
@@ -36,10 +35,10 @@ public:
   virtual void on_committed(std::uint64_t run, commit_record&& record) = 0;
   /// The run is complete. @param next_step the first step that was not run.
   virtual void on_completed(std::uint64_t run, std::uint64_t next_step) = 0;
-  /// The run was aborted or rejected. @param reason text for people.
-  virtual void on_aborted(std::uint64_t run, ec code, std::string&& reason) = 0;
+  /// The run was aborted or rejected.
+  virtual void on_aborted(std::uint64_t run, failure_report&& report) = 0;
   /// The group has terminated. No other callback follows.
-  virtual void on_group_terminated(ec code, const std::string& reason) = 0;
+  virtual void on_group_terminated(const failure_report& report) = 0;
   /// A replica has finished a `replica_task`.
   /// @param task    number of the task.
   /// @param problem error text of the task. Empty: the task succeeded.

@@ -45,9 +45,8 @@ struct run_completed {
 /// Notifies a run client that a run was aborted or rejected.
 struct run_aborted {
   std::uint64_t run = 0; ///< Number of the run, counted by its callers.
-  ec code = ec::stalled; ///< Error code of the abort.
-  std::string reason;    ///< Error text for people.
-  auto fields() { return std::tie(run, code, reason); }
+  failure_report report; ///< Why the run was aborted or rejected.
+  auto fields() { return std::tie(run, report); }
 };
 
 /// Tells the chief that the caller of the run in a process has received the

@@ -22,7 +22,7 @@ struct proxy_options {
   /// Maximum number of requests that wait for a response; more fail as `busy`.
   std::size_t window = 256;
   /// Number of the membership view, which every sent frame carries. Received
-  /// frames of another view are ignored. The rendezvous assigns this number; it
+  /// frames of another view are ignored. The leader assigns this number; it
   /// is zero between a client and a node.
   std::uint64_t view_id = 0;
   /// Maximum number of oneway messages that wait while the channel accepts no

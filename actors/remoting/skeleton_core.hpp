@@ -17,7 +17,7 @@ struct skeleton_options {
   /// Maximum number of requests that wait for a response; more fail as `busy`.
   std::size_t window = 256;
   /// Number of the membership view of the role. Requests of another view fail
-  /// as `superseded`. The rendezvous assigns this number; it is zero between a
+  /// as `superseded`. The leader assigns this number; it is zero between a
   /// client and a node.
   std::uint64_t view_id = 0;
 };

@@ -22,7 +22,9 @@ void reducer_state::on_contribution(const tree::contribution& contribution,
                 step_commit::failed{
                   contribution.key.generation, contribution.key.step,
                   contribution.key.replica, contribution.key.incarnation,
-                  ec::protocol, violation->reason});
+                  failure_report{.kind = failure_kind::step_failed,
+                                 .code = ec::protocol,
+                                 .cause = violation->reason}});
   if (slices->busy() && !next_pending) {
     next_pending = true;
     self->send(self, atom::next_v);

@@ -3,7 +3,6 @@
 #include "troupe/actors/core/exception_handler.hpp"
 #include "troupe/actors/protocol/type_ids.hpp"
 #include "troupe/actors/replica/replica_step_context.hpp"
-#include "troupe/strategies/step_commit/stall_report.hpp"
 #include "troupe/tensors/flush_denormals.hpp"
 
 #include <algorithm>
@@ -69,10 +68,9 @@ void replica_state::on_start_steps(const step_commit::start_steps& start,
   if (!run_function.function && registry)
     run_function.function = registry->find(fn.name);
   if (!run_function.function)
-    return fail(ec::protocol,
-                "replica " + std::to_string(id)
-                  + " received a request to run the step function '" + fn.name
-                  + "', which is not registered in its process");
+    return fail({.kind = failure_kind::step_function_unknown,
+                 .code = ec::protocol,
+                 .cause = fn.name});
   granted_until = start.until;
   make_progress();
 }
@@ -192,7 +190,9 @@ void replica_state::end_step() {
     first_unapplied =
       next_step + 1; // even if the chief has since aborted the step
   if (const auto thrown = step_fiber->error()) {
-    fail(ec::invalid, exception_text(thrown));
+    fail({.kind = failure_kind::step_failed,
+          .code = ec::invalid,
+          .cause = exception_text(thrown)});
   } else if (!is_superseded()) {
     sender.send(chief_id, owner, message_kind::step_done, generation, next_step,
                 step_commit::step_done{generation, next_step, id, incarnation,
@@ -201,26 +201,26 @@ void replica_state::end_step() {
   }
 }
 
-void replica_state::fail(ec cause, const std::string& reason) {
+/// Reports a failure to the owner. Sets the replica and the step of the report.
+void replica_state::fail(failure_report report) {
   if (failed)
     return;
   failed = true;
-  sender.send(
-    chief_id, owner, message_kind::failed, generation, next_step,
-    step_commit::failed{generation, next_step, id, incarnation, cause, reason});
+  report.replicas = {id};
+  report.step = next_step;
+  shorten(report);
+  sender.send(chief_id, owner, message_kind::failed, generation, next_step,
+              step_commit::failed{generation, next_step, id, incarnation,
+                                  std::move(report)});
 }
 
 /// Reports to the owner that this replica has failed, because its wait lasted
 /// longer than the timeout that the step function set.
 void replica_state::fail_for_timeout(std::chrono::milliseconds waited) {
-  const auto missing = missing_replicas(next_step);
-  fail(ec::stalled,
-       "replica " + std::to_string(id) + " waited for " + awaited_operation()
-         + " in step " + std::to_string(next_step) + " for "
-         + std::to_string(waited.count()) + " ms, the timeout of its call"
-         + (missing.empty()
-              ? ""
-              : "; it misses " + step_commit::replica_list(missing)));
+  fail({.kind = failure_kind::wait_timed_out,
+        .code = ec::stalled,
+        .timeout_ms = static_cast<std::uint64_t>(waited.count()),
+        .waits = {current_wait(next_step)}});
 }
 
 step_commit::activity replica_state::current_activity() const {
@@ -244,12 +244,10 @@ std::uint32_t replica_state::awaited_bucket() const {
   return backend->first_incomplete().value_or(awaited->bucket);
 }
 
-std::string replica_state::awaited_operation() const {
-  const auto* operation =
-    current_activity() == step_commit::activity::all_gather
-      ? "the gather "
-      : "the sum of bucket ";
-  return operation + std::to_string(awaited_bucket());
+/// Returns what this replica does and which replicas delay a step.
+role_wait replica_state::current_wait(std::uint64_t step_number) const {
+  return {false, id, current_activity(), awaited_bucket(),
+          missing_replicas(step_number)};
 }
 
 /// Returns the replicas that delay a step, as far as this replica can determine
@@ -259,14 +257,18 @@ replica_state::missing_replicas(std::uint64_t number) const {
   return backend->missing(number, in_step ? awaited : std::nullopt);
 }
 
-/// Fails because the collectives cannot continue. If a peer process has failed,
-/// the error text also names the collective that this replica waits for.
+/// Fails because the collectives cannot continue. If a peer process has
+/// violated the protocol, the report also says what this replica waits for.
 void replica_state::fail_with(const collective_backend::failure& failure) {
-  fail(failure.code, failure.of_peer
-                       ? failure.text + ", while replica " + std::to_string(id)
-                           + " waited for " + awaited_operation() + " in step "
-                           + std::to_string(next_step)
-                       : failure.text);
+  if (!failure.peer)
+    return fail({.kind = failure_kind::step_failed,
+                 .code = failure.code,
+                 .cause = failure.cause});
+  fail({.kind = failure_kind::peer_violation,
+        .code = failure.code,
+        .processes = {*failure.peer},
+        .cause = failure.cause,
+        .waits = {current_wait(next_step)}});
 }
 
 void replica_state::begin_generation() {

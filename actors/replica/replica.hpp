@@ -72,14 +72,14 @@ struct replica_state {
   void end_step();
   void begin_generation();
   void send_configured();
-  void fail(ec cause, const std::string& reason);
+  void fail(failure_report report);
   void fail_with(const collective_backend::failure& failure);
   void report_suspicion();
   step_commit::wait_report make_wait_report(std::uint64_t step_number) const;
   void fail_for_timeout(std::chrono::milliseconds waited);
   std::uint32_t awaited_bucket() const;
   step_commit::activity current_activity() const;
-  std::string awaited_operation() const;
+  role_wait current_wait(std::uint64_t step_number) const;
   std::vector<std::uint32_t> missing_replicas(std::uint64_t number) const;
   /// True if the step with this number is granted and begins next.
   bool is_next_step(std::uint64_t number) const;

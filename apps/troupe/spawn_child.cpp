@@ -129,10 +129,14 @@ child_process spawn_child(const process_spec& spec) {
   const auto exec_error = read_exec_error(error_pipe.read);
   descriptor pidfd{exec_error == 0 ? open_pidfd(id) : -1};
   if (!pidfd) {
-    const auto reason = exec_error == 0 ? errno : exec_error;
+    const auto pidfd_error = errno;
     ::kill(id, SIGKILL);
     ::waitpid(id, nullptr, 0);
-    throw_exec_error(spec.command.front(), reason);
+    if (exec_error != 0)
+      throw_exec_error(spec.command.front(), exec_error);
+    throw std::runtime_error("cannot watch the process of \""
+                             + spec.command.front()
+                             + "\": " + std::strerror(pidfd_error));
   }
   for (const auto* end : {&out.read, &err.read})
     ::fcntl(end->get(), F_SETFL, O_NONBLOCK);

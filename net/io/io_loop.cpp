@@ -46,16 +46,6 @@ std::thread start_without_signals(std::function<void()> fn) {
   return std::thread{std::move(fn)};
 }
 
-std::chrono::microseconds cpu_time_of(pthread_t thread) {
-  clockid_t clock{};
-  timespec used{};
-  if (pthread_getcpuclockid(thread, &clock) != 0
-      || clock_gettime(clock, &used) != 0)
-    return {};
-  return std::chrono::duration_cast<std::chrono::microseconds>(
-    std::chrono::seconds{used.tv_sec} + std::chrono::nanoseconds{used.tv_nsec});
-}
-
 } // namespace
 
 struct io_loop::core {
@@ -77,8 +67,6 @@ struct io_loop::core {
   asio::io_context context{1};
   asio::executor_work_guard<asio::io_context::executor_type> work{
     context.get_executor()};
-  /// CPU time of the loop's thread in microseconds; set when the thread ends.
-  std::atomic<std::chrono::microseconds::rep> used{0};
   std::thread thread;
 };
 
@@ -86,7 +74,6 @@ io_loop::io_loop() : core_{std::make_unique<core>()} {
   core_->thread = start_without_signals([x = core_.get()] {
     pthread_setname_np(pthread_self(), "troupe-net");
     x->context.run();
-    x->used = cpu_time_of(pthread_self()).count();
   });
 }
 
@@ -121,11 +108,6 @@ void io_loop::stop() {
   const std::lock_guard hold{core_->lock};
   core_->stopped = true;
   dropped.swap(core_->posted);
-}
-
-std::chrono::microseconds io_loop::cpu_time() const {
-  return core_->thread.joinable() ? cpu_time_of(core_->thread.native_handle())
-                                  : std::chrono::microseconds{core_->used};
 }
 
 // -- descriptor_watcher -------------------------------------------------------

@@ -26,9 +26,6 @@ public:
   /// are destroyed. @pre not called on the loop's thread.
   void stop();
 
-  /// Returns the CPU time that the loop's thread has used.
-  std::chrono::microseconds cpu_time() const;
-
   struct core;
 
 private:

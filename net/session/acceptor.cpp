@@ -90,15 +90,10 @@ void acceptor::evict_oldest() {
   settings_.on_evicted();
 }
 
-/// Removes a handshake that has not completed. If `authorize` has accepted the
-/// peer, `abandoned` is called, so that the owner can release what it reserved
-/// for the peer.
+/// Removes a handshake that has not completed.
 void acceptor::remove(pending_handshakes::iterator entry) {
-  const auto removed = std::move(*entry);
+  const auto removed = std::move(*entry); // its end may use `pending_`
   pending_.erase(entry);
-  if (removed.active_handshaker->machine().current()
-      == handshake::state::accepted)
-    settings_.abandoned(removed.active_handshaker->machine().peer());
 }
 
 void acceptor::on_handshake_done(pending_handshakes::iterator entry) {

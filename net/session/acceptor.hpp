@@ -25,9 +25,6 @@ public:
     std::function<std::unique_ptr<stream>(int)> wrap;
     std::function<hello_response(const hello&)> authorize;
     std::function<void(const hello&, std::unique_ptr<stream>)> accepted;
-    /// Called if `authorize` has accepted a peer, but the peer's handshake
-    /// ended before this side had sent it the `hello_response`.
-    std::function<void(const hello&)> abandoned;
     /// Called with the peer's address and the reason: `failed` if the handshake
     /// failed or timed out, `wrong_secret` if the peer has another secret or
     /// only one side has one, `rejected` if `authorize` rejected the peer or

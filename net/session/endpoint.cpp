@@ -106,7 +106,6 @@ void endpoint::impl::listen() {
       [this](const hello& x, std::unique_ptr<stream> it) {
         accepted(x, make_connection(x, std::move(it)));
       },
-      [this](const hello& x) { abandoned ? abandoned(x) : void(); },
       [this](const std::string& peer_address, const std::string& reason) {
         count_rejection(peer_address, reason); // before its log line
         log_closed(severity::info, peer_address, reason);
@@ -278,14 +277,11 @@ const address& endpoint::advertised_address() const {
 
 void endpoint::serve(
   std::function<hello_response(const hello&)> authorize,
-  std::function<void(const hello&, accepted_connection&&)> accepted,
-  std::function<void(const hello&)> abandoned) {
+  std::function<void(const hello&, accepted_connection&&)> accepted) {
   impl_->loop->post([state = impl_.get(), authorize = std::move(authorize),
-                     accepted = std::move(accepted),
-                     abandoned = std::move(abandoned)]() mutable {
+                     accepted = std::move(accepted)]() mutable {
     state->authorize = std::move(authorize);
     state->accepted = std::move(accepted);
-    state->abandoned = std::move(abandoned);
     if (state->connection_acceptor)
       state->connection_acceptor->open();
   });
@@ -316,10 +312,6 @@ bool endpoint::uses_tls() const {
 endpoint::rejected_peers endpoint::rejections() const {
   const std::lock_guard hold{impl_->lock};
   return impl_->rejections;
-}
-
-std::chrono::microseconds endpoint::cpu_time() const {
-  return impl_->loop->cpu_time();
 }
 
 } // namespace troupe::net

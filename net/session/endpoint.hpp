@@ -71,13 +71,11 @@ public:
   bool uses_tls() const;
 
   /// Sets the handler of incoming connections. `authorize` accepts or rejects a
-  /// hello, and `accepted` receives the connection. `abandoned` is called
-  /// instead of `accepted` if the handshake ends before the response is sent.
-  /// These functions are called on the endpoint's thread and must not block.
-  /// Until a handler is set, dialing peers wait.
+  /// hello, and `accepted` receives the connection, unless the handshake ends
+  /// before the response is sent. These functions are called on the endpoint's
+  /// thread and must not block. Until a handler is set, dialing peers wait.
   void serve(std::function<hello_response(const hello&)> authorize,
-             std::function<void(const hello&, accepted_connection&&)> accepted,
-             std::function<void(const hello&)> abandoned = {});
+             std::function<void(const hello&, accepted_connection&&)> accepted);
 
   struct dial_result {
     /// None: the dial failed, and `reason` says why.
@@ -108,9 +106,6 @@ public:
     std::string last;
   };
   rejected_peers rejections() const;
-
-  /// Returns the CPU time that the endpoint's thread has used.
-  std::chrono::microseconds cpu_time() const;
 
 private:
   struct impl;

@@ -51,7 +51,6 @@ struct endpoint::impl {
   std::optional<tls> certificates;
   std::function<hello_response(const hello&)> authorize;
   std::function<void(const hello&, accepted_connection&&)> accepted;
-  std::function<void(const hello&)> abandoned;
   /// Any thread may use it.
   std::shared_ptr<io_loop> loop = std::make_shared<io_loop>();
   timer tick_timer;

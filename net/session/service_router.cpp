@@ -68,14 +68,6 @@ public:
     }
   }
 
-  void abandoned(const net::hello& peer) {
-    if (const auto found = find(peer)) {
-      const std::lock_guard hold{found->lock};
-      if (found->active && found->handler.abandoned)
-        found->handler.abandoned(peer);
-    }
-  }
-
 private:
   std::shared_ptr<route> find(const net::hello& peer) const {
     const std::lock_guard hold{lock_};
@@ -112,8 +104,7 @@ void service_router::open() {
     [by = routing_table_](const net::hello& x,
                           net::accepted_connection&& what) {
       by->accepted(x, std::move(what));
-    },
-    [by = routing_table_](const net::hello& x) { by->abandoned(x); });
+    });
 }
 
 service_router::~service_router() = default;

@@ -15,14 +15,12 @@ namespace troupe {
 class service_router {
 public:
   /// Handles the connections of one service. `authorize` accepts or rejects a
-  /// hello, and `accepted` receives the connection. `abandoned` is called
-  /// instead of `accepted` if the handshake ends before the response is sent.
-  /// These functions are called on the endpoint's thread. They must not block
-  /// or destroy a registration.
+  /// hello, and `accepted` receives the connection, unless the handshake ends
+  /// before the response is sent. These functions are called on the endpoint's
+  /// thread. They must not block or destroy a registration.
   struct service_handler {
     std::function<net::hello_response(const net::hello&)> authorize;
     std::function<void(const net::hello&, net::accepted_connection&&)> accepted;
-    std::function<void(const net::hello&)> abandoned{};
   };
 
   /// Keeps a service registered. When its destructor has returned, the handler

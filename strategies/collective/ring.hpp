@@ -54,10 +54,6 @@ struct ring {
   std::uint32_t first_of(std::uint32_t chunk) const {
     return (sequence % processes + chunk % processes) % processes;
   }
-  /// Returns the process that adds to a chunk last and sends its result first.
-  std::uint32_t last_of(std::uint32_t chunk) const {
-    return previous(first_of(chunk));
-  }
   /// Returns the hop, from 0, in which a process sends the contribution to a
   /// chunk. `hops()` for the last process, which sends none.
   std::uint32_t hop_of(std::uint32_t chunk, std::uint32_t process) const {

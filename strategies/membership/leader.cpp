@@ -40,7 +40,7 @@ std::optional<rejection> leader::check(const join_request& request) const {
     return rejection{closed, task, {}, {}};
   if (seats_[task])
     return rejection{taken, task, {}, {}};
-  const auto& [version_, kernels_, threads_, options_] = config_;
+  const auto& [version_, kernels_, threads_, tasks_, options_] = config_;
   const auto& config = request.config;
   if (config.version != version_)
     return rejection{version, task, config.version, version_};
@@ -49,6 +49,9 @@ std::optional<rejection> leader::check(const join_request& request) const {
   if (config.threads != threads_)
     return rejection{threads, task, std::to_string(config.threads),
                      std::to_string(threads_)};
+  if (config.tasks != tasks_)
+    return rejection{job_size, task, std::to_string(config.tasks),
+                     std::to_string(tasks_)};
   if (config.options != options_)
     return rejection{options, task, config.options, options_};
   std::uint64_t sum = request.replicas;
@@ -66,7 +69,7 @@ void leader::form_view_if_complete(reaction& out) {
     return;
   if (std::ranges::all_of(seats_,
                           [](const auto& x) { return !x->request.replicas; }))
-    return fail(out, {failure::kind::no_replica, ec::invalid, {}, {}});
+    return fail(out, {.kind = failure_kind::no_replica, .code = ec::invalid});
   phase_ = phase::connecting;
   view_.view_id = 1;
   std::uint32_t next_replica = 0;
@@ -97,20 +100,24 @@ reaction leader::on(std::uint32_t task, std::uint64_t incarnation,
     return out;
   switch (received.kind) {
     case message_kind::ready:
-      sender->ready |= phase_ == phase::connecting
-                       && received.view.view_id == view_.view_id;
+      sender->ready |=
+        phase_ == phase::connecting && received.view.view_id == view_.view_id;
       start_if_ready(out);
       break;
     case message_kind::abort:
       // While tasks are missing, another process can take the sender's task.
       if (phase_ == phase::connecting)
-        fail(out, {failure::kind::aborted, ec::stalled, {}, received.text});
+        fail(out, {.kind = failure_kind::unspecified,
+                   .code = ec::stalled,
+                   .cause = received.text});
       break;
     case message_kind::leave:
       out.emplace_back(send{task, {message_kind::leave_ack, {}, {}}});
       out.emplace_back(left{task});
       if (phase_ == phase::connecting)
-        fail(out, {failure::kind::lost, ec::peer_lost, {task}, "it has left"});
+        fail(out, {.kind = failure_kind::process_lost_in_start,
+                   .code = ec::peer_lost,
+                   .processes = {task}});
       remove(out, task);
       break;
     case message_kind::view:
@@ -129,7 +136,10 @@ reaction leader::on_lost(std::uint32_t task, std::uint64_t incarnation, ec code,
   if (!find(task, incarnation))
     return out;
   if (phase_ == phase::connecting)
-    fail(out, {failure::kind::lost, code, {task}, reason});
+    fail(out, {.kind = failure_kind::process_lost_in_start,
+               .code = code,
+               .processes = {task},
+               .cause = reason});
   remove(out, task);
   return out;
 }
@@ -155,13 +165,17 @@ void leader::start_if_ready(reaction& out) {
 reaction leader::on_timeout() {
   reaction out;
   if (phase_ == phase::gathering && !leaving_)
-    fail(out, {failure::kind::missing, ec::stalled, missing(), {}});
+    fail(out, {.kind = failure_kind::start_not_joined,
+               .code = ec::stalled,
+               .processes = missing()});
   if (phase_ == phase::connecting) {
     std::vector<std::uint32_t> late;
     for (std::uint32_t task = 1; task < seats_.size(); ++task)
       if (!seats_[task]->ready)
         late.push_back(task);
-    fail(out, {failure::kind::not_ready, ec::stalled, late, {}});
+    fail(out, {.kind = failure_kind::lanes_not_open,
+               .code = ec::stalled,
+               .processes = late});
   }
   return out;
 }
@@ -169,17 +183,16 @@ reaction leader::on_timeout() {
 reaction leader::on_abort(ec code, const std::string& reason) {
   reaction out;
   if (phase_ == phase::gathering || phase_ == phase::connecting)
-    fail(out, {failure::kind::aborted, code, {}, reason});
+    fail(out,
+         {.kind = failure_kind::unspecified, .code = code, .cause = reason});
   return out;
 }
 
-void leader::fail(reaction& out, failure why) {
+void leader::fail(reaction& out, failure_report why) {
   phase_ = phase::failed;
   auto notify = participants();
-  for (const auto lost : why.cause == failure::kind::lost
-                           ? why.tasks
-                           : std::vector<std::uint32_t>{})
-    std::erase(notify, lost);
+  if (why.kind == failure_kind::process_lost_in_start)
+    std::erase(notify, why.processes.front());
   out.emplace_back(failed{std::move(why), std::move(notify)});
 }
 

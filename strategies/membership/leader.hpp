@@ -78,7 +78,7 @@ private:
   void form_view_if_complete(reaction& out);
   void start_if_ready(reaction& out);
   void remove(reaction& out, std::uint32_t task);
-  void fail(reaction& out, failure why);
+  void fail(reaction& out, failure_report why);
   void send_to_all(reaction& out, const message& what) const;
   std::vector<std::uint32_t> participants() const;
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "troupe/strategies/error_code.hpp"
+#include "troupe/strategies/failure_report.hpp"
 #include "troupe/strategies/fields.hpp"
 
 #include <algorithm>
@@ -23,8 +23,9 @@ struct process_config {
   std::string version;       ///< Version of this library.
   std::string kernels;       ///< Instruction set of the kernels.
   std::uint32_t threads = 1; ///< Threads per replica.
+  std::uint32_t tasks = 1;   ///< Number of tasks of the job.
   std::string options;       ///< All other options as one text.
-  auto fields() { return std::tie(version, kernels, threads, options); }
+  auto fields() { return std::tie(version, kernels, threads, tasks, options); }
 };
 
 /// Request of a process to join the job.
@@ -106,32 +107,13 @@ struct rejection {
     version,      ///< The field of `process_config` that differs.
     kernels,
     threads,
+    job_size,
     options,
     replicas, ///< The job would have more than `max_replicas`.
   } cause = kind::unknown_task;
   std::uint32_t task = 0;
   /// Value of the process, and the one that it must have or may have at most.
   std::string actual, required;
-};
-
-/// Why the job cannot begin, as one process reports it.
-struct failure {
-  enum class kind {
-    no_replica,  ///< No process of the job hosts a replica.
-    missing,     ///< `tasks` did not join within the start timeout.
-    not_ready,   ///< `tasks` did not open their lanes in time.
-    lost,        ///< The processes of `tasks` were lost: `code`, `reason`.
-    aborted,     ///< A process has aborted the start: `reason`.
-    rejected,    ///< The leader has rejected this process: `reason`.
-    unreachable, ///< This process cannot connect to the leader: `reason`.
-    no_view,     ///< The leader sent no view in time.
-    other_size,  ///< The leader's job has another number of tasks: `tasks`.
-    bad_view,    ///< The leader sent a view that cannot be right.
-    no_start,    ///< The leader did not start the job in time.
-  } cause = kind::missing;
-  ec code = ec::stalled;
-  std::vector<std::uint32_t> tasks{};
-  std::string reason{}; ///< Text of another process or of a connection.
 };
 
 /// The leader has admitted the process that asked.
@@ -153,10 +135,10 @@ struct view_changed {
 };
 /// All processes are ready: the job begins.
 struct started {};
-/// The job cannot begin. The host sends `abort` with the text of the failure to
-/// the processes of `notify`.
+/// The job cannot begin. The host adds the start timeout to the report, and
+/// sends `abort` with the sentence of the report to the processes of `notify`.
 struct failed {
-  failure why;
+  failure_report why;
   std::vector<std::uint32_t> notify{};
 };
 /// The process of a task has left the job.

@@ -24,14 +24,18 @@ reaction participant::on_connected(std::uint64_t leader_incarnation) {
 reaction participant::on_unreachable(ec code, const std::string& reason) {
   reaction out;
   if (phase_ == phase::dialing)
-    fail(out, {failure::kind::unreachable, code, {}, reason});
+    fail(out, {.kind = failure_kind::leader_unreachable,
+               .code = code,
+               .cause = reason});
   return out;
 }
 
 reaction participant::on_rejected(const std::string& reason) {
   reaction out;
   if (phase_ == phase::dialing || phase_ == phase::joining)
-    fail(out, {failure::kind::rejected, ec::refused, {}, reason});
+    fail(out, {.kind = failure_kind::join_rejected,
+               .code = ec::refused,
+               .cause = reason});
   return out;
 }
 
@@ -53,7 +57,9 @@ reaction participant::on(std::uint64_t incarnation, const message& received) {
       break;
     case message_kind::abort:
       if (is_starting())
-        fail(out, {failure::kind::aborted, ec::stalled, {}, received.text});
+        fail(out, {.kind = failure_kind::unspecified,
+                   .code = ec::stalled,
+                   .cause = received.text});
       break;
     case message_kind::reject:
       return on_rejected(received.text);
@@ -61,7 +67,9 @@ reaction participant::on(std::uint64_t incarnation, const message& received) {
       shut_down_ = true;
       out.emplace_back(send{0, {message_kind::leave, {}, {}}});
       if (is_starting())
-        fail(out, {failure::kind::lost, ec::peer_lost, {0}, "it has left"});
+        fail(out, {.kind = failure_kind::process_lost_in_start,
+                   .code = ec::peer_lost,
+                   .processes = {0}});
       break;
     case message_kind::leave_ack:
       out.emplace_back(left{0});
@@ -79,14 +87,9 @@ void participant::on_view(reaction& out, const membership::view& next) {
   const bool first = phase_ == phase::joining;
   if (next.view_id <= view_.view_id || phase_ == phase::failed)
     return;
-  if (first && next.members.size() != tasks_)
-    return fail(out, {failure::kind::other_size,
-                      ec::protocol,
-                      {static_cast<std::uint32_t>(next.members.size())},
-                      {}});
   if (!is_possible(next)) {
     if (first)
-      fail(out, {failure::kind::bad_view, ec::protocol, {}, {}});
+      fail(out, {.kind = failure_kind::malformed_view, .code = ec::protocol});
     return;
   }
   if (first)
@@ -113,6 +116,8 @@ bool participant::is_possible(const membership::view& next) const {
     return false;
   if (view_.view_id > 0)
     return std::ranges::all_of(next.members, known);
+  if (next.members.size() != tasks_)
+    return false;
   std::vector<std::uint32_t> ids;
   for (const auto& x : next.members)
     ids.insert(ids.end(), x.replicas.begin(), x.replicas.end());
@@ -131,7 +136,10 @@ reaction participant::on_lost(std::uint64_t incarnation, ec code,
     return out;
   leader_.reset();
   if (is_starting())
-    fail(out, {failure::kind::lost, code, {0}, reason});
+    fail(out, {.kind = failure_kind::process_lost_in_start,
+               .code = code,
+               .processes = {0},
+               .cause = reason});
   if (leaving_)
     out.emplace_back(ended{});
   return out;
@@ -149,22 +157,24 @@ reaction participant::on_ready() {
 reaction participant::on_timeout() {
   reaction out;
   if (phase_ == phase::dialing)
-    fail(out, {failure::kind::unreachable, ec::unreachable, {}, {}});
+    fail(out,
+         {.kind = failure_kind::leader_unreachable, .code = ec::unreachable});
   if (phase_ == phase::joining)
-    fail(out, {failure::kind::no_view, ec::stalled, {}, {}});
+    fail(out, {.kind = failure_kind::view_missing, .code = ec::stalled});
   if (phase_ == phase::ready)
-    fail(out, {failure::kind::no_start, ec::stalled, {}, {}});
+    fail(out, {.kind = failure_kind::start_missing, .code = ec::stalled});
   return out;
 }
 
 reaction participant::on_abort(ec code, const std::string& reason) {
   reaction out;
   if (is_starting())
-    fail(out, {failure::kind::aborted, code, {}, reason});
+    fail(out,
+         {.kind = failure_kind::unspecified, .code = code, .cause = reason});
   return out;
 }
 
-void participant::fail(reaction& out, failure why) {
+void participant::fail(reaction& out, failure_report why) {
   const bool connected = leader_ && phase_ != phase::dialing;
   phase_ = phase::failed;
   failed effect{std::move(why)};

@@ -60,7 +60,7 @@ private:
   bool is_starting() const;
   void on_view(reaction& out, const membership::view& next);
   bool is_possible(const membership::view& next) const;
-  void fail(reaction& out, failure why);
+  void fail(reaction& out, failure_report why);
 
   std::uint32_t tasks_;
   join_request self_;

@@ -1,30 +1,34 @@
 #include "troupe/strategies/membership/run_barrier.hpp"
 
-#include "troupe/strategies/names.hpp"
-
 #include <algorithm>
-#include <limits>
 
 namespace troupe::run_barrier {
 
-state_machine::state_machine(std::vector<std::string> names)
-  : names_{std::move(names)},
-    joined_(names_.size()),
-    last_run_(names_.size()),
-    stopped_(names_.size()) {}
+namespace {
+
+requested_run requested(const join& x) {
+  return {x.process, x.run, x.first, step_commit::end_step(x.first, x.steps)};
+}
+
+} // namespace
+
+state_machine::state_machine(std::uint32_t processes)
+  : joined_(processes), last_run_(processes), stopped_(processes) {}
 
 reaction state_machine::on(const join& request) {
-  if (request.process >= names_.size())
+  if (request.process >= joined_.size())
     return {};
   if (request.run <= last_run_[request.process])
     return {}; // a repeated request: the first one was answered or will be
   last_run_[request.process] = request.run;
   if (active_run_ > 0 && request.run > decided_) {
-    last_rejection_ = {request.run, ec::protocol,
-                       names_[request.process] + " left run "
-                         + std::to_string(active_run_) + " and requests "
-                         + describe(request)};
-    reaction out{abort{last_rejection_.reason}};
+    rejected_run_ = request.run;
+    last_rejection_ = {.kind = failure_kind::run_left,
+                       .code = ec::protocol,
+                       .processes = {request.process},
+                       .run = active_run_,
+                       .requests = {requested(request)}};
+    reaction out{abort{last_rejection_}};
     for (auto& one : reject_one(request))
       out.push_back(std::move(one));
     return out;
@@ -35,11 +39,13 @@ reaction state_machine::on(const join& request) {
     if (other && other->process != request.process
         && (other->run != request.run || other->first != request.first
             || other->steps != request.steps)) {
-      const auto reason =
-        names_[other->process] + " requests " + describe(*other) + ", but "
-        + names_[request.process] + " requests " + describe(request);
+      failure_report report{
+        .kind = failure_kind::runs_differ,
+        .code = ec::protocol,
+        .processes = {other->process, request.process},
+        .requests = {requested(*other), requested(request)}};
       joined_[request.process] = request;
-      return reject_all(ec::protocol, reason);
+      return reject_all(std::move(report));
     }
   joined_[request.process] = request;
   joining_run_ = request.run;
@@ -47,14 +53,14 @@ reaction state_machine::on(const join& request) {
     return {};
   decided_ = joining_run_;
   active_run_ = joining_run_;
-  joined_.assign(names_.size(), std::nullopt);
+  joined_.assign(joined_.size(), std::nullopt);
   const auto stopped =
     std::ranges::find(stopped_, joining_run_) != stopped_.end();
   return {start{request, stopped}};
 }
 
 reaction state_machine::on(const stop& request) {
-  if (request.process >= names_.size())
+  if (request.process >= joined_.size())
     return {};
   if (active_run_ > 0 && request.run == active_run_)
     return {halt{}};
@@ -63,66 +69,62 @@ reaction state_machine::on(const stop& request) {
   return {};
 }
 
-std::string state_machine::describe(const join& request) const {
-  const auto most = std::numeric_limits<std::uint64_t>::max();
-  const auto end =
-    request.steps > most - request.first ? most : request.first + request.steps;
-  return "steps [" + std::to_string(request.first) + ", " + std::to_string(end)
-         + ") as its run " + std::to_string(request.run);
-}
-
 reaction state_machine::reject_one(const join& request) {
-  auto outcome = last_rejection_;
+  auto report = last_rejection_;
   if (lost_)
-    outcome = *lost_;
-  else if (request.run != last_rejection_.run)
-    outcome = {request.run, ec::protocol,
-               "run " + std::to_string(request.run) + " of "
-                 + names_[request.process]
-                 + " has ended for all other processes"};
+    report = *lost_;
+  else if (request.run != rejected_run_)
+    report = {.kind = failure_kind::run_ended,
+              .code = ec::protocol,
+              .processes = {request.process},
+              .run = request.run};
   decided_ = std::max(decided_, request.run);
-  return {reject{request.process, request.run, outcome.code, outcome.reason}};
+  return {reject{request.process, request.run, std::move(report)}};
 }
 
-reaction state_machine::reject_all(ec code, std::string reason) {
+reaction state_machine::reject_all(failure_report report) {
   reaction out;
-  last_rejection_ = {joining_run_, code, std::move(reason)};
+  rejected_run_ = joining_run_;
+  last_rejection_ = std::move(report);
   for (const auto& x : joined_)
     if (x) {
-      out.emplace_back(
-        reject{x->process, x->run, code, last_rejection_.reason});
+      out.emplace_back(reject{x->process, x->run, last_rejection_});
       decided_ = std::max(decided_, x->run);
     }
-  joined_.assign(names_.size(), std::nullopt);
+  joined_.assign(joined_.size(), std::nullopt);
   return out;
 }
 
-std::vector<std::string> state_machine::missing() const {
-  std::vector<std::string> out;
-  for (std::size_t p = 0; waiting() && p < joined_.size(); ++p)
+std::vector<std::uint32_t> state_machine::missing() const {
+  std::vector<std::uint32_t> out;
+  for (std::uint32_t p = 0; waiting() && p < joined_.size(); ++p)
     if (!joined_[p])
-      out.push_back(names_[p]);
+      out.push_back(p);
   return out;
 }
 
-reaction state_machine::on_timeout(const std::string& waited) {
+reaction state_machine::on_timeout(std::uint64_t timeout_ms) {
   if (!waiting())
     return {};
   join request;
   for (const auto& one : joined_)
     if (one)
       request = *one;
-  return reject_all(ec::stalled, describe(request) + " cannot begin: for "
-                                   + waited + " " + join_words(missing())
-                                   + " did not join");
+  return reject_all({.kind = failure_kind::run_not_joined,
+                     .code = ec::stalled,
+                     .processes = missing(),
+                     .timeout_ms = timeout_ms,
+                     .requests = {requested(request)}});
 }
 
 reaction state_machine::on_lost(std::uint32_t process, ec code,
-                                const std::string& reason) {
-  lost_ = {0, code,
-           names_.at(process)
-             + " is lost, and no run can start without it: " + reason};
-  return reject_all(code, lost_->reason);
+                                const std::string& cause) {
+  lost_ = {.kind = failure_kind::process_lost_between_runs,
+           .code = code,
+           .processes = {process},
+           .cause = cause};
+  shorten(*lost_);
+  return reject_all(*lost_);
 }
 
 std::optional<std::uint64_t> state_machine::waiting() const {

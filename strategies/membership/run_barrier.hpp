@@ -15,12 +15,12 @@
 ///   who      a chief, P processes, each with a caller of `run`
 ///   messages caller: join, with its run number and steps; stop, with the
 ///            number of the run to end early
-///            chief: start (to itself); reject, with a reason, to every process
-///            that joined
+///            chief: start (to itself); reject, with a report of the failure,
+///            to every process that joined
 ///   start    with the first join of a run that has not started and was not
 ///            rejected
 ///   on join  by all processes, with equal run and steps: start
-///   on timeout  reject all processes that joined; the reason names the
+///   on timeout  reject all processes that joined; the report names the
 ///            processes that did not join
 ///   on lost  reject all processes that joined, and every later join
 ///   on stop  of the active run: end the run. Of a run that has not started:
@@ -29,11 +29,11 @@
 ///   end      when the run has ended (`finished`); its number is not used again
 ///   cost     P joins per run
 ///   faults   two joins with different steps or run numbers -> all joins are
-///            rejected; the reason names both requests
+///            rejected; the report names both requests
 ///            join of a newer run while a run is active -> the active run is
 ///            aborted, and the join is rejected
-///            join of a run that was rejected -> rejected for the original
-///            reason
+///            join of a run that was rejected -> rejected with the original
+///            report
 ///            repeated join -> ignored
 namespace troupe::run_barrier {
 
@@ -72,33 +72,33 @@ struct halt {};
 struct reject {
   std::uint32_t process = 0; ///< Process to notify.
   std::uint64_t run = 0;     ///< Run number that the process sent.
-  ec code = ec::stalled;
-  std::string reason;
+  failure_report report;
 };
 /// Aborts the active run: it cannot complete, because a process has left it and
 /// requests another run.
 struct abort {
-  std::string reason;
+  failure_report report;
 };
 using effect = std::variant<start, reject, abort, halt>;
 using reaction = std::vector<effect>;
 
 class state_machine {
 public:
-  /// @param names names of the processes, such as "chief 0" and "worker 1".
-  explicit state_machine(std::vector<std::string> names);
+  /// @param processes number of processes.
+  explicit state_machine(std::uint32_t processes);
 
   reaction on(const join& request);
   reaction on(const stop& request);
 
   /// The other processes did not join in time: rejects the processes that
   /// joined.
-  /// @param waited the timeout as text, such as "200 ms".
-  reaction on_timeout(const std::string& waited);
+  /// @param timeout_ms how long the other processes were waited for.
+  reaction on_timeout(std::uint64_t timeout_ms);
 
   /// A process was lost: no run can start any more.
-  /// @param code `ec::peer_lost` or `ec::unreachable`.
-  reaction on_lost(std::uint32_t process, ec code, const std::string& reason);
+  /// @param code  `ec::peer_lost` or `ec::unreachable`.
+  /// @param cause how its connection ended. Empty: the process has shut down.
+  reaction on_lost(std::uint32_t process, ec code, const std::string& cause);
 
   /// The active run has ended.
   void finished() { active_run_ = 0; }
@@ -106,21 +106,14 @@ public:
   /// Returns the run that some processes, but not all, have joined. Empty:
   /// none.
   std::optional<std::uint64_t> waiting() const;
-  /// Returns the names of the processes that have not joined the run
-  /// `waiting()`. Empty if there is no such run.
-  std::vector<std::string> missing() const;
+  /// Returns the processes that have not joined the run `waiting()`, ascending.
+  /// Empty if there is no such run.
+  std::vector<std::uint32_t> missing() const;
 
 private:
-  struct rejection {
-    std::uint64_t run = 0;
-    ec code = ec::stalled;
-    std::string reason;
-  };
-  reaction reject_all(ec code, std::string reason);
+  reaction reject_all(failure_report report);
   reaction reject_one(const join& request);
-  std::string describe(const join& request) const;
 
-  std::vector<std::string> names_;
   /// By process: the join of `joining_run_`. Empty: the process has not joined.
   std::vector<std::optional<join>> joined_;
   /// By process: the highest run number that the process requested.
@@ -130,10 +123,11 @@ private:
   std::uint64_t joining_run_ = 0; ///< The run that processes are joining.
   /// Highest run number that was started or rejected.
   std::uint64_t decided_ = 0;
-  std::uint64_t active_run_ = 0; ///< Number of the active run. Zero: none.
-  rejection last_rejection_;
+  std::uint64_t active_run_ = 0;   ///< Number of the active run. Zero: none.
+  std::uint64_t rejected_run_ = 0; ///< The run that was rejected last.
+  failure_report last_rejection_;  ///< Why it was rejected.
   /// Set when a process is lost: no run can start any more.
-  std::optional<rejection> lost_;
+  std::optional<failure_report> lost_;
 };
 
 } // namespace troupe::run_barrier

@@ -1,5 +1,5 @@
-#include "troupe/strategies/step_commit/stall_report.hpp"
 #include "troupe/strategies/step_commit/state_machine.hpp"
+#include "troupe/strategies/step_commit/waits.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -16,14 +16,38 @@ bool ends_a_step(ec code) {
          || code == ec::peer_lost || code == ec::unreachable;
 }
 
+/// Returns true if a replica can report a failure of this kind.
+bool is_of_a_replica(failure_kind kind) {
+  return kind == failure_kind::step_failed
+         || kind == failure_kind::wait_timed_out
+         || kind == failure_kind::peer_violation
+         || kind == failure_kind::step_function_unknown;
+}
+
 } // namespace
 
-void state_machine::fail(reaction& out, ec code, std::string reason) {
-  failure_ = {code, std::move(reason)};
+void state_machine::fail(reaction& out, failure_report reason) {
+  shorten(reason);
+  failure_ = std::move(reason);
   run_pending_ = false;
   phase_ = phase::aborting;
   reconfigure(out);
   continue_if_configured(out);
+}
+
+/// Returns the report of a replica's failure, without what a peer that follows
+/// the protocol cannot send.
+failure_report state_machine::report_of(const failed& failure) const {
+  auto report = failure.report;
+  const auto code = ends_a_step(report.code) ? report.code : ec::invalid;
+  if (!is_of_a_replica(report.kind)
+      || !troupe::is_possible(report, placement_.processes(),
+                              placement_.replicas()))
+    report = {.kind = failure_kind::step_failed};
+  report.code = code;
+  report.replicas = {failure.replica};
+  report.step = failure.step;
+  return report;
 }
 
 reaction state_machine::on(const failed& failure) {
@@ -31,30 +55,26 @@ reaction state_machine::on(const failed& failure) {
   if (failure.generation != generation_ || failure.replica >= members_.size()
       || !is_active() || !is_current(failure.replica, failure.incarnation))
     return out;
-  const auto code = ends_a_step(failure.code) ? failure.code : ec::invalid;
+  const auto report = report_of(failure);
   if (lost_process_)
-    abort_for_loss(out, failure.reason);
-  else if (suspicion_ && code == ec::stalled)
+    abort_for_loss(out, &report);
+  else if (suspicion_ && report.code == ec::stalled)
     // the replica has waited for the suspected process
-    abort_for_suspicion(out, failure.reason);
-  else if (processes_.is_distributed())
-    fail(out, code,
-         processes_.name_of(failure.replica) + " failed in step "
-           + std::to_string(failure.step) + ": " + failure.reason);
+    abort_for_suspicion(out, &report);
   else
-    fail(out, code, failure.reason);
+    fail(out, report);
   return out;
 }
 
-reaction state_machine::end_with(ec code, const std::string& reason) {
+reaction state_machine::end_with(failure_report reason) {
   reaction out;
   if (phase_ != phase::idle && phase_ != phase::aborting)
-    fail(out, code, reason);
+    fail(out, std::move(reason));
   return out;
 }
 
 reaction state_machine::on_lost(std::uint32_t replica,
-                                const std::string& reason) {
+                                const std::string& cause) {
   reaction out;
   if (members_[replica].lost)
     return out;
@@ -63,28 +83,38 @@ reaction state_machine::on_lost(std::uint32_t replica,
   if (phase_ == phase::aborting)
     continue_if_configured(out);
   else if (phase_ != phase::idle && !lost_process_)
-    fail(out, ec::peer_lost,
-         processes_.name_of(replica) + " was lost in step "
-           + std::to_string(next_) + ": " + reason);
+    fail(out, {.kind = failure_kind::replica_lost,
+               .code = ec::peer_lost,
+               .replicas = {replica},
+               .step = next_,
+               .cause = cause});
   return out;
 }
 
+failure_report state_machine::loss_of(std::uint32_t process, ec code,
+                                      const std::string& cause) const {
+  return {.kind = failure_kind::process_lost,
+          .code = code,
+          .processes = {process},
+          .replicas = placement_.replicas_of(process),
+          .step = next_,
+          .cause = cause};
+}
+
 reaction state_machine::on_process_lost(std::uint32_t process, ec code,
-                                        const std::string& reason) {
+                                        const std::string& cause) {
   reaction out;
-  for (const auto r : processes_.placement.replicas_of(process))
+  for (const auto r : placement_.replicas_of(process))
     members_[r].lost = members_[r].answered = true;
   ++progress_count_;
-  const auto name = processes_.names[process];
+  auto loss = loss_of(process, code, cause);
   if (phase_ == phase::aborting) {
     continue_if_configured(out);
   } else if (phase_ == phase::configuring) {
-    fail(out, code,
-         name + " was lost before step " + std::to_string(next_) + ": "
-           + reason);
+    loss.kind = failure_kind::process_lost_before_step;
+    fail(out, std::move(loss));
   } else if (is_active() && !lost_process_) {
-    lost_process_ = {code, reason};
-    lost_name_ = name;
+    lost_process_ = std::move(loss);
     probe_all(out, awaited_step());
   } else if (phase_ == phase::probing) {
     conclude_probe(out); // no answer of this process is awaited any more
@@ -102,14 +132,15 @@ std::uint64_t state_machine::awaited_step() const {
   return next_;
 }
 
-/// Aborts the run because a process was lost. The reason names that process and
-/// ends with `more`. If `more` is empty, the reason ends with the waiting roles
-/// and the inputs they wait for.
-void state_machine::abort_for_loss(reaction& out, const std::string& more) {
-  const auto waits = more.empty() ? describe_waits() : more;
-  fail(out, lost_process_->code,
-       lost_name_ + " was lost in step " + std::to_string(awaited_step()) + ": "
-         + lost_process_->reason + (waits.empty() ? "" : "; " + waits));
+/// Aborts the run because a process was lost.
+/// @param later failure of a replica after that loss. Null: none.
+void state_machine::abort_for_loss(reaction& out, const failure_report* later) {
+  auto report = *lost_process_;
+  report.step = awaited_step();
+  add_probe_results(report, !later);
+  if (later)
+    add_failure(report, *later);
+  fail(out, std::move(report));
 }
 
 void state_machine::probe_all(reaction& out, std::uint64_t step) {
@@ -124,13 +155,15 @@ void state_machine::probe_all(reaction& out, std::uint64_t step) {
 }
 
 reaction state_machine::on_reducer_lost(std::uint32_t reducer,
-                                        const std::string& reason) {
+                                        const std::string& cause) {
   reaction out;
   lost_reducers_.push_back(reducer);
   if (phase_ != phase::idle && phase_ != phase::aborting)
-    fail(out, ec::peer_lost,
-         "reducer " + std::to_string(reducer) + " was lost in step "
-           + std::to_string(next_) + ": " + reason);
+    fail(out, {.kind = failure_kind::reducer_lost,
+               .code = ec::peer_lost,
+               .replicas = {reducer},
+               .step = next_,
+               .cause = cause});
   return out;
 }
 
@@ -143,7 +176,7 @@ bool state_machine::resend_configure(reaction& out) {
   return true;
 }
 
-reaction state_machine::on_timeout(const std::string& waited) {
+reaction state_machine::on_timeout(std::uint64_t timeout_ms) {
   reaction out;
   ++progress_count_;
   switch (phase_) {
@@ -158,12 +191,12 @@ reaction state_machine::on_timeout(const std::string& waited) {
       phase_ =
         phase::idle; // no step was granted, so no replica has a step to leave
       run_pending_ = resent_ = false;
-      add(out, aborted{ec::stalled, "step " + std::to_string(first_)
-                                      + " cannot begin: for " + waited + " "
-                                      + replica_list(unconfigured())
-                                      + " did not acknowledge generation "
-                                      + std::to_string(generation_)
-                                      + " and may still be in an older step"});
+      add(out, aborted{{.kind = failure_kind::not_configured,
+                        .code = ec::stalled,
+                        .replicas = unconfigured(),
+                        .step = first_,
+                        .generation = generation_,
+                        .timeout_ms = timeout_ms}});
       break;
     case phase::probing:
       if (lost_process_)
@@ -171,16 +204,16 @@ reaction state_machine::on_timeout(const std::string& waited) {
       else if (suspicion_ && awaited_step() > probed_step_)
         probe_all(out, awaited_step()); // the answers are about another step
       else if (suspicion_)
-        abort_for_suspicion(out, describe_waits());
+        abort_for_suspicion(out);
       else
-        fail(out, ec::stalled, stall_message(waited));
+        abort_for_stall(out, timeout_ms);
       break;
     case phase::aborting: // a replica does not acknowledge the next generation
       if (resend_configure(out))
         break;
       phase_ = phase::idle;
       resent_ = false;
-      add(out, failure_);
+      add(out, aborted{failure_});
   }
   return out;
 }
@@ -199,15 +232,30 @@ void state_machine::on_suspicion(reaction& out, const wait_report& report) {
 
 /// Aborts the run because a replica has no path to a process whose loss was not
 /// reported.
-/// @param waits what the replicas wait for.
+/// @param later failure of a replica after its path has ended. Null: none.
 void state_machine::abort_for_suspicion(reaction& out,
-                                        const std::string& waits) {
-  const auto& [process, code, reason] = suspicion_->suspects.front();
-  fail(out, code,
-       processes_.name_of(suspicion_->id) + " has lost its lanes to "
-         + processes_.names[process] + " in step "
-         + std::to_string(awaited_step()) + ": " + reason
-         + (waits.empty() ? "" : "; " + waits));
+                                        const failure_report* later) {
+  const auto& suspect = suspicion_->suspects.front();
+  failure_report report{.kind = failure_kind::lanes_lost,
+                        .code = suspect.code,
+                        .processes = {suspect.process},
+                        .replicas = {suspicion_->id},
+                        .step = awaited_step(),
+                        .cause = suspect.reason};
+  if (later)
+    add_failure(report, *later);
+  else
+    add_probe_results(report, true);
+  fail(out, std::move(report));
+}
+
+void state_machine::abort_for_stall(reaction& out, std::uint64_t timeout_ms) {
+  failure_report report{.kind = failure_kind::stalled,
+                        .code = ec::stalled,
+                        .step = next_,
+                        .timeout_ms = timeout_ms};
+  add_probe_results(report, true);
+  fail(out, std::move(report));
 }
 
 reaction state_machine::on(const wait_report& report) {
@@ -241,11 +289,11 @@ bool state_machine::is_possible(const wait_report& report) const {
   if (report.reducer)
     return report.suspects.empty();
   if (report.id >= members_.size()
-      || report.suspects.size() > processes_.names.size())
+      || report.suspects.size() > placement_.processes())
     return false;
   return std::ranges::all_of(report.suspects, [&](const suspicion& x) {
-    return x.process < processes_.names.size()
-           && x.process != processes_.placement.process_of(report.id)
+    return x.process < placement_.processes()
+           && x.process != placement_.process_of(report.id)
            && (x.code == ec::peer_lost || x.code == ec::unreachable);
   });
 }
@@ -283,22 +331,18 @@ std::vector<std::uint32_t> state_machine::behind() const {
   return out;
 }
 
-std::string state_machine::stall_message(const std::string& waited) const {
-  return "step " + std::to_string(next_) + " stalled for " + waited + ": "
-         + describe_waits();
-}
-
-/// Returns a sentence that names the waiting roles and the inputs they wait
-/// for, according to the answers to the last probe.
-std::string state_machine::describe_waits() const {
+/// Adds what the answers to the last probe say about its step.
+/// @param complete true if replicas that have not answered will not answer.
+void state_machine::add_probe_results(failure_report& report,
+                                      bool complete) const {
   std::vector<std::uint32_t> behind, silent;
   for (std::uint32_t r = 0; r < members_.size(); ++r) {
     if (!members_[r].lost && !reported(r, probed_step_))
       behind.push_back(r);
-    if (!members_[r].answered)
+    if (complete && !members_[r].answered)
       silent.push_back(r);
   }
-  return describe_stall(wait_reports_, behind, silent);
+  add_waits(report, wait_reports_, behind, silent);
 }
 
 } // namespace troupe::step_commit

@@ -4,19 +4,11 @@
 
 namespace troupe::step_commit {
 
-std::string named_processes::name_of(std::uint32_t replica) const {
-  const auto name = "replica " + std::to_string(replica);
-  if (!is_distributed())
-    return name;
-  return name + " of " + names.at(placement.process_of(replica));
-}
-
-state_machine::state_machine(std::uint64_t step_window,
-                             named_processes processes)
-  : members_(processes.placement.replicas()),
+state_machine::state_machine(std::uint64_t step_window, placement replicas)
+  : members_(replicas.replicas()),
     step_window_{step_window},
     grant_batch_{grant_batch(step_window)},
-    processes_{std::move(processes)},
+    placement_{std::move(replicas)},
     reports_(step_window, std::vector<step_metrics>(members_.size())),
     reported_(step_window, std::vector<bool>(members_.size())),
     report_counts_(step_window) {}
@@ -32,17 +24,15 @@ reaction state_machine::run(std::uint64_t first, std::uint64_t steps) {
   ++progress_count_;
   const auto lost = std::ranges::find(members_, true, &member::lost);
   if (lost != members_.end()) {
-    const auto name =
-      processes_.name_of(std::uint32_t(lost - members_.begin()));
-    add(out,
-        aborted{ec::peer_lost,
-                name + " is lost; the group cannot run a step without it"});
+    add(out, aborted{{.kind = failure_kind::replica_missing,
+                      .code = ec::peer_lost,
+                      .replicas = {std::uint32_t(lost - members_.begin())}}});
     return out;
   }
   if (!lost_reducers_.empty()) {
-    add(out, aborted{ec::peer_lost,
-                     "reducer " + std::to_string(lost_reducers_.front())
-                       + " is lost; the group cannot reduce without it"});
+    add(out, aborted{{.kind = failure_kind::reducer_missing,
+                      .code = ec::peer_lost,
+                      .replicas = {lost_reducers_.front()}}});
     return out;
   }
   if (!unused_generation_ && first != next_)
@@ -112,7 +102,7 @@ void state_machine::continue_if_configured(reaction& out) {
   resent_ = false;
   if (phase_ == phase::aborting) {
     phase_ = phase::idle;
-    add(out, failure_);
+    add(out, aborted{failure_});
   } else if (phase_ == phase::configuring && run_pending_) {
     run_pending_ = false;
     start(out);
@@ -159,9 +149,10 @@ reaction state_machine::on(const step_done& done) {
       || !is_current(done.replica, done.incarnation))
     return out;
   if (done.replica >= members_.size() || done.step >= granted_) {
-    fail(out, ec::protocol,
-         "replica " + std::to_string(done.replica) + " reported step "
-           + std::to_string(done.step) + ", which it was not granted");
+    fail(out, {.kind = failure_kind::step_not_granted,
+               .code = ec::protocol,
+               .replicas = {done.replica},
+               .step = done.step});
     return out;
   }
   if (reported(done.replica, done.step))

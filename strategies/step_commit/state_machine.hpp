@@ -1,6 +1,7 @@
 #pragma once
 
 #include "troupe/strategies/error_code.hpp"
+#include "troupe/strategies/failure_report.hpp"
 #include "troupe/strategies/fields.hpp"
 #include "troupe/strategies/placement.hpp"
 #include "troupe/strategies/step_commit/step_report.hpp"
@@ -38,7 +39,7 @@
 ///            process. If it is not reported until the next timeout, abort the
 ///            run as on failed
 ///   on timeout  after a step timeout without progress: probe. At the next
-///            timeout abort the run; the reason names the operation that does
+///            timeout abort the run; the report names the operation that does
 ///            not complete and the missing replicas
 ///   end      when the last step of the run is committed. After `stop` that is
 ///            the last granted step
@@ -54,9 +55,12 @@
 ///            replica -> the run is aborted as `protocol`
 ///            wait_report of an unknown replica, or one that names more
 ///            replicas than exist or an unknown process -> ignored
+///            failed with a report that names unknown replicas or processes, or
+///            of a kind that a replica cannot report -> the run is aborted
+///            without the content of that report
 namespace troupe::step_commit {
 
-using troupe::inspect, troupe::serialize;
+using troupe::activity, troupe::inspect, troupe::serialize;
 
 // -- messages -----------------------------------------------------------------
 
@@ -116,26 +120,18 @@ struct step_done {
   }
 };
 
-/// Reports that a step function failed.
+/// Reports that a replica cannot complete a step.
 struct failed {
   std::uint64_t generation = 0;  ///< Generation of the run.
   std::uint64_t step = 0;        ///< Step that failed.
   std::uint32_t replica = 0;     ///< Id of the replica.
   std::uint32_t incarnation = 0; ///< As in `configured`.
-  ec code = ec::invalid;
-  std::string reason; ///< Text for people.
+  /// Of the kind `step_failed`, `wait_timed_out`, `peer_violation` or
+  /// `step_function_unknown`.
+  failure_report report;
   auto fields() {
-    return std::tie(generation, step, replica, incarnation, code, reason);
+    return std::tie(generation, step, replica, incarnation, report);
   }
-};
-
-/// Current activity of a role.
-enum class activity : std::uint8_t {
-  idle,
-  computing,
-  all_reduce,
-  all_gather,
-  reducing
 };
 
 /// A replica's path for tensors to a process has ended. Only the chief decides
@@ -191,8 +187,7 @@ struct completed {
   std::uint64_t next = 0; ///< First step after the run.
 };
 struct aborted {
-  ec code = ec::stalled;
-  std::string reason; ///< Text for people.
+  failure_report report; ///< The owner of the state machine sets `run`.
 };
 using effect = std::variant<send_configure, send_start, send_grant, send_probe,
                             committed, completed, aborted>;
@@ -200,18 +195,6 @@ using effect = std::variant<send_configure, send_start, send_grant, send_probe,
 using reaction = std::vector<effect>;
 
 // -- state machine ------------------------------------------------------------
-
-/// The processes of a job, with their names for texts.
-struct named_processes {
-  /// Names of the processes, such as "chief 0" and "worker 1".
-  std::vector<std::string> names;
-  troupe::placement placement;
-
-  bool is_distributed() const { return names.size() > 1; }
-  /// Returns "replica 2", or "replica 2 of worker 1" if there are several
-  /// processes.
-  std::string name_of(std::uint32_t replica) const;
-};
 
 /// Returns the number of steps that share one message: a grant, a notification
 /// of commits, or an acknowledgement of commits.
@@ -229,7 +212,8 @@ class state_machine {
 public:
   /// @param step_window maximum number of steps that a replica may be ahead of
   ///                    the last commit.
-  state_machine(std::uint64_t step_window, named_processes processes);
+  /// @param replicas    the processes of the job and their replicas.
+  state_machine(std::uint64_t step_window, placement replicas);
 
   /// Begins the first generation.
   reaction open();
@@ -250,21 +234,22 @@ public:
   reaction on(const failed& failure);
   reaction on(const wait_report& report);
 
-  /// The actor of a replica terminated. @param reason exit reason of the actor.
-  reaction on_lost(std::uint32_t replica, const std::string& reason);
-  /// A process with all its replicas is lost. @param code `ec::peer_lost`
-  /// or `ec::unreachable`.
+  /// The actor of a replica terminated. @param cause exit reason of the actor.
+  reaction on_lost(std::uint32_t replica, const std::string& cause);
+  /// A process with all its replicas is lost.
+  /// @param code  `ec::peer_lost` or `ec::unreachable`.
+  /// @param cause how its connection ended. Empty: the process has shut down.
   reaction on_process_lost(std::uint32_t process, ec code,
-                           const std::string& reason);
-  reaction on_reducer_lost(std::uint32_t reducer, const std::string& reason);
+                           const std::string& cause);
+  reaction on_reducer_lost(std::uint32_t reducer, const std::string& cause);
 
   /// Aborts the active run for a reason outside its steps, such as a process
   /// that joins another run. No effect if no run is active.
-  reaction end_with(ec code, const std::string& reason);
+  reaction end_with(failure_report reason);
 
   /// `progress_count` did not change within the step timeout.
-  /// @param waited the timeout as text, such as "200 ms".
-  reaction on_timeout(const std::string& waited);
+  /// @param timeout_ms the step timeout.
+  reaction on_timeout(std::uint64_t timeout_ms);
 
   /// Returns true if a peer that follows the protocol can send the report: its
   /// replica exists, and it lists no more replicas than exist. Ids of reducers
@@ -310,15 +295,17 @@ private:
   void reconfigure(reaction& out);
   void start(reaction& out);
   void continue_if_configured(reaction& out);
-  void fail(reaction& out, ec code, std::string reason);
+  void fail(reaction& out, failure_report reason);
   void commit_next(reaction& out);
   void grant_more(reaction& out);
   void probe_all(reaction& out, std::uint64_t step);
   std::uint64_t awaited_step() const;
-  void abort_for_loss(reaction& out, const std::string& more = {});
+  void abort_for_loss(reaction& out, const failure_report* later = nullptr);
   void on_suspicion(reaction& out, const wait_report& report);
   void conclude_probe(reaction& out);
-  void abort_for_suspicion(reaction& out, const std::string& waits);
+  void abort_for_suspicion(reaction& out,
+                           const failure_report* later = nullptr);
+  void abort_for_stall(reaction& out, std::uint64_t timeout_ms);
   bool resend_configure(reaction& out);
   bool all_configured() const;
   bool first_answer(const wait_report& report);
@@ -329,17 +316,18 @@ private:
   bool is_current(std::uint32_t replica, std::uint32_t incarnation) const;
   bool reported(std::uint32_t replica, std::uint64_t step) const;
   std::vector<std::uint32_t> unconfigured() const;
-  std::string stall_message(const std::string& waited) const;
-  std::string describe_waits() const;
+  failure_report report_of(const failed& failure) const;
+  failure_report loss_of(std::uint32_t process, ec code,
+                         const std::string& cause) const;
+  void add_probe_results(failure_report& report, bool complete) const;
 
   std::vector<member> members_;
   /// The step window, and the number of steps that are granted together.
   std::uint64_t step_window_, grant_batch_;
-  named_processes processes_;
+  placement placement_;
   std::vector<std::uint32_t> lost_reducers_;
   /// Set while the machine probes after the loss of a process.
-  std::optional<aborted> lost_process_;
-  std::string lost_name_; ///< Name of the lost process.
+  std::optional<failure_report> lost_process_;
   /// The first report that suspects a process, until its step is committed.
   std::optional<wait_report> suspicion_;
   std::uint64_t probed_step_ = 0; ///< Step of the last probe.
@@ -359,7 +347,7 @@ private:
   std::vector<std::vector<bool>> reported_;
   std::vector<std::uint32_t> report_counts_;
   std::vector<wait_report> wait_reports_;
-  aborted failure_;
+  failure_report failure_;
   std::uint64_t progress_count_ = 0;
 };
 

@@ -67,8 +67,11 @@ public:
       std::memcpy(&x, from.data(), from.size());
     return x;
   }
-  /// Returns a number in [0, n), and below 256.
-  std::size_t below(std::size_t n) { return number<std::uint8_t>() % n; }
+  /// Returns a number in [0, n). It takes one byte if n is at most 256, else
+  /// two. @pre n is in [1, 65536].
+  std::size_t below(std::size_t n) {
+    return (n <= 256 ? number<std::uint8_t>() : number<std::uint16_t>()) % n;
+  }
   bool flip() { return below(2) == 1; }
 
   /// Takes `count` bytes of the input, or fewer if fewer are left.

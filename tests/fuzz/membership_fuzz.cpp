@@ -1,5 +1,6 @@
 // Fuzzes strategies/membership: messages between the processes of a job and its
 // leader, in any order.
+#include "troupe/actors/core/failure_text.hpp"
 #include "troupe/net/codec/codec.hpp"
 #include "troupe/strategies/membership/leader.hpp"
 #include "troupe/strategies/membership/participant.hpp"
@@ -22,6 +23,11 @@ void check_text(const std::string& why) {
   require(!why.empty() && why.size() < 400, "a reason is a short sentence");
   for (const unsigned char c : why)
     require(c >= ' ' && c != 127, "a reason is one line of text");
+}
+
+void check_report(const failure_report& report) {
+  require(is_possible(report, tasks, tasks), "another process accepts it");
+  check_text(describe(report, {task_names, placement{{{0}, {1}, {2}}}}));
 }
 
 // -- membership ---------------------------------------------------------------
@@ -88,7 +94,7 @@ membership::join_request request_of(choices& source) {
                              "host",
                              source.number<std::uint16_t>(),
                              std::uint32_t(source.below(3)),
-                             {"1", "avx2", 2, ""}};
+                             {"1", "avx2", 2, 3, ""}};
   switch (source.below(12)) {
     case 7:
       x.task = source.number<std::uint32_t>();
@@ -114,7 +120,7 @@ membership::join_request request_of(choices& source) {
 /// Checks the leader against processes that send anything.
 void check_leader(choices& source) {
   const membership::join_request self{0, 1, "leader",
-                                      1, 1, {"1", "avx2", 2, ""}};
+                                      1, 1, {"1", "avx2", 2, 3, ""}};
   membership::leader machine{tasks, self};
   machine.begin();
   std::array<std::optional<std::uint64_t>, tasks> seats{self.incarnation};
@@ -204,8 +210,8 @@ void check_leader(choices& source) {
 
 /// Checks a participant against a leader, and others, that send anything.
 void check_participant(choices& source) {
-  membership::participant machine{tasks,
-                                  {1, 2, "host", 1, 1, {"1", "avx2", 2, ""}}};
+  membership::participant machine{
+    tasks, {1, 2, "host", 1, 1, {"1", "avx2", 2, 3, ""}}};
   bool began = false, failed = false, opened = false;
   if (source.below(8) != 7)
     machine.on_connected(1);
@@ -262,7 +268,7 @@ void check_participant(choices& source) {
 /// Checks that the run barrier starts a run only if the last requests of all
 /// processes are equal.
 void check_run_barrier(choices& source) {
-  run_barrier::state_machine machine{task_names};
+  run_barrier::state_machine machine{tasks};
   std::array<run_barrier::join, tasks> last{};
   std::uint64_t begun = 0;
   for (int turns = 0; source.any() && turns < 200; ++turns) {
@@ -272,7 +278,7 @@ void check_run_barrier(choices& source) {
       out = machine.on_lost(std::uint32_t(source.below(tasks)), ec::peer_lost,
                             "gone");
     } else if (action == 14) {
-      out = machine.on_timeout("1 s");
+      out = machine.on_timeout(1000);
     } else if (action == 13) {
       machine.finished();
     } else {
@@ -291,7 +297,7 @@ void check_run_barrier(choices& source) {
     for (const auto& e : out)
       if (const auto* no = std::get_if<run_barrier::reject>(&e)) {
         require(no->process < tasks, "a refused process exists");
-        check_text(no->reason);
+        check_report(no->report);
       } else if (const auto* yes = std::get_if<run_barrier::start>(&e)) {
         require(yes->request.run > begun, "a run begins once");
         begun = yes->request.run;
@@ -300,7 +306,7 @@ void check_run_barrier(choices& source) {
                     && x.steps == yes->request.steps,
                   "a run begins when all have asked for it");
       } else {
-        check_text(std::get<run_barrier::abort>(e).reason);
+        check_report(std::get<run_barrier::abort>(e).report);
       }
     require(machine.waiting().has_value() == !machine.missing().empty(),
             "a waiting barrier names the absent processes");

@@ -25,7 +25,8 @@ using structs =
        step_commit::start_steps, step_commit::grant, step_commit::probe,
        step_commit::configured, step_commit::step_done, step_commit::failed,
        step_commit::wait_report, member_status, job_status, role_fingerprint,
-       spawn_request, node_info, run_barrier::join, membership::join_request,
+       spawn_request, node_info, role_wait, requested_run, failure_report,
+       run_aborted, run_barrier::join, membership::join_request,
        membership::view, net::hello, net::hello_response, channel_closed,
        wire::message_head, wire::wire_error>;
 

@@ -90,7 +90,9 @@ public:
                   || life->failed())
         << "a process waits for ever";
       EXPECT_FALSE(life->started() && life->failed());
-      EXPECT_TRUE(!life->failed() || !life->table->failed->text.empty());
+      EXPECT_TRUE(
+        !life->failed()
+        || !describe(*life->table->failed, {.names = names_}).empty());
     }
     if (std::ranges::any_of(lives_, [](const auto& x) { return x->started(); }))
       check_start(leader);
@@ -103,7 +105,7 @@ public:
       ASSERT_TRUE(x->failed());
       EXPECT_TRUE(leader.fate != process_life::fate::alive
                   || x->table->failed->code == ec::refused)
-        << x->table->failed->text;
+        << describe(*x->table->failed, {.names = names_});
       sum.rejected += x->table->failed->code == ec::refused;
     }
     sum.late += fired_.late;
@@ -263,12 +265,12 @@ private:
     life->request = {task, rng_(), "host", 1, task % 2, config};
     life->table = std::make_shared<peer_table>(tasks);
     membership_options settings;
-    settings.job = "job";
-    settings.names = settings.addresses = names_;
-    if (task >= tasks) {
-      settings.names.resize(task + 1, "stranger");
-      settings.addresses.resize(task + 1, "nowhere");
-    }
+    auto& named = settings.processes;
+    named.names = names_;
+    named.job = "job";
+    named.self = task;
+    if (task >= tasks)
+      named.names.resize(task + 1, "stranger");
     settings.self = life->request;
     settings.start_timeout = start_timeout;
     settings.shutdown_timeout = 1000ms;

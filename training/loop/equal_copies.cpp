@@ -1,6 +1,6 @@
 #include "troupe/training/loop/equal_copies.hpp"
 
-#include "troupe/strategies/step_commit/stall_report.hpp"
+#include "troupe/actors/core/failure_text.hpp"
 #include "troupe/training/strategies/host_collectives.hpp"
 #include "troupe/training/support/sha256.hpp"
 
@@ -39,10 +39,9 @@ std::string fingerprint(const tensor& values, bool hashed, std::uint32_t copy) {
                                    std::span<const std::uint32_t> differ,
                                    std::uint32_t first) {
   throw std::logic_error(
-    "the copies of the variable \"" + variable
-    + "\" differ: " + step_commit::replica_list(differ)
-    + (differ.size() == 1 ? " has" : " have") + " other values than replica "
-    + std::to_string(first)
+    "the copies of the variable \"" + variable + "\" differ: "
+    + replica_list(differ) + (differ.size() == 1 ? " has" : " have")
+    + " other values than replica " + std::to_string(first)
     + "; all_reduce the gradients before an optimizer applies them, so that "
       "all replicas make the same update, or, if a step failed before, load "
       "the last saved file");

@@ -66,21 +66,24 @@ replica_actor::behavior_type replica_role(replica_actor::pointer) {
           [](const replica_task&) {}};
 }
 
-std::vector<std::uint32_t> ids_of(std::size_t count) {
-  std::vector<std::uint32_t> ids(count);
+/// Returns the placement of a job whose process 1 hosts the first `count`
+/// replicas. The leader hosts one more.
+local_placement placement_of(std::uint32_t count) {
+  placement::id_list ids(count);
   std::iota(ids.begin(), ids.end(), 0u);
-  return ids;
+  return {placement{{{count}, ids}}, 1};
 }
 
 /// A local agent in its first run. Its replicas never answer.
 struct local_agent_fixture {
-  explicit local_agent_fixture(std::size_t count = 0) {
+  explicit local_agent_fixture(std::uint32_t count = 0)
+    : completions{std::make_shared<completion_queue>(
+      std::make_shared<blocking_wait_strategy>(),
+      named_processes{{"worker 0", "worker 1"}, placement_of(count).job})} {
     const auto transport = std::make_shared<local_transport>(1, false);
     agent =
       simulator.spawn(local_agent,
-                      local_agent_options{.leader = "worker 0",
-                                          .process = 1,
-                                          .replicas = ids_of(count),
+                      local_agent_options{.placement = placement_of(count),
                                           .listener = completions,
                                           .report_batch = 3},
                       message_sender{role_id{role_id::kind::local_agent, 1},
@@ -89,7 +92,7 @@ struct local_agent_fixture {
     chief = simulator.spawn(chief_proxy, chief_log);
     chief_skeleton = simulator.spawn(skeleton_role);
     caf::anon_send(agent, run_barrier::join{1, 1, 9, 5}, step_function_ref{});
-    for (std::size_t i = 0; i < count; ++i)
+    for (std::uint32_t i = 0; i < count; ++i)
       replicas.push_back(simulator.spawn(replica_role));
     caf::anon_send(agent, local_roles{chief, replicas});
     caf::anon_send(agent, chief_skeleton.address());
@@ -129,9 +132,18 @@ struct local_agent_fixture {
     }
   }
 
-  std::shared_ptr<completion_queue> completions =
-    std::make_shared<completion_queue>(
-      std::make_shared<blocking_wait_strategy>());
+  /// Returns the report of the error that the caller of the run receives.
+  failure_report failure_of_run() {
+    try {
+      completions->wait_for_run([](const commit_record&, bool) {}, 0ms);
+    } catch (const job_error& e) {
+      return e.report();
+    }
+    ADD_FAILURE() << "no failure";
+    return {};
+  }
+
+  std::shared_ptr<completion_queue> completions;
   message_log chief_log = std::make_shared<std::vector<std::string>>();
   simulation::simulator simulator;
   local_agent_internal_actor agent;
@@ -248,7 +260,7 @@ TEST(LocalAgent, SendsBatchedReportsBeforeOtherMessages) {
   local_agent_fixture fixture;
   fixture.report_step(9);
   caf::anon_send(fixture.agent,
-                 step_commit::failed{0, 10, 0, 1, ec::peer_lost, "x"});
+                 step_commit::failed{0, 10, 0, 1, {.cause = "x"}});
   fixture.simulator.run_until_idle();
   EXPECT_EQ(fixture.sent_to_chief(), (texts{"report 9", "failed 10"}));
 }
@@ -269,10 +281,48 @@ TEST(LocalAgent, PrefersTheLeadersReasonToTheLossOfTheLeader) {
   local_agent_fixture fixture;
   fixture.terminate_chief(normal_exit);
   fixture.simulator.advance(2s);
-  caf::anon_send(fixture.agent, run_aborted{1, ec::invalid, "no such file"});
+  caf::anon_send(fixture.agent, run_aborted{1, {.cause = "no such file"}});
   fixture.terminate_skeleton();
   fixture.simulator.advance(10s);
   EXPECT_EQ(fixture.run_result(), "invalid: no such file");
+}
+
+TEST(LocalAgent, RejectsAReportThatIsOutOfBounds) {
+  for (const auto& report :
+       {failure_report{.processes = {2}}, failure_report{.replicas = {1}},
+        failure_report{.cause = std::string(max_cause_bytes + 1, 'x')}}) {
+    local_agent_fixture fixture; // of 2 processes and 1 replica
+    caf::anon_send(fixture.agent, run_aborted{1, report});
+    fixture.simulator.run_until_idle();
+    EXPECT_EQ(fixture.run_result(),
+              "protocol: worker 0, the leader, violated the protocol: it sent "
+              "a malformed report of a failure");
+  }
+}
+
+TEST(LocalAgent, ReportsTheLossOfTheLeaderAndTheWaitsAsData) {
+  local_agent_fixture fixture{2};
+  caf::anon_send(fixture.agent, run_barrier::join{1, 2, 9, 5},
+                 step_function_ref{});
+  fixture.simulator.run_until_idle();
+  fixture.terminate_skeleton();
+  fixture.terminate_chief(normal_exit);
+  for (const std::uint32_t r : {0, 1})
+    caf::anon_send(
+      fixture.agent,
+      step_commit::wait_report{0, 9, false, r, activity::all_reduce, 3, {2}});
+  fixture.simulator.run_until_idle();
+  const failure_report loss{
+    .kind = failure_kind::process_lost,
+    .code = ec::peer_lost,
+    .processes = {0},
+    .replicas = {2},
+    .run = 2,
+    .step = 9,
+    .waits = {{false, 0, activity::all_reduce, 3, {2}},
+              {false, 1, activity::all_reduce, 3, {2}}},
+  };
+  EXPECT_EQ(fixture.failure_of_run(), loss);
 }
 
 TEST(LocalAgent, NamesALeaderThatShutDownDuringAStep) {

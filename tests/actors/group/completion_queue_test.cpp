@@ -13,6 +13,10 @@ using ids = std::vector<std::uint32_t>;
 
 using namespace std::chrono_literals;
 
+failure_report error(ec code, const std::string& cause) {
+  return {.code = code, .cause = cause};
+}
+
 completion_queue make_queue() {
   return completion_queue{std::make_shared<blocking_wait_strategy>()};
 }
@@ -55,14 +59,14 @@ TEST(CompletionQueue, IgnoresNotificationsOfAnotherRun) {
   EXPECT_EQ(second, first + 1);
   commit(queue, first, 8);
   queue.on_completed(first, 9);
-  queue.on_aborted(first, ec::invalid, "too late");
+  queue.on_aborted(first, error(ec::invalid, "too late"));
   EXPECT_EQ(drain(queue), "nothing yet");
 }
 
 TEST(CompletionQueue, BeginsEachRunEmpty) {
   auto queue = make_queue();
   const auto first = queue.begin_run();
-  queue.on_aborted(first, ec::stalled, "no event");
+  queue.on_aborted(first, error(ec::stalled, "no event"));
   EXPECT_EQ(drain(queue), "stalled: no event");
   const auto second = queue.begin_run();
   EXPECT_EQ(drain(queue), "nothing yet");
@@ -75,11 +79,54 @@ TEST(CompletionQueue, BeginsEachRunEmpty) {
 TEST(CompletionQueue, KeepsTheFirstError) {
   auto queue = make_queue();
   const auto run = queue.begin_run();
-  queue.on_aborted(run, ec::stalled, "the first");
-  queue.on_aborted(run, ec::invalid, "the second");
-  queue.on_group_terminated(ec::cancelled, "the third");
+  queue.on_aborted(run, error(ec::stalled, "the first"));
+  queue.on_aborted(run, error(ec::invalid, "the second"));
+  queue.on_group_terminated(error(ec::cancelled, "the third"));
   EXPECT_EQ(drain(queue), "stalled: the first");
   EXPECT_THROW(queue.begin_run(), job_error);
+}
+
+// A program reads who was lost without reading the sentence.
+TEST(CompletionQueue, ThrowsTheReportWithTheSentence) {
+  const failure_report report{
+    .kind = failure_kind::process_lost,
+    .code = ec::peer_lost,
+    .processes = {1},
+    .replicas = {1},
+    .run = 1,
+    .step = 7,
+    .cause = "closed",
+    .waits = {{false, 0, activity::all_reduce, 2, {1}}},
+  };
+  completion_queue queue{std::make_shared<blocking_wait_strategy>(),
+                         {{"chief 0", "worker 1"}, placement{{{0}, {1}}}}};
+  queue.on_aborted(queue.begin_run(), failure_report{report});
+  try {
+    queue.wait_for_run([](const commit_record&, bool) {}, 0ms);
+    ADD_FAILURE() << "no failure";
+  } catch (const job_error& e) {
+    const auto copy = e;
+    EXPECT_EQ(copy.report(), report);
+    EXPECT_EQ(copy.code, ec::peer_lost);
+    EXPECT_STREQ(copy.what(),
+                 "worker 1 was lost in step 7: closed; replica 0 waits for the "
+                 "sum of bucket 2, still missing replica 1");
+  }
+}
+
+TEST(CompletionQueue, ReplacesControlCharactersInTextsOfPeers) {
+  auto queue = make_queue();
+  auto report = error(ec::invalid, "a\x1b[31mb");
+  report.later_cause = "c\x07";
+  queue.on_aborted(queue.begin_run(), std::move(report));
+  try {
+    queue.wait_for_run([](const commit_record&, bool) {}, 0ms);
+    ADD_FAILURE() << "no failure";
+  } catch (const job_error& e) {
+    EXPECT_STREQ(e.what(), "a?[31mb; c?");
+    EXPECT_EQ(e.report().cause, "a?[31mb");
+    EXPECT_EQ(e.report().later_cause, "c?");
+  }
 }
 
 TEST(CompletionQueue, AllowsOneRunOrTaskAtATime) {
@@ -115,7 +162,8 @@ TEST(CompletionQueue, EndsAnActiveRunWithItsChief) {
   queue.begin_run();
   queue.on_role_terminated(true);
   EXPECT_EQ(drain(queue),
-            "cancelled: " + std::string{group_terminated_message});
+            "cancelled: the chief of this replica group has terminated; the "
+            "group can run no more steps");
 }
 
 TEST(CompletionQueue, PrefersTheEndOfARunToTheEndOfItsChief) {

@@ -355,6 +355,25 @@ void cut_off(cluster_fixture& processes, std::uint32_t victim) {
   });
 }
 
+/// Expects that the report says which process was lost in step 17, and that
+/// every wait in it is a survivor's wait for the sum of bucket 3.
+void expect_loss(const failure_report& report, std::uint32_t victim) {
+  EXPECT_EQ(report.kind, failure_kind::process_lost);
+  EXPECT_EQ(report.code, ec::peer_lost);
+  EXPECT_EQ(report.processes, std::vector{victim});
+  EXPECT_EQ(report.replicas, std::vector{victim}) << "one replica per process";
+  EXPECT_EQ(report.run, 1u);
+  EXPECT_EQ(report.step, 17u);
+  EXPECT_FALSE(report.waits.empty());
+  for (const auto& wait : report.waits) {
+    EXPECT_FALSE(wait.reducer);
+    EXPECT_NE(wait.id, victim);
+    EXPECT_EQ(wait.current_activity, activity::all_reduce);
+    EXPECT_EQ(wait.bucket, 3u);
+    EXPECT_FALSE(wait.missing.empty());
+  }
+}
+
 TEST_P(Processes, NameALostWorkerWithItsStepAndOperation) {
   cluster_fixture processes{GetParam()};
   cut_off(processes, 1);
@@ -368,6 +387,7 @@ TEST_P(Processes, NameALostWorkerWithItsStepAndOperation) {
     EXPECT_TRUE(
       mentions(process.problem, "replica 0 waits for the sum of bucket 3"))
       << process.problem;
+    expect_loss(process.report, 1);
   }
   processes.for_each_member([](member& x, std::uint32_t i) {
     outcome seen;
@@ -389,5 +409,6 @@ TEST_P(Processes, NameALostLeaderWithTheirStepAndOperation) {
       << process.problem;
     EXPECT_TRUE(mentions(process.problem, "waits for the sum of bucket 3"))
       << process.problem;
+    expect_loss(process.report, 0);
   }
 }

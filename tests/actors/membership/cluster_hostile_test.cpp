@@ -20,13 +20,13 @@ constexpr auto long_enough = 20s;
 /// A process that joins a cluster. The test chooses each message that this
 /// process sends.
 struct impostor {
-  explicit impostor(std::uint32_t task) {
+  impostor(std::uint32_t task, std::uint32_t tasks) {
     request.task = task;
     request.incarnation = 7;
     request.host = "127.0.0.1";
     request.port = 1;
     request.config = {"wire " + std::to_string(net::wire_version),
-                      std::string{kernel_level()}, 1, ""};
+                      std::string{kernel_level()}, 1, tasks, ""};
   }
 
   net::endpoint::dial_result dial(const net::address& address,
@@ -63,7 +63,7 @@ TEST(ClusterHostile, AMemberThatSendsAMalformedMessageIsDisconnected) {
   cluster_fixture processes{3};
   processes.start_timeout = 2s;
   std::thread leader{[&] { processes.join({0}); }};
-  impostor fake_member{1};
+  impostor fake_member{1, 3};
   auto x = fake_member.find(processes.addresses[0], "control");
   EXPECT_TRUE(x.connection) << x.reason;
   if (x.connection) {
@@ -90,7 +90,7 @@ TEST(ClusterHostile, AMemberThatSendsAViewHasNoEffect) {
   cluster_fixture processes{3};
   processes.start_timeout = 2s;
   std::thread leader{[&] { processes.join({0}); }};
-  impostor fake_member{1};
+  impostor fake_member{1, 3};
   auto x = fake_member.find(processes.addresses[0], "control");
   EXPECT_TRUE(x.connection) << x.reason;
   if (x.connection) {
@@ -129,7 +129,7 @@ TEST(ClusterHostile, AMemberThatDiesBeforeItsLanesAreOpenIsReportedAtOnce) {
   const auto begun = clock::now();
   std::thread leader{[&] { processes.join({0}); }};
   {
-    impostor fake_member{1};
+    impostor fake_member{1, 2};
     auto x = fake_member.find(processes.addresses[0], "control");
     ASSERT_TRUE(x.connection) << x.reason;
     const auto listener = std::make_shared<view_listener>();

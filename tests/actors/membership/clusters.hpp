@@ -29,6 +29,7 @@ struct member {
   std::unique_ptr<replica_group> group;
   std::string problem; ///< Error of joining or of a run. Empty: none.
   std::optional<ec> code;
+  failure_report report; ///< Report of that error.
 
   ~member() {
     group.reset();
@@ -43,6 +44,7 @@ struct member {
     } catch (const job_error& e) {
       problem = e.what();
       code = e.code;
+      report = e.report();
     }
   }
 };

@@ -4,9 +4,13 @@
 //   reducer SCENARIO [MILLISECONDS]
 //
 // MILLISECONDS is the timeout of a sum. The program prints "sum <value>" for
-// each sum to standard error. On an error, it prints "error <code>: <text>" and
-// exits with code 3.
+// each sum to standard error. Before it raises a signal, it prints "raises at
+// <time>". On an error, it prints "error <code>: <text>" and its report, and
+// exits with code 3. The report is one line: "lost process <id> in step <step>,
+// missed by replica <id> in bucket <bucket>, at <time>". Times are in
+// milliseconds of the steady clock, which all processes of a host share.
 
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -33,6 +37,31 @@ struct job {
   }
 };
 
+long long now_ms() {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(
+           std::chrono::steady_clock::now().time_since_epoch())
+    .count();
+}
+
+void raise_signal(int signal) {
+  std::fprintf(stderr, "raises at %lld\n", now_ms());
+  ::raise(signal);
+}
+
+// [doc:begin report]
+/// Prints the process that was lost and the first role that waited for it.
+void print_report(const failure_report& report) {
+  if (report.processes.empty() || report.waits.empty())
+    return;
+  std::fprintf(
+    stderr,
+    "lost process %u in step %llu, missed by replica %u in bucket %u, at "
+    "%lld\n",
+    report.processes[0], static_cast<unsigned long long>(report.step),
+    report.waits[0].id, report.waits[0].bucket, now_ms());
+}
+// [doc:end]
+
 void print_sum(float value) {
   std::fprintf(stderr, "sum %g\n", static_cast<double>(value));
 }
@@ -48,7 +77,7 @@ void never_begin(const job& this_job) {
 void end_after_sum(const job& this_job, int signal) {
   print_sum(this_job.sum_of_ones(1));
   if (this_job.workers.worker() == 1)
-    ::raise(signal);
+    raise_signal(signal);
   print_sum(this_job.sum_of_ones(1));
 }
 
@@ -58,7 +87,7 @@ void end_during_step(const job& this_job, int signal, std::uint32_t worker) {
   this_job.workers.run([&](replica_context& self) {
     self.all_reduce(sum, tensor::full({1 << 20}, 1));
     if (this_job.workers.worker() == worker)
-      ::raise(signal);
+      raise_signal(signal);
     self.all_reduce(sum, tensor::full({1 << 20}, 1));
   });
 }
@@ -110,6 +139,7 @@ int main(int argc, char** argv) {
     return 0;
   } catch (const job_error& e) {
     std::fprintf(stderr, "error %s: %s\n", to_string(e.code).c_str(), e.what());
+    print_report(e.report());
     return 3;
   } catch (const std::exception& e) {
     std::fprintf(stderr, "failed: %s\n", e.what());

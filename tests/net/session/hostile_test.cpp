@@ -86,42 +86,6 @@ TEST(HostilePeer, IsClosedAfterRandomBytes) {
   expect_member_joins(server);
 }
 
-/// A peer that resets its connection while `authorize` decides on its hello is
-/// reported to `abandoned`.
-TEST(HostilePeer, IsAbandonedIfItDisconnectsBeforeTheResponse) {
-  mailbox<std::string> seen;
-  mailbox<int> asked, left;
-  endpoint x{listening_options()};
-  x.serve(
-    [&](const hello&) {
-      asked.put(0);
-      left.take();
-      return hello_response{};
-    },
-    [&](const hello&, accepted_connection&&) { seen.put("taken"); },
-    [&](const hello& who) { seen.put(who.name + " is abandoned"); });
-  // if the reset arrives only after the response was sent, the test repeats
-  std::string outcome = "taken";
-  for (int i = 0; i < 100 && outcome == "taken"; ++i) {
-    handshake says{
-      handshake::side::dialer, {}, random_nonce(), hello_of("client")};
-    {
-      raw_socket client{x.advertised_address()};
-      client.send(says.unsent());
-      says.sent(says.unsent().size());
-      says.receive(client.receive(says.bytes_wanted()));
-      client.send(says.unsent());
-      asked.take();
-      const linger at_once{.l_onoff = 1, .l_linger = 0};
-      ::setsockopt(client.descriptor(), SOL_SOCKET, SO_LINGER, &at_once,
-                   sizeof at_once);
-    }
-    left.put(0);
-    outcome = seen.take();
-  }
-  EXPECT_EQ(outcome, "client is abandoned");
-}
-
 TEST(HostilePeer, IsToldOnlyThatItsSecretIsWrong) {
   test_endpoint server{listening_options(secret_credentials("right"))};
   raw_socket client{server.net_endpoint->advertised_address()};

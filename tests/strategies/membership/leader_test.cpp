@@ -7,7 +7,7 @@ namespace troupe::membership {
 
 namespace {
 
-const process_config same{"1.0", "v3", 2, "step_window 16"};
+const process_config same{"1.0", "v3", 2, 3, "step_window 16"};
 
 join_request request_of(std::uint32_t task, std::uint64_t incarnation,
                         std::uint32_t replicas = 2,
@@ -66,9 +66,9 @@ std::optional<rejection::kind> rejection_of(const reaction& all) {
   return x.empty() ? std::nullopt : std::optional{x[0].why.cause};
 }
 
-std::optional<failure::kind> failure_of(const reaction& all) {
+std::optional<failure_kind> failure_of(const reaction& all) {
   const auto x = effects_of<failed>(all);
-  return x.empty() ? std::nullopt : std::optional{x[0].why.cause};
+  return x.empty() ? std::nullopt : std::optional{x[0].why.kind};
 }
 
 } // namespace
@@ -120,7 +120,7 @@ TEST(MembershipLeader, AdmitsProcessesWithoutReplicas) {
 TEST(MembershipLeader, FailsIfNoProcessHostsAReplica) {
   leader machine{2, request_of(0, 10, 0)};
   const auto last = machine.on(request_of(1, 11, 0));
-  EXPECT_EQ(failure_of(last), failure::kind::no_replica);
+  EXPECT_EQ(failure_of(last), failure_kind::no_replica);
   EXPECT_EQ(effects_of<failed>(last).at(0).notify, (tasks{1}));
   EXPECT_TRUE(effects_of<view_changed>(last).empty());
 }
@@ -173,6 +173,8 @@ TEST(MembershipLeader, NamesTheConfigurationThatDiffers) {
   expect(rejection_with([](auto& x) { x.kernels = "v4"; }), kernels, "v4",
          "v3");
   expect(rejection_with([](auto& x) { x.threads = 1; }), threads, "1", "2");
+  expect(rejection_with([](auto& x) { x.tasks = 4; }), rejection::kind::job_size,
+         "4", "3");
   expect(rejection_with([](auto& x) { x.options = "step_window 4"; }), options,
          "step_window 4", "step_window 16");
 }
@@ -231,9 +233,9 @@ TEST(MembershipLeader, NamesTheTasksThatAreMissingAtTheTimeout) {
   const auto out = machine.on_timeout();
   ASSERT_EQ(out.size(), 1u);
   const auto& [why, notify] = std::get<failed>(out[0]);
-  EXPECT_EQ(why.cause, failure::kind::missing);
+  EXPECT_EQ(why.kind, failure_kind::start_not_joined);
   EXPECT_EQ(why.code, ec::stalled);
-  EXPECT_EQ(why.tasks, (tasks{1}));
+  EXPECT_EQ(why.processes, (tasks{1}));
   EXPECT_EQ(notify, (tasks{2}));
   EXPECT_TRUE(machine.on_timeout().empty());
   EXPECT_EQ(rejection_of(machine.on(request_of(1, 11))),
@@ -244,8 +246,8 @@ TEST(MembershipLeader, NamesTheTasksThatAreNotReadyAtTheTimeout) {
   auto machine = with_view();
   machine.on(1, 11, ready(1));
   const auto out = machine.on_timeout();
-  EXPECT_EQ(failure_of(out), failure::kind::not_ready);
-  EXPECT_EQ(effects_of<failed>(out).at(0).why.tasks, (tasks{2}));
+  EXPECT_EQ(failure_of(out), failure_kind::lanes_not_open);
+  EXPECT_EQ(effects_of<failed>(out).at(0).why.processes, (tasks{2}));
   EXPECT_EQ(effects_of<failed>(out).at(0).notify, (tasks{1, 2}));
 }
 
@@ -253,10 +255,10 @@ TEST(MembershipLeader, FailsIfAProcessIsLostBeforeTheStart) {
   auto machine = with_view();
   const auto out = machine.on_lost(1, 11, ec::unreachable, "silent");
   const auto [why, notify] = effects_of<failed>(out).at(0);
-  EXPECT_EQ(why.cause, failure::kind::lost);
+  EXPECT_EQ(why.kind, failure_kind::process_lost_in_start);
   EXPECT_EQ(why.code, ec::unreachable);
-  EXPECT_EQ(why.tasks, (tasks{1}));
-  EXPECT_EQ(why.reason, "silent");
+  EXPECT_EQ(why.processes, (tasks{1}));
+  EXPECT_EQ(why.cause, "silent");
   EXPECT_EQ(notify, (tasks{2}));
   EXPECT_TRUE(machine.on_lost(2, 12, ec::peer_lost, "").empty())
     << "it has failed already";
@@ -270,13 +272,13 @@ TEST(MembershipLeader, FailsIfAProcessAbortsOrLeavesBeforeTheStart) {
     << "another process can take its task";
   auto connecting = with_view();
   const auto out = connecting.on(1, 11, abort);
-  EXPECT_EQ(failure_of(out), failure::kind::aborted);
-  EXPECT_EQ(effects_of<failed>(out).at(0).why.reason, "no lanes");
+  EXPECT_EQ(failure_of(out), failure_kind::unspecified);
+  EXPECT_EQ(effects_of<failed>(out).at(0).why.cause, "no lanes");
   EXPECT_EQ(effects_of<failed>(out).at(0).notify, (tasks{1, 2}));
   auto other = with_view();
   const auto left = other.on(2, 12, {message_kind::leave, {}, {}});
   EXPECT_EQ(receivers(left, message_kind::leave_ack), (tasks{2}));
-  EXPECT_EQ(failure_of(left), failure::kind::lost);
+  EXPECT_EQ(failure_of(left), failure_kind::process_lost_in_start);
   auto own = with_view();
   EXPECT_EQ(
     effects_of<failed>(own.on_abort(ec::peer_lost, "no lanes")).at(0).notify,
@@ -321,7 +323,7 @@ TEST(MembershipLeader, EndsWhenAllHaveLeft) {
   const auto first = machine.on(1, 11, {message_kind::leave, {}, {}});
   EXPECT_TRUE(effects_of<ended>(first).empty());
   EXPECT_TRUE(receivers(first, message_kind::view).empty())
-    << "nobody needs it any more";
+    << "no process needs it any more";
   const auto last = machine.on_lost(2, 12, ec::peer_lost, "");
   EXPECT_EQ(effects_of<ended>(last).size(), 1u);
 }

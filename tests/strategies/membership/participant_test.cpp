@@ -52,9 +52,9 @@ const Effect* find(const reaction& all) {
   return nullptr;
 }
 
-std::optional<failure::kind> failure_of(const reaction& all) {
+std::optional<failure_kind> failure_of(const reaction& all) {
   const auto* x = find<failed>(all);
-  return x ? std::optional{x->why.cause} : std::nullopt;
+  return x ? std::optional{x->why.kind} : std::nullopt;
 }
 
 std::optional<message_kind> sent(const reaction& all) {
@@ -107,31 +107,34 @@ TEST(MembershipParticipant, RefusesAnImpossibleFirstView) {
     EXPECT_EQ(std::get<failed>(out.at(0)).notify, (tasks{0}));
     return failure_of(out);
   };
-  using enum failure::kind;
-  EXPECT_EQ(failure_with([](view& x) { x.members.pop_back(); }), other_size);
-  EXPECT_EQ(failure_with([](view& x) { x.members.clear(); }), other_size);
+  using enum failure_kind;
+  EXPECT_EQ(failure_with([](view& x) { x.members.pop_back(); }),
+            malformed_view);
+  EXPECT_EQ(failure_with([](view& x) { x.members.clear(); }), malformed_view);
   EXPECT_EQ(failure_with([](view& x) { x.members[1].incarnation = 7; }),
-            bad_view)
+            malformed_view)
     << "without this process";
   EXPECT_EQ(failure_with([](view& x) { x.members[0].incarnation = 7; }),
-            bad_view)
+            malformed_view)
     << "without the leader";
-  EXPECT_EQ(failure_with([](view& x) { x.members[2].task = 3; }), bad_view);
-  EXPECT_EQ(failure_with([](view& x) { x.members[2].task = 1; }), bad_view);
+  EXPECT_EQ(failure_with([](view& x) { x.members[2].task = 3; }),
+            malformed_view);
+  EXPECT_EQ(failure_with([](view& x) { x.members[2].task = 1; }),
+            malformed_view);
   EXPECT_EQ(
     failure_with([](view& x) { std::swap(x.members[0], x.members[2]); }),
-    bad_view);
+    malformed_view);
   EXPECT_EQ(failure_with([](view& x) { x.members[2].replicas = {1}; }),
-            bad_view)
+            malformed_view)
     << "two processes host replica 1";
   EXPECT_EQ(failure_with([](view& x) { x.members[2].replicas = {4}; }),
-            bad_view)
+            malformed_view)
     << "nobody hosts replica 3";
   EXPECT_EQ(failure_with([](view& x) {
               x.members[1].replicas = {1};
               x.members[2].replicas = {2};
             }),
-            bad_view)
+            malformed_view)
     << "this process hosts two";
 }
 
@@ -154,27 +157,27 @@ TEST(MembershipParticipant, IgnoresAnImpossibleLaterView) {
 }
 
 TEST(MembershipParticipant, FailsIfTheLeaderRejectsAbortsOrIsLost) {
-  using enum failure::kind;
+  using enum failure_kind;
   auto dialing = participant{3, self};
   const auto early = dialing.on_rejected("no");
-  EXPECT_EQ(failure_of(early), rejected);
+  EXPECT_EQ(failure_of(early), join_rejected);
   EXPECT_TRUE(find<failed>(early)->notify.empty()) << "it is not connected";
   EXPECT_EQ(find<failed>(early)->why.code, ec::refused);
   auto asked = joining();
   EXPECT_EQ(failure_of(asked.on(leader_id, {message_kind::reject, "no", {}})),
-            rejected);
+            join_rejected);
   auto told = connecting();
   EXPECT_EQ(failure_of(told.on(leader_id, {message_kind::abort, "x", {}})),
-            aborted);
+            unspecified);
   auto cut = connecting();
   const auto lost_leader = cut.on_lost(leader_id, ec::unreachable, "silent");
-  EXPECT_EQ(failure_of(lost_leader), lost);
+  EXPECT_EQ(failure_of(lost_leader), process_lost_in_start);
   EXPECT_EQ(find<failed>(lost_leader)->why.code, ec::unreachable);
   EXPECT_TRUE(find<failed>(lost_leader)->notify.empty());
   auto ended_job = connecting();
   const auto shut = ended_job.on(leader_id, {message_kind::shutdown, {}, {}});
   EXPECT_EQ(sent(shut), message_kind::leave);
-  EXPECT_EQ(failure_of(shut), lost);
+  EXPECT_EQ(failure_of(shut), process_lost_in_start);
 }
 
 TEST(MembershipParticipant, FailsOnceOnly) {
@@ -188,14 +191,14 @@ TEST(MembershipParticipant, FailsOnceOnly) {
 }
 
 TEST(MembershipParticipant, SaysWhatItWaitedForAtATimeout) {
-  using enum failure::kind;
-  EXPECT_EQ(failure_of(participant(3, self).on_timeout()), unreachable);
-  EXPECT_EQ(failure_of(joining().on_timeout()), no_view);
+  using enum failure_kind;
+  EXPECT_EQ(failure_of(participant(3, self).on_timeout()), leader_unreachable);
+  EXPECT_EQ(failure_of(joining().on_timeout()), view_missing);
   EXPECT_TRUE(connecting().on_timeout().empty())
     << "its own lanes have a timeout";
   auto is_ready = connecting();
   is_ready.on_ready();
-  EXPECT_EQ(failure_of(is_ready.on_timeout()), no_start);
+  EXPECT_EQ(failure_of(is_ready.on_timeout()), start_missing);
 }
 
 TEST(MembershipParticipant, LeavesTheJob) {

@@ -8,8 +8,15 @@ using namespace troupe::run_barrier;
 namespace {
 
 state_machine three_members() {
-  return state_machine{{"chief 0", "worker 1", "worker 2"}};
+  return state_machine{3};
 }
+
+const failure_report loss_of_worker_2{
+  .kind = failure_kind::process_lost_between_runs,
+  .code = ec::unreachable,
+  .processes = {2},
+  .cause = "silent for 1 s",
+};
 
 bool starts(const reaction& x) {
   return x.size() == 1 && std::holds_alternative<start>(x[0]);
@@ -45,16 +52,17 @@ TEST(RunBarrier, NamesBothProcessesThatRequestDifferentSteps) {
   machine.on(join{1, 1, 0, 10});
   const auto no = rejections(machine.on(join{2, 1, 0, 11}));
   ASSERT_EQ(no.size(), 2u);
-  for (const auto& x : no) {
-    EXPECT_EQ(x.code, ec::protocol);
-    EXPECT_EQ(x.reason,
-              "worker 1 requests steps [0, 10) as its run 1, but worker "
-              "2 requests steps [0, 11) as its run 1");
-  }
+  for (const auto& x : no)
+    EXPECT_EQ(x.report, (failure_report{
+                          .kind = failure_kind::runs_differ,
+                          .code = ec::protocol,
+                          .processes = {1, 2},
+                          .requests = {{1, 1, 0, 10}, {2, 1, 0, 11}},
+                        }));
   const auto later = rejections(machine.on(join{0, 1, 0, 10}));
   ASSERT_EQ(later.size(), 1u) << "the third process is rejected when it joins";
   EXPECT_EQ(later[0].process, 0u);
-  EXPECT_EQ(later[0].reason, no[0].reason);
+  EXPECT_EQ(later[0].report, no[0].report);
 }
 
 TEST(RunBarrier, EndsTheActiveRunWhenItIsStopped) {
@@ -100,7 +108,7 @@ TEST(RunBarrier, ARunThatIsStoppedBeforeItStartsStartsStopped) {
 TEST(RunBarrier, StartsTheNextRunAfterOneWasRejected) {
   auto machine = three_members();
   machine.on(join{0, 1, 0, 1});
-  machine.on_timeout("1000 ms");
+  machine.on_timeout(1000);
   for (std::uint32_t p = 0; p < 2; ++p)
     EXPECT_EQ(rejections(machine.on(join{p + 1, 1, 0, 1})).at(0).process,
               p + 1);
@@ -112,13 +120,17 @@ TEST(RunBarrier, StartsTheNextRunAfterOneWasRejected) {
 TEST(RunBarrier, NamesTheProcessesThatDidNotJoin) {
   auto machine = three_members();
   machine.on(join{0, 1, 4, 1});
-  const auto no = rejections(machine.on_timeout("1000 ms"));
+  const auto no = rejections(machine.on_timeout(1000));
   ASSERT_EQ(no.size(), 1u);
   EXPECT_EQ(no[0].process, 0u);
-  EXPECT_EQ(no[0].code, ec::stalled);
-  EXPECT_EQ(no[0].reason, "steps [4, 5) as its run 1 cannot begin: for 1000 ms "
-                          "worker 1 and worker 2 did not join");
-  EXPECT_TRUE(machine.on_timeout("1000 ms").empty());
+  EXPECT_EQ(no[0].report, (failure_report{
+                            .kind = failure_kind::run_not_joined,
+                            .code = ec::stalled,
+                            .processes = {1, 2},
+                            .timeout_ms = 1000,
+                            .requests = {{0, 1, 4, 5}},
+                          }));
+  EXPECT_TRUE(machine.on_timeout(1000).empty());
 }
 
 TEST(RunBarrier, StartsNoRunAfterAProcessWasLost) {
@@ -127,43 +139,44 @@ TEST(RunBarrier, StartsNoRunAfterAProcessWasLost) {
   const auto no =
     rejections(machine.on_lost(2, ec::unreachable, "silent for 1 s"));
   ASSERT_EQ(no.size(), 1u);
-  EXPECT_EQ(no[0].code, ec::unreachable);
-  EXPECT_EQ(
-    no[0].reason,
-    "worker 2 is lost, and no run can start without it: silent for 1 s");
-  EXPECT_EQ(rejections(machine.on(join{1, 1, 0, 1})).at(0).reason,
-            no[0].reason);
-  EXPECT_EQ(rejections(machine.on(join{1, 2, 0, 1})).at(0).reason,
-            no[0].reason);
+  EXPECT_EQ(no[0].report, loss_of_worker_2);
+  EXPECT_EQ(rejections(machine.on(join{1, 1, 0, 1})).at(0).report,
+            loss_of_worker_2);
+  EXPECT_EQ(rejections(machine.on(join{1, 2, 0, 1})).at(0).report,
+            loss_of_worker_2);
 }
 
 TEST(RunBarrier, AbortsARunThatAProcessLeft) {
-  state_machine machine{{"chief 0", "worker 1"}};
+  state_machine machine{2};
   machine.on(join{0, 1, 0, 10});
   machine.on(join{1, 1, 0, 10});
   const auto effects = machine.on(join{1, 2, 0, 3});
   ASSERT_EQ(effects.size(), 2u);
-  const std::string reason =
-    "worker 1 left run 1 and requests steps [0, 3) as its run 2";
-  EXPECT_EQ(std::get<run_barrier::abort>(effects[0]).reason, reason);
+  const failure_report report{
+    .kind = failure_kind::run_left,
+    .code = ec::protocol,
+    .processes = {1},
+    .run = 1,
+    .requests = {{1, 2, 0, 3}},
+  };
+  EXPECT_EQ(std::get<run_barrier::abort>(effects[0]).report, report);
   EXPECT_EQ(std::get<reject>(effects[1]).run, 2u);
   machine.finished();
-  EXPECT_EQ(rejections(machine.on(join{0, 2, 0, 3})).at(0).reason, reason);
+  EXPECT_EQ(rejections(machine.on(join{0, 2, 0, 3})).at(0).report, report);
 }
 
 TEST(RunBarrier, IgnoresAnUnknownProcess) {
   auto machine = three_members();
   machine.on({0, 1, 0, 10});
   EXPECT_TRUE(machine.on({3, 1'000'000, 0, 99}).empty());
-  EXPECT_EQ(machine.missing(),
-            (std::vector<std::string>{"worker 1", "worker 2"}));
+  EXPECT_EQ(machine.missing(), (std::vector<std::uint32_t>{1, 2}));
 }
 
 TEST(RunBarrier, WaitsForNoProcessIfNoneJoined) {
   auto machine = three_members();
   EXPECT_FALSE(machine.waiting());
   EXPECT_TRUE(machine.missing().empty());
-  EXPECT_TRUE(machine.on_timeout("1000 ms").empty());
+  EXPECT_TRUE(machine.on_timeout(1000).empty());
 }
 
 TEST(RunBarrier, ComparesRunFirstStepAndSteps) {
@@ -189,14 +202,17 @@ TEST(RunBarrier, RejectsALateJoinOfAnOlderRun) {
   auto machine = three_members();
   for (const std::uint64_t run : {1, 2}) {
     machine.on({0, run, 0, 1});
-    machine.on_timeout("1000 ms");
+    machine.on_timeout(1000);
   }
   const auto first = rejections(machine.on({1, 1, 0, 1}));
-  EXPECT_EQ(first.at(0).reason,
-            "run 1 of worker 1 has ended for all other processes");
-  EXPECT_EQ(first.at(0).code, ec::protocol);
+  EXPECT_EQ(first.at(0).report, (failure_report{
+                                  .kind = failure_kind::run_ended,
+                                  .code = ec::protocol,
+                                  .processes = {1},
+                                  .run = 1,
+                                }));
   const auto second = rejections(machine.on({1, 2, 0, 1}));
-  EXPECT_EQ(second.at(0).code, ec::stalled);
+  EXPECT_EQ(second.at(0).report.code, ec::stalled);
   EXPECT_EQ(second.at(0).run, 2u);
 }
 
@@ -218,16 +234,12 @@ TEST(RunBarrier, GivesTheLossAsTheReasonToAProcessThatLeavesARun) {
   machine.on_lost(2, ec::unreachable, "silent for 1 s");
   const auto what = machine.on({1, 2, 0, 3});
   ASSERT_EQ(what.size(), 2u);
-  EXPECT_EQ(std::get<reject>(what[1]).code, ec::unreachable);
-  EXPECT_EQ(
-    std::get<reject>(what[1]).reason,
-    "worker 2 is lost, and no run can start without it: silent for 1 s");
+  EXPECT_EQ(std::get<reject>(what[1]).report, loss_of_worker_2);
 }
 
 TEST(RunBarrier, NamesTheLargestStepAsTheEndOfAnEndlessRun) {
   auto machine = three_members();
   machine.on({0, 1, 4, ~std::uint64_t{0}});
-  EXPECT_EQ(rejections(machine.on_timeout("1 s")).at(0).reason,
-            "steps [4, 18446744073709551615) as its run 1 cannot begin: for 1 "
-            "s worker 1 and worker 2 did not join");
+  EXPECT_EQ(rejections(machine.on_timeout(1000)).at(0).report.requests,
+            (std::vector<requested_run>{{0, 1, 4, ~std::uint64_t{0}}}));
 }

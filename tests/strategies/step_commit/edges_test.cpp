@@ -31,7 +31,7 @@ TEST(StepCommitRun, CompletesOnce) {
   EXPECT_TRUE(d.machine.acknowledge(2).empty());
   EXPECT_TRUE(d.machine.stop().empty());
   EXPECT_TRUE(d.machine.on(step_done{1, 2, 0, 1, {}}).empty());
-  EXPECT_TRUE(d.machine.on(failed{1, 2, 0, 1, ec::invalid, "late"}).empty());
+  EXPECT_TRUE(d.machine.on(thrown(1, 0, "late")).empty());
   EXPECT_EQ(d.count<send_grant>(), 0u) << "start_steps granted all steps";
   EXPECT_EQ(d.machine.next(), 2u);
 }
@@ -74,22 +74,23 @@ TEST(StepCommitRun, CanBeStoppedBeforeReplicasAreConfigured) {
 
 TEST(StepCommitRun, CanBeAbortedForAnExternalReason) {
   chief_fixture d{one_process(2)};
-  EXPECT_TRUE(d.machine.end_with(ec::protocol, "too early").empty());
+  const failure_report reason{.kind = failure_kind::run_left,
+                              .code = ec::protocol};
+  EXPECT_TRUE(d.machine.end_with(reason).empty()) << "no run is active";
   d.record(d.machine.run(0, 9));
-  d.record(d.machine.end_with(ec::protocol, "another run"));
+  d.record(d.machine.end_with(reason));
   EXPECT_EQ(d.machine.generation(), 2u);
-  EXPECT_TRUE(d.machine.end_with(ec::protocol, "said twice").empty());
+  EXPECT_TRUE(d.machine.end_with({}).empty()) << "the run ends already";
   EXPECT_EQ(d.count<aborted>(), 0u);
   d.acknowledge_all();
   ASSERT_EQ(d.count<aborted>(), 1u);
-  EXPECT_EQ(d.effects_of<aborted>()[0].code, ec::protocol);
-  EXPECT_EQ(d.abort_reason(), "another run");
+  EXPECT_EQ(d.abort_report(), reason);
 }
 
 TEST(StepCommitRun, NeedsNoNewGenerationIfNoStepWasGranted) {
   chief_fixture d{one_process(1)};
   d.record(d.machine.run(3, 9));
-  d.record(d.machine.end_with(ec::invalid, "broken"));
+  d.record(d.machine.end_with({}));
   d.acknowledge_all();
   EXPECT_EQ(d.machine.generation(), 2u);
   d.record(d.machine.run(0, 1));
@@ -123,20 +124,22 @@ TEST(StepCommitConfigure, IgnoresAcknowledgementsOfAnotherGeneration) {
 TEST(StepCommitConfigure, DoesNotWaitForLostReplicas) {
   chief_fixture d{two};
   d.record(d.machine.run(0, 9));
-  d.record(d.machine.on(failed{1, 0, 0, 1, ec::invalid, "broken"}));
+  d.record(d.machine.on(thrown(1, 0)));
   for (const std::uint32_t r : {0, 1, 2})
     d.acknowledge(r);
   EXPECT_EQ(d.machine.behind(), ids{3});
   EXPECT_EQ(d.count<aborted>(), 0u);
   d.record(d.machine.on_lost(3, "killed"));
   EXPECT_EQ(d.count<aborted>(), 1u);
-  EXPECT_EQ(d.abort_reason(), "replica 0 of chief 0 failed in step 0: broken");
+  EXPECT_EQ(d.abort_report().kind, failure_kind::step_failed);
+  EXPECT_EQ(d.abort_report().replicas, ids{0});
+  EXPECT_EQ(d.abort_report().cause, "broken");
 }
 
 TEST(StepCommitConfigure, DoesNotWaitForALostProcess) {
   chief_fixture d{two};
   d.record(d.machine.run(0, 9));
-  d.record(d.machine.on(failed{1, 0, 0, 1, ec::invalid, "broken"}));
+  d.record(d.machine.on(thrown(1, 0)));
   for (const std::uint32_t r : {0, 1})
     d.acknowledge(r);
   EXPECT_EQ(d.count<aborted>(), 0u);
@@ -155,13 +158,22 @@ TEST(StepCommitConfigure, DoesNotWaitForAProcessLostBeforeTheFirstStep) {
   EXPECT_TRUE(commit_machine.on(configured{2, 0, 1, 0}).empty());
   const auto end = commit_machine.on(configured{2, 1, 1, 0});
   ASSERT_EQ(end.size(), 1u) << "only live processes are waited for";
-  EXPECT_EQ(std::get<aborted>(end[0]).code, ec::unreachable);
-  EXPECT_EQ(std::get<aborted>(end[0]).reason,
-            "worker 1 was lost before step 6: silent");
+  EXPECT_EQ(std::get<aborted>(end[0]).report,
+            (failure_report{
+              .kind = failure_kind::process_lost_before_step,
+              .code = ec::unreachable,
+              .processes = {1},
+              .replicas = {2, 3},
+              .step = 6,
+              .cause = "silent",
+            }));
   const auto refused = commit_machine.run(6, 9);
-  EXPECT_EQ(
-    std::get<aborted>(refused.at(0)).reason,
-    "replica 2 of worker 1 is lost; the group cannot run a step without it");
+  EXPECT_EQ(std::get<aborted>(refused.at(0)).report,
+            (failure_report{
+              .kind = failure_kind::replica_missing,
+              .code = ec::peer_lost,
+              .replicas = {2},
+            }));
 }
 
 // -- reports ------------------------------------------------------------------
@@ -172,9 +184,12 @@ TEST(StepCommitReports, OfTheFirstStepNotGrantedAreProtocolErrors) {
   d.report_step(0, 4);
   EXPECT_EQ(d.machine.generation(), 2u);
   d.acknowledge_all();
-  EXPECT_EQ(d.effects_of<aborted>().at(0).code, ec::protocol);
-  EXPECT_EQ(d.abort_reason(),
-            "replica 0 reported step 4, which it was not granted");
+  EXPECT_EQ(d.abort_report(), (failure_report{
+                                .kind = failure_kind::step_not_granted,
+                                .code = ec::protocol,
+                                .replicas = {0},
+                                .step = 4,
+                              }));
 }
 
 TEST(StepCommitReports, OfAnUnknownReplicaAreProtocolErrors) {
@@ -183,7 +198,7 @@ TEST(StepCommitReports, OfAnUnknownReplicaAreProtocolErrors) {
   d.report_step(2, 0);
   EXPECT_EQ(d.machine.generation(), 2u);
   d.acknowledge_all();
-  EXPECT_EQ(d.effects_of<aborted>().at(0).code, ec::protocol);
+  EXPECT_EQ(d.effects_of<aborted>().at(0).report.code, ec::protocol);
 }
 
 TEST(StepCommitReports, OfTheLastGrantedStepCountOutOfOrder) {
@@ -201,7 +216,7 @@ TEST(StepCommitReports, AreDiscardedWithTheirGeneration) {
   d.record(d.machine.run(0, 9));
   d.report_step(0, 0);
   d.report_step(1, 1);
-  d.record(d.machine.end_with(ec::invalid, "broken"));
+  d.record(d.machine.end_with({}));
   d.acknowledge_all();
   d.record(d.machine.run(0, 9));
   EXPECT_EQ(d.machine.behind(), (ids{0, 1}));

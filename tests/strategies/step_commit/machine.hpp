@@ -2,6 +2,8 @@
 
 #include "troupe/strategies/step_commit/state_machine.hpp"
 
+#include <gtest/gtest.h>
+
 #include <utility>
 #include <vector>
 
@@ -10,27 +12,41 @@ namespace troupe::step_commit::testing {
 using ids = std::vector<std::uint32_t>;
 
 /// Two processes of two replicas each.
-inline const named_processes two{{"chief 0", "worker 1"},
-                                 placement::contiguous({2, 2})};
+inline const placement two = placement::contiguous({2, 2});
 
-inline named_processes one_process(std::uint32_t replicas) {
-  return {{"this process"}, placement{replicas}};
+inline placement one_process(std::uint32_t replicas) {
+  return placement{replicas};
+}
+
+/// A replica reports that its step function threw.
+inline failed thrown(std::uint64_t generation, std::uint32_t replica,
+                     const std::string& cause = "broken",
+                     std::uint32_t incarnation = 1) {
+  return {generation,
+          0,
+          replica,
+          incarnation,
+          {.kind = failure_kind::step_failed, .cause = cause}};
 }
 
 /// A state machine whose effects are recorded. Its replicas have incarnation 1,
 /// are configured and idle.
 struct chief_fixture {
-  explicit chief_fixture(const named_processes& processes,
+  explicit chief_fixture(const placement& processes,
                          std::uint64_t step_window = 4)
-    : replicas{processes.placement.replicas()},
-      machine{step_window, processes} {
+    : replicas{processes.replicas()}, machine{step_window, processes} {
     record(machine.open());
     acknowledge_all();
   }
 
+  /// Records effects. Another process must accept the report of an abort.
   void record(reaction&& what) {
-    for (auto& x : what)
+    for (auto& x : what) {
+      if (const auto* abort = std::get_if<aborted>(&x)) {
+        EXPECT_TRUE(is_possible(abort->report, replicas, replicas));
+      }
       effects.push_back(std::move(x));
+    }
   }
   void acknowledge(std::uint32_t r) {
     record(machine.on(configured{machine.generation(), r, 1, 0}));
@@ -63,10 +79,10 @@ struct chief_fixture {
   std::size_t count() const {
     return effects_of<T>().size();
   }
-  /// Returns the reason of the last abort; empty if there was none.
-  std::string abort_reason() const {
+  /// Returns the report of the last abort; an empty one if there was none.
+  failure_report abort_report() const {
     const auto found = effects_of<aborted>();
-    return found.empty() ? "" : found.back().reason;
+    return found.empty() ? failure_report{} : found.back().report;
   }
 
   std::uint32_t replicas;

@@ -8,6 +8,7 @@
 using namespace troupe;
 using namespace troupe::step_commit;
 using step_commit::testing::one_process;
+using step_commit::testing::thrown;
 using step_commit::testing::two;
 
 namespace {
@@ -15,7 +16,7 @@ namespace {
 /// A state machine whose replicas are configured and have an active run.
 struct chief_fixture {
   explicit chief_fixture(std::uint64_t step_window = 4,
-                         const named_processes& where = two,
+                         const placement& where = two,
                          std::uint64_t steps = 100)
     : machine{step_window, where} {
     record(machine.open());
@@ -48,6 +49,19 @@ struct chief_fixture {
   reaction effects;
 };
 
+/// Returns the report of the loss of worker 1. Replica 0 waits for its sum, and
+/// replica 1 has nothing to do.
+failure_report loss_in(std::uint64_t step, std::uint32_t bucket) {
+  return {.kind = failure_kind::process_lost,
+          .code = ec::peer_lost,
+          .processes = {1},
+          .replicas = {2, 3},
+          .step = step,
+          .cause = "closed by the peer",
+          .waits = {{false, 0, activity::all_reduce, bucket, {2, 3}},
+                    {false, 1, activity::idle, 0, {}}}};
+}
+
 } // namespace
 
 TEST(StepCommitOverProcesses, NamesTheWorkerTheStepAndTheOperation) {
@@ -64,11 +78,7 @@ TEST(StepCommitOverProcesses, NamesTheWorkerTheStepAndTheOperation) {
   d.record(d.machine.on(configured{2, 0, 1, 0}));
   d.record(d.machine.on(configured{2, 1, 1, 0}));
   ASSERT_EQ(d.effects_of<aborted>().size(), 1u);
-  EXPECT_EQ(d.effects_of<aborted>()[0].code, ec::peer_lost);
-  EXPECT_EQ(d.effects_of<aborted>()[0].reason,
-            "worker 1 was lost in step 1: closed by the peer; replica 0 waits "
-            "for the sum of bucket 3, still missing replicas 2, 3; replica 1 "
-            "has nothing to do");
+  EXPECT_EQ(d.effects_of<aborted>()[0].report, loss_in(1, 3));
 }
 
 TEST(StepCommitOverProcesses, IgnoresWaitReportsOfUnknownReplicas) {
@@ -87,14 +97,11 @@ TEST(StepCommitOverProcesses, IgnoresWaitReportsOfUnknownReplicas) {
   d.record(d.machine.on(configured{2, 0, 1, 0}));
   d.record(d.machine.on(configured{2, 1, 1, 0}));
   ASSERT_EQ(d.effects_of<aborted>().size(), 1u);
-  EXPECT_EQ(d.effects_of<aborted>()[0].reason,
-            "worker 1 was lost in step 0: closed by the peer; replica 0 waits "
-            "for the sum of bucket 7, still missing replicas 2, 3; replica 1 "
-            "has nothing to do");
+  EXPECT_EQ(d.effects_of<aborted>()[0].report, loss_in(0, 7));
 }
 
-// Whichever path to a process ends first, the text is that of the loss.
-TEST(StepCommitOverProcesses, ASuspicionDoesNotChangeTheTextOfALoss) {
+// Whichever path to a process ends first, the report is that of the loss.
+TEST(StepCommitOverProcesses, ASuspicionDoesNotChangeTheReportOfALoss) {
   for (const bool suspected_first : {true, false}) {
     chief_fixture d;
     const wait_report suspicious{1,
@@ -113,10 +120,7 @@ TEST(StepCommitOverProcesses, ASuspicionDoesNotChangeTheTextOfALoss) {
     d.record(d.machine.on(configured{2, 0, 1, 0}));
     d.record(d.machine.on(configured{2, 1, 1, 0}));
     ASSERT_EQ(d.effects_of<aborted>().size(), 1u);
-    EXPECT_EQ(d.effects_of<aborted>()[0].reason,
-              "worker 1 was lost in step 0: closed by the peer; replica 0 "
-              "waits for the sum of bucket 3, still missing replicas 2, 3; "
-              "replica 1 has nothing to do");
+    EXPECT_EQ(d.effects_of<aborted>()[0].report, loss_in(0, 3));
   }
 }
 
@@ -139,15 +143,20 @@ TEST(StepCommitOverProcesses, ASuspicionWithoutALossAbortsAtTheTimeout) {
   d.record(d.machine.on(step_done{1, 1, 1, 1, {}}));
   EXPECT_TRUE(d.machine.probing()) << "a report does not end the suspicion";
   EXPECT_TRUE(d.effects_of<aborted>().empty());
-  d.record(d.machine.on_timeout("1 s"));
+  d.record(d.machine.on_timeout(1000));
   d.acknowledge_all();
   ASSERT_EQ(d.effects_of<aborted>().size(), 1u);
-  EXPECT_EQ(d.effects_of<aborted>()[0].code, ec::unreachable);
-  EXPECT_TRUE(d.effects_of<aborted>()[0].reason.starts_with(
-    "replica 0 of chief 0 has lost its lanes to worker 1 in step 1: no byte "
-    "for 1 s; replica 0 waits for the sum of bucket 3, still missing replicas "
-    "2, 3"))
-    << d.effects_of<aborted>()[0].reason;
+  EXPECT_EQ(d.effects_of<aborted>()[0].report,
+            (failure_report{
+              .kind = failure_kind::lanes_lost,
+              .code = ec::unreachable,
+              .processes = {1},
+              .replicas = {0},
+              .step = 1,
+              .cause = "no byte for 1 s",
+              .waits = {{false, 0, activity::all_reduce, 3, {2, 3}}},
+              .unresponsive = {2, 3},
+            }));
 }
 
 namespace {
@@ -199,14 +208,26 @@ TEST(StepCommitOverProcesses, ASuspicionDoesNotOutliveTheGrantedSteps) {
 TEST(StepCommitOverProcesses, ATimeoutOfACallNamesTheSuspectedProcess) {
   chief_fixture d;
   d.record(d.machine.on(suspicion_in(0)));
-  d.record(d.machine.on(failed{1, 0, 0, 1, ec::stalled, "waited for 50 ms"}));
+  const role_wait wait{false, 0, activity::all_reduce, 3, {2, 3}};
+  d.record(d.machine.on(failed{1,
+                               0,
+                               0,
+                               1,
+                               {.kind = failure_kind::wait_timed_out,
+                                .code = ec::stalled,
+                                .timeout_ms = 50,
+                                .waits = {wait}}}));
   d.acknowledge_all();
   ASSERT_EQ(d.effects_of<aborted>().size(), 1u);
-  EXPECT_EQ(d.effects_of<aborted>()[0].code, ec::peer_lost);
-  EXPECT_EQ(
-    d.effects_of<aborted>()[0].reason,
-    "replica 0 of chief 0 has lost its lanes to worker 1 in step 0: the "
-    "lane has closed; waited for 50 ms");
+  EXPECT_EQ(d.effects_of<aborted>()[0].report,
+            (failure_report{
+              .kind = failure_kind::lanes_lost,
+              .code = ec::peer_lost,
+              .processes = {1},
+              .replicas = {0},
+              .cause = "the lane has closed",
+              .waits = {wait},
+            }));
 }
 
 // A peer can send any suspicion; only possible ones have an effect.
@@ -235,29 +256,70 @@ TEST(StepCommitOverProcesses, IgnoresImpossibleSuspicions) {
 // choose what the caller of the run sees.
 TEST(StepCommitOverProcesses, AFailureWithAForeignCodeIsInvalid) {
   chief_fixture d;
-  d.record(d.machine.on(failed{1, 0, 2, 1, ec::cancelled, "x"}));
+  auto failure = thrown(1, 2, "x");
+  failure.report.code = ec::cancelled;
+  d.record(d.machine.on(failure));
   d.acknowledge_all();
   ASSERT_EQ(d.effects_of<aborted>().size(), 1u);
-  EXPECT_EQ(d.effects_of<aborted>()[0].code, ec::invalid);
+  EXPECT_EQ(d.effects_of<aborted>()[0].report.code, ec::invalid);
+}
+
+// A peer can send any report of a failure. An impossible one still ends the
+// step, but its content does not reach the caller of the run.
+TEST(StepCommitOverProcesses, DropsTheContentOfImpossibleReports) {
+  const auto report_after = [](const auto& change) {
+    chief_fixture d;
+    auto failure = thrown(1, 3, "no such file");
+    change(failure.report);
+    d.record(d.machine.on(failure));
+    d.acknowledge_all();
+    return d.effects_of<aborted>().at(0).report;
+  };
+  const failure_report whole{.kind = failure_kind::step_failed,
+                             .code = ec::invalid,
+                             .replicas = {3},
+                             .cause = "no such file"};
+  auto without = whole;
+  without.cause.clear();
+  EXPECT_EQ(report_after([](failure_report&) {}), whole);
+  EXPECT_EQ(report_after([](failure_report& x) { x.replicas = {1}; }), whole)
+    << "the message names its sender";
+  EXPECT_EQ(report_after([](failure_report& x) { x.step = 7; }), whole);
+  EXPECT_EQ(report_after([](failure_report& x) { x.processes = {2}; }),
+            without);
+  EXPECT_EQ(report_after([](failure_report& x) { x.replicas = {4}; }), without);
+  EXPECT_EQ(report_after(
+              [](failure_report& x) { x.kind = failure_kind::process_lost; }),
+            without)
+    << "only the chief decides that a process is lost";
+  EXPECT_EQ(report_after([](failure_report& x) {
+              x.cause.assign(max_cause_bytes + 1, 'x');
+            }),
+            without);
 }
 
 TEST(StepCommitOverProcesses, DoesNotWaitForeverForReplicasThatDoNotAnswer) {
   chief_fixture d;
   d.record(d.machine.on_process_lost(1, ec::unreachable, "silent for 1 s"));
-  d.record(d.machine.on_timeout("1 s"));
+  d.record(d.machine.on_timeout(1000));
   d.record(
-    d.machine.on_timeout("1 s")); // no acknowledgement: configure is sent again
-  d.record(d.machine.on_timeout("1 s"));
+    d.machine.on_timeout(1000)); // no acknowledgement: configure is sent again
+  d.record(d.machine.on_timeout(1000));
   ASSERT_EQ(d.effects_of<aborted>().size(), 1u);
-  EXPECT_EQ(d.effects_of<aborted>()[0].code, ec::unreachable);
+  EXPECT_EQ(d.effects_of<aborted>()[0].report.code, ec::unreachable);
 }
 
 TEST(StepCommitOverProcesses, NamesTheReplicaWhoseStepFunctionFailed) {
   chief_fixture d;
-  d.record(d.machine.on(failed{1, 0, 3, 1, ec::invalid, "no such file"}));
+  d.record(d.machine.on(thrown(1, 3, "no such file")));
   d.acknowledge_all();
-  EXPECT_EQ(d.effects_of<aborted>().at(0).reason,
-            "replica 3 of worker 1 failed in step 0: no such file");
+  EXPECT_EQ(d.effects_of<aborted>().at(0).report,
+            (failure_report{
+              .kind = failure_kind::step_failed,
+              .code = ec::invalid,
+              .replicas = {3},
+              .cause = "no such file",
+            }));
 }
 
 TEST(StepCommitOverProcesses, GrantsAQuarterOfAWideWindowAtATime) {
@@ -282,16 +344,18 @@ TEST(StepCommit, RejectsRunsAfterAReducerWasLost) {
   commit_machine.on_reducer_lost(2, "killed");
   const auto said = commit_machine.run(0, 1);
   const auto& why = std::get<aborted>(said.at(0));
-  EXPECT_EQ(why.code, ec::peer_lost);
-  EXPECT_EQ(why.reason,
-            "reducer 2 is lost; the group cannot reduce without it");
+  EXPECT_EQ(why.report, (failure_report{
+                          .kind = failure_kind::reducer_missing,
+                          .code = ec::peer_lost,
+                          .replicas = {2},
+                        }));
 }
 
 TEST(StepCommit, IgnoresMessagesOfAnotherIncarnation) {
   chief_fixture d{4, one_process(4)};
   for (std::uint32_t r = 0; r < 4; ++r)
     d.record(d.machine.on(step_done{1, 0, r, 2, {}}));
-  d.record(d.machine.on(failed{1, 0, 1, 2, ec::invalid, "not mine"}));
+  d.record(d.machine.on(thrown(1, 1, "not mine", 2)));
   EXPECT_TRUE(d.effects_of<committed>().empty());
   d.report_all(0);
   EXPECT_EQ(d.effects_of<committed>().size(), 1u);
@@ -299,15 +363,16 @@ TEST(StepCommit, IgnoresMessagesOfAnotherIncarnation) {
 
 TEST(StepCommit, CountsOneWaitReportPerRole) {
   chief_fixture d{4, one_process(4)};
-  d.record(d.machine.on_timeout("1 s"));
+  d.record(d.machine.on_timeout(1000));
   d.record(
     d.machine.on(wait_report{1, 0, false, 0, activity::computing, 0, {}}));
   d.record(
     d.machine.on(wait_report{1, 0, false, 0, activity::computing, 0, {}}));
-  d.record(d.machine.on_timeout("1 s"));
+  d.record(d.machine.on_timeout(1000));
   d.acknowledge_all();
-  const auto why = d.effects_of<aborted>().at(0).reason;
-  EXPECT_EQ(why.find("replica 0"), why.rfind("replica 0")) << why;
+  const auto report = d.effects_of<aborted>().at(0).report;
+  EXPECT_EQ(report.waits,
+            (std::vector<role_wait>{{false, 0, activity::computing, 0, {}}}));
 }
 
 TEST(StepCommit, ResendsConfigureOnceIfItIsNotAcknowledged) {
@@ -315,7 +380,7 @@ TEST(StepCommit, ResendsConfigureOnceIfItIsNotAcknowledged) {
   commit_machine.open();
   commit_machine.on(configured{1, 0, 1, 0});
   commit_machine.run(0, 1);
-  const auto again = commit_machine.on_timeout("1 s");
+  const auto again = commit_machine.on_timeout(1000);
   EXPECT_EQ(std::get<send_configure>(again.at(0)).replicas,
             std::vector<std::uint32_t>{1});
   EXPECT_TRUE(commit_machine.probing()) << "the shorter timeout applies";

@@ -59,7 +59,7 @@ TEST(StepCommitProgress, CountsAcknowledgementsRunsAndReportsOnce) {
 /// the replicas have another full timeout to reply.
 TEST(StepCommitProgress, CountsATimeoutInEveryPhase) {
   chief_fixture d{one_process(2)};
-  const auto late = [&] { return d.machine.on_timeout("1 s"); };
+  const auto late = [&] { return d.machine.on_timeout(1000); };
   d.record(d.machine.run(0, 9));
   EXPECT_TRUE(counts_as_progress(d, late)) << "it probes";
   EXPECT_TRUE(counts_as_progress(d, late)) << "it aborts the run";
@@ -109,9 +109,9 @@ TEST(StepCommitProgress, CountsTheCallerOnlyIfReplicasWaitForIt) {
 TEST(StepCommitWatchdog, UsesTheLongTimeoutAfterReplicasAreConfigured) {
   chief_fixture d{one_process(2)};
   d.record(d.machine.run(0, 9));
-  d.record(d.machine.on(failed{1, 0, 0, 1, ec::invalid, "broken"}));
+  d.record(d.machine.on(thrown(1, 0)));
   EXPECT_FALSE(d.machine.probing());
-  d.record(d.machine.on_timeout("1 s"));
+  d.record(d.machine.on_timeout(1000));
   EXPECT_TRUE(d.machine.probing()) << "configure was sent again";
   d.acknowledge_all();
   EXPECT_FALSE(d.machine.probing());
@@ -122,12 +122,11 @@ TEST(StepCommitWatchdog, ResendsConfigureInEveryGeneration) {
   chief_fixture d{one_process(2)};
   for (int i = 0; i < 2; ++i) {
     d.record(d.machine.run(0, 9));
-    d.record(d.machine.on(
-      failed{d.machine.generation(), 0, 0, 1, ec::invalid, "broken"}));
+    d.record(d.machine.on(thrown(d.machine.generation(), 0)));
     const auto before = d.count<send_configure>();
-    d.record(d.machine.on_timeout("1 s"));
+    d.record(d.machine.on_timeout(1000));
     EXPECT_EQ(d.count<send_configure>(), before + 1);
-    d.record(d.machine.on_timeout("1 s"));
+    d.record(d.machine.on_timeout(1000));
     EXPECT_EQ(d.count<send_configure>(), before + 1) << "once is enough";
     EXPECT_EQ(d.count<aborted>(), std::size_t(i + 1));
     EXPECT_FALSE(d.machine.probing());
@@ -139,12 +138,12 @@ TEST(StepCommitWatchdog, ResendsConfigureAgainInTheNextGeneration) {
   state_machine commit_machine{4, one_process(2)};
   commit_machine.open();
   commit_machine.run(0, 9);
-  commit_machine.on_timeout("1 s");
+  commit_machine.on_timeout(1000);
   EXPECT_TRUE(commit_machine.probing());
   commit_machine.on_lost(0, "killed");
   EXPECT_EQ(commit_machine.generation(), 2u);
   EXPECT_FALSE(commit_machine.probing());
-  const auto again = commit_machine.on_timeout("1 s");
+  const auto again = commit_machine.on_timeout(1000);
   EXPECT_EQ(std::get<send_configure>(again.at(0)).replicas,
             std::vector<std::uint32_t>{1});
 }
@@ -156,18 +155,23 @@ TEST(StepCommitWatchdog, NamesReplicasThatDoNotAcknowledgeAndDropsTheRun) {
   commit_machine.run(7, 1);
   EXPECT_TRUE(commit_machine.busy());
   EXPECT_EQ(commit_machine.behind(), (std::vector<std::uint32_t>{0, 2}));
-  const auto again = commit_machine.on_timeout("1 s");
+  const auto again = commit_machine.on_timeout(1000);
   EXPECT_EQ(std::get<send_configure>(again.at(0)).message.generation, 1u);
   EXPECT_EQ(std::get<send_configure>(again.at(0)).message.replicas, 3u);
-  const auto end = commit_machine.on_timeout("1 s");
+  const auto end = commit_machine.on_timeout(1000);
   ASSERT_EQ(end.size(), 1u);
-  EXPECT_EQ(std::get<aborted>(end[0]).code, ec::stalled);
-  EXPECT_EQ(std::get<aborted>(end[0]).reason,
-            "step 7 cannot begin: for 1 s replicas 0, 2 did not acknowledge "
-            "generation 1 and may still be in an older step");
+  EXPECT_EQ(std::get<aborted>(end[0]).report,
+            (failure_report{
+              .kind = failure_kind::not_configured,
+              .code = ec::stalled,
+              .replicas = {0, 2},
+              .step = 7,
+              .generation = 1,
+              .timeout_ms = 1000,
+            }));
   EXPECT_FALSE(commit_machine.busy());
   EXPECT_FALSE(commit_machine.probing());
-  EXPECT_TRUE(commit_machine.on_timeout("1 s").empty()) << "no run is active";
+  EXPECT_TRUE(commit_machine.on_timeout(1000).empty()) << "no run is active";
   commit_machine.on(configured{1, 0, 1, 0});
   EXPECT_TRUE(commit_machine.on(configured{1, 2, 1, 0}).empty())
     << "the run was dropped";
@@ -175,11 +179,11 @@ TEST(StepCommitWatchdog, NamesReplicasThatDoNotAcknowledgeAndDropsTheRun) {
 
 TEST(StepCommitWatchdog, HasNoEffectAfterTheRunEnded) {
   chief_fixture d{one_process(2)};
-  EXPECT_TRUE(d.machine.on_timeout("1 s").empty());
+  EXPECT_TRUE(d.machine.on_timeout(1000).empty());
   d.record(d.machine.run(0, 1));
   d.commit_step(0);
   EXPECT_FALSE(d.machine.busy());
-  EXPECT_TRUE(d.machine.on_timeout("1 s").empty());
+  EXPECT_TRUE(d.machine.on_timeout(1000).empty());
   EXPECT_EQ(d.count<completed>(), 1u);
 }
 
@@ -206,46 +210,93 @@ TEST(StepCommitProbe, IsRepeatedIfReportsOfSurvivorsArriveLate) {
   EXPECT_FALSE(d.machine.probing());
   d.acknowledge(0);
   d.acknowledge(1);
-  EXPECT_EQ(d.abort_reason(),
-            "worker 1 was lost in step 1: closed; replica 0 has "
-            "nothing to do; replica 1 has nothing to do");
+  EXPECT_EQ(d.abort_report(), (failure_report{
+                                .kind = failure_kind::process_lost,
+                                .code = ec::peer_lost,
+                                .processes = {1},
+                                .replicas = {2, 3},
+                                .step = 1,
+                                .cause = "closed",
+                                .waits = {{false, 0, activity::idle, 0, {}},
+                                          {false, 1, activity::idle, 0, {}}},
+                              }));
 }
 
 TEST(StepCommitProbe, EndsWithTheFailureOfAReplicaAfterAProcessIsLost) {
   chief_fixture d{two};
   d.record(d.machine.run(0, 9));
   d.record(d.machine.on_process_lost(1, ec::unreachable, "silent"));
-  d.record(d.machine.on(failed{1, 0, 0, 1, ec::invalid, "no such file"}));
+  d.record(d.machine.on(thrown(1, 0, "no such file")));
   d.acknowledge(0);
   d.acknowledge(1);
   ASSERT_EQ(d.count<aborted>(), 1u);
-  EXPECT_EQ(d.effects_of<aborted>()[0].code, ec::unreachable);
-  EXPECT_EQ(d.abort_reason(),
-            "worker 1 was lost in step 0: silent; no such file");
+  EXPECT_EQ(d.abort_report(), (failure_report{
+                                .kind = failure_kind::process_lost,
+                                .code = ec::unreachable,
+                                .processes = {1},
+                                .replicas = {2, 3},
+                                .cause = "silent",
+                                .later_cause = "no such file",
+                              }));
+}
+
+// A replica whose wait times out after the loss of a process is a waiting
+// replica, whether it answers the probe or not.
+TEST(StepCommitProbe, AddsTheWaitOfAReplicaWhoseCallTimedOut) {
+  const role_wait wait{false, 0, activity::all_reduce, 3, {2, 3}};
+  for (const bool answers : {false, true}) {
+    chief_fixture d{two};
+    d.record(d.machine.run(0, 9));
+    d.record(d.machine.on_process_lost(1, ec::peer_lost, "closed"));
+    if (answers)
+      d.record(d.machine.on(
+        wait_report{1, 0, false, 0, activity::all_reduce, 3, {2, 3}}));
+    d.record(d.machine.on(failed{1,
+                                 0,
+                                 0,
+                                 1,
+                                 {.kind = failure_kind::wait_timed_out,
+                                  .code = ec::stalled,
+                                  .timeout_ms = 50,
+                                  .waits = {wait}}}));
+    d.acknowledge(0);
+    d.acknowledge(1);
+    EXPECT_EQ(d.abort_report(), (failure_report{
+                                  .kind = failure_kind::process_lost,
+                                  .code = ec::peer_lost,
+                                  .processes = {1},
+                                  .replicas = {2, 3},
+                                  .cause = "closed",
+                                  .waits = {wait},
+                                }));
+  }
 }
 
 TEST(StepCommitProbe, AcceptsReportsOfItsStepAndGenerationOnly) {
   chief_fixture d{one_process(2)};
   d.record(d.machine.run(0, 9));
-  d.record(d.machine.on_timeout("1 s"));
+  d.record(d.machine.on_timeout(1000));
   for (const auto& [epoch, step] :
        {std::pair{0u, 0u}, std::pair{2u, 0u}, std::pair{1u, 1u}})
     d.record(d.machine.on(
       wait_report{epoch, step, false, 0, activity::computing, 0, {}}));
-  d.record(d.machine.on_timeout("1 s"));
+  d.record(d.machine.on_timeout(1000));
   d.record(
     d.machine.on(wait_report{2, 0, false, 0, activity::computing, 0, {}}));
   d.acknowledge_all();
-  EXPECT_EQ(d.abort_reason(),
-            "step 0 stalled for 1 s: replicas 0, 1 do not answer: they are in "
-            "the step function, or their processes are stopped");
+  EXPECT_EQ(d.abort_report(), (failure_report{
+                                .kind = failure_kind::stalled,
+                                .code = ec::stalled,
+                                .timeout_ms = 1000,
+                                .unresponsive = {0, 1},
+                              }));
 }
 
 TEST(StepCommitProbe, DistinguishesAReducerFromTheReplicaOfTheSameId) {
   chief_fixture d{one_process(2)};
   d.record(d.machine.run(0, 9));
   d.report_step(1, 0);
-  d.record(d.machine.on_timeout("1 s"));
+  d.record(d.machine.on_timeout(1000));
   d.record(d.machine.on(wait_report{1, 0, true, 0, activity::reducing, 5, {}}));
   d.record(d.machine.on(wait_report{1, 0, true, 9, activity::idle, 0, {}}));
   d.record(d.machine.on(
@@ -254,10 +305,13 @@ TEST(StepCommitProbe, DistinguishesAReducerFromTheReplicaOfTheSameId) {
   d.record(d.machine.on(wait_report{1, 0, true, 2, activity::idle, 0, {}}));
   d.record(d.machine.on(
     wait_report{1, 0, false, 2, activity::idle, 0, {}})); // unknown replica
-  d.record(d.machine.on_timeout("1 s"));
+  d.record(d.machine.on_timeout(1000));
   d.acknowledge_all();
-  EXPECT_EQ(d.abort_reason(),
-            "step 0 stalled for 1 s: reducer 0 cannot finish the sum of bucket "
-            "5; replica 0 does not answer: it is in the step function, or its "
-            "process is stopped");
+  EXPECT_EQ(d.abort_report(), (failure_report{
+                                .kind = failure_kind::stalled,
+                                .code = ec::stalled,
+                                .timeout_ms = 1000,
+                                .waits = {{true, 0, activity::reducing, 5, {}}},
+                                .unresponsive = {0},
+                              }));
 }

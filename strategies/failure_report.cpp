@@ -1,0 +1,83 @@
+#include "troupe/strategies/failure_report.hpp"
+
+#include <algorithm>
+
+namespace troupe {
+
+namespace {
+
+using id_list = std::vector<std::uint32_t>;
+
+/// Returns true if the list contains at most `count` ids, all below `count`.
+bool are_ids(const id_list& ids, std::uint32_t count) {
+  return ids.size() <= count
+         && std::ranges::all_of(ids, [count](auto id) { return id < count; });
+}
+
+/// Returns true if `replicas` can contain the id of a reducer, or an id that a
+/// replica should not have sent.
+bool may_name_others(failure_kind kind) {
+  return kind == failure_kind::reducer_lost
+         || kind == failure_kind::reducer_missing
+         || kind == failure_kind::step_not_granted;
+}
+
+/// Returns the number of leading waits that fit into a report.
+std::size_t fitting(const std::vector<role_wait>& waits) {
+  std::size_t count = 0, missing = 0;
+  for (const auto& wait : waits) {
+    missing += wait.missing.size();
+    if (count == max_waits || missing > max_missing_replicas)
+      break;
+    ++count;
+  }
+  return count;
+}
+
+} // namespace
+
+void shorten(failure_report& report) {
+  for (auto* text : {&report.cause, &report.later_cause})
+    if (text->size() > max_cause_bytes)
+      text->resize(max_cause_bytes);
+  const auto count = fitting(report.waits);
+  report.unlisted_waits +=
+    static_cast<std::uint32_t>(report.waits.size() - count);
+  report.waits.resize(count);
+}
+
+bool is_possible(const failure_report& report, std::uint32_t processes,
+                 std::uint32_t replicas) {
+  if (report.cause.size() > max_cause_bytes
+      || report.later_cause.size() > max_cause_bytes
+      || fitting(report.waits) < report.waits.size()
+      || report.requests.size() > max_requests)
+    return false;
+  if (may_name_others(report.kind) ? report.replicas.size() > 1
+                                   : !are_ids(report.replicas, replicas))
+    return false;
+  return are_ids(report.processes, processes)
+         && are_ids(report.unresponsive, replicas)
+         && are_ids(report.inside, replicas)
+         && std::ranges::all_of(report.waits,
+                                [=](const role_wait& x) {
+                                  return (x.reducer || x.id < replicas)
+                                         && are_ids(x.missing, replicas);
+                                })
+         && std::ranges::all_of(report.requests, [=](const requested_run& x) {
+              return x.process < processes;
+            });
+}
+
+void add_failure(failure_report& report, const failure_report& later) {
+  if (later.kind == failure_kind::step_failed
+      || later.kind == failure_kind::peer_violation)
+    report.later_cause = later.cause;
+  for (const auto& wait : later.waits)
+    if (std::ranges::none_of(report.waits, [&wait](const role_wait& x) {
+          return x.reducer == wait.reducer && x.id == wait.id;
+        }))
+      report.waits.push_back(wait);
+}
+
+} // namespace troupe

@@ -1,0 +1,24 @@
+#include "troupe/strategies/step_commit/waits.hpp"
+
+#include <algorithm>
+
+namespace troupe::step_commit {
+
+role_wait wait_of(const wait_report& report) {
+  return {report.reducer, report.id, report.current_activity, report.bucket,
+          report.missing};
+}
+
+void add_waits(failure_report& out, std::span<const wait_report> reports,
+               std::span<const std::uint32_t> behind,
+               std::span<const std::uint32_t> silent) {
+  for (const auto& x : reports)
+    if (x.current_activity != activity::idle
+        || (!x.reducer && std::ranges::count(behind, x.id)))
+      out.waits.push_back(wait_of(x));
+  for (const auto r : behind)
+    if (std::ranges::count(silent, r))
+      out.unresponsive.push_back(r);
+}
+
+} // namespace troupe::step_commit
