@@ -119,11 +119,13 @@ reaction state_machine::on_timeout(std::uint64_t timeout_ms) {
 
 reaction state_machine::on_lost(std::uint32_t process, ec code,
                                 const std::string& cause) {
-  lost_ = {.kind = failure_kind::process_lost_between_runs,
-           .code = code,
-           .processes = {process},
-           .cause = cause};
-  shorten(*lost_);
+  if (!lost_) { // a later loss may follow from the first one
+    lost_ = {.kind = failure_kind::process_lost_between_runs,
+             .code = code,
+             .processes = {process},
+             .cause = cause};
+    shorten(*lost_);
+  }
   return reject_all(*lost_);
 }
 

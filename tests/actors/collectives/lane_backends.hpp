@@ -103,7 +103,10 @@ struct lane_backend_group {
     const placement& job, const std::string& kind,
     std::chrono::milliseconds step_timeout = std::chrono::seconds{60},
     std::shared_ptr<fault_injector> faults = {})
-    : backends{job, kind, {.faults = faults}} {
+    : queue{std::make_shared<completion_queue>(
+      std::make_shared<blocking_wait_strategy>(),
+      named_processes{process_names(job), job})},
+      backends{job, kind, {.faults = faults}} {
     const auto replica_count = job.replicas();
     const replica_group_options options{.replicas = replica_count,
                                         .step_timeout = step_timeout,
@@ -181,8 +184,7 @@ struct lane_backend_group {
                         caf::exit_reason::kill);
   }
 
-  std::shared_ptr<completion_queue> queue = std::make_shared<completion_queue>(
-    std::make_shared<blocking_wait_strategy>());
+  std::shared_ptr<completion_queue> queue;
   lane_backends backends;
   runtime actors;
   chief_actor chief_handle;

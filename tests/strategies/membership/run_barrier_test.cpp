@@ -146,6 +146,14 @@ TEST(RunBarrier, StartsNoRunAfterAProcessWasLost) {
             loss_of_worker_2);
 }
 
+TEST(RunBarrier, KeepsTheFirstLoss) {
+  auto machine = three_members();
+  machine.on_lost(2, ec::unreachable, "silent for 1 s");
+  machine.on_lost(1, ec::peer_lost, "");
+  EXPECT_EQ(rejections(machine.on(join{0, 1, 0, 1})).at(0).report,
+            loss_of_worker_2);
+}
+
 TEST(RunBarrier, AbortsARunThatAProcessLeft) {
   state_machine machine{2};
   machine.on(join{0, 1, 0, 10});
