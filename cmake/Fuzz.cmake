@@ -32,7 +32,7 @@ function(troupe_fuzz target)
 endfunction()
 
 troupe_fuzz(addresses   Troupe::net)
-troupe_fuzz(lane_pair   Troupe::net)
+troupe_fuzz(lane_set   Troupe::net)
 troupe_fuzz(collective  Troupe::strategies)
 troupe_fuzz(frames      Troupe::net)
 troupe_fuzz(handshake   Troupe::net)

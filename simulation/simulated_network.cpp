@@ -33,6 +33,9 @@ void check(const network_options& options) {
   if (!(options.bandwidth >= 0) || std::isinf(options.bandwidth))
     refuse("bandwidth " + std::to_string(options.bandwidth),
            "give bytes per second, or 0 for no limit");
+  if (options.lanes > net::max_lanes)
+    refuse(std::to_string(options.lanes) + " lanes between two processes",
+           "give at most " + std::to_string(net::max_lanes));
   if (options.lane_capacity < 1)
     refuse("a lane capacity of 0 packets", "give 1 or more");
   if (options.heartbeat_timeout <= std::chrono::milliseconds{0})
@@ -122,10 +125,12 @@ simulated_network::simulated_network(simulator& sim, std::uint32_t count,
   core_ = std::make_shared<core>(sim, count, options);
   core_->open();
   for (std::uint32_t p = 0; p < count; ++p)
-    for (std::uint32_t q = p + 1; q < count; ++q)
-      core_->links[{p, q}] = {make_simulated_connection(core_, {p, q}),
-                              make_simulated_lane(core_, {p, q}),
-                              make_simulated_lane(core_, {p, q})};
+    for (std::uint32_t q = p + 1; q < count; ++q) {
+      auto& links = core_->links[{p, q}];
+      links.push_back(make_simulated_connection(core_, {p, q}));
+      for (std::size_t i = 0; i < options.lanes; ++i)
+        links.push_back(make_simulated_lane(core_, {p, q}));
+    }
 }
 
 simulated_network::~simulated_network() = default;
@@ -138,8 +143,10 @@ simulated_network::connection(std::uint32_t process, std::uint32_t peer) {
 
 peer_lanes simulated_network::lanes(std::uint32_t process, std::uint32_t peer) {
   const auto& links = core_->links.at(std::minmax(process, peer));
-  return {make_lane_end(links[1], process > peer),
-          make_lane_end(links[2], process > peer)};
+  peer_lanes ends;
+  for (std::size_t i = 1; i < links.size(); ++i)
+    ends.push_back(make_lane_end(links[i], process > peer));
+  return ends;
 }
 
 void simulated_network::on_lane_event(std::uint32_t process,

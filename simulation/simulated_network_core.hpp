@@ -4,7 +4,6 @@
 
 #include <caf/actor.hpp>
 
-#include <array>
 #include <map>
 #include <optional>
 #include <random>
@@ -73,8 +72,8 @@ public:
     time last_arrival{};
   };
   std::vector<process> processes;
-  /// By pair of processes: control connection, contribution lane, result lane.
-  std::map<process_pair, std::array<std::shared_ptr<simulated_link>, 3>> links;
+  /// By pair of processes: the control connection, and then the lanes.
+  std::map<process_pair, std::vector<std::shared_ptr<simulated_link>>> links;
   counts sent;
 
 private:

@@ -7,16 +7,15 @@
 namespace troupe {
 
 lane_backend::impl::impl(const local_placement& placement,
-                         std::vector<peer_lanes> lane_pairs,
+                         std::vector<peer_lanes> lanes_by_process,
                          const lane_backend_options& backend_options)
   : options{backend_options},
     machine{placement},
-    transport{placement, std::move(lane_pairs), backend_options.faults,
+    transport{placement, std::move(lanes_by_process), backend_options.faults,
               backend_options.now} {
   for (std::uint32_t p = 0; p < placement.job.processes(); ++p)
     if (p != placement.process)
-      for (const auto lane_id :
-           {collective::lane_id::contributions, collective::lane_id::results})
+      for (const auto lane_id : collective::lane_ids)
         lanes.push_back(&transport.lane_of(p, lane_id));
 }
 
@@ -64,8 +63,7 @@ lane_backend::impl::check_for_failure() {
   const auto& placement = machine.replica_placement();
   for (std::uint32_t p = 0; !is_final() && p < placement.job.processes(); ++p)
     if (p != placement.process)
-      for (const auto lane_id :
-           {collective::lane_id::contributions, collective::lane_id::results})
+      for (const auto lane_id : collective::lane_ids)
         if (const auto& end = transport.lane_of(p, lane_id).closed())
           if (const auto code = close_code(end->cause);
               !failure || (!is_final() && code == ec::protocol))

@@ -43,7 +43,8 @@ struct lane_backend_options {
 /// driver notifies them.
 class lane_backend {
 public:
-  /// @param lanes pair of lanes to each process; null for this process.
+  /// @param lanes by process: one lane for each `collective::lane_id`. Empty
+  ///              for this process.
   /// @errors throws std::logic_error if `lanes` does not fit the placement.
   lane_backend(const local_placement& placement, std::vector<peer_lanes> lanes,
                const lane_backend_options& options = {});

@@ -87,7 +87,7 @@ void cluster::impl::register_services() {
          peers->admission_state->on_lost(request.task, request.incarnation);
          peers->changed.notify_all();
        }}));
-  for (const auto* purpose : {"contributions", "results"})
+  for (const auto* purpose : lane_purposes)
     registrations_.push_back(router_->serve(
       options.job, purpose,
       {[this](const net::hello& hello) { return admit_stream(hello); },
@@ -170,7 +170,7 @@ net::hello_response cluster::impl::admit_stream(const net::hello& hello) {
             {},
             {}};
   const std::lock_guard hold{peers_->lock};
-  if (peers_->streams.size() > 8 * options.names.size())
+  if (peers_->streams.size() > 4 * lane_purposes.size() * options.names.size())
     return {false, own_name() + " has too many unused streams", {}, {}};
   if (peers_->view
       && (request.task >= peers_->view->members.size()

@@ -4,6 +4,7 @@
 #include "troupe/net/session/connection.hpp"
 #include "troupe/strategies/membership/rendezvous.hpp"
 
+#include <array>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -43,6 +44,10 @@ struct membership_message {
 };
 
 // -- state --------------------------------------------------------------------
+
+/// Purposes of the lanes between two processes of a job, by number of the lane.
+/// The first are those of the collectives, by `collective::lane_id`.
+inline constexpr std::array lane_purposes{"contributions", "results"};
 
 /// State of the job's start and end. The endpoint's thread, the thread that
 /// joins and leaves, and the status service share it.

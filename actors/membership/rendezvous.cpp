@@ -212,7 +212,7 @@ void cluster::impl::throw_if_failed(std::unique_lock<std::mutex>& hold) {
 
 void cluster::impl::dial_peers() {
   for (std::uint32_t i = 0; i < options.task; ++i)
-    for (const auto* purpose : {"contributions", "results"})
+    for (const auto* purpose : lane_purposes)
       dial_peer(i, purpose);
 }
 
