@@ -4,7 +4,7 @@
 
 #include "troupe/benchmarks/timing.hpp"
 #include "troupe/net/io/socket_stream.hpp"
-#include "troupe/net/transport/lane_pair.hpp"
+#include "troupe/net/transport/lane_set.hpp"
 
 #include <CLI/CLI.hpp>
 #include <arpa/inet.h>
@@ -49,7 +49,7 @@ std::array<int, 2> tcp_pair() {
 /// the process that sends the first packet, and false in the other process.
 class peer {
 public:
-  peer(const settings& s, net::lane_pair lanes, bool begins)
+  peer(const settings& s, net::lane_set lanes, bool begins)
     : settings_{s}, lanes_{std::move(lanes)}, begins_{begins} {}
 
   /// Returns the mean round-trip time of a packet in each round, in
@@ -91,7 +91,7 @@ public:
   }
 
 private:
-  net::lane& lane() { return *lanes_.contributions; }
+  net::lane& lane() { return *lanes_.lanes.front(); }
 
   void synchronize() {
     source_.resize(1);
@@ -146,7 +146,7 @@ private:
   }
 
   const settings& settings_;
-  net::lane_pair lanes_;
+  net::lane_set lanes_;
   bool begins_;
   net::packet_header header_{};
   std::vector<std::byte> source_;
@@ -173,20 +173,18 @@ void measure(peer& self, const settings& s, bool prints) {
 }
 
 void run(const settings& s) {
-  const auto contributions = tcp_pair(), results = tcp_pair();
+  const auto sockets = tcp_pair();
   const auto child = ::fork();
   const std::size_t rank = child == 0 ? 1 : 0;
-  ::close(contributions[1 - rank]);
-  ::close(results[1 - rank]);
+  ::close(sockets[1 - rank]);
   const net::lane_options options{.policy = s.transport == "shm"
                                               ? net::lane_policy::shm
                                               : net::lane_policy::stream,
                                   .is_dialer = rank == 0,
                                   .slots = s.slots};
-  peer self{s,
-            net::open_lanes(net::wrap_socket(contributions[rank]),
-                            net::wrap_socket(results[rank]), options),
-            rank == 0};
+  std::vector<std::unique_ptr<net::stream>> streams;
+  streams.push_back(net::wrap_socket(sockets[rank]));
+  peer self{s, net::open_lanes(std::move(streams), options), rank == 0};
   if (rank == 0)
     std::printf("%s, %s, %u slots, %zu MiB\n", s.transport.c_str(),
                 s.sleeps ? "sleeping" : "polling", s.slots, s.mib);

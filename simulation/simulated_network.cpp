@@ -33,6 +33,9 @@ void check(const network_options& options) {
   if (!(options.bandwidth >= 0) || std::isinf(options.bandwidth))
     refuse("bandwidth " + std::to_string(options.bandwidth),
            "give bytes per second, or 0 for no limit");
+  if (options.lanes > net::max_lanes)
+    refuse(std::to_string(options.lanes) + " lanes between two processes",
+           "give at most " + std::to_string(net::max_lanes));
   if (options.lane_capacity < 1)
     refuse("a lane capacity of 0 packets", "give 1 or more");
   if (options.heartbeat_timeout <= std::chrono::milliseconds{0})
@@ -129,8 +132,8 @@ simulated_network::simulated_network(simulator& sim, std::uint32_t count,
   core_->open();
   for (std::uint32_t p = 0; p < count; ++p)
     for (std::uint32_t q = p + 1; q < count; ++q)
-      core_->lanes[{p, q}] = {make_simulated_lane(core_, {p, q}),
-                              make_simulated_lane(core_, {p, q})};
+      for (std::size_t i = 0; i < options.lanes; ++i)
+        core_->lanes[{p, q}].push_back(make_simulated_lane(core_, {p, q}));
 }
 
 simulated_network::~simulated_network() = default;
@@ -237,9 +240,10 @@ void simulated_network::dial(
 }
 
 peer_lanes simulated_network::lanes(std::uint32_t process, std::uint32_t peer) {
-  const auto& lanes = core_->lanes.at(std::minmax(process, peer));
-  return {make_lane_end(lanes[0], process > peer),
-          make_lane_end(lanes[1], process > peer)};
+  peer_lanes ends;
+  for (const auto& lane : core_->lanes.at(std::minmax(process, peer)))
+    ends.push_back(make_lane_end(lane, process > peer));
+  return ends;
 }
 
 void simulated_network::on_lane_event(std::uint32_t process,

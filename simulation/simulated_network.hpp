@@ -25,6 +25,8 @@ struct network_options {
   /// Bytes per second that a process can send over all its connections. Zero:
   /// no limit.
   double bandwidth = 0;
+  /// Number of lanes between two processes. Jobs use two.
+  std::size_t lanes = collective::lane_ids.size();
   /// Maximum number of packets in each direction of a lane that are in flight
   /// or not popped.
   std::size_t lane_capacity = 4;
@@ -72,7 +74,8 @@ public:
             const net::hello& own_hello, std::chrono::milliseconds timeout,
             std::function<void(net::endpoint::dial_result&&)> on_done);
 
-  /// Returns one end of each lane between two processes: the ends of `process`.
+  /// Returns one end of each lane between two processes: the ends of `process`,
+  /// by number of the lane.
   /// @pre this function was not called with the same arguments before.
   peer_lanes lanes(std::uint32_t process, std::uint32_t peer);
 

@@ -4,7 +4,6 @@
 
 #include <caf/actor.hpp>
 
-#include <array>
 #include <map>
 #include <optional>
 #include <random>
@@ -78,8 +77,8 @@ public:
     time last_arrival{};
   };
   std::vector<process> processes;
-  /// By pair of processes: contribution lane, result lane.
-  std::map<process_pair, std::array<std::shared_ptr<simulated_link>, 2>> lanes;
+  /// By pair of processes: the lanes, by number.
+  std::map<process_pair, std::vector<std::shared_ptr<simulated_link>>> lanes;
   /// By pair of processes: the control connection that `connection` returns.
   std::map<process_pair, std::shared_ptr<simulated_link>> connections;
   /// Control connections that were dialed.

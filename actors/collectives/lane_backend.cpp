@@ -13,7 +13,7 @@ namespace {
 struct hosting_processes {
   hosting_processes(const local_placement& job, std::vector<peer_lanes> all) {
     if (all.size() != job.job.processes())
-      throw std::logic_error(std::to_string(all.size()) + " pairs of lanes for "
+      throw std::logic_error(std::to_string(all.size()) + " sets of lanes for "
                              + std::to_string(job.job.processes())
                              + " processes");
     std::vector<placement::id_list> replicas;
@@ -40,9 +40,9 @@ struct hosting_processes {
 } // namespace
 
 lane_backend::impl::impl(const local_placement& job_placement,
-                         std::vector<peer_lanes> lane_pairs,
+                         std::vector<peer_lanes> lanes_by_process,
                          const lane_backend_options& backend_options)
-  : impl{hosting_processes{job_placement, std::move(lane_pairs)},
+  : impl{hosting_processes{job_placement, std::move(lanes_by_process)},
          backend_options} {}
 
 template <class Processes>
@@ -56,8 +56,7 @@ lane_backend::impl::impl(Processes&& hosts,
   const auto& placement = machine.replica_placement();
   for (std::uint32_t p = 0; p < placement.job.processes(); ++p)
     if (p != placement.process)
-      for (const auto lane_id :
-           {collective::lane_id::contributions, collective::lane_id::results})
+      for (const auto lane_id : collective::lane_ids)
         lanes.push_back(&transport.lane_of(p, lane_id));
 }
 
@@ -89,8 +88,7 @@ lane_backend::impl::check_for_failure() {
   const auto& placement = machine.replica_placement();
   for (std::uint32_t p = 0; !is_final() && p < placement.job.processes(); ++p)
     if (p != placement.process)
-      for (const auto lane_id :
-           {collective::lane_id::contributions, collective::lane_id::results})
+      for (const auto lane_id : collective::lane_ids)
         if (const auto& end = transport.lane_of(p, lane_id).closed())
           if (const auto code = close_code(end->cause);
               !failure || (!is_final() && code == ec::protocol))

@@ -42,7 +42,8 @@ class lane_backend {
 public:
   /// @param placement placement of the job. Processes that host no replica take
   ///                  no part, and their lanes are closed.
-  /// @param lanes pair of lanes to each process; null for this process.
+  /// @param lanes by process: one lane for each `collective::lane_id`. Empty
+  ///              for this process.
   /// @errors throws std::logic_error if `lanes` does not fit the placement, or
   ///         this process hosts no replica.
   lane_backend(const local_placement& placement, std::vector<peer_lanes> lanes,

@@ -13,7 +13,8 @@ namespace troupe {
 struct lane_backend::impl {
   using unique_lock = std::unique_lock<std::mutex>;
 
-  impl(const local_placement& placement, std::vector<peer_lanes> lane_pairs,
+  impl(const local_placement& placement,
+       std::vector<peer_lanes> lanes_by_process,
        const lane_backend_options& backend_options);
 
   /// @param hosts the processes that take part, with their lanes.

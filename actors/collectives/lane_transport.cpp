@@ -1,5 +1,6 @@
 #include "troupe/actors/collectives/lane_transport.hpp"
 
+#include <algorithm>
 #include <stdexcept>
 
 namespace troupe {
@@ -40,17 +41,18 @@ lane_transport::lane_transport(const local_placement& placement,
     lanes_{std::move(lanes)},
     faults_{std::move(faults)},
     now_{now ? std::move(now) : clock::now},
-    delayed_(placement.job.processes() * std::size_t{2}) {
+    delayed_(placement.job.processes() * collective::lane_ids.size()) {
   if (lanes_.size() != placement.job.processes())
-    throw std::logic_error(
-      std::to_string(lanes_.size()) + " pairs of lanes for "
-      + std::to_string(placement.job.processes()) + " processes");
+    throw std::logic_error("lanes to " + std::to_string(lanes_.size())
+                           + " processes of "
+                           + std::to_string(placement.job.processes()));
   for (std::uint32_t p = 0; p < lanes_.size(); ++p)
-    if ((lanes_[p].contributions && lanes_[p].results)
-        != (p != placement_.process))
+    if (lanes_[p].size()
+          != (p == placement_.process ? 0 : collective::lane_ids.size())
+        || std::ranges::any_of(lanes_[p], [](auto& x) { return !x; }))
       throw std::logic_error("process " + std::to_string(placement_.process)
-                             + " has " + (p == placement_.process ? "" : "no ")
-                             + "lanes to process " + std::to_string(p));
+                             + " has " + std::to_string(lanes_[p].size())
+                             + " lanes to process " + std::to_string(p));
 }
 
 lane_transport::~lane_transport() = default;
@@ -65,8 +67,7 @@ bool lane_transport::flush() {
 bool lane_transport::flush(std::uint32_t process) {
   bool all = true;
   if (process != placement_.process)
-    for (const auto lane_id :
-         {collective::lane_id::contributions, collective::lane_id::results})
+    for (const auto lane_id : collective::lane_ids)
       all = !is_blocked(process, lane_id) && lane_of(process, lane_id).flush()
             && all;
   return all;
@@ -127,7 +128,7 @@ bool lane_transport::send_with_faults(std::uint32_t process,
     lane_of(process, lane_id).post(header, bytes);
   if (fault.delay > std::chrono::nanoseconds{0}
       || !lane_of(process, lane_id).post(header, bytes))
-    delayed_[process * 2 + std::size_t(lane_id)] = delayed_packet{
+    delayed(process, lane_id) = delayed_packet{
       header, {bytes.begin(), bytes.end()}, now_() + fault.delay};
   return true;
 }
@@ -137,11 +138,16 @@ bool lane_transport::send_with_faults(std::uint32_t process,
 ///          then wait, because a lane keeps its packets in order.
 bool lane_transport::is_blocked(std::uint32_t process,
                                 collective::lane_id lane_id) {
-  auto& delayed = delayed_[process * 2 + std::size_t(lane_id)];
-  if (delayed && now_() >= delayed->due
-      && lane_of(process, lane_id).post(delayed->header, delayed->bytes))
-    delayed.reset();
-  return delayed.has_value();
+  auto& packet = delayed(process, lane_id);
+  if (packet && now_() >= packet->due
+      && lane_of(process, lane_id).post(packet->header, packet->bytes))
+    packet.reset();
+  return packet.has_value();
+}
+
+std::optional<lane_transport::delayed_packet>&
+lane_transport::delayed(std::uint32_t process, collective::lane_id lane_id) {
+  return delayed_[process * collective::lane_ids.size() + std::size_t(lane_id)];
 }
 
 } // namespace troupe

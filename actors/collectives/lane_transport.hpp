@@ -12,10 +12,9 @@
 
 namespace troupe {
 
-/// The two lanes to another process: one for contributions, one for results.
-struct peer_lanes {
-  std::unique_ptr<net::lane> contributions, results;
-};
+/// Lanes between this process and another one, by number. Collectives use the
+/// lanes whose numbers are those of `collective::lane_id`.
+using peer_lanes = std::vector<std::unique_ptr<net::lane>>;
 
 /// Returns the current time. Null: the system's steady clock is used.
 using clock_function = std::function<std::chrono::steady_clock::time_point()>;
@@ -25,7 +24,8 @@ using clock_function = std::function<std::chrono::steady_clock::time_point()>;
 /// process to the lowest replica of the receiving process.
 class lane_transport final : public collective::packet_transport {
 public:
-  /// @param lanes  pair of lanes to each process; null for this process.
+  /// @param lanes  by process: one lane for each `collective::lane_id`. Empty
+  ///               for this process.
   /// @param faults fault injector. Null: none.
   /// @errors throws std::logic_error if `lanes` does not fit the placement.
   lane_transport(const local_placement& placement,
@@ -36,9 +36,7 @@ public:
 
   /// Returns a lane to a process. @pre the process is not this one.
   net::lane& lane_of(std::uint32_t process, collective::lane_id lane_id) {
-    auto& pair = lanes_[process];
-    return lane_id == collective::lane_id::contributions ? *pair.contributions
-                                                         : *pair.results;
+    return *lanes_[process][std::size_t(lane_id)];
   }
 
   /// Sends queued packets of all lanes, as far as the lanes accept them.
@@ -94,8 +92,11 @@ private:
   std::vector<peer_lanes> lanes_;
   std::shared_ptr<fault_injector> faults_;
   clock_function now_;
-  /// Delayed packet of each lane, at index 2 * process + lane. None: no packet
-  /// is delayed.
+  std::optional<delayed_packet>& delayed(std::uint32_t process,
+                                         collective::lane_id lane_id);
+
+  /// Delayed packet of each lane, by process and lane. None: no packet is
+  /// delayed.
   std::vector<std::optional<delayed_packet>> delayed_;
 };
 

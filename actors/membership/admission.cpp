@@ -72,7 +72,7 @@ void cluster::impl::register_services() {
            caf::anon_send(actor, membership_event{membership_event::accepted{
                                    std::move(*connection), request}});
        }}));
-  for (const auto* purpose : {"contributions", "results"})
+  for (const auto* purpose : lane_purposes)
     registrations_.push_back(router_->serve(
       options.job, purpose,
       {[this](const net::hello& hello) { return admit_stream(hello); },
@@ -138,7 +138,7 @@ net::hello_response cluster::impl::admit_stream(const net::hello& hello) {
             {},
             {}};
   const std::lock_guard hold{peers_->lock};
-  if (peers_->streams.size() > 8 * options.names.size())
+  if (peers_->streams.size() > 4 * lane_purposes.size() * options.names.size())
     return {false, own_name() + " has too many unused streams", {}, {}};
   const auto& view = peers_->view;
   if (view.view_id > 0 && !view.contains(request.task, request.incarnation))

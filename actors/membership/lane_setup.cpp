@@ -1,7 +1,8 @@
 #include "troupe/actors/collectives/shared_arena.hpp"
 #include "troupe/actors/membership/cluster_impl.hpp"
-#include "troupe/net/transport/lane_pair.hpp"
+#include "troupe/net/transport/lane_set.hpp"
 
+#include <algorithm>
 #include <stdexcept>
 
 namespace troupe {
@@ -22,24 +23,22 @@ void cluster::impl::open_lanes() {
 
 void cluster::impl::open_lane(std::uint32_t peer) {
   const auto incarnation = view_.members[peer].incarnation;
-  const peer_table::stream_id contribution_id{peer, incarnation,
-                                              "contributions"},
-    result_id{peer, incarnation, "results"};
+  const auto all_open = [&] {
+    return std::ranges::all_of(lane_purposes, [&](const char* purpose) {
+      return peers_->streams.contains({peer, incarnation, purpose});
+    });
+  };
   std::unique_lock hold{peers_->lock};
-  peers_->wait(hold, deadline_, [&] {
-    return (peers_->streams.contains(contribution_id)
-            && peers_->streams.contains(result_id))
-           || peers_->failed;
-  });
+  peers_->wait(hold, deadline_, [&] { return all_open() || peers_->failed; });
   throw_if_failed(hold);
-  if (!peers_->streams.contains(contribution_id)
-      || !peers_->streams.contains(result_id)) {
+  if (!all_open()) {
     hold.unlock();
     fail(ec::stalled, options.names[peer] + " did not open its streams to "
                         + own_name() + " in time");
   }
-  auto contribution_stream = std::move(peers_->streams[contribution_id]);
-  auto result_stream = std::move(peers_->streams[result_id]);
+  std::vector<std::unique_ptr<net::stream>> streams;
+  for (const auto* purpose : lane_purposes)
+    streams.push_back(std::move(peers_->streams[{peer, incarnation, purpose}]));
   hold.unlock();
   net::lane_options lane_config;
   lane_config.policy =
@@ -56,10 +55,9 @@ void cluster::impl::open_lane(std::uint32_t peer) {
                deadline_ - peer_table::clock::now()),
              1000ms);
   try {
-    auto opened = net::open_lanes(std::move(contribution_stream),
-                                  std::move(result_stream), lane_config);
+    auto opened = net::open_lanes(std::move(streams), lane_config);
     transports[peer] = opened.transport;
-    lanes[peer] = {std::move(opened.contributions), std::move(opened.results)};
+    lanes[peer] = std::move(opened.lanes);
     if (!opened.shm_unavailable_reason.empty() && options.log)
       options.log(net::severity::warning, "no shared memory with "
                                             + options.names[peer] + ": "

@@ -4,6 +4,7 @@
 #include "troupe/net/session/connection.hpp"
 #include "troupe/strategies/membership/messages.hpp"
 
+#include <array>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -17,6 +18,10 @@
 #include <vector>
 
 namespace troupe {
+
+/// Purposes of the lanes between two processes of a job, by number of the lane.
+/// The first are those of the collectives, by `collective::lane_id`.
+inline constexpr std::array lane_purposes{"contributions", "results"};
 
 /// What a process knows of its job: the membership actor writes it, and the
 /// thread that joins and leaves and the status service read it. It also holds

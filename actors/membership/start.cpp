@@ -120,7 +120,7 @@ void cluster::impl::wait_for_view() {
 
 void cluster::impl::dial_peers() {
   for (std::uint32_t i = 0; i < options.task; ++i)
-    for (const auto* purpose : {"contributions", "results"})
+    for (const auto* purpose : lane_purposes)
       dial_peer(i, purpose);
 }
 

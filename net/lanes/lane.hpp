@@ -5,6 +5,7 @@
 #include <array>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <poll.h>
 #include <span>
@@ -17,6 +18,8 @@ namespace troupe::net {
 inline constexpr std::size_t packet_header_size = 64;
 /// Maximum size of a packet's payload in bytes.
 inline constexpr std::size_t max_packet_bytes = std::size_t{256} * 1024;
+/// Maximum number of lanes that two processes open by one `open_lanes`.
+inline constexpr std::uint32_t max_lanes = 16;
 
 using packet_header = std::array<std::byte, packet_header_size>;
 

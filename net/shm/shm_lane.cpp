@@ -2,7 +2,9 @@
 
 #include "troupe/net/base/memory_copy.hpp"
 
+#include <algorithm>
 #include <stdexcept>
+#include <string>
 #include <utility>
 
 namespace troupe::net {
@@ -21,6 +23,16 @@ void begin_wait(std::atomic<std::uint32_t>& wanted) {
   wanted.store(wanted.load(std::memory_order_relaxed) | 1);
 }
 
+/// Returns `lane` if both segments have a queue for it.
+std::size_t check_lane(const shm_context& context, std::size_t lane) {
+  const auto lanes =
+    std::min(context.own_segment.lanes(), context.peer_segment.lanes());
+  if (lane >= lanes)
+    throw std::out_of_range("lane " + std::to_string(lane) + " of "
+                            + std::to_string(lanes));
+  return lane;
+}
+
 void end_wait(std::atomic<std::uint32_t>& wanted) {
   const auto x = wanted.load(std::memory_order_relaxed);
   if (x % 2 == 1)
@@ -32,10 +44,10 @@ void end_wait(std::atomic<std::uint32_t>& wanted) {
 shm_lane::shm_lane(std::shared_ptr<shm_context> context, std::size_t queue,
                    std::unique_ptr<stream> liveness_stream)
   : context_{std::move(context)},
-    queue_{queue},
+    queue_{check_lane(*context_, queue)},
     liveness_stream_{std::move(liveness_stream)},
-    own_queue_{context_->own_segment.header().queues.at(queue)},
-    peer_queue_{context_->peer_segment.header().queues.at(queue)} {}
+    own_queue_{context_->own_segment.header().queues[queue]},
+    peer_queue_{context_->peer_segment.header().queues[queue]} {}
 
 shm_lane::~shm_lane() {
   liveness_stream_->close();

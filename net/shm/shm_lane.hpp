@@ -11,8 +11,8 @@
 
 namespace troupe::net {
 
-/// Shared memory and notifiers of the two lanes between two processes of one
-/// host.
+/// Shared memory and notifiers of the lanes that two processes of one host have
+/// opened together.
 struct shm_context {
   shm_segment own_segment;
   shm_view peer_segment;
@@ -32,10 +32,11 @@ struct shm_context {
 ///       waits.
 class shm_lane final : public lane {
 public:
-  /// @param queue index of the lane's queue in both segments, in [0,
-  ///              shm_queues).
+  /// @param queue number of the lane, which is the index of its queue in both
+  ///              segments.
   /// @param liveness_stream connection to the peer that carries no data. When
   ///                        it ends, the peer has ended.
+  /// @errors throws std::out_of_range if the segments have no such queue.
   shm_lane(std::shared_ptr<shm_context> context, std::size_t queue,
            std::unique_ptr<stream> liveness_stream);
   ~shm_lane() override;

@@ -17,10 +17,12 @@ namespace {
 constexpr std::size_t slots_begin = 4096;
 static_assert(sizeof(shm_header) <= slots_begin);
 
-std::size_t bytes_of(std::uint32_t slots) {
+std::size_t bytes_of(std::uint32_t lanes, std::uint32_t slots) {
+  if (lanes < 1 || lanes > max_lanes)
+    throw std::logic_error("a segment of " + std::to_string(lanes) + " lanes");
   if (slots < min_slots || slots > max_slots)
     throw std::logic_error("a segment of " + std::to_string(slots) + " slots");
-  return slots_begin + shm_queues * slots * sizeof(shm_slot);
+  return slots_begin + std::size_t{lanes} * slots * sizeof(shm_slot);
 }
 
 std::size_t slot_offset(std::uint32_t slots, std::size_t queue,
@@ -42,10 +44,11 @@ int check_size(int fd, std::size_t bytes) {
 
 } // namespace
 
-shm_segment::shm_segment(std::uint32_t slots)
-  : slots_{slots},
-    fd_{create_memfd(bytes_of(slots))},
-    pages_{fd_.get(), bytes_of(slots), PROT_READ | PROT_WRITE} {
+shm_segment::shm_segment(std::uint32_t lanes, std::uint32_t slots)
+  : lanes_{lanes},
+    slots_{slots},
+    fd_{create_memfd(bytes_of(lanes, slots))},
+    pages_{fd_.get(), bytes_of(lanes, slots), PROT_READ | PROT_WRITE} {
   // `pages_`, which is mapped already, stays writable
   seal_memfd(fd_.get(), F_SEAL_FUTURE_WRITE);
   new (pages_.begin()) shm_header{};
@@ -60,9 +63,11 @@ shm_slot& shm_segment::slot(std::size_t queue, std::uint64_t position) const {
                                       + slot_offset(slots_, queue, position));
 }
 
-shm_view::shm_view(int fd, std::uint32_t slots)
-  : slots_{slots},
-    pages_{check_size(fd, bytes_of(slots)), bytes_of(slots), PROT_READ} {}
+shm_view::shm_view(int fd, std::uint32_t lanes, std::uint32_t slots)
+  : lanes_{lanes},
+    slots_{slots},
+    pages_{check_size(fd, bytes_of(lanes, slots)), bytes_of(lanes, slots),
+           PROT_READ} {}
 
 const shm_header& shm_view::header() const {
   return *reinterpret_cast<const shm_header*>(pages_.begin());

@@ -9,8 +9,8 @@
 #include <cstdint>
 
 // A segment is shared memory that one process writes and one peer reads in
-// place. It holds the two queues of packets that the process sends, and the
-// positions up to which the process has read the peer's queues.
+// place. It holds the queues of packets that the process sends, one for each
+// lane, and the positions up to which the process has read the peer's queues.
 // docs/shared-memory.md has the layout.
 
 namespace troupe::net {
@@ -27,13 +27,13 @@ struct shm_queue {
   std::atomic<std::uint32_t> space_wanted;
 };
 
-inline constexpr std::size_t shm_queues = 2;
 using shm_nonce = std::array<std::byte, 32>;
 
 struct shm_header {
   /// The peer sends it back to prove that it has mapped this memory.
   shm_nonce nonce;
-  std::array<shm_queue, shm_queues> queues;
+  /// By lane. The queues after those of the lanes are not used.
+  std::array<shm_queue, max_lanes> queues;
 };
 
 struct shm_slot {
@@ -57,20 +57,23 @@ inline constexpr std::uint32_t min_slots = 2, max_slots = 256;
 /// write, and that cannot shrink. A page takes memory once it is written.
 class shm_segment {
 public:
-  /// @pre slots in [min_slots, max_slots].
+  /// @param lanes number of lanes, in [1, max_lanes].
+  /// @param slots number of slots of each queue, in [min_slots, max_slots].
   /// @errors throws std::runtime_error if the system has no memfd or not the
-  ///         seal F_SEAL_FUTURE_WRITE.
-  explicit shm_segment(std::uint32_t slots);
+  ///         seal F_SEAL_FUTURE_WRITE; std::logic_error for a number out of
+  ///         range.
+  shm_segment(std::uint32_t lanes, std::uint32_t slots);
 
   /// Returns the descriptor to send to the peer.
   int descriptor() const { return fd_.get(); }
 
+  std::uint32_t lanes() const { return lanes_; }
   std::uint32_t slots() const { return slots_; }
   shm_header& header() const;
   shm_slot& slot(std::size_t queue, std::uint64_t position) const;
 
 private:
-  std::uint32_t slots_;
+  std::uint32_t lanes_, slots_;
   net::descriptor fd_;
   shm_mapping pages_;
 };
@@ -82,14 +85,15 @@ public:
   /// @param fd any descriptor that a peer sent.
   /// @errors throws std::runtime_error, with a sentence, if it is not a memfd,
   ///         has another size, or can shrink.
-  shm_view(int fd, std::uint32_t slots);
+  shm_view(int fd, std::uint32_t lanes, std::uint32_t slots);
 
+  std::uint32_t lanes() const { return lanes_; }
   std::uint32_t slots() const { return slots_; }
   const shm_header& header() const;
   const shm_slot& slot(std::size_t queue, std::uint64_t position) const;
 
 private:
-  std::uint32_t slots_;
+  std::uint32_t lanes_, slots_;
   shm_mapping pages_;
 };
 

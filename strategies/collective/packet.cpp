@@ -78,30 +78,11 @@ packet_header read(const packet_header_bytes& bytes) {
 }
 
 gather_spec write(const tensor_spec& spec) {
-  gather_spec out{};
-  out[0] = static_cast<std::byte>(spec.dims.rank());
-  out[1] = static_cast<std::byte>(spec.type);
-  std::memcpy(out.data() + 8, spec.dims.begin(), spec.dims.rank() * 8);
-  return out;
+  return encode_spec(spec);
 }
 
 bool read(const gather_spec& bytes, tensor_spec& spec) {
-  const auto rank = std::to_integer<std::size_t>(bytes[0]);
-  const auto type = std::to_integer<std::size_t>(bytes[1]);
-  if (rank > shape::max_rank || type >= dtype_count)
-    return false;
-  std::array<std::int64_t, shape::max_rank> extents{};
-  std::memcpy(extents.data(), bytes.data() + 8, rank * 8);
-  const auto dims = std::span{extents}.first(rank);
-  std::size_t max_elements =
-    max_gather_bytes / size_of(static_cast<dtype>(type));
-  for (const auto n : dims) {
-    if (n < 0 || static_cast<std::uint64_t>(n) > max_elements)
-      return false;
-    max_elements /= std::max<std::size_t>(static_cast<std::size_t>(n), 1);
-  }
-  spec = {shape{dims}, static_cast<dtype>(type)};
-  return true;
+  return decode_spec(bytes, max_gather_bytes, spec);
 }
 
 } // namespace troupe::collective

@@ -2,6 +2,7 @@
 
 #include "troupe/strategies/collective_options.hpp"
 #include "troupe/strategies/placement.hpp"
+#include "troupe/strategies/spec_codec.hpp"
 #include "troupe/tensors/tensor.hpp"
 
 #include <array>
@@ -108,9 +109,8 @@ packet_header_bytes write(const packet_header& header);
 /// expected header.
 packet_header read(const packet_header_bytes& bytes);
 
-/// Payload of the first packet of a gathered tensor: rank (1 byte), dtype (1
-/// byte), 6 zero bytes, and 8 extents of 8 bytes each.
-using gather_spec = std::array<std::byte, 72>;
+/// Payload of the first packet of a gathered tensor.
+using gather_spec = spec_bytes;
 gather_spec write(const tensor_spec& spec);
 /// Sets `spec` and returns true if the bytes describe a tensor of at most
 /// `max_gather_bytes`. Otherwise returns false.
@@ -119,6 +119,7 @@ bool read(const gather_spec& bytes, tensor_spec& spec);
 /// Selects one of the two queues from one process to another. Gathered tensors
 /// use the queue `contributions`.
 enum class lane_id : std::uint8_t { contributions, results };
+inline constexpr std::array lane_ids{lane_id::contributions, lane_id::results};
 
 /// Queues of packets to and from the other processes, as the state machine sees
 /// them. No function blocks. The interface mirrors the lanes of

@@ -21,8 +21,10 @@ struct pair {
     };
     auto parts = make(0), sums = make(1);
     std::vector<peer_lanes> left(2), right(2);
-    left[1] = {std::move(parts.left), std::move(sums.left)};
-    right[0] = {std::move(parts.right), std::move(sums.right)};
+    left[1] =
+      net::testing::list_of(std::move(parts.left), std::move(sums.left));
+    right[0] =
+      net::testing::list_of(std::move(parts.right), std::move(sums.right));
     const auto placed = placement::contiguous({1, 1});
     backends.push_back(std::make_unique<lane_backend>(
       local_placement{placed, 0}, std::move(left)));

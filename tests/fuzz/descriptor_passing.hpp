@@ -20,7 +20,7 @@ namespace troupe::fuzz {
 
 using net::event_notifier, net::descriptor, net::shm_segment;
 
-inline constexpr std::uint32_t slots = 2;
+inline constexpr std::uint32_t lanes = 2, slots = 2;
 
 /// Descriptors that a simulated peer passes. Descriptor 0 is a valid segment,
 /// and descriptor 1 a valid notifier.
@@ -46,7 +46,7 @@ struct descriptor_set {
     return descriptors[i];
   }
 
-  shm_segment memory{slots}, large{slots + 1};
+  shm_segment memory{lanes, slots}, large{lanes, slots + 1};
   event_notifier notifier;
   /// A valid message may pass this arena as the third descriptor, after a
   /// segment and a notifier.

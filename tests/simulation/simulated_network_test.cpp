@@ -112,11 +112,11 @@ TEST(SimulatedNetwork, KeepsTheOrderWithinAConnectionOnly) {
     auto sender = net.lanes(0, 1), receiver = net.lanes(1, 0);
     for (unsigned i = 0; i < 4; ++i) {
       ASSERT_TRUE(channels.a->post(make_frame(i + 1)));
-      ASSERT_TRUE(sender.contributions->post(make_header(i), no_bytes));
-      ASSERT_TRUE(sender.results->post(make_header(i), no_bytes));
+      ASSERT_TRUE(sender[0]->post(make_header(i), no_bytes));
+      ASSERT_TRUE(sender[1]->post(make_header(i), no_bytes));
     }
     run_until_idle(sim);
-    for (auto* lane : {receiver.contributions.get(), receiver.results.get()})
+    for (auto* lane : {receiver[0].get(), receiver[1].get()})
       for (unsigned i = 0; i < 4; ++i) {
         ASSERT_TRUE(lane->front());
         EXPECT_EQ((*lane->front())[0], std::byte(i));
@@ -131,6 +131,27 @@ TEST(SimulatedNetwork, KeepsTheOrderWithinAConnectionOnly) {
   EXPECT_GT(reorderings, 20u);
 }
 
+TEST(SimulatedNetwork, CarriesPacketsOnEachLaneSeparately) {
+  for (const std::size_t count : {1, 2, 3, 5}) {
+    simulator sim{count};
+    simulated_network net{
+      sim, 2, {.lanes = count, .lane_capacity = 1, .heartbeat_interval = 0ms}};
+    const auto sender = net.lanes(0, 1), receiver = net.lanes(1, 0);
+    ASSERT_EQ(sender.size(), count);
+    ASSERT_EQ(receiver.size(), count);
+    for (unsigned i = 0; i < count; ++i) {
+      ASSERT_TRUE(sender[i]->post(make_header(i), no_bytes));
+      EXPECT_FALSE(sender[i]->post(make_header(i), no_bytes)); // it is full
+    }
+    run_until_idle(sim);
+    for (unsigned i = 0; i < count; ++i) {
+      ASSERT_TRUE(receiver[i]->front());
+      EXPECT_EQ((*receiver[i]->front())[0], std::byte(i));
+      EXPECT_EQ(sender[i]->front(), nullptr);
+    }
+  }
+}
+
 TEST(SimulatedNetwork, BoundsALaneAndNotifiesOfFreeSpace) {
   simulator sim{1};
   simulated_network net{
@@ -139,25 +160,25 @@ TEST(SimulatedNetwork, BoundsALaneAndNotifiesOfFreeSpace) {
   int space_events = 0, packet_events = 0;
   net.on_lane_event(0, [&] { ++space_events; });
   net.on_lane_event(1, [&] { ++packet_events; });
-  EXPECT_TRUE(sender.contributions->post(make_header(1), no_bytes));
-  ASSERT_EQ(sender.contributions->reserve().size(), net::max_packet_bytes);
-  std::memset(sender.contributions->reserve().data(), 5, 10);
-  sender.contributions->post(make_header(2), 10);
-  EXPECT_TRUE(sender.contributions->reserve().empty());
-  EXPECT_FALSE(sender.contributions->post(make_header(3), no_bytes));
-  EXPECT_FALSE(sender.results->reserve().empty());
+  EXPECT_TRUE(sender[0]->post(make_header(1), no_bytes));
+  ASSERT_EQ(sender[0]->reserve().size(), net::max_packet_bytes);
+  std::memset(sender[0]->reserve().data(), 5, 10);
+  sender[0]->post(make_header(2), 10);
+  EXPECT_TRUE(sender[0]->reserve().empty());
+  EXPECT_FALSE(sender[0]->post(make_header(3), no_bytes));
+  EXPECT_FALSE(sender[1]->reserve().empty());
   run_until_idle(sim);
-  EXPECT_TRUE(sender.contributions->reserve().empty()); // no packet was read
+  EXPECT_TRUE(sender[0]->reserve().empty()); // no packet was read
   EXPECT_GE(packet_events, 2);
   EXPECT_EQ(space_events, 0);
-  receiver.contributions->fetch({});
-  receiver.contributions->pop();
+  receiver[0]->fetch({});
+  receiver[0]->pop();
   run_until_idle(sim);
   EXPECT_EQ(space_events, 1);
-  EXPECT_FALSE(sender.contributions->reserve().empty());
-  ASSERT_EQ(receiver.contributions->front_bytes(), 10u);
+  EXPECT_FALSE(sender[0]->reserve().empty());
+  ASSERT_EQ(receiver[0]->front_bytes(), 10u);
   std::array<std::byte, 10> received{};
-  ASSERT_TRUE(receiver.contributions->fetch(received));
+  ASSERT_TRUE(receiver[0]->fetch(received));
   EXPECT_EQ(received[9], std::byte{5});
 }
 
@@ -170,13 +191,13 @@ TEST(SimulatedNetwork, MakesSomeLanesViewableAndSomeNot) {
       sim, 2, {.bandwidth = 1e6, .heartbeat_interval = 0ms}};
     auto from = net.lanes(0, 1), receiver = net.lanes(1, 0);
     const std::vector<std::byte> bytes(1000, std::byte{3});
-    ASSERT_TRUE(from.contributions->post(make_header(1), bytes));
-    while (!receiver.contributions->front())
+    ASSERT_TRUE(from[0]->post(make_header(1), bytes));
+    while (!receiver[0]->front())
       ASSERT_TRUE(sim.advance_once());
-    const bool viewed = !receiver.contributions->view().empty();
+    const bool viewed = !receiver[0]->view().empty();
     kinds.insert(viewed);
     std::vector<std::byte> received(1000);
-    while (!receiver.contributions->fetch(received)) {
+    while (!receiver[0]->fetch(received)) {
       partly = true;
       ASSERT_FALSE(viewed);
       ASSERT_TRUE(sim.advance_once());
@@ -194,7 +215,7 @@ TEST(SimulatedNetwork, NotifiesBothSidesOfADisconnectAndLosesMessagesInFlight) {
   auto sender = net.lanes(0, 1), receiver = net.lanes(1, 0);
   ASSERT_TRUE(channels.a->post(make_frame(1)));
   ASSERT_TRUE(other_channels.a->post(make_frame(1)));
-  ASSERT_TRUE(sender.results->post(make_header(1), no_bytes));
+  ASSERT_TRUE(sender[1]->post(make_header(1), no_bytes));
   net.disconnect(1, net::close_reason::closed);
   run_until_idle(sim);
   for (const auto& x : {channels.at_a, channels.at_b}) {
@@ -205,8 +226,8 @@ TEST(SimulatedNetwork, NotifiesBothSidesOfADisconnectAndLosesMessagesInFlight) {
   EXPECT_EQ(other_channels.at_b->frames.size(), 1u);
   EXPECT_FALSE(other_channels.at_b->end);
   EXPECT_FALSE(channels.a->post(make_frame(2)));
-  EXPECT_FALSE(receiver.results->front());
-  for (auto* lane : {sender.results.get(), receiver.results.get()})
+  EXPECT_FALSE(receiver[1]->front());
+  for (auto* lane : {sender[1].get(), receiver[1].get()})
     EXPECT_EQ(lane->closed().value().cause, net::close_reason::closed);
   EXPECT_TRUE(net.is_disconnected(1));
   EXPECT_FALSE(net.is_disconnected(2));
@@ -235,7 +256,7 @@ TEST(SimulatedNetwork, ReportsAPartitionAfterTheHeartbeatTimeout) {
     EXPECT_GE(x->times.at(0) - begin, 650ms);
     EXPECT_LE(x->times.at(0) - begin, 750ms);
   }
-  EXPECT_FALSE(sender.contributions->closed());
+  EXPECT_FALSE(sender[0]->closed());
 }
 
 TEST(SimulatedNetwork, KeepsASlowProcessConnectedWhileItsHeartbeatsArrive) {
@@ -338,6 +359,7 @@ TEST(SimulatedNetwork, RejectsInvalidOptions) {
   for (const network_options& x :
        {network_options{.latency = -1ns}, network_options{.jitter = -1ns},
         network_options{.bandwidth = -1}, network_options{.lane_capacity = 0},
+        network_options{.lanes = net::max_lanes + 1},
         network_options{.heartbeat_timeout = 0ms},
         network_options{.heartbeat_interval = -1ms},
         network_options{.heartbeat_interval = 501ms}})

@@ -232,4 +232,7 @@ TEST(LaneBackend, RejectsLanesThatDoNotFitThePlacement) {
   EXPECT_THROW((lane_backend{two, {}}), std::logic_error);
   EXPECT_THROW((lane_backend{two, std::vector<peer_lanes>(2)}),
                std::logic_error);
+  std::vector<peer_lanes> lanes(2); // a lane for contributions only
+  lanes[1] = net::testing::list_of(net::testing::make_lanes("stream").left);
+  EXPECT_THROW((lane_backend{two, std::move(lanes)}), std::logic_error);
 }

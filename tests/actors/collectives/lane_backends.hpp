@@ -51,9 +51,10 @@ struct lane_backends {
                                     : net::testing::make_lanes(kind);
         };
         auto contributions = make(0), results = make(1);
-        lanes[p][q] = {std::move(contributions.left), std::move(results.left)};
-        lanes[q][p] = {std::move(contributions.right),
-                       std::move(results.right)};
+        lanes[p][q] = net::testing::list_of(std::move(contributions.left),
+                                            std::move(results.left));
+        lanes[q][p] = net::testing::list_of(std::move(contributions.right),
+                                            std::move(results.right));
       }
     for (std::uint32_t p = 0; p < process_count; ++p)
       by_process.push_back(std::make_shared<lane_backend>(

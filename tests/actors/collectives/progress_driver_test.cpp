@@ -65,9 +65,9 @@ TEST(LaneBackend, OneThreadAtATimeSleepsOnTheLanes) {
   auto contributions = net::testing::make_lanes("stream");
   auto results = net::testing::make_lanes("stream");
   std::vector<peer_lanes> lanes(2);
-  lanes[1] = {
+  lanes[1] = net::testing::list_of(
     std::make_unique<counting_lane>(std::move(contributions.left), count),
-    std::move(results.left)};
+    std::move(results.left));
   lane_backend backend{local_placement{placement::contiguous({3, 1}), 0},
                        std::move(lanes)};
   std::vector<std::thread> threads;

@@ -24,9 +24,10 @@ inline constexpr std::uint32_t few_slots = 4;
 /// and has mapped the segment of the other.
 struct shm_contexts {
   explicit shm_contexts(std::uint32_t slots = few_slots,
-                        bool with_arenas = false) {
-    shm_segment a{slots}, b{slots};
-    shm_view seen_a{a.descriptor(), slots}, seen_b{b.descriptor(), slots};
+                        bool with_arenas = false, std::uint32_t lanes = 2) {
+    shm_segment a{lanes, slots}, b{lanes, slots};
+    shm_view seen_a{a.descriptor(), lanes, slots},
+      seen_b{b.descriptor(), lanes, slots};
     auto notifier_a = std::make_shared<event_notifier>(),
          notifier_b = std::make_shared<event_notifier>();
     descriptor notify_end_a{::dup(notifier_a->descriptor())};
@@ -74,6 +75,16 @@ secured_streams() {
 struct connected_lanes {
   std::unique_ptr<lane> left, right;
 };
+
+/// Returns a list of the elements. An initializer list cannot hold elements
+/// that can only be moved.
+template <class First, class... Rest>
+std::vector<std::unique_ptr<lane>> list_of(First first, Rest... rest) {
+  std::vector<std::unique_ptr<lane>> list;
+  list.push_back(std::move(first));
+  (list.push_back(std::move(rest)), ...);
+  return list;
+}
 
 inline connected_lanes shm_lanes_over(const shm_contexts& contexts,
                                       std::size_t queue) {

@@ -23,9 +23,9 @@ std::size_t size_of(int fd) {
   return static_cast<std::size_t>(::lseek(fd, 0, SEEK_END));
 }
 
-std::string refusal(int fd, std::uint32_t slots) {
+std::string refusal(int fd, std::uint32_t slots, std::uint32_t lanes = 2) {
   try {
-    const shm_view view{fd, slots};
+    const shm_view view{fd, lanes, slots};
     return {};
   } catch (const std::runtime_error& e) {
     return e.what();
@@ -35,7 +35,7 @@ std::string refusal(int fd, std::uint32_t slots) {
 } // namespace
 
 TEST(ShmSegment, CannotBeWrittenOrShrunkByItsReceiver) {
-  const shm_segment own{few_slots};
+  const shm_segment own{2, few_slots};
   const auto fd = own.descriptor();
   const auto bytes = size_of(fd);
   EXPECT_NE(::ftruncate(fd, 0), 0);
@@ -46,7 +46,7 @@ TEST(ShmSegment, CannotBeWrittenOrShrunkByItsReceiver) {
 }
 
 TEST(ShmSegment, RejectsDescriptorsThatAreNoSealedMemfdOfThatSize) {
-  const shm_segment own{few_slots};
+  const shm_segment own{2, few_slots};
   const auto bytes = size_of(own.descriptor());
   EXPECT_NE(refusal(file_of(bytes, 0).get(), few_slots).find("F_SEAL_SHRINK"),
             std::string::npos);
@@ -54,6 +54,8 @@ TEST(ShmSegment, RejectsDescriptorsThatAreNoSealedMemfdOfThatSize) {
               .find(std::to_string(bytes - 1) + " bytes"),
             std::string::npos);
   EXPECT_NE(refusal(own.descriptor(), few_slots + 1), "");
+  EXPECT_NE(refusal(own.descriptor(), few_slots, 1), "");
+  EXPECT_NE(refusal(own.descriptor(), few_slots, 3), "");
   const descriptor file{::open("/proc/self/exe", O_RDONLY | O_CLOEXEC)};
   EXPECT_NE(refusal(file.get(), few_slots), "");
   EXPECT_NE(refusal(-1, few_slots), "");
@@ -68,6 +70,17 @@ TEST(ShmLane, ViewsPacketsInPlace) {
   EXPECT_EQ(std::vector(seen.begin(), seen.end()), bytes_of(7, 1000));
   EXPECT_EQ(seen.data(),
             contexts.right->peer_segment.slot(1, 0).payload.data());
+}
+
+TEST(ShmSegment, RejectsANumberOfLanesOutOfRange) {
+  EXPECT_THROW((shm_segment{0, few_slots}), std::logic_error);
+  EXPECT_THROW((shm_segment{max_lanes + 1, few_slots}), std::logic_error);
+}
+
+TEST(ShmLane, RejectsAQueueThatTheSegmentsDoNotHave) {
+  const shm_contexts contexts{few_slots, false, 3};
+  EXPECT_NO_THROW(shm_lanes_over(contexts, 2));
+  EXPECT_THROW(shm_lanes_over(contexts, 3), std::out_of_range);
 }
 
 TEST(ShmLane, SeesOnlyItsOwnQueue) {

@@ -1,6 +1,6 @@
-// Fuzzes net/transport/lane_pair: a simulated peer sends messages and
+// Fuzzes net/transport/lane_set: a simulated peer sends messages and
 // descriptors while it negotiates shared memory.
-#include "troupe/tests/fuzz/lane_pair_peer.hpp"
+#include "troupe/tests/fuzz/lane_set_peer.hpp"
 
 #include <memory>
 #include <stdexcept>
@@ -11,7 +11,7 @@ namespace troupe::fuzz {
 
 namespace {
 
-/// The stream of the results lane. No data arrives on it.
+/// The stream of the second lane. No data arrives on it.
 class silent final : public stream {
 public:
   io_result read_some(std::span<std::byte>) override {
@@ -51,7 +51,7 @@ const process& victim() {
   return it;
 }
 
-void check(const lane_pair& x, const peer_record& did, bool insists) {
+void check(const lane_set& x, const peer_record& did, bool insists) {
   const bool shares = x.transport == "shm";
   require(shares || x.transport == "tcp", "lanes are of something");
   require(shares || !insists, "required shared memory is used");
@@ -61,12 +61,12 @@ void check(const lane_pair& x, const peer_record& did, bool insists) {
     check_text(x.shm_unavailable_reason);
   if (!shares)
     return;
-  require(x.contributions->post(packet_header{}, bytes(3)), "there is room");
+  require(x.lanes[0]->post(packet_header{}, bytes(3)), "there is room");
   const view some = victim().arena->pages().subspan(64, 20'000);
-  require(x.results->post_zero_copy(packet_header{}, some),
+  require(x.lanes[1]->post_zero_copy(packet_header{}, some),
           "a packet can be posted with or without zero-copy");
-  require(!x.results->front() && !x.contributions->front(), "nothing came yet");
-  require(!x.results->closed(), "it has not ended");
+  require(!x.lanes[1]->front() && !x.lanes[0]->front(), "nothing came yet");
+  require(!x.lanes[1]->closed(), "it has not ended");
 }
 
 void try_channel(choices& source) {
@@ -82,8 +82,10 @@ void try_channel(choices& source) {
     options.arena = victim().arena;
   peer_record did;
   try {
-    const auto x = open_lanes(std::make_unique<peer>(source, hosts, did),
-                              std::make_unique<silent>(), options);
+    std::vector<std::unique_ptr<stream>> streams;
+    streams.push_back(std::make_unique<peer>(source, hosts, did));
+    streams.push_back(std::make_unique<silent>());
+    const auto x = open_lanes(std::move(streams), options);
     check(x, did, insists);
   } catch (const std::runtime_error& e) {
     require(did.deviated, "two that keep the rules agree");

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace troupe::net {
 
@@ -18,7 +19,7 @@ enum class lane_policy : std::uint8_t {
   /// streams.
   automatic,
   shm,    ///< Shared memory. If it is not available, `open_lanes` throws.
-  stream, ///< The two streams that were passed to `open_lanes`.
+  stream, ///< The streams that were passed to `open_lanes`.
 };
 
 struct lane_options {
@@ -41,10 +42,12 @@ struct lane_options {
   std::string host{};
 };
 
-/// The two lanes between two processes, one for contributions and one for
-/// results.
-struct lane_pair {
-  std::unique_ptr<lane> contributions, results;
+/// Lanes between two processes that were opened together. Each serves one
+/// purpose, such as the contributions to sums; the processes agree on the
+/// purposes when they connect the streams.
+struct lane_set {
+  /// In the order of the streams that were passed to `open_lanes`.
+  std::vector<std::unique_ptr<lane>> lanes;
   /// "shm", or the name of the stream transport.
   std::string transport;
   /// Reason why shared memory is not used although the policies of both
@@ -53,16 +56,18 @@ struct lane_pair {
 };
 
 /// Opens the lanes to a peer, which makes the same call. The call blocks while
-/// the processes negotiate the transport. Both streams connect this process to
-/// that peer, and are authenticated.
+/// the processes negotiate the transport over the first stream.
+/// @param streams one for each lane, at least one and at most `max_lanes`. All
+///                connect this process to that peer and are authenticated. Both
+///                processes pass them in the same order of purposes.
 /// @errors throws std::runtime_error with a sentence if the policies exclude
-///         each other, if required shared memory is not available, or if the
-///         peer disconnects or does not reply within the timeout. Throws
-///         std::invalid_argument if `slots` is out of range.
+///         each other, if the processes pass different numbers of streams, if
+///         required shared memory is not available, or if the peer disconnects
+///         or does not reply within the timeout. Throws std::invalid_argument
+///         if `slots` or the number of streams is out of range.
 /// @cost one round trip for streams, four for shared memory.
-lane_pair open_lanes(std::unique_ptr<stream> contributions,
-                     std::unique_ptr<stream> results,
-                     const lane_options& options = {});
+lane_set open_lanes(std::vector<std::unique_ptr<stream>> streams,
+                    const lane_options& options = {});
 
 /// Returns the identity of this host: its boot id and the network namespace of
 /// this process. Empty: it cannot be determined.

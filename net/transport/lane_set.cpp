@@ -1,4 +1,4 @@
-#include "troupe/net/transport/lane_pair.hpp"
+#include "troupe/net/transport/lane_set.hpp"
 
 #include "troupe/net/base/text.hpp"
 #include "troupe/net/lanes/stream_lane.hpp"
@@ -20,7 +20,7 @@ namespace troupe::net {
 
 namespace {
 
-constexpr std::uint32_t version = 3;
+constexpr std::uint32_t version = 4;
 
 /// Results of setting up shared memory in this process.
 struct shm_setup {
@@ -53,9 +53,11 @@ to_numbers(const std::array<std::byte, Size>& bytes_in) {
 
 class negotiation {
 public:
-  negotiation(stream& control_stream, const lane_options& options)
+  negotiation(stream& control_stream, std::uint32_t lanes,
+              const lane_options& options)
     : messages_{control_stream,
                 message_stream::clock::now() + options.handshake_timeout},
+      lanes_{lanes},
       options_{options},
       notifier_{options.notifier} {}
 
@@ -71,6 +73,7 @@ private:
   descriptor_set own_descriptors(const shm_setup& setup) const;
 
   message_stream messages_;
+  std::uint32_t lanes_;
   const lane_options& options_;
   std::shared_ptr<event_notifier> notifier_;
   std::uint32_t peer_slots_ = 0;
@@ -85,10 +88,16 @@ std::shared_ptr<shm_context> negotiation::run(std::string& reason) {
                              + std::to_string(peer_version) + ", but "
                              + std::to_string(version) + " is supported here");
   const auto own_host = options_.host.empty() ? host_identity() : options_.host;
-  messages_.send(options_.policy, options_.slots, own_host);
+  messages_.send(options_.policy, lanes_, options_.slots, own_host);
   auto peer_policy = lane_policy::automatic;
+  std::uint32_t peer_lanes = 0;
   std::string peer_host;
-  messages_.receive(peer_policy, peer_slots_, peer_host);
+  messages_.receive(peer_policy, peer_lanes, peer_slots_, peer_host);
+  if (peer_lanes != lanes_)
+    throw std::runtime_error("the peer opens " + std::to_string(peer_lanes)
+                             + " lanes, but this process opens "
+                             + std::to_string(lanes_)
+                             + "; run the same version of the program in both");
 
   const auto either = [&](lane_policy x) {
     return options_.policy == x || peer_policy == x;
@@ -130,7 +139,7 @@ void negotiation::negotiate_as_acceptor(shm_setup& setup) {
   std::optional<descriptor_acceptor> fd_acceptor;
   setup.try_step([&] {
     notifier_ = notifier_ ? notifier_ : std::make_shared<event_notifier>();
-    setup.segment.emplace(options_.slots);
+    setup.segment.emplace(lanes_, options_.slots);
     random_bytes(setup.segment->header().nonce);
     fd_acceptor.emplace();
   });
@@ -157,7 +166,7 @@ void negotiation::negotiate_as_connector(shm_setup& setup) {
   std::optional<descriptor_connector> fd_connector;
   setup.try_step([&] {
     notifier_ = notifier_ ? notifier_ : std::make_shared<event_notifier>();
-    setup.segment.emplace(options_.slots);
+    setup.segment.emplace(lanes_, options_.slots);
     random_bytes(setup.segment->header().nonce);
     exchange_token token{};
     std::memcpy(token.data(), numbers.data(),
@@ -202,7 +211,7 @@ void map_peer_arena(const received_descriptors& received,
 void negotiation::verify_mapping(shm_setup& setup) {
   shm_nonce peer_nonce{};
   setup.try_step([&] {
-    shm_view theirs{setup.received->segment.get(), peer_slots_};
+    shm_view theirs{setup.received->segment.get(), lanes_, peer_slots_};
     peer_nonce = theirs.header().nonce;
     setup.context.reset(new shm_context{std::move(*setup.segment),
                                         std::move(theirs), notifier_,
@@ -243,6 +252,14 @@ bool is_loopback(int socket) {
   return peer.ss_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&address.sin6_addr);
 }
 
+void check_range(const std::string& name, std::size_t value, std::size_t min,
+                 std::size_t max) {
+  if (value < min || value > max)
+    throw std::invalid_argument(name + " " + std::to_string(value)
+                                + " is not in [" + std::to_string(min) + ", "
+                                + std::to_string(max) + "]");
+}
+
 /// Selects a TCP congestion control without pacing for a loopback connection.
 /// BBR, the default of some hosts, delays packets (pacing), which only costs
 /// time on loopback.
@@ -254,26 +271,23 @@ void disable_pacing_on_loopback(int socket) {
 
 } // namespace
 
-lane_pair open_lanes(std::unique_ptr<stream> contributions,
-                     std::unique_ptr<stream> results,
-                     const lane_options& options) {
-  if (options.slots < min_slots || options.slots > max_slots)
-    throw std::invalid_argument("slots " + std::to_string(options.slots)
-                                + " is not in [" + std::to_string(min_slots)
-                                + ", " + std::to_string(max_slots) + "]");
-  lane_pair opened;
+lane_set open_lanes(std::vector<std::unique_ptr<stream>> streams,
+                    const lane_options& options) {
+  check_range("slots", options.slots, min_slots, max_slots);
+  check_range("number of lanes", streams.size(), 1, max_lanes);
+  lane_set opened;
   const auto context =
-    negotiation{*contributions, options}.run(opened.shm_unavailable_reason);
-  if (context) {
-    opened.contributions =
-      std::make_unique<shm_lane>(context, 0, std::move(contributions));
-    opened.results = std::make_unique<shm_lane>(context, 1, std::move(results));
-  } else {
-    disable_pacing_on_loopback(contributions->descriptor());
-    disable_pacing_on_loopback(results->descriptor());
-    opened.contributions =
-      std::make_unique<stream_lane>(std::move(contributions));
-    opened.results = std::make_unique<stream_lane>(std::move(results));
+    negotiation{*streams.front(), static_cast<std::uint32_t>(streams.size()),
+                options}
+      .run(opened.shm_unavailable_reason);
+  for (auto& x : streams) {
+    if (context) {
+      opened.lanes.push_back(
+        std::make_unique<shm_lane>(context, opened.lanes.size(), std::move(x)));
+    } else {
+      disable_pacing_on_loopback(x->descriptor());
+      opened.lanes.push_back(std::make_unique<stream_lane>(std::move(x)));
+    }
   }
   opened.transport = context ? "shm" : options.stream_transport;
   return opened;

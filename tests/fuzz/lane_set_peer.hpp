@@ -1,12 +1,12 @@
 #pragma once
 
 #include "troupe/net/codec/codec.hpp"
-#include "troupe/net/transport/lane_pair.hpp"
+#include "troupe/net/transport/lane_set.hpp"
 #include "troupe/tests/fuzz/descriptor_passing.hpp"
 
 #include <string>
 
-// A simulated peer of net/transport/lane_pair. The victim is the process under
+// A simulated peer of net/transport/lane_set. The victim is the process under
 // test, which calls `open_lanes`.
 
 namespace troupe::fuzz {
@@ -162,7 +162,7 @@ private:
     const auto policy = net::lane_policy(source_.below(3));
     const std::string host = hosts[source_.below(4)];
     record_.deviated |= policy == net::lane_policy::stream || host != hosts[0];
-    return net::encode(policy, slots, host);
+    return net::encode(policy, lanes, slots, host);
   }
 
   bytes visitor(std::size_t stage) {
@@ -280,7 +280,7 @@ private:
       return response;
     require(::fcntl(came[0].get(), F_GETFL) >= 0,
             "a passed descriptor is open");
-    const net::shm_view theirs{came[0].get(), slots};
+    const net::shm_view theirs{came[0].get(), lanes, slots};
     std::ranges::copy(theirs.header().nonce, found);
     record_.sent_nonce = true;
     return response;

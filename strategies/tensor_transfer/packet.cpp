@@ -1,0 +1,33 @@
+#include "troupe/strategies/tensor_transfer/packet.hpp"
+
+#include <bit>
+
+namespace troupe::tensor_transfer {
+
+static_assert(std::endian::native == std::endian::little);
+static_assert(sizeof(packet_header) == sizeof(packet_header_bytes));
+
+packet_header_bytes write(const packet_header& header) {
+  return std::bit_cast<packet_header_bytes>(header);
+}
+
+packet_header read(const packet_header_bytes& bytes) {
+  return std::bit_cast<packet_header>(bytes);
+}
+
+bool is_for_receiver(packet_kind kind) {
+  switch (kind) {
+    case packet_kind::offer:
+    case packet_kind::spec:
+    case packet_kind::chunk:
+    case packet_kind::cancel:
+      return true;
+    case packet_kind::grant:
+    case packet_kind::received:
+    case packet_kind::refuse:
+      break;
+  }
+  return false;
+}
+
+} // namespace troupe::tensor_transfer
