@@ -117,8 +117,8 @@ void check_inputs(const predict_options& options, const troupe::model& model,
     throw std::invalid_argument(
       "the model in \"" + options.model + "\" takes "
       + std::to_string(wanted[0]) + " numbers, but " + options.data + " has "
-      + std::to_string(found[0])
-      + " columns besides the label; write csv:FILE: if the table has no label "
+      + std::to_string(found[0]) + (found[0] == 1 ? " column" : " columns")
+      + " besides the label; write csv:FILE: if the table has no label "
         "column");
 }
 
