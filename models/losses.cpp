@@ -7,14 +7,52 @@
 #include "troupe/tensors/ops/softmax_cross_entropy.hpp"
 #include "troupe/tensors/ops/unary.hpp"
 
+#include <deque>
+#include <mutex>
 #include <stdexcept>
 
 namespace troupe::models {
 
 namespace {
 
-constexpr loss losses[] = {{"softmax_cross_entropy", cross_entropy, true},
-                           {"mean_squared_error", mean_squared_error, false}};
+struct registry {
+  std::mutex mutex;
+  /// A deque, because `find_loss` returns references.
+  std::deque<loss> losses{
+    {"softmax_cross_entropy", target_kind::classes, cross_entropy},
+    {"mean_squared_error", target_kind::values, mean_squared_error},
+    {"mean_absolute_error", target_kind::values, mean_absolute_error}};
+
+  const loss* find(std::string_view name) const {
+    for (const auto& one : losses)
+      if (one.name == name)
+        return &one;
+    return nullptr;
+  }
+};
+
+registry& loss_registry() {
+  static registry the_one;
+  return the_one;
+}
+
+/// Returns output - target for each output.
+/// @shape result [n, outputs of an example]
+tensor differences(const char* name, const tensor& outputs,
+                   const tensor& targets) {
+  const auto& dims = outputs.dims();
+  if (!targets || !are_comparable(dims, targets.dims()))
+    throw std::logic_error(
+      std::string{name} + " of outputs " + to_string(outputs.spec())
+      + (targets ? " and targets " + to_string(targets.spec())
+                 : std::string{" without targets"}));
+  auto wanted = targets.as(outputs.type());
+  if (wanted.dims() != dims)
+    wanted = wanted.reshaped(dims);
+  const auto each =
+    static_cast<std::int64_t>(dims.axes(1, dims.rank()).elements());
+  return reshape(outputs - wanted, {dims.front(), each});
+}
 
 } // namespace
 
@@ -23,21 +61,48 @@ tensor cross_entropy(const tensor& logits, const tensor& labels) {
 }
 
 tensor mean_squared_error(const tensor& outputs, const tensor& targets) {
-  const auto& dims = outputs.dims();
-  if (dims != targets.dims() || dims.rank() == 0)
-    throw std::logic_error("mean_squared_error of outputs "
-                           + to_string(outputs.spec()) + " and targets "
-                           + to_string(targets.spec()));
-  const auto each =
-    static_cast<std::int64_t>(dims.axes(1, dims.rank()).elements());
-  return reduce_mean(reshape(square(outputs - targets), {dims.front(), each}),
-                     {1});
+  return reduce_mean(
+    square(differences("mean_squared_error", outputs, targets)), {1});
+}
+
+tensor mean_absolute_error(const tensor& outputs, const tensor& targets) {
+  const auto difference = differences("mean_absolute_error", outputs, targets);
+  return reduce_mean(relu(difference) + relu(negate(difference)), {1});
+}
+
+bool are_comparable(const shape& outputs, const shape& labels) {
+  const auto is_column = [](const shape& x) {
+    return x.rank() == 1 || (x.rank() == 2 && x[1] == 1);
+  };
+  return outputs.rank() > 0 && labels.rank() > 0
+         && (outputs == labels
+             || (is_column(outputs) && is_column(labels)
+                 && outputs.front() == labels.front()));
+}
+
+void register_loss(loss own) {
+  if (!detail::is_name(own.name))
+    throw std::logic_error("a loss cannot be named "
+                           + detail::in_quotes(own.name) + ": a name is "
+                           + std::string{detail::name_rule});
+  if (!own.compute)
+    throw std::logic_error("the loss " + detail::in_quotes(own.name)
+                           + " has no function; set `compute`");
+  auto& all = loss_registry();
+  const std::lock_guard guard{all.mutex};
+  if (all.find(own.name))
+    throw std::logic_error("the loss " + detail::in_quotes(own.name)
+                           + " is registered already; choose another name");
+  all.losses.push_back(std::move(own));
 }
 
 const loss& find_loss(std::string_view name) {
-  for (const auto& one : losses)
-    if (one.name == name)
-      return one;
+  {
+    auto& all = loss_registry();
+    const std::lock_guard guard{all.mutex};
+    if (const auto* found = all.find(name))
+      return *found;
+  }
   const auto names = loss_names();
   throw std::invalid_argument("there is no loss " + detail::in_quotes(name)
                               + ";" + detail::guess(name, names)
@@ -45,10 +110,26 @@ const loss& find_loss(std::string_view name) {
 }
 
 std::vector<std::string> loss_names() {
+  auto& all = loss_registry();
+  const std::lock_guard guard{all.mutex};
   std::vector<std::string> names;
-  for (const auto& one : losses)
-    names.emplace_back(one.name);
+  for (const auto& one : all.losses)
+    names.push_back(one.name);
   return names;
+}
+
+tensor compute_losses(const loss& function, const tensor& outputs,
+                      const tensor& targets) {
+  auto losses = function.compute(outputs, targets);
+  const auto n = outputs.dims().rank() > 0 ? outputs.dims().front() : 0;
+  if (!losses || losses.spec() != tensor_spec{{n}, dtype::float32})
+    throw std::logic_error(
+      "the loss " + detail::in_quotes(function.name) + " gave "
+      + (losses ? to_string(losses.spec()) : std::string{"an empty tensor"})
+      + " for " + std::to_string(n)
+      + " examples; it gives one loss for each example, "
+      + to_string(tensor_spec{{n}, dtype::float32}));
+  return losses;
 }
 
 } // namespace troupe::models

@@ -2,26 +2,37 @@
 
 #include "troupe/tensors/tensor.hpp"
 
+#include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace troupe::models {
 
+/// What a loss compares the outputs of a network with.
+enum class target_kind : std::uint8_t {
+  classes, ///< Class numbers, int32[n]; the outputs are scores, [n, classes].
+  values,  ///< Values of the shape of the outputs, of any dtype.
+  any,     ///< Labels of any shape and dtype, or an empty tensor: no labels.
+};
+
 /// A loss function. Training minimizes its mean over the examples.
 struct loss {
-  /// Name in `model_options` and saved models.
-  std::string_view name;
+  /// Name in `model_options` and saved models: 1 to 64 letters, digits, `_`,
+  /// `-` and `.`.
+  std::string name;
 
-  /// Computes the loss of each example.
-  /// @shape outputs [n, ...], the output of a network
-  /// @returns [n]
-  /// @errors throws std::logic_error with the shapes.
-  tensor (*compute)(const tensor& outputs, const tensor& targets);
+  /// What the loss needs as `targets`.
+  target_kind targets = target_kind::any;
 
-  /// True: targets are labels, [n] int32, and outputs are scores, [n, classes],
-  /// so that accuracy is defined. False: targets have the shape of the outputs.
-  bool classifies;
+  /// Computes the loss of each example. A tape records the computation, so it
+  /// consists of ops. `fit` calls it from several threads.
+  /// @param outputs [n, ...], the output of a network, n > 0
+  /// @param targets the labels of these examples
+  /// @returns [n] float32
+  std::function<tensor(const tensor& outputs, const tensor& targets)> compute =
+    {};
 };
 
 /// The loss "softmax_cross_entropy". It is -log softmax(logits)[label] for each
@@ -32,13 +43,37 @@ tensor cross_entropy(const tensor& logits, const tensor& labels);
 
 /// The loss "mean_squared_error". It is the mean of (output - target)^2 over
 /// the outputs of each example.
-/// @shape targets the shape of `outputs`
+/// @shape targets the shape of `outputs`, of any dtype. [n] and [n, 1] fit each
+///        other.
+/// @errors throws std::logic_error with the shapes.
 tensor mean_squared_error(const tensor& outputs, const tensor& targets);
 
-/// Finds a loss by name.
+/// The loss "mean_absolute_error". It is the mean of |output - target| over the
+/// outputs of each example.
+/// @shape and @errors as `mean_squared_error`.
+tensor mean_absolute_error(const tensor& outputs, const tensor& targets);
+
+/// True if labels of this shape fit outputs of this shape in a loss whose
+/// targets are `target_kind::values`.
+/// @shape outputs and labels with their batch axis
+bool are_comparable(const shape& outputs, const shape& labels);
+
+/// Makes a loss known by its name, to `model_options` and to saved models. Each
+/// program that uses a saved model must register the model's loss first.
+/// @errors throws std::logic_error for an invalid name, a name that is
+///         registered already, and a loss without `compute`.
+void register_loss(loss own);
+
+/// Finds a loss by name. The result is valid until the program ends.
 /// @errors throws std::invalid_argument with the known names.
 const loss& find_loss(std::string_view name);
 
 std::vector<std::string> loss_names();
+
+/// Computes the loss of each example, and checks the result.
+/// @errors throws std::logic_error if the result is not float32[n], and the
+///         exceptions of the loss.
+tensor compute_losses(const loss& function, const tensor& outputs,
+                      const tensor& targets);
 
 } // namespace troupe::models

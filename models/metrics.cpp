@@ -1,5 +1,6 @@
 #include "troupe/models/metrics.hpp"
 
+#include "troupe/models/losses.hpp"
 #include "troupe/tensors/flush_denormals.hpp"
 
 #include <algorithm>
@@ -8,6 +9,60 @@
 #include <stdexcept>
 
 namespace troupe::models {
+
+namespace {
+
+/// Adds `fn(output - label)` of each output to the first sum, and the number of
+/// outputs to the second one.
+template <class F>
+void add_differences(const char* name, const tensor& outputs,
+                     const tensor& labels, std::span<double> sums, F fn) {
+  if (!labels || !are_comparable(outputs.dims(), labels.dims()))
+    throw std::logic_error(std::string{name} + " of outputs "
+                           + to_string(outputs.spec())
+                           + (labels ? " and labels " + to_string(labels.spec())
+                                     : std::string{" without labels"}));
+  const flush_denormals flushing;
+  const auto converted = labels.detach().as(dtype::float32);
+  const auto x = outputs.data<float>(), y = converted.data<float>();
+  for (std::size_t i = 0; i < x.size(); ++i)
+    sums[0] += fn(double{x[i]} - double{y[i]});
+  sums[1] += static_cast<double>(x.size());
+}
+
+} // namespace
+
+metric accuracy_metric() {
+  return {.name = "accuracy",
+          .add = [](const tensor& outputs, const tensor& labels,
+                    std::span<double> sums) {
+            sums[0] += static_cast<double>(correct(outputs, labels));
+            sums[1] += static_cast<double>(outputs.dims().front());
+          }};
+}
+
+metric mean_absolute_error_metric() {
+  return {.name = "mean_absolute_error",
+          .add = [](const tensor& outputs, const tensor& labels,
+                    std::span<double> sums) {
+            add_differences("mean_absolute_error", outputs, labels, sums,
+                            [](double x) { return std::abs(x); });
+          }};
+}
+
+metric root_mean_squared_error_metric() {
+  return {
+    .name = "root_mean_squared_error",
+    .add =
+      [](const tensor& outputs, const tensor& labels, std::span<double> sums) {
+        add_differences("root_mean_squared_error", outputs, labels, sums,
+                        [](double x) { return x * x; });
+      },
+    .value =
+      [](std::span<const double> sums) {
+        return std::sqrt(sums[0] / sums[1]);
+      }};
+}
 
 std::uint64_t correct(const tensor& scores, const tensor& labels) {
   const auto &x = scores.dims(), &y = labels.dims();

@@ -29,6 +29,9 @@ void list(cosine_schedule& x, F& visit) {
   visit("warm_up", x.warm_up);
 }
 
+template <class F>
+void list(function_schedule&, F&) {}
+
 schedule::variant_type by_name(std::string_view name) {
   if (name == "constant")
     return constant_schedule{};
@@ -61,6 +64,15 @@ double rate_at(const cosine_schedule& cosine, std::uint64_t step) {
   return low + (high - low) * (1 + detail::cos_pi(fraction)) / 2;
 }
 
+double rate_at(const function_schedule& x, std::uint64_t step) {
+  const auto rate = x.rate(step);
+  if (!(std::isfinite(rate) && rate >= 0))
+    throw std::invalid_argument(
+      "the schedule's function gave the learning rate " + std::to_string(rate)
+      + " for step " + std::to_string(step) + "; it must be at least 0");
+  return rate;
+}
+
 struct checker {
   std::string_view owner;
 
@@ -82,6 +94,10 @@ struct checker {
     detail::require(x.warm_up < x.steps, owner, "warm_up",
                     static_cast<double>(x.warm_up), "it must be below steps");
   }
+  void operator()(const function_schedule& x) const {
+    if (!x.rate)
+      throw std::invalid_argument("a schedule that is a function has none");
+  }
 };
 
 } // namespace
@@ -96,6 +112,8 @@ schedule::schedule(std::string_view name,
 }
 
 std::string_view schedule::name() const {
+  if (std::holds_alternative<function_schedule>(form_))
+    return "function";
   return schedule_names()[form_.index()];
 }
 

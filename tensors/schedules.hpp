@@ -3,6 +3,7 @@
 #include "troupe/tensors/hyperparameters.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -35,12 +36,18 @@ struct cosine_schedule {
   std::uint64_t warm_up = 0;
 };
 
+/// A function of the step. It must return the same rate for the same step, and
+/// may be called on any thread.
+struct function_schedule {
+  std::function<float(std::uint64_t step)> rate;
+};
+
 /// The learning rate as a function of the global step, which counts from 0. A
 /// schedule has no state, so a resumed job needs only the step to continue.
 class schedule {
 public:
-  using variant_type =
-    std::variant<constant_schedule, step_schedule, cosine_schedule>;
+  using variant_type = std::variant<constant_schedule, step_schedule,
+                                    cosine_schedule, function_schedule>;
 
   schedule() : schedule{constant_schedule{}} {}
 
@@ -49,6 +56,8 @@ public:
   schedule(const constant_schedule& form) : form_{form} { check(); }
   schedule(const step_schedule& form) : form_{form} { check(); }
   schedule(const cosine_schedule& form) : form_{form} { check(); }
+  /// @errors throws std::invalid_argument if the function is empty.
+  schedule(const function_schedule& form) : form_{form} { check(); }
 
   /// Makes a schedule by name: constant, step or cosine.
   /// @errors throws std::invalid_argument for an unknown name, and lists the
@@ -56,11 +65,14 @@ public:
   explicit schedule(std::string_view name,
                     std::span<const hyperparameter> numbers = {});
 
+  /// Name of the schedule; "function" for a function.
   std::string_view name() const;
   hyperparameters numbers() const;
 
-  /// Returns the learning rate of a step. The bits depend on neither processor
-  /// nor C library.
+  /// Returns the learning rate of a step. Except for a function, the bits
+  /// depend on neither processor nor C library.
+  /// @errors throws std::invalid_argument if a function returns a rate that is
+  ///         negative or not finite; also the exceptions of the function.
   float at(std::uint64_t step) const;
 
 private:
@@ -69,7 +81,7 @@ private:
   variant_type form_;
 };
 
-/// Names of all schedules: constant, step, cosine.
+/// Names of the schedules that can be made by name: constant, step, cosine.
 const std::vector<std::string>& schedule_names();
 
 } // namespace troupe

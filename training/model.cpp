@@ -6,6 +6,7 @@
 #include "troupe/training/loop/evaluate.hpp"
 #include "troupe/training/loop/fit_loop.hpp"
 #include "troupe/training/loop/model_state.hpp"
+#include "troupe/training/loop/worker_consistency.hpp"
 #include "troupe/training/strategies/host_collectives.hpp"
 #include "troupe/training/support/sha256.hpp"
 
@@ -73,9 +74,11 @@ history model::fit(const distributed_dataset& batches,
   return fit(batches.batches(), options);
 }
 
-evaluation model::evaluate(const data::dataset& batches) {
-  check_equal_copies(*state_, state_->strategy->callback_timeout);
-  return troupe::evaluate(state_, batches);
+evaluation model::evaluate(const data::dataset& batches,
+                           const evaluate_options& options) {
+  const auto metrics = metrics_of(*state_->loss, options.metrics);
+  verify_evaluations_match(*state_, metrics);
+  return troupe::evaluate(state_, batches, metrics);
 }
 
 tensor model::predict(const tensor& inputs) const {
@@ -114,6 +117,10 @@ const models::model_description& model::description() const {
 
 strategy model::made_in() const {
   return strategy{state_->strategy};
+}
+
+const std::string& model::loss() const {
+  return state_->loss->name;
 }
 
 std::uint64_t model::seed() const {

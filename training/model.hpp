@@ -18,7 +18,7 @@ struct model_state;
 
 struct model_options {
   std::uint64_t seed = 1; ///< Seed of the initial weights and of dropout.
-  /// Name of a loss; models/losses.hpp lists them.
+  /// Name of a loss, built in or registered; models/losses.hpp lists them.
   std::string loss = "softmax_cross_entropy";
 };
 
@@ -48,10 +48,11 @@ public:
   history fit(const distributed_dataset& batches,
               const fit_options& options = {});
 
-  /// Returns loss and accuracy over a batched dataset, computed on all
+  /// Returns the loss and the metrics over a batched dataset, computed on all
   /// replicas.
   /// @errors as `fit`.
-  evaluation evaluate(const data::dataset& batches);
+  evaluation evaluate(const data::dataset& batches,
+                      const evaluate_options& options = {});
 
   /// Computes the outputs of the network, without recording on a tape. The
   /// outputs of a classifier are the scores before the softmax.
@@ -73,6 +74,7 @@ public:
   const std::vector<variable>& variables() const;
   const models::model_description& description() const;
   strategy made_in() const;
+  const std::string& loss() const; ///< Name of the loss.
   std::uint64_t seed() const;
   std::uint64_t steps() const; ///< Steps so far, over all fits.
 

@@ -81,7 +81,12 @@ void local_agent_state::on_step_done(const step_commit::step_done& report) {
   unsent.steps_done.push_back(report);
   const auto batch_size =
     options.report_batch * std::max<std::size_t>(next_steps.size(), 1);
-  if (unsent.steps_done.size() >= batch_size || completes_run(report))
+  // A batch must fit a control frame, also if the reports have many sums.
+  constexpr std::size_t max_batch_numbers = 65'536;
+  const auto numbers =
+    unsent.steps_done.size() * (report.metrics.sums.size() + 8);
+  if (unsent.steps_done.size() >= batch_size || numbers >= max_batch_numbers
+      || completes_run(report))
     flush();
   else if (!std::exchange(flush_scheduled, true))
     self->delayed_send(self, max_batch_delay, atom::flush_v);

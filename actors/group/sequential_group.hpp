@@ -36,7 +36,7 @@ public:
     for (; step - request.first_step < request.steps && !stopping_; ++step) {
       run_step(request.step, step, commit_.generation);
       commit_.step = step;
-      commit_.total = sum_metrics(reports_);
+      sum_metrics(reports_, commit_.total);
       if (request.on_commit)
         request.on_commit(commit_);
     }

@@ -34,7 +34,7 @@ void prepare(step_context& target, const replica_group_options& options,
   target.replicas = options.replicas;
   target.step = step;
   target.generation = generation;
-  target.report = {};
+  target.report.reset(0);
   target.options = {options.algorithm};
 }
 

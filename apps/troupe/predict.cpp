@@ -1,5 +1,6 @@
 #include "command.hpp"
 #include "option_parsing.hpp"
+#include "troupe/models/losses.hpp"
 #include "troupe/tensors/ops/softmax_cross_entropy.hpp"
 #include "troupe/training/job/data_source.hpp"
 #include "troupe/training/job/job.hpp"
@@ -27,6 +28,17 @@ std::string header(std::size_t classes, bool all_classes) {
   return text + "\n";
 }
 
+/// Returns the header of a table of numbers: one column for each output of the
+/// model.
+std::string header_of_values(std::size_t outputs) {
+  if (outputs == 1)
+    return "example,prediction\n";
+  std::string text = "example";
+  for (std::size_t i = 0; i < outputs; ++i)
+    text += ",prediction_" + std::to_string(i);
+  return text + "\n";
+}
+
 std::string format_number(float x) {
   char text[32];
   std::snprintf(text, sizeof text, "%.6g", static_cast<double>(x));
@@ -47,6 +59,19 @@ void append_rows(std::string& text, const troupe::tensor& scores,
             + format_number(*best);
     for (std::size_t c = 0; all_classes && c < classes; ++c)
       text += "," + format_number(probabilities[c]);
+    text += "\n";
+  }
+}
+
+void append_values(std::string& text, const troupe::tensor& outputs,
+                   std::uint64_t first) {
+  const auto rows = static_cast<std::size_t>(outputs.dims().front());
+  const auto values = outputs.data<float>();
+  const auto width = rows > 0 ? values.size() / rows : 0;
+  for (std::size_t row = 0; row < rows; ++row) {
+    text += std::to_string(first + row);
+    for (const auto x : values.subspan(row * width, width))
+      text += "," + format_number(x);
     text += "\n";
   }
 }
@@ -79,6 +104,24 @@ private:
   std::optional<troupe::atomic_file> file_;
 };
 
+/// Checks that the examples are those of the model.
+/// @errors throws std::invalid_argument. For a table with one column too few,
+///         the text says how to use its last column as an input.
+void check_inputs(const predict_options& options, const troupe::model& model,
+                  const troupe::data::dataset& examples) {
+  const auto& wanted = model.description().input;
+  const auto found = examples.element().dims;
+  const auto is_table = options.data.starts_with("csv:");
+  if (is_table && found.rank() == 1 && wanted.rank() == 1
+      && found[0] + 1 == wanted[0])
+    throw std::invalid_argument(
+      "the model in \"" + options.model + "\" takes "
+      + std::to_string(wanted[0]) + " numbers, but " + options.data + " has "
+      + std::to_string(found[0]) + (found[0] == 1 ? " column" : " columns")
+      + " besides the label; write csv:FILE: if the table has no label "
+        "column");
+}
+
 int predict(const predict_options& options) {
   require_distinct("--output", options.output, "--model", options.model);
   if (!options.output.empty())
@@ -87,24 +130,38 @@ int predict(const predict_options& options) {
                                              {.threads = options.threads}};
   const auto scope = strategy.scope();
   const auto model = troupe::model::load(options.model);
+  const bool classifies = troupe::models::find_loss(model.loss()).targets
+                          == troupe::models::target_kind::classes;
+  if (options.all_classes && !classifies)
+    throw std::invalid_argument("--probabilities: the model in \""
+                                + options.model + "\" has the loss "
+                                + model.loss()
+                                + " and gives numbers, not classes; leave the "
+                                  "option out");
   auto examples = troupe::open_to_predict(options.data);
+  check_inputs(options, model, examples);
   if (options.count > 0)
     examples = examples.take(options.count);
   table out{options.output};
   std::uint64_t done = 0;
   for (const auto& batch : examples.batch(256).iterate()) {
-    const auto scores = model.predict(batch.inputs);
-    if (scores.dims().rank() != 2)
+    const auto outputs = model.predict(batch.inputs);
+    if (classifies && outputs.dims().rank() != 2)
       throw std::invalid_argument("the model in \"" + options.model
                                   + "\" is no classifier: it gives "
-                                  + to_string(scores.spec()));
+                                  + to_string(outputs.spec()));
+    const auto width =
+      outputs.size() / static_cast<std::size_t>(outputs.dims().front());
     if (done == 0)
-      out.write(header(static_cast<std::size_t>(scores.dims()[1]),
-                       options.all_classes));
+      out.write(classifies ? header(width, options.all_classes)
+                           : header_of_values(width));
     std::string text;
-    append_rows(text, scores, done, options.all_classes);
+    if (classifies)
+      append_rows(text, outputs, done, options.all_classes);
+    else
+      append_values(text, outputs, done);
     out.write(text);
-    done += static_cast<std::uint64_t>(scores.dims()[0]);
+    done += static_cast<std::uint64_t>(outputs.dims()[0]);
   }
   out.finish();
   return ok;
@@ -114,15 +171,15 @@ int predict(const predict_options& options) {
 
 void add_predict(CLI::App& tool, action& selected) {
   auto& command = *tool.add_subcommand(
-    "predict", "Predict the classes of examples with a saved model, as CSV");
+    "predict", "Predict classes or numbers with a saved model, as CSV");
   const auto options = std::make_shared<predict_options>();
   command.add_option("--model", options->model, "FILE saved by train")
     ->required();
   command
     .add_option("--data", options->data,
                 "digits, digits:N or mnist:FOLDER (their test examples), "
-                "csv:FILE, csv:FILE:COLUMN (all rows; the label is ignored), "
-                "or idx:FILE (images)")
+                "csv:FILE, csv:FILE:COLUMN (all rows; the label is not read), "
+                "csv:FILE: (no label column), or idx:FILE (images)")
     ->capture_default_str();
   command
     .add_option_function<std::string>(

@@ -123,10 +123,11 @@ train_config config_in(const task_placement& placement,
 }
 
 model make_model(const train_arguments& arguments, const train_config& config) {
-  return arguments.resume.empty() ? model{models::find_model(config.model),
-                                          config.rule(),
-                                          {.seed = config.seed}}
-                                  : model::load(arguments.resume);
+  return arguments.resume.empty()
+           ? model{models::find_model(config.model),
+                   config.rule(),
+                   {.seed = config.seed, .loss = config.loss}}
+           : model::load(arguments.resume);
 }
 
 void check_epochs(const model& model, const train_config& config) {
@@ -157,14 +158,22 @@ fit_options fit_options_of(const train_arguments& arguments,
   return options;
 }
 
+/// Formats a number, or says that it is not finite.
+std::string number_text(double x) {
+  char text[32] = "is not finite";
+  if (std::isfinite(x))
+    std::snprintf(text, sizeof text, std::abs(x) < 1e5 ? "%.4f" : "%.3e", x);
+  return text;
+}
+
 void print_result(const train_summary& summary) {
-  char loss[32] = "is not finite";
-  if (std::isfinite(summary.test.loss))
-    std::snprintf(loss, sizeof loss, "%.4f", summary.test.loss);
-  std::printf("test accuracy %.4f  test loss %s  %.0f examples/s\n"
+  for (const auto& one : summary.test.metrics)
+    std::printf("test %s %s  ", one.name.c_str(),
+                number_text(one.value).c_str());
+  std::printf("test loss %s  %.0f examples/s\n"
               "weights_sha256 %s\n",
-              summary.test.accuracy, loss, summary.examples_per_second(),
-              summary.weights_sha256.c_str());
+              number_text(summary.test.loss).c_str(),
+              summary.examples_per_second(), summary.weights_sha256.c_str());
 }
 
 void save_interrupted(const train_arguments& arguments,
@@ -202,7 +211,8 @@ int train(const train_arguments& given_arguments) {
   const auto scope = strategy.scope();
   auto model = make_model(arguments, config);
   check_epochs(model, config);
-  const auto [examples, test_examples] = open_data(config.data);
+  const auto [examples, test_examples] =
+    open_data(config.data, models::find_loss(config.loss).targets);
   const auto training =
     examples.shuffle(data::whole_dataset, config.seed).batch(config.batch);
   const auto test = test_examples.batch(test_batch);

@@ -13,6 +13,8 @@ constexpr auto examples =
   "    --strategy mirrored --devices cpu:0,cpu:1 --save lenet.troupe\n"
   "  troupe train --model my.json --data csv:flowers.csv:kind \\\n"
   "    --optimizer sgd:momentum=0.9 --learning-rate 0.05 --schedule cosine\n"
+  "  troupe train --model line.json --data csv:houses.csv:price \\\n"
+  "    --loss mean_squared_error\n"
   "  troupe train --workers 4 --transport shm    in four processes\n"
   "  troupe launch -n 2 -- troupe train --strategy multi_worker_mirrored\n"
   "  troupe train --resume lenet.troupe          continue after Ctrl-C\n"
@@ -68,6 +70,12 @@ void add_training_options(CLI::App& command, troupe::train_options& options) {
     .add_option("--data", options.data,
                 "digits, digits:N (generated, no download), mnist:FOLDER, "
                 "csv:FILE or csv:FILE:COLUMN [digits]")
+    ->type_name("NAME");
+  command
+    .add_option("--loss", options.loss,
+                "softmax_cross_entropy for class numbers, "
+                "mean_squared_error or mean_absolute_error for the numbers of "
+                "a CSV column [softmax_cross_entropy]")
     ->type_name("NAME");
   add_number(command, "--epochs", options.epochs, 1,
              train_option_limits::epochs, "Number of passes over the data [5]")

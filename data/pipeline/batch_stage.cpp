@@ -35,8 +35,7 @@ batch batch_stage::read_rows(const position& pos, const row_range& range,
                              const std::stop_token& stop) const {
   if (range.size()
       == 0) { // An empty range takes its shape and dtype from the first row.
-    const auto one = read_rows(pos, {0, 1}, stop);
-    return {one.inputs.slice(0, 0), one.labels.slice(0, 0), one.global_rows};
+    return select_rows(read_rows(pos, {0, 1}, stop), {0, 0});
   }
   const auto first = pos.index * count_ + std::uint64_t(range.begin);
   pooled<position> from(std::size_t(range.size()));
@@ -66,14 +65,11 @@ batch shard_stage::read(const position& pos,
     return upstream().read_rows(
       pos, shard_of(std::int64_t(*rows), first_, last_, shards_), stop);
   const auto full_batch = upstream().read(pos, stop);
-  if (full_batch.labels.dims().rank() != 1)
+  if (!is_batch(full_batch))
     throw std::logic_error("shard() needs batches, but this dataset "
                            "yields single examples: call it after batch()");
-  const auto which =
-    shard_of(full_batch.labels.dims()[0], first_, last_, shards_);
-  return {full_batch.inputs.slice(which.begin, which.end),
-          full_batch.labels.slice(which.begin, which.end),
-          full_batch.global_rows};
+  return select_rows(full_batch,
+                     shard_of(full_batch.rows(), first_, last_, shards_));
 }
 
 } // namespace troupe::data

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "troupe/tensors/tensor.hpp"
+#include "troupe/data/pipeline/batch.hpp"
 
 #include <chrono>
 #include <compare>
@@ -10,18 +10,6 @@
 #include <optional>
 
 namespace troupe {
-
-/// Inputs and their labels: one example ([...] and a scalar label), or n
-/// examples along a first axis ([n, ...] and [n] int32 labels). Read-only: the
-/// tensors may share memory with the dataset.
-struct batch {
-  tensor inputs;
-  tensor labels;
-  /// Number of rows of the global batch that these rows belong to. For a batch
-  /// that is not distributed over replicas it is the batch's own number of
-  /// rows. Zero: a single example, or a batch that no dataset made.
-  std::int64_t global_rows = 0;
-};
 
 namespace data {
 

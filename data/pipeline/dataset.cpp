@@ -11,17 +11,48 @@
 
 namespace troupe::data {
 
-dataset::dataset(tensor inputs, tensor labels, std::int64_t classes)
-  : last_{std::make_shared<tensor_stage>(std::move(inputs), std::move(labels),
-                                         classes)} {}
+namespace {
+
+/// Returns the number of classes of a dataset with these labels. Zero: the
+/// labels are no class numbers.
+std::int64_t classes_of(const tensor& labels, std::int64_t classes) {
+  const bool are_numbers =
+    labels && labels.type() == dtype::int32 && labels.dims().rank() == 1;
+  if (!are_numbers && classes != 0)
+    throw std::invalid_argument(
+      std::to_string(classes) + " classes of labels "
+      + (labels ? to_string(labels.spec()) : std::string{"that do not exist"})
+      + ": class numbers are int32[n]; leave the number out for other labels");
+  return are_numbers ? checked_classes(classes, labels) : 0;
+}
+
+} // namespace
+
+dataset::dataset(tensor inputs, tensor labels, std::int64_t classes) {
+  if (!inputs)
+    throw std::invalid_argument(
+      "inputs that are an empty tensor do not form a dataset: give inputs "
+      "[n, ...]");
+  const auto count = classes_of(labels, classes);
+  last_ = std::make_shared<tensor_stage>(
+    troupe::batch{std::move(inputs), std::move(labels)}, count);
+}
+
+dataset dataset::of(troupe::batch rows, std::int64_t classes) {
+  dataset out;
+  const auto count = classes > 0 ? classes_of(rows.labels, classes) : 0;
+  out.last_ = std::make_shared<tensor_stage>(std::move(rows), count);
+  return out;
+}
 
 dataset dataset::of_pixels(tensor pixels, tensor labels, std::int64_t classes) {
   if (pixels.type() != dtype::uint8)
     throw std::invalid_argument("pixels of " + to_string(pixels.spec())
                                 + ": give them as uint8 [n, ...]");
+  const auto count = classes_of(labels, classes);
   dataset out;
-  out.last_ = std::make_shared<pixel_stage>(std::move(pixels),
-                                            std::move(labels), classes);
+  out.last_ =
+    std::make_shared<pixel_stage>(std::move(pixels), std::move(labels), count);
   return out;
 }
 
@@ -109,9 +140,21 @@ std::optional<std::uint64_t> dataset::batch_rows(const position& pos) const {
 }
 
 tensor_spec dataset::element() const {
+  return first_element().inputs.spec();
+}
+
+std::vector<named_spec> dataset::spec() const {
+  std::vector<named_spec> out;
+  first_element().for_each([&](std::string_view name, const tensor& one) {
+    out.push_back({std::string{name}, one.spec()});
+  });
+  return out;
+}
+
+troupe::batch dataset::first_element() const {
   if (size() == 0)
     throw std::invalid_argument("an empty dataset has no first element");
-  return last_->read({}, {}).inputs.spec();
+  return last_->read({}, {});
 }
 
 troupe::batch dataset::examples(std::uint64_t begin, std::uint64_t end) const {

@@ -3,6 +3,8 @@
 #include "troupe/data/pipeline/cursor.hpp"
 
 #include <functional>
+#include <string>
+#include <vector>
 
 namespace troupe::data {
 
@@ -11,6 +13,14 @@ inline constexpr auto whole_dataset = ~std::uint64_t{0};
 
 /// Default timeout of `cursor::next` while it waits for a prefetched element.
 inline constexpr std::chrono::milliseconds default_element_timeout{60'000};
+
+/// Name, shape and dtype of a tensor of an element.
+struct named_spec {
+  std::string name;
+  tensor_spec spec;
+
+  friend bool operator==(const named_spec&, const named_spec&) = default;
+};
 
 /// A chain of stages that yields elements: examples, or batches after `batch`.
 /// A dataset is an immutable handle: copies are cheap, and each method returns
@@ -22,12 +32,24 @@ inline constexpr std::chrono::milliseconds default_element_timeout{60'000};
 class dataset {
 public:
   /// Makes a dataset from the rows of two tensors. Their memory is shared, not
-  /// copied.
-  /// @shape inputs [n, ...] of any dtype, labels [n] int32.
-  /// @param classes Labels are in [0, classes). Zero: the maximum label + 1.
+  /// copied. Labels of shape [n] and dtype int32 are class numbers. Other
+  /// labels are values for a regression.
+  /// @shape inputs [n, ...] and labels [n, ...], of any dtype. Empty labels:
+  ///        none.
+  /// @param classes Class numbers are in [0, classes). Zero: the maximum label
+  ///        + 1.
   /// @errors throws std::invalid_argument if the numbers of rows differ, or a
   ///         label is out of range.
   dataset(tensor inputs, tensor labels, std::int64_t classes = 0);
+
+  /// Makes a dataset from the rows of any number of named tensors. Their memory
+  /// is shared, not copied.
+  /// @shape each tensor [n, ...]
+  /// @param classes Number of classes of the labels, which are then int32[n].
+  ///        Zero: the labels are no class numbers.
+  /// @errors throws std::invalid_argument if the numbers of rows differ, or a
+  ///         label is out of range.
+  static dataset of(troupe::batch rows, std::int64_t classes = 0);
 
   /// Makes a dataset of images from bytes, which are read as float32 in [0, 1].
   /// The dataset takes a quarter of the memory of float32 images.
@@ -39,6 +61,8 @@ public:
   /// Makes a dataset of `size` elements, where element i is `fn(i)`: for data
   /// that is read or generated on demand. `fn` must return the same element for
   /// the same i, and may be called on any thread.
+  /// @param classes Labels are in [0, classes). Zero: the labels are no class
+  ///        numbers; `fn` then sets `global_rows` if its elements are batches.
   dataset(std::uint64_t size, std::int64_t classes,
           std::function<troupe::batch(std::uint64_t)> fn);
 
@@ -104,13 +128,19 @@ public:
   /// endless.
   std::optional<std::uint64_t> size() const;
 
-  /// Number of classes: labels are in [0, classes).
+  /// Number of classes: labels are in [0, classes). Zero: the labels are no
+  /// class numbers, or there are none.
   std::int64_t classes() const;
 
   /// Shape and dtype of the first element's inputs. @cost reads the first
   /// element.
   /// @errors throws std::invalid_argument if there is no element.
   tensor_spec element() const;
+
+  /// Names, shapes and dtypes of the first element's tensors, in order. Every
+  /// element has these names and dtypes.
+  /// @cost and @errors as `element`.
+  std::vector<named_spec> spec() const;
 
   /// Number of rows of the batch at a position. None: it is unknown until the
   /// batch is read.
@@ -129,6 +159,7 @@ public:
 private:
   dataset() = default;
   dataset append_stage(std::shared_ptr<const stage> last) const;
+  troupe::batch first_element() const;
 
   std::shared_ptr<const stage> last_;
   /// None: `prefetch` was not called.

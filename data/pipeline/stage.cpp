@@ -56,18 +56,45 @@ tensor gather_unit(const tensor& source, std::span<const position> positions) {
   return out;
 }
 
-std::int64_t checked_classes(std::int64_t classes,
-                             std::span<const std::int32_t> labels) {
-  const auto max_label = std::ranges::max(labels);
-  if (const auto bad = std::ranges::find_if(
-        labels, [&](auto x) { return x < 0 || (classes > 0 && x >= classes); });
-      bad != labels.end())
-    throw std::invalid_argument(
-      "label " + std::to_string(*bad) + " of example "
-      + std::to_string(bad - labels.begin()) + " is not in [0, "
-      + (classes > 0 ? std::to_string(classes) : std::string{"classes"})
-      + "): number the classes from 0 on");
-  return classes > 0 ? classes : std::int64_t{max_label} + 1;
+/// Returns one row without its first axis.
+tensor row_of(const tensor& source, std::uint64_t row) {
+  const auto i = std::int64_t(row);
+  const auto& dims = source.dims();
+  return source.slice(i, i + 1).reshaped(dims.axes(1, dims.rank()));
+}
+
+std::string tensor_names(const batch& x) {
+  std::string names;
+  x.for_each([&](std::string_view name, const tensor&) {
+    names += (names.empty() ? "" : ", ") + std::string{name};
+  });
+  return names;
+}
+
+/// Sets `global_rows` of a batch that a user's function made. If the labels are
+/// class numbers, their rank tells a batch from an example. Otherwise an
+/// element is an example unless the function set `global_rows`.
+void mark_batch(batch& element, std::int64_t classes, const char* source) {
+  if (element.global_rows == 0
+      && (classes == 0 || !element.labels || element.labels.dims().rank() == 0))
+    return;
+  check_rows(element, source);
+  if (element.global_rows == 0)
+    element.global_rows = element.rows();
+}
+
+void check_same_tensors(const batch& element, const batch& first) {
+  bool same = bool(element.inputs) == bool(first.inputs)
+              && bool(element.labels) == bool(first.labels)
+              && element.others.size() == first.others.size();
+  for (std::size_t i = 0; same && i < first.others.size(); ++i)
+    same = element.others[i].name == first.others[i].name;
+  if (!same)
+    throw std::invalid_argument("elements with the tensors "
+                                + tensor_names(first) + " and "
+                                + tensor_names(element)
+                                + " cannot be in one batch: make them equal in "
+                                  "map");
 }
 
 } // namespace
@@ -75,71 +102,97 @@ std::int64_t checked_classes(std::int64_t classes,
 batch stage::stack(std::span<const position> positions,
                    const std::stop_token& stop) const {
   const auto first = read(positions[0], stop);
-  auto out = batch{allocate_stacked(positions.size(), first.inputs.spec()),
-                   allocate_stacked(positions.size(), first.labels.spec())};
+  auto out = transform_tensors(first, [&](const tensor& one) {
+    return allocate_stacked(positions.size(), one.spec());
+  });
+  out.global_rows = 0;
   for (std::size_t i = 0; i < positions.size(); ++i) {
     if (stop.stop_requested())
       throw read_cancelled{};
     const auto one = i == 0 ? first : read(positions[i], stop);
-    put(one.inputs, i, first.inputs, out.inputs);
-    put(one.labels, i, first.labels, out.labels);
+    check_same_tensors(one, first);
+    if (first.inputs)
+      put(one.inputs, i, first.inputs, out.inputs);
+    if (first.labels)
+      put(one.labels, i, first.labels, out.labels);
+    for (std::size_t k = 0; k < first.others.size(); ++k)
+      put(one.others[k].value, i, first.others[k].value, out.others[k].value);
   }
   return out;
 }
 
 batch stage::read_rows(const position& pos, const row_range& range,
                        const std::stop_token& stop) const {
-  const auto all = read(pos, stop);
-  return {all.inputs.slice(range.begin, range.end),
-          all.labels.slice(range.begin, range.end), all.global_rows};
+  return select_rows(read(pos, stop), range);
 }
 
 void check_unrecorded(const batch& element, const char* source) {
-  for (const auto* one : {&element.inputs, &element.labels})
-    if (is_recorded(*one))
+  element.for_each([&](std::string_view, const tensor& one) {
+    if (is_recorded(one))
       throw std::logic_error(
-        std::string{source} + " " + to_string(one->spec())
+        std::string{source} + " " + to_string(one.spec())
         + ", which a tape records; a dataset would lose its gradient: pass "
           "its detach()");
+  });
 }
 
-std::int64_t row_count(const batch& x) {
-  const auto& dims = x.labels.dims();
-  return dims.rank() == 0 ? 0 : dims.front();
+void check_rows(const batch& x, const char* source) {
+  bool fits = true;
+  std::string shapes;
+  x.for_each([&](std::string_view name, const tensor& one) {
+    fits = fits && one.dims().rank() > 0 && one.dims().front() == x.rows();
+    shapes += (shapes.empty() ? "" : " and ") + std::string{name} + " "
+              + to_string(one.spec());
+  });
+  if (!fits)
+    throw std::invalid_argument(std::string{source} + " " + shapes
+                                + ": all tensors of a batch have the same "
+                                  "number of rows");
 }
 
-// -- sources ------------------------------------------------------------------
-
-tensor_stage::tensor_stage(tensor inputs, tensor labels, std::int64_t classes)
-  : inputs_{inputs.detach()}, labels_{labels.detach()}, classes_{classes} {
-  check_unrecorded({inputs, labels}, "a dataset was given");
-  const auto& input_dims = inputs_.dims();
-  const auto& label_dims = labels_.dims();
-  if (!inputs_ || input_dims.rank() == 0 || label_dims.rank() != 1
-      || input_dims.front() != label_dims.front()
-      || labels_.type() != dtype::int32)
-    throw std::invalid_argument(
-      "inputs " + to_string(inputs_.spec()) + " and labels "
-      + to_string(labels_.spec())
-      + " do not form a dataset: inputs must be [n, ...] and labels int32[n]");
+std::int64_t checked_classes(std::int64_t classes, const tensor& labels) {
   if (classes < 0)
     throw std::invalid_argument(
       std::to_string(classes)
       + " classes: give the number of classes, or 0 to take "
         "it from the labels");
-  if (label_dims.front() > 0)
-    classes_ = checked_classes(classes, labels_.data<std::int32_t>());
+  const auto values = labels.data<std::int32_t>();
+  if (values.empty())
+    return classes;
+  const auto max_label = std::ranges::max(values);
+  if (const auto bad = std::ranges::find_if(
+        values, [&](auto x) { return x < 0 || (classes > 0 && x >= classes); });
+      bad != values.end())
+    throw std::invalid_argument(
+      "label " + std::to_string(*bad) + " of example "
+      + std::to_string(bad - values.begin()) + " is not in [0, "
+      + (classes > 0 ? std::to_string(classes) : std::string{"classes"})
+      + "): number the classes from 0 on");
+  return classes > 0 ? classes : std::int64_t{max_label} + 1;
+}
+
+// -- sources ------------------------------------------------------------------
+
+tensor_stage::tensor_stage(batch rows, std::int64_t classes)
+  : classes_{classes} {
+  check_unrecorded(rows, "a dataset was given");
+  if (!rows.inputs && !rows.labels && rows.others.empty())
+    throw std::invalid_argument(
+      "a dataset of no tensors: give at least the inputs");
+  check_rows(rows, "a dataset was given");
+  rows_ =
+    transform_tensors(rows, [](const tensor& one) { return one.detach(); });
 }
 
 std::optional<std::uint64_t> tensor_stage::size() const {
-  return std::uint64_t(inputs_.dims().front());
+  return std::uint64_t(rows_.rows());
 }
 
 batch tensor_stage::read(const position& pos, const std::stop_token&) const {
-  const auto i = std::int64_t(pos.index);
-  const auto& x = inputs_.dims();
-  return {inputs_.slice(i, i + 1).reshaped(x.axes(1, x.rank())),
-          labels_.slice(i, i + 1).reshaped({})};
+  auto out = transform_tensors(
+    rows_, [&](const tensor& one) { return row_of(one, pos.index); });
+  out.global_rows = 0;
+  return out;
 }
 
 batch tensor_stage::stack(std::span<const position> positions,
@@ -147,38 +200,47 @@ batch tensor_stage::stack(std::span<const position> positions,
   const auto first = positions[0].index;
   for (std::size_t i = 0; i < positions.size(); ++i)
     if (positions[i].index != first + i)
-      return {gather(inputs_, positions), gather(labels_, positions)};
-  const auto begin = std::int64_t(first),
-             end = begin + std::int64_t(positions.size());
-  return {inputs_.slice(begin, end), labels_.slice(begin, end)};
+      return transform_tensors(
+        rows_, [&](const tensor& one) { return gather(one, positions); });
+  const auto begin = std::int64_t(first);
+  return select_rows(rows_, {begin, begin + std::int64_t(positions.size())});
+}
+
+pixel_stage::pixel_stage(tensor pixels, tensor labels, std::int64_t classes)
+  : pixels_{pixels.detach()}, labels_{labels.detach()}, classes_{classes} {
+  check_unrecorded({pixels, labels}, "a dataset was given");
+  check_rows({pixels, labels}, "a dataset was given");
+}
+
+std::optional<std::uint64_t> pixel_stage::size() const {
+  return std::uint64_t(pixels_.dims().front());
 }
 
 batch pixel_stage::read(const position& pos, const std::stop_token&) const {
-  const auto one = gather_unit(inputs(), {&pos, 1});
-  const auto i = std::int64_t(pos.index);
+  const auto one = gather_unit(pixels_, {&pos, 1});
   return {one.reshaped(one.dims().axes(1, one.dims().rank())),
-          labels().slice(i, i + 1).reshaped({})};
+          row_of(labels_, pos.index)};
 }
 
 batch pixel_stage::stack(std::span<const position> positions,
                          const std::stop_token&) const {
-  return {gather_unit(inputs(), positions), gather(labels(), positions)};
+  return {gather_unit(pixels_, positions), gather(labels_, positions)};
 }
 
 generated_stage::generated_stage(std::uint64_t size, std::int64_t classes,
                                  std::function<batch(std::uint64_t)> fn)
   : size_{size}, classes_{classes}, fn_{std::move(fn)} {
-  if (!fn_ || classes < 1)
-    throw std::invalid_argument("a dataset of generated elements needs a "
-                                "function and at least one class");
+  if (!fn_ || classes < 0)
+    throw std::invalid_argument(
+      "a dataset of generated elements needs a function and a number of "
+      "classes, or 0 if the labels are no class numbers");
 }
 
 batch generated_stage::read(const position& pos, const std::stop_token&) const {
   const flush_denormals flushing;
   auto out = fn_(pos.index);
   check_unrecorded(out, "a dataset's function gave");
-  if (out.global_rows == 0)
-    out.global_rows = row_count(out);
+  mark_batch(out, classes_, "a dataset's function gave");
   return out;
 }
 
@@ -196,9 +258,14 @@ batch map_stage::read(const position& pos, const std::stop_token& stop) const {
   const flush_denormals flushing;
   auto out = fn_(element);
   check_unrecorded(out, "the function of map gave");
-  const auto count = row_count(out);
+  if (!is_batch(element)) {
+    mark_batch(out, classes(), "the function of map gave");
+    return out;
+  }
+  check_rows(out, "the function of map gave");
+  const auto count = out.rows();
   if (out.global_rows == 0 || out.global_rows == element.global_rows)
-    out.global_rows = count == row_count(element) ? element.global_rows : count;
+    out.global_rows = count == element.rows() ? element.global_rows : count;
   return out;
 }
 

@@ -23,7 +23,8 @@ public:
 
   /// Number of elements in an epoch. None: the epoch is endless.
   virtual std::optional<std::uint64_t> size() const = 0;
-  /// Number of classes: labels are in [0, classes).
+  /// Number of classes: labels are in [0, classes). Zero: the labels are not
+  /// class numbers, or there are none.
   virtual std::int64_t classes() const = 0;
 
   /// True if the order of the elements depends on the epoch.
@@ -60,14 +61,17 @@ public:
 /// @errors throws std::logic_error.
 void check_unrecorded(const batch& element, const char* source);
 
-/// Returns the number of rows of an element that is a batch, and 0 for an
-/// element that is a single example.
-std::int64_t row_count(const batch& x);
+/// Checks that all tensors of a batch have the same number of rows.
+/// @param source Start of the error message: where the batch comes from.
+/// @errors throws std::invalid_argument with the names and shapes.
+void check_rows(const batch& x, const char* source);
 
-/// Yields the rows of two tensors.
+/// Yields the rows of tensors.
 class tensor_stage : public stage {
 public:
-  tensor_stage(tensor inputs, tensor labels, std::int64_t classes);
+  /// @param classes Labels are in [0, classes). Zero: the labels are no class
+  ///        numbers, or there are none.
+  tensor_stage(batch rows, std::int64_t classes);
 
   std::optional<std::uint64_t> size() const override;
   std::int64_t classes() const override { return classes_; }
@@ -76,23 +80,33 @@ public:
   batch stack(std::span<const position> positions,
               const std::stop_token&) const override;
 
-protected:
-  const tensor& inputs() const { return inputs_; }
-  const tensor& labels() const { return labels_; }
-
 private:
-  tensor inputs_, labels_;
+  batch rows_;
   std::int64_t classes_;
 };
 
-/// Yields rows of bytes as float32 in [0, 1].
-class pixel_stage : public tensor_stage {
+/// Yields rows whose inputs are bytes, which are read as float32 in [0, 1].
+class pixel_stage : public stage {
 public:
-  using tensor_stage::tensor_stage;
+  pixel_stage(tensor pixels, tensor labels, std::int64_t classes);
+
+  std::optional<std::uint64_t> size() const override;
+  std::int64_t classes() const override { return classes_; }
+  bool differs_per_epoch() const override { return false; }
   batch read(const position& pos, const std::stop_token&) const override;
   batch stack(std::span<const position> positions,
               const std::stop_token&) const override;
+
+private:
+  tensor pixels_, labels_;
+  std::int64_t classes_;
 };
+
+/// Returns the number of classes of these labels.
+/// @param classes the number that the user gave. Zero: the maximum label + 1.
+/// @errors throws std::invalid_argument for a negative number of classes, and
+///         for a label that is not in [0, classes).
+std::int64_t checked_classes(std::int64_t classes, const tensor& labels);
 
 /// Element i is the result of a function of i.
 class generated_stage : public stage {

@@ -33,6 +33,23 @@ std::string_view trimmed(std::string_view x) {
   return x.substr(first, x.find_last_not_of(" \t") + 1 - first);
 }
 
+/// Parses a whole text as a number.
+/// @returns the error; `std::errc{}` for a number.
+template <class T>
+std::errc parse(std::string_view text, T& out) {
+  const auto* end = text.data() + text.size();
+  const auto [stop, problem] = std::from_chars(text.data(), end, out);
+  return problem == std::errc{} && stop != end ? std::errc::invalid_argument
+                                               : problem;
+}
+
+/// The examples that were read so far.
+struct rows {
+  std::vector<float> inputs, targets;
+  std::vector<std::int32_t> labels;
+  std::int64_t count = 0;
+};
+
 /// The columns of a table. Converts fields to numbers, and reports invalid
 /// fields.
 class table {
@@ -42,37 +59,74 @@ public:
     : name_{std::move(name)}, classes_{options.classes} {
     for (const auto& each : header)
       columns_.emplace_back(trimmed(each));
-    if (columns_.size() < 2)
+    uses_.assign(columns_.size(), use::input);
+    if (columns_.size() < 2 && options.labelled)
       fail("has one column, " + in_quotes(columns_[0])
            + ": an example needs a label and at least one number, separated by "
              "commas");
-    label_ = options.label.empty() ? columns_.size() - 1 : find(options.label);
+    for (const auto& each : options.ignored)
+      uses_[find(each, "to ignore")] = use::ignored;
+    if (options.labelled && options.targets.empty())
+      uses_[find(options.label, "for the labels")] = use::label;
+    for (const auto& each :
+         options.labelled ? options.targets : std::vector<std::string>{}) {
+      targets_.push_back(find(each, "for the targets"));
+      uses_[targets_.back()] = use::target;
+    }
+    if (inputs() == 0)
+      fail("has no column that is an input: an example needs at least one "
+           "number");
+    target_values_.resize(targets_.size());
+    if (options.warn)
+      warn_about_numbers(options.warn);
   }
 
   /// Converts the fields of one record.
   /// @errors throws std::runtime_error about the first invalid field.
   void add(const std::vector<std::string>& fields, std::size_t line,
-           std::vector<float>& inputs,
-           std::vector<std::int32_t>& labels) const {
+           rows& out) {
     if (fields.size() != columns_.size())
       fail_at(line, ": " + std::to_string(fields.size())
                       + " fields, but the header names "
                       + std::to_string(columns_.size()) + " columns");
     for (std::size_t i = 0; i < fields.size(); ++i) {
+      if (uses_[i] == use::ignored)
+        continue;
       const auto text = trimmed(fields[i]);
       if (text.empty())
         refuse(line, i,
                "the field is empty: fill it in, or leave the line out");
-      if (i == label_)
-        labels.push_back(label(text, line));
+      if (uses_[i] == use::label)
+        out.labels.push_back(label(text, line, i));
+      else if (uses_[i] == use::input)
+        out.inputs.push_back(number(text, line, i));
       else
-        inputs.push_back(number(text, line, i));
+        for (std::size_t k = 0; k < targets_.size(); ++k)
+          if (targets_[k] == i)
+            target_values_[k] = number(text, line, i);
     }
+    out.targets.insert(out.targets.end(), target_values_.begin(),
+                       target_values_.end());
+    ++out.count;
   }
 
-  std::size_t inputs() const { return columns_.size() - 1; }
+  std::int64_t inputs() const { return std::ranges::count(uses_, use::input); }
 
 private:
+  enum class use : std::uint8_t { input, label, target, ignored };
+
+  void warn_about_numbers(
+    const std::function<void(const std::string&)>& warn) const {
+    double ignored = 0;
+    for (const auto& each : columns_)
+      if (parse(each, ignored) != std::errc{})
+        return;
+    warn(name_ + ", line 1: the names of all columns are numbers, such as "
+         + in_quotes(columns_[0])
+         + "; if this line is an example, insert a line with the columns' "
+           "names before it");
+  }
+
   [[noreturn]] void fail(const std::string& how) const {
     throw std::runtime_error(name_ + " " + how);
   }
@@ -86,14 +140,18 @@ private:
     fail_at(line, ", column " + in_quotes(columns_[column]) + ": " + how);
   }
 
-  std::size_t find(const std::string& label) const {
+  /// Returns the index of a column. An empty name: the last column.
+  /// @param purpose what the column is for, in the error message.
+  std::size_t find(const std::string& column, const char* purpose) const {
     constexpr std::size_t max_names = 20;
-    const auto count = std::ranges::count(columns_, label);
+    if (column.empty())
+      return columns_.size() - 1;
+    const auto count = std::ranges::count(columns_, column);
     if (count == 1)
-      return static_cast<std::size_t>(std::ranges::find(columns_, label)
+      return static_cast<std::size_t>(std::ranges::find(columns_, column)
                                       - columns_.begin());
     if (count > 1)
-      fail("has " + std::to_string(count) + " columns " + in_quotes(label)
+      fail("has " + std::to_string(count) + " columns " + in_quotes(column)
            + ": give the label column a unique name");
     std::string column_names;
     for (std::size_t i = 0; i < std::min(columns_.size(), max_names); ++i)
@@ -101,20 +159,20 @@ private:
     if (columns_.size() > max_names)
       column_names +=
         " and " + std::to_string(columns_.size() - max_names) + " more";
-    throw std::invalid_argument(name_ + " has no column " + in_quotes(label)
-                                + " for the labels: there are " + column_names);
+    throw std::invalid_argument(name_ + " has no column " + in_quotes(column)
+                                + " " + purpose + ": there are "
+                                + column_names);
   }
 
   float number(std::string_view text, std::size_t line, std::size_t i) const {
     float out = 0;
-    const auto* end = text.data() + text.size();
-    const auto [stop, problem] = std::from_chars(text.data(), end, out);
+    const auto problem = parse(text, out);
     if (problem == std::errc::result_out_of_range)
       refuse(line, i,
              in_quotes(text)
                + " does not fit a float32: scale the "
                  "column");
-    if (problem != std::errc{} || stop != end)
+    if (problem != std::errc{})
       refuse(line, i,
              in_quotes(text)
                + " is not a number: write it with digits and "
@@ -124,18 +182,19 @@ private:
     return out;
   }
 
-  std::int32_t label(std::string_view text, std::size_t line) const {
+  std::int32_t label(std::string_view text, std::size_t line,
+                     std::size_t i) const {
     const auto classes = classes_ > 0 ? classes_ : 65'536;
     std::int32_t out = 0;
-    const auto* end = text.data() + text.size();
-    const auto [stop, problem] = std::from_chars(text.data(), end, out);
-    if (problem == std::errc::invalid_argument || stop != end)
-      refuse(line, label_,
+    const auto problem = parse(text, out);
+    if (problem == std::errc::invalid_argument)
+      refuse(line, i,
              in_quotes(text)
-               + " is not a class number: labels are 0, "
-                 "1, 2, ... (no regression)");
+               + " is not a class number: labels are 0, 1, 2, ...; to learn "
+                 "numbers, name the column in csv_options::targets, in the "
+                 "tool --loss mean_squared_error");
     if (problem != std::errc{} || out < 0 || out >= classes)
-      refuse(line, label_,
+      refuse(line, i,
              "label " + in_quotes(text) + " is not in [0, "
                + std::to_string(classes) + "): number the classes from 0 on");
     return out;
@@ -144,7 +203,9 @@ private:
   std::string name_;
   std::int64_t classes_;
   std::vector<std::string> columns_;
-  std::size_t label_ = 0;
+  std::vector<use> uses_;            ///< By column.
+  std::vector<std::size_t> targets_; ///< Columns, in the order of the options.
+  std::vector<float> target_values_; ///< Targets of the record in `add`.
 };
 
 } // namespace
@@ -156,19 +217,27 @@ dataset csv(const std::filesystem::path& name, const csv_options& options) {
     throw std::runtime_error(name.string()
                              + " is empty: a line with the columns' names and "
                                "lines with examples are needed");
-  const table columns{name.string(), records.fields(), options};
-  std::vector<float> inputs;
-  std::vector<std::int32_t> labels;
+  if (options.classes != 0 && (!options.labelled || !options.targets.empty()))
+    throw std::invalid_argument(std::to_string(options.classes)
+                                + " classes: a table without class labels has "
+                                  "none; leave the number out");
+  table columns{name.string(), records.fields(), options};
+  rows examples;
   while (records.next())
-    columns.add(records.fields(), records.line(), inputs, labels);
-  if (labels.empty())
+    columns.add(records.fields(), records.line(), examples);
+  if (examples.count == 0)
     throw std::runtime_error(name.string()
                              + " holds no example: lines must follow the one "
                                "with the columns' names");
-  const auto n = static_cast<std::int64_t>(labels.size());
-  const auto width = static_cast<std::int64_t>(columns.inputs());
-  return {tensor::of<float>({n, width}, inputs),
-          tensor::of<std::int32_t>({n}, labels), options.classes};
+  const auto n = examples.count;
+  auto inputs = tensor::of<float>({n, columns.inputs()}, examples.inputs);
+  if (!options.labelled)
+    return {std::move(inputs), tensor{}};
+  if (options.targets.empty())
+    return {std::move(inputs), tensor::of<std::int32_t>({n}, examples.labels),
+            options.classes};
+  const auto targets = std::ssize(options.targets);
+  return {std::move(inputs), tensor::of<float>({n, targets}, examples.targets)};
 }
 
 } // namespace troupe::data

@@ -3,25 +3,41 @@
 #include "troupe/data/pipeline/dataset.hpp"
 
 #include <filesystem>
+#include <functional>
 #include <string>
+#include <vector>
 
 namespace troupe::data {
 
 struct csv_options {
-  std::string label = {}; ///< Name of the label column. Empty: the last column.
+  /// Name of the column with the class numbers. Empty: the last column. No
+  /// effect if there are `targets`, or if `labelled` is false.
+  std::string label = {};
   /// Number of classes. Zero: the maximum label + 1, which is at most 65536.
   std::int64_t classes = 0;
+  /// Names of the columns with the numbers that a regression learns. An empty
+  /// name: the last column. Empty list: the labels are class numbers.
+  std::vector<std::string> targets = {};
+  /// False: the file has no labels, and all columns are inputs.
+  bool labelled = true;
+  /// Names of columns that are not read. An empty name: the last column.
+  std::vector<std::string> ignored = {};
+  /// Called with a sentence about a likely mistake that is no error: the header
+  /// contains numbers only. Empty: not called.
+  std::function<void(const std::string&)> warn = {};
 };
 
 /// Reads examples from a CSV file: a header line with the column names, then
 /// one line for each example. Fields are numbers with decimal points, separated
-/// by commas and optionally quoted. Lines end in LF or CRLF. Supports
-/// classification only: labels are class numbers 0, 1, 2, ...
+/// by commas and optionally quoted. Lines end in LF or CRLF. Class labels are
+/// the numbers 0, 1, 2, ...
 ///
-/// @shape inputs [n, columns - 1] float32 in column order; labels [n].
+/// @shape inputs [n, columns that are neither labels nor ignored] float32 in
+///        column order; labels [n] int32, or [n, targets] float32 in the order
+///        of `targets`, or none.
 /// @errors throws std::runtime_error that names file, line, column and value.
-///         Throws std::invalid_argument that lists the columns, if the label
-///         column is unknown.
+///         Throws std::invalid_argument that lists the columns, if a column is
+///         unknown, and if `classes` is given without class labels.
 /// @cost reads the file into memory, at most 2 GiB.
 dataset csv(const std::filesystem::path& name, const csv_options& options = {});
 

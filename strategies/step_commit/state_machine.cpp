@@ -11,6 +11,7 @@ state_machine::state_machine(std::uint64_t step_window, placement replicas)
     placement_{std::move(replicas)},
     reports_(step_window, std::vector<step_metrics>(members_.size())),
     reported_(step_window, std::vector<bool>(members_.size())),
+    sum_counts_(step_window),
     report_counts_(step_window) {}
 
 reaction state_machine::open() {
@@ -158,6 +159,19 @@ reaction state_machine::on(const step_done& done) {
   if (reported(done.replica, done.step))
     return out;
   const auto slot = done.step % step_window_;
+  const auto count = done.metrics.sums.size();
+  if (report_counts_[slot] == 0)
+    sum_counts_[slot] = count;
+  if (count > max_step_sums || count != sum_counts_[slot]) {
+    fail(out, ec::protocol,
+         "replica " + std::to_string(done.replica) + " reported "
+           + std::to_string(count) + " metrics of step "
+           + std::to_string(done.step) + ", but "
+           + (count > max_step_sums
+                ? "the maximum is " + std::to_string(max_step_sums)
+                : "another replica " + std::to_string(sum_counts_[slot])));
+    return out;
+  }
   reported_[slot][done.replica] = true;
   reports_[slot][done.replica] = done.metrics;
   ++report_counts_[slot];
@@ -174,7 +188,8 @@ reaction state_machine::on(const step_done& done) {
 
 void state_machine::commit_next(reaction& out) {
   const auto slot = next_ % step_window_;
-  commit_record record{next_, generation_, {}, sum_metrics(reports_[slot])};
+  commit_record record{next_, generation_, {}, {}};
+  sum_metrics(reports_[slot], record.total);
   for (std::uint32_t r = 0; r < members_.size(); ++r)
     record.contributors.push_back(r);
   reported_[slot].assign(members_.size(), false);

@@ -344,6 +344,8 @@ private:
   /// Reports of steps [next_, next_ + step_window): first index step %
   /// step_window, second index replica.
   std::vector<std::vector<step_metrics>> reports_;
+  /// By step modulo `step_window_`: number of sums in each report of the step.
+  std::vector<std::size_t> sum_counts_;
   std::vector<std::vector<bool>> reported_;
   std::vector<std::uint32_t> report_counts_;
   std::vector<wait_report> wait_reports_;

@@ -4,16 +4,25 @@
 
 namespace troupe {
 
-step_metrics sum_metrics(std::span<const step_metrics> metrics) {
-  if (metrics.empty())
-    return {};
+namespace {
+
+/// Adds one of the sums over the replicas.
+double reduced_sum(std::span<const step_metrics> metrics, std::size_t index) {
   if (metrics.size() == 1)
-    return metrics.front();
+    return metrics.front().sums[index];
   const auto cut = tree::split(metrics.size());
-  const auto a = sum_metrics(metrics.first(cut)),
-             b = sum_metrics(metrics.subspan(cut));
-  return {a.examples + b.examples, a.loss_sum + b.loss_sum,
-          a.correct + b.correct};
+  return reduced_sum(metrics.first(cut), index)
+         + reduced_sum(metrics.subspan(cut), index);
+}
+
+} // namespace
+
+void sum_metrics(std::span<const step_metrics> metrics, step_metrics& total) {
+  total.reset(metrics.empty() ? 0 : metrics.front().sums.size());
+  for (const auto& one : metrics)
+    total.examples += one.examples;
+  for (std::size_t i = 0; i < total.sums.size(); ++i)
+    total.sums[i] = reduced_sum(metrics, i);
 }
 
 } // namespace troupe

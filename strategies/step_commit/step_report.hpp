@@ -2,6 +2,7 @@
 
 #include "troupe/strategies/fields.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <tuple>
@@ -9,14 +10,25 @@
 
 namespace troupe {
 
+/// Maximum number of `step_metrics::sums`.
+inline constexpr std::size_t max_step_sums = 1024;
+
 /// Metrics of one replica for one step. `sum_metrics` adds them over the
 /// replicas.
 struct step_metrics {
   std::uint64_t examples = 0; ///< Number of examples.
-  double loss_sum = 0;        ///< Sum of the examples' losses.
-  double correct = 0;         ///< Number of correctly predicted examples.
+  /// Sums over the examples. All replicas agree on the number and the meaning
+  /// of the sums before a run begins. At most `max_step_sums`.
+  std::vector<double> sums;
 
-  auto fields() { return std::tie(examples, loss_sum, correct); }
+  /// Sets the number of examples to 0, and all sums to 0.
+  /// @cost allocates no memory if the number of sums was as large before.
+  void reset(std::size_t sum_count) {
+    examples = 0;
+    sums.assign(sum_count, 0.0);
+  }
+
+  auto fields() { return std::tie(examples, sums); }
   friend bool operator==(const step_metrics&, const step_metrics&) = default;
 };
 
@@ -36,7 +48,8 @@ struct commit_record {
 
 /// Sums metrics over replicas in the order of the canonical tree
 /// (tree/reduction.hpp).
-/// @param metrics metrics by replica id.
-step_metrics sum_metrics(std::span<const step_metrics> metrics);
+/// @param metrics metrics by replica id, all with the same number of sums.
+/// @param total is set to the sums; its memory is reused.
+void sum_metrics(std::span<const step_metrics> metrics, step_metrics& total);
 
 } // namespace troupe

@@ -1,3 +1,5 @@
+#include "../support/regression_table.hpp"
+#include "../support/scratch.hpp"
 #include "child.hpp"
 
 #include <gtest/gtest.h>
@@ -10,9 +12,14 @@ namespace {
 using namespace troupe;
 
 /// Runs an example. Returns the last line of its output.
-std::string last_line_of(const std::string& example) {
-  const auto done =
-    run_child({std::string{TROUPE_EXAMPLES} + "/example_" + example});
+/// @param argument Empty: none.
+std::string last_line_of(const std::string& example,
+                         const std::string& argument = {}) {
+  std::vector<std::string> command{std::string{TROUPE_EXAMPLES} + "/example_"
+                                   + example};
+  if (!argument.empty())
+    command.push_back(argument);
+  const auto done = run_child(command);
   EXPECT_EQ(done.code, 0) << done.err;
   auto text = done.out.substr(0, done.out.find_last_not_of('\n') + 1);
   return text.substr(text.rfind('\n') + 1);
@@ -35,6 +42,17 @@ TEST(Examples, RunACustomTrainingLoop) {
   const auto line = last_line_of("loop");
   EXPECT_EQ(line.rfind("step 200  loss ", 0), 0u) << line;
   EXPECT_LT(last_number_of(line), 1) << line;
+}
+
+class ExampleTable : public scratch_test {};
+
+TEST_F(ExampleTable, LearnsAColumnOfNumbers) {
+  put("t.csv", test::regression_table(400));
+  const auto line = last_line_of("regression", (folder / "t.csv").string());
+  EXPECT_EQ(line.rfind("mean squared error ", 0), 0u) << line;
+  // The noise is uniform in [-0.3, 0.3]; its variance is 0.03.
+  EXPECT_GT(last_number_of(line), 0.02) << line;
+  EXPECT_LT(last_number_of(line), 0.04) << line;
 }
 
 TEST(Examples, RunInManyProcesses) {

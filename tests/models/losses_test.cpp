@@ -29,15 +29,16 @@ TEST(Losses, OfSquaresAreMeansOverAnExamplesOutputs) {
 }
 
 TEST(Losses, AreFoundByName) {
-  EXPECT_TRUE(find_loss("softmax_cross_entropy").classifies);
-  EXPECT_FALSE(find_loss("mean_squared_error").classifies);
+  EXPECT_EQ(find_loss("softmax_cross_entropy").targets, target_kind::classes);
+  EXPECT_EQ(find_loss("mean_squared_error").targets, target_kind::values);
   try {
     find_loss("cross_entropy_softmax");
     FAIL();
   } catch (const std::invalid_argument& e) {
     EXPECT_EQ(std::string{e.what()},
               "there is no loss \"cross_entropy_softmax\"; give one of "
-              "softmax_cross_entropy, mean_squared_error");
+              "softmax_cross_entropy, mean_squared_error, "
+              "mean_absolute_error");
   }
 }
 

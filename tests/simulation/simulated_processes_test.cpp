@@ -179,7 +179,7 @@ TEST(ProcessesOfOneJob, ReceiveTheSameCommits) {
       const auto step = [&](step_context& at) { training.step(at); };
       const auto note = [&commits, p](const commit_record& x) {
         EXPECT_EQ(x.contributors.size(), 5u);
-        commits[p].push_back(double(x.step) + x.total.loss_sum);
+        commits[p].push_back(double(x.step) + x.total.sums.at(0));
       };
       EXPECT_EQ(processes.group_of(p).run(
                   {.steps = 20, .step = step, .on_commit = note}),

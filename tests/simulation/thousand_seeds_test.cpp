@@ -31,7 +31,7 @@ tensors train(replica_group& group) {
   const auto commit = [&](const commit_record& x) {
     EXPECT_EQ(x.contributors.size(), group.replicas());
     commits.push_back(tensor::of<double>(
-      {3}, {double(x.step), double(x.total.examples), x.total.loss_sum}));
+      {3}, {double(x.step), double(x.total.examples), x.total.sums.at(0)}));
   };
   group.run({.steps = steps, .step = step, .on_commit = commit});
   auto all = training.state();

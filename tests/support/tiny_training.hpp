@@ -57,7 +57,7 @@ public:
     const auto loss =
       softmax_cross_entropy(dense(h, v[2].value(), v[3].value()), labels);
     at.report.examples = examples;
-    at.report.loss_sum = reduce_sum(loss).item<float>();
+    at.report.sums = {reduce_sum(loss).item<float>()};
     // The gradients are cloned, so that pending contributions keep their
     // values.
     t.gradient_into_variables(loss, v, [&](std::size_t i) {

@@ -28,14 +28,21 @@ ordered number(double x) {
   return std::isfinite(x) ? ordered(x) : ordered();
 }
 
+ordered to_json(const std::vector<metric_value>& metrics) {
+  auto list = ordered::array();
+  for (const auto& one : metrics)
+    list.push_back({{"name", one.name}, {"value", number(one.value)}});
+  return list;
+}
+
 ordered to_json(const epoch_record& record) {
   return {{"epoch", record.epoch},
           {"steps", record.steps},
           {"examples", record.examples},
           {"loss", number(record.loss)},
-          {"accuracy", number(record.accuracy)},
+          {"metrics", to_json(record.metrics)},
           {"validation_loss", number(record.validation_loss)},
-          {"validation_accuracy", number(record.validation_accuracy)},
+          {"validation_metrics", to_json(record.validation_metrics)},
           {"learning_rate", number(record.learning_rate)},
           {"seconds", number(record.seconds)}};
 }
@@ -44,15 +51,18 @@ ordered to_json(const fit_position& position) {
   auto epochs = ordered::array();
   for (const auto& one : position.epochs)
     epochs.push_back(to_json(one));
+  auto sums = ordered::array();
+  for (const auto one : position.totals.sums)
+    sums.push_back(number(one));
   return {{"pass", position.next_batch.epoch},
           {"batch", position.next_batch.index},
           {"first_pass", position.first_epoch},
           {"batches", position.batches},
           {"replicas", position.replicas},
+          {"metrics", position.metrics},
           {"totals",
            {{"examples", position.totals.examples},
-            {"loss_sum", number(position.totals.loss_sum)},
-            {"correct", number(position.totals.correct)},
+            {"sums", std::move(sums)},
             {"seconds", number(position.totals.seconds)}}},
           {"epochs", std::move(epochs)},
           {"early_stopping",
@@ -150,15 +160,50 @@ shape shape_of(const field& list) {
   }
 }
 
-epoch_record epoch_of(const field& object) {
+/// Reads a list of at most `max_step_sums` metrics.
+std::vector<metric_value> metrics_of(const field& list) {
+  std::vector<metric_value> out;
+  list.each([&](const field& one) {
+    if (out.size() == max_step_sums)
+      list.throw_damaged("is too long");
+    out.push_back({one["name"].text(), one["value"].real()});
+  });
+  return out;
+}
+
+/// Reads the sums of a step's metrics.
+std::vector<double> sums_of(const field& list) {
+  std::vector<double> out;
+  list.each([&](const field& one) {
+    if (out.size() == max_step_sums)
+      list.throw_damaged("is too long");
+    out.push_back(one.real());
+  });
+  return out;
+}
+
+/// Version of the format that first has a list of metrics. In earlier versions
+/// the accuracy is the only metric.
+constexpr std::uint32_t metrics_version = 3;
+
+epoch_record epoch_of(const field& object, std::uint32_t version) {
   epoch_record record;
   record.epoch = object["epoch"].count();
   record.steps = object["steps"].count();
   record.examples = object["examples"].count();
   record.loss = object["loss"].real();
-  record.accuracy = object["accuracy"].real();
   record.validation_loss = object["validation_loss"].real();
-  record.validation_accuracy = object["validation_accuracy"].real();
+  if (version < metrics_version) {
+    record.metrics = {{"accuracy", object["accuracy"].real()}};
+    const auto validation = object["validation_accuracy"].real();
+    if (!std::isnan(record.validation_loss) || !std::isnan(validation))
+      record.validation_metrics = {{"accuracy", validation}};
+  } else {
+    record.metrics = metrics_of(object["metrics"]);
+    record.validation_metrics = metrics_of(object["validation_metrics"]);
+  }
+  record.accuracy = accuracy_in(record.metrics);
+  record.validation_accuracy = accuracy_in(record.validation_metrics);
   record.learning_rate = object["learning_rate"].real();
   record.seconds = object["seconds"].real();
   return record;
@@ -174,10 +219,18 @@ fit_position position_of(const field& object, std::uint32_t version) {
   out.batches = object["batches"].count();
   out.replicas = object["replicas"].count<std::uint32_t>();
   const auto totals = object["totals"];
-  out.totals = {totals["examples"].count(), totals["loss_sum"].real(),
-                totals["correct"].real(), totals["seconds"].real()};
+  out.totals.examples = totals["examples"].count();
+  out.totals.seconds = totals["seconds"].real();
+  if (version < metrics_version) {
+    out.metrics = metric_list{{models::accuracy_metric()}}.description();
+    out.totals.sums = {totals["loss_sum"].real(), 0, totals["correct"].real(),
+                       static_cast<double>(out.totals.examples)};
+  } else {
+    out.metrics = object["metrics"].text();
+    out.totals.sums = sums_of(totals["sums"]);
+  }
   object["epochs"].each(
-    [&](const field& one) { out.epochs.push_back(epoch_of(one)); });
+    [&](const field& one) { out.epochs.push_back(epoch_of(one, version)); });
   const auto early = object["early_stopping"];
   out.best_metric = early["best"].real();
   out.best_epoch = early["best_epoch"].count();

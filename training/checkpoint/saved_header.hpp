@@ -29,7 +29,8 @@ std::string write_header(const saved_header& header);
 
 /// Parses the header.
 /// @param version version of the file format. Files of version 1 do not contain
-///        the number of epochs of earlier fits.
+///        the number of epochs of earlier fits. Files of versions 1 and 2
+///        contain the accuracy as the only metric.
 /// @param file_name name of the file in error texts.
 /// @errors throws std::invalid_argument if the model's description is invalid,
 ///         and std::runtime_error if another part of the header is invalid.

@@ -11,7 +11,7 @@ namespace troupe {
 /// Version of the file format that this Troupe writes. This Troupe reads all
 /// versions up to this version. docs/formats.md has the grammar and the rules
 /// for a new version.
-inline constexpr std::uint32_t saved_model_version = 2;
+inline constexpr std::uint32_t saved_model_version = 3;
 
 /// Writes a model to a file, which appears complete or not at all.
 /// @errors throws std::runtime_error that names the file.

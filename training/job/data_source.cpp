@@ -1,5 +1,6 @@
 #include "troupe/training/job/data_source.hpp"
 
+#include "troupe/actors/core/log.hpp"
 #include "troupe/data/sources/csv.hpp"
 #include "troupe/data/sources/digits.hpp"
 #include "troupe/data/sources/idx.hpp"
@@ -53,18 +54,52 @@ std::uint64_t number_of_digits(std::string_view name, const source& parsed) {
   return n;
 }
 
-data::dataset open_table(std::string_view name, const source& x) {
+/// Name of a table's file and of its label column.
+struct table_name {
+  std::string file;
+  std::string label;    ///< Empty: the last column.
+  bool labelled = true; ///< False: the table has no label column.
+};
+
+table_name split_table_name(std::string_view name, const source& x) {
   require_argument(name, x, "FILE");
-  data::csv_options options;
-  std::string file{x.argument};
+  table_name out{std::string{x.argument}, {}};
   // The text after the last colon is a column, unless the whole text names a
   // file.
-  if (const auto colon = file.rfind(':');
-      colon != file.npos && !std::filesystem::exists(file)) {
-    options.label = file.substr(colon + 1);
-    file.resize(colon);
+  if (const auto colon = out.file.rfind(':');
+      colon != out.file.npos && !std::filesystem::exists(out.file)) {
+    out.label = out.file.substr(colon + 1);
+    out.labelled = !out.label.empty();
+    out.file.resize(colon);
   }
-  return data::csv(file, options);
+  return out;
+}
+
+data::csv_options table_options() {
+  return {
+    .warn = [](const std::string& text) { log(log_level::warning, text); }};
+}
+
+data::dataset open_table(std::string_view name, const source& x,
+                         models::target_kind targets) {
+  const auto table = split_table_name(name, x);
+  if (!table.labelled)
+    reject(name, "has no label column to learn; write csv:FILE:COLUMN");
+  auto options = table_options();
+  if (targets == models::target_kind::classes)
+    options.label = table.label;
+  else
+    options.targets = {table.label};
+  return data::csv(table.file, options);
+}
+
+data::dataset open_table_to_predict(std::string_view name, const source& x) {
+  const auto table = split_table_name(name, x);
+  auto options = table_options();
+  options.labelled = false;
+  if (table.labelled)
+    options.ignored = {table.label};
+  return data::csv(table.file, options);
 }
 
 data::dataset open_images(std::string_view name, const source& x) {
@@ -82,7 +117,7 @@ data::dataset open_images(std::string_view name, const source& x) {
   const auto to = inputs.mutable_data<float>();
   for (std::size_t i = 0; i < to.size(); ++i)
     to[i] = static_cast<float>(pixels[i]) / 255.0f;
-  return {inputs, tensor::zeros({dims.front()}, dtype::int32)};
+  return {inputs, tensor{}};
 }
 
 [[noreturn]] void reject_unknown(std::string_view name,
@@ -94,7 +129,8 @@ data::dataset open_images(std::string_view name, const source& x) {
 
 } // namespace
 
-data::dataset::train_test open_data(std::string_view name) {
+data::dataset::train_test open_data(std::string_view name,
+                                    models::target_kind targets) {
   const auto parsed = split_name(name);
   if (parsed.kind == "digits") {
     const auto n = number_of_digits(name, parsed);
@@ -107,7 +143,7 @@ data::dataset::train_test open_data(std::string_view name) {
     return data::mnist(std::string{parsed.argument});
   }
   if (parsed.kind == "csv")
-    return open_table(name, parsed)
+    return open_table(name, parsed, targets)
       .shuffle(data::whole_dataset, 0, false)
       .split(csv_training_fraction);
   reject_unknown(name, "");
@@ -118,10 +154,10 @@ data::dataset open_to_predict(std::string_view name) {
   if (parsed.kind == "digits" || parsed.kind == "mnist")
     return open_data(name).test;
   if (parsed.kind == "csv")
-    return open_table(name, parsed);
+    return open_table_to_predict(name, parsed);
   if (parsed.kind == "idx")
     return open_images(name, parsed);
-  reject_unknown(name, " or idx:FILE");
+  reject_unknown(name, ", csv:FILE: or idx:FILE");
 }
 
 } // namespace troupe

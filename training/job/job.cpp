@@ -1,3 +1,4 @@
+#include "troupe/models/losses.hpp"
 #include "troupe/net/base/log_rate_limiter.hpp"
 #include "troupe/training/job/job_placement.hpp"
 #include "troupe/training/job/job_resolution.hpp"
@@ -106,6 +107,9 @@ train_config resolve_options(const train_options& options) {
   train_config out;
   out.model = options.model.value_or("mlp");
   out.data = options.data.value_or("digits");
+  out.loss = options.loss.value_or("softmax_cross_entropy");
+  with_option_name("--loss", out.loss,
+                   [&] { return &models::find_loss(out.loss); });
   out.optimizer = options.optimizer.value_or("adam");
   out.schedule = options.schedule.value_or("constant");
   out.epochs = check_positive("--epochs", options.epochs.value_or(5),
@@ -151,6 +155,7 @@ train_options to_options(const train_config& config) {
   train_options out;
   out.model = config.model;
   out.data = config.data;
+  out.loss = config.loss;
   out.optimizer = config.optimizer;
   out.schedule = config.schedule;
   out.strategy = config.strategy;

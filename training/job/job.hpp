@@ -26,6 +26,7 @@ struct train_option_limits {
 /// the option was not given.
 struct train_options {
   std::optional<std::string> model{}, data{};
+  std::optional<std::string> loss{};
   std::optional<std::int64_t> epochs{}, batch{};
   std::optional<std::string> optimizer{};
   std::optional<double> learning_rate{};
@@ -45,7 +46,7 @@ struct train_options {
 
 /// A checked configuration in which every option has a value.
 struct train_config {
-  std::string model, data, optimizer, schedule, strategy;
+  std::string model, data, loss, optimizer, schedule, strategy;
   std::vector<std::string> devices; ///< Devices of each worker.
   std::string transport = "auto";   ///< auto, shm, tcp or tls.
   std::uint64_t epochs = 0, batch = 0;

@@ -34,8 +34,23 @@ double train_loss(const history& x) {
   return x.epochs.empty() ? epoch_record::none : x.epochs.back().loss;
 }
 
-double train_accuracy(const history& x) {
-  return x.epochs.empty() ? epoch_record::none : x.epochs.back().accuracy;
+/// Adds a member for each metric, with a prefix before the name.
+void add_metrics(json& object, const std::string& prefix,
+                 const std::vector<metric_value>& metrics) {
+  for (const auto& one : metrics)
+    object[prefix + one.name] = number(one.value);
+}
+
+json to_json(const epoch_record& record) {
+  json object{{"epoch", record.epoch},
+              {"examples", record.examples},
+              {"seconds", number(record.seconds)},
+              {"learning_rate", number(record.learning_rate)},
+              {"loss", number(record.loss)}};
+  add_metrics(object, "", record.metrics);
+  object["test_loss"] = number(record.validation_loss);
+  add_metrics(object, "test_", record.validation_metrics);
+  return object;
 }
 
 double seconds(const history& x) {
@@ -70,40 +85,34 @@ double train_summary::examples_per_second() const {
 std::string to_json_text(const train_summary& summary) {
   auto epochs = json::array();
   for (const auto& record : summary.result.epochs)
-    epochs.push_back({{"epoch", record.epoch},
-                      {"examples", record.examples},
-                      {"seconds", number(record.seconds)},
-                      {"learning_rate", number(record.learning_rate)},
-                      {"loss", number(record.loss)},
-                      {"accuracy", number(record.accuracy)},
-                      {"test_loss", number(record.validation_loss)},
-                      {"test_accuracy", number(record.validation_accuracy)}});
-  const json object{
-    {"version", version},
-    {"end", name_of(summary.result.end)},
-    {"model", summary.config.model},
-    {"data", summary.config.data},
-    {"strategy", summary.config.strategy},
-    {"devices", summary.config.devices},
-    {"replicas", summary.config.replicas},
-    {"workers", summary.config.workers},
-    {"transport", summary.transport},
-    {"threads", summary.config.threads},
-    {"batch", summary.config.batch},
-    {"optimizer", summary.config.optimizer},
-    {"learning_rate", learning_rate(summary.config)},
-    {"schedule", summary.config.schedule},
-    {"seed", summary.config.seed},
-    {"steps", summary.steps},
-    {"examples", summary.examples()},
-    {"seconds", number(seconds(summary.result))},
-    {"examples_per_second", number(summary.examples_per_second())},
-    {"train_loss", number(train_loss(summary.result))},
-    {"train_accuracy", number(train_accuracy(summary.result))},
-    {"test_loss", number(summary.test.loss)},
-    {"test_accuracy", number(summary.test.accuracy)},
-    {"weights_sha256", summary.weights_sha256},
-    {"epochs", std::move(epochs)}};
+    epochs.push_back(to_json(record));
+  json object{{"version", version},
+              {"end", name_of(summary.result.end)},
+              {"model", summary.config.model},
+              {"data", summary.config.data},
+              {"strategy", summary.config.strategy},
+              {"devices", summary.config.devices},
+              {"replicas", summary.config.replicas},
+              {"workers", summary.config.workers},
+              {"transport", summary.transport},
+              {"threads", summary.config.threads},
+              {"batch", summary.config.batch},
+              {"loss", summary.config.loss},
+              {"optimizer", summary.config.optimizer},
+              {"learning_rate", learning_rate(summary.config)},
+              {"schedule", summary.config.schedule},
+              {"seed", summary.config.seed},
+              {"steps", summary.steps},
+              {"examples", summary.examples()},
+              {"seconds", number(seconds(summary.result))},
+              {"examples_per_second", number(summary.examples_per_second())},
+              {"train_loss", number(train_loss(summary.result))}};
+  if (!summary.result.epochs.empty())
+    add_metrics(object, "train_", summary.result.epochs.back().metrics);
+  object["test_loss"] = number(summary.test.loss);
+  add_metrics(object, "test_", summary.test.metrics);
+  object["weights_sha256"] = summary.weights_sha256;
+  object["epochs"] = std::move(epochs);
   return object.dump(2) + "\n";
 }
 

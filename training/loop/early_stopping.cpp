@@ -33,16 +33,17 @@ bool fit_loop::end_epoch() {
   record.epoch = position_.epochs_done() + 1;
   record.steps = model_.steps;
   record.examples = position_.totals.examples;
-  const auto n =
-    static_cast<double>(std::max<std::uint64_t>(record.examples, 1));
-  record.loss = position_.totals.loss_sum / n;
-  record.accuracy = position_.totals.correct / n;
+  record.loss = position_.totals.mean_loss();
+  record.metrics = position_.totals.values(step_->metrics());
+  record.accuracy = accuracy_in(record.metrics);
   record.seconds = position_.totals.seconds;
   record.learning_rate = step_->learning_rate(model_.steps - 1);
   if (options_.validation) {
-    const auto found = evaluate(shared_model_, *options_.validation);
+    auto found =
+      evaluate(shared_model_, *options_.validation, step_->metrics());
     record.validation_loss = found.loss;
     record.validation_accuracy = found.accuracy;
+    record.validation_metrics = std::move(found.metrics);
   }
   position_.epochs.push_back(record);
   position_.next_batch = {position_.next_batch.epoch + 1, 0};

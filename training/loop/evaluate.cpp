@@ -5,6 +5,7 @@
 #include "troupe/tensors/flush_denormals.hpp"
 #include "troupe/tensors/tape.hpp"
 #include "troupe/training/loop/batch_feed.hpp"
+#include "troupe/training/loop/example_losses.hpp"
 #include "troupe/training/loop/model_state.hpp"
 #include "troupe/training/strategies/reduce_op.hpp"
 #include "troupe/training/strategies/run_steps.hpp"
@@ -25,22 +26,22 @@ data::dataset prefetched(const data::dataset& x) {
   return x.prefetch(x.prefetched().value_or(read_ahead));
 }
 
-void score(const model_state& state, step_context& step, const batch& rows) {
-  step.report = {};
-  step.report.examples = rows.labels.size();
+void score(const model_state& state, const metric_list& metrics,
+           step_context& step, const batch& rows) {
+  step.report.reset(metrics.sum_count());
+  step.report.examples = static_cast<std::uint64_t>(rows.rows());
   if (step.report.examples == 0)
     return;
   const auto outputs = state.net.forward(rows.inputs, state.variables());
-  step.report.loss_sum =
-    models::total(state.loss->compute(outputs, rows.labels));
-  step.report.correct =
-    static_cast<double>(models::correct(outputs, rows.labels));
+  step.report.sums[metric_list::loss_sum] =
+    models::total(example_losses(*state.loss, outputs, rows));
+  metrics.add(outputs, rows.labels, step.report.sums);
 }
 
 } // namespace
 
 evaluation evaluate(const std::shared_ptr<model_state>& state,
-                    const data::dataset& batches) {
+                    const data::dataset& batches, const metric_list& metrics) {
   check_data(*state, batches, "the evaluation data");
   const flush_denormals flushing;
   const auto feed = std::make_shared<batch_feed>(
@@ -48,16 +49,17 @@ evaluation evaluate(const std::shared_ptr<model_state>& state,
   epoch_totals totals;
   run_request request;
   request.steps = *batches.size();
-  request.step = [state, feed](step_context& at) {
+  request.step = [state, feed, metrics](step_context& at) {
     score(
-      *state, at,
+      *state, metrics, at,
       feed->batch_of_step(at.step).batch_of_replica(at.replica, at.replicas));
   };
   request.on_commit = [&](const commit_record& x) { totals.add(x.total); };
   run_steps(state->strategy, request);
-  const auto n =
-    static_cast<double>(std::max<std::uint64_t>(totals.examples, 1));
-  return {totals.examples, totals.loss_sum / n, totals.correct / n};
+  evaluation out{totals.examples, totals.mean_loss()};
+  out.metrics = totals.values(metrics);
+  out.accuracy = accuracy_in(out.metrics);
+  return out;
 }
 
 tensor predict(const model_state& state, const tensor& inputs) {

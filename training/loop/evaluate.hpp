@@ -10,7 +10,7 @@ namespace troupe {
 /// Evaluates the model on all batches. The pointer is shared, because a stuck
 /// replica may still use the model after this function has returned.
 evaluation evaluate(const std::shared_ptr<model_state>& state,
-                    const data::dataset& batches);
+                    const data::dataset& batches, const metric_list& metrics);
 
 /// Computes the outputs of the model for a batch of inputs, or for all batches
 /// of a dataset.

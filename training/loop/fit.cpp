@@ -28,8 +28,45 @@ bool needs_validation(monitored_metric metric) {
          || metric == monitored_metric::validation_accuracy;
 }
 
+void check_metrics(const fit_options& options, const metric_list& metrics) {
+  const auto& early = options.early_stopping;
+  const bool needs_accuracy =
+    early
+    && (early->monitor == monitored_metric::accuracy
+        || early->monitor == monitored_metric::validation_accuracy);
+  bool has_accuracy = false;
+  for (std::size_t i = 0; i < metrics.size(); ++i)
+    has_accuracy |= metrics.name(i) == "accuracy";
+  if (needs_accuracy && !has_accuracy)
+    throw std::invalid_argument(
+      "early stopping monitors the accuracy, but the metrics of this fit are: "
+      + metrics.description() + "; monitor the loss, or add accuracy_metric()");
+}
+
+void check_class_weights(const model_state& state, const data::dataset& batches,
+                         const fit_options& options) {
+  const auto& weights = options.class_weights;
+  if (weights.empty())
+    return;
+  if (state.loss->targets != models::target_kind::classes)
+    throw std::invalid_argument("class weights need class labels, but the loss "
+                                "is \""
+                                + state.loss->name
+                                + "\"; give the data weights instead");
+  if (std::int64_t(weights.size()) < batches.classes())
+    throw std::invalid_argument(std::to_string(weights.size())
+                                + " class weights for "
+                                + std::to_string(batches.classes())
+                                + " classes; give one for each class");
+  for (std::size_t i = 0; i < weights.size(); ++i)
+    if (!(weights[i] >= 0 && std::isfinite(weights[i])))
+      throw std::invalid_argument("the weight of class " + std::to_string(i)
+                                  + " is " + std::to_string(weights[i])
+                                  + "; a weight is a number of at least 0");
+}
+
 void check(const model_state& state, const data::dataset& batches,
-           const fit_options& options) {
+           const fit_options& options, const metric_list& metrics) {
   check_data(state, batches, "the training data");
   if (options.validation)
     check_data(state, *options.validation, "the validation data");
@@ -40,6 +77,8 @@ void check(const model_state& state, const data::dataset& batches,
   if (early && needs_validation(early->monitor) && !options.validation)
     throw std::invalid_argument("early stopping monitors validation data, but "
                                 "there is none; pass some or monitor the loss");
+  check_metrics(options, metrics);
+  check_class_weights(state, batches, options);
   const auto rows = batches.element().dims.front();
   if (rows < std::int64_t{state.strategy->replicas})
     throw std::invalid_argument(
@@ -71,7 +110,9 @@ fit_loop::fit_loop(std::shared_ptr<model_state> state,
     step_{std::make_shared<train_step>(shared_model_, options)},
     progress_{model_.strategy->placement.process == 0 ? options.progress
                                                       : progress_style::none} {
-  check(model_, batches, options);
+  check(model_, batches, options, step_->metrics());
+  step_values_ = epoch_totals{}.values(step_->metrics());
+  position_.metrics = step_->metrics().description();
   position_.first_epoch = options.first_epoch.value_or(model_.next_epoch);
   position_.next_batch = {position_.first_epoch, 0};
   position_.batches = *batches.size();
@@ -97,6 +138,11 @@ void fit_loop::resume() {
       "the interrupted fit had " + std::to_string(old.replicas)
       + " replicas, but this strategy has " + std::to_string(position_.replicas)
       + "; resume with the same number");
+  if (old.metrics != position_.metrics)
+    throw std::invalid_argument("the interrupted fit had the metrics "
+                                + old.metrics + ", but this fit has "
+                                + position_.metrics
+                                + "; resume with the same metrics");
   if (options_.first_epoch.value_or(old.first_epoch) != old.first_epoch)
     throw std::invalid_argument(
       "first_epoch " + std::to_string(*options_.first_epoch)
@@ -129,7 +175,7 @@ history fit_loop::run() {
 }
 
 fit_end fit_loop::run_epoch() {
-  progress_.begin(progress_snapshot());
+  progress_.begin(progress_snapshot(), step_->metrics(), position_.totals.sums);
   step_->set_batches(std::make_shared<batch_feed>(
     batches_, position_.next_batch, model_.steps, *model_.strategy->group));
   end_ = fit_end::done;
@@ -213,14 +259,20 @@ void fit_loop::on_commit_guarded(const commit_record& commit) {
 void fit_loop::on_commit(const commit_record& commit) {
   if (bad_step_ && options_.on_nan == on_nan::stop)
     return; // The steps granted before the stop make no update.
+  const auto& sums = commit.total.sums;
+  if (sums.size() != step_->metrics().sum_count())
+    throw std::runtime_error("step " + std::to_string(commit.step) + " has "
+                             + std::to_string(sums.size())
+                             + " metric sums, but this worker expects "
+                             + std::to_string(step_->metrics().sum_count()));
   const auto now = clock::now();
   position_.totals.seconds +=
     std::chrono::duration<double>(now - std::exchange(last_commit_, now))
       .count();
-  if (!std::isfinite(commit.total.correct)) { // NaN: the update was skipped.
+  if (sums[metric_list::skipped] > 0) {
     bad_step_ = commit.step;
     bad_quantity_ =
-      std::isfinite(commit.total.loss_sum) ? "a gradient" : "the loss";
+      std::isfinite(sums[metric_list::loss_sum]) ? "a gradient" : "the loss";
     if (options_.on_nan == on_nan::stop)
       return model_.strategy->group->stop();
     log(log_level::warning, bad_quantity_ + " was not finite at step "
@@ -228,8 +280,7 @@ void fit_loop::on_commit(const commit_record& commit) {
                               + "; its update was skipped");
   } else {
     position_.totals.add(commit.total);
-    progress_.step(commit.total.examples, commit.total.loss_sum,
-                   commit.total.correct);
+    progress_.step(commit.total.examples, sums);
   }
   ++model_.steps;
   ++position_.next_batch.index;
@@ -246,10 +297,19 @@ void fit_loop::on_commit(const commit_record& commit) {
 void fit_loop::call_step_callbacks(const commit_record& commit) {
   if (options_.callbacks.empty())
     return;
-  const auto n =
-    static_cast<double>(std::max<std::uint64_t>(commit.total.examples, 1));
-  const step_record record{commit.step, commit.total.examples,
-                           commit.total.loss_sum / n, commit.total.correct / n};
+  const auto& sums = commit.total.sums;
+  step_record record;
+  record.step = commit.step;
+  record.examples = commit.total.examples;
+  record.loss =
+    sums[metric_list::loss_sum]
+    / static_cast<double>(std::max<std::uint64_t>(commit.total.examples, 1));
+  record.skipped = sums[metric_list::skipped] > 0;
+  for (std::size_t i = 0; i < step_values_.size(); ++i)
+    step_values_[i].value = step_->metrics().value(i, sums);
+  record.accuracy =
+    record.skipped ? epoch_record::none : accuracy_in(step_values_);
+  record.metrics = step_values_;
   for (const auto& one : options_.callbacks)
     if (one.on_step)
       one.on_step(record);
@@ -262,12 +322,6 @@ progress_state fit_loop::progress_snapshot() const {
   snapshot.step = position_.next_batch.index;
   snapshot.steps = position_.batches;
   snapshot.examples = position_.totals.examples;
-  if (snapshot.examples > 0) {
-    snapshot.loss =
-      position_.totals.loss_sum / static_cast<double>(snapshot.examples);
-    snapshot.accuracy =
-      position_.totals.correct / static_cast<double>(snapshot.examples);
-  }
   return snapshot;
 }
 

@@ -1,7 +1,9 @@
 #pragma once
 
 #include "troupe/data/pipeline/dataset.hpp"
+#include "troupe/models/metrics.hpp"
 #include "troupe/tensors/schedules.hpp"
+#include "troupe/tensors/variable.hpp"
 #include "troupe/training/loop/history.hpp"
 #include "troupe/training/loop/progress.hpp"
 
@@ -9,6 +11,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <vector>
 
 namespace troupe {
@@ -37,8 +40,13 @@ struct step_record {
   std::uint64_t step = 0;
   std::uint64_t examples = 0;
   double loss = 0; ///< Mean over the step's examples.
-  /// In [0, 1]. NaN if the update was skipped (`on_nan`).
+  /// In [0, 1]. NaN if the update was skipped (`on_nan`), or without that
+  /// metric.
   double accuracy = 0;
+  bool skipped = false; ///< True: the update was skipped (`on_nan`).
+  /// All metrics of the fit. Valid during the call of `on_step`; meaningless if
+  /// the update was skipped.
+  std::span<const metric_value> metrics{};
 };
 
 /// Functions that `fit` calls on the thread of its caller. If a function
@@ -72,6 +80,15 @@ struct fit_options {
   std::optional<data::dataset> validation{};
   std::vector<callback> callbacks{};
   std::optional<troupe::early_stopping> early_stopping{};
+  /// Metrics of training and validation, besides the loss. None: the accuracy
+  /// if the labels are class numbers, else no metric.
+  std::optional<std::vector<models::metric>> metrics{};
+  /// Weight of each class in the training loss, by class number. Empty: 1 for
+  /// each class.
+  std::vector<float> class_weights{};
+  /// Selects the variables that the fit changes: those for which it returns
+  /// true. The others are frozen. Empty: all variables.
+  std::function<bool(const variable&)> trainable{};
   /// Learning rate of each step. None: the learning rate of the optimizer.
   std::optional<troupe::schedule> schedule{};
   progress_style progress = progress_style::none;
@@ -88,6 +105,12 @@ struct fit_options {
   /// options must equal those of that fit. False: begins a fit with epoch
   /// `first_epoch`.
   bool resume = false;
+};
+
+struct evaluate_options {
+  /// Metrics besides the loss. None: the accuracy if the labels are class
+  /// numbers, else no metric.
+  std::optional<std::vector<models::metric>> metrics{};
 };
 
 } // namespace troupe

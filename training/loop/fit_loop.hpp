@@ -53,6 +53,8 @@ private:
   std::string bad_quantity_;
   clock::time_point last_commit_;
   std::exception_ptr thrown_; ///< Exception thrown by a callback.
+  /// Metrics of the step for which callbacks are called.
+  std::vector<metric_value> step_values_;
 };
 
 /// Trains the model. The pointer is shared, because a stuck replica may still

@@ -7,6 +7,14 @@
 
 namespace troupe {
 
+/// The value of a metric.
+struct metric_value {
+  std::string name;
+  double value = std::numeric_limits<double>::quiet_NaN();
+
+  friend bool operator==(const metric_value&, const metric_value&) = default;
+};
+
 /// Metrics of one epoch of training. Loss and accuracy are means over the
 /// examples of the epoch. Each step computes its part with the weights before
 /// its update.
@@ -18,9 +26,14 @@ struct epoch_record {
   std::uint64_t steps = 0;
   std::uint64_t examples = 0;
   double loss = none;
-  double accuracy = none;        ///< In [0, 1].
+  double accuracy = none;        ///< In [0, 1]. NaN without that metric.
   double validation_loss = none; ///< NaN without validation data.
   double validation_accuracy = none;
+  /// All metrics of the fit, in the order of `fit_options::metrics`. The
+  /// accuracy, if it is one of them, is also in `accuracy`.
+  std::vector<metric_value> metrics{};
+  /// The metrics on the validation data. Empty without validation data.
+  std::vector<metric_value> validation_metrics{};
   double learning_rate = none; ///< Learning rate in the epoch's last step.
   double seconds = 0;          ///< Time of the steps, without validation.
 
@@ -33,7 +46,10 @@ struct epoch_record {
 struct evaluation {
   std::uint64_t examples = 0;
   double loss = 0;
-  double accuracy = 0; ///< In [0, 1].
+  double accuracy = 0; ///< In [0, 1]. NaN without that metric.
+  /// All metrics of the evaluation. The accuracy, if it is one of them, is also
+  /// in `accuracy`.
+  std::vector<metric_value> metrics{};
 };
 
 /// Reason why `fit` returned.

@@ -5,21 +5,39 @@
 #include "troupe/tensors/update_rules.hpp"
 #include "troupe/tensors/variable.hpp"
 #include "troupe/training/loop/fit.hpp"
+#include "troupe/training/loop/metric_list.hpp"
 #include "troupe/training/strategies/strategy_state.hpp"
+
+#include <algorithm>
 
 namespace troupe {
 
 /// Sums over the committed steps of the current epoch.
 struct epoch_totals {
   std::uint64_t examples = 0;
-  double loss_sum = 0;
-  double correct = 0;
+  std::vector<double> sums; ///< As `step_metrics::sums`. Empty: no step.
   double seconds = 0;
 
   void add(const step_metrics& metrics) {
     examples += metrics.examples;
-    loss_sum += metrics.loss_sum;
-    correct += metrics.correct;
+    sums.resize(metrics.sums.size());
+    for (std::size_t i = 0; i < sums.size(); ++i)
+      sums[i] += metrics.sums[i];
+  }
+
+  /// Mean of the losses of all examples.
+  double mean_loss() const {
+    return sums.empty()
+             ? 0
+             : sums[metric_list::loss_sum]
+                 / static_cast<double>(std::max<std::uint64_t>(examples, 1));
+  }
+
+  /// Values of the metrics of `list`. NaN: there was no example.
+  std::vector<metric_value> values(const metric_list& list) const {
+    auto all = sums;
+    all.resize(list.sum_count());
+    return list.values(all);
   }
 };
 
@@ -31,6 +49,10 @@ struct fit_position {
   std::uint64_t first_epoch = 0;
   epoch_totals totals;
   std::vector<epoch_record> epochs;
+  /// Names and numbers of sums of the fit's metrics, as
+  /// `metric_list::description` writes them. A fit can be resumed only with the
+  /// same metrics.
+  std::string metrics;
 
   /// Best value of the monitored metric; an accuracy is negated. NaN: none.
   double best_metric = epoch_record::none;

@@ -28,8 +28,18 @@ std::string loss_text(double loss) {
   return format(std::abs(loss) < 1e5 ? "loss %.4f" : "loss %.3e", loss);
 }
 
-std::string metrics_text(double loss, double accuracy) {
-  return loss_text(loss) + format("  accuracy %.2f%%", 100 * accuracy);
+/// @param accuracy_name name before the percentage of the accuracy.
+std::string metrics_text(double loss, std::span<const metric_value> metrics,
+                         const char* accuracy_name = "accuracy") {
+  auto text = loss_text(loss);
+  for (const auto& one : metrics)
+    if (one.name == "accuracy")
+      text += format("  %s %.2f%%", accuracy_name, 100 * one.value);
+    else
+      text +=
+        "  " + one.name
+        + format(std::abs(one.value) < 1e5 ? " %.4f" : " %.3e", one.value);
+  return text;
 }
 
 std::string rounded_rate(std::uint64_t examples, double seconds) {
@@ -111,14 +121,14 @@ std::string plain_line(const progress_state& state) {
   if (state.steps > 0)
     text += format("  %3.0f%%", 100 * fraction_done(state));
   return text + "  " + rate_text(state.examples_timed, state.seconds)
-         + metrics_text(state.loss, state.accuracy) + time_left(state);
+         + metrics_text(state.loss, state.metrics) + time_left(state);
 }
 
 std::string bar_line(const progress_state& state, std::size_t width) {
   auto tail = format("%3.0f%%  ", 100 * fraction_done(state));
   if (state.seconds > 0)
     tail += rounded_rate(state.examples_timed, state.seconds) + "/s  ";
-  tail += loss_text(state.loss) + format("  acc %.2f%%", 100 * state.accuracy);
+  tail += metrics_text(state.loss, state.metrics, "acc");
   tail += time_left(state);
   const auto head = epoch_text(state) + " ";
   // "[" and "] " take 3 columns, and the last column stays empty.
@@ -139,11 +149,10 @@ std::string epoch_line(const epoch_record& record, std::uint64_t epochs) {
   auto text = "epoch " + std::to_string(record.epoch) + "/"
               + std::to_string(epochs) + "  " + as_duration(record.seconds)
               + "  " + rate_text(record.examples, record.seconds)
-              + metrics_text(record.loss, record.accuracy);
-  if (!std::isnan(record.validation_loss)
-      || !std::isnan(record.validation_accuracy))
+              + metrics_text(record.loss, record.metrics);
+  if (!std::isnan(record.validation_loss) || !record.validation_metrics.empty())
     text += "  validation "
-            + metrics_text(record.validation_loss, record.validation_accuracy);
+            + metrics_text(record.validation_loss, record.validation_metrics);
   return text;
 }
 
@@ -160,22 +169,24 @@ progress::~progress() {
   finish_line();
 }
 
-void progress::begin(const progress_state& state) {
+void progress::begin(const progress_state& state, const metric_list& metrics,
+                     std::span<const double> sums) {
   state_ = state;
   state_.examples_timed = 0;
-  loss_sum_ = state.loss * static_cast<double>(state.examples);
-  correct_ = state.accuracy * static_cast<double>(state.examples);
+  metrics_ = metrics;
+  sums_.assign(sums.begin(), sums.end());
+  sums_.resize(metrics.sum_count());
   begin_time_ = sink_.now ? sink_.now() : 0;
   next_draw_time_ =
     begin_time_ + (style_ == progress_style::bar ? 0 : line_interval);
 }
 
-void progress::step(std::uint64_t examples, double loss_sum, double correct) {
+void progress::step(std::uint64_t examples, std::span<const double> sums) {
   ++state_.step;
   state_.examples += examples;
   state_.examples_timed += examples;
-  loss_sum_ += loss_sum;
-  correct_ += correct;
+  for (std::size_t i = 0; i < std::min(sums.size(), sums_.size()); ++i)
+    sums_[i] += sums[i];
   if (style_ == progress_style::none)
     return;
   if (const auto now = sink_.now(); now >= next_draw_time_)
@@ -185,8 +196,8 @@ void progress::step(std::uint64_t examples, double loss_sum, double correct) {
 void progress::draw(double now) {
   const auto examples =
     static_cast<double>(std::max<std::uint64_t>(state_.examples, 1));
-  state_.loss = loss_sum_ / examples;
-  state_.accuracy = correct_ / examples;
+  state_.loss = sums_[metric_list::loss_sum] / examples;
+  state_.metrics = metrics_.values(sums_);
   state_.seconds = now - begin_time_;
   if (style_ == progress_style::bar) {
     auto line = bar_line(state_, sink_.width);

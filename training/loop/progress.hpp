@@ -1,6 +1,7 @@
 #pragma once
 
 #include "troupe/training/loop/history.hpp"
+#include "troupe/training/loop/metric_list.hpp"
 
 #include <cstdint>
 #include <functional>
@@ -24,10 +25,10 @@ struct progress_state {
   /// Steps done and all steps of the epoch; `steps` 0: unknown.
   std::uint64_t step = 0, steps = 0;
   std::uint64_t examples = 0;
-  double loss = 0;                  ///< Mean over `examples`.
-  double accuracy = 0;              ///< In [0, 1].
-  double seconds = 0;               ///< Time since `progress::begin`.
-  std::uint64_t examples_timed = 0; ///< Examples processed in `seconds`.
+  double loss = 0;                     ///< Mean over `examples`.
+  std::vector<metric_value> metrics{}; ///< Over `examples`.
+  double seconds = 0;                  ///< Time since `progress::begin`.
+  std::uint64_t examples_timed = 0;    ///< Examples processed in `seconds`.
 };
 
 /// Returns "epoch 2/5 [####......] 40% 8,120/s loss 0.2150 acc 93.40% 0:03
@@ -63,12 +64,17 @@ public:
   progress(const progress&) = delete;
   progress& operator=(const progress&) = delete;
 
-  /// Begins an epoch, or continues an interrupted epoch at `state.step`.
-  void begin(const progress_state& state);
+  /// Begins an epoch, or continues an interrupted epoch at `state.step`. The
+  /// loss and the metrics are computed from sums.
+  /// @param sums sums over the steps of the epoch so far, as
+  ///        `step_metrics::sums`. Empty: no steps.
+  void begin(const progress_state& state, const metric_list& metrics = {},
+             std::span<const double> sums = {});
 
   /// Counts a step, and prints if a line is due.
+  /// @param sums sums of the step.
   /// @cost one reading of the clock if no line is due.
-  void step(std::uint64_t examples, double loss_sum, double correct);
+  void step(std::uint64_t examples, std::span<const double> sums);
 
   void end(const epoch_record& record);
 
@@ -81,7 +87,8 @@ private:
   progress_style style_;
   sink sink_;
   progress_state state_;
-  double loss_sum_ = 0, correct_ = 0;
+  metric_list metrics_;
+  std::vector<double> sums_;
   double begin_time_ = 0, next_draw_time_ = 0;
   /// Columns of the displayed bar line; 0: none.
   std::size_t drawn_columns_ = 0;

@@ -3,6 +3,7 @@
 #include "troupe/models/metrics.hpp"
 #include "troupe/tensors/context.hpp"
 #include "troupe/tensors/tape.hpp"
+#include "troupe/training/loop/example_losses.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -34,6 +35,42 @@ bool all_finite(const tensor& values) {
   return carries >> 31 == 0;
 }
 
+/// Returns for each variable whether the fit changes it.
+/// @errors throws std::invalid_argument if it changes none.
+std::vector<bool> trained_variables(const model_state& model,
+                                    const fit_options& options) {
+  std::vector<bool> trained;
+  for (const auto& one : model.variables())
+    trained.push_back(!options.trainable || options.trainable(one));
+  if (std::ranges::find(trained, true) == trained.end() && !trained.empty())
+    throw std::invalid_argument("`trainable` selects none of the "
+                                + std::to_string(trained.size())
+                                + " variables; select at least one");
+  return trained;
+}
+
+/// Returns the ranges of elements in [begin, end) that belong to trained
+/// variables, or to frozen ones.
+std::vector<train_step::element_range>
+ranges_of(const parameters& all, const std::vector<bool>& trained,
+          bool is_trained, std::size_t begin, std::size_t end) {
+  std::vector<train_step::element_range> ranges;
+  for (std::size_t i = 0; i < trained.size(); ++i) {
+    const auto first = all.offset(i);
+    const auto last =
+      i + 1 < trained.size() ? all.offset(i + 1) : std::size_t{all.size()};
+    const train_step::element_range one{std::max(first, begin),
+                                        std::min(last, end)};
+    if (trained[i] != is_trained || one.begin >= one.end)
+      continue;
+    if (!ranges.empty() && ranges.back().end == one.begin)
+      ranges.back().end = one.end;
+    else
+      ranges.push_back(one);
+  }
+  return ranges;
+}
+
 } // namespace
 
 train_step::train_step(std::shared_ptr<model_state> model,
@@ -42,12 +79,26 @@ train_step::train_step(std::shared_ptr<model_state> model,
     model_{*shared_model_},
     schedule_{options.schedule},
     on_nan_{options.on_nan},
+    metrics_{metrics_of(*model_.loss, options.metrics)},
+    class_weights_{options.class_weights},
     single_copy_{model_.strategy->placement.count() > 1
                  && model_.model_parameters.copies() == 1} {
   const auto replicas = model_.strategy->replicas;
   const auto count = model_.strategy->placement.count();
   const auto cut =
     replicas > 1 ? buckets_of(model_.model_parameters) : std::vector<bucket>{};
+  const auto& all = model_.model_parameters;
+  const auto trained = trained_variables(model_, options);
+  for (std::size_t i = 0; i < trained.size(); ++i) {
+    if (trained[i])
+      trained_.push_back(all.variables()[i]);
+    (trained[i] ? trained_index_ : frozen_index_).push_back(i);
+  }
+  frozen_ranges_ = ranges_of(all, trained, false, 0, all.size());
+  if (cut.empty())
+    update_ranges_.push_back(ranges_of(all, trained, true, 0, all.size()));
+  for (const auto& one : cut)
+    update_ranges_.push_back(ranges_of(all, trained, true, one.begin, one.end));
   for (std::uint32_t id = 0; id < count; ++id) {
     auto& self = replicas_.emplace_back();
     const auto copy = single_copy_ ? 0 : id;
@@ -62,8 +113,7 @@ train_step::train_step(std::shared_ptr<model_state> model,
     self.steps_done = model_.steps;
     if (replicas > 1)
       self.on_gradient_complete = [this, &self](std::size_t parameter) {
-        self.tracker.on_gradient_ready(
-          parameter, [&](std::uint32_t bucket) { contribute(self, bucket); });
+        complete(self, trained_index_[parameter]);
       };
   }
   next_update_ = model_.steps;
@@ -73,9 +123,14 @@ float train_step::learning_rate(std::uint64_t step) const {
   return schedule_ ? schedule_->at(step) : model_.rule.learning_rate();
 }
 
+void train_step::complete(replica& self, std::size_t parameter) {
+  self.tracker.on_gradient_ready(
+    parameter, [&](std::uint32_t bucket) { contribute(self, bucket); });
+}
+
 void train_step::operator()(step_context& step) {
   auto& self = replicas_[model_.strategy->placement.job.index_of(step.replica)];
-  step.report = {};
+  step.report.reset(metrics_.sum_count());
   if (self.stopped)
     return; // All replicas stopped at the same step.
   self.step = &step;
@@ -85,13 +140,13 @@ void train_step::operator()(step_context& step) {
   current_context().random = {model_.seed, step.replica, step.step, 0};
   self.tracker.reset();
   forward_and_backward(self, rows);
-  step.report.examples = rows.labels.size();
+  step.report.examples = static_cast<std::uint64_t>(rows.rows());
   const bool good =
     step.replicas > 1 ? sum(self) : self.finite && all_finite(self.gradient);
   if (good) {
     update(self, read.global_rows);
   } else {
-    step.report.correct = std::numeric_limits<double>::quiet_NaN();
+    step.report.sums[metric_list::skipped] = 1;
     self.stopped = on_nan_ == on_nan::stop;
   }
   if (!self.stopped)
@@ -101,24 +156,32 @@ void train_step::operator()(step_context& step) {
 }
 
 void train_step::forward_and_backward(replica& self, const batch& rows) {
-  const auto variables = model_.variables();
-  if (rows.labels.size() == 0) {
+  if (rows.rows() == 0) {
     std::memset(self.gradient.raw(), 0, self.gradient.bytes());
-    for (std::size_t i = 0; self.on_gradient_complete && i < variables.size();
-         ++i)
-      self.on_gradient_complete(i);
+    for (std::size_t i = 0;
+         self.on_gradient_complete && i < model_.variables().size(); ++i)
+      complete(self, i);
     return;
   }
   tape t;
   const auto outputs =
-    model_.net.forward(rows.inputs, variables, {.training = true});
-  const auto losses = model_.loss->compute(outputs, rows.labels);
-  auto& report = self.step->report;
-  report.loss_sum = models::total(losses);
-  if (model_.loss->classifies)
-    report.correct = static_cast<double>(models::correct(outputs, rows.labels));
-  self.finite = std::isfinite(report.loss_sum);
-  t.gradient_into_variables(losses, variables, self.on_gradient_complete);
+    model_.net.forward(rows.inputs, model_.variables(), {.training = true});
+  const auto losses =
+    example_losses(*model_.loss, outputs, rows, class_weights_);
+  auto& sums = self.step->report.sums;
+  sums[metric_list::loss_sum] = models::total(losses);
+  metrics_.add(outputs, rows.labels, sums);
+  self.finite = std::isfinite(sums[metric_list::loss_sum]);
+  // The sum of a frozen gradient, or the NaN of a step that was skipped, may
+  // have overwritten it.
+  for (const auto& one : frozen_ranges_)
+    std::ranges::fill(self.gradient.mutable_data<float>().subspan(
+                        one.begin, one.end - one.begin),
+                      0.0f);
+  if (self.on_gradient_complete)
+    for (const auto i : frozen_index_)
+      complete(self, i);
+  t.gradient_into_variables(losses, trained_, self.on_gradient_complete);
 }
 
 void train_step::contribute(replica& self, std::uint32_t bucket) {
@@ -167,11 +230,14 @@ void train_step::update(replica& self, std::int64_t examples) {
         self.values.mutable_data<float>().subspan(begin, end - begin), gradient,
         std::span{slots}.first(model_.rule.slots()), step + 1, rate, scale);
     };
-    if (self.bucket_gradients.empty())
-      range(0, self.values.size(), self.gradient.data<float>());
-    for (std::size_t b = 0; b < self.bucket_gradients.size(); ++b) {
-      const auto& bucket = self.tracker.buckets()[b];
-      range(bucket.begin, bucket.end, self.sums[b].data<float>());
+    // With one replica there is one range of buckets, the whole buffer.
+    for (std::size_t b = 0; b < update_ranges_.size(); ++b) {
+      const bool is_sum = !self.bucket_gradients.empty();
+      const auto gradient =
+        (is_sum ? self.sums[b] : self.gradient).data<float>();
+      const auto offset = is_sum ? self.tracker.buckets()[b].begin : 0;
+      for (const auto& [begin, end] : update_ranges_[b])
+        range(begin, end, gradient.subspan(begin - offset, end - begin));
     }
   }
 }

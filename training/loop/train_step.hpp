@@ -3,6 +3,7 @@
 #include "troupe/tensors/tape.hpp"
 #include "troupe/training/loop/batch_feed.hpp"
 #include "troupe/training/loop/buckets.hpp"
+#include "troupe/training/loop/metric_list.hpp"
 #include "troupe/training/loop/model_state.hpp"
 
 #include <array>
@@ -23,6 +24,13 @@ public:
   /// Target size of a bucket in bytes.
   static constexpr std::size_t bucket_bytes = std::size_t{1} << 20;
 
+  /// Elements [begin, end) of the flat buffer of all parameters.
+  struct element_range {
+    std::size_t begin = 0, end = 0;
+  };
+
+  /// @errors throws std::invalid_argument for an invalid list of metrics, and
+  ///         if `trainable` selects no variable.
   train_step(std::shared_ptr<model_state> model, const fit_options& options);
 
   /// Sets the source of the batches and releases the previous source. Null: no
@@ -32,10 +40,13 @@ public:
     feed_ = std::move(feed);
   }
 
-  /// Runs a step of one replica and sets the metrics in `step.report`. If the
-  /// loss or the reduced gradient is not finite, the metric `correct` is NaN
-  /// and no replica updates its parameters in that step. With `on_nan::stop` no
-  /// replica updates them in any later step.
+  /// The metrics that a step reports.
+  const metric_list& metrics() const { return metrics_; }
+
+  /// Runs a step of one replica and sets the sums of `metrics()` in
+  /// `step.report`. If the loss or the reduced gradient is not finite, the sum
+  /// `skipped` is above 0 and no replica updates its parameters in that step.
+  /// With `on_nan::stop` no replica updates them in any later step.
   /// @cost one read of the reduced gradient, in addition to the training step.
   void operator()(step_context& step);
 
@@ -71,6 +82,9 @@ private:
   };
 
   void forward_and_backward(replica& self, const batch& rows);
+  /// Marks the gradient of a parameter as complete, and contributes the buckets
+  /// that become ready.
+  void complete(replica& self, std::size_t parameter);
   void contribute(replica& self, std::uint32_t bucket);
   bool sum(replica& self);
   void update(replica& self, std::int64_t examples);
@@ -79,6 +93,16 @@ private:
   model_state& model_;
   const std::optional<schedule> schedule_;
   const on_nan on_nan_;
+  const metric_list metrics_;
+  const std::vector<float> class_weights_;
+  std::vector<variable> trained_; ///< The variables that the fit changes.
+  /// By index in `trained_`: number of the parameter.
+  std::vector<std::size_t> trained_index_;
+  std::vector<std::size_t> frozen_index_; ///< Numbers of the other parameters.
+  std::vector<element_range> frozen_ranges_;
+  /// By bucket: the ranges of trained parameters in it. Without buckets there
+  /// is one entry, for the whole buffer.
+  std::vector<std::vector<element_range>> update_ranges_;
   std::shared_ptr<batch_feed> feed_;
   bool single_copy_; ///< True if several replicas share one copy of the values.
   /// First step that has not yet updated the single copy.

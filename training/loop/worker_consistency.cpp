@@ -50,8 +50,18 @@ std::string hash_of_batch(const data::dataset& batches,
   if (!first)
     return "none";
   sha256 hash;
-  hash.add(bytes_of(first->inputs)).add(bytes_of(first->labels));
+  first->for_each([&](std::string_view name, const tensor& one) {
+    hash.add(std::as_bytes(std::span{name})).add(bytes_of(one));
+  });
   return to_hex(hash.finish());
+}
+
+std::string frozen_names(const model_state& state, const fit_options& options) {
+  std::string names;
+  for (const auto& one : state.variables())
+    if (options.trainable && !options.trainable(one))
+      names += (names.empty() ? "" : ", ") + one.name();
+  return names.empty() ? "none" : names;
 }
 
 std::string describe_fit(const model_state& state, const data::dataset& batches,
@@ -62,6 +72,10 @@ std::string describe_fit(const model_state& state, const data::dataset& batches,
   fingerprint.add("loss", state.loss->name);
   fingerprint.add("optimizer", state.rule.name());
   fingerprint.add("settings of the optimizer", state.rule.numbers());
+  fingerprint.add("metrics", position.metrics);
+  fingerprint.add("frozen variables", frozen_names(state, options));
+  for (const auto weight : options.class_weights)
+    fingerprint.add("class weight", weight);
   fingerprint.add("seed", state.seed);
   fingerprint.add("steps done", state.steps);
   fingerprint.add("hash of the optimizer's state", hash_of_slots(state));
@@ -80,6 +94,7 @@ std::string describe_fit(const model_state& state, const data::dataset& batches,
   if (const auto& s = options.schedule) {
     fingerprint.add("schedule", s->name());
     fingerprint.add("settings of the schedule", s->numbers());
+    fingerprint.add("learning rate of the next step", s->at(state.steps));
   }
   if (const auto& e = options.early_stopping) {
     fingerprint.add("early stopping's metric", static_cast<int>(e->monitor));
@@ -109,16 +124,15 @@ std::string difference(const std::string& a, const std::string& b) {
 
 } // namespace
 
-void verify_workers_match(const model_state& state,
-                          const data::dataset& batches,
-                          const fit_options& options,
-                          const fit_position& position) {
-  if (state.strategy->placement.job.processes() == 1)
-    return check_equal_copies(state);
+namespace {
+
+/// Compares the copies of all replicas, and a text of each worker.
+/// @param subject what the workers do, in the error text.
+void verify_equal(const model_state& state, const std::string& description,
+                  const char* subject) {
   constexpr char separator = '\f';
   auto texts = all_gather_text(state.strategy,
-                               describe_fit(state, batches, options, position)
-                                 + separator + describe_copies(state),
+                               description + separator + describe_copies(state),
                                state.strategy->callback_timeout);
   std::vector<std::string> copies;
   for (auto& text : texts) {
@@ -128,11 +142,33 @@ void verify_workers_match(const model_state& state,
   }
   for (std::size_t w = 1; w < texts.size(); ++w)
     if (texts[w] != texts[0])
-      throw std::invalid_argument(
-        "worker " + std::to_string(w) + " has " + difference(texts[0], texts[w])
-        + "; all workers must train the same model on the same data with the "
-          "same options");
+      throw std::invalid_argument("worker " + std::to_string(w) + " has "
+                                  + difference(texts[0], texts[w])
+                                  + "; all workers must " + subject);
   compare_copies(copies);
+}
+
+} // namespace
+
+void verify_workers_match(const model_state& state,
+                          const data::dataset& batches,
+                          const fit_options& options,
+                          const fit_position& position) {
+  if (state.strategy->placement.job.processes() == 1)
+    return check_equal_copies(state);
+  verify_equal(state, describe_fit(state, batches, options, position),
+               "train the same model on the same data with the same options");
+}
+
+void verify_evaluations_match(const model_state& state,
+                              const metric_list& metrics) {
+  if (state.strategy->placement.job.processes() == 1)
+    return check_equal_copies(state, state.strategy->callback_timeout);
+  fingerprint_text fingerprint;
+  fingerprint.add("loss", state.loss->name);
+  fingerprint.add("metrics", metrics.description());
+  verify_equal(state, fingerprint.text(),
+               "evaluate the same model with the same metrics");
 }
 
 } // namespace troupe

@@ -17,4 +17,11 @@ void verify_workers_match(const model_state& state,
                           const fit_options& options,
                           const fit_position& position);
 
+/// Checks before an evaluation that all replicas have the same weights, and
+/// that all workers have the same loss and metrics.
+/// @errors as `verify_workers_match`.
+/// @cost the cost of `check_equal_copies`.
+void verify_evaluations_match(const model_state& state,
+                              const metric_list& metrics);
+
 } // namespace troupe

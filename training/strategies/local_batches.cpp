@@ -4,11 +4,6 @@
 
 namespace troupe {
 
-batch select_rows(const batch& source, const row_range& rows) {
-  return {source.inputs.slice(rows.begin, rows.end),
-          source.labels.slice(rows.begin, rows.end), source.global_rows};
-}
-
 namespace {
 
 /// Returns the ranges of replicas whose rows this process reads with a cursor
@@ -60,11 +55,11 @@ std::optional<local_batch> local_batches::next() {
     auto read = cursors_[i].next();
     if (!read)
       return std::nullopt;
-    if (read->labels.dims().rank() != 1)
+    if (!is_batch(*read))
       throw std::logic_error("a dataset is distributed after batch(); this one "
                              "yields single examples");
     if (ranges_.empty())
-      out.global_rows = read->labels.dims()[0];
+      out.global_rows = read->rows();
     read->global_rows = out.global_rows;
     const auto first_row =
       ranges_.empty()

@@ -10,9 +10,6 @@
 
 namespace troupe {
 
-/// Returns some rows of a batch. The result shares the elements of `source`.
-batch select_rows(const batch& source, const row_range& rows);
-
 /// The rows of a global batch that belong to the replicas of this process.
 struct local_batch {
   /// Consecutive rows of the global batch.

@@ -168,6 +168,20 @@ TEST(LocalAgent, SendsReportsInBatches) {
   EXPECT_EQ(fixture.sent_to_chief(), texts{"report 9 report 10 report 11"});
 }
 
+TEST(LocalAgent, SendsReportsWithManySumsInSmallerBatches) {
+  local_agent_fixture fixture;
+  const auto report = [&](std::uint64_t step) {
+    const step_metrics metrics{1, std::vector<double>(40'000)};
+    caf::anon_send(fixture.agent,
+                   step_commit::step_done{0, step, 0, 1, metrics});
+    fixture.simulator.run_until_idle();
+  };
+  report(9);
+  EXPECT_EQ(fixture.sent_to_chief(), texts{});
+  report(10); // a batch of three would not fit a control frame
+  EXPECT_EQ(fixture.sent_to_chief(), texts{"report 9 report 10"});
+}
+
 TEST(LocalAgent, SendsTheReportsOfTheLastStepWithoutDelay) {
   local_agent_fixture fixture; // the run has 5 steps, from step 9
   fixture.report_step(12);

@@ -69,8 +69,8 @@ struct outcome {
               record(context, large, context.sum(large));
               context.begin_update();
               context.report = {context.replica + 1,
-                                0.1 * double(context.replica + context.step),
-                                double(context.step)};
+                                {0.1 * double(context.replica + context.step),
+                                 double(context.step)}};
             },
             [this](const commit_record& record) { commits.push_back(record); }};
   }

@@ -35,8 +35,8 @@ TEST(SequentialGroup, CommitsEachStepOnceWithTheTotals) {
   EXPECT_EQ(out.commits[1].step, 11u);
   EXPECT_EQ(out.commits[1].contributors, (std::vector<std::uint32_t>{0, 1, 2}));
   EXPECT_EQ(out.commits[1].total.examples, 6u);
-  EXPECT_EQ(out.commits[1].total.loss_sum, (0.1 * 11 + 0.1 * 12) + 0.1 * 13);
-  EXPECT_EQ(out.commits[1].total.correct, 33);
+  EXPECT_EQ(out.commits[1].total.sums,
+            (std::vector{(0.1 * 11 + 0.1 * 12) + 0.1 * 13, 33.0}));
 }
 
 TEST(SequentialGroup, WithOneReplicaTheSumIsTheContribution) {

@@ -218,9 +218,12 @@ TEST(Dataset, RejectsTensorsThatDoNotMatch) {
   const auto x = tensor::zeros({3, 2});
   const auto y = tensor::zeros({3}, dtype::int32);
   EXPECT_EQ(complaint([&] { dataset(x, y.slice(0, 2)); }),
-            "inputs float32[3, 2] and labels int32[2] do not form a dataset: "
-            "inputs must be [n, ...] and labels int32[n]");
-  EXPECT_THROW(dataset(x, tensor::zeros({3})), std::invalid_argument);
+            "a dataset was given inputs float32[3, 2] and labels int32[2]: all "
+            "tensors of a batch have the same number of rows");
+  EXPECT_THROW(dataset(x, tensor::zeros({2})), std::invalid_argument);
+  EXPECT_EQ(complaint([&] { dataset(x, tensor::zeros({3}), 2); }),
+            "2 classes of labels float32[3]: class numbers are int32[n]; leave "
+            "the number out for other labels");
   EXPECT_THROW(dataset(tensor{}, y), std::invalid_argument);
   const auto bad = tensor::of<std::int32_t>({3}, {0, 3, 1});
   EXPECT_EQ(complaint([&] { dataset(x, bad, 3); }),
@@ -229,6 +232,128 @@ TEST(Dataset, RejectsTensorsThatDoNotMatch) {
   EXPECT_THROW(dataset(x, tensor::full({3}, -1, dtype::int32)),
                std::invalid_argument);
   EXPECT_THROW(dataset(x, y, -1), std::invalid_argument);
+}
+
+/// Makes n examples: example i has the inputs [i], the labels [i, i + 0.5] as
+/// float64, the weight 2 i and the id i.
+dataset named(std::int64_t n) {
+  batch rows{tensor{{n, 1}}, tensor{{n, 2}, dtype::float64}};
+  rows.others.push_back({"weights", tensor{{n}}});
+  rows.others.push_back({"id", tensor{{n}, dtype::int64}});
+  for (std::int64_t i = 0; i < n; ++i) {
+    const auto at = std::size_t(i);
+    rows.inputs.mutable_data<float>()[at] = float(i);
+    rows.labels.mutable_data<double>()[2 * at] = double(i);
+    rows.labels.mutable_data<double>()[2 * at + 1] = double(i) + 0.5;
+    rows.others[0].value.mutable_data<float>()[at] = float(2 * i);
+    rows.others[1].value.mutable_data<std::int64_t>()[at] = i;
+  }
+  return dataset::of(rows);
+}
+
+/// Returns the ids of a batch of `named`. -1: the tensors are not those of one
+/// example.
+std::vector<int> ids(const batch& x) {
+  std::vector<int> out;
+  for (std::size_t i = 0; i < std::size_t(x.rows()); ++i) {
+    const auto id = x["id"].data<std::int64_t>()[i];
+    const auto value = double(id);
+    const bool whole = x["inputs"].data<float>()[i] == float(id)
+                       && x["labels"].data<double>()[2 * i] == value
+                       && x["labels"].data<double>()[2 * i + 1] == value + 0.5
+                       && x["weights"].data<float>()[i] == float(2 * id);
+    out.push_back(whole ? int(id) : -1);
+  }
+  return out;
+}
+
+TEST(Dataset, EveryStageKeepsAllTensorsOfAnExampleTogether) {
+  const auto read = [](const dataset& x) {
+    std::vector<int> out;
+    auto each = x.iterate();
+    for (const auto& one : each)
+      for (const auto id : ids(one))
+        out.push_back(id);
+    return out;
+  };
+  EXPECT_EQ(read(named(5).batch(2)), first(5));
+  EXPECT_EQ(sorted(read(named(5).shuffle().batch(2).prefetch(2))), first(5));
+  EXPECT_EQ(read(named(9).skip(1).take(3).repeat(2).batch(4)),
+            (std::vector{1, 2, 3, 1, 2, 3}));
+  EXPECT_EQ(read(named(5).batch(4).shard(1, 2, 2)), (std::vector{2, 3}));
+  const auto keep = [](const batch& x) { return x; };
+  EXPECT_EQ(read(named(5).map(keep).batch(3).map(keep).shard(0, 1, 2)),
+            (std::vector{0, 1, 3}));
+  EXPECT_EQ(ids(named(5).examples(1, 4)), (std::vector{1, 2, 3}));
+  EXPECT_EQ(named(1).batch(1).shard(1, 2, 2).iterate().next()->rows(), 0);
+}
+
+TEST(Dataset, DeclaresTheTensorsOfItsElements) {
+  const auto x = named(5);
+  EXPECT_EQ(x.classes(), 0);
+  EXPECT_EQ(x.batch(2).spec(),
+            (std::vector<named_spec>{{"inputs", {{2, 1}, dtype::float32}},
+                                     {"labels", {{2, 2}, dtype::float64}},
+                                     {"weights", {{2}, dtype::float32}},
+                                     {"id", {{2}, dtype::int64}}}));
+  const auto one = *x.iterate().next();
+  EXPECT_FALSE(is_batch(one));
+  EXPECT_EQ(one["weights"].dims(), shape{});
+  EXPECT_EQ(one.find("weight"), nullptr);
+  EXPECT_EQ(complaint([&] { one["weight"]; }),
+            "a batch has no tensor \"weight\": it has inputs, labels, weights, "
+            "id");
+}
+
+TEST(Dataset, LabelsMayBeAbsentOrValues) {
+  const auto inputs = tensor::zeros({3, 2});
+  const dataset unlabelled{inputs, tensor{}};
+  EXPECT_EQ(unlabelled.classes(), 0);
+  EXPECT_FALSE(unlabelled.shuffle().batch(2).iterate().next()->labels);
+  const dataset values{inputs, tensor::zeros({3}, dtype::float64)};
+  EXPECT_EQ(values.classes(), 0);
+  const auto last = values.batch(2).examples(1, 2);
+  EXPECT_EQ(last.labels.dims(), (shape{1, 1}));
+}
+
+TEST(Dataset, RejectsTensorsOfDifferentRows) {
+  auto rows = batch{tensor::zeros({3, 2}), tensor::zeros({3})};
+  rows.others.push_back({"weights", tensor::zeros({2})});
+  EXPECT_EQ(
+    complaint([&] { dataset::of(rows); }),
+    "a dataset was given inputs float32[3, 2] and labels float32[3] and "
+    "weights float32[2]: all tensors of a batch have the same number of "
+    "rows");
+  EXPECT_THROW(dataset::of(batch{}), std::invalid_argument);
+  const auto cut = named(4).batch(2).map([](const batch& x) {
+    auto out = x;
+    out.labels = x.labels.slice(0, 1);
+    return out;
+  });
+  EXPECT_THROW(cut.iterate().next(), std::invalid_argument);
+  const auto renamed = named(4).map([](const batch& x) {
+    auto out = x;
+    if (x["id"].item<std::int64_t>() == 1)
+      out.others.pop_back();
+    return out;
+  });
+  EXPECT_EQ(complaint([&] { renamed.batch(2).iterate().next(); }),
+            "elements with the tensors inputs, labels, weights, id and inputs, "
+            "labels, weights cannot be in one batch: make them equal in map");
+}
+
+TEST(Dataset, AFunctionTellsBatchesFromExamplesByTheirGlobalRows) {
+  const auto rows_of = [](std::int64_t global_rows) {
+    return dataset{
+      2, 0, [=](std::uint64_t) {
+        return batch{tensor::zeros({4, 2}), tensor::zeros({4}), global_rows};
+      }};
+  };
+  EXPECT_EQ(rows_of(4).iterate().next()->global_rows, 4);
+  EXPECT_EQ(rows_of(4).shard(0, 1, 2).iterate().next()->rows(), 2);
+  EXPECT_EQ(rows_of(0).iterate().next()->global_rows, 0);
+  EXPECT_THROW(rows_of(0).shard(0, 1, 2).iterate().next(), std::logic_error);
+  EXPECT_EQ(rows_of(0).batch(2).iterate().next()->labels.dims(), (shape{2, 4}));
 }
 
 TEST(Dataset, RejectsElementsThatATapeRecords) {

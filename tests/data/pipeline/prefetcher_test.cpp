@@ -160,7 +160,7 @@ TEST(Prefetch, AStopEndsABatchBetweenTwoExamples) {
   std::stop_source stop;
   int read = 0;
   const auto rows = std::make_shared<data::tensor_stage>(
-    tensor::zeros({100, 1}), tensor::zeros({100}, dtype::int32), 0);
+    batch{tensor::zeros({100, 1}), tensor::zeros({100}, dtype::int32)}, 1);
   const auto each = std::make_shared<map_stage>(rows, [&](const batch& x) {
     if (++read == 3)
       stop.request_stop();

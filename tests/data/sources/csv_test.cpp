@@ -67,7 +67,8 @@ TEST_F(Csv, QuotedNamesMayContainCommasQuotesAndLineEnds) {
   EXPECT_EQ(
     says("\"a\n\n\",b\n1,x\n"),
     "t.csv, line 4, column \"b\": \"x\" is not a class number: labels are "
-    "0, 1, 2, ... (no regression)");
+    "0, 1, 2, ...; to learn numbers, name the column in "
+    "csv_options::targets, in the tool --loss mean_squared_error");
 }
 
 TEST_F(Csv, ErrorsNameLineColumnAndValue) {
@@ -90,8 +91,9 @@ TEST_F(Csv, ErrorsNameLineColumnAndValue) {
 TEST_F(Csv, RejectsLabelsThatAreNoClass) {
   EXPECT_EQ(says("a,b\n1,1.5\n"),
             "t.csv, line 2, column \"b\": \"1.5\" is not a "
-            "class number: labels are 0, 1, 2, ... (no "
-            "regression)");
+            "class number: labels are 0, 1, 2, ...; to learn numbers, name the "
+            "column in csv_options::targets, in the tool --loss "
+            "mean_squared_error");
   EXPECT_EQ(says("a,b\n1,-1\n"), "t.csv, line 2, column \"b\": label \"-1\" is "
                                  "not in [0, 65536): number the classes from 0 "
                                  "on");
@@ -100,6 +102,61 @@ TEST_F(Csv, RejectsLabelsThatAreNoClass) {
             "the classes from 0 on");
   EXPECT_NE(says("a,b\n1,65536\n"), "");
   EXPECT_NE(says("a,b\n1,99999999999999999999\n"), "");
+}
+
+TEST_F(Csv, TargetsAreNumbersInTheOrderOfTheOptions) {
+  const auto text = "y,a,z,b\n-1.5,1,10,2\n2.5,3,20,4\n";
+  const auto inputs = tensor::of<float>({2, 2}, {1, 2, 3, 4});
+  const auto both = read(text, {.targets = {"z", "y"}});
+  EXPECT_TRUE(same_bits(both.inputs, inputs));
+  EXPECT_TRUE(
+    same_bits(both.labels, tensor::of<float>({2, 2}, {10, -1.5f, 20, 2.5f})));
+  EXPECT_EQ(classes, 0);
+  const auto last = read(text, {.targets = {""}});
+  EXPECT_TRUE(same_bits(last.labels, tensor::of<float>({2, 1}, {2, 4})));
+  EXPECT_EQ(last.inputs.dims(), (shape{2, 3}));
+  EXPECT_EQ(
+    says(text, {.targets = {"x"}}),
+    "t.csv has no column \"x\" for the targets: there are \"y\", \"a\", "
+    "\"z\", \"b\"");
+  EXPECT_EQ(says("a,y\n1,x\n", {.targets = {"y"}}),
+            "t.csv, line 2, column \"y\": \"x\" is not a number: write it with "
+            "digits and a decimal point");
+  EXPECT_EQ(says("a,y\n1,2\n", {.targets = {"a", "y"}}),
+            "t.csv has no column that is an input: an example needs at least "
+            "one number");
+  EXPECT_EQ(
+    says("a,y\n1,2\n", {.classes = 2, .targets = {"y"}}),
+    "2 classes: a table without class labels has none; leave the number "
+    "out");
+}
+
+TEST_F(Csv, ATableMayHaveNoLabels) {
+  const auto x = read("a,b\n1,2\n3,4\n", {.labelled = false});
+  EXPECT_TRUE(same_bits(x.inputs, tensor::of<float>({2, 2}, {1, 2, 3, 4})));
+  EXPECT_FALSE(x.labels);
+  EXPECT_EQ(read("a\n1\n", {.labelled = false}).inputs.dims(), (shape{1, 1}));
+}
+
+TEST_F(Csv, IgnoredColumnsAreNotParsed) {
+  const auto x = read("name,a,kind\nAnna,1.5,\nBert,2,rose\n",
+                      {.labelled = false, .ignored = {"name", ""}});
+  EXPECT_TRUE(same_bits(x.inputs, tensor::of<float>({2, 1}, {1.5f, 2})));
+  EXPECT_EQ(says("a,b\n1,2\n", {.ignored = {"c"}}),
+            "t.csv has no column \"c\" to ignore: there are \"a\", \"b\"");
+}
+
+TEST_F(Csv, AHeaderOfNumbersIsWarnedAbout) {
+  std::vector<std::string> warnings;
+  const auto warn = [&](const std::string& text) { warnings.push_back(text); };
+  read("a,1,2\n1,2,0\n", {.warn = warn});
+  EXPECT_TRUE(warnings.empty());
+  read("5.1,-2,0\n1,2,0\n", {.warn = warn});
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_TRUE(warnings[0].ends_with(
+    "t.csv, line 1: the names of all columns are numbers, such as \"5.1\"; if "
+    "this line is an example, insert a line with the columns' names before it"))
+    << warnings[0];
 }
 
 TEST_F(Csv, AnUnknownColumnIsReportedWithAllColumns) {

@@ -57,7 +57,7 @@ struct chief_fixture {
   }
   void report_step(std::uint32_t r, std::uint64_t step) {
     record(machine.on(
-      step_done{machine.generation(), step, r, 1, {1, double(step), 0}}));
+      step_done{machine.generation(), step, r, 1, {1, {double(step)}}}));
   }
   /// Lets all replicas report a step, and acknowledges the commit of the step.
   void commit_step(std::uint64_t step) {

@@ -36,7 +36,7 @@ struct chief_fixture {
   }
   void report_step(std::uint32_t r, std::uint64_t step) {
     record(machine.on(
-      step_done{machine.generation(), step, r, 1, {r + 1, double(step), 0}}));
+      step_done{machine.generation(), step, r, 1, {r + 1, {double(step)}}}));
   }
 
   /// Returns the recorded effects of one type.

@@ -239,11 +239,13 @@ TEST(StepMetrics, AreSummedInTheTreeOfTheReplicas) {
   std::vector<step_metrics> reports;
   const auto losses = inputs_of<double>(5, 1);
   for (std::size_t r = 0; r < 5; ++r)
-    reports.push_back({r + 1, losses[r].item<double>() * 1e-3, double(r)});
-  const auto sum = sum_metrics(reports);
+    reports.push_back({r + 1, {losses[r].item<double>() * 1e-3, double(r)}});
+  step_metrics sum;
+  sum_metrics(reports, sum);
   EXPECT_EQ(sum.examples, 15u);
-  EXPECT_EQ(sum.correct, 10);
-  const auto at = [&](std::size_t r) { return reports[r].loss_sum; };
-  EXPECT_EQ(sum.loss_sum, ((at(0) + at(1)) + (at(2) + at(3))) + at(4));
-  EXPECT_EQ(sum_metrics({}), step_metrics{});
+  const auto at = [&](std::size_t r) { return reports[r].sums[0]; };
+  EXPECT_EQ(sum.sums,
+            (std::vector{((at(0) + at(1)) + (at(2) + at(3))) + at(4), 10.0}));
+  sum_metrics({}, sum);
+  EXPECT_EQ(sum, step_metrics{});
 }

@@ -7,6 +7,7 @@
 
 #include <cstring>
 #include <random>
+#include <regex>
 
 namespace {
 
@@ -62,6 +63,30 @@ protected:
     return bytes + std::string{reinterpret_cast<const char*>(sum.data()), 32};
   }
 
+  /// Writes the metrics in the header as the versions 1 and 2 do: the accuracy
+  /// is the only metric.
+  std::string with_old_metrics(std::string bytes) {
+    const auto replace = [&](const char* pattern, const char* format) {
+      const std::regex wanted{pattern};
+      std::smatch found;
+      int count = 0;
+      for (; std::regex_search(bytes, found, wanted); ++count) {
+        const auto old_text = found.str();
+        const auto new_text = found.format(format);
+        bytes = with_replaced_header(bytes, old_text, new_text);
+      }
+      EXPECT_GT(count, 0) << pattern;
+    };
+    replace(R"x("sums":\[([^,]*),0.0,([^,]*),[^\]]*\])x",
+            R"x("loss_sum":$1,"correct":$2)x");
+    replace(R"x("metrics":"accuracy \(2\)",)x", "");
+    replace(R"x("metrics":\[\{"name":"accuracy","value":([^}]*)\}\])x",
+            R"x("accuracy":$1)x");
+    replace(R"x("validation_metrics":\[\])x",
+            R"x("validation_accuracy":null)x");
+    return bytes;
+  }
+
   std::string hash_;
 };
 
@@ -81,12 +106,22 @@ TEST_F(SavedModel, RoundTripIsBitwiseEqual) {
 TEST_F(SavedModel, VersionOneIsReadAsASingleFit) {
   auto bytes = interrupted_model_bytes();
   bytes[8] = 1;
+  bytes = with_old_metrics(bytes);
   bytes = with_replaced_header(bytes, R"("first_pass":0,)", "");
   bytes = with_replaced_header(bytes, R"("passes":2,)", "");
   put("old", bytes);
   const auto back = model::load(folder / "old");
   EXPECT_EQ(back.weights_sha256(), hash_);
   EXPECT_EQ(back.epochs_done(), 1u);
+  back.save(folder / "again", "a note");
+  EXPECT_EQ(text_of("again"), text_of("good"));
+}
+
+TEST_F(SavedModel, VersionTwoHasTheAccuracyOnly) {
+  auto bytes = interrupted_model_bytes();
+  bytes[8] = 2;
+  put("old", with_old_metrics(bytes));
+  auto back = model::load(folder / "old");
   back.save(folder / "again", "a note");
   EXPECT_EQ(text_of("again"), text_of("good"));
 }
@@ -128,8 +163,8 @@ TEST_F(SavedModel, RejectionIsOneSentence) {
                     "not a saved model");
   expect_load_error(bytes + "x", "longer than its header requires");
   auto newer = bytes;
-  newer[8] = 3;
-  expect_load_error(newer, "version 3");
+  newer[8] = 4;
+  expect_load_error(newer, "version 4");
   auto huge = bytes;
   huge[15] = '\x7f';
   expect_load_error(huge, "is damaged");

@@ -1,3 +1,4 @@
+#include "troupe/actors/core/log.hpp"
 #include "troupe/tests/support/scratch.hpp"
 #include "troupe/training/job/data_source.hpp"
 
@@ -44,6 +45,44 @@ TEST_F(DataSource, SplitOfATableIsRandomButReproducible) {
   EXPECT_GT(ones, 0);
   EXPECT_LT(ones, 10);
   EXPECT_EQ(open_to_predict(name).size(), 50u);
+}
+
+TEST_F(DataSource, ALossOfValuesReadsNumbersFromTheColumn) {
+  put("t.csv", "a,price,b\n1,2.5,3\n4,-5,6\n7,8,9\n1,1,1\n2,2,2\n");
+  const auto name = "csv:" + (folder / "t.csv").string();
+  const auto named =
+    open_data(name + ":price", models::target_kind::values).train;
+  EXPECT_EQ(named.classes(), 0);
+  EXPECT_EQ(named.batch(4).spec().at(1),
+            (data::named_spec{"labels", {{4, 1}, dtype::float32}}));
+  const auto last = open_data(name, models::target_kind::values).train;
+  EXPECT_EQ(last.element().dims, (shape{2}));
+  EXPECT_THROW(open_data(name + ":price"), std::runtime_error);
+  EXPECT_NE(open_error(name + ":").find("has no label column"),
+            std::string::npos);
+}
+
+TEST_F(DataSource, APredictionReadsNoLabel) {
+  put("t.csv", "a,kind,b\n1,rose,3\n4,,6\n");
+  const auto name = "csv:" + (folder / "t.csv").string();
+  const auto x = open_to_predict(name + ":kind").examples(0, 2);
+  EXPECT_TRUE(same_bits(x.inputs, tensor::of<float>({2, 2}, {1, 3, 4, 6})));
+  EXPECT_FALSE(x.labels);
+  put("u.csv", "a,b\n1,2\n");
+  const auto whole = "csv:" + (folder / "u.csv").string();
+  EXPECT_EQ(open_to_predict(whole + ":").element().dims, (shape{2}));
+  EXPECT_EQ(open_to_predict(whole).element().dims, (shape{1}));
+}
+
+TEST_F(DataSource, AHeaderOfNumbersIsLogged) {
+  put("t.csv", "5.1,3.5\n1,2\n");
+  std::vector<std::string> lines;
+  log_to([&](log_level, std::string_view line) { lines.emplace_back(line); });
+  open_to_predict("csv:" + (folder / "t.csv").string());
+  log_to({});
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_NE(lines[0].find("the names of all columns are numbers"),
+            std::string::npos);
 }
 
 TEST_F(DataSource, ReadsImagesWithoutLabels) {

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+
 namespace {
 
 using namespace troupe;
@@ -24,7 +26,7 @@ progress_state half_way() {
   state.steps = 100;
   state.examples = 3200;
   state.loss = 0.215;
-  state.accuracy = 0.934;
+  state.metrics = {{"accuracy", 0.934}};
   state.seconds = 2;
   state.examples_timed = 1600; // Since step 25, where the epoch resumed.
   return state;
@@ -47,7 +49,19 @@ TEST(Progress, BarFitsTheTerminalWidth) {
 TEST(Progress, TimeLeftIsOmittedBeforeTheFirstStep) {
   progress_state x;
   x.steps = 10;
-  EXPECT_EQ(plain_line(x), "epoch 1/1    0%  loss 0.0000  accuracy 0.00%");
+  EXPECT_EQ(plain_line(x), "epoch 1/1    0%  loss 0.0000");
+}
+
+metric_list accuracy() {
+  return metric_list{{models::accuracy_metric()}};
+}
+
+TEST(Progress, OtherMetricsHaveTheirNames) {
+  auto state = half_way();
+  state.metrics = {{"mean_absolute_error", 1.5}, {"accuracy", 0.5}};
+  EXPECT_EQ(plain_line(state),
+            "epoch 2/5   50%  800 examples/s  loss 0.2150  mean_absolute_error "
+            "1.5000  accuracy 50.00%  0:04 left");
 }
 
 struct fake_terminal {
@@ -66,10 +80,10 @@ TEST(Progress, BarIsRedrawnAtMostTenTimesPerSecond) {
   progress shown{progress_style::bar, terminal.sink()};
   progress_state at;
   at.steps = 1000;
-  shown.begin(at);
+  shown.begin(at, accuracy());
   for (int i = 0; i < 1000; ++i) {
     terminal.now += 0.001;
-    shown.step(64, 6.4, 32);
+    shown.step(64, std::array{6.4, 0.0, 32.0, 64.0});
   }
   EXPECT_LE(terminal.writes, 11);
   EXPECT_GE(terminal.writes, 9);
@@ -81,12 +95,12 @@ TEST(Progress, LongerLineIsOverwrittenWithBlanks) {
   progress shown{progress_style::bar, terminal.sink()};
   progress_state at;
   at.steps = 10;
-  shown.begin(at);
+  shown.begin(at, accuracy());
   terminal.now = 1;
-  shown.step(1'000'000, 0, 0);
+  shown.step(1'000'000, std::array{0.0, 0.0, 0.0, 1e6});
   const auto first = terminal.text.size();
   terminal.now = 1000;
-  shown.step(0, 0, 0);
+  shown.step(0, std::array{0.0, 0.0, 0.0, 0.0});
   EXPECT_GE(terminal.text.size() - first, first);
 }
 
@@ -95,19 +109,19 @@ TEST(Progress, PlainLinesAppearEveryTenSecondsAndPerEpoch) {
   progress shown{progress_style::lines, terminal.sink()};
   progress_state at;
   at.steps = 100;
-  shown.begin(at);
+  shown.begin(at, accuracy());
   for (int i = 0; i < 100; ++i) {
     terminal.now += 0.25;
-    shown.step(64, 6.4, 32);
+    shown.step(64, std::array{6.4, 0.0, 32.0, 64.0});
   }
   epoch_record record;
   record.epoch = 1;
   record.examples = 6400;
   record.seconds = 25;
   record.loss = 0.1;
-  record.accuracy = 0.5;
+  record.metrics = {{"accuracy", 0.5}};
   record.validation_loss = 0.2;
-  record.validation_accuracy = 0.25;
+  record.validation_metrics = {{"accuracy", 0.25}};
   shown.end(record);
   EXPECT_EQ(terminal.writes, 3);
   EXPECT_EQ(terminal.text.find('\r'), terminal.text.npos);
@@ -124,7 +138,7 @@ TEST(Progress, StyleNonePrintsNothing) {
   {
     progress shown{progress_style::none, terminal.sink()};
     shown.begin({});
-    shown.step(1, 1, 1);
+    shown.step(1, std::array{1.0, 0.0});
     shown.end({});
   }
   EXPECT_EQ(terminal.text, "");

@@ -63,6 +63,38 @@ TEST(MultiWorker, EvaluationIsBitwiseEqualToOneProcess) {
   EXPECT_EQ(expect_equal_on_all_workers(2, 1, evaluate), evaluate(turns(2)));
 }
 
+TEST(MultiWorker, WorkersAgreeOnTheMetrics) {
+  const auto first_error = [](const std::function<void(model&, bool)>& fn) {
+    const auto thrown =
+      run_on_workers(2, 1, [&](const strategy& on, std::uint32_t w) {
+        const auto scope = on.scope();
+        auto it = small_model();
+        fn(it, w == 1);
+      });
+    EXPECT_EQ(exception_text(thrown[0]), exception_text(thrown[1]));
+    return exception_text(thrown[0]);
+  };
+  const std::vector<models::metric> none;
+  EXPECT_EQ(first_error([&](model& it, bool differs) {
+              fit_options options;
+              if (differs)
+                options.metrics = none;
+              it.fit(digits_200().batch(50), options);
+            }),
+            "worker 1 has \"metrics: none\", but worker 0 has \"metrics: "
+            "accuracy (2)\"; all workers must train the same model on the same "
+            "data with the same options");
+  EXPECT_EQ(first_error([&](model& it, bool differs) {
+              evaluate_options options;
+              if (differs)
+                options.metrics = none;
+              it.evaluate(digits_200().batch(50), options);
+            }),
+            "worker 1 has \"metrics: none\", but worker 0 has \"metrics: "
+            "accuracy (2)\"; all workers must evaluate the same model with the "
+            "same metrics");
+}
+
 TEST(MultiWorker, PredictionsAreEqualOnAllWorkers) {
   const auto predict = [](const strategy& on) {
     const auto scope = on.scope();

@@ -1,0 +1,52 @@
+#include "troupe/training/loop/example_losses.hpp"
+
+#include "troupe/tensors/ops/binary.hpp"
+
+#include <stdexcept>
+#include <string>
+
+namespace troupe {
+
+namespace {
+
+tensor weights_of_examples(const tensor& given, std::int64_t rows) {
+  if (!are_weights(given.dims(), rows))
+    throw std::logic_error("the weights of " + std::to_string(rows)
+                           + " examples are " + to_string(given.spec())
+                           + "; there is one weight for each example");
+  return given.as(dtype::float32).reshaped({rows});
+}
+
+tensor weights_of_classes(const tensor& labels,
+                          std::span<const float> class_weights) {
+  tensor out{labels.dims()};
+  const auto to = out.mutable_data<float>();
+  const auto from = labels.data<std::int32_t>();
+  for (std::size_t i = 0; i < to.size(); ++i) {
+    const auto label = static_cast<std::size_t>(from[i]);
+    if (label >= class_weights.size())
+      throw std::logic_error(
+        "label " + std::to_string(from[i]) + " has none of "
+        + std::to_string(class_weights.size()) + " class weights");
+    to[i] = class_weights[label];
+  }
+  return out;
+}
+
+} // namespace
+
+bool are_weights(const shape& weights, std::int64_t rows) {
+  return weights == shape{rows} || weights == shape{rows, 1};
+}
+
+tensor example_losses(const models::loss& loss, const tensor& outputs,
+                      const batch& rows, std::span<const float> class_weights) {
+  auto losses = models::compute_losses(loss, outputs, rows.labels);
+  if (const auto* weights = rows.find("weights"))
+    losses = losses * weights_of_examples(*weights, rows.rows());
+  if (!class_weights.empty())
+    losses = losses * weights_of_classes(rows.labels, class_weights);
+  return losses;
+}
+
+} // namespace troupe
