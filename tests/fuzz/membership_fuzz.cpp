@@ -201,7 +201,7 @@ void check_leader(choices& source) {
             "view ids count");
     if (now.view_id > 1)
       for (const auto& x : now.members)
-        require(before.contains(x.task, x.incarnation), "nobody is added");
+        require(before.contains(x.task, x.incarnation), "no process is added");
     for (std::uint32_t t = 0; now.view_id > 0 && !failed && t < tasks; ++t)
       require(!seats[t] || now.contains(t, *seats[t]),
               "the view has all that are there");
@@ -259,7 +259,7 @@ void check_participant(choices& source) {
               "a view has this process and its leader");
     if (before.view_id > 0)
       for (const auto& x : now.members)
-        require(before.contains(x.task, x.incarnation), "nobody is added");
+        require(before.contains(x.task, x.incarnation), "no process is added");
   }
 }
 

@@ -173,8 +173,8 @@ TEST(MembershipLeader, NamesTheConfigurationThatDiffers) {
   expect(rejection_with([](auto& x) { x.kernels = "v4"; }), kernels, "v4",
          "v3");
   expect(rejection_with([](auto& x) { x.threads = 1; }), threads, "1", "2");
-  expect(rejection_with([](auto& x) { x.tasks = 4; }), rejection::kind::job_size,
-         "4", "3");
+  expect(rejection_with([](auto& x) { x.tasks = 4; }),
+         rejection::kind::job_size, "4", "3");
   expect(rejection_with([](auto& x) { x.options = "step_window 4"; }), options,
          "step_window 4", "step_window 16");
 }

@@ -129,7 +129,7 @@ TEST(MembershipParticipant, RefusesAnImpossibleFirstView) {
     << "two processes host replica 1";
   EXPECT_EQ(failure_with([](view& x) { x.members[2].replicas = {4}; }),
             malformed_view)
-    << "nobody hosts replica 3";
+    << "no process hosts replica 3";
   EXPECT_EQ(failure_with([](view& x) {
               x.members[1].replicas = {1};
               x.members[2].replicas = {2};
