@@ -9,8 +9,9 @@
 #include <tuple>
 #include <vector>
 
-// Why a run ended early or a job cannot begin, as data. State machines and roles make reports; only
-// `describe` (actors/core/failure_text.hpp) makes sentences of them.
+// Why a run ended early or a job cannot begin, as data. State machines and
+// roles make reports; only `describe` (actors/core/failure_text.hpp) makes
+// sentences of them.
 
 namespace troupe {
 
@@ -193,8 +194,8 @@ inline constexpr std::size_t max_requests = 2;
 void shorten(failure_report& report);
 
 /// Returns true if a peer that follows the protocol can send the report: its
-/// texts and lists are within the limits, and its ids exist. Ids of reducers and
-/// of `step_not_granted` are not checked.
+/// texts and lists are within the limits, and its ids exist. Ids of reducers
+/// and of `step_not_granted` are not checked.
 /// @param processes number of processes of the job.
 /// @param replicas  number of replicas of the job.
 bool is_possible(const failure_report& report, std::uint32_t processes,
