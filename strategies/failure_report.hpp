@@ -140,6 +140,9 @@ enum class failure_kind : std::uint8_t {
   malformed_view = 35,
   /// The leader did not start the job in time.
   start_missing = 36,
+  /// `replicas[0]` reported another number of metrics of `step` than the other
+  /// replicas, or too many.
+  metrics_differ = 37,
 };
 
 /// Why a run ended early or a job cannot begin: who failed, in which step, and

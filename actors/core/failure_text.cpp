@@ -132,6 +132,9 @@ private:
         return reducer() + " is lost; the group cannot reduce without it";
       case failure_kind::step_not_granted:
         return replica() + " reported " + step() + ", which it was not granted";
+      case failure_kind::metrics_differ:
+        return replica() + " reported another number of metrics of " + step()
+               + " than the other replicas";
       case failure_kind::run_left:
         return requester(0) + " left run " + to_string(report_.run)
                + " and requests " + request(0);

@@ -163,13 +163,10 @@ reaction state_machine::on(const step_done& done) {
   if (report_counts_[slot] == 0)
     sum_counts_[slot] = count;
   if (count > max_step_sums || count != sum_counts_[slot]) {
-    fail(out, ec::protocol,
-         "replica " + std::to_string(done.replica) + " reported "
-           + std::to_string(count) + " metrics of step "
-           + std::to_string(done.step) + ", but "
-           + (count > max_step_sums
-                ? "the maximum is " + std::to_string(max_step_sums)
-                : "another replica " + std::to_string(sum_counts_[slot])));
+    fail(out, {.kind = failure_kind::metrics_differ,
+               .code = ec::protocol,
+               .replicas = {done.replica},
+               .step = done.step});
     return out;
   }
   reported_[slot][done.replica] = true;

@@ -220,6 +220,9 @@ const std::vector<example>& examples() {
      "worker 1 did not join the run"},
     {{.kind = kind::job_not_joined, .processes = {1, 2}},
      "worker 1 and worker 2 did not join yet"},
+    {{.kind = kind::metrics_differ, .replicas = {2}, .step = 7},
+     "replica 2 of worker 1 reported another number of metrics of step 7 than "
+     "the other replicas"},
     {{.kind = kind::no_replica},
      "job 'digits' cannot begin: no process hosts a replica; give one at least "
      "1"},
