@@ -13,7 +13,7 @@
 #include <random>
 
 // Runs the membership actors of a job over a simulated network, with processes
-// that come late, die, are cut off, restart and leave, and with strangers.
+// that come late, die, are cut off, restart and leave, and with outsiders.
 
 namespace troupe::simulation {
 namespace {
@@ -22,7 +22,7 @@ using namespace std::chrono_literals;
 using std::chrono::milliseconds;
 
 constexpr std::uint32_t tasks = 4;
-constexpr std::uint32_t stranger = tasks; ///< Process that is no member.
+constexpr std::uint32_t outsider = tasks; ///< Process that is no member.
 constexpr milliseconds start_timeout{3000}, horizon{30'000};
 
 constexpr auto seeds = test::seeds_of(1000);
@@ -56,7 +56,7 @@ public:
     for (std::uint32_t task = 0; task < tasks; ++task)
       plan(task);
     if (happens(0.5))
-      at(between(0ms, 4000ms), [this] { add_stranger(); });
+      at(between(0ms, 4000ms), [this] { add_outsider(); });
   }
 
   ~simulated_job() {
@@ -101,7 +101,7 @@ public:
     EXPECT_TRUE(!undisturbed_ || leader.started());
     (leader.started() ? sum.began : sum.failed) += 1;
     sum.later_views += leader.views.size() > 1;
-    for (const auto& x : strangers_) {
+    for (const auto& x : outsiders_) {
       ASSERT_TRUE(x->failed());
       EXPECT_TRUE(leader.fate != process_life::fate::alive
                   || x->table->failed->code == ec::refused)
@@ -139,7 +139,7 @@ private:
     ASSERT_EQ(first.members.size(), tasks);
     for (const auto& member : first.members) {
       const auto* life = find(member.incarnation);
-      ASSERT_TRUE(life) << "a stranger is a member";
+      ASSERT_TRUE(life) << "a outsider is a member";
       EXPECT_EQ(life->request.task, member.task);
       EXPECT_TRUE(life->opened_lanes);
     }
@@ -241,7 +241,7 @@ private:
   }
 
   /// A process asks for a task that is taken, unknown or not configured so.
-  void add_stranger() {
+  void add_outsider() {
     const auto what = rng_() % 3;
     if (!current_.contains(0))
       return;
@@ -250,12 +250,12 @@ private:
     membership::process_config config;
     if (what == 1)
       config.version = "another";
-    strangers_.push_back(make(stranger, what == 2 ? tasks + 3 : 1, config));
+    outsiders_.push_back(make(outsider, what == 2 ? tasks + 3 : 1, config));
     if (what != 0)
       return;
-    // the task may have become free: then the stranger is a member
-    lives_.push_back(strangers_.back());
-    strangers_.pop_back();
+    // the task may have become free: then the outsider is a member
+    lives_.push_back(outsiders_.back());
+    outsiders_.pop_back();
     undisturbed_ = false;
   }
 
@@ -270,7 +270,7 @@ private:
     named.job = "job";
     named.self = task;
     if (task >= tasks)
-      named.names.resize(task + 1, "stranger");
+      named.names.resize(task + 1, "outsider");
     settings.self = life->request;
     settings.start_timeout = start_timeout;
     settings.shutdown_timeout = 1000ms;
@@ -335,7 +335,7 @@ private:
   void at(caf::timespan when, std::function<void()> event) {
     events_.emplace(when, std::move(event));
     // a timer, so that the clock stops at this time
-    net_.notify_later(stranger,
+    net_.notify_later(outsider,
                       std::max(when - sim_.elapsed(), caf::timespan{0}));
   }
 
@@ -344,7 +344,7 @@ private:
   simulated_network net_{sim_, tasks + 1, {}};
   std::vector<std::string> names_;
   std::multimap<caf::timespan, std::function<void()>> events_;
-  std::vector<std::shared_ptr<process_life>> lives_, strangers_;
+  std::vector<std::shared_ptr<process_life>> lives_, outsiders_;
   std::map<std::uint32_t, std::shared_ptr<process_life>> current_; ///< By task.
   tally fired_;
   bool undisturbed_ = true; ///< Nothing can keep the job from its start.
@@ -368,7 +368,7 @@ TEST(SimulatedMembership, AgreesWhateverComesLateDiesOrLeaves) {
         sum.restarts, sum.leaves})
     EXPECT_GT(count, 0) << "something never happened";
   std::printf(
-    "%d began, %d failed, %d strangers rejected, %d with later views; "
+    "%d began, %d failed, %d outsiders rejected, %d with later views; "
     "%d late, deaths %d before the view, %d in the start, %d later, "
     "%d restarts, %d leaves\n",
     sum.began, sum.failed, sum.rejected, sum.later_views, sum.late,

@@ -33,7 +33,9 @@ std::string metrics_text(double loss, std::span<const metric_value> metrics,
                          const char* accuracy_name = "accuracy") {
   auto text = loss_text(loss);
   for (const auto& one : metrics)
-    if (one.name == "accuracy")
+    if (!std::isfinite(one.value))
+      text += "  " + one.name + " is not finite";
+    else if (one.name == "accuracy")
       text += format("  %s %.2f%%", accuracy_name, 100 * one.value);
     else
       text +=
