@@ -108,6 +108,13 @@ packet_header_bytes write(const packet_header& header);
 /// expected header.
 packet_header read(const packet_header_bytes& bytes);
 
+/// Returns a text that names the payload of a packet.
+std::string describe(const packet_header& header);
+/// Returns a text that says how a received packet differs from the expected
+/// one.
+std::string describe_mismatch(const packet_header& received,
+                              const packet_header& expected);
+
 /// Payload of the first packet of a gathered tensor: rank (1 byte), dtype (1
 /// byte), 6 zero bytes, and 8 extents of 8 bytes each.
 using gather_spec = std::array<std::byte, 72>;
