@@ -85,4 +85,63 @@ bool read(const gather_spec& bytes, tensor_spec& spec) {
   return decode_spec(bytes, max_gather_bytes, spec);
 }
 
+// -- texts --------------------------------------------------------------------
+
+namespace {
+
+std::string elements_of(const packet_header& header) {
+  return header.kind == packet_kind::gather_contribution
+           ? "gather " + std::to_string(header.bucket)
+           : "bucket " + std::to_string(header.bucket) + " of "
+               + std::to_string(header.elements) + " elements";
+}
+
+std::string type_of(const packet_header& header) {
+  return static_cast<std::size_t>(header.type) < dtype_count
+           ? std::string{to_string(header.type)}
+           : "an unknown type";
+}
+
+} // namespace
+
+std::string describe(const packet_header& header) {
+  const auto piece =
+    header.kind == packet_kind::gather_contribution ? "piece " : "chunk ";
+  const auto of = header.kind == packet_kind::result ? "the result of "
+                  : header.kind == packet_kind::contribution
+                    ? "a contribution to "
+                    : "";
+  return of + std::string{piece} + std::to_string(header.chunk) + " of "
+         + elements_of(header) + " of replicas [" + std::to_string(header.begin)
+         + ", " + std::to_string(header.end) + ")";
+}
+
+std::string describe_mismatch(const packet_header& received,
+                              const packet_header& expected) {
+  const auto sent = "process " + std::to_string(expected.sender) + " sent ";
+  const auto step = " was expected in step " + std::to_string(expected.step);
+  const std::string differ = "the replicas do not call the same collectives";
+  const auto with_options = [](const packet_header& header) {
+    return elements_of(header) + " " + to_string(header.options());
+  };
+  if (received.step != expected.step || received.sequence != expected.sequence)
+    return sent + elements_of(received) + " of step "
+           + std::to_string(received.step) + " where " + elements_of(expected)
+           + step + ": a packet was lost, or " + differ;
+  if (received.options() != expected.options())
+    return sent + with_options(received) + " where " + with_options(expected)
+           + step + ": the replicas do not pass the same options";
+  if (received.bucket != expected.bucket
+      || received.elements != expected.elements
+      || (received.kind == packet_kind::gather_contribution)
+           != (expected.kind == packet_kind::gather_contribution))
+    return sent + elements_of(received) + " where " + elements_of(expected)
+           + step + ": " + differ;
+  if (received.type != expected.type)
+    return sent + elements_of(received) + " of " + type_of(received) + " where "
+           + type_of(expected) + step + ": " + differ;
+  return sent + describe(received) + " where " + describe(expected) + step
+         + ": a packet was lost";
+}
+
 } // namespace troupe::collective

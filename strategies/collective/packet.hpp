@@ -109,6 +109,13 @@ packet_header_bytes write(const packet_header& header);
 /// expected header.
 packet_header read(const packet_header_bytes& bytes);
 
+/// Returns a text that names the payload of a packet.
+std::string describe(const packet_header& header);
+/// Returns a text that says how a received packet differs from the expected
+/// one.
+std::string describe_mismatch(const packet_header& received,
+                              const packet_header& expected);
+
 /// Payload of the first packet of a gathered tensor.
 using gather_spec = spec_bytes;
 gather_spec write(const tensor_spec& spec);

@@ -1,31 +1,80 @@
-#include "troupe/strategies/collective/state_machine.hpp"
-#include "troupe/strategies/tree/fold.hpp"
-#include "troupe/tensors/flush_denormals.hpp"
+#include "troupe/strategies/collective/receiver.hpp"
 
-#include <algorithm>
-#include <cstring>
+#include "troupe/strategies/collective/reduce_kernels.hpp"
+
 #include <tuple>
 
 namespace troupe::collective {
 
-void state_machine::set_error(std::uint32_t process, std::string reason) {
-  if (!error_)
-    error_ = protocol_error{process, std::move(reason)};
+receiver::receiver(const local_placement& placed, operation_log& log,
+                   const packet_order& order, queue_positions& positions)
+  : placement_{placed},
+    log_{log},
+    order_{order},
+    positions_{positions},
+    reducer_{placed},
+    fronts_(placed.job.processes()) {}
+
+bool receiver::receive(packet_transport& transport, std::uint32_t peer,
+                       lane_id lane) {
+  if (lane == lane_id::contributions && positions_.chunk_arrived(peer))
+    return false; // other peers' packets of this chunk are still missing
+  const queue from{transport, peer, lane};
+  const queue_id id{lane, peer, placement_.process};
+  auto& next = positions_.received(peer, lane);
+  const bool open = order_.find(next, id);
+  const auto expected = open ? order_.header_of(next, id) : packet_header{};
+  const auto match = classify(from, open ? &expected : nullptr);
+  if (match == packet_match::stale)
+    return discard(from);
+  if (match != packet_match::expected)
+    return false;
+  auto& op = log_[next.operation_number];
+  const auto& schedule = order_.schedule_of(op);
+  const auto to = schedule.destination_of(op, next, expected, id, positions_);
+  if (to.how == destination::kind::too_early) {
+    set_error(peer, "process " + std::to_string(peer) + " sent "
+                      + describe(expected)
+                      + " before this process had added its contribution");
+    return false;
+  }
+  if (!has_size(from, to.bytes))
+    return false;
+  bool complete = false;
+  if (to.how == destination::kind::store)
+    complete = read_into(from, {to.into, to.bytes}, *to.target);
+  else if (to.how == destination::kind::spec)
+    complete = read_spec(from, op.bucket, *to.target);
+  else if (to.how == destination::kind::add)
+    complete = add_local(from, op, expected.chunk, to);
+  else
+    complete = collect(from, op, expected.begin, to);
+  if (!complete)
+    return false;
+  if (to.completes_chunk) {
+    positions_.chunk_arrived(peer) = true;
+    return true;
+  }
+  pop(from);
+  if (schedule.advance(op, next, id))
+    log_.complete_item(op);
+  return true;
 }
+
+// -- checks -------------------------------------------------------------------
 
 /// Compares the front packet of a queue with the expected header. Null
 /// `expected`: no packet is expected yet.
-state_machine::packet_match
-state_machine::classify(packet_transport& transport, std::uint32_t peer,
-                        lane_id lane, const packet_header* expected) {
-  const auto* front = transport.front(peer, lane);
+receiver::packet_match receiver::classify(const queue& from,
+                                          const packet_header* expected) {
+  const auto* front = from.transport.front(from.peer, from.lane);
   if (!front)
     return packet_match::early;
   const auto received = read(*front);
-  if (received.generation > generation_)
+  if (received.generation > log_.generation())
     return packet_match::early;
-  if (received.generation < generation_
-      || received == receive_state_of(peer, lane).last)
+  if (received.generation < log_.generation()
+      || received == front_of(from).last)
     return packet_match::stale;
   if (!expected)
     return packet_match::early;
@@ -34,24 +83,22 @@ state_machine::classify(packet_transport& transport, std::uint32_t peer,
   if (std::tie(received.step, received.sequence)
       < std::tie(expected->step, expected->sequence))
     return packet_match::stale;
-  set_error(peer, describe_mismatch(received, *expected));
+  set_error(from.peer, describe_mismatch(received, *expected));
   return packet_match::mismatch;
 }
 
-bool state_machine::has_size(packet_transport& transport, std::uint32_t peer,
-                             lane_id lane, std::size_t bytes) {
-  const auto actual = transport.front_bytes(peer, lane);
+bool receiver::has_size(const queue& from, std::size_t bytes) {
+  const auto actual = from.transport.front_bytes(from.peer, from.lane);
   if (actual != bytes)
-    set_error(peer, "process " + std::to_string(peer) + " sent "
-                      + std::to_string(actual) + " bytes where "
-                      + std::to_string(bytes) + " were expected");
+    set_error(from.peer, "process " + std::to_string(from.peer) + " sent "
+                           + std::to_string(actual) + " bytes where "
+                           + std::to_string(bytes) + " were expected");
   return actual == bytes;
 }
 
 /// Returns true if a peer's payload is aligned for its element type. Otherwise
 /// sets a protocol error and returns false.
-bool state_machine::is_aligned(std::uint32_t peer, const std::byte* at,
-                               dtype type) {
+bool receiver::is_aligned(std::uint32_t peer, const std::byte* at, dtype type) {
   const bool it_is = reinterpret_cast<std::uintptr_t>(at) % size_of(type) == 0;
   if (!it_is)
     set_error(peer, "process " + std::to_string(peer) + " sent "
@@ -60,215 +107,148 @@ bool state_machine::is_aligned(std::uint32_t peer, const std::byte* at,
   return it_is;
 }
 
-bool state_machine::read_into(packet_transport& transport, std::uint32_t peer,
-                              lane_id lane, std::span<std::byte> into,
-                              const tensor& keep) {
-  auto& state = receive_state_of(peer, lane);
-  if (state.received)
-    return true;
-  state.destination = into;
-  state.destination_owner = keep;
-  return state.received = transport.read_into(peer, lane, into);
+void receiver::set_error(std::uint32_t process, std::string reason) {
+  if (!error_)
+    error_ = protocol_error{process, std::move(reason)};
 }
 
-void state_machine::pop(packet_transport& transport, std::uint32_t peer,
-                        lane_id lane) {
-  auto& state = receive_state_of(peer, lane);
-  state.last = read(*transport.front(peer, lane));
-  transport.pop(peer, lane);
-  state.destination = {};
-  state.destination_owner = {};
-  state.received = state.chunk_arrived = false;
+// -- payloads -----------------------------------------------------------------
+
+// Each of these functions returns true if the payload is complete, and false if
+// it is still arriving or there is a protocol error.
+
+bool receiver::read_into(const queue& from, std::span<std::byte> into,
+                         const tensor& keep) {
+  auto& front = front_of(from);
+  if (front.received)
+    return true;
+  front.destination = into;
+  front.destination_owner = keep;
+  return front.received = from.transport.read_into(from.peer, from.lane, into);
+}
+
+/// Reads the spec of a gathered tensor, and allocates the tensor.
+bool receiver::read_spec(const queue& from, std::uint32_t bucket,
+                         tensor& target) {
+  auto& bytes = front_of(from).spec;
+  if (!read_into(from, bytes, {}))
+    return false;
+  tensor_spec spec;
+  if (!read(bytes, spec)) {
+    set_error(from.peer, "process " + std::to_string(from.peer)
+                           + " sent a contribution to gather "
+                           + std::to_string(bucket)
+                           + " whose tensor spec is invalid or too large");
+    return false;
+  }
+  target = tensor{spec};
+  return true;
+}
+
+/// Adds the local contributions to a received one.
+bool receiver::add_local(const queue& from, const operation& op,
+                         std::uint32_t chunk, const destination& to) {
+  const std::span into{to.into, to.bytes};
+  std::span<const std::byte> payload =
+    from.transport.view(from.peer, from.lane);
+  if (payload.empty()) {
+    if (!read_into(from, into, *to.target))
+      return false;
+    payload = into;
+  }
+  if (!is_aligned(from.peer, payload.data(), op.spec.type))
+    return false;
+  add_inputs(payload.data(), op.inputs,
+             {op.spec.type, op.chunk_offset(chunk), to.bytes}, to.into);
+  return true;
+}
+
+/// Keeps a contribution for `add_chunk`. Only the last one of a peer may stay
+/// in the transport's memory, because it is not popped before.
+bool receiver::collect(const queue& from, const operation& op,
+                       std::uint32_t first, const destination& to) {
+  auto payload = to.completes_chunk ? from.transport.view(from.peer, from.lane)
+                                    : std::span<const std::byte>{};
+  if (payload.empty()) {
+    const auto& buffer = reducer_.buffer_of(first);
+    const std::span into{buffer.raw(), to.bytes};
+    if (!read_into(from, into, buffer))
+      return false;
+    payload = into;
+  }
+  if (!is_aligned(from.peer, payload.data(), op.spec.type))
+    return false;
+  reducer_.collect(first, payload.data());
+  return true;
+}
+
+bool receiver::add_chunk(packet_transport& transport) {
+  auto& next = positions_.next_to_add;
+  if (!order_.find_chunk_to_add(next))
+    return false;
+  const auto processes = placement_.job.processes();
+  for (std::uint32_t p = 0; p < processes; ++p) {
+    const auto& arrived = positions_.received(p, lane_id::contributions);
+    if (p != placement_.process
+        && (!positions_.chunk_arrived(p)
+            || arrived.operation_number != next.operation_number
+            || arrived.j != next.j))
+      return false;
+  }
+  auto& op = log_[next.operation_number];
+  reducer_.reduce(op, order_.chunk_to_add(next));
+  for (std::uint32_t p = 0; p < processes; ++p)
+    if (p != placement_.process) {
+      pop({transport, p, lane_id::contributions});
+      ++positions_.received(p, lane_id::contributions).i;
+      positions_.chunk_arrived(p) = false;
+    }
+  ++next.j;
+  log_.complete_item(op);
+  return true;
+}
+
+// -- popping ------------------------------------------------------------------
+
+void receiver::pop(const queue& from) {
+  auto& front = front_of(from);
+  front.last = read(*from.transport.front(from.peer, from.lane));
+  from.transport.pop(from.peer, from.lane);
+  front.destination = {};
+  front.destination_owner = {};
+  front.received = false;
 }
 
 /// Discards a stale front packet. Returns false while its payload is still
 /// arriving.
-bool state_machine::discard(packet_transport& transport, std::uint32_t peer,
-                            lane_id lane) {
-  auto& state = receive_state_of(peer, lane);
-  if (!state.received && transport.view(peer, lane).empty()) {
-    if (state.destination.empty())
-      discard_rest(state, transport.front_bytes(peer, lane));
-    if (!read_into(transport, peer, lane, state.destination,
-                   tensor{state.destination_owner}))
+bool receiver::discard(const queue& from) {
+  auto& front = front_of(from);
+  if (!front.received && from.transport.view(from.peer, from.lane).empty()) {
+    if (front.destination.empty())
+      discard_rest(front, from.transport.front_bytes(from.peer, from.lane));
+    if (!read_into(from, front.destination, tensor{front.destination_owner}))
       return false;
   }
-  pop(transport, peer, lane);
+  pop(from);
   return true;
 }
 
-bool state_machine::receive_result(packet_transport& transport,
-                                   std::uint32_t peer) {
-  auto& next = peers_[peer].results.next;
-  const bool open = next_result(next, peer, rank());
-  const auto expected = open ? result_header(next, peer) : packet_header{};
-  const auto match =
-    classify(transport, peer, lane_id::results, open ? &expected : nullptr);
-  if (match == packet_match::stale)
-    return discard(transport, peer, lane_id::results);
-  if (match != packet_match::expected)
-    return false;
-  auto& op = operation_at(next.operation_number);
-  if (uses_ring(op) && !contribution_was_sent(next, expected.chunk)) {
-    set_error(peer, "process " + std::to_string(peer) + " sent "
-                      + describe(expected)
-                      + " before this process had added its contribution");
-    return false;
-  }
-  const auto into = bytes_of(op, op.output, expected.chunk);
-  if (!has_size(transport, peer, lane_id::results, into.size())
-      || !read_into(transport, peer, lane_id::results, into, op.output))
-    return false;
-  pop(transport, peer, lane_id::results);
-  ++(uses_ring(op) ? next.i : next.j);
-  complete_one(op);
-  return true;
+/// Redirects the rest of a stale packet to scratch memory, because the caller
+/// may reuse the tensor to which the packet was being copied.
+void receiver::discard_rest(front_packet& front, std::size_t bytes) {
+  if (!discard_buffer_)
+    discard_buffer_ =
+      tensor{shape{std::int64_t(max_packet_bytes)}, dtype::uint8};
+  front.destination = {discard_buffer_.raw(), bytes};
+  front.destination_owner = discard_buffer_;
 }
 
-bool state_machine::receive_contribution(packet_transport& transport,
-                                         std::uint32_t peer) {
-  auto& state = peers_[peer].contributions;
-  if (state.chunk_arrived)
-    return false; // other peers' packets of this chunk are still missing
-  const bool open = next_contribution(state.next, peer, rank());
-  const auto expected =
-    open ? contribution_header(state.next, peer, rank()) : packet_header{};
-  const auto match = classify(transport, peer, lane_id::contributions,
-                              open ? &expected : nullptr);
-  if (match == packet_match::stale)
-    return discard(transport, peer, lane_id::contributions);
-  if (match != packet_match::expected)
-    return false;
-  const auto& op = operation_at(state.next.operation_number);
-  if (op.kind == packet_kind::gather_contribution)
-    return receive_gather_piece(transport, peer, expected);
-  if (uses_ring(op))
-    return receive_ring_contribution(transport, peer, expected);
-  const auto bytes = bytes_of(op, op.output, expected.chunk).size();
-  if (!has_size(transport, peer, lane_id::contributions, bytes))
-    return false;
-  const bool last = state.next.i + 1 == subtrees_[peer].size();
-  auto view = last ? transport.view(peer, lane_id::contributions)
-                   : std::span<const std::byte>{};
-  if (view.empty()) {
-    auto& kept = scratch_[expected.begin];
-    if (!kept)
-      kept = tensor{shape{std::int64_t(max_packet_bytes)}, dtype::uint8};
-    const std::span into{kept.raw(), bytes};
-    if (!read_into(transport, peer, lane_id::contributions, into, kept))
-      return false;
-    view = into;
-  }
-  if (!is_aligned(peer, view.data(), op.spec.type))
-    return false;
-  leaves_[expected.begin] = view.data();
-  if (last) {
-    state.chunk_arrived = true;
-  } else {
-    pop(transport, peer, lane_id::contributions);
-    ++state.next.i;
-  }
-  return true;
-}
-
-bool state_machine::receive_gather_piece(packet_transport& transport,
-                                         std::uint32_t peer,
-                                         const packet_header& expected) {
-  auto& state = peers_[peer].contributions;
-  auto& op = operation_at(state.next.operation_number);
-  auto& target = op.gathered[expected.begin];
-  if (expected.chunk == 0) {
-    if (!has_size(transport, peer, lane_id::contributions, state.spec.size())
-        || !read_into(transport, peer, lane_id::contributions, state.spec, {}))
-      return false;
-    tensor_spec spec;
-    if (!read(state.spec, spec)) {
-      set_error(peer, "process " + std::to_string(peer)
-                        + " sent a contribution to gather "
-                        + std::to_string(expected.bucket)
-                        + " whose tensor spec is invalid or too large");
-      return false;
-    }
-    target = tensor{spec};
-  } else {
-    const auto done = std::size_t{expected.chunk - 1} * max_packet_bytes;
-    const auto size = std::min(max_packet_bytes, target.bytes() - done);
-    if (!has_size(transport, peer, lane_id::contributions, size)
-        || !read_into(transport, peer, lane_id::contributions,
-                      {target.raw() + done, size}, target))
-      return false;
-  }
-  pop(transport, peer, lane_id::contributions);
-  ++state.next.i;
-  if (std::size_t{expected.chunk} * max_packet_bytes >= target.bytes()) {
-    state.next = {state.next.operation_number, state.next.j + 1, 0};
-    complete_one(op);
-  }
-  return true;
-}
-
-/// Computes the sum of a chunk from all contributions to it. @pre all
-/// contributions have arrived.
-void state_machine::fold(operation& op, std::uint32_t chunk) {
-  const auto into = bytes_of(op, op.output, chunk);
-  const auto offset = into.data() - op.output.raw();
-  const bool in_place = op.output.raw() == op.inputs[0].raw();
-  const flush_denormals flushing;
-  const auto run = [&]<class T>(T) {
-    const auto leaf = [&](std::size_t a, std::size_t b) -> const T* {
-      if (b > range_end_[a])
-        return nullptr;
-      const auto replica = std::uint32_t(a);
-      if (placement_.job.process_of(replica) != rank())
-        return reinterpret_cast<const T*>(leaves_[a]);
-      return b - a == 1 ? reinterpret_cast<const T*>(input_of(op, replica).raw()
-                                                     + offset)
-                        : nullptr;
-    };
-    auto* out = reinterpret_cast<T*>(into.data());
-    const auto elements = into.size() / sizeof(T);
-    // `fold_all` may write partial sums to `out`, so `out` must not hold a
-    // contribution. With two replicas there are no partial sums: `fold_all`
-    // reads each element of `out` before it writes the sum to that element.
-    if (!in_place || replicas() == 2)
-      return tree::fold_all(0, replicas(), 0, elements, out, leaf);
-    alignas(64) T sum[tree::block];
-    for (std::size_t at = 0; at < elements; at += tree::block) {
-      const auto n = std::min(tree::block, elements - at);
-      const auto* stands = tree::fold(0, replicas(), at, n, sum, leaf);
-      if (stands != out + at)
-        std::memcpy(out + at, stands, n * sizeof(T));
-    }
-  };
-  if (op.spec.type == dtype::float32)
-    run(float{});
-  else
-    run(double{});
-}
-
-/// Computes the sum of the next chunk that this process has to add, if all
-/// contributions to that chunk have arrived.
-bool state_machine::add_chunk(packet_transport& transport) {
-  if (!next_chunk_to_add(next_to_add_))
-    return false;
-  for (std::uint32_t p = 0; p < processes(); ++p) {
-    const auto& arrived = peers_[p].contributions;
-    if (p != rank()
-        && (!arrived.chunk_arrived
-            || arrived.next.operation_number != next_to_add_.operation_number
-            || arrived.next.j != next_to_add_.j))
-      return false;
-  }
-  auto& op = operation_at(next_to_add_.operation_number);
-  fold(op, chunk_of(op, rank(), next_to_add_.j));
-  for (std::uint32_t p = 0; p < processes(); ++p)
-    if (p != rank()) {
-      pop(transport, p, lane_id::contributions);
-      ++peers_[p].contributions.next.i;
-    }
-  ++next_to_add_.j;
-  complete_one(op);
-  return true;
+void receiver::start_generation() {
+  for (auto& lanes : fronts_)
+    for (auto& front : lanes)
+      if (!front.destination.empty() && !front.received)
+        discard_rest(front, front.destination.size());
+  error_.reset();
 }
 
 } // namespace troupe::collective

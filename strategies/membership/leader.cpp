@@ -7,8 +7,8 @@
 namespace troupe::membership {
 
 leader::leader(std::uint32_t tasks, const join_request& self)
-  : config_{self.config}, seats_(tasks) {
-  seats_.at(0) = seat{self};
+  : config_{self.config}, processes_(tasks) {
+  processes_.at(0) = joined_process{self};
 }
 
 // -- admission ----------------------------------------------------------------
@@ -25,7 +25,7 @@ reaction leader::on(const join_request& request) {
     out.emplace_back(rejected{*std::move(why)});
     return out;
   }
-  seats_[request.task] = seat{request};
+  processes_[request.task] = joined_process{request};
   out.emplace_back(admitted{request.task});
   form_view_if_complete(out);
   return out;
@@ -34,11 +34,11 @@ reaction leader::on(const join_request& request) {
 std::optional<rejection> leader::check(const join_request& request) const {
   using enum rejection::kind;
   const auto task = request.task;
-  if (task >= seats_.size())
+  if (task >= processes_.size())
     return rejection{unknown_task, task, {}, {}};
   if (phase_ != phase::gathering || leaving_)
     return rejection{closed, task, {}, {}};
-  if (seats_[task])
+  if (processes_[task])
     return rejection{taken, task, {}, {}};
   const auto& [version_, kernels_, threads_, tasks_, options_] = config_;
   const auto& config = request.config;
@@ -55,7 +55,7 @@ std::optional<rejection> leader::check(const join_request& request) const {
   if (config.options != options_)
     return rejection{options, task, config.options, options_};
   std::uint64_t sum = request.replicas;
-  for (const auto& x : seats_)
+  for (const auto& x : processes_)
     sum += x ? x->request.replicas : 0;
   if (sum > max_replicas)
     return rejection{replicas, task, std::to_string(request.replicas),
@@ -67,13 +67,13 @@ std::optional<rejection> leader::check(const join_request& request) const {
 void leader::form_view_if_complete(reaction& out) {
   if (!missing().empty())
     return;
-  if (std::ranges::all_of(seats_,
+  if (std::ranges::all_of(processes_,
                           [](const auto& x) { return !x->request.replicas; }))
     return fail(out, {.kind = failure_kind::no_replica, .code = ec::invalid});
   phase_ = phase::connecting;
   view_.view_id = 1;
   std::uint32_t next_replica = 0;
-  for (const auto& x : seats_) {
+  for (const auto& x : processes_) {
     const auto& [task, incarnation, host, port, replicas, config] = x->request;
     member one{task, incarnation, host, port, {}};
     for (std::uint32_t i = 0; i < replicas; ++i)
@@ -86,10 +86,11 @@ void leader::form_view_if_complete(reaction& out) {
 
 // -- messages -----------------------------------------------------------------
 
-leader::seat* leader::find(std::uint32_t task, std::uint64_t incarnation) {
-  const bool current = task > 0 && task < seats_.size() && seats_[task]
-                       && seats_[task]->request.incarnation == incarnation;
-  return current ? &*seats_[task] : nullptr;
+leader::joined_process* leader::find(std::uint32_t task,
+                                     std::uint64_t incarnation) {
+  const bool current = task > 0 && task < processes_.size() && processes_[task]
+                       && processes_[task]->request.incarnation == incarnation;
+  return current ? &*processes_[task] : nullptr;
 }
 
 reaction leader::on(std::uint32_t task, std::uint64_t incarnation,
@@ -146,14 +147,14 @@ reaction leader::on_lost(std::uint32_t task, std::uint64_t incarnation, ec code,
 
 reaction leader::on_ready() {
   reaction out;
-  seats_[0]->ready = true;
+  processes_[0]->ready = true;
   start_if_ready(out);
   return out;
 }
 
 void leader::start_if_ready(reaction& out) {
   const auto ready = [](const auto& x) { return x && x->ready; };
-  if (phase_ != phase::connecting || !std::ranges::all_of(seats_, ready))
+  if (phase_ != phase::connecting || !std::ranges::all_of(processes_, ready))
     return;
   phase_ = phase::running;
   send_to_all(out, {message_kind::start, {}, {view_.view_id, {}}});
@@ -170,8 +171,8 @@ reaction leader::on_timeout() {
                .processes = missing()});
   if (phase_ == phase::connecting) {
     std::vector<std::uint32_t> late;
-    for (std::uint32_t task = 1; task < seats_.size(); ++task)
-      if (!seats_[task]->ready)
+    for (std::uint32_t task = 1; task < processes_.size(); ++task)
+      if (!processes_[task]->ready)
         late.push_back(task);
     fail(out, {.kind = failure_kind::lanes_not_open,
                .code = ec::stalled,
@@ -200,7 +201,7 @@ void leader::fail(reaction& out, failure_report why) {
 
 /// Frees the task of a process that has left or was lost.
 void leader::remove(reaction& out, std::uint32_t task) {
-  seats_[task].reset();
+  processes_[task].reset();
   if (phase_ == phase::running) {
     ++view_.view_id;
     std::erase_if(view_.members,
@@ -227,16 +228,16 @@ reaction leader::leave() {
 
 std::vector<std::uint32_t> leader::missing() const {
   std::vector<std::uint32_t> out;
-  for (std::uint32_t task = 0; task < seats_.size(); ++task)
-    if (!seats_[task])
+  for (std::uint32_t task = 0; task < processes_.size(); ++task)
+    if (!processes_[task])
       out.push_back(task);
   return out;
 }
 
 std::vector<std::uint32_t> leader::participants() const {
   std::vector<std::uint32_t> out;
-  for (std::uint32_t task = 1; task < seats_.size(); ++task)
-    if (seats_[task])
+  for (std::uint32_t task = 1; task < processes_.size(); ++task)
+    if (processes_[task])
       out.push_back(task);
   return out;
 }

@@ -68,12 +68,12 @@ public:
 private:
   enum class phase { gathering, connecting, running, failed };
   /// The process of a task.
-  struct seat {
+  struct joined_process {
     join_request request;
     bool ready = false;
   };
 
-  seat* find(std::uint32_t task, std::uint64_t incarnation);
+  joined_process* find(std::uint32_t task, std::uint64_t incarnation);
   std::optional<rejection> check(const join_request& request) const;
   void form_view_if_complete(reaction& out);
   void start_if_ready(reaction& out);
@@ -83,7 +83,7 @@ private:
   std::vector<std::uint32_t> participants() const;
 
   process_config config_;
-  std::vector<std::optional<seat>> seats_; ///< By task.
+  std::vector<std::optional<joined_process>> processes_; ///< By task.
   membership::view view_;
   phase phase_ = phase::gathering;
   bool leaving_ = false;

@@ -123,14 +123,16 @@ void check_leader(choices& source) {
                                       1, 1, {"1", "avx2", 2, 3, ""}};
   membership::leader machine{tasks, self};
   machine.begin();
-  std::array<std::optional<std::uint64_t>, tasks> seats{self.incarnation};
+  std::array<std::optional<std::uint64_t>, tasks> joined_incarnations{
+    self.incarnation};
   std::array<bool, tasks> ready{};
   bool began = false, failed = false;
   for (int turns = 0; source.any() && turns < 200; ++turns) {
     const auto before = machine.view();
     const auto task = std::uint32_t(source.below(tasks + 1));
     const auto incarnation = 1 + source.below(4);
-    const bool seated = task > 0 && task < tasks && seats[task] == incarnation;
+    const bool is_member =
+      task > 0 && task < tasks && joined_incarnations[task] == incarnation;
     membership::reaction out;
     switch (source.below(8)) {
       case 0:
@@ -143,11 +145,11 @@ void check_leader(choices& source) {
           break;
         }
         require(
-          x.task < tasks && !seats[x.task] && before.view_id == 0 && !failed
-            && x.replicas <= max_replicas
+          x.task < tasks && !joined_incarnations[x.task] && before.view_id == 0
+            && !failed && x.replicas <= max_replicas
             && encode(x.config) == encode(self.config),
           "only a process with a free task and equal options is admitted");
-        seats[x.task] = x.incarnation;
+        joined_incarnations[x.task] = x.incarnation;
         ready[x.task] = false;
         break;
       }
@@ -158,20 +160,20 @@ void check_leader(choices& source) {
         if (!x)
           break;
         out = machine.on(task, incarnation, *x);
-        require(seated || out.empty(), "only members are heard");
-        if (seated && x->kind == membership::message_kind::ready)
+        require(is_member || out.empty(), "only members are heard");
+        if (is_member && x->kind == membership::message_kind::ready)
           ready[task] =
             ready[task]
             || (before.view_id > 0 && x->view.view_id == before.view_id);
-        if (seated && x->kind == membership::message_kind::leave)
-          seats[task].reset();
+        if (is_member && x->kind == membership::message_kind::leave)
+          joined_incarnations[task].reset();
         break;
       }
       case 5:
         out = machine.on_lost(task, incarnation, ec::peer_lost, "gone");
-        require(seated || out.empty(), "only members can be lost");
-        if (seated)
-          seats[task].reset();
+        require(is_member || out.empty(), "only members can be lost");
+        if (is_member)
+          joined_incarnations[task].reset();
         break;
       case 6:
         out = machine.on_ready();
@@ -203,7 +205,8 @@ void check_leader(choices& source) {
       for (const auto& x : now.members)
         require(before.contains(x.task, x.incarnation), "no process is added");
     for (std::uint32_t t = 0; now.view_id > 0 && !failed && t < tasks; ++t)
-      require(!seats[t] || now.contains(t, *seats[t]),
+      require(!joined_incarnations[t]
+                || now.contains(t, *joined_incarnations[t]),
               "the view has all that are there");
   }
 }
