@@ -2,7 +2,9 @@
 # ./test.sh                  builds everything and runs all tests
 # ./test.sh asan             all tests with AddressSanitizer and
 #                            UndefinedBehaviorSanitizer
-# ./test.sh asan net actors  only the tests of net and actors, as with asan
+# ./test.sh asan net actors  only the tests of net and actors, as with asan; the
+#                            folder `fuzz` stands for the decoders, which run on
+#                            their corpus
 # ./test.sh tsan             the tests of actors, strategies, net and simulation
 #                            with ThreadSanitizer
 # ./test.sh all              the three runs: without sanitizers, asan and tsan
@@ -24,7 +26,8 @@ run_folders() {
   local preset=$1 folder targets=() labels='' fixed=()
   shift
   for folder in "$@"; do
-    if [ -n "$(find "tests/$folder" -name "*_test.cpp" -print -quit 2>/dev/null)" ]; then
+    if [ -n "$(find "tests/$folder" -name "*_test.cpp" -print -quit 2>/dev/null)" ] ||
+      [ "$folder" = fuzz ]; then
       targets+=("${folder}_tests")
       labels+=${labels:+|}$folder
     else

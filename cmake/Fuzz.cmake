@@ -1,11 +1,13 @@
 # Creates one program for each tests/fuzz/<target>_fuzz.cpp. With TROUPE_FUZZ (clang,
 # preset `fuzz`), libFuzzer generates the inputs of the programs, and the target
 # `fuzzers` builds all programs. Without TROUPE_FUZZ, the test fuzz.replay.<target>
-# runs a program on the inputs of its corpus.
+# runs a program on the inputs of its corpus, and the target `fuzz_tests` builds all
+# programs.
 if(TROUPE_FUZZ)
   add_custom_target(fuzzers)
   set(fuzz_main libfuzzer)
 else()
+  add_custom_target(fuzz_tests)
   set(fuzz_main replay)
 endif()
 add_library(troupe_fuzz_main OBJECT
@@ -26,6 +28,7 @@ function(troupe_fuzz target)
     target_link_options(${program} PRIVATE -fsanitize=fuzzer)
     add_dependencies(fuzzers ${program})
   else()
+    add_dependencies(fuzz_tests ${program})
     add_test(NAME fuzz.replay.${target} COMMAND ${program} ${corpus})
     set_tests_properties(fuzz.replay.${target} PROPERTIES TIMEOUT 120 LABELS fuzz)
   endif()

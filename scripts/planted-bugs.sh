@@ -1,71 +1,162 @@
 #!/usr/bin/env bash
 # Checks that the simulation's tests find bugs. Each patch of
-# tests/simulation/planted/ plants a bug in a copy of the tree, and names tests
-# that find it. These tests have to fail with the patch and to pass without it.
+# tests/simulation/planted/ plants a bug, and names tests that find it. These tests
+# have to fail with the patch and to pass without it.
 #
 #   scripts/planted-bugs.sh [<patch>...]    the named patches, or all
 #   scripts/planted-bugs.sh --check         only checks that all patches apply
+#   scripts/planted-bugs.sh --rotate <number> <seconds>
+#                                           as many patches as fit into the time,
+#                                           at least one; numbers that follow one
+#                                           another choose different patches
+#   scripts/planted-bugs.sh --list <number>  the order that --rotate uses
+#
+# The script changes neither the source tree nor the objects of build/dev, so there
+# is nothing to restore if it is interrupted. It copies the patched files to
+# build/planted/<patch>, and compiles the files that include them, with the
+# compiler commands of build/dev. Then it links these objects instead of those of
+# build/dev. The last line is "planted bugs: N found, N not found".
 set -euo pipefail
 cd "$(dirname "$0")/.."
-
-root=$PWD
-copy=$root/build/planted/troupe
-patches=("$@")
-if [ ${#patches[@]} -eq 0 ]; then
-  patches=(tests/simulation/planted/*.patch)
-fi
-
-# Applies a patch. With -C1, one line of context is enough, so that a patch still
-# applies after other changes nearby.
-plant() { GIT_CEILING_DIRECTORIES=$root/build git apply -C1 "$@"; }
-
-if [ "${1-}" = --check ]; then
-  for patch in tests/simulation/planted/*.patch; do
-    plant --check "$patch" || {
-      echo "planted-bugs.sh: $patch does not apply; make it anew" >&2
-      exit 1
-    }
-  done
-  exit 0
-fi
-
-mkdir -p "$copy/build"
-tar -c --exclude=./build --exclude=./.git . | tar -x -C "$copy"
-for at in "${!patches[@]}"; do
-  patches[at]=$(realpath "${patches[at]}")
-done
-cd "$copy"
-# An interrupted run may have built these files with a patch.
-sed -n 's/^+++ b\///p' "${patches[@]}" | xargs touch
 # shellcheck source=scripts/build.sh
 . scripts/build.sh
 
-# tests <what is built> <filter>: builds and runs the tests, with output to a log.
-tests() {
-  build dev simulation_tests >build/planted.log 2>&1 || {
-    cat build/planted.log >&2
-    echo "planted-bugs.sh: $1 does not build" >&2
-    exit 1
-  }
-  build/dev/simulation_tests --gtest_filter="$2" >build/planted.log 2>&1
+root=$PWD
+into=$root/build/planted
+# Each number of --rotate begins this many patches after the number before it.
+stride=2
+mapfile -t patches < <(printf '%s\n' "$root"/tests/simulation/planted/*.patch)
+
+# Applies a patch in the current folder. With -C1, one line of context is enough, so
+# that a patch still applies after other changes nearby.
+plant() { GIT_CEILING_DIRECTORIES=$root/build git apply -C1 "$@"; }
+
+# The object files of build/dev that depend on one of the named source files.
+dependents() {
+  ninja -C build/dev -t deps | awk -v names="$*" '
+    BEGIN { count = split(names, name, " ") }
+    /^[^ ]/ { object = $1; sub(/:$/, "", object); next }
+    {
+      for (i = 1; i <= count; ++i) {
+        rest = length($1) - length(name[i])
+        if (rest > 0 && substr($1, rest) == "/" name[i]) print object
+      }
+    }' | sort -u
 }
 
-failed=0
-for patch in "${patches[@]}"; do
+# build_planted <patch> <folder>: compiles and links <folder>/simulation_tests.
+build_planted() {
+  local patch=$1 folder=$2 file files object command link compile=() library=()
+  mapfile -t files < <(sed -n 's/^+++ b\///p' "$patch")
+  rm -rf "$folder"
+  for file in "${files[@]}"; do
+    mkdir -p "$folder/include/troupe/$(dirname "$file")"
+    cp "$file" "$folder/include/troupe/$file"
+  done
+  (cd "$folder/include/troupe" && plant "$patch") || return 1
+
+  ninja -C build/dev -t commands simulation_tests >"$folder/commands"
+  link=$(tail -n 1 "$folder/commands")
+  link=${link#: && }
+  link=${link%% && *}
+  for object in $(dependents "${files[@]}"); do
+    command=$(grep -F -m 1 -e " -o $object -c " "$folder/commands") || continue
+    command=${command/ -MD -MT * -o / -o }
+    command=${command/ -I/ -I$folder/include -I}
+    command=${command/ -o $object -c / -o $folder/$object -c }
+    for file in "${files[@]}"; do
+      command=${command/ -c $root\/$file/ -c $folder/include/troupe/$file}
+    done
+    mkdir -p "$folder/$(dirname "$object")"
+    compile+=("cd $root/build/dev && $command")
+    case $object in
+      */simulation_tests.dir/*) link=${link/ $object / $folder/$object } ;;
+      # The linker takes no member of a library whose functions are all defined.
+      *) library+=("$folder/$object") ;;
+    esac
+  done
+  if [ ${#compile[@]} -eq 0 ]; then
+    echo "planted-bugs.sh: no object of simulation_tests depends on ${files[*]}" >&2
+    return 1
+  fi
+  link=${link/ -o simulation_tests / ${library[*]} -o $folder/simulation_tests }
+  printf '%s\n' "${compile[@]}" | xargs -d '\n' -P "$(nproc)" -n 1 bash -c || return 1
+  (cd build/dev && bash -c "$link")
+}
+
+# Runs one patch. It fails if the tests do not find the bug.
+run_patch() {
+  local patch=$1 name filter folder started=$SECONDS
   name=$(basename "$patch" .patch)
   filter=$(sed -n 's/^Found-by: //p' "$patch")
-  if ! tests "the tree" "$filter"; then
-    cat build/planted.log >&2
-    echo "planted-bugs.sh: $filter fails without any patch" >&2
-    exit 1
+  folder=$into/$name
+  if ! build/dev/simulation_tests --gtest_filter="$filter" >"$into/log" 2>&1 ||
+    ! grep -q '^\[  PASSED  \] [1-9]' "$into/log"; then
+    cat "$into/log" >&2
+    echo "planted-bugs.sh: $filter fails without any patch, or names no test" >&2
+    return 1
   fi
-  plant "$patch"
-  if tests "$name" "$filter"; then
+  if ! build_planted "$patch" "$folder" >"$into/log" 2>&1; then
+    cat "$into/log" >&2
+    echo "planted-bugs.sh: $name does not build" >&2
+    return 1
+  fi
+  if "$folder/simulation_tests" --gtest_filter="$filter" --gtest_fail_fast \
+    >"$into/log" 2>&1; then
     echo "NOT FOUND  $name, by $filter" >&2
-    failed=1
-  else
-    echo "found      $name: $(grep -m 1 '^seed ' build/planted.log)"
+    return 1
   fi
-  plant -R "$patch"
+  # A crash is a find, too; then there may be no line with a seed.
+  echo "found      $name: $(grep -m 1 '^seed ' "$into/log" || tail -n 1 "$into/log")" \
+    "($((SECONDS - started)) s)"
+  rm -rf "$folder"
+}
+
+# Sets the order of the patches for a number.
+rotate() {
+  local number=$1 count=${#patches[@]} first
+  first=$((number * stride % count))
+  patches=("${patches[@]:first}" "${patches[@]:0:first}")
+}
+
+seconds=0
+case ${1-} in
+  --check)
+    for patch in "${patches[@]}"; do
+      plant --check "$patch" || {
+        echo "planted-bugs.sh: $patch does not apply; make it anew" >&2
+        exit 1
+      }
+    done
+    exit 0
+    ;;
+  --list)
+    rotate "$2"
+    basename -a -s .patch "${patches[@]}"
+    exit 0
+    ;;
+  --rotate)
+    rotate "$2"
+    seconds=$3
+    ;;
+  ?*) mapfile -t patches < <(realpath "$@") ;;
+esac
+
+mkdir -p "$into"
+build dev simulation_tests >"$into/log" 2>&1 || {
+  cat "$into/log" >&2
+  echo "planted-bugs.sh: the tree does not build" >&2
+  exit 1
+}
+begin=$SECONDS found=0 missed=0 longest=0
+for patch in "${patches[@]}"; do
+  started=$SECONDS
+  if [ "$seconds" -gt 0 ] && [ $((found + missed)) -gt 0 ] &&
+    [ $((started - begin + longest)) -gt "$seconds" ]; then
+    break
+  fi
+  if run_patch "$patch"; then found=$((found + 1)); else missed=$((missed + 1)); fi
+  if [ $((SECONDS - started)) -gt $longest ]; then longest=$((SECONDS - started)); fi
 done
-exit "$failed"
+echo "planted bugs: $found found, $missed not found"
+[ "$missed" -eq 0 ]

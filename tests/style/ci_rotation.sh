@@ -1,0 +1,67 @@
+#!/usr/bin/env bash
+# Fails if .ci/run leaves out a part for too long. Any three runs with numbers that
+# follow one another must choose each pair of a sanitizer and a folder, and any four
+# must begin with each planted bug as the first or second.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+scratch=$(mktemp -d)
+trap 'rm -r "$scratch"' EXIT
+export TROUPE_CI_STATE=$scratch/state
+fail() {
+  echo "ci_rotation.sh: $*" >&2
+  exit 1
+}
+list() { TROUPE_CI_NUMBER=$1 .ci/run --list; }
+# Prints "<sanitizer> <folder>" for each pair that the output of --list chooses.
+pairs() {
+  sed -n 's|^chosen: \./test\.sh \([a-z ]*\),.*|\1|p' |
+    awk '{ for (i = 2; i <= NF; ++i) print $1, $i }'
+}
+
+# AddressSanitizer runs on all folders with tests, but not on tests/allocation: the
+# sanitizers replace malloc, too. ThreadSanitizer runs on those of `./test.sh tsan`.
+find tests -name '*_test.cpp' -o -name '*_fuzz.cpp' | cut -d / -f 2 | sort -u |
+  sed -e '/^allocation$/d' -e 's/^/asan /' >"$scratch/wanted"
+sed -n 's/^ *run_folders tsan \([a-z ]*\)$/\1/p' test.sh | tr ' ' '\n' |
+  sed 's/^/tsan /' >>"$scratch/wanted"
+[ "$(grep -c tsan "$scratch/wanted")" -ge 4 ] || fail "test.sh names no folders for tsan"
+sort -o "$scratch/wanted" "$scratch/wanted"
+
+for number in {0..8}; do
+  list "$number" >"$scratch/list"
+  pairs <"$scratch/list" | sort >"$scratch/pairs.$number"
+  grep -qx "== run number $number: TROUPE_CI_NUMBER" "$scratch/list" ||
+    fail "run $number prints no reason"
+  sed '1,/^planted bugs/d' "$scratch/list" | head -n 2 >"$scratch/planted.$number"
+done
+for first in {0..6}; do
+  sort "$scratch/pairs.$first" "$scratch/pairs.$((first + 1))" \
+    "$scratch/pairs.$((first + 2))" >"$scratch/seen"
+  diff "$scratch/wanted" "$scratch/seen" ||
+    fail "runs $first to $((first + 2)) choose other pairs than those wanted"
+done
+for first in {0..5}; do
+  sort -u "$scratch/planted.$first" "$scratch/planted.$((first + 1))" \
+    "$scratch/planted.$((first + 2))" "$scratch/planted.$((first + 3))" >"$scratch/seen"
+  basename -s .patch -a tests/simulation/planted/*.patch | sort | diff - "$scratch/seen" ||
+    fail "runs $first to $((first + 3)) leave out a planted bug"
+done
+
+# Without a forced number, a state gives the number, and its skipped part is first.
+printf '%s\n' 'number 3' 'skipped tsan net actors' >"$TROUPE_CI_STATE"
+TROUPE_CI_NUMBER='' .ci/run --list >"$scratch/list"
+grep -q '^== run number 4: ' "$scratch/list" || fail "the number does not follow that of the state"
+[ "$(grep -m 1 '^chosen: ' "$scratch/list")" = \
+  'chosen: ./test.sh tsan net actors, which the run before skipped' ] ||
+  fail "the skipped part is not the first one"
+[ "$(grep -c 'tsan net actors' "$scratch/list")" -eq 1 ] || fail "a part is chosen twice"
+[ "$(cat "$TROUPE_CI_STATE")" = $'number 3\nskipped tsan net actors' ] ||
+  fail "--list changed the state"
+if TROUPE_CI_NUMBER=three .ci/run --list >"$scratch/list" 2>&1; then
+  fail "a number that is no number is accepted"
+fi
+# Without a history, the day gives the number.
+GIT_DIR=$scratch/none TROUPE_CI_STATE=$scratch/none .ci/run --list >"$scratch/list" 2>&1
+grep -q '^== run number [0-9]*: .* day' "$scratch/list" || fail "no number without git"
+echo "each pair is chosen in any three runs"
