@@ -2,6 +2,7 @@
 
 #include "troupe/actors/protocol/node_actor.hpp"
 #include "troupe/actors/remoting/message_codec.hpp"
+#include "troupe/actors/remoting/message_type_check.hpp"
 
 #include <concepts>
 #include <string>
@@ -14,12 +15,22 @@ namespace troupe {
 
 namespace detail {
 
+template <class Sig>
+struct signature_check;
+template <class... Is, class... Os>
+struct signature_check<
+  caf::typed_mpi<caf::detail::type_list<Is...>, caf::output_tuple<Os...>>> {
+  static constexpr bool is_valid = (message_type_check<Is>::is_valid && ...)
+                                   && (message_type_check<Os>::is_valid && ...);
+};
+
 template <class List>
 struct interface;
 template <class... Sigs>
 struct interface<caf::detail::type_list<Sigs...>> {
   static constexpr bool is_serializable =
     (wire::signature<Sigs>::nonserializable_type().empty() && ...);
+  static constexpr bool is_valid = (signature_check<Sigs>::is_valid && ...);
   static std::string schema() {
     return ((wire::signature<Sigs>::schema() + ";") + ... + "");
   }
@@ -36,10 +47,15 @@ std::string argument_schema() {
   return text + ")";
 }
 
+/// Computes the fingerprint of a role.
+/// Does not compile if a message or an argument cannot be sent.
 template <class Handle, net::encodable... Args>
 role_fingerprint fingerprint_of_role() {
   using messages = detail::interface<typename Handle::signatures>;
-  static_assert(messages::is_serializable,
+  constexpr bool has_valid_types =
+    messages::is_valid && (detail::message_type_check<Args>::is_valid && ...);
+  // If a type is invalid, its check has reported the error already.
+  static_assert(!has_valid_types || messages::is_serializable,
                 "every message of a remote role must consist of types that can "
                 "be sent to another process: numbers, texts, tensors, lists "
                 "and structs with `fields`");

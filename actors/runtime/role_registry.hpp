@@ -108,12 +108,17 @@ caf::actor open_role_skeleton(caf::actor_system& sys, const caf::actor& role,
 /// @errors throws std::logic_error as `role_registry::add` does.
 template <class Handle, net::encodable... Args, class F>
 void register_role(role_registry& registry, const std::string& name, F fn) {
-  registry.add(
-    name, {fingerprint_of_role<Handle, Args...>(), argument_schema<Args...>(),
-           [fn](const role_context& at, net::reader& in) {
-             return detail::create_role<Handle, F, Args...>(at, in, fn);
-           },
-           detail::open_role_skeleton<Handle>});
+  // If a type is invalid, `fingerprint_of_role` reports that. The condition
+  // avoids further errors within CAF and Cereal.
+  if constexpr (!detail::interface<typename Handle::signatures>::is_valid)
+    fingerprint_of_role<Handle, Args...>();
+  else
+    registry.add(
+      name, {fingerprint_of_role<Handle, Args...>(), argument_schema<Args...>(),
+             [fn](const role_context& at, net::reader& in) {
+               return detail::create_role<Handle, F, Args...>(at, in, fn);
+             },
+             detail::open_role_skeleton<Handle>});
 }
 
 template <class Handle, net::encodable... Args, class F>

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <numeric>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -44,12 +46,31 @@ public:
   /// @errors throws std::logic_error if the replica has no value in this
   ///         process.
   reference operator[](std::size_t replica) const {
+    return value_for(replica, "operator[]");
+  }
+  /// Returns the value of a replica, as `operator[]` does.
+  /// @param call name of the user's call that needs the value, for the error.
+  reference value_for(std::size_t replica, const char* call) const {
     const auto at = std::ranges::lower_bound(ids_, replica);
     if (at == ids_.end() || *at != replica)
-      throw std::logic_error("values of the replicas " + id_text()
-                             + " include none of replica "
-                             + std::to_string(replica));
+      throw std::logic_error(
+        std::string{call} + ": values of the replicas " + id_text()
+        + " include none of replica " + std::to_string(replica)
+        + "; per_replica{values} counts from 0, so derive the values by "
+          "`map` or `values_from`, or pass `local_replica_ids()` too");
     return values_[static_cast<std::size_t>(at - ids_.begin())];
+  }
+  /// Calls `fn` with the value of each replica, in order of replica id, on the
+  /// caller's thread.
+  /// @returns the results under the same replica ids.
+  template <class F>
+  auto map(F&& fn) const {
+    std::vector<std::decay_t<std::invoke_result_t<F&, reference>>> results;
+    results.reserve(size());
+    for (reference value : values_)
+      results.push_back(std::invoke(fn, value));
+    return per_replica<typename decltype(results)::value_type>{
+      std::move(results), ids_};
   }
   const std::vector<T>& values() const { return values_; }
   auto begin() const { return values_.begin(); }
@@ -76,7 +97,7 @@ const T& local(const T& x, std::size_t) {
 template <class T>
 typename per_replica<T>::reference local(const per_replica<T>& x,
                                          std::size_t id) {
-  return x[id];
+  return x.value_for(id, "run");
 }
 
 } // namespace troupe

@@ -181,7 +181,7 @@ tensor strategy::reduce(reduce_op op, const per_replica<tensor>& values) const {
   for (const auto& one : values)
     check_reducible(op, one);
   return run_collective([op, values](replica_context& self) {
-    return self.all_reduce(op, values[self.replica_id()]);
+    return self.all_reduce(op, values.value_for(self.replica_id(), "reduce"));
   });
 }
 
@@ -193,7 +193,8 @@ tensor strategy::reduce(reduce_op op, const per_replica<tensor>& values,
   if (over.size() == 0)
     return reduce(op, values);
   return run_collective([op, values, over](replica_context& self) {
-    const partial_sum partial{op, values[self.replica_id()], over};
+    const partial_sum partial{op, values.value_for(self.replica_id(), "reduce"),
+                              over};
     tensors both;
     both.push_back(partial.sum);
     both.push_back(tensor::full({}, partial.elements, dtype::float64));
@@ -220,7 +221,7 @@ tensor strategy::gather(const per_replica<tensor>& values, int axis) const {
   if (workers() == 1)
     return concatenate(values.values(), axis);
   return run_collective([values, axis](replica_context& self) {
-    return self.all_gather(values[self.replica_id()], axis);
+    return self.all_gather(values.value_for(self.replica_id(), "gather"), axis);
   });
 }
 

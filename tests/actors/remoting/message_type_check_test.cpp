@@ -1,0 +1,73 @@
+#include "troupe/actors/remoting/message_type_check.hpp"
+
+#include <gtest/gtest.h>
+
+// [doc:begin message_struct]
+#include <string>
+#include <troupe/strategies/fields.hpp>
+
+namespace cache {
+
+struct entry {
+  std::string key;
+  std::uint64_t version = 0;
+  auto fields() { return std::tie(key, version); }
+};
+
+// CAF and Cereal look for these functions in the namespace of the struct.
+using troupe::inspect, troupe::serialize;
+
+} // namespace cache
+// [doc:end]
+
+namespace without_functions {
+
+struct entry {
+  std::string key;
+  auto fields() { return std::tie(key); }
+};
+
+} // namespace without_functions
+
+namespace cache {
+
+struct entry_with_tensor {
+  std::string key;
+  troupe::tensor value;
+  auto fields() { return std::tie(key, value); }
+};
+
+struct outer {
+  std::vector<without_functions::entry> entries;
+  auto fields() { return std::tie(entries); }
+};
+
+} // namespace cache
+
+namespace troupe::detail {
+
+static_assert(finds_field_functions<cache::entry>);
+static_assert(finds_field_functions<wire::message_head>);
+static_assert(finds_field_functions<int> && finds_field_functions<tensor>);
+static_assert(!finds_field_functions<without_functions::entry>);
+static_assert(!finds_field_functions<std::vector<without_functions::entry>>);
+static_assert(!finds_field_functions<cache::outer>);
+static_assert(holds_no_tensor<cache::entry> && holds_no_tensor<tensor>);
+static_assert(holds_no_tensor<tensors> && holds_no_tensor<atom::run>);
+static_assert(!holds_no_tensor<cache::entry_with_tensor>);
+static_assert(!holds_no_tensor<std::vector<cache::entry_with_tensor>>);
+
+TEST(MessageTypeCheck, AcceptsAStructThatImportsTheFunctions) {
+  EXPECT_TRUE(message_type_check<cache::entry>::is_valid);
+  net::writer out;
+  wire::put(out, cache::entry{"a", 7});
+  const auto bytes = std::move(out).bytes();
+  net::reader in{bytes};
+  cache::entry received;
+  wire::get(in, received);
+  EXPECT_FALSE(in.finish());
+  EXPECT_EQ(received.key, "a");
+  EXPECT_EQ(received.version, 7u);
+}
+
+} // namespace troupe::detail
