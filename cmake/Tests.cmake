@@ -116,5 +116,5 @@ foreach(what consume embed shows_no_caf)
   add_test(NAME install.${what}
            COMMAND ${CMAKE_COMMAND} ${for_users}
                    -P ${PROJECT_SOURCE_DIR}/tests/install/${what}.cmake)
-  set_tests_properties(install.${what} PROPERTIES TIMEOUT 300)
+  set_tests_properties(install.${what} PROPERTIES TIMEOUT 600)
 endforeach()
