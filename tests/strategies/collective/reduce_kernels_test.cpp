@@ -18,7 +18,7 @@ chunk_range chunk_from(dtype type) {
 }
 
 template <class T>
-void expect_tree_sum(std::uint32_t replicas) {
+void expect_reduction(std::uint32_t replicas) {
   const auto inputs = inputs_of<T>(replicas, elements, replicas);
   tensor out = tensor::zeros({std::int64_t(elements - skipped)}, dtype_of<T>);
   sum_inputs(inputs, chunk_from(dtype_of<T>), out.raw());
@@ -32,8 +32,8 @@ void expect_tree_sum(std::uint32_t replicas) {
 
 TEST(ReduceKernels, SumInputsInTreeOrder) {
   for (std::uint32_t replicas = 1; replicas < 8; ++replicas) {
-    expect_tree_sum<float>(replicas);
-    expect_tree_sum<double>(replicas);
+    expect_reduction<float>(replicas);
+    expect_reduction<double>(replicas);
   }
 }
 
