@@ -197,6 +197,8 @@ struct dial_attempt : std::enable_shared_from_this<dial_attempt> {
       return fail(*net);
     const network_core::process_pair between = std::minmax(process, peer);
     const auto link = make_simulated_connection(net, between);
+    std::erase_if(net->dialed,
+                  [](const auto& x) { return x.second.expired(); });
     net->dialed.emplace_back(between, link);
     result.connection =
       make_connection_end(link, process > peer, target.own_hello);
@@ -271,8 +273,9 @@ void simulated_network::disconnect(std::uint32_t process,
       cut(between, *lane);
   for (const auto& [between, link] : core_->connections)
     cut(between, *link);
-  for (const auto& [between, link] : core_->dialed)
-    cut(between, *link);
+  for (const auto& [between, dialed] : core_->dialed)
+    if (const auto link = dialed.lock())
+      cut(between, *link);
 }
 
 void simulated_network::restart(std::uint32_t process) {

@@ -90,7 +90,8 @@ public:
   /// Cuts all connections and lanes of a process; messages in flight are lost.
   /// With `closed` both ends of each connection and lane are notified. With
   /// `timed_out` no end is notified: those of control connections close after
-  /// the heartbeat timeout. No effect if the process is disconnected already.
+  /// the heartbeat timeout, if there are heartbeats. No effect if the process
+  /// is disconnected already.
   void disconnect(std::uint32_t process, net::close_reason reason);
   /// Ends the disconnection of a process, which can then listen and dial. Its
   /// old connections and lanes stay cut.

@@ -81,8 +81,8 @@ public:
   std::map<process_pair, std::vector<std::shared_ptr<simulated_link>>> lanes;
   /// By pair of processes: the control connection that `connection` returns.
   std::map<process_pair, std::shared_ptr<simulated_link>> connections;
-  /// Control connections that were dialed.
-  std::vector<std::pair<process_pair, std::shared_ptr<simulated_link>>> dialed;
+  /// Control connections that were dialed. Their ends own them.
+  std::vector<std::pair<process_pair, std::weak_ptr<simulated_link>>> dialed;
   counts sent;
 
 private:

@@ -137,7 +137,7 @@ struct simulated_processes::impl {
     settings.self = {process,
                      sim.draw(),
                      names[process],
-                     0,
+                     1,
                      std::uint32_t(job_placement.replicas_of(process).size()),
                      {}};
     settings.peers = std::make_shared<peer_table>(names.size());

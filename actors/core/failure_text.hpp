@@ -9,7 +9,9 @@
 #include <string>
 #include <vector>
 
-// The only place that makes sentences of failures.
+// The only place that makes sentences of reports. A text that comes with a
+// failure, such as that of an exception or of a rejection, is the `cause` of its
+// report.
 
 namespace troupe {
 

@@ -4,7 +4,6 @@
 #include "troupe/actors/membership/status_service.hpp"
 #include "troupe/actors/protocol/type_ids.hpp"
 #include "troupe/actors/runtime/runtime.hpp"
-#include "troupe/net/base/log_rate_limiter.hpp"
 #include "troupe/tensors/kernels.hpp"
 
 #include <caf/actor_cast.hpp>
@@ -58,8 +57,26 @@ net::hello cluster::impl::make_hello(const std::string& purpose) const {
 
 // -- accepted connections -----------------------------------------------------
 
-void cluster::impl::register_services() {
-  if (options.task == 0) // first: members join before they open streams
+void cluster::impl::register_stream_services() {
+  for (const auto* purpose : lane_purposes)
+    registrations_.push_back(router_->serve(
+      options.job, purpose,
+      {[this](const net::hello& hello) { return admit_stream(hello); },
+       [peers = peers_](const net::hello& hello,
+                        net::accepted_connection&& accepted) {
+         membership::join_request request;
+         auto* stream = std::get_if<std::unique_ptr<net::stream>>(&accepted);
+         if (stream && !read_join_hello(hello, request))
+           peers->update([&] {
+             peers
+               ->streams[{request.task, request.incarnation, hello.purpose}] =
+               std::move(*stream);
+           });
+       }}));
+}
+
+void cluster::impl::register_admission() {
+  if (options.task == 0)
     registrations_.push_back(router_->serve(
       options.job, "control",
       {[this](const net::hello& hello) { return admit(hello); },
@@ -71,21 +88,6 @@ void cluster::impl::register_services() {
          if (connection && !read_join_hello(hello, request))
            caf::anon_send(actor, membership_event{membership_event::accepted{
                                    std::move(*connection), request}});
-       }}));
-  for (const auto* purpose : lane_purposes)
-    registrations_.push_back(router_->serve(
-      options.job, purpose,
-      {[this](const net::hello& hello) { return admit_stream(hello); },
-       [peers = peers_](const net::hello& hello,
-                        net::accepted_connection&& accepted) {
-         membership::join_request request;
-         auto* stream = std::get_if<std::unique_ptr<net::stream>>(&accepted);
-         if (!stream || read_join_hello(hello, request))
-           return;
-         const std::lock_guard hold{peers->lock};
-         peers->streams[{request.task, request.incarnation, hello.purpose}] =
-           std::move(*stream);
-         peers->changed.notify_all();
        }}));
   try {
     registrations_.push_back(router_->serve({}, "status", status_handler()));

@@ -1,15 +1,18 @@
 #include "troupe/actors/membership/cluster.hpp"
 
+#include "troupe/actors/core/spawn.hpp"
 #include "troupe/actors/group/actor_group.hpp"
 #include "troupe/actors/group/group_environment.hpp"
 #include "troupe/actors/membership/cluster_impl.hpp"
 #include "troupe/actors/protocol/group_options.hpp"
 #include "troupe/actors/runtime/runtime.hpp"
 
+#include <caf/actor_cast.hpp>
 #include <caf/exit_reason.hpp>
 #include <caf/send.hpp>
 
 #include <algorithm>
+#include <future>
 #include <random>
 #include <stdexcept>
 #include <thread>
@@ -77,7 +80,18 @@ cluster::impl::~impl() {
   if (status_service_)
     caf::anon_send_exit(status_service_, caf::exit_reason::user_shutdown);
   if (membership_)
-    caf::anon_send_exit(membership_, caf::exit_reason::user_shutdown);
+    end_membership();
+}
+
+/// Waits until the membership actor has ended, because it uses the log.
+void cluster::impl::end_membership() {
+  const auto ended = std::make_shared<std::promise<void>>();
+  const auto actor =
+    caf::actor_cast<caf::actor>(std::exchange(membership_, nullptr));
+  actor->attach_functor([ended] { ended->set_value(); });
+  caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
+  ended->get_future().wait_for(5s);
+  release_caf_logger();
 }
 
 void cluster::impl::check() const {
@@ -160,8 +174,11 @@ bool cluster::impl::is_same_host(std::uint32_t peer) const {
 void cluster::impl::leave() noexcept {
   if (!std::exchange(joined_, false))
     return;
-  caf::anon_send(membership_, membership_event{membership_event::leave{}});
   std::unique_lock hold{peers_->lock};
+  if (membership_)
+    caf::anon_send(membership_, membership_event{membership_event::leave{}});
+  else
+    peers_->may_close = true; // the start failed before
   peers_->wait(hold, peer_table::clock::now() + options.shutdown_timeout,
                [this] { return peers_->may_close; });
   std::vector<std::shared_ptr<net::connection>> connections;

@@ -47,8 +47,10 @@ public:
 
 private:
   void check() const;
+  void end_membership();
   void open_router();
-  void register_services();
+  void register_stream_services();
+  void register_admission();
   service_router::service_handler status_handler();
   net::hello_response admit(const net::hello& hello);
   net::hello_response admit_stream(const net::hello& hello);

@@ -38,7 +38,8 @@ void cluster::impl::open_lane(std::uint32_t peer) {
   }
   std::vector<std::unique_ptr<net::stream>> streams;
   for (const auto* purpose : lane_purposes)
-    streams.push_back(std::move(peers_->streams[{peer, incarnation, purpose}]));
+    streams.push_back(std::move(
+      peers_->streams.extract({peer, incarnation, purpose}).mapped()));
   hold.unlock();
   net::lane_options lane_config;
   lane_config.policy =

@@ -74,6 +74,11 @@ struct membership_state {
     std::uint64_t last_tag = 0; ///< Number of the last message sent.
   };
 
+  ~membership_state() {
+    for (auto& [task, x] : peers)
+      x.connection->close("the job has ended");
+  }
+
   // -- events -----------------------------------------------------------------
 
   void start() {
@@ -182,7 +187,7 @@ struct membership_state {
 
   void log_missing() {
     const auto tasks = leader->missing();
-    if (!tasks.empty() && options.log)
+    if (leader->is_gathering() && !tasks.empty() && options.log)
       options.log(net::severity::warning,
                   describe({.kind = failure_kind::start_not_joined,
                             .code = ec::stalled,

@@ -16,7 +16,8 @@ std::string describe(const membership::rejection& why,
   };
   switch (why.cause) {
     case closed:
-      return name + " asked to join after the job had started with all its "
+      return name
+             + " asked to join, but the job begins or has ended with all its "
              + count + " processes";
     case taken:
       return name

@@ -5,6 +5,7 @@
 #include <caf/send.hpp>
 
 #include <algorithm>
+#include <stdexcept>
 
 // How a process joins its job: the membership actor agrees on the view, this
 // thread opens streams and lanes to all processes of the view, and the
@@ -17,9 +18,11 @@ using namespace std::chrono_literals;
 void cluster::impl::join() {
   deadline_ = peer_table::clock::now() + options.start_timeout;
   open_router();
-  begin_membership();
-  register_services();
   try {
+    // first: a process that knows the view opens its streams at once
+    register_stream_services();
+    begin_membership();
+    register_admission();
     wait_for_view();
     dial_peers();
     open_lanes();
@@ -42,15 +45,20 @@ void cluster::impl::begin_membership() {
   settings.shutdown_timeout = options.shutdown_timeout;
   settings.peers = peers_;
   settings.dial_leader =
-    [router = router_, leader = options.addresses[0],
+    [router = std::weak_ptr{router_}, leader = options.addresses[0],
      hello = make_hello("control")](
       std::chrono::milliseconds timeout,
       std::function<void(net::endpoint::dial_result &&)> on_done) {
-      router->endpoint().dial(leader, hello, timeout, std::move(on_done));
+      if (const auto it = router.lock())
+        it->endpoint().dial(leader, hello, timeout, std::move(on_done));
     };
   settings.describe_rejected_peers =
-    [router = router_, before = router_->endpoint().rejections().count] {
-      const auto rejected = router->endpoint().rejections();
+    [router = std::weak_ptr{router_},
+     before = router_->endpoint().rejections().count] {
+      const auto it = router.lock();
+      if (!it)
+        return std::string{};
+      const auto rejected = it->endpoint().rejections();
       const auto count = rejected.count - before;
       if (count == 0)
         return std::string{};
@@ -131,23 +139,28 @@ void cluster::impl::dial_peer(std::uint32_t peer, const std::string& purpose) {
                deadline_ - peer_table::clock::now()),
              1ms);
   const peer_table::stream_id id{peer, member.incarnation, purpose};
-  router_->endpoint().dial(
-    {member.host, member.port}, make_hello(purpose), remaining,
-    [peers = peers_, actor = membership_, id, dialer = own_name(),
-     name = options.names[peer]](net::endpoint::dial_result&& attempt) {
-      auto* stream =
-        attempt.connection
-          ? std::get_if<std::unique_ptr<net::stream>>(&*attempt.connection)
-          : nullptr;
-      if (stream)
-        peers->update([&] { peers->streams[id] = std::move(*stream); });
-      else
-        caf::anon_send(actor,
-                       membership_event{membership_event::aborted{
-                         ec::stalled, dialer + " could not connect to " + name
-                                        + " for stream " + std::get<2>(id)
-                                        + ": " + attempt.reason}});
-    });
+  try {
+    router_->endpoint().dial(
+      {member.host, member.port}, make_hello(purpose), remaining,
+      [peers = peers_, actor = membership_, id, dialer = own_name(),
+       name = options.names[peer]](net::endpoint::dial_result&& attempt) {
+        auto* stream =
+          attempt.connection
+            ? std::get_if<std::unique_ptr<net::stream>>(&*attempt.connection)
+            : nullptr;
+        if (stream)
+          peers->update([&] { peers->streams[id] = std::move(*stream); });
+        else
+          caf::anon_send(actor,
+                         membership_event{membership_event::aborted{
+                           ec::stalled, dialer + " could not connect to " + name
+                                          + " for stream " + std::get<2>(id)
+                                          + ": " + attempt.reason}});
+      });
+  } catch (const std::invalid_argument& e) { // the leader sent the address
+    fail(ec::protocol, "the address of " + options.names[peer]
+                         + " cannot be used: " + e.what());
+  }
 }
 
 void cluster::impl::wait_for_start() {

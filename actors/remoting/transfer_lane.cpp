@@ -34,7 +34,8 @@ tensor_transfer::reaction transfer_lane::progress() {
   }
   carrier_->flush();
   if (!unfinished_ && !failure_ && carrier_->closed()) {
-    while (receive(effects)) { // packets that arrived before the end
+    while (!failure_
+           && receive(effects)) { // packets that arrived before the end
     }
     if (!failure_)
       failure_ = carrier_->closed()->reason;

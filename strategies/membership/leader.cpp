@@ -36,24 +36,24 @@ std::optional<rejection> leader::check(const join_request& request) const {
   const auto task = request.task;
   if (task >= processes_.size())
     return rejection{unknown_task, task, {}, {}};
-  if (phase_ != phase::gathering || leaving_)
+  if (!is_gathering())
     return rejection{closed, task, {}, {}};
   if (processes_[task])
     return rejection{taken, task, {}, {}};
-  const auto& [version_, kernels_, threads_, tasks_, options_] = config_;
+  const auto& required = config_;
   const auto& config = request.config;
-  if (config.version != version_)
-    return rejection{version, task, config.version, version_};
-  if (config.kernels != kernels_)
-    return rejection{kernels, task, config.kernels, kernels_};
-  if (config.threads != threads_)
+  if (config.version != required.version)
+    return rejection{version, task, config.version, required.version};
+  if (config.kernels != required.kernels)
+    return rejection{kernels, task, config.kernels, required.kernels};
+  if (config.threads != required.threads)
     return rejection{threads, task, std::to_string(config.threads),
-                     std::to_string(threads_)};
-  if (config.tasks != tasks_)
+                     std::to_string(required.threads)};
+  if (config.tasks != required.tasks)
     return rejection{job_size, task, std::to_string(config.tasks),
-                     std::to_string(tasks_)};
-  if (config.options != options_)
-    return rejection{options, task, config.options, options_};
+                     std::to_string(required.tasks)};
+  if (config.options != required.options)
+    return rejection{options, task, config.options, required.options};
   std::uint64_t sum = request.replicas;
   for (const auto& x : processes_)
     sum += x ? x->request.replicas : 0;
@@ -171,7 +171,7 @@ reaction leader::on_timeout() {
                .processes = missing()});
   if (phase_ == phase::connecting) {
     std::vector<std::uint32_t> late;
-    for (std::uint32_t task = 1; task < processes_.size(); ++task)
+    for (std::uint32_t task = 0; task < processes_.size(); ++task)
       if (!processes_[task]->ready)
         late.push_back(task);
     fail(out, {.kind = failure_kind::lanes_not_open,

@@ -62,6 +62,8 @@ public:
   reaction leave();
 
   const membership::view& view() const { return view_; }
+  /// The leader waits for processes, before the first view.
+  bool is_gathering() const { return phase_ == phase::gathering && !leaving_; }
   /// Tasks that no process has taken, ascending.
   std::vector<std::uint32_t> missing() const;
 

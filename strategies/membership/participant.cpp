@@ -1,5 +1,7 @@
 #include "troupe/strategies/membership/participant.hpp"
 
+#include "troupe/strategies/placement.hpp"
+
 #include <utility>
 
 namespace troupe::membership {
@@ -118,6 +120,11 @@ bool participant::is_possible(const membership::view& next) const {
     return std::ranges::all_of(next.members, known);
   if (next.members.size() != tasks_)
     return false;
+  const auto unreachable = [](const member& x) {
+    return x.host.empty() || x.port == 0;
+  };
+  if (std::ranges::any_of(next.members, unreachable))
+    return false;
   std::vector<std::uint32_t> ids;
   for (const auto& x : next.members)
     ids.insert(ids.end(), x.replicas.begin(), x.replicas.end());
@@ -125,7 +132,7 @@ bool participant::is_possible(const membership::view& next) const {
   for (std::uint32_t i = 0; i < ids.size(); ++i)
     if (ids[i] != i)
       return false;
-  return !ids.empty()
+  return !ids.empty() && ids.size() <= max_replicas
          && next.find(self_.task)->replicas.size() == self_.replicas;
 }
 
@@ -175,7 +182,7 @@ reaction participant::on_abort(ec code, const std::string& reason) {
 }
 
 void participant::fail(reaction& out, failure_report why) {
-  const bool connected = leader_ && phase_ != phase::dialing;
+  const bool connected = leader_.has_value();
   phase_ = phase::failed;
   failed effect{std::move(why)};
   if (connected)

@@ -66,7 +66,7 @@ enum class packet_kind : std::uint8_t {
 /// Header of a packet. Fields that a kind does not use are zero.
 struct packet_header {
   /// Number of the membership view under which the lane was opened. The
-  /// rendezvous assigns it; zero between a client and a node.
+  /// leader assigns it; zero between a client and a node.
   std::uint64_t generation = 0;
   /// Incarnation of the process that sends the packet.
   std::uint64_t incarnation = 0;

@@ -57,8 +57,9 @@ void receiver::release(std::uint64_t number) {
   admit();
 }
 
-/// Admits the offered transfers that fit the limits, for each channel in the
-/// order of the offers.
+/// Admits the offered transfers that fit the limits, in the order of the
+/// offers. A transfer that its channel's limit holds back is passed by those of
+/// other channels.
 void receiver::admit() {
   const auto fits = [](std::size_t bytes, std::size_t used, std::size_t limit) {
     return used == 0 || (used <= limit && bytes <= limit - used);
@@ -70,11 +71,12 @@ void receiver::admit() {
         || full.contains(x.channel))
       continue;
     const auto bytes = x.bytes + transfer_overhead + x.count * tensor_overhead;
-    if (!fits(bytes, channel->second, limits_.max_channel_bytes)
-        || !fits(bytes, reserved_bytes_, limits_.max_bytes)) {
+    if (!fits(bytes, channel->second, limits_.max_channel_bytes)) {
       full.insert(x.channel);
       continue;
     }
+    if (!fits(bytes, reserved_bytes_, limits_.max_bytes))
+      break; // smaller transfers must not pass it for ever
     channel->second += bytes;
     reserved_bytes_ += bytes;
     x.reserved = bytes;
@@ -193,8 +195,12 @@ reaction receiver::on_cancel(const packet_header& packet,
   if (payload_bytes != 0)
     return violation(packet, "a cancellation has a payload");
   const auto it = transfers_.find(packet.transfer);
-  if (it == transfers_.end() || it->second.current == phase::complete)
+  if (it == transfers_.end())
     return {}; // it has arrived
+  if (it->second.current == phase::complete) {
+    transfers_.erase(it); // it has arrived; the sender awaits no `received`
+    return {};
+  }
   const auto x = std::move(it->second);
   transfers_.erase(it);
   if (x.current == phase::refused)

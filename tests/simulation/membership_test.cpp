@@ -45,7 +45,7 @@ struct process_life {
 struct tally {
   int began = 0, failed = 0, rejected = 0, later_views = 0;
   int late = 0, deaths_before_view = 0, deaths_in_start = 0, deaths_later = 0,
-      restarts = 0, leaves = 0;
+      restarts = 0, leaves = 0, aborts = 0;
 };
 
 class simulated_job {
@@ -88,8 +88,11 @@ public:
       check_views(*life, agreed);
       EXPECT_TRUE(life->fate != process_life::fate::alive || life->started()
                   || life->failed())
-        << "a process waits for ever";
+        << "a process waits forever";
       EXPECT_FALSE(life->started() && life->failed());
+      EXPECT_TRUE(life->fate != process_life::fate::left
+                  || life->table->may_close)
+        << "a process that leaves waits forever";
       EXPECT_TRUE(
         !life->failed()
         || !describe(*life->table->failed, {.names = names_}).empty());
@@ -114,6 +117,7 @@ public:
     sum.deaths_later += fired_.deaths_later;
     sum.restarts += fired_.restarts;
     sum.leaves += fired_.leaves;
+    sum.aborts += fired_.aborts;
   }
 
 private:
@@ -139,7 +143,7 @@ private:
     ASSERT_EQ(first.members.size(), tasks);
     for (const auto& member : first.members) {
       const auto* life = find(member.incarnation);
-      ASSERT_TRUE(life) << "a outsider is a member";
+      ASSERT_TRUE(life) << "an outsider is a member";
       EXPECT_EQ(life->request.task, member.task);
       EXPECT_TRUE(life->opened_lanes);
     }
@@ -226,8 +230,6 @@ private:
         || current_[task]->fate != process_life::fate::alive
         || !current_[task]->started())
       return;
-    if (task == 0)
-      return; // the job of the leader's program ends with it
     current_[task]->fate = process_life::fate::left;
     ++fired_.leaves;
     tell(*current_[task], membership_event::leave{});
@@ -275,6 +277,11 @@ private:
     settings.start_timeout = start_timeout;
     settings.shutdown_timeout = 1000ms;
     settings.peers = life->table;
+    settings.log = [table = life->table](net::severity,
+                                         const std::string& line) {
+      EXPECT_TRUE(table->view.view_id == 0 || line.find("waits") == line.npos)
+        << line;
+    };
     const auto hello =
       make_join_hello("job", "process", "control", life->request);
     settings.dial_leader =
@@ -317,6 +324,11 @@ private:
     at(sim_.elapsed() + between(0ms, 200ms), [this, &life] {
       if (life.fate == process_life::fate::dead || life.failed())
         return;
+      if (happens(0.02)) {
+        undisturbed_ = false;
+        ++fired_.aborts;
+        return tell(life, membership_event::aborted{ec::stalled, "no lanes"});
+      }
       life.opened_lanes = true;
       tell(life, membership_event::lanes_open{});
     });
@@ -365,7 +377,7 @@ TEST(SimulatedMembership, AgreesWhateverComesLateDiesOrLeaves) {
   for (const auto count :
        {sum.began, sum.failed, sum.rejected, sum.later_views, sum.late,
         sum.deaths_before_view, sum.deaths_in_start, sum.deaths_later,
-        sum.restarts, sum.leaves})
+        sum.restarts, sum.leaves, sum.aborts})
     EXPECT_GT(count, 0) << "something never happened";
   std::printf(
     "%d began, %d failed, %d outsiders rejected, %d with later views; "

@@ -122,10 +122,6 @@ std::string difference(const std::string& a, const std::string& b) {
   }
 }
 
-} // namespace
-
-namespace {
-
 /// Compares the copies of all replicas, and a text of each worker.
 /// @param subject what the workers do, in the error text.
 void verify_equal(const model_state& state, const std::string& description,

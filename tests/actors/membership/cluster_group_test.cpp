@@ -86,17 +86,17 @@ TEST_P(Processes, StopAtTheSameStepIfAnyOfThemStops) {
 }
 
 TEST_P(Processes, ALateStopDoesNotEndTheNextRun) {
-  constexpr std::uint64_t pairs = 50;
+  constexpr std::uint64_t pairs = 20, steps = 10;
   cluster_fixture processes{GetParam()};
   processes.join_with_groups();
   std::counting_semaphore<> first_run_ended{0}; // released by process 0
   processes.for_each_member([&](member& process, std::uint32_t i) {
     for (std::uint64_t pair = 0; pair < pairs; ++pair) {
-      const auto first = pair * 200;
+      const auto first = pair * 2 * steps;
       outcome stopped, next;
-      auto job = stopped.request(first, 100);
+      auto job = stopped.request(first, steps);
       job.on_commit = [&](const commit_record& c) {
-        if (i != 1 || c.step != first + 99)
+        if (i != 1 || c.step != first + steps - 1)
           return;
         EXPECT_TRUE(first_run_ended.try_acquire_for(20s));
         // Some of these stops reach the chief before process 0 joins the next
@@ -105,11 +105,11 @@ TEST_P(Processes, ALateStopDoesNotEndTheNextRun) {
           std::this_thread::yield();
         process.group->stop();
       };
-      EXPECT_EQ(process.group->run(job), first + 100);
+      EXPECT_EQ(process.group->run(job), first + steps);
       if (i == 0)
         first_run_ended.release();
-      EXPECT_EQ(process.group->run(next.request(first + 100, 100)),
-                first + 200);
+      EXPECT_EQ(process.group->run(next.request(first + steps, steps)),
+                first + 2 * steps);
     }
   });
   for (const auto& x : processes.members)

@@ -245,6 +245,11 @@ TEST(MembershipLeader, NamesTheTasksThatAreMissingAtTheTimeout) {
 TEST(MembershipLeader, NamesTheTasksThatAreNotReadyAtTheTimeout) {
   auto machine = with_view();
   machine.on(1, 11, ready(1));
+  auto same_but_leader = machine;
+  EXPECT_EQ(
+    effects_of<failed>(same_but_leader.on_timeout()).at(0).why.processes,
+    (tasks{0, 2}));
+  machine.on_ready();
   const auto out = machine.on_timeout();
   EXPECT_EQ(failure_of(out), failure_kind::lanes_not_open);
   EXPECT_EQ(effects_of<failed>(out).at(0).why.processes, (tasks{2}));

@@ -136,6 +136,10 @@ TEST(MembershipParticipant, RefusesAnImpossibleFirstView) {
             }),
             malformed_view)
     << "this process hosts two";
+  EXPECT_EQ(failure_with([](view& x) { x.members[2].port = 0; }),
+            malformed_view);
+  EXPECT_EQ(failure_with([](view& x) { x.members[2].host.clear(); }),
+            malformed_view);
 }
 
 TEST(MembershipParticipant, IgnoresAnImpossibleLaterView) {

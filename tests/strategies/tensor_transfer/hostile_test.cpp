@@ -174,6 +174,17 @@ TEST(TensorTransfer, RejectsPacketsOfTransfersThatWereNotAdmitted) {
   EXPECT_NE(violation_after({{of_left(packet_kind::cancel, 0), {}}}), "");
 }
 
+TEST(TensorTransfer, ACancelledTransferThatHasArrivedCountsNoLonger) {
+  std::vector<packet> packets;
+  for (std::uint64_t i = 1; i <= max_transfers + 1; ++i) {
+    packets.push_back(offer_of(i, 1000));
+    packets.push_back(spec_of(i, thousand));
+    packets.push_back(chunk_of(i, 0, 1000));
+    packets.push_back({of_left(packet_kind::cancel, i), {}});
+  }
+  EXPECT_EQ(violation_after(packets), "");
+}
+
 TEST(TensorTransfer, RejectsMoreTransfersThanPermitted) {
   std::vector<packet> offers;
   for (std::uint64_t i = 1; i <= max_transfers; ++i)

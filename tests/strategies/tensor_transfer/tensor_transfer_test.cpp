@@ -151,6 +151,23 @@ TEST(TensorTransfer, BoundsTheMemoryOfAllChannelsTogether) {
   EXPECT_EQ(pair.right.in.allocated_bytes(), 3 * unit);
 }
 
+TEST(TensorTransfer, SmallerTransfersDoNotPassOneThatWaitsForMemory) {
+  simulated_pair pair{{.max_bytes = 4 * unit}};
+  for (std::uint32_t channel = 1; channel <= 3; ++channel)
+    pair.right.in.open_channel(channel);
+  pair.left.out.send(1, 1, {bytes_tensor(unit)});
+  pair.run();
+  pair.left.out.send(2, 2, {bytes_tensor(4 * unit)});
+  pair.left.out.send(3, 3, {bytes_tensor(unit)});
+  pair.run();
+  ASSERT_EQ(pair.right.received.size(), 1u);
+  for (const std::uint64_t message : {2, 3}) {
+    pair.right.in.release(pair.right.received.back().transfer);
+    pair.run();
+    EXPECT_EQ(pair.right.received.back().message, message);
+  }
+}
+
 TEST(TensorTransfer, OffersABoundedNumberOfTransfers) {
   simulated_pair pair{{}, 1000};
   for (std::uint64_t i = 0; i < 3 * max_transfers; ++i)

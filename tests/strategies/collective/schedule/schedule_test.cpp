@@ -200,6 +200,15 @@ TEST(GatherSchedule, SendsTheSpecAndThePiecesOfEachReplica) {
   EXPECT_EQ(next_payload(parts, contributions, 1)->bytes.size(), 4u);
 }
 
+TEST(TreeSchedule, CompletesNoItemByASentContributionOfALargeBucket) {
+  process_parts parts{three, 1};
+  const auto& op = parts.sum(0, ones(200'000));
+  ASSERT_FALSE(op.chunks.all_to_all);
+  cursor sent;
+  EXPECT_FALSE(parts.order.schedule_of(op).advance(
+    op, sent, queue_id{contributions, 1, 0}));
+}
+
 TEST(GatherSchedule, CompletesAnItemPerReceivedTensor) {
   process_parts parts{three, 1};
   auto& op = parts.gather(2, ones(3));
@@ -213,4 +222,8 @@ TEST(GatherSchedule, CompletesAnItemPerReceivedTensor) {
   EXPECT_EQ(next, (cursor{0, 0, 1}));
   EXPECT_TRUE(schedule.advance(op, next, queue));
   EXPECT_EQ(next, (cursor{0, 1, 0}));
+  cursor sent;
+  const queue_id own{contributions, 1, 0};
+  for (int packets = 0; packets < 2; ++packets)
+    EXPECT_FALSE(schedule.advance(op, sent, own)) << "a sent tensor is no item";
 }
