@@ -10,8 +10,8 @@
 #include <vector>
 
 // The only place that makes sentences of reports. A text that comes with a
-// failure, such as that of an exception or of a rejection, is the `cause` of its
-// report.
+// failure, such as that of an exception or of a rejection, is the `cause` of
+// its report.
 
 namespace troupe {
 
