@@ -10,8 +10,8 @@ state_machine::state_machine(std::uint64_t step_window, placement replicas)
     grant_batch_{grant_batch(step_window)},
     placement_{std::move(replicas)},
     reports_(step_window, std::vector<step_metrics>(members_.size())),
-    reported_(step_window, std::vector<bool>(members_.size())),
     sum_counts_(step_window),
+    reported_(step_window, std::vector<bool>(members_.size())),
     report_counts_(step_window) {}
 
 reaction state_machine::open() {
