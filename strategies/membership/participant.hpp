@@ -51,8 +51,6 @@ public:
   reaction leave();
 
   const membership::view& view() const { return view_; }
-  /// The leader has ended the job.
-  bool shut_down() const { return shut_down_; }
 
 private:
   enum class phase { dialing, joining, connecting, ready, running, failed };
@@ -68,7 +66,8 @@ private:
   std::optional<std::uint64_t> leader_;
   membership::view view_;
   phase phase_ = phase::dialing;
-  bool leaving_ = false, shut_down_ = false;
+  bool leaving_ = false;
+  bool shut_down_ = false; ///< The leader has ended the job.
 };
 
 } // namespace troupe::membership
