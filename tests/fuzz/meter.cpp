@@ -10,12 +10,19 @@
 #endif
 #endif
 
+#include <algorithm>
 #include <atomic>
+#include <cstdlib>
 #include <malloc.h>
 #include <new>
 
 #ifdef TROUPE_SANITIZED
-#include <sanitizer/allocator_interface.h>
+// Functions of the runtime library of both compilers. Only clang has a header
+// that declares them, <sanitizer/allocator_interface.h>.
+extern "C" int __sanitizer_install_malloc_and_free_hooks(
+  void (*on_malloc)(const volatile void*, std::size_t),
+  void (*on_free)(const volatile void*));
+extern "C" std::size_t __sanitizer_get_allocated_size(const volatile void* x);
 #endif
 
 namespace troupe::fuzz {
@@ -58,7 +65,7 @@ void on_malloc(const volatile void*, std::size_t size) {
 
 void on_free(const volatile void* x) {
   if (x != nullptr)
-    live -= __sanitizer_get_allocated_size(const_cast<const void*>(x));
+    live -= __sanitizer_get_allocated_size(x);
 }
 
 [[maybe_unused]] const auto installed =
