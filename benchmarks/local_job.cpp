@@ -83,7 +83,7 @@ void run_local_job(
   options.transport = kind_of(job.transport);
   options.communication.implementation =
     parse_implementation(job.implementation);
-  options.credentials = credentials_for(job.transport, directory);
+  options.connection.credentials = credentials_for(job.transport, directory);
   std::vector<std::string> addresses;
   for (const auto port : ports.numbers())
     addresses.push_back("127.0.0.1:" + std::to_string(port));

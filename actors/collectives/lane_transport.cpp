@@ -29,8 +29,22 @@ message_kind message_kind_of(collective::packet_kind x) {
 
 struct lane_transport::delayed_packet {
   collective::packet_header_bytes header;
-  std::vector<std::byte> bytes;
-  clock::time_point due;
+  std::span<const std::byte> bytes; ///< Of `copy`, or of a zero-copy buffer.
+  std::vector<std::byte> copy{};    ///< Empty if the packet is zero-copy.
+  bool is_zero_copy = false;
+  clock::time_point due{};
+
+  static delayed_packet copied(const collective::packet_header_bytes& header,
+                               std::span<const std::byte> bytes) {
+    delayed_packet out{header, {}, {bytes.begin(), bytes.end()}};
+    out.bytes = out.copy; // valid in moved objects, too
+    return out;
+  }
+
+  bool post_to(net::lane& lane) const {
+    return is_zero_copy ? lane.post_zero_copy(header, bytes)
+                        : lane.post(header, bytes);
+  }
 };
 
 lane_transport::lane_transport(const local_placement& placement,
@@ -83,11 +97,13 @@ void lane_transport::send(std::uint32_t process, collective::lane_id lane_id,
                           const collective::packet_header_bytes& header,
                           std::size_t bytes) {
   auto& lane = lane_of(process, lane_id);
-  if (!faults_)
+  const auto fault = fault_of(process, header);
+  if (!fault)
     return lane.post(header, bytes);
+  // A second copy and a delayed packet need a buffer of their own.
   const auto buffer = lane.reserve();
-  const std::vector<std::byte> copy(buffer.begin(), buffer.begin() + bytes);
-  send_with_faults(process, lane_id, header, copy);
+  send_faulty(process, lane_id, *fault,
+              delayed_packet::copied(header, buffer.first(bytes)));
 }
 
 bool lane_transport::send(std::uint32_t process, collective::lane_id lane_id,
@@ -97,42 +113,65 @@ bool lane_transport::send(std::uint32_t process, collective::lane_id lane_id,
     return lane_of(process, lane_id).post(header, bytes);
   if (reserve(process, lane_id).empty())
     return false;
-  return send_with_faults(process, lane_id, header, bytes);
+  if (const auto fault = fault_of(process, header))
+    send_faulty(process, lane_id, *fault,
+                delayed_packet::copied(header, bytes));
+  else
+    lane_of(process, lane_id).post(header, bytes);
+  return true;
 }
 
 bool lane_transport::send_zero_copy(
   std::uint32_t process, collective::lane_id lane_id,
   const collective::packet_header_bytes& header,
   std::span<const std::byte> bytes) {
-  return faults_ ? send(process, lane_id, header, bytes)
-                 : lane_of(process, lane_id).post_zero_copy(header, bytes);
+  if (!faults_)
+    return lane_of(process, lane_id).post_zero_copy(header, bytes);
+  if (reserve(process, lane_id).empty())
+    return false;
+  if (const auto fault = fault_of(process, header)) {
+    // `flush` returns false until the delayed packet is sent, so that the
+    // caller keeps the bytes.
+    send_faulty(process, lane_id, *fault,
+                {.header = header, .bytes = bytes, .is_zero_copy = true});
+    return true;
+  }
+  return lane_of(process, lane_id).post_zero_copy(header, bytes);
 }
 
-/// Asks the fault injector about a packet, and then sends, drops or delays the
-/// packet.
-/// @pre the lane has space for a packet.
-bool lane_transport::send_with_faults(std::uint32_t process,
-                                      collective::lane_id lane_id,
-                                      collective::packet_header_bytes header,
-                                      std::span<const std::byte> bytes) {
+/// Asks the fault injector about a packet. None: the packet has no fault.
+std::optional<fault_injector::injected_fault>
+lane_transport::fault_of(std::uint32_t process,
+                         const collective::packet_header_bytes& header) const {
+  if (!faults_)
+    return std::nullopt;
   const auto packet = collective::read(header);
   const auto fault = faults_->on_send(
     {role_id::kind::replica, placement_.replicas().front()},
     {role_id::kind::replica, placement_.job.replicas_of(process).front()},
     message_kind_of(packet.kind), packet.generation, packet.step);
-  if (fault.dropped)
-    return true;
-  if (fault.corrupted)
-    header[changed_byte] ^= std::byte{1};
-  if (fault.duplicated) // no effect if the lane is full
-    lane_of(process, lane_id).post(header, bytes);
-  if (fault.delay > std::chrono::nanoseconds{0}
-      || !lane_of(process, lane_id).post(header, bytes))
-    delayed(process, lane_id) = delayed_packet{
-      header, {bytes.begin(), bytes.end()}, now_() + fault.delay};
-  return true;
+  if (fault == fault_injector::injected_fault{})
+    return std::nullopt;
+  return fault;
 }
 
+/// Drops, changes, duplicates or delays a packet.
+void lane_transport::send_faulty(std::uint32_t process,
+                                 collective::lane_id lane_id,
+                                 const fault_injector::injected_fault& fault,
+                                 delayed_packet&& packet) {
+  if (fault.dropped)
+    return;
+  auto& lane = lane_of(process, lane_id);
+  if (fault.corrupted)
+    packet.header[changed_byte] ^= std::byte{1};
+  if (fault.duplicated)
+    packet.post_to(lane); // no effect if the lane is full
+  if (fault.delay == std::chrono::nanoseconds{0} && packet.post_to(lane))
+    return;
+  packet.due = now_() + fault.delay;
+  delayed(process, lane_id) = std::move(packet);
+}
 /// Sends the delayed packet of a lane if its delay is over.
 /// @returns true if a packet is still delayed. Later packets of the lane must
 ///          then wait, because a lane keeps its packets in order.
@@ -140,7 +179,7 @@ bool lane_transport::is_blocked(std::uint32_t process,
                                 collective::lane_id lane_id) {
   auto& packet = delayed(process, lane_id);
   if (packet && now_() >= packet->due
-      && lane_of(process, lane_id).post(packet->header, packet->bytes))
+      && packet->post_to(lane_of(process, lane_id)))
     packet.reset();
   return packet.has_value();
 }

@@ -82,11 +82,14 @@ public:
   }
 
 private:
-  struct delayed_packet; ///< A packet that an injected fault delays.
+  struct delayed_packet; ///< A packet that has an injected fault.
   bool is_blocked(std::uint32_t process, collective::lane_id lane_id);
-  bool send_with_faults(std::uint32_t process, collective::lane_id lane_id,
-                        collective::packet_header_bytes header,
-                        std::span<const std::byte> bytes);
+  std::optional<fault_injector::injected_fault>
+  fault_of(std::uint32_t process,
+           const collective::packet_header_bytes& header) const;
+  void send_faulty(std::uint32_t process, collective::lane_id lane_id,
+                   const fault_injector::injected_fault& fault,
+                   delayed_packet&& packet);
 
   local_placement placement_;
   std::vector<peer_lanes> lanes_;

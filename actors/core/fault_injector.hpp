@@ -67,6 +67,9 @@ public:
     /// True: the header of a packet between processes is changed. No effect on
     /// other messages.
     bool corrupted = false;
+
+    friend bool operator==(const injected_fault&,
+                           const injected_fault&) = default;
   };
   /// Decides which faults one message has.
   /// @param generation generation that the message belongs to.

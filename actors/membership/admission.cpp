@@ -27,11 +27,9 @@ void cluster::impl::open_router() {
   endpoint_config.listen = options.listen ? *options.listen : mine;
   if (mine.port != 0)
     endpoint_config.advertised = mine;
-  endpoint_config.credentials = options.credentials;
-  endpoint_config.heartbeat_interval = options.heartbeat_interval;
-  endpoint_config.heartbeat_timeout = options.heartbeat_timeout;
-  endpoint_config.handshake_timeout =
-    std::min<std::chrono::milliseconds>(options.shutdown_timeout, 5s);
+  endpoint_config.connection = options.connection;
+  endpoint_config.connection.handshake_timeout =
+    std::min(options.connection.handshake_timeout, options.shutdown_timeout);
   endpoint_config.log = options.log;
   endpoint_config.address_in_use_hint =
     "does another process say that it is " + own_name() + "?";

@@ -6,13 +6,13 @@
 #include "troupe/actors/membership/cluster_impl.hpp"
 #include "troupe/actors/protocol/group_options.hpp"
 #include "troupe/actors/runtime/runtime.hpp"
+#include "troupe/net/base/notification.hpp"
 
 #include <caf/actor_cast.hpp>
 #include <caf/exit_reason.hpp>
 #include <caf/send.hpp>
 
 #include <algorithm>
-#include <future>
 #include <random>
 #include <stdexcept>
 #include <thread>
@@ -85,12 +85,12 @@ cluster::impl::~impl() {
 
 /// Waits until the membership actor has ended, because it uses the log.
 void cluster::impl::end_membership() {
-  const auto ended = std::make_shared<std::promise<void>>();
+  const auto ended = std::make_shared<net::notification>();
   const auto actor =
     caf::actor_cast<caf::actor>(std::exchange(membership_, nullptr));
-  actor->attach_functor([ended] { ended->set_value(); });
+  actor->attach_functor([ended] { ended->notify(); });
   caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
-  ended->get_future().wait_for(5s);
+  ended->wait_for(5s);
   release_caf_logger();
 }
 
@@ -115,10 +115,12 @@ void cluster::impl::check() const {
     refuse("0 replicas in the only process; give at least 1");
   if (options.start_timeout <= 0ms || options.shutdown_timeout <= 0ms)
     refuse("start_timeout and shutdown_timeout must be 1 ms or more");
-  const bool tls = options.router ? options.router->endpoint().uses_tls()
-                                  : options.credentials.tls != nullptr;
+  const bool tls = options.router
+                     ? options.router->endpoint().uses_tls()
+                     : credentials_of(options.connection).tls != nullptr;
   if (options.transport == transport_kind::tls && !tls)
-    refuse("transport tls needs certificates; give credentials.tls");
+    refuse(
+      "transport tls needs certificates; give connection.credentials with tls");
 }
 
 /// If the caller does not set the spin timeout, waiting threads poll the lanes

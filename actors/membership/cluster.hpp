@@ -3,7 +3,7 @@
 #include "troupe/actors/group/replica_group.hpp"
 #include "troupe/net/base/address.hpp"
 #include "troupe/net/base/log_function.hpp"
-#include "troupe/net/security/credentials.hpp"
+#include "troupe/net/session/connection_options.hpp"
 #include "troupe/strategies/membership/messages.hpp"
 
 #include <chrono>
@@ -50,11 +50,7 @@ struct cluster_options {
   /// Timeout of the wait for the other processes in `leave`.
   std::chrono::milliseconds shutdown_timeout{5'000};
   transport_kind transport = transport_kind::automatic;
-
-  net::credentials credentials{}; ///< Empty: only loopback is allowed.
-  std::chrono::milliseconds heartbeat_interval{100};
-  /// A process counts as unreachable if nothing arrives from it for this time.
-  std::chrono::milliseconds heartbeat_timeout{1000};
+  net::connection_options connection{};
   /// Address that this process listens on. None: its address in `addresses`.
   std::optional<net::address> listen{};
   /// Receives a line for each connection that was rejected or has ended. Null:

@@ -19,10 +19,12 @@ void cluster::impl::join() {
   deadline_ = peer_table::clock::now() + options.start_timeout;
   open_router();
   try {
-    // first: a process that knows the view opens its streams at once
+    // First, because a process that knows the view opens its streams at once,
+    // and the router of a node is open already.
     register_stream_services();
     begin_membership();
     register_admission();
+    router_->open();
     wait_for_view();
     dial_peers();
     open_lanes();

@@ -18,12 +18,9 @@ ec error_code_of(const net::endpoint::dial_result& x) {
 std::unique_ptr<net::endpoint>
 make_client_endpoint(const client_options& options) {
   net::endpoint_options endpoint_config;
-  endpoint_config.credentials = options.credentials
-                                  ? *options.credentials
-                                  : net::credentials_from_environment();
-  endpoint_config.heartbeat_interval = options.heartbeat_interval;
-  endpoint_config.heartbeat_timeout = options.heartbeat_timeout;
-  endpoint_config.handshake_timeout = options.connect_timeout;
+  endpoint_config.connection = options.connection;
+  endpoint_config.connection.handshake_timeout =
+    std::min(options.connection.handshake_timeout, options.connect_timeout);
   return std::make_unique<net::endpoint>(endpoint_config);
 }
 

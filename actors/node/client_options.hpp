@@ -1,19 +1,16 @@
 #pragma once
 
-#include "troupe/net/security/credentials.hpp"
+#include "troupe/net/session/connection_options.hpp"
 
 #include <chrono>
 #include <cstddef>
-#include <optional>
 #include <string>
 
 namespace troupe {
 
 /// Options of a connection to another process.
 struct client_options {
-  /// Credentials that match those of the peer. None:
-  /// `net::credentials_from_environment`.
-  std::optional<net::credentials> credentials{};
+  net::connection_options connection{};
   std::string name = "client"; ///< Name of this process in logs of the peer.
   /// Timeout of the connection attempt, and of requests to the node itself.
   std::chrono::milliseconds connect_timeout{5000};
@@ -21,9 +18,6 @@ struct client_options {
   std::chrono::milliseconds request_timeout{30'000};
   /// Maximum number of requests to one role that wait for a response.
   std::size_t window = 256;
-  std::chrono::milliseconds heartbeat_interval{100};
-  /// Silence after which the peer counts as unreachable.
-  std::chrono::milliseconds heartbeat_timeout{1000};
 };
 
 } // namespace troupe

@@ -4,12 +4,11 @@
 #include "troupe/actors/core/spawn.hpp"
 #include "troupe/actors/node/node.hpp"
 #include "troupe/actors/runtime/runtime.hpp"
+#include "troupe/net/base/notification.hpp"
 #include "troupe/net/session/service_router.hpp"
 
 #include <caf/exit_reason.hpp>
 #include <caf/send.hpp>
-
-#include <condition_variable>
 
 namespace troupe {
 
@@ -22,27 +21,16 @@ make_endpoint_options(const node_server_options& options) {
   endpoint_config.last_port = options.last_port;
   if (!options.advertise.empty())
     endpoint_config.advertised = net::parse_address(options.advertise);
-  endpoint_config.credentials = options.credentials
-                                  ? *options.credentials
-                                  : net::credentials_from_environment();
-  endpoint_config.heartbeat_interval = options.heartbeat_interval;
-  endpoint_config.heartbeat_timeout = options.heartbeat_timeout;
-  endpoint_config.handshake_timeout = options.handshake_timeout;
+  endpoint_config.connection = options.connection;
   endpoint_config.log = options.log ? options.log : log_of_connections;
   return endpoint_config;
 }
-
-struct stop_notification {
-  std::mutex lock;
-  std::condition_variable changed;
-  bool is_set = false;
-};
 
 } // namespace
 
 struct node_server::impl {
   impl(runtime& local_runtime, const node_server_options& options)
-    : stop_requested{std::make_shared<stop_notification>()},
+    : stop_requested{std::make_shared<net::notification>()},
       router{std::make_shared<service_router>(make_endpoint_options(options))},
       node_handle{local_runtime.system().spawn(
         node, make_settings(local_runtime, options))},
@@ -56,6 +44,7 @@ struct node_server::impl {
              caf::anon_send(target, client_ref{std::move(*connection)});
          }})},
       address{to_string(router->endpoint().advertised_address())} {
+    router->open();
     release_caf_logger();
   }
 
@@ -73,15 +62,11 @@ struct node_server::impl {
     settings.router = router;
     settings.max_clients = options.max_clients;
     settings.max_roles_per_client = options.max_roles_per_client;
-    settings.on_stop = [notification = stop_requested] {
-      const std::lock_guard hold{notification->lock};
-      notification->is_set = true;
-      notification->changed.notify_all();
-    };
+    settings.on_stop = [stop = stop_requested] { stop->notify(); };
     return settings;
   }
 
-  std::shared_ptr<stop_notification> stop_requested;
+  std::shared_ptr<net::notification> stop_requested;
   std::shared_ptr<service_router> router;
   node_internal_actor node_handle;
   std::unique_ptr<service_router::registration> registration;
@@ -99,9 +84,7 @@ const std::string& node_server::address() const {
 }
 
 bool node_server::wait_for_stop(std::chrono::milliseconds timeout) {
-  std::unique_lock hold{impl_->stop_requested->lock};
-  return impl_->stop_requested->changed.wait_for(
-    hold, timeout, [this] { return impl_->stop_requested->is_set; });
+  return impl_->stop_requested->wait_for(timeout);
 }
 
 } // namespace troupe

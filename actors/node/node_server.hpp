@@ -2,12 +2,11 @@
 
 #include "troupe/actors/runtime/role_registry.hpp"
 #include "troupe/net/base/log_function.hpp"
-#include "troupe/net/security/credentials.hpp"
+#include "troupe/net/session/connection_options.hpp"
 
 #include <chrono>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 
 namespace troupe {
@@ -21,18 +20,11 @@ struct node_server_options {
   std::uint16_t last_port = 0;
   /// Address that other processes connect to. Empty: the address of `listen`.
   std::string advertise{};
-  /// Credentials of the node. None: `net::credentials_from_environment`. Empty
-  /// credentials: the node listens on loopback only.
-  std::optional<net::credentials> credentials{};
+  net::connection_options connection{};
   std::string name = "node";    ///< Name of the node in its status.
   std::size_t max_clients = 64; ///< Maximum number of open connections.
   std::size_t max_roles_per_client = 64; ///< Maximum number of running roles of
                                          ///< one connection.
-  std::chrono::milliseconds heartbeat_interval{100};
-  /// Silence after which a connection is closed as unreachable.
-  std::chrono::milliseconds heartbeat_timeout{1000};
-  /// Timeout of a handshake, and of an orderly shutdown of a connection.
-  std::chrono::milliseconds handshake_timeout{5000};
   /// Receives the reasons why connections were rejected or closed. Also
   /// receives a warning if the node listens beyond loopback with a secret but
   /// without TLS. Null: `log_of_connections`, which prints warnings to standard

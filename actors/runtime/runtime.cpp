@@ -3,10 +3,10 @@
 #include "troupe/actors/core/spawn.hpp"
 #include "troupe/actors/runtime/config.hpp"
 #include "troupe/actors/runtime/role_registry.hpp"
+#include "troupe/net/base/notification.hpp"
 
 #include <caf/actor_system.hpp>
 
-#include <condition_variable>
 #include <cstdio>
 #include <mutex>
 #include <random>
@@ -44,23 +44,6 @@ void log_to_stderr(const std::string& text) {
   std::fprintf(stderr, "%s\n", text.c_str());
 }
 
-/// One-shot notification between two threads.
-struct notification {
-  std::mutex lock;
-  std::condition_variable condition;
-  bool done = false;
-
-  void notify() {
-    const std::lock_guard hold{lock};
-    done = true;
-    condition.notify_all();
-  }
-  bool wait(std::chrono::milliseconds timeout) {
-    std::unique_lock hold{lock};
-    return condition.wait_for(hold, timeout, [this] { return done; });
-  }
-};
-
 } // namespace
 
 runtime::runtime(const runtime_options& options)
@@ -75,12 +58,12 @@ runtime::~runtime() {
   release_caf_logger();
   // `impl_` stays set during the wait, because roles with their own threads may
   // still call `system`.
-  auto system_deleted = std::make_shared<notification>();
+  auto system_deleted = std::make_shared<net::notification>();
   std::thread deleter{[system_deleted, it = impl_.get()] {
     delete it;
     system_deleted->notify();
   }};
-  const bool done = system_deleted->wait(options_.shutdown_timeout);
+  const bool done = system_deleted->wait_for(options_.shutdown_timeout);
   static_cast<void>(impl_.release()); // the other thread deletes the object
   if (done) {
     deleter.join();

@@ -11,13 +11,15 @@
 #include <string_view>
 #include <vector>
 
+/// Environment variables that differ from those of this process. A variable
+/// without a value is unset.
+using environment_changes = std::map<std::string, std::optional<std::string>>;
+
 /// A program to start as a child process.
 struct process_spec {
   std::string name;                 ///< Name in messages, such as "worker 1".
   std::vector<std::string> command; ///< The first word is looked up in PATH.
-  /// Variables that differ from this process's environment. A variable without
-  /// a value is unset.
-  std::map<std::string, std::optional<std::string>> environment{};
+  environment_changes variables{};
 };
 
 /// How a child process ended.

@@ -1,10 +1,7 @@
-#include "child_processes.hpp"
 #include "command.hpp"
+#include "local_launcher.hpp"
 #include "option_parsing.hpp"
 #include "signal_receiver.hpp"
-#include "troupe/net/cluster/cluster_task.hpp"
-#include "troupe/net/cluster/tf_config.hpp"
-#include "troupe/net/io/reserved_ports.hpp"
 #include "troupe/net/security/secret_file.hpp"
 
 #include <cerrno>
@@ -61,29 +58,6 @@ void write_line(const std::string& name, bool out, std::string_view line) {
   }
 }
 
-net::cluster_spec cluster_of(const launch_options& options,
-                             const net::reserved_ports& ports) {
-  std::map<std::string, net::cluster_spec::list> jobs;
-  for (const auto port : ports.numbers())
-    jobs[options.chief && jobs.empty() ? "chief" : "worker"].push_back(
-      "127.0.0.1:" + std::to_string(port));
-  return net::cluster_spec{jobs};
-}
-
-void start_all(child_processes& children, const launch_options& options,
-               const net::cluster_spec& cluster,
-               const net::secret_file& secret) {
-  for (const auto& job : cluster.jobs())
-    for (const auto index : cluster.task_indices(job)) {
-      const net::cluster_task task{job, index};
-      children.start({to_string(task),
-                      options.program,
-                      {{"TF_CONFIG", net::write_tf_config(cluster, task)},
-                       {"TROUPE_SECRET_FILE", secret.path().string()},
-                       {"TROUPE_SECRET", std::nullopt}}});
-    }
-}
-
 int report_end(const child_processes& children, int signal) {
   const auto& first = children.first_failure();
   if (!first)
@@ -101,20 +75,20 @@ int launch(const launch_options& options) {
   const signal_receiver signals{SIGINT, SIGTERM, SIGHUP};
   std::signal(SIGPIPE, SIG_IGN); // a failed write returns an error instead
   const net::secret_file secret;
-  const net::reserved_ports ports{options.processes};
-  child_processes children{
+  local_launcher launcher{
+    {options.processes, options.chief},
     {.grace_period = std::chrono::seconds{options.grace_seconds},
      .on_line = write_line}};
-  start_all(children, options, cluster_of(options, ports), secret);
+  launcher.start(options.program, [&secret](const std::string&) {
+    return environment_changes{{"TROUPE_SECRET_FILE", secret.path().string()},
+                               {"TROUPE_SECRET", std::nullopt}};
+  });
   int forwarded = 0;
-  while (children.running()) {
-    children.poll_once(std::chrono::seconds{60}, signals.descriptor());
-    while (const auto signal_number = signals.take()) {
-      children.signal(signal_number);
-      forwarded = forwarded ? forwarded : signal_number;
-    }
-  }
-  return report_end(children, forwarded);
+  launcher.wait(signals, [&](int signal_number) {
+    launcher.children().signal(signal_number);
+    forwarded = forwarded ? forwarded : signal_number;
+  });
+  return report_end(launcher.children(), forwarded);
 }
 
 } // namespace

@@ -44,7 +44,7 @@ int serve(troupe::node_server_options options,
     throw std::invalid_argument("--ports " + std::to_string(options.last_port)
                                 + ": give the last port, "
                                 + std::to_string(first_port) + " or higher");
-  options.credentials = credentials.read();
+  options.connection.credentials = credentials.read();
   troupe::runtime runtime;
   troupe::node_server node{runtime, options};
   std::cout << "listening on " << node.address() << std::endl;

@@ -114,7 +114,7 @@ int read_exec_error(const descriptor& pipe) {
 child_process spawn_child(const process_spec& spec) {
   auto out = make_pipe(), err = make_pipe(), error_pipe = make_pipe();
   auto words = spec.command;
-  auto environment = environment_for(spec.environment);
+  auto environment = environment_for(spec.variables);
   const exec_plan plan{to_pointers(words), to_pointers(environment),
                        ::getpid(),         out.write.get(),
                        err.write.get(),    error_pipe.write.get()};

@@ -15,7 +15,7 @@ struct status_options {
 
 int show(const status_options& options, const credential_options& credentials) {
   auto client = options.client;
-  client.credentials = credentials.read();
+  client.connection.credentials = credentials.read();
   troupe::runtime runtime;
   std::cout << troupe::query_status(runtime, options.address, client);
   return ok;

@@ -1,11 +1,9 @@
-#include "child_processes.hpp"
 #include "command.hpp"
 #include "interrupt.hpp"
+#include "local_launcher.hpp"
 #include "signal_receiver.hpp"
 #include "train.hpp"
-#include "troupe/net/cluster/tf_config.hpp"
 #include "troupe/net/io/exclusive_file.hpp"
-#include "troupe/net/io/reserved_ports.hpp"
 #include "troupe/net/security/certificates.hpp"
 #include "troupe/net/security/secret_file.hpp"
 
@@ -55,8 +53,6 @@ private:
   fs::path path_;
 };
 
-using environment = decltype(process_spec::environment);
-
 /// Credentials by which the workers of one run authenticate each other.
 class job_credentials {
 public:
@@ -70,8 +66,8 @@ public:
   }
 
   /// Returns the environment variables with which a worker is started.
-  environment environment_of(const std::string& worker) const {
-    environment out;
+  environment_changes environment_of(const std::string& worker) const {
+    environment_changes out;
     for (const auto* name :
          {"TROUPE_SECRET", "TROUPE_SECRET_FILE", "TROUPE_TLS_CA",
           "TROUPE_TLS_CERTIFICATE", "TROUPE_TLS_KEY"})
@@ -152,22 +148,19 @@ enum class interrupt_state { none, forwarded, repeated };
 /// Waits until all workers have ended. The first interrupt is forwarded, and
 /// the workers may take any time to save the run. A second signal of the same
 /// number kills them.
-interrupt_state wait_for_end(child_processes& children,
+interrupt_state wait_for_end(local_launcher& launcher,
                              const signal_receiver& signals) {
   std::set<int> received;
   auto state = interrupt_state::none;
-  while (children.running()) {
-    children.poll_once(std::chrono::seconds{60}, signals.descriptor());
-    while (const auto signal_number = signals.take()) {
-      if (!received.insert(signal_number).second) {
-        state = interrupt_state::repeated;
-        children.send(SIGKILL);
-      } else if (state == interrupt_state::none) {
-        state = interrupt_state::forwarded;
-        children.send(SIGINT);
-      }
+  launcher.wait(signals, [&](int signal_number) {
+    if (!received.insert(signal_number).second) {
+      state = interrupt_state::repeated;
+      launcher.children().send(SIGKILL);
+    } else if (state == interrupt_state::none) {
+      state = interrupt_state::forwarded;
+      launcher.children().send(SIGINT);
     }
-  }
+  });
   return state;
 }
 
@@ -205,26 +198,17 @@ int launch_workers(const train_config& config) {
   // The signals are blocked before the first file is created. Otherwise a
   // signal could end this process before it has removed its files.
   const signal_receiver signals{SIGINT, SIGTERM};
-  const net::reserved_ports ports{config.workers};
   const job_credentials credentials{config.transport == "tls"};
-  net::cluster_spec::list addresses;
-  for (const auto port : ports.numbers())
-    addresses.push_back("127.0.0.1:" + std::to_string(port));
-  const net::cluster_spec cluster{
-    std::map<std::string, net::cluster_spec::list>{{"worker", addresses}}};
   output_collector output{"worker 0"};
-  child_processes children{
+  local_launcher launcher{
+    {config.workers},
     {.grace_period = std::chrono::seconds{10},
      .on_line = [&](const std::string& name, bool out, std::string_view line) {
        output.add_line(name, out, line);
      }}};
-  const auto command = self_command();
-  for (net::task_index i = 0; i < config.workers; ++i) {
-    const net::cluster_task task{"worker", i};
-    auto worker_environment = credentials.environment_of(to_string(task));
-    worker_environment["TF_CONFIG"] = net::write_tf_config(cluster, task);
-    children.start({to_string(task), command, std::move(worker_environment)});
-  }
-  const auto state = wait_for_end(children, signals);
-  return exit_code_of(children, output, state);
+  launcher.start(self_command(), [&credentials](const std::string& worker) {
+    return credentials.environment_of(worker);
+  });
+  const auto state = wait_for_end(launcher, signals);
+  return exit_code_of(launcher.children(), output, state);
 }

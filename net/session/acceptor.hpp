@@ -44,8 +44,6 @@ public:
   /// Ends the handshakes that exceed the handshake timeout.
   void tick(clock::time_point now);
 
-  std::size_t pending_count() const { return pending_.size(); }
-
 private:
   struct pending_handshake {
     std::string peer_address;

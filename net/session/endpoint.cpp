@@ -25,15 +25,16 @@ constexpr auto not_loopback =
 
 void check_options(const endpoint_options& options) {
   using namespace std::chrono_literals;
-  if (options.heartbeat_interval < 1ms
-      || options.heartbeat_timeout <= options.heartbeat_interval)
+  if (options.connection.heartbeat_interval < 1ms
+      || options.connection.heartbeat_timeout
+           <= options.connection.heartbeat_interval)
     throw std::invalid_argument{
       "heartbeat_interval is "
-      + std::to_string(options.heartbeat_interval.count())
+      + std::to_string(options.connection.heartbeat_interval.count())
       + " ms and heartbeat_timeout "
-      + std::to_string(options.heartbeat_timeout.count())
+      + std::to_string(options.connection.heartbeat_timeout.count())
       + " ms: the interval must be at least 1 ms, the timeout longer"};
-  if (options.handshake_timeout < 1ms || options.max_handshakes == 0)
+  if (options.connection.handshake_timeout < 1ms || options.max_handshakes == 0)
     throw std::invalid_argument{
       "handshake_timeout and max_handshakes of an endpoint must be at least 1"};
   if (options.listen && options.last_port != 0
@@ -45,11 +46,12 @@ void check_options(const endpoint_options& options) {
 
 /// Listens at the first free port of the range. For each port it tries all
 /// addresses of the host.
-descriptor bind_first_free(const endpoint_options& options) {
+descriptor bind_first_free(const endpoint_options& options,
+                           const credentials& own_credentials) {
   auto candidates = resolve(*options.listen);
   if (candidates.found.empty())
     cannot_listen(*options.listen, candidates.problem);
-  if (options.credentials.none())
+  if (own_credentials.none())
     for (const auto& candidate : candidates.found)
       if (!candidate.is_loopback())
         throw std::invalid_argument{"'" + to_string(*options.listen) + "'"
@@ -76,16 +78,17 @@ descriptor bind_first_free(const endpoint_options& options) {
 
 endpoint::impl::impl(const endpoint_options& initial_options)
   : options{initial_options},
+    own_credentials{credentials_of(initial_options.connection)},
     log{initial_options.log},
     tick_timer{*loop, [this] { tick(); }} {
-  if (initial_options.credentials.tls)
-    certificates.emplace(*initial_options.credentials.tls);
+  if (own_credentials.tls)
+    certificates.emplace(*own_credentials.tls);
   if (initial_options.listen)
     listen();
 }
 
 void endpoint::impl::listen() {
-  auto listening = bind_first_free(options);
+  auto listening = bind_first_free(options, own_credentials);
   const auto bound_address = local_address(listening.get());
   advertised_address = options.advertised.value_or(
     address{options.listen->host, bound_address.port()});
@@ -99,8 +102,8 @@ void endpoint::impl::listen() {
   connection_acceptor.emplace(
     *loop, std::move(listening),
     acceptor::settings{
-      options.max_handshakes, options.handshake_timeout,
-      options.credentials.secret,
+      options.max_handshakes, options.connection.handshake_timeout,
+      own_credentials.secret,
       [this](int fd) { return wrap(fd, tls::side::acceptor); },
       [this](const hello& x) { return authorize(x); },
       [this](const hello& x, std::unique_ptr<stream> it) {
@@ -128,8 +131,9 @@ std::unique_ptr<stream> endpoint::impl::wrap(int fd, tls::side own_side) const {
 std::chrono::milliseconds endpoint::impl::tick_interval() const {
   using namespace std::chrono_literals;
   return std::max<std::chrono::milliseconds>(
-    1ms, std::min({options.heartbeat_interval, options.heartbeat_timeout / 4,
-                   options.handshake_timeout / 4}));
+    1ms, std::min({options.connection.heartbeat_interval,
+                   options.connection.heartbeat_timeout / 4,
+                   options.connection.handshake_timeout / 4}));
 }
 
 void endpoint::impl::tick() {
@@ -176,11 +180,8 @@ void endpoint::impl::shut_down() {
 }
 
 void endpoint::impl::check_all_closed() {
-  if (!closing || !connections.empty())
-    return;
-  const std::lock_guard hold{lock};
-  all_closed = true;
-  closed_event.notify_all();
+  if (closing && connections.empty())
+    all_closed.notify();
 }
 
 // -- what arrives -------------------------------------------------------------
@@ -191,8 +192,8 @@ endpoint::impl::make_connection(const hello& peer,
   if (!carries_frames(peer.purpose))
     return connected_stream;
   const stream_connection::settings settings{
-    options.heartbeat_interval, options.heartbeat_timeout,
-    options.handshake_timeout, options.limits};
+    options.connection.heartbeat_interval, options.connection.heartbeat_timeout,
+    options.connection.handshake_timeout, options.limits};
   auto opened = std::make_shared<stream_connection>(
     loop, std::move(connected_stream), peer, settings,
     [this](const stream_connection& x,
@@ -216,10 +217,10 @@ void endpoint::impl::dial(const address& peer_address, const hello& own_hello,
   connector::request request{
     peer_address,
     own_hello,
-    options.credentials.secret,
+    own_credentials.secret,
     deadline,
-    options.handshake_timeout,
-    options.credentials.none(),
+    options.connection.handshake_timeout,
+    own_credentials.none(),
     [this](int fd) { return wrap(fd, tls::side::dialer); }};
   const auto self = std::make_shared<std::weak_ptr<connector>>();
   const auto attempt = std::make_shared<connector>(
@@ -259,11 +260,7 @@ endpoint::endpoint(const endpoint_options& options) {
 endpoint::~endpoint() {
   auto& state = *impl_;
   state.loop->post([&state] { state.shut_down(); });
-  {
-    std::unique_lock hold{state.lock};
-    state.closed_event.wait_for(hold, state.options.handshake_timeout,
-                                [&state] { return state.all_closed; });
-  }
+  state.all_closed.wait_for(state.options.connection.handshake_timeout);
   state.loop->stop();
   for (const auto& c : std::vector{state.connections})
     c->terminate(close_reason::closed, "the endpoint is closed");
@@ -290,11 +287,10 @@ void endpoint::serve(
 void endpoint::dial(const address& peer_address, const hello& own_hello,
                     std::chrono::milliseconds timeout,
                     std::function<void(dial_result&&)> on_done) {
-  const auto& options = impl_->options;
   if (!handshake::fits(own_hello))
     throw std::logic_error{"a hello of more than "
                            + std::to_string(max_hello_bytes) + " bytes"};
-  if (options.credentials.none() && is_numeric(peer_address)
+  if (impl_->own_credentials.none() && is_numeric(peer_address)
       && !resolve(peer_address).found.front().is_loopback())
     throw std::invalid_argument{"'" + to_string(peer_address) + "'"
                                 + not_loopback};
@@ -306,7 +302,7 @@ void endpoint::dial(const address& peer_address, const hello& own_hello,
 }
 
 bool endpoint::uses_tls() const {
-  return impl_->options.credentials.tls != nullptr;
+  return impl_->own_credentials.tls != nullptr;
 }
 
 endpoint::rejected_peers endpoint::rejections() const {

@@ -3,8 +3,8 @@
 #include "troupe/net/base/address.hpp"
 #include "troupe/net/base/log_function.hpp"
 #include "troupe/net/io/stream.hpp"
-#include "troupe/net/security/credentials.hpp"
 #include "troupe/net/session/connection.hpp"
+#include "troupe/net/session/connection_options.hpp"
 
 #include <chrono>
 #include <functional>
@@ -22,14 +22,7 @@ struct endpoint_options {
   std::uint16_t last_port = 0;
   /// Address that peers dial. None: the address at which the endpoint listens.
   std::optional<address> advertised{};
-  /// Without credentials, only loopback addresses are allowed.
-  troupe::net::credentials credentials{};
-  std::chrono::milliseconds heartbeat_interval{100};
-  /// If no byte arrives from the peer for this time, the connection is closed
-  /// as timed out.
-  std::chrono::milliseconds heartbeat_timeout{1000};
-  /// Maximum duration of a handshake, and of the close of a connection.
-  std::chrono::milliseconds handshake_timeout{5000};
+  connection_options connection{};
   /// Maximum number of concurrent handshakes of accepted connections. A further
   /// connection evicts the oldest handshake.
   std::size_t max_handshakes = 256;

@@ -1,13 +1,13 @@
 #pragma once
 
 #include "troupe/net/base/log_rate_limiter.hpp"
+#include "troupe/net/base/notification.hpp"
 #include "troupe/net/security/tls.hpp"
 #include "troupe/net/session/acceptor.hpp"
 #include "troupe/net/session/connector.hpp"
 #include "troupe/net/session/endpoint.hpp"
 #include "troupe/net/session/stream_connection.hpp"
 
-#include <condition_variable>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -45,8 +45,9 @@ struct endpoint::impl {
   void count_rejection(const std::string& peer_address,
                        const std::string& reason);
 
-  const endpoint_options options; ///< Any thread may read it.
-  address advertised_address;     ///< Any thread may read it.
+  const endpoint_options options;    ///< Any thread may read it.
+  const credentials own_credentials; ///< Any thread may read it.
+  address advertised_address;        ///< Any thread may read it.
   log_rate_limiter log;
   std::optional<tls> certificates;
   std::function<hello_response(const hello&)> authorize;
@@ -60,9 +61,9 @@ struct endpoint::impl {
   bool closing = false;
   std::chrono::steady_clock::time_point next_secret_warning{};
 
-  std::mutex lock; // guards all members below
-  std::condition_variable closed_event;
-  bool all_closed = false;
+  notification all_closed; ///< Any thread may use it.
+
+  std::mutex lock; // guards `rejections`
   rejected_peers rejections;
 };
 

@@ -96,15 +96,15 @@ service_router::service_router(std::shared_ptr<net::endpoint> shared_endpoint)
   : routing_table_{std::make_shared<routing_table>()},
     endpoint_{std::move(shared_endpoint)} {}
 
-/// Sets the endpoint's handler at the first registration. Until then dialing
-/// peers wait.
 void service_router::open() {
-  endpoint_->serve(
-    [by = routing_table_](const net::hello& x) { return by->authorize(x); },
-    [by = routing_table_](const net::hello& x,
-                          net::accepted_connection&& what) {
-      by->accepted(x, std::move(what));
-    });
+  std::call_once(opened_, [this] {
+    endpoint_->serve(
+      [by = routing_table_](const net::hello& x) { return by->authorize(x); },
+      [by = routing_table_](const net::hello& x,
+                            net::accepted_connection&& what) {
+        by->accepted(x, std::move(what));
+      });
+  });
 }
 
 service_router::~service_router() = default;
@@ -126,10 +126,8 @@ service_router::serve(const std::string& job, const std::string& purpose,
     routing_table::key service_key;
     std::shared_ptr<routing_table::route> active_route;
   };
-  auto added = std::make_unique<scoped_registration>(
+  return std::make_unique<scoped_registration>(
     routing_table_, routing_table::key{job, purpose}, std::move(handler));
-  std::call_once(opened_, [this] { open(); });
-  return added;
 }
 
 } // namespace troupe

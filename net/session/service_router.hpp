@@ -10,8 +10,10 @@
 namespace troupe {
 
 /// Routes each accepted connection of an endpoint to the service that is
-/// registered for the job and purpose in the dialer's hello. Any thread may
-/// call its functions.
+/// registered for the job and purpose in the dialer's hello. The owner
+/// registers its services, and then calls `open`. A job that begins later on
+/// the same endpoint registers its services then. Any thread may call the
+/// functions.
 class service_router {
 public:
   /// Handles the connections of one service. `authorize` accepts or rejects a
@@ -34,8 +36,7 @@ public:
   /// @errors throws as the constructor of `net::endpoint`.
   explicit service_router(const net::endpoint_options& options);
 
-  /// Uses an existing endpoint. The first registration replaces the endpoint's
-  /// handler.
+  /// Uses an existing endpoint. `open` replaces the endpoint's handler.
   explicit service_router(std::shared_ptr<net::endpoint> shared_endpoint);
   ~service_router();
 
@@ -51,9 +52,12 @@ public:
                                       const std::string& purpose,
                                       service_handler handler);
 
+  /// Begins to accept connections. Until then, dialing peers wait. Further
+  /// calls have no effect.
+  void open();
+
 private:
   class routing_table;
-  void open();
 
   std::once_flag opened_;
   std::shared_ptr<routing_table> routing_table_;
@@ -61,7 +65,8 @@ private:
 };
 
 /// True if a connection was rejected because its service is not registered. The
-/// dialer may retry, because the service may be registered later.
+/// dialer may retry, because a job may begin later than the endpoint of its
+/// process.
 /// @param payload payload of the hello response.
 bool is_retryable(const std::vector<std::byte>& payload);
 

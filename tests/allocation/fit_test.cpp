@@ -1,12 +1,18 @@
+#include "troupe/actors/runtime/runtime.hpp"
 #include "troupe/data/sources/digits.hpp"
+#include "troupe/models/layer.hpp"
 #include "troupe/models/zoo.hpp"
+#include "troupe/tensors/context.hpp"
 #include "troupe/tests/support/malloc_counter.hpp"
 #include "troupe/training/model.hpp"
 #include "troupe/training/strategies/local_strategies.hpp"
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <memory>
 #include <optional>
+#include <thread>
 
 namespace {
 
@@ -46,6 +52,59 @@ TEST(Fit, CallsNoMallocWithReplicasInTurn) {
   if (troupe::testing::products_call_malloc())
     GTEST_SKIP() << "oneDNN's matrix products call malloc on this processor";
   EXPECT_EQ(calls_in_a_fit(models::mlp(), 2), 0u);
+}
+
+/// Counts the calls of malloc by the threads of the replicas from the sixth
+/// training step on. The thread of a replica passes the layer once in a step.
+struct replica_thread {
+  std::thread::id id;
+  int steps = 0;
+  std::optional<troupe::testing::malloc_counter> counter;
+  std::uint64_t calls = 0;
+
+  void count_step() {
+    if (++steps == 6) {
+      id = std::this_thread::get_id();
+      counter.emplace();
+    } else if (steps > 6) {
+      EXPECT_EQ(id, std::this_thread::get_id());
+      calls = counter->calls();
+    }
+  }
+};
+std::array<replica_thread, 2> replica_threads;
+
+class counting_layer final : public models::layer {
+public:
+  std::string_view type() const override { return "counting"; }
+  shape build(const shape& input, models::builder&) const override {
+    return input;
+  }
+  tensor forward(const tensor& x, const models::layer_scope& s) const override {
+    if (s.training())
+      replica_threads.at(current_context().random.replica).count_step();
+    return x;
+  }
+};
+
+/// The step itself calls no malloc. The messages between the replica and the
+/// chief sometimes do, when the free lists of CAF are empty.
+TEST(Fit, CallsMallocInFewStepsOnTheThreadsOfMirroredReplicas) {
+  if (troupe::testing::products_call_malloc())
+    GTEST_SKIP() << "oneDNN's matrix products call malloc on this processor";
+  runtime actors;
+  const mirrored_strategy strategy{actors, {"cpu:0", "cpu:1"}};
+  const auto scope = strategy.scope();
+  models::register_layer<counting_layer>();
+  auto description = models::mlp();
+  description.layers.insert(description.layers.begin(),
+                            std::make_shared<counting_layer>());
+  model fitted{description, adam{}};
+  fitted.fit(data::digits({.examples = 1280}).batch(32), {.prefetch = 0});
+  for (const auto& x : replica_threads) {
+    EXPECT_EQ(x.steps, 40);
+    EXPECT_LT(x.calls, 17u) << "in 34 steps";
+  }
 }
 
 } // namespace

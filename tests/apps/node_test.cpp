@@ -43,7 +43,8 @@ std::vector<std::string> tool_node() {
 std::string exit_reason_after(int signal) {
   node_process process{example};
   runtime actors;
-  remote_node node{actors, process.address, {.heartbeat_timeout = 500ms}};
+  remote_node node{
+    actors, process.address, {.connection = {.heartbeat_timeout = 500ms}}};
   const auto role = node.spawn<greeter_actor>("greeter", "Hi");
   std::string reason;
   {

@@ -24,8 +24,7 @@ struct remote_strategy_options {
   communication_options communication{};
   /// Transport of tensors between two nodes.
   transport_kind transport = transport_kind::automatic;
-  /// None: the result of `net::credentials_from_environment`.
-  std::optional<net::credentials> credentials{};
+  net::connection_options connection{};
   /// Each worker waits at most this long for the other workers to join the job.
   std::chrono::milliseconds start_timeout{60'000};
   /// Timeout of the constructor's requests that start the workers, of each
@@ -34,9 +33,6 @@ struct remote_strategy_options {
   std::chrono::milliseconds request_timeout{600'000};
   /// The destructor waits at most this long for the nodes.
   std::chrono::milliseconds shutdown_timeout{5000};
-  std::chrono::milliseconds heartbeat_interval{100};
-  /// A node that sends nothing for this long is considered lost.
-  std::chrono::milliseconds heartbeat_timeout{1000};
 };
 
 namespace detail {

@@ -62,23 +62,21 @@ void remote_strategy::impl::check() const {
   check_threads(options.threads);
   if (options.devices.empty())
     refuse("devices is empty; give one for each replica of a node");
-  for (const auto x : {options.start_timeout, options.request_timeout,
-                       options.shutdown_timeout, options.heartbeat_interval,
-                       options.heartbeat_timeout})
+  const auto& connection = options.connection;
+  for (const auto x :
+       {options.start_timeout, options.request_timeout,
+        options.shutdown_timeout, connection.heartbeat_interval,
+        connection.heartbeat_timeout, connection.handshake_timeout})
     if (x < milliseconds{1} || x > std::chrono::hours{1})
-      refuse("start_timeout, request_timeout, shutdown_timeout, "
-             "heartbeat_interval and heartbeat_timeout must be 1 ms to "
-             "1 h");
+      refuse("start_timeout, request_timeout, shutdown_timeout, and the "
+             "heartbeat_interval, heartbeat_timeout and handshake_timeout of "
+             "connection must be 1 ms to 1 h");
 }
 
 void remote_strategy::impl::spawn(runtime& local_runtime) {
   client_options node_options;
-  node_options.credentials = options.credentials
-                               ? *options.credentials
-                               : net::credentials_from_environment();
+  node_options.connection = options.connection;
   node_options.request_timeout = options.request_timeout;
-  node_options.heartbeat_interval = options.heartbeat_interval;
-  node_options.heartbeat_timeout = options.heartbeat_timeout;
   worker_arguments arguments;
   arguments.job = new_job_name(options.steps);
   arguments.addresses = addresses;

@@ -66,18 +66,13 @@ cluster_options to_cluster_options(const net::cluster_spec& cluster,
   result.start_timeout = options.start_timeout;
   result.transport = options.transport;
   result.router = options.router;
-  if (!result.router)
-    result.credentials = options.credentials
-                           ? *options.credentials
-                           : net::credentials_from_environment();
-  if (result.transport == transport_kind::tls && !result.credentials.tls
-      && !result.router)
+  result.connection = options.connection;
+  if (result.transport == transport_kind::tls && !result.router
+      && !credentials_of(result.connection).tls)
     throw std::invalid_argument(
-      "transport tls requires certificates; pass them as credentials, or set "
-      "PEM "
+      "transport tls requires certificates; pass them as "
+      "connection.credentials, or set PEM "
       "files in TROUPE_TLS_CA, TROUPE_TLS_CERTIFICATE and TROUPE_TLS_KEY");
-  result.heartbeat_interval = options.heartbeat_interval;
-  result.heartbeat_timeout = options.heartbeat_timeout;
   result.listen = options.listen;
   result.faults = options.faults;
   result.log = options.log ? options.log : log_of_connections;

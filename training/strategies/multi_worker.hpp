@@ -23,8 +23,7 @@ struct multi_worker_options {
   communication_options communication{};
   /// Transport of tensors between two workers.
   transport_kind transport = transport_kind::automatic;
-  /// None: the result of `net::credentials_from_environment`.
-  std::optional<net::credentials> credentials{};
+  net::connection_options connection{};
   /// Maximum wait for the other workers at the start.
   std::chrono::milliseconds start_timeout{60'000};
   std::string job = "job"; ///< Must be equal in all workers.
@@ -32,12 +31,9 @@ struct multi_worker_options {
   /// cluster, to which the other workers connect.
   std::optional<net::address> listen{};
   /// Service router of a node that already accepts connections at this worker's
-  /// address in the cluster. The router has credentials of its own, so
-  /// `credentials` is ignored. Null: this worker listens itself.
+  /// address in the cluster. The router has options of its own, so
+  /// `connection` is ignored. Null: this worker listens itself.
   std::shared_ptr<service_router> router{};
-  std::chrono::milliseconds heartbeat_interval{100};
-  /// A worker that sends nothing for this long is considered lost.
-  std::chrono::milliseconds heartbeat_timeout{1000};
   /// Receives reports of rejected and lost connections. Null:
   /// `log_of_connections`.
   net::log_function log{};

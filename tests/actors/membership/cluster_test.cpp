@@ -190,6 +190,7 @@ TEST(Cluster, AdmitsAMemberThatConnectedBeforeItsLeaderJoined) {
     "another", "control",
     {[](const net::hello&) { return net::hello_response{}; },
      [](const net::hello&, net::accepted_connection&&) {}});
+  processes.members[0].router->open();
   std::promise<void> refused;
   processes.members[1].router = make_router_that_reports_rejection(refused);
   std::thread early{[&] { processes.join({1}); }};

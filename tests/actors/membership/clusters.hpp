@@ -52,7 +52,7 @@ struct member {
 inline std::shared_ptr<service_router> make_router() {
   net::endpoint_options config;
   config.listen = net::address{"127.0.0.1", 0};
-  config.handshake_timeout = 2s;
+  config.connection.handshake_timeout = 2s;
   return std::make_shared<service_router>(config);
 }
 

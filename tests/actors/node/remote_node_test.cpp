@@ -96,13 +96,14 @@ TEST(RemoteNode, IsToldItsWrongSecretWhichTheNodeLogsByDefault) {
     arrived.notify_all();
   });
   {
-    server_side server{{.credentials = credentials_of("right")}};
+    server_side server{
+      {.connection = {.credentials = credentials_of("right")}}};
     runtime client_runtime;
     const auto why = failure_of([&] {
-      remote_node{
-        client_runtime,
-        server.node.address(),
-        {.credentials = credentials_of("wrong"), .connect_timeout = 1h}};
+      remote_node{client_runtime,
+                  server.node.address(),
+                  {.connection = {.credentials = credentials_of("wrong")},
+                   .connect_timeout = 1h}};
     });
     EXPECT_EQ(why.code, ec::refused);
     EXPECT_NE(std::string{why.what()}.find("its secret is another than that "
@@ -165,6 +166,7 @@ TEST(RemoteNode, RejectsAResponseWithAChannelThatIsOpenAlready) {
                       skeleton<node_actor>, fake_node, it->open(root_channel),
                       skeleton_options{});
                   }});
+  router.open();
   remote_node node{client_runtime,
                    to_string(router.endpoint().advertised_address())};
   const auto why = failure_of([&] { node.spawn<counter_actor>("counter", 1); });
@@ -192,17 +194,20 @@ TEST(RemoteNode, ReportsThatNoProcessListens) {
 }
 
 TEST(RemoteNode, ConnectsOnlyWithTheSecret) {
-  server_side server{{.credentials = credentials_of("open sesame")}};
+  server_side server{
+    {.connection = {.credentials = credentials_of("open sesame")}}};
   runtime client_runtime;
   for (const auto& bad : {credentials_of("open barley"), net::credentials{}})
     failure_of([&] {
-      remote_node{client_runtime,
-                  server.node.address(),
-                  {.credentials = bad, .connect_timeout = 500ms}};
+      remote_node{
+        client_runtime,
+        server.node.address(),
+        {.connection = {.credentials = bad}, .connect_timeout = 500ms}};
     });
-  remote_node node{client_runtime,
-                   server.node.address(),
-                   {.credentials = credentials_of("open sesame")}};
+  remote_node node{
+    client_runtime,
+    server.node.address(),
+    {.connection = {.credentials = credentials_of("open sesame")}}};
   EXPECT_EQ(add(client_runtime, node.spawn<counter_actor>("counter", 1), 1), 2);
 }
 
@@ -216,7 +221,8 @@ void expect_served_by_the_environment() {
   failure_of([&] {
     remote_node{client_runtime,
                 server.node.address(),
-                {.credentials = net::credentials{}, .connect_timeout = 500ms}};
+                {.connection = {.credentials = net::credentials{}},
+                 .connect_timeout = 500ms}};
   });
 }
 

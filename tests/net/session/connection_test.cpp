@@ -215,7 +215,8 @@ TEST(Connection, IsClosedWithItsEndpoint) {
 
 TEST(Connection, ReceivesHeartbeatsWhileIdle) {
   auto left = dialing_options(), right = listening_options();
-  left.heartbeat_interval = right.heartbeat_interval = 5ms;
+  left.connection.heartbeat_interval = right.connection.heartbeat_interval =
+    5ms;
   connected_endpoints endpoints{left, right};
   const auto end = std::chrono::steady_clock::now() + max_wait;
   int heartbeats = 0;

@@ -199,7 +199,7 @@ TEST(Endpoint, LeavesLoopbackOnlyWithCredentials) {
   auto options = listening_options();
   options.listen = address{"0.0.0.0", 0};
   EXPECT_THROW(endpoint{options}, std::invalid_argument);
-  options.credentials = secret_credentials("s");
+  options.connection.credentials = secret_credentials("s");
   EXPECT_NO_THROW(endpoint{options});
   test_endpoint left{dialing_options()};
   EXPECT_THROW(left.dial({"192.0.2.1", 80}, hello_of("left")),
@@ -291,7 +291,7 @@ TEST(Endpoint, ClosesItsConnectionsWithAReason) {
 
 TEST(Endpoint, RejectsContradictoryOptions) {
   auto options = listening_options();
-  options.heartbeat_timeout = options.heartbeat_interval;
+  options.connection.heartbeat_timeout = options.connection.heartbeat_interval;
   EXPECT_THROW(endpoint{options}, std::invalid_argument);
   options = listening_options();
   options.listen->port = 2000;

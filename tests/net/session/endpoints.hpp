@@ -75,9 +75,9 @@ inline hello hello_of(const std::string& name,
 inline endpoint_options listening_options(credentials given_credentials = {}) {
   endpoint_options options;
   options.listen = address{"127.0.0.1", 0};
-  options.credentials = std::move(given_credentials);
+  options.connection.credentials = std::move(given_credentials);
   // tests of the timeout set a shorter one
-  options.heartbeat_timeout = max_wait;
+  options.connection.heartbeat_timeout = max_wait;
   return options;
 }
 

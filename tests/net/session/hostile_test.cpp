@@ -126,7 +126,7 @@ TEST(HostilePeer, GetsOnlyTheVerdictOnAReplayedHandshake) {
 
 TEST(HostilePeer, IsClosedWhenItsHandshakeTimesOut) {
   auto options = listening_options();
-  options.handshake_timeout = 50ms;
+  options.connection.handshake_timeout = 50ms;
   test_endpoint server{options};
   raw_socket mute{server.net_endpoint->advertised_address()};
   raw_socket slow{server.net_endpoint->advertised_address()};
@@ -139,7 +139,7 @@ TEST(HostilePeer, IsClosedWhenItsHandshakeTimesOut) {
 TEST(HostilePeer, IsEvictedByNewConnections) {
   auto options = listening_options();
   options.max_handshakes = 4;
-  options.handshake_timeout = max_wait;
+  options.connection.handshake_timeout = max_wait;
   test_endpoint server{options};
   std::list<raw_socket> all;
   for (int i = 0; i < 5; ++i)
@@ -150,7 +150,7 @@ TEST(HostilePeer, IsEvictedByNewConnections) {
 
 TEST(HostilePeer, CannotKeepMembersOutByThousandsOfConnections) {
   auto options = listening_options(secret_credentials("right"));
-  options.handshake_timeout = max_wait;
+  options.connection.handshake_timeout = max_wait;
   test_endpoint server{options};
   constexpr std::size_t wanted = 10'000;
   // for the server's handshakes, for the member, and for the process itself
@@ -225,8 +225,8 @@ struct misbehaving_peer {
 
 TEST(FaultyPeer, TimesOutWhenItSendsNothing) {
   auto options = listening_options();
-  options.heartbeat_interval = 5ms;
-  options.heartbeat_timeout = 50ms;
+  options.connection.heartbeat_interval = 5ms;
+  options.connection.heartbeat_timeout = 50ms;
   misbehaving_peer peer{options};
   const auto last = peer.closings.take();
   EXPECT_EQ(last.cause, close_reason::timed_out);
@@ -289,8 +289,8 @@ TEST(FaultyPeer, StopsThePostingSideWhenItStopsReading) {
 
 TEST(FaultyPeer, IsNotAwaitedBeyondTheTimeoutWhenItSendsNoGoaway) {
   auto options = listening_options();
-  options.heartbeat_interval = 5ms;
-  options.handshake_timeout = 500ms * troupe::test::slowness;
+  options.connection.heartbeat_interval = 5ms;
+  options.connection.handshake_timeout = 500ms * troupe::test::slowness;
   misbehaving_peer peer{options};
   peer.server_connection->close("enough");
   const auto last = peer.closings.take();
@@ -300,7 +300,7 @@ TEST(FaultyPeer, IsNotAwaitedBeyondTheTimeoutWhenItSendsNoGoaway) {
 
 TEST(FaultyPeer, CannotKeepAnEndpointFromClosing) {
   auto options = listening_options();
-  options.handshake_timeout = 500ms * troupe::test::slowness;
+  options.connection.handshake_timeout = 500ms * troupe::test::slowness;
   misbehaving_peer peer{options};
   peer.server.net_endpoint.reset();
   EXPECT_EQ(peer.closings.take().cause, close_reason::closed);

@@ -194,12 +194,13 @@ void expect_equal_weights(const net::credentials& of_nodes,
                           transport_kind transport_used,
                           const std::string& transport) {
   const several_nodes cluster_nodes{
-    2, "small", small_training, {.credentials = of_nodes}};
+    2, "small", small_training, {.connection = {.credentials = of_nodes}}};
   runtime here;
-  remote_strategy remote{
-    here,
-    cluster_nodes.addresses,
-    {.steps = "small", .transport = transport_used, .credentials = of_client}};
+  remote_strategy remote{here,
+                         cluster_nodes.addresses,
+                         {.steps = "small",
+                          .transport = transport_used,
+                          .connection = {.credentials = of_client}}};
   EXPECT_EQ(remote.transport(), transport);
   EXPECT_EQ(train_remotely(remote), train_locally(2));
 }

@@ -1,0 +1,50 @@
+#include "local_launcher.hpp"
+
+#include "troupe/net/cluster/cluster_task.hpp"
+#include "troupe/net/cluster/tf_config.hpp"
+
+#include <chrono>
+#include <map>
+#include <utility>
+
+using namespace troupe;
+
+namespace {
+
+net::cluster_spec cluster_of(const net::reserved_ports& ports, bool chief) {
+  std::map<std::string, net::cluster_spec::list> jobs;
+  for (const auto port : ports.numbers())
+    jobs[chief && jobs.empty() ? "chief" : "worker"].push_back(
+      "127.0.0.1:" + std::to_string(port));
+  return net::cluster_spec{jobs};
+}
+
+} // namespace
+
+local_launcher::local_launcher(const job_shape& shape,
+                               child_processes_options options)
+  : ports_{shape.processes},
+    cluster_{cluster_of(ports_, shape.chief)},
+    children_{std::move(options)} {}
+
+void local_launcher::start(
+  const std::vector<std::string>& command,
+  const std::function<environment_changes(const std::string&)>&
+    credentials_of) {
+  for (const auto& job : cluster_.jobs())
+    for (const auto index : cluster_.task_indices(job)) {
+      const net::cluster_task task{job, index};
+      auto variables = credentials_of(to_string(task));
+      variables["TF_CONFIG"] = net::write_tf_config(cluster_, task);
+      children_.start({to_string(task), command, std::move(variables)});
+    }
+}
+
+void local_launcher::wait(const signal_receiver& signals,
+                          const std::function<void(int)>& on_signal) {
+  while (children_.running()) {
+    children_.poll_once(std::chrono::seconds{60}, signals.descriptor());
+    while (const auto signal_number = signals.take())
+      on_signal(signal_number);
+  }
+}

@@ -1,0 +1,44 @@
+#pragma once
+
+#include "child_processes.hpp"
+#include "signal_receiver.hpp"
+#include "troupe/net/cluster/cluster_spec.hpp"
+#include "troupe/net/io/reserved_ports.hpp"
+
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <vector>
+
+/// Starts the processes of one job on this machine, and waits for them. It
+/// chooses their addresses, which are free ports of 127.0.0.1.
+class local_launcher {
+public:
+  struct job_shape {
+    std::size_t processes = 1;
+    bool chief = false; ///< The first process is the chief, not worker 0.
+  };
+
+  local_launcher(const job_shape& shape, child_processes_options options);
+
+  /// Starts all processes with the same command. The variable TF_CONFIG tells a
+  /// process the addresses of all processes and its own task.
+  /// @param credentials_of returns further environment variables of the process
+  ///        with this name, such as "worker 1".
+  /// @errors throws as `child_processes::start`.
+  void start(const std::vector<std::string>& command,
+             const std::function<environment_changes(const std::string&)>&
+               credentials_of);
+
+  /// Waits until all processes have ended.
+  /// @param on_signal called with the number of each signal that arrives.
+  void wait(const signal_receiver& signals,
+            const std::function<void(int)>& on_signal);
+
+  child_processes& children() { return children_; }
+
+private:
+  troupe::net::reserved_ports ports_; ///< They stay reserved during the job.
+  troupe::net::cluster_spec cluster_;
+  child_processes children_;
+};
