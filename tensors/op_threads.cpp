@@ -59,7 +59,7 @@ void run_on_op_threads(void (*fn)(void*), void* argument, int threads) {
 }
 
 bool has_several_op_threads() noexcept {
-  return onednn::threads() > 1;
+  return onednn::threads() > 1 && omp_in_parallel() == 0;
 }
 
 void run_ranges(std::size_t n, std::size_t multiple,

@@ -27,7 +27,8 @@ void run_ranges(std::size_t n, std::size_t multiple,
                            std::size_t end),
                 const void* context);
 
-/// Returns true if ops of the calling thread use several threads.
+/// Returns true if ops of the calling thread use several threads, and the
+/// thread does not run a range of another op.
 bool has_several_op_threads() noexcept;
 
 } // namespace detail

@@ -121,6 +121,17 @@ TEST(OpThreads, SmallLoopsStayOnTheCallingThread) {
   EXPECT_EQ(threads_of(large, large), 1u);
 }
 
+TEST(OpThreads, ARangeIsNotDividedAgain) {
+  const op_thread_scope scope{3};
+  std::atomic<std::size_t> threads = 0, elements = 0;
+  for_elements(large, [&](std::size_t begin, std::size_t end) {
+    threads += threads_of(large, large);
+    elements += end - begin;
+  });
+  EXPECT_EQ(threads, 3u);
+  EXPECT_EQ(elements, large);
+}
+
 /// Returns how many of 3 ranges run on threads that flush denormals.
 int ranges_that_flush() {
   std::atomic<int> count = 0;
@@ -138,8 +149,9 @@ TEST(OpThreads, RangesFlushDenormalsIfTheCallerDoes) {
   for (const bool made_while_flushing : {true, false})
     std::thread{[&] {
       const op_thread_scope scope{3};
-      if (!made_while_flushing)
+      if (!made_while_flushing) {
         EXPECT_EQ(ranges_that_flush(), 0);
+      }
       {
         const flush_denormals outer;
         EXPECT_EQ(ranges_that_flush(), 3);
