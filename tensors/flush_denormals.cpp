@@ -1,19 +1,11 @@
 #include "troupe/tensors/flush_denormals.hpp"
 
 #include "troupe/tensors/onednn/onednn.hpp"
+#include "troupe/tensors/op_threads.hpp"
 
 #ifdef __x86_64__
 #include <xmmintrin.h>
 #endif
-
-// Runs a function on the threads of an OpenMP team. The threads belong to the
-// calling thread, and oneDNN uses the same threads. Compilers emit calls of
-// this function for a parallel region of OpenMP. A direct call passes the
-// argument in a register, while the region passes it in memory that
-// ThreadSanitizer would report, because it does not know libgomp. @source
-// libgomp's manual, 8.4.
-extern "C" void GOMP_parallel(void (*fn)(void*), void* argument,
-                              unsigned threads, unsigned flags);
 
 namespace troupe {
 
@@ -74,9 +66,9 @@ void set_mode(std::uint64_t bits) {
 thread_local int included_threads = 0;
 
 void set_mode_of_op_threads(std::uint64_t bits, int threads) {
-  GOMP_parallel([](void* x) { set_mode(reinterpret_cast<std::uintptr_t>(x)); },
-                reinterpret_cast<void*>(static_cast<std::uintptr_t>(bits)),
-                static_cast<unsigned>(threads), 0);
+  detail::run_on_op_threads(
+    [](void* x) { set_mode(reinterpret_cast<std::uintptr_t>(x)); },
+    reinterpret_cast<void*>(static_cast<std::uintptr_t>(bits)), threads);
 }
 
 } // namespace

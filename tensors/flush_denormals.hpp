@@ -22,8 +22,8 @@ public:
   flush_denormals(const flush_denormals&) = delete;
   flush_denormals& operator=(const flush_denormals&) = delete;
 
-  /// Extends the effect to the threads that oneDNN uses for an op of the
-  /// calling thread. Their mode is restored with that of the calling thread.
+  /// Extends the effect to the other threads of the ops of the calling thread
+  /// (op_threads.hpp). Their mode is restored with that of the calling thread.
   /// No effect if the calling thread does not flush denormals, or if ops use a
   /// single thread.
   static void include_op_threads();

@@ -52,13 +52,16 @@ struct reduction_kernels {
   double (*sum)(const float* x, std::size_t n);
   /// Sum of squares, added in the order of `sum`.
   double (*sum_of_squares)(const float* x, std::size_t n);
-  /// sums[n] = column sums of x[m, n]; += instead of = if `accumulate`. Sums
-  /// each block of 128 rows separately, then adds these sums in order.
-  void (*column_sums)(const float* x, std::size_t m, std::size_t n, float* sums,
-                      bool accumulate);
-  /// `relu_mask(g, y)` and `column_sums(g)` in one pass.
+  /// sums[n] = column sums of x[m, n]; += instead of = if `accumulate`. Row i
+  /// of x begins at element i * stride. Sums each block of 128 rows separately,
+  /// then adds these sums in order.
+  void (*column_sums)(const float* x, std::size_t m, std::size_t n,
+                      std::size_t stride, float* sums, bool accumulate);
+  /// `relu_mask(g, y)` and `column_sums(g)` in one pass. `stride` also applies
+  /// to y.
   void (*masked_column_sums)(float* g, const float* y, std::size_t m,
-                             std::size_t n, float* sums, bool accumulate);
+                             std::size_t n, std::size_t stride, float* sums,
+                             bool accumulate);
   /// out[m, n] = softmax of each row of x; `out` may be `x`.
   void (*softmax)(float* out, const float* x, std::size_t m, std::size_t n);
   /// losses[m] = -log softmax(logits[m, n])[label], and gradient[m, n] =

@@ -3,6 +3,7 @@
 #include "troupe/tensors/detail/exact_math.hpp"
 #include "troupe/tensors/flush_denormals.hpp"
 #include "troupe/tensors/kernels.hpp"
+#include "troupe/tensors/op_threads.hpp"
 
 #include <cmath>
 #include <stdexcept>
@@ -155,11 +156,14 @@ void update_rule::apply(std::span<float> values,
   const auto* g = gradient.data();
   const auto& run = kernels();
   if (const auto* rule = std::get_if<sgd>(&rule_)) {
-    if (rule->momentum == 0)
-      run.sgd(x, g, n, learning_rate, scale);
-    else
-      (rule->nesterov ? run.nesterov : run.momentum)(
-        x, g, slots[0].data(), n, learning_rate, rule->momentum, scale);
+    for_elements(n, [&](std::size_t begin, std::size_t end) {
+      if (rule->momentum == 0)
+        run.sgd(x + begin, g + begin, end - begin, learning_rate, scale);
+      else
+        (rule->nesterov ? run.nesterov : run.momentum)(
+          x + begin, g + begin, slots[0].data() + begin, end - begin,
+          learning_rate, rule->momentum, scale);
+    });
     return;
   }
   const auto* plain = std::get_if<adam>(&rule_);
@@ -169,7 +173,10 @@ void update_rule::apply(std::span<float> values,
           : coefficients_at({decaying->learning_rate, decaying->beta1,
                              decaying->beta2, decaying->epsilon},
                             step, learning_rate, decaying->weight_decay);
-  run.adam(x, g, slots[0].data(), slots[1].data(), n, coefficients, scale);
+  for_elements(n, [&](std::size_t begin, std::size_t end) {
+    run.adam(x + begin, g + begin, slots[0].data() + begin,
+             slots[1].data() + begin, end - begin, coefficients, scale);
+  });
 }
 
 const std::vector<std::string>& update_rule_names() {

@@ -17,8 +17,13 @@ namespace troupe {
 /// Options of a lane backend.
 struct lane_backend_options {
   /// Time for which a waiting thread polls before it sleeps. Zero: it sleeps at
-  /// once. Use zero if a host runs more replicas than it has cores.
+  /// once.
   std::chrono::microseconds spin_timeout{0};
+  /// True: this host runs more replicas than it has cores. Then a waiting
+  /// thread yields its core before each poll, because the thread that it waits
+  /// for may need the core. If it has polled in vain, it does not poll again
+  /// until a wait has succeeded.
+  bool shares_cores = false;
   /// Maximum time that a waiting thread sleeps before its replica reads its
   /// mailbox again.
   std::chrono::milliseconds max_sleep{3};

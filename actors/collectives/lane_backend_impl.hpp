@@ -31,6 +31,7 @@ struct lane_backend::impl {
   bool make_progress();
   bool flush();
   void notify();
+  wait_status on_ready();
   struct driver_scope;
   wait_status drive(unique_lock& locked, std::uint32_t replica,
                     const wait_condition& condition);
@@ -50,7 +51,10 @@ struct lane_backend::impl {
   net::event_notifier notifier; ///< Wakes the driver.
   bool has_driver = false;      ///< True while a thread is the driver.
   bool driver_sleeps = false;   ///< True while the driver sleeps.
-  int followers = 0;            ///< Number of threads that wait for the driver.
+  /// True if a driver that shares its core has polled in vain since the last
+  /// wait that succeeded.
+  bool polled_in_vain = false;
+  int followers = 0; ///< Number of threads that wait for the driver.
   /// The first lane that closed, or the first violation of the protocol on a
   /// lane. It is never reset.
   std::optional<peer_failure> failure;

@@ -109,24 +109,30 @@ lane_backend::wait_status lane_backend::wait(std::uint32_t replica,
   while (impl_->make_progress() && !impl_->holds(replica, condition)) {
   }
   if (impl_->holds(replica, condition))
-    return wait_status::ready;
+    return impl_->on_ready();
   if (impl_->has_failed(replica, condition))
     return wait_status::failed;
   if (!blocking || !blocks())
-    return impl_->holds(replica, condition) ? wait_status::ready
+    return impl_->holds(replica, condition) ? impl_->on_ready()
                                             : wait_status::pending;
   if (impl_->has_driver || !impl_->machine.is_current(replica)) {
     ++impl_->followers;
     impl_->progressed.wait_for(locked, impl_->options.max_sleep);
     --impl_->followers;
     if (impl_->holds(replica, condition))
-      return wait_status::ready;
+      return impl_->on_ready();
     if (impl_->has_failed(replica, condition))
       return wait_status::failed;
     if (impl_->has_driver || !impl_->machine.is_current(replica))
       return wait_status::pending;
   }
   return impl_->drive(locked, replica, condition);
+}
+
+/// Ends a wait whose condition holds.
+lane_backend::wait_status lane_backend::impl::on_ready() {
+  polled_in_vain = false;
+  return wait_status::ready;
 }
 
 /// Makes this thread the driver while the object exists. Its destructor lets
@@ -148,15 +154,17 @@ lane_backend::impl::drive(unique_lock& locked, std::uint32_t replica,
                           const wait_condition& condition) {
   {
     const driver_scope driver{*this};
-    poll(locked, replica, condition);
+    if (!polled_in_vain)
+      poll(locked, replica, condition);
     if (!holds(replica, condition) && !machine.error()) {
+      polled_in_vain = options.shares_cores;
       sleep(locked);
       while (make_progress() && !holds(replica, condition)) {
       }
     }
   }
   if (holds(replica, condition))
-    return wait_status::ready;
+    return on_ready();
   return has_failed(replica, condition) ? wait_status::failed
                                         : wait_status::pending;
 }
@@ -164,7 +172,9 @@ lane_backend::impl::drive(unique_lock& locked, std::uint32_t replica,
 /// Polls the lanes for at most `spin_timeout`. After `min_yield_delay` the
 /// driver yields the core before each poll. It stops polling as soon as another
 /// thread has used the core. The driver should then sleep: the system runs a
-/// woken thread sooner than a thread that yields.
+/// woken thread sooner than a thread that yields. If the threads share cores,
+/// the driver yields from the first poll on until `spin_timeout` has elapsed:
+/// the thread that it waits for may be ready to run on this core.
 void lane_backend::impl::poll(unique_lock& locked, std::uint32_t replica,
                               const wait_condition& condition) {
   const auto begin = clock::now();
@@ -172,7 +182,9 @@ void lane_backend::impl::poll(unique_lock& locked, std::uint32_t replica,
   for (auto now = begin; core_idle && now < begin + options.spin_timeout;
        now = clock::now()) {
     locked.unlock();
-    if (now < begin + min_yield_delay)
+    if (options.shares_cores)
+      std::this_thread::yield();
+    else if (now < begin + min_yield_delay)
       cpu_relax();
     else
       core_idle = core_is_idle(now);

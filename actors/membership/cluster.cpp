@@ -123,8 +123,8 @@ void cluster::impl::check() const {
       "transport tls needs certificates; give connection.credentials with tls");
 }
 
-/// If the caller does not set the spin timeout, waiting threads poll the lanes
-/// only if this host has a core for each of its replicas.
+/// If the caller does not set the spin timeout, it depends on whether this host
+/// has a core for each of its replicas.
 std::shared_ptr<const world>
 cluster::impl::make_world(const replica_group_options& group_options) {
   if (std::exchange(has_group_, true))
@@ -145,10 +145,11 @@ cluster::impl::make_world(const replica_group_options& group_options) {
   }
   lane_backend_options backend_options;
   const auto cores = std::max(std::thread::hardware_concurrency(), 1u);
+  backend_options.shares_cores = near > cores;
   backend_options.spin_timeout = group_options.spin_timeout >= 0us
                                    ? group_options.spin_timeout
-                                 : near <= cores ? 2000us
-                                                 : 0us;
+                                 : backend_options.shares_cores ? 200us
+                                                                : 2000us;
   backend_options.faults = options.faults;
   if (out->placement.count() > 0)
     out->backend = std::make_shared<lane_backend>(

@@ -28,9 +28,9 @@ struct replica_group_options {
   /// Timeout of one step and of each wait in a step.
   std::chrono::milliseconds step_timeout{60'000};
   /// Time for which a waiting replica polls before it blocks. Zero: it blocks
-  /// at once. Negative: automatic. The automatic value is zero if the host runs
-  /// more replicas than it has cores. Otherwise it is 50 us in a job of one
-  /// process and 2 ms in a job of several processes.
+  /// at once. Negative: automatic, which is 50 us in a job of one process and
+  /// 2 ms in a job of several processes. If the host runs more replicas than it
+  /// has cores, the value is zero in one process and 200 us in several.
   std::chrono::microseconds spin_timeout{-1};
   /// Which actors add up the sums: the replicas or reducer actors. Automatic:
   /// reducer actors if the threads of all replicas leave cores free, else the

@@ -44,13 +44,13 @@ inline void add_rows(float* block_sums, std::size_t rows, std::size_t w,
     });
 }
 
-/// Adds the column sums of m rows of n elements to `sums`. `read(i, k)` returns
-/// the vector that begins at element i. Sums blocks of 128 rows separately and
-/// adds the block sums in order. Thus an element passes through at most 128 +
-/// m / 128 + 1 roundings instead of m.
+/// Adds the column sums of m rows of n elements to `sums`. Row r begins at
+/// element r * stride. `read(i, k)` returns the vector that begins at element
+/// i. Sums blocks of 128 rows separately and adds the block sums in order. Thus
+/// an element passes through at most 128 + m / 128 + 1 roundings instead of m.
 template <class F>
-inline void sum_columns(std::size_t m, std::size_t n, float* sums,
-                        bool accumulate, F read) {
+inline void sum_columns(std::size_t m, std::size_t n, std::size_t stride,
+                        float* sums, bool accumulate, F read) {
   if (!accumulate)
     for (std::size_t j = 0; j < n; ++j)
       sums[j] = 0;
@@ -58,9 +58,10 @@ inline void sum_columns(std::size_t m, std::size_t n, float* sums,
     for (std::size_t left = 0; left < n; left += block_columns) {
       const auto w = n - left < block_columns ? n - left : block_columns;
       alignas(64) float block_sums[block_columns] = {};
-      add_rows(
-        block_sums, m - top < block_rows ? m - top : block_rows, w, n,
-        [&](std::size_t at, auto k) { return read(top * n + left + at, k); });
+      add_rows(block_sums, m - top < block_rows ? m - top : block_rows, w,
+               stride, [&](std::size_t at, auto k) {
+                 return read(top * stride + left + at, k);
+               });
       in_vectors(w, [&](std::size_t j, auto k) {
         store(sums + left + j,
               load(sums + left + j, k) + load(block_sums + j, k), k);
@@ -79,14 +80,15 @@ static double sum_of_squares(const float* x, std::size_t n) {
 }
 
 static void column_sums(const float* x, std::size_t m, std::size_t n,
-                        float* sums, bool accumulate) {
-  sum_columns(m, n, sums, accumulate,
+                        std::size_t stride, float* sums, bool accumulate) {
+  sum_columns(m, n, stride, sums, accumulate,
               [=](std::size_t at, auto k) { return load(x + at, k); });
 }
 
 static void masked_column_sums(float* g, const float* y, std::size_t m,
-                               std::size_t n, float* sums, bool accumulate) {
-  sum_columns(m, n, sums, accumulate, [=](std::size_t at, auto k) {
+                               std::size_t n, std::size_t stride, float* sums,
+                               bool accumulate) {
+  sum_columns(m, n, stride, sums, accumulate, [=](std::size_t at, auto k) {
     const auto masked = load(y + at, k) > 0 ? load(g + at, k) : vec{};
     store(g + at, masked, k);
     return masked;

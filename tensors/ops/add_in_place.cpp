@@ -2,6 +2,7 @@
 
 #include "troupe/tensors/flush_denormals.hpp"
 #include "troupe/tensors/kernels.hpp"
+#include "troupe/tensors/op_threads.hpp"
 #include "troupe/tensors/ops/check.hpp"
 
 namespace troupe {
@@ -12,8 +13,11 @@ void add_in_place(tensor& sum, const tensor& x) {
                specs);
   const flush_denormals flushing;
   if (sum.type() == dtype::float32) {
-    kernels().add_into(sum.mutable_data<float>().data(), x.data<float>().data(),
-                       x.size());
+    auto* into = sum.mutable_data<float>().data();
+    const auto* from = x.data<float>().data();
+    for_elements(x.size(), [&](std::size_t begin, std::size_t end) {
+      kernels().add_into(into + begin, from + begin, end - begin);
+    });
     return;
   }
   auto to = sum.mutable_data<double>();

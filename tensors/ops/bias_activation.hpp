@@ -2,6 +2,7 @@
 
 #include "troupe/tensors/kernels.hpp"
 #include "troupe/tensors/op.hpp"
+#include "troupe/tensors/op_threads.hpp"
 #include "troupe/tensors/ops/activation.hpp"
 
 namespace troupe::ops {
@@ -18,12 +19,19 @@ inline void mask_and_sum_columns(op_call& c, activation f) {
   const auto& k = kernels();
   if (c.wants(2)) {
     auto* sums = c.grad_in[2].mutable_data<float>().data();
-    if (f == activation::relu)
-      k.masked_column_sums(g, y, rows, columns, sums, c.accumulates(2));
-    else
-      k.column_sums(g, rows, columns, sums, c.accumulates(2));
+    const auto sum = [&](std::size_t begin, std::size_t end) {
+      if (f == activation::relu)
+        k.masked_column_sums(g + begin, y + begin, rows, end - begin, columns,
+                             sums + begin, c.accumulates(2));
+      else
+        k.column_sums(g + begin, rows, end - begin, columns, sums + begin,
+                      c.accumulates(2));
+    };
+    for_ranges(columns, rows * columns, sum, 16);
   } else if (f == activation::relu) {
-    k.relu_mask(g, y, rows * columns);
+    for_elements(rows * columns, [&](std::size_t begin, std::size_t end) {
+      k.relu_mask(g + begin, y + begin, end - begin);
+    });
   }
 }
 

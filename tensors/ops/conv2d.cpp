@@ -2,6 +2,8 @@
 
 #include "troupe/tensors/kernels.hpp"
 #include "troupe/tensors/onednn/onednn.hpp"
+#include "troupe/tensors/op_threads.hpp"
+#include "troupe/tensors/ops/add_in_place.hpp"
 #include "troupe/tensors/ops/bias_activation.hpp"
 #include "troupe/tensors/ops/check.hpp"
 #include "troupe/tensors/ops/geometry.hpp"
@@ -63,7 +65,9 @@ void forward(op_call& c) {
                   c.out.mutable_data<float>().data());
   if (has_relu(c)) {
     auto* y = c.out.mutable_data<float>().data();
-    kernels().relu(y, y, c.out.size());
+    for_elements(c.out.size(), [&](std::size_t begin, std::size_t end) {
+      kernels().relu(y + begin, y + begin, end - begin);
+    });
   }
 }
 
@@ -78,8 +82,7 @@ struct destination {
   float* data() { return output.mutable_data<float>().data(); }
   void finish() {
     if (!output.shares_storage_with(gradient))
-      kernels().add_into(gradient.mutable_data<float>().data(),
-                         output.data<float>().data(), gradient.size());
+      add_in_place(gradient, output);
   }
 
   tensor gradient, output;

@@ -2,8 +2,11 @@
 
 #include "troupe/tensors/kernels.hpp"
 #include "troupe/tensors/onednn/onednn.hpp"
+#include "troupe/tensors/op_threads.hpp"
+#include "troupe/tensors/ops/add_in_place.hpp"
 #include "troupe/tensors/ops/bias_activation.hpp"
 #include "troupe/tensors/ops/geometry.hpp"
+#include "troupe/tensors/ops/pooling.hpp"
 
 #include <algorithm>
 #include <array>
@@ -79,11 +82,13 @@ void forward(op_call& c) {
   p.each([&](std::int64_t i) {
     onednn::forward(p.conv, x + i * p.x_floats, c.in[1].data<float>().data(),
                     c.in[2].data<float>().data(), conv_output);
-    kernels().max_pool(p.pool, conv_output, out + i * p.out_floats,
-                       indices + i * p.out_floats);
+    ops::max_pool(p.pool, conv_output, out + i * p.out_floats,
+                  indices + i * p.out_floats);
   });
   if (options_of(c).conv.f == activation::relu)
-    kernels().relu(out, out, c.out.size());
+    for_elements(c.out.size(), [&](std::size_t begin, std::size_t end) {
+      kernels().relu(out + begin, out + begin, end - begin);
+    });
 }
 
 void backward(op_call& c) {
@@ -107,8 +112,8 @@ void backward(op_call& c) {
   if (c.wants(1) && (p.images == 0 && !c.accumulates(1)))
     std::ranges::fill(c.grad_in[1].mutable_data<float>(), 0.0f);
   p.each([&](std::int64_t i) {
-    kernels().max_pool_backward(p.pool, g + i * p.out_floats,
-                                indices + i * p.out_floats, conv_output, false);
+    ops::max_pool_backward(p.pool, g + i * p.out_floats,
+                           indices + i * p.out_floats, conv_output, false);
     if (c.wants(1)) {
       auto* gradient = c.grad_in[1].mutable_data<float>().data();
       const bool first = i == 0 && !c.accumulates(1);
@@ -116,15 +121,14 @@ void backward(op_call& c) {
       onednn::backward_weights(p.conv, x + i * p.x_floats, conv_output,
                                tile_gradient);
       if (!first)
-        kernels().add_into(gradient, tile_gradient, gw.size());
+        add_in_place(c.grad_in[1], gw);
     }
     if (c.wants(0))
       onednn::backward_data(p.conv, conv_output, w,
                             gx.mutable_data<float>().data() + i * p.x_floats);
   });
   if (c.wants(0) && c.accumulates(0))
-    kernels().add_into(c.grad_in[0].mutable_data<float>().data(),
-                       gx.data<float>().data(), gx.size());
+    add_in_place(c.grad_in[0], gx);
 }
 
 /// Computes the output of the convolution, which is the input of the pooling.

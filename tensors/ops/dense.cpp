@@ -2,6 +2,7 @@
 
 #include "troupe/tensors/kernels.hpp"
 #include "troupe/tensors/onednn/onednn.hpp"
+#include "troupe/tensors/op_threads.hpp"
 #include "troupe/tensors/ops/bias_activation.hpp"
 #include "troupe/tensors/ops/check.hpp"
 
@@ -24,13 +25,18 @@ tensor_spec infer_dense(std::span<const tensor_spec> in, const op_options&) {
 void dense_forward(op_call& c) {
   const auto &x = c.in[0], &w = c.in[1];
   const auto m = x.dims()[0], n = w.dims()[1];
+  const auto columns = std::size_t(n);
   const auto* b = c.in[2].data<float>().data();
   auto* y = c.out.mutable_data<float>().data();
   const bool relu = c.options.as<activation>() == activation::relu;
   onednn::run({.m = m, .n = n, .k = w.dims()[0], .bias = !relu},
               x.data<float>().data(), w.data<float>().data(), b, y);
   if (relu)
-    kernels().bias_add_relu(y, b, std::size_t(m), std::size_t(n));
+    for_ranges(std::size_t(m), std::size_t(m) * columns,
+               [&](std::size_t begin, std::size_t end) {
+                 kernels().bias_add_relu(y + begin * columns, b, end - begin,
+                                         columns);
+               });
 }
 
 void dense_backward(op_call& c) {

@@ -1,6 +1,7 @@
 #include "troupe/tensors/ops/dropout.hpp"
 
 #include "troupe/tensors/context.hpp"
+#include "troupe/tensors/op_threads.hpp"
 #include "troupe/tensors/random.hpp"
 
 namespace troupe {
@@ -21,11 +22,14 @@ void forward(op_call& c) {
   const auto [rate, key] = c.options.as<dropped>();
   c.saved = tensor{c.out.dims()};
   auto mask = c.saved.mutable_data<float>();
-  fill_bernoulli(mask, 1.0 - double(rate), 1 / (1 - rate), key);
   const auto x = c.in[0].data<T>();
   auto y = c.out.mutable_data<T>();
-  for (std::size_t i = 0; i < y.size(); ++i)
-    y[i] = x[i] * mask[i];
+  for_elements(y.size(), [&](std::size_t begin, std::size_t end) {
+    fill_bernoulli(mask.subspan(begin, end - begin), 1.0 - double(rate),
+                   1 / (1 - rate), key, begin);
+    for (auto i = begin; i < end; ++i)
+      y[i] = x[i] * mask[i];
+  });
 }
 
 template <class T>
@@ -35,10 +39,13 @@ void backward(op_call& c) {
   const auto mask = c.saved.data<float>();
   const auto gy = c.grad_out.data<T>();
   auto gx = c.grad_in[0].template mutable_data<T>();
-  for (std::size_t i = 0; i < gx.size(); ++i) {
-    const T g = gy[i] * mask[i];
-    gx[i] = c.accumulates(0) ? gx[i] + g : g;
-  }
+  const bool accumulates = c.accumulates(0);
+  for_elements(gx.size(), [&](std::size_t begin, std::size_t end) {
+    for (auto i = begin; i < end; ++i) {
+      const T g = gy[i] * mask[i];
+      gx[i] = accumulates ? gx[i] + g : g;
+    }
+  });
 }
 
 const std::array cases{

@@ -1,8 +1,8 @@
 #include "troupe/tensors/ops/max_pool2d.hpp"
 
-#include "troupe/tensors/kernels.hpp"
 #include "troupe/tensors/ops/check.hpp"
 #include "troupe/tensors/ops/geometry.hpp"
+#include "troupe/tensors/ops/pooling.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -52,17 +52,17 @@ tensor_spec infer(std::span<const tensor_spec> in, const op_options& options) {
 
 void forward(op_call& c) {
   c.saved = tensor{c.out.dims(), dtype::uint8};
-  kernels().max_pool(geometry(c), c.in[0].data<float>().data(),
-                     c.out.mutable_data<float>().data(),
-                     c.saved.mutable_data<std::uint8_t>().data());
+  ops::max_pool(geometry(c), c.in[0].data<float>().data(),
+                c.out.mutable_data<float>().data(),
+                c.saved.mutable_data<std::uint8_t>().data());
 }
 
 void backward(op_call& c) {
   if (c.wants(0))
-    kernels().max_pool_backward(geometry(c), c.grad_out.data<float>().data(),
-                                c.saved.data<std::uint8_t>().data(),
-                                c.grad_in[0].mutable_data<float>().data(),
-                                c.accumulates(0));
+    ops::max_pool_backward(geometry(c), c.grad_out.data<float>().data(),
+                           c.saved.data<std::uint8_t>().data(),
+                           c.grad_in[0].mutable_data<float>().data(),
+                           c.accumulates(0));
 }
 
 /// Returns the index in x of the maximum of a window. `y` is the index of the

@@ -1,5 +1,7 @@
 #include "troupe/tensors/ops/unary.hpp"
 
+#include "troupe/tensors/op_threads.hpp"
+
 #include <cmath>
 
 namespace troupe {
@@ -106,8 +108,10 @@ template <class Op, class T>
 void forward(op_call& c) {
   const auto x = c.in[0].data<T>();
   auto y = c.out.mutable_data<T>();
-  for (std::size_t i = 0; i < x.size(); ++i)
-    y[i] = Op::f(x[i]);
+  for_elements(x.size(), [&](std::size_t begin, std::size_t end) {
+    for (auto i = begin; i < end; ++i)
+      y[i] = Op::f(x[i]);
+  });
 }
 
 template <class Op, class T>
@@ -117,10 +121,13 @@ void backward(op_call& c) {
   const auto x = c.in[0].data<T>(), y = c.out.data<T>(),
              gy = c.grad_out.data<T>();
   auto gx = c.grad_in[0].template mutable_data<T>();
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    const T g = Op::df(x[i], y[i]) * gy[i];
-    gx[i] = c.accumulates(0) ? gx[i] + g : g;
-  }
+  const bool accumulates = c.accumulates(0);
+  for_elements(x.size(), [&](std::size_t begin, std::size_t end) {
+    for (auto i = begin; i < end; ++i) {
+      const T g = Op::df(x[i], y[i]) * gy[i];
+      gx[i] = accumulates ? gx[i] + g : g;
+    }
+  });
 }
 
 const std::array cases{

@@ -174,10 +174,10 @@ TEST(KernelSums, OfColumnsAreAccurateOverFiftyThousandRows) {
     magnitude[i % n] += std::fabs(g[i]);
   }
   const auto& k = troupe::kernels();
-  k.column_sums(g.data(), m, n, sums.data(), false);
+  k.column_sums(g.data(), m, n, n, sums.data(), false);
   for (std::size_t j = 0; j < n; ++j)
     EXPECT_NEAR(sums[j], plain[j], 2e-6 * magnitude[j]);
-  k.masked_column_sums(g.data(), y.data(), m, n, sums.data(), true);
+  k.masked_column_sums(g.data(), y.data(), m, n, n, sums.data(), true);
   for (std::size_t j = 0; j < n; ++j)
     EXPECT_NEAR(sums[j], plain[j] + masked[j], 4e-6 * magnitude[j]);
   for (std::size_t i = 0; i < m * n; ++i)

@@ -155,8 +155,8 @@ TEST(Kernels, RowKernelsHaveTheSameBitsAtEveryLevel) {
         k.scale_rows(b[0], b[3], b[2], m, n, true);
       });
       expect_same_bits("column_sums", n, [=](const kernel_table& k, bench& b) {
-        k.column_sums(b[0], m, n, b[1], false);
-        k.masked_column_sums(b[2], b[3], m, n, b[1], true);
+        k.column_sums(b[0], m, n, n, b[1], false);
+        k.masked_column_sums(b[2], b[3], m, n, n, b[1], true);
       });
       expect_same_bits("softmax", n, [=](const kernel_table& k, bench& b) {
         k.softmax(b[0], b[1], m, n);
@@ -196,7 +196,7 @@ TEST(Kernels, WriteOnlyTheirOutput) {
       k.add(out.data() + 1, x.data(), x.data(), n);
       k.exp(out.data() + 1, x.data(), n);
       k.softmax(out.data() + 1, x.data(), 1, n);
-      k.column_sums(x.data(), 1, n, out.data() + 1, false);
+      k.column_sums(x.data(), 1, n, n, out.data() + 1, false);
       EXPECT_EQ(out.front(), untouched) << k.level << ", size " << n;
       EXPECT_EQ(out.back(), untouched) << k.level << ", size " << n;
     }

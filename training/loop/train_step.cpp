@@ -2,11 +2,13 @@
 
 #include "troupe/models/metrics.hpp"
 #include "troupe/tensors/context.hpp"
+#include "troupe/tensors/kernels.hpp"
+#include "troupe/tensors/op_threads.hpp"
 #include "troupe/tensors/tape.hpp"
 #include "troupe/training/loop/example_losses.hpp"
 
 #include <algorithm>
-#include <bit>
+#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -26,13 +28,13 @@ std::vector<bucket> buckets_of(const parameters& model_parameters) {
 /// Returns true if no element is infinite or NaN.
 /// @cost one read of the elements.
 bool all_finite(const tensor& values) {
-  // The exponent bits of NaN and infinity are all ones. Adding one to such an
-  // exponent sets the sign bit.
-  constexpr std::uint32_t exponent = 0x7f800000, exponent_step = 0x00800000;
-  std::uint32_t carries = 0;
-  for (const auto v : values.data<float>())
-    carries |= (std::bit_cast<std::uint32_t>(v) & exponent) + exponent_step;
-  return carries >> 31 == 0;
+  const auto elements = values.data<float>();
+  std::atomic<bool> finite = true;
+  for_elements(elements.size(), [&](std::size_t begin, std::size_t end) {
+    if (kernels().any_nonfinite(elements.data() + begin, end - begin))
+      finite = false;
+  });
+  return finite;
 }
 
 /// Returns for each variable whether the fit changes it.

@@ -94,9 +94,8 @@ TEST(LaneBackend, SumsHaveTheBitsOfTheCanonicalTree) {
     }
 }
 
-TEST(LaneBackend, SumsAreCorrectWithPolling) {
-  lane_backends backends{
-    {0, 1, 2}, "shm", {.spin_timeout = std::chrono::microseconds{200}}};
+void expect_correct_sums(const lane_backend_options& options) {
+  lane_backends backends{{0, 1, 2}, "shm", options};
   std::atomic<int> correct = 0;
   on_threads(backends, [&](std::uint32_t r, lane_backend& backend) {
     backend.begin_generation(r, 1);
@@ -111,6 +110,15 @@ TEST(LaneBackend, SumsAreCorrectWithPolling) {
     }
   });
   EXPECT_EQ(correct, 400);
+}
+
+TEST(LaneBackend, SumsAreCorrectWithPolling) {
+  expect_correct_sums({.spin_timeout = std::chrono::microseconds{200}});
+}
+
+TEST(LaneBackend, SumsAreCorrectIfThreadsShareCores) {
+  expect_correct_sums(
+    {.spin_timeout = std::chrono::microseconds{200}, .shares_cores = true});
 }
 
 TEST(LaneBackend, EveryWaitingReplicaGetsTheLostProcess) {
