@@ -1,5 +1,6 @@
 #pragma once
 
+#include "troupe/actors/core/exception_handler.hpp"
 #include "troupe/actors/remoting/role_fingerprint.hpp"
 #include "troupe/actors/remoting/skeleton.hpp"
 #include "troupe/actors/runtime/runtime.hpp"
@@ -61,6 +62,21 @@ private:
 
 namespace detail {
 
+/// Spawns a role from its behavior. The role responds with the text of an
+/// exception, unless the behavior sets another exception handler.
+template <class Handle, class F, class... Args>
+Handle spawn_role(caf::actor_system& sys, const F& fn, Args&&... args) {
+  using role = caf::infer_impl_from_fun_t<F>;
+  caf::detail::init_fun_factory<role, F> factory;
+  auto init = factory.make(fn, std::forward<Args>(args)...);
+  init->hook([](caf::local_actor* self) {
+    respond_with_exceptions(static_cast<role*>(self));
+  });
+  caf::actor_config config;
+  config.init_fun = caf::actor_config::init_fun_type{init.release()};
+  return sys.spawn_class<role, caf::no_spawn_options>(config);
+}
+
 template <class Handle, class F, class... Args>
 caf::expected<caf::actor> create_role(const role_context& context,
                                       net::reader& in, const F& fn) {
@@ -79,7 +95,7 @@ caf::expected<caf::actor> create_role(const role_context& context,
                                                caf::actor_system&, Args...>)
         handle = fn(context.system, std::move(xs)...);
       else
-        handle = context.system.spawn(fn, std::move(xs)...);
+        handle = spawn_role<Handle>(context.system, fn, std::move(xs)...);
       if (!handle)
         return caf::make_error(ec::refused,
                                std::string{"the role was not created"});
@@ -104,7 +120,11 @@ caf::actor open_role_skeleton(caf::actor_system& sys, const caf::actor& role,
 /// @param fn the role's behavior, as `actor_system::spawn` takes it, or a
 ///        function that spawns the role: `Handle (caf::actor_system&, Args...)`
 ///        or `Handle (const role_context&, Args...)`. The node waits for the
-///        function, so the function must return quickly.
+///        function, so the function must return quickly. A role that is made
+///        from its behavior responds to a request with the text of an
+///        exception, and continues. A behavior that calls
+///        `install_exception_handler(self)` ends instead. A function that
+///        spawns the role itself chooses with `respond_with_exceptions(self)`.
 /// @errors throws std::logic_error as `role_registry::add` does.
 template <class Handle, net::encodable... Args, class F>
 void register_role(role_registry& registry, const std::string& name, F fn) {
