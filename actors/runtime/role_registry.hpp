@@ -62,18 +62,18 @@ private:
 
 namespace detail {
 
-/// Spawns a role from its behavior. The role responds with the text of an
-/// exception, unless the behavior sets another exception handler.
+/// Spawns a role from its behavior, as a `responding_role`.
 template <class Handle, class F, class... Args>
 Handle spawn_role(caf::actor_system& sys, const F& fn, Args&&... args) {
-  using role = caf::infer_impl_from_fun_t<F>;
-  caf::detail::init_fun_factory<role, F> factory;
-  auto init = factory.make(fn, std::forward<Args>(args)...);
-  init->hook([](caf::local_actor* self) {
-    respond_with_exceptions(static_cast<role*>(self));
-  });
+  using base = caf::infer_impl_from_fun_t<F>;
+  using role = responding_role<base>;
+  caf::detail::init_fun_factory<base, F> factory;
   caf::actor_config config;
-  config.init_fun = caf::actor_config::init_fun_type{init.release()};
+  config.init_fun = caf::actor_config::init_fun_type{
+    [make = factory.make(fn, std::forward<Args>(args)...)](
+      caf::local_actor* self) mutable {
+      return static_cast<role*>(self)->initialize_with(*make);
+    }};
   return sys.spawn_class<role, caf::no_spawn_options>(config);
 }
 
@@ -123,8 +123,8 @@ caf::actor open_role_skeleton(caf::actor_system& sys, const caf::actor& role,
 ///        function, so the function must return quickly. A role that is made
 ///        from its behavior responds to a request with the text of an
 ///        exception, and continues. A behavior that calls
-///        `install_exception_handler(self)` ends instead. A function that
-///        spawns the role itself chooses with `respond_with_exceptions(self)`.
+///        `install_exception_handler(self)` ends instead. A role that the
+///        function spawns itself keeps the exception handler that it sets.
 /// @errors throws std::logic_error as `role_registry::add` does.
 template <class Handle, net::encodable... Args, class F>
 void register_role(role_registry& registry, const std::string& name, F fn) {
